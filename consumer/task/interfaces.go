@@ -1,0 +1,138 @@
+package task
+
+import (
+	"context"
+	"time"
+)
+
+// Record is one record of an input or changelog partition. Timestamp is Kafka's
+// record timestamp in milliseconds. A nil Value in a changelog is a tombstone.
+type Record struct {
+	Offset, Timestamp int64
+	Key, Value        []byte
+}
+
+// Message is one record to be written, to the partition of the same number as
+// the task's input. Timestamp is in milliseconds.
+type Message struct {
+	Key, Value []byte
+	Timestamp  int64
+}
+
+// Effects is what processing one record does. The task hands in an empty one
+// (its slices keep their capacity) and copies all bytes before it calls Process
+// again, so the processor may reuse its buffers.
+type Effects struct {
+	Output      []Message // in order
+	DeadLetters []Message // in order
+	State       []byte    // new state of the record's key; empty: unchanged
+	Forget      bool      // remove the state of the record's key; State must be empty
+}
+
+// Processor turns a record and the state of its key into effects. It is a
+// function of its arguments alone: processing the same record twice must give
+// the same bytes, because a retry publishes them again to whoever reads
+// uncommitted data.
+//
+// The state is empty for a key that has none; it and the record are valid
+// during the call only and must not be modified. A bad record is a dead letter,
+// not an error: an error stops the task as Fatal unless it carries a Remedy.
+// For a key that ValidKey refuses, Process gets no state and must leave State
+// empty.
+type Processor interface {
+	Process(rec Record, state []byte, fx *Effects) error
+}
+
+// Batch is an answer to Fetch. Records have ascending offsets, all ≥ the offset
+// asked for, none from an aborted transaction, no control records. Next is the
+// offset to ask for next: it is beyond the last record, and moves past aborted
+// and control records too. StableEnd is the end of the committed data as known
+// with this answer, for the lag. The memory belongs to the log and is valid
+// until the next Fetch.
+type Batch struct {
+	Records         []Record
+	Next, StableEnd int64
+}
+
+// Log is the read_committed view of one partition. It is used by one goroutine.
+type Log interface {
+	// Fetch answers with records from offset on. It waits a bounded time for
+	// some to arrive and then answers with none and Next equal to offset. That
+	// time bounds how late a transaction may end, so it should not exceed
+	// Options.MaxInterval. An offset outside the bounds is an error.
+	Fetch(ctx context.Context, offset int64) (Batch, error)
+	// Bounds is the first offset and the last stable offset, asked afresh.
+	Bounds(ctx context.Context) (first, end int64, err error)
+}
+
+// Outputs is what one transaction writes. The memory is the task's and is
+// valid during Produce only.
+type Outputs struct {
+	Output, DeadLetters, Changelog []Message
+}
+
+// Transactions is a transactional producer of one input partition, which also
+// commits the input offset. It is used by one goroutine.
+type Transactions interface {
+	// Fence shuts out every earlier holder of the transactional id and returns
+	// when its open transaction is completed. When this worker is no longer a
+	// current member of its group, Fence answers with Leave and shuts out
+	// nobody: a zombie must not fence the rightful owner. It may be called
+	// again at any time and then begins anew.
+	Fence(ctx context.Context) error
+	// Committed is the group's committed input offset. found is false only if
+	// the broker said that there is none.
+	Committed(ctx context.Context) (offset int64, found bool, err error)
+	// Produce adds to the open transaction, and opens one if none is. It is
+	// called at most once a transaction, unless it answered with Retry.
+	Produce(ctx context.Context, out Outputs) error
+	// Commit adds the input offset next to the transaction and commits it. Nil
+	// means definitely committed, on every partition. changelogEnd is an
+	// offset of the changelog after the transaction's last record there, and
+	// not after any later record. Any error but Retry leaves the outcome open.
+	Commit(ctx context.Context, next int64) (changelogEnd int64, err error)
+	// Abort drops the open transaction; without one it does nothing. It is not
+	// called after a Commit that has failed. It is best effort: Fence follows.
+	Abort(ctx context.Context) error
+}
+
+// Positions say which prefix of the input and of the changelog a store holds.
+// An alias of an unnamed type, so that a store need not import this package.
+type Positions = struct {
+	// Input is the input offset that the states belong to: all records before
+	// it are in them. -1: not known yet, a full restore is under way.
+	Input int64
+	// Changelog is the changelog offset from which a restore goes on.
+	Changelog int64
+	// AppliedMS is when the positions were written, in Unix milliseconds.
+	AppliedMS int64
+}
+
+// Change is a new value of a key; a nil Value removes the key. An alias of an
+// unnamed type, as Positions is.
+type Change = struct{ Key, Value []byte }
+
+// Store holds the states of one partition: a cache of its changelog. It is used
+// by one goroutine. Errors of a store are Fatal unless they carry a Remedy.
+type Store interface {
+	// Positions are those of the last Apply that survived; found is false in
+	// an empty store.
+	Positions() (p Positions, found bool, err error)
+	// Get is the value of a key, nil if there is none. It is valid until the
+	// next call to the store.
+	Get(key []byte) ([]byte, error)
+	// Apply writes changes and positions as one: after a crash either all of
+	// them are there or none. A crash may lose any number of the last Applies,
+	// but never one without all that came after it. It keeps none of the
+	// memory. A key occurs at most once.
+	Apply(changes []Change, p Positions) error
+	// Wipe removes everything, the positions first or at once.
+	Wipe() error
+}
+
+// Clock tells and passes time.
+type Clock interface {
+	Now() time.Time
+	// Sleep waits for d or until ctx is done, and answers with ctx's error then.
+	Sleep(ctx context.Context, d time.Duration) error
+}

@@ -1,0 +1,61 @@
+package task
+
+import "fmt"
+
+// State is where a task is in its life; see the package's picture.
+type State uint8
+
+// The states of a task.
+const (
+	Created    State = iota // made, not run yet
+	Fencing                 // shutting out earlier owners, reading the committed offset
+	Restoring               // the store catches up with the changelog
+	Running                 // reading and processing
+	Committing              // a transaction is being written
+	Recovering              // something went wrong; waiting to fence again
+	Closed                  // Run has returned
+)
+
+var stateNames = [...]string{"created", "fencing", "restoring", "running", "committing", "recovering", "closed"}
+
+// String names the state in lower case.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "unknown"
+}
+
+// transitions[from] are the states that may follow.
+//
+//	from \ to    fencing restoring running committing recovering closed
+//	created         ×                                              ×
+//	fencing                  ×                           ×         ×
+//	restoring                         ×                  ×         ×
+//	running                                    ×         ×         ×
+//	committing                        ×                  ×         ×
+//	recovering      ×                                              ×
+//	closed
+var transitions = [...][]State{
+	Created:    {Fencing, Closed},
+	Fencing:    {Restoring, Recovering, Closed},
+	Restoring:  {Running, Recovering, Closed},
+	Running:    {Committing, Recovering, Closed},
+	Committing: {Running, Recovering, Closed},
+	Recovering: {Fencing, Closed},
+	Closed:     {},
+}
+
+// move goes to another state. A transition that is not in the table is a bug
+// of this package.
+func (t *Task) move(to State) {
+	from := t.state
+	for _, s := range transitions[from] {
+		if s == to {
+			t.state = to
+			t.o.Observer.Moved(from, to)
+			return
+		}
+	}
+	panic(fmt.Sprintf("task: no transition from %v to %v", from, to))
+}

@@ -1,0 +1,68 @@
+package task
+
+import "time"
+
+// Observer hears what a task does, for metrics and a live view. Calls come from
+// the task's goroutine, in order, and must be quick. Embed NopObserver to
+// implement a part of it.
+type Observer interface {
+	// Moved: the task has gone from one state of its life to another.
+	Moved(from, to State)
+	// Fetched: an answer of the input. The lag is stableEnd - next, in offsets;
+	// next does not yet say what is committed.
+	Fetched(records int, next, stableEnd int64)
+	// Committed: a transaction is known to be committed. Called after the store
+	// has it, exactly once for each committed transaction of this task whose
+	// outcome Commit itself told. One that was found committed only after a
+	// recovery is not reported here; it shows in Restored.
+	Committed(Transaction)
+	// Dropped: the records processed since the last commit are given up (or
+	// their outcome is not known) and will be read again where needed. Called
+	// for every recovery and before an unclean end, also with records 0.
+	Dropped(records int, cause error)
+	// Retried: a call answered Retry or a recovery waits; made again after wait.
+	Retried(cause error, wait time.Duration)
+	// Restored: the store has caught up with the changelog.
+	Restored(Restore)
+}
+
+// Transaction sums up a committed transaction.
+type Transaction struct {
+	Records, Output, DeadLetters int           // input records, records written
+	Changes                      int           // distinct keys with a new state
+	Bytes                        int           // keys and values written
+	Next                         int64         // the committed input offset
+	Took                         time.Duration // from the first record to the store
+	Commit                       time.Duration // the part from Produce on
+}
+
+// Restore sums up how a store has caught up.
+type Restore struct {
+	Wiped     string // why the store was restored in full, "" if it was not
+	Records   int    // changelog records read
+	From, To  int64  // changelog offsets
+	Committed int64  // the group's offset, -1 if there was none
+	Input     int64  // where processing goes on
+	Took      time.Duration
+}
+
+// NopObserver does nothing.
+type NopObserver struct{}
+
+// Moved does nothing.
+func (NopObserver) Moved(_, _ State) {}
+
+// Fetched does nothing.
+func (NopObserver) Fetched(int, int64, int64) {}
+
+// Committed does nothing.
+func (NopObserver) Committed(Transaction) {}
+
+// Dropped does nothing.
+func (NopObserver) Dropped(int, error) {}
+
+// Retried does nothing.
+func (NopObserver) Retried(error, time.Duration) {}
+
+// Restored does nothing.
+func (NopObserver) Restored(Restore) {}

@@ -1,0 +1,128 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Start says where a partition begins that has neither a committed offset nor
+// a changelog.
+type Start uint8
+
+const (
+	// Earliest begins at the first offset that the input holds.
+	Earliest Start = iota
+	// Latest begins at the input's stable end; the offset is committed before
+	// the first record is read, so that a crash does not skip records.
+	Latest
+)
+
+// Dependencies are what a task drives; all are required.
+type Dependencies struct {
+	Input        Log
+	Changelog    Log
+	Transactions Transactions
+	Store        Store
+	Processor    Processor
+}
+
+// Options have usable zero values.
+type Options struct {
+	// Name is put in front of every error, say "raw/3". Default "task".
+	Name string
+	// Start applies to a partition that has never been processed.
+	Start Start
+	// SkipLost goes on at the input's first offset when retention has removed
+	// records that were not processed yet. Default: stop with ErrInputLost.
+	SkipLost bool
+
+	// A transaction ends at the first of these: its records, the bytes of all
+	// that it writes, the time since its first record. Defaults 1000, 8 MiB,
+	// 100 ms. It also ends when a Fetch brings nothing.
+	MaxRecords  int
+	MaxBytes    int
+	MaxInterval time.Duration
+
+	// MaxStoreAge is how old a store may be when it has records of the
+	// changelog to catch up with. Beyond it tombstones may be gone, and the
+	// store is restored in full. Keep it below delete.retention.ms of the
+	// changelog. Default 12 h, half of Kafka's default.
+	MaxStoreAge time.Duration
+
+	// Retries is how often a call that answered Retry is repeated before the
+	// answer is read as Rebuild. Default 8.
+	Retries int
+	// Doubts is how often in a row the committed offset and the changelog may
+	// disagree, or bounds may look wrong, before it is Fatal. A broker may show
+	// old values for a moment after a change of leader. Default 5.
+	Doubts int
+	// BackoffMin doubles up to BackoffMax between attempts. Defaults 50 ms, 5 s.
+	BackoffMin, BackoffMax time.Duration
+	// Grace is what the transaction in hand gets to end after Run's context is
+	// done. Keep it below the group's rebalance timeout. Default 5 s.
+	Grace time.Duration
+
+	Clock    Clock    // default: the system's
+	Observer Observer // default: none
+}
+
+// Validate says which option is out of range.
+func (o Options) Validate() error {
+	switch {
+	case o.Start > Latest:
+		return errors.New("task: Start is neither Earliest nor Latest")
+	case o.MaxRecords < 0, o.MaxBytes < 0, o.Retries < 0, o.Doubts < 0:
+		return errors.New("task: MaxRecords, MaxBytes, Retries and Doubts must not be negative")
+	case o.MaxInterval < 0, o.MaxStoreAge < 0, o.BackoffMin < 0, o.BackoffMax < 0, o.Grace < 0:
+		return errors.New("task: durations must not be negative")
+	}
+	return nil
+}
+
+// withDefaults fills in what is zero.
+func (o Options) withDefaults() Options {
+	def(&o.Name, "task")
+	def(&o.MaxRecords, 1000)
+	def(&o.MaxBytes, 8<<20)
+	def(&o.MaxInterval, 100*time.Millisecond)
+	def(&o.MaxStoreAge, 12*time.Hour)
+	def(&o.Retries, 8)
+	def(&o.Doubts, 5)
+	def(&o.BackoffMin, 50*time.Millisecond)
+	def(&o.BackoffMax, 5*time.Second)
+	def(&o.Grace, 5*time.Second)
+	o.BackoffMax = max(o.BackoffMax, o.BackoffMin)
+	if o.Clock == nil {
+		o.Clock = SystemClock{}
+	}
+	if o.Observer == nil {
+		o.Observer = NopObserver{}
+	}
+	return o
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// SystemClock is the real time.
+type SystemClock struct{}
+
+// Now is time.Now.
+func (SystemClock) Now() time.Time { return time.Now() }
+
+// Sleep waits for d or until ctx is done.
+func (SystemClock) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
