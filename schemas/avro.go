@@ -1,0 +1,185 @@
+package schemas
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"unicode/utf8"
+
+	"github.com/linkedin/goavro/v2"
+)
+
+// headerBytes is the length of a single-object header: C3 01 and a fingerprint.
+const headerBytes = 10
+
+func header(fingerprint uint64) (h [headerBytes]byte) {
+	h[0], h[1] = 0xC3, 0x01
+	binary.LittleEndian.PutUint64(h[2:], fingerprint)
+	return h
+}
+
+// wire holds goavro's codecs of the primitive types. A record's encoding is
+// that of its fields one after the other, so coding them one by one gives
+// goavro's bytes without goavro's map[string]any of every record (a test holds
+// the two against each other). Only primitives are ever decoded: they allocate
+// no more than the input is long, whatever it says, and do not panic.
+type wire struct {
+	long, double, bytes *goavro.Codec // bytes are strings, too, before the copy to a Go string
+}
+
+func newWire() (w wire, err error) {
+	for _, t := range []struct {
+		name string
+		into **goavro.Codec
+	}{{`"long"`, &w.long}, {`"double"`, &w.double}, {`"bytes"`, &w.bytes}} {
+		if *t.into, err = goavro.NewCodec(t.name); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// Branches of the union of null and double, in the order of the schema.
+const (
+	branchNull   = 0
+	branchDouble = 1
+)
+
+// decodeAvro reads the fields into row and returns "" or the reason of refusal.
+func (l *layout) decodeAvro(row []value, data []byte) Reason {
+	fingerprint, rest, err := goavro.FingerprintFromSOE(data)
+	if err != nil {
+		return ReasonMalformed
+	}
+	if header(fingerprint) != l.header {
+		return ReasonUnknownSchema
+	}
+	for i, c := range l.columns {
+		var reason Reason
+		if rest, reason = l.wire.decode(&row[i], c.kind, rest); reason != "" {
+			return reason
+		}
+	}
+	if len(rest) > 0 {
+		return ReasonMalformed
+	}
+	return ""
+}
+
+func (w *wire) decode(v *value, k kind, data []byte) (rest []byte, reason Reason) {
+	v.present = true
+	switch k {
+	case kindText:
+		return w.decodeText(v, data)
+	case kindInt:
+		// An int is a long that fits: goavro's own int wraps around silently.
+		rest, reason = w.decodeLong(v, data)
+		if reason == "" && int64(int32(v.integer)) != v.integer {
+			reason = ReasonMalformed
+		}
+		return rest, reason
+	case kindLong, kindTimestamp:
+		return w.decodeLong(v, data)
+	case kindDouble:
+		return w.decodeDouble(v, data)
+	case kindNullOrDouble:
+		if rest, reason = w.decodeLong(v, data); reason != "" {
+			return nil, reason
+		}
+		switch v.integer {
+		case branchNull:
+			v.present = false
+			return rest, ""
+		case branchDouble:
+			return w.decodeDouble(v, rest)
+		}
+	}
+	return nil, ReasonMalformed
+}
+
+func (w *wire) decodeText(v *value, data []byte) ([]byte, Reason) {
+	native, rest, err := w.bytes.NativeFromBinary(data)
+	if err != nil {
+		return nil, ReasonMalformed
+	}
+	text, ok := native.([]byte)
+	if !ok {
+		return nil, ReasonMalformed
+	}
+	var prefix [binary.MaxVarintLen64]byte
+	if len(data)-len(rest) != binary.PutVarint(prefix[:], int64(len(text)))+len(text) {
+		return nil, ReasonMalformed // the length took more bytes than it needs
+	}
+	if !utf8.Valid(text) {
+		return nil, ReasonInvalidUTF8
+	}
+	v.text = string(text)
+	return rest, ""
+}
+
+func (w *wire) decodeLong(v *value, data []byte) ([]byte, Reason) {
+	native, rest, err := w.long.NativeFromBinary(data)
+	if err != nil {
+		return nil, ReasonMalformed
+	}
+	integer, ok := native.(int64)
+	if !ok {
+		return nil, ReasonMalformed
+	}
+	// goavro takes varints of any length and drops what does not fit.
+	var shortest [binary.MaxVarintLen64]byte
+	n := binary.PutVarint(shortest[:], integer)
+	if !bytes.Equal(shortest[:n], data[:len(data)-len(rest)]) {
+		return nil, ReasonMalformed
+	}
+	v.integer = integer
+	return rest, ""
+}
+
+func (w *wire) decodeDouble(v *value, data []byte) ([]byte, Reason) {
+	native, rest, err := w.double.NativeFromBinary(data)
+	if err != nil {
+		return nil, ReasonMalformed
+	}
+	number, ok := native.(float64)
+	if !ok {
+		return nil, ReasonMalformed
+	}
+	if math.IsNaN(number) || math.IsInf(number, 0) {
+		return nil, ReasonNotFinite
+	}
+	v.number = number
+	return rest, ""
+}
+
+// appendAvro appends the header and the fields of row to dst.
+func (l *layout) appendAvro(dst []byte, row []value) ([]byte, error) {
+	out := append(dst, l.header[:]...)
+	var err error
+	for i, c := range l.columns {
+		if out, err = l.wire.append(out, c.kind, row[i]); err != nil {
+			return dst, err
+		}
+	}
+	return out, nil
+}
+
+func (w *wire) append(dst []byte, k kind, v value) ([]byte, error) {
+	switch k {
+	case kindText:
+		return w.bytes.BinaryFromNative(dst, v.text)
+	case kindDouble:
+		return w.double.BinaryFromNative(dst, v.number)
+	case kindNullOrDouble:
+		if !v.present {
+			return w.long.BinaryFromNative(dst, branchNull)
+		}
+		out, err := w.long.BinaryFromNative(dst, branchDouble)
+		if err != nil {
+			return dst, err
+		}
+		return w.double.BinaryFromNative(out, v.number)
+	default: // kindInt, kindLong, kindTimestamp
+		return w.long.BinaryFromNative(dst, v.integer)
+	}
+}

@@ -1,0 +1,177 @@
+package schemas
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// Codec encodes and decodes records in one encoding. It keeps scratch space:
+// use one per goroutine.
+type Codec struct {
+	encoding   Encoding
+	raw        *layout
+	sanitized  *layout
+	deadLetter *layout
+	row        [maxFields]value
+}
+
+// NewCodec returns a codec of the encoding. It parses the schemas, which costs
+// some hundred microseconds: make it once, not per record.
+func NewCodec(encoding Encoding) (*Codec, error) {
+	if err := encoding.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Codec{encoding: encoding}
+	for _, s := range []struct {
+		schema string
+		into   **layout
+	}{{rawSchema, &c.raw}, {sanitizedSchema, &c.sanitized}, {deadLetterSchema, &c.deadLetter}} {
+		l, err := newLayout(s.schema)
+		if err != nil {
+			return nil, err
+		}
+		*s.into = l
+	}
+	return c, nil
+}
+
+// DecodeRaw reads one raw record. The result has passed Validate and shares no
+// memory with data. Its only errors are *Rejection.
+func (c *Codec) DecodeRaw(data []byte) (Raw, error) {
+	row, err := c.decode(c.raw, data)
+	if err != nil {
+		return Raw{}, err
+	}
+	r := Raw{UserID: row[0].text, Timestamp: row[1].integer, Latitude: row[2].number, Longitude: row[3].number}
+	if row[4].present {
+		accuracy := row[4].number
+		r.AccuracyM = &accuracy
+	}
+	if err := r.Validate(); err != nil {
+		return Raw{}, err
+	}
+	return r, nil
+}
+
+// AppendRaw appends the encoding of r to dst, or returns dst and the
+// *Rejection of r's Validate.
+func (c *Codec) AppendRaw(dst []byte, r Raw) ([]byte, error) {
+	if err := r.Validate(); err != nil {
+		return dst, err
+	}
+	row := c.row[:len(c.raw.columns)]
+	row[0] = value{text: r.UserID, present: true}
+	row[1] = value{integer: r.Timestamp, present: true}
+	row[2] = value{number: r.Latitude, present: true}
+	row[3] = value{number: r.Longitude, present: true}
+	row[4] = value{}
+	if r.AccuracyM != nil {
+		row[4] = value{number: *r.AccuracyM, present: true}
+	}
+	return c.append(c.raw, dst, row)
+}
+
+// DecodeSanitized reads one sanitized record. Its only errors are *Rejection.
+func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
+	row, err := c.decode(c.sanitized, data)
+	if err != nil {
+		return Sanitized{}, err
+	}
+	s := Sanitized{
+		UserID: row[0].text, Timestamp: row[1].integer,
+		Latitude: row[2].number, Longitude: row[3].number,
+		EstimateLatitude: row[4].number, EstimateLongitude: row[5].number,
+		RadiusM: row[6].number, Epsilon: row[7].number, Delta: row[8].number,
+		Mechanism: row[9].text, ModelID: row[10].text,
+		Step: row[11].integer, Release: row[12].integer,
+	}
+	if reason, ok := s.check(); !ok {
+		return Sanitized{}, reject(reason)
+	}
+	return s, nil
+}
+
+// AppendSanitized appends the encoding of s to dst. A record without a sound
+// user id or with a number that is not finite is an error, no *Rejection: it
+// comes from a fault of ours, not from anyone's data.
+func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
+	if reason, ok := s.check(); !ok {
+		return dst, fmt.Errorf("encode sanitized record: %s", reason)
+	}
+	row := c.row[:len(c.sanitized.columns)]
+	for i, x := range [...]value{
+		{text: s.UserID},
+		{integer: s.Timestamp},
+		{number: s.Latitude},
+		{number: s.Longitude},
+		{number: s.EstimateLatitude},
+		{number: s.EstimateLongitude},
+		{number: s.RadiusM},
+		{number: s.Epsilon},
+		{number: s.Delta},
+		{text: s.Mechanism},
+		{text: s.ModelID},
+		{integer: s.Step},
+		{integer: s.Release},
+	} {
+		row[i] = x
+		row[i].present = true
+	}
+	return c.append(c.sanitized, dst, row)
+}
+
+// DecodeDeadLetter reads one dead letter. Its only errors are *Rejection. A
+// reason that this version does not know is kept as it is.
+func (c *Codec) DecodeDeadLetter(data []byte) (DeadLetter, error) {
+	row, err := c.decode(c.deadLetter, data)
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	return DeadLetter{
+		Topic: row[0].text, Partition: int32(row[1].integer), Offset: row[2].integer,
+		Reason: Reason(row[3].text), Timestamp: row[4].integer,
+	}, nil
+}
+
+// AppendDeadLetter appends the encoding of d to dst.
+func (c *Codec) AppendDeadLetter(dst []byte, d DeadLetter) ([]byte, error) {
+	row := c.row[:len(c.deadLetter.columns)]
+	row[0] = value{text: d.Topic, present: true}
+	row[1] = value{integer: int64(d.Partition), present: true}
+	row[2] = value{integer: d.Offset, present: true}
+	row[3] = value{text: string(d.Reason), present: true}
+	row[4] = value{integer: d.Timestamp, present: true}
+	return c.append(c.deadLetter, dst, row)
+}
+
+func (c *Codec) decode(l *layout, data []byte) ([]value, error) {
+	row := c.row[:len(l.columns)]
+	clear(row)
+	var reason Reason
+	switch {
+	case len(data) == 0:
+		reason = ReasonEmpty
+	case len(data) > MaxRecordBytes:
+		reason = ReasonTooLarge
+	case c.encoding == JSON:
+		reason = l.decodeJSON(row, data)
+	default:
+		reason = l.decodeAvro(row, data)
+	}
+	if reason != "" {
+		return nil, reject(reason)
+	}
+	return row, nil
+}
+
+func (c *Codec) append(l *layout, dst []byte, row []value) ([]byte, error) {
+	for _, v := range row {
+		if !utf8.ValidString(v.text) {
+			return dst, fmt.Errorf("encode record: %s", ReasonInvalidUTF8)
+		}
+	}
+	if c.encoding == JSON {
+		return l.appendJSON(dst, row), nil
+	}
+	return l.appendAvro(dst, row)
+}

@@ -1,0 +1,124 @@
+package schemas
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/linkedin/goavro/v2"
+)
+
+// maxFields is at least the number of fields of every schema.
+const maxFields = 16
+
+// kind is what a field holds, and so how it is written in either encoding.
+type kind uint8
+
+const (
+	kindText         kind = iota // string
+	kindInt                      // int: 32 bits
+	kindLong                     // long: 64 bits
+	kindTimestamp                // long of logical type timestamp-millis
+	kindDouble                   // double
+	kindNullOrDouble             // union of null and double, in this order
+)
+
+// value is one field of a record: the part that the field's kind uses, and
+// whether it is there at all.
+type value struct {
+	text    string
+	number  float64
+	integer int64
+	present bool
+}
+
+// column is one field of a schema.
+type column struct {
+	name string
+	kind kind
+}
+
+// layout is a schema made ready for coding: its fields in order, and the header
+// that marks its data.
+type layout struct {
+	columns []column
+	header  [headerBytes]byte
+	wire    wire
+}
+
+// definition is the part of an .avsc file that matters here.
+type definition struct {
+	Type      string            `json:"type"`
+	Name      string            `json:"name"`
+	Namespace string            `json:"namespace"`
+	Fields    []fieldDefinition `json:"fields"`
+}
+
+type fieldDefinition struct {
+	Name string `json:"name"`
+	Type any    `json:"type"`
+}
+
+func newLayout(schema string) (*layout, error) {
+	var d definition
+	if err := json.Unmarshal([]byte(schema), &d); err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	if len(d.Fields) > maxFields {
+		return nil, fmt.Errorf("schema %s: %d fields, at most %d are supported", d.Name, len(d.Fields), maxFields)
+	}
+	l := &layout{columns: make([]column, len(d.Fields))}
+	for i, f := range d.Fields {
+		k, plain, err := kindOf(f.Type)
+		if err != nil {
+			return nil, fmt.Errorf("schema %s, field %s: %w", d.Name, f.Name, err)
+		}
+		l.columns[i] = column{name: f.Name, kind: k}
+		d.Fields[i].Type = plain
+	}
+	codec, err := plainCodec(d)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", d.Name, err)
+	}
+	l.header = header(codec.Rabin)
+	l.wire, err = newWire()
+	return l, err
+}
+
+// plainCodec builds goavro's codec of the schema without its logical types,
+// which are no part of the parsing canonical form that the fingerprint is of.
+// goavro leaves {"type":"long"} where they stood, the specification "long":
+// with them the fingerprint would be one that no other implementation has.
+func plainCodec(d definition) (*goavro.Codec, error) {
+	plain, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	return goavro.NewCodec(string(plain))
+}
+
+// kindOf reads a field's type and returns its kind, and the type without its
+// logical type.
+func kindOf(t any) (k kind, plain any, err error) {
+	switch t := t.(type) {
+	case string:
+		switch t {
+		case "string":
+			return kindText, t, nil
+		case "int":
+			return kindInt, t, nil
+		case "long":
+			return kindLong, t, nil
+		case "double":
+			return kindDouble, t, nil
+		}
+	case map[string]any:
+		if t["type"] == "long" && t["logicalType"] == "timestamp-millis" {
+			return kindTimestamp, "long", nil
+		}
+	case []any:
+		if len(t) == 2 && t[0] == "null" && t[1] == "double" {
+			return kindNullOrDouble, t, nil
+		}
+	}
+	return 0, nil, fmt.Errorf("type %v is not supported", t)
+}
