@@ -1,0 +1,142 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/findcoordinator"
+)
+
+// caller makes the requests that may be repeated: each of them has the same
+// effect twice as once. It caches coordinators, which saves four of nine round
+// trips a transaction. Not safe for concurrent use.
+type caller struct {
+	client       *kafka.Client
+	options      Options
+	coordinators map[coordinator]int32
+}
+
+// coordinator is a transactional id or a group, of which one broker is in
+// charge.
+type coordinator struct {
+	key  string
+	kind kafka.CoordinatorKeyType
+}
+
+// nobody is the coordinator of requests that any broker answers.
+var nobody coordinator
+
+func newCaller(client *kafka.Client, o Options) *caller {
+	return &caller{client: client, options: o, coordinators: map[coordinator]int32{}}
+}
+
+// call is one request: what it is called in errors, who answers it, the message
+// for one attempt, and the first error code in its answer with the partition it
+// is about.
+type call struct {
+	op      string
+	to      coordinator
+	message func() protocol.Message
+	answer  func(protocol.Message) (kafka.Error, *TopicPartition)
+}
+
+// do repeats a call until it is answered for good, or until Options.RetryTimeout
+// or the context ends. The error's Uncertain tells whether an attempt may have
+// taken effect without our knowing.
+func (c *caller) do(ctx context.Context, what call) *Error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.RetryTimeout)
+	defer cancel()
+	pause := backoff{c.options.MinBackoff, c.options.MaxBackoff}
+	uncertain := false
+	for {
+		err := c.once(ctx, what)
+		if err == nil {
+			return nil
+		}
+		uncertain = uncertain || err.Uncertain
+		err.Uncertain = uncertain
+		if err.Remedy != Retriable {
+			return err
+		}
+		if !pause.wait(ctx) {
+			return gaveUp(ctx, err)
+		}
+	}
+}
+
+// once makes one attempt.
+func (c *caller) once(ctx context.Context, what call) *Error {
+	broker, err := c.find(ctx, what)
+	if err != nil {
+		return err
+	}
+	res, sendErr := roundTrip(ctx, c.client, broker, what.message(), c.options.RequestTimeout)
+	if sendErr != nil {
+		delete(c.coordinators, what.to)
+		return &Error{Op: what.op, Remedy: Retriable, Uncertain: !neverSent(sendErr), Hint: reachHint(c.client, sendErr), Err: sendErr}
+	}
+	code, where := what.answer(res)
+	if code == 0 {
+		return nil
+	}
+	refusal := refused(what.op, where, code)
+	switch code {
+	case kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup, kafka.RequestTimedOut:
+		// A coordinator also answers these when it wrote its decision and then
+		// could not replicate it: a successor may find it and act on it.
+		refusal.Uncertain = true
+		delete(c.coordinators, what.to)
+	case kafka.GroupLoadInProgress:
+		delete(c.coordinators, what.to)
+	}
+	return refusal
+}
+
+// find returns the broker in charge, from the cache or by asking.
+func (c *caller) find(ctx context.Context, what call) (int32, *Error) {
+	if what.to == nobody {
+		return anyBroker, nil
+	}
+	if broker, ok := c.coordinators[what.to]; ok {
+		return broker, nil
+	}
+	op := what.op + ": find the coordinator"
+	res, err := roundTrip(ctx, c.client, anyBroker,
+		&findcoordinator.Request{Key: what.to.key, KeyType: int8(what.to.kind)}, c.options.RequestTimeout)
+	if err != nil {
+		return 0, &Error{Op: op, Remedy: Retriable, Hint: reachHint(c.client, err), Err: err}
+	}
+	found, ok := res.(*findcoordinator.Response)
+	if !ok {
+		return 0, unexpected(op, res)
+	}
+	if found.ErrorCode != 0 {
+		return 0, refused(op, nil, kafka.Error(found.ErrorCode))
+	}
+	c.coordinators[what.to] = found.NodeID
+	return found.NodeID, nil
+}
+
+// gaveUp adds to the last error why no further attempt was made.
+func gaveUp(ctx context.Context, last *Error) *Error {
+	given := *last
+	given.Err = fmt.Errorf("%w; last: %w", context.Cause(ctx), last.Err)
+	return &given
+}
+
+// unexpected is an answer of another type than the request's: a broken
+// transport.
+func unexpected(op string, res protocol.Message) *Error {
+	return &Error{Op: op, Remedy: Fatal, Err: fmt.Errorf("the transport answered with %T", res)}
+}
+
+// reachHint names the brokers when none of them could be reached.
+func reachHint(client *kafka.Client, err error) string {
+	if neverSent(err) && !errors.As(err, new(*routingError)) && client.Addr != nil {
+		return fmt.Sprintf("cannot reach any of %s: is Kafka running there?", client.Addr)
+	}
+	return ""
+}

@@ -1,0 +1,198 @@
+package producer
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	kafka "github.com/segmentio/kafka-go"
+)
+
+// Remedy says what a caller does about an error.
+type Remedy uint8
+
+const (
+	// Retriable: nothing happened, and the producer is where it was. The call
+	// was repeated for as long as Options.RetryTimeout allowed; it may be made
+	// again later.
+	Retriable Remedy = iota + 1
+	// Abortable: the transaction cannot be committed. Call Abort, or Init if
+	// the worker still owns its partition, and do the work again.
+	Abortable
+	// Fenced: another producer has taken over the transactional id, or the
+	// group has moved on. Stop working on this partition and call nothing more,
+	// Init least of all: it would fence the rightful owner.
+	Fenced
+	// Unknown: the end of the transaction was asked for and no answer came. It
+	// may have been committed. Only Init and then the committed offset tell.
+	Unknown
+	// Fatal: repeating will not help. A person has to change something.
+	Fatal
+)
+
+// String returns the remedy's name.
+func (r Remedy) String() string {
+	switch r {
+	case Retriable:
+		return "retriable"
+	case Abortable:
+		return "abortable"
+	case Fenced:
+		return "fenced"
+	case Unknown:
+		return "unknown outcome"
+	case Fatal:
+		return "fatal"
+	}
+	return "no remedy"
+}
+
+// One sentinel per remedy: errors.Is(err, ErrFenced) is the question to ask.
+// ErrUnknownOutcome also matches a fenced commit of which an earlier answer was
+// lost: the producer is fenced, and whether it committed before is not known.
+var (
+	ErrRetriable      = errors.New("producer: retriable")
+	ErrAbortable      = errors.New("producer: transaction must be aborted")
+	ErrFenced         = errors.New("producer: fenced")
+	ErrUnknownOutcome = errors.New("producer: outcome unknown")
+	ErrFatal          = errors.New("producer: fatal")
+)
+
+// ErrState is matched by the error of a call that the producer's state does not
+// allow, such as Produce before Init. Its remedy is the state's.
+var ErrState = errors.New("producer: call not allowed in this state")
+
+// Error is what every method of this package returns. It unwraps to the cause,
+// a kafka.Error where the broker gave one.
+type Error struct {
+	Op     string          // the request that failed, in words
+	Where  *TopicPartition // the partition it is about, nil if none
+	Remedy Remedy
+	// Uncertain reports that the request may have taken effect all the same.
+	Uncertain bool
+	Hint      string // what a person can do, empty if nothing
+	Err       error
+}
+
+// Error says what failed, where, why, and what to do.
+func (e *Error) Error() string {
+	s := e.Op
+	if e.Where != nil {
+		s += " to " + e.Where.String()
+	}
+	s = fmt.Sprintf("%s: %s: %v", s, e.Remedy, e.Err)
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is matches the sentinel of the error's remedy.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrRetriable:
+		return e.Remedy == Retriable
+	case ErrAbortable:
+		return e.Remedy == Abortable
+	case ErrFenced:
+		return e.Remedy == Fenced
+	case ErrFatal:
+		return e.Remedy == Fatal
+	case ErrUnknownOutcome:
+		return e.Remedy == Unknown || e.Remedy == Fenced && e.Uncertain
+	}
+	return false
+}
+
+// RemedyOf returns the remedy of an error of this package, 0 if it has none.
+func RemedyOf(err error) Remedy {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Remedy
+	}
+	return 0
+}
+
+// TooLargeError is the cause of an error about a record or batch that a limit
+// does not let through. It is fatal: the record will not shrink.
+type TooLargeError struct {
+	TopicPartition
+	Bytes int // of the batch with the record alone in it
+	Limit int // Options.MaxBatchBytes, 0 if the broker refused it
+}
+
+// Error names the topic, the size and the setting.
+func (e *TooLargeError) Error() string {
+	if e.Limit > 0 {
+		return fmt.Sprintf("a record of %d bytes for %s exceeds the producer's limit of %d bytes a batch: raise MaxBatchBytes, and the topic's max.message.bytes with it",
+			e.Bytes, e.TopicPartition, e.Limit)
+	}
+	return fmt.Sprintf("the broker refused a batch of %d bytes for %s: raise the topic's max.message.bytes (or the broker's message.max.bytes), or lower MaxBatchBytes below it",
+		e.Bytes, e.TopicPartition)
+}
+
+// transactionAbortable is TRANSACTION_ABORTABLE (KIP-890), which kafka-go does
+// not name.
+const transactionAbortable kafka.Error = 120
+
+// remedyOfCode classifies what a broker answered. Codes that are not listed are
+// abortable: the transaction is given up, and nothing that may be wrong is
+// committed.
+func remedyOfCode(code kafka.Error) Remedy {
+	switch code {
+	case kafka.InvalidProducerEpoch, kafka.ProducerFenced, // another producer has our transactional id
+		kafka.IllegalGeneration, kafka.UnknownMemberId, kafka.FencedInstanceID, kafka.RebalanceInProgress, // the group moved on
+		kafka.OutOfOrderSequenceNumber, kafka.InvalidTransactionState: // our view of the log or the transaction is not the broker's
+		return Fenced
+	case kafka.ConcurrentTransactions,
+		kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup,
+		kafka.UnknownTopicOrPartition, kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.FencedLeaderEpoch, kafka.UnknownTopicID,
+		kafka.RequestTimedOut, kafka.NetworkException, kafka.BrokerNotAvailable, kafka.KafkaStorageError,
+		kafka.NotEnoughReplicas, kafka.NotEnoughReplicasAfterAppend, kafka.ThrottlingQuotaExceeded:
+		return Retriable
+	case kafka.MessageSizeTooLarge, kafka.RecordListTooLarge,
+		kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed,
+		kafka.TransactionalIDAuthorizationFailed, kafka.SASLAuthenticationFailed,
+		kafka.InvalidTransactionTimeout, kafka.InvalidTopic, kafka.InvalidRecord, kafka.InvalidRequest, kafka.InvalidTimestamp,
+		kafka.UnsupportedVersion, kafka.UnsupportedForMessageFormat, kafka.UnsupportedCompressionType, kafka.InvalidGroupId:
+		return Fatal
+	}
+	return Abortable
+}
+
+// hintOfCode returns what a person can do about a fatal answer.
+func hintOfCode(code kafka.Error) string {
+	switch code {
+	case kafka.TopicAuthorizationFailed:
+		return "grant this client Write on the topic"
+	case kafka.GroupAuthorizationFailed:
+		return "grant this client Read on the consumer group"
+	case kafka.TransactionalIDAuthorizationFailed:
+		return "grant this client Write on the transactional id"
+	case kafka.ClusterAuthorizationFailed:
+		return "grant this client IdempotentWrite on the cluster"
+	case kafka.InvalidTransactionTimeout:
+		return "lower TransactionTimeout or raise the broker's transaction.max.timeout.ms"
+	case kafka.UnknownTopicOrPartition:
+		return "does the topic exist, with that many partitions?"
+	}
+	return ""
+}
+
+// refused turns a broker's answer into an error.
+func refused(op string, where *TopicPartition, code kafka.Error) *Error {
+	return &Error{Op: op, Where: where, Remedy: remedyOfCode(code), Hint: hintOfCode(code), Err: code}
+}
+
+// neverSent reports that a failed exchange cannot have reached a broker: it was
+// not routed, or no connection came about. Everything else may have been sent.
+func neverSent(err error) bool {
+	var routing *routingError
+	var dial *net.OpError
+	return errors.As(err, &routing) ||
+		errors.Is(err, kafka.BrokerNotAvailable) ||
+		errors.As(err, &dial) && dial.Op == "dial"
+}

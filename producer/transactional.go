@@ -1,0 +1,457 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
+	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
+	"github.com/segmentio/kafka-go/protocol/endtxn"
+	"github.com/segmentio/kafka-go/protocol/initproducerid"
+	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
+)
+
+// Transactional is the transactional producer of one worker. It is a state
+// machine:
+//
+//	                 Produce, CommitOffsets
+//	        ┌───────┐ ───────────────────► ┌──────┐ ──┐ Produce,
+//	 Init   │ ready │                      │ open │ ◄─┘ CommitOffsets
+//	 ┌────► └───────┘ ◄─────────────────── └──────┘
+//	 │          ▲       Commit, Abort          │ refused, or in doubt
+//	 │          │ Abort, nothing in doubt      ▼
+//	┌──────┐    └───────────────────────── ┌────────┐
+//	│ idle │ ◄──────────────────────────── │ failed │
+//	└──────┘    Abort, a send is in doubt  └────────┘
+//
+//	from any state:  fenced, evicted ───────────────────────────► fenced
+//	                 Commit or Abort without a definite answer ─► unknown
+//	                 Init ──────────────────────────────────────► ready
+//
+// Which call each state allows, and what it does:
+//
+//	state    Init    Produce         CommitOffsets   Commit            Abort
+//	idle     fence   ErrState        ErrState        ErrState          nothing to do
+//	ready    fence   add, send       add, send       nothing to do     nothing to do
+//	open     fence   add, send       add, send       end, definitely   end, definitely
+//	failed   fence   ErrState        ErrState        ErrState          end, definitely
+//	unknown  fence   ErrState        ErrState        ErrState          ErrState
+//	fenced   fence   ErrState        ErrState        ErrState          ErrState
+//
+// ErrState comes with the remedy of the state: abortable in idle and failed,
+// unknown in unknown, fenced in fenced.
+//
+// Why a send in doubt leads to idle rather than to ready: if the lost batch was
+// written, the broker expects the sequence number after it; if not, the one
+// before. Guessing wrong once is refused, but guessing wrong the other way lets
+// the broker take the next, different batch for a repetition and drop it. A new
+// epoch starts at zero.
+//
+// A Transactional is not safe for concurrent use.
+type Transactional struct {
+	sender    *sender
+	session   session
+	state     state
+	doubt     bool                    // a batch or an added partition may or may not have arrived
+	confirmed bool                    // the coordinator said that the transaction is open
+	added     map[TopicPartition]bool // partitions of the open transaction
+	groups    map[string]bool         // groups whose offsets it carries
+	offsets   Offsets                 // last offset of its records
+}
+
+type state uint8
+
+const (
+	idle state = iota
+	ready
+	open
+	failed
+	unknown
+	fenced
+)
+
+// String returns the state's name as in the diagram.
+func (s state) String() string {
+	return [...]string{"idle", "ready", "open", "failed", "unknown", "fenced"}[s]
+}
+
+// NewTransactional returns a producer in state idle. It connects to nothing
+// before Init. The transactional id names the worker, not the process: the next
+// worker on the same partition uses the same id, and so fences this one.
+func NewTransactional(client *kafka.Client, transactionalID string, o Options) (*Transactional, error) {
+	if transactionalID == "" {
+		return nil, errors.New("producer: a transactional producer needs a transactional id")
+	}
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	return &Transactional{
+		sender:  newSender(newCaller(client, o.withDefaults()), false),
+		session: session{transactionalID: transactionalID},
+	}, nil
+}
+
+// Init fences every earlier producer with the same transactional id, ends its
+// open transaction, and makes the producer ready, from any state. When it
+// returns nil, the committed offset is what it will stay until this producer
+// commits. Safe to repeat. Only the current owner of the partition may call it:
+// a zombie that does would fence the owner.
+func (t *Transactional) Init(ctx context.Context) error {
+	var got *initproducerid.Response
+	err := t.sender.do(ctx, call{
+		op: "init producer id", to: t.coordinator(),
+		message: func() protocol.Message {
+			return &initproducerid.Request{
+				TransactionalID:      t.session.transactionalID,
+				TransactionTimeoutMs: int32(t.sender.options.TransactionTimeout.Milliseconds()),
+				ProducerID:           -1, ProducerEpoch: -1, // none yet: 0 and 0 would be one
+			}
+		},
+		answer: func(m protocol.Message) (kafka.Error, *TopicPartition) {
+			var ok bool
+			if got, ok = m.(*initproducerid.Response); !ok {
+				return kafka.Unknown, nil
+			}
+			return kafka.Error(got.ErrorCode), nil
+		},
+	})
+	t.clear()
+	t.state = idle
+	if err != nil {
+		err.Uncertain = false // whatever it did, repeating it does it again
+		if err.Remedy == Fenced {
+			t.state = fenced
+		}
+		return err
+	}
+	t.session.producerID, t.session.producerEpoch = got.ProducerID, got.ProducerEpoch
+	t.session.sequences = map[TopicPartition]int32{}
+	t.state = ready
+	return nil
+}
+
+// Produce writes records to any number of partitions as part of the
+// transaction, which it opens if there is none. It returns when all are
+// acknowledged by all in-sync replicas, with the last offset of every partition
+// that the transaction has written to so far (the map is the producer's own
+// until the transaction ends). Nothing is visible to read_committed consumers
+// before Commit.
+//
+// A refusal that may pass (not enough replicas, a moved leader, a topic that is
+// still being created) is repeated with the same sequence numbers. If an answer
+// is lost, the error is abortable. The records are encoded before the first
+// request, so that they may be reused after Produce returns, whatever it
+// returns.
+func (t *Transactional) Produce(ctx context.Context, batches ...Batch) (Offsets, error) {
+	if err := t.require("produce"); err != nil {
+		return nil, err
+	}
+	if err := t.addPartitions(ctx, batches); err != nil {
+		return nil, t.fail(err)
+	}
+	if err := t.sender.send(ctx, &t.session, batches, t.offsets); err != nil {
+		return nil, t.fail(err)
+	}
+	return t.offsets, nil
+}
+
+// CommitOffsets makes consumer offsets part of the transaction: the next offset
+// to read, by partition. Generation and member are those of the consumer group
+// generation that assigned the partitions; Kafka refuses them once the group
+// has moved on (ErrFenced), which is what stops a zombie that has not noticed
+// its eviction. Without a group membership they are -1 and "".
+func (t *Transactional) CommitOffsets(ctx context.Context, group string, generation int32, member string, offsets map[TopicPartition]int64) error {
+	if err := t.require("commit offsets"); err != nil {
+		return err
+	}
+	if err := t.addGroup(ctx, group); err != nil {
+		return t.fail(err)
+	}
+	err := t.sender.do(ctx, call{
+		op: "commit offsets of group " + group, to: coordinator{group, kafka.CoordinatorKeyTypeConsumer},
+		message: func() protocol.Message {
+			return &txnoffsetcommit.Request{
+				TransactionalID: t.session.transactionalID, GroupID: group,
+				ProducerID: t.session.producerID, ProducerEpoch: t.session.producerEpoch,
+				GenerationID: generation, MemberID: member, Topics: offsetTopics(offsets),
+			}
+		},
+		answer: func(m protocol.Message) (kafka.Error, *TopicPartition) {
+			res, ok := m.(*txnoffsetcommit.Response)
+			if !ok {
+				return kafka.Unknown, nil
+			}
+			for _, topic := range res.Topics {
+				for _, p := range topic.Partitions {
+					if p.ErrorCode != 0 {
+						return kafka.Error(p.ErrorCode), &TopicPartition{topic.Name, p.Partition}
+					}
+				}
+			}
+			return 0, nil
+		},
+	})
+	if err != nil {
+		return t.fail(err)
+	}
+	return nil
+}
+
+// Commit ends the transaction and returns the last offset of every partition
+// that it wrote to. Nil means committed, definitely. ErrUnknownOutcome means
+// that no definite answer came within Options.RetryTimeout or before the context
+// ended: do not apply and do not drop what depends on it, but Init and read the
+// committed offset. With any other error it is definitely not committed. A
+// transaction that carries nothing is not ended, and its offsets are empty.
+func (t *Transactional) Commit(ctx context.Context) (Offsets, error) {
+	if err := t.require("commit"); err != nil {
+		return nil, err
+	}
+	if t.state == ready {
+		return Offsets{}, nil
+	}
+	if err := t.end(ctx, true); err != nil {
+		return nil, err
+	}
+	offsets := t.offsets
+	t.clear()
+	t.state = ready
+	return offsets, nil
+}
+
+// Abort ends the transaction without making anything of it visible. Nil means
+// that it is ended; the next call may still have to be Init (see the diagram),
+// and errors.Is(err, ErrState) says so. Abort without a transaction is nil.
+func (t *Transactional) Abort(ctx context.Context) error {
+	switch t.state {
+	case idle, ready:
+		return nil
+	case unknown, fenced:
+		return t.misuse("abort")
+	case open, failed:
+	}
+	doubt := t.doubt
+	if t.confirmed || doubt {
+		if err := t.end(ctx, false); err != nil {
+			return err
+		}
+	}
+	doubt = doubt || t.doubt
+	t.clear()
+	t.state = ready
+	if doubt {
+		t.state = idle
+	}
+	return nil
+}
+
+// end asks the coordinator to end the transaction until the answer is definite.
+func (t *Transactional) end(ctx context.Context, commit bool) error {
+	op := "abort transaction"
+	if commit {
+		op = "commit transaction"
+	}
+	err := t.sender.do(ctx, call{
+		op: op, to: t.coordinator(),
+		message: func() protocol.Message {
+			return &endtxn.Request{
+				TransactionalID: t.session.transactionalID,
+				ProducerID:      t.session.producerID, ProducerEpoch: t.session.producerEpoch, Committed: commit,
+			}
+		},
+		answer: func(m protocol.Message) (kafka.Error, *TopicPartition) {
+			res, ok := m.(*endtxn.Response)
+			if !ok {
+				return kafka.Unknown, nil
+			}
+			return kafka.Error(res.ErrorCode), nil
+		},
+	})
+	switch {
+	case err == nil:
+		return nil
+	case !commit && !t.confirmed && errors.Is(err, kafka.InvalidTransactionState):
+		// The one request that would have opened the transaction was lost and
+		// never arrived: there is nothing to abort.
+		t.doubt = true
+		return nil
+	case err.Remedy == Fenced:
+		t.state = fenced
+	case err.Uncertain || !known(err):
+		err.Remedy = Unknown
+		t.state = unknown
+	default:
+		t.state = failed
+	}
+	return err
+}
+
+// known reports that the coordinator refused to end the transaction with a
+// code whose meaning is clear. Anything else leaves the outcome open.
+func known(err *Error) bool {
+	return err.Remedy == Retriable || err.Remedy == Fatal || errors.Is(err, transactionAbortable)
+}
+
+// addPartitions tells the coordinator which partitions the transaction writes
+// to, those of them that it does not know yet.
+func (t *Transactional) addPartitions(ctx context.Context, batches []Batch) *Error {
+	var topics []addpartitionstotxn.RequestTopic
+	var news []TopicPartition
+	for _, b := range batches {
+		if len(b.Records) == 0 || t.added[b.TopicPartition] {
+			continue
+		}
+		t.added[b.TopicPartition] = true
+		news = append(news, b.TopicPartition)
+		topics = append(topics, addpartitionstotxn.RequestTopic{Name: b.Topic, Partitions: []int32{b.Partition}})
+	}
+	if len(news) == 0 {
+		return nil
+	}
+	t.state = open
+	err := t.sender.do(ctx, call{
+		op: "add partitions to transaction", to: t.coordinator(),
+		message: func() protocol.Message {
+			return &addpartitionstotxn.Request{
+				TransactionalID: t.session.transactionalID,
+				ProducerID:      t.session.producerID, ProducerEpoch: t.session.producerEpoch,
+				Topics: mergeTopics(topics),
+			}
+		},
+		answer: addPartitionsAnswer,
+	})
+	t.confirmed = t.confirmed || err == nil
+	return err
+}
+
+// addPartitionsAnswer returns the first refusal of a partition. One refused
+// partition makes Kafka answer the others with OPERATION_NOT_ATTEMPTED, which
+// says nothing.
+func addPartitionsAnswer(m protocol.Message) (kafka.Error, *TopicPartition) {
+	const operationNotAttempted = 55
+	res, ok := m.(*addpartitionstotxn.Response)
+	if !ok {
+		return kafka.Unknown, nil
+	}
+	var code kafka.Error
+	var where *TopicPartition
+	for _, topic := range res.Results {
+		for _, p := range topic.Results {
+			if p.ErrorCode != 0 && (code == 0 || code == operationNotAttempted) {
+				code, where = kafka.Error(p.ErrorCode), &TopicPartition{topic.Name, p.PartitionIndex}
+			}
+		}
+	}
+	return code, where
+}
+
+// mergeTopics lists each topic once, as the coordinator wants it.
+func mergeTopics(topics []addpartitionstotxn.RequestTopic) []addpartitionstotxn.RequestTopic {
+	merged := make([]addpartitionstotxn.RequestTopic, 0, len(topics))
+next:
+	for _, t := range topics {
+		for i := range merged {
+			if merged[i].Name == t.Name {
+				merged[i].Partitions = append(merged[i].Partitions, t.Partitions...)
+				continue next
+			}
+		}
+		merged = append(merged, addpartitionstotxn.RequestTopic{Name: t.Name, Partitions: append([]int32(nil), t.Partitions...)})
+	}
+	return merged
+}
+
+// addGroup tells the coordinator that the transaction carries offsets of a group.
+func (t *Transactional) addGroup(ctx context.Context, group string) *Error {
+	if t.groups[group] {
+		return nil
+	}
+	t.groups[group] = true
+	t.state = open
+	err := t.sender.do(ctx, call{
+		op: "add offsets to transaction", to: t.coordinator(),
+		message: func() protocol.Message {
+			return &addoffsetstotxn.Request{
+				TransactionalID: t.session.transactionalID, GroupID: group,
+				ProducerID: t.session.producerID, ProducerEpoch: t.session.producerEpoch,
+			}
+		},
+		answer: func(m protocol.Message) (kafka.Error, *TopicPartition) {
+			res, ok := m.(*addoffsetstotxn.Response)
+			if !ok {
+				return kafka.Unknown, nil
+			}
+			return kafka.Error(res.ErrorCode), nil
+		},
+	})
+	t.confirmed = t.confirmed || err == nil
+	return err
+}
+
+func offsetTopics(offsets map[TopicPartition]int64) []txnoffsetcommit.RequestTopic {
+	byTopic := map[string][]txnoffsetcommit.RequestPartition{}
+	for tp, offset := range offsets {
+		byTopic[tp.Topic] = append(byTopic[tp.Topic], txnoffsetcommit.RequestPartition{
+			Partition: tp.Partition, CommittedOffset: offset, CommittedLeaderEpoch: -1,
+		})
+	}
+	topics := make([]txnoffsetcommit.RequestTopic, 0, len(byTopic))
+	for name, partitions := range byTopic {
+		topics = append(topics, txnoffsetcommit.RequestTopic{Name: name, Partitions: partitions})
+	}
+	return topics
+}
+
+func (t *Transactional) coordinator() coordinator {
+	return coordinator{t.session.transactionalID, kafka.CoordinatorKeyTypeTransaction}
+}
+
+// clear forgets the transaction.
+func (t *Transactional) clear() {
+	t.doubt, t.confirmed = false, false
+	t.added, t.groups = map[TopicPartition]bool{}, map[string]bool{}
+	t.offsets = Offsets{}
+}
+
+// fail books an error of a call inside the transaction. A retriable one has used
+// up its retries: the transaction is given up.
+func (t *Transactional) fail(err *Error) error {
+	t.doubt = t.doubt || err.Uncertain
+	t.state = failed
+	switch err.Remedy {
+	case Fenced:
+		t.state = fenced
+	case Retriable:
+		err.Remedy = Abortable
+	case Abortable, Unknown, Fatal:
+	}
+	return err
+}
+
+// require allows a call in the states that continue a transaction.
+func (t *Transactional) require(op string) error {
+	if t.state == ready || t.state == open {
+		return nil
+	}
+	return t.misuse(op)
+}
+
+// misuse is the error of a call that the state does not allow.
+func (t *Transactional) misuse(op string) error {
+	e := &Error{Op: op, Remedy: Abortable, Err: fmt.Errorf("%w: %s", ErrState, t.state)}
+	switch t.state {
+	case idle:
+		e.Hint = "call Init first"
+	case failed:
+		e.Hint = "call Abort or Init"
+	case unknown:
+		e.Remedy, e.Hint = Unknown, "call Init, then read the committed offset"
+	case fenced:
+		e.Remedy, e.Hint = Fenced, "another worker has taken over: stop"
+	case ready, open:
+	}
+	return e
+}
