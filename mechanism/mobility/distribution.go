@@ -1,0 +1,142 @@
+package mobility
+
+import (
+	"math"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// Distribution is a sparse distribution over the cells of a grid: P[i] > 0 is the mass of Cells[i], cells ascend, every
+// other cell has none. Methods that say so need a total of 1; [Distribution.Normalize] makes it so. The zero value is
+// empty and ready to use. A distribution reuses its slices, so none may be shared between two of them.
+type Distribution struct {
+	Cells []grid.Cell
+	P     []float64
+}
+
+// Len returns the number of cells with mass.
+func (d *Distribution) Len() int { return len(d.Cells) }
+
+// Total returns the sum of the masses, added in ascending order of cells.
+func (d *Distribution) Total() float64 {
+	total := 0.0
+	for _, p := range d.P {
+		total += p
+	}
+	return total
+}
+
+// Normalize divides every mass by the total. It reports false, and changes nothing, if the total is 0 or not finite.
+func (d *Distribution) Normalize() bool {
+	total := d.Total()
+	if !(total > 0) || math.IsInf(total, 1) {
+		return false
+	}
+	for i, p := range d.P {
+		d.P[i] = p / total
+	}
+	return true
+}
+
+// Mean returns the mean of the cells' centres under d, which must be normalized: the estimate with the least expected
+// squared distance. Kilometres on g's map.
+func (d *Distribution) Mean(g *grid.Grid) grid.Point {
+	var columns, rows float64
+	width := grid.Cell(g.Width())
+	for i, c := range d.Cells {
+		row := c / width
+		columns += float64(d.P[i] * float64(c-row*width))
+		rows += float64(d.P[i] * float64(row))
+	}
+	return grid.Point{X: (columns + 0.5) * g.CellKM(), Y: (rows + 0.5) * g.CellKM()}
+}
+
+// Reset empties d and keeps its memory.
+func (d *Distribution) Reset() {
+	d.Cells = d.Cells[:0]
+	d.P = d.P[:0]
+}
+
+// CopyFrom makes d equal to from, in d's own memory.
+func (d *Distribution) CopyFrom(from *Distribution) {
+	d.Cells = append(d.Cells[:0], from.Cells...)
+	d.P = append(d.P[:0], from.P...)
+}
+
+// Prune drops the cells with less than threshold of the total mass and normalizes the rest.
+//
+// Effect: with m cells at most m·threshold of the mass is dropped, and the kept masses grow by at most the factor
+// 1/(1 − m·threshold): at the default 1e-7 and a posterior of 2,000 cells that is 2e-4, well below any δ in use. A
+// pruned cell has posterior 0, so no later release can bring it back; only the matrix does, through its neighbours. If
+// every cell is below the threshold, d is only normalized.
+func (d *Distribution) Prune(threshold float64) {
+	least := float64(threshold * d.Total())
+	kept := 0
+	for i, p := range d.P {
+		if p >= least {
+			d.Cells[kept], d.P[kept] = d.Cells[i], p
+			kept++
+		}
+	}
+	if kept > 0 {
+		d.Cells, d.P = d.Cells[:kept], d.P[:kept]
+	}
+	d.Normalize()
+}
+
+// Round replaces every mass by the nearest float32, and drops those that become 0, so that d is what
+// [Distribution.AppendBinary] stores, bit for bit: what is stored is the state. The total then differs from 1 by up to
+// 6e-8.
+func (d *Distribution) Round() {
+	kept := 0
+	for i, p := range d.P {
+		if r := float32(p); r > 0 {
+			d.Cells[kept], d.P[kept] = d.Cells[i], float64(r)
+			kept++
+		}
+	}
+	d.Cells, d.P = d.Cells[:kept], d.P[:kept]
+}
+
+// Update sets dst to the posterior, dst ∝ likelihood[i]·prior.P[i], where likelihood[i] belongs to prior.Cells[i] (not
+// to the i-th cell of the grid). It returns the evidence Σ likelihood[i]·prior.P[i]. If that is 0 or not finite nothing
+// was learned: dst is the prior and ok is false. dst may be the prior itself. Cells whose mass becomes 0 are dropped.
+// Panics if the lengths differ.
+func Update(dst, prior *Distribution, likelihood []float64) (evidence float64, ok bool) {
+	if len(likelihood) != prior.Len() {
+		panic("mobility: one likelihood for each cell of the prior is needed")
+	}
+	for i, p := range prior.P {
+		evidence += float64(likelihood[i] * p)
+	}
+	if !(evidence > 0) || math.IsInf(evidence, 1) {
+		if dst != prior {
+			dst.CopyFrom(prior)
+		}
+		return evidence, false
+	}
+	n := prior.Len()
+	dst.resize(n)
+	kept := 0
+	for i, c := range prior.Cells {
+		if q := float64(likelihood[i]*prior.P[i]) / evidence; q > 0 {
+			dst.Cells[kept], dst.P[kept] = c, q
+			kept++
+		}
+	}
+	dst.Cells, dst.P = dst.Cells[:kept], dst.P[:kept]
+	return evidence, true
+}
+
+// resize makes room for n cells, contents undefined.
+func (d *Distribution) resize(n int) {
+	if cap(d.Cells) < n || cap(d.P) < n {
+		room := n + n/2
+		cells, p := make([]grid.Cell, n, room), make([]float64, n, room)
+		copy(cells, d.Cells)
+		copy(p, d.P)
+		d.Cells, d.P = cells, p
+		return
+	}
+	d.Cells, d.P = d.Cells[:n], d.P[:n]
+}
