@@ -1,0 +1,190 @@
+package consumer
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/listoffsets"
+)
+
+// Bounds returns the first offset of the partition and the offset behind the
+// last one that can be read: the last stable offset, or the high watermark if
+// the fetcher reads uncommitted records. Both are asked for anew.
+func (f *Fetcher) Bounds(ctx context.Context) (first, end int64, err error) {
+	if first, err = f.listOffset(ctx, kafka.FirstOffset); err != nil {
+		return 0, 0, err
+	}
+	if end, err = f.listOffset(ctx, kafka.LastOffset); err != nil {
+		return 0, 0, err
+	}
+	return first, end, nil
+}
+
+// listOffset asks for the offset that stands for a time, or for one of Kafka's
+// two special times.
+func (f *Fetcher) listOffset(ctx context.Context, timestamp int64) (int64, error) {
+	op := fmt.Sprintf("list offsets of %s/%d", f.topic, f.partition)
+	isolation := kafka.ReadCommitted
+	if f.options.Uncommitted {
+		isolation = kafka.ReadUncommitted
+	}
+	var offset int64
+	err := f.options.retry(ctx, func(ctx context.Context) error {
+		if err := f.lead(ctx); err != nil {
+			return err
+		}
+		res, err := roundTrip(ctx, f.client, &exchange{broker: f.leader, message: &listoffsets.Request{
+			ReplicaID: -1, IsolationLevel: int8(isolation),
+			Topics: []listoffsets.RequestTopic{{Topic: f.topic, Partitions: []listoffsets.RequestPartition{{
+				Partition: f.partition, CurrentLeaderEpoch: -1, Timestamp: timestamp,
+			}}}},
+		}}, f.options.RequestTimeout)
+		if err == nil {
+			offset, err = readListOffsets(op, res)
+		} else {
+			err = failed(f.client, op, err)
+		}
+		if errors.Is(err, ErrTemporary) {
+			f.leader = anyBroker
+		}
+		return err
+	})
+	return offset, err
+}
+
+func readListOffsets(op string, res protocol.Message) (int64, error) {
+	answer, ok := res.(*listoffsets.Response)
+	if !ok {
+		return 0, unexpected(op, res)
+	}
+	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
+		return 0, &Error{Op: op, Temporary: true, Err: errors.New("the broker's answer leaves the partition out")}
+	}
+	p := answer.Topics[0].Partitions[0]
+	if p.ErrorCode != 0 {
+		return 0, refused(op, kafka.Error(p.ErrorCode))
+	}
+	return p.Offset, nil
+}
+
+// Committed returns a group's committed offset of a partition: the next one to
+// process. Found is false only if the coordinator said that there is none.
+//
+// It waits until no transaction that commits an offset of the partition is
+// pending (KIP-447): an offset read while one is would be the old one. kafka-go
+// cannot ask for that. Fence the predecessor first, or the wait may last until
+// its transaction times out.
+func Committed(ctx context.Context, client *kafka.Client, o Options, group, topic string, partition int32) (offset int64, found bool, err error) {
+	if err := o.Validate(); err != nil {
+		return 0, false, err
+	}
+	o = o.withDefaults()
+	op := fmt.Sprintf("read the offset of group %s for %s/%d", group, topic, partition)
+	err = o.retry(ctx, func(ctx context.Context) error {
+		broker, err := findCoordinator(ctx, client, o, group)
+		if err != nil {
+			return err
+		}
+		request := &offsetFetch{group: group, topic: topic, partition: partition}
+		res, err := roundTrip(ctx, client, &exchange{message: request, broker: broker, raw: true}, o.RequestTimeout)
+		if err != nil {
+			return failed(client, op, err)
+		}
+		answer, ok := res.(*frame)
+		if !ok {
+			return unexpected(op, res)
+		}
+		offset, found, err = request.read(op, answer.body)
+		return err
+	})
+	return offset, found, err
+}
+
+// offsetFetch is OffsetFetch version 7, the first that can require stable
+// offsets. kafka-go has 5.
+type offsetFetch struct {
+	group, topic string
+	partition    int32
+}
+
+// ApiKey, with kafka-go's spelling, implements protocol.Message.
+func (*offsetFetch) ApiKey() protocol.ApiKey { return protocol.OffsetFetch } //nolint:revive // kafka-go's name
+
+// encode writes the request:
+//
+//	size 4 | key 2 | version 2 | correlation id 4 | client id string | tags
+//	group compact string | topics compact array of
+//	  (name compact string | partitions compact array of int32 | tags) |
+//	require stable 1 | tags
+func (q *offsetFetch) encode(correlationID int32, clientID string) ([]byte, int16) {
+	const version, oneElement, noTags, requireStable = 7, 2, 0, 1
+	be := binary.BigEndian
+	b := make([]byte, 4, 64+len(clientID)+len(q.group)+len(q.topic))
+	b = be.AppendUint16(b, uint16(protocol.OffsetFetch))
+	b = be.AppendUint16(b, version)
+	b = be.AppendUint32(b, uint32(correlationID))
+	b = be.AppendUint16(b, uint16(len(clientID)))
+	b = append(b, clientID...)
+	b = append(b, noTags)
+	b = appendCompact(b, q.group)
+	b = append(b, oneElement)
+	b = appendCompact(b, q.topic)
+	b = append(b, oneElement)
+	b = be.AppendUint32(b, uint32(q.partition))
+	b = append(b, noTags, requireStable, noTags)
+	be.PutUint32(b, uint32(len(b)-4))
+	return b, version
+}
+
+func appendCompact(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))+1), s...)
+}
+
+// read takes the answer:
+//
+//	tags | throttle 4 | topics compact array of (name compact string |
+//	  partitions compact array of (index 4 | offset 8 | leader epoch 4 |
+//	  metadata compact string | error 2 | tags) | tags) | error 2 | tags
+//
+// A group that does not exist is answered with an offset of -1 by Kafka, and
+// with GROUP_ID_NOT_FOUND by others: both mean that there is none.
+func (q *offsetFetch) read(op string, body []byte) (offset int64, found bool, err error) {
+	r := &reader{b: body}
+	r.tags()
+	r.int32() // throttle time
+	offset = -1
+	var code kafka.Error
+	listed := false
+	for range r.compactCount(3) {
+		name := r.compactString()
+		for range r.compactCount(20) {
+			index, committed := r.int32(), r.int64()
+			r.int32() // leader epoch
+			r.compactString()
+			partCode := kafka.Error(r.int16())
+			r.tags()
+			if index == q.partition && string(name) == q.topic {
+				offset, code, listed = committed, partCode, true
+			}
+		}
+		r.tags()
+	}
+	if all := kafka.Error(r.int16()); all != 0 {
+		code = all
+	}
+	switch {
+	case r.short:
+		return 0, false, &Error{Op: op, Temporary: true, Err: errors.New("the coordinator's answer is cut short")}
+	case code == kafka.GroupIdNotFound:
+		return 0, false, nil
+	case code != 0:
+		return 0, false, refused(op, code)
+	case !listed:
+		return 0, false, &Error{Op: op, Temporary: true, Err: errors.New("the coordinator's answer leaves the partition out")}
+	}
+	return max(offset, 0), offset >= 0, nil
+}

@@ -1,0 +1,201 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/createtopics"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+)
+
+// Ping reads the cluster's metadata once. Its error names the brokers if none
+// of them could be reached.
+func Ping(ctx context.Context, client *kafka.Client, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	_, err := freshMetadata(ctx, client, o.withDefaults())
+	return err
+}
+
+// Partitions returns the number of partitions of each topic. Topics that do not
+// exist are a MissingTopicsError that lists all of them, at once: whoever has
+// just created one waits for it there.
+func Partitions(ctx context.Context, client *kafka.Client, o Options, topics ...string) (map[string]int, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	counts := make(map[string]int, len(topics))
+	if len(topics) == 0 {
+		return counts, nil // to name none would ask for all
+	}
+	err := o.retry(ctx, func(ctx context.Context) error {
+		res, err := freshMetadata(ctx, client, o, topics...)
+		if err != nil {
+			return err
+		}
+		var missing []string
+		for _, t := range res.Topics {
+			switch code := kafka.Error(t.ErrorCode); code {
+			case 0:
+				counts[t.Name] = len(t.Partitions)
+			case kafka.UnknownTopicOrPartition:
+				missing = append(missing, t.Name)
+			default:
+				return refused("read metadata of topic "+t.Name, code)
+			}
+		}
+		if len(missing) > 0 {
+			slices.Sort(missing)
+			return &MissingTopicsError{missing}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
+// CoPartitioned checks that all topics exist and have as many partitions as the
+// first one, and returns that number. The error is a MissingTopicsError or a
+// PartitionsError.
+func CoPartitioned(ctx context.Context, client *kafka.Client, o Options, topics ...string) (int, error) {
+	counts, err := Partitions(ctx, client, o, topics...)
+	if err != nil || len(topics) == 0 {
+		return 0, err
+	}
+	want := counts[topics[0]]
+	for _, t := range topics[1:] {
+		if counts[t] != want {
+			return 0, &PartitionsError{Topic: t, Have: counts[t], Want: want, Like: topics[0]}
+		}
+	}
+	return want, nil
+}
+
+// Topic is a topic as it should be.
+type Topic struct {
+	Name       string
+	Partitions int
+	// Replication is the number of replicas of each partition, 0 the broker's
+	// default.
+	Replication int
+	// Configs are settings such as cleanup.policy. Those that the topic has
+	// beside them are left alone.
+	Configs map[string]string
+}
+
+// CreateTopics makes sure that topics exist as described. Those that exist are
+// not changed; if one has another number of partitions or another value of one
+// of Configs, the error is a PartitionsError or ConfigError. Safe to repeat, and
+// to call from several processes at once.
+func CreateTopics(ctx context.Context, client *kafka.Client, o Options, topics ...Topic) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	o = o.withDefaults()
+	for _, t := range topics {
+		if err := o.retry(ctx, func(ctx context.Context) error { return create(ctx, client, o, t) }); err != nil {
+			return err
+		}
+		if err := o.retry(ctx, func(ctx context.Context) error { return verify(ctx, client, o, t) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create asks the controller for one topic; that it exists is no error.
+func create(ctx context.Context, client *kafka.Client, o Options, t Topic) error {
+	op := "create topic " + t.Name
+	meta, err := freshMetadata(ctx, client, o, t.Name)
+	if err != nil {
+		return err
+	}
+	request := createtopics.RequestTopic{Name: t.Name, NumPartitions: int32(t.Partitions), ReplicationFactor: int16(t.Replication)}
+	if t.Replication == 0 {
+		request.ReplicationFactor = -1
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Configs)) {
+		request.Configs = append(request.Configs, createtopics.RequestConfig{Name: name, Value: t.Configs[name]})
+	}
+	res, err := roundTrip(ctx, client, &exchange{broker: meta.ControllerID, message: &createtopics.Request{
+		Topics: []createtopics.RequestTopic{request}, TimeoutMs: int32(o.RequestTimeout.Milliseconds()),
+	}}, o.RequestTimeout)
+	if err != nil {
+		return failed(client, op, err)
+	}
+	answer, ok := res.(*createtopics.Response)
+	if !ok {
+		return unexpected(op, res)
+	}
+	for _, a := range answer.Topics {
+		code := kafka.Error(a.ErrorCode)
+		if code == 0 || code == kafka.TopicAlreadyExists {
+			continue
+		}
+		e := refused(op, code)
+		if a.ErrorMessage != "" {
+			e.Err = fmt.Errorf("%w: %s", code, a.ErrorMessage)
+		}
+		return e
+	}
+	return nil
+}
+
+// verify compares a topic with its description. Metadata lags behind creation,
+// so that a missing topic is temporary here.
+func verify(ctx context.Context, client *kafka.Client, o Options, t Topic) error {
+	once := o
+	once.RetryTimeout = o.RequestTimeout
+	counts, err := Partitions(ctx, client, once, t.Name)
+	var missing *MissingTopicsError
+	if errors.As(err, &missing) {
+		return &Error{Op: "create topic " + t.Name, Temporary: true, Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	if counts[t.Name] != t.Partitions {
+		return &PartitionsError{Topic: t.Name, Have: counts[t.Name], Want: t.Partitions}
+	}
+	if len(t.Configs) == 0 {
+		return nil
+	}
+	return verifyConfigs(ctx, client, o, t)
+}
+
+// verifyConfigs compares the settings that the description names.
+func verifyConfigs(ctx context.Context, client *kafka.Client, o Options, t Topic) error {
+	op := "read the configuration of topic " + t.Name
+	names := slices.Sorted(maps.Keys(t.Configs))
+	res, err := roundTrip(ctx, client, &exchange{broker: anyBroker, message: &describeconfigs.Request{
+		Resources: []describeconfigs.RequestResource{{
+			ResourceType: int8(kafka.ResourceTypeTopic), ResourceName: t.Name, ConfigNames: names,
+		}},
+	}}, o.RequestTimeout)
+	if err != nil {
+		return failed(client, op, err)
+	}
+	answer, ok := res.(*describeconfigs.Response)
+	if !ok {
+		return unexpected(op, res)
+	}
+	for _, r := range answer.Resources {
+		if r.ErrorCode != 0 {
+			return refused(op, kafka.Error(r.ErrorCode))
+		}
+		for _, c := range r.ConfigEntries {
+			if want, asked := t.Configs[c.ConfigName]; asked && c.ConfigValue != want {
+				return &ConfigError{Topic: t.Name, Name: c.ConfigName, Have: c.ConfigValue, Want: want}
+			}
+		}
+	}
+	return nil
+}
