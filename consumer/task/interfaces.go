@@ -90,6 +90,8 @@ type Transactions interface {
 	// means definitely committed, on every partition. changelogEnd is an
 	// offset of the changelog after the transaction's last record there, and
 	// not after any later record. Any error but Retry leaves the outcome open.
+	// Where the offset is refused (Leave), aborting before the answer spares
+	// readers the wait for the next owner or the transaction's timeout.
 	Commit(ctx context.Context, next int64) (changelogEnd int64, err error)
 	// Abort drops the open transaction; without one it does nothing. It is not
 	// called after a Commit that has failed. It is best effort: Fence follows.
@@ -104,11 +106,12 @@ type Positions = struct {
 	Input int64
 	// Changelog is the changelog offset from which a restore goes on.
 	Changelog int64
-	// AppliedMS is when the positions were written, in Unix milliseconds.
+	// AppliedMS is a time, in Unix milliseconds, at which the store's values
+	// were the last ones in the changelog.
 	AppliedMS int64
 }
 
-// Change is a new value of a key; a nil Value removes the key. An alias of an
+// Change is a new value of a key; an empty Value removes the key. An alias of an
 // unnamed type, as Positions is.
 type Change = struct{ Key, Value []byte }
 
@@ -124,7 +127,7 @@ type Store interface {
 	// Apply writes changes and positions as one: after a crash either all of
 	// them are there or none. A crash may lose any number of the last Applies,
 	// but never one without all that came after it. It keeps none of the
-	// memory. A key occurs at most once.
+	// memory. If a key occurs several times, its last change counts.
 	Apply(changes []Change, p Positions) error
 	// Wipe removes everything, the positions first or at once.
 	Wipe() error

@@ -9,6 +9,8 @@ import (
 // offset that it commits.
 const MarkKey = "\x00input"
 
+var markKey = []byte(MarkKey)
+
 // markVersion is the first byte of a mark's value; the offset follows as eight
 // bytes, big-endian.
 const markVersion = 1

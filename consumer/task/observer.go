@@ -12,7 +12,7 @@ type Observer interface {
 	// next does not yet say what is committed.
 	Fetched(records int, next, stableEnd int64)
 	// Committed: a transaction is known to be committed. Called after the store
-	// has it, exactly once for each committed transaction of this task whose
+	// has it or has failed on it, exactly once for each committed transaction of this task whose
 	// outcome Commit itself told. One that was found committed only after a
 	// recovery is not reported here; it shows in Restored.
 	Committed(Transaction)

@@ -1,0 +1,206 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// consume reads, processes and commits until ctx is done. It then commits what
+// is in hand and answers nil.
+func (t *Task) consume(ctx, work context.Context) error {
+	for {
+		batch, err := t.fetch(ctx)
+		if err != nil {
+			if ctx.Err() != nil && RemedyOf(err) != Leave && RemedyOf(err) != Fatal {
+				return t.finish(work)
+			}
+			return err
+		}
+		for i := range batch.Records {
+			if ctx.Err() != nil {
+				return t.finish(work)
+			}
+			if err := t.process(batch.Records[i]); err != nil {
+				return err
+			}
+			if t.records >= t.o.MaxRecords || t.overlay.bytes >= t.o.MaxBytes {
+				if err := t.commit(work); err != nil {
+					return err
+				}
+			}
+		}
+		t.next = batch.Next
+		idle := len(batch.Records) == 0
+		if t.records > 0 && (idle || t.o.Clock.Now().Sub(t.began) >= t.o.MaxInterval) {
+			if err := t.commit(work); err != nil {
+				return err
+			}
+		}
+		if idle {
+			t.attempt = 0
+		}
+	}
+}
+
+// fetch asks for the records from t.next on and checks the answer, because all
+// that follows relies on offsets that go forward.
+func (t *Task) fetch(ctx context.Context) (batch Batch, err error) {
+	batch, err = t.d.Input.Fetch(ctx, t.next)
+	if RemedyOf(err) == Retry { // apart, so that the good case makes no closure
+		err = t.retry(ctx, func() error {
+			batch, err = t.d.Input.Fetch(ctx, t.next)
+			return err
+		})
+	}
+	if err != nil {
+		return Batch{}, fmt.Errorf("read the input at offset %d: %w", t.next, err)
+	}
+	if err := batch.check(t.next); err != nil {
+		return Batch{}, WithRemedy(fmt.Errorf("read the input at offset %d: %w", t.next, err), Fatal)
+	}
+	t.o.Observer.Fetched(len(batch.Records), batch.Next, batch.StableEnd)
+	return batch, nil
+}
+
+// check says how a batch breaks the contract of Fetch.
+func (b Batch) check(offset int64) error {
+	at := offset
+	for i := range b.Records {
+		if b.Records[i].Offset < at {
+			return fmt.Errorf("offset %d came where at least %d was due: this is a bug, please report it", b.Records[i].Offset, at)
+		}
+		at = b.Records[i].Offset + 1
+	}
+	if b.Next < at {
+		return fmt.Errorf("the next offset is given as %d, at least %d was due: this is a bug, please report it", b.Next, at)
+	}
+	return nil
+}
+
+// process adds one record to the overlay.
+func (t *Task) process(rec Record) error {
+	if t.records == 0 {
+		t.began = t.o.Clock.Now()
+	}
+	var state []byte
+	valid := ValidKey(rec.Key)
+	if valid {
+		found := false
+		if state, found = t.overlay.get(rec.Key); !found {
+			var err error
+			if state, err = t.d.Store.Get(rec.Key); err != nil {
+				return storeError("read a state", err)
+			}
+		}
+	}
+	fx := &t.fx
+	fx.Output, fx.DeadLetters, fx.State, fx.Forget = fx.Output[:0], fx.DeadLetters[:0], nil, false
+	if err := t.d.Processor.Process(rec, state, fx); err != nil {
+		return otherwise(fmt.Errorf("process offset %d: %w", rec.Offset, err), Fatal)
+	}
+	changed := len(fx.State) > 0 || fx.Forget
+	switch {
+	case changed && !valid:
+		return WithRemedy(fmt.Errorf("process offset %d: %w", rec.Offset, ErrReservedKey), Fatal)
+	case fx.Forget && len(fx.State) > 0:
+		return WithRemedy(fmt.Errorf("process offset %d: a state is both set and forgotten", rec.Offset), Fatal)
+	case changed:
+		t.overlay.put(rec.Key, fx.State, fx.Forget, rec.Timestamp)
+	}
+	t.overlay.out = t.overlay.send(t.overlay.out, fx.Output)
+	t.overlay.dead = t.overlay.send(t.overlay.dead, fx.DeadLetters)
+	t.records++
+	t.last = rec.Timestamp
+	t.next = rec.Offset + 1
+	return nil
+}
+
+// finish ends the transaction in hand when the task is told to stop.
+func (t *Task) finish(work context.Context) error {
+	if t.records == 0 {
+		return nil
+	}
+	return t.commit(work)
+}
+
+// commit writes the overlay and t.next as one transaction, and then the store.
+// Nothing is applied before the commit is definite: an aborted state in the
+// store would be a state that no output belongs to, and nothing would undo it.
+func (t *Task) commit(work context.Context) error {
+	t.move(Committing)
+	start := t.o.Clock.Now()
+	out := t.outputs()
+	t.hand = opened
+	err := t.retry(work, func() error { return t.d.Transactions.Produce(work, out) })
+	if err != nil {
+		return fmt.Errorf("write the transaction up to offset %d: %w", t.next, err)
+	}
+	t.hand = undone
+	var end int64
+	err = t.retry(work, func() (err error) {
+		end, err = t.d.Transactions.Commit(work, t.next)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("commit the transaction up to offset %d: %w", t.next, err)
+	}
+	t.hand = empty
+	err = t.apply(Positions{Input: t.next, Changelog: end, AppliedMS: start.UnixMilli()})
+	t.committed(start) // also if the store refuses it: it is committed
+	if err != nil {
+		return err
+	}
+	t.move(Running)
+	return nil
+}
+
+// outputs lists what the transaction writes, and fills t.changes for the store.
+func (t *Task) outputs() Outputs {
+	t.changelog, t.changes = t.changelog[:0], t.changes[:0]
+	for i := range t.overlay.entries {
+		e := &t.overlay.entries[i]
+		value := e.value
+		if e.forgotten {
+			value = nil
+		}
+		t.changelog = append(t.changelog, Message{Key: e.key, Value: value, Timestamp: e.timestamp})
+		t.changes = append(t.changes, Change{Key: e.key, Value: value})
+	}
+	t.mark = AppendMark(t.mark[:0], t.next)
+	t.changelog = append(t.changelog, Message{Key: markKey, Value: t.mark, Timestamp: t.last})
+	return Outputs{Output: t.overlay.out, DeadLetters: t.overlay.dead, Changelog: t.changelog}
+}
+
+// apply brings t.changes into the store. p.AppliedMS is a time at which the
+// values were still the last ones in the changelog, so it is taken before the
+// commit: a worker may be asleep for hours between commit and apply.
+func (t *Task) apply(p Positions) error {
+	if err := t.d.Store.Apply(t.changes, p); err != nil {
+		return storeError("write states", err)
+	}
+	return nil
+}
+
+// committed reports and forgets the transaction in hand.
+func (t *Task) committed(start time.Time) {
+	now := t.o.Clock.Now()
+	done := Transaction{
+		Records: t.records, Output: len(t.overlay.out), DeadLetters: len(t.overlay.dead),
+		Changes: len(t.overlay.entries), Bytes: t.overlay.bytes + len(t.mark) + len(markKey),
+		Next: t.next, Commit: now.Sub(start),
+	}
+	if t.records > 0 {
+		done.Took = now.Sub(t.began)
+	}
+	t.overlay.reset()
+	t.records = 0
+	t.attempt = 0
+	t.o.Observer.Committed(done)
+}
+
+// storeError marks an error of the store and says what to do.
+func storeError(what string, err error) error {
+	return otherwise(fmt.Errorf("%w: %s: %w; free space or repair the state folder (or delete it) and start again, nothing is lost: "+
+		"the changelog has every committed state", ErrStore, what, err), Fatal)
+}
