@@ -3,6 +3,7 @@ package schemas
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/linkedin/goavro/v2"
 )
@@ -59,21 +60,20 @@ type fieldDefinition struct {
 }
 
 func newLayout(schema string) (*layout, error) {
-	var d definition
-	if err := json.Unmarshal([]byte(schema), &d); err != nil {
-		return nil, fmt.Errorf("schema: %w", err)
+	d, err := parse(schema)
+	if err != nil {
+		return nil, err
 	}
 	if len(d.Fields) > maxFields {
 		return nil, fmt.Errorf("schema %s: %d fields, at most %d are supported", d.Name, len(d.Fields), maxFields)
 	}
 	l := &layout{columns: make([]column, len(d.Fields))}
 	for i, f := range d.Fields {
-		k, plain, err := kindOf(f.Type)
+		k, _, err := kindOf(f.Type)
 		if err != nil {
 			return nil, fmt.Errorf("schema %s, field %s: %w", d.Name, f.Name, err)
 		}
 		l.columns[i] = column{name: f.Name, kind: k}
-		d.Fields[i].Type = plain
 	}
 	codec, err := plainCodec(d)
 	if err != nil {
@@ -84,11 +84,27 @@ func newLayout(schema string) (*layout, error) {
 	return l, err
 }
 
+func parse(schema string) (definition, error) {
+	var d definition
+	if err := json.Unmarshal([]byte(schema), &d); err != nil {
+		return d, fmt.Errorf("schema: %w", err)
+	}
+	return d, nil
+}
+
 // plainCodec builds goavro's codec of the schema without its logical types,
 // which are no part of the parsing canonical form that the fingerprint is of.
 // goavro leaves {"type":"long"} where they stood, the specification "long":
 // with them the fingerprint would be one that no other implementation has.
 func plainCodec(d definition) (*goavro.Codec, error) {
+	d.Fields = slices.Clone(d.Fields)
+	for i, f := range d.Fields {
+		_, plain, err := kindOf(f.Type)
+		if err != nil {
+			return nil, err
+		}
+		d.Fields[i].Type = plain
+	}
 	plain, err := json.Marshal(d)
 	if err != nil {
 		return nil, err

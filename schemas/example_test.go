@@ -1,0 +1,57 @@
+package schemas_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+func ExampleCodec() {
+	codec, err := schemas.NewCodec(schemas.Avro)
+	if err != nil {
+		panic(err)
+	}
+	data, err := codec.AppendRaw(nil, schemas.Raw{
+		UserID: "bus-31", Timestamp: 1700000000000, Latitude: 53.4, Longitude: -2.98,
+	})
+	if err != nil {
+		panic(err)
+	}
+	fix, err := codec.DecodeRaw(data)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%d bytes, fix of %s: %v\n", len(data), fix.UserID, fix)
+	// Output: 40 bytes, fix of bus-31: [redacted]
+}
+
+func ExampleCodec_AppendSanitized() {
+	codec, err := schemas.NewCodec(schemas.JSON)
+	if err != nil {
+		panic(err)
+	}
+	line, err := codec.AppendSanitized(nil, schemas.Sanitized{
+		UserID: "bus-31", Timestamp: 1700000000000, Latitude: 53.51, Longitude: -2.7,
+		EstimateLatitude: 53.41, EstimateLongitude: -2.981, RadiusM: 1250, Epsilon: 1, Delta: 0.01,
+		Mechanism: "pim", ModelID: "0123456789abcdef", Step: 28333333, Release: 17,
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(line))
+	// Output: {"user_id":"bus-31","timestamp":1700000000000,"latitude":53.51,"longitude":-2.7,"estimate_latitude":53.41,"estimate_longitude":-2.981,"radius_m":1250,"epsilon":1,"delta":0.01,"mechanism":"pim","model_id":"0123456789abcdef","step":28333333,"release":17}
+}
+
+func ExampleRejection() {
+	codec, err := schemas.NewCodec(schemas.JSON)
+	if err != nil {
+		panic(err)
+	}
+	_, err = codec.DecodeRaw([]byte(`{"user_id":"bus-31","timestamp":1,"latitude":"53.4","longitude":-2.98}`))
+	var refused *schemas.Rejection
+	if errors.As(err, &refused) {
+		fmt.Println("dead letter:", refused.Reason)
+	}
+	// Output: dead letter: wrong_type
+}

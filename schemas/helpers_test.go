@@ -1,0 +1,117 @@
+package schemas
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// eachEncoding runs f once per encoding, as a sub-test or sub-benchmark.
+func eachEncoding[T interface {
+	testing.TB
+	Run(string, func(T)) bool
+}](t T, f func(t T, c *Codec)) {
+	t.Helper()
+	for _, e := range []Encoding{Avro, JSON} {
+		t.Run(string(e), func(t T) { f(t, must(NewCodec(e))) })
+	}
+}
+
+func exampleRaw() Raw {
+	accuracy := 12.5
+	return Raw{UserID: "bus-31", Timestamp: 1700000000123, Latitude: 53.40842, Longitude: -2.97919, AccuracyM: &accuracy}
+}
+
+func exampleSanitized() Sanitized {
+	return Sanitized{
+		UserID: "bus-31", Timestamp: 1700000000123, Latitude: 53.51, Longitude: -2.7,
+		EstimateLatitude: 53.4101, EstimateLongitude: -2.9811, RadiusM: 1250.5, Epsilon: 1, Delta: 0.01,
+		Mechanism: "pim", ModelID: "0123456789abcdef", Step: 28333333, Release: 17,
+	}
+}
+
+func exampleDeadLetter() DeadLetter {
+	return DeadLetter{Topic: "raw", Partition: 3, Offset: 1 << 40, Reason: ReasonNotFinite, Timestamp: -1}
+}
+
+// randomText returns up to n runes out of all of Unicode, JSON's and Go's
+// special ones more often than their share; never a leading NUL.
+func randomText(rng *rand.Rand, n int) string {
+	special := []rune{0, '"', '\\', '/', '\n', 0x1f, 0x7f, '<', '&', 0x2028, 0xfffd, 0xffff, 0x10000, 0x10ffff, 'é'}
+	var text []rune
+	for range rng.IntN(n + 1) {
+		r := special[rng.IntN(len(special))]
+		if rng.IntN(2) == 0 {
+			r = rune(rng.IntN(0xd800))
+		}
+		text = append(text, r)
+	}
+	if len(text) > 0 && text[0] == 0 {
+		text[0] = 'a'
+	}
+	return string(text)
+}
+
+// randomNumber returns a finite number of any magnitude, zeros of both signs
+// and subnormals included.
+func randomNumber(rng *rand.Rand) float64 {
+	switch rng.IntN(6) {
+	case 0:
+		return math.Copysign(0, float64(rng.IntN(2))-0.5)
+	case 1:
+		return float64(rng.IntN(2000) - 1000)
+	}
+	for {
+		if x := math.Float64frombits(rng.Uint64()); finite(x) {
+			return x
+		}
+	}
+}
+
+// randomInteger returns integers of every length in bits.
+func randomInteger(rng *rand.Rand) int64 { return int64(rng.Uint64()) >> rng.IntN(64) }
+
+func randomUserID(rng *rand.Rand) string {
+	for {
+		if id := randomText(rng, 40); id != "" && len(id) <= MaxUserIDBytes {
+			return id
+		}
+	}
+}
+
+func randomRaw(rng *rand.Rand) Raw {
+	r := Raw{
+		UserID: randomUserID(rng), Timestamp: rng.Int64N(lastTimestamp + 1),
+		Latitude: rng.Float64()*180 - 90, Longitude: rng.Float64()*360 - 180,
+	}
+	if rng.IntN(2) == 0 {
+		accuracy := math.Abs(randomNumber(rng))
+		r.AccuracyM = &accuracy
+	}
+	return r
+}
+
+func randomSanitized(rng *rand.Rand) Sanitized {
+	return Sanitized{
+		UserID: randomUserID(rng), Timestamp: rng.Int64N(lastTimestamp + 1),
+		Latitude: randomNumber(rng), Longitude: randomNumber(rng),
+		EstimateLatitude: randomNumber(rng), EstimateLongitude: randomNumber(rng),
+		RadiusM: randomNumber(rng), Epsilon: randomNumber(rng), Delta: randomNumber(rng),
+		Mechanism: randomText(rng, 12), ModelID: randomText(rng, 16),
+		Step: randomInteger(rng), Release: randomInteger(rng),
+	}
+}
+
+func randomDeadLetter(rng *rand.Rand) DeadLetter {
+	return DeadLetter{
+		Topic: randomText(rng, 20), Partition: int32(randomInteger(rng)), Offset: randomInteger(rng),
+		Reason: Reason(randomText(rng, 20)), Timestamp: randomInteger(rng),
+	}
+}

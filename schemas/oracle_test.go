@@ -1,0 +1,67 @@
+package schemas
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/linkedin/goavro/v2"
+)
+
+// The oracle is goavro's own codec of a whole record, logical types and all:
+// what it reads and writes after the header must be what our fields do.
+func TestAgainstWholeRecords(t *testing.T) {
+	codec := must(NewCodec(Avro))
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, s := range []struct {
+		name, schema string
+		encode       func() ([]byte, map[string]any)
+	}{
+		{"raw", rawSchema, func() ([]byte, map[string]any) {
+			r := randomRaw(rng)
+			native := map[string]any{
+				"user_id": r.UserID, "timestamp": time.UnixMilli(r.Timestamp).UTC(),
+				"latitude": r.Latitude, "longitude": r.Longitude, "accuracy_m": nil,
+			}
+			if r.AccuracyM != nil {
+				native["accuracy_m"] = map[string]any{"double": *r.AccuracyM}
+			}
+			return must(codec.AppendRaw(nil, r)), native
+		}},
+		{"sanitized", sanitizedSchema, func() ([]byte, map[string]any) {
+			s := randomSanitized(rng)
+			s.Timestamp &= 1<<40 - 1 // goavro goes through nanoseconds in 64 bits
+			return must(codec.AppendSanitized(nil, s)), map[string]any{
+				"user_id": s.UserID, "timestamp": time.UnixMilli(s.Timestamp).UTC(),
+				"latitude": s.Latitude, "longitude": s.Longitude,
+				"estimate_latitude": s.EstimateLatitude, "estimate_longitude": s.EstimateLongitude,
+				"radius_m": s.RadiusM, "epsilon": s.Epsilon, "delta": s.Delta,
+				"mechanism": s.Mechanism, "model_id": s.ModelID, "step": s.Step, "release": s.Release,
+			}
+		}},
+		{"dead_letter", deadLetterSchema, func() ([]byte, map[string]any) {
+			d := randomDeadLetter(rng)
+			d.Timestamp &= 1<<40 - 1
+			return must(codec.AppendDeadLetter(nil, d)), map[string]any{
+				"topic": d.Topic, "partition": d.Partition, "offset": d.Offset,
+				"reason": string(d.Reason), "timestamp": time.UnixMilli(d.Timestamp).UTC(),
+			}
+		}},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			whole := must(goavro.NewCodec(s.schema))
+			for range 500 {
+				ours, native := s.encode()
+				if theirs := must(whole.BinaryFromNative(nil, native)); !bytes.Equal(ours[headerBytes:], theirs) {
+					t.Fatalf("encoded\n%x, goavro\n%x", ours[headerBytes:], theirs)
+				}
+				got, rest, err := whole.NativeFromBinary(ours[headerBytes:])
+				if err != nil || len(rest) > 0 || !reflect.DeepEqual(got, native) {
+					t.Fatalf("goavro read %v (%v), want %v", got, err, native)
+				}
+			}
+		})
+	}
+}

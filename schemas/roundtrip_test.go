@@ -1,0 +1,128 @@
+package schemas
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+const rounds = 2000
+
+func TestRoundTripRaw(t *testing.T) {
+	eachEncoding(t, func(t *testing.T, c *Codec) {
+		rng := rand.New(rand.NewPCG(2, 1))
+		for range rounds {
+			want := randomRaw(rng)
+			data := must(c.AppendRaw(nil, want))
+			got, err := c.DecodeRaw(data)
+			if err != nil || !sameRaw(got, want) {
+				t.Fatalf("%q: decoded another record (%v)", data, err)
+			}
+			if again := must(c.AppendRaw(nil, got)); !bytes.Equal(again, data) {
+				t.Fatalf("encoded again\n%q, first\n%q", again, data)
+			}
+		}
+	})
+}
+
+func TestRoundTripSanitized(t *testing.T) {
+	eachEncoding(t, func(t *testing.T, c *Codec) {
+		rng := rand.New(rand.NewPCG(2, 2))
+		for range rounds {
+			want := randomSanitized(rng)
+			data := must(c.AppendSanitized(nil, want))
+			if got := must(c.DecodeSanitized(data)); got != want {
+				t.Fatalf("got\n%+v, want\n%+v", got, want)
+			}
+		}
+	})
+}
+
+func TestRoundTripDeadLetter(t *testing.T) {
+	eachEncoding(t, func(t *testing.T, c *Codec) {
+		rng := rand.New(rand.NewPCG(2, 3))
+		for range rounds {
+			want := randomDeadLetter(rng)
+			data := must(c.AppendDeadLetter(nil, want))
+			if got := must(c.DecodeDeadLetter(data)); got != want {
+				t.Fatalf("got\n%+v, want\n%+v", got, want)
+			}
+		}
+	})
+}
+
+// TestJSONIsOrdinary holds our JSON against encoding/json and the Go types'
+// tags: any JSON library reads it, with the field names of the schemas.
+func TestJSONIsOrdinary(t *testing.T) {
+	c := must(NewCodec(JSON))
+	rng := rand.New(rand.NewPCG(2, 4))
+	for range rounds {
+		s, d := randomSanitized(rng), randomDeadLetter(rng)
+		var gotS Sanitized
+		var gotD DeadLetter
+		if err := strictly(must(c.AppendSanitized(nil, s)), &gotS); err != nil || gotS != s {
+			t.Fatalf("encoding/json read\n%+v (%v), want\n%+v", gotS, err, s)
+		}
+		if err := strictly(must(c.AppendDeadLetter(nil, d)), &gotD); err != nil || gotD != d {
+			t.Fatalf("encoding/json read\n%+v (%v), want\n%+v", gotD, err, d)
+		}
+		if got := must(c.DecodeSanitized(must(json.Marshal(s)))); got != s {
+			t.Fatalf("read of encoding/json's output\n%+v, want\n%+v", got, s)
+		}
+	}
+}
+
+func strictly(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+// TestAppendKeepsPrefix appends behind what is there and leaves it alone, also
+// when it refuses.
+func TestAppendKeepsPrefix(t *testing.T) {
+	eachEncoding(t, func(t *testing.T, c *Codec) {
+		prefix := []byte("before")
+		out := must(c.AppendSanitized(prefix, exampleSanitized()))
+		if !bytes.HasPrefix(out, prefix) || must(c.DecodeSanitized(out[len(prefix):])) != exampleSanitized() {
+			t.Errorf("appended %q", out)
+		}
+		bad := exampleSanitized()
+		bad.RadiusM = math.NaN()
+		if out, err := c.AppendSanitized(prefix, bad); err == nil || string(out) != "before" {
+			t.Errorf("a record with NaN gave %q, %v", out, err)
+		}
+		if out, err := c.AppendDeadLetter(prefix, DeadLetter{Topic: "\xff"}); err == nil || string(out) != "before" {
+			t.Errorf("a topic that is not UTF-8 gave %q, %v", out, err)
+		}
+		if out, err := c.AppendRaw(prefix, Raw{}); err == nil || string(out) != "before" {
+			t.Errorf("an empty fix gave %q, %v", out, err)
+		}
+	})
+}
+
+// TestDecodedIsIndependent overwrites the input after decoding, as a fetch
+// buffer is, and decodes another record with the same codec.
+func TestDecodedIsIndependent(t *testing.T) {
+	eachEncoding(t, func(t *testing.T, c *Codec) {
+		data := must(c.AppendRaw(nil, exampleRaw()))
+		got := must(c.DecodeRaw(data))
+		clear(data)
+		other := exampleRaw()
+		other.UserID, other.AccuracyM = "other", nil
+		must(c.DecodeRaw(must(c.AppendRaw(nil, other))))
+		if !sameRaw(got, exampleRaw()) {
+			t.Error("the record changed with the buffer it was decoded from")
+		}
+	})
+}
+
+func sameRaw(a, b Raw) bool {
+	if (a.AccuracyM == nil) != (b.AccuracyM == nil) || a.AccuracyM != nil && *a.AccuracyM != *b.AccuracyM {
+		return false
+	}
+	a.AccuracyM, b.AccuracyM = nil, nil
+	return a == b
+}
