@@ -102,6 +102,10 @@ func TestSlogRedacts(t *testing.T) {
 			mustBeRedacted(t, fmt.Sprintf("%s in %T", name, h), out.String())
 		}
 	}
+	// A handler that knows neither fmt nor JSON gets the resolved value.
+	if got := slog.AnyValue(secretRaw()).Resolve(); got.Kind() != slog.KindString || got.String() != redacted {
+		t.Errorf("resolved to %v", got)
+	}
 }
 
 // TestRedactionIsNeeded plants the fault: the same record without the methods

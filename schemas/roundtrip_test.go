@@ -112,7 +112,9 @@ func TestDecodedIsIndependent(t *testing.T) {
 		clear(data)
 		other := exampleRaw()
 		other.UserID, other.AccuracyM = "other", nil
-		must(c.DecodeRaw(must(c.AppendRaw(nil, other))))
+		if next := must(c.DecodeRaw(must(c.AppendRaw(nil, other)))); !sameRaw(next, other) {
+			t.Error("a record took over what the one before it left in the codec")
+		}
 		if !sameRaw(got, exampleRaw()) {
 			t.Error("the record changed with the buffer it was decoded from")
 		}
