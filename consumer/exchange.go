@@ -39,6 +39,10 @@ type frame struct {
 	body    []byte
 }
 
+// answer hides an answer's type from the transport, which takes every metadata
+// response for one to a request of its own.
+type answer struct{ protocol.Message }
+
 // encoded is a message that writes itself, for versions kafka-go does not know.
 type encoded interface {
 	protocol.Message
@@ -75,7 +79,11 @@ func (x *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 func (x *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	const correlationID, clientID = 1, "geodither"
 	if !x.raw {
-		return protocol.RoundTrip(rw, x.version, correlationID, clientID, x.message)
+		res, err := protocol.RoundTrip(rw, x.version, correlationID, clientID, x.message)
+		if err != nil {
+			return nil, err
+		}
+		return &answer{res}, nil
 	}
 	version := x.version
 	if own, ok := x.message.(encoded); ok {
@@ -124,5 +132,9 @@ func roundTrip(ctx context.Context, client *kafka.Client, x *exchange, timeout t
 	if transport == nil {
 		transport = kafka.DefaultTransport
 	}
-	return transport.RoundTrip(ctx, client.Addr, x)
+	res, err := transport.RoundTrip(ctx, client.Addr, x)
+	if wrapped, ok := res.(*answer); ok {
+		return wrapped.Message, err
+	}
+	return res, err
 }

@@ -52,8 +52,16 @@ func (x *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 // exchange at a time, so that the correlation id has nothing to tell apart.
 func (x *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	const correlationID, clientID = 1, "geodither"
-	return protocol.RoundTrip(rw, x.version, correlationID, clientID, x.message)
+	res, err := protocol.RoundTrip(rw, x.version, correlationID, clientID, x.message)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{res}, nil
 }
+
+// answer hides an answer's type from the transport, which takes every metadata
+// response for one to a request of its own.
+type answer struct{ protocol.Message }
 
 // routingError is a message that was not sent, because the transport does not
 // know its broker yet (it will, when it refreshes its metadata).
@@ -72,5 +80,9 @@ func roundTrip(ctx context.Context, client *kafka.Client, broker int32, message 
 	if transport == nil {
 		transport = kafka.DefaultTransport
 	}
-	return transport.RoundTrip(ctx, client.Addr, &exchange{message: message, broker: broker})
+	res, err := transport.RoundTrip(ctx, client.Addr, &exchange{message: message, broker: broker})
+	if wrapped, ok := res.(*answer); ok {
+		return wrapped.Message, err
+	}
+	return res, err
 }

@@ -14,9 +14,10 @@ import (
 // the broker recognizes it. The promise covers one value of Idempotent: whoever
 // starts a feed again from the beginning writes it again.
 //
-// It has one request in flight for each partition. After an error that is not
-// retriable every later call returns the same error: what was lost can no longer
-// be told apart from what was written. Not safe for concurrent use.
+// It has one request in flight for each partition. An error that matches
+// ErrRetriable means that nothing of the call was written. After any other one
+// some of it may have been, and every later call returns the same error: to go
+// on would write records twice, or lose them. Not safe for concurrent use.
 type Idempotent struct {
 	sender  *sender
 	session session
@@ -69,7 +70,7 @@ func (p *Idempotent) Produce(ctx context.Context, batches ...Batch) (Offsets, er
 	}
 	last := Offsets{}
 	if err := p.sender.send(ctx, &p.session, batches, last); err != nil {
-		if err.Uncertain && err.Remedy != Fenced {
+		if err.Remedy == Retriable && (err.Uncertain || len(last) > 0) {
 			err.Remedy = Unknown
 		}
 		if err.Remedy != Retriable {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -318,7 +319,7 @@ func (s *sender) lead(ctx context.Context, parcels []*parcel) *Error {
 		if _, ok := s.leaders[p.to]; !ok {
 			missing = true
 		}
-		if len(topics) == 0 || topics[len(topics)-1] != p.to.Topic {
+		if !slices.Contains(topics, p.to.Topic) {
 			topics = append(topics, p.to.Topic)
 		}
 	}

@@ -118,15 +118,16 @@ func (t *Transactional) Init(ctx context.Context) error {
 			return kafka.Error(got.ErrorCode), nil
 		},
 	})
-	t.clear()
-	t.state = idle
 	if err != nil {
-		err.Uncertain = false // whatever it did, repeating it does it again
-		if err.Remedy == Fenced {
-			t.state = fenced
+		// Whether it fenced anyone or not, repeating it does it again.
+		err.Uncertain = false
+		if t.state != unknown && t.state != fenced {
+			t.clear()
+			t.state = idle
 		}
 		return err
 	}
+	t.clear()
 	t.session.producerID, t.session.producerEpoch = got.ProducerID, got.ProducerEpoch
 	t.session.sequences = map[TopicPartition]int32{}
 	t.state = ready
@@ -204,7 +205,8 @@ func (t *Transactional) CommitOffsets(ctx context.Context, group string, generat
 // that it wrote to. Nil means committed, definitely. ErrUnknownOutcome means
 // that no definite answer came within Options.RetryTimeout or before the context
 // ended: do not apply and do not drop what depends on it, but Init and read the
-// committed offset. With any other error it is definitely not committed. A
+// committed offset. With an error that does not match it, it is definitely not
+// committed. A
 // transaction that carries nothing is not ended, and its offsets are empty.
 func (t *Transactional) Commit(ctx context.Context) (Offsets, error) {
 	if err := t.require("commit"); err != nil {
@@ -285,6 +287,9 @@ func (t *Transactional) end(ctx context.Context, commit bool) error {
 		t.state = unknown
 	default:
 		t.state = failed
+		if commit && err.Remedy == Retriable {
+			err.Remedy = Abortable // definitely not committed
+		}
 	}
 	return err
 }
