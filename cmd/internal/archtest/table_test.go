@@ -1,0 +1,95 @@
+package archtest
+
+// Modules that packages may import, by the prefix of their packages' paths.
+const (
+	cobra      = "github.com/spf13/cobra"
+	franz      = "github.com/twmb/franz-go"
+	goavro     = "github.com/linkedin/goavro/v2"
+	gonum      = "gonum.org/v1"
+	kafkaGo    = "github.com/segmentio/kafka-go"
+	kfake      = "github.com/twmb/franz-go/pkg/kfake"
+	pebble     = "github.com/cockroachdb/pebble/v2"
+	pflag      = "github.com/spf13/pflag"
+	prometheus = "github.com/prometheus/client_golang"
+	registry   = "github.com/twmb/franz-go/pkg/sr"
+	sync       = "golang.org/x/sync"
+	term       = "golang.org/x/term"
+	yaml       = "go.yaml.in/yaml/v3"
+)
+
+// rule says what one package may import beside the standard library.
+type rule struct {
+	ours  []string // packages of this module, without its path
+	third []string // modules of others
+	tests []string // what its tests may import on top, of either sort
+	pure  bool     // mathematics: no network, no logging, no contexts
+}
+
+// table is the map of the repository: every package stands here, or the test
+// fails. The mathematics (mechanism and below) imports no plumbing, and the
+// plumbing carries bytes and imports no mathematics; they meet in
+// cmd/internal/pipeline.
+var table = map[string]rule{
+	"mechanism/convex": {third: []string{gonum}, pure: true},
+	"mechanism/grid":   {ours: []string{"mechanism/convex"}, pure: true},
+	"mechanism/noise":  {third: []string{gonum}, pure: true},
+	"mechanism/mobility": {
+		ours:  []string{"mechanism/grid"},
+		third: []string{gonum, goavro}, // goavro: the model file
+		pure:  true,
+	},
+	"mechanism": {
+		ours:  []string{"mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise"},
+		third: []string{gonum},
+		pure:  true,
+	},
+	"mechanism/evaluation": {
+		ours: []string{
+			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+		},
+		third: []string{gonum},
+		pure:  true,
+	},
+
+	"schemas":       {third: []string{goavro, registry}},
+	"state":         {third: []string{pebble}},
+	"producer":      {third: []string{kafkaGo}, tests: []string{franz}},
+	"consumer":      {ours: []string{"consumer/task"}, third: []string{kafkaGo}, tests: []string{"producer", franz}},
+	"consumer/task": {},
+
+	"cmd/internal/pipeline": {
+		ours: []string{
+			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"schemas", "state", "consumer", "consumer/task", "producer",
+		},
+		third: []string{kafkaGo, prometheus, sync},
+		tests: []string{"mechanism/evaluation", "cmd/internal/devbroker", franz},
+	},
+	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
+	"cmd/internal/traces":    {ours: []string{"schemas"}},
+	"cmd/internal/archtest":  {tests: []string{yaml}},
+	"cmd/geodither": {
+		ours: []string{
+			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation",
+			"schemas", "consumer", "producer",
+			"cmd/internal/pipeline", "cmd/internal/devbroker", "cmd/internal/traces",
+		},
+		third: []string{cobra, pflag, yaml, term, kafkaGo, prometheus, sync},
+		tests: []string{franz},
+	},
+}
+
+// topLevel is what may lie at the root beside dot files.
+var topLevel = []string{
+	"go.mod", "go.sum", "cmd", "consumer", "producer", "state", "mechanism", "schemas", "deploy",
+	"docker-compose.yml", "Makefile", "README.md", "LICENSE",
+}
+
+// noPlumbing are the parts of the standard library that pure packages keep away
+// from. Their secret types may know log/slog, to be redacted in it.
+var noPlumbing = []string{"context", "log", "net", "os/exec", "os/signal", "database", "syscall"}
+
+// mayKeepRaw are the packages whose structs may hold raw fixes in unexported
+// fields, which print in full: there, the fixes are the user's own files or the
+// shipped sample.
+var mayKeepRaw = []string{"cmd/geodither", "cmd/internal/traces"}
