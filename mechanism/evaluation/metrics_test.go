@@ -1,0 +1,85 @@
+package evaluation
+
+import (
+	"math"
+	"testing"
+)
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-9*math.Max(1, math.Abs(want)) {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+func TestDistancesByHand(t *testing.T) {
+	tests := []struct {
+		name              string
+		km                []float64
+		rms, mean, median float64
+	}{
+		{"none", nil, 0, 0, 0},
+		{"one", []float64{2}, 2000, 2000, 2000},
+		{"odd", []float64{3, 1, 8}, 1000 * math.Sqrt(74.0/3), 4000, 3000},
+		{"even", []float64{4, 0, 3, 1}, 1000 * math.Sqrt(26.0/4), 2000, 2000},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var d Distances
+			for _, km := range test.km {
+				d.Add(km)
+			}
+			near(t, "RMS", d.RMS(), test.rms)
+			near(t, "Mean", d.Mean(), test.mean)
+			near(t, "Median", d.Median(), test.median)
+			if d.Len() != len(test.km) {
+				t.Errorf("Len is %d, want %d", d.Len(), len(test.km))
+			}
+		})
+	}
+}
+
+func TestMedianKeepsOrder(t *testing.T) {
+	var d, once Distances
+	for _, km := range []float64{5, 1, 9} {
+		d.Add(km)
+	}
+	d.Median()
+	once.Merge(&d)
+	for i, want := range []float64{5, 1, 9} {
+		if once.values[i] != want {
+			t.Fatalf("distance %d is %v after Median, want %v: the median must not reorder", i, once.values[i], want)
+		}
+	}
+}
+
+func TestMergeIsConcatenation(t *testing.T) {
+	var whole, a, b Metrics
+	for i := range 10 {
+		part := &a
+		if i >= 4 {
+			part = &b
+		}
+		km := float64(i * i)
+		for _, m := range []*Metrics{&whole, part} {
+			m.AddRelease(i, i%3 == 0)
+			m.AddDistances(km, km/2, km/4)
+		}
+	}
+	a.Merge(&b)
+	near(t, "release RMS", a.Release.RMS(), whole.Release.RMS())
+	near(t, "estimate mean", a.Estimate.Mean(), whole.Estimate.Mean())
+	near(t, "blind median", a.Blind.Median(), whole.Blind.Median())
+	near(t, "|ΔX|", a.LocationSetMean(), 4.5)
+	near(t, "drift", a.DriftRatio(), 0.4)
+	if a.Releases() != 10 {
+		t.Errorf("Releases is %d, want 10", a.Releases())
+	}
+}
+
+func TestEmptyMetrics(t *testing.T) {
+	var m Metrics
+	if m.LocationSetMean() != 0 || m.DriftRatio() != 0 || m.Releases() != 0 {
+		t.Error("metrics without a release must be 0")
+	}
+}
