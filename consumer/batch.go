@@ -168,7 +168,7 @@ func (b *batch) record(r *reader) (Record, error) {
 	if b.attributes&attributeLogAppendTime != 0 {
 		record.Timestamp = b.max
 	}
-	if offsetDelta < 0 || record.Offset > b.last {
+	if offsetDelta < 0 || offsetDelta > b.last-b.base {
 		return Record{}, flaw("a record's offset is outside of it")
 	}
 	headers := f.varint()

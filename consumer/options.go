@@ -10,7 +10,8 @@ type Options struct {
 	// RequestTimeout bounds one request and its answer, beyond the time that
 	// the broker is asked to wait. Default 10 s.
 	RequestTimeout time.Duration
-	// RetryTimeout bounds one call with all its retries. Default 30 s.
+	// RetryTimeout is how long a request is repeated; no attempt begins after
+	// it. Default 30 s.
 	RetryTimeout time.Duration
 	// MinBackoff and MaxBackoff are the first and the longest pause between two
 	// attempts; each pause is twice the one before. Default 10 ms and 500 ms.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -13,27 +14,33 @@ import (
 )
 
 // retry repeats an attempt while its error is temporary, until
-// Options.RetryTimeout or the context ends. Pauses double up to a bound; there
+// Options.RetryTimeout or the context ends; an attempt that has begun then may
+// still take its RequestTimeout. Pauses double up to a bound; there
 // is no jitter, since every worker has its partition to itself.
 func (o Options) retry(ctx context.Context, attempt func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, o.RetryTimeout)
+	patience, cancel := context.WithTimeout(ctx, o.RetryTimeout)
 	defer cancel()
 	pause := o.MinBackoff
+	var last *Error
 	for {
 		err := attempt(ctx)
 		var e *Error
 		if err == nil || !errors.As(err, &e) || !e.Temporary {
 			return err
 		}
+		// Running out of time says less than what came before it.
+		if last == nil || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
+			last = e
+		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 			pause = min(2*pause, o.MaxBackoff)
-		case <-ctx.Done():
+		case <-patience.Done():
 			timer.Stop()
-			last := *e
-			last.Err = fmt.Errorf("%w; last: %w", context.Cause(ctx), e.Err)
-			return &last
+			given := *last
+			given.Err = fmt.Errorf("%w; last: %w", context.Cause(patience), last.Err)
+			return &given
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -44,27 +45,47 @@ type call struct {
 }
 
 // do repeats a call until it is answered for good, or until Options.RetryTimeout
-// or the context ends. The error's Uncertain tells whether an attempt may have
-// taken effect without our knowing.
+// or the context ends. An attempt that has begun is not cut short by
+// RetryTimeout: its answer would be lost. The error's Uncertain tells whether an
+// attempt may have taken effect without our knowing.
 func (c *caller) do(ctx context.Context, what call) *Error {
-	ctx, cancel := context.WithTimeout(ctx, c.options.RetryTimeout)
+	patience, cancel := context.WithTimeout(ctx, c.options.RetryTimeout)
 	defer cancel()
 	pause := backoff{c.options.MinBackoff, c.options.MaxBackoff}
-	uncertain := false
+	var last *Error
 	for {
 		err := c.once(ctx, what)
 		if err == nil {
 			return nil
 		}
-		uncertain = uncertain || err.Uncertain
-		err.Uncertain = uncertain
-		if err.Remedy != Retriable {
-			return err
+		last = latest(last, err)
+		if last.Remedy != Retriable {
+			return last
 		}
-		if !pause.wait(ctx) {
-			return gaveUp(ctx, err)
+		if !pause.wait(patience) {
+			return gaveUp(patience, last)
 		}
 	}
+}
+
+// latest returns the error to go on with after another attempt. Doubt once
+// raised stays. An attempt that ran out of time says less than the one before.
+func latest(before, now *Error) *Error {
+	if before == nil {
+		return now
+	}
+	doubt := before.Uncertain || now.Uncertain
+	if now.Remedy == Retriable && ranOut(now) {
+		now = before
+	}
+	now.Uncertain = doubt
+	return now
+}
+
+// ranOut reports that an error is the end of the time for it: kafka-go returns
+// the context's error or the connection's, whichever is first.
+func ranOut(err error) bool {
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // once makes one attempt.

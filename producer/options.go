@@ -16,8 +16,9 @@ type Options struct {
 	TransactionTimeout time.Duration
 	// RequestTimeout bounds one request and its answer. Default 10 s.
 	RequestTimeout time.Duration
-	// RetryTimeout bounds one call with all its retries, Commit and Abort
-	// included. Default 60 s. Init waits as long for a predecessor's
+	// RetryTimeout is how long a request is repeated, Commit's and Abort's
+	// included; no attempt begins after it, and one that has begun may take its
+	// RequestTimeout. Default 60 s. Init waits as long for a predecessor's
 	// transaction to end.
 	RetryTimeout time.Duration
 	// MinBackoff and MaxBackoff are the first and the longest pause between two

@@ -123,23 +123,26 @@ func (s *sender) encode(ses *session, p *parcel) *Error {
 // deliver repeats the parcels' current batches, always the same bytes, until
 // each is acknowledged.
 func (s *sender) deliver(ctx context.Context, ses *session, parcels []*parcel, last Offsets) *Error {
-	ctx, cancel := context.WithTimeout(ctx, s.options.RetryTimeout)
+	patience, cancel := context.WithTimeout(ctx, s.options.RetryTimeout)
 	defer cancel()
 	pause := backoff{s.options.MinBackoff, s.options.MaxBackoff}
 	waiting := append([]*parcel(nil), parcels...)
+	var failure *Error
 	for {
-		failure := s.attempt(ctx, ses, &waiting, last)
+		err := s.attempt(ctx, ses, &waiting, last)
 		if len(waiting) == 0 {
 			return nil
 		}
+		failure = latest(failure, err)
+		failure.Uncertain = false
 		for _, p := range waiting {
 			failure.Uncertain = failure.Uncertain || p.shared
 		}
 		if failure.Remedy != Retriable {
 			return failure
 		}
-		if !pause.wait(ctx) {
-			return gaveUp(ctx, failure)
+		if !pause.wait(patience) {
+			return gaveUp(patience, failure)
 		}
 	}
 }

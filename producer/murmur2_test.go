@@ -1,0 +1,41 @@
+package producer
+
+import (
+	"fmt"
+	"testing"
+
+	kafka "github.com/segmentio/kafka-go"
+)
+
+// The vectors of Kafka's own UtilsTest.testMurmur2.
+func TestMurmur2(t *testing.T) {
+	for key, want := range map[string]int32{
+		"21":                         -973932308,
+		"foobar":                     -790332482,
+		"a-little-bit-long-string":   -985981536,
+		"a-little-bit-longer-string": -1486304829,
+		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+		"abc": 479470107,
+	} {
+		if got := int32(murmur2([]byte(key))); got != want {
+			t.Errorf("murmur2(%q) = %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestPartitionAgreesWithKafkaGo(t *testing.T) {
+	partitions := make([]int, 7)
+	for i := range partitions {
+		partitions[i] = i
+	}
+	balancer := kafka.Murmur2Balancer{}
+	for i := range 1000 {
+		key := fmt.Appendf(nil, "user-%d", i*i)
+		if got, want := Partition(key, 7), balancer.Balance(kafka.Message{Key: key}, partitions...); int(got) != want {
+			t.Fatalf("Partition(%q, 7) = %d, want %d", key, got, want)
+		}
+	}
+	if got := Partition([]byte{}, 7); got < 0 || got > 6 {
+		t.Errorf("an empty key goes to partition %d", got)
+	}
+}
