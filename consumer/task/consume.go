@@ -9,11 +9,11 @@ import (
 // consume reads, processes and commits until ctx is done. It then commits what
 // is in hand and answers nil.
 func (t *Task) consume(ctx, work context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		batch, err := t.fetch(ctx)
 		if err != nil {
 			if ctx.Err() != nil && RemedyOf(err) != Leave && RemedyOf(err) != Fatal {
-				return t.finish(work)
+				break
 			}
 			return err
 		}
@@ -41,6 +41,7 @@ func (t *Task) consume(ctx, work context.Context) error {
 			t.attempt = 0
 		}
 	}
+	return t.finish(work)
 }
 
 // fetch asks for the records from t.next on and checks the answer, because all

@@ -1,0 +1,245 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// script is a dependency of every kind that writes down each call and answers
+// as it is told. It is the smallest world: no faults but those asked for.
+type script struct {
+	NopObserver
+	lines []string
+	fail  map[string]error // by call
+	wait  map[string]int   // how many calls go well before that
+
+	committed  int64
+	changelog  []Message
+	pending    []Message
+	positions  Positions
+	found      bool
+	states     map[string]string
+	input      []Record
+	first, end int64
+	cancel     context.CancelFunc
+	now        time.Time
+	ends       bool // cancel when the input is used up
+}
+
+func newScript() *script {
+	s := &script{fail: map[string]error{}, wait: map[string]int{}, committed: none, states: map[string]string{}, now: time.UnixMilli(1_000_000), ends: true}
+	for i, key := range []string{"ann", "bob", "ann"} {
+		s.input = append(s.input, Record{Offset: int64(i), Timestamp: int64(100 + i), Key: []byte(key), Value: fmt.Appendf(nil, "v%d", i)})
+	}
+	s.end = int64(len(s.input))
+	return s
+}
+
+func (s *script) note(call, format string, args ...any) error {
+	s.lines = append(s.lines, strings.TrimSpace(call+" "+fmt.Sprintf(format, args...)))
+	if s.wait[call] > 0 {
+		s.wait[call]--
+		return nil
+	}
+	err := s.fail[call]
+	delete(s.fail, call)
+	return err
+}
+
+func (s *script) run(t *testing.T, o Options) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.cancel = cancel
+	o.Name, o.Clock, o.Observer = "raw/0", s, s
+	d := Dependencies{Input: scriptInput{s}, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s}
+	task, err := New(d, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.Run(ctx)
+}
+
+func (s *script) Now() time.Time { return s.now }
+
+func (s *script) Sleep(ctx context.Context, d time.Duration) error {
+	s.now = s.now.Add(d)
+	_ = s.note("clock.sleep", "%v", d)
+	return ctx.Err()
+}
+
+func (s *script) Moved(_, to State) { s.lines = append(s.lines, "-- "+to.String()) }
+
+func (s *script) Process(rec Record, state []byte, fx *Effects) error {
+	fx.Output = append(fx.Output, Message{Key: rec.Key, Value: append([]byte("out:"), rec.Value...), Timestamp: rec.Timestamp})
+	fx.State = fmt.Appendf(nil, "%s+%s", state, rec.Value)
+	return s.note("process", "%s=%s state %q", rec.Key, rec.Value, state)
+}
+
+type scriptInput struct{ s *script }
+
+func (l scriptInput) Bounds(context.Context) (int64, int64, error) {
+	return l.s.first, l.s.end, l.s.note("input.bounds", "")
+}
+
+func (l scriptInput) Fetch(ctx context.Context, offset int64) (Batch, error) {
+	if err := l.s.note("input.fetch", "%d", offset); err != nil {
+		return Batch{}, err
+	}
+	b := Batch{Next: max(offset, l.s.end), StableEnd: l.s.end}
+	for _, rec := range l.s.input {
+		if rec.Offset >= offset {
+			b.Records = append(b.Records, rec)
+		}
+	}
+	if len(b.Records) == 0 && l.s.ends && offset == max(l.s.committed, 0) {
+		l.s.cancel()
+	}
+	return b, nil
+}
+
+type scriptChangelog struct{ s *script }
+
+func (l scriptChangelog) Bounds(context.Context) (int64, int64, error) {
+	return 0, int64(len(l.s.changelog)), l.s.note("changelog.bounds", "")
+}
+
+func (l scriptChangelog) Fetch(_ context.Context, offset int64) (Batch, error) {
+	if err := l.s.note("changelog.fetch", "%d", offset); err != nil {
+		return Batch{}, err
+	}
+	b := Batch{Next: int64(len(l.s.changelog)), StableEnd: int64(len(l.s.changelog))}
+	for i := offset; i < b.Next; i++ {
+		m := l.s.changelog[i]
+		b.Records = append(b.Records, Record{Offset: i, Key: m.Key, Value: m.Value})
+	}
+	return b, nil
+}
+
+type scriptTxn struct{ s *script }
+
+func (x scriptTxn) Fence(context.Context) error { return x.s.note("txn.fence", "") }
+func (x scriptTxn) Abort(context.Context) error { return x.s.note("txn.abort", "") }
+
+func (x scriptTxn) Committed(context.Context) (int64, bool, error) {
+	return x.s.committed, x.s.committed != none, x.s.note("txn.committed", "%d", x.s.committed)
+}
+
+func (x scriptTxn) Produce(_ context.Context, out Outputs) error {
+	for _, m := range out.Output {
+		x.s.lines = append(x.s.lines, fmt.Sprintf("  output %s=%s @%d", m.Key, m.Value, m.Timestamp))
+	}
+	var changes []Message
+	for _, m := range out.Changelog {
+		x.s.lines = append(x.s.lines, fmt.Sprintf("  changelog %q=%q @%d", m.Key, m.Value, m.Timestamp))
+		changes = append(changes, clone(m))
+	}
+	if err := x.s.note("txn.produce", ""); err != nil {
+		return err
+	}
+	x.s.pending = changes
+	return nil
+}
+
+func (x scriptTxn) Commit(_ context.Context, next int64) (int64, error) {
+	if err := x.s.note("txn.commit", "%d", next); err != nil {
+		return 0, err
+	}
+	x.s.committed = next
+	x.s.changelog = append(x.s.changelog, x.s.pending...)
+	return int64(len(x.s.changelog)), nil
+}
+
+type scriptStore struct{ s *script }
+
+func (x scriptStore) Positions() (Positions, bool, error) {
+	return x.s.positions, x.s.found, x.s.note("store.positions", "")
+}
+
+func (x scriptStore) Get(key []byte) ([]byte, error) {
+	return []byte(x.s.states[string(key)]), x.s.note("store.get", "%s", key)
+}
+
+func (x scriptStore) Apply(changes []Change, p Positions) error {
+	x.s.positions, x.s.found = p, true
+	for _, c := range changes {
+		x.s.states[string(c.Key)] = string(c.Value)
+	}
+	return x.s.note("store.apply", "%d changes, input %d, changelog %d", len(changes), p.Input, p.Changelog)
+}
+
+func (x scriptStore) Wipe() error {
+	clear(x.s.states)
+	x.s.found = false
+	return x.s.note("store.wipe", "")
+}
+
+// TestEffects pins the order of calls in a golden file: a change of the protocol
+// has to be seen in review.
+func TestEffects(t *testing.T) {
+	var b strings.Builder
+	scene := func(title string, o Options, s *script) {
+		s.lines = nil
+		err := s.run(t, o)
+		fmt.Fprintf(&b, "== %s\n%s\nrun returns %v (%v)\n\n", title, strings.Join(s.lines, "\n"), err, RemedyOf(err))
+	}
+	s := newScript()
+	scene("a first start, one transaction, a clean stop", Options{}, s)
+	scene("a start with nothing to do", Options{}, s)
+	s.positions.Changelog = 1
+	scene("a start with a store that lags", Options{}, s)
+	s.found = false
+	scene("a start with no store", Options{}, s)
+
+	broken := func(call string, err error) *script {
+		s := newScript()
+		s.fail[call] = err
+		return s
+	}
+	lost := errors.New("no answer")
+	scene("produce fails once", Options{}, broken("txn.produce", lost))
+	scene("produce is to be repeated", Options{}, broken("txn.produce", WithRemedy(lost, Retry)))
+	scene("commit fails once", Options{}, broken("txn.commit", lost))
+	scene("commit finds the worker fenced", Options{}, broken("txn.commit", WithRemedy(lost, Leave)))
+	full := broken("store.apply", errors.New("no space left on device"))
+	full.wait["store.apply"] = 1 // the one at the end of the restore
+	scene("the disk is full at apply", Options{MaxRecords: 1}, full)
+	scene("a record cannot be processed", Options{}, broken("process", errors.New("bad model")))
+	scene("a first start at the latest offset", Options{Start: Latest}, newScript())
+
+	const golden = "testdata/effects.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != string(want) {
+		t.Errorf("the order of effects has changed; look at it, then run: go test ./consumer/task -update\n%s", firstDifference(got, string(want)))
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range g {
+		if i >= len(w) || g[i] != w[i] {
+			old := "(end)"
+			if i < len(w) {
+				old = w[i]
+			}
+			return fmt.Sprintf("line %d: %s\nwant:   %s", i+1, g[i], old)
+		}
+	}
+	return "the golden file goes on"
+}

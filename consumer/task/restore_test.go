@@ -1,0 +1,185 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func mark(next int64) Message { return Message{Key: []byte(MarkKey), Value: AppendMark(nil, next)} }
+
+func count(s *script, line string) (n int) {
+	for _, l := range s.lines {
+		if strings.HasPrefix(l, line) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestReconcile gives a start every kind of disagreement between the group, the
+// changelog, the store and the input.
+func TestReconcile(t *testing.T) {
+	old := Message{Key: []byte("ann"), Value: []byte("+v0")}
+	tests := []struct {
+		name    string
+		set     func(s *script)
+		options Options
+		is      error // what Run's error is; nil: it works
+		remedy  Remedy
+		fences  int
+		wipes   int
+		next    int64 // where it begins to read
+	}{
+		{name: "the group's offset has expired, the changelog has its mark", next: 1, fences: 1, wipes: 1,
+			set: func(s *script) { s.changelog = []Message{old, mark(1)} }},
+		{name: "the group was given an offset, nothing was ever written", next: 2, fences: 1, wipes: 1,
+			set: func(s *script) { s.committed = 2 }},
+		{name: "the store leads", next: 1, fences: 1, wipes: 1,
+			set: func(s *script) {
+				s.committed, s.changelog = 1, []Message{old, mark(1)}
+				s.found, s.positions = true, Positions{Input: 2, Changelog: 2}
+			}},
+		{name: "the store has a position that the changelog has not", next: 1, fences: 1, wipes: 1,
+			set: func(s *script) {
+				s.committed, s.changelog = 1, []Message{old, mark(1)}
+				s.found, s.positions = true, Positions{Input: 1, Changelog: 3}
+			}},
+		{name: "the store is right", next: 1, fences: 1, wipes: 0,
+			set: func(s *script) {
+				s.committed, s.changelog = 1, []Message{old, mark(1)}
+				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
+			}},
+		{name: "a full restore was interrupted", next: 1, fences: 1, wipes: 0,
+			set: func(s *script) {
+				s.committed, s.changelog = 1, []Message{old, mark(1)}
+				s.found, s.positions = true, Positions{Input: none, Changelog: 1, AppliedMS: s.now.UnixMilli()}
+			}},
+		{name: "the store is too old for tombstones", next: 1, fences: 1, wipes: 1,
+			set: func(s *script) {
+				s.now = s.now.Add(1000 * time.Hour)
+				s.committed, s.changelog = 1, []Message{old, mark(1)}
+				s.found, s.positions = true, Positions{Input: 0, Changelog: 1}
+			}},
+		{name: "the group was moved back", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 3,
+			set: func(s *script) { s.committed, s.changelog = 1, []Message{old, mark(2)} }},
+		{name: "the changelog is another topic", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 3,
+			set: func(s *script) { s.committed, s.changelog = 1, []Message{old} }},
+		{name: "the mark is of a later version", remedy: Fatal, fences: 1, wipes: 1,
+			set: func(s *script) {
+				s.committed, s.changelog = 1, []Message{{Key: []byte(MarkKey), Value: []byte{9}}}
+			}},
+		{name: "a reserved key of a later version is passed over", next: 1, fences: 1, wipes: 1,
+			set: func(s *script) {
+				s.committed, s.changelog = 1, []Message{{Key: []byte("\x00later"), Value: []byte{9}}, mark(1)}
+			}},
+		{name: "the input has lost records", is: ErrInputLost, remedy: Fatal, fences: 1, wipes: 1,
+			set: func(s *script) { s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2 }},
+		{name: "the input has lost records, and that is allowed", next: 2, fences: 1, wipes: 1, options: Options{SkipLost: true},
+			set: func(s *script) { s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2 }},
+		{name: "the input is shorter than the offset", is: ErrInputLost, remedy: Fatal, fences: 3, wipes: 1,
+			set: func(s *script) { s.committed, s.changelog = 9, []Message{old, mark(9)} }},
+		{name: "the store cannot be read", is: ErrStore, remedy: Fatal, fences: 1,
+			set: func(s *script) { s.fail["store.positions"] = errors.New("checksum") }},
+		{name: "the store cannot be wiped", is: ErrStore, remedy: Fatal, fences: 1, wipes: 1,
+			set: func(s *script) { s.fail["store.wipe"] = errors.New("read-only") }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newScript()
+			test.set(s)
+			o := test.options
+			o.Doubts = 3
+			err := s.run(t, o)
+			if RemedyOf(err) != test.remedy || test.is != nil && !errors.Is(err, test.is) {
+				t.Errorf("Run answers %v (%v), want %v (%v)", err, RemedyOf(err), test.is, test.remedy)
+			}
+			if f, w := count(s, "txn.fence"), count(s, "store.wipe"); f != test.fences || w != test.wipes {
+				t.Errorf("%d fences and %d wipes, want %d and %d", f, w, test.fences, test.wipes)
+			}
+			if test.remedy != Unmarked {
+				if !strings.HasPrefix(err.Error(), "raw/0: ") {
+					t.Errorf("the error does not say which task: %v", err)
+				}
+				return
+			}
+			for _, l := range s.lines {
+				var first int64
+				if _, err := fmt.Sscanf(l, "input.fetch %d", &first); err == nil {
+					if first != test.next {
+						t.Errorf("begins at %d, want %d", first, test.next)
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+// TestStalledChangelog: a changelog that does not deliver is not waited for
+// without end, and not taken for read.
+func TestStalledChangelog(t *testing.T) {
+	s := newScript()
+	s.committed, s.changelog = 1, []Message{mark(1)}
+	task, err := New(Dependencies{
+		Input: scriptInput{s}, Changelog: stalled{scriptChangelog{s}}, Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s,
+	}, Options{Retries: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = task.restore(t.Context(), 1)
+	if err == nil || RemedyOf(err) == Fatal || !strings.Contains(err.Error(), "delivers nothing") {
+		t.Errorf("restore answers %v", err)
+	}
+}
+
+type stalled struct{ scriptChangelog }
+
+func (l stalled) Fetch(_ context.Context, offset int64) (Batch, error) {
+	return Batch{Next: offset, StableEnd: offset}, nil
+}
+
+// TestBadLog: a log that breaks its contract ends the task; going on could
+// process a record twice.
+func TestBadLog(t *testing.T) {
+	for name, b := range map[string]Batch{
+		"a record before the offset":   {Records: []Record{{Offset: 4}}, Next: 6},
+		"records out of order":         {Records: []Record{{Offset: 6}, {Offset: 5}}, Next: 7},
+		"the next offset is too low":   {Records: []Record{{Offset: 6}}, Next: 6},
+		"the next offset goes back":    {Next: 4},
+		"the same record comes double": {Records: []Record{{Offset: 6}, {Offset: 6}}, Next: 7},
+	} {
+		if b.check(5) == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if err := (Batch{Records: []Record{{Offset: 6}, {Offset: 9}}, Next: 12}).check(5); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBadProcessor: what a processor must not do is Fatal.
+func TestBadProcessor(t *testing.T) {
+	for name, test := range map[string]struct {
+		key    string
+		effect func(fx *Effects)
+		is     error
+	}{
+		"a state for a reserved key": {"\x00key", func(fx *Effects) { fx.State = []byte("s") }, ErrReservedKey},
+		"a state for no key":         {"", func(fx *Effects) { fx.Forget = true }, ErrReservedKey},
+		"set and forgotten":          {"key", func(fx *Effects) { fx.Forget, fx.State = true, []byte("s") }, nil},
+	} {
+		task, err := New(Dependencies{Input: &endless{}, Changelog: &endless{}, Transactions: idleTxn{}, Store: emptyStore{},
+			Processor: processFunc(func(_ Record, _ []byte, fx *Effects) error { test.effect(fx); return nil })}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = task.process(Record{Key: []byte(test.key)})
+		if RemedyOf(err) != Fatal || test.is != nil && !errors.Is(err, test.is) {
+			t.Errorf("%s: %v (%v)", name, err, RemedyOf(err))
+		}
+	}
+}

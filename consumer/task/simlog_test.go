@@ -1,0 +1,250 @@
+package task
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+)
+
+// status says what became of a record in a simulated log.
+type status uint8
+
+const (
+	plain     status = iota // not transactional, or the transaction is committed
+	pending                 // its transaction is open
+	aborted                 // its transaction was aborted
+	control                 // a transaction's marker
+	compacted               // removed by the cleaner
+)
+
+type logEntry struct {
+	status    status
+	rec       Message
+	horizonMS int64 // tombstones: when the cleaner may remove it; 0 not cleaned yet
+}
+
+// simLog is one partition of a simulated broker. Offsets are indexes.
+type simLog struct {
+	entries []logEntry
+	first   int64
+	visible int64     // entries beyond do not exist yet; -1: all do
+	history []Message // what was committed, by offset; survives the cleaner
+}
+
+var errRange = errors.New("offset out of range")
+
+func (l *simLog) high() int64 {
+	if l.visible >= 0 {
+		return l.visible
+	}
+	return int64(len(l.entries))
+}
+
+// stable is the last stable offset.
+func (l *simLog) stable() int64 {
+	end := l.high()
+	for i := l.first; i < end; i++ {
+		if l.entries[i].status == pending {
+			return i
+		}
+	}
+	return end
+}
+
+func (l *simLog) append(s status, ms ...Message) {
+	for _, m := range ms {
+		l.entries = append(l.entries, logEntry{status: s, rec: clone(m)})
+		l.history = append(l.history, Message{})
+	}
+}
+
+// resolve ends the open transaction.
+func (l *simLog) resolve(to status) {
+	touched := false
+	for i := range l.entries {
+		if e := &l.entries[i]; e.status == pending {
+			e.status, touched = to, true
+			if to == plain {
+				l.history[i] = e.rec
+			}
+		}
+	}
+	if touched {
+		l.append(control, Message{})
+	}
+}
+
+// read is Fetch: at most limit entries are looked at.
+func (l *simLog) read(offset int64, limit int) (Batch, error) {
+	if offset < l.first || offset > l.high() {
+		return Batch{}, errRange
+	}
+	b := Batch{Next: offset, StableEnd: l.stable()}
+	for ; b.Next < b.StableEnd && limit > 0; limit-- {
+		if e := l.entries[b.Next]; e.status == plain {
+			m := clone(e.rec)
+			b.Records = append(b.Records, Record{Offset: b.Next, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value})
+		}
+		b.Next++
+	}
+	return b, nil
+}
+
+// compact keeps the last value of each key below the stable end, and removes
+// tombstones whose time is up.
+func (l *simLog) compact(nowMS, retentionMS int64) {
+	last := map[string]int64{}
+	end := l.stable()
+	for i := l.first; i < end; i++ {
+		if l.entries[i].status == plain {
+			last[string(l.entries[i].rec.Key)] = i
+		}
+	}
+	for i := l.first; i < end; i++ {
+		e := &l.entries[i]
+		switch {
+		case e.status == aborted:
+			e.status = compacted
+		case e.status != plain:
+		case last[string(e.rec.Key)] != i:
+			e.status = compacted
+		case len(e.rec.Value) == 0 && e.horizonMS == 0:
+			e.horizonMS = nowMS + retentionMS
+		case len(e.rec.Value) == 0 && nowMS > e.horizonMS:
+			e.status = compacted
+		}
+	}
+}
+
+// trim moves the log start to the first record that is left.
+func (l *simLog) trim() {
+	for end := l.stable(); l.first < end; l.first++ {
+		if s := l.entries[l.first].status; s == plain {
+			return
+		}
+	}
+}
+
+// fold is the state that the first n offsets of the changelog amount to.
+func (l *simLog) fold(n int64) map[string]string {
+	states := map[string]string{}
+	for _, m := range l.history[:n] {
+		switch {
+		case !ValidKey(m.Key):
+		case len(m.Value) == 0:
+			delete(states, string(m.Key))
+		default:
+			states[string(m.Key)] = string(m.Value)
+		}
+	}
+	return states
+}
+
+// ever reports whether value was committed for key before offset n.
+func (l *simLog) ever(key, value string, n int64) bool {
+	for _, m := range l.history[:n] {
+		if string(m.Key) == key && string(m.Value) == value {
+			return true
+		}
+	}
+	return false
+}
+
+// committed lists what a read_committed reader sees.
+func (l *simLog) committed() (ms []Message) {
+	for _, e := range l.entries {
+		if e.status == plain {
+			ms = append(ms, e.rec)
+		}
+	}
+	return ms
+}
+
+func clone(m Message) Message {
+	return Message{Key: slices.Clone(m.Key), Value: slices.Clone(m.Value), Timestamp: m.Timestamp}
+}
+
+// simStore is a store that remembers its applies, to lose some in a crash.
+type simStore struct {
+	applied []simApply
+	synced  int    // applies that a crash cannot lose
+	given   []byte // memory handed out by Get, spoilt at the next call
+	get     func() error
+	apply   func(effect func()) error
+}
+
+type simApply struct {
+	changes []Message
+	at      Positions
+	wipe    bool
+}
+
+func (s *simStore) spoil() {
+	for i := range s.given {
+		s.given[i] ^= 0xff
+	}
+	s.given = nil
+}
+
+func (s *simStore) contents() (states map[string]string, at Positions, found bool) {
+	states = map[string]string{}
+	for _, a := range s.applied {
+		if a.wipe {
+			clear(states)
+			found = false
+			continue
+		}
+		for _, c := range a.changes {
+			if len(c.Value) == 0 {
+				delete(states, string(c.Key))
+			} else {
+				states[string(c.Key)] = string(c.Value)
+			}
+		}
+		at, found = a.at, true
+	}
+	return states, at, found
+}
+
+func (s *simStore) Positions() (Positions, bool, error) {
+	s.spoil()
+	_, at, found := s.contents()
+	return at, found, nil
+}
+
+func (s *simStore) Get(key []byte) ([]byte, error) {
+	s.spoil()
+	if err := s.get(); err != nil {
+		return nil, err
+	}
+	states, _, _ := s.contents()
+	if v, ok := states[string(key)]; ok {
+		s.given = []byte(v)
+	}
+	return s.given, nil
+}
+
+func (s *simStore) Apply(changes []Change, at Positions) error {
+	s.spoil()
+	a := simApply{at: at}
+	for _, c := range changes {
+		a.changes = append(a.changes, clone(Message{Key: c.Key, Value: c.Value}))
+	}
+	return s.apply(func() { s.applied = append(s.applied, a) })
+}
+
+func (s *simStore) Wipe() error {
+	s.spoil()
+	return s.apply(func() { s.applied = append(s.applied, simApply{wipe: true}) })
+}
+
+// crash loses a suffix of what was not synced.
+func (s *simStore) crash(rng *rand.Rand) {
+	switch rng.IntN(4) {
+	case 0: // the process died, the machine did not
+	case 1:
+		s.applied, s.synced = nil, 0 // the disk is gone
+	default:
+		s.applied = s.applied[:s.synced+rng.IntN(len(s.applied)-s.synced+1)]
+	}
+}

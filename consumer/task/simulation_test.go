@@ -1,0 +1,84 @@
+package task
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	seedEnv  = "GEODITHER_TASK_SEED"  // run this seed only
+	seedsEnv = "GEODITHER_TASK_SEEDS" // run so many
+)
+
+// TestSimulation crashes, fences, stalls and deceives the loop at every call, by
+// seed, and holds what comes out against a run in which nothing fails.
+func TestSimulation(t *testing.T) {
+	first, count := uint64(0), uint64(5000)
+	if testing.Short() {
+		count = 500
+	}
+	if s := os.Getenv(seedEnv); s != "" {
+		first, count = number(t, s), 1
+	} else if s := os.Getenv(seedsEnv); s != "" {
+		count = number(t, s)
+	}
+	events := map[string]int{}
+	calls := 0
+	for seed := first; seed < first+count; seed++ {
+		w := newWorld(seed, true)
+		if err := w.run(); err != nil {
+			t.Fatalf("seed %d: %v\nrun it again with: %s=%d go test ./consumer/task -run TestSimulation", seed, err, seedEnv, seed)
+		}
+		calls += w.calls
+		for e, n := range w.events {
+			events[e] += n
+		}
+	}
+	if count < 500 {
+		return
+	}
+	// The simulation is worth something only if everything goes wrong everywhere.
+	for _, name := range []string{"fence", "committed", "bounds", "fetch", "produce", "commit", "abort", "apply", "get"} {
+		for f := crashBefore; f < faultKinds; f++ {
+			if events[fmt.Sprintf("%s/%d", name, f)] == 0 {
+				t.Errorf("fault %d has never happened at %s", f, name)
+			}
+		}
+	}
+	for _, why := range []string{"empty", "no committed offset", "no longer holds", "older than tombstones"} {
+		if !has(events, why) {
+			t.Errorf("no store was ever restored in full because it is %q", why)
+		}
+	}
+	t.Logf("%d seeds, %d calls", count, calls)
+}
+
+func has(events map[string]int, part string) bool {
+	for e := range events {
+		if strings.Contains(e, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestWithoutFaults pins down that the oracle is what the loop does by itself.
+func TestWithoutFaults(t *testing.T) {
+	for seed := range uint64(200) {
+		if err := newWorld(seed, false).run(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+func number(t *testing.T, s string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatalf("%q is not a number", s)
+	}
+	return n
+}
