@@ -15,41 +15,48 @@ func BenchmarkDecodeRawNoRadius(b *testing.B) {
 }
 
 func benchmarkDecodeRaw(b *testing.B, r Raw) {
-	eachEncoding(b, func(b *testing.B, c *Codec) {
-		data := must(c.AppendRaw(nil, r))
-		b.SetBytes(int64(len(data)))
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := c.DecodeRaw(data); err != nil {
-				b.Fatal(err)
+	b.Helper()
+	for _, c := range codecs() {
+		b.Run(string(c.encoding), func(b *testing.B) {
+			data := must(c.AppendRaw(nil, r))
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.DecodeRaw(data); err != nil {
+					b.Fatal(err)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 func BenchmarkAppendSanitized(b *testing.B) {
-	eachEncoding(b, func(b *testing.B, c *Codec) {
-		s := exampleSanitized()
-		dst := must(c.AppendSanitized(nil, s))
-		b.SetBytes(int64(len(dst)))
-		b.ReportAllocs()
-		for b.Loop() {
-			dst = must(c.AppendSanitized(dst[:0], s))
-		}
-	})
+	for _, c := range codecs() {
+		b.Run(string(c.encoding), func(b *testing.B) {
+			s := exampleSanitized()
+			dst := must(c.AppendSanitized(nil, s))
+			b.SetBytes(int64(len(dst)))
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = must(c.AppendSanitized(dst[:0], s))
+			}
+		})
+	}
 }
 
 func BenchmarkDecodeSanitized(b *testing.B) {
-	eachEncoding(b, func(b *testing.B, c *Codec) {
-		data := must(c.AppendSanitized(nil, exampleSanitized()))
-		b.SetBytes(int64(len(data)))
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := c.DecodeSanitized(data); err != nil {
-				b.Fatal(err)
+	for _, c := range codecs() {
+		b.Run(string(c.encoding), func(b *testing.B) {
+			data := must(c.AppendSanitized(nil, exampleSanitized()))
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.DecodeSanitized(data); err != nil {
+					b.Fatal(err)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // BenchmarkWholeRecord is what goavro's codec of a whole record costs, with its

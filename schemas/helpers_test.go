@@ -3,7 +3,6 @@ package schemas
 import (
 	"math"
 	"math/rand/v2"
-	"testing"
 )
 
 func must[T any](v T, err error) T {
@@ -13,16 +12,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// eachEncoding runs f once per encoding, as a sub-test or sub-benchmark.
-func eachEncoding[T interface {
-	testing.TB
-	Run(string, func(T)) bool
-}](t T, f func(t T, c *Codec)) {
-	t.Helper()
-	for _, e := range []Encoding{Avro, JSON} {
-		t.Run(string(e), func(t T) { f(t, must(NewCodec(e))) })
-	}
-}
+// codecs returns a codec of each encoding.
+func codecs() []*Codec { return []*Codec{must(NewCodec(Avro)), must(NewCodec(JSON))} }
 
 func exampleRaw() Raw {
 	accuracy := 12.5

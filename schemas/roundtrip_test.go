@@ -11,46 +11,52 @@ import (
 const rounds = 2000
 
 func TestRoundTripRaw(t *testing.T) {
-	eachEncoding(t, func(t *testing.T, c *Codec) {
-		rng := rand.New(rand.NewPCG(2, 1))
-		for range rounds {
-			want := randomRaw(rng)
-			data := must(c.AppendRaw(nil, want))
-			got, err := c.DecodeRaw(data)
-			if err != nil || !sameRaw(got, want) {
-				t.Fatalf("%q: decoded another record (%v)", data, err)
+	for _, c := range codecs() {
+		t.Run(string(c.encoding), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(2, 1))
+			for range rounds {
+				want := randomRaw(rng)
+				data := must(c.AppendRaw(nil, want))
+				got, err := c.DecodeRaw(data)
+				if err != nil || !sameRaw(got, want) {
+					t.Fatalf("%q: decoded another record (%v)", data, err)
+				}
+				if again := must(c.AppendRaw(nil, got)); !bytes.Equal(again, data) {
+					t.Fatalf("encoded again\n%q, first\n%q", again, data)
+				}
 			}
-			if again := must(c.AppendRaw(nil, got)); !bytes.Equal(again, data) {
-				t.Fatalf("encoded again\n%q, first\n%q", again, data)
-			}
-		}
-	})
+		})
+	}
 }
 
 func TestRoundTripSanitized(t *testing.T) {
-	eachEncoding(t, func(t *testing.T, c *Codec) {
-		rng := rand.New(rand.NewPCG(2, 2))
-		for range rounds {
-			want := randomSanitized(rng)
-			data := must(c.AppendSanitized(nil, want))
-			if got := must(c.DecodeSanitized(data)); got != want {
-				t.Fatalf("got\n%+v, want\n%+v", got, want)
+	for _, c := range codecs() {
+		t.Run(string(c.encoding), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(2, 2))
+			for range rounds {
+				want := randomSanitized(rng)
+				data := must(c.AppendSanitized(nil, want))
+				if got := must(c.DecodeSanitized(data)); got != want {
+					t.Fatalf("got\n%+v, want\n%+v", got, want)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 func TestRoundTripDeadLetter(t *testing.T) {
-	eachEncoding(t, func(t *testing.T, c *Codec) {
-		rng := rand.New(rand.NewPCG(2, 3))
-		for range rounds {
-			want := randomDeadLetter(rng)
-			data := must(c.AppendDeadLetter(nil, want))
-			if got := must(c.DecodeDeadLetter(data)); got != want {
-				t.Fatalf("got\n%+v, want\n%+v", got, want)
+	for _, c := range codecs() {
+		t.Run(string(c.encoding), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(2, 3))
+			for range rounds {
+				want := randomDeadLetter(rng)
+				data := must(c.AppendDeadLetter(nil, want))
+				if got := must(c.DecodeDeadLetter(data)); got != want {
+					t.Fatalf("got\n%+v, want\n%+v", got, want)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // TestJSONIsOrdinary holds our JSON against encoding/json and the Go types'
@@ -83,42 +89,46 @@ func strictly(data []byte, into any) error {
 // TestAppendKeepsPrefix appends behind what is there and leaves it alone, also
 // when it refuses.
 func TestAppendKeepsPrefix(t *testing.T) {
-	eachEncoding(t, func(t *testing.T, c *Codec) {
-		prefix := []byte("before")
-		out := must(c.AppendSanitized(prefix, exampleSanitized()))
-		if !bytes.HasPrefix(out, prefix) || must(c.DecodeSanitized(out[len(prefix):])) != exampleSanitized() {
-			t.Errorf("appended %q", out)
-		}
-		bad := exampleSanitized()
-		bad.RadiusM = math.NaN()
-		if out, err := c.AppendSanitized(prefix, bad); err == nil || string(out) != "before" {
-			t.Errorf("a record with NaN gave %q, %v", out, err)
-		}
-		if out, err := c.AppendDeadLetter(prefix, DeadLetter{Topic: "\xff"}); err == nil || string(out) != "before" {
-			t.Errorf("a topic that is not UTF-8 gave %q, %v", out, err)
-		}
-		if out, err := c.AppendRaw(prefix, Raw{}); err == nil || string(out) != "before" {
-			t.Errorf("an empty fix gave %q, %v", out, err)
-		}
-	})
+	for _, c := range codecs() {
+		t.Run(string(c.encoding), func(t *testing.T) {
+			prefix := []byte("before")
+			out := must(c.AppendSanitized(prefix, exampleSanitized()))
+			if !bytes.HasPrefix(out, prefix) || must(c.DecodeSanitized(out[len(prefix):])) != exampleSanitized() {
+				t.Errorf("appended %q", out)
+			}
+			bad := exampleSanitized()
+			bad.RadiusM = math.NaN()
+			if out, err := c.AppendSanitized(prefix, bad); err == nil || string(out) != "before" {
+				t.Errorf("a record with NaN gave %q, %v", out, err)
+			}
+			if out, err := c.AppendDeadLetter(prefix, DeadLetter{Topic: "\xff"}); err == nil || string(out) != "before" {
+				t.Errorf("a topic that is not UTF-8 gave %q, %v", out, err)
+			}
+			if out, err := c.AppendRaw(prefix, Raw{}); err == nil || string(out) != "before" {
+				t.Errorf("an empty fix gave %q, %v", out, err)
+			}
+		})
+	}
 }
 
 // TestDecodedIsIndependent overwrites the input after decoding, as a fetch
 // buffer is, and decodes another record with the same codec.
 func TestDecodedIsIndependent(t *testing.T) {
-	eachEncoding(t, func(t *testing.T, c *Codec) {
-		other := exampleRaw()
-		other.UserID, other.AccuracyM = "other", nil
-		data, otherData := must(c.AppendRaw(nil, exampleRaw())), must(c.AppendRaw(nil, other))
-		got := must(c.DecodeRaw(data))
-		clear(data)
-		if next := must(c.DecodeRaw(otherData)); !sameRaw(next, other) {
-			t.Error("a record took over what the one before it left in the codec")
-		}
-		if !sameRaw(got, exampleRaw()) {
-			t.Error("the record changed with the buffer it was decoded from")
-		}
-	})
+	for _, c := range codecs() {
+		t.Run(string(c.encoding), func(t *testing.T) {
+			other := exampleRaw()
+			other.UserID, other.AccuracyM = "other", nil
+			data, otherData := must(c.AppendRaw(nil, exampleRaw())), must(c.AppendRaw(nil, other))
+			got := must(c.DecodeRaw(data))
+			clear(data)
+			if next := must(c.DecodeRaw(otherData)); !sameRaw(next, other) {
+				t.Error("a record took over what the one before it left in the codec")
+			}
+			if !sameRaw(got, exampleRaw()) {
+				t.Error("the record changed with the buffer it was decoded from")
+			}
+		})
+	}
 }
 
 func sameRaw(a, b Raw) bool {
