@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/schemas"
+)
+
+func newConsume(std streams) *cobra.Command {
+	var (
+		brokers     []string
+		topic       string
+		format      string
+		encoding    string
+		follow      bool
+		fromEnd     bool
+		uncommitted bool
+	)
+	cmd := &cobra.Command{
+		Use:   "consume",
+		Short: "Read a sanitized topic as JSON lines, CSV or GeoJSON",
+		Long: `Read a sanitized topic, committed records only, and print it as JSON lines, CSV or a
+GeoJSON FeatureCollection (a point for each estimate, with the release, the radius and
+the rest as properties). Records come in order within a user. It ends at what was the
+end of the topic when it began, or goes on until Ctrl-C with --follow.`,
+		Example: `  geodither consume --brokers localhost:9092 --topic fleet.sanitized --format csv > sanitized.csv
+  geodither consume --brokers localhost:9092 --topic fleet.sanitized --follow --from-end`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			codec, err := schemas.NewCodec(schemas.Encoding(encoding))
+			if err != nil {
+				return usageError{err}
+			}
+			buffered := bufio.NewWriter(std.out)
+			writer, err := newRecordWriter(format, buffered)
+			if err != nil {
+				return usageError{err}
+			}
+			source := tail{client: pipeline.NewClient(brokers), topic: topic, uncommitted: uncommitted, fromEnd: fromEnd, follow: follow}
+			return consumeTopic(cmd.Context(), source, codec, writer, buffered)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
+	flags.StringVar(&topic, "topic", "", "sanitized topic to read")
+	flags.StringVar(&format, "format", "json", "json (one object a line), csv or geojson")
+	flags.StringVar(&encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
+	flags.BoolVar(&follow, "follow", false, "go on reading until Ctrl-C")
+	flags.BoolVar(&fromEnd, "from-end", false, "begin at the end instead of the beginning")
+	flags.BoolVar(&uncommitted, "read-uncommitted", false, "also read records of open and aborted transactions")
+	required(cmd, "topic")
+	return cmd
+}
+
+// consumeTopic prints a topic's records and leaves complete output behind, also
+// when it is interrupted.
+func consumeTopic(ctx context.Context, source tail, codec *schemas.Codec, writer recordWriter, buffered *bufio.Writer) error {
+	err := source.run(ctx, func(_ int32, r consumer.Record) error {
+		record, err := codec.DecodeSanitized(r.Value)
+		if err != nil {
+			return fmt.Errorf("%w; is this a sanitized topic, and --encoding right?", err)
+		}
+		if err := writer.write(record); err != nil {
+			return err
+		}
+		if source.follow {
+			return buffered.Flush()
+		}
+		return nil
+	})
+	return errors.Join(err, writer.close(), buffered.Flush())
+}
+
+// recordWriter prints sanitized records in one text format.
+type recordWriter interface {
+	write(r schemas.Sanitized) error
+	close() error
+}
+
+func newRecordWriter(format string, out io.Writer) (recordWriter, error) {
+	switch format {
+	case "json", "ndjson":
+		return jsonWriter{json.NewEncoder(out)}, nil
+	case "csv":
+		w := csvWriter{csv.NewWriter(out)}
+		return w, w.Write(csvHeader)
+	case "geojson":
+		return &geoJSONWriter{out: out}, nil
+	}
+	return nil, fmt.Errorf("format %q is unknown: choose json, csv or geojson", format)
+}
+
+type jsonWriter struct{ *json.Encoder }
+
+func (w jsonWriter) write(r schemas.Sanitized) error { return w.Encode(r) }
+func (w jsonWriter) close() error                    { return nil }
+
+type csvWriter struct{ *csv.Writer }
+
+var csvHeader = []string{
+	"user_id", "timestamp", "latitude", "longitude", "estimate_latitude", "estimate_longitude",
+	"radius_m", "epsilon", "delta", "mechanism", "model_id", "step", "release",
+}
+
+func (w csvWriter) write(r schemas.Sanitized) error {
+	return w.Write([]string{
+		r.UserID, time.UnixMilli(r.Timestamp).UTC().Format(time.RFC3339Nano),
+		degrees(r.Latitude), degrees(r.Longitude), degrees(r.EstimateLatitude), degrees(r.EstimateLongitude),
+		strconv.FormatFloat(r.RadiusM, 'f', 1, 64), number(r.Epsilon), number(r.Delta),
+		r.Mechanism, r.ModelID, strconv.FormatInt(r.Step, 10), strconv.FormatInt(r.Release, 10),
+	})
+}
+
+func (w csvWriter) close() error {
+	w.Flush()
+	return w.Error()
+}
+
+// degrees prints seven decimals: a centimetre.
+func degrees(x float64) string { return strconv.FormatFloat(x, 'f', 7, 64) }
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// geoJSONWriter writes one FeatureCollection (RFC 7946), a feature a line.
+type geoJSONWriter struct {
+	out   io.Writer
+	begun bool
+}
+
+type feature struct {
+	Type       string `json:"type"`
+	Geometry   point  `json:"geometry"`
+	Properties any    `json:"properties"`
+}
+
+type point struct {
+	Type        string     `json:"type"`
+	Coordinates [2]float64 `json:"coordinates"` // longitude first
+}
+
+func (w *geoJSONWriter) write(r schemas.Sanitized) error {
+	data, err := json.Marshal(feature{
+		Type:       "Feature",
+		Geometry:   point{Type: "Point", Coordinates: [2]float64{r.EstimateLongitude, r.EstimateLatitude}},
+		Properties: r,
+	})
+	if err != nil {
+		return err
+	}
+	separator := ",\n"
+	if !w.begun {
+		w.begun, separator = true, geoJSONHead
+	}
+	_, err = fmt.Fprintf(w.out, "%s%s", separator, data)
+	return err
+}
+
+const geoJSONHead = `{"type":"FeatureCollection","features":[` + "\n"
+
+func (w *geoJSONWriter) close() error {
+	tail := "\n]}\n"
+	if !w.begun {
+		tail = geoJSONHead + "]}\n"
+	}
+	_, err := io.WriteString(w.out, tail)
+	return err
+}
+
+// required marks flags that have no default.
+func required(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag does not exist: a fault of this program
+		}
+	}
+}

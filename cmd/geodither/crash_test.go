@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/schemas"
+)
+
+// TestMain lets the test binary be the command itself, so that tests can start
+// real processes and kill them.
+func TestMain(m *testing.M) {
+	if os.Getenv("GEODITHER_TEST_COMMAND") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestKilledServiceRepeatsNothing runs the service in its own process on a
+// long-lived broker, kills it with SIGKILL in the middle again and again, once
+// with its state folder deleted, and holds the committed output against that of
+// an undisturbed run: the same records, byte for byte and in the same order in
+// each partition. What a read_uncommitted reader sees may repeat a record but
+// never differ.
+func TestKilledServiceRepeatsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts and kills processes")
+	}
+	w := newCrashWorld(t)
+	fed := w.feed(t, 150, 60)
+
+	w.serve(t, "calm", fed, nil)
+	w.serve(t, "rough", fed, func(round int, stateDir string) {
+		if round == 2 {
+			if err := os.RemoveAll(stateDir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+
+	calm, rough := w.read(t, "calm.sanitized", false), w.read(t, "rough.sanitized", false)
+	requireSame(t, calm, rough)
+	requireSame(t, w.read(t, "calm.dead", false), w.read(t, "rough.dead", false))
+	requireNoOther(t, calm, w.read(t, "rough.sanitized", true))
+}
+
+// crashWorld is a broker, a model and a key that outlive the service.
+type crashWorld struct {
+	dir    string
+	addr   string
+	client *kafka.Client
+	model  *mobility.Model
+}
+
+func newCrashWorld(t *testing.T) *crashWorld {
+	t.Helper()
+	broker, err := devbroker.Start(devbroker.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { broker.Close() })
+	fixes, err := readSample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &crashWorld{dir: t.TempDir(), addr: broker.Addr(), client: pipeline.NewClient([]string{broker.Addr()})}
+	if w.model, err = trainSample(fixes); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.model.WriteFile(filepath.Join(w.dir, "model.avro")); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeKey(filepath.Join(w.dir, "noise.key")); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// feed writes a simulated fleet to the raw topic, with a bad record after every
+// hundredth, and returns how many records there are.
+func (w *crashWorld) feed(t *testing.T, vehicles, steps int) int64 {
+	t.Helper()
+	codec, err := schemas.NewCodec(schemas.Avro)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := newFeeder(t.Context(), w.client, "raw", 3, codec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fix, err := range newFleet(w.model, vehicles, 7).fixes(t.Context(), steps, time.UnixMilli(1_700_000_000_000)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := codec.AppendRaw(nil, fix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.add(t.Context(), []byte(fix.UserID), value, fix.Timestamp); err != nil {
+			t.Fatal(err)
+		}
+		if f.sent%100 == 0 {
+			if err := f.add(t.Context(), []byte(fix.UserID), value[:len(value)-3], fix.Timestamp); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := f.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return f.sent
+}
+
+// serve runs the service under a name until it has answered all that was fed.
+// With between, it is killed after a part of the work, between is called, and it
+// is started again, four times.
+func (w *crashWorld) serve(t *testing.T, name string, fed int64, between func(round int, stateDir string)) {
+	t.Helper()
+	stateDir := filepath.Join(w.dir, name+"-state")
+	config := filepath.Join(w.dir, name+".yml")
+	text := fmt.Sprintf(`
+brokers: [%q]
+group: %s
+topics: {raw: raw, sanitized: %s.sanitized, changelog: %s.changelog, dead_letters: %s.dead, create: true}
+model: model.avro
+key_file: noise.key
+state_dir: %q
+release: {epsilon: 1, delta: 0.01}
+transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
+session_timeout: 1s
+`, w.addr, name, name, name, name, stateDir)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const rounds = 4
+	for round := 1; between != nil && round <= rounds; round++ {
+		service := w.start(t, config)
+		w.await(t, service, name, fed*int64(round)/(rounds+1))
+		service.kill(t)
+		if w.answered(t, name) >= fed {
+			t.Fatalf("round %d: all %d records were answered before the kill; the test shows nothing", round, fed)
+		}
+		between(round, stateDir)
+	}
+	service := w.start(t, config)
+	w.await(t, service, name, fed)
+	service.terminate(t)
+}
+
+// process is a running service.
+type process struct {
+	cmd *exec.Cmd
+	log *bytes.Buffer
+}
+
+func (w *crashWorld) start(t *testing.T, config string) *process {
+	t.Helper()
+	p := &process{cmd: exec.CommandContext(t.Context(), os.Args[0], "run", "-c", config), log: new(bytes.Buffer)}
+	p.cmd.Env = append(os.Environ(), "GEODITHER_TEST_COMMAND=1")
+	p.cmd.Stderr = p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *process) kill(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Wait() //nolint:errcheck // it was killed
+}
+
+// terminate asks the service to stop and requires that it does so cleanly.
+func (p *process) terminate(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatalf("the service did not stop cleanly: %v\n%s", err, p.log)
+	}
+	if strings.Contains(p.log.String(), "level=ERROR") {
+		t.Errorf("the service logged errors:\n%s", p.log)
+	}
+}
+
+// await waits until so many records have been answered.
+func (w *crashWorld) await(t *testing.T, p *process, name string, n int64) {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for w.answered(t, name) < n {
+		if time.Now().After(deadline) {
+			p.kill(t)
+			t.Fatalf("%s has answered %d of %d records\n%s", name, w.answered(t, name), n, p.log)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// answered counts the committed answers, 0 while the topics do not exist.
+func (w *crashWorld) answered(t *testing.T, name string) int64 {
+	t.Helper()
+	var n int64
+	for _, topic := range []string{name + ".sanitized", name + ".dead"} {
+		for _, records := range w.readIfThere(t, topic, false) {
+			n += int64(len(records))
+		}
+	}
+	return n
+}
+
+// line is a record as it is compared.
+type line struct {
+	key, value string
+	timestamp  int64
+}
+
+func (w *crashWorld) read(t *testing.T, topic string, uncommitted bool) map[int32][]line {
+	t.Helper()
+	lines := w.readIfThere(t, topic, uncommitted)
+	if len(lines) == 0 {
+		t.Fatalf("%s is empty", topic)
+	}
+	return lines
+}
+
+func (w *crashWorld) readIfThere(t *testing.T, topic string, uncommitted bool) map[int32][]line {
+	t.Helper()
+	lines := map[int32][]line{}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := tail{client: w.client, topic: topic, uncommitted: uncommitted}.run(ctx, func(p int32, r consumer.Record) error {
+		lines[p] = append(lines[p], line{string(r.Key), string(r.Value), r.Timestamp})
+		return nil
+	})
+	if err != nil && !isMissing(err) {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func requireSame(t *testing.T, want, got map[int32][]line) {
+	t.Helper()
+	if len(want) != len(got) {
+		t.Fatalf("%d partitions, want %d", len(got), len(want))
+	}
+	for p, lines := range want {
+		if len(got[p]) != len(lines) {
+			t.Errorf("partition %d holds %d records, want %d", p, len(got[p]), len(lines))
+		}
+		for i := range min(len(lines), len(got[p])) {
+			if got[p][i] != lines[i] {
+				t.Fatalf("partition %d: record %d differs from the undisturbed run's", p, i)
+			}
+		}
+	}
+}
+
+// requireNoOther requires that an uncommitted view holds nothing but records of
+// the committed one.
+func requireNoOther(t *testing.T, committed, uncommitted map[int32][]line) {
+	t.Helper()
+	aborted := 0
+	for p, lines := range uncommitted {
+		known := map[line]bool{}
+		for _, l := range committed[p] {
+			known[l] = true
+		}
+		for i, l := range lines {
+			if !known[l] {
+				t.Fatalf("partition %d: a read_uncommitted reader sees another release in record %d", p, i)
+			}
+		}
+		aborted += len(lines) - len(committed[p])
+	}
+	t.Logf("a read_uncommitted reader sees %d repeated records", aborted)
+}

@@ -1,0 +1,355 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+//go:embed sample/liverpool.csv
+var sampleCSV []byte
+
+// The demo's map and model: the sample's buses report every 24 s or so, so that
+// a step of 30 s has one fix or two.
+var (
+	sampleBox = grid.Box{South: 53.40, West: -2.99, North: 53.47, East: -2.89}
+	demoStep  = 30 * time.Second
+)
+
+const (
+	demoCellM      = 250
+	demoPartitions = 4
+	demoGroup      = "demo"
+)
+
+var demoTopics = pipeline.Topics{
+	Raw: "demo.raw", Sanitized: "demo.sanitized", Changelog: "demo.changelog", DeadLetters: "demo.dead-letters",
+}
+
+type demoFlags struct {
+	once, json bool
+	vehicles   int
+	seed       uint64
+	speed      float64
+	port       int
+	verbose    bool
+	release    mechanism.Options
+}
+
+func newDemo(std streams) *cobra.Command {
+	var f demoFlags
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See the whole pipeline at work on a sample fleet, with nothing else installed",
+		Long: `Start an embedded broker, train a model from the shipped sample (eight Liverpool buses),
+feed the sample in faster than it happened, sanitize it, read the result back and show
+what comes out, until the sample ends or Ctrl-C. The model is trained on the very
+traces it is then used for, so that errors are smaller than on new ones.
+
+Contains public sector information licensed under the Open Government Licence v3.0.`,
+		Example: `  geodither demo
+  geodither demo --once --json
+  geodither demo --vehicles 1000 --epsilon 4`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.once && !cmd.Flags().Changed("speed") {
+				f.speed = 0
+			}
+			return runDemo(cmd.Context(), f, std)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.once, "once", false, "feed the sample as fast as it goes, print a report, and fail if a record is missing or double")
+	flags.BoolVar(&f.json, "json", false, "print the report as one JSON object")
+	flags.IntVar(&f.vehicles, "vehicles", 0, "add this many simulated vehicles that move by the model")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the noise and of the simulated vehicles: the same seed gives the same records")
+	flags.Float64Var(&f.speed, "speed", 120, "times the pace at which it happened; 0: as fast as it goes")
+	flags.IntVar(&f.port, "port", 0, "port of the embedded broker on 127.0.0.1; 0: any free one")
+	flags.BoolVar(&f.verbose, "verbose", false, "log what the service does")
+	flags.StringVar(&f.release.Mechanism, "mechanism", mechanism.PIM, "pim, knorm, laplace or laplace-tight")
+	flags.StringVar(&f.release.Inference, "inference", mechanism.InferenceSurrogate, "surrogate or paper")
+	flags.Float64Var(&f.release.Epsilon, "epsilon", 1, "privacy budget of one release")
+	flags.Float64Var(&f.release.Delta, "delta", 0.01, "prior mass that the location set may leave out")
+	return cmd
+}
+
+// demo is one run of it.
+type demo struct {
+	flags    demoFlags
+	out      io.Writer // for the view and the report
+	model    *mobility.Model
+	fixes    []schemas.Raw
+	client   *kafka.Client
+	counters *pipeline.Counters
+	live     *scoreboard
+	began    time.Time
+}
+
+func runDemo(ctx context.Context, f demoFlags, std streams) error {
+	if err := f.release.Validate(); err != nil {
+		return usageError{err}
+	}
+	if f.vehicles < 0 || f.speed < 0 {
+		return usagef("--vehicles and --speed must not be negative")
+	}
+	d := &demo{flags: f, out: std.out, counters: new(pipeline.Counters)}
+	if f.json {
+		d.out = std.err
+	}
+	var err error
+	if d.model, d.fixes, err = demoFleet(f); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "geodither-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	broker, err := devbroker.Start(devbroker.Options{Port: f.port, Logger: demoLogger(f, std)})
+	if err != nil {
+		return err
+	}
+	defer broker.Close()
+	d.client = pipeline.NewClient([]string{broker.Addr()})
+	topics := demoTopics
+	topics.Partitions = demoPartitions
+	if err := pipeline.CreateTopics(ctx, d.client, topics); err != nil {
+		return err
+	}
+	service, err := pipeline.NewService(pipeline.Options{
+		Brokers: []string{broker.Addr()}, Group: demoGroup, Topics: demoTopics,
+		Model: d.model, Key: noise.KeyFromSeed(f.seed), Release: f.release,
+		StateDir: filepath.Join(dir, "state"),
+		Logger:   demoLogger(f, std), Counters: d.counters,
+	})
+	if err != nil {
+		return err
+	}
+	d.introduce(broker.Addr())
+	report, err := d.run(ctx, service)
+	if err != nil {
+		return err
+	}
+	return d.print(report, std.out)
+}
+
+// run feeds, watches and shows until everything is answered or the context ends.
+func (d *demo) run(ctx context.Context, service *pipeline.Service) (demoReport, error) {
+	var err error
+	if d.live, err = newScoreboard(d.model, d.fixes); err != nil {
+		return demoReport{}, err
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	fed := make(chan feedResult, 1)
+	served := make(chan error, 1)
+	watched := make(chan error, 2)
+	feed, err := d.newFeed(working)
+	if err != nil {
+		return demoReport{}, err
+	}
+	d.began = time.Now()
+	go func() { served <- service.Run(working) }()
+	go func() { watched <- d.tail(demoTopics.Sanitized, true).run(working, d.live.sanitized) }()
+	go func() { watched <- d.tail(demoTopics.DeadLetters, true).run(working, d.live.deadLetter) }()
+	go func() { fed <- feed.run(working) }()
+
+	took, err := d.watch(ctx, feed, fed, served, watched)
+	stop()
+	if err == nil {
+		err = <-served
+	}
+	if err != nil {
+		return demoReport{}, err
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(d.out, "\nstopped before the sample's end; what was in flight stays unanswered")
+		return d.report(d.live, feed.sent.Load(), took), nil
+	}
+	return d.verified(feed.sent.Load(), took)
+}
+
+// watch shows the state of things until all is answered, and returns the time
+// that took. It gives up when nothing moves any more.
+func (d *demo) watch(ctx context.Context, feed *demoFeed, fed <-chan feedResult, served, watched <-chan error) (time.Duration, error) {
+	const patience = time.Minute
+	view := newDemoView(d.out)
+	ticker := time.NewTicker(view.interval())
+	defer ticker.Stop()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	var answered, shown int64
+	var total int64 = -1
+	moved := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return time.Since(d.began), nil
+		case err := <-served:
+			return 0, errors.Join(errors.New("the service ended early"), err)
+		case err := <-watched:
+			if err != nil {
+				return 0, err
+			}
+		case r := <-fed:
+			if r.err != nil && ctx.Err() == nil {
+				return 0, r.err
+			}
+			total = r.sent
+		case <-poll.C:
+			if n := d.live.answers(); n != answered {
+				answered, moved = n, time.Now()
+			}
+			if answered == total {
+				took := moved.Sub(d.began)
+				view.show(d.status(feed, float64(answered)/took.Seconds()))
+				return took, nil
+			}
+			if time.Since(moved) > patience && total >= 0 {
+				return 0, fmt.Errorf("%d of %d records were answered and nothing has moved for %v; run with --verbose to see why", answered, total, patience)
+			}
+		case <-ticker.C:
+			if !d.flags.json {
+				view.show(d.status(feed, float64(answered-shown)/view.interval().Seconds()))
+			}
+			shown = answered
+		}
+	}
+}
+
+// verified reads both topics again from the start, now that the service is
+// stopped, and holds them against what was fed.
+func (d *demo) verified(fed int64, took time.Duration) (demoReport, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	board, err := newScoreboard(d.model, d.fixes)
+	if err != nil {
+		return demoReport{}, err
+	}
+	if err := d.tail(demoTopics.Sanitized, false).run(ctx, board.sanitized); err != nil {
+		return demoReport{}, err
+	}
+	if err := d.tail(demoTopics.DeadLetters, false).run(ctx, board.deadLetter); err != nil {
+		return demoReport{}, err
+	}
+	if err := board.verify(fed); err != nil {
+		return demoReport{}, err
+	}
+	return d.report(board, fed, took), nil
+}
+
+func (d *demo) tail(topic string, follow bool) tail {
+	return tail{client: d.client, topic: topic, follow: follow}
+}
+
+func (d *demo) report(board *scoreboard, fed int64, took time.Duration) demoReport {
+	totals := d.counters.Snapshot()
+	r := demoReport{
+		RecordsIn:       fed,
+		LocationSetMean: totals.LocationSetMean(), DriftRatio: totals.DriftRatio(),
+		Epsilon: d.flags.release.Epsilon, Delta: d.flags.release.Delta, Mechanism: d.flags.release.Mechanism,
+		ModelID: d.model.ID(), Seed: d.flags.seed,
+	}
+	board.fill(&r)
+	if took > 0 {
+		r.EventsPerSecond = float64(r.RecordsOut+r.DeadLetters) / took.Seconds()
+	}
+	return r
+}
+
+func (d *demo) status(feed *demoFeed, perSecond float64) demoStatus {
+	s := demoStatus{
+		elapsed: time.Since(d.began), perSecond: perSecond,
+		report: d.report(d.live, feed.sent.Load(), time.Since(d.began)),
+	}
+	s.fed = float64(s.report.RecordsIn) / float64(len(feed.items))
+	s.fleetTime = time.UnixMilli(feed.at.Load()).UTC()
+	d.live.mu.Lock()
+	s.latest = d.live.latest
+	d.live.mu.Unlock()
+	return s
+}
+
+func (d *demo) introduce(addr string) {
+	g := d.model.Grid
+	fmt.Fprintf(d.out, `geodither demo
+  model     %s: %d × %d cells of %d m, step %v, trained on the sample itself
+  release   %s, ε = %g for each release, δ = %g
+  broker    %s (embedded); in another terminal:
+            geodither consume --brokers %s --topic %s --follow
+
+`, d.model.ID(), g.Width(), g.Height(), demoCellM, d.model.Step, d.flags.release.Mechanism,
+		d.flags.release.Epsilon, d.flags.release.Delta, addr, addr, demoTopics.Sanitized)
+}
+
+// print writes the report for a person or for a program.
+func (d *demo) print(r demoReport, out io.Writer) error {
+	if d.flags.json {
+		return json.NewEncoder(out).Encode(r)
+	}
+	_, err := fmt.Fprintf(out, `
+%d records in, %d out, %d dead letters: each fix answered exactly once.
+%d users, %d releases, %d repeats, %d late; |ΔX| %.1f cells on average, true cell outside it in %.1f %%.
+Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.
+%.0f records/s.
+`, r.RecordsIn, r.RecordsOut, r.DeadLetters, r.Users, r.Releases, r.Repeats, r.Late, r.LocationSetMean, 100*r.DriftRatio,
+		metres(r.RMSEReleaseM), metres(r.RMSEEstimateM), metres(r.RMSEBlindM), r.EventsPerSecond)
+	return err
+}
+
+// demoLogger keeps the view clean unless asked otherwise: warnings only.
+func demoLogger(f demoFlags, std streams) *slog.Logger {
+	level := slog.LevelError
+	if f.verbose {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level}))
+}
+
+// demoFleet reads the sample, trains the model on it, and adds the simulated
+// vehicles over the same time.
+func demoFleet(f demoFlags) (*mobility.Model, []schemas.Raw, error) {
+	fixes, err := readSample()
+	if err != nil {
+		return nil, nil, err
+	}
+	model, err := trainSample(fixes)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.vehicles > 0 {
+		stepMS := model.Step.Milliseconds()
+		first, last := fixes[0].Timestamp/stepMS, fixes[len(fixes)-1].Timestamp/stepMS
+		simulated := newFleet(model, f.vehicles, f.seed)
+		for s := first; s <= last; s++ {
+			simulated.step(s*stepMS, func(fix schemas.Raw) bool {
+				fixes = append(fixes, fix)
+				return true
+			})
+		}
+		slices.SortStableFunc(fixes, func(a, b schemas.Raw) int { return int(a.Timestamp - b.Timestamp) })
+	}
+	return model, fixes, nil
+}
+
+func sampleReader() io.Reader { return bytes.NewReader(sampleCSV) }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+// demoFeed writes the demo's fixes to the raw topic, at their pace times a
+// factor, and a few records that no pipeline should choke on.
+type demoFeed struct {
+	feeder *feeder
+	items  []feedItem
+	speed  float64
+	sent   atomic.Int64 // records acknowledged
+	at     atomic.Int64 // event time of the last of them, ms
+}
+
+type feedItem struct {
+	key, value []byte
+	timeMS     int64
+}
+
+type feedResult struct {
+	sent int64
+	err  error
+}
+
+// answers counts what came back.
+func (s *scoreboard) answers() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out + int64(len(s.dead))
+}
+
+func (d *demo) newFeed(ctx context.Context) (*demoFeed, error) {
+	codec, err := schemas.NewCodec(schemas.Avro)
+	if err != nil {
+		return nil, err
+	}
+	feeder, err := newFeeder(ctx, d.client, demoTopics.Raw, 0, codec)
+	if err != nil {
+		return nil, err
+	}
+	feed := &demoFeed{feeder: feeder, speed: d.flags.speed}
+	for i, fix := range d.fixes {
+		value, err := codec.AppendRaw(nil, fix)
+		if err != nil {
+			return nil, err
+		}
+		item := feedItem{key: []byte(fix.UserID), value: value, timeMS: fix.Timestamp}
+		feed.items = append(feed.items, item)
+		if i == len(d.fixes)/4 || i == len(d.fixes)/2 || i == 3*len(d.fixes)/4 {
+			feed.items = append(feed.items, spoil(item, i))
+		}
+	}
+	return feed, nil
+}
+
+// spoil makes a record that must become a dead letter: one that is cut short,
+// or one under another user's key.
+func spoil(item feedItem, i int) feedItem {
+	if i%2 == 0 {
+		item.value = item.value[:len(item.value)/2]
+	} else {
+		item.key = []byte("somebody-else")
+	}
+	return item
+}
+
+// run feeds all items. The Kafka timestamp is the event time, so that two runs
+// write the same records.
+func (f *demoFeed) run(ctx context.Context) feedResult {
+	began, first := time.Now(), f.items[0].timeMS
+	for _, item := range f.items {
+		if f.speed > 0 {
+			due := began.Add(time.Duration(float64(item.timeMS-first) / f.speed * float64(time.Millisecond)))
+			if wait := time.Until(due); wait > 0 {
+				if err := f.flush(ctx); err != nil {
+					return feedResult{f.sent.Load(), err}
+				}
+				if err := sleep(ctx, wait); err != nil {
+					return feedResult{f.sent.Load(), err}
+				}
+			}
+		}
+		if err := f.feeder.add(ctx, item.key, item.value, item.timeMS); err != nil {
+			return feedResult{f.sent.Load(), err}
+		}
+		f.at.Store(item.timeMS)
+		f.sent.Store(f.feeder.sent)
+	}
+	err := f.flush(ctx)
+	return feedResult{f.sent.Load(), err}
+}
+
+func (f *demoFeed) flush(ctx context.Context) error {
+	err := f.feeder.flush(ctx)
+	f.sent.Store(f.feeder.sent)
+	return err
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/schemas"
+)
+
+// scoreboard holds what the demo reads back from Kafka against what it fed in.
+// Only a demo can: it knows the truth because the truth is open data.
+type scoreboard struct {
+	mu       sync.Mutex
+	codec    *schemas.Codec
+	grid     *grid.Grid
+	blind    *pipeline.Blind
+	truth    map[string][]schemas.Raw // by user, in the order fed; what was answered is removed
+	users    map[string]struct{}      // that have a sanitized record
+	metrics  evaluation.Metrics
+	out      int64
+	skipped  int64 // fixes passed over: they must be late
+	late     int64 // dead letters that say so
+	dead     map[deadLetter]struct{}
+	releases int64
+	repeats  int64
+	digests  map[int32]*digest
+	latest   string
+}
+
+type deadLetter struct {
+	partition int32
+	offset    int64
+}
+
+// newScoreboard takes what will have been fed, in order.
+func newScoreboard(model *mobility.Model, fixes []schemas.Raw) (*scoreboard, error) {
+	codec, err := schemas.NewCodec(schemas.Avro)
+	if err != nil {
+		return nil, err
+	}
+	blind, err := pipeline.NewBlind(model)
+	if err != nil {
+		return nil, err
+	}
+	s := &scoreboard{
+		codec: codec, grid: model.Grid, blind: blind,
+		truth: map[string][]schemas.Raw{}, users: map[string]struct{}{},
+		dead: map[deadLetter]struct{}{}, digests: map[int32]*digest{},
+	}
+	for _, f := range fixes {
+		s.truth[f.UserID] = append(s.truth[f.UserID], f)
+	}
+	return s, nil
+}
+
+// sanitized books one record of the sanitized topic. A record that answers no
+// fix, or one that was answered already, is an error.
+func (s *scoreboard) sanitized(partition int32, r consumer.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	record, err := s.codec.DecodeSanitized(r.Value)
+	if err != nil {
+		return err
+	}
+	fix, err := s.answered(record)
+	if err != nil {
+		return err
+	}
+	s.out++
+	s.users[record.UserID] = struct{}{}
+	if record.Epsilon > 0 {
+		s.releases++
+	} else {
+		s.repeats++
+	}
+	if s.digests[partition] == nil {
+		s.digests[partition] = newDigest()
+	}
+	s.digests[partition].add(r)
+	return s.measure(fix, record)
+}
+
+// answered finds the fix that a record answers. Fixes of the same user before it
+// were passed over.
+func (s *scoreboard) answered(record schemas.Sanitized) (schemas.Raw, error) {
+	queue := s.truth[record.UserID]
+	for i, fix := range queue {
+		if fix.Timestamp == record.Timestamp {
+			s.truth[record.UserID] = queue[i+1:]
+			s.skipped += int64(i)
+			return fix, nil
+		}
+	}
+	return schemas.Raw{}, fmt.Errorf("the sanitized topic has a record too many: user %s at %s",
+		record.UserID, time.UnixMilli(record.Timestamp).UTC().Format(time.RFC3339))
+}
+
+// measure adds the distances of one record to the truth.
+func (s *scoreboard) measure(fix schemas.Raw, record schemas.Sanitized) error {
+	blind, err := s.blind.Estimate(fix)
+	if err != nil {
+		return err
+	}
+	truth := s.grid.ToMap(fix.Latitude, fix.Longitude)
+	release := s.grid.ToMap(record.Latitude, record.Longitude).Distance(truth)
+	estimate := s.grid.ToMap(record.EstimateLatitude, record.EstimateLongitude).Distance(truth)
+	s.metrics.AddDistances(release, estimate, blind.Distance(truth))
+	s.latest = fmt.Sprintf("%s at %s: release %s off, estimate %s off (claims ± %s)", record.UserID,
+		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), metres(1000*release), metres(1000*estimate), metres(record.RadiusM))
+	return nil
+}
+
+// deadLetter books one record of the dead-letter topic.
+func (s *scoreboard) deadLetter(_ int32, r consumer.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	letter, err := s.codec.DecodeDeadLetter(r.Value)
+	if err != nil {
+		return err
+	}
+	at := deadLetter{letter.Partition, letter.Offset}
+	if _, ok := s.dead[at]; ok {
+		return fmt.Errorf("two dead letters for %s/%d at offset %d", letter.Topic, letter.Partition, letter.Offset)
+	}
+	s.dead[at] = struct{}{}
+	if letter.Reason == schemas.ReasonLate {
+		s.late++
+	}
+	return nil
+}
+
+// verify says whether every fed record was answered exactly once.
+func (s *scoreboard) verify(fed int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got := s.out + int64(len(s.dead)); got != fed {
+		return fmt.Errorf("%d records were fed in, but %d were answered", fed, got)
+	}
+	skipped := s.skipped
+	for _, rest := range s.truth {
+		skipped += int64(len(rest))
+	}
+	if skipped != s.late {
+		return fmt.Errorf("%d fixes have no sanitized record, but %d dead letters say late", skipped, s.late)
+	}
+	return nil
+}
+
+// demoReport is the object that --json prints.
+type demoReport struct {
+	RecordsIn       int64   `json:"records_in"`
+	RecordsOut      int64   `json:"records_out"`
+	DeadLetters     int64   `json:"dead_letters"`
+	Users           int     `json:"users"`
+	Releases        int64   `json:"releases"`
+	Repeats         int64   `json:"repeats"`
+	Late            int64   `json:"late"`
+	LocationSetMean float64 `json:"location_set_mean"`
+	DriftRatio      float64 `json:"drift_ratio"`
+	RMSEReleaseM    float64 `json:"rmse_release_m"`
+	RMSEEstimateM   float64 `json:"rmse_estimate_m"`
+	RMSEBlindM      float64 `json:"rmse_blind_m"`
+	EventsPerSecond float64 `json:"events_per_second"`
+	Epsilon         float64 `json:"epsilon"`
+	Delta           float64 `json:"delta"`
+	Mechanism       string  `json:"mechanism"`
+	ModelID         string  `json:"model_id"`
+	Seed            uint64  `json:"seed"`
+	SanitizedSHA256 string  `json:"sanitized_sha256"` // of every sanitized record, in order within each partition
+
+	cells int
+}
+
+// fill writes what the scoreboard knows into a report.
+func (s *scoreboard) fill(r *demoReport) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.RecordsOut, r.DeadLetters = s.out, int64(len(s.dead))
+	r.Users, r.Releases, r.Repeats, r.Late = len(s.users), s.releases, s.repeats, s.late
+	r.RMSEReleaseM = s.metrics.Release.RMS()
+	r.RMSEEstimateM = s.metrics.Estimate.RMS()
+	r.RMSEBlindM = s.metrics.Blind.RMS()
+	r.SanitizedSHA256 = s.digest()
+	r.cells = s.grid.Cells()
+}
+
+// digest combines the partitions' digests in the order of their numbers.
+func (s *scoreboard) digest() string {
+	partitions := make([]int32, 0, len(s.digests))
+	for p := range s.digests {
+		partitions = append(partitions, p)
+	}
+	slices.Sort(partitions)
+	all := sha256.New()
+	for _, p := range partitions {
+		all.Write(s.digests[p].sum())
+	}
+	return hex.EncodeToString(all.Sum(nil))
+}
+
+// digest is a running hash of one partition's records.
+type digest struct {
+	hash interface {
+		Write(p []byte) (int, error)
+		Sum(b []byte) []byte
+	}
+	buf []byte
+}
+
+func newDigest() *digest { return &digest{hash: sha256.New()} }
+
+func (d *digest) add(r consumer.Record) {
+	d.buf = d.buf[:0]
+	for _, part := range [][]byte{r.Key, r.Value} {
+		d.buf = binary.BigEndian.AppendUint32(d.buf, uint32(len(part)))
+		d.buf = append(d.buf, part...)
+	}
+	d.buf = binary.BigEndian.AppendUint64(d.buf, uint64(r.Timestamp))
+	d.hash.Write(d.buf) //nolint:errcheck // a hash never fails
+}
+
+func (d *digest) sum() []byte { return d.hash.Sum(nil) }

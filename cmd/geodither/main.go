@@ -1,0 +1,103 @@
+// Command geodither turns a Kafka topic of raw GPS fixes into a topic of
+// differentially private locations.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of the command.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// streams are the standard streams, so that tests can run a whole command.
+type streams struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+// usageError marks an error in what a command was told, such as a config file.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, std streams) int {
+	root := newRoot(std)
+	root.SetArgs(args)
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	begun := false
+	markBegin(root, &begun)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintf(std.err, "geodither: %v\n", err)
+	var usage usageError
+	if errors.As(err, &usage) || !begun {
+		fmt.Fprintf(std.err, "see %q\n", cmd.CommandPath()+" --help")
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// markBegin wraps every command so that an error from before it began (a flag,
+// an argument, a command that does not exist) can be told apart.
+func markBegin(cmd *cobra.Command, begun *bool) {
+	if work := cmd.RunE; work != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*begun = true
+			return work(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markBegin(sub, begun)
+	}
+}
+
+func newRoot(std streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "geodither",
+		Short: "Differentially private locations from a Kafka topic of GPS fixes, exactly once",
+		Long: `geodither reads raw GPS fixes from a Kafka topic and publishes, per user and under a
+mobility model, differentially private locations: each release with an estimate of
+where the user is and an honest radius. Records, state and offsets are committed in
+one Kafka transaction.
+
+Start with:  geodither demo`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(
+		newDemo(std), newRun(std), newSanitize(std), newTrain(std), newModel(std),
+		newProduce(std), newConsume(std), newKey(std), newBroker(std),
+	)
+	return root
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas"
+)
+
+func newProduce(std streams) *cobra.Command {
+	var (
+		brokers    []string
+		topic      string
+		encoding   string
+		partitions int
+		rate       float64
+		input      inputFlags
+		simulation simulationFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "produce [PATH...]",
+		Short: "Feed a raw topic from trace files or a simulated fleet",
+		Long: `Feed a raw topic from trace files, or from a simulated fleet that moves by a model.
+
+Records are keyed by user id and partitioned as Kafka's Java client does. A retry inside
+one run doubles nothing. A Kafka record's timestamp is the time of producing.`,
+		Example: `  geodither produce --brokers localhost:9092 --topic fleet.raw --in traces.csv
+  geodither produce --topic fleet.raw --simulate 500 --model model.avro --steps 60
+  geodither produce --topic fleet.raw --simulate 500 --model model.avro     # live, until Ctrl-C`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			fixes, err := fixSource(cmd.Context(), input, args, simulation, std)
+			if err != nil {
+				return err
+			}
+			codec, err := schemas.NewCodec(schemas.Encoding(encoding))
+			if err != nil {
+				return usageError{err}
+			}
+			feed, err := newFeeder(cmd.Context(), pipeline.NewClient(brokers), topic, partitions, codec)
+			if err != nil {
+				return err
+			}
+			feed.rate = rate
+			err = feed.all(cmd.Context(), fixes)
+			if errors.Is(err, context.Canceled) {
+				err = nil // Ctrl-C is how a live simulation ends
+			}
+			fmt.Fprintf(std.err, "produced %d records to %s (%d partitions)\n", feed.sent, topic, feed.partitions)
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
+	flags.StringVar(&topic, "topic", "", "raw topic to feed")
+	flags.StringVar(&encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
+	flags.IntVar(&partitions, "create", 0, "create the topic with this many `PARTITIONS` if it is missing")
+	flags.Float64Var(&rate, "rate", 0, "records per second at most; 0: as fast as it goes")
+	input.register(flags)
+	simulation.register(flags)
+	required(cmd, "topic")
+	return cmd
+}
+
+// feeder writes fixes to a raw topic.
+type feeder struct {
+	producer   *producer.Idempotent
+	codec      *schemas.Codec
+	topic      string
+	partitions int
+	rate       float64 // records per second; 0: no limit
+
+	sent    int64
+	pending []producer.Record
+	started time.Time
+}
+
+// feedBatch is how many records go out together.
+const feedBatch = 2000
+
+func newFeeder(ctx context.Context, client *kafka.Client, topic string, create int, codec *schemas.Codec) (*feeder, error) {
+	if create > 0 {
+		err := consumer.CreateTopics(ctx, client, consumer.Options{}, consumer.Topic{Name: topic, Partitions: create})
+		var other *consumer.PartitionsError
+		if err != nil && !errors.As(err, &other) { // what exists is kept as it is
+			return nil, err
+		}
+	}
+	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, topic)
+	if err != nil {
+		return nil, err
+	}
+	p, err := producer.NewIdempotent(client, producer.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &feeder{producer: p, codec: codec, topic: topic, partitions: counts[topic]}, nil
+}
+
+// all feeds a sequence to its end or to its first error.
+func (f *feeder) all(ctx context.Context, fixes iter.Seq2[schemas.Raw, error]) error {
+	for fix, err := range fixes {
+		if err != nil {
+			return err
+		}
+		value, err := f.codec.AppendRaw(nil, fix)
+		if err != nil {
+			return fmt.Errorf("a fix of the input: %w", err)
+		}
+		if err := f.add(ctx, []byte(fix.UserID), value, time.Now().UnixMilli()); err != nil {
+			return err
+		}
+	}
+	return f.flush(ctx)
+}
+
+// add queues one record, sends a full batch, and keeps the pace.
+func (f *feeder) add(ctx context.Context, key, value []byte, timestampMS int64) error {
+	if f.started.IsZero() {
+		f.started = time.Now()
+	}
+	f.pending = append(f.pending, producer.Record{Key: key, Value: value, Timestamp: timestampMS})
+	if f.rate <= 0 {
+		if len(f.pending) < feedBatch {
+			return nil
+		}
+		return f.flush(ctx)
+	}
+	due := f.started.Add(time.Duration(float64(f.sent+int64(len(f.pending))) / f.rate * float64(time.Second)))
+	wait := time.Until(due)
+	if wait < 10*time.Millisecond && len(f.pending) < feedBatch {
+		return nil
+	}
+	if err := f.flush(ctx); err != nil {
+		return err
+	}
+	return sleep(ctx, wait)
+}
+
+func (f *feeder) flush(ctx context.Context) error {
+	if len(f.pending) == 0 {
+		return nil
+	}
+	if _, err := f.producer.Send(ctx, f.topic, f.partitions, f.pending); err != nil {
+		return err
+	}
+	f.sent += int64(len(f.pending))
+	f.pending = f.pending[:0]
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

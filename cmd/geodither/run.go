@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+)
+
+func newRun(std streams) *cobra.Command {
+	var config string
+	cmd := &cobra.Command{
+		Use:   "run -c FILE",
+		Short: "Run the service: raw topic in, sanitized topic out",
+		Long: `Run one instance of the service until SIGTERM or Ctrl-C. Start more instances with the
+same config (each with its own state_dir) to share the partitions.
+
+An interrupted instance finishes or aborts its transaction and leaves the group. A
+killed one loses nothing and repeats nothing: whoever gets its partitions restores the
+states from the changelog and goes on at the committed offset.`,
+		Example: `  geodither run -c geodither.yml
+  GEODITHER_KEY=$(cat noise.key) geodither run -c geodither.yml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options, log, err := loadConfig(config)
+			if err != nil {
+				return err
+			}
+			if options.Logger, err = newLogger(std, log); err != nil {
+				return usagef("config %s: %w", config, err)
+			}
+			service, err := pipeline.NewService(options)
+			if err != nil {
+				return usagef("config %s: %w", config, err)
+			}
+			return service.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVarP(&config, "config", "c", "", "config `FILE` (YAML)")
+	required(cmd, "config")
+	return cmd
+}
+
+// newLogger logs to the standard error stream.
+func newLogger(std streams, c logConfig) (*slog.Logger, error) {
+	var level slog.Level
+	if c.Level != "" {
+		if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+			return nil, fmt.Errorf("log.level %q is unknown: choose debug, info, warn or error", c.Level)
+		}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch c.Format {
+	case "", "text":
+		return slog.New(slog.NewTextHandler(std.err, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(std.err, options)), nil
+	}
+	return nil, fmt.Errorf("log.format %q is unknown: choose text or json", c.Format)
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	kafka "github.com/segmentio/kafka-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geodither/geodither/consumer"
+)
+
+// tail reads every partition of a topic from its first offset, or its end. It
+// stops at the offsets that were the ends when it began, or with the context if
+// it follows.
+type tail struct {
+	client      *kafka.Client
+	topic       string
+	uncommitted bool
+	fromEnd     bool
+	follow      bool
+}
+
+// run calls each for every record, one call at a time, in offset order within a
+// partition. The record is valid during the call only. An error of each ends it;
+// the end of the context does not count as an error if it follows.
+func (t tail) run(ctx context.Context, each func(partition int32, r consumer.Record) error) error {
+	counts, err := consumer.Partitions(ctx, t.client, consumer.Options{}, t.topic)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	for p := range int32(counts[t.topic]) {
+		group.Go(func() error {
+			return t.partition(ctx, p, func(r consumer.Record) error {
+				mu.Lock()
+				defer mu.Unlock()
+				return each(p, r)
+			})
+		})
+	}
+	return group.Wait()
+}
+
+func (t tail) partition(ctx context.Context, p int32, each func(consumer.Record) error) error {
+	fetcher, err := consumer.NewFetcher(t.client, t.topic, p, consumer.FetcherOptions{Uncommitted: t.uncommitted})
+	if err != nil {
+		return err
+	}
+	offset, end, err := fetcher.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	if t.fromEnd {
+		offset = end
+	}
+	for t.follow || offset < end {
+		got, err := fetcher.Fetch(ctx, offset)
+		if ctx.Err() != nil && t.follow {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range got.Records {
+			if !t.follow && r.Offset >= end {
+				break
+			}
+			if err := each(r); err != nil {
+				return fmt.Errorf("%s/%d at offset %d: %w", t.topic, p, r.Offset, err)
+			}
+		}
+		offset = got.Next
+	}
+	return nil
+}
+
+// isMissing reports that a topic does not exist (yet).
+func isMissing(err error) bool {
+	var missing *consumer.MissingTopicsError
+	return errors.As(err, &missing)
+}

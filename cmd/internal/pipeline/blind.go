@@ -1,0 +1,43 @@
+package pipeline
+
+import (
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Blind is the estimate of someone who sees no release at all: the same filter,
+// predicting from the model alone. It costs no privacy, so a release that does
+// not beat it is worth nothing. It keeps a state per user in memory.
+type Blind struct {
+	model     *mobility.Model
+	sanitizer *mechanism.Sanitizer
+	states    map[string]*mechanism.State
+}
+
+// NewBlind makes the baseline of one run over a set of traces.
+func NewBlind(model *mobility.Model) (*Blind, error) {
+	// Nothing is ever released, so that ε, δ and the key do not matter.
+	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(0)), mechanism.Options{Epsilon: 1})
+	if err != nil {
+		return nil, err
+	}
+	return &Blind{model: model, sanitizer: sanitizer, states: map[string]*mechanism.State{}}, nil
+}
+
+// Estimate is where the user would be thought to be at the time of a fix, in
+// map kilometres. The fix's coordinates are not looked at.
+func (b *Blind) Estimate(fix schemas.Raw) (grid.Point, error) {
+	state := b.states[fix.UserID]
+	if state == nil {
+		state = new(mechanism.State)
+		b.states[fix.UserID] = state
+	}
+	outcome, err := b.sanitizer.Step(state, mechanism.Input{
+		User: fix.UserID,
+		Step: floorDiv(fix.Timestamp, b.model.Step.Milliseconds()),
+	})
+	return outcome.Estimate, err
+}

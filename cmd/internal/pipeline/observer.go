@@ -1,0 +1,50 @@
+package pipeline
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// observer logs what one partition's task does and books its tally when the
+// transaction is committed.
+type observer struct {
+	task.NopObserver
+	log       *slog.Logger // has the partition
+	counters  *Counters
+	processor *Processor
+}
+
+// Moved implements task.Observer.
+func (o *observer) Moved(from, to task.State) {
+	o.log.Debug("task moved", "from", from.String(), "to", to.String())
+}
+
+// Committed implements task.Observer.
+func (o *observer) Committed(task.Transaction) {
+	o.processor.tally.commit(o.counters)
+	o.counters.Transactions.Add(1)
+}
+
+// Dropped implements task.Observer.
+func (o *observer) Dropped(records int, cause error) {
+	o.processor.tally = tally{}
+	if records == 0 {
+		return
+	}
+	o.counters.Aborts.Add(1)
+	o.log.Warn("transaction dropped, its records will be read again", "records", records, "cause", cause)
+}
+
+// Retried implements task.Observer.
+func (o *observer) Retried(cause error, wait time.Duration) {
+	o.log.Warn("waiting to try again", "cause", cause, "wait", wait)
+}
+
+// Restored implements task.Observer.
+func (o *observer) Restored(r task.Restore) {
+	o.counters.Restored.Add(int64(r.Records))
+	o.log.Info("state restored", "changelog_records", r.Records, "wiped", r.Wiped,
+		"input_offset", r.Input, "took", r.Took)
+}

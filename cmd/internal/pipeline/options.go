@@ -1,0 +1,126 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Topics names the four topics of a service. All must have the same number of
+// partitions: a user's records keep their partition number in each of them.
+type Topics struct {
+	Raw         string // read: raw fixes, keyed by user
+	Sanitized   string // written: sanitized records
+	Changelog   string // written and restored from: states, compacted
+	DeadLetters string // written: what was refused, and why
+
+	// Create makes the missing topics at start, with as many partitions as the
+	// raw topic has, or Partitions if that is missing too.
+	Create      bool
+	Partitions  int // default 4
+	Replication int // default 1
+}
+
+// Options configure a Service. Required: Brokers, Group, Topics.Raw,
+// Topics.Sanitized, Model, Key, StateDir, Release.Epsilon and Release.Delta.
+type Options struct {
+	Brokers []string // host:port
+	Group   string   // consumer group; also the prefix of the transactional ids
+	Topics  Topics   // Changelog and DeadLetters default to names under Group
+
+	RawEncoding       schemas.Encoding // default Avro
+	SanitizedEncoding schemas.Encoding // of the sanitized and dead-letter topics; default Avro
+
+	Model   *mobility.Model
+	Key     noise.Key // secret of the noise
+	Release mechanism.Options
+
+	StateDir   string // one folder per running instance
+	CacheBytes int64  // cache of states in front of the store; default 64 MiB
+
+	MaxRecords         int           // records per transaction; default 5000
+	MaxInterval        time.Duration // age at which a transaction is committed; default 100 ms
+	TransactionTimeout time.Duration // after which the broker aborts a silent instance's transaction; default 30 s
+	SessionTimeout     time.Duration // after which the group gives a silent instance's partitions away; default 10 s
+
+	// MaxAhead is how far a fix's time may lie ahead of its Kafka record's
+	// timestamp; default 1 h. The wall clock is never asked, so that a topic
+	// gives the same result whenever it is read.
+	MaxAhead time.Duration
+
+	Logger   *slog.Logger // default slog.Default()
+	Counters *Counters    // default a new one
+}
+
+// withDefaults fills what was left empty.
+func (o Options) withDefaults() Options {
+	fallback(&o.Topics.Changelog, o.Group+"-changelog")
+	fallback(&o.Topics.DeadLetters, o.Group+"-dead-letters")
+	fallback(&o.Topics.Partitions, 4)
+	fallback(&o.Topics.Replication, 1)
+	fallback(&o.RawEncoding, schemas.Avro)
+	fallback(&o.SanitizedEncoding, schemas.Avro)
+	fallback(&o.CacheBytes, 64<<20)
+	fallback(&o.MaxRecords, 5000)
+	fallback(&o.MaxInterval, 100*time.Millisecond)
+	fallback(&o.TransactionTimeout, 30*time.Second)
+	fallback(&o.SessionTimeout, 10*time.Second)
+	fallback(&o.MaxAhead, time.Hour)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Counters == nil {
+		o.Counters = new(Counters)
+	}
+	return o
+}
+
+func fallback[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Validate reports everything that is missing or out of range, in one error.
+func (o Options) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(len(o.Brokers) > 0, "brokers: name at least one host:port")
+	need(o.Group != "", "group: name the consumer group")
+	need(o.Topics.Raw != "", "topics.raw: name the topic of raw fixes")
+	need(o.Topics.Sanitized != "", "topics.sanitized: name the topic to publish to")
+	need(o.Model != nil, "model: a mobility model is required; make one with \"geodither train\"")
+	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
+	need(!o.Key.IsZero(), "key_file: the noise needs a key; make one with \"geodither key new\"")
+	need(o.MaxRecords >= 0 && o.MaxInterval >= 0, "transaction: max_records and max_interval must not be negative")
+	need(o.MaxAhead >= 0, "max_ahead: must not be negative")
+	need(o.CacheBytes >= 0, "cache: must not be negative")
+	topics := map[string]string{}
+	d := o.withDefaults()
+	for _, t := range [][2]string{
+		{"topics.raw", d.Topics.Raw},
+		{"topics.sanitized", d.Topics.Sanitized},
+		{"topics.changelog", d.Topics.Changelog},
+		{"topics.dead_letters", d.Topics.DeadLetters},
+	} {
+		if other, ok := topics[t[1]]; ok && t[1] != "" {
+			errs = append(errs, fmt.Errorf("%s: %q is already %s; give each its own topic", t[0], t[1], other))
+		}
+		topics[t[1]] = t[0]
+	}
+	if err := o.Release.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("release: %w", err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,137 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Processor is what one partition's task runs on each record: a function of the
+// record and the user's state, so that a retry gives the same bytes. A record
+// that cannot be used becomes a dead letter that names its place and the reason
+// and nothing of its content.
+type Processor struct {
+	engine     *Engine
+	raw, out   *schemas.Codec
+	topic      string
+	partition  int32
+	maxAheadMS int64
+
+	state  mechanism.State // scratch
+	value  []byte          // scratch: the encoded sanitized record or dead letter
+	stored []byte          // scratch: the encoded state
+	tally  tally           // of the open transaction
+}
+
+// NewProcessor makes the processor of one partition of the raw topic.
+func NewProcessor(o Options, partition int32) (*Processor, error) {
+	o = o.withDefaults()
+	engine, err := NewEngine(o.Model, o.Key, o.Release)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := schemas.NewCodec(o.RawEncoding)
+	if err != nil {
+		return nil, err
+	}
+	out, err := schemas.NewCodec(o.SanitizedEncoding)
+	if err != nil {
+		return nil, err
+	}
+	return &Processor{
+		engine: engine, raw: raw, out: out,
+		topic: o.Topics.Raw, partition: partition,
+		maxAheadMS: o.MaxAhead.Milliseconds(),
+	}, nil
+}
+
+// Process implements task.Processor. Its error is fatal: a state that cannot be
+// read, or a record that cannot be written.
+func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) error {
+	p.tally.in++
+	fix, err := p.accept(rec)
+	if err != nil {
+		return p.reject(rec, err, fx)
+	}
+	if err := p.state.DecodeBinary(state); err != nil {
+		return fmt.Errorf("partition %d, offset %d: %w", p.partition, rec.Offset, err)
+	}
+	record, outcome, err := p.engine.Sanitize(fix, &p.state)
+	if err != nil {
+		return fmt.Errorf("partition %d, offset %d: %w", p.partition, rec.Offset, err)
+	}
+	if outcome.Kind == mechanism.Late {
+		p.tally.late++
+		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonLate}, fx)
+	}
+	p.value, err = p.out.AppendSanitized(p.value[:0], record)
+	if err != nil {
+		return fmt.Errorf("partition %d, offset %d: encoding the sanitized record: %w", p.partition, rec.Offset, err)
+	}
+	p.count(outcome)
+	fx.Output = append(fx.Output, task.Message{Key: rec.Key, Value: p.value, Timestamp: rec.Timestamp})
+	if outcome.Kind != mechanism.Repeated {
+		p.stored = p.state.AppendBinary(p.stored[:0])
+		fx.State = p.stored
+	}
+	return nil
+}
+
+// accept decodes a record and checks what the value alone cannot show: its key
+// and its time against the Kafka record's.
+func (p *Processor) accept(rec task.Record) (schemas.Raw, error) {
+	fix, err := p.raw.DecodeRaw(rec.Value)
+	if err != nil {
+		return fix, err
+	}
+	if string(rec.Key) != fix.UserID {
+		return fix, &schemas.Rejection{Reason: schemas.ReasonKeyMismatch}
+	}
+	// A Kafka record without a timestamp has -1 and bounds nothing.
+	if rec.Timestamp >= 0 && fix.Timestamp > rec.Timestamp+p.maxAheadMS {
+		return fix, &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
+	}
+	return fix, nil
+}
+
+func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error {
+	var rejection *schemas.Rejection
+	if !errors.As(cause, &rejection) {
+		return cause
+	}
+	var err error
+	p.value, err = p.out.AppendDeadLetter(p.value[:0], schemas.DeadLetter{
+		Topic: p.topic, Partition: p.partition, Offset: rec.Offset,
+		Reason: rejection.Reason, Timestamp: rec.Timestamp,
+	})
+	if err != nil {
+		return fmt.Errorf("partition %d, offset %d: encoding the dead letter: %w", p.partition, rec.Offset, err)
+	}
+	p.tally.dead++
+	// No key: a refused record's key may be anything, a coordinate too.
+	fx.DeadLetters = append(fx.DeadLetters, task.Message{Value: p.value, Timestamp: rec.Timestamp})
+	return nil
+}
+
+func (p *Processor) count(outcome mechanism.Outcome) {
+	p.tally.out++
+	if outcome.Kind == mechanism.Repeated {
+		p.tally.repeats++
+		return
+	}
+	p.tally.releases++
+	p.tally.setCells += int64(outcome.SetSize)
+	if outcome.Drift {
+		p.tally.drifts++
+	}
+}
+
+// transactionalID names the producer that may write for one partition of the
+// raw topic: whoever takes the partition over fences its predecessor by it.
+func transactionalID(group, topic string, partition int32) string {
+	return strings.Join([]string{group, topic, fmt.Sprint(partition)}, "-")
+}

@@ -1,0 +1,187 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/state"
+)
+
+// Service is one running instance: a member of the consumer group that runs a
+// task for each partition it is given.
+type Service struct {
+	options Options
+	client  *kafka.Client
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	failure error // the first fatal one
+	stop    context.CancelFunc
+}
+
+// NewService checks the options and connects to nothing yet.
+func NewService(o Options) (*Service, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	if _, err := NewProcessor(o, 0); err != nil {
+		return nil, err
+	}
+	return &Service{options: o, client: NewClient(o.Brokers), log: o.Logger}, nil
+}
+
+// Run works until the context ends, and then finishes or aborts the open
+// transactions, leaves the group and returns nil. It returns the first error
+// that trying again does not help against.
+func (s *Service) Run(ctx context.Context) error {
+	ctx, s.stop = context.WithCancel(ctx)
+	defer s.stop()
+	partitions, err := s.prepareTopics(ctx)
+	if err != nil {
+		return err
+	}
+	store, err := state.Open(s.options.StateDir, state.Options{
+		CacheBytes: s.options.CacheBytes,
+		Identity:   s.identity(),
+		Logger:     s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions", partitions,
+		"model", s.options.Model.ID(), "mechanism", s.options.Release.Mechanism,
+		"epsilon", s.options.Release.Epsilon, "delta", s.options.Release.Delta)
+	err = s.work(ctx, store)
+	err = errors.Join(err, store.Close())
+	s.log.Info("stopped", "records_in", s.options.Counters.RecordsIn.Load(), "records_out", s.options.Counters.RecordsOut.Load())
+	return err
+}
+
+// work follows the group from generation to generation.
+func (s *Service) work(ctx context.Context, store *state.Store) error {
+	group, err := consumer.NewGroup(s.client, consumer.GroupOptions{
+		ID: s.options.Group, Topic: s.options.Topics.Raw,
+		SessionTimeout:    s.options.SessionTimeout,
+		HeartbeatInterval: min(time.Second, s.options.SessionTimeout/10),
+		Retrying:          func(err error) { s.log.Warn("joining the group again", "cause", err) },
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		generation, err := group.Next(ctx)
+		if err != nil {
+			// Close waits for the tasks, which finish under the generation's context.
+			closed := group.Close()
+			if ctx.Err() != nil {
+				return s.failed()
+			}
+			return errors.Join(err, closed)
+		}
+		s.log.Info("partitions assigned", "generation", generation.ID, "partitions", generation.Partitions)
+		for _, p := range generation.Partitions {
+			generation.Start(func(ctx context.Context) { s.runTask(ctx, store, generation, p) })
+		}
+	}
+}
+
+// runTask runs one partition until the generation ends. If the task leaves
+// before that, returning ends the generation for this member, which joins anew;
+// a fatal error stops the service.
+func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.Generation, partition int32) {
+	log := s.log.With("partition", partition)
+	t, err := s.newTask(store, g, partition, log)
+	if err == nil {
+		err = t.Run(ctx)
+	}
+	switch {
+	case err == nil || ctx.Err() != nil && task.RemedyOf(err) != task.Fatal:
+		if err != nil {
+			log.Info("partition given up", "cause", err)
+		}
+	case task.RemedyOf(err) == task.Leave:
+		log.Warn("partition lost, joining the group again", "cause", err)
+		// Whoever took the partition needs a moment to show in the group.
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	default:
+		s.fail(fmt.Errorf("partition %d: %w", partition, err))
+	}
+}
+
+func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition int32, log *slog.Logger) (*task.Task, error) {
+	o := s.options
+	processor, err := NewProcessor(o, partition)
+	if err != nil {
+		return nil, err
+	}
+	at := func(topic string) producer.TopicPartition {
+		return producer.TopicPartition{Topic: topic, Partition: partition}
+	}
+	tx, err := producer.NewTransactional(s.client, transactionalID(o.Group, o.Topics.Raw, partition),
+		producer.Options{TransactionTimeout: o.TransactionTimeout})
+	if err != nil {
+		return nil, err
+	}
+	input, err := s.newLog(o.Topics.Raw, partition)
+	if err != nil {
+		return nil, err
+	}
+	changelog, err := s.newLog(o.Topics.Changelog, partition)
+	if err != nil {
+		return nil, err
+	}
+	return task.New(task.Dependencies{
+		Input: input, Changelog: changelog,
+		Transactions: &transactions{
+			producer: tx, client: s.client, group: o.Group, generation: g,
+			input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),
+			changelog: at(o.Topics.Changelog), deadLetters: at(o.Topics.DeadLetters),
+		},
+		Store:     store.Partition(partition),
+		Processor: processor,
+	}, task.Options{
+		Name:        fmt.Sprintf("%s/%d", o.Topics.Raw, partition),
+		MaxRecords:  o.MaxRecords,
+		MaxInterval: o.MaxInterval,
+		Observer:    &observer{log: log, counters: o.Counters, processor: processor},
+	})
+}
+
+func (s *Service) newLog(topic string, partition int32) (*partitionLog, error) {
+	fetcher, err := consumer.NewFetcher(s.client, topic, partition, consumer.FetcherOptions{MaxWait: s.options.MaxInterval})
+	return &partitionLog{fetcher: fetcher}, err
+}
+
+// fail keeps the first fatal error and stops the service.
+func (s *Service) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure == nil {
+		s.failure = err
+	}
+	s.stop()
+}
+
+func (s *Service) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
+}
+
+// identity says whose states a folder holds: the changelog that they cache.
+func (s *Service) identity() []byte {
+	return fmt.Appendf(nil, "group %q raw %q changelog %q", s.options.Group, s.options.Topics.Raw, s.options.Topics.Changelog)
+}

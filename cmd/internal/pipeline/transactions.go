@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/producer"
+	kafka "github.com/segmentio/kafka-go"
+)
+
+// transactions is task.Transactions on a transactional producer.
+type transactions struct {
+	producer   *producer.Transactional
+	client     *kafka.Client
+	group      string
+	generation *consumer.Generation
+
+	input, output, changelog, deadLetters producer.TopicPartition
+
+	batches [3]producer.Batch // scratch: output, changelog, dead letters
+}
+
+// Fence implements task.Transactions. A zombie must not fence the rightful
+// owner, so the group's coordinator is asked first whether this member still
+// belongs to it. The group may move on between the two calls; then the rightful
+// owner's next call is refused, and it rejoins and fences in turn.
+func (t *transactions) Fence(ctx context.Context) error {
+	if err := t.generation.Check(ctx); err != nil {
+		return readRemedy(err)
+	}
+	return writeRemedy(t.producer.Init(ctx))
+}
+
+// Committed implements task.Transactions.
+func (t *transactions) Committed(ctx context.Context) (int64, bool, error) {
+	offset, found, err := consumer.Committed(ctx, t.client, consumer.Options{}, t.group, t.input.Topic, t.input.Partition)
+	return offset, found, readRemedy(err)
+}
+
+// Produce implements task.Transactions.
+func (t *transactions) Produce(ctx context.Context, out task.Outputs) error {
+	t.batches[0].TopicPartition = t.output
+	t.batches[1].TopicPartition = t.changelog
+	t.batches[2].TopicPartition = t.deadLetters
+	for i, messages := range [...][]task.Message{out.Output, out.Changelog, out.DeadLetters} {
+		records := t.batches[i].Records[:0]
+		for _, m := range messages {
+			records = append(records, producer.Record{Key: m.Key, Value: m.Value, Timestamp: m.Timestamp})
+		}
+		t.batches[i].Records = records
+	}
+	_, err := t.producer.Produce(ctx, t.batches[:]...)
+	return writeRemedy(err)
+}
+
+// Commit implements task.Transactions.
+func (t *transactions) Commit(ctx context.Context, next int64) (int64, error) {
+	err := t.producer.CommitOffsets(ctx, t.group, t.generation.ID, t.generation.MemberID,
+		map[producer.TopicPartition]int64{t.input: next})
+	if err != nil {
+		return 0, writeRemedy(err)
+	}
+	offsets, err := t.producer.Commit(ctx)
+	if err != nil {
+		return 0, writeRemedy(err)
+	}
+	last, ok := offsets[t.changelog]
+	if !ok {
+		// Cannot be: every transaction carries the changelog's mark.
+		return 0, task.WithRemedy(errors.New("the broker did not say where the changelog's records lie"), task.Rebuild)
+	}
+	return last + 1, nil
+}
+
+// Abort implements task.Transactions.
+func (t *transactions) Abort(ctx context.Context) error { return writeRemedy(t.producer.Abort(ctx)) }
+
+// writeRemedy translates what the producer's errors call for into the task's terms.
+// A retriable error is given as it is: nothing has happened, and the task
+// decides how often it asks again. An unknown outcome is resolved by starting
+// over from the fence.
+func writeRemedy(err error) error {
+	switch producer.RemedyOf(err) {
+	case producer.Retriable:
+		return task.WithRemedy(err, task.Retry)
+	case producer.Abortable, producer.Unknown:
+		return task.WithRemedy(err, task.Rebuild)
+	case producer.Fenced:
+		return task.WithRemedy(err, task.Leave)
+	case producer.Fatal:
+		return task.WithRemedy(err, task.Fatal)
+	}
+	return err
+}
+
+// readRemedy does the same for the consumer's errors. An offset outside of the
+// log sends the task back to look at the log's bounds, which decide.
+func readRemedy(err error) error {
+	var corrupt *consumer.CorruptError
+	var refused *consumer.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, consumer.ErrNotMember):
+		return task.WithRemedy(err, task.Leave)
+	case errors.Is(err, consumer.ErrTemporary):
+		return task.WithRemedy(err, task.Retry)
+	case errors.Is(err, consumer.ErrOffsetOutOfRange), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return task.WithRemedy(err, task.Rebuild)
+	case errors.As(err, &corrupt), errors.As(err, &refused):
+		return task.WithRemedy(err, task.Fatal)
+	}
+	return err
+}
