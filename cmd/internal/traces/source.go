@@ -1,0 +1,136 @@
+package traces
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+)
+
+const bufferBytes = 64 << 10
+
+// counting counts the bytes that are read from a file.
+type counting struct {
+	from io.Reader
+	n    *atomic.Int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// source holds the buffers that all files of a Reader share, one after another:
+// Geolife has 18,670 small ones.
+type source struct {
+	closer   io.Closer
+	packed   *bufio.Reader // the file as it lies on the disk
+	unzip    *gzip.Reader
+	unpacked *bufio.Reader // what unzip returns
+	zipped   bool
+	lines    lines
+}
+
+// open opens f and returns its lines, unpacked if its content is gzip.
+func (r *Reader) open(f file) (*lines, error) {
+	s := &r.source
+	in, closer := r.stdin, io.Closer(nil)
+	if !f.stdin {
+		opened, err := os.Open(f.path)
+		if err != nil {
+			return nil, fmt.Errorf("%w: give read permission or leave the file out", err)
+		}
+		in, closer = opened, opened
+	}
+	s.closer, s.zipped = closer, false
+	from := &counting{from: in, n: &r.done}
+	if s.packed == nil {
+		s.packed = bufio.NewReaderSize(from, bufferBytes)
+	} else {
+		s.packed.Reset(from)
+	}
+	if err := s.unpack(f.path); err != nil {
+		_ = s.close()
+		return nil, err
+	}
+	return &s.lines, nil
+}
+
+func (s *source) unpack(path string) error {
+	// A file of fewer bytes comes back whole; its error comes again with the lines.
+	start, _ := s.packed.Peek(maxMagic)
+	if !bytes.HasPrefix(start, gzipMagic) {
+		if err := refuseForeign(path, start); err != nil {
+			return err
+		}
+		s.lines.reset(s.packed)
+		return nil
+	}
+	s.zipped = true
+	if s.unzip == nil {
+		s.unzip = new(gzip.Reader)
+	}
+	if err := s.unzip.Reset(s.packed); err != nil {
+		return s.explain(path, 0, err)
+	}
+	if s.unpacked == nil {
+		s.unpacked = bufio.NewReaderSize(s.unzip, bufferBytes)
+	} else {
+		s.unpacked.Reset(s.unzip)
+	}
+	start, _ = s.unpacked.Peek(maxMagic)
+	s.lines.reset(s.unpacked)
+	return refuseForeign(path, start)
+}
+
+func (s *source) close() error {
+	if s.closer == nil {
+		return nil
+	}
+	return s.closer.Close()
+}
+
+// explain says what to do about an error of reading after a line.
+func (s *source) explain(path string, line int, err error) error {
+	switch {
+	case s.zipped && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)):
+		return fmt.Errorf("%s: the gzip data is cut short after line %d: copy or download the file again: %w",
+			path, line, io.ErrUnexpectedEOF)
+	case s.zipped:
+		return fmt.Errorf("%s: the gzip data is damaged after line %d: copy or download the file again: %w",
+			path, line, err)
+	}
+	return fmt.Errorf("%s: reading failed after line %d: check the disk and try again: %w", path, line, err)
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// foreign are contents that are often given by mistake, by their first bytes.
+var foreign = []struct{ magic, is string }{
+	{"PK\x03\x04", "a zip archive: unpack it first"},
+	{"\x28\xb5\x2f\xfd", "packed with zstd: unpack it or pack it with gzip"},
+	{"\xfd7zXZ", "packed with xz: unpack it or pack it with gzip"},
+	{"BZh", "packed with bzip2: unpack it or pack it with gzip"},
+	{"\x1f\x8b", "packed with gzip twice: unpack it once"},
+	{"PAR1", "Parquet: export it as CSV"},
+	{"SQLite", "a SQLite database: export a table as CSV"},
+	{"\xff\xfe", "text in UTF-16: save it as UTF-8"},
+	{"\xfe\xff", "text in UTF-16: save it as UTF-8"},
+}
+
+// maxMagic is the longest of the first bytes above.
+const maxMagic = 6
+
+func refuseForeign(path string, start []byte) error {
+	for _, f := range foreign {
+		if bytes.HasPrefix(start, []byte(f.magic)) {
+			return fmt.Errorf("%s is %s", path, f.is)
+		}
+	}
+	return nil
+}
