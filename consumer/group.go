@@ -197,17 +197,17 @@ func (g *Generation) Check(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		res, err := roundTrip(ctx, g.group.client, &exchange{broker: broker, message: &heartbeat.Request{
+		res, err := roundTrip(ctx, g.group.client, &exchange{broker: broker, raw: true, message: &heartbeat.Request{
 			GroupID: o.ID, GenerationID: g.ID, MemberID: g.MemberID,
 		}}, o.RequestTimeout)
 		if err != nil {
 			return failed(g.group.client, op, err)
 		}
-		answer, ok := res.(*heartbeat.Response)
+		answer, ok := res.(*frame)
 		if !ok {
 			return unexpected(op, res)
 		}
-		switch code := kafka.Error(answer.ErrorCode); code {
+		switch code := readHeartbeat(answer); code {
 		case 0:
 			return nil
 		case kafka.RebalanceInProgress, kafka.IllegalGeneration, kafka.UnknownMemberId, kafka.FencedInstanceID, kafka.GroupIdNotFound:
@@ -216,4 +216,21 @@ func (g *Generation) Check(ctx context.Context) error {
 			return refused(op, code)
 		}
 	})
+}
+
+// readHeartbeat returns the error code of a heartbeat's answer, which comes
+// behind the throttle time; kafka-go looks for it in front.
+func readHeartbeat(a *frame) kafka.Error {
+	r := &reader{b: a.body}
+	if a.version >= 4 {
+		r.tags()
+	}
+	if a.version >= 1 {
+		r.int32() // throttle time
+	}
+	code := kafka.Error(r.int16())
+	if r.short {
+		return kafka.NetworkException // cut short: ask again
+	}
+	return code
 }

@@ -1,0 +1,306 @@
+package producer
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func (h *harness) idempotent(o Options) *Idempotent {
+	h.Helper()
+	p, err := NewIdempotent(h.client, o)
+	h.ok(err)
+	return p
+}
+
+func TestSplitBatchesKeepTheOrder(t *testing.T) {
+	h := newHarness(t)
+	o := quick
+	o.MaxBatchBytes = minBatchBytes
+	p := h.started("worker", o)
+	offsets, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 300)}, Batch{TopicPartition{"log", 1}, values(0, 5)},
+		Batch{TopicPartition{"out", 0}, values(300, 50)})
+	h.ok(err)
+	if offsets[TopicPartition{"out", 0}] != 349 || offsets[TopicPartition{"log", 1}] != 4 {
+		t.Errorf("last offsets %v", offsets)
+	}
+	if n := h.net.count(protocol.Produce); n < 5 {
+		t.Errorf("only %d requests: nothing was split", n)
+	}
+	_, err = p.Commit(t.Context())
+	h.ok(err)
+	h.expect("out", 0, names(0, 350)...)
+	h.expect("log", 1, names(0, 5)...)
+}
+
+func TestCompressedBatchesAreRead(t *testing.T) {
+	h := newHarness(t)
+	for _, codec := range []kafka.Compression{kafka.Gzip, kafka.Snappy, kafka.Lz4, kafka.Zstd} {
+		o := quick
+		o.Compression = codec
+		p := h.idempotent(o)
+		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", int32(codec) - 1}, values(0, 100)})
+		h.ok(err)
+		h.expect("out", int32(codec)-1, names(0, 100)...)
+	}
+}
+
+func TestOneRequestForEachLeader(t *testing.T) {
+	h := newHarness(t, kfake.NumBrokers(3))
+	for partition := range int32(4) {
+		h.ok(h.MoveTopicPartition("out", partition, partition%2))
+		h.ok(h.MoveTopicPartition("log", partition, partition%2))
+	}
+	p := h.started("worker", quick)
+	var batches []Batch
+	for partition := range int32(4) {
+		batches = append(batches, Batch{TopicPartition{"out", partition}, values(0, 1)}, Batch{TopicPartition{"log", partition}, values(0, 1)})
+	}
+	_, err := p.Produce(t.Context(), batches...)
+	h.ok(err)
+	if n := h.net.count(protocol.Produce); n != 2 {
+		t.Errorf("%d produce requests to two leaders", n)
+	}
+}
+
+func TestMovedLeaderIsFound(t *testing.T) {
+	h := newHarness(t)
+	p := h.started("worker", quick)
+	for round := range 6 {
+		h.ok(h.MoveTopicPartition("out", 0, int32(round%3)))
+		h.produce(p, "out", 0, values(round, 1))
+	}
+	_, err := p.Commit(t.Context())
+	h.ok(err)
+	h.expect("out", 0, names(0, 6)...)
+}
+
+func TestMovedCoordinatorIsFound(t *testing.T) {
+	h := newHarness(t)
+	p := h.started("worker", quick)
+	for round := range 6 {
+		h.RehashCoordinators()
+		h.produce(p, "out", 0, values(round, 1))
+		h.ok(p.CommitOffsets(t.Context(), "group", -1, "", map[TopicPartition]int64{{"in", 0}: int64(round)}))
+		_, err := p.Commit(t.Context())
+		h.ok(err)
+	}
+	h.expect("out", 0, names(0, 6)...)
+}
+
+func TestNewTopicIsWaitedFor(t *testing.T) {
+	h := newHarness(t)
+	p := h.started("worker", quick)
+	var asked atomic.Int32
+	h.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Observe: true, Count: -1, When: func(kmsg.Request) bool {
+		if asked.Add(1) == 3 {
+			go h.CreateTopic("late", 1, nil) //nolint:errcheck // the test fails if it does
+		}
+		return true
+	}})
+	h.produce(p, "late", 0, values(0, 2))
+	_, err := p.Commit(t.Context())
+	h.ok(err)
+	h.expect("late", 0, names(0, 2)...)
+}
+
+func TestMissingTopicIsNotWaitedForForEver(t *testing.T) {
+	h := newHarness(t)
+	p := h.started("worker", impatient)
+	_, err := p.Produce(t.Context(), Batch{TopicPartition{"nowhere", 0}, values(0, 1)})
+	h.is(err, ErrAbortable)
+	h.is(err, kafka.UnknownTopicOrPartition)
+	if !strings.Contains(err.Error(), "nowhere/0") {
+		t.Errorf("%v does not name the topic", err)
+	}
+	q := h.idempotent(impatient)
+	for _, tp := range []TopicPartition{{"nowhere", 0}, {"out", 99}} {
+		_, err = q.Produce(t.Context(), Batch{tp, values(0, 1)})
+		h.is(err, ErrRetriable)
+		h.is(err, kafka.UnknownTopicOrPartition)
+	}
+	_, err = q.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 1)})
+	h.ok(err)
+}
+
+func TestTooLarge(t *testing.T) {
+	h := newHarness(t)
+	h.ok(h.CreateTopic("small", 1, map[string]string{"max.message.bytes": "2000"}))
+	big := []Record{{Value: make([]byte, 3000)}}
+	for name, o := range map[string]Options{"here": {MaxBatchBytes: 2000}, "there": {}} {
+		_, err := h.started(name, o).Produce(t.Context(), Batch{TopicPartition{"small", 0}, big})
+		h.is(err, ErrFatal)
+		var size *TooLargeError
+		if !errors.As(err, &size) || size.Topic != "small" || size.Bytes < 3000 || size.Bytes > 3100 || size.Limit != o.MaxBatchBytes {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, word := range []string{"small/0", "max.message.bytes", "MaxBatchBytes"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %q does not say %q", name, err, word)
+			}
+		}
+	}
+}
+
+// A connection whose answer never came may read its request later. The bytes
+// that it was given must still be the same then.
+func TestBuffersOfLostRequestsAreNotReused(t *testing.T) {
+	h := newHarness(t)
+	p := h.started("worker", quick)
+	h.produce(p, "out", 0, values(0, 3)) // fills the pool of buffers
+	var kept [][]io.Reader
+	h.net.onProduce = func(r *rawproduce.Request) {
+		var readers []io.Reader
+		for range 2 {
+			readers = append(readers, readerOf(r))
+		}
+		kept = append(kept, readers)
+	}
+	h.net.lose(protocol.Produce, rule{times: 1})
+	_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(3, 3)})
+	h.is(err, ErrAbortable)
+	before, err := io.ReadAll(kept[0][0])
+	h.ok(err)
+	h.ok(p.Init(t.Context()))
+	for i := range 5 {
+		h.produce(p, "out", 0, values(10*i, 3))
+	}
+	after, err := io.ReadAll(kept[0][1])
+	h.ok(err)
+	if !bytes.Equal(before, after) {
+		t.Error("the bytes of a request that was lost have changed")
+	}
+	// And the same bytes are sent again after an answer that says so: the
+	// buffer of an answered request is the pool's.
+	if n := len(p.sender.free); n == 0 {
+		t.Error("no buffer is reused at all: this test proves nothing")
+	}
+}
+
+// readerOf reads a request's only record set as a slow connection would: from
+// the producer's memory. It takes a copy of the reader, not of the bytes.
+func readerOf(r *rawproduce.Request) io.Reader {
+	set, ok := r.Topics[0].Partitions[0].RecordSet.Reader.(*bytes.Reader)
+	if !ok {
+		panic("the record set is not a bytes.Reader")
+	}
+	same := *set
+	return &same
+}
+
+func TestIdempotentRetriesDoubleNothing(t *testing.T) {
+	h := newHarness(t)
+	p := h.idempotent(quick)
+	h.net.lose(protocol.InitProducerId, rule{times: 1, deliver: true})
+	want := 0
+	for _, deliver := range []bool{true, false} {
+		for range 3 {
+			h.net.lose(protocol.Produce, rule{times: 2, deliver: deliver})
+			last, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(want, 4)})
+			h.ok(err)
+			want += 4
+			if last[TopicPartition{"out", 0}] != int64(want-1) {
+				t.Errorf("last offset %v, want %d", last, want-1)
+			}
+		}
+	}
+	for _, code := range []int16{6, 7, 19, 20} {
+		h.refuse(kmsg.Produce, code, 2)
+		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(want, 4)})
+		h.ok(err)
+		want += 4
+	}
+	h.expect("out", 0, names(0, want)...)
+}
+
+// Without a producer id, the same losses do double: the test above can fail.
+func TestPlainRetriesDouble(t *testing.T) {
+	h := newHarness(t)
+	p := h.idempotent(quick)
+	p.started, p.session.producerID, p.session.producerEpoch = true, -1, -1 // the planted fault
+	p.session.sequences[TopicPartition{"out", 0}] = -1
+	h.net.lose(protocol.Produce, rule{times: 2, deliver: true})
+	_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 2)})
+	h.ok(err)
+	h.expect("out", 0, "v0", "v1", "v0", "v1", "v0", "v1")
+}
+
+func TestIdempotentSpreadsByKey(t *testing.T) {
+	h := newHarness(t)
+	p := h.idempotent(quick)
+	records := append(values(0, 40), Record{Value: []byte("a")}, Record{Value: []byte("b")}, Record{Value: []byte("c")}, Record{Value: []byte("d")})
+	last, err := p.Send(t.Context(), "out", 4, records)
+	h.ok(err)
+	if len(last) != 4 {
+		t.Errorf("last offsets %v", last)
+	}
+	want := make([][]string, 4)
+	for _, r := range records[:40] {
+		to := Partition(r.Key, 4)
+		want[to] = append(want[to], string(r.Value))
+	}
+	for i, v := range []string{"a", "b", "c", "d"} { // without a key, around
+		want[i] = append(want[i], v)
+	}
+	for partition := range int32(4) {
+		h.expect("out", partition, want[partition]...)
+	}
+}
+
+func TestIdempotentWithoutAnswersIsBroken(t *testing.T) {
+	h := newHarness(t)
+	o := quick
+	p := h.idempotent(o)
+	_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 1)})
+	h.ok(err)
+	p.sender.options.RetryTimeout = 100 * time.Millisecond
+	h.net.lose(protocol.Produce, rule{times: -1})
+	_, err = p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(1, 1)})
+	h.is(err, ErrUnknownOutcome)
+	h.net.heal()
+	_, again := p.Produce(t.Context(), Batch{TopicPartition{"out", 1}, values(1, 1)})
+	if !errors.Is(again, ErrUnknownOutcome) {
+		t.Errorf("a broken producer goes on: %v", again)
+	}
+}
+
+func TestDuplicateSequenceAnswer(t *testing.T) {
+	h := newHarness(t)
+	p := h.idempotent(quick)
+	h.refuse(kmsg.Produce, 46, 1)
+	last, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 1)})
+	h.ok(err)
+	if len(last) != 0 {
+		t.Errorf("an offset that nobody knows: %v", last)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, bad := range []Options{
+		{TransactionTimeout: -1}, {RequestTimeout: -1}, {RetryTimeout: -1}, {MinBackoff: -1}, {MaxBackoff: time.Nanosecond},
+		{MaxBatchBytes: 10}, {MaxBatchBytes: 2 << 30}, {Compression: 9}, {Compression: -1}, {TransactionTimeout: 40 * 24 * time.Hour},
+	} {
+		if bad.Validate() == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+		if _, err := NewIdempotent(nil, bad); err == nil {
+			t.Errorf("NewIdempotent accepts %+v", bad)
+		}
+	}
+	if err := (Options{}).Validate(); err != nil {
+		t.Error(err)
+	}
+	if _, err := NewTransactional(nil, "", Options{}); err == nil {
+		t.Error("a transactional producer without an id")
+	}
+}
