@@ -1,0 +1,58 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// What may be wrong with a folder; see errors.Is. Every error's text says what
+// to do.
+var (
+	// ErrLocked: another process, or another Store of this one, has it open.
+	ErrLocked = errors.New("the state folder is in use by another instance: stop that one, or give this one a state folder of its own")
+	// ErrFull: the disk, or the user's share of it, is full.
+	ErrFull = errors.New("the disk with the state folder is full: free some space and start again")
+	// ErrReadOnly: the folder cannot be written.
+	ErrReadOnly = errors.New("the state folder cannot be written: make it writable for this user, or name another one")
+	// ErrDamaged: what is on disk does not add up.
+	ErrDamaged = errors.New("the state folder is damaged: start again, it is then set aside and restored from the changelog")
+	// ErrForeign: the folder holds the states of something else.
+	ErrForeign = errors.New("the state folder belongs to another group or topic: name the folder of this one")
+	// ErrAbsent: there is no store in the folder.
+	ErrAbsent = errors.New("there is no store in the state folder: check its name; run makes one when it starts")
+	// ErrClosed: the store was closed, or has failed before.
+	ErrClosed = errors.New("the state store is closed")
+)
+
+// explain puts what to do in front of an error of Pebble or of the disk.
+func explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("state: %w (%w)", ErrFull, err)
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("state: %w (%w)", ErrReadOnly, err)
+	case errors.Is(err, pebble.ErrCorruption), errors.Is(err, errPositions):
+		return fmt.Errorf("state: %w (%w)", ErrDamaged, err)
+	}
+	return fmt.Errorf("state: %w", err)
+}
+
+// environment reports whether an error is of the machine and not of what is in
+// the folder, so that setting the folder aside would not help.
+func environment(err error) bool {
+	for _, e := range []error{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, fs.ErrPermission, syscall.EIO,
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOTDIR, syscall.ENAMETOOLONG,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,73 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// prefixLen is the length of a partition's number in front of each key.
+const prefixLen = 4
+
+// storePartition is the prefix of keys that belong to the store as a whole. No
+// partition has this number: they are not negative as int32.
+const storePartition = math.MaxUint32
+
+// Keys of our own begin with a zero byte, which users' keys do not.
+const (
+	positionsName = "\x00positions"
+	identityName  = "\x00identity"
+)
+
+const (
+	positionsVersion = 1
+	positionsLen     = 1 + 3*8
+	identityVersion  = 1
+)
+
+// appendPrefix appends a partition's prefix: its number, big-endian, so that a
+// partition's keys lie together and partitions in order.
+func appendPrefix(dst []byte, partition uint32) []byte {
+	return binary.BigEndian.AppendUint32(dst, partition)
+}
+
+// userKey is the part of a key after the prefix; ok is false for keys of ours.
+func userKey(key []byte) (user []byte, ok bool) {
+	if len(key) <= prefixLen || key[prefixLen] == 0 {
+		return nil, false
+	}
+	return key[prefixLen:], true
+}
+
+func appendPositions(dst []byte, p Positions) []byte {
+	dst = append(dst, positionsVersion)
+	for _, v := range [...]int64{p.Input, p.Changelog, p.AppliedMS} {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(v))
+	}
+	return dst
+}
+
+var errPositions = errors.New("the positions of a partition cannot be read")
+
+func decodePositions(value []byte) (p Positions, err error) {
+	if len(value) != positionsLen || value[0] != positionsVersion {
+		return p, errPositions
+	}
+	p.Input = int64(binary.BigEndian.Uint64(value[1:]))
+	p.Changelog = int64(binary.BigEndian.Uint64(value[9:]))
+	p.AppliedMS = int64(binary.BigEndian.Uint64(value[17:]))
+	if p.Input < -1 || p.Changelog < 0 {
+		return Positions{}, errPositions
+	}
+	return p, nil
+}
+
+func appendIdentity(dst, identity []byte) []byte {
+	return append(append(dst, identityVersion), identity...)
+}
+
+// sameIdentity compares a stored identity record with a wanted identity.
+func sameIdentity(record, identity []byte) bool {
+	return len(record) > 0 && record[0] == identityVersion && bytes.Equal(record[1:], identity)
+}

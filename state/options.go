@@ -1,0 +1,70 @@
+package state
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options have usable zero values. The store's memory is bounded by about
+// CacheBytes + BlockCacheBytes + 4 × MemTableBytes.
+type Options struct {
+	// Identity says whose states these are, in any bytes that change when the
+	// states would no longer fit: group, topics. A folder of another identity
+	// is moved aside. Nil is an identity too, except with ReadOnly, where it
+	// accepts any.
+	Identity []byte
+	// CacheBytes bounds the cache of values in front of Pebble, its own
+	// overhead included. Default 64 MiB; negative: no cache.
+	CacheBytes int64
+	// BlockCacheBytes bounds Pebble's cache of blocks. Default 32 MiB.
+	BlockCacheBytes int64
+	// MemTableBytes is the size of a memtable, of which up to four exist.
+	// Default 16 MiB.
+	MemTableBytes int64
+	// ReadOnly opens an existing store to look at it. Nothing is made, moved
+	// aside or written.
+	ReadOnly bool
+	// Logger hears of folders moved aside and of trouble in the background.
+	// Default slog.Default().
+	Logger *slog.Logger
+	// FS is the file system. Default the disk.
+	FS vfs.FS
+	// Exit is called when Pebble cannot go on in a goroutine of its own, after
+	// it was logged; it must not return. Nothing is lost by it. Default: the
+	// process exits with 1. (An error under a call to the store is returned by
+	// that call.)
+	Exit func(error)
+}
+
+// Validate says which option is out of range.
+func (o Options) Validate() error {
+	if o.BlockCacheBytes < 0 || o.MemTableBytes < 0 || o.MemTableBytes > 1<<30 {
+		return errors.New("state: BlockCacheBytes must not be negative, MemTableBytes must be between 0 and 1 GiB")
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 64 << 20
+	}
+	if o.BlockCacheBytes == 0 {
+		o.BlockCacheBytes = 32 << 20
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = 16 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Exit == nil {
+		o.Exit = func(error) { os.Exit(1) }
+	}
+	return o
+}

@@ -1,0 +1,169 @@
+package state
+
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Positions say which prefix of the input and of the changelog a partition's
+// values are: the input offset (-1: not known yet), the changelog offset from
+// which a restore goes on, and a time in Unix milliseconds at which the values
+// were the changelog's last. An alias of an unnamed type, so that whoever uses
+// the store need not name this package.
+type Positions = struct{ Input, Changelog, AppliedMS int64 }
+
+// Change is a new value of a key; an empty Value removes the key. An alias, as
+// Positions is.
+type Change = struct{ Key, Value []byte }
+
+// Partition is the store of one partition, for one goroutine.
+type Partition struct {
+	s      *Store
+	number uint32
+	key    []byte // scratch; the prefix stays in front
+	value  []byte // scratch
+}
+
+// ErrKey: a user's key is empty or begins with a zero byte.
+var ErrKey = errors.New("state: a key must not be empty or begin with a zero byte")
+
+// full is the database's key of a user's key, valid until the next call.
+func (p *Partition) full(key string) []byte {
+	p.key = append(p.key[:prefixLen], key...)
+	return p.key
+}
+
+func (p *Partition) fullBytes(key []byte) ([]byte, error) {
+	if len(key) == 0 || key[0] == 0 {
+		return nil, ErrKey
+	}
+	p.key = append(p.key[:prefixLen], key...)
+	return p.key, nil
+}
+
+// Positions are those of the last Apply that is still there; found is false in
+// an empty partition.
+func (p *Partition) Positions() (pos Positions, found bool, err error) {
+	value, closer, err := p.s.db.Get(p.full(positionsName))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return pos, false, nil
+	}
+	if err != nil {
+		return pos, false, p.s.failed(err)
+	}
+	pos, err = decodePositions(value)
+	if err := errors.Join(err, closer.Close()); err != nil {
+		return Positions{}, false, p.s.failed(err)
+	}
+	return pos, true, nil
+}
+
+// Get is the value of a key, nil if there is none. It is valid until the next
+// call to the partition, and must not be changed. A value in the cache costs a
+// lookup and no allocation; any other a read of Pebble and a copy.
+func (p *Partition) Get(key []byte) ([]byte, error) {
+	full, err := p.fullBytes(key)
+	if err != nil {
+		return nil, err
+	}
+	if value, ok := p.s.cache.get(full); ok {
+		return value, nil
+	}
+	value, closer, err := p.s.db.Get(full)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, p.s.failed(err)
+	}
+	kept := p.s.cache.put(full, value)
+	if kept == nil {
+		p.value = append(p.value[:0], value...)
+		kept = p.value
+	}
+	if err := closer.Close(); err != nil {
+		return nil, p.s.failed(err)
+	}
+	return kept, nil
+}
+
+// Apply writes changes and positions in one batch, without waiting for the
+// disk: a crash loses it whole, with all that came after it, or not at all. If a
+// key occurs several times, its last change counts. After an error the store
+// takes no more writes, because it cannot be known what of it was written.
+func (p *Partition) Apply(changes []Change, pos Positions) error {
+	for _, c := range changes {
+		if _, err := p.fullBytes(c.Key); err != nil {
+			return err
+		}
+	}
+	err := p.s.write(func() error {
+		batch := p.s.db.NewBatch()
+		for _, c := range changes {
+			full, err := p.fullBytes(c.Key)
+			if err == nil && len(c.Value) == 0 {
+				err = batch.Delete(full, nil)
+			} else if err == nil {
+				err = batch.Set(full, c.Value, nil)
+			}
+			if err != nil {
+				return errors.Join(err, batch.Close())
+			}
+		}
+		p.value = appendPositions(p.value[:0], pos)
+		if err := batch.Set(p.full(positionsName), p.value, nil); err != nil {
+			return errors.Join(err, batch.Close())
+		}
+		return errors.Join(batch.Commit(pebble.NoSync), batch.Close())
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		full, _ := p.fullBytes(c.Key) // checked above
+		if len(c.Value) == 0 {
+			p.s.cache.remove(full)
+		} else {
+			p.s.cache.put(full, c.Value)
+		}
+	}
+	return nil
+}
+
+// Wipe removes everything of the partition at once. Its space is freed as
+// Pebble compacts.
+func (p *Partition) Wipe() error {
+	err := p.s.write(func() error {
+		return p.s.db.DeleteRange(appendPrefix(nil, p.number), appendPrefix(nil, p.number+1), pebble.NoSync)
+	})
+	if err != nil {
+		return err
+	}
+	p.s.cache.removePrefix(appendPrefix(nil, p.number))
+	return nil
+}
+
+// Iterate calls visit with each user's key and value, in the order of keys, as
+// they are when it begins. Both are valid during the call only. It ends with the
+// first error, which it returns. It may run beside anything else.
+func (p *Partition) Iterate(visit func(key, value []byte) error) error {
+	it, err := p.s.db.NewIter(&pebble.IterOptions{
+		LowerBound: appendPrefix(nil, p.number), UpperBound: appendPrefix(nil, p.number+1),
+	})
+	if err != nil {
+		return explain(err)
+	}
+	var stopped error
+	for valid := it.First(); valid && stopped == nil; valid = it.Next() {
+		if user, ok := userKey(it.Key()); ok {
+			value, err := it.ValueAndErr()
+			if err != nil {
+				stopped = explain(err)
+				break
+			}
+			stopped = visit(user, value)
+		}
+	}
+	return errors.Join(stopped, explain(errors.Join(it.Error(), it.Close())))
+}
