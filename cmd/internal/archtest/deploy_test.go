@@ -1,0 +1,200 @@
+package archtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// compose is the part of docker-compose.yml that is checked here.
+type compose struct {
+	Services map[string]struct {
+		Image   string   `yaml:"image"`
+		Command []string `yaml:"command"`
+		Build   struct {
+			Dockerfile string `yaml:"dockerfile"`
+		} `yaml:"build"`
+	} `yaml:"services"`
+	Configs map[string]struct {
+		File string `yaml:"file"`
+	} `yaml:"configs"`
+}
+
+func readCompose(t *testing.T, tree fs.FS) compose {
+	t.Helper()
+	text, err := fs.ReadFile(tree, "docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c compose
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestComposeCommands holds each service of ours to the command as it is: the
+// sub-command exists and has the flags that are given.
+func TestComposeCommands(t *testing.T) {
+	binary := buildCommand(t)
+	found := 0
+	for name, service := range readCompose(t, repository(t)).Services {
+		if service.Image != "geodither" {
+			continue
+		}
+		found++
+		if err := knows(binary, service.Command); err != nil {
+			t.Errorf("service %s: %v", name, err)
+		}
+	}
+	if found < 3 {
+		t.Errorf("found %d services of the image geodither: the test reads the file wrongly", found)
+	}
+	for _, planted := range [][]string{{"produce", "--topics=x"}, {"prodduce", "--topic=x"}, {"train", "--in=x", "--boxes=1,2,3,4"}, nil} {
+		if knows(binary, planted) == nil {
+			t.Errorf("planted command %q passes", planted)
+		}
+	}
+}
+
+// TestConfigs holds every example config to the command's own reader: it must
+// get past the settings, to the model that is not there.
+func TestConfigs(t *testing.T) {
+	binary := buildCommand(t)
+	root := filepath.Join("..", "..", "..")
+	files := []string{"deploy/geodither.yml"}
+	for _, config := range readCompose(t, repository(t)).Configs {
+		files = append(files, config.File)
+	}
+	planted := filepath.Join(t.TempDir(), "planted.yml")
+	if err := os.WriteFile(planted, []byte("brokers: [kafka:9092]\ngruop: geodither\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := settingsError(binary, planted); got == "" {
+		t.Error("a misspelt setting passes")
+	}
+	for _, file := range files {
+		if got := settingsError(binary, filepath.Join(root, file)); got != "" {
+			t.Errorf("%s: %s", file, got)
+		}
+	}
+}
+
+// settingsError returns what "run" says of a config, "" if that is only that
+// the model is missing.
+func settingsError(binary, file string) string {
+	out, err := exec.Command(binary, "run", "-c", file).CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 2 && bytes.Contains(out, []byte("model: open")) {
+		return ""
+	}
+	return fmt.Sprintf("%v: %s", err, out)
+}
+
+var flagName = regexp.MustCompile(`--[a-z][a-z-]*`)
+
+// knows asks the command for help on its sub-command and looks for every flag.
+func knows(binary string, command []string) error {
+	if len(command) == 0 {
+		return errors.New("no command")
+	}
+	help, err := exec.Command(binary, command[0], "--help").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s --help: %w", command[0], err)
+	}
+	if !bytes.Contains(help, []byte("geodither "+command[0])) {
+		return fmt.Errorf("there is no command %s", command[0])
+	}
+	flags := flagName.FindAllString(string(help), -1)
+	for _, arg := range command[1:] {
+		name := flagName.FindString(arg)
+		if name == "" || !strings.HasPrefix(arg, name) {
+			return fmt.Errorf("argument %q is no flag", arg)
+		}
+		if !slices.Contains(flags, name) {
+			return fmt.Errorf("%s has no flag %s", command[0], name)
+		}
+	}
+	return nil
+}
+
+func buildCommand(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "geodither")
+	out, err := exec.Command("go", "build", "-o", binary, "../../geodither").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// TestDockerfile checks that what the image is built from is in the tree and
+// gets past .dockerignore.
+func TestDockerfile(t *testing.T) {
+	tree := repository(t)
+	for name, service := range readCompose(t, tree).Services {
+		if file := service.Build.Dockerfile; file != "" {
+			if _, err := fs.Stat(tree, file); err != nil {
+				t.Errorf("service %s: %v", name, err)
+			}
+		}
+	}
+	for _, broken := range missingSources(t, tree) {
+		t.Error(broken)
+	}
+	for planted, want := range map[string]string{
+		"COPY go.mod gone.sum ./": "gone.sum", "COPY deploy /x": "deploy", "COPY --from=build /out /x": "",
+	} {
+		tree := fstest.MapFS{
+			"deploy/Dockerfile": {Data: []byte("FROM scratch\n" + planted + "\n")},
+			".dockerignore":     {Data: []byte("# all but\n*\n!go.mod\n!gone.sum\n")},
+			"go.mod":            {},
+		}
+		mustComplain(t, missingSources(t, tree), want)
+	}
+}
+
+// missingSources returns the sources of COPY that are not in the build context.
+// It knows the form of .dockerignore used here: nothing but what is named.
+func missingSources(t *testing.T, tree fs.FS) (broken []string) {
+	t.Helper()
+	ignore, err := fs.ReadFile(tree, ".dockerignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(ignore), "\n")
+	if !slices.Contains(lines, "*") {
+		t.Fatal(".dockerignore no longer begins with nothing")
+	}
+	dockerfile, err := fs.ReadFile(tree, "deploy/Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(dockerfile)) {
+		words := strings.Fields(line)
+		if len(words) < 3 || words[0] != "COPY" || strings.HasPrefix(words[1], "--from") {
+			continue
+		}
+		for _, source := range words[1 : len(words)-1] {
+			first, _, _ := strings.Cut(path.Clean(source), "/")
+			if _, err := fs.Stat(tree, path.Clean(source)); err != nil {
+				broken = append(broken, fmt.Sprintf("Dockerfile copies %s: %v", source, err))
+			} else if source != "." && !slices.Contains(lines, "!"+first) {
+				broken = append(broken, fmt.Sprintf("Dockerfile copies %s, which .dockerignore leaves out", source))
+			}
+		}
+	}
+	return broken
+}
