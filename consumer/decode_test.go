@@ -329,3 +329,21 @@ func FuzzParse(f *testing.F) {
 		_, _, _ = (&offsetFetch{topic: "in"}).read("read", body)
 	})
 }
+
+// BenchmarkDecode decodes an answer of 1000 records of 193 bytes.
+func BenchmarkDecode(b *testing.B) {
+	const n = 1000
+	values := make([]string, n)
+	for i := range values {
+		values[i] = strings.Repeat("v", 90)
+	}
+	answer := answerOf(made{records: values}.bytes())
+	f := newFetcher(b, FetcherOptions{})
+	b.ReportAllocs()
+	for b.Loop() {
+		if got, err := decoded(b, f, answer, 0); err != nil || len(got.Records) != n {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/record")
+}

@@ -104,7 +104,7 @@ func TestNewTopicIsWaitedFor(t *testing.T) {
 	var asked atomic.Int32
 	h.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Observe: true, Count: -1, When: func(kmsg.Request) bool {
 		if asked.Add(1) == 3 {
-			go h.CreateTopic("late", 1, nil) //nolint:errcheck // the test fails if it does
+			go h.CreateTopic("late", 1, nil)
 		}
 		return true
 	}})
