@@ -149,15 +149,20 @@ func (b *Body) Gauges(dst []float64, z Vec, points []Vec) {
 		}
 		return
 	}
+	inverse := b.inverse
 	for i, x := range points {
 		vx, vy := z.X-x.X, z.Y-x.Y
-		g := 0.0
-		for _, a := range b.inverse {
-			g = max(g, math.Abs(float64(a.X*vx)+float64(a.Y*vy)))
+		// The greatest absolute value as bits: for numbers without a sign the order of floats is that of whole numbers, and the
+		// comparison of whole numbers is a conditional move where that of floats, which may be no number, is a branch.
+		g := uint64(0)
+		for _, a := range inverse {
+			g = max(g, math.Float64bits(float64(a.X*vx)+float64(a.Y*vy))&^signBit)
 		}
-		dst[i] = g
+		dst[i] = math.Float64frombits(g)
 	}
 }
+
+const signBit = 1 << 63
 
 // gaugeFrom is Gauge(z - x) with a tolerance that knows the size of z and x, whose difference may have lost digits.
 func (b *Body) gaugeFrom(z, x Vec) float64 {

@@ -1,0 +1,171 @@
+package mechanism
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// setting is one model in its steady state, with everything a single stage needs.
+type setting struct {
+	name      string
+	sanitizer *Sanitizer
+	states    []State // of consecutive steps
+	cells     []grid.Cell
+	step      int64
+}
+
+const benchPath = 256
+
+func settings(b *testing.B) []setting {
+	b.Helper()
+	var all []setting
+	for _, c := range []struct {
+		name  string
+		model *mobility.Model
+	}{
+		{"road", roadModel(b)},
+		{"dense", denseModel(b, 32, 32)},
+		{"map", denseModel(b, 1000, 1000)},
+	} {
+		s, err := NewSanitizer(c.model, noise.NewKeyed(noise.KeyFromSeed(1)), Options{Epsilon: 1, Delta: .01})
+		if err != nil {
+			b.Fatal(err)
+		}
+		const warm = 200
+		path := walk(c.model, 1, warm+benchPath)
+		var state State
+		set := setting{name: c.name, sanitizer: s, cells: path[warm:], step: warm}
+		for i, cell := range path {
+			if i >= warm {
+				set.states = append(set.states, copyState(&state))
+			}
+			if _, err := s.Step(&state, Input{User: "bench", Step: int64(i), Cell: cell, Release: true}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		all = append(all, set)
+	}
+	return all
+}
+
+func copyState(s *State) State {
+	c := *s
+	c.Posterior = mobility.Distribution{}
+	c.Posterior.CopyFrom(&s.Posterior)
+	return c
+}
+
+func BenchmarkStep(b *testing.B) {
+	for _, set := range settings(b) {
+		for _, release := range []bool{true, false} {
+			name := set.name + "/release"
+			if !release {
+				name = set.name + "/predict-only"
+			}
+			b.Run(name, func(b *testing.B) {
+				b.ReportAllocs()
+				var state State
+				sizes, support, n := 0, 0, 0
+				for b.Loop() {
+					i := n % benchPath
+					if i == 0 { // from the first state again, so that both kinds of step see the same posteriors
+						s := set.states[0]
+						posterior := state.Posterior
+						state = s
+						state.Posterior = posterior
+						state.Posterior.CopyFrom(&s.Posterior)
+					}
+					if !release {
+						state.Posterior.CopyFrom(&set.states[i].Posterior)
+					}
+					out, err := set.sanitizer.Step(&state, Input{User: "bench", Step: set.step + int64(i), Cell: set.cells[i], Release: release})
+					if err != nil {
+						b.Fatal(err)
+					}
+					sizes += out.SetSize
+					support += set.sanitizer.prior.Len()
+					n++
+				}
+				b.ReportMetric(float64(sizes)/float64(n), "|ΔX|")
+				b.ReportMetric(float64(support)/float64(n), "support")
+			})
+		}
+	}
+}
+
+func BenchmarkStage(b *testing.B) {
+	for _, set := range settings(b) {
+		s := set.sanitizer
+		n := 0
+		next := func() *State { n++; return &set.states[n%benchPath] }
+		stage := func(name string, work func()) {
+			b.Run(set.name+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					work()
+				}
+			})
+		}
+		stage("predict", func() { s.predictor.Predict(&s.prior, &next().Posterior, 1) })
+		stage("predict+prune", func() { st := next(); s.predict(st, st.Step+1) })
+		st := &set.states[benchPath/2]
+		s.predict(st, st.Step+1)
+		stage("set", func() { s.set.Choose(&s.prior, s.options.Delta) })
+		s.set.Choose(&s.prior, s.options.Delta)
+		s.hull.OfCells(s.model.Grid, s.set.Cells)
+		stage("hull", func() { s.hull.OfCells(s.model.Grid, s.set.Cells) })
+		stage("surrogates", func() {
+			s.surrogates.Reset(s.model.Grid, s.set.Cells)
+			s.nearest = s.surrogates.All(s.nearest, s.prior.Cells)
+		})
+		x := s.model.Grid.Centre(s.set.Cells[0])
+		src := s.streams.Stream(nil)
+		stage("stream", func() {
+			s.streams.Stream(s.transcript.complete("bench", 1, 1, s.hull.CellVertices(), 1))
+		})
+		for _, name := range []string{PIM, KNorm, Laplace} {
+			m := mustMechanism(b, name)
+			stage("draw/"+name, func() {
+				m.Prepare(&s.hull, 1)
+				m.Sample(src, x)
+			})
+		}
+		s.mechanism.Prepare(&s.hull, 1)
+		z := s.mechanism.Sample(src, x)
+		s.surrogates.Reset(s.model.Grid, s.set.Cells)
+		s.nearest = s.surrogates.All(s.nearest, s.prior.Cells)
+		s.places = centres(s.places, s.model.Grid, s.set.Cells)
+		stage("emission", func() {
+			s.places = centres(s.places, s.model.Grid, s.set.Cells)
+			s.inference.Surrogate(s.mechanism, z, s.places, s.nearest)
+		})
+		var posterior mobility.Distribution
+		likelihood := slices.Clone(s.inference.Surrogate(s.mechanism, z, s.places, s.nearest))
+		stage("posterior", func() {
+			copy(s.inference.likelihood, likelihood)
+			store(&posterior, &s.prior, s.inference.likelihood, s.options.Prune)
+		})
+		store(&posterior, &s.prior, slices.Clone(likelihood), s.options.Prune)
+		stage("estimate", func() { s.estimator.Estimate(s.model.Grid, &posterior) })
+	}
+}
+
+func BenchmarkSampledIsotropy(b *testing.B) {
+	g, err := grid.Plain(32, 32, .34)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var hull SensitivityHull
+	hull.OfCells(g, []grid.Cell{0, 7, 100, 240, 500})
+	src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		SampledIsotropy(src, &hull)
+	}
+	var _ convex.Vec
+}

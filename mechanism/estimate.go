@@ -1,0 +1,128 @@
+package mechanism
+
+import (
+	"math"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// Credibility is the posterior mass that the radius of an estimate holds.
+const Credibility = 0.95
+
+// Estimator computes what an observer learns: the mean of a posterior and its credible radius. It is post-processing of releases and
+// costs no ε. It is scratch for one goroutine.
+type Estimator struct {
+	column, row []float64 // of each cell
+	square      []float64 // squared distances to the mean, in cells
+	mass        [radiusBuckets]float64
+	cut         []distanced
+}
+
+// distanced is a cell's squared distance with its probability.
+type distanced struct{ square, p float64 }
+
+// Buckets of squared distances: eight per power of two, over 24 powers below the largest. Nearer cells, within 2⁻¹² of the largest
+// distance, share the last one; on a map of whole cells that is one cell.
+const (
+	radiusPerOctave = 8
+	radiusBuckets   = 24 * radiusPerOctave
+)
+
+// Estimate returns the mean of a distribution over g's cells, the estimate of least expected squared error, and the smallest radius
+// around it that holds at least 95 % of the mass, counting a cell where its centre lies within. Both in kilometres. The
+// distribution must not be empty; it need not be normalized. Linear, but for sorting one bucket of distances.
+func (e *Estimator) Estimate(g *grid.Grid, d *mobility.Distribution) (mean grid.Point, radiusKM float64) {
+	if len(d.Cells) == 0 {
+		panic("mechanism: an empty distribution has no mean")
+	}
+	column, row, total := e.centre(grid.Cell(g.Width()), d)
+	cell := g.CellKM()
+	mean = grid.Point{X: float64((column + 0.5) * cell), Y: float64((row + 0.5) * cell)}
+	largest := e.squares(column, row)
+	return mean, math.Sqrt(e.quantile(d.P, largest, total)) * cell
+}
+
+// centre returns the mean column and row and the total mass, and keeps every cell's column and row.
+func (e *Estimator) centre(width grid.Cell, d *mobility.Distribution) (column, row, total float64) {
+	n := len(d.Cells)
+	e.column = slices.Grow(e.column[:0], n)[:n]
+	e.row = slices.Grow(e.row[:0], n)[:n]
+	start, end, y := grid.Cell(0), int64(0), 0.0
+	for i, c := range d.Cells {
+		if int64(c) >= end {
+			r := c / width
+			start, end, y = r*width, int64(r+1)*int64(width), float64(r)
+		}
+		x, p := float64(c-start), d.P[i]
+		e.column[i], e.row[i] = x, y
+		column += float64(p * x)
+		row += float64(p * y)
+		total += p
+	}
+	return column / total, row / total, total
+}
+
+// squares fills in the squared distances to a place and returns the largest.
+func (e *Estimator) squares(column, row float64) float64 {
+	n := len(e.column)
+	e.square = slices.Grow(e.square[:0], n)[:n]
+	square, rows := e.square[:len(e.column)], e.row[:len(e.column)]
+	largest := uint64(0) // the bits of numbers without a sign have their order, and compare faster
+	for i, x := range e.column {
+		dx, dy := x-column, rows[i]-row
+		s := float64(dx*dx) + float64(dy*dy)
+		square[i] = s
+		largest = max(largest, math.Float64bits(s))
+	}
+	return math.Float64frombits(largest)
+}
+
+// quantile returns the smallest squared distance s so that the cells at most that far hold Credibility of the total mass.
+func (e *Estimator) quantile(p []float64, largest, total float64) float64 {
+	clear(e.mass[:])
+	top := radiusKey(largest)
+	for i, s := range e.square {
+		e.mass[radiusBucket(top, s)] += p[i]
+	}
+	target := Credibility*total - float64(setTolerance*total)
+	sum, b := 0.0, radiusBuckets-1
+	for b > 0 && sum+e.mass[b] < target {
+		sum += e.mass[b]
+		b--
+	}
+	e.cut = e.cut[:0]
+	for i, s := range e.square {
+		if radiusBucket(top, s) == b {
+			e.cut = append(e.cut, distanced{s, p[i]})
+		}
+	}
+	slices.SortStableFunc(e.cut, func(a, b distanced) int {
+		switch {
+		case a.square < b.square:
+			return -1
+		case a.square > b.square:
+			return 1
+		}
+		return 0
+	})
+	for _, c := range e.cut {
+		if sum += c.p; sum >= target {
+			return c.square
+		}
+	}
+	// Added one by one the cells stayed below what their bucket's sum reached, by a rounding error.
+	if len(e.cut) > 0 {
+		return e.cut[len(e.cut)-1].square
+	}
+	return largest
+}
+
+// radiusKey orders squares: the exponent and three bits of the fraction.
+func radiusKey(square float64) int { return int(math.Float64bits(square) >> 49) }
+
+// radiusBucket returns 0 for squares as large as the largest, and higher ones for smaller.
+func radiusBucket(top int, square float64) int {
+	return min(top-radiusKey(square), radiusBuckets-1)
+}

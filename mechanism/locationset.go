@@ -1,0 +1,133 @@
+package mechanism
+
+import (
+	"math"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// setTolerance is how far the sum of a location set may stay below 1-δ. Probabilities come from float sums of at most millions of
+// terms of size 1 at most, whose order costs about √n·2⁻⁵³ < 10⁻¹³; ten times that keeps a set from growing by a cell only
+// because .4+.3+.2 is .8999… in binary.
+const setTolerance = 1e-12
+
+// LocationSet is the paper's δ-location set ΔX (definition 3.1): the fewest cells whose prior probabilities sum to at least 1-δ.
+// Among cells of equal probability the lower index is taken first. With δ = 0 it is every cell of positive probability.
+//
+// A LocationSet keeps its memory between calls of Choose. It is public given the releases so far.
+type LocationSet struct {
+	// Cells are the members, ascending.
+	Cells []grid.Cell
+	// Positions are the members' positions in the prior.
+	Positions []int32
+	// Mass is the sum of the members' prior probabilities.
+	Mass float64
+
+	mass  [buckets]float64
+	count [buckets]int32
+	cut   []candidate
+}
+
+// candidate is a cell of the bucket in which the set ends.
+type candidate struct {
+	p        float64
+	position int32
+}
+
+// buckets of the histogram: four per power of two, down to 2⁻⁶⁴; smaller probabilities share the last one.
+const (
+	bucketsPerOctave = 4
+	buckets          = 64 * bucketsPerOctave
+)
+
+// bucketOf orders probabilities: a lower bucket holds larger ones. It reads the exponent and two bits of the fraction.
+func bucketOf(p float64) int {
+	const one = 1023*bucketsPerOctave + bucketsPerOctave - 1
+	return min(max(one-int(math.Float64bits(p)>>50), 0), buckets-1)
+}
+
+// Choose fills s with the location set of a prior that is not empty and sums to 1. The work is linear: a histogram over the exponents of
+// the probabilities finds the bucket in which the sum reaches 1-δ, and only that bucket is sorted.
+func (s *LocationSet) Choose(prior *mobility.Distribution, delta float64) {
+	if len(prior.Cells) == 0 {
+		panic("mechanism: the prior of a location set is empty")
+	}
+	if delta == 0 {
+		s.chooseAll(prior)
+		return
+	}
+	clear(s.mass[:])
+	clear(s.count[:])
+	for _, p := range prior.P {
+		b := bucketOf(p)
+		s.mass[b] += p
+		s.count[b]++
+	}
+	target := 1 - delta - setTolerance
+	sum, b := 0.0, 0
+	for b < buckets-1 && sum+s.mass[b] < target {
+		sum += s.mass[b]
+		b++
+	}
+	last := s.sortCut(prior.P, b, sum, target)
+	s.collect(prior, last)
+}
+
+func (s *LocationSet) chooseAll(prior *mobility.Distribution) {
+	s.Cells, s.Positions, s.Mass = s.Cells[:0], s.Positions[:0], 0
+	for i, p := range prior.P {
+		if p > 0 {
+			s.add(prior.Cells[i], int32(i), p)
+		}
+	}
+}
+
+func (s *LocationSet) add(c grid.Cell, position int32, p float64) {
+	s.Cells = append(s.Cells, c)
+	s.Positions = append(s.Positions, position)
+	s.Mass += p
+}
+
+// sortCut returns the last member by probability: of bucket b, as many cells in order as it takes for sum to reach the target.
+func (s *LocationSet) sortCut(p []float64, b int, sum, target float64) candidate {
+	s.cut = s.cut[:0]
+	for i, q := range p {
+		if bucketOf(q) == b {
+			s.cut = append(s.cut, candidate{q, int32(i)})
+		}
+	}
+	slices.SortFunc(s.cut, byProbability)
+	for _, c := range s.cut {
+		if sum += c.p; sum >= target {
+			return c
+		}
+	}
+	// Added one by one the cells stayed below what their bucket's sum reached, by a rounding error, or the whole prior does.
+	if len(s.cut) > 0 {
+		return s.cut[len(s.cut)-1]
+	}
+	return candidate{0, math.MaxInt32}
+}
+
+// byProbability orders by probability descending, then by index ascending. No two candidates are equal, so the order is unique.
+func byProbability(a, b candidate) int {
+	switch {
+	case a.p > b.p:
+		return -1
+	case a.p < b.p:
+		return 1
+	}
+	return int(a.position - b.position)
+}
+
+// collect takes the cells up to and including last in the order of byProbability, ascending by index.
+func (s *LocationSet) collect(prior *mobility.Distribution, last candidate) {
+	s.Cells, s.Positions, s.Mass = s.Cells[:0], s.Positions[:0], 0
+	for i, p := range prior.P {
+		if p > last.p || (p == last.p && int32(i) <= last.position && p > 0) {
+			s.add(prior.Cells[i], int32(i), p)
+		}
+	}
+}

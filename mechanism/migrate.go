@@ -1,0 +1,64 @@
+package mechanism
+
+import "math"
+
+// Migration says what became of a state of another model.
+type Migration uint8
+
+// Outcomes of Migrate.
+const (
+	// Unchanged: the state belongs to the sanitizer's model already, or to no model yet.
+	Unchanged Migration = iota
+	// PosteriorKept: the other model has the same grid, so what was known of the place stays.
+	PosteriorKept
+	// StartedAnew: the other model has another grid; the posterior is the new model's initial distribution.
+	StartedAnew
+)
+
+// String returns the migration in lower case.
+func (m Migration) String() string {
+	switch m {
+	case PosteriorKept:
+		return "posterior_kept"
+	case StartedAnew:
+		return "started_anew"
+	}
+	return "unchanged"
+}
+
+// Migrate makes a state of another model one of the sanitizer's. The last step is converted to the new model's step length, so that
+// late reports stay late; the number of releases and the ε spent are kept in any case, for they are the user's and not the model's.
+// The last release can be repeated only if grid and step length are the same; otherwise the step it was made in counts
+// as predicted.
+func (s *Sanitizer) Migrate(state *State) Migration {
+	if !state.Started || state.Model == s.modelID && state.Grid == s.gridID && state.StepMS == s.stepMS {
+		return Unchanged
+	}
+	result := PosteriorKept
+	if state.Grid != s.gridID {
+		result = StartedAnew
+		state.Posterior.CopyFrom(&s.model.Initial)
+		state.Posterior.Round()
+	}
+	if result == StartedAnew || state.StepMS != s.stepMS {
+		state.HasRelease = false
+	}
+	state.Step = convertStep(state.Step, state.StepMS, s.stepMS)
+	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
+	return result
+}
+
+// convertStep returns the step of length to that holds the start of a step of length from.
+func convertStep(step, from, to int64) int64 {
+	if from == to {
+		return step
+	}
+	if from < 1 || step > math.MaxInt64/from || step < math.MinInt64/from {
+		return step // no time of ours: leave it to the rule for gaps
+	}
+	start := step * from
+	if start < 0 && start%to != 0 {
+		return start/to - 1
+	}
+	return start / to
+}

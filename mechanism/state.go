@@ -1,0 +1,195 @@
+package mechanism
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// State is everything that is kept of a user between records. The zero State is a new user. It holds no secret of the mechanism's
+// theory (all of it is a function of past releases and the model) but is kept private all the same.
+//
+// What is stored is the state: Posterior holds float32 values only, so that a decoded state equals the live one bit for bit. A
+// State keeps its memory when it is used or decoded again.
+type State struct {
+	// Started says whether the user has been seen. In a state that is not started nothing else counts.
+	Started bool
+	// Step is the last step, counted in model steps since 1970.
+	Step int64
+	// HasRelease says whether a release may be repeated; then ReleaseStep and Release are its step and its place in map kilometres.
+	HasRelease  bool
+	ReleaseStep int64
+	Release     grid.Point
+	// Releases is the number of releases so far.
+	Releases uint64
+	// EpsilonSpent is the sum of their ε.
+	EpsilonSpent float64
+	// Model and Grid identify the model that Posterior and Release belong to, StepMS is its step in milliseconds.
+	Model, Grid ID
+	StepMS      int64
+	// Posterior is the distribution of the user's cell at Step, given all releases.
+	Posterior mobility.Distribution
+}
+
+// stateVersion is the first byte of every encoded state.
+const stateVersion = 1
+
+const (
+	flagStarted = 1 << iota
+	flagRelease
+)
+
+// ErrState is what decoding errors wrap.
+var ErrState = errors.New("mechanism: the stored state of a user cannot be read")
+
+// AppendBinary appends the encoding of s to dst and returns it. Integers are little-endian where they have a fixed size, uvarint and
+// (zigzag) varint are those of encoding/binary:
+//
+//	version     1 byte    1
+//	flags       1 byte    bit 0: started, bit 1: a release follows; other bits 0. Not started: the encoding ends here
+//	model       8 bytes
+//	grid        8 bytes
+//	step_ms     uvarint   ≥ 1
+//	step        varint
+//	releases    uvarint
+//	spent       8 bytes   float64, ε
+//	release     only if bit 1 is set:
+//	  age       uvarint   step - release step
+//	  x, y      16 bytes  float64, map kilometres
+//	posterior   to the end, as mobility.Distribution.AppendBinary
+//
+// About 45 bytes and 5 bytes a cell.
+func (s *State) AppendBinary(dst []byte) []byte {
+	if !s.Started {
+		return append(dst, stateVersion, 0)
+	}
+	flags := byte(flagStarted)
+	if s.HasRelease {
+		flags |= flagRelease
+	}
+	dst = append(dst, stateVersion, flags)
+	dst = append(dst, s.Model[:]...)
+	dst = append(dst, s.Grid[:]...)
+	dst = binary.AppendUvarint(dst, uint64(s.StepMS))
+	dst = binary.AppendVarint(dst, s.Step)
+	dst = binary.AppendUvarint(dst, s.Releases)
+	dst = appendFloat(dst, s.EpsilonSpent)
+	if s.HasRelease {
+		dst = binary.AppendUvarint(dst, uint64(s.Step)-uint64(s.ReleaseStep))
+		dst = appendFloat(dst, s.Release.X)
+		dst = appendFloat(dst, s.Release.Y)
+	}
+	return s.Posterior.AppendBinary(dst)
+}
+
+func appendFloat(dst []byte, x float64) []byte {
+	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(x))
+}
+
+// DecodeBinary replaces s by the state encoded in data, which must hold nothing else; empty data is a new user. It accepts any bytes: an
+// error wraps ErrState, says what is wrong without a value, and leaves s in no particular state. Its memory is bounded by the
+// length of data. It does not allocate once s has grown.
+func (s *State) DecodeBinary(data []byte) error {
+	posterior := s.Posterior
+	posterior.Reset()
+	*s = State{Posterior: posterior}
+	if len(data) == 0 {
+		return nil
+	}
+	if data[0] != stateVersion {
+		return fmt.Errorf("%w: version %d is not known here; run the program that wrote it, or a newer one", ErrState, data[0])
+	}
+	d := decoder{rest: data[1:]}
+	flags := d.byte()
+	if !d.bad && flags == 0 && len(d.rest) == 0 {
+		return nil
+	}
+	s.decodeHead(&d, flags)
+	if d.bad {
+		return fmt.Errorf("%w: its head is cut short or out of range", ErrState)
+	}
+	rest, err := s.Posterior.DecodeBinary(d.rest)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrState, err)
+	case len(rest) > 0:
+		return fmt.Errorf("%w: %d bytes follow its end", ErrState, len(rest))
+	case s.Posterior.Len() == 0:
+		return fmt.Errorf("%w: its posterior is empty", ErrState)
+	}
+	return nil
+}
+
+func (s *State) decodeHead(d *decoder, flags byte) {
+	s.Started = flags&flagStarted != 0
+	s.HasRelease = flags&flagRelease != 0
+	copy(s.Model[:], d.take(len(s.Model)))
+	copy(s.Grid[:], d.take(len(s.Grid)))
+	stepMS := d.uvarint()
+	s.StepMS = int64(stepMS)
+	s.Step = d.varint()
+	s.Releases = d.uvarint()
+	s.EpsilonSpent = d.float()
+	if s.HasRelease {
+		s.ReleaseStep = int64(uint64(s.Step) - d.uvarint())
+		s.Release.X, s.Release.Y = d.float(), d.float()
+	}
+	if !s.Started || flags&^(flagStarted|flagRelease) != 0 || s.StepMS < 1 ||
+		s.ReleaseStep > s.Step && s.HasRelease || !(s.EpsilonSpent >= 0) || s.HasRelease && s.Releases == 0 {
+		d.bad = true
+	}
+}
+
+// decoder reads from the front of rest. After the first read beyond the end, or of a number that is not finite, bad is true and every
+// result 0.
+type decoder struct {
+	rest []byte
+	bad  bool
+}
+
+var zeros [8]byte
+
+func (d *decoder) take(n int) []byte {
+	if len(d.rest) < n {
+		d.rest, d.bad = nil, true
+		return zeros[:n]
+	}
+	taken := d.rest[:n]
+	d.rest = d.rest[n:]
+	return taken
+}
+
+func (d *decoder) byte() byte { return d.take(1)[0] }
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.rest, d.bad = nil, true
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	if n <= 0 {
+		d.rest, d.bad = nil, true
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *decoder) float() float64 {
+	x := math.Float64frombits(binary.LittleEndian.Uint64(d.take(8)))
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		d.bad = true
+		return 0
+	}
+	return x
+}

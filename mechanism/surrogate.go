@@ -1,0 +1,270 @@
+package mechanism
+
+import (
+	"math"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// Surrogates find, for any cell of a grid, its surrogate: the member of a location set whose centre is nearest, the lower index among
+// equals (the paper, section 3.2). A member is its own surrogate.
+//
+// Distances are squares of whole numbers, so ties are exact. Nearest searches the rows from the cell's own outwards. All, for every
+// cell of a prior at once, goes up the map row by row and knows for each column of the set how far up or down its nearest member
+// is. Along a row the surrogate's column never moves left as the cell moves right, so each cell starts at the column of the one
+// before and stops where columns are too far away to win (the two phases of a distance transform: Meijster, Roerdink and
+// Hesselink 2000, doi 10.1007/0-306-47025-X_36, restricted to the rows and columns that count).
+type Surrogates struct {
+	width  int32
+	cells  []grid.Cell // the members, ascending; valid until the set changes
+	column []int32     // the members' columns
+	row    []int32     // the members' rows
+	rows   []memberRow // rows that hold a member, ascending
+	left   int32       // the least column of a member
+	span   int32       // columns from the least to the greatest
+	small  bool        // distances and members fit one packed word
+
+	columns []memberColumn // columns that hold a member, ascending
+	of      []int32        // position in columns of each column from left on, or -1
+	next    []int32        // per member: the next one up its column, or -1
+	offsets []int64        // per column: its distance from left
+	heights []uint64       // per column: squared distance of its nearest member to the row that is swept, packed with the member
+}
+
+// memberRow is one row's members, cells[first:end].
+type memberRow struct{ row, first, end int32 }
+
+// memberColumn is one column's nearest members on or below, and above, the row that is swept.
+type memberColumn struct {
+	below, above             int32 // their rows, or far away
+	belowMember, aboveMember int32
+}
+
+const (
+	// searchRatio is how many columns of the set a cell must justify for a sweep of the row; else cells are searched one by one.
+	searchRatio = 16
+	// A squared distance and a member are packed into one word, squares first, so that the least word is the nearest member
+	// with the lowest index. That holds up to mostSide cells a side and mostMembers members: (2·2¹⁸)²·2 < 2⁴⁰.
+	memberBits  = 24
+	mostMembers = 1 << memberBits
+	mostSide    = 1 << 18
+	farAway     = 1 << 28
+)
+
+// Reset prepares s for a set of at least one cell of g, ascending. It keeps the slice until the next call. O(len(set)).
+func (s *Surrogates) Reset(g *grid.Grid, set []grid.Cell) {
+	if len(set) == 0 {
+		panic("mechanism: surrogates need a location set")
+	}
+	s.width = int32(g.Width())
+	s.cells, s.rows = set, s.rows[:0]
+	s.column = slices.Grow(s.column[:0], len(set))[:len(set)]
+	s.row = slices.Grow(s.row[:0], len(set))[:len(set)]
+	left, right := int32(math.MaxInt32), int32(0)
+	for i := 0; i < len(set); {
+		row := set[i] / s.width
+		start, end := row*s.width, int64(row+1)*int64(s.width)
+		first := i
+		for ; i < len(set) && int64(set[i]) < end; i++ {
+			s.column[i], s.row[i] = set[i]-start, row
+		}
+		s.rows = append(s.rows, memberRow{row, int32(first), int32(i)})
+		left, right = min(left, s.column[first]), max(right, s.column[i-1])
+	}
+	s.left, s.span = left, right-left+1
+	s.small = g.Width() <= mostSide && g.Height() <= mostSide && len(set) < mostMembers
+}
+
+// Nearest returns the position in the set of a cell's surrogate.
+func (s *Surrogates) Nearest(c grid.Cell) int {
+	row := c / s.width
+	return int(s.search(c-row*s.width, row))
+}
+
+// All writes the positions in the set of the surrogates of cells, which must ascend, into dst and returns it.
+func (s *Surrogates) All(dst []int32, cells []grid.Cell) []int32 {
+	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
+	s.startSweep()
+	member, swept := 0, 0
+	for i := 0; i < len(cells); {
+		row := cells[i] / s.width
+		end := int64(row+1) * int64(s.width)
+		first, pending := i, 0
+		for ; i < len(cells) && int64(cells[i]) < end; i++ {
+			for member < len(s.cells) && s.cells[member] < cells[i] {
+				member++
+			}
+			dst[i] = -1
+			if member < len(s.cells) && s.cells[member] == cells[i] {
+				dst[i] = int32(member)
+			} else {
+				pending++
+			}
+		}
+		if pending == 0 {
+			continue
+		}
+		if !s.small || int(s.span) > searchRatio*pending {
+			s.searchRow(dst[first:i], cells[first:i], row)
+			continue
+		}
+		swept = s.sweepTo(row, swept)
+		s.sweepRow(dst[first:i], cells[first:i], row)
+	}
+	return dst
+}
+
+// startSweep puts the sweep below all members.
+func (s *Surrogates) startSweep() {
+	span := int(s.span)
+	s.of = slices.Grow(s.of[:0], span)[:span]
+	s.next = slices.Grow(s.next[:0], len(s.cells))[:len(s.cells)]
+	for x := range s.of {
+		s.of[x] = -1
+	}
+	for m := len(s.cells) - 1; m >= 0; m-- {
+		x := s.column[m] - s.left
+		s.next[m], s.of[x] = s.of[x], int32(m)
+	}
+	s.columns, s.offsets = s.columns[:0], s.offsets[:0]
+	for x, first := range s.of {
+		if first >= 0 {
+			s.of[x] = int32(len(s.columns))
+			s.columns = append(s.columns, memberColumn{below: -farAway, above: s.row[first], aboveMember: first})
+			s.offsets = append(s.offsets, int64(x))
+		}
+	}
+	s.heights = slices.Grow(s.heights[:0], len(s.columns))[:len(s.columns)]
+}
+
+// sweepTo moves the sweep up to a row: members on it count as below. swept members have been passed already.
+func (s *Surrogates) sweepTo(row int32, swept int) int {
+	for ; swept < len(s.cells) && s.row[swept] <= row; swept++ {
+		c := &s.columns[s.of[s.column[swept]-s.left]]
+		c.below, c.belowMember = s.row[swept], int32(swept)
+		c.above, c.aboveMember = farAway, s.next[swept]
+		if c.aboveMember >= 0 {
+			c.above = s.row[c.aboveMember]
+		}
+	}
+	return swept
+}
+
+// sweepRow fills in what is missing of dst for cells of one row, to which the sweep has come.
+func (s *Surrogates) sweepRow(dst []int32, cells []grid.Cell, row int32) {
+	lowest := s.measure(row)
+	start := row*s.width + s.left
+	first := 0 // no surrogate lies in a column before
+	for i, m := range dst {
+		if m >= 0 {
+			continue
+		}
+		x := int64(cells[i] - start)
+		if len(s.offsets) <= fewColumns {
+			dst[i] = nearestOfFew(x, s.offsets, s.heights)
+			continue
+		}
+		nearest := nearestOfMany(x, s.offsets[first:], s.heights[first:], lowest)
+		first = int(s.of[s.column[nearest]-s.left])
+		dst[i] = nearest
+	}
+}
+
+// fewColumns is up to how many columns it is faster to compare all of them, always the same number of times, than to find out where
+// to stop.
+const fewColumns = 32
+
+// nearestOfFew compares all columns, two at a time.
+func nearestOfFew(x int64, offsets []int64, heights []uint64) int32 {
+	best, other := uint64(math.MaxUint64), uint64(math.MaxUint64)
+	heights = heights[:len(offsets)]
+	j := 0
+	for ; j+1 < len(offsets); j += 2 {
+		d, e := offsets[j]-x, offsets[j+1]-x
+		best = min(best, uint64(d*d)<<memberBits+heights[j])
+		other = min(other, uint64(e*e)<<memberBits+heights[j+1])
+	}
+	if j < len(offsets) {
+		d := offsets[j] - x
+		best = min(best, uint64(d*d)<<memberBits+heights[j])
+	}
+	return int32(min(best, other) & (mostMembers - 1))
+}
+
+// nearestOfMany stops at the first column to the right that is too far away to win, given the least height of all.
+func nearestOfMany(x int64, offsets []int64, heights []uint64, lowest uint64) int32 {
+	best := uint64(math.MaxUint64)
+	heights = heights[:len(offsets)]
+	for j, offset := range offsets {
+		d := offset - x
+		square := uint64(d*d) << memberBits
+		if square+lowest > best && d > 0 {
+			break
+		}
+		best = min(best, square+heights[j])
+	}
+	return int32(best & (mostMembers - 1))
+}
+
+// measure fills in the heights over a row and returns the least of them.
+func (s *Surrogates) measure(row int32) uint64 {
+	lowest := uint64(math.MaxUint64)
+	heights := s.heights[:len(s.columns)]
+	for i := range s.columns {
+		c := &s.columns[i]
+		away, member := int64(row-c.below), c.belowMember
+		if up := int64(c.above - row); up < away { // at the same distance the lower row has the lower index
+			away, member = up, c.aboveMember
+		}
+		word := uint64(away*away)<<memberBits | uint64(member)
+		heights[i] = word
+		lowest = min(lowest, word)
+	}
+	return lowest &^ (mostMembers - 1)
+}
+
+// searchRow fills in what is missing of dst for cells of one row, one by one.
+func (s *Surrogates) searchRow(dst []int32, cells []grid.Cell, row int32) {
+	for i, m := range dst {
+		if m < 0 {
+			dst[i] = s.search(cells[i]-row*s.width, row)
+		}
+	}
+}
+
+// search returns the nearest member to a cell, going through the rows of members in the order of their distance.
+func (s *Surrogates) search(column, row int32) int32 {
+	up, _ := slices.BinarySearchFunc(s.rows, row, func(r memberRow, row int32) int { return int(r.row) - int(row) })
+	down := up - 1
+	square, best := int64(math.MaxInt64), int32(-1)
+	for up < len(s.rows) || down >= 0 {
+		at := up
+		if up == len(s.rows) || (down >= 0 && row-s.rows[down].row <= s.rows[up].row-row) {
+			at = down
+			down--
+		} else {
+			up++
+		}
+		dy := int64(s.rows[at].row - row)
+		if dy*dy > square { // at the same distance a lower row can still hold a lower index
+			break
+		}
+		m := s.inRow(s.rows[at], column)
+		dx := int64(s.column[m] - column)
+		if d := dx*dx + dy*dy; d < square || (d == square && m < best) {
+			square, best = d, m
+		}
+	}
+	return best
+}
+
+// inRow returns the member of a row nearest to a column, the left one of two.
+func (s *Surrogates) inRow(r memberRow, column int32) int32 {
+	columns := s.column[r.first:r.end]
+	i, _ := slices.BinarySearch(columns, column)
+	if i == len(columns) || (i > 0 && column-columns[i-1] <= columns[i]-column) {
+		i--
+	}
+	return r.first + int32(i)
+}

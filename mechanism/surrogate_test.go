@@ -1,0 +1,99 @@
+package mechanism
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// nearestByDefinition compares all members: the oracle.
+func nearestByDefinition(g *grid.Grid, set []grid.Cell, c grid.Cell) int32 {
+	best, least := int32(-1), 0
+	for i, m := range set {
+		dx, dy := g.Column(m)-g.Column(c), g.Row(m)-g.Row(c)
+		if d := dx*dx + dy*dy; best < 0 || d < least {
+			best, least = int32(i), d
+		}
+	}
+	return best
+}
+
+func randomCells(r *rand.Rand, cells int, share float64) []grid.Cell {
+	var some []grid.Cell
+	for c := range cells {
+		if r.Float64() < share {
+			some = append(some, grid.Cell(c))
+		}
+	}
+	if len(some) == 0 {
+		some = append(some, grid.Cell(r.IntN(cells)))
+	}
+	return some
+}
+
+func TestSurrogatesAgainstDefinition(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(21, 1))
+	var s Surrogates
+	for i := range 1500 {
+		width, height := 1+r.IntN(40), 1+r.IntN(40)
+		if i%50 == 0 {
+			width, height = 150+r.IntN(100), 1+r.IntN(8) // wide and flat: cells are searched one by one
+		}
+		g, err := grid.Plain(width, height, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := randomCells(r, g.Cells(), []float64{.005, .03, .2, .8}[r.IntN(4)])
+		asked := randomCells(r, g.Cells(), []float64{.02, .3, 1}[r.IntN(3)])
+		s.Reset(g, set)
+		got := s.All(nil, asked)
+		for j, c := range asked {
+			want := nearestByDefinition(g, set, c)
+			if got[j] != want {
+				t.Fatalf("case %d, %d×%d, set %v: surrogate of %d: all at once %d, want %d", i, width, height, set, c, set[got[j]], set[want])
+			}
+			if alone := s.Nearest(c); int32(alone) != want {
+				t.Fatalf("case %d, %d×%d, set %v: surrogate of %d: alone %d, want %d", i, width, height, set, c, set[alone], set[want])
+			}
+		}
+	}
+}
+
+func TestSurrogateTies(t *testing.T) {
+	t.Parallel()
+	g, err := grid.Plain(5, 5, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const middle = 12
+	for _, c := range []struct{ set, want []grid.Cell }{
+		{[]grid.Cell{7, 11, 13, 17}, []grid.Cell{7}},
+		{[]grid.Cell{11, 13, 17}, []grid.Cell{11}},
+		{[]grid.Cell{13, 17}, []grid.Cell{13}},
+		{[]grid.Cell{6, 8, 16, 18}, []grid.Cell{6}},
+		{[]grid.Cell{8, 16, 18}, []grid.Cell{8}},
+		{[]grid.Cell{0, 2, 22}, []grid.Cell{2}},
+		{[]grid.Cell{10, 22}, []grid.Cell{10}},
+	} {
+		var s Surrogates
+		s.Reset(g, c.set)
+		got := []grid.Cell{c.set[s.All(nil, []grid.Cell{middle})[0]]}
+		if !slices.Equal(got, c.want) || c.set[s.Nearest(middle)] != c.want[0] {
+			t.Errorf("set %v: got %v, want %v", c.set, got, c.want)
+		}
+	}
+}
+
+func TestSurrogatesNeedASet(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("an empty set did not panic")
+		}
+	}()
+	g, _ := grid.Plain(2, 2, 1)
+	new(Surrogates).Reset(g, nil)
+}
