@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -352,4 +351,3 @@ func demoFleet(f demoFlags) (*mobility.Model, []schemas.Raw, error) {
 	return model, fixes, nil
 }
 
-func sampleReader() io.Reader { return bytes.NewReader(sampleCSV) }

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/devbroker"
+)
+
+func newBroker(std streams) *cobra.Command {
+	var o devbroker.Options
+	cmd := &cobra.Command{
+		Use:   "broker",
+		Short: "Run the embedded broker, to try geodither without a Kafka",
+		Long: `Run the embedded broker until Ctrl-C. It speaks Kafka's protocol and is made for demos
+and tests: one node, no replication. With --dir its topics survive a restart.`,
+		Example: "  geodither broker --port 9092 --dir broker-data",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			broker, err := devbroker.Start(o)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(std.out, "listening on %s\n", broker.Addr())
+			<-cmd.Context().Done()
+			return broker.Close()
+		},
+	}
+	cmd.Flags().IntVar(&o.Port, "port", 9092, "port on 127.0.0.1; 0: any free one")
+	cmd.Flags().StringVar(&o.Dir, "dir", "", "keep topics in this `FOLDER`; empty: in memory")
+	return cmd
+}
