@@ -87,21 +87,21 @@ func answerOf(records []byte, list ...aborted) *frame {
 	return &frame{key: protocol.Fetch, version: 11, body: res.AppendTo(nil)}
 }
 
-func newFetcher(t testing.TB, o FetcherOptions) *Fetcher {
-	t.Helper()
+func newFetcher(tb testing.TB, o FetcherOptions) *Fetcher {
+	tb.Helper()
 	f, err := NewFetcher(nil, "in", 3, o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return f
 }
 
 // decoded runs an answer through a fetcher.
-func decoded(t testing.TB, f *Fetcher, a *frame, offset int64) (Fetched, error) {
-	t.Helper()
+func decoded(tb testing.TB, f *Fetcher, a *frame, offset int64) (Fetched, error) {
+	tb.Helper()
 	part, err := f.parse(a)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return f.decode(part, offset)
 }

@@ -36,15 +36,15 @@ const goldenFrame = "0000007d" + // size
 	"4a" + "00" + "cf0f" + "04" + "0c" + "757365722d32" + "01" +
 	"06" + "0c" + "736f75726365" + "06" + "627573" + "0a" + "656d707479" + "00" + "08" + "6e756c6c" + "01"
 
-func seal(t testing.TB, records []Record, ses session, sequence int32, codec kafka.Compression) []byte {
-	t.Helper()
+func seal(tb testing.TB, records []Record, ses session, sequence int32, codec kafka.Compression) []byte {
+	tb.Helper()
 	var e encoder
 	if n, _ := e.fill(records, 1<<20); n != len(records) {
-		t.Fatalf("%d of %d records fit", n, len(records))
+		tb.Fatalf("%d of %d records fit", n, len(records))
 	}
 	frame, err := e.seal(&ses, sequence, codec)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return frame
 }
@@ -69,19 +69,19 @@ func TestGolden(t *testing.T) {
 }
 
 // decode reads a frame with kafka-go's own decoder, which checks the CRC.
-func decode(t testing.TB, frame []byte) ([]Record, *protocol.RecordBatch) {
-	t.Helper()
+func decode(tb testing.TB, frame []byte) ([]Record, *protocol.RecordBatch) {
+	tb.Helper()
 	var set protocol.RecordSet
 	if _, err := set.ReadFrom(bytes.NewReader(frame)); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	stream, ok := set.Records.(*protocol.RecordStream)
 	if !ok || len(stream.Records) != 1 {
-		t.Fatalf("not one batch: %T", set.Records)
+		tb.Fatalf("not one batch: %T", set.Records)
 	}
 	batch, ok := stream.Records[0].(*protocol.RecordBatch)
 	if !ok {
-		t.Fatalf("not a record batch: %T", stream.Records[0])
+		tb.Fatalf("not a record batch: %T", stream.Records[0])
 	}
 	var records []Record
 	for {
@@ -90,9 +90,9 @@ func decode(t testing.TB, frame []byte) ([]Record, *protocol.RecordBatch) {
 			return records, batch
 		}
 		if r.Offset != int64(len(records)) {
-			t.Fatalf("record %d has offset %d", len(records), r.Offset)
+			tb.Fatalf("record %d has offset %d", len(records), r.Offset)
 		}
-		got := Record{Timestamp: r.Time.UnixMilli(), Key: readAll(t, r.Key), Value: readAll(t, r.Value)}
+		got := Record{Timestamp: r.Time.UnixMilli(), Key: readAll(tb, r.Key), Value: readAll(tb, r.Value)}
 		for _, h := range r.Headers {
 			got.Headers = append(got.Headers, Header(h))
 		}
@@ -100,14 +100,14 @@ func decode(t testing.TB, frame []byte) ([]Record, *protocol.RecordBatch) {
 	}
 }
 
-func readAll(t testing.TB, b protocol.Bytes) []byte {
-	t.Helper()
+func readAll(tb testing.TB, b protocol.Bytes) []byte {
+	tb.Helper()
 	if b == nil {
 		return nil
 	}
 	got, err := protocol.ReadAll(b)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if got == nil {
 		got = []byte{}

@@ -287,8 +287,16 @@ func TestDuplicateSequenceAnswer(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, bad := range []Options{
-		{TransactionTimeout: -1}, {RequestTimeout: -1}, {RetryTimeout: -1}, {MinBackoff: -1}, {MaxBackoff: time.Nanosecond},
-		{MaxBatchBytes: 10}, {MaxBatchBytes: 2 << 30}, {Compression: 9}, {Compression: -1}, {TransactionTimeout: 40 * 24 * time.Hour},
+		{TransactionTimeout: -1},
+		{RequestTimeout: -1},
+		{RetryTimeout: -1},
+		{MinBackoff: -1},
+		{MaxBackoff: time.Nanosecond},
+		{MaxBatchBytes: 10},
+		{MaxBatchBytes: 2 << 30},
+		{Compression: 9},
+		{Compression: -1},
+		{TransactionTimeout: 40 * 24 * time.Hour},
 	} {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is accepted", bad)

@@ -208,7 +208,7 @@ func TestRefusedProduceIsAborted(t *testing.T) {
 		h.is(err, target)
 		h.is(err, kafka.Error(code))
 		fault.Remove()
-		if target != ErrFenced {
+		if !errors.Is(target, ErrFenced) {
 			_, err = p.Commit(t.Context())
 			h.is(err, ErrState)
 			h.ok(p.Abort(t.Context()))
