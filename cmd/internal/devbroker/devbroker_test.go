@@ -1,0 +1,211 @@
+package devbroker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+func start(t *testing.T, o Options) *Broker {
+	t.Helper()
+	b, err := Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func write(ctx context.Context, t *testing.T, addr, topic string, from, to int) {
+	t.Helper()
+	w := &kafka.Writer{Addr: kafka.TCP(addr), Topic: topic, Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll}
+	defer w.Close()
+	var ms []kafka.Message
+	for i := from; i < to; i++ {
+		ms = append(ms, kafka.Message{Key: fmt.Append(nil, i%7), Value: fmt.Append(nil, i)})
+	}
+	if err := w.WriteMessages(ctx, ms...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read reads n messages as a member of a group, commits them and counts values.
+func read(ctx context.Context, t *testing.T, addr, topic string, n int) map[string]int {
+	t.Helper()
+	r := kafka.NewReader(kafka.ReaderConfig{Brokers: []string{addr}, GroupID: "readers", Topic: topic, MaxWait: 50 * time.Millisecond})
+	defer r.Close()
+	got := map[string]int{}
+	for range n {
+		m, err := r.ReadMessage(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[string(m.Value)]++
+	}
+	return got
+}
+
+// TestRestart: topics, records and committed offsets survive, in a folder.
+func TestRestart(t *testing.T) {
+	ctx := within(t)
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	topics := []Topic{{Name: "raw"}, {Name: "changelog", Partitions: 2, Configs: map[string]string{"cleanup.policy": "compact"}}}
+	b := start(t, Options{Dir: dir, Partitions: 3, Topics: topics})
+	if n := len(b.cluster.PartitionInfos("raw")); n != 3 {
+		t.Errorf("raw has %d partitions, want the default of 3", n)
+	}
+	write(ctx, t, b.Addr(), "raw", 0, 100)
+	if got := read(ctx, t, b.Addr(), "raw", 100); len(got) != 100 {
+		t.Errorf("read %d different records, want 100", len(got))
+	}
+	port := portOf(t, b)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	b = start(t, Options{Dir: dir, Port: port, Topics: topics})
+	if n := len(b.cluster.PartitionInfos("raw")); n != 3 {
+		t.Errorf("after a restart raw has %d partitions, want 3", n)
+	}
+	write(ctx, t, b.Addr(), "raw", 100, 120)
+	got := read(ctx, t, b.Addr(), "raw", 20)
+	for i := 100; i < 120; i++ {
+		if got[strconv.Itoa(i)] != 1 {
+			t.Errorf("record %d was read %d times after a restart", i, got[strconv.Itoa(i)])
+		}
+	}
+}
+
+func portOf(t *testing.T, b *Broker) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(b.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestCompact: the cleaner keeps the last value of each key, and stays away from
+// an open transaction.
+func TestCompact(t *testing.T) {
+	ctx := within(t)
+	b := start(t, Options{Topics: []Topic{{Name: "states", Partitions: 1, Configs: map[string]string{"cleanup.policy": "compact"}}}})
+	write(ctx, t, b.Addr(), "states", 0, 50)
+
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.TransactionalID("t"), kgo.DefaultProduceTopic("states"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ProduceSync(ctx, kgo.KeyStringRecord("3", "open")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Compact("states"); !errors.Is(err, ErrBusy) {
+		t.Errorf("Compact with an open transaction answers %v", err)
+	}
+	if err := client.EndTransaction(ctx, kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	// A record past the keys', because the cleaner leaves the newest batch alone.
+	write(ctx, t, b.Addr(), "states", 50, 51)
+	if err := b.Compact("states"); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumeTopics("states"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	last := map[string]string{}
+	records := 0
+	for last["1"] != "50" {
+		fetches := reader.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			last[string(r.Key)] = string(r.Value)
+			records++
+		})
+	}
+	if len(last) != 7 || last["3"] != "45" || records >= 51 {
+		t.Errorf("%d records, last values %v", records, last)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, Options{})
+	for name, o := range map[string]Options{
+		"port":     {Port: portOf(t, b)},
+		"folder":   {Dir: filepath.Join(file, "sub")},
+		"exist":    {Port: 70000},
+		"at least": {Partitions: -1},
+		"topic":    {Topics: []Topic{{Name: "raw.fixes"}, {Name: "raw_fixes"}}},
+	} {
+		other, err := Start(o)
+		if err == nil {
+			_ = other.Close()
+			t.Errorf("%+v was accepted", o)
+		} else if !strings.Contains(err.Error(), name) {
+			t.Errorf("%+v: the error does not speak of %q: %v", o, name, err)
+		}
+	}
+	if err := b.Compact(); err != nil {
+		t.Error(err)
+	}
+	if b.Close() != nil || b.Close() != nil {
+		t.Error("Close twice fails")
+	}
+}
+
+// TestLogger: requests are debug, complaints are heard.
+func TestLogger(t *testing.T) {
+	ctx := within(t)
+	var out bytes.Buffer
+	b := start(t, Options{Topics: []Topic{{Name: "raw"}}, Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}))})
+	write(ctx, t, b.Addr(), "raw", 0, 10)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("an untroubled broker says %s", out.String())
+	}
+	var heard bytes.Buffer
+	l := logger{slog.New(slog.NewTextHandler(&heard, nil))}
+	l.Logf(2, "watch %d", 7)
+	l.Logf(1, "trouble")
+	l.Logf(4, "noise")
+	if s := heard.String(); !strings.Contains(s, "level=WARN") || !strings.Contains(s, "watch 7") || !strings.Contains(s, "level=ERROR") || strings.Contains(s, "noise") {
+		t.Errorf("heard %s", s)
+	}
+}
