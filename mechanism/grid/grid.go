@@ -41,7 +41,7 @@ const (
 // Grid is an immutable grid of square cells. Two grids with the same [Grid.ID] are the same.
 type Grid struct {
 	box           Box
-	cellKM        float64
+	cellM, cellKM float64
 	width, height int
 	kmPerLat      float64
 	kmPerLon      float64
@@ -62,7 +62,7 @@ func New(box Box, cellM float64) (*Grid, error) {
 		return nil, errors.New("grid: the cell size must be a positive number of metres, such as 340")
 	}
 	middle := (box.South + box.North) / 2
-	g := &Grid{box: box, cellKM: cellM / 1000, kmPerLat: perLatitude(middle), kmPerLon: perLongitude(middle)}
+	g := &Grid{box: box, cellM: cellM, cellKM: cellM / 1000, kmPerLat: perLatitude(middle), kmPerLon: perLongitude(middle)}
 	g.distortion = distortion(box, middle)
 	if g.distortion > MaxDistortion {
 		return nil, fmt.Errorf("grid: distances on this box would be wrong by up to %.0f %%; choose a box less high, or further from the pole", 100*g.distortion)
@@ -86,10 +86,10 @@ func Plain(width, height int, cellKM float64) (*Grid, error) {
 	if !(cellKM > 0) || math.IsInf(cellKM, 1) {
 		return nil, errors.New("grid: the cell size must be a positive number of kilometres")
 	}
-	g := &Grid{cellKM: cellKM, width: width, height: height, plain: true}
+	g := &Grid{cellM: cellKM * 1000, cellKM: cellKM, width: width, height: height, plain: true}
 	g.kmPerLat, g.kmPerLon = perLatitude(0), perLongitude(0)
-	g.box.North, g.box.East = g.ToDegrees(Point{X: float64(width) * cellKM, Y: float64(height) * cellKM})
-	if !(g.box.North <= 90) || !(g.box.East <= 180) {
+	g.box.North, g.box.East = float64(height)*cellKM/g.kmPerLat, float64(width)*cellKM/g.kmPerLon
+	if g.box.North > 90 || g.box.East > 180 {
 		return nil, errors.New("grid: a plain grid may not be larger than a quarter of the Earth; choose smaller cells")
 	}
 	g.id = g.hash("plain", float64(width), float64(height), cellKM)
@@ -140,6 +140,9 @@ func (g *Grid) Cells() int { return g.width * g.height }
 
 // CellKM returns the side of a cell in kilometres.
 func (g *Grid) CellKM() float64 { return g.cellKM }
+
+// CellM returns the side of a cell in metres: for a grid from [New] the very number it was made with.
+func (g *Grid) CellM() float64 { return g.cellM }
 
 // Box returns the box that the grid was made for; the cells may reach a little further north and east.
 func (g *Grid) Box() Box { return g.box }

@@ -28,7 +28,11 @@ func (d *Distribution) Total() float64 {
 
 // Normalize divides every mass by the total. It reports false, and changes nothing, if the total is 0 or not finite.
 func (d *Distribution) Normalize() bool {
-	total := d.Total()
+	return d.divide(d.Total())
+}
+
+// divide is [Distribution.Normalize] for a total already known.
+func (d *Distribution) divide(total float64) bool {
 	if !(total > 0) || math.IsInf(total, 1) {
 		return false
 	}

@@ -1,0 +1,91 @@
+package mobility
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// weighted is a capped number of transitions from one cell to another, or with to = from of steps spent in it.
+type weighted struct {
+	from, to grid.Cell
+	weight   float64
+}
+
+func compareCells(a, b weighted) int {
+	return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
+}
+
+// counts are sums over all users, each capped per cell, sorted by cells.
+type counts struct {
+	transitions []weighted
+	popularity  []weighted
+	raw         int64
+}
+
+// count goes through the users in order of their names, so that sums of capped weights add up in one order.
+func (t *Trainer) count() counts {
+	var c counts
+	for _, name := range slices.Sorted(maps.Keys(t.users)) {
+		records := t.users[name].sorted(t.options.EveryFix)
+		var pairs, stays []weighted
+		for i, v := range records {
+			stays = append(stays, weighted{v.cell, v.cell, 1})
+			if i > 0 && t.linked(records[i-1], v) {
+				pairs = append(pairs, weighted{records[i-1].cell, v.cell, 1})
+			}
+		}
+		c.raw += int64(len(pairs))
+		c.transitions = append(c.transitions, capped(merge(pairs), t.options.UserCap)...)
+		c.popularity = append(c.popularity, capped(merge(stays), t.options.UserCap)...)
+	}
+	c.transitions, c.popularity = merge(c.transitions), merge(c.popularity)
+	return c
+}
+
+// linked says whether b follows a as a transition.
+func (t *Trainer) linked(a, b visit) bool {
+	if !t.options.EveryFix && b.step != a.step+1 {
+		return false
+	}
+	limit := t.options.MaxGap.Milliseconds()
+	if limit == 0 {
+		return true
+	}
+	gap := (b.step-a.step)*t.stepMS + int64(b.firstMS) - int64(a.lastMS)
+	return gap <= limit
+}
+
+// merge sorts by cells and adds up equal pairs, in the order they came. It works in place.
+func merge(list []weighted) []weighted {
+	slices.SortStableFunc(list, compareCells)
+	kept := list[:0]
+	for _, w := range list {
+		if n := len(kept); n > 0 && compareCells(kept[n-1], w) == 0 {
+			kept[n-1].weight += w.weight
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	return kept
+}
+
+// capped scales each cell's weights down to a total of at most limit. list is one user's, merged: its weights are whole
+// numbers.
+func capped(list []weighted, limit int) []weighted {
+	for start := 0; start < len(list); {
+		end, total := start, 0.0
+		for ; end < len(list) && list[end].from == list[start].from; end++ {
+			total += list[end].weight
+		}
+		if scale := float64(limit) / total; scale < 1 {
+			for i := start; i < end; i++ {
+				list[i].weight *= scale
+			}
+		}
+		start = end
+	}
+	return list
+}
