@@ -98,6 +98,34 @@ func TestMovedCoordinatorIsFound(t *testing.T) {
 	h.expect("out", 0, names(0, 6)...)
 }
 
+func TestBrokerGoesAway(t *testing.T) {
+	h := newHarness(t)
+	p := h.started("worker", quick)
+	run := func(round int) {
+		h.produce(p, "out", 0, values(round, 1))
+		_, err := p.Commit(t.Context())
+		h.ok(err)
+	}
+	run(0)
+	h.ok(h.MoveTopicPartition("out", 0, (h.CoordinatorFor("worker")+1)%3))
+	run(1)
+	h.ok(h.RemoveNode(h.CoordinatorFor("worker")))
+	run(2)
+	h.expect("out", 0, names(0, 3)...)
+}
+
+// A coordinator that does not answer may have moved.
+func TestSilentCoordinatorIsLookedUpAgain(t *testing.T) {
+	h := newHarness(t)
+	p := h.started("worker", quick)
+	before := h.net.count(protocol.FindCoordinator)
+	h.net.lose(protocol.AddPartitionsToTxn, rule{times: 1})
+	h.produce(p, "out", 0, values(0, 1))
+	if n := h.net.count(protocol.FindCoordinator) - before; n != 1 {
+		t.Errorf("looked up %d times, want once", n)
+	}
+}
+
 func TestNewTopicIsWaitedFor(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", quick)
@@ -180,10 +208,24 @@ func TestBuffersOfLostRequestsAreNotReused(t *testing.T) {
 	if !bytes.Equal(before, after) {
 		t.Error("the bytes of a request that was lost have changed")
 	}
-	// And the same bytes are sent again after an answer that says so: the
-	// buffer of an answered request is the pool's.
-	if n := len(p.sender.free); n == 0 {
+	if len(p.sender.free) == 0 {
 		t.Error("no buffer is reused at all: this test proves nothing")
+	}
+
+	// The same if the repetition of a lost request was answered.
+	q := h.idempotent(quick)
+	kept = nil
+	h.net.lose(protocol.Produce, rule{times: 1})
+	for i := range 5 {
+		_, err = q.Produce(t.Context(), Batch{TopicPartition{"log", 0}, values(10*i, 3)})
+		h.ok(err)
+	}
+	lost, err := io.ReadAll(kept[0][0])
+	h.ok(err)
+	again, err := io.ReadAll(kept[1][0])
+	h.ok(err)
+	if !bytes.Contains(lost, []byte("v0")) || !bytes.Equal(lost, again) {
+		t.Error("the bytes of a request that was repeated have changed")
 	}
 }
 
