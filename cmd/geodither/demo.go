@@ -87,7 +87,7 @@ Contains public sector information licensed under the Open Government Licence v3
 	flags.BoolVar(&f.verbose, "verbose", false, "log what the service does")
 	flags.StringVar(&f.release.Mechanism, "mechanism", mechanism.PIM, "pim, knorm, laplace or laplace-tight")
 	flags.StringVar(&f.release.Inference, "inference", mechanism.InferenceSurrogate, "surrogate or paper")
-	flags.Float64Var(&f.release.Epsilon, "epsilon", 1, "privacy budget of one release")
+	flags.Float64Var(&f.release.Epsilon, "epsilon", 4, "privacy budget of one release")
 	flags.Float64Var(&f.release.Delta, "delta", 0.01, "prior mass that the location set may leave out")
 	return cmd
 }
@@ -154,8 +154,11 @@ func runDemo(ctx context.Context, f demoFlags, std streams) error {
 
 // run feeds, watches and shows until everything is answered or the context ends.
 func (d *demo) run(ctx context.Context, service *pipeline.Service) (demoReport, error) {
-	var err error
-	if d.live, err = newScoreboard(d.model, d.fixes); err != nil {
+	blind, err := pipeline.NewBlind(d.model)
+	if err != nil {
+		return demoReport{}, err
+	}
+	if d.live, err = newScoreboard(d.model, blind, d.fixes); err != nil {
 		return demoReport{}, err
 	}
 	working, stop := context.WithCancel(ctx)
@@ -241,7 +244,7 @@ func (d *demo) watch(ctx context.Context, feed *demoFeed, fed <-chan feedResult,
 func (d *demo) verified(fed int64, took time.Duration) (demoReport, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	board, err := newScoreboard(d.model, d.fixes)
+	board, err := newScoreboard(d.model, nil, d.fixes)
 	if err != nil {
 		return demoReport{}, err
 	}
@@ -267,9 +270,10 @@ func (d *demo) report(board *scoreboard, fed int64, took time.Duration) demoRepo
 		RecordsIn:       fed,
 		LocationSetMean: totals.LocationSetMean(), DriftRatio: totals.DriftRatio(),
 		Epsilon: d.flags.release.Epsilon, Delta: d.flags.release.Delta, Mechanism: d.flags.release.Mechanism,
-		ModelID: d.model.ID(), Seed: d.flags.seed,
+		ModelID: d.model.ID(), Seed: d.flags.seed, cells: d.model.Grid.Cells(),
 	}
-	board.fill(&r)
+	board.count(&r)
+	d.live.distances(&r)
 	if took > 0 {
 		r.EventsPerSecond = float64(r.RecordsOut+r.DeadLetters) / took.Seconds()
 	}

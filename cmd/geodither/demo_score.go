@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -23,18 +26,23 @@ type scoreboard struct {
 	mu       sync.Mutex
 	codec    *schemas.Codec
 	grid     *grid.Grid
-	blind    *pipeline.Blind
+	blind    *pipeline.Blind          // nil: distances are not measured
 	truth    map[string][]schemas.Raw // by user, in the order fed; what was answered is removed
 	users    map[string]struct{}      // that have a sanitized record
-	metrics  evaluation.Metrics
 	out      int64
 	skipped  int64 // fixes passed over: they must be late
 	late     int64 // dead letters that say so
 	dead     map[deadLetter]struct{}
 	releases int64
 	repeats  int64
-	digests  map[int32]*digest
+	scores   map[int32]*score // by partition, so that no result depends on which is read first
 	latest   string
+}
+
+// score is what one partition's records add up to.
+type score struct {
+	metrics evaluation.Metrics
+	digest  digest
 }
 
 type deadLetter struct {
@@ -42,20 +50,17 @@ type deadLetter struct {
 	offset    int64
 }
 
-// newScoreboard takes what will have been fed, in order.
-func newScoreboard(model *mobility.Model, fixes []schemas.Raw) (*scoreboard, error) {
+// newScoreboard takes what will have been fed, in order. Without a blind
+// baseline it counts and does not measure.
+func newScoreboard(model *mobility.Model, blind *pipeline.Blind, fixes []schemas.Raw) (*scoreboard, error) {
 	codec, err := schemas.NewCodec(schemas.Avro)
-	if err != nil {
-		return nil, err
-	}
-	blind, err := pipeline.NewBlind(model)
 	if err != nil {
 		return nil, err
 	}
 	s := &scoreboard{
 		codec: codec, grid: model.Grid, blind: blind,
 		truth: map[string][]schemas.Raw{}, users: map[string]struct{}{},
-		dead: map[deadLetter]struct{}{}, digests: map[int32]*digest{},
+		dead: map[deadLetter]struct{}{}, scores: map[int32]*score{},
 	}
 	for _, f := range fixes {
 		s.truth[f.UserID] = append(s.truth[f.UserID], f)
@@ -83,11 +88,14 @@ func (s *scoreboard) sanitized(partition int32, r consumer.Record) error {
 	} else {
 		s.repeats++
 	}
-	if s.digests[partition] == nil {
-		s.digests[partition] = newDigest()
+	if s.scores[partition] == nil {
+		s.scores[partition] = &score{digest: digest{hash: sha256.New()}}
 	}
-	s.digests[partition].add(r)
-	return s.measure(fix, record)
+	s.scores[partition].digest.add(r)
+	if s.blind == nil {
+		return nil
+	}
+	return s.measure(&s.scores[partition].metrics, fix, record)
 }
 
 // answered finds the fix that a record answers. Fixes of the same user before it
@@ -106,7 +114,7 @@ func (s *scoreboard) answered(record schemas.Sanitized) (schemas.Raw, error) {
 }
 
 // measure adds the distances of one record to the truth.
-func (s *scoreboard) measure(fix schemas.Raw, record schemas.Sanitized) error {
+func (s *scoreboard) measure(metrics *evaluation.Metrics, fix schemas.Raw, record schemas.Sanitized) error {
 	blind, err := s.blind.Estimate(fix)
 	if err != nil {
 		return err
@@ -114,7 +122,7 @@ func (s *scoreboard) measure(fix schemas.Raw, record schemas.Sanitized) error {
 	truth := s.grid.ToMap(fix.Latitude, fix.Longitude)
 	release := s.grid.ToMap(record.Latitude, record.Longitude).Distance(truth)
 	estimate := s.grid.ToMap(record.EstimateLatitude, record.EstimateLongitude).Distance(truth)
-	s.metrics.AddDistances(release, estimate, blind.Distance(truth))
+	metrics.AddDistances(release, estimate, blind.Distance(truth))
 	s.latest = fmt.Sprintf("%s at %s: release %s off, estimate %s off (claims ± %s)", record.UserID,
 		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), metres(1000*release), metres(1000*estimate), metres(record.RadiusM))
 	return nil
@@ -181,43 +189,44 @@ type demoReport struct {
 	cells int
 }
 
-// fill writes what the scoreboard knows into a report.
-func (s *scoreboard) fill(r *demoReport) {
+// count writes the scoreboard's counts into a report.
+func (s *scoreboard) count(r *demoReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.RecordsOut, r.DeadLetters = s.out, int64(len(s.dead))
 	r.Users, r.Releases, r.Repeats, r.Late = len(s.users), s.releases, s.repeats, s.late
-	r.RMSEReleaseM = s.metrics.Release.RMS()
-	r.RMSEEstimateM = s.metrics.Estimate.RMS()
-	r.RMSEBlindM = s.metrics.Blind.RMS()
-	r.SanitizedSHA256 = s.digest()
-	r.cells = s.grid.Cells()
+	all := sha256.New()
+	for _, p := range s.partitions() {
+		all.Write(s.scores[p].digest.hash.Sum(nil))
+	}
+	r.SanitizedSHA256 = hex.EncodeToString(all.Sum(nil))
 }
 
-// digest combines the partitions' digests in the order of their numbers.
-func (s *scoreboard) digest() string {
-	partitions := make([]int32, 0, len(s.digests))
-	for p := range s.digests {
-		partitions = append(partitions, p)
+// distances writes the distances to the truth into a report.
+func (s *scoreboard) distances(r *demoReport) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var release, estimate, blind float64
+	for _, p := range s.partitions() {
+		m := &s.scores[p].metrics
+		release += square(m.Release.RMS()) * float64(m.Release.Len())
+		estimate += square(m.Estimate.RMS()) * float64(m.Estimate.Len())
+		blind += square(m.Blind.RMS()) * float64(m.Blind.Len())
 	}
-	slices.Sort(partitions)
-	all := sha256.New()
-	for _, p := range partitions {
-		all.Write(s.digests[p].sum())
-	}
-	return hex.EncodeToString(all.Sum(nil))
+	n := float64(max(s.out, 1))
+	r.RMSEReleaseM, r.RMSEEstimateM, r.RMSEBlindM = math.Sqrt(release/n), math.Sqrt(estimate/n), math.Sqrt(blind/n)
 }
+
+func square(x float64) float64 { return x * x }
+
+// partitions are those with a record, in order.
+func (s *scoreboard) partitions() []int32 { return slices.Sorted(maps.Keys(s.scores)) }
 
 // digest is a running hash of one partition's records.
 type digest struct {
-	hash interface {
-		Write(p []byte) (int, error)
-		Sum(b []byte) []byte
-	}
-	buf []byte
+	hash hash.Hash
+	buf  []byte
 }
-
-func newDigest() *digest { return &digest{hash: sha256.New()} }
 
 func (d *digest) add(r consumer.Record) {
 	d.buf = d.buf[:0]
@@ -226,7 +235,5 @@ func (d *digest) add(r consumer.Record) {
 		d.buf = append(d.buf, part...)
 	}
 	d.buf = binary.BigEndian.AppendUint64(d.buf, uint64(r.Timestamp))
-	d.hash.Write(d.buf) //nolint:errcheck // a hash never fails
+	d.hash.Write(d.buf)
 }
-
-func (d *digest) sum() []byte { return d.hash.Sum(nil) }
