@@ -1,0 +1,304 @@
+package mobility
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// fixesAt puts a user into the middle of the cells, one for each second offset given.
+func fixesAt(g *grid.Grid, user string, seconds []int64, cells []grid.Cell) []Fix {
+	var fixes []Fix
+	for i, c := range cells {
+		lat, lon := g.ToDegrees(g.Centre(c))
+		fixes = append(fixes, Fix{User: user, TimeMS: 1000 * seconds[i], Lat: lat, Lon: lon})
+	}
+	return fixes
+}
+
+func sequence(fixes []Fix) iter.Seq2[Fix, error] {
+	return func(yield func(Fix, error) bool) {
+		for _, f := range fixes {
+			if !yield(f, nil) {
+				return
+			}
+		}
+	}
+}
+
+func trainer(t *testing.T, g *grid.Grid, o TrainOptions, fixes []Fix) *Trainer {
+	t.Helper()
+	tr, err := NewTrainer(g, time.Minute, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fixes {
+		tr.Add(f)
+	}
+	return tr
+}
+
+func pairs(list []weighted) (found []string) {
+	for _, w := range list {
+		found = append(found, fmt.Sprintf("%d>%d:%g", w.from, w.to, w.weight))
+	}
+	return found
+}
+
+func TestCountTransitions(t *testing.T) {
+	g := plainGrid(t, 10, 10)
+	for name, tt := range map[string]struct {
+		options TrainOptions
+		seconds []int64
+		cells   []grid.Cell
+		want    []string
+	}{
+		"consecutive steps": {TrainOptions{}, []int64{0, 60, 120}, []grid.Cell{1, 2, 3}, []string{"1>2:1", "2>3:1"}},
+		"staying":           {TrainOptions{}, []int64{0, 60, 120}, []grid.Cell{1, 1, 1}, []string{"1>1:2"}},
+		"last fix of a step": {
+			TrainOptions{},
+			[]int64{0, 59, 60, 70},
+			[]grid.Cell{1, 2, 3, 4},
+			[]string{"2>4:1"},
+		},
+		"a step missing":        {TrainOptions{}, []int64{0, 60, 180, 240}, []grid.Cell{1, 2, 3, 4}, []string{"1>2:1", "3>4:1"}},
+		"before 1970":           {TrainOptions{}, []int64{-61, -60, -1, 0}, []grid.Cell{1, 2, 3, 4}, []string{"1>3:1", "3>4:1"}},
+		"gap within two steps":  {TrainOptions{MaxGap: time.Minute}, []int64{0, 119}, []grid.Cell{1, 2}, nil},
+		"gap just allowed":      {TrainOptions{MaxGap: time.Minute}, []int64{30, 90}, []grid.Cell{1, 2}, []string{"1>2:1"}},
+		"gap bridged by others": {TrainOptions{MaxGap: time.Minute}, []int64{0, 50, 65, 119}, []grid.Cell{1, 5, 6, 2}, []string{"5>2:1"}},
+		"every fix":             {TrainOptions{EveryFix: true}, []int64{0, 1, 100_000}, []grid.Cell{1, 2, 3}, []string{"1>2:1", "2>3:1"}},
+		"every fix, cut":        {TrainOptions{EveryFix: true, MaxGap: time.Second}, []int64{0, 1, 100_000}, []grid.Cell{1, 2, 3}, []string{"1>2:1"}},
+	} {
+		counts := trainer(t, g, tt.options, fixesAt(g, "u", tt.seconds, tt.cells)).count()
+		if got := pairs(counts.transitions); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+		if counts.raw != int64(sumWeights(counts.transitions)) {
+			t.Errorf("%s: %d transitions counted", name, counts.raw)
+		}
+	}
+}
+
+func sumWeights(list []weighted) (total float64) {
+	for _, w := range list {
+		total += w.weight
+	}
+	return total
+}
+
+// TestUserCap lets one user stay for 99 minutes, then leave; the cap scales both to a total of 30.
+func TestUserCap(t *testing.T) {
+	g := plainGrid(t, 10, 10)
+	var seconds []int64
+	var cells []grid.Cell
+	for i := range int64(101) {
+		seconds, cells = append(seconds, 60*i), append(cells, 1)
+	}
+	cells[100] = 2
+	heavy := fixesAt(g, "heavy", seconds, cells)
+	light := fixesAt(g, "light", []int64{0, 60}, []grid.Cell{1, 3})
+	counts := trainer(t, g, TrainOptions{}, slices.Concat(heavy, light)).count()
+	if got, want := pairs(counts.transitions), []string{"1>1:29.7", "1>2:0.3", "1>3:1"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if counts.raw != 101 {
+		t.Errorf("%d transitions before capping, want 101", counts.raw)
+	}
+	if got := sumWeights(counts.popularity[:1]); got != 31 {
+		t.Errorf("popularity %v, want 31", got)
+	}
+}
+
+// TestTrainIgnoresOrder trains on the same fixes shuffled, with several at one time.
+func TestTrainIgnoresOrder(t *testing.T) {
+	g := plainGrid(t, 12, 12)
+	fixes := wander(g, 5, 400, 1)
+	for _, o := range []TrainOptions{{}, {MaxGap: 70 * time.Second}, {EveryFix: true}} {
+		first, report, err := Train(g, time.Minute, sequence(fixes), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range uint64(3) {
+			shuffled := slices.Clone(fixes)
+			rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+			m, again, err := Train(g, time.Minute, sequence(shuffled), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.ID() != first.ID() || again != report {
+				t.Fatalf("%+v: another order gives another model: %+v and %+v", o, report, again)
+			}
+		}
+	}
+}
+
+func TestTrainedModel(t *testing.T) {
+	g := plainGrid(t, 20, 15)
+	m, report, err := Train(g, time.Minute, sequence(wander(g, 8, 300, 2)), TrainOptions{KernelRadius: 3, Source: "a walk", Tool: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for c := range grid.Cell(g.Cells()) {
+		columns, values := m.Matrix.Row(c)
+		total := 0.0
+		for _, v := range values {
+			total += v
+		}
+		if total != 1 {
+			t.Fatalf("row %d sums to %v, not exactly 1", c, total)
+		}
+		if !slices.Contains(columns, c) {
+			t.Fatalf("row %d cannot stay", c)
+		}
+	}
+	if m.Initial.Len() != g.Cells() || m.Initial.Total() != 1 {
+		t.Errorf("the initial distribution has %d cells and total %v", m.Initial.Len(), m.Initial.Total())
+	}
+	if report.Users != 8 || report.Fixes != 8*300 || report.Transitions == 0 || report.MatrixEntries != int64(m.Matrix.Transitions()) {
+		t.Errorf("report %+v", report)
+	}
+	if m.Provenance.Report != report || m.Provenance.Source != "a walk" || !strings.Contains(m.Provenance.Options, "kernel_radius=3") {
+		t.Errorf("provenance %+v", m.Provenance)
+	}
+}
+
+// TestSmoothingByHand has one transition out of cell 12, the middle of a 5×5 map, and a kernel of radius 1.
+func TestSmoothingByHand(t *testing.T) {
+	g := plainGrid(t, 5, 5)
+	m, _, err := Train(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{12, 13})), TrainOptions{KernelRadius: 1, Backoff: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Displacements: one of length 1 (4 cells), 1/5 pseudo-transition each for 5 cells. The middle's .2 is less than the
+	// .45 of the ring, so both are pooled: .4 each of a total of 2, .2 normalized.
+	columns, values := m.Matrix.Row(12)
+	if !slices.Equal(columns, []grid.Cell{7, 11, 12, 13, 17}) {
+		t.Fatalf("columns %v", columns)
+	}
+	for i, want := range []float64{.15, .15, .15, .4, .15} {
+		if math.Abs(values[i]-want) > 1e-9 {
+			t.Errorf("column %d: %v, want %v", columns[i], values[i], want)
+		}
+	}
+	columns, values = m.Matrix.Row(0) // never seen, in the corner
+	if !slices.Equal(columns, []grid.Cell{0, 1, 5}) {
+		t.Fatalf("columns %v", columns)
+	}
+	for i, v := range values {
+		if math.Abs(v-1./3) > 1e-9 {
+			t.Errorf("column %d: %v, want 1/3", columns[i], v)
+		}
+	}
+}
+
+func TestMonotoneKernel(t *testing.T) {
+	heights := monotone([]class{{0, 1, 5}, {1, 4, 4}, {2, 4, 8}, {4, 4, 2}})
+	if want := []float64{5, 1.5, 1.5, .5}; !slices.Equal(heights, want) {
+		t.Errorf("heights %v, want %v", heights, want)
+	}
+}
+
+func TestTransitionsBeyondTheKernelAreKept(t *testing.T) {
+	g := plainGrid(t, 30, 1)
+	m, _, err := Train(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 29})), TrainOptions{KernelRadius: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns, values := m.Matrix.Row(0)
+	if at := slices.Index(columns, 29); at < 0 || math.Abs(values[at]-1./21) > 1e-9 {
+		t.Errorf("the jump has columns %v, values %v; want 1/21 for 29", columns, values)
+	}
+}
+
+func TestTrainOutsideAndNothing(t *testing.T) {
+	g, err := grid.New(grid.Box{South: 10, West: 20, North: 10.1, East: 20.1}, 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := Fix{User: "u", Lat: 11, Lon: 20}
+	_, report, err := Train(g, time.Minute, sequence([]Fix{outside}), TrainOptions{})
+	if !errors.Is(err, ErrNoFixes) || report.OutsideBox != 1 || report.Users != 0 {
+		t.Errorf("error %v, report %+v", err, report)
+	}
+	planted := errors.New("planted")
+	_, _, err = Train(g, time.Minute, func(yield func(Fix, error) bool) { yield(Fix{}, planted) }, TrainOptions{})
+	if !errors.Is(err, planted) {
+		t.Errorf("error %v, want the reader's", err)
+	}
+}
+
+func TestTrainOptionsValidate(t *testing.T) {
+	if err := (TrainOptions{}).Validate(time.Minute); err != nil {
+		t.Error(err)
+	}
+	for name, o := range map[string]TrainOptions{
+		"radius":     {KernelRadius: -1},
+		"wide":       {KernelRadius: 1000},
+		"backoff":    {Backoff: -1},
+		"no number":  {Backoff: math.NaN()},
+		"cap":        {UserCap: -3},
+		"uniform":    {Uniform: 2},
+		"short gap":  {MaxGap: time.Second},
+		"minus  gap": {MaxGap: -time.Second},
+	} {
+		if err := o.Validate(time.Minute); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	for _, step := range []time.Duration{0, -1, time.Microsecond, 48 * time.Hour, 1500 * time.Microsecond} {
+		if err := (TrainOptions{}).Validate(step); err == nil {
+			t.Errorf("step %v: no error", step)
+		}
+	}
+}
+
+func TestFixPrintsNothing(t *testing.T) {
+	f := Fix{User: "alice", TimeMS: 1234567, Lat: 39.9, Lon: 116.4}
+	var texts []string
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%f", "%T"} {
+		texts = append(texts, fmt.Sprintf(verb, f), fmt.Sprintf(verb, &f), fmt.Sprintf(verb, []Fix{f}))
+	}
+	encoded, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "fix", f, "pointer", &f)
+	for _, text := range append(texts, string(encoded), log.String()) {
+		for _, secret := range []string{"alice", "1234567", "39.9", "116.4"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%q holds %s", text, secret)
+			}
+		}
+	}
+}
+
+// wander returns random walks, with gaps, doubled times and several fixes a step.
+func wander(g *grid.Grid, users, fixes int, seed uint64) []Fix {
+	random := rand.New(rand.NewPCG(seed, 4))
+	var all []Fix
+	for u := range users {
+		x, y := random.IntN(g.Width()), random.IntN(g.Height())
+		at := int64(random.IntN(1000))
+		for range fixes {
+			x = min(max(x+random.IntN(3)-1, 0), g.Width()-1)
+			y = min(max(y+random.IntN(3)-1, 0), g.Height()-1)
+			at += []int64{0, 10, 30, 60, 60, 60, 200}[random.IntN(7)]
+			all = append(all, fixesAt(g, fmt.Sprint("user", u), []int64{at}, []grid.Cell{grid.Cell(y*g.Width() + x)})...)
+		}
+	}
+	return all
+}
