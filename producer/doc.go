@@ -13,7 +13,8 @@
 //
 // Files: record.go the types; encode.go record batches; murmur2.go which
 // partition a key belongs to; errors.go what can go wrong, by what to do next;
-// exchange.go, call.go one request, with coordinator cache and retries; send.go
-// batches to partition leaders; transactional.go the state machine;
-// idempotent.go the feeder's producer. DESIGN.md has each crash point.
+// exchange.go, call.go one request, with coordinator cache and retries; send.go,
+// leaders.go batches to partition leaders; transactional.go the state machine,
+// enlist.go what it tells the coordinators; idempotent.go the feeder's producer.
+// DESIGN.md has each crash point.
 package producer
