@@ -49,6 +49,10 @@ func (p *pass) readCSV() error {
 	}
 }
 
+// maxRecordLines bounds a record over several lines: what is lost, as one
+// skip, to a quote that is never closed.
+const maxRecordLines = 100
+
 // nextRecord reads a record and returns the line it starts in; io.EOF after the
 // last. A quoted field may hold line ends. A record is dropped with a reason if
 // its quotes are wrong; the next one starts in the line behind it.
@@ -62,13 +66,16 @@ func (p *pass) nextRecord(rec *record) (start int, reason string, err error) {
 	if result == quotesOpen {
 		rec.joined = append(rec.joined[:0], line...)
 	}
-	for result == quotesOpen {
+	for count := 1; result == quotesOpen; count++ {
 		line, err := p.lines.next()
-		if errors.Is(err, io.EOF) || errors.Is(err, errTooLong) || len(rec.joined)+len(line) > maxLineBytes {
+		if errors.Is(err, io.EOF) || errors.Is(err, errTooLong) {
 			return start, reasonQuotes, nil
 		}
 		if err != nil {
 			return 0, "", p.failure(err)
+		}
+		if count == maxRecordLines || len(rec.joined)+len(line) >= maxLineBytes {
+			return start, reasonQuotes, nil
 		}
 		rec.joined = append(append(rec.joined, '\n'), line...)
 		result = rec.parse(rec.joined)

@@ -54,9 +54,14 @@ func (f Format) extensions() []string {
 	return []string{".plt", ".csv", ".ndjson", ".jsonl"}
 }
 
-// format returns the format of the file at hand; io.EOF if the file is empty.
+// format returns the format of the file at hand, and passes over empty lines at
+// its start; io.EOF if it has no others.
 func (p *pass) format() (Format, error) {
 	first, err := p.lines.peek()
+	for err == nil && len(first) == 0 {
+		_, _ = p.lines.next() // the empty line in hand
+		first, err = p.lines.peek()
+	}
 	if err != nil && !errors.Is(err, errTooLong) {
 		return "", p.failure(err)
 	}
@@ -82,9 +87,7 @@ func guess(path string, first []byte) Format {
 	if bytes.HasPrefix(bytes.TrimLeft(first, " \t"), []byte("{")) {
 		return NDJSON
 	}
-	if fix, reason := parseCheckIn(first, nil); reason == "" && fix.Validate() == nil {
-		return Gowalla
-	} else if reason != reasonColumns && bytes.IndexByte(first, '\t') >= 0 {
+	if _, reason := parseCheckIn(first, nil); reason == "" {
 		return Gowalla
 	}
 	return CSV

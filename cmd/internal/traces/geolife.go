@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -16,7 +17,7 @@ var geolifeTitle = []byte("Geolife trajectory")
 const geolifeHeader = 6
 
 // readGeolife reads a .plt file of Geolife 1.3 (user guide, section 3): six
-// lines, of which the last gives no honest count of points, then
+// lines, then points as
 //
 //	latitude,longitude,0,altitude in feet or -777,days since 1899-12-30,date,time
 //
@@ -62,7 +63,7 @@ func geolifeUser(path string) (string, error) {
 		return "", err
 	}
 	folder := filepath.Dir(whole)
-	if filepath.Base(folder) == trajectory {
+	if strings.EqualFold(filepath.Base(folder), trajectory) {
 		folder = filepath.Dir(folder)
 	}
 	return filepath.Base(folder), nil

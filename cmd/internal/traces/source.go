@@ -62,8 +62,11 @@ func (r *Reader) open(f file) (*lines, error) {
 }
 
 func (s *source) unpack(path string) error {
-	// A file of fewer bytes comes back whole; its error comes again with the lines.
-	start, _ := s.packed.Peek(maxMagic)
+	// Of a shorter file Peek returns what there is, with io.EOF.
+	start, err := s.packed.Peek(maxMagic)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return s.explain(path, 0, err)
+	}
 	if !bytes.HasPrefix(start, gzipMagic) {
 		if err := refuseForeign(path, start); err != nil {
 			return err
@@ -83,7 +86,10 @@ func (s *source) unpack(path string) error {
 	} else {
 		s.unpacked.Reset(s.unzip)
 	}
-	start, _ = s.unpacked.Peek(maxMagic)
+	start, err = s.unpacked.Peek(maxMagic)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return s.explain(path, 0, err)
+	}
 	s.lines.reset(s.unpacked)
 	return refuseForeign(path, start)
 }
