@@ -1,0 +1,168 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// randomPrior gives some of the cells probabilities of very different sizes, or of few sizes with many ties.
+func randomPrior(r *rand.Rand, cells int) *mobility.Distribution {
+	d := &mobility.Distribution{}
+	spread := []float64{0, 1, 8, 30}[r.IntN(4)]
+	ties := r.IntN(3) == 0
+	for _, c := range randomCells(r, cells, []float64{.1, .5, 1}[r.IntN(3)]) {
+		p := math.Exp(-spread * r.Float64())
+		if ties {
+			p = float64(1 + r.IntN(3))
+		}
+		d.Cells, d.P = append(d.Cells, c), append(d.P, p)
+	}
+	d.Normalize()
+	return d
+}
+
+// sortedPrefix is the definition: cells by probability, ties by index, the shortest prefix that reaches 1-δ.
+func sortedPrefix(d *mobility.Distribution, delta float64) []grid.Cell {
+	order := make([]int, len(d.P))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if d.P[a] != d.P[b] {
+			if d.P[a] > d.P[b] {
+				return -1
+			}
+			return 1
+		}
+		return a - b
+	})
+	var set []grid.Cell
+	sum := 0.0
+	for _, i := range order {
+		set = append(set, d.Cells[i])
+		if sum += d.P[i]; delta > 0 && sum >= 1-delta-setTolerance {
+			break
+		}
+	}
+	slices.Sort(set)
+	return set
+}
+
+func TestLocationSetIsTheShortestPrefix(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(31, 1))
+	var s LocationSet
+	for i := range 4000 {
+		d := randomPrior(r, 1+r.IntN(300))
+		delta := []float64{0, 1e-6, .001, .01, .1, .3, .7, .999}[r.IntN(8)]
+		s.Choose(d, delta)
+		if want := sortedPrefix(d, delta); !slices.Equal(s.Cells, want) {
+			t.Fatalf("case %d, δ = %g: got %v, want %v", i, delta, s.Cells, want)
+		}
+		mass := 0.0
+		for j, c := range s.Cells {
+			if d.Cells[s.Positions[j]] != c {
+				t.Fatalf("case %d: position %d does not hold cell %d", i, s.Positions[j], c)
+			}
+			mass += d.P[s.Positions[j]]
+		}
+		if mass != s.Mass {
+			t.Fatalf("case %d: mass %g, want %g", i, s.Mass, mass)
+		}
+	}
+}
+
+// TestLocationSetIsSmallest looks at every subset: none smaller reaches 1-δ, and of those as small none holds more.
+func TestLocationSetIsSmallest(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(32, 1))
+	var s LocationSet
+	for range 300 {
+		d := randomPrior(r, 10)
+		delta := []float64{.01, .1, .3, .6}[r.IntN(4)]
+		s.Choose(d, delta)
+		for subset := range 1 << len(d.P) {
+			size, sum := bits.OnesCount(uint(subset)), 0.0
+			for i, p := range d.P {
+				if subset>>i&1 == 1 {
+					sum += p
+				}
+			}
+			if size < len(s.Cells) && sum >= 1-delta-setTolerance/2 {
+				t.Fatalf("%d cells hold %g, but the set for δ = %g has %d", size, sum, delta, len(s.Cells))
+			}
+			if size == len(s.Cells) && sum > s.Mass+setTolerance {
+				t.Fatalf("another set of %d cells holds %g, more than %g", size, sum, s.Mass)
+			}
+		}
+	}
+}
+
+func TestLocationSetOfRoundedSums(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		p     []float64
+		delta float64
+		want  []grid.Cell
+	}{
+		{[]float64{.3, .4, .05, .2, .03, .02}, .1, []grid.Cell{0, 1, 3}}, // .4+.3+.2 = .8999… in binary
+		{[]float64{.3, .4, .05, .2, .03, .02}, .05, []grid.Cell{0, 1, 2, 3}},
+		{[]float64{.1, .1, .1, .1, .1, .1, .1, .1, .1, .1}, .1, []grid.Cell{0, 1, 2, 3, 4, 5, 6, 7, 8}},
+		{[]float64{.25, .25, .25, .25}, .5, []grid.Cell{0, 1}},
+		{[]float64{1}, .5, []grid.Cell{0}},
+		{[]float64{1 - 1e-15, 1e-15}, 0, []grid.Cell{0, 1}},
+		{[]float64{1 - 1e-15, 1e-15}, 1e-9, []grid.Cell{0}},
+	} {
+		d := &mobility.Distribution{P: c.p}
+		for i := range c.p {
+			d.Cells = append(d.Cells, grid.Cell(i))
+		}
+		var s LocationSet
+		if s.Choose(d, c.delta); !slices.Equal(s.Cells, c.want) {
+			t.Errorf("%v, δ = %g: got %v, want %v", c.p, c.delta, s.Cells, c.want)
+		}
+	}
+}
+
+// TestLocationSetOfALooseTotal gives priors whose sum rounding has taken below what the set must reach: everything is in it.
+func TestLocationSetOfALooseTotal(t *testing.T) {
+	t.Parallel()
+	d := &mobility.Distribution{Cells: []grid.Cell{0, 1, 2}, P: []float64{.5, .25, .2}}
+	var s LocationSet
+	if s.Choose(d, .01); len(s.Cells) != 3 {
+		t.Errorf("got %v, want every cell", s.Cells)
+	}
+}
+
+func TestLocationSetNeedsAPrior(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("an empty prior did not panic")
+		}
+	}()
+	new(LocationSet).Choose(&mobility.Distribution{}, .1)
+}
+
+// The example of the paper's section 3.1. Cells are counted from 0 here, from 1 there.
+func ExampleLocationSet() {
+	prior := mobility.Distribution{
+		Cells: []grid.Cell{0, 1, 2, 3, 4, 5},
+		P:     []float64{.3, .4, .05, .2, .03, .02},
+	}
+	var set LocationSet
+	set.Choose(&prior, .1)
+	fmt.Printf("δ = .1:  %v, mass %.2f\n", set.Cells, set.Mass)
+	set.Choose(&prior, .05)
+	fmt.Printf("δ = .05: %v, mass %.2f\n", set.Cells, set.Mass)
+	// Output:
+	// δ = .1:  [0 1 3], mass 0.90
+	// δ = .05: [0 1 2 3], mass 0.95
+}

@@ -1,0 +1,273 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// rounding is how far float64 may carry a ratio of densities above e^ε.
+const rounding = 1e-9
+
+// scene is a random map with a prior, its location set and everything of a release.
+type scene struct {
+	grid    *grid.Grid
+	prior   *mobility.Distribution
+	set     LocationSet
+	hull    SensitivityHull
+	search  Surrogates
+	epsilon float64
+}
+
+func randomScene(t testing.TB, r *rand.Rand) *scene {
+	t.Helper()
+	g, err := grid.Plain(1+r.IntN(9), 1+r.IntN(9), .1+r.Float64())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{grid: g, prior: randomPrior(r, g.Cells()), epsilon: []float64{.1, 1, 5}[r.IntN(3)]}
+	s.set.Choose(s.prior, []float64{.01, .1, .5}[r.IntN(3)])
+	s.hull.OfCells(g, s.set.Cells)
+	s.search.Reset(g, s.set.Cells)
+	return s
+}
+
+// releases returns places a release may come to: drawn ones, centres of cells, and for each vertex v of K the place x+v, where the
+// ratio of densities for x and x+v's neighbour is greatest.
+func (s *scene) releases(src noise.Source, m Mechanism) []grid.Point {
+	x := s.grid.Centre(s.set.Cells[0])
+	z := []grid.Point{x, s.grid.Centre(s.set.Cells[len(s.set.Cells)-1])}
+	for range 5 {
+		z = append(z, m.Sample(src, x))
+	}
+	if s.hull.Body().Dim() == 2 || m.Name() == Laplace || m.Name() == LaplaceTight {
+		for _, v := range s.hull.Body().Vertices() {
+			z = append(z, grid.Point{X: x.X + 3*v.X, Y: x.Y + 3*v.Y})
+		}
+	}
+	return z
+}
+
+// worstRatio returns the greatest difference of log densities over all pairs of places and over the given releases, in units of ε.
+func worstRatio(m Mechanism, epsilon float64, z []grid.Point, places []convex.Vec) float64 {
+	worst := 0.0
+	e := make([]float64, len(places))
+	for _, at := range z {
+		m.Exponents(e, at, places)
+		lo, hi := math.Inf(1), math.Inf(-1)
+		for _, x := range e {
+			lo, hi = min(lo, x), max(hi, x)
+		}
+		if !math.IsInf(hi, -1) {
+			worst = max(worst, (hi-lo)/epsilon)
+		}
+	}
+	return worst
+}
+
+func allCells(g *grid.Grid) []grid.Cell {
+	all := make([]grid.Cell, g.Cells())
+	for i := range all {
+		all[i] = grid.Cell(i)
+	}
+	return all
+}
+
+// TestEveryReleaseIsPrivate checks the definition itself: density ratios of every pair of cells, through their surrogates, are at
+// most e^ε; on the location set alone this is the paper's ε-differential privacy.
+func TestEveryReleaseIsPrivate(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(51, 1))
+			src := noise.NewKeyed(noise.KeyFromSeed(51)).Stream([]byte(name))
+			m := mustMechanism(t, name)
+			greatest := 0.0
+			for i := range 300 {
+				s := randomScene(t, r)
+				m.Prepare(&s.hull, s.epsilon)
+				centre := centres(nil, s.grid, s.set.Cells)
+				var emission []convex.Vec
+				for _, member := range s.search.All(nil, allCells(s.grid)) {
+					emission = append(emission, centre[member])
+				}
+				ratio := worstRatio(m, s.epsilon, s.releases(src, m), emission)
+				if ratio > 1+rounding {
+					t.Fatalf("scene %d: some pair of cells has a log ratio of %g ε", i, ratio)
+				}
+				greatest = max(greatest, ratio)
+			}
+			if greatest < .999 {
+				t.Errorf("the test never comes near the bound: %g ε", greatest)
+			}
+		})
+	}
+}
+
+// TestPrivacyTestNoticesFaults plants noise that is too small: the ratio must exceed ε.
+func TestPrivacyTestNoticesFaults(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(52, 1))
+	src := noise.NewKeyed(noise.KeyFromSeed(52)).Stream(nil)
+	noticed := map[string]bool{}
+	for range 100 {
+		s := randomScene(t, r)
+		if s.hull.Body().Dim() < 2 {
+			continue
+		}
+		centre := centres(nil, s.grid, s.set.Cells)
+		for _, fault := range []struct {
+			name, mechanism string
+			plant           func(Mechanism)
+		}{
+			{"half K", KNorm, func(m Mechanism) { m.Prepare(halved(&s.hull), s.epsilon) }},
+			{"2ε", KNorm, func(m Mechanism) { m.Prepare(&s.hull, 2*s.epsilon) }},
+			{"half of Δ1+Δ2", Laplace, func(m Mechanism) { m.(*laplace).rate *= 2.1 }},
+		} {
+			m := mustMechanism(t, fault.mechanism)
+			m.Prepare(&s.hull, s.epsilon)
+			z := s.releases(src, m)
+			fault.plant(m)
+			if worstRatio(m, s.epsilon, z, centre) > 1+rounding {
+				noticed[fault.name] = true
+			}
+		}
+		// The true cell outside the set, released from its own place: what the surrogate is for.
+		m := mustMechanism(t, KNorm)
+		m.Prepare(&s.hull, s.epsilon)
+		if worstRatio(m, s.epsilon, s.releases(src, m), centres(nil, s.grid, allCells(s.grid))) > 1+rounding {
+			noticed["no surrogate"] = true
+		}
+	}
+	for _, name := range []string{"half K", "2ε", "half of Δ1+Δ2", "no surrogate"} {
+		if !noticed[name] {
+			t.Errorf("the privacy test does not notice: %s", name)
+		}
+	}
+}
+
+func halved(h *SensitivityHull) *SensitivityHull {
+	half := new(SensitivityHull)
+	var places []grid.Point
+	for _, v := range h.Body().Vertices() {
+		places = append(places, grid.Point{X: v.X / 4, Y: v.Y / 4})
+	}
+	half.OfPoints(places)
+	return half
+}
+
+// posteriorRatio returns the greatest |ln posterior/prior| over the cells, in units of ε.
+func posteriorRatio(prior *mobility.Distribution, likelihood []float64, epsilon float64) float64 {
+	var posterior mobility.Distribution
+	if _, ok := mobility.Update(&posterior, prior, likelihood); !ok {
+		return 0
+	}
+	dense := map[grid.Cell]float64{}
+	for i, c := range posterior.Cells {
+		dense[c] = posterior.P[i]
+	}
+	worst := 0.0
+	for i, c := range prior.Cells {
+		worst = max(worst, math.Abs(math.Log(dense[c]/prior.P[i]))/epsilon)
+	}
+	return worst
+}
+
+// TestPosteriorStaysWithinEpsilonOfPrior checks what an observer can learn, for priors of any shape, also ones that the location set was
+// not made from.
+func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(53, 1))
+	src := noise.NewKeyed(noise.KeyFromSeed(53)).Stream(nil)
+	paper := 0.0
+	for i := range 400 {
+		s := randomScene(t, r)
+		for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
+			m := mustMechanism(t, name)
+			m.Prepare(&s.hull, s.epsilon)
+			for _, z := range s.releases(src, m) {
+				for _, prior := range []*mobility.Distribution{s.prior, randomPrior(r, s.grid.Cells())} {
+					var f Inference
+					nearest := s.search.All(nil, prior.Cells)
+					likelihood := f.Surrogate(m, z, centres(nil, s.grid, s.set.Cells), nearest)
+					if ratio := posteriorRatio(prior, likelihood, s.epsilon); ratio > 1+rounding {
+						t.Fatalf("scene %d, %s: |ln posterior/prior| = %g ε", i, name, ratio)
+					}
+					paper = max(paper, posteriorRatio(prior, f.Paper(m, z, centres(nil, s.grid, prior.Cells)), s.epsilon))
+				}
+			}
+		}
+	}
+	if paper <= 1+rounding {
+		t.Errorf("the test does not notice the paper's inference, which breaks the bound: %g ε", paper)
+	}
+}
+
+func TestPaperInferenceOnALine(t *testing.T) {
+	t.Parallel()
+	g, err := grid.Plain(3, 3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prior := mobility.Distribution{Cells: allCells(g), P: []float64{.01, .01, .01, .3, .3, .34, .01, .01, .01}}
+	var set LocationSet
+	set.Choose(&prior, .1)
+	var h SensitivityHull
+	h.OfCells(g, set.Cells)
+	m := mustMechanism(t, PIM)
+	m.Prepare(&h, 1)
+	z := m.Sample(noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil), g.Centre(4))
+	var f Inference
+	for i, l := range f.Paper(m, z, centres(nil, g, prior.Cells)) {
+		if onLine := g.Row(grid.Cell(i)) == 1; onLine != (l > 0) {
+			t.Errorf("cell %d: likelihood %g", i, l)
+		}
+	}
+}
+
+// A cell outside the location set emits like its surrogate, so nobody can tell the two apart, and the posterior stays within e^ε of the
+// prior. The paper's own formula, which lets the cell emit from its own place, moves it further.
+func ExampleInference() {
+	g, _ := grid.Plain(6, 2, 1)
+	prior := mobility.Distribution{
+		Cells: []grid.Cell{0, 1, 2, 3, 4, 5, 6},
+		P:     []float64{.25, .25, .01, .01, .01, .01, .46},
+	}
+	var set LocationSet
+	set.Choose(&prior, .1)
+	var hull SensitivityHull
+	hull.OfCells(g, set.Cells)
+	var search Surrogates
+	search.Reset(g, set.Cells)
+
+	pim, _ := NewMechanism(PIM, IsotropyClosedForm)
+	pim.Prepare(&hull, 1)
+	z := grid.Point{X: 9, Y: 0.5} // a release far to the east
+	places := func(cells []grid.Cell) []convex.Vec {
+		var v []convex.Vec
+		for _, c := range cells {
+			v = append(v, convex.Vec(g.Centre(c)))
+		}
+		return v
+	}
+	var inference Inference
+	var posterior mobility.Distribution
+	change := func(likelihood []float64) float64 {
+		mobility.Update(&posterior, &prior, likelihood)
+		return math.Log(posterior.P[5] / prior.P[5])
+	}
+	fmt.Println("set:", set.Cells)
+	fmt.Printf("cell 5, ln posterior/prior: surrogate %.2f, paper %.2f\n",
+		change(inference.Surrogate(pim, z, places(set.Cells), search.All(nil, prior.Cells))),
+		change(inference.Paper(pim, z, places(prior.Cells))))
+	// Output:
+	// set: [0 1 6]
+	// cell 5, ln posterior/prior: surrogate 0.60, paper 3.69
+}
