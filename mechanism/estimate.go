@@ -86,7 +86,7 @@ func (e *Estimator) quantile(p []float64, largest, total float64) float64 {
 	for i, s := range e.square {
 		e.mass[radiusBucket(top, s)] += p[i]
 	}
-	target := Credibility*total - float64(setTolerance*total)
+	target := float64(Credibility*total) - float64(setTolerance*total)
 	sum, b := 0.0, radiusBuckets-1
 	for b > 0 && sum+e.mass[b] < target {
 		sum += e.mass[b]

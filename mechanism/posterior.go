@@ -37,9 +37,9 @@ func store(dst, from *mobility.Distribution, likelihood []float64, prune float64
 func weigh(p, likelihood []float64) (weights []float64, total float64) {
 	if likelihood != nil {
 		for i, w := range p {
-			w *= likelihood[i]
-			likelihood[i] = w
-			total += w
+			product := float64(w * likelihood[i])
+			likelihood[i] = product
+			total += product
 		}
 		if total > 0 && !math.IsInf(total, 1) {
 			return likelihood, total
