@@ -45,10 +45,20 @@ func readCompose(t *testing.T, tree fs.FS) compose {
 	return c
 }
 
-// TestComposeCommands holds each service of ours to the command as it is: the
-// sub-command exists and has the flags that are given.
-func TestComposeCommands(t *testing.T) {
-	binary := buildCommand(t)
+// TestCommand holds the files to the command as it is.
+func TestCommand(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "geodither")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../geodither").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	t.Run("compose", func(t *testing.T) { testCompose(t, binary) })
+	t.Run("configs", func(t *testing.T) { testConfigs(t, binary) })
+}
+
+// testCompose looks at each service of ours: the sub-command exists and has the
+// flags that are given.
+func testCompose(t *testing.T, binary string) {
+	t.Helper()
 	found := 0
 	for name, service := range readCompose(t, repository(t)).Services {
 		if service.Image != "geodither" {
@@ -69,10 +79,10 @@ func TestComposeCommands(t *testing.T) {
 	}
 }
 
-// TestConfigs holds every example config to the command's own reader: it must
+// testConfigs gives every example config to the command's own reader: it must
 // get past the settings, to the model that is not there.
-func TestConfigs(t *testing.T) {
-	binary := buildCommand(t)
+func testConfigs(t *testing.T, binary string) {
+	t.Helper()
 	root := filepath.Join("..", "..", "..")
 	files := []string{"deploy/geodither.yml"}
 	for _, config := range readCompose(t, repository(t)).Configs {
@@ -92,12 +102,14 @@ func TestConfigs(t *testing.T) {
 	}
 }
 
+var noModel = regexp.MustCompile(`model: .*no such file`)
+
 // settingsError returns what "run" says of a config, "" if that is only that
 // the model is missing.
 func settingsError(binary, file string) string {
 	out, err := exec.Command(binary, "run", "-c", file).CombinedOutput()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 2 && bytes.Contains(out, []byte("model: open")) {
+	if errors.As(err, &exit) && exit.ExitCode() == 2 && noModel.Match(out) {
 		return ""
 	}
 	return fmt.Sprintf("%v: %s", err, out)
@@ -128,16 +140,6 @@ func knows(binary string, command []string) error {
 		}
 	}
 	return nil
-}
-
-func buildCommand(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "geodither")
-	out, err := exec.Command("go", "build", "-o", binary, "../../geodither").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return binary
 }
 
 // TestDockerfile checks that what the image is built from is in the tree and
