@@ -195,19 +195,17 @@ func (s *Sanitizer) check(state *State, in Input) error {
 	return nil
 }
 
-// predict fills s.prior, normalized.
+// predict fills s.prior, pruned and normalized. In a step that was only predicted so far the stored posterior is the prior.
 func (s *Sanitizer) predict(state *State, step int64) {
+	prune := max(s.options.Prune, 0)
 	// The difference of two int64 fits uint64 where the first is not smaller.
 	gap := uint64(step) - uint64(state.Step)
-	if !state.Started || gap > uint64(s.options.MaxGap) {
-		s.prior.CopyFrom(&s.model.Initial)
-		s.prior.Normalize()
-	} else {
-		s.predictor.PredictPruned(&s.prior, &state.Posterior, int(gap), max(s.options.Prune, 0))
+	if state.Started && gap <= uint64(s.options.MaxGap) {
+		s.predictor.PredictPruned(&s.prior, &state.Posterior, int(gap), prune)
+		return
 	}
-	if s.options.Prune > 0 {
-		s.prior.Prune(s.options.Prune)
-	}
+	s.prior.CopyFrom(&s.model.Initial)
+	s.prior.Prune(prune)
 }
 
 // release draws and charges a release of the prior's step.

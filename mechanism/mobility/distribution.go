@@ -74,18 +74,26 @@ func (d *Distribution) CopyFrom(from *Distribution) {
 // pruned cell has posterior 0, so no later release can bring it back; only the matrix does, through its neighbours. If
 // every cell is below the threshold, d is only normalized.
 func (d *Distribution) Prune(threshold float64) {
-	least := float64(threshold * d.Total())
-	kept := 0
-	for i, p := range d.P {
-		if p >= least {
-			d.Cells[kept], d.P[kept] = d.Cells[i], p
+	total := d.Total()
+	d.divide(d.drop(float64(threshold*total), total))
+}
+
+// drop removes the masses below least and returns the total of the rest. If none would be left it keeps all, and total.
+func (d *Distribution) drop(least, total float64) float64 {
+	cells, p := d.Cells, d.P[:len(d.Cells)]
+	kept, rest := 0, 0.0
+	for i, v := range p {
+		if v >= least {
+			cells[kept], p[kept] = cells[i], v
+			rest += v
 			kept++
 		}
 	}
-	if kept > 0 {
-		d.Cells, d.P = d.Cells[:kept], d.P[:kept]
+	if kept == 0 {
+		return total
 	}
-	d.Normalize()
+	d.Cells, d.P = cells[:kept], p[:kept]
+	return rest
 }
 
 // Round replaces every mass by the nearest float32, and drops those that become 0, so that d is what

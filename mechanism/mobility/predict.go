@@ -1,65 +1,67 @@
 package mobility
 
 import (
+	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Predictor computes predictions p·M^k for one model. It is scratch memory, 8 bytes a cell of which only the cells ever
+// Predictor computes predictions p·M^k for one model. It is scratch memory, 8 bytes a cell of which only blocks ever
 // reached are touched: one per goroutine.
 type Predictor struct {
 	model *Model
 	reach *reach
-	// mass accumulates p·M; it is all zero between calls.
+	// mass accumulates p·M, whole blocks of it; it is all zero between calls.
 	mass []float64
-	// words marks the cells reached, 64 a word; summary marks the non-zero words, 64 a word. All zero between calls.
-	words   []uint64
-	summary []uint64
+	// touched marks the blocks that the last scatter may have reached. All zero between calls.
+	touched []uint64
 	steps   [2]Distribution
 }
 
-// reach lists, per row of the matrix, which 64-cell words its columns fall into, with the bits to set: a row of 81
-// columns costs a dozen marks instead of 81.
+// blockBits is the logarithm of the number of cells in a block. Which cells a prediction reaches is noted by blocks: one
+// note for each block of cells it comes from, not for each cell, and the zeros in a block are skipped by a mask.
+const (
+	blockBits = 6
+	blockSize = 1 << blockBits
+)
+
+// reach lists, per block of rows of the matrix, the blocks that its columns fall into, ascending.
 type reach struct {
-	rowStart []int64
-	marks    []mark
+	start  []int64
+	blocks []int32
 }
 
-type mark struct {
-	bits uint64
-	word int32
-}
-
-// NewPredictor returns a predictor for m. The first one of a model costs a pass over its transitions and memory of 12
-// bytes per row and map row reached, shared by all.
+// NewPredictor returns a predictor for m. The first one of a model costs a pass over its transitions and, where moves
+// are local, a byte or so a cell, shared by all.
 func NewPredictor(m *Model) *Predictor {
 	m.reachOnce.Do(func() { m.reach = newReach(m.Matrix) })
-	cells := m.Grid.Cells()
-	words := (cells + 63) / 64
+	blocks := (m.Grid.Cells() + blockSize - 1) >> blockBits
 	return &Predictor{
 		model:   m,
 		reach:   m.reach,
-		mass:    make([]float64, cells),
-		words:   make([]uint64, words),
-		summary: make([]uint64, (words+63)/64),
+		mass:    make([]float64, blocks<<blockBits),
+		touched: make([]uint64, (blocks+63)/64),
 	}
 }
 
 func newReach(m *Matrix) *reach {
 	rows := len(m.RowStart) - 1
-	r := &reach{rowStart: make([]int64, 1, rows+1)}
-	for c := range grid.Cell(rows) {
-		columns, _ := m.Row(c)
-		last := int32(-1)
-		for _, column := range columns {
-			if w := column >> 6; w != last {
-				r.marks = append(r.marks, mark{word: w})
-				last = w
+	blocks := (rows + blockSize - 1) >> blockBits
+	r := &reach{start: make([]int64, 1, blocks+1)}
+	lastFrom := make([]int32, blocks) // per block: one more than the last block that was found to reach it
+	for from := range int32(blocks) {
+		first := m.RowStart[from<<blockBits]
+		end := m.RowStart[min(int(from+1)<<blockBits, rows)]
+		for _, column := range m.Columns[first:end] {
+			if to := column >> blockBits; lastFrom[to] != from+1 {
+				lastFrom[to] = from + 1
+				r.blocks = append(r.blocks, to)
 			}
-			r.marks[len(r.marks)-1].bits |= 1 << (column & 63)
 		}
-		r.rowStart = append(r.rowStart, int64(len(r.marks)))
+		slices.Sort(r.blocks[r.start[from]:])
+		r.start = append(r.start, int64(len(r.blocks)))
 	}
 	return r
 }
@@ -70,7 +72,7 @@ func newReach(m *Matrix) *reach {
 // negative.
 func (p *Predictor) Predict(dst, from *Distribution, k int) { p.PredictPruned(dst, from, k, 0) }
 
-// PredictPruned is Predict that prunes at the threshold after each step but the last (see [Distribution.Prune]), so
+// PredictPruned is Predict that prunes at the threshold after each step (see [Distribution.Prune]; after none if k = 0), so
 // that a long gap costs what the mass spreads over, not everything within reach. With threshold 0 nothing is pruned.
 func (p *Predictor) PredictPruned(dst, from *Distribution, k int, threshold float64) {
 	switch {
@@ -85,43 +87,51 @@ func (p *Predictor) PredictPruned(dst, from *Distribution, k int, threshold floa
 	}
 	for step := 1; step < k; step++ {
 		next := &p.steps[step&1]
-		p.step(next, from)
-		if threshold > 0 {
-			next.Prune(threshold)
-		}
+		p.step(next, from, threshold)
 		from = next
 	}
-	total := p.step(dst, from)
+	p.step(dst, from, threshold)
+}
+
+// step sets dst to from·M, pruned and normalized. dst may be from, which is read before dst is written.
+func (p *Predictor) step(dst, from *Distribution, threshold float64) {
+	p.scatter(from)
+	total := p.compact(dst)
+	if threshold > 0 {
+		total = dst.drop(float64(threshold*total), total)
+	}
 	dst.divide(total)
 }
 
-// step sets dst to from·M and returns its total. dst may be from, which is read before dst is written.
-func (p *Predictor) step(dst, from *Distribution) (total float64) {
-	p.scatter(from)
-	return p.compact(dst)
-}
-
 func (p *Predictor) scatter(from *Distribution) {
-	m, r := p.model.Matrix, p.reach
-	mass, words := p.mass, p.words
+	m := p.model.Matrix
+	mass := p.mass
+	rowStart, weights := m.RowStart, from.P[:len(from.Cells)]
+	block := int32(-1)
 	for i, c := range from.Cells {
-		weight := from.P[i]
-		start, end := m.RowStart[c], m.RowStart[c+1]
+		if c>>blockBits != block {
+			block = c >> blockBits
+			p.touch(block)
+		}
+		weight := weights[i]
+		start, end := rowStart[c], rowStart[c+1]
 		columns := m.Columns[start:end]
 		values := m.Values[start:end]
 		if len(columns) >= longRow {
 			columns, values = scatterFours(mass, weight, columns, values)
 		}
+		values = values[:len(columns)]
 		for j, column := range columns {
 			mass[column] += float64(weight * values[j])
 		}
-		for _, mark := range r.marks[r.rowStart[c]:r.rowStart[c+1]] {
-			before := words[mark.word]
-			words[mark.word] = before | mark.bits
-			if before == 0 { // a branch that is seldom taken beats a chain of stores to one word of the summary
-				p.summary[mark.word>>6] |= 1 << (mark.word & 63)
-			}
-		}
+	}
+}
+
+// touch marks the blocks that a block reaches.
+func (p *Predictor) touch(block int32) {
+	r := p.reach
+	for _, to := range r.blocks[r.start[block]:r.start[block+1]] {
+		p.touched[to>>6] |= 1 << (to & 63)
 	}
 }
 
@@ -141,37 +151,46 @@ func scatterFours(mass []float64, weight float64, columns []grid.Cell, values []
 	return columns, values
 }
 
-// compact moves the marked masses to dst in ascending order, leaves mass, words and summary zero, and returns the total.
-// Masses that underflowed to 0 are dropped.
+// compact moves the masses of the touched blocks to dst in ascending order, leaves mass and touched zero, and returns the
+// total. Masses that underflowed to 0 are dropped.
 func (p *Predictor) compact(dst *Distribution) (total float64) {
-	mass := p.mass
 	n := 0
 	dst.resize(cap(dst.P))
-	for s, group := range p.summary {
+	for s, group := range p.touched {
 		if group == 0 {
 			continue
 		}
-		p.summary[s] = 0
+		p.touched[s] = 0
 		for ; group != 0; group &= group - 1 {
-			w := s<<6 + bits.TrailingZeros64(group)
-			if n+64 > len(dst.P) || n+64 > len(dst.Cells) {
-				dst.resize(n + 64)
+			block := s<<6 + bits.TrailingZeros64(group)
+			if n+blockSize > len(dst.P) || n+blockSize > len(dst.Cells) {
+				dst.resize(n + blockSize)
 			}
-			marks := p.words[w]
-			p.words[w] = 0
-			for ; marks != 0; marks &= marks - 1 {
-				c := w<<6 + bits.TrailingZeros64(marks)
-				v := mass[c]
-				if v == 0 {
-					continue
-				}
-				mass[c] = 0
+			mass := (*[blockSize]float64)(p.mass[block<<blockBits:])
+			cells, to := dst.Cells[n:n+blockSize], dst.P[n:n+blockSize]
+			k := 0
+			for marks := nonzero(mass); marks != 0; marks &= marks - 1 {
+				j := bits.TrailingZeros64(marks) & (blockSize - 1)
+				v := mass[j]
 				total += v
-				dst.Cells[n], dst.P[n] = grid.Cell(c), v
-				n++
+				cells[k], to[k] = grid.Cell(block<<blockBits+j), v
+				k++
 			}
+			n += k
+			*mass = [blockSize]float64{}
 		}
 	}
 	dst.Cells, dst.P = dst.Cells[:n], dst.P[:n]
 	return total
+}
+
+// nonzero returns a bit for each mass that is not 0. Masses are not negative, so as whole numbers they are below 2⁶³, and the
+// sign of minus such a number says whether it is 0, without a branch.
+func nonzero(mass *[blockSize]float64) (marks uint64) {
+	sign := func(j int) uint64 { return -math.Float64bits(mass[j&(blockSize-1)]) >> 63 }
+	for j := 0; j < blockSize; j += 8 {
+		marks |= (sign(j) | sign(j+1)<<1 | sign(j+2)<<2 | sign(j+3)<<3 |
+			sign(j+4)<<4 | sign(j+5)<<5 | sign(j+6)<<6 | sign(j+7)<<7) << j
+	}
+	return marks
 }

@@ -63,10 +63,7 @@ func TestPredictFindsAPlantedFault(t *testing.T) {
 	m := neighbourModel(t, 9, 7, 1, true, 2)
 	p := NewPredictor(m)
 	broken := *p.reach
-	broken.marks = slices.Clone(broken.marks)
-	for i := range broken.marks {
-		broken.marks[i].bits &^= 1 << 30
-	}
+	broken.start, broken.blocks = []int64{0, 0}, nil // the only block reaches none
 	p.reach = &broken
 	from := uniform(m.Grid)
 	want := densePredict(m.Matrix, dense(&from, m.Grid.Cells()))
@@ -230,7 +227,7 @@ func checkClean(t *testing.T, p *Predictor) {
 			t.Fatal("mass was left behind")
 		}
 	}
-	for _, w := range slices.Concat(p.words, p.summary) {
+	for _, w := range p.touched {
 		if w != 0 {
 			t.Fatal("a mark was left behind")
 		}
