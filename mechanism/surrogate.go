@@ -25,19 +25,19 @@ type Surrogates struct {
 	span   int32       // columns from the least to the greatest
 	small  bool        // distances and members fit one packed word
 
-	columns []memberColumn // columns that hold a member, ascending
-	of      []int32        // position in columns of each column from left on, or -1
+	columns []memberColumn // from the least column on
 	next    []int32        // per member: the next one up its column, or -1
-	offsets []int64        // per column: its distance from left
+	squares []uint64       // packed squares of the numbers from -mostFew to mostFew+fewColumns
 	heights []uint64       // per column: squared distance of its nearest member to the row that is swept, packed with the member
 }
 
 // memberRow is one row's members, cells[first:end].
 type memberRow struct{ row, first, end int32 }
 
-// memberColumn is one column's nearest members on or below, and above, the row that is swept.
+// memberColumn is one column's nearest members on or below, and above, the row that is swept; far away, and a member of -1, for
+// none.
 type memberColumn struct {
-	below, above             int32 // their rows, or far away
+	below, above             int32 // their rows
 	belowMember, aboveMember int32
 }
 
@@ -45,11 +45,16 @@ const (
 	// searchRatio is how many columns of the set a cell must justify for a sweep of the row; else cells are searched one by one.
 	searchRatio = 16
 	// A squared distance and a member are packed into one word, squares first, so that the least word is the nearest member
-	// with the lowest index. That holds up to mostSide cells a side and mostMembers members: (2·2¹⁸)²·2 < 2⁴⁰.
+	// with the lowest index. That holds up to mostSide cells a side and mostMembers members. A column without a member is given
+	// one far away: its distance of at least 2¹⁹ rows exceeds any of the map's, and (2¹⁹+2¹⁸)²+2³⁶ < 2⁴⁰ still fits.
 	memberBits  = 24
 	mostMembers = 1 << memberBits
 	mostSide    = 1 << 18
-	farAway     = 1 << 28
+	farAway     = 1 << 19
+	// fewColumns is up to how many columns it is faster to compare all of them, always the same number of times, than to find
+	// out where to stop; mostFew is how far from them.
+	fewColumns = 32
+	mostFew    = 96
 )
 
 // Reset prepares s for a set of at least one cell of g, ascending. It keeps the slice until the next call. O(len(set)).
@@ -117,31 +122,28 @@ func (s *Surrogates) All(dst []int32, cells []grid.Cell) []int32 {
 
 // startSweep puts the sweep below all members.
 func (s *Surrogates) startSweep() {
-	span := int(s.span)
-	s.of = slices.Grow(s.of[:0], span)[:span]
+	s.columns = slices.Grow(s.columns[:0], int(s.span))[:s.span]
+	s.heights = slices.Grow(s.heights[:0], int(s.span))[:s.span]
 	s.next = slices.Grow(s.next[:0], len(s.cells))[:len(s.cells)]
-	for x := range s.of {
-		s.of[x] = -1
+	for x := range s.columns {
+		s.columns[x] = memberColumn{below: -farAway, above: farAway, aboveMember: -1}
 	}
 	for m := len(s.cells) - 1; m >= 0; m-- {
-		x := s.column[m] - s.left
-		s.next[m], s.of[x] = s.of[x], int32(m)
+		c := &s.columns[s.column[m]-s.left]
+		s.next[m] = c.aboveMember
+		c.above, c.aboveMember = s.row[m], int32(m)
 	}
-	s.columns, s.offsets = s.columns[:0], s.offsets[:0]
-	for x, first := range s.of {
-		if first >= 0 {
-			s.of[x] = int32(len(s.columns))
-			s.columns = append(s.columns, memberColumn{below: -farAway, above: s.row[first], aboveMember: first})
-			s.offsets = append(s.offsets, int64(x))
+	if len(s.squares) == 0 {
+		for d := int64(-mostFew); d < mostFew+2*fewColumns; d++ {
+			s.squares = append(s.squares, uint64(d*d)<<memberBits)
 		}
 	}
-	s.heights = slices.Grow(s.heights[:0], len(s.columns))[:len(s.columns)]
 }
 
 // sweepTo moves the sweep up to a row: members on it count as below. swept members have been passed already.
 func (s *Surrogates) sweepTo(row int32, swept int) int {
 	for ; swept < len(s.cells) && s.row[swept] <= row; swept++ {
-		c := &s.columns[s.of[s.column[swept]-s.left]]
+		c := &s.columns[s.column[swept]-s.left]
 		c.below, c.belowMember = s.row[swept], int32(swept)
 		c.above, c.aboveMember = farAway, s.next[swept]
 		if c.aboveMember >= 0 {
@@ -161,48 +163,43 @@ func (s *Surrogates) sweepRow(dst []int32, cells []grid.Cell, row int32) {
 			continue
 		}
 		x := int64(cells[i] - start)
-		if len(s.offsets) <= fewColumns {
-			dst[i] = nearestOfFew(x, s.offsets, s.heights)
+		if s.span <= fewColumns && x >= -mostFew && x <= mostFew {
+			dst[i] = nearestOfFew(s.squares[mostFew-x:], s.heights)
 			continue
 		}
-		nearest := nearestOfMany(x, s.offsets[first:], s.heights[first:], lowest)
-		first = int(s.of[s.column[nearest]-s.left])
+		nearest := nearestOfMany(x-int64(first), s.heights[first:], lowest)
+		first = int(s.column[nearest] - s.left)
 		dst[i] = nearest
 	}
 }
 
-// fewColumns is up to how many columns it is faster to compare all of them, always the same number of times, than to find out where
-// to stop.
-const fewColumns = 32
-
-// nearestOfFew compares all columns, two at a time.
-func nearestOfFew(x int64, offsets []int64, heights []uint64) int32 {
+// nearestOfFew compares all columns of the set's span, always the same number of times: two at a time, no branch but the loop's.
+// squares are the packed squares of the distances to the columns.
+func nearestOfFew(squares, heights []uint64) int32 {
 	best, other := uint64(math.MaxUint64), uint64(math.MaxUint64)
-	heights = heights[:len(offsets)]
+	squares = squares[:len(heights)]
 	j := 0
-	for ; j+1 < len(offsets); j += 2 {
-		d, e := offsets[j]-x, offsets[j+1]-x
-		best = min(best, uint64(d*d)<<memberBits+heights[j])
-		other = min(other, uint64(e*e)<<memberBits+heights[j+1])
+	for ; j+1 < len(heights); j += 2 {
+		best = min(best, squares[j]+heights[j])
+		other = min(other, squares[j+1]+heights[j+1])
 	}
-	if j < len(offsets) {
-		d := offsets[j] - x
-		best = min(best, uint64(d*d)<<memberBits+heights[j])
+	if j < len(heights) {
+		best = min(best, squares[j]+heights[j])
 	}
 	return int32(min(best, other) & (mostMembers - 1))
 }
 
-// nearestOfMany stops at the first column to the right that is too far away to win, given the least height of all.
-func nearestOfMany(x int64, offsets []int64, heights []uint64, lowest uint64) int32 {
+// nearestOfMany stops at the first column to the right that is too far away to win, given the least height of all. x counts from the first
+// column.
+func nearestOfMany(x int64, heights []uint64, lowest uint64) int32 {
 	best := uint64(math.MaxUint64)
-	heights = heights[:len(offsets)]
-	for j, offset := range offsets {
-		d := offset - x
+	for j, height := range heights {
+		d := int64(j) - x
 		square := uint64(d*d) << memberBits
 		if square+lowest > best && d > 0 {
 			break
 		}
-		best = min(best, square+heights[j])
+		best = min(best, square+height)
 	}
 	return int32(best & (mostMembers - 1))
 }
@@ -217,7 +214,7 @@ func (s *Surrogates) measure(row int32) uint64 {
 		if up := int64(c.above - row); up < away { // at the same distance the lower row has the lower index
 			away, member = up, c.aboveMember
 		}
-		word := uint64(away*away)<<memberBits | uint64(member)
+		word := uint64(away*away)<<memberBits | uint64(member)&(mostMembers-1)
 		heights[i] = word
 		lowest = min(lowest, word)
 	}
