@@ -67,15 +67,15 @@ type goldenRelease struct {
 	NextPIMPaper     []float64 `json:"next_prior_pim_paper"`
 }
 
-func goldenCases(t testing.TB) []goldenCase {
-	t.Helper()
+func goldenCases(tb testing.TB) []goldenCase {
+	tb.Helper()
 	folder := os.Getenv("GEODITHER_GOLDEN")
 	if folder == "" {
 		folder = filepath.Join("testdata", "golden")
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var cases []goldenCase
 	for _, file := range files {
@@ -84,16 +84,16 @@ func goldenCases(t testing.TB) []goldenCase {
 		}
 		raw, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		var c goldenCase
 		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatalf("%s: %v", file, err)
+			tb.Fatalf("%s: %v", file, err)
 		}
 		cases = append(cases, c)
 	}
 	if len(cases) == 0 {
-		t.Fatalf("no golden case in %s", folder)
+		tb.Fatalf("no golden case in %s", folder)
 	}
 	return cases
 }
@@ -280,7 +280,8 @@ func (s *goldenSetting) checkNoise(t *testing.T) {
 	near(t, "squared error of PIM", squared(PIM), s.SquaredPIM, 0)
 	near(t, "squared error of K-norm noise", squared(KNorm), s.SquaredPIM, 0)
 	near(t, "squared error of Laplace", squared(Laplace), s.SquaredLaplace, 0)
-	near(t, "squared error of tight Laplace", squared(LaplaceTight), 4*math.Pow(s.LaplaceTightS/s.Eps, 2), 0)
+	tight := s.LaplaceTightS / s.Eps
+	near(t, "squared error of tight Laplace", squared(LaplaceTight), 4*tight*tight, 0)
 }
 
 func (s *goldenSetting) checkRelease(t *testing.T, r goldenRelease) {
@@ -381,11 +382,11 @@ func checkDense(t *testing.T, what string, d *mobility.Distribution, want []floa
 	}
 }
 
-func mustMechanism(t testing.TB, name string) Mechanism {
-	t.Helper()
+func mustMechanism(tb testing.TB, name string) Mechanism {
+	tb.Helper()
 	m, err := NewMechanism(name, IsotropyClosedForm)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return m
 }

@@ -46,11 +46,11 @@ const lawEpsilon = 0.7
 // sampler draws z - x for a hull.
 type sampler func(src noise.Source, h *SensitivityHull) convex.Vec
 
-func mechanismSampler(t testing.TB, name, isotropy string) sampler {
-	t.Helper()
+func mechanismSampler(tb testing.TB, name, isotropy string) sampler {
+	tb.Helper()
 	m, err := NewMechanism(name, isotropy)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return func(src noise.Source, h *SensitivityHull) convex.Vec {
 		m.Prepare(h, lawEpsilon)
@@ -59,16 +59,16 @@ func mechanismSampler(t testing.TB, name, isotropy string) sampler {
 }
 
 // crookedHull is far from round and from upright, with sectors of very different sizes.
-func crookedHull(t testing.TB, cellKM float64) *SensitivityHull {
-	t.Helper()
+func crookedHull(tb testing.TB, cellKM float64) *SensitivityHull {
+	tb.Helper()
 	g, err := grid.Plain(32, 32, cellKM)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	h := new(SensitivityHull)
 	h.OfCells(g, []grid.Cell{3, 4, 40, 71, 204, 205, 340})
 	if n := len(h.Body().Vertices()); n < 8 {
-		t.Fatalf("the hull has only %d vertices", n)
+		tb.Fatalf("the hull has only %d vertices", n)
 	}
 	return h
 }

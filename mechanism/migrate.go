@@ -22,8 +22,9 @@ func (m Migration) String() string {
 		return "posterior_kept"
 	case StartedAnew:
 		return "started_anew"
+	default:
+		return "unchanged"
 	}
-	return "unchanged"
 }
 
 // Migrate makes a state of another model one of the sanitizer's. The last step is converted to the new model's step length, so that

@@ -11,11 +11,11 @@ import (
 // Models for tests and benchmarks. Weights are fixed numbers, so the figures they lead to can be repeated.
 
 // weightedModel builds a model from the unnormalized weight of every move (dx, dy) with |dx|, |dy| ≤ reach, and starts at the middle.
-func weightedModel(t testing.TB, width, height, reach int, cellKM float64, weight func(column, row, dx, dy int) float64) *mobility.Model {
-	t.Helper()
+func weightedModel(tb testing.TB, width, height, reach int, cellKM float64, weight func(column, row, dx, dy int) float64) *mobility.Model {
+	tb.Helper()
 	g, err := grid.Plain(width, height, cellKM)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	m := &mobility.Matrix{RowStart: []int64{0}}
 	for row := range height {
@@ -43,18 +43,18 @@ func weightedModel(t testing.TB, width, height, reach int, cellKM float64, weigh
 	middle := grid.Cell(height/2*width + width/2)
 	model := &mobility.Model{Grid: g, Step: time.Minute, Matrix: m, Initial: mobility.Distribution{Cells: []grid.Cell{middle}, P: []float64{1}}}
 	if err := model.Validate(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return model
 }
 
 // roadModel is a town of 32×32 cells with a street every fourth row and column. Vehicles mostly stay or go on along their
 // street; elsewhere they drift to a street.
-func roadModel(t testing.TB) *mobility.Model {
-	t.Helper()
+func roadModel(tb testing.TB) *mobility.Model {
+	tb.Helper()
 	const every, stay, along, off = 4, 100, 4, .01
 	street := func(column, row int) bool { return column%every == 0 || row%every == 0 }
-	return weightedModel(t, 32, 32, 1, 0.34, func(column, row, dx, dy int) float64 {
+	return weightedModel(tb, 32, 32, 1, 0.34, func(column, row, dx, dy int) float64 {
 		switch {
 		case dx == 0 && dy == 0:
 			return stay
@@ -68,10 +68,10 @@ func roadModel(t testing.TB) *mobility.Model {
 }
 
 // denseModel mostly stays and else moves to any of the 25 cells around.
-func denseModel(t testing.TB, width, height int) *mobility.Model {
-	t.Helper()
+func denseModel(tb testing.TB, width, height int) *mobility.Model {
+	tb.Helper()
 	const stay = 60
-	return weightedModel(t, width, height, 2, 0.34, func(_, _, dx, dy int) float64 {
+	return weightedModel(tb, width, height, 2, 0.34, func(_, _, dx, dy int) float64 {
 		if dx == 0 && dy == 0 {
 			return stay
 		}

@@ -25,11 +25,11 @@ type scene struct {
 	epsilon float64
 }
 
-func randomScene(t testing.TB, r *rand.Rand) *scene {
-	t.Helper()
+func randomScene(tb testing.TB, r *rand.Rand) *scene {
+	tb.Helper()
 	g, err := grid.Plain(1+r.IntN(9), 1+r.IntN(9), .1+r.Float64())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	s := &scene{grid: g, prior: randomPrior(r, g.Cells()), epsilon: []float64{.1, 1, 5}[r.IntN(3)]}
 	s.set.Choose(s.prior, []float64{.01, .1, .5}[r.IntN(3)])

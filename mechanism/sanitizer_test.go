@@ -14,20 +14,20 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-func newSanitizer(t testing.TB, m *mobility.Model, o Options) *Sanitizer {
-	t.Helper()
+func newSanitizer(tb testing.TB, m *mobility.Model, o Options) *Sanitizer {
+	tb.Helper()
 	s, err := NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(1)), o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
 
-func mustStep(t testing.TB, s *Sanitizer, state *State, in Input) Outcome {
-	t.Helper()
+func mustStep(tb testing.TB, s *Sanitizer, state *State, in Input) Outcome {
+	tb.Helper()
 	out, err := s.Step(state, in)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out
 }
@@ -342,7 +342,11 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("after migration: %+v", out)
 	}
 	for _, c := range []struct{ step, from, to, want int64 }{
-		{7, 60_000, 60_000, 7}, {7, 60_000, 30_000, 14}, {7, 10_000, 60_000, 1}, {-1, 10_000, 60_000, -1}, {-6, 10_000, 60_000, -1},
+		{7, 60_000, 60_000, 7},
+		{7, 60_000, 30_000, 14},
+		{7, 10_000, 60_000, 1},
+		{-1, 10_000, 60_000, -1},
+		{-6, 10_000, 60_000, -1},
 		{math.MaxInt64, 60_000, 1000, math.MaxInt64},
 	} {
 		if got := convertStep(c.step, c.from, c.to); got != c.want {

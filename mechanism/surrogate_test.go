@@ -62,6 +62,42 @@ func TestSurrogatesAgainstDefinition(t *testing.T) {
 	}
 }
 
+// TestSurrogatesFarAway asks for every cell of maps that are far wider than their sets: beyond the table of squares, and too wide for
+// packed distances.
+func TestSurrogatesFarAway(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(22, 1))
+	for _, c := range []struct{ width, height, left, columns, stride int }{
+		{500, 9, 240, 20, 1},
+		{700, 5, 0, 60, 1},
+		{700, 5, 640, 60, 1},
+		{mostSide + 1, 3, mostSide / 2, 50, 997},
+		{3, mostSide + 1, 0, 3, 997},
+	} {
+		g, err := grid.Plain(c.width, c.height, .01)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var set, asked []grid.Cell
+		for cell := range grid.Cell(g.Cells()) {
+			x := g.Column(cell)
+			if x >= c.left && x < c.left+c.columns && len(set) < 300 && r.IntN(3) == 0 {
+				set = append(set, cell)
+			}
+			if int(cell)%c.stride == 0 {
+				asked = append(asked, cell)
+			}
+		}
+		var s Surrogates
+		s.Reset(g, set)
+		for i, got := range s.All(nil, asked) {
+			if want := nearestByDefinition(g, set, asked[i]); got != want {
+				t.Fatalf("%d×%d: surrogate of %d: got %d, want %d", c.width, c.height, asked[i], set[got], set[want])
+			}
+		}
+	}
+}
+
 func TestSurrogateTies(t *testing.T) {
 	t.Parallel()
 	g, err := grid.Plain(5, 5, 1)

@@ -192,7 +192,7 @@ func TestKeysNeverPrint(t *testing.T) {
 	digits := key.Reveal()
 	type config struct {
 		Public  Key
-		private Key //nolint:unused // printed by reflection below
+		private Key // fmt reaches it by reflection only
 	}
 	nested := config{key, key}
 	var out bytes.Buffer
