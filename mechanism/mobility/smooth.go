@@ -54,6 +54,31 @@ func learnKernel(g *grid.Grid, transitions []weighted, radius int) kernel {
 	return k
 }
 
+// withJumps gives the share of k's mass to far offsets: eight directions at two, four, eight ... times the radius, up to
+// the size of the grid. With the kernel's own spread these reach every cell in a few steps, for a few entries a row,
+// where a teleport to all cells would make every row as long as the grid. The share is spread evenly over them.
+func (k kernel) withJumps(g *grid.Grid, radius int, share float64) kernel {
+	var far []offset
+	for reach := 2 * radius; reach < max(g.Width(), g.Height()); reach *= 2 {
+		diagonal := int(math.Round(float64(reach) * math.Sqrt2 / 2))
+		far = append(far,
+			offset{columns: -reach}, offset{columns: reach}, offset{rows: -reach}, offset{rows: reach},
+			offset{columns: -diagonal, rows: -diagonal}, offset{columns: diagonal, rows: -diagonal},
+			offset{columns: -diagonal, rows: diagonal}, offset{columns: diagonal, rows: diagonal})
+	}
+	if len(far) == 0 || share <= 0 {
+		return k
+	}
+	for i := range far {
+		far[i].weight = share / float64(len(far))
+	}
+	for _, o := range k.offsets {
+		far = append(far, offset{o.columns, o.rows, float64((1 - share) * o.weight)})
+	}
+	slices.SortFunc(far, func(a, b offset) int { return cmp.Or(cmp.Compare(a.rows, b.rows), cmp.Compare(a.columns, b.columns)) })
+	return kernel{far}
+}
+
 func displacement(g *grid.Grid, w weighted) (columns, rows int) {
 	return g.Column(w.to) - g.Column(w.from), g.Row(w.to) - g.Row(w.from)
 }
@@ -132,9 +157,7 @@ func (k kernel) around(dst []weighted, g *grid.Grid, c grid.Cell) []weighted {
 // smooth makes the matrix: row c is (counts of c + κ·kernel about c) / (total of c + κ), the posterior mean under a
 // Dirichlet prior of weight κ (Mackay and Peto 1995, doi:10.1017/S1351324900000218).
 //
-// A uniform teleport, which guards against jumps further than the kernel reaches, would make every row as long as the
-// grid; it is left out. What is lost is seen only when a user reappears beyond the kernel within a step; the release
-// mechanism then treats it as drift and later predictions reach it.
+// There is no uniform teleport, which would make every row as long as the grid; see [kernel.withJumps].
 func smooth(g *grid.Grid, transitions []weighted, k kernel, backoff float64) *Matrix {
 	cells := g.Cells()
 	m := &Matrix{RowStart: make([]int64, 1, cells+1)}

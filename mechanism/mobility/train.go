@@ -15,7 +15,7 @@ import (
 // TrainOptions says how traces become a model. The zero value is the recipe that tracked held-out users best.
 type TrainOptions struct {
 	// KernelRadius is the reach in cells of the smoothing kernel (default 5). It decides the size of the model: each row
-	// holds the cells within it, 81 for a radius of 5, 29 for 3, 13 for 2, and the transitions seen beyond it.
+	// holds the cells within it, 81 for a radius of 5, 29 for 3, 13 for 2, the jumps, and the transitions seen beyond it.
 	KernelRadius int
 	// Backoff is the weight κ of the kernel in a row, in transitions (default 20): a cell with n counted transitions out
 	// of it trusts them as n to κ. Rows never seen are the kernel alone.
@@ -33,6 +33,11 @@ type TrainOptions struct {
 	// Uniform is the share of the initial distribution that is spread evenly over the grid (default 0.1), so that a
 	// user who starts where nobody was before can be found.
 	Uniform float64
+	// Jumps is the share of the kernel that goes to far cells, in eight directions at twice the radius, twice that and so
+	// on (default 1e-3; negative: none). It stands in for a uniform teleport, which would make every row as long as the
+	// grid: a user who reappears beyond the kernel is found again sooner. It adds about eight entries a row for each
+	// doubling.
+	Jumps float64
 	// Source and Tool are copied into the provenance.
 	Source, Tool string
 }
@@ -43,6 +48,7 @@ func (o TrainOptions) Defaults() TrainOptions {
 	o.Backoff = cmp.Or(o.Backoff, 20)
 	o.UserCap = cmp.Or(o.UserCap, 30)
 	o.Uniform = cmp.Or(o.Uniform, 0.1)
+	o.Jumps = cmp.Or(o.Jumps, 1e-3)
 	return o
 }
 
@@ -63,6 +69,8 @@ func (o TrainOptions) Validate(step time.Duration) error {
 		return errors.New("mobility: the cap of transitions per user and cell must be 1 to 1e6")
 	case !(o.Uniform > 0) || o.Uniform > 1:
 		return errors.New("mobility: the uniform share of the initial distribution must be in (0, 1]")
+	case !(o.Jumps < 1):
+		return errors.New("mobility: the share of jumps must be less than 1 (negative for none)")
 	case o.MaxGap < 0, o.MaxGap > 0 && o.MaxGap < step && !o.EveryFix:
 		return errors.New("mobility: the greatest gap must be 0 (no limit) or at least the step")
 	}
@@ -70,8 +78,8 @@ func (o TrainOptions) Validate(step time.Duration) error {
 }
 
 func (o TrainOptions) String() string {
-	return fmt.Sprintf("kernel_radius=%d backoff=%g user_cap=%d max_gap=%s every_fix=%t uniform=%g",
-		o.KernelRadius, o.Backoff, o.UserCap, o.MaxGap, o.EveryFix, o.Uniform)
+	return fmt.Sprintf("kernel_radius=%d backoff=%g user_cap=%d max_gap=%s every_fix=%t uniform=%g jumps=%g",
+		o.KernelRadius, o.Backoff, o.UserCap, o.MaxGap, o.EveryFix, o.Uniform, max(o.Jumps, 0))
 }
 
 // Trainer gathers fixes, in any order, and turns them into a model. Memory: 24 bytes per user and step.
@@ -197,10 +205,11 @@ func (t *Trainer) Finish() (*Model, Report, error) {
 	}
 	counts := t.count()
 	kernel := learnKernel(t.grid, counts.transitions, t.options.KernelRadius)
+	jumping := kernel.withJumps(t.grid, t.options.KernelRadius, t.options.Jumps)
 	model := &Model{
 		Grid:    t.grid,
 		Step:    time.Duration(t.stepMS) * time.Millisecond,
-		Matrix:  smooth(t.grid, counts.transitions, kernel, t.options.Backoff),
+		Matrix:  smooth(t.grid, counts.transitions, jumping, t.options.Backoff),
 		Initial: initial(t.grid, counts.popularity, kernel, t.options.Uniform),
 	}
 	report := t.report

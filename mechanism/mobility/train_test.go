@@ -178,7 +178,7 @@ func TestTrainedModel(t *testing.T) {
 // TestSmoothingByHand has one transition out of cell 12, the middle of a 5×5 map, and a kernel of radius 1.
 func TestSmoothingByHand(t *testing.T) {
 	g := plainGrid(t, 5, 5)
-	m, _, err := Train(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{12, 13})), TrainOptions{KernelRadius: 1, Backoff: 3})
+	m, _, err := Train(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{12, 13})), TrainOptions{KernelRadius: 1, Backoff: 3, Jumps: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,6 +201,34 @@ func TestSmoothingByHand(t *testing.T) {
 		if math.Abs(v-1./3) > 1e-9 {
 			t.Errorf("column %d: %v, want 1/3", columns[i], v)
 		}
+	}
+}
+
+func TestJumps(t *testing.T) {
+	g := plainGrid(t, 60, 60)
+	fixes := fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 1})
+	middle := grid.Cell(30*60 + 30)
+	row := func(jumps float64) ([]grid.Cell, []float64) {
+		m, _, err := Train(g, time.Minute, sequence(fixes), TrainOptions{Jumps: jumps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Matrix.Row(middle)
+	}
+	columns, values := row(0.24)
+	far := 0.0
+	for i, c := range columns {
+		dx, dy := g.Column(c)-30, g.Row(c)-30
+		if dx*dx+dy*dy > 25 {
+			far += values[i]
+		}
+	}
+	// Of 24 jumps all eight at 10 and at 20 lie on the map, and at 40 the four diagonal ones.
+	if want := .24 * 20 / 24; len(columns) != 81+20 || math.Abs(far-want/(want+.76)) > 1e-8 {
+		t.Errorf("%d columns, %v of the mass beyond the kernel", len(columns), far)
+	}
+	if columns, _ := row(-1); len(columns) != 81 {
+		t.Errorf("%d columns without jumps, want 81", len(columns))
 	}
 }
 
@@ -251,6 +279,7 @@ func TestTrainOptionsValidate(t *testing.T) {
 		"no number":  {Backoff: math.NaN()},
 		"cap":        {UserCap: -3},
 		"uniform":    {Uniform: 2},
+		"jumps":      {Jumps: 1},
 		"short gap":  {MaxGap: time.Second},
 		"minus  gap": {MaxGap: -time.Second},
 	} {
