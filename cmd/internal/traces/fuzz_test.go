@@ -1,0 +1,130 @@
+package traces
+
+import (
+	"bytes"
+	"encoding/csv"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+// FuzzRecord compares one line of CSV with encoding/csv, which keeps the blanks
+// around fields.
+func FuzzRecord(f *testing.F) {
+	for _, seed := range []string{`a,b`, `"a","b"`, `"a""b",c`, `a"b`, `"a"b`, `"a`, `,,`, `""`, `"",`, `"a,b"`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		if line == "" || strings.ContainsAny(line, " \t\r\n") {
+			return
+		}
+		want, err := csv.NewReader(strings.NewReader(line)).Read()
+		var rec record
+		result := rec.parse([]byte(line))
+		if (result == quotesFine) != (err == nil) {
+			t.Fatalf("%q: got %v, encoding/csv says %v", line, result, err)
+		}
+		if err != nil {
+			return
+		}
+		got := make([]string, len(rec.fields))
+		for i, field := range rec.fields {
+			got[i] = string(field)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q: got %q, want %q", line, got, want)
+		}
+	})
+}
+
+// rfc3339 is the grammar of RFC 3339, section 5.6. Package time takes more, such
+// as an hour of one digit.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// FuzzTime compares what follows the grammar with package time.
+func FuzzTime(f *testing.F) {
+	for _, seed := range []string{
+		"2023-11-14T22:13:20Z", "2023-11-14T22:13:20.123456+05:30", "1969-12-31T23:59:59.9999-23:59",
+		"0000-02-29T00:00:00Z", "2023-02-29T00:00:00Z", "2023-11-14 22:13:20", "2023-11-14T2:13:20Z", "2023-11-14T22:13:20,5Z",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := parseTime([]byte(text))
+		if !rfc3339.MatchString(text) {
+			return
+		}
+		var want time.Time
+		err := want.UnmarshalText([]byte(text))
+		if ok != (err == nil) || ok && got != want.UnixMilli() {
+			t.Fatalf("%q: got %d %v, want %d %v", text, got, ok, want.UnixMilli(), err)
+		}
+	})
+}
+
+// FuzzLine gives any line to each format's parser: there is a fix or a reason,
+// and never both.
+func FuzzLine(f *testing.F) {
+	for _, seed := range []string{
+		"1,2,0,-777,43831,2020-01-01,00:00:00", "400.1667,2,0,-777,43831,2020-01-01,00:00:00",
+		"0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847", "u1,1700000000000,10.5,-20.25", "u1,1700000000000,1,2,3",
+		`{"user_id":"u1","timestamp":1700000000000,"latitude":10.5,"longitude":-20.25}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	codec, err := schemas.NewCodec(schemas.JSON)
+	if err != nil {
+		f.Fatal(err)
+	}
+	head := header{fields: 5, index: [columnCount]int{0, 1, 2, 3, 4}}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		before := bytes.Clone(line)
+		check := func(format string, fix schemas.Raw, reason string) {
+			if reason != "" && rowOf(fix) != (row{accuracy: -1}) {
+				t.Errorf("%s: a fix beside the reason %s", format, reason)
+			}
+		}
+		fix, reason := parsePoint(line)
+		check("geolife", fix, reason)
+		fix, reason = parseCheckIn(line, nil)
+		check("gowalla", fix, reason)
+		if fix, reason = parseObject(codec, line); reason == "" && fix.Validate() != nil {
+			t.Error("ndjson: an invalid fix")
+		}
+		var rec record
+		if rec.parse(line) == quotesFine {
+			fix, reason = head.parse(rec.fields, nil)
+			check("csv", fix, reason)
+			_, _ = parseHeader(rec.fields)
+		}
+		if !bytes.Equal(before, line) {
+			t.Error("the line was written to")
+		}
+	})
+}
+
+// FuzzReader gives any content to each format: what comes out is valid.
+func FuzzReader(f *testing.F) {
+	f.Add([]byte(csvHeader+csvLine), uint8(0))
+	f.Add([]byte(csvHeader+"\"u\n\",1700000000000,1,2"), uint8(1))
+	f.Add([]byte(`{"user_id":"u1","timestamp":1,"latitude":10.5,"longitude":-20.25}`), uint8(2))
+	f.Add([]byte("0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847"), uint8(3))
+	f.Add([]byte(zip(f, csvHeader+csvLine)), uint8(0))
+	f.Fuzz(func(t *testing.T, content []byte, which uint8) {
+		format := []Format{"", CSV, NDJSON, Gowalla}[which%4]
+		r := open(t, []string{Stdin}, bytes.NewReader(content), Options{Format: format})
+		for fix, err := range r.Fixes() {
+			if err != nil {
+				return // the last, or the next turn of the loop says that it is not
+			}
+			if err := fix.Validate(); err != nil || math.IsNaN(fix.Latitude) {
+				t.Fatalf("an invalid fix: %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package traces
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestSkips(t *testing.T) {
+	var lines strings.Builder
+	lines.WriteString(csvHeader)
+	for i := range 30 {
+		if i%3 == 0 {
+			lines.WriteString("u1,1700000000000,95,2\n")
+		} else {
+			lines.WriteString("u1,1700000000000,1\n")
+		}
+	}
+	path := write(t, t.TempDir(), "a.csv", lines.String())
+	rows, skips := fromPaths(t, Options{}, path)
+	wantRows(t, rows)
+	if skips.Total != 30 || skips.ByReason["latitude_out_of_range"] != 10 || skips.ByReason[reasonColumns] != 20 {
+		t.Errorf("got %d %v", skips.Total, skips.ByReason)
+	}
+	if len(skips.First) != maxFirst || skips.First[0] != (Skip{path, 2, "latitude_out_of_range"}) {
+		t.Errorf("got %d first skips, the first %v", len(skips.First), skips.First[0])
+	}
+	want := "30 lines skipped: 20 wrong_columns, 10 latitude_out_of_range; first at " + path + ":2"
+	if got := skips.String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := new(Skips).String(); got != "no lines skipped" {
+		t.Errorf("got %q of nothing", got)
+	}
+	_, skips, _ = fromText(t, "", Options{})
+	if got, want := skips.String(), "1 line skipped: 1 empty_file; first at standard input:1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestStrict(t *testing.T) {
+	const bad = "u1,1700000000000,95,2\n"
+	path := write(t, t.TempDir(), "a.csv", csvHeader+csvLine+bad+csvLine)
+	r := open(t, []string{path}, nil, Options{Strict: true})
+	rows, err := drain(r)
+	wantError(t, err, path+":3: latitude_out_of_range", "correct or remove")
+	wantRows(t, rows, row{"u1", noon, 10.5, -20.25, -1})
+	wantSkips(t, r.Skips())
+}
+
+func TestFixesOnce(t *testing.T) {
+	r := open(t, []string{Stdin}, strings.NewReader(csvHeader+csvLine), Options{})
+	if _, err := drain(r); err != nil {
+		t.Fatal(err)
+	}
+	_, err := drain(r)
+	wantError(t, err, "open them again")
+}
+
+// secrets stand in every bad line of TestNothingIsRepeated.
+var secrets = []string{"alice", "48.1372", "11.5756", "1371"}
+
+// repeated returns the first secret that a text repeats.
+func repeated(text string) string {
+	for _, secret := range secrets {
+		if strings.Contains(text, secret) {
+			return secret
+		}
+	}
+	return ""
+}
+
+// No error and no skip repeats anything of a file, in any format, by any verb.
+func TestNothingIsRepeated(t *testing.T) {
+	texts := map[Format][]string{
+		CSV: {
+			"alice,1371-01-01T00:00:00Z,48.1372,11.5756\n", // in the header's place
+			"alice 48.1372 11.5756\n",
+			csvHeader + "alice,13711,x48.1372,11.5756\n",
+			csvHeader + "alice,1371-01-01T00:00:00Z,48.1372,11.5756\n",
+			csvHeader + "alice,1371x,48.1372,11.5756\n",
+			csvHeader + "alice,48.1372\n",
+			csvHeader + "\"alice,1371,48.1372,11.5756\n",
+		},
+		NDJSON:  {`{"user_id":"alice","timestamp":-1371,"latitude":48.1372,"longitude":11.5756}`, `{"alice":48.1372`},
+		Gowalla: {"alice\t1371\t48.1372\t11.5756\t1\n", "alice\t2010-10-19T23:55:27Z\t48.1372x\t11.5756\t1\n"},
+	}
+	for format, list := range texts {
+		for i, text := range list {
+			for _, strict := range []bool{false, true} {
+				rows, skips, err := fromText(t, text, Options{Format: format, Strict: strict})
+				if err == nil && skips.Total == 0 || len(rows) > 0 {
+					t.Errorf("%s %d: the line was accepted", format, i)
+				}
+				if secret := repeated(fmt.Sprintf("%v %+v %#v %v", err, *skips, skips.First, skips)); secret != "" {
+					t.Errorf("%s %d, strict %v: %q is repeated", format, i, strict, secret)
+				}
+			}
+		}
+	}
+	t.Run("planted", func(t *testing.T) {
+		planted := Skips{Total: 1, First: []Skip{{"f", 1, "bad latitude 48.1372"}}}
+		if repeated(fmt.Sprintf("%+v", planted)) == "" {
+			t.Error("a repeated latitude is not found")
+		}
+	})
+}
