@@ -37,10 +37,16 @@ func explain(err error) error {
 		return fmt.Errorf("state: %w (%w)", ErrFull, err)
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("state: %w (%w)", ErrReadOnly, err)
-	case errors.Is(err, pebble.ErrCorruption), errors.Is(err, errPositions):
+	case damaged(err):
 		return fmt.Errorf("state: %w (%w)", ErrDamaged, err)
 	}
 	return fmt.Errorf("state: %w", err)
+}
+
+// damaged reports whether an error is about what is on the disk. Pebble's mark
+// for it is not seen by errors.Is of the standard library.
+func damaged(err error) bool {
+	return pebble.IsCorruptionError(err) || errors.Is(err, errPositions)
 }
 
 // environment reports whether an error is of the machine and not of what is in

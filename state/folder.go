@@ -57,6 +57,7 @@ func (s *Store) openOrReplace() error {
 			return nil
 		}
 		err = errors.Join(err, s.closeDB())
+		s.db = nil
 	}
 	if environment(err) || s.o.ReadOnly {
 		return explain(err)
@@ -74,16 +75,33 @@ func (s *Store) openDB() error {
 	if s.o.ReadOnly && !s.exists(storeName) {
 		return ErrAbsent
 	}
-	return guard(func() (err error) {
-		s.db, err = pebble.Open(s.path(storeName), s.pebbleOptions())
+	var db *pebble.DB
+	s.health = newHealth(s.failed)
+	err := s.health.await(func() (err error) {
+		db, err = pebble.Open(s.path(storeName), s.pebbleOptions())
 		return err
 	})
+	if err == nil {
+		s.db = db
+	}
+	return err
 }
 
+// closeDB closes the database, unless it is frozen: then it would not return.
 func (s *Store) closeDB() error {
-	db := s.db
-	s.db = nil
-	return guard(db.Close)
+	done := make(chan error, 1)
+	select {
+	case <-s.health.frozen:
+		return nil
+	default:
+		go func() { done <- s.db.Close() }()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-s.health.frozen:
+		return s.health.failure
+	}
 }
 
 // identify checks the identity record, and writes it into an empty database. It
@@ -115,7 +133,7 @@ func (s *Store) identify() error {
 		return ErrAbsent
 	}
 	s.identity = append([]byte(nil), s.o.Identity...)
-	return guard(func() error { return s.db.Set(key, appendIdentity(nil, s.o.Identity), pebble.Sync) })
+	return s.health.await(func() error { return s.db.Set(key, appendIdentity(nil, s.o.Identity), pebble.Sync) })
 }
 
 func (s *Store) empty() (bool, error) {

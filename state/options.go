@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"log/slog"
-	"os"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -32,11 +31,6 @@ type Options struct {
 	Logger *slog.Logger
 	// FS is the file system. Default the disk.
 	FS vfs.FS
-	// Exit is called when Pebble cannot go on in a goroutine of its own, after
-	// it was logged; it must not return. Nothing is lost by it. Default: the
-	// process exits with 1. (An error under a call to the store is returned by
-	// that call.)
-	Exit func(error)
 }
 
 // Validate says which option is out of range.
@@ -62,9 +56,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default
-	}
-	if o.Exit == nil {
-		o.Exit = func(error) { os.Exit(1) }
 	}
 	return o
 }

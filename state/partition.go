@@ -28,6 +28,8 @@ type Partition struct {
 // ErrKey: a user's key is empty or begins with a zero byte.
 var ErrKey = errors.New("state: a key must not be empty or begin with a zero byte")
 
+var errLooking = errors.New("state: the store was opened to be looked at only")
+
 // full is the database's key of a user's key, valid until the next call.
 func (p *Partition) full(key string) []byte {
 	p.key = append(p.key[:prefixLen], key...)
@@ -45,16 +47,20 @@ func (p *Partition) fullBytes(key []byte) ([]byte, error) {
 // Positions are those of the last Apply that is still there; found is false in
 // an empty partition.
 func (p *Partition) Positions() (pos Positions, found bool, err error) {
+	if err := p.s.begin(); err != nil {
+		return pos, false, err
+	}
+	defer p.s.end()
 	value, closer, err := p.s.db.Get(p.full(positionsName))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return pos, false, nil
 	}
 	if err != nil {
-		return pos, false, p.s.failed(err)
+		return pos, false, p.s.health.fail(err)
 	}
 	pos, err = decodePositions(value)
 	if err := errors.Join(err, closer.Close()); err != nil {
-		return Positions{}, false, p.s.failed(err)
+		return Positions{}, false, p.s.health.fail(err)
 	}
 	return pos, true, nil
 }
@@ -67,6 +73,10 @@ func (p *Partition) Get(key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.s.begin(); err != nil {
+		return nil, err
+	}
+	defer p.s.end()
 	if value, ok := p.s.cache.get(full); ok {
 		return value, nil
 	}
@@ -75,7 +85,7 @@ func (p *Partition) Get(key []byte) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, p.s.failed(err)
+		return nil, p.s.health.fail(err)
 	}
 	kept := p.s.cache.put(full, value)
 	if kept == nil {
@@ -83,7 +93,7 @@ func (p *Partition) Get(key []byte) ([]byte, error) {
 		kept = p.value
 	}
 	if err := closer.Close(); err != nil {
-		return nil, p.s.failed(err)
+		return nil, p.s.health.fail(err)
 	}
 	return kept, nil
 }
@@ -98,27 +108,22 @@ func (p *Partition) Apply(changes []Change, pos Positions) error {
 			return err
 		}
 	}
-	err := p.s.write(func() error {
-		batch := p.s.db.NewBatch()
-		for _, c := range changes {
-			full, err := p.fullBytes(c.Key)
-			if err == nil && len(c.Value) == 0 {
-				err = batch.Delete(full, nil)
-			} else if err == nil {
-				err = batch.Set(full, c.Value, nil)
-			}
-			if err != nil {
-				return errors.Join(err, batch.Close())
-			}
-		}
-		p.value = appendPositions(p.value[:0], pos)
-		if err := batch.Set(p.full(positionsName), p.value, nil); err != nil {
-			return errors.Join(err, batch.Close())
-		}
-		return errors.Join(batch.Commit(pebble.NoSync), batch.Close())
-	})
-	if err != nil {
+	if err := p.s.begin(); err != nil {
 		return err
+	}
+	defer p.s.end()
+	if p.s.o.ReadOnly {
+		return errLooking
+	}
+	batch := p.s.db.NewBatch()
+	if err := p.fill(batch, changes, pos); err != nil {
+		return explain(errors.Join(err, batch.Close()))
+	}
+	if err := p.s.health.await(func() error { return batch.Commit(pebble.NoSync) }); err != nil {
+		return p.s.health.fail(err) // and the batch is left to whoever holds it
+	}
+	if err := batch.Close(); err != nil {
+		return p.s.health.fail(err)
 	}
 	for _, c := range changes {
 		full, _ := p.fullBytes(c.Key) // checked above
@@ -131,14 +136,38 @@ func (p *Partition) Apply(changes []Change, pos Positions) error {
 	return nil
 }
 
+// fill copies changes and positions into a batch.
+func (p *Partition) fill(batch *pebble.Batch, changes []Change, pos Positions) error {
+	for _, c := range changes {
+		full, err := p.fullBytes(c.Key)
+		if err == nil && len(c.Value) == 0 {
+			err = batch.Delete(full, nil)
+		} else if err == nil {
+			err = batch.Set(full, c.Value, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.value = appendPositions(p.value[:0], pos)
+	return batch.Set(p.full(positionsName), p.value, nil)
+}
+
 // Wipe removes everything of the partition at once. Its space is freed as
 // Pebble compacts.
 func (p *Partition) Wipe() error {
-	err := p.s.write(func() error {
+	if err := p.s.begin(); err != nil {
+		return err
+	}
+	defer p.s.end()
+	if p.s.o.ReadOnly {
+		return errLooking
+	}
+	err := p.s.health.await(func() error {
 		return p.s.db.DeleteRange(appendPrefix(nil, p.number), appendPrefix(nil, p.number+1), pebble.NoSync)
 	})
 	if err != nil {
-		return err
+		return p.s.health.fail(err)
 	}
 	p.s.cache.removePrefix(appendPrefix(nil, p.number))
 	return nil
@@ -148,6 +177,10 @@ func (p *Partition) Wipe() error {
 // they are when it begins. Both are valid during the call only. It ends with the
 // first error, which it returns. It may run beside anything else.
 func (p *Partition) Iterate(visit func(key, value []byte) error) error {
+	if err := p.s.begin(); err != nil {
+		return err
+	}
+	defer p.s.end()
 	it, err := p.s.db.NewIter(&pebble.IterOptions{
 		LowerBound: appendPrefix(nil, p.number), UpperBound: appendPrefix(nil, p.number+1),
 	})

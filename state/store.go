@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -23,11 +22,9 @@ type Store struct {
 	cache    *cache
 	identity []byte
 
-	// writing serializes writes. Pebble would do so too; but after an error it
-	// leaves its own locks behind, and nobody may be waiting for them then.
-	writing sync.Mutex
-	closed  bool // guarded by writing
-	broken  atomic.Pointer[failure]
+	closing sync.RWMutex // held for reading by every call, for writing by Close
+	closed  bool
+	health  *health
 }
 
 // Open opens the store in a folder and makes it if it is not there. A store of
@@ -53,22 +50,16 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close writes what is in memory and releases the folder. After a failure it
-// only releases the folder.
+// Close writes what is in memory and releases the folder. When the disk has
+// failed it only releases the folder. It waits for calls that are under way.
 func (s *Store) Close() error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.closing.Lock()
+	defer s.closing.Unlock()
 	if s.closed {
 		return fmt.Errorf("state: %w", ErrClosed)
 	}
 	s.closed = true
-	var err error
-	if s.broken.Load() == nil {
-		err = explain(guard(s.db.Close))
-	}
-	// Else Pebble may hang on the locks that the failure left behind. The
-	// process is about to end, and a store that lost its last writes is fine.
-	return errors.Join(err, s.lockFile.Close())
+	return errors.Join(explain(s.closeDB()), s.lockFile.Close())
 }
 
 // Identity is that of the folder.
@@ -88,6 +79,10 @@ func (s *Store) Partition(number int32) *Partition {
 // Partitions lists the partitions that the store holds anything of, in order. It
 // costs one seek each.
 func (s *Store) Partitions() ([]int32, error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.end()
 	it, err := s.db.NewIter(nil)
 	if err != nil {
 		return nil, explain(err)
@@ -115,34 +110,35 @@ type Stats struct {
 	DiskBytes              uint64
 }
 
-// Stats reads them. It takes a few microseconds.
+// Stats reads them. It takes a few microseconds. DiskBytes is 0 after a failure.
 func (s *Store) Stats() Stats {
 	st := s.cache.stats()
-	st.DiskBytes = s.db.Metrics().DiskSpaceUsage()
+	if s.begin() == nil {
+		st.DiskBytes = s.db.Metrics().DiskSpaceUsage()
+		s.end()
+	}
 	return st
 }
 
-// write makes one write into Pebble.
-func (s *Store) write(f func() error) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+// begin lets a call in, unless the store is closed or has failed; end lets it out.
+func (s *Store) begin() error {
+	s.closing.RLock()
+	err := s.health.check()
 	if s.closed {
-		return fmt.Errorf("state: %w", ErrClosed)
+		err = fmt.Errorf("state: %w", ErrClosed)
 	}
-	if f := s.broken.Load(); f != nil {
-		return explain(f.err)
+	if err != nil {
+		s.closing.RUnlock()
 	}
-	if err := guard(f); err != nil {
-		return s.failed(err)
-	}
-	return nil
+	return err
 }
 
-// failed remembers that the database is not to be trusted any more.
-func (s *Store) failed(err error) error {
-	s.broken.CompareAndSwap(nil, &failure{err})
-	if (errors.Is(err, pebble.ErrCorruption) || errors.Is(err, errPositions)) && !s.o.ReadOnly {
+func (s *Store) end() { s.closing.RUnlock() }
+
+// failed is called once with the first failure of the open database.
+func (s *Store) failed(err error) {
+	s.o.Logger.Error("state: the store has failed; nothing is lost, the changelog has every committed state", "error", explain(err))
+	if damaged(err) && !s.o.ReadOnly {
 		s.markDamaged()
 	}
-	return explain(err)
 }

@@ -1,0 +1,153 @@
+package state
+
+import (
+	"errors"
+	"io/fs"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Pebble's answer to a write that fails is, in places, to end the process: at a
+// new log file it panics in a way that cannot be recovered from, at the manifest
+// it calls Fatalf. A full disk should end in an error that says so. Hence the
+// first failing write is remembered and does not return: whichever goroutine of
+// Pebble's it is stays where it is, with the locks that it holds. Calls to the
+// store do not wait for it, they answer with the error. Reopening needs a new
+// process. Nothing is lost, because the store is a cache.
+
+// health is what is known of one open database.
+type health struct {
+	broken  chan struct{} // closed at the first failure
+	breaks  sync.Once
+	failure error         // why; read it only after broken is closed
+	frozen  chan struct{} // closed when Pebble must not be called any more
+	freezes sync.Once
+	report  func(error) // called once, with the first failure
+}
+
+func newHealth(report func(error)) *health {
+	return &health{broken: make(chan struct{}), frozen: make(chan struct{}), report: report}
+}
+
+// fail makes err the failure if it is the first one, and answers with err
+// explained.
+func (h *health) fail(err error) error {
+	h.breaks.Do(func() {
+		h.failure = err
+		close(h.broken)
+		h.report(err)
+	})
+	return explain(err)
+}
+
+// freeze makes err the failure and does not return.
+func (h *health) freeze(err error) {
+	_ = h.fail(err)
+	h.freezes.Do(func() { close(h.frozen) })
+	select {}
+}
+
+// check is the failure, if there is one.
+func (h *health) check() error {
+	select {
+	case <-h.broken:
+		return explain(h.failure)
+	default:
+		return nil
+	}
+}
+
+// await makes a call that may write, and gives up on it when the database fails:
+// the call may be frozen then. What the call uses is lost to the caller in that
+// case. A goroutine a call costs less than a microsecond.
+func (h *health) await(call func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-h.broken:
+		return h.failure
+	}
+}
+
+// freezingFS is a file system whose failing writes do not return.
+type freezingFS struct {
+	vfs.FS
+	h *health
+}
+
+func (f freezingFS) check(err error) error {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+		f.h.freeze(err)
+	}
+	return err
+}
+
+func (f freezingFS) file(file vfs.File, err error) (vfs.File, error) {
+	if f.check(err) != nil {
+		return nil, err
+	}
+	return freezingFile{file, f}, nil
+}
+
+// Create implements vfs.FS.
+func (f freezingFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.file(f.FS.Create(name, c))
+}
+
+// ReuseForWrite implements vfs.FS.
+func (f freezingFS) ReuseForWrite(oldName, newName string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.file(f.FS.ReuseForWrite(oldName, newName, c))
+}
+
+// OpenReadWrite implements vfs.FS.
+func (f freezingFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	return f.file(f.FS.OpenReadWrite(name, c, opts...))
+}
+
+// OpenDir implements vfs.FS; a folder is opened to be synced.
+func (f freezingFS) OpenDir(name string) (vfs.File, error) { return f.file(f.FS.OpenDir(name)) }
+
+// Rename implements vfs.FS.
+func (f freezingFS) Rename(oldName, newName string) error {
+	return f.check(f.FS.Rename(oldName, newName))
+}
+
+// MkdirAll implements vfs.FS.
+func (f freezingFS) MkdirAll(dir string, perm fs.FileMode) error {
+	return f.check(f.FS.MkdirAll(dir, perm))
+}
+
+// Unwrap implements vfs.FS.
+func (f freezingFS) Unwrap() vfs.FS { return f.FS }
+
+type freezingFile struct {
+	vfs.File
+	f freezingFS
+}
+
+// Write implements vfs.File.
+func (f freezingFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	return n, f.f.check(err)
+}
+
+// WriteAt implements vfs.File.
+func (f freezingFile) WriteAt(p []byte, off int64) (int, error) {
+	n, err := f.File.WriteAt(p, off)
+	return n, f.f.check(err)
+}
+
+// Sync implements vfs.File.
+func (f freezingFile) Sync() error { return f.f.check(f.File.Sync()) }
+
+// SyncData implements vfs.File.
+func (f freezingFile) SyncData() error { return f.f.check(f.File.SyncData()) }
+
+// SyncTo implements vfs.File.
+func (f freezingFile) SyncTo(length int64) (fullSync bool, err error) {
+	fullSync, err = f.File.SyncTo(length)
+	return fullSync, f.f.check(err)
+}
