@@ -31,6 +31,7 @@ func BenchmarkGowalla(b *testing.B) {
 
 // benchmark reads 20,000 repetitions of unit as one input.
 func benchmark(b *testing.B, o Options, head, unit string) {
+	b.Helper()
 	const count = 20_000
 	b.SetBytes(int64(len(head) + count*len(unit)))
 	b.ReportAllocs()

@@ -12,11 +12,12 @@ const pltHeader = "Geolife trajectory\r\nWGS 84\r\nAltitude is in Feet\r\nReserv
 func plt(points ...string) string { return pltHeader + strings.Join(points, "\r\n") + "\r\n" }
 
 // geolife makes a folder as the archive unpacks, with made-up places.
-func geolife(t testing.TB) string {
-	folder := t.TempDir()
-	write(t, folder, "Data/010/Trajectory/20200102000000.plt", plt("3,4,0,-777,43832,2020-01-02,00:00:00"))
-	write(t, folder, "Data/000/Trajectory/20200102000000.plt", plt("1.5,2.5,0,492,43832.5,2020-01-02,12:00:00"))
-	write(t, folder, "Data/000/Trajectory/20200101000000.plt", plt(
+func geolife(tb testing.TB) string {
+	tb.Helper()
+	folder := tb.TempDir()
+	write(tb, folder, "Data/010/Trajectory/20200102000000.plt", plt("3,4,0,-777,43832,2020-01-02,00:00:00"))
+	write(tb, folder, "Data/000/Trajectory/20200102000000.plt", plt("1.5,2.5,0,492,43832.5,2020-01-02,12:00:00"))
+	write(tb, folder, "Data/000/Trajectory/20200101000000.plt", plt(
 		"1,-2,0,-777,43831,2020-01-01,00:00:00",
 		"400.1667,2,0,-777,43831,2020-01-01,00:00:01",
 		"1,2,0,-777,43831,2020-01-01",
@@ -26,9 +27,9 @@ func geolife(t testing.TB) string {
 		"north,2,0,-777,43831,2020-01-01,00:00:05",
 		"1,east,0,-777,43831,2020-01-01,00:00:06",
 		"1,2,0,49.3,43831,2020-01-01,00:00:07"))
-	write(t, folder, "Data/000/labels.txt", "Start Time\tEnd Time\tTransportation Mode\n")
-	write(t, folder, "Data/000/Trajectory/._20200101000000.plt", "\x00\x05\x16\x07")
-	write(t, folder, "Data/020/Trajectory/20200101000000.PLT", plt())
+	write(tb, folder, "Data/000/labels.txt", "Start Time\tEnd Time\tTransportation Mode\n")
+	write(tb, folder, "Data/000/Trajectory/._20200101000000.plt", "\x00\x05\x16\x07")
+	write(tb, folder, "Data/020/Trajectory/20200101000000.PLT", plt())
 	return filepath.Join(folder, "Data")
 }
 

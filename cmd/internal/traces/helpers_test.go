@@ -42,87 +42,87 @@ func drain(r *Reader) (rows []row, err error) {
 }
 
 // fromText reads text as standard input.
-func fromText(t testing.TB, text string, o Options) ([]row, *Skips, error) {
-	t.Helper()
-	r := open(t, []string{Stdin}, strings.NewReader(text), o)
+func fromText(tb testing.TB, text string, o Options) ([]row, *Skips, error) {
+	tb.Helper()
+	r := open(tb, []string{Stdin}, strings.NewReader(text), o)
 	rows, err := drain(r)
 	return rows, r.Skips(), err
 }
 
 // fromPaths reads files and wants no error.
-func fromPaths(t testing.TB, o Options, paths ...string) ([]row, *Skips) {
-	t.Helper()
-	r := open(t, paths, nil, o)
+func fromPaths(tb testing.TB, o Options, paths ...string) ([]row, *Skips) {
+	tb.Helper()
+	r := open(tb, paths, nil, o)
 	rows, err := drain(r)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return rows, r.Skips()
 }
 
-func open(t testing.TB, paths []string, stdin io.Reader, o Options) *Reader {
-	t.Helper()
+func open(tb testing.TB, paths []string, stdin io.Reader, o Options) *Reader {
+	tb.Helper()
 	r, err := Open(paths, stdin, o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }
 
 // write puts content into a file of folder, whose parents are made.
-func write(t testing.TB, folder, name, content string) string {
-	t.Helper()
+func write(tb testing.TB, folder, name, content string) string {
+	tb.Helper()
 	path := filepath.Join(folder, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return path
 }
 
-func zip(t testing.TB, content string) string {
-	t.Helper()
+func zip(tb testing.TB, content string) string {
+	tb.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	if _, err := io.WriteString(w, content); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b.String()
 }
 
-func wantRows(t testing.TB, got []row, want ...row) {
-	t.Helper()
+func wantRows(tb testing.TB, got []row, want ...row) {
+	tb.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
+		tb.Errorf("got  %v\nwant %v", got, want)
 	}
 }
 
 // wantSkips compares skips, written as line:reason.
-func wantSkips(t testing.TB, got *Skips, want ...string) {
-	t.Helper()
+func wantSkips(tb testing.TB, got *Skips, want ...string) {
+	tb.Helper()
 	var lines []string
 	for _, s := range got.First {
 		lines = append(lines, strconv.Itoa(s.Line)+":"+s.Reason)
 	}
 	if !slices.Equal(lines, want) || got.Total != int64(len(want)) {
-		t.Errorf("skipped %d %v, want %v", got.Total, lines, want)
+		tb.Errorf("skipped %d %v, want %v", got.Total, lines, want)
 	}
 }
 
 // wantError wants an error that holds some parts.
-func wantError(t testing.TB, err error, parts ...string) {
-	t.Helper()
+func wantError(tb testing.TB, err error, parts ...string) {
+	tb.Helper()
 	if err == nil {
-		t.Fatalf("no error, want one with %q", parts)
+		tb.Fatalf("no error, want one with %q", parts)
 	}
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("error %q lacks %q", err, part)
+			tb.Errorf("error %q lacks %q", err, part)
 		}
 	}
 }
