@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -167,5 +166,4 @@ func BenchmarkSampledIsotropy(b *testing.B) {
 	for b.Loop() {
 		SampledIsotropy(src, &hull)
 	}
-	var _ convex.Vec
 }

@@ -1,0 +1,45 @@
+package mechanism
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestOptionsValidate(t *testing.T) {
+	t.Parallel()
+	good := Options{Epsilon: 1}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*Options)
+		says   string
+	}{
+		"no epsilon":       {func(o *Options) { o.Epsilon = 0 }, "no default"},
+		"negative epsilon": {func(o *Options) { o.Epsilon = -1 }, "epsilon"},
+		"small epsilon":    {func(o *Options) { o.Epsilon = MinEpsilon / 2 }, "epsilon"},
+		"large epsilon":    {func(o *Options) { o.Epsilon = 2 * MaxEpsilon }, "smaller"},
+		"no number":        {func(o *Options) { o.Epsilon = math.NaN() }, "epsilon"},
+		"delta of 1":       {func(o *Options) { o.Delta = 1 }, "delta"},
+		"negative delta":   {func(o *Options) { o.Delta = -.1 }, "delta"},
+		"delta no number":  {func(o *Options) { o.Delta = math.NaN() }, "delta"},
+		"mechanism":        {func(o *Options) { o.Mechanism = "PIM" }, "pim, knorm, laplace, laplace-tight"},
+		"inference":        {func(o *Options) { o.Inference = "bayes" }, "surrogate, paper"},
+		"isotropy":         {func(o *Options) { o.Isotropy = "none" }, "closed-form, sampled"},
+		"prune":            {func(o *Options) { o.Prune = .01 }, "prune"},
+		"prune no number":  {func(o *Options) { o.Prune = math.NaN() }, "prune"},
+		"gap":              {func(o *Options) { o.MaxGap = -1 }, "gap"},
+		"long gap":         {func(o *Options) { o.MaxGap = MaxMaxGap + 1 }, "gap"},
+	} {
+		o := good
+		c.change(&o)
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	all := Options{Mechanism: "x", Inference: "y", Delta: 2}
+	if err := all.Validate(); err == nil || strings.Count(err.Error(), "\n") != 3 {
+		t.Errorf("every fault is reported at once: %v", err)
+	}
+}

@@ -1,0 +1,69 @@
+package mechanism
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// TestStoreIsUpdatePruneAndRound compares the three passes with the operations they stand for.
+func TestStoreIsUpdatePruneAndRound(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(63, 1))
+	var got mobility.Distribution
+	for i := range 2000 {
+		prior := randomPrior(r, 1+r.IntN(300))
+		likelihood := make([]float64, prior.Len())
+		for j := range likelihood {
+			likelihood[j] = math.Exp(-10 * r.Float64())
+			if i%5 == 0 && r.IntN(2) == 0 {
+				likelihood[j] = 0
+			}
+		}
+		if i%50 == 0 {
+			clear(likelihood)
+		}
+		prune := []float64{-1, 1e-7, 1e-4}[i%3]
+		var want mobility.Distribution
+		mobility.Update(&want, prior, likelihood)
+		if prune > 0 {
+			want.Prune(prune)
+		}
+		want.Round()
+		if i%7 == 0 {
+			likelihood = nil
+			want.CopyFrom(prior)
+			if prune > 0 {
+				want.Prune(prune)
+			}
+			want.Round()
+		}
+		store(&got, prior, likelihood, prune)
+		if got.Len() != want.Len() {
+			t.Fatalf("case %d: %d cells, want %d", i, got.Len(), want.Len())
+		}
+		for j, p := range got.P {
+			// Other roundings on the way may end at the neighbouring float32.
+			if got.Cells[j] != want.Cells[j] || math.Abs(p-want.P[j]) > 1.3e-7*p || float64(float32(p)) != p || !(p > 0) {
+				t.Fatalf("case %d: cell %d has %g, want %g", i, got.Cells[j], p, want.P[j])
+			}
+		}
+	}
+}
+
+// TestStoreKeepsAFlatDistribution has more cells than the threshold allows for: none may be dropped.
+func TestStoreKeepsAFlatDistribution(t *testing.T) {
+	t.Parallel()
+	const n = 20000
+	d := mobility.Distribution{}
+	for i := range n {
+		d.Cells, d.P = append(d.Cells, grid.Cell(i)), append(d.P, 1.0/n)
+	}
+	var got mobility.Distribution
+	if store(&got, &d, nil, MaxPrune); got.Len() != n {
+		t.Errorf("%d of %d cells are left", got.Len(), n)
+	}
+}
