@@ -25,7 +25,7 @@ type Partition struct {
 	value  []byte // scratch
 }
 
-// ErrKey: a user's key is empty or begins with a zero byte.
+// ErrKey says that a user's key is empty or begins with a zero byte.
 var ErrKey = errors.New("state: a key must not be empty or begin with a zero byte")
 
 var errLooking = errors.New("state: the store was opened to be looked at only")

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -64,7 +63,7 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 
 // Fatalf is Pebble's way to say that it cannot go on; it must not return.
 func (l pebbleLog) Fatalf(format string, args ...any) {
-	err := errors.New(fmt.Sprintf(format, args...))
+	err := fmt.Errorf(format, args...)
 	for _, a := range args { // keep the cause for errors.Is
 		if cause, ok := a.(error); ok {
 			err = fmt.Errorf("%w: %w", err, cause)

@@ -90,7 +90,7 @@ func (l scriptInput) Bounds(context.Context) (int64, int64, error) {
 	return l.s.first, l.s.end, l.s.note("input.bounds", "")
 }
 
-func (l scriptInput) Fetch(ctx context.Context, offset int64) (Batch, error) {
+func (l scriptInput) Fetch(_ context.Context, offset int64) (Batch, error) {
 	if err := l.s.note("input.fetch", "%d", offset); err != nil {
 		return Batch{}, err
 	}

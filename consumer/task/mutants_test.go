@@ -113,7 +113,7 @@ type earlyApply struct{ *node }
 func (m *earlyApply) Produce(ctx context.Context, out Outputs) error {
 	err := m.node.Produce(ctx, out)
 	if err == nil {
-		t := m.node.task
+		t := m.task
 		err = t.apply(Positions{Input: t.next, Changelog: int64(len(m.w.changelog.entries)), AppliedMS: m.w.now.UnixMilli()})
 	}
 	return err

@@ -34,58 +34,90 @@ func TestReconcile(t *testing.T) {
 		wipes   int
 		next    int64 // where it begins to read
 	}{
-		{name: "the group's offset has expired, the changelog has its mark", next: 1, fences: 1, wipes: 1,
-			set: func(s *script) { s.changelog = []Message{old, mark(1)} }},
-		{name: "the group was given an offset, nothing was ever written", next: 2, fences: 1, wipes: 1,
-			set: func(s *script) { s.committed = 2 }},
-		{name: "the store leads", next: 1, fences: 1, wipes: 1,
+		{
+			name: "the group's offset has expired, the changelog has its mark", next: 1, fences: 1, wipes: 1,
+			set: func(s *script) { s.changelog = []Message{old, mark(1)} },
+		},
+		{
+			name: "the group was given an offset, nothing was ever written", next: 2, fences: 1, wipes: 1,
+			set: func(s *script) { s.committed = 2 },
+		},
+		{
+			name: "the store leads", next: 1, fences: 1, wipes: 1,
 			set: func(s *script) {
 				s.committed, s.changelog = 1, []Message{old, mark(1)}
 				s.found, s.positions = true, Positions{Input: 2, Changelog: 2}
-			}},
-		{name: "the store has a position that the changelog has not", next: 1, fences: 1, wipes: 1,
+			},
+		},
+		{
+			name: "the store has a position that the changelog has not", next: 1, fences: 1, wipes: 1,
 			set: func(s *script) {
 				s.committed, s.changelog = 1, []Message{old, mark(1)}
 				s.found, s.positions = true, Positions{Input: 1, Changelog: 3}
-			}},
-		{name: "the store is right", next: 1, fences: 1, wipes: 0,
+			},
+		},
+		{
+			name: "the store is right", next: 1, fences: 1, wipes: 0,
 			set: func(s *script) {
 				s.committed, s.changelog = 1, []Message{old, mark(1)}
 				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
-			}},
-		{name: "a full restore was interrupted", next: 1, fences: 1, wipes: 0,
+			},
+		},
+		{
+			name: "a full restore was interrupted", next: 1, fences: 1, wipes: 0,
 			set: func(s *script) {
 				s.committed, s.changelog = 1, []Message{old, mark(1)}
 				s.found, s.positions = true, Positions{Input: none, Changelog: 1, AppliedMS: s.now.UnixMilli()}
-			}},
-		{name: "the store is too old for tombstones", next: 1, fences: 1, wipes: 1,
+			},
+		},
+		{
+			name: "the store is too old for tombstones", next: 1, fences: 1, wipes: 1,
 			set: func(s *script) {
 				s.now = s.now.Add(1000 * time.Hour)
 				s.committed, s.changelog = 1, []Message{old, mark(1)}
 				s.found, s.positions = true, Positions{Input: 0, Changelog: 1}
-			}},
-		{name: "the group was moved back", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 3,
-			set: func(s *script) { s.committed, s.changelog = 1, []Message{old, mark(2)} }},
-		{name: "the changelog is another topic", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 3,
-			set: func(s *script) { s.committed, s.changelog = 1, []Message{old} }},
-		{name: "the mark is of a later version", remedy: Fatal, fences: 1, wipes: 1,
+			},
+		},
+		{
+			name: "the group was moved back", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 3,
+			set: func(s *script) { s.committed, s.changelog = 1, []Message{old, mark(2)} },
+		},
+		{
+			name: "the changelog is another topic", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 3,
+			set: func(s *script) { s.committed, s.changelog = 1, []Message{old} },
+		},
+		{
+			name: "the mark is of a later version", remedy: Fatal, fences: 1, wipes: 1,
 			set: func(s *script) {
 				s.committed, s.changelog = 1, []Message{{Key: []byte(MarkKey), Value: []byte{9}}}
-			}},
-		{name: "a reserved key of a later version is passed over", next: 1, fences: 1, wipes: 1,
+			},
+		},
+		{
+			name: "a reserved key of a later version is passed over", next: 1, fences: 1, wipes: 1,
 			set: func(s *script) {
 				s.committed, s.changelog = 1, []Message{{Key: []byte("\x00later"), Value: []byte{9}}, mark(1)}
-			}},
-		{name: "the input has lost records", is: ErrInputLost, remedy: Fatal, fences: 1, wipes: 1,
-			set: func(s *script) { s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2 }},
-		{name: "the input has lost records, and that is allowed", next: 2, fences: 1, wipes: 1, options: Options{SkipLost: true},
-			set: func(s *script) { s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2 }},
-		{name: "the input is shorter than the offset", is: ErrInputLost, remedy: Fatal, fences: 3, wipes: 1,
-			set: func(s *script) { s.committed, s.changelog = 9, []Message{old, mark(9)} }},
-		{name: "the store cannot be read", is: ErrStore, remedy: Fatal, fences: 1,
-			set: func(s *script) { s.fail["store.positions"] = errors.New("checksum") }},
-		{name: "the store cannot be wiped", is: ErrStore, remedy: Fatal, fences: 1, wipes: 1,
-			set: func(s *script) { s.fail["store.wipe"] = errors.New("read-only") }},
+			},
+		},
+		{
+			name: "the input has lost records", is: ErrInputLost, remedy: Fatal, fences: 1, wipes: 1,
+			set: func(s *script) { s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2 },
+		},
+		{
+			name: "the input has lost records, and that is allowed", next: 2, fences: 1, wipes: 1, options: Options{SkipLost: true},
+			set: func(s *script) { s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2 },
+		},
+		{
+			name: "the input is shorter than the offset", is: ErrInputLost, remedy: Fatal, fences: 3, wipes: 1,
+			set: func(s *script) { s.committed, s.changelog = 9, []Message{old, mark(9)} },
+		},
+		{
+			name: "the store cannot be read", is: ErrStore, remedy: Fatal, fences: 1,
+			set: func(s *script) { s.fail["store.positions"] = errors.New("checksum") },
+		},
+		{
+			name: "the store cannot be wiped", is: ErrStore, remedy: Fatal, fences: 1, wipes: 1,
+			set: func(s *script) { s.fail["store.wipe"] = errors.New("read-only") },
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -172,8 +204,10 @@ func TestBadProcessor(t *testing.T) {
 		"a state for no key":         {"", func(fx *Effects) { fx.Forget = true }, ErrReservedKey},
 		"set and forgotten":          {"key", func(fx *Effects) { fx.Forget, fx.State = true, []byte("s") }, nil},
 	} {
-		task, err := New(Dependencies{Input: &endless{}, Changelog: &endless{}, Transactions: idleTxn{}, Store: emptyStore{},
-			Processor: processFunc(func(_ Record, _ []byte, fx *Effects) error { test.effect(fx); return nil })}, Options{})
+		task, err := New(Dependencies{
+			Input: &endless{}, Changelog: &endless{}, Transactions: idleTxn{}, Store: emptyStore{},
+			Processor: processFunc(func(_ Record, _ []byte, fx *Effects) error { test.effect(fx); return nil }),
+		}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

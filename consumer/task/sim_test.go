@@ -189,11 +189,12 @@ func (n *node) call(name string, effect func(lost bool) error) error {
 	case retryBefore:
 		return WithRemedy(errAnswer, Retry)
 	case takeover:
-		w.live(1-n.where, true)
+		_, _ = w.live(1-n.where, true)
 	case stop:
 		n.cancel()
 	case jump:
 		w.now = w.now.Add(time.Duration(1+w.rng.IntN(40)) * time.Hour)
+	case fine, faultKinds:
 	case expire:
 		if w.open && !w.deciding {
 			w.complete()
@@ -203,7 +204,7 @@ func (n *node) call(name string, effect func(lost bool) error) error {
 }
 
 // live runs a task on one machine until it ends, and answers with its error.
-func (w *world) live(where int, nested bool) (err error, crash bool) {
+func (w *world) live(where int, nested bool) (crash bool, err error) {
 	w.generation++
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -235,14 +236,14 @@ func (w *world) live(where int, nested bool) (err error, crash bool) {
 			crash = true
 		}
 	}()
-	return n.task.Run(ctx), false
+	return false, n.task.Run(ctx)
 }
 
 // run lets tasks live and die until the input is used up.
 func (w *world) run() error {
 	const lives = 60
 	for range lives {
-		err, crash := w.live(w.rng.IntN(2), false)
+		crash, err := w.live(w.rng.IntN(2), false)
 		switch {
 		case w.violation != nil:
 			return w.violation

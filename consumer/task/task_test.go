@@ -24,7 +24,7 @@ func TestRemedy(t *testing.T) {
 	if !errors.Is(err, base) {
 		t.Error("errors.Is does not see through a mark")
 	}
-	if otherwise(err, Fatal) != err || RemedyOf(otherwise(base, Fatal)) != Fatal || otherwise(nil, Fatal) != nil {
+	if RemedyOf(otherwise(err, Fatal)) != Leave || RemedyOf(otherwise(base, Fatal)) != Fatal || otherwise(nil, Fatal) != nil {
 		t.Error("otherwise must mark what is unmarked, and only that")
 	}
 	for r, want := range []string{"unmarked", "retry", "rebuild", "leave", "fatal", "unknown"} {
@@ -96,7 +96,7 @@ func TestNoAllocation(t *testing.T) {
 		log.batch[i] = Record{Key: fmt.Appendf(nil, "user%d", i%100), Value: value}
 	}
 	var fxState []byte
-	process := processFunc(func(rec Record, state []byte, fx *Effects) error {
+	process := processFunc(func(rec Record, _ []byte, fx *Effects) error {
 		fxState = append(fxState[:0], rec.Value...)
 		fx.State = fxState
 		fx.Output = append(fx.Output, Message{Key: rec.Key, Value: rec.Value})

@@ -123,7 +123,7 @@ func (b *Broker) makeTopic(t Topic) error {
 // Addr is host:port to connect to.
 func (b *Broker) Addr() string { return b.addr }
 
-// ErrBusy: a transaction is open, so nothing was compacted.
+// ErrBusy says that a transaction is open, so nothing was compacted.
 var ErrBusy = errors.New("devbroker: a transaction is open: compact when nobody writes")
 
 // Compact runs the cleaner over every compacted topic, at once. Call it only

@@ -183,8 +183,10 @@ func TestErrors(t *testing.T) {
 	if err := b.Compact(); err != nil {
 		t.Error(err)
 	}
-	if b.Close() != nil || b.Close() != nil {
-		t.Error("Close twice fails")
+	for range 2 {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
