@@ -54,12 +54,14 @@ func learnKernel(g *grid.Grid, transitions []weighted, radius int) kernel {
 	return k
 }
 
-// withJumps gives the share of k's mass to far offsets: eight directions at two, four, eight ... times the radius, up to
-// the size of the grid. With the kernel's own spread these reach every cell in a few steps, for a few entries a row,
-// where a teleport to all cells would make every row as long as the grid. The share is spread evenly over them.
+// withJumps gives the share of k's mass to far offsets: eight directions at two, four, eight ... times the radius, as far
+// as the grid reaches and as long as they are at most a third of the kernel's own entries (three distances for a radius
+// of 5, one for 3, none for 2: a small radius is chosen to keep a large model small). With the kernel's spread they
+// reach every cell near them in a few steps, where a teleport to all cells would make every row as long as the grid.
+// The share is spread evenly over them.
 func (k kernel) withJumps(g *grid.Grid, radius int, share float64) kernel {
 	var far []offset
-	for reach := 2 * radius; reach < max(g.Width(), g.Height()); reach *= 2 {
+	for reach := 2 * radius; reach < max(g.Width(), g.Height()) && len(far)+8 <= len(k.offsets)/3; reach *= 2 {
 		diagonal := int(math.Round(float64(reach) * math.Sqrt2 / 2))
 		far = append(far,
 			offset{columns: -reach}, offset{columns: reach}, offset{rows: -reach}, offset{rows: reach},

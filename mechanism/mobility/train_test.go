@@ -227,6 +227,13 @@ func TestJumps(t *testing.T) {
 	if want := .24 * 20 / 24; len(columns) != 81+20 || math.Abs(far-want/(want+.76)) > 1e-8 {
 		t.Errorf("%d columns, %v of the mass beyond the kernel", len(columns), far)
 	}
+	near, _, err := Train(g, time.Minute, sequence(fixes), TrainOptions{KernelRadius: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if columns, _ := near.Matrix.Row(middle); len(columns) != 13 {
+		t.Errorf("%d columns for a radius of 2, want the kernel's 13", len(columns))
+	}
 	if columns, _ := row(-1); len(columns) != 81 {
 		t.Errorf("%d columns without jumps, want 81", len(columns))
 	}
