@@ -25,6 +25,10 @@ type Partition struct {
 	value  []byte // scratch
 }
 
+// batchRetain is up to which size Pebble keeps a batch's memory for the next one.
+// Its default of 1 MiB is less than a transaction of some thousand users.
+const batchRetain = 4 << 20
+
 // ErrKey says that a user's key is empty or begins with a zero byte.
 var ErrKey = errors.New("state: a key must not be empty or begin with a zero byte")
 
@@ -115,7 +119,7 @@ func (p *Partition) Apply(changes []Change, pos Positions) error {
 	if p.s.o.ReadOnly {
 		return errLooking
 	}
-	batch := p.s.db.NewBatch()
+	batch := p.s.db.NewBatch(pebble.WithMaxRetainedSizeBytes(batchRetain))
 	if err := p.fill(batch, changes, pos); err != nil {
 		return explain(errors.Join(err, batch.Close()))
 	}
