@@ -58,26 +58,37 @@ func TestKilledServiceRepeatsNothing(t *testing.T) {
 	requireNoOther(t, calm, w.read(t, "rough.sanitized", true))
 }
 
-// crashWorld is a broker, a model and a key that outlive the service.
+// crashWorld is a broker, a model and a key that outlive the service. The broker
+// is the embedded one, or the real one that GEODITHER_BROKERS names (host:port);
+// topics and groups have names of their own in it.
 type crashWorld struct {
 	dir    string
 	addr   string
+	prefix string
 	client *kafka.Client
 	model  *mobility.Model
 }
 
 func newCrashWorld(t *testing.T) *crashWorld {
 	t.Helper()
-	broker, err := devbroker.Start(devbroker.Options{})
-	if err != nil {
-		t.Fatal(err)
+	addr, prefix := os.Getenv("GEODITHER_BROKERS"), fmt.Sprintf("crash-%d-", time.Now().UnixNano())
+	if addr == "" {
+		broker, err := devbroker.Start(devbroker.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := broker.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		addr = broker.Addr()
 	}
-	t.Cleanup(func() { broker.Close() })
 	fixes, err := readSample()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &crashWorld{dir: t.TempDir(), addr: broker.Addr(), client: pipeline.NewClient([]string{broker.Addr()})}
+	w := &crashWorld{dir: t.TempDir(), addr: addr, prefix: prefix, client: pipeline.NewClient([]string{addr})}
 	if w.model, err = trainSample(fixes); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +109,7 @@ func (w *crashWorld) feed(t *testing.T, vehicles, steps int) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := newFeeder(t.Context(), w.client, "raw", 3, codec)
+	f, err := newFeeder(t.Context(), w.client, w.prefix+"raw", 3, codec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,16 +144,16 @@ func (w *crashWorld) serve(t *testing.T, name string, fed int64, between func(ro
 	stateDir := filepath.Join(w.dir, name+"-state")
 	config := filepath.Join(w.dir, name+".yml")
 	text := fmt.Sprintf(`
-brokers: [%q]
-group: %s
-topics: {raw: raw, sanitized: %s.sanitized, changelog: %s.changelog, dead_letters: %s.dead, create: true}
+brokers: [%[1]q]
+group: %[2]s
+topics: {raw: %[3]sraw, sanitized: %[2]s.sanitized, changelog: %[2]s.changelog, dead_letters: %[2]s.dead, create: true}
 model: model.avro
 key_file: noise.key
-state_dir: %q
+state_dir: %[4]q
 release: {epsilon: 1, delta: 0.01}
 transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
-session_timeout: 1s
-`, w.addr, name, name, name, name, stateDir)
+session_timeout: 2s
+`, w.addr, w.prefix+name, w.prefix, stateDir)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +256,7 @@ func (w *crashWorld) readIfThere(t *testing.T, topic string, uncommitted bool) m
 	lines := map[int32][]line{}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	err := tail{client: w.client, topic: topic, uncommitted: uncommitted}.run(ctx, func(p int32, r consumer.Record) error {
+	err := tail{client: w.client, topic: w.prefix + topic, uncommitted: uncommitted}.run(ctx, func(p int32, r consumer.Record) error {
 		lines[p] = append(lines[p], line{string(r.Key), string(r.Value), r.Timestamp})
 		return nil
 	})

@@ -354,4 +354,3 @@ func demoFleet(f demoFlags) (*mobility.Model, []schemas.Raw, error) {
 	}
 	return model, fixes, nil
 }
-

@@ -19,9 +19,10 @@ import (
 // Service is one running instance: a member of the consumer group that runs a
 // task for each partition it is given.
 type Service struct {
-	options Options
-	client  *kafka.Client
-	log     *slog.Logger
+	options   Options
+	client    *kafka.Client
+	log       *slog.Logger
+	mechanism string // by name, the default filled in
 
 	mu      sync.Mutex
 	failure error // the first fatal one
@@ -34,10 +35,14 @@ func NewService(o Options) (*Service, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	if _, err := NewProcessor(o, 0); err != nil {
+	processor, err := NewProcessor(o, 0)
+	if err != nil {
 		return nil, err
 	}
-	return &Service{options: o, client: NewClient(o.Brokers), log: o.Logger}, nil
+	return &Service{
+		options: o, client: NewClient(o.Brokers), log: o.Logger,
+		mechanism: processor.engine.options.Mechanism,
+	}, nil
 }
 
 // Run works until the context ends, and then finishes or aborts the open
@@ -59,7 +64,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions", partitions,
-		"model", s.options.Model.ID(), "mechanism", s.options.Release.Mechanism,
+		"model", s.options.Model.ID(), "mechanism", s.mechanism,
 		"epsilon", s.options.Release.Epsilon, "delta", s.options.Release.Delta)
 	err = s.work(ctx, store)
 	err = errors.Join(err, store.Close())
