@@ -16,7 +16,7 @@ func newBroker(std streams) *cobra.Command {
 		Long: `Run the embedded broker until Ctrl-C. It speaks Kafka's protocol and is made for demos
 and tests: one node, no replication. With --dir its topics survive a restart.`,
 		Example: "  geodither broker --port 9092 --dir broker-data",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			broker, err := devbroker.Start(o)
 			if err != nil {

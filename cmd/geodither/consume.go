@@ -37,7 +37,7 @@ the rest as properties). Records come in order within a user. It ends at what wa
 end of the topic when it began, or goes on until Ctrl-C with --follow.`,
 		Example: `  geodither consume --brokers localhost:9092 --topic fleet.sanitized --format csv > sanitized.csv
   geodither consume --brokers localhost:9092 --topic fleet.sanitized --follow --from-end`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			codec, err := schemas.NewCodec(schemas.Encoding(encoding))
 			if err != nil {
@@ -176,13 +176,4 @@ func (w *geoJSONWriter) close() error {
 	}
 	_, err := io.WriteString(w.out, tail)
 	return err
-}
-
-// required marks flags that have no default.
-func required(cmd *cobra.Command, names ...string) {
-	for _, name := range names {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag does not exist: a fault of this program
-		}
-	}
 }

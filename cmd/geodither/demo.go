@@ -69,7 +69,7 @@ Contains public sector information licensed under the Open Government Licence v3
 		Example: `  geodither demo
   geodither demo --once --json
   geodither demo --vehicles 1000 --epsilon 4`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.once && !cmd.Flags().Changed("speed") {
 				f.speed = 0

@@ -13,10 +13,11 @@ import (
 
 func newKey(std streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "key",
-		Short: "Make the secret key of the noise",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "key",
+		Short:   "Make the secret key of the noise",
+		Example: "  geodither key new noise.key",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var ifMissing bool
 	create := &cobra.Command{
@@ -28,7 +29,7 @@ The key is as secret as the raw fixes: whoever has it can take the noise off eve
 release. All instances of one service share it, and replays need the same key to give
 the same releases. An existing file is never overwritten.`,
 		Example: "  geodither key new noise.key",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneFile("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := writeKey(args[0])
 			if ifMissing && errors.Is(err, fs.ErrExist) {

@@ -23,9 +23,9 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})
-	stop()
-	os.Exit(code)
+	// The first signal asks for a clean end, the second ends at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 }
 
 // streams are the standard streams, so that tests can run a whole command.
@@ -34,14 +34,6 @@ type streams struct {
 	out io.Writer
 	err io.Writer
 }
-
-// usageError marks an error in what a command was told, such as a config file.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, std streams) int {
@@ -55,6 +47,9 @@ func run(ctx context.Context, args []string, std streams) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted") // whatever was being done when it was
 	}
 	fmt.Fprintf(std.err, "geodither: %v\n", err)
 	var usage usageError
@@ -92,12 +87,15 @@ Start with:  geodither demo`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version(),
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  geodither demo
+  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
+  geodither run -c geodither.yml`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(
 		newDemo(std), newRun(std), newSanitize(std), newTrain(std), newModel(std),
-		newProduce(std), newConsume(std), newKey(std), newBroker(std),
+		newProduce(std), newConsume(std), newKey(std), newBroker(std), newVersion(std),
 	)
 	return root
 }

@@ -14,17 +14,18 @@ import (
 
 func newModel(std streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "model",
-		Short: "Look at a mobility model",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "model",
+		Short:   "Look at a mobility model",
+		Example: "  geodither model inspect model.avro",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var asJSON bool
 	inspect := &cobra.Command{
 		Use:     "inspect FILE",
 		Short:   "Print what a model file holds and how it was made",
 		Example: "  geodither model inspect model.avro\n  geodither model inspect --json model.avro",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneFile("model file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			model, err := mobility.ReadModelFile(args[0])
 			if err != nil {

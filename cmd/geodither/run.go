@@ -22,7 +22,7 @@ killed one loses nothing and repeats nothing: whoever gets its partitions restor
 states from the changelog and goes on at the committed offset.`,
 		Example: `  geodither run -c geodither.yml
   GEODITHER_KEY=$(cat noise.key) geodither run -c geodither.yml`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options, log, err := loadConfig(config)
 			if err != nil {
