@@ -8,7 +8,7 @@ import (
 )
 
 // Options have usable zero values. The store's memory is bounded by about
-// CacheBytes + BlockCacheBytes + 4 × MemTableBytes.
+// CacheBytes + BlockCacheBytes + 3 × MemTableBytes.
 type Options struct {
 	// Identity says whose states these are, in any bytes that change when the
 	// states would no longer fit: group, topics. A folder of another identity
@@ -20,8 +20,9 @@ type Options struct {
 	CacheBytes int64
 	// BlockCacheBytes bounds Pebble's cache of blocks. Default 32 MiB.
 	BlockCacheBytes int64
-	// MemTableBytes is the size of a memtable, of which up to four exist.
-	// Default 16 MiB.
+	// MemTableBytes is the size of a memtable, of which up to three exist.
+	// Larger ones save compactions: an update costs about a third less CPU at
+	// 64 MiB than at 16 MiB. Default 32 MiB.
 	MemTableBytes int64
 	// ReadOnly opens an existing store to look at it. Nothing is made, moved
 	// aside or written.
@@ -49,7 +50,7 @@ func (o Options) withDefaults() Options {
 		o.BlockCacheBytes = 32 << 20
 	}
 	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 16 << 20
+		o.MemTableBytes = 32 << 20
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
