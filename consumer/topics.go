@@ -165,19 +165,30 @@ func verify(ctx context.Context, client *kafka.Client, o Options, t Topic) error
 	if counts[t.Name] != t.Partitions {
 		return &PartitionsError{Topic: t.Name, Have: counts[t.Name], Want: t.Partitions}
 	}
-	if len(t.Configs) == 0 {
-		return nil
-	}
-	return verifyConfigs(ctx, client, o, t)
+	return verifyConfigs(ctx, client, o, t.Name, t.Configs)
 }
 
-// verifyConfigs compares the settings that the description names.
-func verifyConfigs(ctx context.Context, client *kafka.Client, o Options, t Topic) error {
-	op := "read the configuration of topic " + t.Name
-	names := slices.Sorted(maps.Keys(t.Configs))
+// CheckConfigs compares settings of an existing topic, such as cleanup.policy,
+// with the values they must have, and changes nothing. The first other value is
+// a ConfigError. It needs the permission to describe the topic's configuration.
+func CheckConfigs(ctx context.Context, client *kafka.Client, o Options, topic string, configs map[string]string) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	o = o.withDefaults()
+	return o.retry(ctx, func(ctx context.Context) error { return verifyConfigs(ctx, client, o, topic, configs) })
+}
+
+// verifyConfigs is one attempt of CheckConfigs.
+func verifyConfigs(ctx context.Context, client *kafka.Client, o Options, topic string, configs map[string]string) error {
+	if len(configs) == 0 {
+		return nil // to name none would ask for all
+	}
+	op := "read the configuration of topic " + topic
+	names := slices.Sorted(maps.Keys(configs))
 	res, err := roundTrip(ctx, client, &exchange{broker: anyBroker, message: &describeconfigs.Request{
 		Resources: []describeconfigs.RequestResource{{
-			ResourceType: int8(kafka.ResourceTypeTopic), ResourceName: t.Name, ConfigNames: names,
+			ResourceType: int8(kafka.ResourceTypeTopic), ResourceName: topic, ConfigNames: names,
 		}},
 	}}, o.RequestTimeout)
 	if err != nil {
@@ -187,14 +198,22 @@ func verifyConfigs(ctx context.Context, client *kafka.Client, o Options, t Topic
 	if !ok {
 		return unexpected(op, res)
 	}
+	have := make(map[string]string, len(names))
 	for _, r := range answer.Resources {
-		if r.ErrorCode != 0 {
-			return refused(op, kafka.Error(r.ErrorCode))
+		if code := kafka.Error(r.ErrorCode); code != 0 {
+			e := refused(op, code)
+			if code == kafka.TopicAuthorizationFailed {
+				e.Hint = "grant this client DescribeConfigs on the topic"
+			}
+			return e
 		}
 		for _, c := range r.ConfigEntries {
-			if want, asked := t.Configs[c.ConfigName]; asked && c.ConfigValue != want {
-				return &ConfigError{Topic: t.Name, Name: c.ConfigName, Have: c.ConfigValue, Want: want}
-			}
+			have[c.ConfigName] = c.ConfigValue
+		}
+	}
+	for _, name := range names {
+		if have[name] != configs[name] {
+			return &ConfigError{Topic: topic, Name: name, Have: have[name], Want: configs[name]}
 		}
 	}
 	return nil

@@ -72,3 +72,33 @@ func TestCreateTopicsRepeatsAndRefuses(t *testing.T) {
 		t.Error("bad options are accepted")
 	}
 }
+
+func TestCheckConfigs(t *testing.T) {
+	h := newHarness(t)
+	h.ok(h.CreateTopic("log", 1, map[string]string{"cleanup.policy": "compact"}))
+	check := func(topic string, configs map[string]string) error {
+		return CheckConfigs(t.Context(), h.client, quick, topic, configs)
+	}
+	compacted := map[string]string{"cleanup.policy": "compact"}
+	h.ok(check("log", compacted))
+	h.ok(check("log", nil))
+	var config *ConfigError
+	if err := check("in", compacted); !errors.As(err, &config) || *config != (ConfigError{"in", "cleanup.policy", "delete", "compact"}) {
+		t.Errorf("another policy: %v", err)
+	}
+	if err := check("log", map[string]string{"no.such.setting": "1"}); !errors.As(err, &config) || config.Have != "" {
+		t.Errorf("a setting that the broker does not name passes: %v", err)
+	}
+	h.refuse(kmsg.DescribeConfigs, 41, 1) // asked again
+	h.ok(check("log", compacted))
+	h.refuse(kmsg.DescribeConfigs, 29, 1)
+	err := check("log", compacted)
+	h.is(err, kafka.TopicAuthorizationFailed)
+	var refusal *Error
+	if !errors.As(err, &refusal) || refusal.Hint == "" {
+		t.Errorf("a missing permission comes without a hint: %v", err)
+	}
+	if err := CheckConfigs(t.Context(), h.client, Options{MinBackoff: -1}, "log", nil); err == nil {
+		t.Error("bad options are accepted")
+	}
+}
