@@ -24,10 +24,17 @@ type Service struct {
 	log       *slog.Logger
 	mechanism string // by name, the default filled in
 
+	patience  time.Duration // with a cluster that is not there at the start
+	openStore func(dir string, o state.Options) (*state.Store, error)
+
 	mu      sync.Mutex
 	failure error // the first fatal one
 	stop    context.CancelFunc
 }
+
+// startPatience is how long a service waits at its start for a cluster that does
+// not answer. Whoever starts both at once restarts what has failed.
+const startPatience = 10 * time.Second
 
 // NewService checks the options and connects to nothing yet.
 func NewService(o Options) (*Service, error) {
@@ -42,6 +49,7 @@ func NewService(o Options) (*Service, error) {
 	return &Service{
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
 		mechanism: processor.engine.options.Mechanism,
+		patience:  startPatience, openStore: state.Open,
 	}, nil
 }
 
@@ -55,7 +63,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	store, err := state.Open(s.options.StateDir, state.Options{
+	store, err := s.openStore(s.options.StateDir, state.Options{
 		CacheBytes: s.options.CacheBytes,
 		Identity:   s.identity(),
 		Logger:     s.log,

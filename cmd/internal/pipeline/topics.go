@@ -25,30 +25,49 @@ func NewClient(brokers []string) *kafka.Client {
 	}
 }
 
+// compacted is the changelog's policy: any other loses states.
+var compacted = map[string]string{"cleanup.policy": "compact"}
+
 // prepareTopics checks the four topics, creates what is missing if it may, and
 // returns their number of partitions.
 func (s *Service) prepareTopics(ctx context.Context) (int, error) {
+	o := consumer.Options{RetryTimeout: s.patience}
+	if err := consumer.Ping(ctx, s.client, o); err != nil {
+		if !errors.Is(err, consumer.ErrTemporary) {
+			return 0, err
+		}
+		s.log.Warn("waiting for Kafka", "cause", err, "at_most", s.patience)
+	}
 	t := s.options.Topics
-	names := []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters}
 	if t.Create {
-		if err := CreateTopics(ctx, s.client, t); err != nil {
+		if err := createTopics(ctx, s.client, o, t); err != nil {
 			return 0, err
 		}
 	}
-	n, err := consumer.CoPartitioned(ctx, s.client, consumer.Options{}, names...)
+	n, err := consumer.CoPartitioned(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
 	var missing *consumer.MissingTopicsError
 	if errors.As(err, &missing) {
 		return 0, fmt.Errorf("%w; create them with as many partitions as %s, or set topics.create: true", err, t.Raw)
 	}
-	return n, err
+	if err != nil {
+		return 0, err
+	}
+	if err := consumer.CheckConfigs(ctx, s.client, o, t.Changelog, compacted); err != nil {
+		return 0, fmt.Errorf("the changelog keeps every user's state: %w", err)
+	}
+	return n, nil
 }
 
 // CreateTopics makes those of the four topics that are missing: with the raw
 // topic's number of partitions, or t.Partitions where that is missing too. The
 // changelog is compacted. A topic that exists otherwise than needed is an error.
 func CreateTopics(ctx context.Context, client *kafka.Client, t Topics) error {
+	return createTopics(ctx, client, consumer.Options{}, t)
+}
+
+func createTopics(ctx context.Context, client *kafka.Client, o consumer.Options, t Topics) error {
 	partitions := t.Partitions
-	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, t.Raw)
+	counts, err := consumer.Partitions(ctx, client, o, t.Raw)
 	var missing *consumer.MissingTopicsError
 	switch {
 	case err == nil:
@@ -59,11 +78,11 @@ func CreateTopics(ctx context.Context, client *kafka.Client, t Topics) error {
 	topic := func(name string, configs map[string]string) consumer.Topic {
 		return consumer.Topic{Name: name, Partitions: partitions, Replication: t.Replication, Configs: configs}
 	}
-	return consumer.CreateTopics(ctx, client, consumer.Options{},
+	return consumer.CreateTopics(ctx, client, o,
 		topic(t.Raw, nil),
 		topic(t.Sanitized, nil),
 		topic(t.Changelog, map[string]string{
-			"cleanup.policy": "compact",
+			"cleanup.policy": compacted["cleanup.policy"],
 			// A store older than this is restored in full (task.Options.MaxStoreAge).
 			"delete.retention.ms": strconv.FormatInt((24 * time.Hour).Milliseconds(), 10),
 		}),
