@@ -17,7 +17,7 @@ type Counters struct {
 	SetCells     atomic.Int64 // sum of |ΔX| over the releases
 	Drifts       atomic.Int64 // releases whose true cell lay outside ΔX
 	Transactions atomic.Int64 // transactions committed
-	Aborts       atomic.Int64 // transactions dropped and done again
+	Aborts       atomic.Int64 // transactions dropped, whose records are done again
 	Restored     atomic.Int64 // changelog records replayed into the store
 }
 
@@ -64,6 +64,8 @@ func ratio(n, d int64) float64 {
 // Counters when the transaction is known to be committed.
 type tally struct {
 	in, out, dead, releases, repeats, late, setCells, drifts int64
+
+	next int64 // input offset after its last record
 }
 
 func (t *tally) commit(c *Counters) {

@@ -8,12 +8,14 @@ import (
 )
 
 // observer logs what one partition's task does and books its tally when the
-// transaction is committed.
+// transaction is known to be committed: at once, or after a commit without an
+// answer when the committed offset has been read anew.
 type observer struct {
 	task.NopObserver
 	log       *slog.Logger // has the partition
 	counters  *Counters
 	processor *Processor
+	dropped   tally // of a transaction that was given up; its outcome may still show
 }
 
 // Moved implements task.Observer.
@@ -29,11 +31,12 @@ func (o *observer) Committed(task.Transaction) {
 
 // Dropped implements task.Observer.
 func (o *observer) Dropped(records int, cause error) {
+	given := o.processor.tally
 	o.processor.tally = tally{}
 	if records == 0 {
 		return
 	}
-	o.counters.Aborts.Add(1)
+	o.dropped = given
 	o.log.Warn("transaction dropped, its records will be read again", "records", records, "cause", cause)
 }
 
@@ -44,6 +47,15 @@ func (o *observer) Retried(cause error, wait time.Duration) {
 
 // Restored implements task.Observer.
 func (o *observer) Restored(r task.Restore) {
+	switch {
+	case o.dropped.in == 0:
+	case r.Committed >= o.dropped.next: // its commit had come through
+		o.dropped.commit(o.counters)
+		o.counters.Transactions.Add(1)
+	default:
+		o.counters.Aborts.Add(1)
+	}
+	o.dropped = tally{}
 	o.counters.Restored.Add(int64(r.Records))
 	o.log.Info("state restored", "changelog_records", r.Records, "wiped", r.Wiped,
 		"input_offset", r.Input, "took", r.Took)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
@@ -103,7 +104,12 @@ func (o Options) Validate() error {
 	need(o.Model != nil, "model: a mobility model is required; make one with \"geodither train\"")
 	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
 	need(!o.Key.IsZero(), "key_file: the noise needs a key; make one with \"geodither key new\"")
-	need(o.MaxRecords >= 0 && o.MaxInterval >= 0, "transaction: max_records and max_interval must not be negative")
+	need(!slices.Contains(o.Brokers, ""), "brokers: one of them is empty; each is a host:port")
+	need(o.Topics.Partitions >= 0 && o.Topics.Replication >= 0, "topics: partitions and replication must not be negative")
+	need(o.MaxRecords >= 0, "transaction.max_records: must not be negative")
+	need(o.MaxInterval == 0 || o.MaxInterval >= time.Millisecond, "transaction.max_interval: must be at least 1ms")
+	need(o.TransactionTimeout == 0 || o.TransactionTimeout >= time.Millisecond, "transaction.timeout: must be at least 1ms")
+	need(o.SessionTimeout == 0 || o.SessionTimeout >= 10*time.Millisecond, "session_timeout: must be at least 10ms")
 	need(o.MaxAhead >= 0, "max_ahead: must not be negative")
 	need(o.CacheBytes >= 0, "cache: must not be negative")
 	topics := map[string]string{}
@@ -119,6 +125,8 @@ func (o Options) Validate() error {
 		}
 		topics[t[1]] = t[0]
 	}
+	need(d.RawEncoding.Validate() == nil, "encoding.raw: %w", d.RawEncoding.Validate())
+	need(d.SanitizedEncoding.Validate() == nil, "encoding.sanitized: %w", d.SanitizedEncoding.Validate())
 	if err := o.Release.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("release: %w", err))
 	}

@@ -53,16 +53,17 @@ func NewProcessor(o Options, partition int32) (*Processor, error) {
 // read, or a record that cannot be written.
 func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) error {
 	p.tally.in++
+	p.tally.next = rec.Offset + 1
 	fix, err := p.accept(rec)
 	if err != nil {
 		return p.reject(rec, err, fx)
 	}
 	if err := p.state.DecodeBinary(state); err != nil {
-		return fmt.Errorf("partition %d, offset %d: %w", p.partition, rec.Offset, err)
+		return p.failure(rec, err)
 	}
 	record, outcome, err := p.engine.Sanitize(fix, &p.state)
 	if err != nil {
-		return fmt.Errorf("partition %d, offset %d: %w", p.partition, rec.Offset, err)
+		return p.failure(rec, err)
 	}
 	if outcome.Kind == mechanism.Late {
 		p.tally.late++
@@ -70,7 +71,7 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	}
 	p.value, err = p.out.AppendSanitized(p.value[:0], record)
 	if err != nil {
-		return fmt.Errorf("partition %d, offset %d: encoding the sanitized record: %w", p.partition, rec.Offset, err)
+		return p.failure(rec, fmt.Errorf("encoding the sanitized record: %w", err))
 	}
 	p.count(outcome)
 	fx.Output = append(fx.Output, task.Message{Key: rec.Key, Value: p.value, Timestamp: rec.Timestamp})
@@ -79,6 +80,17 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 		fx.State = p.stored
 	}
 	return nil
+}
+
+// failure names the record's place, and for a state that cannot be read what to
+// do: one from the changelog has gone bad in the store, or it was written there.
+func (p *Processor) failure(rec task.Record, err error) error {
+	hint := ""
+	if errors.Is(err, mechanism.ErrState) {
+		hint = "; delete the state folder and start again: it is restored from the changelog. If that ends here too, " +
+			"the changelog itself is bad: start anew with another group and an empty changelog"
+	}
+	return fmt.Errorf("partition %d, offset %d: %w%s", p.partition, rec.Offset, err, hint)
 }
 
 // accept decodes a record and checks what the value alone cannot show: its key
@@ -91,8 +103,9 @@ func (p *Processor) accept(rec task.Record) (schemas.Raw, error) {
 	if string(rec.Key) != fix.UserID {
 		return fix, &schemas.Rejection{Reason: schemas.ReasonKeyMismatch}
 	}
-	// A Kafka record without a timestamp has -1 and bounds nothing.
-	if rec.Timestamp >= 0 && fix.Timestamp > rec.Timestamp+p.maxAheadMS {
+	// A Kafka record without a timestamp has -1 and bounds nothing. It may also
+	// have any other, so nothing is added to it.
+	if rec.Timestamp >= 0 && fix.Timestamp-p.maxAheadMS > rec.Timestamp {
 		return fix, &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
 	}
 	return fix, nil
@@ -109,7 +122,7 @@ func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error
 		Reason: rejection.Reason, Timestamp: rec.Timestamp,
 	})
 	if err != nil {
-		return fmt.Errorf("partition %d, offset %d: encoding the dead letter: %w", p.partition, rec.Offset, err)
+		return p.failure(rec, fmt.Errorf("encoding the dead letter: %w", err))
 	}
 	p.tally.dead++
 	// No key: a refused record's key may be anything, a coordinate too.
