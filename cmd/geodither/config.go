@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -15,12 +17,8 @@ import (
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
-
-// keyVariable is the environment variable that may hold the noise key, in hex.
-const keyVariable = "GEODITHER_KEY"
 
 // configFile is the YAML of "run -c". This file alone knows YAML; each package
 // owns its options.
@@ -71,24 +69,28 @@ type logConfig struct {
 // loadConfig reads the YAML file and everything it names. Relative paths are
 // relative to the file's folder. Unknown keys are refused: a misspelt setting
 // must not silently keep its default.
-func loadConfig(path string) (pipeline.Options, logConfig, error) {
+func loadConfig(path string) (pipeline.Options, configFile, error) {
 	file, err := readConfig(path)
 	if err != nil {
-		return pipeline.Options{}, logConfig{}, usagef("config %s: %w", path, err)
+		return pipeline.Options{}, file, usagef("config %s: %w", path, err)
 	}
-	options, err := file.options(filepath.Dir(path))
+	file.resolve(filepath.Dir(path))
+	options, err := file.options()
 	if err != nil {
-		return pipeline.Options{}, logConfig{}, usagef("config %s: %w", path, err)
+		return pipeline.Options{}, file, usagef("config %s: %w", path, err)
 	}
 	if err := options.Validate(); err != nil {
-		return pipeline.Options{}, logConfig{}, usagef("config %s:\n%w", path, err)
+		return pipeline.Options{}, file, usagef("config %s:\n%w", path, err)
 	}
-	return options, file.Log, nil
+	return options, file, nil
 }
 
 func readConfig(path string) (configFile, error) {
 	var file configFile
 	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, fmt.Errorf("%w; deploy/geodither.yml is a complete one to start from", err)
+	}
 	if err != nil {
 		return file, err
 	}
@@ -96,16 +98,40 @@ func readConfig(path string) (configFile, error) {
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil {
 		if errors.Is(err, io.EOF) {
-			return file, errors.New("the file is empty; the README shows a complete one")
+			return file, errors.New("the file is empty; deploy/geodither.yml is a complete one to start from")
 		}
-		return file, err
+		return file, explainYAML(err)
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return file, errors.New("a second YAML document follows the first (---), and would be ignored: keep one")
 	}
 	return file, nil
 }
 
+var (
+	unknownKey    = regexp.MustCompile(`field (\S+) not found in type .*`)
+	wrongDuration = regexp.MustCompile("cannot unmarshal (.*) into time.Duration")
+)
+
+// explainYAML puts the decoder's errors, which speak of Go's types, into words
+// for whoever wrote the file.
+func explainYAML(err error) error {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	lines := make([]string, 0, len(wrong.Errors))
+	for _, line := range wrong.Errors {
+		line = unknownKey.ReplaceAllString(line, `unknown key "$1": a misspelling?`)
+		line = wrongDuration.ReplaceAllString(line, "$1 is no duration: write one with its unit, such as 100ms, 30s or 1h")
+		lines = append(lines, line)
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
 // options resolves a file's settings. Files that cannot be read are errors;
 // values are left to the options' own Validate.
-func (c *configFile) options(dir string) (pipeline.Options, error) {
+func (c *configFile) options() (pipeline.Options, error) {
 	o := pipeline.Options{
 		Brokers: c.Brokers,
 		Group:   c.Group,
@@ -115,7 +141,7 @@ func (c *configFile) options(dir string) (pipeline.Options, error) {
 			Create: c.Topics.Create, Partitions: c.Topics.Partitions, Replication: c.Topics.Replication,
 		},
 		RawEncoding: c.Encoding.Raw, SanitizedEncoding: c.Encoding.Sanitized,
-		StateDir: resolve(dir, c.StateDir), CacheBytes: c.CacheMiB << 20,
+		StateDir: c.StateDir, CacheBytes: c.CacheMiB << 20,
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
 		TransactionTimeout: c.Transaction.Timeout, SessionTimeout: c.SessionTimeout,
 		MaxAhead: c.MaxAhead,
@@ -133,42 +159,21 @@ func (c *configFile) options(dir string) (pipeline.Options, error) {
 		return o, errors.New(`model: name a model file; make one with "geodither train"`)
 	}
 	var err error
-	if o.Model, err = mobility.ReadModelFile(resolve(dir, c.Model)); err != nil {
+	if o.Model, err = mobility.ReadModelFile(c.Model); err != nil {
 		return o, fmt.Errorf("model: %w", err)
 	}
-	if o.Key, err = loadKey(resolve(dir, c.KeyFile)); err != nil {
+	if o.Key, err = loadKey(c.KeyFile); err != nil {
 		return o, fmt.Errorf("key_file: %w", err)
 	}
 	return o, nil
 }
 
-func resolve(dir, path string) string {
-	if path == "" || filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
-}
-
-// loadKey reads the noise key from the environment if it is set there, else
-// from the file. The key itself is never part of an error.
-func loadKey(path string) (noise.Key, error) {
-	if hex := os.Getenv(keyVariable); hex != "" {
-		key, err := noise.ParseKey(strings.TrimSpace(hex))
-		if err != nil {
-			return key, fmt.Errorf("%s in the environment: %w", keyVariable, err)
+// resolve makes paths that are relative to a folder absolute or relative to where
+// the process runs.
+func (c *configFile) resolve(dir string) {
+	for _, path := range []*string{&c.Model, &c.KeyFile, &c.StateDir} {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, *path)
 		}
-		return key, nil
 	}
-	if path == "" {
-		return noise.Key{}, fmt.Errorf("name a file (make one with \"geodither key new FILE\") or set %s", keyVariable)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return noise.Key{}, fmt.Errorf("%w; make one with \"geodither key new %s\"", err, path)
-	}
-	key, err := noise.ParseKey(strings.TrimSpace(string(data)))
-	if err != nil {
-		return key, fmt.Errorf("%s: %w", path, err)
-	}
-	return key, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -61,5 +62,51 @@ func writeKey(path string) error {
 	if err == nil {
 		err = file.Sync()
 	}
-	return errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err != nil {
+		// Half a key must not be kept by the next "key new --if-missing".
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// keyVariable is the environment variable that may hold the noise key, in hex.
+const keyVariable = "GEODITHER_KEY"
+
+// loadKey reads the noise key from the environment if it is set there, else
+// from the file. The key itself is never part of an error.
+func loadKey(path string) (noise.Key, error) {
+	if hex := os.Getenv(keyVariable); hex != "" {
+		key, err := noise.ParseKey(strings.TrimSpace(hex))
+		if err != nil {
+			return key, fmt.Errorf("%s in the environment: %w", keyVariable, err)
+		}
+		return key, nil
+	}
+	if path == "" {
+		return noise.Key{}, fmt.Errorf("name a file (make one with \"geodither key new FILE\") or set %s", keyVariable)
+	}
+	return readKey(path)
+}
+
+// readKey reads the noise key from a file.
+func readKey(path string) (noise.Key, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noise.Key{}, fmt.Errorf("%w; make one with \"geodither key new %s\"", err, path)
+	}
+	if err != nil {
+		return noise.Key{}, fmt.Errorf("%w; the key must be a file that this user can read", err)
+	}
+	key, err := noise.ParseKey(strings.TrimSpace(string(data)))
+	if err != nil {
+		return key, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}
+
+// isExposed reports that users other than a file's owner and group can read it.
+// A group may be how a secret reaches a container, everybody never is.
+func isExposed(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o004 != 0
 }

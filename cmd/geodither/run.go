@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -24,12 +25,15 @@ states from the changelog and goes on at the committed offset.`,
   GEODITHER_KEY=$(cat noise.key) geodither run -c geodither.yml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options, log, err := loadConfig(config)
+			options, file, err := loadConfig(config)
 			if err != nil {
 				return err
 			}
-			if options.Logger, err = newLogger(std, log); err != nil {
+			if options.Logger, err = newLogger(std, file.Log); err != nil {
 				return usagef("config %s: %w", config, err)
+			}
+			if os.Getenv(keyVariable) == "" && isExposed(file.KeyFile) {
+				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600", "key_file", file.KeyFile)
 			}
 			service, err := pipeline.NewService(options)
 			if err != nil {
