@@ -78,6 +78,9 @@ func Start(o Options) (*Broker, error) {
 		kfake.GroupMinSessionTimeout(minSessionTimeout),
 		kfake.BrokerConfigs(map[string]string{
 			"log.cleaner.backoff.ms": strconv.FormatInt(never.Milliseconds(), 10),
+			// kfake removes old records from compacted topics too, and when it
+			// compacts. By timestamps, traces of the past are old from the start.
+			"log.retention.ms": "-1",
 		}),
 	}
 	if o.Dir != "" {

@@ -41,7 +41,8 @@ func write(ctx context.Context, t *testing.T, addr, topic string, from, to int) 
 	defer w.Close()
 	var ms []kafka.Message
 	for i := from; i < to; i++ {
-		ms = append(ms, kafka.Message{Key: fmt.Append(nil, i%7), Value: fmt.Append(nil, i)})
+		// Timestamps of long ago: retention must not take them for rubbish.
+		ms = append(ms, kafka.Message{Key: fmt.Append(nil, i%7), Value: fmt.Append(nil, i), Time: time.UnixMilli(1_500_000_000_000 + int64(i))})
 	}
 	if err := w.WriteMessages(ctx, ms...); err != nil {
 		t.Fatal(err)
