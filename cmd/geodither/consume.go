@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/schemas"
 )
@@ -48,7 +47,11 @@ end of the topic when it began, or goes on until Ctrl-C with --follow.`,
 			if err != nil {
 				return usageError{err}
 			}
-			source := tail{client: pipeline.NewClient(brokers), topic: topic, uncommitted: uncommitted, fromEnd: fromEnd, follow: follow}
+			client, err := connect(cmd.Context(), brokers)
+			if err != nil {
+				return err
+			}
+			source := tail{client: client, topic: topic, uncommitted: uncommitted, fromEnd: fromEnd, follow: follow}
 			return consumeTopic(cmd.Context(), source, codec, writer, buffered)
 		},
 	}
@@ -99,7 +102,16 @@ func newRecordWriter(format string, out io.Writer) (recordWriter, error) {
 	case "geojson":
 		return &geoJSONWriter{out: out}, nil
 	}
-	return nil, fmt.Errorf("format %q is unknown: choose json, csv or geojson", format)
+	return nil, knownFormat(format)
+}
+
+// knownFormat refuses a format that newRecordWriter does not know.
+func knownFormat(format string) error {
+	switch format {
+	case "json", "ndjson", "csv", "geojson":
+		return nil
+	}
+	return fmt.Errorf("output format %q is unknown: choose json, csv or geojson", format)
 }
 
 type jsonWriter struct{ *json.Encoder }

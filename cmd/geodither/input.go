@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,41 +27,96 @@ type inputFlags struct {
 }
 
 func (f *inputFlags) register(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.paths, "in", nil, "files or folders of traces, `PATH...`; - is standard input")
+	// An array, not a slice: a path may hold a comma.
+	flags.StringArrayVar(&f.paths, "in", nil, "file or folder of traces, `PATH`; repeat it for several, or name them behind the flags; - is standard input")
 	flags.StringVar(&f.format, "format", "", "csv, ndjson, geolife or gowalla; empty: seen from the content")
 	flags.BoolVar(&f.strict, "strict", false, "stop at the first bad line instead of skipping and counting it")
 }
 
-// open opens the flag's paths and those that follow the flags.
-func (f *inputFlags) open(more []string, std streams) (*traces.Reader, error) {
-	paths := append(f.paths, more...)
+// open opens the flag's paths and those that follow the flags. What waits for
+// standard input gives up when the context ends.
+func (f *inputFlags) open(ctx context.Context, more []string, std streams) (*traces.Reader, error) {
+	switch format := traces.Format(f.format); format {
+	case "", traces.CSV, traces.NDJSON, traces.Geolife, traces.Gowalla:
+	default:
+		return nil, usagef("format %q is unknown: choose csv, ndjson, geolife or gowalla, or none to have it seen from the content", format)
+	}
+	paths := slices.Concat(f.paths, more)
 	if len(paths) == 0 {
 		return nil, usagef("name the traces to read with --in; - is standard input")
 	}
-	return traces.Open(paths, std.in, traces.Options{Format: traces.Format(f.format), Strict: f.strict})
+	var stdin io.Reader
+	if std.in != nil {
+		stdin = &interruptible{ctx: ctx, from: std.in}
+	}
+	return traces.Open(paths, stdin, traces.Options{Format: traces.Format(f.format), Strict: f.strict})
+}
+
+// interruptible is a reader whose Read returns when the context ends, also where
+// the reader below it goes on waiting, as for a terminal or a quiet pipe.
+type interruptible struct {
+	ctx  context.Context //nolint:containedctx // io.Reader has no other place for it
+	from io.Reader
+	buf  []byte
+}
+
+func (r *interruptible) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if len(r.buf) < len(p) {
+		r.buf = make([]byte, len(p))
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	// The goroutine has its own memory: p is the caller's once Read returns, and
+	// after an interruption r.buf is left to it.
+	buf, done := r.buf[:len(p)], make(chan result, 1)
+	go func() {
+		n, err := r.from.Read(buf)
+		done <- result{n, err}
+	}()
+	select {
+	case got := <-done:
+		return copy(p, buf[:got.n]), got.err
+	case <-r.ctx.Done():
+		r.buf = nil
+		return 0, r.ctx.Err()
+	}
 }
 
 // fixSource is what produce feeds: files or a simulated fleet.
-func fixSource(ctx context.Context, f inputFlags, more []string, s simulationFlags, std streams) (iter.Seq2[schemas.Raw, error], error) {
+type fixSource struct {
+	fixes  iter.Seq2[schemas.Raw, error]
+	reader *traces.Reader // nil for a fleet
+	live   bool           // it ends only by being interrupted
+}
+
+func newFixSource(ctx context.Context, f inputFlags, more []string, s simulationFlags, std streams) (fixSource, error) {
 	switch {
-	case s.vehicles == 0:
-		reader, err := f.open(more, std)
-		if err != nil {
-			return nil, err
-		}
-		return reader.Fixes(), nil
-	case len(f.paths)+len(more) > 0:
-		return nil, usagef("--in and --simulate exclude each other")
 	case s.vehicles < 0 || s.steps < 0:
-		return nil, usagef("--simulate and --steps must not be negative")
+		return fixSource{}, usagef("--simulate and --steps must not be negative")
+	case s.vehicles == 0 && (s.model != "" || s.steps > 0):
+		return fixSource{}, usagef("--model and --steps belong to --simulate VEHICLES, which is missing")
+	case s.vehicles == 0:
+		reader, err := f.open(ctx, more, std)
+		if err != nil {
+			return fixSource{}, err
+		}
+		return fixSource{fixes: reader.Fixes(), reader: reader}, nil
+	case len(f.paths)+len(more) > 0:
+		return fixSource{}, usagef("--in and --simulate exclude each other")
 	case s.model == "":
-		return nil, usagef("--simulate needs a --model that says how the vehicles move")
+		return fixSource{}, usagef("--simulate needs a --model that says how the vehicles move")
 	}
 	model, err := mobility.ReadModelFile(s.model)
 	if err != nil {
-		return nil, err
+		return fixSource{}, err
 	}
-	return newFleet(model, s.vehicles, s.seed).fixes(ctx, s.steps, time.Now()), nil
+	fleet := newFleet(model, s.vehicles, s.seed)
+	return fixSource{fixes: fleet.fixes(ctx, s.steps, time.Now()), live: s.steps == 0}, nil
 }
 
 // parseBox reads "south,west,north,east" in degrees.
@@ -90,7 +148,7 @@ func parseLength(text string) (float64, error) {
 		return 0, fmt.Errorf("length %q has no unit: write 340m or 0.34km", text)
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-	if err != nil || !(v > 0) {
+	if err != nil || !(v > 0) || math.IsInf(v, 1) {
 		return 0, fmt.Errorf("length %q is not a positive number of metres: write 340m or 0.34km", text)
 	}
 	return v * unit, nil

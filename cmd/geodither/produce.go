@@ -10,7 +10,6 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/spf13/cobra"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -38,25 +37,28 @@ one run doubles nothing. A Kafka record's timestamp is the time of producing.`,
   geodither produce --topic fleet.raw --simulate 500 --model model.avro     # live, until Ctrl-C`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fixes, err := fixSource(cmd.Context(), input, args, simulation, std)
-			if err != nil {
-				return err
+			// Not below 0, and no NaN either; 0 is no limit.
+			if !(rate >= 0) || partitions < 0 {
+				return usagef("--rate and --create must not be negative")
 			}
 			codec, err := schemas.NewCodec(schemas.Encoding(encoding))
 			if err != nil {
 				return usageError{err}
 			}
-			feed, err := newFeeder(cmd.Context(), pipeline.NewClient(brokers), topic, partitions, codec)
+			source, err := newFixSource(cmd.Context(), input, args, simulation, std)
+			if err != nil {
+				return err
+			}
+			client, err := connect(cmd.Context(), brokers)
+			if err != nil {
+				return err
+			}
+			feed, err := newFeeder(cmd.Context(), client, topic, partitions, codec)
 			if err != nil {
 				return err
 			}
 			feed.rate = rate
-			err = feed.all(cmd.Context(), fixes)
-			if errors.Is(err, context.Canceled) {
-				err = nil // Ctrl-C is how a live simulation ends
-			}
-			fmt.Fprintf(std.err, "produced %d records to %s (%d partitions)\n", feed.sent, topic, feed.partitions)
-			return err
+			return feed.from(cmd.Context(), source, std)
 		},
 	}
 	flags := cmd.Flags()
@@ -106,8 +108,26 @@ func newFeeder(ctx context.Context, client *kafka.Client, topic string, create i
 	return &feeder{producer: p, codec: codec, topic: topic, partitions: counts[topic]}, nil
 }
 
+// from feeds a source to its end or to its first error, and says what it did.
+func (f *feeder) from(ctx context.Context, source fixSource, std streams) error {
+	show := newProgress(std.err, nil)
+	if source.reader != nil {
+		show.so = source.reader.Progress
+	}
+	err := f.all(ctx, source.fixes, show)
+	show.done()
+	if source.reader != nil && source.reader.Skips().Total > 0 {
+		fmt.Fprintf(std.err, "skipped: %s\n", source.reader.Skips())
+	}
+	fmt.Fprintf(std.err, "produced %d records to %s (%d partitions)\n", f.sent, f.topic, f.partitions)
+	if source.live && ctx.Err() != nil {
+		return nil // a live simulation ends in no other way
+	}
+	return err
+}
+
 // all feeds a sequence to its end or to its first error.
-func (f *feeder) all(ctx context.Context, fixes iter.Seq2[schemas.Raw, error]) error {
+func (f *feeder) all(ctx context.Context, fixes iter.Seq2[schemas.Raw, error], progress *progress) error {
 	for fix, err := range fixes {
 		if err != nil {
 			return err
@@ -119,6 +139,7 @@ func (f *feeder) all(ctx context.Context, fixes iter.Seq2[schemas.Raw, error]) e
 		if err := f.add(ctx, []byte(fix.UserID), value, time.Now().UnixMilli()); err != nil {
 			return err
 		}
+		progress.show(f.sent)
 	}
 	return f.flush(ctx)
 }

@@ -12,28 +12,32 @@ import (
 type progress struct {
 	out    io.Writer
 	live   bool
-	so     func() (done, total int64)
+	so     func() (done, total int64) // bytes; nil if there are none to count
 	began  time.Time
 	shown  time.Time
 	marked bool
 }
 
-// newProgress watches a count of bytes.
+// newProgress watches a count of bytes, or with nil the items alone.
 func newProgress(out io.Writer, so func() (done, total int64)) *progress {
 	file, ok := out.(interface{ Fd() uintptr })
 	return &progress{out: out, live: ok && term.IsTerminal(int(file.Fd())), so: so, began: time.Now()}
 }
 
-// show prints at most four times a second.
-func (p *progress) show() {
+// show prints at most four times a second how much is done, in bytes or, where
+// their total is not known, in items.
+func (p *progress) show(items int64) {
 	if !p.live || time.Since(p.shown) < 250*time.Millisecond {
 		return
 	}
 	p.shown, p.marked = time.Now(), true
-	done, total := p.so()
+	var done, total int64
+	if p.so != nil {
+		done, total = p.so()
+	}
 	elapsed := time.Since(p.began)
 	if total <= 0 || done <= 0 {
-		fmt.Fprintf(p.out, "\r\x1b[2K%.1f MB read, %s", float64(done)/1e6, elapsed.Round(time.Second))
+		fmt.Fprintf(p.out, "\r\x1b[2K%d fixes, %s", items, elapsed.Round(time.Second))
 		return
 	}
 	share := min(1, float64(done)/float64(total))

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -71,7 +69,7 @@ but they come from the truth. Keep them on the trusted side.`,
 }
 
 func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std streams) error {
-	if err := f.release.Validate(); err != nil {
+	if err := errors.Join(f.release.Validate(), knownFormat(f.outFormat)); err != nil {
 		return usageError{err}
 	}
 	model, err := mobility.ReadModelFile(f.model)
@@ -85,11 +83,11 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 	case seeded:
 		key = noise.KeyFromSeed(f.seed)
 	case f.keyFile != "":
-		if key, err = loadKey(f.keyFile); err != nil {
+		if key, err = readKey(f.keyFile); err != nil {
 			return err
 		}
 	}
-	reader, err := f.input.open(args, std)
+	reader, err := f.input.open(ctx, args, std)
 	if err != nil {
 		return err
 	}
@@ -153,7 +151,7 @@ func (r *sanitizeRun) all(ctx context.Context, reader *traces.Reader, progress *
 			return err
 		}
 		if r.fixes%1024 == 0 {
-			progress.show()
+			progress.show(r.fixes)
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -277,53 +275,8 @@ func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std st
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(f.report, append(data, '\n'), 0o600)
-}
-
-// output is where sanitized records go: a file that appears when it is
-// complete, or a stream.
-type output struct {
-	records  recordWriter
-	buffered *bufio.Writer
-	file     *os.File // nil for a stream
-	path     string
-}
-
-func newOutput(path, format string, std streams) (*output, error) {
-	o := &output{path: path}
-	var target io.Writer = std.out
-	if path != "-" {
-		file, err := os.Create(path + ".partial")
-		if err != nil {
-			return nil, err
-		}
-		o.file, target = file, file
+	if err := os.WriteFile(f.report, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("the records are written, but not the report: %w", err)
 	}
-	o.buffered = bufio.NewWriterSize(target, 1<<16)
-	var err error
-	if o.records, err = newRecordWriter(format, o.buffered); err != nil {
-		return nil, errors.Join(usageError{err}, o.discard())
-	}
-	return o, nil
-}
-
-// close completes the output.
-func (o *output) close() error {
-	err := errors.Join(o.records.close(), o.buffered.Flush())
-	if o.file == nil {
-		return err
-	}
-	err = errors.Join(err, o.file.Close())
-	if err != nil {
-		return errors.Join(err, os.Remove(o.file.Name()))
-	}
-	return os.Rename(o.file.Name(), o.path)
-}
-
-// discard gives the output up; what a stream has seen stays.
-func (o *output) discard() error {
-	if o.file == nil {
-		return o.buffered.Flush()
-	}
-	return errors.Join(o.file.Close(), os.Remove(o.file.Name()))
+	return nil
 }

@@ -25,20 +25,43 @@ type tail struct {
 
 // run calls each for every record, one call at a time, in offset order within a
 // partition. The record is valid during the call only. An error of each ends it;
-// the end of the context does not count as an error if it follows.
+// the end of the context is an error unless it follows.
 func (t tail) run(ctx context.Context, each func(partition int32, r consumer.Record) error) error {
+	var refused error // of each; what else fails when the context ends, fails because of that
+	err := t.all(ctx, func(partition int32, r consumer.Record) error {
+		refused = each(partition, r)
+		return refused
+	})
+	switch {
+	case err == nil || refused != nil || ctx.Err() == nil:
+		return err
+	case t.follow && errors.Is(ctx.Err(), context.Canceled):
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
+}
+
+// all reads the partitions at the same time. Once each has failed it is not
+// called again.
+func (t tail) all(ctx context.Context, each func(partition int32, r consumer.Record) error) error {
 	counts, err := consumer.Partitions(ctx, t.client, consumer.Options{}, t.topic)
 	if err != nil {
 		return err
 	}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
+	failed := false
 	for p := range int32(counts[t.topic]) {
 		group.Go(func() error {
 			return t.partition(ctx, p, func(r consumer.Record) error {
 				mu.Lock()
 				defer mu.Unlock()
-				return each(p, r)
+				if failed {
+					return context.Canceled
+				}
+				err := each(p, r)
+				failed = err != nil
+				return err
 			})
 		})
 	}
@@ -59,9 +82,6 @@ func (t tail) partition(ctx context.Context, p int32, each func(consumer.Record)
 	}
 	for t.follow || offset < end {
 		got, err := fetcher.Fetch(ctx, offset)
-		if ctx.Err() != nil && t.follow {
-			return nil
-		}
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -70,7 +71,17 @@ func (f *trainFlags) run(ctx context.Context, args []string, std streams) error 
 	if err != nil {
 		return usageError{err}
 	}
-	reader, err := f.input.open(args, std)
+	// Now, not after an hour of training.
+	if f.out == "-" {
+		return usagef("a model is a file, not a stream: name one with --out")
+	}
+	if err := checkTarget(f.out); err != nil {
+		return err
+	}
+	if info, err := os.Stat(f.out); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is a device or a pipe: name a file for the model", f.out)
+	}
+	reader, err := f.input.open(ctx, args, std)
 	if err != nil {
 		return err
 	}
@@ -111,7 +122,7 @@ func trainOn(ctx context.Context, trainer *mobility.Trainer, reader *traces.Read
 		}
 		trainer.Add(trainingFix(raw))
 		if n++; n%4096 == 0 {
-			progress.show()
+			progress.show(int64(n))
 			if err := ctx.Err(); err != nil {
 				return err
 			}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/consumer"
+)
+
+// connectPatience is how long a command that a person runs waits for a broker
+// before it says that there is none.
+const connectPatience = 5 * time.Second
+
+// connect returns a client whose brokers have answered. What comes after it
+// waits for brokers that are away for longer: they were there.
+func connect(ctx context.Context, brokers []string) (*kafka.Client, error) {
+	if len(brokers) == 0 {
+		return nil, usagef("--brokers names none: want HOST:PORT,...")
+	}
+	client := pipeline.NewClient(brokers)
+	if err := consumer.Ping(ctx, client, consumer.Options{RequestTimeout: connectPatience}); err != nil {
+		return nil, err
+	}
+	return client, nil
+}
