@@ -4,19 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/schemas"
 )
 
 // inputFlags name files of fixes.
@@ -85,38 +81,6 @@ func (r *interruptible) Read(p []byte) (int, error) {
 		r.buf = nil
 		return 0, r.ctx.Err()
 	}
-}
-
-// fixSource is what produce feeds: files or a simulated fleet.
-type fixSource struct {
-	fixes  iter.Seq2[schemas.Raw, error]
-	reader *traces.Reader // nil for a fleet
-	live   bool           // it ends only by being interrupted
-}
-
-func newFixSource(ctx context.Context, f inputFlags, more []string, s simulationFlags, std streams) (fixSource, error) {
-	switch {
-	case s.vehicles < 0 || s.steps < 0:
-		return fixSource{}, usagef("--simulate and --steps must not be negative")
-	case s.vehicles == 0 && (s.model != "" || s.steps > 0):
-		return fixSource{}, usagef("--model and --steps belong to --simulate VEHICLES, which is missing")
-	case s.vehicles == 0:
-		reader, err := f.open(ctx, more, std)
-		if err != nil {
-			return fixSource{}, err
-		}
-		return fixSource{fixes: reader.Fixes(), reader: reader}, nil
-	case len(f.paths)+len(more) > 0:
-		return fixSource{}, usagef("--in and --simulate exclude each other")
-	case s.model == "":
-		return fixSource{}, usagef("--simulate needs a --model that says how the vehicles move")
-	}
-	model, err := mobility.ReadModelFile(s.model)
-	if err != nil {
-		return fixSource{}, err
-	}
-	fleet := newFleet(model, s.vehicles, s.seed)
-	return fixSource{fixes: fleet.fixes(ctx, s.steps, time.Now()), live: s.steps == 0}, nil
 }
 
 // parseBox reads "south,west,north,east" in degrees.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -15,16 +14,18 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
+type produceFlags struct {
+	brokers    []string
+	topic      string
+	encoding   string
+	partitions int
+	rate       float64
+	input      inputFlags
+	simulation simulationFlags
+}
+
 func newProduce(std streams) *cobra.Command {
-	var (
-		brokers    []string
-		topic      string
-		encoding   string
-		partitions int
-		rate       float64
-		input      inputFlags
-		simulation simulationFlags
-	)
+	var f produceFlags
 	cmd := &cobra.Command{
 		Use:   "produce [PATH...]",
 		Short: "Feed a raw topic from trace files or a simulated fleet",
@@ -37,40 +38,56 @@ one run doubles nothing. A Kafka record's timestamp is the time of producing.`,
   geodither produce --topic fleet.raw --simulate 500 --model model.avro     # live, until Ctrl-C`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// Not below 0, and no NaN either; 0 is no limit.
-			if !(rate >= 0) || partitions < 0 {
-				return usagef("--rate and --create must not be negative")
-			}
-			codec, err := schemas.NewCodec(schemas.Encoding(encoding))
-			if err != nil {
-				return usageError{err}
-			}
-			source, err := newFixSource(cmd.Context(), input, args, simulation, std)
-			if err != nil {
-				return err
-			}
-			client, err := connect(cmd.Context(), brokers)
-			if err != nil {
-				return err
-			}
-			feed, err := newFeeder(cmd.Context(), client, topic, partitions, codec)
-			if err != nil {
-				return err
-			}
-			feed.rate = rate
-			return feed.from(cmd.Context(), source, std)
+			return f.run(cmd.Context(), args, std)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
-	flags.StringVar(&topic, "topic", "", "raw topic to feed")
-	flags.StringVar(&encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
-	flags.IntVar(&partitions, "create", 0, "create the topic with this many `PARTITIONS` if it is missing")
-	flags.Float64Var(&rate, "rate", 0, "records per second at most; 0: as fast as it goes")
-	input.register(flags)
-	simulation.register(flags)
+	flags.StringSliceVar(&f.brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
+	flags.StringVar(&f.topic, "topic", "", "raw topic to feed")
+	flags.StringVar(&f.encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
+	flags.IntVar(&f.partitions, "create", 0, "create the topic with this many `PARTITIONS` if it is missing")
+	flags.Float64Var(&f.rate, "rate", 0, "records per second at most; 0: as fast as it goes")
+	f.input.register(flags)
+	f.simulation.register(flags)
 	required(cmd, "topic")
 	return cmd
+}
+
+func (f *produceFlags) run(ctx context.Context, args []string, std streams) error {
+	if !(f.rate >= 0) || f.partitions < 0 { // so written, no NaN passes either
+		return usagef("--rate and --create must not be negative")
+	}
+	codec, err := schemas.NewCodec(schemas.Encoding(f.encoding))
+	if err != nil {
+		return usageError{err}
+	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	source, err := newFixSource(reading, f.input, args, f.simulation, std)
+	if err != nil {
+		return err
+	}
+	client, err := connect(ctx, f.brokers)
+	if err != nil {
+		return err
+	}
+	feed, err := newFeeder(ctx, client, f.topic, f.partitions, codec)
+	if err != nil {
+		return err
+	}
+	feed.rate = f.rate
+	fixes, ended := source.read(reading)
+	err = feed.all(ctx, fixes, newProgress(std.err, source.progress()))
+	stop() // where feeding failed the source has not ended
+	<-ended
+	if source.reader != nil && source.reader.Skips().Total > 0 {
+		fmt.Fprintf(std.err, "skipped: %s\n", source.reader.Skips())
+	}
+	fmt.Fprintf(std.err, "produced %d records to %s (%d partitions)\n", feed.sent, f.topic, feed.partitions)
+	if source.live && ctx.Err() != nil {
+		return nil // a live simulation ends in no other way
+	}
+	return err
 }
 
 // feeder writes fixes to a raw topic.
@@ -108,40 +125,45 @@ func newFeeder(ctx context.Context, client *kafka.Client, topic string, create i
 	return &feeder{producer: p, codec: codec, topic: topic, partitions: counts[topic]}, nil
 }
 
-// from feeds a source to its end or to its first error, and says what it did.
-func (f *feeder) from(ctx context.Context, source fixSource, std streams) error {
-	show := newProgress(std.err, nil)
-	if source.reader != nil {
-		show.so = source.reader.Progress
+// feedDelay is how long a fix may wait for others to go out with it.
+const feedDelay = 50 * time.Millisecond
+
+// all feeds what comes, to its end or to the first error. What came before a
+// silence does not wait for what comes after it.
+func (f *feeder) all(ctx context.Context, fixes <-chan fixOrError, progress *progress) error {
+	defer progress.done()
+	late := time.NewTicker(feedDelay)
+	defer late.Stop()
+	for {
+		select {
+		case <-late.C:
+			if err := f.flush(ctx); err != nil {
+				return err
+			}
+			progress.show(f.sent)
+		case next, more := <-fixes:
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if !more {
+				return f.flush(ctx)
+			}
+			if err := f.fix(ctx, next); err != nil {
+				return err
+			}
+		}
 	}
-	err := f.all(ctx, source.fixes, show)
-	show.done()
-	if source.reader != nil && source.reader.Skips().Total > 0 {
-		fmt.Fprintf(std.err, "skipped: %s\n", source.reader.Skips())
-	}
-	fmt.Fprintf(std.err, "produced %d records to %s (%d partitions)\n", f.sent, f.topic, f.partitions)
-	if source.live && ctx.Err() != nil {
-		return nil // a live simulation ends in no other way
-	}
-	return err
 }
 
-// all feeds a sequence to its end or to its first error.
-func (f *feeder) all(ctx context.Context, fixes iter.Seq2[schemas.Raw, error], progress *progress) error {
-	for fix, err := range fixes {
-		if err != nil {
-			return err
-		}
-		value, err := f.codec.AppendRaw(nil, fix)
-		if err != nil {
-			return fmt.Errorf("a fix of the input: %w", err)
-		}
-		if err := f.add(ctx, []byte(fix.UserID), value, time.Now().UnixMilli()); err != nil {
-			return err
-		}
-		progress.show(f.sent)
+func (f *feeder) fix(ctx context.Context, next fixOrError) error {
+	if next.err != nil {
+		return next.err
 	}
-	return f.flush(ctx)
+	value, err := f.codec.AppendRaw(nil, next.fix)
+	if err != nil {
+		return fmt.Errorf("a fix of the input: %w", err)
+	}
+	return f.add(ctx, []byte(next.fix.UserID), value, time.Now().UnixMilli())
 }
 
 // add queues one record, sends a full batch, and keeps the pace.
