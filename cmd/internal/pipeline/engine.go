@@ -5,6 +5,7 @@ package pipeline
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -28,7 +29,7 @@ type Engine struct {
 // not a whole number of milliseconds.
 func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options) (*Engine, error) {
 	stepMS := model.Step.Milliseconds()
-	if stepMS <= 0 || model.Step.Microseconds() != stepMS*1000 {
+	if stepMS <= 0 || model.Step%time.Millisecond != 0 {
 		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of milliseconds", model.ID(), model.Step)
 	}
 	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(key), options)

@@ -1,0 +1,191 @@
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/schemas"
+)
+
+// badRecord is one that must become a dead letter.
+type badRecord struct {
+	name   string
+	rec    task.Record // its offset is set where it is used
+	reason schemas.Reason
+}
+
+// badRecords lists every way in which an Avro record can be wrong; the value
+// holds the sentinel's coordinates wherever it can.
+func badRecords(tb testing.TB) []badRecord {
+	tb.Helper()
+	good := encode(tb, schemas.Avro, sentinel())
+	foreign := slices.Clone(good)
+	foreign[5] ^= 0x40
+	nan, inf := math.NaN(), math.Inf(1)
+	cases := []badRecord{
+		{name: "no value", reason: schemas.ReasonEmpty},
+		{name: "empty value", rec: task.Record{Value: []byte{}}, reason: schemas.ReasonEmpty},
+		{name: "garbage", rec: task.Record{Value: []byte("53.40718281828459,-2.98314159265358")}, reason: schemas.ReasonMalformed},
+		{name: "JSON", rec: task.Record{Value: encode(tb, schemas.JSON, sentinel())}, reason: schemas.ReasonMalformed},
+		{name: "foreign fingerprint", rec: task.Record{Value: foreign}, reason: schemas.ReasonUnknownSchema},
+		{name: "trailing byte", rec: task.Record{Value: append(slices.Clone(good), 0)}, reason: schemas.ReasonMalformed},
+		{name: "twice", rec: task.Record{Value: append(slices.Clone(good), good...)}, reason: schemas.ReasonMalformed},
+		{name: "too large", rec: task.Record{Value: append(slices.Clone(good), make([]byte, schemas.MaxRecordBytes)...)}, reason: schemas.ReasonTooLarge},
+		{name: "key of another user", rec: task.Record{Key: []byte("user-other"), Value: good}, reason: schemas.ReasonKeyMismatch},
+		{name: "no key", rec: task.Record{Key: nil, Value: good}, reason: schemas.ReasonKeyMismatch},
+		{name: "empty key", rec: task.Record{Key: []byte{}, Value: good}, reason: schemas.ReasonKeyMismatch},
+		{name: "reserved key", rec: task.Record{Key: []byte(task.MarkKey), Value: good}, reason: schemas.ReasonKeyMismatch},
+		{name: "key with NUL in front", rec: task.Record{Key: []byte("\x00" + sentinel().UserID), Value: good}, reason: schemas.ReasonKeyMismatch},
+		{name: "coordinate for a key", rec: task.Record{Key: []byte("53.40718281828459"), Value: good}, reason: schemas.ReasonKeyMismatch},
+	}
+	for _, n := range []int{1, 2, 9, 10, 11, 20, len(good) - 9, len(good) - 1} {
+		cases = append(cases, badRecord{fmt.Sprintf("cut to %d bytes", n), task.Record{Value: good[:n]}, schemas.ReasonMalformed})
+	}
+	for _, c := range []struct {
+		name   string
+		reason schemas.Reason
+		change func(*schemas.Raw)
+	}{
+		{"latitude NaN", schemas.ReasonNotFinite, func(r *schemas.Raw) { r.Latitude = nan }},
+		{"longitude NaN", schemas.ReasonNotFinite, func(r *schemas.Raw) { r.Longitude = nan }},
+		{"latitude infinite", schemas.ReasonNotFinite, func(r *schemas.Raw) { r.Latitude = inf }},
+		{"longitude infinite", schemas.ReasonNotFinite, func(r *schemas.Raw) { r.Longitude = -inf }},
+		{"accuracy NaN", schemas.ReasonNotFinite, func(r *schemas.Raw) { r.AccuracyM = &nan }},
+		{"beyond the north pole", schemas.ReasonLatitudeOutOfRange, func(r *schemas.Raw) { r.Latitude = math.Nextafter(90, 91) }},
+		{"beyond the south pole", schemas.ReasonLatitudeOutOfRange, func(r *schemas.Raw) { r.Latitude = -90.5 }},
+		{"beyond the antimeridian", schemas.ReasonLongitudeOutOfRange, func(r *schemas.Raw) { r.Longitude = 180.0001 }},
+		{"degrees times 1e7", schemas.ReasonLatitudeOutOfRange, func(r *schemas.Raw) { r.Latitude *= 1e7; r.Longitude *= 1e7 }},
+		{"accuracy negative", schemas.ReasonAccuracyNegative, func(r *schemas.Raw) { a := -1.0; r.AccuracyM = &a }},
+		{"no user", schemas.ReasonUserMissing, func(r *schemas.Raw) { r.UserID = "" }},
+		{"reserved user", schemas.ReasonUserReserved, func(r *schemas.Raw) { r.UserID = task.MarkKey }},
+		{"user not UTF-8", schemas.ReasonInvalidUTF8, func(r *schemas.Raw) { r.UserID = "user-\xff" }},
+		{"long user", schemas.ReasonUserTooLong, func(r *schemas.Raw) { r.UserID = strings.Repeat("u", schemas.MaxUserIDBytes+1) }},
+		{"before 1970", schemas.ReasonBefore1970, func(r *schemas.Raw) { r.Timestamp = -1 }},
+		{"the first of times", schemas.ReasonBefore1970, func(r *schemas.Raw) { r.Timestamp = math.MinInt64 }},
+		{"after 9999", schemas.ReasonAfter9999, func(r *schemas.Raw) { r.Timestamp = math.MaxInt64 }},
+		{"just ahead", schemas.ReasonTimestampAhead, func(r *schemas.Raw) { r.Timestamp = startMS + time.Hour.Milliseconds() + 1 }},
+		{"years ahead", schemas.ReasonTimestampAhead, func(r *schemas.Raw) { r.Timestamp += 10 * 365 * 24 * time.Hour.Milliseconds() }},
+	} {
+		fix := sentinel()
+		c.change(&fix)
+		// The key is the user, so that nothing but the change is wrong.
+		cases = append(cases, badRecord{c.name, task.Record{Key: []byte(fix.UserID), Value: forge(tb, fix)}, c.reason})
+	}
+	for i := range cases {
+		cases[i].rec.Timestamp = startMS
+		if cases[i].rec.Key == nil && cases[i].name != "no key" {
+			cases[i].rec.Key = []byte(sentinel().UserID)
+		}
+	}
+	unstamped := cases[2]
+	unstamped.name, unstamped.rec.Timestamp = "garbage without a Kafka timestamp", -1
+	return append(cases, unstamped)
+}
+
+func badJSONRecords(tb testing.TB) []badRecord {
+	tb.Helper()
+	good := string(encode(tb, schemas.JSON, sentinel()))
+	replaced := func(old, with string) string {
+		if !strings.Contains(good, old) {
+			tb.Fatalf("the encoded record has no %s", old)
+		}
+		return strings.Replace(good, old, with, 1)
+	}
+	const lat = `"latitude":53.40718281828459`
+	var cases []badRecord
+	for _, c := range []struct {
+		name, value string
+		reason      schemas.Reason
+	}{
+		{"not JSON", "lat 53.40718281828459", schemas.ReasonMalformed},
+		{"cut", good[:len(good)-1], schemas.ReasonMalformed},
+		{"trailing", good + good, schemas.ReasonMalformed},
+		{"an array", "[" + good + "]", schemas.ReasonWrongType},
+		{"NaN", replaced(lat, `"latitude":NaN`), schemas.ReasonMalformed},
+		{"beyond a float", replaced(lat, `"latitude":53e999`), schemas.ReasonNotFinite},
+		{"twice", replaced(lat, lat+","+lat), schemas.ReasonDuplicateField},
+		{"number in quotes", replaced(lat, `"latitude":"53.40718281828459"`), schemas.ReasonWrongType},
+		{"no latitude", replaced(lat+",", ""), schemas.ReasonMissingField},
+		{"out of range", replaced(lat, `"latitude":534.0718281828459`), schemas.ReasonLatitudeOutOfRange},
+	} {
+		rec := task.Record{Timestamp: startMS, Key: []byte(sentinel().UserID), Value: []byte(c.value)}
+		cases = append(cases, badRecord{"JSON: " + c.name, rec, c.reason})
+	}
+	return cases
+}
+
+// TestBadRecords: each gives one dead letter that says where it lies and why, and
+// nothing of what it holds; the partition goes on as if it had not been there.
+func TestBadRecords(t *testing.T) {
+	model := neighbourModel(t, town, 1000, 4)
+	for _, encoding := range []schemas.Encoding{schemas.Avro, schemas.JSON} {
+		o := testOptions(t, model)
+		o.RawEncoding, o.SanitizedEncoding = encoding, encoding
+		const partition = 3
+		p := newTestProcessor(t, o, partition)
+		cases := badRecords(t)
+		if encoding == schemas.JSON {
+			cases = badJSONRecords(t)
+		}
+		next := sentinel()
+		next.Timestamp += 60_000
+		goesOn := record(t, 4711, next)
+		goesOn.Value = encode(t, encoding, next)
+		state := process(t, newTestProcessor(t, o, partition), task.Record{
+			Offset: 1, Timestamp: startMS, Key: []byte(next.UserID), Value: encode(t, encoding, sentinel()),
+		}, nil).state
+		want := process(t, newTestProcessor(t, o, partition), goesOn, state)
+		for i, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				c.rec.Offset = int64(1_000_000_007 + i)
+				got := process(t, p, c.rec, state)
+				letter := got.letter(t, encoding)
+				due := schemas.DeadLetter{
+					Topic: "raw", Partition: partition, Offset: c.rec.Offset, Reason: c.reason, Timestamp: c.rec.Timestamp,
+				}
+				if letter != due {
+					t.Errorf("dead letter %+v, want %+v", letter, due)
+				}
+				m := got.dead[0]
+				if m.Key != nil || m.Timestamp != c.rec.Timestamp {
+					t.Errorf("dead letter has key %q and timestamp %d", m.Key, m.Timestamp)
+				}
+				public := encodeLetter(t, encoding, due)
+				if !bytes.Equal(m.Value, public) {
+					t.Error("the dead letter holds more than its fields")
+				}
+				secrets := append(coordinateSecrets(sentinel(), model.Grid), userSecrets(sentinel().UserID)...)
+				requireNoLeak(t, "the dead letter", m.Value, append(secrets, payloadSecrets(c.rec.Value, public)...))
+				requireEqual(t, "the next record", want, process(t, p, goesOn, state))
+			})
+		}
+	}
+}
+
+func encodeLetter(tb testing.TB, encoding schemas.Encoding, letter schemas.DeadLetter) []byte {
+	tb.Helper()
+	value, err := newTestCodec(tb, encoding).AppendDeadLetter(nil, letter)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return value
+}
+
+// TestEveryCut: no prefix of a record is taken for one, and none breaks anything.
+func TestEveryCut(t *testing.T) {
+	p := newTestProcessor(t, testOptions(t, neighbourModel(t, town, 5000, 4)), 0)
+	good := record(t, 0, sentinel())
+	for n := 1; n < len(good.Value); n++ {
+		cut := good
+		cut.Value = good.Value[:n]
+		if got := process(t, p, cut, nil).letter(t, schemas.Avro).Reason; got != schemas.ReasonMalformed {
+			t.Errorf("%d bytes of it: %s", n, got)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package pipeline
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// TestOptionsValidate: each bad setting is named, in the words of the config
+// file, and all of them at once.
+func TestOptionsValidate(t *testing.T) {
+	model := neighbourModel(t, town, 5000, 4)
+	good := testOptions(t, model)
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		change func(*Options)
+		want   string // in the error; the start of its only line
+	}{
+		"no brokers":          {func(o *Options) { o.Brokers = nil }, "brokers: name at least one"},
+		"empty broker":        {func(o *Options) { o.Brokers = []string{"a:1", ""} }, "brokers: one of them is empty"},
+		"no group":            {func(o *Options) { o.Group = "" }, "group: "},
+		"no raw topic":        {func(o *Options) { o.Topics.Raw = "" }, "topics.raw: "},
+		"no sanitized topic":  {func(o *Options) { o.Topics.Sanitized = "" }, "topics.sanitized: "},
+		"output is input":     {func(o *Options) { o.Topics.Sanitized = "raw" }, `topics.sanitized: "raw" is already topics.raw`},
+		"changelog is output": {func(o *Options) { o.Topics.Changelog = "sanitized" }, `topics.changelog: "sanitized" is already`},
+		"default name taken":  {func(o *Options) { o.Topics.Raw = "g-dead-letters" }, `topics.dead_letters: "g-dead-letters" is already topics.raw`},
+		"partitions":          {func(o *Options) { o.Topics.Partitions = -1 }, "topics: partitions"},
+		"replication":         {func(o *Options) { o.Topics.Replication = -1 }, "topics: partitions and replication"},
+		"no model":            {func(o *Options) { o.Model = nil }, "model: "},
+		"no key":              {func(o *Options) { o.Key = noise.Key{} }, "key_file: "},
+		"no folder":           {func(o *Options) { o.StateDir = "" }, "state_dir: "},
+		"cache":               {func(o *Options) { o.CacheBytes = -1 }, "cache: "},
+		"raw encoding":        {func(o *Options) { o.RawEncoding = "xml" }, `encoding.raw: unknown encoding "xml"`},
+		"sanitized encoding":  {func(o *Options) { o.SanitizedEncoding = "xml" }, `encoding.sanitized: unknown encoding "xml"`},
+		"max records":         {func(o *Options) { o.MaxRecords = -1 }, "transaction.max_records: "},
+		"max interval":        {func(o *Options) { o.MaxInterval = -time.Second }, "transaction.max_interval: "},
+		"tiny max interval":   {func(o *Options) { o.MaxInterval = time.Microsecond }, "transaction.max_interval: "},
+		"timeout":             {func(o *Options) { o.TransactionTimeout = -1 }, "transaction.timeout: "},
+		"session":             {func(o *Options) { o.SessionTimeout = time.Millisecond }, "session_timeout: "},
+		"ahead":               {func(o *Options) { o.MaxAhead = -1 }, "max_ahead: "},
+		"epsilon":             {func(o *Options) { o.Release.Epsilon = 0 }, "release: "},
+		"delta":               {func(o *Options) { o.Release.Delta = 1 }, "release: "},
+		"mechanism":           {func(o *Options) { o.Release.Mechanism = "none" }, "release: "},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := good
+			c.change(&o)
+			err := o.Validate()
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("the error is %q, want one line that begins with %q", err, c.want)
+			}
+			if _, err := NewService(o); err == nil {
+				t.Error("NewService takes it")
+			}
+		})
+	}
+	var none Options
+	err := none.Validate()
+	if err == nil {
+		t.Fatal("the zero Options are accepted")
+	}
+	for _, name := range []string{"brokers", "group", "topics.raw", "topics.sanitized", "model", "key_file", "state_dir", "release"} {
+		if !strings.Contains("\n"+err.Error(), "\n"+name+": ") {
+			t.Errorf("%s is not named as missing:\n%v", name, err)
+		}
+	}
+}
+
+// TestOptionsDefaults pins what an operator gets who says nothing.
+func TestOptionsDefaults(t *testing.T) {
+	o := Options{Group: "fleet"}.withDefaults()
+	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 4 || o.Topics.Replication != 1 {
+		t.Errorf("topics %+v", o.Topics)
+	}
+	if o.MaxRecords != 5000 || o.MaxInterval != 100*time.Millisecond || o.TransactionTimeout != 30*time.Second ||
+		o.SessionTimeout != 10*time.Second || o.MaxAhead != time.Hour || o.CacheBytes != 64<<20 {
+		t.Errorf("sizes and times %d %v %v %v %v %d", o.MaxRecords, o.MaxInterval, o.TransactionTimeout, o.SessionTimeout, o.MaxAhead, o.CacheBytes)
+	}
+	if o.RawEncoding != "avro" || o.SanitizedEncoding != "avro" || o.Logger == nil || o.Counters == nil {
+		t.Error("encodings, logger or counters are missing")
+	}
+	kept := Options{MaxRecords: 7, Topics: Topics{Changelog: "mine"}}.withDefaults()
+	if kept.MaxRecords != 7 || kept.Topics.Changelog != "mine" {
+		t.Error("a setting is overwritten by its default")
+	}
+}
+
+// TestTransactionalID: one for each group, topic and partition.
+func TestTransactionalID(t *testing.T) {
+	if got := transactionalID("fleet", "fleet.raw", 3); got != "fleet-fleet.raw-3" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestModelStep: a step that is no whole number of milliseconds has no place in
+// the records' time.
+func TestModelStep(t *testing.T) {
+	for _, step := range []time.Duration{1500 * time.Microsecond, time.Microsecond, time.Second + 1} {
+		model := neighbourModel(t, town, 5000, 4)
+		model.Step = step
+		if _, err := NewService(testOptions(t, model)); err == nil || !strings.Contains(err.Error(), "milliseconds") {
+			t.Errorf("a step of %v: %v", step, err)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+func requireEqual(tb testing.TB, what string, want, got effects) {
+	tb.Helper()
+	same := func(a, b task.Message) bool {
+		return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && a.Timestamp == b.Timestamp
+	}
+	if !slices.EqualFunc(want.output, got.output, same) || !slices.EqualFunc(want.dead, got.dead, same) || !bytes.Equal(want.state, got.state) {
+		tb.Errorf("%s differs", what)
+	}
+}
+
+// TestBoundsOfTime: what is just within them is published.
+func TestBoundsOfTime(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	o.MaxAhead = 30 * time.Second
+	p := newTestProcessor(t, o, 0)
+	for _, c := range []struct {
+		name       string
+		kafka, fix int64
+		reason     schemas.Reason // "" for none
+	}{
+		{"at the bound", startMS, startMS + 30_000, ""},
+		{"beyond the bound", startMS, startMS + 30_001, schemas.ReasonTimestampAhead},
+		{"long before the Kafka timestamp", startMS, 0, ""},
+		{"without a Kafka timestamp", -1, startMS, ""},
+		{"Kafka's first moment", 0, 30_000, ""},
+		{"beyond Kafka's first moment", 0, 30_001, schemas.ReasonTimestampAhead},
+		{"Kafka's last moment", math.MaxInt64, startMS, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fix := sentinel()
+			fix.Timestamp = c.fix
+			rec := record(t, 5, fix)
+			rec.Timestamp = c.kafka
+			got := process(t, p, rec, nil)
+			if c.reason != "" {
+				if letter := got.letter(t, schemas.Avro); letter.Reason != c.reason {
+					t.Errorf("refused as %s", letter.Reason)
+				}
+				return
+			}
+			if s := got.sanitized(t, schemas.Avro); s.Timestamp != c.fix || got.output[0].Timestamp != c.kafka {
+				t.Errorf("timestamps %d and %d", s.Timestamp, got.output[0].Timestamp)
+			}
+		})
+	}
+}
+
+// TestPublished: every field of the sanitized record says what it should, step
+// after step, in both encodings.
+func TestPublished(t *testing.T) {
+	model := neighbourModel(t, town, 1000, 4)
+	for _, encoding := range []schemas.Encoding{schemas.Avro, schemas.JSON} {
+		o := testOptions(t, model)
+		o.SanitizedEncoding = encoding
+		o.Release.Mechanism = mechanism.Laplace
+		p := newTestProcessor(t, o, 0)
+		var state []byte
+		for i := range int64(20) {
+			fix := sentinel()
+			fix.Timestamp += i * 60_000
+			rec := record(t, i, fix)
+			rec.Timestamp = fix.Timestamp + 777
+			got := process(t, p, rec, state)
+			s := got.sanitized(t, encoding)
+			m := got.output[0]
+			if string(m.Key) != fix.UserID || m.Timestamp != rec.Timestamp {
+				t.Fatalf("key %q, timestamp %d", m.Key, m.Timestamp)
+			}
+			requirePublic(t, s, fix, o, i+1)
+			if len(got.state) == 0 {
+				t.Fatal("no state")
+			}
+			state = got.state
+		}
+	}
+}
+
+// requirePublic holds one record against its fix and the options.
+func requirePublic(t *testing.T, s schemas.Sanitized, fix schemas.Raw, o Options, release int64) {
+	t.Helper()
+	g := o.Model.Grid
+	want := s // the numbers that noise decides are looked at below
+	want.UserID, want.Timestamp, want.Epsilon, want.Delta = fix.UserID, fix.Timestamp, o.Release.Epsilon, o.Release.Delta
+	want.Mechanism, want.ModelID, want.Step, want.Release = o.Release.Mechanism, o.Model.ID(), fix.Timestamp/60_000, release
+	if s != want {
+		t.Errorf("record %d has a wrong field: got %+v, want %+v", release, s, want)
+	}
+	if !g.Contains(s.EstimateLatitude, s.EstimateLongitude) {
+		t.Errorf("the estimate of record %d lies off the map", release)
+	}
+	diagonalM := 1000 * g.CellKM() * math.Hypot(float64(g.Width()), float64(g.Height()))
+	if !(s.RadiusM >= 0 && s.RadiusM <= diagonalM) {
+		t.Errorf("record %d has a radius of %v m", release, s.RadiusM)
+	}
+	if s.Latitude == fix.Latitude || s.Longitude == fix.Longitude {
+		t.Errorf("record %d releases a true coordinate", release)
+	}
+}
+
+// TestRepeatsAndLateRecords: a second fix in a step repeats the release at no
+// cost and leaves the state alone; one of an earlier step is a dead letter.
+func TestRepeatsAndLateRecords(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 1000, 4))
+	p := newTestProcessor(t, o, 0)
+	fix := sentinel()
+	first := process(t, p, record(t, 0, fix), nil)
+	released := first.sanitized(t, schemas.Avro)
+
+	again := fix
+	again.Timestamp += 30_000
+	again.Latitude, again.Longitude = town.South+.01, town.East-.01 // another place: no new release all the same
+	second := process(t, p, record(t, 1, again), first.state)
+	if len(second.state) != 0 {
+		t.Error("a repeat changes the state")
+	}
+	want := released
+	want.Timestamp, want.Epsilon = again.Timestamp, 0
+	if got := second.sanitized(t, schemas.Avro); got != want {
+		t.Errorf("the repeat is %+v, want %+v", got, want)
+	}
+
+	late := fix
+	late.Timestamp = startMS - 1
+	if got := process(t, p, record(t, 2, late), first.state).letter(t, schemas.Avro); got.Reason != schemas.ReasonLate || got.Offset != 2 {
+		t.Errorf("late: %+v", got)
+	}
+	booked := p.tally
+	if booked.setCells < 1 {
+		t.Error("the size of the location set is not counted")
+	}
+	booked.setCells, booked.drifts = 0, 0
+	if booked != (tally{in: 3, out: 2, dead: 1, releases: 1, repeats: 1, late: 1, next: 3}) {
+		t.Errorf("tally %+v", booked)
+	}
+}
+
+// TestDeterminism: the bytes are a function of record, state, model, key and
+// options, whatever the processor did before; and each of them matters.
+func TestDeterminism(t *testing.T) {
+	model := neighbourModel(t, town, 1000, 4)
+	base := testOptions(t, model)
+	p := newTestProcessor(t, base, 0)
+	first := process(t, p, record(t, 0, sentinel()), nil)
+	fix := sentinel()
+	fix.Timestamp += 120_000
+	rec := record(t, 9, fix)
+	want := process(t, p, rec, first.state)
+	for range 3 { // from the same state, with others in between
+		other := sentinel()
+		other.UserID = "somebody"
+		process(t, p, record(t, 8, other), nil)
+		requireEqual(t, "the same record", want, process(t, p, rec, first.state))
+	}
+	moved := rec
+	moved.Offset += 100
+	requireEqual(t, "the record at another offset", want, process(t, newTestProcessor(t, base, 3), moved, first.state))
+
+	for name, change := range map[string]func(*Options){
+		"key":     func(o *Options) { o.Key = noise.KeyFromSeed(2) },
+		"epsilon": func(o *Options) { o.Release.Epsilon = 1.01 },
+		"delta":   func(o *Options) { o.Release.Delta = .02 },
+		"model":   func(o *Options) { o.Model = neighbourModel(t, town, 1000, 5) },
+		"grid":    func(o *Options) { o.Model = neighbourModel(t, town, 900, 4) },
+		"law":     func(o *Options) { o.Release.Mechanism = mechanism.LaplaceTight },
+	} {
+		o := base
+		change(&o)
+		s := process(t, newTestProcessor(t, o, 0), rec, first.state).sanitized(t, schemas.Avro)
+		if was := want.sanitized(t, schemas.Avro); s.Latitude == was.Latitude || s.Longitude == was.Longitude {
+			t.Errorf("another %s gives the same release", name)
+		}
+	}
+	user := fix
+	user.UserID = "user-canary-7732"
+	s := process(t, p, record(t, 9, user), first.state).sanitized(t, schemas.Avro)
+	if was := want.sanitized(t, schemas.Avro); s.Latitude == was.Latitude {
+		t.Error("another user has the same noise")
+	}
+}
+
+// TestBeyondTheCellNothingMatters: two fixes in one cell give the same bytes, so
+// that nothing finer than the cell, nor the accuracy, can be in any of them. And
+// two cells with one surrogate give the same bytes, though one of them is true.
+func TestBeyondTheCellNothingMatters(t *testing.T) {
+	model := neighbourModel(t, town, 1000, 4)
+	p := newTestProcessor(t, testOptions(t, model), 0)
+	state := process(t, p, record(t, 0, sentinel()), nil).state
+	at := func(column, row int, dx, dy float64) effects {
+		centre := model.Grid.Centre(grid.Cell(row*model.Grid.Width() + column))
+		fix := sentinel()
+		fix.Latitude, fix.Longitude = model.Grid.ToDegrees(grid.Point{X: centre.X + dx, Y: centre.Y + dy})
+		fix.Timestamp += 60_000
+		fix.AccuracyM = nil
+		return process(t, p, record(t, 1, fix), state)
+	}
+	centre := at(9, 11, 0, 0)
+	requireEqual(t, "a fix in the cell's corner", centre, at(9, 11, .4, -.4))
+	west := at(0, 11, 0, 0)
+	requireEqual(t, "a cell of the same surrogate", west, at(1, 11, 0, 0))
+	if bytes.Equal(centre.output[0].Value, west.output[0].Value) {
+		t.Error("the place does not matter at all")
+	}
+}
+
+// TestCorruptState: a state that cannot be read ends the task with an error that
+// names the place and nobody, and says what to do.
+func TestCorruptState(t *testing.T) {
+	model := neighbourModel(t, town, 1000, 4)
+	p := newTestProcessor(t, testOptions(t, model), 5)
+	good := process(t, p, record(t, 0, sentinel()), nil).state
+	rec := record(t, 8123, sentinel())
+	rec.Timestamp += 60_000
+	small := newTestProcessor(t, testOptions(t, neighbourModel(t, town, 5000, 4)), 5)
+	foreign := mechanism.State{}
+	if err := foreign.DecodeBinary(good); err != nil {
+		t.Fatal(err)
+	}
+	var donor mechanism.State
+	if err := donor.DecodeBinary(process(t, small, record(t, 0, sentinel()), nil).state); err != nil {
+		t.Fatal(err)
+	}
+	donor.Posterior.CopyFrom(&foreign.Posterior) // cells of a larger grid under a smaller one's name
+	for name, c := range map[string]struct {
+		p     *Processor
+		state []byte
+	}{
+		"version":   {p, append([]byte{9}, good[1:]...)},
+		"cut":       {p, good[:len(good)/2]},
+		"trailing":  {p, append(slices.Clone(good), 1)},
+		"garbage":   {p, []byte("user-canary-7731 53.40718281828459")},
+		"misplaced": {small, donor.AppendBinary(nil)},
+	} {
+		var fx task.Effects
+		err := c.p.Process(rec, c.state, &fx)
+		if !errors.Is(err, mechanism.ErrState) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(fx.Output)+len(fx.DeadLetters)+len(fx.State) != 0 {
+			t.Errorf("%s: something is written", name)
+		}
+		for _, part := range []string{"partition 5", "offset 8123", "delete the state folder"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %q does not say %q", name, err, part)
+			}
+		}
+		secrets := append(coordinateSecrets(sentinel(), model.Grid), userSecrets(sentinel().UserID)...)
+		requireNoLeak(t, "the error", []byte(err.Error()), secrets)
+		// A bad record is refused without a look at the state.
+		bad := rec
+		bad.Value = bad.Value[:20]
+		process(t, c.p, bad, c.state).letter(t, schemas.Avro)
+	}
+}
+
+// TestMigration: a state of another model is used by rule, and goes on counting.
+func TestMigration(t *testing.T) {
+	old := newTestProcessor(t, testOptions(t, neighbourModel(t, town, 1000, 4)), 0)
+	state := process(t, old, record(t, 0, sentinel()), nil).state
+	fix := sentinel()
+	fix.Timestamp += 60_000
+	for name, cell := range map[string]float64{"same grid": 1000, "other grid": 700} {
+		o := testOptions(t, neighbourModel(t, town, cell, 9))
+		got := process(t, newTestProcessor(t, o, 0), record(t, 1, fix), state)
+		if s := got.sanitized(t, schemas.Avro); s.Release != 2 || s.ModelID != o.Model.ID() || s.Epsilon != 1 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
