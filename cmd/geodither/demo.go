@@ -102,13 +102,15 @@ type demo struct {
 	counters *pipeline.Counters
 	live     *scoreboard
 	began    time.Time
+
+	interrupted bool // before the sample's end: nothing is verified
 }
 
 func runDemo(ctx context.Context, f demoFlags, std streams) error {
 	if err := f.release.Validate(); err != nil {
 		return usageError{err}
 	}
-	if f.vehicles < 0 || f.speed < 0 {
+	if f.vehicles < 0 || !(f.speed >= 0) { // so written, no NaN passes either
 		return usagef("--vehicles and --speed must not be negative")
 	}
 	d := &demo{flags: f, out: std.out, counters: new(pipeline.Counters)}
@@ -171,21 +173,28 @@ func (d *demo) run(ctx context.Context, service *pipeline.Service) (demoReport, 
 		return demoReport{}, err
 	}
 	d.began = time.Now()
-	go func() { served <- service.Run(working) }()
+	go func() {
+		served <- service.Run(working)
+		close(served) // so that who asks again need not wait
+	}()
 	go func() { watched <- d.tail(demoTopics.Sanitized, true).run(working, d.live.sanitized) }()
 	go func() { watched <- d.tail(demoTopics.DeadLetters, true).run(working, d.live.deadLetter) }()
 	go func() { fed <- feed.run(working) }()
 
 	took, err := d.watch(ctx, feed, fed, served, watched)
 	stop()
-	if err == nil {
-		err = <-served
+	// Also after an error: the service still writes to the folder that goes next.
+	if late := <-served; err == nil {
+		err = late
 	}
 	if err != nil {
 		return demoReport{}, err
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(d.out, "\nstopped before the sample's end; what was in flight stays unanswered")
+		if d.flags.once {
+			return demoReport{}, fmt.Errorf("%w before the sample's end: nothing was verified", ctx.Err())
+		}
+		d.interrupted = true
 		return d.report(d.live, feed.sent.Load(), took), nil
 	}
 	return d.verified(feed.sent.Load(), took)
@@ -208,6 +217,9 @@ func (d *demo) watch(ctx context.Context, feed *demoFeed, fed <-chan feedResult,
 		case <-ctx.Done():
 			return time.Since(d.began), nil
 		case err := <-served:
+			if ctx.Err() != nil {
+				return time.Since(d.began), err // it was told to end
+			}
 			return 0, errors.Join(errors.New("the service ended early"), err)
 		case err := <-watched:
 			if err != nil {
@@ -310,12 +322,16 @@ func (d *demo) print(r demoReport, out io.Writer) error {
 	if d.flags.json {
 		return json.NewEncoder(out).Encode(r)
 	}
+	verdict := "each fix answered exactly once"
+	if d.interrupted {
+		verdict = "interrupted, what was in flight is not answered"
+	}
 	_, err := fmt.Fprintf(out, `
-%d records in, %d out, %d dead letters: each fix answered exactly once.
+%d records in, %d out, %d dead letters: %s.
 %d users, %d releases, %d repeats, %d late; |ΔX| %.1f cells on average, true cell outside it in %.1f %%.
 Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.
 %.0f records/s.
-`, r.RecordsIn, r.RecordsOut, r.DeadLetters, r.Users, r.Releases, r.Repeats, r.Late, r.LocationSetMean, 100*r.DriftRatio,
+`, r.RecordsIn, r.RecordsOut, r.DeadLetters, verdict, r.Users, r.Releases, r.Repeats, r.Late, r.LocationSetMean, 100*r.DriftRatio,
 		metres(r.RMSEReleaseM), metres(r.RMSEEstimateM), metres(r.RMSEBlindM), r.EventsPerSecond)
 	return err
 }
