@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/schemas"
+)
+
+// result is what a command line left behind.
+type result struct {
+	code     int
+	out, err string
+}
+
+// call runs one command line with nothing on its standard input.
+func call(t *testing.T, args ...string) result {
+	t.Helper()
+	return callWith(t, "", args...)
+}
+
+// callWith runs one command line on an input.
+func callWith(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	var out, log bytes.Buffer
+	code := run(t.Context(), args, streams{in: strings.NewReader(stdin), out: &out, err: &log})
+	return result{code, out.String(), log.String()}
+}
+
+// succeed runs one command line that has to end well.
+func succeed(t *testing.T, args ...string) result {
+	t.Helper()
+	r := call(t, args...)
+	if r.code != exitDone {
+		t.Fatalf("geodither %s: exit %d\n%s", strings.Join(args, " "), r.code, r.err)
+	}
+	return r
+}
+
+// background is a command line that runs beside the test.
+type background struct {
+	interrupt context.CancelFunc
+	out, log  *shared
+	code      chan int
+}
+
+// start runs a command line beside the test; it is interrupted and waited for
+// at the test's end.
+func start(t *testing.T, stdin io.Reader, args ...string) *background {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	b := &background{interrupt: cancel, out: new(shared), log: new(shared), code: make(chan int, 1)}
+	go func() {
+		b.code <- run(ctx, args, streams{in: stdin, out: b.out, err: b.log})
+		close(b.code)
+	}()
+	t.Cleanup(func() { b.stop(t) })
+	return b
+}
+
+// stop interrupts the command and returns its exit code, 0 the second time.
+func (b *background) stop(t *testing.T) int {
+	t.Helper()
+	b.interrupt()
+	return b.wait(t)
+}
+
+// wait returns the exit code of a command that ends by itself.
+func (b *background) wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case code := <-b.code:
+		return code
+	case <-time.After(time.Minute):
+		t.Fatalf("the command does not end\n%s", b.log)
+		return -1
+	}
+}
+
+// shared is a buffer that is written and read at the same time.
+type shared struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}
+
+// eventually waits until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen", what)
+		}
+	}
+}
+
+// The synthetic town: a map of 7 × 7 cells, where each of six vehicles drives
+// round a block of its own and reports once a minute, twice now and then.
+const (
+	townBox  = "10,20,10.03,20.03"
+	townCell = "500m"
+	townStep = "60s"
+)
+
+func town() []schemas.Raw {
+	var fixes []schemas.Raw
+	corners := [][2]float64{{0, 0}, {0, 1}, {1, 1}, {1, 0}}
+	for minute := range 40 {
+		for v := range 6 {
+			corner := corners[(minute/2+v)%4]
+			fix := schemas.Raw{
+				UserID:    fmt.Sprintf("%d", v),
+				Timestamp: 1_700_000_040_000 + int64(minute)*60_000 + int64(v)*1000,
+				Latitude:  10.004 + .004*float64(v%3) + .01*corner[0],
+				Longitude: 20.006 + .008*float64(v%2) + .007*corner[1],
+			}
+			fixes = append(fixes, fix)
+			if minute%5 == 0 {
+				fix.Timestamp += 20_000
+				fixes = append(fixes, fix)
+			}
+		}
+	}
+	slices.SortStableFunc(fixes, func(a, b schemas.Raw) int { return int(a.Timestamp - b.Timestamp) })
+	return fixes
+}
+
+func asCSV(fixes []schemas.Raw) string {
+	var b strings.Builder
+	b.WriteString("user_id,timestamp,latitude,longitude\n")
+	for _, f := range fixes {
+		fmt.Fprintf(&b, "%s,%d,%.6f,%.6f\n", f.UserID, f.Timestamp, f.Latitude, f.Longitude)
+	}
+	return b.String()
+}
+
+// write puts a file into a folder and returns its path.
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// names lists a folder.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, e := range entries {
+		found = append(found, e.Name())
+	}
+	return found
+}
+
+// townFiles writes the town's traces and a model of them, and returns their paths.
+func townFiles(t *testing.T, dir string) (traces, model string) {
+	t.Helper()
+	traces, model = write(t, dir, "traces.csv", asCSV(town())), filepath.Join(dir, "model.avro")
+	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model)
+	return traces, model
+}
+
+// startBroker returns the address of an embedded broker.
+func startBroker(t *testing.T) string {
+	t.Helper()
+	broker, err := devbroker.Start(devbroker.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { broker.Close() })
+	return broker.Addr()
+}
+
+// requireMessage requires an exit code, and words of a message that says what is
+// wrong and what to do.
+func requireMessage(t *testing.T, r result, code int, words ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit %d, want %d\n%s", r.code, code, r.err)
+	}
+	if r.out != "" {
+		t.Errorf("a failure printed to standard output: %q", r.out)
+	}
+	if !strings.HasPrefix(r.err, "geodither: ") {
+		t.Errorf("%q does not begin with the command's name", r.err)
+	}
+	if code == exitUsage && !strings.Contains(r.err, `--help"`) {
+		t.Errorf("%q does not point to the help", r.err)
+	}
+	for _, word := range words {
+		if !strings.Contains(r.err, word) {
+			t.Errorf("%q does not say %q", r.err, word)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestWrongUsage gives each command what it cannot use: the exit code is 2 and
+// the message says what would be right.
+func TestWrongUsage(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	out := filepath.Join(dir, "out")
+	train := func(change ...string) []string {
+		return append([]string{"train", "--in", traces, "--out", out, "--box", townBox, "--cell", townCell, "--step", townStep}, change...)
+	}
+	sanitize := func(change ...string) []string {
+		return append([]string{"sanitize", "--in", traces, "--out", out, "--model", model, "--epsilon", "1", "--delta", ".01"}, change...)
+	}
+	produce := func(change ...string) []string { return append([]string{"produce", "--topic", "t"}, change...) }
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"rum"}, []string{`"rum" is no command`, "did you mean run?"}},
+		{[]string{"model", "inspekt"}, []string{"geodither model", "did you mean inspect?"}},
+		{[]string{"key", "make"}, []string{`"make" is no command of geodither key`}},
+		{[]string{"--bogus"}, []string{"unknown flag: --bogus"}},
+		{[]string{"demo", "--bogus"}, []string{"unknown flag: --bogus", "geodither demo --help"}},
+		{[]string{"demo", "extra"}, []string{"geodither demo takes no argument", `"extra"`}},
+		{[]string{"demo", "--epsilon", "0"}, []string{"epsilon"}},
+		{[]string{"demo", "--epsilon", "NaN"}, []string{"epsilon"}},
+		{[]string{"demo", "--delta", "1"}, []string{"delta"}},
+		{[]string{"demo", "--mechanism", "gauss"}, []string{`"gauss"`, "pim, knorm, laplace, laplace-tight"}},
+		{[]string{"demo", "--inference", "guess"}, []string{`"guess"`, "surrogate, paper"}},
+		{[]string{"demo", "--vehicles", "-1"}, []string{"--vehicles", "negative"}},
+		{[]string{"demo", "--speed", "NaN"}, []string{"--speed"}},
+		{[]string{"demo", "--seed", "-1"}, []string{"--seed"}},
+		{[]string{"model", "inspect"}, []string{"name one model file", "geodither model inspect model.avro"}},
+		{[]string{"model", "inspect", "a", "b"}, []string{"name one model file"}},
+		{[]string{"key", "new"}, []string{"name one file", "geodither key new noise.key"}},
+		{[]string{"version", "x"}, []string{"takes no argument"}},
+		{[]string{"run"}, []string{`"config"`}},
+		{[]string{"train"}, []string{`"box"`, `"cell"`, `"step"`, `"out"`}},
+		{train("--box", "1,2,3"), []string{"south,west,north,east"}},
+		{train("--box", "a,2,3,4"), []string{`"a" is no number`}},
+		{train("--box", "11,20,10,21"), []string{"south"}},
+		{train("--box", "10,20,99,21"), nil},
+		{train("--box", "NaN,20,10,21"), nil},
+		{train("--cell", "340"), []string{"no unit", "340m or 0.34km"}},
+		{train("--cell", "-3m"), []string{"not a positive number"}},
+		{train("--cell", "NaNkm"), []string{"not a positive number"}},
+		{train("--cell", "Infm"), []string{"not a positive number"}},
+		{train("--cell", "1e-6m"), nil},
+		{train("--step", "0s"), []string{"step"}},
+		{train("--step", "60"), []string{"--step"}},
+		{train("--step", "-1m"), []string{"step"}},
+		{train("--format", "gpx"), []string{`"gpx"`, "csv, ndjson, geolife or gowalla"}},
+		{train("--out", "-"), []string{"--out"}},
+		{[]string{"train", "--out", out, "--box", townBox, "--cell", townCell, "--step", townStep}, []string{"--in"}},
+		{[]string{"sanitize"}, []string{`"model"`, `"epsilon"`, `"delta"`}},
+		{[]string{"sanitize", "--model", model, "--delta", "0.1"}, []string{`"epsilon"`}},
+		{[]string{"sanitize", "--model", model, "--epsilon", "1", "--delta", "0.1"}, []string{"--in"}},
+		{sanitize("--epsilon", "-1"), []string{"epsilon"}},
+		{sanitize("--epsilon", "Inf"), []string{"epsilon"}},
+		{sanitize("--epsilon", "1e99"), []string{"epsilon"}},
+		{sanitize("--epsilon", "one"), []string{"--epsilon"}},
+		{sanitize("--delta", "-.1"), []string{"delta"}},
+		{sanitize("--delta", "1"), []string{"delta"}},
+		{sanitize("--mechanism", "none"), []string{`"none"`, "laplace-tight"}},
+		{sanitize("--inference", "none"), []string{`"none"`}},
+		{sanitize("--isotropy", "none"), []string{`"none"`}},
+		{sanitize("--out-format", "xml"), []string{`"xml"`, "json, csv or geojson"}},
+		{sanitize("--format", "xml"), []string{`"xml"`}},
+		{sanitize("--seed", "1", "--key-file", "k"), []string{"--seed and --key-file exclude each other"}},
+		{[]string{"produce", "--in", traces}, []string{`"topic"`}},
+		{produce(), []string{"--in"}},
+		{produce("--in", traces, "--encoding", "xml"), []string{"xml"}},
+		{produce("--in", traces, "--rate", "-1"), []string{"--rate"}},
+		{produce("--in", traces, "--rate", "NaN"), []string{"--rate"}},
+		{produce("--in", traces, "--create", "-1"), []string{"--create"}},
+		{produce("--in", traces, "--simulate", "3", "--model", model), []string{"exclude each other"}},
+		{produce("--simulate", "3"), []string{"--model"}},
+		{produce("--simulate", "-3", "--model", model), []string{"negative"}},
+		{produce("--in", traces, "--steps", "5"), []string{"--simulate"}},
+		{[]string{"consume"}, []string{`"topic"`}},
+		{[]string{"consume", "--topic", "t", "--format", "xml"}, []string{`"xml"`, "json, csv or geojson"}},
+		{[]string{"consume", "--topic", "t", "--encoding", "xml"}, []string{"xml"}},
+		{[]string{"consume", "--topic", "t", "--brokers", ""}, []string{"--brokers"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			requireMessage(t, call(t, c.args...), exitUsage, c.words...)
+		})
+	}
+	if left := names(t, dir); len(left) != 2 {
+		t.Errorf("wrong usage left files behind: %v", left)
+	}
+}
+
+// TestFailures gives each command a right line that cannot be carried out: the
+// exit code is 1 and the message says what to do.
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	whole := read(t, model)
+	garbage := write(t, dir, "garbage.avro", strings.Repeat("no model ", 100))
+	truncated := write(t, dir, "truncated.avro", whole[:len(whole)/2])
+	empty := write(t, dir, "empty.avro", "")
+	nothing := write(t, dir, "nothing.csv", "user_id,timestamp,latitude,longitude\n")
+	unreadable := write(t, dir, "user.csv", "user_id,timestamp,latitude\n0,1,2\n")
+	out := filepath.Join(dir, "out")
+	train := func(in, out string) []string {
+		return []string{"train", "--in", in, "--out", out, "--box", townBox, "--cell", townCell, "--step", townStep}
+	}
+	sanitize := func(model, in, out string) []string {
+		return []string{"sanitize", "--in", in, "--out", out, "--model", model, "--epsilon", "1", "--delta", ".01"}
+	}
+	gone := filepath.Join(dir, "gone")
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"model", "inspect", gone}, []string{"gone", "no such file", "train"}},
+		{[]string{"model", "inspect", garbage}, []string{"garbage.avro"}},
+		{[]string{"model", "inspect", truncated}, []string{"truncated.avro"}},
+		{[]string{"model", "inspect", empty}, []string{"empty.avro"}},
+		{[]string{"model", "inspect", dir}, []string{dir}},
+		{sanitize(gone, traces, out), []string{"no such file"}},
+		{sanitize(truncated, traces, out), []string{"truncated.avro"}},
+		{sanitize(model, gone, out), []string{"no such file", "check the path"}},
+		{sanitize(model, unreadable, out), []string{"user.csv", "longitude"}},
+		{sanitize(model, traces, filepath.Join(gone, "out")), []string{"no folder", "make it first"}},
+		{sanitize(model, traces, dir), []string{"is a folder", "name a file"}},
+		{append(sanitize(model, traces, out), "--key-file", gone), []string{"key new"}},
+		{append(sanitize(model, traces, out), "--key-file", nothing), []string{"nothing.csv", "64 hexadecimal digits"}},
+		{train(gone, out), []string{"no such file"}},
+		{train(nothing, out), nil},
+		{train(traces, filepath.Join(gone, "out")), []string{"no folder"}},
+		{train(traces, dir), []string{"is a folder"}},
+		{train(traces, "/dev/null"), []string{"name a file"}},
+		{[]string{"produce", "--topic", "t", "--in", gone}, []string{"no such file"}},
+		{[]string{"produce", "--topic", "t", "--simulate", "2", "--model", garbage}, []string{"garbage.avro"}},
+		{[]string{"broker", "--port", "99999"}, []string{"choose 1 to 65535"}},
+		{[]string{"broker", "--port", "0", "--dir", nothing}, []string{"folder"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			requireMessage(t, call(t, c.args...), exitFailed, c.words...)
+		})
+	}
+	if left := names(t, dir); len(left) != 7 {
+		t.Errorf("failures left files behind: %v", left)
+	}
+}
+
+// TestHelp looks at every command there is: its help ends well, and has an
+// example that is a line of this very command.
+func TestHelp(t *testing.T) {
+	if help := succeed(t).out; !strings.Contains(help, "geodither demo") || !strings.Contains(help, "Available Commands") {
+		t.Errorf("geodither alone does not show how to begin:\n%s", help)
+	}
+	found := 0
+	visit(newRoot(streams{}), func(cmd *cobra.Command) {
+		found++
+		path := strings.Fields(cmd.CommandPath())[1:]
+		r := succeed(t, append(path, "--help")...)
+		example := regexp.MustCompile(`Examples:\n(.*\n)*  (\S.* )?` + cmd.CommandPath() + `\b`)
+		if !example.MatchString(r.out) {
+			t.Errorf("%s --help has no example:\n%s", cmd.CommandPath(), r.out)
+		}
+		if cmd.Short == "" {
+			t.Errorf("%s does not say what it does", cmd.CommandPath())
+		}
+	})
+	if found < 13 {
+		t.Errorf("found %d commands only", found)
+	}
+}
+
+func visit(cmd *cobra.Command, each func(*cobra.Command)) {
+	each(cmd)
+	for _, sub := range cmd.Commands() {
+		visit(sub, each)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	sub, flag := succeed(t, "version").out, succeed(t, "--version").out
+	if !strings.HasPrefix(sub, "geodither ") || !strings.Contains(flag, strings.TrimSpace(strings.TrimPrefix(sub, "geodither "))) {
+		t.Errorf("version says %q, --version %q", sub, flag)
+	}
+}
+
+func TestProgressIsForTerminalsOnly(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, func() (done, total int64) { return 1, 2 })
+	p.show(1)
+	p.done()
+	if out.Len() > 0 {
+		t.Errorf("progress went into a file: %q", out.String())
+	}
+	p.live = true
+	p.show(1)
+	if !strings.Contains(out.String(), "50 %") {
+		t.Errorf("progress is %q, want half", out.String())
+	}
+	p.done()
+	if !strings.HasSuffix(out.String(), "\x1b[2K") {
+		t.Error("the line of progress is not cleared")
+	}
+	out.Reset()
+	p = newProgress(&out, nil)
+	p.live = true
+	p.show(12345)
+	if !strings.Contains(out.String(), "12345 fixes") {
+		t.Errorf("progress without a total is %q", out.String())
+	}
+}
