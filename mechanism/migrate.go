@@ -40,6 +40,7 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 		result = StartedAnew
 		state.Posterior.CopyFrom(&s.model.Initial)
 		state.Posterior.Round()
+		state.Estimate, state.RadiusKM = s.estimator.Estimate(s.model.Grid, &state.Posterior)
 	}
 	if result == StartedAnew || state.StepMS != s.stepMS {
 		state.HasRelease = false

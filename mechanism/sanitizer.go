@@ -161,9 +161,9 @@ func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 		case in.Step < state.Step:
 			return Outcome{Kind: Late, Number: state.Releases}, nil
 		case in.Step == state.Step && state.HasRelease && state.ReleaseStep == in.Step:
-			return s.repeat(state), nil
+			return outcome(state, Repeated), nil
 		case in.Step == state.Step && !in.Release:
-			return s.outcome(state, Predicted), nil
+			return outcome(state, Predicted), nil
 		}
 	}
 	s.predict(state, in.Step)
@@ -172,7 +172,7 @@ func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 	}
 	if !in.Release {
 		s.advance(state, in.Step, nil)
-		return s.outcome(state, Predicted), nil
+		return outcome(state, Predicted), nil
 	}
 	return s.release(state, in), nil
 }
@@ -226,7 +226,7 @@ func (s *Sanitizer) release(state *State, in Input) Outcome {
 	state.Releases = number
 	state.EpsilonSpent += s.options.Epsilon
 
-	out := s.outcome(state, Released)
+	out := outcome(state, Released)
 	out.Epsilon = s.options.Epsilon
 	out.SetSize = len(s.set.Cells)
 	out.Drift = effective != in.Cell
@@ -265,16 +265,14 @@ func (s *Sanitizer) advance(state *State, step int64, likelihood []float64) {
 	store(&state.Posterior, &s.prior, likelihood, s.options.Prune)
 	state.Started, state.Step = true, step
 	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
+	state.Estimate, state.RadiusKM = s.estimator.Estimate(s.model.Grid, &state.Posterior)
 }
 
 // outcome returns what the state alone says: an estimate, at no cost.
-func (s *Sanitizer) outcome(state *State, kind Kind) Outcome {
-	mean, radius := s.estimator.Estimate(s.model.Grid, &state.Posterior)
-	out := Outcome{Kind: kind, Release: mean, Estimate: mean, RadiusKM: radius, Number: state.Releases}
+func outcome(state *State, kind Kind) Outcome {
+	out := Outcome{Kind: kind, Release: state.Estimate, Estimate: state.Estimate, RadiusKM: state.RadiusKM, Number: state.Releases}
 	if kind != Predicted {
 		out.Release = state.Release
 	}
 	return out
 }
-
-func (s *Sanitizer) repeat(state *State) Outcome { return s.outcome(state, Repeated) }

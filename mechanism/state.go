@@ -31,6 +31,10 @@ type State struct {
 	// Model and Grid identify the model that Posterior and Release belong to, StepMS is its step in milliseconds.
 	Model, Grid ID
 	StepMS      int64
+	// Estimate and RadiusKM are Posterior's mean and credible radius, in map kilometres: kept, so that repeating a release costs
+	// nothing that depends on the posterior.
+	Estimate grid.Point
+	RadiusKM float64
 	// Posterior is the distribution of the user's cell at Step, given all releases.
 	Posterior mobility.Distribution
 }
@@ -57,12 +61,13 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 //	step        varint
 //	releases    uvarint
 //	spent       8 bytes   float64, ε
+//	estimate    24 bytes  float64 x, y, radius, map kilometres
 //	release     only if bit 1 is set:
 //	  age       uvarint   step - release step
 //	  x, y      16 bytes  float64, map kilometres
 //	posterior   to the end, as mobility.Distribution.AppendBinary
 //
-// About 45 bytes and 5 bytes a cell.
+// About 70 bytes and 5 bytes a cell.
 func (s *State) AppendBinary(dst []byte) []byte {
 	if !s.Started {
 		return append(dst, stateVersion, 0)
@@ -77,7 +82,9 @@ func (s *State) AppendBinary(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.StepMS))
 	dst = binary.AppendVarint(dst, s.Step)
 	dst = binary.AppendUvarint(dst, s.Releases)
-	dst = appendFloat(dst, s.EpsilonSpent)
+	for _, x := range [...]float64{s.EpsilonSpent, s.Estimate.X, s.Estimate.Y, s.RadiusKM} {
+		dst = appendFloat(dst, x)
+	}
 	if s.HasRelease {
 		dst = binary.AppendUvarint(dst, uint64(s.Step)-uint64(s.ReleaseStep))
 		dst = appendFloat(dst, s.Release.X)
@@ -134,12 +141,13 @@ func (s *State) decodeHead(d *decoder, flags byte) {
 	s.Step = d.varint()
 	s.Releases = d.uvarint()
 	s.EpsilonSpent = d.float()
+	s.Estimate.X, s.Estimate.Y, s.RadiusKM = d.float(), d.float(), d.float()
 	if s.HasRelease {
 		s.ReleaseStep = int64(uint64(s.Step) - d.uvarint())
 		s.Release.X, s.Release.Y = d.float(), d.float()
 	}
 	if !s.Started || flags&^(flagStarted|flagRelease) != 0 || s.StepMS < 1 ||
-		s.ReleaseStep > s.Step && s.HasRelease || !(s.EpsilonSpent >= 0) || s.HasRelease && s.Releases == 0 {
+		s.ReleaseStep > s.Step && s.HasRelease || !(s.EpsilonSpent >= 0) || !(s.RadiusKM >= 0) || s.HasRelease && s.Releases == 0 {
 		d.bad = true
 	}
 }

@@ -14,6 +14,7 @@ func sampleState() *State {
 	s := &State{
 		Started: true, Step: 29_000_123, HasRelease: true, ReleaseStep: 29_000_120, Release: grid.Point{X: -1.25, Y: 3.5},
 		Releases: 17, EpsilonSpent: 17, Model: ID{1, 2, 3}, Grid: ID{4, 5}, StepMS: 60_000,
+		Estimate: grid.Point{X: 2, Y: -.5}, RadiusKM: .25,
 		Posterior: mobility.Distribution{Cells: []grid.Cell{0, 3, 700}, P: []float64{.5, .25, .25}},
 	}
 	s.Posterior.Round()
@@ -57,6 +58,9 @@ func TestStateFormat(t *testing.T) {
 		0xf6, 0x86, 0xd4, 0x1b, // step
 		17,                           // releases
 		0, 0, 0, 0, 0, 0, 0x31, 0x40, // ε spent
+		0, 0, 0, 0, 0, 0, 0, 0x40, // estimate, x
+		0, 0, 0, 0, 0, 0, 0xe0, 0xbf, // y
+		0, 0, 0, 0, 0, 0, 0xd0, 0x3f, // radius
 		3,                            // age of the release
 		0, 0, 0, 0, 0, 0, 0xf4, 0xbf, // x
 		0, 0, 0, 0, 0, 0, 0x0c, 0x40, // y
@@ -92,6 +96,7 @@ func TestStateRefusesDamage(t *testing.T) {
 		"negative ε":            change(33, 0xc0),
 		"ε that is no number":   notANumber,
 		"a release, none drawn": change(25, 0),
+		"a negative radius":     change(57, 0xbf),
 	} {
 		if err := new(State).DecodeBinary(data); !errors.Is(err, ErrState) {
 			t.Errorf("%s: %v", name, err)
