@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"encoding/binary"
-	"io"
 	"log/slog"
 	"math"
 	"slices"
@@ -21,6 +20,11 @@ import (
 var town = grid.Box{South: 53.30, West: -3.10, North: 53.50, East: -2.80}
 
 const startMS int64 = 1_700_000_040_000
+
+var (
+	testKey     = noise.KeyFromSeed(1)
+	testRelease = mechanism.Options{Epsilon: 1, Delta: .01}
+)
 
 // neighbourModel stays with weight stay and else moves to one of the four cells
 // beside; users start anywhere in the middle ninth.
@@ -89,10 +93,10 @@ func testOptions(tb testing.TB, model *mobility.Model) Options {
 		Group:    "g",
 		Topics:   Topics{Raw: "raw", Sanitized: "sanitized"},
 		Model:    model,
-		Key:      noise.KeyFromSeed(1),
-		Release:  mechanism.Options{Epsilon: 1, Delta: .01},
+		Key:      testKey,
+		Release:  testRelease,
 		StateDir: tb.TempDir(),
-		Logger:   slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger:   slog.New(slog.DiscardHandler),
 	}
 }
 
