@@ -63,7 +63,7 @@ var table = map[string]rule{
 			"schemas", "state", "consumer", "consumer/task", "producer",
 		},
 		third: []string{kafkaGo, prometheus, sync},
-		tests: []string{"mechanism/evaluation", "cmd/internal/devbroker", franz},
+		tests: []string{"mechanism/evaluation", "cmd/internal/devbroker", franz, pebble},
 	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas"}},
