@@ -109,8 +109,8 @@ func readConfig(path string) (configFile, error) {
 }
 
 var (
-	unknownKey    = regexp.MustCompile(`field (\S+) not found in type .*`)
-	wrongDuration = regexp.MustCompile("cannot unmarshal (.*) into time.Duration")
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type .*`)
+	wrongKind  = regexp.MustCompile("cannot unmarshal \\S+( `.*`)? into (.*)")
 )
 
 // explainYAML puts the decoder's errors, which speak of Go's types, into words
@@ -123,10 +123,29 @@ func explainYAML(err error) error {
 	lines := make([]string, 0, len(wrong.Errors))
 	for _, line := range wrong.Errors {
 		line = unknownKey.ReplaceAllString(line, `unknown key "$1": a misspelling?`)
-		line = wrongDuration.ReplaceAllString(line, "$1 is no duration: write one with its unit, such as 100ms, 30s or 1h")
+		if parts := wrongKind.FindStringSubmatch(line); parts != nil {
+			line = wrongKind.ReplaceAllLiteralString(line, strings.TrimSpace(parts[1]+" cannot be used here: write "+kindOf(parts[2])))
+		}
 		lines = append(lines, line)
 	}
 	return errors.New(strings.Join(lines, "\n"))
+}
+
+// kindOf says what a Go type wants to see in YAML.
+func kindOf(goType string) string {
+	switch {
+	case goType == "time.Duration":
+		return "a duration with its unit, such as 100ms, 30s or 1h"
+	case goType == "bool":
+		return "true or false"
+	case strings.HasPrefix(goType, "int") || strings.HasPrefix(goType, "float"):
+		return "a number"
+	case strings.HasPrefix(goType, "[]"):
+		return "a list, [one, two]"
+	case goType == "string" || strings.HasSuffix(goType, "Encoding"):
+		return "a text"
+	}
+	return "settings below it, each on its line"
 }
 
 // options resolves a file's settings. Files that cannot be read are errors;

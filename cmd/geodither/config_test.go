@@ -1,0 +1,160 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// complete is a config with every key.
+const complete = `brokers: [one:9092, two:9092]
+group: fleet
+topics:
+  raw: fleet.raw
+  sanitized: fleet.sanitized
+  changelog: fleet.changelog
+  dead_letters: fleet.dead
+  create: true
+  partitions: 6
+  replication: 3
+encoding: {raw: json, sanitized: avro}
+model: model.avro
+key_file: noise.key
+state_dir: state
+cache_mib: 8
+release: {mechanism: laplace, inference: paper, epsilon: 0.5, delta: 0.02, prune: 1e-6, max_gap: 30}
+transaction: {max_records: 100, max_interval: 20ms, timeout: 12s}
+session_timeout: 7s
+max_ahead: 2h
+log: {level: debug, format: json}
+`
+
+// configDir is a folder with a model, a key and a config, and the config's path.
+func configDir(t *testing.T, text string) (dir, path string) {
+	t.Helper()
+	t.Setenv(keyVariable, "")
+	dir = t.TempDir()
+	townFiles(t, dir)
+	write(t, dir, "noise.key", noise.KeyFromSeed(3).Reveal())
+	return dir, write(t, dir, "geodither.yml", text)
+}
+
+func TestLoadConfig(t *testing.T) {
+	dir, path := configDir(t, complete)
+	o, file, err := loadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, ok := range map[string]bool{
+		"brokers":     strings.Join(o.Brokers, " ") == "one:9092 two:9092",
+		"group":       o.Group == "fleet",
+		"topics":      o.Topics.Raw == "fleet.raw" && o.Topics.Sanitized == "fleet.sanitized",
+		"own topics":  o.Topics.Changelog == "fleet.changelog" && o.Topics.DeadLetters == "fleet.dead",
+		"creation":    o.Topics.Create && o.Topics.Partitions == 6 && o.Topics.Replication == 3,
+		"encoding":    o.RawEncoding == schemas.JSON && o.SanitizedEncoding == schemas.Avro,
+		"model":       o.Model != nil && o.Model.Step == time.Minute,
+		"key":         o.Key.Equal(noise.KeyFromSeed(3)),
+		"state":       o.StateDir == filepath.Join(dir, "state") && o.CacheBytes == 8<<20,
+		"transaction": o.MaxRecords == 100 && o.MaxInterval == 20*time.Millisecond && o.TransactionTimeout == 12*time.Second,
+		"times":       o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
+		"log":         file.Log == logConfig{Level: "debug", Format: "json"},
+		"release": o.Release == mechanism.Options{
+			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, Prune: 1e-6, MaxGap: 30,
+		},
+	} {
+		if !ok {
+			t.Errorf("%s: not as the file has it", what)
+		}
+	}
+}
+
+// TestConfigPaths: relative paths are relative to the file, others are kept.
+func TestConfigPaths(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	text := strings.Replace(complete, "model: model.avro", "model: "+filepath.Join(dir, "model.avro"), 1)
+	text = strings.Replace(text, "key_file: noise.key", "key_file: ../noise.key", 1)
+	o, _, err := loadConfig(write(t, dir, "below/geodither.yml", text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(dir, "below", "state"); o.StateDir != want {
+		t.Errorf("state_dir is %s, want %s", o.StateDir, want)
+	}
+}
+
+// TestWrongConfig: each fault is wrong usage, and its message names the file, the
+// setting and what would be right, in words of the file and not of Go.
+func TestWrongConfig(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	for _, c := range []struct {
+		name, old, new string
+		words          []string
+	}{
+		{"empty", complete, "", []string{"empty", "deploy/geodither.yml"}},
+		{"comments alone", complete, "# nothing\n", []string{"empty"}},
+		{"no YAML", complete, "a: [b", []string{"yaml"}},
+		{"two documents", "\nlog:", "\n---\nlog:", []string{"second YAML document"}},
+		{"unknown key", "group:", "gruop:", []string{"line 2", `unknown key "gruop"`}},
+		{"unknown key below", "  raw:", "  row:", []string{"line 4", `unknown key "row"`}},
+		{"key twice", "group: fleet", "group: fleet\ngroup: fleet", []string{"already defined"}},
+		{"no epsilon", "epsilon: 0.5, ", "", []string{"epsilon", "neither has a default"}},
+		{"no delta", "delta: 0.02, ", "", []string{"delta", "neither has a default"}},
+		{"epsilon 0", "epsilon: 0.5", "epsilon: 0", []string{"release: epsilon"}},
+		{"epsilon nan", "epsilon: 0.5", "epsilon: .nan", []string{"release: epsilon"}},
+		{"delta 1", "delta: 0.02", "delta: 1", []string{"delta"}},
+		{"epsilon text", "epsilon: 0.5", "epsilon: one", []string{"line 16", "`one`", "a number"}},
+		{"a list of brokers", "brokers: [one:9092, two:9092]", "brokers: one:9092", []string{"`one:9092`", "a list"}},
+		{"a switch", "create: true", "create: often", []string{"`often`", "true or false"}},
+		{"no settings", "log: {level: debug, format: json}", "log: 1", []string{"`1`", "settings below"}},
+		{"mechanism", "mechanism: laplace", "mechanism: gauss", []string{`"gauss"`, "laplace-tight"}},
+		{"inference", "inference: paper", "inference: guess", []string{`"guess"`, "surrogate"}},
+		{"encoding", "raw: json", "raw: xml", []string{"xml", "avro"}},
+		{"duration without unit", "session_timeout: 7s", "session_timeout: 7", []string{"line 18", "`7`", "a duration with its unit"}},
+		{"duration of nonsense", "max_ahead: 2h", "max_ahead: soon", []string{"`soon`", "a duration"}},
+		{"negative duration", "max_interval: 20ms", "max_interval: -20ms", []string{"max_interval"}},
+		{"negative ahead", "max_ahead: 2h", "max_ahead: -2h", []string{"max_ahead"}},
+		{"no brokers", "brokers: [one:9092, two:9092]", "brokers: []", []string{"brokers"}},
+		{"no group", "group: fleet", "group: ''", []string{"group"}},
+		{"no raw topic", "raw: fleet.raw", "raw: ''", []string{"topics.raw"}},
+		{"a topic twice", "changelog: fleet.changelog", "changelog: fleet.raw", []string{"fleet.raw", "own topic"}},
+		{"no model", "model: model.avro", "model: ''", []string{"model", "geodither train"}},
+		{"model missing", "model: model.avro", "model: gone.avro", []string{"model", "gone.avro", "no such file"}},
+		{"model garbage", "model: model.avro", "model: traces.csv", []string{"model", "traces.csv"}},
+		{"no key", "key_file: noise.key", "key_file: ''", []string{"key_file", "key new", keyVariable}},
+		{"key missing", "key_file: noise.key", "key_file: gone.key", []string{"key_file", "gone.key", "key new"}},
+		{"key short", "key_file: noise.key", "key_file: model.avro", []string{"key_file", "64 hexadecimal digits"}},
+		{"no state", "state_dir: state", "state_dir: ''", []string{"state_dir"}},
+		{"level", "level: debug", "level: loud", []string{"log.level", "debug, info, warn or error"}},
+		{"format", "format: json", "format: xml", []string{"log.format", "text or json"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := strings.Replace(complete, c.old, c.new, 1)
+			if text == complete {
+				t.Fatal("the config was not changed")
+			}
+			r := call(t, "run", "-c", write(t, dir, "wrong.yml", text))
+			requireMessage(t, r, exitUsage, append(c.words, "wrong.yml")...)
+			if strings.Contains(r.err, "struct {") || strings.Contains(r.err, "main.") || strings.Contains(r.err, "time.Duration") {
+				t.Errorf("%q speaks of Go's types", r.err)
+			}
+		})
+	}
+	requireMessage(t, call(t, "run", "-c", filepath.Join(dir, "gone.yml")), exitUsage, "gone.yml", "deploy/geodither.yml")
+	requireMessage(t, call(t, "run", "-c", dir), exitUsage, dir)
+	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {
+		t.Error("a wrong config made a state folder")
+	}
+}
+
+// TestEverythingWrongAtOnce: what can be said in one go is.
+func TestEverythingWrongAtOnce(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	text := strings.NewReplacer("group: fleet\n", "group: ''\n", "epsilon: 0.5", "epsilon: -1", "raw: fleet.raw", "raw: ''").Replace(complete)
+	requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", text)), exitUsage, "group", "topics.raw", "epsilon")
+}

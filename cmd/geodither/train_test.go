@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+func asNDJSON(fixes []schemas.Raw) string {
+	var b strings.Builder
+	for _, f := range fixes {
+		fmt.Fprintf(&b, `{"user_id":%q,"timestamp":%q,"latitude":%.6f,"longitude":%.6f}`+"\n",
+			f.UserID, time.UnixMilli(f.Timestamp).UTC().Format(time.RFC3339), f.Latitude, f.Longitude)
+	}
+	return b.String()
+}
+
+// asGowalla lists a user's newest check-in first, as SNAP's file does.
+func asGowalla(fixes []schemas.Raw) string {
+	var b strings.Builder
+	for v := range 6 {
+		for i := len(fixes) - 1; i >= 0; i-- {
+			if f := fixes[i]; f.UserID == fmt.Sprint(v) {
+				fmt.Fprintf(&b, "%s\t%s\t%.6f\t%.6f\t22847\n", f.UserID, time.UnixMilli(f.Timestamp).UTC().Format(time.RFC3339), f.Latitude, f.Longitude)
+			}
+		}
+	}
+	return b.String()
+}
+
+// writeGeolife makes a folder as Geolife 1.3 has it, and returns it.
+func writeGeolife(t *testing.T, dir string, fixes []schemas.Raw) string {
+	t.Helper()
+	users := map[string]*strings.Builder{}
+	for _, f := range fixes {
+		if users[f.UserID] == nil {
+			users[f.UserID] = new(strings.Builder)
+			users[f.UserID].WriteString("Geolife trajectory\r\nWGS 84\r\nAltitude is in Feet\r\nReserved 3\r\n0,2,255,My Track,0,0,2,8421376\r\n0\r\n")
+		}
+		at := time.UnixMilli(f.Timestamp).UTC()
+		fmt.Fprintf(users[f.UserID], "%.6f,%.6f,0,492,45244.0,%s,%s\r\n", f.Latitude, f.Longitude, at.Format("2006-01-02"), at.Format("15:04:05"))
+	}
+	for user, text := range users {
+		write(t, dir, filepath.Join("Data", user, "Trajectory", "20231114.plt"), text.String())
+	}
+	return filepath.Join(dir, "Data")
+}
+
+func packed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestTrainFormats writes the same traces in every format, plain and packed, as
+// files, folders and standard input: the models are the same.
+func TestTrainFormats(t *testing.T) {
+	dir, fixes := t.TempDir(), town()
+	half := len(fixes) / 2
+	write(t, dir, "folder/a.csv", asCSV(fixes[:half]))
+	write(t, dir, "folder/b.csv.gz", packed(t, asCSV(fixes[half:])))
+	write(t, dir, "folder/c.txt", "not one of them")
+	comma := write(t, dir, "traces, all.csv", asCSV(fixes))
+	ids := map[string]string{}
+	for _, c := range []struct {
+		name, stdin string
+		input       []string
+	}{
+		{"csv", "", []string{"--format", "csv", "--in", comma}},
+		{"guessed", "", []string{"--in", comma}},
+		{"behind the flags", "", []string{comma}},
+		{"two files", "", []string{"--in", filepath.Join(dir, "folder/a.csv"), filepath.Join(dir, "folder/b.csv.gz")}},
+		{"two flags", "", []string{"--in", filepath.Join(dir, "folder/b.csv.gz"), "--in", filepath.Join(dir, "folder/a.csv")}},
+		{"folder", "", []string{"--in", filepath.Join(dir, "folder")}},
+		{"csv.gz", "", []string{"--in", write(t, dir, "traces.csv.gz", packed(t, asCSV(fixes)))}},
+		{"ndjson", "", []string{"--format", "ndjson", "--in", write(t, dir, "traces.ndjson", asNDJSON(fixes))}},
+		{"geolife", "", []string{"--format", "geolife", "--in", writeGeolife(t, dir, fixes)}},
+		{"gowalla", "", []string{"--format", "gowalla", "--in", write(t, dir, "gowalla.txt", asGowalla(fixes))}},
+		{"gowalla.gz", "", []string{"--in", write(t, dir, "gowalla.txt.gz", packed(t, asGowalla(fixes)))}},
+		{"standard input", asCSV(fixes), []string{"--in", "-"}},
+		{"packed standard input", packed(t, asNDJSON(fixes)), []string{"-"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			model := filepath.Join(t.TempDir(), "model.avro")
+			args := append([]string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}, c.input...)
+			r := callWith(t, c.stdin, args...)
+			if r.code != exitDone || r.err != "" {
+				t.Fatalf("exit %d: %s", r.code, r.err)
+			}
+			if !strings.Contains(r.out, "wrote "+model) {
+				t.Errorf("it does not say what it wrote: %s", r.out)
+			}
+			ids[c.name] = inspect(t, model).ID
+		})
+	}
+	for name, id := range ids {
+		if id != ids["csv"] {
+			t.Errorf("%s gives model %s, csv %s", name, id, ids["csv"])
+		}
+	}
+}
+
+func inspect(t *testing.T, model string) (s modelSummary) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", model).out), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestModelInspect(t *testing.T) {
+	_, model := townFiles(t, t.TempDir())
+	s := inspect(t, model)
+	if s.Width != 7 || s.Height != 7 || s.CellM != 500 || s.StepSeconds != 60 || s.Box.South != 10 || s.Box.East < 20.03 {
+		t.Errorf("map and step are not those that were asked for: %+v", s)
+	}
+	if report := s.Provenance.Report; report.Users != 6 || report.Fixes != int64(len(town())) || report.OutsideBox != 0 {
+		t.Errorf("trained on %+v", report)
+	}
+	if s.StayMean <= 0 || s.StayMean >= 1 || s.StepBits <= 0 || s.InitialBits <= 0 || s.Transitions < 49 {
+		t.Errorf("not the numbers of a model: %+v", s)
+	}
+	text := succeed(t, "model", "inspect", model).out
+	for _, word := range []string{s.ID, "7 × 7 cells of 500 m", "60s", "6 users", "without differential privacy"} {
+		if !strings.Contains(text, word) {
+			t.Errorf("the text does not say %q:\n%s", word, text)
+		}
+	}
+}
+
+// TestTrainCounts: bad lines are skipped and counted with their place, fixes
+// outside the box are counted, and --strict stops at the first bad line.
+func TestTrainCounts(t *testing.T) {
+	dir := t.TempDir()
+	text := asCSV(town()) + "0,junk,10,20\n" + "0,1700000000000,50,50\n"
+	traces, model := write(t, dir, "traces.csv", text), filepath.Join(dir, "model.avro")
+	args := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}
+	r := succeed(t, args...)
+	place := fmt.Sprintf("traces.csv:%d", len(town())+2)
+	if !strings.Contains(r.err, "skipped: 1 line") || !strings.Contains(r.err, place) || strings.Contains(r.err, "junk") {
+		t.Errorf("the bad line is not counted with its place alone: %q", r.err)
+	}
+	if got := inspect(t, model).Provenance.Report.OutsideBox; got != 1 {
+		t.Errorf("%d fixes outside the box, want 1", got)
+	}
+	before := read(t, model)
+	requireMessage(t, call(t, append(args, "--strict")...), exitFailed, place)
+	if read(t, model) != before {
+		t.Error("a failed training changed the model")
+	}
+}
