@@ -26,7 +26,8 @@ func (s secret) in(haystack []byte) bool {
 	if !s.number {
 		return bytes.Contains(haystack, s.form)
 	}
-	return regexp.MustCompile(`(^|[^0-9.])` + string(s.form) + `($|[^0-9.])`).Match(haystack)
+	return bytes.Contains(haystack, s.form) &&
+		regexp.MustCompile(`(^|[^0-9.])`+string(s.form)+`($|[^0-9.])`).Match(haystack)
 }
 
 // leaks names the secrets that the bytes hold.

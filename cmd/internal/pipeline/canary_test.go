@@ -1,0 +1,219 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/state"
+)
+
+// exposure is everything that a service lets out of its memory.
+type exposure struct {
+	log         []byte
+	deadLetters []consumer.Record
+	changelog   []consumer.Record
+	sanitized   []consumer.Record
+	files       map[string][]byte // of the state folder, by path
+	states      []byte            // what the folder's store holds, uncompressed
+}
+
+// audit names the places at which an exposure holds a fix's place or cell. The
+// sanitized topic and the keys of changelog and store name the user, nothing
+// else may.
+func audit(e exposure, fix schemas.Raw, g *grid.Grid) (found []string) {
+	place := append(coordinateSecrets(fix, g), cellSecrets(fix, g)...)
+	person := append(userSecrets(fix.UserID), place...)
+	look := func(where string, b []byte, secrets []secret) {
+		for _, name := range leaks(b, secrets) {
+			found = append(found, where+": "+name)
+		}
+	}
+	look("log", e.log, person)
+	for _, r := range e.deadLetters {
+		look("dead letter", append(append([]byte{}, r.Key...), r.Value...), person)
+	}
+	for _, r := range e.changelog {
+		look("changelog key", r.Key, place)
+		look("changelog value", r.Value, person)
+	}
+	for _, r := range e.sanitized {
+		look("sanitized key", r.Key, place)
+		look("sanitized value", r.Value, place)
+	}
+	for name, b := range e.files {
+		look("file "+filepath.Base(name), b, place)
+	}
+	look("store", e.states, place)
+	return found
+}
+
+// TestCanary runs a service over good and bad records that hold a known place,
+// stops it with an error at the end, and searches everything that it let out.
+// Every kind of place is then shown to be searched: a leak planted there is found.
+func TestCanary(t *testing.T) {
+	// A large map, whose cells have six digits, so that none occurs by chance.
+	box := grid.Box{South: 53.2, West: -3.3, North: 53.6, East: -2.6}
+	w := newWorld(t, 0)
+	w.model = neighbourModel(t, box, 70, 4)
+	fix, g := sentinel(), w.model.Grid
+	cell := g.Locate(fix.Latitude, fix.Longitude)
+	if cell < 100_000 {
+		t.Fatalf("the cell %d is too small a number to be recognized", cell)
+	}
+	e := w.expose(t, fix)
+	if found := audit(e, fix, g); len(found) > 0 {
+		t.Errorf("found %q", found)
+	}
+	if len(e.deadLetters) == 0 || len(e.changelog) == 0 || len(e.sanitized) == 0 || len(e.files) == 0 || len(e.states) == 0 || len(e.log) == 0 {
+		t.Fatal("there was nothing to search")
+	}
+
+	raw := encode(t, schemas.Avro, fix)
+	plants := map[string]func(e *exposure){
+		"log":             func(e *exposure) { e.log = fmt.Appendf(e.log, "msg=late lat=%v", fix.Latitude) },
+		"log user":        func(e *exposure) { e.log = fmt.Appendf(e.log, "user=%s", fix.UserID) },
+		"log cell":        func(e *exposure) { e.log = fmt.Appendf(e.log, "cell=%d", cell) },
+		"dead letter":     func(e *exposure) { e.deadLetters = append(e.deadLetters, consumer.Record{Value: raw}) },
+		"dead letter key": func(e *exposure) { e.deadLetters = append(e.deadLetters, consumer.Record{Key: []byte(fix.UserID)}) },
+		"changelog value": func(e *exposure) { e.changelog = append(e.changelog, consumer.Record{Value: raw}) },
+		"changelog key":   func(e *exposure) { e.changelog = append(e.changelog, consumer.Record{Key: raw[10:]}) },
+		"sanitized":       func(e *exposure) { e.sanitized = append(e.sanitized, consumer.Record{Value: raw}) },
+		"store":           func(e *exposure) { e.states = append(e.states, raw...) },
+	}
+	for name, plant := range plants {
+		leaking := e
+		plant(&leaking)
+		if len(audit(leaking, fix, g)) == 0 {
+			t.Errorf("a leak planted in the %s is not found", name)
+		}
+	}
+	t.Run("planted in the store's files", func(t *testing.T) {
+		dir := filepath.Join(w.dir, "leaking")
+		store, err := state.Open(dir, state.Options{Logger: w.options("leaking").Logger})
+		ok(t, err)
+		ok(t, store.Partition(0).Apply([]state.Change{{Key: []byte("user"), Value: raw}}, state.Positions{}))
+		ok(t, store.Close())
+		if len(audit(exposure{files: readFiles(t, dir)}, fix, g)) == 0 {
+			t.Error("not found")
+		}
+	})
+}
+
+// expose runs a service over the canary in every guise, and then over a record
+// on whose state it must give up.
+func (w *world) expose(t *testing.T, fix schemas.Raw) exposure {
+	t.Helper()
+	var records []producer.Record
+	for i := range int64(10) { // good ones: new steps, repeats, a late one
+		later := fix
+		later.Timestamp += i / 2 * 60_000
+		rec := record(t, 0, later)
+		records = append(records, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
+	}
+	late := record(t, 0, fix)
+	records = append(records, producer.Record{Key: late.Key, Value: late.Value, Timestamp: late.Timestamp})
+	for _, b := range append(badRecords(t), badJSONRecords(t)...) {
+		records = append(records, producer.Record{Key: b.rec.Key, Value: b.rec.Value, Timestamp: max(b.rec.Timestamp, 0)})
+	}
+	w.send(t, records...)
+
+	o := w.options("canary")
+	published := w.answers(t, o.Group)
+	first := start(t, o)
+	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, first)
+	e := exposure{files: readFiles(t, o.StateDir)} // with what is only in the write-ahead log
+	first.stop(t)
+	e.log = first.log.bytes()
+
+	// A second run finds a state that it cannot read.
+	user := "user-of-a-bad-state"
+	p := producer.Partition([]byte(user), partitions)
+	_, err := w.feeder.Produce(t.Context(), producer.Batch{
+		TopicPartition: producer.TopicPartition{Topic: topics(o.Group).Changelog, Partition: p},
+		Records:        []producer.Record{{Key: []byte(user), Value: []byte{99}, Timestamp: startMS}},
+	})
+	ok(t, err)
+	fix.UserID = user
+	rec := record(t, 0, fix)
+	w.send(t, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
+	second := start(t, o)
+	failure := second.wait(t)
+	if failure == nil {
+		t.Fatal("the second run does not fail")
+	}
+	e.log = append(append(e.log, second.log.bytes()...), failure.Error()...)
+	requireNoLeak(t, "the error", []byte(failure.Error()), userSecrets(user))
+
+	e.sanitized, e.deadLetters = w.records(t, topics(o.Group).Sanitized), w.records(t, topics(o.Group).DeadLetters)
+	e.changelog = w.records(t, topics(o.Group).Changelog)
+	for name, b := range readFiles(t, o.StateDir) {
+		e.files["closed/"+name] = b
+	}
+	e.states = readStates(t, o.StateDir)
+	return e
+}
+
+// records reads all of a topic, keys included.
+func (w *world) records(t *testing.T, topic string) (all []consumer.Record) {
+	t.Helper()
+	v := w.view(t, topic, true)
+	v.read(t)
+	for _, lines := range v.lines {
+		for _, l := range lines {
+			all = append(all, consumer.Record{Key: []byte(l.key), Value: []byte(l.value)})
+		}
+	}
+	return all
+}
+
+// readFiles reads every file of a folder, which may be in use.
+func readFiles(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && d.IsDir() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		files[strings.TrimPrefix(path, dir)] = b
+		return nil
+	})
+	ok(t, err)
+	return files
+}
+
+// readStates reads what a closed store holds, as it is before compression.
+func readStates(t *testing.T, dir string) (all []byte) {
+	t.Helper()
+	store, err := state.Open(dir, state.Options{ReadOnly: true, Logger: testOptions(t, nil).Logger})
+	ok(t, err)
+	defer store.Close()
+	numbers, err := store.Partitions()
+	ok(t, err)
+	for _, p := range numbers {
+		ok(t, store.Partition(p).Iterate(func(key, value []byte) error {
+			if !task.ValidKey(key) {
+				return fmt.Errorf("key %q is kept for the store", key)
+			}
+			all = append(append(all, key...), value...)
+			return nil
+		}))
+	}
+	return all
+}
