@@ -81,7 +81,7 @@ func (f *produceFlags) run(ctx context.Context, args []string, std streams) erro
 	stop() // where feeding failed the source has not ended
 	<-ended
 	if source.reader != nil && source.reader.Skips().Total > 0 {
-		fmt.Fprintf(std.err, "skipped: %s\n", source.reader.Skips())
+		fmt.Fprintln(std.err, source.reader.Skips())
 	}
 	fmt.Fprintf(std.err, "produced %d records to %s (%d partitions)\n", feed.sent, f.topic, feed.partitions)
 	if source.live && ctx.Err() != nil {

@@ -266,7 +266,7 @@ func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std st
 		s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerRelease,
 		line("release", s.Release), line("estimate", s.Estimate), line("blind", s.Blind))
 	if s.Skipped > 0 {
-		fmt.Fprintf(std.err, "skipped: %s\n", skips)
+		fmt.Fprintln(std.err, skips)
 	}
 	if f.report == "" {
 		return nil

@@ -100,7 +100,7 @@ func (f *trainFlags) run(ctx context.Context, args []string, std streams) error 
 	model, _, err := trainer.Finish()
 	if err != nil {
 		if skips := reader.Skips(); skips.Total > 0 {
-			return fmt.Errorf("%w; skipped: %s", err, skips)
+			return fmt.Errorf("%w; %s", err, skips)
 		}
 		return err
 	}
@@ -108,7 +108,7 @@ func (f *trainFlags) run(ctx context.Context, args []string, std streams) error 
 		return err
 	}
 	if skips := reader.Skips(); skips.Total > 0 {
-		fmt.Fprintf(std.err, "skipped: %s\n", skips)
+		fmt.Fprintln(std.err, skips)
 	}
 	fmt.Fprintf(std.out, "wrote %s\n", f.out)
 	return summarize(model).print(std.out)

@@ -151,7 +151,7 @@ func TestTrainCounts(t *testing.T) {
 	args := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}
 	r := succeed(t, args...)
 	place := fmt.Sprintf("traces.csv:%d", len(town())+2)
-	if !strings.Contains(r.err, "skipped: 1 line") || !strings.Contains(r.err, place) || strings.Contains(r.err, "junk") {
+	if !strings.Contains(r.err, "1 line skipped") || !strings.Contains(r.err, place) || strings.Contains(r.err, "junk") {
 		t.Errorf("the bad line is not counted with its place alone: %q", r.err)
 	}
 	if got := inspect(t, model).Provenance.Report.OutsideBox; got != 1 {

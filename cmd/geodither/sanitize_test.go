@@ -1,0 +1,380 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// sanitizeArgs are those of a run on the town's files.
+func sanitizeArgs(traces, model string, more ...string) []string {
+	return append([]string{"sanitize", "--in", traces, "--model", model, "--epsilon", "2", "--delta", "0.02"}, more...)
+}
+
+// records decodes JSON lines.
+func records(t *testing.T, lines string) []schemas.Sanitized {
+	t.Helper()
+	var all []schemas.Sanitized
+	decoder := json.NewDecoder(strings.NewReader(lines))
+	for {
+		var r schemas.Sanitized
+		err := decoder.Decode(&r)
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+}
+
+// TestSanitizeIsTheEngine holds the command's records against the pipeline's own
+// code, field by field.
+func TestSanitizeIsTheEngine(t *testing.T) {
+	dir := t.TempDir()
+	traces, path := townFiles(t, dir)
+	model, err := mobility.ReadModelFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []mechanism.Options{
+		{Mechanism: mechanism.PIM, Inference: mechanism.InferenceSurrogate},
+		{Mechanism: mechanism.KNorm, Inference: mechanism.InferenceSurrogate},
+		{Mechanism: mechanism.LaplaceTight, Inference: mechanism.InferencePaper},
+		{Mechanism: mechanism.Laplace, Inference: mechanism.InferenceSurrogate},
+	} {
+		t.Run(o.Mechanism, func(t *testing.T) {
+			o.Epsilon, o.Delta = 2, .02
+			engine, err := pipeline.NewEngine(model, noise.KeyFromSeed(5), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := records(t, succeed(t, sanitizeArgs(traces, path, "--out-format", "json", "--seed", "5",
+				"--mechanism", o.Mechanism, "--inference", o.Inference)...).out)
+			if len(got) != len(town()) {
+				t.Fatalf("%d records of %d fixes", len(got), len(town()))
+			}
+			states := map[string]*mechanism.State{}
+			for i, fix := range town() {
+				if states[fix.UserID] == nil {
+					states[fix.UserID] = new(mechanism.State)
+				}
+				want, _, err := engine.Sanitize(fix, states[fix.UserID])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got[i] != want {
+					t.Fatalf("record %d is %+v, the engine's %+v", i, got[i], want)
+				}
+				if got[i].Mechanism != o.Mechanism || got[i].ModelID != model.ID() {
+					t.Fatalf("record %d names mechanism %s and model %s", i, got[i].Mechanism, got[i].ModelID)
+				}
+			}
+		})
+	}
+}
+
+// TestSanitizeSeeds: the same seed or key gives the same bytes, another one or
+// none gives others.
+func TestSanitizeSeeds(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	t.Setenv(keyVariable, noise.KeyFromSeed(1).Reveal()) // is the service's, and must not replace what is named
+	seed := func(more ...string) string { return succeed(t, sanitizeArgs(traces, model, more...)...).out }
+	one := seed("--seed", "1")
+	if again := seed("--seed", "1"); again != one {
+		t.Error("the same seed gives other bytes")
+	}
+	keyed := seed("--key-file", key)
+	if again := seed("--key-file", key); again != keyed {
+		t.Error("the same key gives other bytes")
+	}
+	for name, other := range map[string]string{
+		"another seed": seed("--seed", "2"), "seed 0": seed("--seed", "0"), "a key": keyed,
+		"a fresh key": seed(), "another fresh key": seed(), "another mechanism": seed("--seed", "1", "--mechanism", "laplace"),
+	} {
+		if other == one {
+			t.Errorf("%s gives the bytes of seed 1", name)
+		}
+	}
+	if seed() == seed() {
+		t.Error("two fresh keys give the same bytes")
+	}
+	if strings.Contains(keyed, strings.TrimSpace(read(t, key))) {
+		t.Error("the output holds the key")
+	}
+}
+
+// TestSanitizeFormats parses the three formats of one run and holds CSV and
+// GeoJSON against JSON.
+func TestSanitizeFormats(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	in := func(format string) string {
+		path := filepath.Join(dir, "out."+format)
+		r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out-format", format, "--out", path)...)
+		if stream := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out-format", format)...).out; stream != read(t, path) || r.out != "" {
+			t.Errorf("%s: the file is not what standard output gets", format)
+		}
+		return read(t, path)
+	}
+	want := records(t, in("json"))
+	requireCSV(t, in("csv"), want)
+	requireGeoJSON(t, in("geojson"), want)
+}
+
+func requireCSV(t *testing.T, text string, want []schemas.Sanitized) {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != len(want)+1 || !slices.Equal(rows[0], csvHeader) {
+		t.Fatalf("%d rows under %v, want %d", len(rows)-1, rows[0], len(want))
+	}
+	for i, r := range want {
+		cells := []string{
+			r.UserID, time.UnixMilli(r.Timestamp).UTC().Format(time.RFC3339),
+			fmt.Sprintf("%.7f", r.Latitude), fmt.Sprintf("%.7f", r.Longitude),
+			fmt.Sprintf("%.7f", r.EstimateLatitude), fmt.Sprintf("%.7f", r.EstimateLongitude),
+			fmt.Sprintf("%.1f", r.RadiusM), fmt.Sprint(r.Epsilon), fmt.Sprint(r.Delta),
+			r.Mechanism, r.ModelID, fmt.Sprint(r.Step), fmt.Sprint(r.Release),
+		}
+		if !slices.Equal(rows[i+1], cells) {
+			t.Fatalf("row %d is %v, want %v", i+1, rows[i+1], cells)
+		}
+	}
+}
+
+func requireGeoJSON(t *testing.T, text string, want []schemas.Sanitized) {
+	t.Helper()
+	var collection struct {
+		Type     string
+		Features []struct {
+			Type     string
+			Geometry struct {
+				Type        string
+				Coordinates []float64
+			}
+			Properties schemas.Sanitized
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &collection); err != nil {
+		t.Fatal(err)
+	}
+	if collection.Type != "FeatureCollection" || len(collection.Features) != len(want) {
+		t.Fatalf("a %s of %d features, want %d", collection.Type, len(collection.Features), len(want))
+	}
+	for i, f := range collection.Features {
+		r := want[i]
+		if f.Type != "Feature" || f.Geometry.Type != "Point" || f.Properties != r ||
+			!slices.Equal(f.Geometry.Coordinates, []float64{r.EstimateLongitude, r.EstimateLatitude}) {
+			t.Fatalf("feature %d is %+v, want a point of %+v", i, f, r)
+		}
+	}
+}
+
+// TestSanitizeNothing: no fix at all still gives a complete file.
+func TestSanitizeNothing(t *testing.T) {
+	dir := t.TempDir()
+	_, model := townFiles(t, dir)
+	empty, report := write(t, dir, "empty.csv", "user_id,timestamp,latitude,longitude\n"), filepath.Join(dir, "report.json")
+	requireGeoJSON(t, succeed(t, sanitizeArgs(empty, model, "--out-format", "geojson", "--report", report)...).out, nil)
+	requireCSV(t, succeed(t, sanitizeArgs(empty, model)...).out, nil)
+	if out := succeed(t, sanitizeArgs(empty, model, "--out-format", "json")...).out; out != "" {
+		t.Errorf("JSON lines of nothing are %q", out)
+	}
+	if !json.Valid([]byte(read(t, report))) {
+		t.Errorf("the report of nothing is no JSON: %s", read(t, report))
+	}
+}
+
+// TestSanitizeInputs reads the same fixes from every kind of place.
+func TestSanitizeInputs(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	fixes := town()
+	want := succeed(t, sanitizeArgs(traces, model, "--seed", "1")...).out
+	write(t, dir, "folder/a.csv", asCSV(fixes[:100]))
+	write(t, dir, "folder/b.csv.gz", packed(t, asCSV(fixes[100:])))
+	for name, got := range map[string]result{
+		"folder":         call(t, sanitizeArgs(filepath.Join(dir, "folder"), model, "--seed", "1")...),
+		"gzip":           call(t, sanitizeArgs(write(t, dir, "t.gz", packed(t, asCSV(fixes))), model, "--seed", "1")...),
+		"ndjson":         call(t, sanitizeArgs(write(t, dir, "t.ndjson", asNDJSON(fixes)), model, "--seed", "1")...),
+		"standard input": callWith(t, asCSV(fixes), sanitizeArgs("-", model, "--seed", "1")...),
+	} {
+		if got.code != exitDone || got.out != want {
+			t.Errorf("%s: exit %d, and other records than from one CSV file: %s", name, got.code, got.err)
+		}
+	}
+	cut := write(t, dir, "cut.gz", packed(t, asCSV(fixes))[:200])
+	requireMessage(t, call(t, sanitizeArgs(cut, model, "--out", filepath.Join(dir, "out"))...), exitFailed, "cut.gz", "cut short")
+	if slices.ContainsFunc(names(t, dir), func(name string) bool { return strings.HasPrefix(name, "out") }) {
+		t.Errorf("a failed run left output behind: %v", names(t, dir))
+	}
+}
+
+// TestSanitizeReport counts on an input with a late fix, a bad line and a fix
+// outside the map.
+func TestSanitizeReport(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	fixes := town()
+	text := asCSV(fixes) + fmt.Sprintf("0,%d,10.01,20.01\n", fixes[0].Timestamp) + "0,junk,10,20\n" +
+		fmt.Sprintf("0,%d,11,21\n", fixes[len(fixes)-1].Timestamp+60_000)
+	traces = write(t, dir, filepath.Base(traces), text)
+	path := filepath.Join(dir, "report.json")
+	r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out-format", "json", "--report", path)...)
+	var report sanitizeSummary
+	if err := json.Unmarshal([]byte(read(t, path)), &report); err != nil {
+		t.Fatal(err)
+	}
+	got := records(t, r.out)
+	releases, spent := int64(0), 0.0
+	for _, r := range got {
+		spent += r.Epsilon
+		if r.Epsilon > 0 {
+			releases++
+		}
+	}
+	if len(got) != len(fixes)+1 || report.Fixes != int64(len(fixes)+2) || report.Late != 1 || report.Skipped != 1 || report.OutsideMap != 1 {
+		t.Errorf("%d records and report %+v", len(got), report)
+	}
+	if report.Releases != releases || report.Users != 6 || report.EpsilonPerUser != spent/6 || report.Epsilon != 2 || report.Delta != .02 {
+		t.Errorf("%d releases, ε %g in all; the report says %+v", releases, spent, report)
+	}
+	if report.LocationSetMean < 1 || report.Release.RMS <= 0 || report.Estimate.Median <= 0 || report.Blind.Mean <= 0 {
+		t.Errorf("nothing was measured: %+v", report)
+	}
+	for _, word := range []string{"1 late", "1 outside the map", "1 line skipped", "traces.csv:", "estimate", "blind"} {
+		if !strings.Contains(r.err, word) {
+			t.Errorf("the summary does not say %q:\n%s", word, r.err)
+		}
+	}
+	if strings.Contains(r.err, "junk") {
+		t.Errorf("the summary repeats input: %s", r.err)
+	}
+	r = call(t, sanitizeArgs(traces, model, "--out", filepath.Join(dir, "out"), "--report", dir)...)
+	if r.code != exitFailed || !strings.Contains(r.err, "the records are written, but not the report") {
+		t.Errorf("a report that cannot be written: exit %d, %s", r.code, r.err)
+	}
+}
+
+// TestSanitizeInterrupted: Ctrl-C in the middle of a slow input ends the run at
+// once, with an exit code of failure and without output.
+func TestSanitizeInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	_, model := townFiles(t, dir)
+	in, feed := io.Pipe()
+	defer feed.Close()
+	out := filepath.Join(dir, "out", "sanitized.csv")
+	write(t, dir, "out/sanitized.csv", "of before")
+	b := start(t, in, sanitizeArgs("-", model, "--out", out)...)
+	if _, err := io.WriteString(feed, asCSV(town())); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a temporary file", func() bool { return len(names(t, filepath.Dir(out))) == 2 })
+	if code := b.stop(t); code != exitFailed || !strings.Contains(b.log.String(), "interrupted") {
+		t.Errorf("exit %d, %q", code, b.log)
+	}
+	if left := names(t, filepath.Dir(out)); len(left) != 1 || read(t, out) != "of before" {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestSanitizeTwiceAtOnce: two runs to one path do not mix, and the last to end
+// has it.
+func TestSanitizeTwiceAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	out := filepath.Join(dir, "out", "sanitized.csv")
+	if err := os.Mkdir(filepath.Dir(out), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	type running struct {
+		*background
+		feed *io.PipeWriter
+	}
+	var runs [2]running
+	head, tail, _ := strings.Cut(asCSV(town()), "\n1,")
+	for i, seed := range []string{"1", "2"} {
+		in, feed := io.Pipe()
+		runs[i] = running{start(t, in, sanitizeArgs("-", model, "--seed", seed, "--out", out)...), feed}
+		if _, err := io.WriteString(feed, head+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "two temporary files", func() bool { return len(names(t, filepath.Dir(out))) == 2 })
+	for i, seed := range []string{"1", "2"} {
+		if _, err := io.WriteString(runs[i].feed, "1,"+tail); err != nil {
+			t.Fatal(err)
+		}
+		runs[i].feed.Close()
+		if code := runs[i].wait(t); code != exitDone {
+			t.Fatalf("exit %d: %s", code, runs[i].log)
+		}
+		if read(t, out) != succeed(t, sanitizeArgs(traces, model, "--seed", seed)...).out {
+			t.Errorf("the output of seed %s is not its own", seed)
+		}
+	}
+	if left := names(t, filepath.Dir(out)); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestOutputTargets: a link is followed, a device stays a device, and a new file
+// has the mode of any other new file.
+func TestOutputTargets(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	want := succeed(t, sanitizeArgs(traces, model, "--seed", "1")...).out
+	target := write(t, dir, "target.csv", "of before")
+	link := filepath.Join(dir, "link.csv")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", link)...)
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 || read(t, target) != want {
+		t.Errorf("the link is now %v, %v", info.Mode(), err)
+	}
+	succeed(t, sanitizeArgs(traces, model, "--out", os.DevNull)...)
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		t.Fatalf("%s is now %v, %v", os.DevNull, info.Mode(), err)
+	}
+	fresh, plain := filepath.Join(dir, "fresh.csv"), filepath.Join(dir, "plain")
+	succeed(t, sanitizeArgs(traces, model, "--out", fresh)...)
+	file, err := os.Create(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	a, b := mode(t, fresh), mode(t, plain)
+	if a != b {
+		t.Errorf("the output's mode is %v, other files' %v", a, b)
+	}
+}
+
+func mode(t *testing.T, path string) os.FileMode {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode()
+}
