@@ -1,0 +1,287 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/schemas"
+)
+
+// demoOnce runs the demo to its end in a temporary folder of its own, which it
+// has to leave empty.
+func demoOnce(t *testing.T, more ...string) demoReport {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	r := succeed(t, append([]string{"demo", "--once", "--json"}, more...)...)
+	if left := names(t, dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	var report demoReport
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
+		t.Fatalf("%v: %s", err, r.out)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(r.out), &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"records_in", "records_out", "dead_letters", "users", "releases", "repeats", "late", "location_set_mean",
+		"drift_ratio", "rmse_release_m", "rmse_estimate_m", "rmse_blind_m", "events_per_second",
+	} {
+		if _, ok := fields[name].(float64); !ok {
+			t.Errorf("the report's %s is %v, want a number", name, fields[name])
+		}
+	}
+	if strings.Contains(r.err, "\x1b") {
+		t.Errorf("escape codes without a terminal: %q", r.err)
+	}
+	if report.RecordsOut != report.RecordsIn-report.DeadLetters || report.RecordsOut != report.Releases+report.Repeats {
+		t.Errorf("the report does not add up: %+v", report)
+	}
+	return report
+}
+
+func TestDemoOnce(t *testing.T) {
+	one, again, two := demoOnce(t), demoOnce(t, "--seed", "1"), demoOnce(t, "--seed", "2")
+	fixes, err := readSample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.RecordsIn != int64(len(fixes))+3 || one.DeadLetters != 3 || one.Users != 8 || one.Late != 0 {
+		t.Errorf("the sample's %d fixes and 3 broken records gave %+v", len(fixes), one)
+	}
+	if one.RMSEEstimateM <= 0 || one.RMSEEstimateM >= one.RMSEReleaseM || one.RMSEEstimateM >= one.RMSEBlindM || one.LocationSetMean < 1 {
+		t.Errorf("the estimate should beat the release and the blind one: %+v", one)
+	}
+	if one.SanitizedSHA256 != again.SanitizedSHA256 {
+		t.Error("the same seed gives other records")
+	}
+	if one.SanitizedSHA256 == two.SanitizedSHA256 {
+		t.Error("another seed gives the same records")
+	}
+	one.EventsPerSecond, again.EventsPerSecond = 0, 0
+	if one != again {
+		t.Errorf("the same seed gives another report: %+v and %+v", one, again)
+	}
+}
+
+func TestDemoVehicles(t *testing.T) {
+	args := []string{"--vehicles", "20", "--mechanism", "laplace-tight", "--epsilon", "1"}
+	r, again := demoOnce(t, args...), demoOnce(t, args...)
+	if r.Users != 28 || r.RecordsIn < 20*100 || r.Mechanism != "laplace-tight" || r.Epsilon != 1 {
+		t.Errorf("20 vehicles beside 8 buses gave %+v", r)
+	}
+	if r.SanitizedSHA256 != again.SanitizedSHA256 {
+		t.Error("the same seed gives other records")
+	}
+}
+
+// TestDemoText is the report for a person.
+func TestDemoText(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	out := succeed(t, "demo", "--once").out
+	for _, word := range []string{"1536 records in, 1533 out, 3 dead letters: each fix answered exactly once", "consume --brokers 127.0.0.1:", "|ΔX|", "blind"} {
+		if !strings.Contains(out, word) {
+			t.Errorf("the report does not say %q:\n%s", word, out)
+		}
+	}
+}
+
+// TestDemoInterrupted: Ctrl-C ends the live view well, and leaves nothing
+// behind; the report does not claim what it did not verify. What was to run to
+// its end has failed.
+func TestDemoInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	b := start(t, nil, "demo", "--speed", "1000")
+	eventually(t, "a line of the view", func() bool { return strings.Contains(b.out.String(), "  releases ") })
+	if code := b.stop(t); code != exitDone {
+		t.Errorf("exit %d: %s", code, b.log)
+	}
+	if out := b.out.String(); strings.Contains(out, "exactly once") || !strings.Contains(out, "interrupted") {
+		t.Errorf("the report of an interrupted demo:\n%s", out)
+	}
+	b = start(t, nil, "demo", "--once", "--json", "--speed", "10")
+	eventually(t, "the beginning", func() bool { return strings.Contains(b.log.String(), "consume --brokers") })
+	if code := b.stop(t); code != exitFailed || b.out.String() != "" || !strings.Contains(b.log.String(), "interrupted") {
+		t.Errorf("exit %d, output %q, %s", code, b.out, b.log)
+	}
+	if left := names(t, dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestDemoPort: a port that is taken is an error that says what to do.
+func TestDemoPort(t *testing.T) {
+	_, port, _ := strings.Cut(startBroker(t), ":")
+	t.Setenv("TMPDIR", t.TempDir())
+	if r := call(t, "demo", "--port", port); r.code != exitFailed || !strings.Contains(r.err, "choose another") {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+}
+
+func TestDemoView(t *testing.T) {
+	var out bytes.Buffer
+	status := demoStatus{fed: .5, report: demoReport{RecordsIn: 12, RecordsOut: 11, DeadLetters: 1, RMSEReleaseM: 12_345, RMSEBlindM: 700}, latest: "bus at noon"}
+	v := newDemoView(&out)
+	v.show(status)
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "in 12  out 11  dead 1") || strings.Contains(got, "\x1b") {
+		t.Errorf("a line without a terminal is %q", got)
+	}
+	out.Reset()
+	v.live = true
+	v.show(status)
+	first := out.String()
+	v.show(status)
+	second := strings.TrimPrefix(out.String(), first)
+	if up := fmt.Sprintf("\x1b[%dA", strings.Count(first, "\n")); !strings.HasPrefix(second, up) || strings.TrimPrefix(second, up) != first {
+		t.Error("the second frame does not cover the first")
+	}
+	for _, word := range []string{" 50 %", "12.3 km", "700 m", "bus at noon", strings.Repeat("█", 20) + "·"} {
+		if !strings.Contains(first, word) {
+			t.Errorf("the frame does not show %q:\n%s", word, first)
+		}
+	}
+}
+
+// TestScoreboard plants what must not pass: a missing record, a double one, one
+// too many, and dead letters that do not explain what is missing.
+func TestScoreboard(t *testing.T) {
+	fixes := town()[:30]
+	last := len(fixes) - 1
+	for _, c := range []struct {
+		name string
+		feed func(b *board)
+		want string // "" for no error
+	}{
+		{"all answered", func(b *board) { b.answer(fixes...) }, ""},
+		{"one late", func(b *board) { b.answer(without(fixes, 3)...); b.refuse(schemas.ReasonLate, 1) }, ""},
+		{"last one late", func(b *board) { b.answer(fixes[:last]...); b.refuse(schemas.ReasonLate, 1) }, ""},
+		{"one missing", func(b *board) { b.answer(without(fixes, 3)...) }, "30 records were fed in, but 29 were answered"},
+		{"the last missing", func(b *board) { b.answer(fixes[:last]...) }, "but 29 were answered"},
+		{"one refused for another reason", func(b *board) {
+			b.answer(without(fixes, 3)...)
+			b.refuse(schemas.ReasonKeyMismatch, 1)
+		}, "1 fixes have no sanitized record, but 0 dead letters say late"},
+		{"one double", func(b *board) { b.answer(append(slices.Clone(fixes), fixes[last])...) }, "a record too many"},
+		{"one double, one missing", func(b *board) { b.answer(append(slices.Clone(fixes[:last]), fixes[last-1])...) }, "a record too many"},
+		{"two swapped", func(b *board) {
+			swapped := without(fixes, 3)
+			b.answer(append(swapped, fixes[3])...)
+		}, "a record too many"},
+		{"of nobody", func(b *board) {
+			stranger := fixes[0]
+			stranger.UserID = "stranger"
+			b.answer(append(slices.Clone(fixes[:last]), stranger)...)
+		}, "a record too many"},
+		{"a dead letter twice", func(b *board) {
+			b.answer(fixes[:last]...)
+			b.refuse(schemas.ReasonLate, 1)
+			b.refuse(schemas.ReasonLate, 1)
+		}, "offset 1"},
+		{"garbage", func(b *board) { b.note(b.sanitized(0, consumer.Record{Value: []byte("garbage")})) }, "record refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBoard(t, fixes)
+			c.feed(b)
+			b.note(b.verify(int64(len(fixes))))
+			switch {
+			case c.want == "" && b.err != nil:
+				t.Errorf("%v", b.err)
+			case c.want != "" && (b.err == nil || !strings.Contains(b.err.Error(), c.want)):
+				t.Errorf("it says %v, want %q", b.err, c.want)
+			}
+		})
+	}
+}
+
+// board is a scoreboard that keeps the first error it gives.
+type board struct {
+	*scoreboard
+	t   *testing.T
+	err error
+}
+
+func newBoard(t *testing.T, fixes []schemas.Raw) *board {
+	t.Helper()
+	sample, err := readSample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := trainSample(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newScoreboard(model, nil, fixes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &board{scoreboard: s, t: t}
+}
+
+func (b *board) note(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+// answer books a sanitized record for each fix.
+func (b *board) answer(fixes ...schemas.Raw) {
+	b.t.Helper()
+	for _, f := range fixes {
+		value, err := b.codec.AppendSanitized(nil, schemas.Sanitized{
+			UserID: f.UserID, Timestamp: f.Timestamp, Epsilon: 1, Delta: .01, Mechanism: mechanism.PIM, ModelID: strings.Repeat("0", 16), Release: 1,
+		})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.note(b.sanitized(0, consumer.Record{Key: []byte(f.UserID), Value: value}))
+	}
+}
+
+func (b *board) refuse(reason schemas.Reason, offset int64) {
+	b.t.Helper()
+	value, err := b.codec.AppendDeadLetter(nil, schemas.DeadLetter{Topic: "raw", Offset: offset, Reason: reason})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.note(b.deadLetter(0, consumer.Record{Value: value}))
+}
+
+// without leaves one fix out.
+func without(fixes []schemas.Raw, i int) []schemas.Raw {
+	return slices.Delete(slices.Clone(fixes), i, i+1)
+}
+
+// TestDigest: the digest tells apart what plain concatenation would not.
+func TestDigest(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range []consumer.Record{
+		{Key: []byte("ab"), Value: []byte("c")},
+		{Key: []byte("a"), Value: []byte("bc")},
+		{Key: []byte("ab"), Value: []byte("c"), Timestamp: 1},
+	} {
+		d := digest{hash: sha256.New()}
+		d.add(r)
+		seen[string(d.hash.Sum(nil))] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("%d digests of 3 records", len(seen))
+	}
+}
+
+func TestMetres(t *testing.T) {
+	for m, want := range map[float64]string{0: "0 m", 999.6: "1000 m", 10_000: "10.0 km", 123_456: "123.5 km"} {
+		if got := metres(m); got != want {
+			t.Errorf("%g is %q, want %q", m, got, want)
+		}
+	}
+}
