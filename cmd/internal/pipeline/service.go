@@ -25,6 +25,7 @@ type Service struct {
 	mechanism string // by name, the default filled in
 
 	patience  time.Duration // with a cluster that is not there at the start
+	grace     time.Duration // what a transaction in hand gets to end; 0: the task's default
 	openStore func(dir string, o state.Options) (*state.Store, error)
 
 	mu      sync.Mutex
@@ -169,6 +170,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		Name:        fmt.Sprintf("%s/%d", o.Topics.Raw, partition),
 		MaxRecords:  o.MaxRecords,
 		MaxInterval: o.MaxInterval,
+		Grace:       s.grace,
 		Observer:    &observer{log: log, counters: o.Counters, processor: processor},
 	})
 }

@@ -1,0 +1,139 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/state"
+)
+
+// crashesEnv asks for more seeds of TestCrashes.
+const crashesEnv = "GEODITHER_PIPELINE_SEEDS"
+
+// TestCrashes cuts a service off from its broker and its disk in the middle of
+// its work, again and again, and starts it anew on what a power cut has left of
+// the disk: a part of what was not synced, or nothing at all. The output is that
+// of an undisturbed service. (TestLoopCrashes crashes one task at every call;
+// here are whole services, with their group, their model and their zombies.)
+func TestCrashes(t *testing.T) {
+	seeds := uint64(3)
+	if s := os.Getenv(crashesEnv); s != "" {
+		if _, err := fmt.Sscan(s, &seeds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			runCrashes(t, seed)
+		})
+	}
+}
+
+// runCrashes makes four crashes. The wait for a dead member's session is most of
+// a round, so that rounds of several seeds may well run at the same time.
+func runCrashes(t *testing.T, seed uint64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 77))
+	disk := vfs.NewCrashableMem()
+	w := newWorld(t, 30)
+	o := w.options("crashing")
+	o.SessionTimeout = 500 * time.Millisecond
+	published := w.answers(t, o.Group)
+	kept := 0 // restarts that went on from what the disk had kept
+	run := func() (*running, *wire) {
+		network, fs := new(wire), disk
+		return start(t, o, func(s *Service) {
+			s.openStore = func(dir string, o state.Options) (*state.Store, error) {
+				o.FS, o.MemTableBytes = fs, 256<<10 // so that tables are written too
+				return state.Open(dir, o)
+			}
+			s.client = network.client(w.addr)
+			s.grace = 100 * time.Millisecond
+		}), network
+	}
+	for round := range 4 {
+		service, network := run()
+		enough := published.read(t) + 150 + rng.Int64N(300)
+		await(t, "the service has done its part", func() bool {
+			n := published.read(t)
+			for n > w.fed-800 { // so that it is in the middle of something
+				w.feed(t)
+			}
+			return n >= enough
+		}, service)
+		first := rng.IntN(2) == 0 // either may be the last to see the process alive
+		if first {
+			network.cut()
+		}
+		disk = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 90, 100}[rng.IntN(4)], RNG: rng})
+		if rng.IntN(5) == 0 {
+			disk = vfs.NewCrashableMem() // nothing is left
+		}
+		if !first {
+			network.cut()
+		}
+		service.cancel() // it lives on without a connection for a while, as a zombie
+		if round > 0 && strings.Contains(service.log.String(), `wiped="" `) {
+			kept++
+		}
+	}
+	service, _ := run()
+	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, service)
+	service.stop(t)
+	w.requireUndisturbed(t, o.Group)
+	t.Logf("%d of 3 crashes left something of the store; %d changelog records were replayed, %d transactions dropped",
+		kept, o.Counters.Restored.Load(), o.Counters.Aborts.Load())
+	if o.Counters.Restored.Load() == 0 {
+		t.Error("nothing was ever restored: the test shows nothing")
+	}
+}
+
+// wire is a network connection that can be cut.
+type wire struct {
+	mu    sync.Mutex
+	gone  bool
+	conns []net.Conn
+}
+
+func (n *wire) client(addr string) *kafka.Client {
+	client := NewClient([]string{addr})
+	client.Transport.(*kafka.Transport).Dial = n.dial
+	return client
+}
+
+func (n *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gone {
+		conn.Close()
+		return nil, errors.New("the wire is cut")
+	}
+	n.conns = append(n.conns, conn)
+	return conn, nil
+}
+
+func (n *wire) cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.gone = true
+	for _, conn := range n.conns {
+		conn.Close()
+	}
+}
