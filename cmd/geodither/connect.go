@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -21,8 +24,9 @@ func connect(ctx context.Context, brokers []string) (*kafka.Client, error) {
 		return nil, usagef("--brokers names none: want HOST:PORT,...")
 	}
 	client := pipeline.NewClient(brokers)
-	if err := consumer.Ping(ctx, client, consumer.Options{RequestTimeout: connectPatience}); err != nil {
-		return nil, err
+	err := consumer.Ping(ctx, client, consumer.Options{RequestTimeout: connectPatience})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, fmt.Errorf("no answer from %s within %v: is Kafka running there? (%w)", strings.Join(brokers, ", "), connectPatience, err)
 	}
-	return client, nil
+	return client, err
 }

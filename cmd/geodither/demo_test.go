@@ -74,10 +74,10 @@ func TestDemoOnce(t *testing.T) {
 }
 
 func TestDemoVehicles(t *testing.T) {
-	args := []string{"--vehicles", "20", "--mechanism", "laplace-tight", "--epsilon", "1"}
+	args := []string{"--vehicles", "4", "--mechanism", "knorm", "--epsilon", "8"}
 	r, again := demoOnce(t, args...), demoOnce(t, args...)
-	if r.Users != 28 || r.RecordsIn < 20*100 || r.Mechanism != "laplace-tight" || r.Epsilon != 1 {
-		t.Errorf("20 vehicles beside 8 buses gave %+v", r)
+	if r.Users != 12 || r.RecordsIn < 1536+4*250 || r.Mechanism != "knorm" || r.Epsilon != 8 {
+		t.Errorf("4 vehicles beside 8 buses gave %+v", r)
 	}
 	if r.SanitizedSHA256 != again.SanitizedSHA256 {
 		t.Error("the same seed gives other records")

@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -231,4 +234,20 @@ func requireMessage(t *testing.T, r result, code int, words ...string) {
 			t.Errorf("%q does not say %q", r.err, word)
 		}
 	}
+}
+
+func pipelineClient(broker string) *kafka.Client { return pipeline.NewClient([]string{broker}) }
+
+// pipe is a pair of files, as a shell makes it.
+func pipe(t *testing.T) (from, to *os.File) {
+	t.Helper()
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		to.Close()
+		from.Close()
+	})
+	return from, to
 }

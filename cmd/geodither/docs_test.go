@@ -1,0 +1,156 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// root is the repository's folder.
+var root = filepath.Join("..", "..")
+
+// TestDocumentedCommands parses every command line of the README and of each
+// command's own help, without running it: the command, its flags and their values
+// exist, and what is required is there. What the example configs name exists.
+func TestDocumentedCommands(t *testing.T) {
+	texts := map[string]string{"README.md": fenced(read(t, filepath.Join(root, "README.md")))}
+	visit(newRoot(streams{}), func(cmd *cobra.Command) { texts[cmd.CommandPath()+" --help"] = cmd.Example })
+	for _, pattern := range []string{"deploy/*.yml", "deploy/*/*.yml", "docker-compose.yml"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %d files", pattern, err, len(files))
+		}
+		for _, file := range files {
+			texts[file] = quoted(read(t, file))
+		}
+	}
+	found := map[string]int{}
+	for name, text := range texts {
+		for _, line := range commandLines(text) {
+			found[name]++
+			err := parses(line)
+			if strings.HasSuffix(name, ".yml") {
+				err = exists(line)
+			}
+			if err != nil {
+				t.Errorf("%s: geodither %s: %v", name, strings.Join(line, " "), err)
+			}
+		}
+	}
+	if found["README.md"] < 6 || found[filepath.Join(root, "deploy", "geodither.yml")] != 3 || found["geodither train --help"] != 3 || found["geodither sanitize --help"] != 2 {
+		t.Errorf("the texts are read wrongly: %v", found)
+	}
+}
+
+// TestPlantedCommands: the parser refuses what does not exist and takes what a
+// shell would.
+func TestPlantedCommands(t *testing.T) {
+	for text, want := range map[string]bool{
+		"geodither demo --once --json":                              true,
+		"geodither demo --twice":                                    false,
+		"geodither demoo":                                           false,
+		"geodither demo now":                                        false,
+		"geodither model":                                           false,
+		"geodither model inspect":                                   false,
+		"geodither consume --format csv":                            false,
+		"geodither consume --topic x --format csv > out.csv":        true,
+		"geodither produce --topic x --in t.csv --rate fast":        false,
+		"zcat a.gz | geodither produce --topic x --in -  # comment": true,
+		`geodither produce --topic x --in "a b.csv"`:                true,
+		"GEODITHER_KEY=$(cat noise.key) geodither run -c c.yml":     true,
+		"GEODITHER_KEY=$(cat noise.key) geodither run c.yml":        false,
+	} {
+		lines := commandLines(text)
+		if len(lines) != 1 {
+			t.Errorf("%q: found %d command lines", text, len(lines))
+			continue
+		}
+		if err := parses(lines[0]); (err == nil) != want {
+			t.Errorf("%q: %v, want it to parse: %v", text, err, want)
+		}
+	}
+	for text, want := range map[string]bool{"geodither train": true, "geodither trian": false, "geodither train --boxes": false} {
+		if err := exists(commandLines(text)[0]); (err == nil) != want {
+			t.Errorf("%q: %v, want it to exist: %v", text, err, want)
+		}
+	}
+}
+
+var fence = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```")
+
+// fenced returns the code blocks of a Markdown text.
+func fenced(text string) string {
+	var all strings.Builder
+	for _, block := range fence.FindAllStringSubmatch(text, -1) {
+		all.WriteString(block[1])
+	}
+	// Commands within a sentence, in backquotes, if they have arguments.
+	for _, span := range regexp.MustCompile("`(geodither [a-z][^`\n]*)`").FindAllStringSubmatch(text, -1) {
+		all.WriteString(span[1] + "\n")
+	}
+	return all.String()
+}
+
+// quoted returns the commands that a YAML file names in quotes.
+func quoted(text string) string {
+	var all strings.Builder
+	for _, span := range regexp.MustCompile(`"(geodither [a-z][^"\n]*)"`).FindAllStringSubmatch(text, -1) {
+		all.WriteString(span[1] + "\n")
+	}
+	return all.String()
+}
+
+var (
+	invocation = regexp.MustCompile(`(?m)(?:^|[|;&)]\s*|\s)(?:\./|bin/)?geodither +([a-z-][^|;&\n]*)`)
+	word       = regexp.MustCompile(`"[^"]*"|\S+`)
+)
+
+// commandLines returns the arguments of each call of geodither in a shell text.
+func commandLines(text string) (lines [][]string) {
+	text = strings.ReplaceAll(text, "\\\n", " ")
+	for _, call := range invocation.FindAllStringSubmatch(text, -1) {
+		var args []string
+		for _, arg := range word.FindAllString(call[1], -1) {
+			if strings.HasPrefix(arg, "#") || strings.HasPrefix(arg, ">") || strings.HasPrefix(arg, "<") {
+				break
+			}
+			args = append(args, strings.Trim(arg, `"`))
+		}
+		lines = append(lines, args)
+	}
+	return lines
+}
+
+// exists says whether there is a command with the flags that are named.
+func exists(args []string) error {
+	cmd, rest, err := newRoot(streams{in: os.Stdin}).Find(args)
+	if err != nil {
+		return err
+	}
+	if err := cmd.ParseFlags(rest); err != nil || !cmd.HasSubCommands() {
+		return err
+	}
+	return noArgs(cmd, cmd.Flags().Args())
+}
+
+// parses says whether a command line is one, as cobra does before it runs it.
+func parses(args []string) error {
+	cmd, rest, err := newRoot(streams{in: os.Stdin}).Find(args)
+	if err != nil {
+		return err
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err
+	}
+	if cmd.HasSubCommands() {
+		return noArgs(cmd, append(cmd.Flags().Args(), "nothing"))
+	}
+	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
+		return err
+	}
+	return cmd.ValidateRequiredFlags()
+}

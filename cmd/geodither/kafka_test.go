@@ -1,0 +1,305 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// byUser groups records and keeps their order within a user, which is all that
+// a topic of several partitions promises.
+func byUser(records []schemas.Sanitized) map[string][]schemas.Sanitized {
+	users := map[string][]schemas.Sanitized{}
+	for _, r := range records {
+		users[r.UserID] = append(users[r.UserID], r)
+	}
+	return users
+}
+
+// TestProduceRunConsume takes a file through Kafka: produce, run, consume in
+// every format. What comes out is what sanitize makes of the same file with the
+// same key, model and options, record for record.
+func TestProduceRunConsume(t *testing.T) {
+	t.Setenv(keyVariable, "")
+	for _, encoding := range []string{"avro", "json"} {
+		t.Run(encoding, func(t *testing.T) { testThroughKafka(t, encoding) })
+	}
+}
+
+func testThroughKafka(t *testing.T, encoding string) {
+	t.Helper()
+	dir, broker, fixes := t.TempDir(), startBroker(t), town()
+	_, model := townFiles(t, dir)
+	late := fixes[0]
+	late.Latitude += .001 // another fix of the first step, after the last one
+	traces := write(t, dir, "traces.csv", asCSV(append(fixes, late))+"0,junk,10,20\n")
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+
+	fed := succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "3", "--encoding", encoding, "--in", traces)
+	if want := fmt.Sprintf("produced %d records to raw (3 partitions)", len(fixes)+1); !strings.Contains(fed.err, want) || !strings.Contains(fed.err, "1 line skipped") {
+		t.Errorf("produce says %q, want %q and a skipped line", fed.err, want)
+	}
+	config := write(t, dir, "geodither.yml", fmt.Sprintf(`
+brokers: [%q]
+group: g
+topics: {raw: raw, sanitized: out, create: true}
+encoding: {raw: %s, sanitized: %s}
+model: model.avro
+key_file: noise.key
+state_dir: state
+release: {mechanism: laplace-tight, epsilon: 2, delta: 0.02}
+log: {level: debug}
+`, broker, encoding, encoding))
+	service := start(t, nil, "run", "-c", config)
+	consume := func(more ...string) result {
+		return call(t, append([]string{"consume", "--brokers", broker, "--topic", "out", "--encoding", encoding}, more...)...)
+	}
+	eventually(t, "an answer to every fix", func() bool { return strings.Count(consume().out, "\n") >= len(fixes) })
+	if code := service.stop(t); code != exitDone || strings.Contains(service.log.String(), "level=ERROR") {
+		t.Errorf("the service ended with %d\n%s", code, service.log)
+	}
+	if secret := strings.TrimSpace(read(t, key)); strings.Contains(service.log.String()+service.out.String(), secret) {
+		t.Error("the service logged its key")
+	}
+
+	want := records(t, succeed(t, sanitizeArgs(traces, model, "--mechanism", "laplace-tight", "--key-file", key, "--out-format", "json")...).out)
+	got := records(t, consume("--format", "json").out)
+	users := byUser(got)
+	if len(got) != len(fixes) || len(users) != 6 {
+		t.Errorf("%d records of %d users", len(got), len(users))
+	}
+	for user, records := range byUser(want) {
+		if !slices.Equal(users[user], records) {
+			t.Errorf("user %s: the service publishes other records than sanitize", user)
+		}
+	}
+	requireUsers(t, consume("--format", "csv").out, users)
+	if geo := consume("--format", "geojson"); geo.code != exitDone || strings.Count(geo.out, `"Feature"`) != len(got) {
+		t.Errorf("exit %d, %d features", geo.code, strings.Count(geo.out, `"Feature"`))
+	}
+	wrong := map[string]string{"avro": "json", "json": "avro"}[encoding]
+	requireMessage(t, consume("--encoding", wrong), exitFailed, "out/", "--encoding right?")
+	requireMessage(t, call(t, "consume", "--brokers", broker, "--topic", "raw", "--encoding", encoding), exitFailed, "is this a sanitized topic")
+}
+
+// requireUsers holds CSV in whatever order of users against records.
+func requireUsers(t *testing.T, text string, users map[string][]schemas.Sanitized) {
+	t.Helper()
+	var want []schemas.Sanitized
+	next := map[string]int{}
+	for line := range strings.Lines(text) {
+		user, _, _ := strings.Cut(line, ",")
+		if i := next[user]; i < len(users[user]) {
+			want = append(want, users[user][i])
+			next[user]++
+		}
+	}
+	requireCSV(t, text, want)
+}
+
+// sanitizedTopic fills a topic with the town's sanitized records by running the
+// service for a moment, and returns how many there are.
+func sanitizedTopic(t *testing.T, dir, broker string) (service *background, n int) {
+	t.Helper()
+	traces, _ := townFiles(t, dir)
+	write(t, dir, "noise.key", noise.KeyFromSeed(1).Reveal())
+	config := write(t, dir, "geodither.yml", fmt.Sprintf(`
+brokers: [%q]
+group: g
+topics: {raw: raw, sanitized: out, create: true, partitions: 2}
+model: model.avro
+key_file: noise.key
+state_dir: state
+release: {epsilon: 2, delta: 0.02}
+`, broker))
+	service = start(t, nil, "run", "-c", config)
+	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == exitDone })
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", traces)
+	return service, len(town())
+}
+
+// TestConsumeFollow: with --follow records are shown as they come, in each
+// format, and Ctrl-C ends it well, with complete output.
+func TestConsumeFollow(t *testing.T) {
+	t.Setenv(keyVariable, "")
+	dir, broker := t.TempDir(), startBroker(t)
+	_, n := sanitizedTopic(t, dir, broker)
+	follow := func(more ...string) *background {
+		return start(t, nil, append([]string{"consume", "--brokers", broker, "--topic", "out", "--follow"}, more...)...)
+	}
+	lines, table, features, behind := follow(), follow("--format", "csv"), follow("--format", "geojson"), follow("--from-end")
+	for _, b := range []*background{lines, table, features} {
+		eventually(t, "every record", func() bool { return strings.Count(b.out.String(), "laplace")+strings.Count(b.out.String(), "pim") >= n })
+		if code := b.stop(t); code != exitDone || b.log.String() != "" {
+			t.Errorf("exit %d: %s", code, b.log)
+		}
+	}
+	all := records(t, lines.out.String())
+	requireUsers(t, table.out.String(), byUser(all))
+	if len(all) != n || !json.Valid([]byte(features.out.String())) {
+		t.Errorf("%d records, want %d; GeoJSON is whole: %v", len(all), n, json.Valid([]byte(features.out.String())))
+	}
+	if code := behind.stop(t); code != exitDone || strings.Count(behind.out.String(), "\n") > n {
+		t.Errorf("from the end: exit %d, %d records", code, strings.Count(behind.out.String(), "\n"))
+	}
+	if left := succeed(t, "consume", "--brokers", broker, "--topic", "out", "--from-end").out; left != "" {
+		t.Errorf("behind the end there is %q", left)
+	}
+}
+
+// TestRunWarnsOfReadableKey: everybody can read the key, and the log says so
+// without the key.
+func TestRunWarnsOfReadableKey(t *testing.T) {
+	t.Setenv(keyVariable, "")
+	dir := t.TempDir()
+	townFiles(t, dir)
+	key := write(t, dir, "noise.key", noise.KeyFromSeed(1).Reveal())
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\ntopics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\nrelease: {epsilon: 1, delta: 0.1}\n")
+	service := start(t, nil, "run", "-c", config)
+	// That brokers are away is said at once, and Ctrl-C ends the waiting.
+	eventually(t, "a word about the brokers", func() bool { return strings.Contains(service.log.String(), "127.0.0.1:1") })
+	if code := service.stop(t); code == exitUsage {
+		t.Errorf("exit %d", code)
+	}
+	log := service.log.String()
+	if !strings.Contains(log, "chmod 600") || !strings.Contains(log, key) || strings.Contains(log, noise.KeyFromSeed(1).Reveal()) {
+		t.Errorf("the log is:\n%s", log)
+	}
+}
+
+// TestProduceSimulated: a fleet for a number of steps, the same one with the
+// same seed; a live one ends well with Ctrl-C only.
+func TestProduceSimulated(t *testing.T) {
+	dir, broker := t.TempDir(), startBroker(t)
+	_, model := townFiles(t, dir)
+	args := func(topic string, more ...string) []string {
+		return append([]string{"produce", "--brokers", broker, "--topic", topic, "--create", "2", "--simulate", "10", "--model", model}, more...)
+	}
+	if r := succeed(t, args("steps", "--steps", "7")...); !strings.Contains(r.err, "produced 70 records to steps (2 partitions)") {
+		t.Errorf("it says %q", r.err)
+	}
+	// The topic exists with 2 partitions: another number asked for changes nothing.
+	if r := succeed(t, args("steps", "--steps", "1", "--create", "5")...); !strings.Contains(r.err, "produced 10 records to steps (2 partitions)") {
+		t.Errorf("it says %q", r.err)
+	}
+	live := start(t, nil, args("live")...)
+	eventually(t, "a live record", func() bool { return end(t, broker, "live") > 0 })
+	if code := live.stop(t); code != exitDone || !strings.Contains(live.log.String(), "produced ") {
+		t.Errorf("exit %d: %s", code, live.log)
+	}
+	slow := start(t, nil, args("slow", "--steps", "1000", "--rate", "50")...)
+	eventually(t, "a record at the rate", func() bool { return end(t, broker, "slow") > 0 })
+	if code := slow.stop(t); code != exitFailed || !strings.Contains(slow.log.String(), "interrupted") {
+		t.Errorf("a feed cut short: exit %d: %s", code, slow.log)
+	}
+	if n := end(t, broker, "slow"); n >= 10_000 {
+		t.Errorf("%d records at 50 a second", n)
+	}
+}
+
+// end returns the number of records in a topic, 0 while there is none, by
+// feeding it nothing and reading every partition.
+func end(t *testing.T, broker, topic string) (n int) {
+	t.Helper()
+	w := crashWorld{client: pipelineClient(broker)}
+	for _, records := range w.readIfThere(t, topic, true) {
+		n += len(records)
+	}
+	return n
+}
+
+// TestProduceRate: so many records a second take so long.
+func TestProduceRate(t *testing.T) {
+	dir, broker := t.TempDir(), startBroker(t)
+	traces, _ := townFiles(t, dir)
+	began := time.Now()
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in", traces, "--rate", "1000")
+	// A lower bound only: a busy machine takes longer.
+	if took, least := time.Since(began), time.Duration(len(town())-20)*time.Millisecond; took < least {
+		t.Errorf("%d records at 1000 a second took %v", len(town()), took)
+	}
+}
+
+// TestProduceQuietSource: what a pipe has given goes out, though more may come.
+func TestProduceQuietSource(t *testing.T) {
+	broker := startBroker(t)
+	in, feed := pipe(t)
+	b := start(t, in, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in", "-")
+	if _, err := feed.WriteString(asCSV(town()[:3])); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "three records", func() bool { return end(t, broker, "raw") == 3 })
+	if code := b.stop(t); code != exitFailed || !strings.Contains(b.log.String(), "produced 3 records") {
+		t.Errorf("exit %d: %s", code, b.log)
+	}
+}
+
+// TestNoBroker: a command for a person says within seconds that nobody answers,
+// and where.
+func TestNoBroker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a broker that never answers")
+	}
+	t.Parallel()
+	_, model := townFiles(t, t.TempDir())
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	for _, addr := range []string{"127.0.0.1:1", "no-such-host.invalid:9092", listener.Addr().String()} {
+		for _, args := range [][]string{{"consume", "--format", "csv"}, {"produce", "--simulate", "1", "--steps", "1", "--model", model}} {
+			t.Run(args[0]+" "+addr, func(t *testing.T) {
+				t.Parallel()
+				requireMessage(t, call(t, append(args, "--brokers", addr, "--topic", "x")...), exitFailed, addr, "is Kafka running there?")
+			})
+		}
+	}
+}
+
+// TestMissingTopic: the message names the topic and what to do.
+func TestMissingTopic(t *testing.T) {
+	broker := startBroker(t)
+	_, model := townFiles(t, t.TempDir())
+	dead := "127.0.0.1:1"
+	for _, brokers := range []string{broker, dead + "," + broker, broker + "," + dead} {
+		requireMessage(t, call(t, "consume", "--brokers", brokers, "--topic", "gone"), exitFailed, "gone", "create it")
+		requireMessage(t, call(t, "produce", "--brokers", brokers, "--topic", "gone", "--simulate", "1", "--steps", "1", "--model", model), exitFailed, "gone")
+	}
+}
+
+// TestBroker: the embedded broker says where it listens, keeps its topics in a
+// folder, and ends well with Ctrl-C.
+func TestBroker(t *testing.T) {
+	dir := t.TempDir()
+	_, model := townFiles(t, dir)
+	for round := 1; round <= 2; round++ {
+		b := start(t, nil, "broker", "--port", "0", "--dir", filepath.Join(dir, "data"))
+		eventually(t, "its address", func() bool { return strings.Contains(b.out.String(), "\n") })
+		addr := strings.TrimSpace(strings.TrimPrefix(b.out.String(), "listening on "))
+		if _, port, err := net.SplitHostPort(addr); err != nil || port == strconv.Itoa(0) {
+			t.Fatalf("it says %q", b.out)
+		}
+		succeed(t, "produce", "--brokers", addr, "--topic", "t", "--create", "1", "--simulate", "5", "--steps", "2", "--model", model)
+		if n := end(t, addr, "t"); n != 10*round {
+			t.Errorf("round %d: %d records, want %d", round, n, 10*round)
+		}
+		if code := b.stop(t); code != exitDone {
+			t.Errorf("exit %d: %s", code, b.log)
+		}
+	}
+}
