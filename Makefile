@@ -11,7 +11,8 @@ ARGS     ?=
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # Packages with goroutines of their own.
-CONCURRENT := ./consumer/... ./producer/... ./state/... ./cmd/...
+CONCURRENT := ./consumer/... ./producer/... ./state/... \
+	./cmd/geodither/... ./cmd/internal/devbroker/... ./cmd/internal/pipeline/...
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch verify check clean
