@@ -130,7 +130,7 @@ func runDemo(ctx context.Context, f demoFlags, std streams) error {
 	if err != nil {
 		return err
 	}
-	defer broker.Close()
+	defer broker.Close() //nolint:errcheck // in memory only: nothing is lost
 	d.client = pipeline.NewClient([]string{broker.Addr()})
 	topics := demoTopics
 	topics.Partitions = demoPartitions

@@ -102,13 +102,11 @@ func parseBox(text string) (grid.Box, error) {
 
 // parseLength reads a length such as 340m or 0.34km and returns metres.
 func parseLength(text string) (float64, error) {
-	digits, unit := text, 1.0
-	switch {
-	case strings.HasSuffix(text, "km"):
-		digits, unit = strings.TrimSuffix(text, "km"), 1000
-	case strings.HasSuffix(text, "m"):
-		digits = strings.TrimSuffix(text, "m")
-	default:
+	unit := 1.0
+	digits, ok := strings.CutSuffix(text, "km")
+	if ok {
+		unit = 1000
+	} else if digits, ok = strings.CutSuffix(text, "m"); !ok {
 		return 0, fmt.Errorf("length %q has no unit: write 340m or 0.34km", text)
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
