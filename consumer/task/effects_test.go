@@ -32,6 +32,7 @@ type script struct {
 	cancel     context.CancelFunc
 	now        time.Time
 	ends       bool // cancel when the input is used up
+	restored   Restore
 }
 
 func newScript() *script {
@@ -77,6 +78,8 @@ func (s *script) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (s *script) Moved(_, to State) { s.lines = append(s.lines, "-- "+to.String()) }
+
+func (s *script) Restored(r Restore) { s.restored = r }
 
 func (s *script) Process(rec Record, state []byte, fx *Effects) error {
 	fx.Output = append(fx.Output, Message{Key: rec.Key, Value: append([]byte("out:"), rec.Value...), Timestamp: rec.Timestamp})

@@ -31,9 +31,6 @@ func (t *Task) fence(ctx context.Context) (committed int64, err error) {
 	return committed, nil
 }
 
-// errTooOld ends a replay that may have missed tombstones.
-var errTooOld = errors.New("the store is older than tombstones are kept")
-
 // restore brings the store up to the changelog's end and answers with the input
 // offset that its states belong to; none if nothing was ever processed.
 func (t *Task) restore(ctx context.Context, committed int64) (input int64, err error) {
@@ -50,35 +47,76 @@ func (t *Task) restore(ctx context.Context, committed int64) (input int64, err e
 	if err != nil {
 		return none, fmt.Errorf("read the changelog's bounds: %w", err)
 	}
-	r := &replay{from: p, end: end, full: whole(p, found, committed, first, end)}
+	r := &replay{from: p, end: end, known: found && p.Input != none, full: whole(p, found, committed, first, end)}
 	if r.full == "" {
-		if err = t.replay(ctx, r); errors.Is(err, errTooOld) {
-			r.full = errTooOld.Error()
-		} else if err == nil && !r.agrees(committed) {
-			r.full = "the store does not agree with the committed offset"
+		if r.full, err = t.catchUp(ctx, r, committed); err != nil {
+			return none, err
 		}
 	}
 	if r.full != "" {
-		if err := t.d.Store.Wipe(); err != nil {
-			return none, storeError("wipe a partition", err)
+		if err := t.startOver(ctx, r, first, start); err != nil {
+			return none, err
 		}
-		r.from = Positions{Input: none, Changelog: first, AppliedMS: start.UnixMilli()}
-		err = t.replay(ctx, r)
-	}
-	if err != nil {
-		return none, err
 	}
 	if !r.agrees(committed) {
 		return none, t.doubt(r.disagreement(committed))
 	}
-	if r.at.Input == none {
-		r.at.Input = committed // a group that was given its first offset by hand, or none
+	input = r.at.Input
+	if input == none {
+		// A group that was given its first offset by hand, or none. The store
+		// does not get it: an offset there says that there was a mark.
+		input = committed
 	}
-	return r.at.Input, t.restored(r, committed, start)
+	return input, t.restored(r, committed, input, start)
+}
+
+// catchUp replays what the store lacks. why says that the store has to be
+// restored in full instead; "" if it is up to date.
+func (t *Task) catchUp(ctx context.Context, r *replay, committed int64) (why string, err error) {
+	if r.known {
+		// Every transaction ends with a mark, so records without one are not
+		// geodither's, and must not get into a good copy.
+		marked, records, err := t.marked(ctx, r.from.Changelog, r.end)
+		if err != nil {
+			return "", err
+		}
+		if !marked && records > 0 {
+			return "the changelog goes on without a mark", nil
+		}
+	}
+	switch err := t.replay(ctx, r); {
+	case errors.Is(err, errTooOld):
+		return errTooOld.Error(), nil
+	case err != nil:
+		return "", err
+	case !r.agrees(committed):
+		return "the store does not agree with the committed offset", nil
+	}
+	return "", nil
+}
+
+// startOver wipes the store and replays the whole changelog; but a store that
+// belongs to marks that the changelog no longer has is the only copy left, and
+// stays.
+func (t *Task) startOver(ctx context.Context, r *replay, first int64, start time.Time) error {
+	if r.known {
+		marked, records, err := t.marked(ctx, first, r.end)
+		if err != nil {
+			return err
+		}
+		if !marked {
+			return t.doubt(r.lost(records))
+		}
+	}
+	if err := t.d.Store.Wipe(); err != nil {
+		return storeError("wipe a partition", err)
+	}
+	r.from = Positions{Input: none, Changelog: first, AppliedMS: start.UnixMilli()}
+	return t.replay(ctx, r)
 }
 
 // restored writes the positions at the end of a restore and reports it.
-func (t *Task) restored(r *replay, committed int64, start time.Time) error {
+func (t *Task) restored(r *replay, committed, input int64, start time.Time) error {
 	t.changes = t.changes[:0]
 	r.at.AppliedMS = start.UnixMilli()
 	if err := t.apply(r.at); err != nil {
@@ -86,7 +124,8 @@ func (t *Task) restored(r *replay, committed int64, start time.Time) error {
 	}
 	t.o.Observer.Restored(Restore{
 		Wiped: r.full, Records: r.records, From: r.from.Changelog, To: r.at.Changelog,
-		Committed: committed, Input: r.at.Input, Took: t.o.Clock.Now().Sub(start),
+		Committed: committed, Input: input, Assumed: r.at.Input == none && committed > 0,
+		Took: t.o.Clock.Now().Sub(start),
 	})
 	return nil
 }
@@ -106,107 +145,6 @@ func whole(p Positions, found bool, committed, first, end int64) string {
 		return "the changelog ends before the store's position"
 	}
 	return ""
-}
-
-// replay is one pass over the changelog.
-type replay struct {
-	from    Positions // where it began
-	end     int64     // where it ends
-	full    string    // why from the log start; "" if not
-	at      Positions // where it has come to
-	records int
-}
-
-// agrees compares what the changelog says with the committed offset. No
-// committed offset agrees with any mark: group offsets expire, and the mark was
-// written by the same transaction as the last one. A changelog that has never
-// been written agrees with any offset: somebody has chosen where to begin.
-func (r *replay) agrees(committed int64) bool {
-	if r.at.Input == none {
-		return r.full != "" && r.records == 0
-	}
-	return committed == none || committed == r.at.Input
-}
-
-func (r *replay) disagreement(committed int64) error {
-	if r.at.Input == none {
-		return fmt.Errorf("%w: the changelog has %d records, but no mark of geodither's: is it another topic, or has its mark been deleted? "+
-			"Name the right changelog topic, or start anew with another group and an empty changelog", ErrDiverged, r.records)
-	}
-	return fmt.Errorf("%w: the group is at %d, the changelog at %d: were the group's offsets moved, or has the cluster lost data? "+
-		"Set the group's offset to %[3]d to go on, or start anew with another group and an empty changelog", ErrDiverged, committed, r.at.Input)
-}
-
-// doubt makes an error Rebuild the first few times and then Fatal.
-func (t *Task) doubt(err error) error {
-	t.doubts++
-	if t.doubts >= t.o.Doubts {
-		return WithRemedy(err, Fatal)
-	}
-	return WithRemedy(err, Rebuild)
-}
-
-// replay reads the changelog from r.from to r.end and applies it, one fetched
-// batch at a time. A crash in between is harmless: the positions say how far it
-// has come, and values are whole.
-func (t *Task) replay(ctx context.Context, r *replay) error {
-	r.at, r.records = r.from, 0
-	for stalls := 0; r.at.Changelog < r.end; {
-		var batch Batch
-		err := t.retry(ctx, func() (err error) {
-			batch, err = t.d.Changelog.Fetch(ctx, r.at.Changelog)
-			return err
-		})
-		if err == nil {
-			err = batch.check(r.at.Changelog)
-		}
-		if err != nil {
-			return fmt.Errorf("read the changelog at offset %d: %w", r.at.Changelog, err)
-		}
-		if batch.Next == r.at.Changelog {
-			if stalls++; stalls > t.o.Retries {
-				return fmt.Errorf("the changelog delivers nothing from offset %d, though it is said to end at %d", batch.Next, r.end)
-			}
-			continue
-		}
-		if len(batch.Records) > 0 && t.tooOld(r) {
-			if r.full == "" {
-				return errTooOld
-			}
-			return t.doubt(fmt.Errorf("%w: the restore takes too long; raise delete.retention.ms of the changelog, and MaxStoreAge with it", errTooOld))
-		}
-		if err := t.replayBatch(r, batch); err != nil {
-			return err
-		}
-		stalls = 0
-	}
-	return nil
-}
-
-// tooOld: a tombstone still ahead may be gone. It is kept for
-// delete.retention.ms at least, counted from when the value that it deletes was
-// last seen in the log, which is not before r.from.AppliedMS.
-func (t *Task) tooOld(r *replay) bool {
-	return t.o.Clock.Now().Sub(time.UnixMilli(r.from.AppliedMS)) > t.o.MaxStoreAge
-}
-
-func (t *Task) replayBatch(r *replay, batch Batch) error {
-	t.changes = t.changes[:0]
-	for _, rec := range batch.Records {
-		r.records++
-		switch {
-		case string(rec.Key) == MarkKey:
-			input, err := DecodeMark(rec.Value)
-			if err != nil {
-				return WithRemedy(fmt.Errorf("read the changelog at offset %d: %w", rec.Offset, err), Fatal)
-			}
-			r.at.Input = input
-		case ValidKey(rec.Key):
-			t.changes = append(t.changes, Change{Key: rec.Key, Value: rec.Value})
-		}
-	}
-	r.at.Changelog = batch.Next
-	return t.apply(r.at)
 }
 
 // locate sets t.next to where processing goes on. fresh is true if nothing was

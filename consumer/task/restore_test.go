@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,14 +35,48 @@ func TestReconcile(t *testing.T) {
 		fences  int
 		wipes   int
 		next    int64 // where it begins to read
+		assumed bool
 	}{
 		{
 			name: "the group's offset has expired, the changelog has its mark", next: 1, fences: 1, wipes: 1,
 			set: func(s *script) { s.changelog = []Message{old, mark(1)} },
 		},
 		{
-			name: "the group was given an offset, nothing was ever written", next: 2, fences: 1, wipes: 1,
+			name: "the group was given an offset, nothing was ever written", next: 2, fences: 1, wipes: 1, assumed: true,
 			set: func(s *script) { s.committed = 2 },
+		},
+		{
+			name: "the group was given the first offset", next: 0, fences: 1, wipes: 1,
+			set: func(s *script) { s.committed, s.input = 0, nil },
+		},
+		{
+			name: "the changelog is lost", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) { s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7} },
+		},
+		{
+			name: "the changelog and the group's offset are lost", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) { s.found, s.positions = true, Positions{Input: 2, Changelog: 7} },
+		},
+		{
+			name: "the changelog is another topic, and there is a store", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) {
+				s.committed, s.changelog = 2, []Message{old, old}
+				s.found, s.positions = true, Positions{Input: 2, Changelog: 7}
+			},
+		},
+		{
+			name: "the changelog is another topic, longer than the store's position", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) {
+				s.committed, s.changelog = 2, slices.Repeat([]Message{old}, 400)
+				s.found, s.positions = true, Positions{Input: 2, Changelog: 7}
+			},
+		},
+		{
+			name: "the last mark is far from the changelog's end", next: 1, fences: 1, wipes: 1,
+			set: func(s *script) {
+				s.committed, s.changelog = 1, append([]Message{old, mark(1)}, slices.Repeat([]Message{old}, 400)...)
+				s.found, s.positions = true, Positions{Input: 0, Changelog: 900}
+			},
 		},
 		{
 			name: "the store leads", next: 1, fences: 1, wipes: 1,
@@ -127,12 +163,18 @@ func TestReconcile(t *testing.T) {
 			o.Doubts = 3
 			err := s.run(t, o)
 			if RemedyOf(err) != test.remedy || test.is != nil && !errors.Is(err, test.is) {
-				t.Errorf("Run answers %v (%v), want %v (%v)", err, RemedyOf(err), test.is, test.remedy)
+				t.Fatalf("Run answers %v (%v), want %v (%v)", err, RemedyOf(err), test.is, test.remedy)
 			}
 			if f, w := count(s, "txn.fence"), count(s, "store.wipe"); f != test.fences || w != test.wipes {
 				t.Errorf("%d fences and %d wipes, want %d and %d", f, w, test.fences, test.wipes)
 			}
+			if s.restored.Assumed != test.assumed {
+				t.Errorf("the observer is told assumed %v, want %v", s.restored.Assumed, test.assumed)
+			}
 			if test.remedy != Unmarked {
+				if s.found && test.wipes == 0 && count(s, "store.apply") > 0 {
+					t.Error("the only good copy was written to")
+				}
 				if !strings.HasPrefix(err.Error(), "raw/0: ") {
 					t.Errorf("the error does not say which task: %v", err)
 				}
@@ -148,6 +190,35 @@ func TestReconcile(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAssumed: a start at an offset that stands alone can be repeated, and is
+// told each time until there is a mark; from then on a loss is noticed.
+func TestAssumed(t *testing.T) {
+	s := newScript()
+	s.committed, s.end = 2, 2
+	rest := s.input[2:]
+	s.input = nil
+	for i := range 3 {
+		s.restored = Restore{}
+		if err := s.run(t, Options{}); err != nil || !s.restored.Assumed || s.restored.Input != 2 {
+			t.Fatalf("start %d answers %v, restored %+v", i, err, s.restored)
+		}
+	}
+	s.input, s.end = rest, 3
+	for i, assumed := range []bool{true, false} {
+		if err := s.run(t, Options{}); err != nil || s.committed != 3 || s.restored.Assumed != assumed {
+			t.Fatalf("start %d with a record answers %v, committed %d, restored %+v", i, err, s.committed, s.restored)
+		}
+	}
+	s.changelog = nil
+	states := maps.Clone(s.states)
+	if err := s.run(t, Options{}); !errors.Is(err, ErrDiverged) || RemedyOf(err) != Fatal {
+		t.Errorf("a lost changelog answers %v", err)
+	}
+	if len(states) == 0 || !maps.Equal(s.states, states) {
+		t.Errorf("the store holds %v, had %v", s.states, states)
 	}
 }
 

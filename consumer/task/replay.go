@@ -1,0 +1,153 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// errTooOld ends a replay that may have missed tombstones.
+var errTooOld = errors.New("the store is older than tombstones are kept")
+
+// replay is one pass over the changelog.
+type replay struct {
+	from    Positions // where it began
+	end     int64     // where it ends
+	known   bool      // the store was found with an input offset, so there was a mark
+	full    string    // why from the log start; "" if not
+	at      Positions // where it has come to
+	records int
+}
+
+// agrees compares what the changelog says with the committed offset. No
+// committed offset agrees with any mark: group offsets expire, and the mark was
+// written by the same transaction as the last one. A changelog that has never
+// been written agrees with any offset: somebody has chosen where to begin. But
+// if there is a store that was written with it, it has been lost.
+func (r *replay) agrees(committed int64) bool {
+	if r.at.Input == none {
+		return r.full != "" && r.records == 0 && !r.known
+	}
+	return committed == none || committed == r.at.Input
+}
+
+func (r *replay) disagreement(committed int64) error {
+	if r.at.Input == none {
+		return fmt.Errorf("%w: the changelog has %d records, but no mark of geodither's: is it another topic, or has its mark been deleted? "+
+			"Name the right changelog topic, or start anew with another group and an empty changelog", ErrDiverged, r.records)
+	}
+	return fmt.Errorf("%w: the group is at %d, the changelog at %d: were the group's offsets moved, or has the cluster lost data? "+
+		"Set the group's offset to %[3]d to go on, or start anew with another group and an empty changelog", ErrDiverged, committed, r.at.Input)
+}
+
+// lost is the error of a changelog without the marks that the store has seen.
+func (r *replay) lost(records int) error {
+	return fmt.Errorf("%w: the store here has the states up to input offset %d, but the changelog has no mark of geodither's among its %d records: "+
+		"was the topic deleted or made anew, or is it another one? Name the right changelog topic, or bring its records back. "+
+		"Only if they are lost for good, delete the state folder: every user then begins anew at the group's offset",
+		ErrDiverged, r.from.Input, records)
+}
+
+// doubt makes an error Rebuild the first few times and then Fatal.
+func (t *Task) doubt(err error) error {
+	t.doubts++
+	if t.doubts >= t.o.Doubts {
+		return WithRemedy(err, Fatal)
+	}
+	return WithRemedy(err, Rebuild)
+}
+
+// replay reads the changelog from r.from to r.end and applies it, one fetched
+// batch at a time. A crash in between is harmless: the positions say how far it
+// has come, and values are whole.
+func (t *Task) replay(ctx context.Context, r *replay) error {
+	r.at, r.records = r.from, 0
+	return t.scan(ctx, r.from.Changelog, r.end, func(batch Batch) error {
+		if len(batch.Records) > 0 && t.tooOld(r) {
+			if r.full == "" {
+				return errTooOld
+			}
+			return t.doubt(fmt.Errorf("read the changelog at offset %d: this restore has taken longer than %v, and tombstones that it has not come to yet "+
+				"may be gone: let the cleaner leave less to read (min.cleanable.dirty.ratio of the changelog), or give the worker a faster way to the brokers "+
+				"and a faster disk, and start again", r.at.Changelog, t.o.MaxStoreAge))
+		}
+		return t.replayBatch(r, batch)
+	})
+}
+
+// marked looks for a mark between two offsets of the changelog and counts the
+// records that it has seen. The last mark lies at the end, with nothing but
+// aborted transactions after it, so that is where it looks first: one fetch,
+// unless there is no mark.
+func (t *Task) marked(ctx context.Context, from, end int64) (found bool, records int, err error) {
+	for step := int64(16); end > from && !found; step *= 8 {
+		at := max(from, end-step)
+		err = t.scan(ctx, at, end, func(batch Batch) error {
+			records += len(batch.Records)
+			for i := range batch.Records {
+				found = found || string(batch.Records[i].Key) == MarkKey
+			}
+			return nil
+		})
+		if err != nil {
+			return false, records, err
+		}
+		end = at
+	}
+	return found, records, nil
+}
+
+// scan reads the changelog from at to end.
+func (t *Task) scan(ctx context.Context, at, end int64, visit func(Batch) error) error {
+	for stalls := 0; at < end; {
+		var batch Batch
+		err := t.retry(ctx, func() (err error) {
+			batch, err = t.d.Changelog.Fetch(ctx, at)
+			return err
+		})
+		if err == nil {
+			err = batch.check(at)
+		}
+		if err != nil {
+			return fmt.Errorf("read the changelog at offset %d: %w", at, err)
+		}
+		if batch.Next == at {
+			if stalls++; stalls > t.o.Retries {
+				return fmt.Errorf("the changelog delivers nothing from offset %d, though it is said to end at %d", at, end)
+			}
+			continue
+		}
+		if err := visit(batch); err != nil {
+			return err
+		}
+		at, stalls = batch.Next, 0
+	}
+	return nil
+}
+
+// tooOld: a tombstone still ahead may be gone. It is kept for
+// delete.retention.ms at least, counted from when the value that it deletes was
+// last seen in the log, which is not before r.from.AppliedMS.
+func (t *Task) tooOld(r *replay) bool {
+	return t.o.Clock.Now().Sub(time.UnixMilli(r.from.AppliedMS)) > t.o.MaxStoreAge
+}
+
+func (t *Task) replayBatch(r *replay, batch Batch) error {
+	t.changes = t.changes[:0]
+	for _, rec := range batch.Records {
+		r.records++
+		switch {
+		case string(rec.Key) == MarkKey:
+			input, err := DecodeMark(rec.Value)
+			if err != nil {
+				return WithRemedy(fmt.Errorf("read the changelog at offset %d: %w", rec.Offset, err), Fatal)
+			}
+			r.at.Input = input
+		case ValidKey(rec.Key):
+			t.changes = append(t.changes, Change{Key: rec.Key, Value: rec.Value})
+		}
+	}
+	r.at.Changelog = batch.Next
+	return t.apply(r.at)
+}
