@@ -22,6 +22,24 @@ func Ping(ctx context.Context, client *kafka.Client, o Options) error {
 	return err
 }
 
+// ClusterID returns the id that the cluster gave itself when it was made, empty
+// if its brokers do not tell.
+func ClusterID(ctx context.Context, client *kafka.Client, o Options) (string, error) {
+	if err := o.Validate(); err != nil {
+		return "", err
+	}
+	o = o.withDefaults()
+	var id string
+	err := o.retry(ctx, func(ctx context.Context) error {
+		res, err := freshMetadata(ctx, client, o)
+		if err == nil {
+			id = res.ClusterID
+		}
+		return err
+	})
+	return id, err
+}
+
 // Partitions returns the number of partitions of each topic. Topics that do not
 // exist are a MissingTopicsError that lists all of them, at once: whoever has
 // just created one waits for it there.
@@ -86,9 +104,12 @@ type Topic struct {
 	// Replication is the number of replicas of each partition, 0 the broker's
 	// default.
 	Replication int
-	// Configs are settings such as cleanup.policy. Those that the topic has
-	// beside them are left alone.
+	// Configs are settings that the topic must have, such as cleanup.policy.
+	// Those that it has beside them are left alone.
 	Configs map[string]string
+	// Initial are settings that a topic gets when it is made here. A topic that
+	// exists may have others.
+	Initial map[string]string
 }
 
 // CreateTopics makes sure that topics exist as described. Those that exist are
@@ -122,8 +143,13 @@ func create(ctx context.Context, client *kafka.Client, o Options, t Topic) error
 	if t.Replication == 0 {
 		request.ReplicationFactor = -1
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.Configs)) {
-		request.Configs = append(request.Configs, createtopics.RequestConfig{Name: name, Value: t.Configs[name]})
+	configs := maps.Clone(t.Initial)
+	if configs == nil {
+		configs = map[string]string{}
+	}
+	maps.Copy(configs, t.Configs)
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		request.Configs = append(request.Configs, createtopics.RequestConfig{Name: name, Value: configs[name]})
 	}
 	res, err := roundTrip(ctx, client, &exchange{broker: meta.ControllerID, message: &createtopics.Request{
 		Topics: []createtopics.RequestTopic{request}, TimeoutMs: int32(o.RequestTimeout.Milliseconds()),
@@ -179,37 +205,29 @@ func CheckConfigs(ctx context.Context, client *kafka.Client, o Options, topic st
 	return o.retry(ctx, func(ctx context.Context) error { return verifyConfigs(ctx, client, o, topic, configs) })
 }
 
+// Configs reads settings of an existing topic, the broker's defaults where the
+// topic has none of its own. A setting that the broker does not know is left
+// out. It needs the permission to describe the topic's configuration.
+func Configs(ctx context.Context, client *kafka.Client, o Options, topic string, names ...string) (map[string]string, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	var have map[string]string
+	err := o.retry(ctx, func(ctx context.Context) error {
+		var err error
+		have, err = readConfigs(ctx, client, o, topic, names)
+		return err
+	})
+	return have, err
+}
+
 // verifyConfigs is one attempt of CheckConfigs.
 func verifyConfigs(ctx context.Context, client *kafka.Client, o Options, topic string, configs map[string]string) error {
-	if len(configs) == 0 {
-		return nil // to name none would ask for all
-	}
-	op := "read the configuration of topic " + topic
 	names := slices.Sorted(maps.Keys(configs))
-	res, err := roundTrip(ctx, client, &exchange{broker: anyBroker, message: &describeconfigs.Request{
-		Resources: []describeconfigs.RequestResource{{
-			ResourceType: int8(kafka.ResourceTypeTopic), ResourceName: topic, ConfigNames: names,
-		}},
-	}}, o.RequestTimeout)
+	have, err := readConfigs(ctx, client, o, topic, names)
 	if err != nil {
-		return failed(client, op, err)
-	}
-	answer, ok := res.(*describeconfigs.Response)
-	if !ok {
-		return unexpected(op, res)
-	}
-	have := make(map[string]string, len(names))
-	for _, r := range answer.Resources {
-		if code := kafka.Error(r.ErrorCode); code != 0 {
-			e := refused(op, code)
-			if code == kafka.TopicAuthorizationFailed {
-				e.Hint = "grant this client DescribeConfigs on the topic"
-			}
-			return e
-		}
-		for _, c := range r.ConfigEntries {
-			have[c.ConfigName] = c.ConfigValue
-		}
+		return err
 	}
 	for _, name := range names {
 		if have[name] != configs[name] {
@@ -217,4 +235,38 @@ func verifyConfigs(ctx context.Context, client *kafka.Client, o Options, topic s
 		}
 	}
 	return nil
+}
+
+// readConfigs is one attempt of Configs.
+func readConfigs(ctx context.Context, client *kafka.Client, o Options, topic string, names []string) (map[string]string, error) {
+	have := make(map[string]string, len(names))
+	if len(names) == 0 {
+		return have, nil // to name none would ask for all
+	}
+	op := "read the configuration of topic " + topic
+	res, err := roundTrip(ctx, client, &exchange{broker: anyBroker, message: &describeconfigs.Request{
+		Resources: []describeconfigs.RequestResource{{
+			ResourceType: int8(kafka.ResourceTypeTopic), ResourceName: topic, ConfigNames: names,
+		}},
+	}}, o.RequestTimeout)
+	if err != nil {
+		return nil, failed(client, op, err)
+	}
+	answer, ok := res.(*describeconfigs.Response)
+	if !ok {
+		return nil, unexpected(op, res)
+	}
+	for _, r := range answer.Resources {
+		if code := kafka.Error(r.ErrorCode); code != 0 {
+			e := refused(op, code)
+			if code == kafka.TopicAuthorizationFailed {
+				e.Hint = "grant this client DescribeConfigs on the topic"
+			}
+			return nil, e
+		}
+		for _, c := range r.ConfigEntries {
+			have[c.ConfigName] = c.ConfigValue
+		}
+	}
+	return have, nil
 }

@@ -127,10 +127,10 @@ type TooLargeError struct {
 // Error names the topic, the size and the setting.
 func (e *TooLargeError) Error() string {
 	if e.Limit > 0 {
-		return fmt.Sprintf("a record of %d bytes for %s exceeds the producer's limit of %d bytes a batch: raise MaxBatchBytes, and the topic's max.message.bytes with it",
+		return fmt.Sprintf("a record of %d bytes for %s exceeds the producer's limit of %d bytes a batch: raise MaxBatchBytes (transaction.max_batch_bytes in the service's config), and the topic's max.message.bytes with it",
 			e.Bytes, e.TopicPartition, e.Limit)
 	}
-	return fmt.Sprintf("the broker refused a batch of %d bytes for %s: raise the topic's max.message.bytes (or the broker's message.max.bytes), or lower MaxBatchBytes below it",
+	return fmt.Sprintf("the broker refused a batch of %d bytes for %s: raise the topic's max.message.bytes (or the broker's message.max.bytes), or lower MaxBatchBytes (transaction.max_batch_bytes) below it",
 		e.Bytes, e.TopicPartition)
 }
 
@@ -176,6 +176,8 @@ func hintOfCode(code kafka.Error) string {
 		return "grant this client IdempotentWrite on the cluster"
 	case kafka.InvalidTransactionTimeout:
 		return "lower TransactionTimeout or raise the broker's transaction.max.timeout.ms"
+	case kafka.InvalidTimestamp:
+		return "a record's timestamp lies further ahead than the topic takes: raise its message.timestamp.after.max.ms"
 	case kafka.UnknownTopicOrPartition:
 		return "does the topic exist, with that many partitions?"
 	}

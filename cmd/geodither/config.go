@@ -54,9 +54,11 @@ type configFile struct {
 		MaxRecords  int           `yaml:"max_records"`
 		MaxInterval time.Duration `yaml:"max_interval"`
 		Timeout     time.Duration `yaml:"timeout"`
+		MaxBatch    int           `yaml:"max_batch_bytes"`
 	} `yaml:"transaction"`
 	SessionTimeout time.Duration `yaml:"session_timeout"`
 	MaxAhead       time.Duration `yaml:"max_ahead"`
+	SkipLost       bool          `yaml:"skip_lost"`
 	Log            logConfig     `yaml:"log"`
 }
 
@@ -162,8 +164,9 @@ func (c *configFile) options() (pipeline.Options, error) {
 		RawEncoding: c.Encoding.Raw, SanitizedEncoding: c.Encoding.Sanitized,
 		StateDir: c.StateDir, CacheBytes: c.CacheMiB << 20,
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
+		MaxBatchBytes:      c.Transaction.MaxBatch,
 		TransactionTimeout: c.Transaction.Timeout, SessionTimeout: c.SessionTimeout,
-		MaxAhead: c.MaxAhead,
+		MaxAhead: c.MaxAhead, SkipLost: c.SkipLost,
 		Release: mechanism.Options{
 			Mechanism: c.Release.Mechanism, Inference: c.Release.Inference,
 			Prune: c.Release.Prune, MaxGap: c.Release.MaxGap,

@@ -37,7 +37,7 @@ func (o *observer) Dropped(records int, cause error) {
 		return
 	}
 	o.dropped = given
-	o.log.Warn("transaction dropped, its records will be read again", "records", records, "cause", cause)
+	o.log.Warn("transaction dropped", "records", records, "cause", cause)
 }
 
 // Retried implements task.Observer.

@@ -25,7 +25,7 @@ type Topics struct {
 	// raw topic has, or Partitions if that is missing too.
 	Create      bool
 	Partitions  int // default 4
-	Replication int // default 1
+	Replication int // default: the broker's
 }
 
 // Options configure a Service. Required: Brokers, Group, Topics.Raw,
@@ -47,8 +47,13 @@ type Options struct {
 
 	MaxRecords         int           // records per transaction; default 5000
 	MaxInterval        time.Duration // age at which a transaction is committed; default 100 ms
+	MaxBatchBytes      int           // size of a record batch, and so of one user's state; default 1 MiB
 	TransactionTimeout time.Duration // after which the broker aborts a silent instance's transaction; default 30 s
 	SessionTimeout     time.Duration // after which the group gives a silent instance's partitions away; default 10 s
+
+	// SkipLost goes on where retention has removed raw records that were not
+	// processed yet. Otherwise the service stops.
+	SkipLost bool
 
 	// MaxAhead is how far a fix's time may lie ahead of its Kafka record's
 	// timestamp; default 1 h. The wall clock is never asked, so that a topic
@@ -64,12 +69,12 @@ func (o Options) withDefaults() Options {
 	fallback(&o.Topics.Changelog, o.Group+"-changelog")
 	fallback(&o.Topics.DeadLetters, o.Group+"-dead-letters")
 	fallback(&o.Topics.Partitions, 4)
-	fallback(&o.Topics.Replication, 1)
 	fallback(&o.RawEncoding, schemas.Avro)
 	fallback(&o.SanitizedEncoding, schemas.Avro)
 	fallback(&o.CacheBytes, 64<<20)
 	fallback(&o.MaxRecords, 5000)
 	fallback(&o.MaxInterval, 100*time.Millisecond)
+	fallback(&o.MaxBatchBytes, 1<<20)
 	fallback(&o.TransactionTimeout, 30*time.Second)
 	fallback(&o.SessionTimeout, 10*time.Second)
 	fallback(&o.MaxAhead, time.Hour)
@@ -114,6 +119,13 @@ func (o Options) Validate() error {
 	need(o.CacheBytes >= 0, "cache: must not be negative")
 	topics := map[string]string{}
 	d := o.withDefaults()
+	if o.Model != nil {
+		// A new user's state is the model's initial distribution, 5 bytes a cell or
+		// a few more, and has to fit into one record.
+		size := 8 * o.Model.Initial.Len()
+		need(size < d.MaxBatchBytes, "model: a new user's state may take %d bytes, more than a batch of %d: use larger cells or a smaller box, "+
+			"or raise transaction.max_batch_bytes and the changelog's max.message.bytes", size, d.MaxBatchBytes)
+	}
 	for _, t := range [][2]string{
 		{"topics.raw", d.Topics.Raw},
 		{"topics.sanitized", d.Topics.Sanitized},

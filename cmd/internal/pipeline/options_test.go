@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -77,7 +78,7 @@ func TestOptionsValidate(t *testing.T) {
 // TestOptionsDefaults pins what an operator gets who says nothing.
 func TestOptionsDefaults(t *testing.T) {
 	o := Options{Group: "fleet"}.withDefaults()
-	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 4 || o.Topics.Replication != 1 {
+	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 4 || o.Topics.Replication != 0 {
 		t.Errorf("topics %+v", o.Topics)
 	}
 	if o.MaxRecords != 5000 || o.MaxInterval != 100*time.Millisecond || o.TransactionTimeout != 30*time.Second ||
@@ -93,10 +94,55 @@ func TestOptionsDefaults(t *testing.T) {
 	}
 }
 
-// TestTransactionalID: one for each group, topic and partition.
+// TestTransactionalID: one for each group, topic and partition, also where the
+// names run into each other.
 func TestTransactionalID(t *testing.T) {
-	if got := transactionalID("fleet", "fleet.raw", 3); got != "fleet-fleet.raw-3" {
+	if got := transactionalID("fleet", "fleet.raw", 3); got != "fleet/fleet.raw/3" {
 		t.Errorf("got %q", got)
+	}
+	if transactionalID("fleet", "eu-raw", 0) == transactionalID("fleet-eu", "raw", 0) {
+		t.Error("two services share a transactional id and would fence each other for ever")
+	}
+}
+
+// TestModelTooLarge: a model whose new users' states fit into no record is
+// refused at the start, not at the first fix.
+func TestModelTooLarge(t *testing.T) {
+	o := Options{Model: &mobility.Model{Initial: mobility.Distribution{Cells: make([]int32, 200_000)}}}
+	if err := o.Validate(); !strings.Contains(err.Error(), "max_batch_bytes") {
+		t.Errorf("got %v", err)
+	}
+	o.MaxBatchBytes = 4 << 20
+	if err := o.Validate(); strings.Contains(err.Error(), "max_batch_bytes") {
+		t.Errorf("with larger batches: %v", err)
+	}
+}
+
+// TestNextWait: a partition that is lost again and again is left alone for
+// longer each time, and anew after it has run well.
+func TestNextWait(t *testing.T) {
+	s := new(Service)
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		if got := s.nextWait(1, time.Second); got != want*time.Second {
+			t.Errorf("loss %d waits %v, want %v", i+1, got, want*time.Second)
+		}
+	}
+	if got := s.nextWait(2, time.Second); got != time.Second {
+		t.Errorf("another partition waits %v", got)
+	}
+	if got := s.nextWait(1, time.Hour); got != time.Second {
+		t.Errorf("after an hour's work it waits %v", got)
+	}
+}
+
+func TestShorterRetention(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{{"1", "2", true}, {"2", "2", false}, {"-1", "2", false}, {"2", "-1", true}, {"-1", "-1", false}, {"", "2", false}, {"2", "", false}} {
+		if got := shorter(c.a, c.b); got != c.want {
+			t.Errorf("shorter(%q, %q) is %t", c.a, c.b, got)
+		}
 	}
 }
 

@@ -88,7 +88,8 @@ func (p *Processor) failure(rec task.Record, err error) error {
 	hint := ""
 	if errors.Is(err, mechanism.ErrState) {
 		hint = "; delete the state folder and start again: it is restored from the changelog. If that ends here too, " +
-			"the changelog itself is bad: start anew with another group and an empty changelog"
+			"the changelog itself is bad: start anew with another group, changelog and sanitized topic, which draws and " +
+			"charges the releases of all fixes that the raw topic still holds once more"
 	}
 	return fmt.Errorf("partition %d, offset %d: %w%s", p.partition, rec.Offset, err, hint)
 }
@@ -144,7 +145,9 @@ func (p *Processor) count(outcome mechanism.Outcome) {
 }
 
 // transactionalID names the producer that may write for one partition of the
-// raw topic: whoever takes the partition over fences its predecessor by it.
+// raw topic: whoever takes the partition over fences its predecessor by it. The
+// separator is one that no topic's name holds, so that two services never share
+// an id.
 func transactionalID(group, topic string, partition int32) string {
-	return strings.Join([]string{group, topic, fmt.Sprint(partition)}, "-")
+	return strings.Join([]string{group, topic, fmt.Sprint(partition)}, "/")
 }

@@ -85,9 +85,7 @@ func TestPublished(t *testing.T) {
 				t.Fatalf("key %q, timestamp %d", m.Key, m.Timestamp)
 			}
 			requirePublic(t, s, fix, o, i+1)
-			if len(got.state) == 0 {
-				t.Fatal("no state")
-			}
+			requireOfState(t, s, got.state, o)
 			state = got.state
 		}
 	}
@@ -112,6 +110,27 @@ func requirePublic(t *testing.T, s schemas.Sanitized, fix schemas.Raw, o Options
 	}
 	if s.Latitude == fix.Latitude || s.Longitude == fix.Longitude {
 		t.Errorf("record %d releases a true coordinate", release)
+	}
+}
+
+// requireOfState: release, estimate and radius are those of the state that is
+// stored beside the record, and so public as it is.
+func requireOfState(t *testing.T, s schemas.Sanitized, stored []byte, o Options) {
+	t.Helper()
+	var state mechanism.State
+	ok(t, state.DecodeBinary(stored))
+	var estimator mechanism.Estimator
+	mean, radiusKM := estimator.Estimate(o.Model.Grid, &state.Posterior)
+	lat, lon := o.Model.Grid.ToDegrees(state.Release)
+	meanLat, meanLon := o.Model.Grid.ToDegrees(mean)
+	if s.Latitude != lat || s.Longitude != lon {
+		t.Error("the release is not the state's")
+	}
+	if s.EstimateLatitude != meanLat || s.EstimateLongitude != meanLon || s.RadiusM != 1000*radiusKM {
+		t.Error("the estimate is not that of the state's posterior")
+	}
+	if state.Releases != uint64(s.Release) || state.Step != s.Step || math.Abs(state.EpsilonSpent-float64(s.Release)*o.Release.Epsilon) > 1e-9 {
+		t.Errorf("the state counts %d releases and ε %v at step %d", state.Releases, state.EpsilonSpent, state.Step)
 	}
 }
 

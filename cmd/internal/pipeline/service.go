@@ -28,14 +28,21 @@ type Service struct {
 	grace     time.Duration // what a transaction in hand gets to end; 0: the task's default
 	openStore func(dir string, o state.Options) (*state.Store, error)
 
+	partitions int32 // of the raw topic, at the start
+
 	mu      sync.Mutex
 	failure error // the first fatal one
 	stop    context.CancelFunc
+	waits   map[int32]time.Duration // how long a partition that was lost waited last
 }
 
 // startPatience is how long a service waits at its start for a cluster that does
 // not answer. Whoever starts both at once restarts what has failed.
 const startPatience = 10 * time.Second
+
+// callPatience is how long one call to Kafka is tried again inside the client.
+// The task above it tries again itself, and says so in the log.
+const callPatience = 5 * time.Second
 
 // NewService checks the options and connects to nothing yet.
 func NewService(o Options) (*Service, error) {
@@ -62,11 +69,19 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.stop()
 	partitions, err := s.prepareTopics(ctx)
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to stop before it began
+		}
+		return err
+	}
+	s.partitions = int32(partitions)
+	identity, err := s.identity(ctx)
+	if err != nil {
 		return err
 	}
 	store, err := s.openStore(s.options.StateDir, state.Options{
 		CacheBytes: s.options.CacheBytes,
-		Identity:   s.identity(),
+		Identity:   identity,
 		Logger:     s.log,
 	})
 	if err != nil {
@@ -87,7 +102,10 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
 		SessionTimeout:    s.options.SessionTimeout,
 		HeartbeatInterval: min(time.Second, s.options.SessionTimeout/10),
-		Retrying:          func(err error) { s.log.Warn("joining the group again", "cause", err) },
+		// The others wait for this member no longer than for its sign of life. A
+		// member that has no work waits as long to leave.
+		RebalanceTimeout: max(s.options.SessionTimeout, 10*time.Second),
+		Retrying:         func(err error) { s.log.Warn("joining the group again", "cause", err) },
 	})
 	if err != nil {
 		return err
@@ -114,6 +132,12 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 // a fatal error stops the service.
 func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.Generation, partition int32) {
 	log := s.log.With("partition", partition)
+	if partition >= s.partitions {
+		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: users would move to others and start anew, with a second release of the same steps. "+
+			"Feed a new raw topic of the new size and give it a group and topics of its own", s.partitions))
+		return
+	}
+	began := time.Now()
 	t, err := s.newTask(store, g, partition, log)
 	if err == nil {
 		err = t.Run(ctx)
@@ -124,11 +148,12 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.G
 			log.Info("partition given up", "cause", err)
 		}
 	case task.RemedyOf(err) == task.Leave:
-		log.Warn("partition lost, joining the group again", "cause", err)
+		wait := s.nextWait(partition, time.Since(began))
+		log.Warn("partition lost, joining the group again", "cause", err, "wait", wait)
 		// Whoever took the partition needs a moment to show in the group.
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Second):
+		case <-time.After(wait):
 		}
 	default:
 		s.fail(fmt.Errorf("partition %d: %w", partition, err))
@@ -145,7 +170,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		return producer.TopicPartition{Topic: topic, Partition: partition}
 	}
 	tx, err := producer.NewTransactional(s.client, transactionalID(o.Group, o.Topics.Raw, partition),
-		producer.Options{TransactionTimeout: o.TransactionTimeout})
+		producer.Options{TransactionTimeout: o.TransactionTimeout, MaxBatchBytes: o.MaxBatchBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -170,14 +195,34 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		Name:        fmt.Sprintf("%s/%d", o.Topics.Raw, partition),
 		MaxRecords:  o.MaxRecords,
 		MaxInterval: o.MaxInterval,
+		SkipLost:    o.SkipLost,
 		Grace:       s.grace,
 		Observer:    &observer{log: log, counters: o.Counters, processor: processor},
 	})
 }
 
 func (s *Service) newLog(topic string, partition int32) (*partitionLog, error) {
-	fetcher, err := consumer.NewFetcher(s.client, topic, partition, consumer.FetcherOptions{MaxWait: s.options.MaxInterval})
+	fetcher, err := consumer.NewFetcher(s.client, topic, partition, consumer.FetcherOptions{
+		Options: consumer.Options{RetryTimeout: callPatience}, MaxWait: s.options.MaxInterval,
+	})
 	return &partitionLog{fetcher: fetcher}, err
+}
+
+// nextWait is how long to stay away from a partition that was lost after it ran
+// for a while: twice as long each time, for each rejoining stops everybody.
+func (s *Service) nextWait(partition int32, ran time.Duration) time.Duration {
+	const shortest, longest = time.Second, 30 * time.Second
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := min(max(2*s.waits[partition], shortest), longest)
+	if ran > time.Minute {
+		wait = shortest
+	}
+	if s.waits == nil {
+		s.waits = map[int32]time.Duration{}
+	}
+	s.waits[partition] = wait
+	return wait
 }
 
 // fail keeps the first fatal error and stops the service.
@@ -196,7 +241,13 @@ func (s *Service) failed() error {
 	return s.failure
 }
 
-// identity says whose states a folder holds: the changelog that they cache.
-func (s *Service) identity() []byte {
-	return fmt.Appendf(nil, "group %q raw %q changelog %q", s.options.Group, s.options.Topics.Raw, s.options.Topics.Changelog)
+// identity says whose states a folder holds: the changelog that they cache, in
+// its cluster. A folder of another one is set aside.
+func (s *Service) identity(ctx context.Context) ([]byte, error) {
+	cluster, err := consumer.ClusterID(ctx, s.client, consumer.Options{RetryTimeout: s.patience})
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "cluster %q group %q raw %q changelog %q",
+		cluster, s.options.Group, s.options.Topics.Raw, s.options.Topics.Changelog), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 	"github.com/geodither/geodither/consumer"
 )
 
-// NewClient connects to brokers given as host:port. TLS and SASL are set on its
-// transport, here alone.
+// NewClient connects to brokers given as host:port, without TLS and SASL: they
+// would be set on its transport, here alone.
 func NewClient(brokers []string) *kafka.Client {
 	return &kafka.Client{
 		Addr: kafka.TCP(brokers...),
@@ -55,12 +56,16 @@ func (s *Service) prepareTopics(ctx context.Context) (int, error) {
 	if err := consumer.CheckConfigs(ctx, s.client, o, t.Changelog, compacted); err != nil {
 		return 0, fmt.Errorf("the changelog keeps every user's state: %w", err)
 	}
-	return n, nil
+	return n, s.warnOfRetention(ctx, o)
 }
 
 // CreateTopics makes those of the four topics that are missing: with the raw
 // topic's number of partitions, or t.Partitions where that is missing too. The
 // changelog is compacted. A topic that exists otherwise than needed is an error.
+//
+// Output carries the timestamps of the raw records, and Kafka judges by them how
+// long to keep a record and whether to take it at all. So the topics made here
+// keep their records as long as the raw topic does, and take any timestamp.
 func CreateTopics(ctx context.Context, client *kafka.Client, t Topics) error {
 	return createTopics(ctx, client, consumer.Options{}, t)
 }
@@ -75,17 +80,58 @@ func createTopics(ctx context.Context, client *kafka.Client, o consumer.Options,
 	case !errors.As(err, &missing):
 		return err
 	}
-	topic := func(name string, configs map[string]string) consumer.Topic {
-		return consumer.Topic{Name: name, Partitions: partitions, Replication: t.Replication, Configs: configs}
+	topic := func(name string, initial, configs map[string]string) consumer.Topic {
+		return consumer.Topic{Name: name, Partitions: partitions, Replication: t.Replication, Initial: initial, Configs: configs}
 	}
+	if err := consumer.CreateTopics(ctx, client, o, topic(t.Raw, nil, nil)); err != nil {
+		return err
+	}
+	initial, err := consumer.Configs(ctx, client, o, t.Raw, retentionMS, retentionBytes)
+	if err != nil {
+		return err
+	}
+	initial[timestampAhead] = strconv.Itoa(math.MaxInt64)
 	return consumer.CreateTopics(ctx, client, o,
-		topic(t.Raw, nil),
-		topic(t.Sanitized, nil),
-		topic(t.Changelog, map[string]string{
-			"cleanup.policy": compacted["cleanup.policy"],
-			// A store older than this is restored in full (task.Options.MaxStoreAge).
-			"delete.retention.ms": strconv.FormatInt((24 * time.Hour).Milliseconds(), 10),
-		}),
-		topic(t.DeadLetters, nil),
+		topic(t.Sanitized, initial, nil),
+		topic(t.Changelog, map[string]string{timestampAhead: initial[timestampAhead]}, compacted),
+		topic(t.DeadLetters, initial, nil),
 	)
+}
+
+// Settings of topics, by Kafka's names.
+const (
+	retentionMS    = "retention.ms"
+	retentionBytes = "retention.bytes"
+	timestampAhead = "message.timestamp.after.max.ms"
+)
+
+// warnOfRetention says so if a topic that was made elsewhere forgets sooner than
+// the raw topic: what is published for old records would be gone at once.
+func (s *Service) warnOfRetention(ctx context.Context, o consumer.Options) error {
+	t := s.options.Topics
+	raw, err := consumer.Configs(ctx, s.client, o, t.Raw, retentionMS)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{t.Sanitized, t.DeadLetters} {
+		have, err := consumer.Configs(ctx, s.client, o, name, retentionMS)
+		if err != nil {
+			return err
+		}
+		if shorter(have[retentionMS], raw[retentionMS]) {
+			s.log.Warn("a topic keeps its records for less time than the raw topic, whose timestamps they carry",
+				"topic", name, "retention_ms", have[retentionMS], "raw_retention_ms", raw[retentionMS])
+		}
+	}
+	return nil
+}
+
+// shorter compares two values of retention.ms, of which -1 is for ever.
+func shorter(a, b string) bool {
+	x, errX := strconv.ParseInt(a, 10, 64)
+	y, errY := strconv.ParseInt(b, 10, 64)
+	if errX != nil || errY != nil || x < 0 {
+		return false
+	}
+	return y < 0 || x < y
 }

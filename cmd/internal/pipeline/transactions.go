@@ -35,7 +35,7 @@ func (t *transactions) Fence(ctx context.Context) error {
 
 // Committed implements task.Transactions.
 func (t *transactions) Committed(ctx context.Context) (int64, bool, error) {
-	offset, found, err := consumer.Committed(ctx, t.client, consumer.Options{}, t.group, t.input.Topic, t.input.Partition)
+	offset, found, err := consumer.Committed(ctx, t.client, consumer.Options{RetryTimeout: callPatience}, t.group, t.input.Topic, t.input.Partition)
 	return offset, found, readRemedy(err)
 }
 
