@@ -11,8 +11,9 @@ func (p Point) Add(q Point) Point { return Point{p.X + q.X, p.Y + q.Y} }
 // Sub returns p − q.
 func (p Point) Sub(q Point) Point { return Point{p.X - q.X, p.Y - q.Y} }
 
-// Scale returns s·p.
-func (p Point) Scale(s float64) Point { return Point{s * p.X, s * p.Y} }
+// Scale returns s·p. The products are rounded before Add or Sub takes them, also where both are inlined and the processor
+// could multiply and add in one rounding.
+func (p Point) Scale(s float64) Point { return Point{float64(s * p.X), float64(s * p.Y)} }
 
 // Norm returns the length of p in kilometres. The square root of a sum rather than math.Hypot: the latter's last bit
 // differs between architectures, and map distances are far from overflow.
