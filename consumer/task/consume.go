@@ -32,7 +32,7 @@ func (t *Task) consume(ctx, work context.Context) error {
 		}
 		t.next = batch.Next
 		idle := len(batch.Records) == 0
-		if t.records > 0 && (idle || t.o.Clock.Now().Sub(t.began) >= t.o.MaxInterval) {
+		if t.due(idle) {
 			if err := t.commit(work); err != nil {
 				return err
 			}
@@ -42,6 +42,19 @@ func (t *Task) consume(ctx, work context.Context) error {
 		}
 	}
 	return t.finish(work)
+}
+
+// due reports whether a transaction ends now. One of the mark alone moves the
+// group's offset past aborted and control records: were it left before them,
+// and retention removed them, the next start would take records for lost.
+func (t *Task) due(idle bool) bool {
+	switch {
+	case t.records > 0:
+		return idle || t.o.Clock.Now().Sub(t.began) >= t.o.MaxInterval
+	case idle && t.next > t.safe:
+		return t.o.Clock.Now().Sub(t.ended) >= t.o.IdleInterval
+	}
+	return false
 }
 
 // fetch asks for the records from t.next on and checks the answer, because all
@@ -117,9 +130,11 @@ func (t *Task) process(rec Record) error {
 	return nil
 }
 
-// finish ends the transaction in hand when the task is told to stop.
+// finish ends the transaction in hand when the task is told to stop, and leaves
+// the group's offset where reading has come to: it may be long until the next
+// start.
 func (t *Task) finish(work context.Context) error {
-	if t.records == 0 {
+	if t.records == 0 && t.next <= t.safe {
 		return nil
 	}
 	return t.commit(work)
@@ -131,6 +146,9 @@ func (t *Task) finish(work context.Context) error {
 func (t *Task) commit(work context.Context) error {
 	t.move(Committing)
 	start := t.o.Clock.Now()
+	if t.records == 0 {
+		t.last = start.UnixMilli() // a mark alone has no record to take its time from
+	}
 	out := t.outputs()
 	t.hand = opened
 	err := t.retry(work, func() error { return t.d.Transactions.Produce(work, out) })
@@ -197,6 +215,7 @@ func (t *Task) committed(start time.Time) {
 	t.overlay.reset()
 	t.records = 0
 	t.attempt = 0
+	t.safe, t.ended = t.next, now
 	t.o.Observer.Committed(done)
 }
 

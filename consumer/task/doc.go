@@ -49,4 +49,16 @@
 // the group's offsets or the cluster has lost data, and going on would publish
 // wrong results; the task says so and stops. If the group's offset has expired,
 // the mark stands in for it.
+//
+// A store that has ever been written by a transaction remembers that there was a
+// mark. If the changelog has none, it is lost or another topic; then the task
+// stops and leaves the store as it is. With no store either, an offset stands
+// alone: the task believes it and tells the Observer (Restore.Assumed).
+//
+// # Idle partitions
+//
+// Reading moves past aborted and control records, which no transaction of the
+// task's follows. Left there, the committed offset could fall behind what
+// retention keeps and look like lost input. So an idle task commits it now and
+// then, and a clean stop does too, in a transaction of the mark alone.
 package task

@@ -57,11 +57,16 @@ func (s *script) note(call, format string, args ...any) error {
 
 func (s *script) run(t *testing.T, o Options) error {
 	t.Helper()
+	return s.runOn(t, scriptInput{s}, o)
+}
+
+func (s *script) runOn(t *testing.T, input Log, o Options) error {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.cancel = cancel
 	o.Name, o.Clock, o.Observer = "raw/0", s, s
-	d := Dependencies{Input: scriptInput{s}, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s}
+	d := Dependencies{Input: input, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s}
 	task, err := New(d, o)
 	if err != nil {
 		t.Fatal(err)

@@ -89,9 +89,10 @@ type Transactions interface {
 	// Commit adds the input offset next to the transaction and commits it. Nil
 	// means definitely committed, on every partition. changelogEnd is an
 	// offset of the changelog after the transaction's last record there, and
-	// not after any later record. Any error but Retry leaves the outcome open.
-	// Where the offset is refused (Leave), aborting before the answer spares
-	// readers the wait for the next owner or the transaction's timeout.
+	// not after any later record. Any error but Retry leaves the outcome open,
+	// and the transaction too: readers of committed data wait at its first
+	// record until the next Fence of the partition's owner, whoever that is,
+	// or until the broker ends it at the transaction's timeout.
 	Commit(ctx context.Context, next int64) (changelogEnd int64, err error)
 	// Abort drops the open transaction; without one it does nothing. It is not
 	// called after a Commit that has failed. It is best effort: Fence follows.

@@ -28,7 +28,7 @@ type Observer interface {
 
 // Transaction sums up a committed transaction.
 type Transaction struct {
-	Records, Output, DeadLetters int           // input records, records written
+	Records, Output, DeadLetters int           // input records, records written; all 0 if it moves the offset only
 	Changes                      int           // distinct keys with a new state
 	Bytes                        int           // keys and values written
 	Next                         int64         // the committed input offset

@@ -44,6 +44,11 @@ type Options struct {
 	MaxBytes    int
 	MaxInterval time.Duration
 
+	// IdleInterval is how long after the last transaction an idle task commits
+	// an offset that has moved past aborted and control records alone. A clean
+	// stop commits it at once. Default one minute.
+	IdleInterval time.Duration
+
 	// MaxStoreAge is how old a store may be when it has records of the
 	// changelog to catch up with. Beyond it tombstones may be gone, and the
 	// store is restored in full. Keep it below delete.retention.ms of the
@@ -51,7 +56,9 @@ type Options struct {
 	MaxStoreAge time.Duration
 
 	// Retries is how often a call that answered Retry is repeated before the
-	// answer is read as Rebuild. Default 8.
+	// answer is read as Rebuild. Log and Transactions may have tried several
+	// times themselves before they answer so, and each repetition lets them do
+	// it again: the two multiply, in calls and in time. Default 8.
 	Retries int
 	// Doubts is how often in a row the committed offset and the changelog may
 	// disagree, or bounds may look wrong, before it is Fatal. A broker may show
@@ -74,7 +81,7 @@ func (o Options) Validate() error {
 		return errors.New("task: Start is neither Earliest nor Latest")
 	case o.MaxRecords < 0, o.MaxBytes < 0, o.Retries < 0, o.Doubts < 0:
 		return errors.New("task: MaxRecords, MaxBytes, Retries and Doubts must not be negative")
-	case o.MaxInterval < 0, o.MaxStoreAge < 0, o.BackoffMin < 0, o.BackoffMax < 0, o.Grace < 0:
+	case o.MaxInterval < 0, o.IdleInterval < 0, o.MaxStoreAge < 0, o.BackoffMin < 0, o.BackoffMax < 0, o.Grace < 0:
 		return errors.New("task: durations must not be negative")
 	}
 	return nil
@@ -86,6 +93,7 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxRecords, 1000)
 	def(&o.MaxBytes, 8<<20)
 	def(&o.MaxInterval, 100*time.Millisecond)
+	def(&o.IdleInterval, time.Minute)
 	def(&o.MaxStoreAge, 12*time.Hour)
 	def(&o.Retries, 8)
 	def(&o.Doubts, 5)

@@ -35,17 +35,17 @@ func (r *replay) agrees(committed int64) bool {
 func (r *replay) disagreement(committed int64) error {
 	if r.at.Input == none {
 		return fmt.Errorf("%w: the changelog has %d records, but no mark of geodither's: is it another topic, or has its mark been deleted? "+
-			"Name the right changelog topic, or start anew with another group and an empty changelog", ErrDiverged, r.records)
+			"Set topics.changelog to the right one; or, to begin anew, set another group and an empty topics.changelog", ErrDiverged, r.records)
 	}
 	return fmt.Errorf("%w: the group is at %d, the changelog at %d: were the group's offsets moved, or has the cluster lost data? "+
-		"Set the group's offset to %[3]d to go on, or start anew with another group and an empty changelog", ErrDiverged, committed, r.at.Input)
+		"To go on, set the group's offset to %[3]d; to begin anew, set another group and an empty topics.changelog", ErrDiverged, committed, r.at.Input)
 }
 
 // lost is the error of a changelog without the marks that the store has seen.
 func (r *replay) lost(records int) error {
 	return fmt.Errorf("%w: the store here has the states up to input offset %d, but the changelog has no mark of geodither's among its %d records: "+
-		"was the topic deleted or made anew, or is it another one? Name the right changelog topic, or bring its records back. "+
-		"Only if they are lost for good, delete the state folder: every user then begins anew at the group's offset",
+		"was the topic deleted or made anew, or is it another one? Set topics.changelog to the right one, or bring its records back. "+
+		"Only if they are lost for good, delete the state folder (state_dir): every user then begins anew, at the group's offset",
 		ErrDiverged, r.from.Input, records)
 }
 

@@ -168,10 +168,10 @@ func (t *Task) locate(ctx context.Context, input int64) (fresh bool, err error) 
 		t.next = first
 	case input < first:
 		return false, WithRemedy(fmt.Errorf("%w: the group is at %d, the input begins at %d: retention has removed records before they were processed. "+
-			"Allow to skip them, and lengthen the topic's retention", ErrInputLost, input, first), Fatal)
+			"Set skip_lost: true to go on without them, and lengthen the topic's retention (retention.ms)", ErrInputLost, input, first), Fatal)
 	case input > end:
 		return false, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the topic made anew, or has the cluster lost data? "+
-			"Start with another group and an empty changelog", ErrInputLost, input, end))
+			"To begin anew, set another group and an empty topics.changelog", ErrInputLost, input, end))
 	}
 	return input == none, nil
 }

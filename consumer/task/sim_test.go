@@ -16,7 +16,8 @@ import (
 type world struct {
 	rng    *rand.Rand
 	now    time.Time
-	faults int // that may still happen
+	faults int  // that may still happen
+	smooth bool // none ever happens
 	calls  int
 
 	input, output, dead, changelog simLog
@@ -64,6 +65,7 @@ func newWorld(seed uint64, faults bool) *world {
 	if faults {
 		w.faults = w.rng.IntN(14)
 	}
+	w.smooth = w.faults == 0
 	return w
 }
 
@@ -219,7 +221,7 @@ func (w *world) live(where int, nested bool) (crash bool, err error) {
 	}
 	o := Options{
 		Name: "sim", MaxRecords: 1 + w.rng.IntN(8), MaxBytes: 1 + w.rng.IntN(1000), MaxInterval: time.Duration(1+w.rng.IntN(100)) * time.Millisecond,
-		Retries: 3, Doubts: 8, Clock: simClock{w}, Observer: &watch{n: n},
+		IdleInterval: time.Duration(1+w.rng.IntN(200)) * time.Millisecond, Retries: 3, Doubts: 8, Clock: simClock{w}, Observer: &watch{n: n},
 	}
 	w.mutant.plant(n, &d, &o)
 	n.task, err = New(d, o)
@@ -267,6 +269,9 @@ func (w *world) check() error {
 	}
 	if got := render(w.dead.committed()); got != render(dead) {
 		return fmt.Errorf("committed dead letters differ from a run without faults\ngot  %s\nwant %s", got, render(dead))
+	}
+	if end := int64(len(w.input.entries)); w.smooth && w.committed != end {
+		return fmt.Errorf("the group was left at %d, the input was read up to %d", w.committed, end)
 	}
 	for _, l := range []*simLog{&w.output, &w.dead} {
 		seen := map[string]string{}

@@ -13,11 +13,13 @@ type Task struct {
 	o     Options
 	state State
 
-	next    int64    // input offset after the last one that was processed
-	overlay *overlay // of the records since the last commit
-	records int      // how many those are
+	next    int64     // input offset after the last one that was processed
+	safe    int64     // what t.next was at the last commit or at the start
+	ended   time.Time // when that was
+	overlay *overlay  // of the records since the last commit
+	records int       // how many those are
 	began   time.Time
-	last    int64 // Kafka timestamp of the last of them
+	last    int64 // Kafka timestamp of the last of them, and of the mark
 	fx      Effects
 	hand    hand
 
@@ -98,6 +100,10 @@ func (t *Task) cycle(ctx, work context.Context) error {
 		return err
 	}
 	t.doubts = 0
+	t.safe, t.ended = input, t.o.Clock.Now()
+	if fresh {
+		t.safe = t.next // without an offset there is none that could get lost
+	}
 	t.move(Running)
 	if fresh && t.o.Start == Latest {
 		// Without this commit a crash before the first one would start at a
