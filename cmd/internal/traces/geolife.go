@@ -13,7 +13,7 @@ import (
 // geolifeTitle opens every .plt file of Geolife.
 var geolifeTitle = []byte("Geolife trajectory")
 
-// geolifeHeader is how many lines stand before the points.
+// geolifeHeader is how many lines stand before the points, from the title on.
 const geolifeHeader = 6
 
 // readGeolife reads a .plt file of Geolife 1.3 (user guide, section 3): six
@@ -27,7 +27,7 @@ func (p *pass) readGeolife() error {
 	if err != nil {
 		return err
 	}
-	for {
+	for title := 0; ; {
 		line, err := p.next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -35,11 +35,15 @@ func (p *pass) readGeolife() error {
 		if err != nil {
 			return err
 		}
-		switch number := p.lines.number; {
-		case number == 1 && !bytes.HasPrefix(line, geolifeTitle):
-			// Another program's .plt: its columns mean something else.
-			return p.skip(number, reasonNoGeolife)
-		case number <= geolifeHeader:
+		number := p.lines.number
+		if title == 0 {
+			if !bytes.HasPrefix(line, geolifeTitle) {
+				// Another program's .plt: its columns mean something else.
+				return p.skip(number, reasonNoGeolife)
+			}
+			title = number
+		}
+		if number < title+geolifeHeader {
 			continue
 		}
 		fix, reason := parsePoint(line)

@@ -84,10 +84,12 @@ func TestGeolifeOddFiles(t *testing.T) {
 	write(t, folder, "mia/b.plt.gz", zip(t, plt(point)))
 	write(t, folder, "mia/c.plt", "")
 	write(t, folder, "mia/d.plt", strings.TrimSuffix(plt(point), "\r\n"))
+	write(t, folder, "mia/e.plt", "\r\n\n"+plt(point)) // empty lines before the title, as a hand leaves them
+	write(t, folder, "mia/f.plt", "\r\nOziExplorer Track Point File Version 2.1\r\n"+strings.Repeat("0\r\n", 5)+point+"\r\n")
 	rows, skips := fromPaths(t, Options{}, folder)
 	one := row{"mia", 1_577_836_800_000, 1, 2, -1}
-	wantRows(t, rows, one, one)
-	wantSkips(t, skips, "1:no_geolife_header", "1:empty_file")
+	wantRows(t, rows, one, one, one)
+	wantSkips(t, skips, "1:no_geolife_header", "1:empty_file", "2:no_geolife_header")
 
 	for _, format := range []Format{"", Geolife} {
 		r, err := Open([]string{Stdin}, strings.NewReader(plt(point)), Options{Format: format})

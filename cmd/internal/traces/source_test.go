@@ -2,8 +2,10 @@ package traces
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -237,4 +239,57 @@ func TestFilesAreClosed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A folder of packed files is read with one of them open at a time, and in
+// memory that does not grow with their number.
+func TestPackedFolderStreams(t *testing.T) {
+	const files, lines = 300, 100
+	folder := t.TempDir()
+	packed := zip(t, csvHeader+strings.Repeat(csvLine, lines))
+	for i := range files {
+		write(t, folder, fmt.Sprintf("%03d.csv.gz", i), packed)
+	}
+	r := open(t, []string{folder}, nil, Options{})
+	opened := openedBelow(t, folder)
+	if opened > 0 {
+		t.Errorf("%d files are open before the first fix", opened)
+	}
+	n := 0
+	allocated := allocating(func() {
+		for _, err := range r.Fixes() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n%lines == 1 {
+				opened = max(opened, openedBelow(t, folder))
+			}
+		}
+	})
+	if n != files*lines {
+		t.Errorf("%d fixes, want %d", n, files*lines)
+	}
+	if opened > 1 || openedBelow(t, folder) > 0 {
+		t.Errorf("%d files are open at once, %d at the end", opened, openedBelow(t, folder))
+	}
+	if allocated > files*(16<<10) {
+		t.Errorf("%d bytes allocated for %d files: the buffers are not shared", allocated, files)
+	}
+}
+
+// openedBelow returns how many files of a folder this process has open, where
+// the system tells.
+func openedBelow(t *testing.T, folder string) (n int) {
+	t.Helper()
+	const descriptors = "/proc/self/fd"
+	entries, err := os.ReadDir(descriptors)
+	if err != nil {
+		t.Skip("this system does not list open files")
+	}
+	for _, entry := range entries {
+		if path, err := os.Readlink(filepath.Join(descriptors, entry.Name())); err == nil && filepath.Dir(path) == folder {
+			n++
+		}
+	}
+	return n
 }
