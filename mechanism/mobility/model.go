@@ -44,6 +44,19 @@ type Provenance struct {
 	Report  Report // what the training counted
 }
 
+// StepOf returns the step that holds a time, both counted from 1970: floor(timestampMS / stepMS), also before 1970, where
+// Go's division would round up. stepMS, the length of a step in milliseconds, must be positive.
+func StepOf(timestampMS, stepMS int64) int64 {
+	step := timestampMS / stepMS
+	if timestampMS%stepMS < 0 {
+		step--
+	}
+	return step
+}
+
+// StepAt returns the model's step that holds a time in milliseconds since 1970; see [StepOf].
+func (m *Model) StepAt(timestampMS int64) int64 { return StepOf(timestampMS, m.Step.Milliseconds()) }
+
 // Validate reports the first thing that is wrong with the model. Cost: one pass over the transitions.
 func (m *Model) Validate() error {
 	if m.Grid == nil || m.Matrix == nil {

@@ -131,11 +131,7 @@ func (t *Trainer) Add(f Fix) {
 }
 
 func (t *Trainer) visitOf(f Fix) visit {
-	v := visit{cell: t.grid.Locate(f.Lat, f.Lon)}
-	v.step = f.TimeMS / t.stepMS
-	if f.TimeMS < v.step*t.stepMS { // Go truncates: floor for times before 1970
-		v.step--
-	}
+	v := visit{step: StepOf(f.TimeMS, t.stepMS), cell: t.grid.Locate(f.Lat, f.Lon)}
 	v.firstMS = int32(f.TimeMS - v.step*t.stepMS)
 	v.lastMS = v.firstMS
 	return v
