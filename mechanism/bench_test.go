@@ -125,7 +125,7 @@ func BenchmarkStage(b *testing.B) {
 		x := s.model.Grid.Centre(s.set.Cells[0])
 		src := s.streams.Stream(nil)
 		stage("stream", func() {
-			s.streams.Stream(s.transcript.complete("bench", 1, 1, s.hull.CellVertices(), 1))
+			s.streams.Stream(s.transcript.complete("bench", 1, 1, s.set.Cells, 1))
 		})
 		for _, name := range []string{PIM, KNorm, Laplace} {
 			m := mustMechanism(b, name)

@@ -6,7 +6,7 @@
 // nearest one inside, its surrogate; add noise shaped by the sensitivity hull, the convex hull of all differences of two places
 // of the set; and infer the posterior from the release.
 //
-//	state ──► mobility.Predict ──► LocationSet ──► SensitivityHull ──► Mechanism.Sample ──► mobility.Update ──► state
+//	state ──► mobility.Predict ──► LocationSet ──► SensitivityHull ──► Mechanism.Sample ──► Inference ──► state
 //	                                   │                                  ▲       ▲               ▲
 //	                                   └──► Surrogates ── true cell ──────┘       │               │
 //	                                            │                           noise.Streams         │
@@ -25,6 +25,7 @@
 // # Determinism
 //
 // The package has no clock, no global randomness and no map iteration. Randomness comes from noise.Streams, keyed by everything
-// that determines a release's law. Sums have a fixed order, products that are added are rounded first, logarithms and exponentials are
+// that determines a release: its law, which is that of A∘σ and so depends on the whole location set, whose it is, and the surrogate.
+// Two runs under one key share noise only where they publish the same value; DESIGN.md says why no fact may be missing. Sums have a fixed order, products that are added are rounded first, logarithms and exponentials are
 // computed here, so the same input gives the same bits on every architecture.
 package mechanism

@@ -47,10 +47,6 @@ func (h *SensitivityHull) OfPoints(places []grid.Point) {
 // Body returns K as a convex body in kilometres: its gauge is ‖·‖_K. It belongs to h.
 func (h *SensitivityHull) Body() *convex.Body { return &h.body }
 
-// CellVertices returns the vertices of K in whole cells, counter-clockwise from the smallest (x, then y), or none after OfPoints.
-// They belong to h.
-func (h *SensitivityHull) CellVertices() []convex.Lattice { return h.exact }
-
 // Extents returns Δ1+Δ2, the sum of the set's extents on both axes in kilometres: the sensitivity of the paper's Algorithm 3.
 func (h *SensitivityHull) Extents() float64 { return h.sum }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Inference turns a release into the likelihood of every cell of the prior, up to a common factor: mobility.Update makes the posterior of it
-// (the paper, equation 8). It is scratch for one goroutine; the slices it returns are valid until its next call.
+// Inference turns a release into the likelihood of every cell of the prior, up to a common factor; prior times likelihood, normalized, is
+// the posterior (the paper, equation 8), which Sanitizer.Step prunes and rounds to float32 before it is kept. It is scratch for one goroutine; the slices it returns are valid until its next call.
 type Inference struct {
 	exponents  []float64
 	likelihood []float64

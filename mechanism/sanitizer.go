@@ -218,7 +218,7 @@ func (s *Sanitizer) release(state *State, in Input) Outcome {
 	number := state.Releases + 1
 
 	s.mechanism.Prepare(&s.hull, s.options.Epsilon)
-	source := s.streams.Stream(s.transcript.complete(in.User, in.Step, number, s.hull.CellVertices(), effective))
+	source := s.streams.Stream(s.transcript.complete(in.User, in.Step, number, s.set.Cells, effective))
 	z := s.mechanism.Sample(source, g.Centre(effective))
 
 	s.advance(state, in.Step, s.likelihoods(z))

@@ -453,8 +453,8 @@ func ExampleSanitizer_Step() {
 	fmt.Println("spent", state.EpsilonSpent)
 	// Output:
 	// released  release (1.50, 0.50), estimate (1.50, 0.50) ± 0.00 km, ε 1
-	// released  release (1.28, 0.50), estimate (1.46, 0.50) ± 1.04 km, ε 1
-	// repeated  release (1.28, 0.50), estimate (1.46, 0.50) ± 1.04 km, ε 0
-	// predicted release (1.48, 0.50), estimate (1.48, 0.50) ± 1.02 km, ε 0
+	// released  release (3.10, 0.50), estimate (1.74, 0.50) ± 1.24 km, ε 1
+	// repeated  release (3.10, 0.50), estimate (1.74, 0.50) ± 1.24 km, ε 0
+	// predicted release (1.62, 0.50), estimate (1.62, 0.50) ± 1.12 km, ε 0
 	// spent 2
 }

@@ -2,19 +2,20 @@ package mechanism
 
 import (
 	"encoding/binary"
+	"slices"
 
-	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// mechanismVersion goes up whenever a mechanism turns the same stream into another release.
-const mechanismVersion = 1
+// mechanismVersion goes up whenever a mechanism turns the same facts into another release: other draws from the same stream, another
+// rounding, another transcript. The golden bits of testdata/bits.txt belong to one version.
+const mechanismVersion = 2
 
-// transcript is what the noise of a release is a function of: everything that determines the release's law and whose it is. Two
-// releases that share noise have the same transcript, hence the same law and the same value. Leaving the cell out would publish the
-// difference of two cells; leaving K out would give two equations in one noise.
+// transcript is what the noise of a release is a function of: everything that determines the release's law and whose it is. The law
+// for a true cell x is that of A(σ(x)), and the map σ depends on every member of ΔX. Releases that share noise have the same
+// transcript, hence the same law and the same value. DESIGN.md says what goes wrong without each fact.
 //
-//	tag         "geodither release 1", with its length
+//	tag         "geodither release 2", with its length
 //	mechanism   name and way of isotropy, with their lengths; version, 8 bytes
 //	epsilon     8 bytes, float64
 //	grid        8 bytes, with the step 8 bytes: of the model
@@ -22,10 +23,12 @@ const mechanismVersion = 1
 //	user        with its length
 //	step        8 bytes
 //	release     8 bytes, its number
-//	hull        number of vertices of half of K, uvarint; their whole coordinates, varints (the other half is minus the first)
+//	set         number of cells of ΔX, uvarint; its cells ascending, uvarints: the first one, then each minus the one before
 //	cell        4 bytes, the surrogate
 //
-// Every field has a fixed length or carries it, so no two transcripts of different contents are the same bytes.
+// Every field has a fixed length or carries it, so no two transcripts of different contents are the same bytes. The sensitivity hull K is
+// not there: set and grid determine it. Nor are δ, pruning, the longest gap and the way of inference, which act on a release
+// through the set alone.
 type transcript struct {
 	buf    []byte
 	prefix int
@@ -33,7 +36,7 @@ type transcript struct {
 
 // begin writes the fields that are the same for all releases of a sanitizer.
 func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
-	b := appendText(t.buf[:0], "geodither release 1")
+	b := appendText(t.buf[:0], "geodither release 2")
 	b = appendText(b, o.Mechanism)
 	b = appendText(b, o.Isotropy)
 	b = binary.LittleEndian.AppendUint64(b, mechanismVersion)
@@ -44,20 +47,34 @@ func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
 	t.buf, t.prefix = b, len(b)
 }
 
-// complete returns the transcript of one release. It is valid until the next call.
-func (t *transcript) complete(user string, step int64, number uint64, k []convex.Lattice, cell grid.Cell) []byte {
+// complete returns the transcript of one release from a location set. It is valid until the next call.
+func (t *transcript) complete(user string, step int64, number uint64, set []grid.Cell, cell grid.Cell) []byte {
 	b := appendText(t.buf[:t.prefix], user)
 	b = binary.LittleEndian.AppendUint64(b, uint64(step))
 	b = binary.LittleEndian.AppendUint64(b, number)
-	half := k[:(len(k)+1)/2]
-	b = binary.AppendUvarint(b, uint64(len(half)))
-	for _, v := range half {
-		b = binary.AppendVarint(b, v.X)
-		b = binary.AppendVarint(b, v.Y)
-	}
+	b = appendCells(b, set)
 	b = binary.LittleEndian.AppendUint32(b, uint32(cell))
 	t.buf = b
 	return b
+}
+
+// appendCells writes ascending cells as their number and their differences: most sets are patches, with one byte a cell.
+func appendCells(b []byte, cells []grid.Cell) []byte {
+	b = binary.AppendUvarint(b, uint64(len(cells)))
+	b = slices.Grow(b, binary.MaxVarintLen32*len(cells))
+	n, last := len(b), grid.Cell(0)
+	b = b[:cap(b)]
+	for _, c := range cells {
+		d := uint32(c - last)
+		last = c
+		for ; d >= 0x80; d >>= 7 {
+			b[n] = byte(d) | 0x80
+			n++
+		}
+		b[n] = byte(d)
+		n++
+	}
+	return b[:n]
 }
 
 func appendText(b []byte, text string) []byte {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -17,7 +18,7 @@ type facts struct {
 	user        string
 	step        int64
 	number      uint64
-	hull        []convex.Lattice
+	set         []grid.Cell
 	cell        grid.Cell
 }
 
@@ -25,14 +26,14 @@ func sampleFacts() facts {
 	return facts{
 		options: Options{Mechanism: PIM, Isotropy: IsotropyClosedForm, Epsilon: 1},
 		grid:    ID{1}, model: ID{2}, stepMS: 60_000, user: "ab", step: 3, number: 4,
-		hull: []convex.Lattice{{X: -1, Y: -1}, {X: 1, Y: -1}, {X: 1, Y: 1}, {X: -1, Y: 1}}, cell: 5,
+		set: []grid.Cell{1, 3, 5, 300, 302}, cell: 5,
 	}
 }
 
 func (f facts) bytes() []byte {
 	var t transcript
 	t.begin(f.options, f.grid, f.model, f.stepMS)
-	return slices.Clone(t.complete(f.user, f.step, f.number, f.hull, f.cell))
+	return slices.Clone(t.complete(f.user, f.step, f.number, f.set, f.cell))
 }
 
 // TestEveryFactChangesTheStream changes one element after the other: each gives another transcript and another stream, and no two the
@@ -64,13 +65,13 @@ func TestEveryFactChangesTheStream(t *testing.T) {
 		{"step", func(f *facts) { f.step++ }},
 		{"negative step", func(f *facts) { f.step = -3 }},
 		{"release number", func(f *facts) { f.number++ }},
-		{"vertex of K", func(f *facts) {
-			f.hull = []convex.Lattice{{X: -1, Y: -2}, {X: 1, Y: -1}, {X: 1, Y: 2}, {X: -1, Y: 1}}
-		}},
-		{"number of vertices", func(f *facts) {
-			f.hull = []convex.Lattice{{X: -1, Y: -1}, {X: 1, Y: 1}}
-		}},
-		{"point", func(f *facts) { f.hull = []convex.Lattice{{}} }},
+		{"another set", func(f *facts) { f.set = []grid.Cell{1, 3, 5, 301, 302} }},
+		{"another set, same K", func(f *facts) { f.set = []grid.Cell{1, 5, 300, 302} }},
+		{"shorter set", func(f *facts) { f.set = f.set[:4] }},
+		{"longer set", func(f *facts) { f.set = append(f.set, 303) }},
+		{"other differences", func(f *facts) { f.set = []grid.Cell{1, 3, 298, 300, 302} }},
+		{"one cell", func(f *facts) { f.set = []grid.Cell{5} }},
+		{"first cell", func(f *facts) { f.set = []grid.Cell{0} }},
 		{"cell", func(f *facts) { f.cell++ }},
 	} {
 		f := sampleFacts()
@@ -81,27 +82,72 @@ func TestEveryFactChangesTheStream(t *testing.T) {
 		}
 		seen[h] = c.name
 	}
+	g, err := grid.Plain(100, 4, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h, without SensitivityHull
+	h.OfCells(g, sampleFacts().set)
+	without.OfCells(g, []grid.Cell{1, 5, 300, 302})
+	if !slices.Equal(h.exact, without.exact) {
+		t.Error("the two sets do not have the same K")
+	}
 	other := noise.NewKeyed(noise.KeyFromSeed(10)).Stream(sampleFacts().bytes())
 	if other.Uint64() == first[0] {
 		t.Error("another key gave the same stream")
 	}
 }
 
-// TestTranscriptTestNoticesAMissingFact plants the two omissions that would leak: a stream without the cell, or without K.
+// TestTranscriptTestNoticesAMissingFact plants the two omissions that would leak: a stream without the cell, or without the set.
 func TestTranscriptTestNoticesAMissingFact(t *testing.T) {
 	t.Parallel()
-	without := func(forget func(*facts)) bool {
+	same := func(change, forget func(*facts)) bool {
 		a, b := sampleFacts(), sampleFacts()
-		b.cell, b.hull = 6, b.hull[:2]
+		change(&b)
 		forget(&a)
 		forget(&b)
 		return slices.Equal(a.bytes(), b.bytes())
 	}
-	if without(func(f *facts) { f.cell = 0 }) || without(func(f *facts) { f.hull = f.hull[:1] }) {
-		t.Error("one of the two facts is enough to tell the transcripts apart")
-	}
-	if !without(func(f *facts) { f.cell, f.hull = 0, f.hull[:1] }) {
+	changeCell, changeSet := func(f *facts) { f.cell = 3 }, func(f *facts) { f.set = f.set[1:] }
+	forgetCell, forgetSet := func(f *facts) { f.cell = 0 }, func(f *facts) { f.set = nil }
+	if !same(changeCell, forgetCell) || !same(changeSet, forgetSet) {
 		t.Error("the transcripts differ in something else")
+	}
+	if same(changeCell, forgetSet) || same(changeSet, forgetCell) {
+		t.Error("one of the two facts stands for the other")
+	}
+}
+
+// TestTwoSettingsOneKey runs one user under one key with several δ, from a prior whose set loses a cell in the middle of its hull as δ grows:
+// runs with another set must not share noise, though K and the surrogate are the same, and runs with the same set publish the same.
+func TestTwoSettingsOneKey(t *testing.T) {
+	t.Parallel()
+	model := denseModel(t, 5, 5)
+	const middle = 12
+	model.Initial = mobility.Distribution{Cells: []grid.Cell{0, 4, middle, 20, 24}, P: []float64{.24, .24, .04, .24, .24}}
+	for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
+		var hulls [][]convex.Lattice
+		release := func(delta float64, cell grid.Cell) Outcome {
+			s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: delta})
+			out := mustStep(t, s, new(State), Input{User: "u", Step: 1, Cell: cell, Release: true})
+			hulls = append(hulls, slices.Clone(s.hull.exact))
+			return out
+		}
+		five, four, also := release(.01, 0), release(.05, 0), release(.06, 0)
+		if five.SetSize != 5 || four.SetSize != 4 || also.SetSize != 4 || !slices.Equal(hulls[0], hulls[1]) {
+			t.Fatalf("%s: sets of %d, %d and %d cells, hulls %v", name, five.SetSize, four.SetSize, also.SetSize, hulls)
+		}
+		if four.Release != also.Release {
+			t.Errorf("%s: the same set, surrogate and key gave two releases", name)
+		}
+		if five.Release == four.Release {
+			t.Errorf("%s: two sets share noise: cells whose surrogate is the same in both are told apart from the others", name)
+		}
+		inside, outside := release(.01, middle), release(.05, middle)
+		shift := model.Grid.Centre(middle).Sub(model.Grid.Centre(0))
+		if inside.Drift || !outside.Drift || inside.Release.Sub(outside.Release).Distance(shift) < 1e-6 {
+			t.Errorf("%s: the releases of a cell and of its surrogate differ by nothing but their places", name)
+		}
 	}
 }
 

@@ -6,8 +6,9 @@
 // tell from independent uniform bits. The claim is computational: it rests on HMAC-SHA-256 as a pseudorandom function and
 // ChaCha8 as a generator, and it holds against whoever lacks the key.
 //
-// What the transcript must hold is the caller's duty: everything that determines the law of the release. If two releases of different
-// laws shared a stream, their difference would be free of noise.
+// What the transcript must hold is the caller's duty: everything that a release is a function of but the key, secrets included. Releases
+// that share a stream must be one release. If they differed in anything else, be it the true place, the law or the way from
+// the true place to the one that is given noise, comparing them would tell about that free of noise.
 package noise
 
 import (
@@ -20,7 +21,7 @@ import (
 // Source yields uniform 64-bit words. *rand.ChaCha8 and *rand.PCG of math/rand/v2 are Sources.
 type Source interface{ Uint64() uint64 }
 
-// Streams hands out the stream that belongs to a transcript of everything that determines a release's law.
+// Streams hands out the stream that belongs to a transcript of everything that determines a release.
 type Streams interface {
 	// Stream returns the source for the transcript. It is valid until the next call. The transcript is not kept.
 	Stream(transcript []byte) Source
