@@ -37,7 +37,7 @@ func (b *Blind) Estimate(fix schemas.Raw) (grid.Point, error) {
 	}
 	outcome, err := b.sanitizer.Step(state, mechanism.Input{
 		User: fix.UserID,
-		Step: floorDiv(fix.Timestamp, b.model.Step.Milliseconds()),
+		Step: b.model.StepAt(fix.Timestamp),
 	})
 	return outcome.Estimate, err
 }

@@ -20,7 +20,6 @@ import (
 type Engine struct {
 	model     *mobility.Model
 	modelID   string
-	stepMS    int64
 	options   mechanism.Options
 	sanitizer *mechanism.Sanitizer
 }
@@ -28,8 +27,7 @@ type Engine struct {
 // NewEngine refuses options that Sanitizer refuses, and a model whose step is
 // not a whole number of milliseconds.
 func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options) (*Engine, error) {
-	stepMS := model.Step.Milliseconds()
-	if stepMS <= 0 || model.Step%time.Millisecond != 0 {
+	if model.Step < time.Millisecond || model.Step%time.Millisecond != 0 {
 		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of milliseconds", model.ID(), model.Step)
 	}
 	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(key), options)
@@ -37,7 +35,7 @@ func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options) 
 		return nil, err
 	}
 	return &Engine{
-		model: model, modelID: model.ID(), stepMS: stepMS,
+		model: model, modelID: model.ID(),
 		options: sanitizer.Options(), sanitizer: sanitizer,
 	}, nil
 }
@@ -48,7 +46,7 @@ func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options) 
 // same grid its posterior is kept, else it starts anew.
 func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (schemas.Sanitized, mechanism.Outcome, error) {
 	e.sanitizer.Migrate(state)
-	step := floorDiv(fix.Timestamp, e.stepMS)
+	step := e.model.StepAt(fix.Timestamp)
 	outcome, err := e.sanitizer.Step(state, mechanism.Input{
 		User:    fix.UserID,
 		Step:    step,
@@ -75,15 +73,6 @@ func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (schemas.Sani
 }
 
 // degrees converts a point of the map. A release at strong privacy can land far
-// outside the map and so beyond the poles or the antimeridian; it is published
-// as it is drawn, since clamping it would only blur what the law says.
+// outside the map: the conversion keeps it on the Earth, so that beyond a pole
+// or the antimeridian the drawn point cannot be had back from the degrees.
 func (e *Engine) degrees(p grid.Point) (lat, lon float64) { return e.model.Grid.ToDegrees(p) }
-
-// floorDiv is the floor of a/b for b > 0.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
