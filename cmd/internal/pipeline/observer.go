@@ -58,7 +58,7 @@ func (o *observer) Restored(r task.Restore) {
 	o.dropped = tally{}
 	o.counters.Restored.Add(int64(r.Records))
 	if r.Assumed {
-		o.log.Warn("the group has an offset but the changelog is empty: fine if somebody chose where to begin; " +
+		o.log.Warn("the group has an offset but the changelog is empty: fine if somebody chose where to begin; "+
 			"otherwise the changelog is lost and every user begins anew", "committed_offset", r.Committed)
 	}
 	o.log.Info("state restored", "changelog_records", r.Records, "wiped", r.Wiped,
