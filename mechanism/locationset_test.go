@@ -105,6 +105,18 @@ func TestLocationSetIsSmallest(t *testing.T) {
 	}
 }
 
+// TestLocationSetTolerance puts sums a little below 1-δ: as far as rounding goes they count as 1-δ, a thousand times further they do not.
+func TestLocationSetTolerance(t *testing.T) {
+	t.Parallel()
+	var s LocationSet
+	for short, want := range map[float64]int{0: 1, 1e-13: 1, 9e-13: 1, 2e-12: 2, 1e-11: 2, 5e-10: 2, 1e-9: 2} {
+		s.Choose(&mobility.Distribution{Cells: []grid.Cell{1, 2, 3}, P: []float64{.75 - short, .125 + short, .125}}, .25)
+		if len(s.Cells) != want {
+			t.Errorf("%g below 1-δ: a set of %d cells, want %d", short, len(s.Cells), want)
+		}
+	}
+}
+
 func TestLocationSetOfRoundedSums(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -153,6 +153,30 @@ func TestOnLineOfCells(t *testing.T) {
 	}
 }
 
+// TestLineTolerance moves points off a line by shares of the lengths that take part: what rounding can do counts as on the line, ten times
+// the tolerance does not.
+func TestLineTolerance(t *testing.T) {
+	t.Parallel()
+	var b Body
+	b.Reset([]Vec{{-3, -6}, {3, 6}})
+	x, along, across := Vec{40, 50}, Vec{3, 6}, Vec{-6 / math.Sqrt(45), 3 / math.Sqrt(45)}
+	z := x.Add(along)
+	size := b.spread + math.Abs(z.X) + math.Abs(z.Y) + math.Abs(x.X) + math.Abs(x.Y)
+	for share, on := range map[float64]bool{1e-15: true, 1e-14: true, 1e-13: true, 5e-13: true, 1e-11: false, 1e-10: false, 1e-6: false} {
+		for _, side := range []float64{1, -1} {
+			off := side * share * size
+			at := Vec{z.X + off*across.X, z.Y + off*across.Y}
+			if got := !math.IsInf(b.GaugeFrom(at, x), 1); got != on {
+				t.Errorf("%g of the lengths off the line: on it %t, want %t", side*share, got, on)
+			}
+			short := Vec{along.X + off/size*2*b.spread*across.X, along.Y + off/size*2*b.spread*across.Y}
+			if got := !math.IsInf(b.Gauge(short), 1); got != on {
+				t.Errorf("%g of the lengths off the line, from 0: on it %t, want %t", side*share, got, on)
+			}
+		}
+	}
+}
+
 // gridMoment sums u uᵀ over the middle points of a fine lattice inside K.
 func gridMoment(b *Body, steps int) (m Matrix, area float64) {
 	h := 2 * b.spread / float64(steps)
