@@ -118,6 +118,8 @@ func TestWrongConfig(t *testing.T) {
 		{"duration without unit", "session_timeout: 7s", "session_timeout: 7", []string{"line 18", "`7`", "a duration with its unit"}},
 		{"duration of nonsense", "max_ahead: 2h", "max_ahead: soon", []string{"`soon`", "a duration"}},
 		{"negative duration", "max_interval: 20ms", "max_interval: -20ms", []string{"max_interval"}},
+		{"negative timeout", "timeout: 12s", "timeout: -12s", []string{"transaction.timeout"}},
+		{"negative session", "session_timeout: 7s", "session_timeout: -7s", []string{"session_timeout"}},
 		{"negative ahead", "max_ahead: 2h", "max_ahead: -2h", []string{"max_ahead"}},
 		{"no brokers", "brokers: [one:9092, two:9092]", "brokers: []", []string{"brokers"}},
 		{"no group", "group: fleet", "group: ''", []string{"group"}},

@@ -163,3 +163,20 @@ func TestTrainCounts(t *testing.T) {
 		t.Error("a failed training changed the model")
 	}
 }
+
+// TestTrainInterrupted: Ctrl-C while it waits for input ends the training, and
+// no model is written.
+func TestTrainInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	in, feed := pipe(t)
+	b := start(t, in, "train", "--in", "-", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "model.avro"))
+	if _, err := feed.WriteString(asCSV(town())); err != nil {
+		t.Fatal(err)
+	}
+	if code := b.stop(t); code != exitFailed || !strings.Contains(b.log.String(), "interrupted") {
+		t.Errorf("exit %d: %s", code, b.log)
+	}
+	if left := names(t, dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
