@@ -160,14 +160,6 @@ func forge(tb testing.TB, fix schemas.Raw) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(*fix.AccuracyM))
 }
 
-// forged is the sentinel after a change that no codec would write.
-func forged(tb testing.TB, change func(*schemas.Raw)) []byte {
-	tb.Helper()
-	fix := sentinel()
-	change(&fix)
-	return forge(tb, fix)
-}
-
 // effects are what one record did, in memory of their own.
 type effects struct {
 	output, dead []task.Message

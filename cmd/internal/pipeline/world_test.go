@@ -279,7 +279,10 @@ func (w *world) answers(tb testing.TB, group string) answers {
 	return answers{w.view(tb, group+".out", false), w.view(tb, group+".dead", false)}
 }
 
-func (a answers) read(tb testing.TB) int64 { return a.out.read(tb) + a.dead.read(tb) }
+func (a answers) read(tb testing.TB) int64 {
+	tb.Helper()
+	return a.out.read(tb) + a.dead.read(tb)
+}
 
 // calm is what one undisturbed service makes of all that was fed.
 func (w *world) calm(tb testing.TB) answers {
