@@ -1,0 +1,112 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSanitizeInterrupted: Ctrl-C in the middle of a slow input ends the run at
+// once, with an exit code of failure and without output.
+func TestSanitizeInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	_, model := townFiles(t, dir)
+	in, feed := io.Pipe()
+	defer feed.Close()
+	out := filepath.Join(dir, "out", "sanitized.csv")
+	write(t, dir, "out/sanitized.csv", "of before")
+	b := start(t, in, sanitizeArgs("-", model, "--out", out)...)
+	if _, err := io.WriteString(feed, asCSV(town())); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a temporary file", func() bool { return len(names(t, filepath.Dir(out))) == 2 })
+	if code := b.stop(t); code != exitFailed || !strings.Contains(b.log.String(), "interrupted") {
+		t.Errorf("exit %d, %q", code, b.log)
+	}
+	if left := names(t, filepath.Dir(out)); len(left) != 1 || read(t, out) != "of before" {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestSanitizeTwiceAtOnce: two runs to one path do not mix, and the last to end
+// has it.
+func TestSanitizeTwiceAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	out := filepath.Join(dir, "out", "sanitized.csv")
+	if err := os.Mkdir(filepath.Dir(out), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	type running struct {
+		*background
+		feed *io.PipeWriter
+	}
+	var runs [2]running
+	head, tail, _ := strings.Cut(asCSV(town()), "\n1,")
+	for i, seed := range []string{"1", "2"} {
+		in, feed := io.Pipe()
+		runs[i] = running{start(t, in, sanitizeArgs("-", model, "--seed", seed, "--out", out)...), feed}
+		if _, err := io.WriteString(feed, head+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "two temporary files", func() bool { return len(names(t, filepath.Dir(out))) == 2 })
+	for i, seed := range []string{"1", "2"} {
+		if _, err := io.WriteString(runs[i].feed, "1,"+tail); err != nil {
+			t.Fatal(err)
+		}
+		runs[i].feed.Close()
+		if code := runs[i].wait(t); code != exitDone {
+			t.Fatalf("exit %d: %s", code, runs[i].log)
+		}
+		if read(t, out) != succeed(t, sanitizeArgs(traces, model, "--seed", seed)...).out {
+			t.Errorf("the output of seed %s is not its own", seed)
+		}
+	}
+	if left := names(t, filepath.Dir(out)); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestOutputTargets: a link is followed, a device stays a device, and a new file
+// has the mode of any other new file.
+func TestOutputTargets(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	want := succeed(t, sanitizeArgs(traces, model, "--seed", "1")...).out
+	target := write(t, dir, "target.csv", "of before")
+	link := filepath.Join(dir, "link.csv")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", link)...)
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 || read(t, target) != want {
+		t.Errorf("the link is now %v, %v", info.Mode(), err)
+	}
+	succeed(t, sanitizeArgs(traces, model, "--out", os.DevNull)...)
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		t.Fatalf("%s is now %v, %v", os.DevNull, info.Mode(), err)
+	}
+	fresh, plain := filepath.Join(dir, "fresh.csv"), filepath.Join(dir, "plain")
+	succeed(t, sanitizeArgs(traces, model, "--out", fresh)...)
+	file, err := os.Create(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	a, b := mode(t, fresh), mode(t, plain)
+	if a != b {
+		t.Errorf("the output's mode is %v, other files' %v", a, b)
+	}
+}
+
+func mode(t *testing.T, path string) os.FileMode {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode()
+}

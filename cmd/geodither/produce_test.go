@@ -1,0 +1,74 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestProduceSimulated: a fleet for a number of steps, the same one with the
+// same seed; a live one ends well with Ctrl-C only.
+func TestProduceSimulated(t *testing.T) {
+	dir, broker := t.TempDir(), startBroker(t)
+	_, model := townFiles(t, dir)
+	args := func(topic string, more ...string) []string {
+		return append([]string{"produce", "--brokers", broker, "--topic", topic, "--create", "2", "--simulate", "10", "--model", model}, more...)
+	}
+	if r := succeed(t, args("steps", "--steps", "7")...); !strings.Contains(r.err, "produced 70 records to steps (2 partitions)") {
+		t.Errorf("it says %q", r.err)
+	}
+	// The topic exists with 2 partitions: another number asked for changes nothing.
+	if r := succeed(t, args("steps", "--steps", "1", "--create", "5")...); !strings.Contains(r.err, "produced 10 records to steps (2 partitions)") {
+		t.Errorf("it says %q", r.err)
+	}
+	live := start(t, nil, args("live")...)
+	eventually(t, "a live record", func() bool { return end(t, broker, "live") > 0 })
+	if code := live.stop(t); code != exitDone || !strings.Contains(live.log.String(), "produced ") {
+		t.Errorf("exit %d: %s", code, live.log)
+	}
+	slow := start(t, nil, args("slow", "--steps", "1000", "--rate", "50")...)
+	eventually(t, "a record at the rate", func() bool { return end(t, broker, "slow") > 0 })
+	if code := slow.stop(t); code != exitFailed || !strings.Contains(slow.log.String(), "interrupted") {
+		t.Errorf("a feed cut short: exit %d: %s", code, slow.log)
+	}
+	if n := end(t, broker, "slow"); n >= 10_000 {
+		t.Errorf("%d records at 50 a second", n)
+	}
+}
+
+// end returns the number of records in a topic, 0 while there is none, by
+// feeding it nothing and reading every partition.
+func end(t *testing.T, broker, topic string) (n int) {
+	t.Helper()
+	w := crashWorld{client: pipelineClient(broker)}
+	for _, records := range w.readIfThere(t, topic, true) {
+		n += len(records)
+	}
+	return n
+}
+
+// TestProduceRate: so many records a second take so long.
+func TestProduceRate(t *testing.T) {
+	dir, broker := t.TempDir(), startBroker(t)
+	traces, _ := townFiles(t, dir)
+	began := time.Now()
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in", traces, "--rate", "1000")
+	// A lower bound only: a busy machine takes longer.
+	if took, least := time.Since(began), time.Duration(len(town())-20)*time.Millisecond; took < least {
+		t.Errorf("%d records at 1000 a second took %v", len(town()), took)
+	}
+}
+
+// TestProduceQuietSource: what a pipe has given goes out, though more may come.
+func TestProduceQuietSource(t *testing.T) {
+	broker := startBroker(t)
+	in, feed := pipe(t)
+	b := start(t, in, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in", "-")
+	if _, err := feed.WriteString(asCSV(town()[:3])); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "three records", func() bool { return end(t, broker, "raw") == 3 })
+	if code := b.stop(t); code != exitFailed || !strings.Contains(b.log.String(), "produced 3 records") {
+		t.Errorf("exit %d: %s", code, b.log)
+	}
+}
