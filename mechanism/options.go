@@ -23,7 +23,8 @@ const (
 const (
 	// InferenceSurrogate infers with the law by which releases are made: a cell outside the set emits like its surrogate. The default.
 	// It keeps |ln posterior/prior| ≤ ε for every cell and every prior, also on a line and on a single cell, where the posterior
-	// equals the prior.
+	// equals the prior. That is what an observer of the release can infer; of the posterior that is kept it holds before pruning
+	// and up to float32 rounding, since a pruned cell has probability 0.
 	InferenceSurrogate = "surrogate"
 	// InferencePaper infers with the paper's formula, in which every cell emits from its own centre, also outside the set. That is not how
 	// releases are made: it breaks the bound e^ε outside the set and can lock onto a wrong cell. Where the location set lies on a
@@ -46,8 +47,9 @@ const (
 const (
 	// MinEpsilon is the least ε: below it the noise exceeds the hull a million times and a release says nothing.
 	MinEpsilon = 1e-6
-	// MaxEpsilon is the largest ε: e^1000 is no promise any more, and beyond e^709 likelihood ratios overflow.
-	MaxEpsilon = 1e3
+	// MaxEpsilon is the largest ε: e^700 is no promise any more, and beyond e^708 the likelihood of a cell of the location set could
+	// fall below the smallest normal float64 and count as 0.
+	MaxEpsilon = 700.0
 	// DefaultPrune is the share of the total mass below which a cell is dropped.
 	DefaultPrune = 1e-7
 	// MaxPrune is the largest share: above it pruning visibly raises drift (.018 instead of .01 at 10⁻⁴ on real traces).
@@ -74,7 +76,8 @@ type Options struct {
 	Delta float64
 	// Prune is the share of the total mass below which a cell leaves a distribution; 0 means DefaultPrune, negative none.
 	// The prior is pruned after prediction and the posterior after inference, so one step drops at most 2·Prune times the
-	// number of cells. A pruned cell can come back only by the model's transitions.
+	// number of cells. A pruned cell can come back only by the model's transitions. Pruning looks at nothing but earlier releases
+	// and costs no ε: it makes the sanitizer's own belief, and with it later location sets, a little coarser.
 	Prune float64
 	// MaxGap is the number of steps after which prediction gives up and the model's initial distribution is taken; 0 means
 	// DefaultMaxGap.
@@ -123,7 +126,7 @@ func ValidateEpsilon(epsilon float64) error {
 	case epsilon == 0:
 		return errors.New("epsilon is not set and has no default: choose it from the error you can accept (1 is strong, 10 is weak)")
 	case epsilon > MaxEpsilon:
-		return fmt.Errorf("epsilon %g is above %g, where a release protects nothing and likelihood ratios overflow: choose a smaller one", epsilon, MaxEpsilon)
+		return fmt.Errorf("epsilon %g is above %g, where a release protects nothing and likelihoods underflow: choose a smaller one", epsilon, MaxEpsilon)
 	}
 	return fmt.Errorf("epsilon %g is not between %g and %g: below that the noise drowns any map", epsilon, MinEpsilon, MaxEpsilon)
 }

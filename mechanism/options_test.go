@@ -43,3 +43,11 @@ func TestOptionsValidate(t *testing.T) {
 		t.Errorf("every fault is reported at once: %v", err)
 	}
 }
+
+// TestLargestEpsilon checks the likelihoods that the bounds of ε are made for: none of the set underflows at the largest one.
+func TestLargestEpsilon(t *testing.T) {
+	t.Parallel()
+	if least := exp(-MaxEpsilon); !(least > 0x1p-1022) {
+		t.Errorf("at ε = %g a cell of the set can have the likelihood %g", MaxEpsilon, least)
+	}
+}
