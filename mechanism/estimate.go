@@ -11,6 +11,9 @@ import (
 // Credibility is the posterior mass that the radius of an estimate holds.
 const Credibility = 0.95
 
+// halfDiagonal is how far a place of a cell lies from its centre at most, in cells.
+const halfDiagonal = math.Sqrt2 / 2
+
 // Estimator computes what an observer learns: the mean of a posterior and its credible radius. It is post-processing of releases and
 // costs no ε. It is scratch for one goroutine.
 type Estimator struct {
@@ -30,9 +33,11 @@ const (
 	radiusBuckets   = 24 * radiusPerOctave
 )
 
-// Estimate returns the mean of a distribution over g's cells, the estimate of least expected squared error, and the smallest radius
-// around it that holds at least 95 % of the mass, counting a cell where its centre lies within. Both in kilometres. The
-// distribution must not be empty; it need not be normalized. Linear, but for sorting one bucket of distances.
+// Estimate returns the mean of a distribution over g's cells, the estimate of least expected squared error, and a radius around it that
+// holds at least 95 % of the mass wherever in its cell a place lies: the smallest that reaches the centres of so many cells, and
+// half a cell's diagonal. Both in kilometres. A distribution on one cell has half the diagonal, not 0: a model of cells
+// knows no place better. The distribution must not be empty; it need not be normalized. Linear, but for sorting one bucket of
+// distances.
 func (e *Estimator) Estimate(g *grid.Grid, d *mobility.Distribution) (mean grid.Point, radiusKM float64) {
 	if len(d.Cells) == 0 {
 		panic("mechanism: an empty distribution has no mean")
@@ -41,7 +46,7 @@ func (e *Estimator) Estimate(g *grid.Grid, d *mobility.Distribution) (mean grid.
 	cell := g.CellKM()
 	mean = grid.Point{X: float64((column + 0.5) * cell), Y: float64((row + 0.5) * cell)}
 	largest := e.squares(column, row)
-	return mean, math.Sqrt(e.quantile(d.P, largest, total)) * cell
+	return mean, (math.Sqrt(e.quantile(d.P, largest, total)) + halfDiagonal) * cell
 }
 
 // centre returns the mean column and row and the total mass, and keeps every cell's column and row.

@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -8,7 +9,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestEstimateAgainstSorting compares mean and radius with sums over all cells in the order of their distance.
+// TestEstimateAgainstSorting compares mean and radius with sums over all cells in the order of their distance: without half a cell's diagonal
+// the radius reaches just so many centres, and with it the far corners of as many cells lie within.
 func TestEstimateAgainstSorting(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(62, 1))
@@ -29,19 +31,35 @@ func TestEstimateAgainstSorting(t *testing.T) {
 		if mean.Distance(want) > 1e-9 {
 			t.Fatalf("case %d: mean %v, want %v", i, mean, want)
 		}
-		within, less := 0.0, 0.0
+		reach := radius - .17*math.Sqrt2
+		within, less, whole := 0.0, 0.0, 0.0
 		for j, c := range d.Cells {
-			if distance := g.Centre(c).Distance(mean); distance <= radius+1e-9 {
+			if distance := g.Centre(c).Distance(mean); distance <= reach+1e-9 {
 				within += d.P[j]
-				if distance < radius-1e-9 {
+				if distance < reach-1e-9 {
 					less += d.P[j]
 				}
 			}
+			if farthestCorner(g, c, mean) <= radius+1e-9 {
+				whole += d.P[j]
+			}
+		}
+		if whole < (Credibility-1e-9)*total {
+			t.Fatalf("case %d: radius %g holds all of cells of %g only", i, radius, whole/total)
 		}
 		if within < (Credibility-1e-9)*total || less >= (Credibility+1e-9)*total {
 			t.Fatalf("case %d: radius %g holds %g, and less than it %g", i, radius, within/total, less/total)
 		}
 	}
+}
+
+// farthestCorner returns the distance from a place to the corner of a cell that is farthest from it.
+func farthestCorner(g *grid.Grid, c grid.Cell, from grid.Point) float64 {
+	centre, half, farthest := g.Centre(c), g.CellKM()/2, 0.0
+	for _, corner := range []grid.Point{{X: half, Y: half}, {X: half, Y: -half}, {X: -half, Y: half}, {X: -half, Y: -half}} {
+		farthest = max(farthest, centre.Add(corner).Distance(from))
+	}
+	return farthest
 }
 
 func TestEstimateOfOneCell(t *testing.T) {
@@ -51,8 +69,8 @@ func TestEstimateOfOneCell(t *testing.T) {
 		t.Fatal(err)
 	}
 	mean, radius := new(Estimator).Estimate(g, &mobility.Distribution{Cells: []grid.Cell{6}, P: []float64{.5}})
-	if mean != g.Centre(6) || radius != 0 {
-		t.Errorf("got %v ± %g", mean, radius)
+	if mean != g.Centre(6) || math.Abs(radius-math.Hypot(.25, .25)) > 1e-15 {
+		t.Errorf("got %v ± %g, want half a cell's diagonal", mean, radius)
 	}
 	defer func() {
 		if recover() == nil {

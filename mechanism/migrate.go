@@ -27,8 +27,9 @@ func (m Migration) String() string {
 	}
 }
 
-// Migrate makes a state of another model one of the sanitizer's. The last step is converted to the new model's step length, so that
-// late reports stay late; the number of releases and the ε spent are kept in any case, for they are the user's and not the model's.
+// Migrate makes a state of another model one of the sanitizer's. The last step becomes the new model's step that holds its end, so that late
+// reports stay late where the new steps are no longer than the old ones. Under longer steps an older report can fall into that
+// same step and counts as one of it. The number of releases and the ε spent are kept in any case, for they are the user's and not the model's.
 // The last release can be repeated only if grid and step length are the same; otherwise the step it was made in counts
 // as predicted.
 func (s *Sanitizer) Migrate(state *State) Migration {
@@ -50,17 +51,17 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 	return result
 }
 
-// convertStep returns the step of length to that holds the start of a step of length from.
+// convertStep returns the step of length to that holds the last millisecond of a step of length from.
 func convertStep(step, from, to int64) int64 {
 	if from == to {
 		return step
 	}
-	if from < 1 || step > math.MaxInt64/from || step < math.MinInt64/from {
+	if from < 1 || step >= math.MaxInt64/from || step < math.MinInt64/from {
 		return step // no time of ours: leave it to the rule for gaps
 	}
-	start := step * from
-	if start < 0 && start%to != 0 {
-		return start/to - 1
+	last := (step+1)*from - 1
+	if last < 0 && last%to != 0 {
+		return last/to - 1
 	}
-	return start / to
+	return last / to
 }

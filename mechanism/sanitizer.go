@@ -69,7 +69,8 @@ type Outcome struct {
 	Release grid.Point
 	// Estimate is the posterior mean, the place of least expected squared error that the releases allow.
 	Estimate grid.Point
-	// RadiusKM is the smallest radius around Estimate that holds 95 % of the posterior, counted at the centres of cells.
+	// RadiusKM is a radius around Estimate that holds 95 % of the posterior wherever in its cell a place lies: at least half a cell's
+	// diagonal, also where the posterior is one cell.
 	RadiusKM float64
 	// Epsilon is what this outcome costs: the option's ε for a new release, else 0.
 	Epsilon float64

@@ -329,28 +329,51 @@ func TestMigrate(t *testing.T) {
 	other.Step = 30 * time.Second
 	anew := newSanitizer(t, other, Options{Epsilon: 1, Delta: .1})
 	moved := copyState(&state)
-	if got := anew.Migrate(&moved); got != StartedAnew || moved.Posterior.Len() != other.Initial.Len() || moved.Step != 38 || moved.HasRelease {
+	if got := anew.Migrate(&moved); got != StartedAnew || moved.Posterior.Len() != other.Initial.Len() || moved.Step != 39 || moved.HasRelease {
 		t.Errorf("another grid: %v, %+v", got, moved)
 	}
 	if moved.EpsilonSpent != state.EpsilonSpent || moved.Releases != 20 {
 		t.Errorf("the ledger was lost: %g in %d", moved.EpsilonSpent, moved.Releases)
 	}
-	if out := mustStep(t, anew, &moved, Input{User: "u", Step: 37, Release: true}); out.Kind != Late {
+	if out := mustStep(t, anew, &moved, Input{User: "u", Step: 38, Release: true}); out.Kind != Late {
 		t.Errorf("late reports stay late: %+v", out)
 	}
-	if out := mustStep(t, anew, &moved, Input{User: "u", Step: 38, Cell: 5, Release: true}); out.Kind != Released || out.Number != 21 {
+	if out := mustStep(t, anew, &moved, Input{User: "u", Step: 39, Cell: 5, Release: true}); out.Kind != Released || out.Number != 21 {
 		t.Errorf("after migration: %+v", out)
 	}
 	for _, c := range []struct{ step, from, to, want int64 }{
 		{7, 60_000, 60_000, 7},
-		{7, 60_000, 30_000, 14},
+		{7, 60_000, 30_000, 15},
+		{7, 60_000, 45_000, 10},
 		{7, 10_000, 60_000, 1},
+		{5, 10_000, 60_000, 0},
+		{-1, 60_000, 30_000, -1},
 		{-1, 10_000, 60_000, -1},
 		{-6, 10_000, 60_000, -1},
+		{-7, 10_000, 60_000, -2},
 		{math.MaxInt64, 60_000, 1000, math.MaxInt64},
+		{math.MaxInt64 / 60_000, 60_000, 1000, math.MaxInt64 / 60_000},
+		{math.MinInt64, 60_000, 1000, math.MinInt64},
 	} {
 		if got := convertStep(c.step, c.from, c.to); got != c.want {
 			t.Errorf("step %d of %d ms in steps of %d ms: got %d, want %d", c.step, c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// TestLateStaysLate converts steps to shorter and to equal ones: whatever was late is late after the change, to the millisecond.
+func TestLateStaysLate(t *testing.T) {
+	t.Parallel()
+	floor := func(ms, length int64) int64 { return int64(math.Floor(float64(ms) / float64(length))) }
+	for _, c := range []struct{ from, to int64 }{{60, 60}, {60, 30}, {60, 45}, {60, 59}, {60, 7}, {60, 1}} {
+		for step := int64(-20); step < 20; step++ {
+			converted := convertStep(step, c.from, c.to)
+			if last := step*c.from - 1; floor(last, c.to) >= converted {
+				t.Errorf("step %d of %d ms in steps of %d ms: a report before it is not late", step, c.from, c.to)
+			}
+			if next := (step + 1) * c.from; floor(next, c.to) < converted {
+				t.Errorf("step %d of %d ms in steps of %d ms: a report after it is late", step, c.from, c.to)
+			}
 		}
 	}
 }
@@ -452,9 +475,9 @@ func ExampleSanitizer_Step() {
 	}
 	fmt.Println("spent", state.EpsilonSpent)
 	// Output:
-	// released  release (1.50, 0.50), estimate (1.50, 0.50) ± 0.00 km, ε 1
-	// released  release (3.10, 0.50), estimate (1.74, 0.50) ± 1.24 km, ε 1
-	// repeated  release (3.10, 0.50), estimate (1.74, 0.50) ± 1.24 km, ε 0
-	// predicted release (1.62, 0.50), estimate (1.62, 0.50) ± 1.12 km, ε 0
+	// released  release (1.50, 0.50), estimate (1.50, 0.50) ± 0.71 km, ε 1
+	// released  release (3.10, 0.50), estimate (1.74, 0.50) ± 1.95 km, ε 1
+	// repeated  release (3.10, 0.50), estimate (1.74, 0.50) ± 1.95 km, ε 0
+	// predicted release (1.62, 0.50), estimate (1.62, 0.50) ± 1.83 km, ε 0
 	// spent 2
 }
