@@ -14,7 +14,8 @@ import (
 //
 // goavro's own reader reserves what a block claims to hold, up to 2 GiB, inflates without a limit, and builds a codec
 // from whatever schema the file brings. Here a block is read as far as it is there, inflated up to a limit, and decoded
-// by the one schema that a model has, so that any file is safe to try.
+// by the one schema that a model has. [builder] bounds how many blocks there can be: each holds a part, and a part has
+// to bring rows or cells of the model.
 type container struct {
 	in      *bufio.Reader
 	marker  [16]byte
@@ -23,10 +24,10 @@ type container struct {
 	count   int64  // records left in it
 }
 
-// Limits on what a file may make us hold at once. A row of the matrix is never split, so a block must have room for one
-// of every cell of a large map.
+// Limits on what a file may make us hold at once beside the model. A part is written in one block, and a row of the
+// matrix in one part; a part of many rows is about 650 kB.
 const (
-	maxBlockBytes  = 256 << 20
+	maxBlockBytes  = 16 << 20
 	maxRowEntries  = maxBlockBytes / 16 // 8 bytes a value and up to 5 a column
 	maxHeaderBytes = 1 << 20
 )

@@ -124,7 +124,8 @@ func ReadModelFile(path string) (*Model, error) {
 
 // ReadModel reads a model and checks all of it: the format, that rows and initial distribution are distributions, and
 // that the content has the id that the header states. Any bytes may be given; the error says what is wrong and what to
-// do. Memory grows with the content read, not with what a header claims.
+// do. Time and memory grow with the model that the file really holds up to its first fault, not with what it claims or
+// inflates to. A small file can hold a large model, though: equal rows pack a hundred times smaller and more.
 func ReadModel(r io.Reader) (*Model, error) {
 	in, err := newContainer(r)
 	if err != nil {
@@ -182,6 +183,9 @@ func modelOf(h fields) (m *Model, id string, entries int64, err error) {
 	if g.Width() != width || g.Height() != height {
 		return nil, "", 0, fmt.Errorf("mobility: the model's grid has %d × %d cells, its box gives %d × %d; train again", width, height, g.Width(), g.Height())
 	}
+	if entries = h["entries"].(int64); entries < int64(g.Cells()) {
+		return nil, "", 0, fmt.Errorf("mobility: the model file states %d entries for a grid of %d cells, and each needs one; train again", entries, g.Cells())
+	}
 	stepMS := h["step_ms"].(int64)
 	if stepMS < 1 || stepMS > (24*time.Hour).Milliseconds() {
 		return nil, "", 0, errors.New("mobility: the model's step is not between a millisecond and a day; train again")
@@ -194,8 +198,8 @@ func modelOf(h fields) (m *Model, id string, entries int64, err error) {
 		Report: Report{
 			Users: number("users"), Fixes: number("fixes"), OutsideBox: number("outside_box"),
 			Transitions: number("transitions"), CellsSeen: number("cells_seen"), RowsSeen: number("rows_seen"),
-			MatrixEntries: h["entries"].(int64),
+			MatrixEntries: entries,
 		},
 	}
-	return m, h["id"].(string), h["entries"].(int64), nil
+	return m, h["id"].(string), entries, nil
 }

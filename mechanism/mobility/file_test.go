@@ -200,7 +200,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := func() []fields { return slices.Collect(neighbourModel(t, 3, 2, 1, true, 1).parts()) }
-	changed := func(change func(parts []fields) []fields) []byte { return avroFile(t, change(good())) }
+	changed := func(change func(parts []fields) []fields) []byte { return avroFile(t, change(good()), false) }
 	header := func(name string, value any) []byte {
 		return changed(func(parts []fields) []fields {
 			inner(parts[0], headerPart)[name] = value
@@ -222,10 +222,12 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		"no initial":     {changed(func(p []fields) []fields { return p[:2] }), "cut short"},
 		"version":        {header("version", 9), "version 9"},
 		"another id":     {header("id", "0123456789abcdef"), "not what its id"},
-		"entries":        {header("entries", 7), "cut short"},
+		"entries":        {header("entries", 1<<40), "cut short"},
+		"few entries":    {header("entries", 7), "more than the 7 entries"},
 		"step":           {header("step_ms", 0), "step"},
 		"grid":           {header("width", 0), "grid cannot be"},
-		"larger grid":    {header("height", 1<<10), "cut short"},
+		"larger grid":    {header("height", 4), "cut short"},
+		"largest grid":   {header("height", 6000), "each needs one"},
 		"grid of a box":  {changed(boxOfOtherSize), "cells, its box gives"},
 		"missing values": {changed(dropValues), "does not have the entries"},
 	} {
@@ -250,16 +252,23 @@ func dropValues(parts []fields) []fields {
 	return parts
 }
 
-// avroFile writes parts as they are, without a model's checks.
-func avroFile(t testing.TB, parts []fields) []byte {
+// avroFile writes parts as they are, without a model's checks, in a block each or all in one.
+func avroFile(t testing.TB, parts []fields, together bool) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	out, err := goavro.NewOCFWriter(goavro.OCFConfig{W: &buf, Schema: Schema, CompressionName: goavro.CompressionDeflateLabel})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range parts {
-		if err := out.Append([]any{p}); err != nil {
+	var blocks [][]any
+	for i, p := range parts {
+		if i == 0 || !together {
+			blocks = append(blocks, nil)
+		}
+		blocks[len(blocks)-1] = append(blocks[len(blocks)-1], p)
+	}
+	for _, block := range blocks {
+		if err := out.Append(block); err != nil {
 			t.Fatal(err)
 		}
 	}

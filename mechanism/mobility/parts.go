@@ -75,12 +75,23 @@ func appendValues(dst []byte, values []float64) []byte {
 
 var errDamaged = errors.New("mobility: the model file is damaged; copy it again or train again")
 
-// builder puts a model together from parts.
+// builder puts a model together from parts. Deflate can make a thousand bytes of one, so every part is checked as it
+// comes: it brings rows that are distributions, as many entries as the header declares, or cells of the initial
+// distribution, as many as the grid has. What reading costs is thus bounded by the model that the file really holds up to
+// its first fault.
 type builder struct {
 	model   *Model
 	id      string
 	entries int64
+	parts   int
 }
+
+// Decoding a part costs as much as a few hundred entries, however few it has. [Model.Write] makes parts of tens of
+// thousands, but for the last ones.
+const (
+	spareParts     = 1 << 10
+	numbersPerPart = 1 << 8
+)
 
 func (b *builder) add(content fields) error {
 	for name, value := range content["part"].(fields) { // a union has one entry
@@ -91,25 +102,37 @@ func (b *builder) add(content fields) error {
 			b.model, b.id, b.entries, err = modelOf(inner)
 			return err
 		case name == rowsPart && b.model != nil:
-			return b.addRows(inner)
+			return b.counted(b.addRows(inner))
 		case name == initialPart && b.model != nil:
-			return b.addInitial(inner)
+			return b.counted(b.addInitial(inner))
 		}
 	}
 	return fmt.Errorf("%w: its parts are not in order", errDamaged)
+}
+
+// counted counts a part that was added, and refuses it if there are too many short ones.
+func (b *builder) counted(err error) error {
+	b.parts++
+	if numbers := b.model.Matrix.Transitions() + b.model.Initial.Len(); err == nil && b.parts > spareParts+numbers/numbersPerPart {
+		return fmt.Errorf("%w: it is cut into %d parts for %d numbers", errDamaged, b.parts, numbers)
+	}
+	return err
 }
 
 func (b *builder) addRows(content fields) error {
 	m := b.model.Matrix
 	lengths, columns, values := content["lengths"].([]byte), content["columns"].([]byte), content["values"].([]byte)
 	row := len(m.RowStart) - 1
-	if int(content["first"].(int32)) != row {
+	if int(content["first"].(int32)) != row || len(lengths) == 0 {
 		return fmt.Errorf("%w: rows are missing or double", errDamaged)
 	}
 	for len(lengths) > 0 {
 		length, read := binary.Uvarint(lengths)
-		if read <= 0 || row >= b.model.Grid.Cells() || length > uint64(len(columns)) || length > uint64(len(values)/8) {
+		if read <= 0 || length == 0 || row >= b.model.Grid.Cells() || length > uint64(len(columns)) || length > uint64(len(values)/8) {
 			return fmt.Errorf("%w: row %d does not have the entries it states", errDamaged, row)
+		}
+		if int64(length) > b.entries-int64(len(m.Columns)) {
+			return fmt.Errorf("%w: it has more than the %d entries it states", errDamaged, b.entries)
 		}
 		lengths = lengths[read:]
 		var err error
@@ -117,8 +140,12 @@ func (b *builder) addRows(content fields) error {
 			return err
 		}
 		m.Values, values = decodeValues(m.Values, values, int(length))
-		row++
 		m.RowStart = append(m.RowStart, int64(len(m.Columns)))
+		rowColumns, rowValues := m.Row(grid.Cell(row))
+		if err := validRow(rowColumns, rowValues, b.model.Grid.Cells()); err != nil {
+			return fmt.Errorf("mobility: row %d of the model file's matrix: %w; train again", row, err)
+		}
+		row++
 	}
 	if len(columns) > 0 || len(values) > 0 {
 		return fmt.Errorf("%w: there are entries without a row", errDamaged)
@@ -130,6 +157,9 @@ func (b *builder) addInitial(content fields) (err error) {
 	d := &b.model.Initial
 	cells, values := content["cells"].([]byte), content["values"].([]byte)
 	n := len(values) / 8
+	if n == 0 || n > b.model.Grid.Cells()-d.Len() {
+		return fmt.Errorf("%w: the initial distribution has a part without cells, or more cells than the grid", errDamaged)
+	}
 	if d.Cells, cells, err = decodeColumns(d.Cells, cells, 0, n); err != nil {
 		return err
 	}

@@ -1,0 +1,82 @@
+package mobility
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// TestReadRefusesBombs reads small files that inflate to much, behind a header that allows for much, and bounds what
+// reading them allocates.
+func TestReadRefusesBombs(t *testing.T) {
+	const long = 6 << 20
+	one := binary.LittleEndian.AppendUint64(nil, math.Float64bits(1))
+	row := func(first int) fields {
+		return part(rowsPart, fields{"first": first, "lengths": []byte{1}, "columns": []byte{0}, "values": one})
+	}
+	rows := func(lengths, columns, values []byte) fields {
+		return part(rowsPart, fields{"first": 0, "lengths": lengths, "columns": columns, "values": values})
+	}
+	initial := func(n int) fields {
+		return part(initialPart, fields{"cells": bytes.Repeat([]byte{2}, n), "values": bytes.Repeat(one, n)})
+	}
+	times := func(n int, content func(i int) fields) (parts []fields) {
+		for i := range n {
+			parts = append(parts, content(i))
+		}
+		return parts
+	}
+	const n = 1 << 20
+	for name, tt := range map[string]struct {
+		parts []fields
+		says  string
+	}{
+		"rows of no length": {[]fields{rows(make([]byte, long), nil, nil)}, "row 0 does not have"},
+		"rows without mass": {[]fields{rows(bytes.Repeat([]byte{1}, n), make([]byte, n), make([]byte, 8*n))}, "row 0 of"},
+		"a row many times":  {[]fields{rows(binary.AppendUvarint(nil, n), make([]byte, n), bytes.Repeat(one, n))}, "row 0 of"},
+		"no rows":           {times(n/64, func(int) fields { return rows(nil, nil, nil) }), "missing or double"},
+		"short parts":       {times(n/64, row), "it is cut into 1029 parts for 1029 numbers"},
+		"no cells":          {times(n/64, func(int) fields { return initial(0) }), "a part without cells"},
+		"many cells":        {times(3, func(int) fields { return initial(n / 2) }), "more cells than the grid"},
+		"a long block":      {[]fields{rows(make([]byte, 3*long), nil, nil)}, "does not inflate"},
+	} {
+		data := avroFile(t, append([]fields{hugeHeader(t)}, tt.parts...), true)
+		if len(data) > 1<<20 {
+			t.Fatalf("%s: %d bytes are no bomb", name, len(data))
+		}
+		var err error
+		allocated := allocating(func() { _, err = ReadModel(bytes.NewReader(data)) })
+		if err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: error %v, want one that says %q", name, err, tt.says)
+		}
+		if allocated > 80<<20 {
+			t.Errorf("%s: %d MiB allocated for a file of %d kB", name, allocated>>20, len(data)>>10)
+		}
+	}
+}
+
+// hugeHeader declares a grid of 2²⁰ cells and far more entries than any file holds.
+func hugeHeader(t *testing.T) fields {
+	t.Helper()
+	g, err := grid.Plain(1<<10, 1<<10, .01)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := inner(neighbourModel(t, 2, 2, 1, true, 1).header(), headerPart)
+	header["width"], header["height"], header["cell_m"], header["cell_km"] = g.Width(), g.Height(), g.CellM(), g.CellKM()
+	header["entries"] = 1 << 40
+	return part(headerPart, header)
+}
+
+func allocating(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
