@@ -90,8 +90,7 @@ func (s *Surrogates) Nearest(c grid.Cell) int {
 // All writes the positions in the set of the surrogates of cells, which must ascend, into dst and returns it.
 func (s *Surrogates) All(dst []int32, cells []grid.Cell) []int32 {
 	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
-	s.startSweep()
-	member, swept := 0, 0
+	member, swept := 0, -1
 	for i := 0; i < len(cells); {
 		row := cells[i] / s.width
 		end := int64(row+1) * int64(s.width)
@@ -114,13 +113,18 @@ func (s *Surrogates) All(dst []int32, cells []grid.Cell) []int32 {
 			s.searchRow(dst[first:i], cells[first:i], row)
 			continue
 		}
+		if swept < 0 {
+			s.startSweep()
+			swept = 0
+		}
 		swept = s.sweepTo(row, swept)
 		s.sweepRow(dst[first:i], cells[first:i], row)
 	}
 	return dst
 }
 
-// startSweep puts the sweep below all members.
+// startSweep puts the sweep below all members, with 24 bytes for each column of the set's span. A set whose span is too wide to justify a
+// sweep never comes here.
 func (s *Surrogates) startSweep() {
 	s.columns = slices.Grow(s.columns[:0], int(s.span))[:s.span]
 	s.heights = slices.Grow(s.heights[:0], int(s.span))[:s.span]

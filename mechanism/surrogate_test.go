@@ -98,6 +98,24 @@ func TestSurrogatesFarAway(t *testing.T) {
 	}
 }
 
+// TestNoSweepNoTable asks for few cells of a very wide set: they are searched one by one, and nothing as long as the span is made.
+func TestNoSweepNoTable(t *testing.T) {
+	t.Parallel()
+	g, err := grid.Plain(1_000_000, 3, .01)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := []grid.Cell{0, 999_999, 2_500_000}
+	var s Surrogates
+	s.Reset(g, set)
+	if got := s.All(nil, []grid.Cell{10, 999_998, 1_500_000, 2_400_000}); !slices.Equal(got, []int32{0, 1, 2, 2}) {
+		t.Errorf("surrogates %v", got)
+	}
+	if cap(s.columns)+cap(s.heights) > 0 {
+		t.Errorf("a table of %d columns was made for a search", cap(s.columns))
+	}
+}
+
 func TestSurrogateTies(t *testing.T) {
 	t.Parallel()
 	g, err := grid.Plain(5, 5, 1)
