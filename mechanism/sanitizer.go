@@ -77,10 +77,32 @@ type Outcome struct {
 	// SetSize is |ΔX| of a new release, else 0.
 	SetSize int
 	// Drift says that the true cell lay outside the location set: secret. False where nothing was released.
-	Drift bool
+	Drift bool `json:"-"`
 	// Number is the number of the user's releases so far.
 	Number uint64
 }
+
+// shown is what may be seen of an Outcome.
+type shown struct {
+	Kind              Kind
+	Release, Estimate grid.Point
+	RadiusKM, Epsilon float64
+	SetSize           int
+	Drift             string
+	Number            uint64
+}
+
+func (o Outcome) show() shown {
+	return shown{o.Kind, o.Release, o.Estimate, o.RadiusKM, o.Epsilon, o.SetSize, "[redacted]", o.Number}
+}
+
+// Format writes everything but Drift, which is secret.
+func (o Outcome) Format(state fmt.State, verb rune) {
+	_, _ = fmt.Fprintf(state, fmt.FormatString(state, verb), o.show())
+}
+
+// LogValue returns everything but Drift.
+func (o Outcome) LogValue() slog.Value { return slog.AnyValue(o.show()) }
 
 // Sanitizer runs the paper's Algorithm 1 for any number of users under one model and one set of options. It is scratch for one
 // goroutine; users' states are separate. After a few steps it does not allocate.

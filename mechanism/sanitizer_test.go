@@ -2,8 +2,10 @@ package mechanism
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -418,6 +420,41 @@ func TestInputsNeverPrint(t *testing.T) {
 	}
 	if in.LogValue().String() != "[redacted]" {
 		t.Error("the log shows the cell")
+	}
+}
+
+// TestOutcomesNeverPrintDrift prints an outcome in every way, with and without drift: the texts must be the same and show the rest.
+func TestOutcomesNeverPrintDrift(t *testing.T) {
+	t.Parallel()
+	text := func(drift bool) string {
+		out := Outcome{Kind: Released, Release: grid.Point{X: 1.5}, SetSize: 7, Drift: drift, Number: 3}
+		var b bytes.Buffer
+		for _, v := range []any{out, &out, []Outcome{out}, struct{ Out Outcome }{out}} {
+			for _, verb := range []string{"%v", "%+v", "%#v", "%d", "%s", "%t", "%x"} {
+				if verb != "%#v" || v != any(&out) {
+					fmt.Fprintf(&b, verb+"\n", v)
+				}
+			}
+			if err := json.NewEncoder(&b).Encode(v); err != nil {
+				t.Fatal(err)
+			}
+			plain := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			}}
+			slog.New(slog.NewTextHandler(&b, plain)).Info("step", "outcome", v)
+			slog.New(slog.NewJSONHandler(&b, plain)).Info("step", "outcome", v)
+		}
+		return b.String()
+	}
+	with, without := text(true), text(false)
+	if with != without {
+		t.Error("a printed outcome shows its drift")
+	}
+	if !strings.Contains(with, "Drift:[redacted]") || !strings.Contains(with, "SetSize:7") || !strings.Contains(with, `"Number":3`) {
+		t.Errorf("the rest does not show: %s", with)
 	}
 }
 
