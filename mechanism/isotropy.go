@@ -17,15 +17,15 @@ const (
 	stability = 1e-3
 	// firstSamples is the number of points of the first estimate; each further one has twice as many.
 	firstSamples = 512
-	// mostSamples ends sampling of hulls so small (below a tenth of a kilometre) that T, which grows as they shrink, cannot come
-	// within an absolute 10⁻³ in reasonable time: at this number T is right to about 1/√mostSamples = .05 % of itself.
-	mostSamples = 1 << 22
+	// mostSamples ends sampling of hulls so small (below about a kilometre) that T, which grows as they shrink, cannot come within an
+	// absolute 10⁻³ in reasonable time: at this number T is right to about 1/√mostSamples = .1 % of itself.
+	mostSamples = 1 << 20
 )
 
 // SampledIsotropy estimates T as the paper's Algorithm 2 does (lines 3 to 6): T = (1/l Σ y yᵀ)^(-1/2) over uniform points y_1..y_l of
 // K, again with twice the points (the earlier ones kept) until ‖T' - T‖_F < 10⁻³. The points depend on K alone, so T tells nothing
-// of the user's place. It takes some 10⁴ to 4·10⁶ points, since T = O(1/diameter) converges like 1/√l: milliseconds where the
-// closed form takes nanoseconds. samples is how many were drawn; ok is false where K is a line or a point.
+// of the user's place. It takes 10³ to 10⁶ points of about 10⁻⁷ s each, since T = O(1/diameter) converges like 1/√l: 10 ms under hulls of
+// tens of kilometres, 100 ms and more under those of a few, where the closed form takes nanoseconds. samples is how many were drawn; ok is false where K is a line or a point.
 func SampledIsotropy(src noise.Source, h *SensitivityHull) (t convex.Matrix, samples int, ok bool) {
 	if h.body.Dim() < 2 {
 		return convex.Matrix{}, 0, false

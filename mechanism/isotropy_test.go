@@ -2,34 +2,71 @@ package mechanism
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
+	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// TestSampledIsotropy compares Algorithm 2's estimate with the closed form: two successive estimates differ by less than 10⁻³, the
-// last has twice the points, so its own error is about that size; 5·10⁻³ is never reached with these seeds, and the wrong
-// exponent or the moment itself is off by more than .1.
+// standardErrors returns how many standard errors a T from l points is away from the exact one, at most: T = Σ^(-1/2) changes by at most
+// half of its greatest eigenvalue times the relative error of the second moment, whose standard error is √(E‖w‖⁴-2)/√l < 2/√l, w uniform in
+// TK (1.83/√l for an ellipse, 1.90/√l for a square). The trace of T is above its greatest eigenvalue. By the normal
+// approximation six of them are exceeded once in 5·10⁸ times.
+func standardErrors(sampled, exact convex.Matrix, l int) float64 {
+	return frobenius(sampled, exact) * math.Sqrt(float64(l)) / (exact.XX + exact.YY)
+}
+
+// TestSampledIsotropy compares Algorithm 2's estimate with the closed form. With fresh seeds it would fail once in 10⁸ runs.
 func TestSampledIsotropy(t *testing.T) {
 	t.Parallel()
-	h := crookedHull(t, .34)
+	h, larger := crookedHull(t, 1), crookedHull(t, 1.06)
 	exact, ok := Isotropy(h)
 	if !ok {
 		t.Fatal("a polygon has an isotropic position")
 	}
+	noticed := 0
 	for seed := range uint64(5) {
-		sampled, samples, ok := SampledIsotropy(noise.NewKeyed(noise.KeyFromSeed(seed)).Stream([]byte("T")), h)
-		if !ok || samples < 2*firstSamples || samples > mostSamples || samples&(samples-1) != 0 {
-			t.Errorf("seed %d: %d samples, %t", seed, samples, ok)
+		sample := func(h *SensitivityHull) (convex.Matrix, int) {
+			sampled, samples, ok := SampledIsotropy(noise.NewKeyed(noise.KeyFromSeed(seed)).Stream([]byte("T")), h)
+			if !ok || samples < 2*firstSamples || samples > mostSamples || samples&(samples-1) != 0 {
+				t.Errorf("seed %d: %d samples, %t", seed, samples, ok)
+			}
+			return sampled, samples
 		}
-		if d := frobenius(sampled, exact); d > 5*stability {
-			t.Errorf("seed %d: T is off by %g after %d samples", seed, d, samples)
+		sampled, l := sample(h)
+		if e := standardErrors(sampled, exact, l); e > 6 {
+			t.Errorf("seed %d: T is %.1f standard errors off after %d samples", seed, e, l)
+		}
+		if wrong, l := sample(larger); standardErrors(wrong, exact, l) > 6 {
+			noticed++
+		}
+		if e := standardErrors(pointsOfTheBoundary(seed, h, l), exact, l); e <= 6 {
+			t.Errorf("seed %d: the test does not notice points of the boundary instead of K: %.1f standard errors", seed, e)
 		}
 	}
-	if d := frobenius(h.Body().Moment().Matrix, exact); d < .1 {
-		t.Errorf("the test would take the moment for T: they differ by %g", d)
+	if noticed < 4 { // two early estimates can agree by chance, and few points tell little
+		t.Errorf("the test notices the T of a hull 6 %% larger in %d of 5 runs", noticed)
 	}
+	if standardErrors(h.Body().Moment().Matrix, exact, firstSamples) <= 6 {
+		t.Error("the test would take the moment for T")
+	}
+}
+
+// pointsOfTheBoundary is a planted fault: T from points that lack the root of a uniform number.
+func pointsOfTheBoundary(seed uint64, h *SensitivityHull, l int) convex.Matrix {
+	src := noise.NewKeyed(noise.KeyFromSeed(seed)).Stream([]byte("boundary"))
+	var m convex.Moment
+	for range l {
+		y := h.Body().Sectors().Boundary(noise.Uniform(src), noise.Uniform(src))
+		m.XX += y.X * y.X / float64(l)
+		m.XY += y.X * y.Y / float64(l)
+		m.YY += y.Y * y.Y / float64(l)
+	}
+	m.Determinant = m.Det()
+	t, _ := m.InverseRoot()
+	return t
 }
 
 // TestSampledIsotropyEnds takes a hull of a few metres, whose T is large: sampling ends at its bound.
@@ -42,8 +79,8 @@ func TestSampledIsotropyEnds(t *testing.T) {
 	if !ok || samples != mostSamples {
 		t.Errorf("%d samples, want the bound %d", samples, mostSamples)
 	}
-	if d := frobenius(sampled, exact); d > .005*exact.XX {
-		t.Errorf("T is off by %g of %g", d, exact.XX)
+	if e := standardErrors(sampled, exact, samples); e > 6 {
+		t.Errorf("T is %.1f standard errors off", e)
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 	// IsotropyClosedForm computes T from the exact second moment of the polygon. The default.
 	IsotropyClosedForm = "closed-form"
 	// IsotropySampled estimates T as Algorithm 2 does, from uniform points of K until two estimates differ by less than 10⁻³. It takes
-	// milliseconds a release.
+	// up to some 100 milliseconds a release: for experiments, not for a service.
 	IsotropySampled = "sampled"
 )
 
