@@ -70,8 +70,11 @@ type goldenRelease struct {
 func goldenCases(tb testing.TB) []goldenCase {
 	tb.Helper()
 	folder := os.Getenv("GEODITHER_GOLDEN")
-	if folder == "" {
+	switch {
+	case folder == "":
 		folder = filepath.Join("testdata", "golden")
+	case !filepath.IsAbs(folder):
+		tb.Fatalf("GEODITHER_GOLDEN is %q: give an absolute path, for tests run in the folder of their package", folder)
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {

@@ -295,7 +295,8 @@ func TestLaplaceLaw(t *testing.T) {
 	}
 }
 
-// TestSquaredErrors compares the closed forms with the mean of draws, within six standard errors.
+// TestSquaredErrors compares the closed forms with the mean of draws, within six standard errors: by the normal approximation each
+// mechanism would fail by chance once in 5·10⁸ runs with fresh seeds. An ε that is a tenth off must be noticed.
 func TestSquaredErrors(t *testing.T) {
 	t.Parallel()
 	h := crookedHull(t, .34)
@@ -312,8 +313,15 @@ func TestSquaredErrors(t *testing.T) {
 			squares += d * d
 		}
 		mean := sum / n
-		if slack := 6 * math.Sqrt((squares/n-mean*mean)/n); math.Abs(mean-m.SquaredError()) > slack {
+		slack := 6 * math.Sqrt((squares/n-mean*mean)/n)
+		if math.Abs(mean-m.SquaredError()) > slack {
 			t.Errorf("%s: mean squared error %g, closed form %g ± %g", name, mean, m.SquaredError(), slack)
+		}
+		for _, wrong := range []float64{.9 * lawEpsilon, 1.1 * lawEpsilon} {
+			m.Prepare(h, wrong)
+			if math.Abs(mean-m.SquaredError()) <= slack {
+				t.Errorf("%s: the test takes ε = %g for %g", name, wrong, lawEpsilon)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/convex"
@@ -180,13 +181,29 @@ func posteriorRatio(prior *mobility.Distribution, likelihood []float64, epsilon 
 	return worst
 }
 
+// storeRatio is posteriorRatio of what a step keeps: by store, rounded to float32, with a threshold of pruning.
+func storeRatio(prior *mobility.Distribution, likelihood []float64, epsilon, prune float64) float64 {
+	var posterior mobility.Distribution
+	store(&posterior, prior, slices.Clone(likelihood), prune)
+	worst, j := 0.0, 0
+	for i, c := range prior.Cells {
+		p := 0.0
+		if j < posterior.Len() && posterior.Cells[j] == c {
+			p = posterior.P[j]
+			j++
+		}
+		worst = max(worst, math.Abs(math.Log(p/prior.P[i]))/epsilon)
+	}
+	return worst
+}
+
 // TestPosteriorStaysWithinEpsilonOfPrior checks what an observer can learn, for priors of any shape, also ones that the location set was
-// not made from.
+// not made from: by the definition, and by store, which makes the posteriors that are kept, before it prunes.
 func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(53, 1))
 	src := noise.NewKeyed(noise.KeyFromSeed(53)).Stream(nil)
-	paper := 0.0
+	paper, pruned := 0.0, 0.0
 	for i := range 400 {
 		s := randomScene(t, r)
 		for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
@@ -200,6 +217,11 @@ func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 					if ratio := posteriorRatio(prior, likelihood, s.epsilon); ratio > 1+rounding {
 						t.Fatalf("scene %d, %s: |ln posterior/prior| = %g ε", i, name, ratio)
 					}
+					// Rounding to float32 changes a probability by up to 2⁻²⁴ of it.
+					if ratio := storeRatio(prior, likelihood, s.epsilon, -1); ratio > 1+1e-7/s.epsilon {
+						t.Fatalf("scene %d, %s: |ln posterior/prior| of what is kept = %g ε", i, name, ratio)
+					}
+					pruned = max(pruned, storeRatio(prior, likelihood, s.epsilon, MaxPrune))
 					paper = max(paper, posteriorRatio(prior, f.Paper(m, z, centres(nil, s.grid, prior.Cells)), s.epsilon))
 				}
 			}
@@ -207,6 +229,9 @@ func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 	}
 	if paper <= 1+rounding {
 		t.Errorf("the test does not notice the paper's inference, which breaks the bound: %g ε", paper)
+	}
+	if !math.IsInf(pruned, 1) {
+		t.Errorf("the test does not notice a pruned cell, whose posterior is 0: %g ε", pruned)
 	}
 }
 
