@@ -69,13 +69,38 @@ func (d *Distribution) CopyFrom(from *Distribution) {
 
 // Prune drops the cells with less than threshold of the total mass and normalizes the rest.
 //
-// Effect: with m cells at most m·threshold of the mass is dropped, and the kept masses grow by at most the factor
-// 1/(1 − m·threshold): at the default 1e-7 and a posterior of 2,000 cells that is 2e-4, well below any δ in use. A
-// pruned cell has posterior 0, so no later release can bring it back; only the matrix does, through its neighbours. If
-// every cell is below the threshold, d is only normalized.
+// Effect: at most [PruneCells]·threshold of the total is dropped, whatever the number of cells (see [PruneLevel]): 1e-4 at the
+// default 1e-7, well below any δ in use. The kept masses grow by at most the factor 1/(1 − PruneCells·threshold). A pruned
+// cell has posterior 0, so no later release can bring it back; only the matrix does, through its neighbours. If every cell
+// is below the threshold, d is only normalized.
 func (d *Distribution) Prune(threshold float64) {
 	total := d.Total()
-	d.divide(d.drop(float64(threshold*total), total))
+	d.divide(d.drop(PruneLevel(d.P, threshold, total), total))
+}
+
+// PruneCells bounds what one pruning drops: not more than so many cells have that are just below the threshold.
+const PruneCells = 1000
+
+// PruneLevel returns the mass below which a pruning at the threshold, a share of the total, drops a cell. That is
+// threshold × total, as long as the cells below it have at most [PruneCells] times as much together: always so for up to
+// PruneCells cells. Otherwise the cells are so many that the threshold is not small for them, as 1e-7 is not on a map of 10⁶
+// cells, whose uniform share it would remove; the level is then PruneCells × threshold × total / len(p), below which no more
+// than the bound can lie. total must be the sum of p. Cost: nothing for up to PruneCells cells, else one pass over p.
+func PruneLevel(p []float64, threshold, total float64) float64 {
+	level := float64(threshold * total)
+	if len(p) <= PruneCells {
+		return level
+	}
+	lost := 0.0
+	for _, v := range p {
+		if v < level {
+			lost += v
+		}
+	}
+	if most := float64(PruneCells * level); lost > most {
+		return most / float64(len(p))
+	}
+	return level
 }
 
 // drop removes the masses below least and returns the total of the rest. If none would be left it keeps all, and total.

@@ -2,6 +2,7 @@ package mobility
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -67,6 +68,75 @@ func TestPrune(t *testing.T) {
 	one.Prune(.9)
 	if one.Len() != 2 {
 		t.Error("nothing would be left: nothing may be dropped")
+	}
+}
+
+// TestPruneKeepsTheUniformShare prunes what training makes of a map of 2,000,000 cells: a uniform share of a tenth, 5e-8 a
+// cell, and a few cells with the rest. At the threshold of 1e-7 alone the tenth would be gone.
+func TestPruneKeepsTheUniformShare(t *testing.T) {
+	const n, popular = 2_000_000, 150
+	var d Distribution
+	for c := range grid.Cell(n) {
+		p := .1 / n
+		if c%(n/popular) == 0 {
+			p += .9 / popular
+		}
+		d.Cells, d.P = append(d.Cells, c), append(d.P, p)
+	}
+	cells, p := d.Cells, d.P
+	if allocations := testing.AllocsPerRun(1, func() { d.Prune(1e-7) }); allocations != 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+	if d.Len() != n {
+		t.Errorf("%d of %d cells are left", d.Len(), n)
+	}
+	// The fault that this finds: the threshold without the bound.
+	d.Cells, d.P = cells, p
+	if total := d.Total(); d.drop(1e-7*total, total) > .91 {
+		t.Errorf("without the bound %d cells are left: this test shows nothing", d.Len())
+	}
+}
+
+// TestPruneLevel draws distributions whose masses span many powers of ten, and checks that the threshold is left as it is
+// where it loses little, and lowered no further than needed where it loses much.
+func TestPruneLevel(t *testing.T) {
+	const margin = 1e-12 // of rounding
+	random := rand.New(rand.NewPCG(8, 1))
+	lowered := 0
+	const cases = 400
+	for i := range cases {
+		var p []float64
+		total := 0.0
+		for range 1 + random.IntN(20*PruneCells) {
+			v := math.Exp(-15 * random.Float64() * random.Float64())
+			p, total = append(p, v), total+v
+		}
+		threshold := math.Pow(10, -7+3*random.Float64())
+		lost := func(level float64) (lost float64) {
+			for _, v := range p {
+				if v < level {
+					lost += v / total
+				}
+			}
+			return lost
+		}
+		bound := PruneCells * threshold
+		switch got := PruneLevel(p, threshold, total); {
+		case lost(got) > bound*(1+margin):
+			t.Fatalf("case %d: %g is lost, the bound is %g", i, lost(got), bound)
+		case got == threshold*total:
+		case len(p) <= PruneCells:
+			t.Fatalf("case %d: the threshold is lowered for %d cells", i, len(p))
+		case lost(threshold*total) <= bound*(1-margin):
+			t.Fatalf("case %d: the threshold loses %g only, but is lowered", i, lost(threshold*total))
+		case math.Abs(got*float64(len(p))-bound*total) > margin*total:
+			t.Fatalf("case %d: level %g is not a %d-th of the bound", i, got, len(p))
+		default:
+			lowered++
+		}
+	}
+	if lowered < cases/20 || lowered > cases*19/20 {
+		t.Errorf("the bound was needed in %d of %d cases: this test shows little", lowered, cases)
 	}
 }
 

@@ -98,7 +98,7 @@ func (p *Predictor) step(dst, from *Distribution, threshold float64) {
 	p.scatter(from)
 	total := p.compact(dst)
 	if threshold > 0 {
-		total = dst.drop(float64(threshold*total), total)
+		total = dst.drop(PruneLevel(dst.P, threshold, total), total)
 	}
 	dst.divide(total)
 }

@@ -143,6 +143,31 @@ func TestPredictPruned(t *testing.T) {
 	}
 }
 
+// TestPredictPrunedBoundsTheLoss predicts from a uniform share of a tenth, every cell of which is below the threshold.
+func TestPredictPrunedBoundsTheLoss(t *testing.T) {
+	m := neighbourModel(t, 300, 300, 1, true, 1)
+	from := uniform(m.Grid)
+	from.P[300*150+150] += 9
+	from.Normalize()
+	const k, threshold = 3, 1e-5
+	p := NewPredictor(m)
+	var full, pruned Distribution
+	p.Predict(&full, &from, k)
+	p.PredictPruned(&pruned, &from, k, threshold)
+	if full.P[0] > threshold {
+		t.Fatalf("a cell of the uniform share has %g", full.P[0])
+	}
+	kept := 0.0
+	for i, v := range dense(&pruned, m.Grid.Cells()) {
+		if v > 0 {
+			kept += full.P[i]
+		}
+	}
+	if least := 1 - k*PruneCells*threshold; kept < least {
+		t.Errorf("the cells kept have %v of the mass, the bound is %v", kept, least)
+	}
+}
+
 func TestPredictDoesNotAllocate(t *testing.T) {
 	m := neighbourModel(t, 60, 60, 2, false, 1)
 	p := NewPredictor(m)
