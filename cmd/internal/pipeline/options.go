@@ -116,7 +116,7 @@ func (o Options) Validate() error {
 	need(o.TransactionTimeout == 0 || o.TransactionTimeout >= time.Millisecond, "transaction.timeout: must be at least 1ms")
 	need(o.SessionTimeout == 0 || o.SessionTimeout >= 10*time.Millisecond, "session_timeout: must be at least 10ms")
 	need(o.MaxAhead >= 0, "max_ahead: must not be negative")
-	need(o.CacheBytes >= 0, "cache: must not be negative")
+	need(o.CacheBytes >= 0, "cache_mib: must not be negative")
 	topics := map[string]string{}
 	d := o.withDefaults()
 	if o.Model != nil {

@@ -34,7 +34,7 @@ func TestOptionsValidate(t *testing.T) {
 		"no model":            {func(o *Options) { o.Model = nil }, "model: "},
 		"no key":              {func(o *Options) { o.Key = noise.Key{} }, "key_file: "},
 		"no folder":           {func(o *Options) { o.StateDir = "" }, "state_dir: "},
-		"cache":               {func(o *Options) { o.CacheBytes = -1 }, "cache: "},
+		"cache":               {func(o *Options) { o.CacheBytes = -1 }, "cache_mib: "},
 		"raw encoding":        {func(o *Options) { o.RawEncoding = "xml" }, `encoding.raw: unknown encoding "xml"`},
 		"sanitized encoding":  {func(o *Options) { o.SanitizedEncoding = "xml" }, `encoding.sanitized: unknown encoding "xml"`},
 		"max records":         {func(o *Options) { o.MaxRecords = -1 }, "transaction.max_records: "},
