@@ -157,7 +157,7 @@ func prepareGolden(t *testing.T, c goldenCase) *goldenSetting {
 	if !slices.Equal(s.set.Cells, c.DeltaSet) {
 		t.Fatalf("location set: got %v, want %v", s.set.Cells, c.DeltaSet)
 	}
-	near(t, "mass of the set", s.set.Mass, c.DeltaSetSum, 0)
+	near(t, "mass of the set", massOf(&s.prior, s.set.Cells), c.DeltaSetSum, 0)
 	members := slices.Clone(s.set.Cells)
 	slices.SortFunc(members, func(a, b grid.Cell) int {
 		return byProbability(candidate{c.Prior[a], a}, candidate{c.Prior[b], b})
@@ -256,7 +256,7 @@ func (s *goldenSetting) checkGeometry(t *testing.T) {
 	near(t, "T yx", transform.XY, s.T[1][0], size)
 	near(t, "T yy", transform.YY, s.T[1][1], size)
 	near(t, "isotropic constant", math.Sqrt(m.Determinant)/body.Measure(), *s.IsotropicConst, 0)
-	near(t, "anisotropy", m.Anisotropy(), *s.Anisotropy, 0)
+	near(t, "anisotropy", m.Trace()/(2*math.Sqrt(m.Determinant)), *s.Anisotropy, 0)
 }
 
 func checkVertices(t *testing.T, what string, got []convex.Vec, want [][2]float64) {

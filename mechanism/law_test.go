@@ -88,7 +88,7 @@ func fit(h *SensitivityHull, draw sampler, n int) map[string]float64 {
 		z := draw(src, h)
 		norm := body.Gauge(z) * lawEpsilon
 		norms = append(norms, norm)
-		sector := body.Sector(z)
+		sector := sectorOf(k, z)
 		level := 0
 		for level < levels-1 && norm > quartile[level] {
 			level++
@@ -108,6 +108,16 @@ func fit(h *SensitivityHull, draw sampler, n int) map[string]float64 {
 		"sector": chi / distuv.ChiSquared{K: float64(len(counts) - 1)}.Quantile(1-falseAlarm),
 		"edge":   kolmogorov(along, uniformCDF) / ksLimit(),
 	}
+}
+
+// sectorOf returns the number of the triangle (0, vertex i, vertex i+1) that holds the direction of z.
+func sectorOf(k []convex.Vec, z convex.Vec) int {
+	for i, v := range k {
+		if convex.Cross(v, z) >= 0 && convex.Cross(z, k[(i+1)%len(k)]) > 0 {
+			return i
+		}
+	}
+	panic("a place without a direction")
 }
 
 func TestNormLaw(t *testing.T) {

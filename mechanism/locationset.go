@@ -20,10 +20,6 @@ const setTolerance = 1e-12
 type LocationSet struct {
 	// Cells are the members, ascending.
 	Cells []grid.Cell
-	// Positions are the members' positions in the prior.
-	Positions []int32
-	// Mass is the sum of the members' prior probabilities.
-	Mass float64
 
 	mass  [buckets]float64
 	count [buckets]int32
@@ -76,18 +72,12 @@ func (s *LocationSet) Choose(prior *mobility.Distribution, delta float64) {
 }
 
 func (s *LocationSet) chooseAll(prior *mobility.Distribution) {
-	s.Cells, s.Positions, s.Mass = s.Cells[:0], s.Positions[:0], 0
+	s.Cells = s.Cells[:0]
 	for i, p := range prior.P {
 		if p > 0 {
-			s.add(prior.Cells[i], int32(i), p)
+			s.Cells = append(s.Cells, prior.Cells[i])
 		}
 	}
-}
-
-func (s *LocationSet) add(c grid.Cell, position int32, p float64) {
-	s.Cells = append(s.Cells, c)
-	s.Positions = append(s.Positions, position)
-	s.Mass += p
 }
 
 // sortCut returns the last member by probability: of bucket b, as many cells in order as it takes for sum to reach the target.
@@ -124,10 +114,10 @@ func byProbability(a, b candidate) int {
 
 // collect takes the cells up to and including last in the order of byProbability, ascending by index.
 func (s *LocationSet) collect(prior *mobility.Distribution, last candidate) {
-	s.Cells, s.Positions, s.Mass = s.Cells[:0], s.Positions[:0], 0
+	s.Cells = s.Cells[:0]
 	for i, p := range prior.P {
 		if p > last.p || (p == last.p && int32(i) <= last.position && p > 0) {
-			s.add(prior.Cells[i], int32(i), p)
+			s.Cells = append(s.Cells, prior.Cells[i])
 		}
 	}
 }

@@ -64,9 +64,9 @@ func (b *Body) prepare(scale float64) {
 	default:
 		b.moment = polygonMoment(b.vertices[:half+1]).scaled(scale)
 		for i, v := range b.vertices[:half] {
-			w := b.vertices[i+1]
-			c := Cross(v, w) * scale
-			b.inverse = append(b.inverse, Vec{(w.Y - v.Y) / c, (v.X - w.X) / c})
+			edge := b.vertices[i+1].Sub(v)
+			c := Cross(v, edge) * scale // v × w without the cancellation of a short edge
+			b.inverse = append(b.inverse, Vec{edge.Y / c, -edge.X / c})
 		}
 		b.measure = b.sector.Area() * scale * scale
 	}
@@ -145,7 +145,7 @@ func (b *Body) Gauges(dst []float64, z Vec, points []Vec) {
 	}
 	if len(b.vertices) <= 2 {
 		for i, x := range points {
-			dst[i] = b.gaugeFrom(z, x)
+			dst[i] = b.GaugeFrom(z, x)
 		}
 		return
 	}
@@ -164,8 +164,8 @@ func (b *Body) Gauges(dst []float64, z Vec, points []Vec) {
 
 const signBit = 1 << 63
 
-// gaugeFrom is Gauge(z - x) with a tolerance that knows the size of z and x, whose difference may have lost digits.
-func (b *Body) gaugeFrom(z, x Vec) float64 {
+// GaugeFrom returns ‖z - x‖_K, with a tolerance on a line that knows the lengths of z and x, whose difference may have lost digits.
+func (b *Body) GaugeFrom(z, x Vec) float64 {
 	v := z.Sub(x)
 	if len(b.vertices) != 2 {
 		return b.Gauge(v)
@@ -175,40 +175,4 @@ func (b *Body) gaugeFrom(z, x Vec) float64 {
 		return math.Inf(1)
 	}
 	return b.project(v)
-}
-
-// GaugeFrom returns ‖z - x‖_K, with the tolerance on a line taken from the lengths of z and x themselves.
-func (b *Body) GaugeFrom(z, x Vec) float64 { return b.gaugeFrom(z, x) }
-
-// Sector returns the number of the triangle (0, vertex i, vertex i+1) that holds the direction of v, counted like the vertices;
-// a direction through vertex i belongs to i. It needs a polygon and v ≠ 0. O(log len(vertices)).
-func (b *Body) Sector(v Vec) int {
-	if len(b.vertices) < 4 {
-		panic("convex: Sector needs a polygon")
-	}
-	half := len(b.vertices) / 2
-	first := b.vertices[0]
-	shift := 0
-	if side := Cross(first, v); side < 0 || (side == 0 && Dot(first, v) < 0) {
-		v, shift = v.Neg(), half
-	}
-	lo, hi := 0, half // vertex lo is not left of v, vertex hi is
-	for hi-lo > 1 {
-		mid := (lo + hi) / 2
-		if Cross(b.vertices[mid], v) >= 0 {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return lo + shift
-}
-
-// GaugeBySector returns ‖v‖_K of a polygon from the one edge that v points to, O(log len(vertices)): for bodies of very many vertices.
-func (b *Body) GaugeBySector(v Vec) float64 {
-	if v == (Vec{}) {
-		return 0
-	}
-	a := b.inverse[b.Sector(v)%len(b.inverse)]
-	return math.Abs(float64(a.X*v.X) + float64(a.Y*v.Y))
 }

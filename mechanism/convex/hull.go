@@ -51,8 +51,7 @@ func lattice(cell int32, width int64) Lattice {
 // points belong to the chain before and stay. A point equal to the last one is not pushed, unless it closes the polygon.
 func push[T Number](chain []Point[T], keep int, p Point[T]) []Point[T] {
 	for len(chain) > keep {
-		last := chain[len(chain)-1]
-		if Cross(last.Sub(chain[len(chain)-2]), p.Sub(last)) > 0 {
+		if turnsLeft(chain[len(chain)-2], chain[len(chain)-1], p) {
 			break
 		}
 		chain = chain[:len(chain)-1]
@@ -79,8 +78,10 @@ func rotate[T Number](vertices []Point[T]) {
 }
 
 // Hull returns the convex hull of points in the same canonical form as HullOfCells, for points that have no grid. It overwrites
-// dst and sorts points in place: Andrew's monotone chain, O(n log n). There must be one point at least. In float64 a vertex is
-// dropped as collinear only where the computed cross product says so.
+// dst and sorts points in place: Andrew's monotone chain, O(n log n). There must be one point at least.
+//
+// Float64 points that lie on a line up to the rounding of their coordinates give the segment between their ends, and a vertex that is
+// no corner but for rounding is dropped: see rounding. n points along a slow curve can lie up to n times that outside.
 func Hull[T Number](dst, points []Point[T]) []Point[T] {
 	if len(points) == 0 {
 		panic("convex: Hull needs a point")
@@ -105,7 +106,7 @@ func Hull[T Number](dst, points []Point[T]) []Point[T] {
 	if len(dst) > 1 && dst[len(dst)-1] == dst[0] {
 		dst = dst[:len(dst)-1]
 	}
-	return dst
+	return flatten(dst)
 }
 
 // Difference returns the difference body K = H ⊕ (-H) of a canonical convex polygon H: the convex hull of all differences of two

@@ -2,6 +2,7 @@ package convex
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -163,6 +164,130 @@ func TestDifferenceOfPointsIsSymmetricAndConvex(t *testing.T) {
 	}
 }
 
+// TestCollinearFloats takes centres of cells along lines of every slope, in units that float64 cannot hold: each is a segment between its
+// ends, and no difference of two of its points has a gauge that is not a number or beyond 1.
+func TestCollinearFloats(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(6, 1))
+	for i := range 4000 {
+		unit := []float64{.1, .34, .7, .89, 1e-3, 12.3, r.Float64()}[i%7]
+		dx, dy := float64(r.IntN(9)), float64(r.IntN(9)-4)
+		if i%10 == 0 {
+			dx, dy = 1, 3
+		}
+		if dx == 0 && dy == 0 {
+			continue
+		}
+		x, y := float64(r.IntN(1000)), float64(r.IntN(1000))
+		var p []Vec
+		for range 2 + r.IntN(20) {
+			k := float64(r.IntN(40))
+			at := Vec{(x + k*dx + .5) * unit, (y + k*dy + .5) * unit}
+			switch r.IntN(3) { // the same place, rounded on another way
+			case 1:
+				at = Vec{(x+.5)*unit + k*(dx*unit), (y+.5)*unit + k*(dy*unit)}
+			case 2:
+				at.X, at.Y = math.Nextafter(at.X, 0), math.Nextafter(at.Y, 1e9)
+			}
+			p = append(p, at)
+		}
+		hull := Hull(nil, slices.Clone(p))
+		if len(hull) > 2 {
+			t.Fatalf("case %d: points on a line of slope %g/%g in units of %g have the hull %v", i, dy, dx, unit, hull)
+		}
+		if len(hull) == 2 && !hull[0].Less(hull[1]) {
+			t.Fatalf("case %d: the segment %v does not begin at its smaller end", i, hull)
+		}
+		if size := hull[len(hull)-1].Sub(hull[0]); Dot(size, size) < unit*unit/4 {
+			continue // one place
+		}
+		checkDifferences(t, p, hull, 1e-12)
+	}
+}
+
+// checkDifferences checks that the body of a hull holds every difference of two of the points.
+func checkDifferences(t *testing.T, points, hull []Vec, margin float64) {
+	t.Helper()
+	var body Body
+	body.Reset(Difference(nil, hull))
+	for _, a := range points {
+		for _, b := range points {
+			if g := body.GaugeFrom(a, b); !(g <= 1+margin) {
+				t.Fatalf("the difference of %v and %v has gauge %g in the body of %v", a, b, g, hull)
+			}
+		}
+	}
+	if m := body.Moment(); !(body.Measure() > 0) || math.IsNaN(m.Trace()) || math.IsNaN(m.Determinant) {
+		t.Fatalf("the body of %v has measure %g and moment %+v", hull, body.Measure(), m)
+	}
+}
+
+// TestFloatPolygonsHaveTrueCorners puts many points on the sides of slanted squares, where rounding makes corners that are none.
+func TestFloatPolygonsHaveTrueCorners(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(8, 1))
+	for i := range 1000 {
+		unit := []float64{.1, .34, .7, r.Float64()}[i%4]
+		dx, dy := float64(1+r.IntN(9)), float64(1+r.IntN(9))
+		x, y := float64(r.IntN(100)), float64(r.IntN(100))
+		var p []Vec
+		for n := range 21 {
+			k := float64(n)
+			for _, at := range []Vec{{k * dx, k * dy}, {k*dx - 20*dy, k*dy + 20*dx}, {-k * dy, k * dx}, {20*dx - k*dy, 20*dy + k*dx}} {
+				p = append(p, Vec{(x + at.X + .5) * unit, (y + at.Y + .5) * unit})
+			}
+		}
+		hull := Hull(nil, slices.Clone(p))
+		if len(hull) != 4 {
+			t.Fatalf("case %d: a square with sides (%g, %g) in units of %g has %d corners", i, dx, dy, unit, len(hull))
+		}
+		checkDifferences(t, p, hull, 1e-13)
+	}
+}
+
+// TestShortEdges cuts a corner of a square off, so near it that the edge's distance from 0 would drown in v × w.
+func TestShortEdges(t *testing.T) {
+	t.Parallel()
+	for _, cut := range []float64{1e-6, 1e-10, 1e-13} {
+		p := []Vec{{.1, .2}, {1.3, .2}, {1.3, 1.4 - cut}, {1.3 - cut, 1.4}, {.1, 1.4}}
+		hull := Hull(nil, slices.Clone(p))
+		if len(hull) != 5 {
+			t.Fatalf("a square whose corner is cut by %g has the hull %v", cut, hull)
+		}
+		checkDifferences(t, p, hull, 1e-14)
+	}
+}
+
+// TestAlmostCollinearFloats widens a line by shares of its length, from rounding to a thousandth: the body is a segment or a sound polygon.
+func TestAlmostCollinearFloats(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 1))
+	polygons := 0
+	for i := range 4000 {
+		width := math.Pow(10, -17+14*r.Float64())
+		dx, dy := r.NormFloat64(), r.NormFloat64()
+		var p []Vec
+		for range 3 + r.IntN(30) {
+			k, off := 10*r.Float64(), 10*width*(r.Float64()-.5)
+			p = append(p, Vec{1 + k*dx - off*dy, 2 + k*dy + off*dx})
+		}
+		hull := Hull(nil, slices.Clone(p))
+		if width < 1e-16 && len(hull) > 2 {
+			t.Fatalf("case %d: a width of %g has the hull %v", i, width, hull)
+		}
+		if width > 1e-12 && len(hull) < 3 {
+			t.Fatalf("case %d: a width of %g is taken for a line", i, width)
+		}
+		if len(hull) > 2 {
+			polygons++
+			checkDifferences(t, p, hull, 1e-13/width)
+		}
+	}
+	if polygons < 1000 {
+		t.Errorf("only %d polygons", polygons)
+	}
+}
+
 func TestLargestGridStaysExact(t *testing.T) {
 	t.Parallel()
 	const width = 46340 // 46340² < 2³¹
@@ -213,7 +338,6 @@ func TestMisuse(t *testing.T) {
 		"no polygon":  func() { Difference[float64](nil, nil) },
 		"odd body":    func() { new(Body).Reset(make([]Vec, 3)) },
 		"scale":       func() { new(Body).ResetLattice([]Lattice{{}}, 0) },
-		"no sector":   func() { new(Body).Sector(Vec{1, 0}) },
 		"few results": func() { new(Body).Gauges(nil, Vec{}, make([]Vec, 1)) },
 	} {
 		t.Run(name, func(t *testing.T) {

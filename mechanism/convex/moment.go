@@ -77,6 +77,3 @@ func (m Moment) InverseRoot() (t Matrix, ok bool) {
 	d := root * math.Sqrt(m.Trace()+2*root)
 	return Matrix{(m.YY + root) / d, -m.XY / d, (m.XX + root) / d}, true
 }
-
-// Anisotropy returns tr/(2√det): 1 for bodies of isotropic position, growing with the ratio of length to width.
-func (m Moment) Anisotropy() float64 { return m.Trace() / (2 * math.Sqrt(m.Determinant)) }

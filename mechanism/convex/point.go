@@ -2,7 +2,8 @@
 // K = H ⊕ (-H), its gauge ‖·‖_K, area, second moment, and the sectors from which uniform points of K are drawn.
 //
 // Cells have whole coordinates, so their hulls and difference bodies are exact: every orientation test is a product of integers
-// that fits into 64 bits. Points without a grid go through the same code in float64.
+// that fits into 64 bits. Points without a grid go through the same code in float64, where a turn counts
+// only if it exceeds what rounding can do.
 //
 // Source: Xiao and Xiong, "Protecting Locations with Differential Privacy under Temporal Correlations", CCS 2015,
 // sections 4.1 and 5.1 (the sensitivity hull and the K-norm), doi 10.1145/2810103.2813640.
