@@ -6,10 +6,7 @@ func Uniform(src Source) float64 { return open(src.Uint64()) }
 // open maps the upper 52 bits of a word to the middle of one of 2⁵² equal parts of (0, 1).
 func open(word uint64) float64 { return (float64(word>>12) + 0.5) * 0x1p-52 }
 
-// Exponential returns an exponential number of mean 1. It takes one word.
-func Exponential(src Source) float64 { return -log(Uniform(src)) }
-
-// Gamma returns a number of the Gamma law with whole shape and scale 1, the sum of as many exponentials: minus the logarithm of a
+// Gamma returns a number of the Gamma law with whole shape and scale 1, the sum of as many exponential numbers: minus the logarithm of a
 // product of uniforms. It takes shape words and one logarithm for every 16 of them. It panics on a shape below 1.
 func Gamma(src Source, shape int) float64 {
 	if shape < 1 {

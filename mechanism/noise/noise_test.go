@@ -71,7 +71,7 @@ func TestLaws(t *testing.T) {
 		wrong func(float64) float64 // a neighbouring law, which the test must tell apart
 	}{
 		{"uniform", Uniform, uniform, func(x float64) float64 { return math.Pow(x, 1.1) }},
-		{"exponential", Exponential, gammaCDF(1), gammaCDF(2)},
+		{"gamma 1", func(s Source) float64 { return Gamma(s, 1) }, gammaCDF(1), gammaCDF(2)},
 		{"gamma 2", func(s Source) float64 { return Gamma(s, 2) }, gammaCDF(2), gammaCDF(3)},
 		{"gamma 3", func(s Source) float64 { return Gamma(s, 3) }, gammaCDF(3), gammaCDF(2)},
 		{"gamma 40", func(s Source) float64 { return Gamma(s, 40) }, gammaCDF(40), gammaCDF(41)},
@@ -105,8 +105,8 @@ func TestUniformNeverReachesItsEnds(t *testing.T) {
 		if !(u > 0 && u < 1) {
 			t.Errorf("word %#x gives %g", word, u)
 		}
-		if e := Exponential(&words{word}); math.IsInf(e, 0) || !(e > 0) {
-			t.Errorf("word %#x gives the exponential %g", word, e)
+		if e := Gamma(&words{word}, 1); math.IsInf(e, 0) || !(e > 0) {
+			t.Errorf("word %#x gives the exponential number %g", word, e)
 		}
 	}
 	if a, b := Laplace(&words{2 << 40}), Laplace(&words{2<<40 | 1}); a != -b || a < 0 {
@@ -271,8 +271,8 @@ func TestStreamDoesNotAllocate(t *testing.T) {
 
 func ExampleKeyed() {
 	streams := NewKeyed(KeyFromSeed(1)) // an experiment; a service uses NewKey or ParseKey
-	fmt.Println(Exponential(streams.Stream([]byte("user 7, step 12"))) == Exponential(streams.Stream([]byte("user 7, step 12"))))
-	fmt.Println(Exponential(streams.Stream([]byte("user 7, step 12"))) == Exponential(streams.Stream([]byte("user 7, step 13"))))
+	fmt.Println(Uniform(streams.Stream([]byte("user 7, step 12"))) == Uniform(streams.Stream([]byte("user 7, step 12"))))
+	fmt.Println(Uniform(streams.Stream([]byte("user 7, step 12"))) == Uniform(streams.Stream([]byte("user 7, step 13"))))
 	fmt.Printf("%v %+v\n", KeyFromSeed(1), NewKey())
 	// Output:
 	// true
