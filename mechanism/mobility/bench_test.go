@@ -2,7 +2,7 @@ package mobility
 
 import "testing"
 
-// The three shapes of DESIGN.md's speed section: a road-like 32×32 map, a dense one, and the same dense posterior on a
+// Three shapes: a road-like 32×32 map, a dense one, and the same dense posterior on a
 // thousand times larger map.
 func BenchmarkPredict(b *testing.B) {
 	for _, shape := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// TrainOptions says how traces become a model. The zero value is the recipe that tracked held-out users best.
+// TrainOptions says how traces become a model. The zero value takes every default.
 type TrainOptions struct {
 	// KernelRadius is the reach in cells of the smoothing kernel (default 5). It decides the size of the model: each row
 	// holds the cells within it, 81 for a radius of 5, 29 for 3, 13 for 2, the jumps, and the transitions seen beyond it.

@@ -106,9 +106,9 @@ func Open(paths []string, stdin io.Reader, o Options) (*Reader, error) {
 // An error ends the sequence: a file that cannot be read or is cut short, a CSV
 // header without a column that is needed, a format that cannot be guessed and,
 // in strict reading, the first bad line. It comes with a zero fix. The sequence
-// can be ranged over once; stopping early closes the file. Cost: about half
-// a microsecond a fix (NDJSON: two) and no allocation, but for an accuracy and
-// for NDJSON's user ids.
+// can be ranged over once; stopping early closes the file. Cost: less
+// than half a microsecond a fix (NDJSON: one) and no allocation, but for an
+// accuracy and for NDJSON's user ids.
 func (r *Reader) Fixes() iter.Seq2[schemas.Raw, error] {
 	return func(yield func(schemas.Raw, error) bool) {
 		if r.used {
