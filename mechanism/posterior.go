@@ -12,13 +12,12 @@ import (
 // and must not be from. Sums ascend.
 func store(dst, from *mobility.Distribution, likelihood []float64, prune float64) {
 	weights, total := weigh(from.P, likelihood)
-	n := len(weights)
-	if float64(n)*prune >= 1 { // else every cell of a very flat distribution could be below the threshold
-		prune = 0
-	}
 	cells, p := append(dst.Cells[:0], from.Cells...), append(dst.P[:0], weights...)
+	least := math.SmallestNonzeroFloat32 * total
+	if prune > 0 {
+		least = max(least, mobility.PruneLevel(p, prune, total))
+	}
 	// What rounding to float32 would make 0 is dropped whatever the threshold, so that every stored cell has mass.
-	least := max(prune, math.SmallestNonzeroFloat32) * total
 	kept, mass := 0, 0.0
 	for i, w := range p {
 		cells[kept], p[kept] = cells[i], w

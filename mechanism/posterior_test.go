@@ -15,7 +15,11 @@ func TestStoreIsUpdatePruneAndRound(t *testing.T) {
 	r := rand.New(rand.NewPCG(63, 1))
 	var got mobility.Distribution
 	for i := range 2000 {
-		prior := randomPrior(r, 1+r.IntN(300))
+		cells := 1 + r.IntN(300)
+		if i%40 == 0 { // more than pruning takes at the threshold alone
+			cells += 2 * mobility.PruneCells
+		}
+		prior := randomPrior(r, cells)
 		likelihood := make([]float64, prior.Len())
 		for j := range likelihood {
 			likelihood[j] = math.Exp(-10 * r.Float64())
