@@ -1,0 +1,164 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/producer"
+)
+
+// member is one of a group, with the transactions of the only partition.
+type member struct {
+	group *consumer.Group
+	*transactions
+}
+
+// membership joins a group whose coordinator is the cluster's.
+func membership(t *testing.T, client *kafka.Client) *member {
+	t.Helper()
+	group, err := consumer.NewGroup(client, consumer.GroupOptions{
+		ID: "g", Topic: "raw", SessionTimeout: 6 * time.Second, HeartbeatInterval: 20 * time.Millisecond,
+	})
+	ok(t, err)
+	t.Cleanup(func() { group.Close() })
+	return &member{group: group}
+}
+
+// next waits for the member's next generation and gives it fresh transactions.
+func (m *member) next(t *testing.T, client *kafka.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	generation, err := m.group.Next(ctx)
+	ok(t, err)
+	tx, err := producer.NewTransactional(client, transactionalID("g", "raw", 0), producer.Options{})
+	ok(t, err)
+	m.transactions = &transactions{
+		producer: tx, client: client, group: "g", generation: generation,
+		input: producer.TopicPartition{Topic: "raw"}, output: producer.TopicPartition{Topic: "out"},
+		changelog: producer.TopicPartition{Topic: "log"}, deadLetters: producer.TopicPartition{Topic: "dead"},
+	}
+}
+
+func (m *member) produce(t *testing.T, value string) error {
+	t.Helper()
+	messages := []task.Message{{Key: []byte("k"), Value: []byte(value), Timestamp: startMS}}
+	return m.Produce(t.Context(), task.Outputs{Output: messages, Changelog: messages})
+}
+
+func transactionsWorld(t *testing.T) (*kfake.Cluster, *kafka.Client) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "raw", "out", "log", "dead"))
+	ok(t, err)
+	t.Cleanup(cluster.Close)
+	return cluster, NewClient(cluster.ListenAddrs())
+}
+
+// TestZombie: a member whose generation is over neither commits nor fences its
+// successor, and is told to leave.
+func TestZombie(t *testing.T) {
+	_, client := transactionsWorld(t)
+	old := membership(t, client)
+	old.next(t, client)
+	ok(t, old.Fence(t.Context()))
+	ok(t, old.produce(t, "first"))
+	if _, err := old.Commit(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, old.produce(t, "of a zombie"))
+
+	heir := membership(t, client) // the group moves on, though nobody has fenced the old member
+	heir.next(t, client)
+	if _, err := old.Commit(t.Context(), 9); task.RemedyOf(err) != task.Leave {
+		t.Errorf("a commit in a generation that is over: %v, %v", err, task.RemedyOf(err))
+	}
+	ok(t, heir.Fence(t.Context()))
+	ok(t, heir.produce(t, "second"))
+	if err := old.Fence(t.Context()); task.RemedyOf(err) != task.Leave || !errors.Is(err, consumer.ErrNotMember) {
+		t.Errorf("a fence in a generation that is over: %v, %v", err, task.RemedyOf(err))
+	}
+	if _, err := heir.Commit(t.Context(), 6); err != nil {
+		t.Errorf("the rightful owner is shut out: %v", err)
+	}
+	offset, found, err := heir.Committed(t.Context())
+	if err != nil || !found || offset != 6 {
+		t.Errorf("committed is %d, %v, %v", offset, found, err)
+	}
+	f, err := consumer.NewFetcher(client, "out", 0, consumer.FetcherOptions{})
+	ok(t, err)
+	var values []string
+	_, end, err := f.Bounds(t.Context())
+	ok(t, err)
+	for at := int64(0); at < end; {
+		got, err := f.Fetch(t.Context(), at)
+		ok(t, err)
+		for _, r := range got.Records {
+			values = append(values, string(r.Value))
+		}
+		at = got.Next
+	}
+	if fmt.Sprint(values) != "[first second]" {
+		t.Errorf("committed are %q", values)
+	}
+}
+
+// TestFenceTellsOfRefusals: whoever may not write is told so at once.
+func TestFenceTellsOfRefusals(t *testing.T) {
+	cluster, client := transactionsWorld(t)
+	m := membership(t, client)
+	m.next(t, client)
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.TransactionalIDAuthorizationFailed})
+	if err := m.Fence(t.Context()); task.RemedyOf(err) != task.Fatal {
+		t.Errorf("a refused transactional id: %v, %v", err, task.RemedyOf(err))
+	}
+	ok(t, m.Fence(t.Context()))
+}
+
+// TestRemedies translates each kind of error into what the task is to do.
+func TestRemedies(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want task.Remedy
+	}{
+		{nil, task.Unmarked},
+		{&producer.Error{Remedy: producer.Retriable}, task.Retry},
+		{&producer.Error{Remedy: producer.Abortable}, task.Rebuild},
+		{&producer.Error{Remedy: producer.Unknown}, task.Rebuild},
+		{&producer.Error{Remedy: producer.Fenced}, task.Leave},
+		{fmt.Errorf("deep: %w", &producer.Error{Remedy: producer.Fatal}), task.Fatal},
+		{errors.New("of nobody's"), task.Unmarked},
+	} {
+		if got := task.RemedyOf(writeRemedy(c.err)); got != c.want {
+			t.Errorf("writing, %v: %v, want %v", c.err, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		err  error
+		want task.Remedy
+	}{
+		{nil, task.Unmarked},
+		{fmt.Errorf("deep: %w", consumer.ErrNotMember), task.Leave},
+		{&consumer.Error{Temporary: true, Err: context.Canceled}, task.Retry},
+		{&consumer.OffsetError{}, task.Rebuild},
+		{context.Canceled, task.Rebuild},
+		{context.DeadlineExceeded, task.Rebuild},
+		{&consumer.CorruptError{}, task.Fatal},
+		{&consumer.Error{Err: kafka.TopicAuthorizationFailed}, task.Fatal},
+		{&consumer.Error{Err: consumer.ErrNotMember}, task.Leave},
+		{errors.New("of nobody's"), task.Unmarked},
+	} {
+		if got := task.RemedyOf(readRemedy(c.err)); got != c.want {
+			t.Errorf("reading, %v: %v, want %v", c.err, got, c.want)
+		}
+	}
+}
