@@ -76,8 +76,9 @@ type Options struct {
 	Delta float64
 	// Prune is the share of the total mass below which a cell leaves a distribution; 0 means DefaultPrune, negative none.
 	// The prior is pruned after each prediction and the posterior after inference, and each time at most mobility.PruneCells times
-	// Prune of the mass is dropped: 10⁻⁴ by default. A pruned cell can come back only by the model's transitions. Pruning looks at nothing but earlier releases
-	// and costs no ε: it makes the sanitizer's own belief, and with it later location sets, a little coarser.
+	// Prune of the mass is dropped: 10⁻⁴ by default. A pruned cell can come back only by the model's transitions. Pruning looks
+	// at nothing but releases and costs no ε: it makes the sanitizer's own belief, and with it later location sets, a little
+	// coarser.
 	Prune float64
 	// MaxGap is the number of steps after which prediction gives up and the model's initial distribution is taken; 0 means
 	// DefaultMaxGap.

@@ -114,6 +114,24 @@ func TestUniformNeverReachesItsEnds(t *testing.T) {
 	}
 }
 
+// TestUniformTakes52Bits checks the lattice of uniform numbers: each of the upper 52 bits of a word counts, and the other twelve do not.
+func TestUniformTakes52Bits(t *testing.T) {
+	t.Parallel()
+	for bit := range 64 {
+		change := Uniform(&words{1 << bit}) - Uniform(&words{0})
+		want := 0.0
+		if bit >= 12 {
+			want = math.Ldexp(1, bit-64)
+		}
+		if change != want {
+			t.Errorf("bit %d changes a uniform number by %g, want %g", bit, change, want)
+		}
+	}
+	if least := Uniform(&words{0}); least != 0x1p-53 {
+		t.Errorf("the least uniform number is %g, want 2⁻⁵³", least)
+	}
+}
+
 func TestGammaRefusesShape(t *testing.T) {
 	t.Parallel()
 	defer func() {

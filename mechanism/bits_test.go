@@ -1,0 +1,131 @@
+package mechanism
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+var update = flag.Bool("update", false, "write testdata/bits.txt anew, for a new mechanismVersion")
+
+const bitsHeader = `Releases and states, bit for bit, of one version of the mechanisms. A program that turns the same facts into other bits under
+the same version publishes two equations in one noise when a record is replayed: whoever changes these lines raises
+mechanismVersion, and writes them anew with "go test ./mechanism -run TestBits -update".
+`
+
+// TestBits compares releases of every mechanism under every shape of hull, and states some steps into a walk, with a file. The file must be
+// of this version, and is not written anew under the same version with other bits.
+func TestBits(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join("testdata", "bits.txt")
+	stored, err := os.ReadFile(file)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	got := bitsHeader + fmt.Sprintf("\nmechanism version %d\n\n", mechanismVersion) + releaseBits(t) + stateBits(t)
+	if got == string(stored) {
+		return
+	}
+	version := -1
+	if _, after, ok := strings.Cut(string(stored), "\nmechanism version "); ok {
+		digits, _, _ := strings.Cut(after, "\n")
+		if version, err = strconv.Atoi(digits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if version == mechanismVersion {
+		t.Fatalf("the bits of version %d have changed: undo that, or raise mechanismVersion and run with -update\n%s", version, firstDifference(string(stored), got))
+	}
+	if !*update {
+		t.Fatalf("%s is of version %d, the program of %d: run with -update", file, version, mechanismVersion)
+	}
+	if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return "want " + w[i] + "\ngot  " + g[i]
+		}
+	}
+	return "one has more lines"
+}
+
+// releaseBits draws three releases of each mechanism from a polygon, a line and a single place, with the stream that a step would take.
+func releaseBits(t *testing.T) string {
+	t.Helper()
+	g, err := grid.Plain(20, 20, 1.7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams := noise.NewKeyed(noise.KeyFromSeed(2015))
+	var b strings.Builder
+	for _, shape := range []struct {
+		name string
+		set  []grid.Cell
+	}{
+		{"polygon", []grid.Cell{3, 4, 40, 71, 204, 205, 340}},
+		{"line", []grid.Cell{21, 62, 103, 185}},
+		{"point", []grid.Cell{77}},
+	} {
+		var hull SensitivityHull
+		hull.OfCells(g, shape.set)
+		for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
+			for _, isotropy := range []string{IsotropyClosedForm, IsotropySampled} {
+				m, err := NewMechanism(name, isotropy)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.Prepare(&hull, .9)
+				var facts transcript
+				facts.begin(Options{Mechanism: name, Isotropy: isotropy, Epsilon: .9}, ID{1}, ID{2}, 60_000)
+				for i := range 3 {
+					cell := shape.set[i*(len(shape.set)-1)/2]
+					z := m.Sample(streams.Stream(facts.complete("u", int64(i), 1, shape.set, cell)), g.Centre(cell))
+					fmt.Fprintf(&b, "%s %s %s %d: %x %x\n", shape.name, name, isotropy, cell, z.X, z.Y)
+				}
+			}
+		}
+	}
+	return b.String()
+}
+
+// stateBits encodes the state after releases, a prediction, a repeat and a gap.
+func stateBits(t *testing.T) string {
+	t.Helper()
+	model := denseModel(t, 6, 5)
+	model.Initial = mobility.Distribution{Cells: []grid.Cell{7, 14, 22}, P: []float64{.25, .5, .25}}
+	var b strings.Builder
+	for _, o := range []Options{
+		{Epsilon: 1.1, Delta: .05},
+		{Epsilon: .7, Delta: .3, Mechanism: Laplace, Inference: InferencePaper},
+	} {
+		s := newSanitizer(t, model, o)
+		var state State
+		for _, in := range []Input{
+			{Step: 10, Cell: 14, Release: true},
+			{Step: 11, Cell: 15, Release: true},
+			{Step: 12},
+			{Step: 12, Cell: 29, Release: true},
+			{Step: 12, Cell: 29, Release: true},
+			{Step: 17, Cell: 22, Release: true},
+			{Step: 18, Cell: 21, Release: true},
+		} {
+			in.User = "bits"
+			mustStep(t, s, &state, in)
+		}
+		fmt.Fprintf(&b, "\nstate %s %s\n%x\n", s.options.Mechanism, s.options.Inference, state.AppendBinary(nil))
+	}
+	return b.String()
+}
