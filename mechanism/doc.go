@@ -26,6 +26,8 @@
 //
 // The package has no clock, no global randomness and no map iteration. Randomness comes from noise.Streams, keyed by everything
 // that determines a release: its law, which is that of A∘σ and so depends on the whole location set, whose it is, and the surrogate.
-// Two runs under one key share noise only where they publish the same value; DESIGN.md says why no fact may be missing. Sums have a fixed order, products that are added are rounded first, logarithms and exponentials are
-// computed here, so the same input gives the same bits on every architecture.
+// Two runs under one key share noise only where they publish the same value; DESIGN.md says why no fact may be missing.
+//
+// Sums have a fixed order, products that are added are rounded first, logarithms and exponentials are computed here, so the same
+// input gives the same bits on every architecture.
 package mechanism
