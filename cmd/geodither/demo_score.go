@@ -123,7 +123,7 @@ func (s *scoreboard) measure(metrics *evaluation.Metrics, fix schemas.Raw, recor
 	release := s.grid.ToMap(record.Latitude, record.Longitude).Distance(truth)
 	estimate := s.grid.ToMap(record.EstimateLatitude, record.EstimateLongitude).Distance(truth)
 	metrics.AddDistances(release, estimate, blind.Distance(truth))
-	s.latest = fmt.Sprintf("%s at %s: release %s off, estimate %s off (claims ± %s)", record.UserID,
+	s.latest = fmt.Sprintf("%s at %s: release %s off, estimate %s (± %s)", record.UserID,
 		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), metres(1000*release), metres(1000*estimate), metres(record.RadiusM))
 	return nil
 }

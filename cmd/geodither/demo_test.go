@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
@@ -144,7 +145,7 @@ func TestDemoView(t *testing.T) {
 		t.Errorf("a line without a terminal is %q", got)
 	}
 	out.Reset()
-	v.live = true
+	v.live, v.width = true, func() int { return 80 }
 	v.show(status)
 	first := out.String()
 	v.show(status)
@@ -152,9 +153,14 @@ func TestDemoView(t *testing.T) {
 	if up := fmt.Sprintf("\x1b[%dA", strings.Count(first, "\n")); !strings.HasPrefix(second, up) || strings.TrimPrefix(second, up) != first {
 		t.Error("the second frame does not cover the first")
 	}
-	for _, word := range []string{" 50 %", "12.3 km", "700 m", "bus at noon", strings.Repeat("█", 20) + "·"} {
+	for _, word := range []string{" 50 %", "12.3 km", "700 m", "bus at noon", strings.Repeat("█", 15) + "·"} {
 		if !strings.Contains(first, word) {
 			t.Errorf("the frame does not show %q:\n%s", word, first)
+		}
+	}
+	for _, line := range strings.Split(first, "\n") {
+		if n := utf8.RuneCountInString(strings.TrimPrefix(line, "\x1b[2K")); n > 79 {
+			t.Errorf("a line of %d columns wraps on a terminal of 80: %q", n, line)
 		}
 	}
 }

@@ -24,12 +24,22 @@ type demoStatus struct {
 type demoView struct {
 	out   io.Writer
 	live  bool
-	lines int // printed by the last frame
+	width func() int // of the terminal, in columns
+	lines int        // printed by the last frame
 }
 
 func newDemoView(out io.Writer) *demoView {
 	file, ok := out.(interface{ Fd() uintptr })
-	return &demoView{out: out, live: ok && term.IsTerminal(int(file.Fd()))}
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return &demoView{out: out}
+	}
+	return &demoView{out: out, live: true, width: func() int {
+		width, _, err := term.GetSize(int(file.Fd()))
+		if err != nil || width < 1 {
+			return 80
+		}
+		return width
+	}}
 }
 
 // interval is how often a frame is worth printing.
@@ -53,22 +63,32 @@ func (v *demoView) show(s demoStatus) {
 		fmt.Fprintf(v.out, "\x1b[%dA", v.lines)
 	}
 	v.lines = len(frame)
+	width := v.width()
 	for _, line := range frame {
-		fmt.Fprintf(v.out, "\x1b[2K%s\n", line)
+		fmt.Fprintf(v.out, "\x1b[2K%s\n", clip(line, width-1))
 	}
 }
 
+// clip cuts a line to a number of columns: a line that wraps would be drawn over
+// at the next frame.
+func clip(line string, columns int) string {
+	if runes := []rune(line); len(runes) > columns {
+		return string(runes[:max(columns, 0)])
+	}
+	return line
+}
+
 func (v *demoView) frame(s demoStatus) []string {
-	const width = 40
+	const width = 30
 	r := s.report
 	done := int(s.fed*width + .5)
 	bar := strings.Repeat("█", done) + strings.Repeat("·", width-done)
 	return []string{
 		fmt.Sprintf("  fleet time %s  %s %3.0f %%   %s", s.fleetTime.Format("2006-01-02 15:04:05"), bar, 100*s.fed, s.elapsed.Round(time.Second)),
 		"",
-		fmt.Sprintf("  records     in %-8d out %-8d dead letters %-5d users %-6d %6.0f records/s", r.RecordsIn, r.RecordsOut, r.DeadLetters, r.Users, s.perSecond),
-		fmt.Sprintf("  of these    releases %-8d repeats %-8d late %d", r.Releases, r.Repeats, r.Late),
-		fmt.Sprintf("  location    set |ΔX| %.1f of %d cells on average; true cell outside it: %.1f %%", r.LocationSetMean, r.cells, 100*r.DriftRatio),
+		fmt.Sprintf("  records     in %-8d out %-8d dead letters %-5d %6.0f records/s", r.RecordsIn, r.RecordsOut, r.DeadLetters, s.perSecond),
+		fmt.Sprintf("  of these    releases %-8d repeats %-8d late %-5d users %d", r.Releases, r.Repeats, r.Late, r.Users),
+		fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; true cell outside it: %.1f %%", r.LocationSetMean, r.cells, 100*r.DriftRatio),
 		"",
 		"  distance to the truth (rms)        release    estimate    blind",
 		fmt.Sprintf("                                  %8s  %10s %8s", metres(r.RMSEReleaseM), metres(r.RMSEEstimateM), metres(r.RMSEBlindM)),

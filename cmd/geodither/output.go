@@ -99,3 +99,18 @@ func (o *output) discard() error {
 	}
 	return errors.Join(o.file.Close(), os.Remove(o.file.Name()))
 }
+
+// notAnInput refuses an output that is one of the inputs: it would replace the
+// traces that it was made from.
+func notAnInput(out string, inputs []string) error {
+	target, err := os.Stat(out)
+	if err != nil {
+		return nil //nolint:nilerr // what is not there yet is no input
+	}
+	for _, path := range inputs {
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, target) {
+			return usagef("--out %s is an input too: name another file", out)
+		}
+	}
+	return nil
+}

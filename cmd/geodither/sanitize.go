@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -86,6 +87,9 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 		if key, err = readKey(f.keyFile); err != nil {
 			return err
 		}
+	}
+	if err := notAnInput(f.out, slices.Concat(f.input.paths, args)); err != nil {
+		return err
 	}
 	reader, err := f.input.open(ctx, args, std)
 	if err != nil {

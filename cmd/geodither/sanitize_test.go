@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -272,5 +274,28 @@ func TestSanitizeReport(t *testing.T) {
 	r = call(t, sanitizeArgs(traces, model, "--out", filepath.Join(dir, "out"), "--report", dir)...)
 	if r.code != exitFailed || !strings.Contains(r.err, "the records are written, but not the report") {
 		t.Errorf("a report that cannot be written: exit %d, %s", r.code, r.err)
+	}
+}
+
+// TestOutputIsNoInput: an output that is one of the inputs would replace the
+// traces it was made from.
+func TestOutputIsNoInput(t *testing.T) {
+	traces, model := townFiles(t, t.TempDir())
+	before, err := os.ReadFile(traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"sanitize", "--model", model, "--epsilon", "1", "--delta", "0.1", "--in", traces, "--out", traces},
+		{"train", "--box", "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", "30s", "--in", traces, "--out", traces},
+	} {
+		var out, log bytes.Buffer
+		code := run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, err: &log})
+		if code != exitUsage || !strings.Contains(log.String(), "is an input too") {
+			t.Errorf("%s: exit %d: %s", args[0], code, &log)
+		}
+		if after, err := os.ReadFile(traces); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("%s has changed its input", args[0])
+		}
 	}
 }

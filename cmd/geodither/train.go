@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,11 @@ func newTrain(std streams) *cobra.Command {
 		Long: `Train a mobility model: how likely a vehicle in a cell of the map is in each other cell one
 step later. Reads CSV, NDJSON, a folder of Geolife 1.3 (.plt) or SNAP's Gowalla check-ins,
 plain or gzip. The model assumes that it is public: it is learned without privacy.
+
+A CSV file has a header with user_id (or user, uid), timestamp (or time, ts), latitude (lat)
+and longitude (lon, lng) in any order. Times are RFC 3339, UTC where they name no zone, or
+epoch milliseconds. Choose a step in which a vehicle usually reports once or twice, and
+cells that it crosses in about a step.
 
 Fixes outside the box are left out. The result does not depend on the order of the input.`,
 		Example: `  geodither train --format csv --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
@@ -80,6 +86,9 @@ func (f *trainFlags) run(ctx context.Context, args []string, std streams) error 
 	}
 	if info, err := os.Stat(f.out); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is a device or a pipe: name a file for the model", f.out)
+	}
+	if err := notAnInput(f.out, slices.Concat(f.input.paths, args)); err != nil {
+		return err
 	}
 	reader, err := f.input.open(ctx, args, std)
 	if err != nil {

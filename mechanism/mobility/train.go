@@ -103,10 +103,22 @@ type visit struct {
 	cell    grid.Cell
 }
 
+// maxEntries bounds a model's matrix, 3.2 GB at 12 bytes an entry.
+const (
+	maxEntries    = 1 << 28
+	bytesPerEntry = 12
+)
+
 // NewTrainer returns a trainer for models of the grid and step, or an error for options that make no sense.
 func NewTrainer(g *grid.Grid, step time.Duration, o TrainOptions) (*Trainer, error) {
 	if err := o.Validate(step); err != nil {
 		return nil, err
+	}
+	// Every row holds the kernel: π r² cells or a few more. Refused here, not by the operating system after the reading.
+	radius := float64(o.Defaults().KernelRadius) + 0.5
+	if entries := float64(g.Cells()) * math.Pi * radius * radius; entries > maxEntries {
+		return nil, fmt.Errorf("mobility: %d × %d cells with a kernel radius of %d make a model of %.0f GB or more: choose larger cells, a smaller box or a smaller kernel radius",
+			g.Width(), g.Height(), o.Defaults().KernelRadius, math.Ceil(entries*bytesPerEntry/1e9))
 	}
 	return &Trainer{grid: g, stepMS: step.Milliseconds(), options: o.Defaults(), users: make(map[string]*visits)}, nil
 }

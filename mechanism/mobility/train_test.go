@@ -338,3 +338,21 @@ func wander(g *grid.Grid, users, fixes int, seed uint64) []Fix {
 	}
 	return all
 }
+
+// TestTooLargeAModel: a map whose model would not fit into memory is refused before anything is read.
+func TestTooLargeAModel(t *testing.T) {
+	g, err := grid.Plain(7000, 7800, 0.001)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewTrainer(g, time.Minute, TrainOptions{}); err == nil || !strings.Contains(err.Error(), "choose larger cells") {
+		t.Errorf("54 million cells: %v", err)
+	}
+	small, err := grid.Plain(1000, 1000, 0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewTrainer(small, time.Minute, TrainOptions{}); err != nil {
+		t.Errorf("a million cells: %v", err)
+	}
+}

@@ -90,10 +90,48 @@ func (s *Service) Run(ctx context.Context) error {
 	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions", partitions,
 		"model", s.options.Model.ID(), "mechanism", s.mechanism,
 		"epsilon", s.options.Release.Epsilon, "delta", s.options.Release.Delta)
+	reporting := make(chan struct{})
+	go func() {
+		defer close(reporting)
+		s.report(ctx)
+	}()
 	err = s.work(ctx, store)
 	err = errors.Join(err, store.Close())
-	s.log.Info("stopped", "records_in", s.options.Counters.RecordsIn.Load(), "records_out", s.options.Counters.RecordsOut.Load())
+	s.stop()
+	<-reporting
+	s.logTotals("stopped", s.options.Counters.Snapshot())
 	return err
+}
+
+// reportInterval is how often a working service says what it has done.
+const reportInterval = 30 * time.Second
+
+// report logs the totals while they grow, and warns where nothing but dead
+// letters comes out: a wrong encoding looks like that.
+func (s *Service) report(ctx context.Context) {
+	ticker := time.NewTicker(reportInterval)
+	defer ticker.Stop()
+	var last Snapshot
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := s.options.Counters.Snapshot()
+		if now.RecordsIn > last.RecordsIn {
+			s.logTotals("progress", now)
+		}
+		if now.DeadLetters > last.DeadLetters && now.RecordsOut == last.RecordsOut {
+			s.log.Warn("every record is refused; the dead-letter topic says why: is encoding.raw right?", "topic", s.options.Topics.DeadLetters)
+		}
+		last = now
+	}
+}
+
+func (s *Service) logTotals(message string, t Snapshot) {
+	s.log.Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, "late", t.Late, //nolint:sloglint // one of two constants
+		"releases", t.Releases, "repeats", t.Repeats, "transactions", t.Transactions, "aborts", t.Aborts)
 }
 
 // work follows the group from generation to generation.
