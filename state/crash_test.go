@@ -141,7 +141,9 @@ func TestDiskFull(t *testing.T) {
 	if _, err := p.Get([]byte("first")); !errors.Is(err, ErrFull) {
 		t.Errorf("after a failed write Get answers %v", err)
 	}
-	if err := s.Close(); err != nil {
+	// Whether closing has something left to write depends on what ran in the
+	// background; if it has, it says the same.
+	if err := s.Close(); err != nil && !errors.Is(err, ErrFull) {
 		t.Errorf("closing after a failure: %v", err)
 	}
 	full.Store(false)
