@@ -4,8 +4,10 @@
 GO       ?= go
 FUZZTIME ?= 20s
 BENCH    ?= .
-# Arguments of "make run", such as ARGS='--vehicles 1000'.
+# Arguments of "make run" and "make chaos", such as ARGS='--vehicles 1000'.
 ARGS     ?=
+# Nodes of "make kafka-up": 1 or 3.
+NODES    ?= 1
 
 # Built and run by the go command, so that everybody lints with the same version.
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -15,7 +17,8 @@ CONCURRENT := ./consumer/... ./producer/... ./state/... \
 	./cmd/geodither/... ./cmd/internal/devbroker/... ./cmd/internal/pipeline/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch verify check clean
+.PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch audit verify check clean \
+	kafka-up kafka-down test-kafka chaos
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -43,6 +46,23 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 
 bench: ## Run the benchmarks whose name matches BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+audit: build ## Attack the default mechanism on the sample's model
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	./bin/geodither train --in cmd/geodither/sample/liverpool.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out "$$dir/model.avro" > /dev/null && \
+	./bin/geodither audit --model "$$dir/model.avro" --epsilon 1 --delta 0.01 --exact
+
+kafka-up: ## Start a real Apache Kafka (NODES=3) for development; needs Java 17 and Maven
+	@deploy/kafka/kafka.sh up --nodes $(NODES)
+
+kafka-down: ## Stop it and delete its data
+	@deploy/kafka/kafka.sh down
+
+test-kafka: ## Run what must hold on a real Apache Kafka, three nodes of its own, faults included
+	@GO='$(GO)' deploy/kafka/test.sh
+
+chaos: ## Kill and freeze brokers and instances, then verify (ARGS='--records 1000000 --faults 200')
+	@$(GO) run ./cmd/internal/chaos $(ARGS)
 
 fmt: ## Format the code
 	$(GOLANGCI) fmt

@@ -99,7 +99,7 @@ func BenchmarkConsumeProduce(b *testing.B) {
 			producer.Batch{TopicPartition: producer.TopicPartition{Topic: "out"}, Records: out},
 			producer.Batch{TopicPartition: producer.TopicPartition{Topic: "log"}, Records: log})
 		must(b, err)
-		must(b, p.CommitOffsets(b.Context(), "group", -1, "", map[producer.TopicPartition]int64{{Topic: "in"}: next}))
+		must(b, p.CommitOffsets(b.Context(), producer.Member{Group: "group", Generation: -1}, map[producer.TopicPartition]int64{{Topic: "in"}: next}))
 		_, err = p.Commit(b.Context())
 		must(b, err)
 		out, log = out[:0], log[:0]

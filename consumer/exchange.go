@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -30,6 +31,9 @@ type exchange struct {
 	raw     bool   // answer with a *frame
 	buf     []byte // for the frame, grown as needed
 	version int16
+	// cut, if set, closes the connection when it ends. Without it an exchange
+	// that nobody waits for any more goes on until its deadline.
+	cut context.Context
 }
 
 // frame is an answer from behind its correlation id.
@@ -76,8 +80,16 @@ func (x *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 
 // RawExchange implements protocol.RawExchanger. A connection carries one
 // exchange at a time, so that one correlation id is enough.
-func (x *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+func (x *exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err error) {
 	const correlationID, clientID = 1, "geodither"
+	if conn, ok := rw.(net.Conn); ok && x.cut != nil {
+		stop := context.AfterFunc(x.cut, func() { _ = conn.Close() }) // the exchange will say so
+		defer func() {
+			if !stop() {
+				res, err = nil, context.Cause(x.cut) // an error keeps the connection from being used again
+			}
+		}()
+	}
 	if !x.raw {
 		res, err := protocol.RoundTrip(rw, x.version, correlationID, clientID, x.message)
 		if err != nil {

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/heartbeat"
 )
 
 // GroupOptions are the settings of a Group; ID and Topic have no default.
@@ -18,6 +16,11 @@ type GroupOptions struct {
 	Options
 	ID    string // of the consumer group
 	Topic string // whose partitions the members share
+	// InstanceID makes the member static (group.instance.id, KIP-345): a process
+	// that comes back under it within SessionTimeout finds its partitions as it
+	// left them, and the others do not notice. Each instance needs one of its
+	// own. Empty: the member is dynamic.
+	InstanceID string
 	// SessionTimeout is how long the coordinator waits for a sign of life
 	// before it gives a member's partitions to others. Default 30 s.
 	SessionTimeout time.Duration
@@ -31,206 +34,143 @@ type GroupOptions struct {
 	// WatchInterval is how often the topic is checked for new partitions.
 	// Default 5 s.
 	WatchInterval time.Duration
-	// Retrying, if set, is told of every error that Next is going to retry.
+	// Retrying, if set, is told of errors that the group is going to retry: of
+	// the first, and while they last less and less often, down to every 5 s. It
+	// is called from the group's own goroutine.
 	Retrying func(error)
 }
 
-// Group is a membership in a consumer group. Every change of members or
-// partitions begins a new generation: the old one's work is stopped before the
-// next begins.
-type Group struct {
-	client  *kafka.Client
-	options GroupOptions
-	group   *kafka.ConsumerGroup
-}
+// longestSilence is the longest pause between two calls of Retrying while
+// attempts keep failing.
+const longestSilence = 5 * time.Second
 
-// NewGroup starts joining in the background, with its own connections: to the
-// client's address, with TLS, SASL and client id of its transport.
-func NewGroup(client *kafka.Client, o GroupOptions) (*Group, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	if o.ID == "" || o.Topic == "" {
-		return nil, errors.New("consumer: a group needs an ID and a Topic")
-	}
-	if client.Addr == nil {
-		return nil, errors.New("consumer: the client has no broker address")
-	}
-	o.Options = o.withDefaults()
+func (o GroupOptions) withDefaults() GroupOptions {
+	o.Options = o.Options.withDefaults()
 	o.SessionTimeout = orDefault(o.SessionTimeout, 30*time.Second)
 	o.HeartbeatInterval = orDefault(o.HeartbeatInterval, min(time.Second, o.SessionTimeout/3))
 	o.RebalanceTimeout = orDefault(o.RebalanceTimeout, 30*time.Second)
 	o.WatchInterval = orDefault(o.WatchInterval, 5*time.Second)
-	if 3*o.HeartbeatInterval > o.SessionTimeout {
-		return nil, fmt.Errorf("consumer: HeartbeatInterval %v is more than a third of SessionTimeout %v", o.HeartbeatInterval, o.SessionTimeout)
-	}
-	group, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
-		ID:      o.ID,
-		Topics:  []string{o.Topic},
-		Brokers: strings.Split(client.Addr.String(), ","),
-		Dialer:  dialer(client),
-		// The co-partitioned topics follow the input's assignment, so that any
-		// strategy would do; all members have to offer the same one.
-		GroupBalancers:         []kafka.GroupBalancer{kafka.RangeGroupBalancer{}},
-		SessionTimeout:         o.SessionTimeout,
-		HeartbeatInterval:      o.HeartbeatInterval,
-		RebalanceTimeout:       o.RebalanceTimeout,
-		JoinGroupBackoff:       o.MaxBackoff,
-		Timeout:                o.RequestTimeout,
-		WatchPartitionChanges:  true,
-		PartitionWatchInterval: o.WatchInterval,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("consumer: group %s: %w", o.ID, err)
-	}
-	return &Group{client: client, options: o, group: group}, nil
+	return o
 }
 
-// dialer is the transport's way to connect, for the part of kafka-go that does
-// not use transports.
-func dialer(client *kafka.Client) *kafka.Dialer {
-	d := &kafka.Dialer{Timeout: 5 * time.Second, DualStack: true, ClientID: "geodither"}
-	if t, ok := client.Transport.(*kafka.Transport); ok {
-		d.TLS, d.SASLMechanism, d.DialFunc = t.TLS, t.SASL, t.Dial
-		d.ClientID = orDefault(t.ClientID, d.ClientID)
-		d.Timeout = orDefault(t.DialTimeout, d.Timeout)
+// Validate reports settings that cannot work.
+func (o GroupOptions) Validate() error {
+	if err := o.Options.Validate(); err != nil {
+		return err
 	}
-	return d
+	if o.ID == "" || o.Topic == "" {
+		return errors.New("consumer: a group needs an ID and a Topic")
+	}
+	if o.SessionTimeout < 0 || o.HeartbeatInterval < 0 || o.RebalanceTimeout < 0 || o.WatchInterval < 0 {
+		return errors.New("consumer: a negative timeout or interval: leave it 0 for the default")
+	}
+	if d := o.withDefaults(); 3*d.HeartbeatInterval > d.SessionTimeout {
+		return fmt.Errorf("consumer: HeartbeatInterval %v is more than a third of SessionTimeout %v", d.HeartbeatInterval, d.SessionTimeout)
+	}
+	return nil
 }
 
-// Generation is what this member may work on until the group changes.
-type Generation struct {
-	ID         int32
-	MemberID   string
-	Partitions []int32 // of the group's topic, ascending; may be empty
+// Group is a membership in a consumer group. Every change of members or
+// partitions begins a new generation: the old one's work is stopped before the
+// next begins. DESIGN.md says how it goes about it.
+type Group struct {
+	client  *kafka.Client
+	options GroupOptions
 
-	group *Group
-	of    *kafka.Generation
+	next    chan *Generation // handed over while it lasts
+	running running          // functions of all generations
+
+	closing  context.Context // ends when Close begins
+	close    context.CancelFunc
+	once     sync.Once
+	leaving  atomic.Bool   // Close is to give the membership up
+	patience chan struct{} // closed when Close has waited long enough for functions
+	done     chan struct{} // closed when the group's goroutine has ended
+	failure  error         // why it ended by itself, if it did; after done
+	left     error         // what leaving came to; after done
+
+	mu   sync.Mutex
+	last error // the last one that is being retried, nil once a generation has begun
+
+	member member // the group's goroutine's own
+}
+
+// NewGroup starts joining in the background.
+func NewGroup(client *kafka.Client, o GroupOptions) (*Group, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if client.Addr == nil {
+		return nil, errors.New("consumer: the client has no broker address")
+	}
+	g := &Group{
+		client: client, options: o.withDefaults(), next: make(chan *Generation),
+		patience: make(chan struct{}), done: make(chan struct{}),
+		member: member{last: said{claim: claim{generation: -1}}},
+	}
+	g.closing, g.close = context.WithCancel(context.Background())
+	go g.run()
+	return g, nil
 }
 
 // Next waits for the next generation, and before that for everything that was
 // started in the last one. Temporary errors, of which an unreachable broker is
-// one, are retried until the context ends. kafka.ErrGroupClosed follows Close.
+// one, are retried until the context ends. Any other error is final: the member
+// is out, and every later call returns it again. kafka.ErrGroupClosed follows
+// Close.
 func (g *Group) Next(ctx context.Context) (*Generation, error) {
-	var last error
 	for {
-		of, err := g.group.Next(ctx)
-		if err == nil {
-			return g.generation(of), nil
-		}
-		if ctx.Err() != nil {
-			if last != nil {
-				return nil, fmt.Errorf("%w; last: %w", err, last)
+		select {
+		case gen := <-g.next:
+			// What was started when its generation had just ended may still run.
+			select {
+			case <-g.running.idle():
+				return gen, nil
+			case <-gen.life.ctx.Done():
+			case <-ctx.Done():
+				return nil, g.unfinished(ctx)
 			}
-			return nil, err
-		}
-		if errors.Is(err, kafka.ErrGroupClosed) {
-			return nil, err
-		}
-		failure := g.failure(err)
-		if !failure.Temporary {
-			return nil, failure
-		}
-		last = failure
-		if g.options.Retrying != nil {
-			g.options.Retrying(failure)
+		case <-g.done:
+			if g.failure != nil {
+				return nil, g.failure
+			}
+			return nil, kafka.ErrGroupClosed
+		case <-ctx.Done():
+			return nil, g.unfinished(ctx)
 		}
 	}
 }
 
-func (g *Group) generation(of *kafka.Generation) *Generation {
-	gen := &Generation{ID: of.ID, MemberID: of.MemberID, group: g, of: of}
-	// The assignment's offsets are left alone: they are read without waiting
-	// for pending transactions (see Committed).
-	for _, a := range of.Assignments[g.options.Topic] {
-		gen.Partitions = append(gen.Partitions, int32(a.ID))
+// unfinished is the context's error, with what the group was struggling with.
+func (g *Group) unfinished(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last != nil {
+		return fmt.Errorf("%w; last: %w", ctx.Err(), g.last)
 	}
-	slices.Sort(gen.Partitions)
-	return gen
+	return ctx.Err()
 }
 
-// failure classifies an error of kafka-go's group: a lost connection is
-// temporary, and so are the codes that a new attempt to join clears up.
-func (g *Group) failure(err error) *Error {
-	op := "join group " + g.options.ID
-	var code kafka.Error
-	if !errors.As(err, &code) {
-		e := failed(g.client, op, err)
-		var network net.Error
-		if e.Hint == "" && errors.As(err, &network) {
-			e.Hint = fmt.Sprintf("cannot reach any of %s: is Kafka running there?", g.client.Addr)
-		}
-		return e
-	}
-	e := refused(op, code)
-	e.Err = err
-	switch code {
-	case kafka.RebalanceInProgress, kafka.UnknownMemberId, kafka.IllegalGeneration, kafka.MemberIDRequired:
-		e.Temporary = true
-	case kafka.InvalidSessionTimeout:
-		e.Hint = "keep SessionTimeout between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms"
-	case kafka.InconsistentGroupProtocol:
-		e.Hint = "another kind of member is in this group: use a group of its own"
-	}
-	return e
-}
+// Close ends the current generation, waits for what was started in it, for
+// RebalanceTimeout at most, and stops. A dynamic member leaves the group then. A
+// static one says nothing, and keeps its partitions until the session timeout:
+// its next process has until then to take them up. An error says that a function
+// still runs, or that the coordinator could not be told; the group is closed all
+// the same. Safe to repeat.
+func (g *Group) Close() error { return g.shut(g.options.InstanceID == "") }
 
-// Close leaves the group, after everything that was started in the current
-// generation has returned.
-func (g *Group) Close() error { return g.group.Close() }
+// Leave is Close, but a static member leaves the group too: the others get its
+// partitions at once.
+func (g *Group) Leave() error { return g.shut(true) }
 
-// Start runs a function for as long as the generation lasts, on its own
-// goroutine. Its context ends with the generation, and the next generation
-// waits for it to return: for at most RebalanceTimeout, after which the group
-// goes on without this member. If it returns before, it ends the generation for
-// this member, which joins again.
-func (g *Generation) Start(run func(ctx context.Context)) { g.of.Start(run) }
-
-// Check asks the coordinator whether the generation is still the group's and
-// the member still in it. ErrNotMember says no. It is what a worker asks before
-// it fences its transactional id, lest it fence its successor.
-func (g *Generation) Check(ctx context.Context) error {
-	o := g.group.options
-	op := fmt.Sprintf("check generation %d of group %s", g.ID, o.ID)
-	return o.retry(ctx, func(ctx context.Context) error {
-		broker, err := findCoordinator(ctx, g.group.client, o.Options, o.ID)
-		if err != nil {
-			return err
-		}
-		res, err := roundTrip(ctx, g.group.client, &exchange{broker: broker, raw: true, message: &heartbeat.Request{
-			GroupID: o.ID, GenerationID: g.ID, MemberID: g.MemberID,
-		}}, o.RequestTimeout)
-		if err != nil {
-			return failed(g.group.client, op, err)
-		}
-		answer, ok := res.(*frame)
-		if !ok {
-			return unexpected(op, res)
-		}
-		switch code := readHeartbeat(answer); code {
-		case 0:
-			return nil
-		case kafka.RebalanceInProgress, kafka.IllegalGeneration, kafka.UnknownMemberId, kafka.FencedInstanceID, kafka.GroupIdNotFound:
-			return &Error{Op: op, Err: fmt.Errorf("%w: %w", ErrNotMember, code)}
-		default:
-			return refused(op, code)
-		}
+func (g *Group) shut(leave bool) error {
+	g.once.Do(func() {
+		g.leaving.Store(leave)
+		limit := time.AfterFunc(g.options.RebalanceTimeout, func() { close(g.patience) })
+		g.close()
+		<-g.done
+		limit.Stop()
 	})
-}
-
-// readHeartbeat returns the error code of a heartbeat's answer, which comes
-// behind the throttle time; kafka-go looks for it in front.
-func readHeartbeat(a *frame) kafka.Error {
-	r := &reader{b: a.body}
-	if a.version >= 4 {
-		r.tags()
-	}
-	if a.version >= 1 {
-		r.int32() // throttle time
-	}
-	code := kafka.Error(r.int16())
-	if r.short {
-		return kafka.NetworkException // cut short: ask again
-	}
-	return code
+	<-g.done
+	return g.left
 }

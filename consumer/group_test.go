@@ -57,7 +57,7 @@ func TestGroupSharesPartitions(t *testing.T) {
 	stopped := make(chan error, 1)
 	alone.Start(func(ctx context.Context) {
 		<-ctx.Done()
-		stopped <- ctx.Err()
+		stopped <- context.Cause(ctx)
 	})
 
 	b := h.join("group")

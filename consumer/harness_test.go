@@ -148,27 +148,78 @@ func numbered(prefix string, n int) []string {
 	return all
 }
 
-// lossy is a transport that can lose answers of one kind.
+// lossy is a transport that can lose answers of one kind, lose requests, or hold
+// them up.
 type lossy struct {
 	real  kafka.RoundTripper
 	mutex sync.Mutex
 	key   protocol.ApiKey
 	times int
+	drop  bool            // requests, not answers
+	held  <-chan struct{} // requests wait for it, whatever their context says
 }
 
 func (l *lossy) lose(key protocol.ApiKey, times int) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	l.key, l.times = key, times
+	l.key, l.times, l.drop, l.held = key, times, false, nil
+}
+
+// lost returns how many are still to be lost.
+func (l *lossy) lost() int {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.times
+}
+
+// dropNext loses the next requests of a kind before they arrive.
+func (l *lossy) dropNext(key protocol.ApiKey, times int) {
+	l.lose(key, times)
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.drop = true
+}
+
+// hold lets all requests of a kind wait until the function is called.
+func (l *lossy) hold(key protocol.ApiKey) (release func()) {
+	held := make(chan struct{})
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.key, l.times, l.held = key, 0, held
+	return sync.OnceFunc(func() {
+		l.mutex.Lock()
+		defer l.mutex.Unlock()
+		l.held = nil
+		close(held)
+	})
+}
+
+// take reports what becomes of a request or its answer.
+func (l *lossy) take(key protocol.ApiKey, answer bool) (lost bool, held <-chan struct{}) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if key != l.key {
+		return false, nil
+	}
+	if l.times > 0 && l.drop != answer {
+		l.times--
+		return true, nil
+	}
+	return false, l.held
 }
 
 func (l *lossy) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
+	errLost := errors.New("connection reset by test")
+	lost, held := l.take(req.ApiKey(), false)
+	if lost {
+		return nil, errLost
+	}
+	if held != nil {
+		<-held
+	}
 	res, err := l.real.RoundTrip(ctx, addr, req)
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if l.times > 0 && req.ApiKey() == l.key {
-		l.times--
-		return nil, errors.New("connection reset by test")
+	if lost, _ := l.take(req.ApiKey(), true); lost {
+		return nil, errLost
 	}
 	return res, err
 }

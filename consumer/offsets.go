@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -22,6 +23,30 @@ func (f *Fetcher) Bounds(ctx context.Context) (first, end int64, err error) {
 		return 0, 0, err
 	}
 	return first, end, nil
+}
+
+// OffsetAt returns the offset of the first record whose timestamp is t or later,
+// of those that can be read (see Bounds), and the end if there is none. Kafka's
+// timestamps are what producers wrote, in whole milliseconds and not necessarily
+// in order: earlier ones may follow. A transaction's marker carries the time of
+// its end, so that the offset may be a marker's.
+func (f *Fetcher) OffsetAt(ctx context.Context, t time.Time) (offset int64, err error) {
+	// The end first: a record that arrives between the two answers lies behind it.
+	end, err := f.listOffset(ctx, kafka.LastOffset)
+	if err != nil {
+		return 0, err
+	}
+	ms := t.UnixMilli()
+	if t.Nanosecond()%1e6 != 0 {
+		ms++
+	}
+	if offset, err = f.listOffset(ctx, max(ms, 0)); err != nil { // below 0 are the special times
+		return 0, err
+	}
+	if offset < 0 {
+		return end, nil
+	}
+	return offset, nil
 }
 
 // listOffset asks for the offset that stands for a time, or for one of Kafka's

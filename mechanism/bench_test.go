@@ -53,9 +53,8 @@ func settings(b *testing.B) []setting {
 }
 
 func copyState(s *State) State {
-	c := *s
-	c.Posterior = mobility.Distribution{}
-	c.Posterior.CopyFrom(&s.Posterior)
+	var c State
+	c.CopyFrom(s)
 	return c
 }
 
@@ -122,20 +121,19 @@ func BenchmarkStage(b *testing.B) {
 			s.surrogates.Reset(s.model.Grid, s.set.Cells)
 			s.nearest = s.surrogates.All(s.nearest, s.prior.Cells)
 		})
-		x := s.model.Grid.Centre(s.set.Cells[0])
 		src := s.streams.Stream(nil)
 		stage("stream", func() {
 			s.streams.Stream(s.transcript.complete("bench", 1, 1, s.set.Cells, 1))
 		})
-		for _, name := range []string{PIM, KNorm, Laplace} {
+		for _, name := range mechanismNames {
 			m := mustMechanism(b, name)
 			stage("draw/"+name, func() {
 				m.Prepare(&s.hull, 1)
-				m.Sample(src, x)
+				m.Sample(src, s.set.Cells[0])
 			})
 		}
 		s.mechanism.Prepare(&s.hull, 1)
-		z := s.mechanism.Sample(src, x)
+		z := s.mechanism.Sample(src, s.set.Cells[0])
 		s.surrogates.Reset(s.model.Grid, s.set.Cells)
 		s.nearest = s.surrogates.All(s.nearest, s.prior.Cells)
 		s.places = centres(s.places, s.model.Grid, s.set.Cells)

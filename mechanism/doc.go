@@ -20,7 +20,8 @@
 // posterior that a knowing observer computes differs from the prior by a factor between e^-ε and e^ε. K, the set and σ are functions of
 // earlier releases and the model alone. What each release adds is bounded by ε; budgets of several releases add. The claim
 // covers the location's value, given the public model; it does not cover timing, presence or identity, and it is not about
-// trajectories as a whole. It is stated for real numbers: these mechanisms compute in float64, whose lowest bits can tell more.
+// trajectories as a whole. For Lattice it holds of the published numbers themselves: it draws whole numbers exactly. For the others it is
+// stated for real numbers: they compute in float64, whose lowest bits can tell more. PROOFS.md has the proofs.
 //
 // # Determinism
 //

@@ -11,12 +11,26 @@ import (
 // Credibility is the posterior mass that the radius of an estimate holds.
 const Credibility = 0.95
 
+// Places that stand for a distribution.
+const (
+	// EstimateMean is the mean, the place of least expected squared distance. The default.
+	EstimateMean = "mean"
+	// EstimateMedian is the geometric median, the place of least expected distance: not drawn away by a small mass far off.
+	EstimateMedian = "median"
+	// EstimateMode is the centre of the most probable cell, the lowest index among equals: a place where somebody can be, which a mean
+	// between two roads is not.
+	EstimateMode = "mode"
+)
+
 // halfDiagonal is how far a place of a cell lies from its centre at most, in cells.
 const halfDiagonal = math.Sqrt2 / 2
 
-// Estimator computes what an observer learns: the mean of a posterior and its credible radius. It is post-processing of releases and
-// costs no ε. It is scratch for one goroutine.
+// Estimator computes what an observer learns: the place that stands for a posterior, the mean unless told otherwise, and its credible
+// radius. It is post-processing of releases and costs no ε. It is scratch for one goroutine.
 type Estimator struct {
+	// Place is EstimateMean, EstimateMedian or EstimateMode; empty means EstimateMean.
+	Place string
+
 	column, row []float64 // of each cell
 	square      []float64 // squared distances to the mean, in cells
 	mass        [radiusBuckets]float64
@@ -33,20 +47,26 @@ const (
 	radiusBuckets   = 24 * radiusPerOctave
 )
 
-// Estimate returns the mean of a distribution over g's cells, the estimate of least expected squared error, and a radius around it that
-// holds at least 95 % of the mass wherever in its cell a place lies: the smallest that reaches the centres of so many cells, and
-// half a cell's diagonal. Both in kilometres. A distribution on one cell has half the diagonal, not 0: a model of cells
-// knows no place better. The distribution must not be empty; it need not be normalized. Linear, but for sorting one bucket of
-// distances.
-func (e *Estimator) Estimate(g *grid.Grid, d *mobility.Distribution) (mean grid.Point, radiusKM float64) {
+// Estimate returns the place that stands for a distribution over g's cells, and a radius around it that holds at least 95 % of the mass
+// wherever in its cell a place lies: the smallest that reaches the centres of so many cells, and half a cell's diagonal. Both in
+// kilometres. A distribution on one cell has half the diagonal, not 0: a model of cells knows no place better. The distribution must
+// not be empty; it need not be normalized. Linear, but for sorting one bucket of distances; the median takes up to 128 passes.
+func (e *Estimator) Estimate(g *grid.Grid, d *mobility.Distribution) (place grid.Point, radiusKM float64) {
 	if len(d.Cells) == 0 {
 		panic("mechanism: an empty distribution has no mean")
 	}
 	column, row, total := e.centre(grid.Cell(g.Width()), d)
+	switch e.Place {
+	case EstimateMedian:
+		column, row = e.median(d.P, column, row)
+	case EstimateMode:
+		c := mostProbable(d)
+		column, row = float64(g.Column(c)), float64(g.Row(c))
+	}
 	cell := g.CellKM()
-	mean = grid.Point{X: float64((column + 0.5) * cell), Y: float64((row + 0.5) * cell)}
+	place = grid.Point{X: float64((column + 0.5) * cell), Y: float64((row + 0.5) * cell)}
 	largest := e.squares(column, row)
-	return mean, (math.Sqrt(e.quantile(d.P, largest, total)) + halfDiagonal) * cell
+	return place, (math.Sqrt(e.quantile(d.P, largest, total)) + halfDiagonal) * cell
 }
 
 // centre returns the mean column and row and the total mass, and keeps every cell's column and row.

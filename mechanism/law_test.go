@@ -54,8 +54,18 @@ func mechanismSampler(tb testing.TB, name, isotropy string) sampler {
 	}
 	return func(src noise.Source, h *SensitivityHull) convex.Vec {
 		m.Prepare(h, lawEpsilon)
-		return convex.Vec(m.Sample(src, grid.Point{}))
+		return displacement(m, src)
 	}
+}
+
+// displacement draws z - x, also for a hull of points without a grid where the mechanism has no need of cells.
+func displacement(m Mechanism, src noise.Source) convex.Vec {
+	if continuous, ok := m.(interface {
+		sampleAt(src noise.Source, x grid.Point) grid.Point
+	}); ok {
+		return convex.Vec(continuous.sampleAt(src, grid.Point{}))
+	}
+	return convex.Vec(m.Sample(src, 0).Sub(m.(*lattice).hull.centre(0)))
 }
 
 // crookedHull is far from round and from upright, with sectors of very different sizes.
@@ -310,14 +320,14 @@ func TestLaplaceLaw(t *testing.T) {
 func TestSquaredErrors(t *testing.T) {
 	t.Parallel()
 	h := crookedHull(t, .34)
-	for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
+	for _, name := range mechanismNames {
 		m := mustMechanism(t, name)
 		m.Prepare(h, lawEpsilon)
 		src := noise.NewKeyed(noise.KeyFromSeed(45)).Stream([]byte(name))
 		const n = 20000
 		sum, squares := 0.0, 0.0
 		for range n {
-			z := m.Sample(src, grid.Point{X: 3, Y: 4}).Sub(grid.Point{X: 3, Y: 4})
+			z := m.Sample(src, 38).Sub(h.centre(38))
 			d := z.X*z.X + z.Y*z.Y
 			sum += d
 			squares += d * d
@@ -345,10 +355,10 @@ func TestSinglePlace(t *testing.T) {
 	var h SensitivityHull
 	h.OfCells(g, []grid.Cell{7})
 	x := g.Centre(7)
-	for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
+	for _, name := range mechanismNames {
 		m := mustMechanism(t, name)
 		m.Prepare(&h, 1)
-		if z := m.Sample(&noSource{t}, x); z != x {
+		if z := m.Sample(&noSource{t}, 7); z != x {
 			t.Errorf("%s: released %v, want the cell's centre", name, z)
 		}
 		e := make([]float64, 2)

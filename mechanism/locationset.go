@@ -24,6 +24,9 @@ type LocationSet struct {
 	mass  [buckets]float64
 	count [buckets]int32
 	cut   []candidate
+
+	nearby []nearCell  // for padding
+	merged []grid.Cell // takes turns with Cells
 }
 
 // candidate is a cell of the bucket in which the set ends.
@@ -46,7 +49,10 @@ func bucketOf(p float64) int {
 
 // Choose fills s with the location set of a prior that is not empty and sums to 1. The work is linear: a histogram over the exponents of
 // the probabilities finds the bucket in which the sum reaches 1-δ, and only that bucket is sorted.
-func (s *LocationSet) Choose(prior *mobility.Distribution, delta float64) {
+func (s *LocationSet) Choose(prior *mobility.Distribution, delta float64) { s.choose(prior, delta, 0) }
+
+// choose is Choose for a set of at least so many cells, as far as the prior has them.
+func (s *LocationSet) choose(prior *mobility.Distribution, delta float64, least int) {
 	if len(prior.Cells) == 0 {
 		panic("mechanism: the prior of a location set is empty")
 	}
@@ -62,12 +68,13 @@ func (s *LocationSet) Choose(prior *mobility.Distribution, delta float64) {
 		s.count[b]++
 	}
 	target := 1 - delta - setTolerance
-	sum, b := 0.0, 0
-	for b < buckets-1 && sum+s.mass[b] < target {
+	sum, b, before := 0.0, 0, 0
+	for b < buckets-1 && (sum+s.mass[b] < target || before+int(s.count[b]) < least) {
 		sum += s.mass[b]
+		before += int(s.count[b])
 		b++
 	}
-	last := s.sortCut(prior.P, b, sum, target)
+	last := s.sortCut(prior.P, b, sum, target, least-before)
 	s.collect(prior, last)
 }
 
@@ -80,8 +87,9 @@ func (s *LocationSet) chooseAll(prior *mobility.Distribution) {
 	}
 }
 
-// sortCut returns the last member by probability: of bucket b, as many cells in order as it takes for sum to reach the target.
-func (s *LocationSet) sortCut(p []float64, b int, sum, target float64) candidate {
+// sortCut returns the last member by probability: of bucket b, as many cells in order as it takes for sum to reach the target, and at
+// least so many.
+func (s *LocationSet) sortCut(p []float64, b int, sum, target float64, least int) candidate {
 	s.cut = s.cut[:0]
 	for i, q := range p {
 		if bucketOf(q) == b {
@@ -89,8 +97,8 @@ func (s *LocationSet) sortCut(p []float64, b int, sum, target float64) candidate
 		}
 	}
 	slices.SortFunc(s.cut, byProbability)
-	for _, c := range s.cut {
-		if sum += c.p; sum >= target {
+	for i, c := range s.cut {
+		if sum += c.p; sum >= target && i+1 >= least {
 			return c
 		}
 	}

@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"errors"
 	"math"
 
 	"github.com/geodither/geodither/mechanism/convex"
@@ -14,39 +15,52 @@ import (
 //
 // What happens when the set degenerates is the same for all: on a single place the release is that place, whatever x is.
 type Mechanism interface {
-	// Name is one of PIM, KNorm, Laplace, LaplaceTight.
+	// Name is one of PIM, KNorm, Laplace, LaplaceTight, Lattice.
 	Name() string
 	// Prepare fixes the hull and ε for the calls that follow. It keeps the hull, which must not change meanwhile.
 	Prepare(h *SensitivityHull, epsilon float64)
-	// Sample draws a release for the place x of the set, in kilometres.
-	Sample(src noise.Source, x grid.Point) grid.Point
+	// Sample draws a release for the cell x of the set's grid, in kilometres. It panics if x is not a cell, or if the hull is one of
+	// points without a grid.
+	Sample(src noise.Source, x grid.Cell) grid.Point
 	// Exponents writes ln(density(z|x) / density(x|x)) for each place x into dst, which must be as long: 0 at most, and -Inf
-	// where the density is 0. It is all that inference needs, since density(x|x) is the same for every x.
+	// where the density is 0. It is all that inference needs, since density(x|x) is the same for every x. What is rounded here is public: a release, and the places of a public set.
 	Exponents(dst []float64, z grid.Point, places []convex.Vec)
 	// LogPeak returns ln density(x|x). Densities are per km² under a polygon, and for Laplace noise of a line too; per km along
-	// the line for K-norm noise on a line; and the probability itself for a single place.
+	// the line for K-norm noise on a line; and the probability itself for a single place. On a lattice it is the probability
+	// over the area, or length, of a step. Inference does not need it.
 	LogPeak() float64
 	// SquaredError returns E‖z - x‖², km².
 	SquaredError() float64
 }
 
 // NewMechanism returns the mechanism of a name, with the isotropic transform in closed form or sampled (for PIM; empty means the closed
-// form).
+// form), and on a lattice of the default subdivision. Options.NewMechanism is the one that knows all options.
 func NewMechanism(name, isotropy string) (Mechanism, error) {
-	if err := oneOf("isotropy", isotropy, "", IsotropyClosedForm, IsotropySampled); err != nil {
+	if name == "" {
+		return nil, oneOf("mechanism", name, mechanismNames...)
+	}
+	return Options{Mechanism: name, Isotropy: isotropy}.NewMechanism()
+}
+
+// NewMechanism returns the mechanism of Mechanism, Isotropy and Subdivision; the other options do not matter here.
+func (o Options) NewMechanism() (Mechanism, error) {
+	o = o.withDefaults()
+	if err := errors.Join(oneOf("isotropy", o.Isotropy, IsotropyClosedForm, IsotropySampled), validateSubdivision(o.Subdivision)); err != nil {
 		return nil, err
 	}
-	switch name {
+	switch o.Mechanism {
 	case PIM:
-		return &planarIsotropic{sampled: isotropy == IsotropySampled}, nil
+		return &planarIsotropic{sampled: o.Isotropy == IsotropySampled}, nil
 	case KNorm:
 		return &direct{}, nil
 	case Laplace:
 		return &laplace{}, nil
 	case LaplaceTight:
 		return &laplace{tight: true}, nil
+	case Lattice:
+		return &lattice{parts: uint64(o.Subdivision)}, nil
 	}
-	return nil, oneOf("mechanism", name, PIM, KNorm, Laplace, LaplaceTight)
+	return nil, oneOf("mechanism", o.Mechanism, mechanismNames...)
 }
 
 // normLaw is K-norm noise (Hardt and Talwar 2010, doi 10.1145/1806689.1806786): density ε²/(2 area(K)) e^{-ε‖z-x‖_K} under a polygon
@@ -108,10 +122,15 @@ func (*planarIsotropic) Name() string { return PIM }
 // Prepare implements Mechanism.
 func (m *planarIsotropic) Prepare(h *SensitivityHull, epsilon float64) { m.prepare(h, epsilon) }
 
-// Sample implements Mechanism as Algorithm 2 has it: T takes K into isotropic position, z' is uniform in TK, r ~ Gamma(3, 1/ε), and the
+// Sample implements Mechanism.
+func (m *planarIsotropic) Sample(src noise.Source, x grid.Cell) grid.Point {
+	return m.sampleAt(src, m.hull.centre(x))
+}
+
+// sampleAt releases a place as Algorithm 2 has it: T takes K into isotropic position, z' is uniform in TK, r ~ Gamma(3, 1/ε), and the
 // release is x + r T⁻¹ z'. On a segment with half-length vector u, which has no isotropic position, it is x + r t u with t uniform
 // in [-1, 1] and r ~ Gamma(2, 1/ε): K-norm noise of dimension 1, Laplace along the line.
-func (m *planarIsotropic) Sample(src noise.Source, x grid.Point) grid.Point {
+func (m *planarIsotropic) sampleAt(src noise.Source, x grid.Point) grid.Point {
 	switch m.hull.body.Dim() {
 	case 0:
 		return x
@@ -151,8 +170,13 @@ func (*direct) Name() string { return KNorm }
 // Prepare implements Mechanism.
 func (m *direct) Prepare(h *SensitivityHull, epsilon float64) { m.prepare(h, epsilon) }
 
-// Sample implements Mechanism. Four words.
-func (m *direct) Sample(src noise.Source, x grid.Point) grid.Point {
+// Sample implements Mechanism.
+func (m *direct) Sample(src noise.Source, x grid.Cell) grid.Point {
+	return m.sampleAt(src, m.hull.centre(x))
+}
+
+// sampleAt takes four words.
+func (m *direct) sampleAt(src noise.Source, x grid.Point) grid.Point {
 	switch m.hull.body.Dim() {
 	case 0:
 		return x
@@ -168,6 +192,7 @@ func (m *direct) Sample(src noise.Source, x grid.Point) grid.Point {
 // Guarantee: ‖x1 - x2‖₁ ≤ S for all places of the set, for S = Δ1+Δ2 as in the paper as well as for the greatest ℓ1 distance, so the
 // density ratio e^{ε(‖z-x2‖₁ - ‖z-x1‖₁)/S} is at most e^ε. On a line the noise still has both axes.
 type laplace struct {
+	hull    *SensitivityHull
 	tight   bool
 	single  bool
 	rate    float64 // ε/S, 1/km
@@ -184,7 +209,7 @@ func (m *laplace) Name() string {
 
 // Prepare implements Mechanism.
 func (m *laplace) Prepare(h *SensitivityHull, epsilon float64) {
-	m.single = h.body.Dim() == 0
+	m.hull, m.single = h, h.body.Dim() == 0
 	m.rate, m.logPeak = 0, 0
 	if m.single {
 		return
@@ -197,8 +222,13 @@ func (m *laplace) Prepare(h *SensitivityHull, epsilon float64) {
 	m.logPeak = math.Log(m.rate * m.rate / 4)
 }
 
-// Sample implements Mechanism. Two words.
-func (m *laplace) Sample(src noise.Source, x grid.Point) grid.Point {
+// Sample implements Mechanism.
+func (m *laplace) Sample(src noise.Source, x grid.Cell) grid.Point {
+	return m.sampleAt(src, m.hull.centre(x))
+}
+
+// sampleAt takes two words.
+func (m *laplace) sampleAt(src noise.Source, x grid.Point) grid.Point {
 	if m.single {
 		return x
 	}

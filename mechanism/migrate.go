@@ -29,9 +29,10 @@ func (m Migration) String() string {
 
 // Migrate makes a state of another model one of the sanitizer's. The last step becomes the new model's step that holds its end, so that late
 // reports stay late where the new steps are no longer than the old ones. Under longer steps an older report can fall into that
-// same step and counts as one of it. The number of releases and the ε spent are kept in any case, for they are the user's and not the model's.
+// same step and counts as one of it. The number of releases and the ledger are kept in any case, for they are the user's and not the model's:
+// its times are milliseconds, the ends of the steps of old, so that no release leaves a window of new steps before its report must have.
 // The last release can be repeated only if grid and step length are the same; otherwise the step it was made in counts
-// as predicted.
+// as predicted. ReleaseInterval still counts from that release.
 func (s *Sanitizer) Migrate(state *State) Migration {
 	if !state.Started || state.Model == s.modelID && state.Grid == s.gridID && state.StepMS == s.stepMS {
 		return Unchanged

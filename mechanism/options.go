@@ -1,15 +1,17 @@
 package mechanism
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Names of mechanisms.
 const (
-	// PIM is the planar isotropic mechanism, the paper's Algorithm 2: K-norm noise drawn in isotropic position. The default.
+	// PIM is the planar isotropic mechanism, the paper's Algorithm 2: K-norm noise drawn in isotropic position.
 	PIM = "pim"
 	// KNorm draws the same law as PIM directly, without the transform.
 	KNorm = "knorm"
@@ -17,7 +19,12 @@ const (
 	Laplace = "laplace"
 	// LaplaceTight is Laplace with the greatest ℓ1 distance of two cells of the set as sensitivity, which is never larger.
 	LaplaceTight = "laplace-tight"
+	// Lattice is the law of PIM and KNorm on the points of a lattice, drawn exactly on whole numbers: the one mechanism whose guarantee
+	// holds for the very numbers that are published, not only for the real numbers they stand for. The default.
+	Lattice = "lattice"
 )
+
+var mechanismNames = []string{PIM, KNorm, Laplace, LaplaceTight, Lattice}
 
 // Ways of inference.
 const (
@@ -58,18 +65,32 @@ const (
 	DefaultMaxGap = 60
 	// MaxMaxGap bounds the work of one record: a gap of k steps costs k predictions.
 	MaxMaxGap = 100_000
+	// DefaultSubdivision is the number of lattice steps to a cell's side: a step of 1.3 m in a cell of 340 m, as fine as a fix is. The law's
+	// squared error then differs from that of K-norm noise by less than 1 % up to ε = 88, and by 10⁻⁴ up to 8, also where the set is
+	// but two cells; it would take 1/12·(ε/n)² with n steps.
+	DefaultSubdivision = 256
+	// MaxSubdivision is the largest number: far below a millimetre for most cells.
+	MaxSubdivision = 1 << 16
+	// MaxDecimals is how many decimals ε may have for Lattice, which computes with them all: powers of ten beyond it do not leave the
+	// whole numbers of its draws room enough.
+	MaxDecimals = 9
 )
 
 // Options configure a Sanitizer. Epsilon and Delta have no default: they are the user's decision. Everything else has one, so
 // Options{Epsilon: e, Delta: d} is complete.
 type Options struct {
-	// Mechanism is PIM, KNorm, Laplace or LaplaceTight; empty means PIM.
+	// Mechanism is Lattice, PIM, KNorm, Laplace or LaplaceTight; empty means Lattice.
 	Mechanism string
 	// Inference is InferenceSurrogate or InferencePaper; empty means InferenceSurrogate.
 	Inference string
 	// Isotropy is IsotropyClosedForm or IsotropySampled, for PIM only; empty means IsotropyClosedForm.
 	Isotropy string
-	// Epsilon bounds the logarithm of likelihood ratios of one release, between MinEpsilon and MaxEpsilon.
+	// Subdivision is how many steps of the lattice make a cell's side, for Lattice only; 0 means DefaultSubdivision. A finer lattice costs no
+	// ε and no time: the probabilities of two places have the same ratios on any, and the draws take as many random words. It
+	// rounds less: releases are whole steps away from the true cell's centre.
+	Subdivision int
+	// Epsilon bounds the logarithm of likelihood ratios of one release, between MinEpsilon and MaxEpsilon. For Lattice it has at most
+	// MaxDecimals decimals: the number that is meant is the one it is written as, the shortest text that gives this float64.
 	Epsilon float64
 	// Delta is the prior mass that may stay outside the location set, in [0, 1). It trades the size of the noise against
 	// drift and does not weaken the bound ε. 0 means every cell of positive probability.
@@ -83,12 +104,32 @@ type Options struct {
 	// MaxGap is the number of steps after which prediction gives up and the model's initial distribution is taken; 0 means
 	// DefaultMaxGap.
 	MaxGap int
+
+	// MinCells is the least number of cells of a location set, see LocationSet.ChoosePadded; 0 means DefaultMinCells, negative none.
+	MinCells int
+	// MinRadiusKM is the radius of a disc around the prior's most probable cell that every location set holds, kilometres; 0 or negative
+	// is none. With one, K holds the disc of twice that radius as far as the map reaches, whatever shape the prior has.
+	MinRadiusKM float64
+	// Estimate is EstimateMean, EstimateMedian or EstimateMode; empty means EstimateMean.
+	Estimate string
+
+	// ReleaseInterval is the least number of steps from one release of a user to the next; 0 means 1.
+	ReleaseInterval int
+	// AdaptiveRadiusKM draws a release only where the prior's own credible radius exceeds it, kilometres; 0 means always.
+	AdaptiveRadiusKM float64
+	// Between is what ReleaseInterval and AdaptiveRadiusKM give instead of a release: BetweenPredict or BetweenSkip; empty means
+	// BetweenPredict.
+	Between string
+	// SameStep is what a further report of a step gives: SameStepRepeat, SameStepDrop or SameStepRelease; empty means SameStepRepeat.
+	SameStep string
+	// Budget limits what the releases of one user cost.
+	Budget Budget
 }
 
 // withDefaults returns o with empty fields filled.
 func (o Options) withDefaults() Options {
 	if o.Mechanism == "" {
-		o.Mechanism = PIM
+		o.Mechanism = Lattice
 	}
 	if o.Inference == "" {
 		o.Inference = InferenceSurrogate
@@ -96,27 +137,65 @@ func (o Options) withDefaults() Options {
 	if o.Isotropy == "" {
 		o.Isotropy = IsotropyClosedForm
 	}
+	if o.Subdivision == 0 {
+		o.Subdivision = DefaultSubdivision
+	}
 	if o.Prune == 0 {
 		o.Prune = DefaultPrune
 	}
 	if o.MaxGap == 0 {
 		o.MaxGap = DefaultMaxGap
 	}
-	return o
+	return o.policyDefaults()
 }
 
 // Validate reports every setting that cannot be used, with what to set instead. Empty fields are valid: they mean the defaults.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	return errors.Join(
-		oneOf("mechanism", o.Mechanism, PIM, KNorm, Laplace, LaplaceTight),
+		oneOf("mechanism", o.Mechanism, mechanismNames...),
 		oneOf("inference", o.Inference, InferenceSurrogate, InferencePaper),
 		oneOf("isotropy", o.Isotropy, IsotropyClosedForm, IsotropySampled),
-		ValidateEpsilon(o.Epsilon),
+		validateSubdivision(o.Subdivision),
+		o.validateEpsilon(),
 		ValidateDelta(o.Delta),
 		validatePrune(o.Prune),
 		validateGap(o.MaxGap),
+		validatePadding(o),
+		o.validatePolicy(),
 	)
+}
+
+// validateEpsilon also asks for a rational where the mechanism needs one.
+func (o Options) validateEpsilon() error {
+	if err := ValidateEpsilon(o.Epsilon); err != nil || o.Mechanism != Lattice {
+		return err
+	}
+	_, _, err := exactEpsilon(o.Epsilon)
+	return err
+}
+
+// exactEpsilon returns the fraction that ε stands for: its shortest decimal text, the one a user writes, as p/q in lowest terms. p < 2⁴⁰ and
+// q < 2³⁰ for MaxEpsilon and MaxDecimals.
+func exactEpsilon(epsilon float64) (p, q uint64, err error) {
+	if err := ValidateEpsilon(epsilon); err != nil {
+		return 0, 0, err
+	}
+	var buf [32]byte
+	whole, decimals, _ := bytes.Cut(strconv.AppendFloat(buf[:0], epsilon, 'f', -1, 64), []byte("."))
+	if len(decimals) > MaxDecimals {
+		return 0, 0, fmt.Errorf("epsilon %v has %d decimals, and the lattice mechanism computes with all of them, at most %d: write it shorter, such as %s",
+			epsilon, len(decimals), MaxDecimals, strconv.FormatFloat(epsilon, 'f', MaxDecimals, 64))
+	}
+	q = 1
+	for _, digit := range whole {
+		p = 10*p + uint64(digit-'0')
+	}
+	for _, digit := range decimals {
+		p, q = 10*p+uint64(digit-'0'), 10*q
+	}
+	p, q = reduced(p, q)
+	return p, q, nil
 }
 
 // ValidateEpsilon is the one place that knows which ε are allowed.
@@ -138,6 +217,13 @@ func ValidateDelta(delta float64) error {
 		return nil
 	}
 	return fmt.Errorf("delta %g is not in [0, 1): it is the share of prior mass that may stay outside the location set, and the set needs a cell", delta)
+}
+
+func validateSubdivision(steps int) error {
+	if steps >= 1 && steps <= MaxSubdivision {
+		return nil
+	}
+	return fmt.Errorf("a subdivision of %d steps a cell is not between 1 and %d: leave it out for %d", steps, MaxSubdivision, DefaultSubdivision)
 }
 
 func validatePrune(prune float64) error {

@@ -45,7 +45,7 @@ func (s *scene) releases(src noise.Source, m Mechanism) []grid.Point {
 	x := s.grid.Centre(s.set.Cells[0])
 	z := []grid.Point{x, s.grid.Centre(s.set.Cells[len(s.set.Cells)-1])}
 	for range 5 {
-		z = append(z, m.Sample(src, x))
+		z = append(z, m.Sample(src, s.set.Cells[0]))
 	}
 	if s.hull.Body().Dim() == 2 || m.Name() == Laplace || m.Name() == LaplaceTight {
 		for _, v := range s.hull.Body().Vertices() {
@@ -84,7 +84,7 @@ func allCells(g *grid.Grid) []grid.Cell {
 // most e^ε; on the location set alone this is the paper's ε-differential privacy.
 func TestEveryReleaseIsPrivate(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
+	for _, name := range mechanismNames {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(51, 1))
@@ -206,7 +206,7 @@ func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 	paper, pruned := 0.0, 0.0
 	for i := range 400 {
 		s := randomScene(t, r)
-		for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
+		for _, name := range mechanismNames {
 			m := mustMechanism(t, name)
 			m.Prepare(&s.hull, s.epsilon)
 			for _, z := range s.releases(src, m) {
@@ -248,7 +248,7 @@ func TestPaperInferenceOnALine(t *testing.T) {
 	h.OfCells(g, set.Cells)
 	m := mustMechanism(t, PIM)
 	m.Prepare(&h, 1)
-	z := m.Sample(noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil), g.Centre(4))
+	z := m.Sample(noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil), 4)
 	var f Inference
 	for i, l := range f.Paper(m, z, centres(nil, g, prior.Cells)) {
 		if onLine := g.Row(grid.Cell(i)) == 1; onLine != (l > 0) {

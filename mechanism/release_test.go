@@ -76,7 +76,7 @@ func (r *rig) definedSet() []grid.Cell {
 // be told apart by anything that is published or kept.
 func TestStepReleasesTheSurrogate(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
+	for _, name := range mechanismNames {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, name)
@@ -95,7 +95,7 @@ func TestStepReleasesTheSurrogate(t *testing.T) {
 			for cell := range grid.Cell(g.Cells()) {
 				surrogate := set[nearestByDefinition(g, set, cell)]
 				out, state := r.release(t, cell)
-				if want := m.Sample(streams.Stream(r.recorder.transcript), g.Centre(surrogate)); out.Release != want {
+				if want := m.Sample(streams.Stream(r.recorder.transcript), surrogate); out.Release != want {
 					t.Fatalf("cell %d with surrogate %d: released %v, want %v", cell, surrogate, out.Release, want)
 				}
 				if out.Drift != (cell != surrogate) || out.SetSize != len(set) {

@@ -3,8 +3,6 @@ package mechanism
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -13,96 +11,6 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
-
-// Kind says what a step did.
-type Kind uint8
-
-// Kinds of outcomes.
-const (
-	// Released: a new release was drawn and charged.
-	Released Kind = iota + 1
-	// Repeated: the step already has a release, which is given again and costs nothing.
-	Repeated
-	// Predicted: nothing was released; the estimate is the prior's mean and costs nothing.
-	Predicted
-	// Late: the step lies before the user's last one. Nothing was done and nothing is published.
-	Late
-)
-
-// String returns the kind in lower case.
-func (k Kind) String() string {
-	switch k {
-	case Released:
-		return "released"
-	case Repeated:
-		return "repeated"
-	case Predicted:
-		return "predicted"
-	case Late:
-		return "late"
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
-
-// Input is one report of a user.
-type Input struct {
-	// User is the user's identifier; the noise depends on it.
-	User string
-	// Step is floor(timestamp / model step).
-	Step int64
-	// Cell is the true cell: secret. It is ignored where Release is false.
-	Cell grid.Cell
-	// Release says whether a release may be drawn; false only predicts.
-	Release bool
-}
-
-// Format writes [redacted] whatever the verb, since Cell is secret.
-func (Input) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, "[redacted]") }
-
-// LogValue returns [redacted].
-func (Input) LogValue() slog.Value { return slog.StringValue("[redacted]") }
-
-// Outcome is what one report leads to. All of it but Drift may be published.
-type Outcome struct {
-	Kind Kind
-	// Release is the released place in map kilometres; where nothing was released it equals Estimate.
-	Release grid.Point
-	// Estimate is the posterior mean, the place of least expected squared error that the releases allow.
-	Estimate grid.Point
-	// RadiusKM is a radius around Estimate that holds 95 % of the posterior wherever in its cell a place lies: at least half a cell's
-	// diagonal, also where the posterior is one cell.
-	RadiusKM float64
-	// Epsilon is what this outcome costs: the option's ε for a new release, else 0.
-	Epsilon float64
-	// SetSize is |ΔX| of a new release, else 0.
-	SetSize int
-	// Drift says that the true cell lay outside the location set: secret. False where nothing was released.
-	Drift bool `json:"-"`
-	// Number is the number of the user's releases so far.
-	Number uint64
-}
-
-// shown is what may be seen of an Outcome.
-type shown struct {
-	Kind              Kind
-	Release, Estimate grid.Point
-	RadiusKM, Epsilon float64
-	SetSize           int
-	Drift             string
-	Number            uint64
-}
-
-func (o Outcome) show() shown {
-	return shown{o.Kind, o.Release, o.Estimate, o.RadiusKM, o.Epsilon, o.SetSize, "[redacted]", o.Number}
-}
-
-// Format writes everything but Drift, which is secret.
-func (o Outcome) Format(state fmt.State, verb rune) {
-	_, _ = fmt.Fprintf(state, fmt.FormatString(state, verb), o.show())
-}
-
-// LogValue returns everything but Drift.
-func (o Outcome) LogValue() slog.Value { return slog.AnyValue(o.show()) }
 
 // Sanitizer runs the paper's Algorithm 1 for any number of users under one model and one set of options. It is scratch for one
 // goroutine; users' states are separate. After a few steps it does not allocate.
@@ -125,6 +33,11 @@ type Sanitizer struct {
 	inference  Inference
 	estimator  Estimator
 	transcript transcript
+
+	cost     uint64 // of a release, billionths
+	window   uint64 // limit of the window, billionths
+	lifetime uint64 // limit of all, billionths
+	fresh    bool   // the hull is of a release that the last step made
 }
 
 // NewSanitizer returns a sanitizer for a valid model. The streams decide whether releases are reproducible (noise.NewKeyed) and must
@@ -145,13 +58,19 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 	if err != nil {
 		return nil, err
 	}
-	law, err := NewMechanism(o.Mechanism, o.Isotropy)
+	law, err := o.NewMechanism()
 	if err != nil {
 		return nil, err
 	}
+	if o.Mechanism == Lattice {
+		if err := checkLattice(o, m.Grid); err != nil {
+			return nil, err
+		}
+	}
 	s := &Sanitizer{
 		model: m, modelID: modelID, gridID: gridID, stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
-		predictor: mobility.NewPredictor(m), mechanism: law,
+		predictor: mobility.NewPredictor(m), mechanism: law, estimator: Estimator{Place: o.Estimate},
+		cost: billionthsUp(o.Epsilon), window: billionthsDown(o.Budget.Epsilon), lifetime: billionthsDown(o.Budget.Lifetime),
 	}
 	s.transcript.begin(o, gridID, modelID, s.stepMS)
 	return s, nil
@@ -167,35 +86,46 @@ func (s *Sanitizer) Model() *mobility.Model { return s.model }
 var ErrOtherModel = errors.New("mechanism: the state belongs to another model; migrate it first")
 
 // Step handles one report of one user: Algorithm 1 as a function of the state, the report, the model, the options and the key alone. It
-// updates the state in place, but not on an error and not for a late report.
+// updates the state in place, but not on an error and not where the outcome says that nothing changed.
 //
-// The rules look at steps, never at the place. A new user starts at the model's initial distribution. A later step predicts once for
-// each step in between; a gap of more than MaxGap starts at the initial distribution again. The same step repeats its release; if it
-// was only predicted so far, a release may still be drawn in it. An earlier step is late.
+// The rules look at steps and at what has been released, never at the place. The first that applies decides:
+//
+//	report                                          option                    outcome      published   ε   posterior
+//	before the user's last step                                               Late         nothing     0   stays
+//	in that step                                    SameStep drop             Dropped      nothing     0   stays
+//	in that step, which has a release               SameStep repeat           Repeated     that one    0   stays
+//	no release is wanted (Input.Release is false)                             Predicted    estimate    0   prior
+//	fewer than ReleaseInterval steps after the      Between predict           Predicted    estimate    0   prior
+//	  user's last release, or the prior's radius    Between skip              Skipped      nothing     0   prior
+//	  is at most AdaptiveRadiusKM
+//	the window's or the lifetime's budget does      Budget.Spent suppress     Suppressed   nothing     0   prior
+//	  not hold one more release                     Budget.Spent repeat       Repeated     last one    0   prior
+//	                                                Budget.Spent predict      Predicted    estimate    0   prior
+//	else                                                                      Released     z           ε   inferred
+//
+// "Prior" means that the posterior advances by prediction: to the same state whatever is published. It does so once for each step; in a step that
+// has advanced already a withheld report gives what the state says, and changes nothing. A release in a step with one
+// (SameStep release) starts at that one's posterior.
+//
+// A new user starts at the model's initial distribution. A later step predicts once for each step in between; a gap of more than MaxGap starts at the
+// initial distribution again.
 //
 // Cost: the transitions out of the posterior's support for each predicted step, and a release is linear in the prior's support.
 // Where Release is false nothing but prediction and the estimate is computed: a second state stepped that way is the blind baseline.
 func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
+	s.fresh = false
 	if err := s.check(state, in); err != nil {
 		return Outcome{}, err
 	}
-	if state.Started {
-		switch {
-		case in.Step < state.Step:
-			return Outcome{Kind: Late, Number: state.Releases}, nil
-		case in.Step == state.Step && state.HasRelease && state.ReleaseStep == in.Step:
-			return outcome(state, Repeated), nil
-		case in.Step == state.Step && !in.Release:
-			return outcome(state, Predicted), nil
-		}
+	if out, done := s.again(state, in); done {
+		return out, nil
 	}
 	s.predict(state, in.Step)
 	if s.prior.Len() == 0 {
 		return Outcome{}, fmt.Errorf("%w: its posterior holds no mass", ErrState)
 	}
-	if !in.Release {
-		s.advance(state, in.Step, nil)
-		return outcome(state, Predicted), nil
+	if kind := s.decide(state, in); kind != Released {
+		return s.withhold(state, in.Step, kind), nil
 	}
 	return s.release(state, in), nil
 }
@@ -234,7 +164,7 @@ func (s *Sanitizer) predict(state *State, step int64) {
 // release draws and charges a release of the prior's step.
 func (s *Sanitizer) release(state *State, in Input) Outcome {
 	g := s.model.Grid
-	s.set.Choose(&s.prior, s.options.Delta)
+	s.set.ChoosePadded(g, &s.prior, s.options.Delta, s.options.padding())
 	s.hull.OfCells(g, s.set.Cells)
 	s.surrogates.Reset(g, s.set.Cells)
 	effective := s.set.Cells[s.surrogates.Nearest(in.Cell)]
@@ -242,14 +172,16 @@ func (s *Sanitizer) release(state *State, in Input) Outcome {
 
 	s.mechanism.Prepare(&s.hull, s.options.Epsilon)
 	source := s.streams.Stream(s.transcript.complete(in.User, in.Step, number, s.set.Cells, effective))
-	z := s.mechanism.Sample(source, g.Centre(effective))
+	z := s.mechanism.Sample(source, effective)
 
 	s.advance(state, in.Step, s.likelihoods(z))
 	state.HasRelease, state.ReleaseStep, state.Release = true, in.Step, z
 	state.Releases = number
-	state.EpsilonSpent += s.options.Epsilon
+	s.charge(state)
 
+	s.fresh = true
 	out := outcome(state, Released)
+	out.Changed = true
 	out.Epsilon = s.options.Epsilon
 	out.SetSize = len(s.set.Cells)
 	out.Drift = effective != in.Cell
@@ -289,13 +221,4 @@ func (s *Sanitizer) advance(state *State, step int64, likelihood []float64) {
 	state.Started, state.Step = true, step
 	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
 	state.Estimate, state.RadiusKM = s.estimator.Estimate(s.model.Grid, &state.Posterior)
-}
-
-// outcome returns what the state alone says: an estimate, at no cost.
-func outcome(state *State, kind Kind) Outcome {
-	out := Outcome{Kind: kind, Release: state.Estimate, Estimate: state.Estimate, RadiusKM: state.RadiusKM, Number: state.Releases}
-	if kind != Predicted {
-		out.Release = state.Release
-	}
-	return out
 }

@@ -40,10 +40,11 @@ func TestStepIsAlgorithm1(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
 	for _, o := range []Options{
-		{Mechanism: PIM, Inference: InferenceSurrogate, Epsilon: 1, Delta: .01, Prune: -1},
-		{Mechanism: KNorm, Inference: InferencePaper, Epsilon: 1, Delta: .1},
-		{Mechanism: Laplace, Inference: InferenceSurrogate, Epsilon: 3, Delta: .3},
-		{Mechanism: LaplaceTight, Inference: InferencePaper, Epsilon: .5, Delta: 0},
+		{Mechanism: PIM, Inference: InferenceSurrogate, Epsilon: 1, Delta: .01, Prune: -1, MinCells: -1},
+		{Mechanism: KNorm, Inference: InferencePaper, Epsilon: 1, Delta: .1, MinCells: -1},
+		{Mechanism: Laplace, Inference: InferenceSurrogate, Epsilon: 3, Delta: .3, MinCells: -1},
+		{Mechanism: LaplaceTight, Inference: InferencePaper, Epsilon: .5, Delta: 0, MinCells: -1},
+		{Mechanism: Lattice, Inference: InferenceSurrogate, Epsilon: 1.25, Delta: .02, Subdivision: 3, MinCells: -1},
 	} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +147,7 @@ func sparsePrior(dense []float64, prune float64) *mobility.Distribution {
 func TestTimeRules(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
-	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, MaxGap: 5})
+	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, MaxGap: 5, MinCells: -1})
 	var state State
 	cell := model.Initial.Cells[0]
 	report := func(step int64, release bool) Outcome {
@@ -176,6 +177,7 @@ func TestTimeRules(t *testing.T) {
 		t.Errorf("prediction: %+v", predicted)
 	}
 	stored = state.AppendBinary(nil)
+	predicted.Changed = false
 	if twice := report(103, false); twice != predicted || !bytes.Equal(state.AppendBinary(nil), stored) {
 		t.Errorf("a second prediction in a step: got %+v, want %+v", twice, predicted)
 	}
@@ -386,6 +388,7 @@ func TestStepDoesNotAllocate(t *testing.T) {
 		{Epsilon: 1, Delta: .01},
 		{Epsilon: 1, Delta: .01, Mechanism: KNorm, Inference: InferencePaper},
 		{Epsilon: 1, Delta: .01, Mechanism: LaplaceTight},
+		{Epsilon: 1, Delta: .01, Mechanism: Lattice},
 	} {
 		s := newSanitizer(t, model, o)
 		path := walk(model, 1, 300)
@@ -470,15 +473,21 @@ func TestNewSanitizerRefuses(t *testing.T) {
 	if _, err := NewSanitizer(model, streams, Options{}); err == nil {
 		t.Error("no ε")
 	}
+	if _, err := NewSanitizer(model, streams, Options{Epsilon: math.Ln2, Mechanism: Lattice}); err == nil || !strings.Contains(err.Error(), "decimals") {
+		t.Errorf("an ε of sixteen decimals on a lattice: %v", err)
+	}
+	if err := checkLattice(Options{Epsilon: .123456789, Mechanism: Lattice}.withDefaults(), plainGrid(t, 46000, 46000, .1)); err == nil || !strings.Contains(err.Error(), "fewer decimals") {
+		t.Errorf("nine decimals on two thousand million cells: %v", err)
+	}
 	s := newSanitizer(t, model, Options{Epsilon: 2, Delta: .5})
-	if o := s.Options(); o.Mechanism != PIM || o.Inference != InferenceSurrogate || o.Isotropy != IsotropyClosedForm ||
-		o.Prune != DefaultPrune || o.MaxGap != DefaultMaxGap || s.Model() != model {
+	if o := s.Options(); o.Mechanism != Lattice || o.Inference != InferenceSurrogate || o.Isotropy != IsotropyClosedForm ||
+		o.Subdivision != DefaultSubdivision || o.Prune != DefaultPrune || o.MaxGap != DefaultMaxGap || s.Model() != model {
 		t.Errorf("defaults: %+v", o)
 	}
 }
 
-// One user's three reports: the first comes out where the model says everyone starts, the others with noise, and the last, in the same
-// minute, is repeated at no cost.
+// One user's reports: two come out with noise, also where the model is sure of the place, the third, in the same minute, is repeated at
+// no cost, and a last one only predicts.
 func ExampleSanitizer_Step() {
 	g, _ := grid.Plain(3, 1, 1)
 	model := &mobility.Model{
@@ -512,9 +521,9 @@ func ExampleSanitizer_Step() {
 	}
 	fmt.Println("spent", state.EpsilonSpent)
 	// Output:
-	// released  release (1.50, 0.50), estimate (1.50, 0.50) ± 0.71 km, ε 1
-	// released  release (3.10, 0.50), estimate (1.74, 0.50) ± 1.95 km, ε 1
-	// repeated  release (3.10, 0.50), estimate (1.74, 0.50) ± 1.95 km, ε 0
-	// predicted release (1.62, 0.50), estimate (1.62, 0.50) ± 1.83 km, ε 0
+	// released  release (0.79, 0.50), estimate (1.50, 0.50) ± 0.71 km, ε 1
+	// released  release (-0.79, 0.50), estimate (1.26, 0.50) ± 1.95 km, ε 1
+	// repeated  release (-0.79, 0.50), estimate (1.26, 0.50) ± 1.95 km, ε 0
+	// predicted release (1.38, 0.50), estimate (1.38, 0.50) ± 1.83 km, ε 0
 	// spent 2
 }

@@ -26,8 +26,14 @@ type State struct {
 	Release     grid.Point
 	// Releases is the number of releases so far.
 	Releases uint64
-	// EpsilonSpent is the sum of their ε.
+	// EpsilonSpent is the sum of their ε, as Ledger.Spent tells it: exact in billionths.
 	EpsilonSpent float64
+	// Rho is the sum of their ε²/2: all of them together are ρ-zCDP for this ρ, since a release that is ε-differentially private is
+	// ε²/2-zCDP and ρ adds (Bun and Steinke 2016, doi 10.1007/978-3-662-53641-4_24, proposition 1.4 and lemma 1.7). Below Σε where single
+	// releases are small and many. For inspection: no decision depends on it.
+	Rho float64
+	// Ledger is when they were, for budgets.
+	Ledger Ledger
 	// Model and Grid identify the model that Posterior and Release belong to, StepMS is its step in milliseconds.
 	Model, Grid ID
 	StepMS      int64
@@ -39,8 +45,11 @@ type State struct {
 	Posterior mobility.Distribution
 }
 
-// stateVersion is the first byte of every encoded state.
-const stateVersion = 1
+// StateVersion is the first byte of every encoded state. It goes up whenever the same state gets other bytes.
+const StateVersion = 2
+
+// firstStateVersion had the sum of ε as a float64 and nothing else of the ledger.
+const firstStateVersion = 1
 
 const (
 	flagStarted = 1 << iota
@@ -53,36 +62,41 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 // AppendBinary appends the encoding of s to dst and returns it. Integers are little-endian where they have a fixed size, uvarint and
 // (zigzag) varint are those of encoding/binary:
 //
-//	version     1 byte    1
+//	version     1 byte    2
 //	flags       1 byte    bit 0: started, bit 1: a release follows; other bits 0. Not started: the encoding ends here
 //	model       8 bytes
 //	grid        8 bytes
 //	step_ms     uvarint   ≥ 1
 //	step        varint
 //	releases    uvarint
-//	spent       8 bytes   float64, ε
+//	rho         8 bytes   float64, Σε²/2
 //	estimate    24 bytes  float64 x, y, radius, map kilometres
 //	release     only if bit 1 is set:
 //	  age       uvarint   step - release step
 //	  x, y      16 bytes  float64, map kilometres
+//	ledger      as Ledger.append
 //	posterior   to the end, as mobility.Distribution.AppendBinary
 //
-// About 70 bytes and 5 bytes a cell.
+// About 80 bytes and 5 bytes a cell, and up to 600 bytes more of a user whose releases come at odd times.
+//
+// Version 1 had "spent", Σε as a float64, in the place of rho, and no ledger. It is decoded for ever: Σε is rounded to a billionth, all
+// of it counts as of the last release (of the last step where that is not known), so that no window holds less than was spent; Rho is
+// taken as if all releases had cost the same, which is right unless the setting of ε had changed and else too little.
 func (s *State) AppendBinary(dst []byte) []byte {
 	if !s.Started {
-		return append(dst, stateVersion, 0)
+		return append(dst, StateVersion, 0)
 	}
 	flags := byte(flagStarted)
 	if s.HasRelease {
 		flags |= flagRelease
 	}
-	dst = append(dst, stateVersion, flags)
+	dst = append(dst, StateVersion, flags)
 	dst = append(dst, s.Model[:]...)
 	dst = append(dst, s.Grid[:]...)
 	dst = binary.AppendUvarint(dst, uint64(s.StepMS))
 	dst = binary.AppendVarint(dst, s.Step)
 	dst = binary.AppendUvarint(dst, s.Releases)
-	for _, x := range [...]float64{s.EpsilonSpent, s.Estimate.X, s.Estimate.Y, s.RadiusKM} {
+	for _, x := range [...]float64{s.Rho, s.Estimate.X, s.Estimate.Y, s.RadiusKM} {
 		dst = appendFloat(dst, x)
 	}
 	if s.HasRelease {
@@ -90,6 +104,7 @@ func (s *State) AppendBinary(dst []byte) []byte {
 		dst = appendFloat(dst, s.Release.X)
 		dst = appendFloat(dst, s.Release.Y)
 	}
+	dst = s.Ledger.append(dst, s.StepMS)
 	return s.Posterior.AppendBinary(dst)
 }
 
@@ -101,13 +116,14 @@ func appendFloat(dst []byte, x float64) []byte {
 // error wraps ErrState, says what is wrong without a value, and leaves s in no particular state. Its memory is bounded by the
 // length of data. It does not allocate once s has grown.
 func (s *State) DecodeBinary(data []byte) error {
-	posterior := s.Posterior
+	posterior, ledger := s.Posterior, s.Ledger
 	posterior.Reset()
-	*s = State{Posterior: posterior}
+	ledger.reset()
+	*s = State{Posterior: posterior, Ledger: ledger}
 	if len(data) == 0 {
 		return nil
 	}
-	if data[0] != stateVersion {
+	if data[0] != StateVersion && data[0] != firstStateVersion {
 		return fmt.Errorf("%w: version %d is not known here; run the program that wrote it, or a newer one", ErrState, data[0])
 	}
 	d := decoder{rest: data[1:]}
@@ -115,7 +131,7 @@ func (s *State) DecodeBinary(data []byte) error {
 	if !d.bad && flags == 0 && len(d.rest) == 0 {
 		return nil
 	}
-	s.decodeHead(&d, flags)
+	s.decodeHead(&d, flags, data[0])
 	if d.bad {
 		return fmt.Errorf("%w: its head is cut short or out of range", ErrState)
 	}
@@ -131,7 +147,7 @@ func (s *State) DecodeBinary(data []byte) error {
 	return nil
 }
 
-func (s *State) decodeHead(d *decoder, flags byte) {
+func (s *State) decodeHead(d *decoder, flags, version byte) {
 	s.Started = flags&flagStarted != 0
 	s.HasRelease = flags&flagRelease != 0
 	copy(s.Model[:], d.take(len(s.Model)))
@@ -140,16 +156,46 @@ func (s *State) decodeHead(d *decoder, flags byte) {
 	s.StepMS = int64(stepMS)
 	s.Step = d.varint()
 	s.Releases = d.uvarint()
-	s.EpsilonSpent = d.float()
+	total := d.float() // Σε²/2, in version 1 Σε
 	s.Estimate.X, s.Estimate.Y, s.RadiusKM = d.float(), d.float(), d.float()
 	if s.HasRelease {
 		s.ReleaseStep = int64(uint64(s.Step) - d.uvarint())
 		s.Release.X, s.Release.Y = d.float(), d.float()
 	}
 	if !s.Started || flags&^(flagStarted|flagRelease) != 0 || s.StepMS < 1 ||
-		s.ReleaseStep > s.Step && s.HasRelease || !(s.EpsilonSpent >= 0) || !(s.RadiusKM >= 0) || s.HasRelease && s.Releases == 0 {
+		s.ReleaseStep > s.Step && s.HasRelease || !(total >= 0) || !(s.RadiusKM >= 0) || s.HasRelease && s.Releases == 0 {
 		d.bad = true
 	}
+	switch {
+	case d.bad:
+		return
+	case version == firstStateVersion:
+		s.firstLedger(total)
+	default:
+		s.Rho = total
+		s.Ledger.decode(d, s.StepMS)
+	}
+	s.EpsilonSpent = s.Ledger.Spent()
+}
+
+// firstLedger makes the ledger of a state of version 1.
+func (s *State) firstLedger(spent float64) {
+	last := s.Step
+	if s.HasRelease {
+		last = s.ReleaseStep
+	}
+	s.Ledger.startWith(stepEnd(last, s.StepMS), spent)
+	if s.Releases > 0 {
+		s.Rho = min(float64(spent*spent)/2/float64(s.Releases), math.MaxFloat64)
+	}
+}
+
+// CopyFrom makes s equal to from, in memory of its own.
+func (s *State) CopyFrom(from *State) {
+	posterior, runs := s.Posterior, s.Ledger.runs
+	posterior.CopyFrom(&from.Posterior)
+	*s = *from
+	s.Posterior, s.Ledger.runs = posterior, append(runs[:0], from.Ledger.runs...)
 }
 
 // decoder reads from the front of rest. After the first read beyond the end, or of a number that is not finite, bad is true and every

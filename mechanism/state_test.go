@@ -2,8 +2,10 @@ package mechanism
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
@@ -15,10 +17,40 @@ func sampleState() *State {
 		Started: true, Step: 29_000_123, HasRelease: true, ReleaseStep: 29_000_120, Release: grid.Point{X: -1.25, Y: 3.5},
 		Releases: 17, EpsilonSpent: 17, Model: ID{1, 2, 3}, Grid: ID{4, 5}, StepMS: 60_000,
 		Estimate: grid.Point{X: 2, Y: -.5}, RadiusKM: .25,
+		Rho:       8.5,
 		Posterior: mobility.Distribution{Cells: []grid.Cell{0, 3, 700}, P: []float64{.5, .25, .25}},
 	}
 	s.Posterior.Round()
+	s.Ledger.startWith(stepEnd(28_999_000, s.StepMS), 2)
+	for step := int64(29_000_106); step <= 29_000_120; step++ {
+		s.Ledger.charge(stepEnd(step, s.StepMS), billionth, math.MinInt64)
+	}
 	return s
+}
+
+// appendFirstVersion is AppendBinary as version 1 of the encoding had it.
+func appendFirstVersion(dst []byte, s *State) []byte {
+	if !s.Started {
+		return append(dst, 1, 0)
+	}
+	flags := byte(1)
+	if s.HasRelease {
+		flags = 3
+	}
+	dst = append(append(append(dst, 1, flags), s.Model[:]...), s.Grid[:]...)
+	dst = binary.AppendUvarint(dst, uint64(s.StepMS))
+	dst = binary.AppendVarint(dst, s.Step)
+	dst = binary.AppendUvarint(dst, s.Releases)
+	for _, x := range []float64{s.EpsilonSpent, s.Estimate.X, s.Estimate.Y, s.RadiusKM} {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(x))
+	}
+	if s.HasRelease {
+		dst = binary.AppendUvarint(dst, uint64(s.Step)-uint64(s.ReleaseStep))
+		for _, x := range []float64{s.Release.X, s.Release.Y} {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(x))
+		}
+	}
+	return s.Posterior.AppendBinary(dst)
 }
 
 func equalStates(a, b *State) bool {
@@ -47,28 +79,93 @@ func TestStateRoundTrip(t *testing.T) {
 	}
 }
 
-// TestStateFormat pins the bytes: stored states must stay readable.
-func TestStateFormat(t *testing.T) {
-	t.Parallel()
-	want := []byte{
-		1, 3, // version, flags
+// head and tail of the sample state, in every version of the encoding.
+var (
+	sampleHead = []byte{
 		1, 2, 3, 0, 0, 0, 0, 0, // model
 		4, 5, 0, 0, 0, 0, 0, 0, // grid
 		0xe0, 0xd4, 0x03, // step length
 		0xf6, 0x86, 0xd4, 0x1b, // step
-		17,                           // releases
-		0, 0, 0, 0, 0, 0, 0x31, 0x40, // ε spent
+		17, // releases
+	}
+	sampleEstimate = []byte{
 		0, 0, 0, 0, 0, 0, 0, 0x40, // estimate, x
 		0, 0, 0, 0, 0, 0, 0xe0, 0xbf, // y
 		0, 0, 0, 0, 0, 0, 0xd0, 0x3f, // radius
 		3,                            // age of the release
 		0, 0, 0, 0, 0, 0, 0xf4, 0xbf, // x
 		0, 0, 0, 0, 0, 0, 0x0c, 0x40, // y
+	}
+	samplePosterior = []byte{
 		3, 0, 2, 0xb8, 5, // cells
 		0, 0, 0, 0x3f, 0, 0, 0x80, 0x3e, 0, 0, 0x80, 0x3e, // masses
 	}
+)
+
+// TestStateFormat pins the bytes: stored states must stay readable.
+func TestStateFormat(t *testing.T) {
+	t.Parallel()
+	want := slices.Concat(
+		[]byte{2, 3}, // version, flags
+		sampleHead,
+		[]byte{0, 0, 0, 0, 0, 0, 0x21, 0x40}, // Σε²/2
+		sampleEstimate,
+		[]byte{
+			2,                            // one run, in steps
+			0x80, 0xa8, 0xd6, 0xb9, 0x07, // ε 2 before
+			0xb2, 0xf5, 0xd3, 0x1b, // up to the end of step 28 999 000
+			0xd2, 0x08, // the first of the run is 1106 steps later
+			15, 1, // fifteen releases, one step apart
+			0x80, 0x94, 0xeb, 0xdc, 0x03, // ε 1 each
+		},
+		samplePosterior,
+	)
 	if got := sampleState().AppendBinary(nil); !bytes.Equal(got, want) {
 		t.Errorf("got %#v, want %#v", got, want)
+	}
+}
+
+// TestFirstVersionIsReadForEver decodes the bytes of version 1, as programs have stored them, and counts what they tell of as spent at the last
+// release.
+func TestFirstVersionIsReadForEver(t *testing.T) {
+	t.Parallel()
+	first := slices.Concat([]byte{1, 3}, sampleHead, []byte{0, 0, 0, 0, 0, 0, 0x31, 0x40}, sampleEstimate, samplePosterior)
+	if got := appendFirstVersion(nil, sampleState()); !bytes.Equal(got, first) {
+		t.Fatalf("version 1 was %#v, not %#v", first, got)
+	}
+	var s State
+	if err := s.DecodeBinary(first); err != nil {
+		t.Fatal(err)
+	}
+	want := sampleState()
+	want.Ledger.startWith(stepEnd(want.ReleaseStep, want.StepMS), 17)
+	if !equalStates(&s, want) || s.EpsilonSpent != 17 || s.Rho != 17*.5 {
+		t.Errorf("got %+v, want %+v", s, *want)
+	}
+	if last, ok := s.Ledger.Last(); !ok || last != 29_000_121*60_000 || s.Ledger.SpentSince(last-1) != 17 || s.Ledger.SpentSince(last) != 0 {
+		t.Errorf("the ledger: %+v", s.Ledger)
+	}
+	// After a change of model the last release was not kept: it can have been in the last step.
+	moved := sampleState()
+	moved.HasRelease = false
+	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil {
+		t.Fatal(err)
+	}
+	if last, ok := s.Ledger.Last(); !ok || last != 29_000_124*60_000 {
+		t.Errorf("without a last release: %+v", s.Ledger)
+	}
+	// Ten times .1 were a little less than 1 in version 1.
+	sum := 0.0
+	for range 10 {
+		sum += .1
+	}
+	moved.EpsilonSpent = sum
+	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil || sum == 1 || s.EpsilonSpent != 1 {
+		t.Errorf("%v became %v: %v", sum, s.EpsilonSpent, err)
+	}
+	moved.EpsilonSpent = 1e300
+	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil || s.Ledger.spent != math.MaxUint64 || math.IsInf(s.Rho, 0) {
+		t.Errorf("a sum beyond all limits: %+v, %v", s.Ledger, err)
 	}
 }
 
@@ -88,13 +185,14 @@ func TestStateRefusesDamage(t *testing.T) {
 	notANumber := bytes.Clone(good)
 	copy(notANumber[26:], []byte{0, 0, 0, 0, 0, 0, 0xf8, 0x7f})
 	for name, data := range map[string][]byte{
-		"another version":       change(0, 2),
+		"another version":       change(0, 3),
+		"version 0":             change(0, 0),
 		"an unknown flag":       change(1, 7),
 		"a release, no start":   change(1, 2),
 		"flags of no state":     change(1, 0),
 		"bytes after the end":   append(bytes.Clone(good), 0),
-		"negative ε":            change(33, 0xc0),
-		"ε that is no number":   notANumber,
+		"a negative ρ":          change(33, 0xc0),
+		"ρ that is no number":   notANumber,
 		"a release, none drawn": change(25, 0),
 		"a negative radius":     change(57, 0xbf),
 	} {
@@ -126,6 +224,7 @@ func FuzzStateDecode(f *testing.F) {
 	f.Add(sampleState().AppendBinary(nil))
 	f.Add(new(State).AppendBinary(nil))
 	f.Add([]byte{1, 1})
+	f.Add(appendFirstVersion(nil, sampleState()))
 	model := roadModel(f)
 	s := newSanitizer(f, model, Options{Epsilon: 1, Delta: .1})
 	own := sampleState()
@@ -144,10 +243,17 @@ func FuzzStateDecode(f *testing.F) {
 		if err := back.DecodeBinary(again); err != nil || !bytes.Equal(back.AppendBinary(nil), again) {
 			t.Fatalf("a decoded state does not survive encoding: %v", err)
 		}
+		if back.Ledger.spent != state.Ledger.spent || back.EpsilonSpent != state.EpsilonSpent || len(state.Ledger.runs) > MaxRuns {
+			t.Fatalf("the ledger does not survive encoding: %+v, %+v", state.Ledger, back.Ledger)
+		}
+		before := state.Ledger.spent
 		s.Migrate(&state)
 		out, err := s.Step(&state, Input{User: "u", Step: state.Step, Cell: 1, Release: true})
 		if err == nil && (math.IsNaN(out.Estimate.X) || math.IsNaN(out.RadiusKM)) {
 			t.Fatalf("no estimate: %+v", out)
+		}
+		if err == nil && state.Ledger.spent != saturating(before, billionthsUp(out.Epsilon)) {
+			t.Fatalf("a release of ε %g made %d billionths %d", out.Epsilon, before, state.Ledger.spent)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package mechanism
 import (
 	"encoding/binary"
 	"slices"
+	"strconv"
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -11,12 +12,15 @@ import (
 // rounding, another transcript. The golden bits of testdata/bits.txt belong to one version.
 const mechanismVersion = 2
 
+// Version is the version of the mechanisms: two programs of one version make the same releases and states of the same facts.
+const Version = mechanismVersion
+
 // transcript is what the noise of a release is a function of: everything that determines the release's law and whose it is. The law
 // for a true cell x is that of A(σ(x)), and the map σ depends on every member of ΔX. Releases that share noise have the same
 // transcript, hence the same law and the same value. DESIGN.md says what goes wrong without each fact.
 //
 //	tag         "geodither release 2", with its length
-//	mechanism   name and way of isotropy, with their lengths; version, 8 bytes
+//	mechanism   name and way of isotropy, of the lattice "cell/" and its subdivision, with their lengths; version, 8 bytes
 //	epsilon     8 bytes, float64
 //	grid        8 bytes, with the step 8 bytes: of the model
 //	model       8 bytes
@@ -27,8 +31,9 @@ const mechanismVersion = 2
 //	cell        4 bytes, the surrogate
 //
 // Every field has a fixed length or carries it, so no two transcripts of different contents are the same bytes. The sensitivity hull K is
-// not there: set and grid determine it. Nor are δ, pruning, the longest gap and the way of inference, which act on a release
-// through the set alone.
+// not there: set and grid determine it. Nor are δ, padding, pruning, the longest gap and the way of inference, which act on a release
+// through the set alone; nor the rules of when to release and budgets, which decide whether there is one; nor the place of the estimate, which
+// comes after it.
 type transcript struct {
 	buf    []byte
 	prefix int
@@ -38,7 +43,11 @@ type transcript struct {
 func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
 	b := appendText(t.buf[:0], "geodither release 2")
 	b = appendText(b, o.Mechanism)
-	b = appendText(b, o.Isotropy)
+	if o.Mechanism == Lattice {
+		b = appendText(b, "cell/"+strconv.Itoa(o.Subdivision))
+	} else {
+		b = appendText(b, o.Isotropy)
+	}
 	b = binary.LittleEndian.AppendUint64(b, mechanismVersion)
 	b = appendFloat(b, o.Epsilon)
 	b = append(b, gridID[:]...)

@@ -56,6 +56,8 @@ func TestEveryFactChangesTheStream(t *testing.T) {
 	}{
 		{"mechanism", func(f *facts) { f.options.Mechanism = KNorm }},
 		{"isotropy", func(f *facts) { f.options.Isotropy = IsotropySampled }},
+		{"lattice", func(f *facts) { f.options.Mechanism, f.options.Subdivision = Lattice, 256 }},
+		{"subdivision", func(f *facts) { f.options.Mechanism, f.options.Subdivision = Lattice, 255 }},
 		{"epsilon", func(f *facts) { f.options.Epsilon = 1 + 0x1p-52 }},
 		{"grid", func(f *facts) { f.grid[7] = 1 }},
 		{"model", func(f *facts) { f.model[7] = 1 }},
@@ -92,6 +94,16 @@ func TestEveryFactChangesTheStream(t *testing.T) {
 	if !slices.Equal(h.exact, without.exact) {
 		t.Error("the two sets do not have the same K")
 	}
+	// What does not determine a release does not change it: a lattice has no way of isotropy, the others no subdivision.
+	one, two := sampleFacts(), sampleFacts()
+	one.options.Subdivision = 7
+	if head(one) != first {
+		t.Error("the subdivision changes the stream of another mechanism")
+	}
+	one.options.Mechanism, two.options = Lattice, Options{Mechanism: Lattice, Subdivision: 7, Isotropy: IsotropySampled, Epsilon: 1}
+	if head(one) != head(two) {
+		t.Error("the way of isotropy changes the stream of a lattice")
+	}
 	other := noise.NewKeyed(noise.KeyFromSeed(10)).Stream(sampleFacts().bytes())
 	if other.Uint64() == first[0] {
 		t.Error("another key gave the same stream")
@@ -125,10 +137,10 @@ func TestTwoSettingsOneKey(t *testing.T) {
 	model := denseModel(t, 5, 5)
 	const middle = 12
 	model.Initial = mobility.Distribution{Cells: []grid.Cell{0, 4, middle, 20, 24}, P: []float64{.24, .24, .04, .24, .24}}
-	for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
+	for _, name := range mechanismNames {
 		var hulls [][]convex.Lattice
 		release := func(delta float64, cell grid.Cell) Outcome {
-			s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: delta})
+			s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: delta, MinCells: -1})
 			out := mustStep(t, s, new(State), Input{User: "u", Step: 1, Cell: cell, Release: true})
 			hulls = append(hulls, slices.Clone(s.hull.exact))
 			return out
@@ -169,5 +181,29 @@ func TestNeighboursDrawIndependently(t *testing.T) {
 	gap := model.Grid.Centre(p).Sub(model.Grid.Centre(q))
 	if d := x.Release.Sub(y.Release).Distance(gap); d < 1e-6 {
 		t.Error("two cells share their noise")
+	}
+}
+
+// TestOtherReportsUnderOneKey shows what the key does not protect from, and DESIGN.md warns of: two reports of one user, step and number in runs
+// over different fixes give the same release where they have the same surrogate, and else not.
+func TestOtherReportsUnderOneKey(t *testing.T) {
+	t.Parallel()
+	model := denseModel(t, 5, 5)
+	model.Initial = mobility.Distribution{Cells: []grid.Cell{0, 4, 20, 24}, P: []float64{.25, .25, .25, .25}}
+	run := func(key uint64, cell grid.Cell) grid.Point {
+		s, err := NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(key)), Options{Epsilon: 1, Delta: .01})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mustStep(t, s, new(State), Input{User: "u", Step: 1, Cell: cell, Release: true}).Release
+	}
+	if run(1, 0) != run(1, 5) {
+		t.Error("two cells of one surrogate give two releases")
+	}
+	if run(1, 0) == run(1, 24) {
+		t.Error("two surrogates give one release")
+	}
+	if run(1, 0) == run(2, 0) {
+		t.Error("a key for each set of fixes does not help")
 	}
 }

@@ -175,7 +175,7 @@ func hintOfCode(code kafka.Error) string {
 	case kafka.ClusterAuthorizationFailed:
 		return "grant this client IdempotentWrite on the cluster"
 	case kafka.InvalidTransactionTimeout:
-		return "lower TransactionTimeout or raise the broker's transaction.max.timeout.ms"
+		return "lower the transaction timeout (transaction.timeout) or raise the broker's transaction.max.timeout.ms"
 	case kafka.InvalidTimestamp:
 		return "a record's timestamp lies further ahead than the topic takes: raise its message.timestamp.after.max.ms"
 	case kafka.UnknownTopicOrPartition:

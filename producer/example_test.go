@@ -39,7 +39,7 @@ func ExampleTransactional() {
 			return nil, err
 		}
 		next := map[producer.TopicPartition]int64{{Topic: "raw"}: 1}
-		if err := p.CommitOffsets(ctx, "group", -1, "", next); err != nil {
+		if err := p.CommitOffsets(ctx, producer.Member{Group: "group", Generation: -1}, next); err != nil {
 			return nil, err
 		}
 		return p.Commit(ctx)

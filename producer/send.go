@@ -262,9 +262,11 @@ next:
 		}
 		topics = append(topics, rawproduce.RequestTopic{Topic: p.to.Topic, Partitions: []rawproduce.RequestPartition{part}})
 	}
+	// The broker waits for its replicas for less time than the answer is waited
+	// for: its refusal can be answered by the same bytes, a lost answer cannot.
 	return &rawproduce.Request{
 		TransactionalID: ses.transactionalID, Acks: allReplicas,
-		Timeout: int32(s.options.RequestTimeout.Milliseconds()), Topics: topics,
+		Timeout: int32(s.options.RequestTimeout.Milliseconds() / 2), Topics: topics,
 	}
 }
 

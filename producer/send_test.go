@@ -91,7 +91,7 @@ func TestMovedCoordinatorIsFound(t *testing.T) {
 	for round := range 6 {
 		h.RehashCoordinators()
 		h.produce(p, "out", 0, values(round, 1))
-		h.ok(p.CommitOffsets(t.Context(), "group", -1, "", map[TopicPartition]int64{{"in", 0}: int64(round)}))
+		h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: int64(round)}))
 		_, err := p.Commit(t.Context())
 		h.ok(err)
 	}

@@ -157,25 +157,35 @@ func (t *Transactional) Produce(ctx context.Context, batches ...Batch) (Offsets,
 	return t.offsets, nil
 }
 
+// Member is on whose behalf offsets are committed: a member of a consumer group,
+// in the generation that assigned it the partitions. Kafka refuses it once the
+// group has moved on, or once another process has taken the instance id over.
+type Member struct {
+	Group      string
+	Generation int32 // -1 without a membership
+	MemberID   string
+	InstanceID string // of a static member (KIP-345), else empty
+}
+
 // CommitOffsets makes consumer offsets part of the transaction: the next offset
-// to read, by partition. Generation and member are those of the consumer group
-// generation that assigned the partitions; Kafka refuses them once the group
-// has moved on (ErrFenced), which is what stops a zombie that has not noticed
-// its eviction. Without a group membership they are -1 and "".
-func (t *Transactional) CommitOffsets(ctx context.Context, group string, generation int32, member string, offsets map[TopicPartition]int64) error {
+// to read, by partition. Kafka refuses them if the member is not the group's any
+// more (ErrFenced), which is what stops a zombie that has not noticed its
+// eviction. Without a membership (Generation -1, no ids) nothing is checked.
+func (t *Transactional) CommitOffsets(ctx context.Context, by Member, offsets map[TopicPartition]int64) error {
 	if err := t.require("commit offsets"); err != nil {
 		return err
 	}
-	if err := t.addGroup(ctx, group); err != nil {
+	if err := t.addGroup(ctx, by.Group); err != nil {
 		return t.fail(err)
 	}
 	err := t.sender.do(ctx, call{
-		op: "commit offsets of group " + group, to: coordinator{group, kafka.CoordinatorKeyTypeConsumer},
+		op: "commit offsets of group " + by.Group, to: coordinator{by.Group, kafka.CoordinatorKeyTypeConsumer},
 		message: func() protocol.Message {
 			return &txnoffsetcommit.Request{
-				TransactionalID: t.session.transactionalID, GroupID: group,
+				TransactionalID: t.session.transactionalID, GroupID: by.Group,
 				ProducerID: t.session.producerID, ProducerEpoch: t.session.producerEpoch,
-				GenerationID: generation, MemberID: member, Topics: offsetTopics(offsets),
+				GenerationID: by.Generation, MemberID: by.MemberID, GroupInstanceID: by.InstanceID,
+				Topics: offsetTopics(offsets),
 			}
 		},
 		answer: func(m protocol.Message) (kafka.Error, *TopicPartition) {

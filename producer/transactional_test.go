@@ -27,7 +27,7 @@ func TestCommitMakesEverythingVisibleTogether(t *testing.T) {
 	}
 	offsets, err := p.Produce(t.Context(), batches...)
 	h.ok(err)
-	h.ok(p.CommitOffsets(t.Context(), "group", -1, "", map[TopicPartition]int64{{"in", 2}: 7, {"in", 3}: 9}))
+	h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 2}: 7, {"in", 3}: 9}))
 	h.expect("out", 1)
 	committed, err := p.Commit(t.Context())
 	h.ok(err)
@@ -57,7 +57,7 @@ func TestAbortHidesEverything(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", quick)
 	h.produce(p, "out", 0, values(0, 3))
-	h.ok(p.CommitOffsets(t.Context(), "group", -1, "", map[TopicPartition]int64{{"in", 0}: 3}))
+	h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: 3}))
 	h.ok(p.Abort(t.Context()))
 	h.produce(p, "out", 0, values(10, 2))
 	_, err := p.Commit(t.Context())
@@ -80,7 +80,7 @@ func TestInitFencesTheOldProducer(t *testing.T) {
 			return err
 		},
 		"offsets": func(p *Transactional) error {
-			return p.CommitOffsets(h.Context(), "group", -1, "", map[TopicPartition]int64{{"in", 0}: 5})
+			return p.CommitOffsets(h.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: 5})
 		},
 		"commit": func(p *Transactional) error { _, err := p.Commit(h.Context()); return err },
 		"abort":  func(p *Transactional) error { return p.Abort(h.Context()) },
@@ -143,7 +143,7 @@ func TestZombieCommitIsRefusedByGeneration(t *testing.T) {
 	} {
 		p := h.started(name, quick)
 		h.produce(p, "out", 0, values(0, 1))
-		err := p.CommitOffsets(t.Context(), "group", c.generation, c.member, in)
+		err := p.CommitOffsets(t.Context(), Member{Group: "group", Generation: c.generation, MemberID: c.member}, in)
 		h.is(err, ErrFenced)
 		h.is(err, c.cause)
 		_, err = p.Commit(t.Context())
@@ -155,7 +155,7 @@ func TestZombieCommitIsRefusedByGeneration(t *testing.T) {
 
 	p := h.started("current", quick)
 	h.produce(p, "out", 0, values(0, 1))
-	h.ok(p.CommitOffsets(t.Context(), "group", generation, member, in))
+	h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: generation, MemberID: member}, in))
 	_, err := p.Commit(t.Context())
 	h.ok(err)
 	h.expect("out", 0, "v0")
@@ -168,7 +168,7 @@ func TestPassingRefusalsAreRepeated(t *testing.T) {
 			fault := h.refuse(key, code, 2)
 			p := h.started(fmt.Sprint(key, code), quick)
 			h.produce(p, "out", 0, values(0, 1))
-			h.ok(p.CommitOffsets(t.Context(), "group", -1, "", map[TopicPartition]int64{{"in", 0}: 1}))
+			h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: 1}))
 			if _, err := p.Commit(t.Context()); err != nil {
 				t.Errorf("%s refused with %d twice: %v", key.Name(), code, err)
 			}
@@ -384,7 +384,7 @@ func TestStates(t *testing.T) {
 		return err
 	}
 	offsets := func(p *Transactional) error {
-		return p.CommitOffsets(ctx, "group", -1, "", map[TopicPartition]int64{{"in", 0}: 1})
+		return p.CommitOffsets(ctx, Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: 1})
 	}
 	commit := func(p *Transactional) error { _, err := p.Commit(ctx); return err }
 	abort := func(p *Transactional) error { return p.Abort(ctx) }
@@ -462,7 +462,7 @@ func TestFiveRoundTripsATransaction(t *testing.T) {
 	run := func() {
 		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 5)}, Batch{TopicPartition{"log", 0}, values(0, 5)})
 		h.ok(err)
-		h.ok(p.CommitOffsets(t.Context(), "group", -1, "", map[TopicPartition]int64{{"in", 0}: 1}))
+		h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: 1}))
 		_, err = p.Commit(t.Context())
 		h.ok(err)
 	}

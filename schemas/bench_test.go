@@ -67,6 +67,10 @@ func BenchmarkWholeRecord(b *testing.B) {
 	if err := json.Unmarshal(must(must(NewCodec(JSON)).AppendSanitized(nil, exampleSanitized())), &native); err != nil {
 		b.Fatal(err)
 	}
+	for _, name := range []string{"factor_200m", "factor_1km", "factor_set"} {
+		factor, _ := native[name].(float64)
+		native[name] = nullable(factor)
+	}
 	data := must(codec.SingleFromNative(nil, native))
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
@@ -85,7 +89,8 @@ func BenchmarkWholeRecord(b *testing.B) {
 				"user_id": s.UserID, "timestamp": s.Timestamp, "latitude": s.Latitude, "longitude": s.Longitude,
 				"estimate_latitude": s.EstimateLatitude, "estimate_longitude": s.EstimateLongitude,
 				"radius_m": s.RadiusM, "epsilon": s.Epsilon, "delta": s.Delta, "mechanism": s.Mechanism,
-				"model_id": s.ModelID, "step": s.Step, "release": s.Release,
+				"model_id": s.ModelID, "step": s.Step, "release": s.Release, "kind": s.Kind,
+				"factor_200m": nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM), "factor_set": nullable(s.FactorSet),
 			}))
 		}
 	})

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
@@ -11,6 +12,7 @@ type Codec struct {
 	encoding   Encoding
 	raw        *layout
 	sanitized  *layout
+	sanitized1 *layout // the first version: the same columns without the last ones
 	deadLetter *layout
 	row        [maxFields]value
 }
@@ -25,7 +27,7 @@ func NewCodec(encoding Encoding) (*Codec, error) {
 	for _, s := range []struct {
 		schema string
 		into   **layout
-	}{{rawSchema, &c.raw}, {sanitizedSchema, &c.sanitized}, {deadLetterSchema, &c.deadLetter}} {
+	}{{rawSchema, &c.raw}, {sanitizedSchema, &c.sanitized}, {sanitizedSchema1, &c.sanitized1}, {deadLetterSchema, &c.deadLetter}} {
 		l, err := newLayout(s.schema)
 		if err != nil {
 			return nil, err
@@ -71,9 +73,16 @@ func (c *Codec) AppendRaw(dst []byte, r Raw) ([]byte, error) {
 	return c.append(c.raw, dst, row)
 }
 
-// DecodeSanitized reads one sanitized record. Its only errors are *Rejection.
+// DecodeSanitized reads one sanitized record. Its only errors are *Rejection. A
+// kind that this version does not know is kept as it is.
 func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 	row, err := c.decode(c.sanitized, data)
+	first := false
+	if lacksKind(err) {
+		if old, refused := c.decode(c.sanitized1, data); refused == nil {
+			row, err, first = old, nil, true
+		}
+	}
 	if err != nil {
 		return Sanitized{}, err
 	}
@@ -85,15 +94,41 @@ func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 		Mechanism: row[9].text, ModelID: row[10].text,
 		Step: row[11].integer, Release: row[12].integer,
 	}
+	if first {
+		s.Kind = firstKind(s.Epsilon)
+	} else {
+		s.Kind = row[13].text
+		for i, factor := range []*float64{&s.Factor200M, &s.Factor1KM, &s.FactorSet} {
+			*factor = row[14+i].number
+			if row[14+i].present && *factor < 1 {
+				return Sanitized{}, reject(ReasonMalformed) // no factor is, and 0 says that there is none
+			}
+		}
+	}
 	if reason, ok := s.check(); !ok {
 		return Sanitized{}, reject(reason)
 	}
 	return s, nil
 }
 
+// lacksKind reports that a record may be one of the first version: another
+// fingerprint, or in JSON, which has none, a field that is not there.
+func lacksKind(err error) bool {
+	var refused *Rejection
+	return errors.As(err, &refused) && (refused.Reason == ReasonUnknownSchema || refused.Reason == ReasonMissingField)
+}
+
+// firstKind is the kind of a record of the first version, which knew two.
+func firstKind(epsilon float64) string {
+	if epsilon > 0 {
+		return KindReleased
+	}
+	return KindRepeated
+}
+
 // AppendSanitized appends the encoding of s to dst. A record without a sound
 // user id or with a number that is not finite is an error, no *Rejection: it
-// comes from a fault of ours, not from anyone's data.
+// comes from a fault of ours, not from anyone's data. So is a factor below 1.
 func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 	if reason, ok := s.check(); !ok {
 		return dst, fmt.Errorf("encode sanitized record: %s", reason)
@@ -113,9 +148,19 @@ func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 		{text: s.ModelID},
 		{integer: s.Step},
 		{integer: s.Release},
+		{text: s.Kind},
+		{number: s.Factor200M},
+		{number: s.Factor1KM},
+		{number: s.FactorSet},
 	} {
 		row[i] = x
 		row[i].present = true
+	}
+	for i := 14; i < len(row); i++ {
+		row[i].present = row[i].number != 0
+		if row[i].present && row[i].number < 1 {
+			return dst, fmt.Errorf("encode sanitized record: %s is below 1", c.sanitized.columns[i].name)
+		}
 	}
 	return c.append(c.sanitized, dst, row)
 }

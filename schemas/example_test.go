@@ -34,13 +34,13 @@ func ExampleCodec_AppendSanitized() {
 	line, err := codec.AppendSanitized(nil, schemas.Sanitized{
 		UserID: "bus-31", Timestamp: 1700000000000, Latitude: 53.51, Longitude: -2.7,
 		EstimateLatitude: 53.41, EstimateLongitude: -2.981, RadiusM: 1250, Epsilon: 1, Delta: 0.01,
-		Mechanism: "pim", ModelID: "0123456789abcdef", Step: 28333333, Release: 17,
+		Mechanism: "lattice", ModelID: "0123456789abcdef", Step: 28333333, Release: 17, Kind: schemas.KindReleased,
 	})
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(string(line))
-	// Output: {"user_id":"bus-31","timestamp":1700000000000,"latitude":53.51,"longitude":-2.7,"estimate_latitude":53.41,"estimate_longitude":-2.981,"radius_m":1250,"epsilon":1,"delta":0.01,"mechanism":"pim","model_id":"0123456789abcdef","step":28333333,"release":17}
+	// Output: {"user_id":"bus-31","timestamp":1700000000000,"latitude":53.51,"longitude":-2.7,"estimate_latitude":53.41,"estimate_longitude":-2.981,"radius_m":1250,"epsilon":1,"delta":0.01,"mechanism":"lattice","model_id":"0123456789abcdef","step":28333333,"release":17,"kind":"released"}
 }
 
 func ExampleRejection() {

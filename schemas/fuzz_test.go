@@ -47,7 +47,7 @@ func FuzzDecodeAvroBody(f *testing.F) {
 	f.Add(uint8(0), fields(text("u"), varint(1), double(1), double(2), varint(0))[headerBytes:])
 	f.Add(uint8(2), bytes.Join([][]byte{text("t"), varint(1), varint(2), text("late"), varint(-1)}, nil))
 	c := must(NewCodec(Avro))
-	layouts := []*layout{c.raw, c.sanitized, c.deadLetter}
+	layouts := []*layout{c.raw, c.sanitized, c.deadLetter, c.sanitized1}
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
 		data := append(bytes.Clone(layouts[int(which)%len(layouts)].header[:]), body...)
 		for _, again := range decodeAll(t, c, data) {
@@ -79,7 +79,8 @@ func decodeAll(t *testing.T, c *Codec, data []byte) (encoded [3][]byte) {
 	if r, err := c.DecodeRaw(data); reasonOf(t, err) == "" {
 		encoded[0] = must(c.AppendRaw(nil, r))
 	}
-	if s, err := c.DecodeSanitized(data); reasonOf(t, err) == "" {
+	// One of the first version gets a kind and encodes as the present one does.
+	if s, err := c.DecodeSanitized(data); reasonOf(t, err) == "" && !bytes.HasPrefix(data, c.sanitized1.header[:]) {
 		encoded[1] = must(c.AppendSanitized(nil, s))
 	}
 	if d, err := c.DecodeDeadLetter(data); reasonOf(t, err) == "" {

@@ -25,6 +25,7 @@ func exampleSanitized() Sanitized {
 		UserID: "bus-31", Timestamp: 1700000000123, Latitude: 53.51, Longitude: -2.7,
 		EstimateLatitude: 53.4101, EstimateLongitude: -2.9811, RadiusM: 1250.5, Epsilon: 1, Delta: 0.01,
 		Mechanism: "pim", ModelID: "0123456789abcdef", Step: 28333333, Release: 17,
+		Kind: KindReleased, Factor200M: 1.25, Factor1KM: 1.5, FactorSet: 2.71828,
 	}
 }
 
@@ -96,8 +97,17 @@ func randomSanitized(rng *rand.Rand) Sanitized {
 		EstimateLatitude: randomNumber(rng), EstimateLongitude: randomNumber(rng),
 		RadiusM: randomNumber(rng), Epsilon: randomNumber(rng), Delta: randomNumber(rng),
 		Mechanism: randomText(rng, 12), ModelID: randomText(rng, 16),
-		Step: randomInteger(rng), Release: randomInteger(rng),
+		Step: randomInteger(rng), Release: randomInteger(rng), Kind: randomText(rng, 12),
+		Factor200M: randomFactor(rng), Factor1KM: randomFactor(rng), FactorSet: randomFactor(rng),
 	}
+}
+
+// randomFactor returns 0, which is none, or a number of at least 1.
+func randomFactor(rng *rand.Rand) float64 {
+	if x := math.Abs(randomNumber(rng)); x >= 1 {
+		return x
+	}
+	return 0
 }
 
 func randomDeadLetter(rng *rand.Rand) DeadLetter {

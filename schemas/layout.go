@@ -9,7 +9,7 @@ import (
 )
 
 // maxFields is at least the number of fields of every schema.
-const maxFields = 16
+const maxFields = 20
 
 // kind is what a field holds, and so how it is written in either encoding.
 type kind uint8

@@ -38,7 +38,8 @@ func TestAgainstWholeRecords(t *testing.T) {
 				"latitude": s.Latitude, "longitude": s.Longitude,
 				"estimate_latitude": s.EstimateLatitude, "estimate_longitude": s.EstimateLongitude,
 				"radius_m": s.RadiusM, "epsilon": s.Epsilon, "delta": s.Delta,
-				"mechanism": s.Mechanism, "model_id": s.ModelID, "step": s.Step, "release": s.Release,
+				"mechanism": s.Mechanism, "model_id": s.ModelID, "step": s.Step, "release": s.Release, "kind": s.Kind,
+				"factor_200m": nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM), "factor_set": nullable(s.FactorSet),
 			}
 		}},
 		{"dead_letter", deadLetterSchema, func() ([]byte, map[string]any) {
@@ -64,4 +65,12 @@ func TestAgainstWholeRecords(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nullable is goavro's form of a union of null and double, with 0 as null.
+func nullable(x float64) any {
+	if x == 0 {
+		return nil
+	}
+	return map[string]any{"double": x}
 }

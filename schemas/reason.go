@@ -35,6 +35,7 @@ const (
 const (
 	ReasonKeyMismatch    Reason = "key_mismatch"    // the record's key is not its user id
 	ReasonTimestampAhead Reason = "timestamp_ahead" // too far ahead of the record's Kafka timestamp
+	ReasonBeforeGPS      Reason = "before_gps"      // before 1980-01-06: a clock that was never set, or seconds in place of milliseconds
 	ReasonLate           Reason = "late"            // of a step before the user's last one
 )
 
@@ -47,7 +48,7 @@ func Reasons() []Reason {
 		ReasonUserMissing, ReasonUserTooLong, ReasonUserReserved, ReasonNotFinite,
 		ReasonLatitudeOutOfRange, ReasonLongitudeOutOfRange, ReasonAccuracyNegative,
 		ReasonBefore1970, ReasonAfter9999,
-		ReasonKeyMismatch, ReasonTimestampAhead, ReasonLate,
+		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonLate,
 	}
 }
 

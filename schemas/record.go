@@ -74,14 +74,26 @@ func checkUserID(id string) (Reason, bool) {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
+// Kinds of sanitized records.
+const (
+	KindReleased  = "released"  // a new release, which cost Epsilon
+	KindRepeated  = "repeated"  // an earlier release again, at no cost
+	KindPredicted = "predicted" // no release; latitude and longitude are the estimate's
+)
+
 // Sanitized is one differentially private location of a user. All of it is
 // public given the model: it is a function of the user's releases so far.
+//
+// The factors are the metric view of a new release, where it is asked for: by how
+// much better than before it tells two positions so far apart from each other, as
+// a factor of their odds between 1 and e^Epsilon. They hold for positions in cells of
+// the location set; outside it e^Epsilon does. 0 says that the record has none.
 type Sanitized struct {
-	UserID            string  `json:"user_id"`
-	Timestamp         int64   `json:"timestamp"` // event time of the raw record, milliseconds since 1970
+	UserID            string  `json:"user_id"`   // or a pseudonym of it
+	Timestamp         int64   `json:"timestamp"` // event time of the raw record or the start of its step, milliseconds since 1970
 	Latitude          float64 `json:"latitude"`  // of the release, WGS 84 degrees; noise may carry it off the map
 	Longitude         float64 `json:"longitude"`
-	EstimateLatitude  float64 `json:"estimate_latitude"` // of the posterior mean, WGS 84 degrees
+	EstimateLatitude  float64 `json:"estimate_latitude"` // what the releases so far tell, WGS 84 degrees
 	EstimateLongitude float64 `json:"estimate_longitude"`
 	RadiusM           float64 `json:"radius_m"` // 95 % credible radius of the estimate, metres
 	Epsilon           float64 `json:"epsilon"`  // spent by this record; 0 if it repeats or predicts
@@ -89,7 +101,11 @@ type Sanitized struct {
 	Mechanism         string  `json:"mechanism"`
 	ModelID           string  `json:"model_id"`
 	Step              int64   `json:"step"`    // of the model
-	Release           int64   `json:"release"` // the user's release number
+	Release           int64   `json:"release"` // number of the user's releases so far
+	Kind              string  `json:"kind"`    // one of the kinds above; later versions may have more
+	Factor200M        float64 `json:"factor_200m,omitempty"`
+	Factor1KM         float64 `json:"factor_1km,omitempty"`
+	FactorSet         float64 `json:"factor_set,omitempty"` // any two positions of the location set
 }
 
 // check returns why s cannot be published, if it cannot. Places are not held to
@@ -97,6 +113,7 @@ type Sanitized struct {
 func (s *Sanitized) check() (Reason, bool) {
 	for _, x := range [...]float64{
 		s.Latitude, s.Longitude, s.EstimateLatitude, s.EstimateLongitude, s.RadiusM, s.Epsilon, s.Delta,
+		s.Factor200M, s.Factor1KM, s.FactorSet,
 	} {
 		if !finite(x) {
 			return ReasonNotFinite, false

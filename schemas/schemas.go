@@ -11,7 +11,9 @@
 // Decoding is strict. A datum has exactly one Avro encoding that is accepted,
 // so bytes after it, varints that are longer than they need to be and foreign
 // fingerprints are refused, and what was decoded encodes to the same bytes
-// again. What is refused gives a [Rejection], which names a constant [Reason]
+// again. Sanitized records of the first version, without a kind, are the one
+// exception: they are read as well, and get theirs from what they cost. What is
+// refused gives a [Rejection], which names a constant [Reason]
 // and nothing of the payload.
 //
 // [Raw] is secret and prints as [redacted].
@@ -27,6 +29,11 @@ var rawSchema string
 
 //go:embed sanitized.avsc
 var sanitizedSchema string
+
+// sanitizedSchema1 had no kinds and no factors. It is read for ever.
+//
+//go:embed sanitized_1.avsc
+var sanitizedSchema1 string
 
 //go:embed dead_letter.avsc
 var deadLetterSchema string

@@ -20,6 +20,8 @@ var (
 	ErrReadOnly = errors.New("the state folder cannot be written: make it writable for this user, or name another one")
 	// ErrDamaged: what is on disk does not add up.
 	ErrDamaged = errors.New("the state folder is damaged: start again, it is then set aside and restored from the changelog")
+	// ErrGone: a file of an open store is not there any more.
+	ErrGone = errors.New("files of the state folder have disappeared while it was in use: nothing is lost, start again and leave the folder alone meanwhile")
 	// ErrForeign: the folder holds the states of something else.
 	ErrForeign = errors.New("the state folder belongs to another group or topic: name the folder of this one")
 	// ErrAbsent: there is no store in the folder.
@@ -39,6 +41,8 @@ func explain(err error) error {
 		return fmt.Errorf("state: %w (%w)", ErrReadOnly, err)
 	case damaged(err):
 		return fmt.Errorf("state: %w (%w)", ErrDamaged, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("state: %w (%w)", ErrGone, err)
 	}
 	return fmt.Errorf("state: %w", err)
 }

@@ -39,7 +39,7 @@ func (s *Store) lock() (io.Closer, error) {
 		return nil, explain(err)
 	}
 	// EAGAIN or EACCES from the system, a text from Pebble for our own process.
-	return nil, fmt.Errorf("state: %w (%w)", ErrLocked, err)
+	return nil, fmt.Errorf("state: %w (lock file %s: %w)", ErrLocked, s.path(lockName), err)
 }
 
 // openOrReplace opens the database. What cannot be used is set aside, and the

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -61,16 +62,31 @@ type pebbleLog struct {
 func (l pebbleLog) Infof(string, ...any) {}
 
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.log.Warn("state: pebble complains", "detail", fmt.Sprintf(format, args...))
+	l.log.Warn("state: pebble complains", "detail", fmt.Sprintf(plain(format), args...))
 }
+
+// plain leaves out what a format adds to an error: Pebble's bring a stack trace.
+func plain(format string) string { return strings.ReplaceAll(format, "%+v", "%v") }
 
 // Fatalf is Pebble's way to say that it cannot go on; it must not return.
 func (l pebbleLog) Fatalf(format string, args ...any) {
-	err := fmt.Errorf(format, args...)
+	err := fmt.Errorf(plain(format), args...)
 	for _, a := range args { // keep the cause for errors.Is
 		if cause, ok := a.(error); ok {
-			err = fmt.Errorf("%w: %w", err, cause)
+			err = failure{err.Error(), cause}
 		}
 	}
 	l.h.freeze(err)
 }
+
+// failure is a text with a cause that the text may say already.
+type failure struct {
+	text  string
+	cause error
+}
+
+// Error implements error.
+func (f failure) Error() string { return f.text }
+
+// Unwrap is for errors.Is.
+func (f failure) Unwrap() error { return f.cause }

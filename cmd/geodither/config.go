@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -25,6 +24,7 @@ import (
 type configFile struct {
 	Brokers []string `yaml:"brokers"`
 	Group   string   `yaml:"group"`
+	Member  string   `yaml:"instance_id"`
 	Topics  struct {
 		Raw         string `yaml:"raw"`
 		Sanitized   string `yaml:"sanitized"`
@@ -38,18 +38,12 @@ type configFile struct {
 		Raw       schemas.Encoding `yaml:"raw"`
 		Sanitized schemas.Encoding `yaml:"sanitized"`
 	} `yaml:"encoding"`
-	Model    string `yaml:"model"`
-	KeyFile  string `yaml:"key_file"`
-	StateDir string `yaml:"state_dir"`
-	CacheMiB int64  `yaml:"cache_mib"`
-	Release  struct {
-		Mechanism string   `yaml:"mechanism"`
-		Inference string   `yaml:"inference"`
-		Epsilon   *float64 `yaml:"epsilon"`
-		Delta     *float64 `yaml:"delta"`
-		Prune     float64  `yaml:"prune"`
-		MaxGap    int      `yaml:"max_gap"`
-	} `yaml:"release"`
+	Model       string        `yaml:"model"`
+	KeyFile     string        `yaml:"key_file"`
+	StateDir    string        `yaml:"state_dir"`
+	CacheMiB    int64         `yaml:"cache_mib"`
+	Release     releaseConfig `yaml:"release"`
+	Publish     publishConfig `yaml:"publish"`
 	Transaction struct {
 		MaxRecords  int           `yaml:"max_records"`
 		MaxInterval time.Duration `yaml:"max_interval"`
@@ -59,6 +53,7 @@ type configFile struct {
 	SessionTimeout time.Duration `yaml:"session_timeout"`
 	MaxAhead       time.Duration `yaml:"max_ahead"`
 	SkipLost       bool          `yaml:"skip_lost"`
+	AcceptSettings bool          `yaml:"accept_settings"`
 	Log            logConfig     `yaml:"log"`
 }
 
@@ -155,7 +150,7 @@ func kindOf(goType string) string {
 func (c *configFile) options() (pipeline.Options, error) {
 	o := pipeline.Options{
 		Brokers: c.Brokers,
-		Group:   c.Group,
+		Group:   c.Group, InstanceID: c.Member,
 		Topics: pipeline.Topics{
 			Raw: c.Topics.Raw, Sanitized: c.Topics.Sanitized,
 			Changelog: c.Topics.Changelog, DeadLetters: c.Topics.DeadLetters,
@@ -166,23 +161,18 @@ func (c *configFile) options() (pipeline.Options, error) {
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
 		MaxBatchBytes:      c.Transaction.MaxBatch,
 		TransactionTimeout: c.Transaction.Timeout, SessionTimeout: c.SessionTimeout,
-		MaxAhead: c.MaxAhead, SkipLost: c.SkipLost,
-		Release: mechanism.Options{
-			Mechanism: c.Release.Mechanism, Inference: c.Release.Inference,
-			Prune: c.Release.Prune, MaxGap: c.Release.MaxGap,
-		},
+		MaxAhead: c.MaxAhead, SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings,
+		Publish: c.Publish.options(),
 	}
-	// ε decides what a release reveals: it has no default, nor has δ.
-	if c.Release.Epsilon == nil || c.Release.Delta == nil {
-		return o, errors.New("release: set epsilon and delta; neither has a default")
-	}
-	o.Release.Epsilon, o.Release.Delta = *c.Release.Epsilon, *c.Release.Delta
 	if c.Model == "" {
 		return o, errors.New(`model: name a model file; make one with "geodither train"`)
 	}
 	var err error
 	if o.Model, err = mobility.ReadModelFile(c.Model); err != nil {
 		return o, fmt.Errorf("model: %w", err)
+	}
+	if o.Release, err = c.Release.options(o.Model); err != nil {
+		return o, fmt.Errorf("release: %w", err)
 	}
 	if o.Key, err = loadKey(c.KeyFile); err != nil {
 		return o, fmt.Errorf("key_file: %w", err)

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -28,7 +33,8 @@ model: model.avro
 key_file: noise.key
 state_dir: state
 cache_mib: 8
-release: {mechanism: laplace, inference: paper, epsilon: 0.5, delta: 0.02, prune: 1e-6, max_gap: 30}
+release: {mechanism: laplace, inference: paper, epsilon: 0.5, delta: 0.02, prune: 1e-6, max_gap: 30, isotropy: sampled, subdivision: 64, min_cells: 7, min_radius: 750m, estimate: median, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
+publish: {timestamp: step, user: pseudonym, metric: true}
 transaction: {max_records: 100, max_interval: 20ms, timeout: 12s}
 session_timeout: 7s
 max_ahead: 2h
@@ -65,12 +71,72 @@ func TestLoadConfig(t *testing.T) {
 		"times":       o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
 		"log":         file.Log == logConfig{Level: "debug", Format: "json"},
 		"release": o.Release == mechanism.Options{
-			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, Prune: 1e-6, MaxGap: 30,
+			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, Prune: 1e-6, MaxGap: 30, Isotropy: "sampled", Subdivision: 64,
+			MinCells: 7, MinRadiusKM: .75, Estimate: "median", ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
+			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "predict"},
 		},
+		"publish": o.Publish == pipeline.Publish{Timestamp: "step", User: "pseudonym", Metric: true},
 	} {
 		if !ok {
 			t.Errorf("%s: not as the file has it", what)
 		}
+	}
+}
+
+// TestConfigIsWhole: complete has every key that a release and publishing have, and
+// none is without effect: it would be a setting that silently keeps its default.
+func TestConfigIsWhole(t *testing.T) {
+	_, path := configDir(t, complete)
+	o, file, err := loadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole func(name string, v reflect.Value)
+	whole = func(name string, v reflect.Value) {
+		for i := range v.NumField() {
+			field := name + "." + v.Type().Field(i).Name
+			switch f := v.Field(i); {
+			case f.Kind() == reflect.Struct:
+				whole(field, f)
+			case f.IsZero():
+				t.Errorf("%s is not set", field)
+			}
+		}
+	}
+	whole("file.release", reflect.ValueOf(file.Release))
+	whole("file.publish", reflect.ValueOf(file.Publish))
+	whole("options.release", reflect.ValueOf(o.Release))
+	whole("options.publish", reflect.ValueOf(o.Publish))
+}
+
+// TestReleaseDefaults: a config with ε and δ alone is that of the mechanism's defaults,
+// and flags that nobody has touched mean the same.
+func TestReleaseDefaults(t *testing.T) {
+	_, path := configDir(t, complete[:strings.Index(complete, "release:")]+"release: {epsilon: 2, delta: 0.02}\n")
+	o, _, err := loadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (mechanism.Options{Epsilon: 2, Delta: .02}); o.Release != want || o.Publish != (pipeline.Publish{}) {
+		t.Errorf("%+v, %+v", o.Release, o.Publish)
+	}
+	var c releaseConfig
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.register(flags, 2, .02)
+	flagged, err := c.options(o.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := o, o
+	b.Release = flagged
+	if !bytes.Equal(a.Settings(), b.Settings()) {
+		t.Errorf("the flags' defaults %+v give other bytes than the config's", flagged)
+	}
+	keys := reflect.TypeFor[releaseConfig]().NumField() - 1 + reflect.TypeFor[budgetConfig]().NumField()
+	n := 0
+	flags.VisitAll(func(*pflag.Flag) { n++ })
+	if n != keys {
+		t.Errorf("%d flags for %d keys", n, keys)
 	}
 }
 
@@ -113,9 +179,24 @@ func TestWrongConfig(t *testing.T) {
 		{"a switch", "create: true", "create: often", []string{"`often`", "true or false"}},
 		{"no settings", "log: {level: debug, format: json}", "log: 1", []string{"`1`", "settings below"}},
 		{"mechanism", "mechanism: laplace", "mechanism: gauss", []string{`"gauss"`, "laplace-tight"}},
+		{"interval between steps", "interval: 10m", "interval: 90s", []string{"release: interval", "1m30s", "whole multiple of the model's step of 1m0s", "1m0s or 2m0s"}},
+		{"interval below a step", "interval: 10m", "interval: 1s", []string{"interval", "shorter than the model's step"}},
+		{"negative interval", "interval: 10m", "interval: -10m", []string{"interval", "negative"}},
+		{"window between steps", "window: 2h", "window: 61s", []string{"budget.window", "whole multiple"}},
+		{"radius without unit", "min_radius: 750m", "min_radius: 750", []string{"min_radius", "no unit"}},
+		{"radius negative", "adaptive_radius: 1.5km", "adaptive_radius: -1km", []string{"adaptive_radius", "positive"}},
+		{"estimate", "estimate: median", "estimate: guess", []string{`"guess"`, "mode"}},
+		{"between", "between: skip", "between: nothing", []string{`"nothing"`, "predict"}},
+		{"same step", "same_step: drop", "same_step: charge", []string{`"charge"`, "release"}},
+		{"budget below epsilon", "{epsilon: 6,", "{epsilon: 0.1,", []string{"budget", "nothing would ever be released"}},
+		{"budget without window", "window: 2h, ", "", []string{"window"}},
+		{"spent", "spent: predict", "spent: cry", []string{`"cry"`, "suppress"}},
+		{"too exact", "mechanism: laplace, inference: paper, epsilon: 0.5", "mechanism: lattice, epsilon: 0.1234567891", []string{"epsilon", "decimals"}},
+		{"timestamp", "timestamp: step", "timestamp: day", []string{`timestamp "day"`, "exact"}},
+		{"user", "user: pseudonym", "user: hidden", []string{`user "hidden"`, "plain"}},
 		{"inference", "inference: paper", "inference: guess", []string{`"guess"`, "surrogate"}},
 		{"encoding", "raw: json", "raw: xml", []string{"xml", "avro"}},
-		{"duration without unit", "session_timeout: 7s", "session_timeout: 7", []string{"line 18", "`7`", "a duration with its unit"}},
+		{"duration without unit", "session_timeout: 7s", "session_timeout: 7", []string{"line 19", "`7`", "a duration with its unit"}},
 		{"duration of nonsense", "max_ahead: 2h", "max_ahead: soon", []string{"`soon`", "a duration"}},
 		{"negative duration", "max_interval: 20ms", "max_interval: -20ms", []string{"max_interval"}},
 		{"negative timeout", "timeout: 12s", "timeout: -12s", []string{"transaction.timeout"}},

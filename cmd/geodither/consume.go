@@ -26,6 +26,7 @@ func newConsume(std streams) *cobra.Command {
 		follow      bool
 		fromEnd     bool
 		uncommitted bool
+		dead        bool
 	)
 	cmd := &cobra.Command{
 		Use:   "consume",
@@ -33,9 +34,13 @@ func newConsume(std streams) *cobra.Command {
 		Long: `Read a sanitized topic, committed records only, and print it as JSON lines, CSV or a
 GeoJSON FeatureCollection (a point for each estimate, with the release, the radius and
 the rest as properties). Records come in order within a user. It ends at what was the
-end of the topic when it began, or goes on until Ctrl-C with --follow.`,
+end of the topic when it began, or goes on until Ctrl-C with --follow.
+
+With --dead-letters it reads a dead-letter topic instead: where each refused raw record
+lies, and why it was refused. Its content is not in it.`,
 		Example: `  geodither consume --brokers localhost:9092 --topic fleet.sanitized --format csv > sanitized.csv
-  geodither consume --brokers localhost:9092 --topic fleet.sanitized --follow --from-end`,
+  geodither consume --brokers localhost:9092 --topic fleet.sanitized --follow --from-end
+  geodither consume --brokers localhost:9092 --topic geodither-dead-letters --dead-letters --format csv`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			codec, err := schemas.NewCodec(schemas.Encoding(encoding))
@@ -43,7 +48,7 @@ end of the topic when it began, or goes on until Ctrl-C with --follow.`,
 				return usageError{err}
 			}
 			buffered := bufio.NewWriter(std.out)
-			writer, err := newRecordWriter(format, buffered)
+			printer, err := newPrinter(format, buffered, codec, dead)
 			if err != nil {
 				return usageError{err}
 			}
@@ -52,7 +57,7 @@ end of the topic when it began, or goes on until Ctrl-C with --follow.`,
 				return err
 			}
 			source := tail{client: client, topic: topic, uncommitted: uncommitted, fromEnd: fromEnd, follow: follow}
-			return consumeTopic(cmd.Context(), source, codec, writer, buffered)
+			return consumeTopic(cmd.Context(), source, printer, buffered)
 		},
 	}
 	flags := cmd.Flags()
@@ -63,19 +68,72 @@ end of the topic when it began, or goes on until Ctrl-C with --follow.`,
 	flags.BoolVar(&follow, "follow", false, "go on reading until Ctrl-C")
 	flags.BoolVar(&fromEnd, "from-end", false, "begin at the end instead of the beginning")
 	flags.BoolVar(&uncommitted, "read-uncommitted", false, "also read records of open and aborted transactions")
+	flags.BoolVar(&dead, "dead-letters", false, "the topic is one of dead letters")
 	required(cmd, "topic")
 	return cmd
 }
 
-// consumeTopic prints a topic's records and leaves complete output behind, also
-// when it is interrupted.
-func consumeTopic(ctx context.Context, source tail, codec *schemas.Codec, writer recordWriter, buffered *bufio.Writer) error {
-	err := source.run(ctx, func(_ int32, r consumer.Record) error {
-		record, err := codec.DecodeSanitized(r.Value)
+// printer prints the values of records, and then what closes the output.
+type printer struct {
+	print func(value []byte) error
+	close func() error
+}
+
+func newPrinter(format string, out io.Writer, codec *schemas.Codec, dead bool) (printer, error) {
+	if dead {
+		return newLetterPrinter(format, out, codec)
+	}
+	writer, err := newRecordWriter(format, out)
+	if err != nil {
+		return printer{}, err
+	}
+	return printer{close: writer.close, print: func(value []byte) error {
+		record, err := codec.DecodeSanitized(value)
 		if err != nil {
 			return fmt.Errorf("%w; is this a sanitized topic, and --encoding right?", err)
 		}
-		if err := writer.write(record); err != nil {
+		return writer.write(record)
+	}}, nil
+}
+
+// newLetterPrinter prints dead letters: they have no place on the map.
+func newLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (printer, error) {
+	rows, lines := csv.NewWriter(out), json.NewEncoder(out)
+	write := func(d schemas.DeadLetter) error { return lines.Encode(d) }
+	end := func() error { return nil }
+	switch format {
+	case "json", "ndjson":
+	case "csv":
+		if err := rows.Write([]string{"topic", "partition", "offset", "reason", "timestamp"}); err != nil {
+			return printer{}, err
+		}
+		write = func(d schemas.DeadLetter) error {
+			return rows.Write([]string{
+				d.Topic, strconv.FormatInt(int64(d.Partition), 10), strconv.FormatInt(d.Offset, 10),
+				string(d.Reason), strconv.FormatInt(d.Timestamp, 10),
+			})
+		}
+		end = func() error {
+			rows.Flush()
+			return rows.Error()
+		}
+	default:
+		return printer{}, fmt.Errorf("output format %q does not fit dead letters: choose json or csv", format)
+	}
+	return printer{close: end, print: func(value []byte) error {
+		letter, err := codec.DecodeDeadLetter(value)
+		if err != nil {
+			return fmt.Errorf("%w; is this a dead-letter topic, and --encoding right?", err)
+		}
+		return write(letter)
+	}}, nil
+}
+
+// consumeTopic prints a topic's records and leaves complete output behind, also
+// when it is interrupted.
+func consumeTopic(ctx context.Context, source tail, printer printer, buffered *bufio.Writer) error {
+	err := source.run(ctx, func(_ int32, r consumer.Record) error {
+		if err := printer.print(r.Value); err != nil {
 			return err
 		}
 		if source.follow {
@@ -83,7 +141,7 @@ func consumeTopic(ctx context.Context, source tail, codec *schemas.Codec, writer
 		}
 		return nil
 	})
-	return errors.Join(err, writer.close(), buffered.Flush())
+	return errors.Join(err, printer.close(), buffered.Flush())
 }
 
 // recordWriter prints sanitized records in one text format.
@@ -124,6 +182,7 @@ type csvWriter struct{ *csv.Writer }
 var csvHeader = []string{
 	"user_id", "timestamp", "latitude", "longitude", "estimate_latitude", "estimate_longitude",
 	"radius_m", "epsilon", "delta", "mechanism", "model_id", "step", "release",
+	"kind", "factor_200m", "factor_1km", "factor_set",
 }
 
 func (w csvWriter) write(r schemas.Sanitized) error {
@@ -132,6 +191,7 @@ func (w csvWriter) write(r schemas.Sanitized) error {
 		degrees(r.Latitude), degrees(r.Longitude), degrees(r.EstimateLatitude), degrees(r.EstimateLongitude),
 		strconv.FormatFloat(r.RadiusM, 'f', 1, 64), number(r.Epsilon), number(r.Delta),
 		r.Mechanism, r.ModelID, strconv.FormatInt(r.Step, 10), strconv.FormatInt(r.Release, 10),
+		r.Kind, factor(r.Factor200M), factor(r.Factor1KM), factor(r.FactorSet),
 	})
 }
 
@@ -142,6 +202,14 @@ func (w csvWriter) close() error {
 
 // degrees prints seven decimals: a centimetre.
 func degrees(x float64) string { return strconv.FormatFloat(x, 'f', 7, 64) }
+
+// factor prints nothing for 0, which is none.
+func factor(x float64) string {
+	if x == 0 {
+		return ""
+	}
+	return number(x)
+}
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 

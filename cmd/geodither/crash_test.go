@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -59,7 +60,7 @@ func TestKilledServiceRepeatsNothing(t *testing.T) {
 }
 
 // crashWorld is a broker, a model and a key that outlive the service. The broker
-// is the embedded one, or the real one that GEODITHER_BROKERS names (host:port);
+// is the embedded one, or the real one that GEODITHER_BROKERS names (host:port,...);
 // topics and groups have names of their own in it.
 type crashWorld struct {
 	dir    string
@@ -88,7 +89,7 @@ func newCrashWorld(t *testing.T) *crashWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &crashWorld{dir: t.TempDir(), addr: addr, prefix: prefix, client: pipeline.NewClient([]string{addr})}
+	w := &crashWorld{dir: t.TempDir(), addr: addr, prefix: prefix, client: pipeline.NewClient(strings.Split(addr, ","))}
 	if w.model, err = trainSample(fixes); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func (w *crashWorld) serve(t *testing.T, name string, fed int64, between func(ro
 	stateDir := filepath.Join(w.dir, name+"-state")
 	config := filepath.Join(w.dir, name+".yml")
 	text := fmt.Sprintf(`
-brokers: [%[1]q]
+brokers: [%[1]s]
 group: %[2]s
 topics: {raw: %[3]sraw, sanitized: %[2]s.sanitized, changelog: %[2]s.changelog, dead_letters: %[2]s.dead, create: true}
 model: model.avro
@@ -302,4 +303,10 @@ func requireNoOther(t *testing.T, committed, uncommitted map[int32][]line) {
 		aborted += len(lines) - len(committed[p])
 	}
 	t.Logf("a read_uncommitted reader sees %d repeated records", aborted)
+}
+
+// isMissing reports that a topic does not exist (yet).
+func isMissing(err error) bool {
+	var missing *consumer.MissingTopicsError
+	return errors.As(err, &missing)
 }

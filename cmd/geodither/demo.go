@@ -52,7 +52,7 @@ type demoFlags struct {
 	speed      float64
 	port       int
 	verbose    bool
-	release    mechanism.Options
+	release    releaseConfig
 }
 
 func newDemo(std streams) *cobra.Command {
@@ -85,10 +85,7 @@ Contains public sector information licensed under the Open Government Licence v3
 	flags.Float64Var(&f.speed, "speed", 120, "times the pace at which it happened; 0: as fast as it goes")
 	flags.IntVar(&f.port, "port", 0, "port of the embedded broker on 127.0.0.1; 0: any free one")
 	flags.BoolVar(&f.verbose, "verbose", false, "log what the service does")
-	flags.StringVar(&f.release.Mechanism, "mechanism", mechanism.PIM, "pim, knorm, laplace or laplace-tight")
-	flags.StringVar(&f.release.Inference, "inference", mechanism.InferenceSurrogate, "surrogate or paper")
-	flags.Float64Var(&f.release.Epsilon, "epsilon", 4, "privacy budget of one release")
-	flags.Float64Var(&f.release.Delta, "delta", 0.01, "prior mass that the location set may leave out")
+	f.release.register(flags, 4, 0.01)
 	return cmd
 }
 
@@ -97,6 +94,7 @@ type demo struct {
 	flags    demoFlags
 	out      io.Writer // for the view and the report
 	model    *mobility.Model
+	release  mechanism.Options
 	fixes    []schemas.Raw
 	client   *kafka.Client
 	counters *pipeline.Counters
@@ -107,9 +105,6 @@ type demo struct {
 }
 
 func runDemo(ctx context.Context, f demoFlags, std streams) error {
-	if err := f.release.Validate(); err != nil {
-		return usageError{err}
-	}
 	if f.vehicles < 0 || !(f.speed >= 0) { // so written, no NaN passes either
 		return usagef("--vehicles and --speed must not be negative")
 	}
@@ -120,6 +115,12 @@ func runDemo(ctx context.Context, f demoFlags, std streams) error {
 	var err error
 	if d.model, d.fixes, err = demoFleet(f); err != nil {
 		return err
+	}
+	if d.release, err = f.release.options(d.model); err == nil {
+		err = d.release.Validate()
+	}
+	if err != nil {
+		return usageError{err}
 	}
 	dir, err := os.MkdirTemp("", "geodither-demo-")
 	if err != nil {
@@ -139,7 +140,7 @@ func runDemo(ctx context.Context, f demoFlags, std streams) error {
 	}
 	service, err := pipeline.NewService(pipeline.Options{
 		Brokers: []string{broker.Addr()}, Group: demoGroup, Topics: demoTopics,
-		Model: d.model, Key: noise.KeyFromSeed(f.seed), Release: f.release,
+		Model: d.model, Key: noise.KeyFromSeed(f.seed), Release: d.release,
 		StateDir: filepath.Join(dir, "state"),
 		Logger:   demoLogger(f, std), Counters: d.counters,
 	})
@@ -156,7 +157,7 @@ func runDemo(ctx context.Context, f demoFlags, std streams) error {
 
 // run feeds, watches and shows until everything is answered or the context ends.
 func (d *demo) run(ctx context.Context, service *pipeline.Service) (demoReport, error) {
-	blind, err := pipeline.NewBlind(d.model)
+	blind, err := pipeline.NewBlind(d.model, d.release)
 	if err != nil {
 		return demoReport{}, err
 	}
@@ -231,7 +232,8 @@ func (d *demo) watch(ctx context.Context, feed *demoFeed, fed <-chan feedResult,
 			}
 			total = r.sent
 		case <-poll.C:
-			if n := d.live.answers(); n != answered {
+			// Fixes that the settings leave without a record are answered when they are counted.
+			if n := d.live.answers() + d.counters.Snapshot().Silent(); n != answered {
 				answered, moved = n, time.Now()
 			}
 			if answered == total {
@@ -266,7 +268,7 @@ func (d *demo) verified(fed int64, took time.Duration) (demoReport, error) {
 	if err := d.tail(demoTopics.DeadLetters, false).run(ctx, board.deadLetter); err != nil {
 		return demoReport{}, err
 	}
-	if err := board.verify(fed); err != nil {
+	if err := board.verify(fed, d.counters.Snapshot().Silent()); err != nil {
 		return demoReport{}, err
 	}
 	return d.report(board, fed, took), nil
@@ -279,12 +281,13 @@ func (d *demo) tail(topic string, follow bool) tail {
 func (d *demo) report(board *scoreboard, fed int64, took time.Duration) demoReport {
 	totals := d.counters.Snapshot()
 	r := demoReport{
-		RecordsIn:       fed,
+		RecordsIn: fed, Silent: totals.Silent(),
 		LocationSetMean: totals.LocationSetMean(), DriftRatio: totals.DriftRatio(),
-		Epsilon: d.flags.release.Epsilon, Delta: d.flags.release.Delta, Mechanism: d.flags.release.Mechanism,
+		Epsilon: d.release.Epsilon, Delta: d.release.Delta, Mechanism: d.release.Mechanism,
 		ModelID: d.model.ID(), Seed: d.flags.seed, cells: d.model.Grid.Cells(),
 	}
 	board.count(&r)
+	r.EpsilonSpent = float64(r.Releases) * r.Epsilon
 	d.live.distances(&r)
 	if took > 0 {
 		r.EventsPerSecond = float64(r.RecordsOut+r.DeadLetters) / took.Seconds()
@@ -313,8 +316,8 @@ func (d *demo) introduce(addr string) {
   broker    %s (embedded); in another terminal:
             geodither consume --brokers %s --topic %s --follow
 
-`, d.model.ID(), g.Width(), g.Height(), demoCellM, d.model.Step, d.flags.release.Mechanism,
-		d.flags.release.Epsilon, d.flags.release.Delta, addr, addr, demoTopics.Sanitized)
+`, d.model.ID(), g.Width(), g.Height(), demoCellM, d.model.Step, d.release.Mechanism,
+		d.release.Epsilon, d.release.Delta, addr, addr, demoTopics.Sanitized)
 }
 
 // print writes the report for a person or for a program.
@@ -326,13 +329,17 @@ func (d *demo) print(r demoReport, out io.Writer) error {
 	if d.interrupted {
 		verdict = "interrupted, what was in flight is not answered"
 	}
+	silent := ""
+	if r.Silent > 0 {
+		silent = fmt.Sprintf(", %d left without a record by the settings", r.Silent)
+	}
 	_, err := fmt.Fprintf(out, `
-%d records in, %d out, %d dead letters: %s.
-%d users, %d releases, %d repeats, %d late; |ΔX| %.1f cells on average, true cell outside it in %.1f %%.
-Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.
+%d records in, %d out, %d dead letters%s: %s.
+%d users, %d releases, %d repeats, %d predictions, %d late; |ΔX| %.1f cells on average, true cell outside it in %.1f %%.
+ε spent: %.0f in all, %.0f a user on average. Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.
 %.0f records/s.
-`, r.RecordsIn, r.RecordsOut, r.DeadLetters, verdict, r.Users, r.Releases, r.Repeats, r.Late, r.LocationSetMean, 100*r.DriftRatio,
-		metres(r.RMSEReleaseM), metres(r.RMSEEstimateM), metres(r.RMSEBlindM), r.EventsPerSecond)
+`, r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict, r.Users, r.Releases, r.Repeats, r.Predictions, r.Late, r.LocationSetMean, 100*r.DriftRatio,
+		r.EpsilonSpent, r.EpsilonSpent/float64(max(r.Users, 1)), metres(r.RMSEReleaseM), metres(r.RMSEEstimateM), metres(r.RMSEBlindM), r.EventsPerSecond)
 	return err
 }
 

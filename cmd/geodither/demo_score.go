@@ -23,20 +23,21 @@ import (
 // scoreboard holds what the demo reads back from Kafka against what it fed in.
 // Only a demo can: it knows the truth because the truth is open data.
 type scoreboard struct {
-	mu       sync.Mutex
-	codec    *schemas.Codec
-	grid     *grid.Grid
-	blind    *pipeline.Blind          // nil: distances are not measured
-	truth    map[string][]schemas.Raw // by user, in the order fed; what was answered is removed
-	users    map[string]struct{}      // that have a sanitized record
-	out      int64
-	skipped  int64 // fixes passed over: they must be late
-	late     int64 // dead letters that say so
-	dead     map[deadLetter]struct{}
-	releases int64
-	repeats  int64
-	scores   map[int32]*score // by partition, so that no result depends on which is read first
-	latest   string
+	mu        sync.Mutex
+	codec     *schemas.Codec
+	grid      *grid.Grid
+	blind     *pipeline.Blind          // nil: distances are not measured
+	truth     map[string][]schemas.Raw // by user, in the order fed; what was answered is removed
+	users     map[string]struct{}      // that have a sanitized record
+	out       int64
+	skipped   int64 // fixes passed over: they must be late, or without a record by the settings
+	late      int64 // dead letters that say so
+	dead      map[deadLetter]struct{}
+	releases  int64
+	repeats   int64
+	predicted int64
+	scores    map[int32]*score // by partition, so that no result depends on which is read first
+	latest    string
 }
 
 // score is what one partition's records add up to.
@@ -83,10 +84,13 @@ func (s *scoreboard) sanitized(partition int32, r consumer.Record) error {
 	}
 	s.out++
 	s.users[record.UserID] = struct{}{}
-	if record.Epsilon > 0 {
+	switch record.Kind {
+	case schemas.KindReleased:
 		s.releases++
-	} else {
+	case schemas.KindRepeated:
 		s.repeats++
+	default:
+		s.predicted++
 	}
 	if s.scores[partition] == nil {
 		s.scores[partition] = &score{digest: digest{hash: sha256.New()}}
@@ -122,9 +126,15 @@ func (s *scoreboard) measure(metrics *evaluation.Metrics, fix schemas.Raw, recor
 	truth := s.grid.ToMap(fix.Latitude, fix.Longitude)
 	release := s.grid.ToMap(record.Latitude, record.Longitude).Distance(truth)
 	estimate := s.grid.ToMap(record.EstimateLatitude, record.EstimateLongitude).Distance(truth)
-	metrics.AddDistances(release, estimate, blind.Distance(truth))
-	s.latest = fmt.Sprintf("%s at %s: release %s off, estimate %s (± %s)", record.UserID,
-		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), metres(1000*release), metres(1000*estimate), metres(record.RadiusM))
+	what := "predicted"
+	if record.Kind != schemas.KindPredicted {
+		metrics.Release.Add(release)
+		what = "release " + metres(1000*release) + " off"
+	}
+	metrics.Estimate.Add(estimate)
+	metrics.Blind.Add(blind.Distance(truth))
+	s.latest = fmt.Sprintf("%s at %s: %s, estimate %s (± %s)", record.UserID,
+		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), what, metres(1000*estimate), metres(record.RadiusM))
 	return nil
 }
 
@@ -147,19 +157,20 @@ func (s *scoreboard) deadLetter(_ int32, r consumer.Record) error {
 	return nil
 }
 
-// verify says whether every fed record was answered exactly once.
-func (s *scoreboard) verify(fed int64) error {
+// verify says whether every fed record was answered exactly once, by a record, a
+// dead letter, or in silence, of which the service has counted so many.
+func (s *scoreboard) verify(fed, silent int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if got := s.out + int64(len(s.dead)); got != fed {
+	if got := s.out + int64(len(s.dead)) + silent; got != fed {
 		return fmt.Errorf("%d records were fed in, but %d were answered", fed, got)
 	}
 	skipped := s.skipped
 	for _, rest := range s.truth {
 		skipped += int64(len(rest))
 	}
-	if skipped != s.late {
-		return fmt.Errorf("%d fixes have no sanitized record, but %d dead letters say late", skipped, s.late)
+	if skipped != s.late+silent {
+		return fmt.Errorf("%d fixes have no sanitized record, but %d dead letters say late and %d were to have none", skipped, s.late, silent)
 	}
 	return nil
 }
@@ -172,6 +183,9 @@ type demoReport struct {
 	Users           int     `json:"users"`
 	Releases        int64   `json:"releases"`
 	Repeats         int64   `json:"repeats"`
+	Predictions     int64   `json:"predictions"`
+	Silent          int64   `json:"silent"`        // fixes without a record, as the settings have it
+	EpsilonSpent    float64 `json:"epsilon_spent"` // over all users
 	Late            int64   `json:"late"`
 	LocationSetMean float64 `json:"location_set_mean"`
 	DriftRatio      float64 `json:"drift_ratio"`
@@ -194,7 +208,7 @@ func (s *scoreboard) count(r *demoReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.RecordsOut, r.DeadLetters = s.out, int64(len(s.dead))
-	r.Users, r.Releases, r.Repeats, r.Late = len(s.users), s.releases, s.repeats, s.late
+	r.Users, r.Releases, r.Repeats, r.Predictions, r.Late = len(s.users), s.releases, s.repeats, s.predicted, s.late
 	all := sha256.New()
 	for _, p := range s.partitions() {
 		all.Write(s.scores[p].digest.hash.Sum(nil))
@@ -206,16 +220,28 @@ func (s *scoreboard) count(r *demoReport) {
 func (s *scoreboard) distances(r *demoReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var release, estimate, blind float64
+	var release, estimate, blind squares
 	for _, p := range s.partitions() {
 		m := &s.scores[p].metrics
-		release += square(m.Release.RMS()) * float64(m.Release.Len())
-		estimate += square(m.Estimate.RMS()) * float64(m.Estimate.Len())
-		blind += square(m.Blind.RMS()) * float64(m.Blind.Len())
+		release.add(&m.Release)
+		estimate.add(&m.Estimate)
+		blind.add(&m.Blind)
 	}
-	n := float64(max(s.out, 1))
-	r.RMSEReleaseM, r.RMSEEstimateM, r.RMSEBlindM = math.Sqrt(release/n), math.Sqrt(estimate/n), math.Sqrt(blind/n)
+	r.RMSEReleaseM, r.RMSEEstimateM, r.RMSEBlindM = release.rms(), estimate.rms(), blind.rms()
 }
+
+// squares add up to the root of the mean square of several partitions' distances.
+type squares struct {
+	sum float64
+	n   int
+}
+
+func (s *squares) add(d *evaluation.Distances) {
+	s.sum += square(d.RMS()) * float64(d.Len())
+	s.n += d.Len()
+}
+
+func (s *squares) rms() float64 { return math.Sqrt(s.sum / float64(max(s.n, 1))) }
 
 func square(x float64) float64 { return x * x }
 

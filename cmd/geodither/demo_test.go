@@ -44,7 +44,7 @@ func demoOnce(t *testing.T, more ...string) demoReport {
 	if strings.Contains(r.err, "\x1b") {
 		t.Errorf("escape codes without a terminal: %q", r.err)
 	}
-	if report.RecordsOut != report.RecordsIn-report.DeadLetters || report.RecordsOut != report.Releases+report.Repeats {
+	if report.RecordsOut != report.RecordsIn-report.DeadLetters-report.Silent || report.RecordsOut != report.Releases+report.Repeats+report.Predictions {
 		t.Errorf("the report does not add up: %+v", report)
 	}
 	return report
@@ -86,6 +86,21 @@ func TestDemoVehicles(t *testing.T) {
 	}
 	if r.SanitizedSHA256 != again.SanitizedSHA256 {
 		t.Error("the same seed gives other records")
+	}
+}
+
+// TestDemoRules: with settings that predict, skip and suppress, each fix is still
+// accounted for, and no user costs more than the budget.
+func TestDemoRules(t *testing.T) {
+	if raceDetector {
+		t.Skip("one demo shows the races there are")
+	}
+	r := demoOnce(t, "--interval", "2m", "--budget-lifetime", "40")
+	if r.Predictions == 0 || r.Silent == 0 || r.Releases != 8*10 || r.EpsilonSpent != 8*40 {
+		t.Errorf("an interval and a budget of ten releases for eight buses gave %+v", r)
+	}
+	if r := demoOnce(t, "--same-step", "drop"); r.Repeats != 0 || r.Silent == 0 || r.RecordsOut != r.Releases {
+		t.Errorf("without further reports of a step: %+v", r)
 	}
 }
 
@@ -171,41 +186,45 @@ func TestScoreboard(t *testing.T) {
 	fixes := town()[:30]
 	last := len(fixes) - 1
 	for _, c := range []struct {
-		name string
-		feed func(b *board)
-		want string // "" for no error
+		name   string
+		feed   func(b *board)
+		want   string // "" for no error
+		silent int64  // fixes that the service says it left without a record
 	}{
-		{"all answered", func(b *board) { b.answer(fixes...) }, ""},
-		{"one late", func(b *board) { b.answer(without(fixes, 3)...); b.refuse(schemas.ReasonLate, 1) }, ""},
-		{"last one late", func(b *board) { b.answer(fixes[:last]...); b.refuse(schemas.ReasonLate, 1) }, ""},
-		{"one missing", func(b *board) { b.answer(without(fixes, 3)...) }, "30 records were fed in, but 29 were answered"},
-		{"the last missing", func(b *board) { b.answer(fixes[:last]...) }, "but 29 were answered"},
-		{"one refused for another reason", func(b *board) {
+		{name: "one in silence", feed: func(b *board) { b.answer(without(fixes, 3)...) }, silent: 1},
+		{name: "the last in silence", feed: func(b *board) { b.answer(fixes[:last]...) }, silent: 1},
+		{name: "one double, one said to be in silence", feed: func(b *board) { b.answer(fixes...) }, want: "30 records were fed in, but 31", silent: 1},
+		{name: "all answered", feed: func(b *board) { b.answer(fixes...) }, want: ""},
+		{name: "one late", feed: func(b *board) { b.answer(without(fixes, 3)...); b.refuse(schemas.ReasonLate, 1) }, want: ""},
+		{name: "last one late", feed: func(b *board) { b.answer(fixes[:last]...); b.refuse(schemas.ReasonLate, 1) }, want: ""},
+		{name: "one missing", feed: func(b *board) { b.answer(without(fixes, 3)...) }, want: "30 records were fed in, but 29 were answered"},
+		{name: "the last missing", feed: func(b *board) { b.answer(fixes[:last]...) }, want: "but 29 were answered"},
+		{name: "one refused for another reason", feed: func(b *board) {
 			b.answer(without(fixes, 3)...)
 			b.refuse(schemas.ReasonKeyMismatch, 1)
-		}, "1 fixes have no sanitized record, but 0 dead letters say late"},
-		{"one double", func(b *board) { b.answer(append(slices.Clone(fixes), fixes[last])...) }, "a record too many"},
-		{"one double, one missing", func(b *board) { b.answer(append(slices.Clone(fixes[:last]), fixes[last-1])...) }, "a record too many"},
-		{"two swapped", func(b *board) {
+		}, want: "1 fixes have no sanitized record, but 0 dead letters say late and 0 were to have none"},
+		{name: "one double", feed: func(b *board) { b.answer(append(slices.Clone(fixes), fixes[last])...) }, want: "a record too many"},
+		{name: "one double, one missing", feed: func(b *board) { b.answer(append(slices.Clone(fixes[:last]), fixes[last-1])...) }, want: "a record too many"},
+		{name: "two swapped", feed: func(b *board) {
 			swapped := without(fixes, 3)
 			b.answer(append(swapped, fixes[3])...)
-		}, "a record too many"},
-		{"of nobody", func(b *board) {
+		}, want: "a record too many"},
+		{name: "of nobody", feed: func(b *board) {
 			stranger := fixes[0]
 			stranger.UserID = "stranger"
 			b.answer(append(slices.Clone(fixes[:last]), stranger)...)
-		}, "a record too many"},
-		{"a dead letter twice", func(b *board) {
+		}, want: "a record too many"},
+		{name: "a dead letter twice", feed: func(b *board) {
 			b.answer(fixes[:last]...)
 			b.refuse(schemas.ReasonLate, 1)
 			b.refuse(schemas.ReasonLate, 1)
-		}, "offset 1"},
-		{"garbage", func(b *board) { b.note(b.sanitized(0, consumer.Record{Value: []byte("garbage")})) }, "record refused"},
+		}, want: "offset 1"},
+		{name: "garbage", feed: func(b *board) { b.note(b.sanitized(0, consumer.Record{Value: []byte("garbage")})) }, want: "record refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBoard(t, fixes)
 			c.feed(b)
-			b.note(b.verify(int64(len(fixes))))
+			b.note(b.verify(int64(len(fixes)), c.silent))
 			switch {
 			case c.want == "" && b.err != nil:
 				t.Errorf("%v", b.err)

@@ -27,16 +27,47 @@ func byUser(records []schemas.Sanitized) map[string][]schemas.Sanitized {
 
 // TestProduceRunConsume takes a file through Kafka: produce, run, consume in
 // every format. What comes out is what sanitize makes of the same file with the
-// same key, model and options, record for record.
+// same key, model and options, record for record, whatever the settings.
 func TestProduceRunConsume(t *testing.T) {
 	t.Setenv(keyVariable, "")
-	for _, encoding := range []string{"avro", "json"} {
-		t.Run(encoding, func(t *testing.T) { testThroughKafka(t, encoding) })
+	for _, c := range []throughKafka{
+		{name: "avro", encoding: "avro", release: "mechanism: laplace-tight", args: []string{"--mechanism", "laplace-tight"}, keeps: func(s sanitizeSummary) bool { return s.Repeats > 0 }},
+		{name: "json", encoding: "json", keeps: func(s sanitizeSummary) bool { return s.Mechanism == "lattice" }},
+		{
+			name: "interval", encoding: "avro", release: "interval: 3m, estimate: median, min_radius: 700m",
+			args:  []string{"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"},
+			keeps: func(s sanitizeSummary) bool { return s.Predictions > 0 },
+		},
+		{
+			name: "rules", encoding: "avro", release: "interval: 2m, between: skip, same_step: drop, budget: {epsilon: 8, window: 20m, lifetime: 20, spent: repeat}",
+			args: []string{
+				"--interval", "2m", "--between", "skip", "--same-step", "drop",
+				"--budget", "8", "--budget-window", "20m", "--budget-lifetime", "20", "--budget-spent", "repeat",
+			},
+			keeps: func(s sanitizeSummary) bool {
+				return s.Skipped > 0 && s.Dropped > 0 && s.Repeats > 0 && s.EpsilonMax <= 20
+			},
+		},
+		{
+			name: "anonymous", encoding: "avro", release: "mechanism: pim, adaptive_radius: 1.9km", publish: "{timestamp: step, user: pseudonym, metric: true}",
+			args:  []string{"--mechanism", "pim", "--adaptive-radius", "1900m", "--publish-timestamp", "step", "--publish-user", "pseudonym", "--publish-metric"},
+			keeps: func(s sanitizeSummary) bool { return s.Predictions > 0 && s.Metric.Across.Largest > 1 },
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t) })
 	}
 }
 
-func testThroughKafka(t *testing.T, encoding string) {
+// throughKafka is one set of settings, as a config and as flags have it.
+type throughKafka struct {
+	name, encoding, release, publish string
+	args                             []string
+	keeps                            func(s sanitizeSummary) bool // that the settings have had their effect
+}
+
+func (c throughKafka) test(t *testing.T) {
 	t.Helper()
+	encoding := c.encoding
 	dir, broker, fixes := t.TempDir(), startBroker(t), town()
 	_, model := townFiles(t, dir)
 	late := fixes[0]
@@ -57,14 +88,24 @@ encoding: {raw: %s, sanitized: %s}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {mechanism: laplace-tight, epsilon: 2, delta: 0.02}
+release: {epsilon: 2, delta: 0.02, %s}
+publish: %s
 log: {level: debug}
-`, broker, encoding, encoding))
+`, broker, encoding, encoding, c.release, c.publish))
+	report := filepath.Join(dir, "report.json")
+	want := records(t, succeed(t, sanitizeArgs(traces, model, append(c.args, "--key-file", key, "--out-format", "json", "--report", report)...)...).out)
+	var summary sanitizeSummary
+	if err := json.Unmarshal([]byte(read(t, report)), &summary); err != nil || !c.keeps(summary) {
+		t.Errorf("%v, sanitize's report: %+v", err, summary)
+	}
 	service := start(t, nil, "run", "-c", config)
 	consume := func(more ...string) result {
 		return call(t, append([]string{"consume", "--brokers", broker, "--topic", "out", "--encoding", encoding}, more...)...)
 	}
-	eventually(t, "an answer to every fix", func() bool { return strings.Count(consume().out, "\n") >= len(fixes) })
+	eventually(t, "every record", func() bool { return strings.Count(consume().out, "\n") >= len(want) })
+	eventually(t, "the late fix", func() bool {
+		return strings.Contains(call(t, "consume", "--brokers", broker, "--topic", "g-dead-letters", "--encoding", encoding).err, "is this a sanitized topic")
+	})
 	if code := service.stop(t); code != exitDone || strings.Contains(service.log.String(), "level=ERROR") {
 		t.Errorf("the service ended with %d\n%s", code, service.log)
 	}
@@ -72,11 +113,10 @@ log: {level: debug}
 		t.Error("the service logged its key")
 	}
 
-	want := records(t, succeed(t, sanitizeArgs(traces, model, "--mechanism", "laplace-tight", "--key-file", key, "--out-format", "json")...).out)
 	got := records(t, consume("--format", "json").out)
 	users := byUser(got)
-	if len(got) != len(fixes) || len(users) != 6 {
-		t.Errorf("%d records of %d users", len(got), len(users))
+	if len(got) != len(want) || len(users) != 6 {
+		t.Errorf("%d records of %d users, want %d", len(got), len(users), len(want))
 	}
 	for user, records := range byUser(want) {
 		if !slices.Equal(users[user], records) {
@@ -139,7 +179,7 @@ func TestConsumeFollow(t *testing.T) {
 	}
 	lines, table, features, behind := follow(), follow("--format", "csv"), follow("--format", "geojson"), follow("--from-end")
 	for _, b := range []*background{lines, table, features} {
-		eventually(t, "every record", func() bool { return strings.Count(b.out.String(), "laplace")+strings.Count(b.out.String(), "pim") >= n })
+		eventually(t, "every record", func() bool { return strings.Count(b.out.String(), "lattice") >= n })
 		if code := b.stop(t); code != exitDone || b.log.String() != "" {
 			t.Errorf("exit %d: %s", code, b.log)
 		}

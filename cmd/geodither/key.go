@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
 func newKey(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "key",
-		Short:   "Make the secret key of the noise",
+		Short:   "Make and use the secret key of the noise",
 		Example: "  geodither key new noise.key",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -28,7 +29,9 @@ func newKey(std streams) *cobra.Command {
 
 The key is as secret as the raw fixes: whoever has it can take the noise off every
 release. All instances of one service share it, and replays need the same key to give
-the same releases. An existing file is never overwritten.`,
+the same releases. Other raw fixes, of a second raw topic, say, need a key of their own:
+under one key two releases of one user and step show whether they come from one place.
+An existing file is never overwritten.`,
 		Example: "  geodither key new noise.key",
 		Args:    oneFile("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -44,7 +47,36 @@ the same releases. An existing file is never overwritten.`,
 		},
 	}
 	create.Flags().BoolVar(&ifMissing, "if-missing", false, "keep an existing key and succeed")
-	cmd.AddCommand(create)
+	cmd.AddCommand(create, newPseudonym(std))
+	return cmd
+}
+
+func newPseudonym(std streams) *cobra.Command {
+	var path, user string
+	cmd := &cobra.Command{
+		Use:   "pseudonym --user USER",
+		Short: "Print the pseudonym under which a user's records are published",
+		Long: `Print the pseudonym that a user has with "publish: {user: pseudonym}": the first 16 bytes, in
+hex, of HMAC-SHA-256 under the noise key of "geodither pseudonym 1", a zero byte and the
+user id. Only who has the key can tell which user a pseudonym is.`,
+		Example: `  geodither key pseudonym --key-file noise.key --user bus-31`,
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			read := loadKey
+			if path != "" { // what is named comes before the environment
+				read = readKey
+			}
+			key, err := read(path)
+			if err != nil {
+				return fmt.Errorf("--key-file: %w", err)
+			}
+			_, err = fmt.Fprintln(std.out, pipeline.Pseudonym(key, user))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&path, "key-file", "", "noise key `FILE`; without it "+keyVariable)
+	cmd.Flags().StringVar(&user, "user", "", "user `ID` of the raw records")
+	required(cmd, "user")
 	return cmd
 }
 

@@ -97,3 +97,21 @@ func TestIsExposed(t *testing.T) {
 		t.Error("a missing file is exposed")
 	}
 }
+
+// TestPseudonym: it is that of the records that are published under the same key.
+func TestPseudonym(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	key := write(t, dir, "noise.key", noise.KeyFromSeed(4).Reveal())
+	t.Setenv(keyVariable, noise.KeyFromSeed(5).Reveal()) // is not the one that is named
+	named := strings.TrimSpace(succeed(t, "key", "pseudonym", "--key-file", key, "--user", "3").out)
+	users := byUser(records(t, succeed(t, sanitizeArgs(traces, model, "--key-file", key, "--publish-user", "pseudonym", "--out-format", "json")...).out))
+	if len(users[named]) == 0 || len(users) != 6 || len(users["3"]) != 0 {
+		t.Errorf("%s has %d records of %d users", named, len(users[named]), len(users))
+	}
+	if other := strings.TrimSpace(succeed(t, "key", "pseudonym", "--user", "3").out); other == named || len(other) != 32 {
+		t.Errorf("another key gives %q", other)
+	}
+	requireMessage(t, call(t, "key", "pseudonym", "--key-file", filepath.Join(dir, "gone"), "--user", "3"), exitFailed, "--key-file", "gone")
+	requireMessage(t, call(t, "key", "pseudonym", "--key-file", key), exitUsage, "user")
+}

@@ -94,8 +94,8 @@ Start with:  geodither demo`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(
-		newDemo(std), newRun(std), newSanitize(std), newTrain(std), newModel(std),
-		newProduce(std), newConsume(std), newKey(std), newBroker(std), newVersion(std),
+		newDemo(std), newRun(std), newDoctor(std), newSanitize(std), newTrain(std), newModel(std), newAudit(std),
+		newProduce(std), newConsume(std), newReplay(std), newState(std), newKey(std), newBroker(std), newVersion(std),
 	)
 	return root
 }

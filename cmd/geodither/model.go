@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -20,27 +21,77 @@ func newModel(std streams) *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	var asJSON bool
-	inspect := &cobra.Command{
-		Use:     "inspect FILE",
-		Short:   "Print what a model file holds and how it was made",
-		Example: "  geodither model inspect model.avro\n  geodither model inspect --json model.avro",
-		Args:    oneFile("model file"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			model, err := mobility.ReadModelFile(args[0])
-			if err != nil {
-				return err
-			}
-			summary := summarize(model)
-			if asJSON {
-				return json.NewEncoder(std.out).Encode(summary)
-			}
-			return summary.print(std.out)
-		},
-	}
-	inspect.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cmd.AddCommand(inspect)
+	cmd.AddCommand(newModelInspect(std))
 	return cmd
+}
+
+type inspectFlags struct {
+	json    bool
+	release releaseConfig
+	expect  expectOptions
+}
+
+func newModelInspect(std streams) *cobra.Command {
+	var f inspectFlags
+	cmd := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Print what a model file holds, and what error to expect from releases under it",
+		Long: `Print what a model file holds and how it was made. With --epsilon and --delta also what error
+to expect: of the release, of the estimate, and of the blind estimate that knows no release
+at all, in simulated tracks that move as the model says; how large the location sets
+are; and what it costs a user in an hour and a day. Real people move otherwise:
+"geodither sanitize" measures the same on traces.`,
+		Example: `  geodither model inspect model.avro
+  geodither model inspect --epsilon 12 --delta 0.3 --interval 10m model.avro
+  geodither model inspect --json model.avro`,
+		Args: oneFile("model file"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], std) },
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	f.release.register(flags, 0, 0)
+	flags.IntVar(&f.expect.Tracks, "tracks", 100, "simulate this many tracks")
+	flags.IntVar(&f.expect.Steps, "steps", 0, "of so many steps each; 0: 120, or ten release intervals")
+	flags.Uint64Var(&f.expect.Seed, "seed", 1, "seed of the simulation")
+	return cmd
+}
+
+func (f *inspectFlags) run(cmd *cobra.Command, path string, std streams) error {
+	model, err := mobility.ReadModelFile(path)
+	if err != nil {
+		return err
+	}
+	summary := summarize(model)
+	if cmd.Flags().Changed("epsilon") || cmd.Flags().Changed("delta") {
+		if err := f.simulate(cmd, model, &summary); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return json.NewEncoder(std.out).Encode(summary)
+	}
+	return summary.print(std.out)
+}
+
+// simulate fills in what error to expect.
+func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summary *modelSummary) error {
+	if !cmd.Flags().Changed("epsilon") || !cmd.Flags().Changed("delta") {
+		return usagef("--epsilon and --delta belong together; neither has a default")
+	}
+	if f.expect.Tracks < 1 || f.expect.Steps < 0 {
+		return usagef("--tracks must be at least 1, and --steps not negative")
+	}
+	release, err := f.release.options(model)
+	if err := errors.Join(err, release.Validate()); err != nil {
+		return usageError{err}
+	}
+	x, err := expect(cmd.Context(), model, release, f.expect)
+	if err != nil {
+		return err
+	}
+	expected := x.summary()
+	summary.Expected = &expected
+	return nil
 }
 
 // modelSummary is what "model inspect" prints.
@@ -58,6 +109,7 @@ type modelSummary struct {
 	StepBits    float64             `json:"step_entropy_bits"`    // entropy of one step, averaged over the initial distribution
 	Initial     int                 `json:"initial_cells"`        // cells of positive initial probability
 	Provenance  mobility.Provenance `json:"provenance"`
+	Expected    *expectedSummary    `json:"expected,omitempty"` // nil: not asked for
 }
 
 func summarize(m *mobility.Model) modelSummary {
@@ -111,5 +163,8 @@ privacy      learned without differential privacy: whoever has this file learns 
 		s.InitialBits, math.Exp2(s.InitialBits), s.StepBits,
 		s.Provenance.Source, s.Provenance.Tool, s.Provenance.Options,
 		report.Fixes, report.Users, report.OutsideBox, report.Transitions, report.CellsSeen, s.Width*s.Height)
+	if err == nil && s.Expected != nil {
+		_, err = fmt.Fprintf(out, "\n%s", s.Expected)
+	}
 	return err
 }

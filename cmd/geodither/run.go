@@ -39,6 +39,7 @@ states from the changelog and goes on at the committed offset.`,
 			if err != nil {
 				return usagef("config %s: %w", config, err)
 			}
+			defer logExpectation(cmd.Context(), options)()
 			return service.Run(cmd.Context())
 		},
 	}

@@ -60,7 +60,7 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 	} {
 		t.Run(o.Mechanism, func(t *testing.T) {
 			o.Epsilon, o.Delta = 2, .02
-			engine, err := pipeline.NewEngine(model, noise.KeyFromSeed(5), o)
+			engine, err := pipeline.NewEngine(model, noise.KeyFromSeed(5), o, pipeline.Publish{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,13 +129,16 @@ func TestSanitizeFormats(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	in := func(format string) string {
 		path := filepath.Join(dir, "out."+format)
-		r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out-format", format, "--out", path)...)
-		if stream := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out-format", format)...).out; stream != read(t, path) || r.out != "" {
+		r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--publish-metric", "--out-format", format, "--out", path)...)
+		if stream := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--publish-metric", "--out-format", format)...).out; stream != read(t, path) || r.out != "" {
 			t.Errorf("%s: the file is not what standard output gets", format)
 		}
 		return read(t, path)
 	}
 	want := records(t, in("json"))
+	if !slices.ContainsFunc(want, func(r schemas.Sanitized) bool { return r.FactorSet > 1 }) || !slices.ContainsFunc(want, func(r schemas.Sanitized) bool { return r.FactorSet == 0 }) {
+		t.Error("want records with and without factors")
+	}
 	requireCSV(t, in("csv"), want)
 	requireGeoJSON(t, in("geojson"), want)
 }
@@ -155,7 +158,12 @@ func requireCSV(t *testing.T, text string, want []schemas.Sanitized) {
 			fmt.Sprintf("%.7f", r.Latitude), fmt.Sprintf("%.7f", r.Longitude),
 			fmt.Sprintf("%.7f", r.EstimateLatitude), fmt.Sprintf("%.7f", r.EstimateLongitude),
 			fmt.Sprintf("%.1f", r.RadiusM), fmt.Sprint(r.Epsilon), fmt.Sprint(r.Delta),
-			r.Mechanism, r.ModelID, fmt.Sprint(r.Step), fmt.Sprint(r.Release),
+			r.Mechanism, r.ModelID, fmt.Sprint(r.Step), fmt.Sprint(r.Release), r.Kind,
+		}
+		for _, f := range []float64{r.Factor200M, r.Factor1KM, r.FactorSet} {
+			if cells = append(cells, fmt.Sprint(f)); f == 0 {
+				cells[len(cells)-1] = ""
+			}
 		}
 		if !slices.Equal(rows[i+1], cells) {
 			t.Fatalf("row %d is %v, want %v", i+1, rows[i+1], cells)
@@ -254,7 +262,7 @@ func TestSanitizeReport(t *testing.T) {
 			releases++
 		}
 	}
-	if len(got) != len(fixes)+1 || report.Fixes != int64(len(fixes)+2) || report.Late != 1 || report.Skipped != 1 || report.OutsideMap != 1 {
+	if len(got) != len(fixes)+1 || report.Fixes != int64(len(fixes)+2) || report.Late != 1 || report.SkippedLines != 1 || report.OutsideMap != 1 {
 		t.Errorf("%d records and report %+v", len(got), report)
 	}
 	if report.Releases != releases || report.Users != 6 || report.EpsilonPerUser != spent/6 || report.Epsilon != 2 || report.Delta != .02 {
@@ -275,6 +283,30 @@ func TestSanitizeReport(t *testing.T) {
 	if r.code != exitFailed || !strings.Contains(r.err, "the records are written, but not the report") {
 		t.Errorf("a report that cannot be written: exit %d, %s", r.code, r.err)
 	}
+}
+
+// TestReportIsClosed: the report comes from the truth, so only its owner may
+// read it, also where a file that others can read is replaced.
+func TestReportIsClosed(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	fresh, open := filepath.Join(dir, "fresh.json"), write(t, dir, "open.json", strings.Repeat("longer than the report ", 1000))
+	if err := os.Chmod(open, 0o664); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fresh, open} {
+		succeed(t, sanitizeArgs(traces, model, "--report", path)...)
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, %v; want 0600", filepath.Base(path), info.Mode(), err)
+		}
+		if !json.Valid([]byte(read(t, path))) {
+			t.Errorf("%s is no JSON", filepath.Base(path))
+		}
+	}
+	// A device has no mode to change.
+	succeed(t, sanitizeArgs(traces, model, "--report", os.DevNull)...)
+	requireWords(t, succeed(t, "sanitize", "--help").out, "comes from the truth")
 }
 
 // TestOutputIsNoInput: an output that is one of the inputs would replace the

@@ -97,9 +97,3 @@ func (t tail) partition(ctx context.Context, p int32, each func(consumer.Record)
 	}
 	return nil
 }
-
-// isMissing reports that a topic does not exist (yet).
-func isMissing(err error) bool {
-	var missing *consumer.MissingTopicsError
-	return errors.As(err, &missing)
-}

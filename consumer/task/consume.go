@@ -6,16 +6,21 @@ import (
 	"time"
 )
 
-// consume reads, processes and commits until ctx is done. It then commits what
-// is in hand and answers nil.
+// consume reads, processes and commits until ctx is done or End is reached. It
+// then commits what is in hand and answers nil.
 func (t *Task) consume(ctx, work context.Context) error {
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !t.ended() {
 		batch, err := t.fetch(ctx)
 		if err != nil {
 			if ctx.Err() != nil && RemedyOf(err) != Leave && RemedyOf(err) != Fatal {
 				break
 			}
 			return err
+		}
+		if len(batch.Records) > 0 {
+			if err := t.open(work); err != nil {
+				return err
+			}
 		}
 		for i := range batch.Records {
 			if ctx.Err() != nil {
@@ -25,15 +30,15 @@ func (t *Task) consume(ctx, work context.Context) error {
 				return err
 			}
 			if t.records >= t.o.MaxRecords || t.overlay.bytes >= t.o.MaxBytes {
-				if err := t.commit(work); err != nil {
+				if err := t.commit(work, true); err != nil {
 					return err
 				}
 			}
 		}
 		t.next = batch.Next
 		idle := len(batch.Records) == 0
-		if t.due(idle) {
-			if err := t.commit(work); err != nil {
+		if t.due(idle) && !t.ended() {
+			if err := t.commit(work, t.mark.Open); err != nil {
 				return err
 			}
 		}
@@ -44,6 +49,19 @@ func (t *Task) consume(ctx, work context.Context) error {
 	return t.finish(work)
 }
 
+// ended reports whether End is reached.
+func (t *Task) ended() bool { return t.o.End > 0 && t.next >= t.o.End }
+
+// until removes from a batch what lies at or behind end.
+func (b Batch) until(end int64) Batch {
+	n := len(b.Records)
+	for n > 0 && b.Records[n-1].Offset >= end {
+		n--
+	}
+	b.Records, b.Next = b.Records[:n], min(b.Next, end)
+	return b
+}
+
 // due reports whether a transaction ends now. One of the mark alone moves the
 // group's offset past aborted and control records: were it left before them,
 // and retention removed them, the next start would take records for lost.
@@ -52,7 +70,7 @@ func (t *Task) due(idle bool) bool {
 	case t.records > 0:
 		return idle || t.o.Clock.Now().Sub(t.began) >= t.o.MaxInterval
 	case idle && t.next > t.safe:
-		return t.o.Clock.Now().Sub(t.ended) >= t.o.IdleInterval
+		return t.o.Clock.Now().Sub(t.saved) >= t.o.IdleInterval
 	}
 	return false
 }
@@ -72,6 +90,9 @@ func (t *Task) fetch(ctx context.Context) (batch Batch, err error) {
 	}
 	if err := batch.check(t.next); err != nil {
 		return Batch{}, WithRemedy(fmt.Errorf("read the input at offset %d: %w", t.next, err), Fatal)
+	}
+	if t.o.End > 0 {
+		batch = batch.until(t.o.End)
 	}
 	t.o.Observer.Fetched(len(batch.Records), batch.Next, batch.StableEnd)
 	return batch, nil
@@ -130,26 +151,29 @@ func (t *Task) process(rec Record) error {
 	return nil
 }
 
-// finish ends the transaction in hand when the task is told to stop, and leaves
-// the group's offset where reading has come to: it may be long until the next
-// start.
+// finish ends the transaction in hand when the task is to stop, and leaves the
+// group's offset where reading has come to: it may be long until the next start.
+// It closes the mark if it can.
 func (t *Task) finish(work context.Context) error {
-	if t.records == 0 && t.next <= t.safe {
+	open := t.mark.Open && !t.closes()
+	if t.records == 0 && t.next <= t.safe && open == t.mark.Open {
 		return nil
 	}
-	return t.commit(work)
+	return t.commit(work, open)
 }
 
 // commit writes the overlay and t.next as one transaction, and then the store.
+// open is what its mark says.
 // Nothing is applied before the commit is definite: an aborted state in the
 // store would be a state that no output belongs to, and nothing would undo it.
-func (t *Task) commit(work context.Context) error {
+func (t *Task) commit(work context.Context, open bool) error {
 	t.move(Committing)
 	start := t.o.Clock.Now()
 	if t.records == 0 {
 		t.last = start.UnixMilli() // a mark alone has no record to take its time from
 	}
-	out := t.outputs()
+	mark := t.nextMark(open)
+	out := t.outputs(mark)
 	t.hand = opened
 	err := t.retry(work, func() error { return t.d.Transactions.Produce(work, out) })
 	if err != nil {
@@ -166,7 +190,7 @@ func (t *Task) commit(work context.Context) error {
 	}
 	t.hand = empty
 	err = t.apply(Positions{Input: t.next, Changelog: end, AppliedMS: start.UnixMilli()})
-	t.committed(start) // also if the store refuses it: it is committed
+	t.committed(mark, start) // also if the store refuses it: it is committed
 	if err != nil {
 		return err
 	}
@@ -175,7 +199,7 @@ func (t *Task) commit(work context.Context) error {
 }
 
 // outputs lists what the transaction writes, and fills t.changes for the store.
-func (t *Task) outputs() Outputs {
+func (t *Task) outputs(mark Mark) Outputs {
 	t.changelog, t.changes = t.changelog[:0], t.changes[:0]
 	for i := range t.overlay.entries {
 		e := &t.overlay.entries[i]
@@ -186,8 +210,8 @@ func (t *Task) outputs() Outputs {
 		t.changelog = append(t.changelog, Message{Key: e.key, Value: value, Timestamp: e.timestamp})
 		t.changes = append(t.changes, Change{Key: e.key, Value: value})
 	}
-	t.mark = AppendMark(t.mark[:0], t.next)
-	t.changelog = append(t.changelog, Message{Key: markKey, Value: t.mark, Timestamp: t.last})
+	t.value = AppendMark(t.value[:0], mark)
+	t.changelog = append(t.changelog, Message{Key: markKey, Value: t.value, Timestamp: t.last})
 	return Outputs{Output: t.overlay.out, DeadLetters: t.overlay.dead, Changelog: t.changelog}
 }
 
@@ -202,11 +226,11 @@ func (t *Task) apply(p Positions) error {
 }
 
 // committed reports and forgets the transaction in hand.
-func (t *Task) committed(start time.Time) {
+func (t *Task) committed(mark Mark, start time.Time) {
 	now := t.o.Clock.Now()
 	done := Transaction{
 		Records: t.records, Output: len(t.overlay.out), DeadLetters: len(t.overlay.dead),
-		Changes: len(t.overlay.entries), Bytes: t.overlay.bytes + len(t.mark) + len(markKey),
+		Changes: len(t.overlay.entries), Bytes: t.overlay.bytes + len(t.value) + len(markKey),
 		Next: t.next, Commit: now.Sub(start),
 	}
 	if t.records > 0 {
@@ -215,7 +239,8 @@ func (t *Task) committed(start time.Time) {
 	t.overlay.reset()
 	t.records = 0
 	t.attempt = 0
-	t.safe, t.ended = t.next, now
+	t.safe, t.saved = t.next, now
+	t.mark, t.opened = mark, mark.Open
 	t.o.Observer.Committed(done)
 }
 

@@ -10,17 +10,19 @@
 // answers happen in between. One transaction carries outputs, dead letters,
 // the changelog of states, and the input offset; the Store is written after the
 // transaction is known to be committed. The store may lag the changelog, it
-// never leads it, and it may lose any suffix of what was applied.
+// never leads it, and it may lose any suffix of what was applied. A reader of
+// uncommitted data may see a result again, but never two different ones of one
+// record, unless somebody has allowed it (AcceptSettings; SkipLost says when).
 //
 // # Life of a task
 //
-//	           ┌──────────────── recovering ◄───────────────┐
+//	           ┌──────────────── suspended ◄────────────────┐
 //	           ▼                     ▲  ▲                   │ Retry used up,
 //	created ─► fencing ─► restoring ─┘  │                   │ Rebuild
 //	                          │         │                   │
 //	                          └────► running ◄──────► committing
 //	                                    │                   │
-//	      Leave, Fatal or the context   ▼                   ▼
+//	 End; Leave, Fatal or the context   ▼                   ▼
 //	      at any state: ────────────► closed ◄──────────────┘
 //
 // The table of allowed transitions is in lifecycle.go; any other is a bug and
@@ -43,7 +45,7 @@
 // # The changelog
 //
 // It holds full values, at most one per key and transaction, and in each
-// transaction one record under MarkKey with the input offset that the
+// transaction one record under MarkKey: a Mark, with the input offset that the
 // transaction commits. It must agree with the committed offset after a restore:
 // both were written by the same transaction. If it does not, somebody has moved
 // the group's offsets or the cluster has lost data, and going on would publish
@@ -54,6 +56,35 @@
 // mark. If the changelog has none, it is lost or another topic; then the task
 // stops and leaves the store as it is. With no store either, an offset stands
 // alone: the task believes it and tells the Observer (Restore.Assumed).
+//
+// # Settings
+//
+// A reader of uncommitted data sees the records of aborted transactions too. What
+// is processed again must then give the same bytes, and Options.Settings names
+// all that they depend on. The last mark tells a worker whether others may be
+// in the way:
+//
+//	                 the first records of an assignment:
+//	                 a mark alone, with own settings
+//	none, closed ─────────────────────────────────────────► open
+//	     ▲                                                   │ every transaction:
+//	     └───────────────────────────────────────────────────┘ open
+//	       a clean stop (the context, End), if all that may
+//	       have been seen is committed
+//
+// Open means that a worker may have written more than it has committed. Under the
+// same settings that harms nobody. Under others the task ends with ErrSettings,
+// unless Options.AcceptSettings. The mark is committed before any record is
+// written, so a worker whose first mark is refused, a zombie say, has shown
+// nothing to anybody.
+//
+// A stop is not clean by being calm: when a transaction was aborted and its
+// records not committed since, the mark stays open. A task that has found the
+// mark open does not know how far its predecessor went; it closes it when all
+// is committed that was in the input when it began.
+//
+// Mark.Source is the identity of the input topic: offsets of a topic that was
+// made anew mean something else, and the task ends with ErrSource.
 //
 // # Idle partitions
 //

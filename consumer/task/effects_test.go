@@ -147,7 +147,11 @@ func (x scriptTxn) Produce(_ context.Context, out Outputs) error {
 	}
 	var changes []Message
 	for _, m := range out.Changelog {
-		x.s.lines = append(x.s.lines, fmt.Sprintf("  changelog %q=%q @%d", m.Key, m.Value, m.Timestamp))
+		value := fmt.Sprintf("%q", m.Value)
+		if string(m.Key) == MarkKey {
+			value = printMark(m.Value)
+		}
+		x.s.lines = append(x.s.lines, fmt.Sprintf("  changelog %q=%s @%d", m.Key, value, m.Timestamp))
 		changes = append(changes, clone(m))
 	}
 	if err := x.s.note("txn.produce", ""); err != nil {
@@ -164,6 +168,18 @@ func (x scriptTxn) Commit(_ context.Context, next int64) (int64, error) {
 	x.s.committed = next
 	x.s.changelog = append(x.s.changelog, x.s.pending...)
 	return int64(len(x.s.changelog)), nil
+}
+
+func printMark(value []byte) string {
+	m, err := DecodeMark(value)
+	if err != nil {
+		return err.Error()
+	}
+	state := "closed"
+	if m.Open {
+		state = "open"
+	}
+	return fmt.Sprintf("%d %s, %q since %d of %q from %d", m.Input, state, m.Settings, m.Since, m.Source, m.Origin)
 }
 
 type scriptStore struct{ s *script }
@@ -210,6 +226,9 @@ func TestEffects(t *testing.T) {
 	broken := func(call string, err error) *script {
 		s := newScript()
 		s.fail[call] = err
+		if call != "process" {
+			s.wait[call] = 1 // the mark alone goes well
+		}
 		return s
 	}
 	lost := errors.New("no answer")
@@ -218,10 +237,25 @@ func TestEffects(t *testing.T) {
 	scene("commit fails once", Options{}, broken("txn.commit", lost))
 	scene("commit finds the worker fenced", Options{}, broken("txn.commit", WithRemedy(lost, Leave)))
 	full := broken("store.apply", errors.New("no space left on device"))
-	full.wait["store.apply"] = 1 // the one at the end of the restore
+	full.wait["store.apply"] = 2 // at the end of the restore, and of the mark
 	scene("the disk is full at apply", Options{MaxRecords: 1}, full)
 	scene("a record cannot be processed", Options{}, broken("process", errors.New("bad model")))
 	scene("a first start at the latest offset", Options{Start: Latest}, newScript())
+	scene("the first mark's commit fails once", Options{}, func() *script {
+		s := broken("txn.commit", lost)
+		s.wait["txn.commit"] = 0
+		return s
+	}())
+	s = newScript()
+	scene("an end", Options{End: 2, Settings: []byte("S"), Source: []byte("T")}, s)
+	scene("an end that is reached", Options{End: 2, Settings: []byte("S"), Source: []byte("T")}, s)
+	scene("other settings after a clean stop", Options{Settings: []byte("S2"), Source: []byte("T")}, s)
+	full = broken("store.apply", errors.New("no space left on device"))
+	full.wait["store.apply"] = 2
+	scene("a death under some settings", Options{Settings: []byte("S")}, full)
+	scene("other settings after it", Options{Settings: []byte("S2")}, full)
+	scene("other settings, accepted", Options{Settings: []byte("S2"), AcceptSettings: true}, full)
+	scene("another source", Options{Source: []byte("T2")}, s)
 
 	const golden = "testdata/effects.txt"
 	if *update {

@@ -12,11 +12,11 @@ const (
 	Restoring               // the store catches up with the changelog
 	Running                 // reading and processing
 	Committing              // a transaction is being written
-	Recovering              // something went wrong; waiting to fence again
+	Suspended               // something went wrong; waiting to fence again
 	Closed                  // Run has returned
 )
 
-var stateNames = [...]string{"created", "fencing", "restoring", "running", "committing", "recovering", "closed"}
+var stateNames = [...]string{"created", "fencing", "restoring", "running", "committing", "suspended", "closed"}
 
 // String names the state in lower case.
 func (s State) String() string {
@@ -28,21 +28,21 @@ func (s State) String() string {
 
 // transitions[from] are the states that may follow.
 //
-//	from \ to    fencing restoring running committing recovering closed
+//	from \ to    fencing restoring running committing suspended closed
 //	created         ×                                              ×
 //	fencing                  ×                           ×         ×
 //	restoring                         ×                  ×         ×
 //	running                                    ×         ×         ×
 //	committing                        ×                  ×         ×
-//	recovering      ×                                              ×
+//	suspended       ×                                              ×
 //	closed
 var transitions = [...][]State{
 	Created:    {Fencing, Closed},
-	Fencing:    {Restoring, Recovering, Closed},
-	Restoring:  {Running, Recovering, Closed},
-	Running:    {Committing, Recovering, Closed},
-	Committing: {Running, Recovering, Closed},
-	Recovering: {Fencing, Closed},
+	Fencing:    {Restoring, Suspended, Closed},
+	Restoring:  {Running, Suspended, Closed},
+	Running:    {Committing, Suspended, Closed},
+	Committing: {Running, Suspended, Closed},
+	Suspended:  {Fencing, Closed},
 	Closed:     {},
 }
 

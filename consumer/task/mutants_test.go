@@ -22,9 +22,9 @@ func (m mutant) plant(n *node, d *Dependencies, o *Options) {
 // TestMutants shows that the simulation would notice: each of these mistakes
 // breaks an invariant within a few hundred seeds.
 func TestMutants(t *testing.T) {
-	for _, m := range mutants {
+	for _, m := range append(mutants, settingsMutants...) {
 		t.Run(m.name, func(t *testing.T) {
-			const seeds = 4000
+			const seeds = 10000
 			for seed := range uint64(seeds) {
 				w := newWorld(seed, true)
 				w.mutant = m
@@ -68,7 +68,7 @@ var mutants = []mutant{
 	{"the overlay is not looked at by later records of a transaction", func(n *node, d *Dependencies, _ *Options) {
 		d.Processor = processFunc(func(rec Record, _ []byte, fx *Effects) error {
 			states, _, _ := n.store.contents()
-			return (&simProcessor{}).Process(rec, []byte(states[string(rec.Key)]), fx)
+			return (&simProcessor{settings: n.settings}).Process(rec, []byte(states[string(rec.Key)]), fx)
 		})
 	}},
 	{"an unknown outcome of commit is taken for success", func(n *node, d *Dependencies, _ *Options) {
@@ -99,7 +99,7 @@ var mutants = []mutant{
 			try := fmt.Sprintf("try %d", rec.Offset)
 			n.w.events[try]++
 			rec.Timestamp += int64(n.w.events[try])
-			return (&simProcessor{}).Process(rec, state, fx)
+			return (&simProcessor{settings: n.settings}).Process(rec, state, fx)
 		})
 	}},
 }
@@ -132,7 +132,13 @@ func (m blindMarks) Fetch(ctx context.Context, offset int64) (Batch, error) {
 	b, err := m.Log.Fetch(ctx, offset)
 	for i := range b.Records {
 		if string(b.Records[i].Key) == MarkKey && m.marker.mark() != none {
-			b.Records[i].Value = AppendMark(nil, m.marker.mark())
+			mark, err := DecodeMark(b.Records[i].Value)
+			if err != nil {
+				panic(err)
+			}
+			mark.Input = m.marker.mark()
+			mark.Origin, mark.Since = min(mark.Origin, mark.Input), min(mark.Since, mark.Input)
+			b.Records[i].Value = AppendMark(nil, mark)
 		}
 	}
 	return b, err

@@ -22,6 +22,8 @@ type Observer interface {
 	Dropped(records int, cause error)
 	// Retried: a call answered Retry or a recovery waits; made again after wait.
 	Retried(cause error, wait time.Duration)
+	// Restoring: a restore that takes long is on its way; about once a second.
+	Restoring(RestoreProgress)
 	// Restored: the store has caught up with the changelog.
 	Restored(Restore)
 }
@@ -36,6 +38,13 @@ type Transaction struct {
 	Commit                       time.Duration // the part from Produce on
 }
 
+// RestoreProgress says how far a restore has come.
+type RestoreProgress struct {
+	Records int           // changelog records read
+	At, End int64         // changelog offsets: where it is, and where it ends
+	Took    time.Duration // so far
+}
+
 // Restore sums up how a store has caught up.
 type Restore struct {
 	Wiped     string // why the store was restored in full, "" if it was not
@@ -48,7 +57,12 @@ type Restore struct {
 	// chosen where to begin, or the changelog is lost and with it every state.
 	// It stays so until the first transaction. A caller should warn.
 	Assumed bool
-	Took    time.Duration
+	// Mark is the last one in the changelog; Marked is false if there is none.
+	Mark   Mark
+	Marked bool
+	// OtherSettings: Mark is of other settings than the task's.
+	OtherSettings bool
+	Took          time.Duration
 }
 
 // NopObserver does nothing.
@@ -68,6 +82,9 @@ func (NopObserver) Dropped(int, error) {}
 
 // Retried does nothing.
 func (NopObserver) Retried(error, time.Duration) {}
+
+// Restoring does nothing.
+func (NopObserver) Restoring(RestoreProgress) {}
 
 // Restored does nothing.
 func (NopObserver) Restored(Restore) {}

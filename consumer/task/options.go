@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -16,6 +17,9 @@ const (
 	// Latest begins at the input's stable end; the offset is committed before
 	// the first record is read, so that a crash does not skip records.
 	Latest
+	// At begins at Options.Begin. If the input begins behind it, that is lost
+	// input.
+	At
 )
 
 // Dependencies are what a task drives; all are required.
@@ -33,9 +37,28 @@ type Options struct {
 	Name string
 	// Start applies to a partition that has never been processed.
 	Start Start
+	Begin int64 // of Start At
 	// SkipLost goes on at the input's first offset when retention has removed
-	// records that were not processed yet. Default: stop with ErrInputLost.
+	// records that were not processed yet. Default: stop with ErrInputLost. If
+	// the worker before died in the middle of a transaction that began with such
+	// records, readers of uncommitted data may see two results of those that are
+	// left of it: they were made from states that are lost.
 	SkipLost bool
+
+	// Settings is a fingerprint of everything that determines the bytes that the
+	// Processor makes, Source the identity of the input topic; at most MarkBytes
+	// each. They are written into the changelog's marks. A task whose Source
+	// differs from the last mark's ends with ErrSource; one whose Settings
+	// differ, while that mark is open, with ErrSettings. Empty, here or in the
+	// mark: not checked.
+	Settings, Source []byte
+	// AcceptSettings goes on where ErrSettings would end the task: readers of
+	// uncommitted data may see two different results of some records.
+	AcceptSettings bool
+	// End is the input offset before which the task stops by itself: records
+	// from it on are not processed, and Run returns nil when all before it is
+	// committed. 0: no end.
+	End int64
 
 	// A transaction ends at the first of these: its records, the bytes of all
 	// that it writes, the time since its first record. Defaults 1000, 8 MiB,
@@ -77,10 +100,14 @@ type Options struct {
 // Validate says which option is out of range.
 func (o Options) Validate() error {
 	switch {
-	case o.Start > Latest:
-		return errors.New("task: Start is neither Earliest nor Latest")
+	case o.Start > At:
+		return errors.New("task: Start is neither Earliest nor Latest nor At")
 	case o.MaxRecords < 0, o.MaxBytes < 0, o.Retries < 0, o.Doubts < 0:
 		return errors.New("task: MaxRecords, MaxBytes, Retries and Doubts must not be negative")
+	case len(o.Settings) > MarkBytes, len(o.Source) > MarkBytes:
+		return fmt.Errorf("task: Settings and Source must not have more than %d bytes", MarkBytes)
+	case o.Begin < 0, o.End < 0:
+		return errors.New("task: Begin and End must not be negative")
 	case o.MaxInterval < 0, o.IdleInterval < 0, o.MaxStoreAge < 0, o.BackoffMin < 0, o.BackoffMax < 0, o.Grace < 0:
 		return errors.New("task: durations must not be negative")
 	}

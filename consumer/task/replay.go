@@ -18,6 +18,18 @@ type replay struct {
 	full    string    // why from the log start; "" if not
 	at      Positions // where it has come to
 	records int
+	last    lastMark
+	start   time.Time // of the restore
+	told    time.Time // when the observer heard last
+}
+
+// lastMark is what is at the end of a changelog.
+type lastMark struct {
+	mark  Mark
+	found bool
+	at    int64 // where the mark is; none if there is none
+	tail  int64 // after the last record of any kind
+	seen  int   // records looked at
 }
 
 // agrees compares what the changelog says with the committed offset. No
@@ -28,6 +40,9 @@ type replay struct {
 func (r *replay) agrees(committed int64) bool {
 	if r.at.Input == none {
 		return r.full != "" && r.records == 0 && !r.known
+	}
+	if r.last.found && r.last.mark.Input != r.at.Input {
+		return false
 	}
 	return committed == none || committed == r.at.Input
 }
@@ -42,11 +57,11 @@ func (r *replay) disagreement(committed int64) error {
 }
 
 // lost is the error of a changelog without the marks that the store has seen.
-func (r *replay) lost(records int) error {
+func (r *replay) lost() error {
 	return fmt.Errorf("%w: the store here has the states up to input offset %d, but the changelog has no mark of geodither's among its %d records: "+
 		"was the topic deleted or made anew, or is it another one? Set topics.changelog to the right one, or bring its records back. "+
 		"Only if they are lost for good, delete the state folder (state_dir): every user then begins anew, at the group's offset",
-		ErrDiverged, r.from.Input, records)
+		ErrDiverged, r.from.Input, r.last.seen)
 }
 
 // doubt makes an error Rebuild the first few times and then Fatal.
@@ -72,30 +87,55 @@ func (t *Task) replay(ctx context.Context, r *replay) error {
 				"may be gone: let the cleaner leave less to read (min.cleanable.dirty.ratio of the changelog), or give the worker a faster way to the brokers "+
 				"and a faster disk, and start again", r.at.Changelog, t.o.MaxStoreAge))
 		}
-		return t.replayBatch(r, batch)
+		if err := t.replayBatch(r, batch); err != nil {
+			return err
+		}
+		t.tell(r)
+		return nil
 	})
 }
 
-// marked looks for a mark between two offsets of the changelog and counts the
-// records that it has seen. The last mark lies at the end, with nothing but
-// aborted transactions after it, so that is where it looks first: one fetch,
-// unless there is no mark.
-func (t *Task) marked(ctx context.Context, from, end int64) (found bool, records int, err error) {
-	for step := int64(16); end > from && !found; step *= 8 {
+// progressInterval is how often a restore that takes long says how far it is.
+const progressInterval = time.Second
+
+func (t *Task) tell(r *replay) {
+	now := t.o.Clock.Now()
+	if now.Sub(r.told) < progressInterval {
+		return
+	}
+	r.told = now
+	t.o.Observer.Restoring(RestoreProgress{Records: r.records, At: r.at.Changelog, End: r.end, Took: now.Sub(r.start)})
+}
+
+// findMark looks for the last mark between two offsets of the changelog. It lies at
+// the end, with nothing but aborted transactions after it, so that is where it
+// looks first: one fetch, unless there is no mark.
+func (t *Task) findMark(ctx context.Context, from, end int64) (lastMark, error) {
+	l := lastMark{at: none, tail: from}
+	for step := int64(16); end > from && !l.found; step *= 8 {
 		at := max(from, end-step)
-		err = t.scan(ctx, at, end, func(batch Batch) error {
-			records += len(batch.Records)
+		err := t.scan(ctx, at, end, func(batch Batch) error {
 			for i := range batch.Records {
-				found = found || string(batch.Records[i].Key) == MarkKey
+				rec := &batch.Records[i]
+				l.seen++
+				l.tail = max(l.tail, rec.Offset+1)
+				if rec.Offset < l.at || string(rec.Key) != MarkKey {
+					continue
+				}
+				m, err := DecodeMark(rec.Value)
+				if err != nil {
+					return WithRemedy(fmt.Errorf("read the changelog at offset %d: %w", rec.Offset, err), Fatal)
+				}
+				l.mark, l.at, l.found = m.clone(), rec.Offset, true
 			}
 			return nil
 		})
 		if err != nil {
-			return false, records, err
+			return l, err
 		}
 		end = at
 	}
-	return found, records, nil
+	return l, nil
 }
 
 // scan reads the changelog from at to end.
@@ -139,11 +179,11 @@ func (t *Task) replayBatch(r *replay, batch Batch) error {
 		r.records++
 		switch {
 		case string(rec.Key) == MarkKey:
-			input, err := DecodeMark(rec.Value)
+			m, err := DecodeMark(rec.Value)
 			if err != nil {
 				return WithRemedy(fmt.Errorf("read the changelog at offset %d: %w", rec.Offset, err), Fatal)
 			}
-			r.at.Input = input
+			r.at.Input = m.Input
 		case ValidKey(rec.Key):
 			t.changes = append(t.changes, Change{Key: rec.Key, Value: rec.Value})
 		}

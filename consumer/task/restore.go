@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // none stands for an offset that is not there.
@@ -31,13 +30,13 @@ func (t *Task) fence(ctx context.Context) (committed int64, err error) {
 	return committed, nil
 }
 
-// restore brings the store up to the changelog's end and answers with the input
-// offset that its states belong to; none if nothing was ever processed.
-func (t *Task) restore(ctx context.Context, committed int64) (input int64, err error) {
+// restore brings the store up to the changelog's end. The input offset that it
+// answers with is none if nothing was ever processed.
+func (t *Task) restore(ctx context.Context, committed int64) (done Restore, err error) {
 	start := t.o.Clock.Now()
 	p, found, err := t.d.Store.Positions()
 	if err != nil {
-		return none, storeError("read its positions", err)
+		return done, storeError("read its positions", err)
 	}
 	var first, end int64 // after the fence, else a predecessor's last states are missed
 	err = t.retry(ctx, func() (err error) {
@@ -45,44 +44,65 @@ func (t *Task) restore(ctx context.Context, committed int64) (input int64, err e
 		return err
 	})
 	if err != nil {
-		return none, fmt.Errorf("read the changelog's bounds: %w", err)
+		return done, fmt.Errorf("read the changelog's bounds: %w", err)
 	}
-	r := &replay{from: p, end: end, known: found && p.Input != none, full: whole(p, found, committed, first, end)}
+	r := &replay{
+		from: p, end: end, known: found && p.Input != none, full: whole(p, found, committed, first, end),
+		start: start, told: start,
+	}
+	if r.last, err = t.findMark(ctx, first, end); err != nil {
+		return done, err
+	}
+	if r.last.found && (committed == none || committed == r.last.mark.Input) {
+		// Now, and not after a long restore. A mark that does not agree with the
+		// group may be an old one.
+		if err := t.accept(r.last.mark); err != nil {
+			return done, err
+		}
+	}
 	if r.full == "" {
 		if r.full, err = t.catchUp(ctx, r, committed); err != nil {
-			return none, err
+			return done, err
 		}
 	}
 	if r.full != "" {
-		if err := t.startOver(ctx, r, first, start); err != nil {
-			return none, err
+		if err := t.startOver(ctx, r, first); err != nil {
+			return done, err
 		}
 	}
 	if !r.agrees(committed) {
-		return none, t.doubt(r.disagreement(committed))
+		return done, t.doubt(r.disagreement(committed))
 	}
-	input = r.at.Input
-	if input == none {
+	done = Restore{
+		Wiped: r.full, Records: r.records, From: r.from.Changelog, To: r.at.Changelog,
+		Committed: committed, Input: r.at.Input, Assumed: r.at.Input == none && committed > 0,
+		Mark: r.last.mark, Marked: r.last.found, OtherSettings: r.last.found && t.other(r.last.mark),
+	}
+	if done.Input == none {
 		// A group that was given its first offset by hand, or none. The store
 		// does not get it: an offset there says that there was a mark.
-		input = committed
+		done.Input = committed
 	}
-	return input, t.restored(r, committed, input, start)
+	t.changes = t.changes[:0]
+	r.at.AppliedMS = start.UnixMilli()
+	if err := t.apply(r.at); err != nil {
+		return done, err
+	}
+	done.Took = t.o.Clock.Now().Sub(start)
+	t.o.Observer.Restored(done)
+	return done, nil
 }
 
 // catchUp replays what the store lacks. why says that the store has to be
 // restored in full instead; "" if it is up to date.
 func (t *Task) catchUp(ctx context.Context, r *replay, committed int64) (why string, err error) {
-	if r.known {
+	if r.known && !r.last.found {
+		return "the changelog has no mark", nil
+	}
+	if r.known && r.last.at < r.from.Changelog && r.last.tail > r.from.Changelog {
 		// Every transaction ends with a mark, so records without one are not
 		// geodither's, and must not get into a good copy.
-		marked, records, err := t.marked(ctx, r.from.Changelog, r.end)
-		if err != nil {
-			return "", err
-		}
-		if !marked && records > 0 {
-			return "the changelog goes on without a mark", nil
-		}
+		return "the changelog goes on without a mark", nil
 	}
 	switch err := t.replay(ctx, r); {
 	case errors.Is(err, errTooOld):
@@ -98,36 +118,15 @@ func (t *Task) catchUp(ctx context.Context, r *replay, committed int64) (why str
 // startOver wipes the store and replays the whole changelog; but a store that
 // belongs to marks that the changelog no longer has is the only copy left, and
 // stays.
-func (t *Task) startOver(ctx context.Context, r *replay, first int64, start time.Time) error {
-	if r.known {
-		marked, records, err := t.marked(ctx, first, r.end)
-		if err != nil {
-			return err
-		}
-		if !marked {
-			return t.doubt(r.lost(records))
-		}
+func (t *Task) startOver(ctx context.Context, r *replay, first int64) error {
+	if r.known && !r.last.found {
+		return t.doubt(r.lost())
 	}
 	if err := t.d.Store.Wipe(); err != nil {
 		return storeError("wipe a partition", err)
 	}
-	r.from = Positions{Input: none, Changelog: first, AppliedMS: start.UnixMilli()}
+	r.from = Positions{Input: none, Changelog: first, AppliedMS: r.start.UnixMilli()}
 	return t.replay(ctx, r)
-}
-
-// restored writes the positions at the end of a restore and reports it.
-func (t *Task) restored(r *replay, committed, input int64, start time.Time) error {
-	t.changes = t.changes[:0]
-	r.at.AppliedMS = start.UnixMilli()
-	if err := t.apply(r.at); err != nil {
-		return err
-	}
-	t.o.Observer.Restored(Restore{
-		Wiped: r.full, Records: r.records, From: r.from.Changelog, To: r.at.Changelog,
-		Committed: committed, Input: input, Assumed: r.at.Input == none && committed > 0,
-		Took: t.o.Clock.Now().Sub(start),
-	})
-	return nil
 }
 
 // whole says why the store cannot be caught up from where it is; "" if it can.
@@ -147,16 +146,19 @@ func whole(p Positions, found bool, committed, first, end int64) string {
 	return ""
 }
 
-// locate sets t.next to where processing goes on. fresh is true if nothing was
-// ever processed and Options.Start has decided.
-func (t *Task) locate(ctx context.Context, input int64) (fresh bool, err error) {
-	var first, end int64
+// locate sets t.next to where processing goes on: at input, or where Start or
+// SkipLost says. It answers with the end of what there is to read.
+func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
+	var first int64
 	err = t.retry(ctx, func() (err error) {
 		first, end, err = t.d.Input.Bounds(ctx)
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("read the input's bounds: %w", err)
+		return none, fmt.Errorf("read the input's bounds: %w", err)
+	}
+	if input == none && t.o.Start == At {
+		input = t.o.Begin
 	}
 	t.next = input
 	switch {
@@ -167,11 +169,11 @@ func (t *Task) locate(ctx context.Context, input int64) (fresh bool, err error) 
 	case input < first && t.o.SkipLost:
 		t.next = first
 	case input < first:
-		return false, WithRemedy(fmt.Errorf("%w: the group is at %d, the input begins at %d: retention has removed records before they were processed. "+
+		return none, WithRemedy(fmt.Errorf("%w: the group is at %d, the input begins at %d: retention has removed records before they were processed. "+
 			"Set skip_lost: true to go on without them, and lengthen the topic's retention (retention.ms)", ErrInputLost, input, first), Fatal)
 	case input > end:
-		return false, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the topic made anew, or has the cluster lost data? "+
+		return none, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the topic made anew, or has the cluster lost data? "+
 			"To begin anew, set another group and an empty topics.changelog", ErrInputLost, input, end))
 	}
-	return input == none, nil
+	return end, nil
 }

@@ -167,10 +167,9 @@ func clone(m Message) Message {
 // simStore is a store that remembers its applies, to lose some in a crash.
 type simStore struct {
 	applied []simApply
-	synced  int    // applies that a crash cannot lose
-	given   []byte // memory handed out by Get, spoilt at the next call
-	get     func() error
-	apply   func(effect func()) error
+	synced  int                                    // applies that a crash cannot lose
+	given   []byte                                 // memory handed out by Get, spoilt at the next call
+	call    func(name string, effect func()) error // of the task that runs on it
 }
 
 type simApply struct {
@@ -208,13 +207,16 @@ func (s *simStore) contents() (states map[string]string, at Positions, found boo
 
 func (s *simStore) Positions() (Positions, bool, error) {
 	s.spoil()
+	if err := s.call("Positions", func() {}); err != nil {
+		return Positions{}, false, err
+	}
 	_, at, found := s.contents()
 	return at, found, nil
 }
 
 func (s *simStore) Get(key []byte) ([]byte, error) {
 	s.spoil()
-	if err := s.get(); err != nil {
+	if err := s.call("Get", func() {}); err != nil {
 		return nil, err
 	}
 	states, _, _ := s.contents()
@@ -230,21 +232,17 @@ func (s *simStore) Apply(changes []Change, at Positions) error {
 	for _, c := range changes {
 		a.changes = append(a.changes, clone(Message{Key: c.Key, Value: c.Value}))
 	}
-	return s.apply(func() { s.applied = append(s.applied, a) })
+	return s.call("Apply", func() { s.applied = append(s.applied, a) })
 }
 
 func (s *simStore) Wipe() error {
 	s.spoil()
-	return s.apply(func() { s.applied = append(s.applied, simApply{wipe: true}) })
+	return s.call("Wipe", func() { s.applied = append(s.applied, simApply{wipe: true}) })
 }
 
 // crash loses a suffix of what was not synced.
 func (s *simStore) crash(rng *rand.Rand) {
-	switch rng.IntN(4) {
-	case 0: // the process died, the machine did not
-	case 1:
-		s.applied, s.synced = nil, 0 // the disk is gone
-	default:
+	if rng.IntN(3) > 0 { // else the process died and the machine did not
 		s.applied = s.applied[:s.synced+rng.IntN(len(s.applied)-s.synced+1)]
 	}
 }

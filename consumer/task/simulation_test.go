@@ -1,7 +1,6 @@
 package task
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -41,16 +40,16 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	// The simulation is worth something only if everything goes wrong everywhere.
-	for _, name := range []string{"fence", "committed", "bounds", "fetch", "produce", "commit", "abort", "apply", "get"} {
+	for _, name := range interfaceCalls() {
 		for f := crashBefore; f < faultKinds; f++ {
-			if events[fmt.Sprintf("%s/%d", name, f)] == 0 {
-				t.Errorf("fault %d has never happened at %s", f, name)
+			if events[name+"/"+f.String()] == 0 {
+				t.Errorf("%v has never happened at %s", f, name)
 			}
 		}
 	}
-	for _, why := range []string{"empty", "no committed offset", "no longer holds", "older than tombstones"} {
+	for _, why := range []string{"empty", "no committed offset", "no longer holds", "older than tombstones", "input lost", "settings refused", "a zombie writes", "a zombie is refused"} {
 		if !has(events, why) {
-			t.Errorf("no store was ever restored in full because it is %q", why)
+			t.Errorf("%q has never happened", why)
 		}
 	}
 	t.Logf("%d seeds, %d calls", count, calls)

@@ -15,7 +15,10 @@ type Task struct {
 
 	next    int64     // input offset after the last one that was processed
 	safe    int64     // what t.next was at the last commit or at the start
-	ended   time.Time // when that was
+	saved   time.Time // when that was
+	mark    Mark      // the last one; if there is none, what it would have been
+	opened  bool      // it is open, and of this task
+	seen    int64     // before it a reader of uncommitted data may have seen results
 	overlay *overlay  // of the records since the last commit
 	records int       // how many those are
 	began   time.Time
@@ -28,7 +31,7 @@ type Task struct {
 
 	changelog []Message // scratch of commit
 	changes   []Change  // scratch of commit and replay
-	mark      []byte    // scratch of commit
+	value     []byte    // scratch of commit: the mark
 }
 
 // hand says what is known about the transaction in hand.
@@ -51,8 +54,8 @@ func New(d Dependencies, o Options) (*Task, error) {
 	return &Task{d: d, o: o.withDefaults(), overlay: newOverlay()}, nil
 }
 
-// Run works until ctx is done or something ends it for good. It returns nil
-// when ctx is done and the transaction in hand was committed or dropped
+// Run works until ctx is done, Options.End is reached, or something ends it for
+// good. It returns nil when all before End is committed, or when ctx is done and the transaction in hand was committed or dropped
 // definitely; else an error whose RemedyOf is Leave or Fatal. When ctx is done,
 // the records already processed are committed if that succeeds within
 // Options.Grace. It may be called once.
@@ -71,7 +74,7 @@ func (t *Task) Run(ctx context.Context) error {
 			}
 			return fmt.Errorf("%s: %w", t.o.Name, result)
 		}
-		t.move(Recovering)
+		t.move(Suspended)
 		wait := t.backoff(t.attempt)
 		t.attempt++
 		t.o.Observer.Retried(err, wait)
@@ -83,7 +86,8 @@ func (t *Task) Run(ctx context.Context) error {
 }
 
 // cycle is a fresh start and the work after it. It ends with nil when ctx is
-// done and the records in hand are committed, else with an error.
+// done or End is reached, and the records in hand are committed; else with an
+// error.
 func (t *Task) cycle(ctx, work context.Context) error {
 	t.move(Fencing)
 	committed, err := t.fence(ctx)
@@ -91,16 +95,18 @@ func (t *Task) cycle(ctx, work context.Context) error {
 		return err
 	}
 	t.move(Restoring)
-	input, err := t.restore(ctx, committed)
+	r, err := t.restore(ctx, committed)
 	if err != nil {
 		return err
 	}
-	fresh, err := t.locate(ctx, input)
+	stable, err := t.locate(ctx, r.Input)
 	if err != nil {
 		return err
 	}
 	t.doubts = 0
-	t.safe, t.ended = input, t.o.Clock.Now()
+	t.stand(r.Mark, r.Marked, r.Input, stable)
+	t.safe, t.saved = r.Input, t.o.Clock.Now()
+	fresh := r.Input == none
 	if fresh {
 		t.safe = t.next // without an offset there is none that could get lost
 	}
@@ -108,7 +114,7 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	if fresh && t.o.Start == Latest {
 		// Without this commit a crash before the first one would start at a
 		// later end, and what arrived in between would never be processed.
-		if err := t.commit(work); err != nil {
+		if err := t.open(work); err != nil {
 			return err
 		}
 	}

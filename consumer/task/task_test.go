@@ -205,7 +205,7 @@ func TestMisuse(t *testing.T) {
 	}
 	panics("a missing dependency", func() { _, _ = New(Dependencies{}, Options{}) })
 	d := Dependencies{Input: &endless{}, Changelog: &endless{}, Transactions: idleTxn{}, Store: emptyStore{}, Processor: processFunc(nil)}
-	for _, o := range []Options{{Start: 2}, {MaxRecords: -1}, {MaxInterval: -1}} {
+	for _, o := range []Options{{Start: 3}, {Begin: -1}, {MaxRecords: -1}, {MaxInterval: -1}} {
 		if _, err := New(d, o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
@@ -252,22 +252,6 @@ func TestSystemClock(t *testing.T) {
 		cancel()
 		if err := c.Sleep(ctx, time.Minute); !errors.Is(err, context.Canceled) {
 			t.Errorf("Sleep under a cancelled context answers %v", err)
-		}
-	})
-}
-
-func FuzzDecodeMark(f *testing.F) {
-	f.Add(AppendMark(nil, 0))
-	f.Add(AppendMark(nil, 1<<40))
-	f.Add([]byte{2, 0, 0, 0, 0, 0, 0, 0, 0})
-	f.Add([]byte{1, 255, 0, 0, 0, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		next, err := DecodeMark(data)
-		if err != nil {
-			return
-		}
-		if next < 0 || string(AppendMark(nil, next)) != string(data) {
-			t.Errorf("%x decodes to %d, which encodes to %x", data, next, AppendMark(nil, next))
 		}
 	})
 }

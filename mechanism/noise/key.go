@@ -36,12 +36,12 @@ func NewKey() Key {
 // ParseKey reads a key from 64 hexadecimal digits. The error does not repeat them.
 func ParseKey(digits string) (Key, error) {
 	if len(digits) != 2*KeySize {
-		return Key{}, fmt.Errorf("noise key: want %d hexadecimal digits, got %d characters; make one with 32 random bytes (openssl rand -hex 32)",
+		return Key{}, fmt.Errorf("noise key: want %d hexadecimal digits, got %d characters; make one with geodither key new FILE",
 			2*KeySize, len(digits))
 	}
 	secret := new([KeySize]byte)
 	if _, err := hex.Decode(secret[:], []byte(digits)); err != nil {
-		return Key{}, errors.New("noise key: a character is not a hexadecimal digit (0-9, a-f); make a key with 32 random bytes (openssl rand -hex 32)")
+		return Key{}, errors.New("noise key: a character is not a hexadecimal digit (0-9, a-f); make a key with geodither key new FILE")
 	}
 	return hold(secret), nil
 }

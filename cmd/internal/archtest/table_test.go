@@ -67,7 +67,13 @@ var table = map[string]rule{
 	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas"}},
-	"cmd/internal/archtest":  {tests: []string{yamlGo}},
+	"cmd/internal/kafkatest": {tests: []string{
+		"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "schemas", "consumer", "consumer/task", "producer",
+		"cmd/internal/pipeline", franz, kafkaGo,
+	}},
+	"cmd/internal/archtest": {tests: []string{yamlGo}},
+	// Another client library reads what is checked.
+	"cmd/internal/chaos": {ours: []string{"schemas"}, third: []string{franz, sync}},
 	"cmd/geodither": {
 		ours: []string{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation",

@@ -69,6 +69,8 @@ func badRecords(tb testing.TB) []badRecord {
 		{"before 1970", schemas.ReasonBefore1970, func(r *schemas.Raw) { r.Timestamp = -1 }},
 		{"the first of times", schemas.ReasonBefore1970, func(r *schemas.Raw) { r.Timestamp = math.MinInt64 }},
 		{"after 9999", schemas.ReasonAfter9999, func(r *schemas.Raw) { r.Timestamp = math.MaxInt64 }},
+		{"seconds for milliseconds", schemas.ReasonBeforeGPS, func(r *schemas.Raw) { r.Timestamp /= 1000 }},
+		{"just before GPS", schemas.ReasonBeforeGPS, func(r *schemas.Raw) { r.Timestamp = firstGPS - 1 }},
 		{"just ahead", schemas.ReasonTimestampAhead, func(r *schemas.Raw) { r.Timestamp = startMS + time.Hour.Milliseconds() + 1 }},
 		{"years ahead", schemas.ReasonTimestampAhead, func(r *schemas.Raw) { r.Timestamp += 10 * 365 * 24 * time.Hour.Milliseconds() }},
 	} {

@@ -17,14 +17,20 @@ type Blind struct {
 	states    map[string]*mechanism.State
 }
 
-// NewBlind makes the baseline of one run over a set of traces.
-func NewBlind(model *mobility.Model) (*Blind, error) {
-	// Nothing is ever released, so that ε, δ and the key do not matter.
-	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(0)), mechanism.Options{Epsilon: 1})
+// NewBlind makes the baseline of one run over a set of traces: the filter of the
+// given options, of which those that belong to releases do not matter.
+func NewBlind(model *mobility.Model, options mechanism.Options) (*Blind, error) {
+	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(0)), blindOptions(options))
 	if err != nil {
 		return nil, err
 	}
 	return &Blind{model: model, sanitizer: sanitizer, states: map[string]*mechanism.State{}}, nil
+}
+
+// blindOptions are those that belong to the filter. Nothing is ever released under
+// them, so that ε, δ and the key do not matter.
+func blindOptions(o mechanism.Options) mechanism.Options {
+	return mechanism.Options{Epsilon: 1, Prune: o.Prune, MaxGap: o.MaxGap, Estimate: o.Estimate}
 }
 
 // Estimate is where the user would be thought to be at the time of a fix, in

@@ -25,11 +25,13 @@ type exposure struct {
 	sanitized   []consumer.Record
 	files       map[string][]byte // of the state folder, by path
 	states      []byte            // what the folder's store holds, uncompressed
+
+	anonymous bool // sanitized records carry neither the user id nor the exact time
 }
 
 // audit names the places at which an exposure holds a fix's place or cell. The
-// sanitized topic and the keys of changelog and store name the user, nothing
-// else may.
+// sanitized topic, unless it is anonymous, and the keys of changelog and store
+// name the user, nothing else may.
 func audit(e exposure, fix schemas.Raw, g *grid.Grid) (found []string) {
 	place := append(coordinateSecrets(fix, g), cellSecrets(fix, g)...)
 	person := append(userSecrets(fix.UserID), place...)
@@ -46,9 +48,14 @@ func audit(e exposure, fix schemas.Raw, g *grid.Grid) (found []string) {
 		look("changelog key", r.Key, place)
 		look("changelog value", r.Value, person)
 	}
+	public := place
+	if e.anonymous {
+		public = append(timeSecrets(fix.Timestamp), person...)
+	}
 	for _, r := range e.sanitized {
-		look("sanitized key", r.Key, place)
-		look("sanitized value", r.Value, place)
+		look("sanitized key", r.Key, public)
+		look("sanitized value", r.Value, public)
+		look("sanitized timestamp", fmt.Append(nil, r.Timestamp), public)
 	}
 	for name, b := range e.files {
 		look("file "+filepath.Base(name), b, place)
@@ -70,17 +77,32 @@ func TestCanary(t *testing.T) {
 	if cell < 100_000 {
 		t.Fatalf("the cell %d is too small a number to be recognized", cell)
 	}
-	e := w.expose(t, fix)
+	e := w.expose(t, "canary", fix, Publish{})
 	if found := audit(e, fix, g); len(found) > 0 {
 		t.Errorf("found %q", found)
+	}
+	hidden := w.expose(t, "anonymous", fix, Publish{Timestamp: TimestampStep, User: UserPseudonym, Metric: true})
+	hidden.anonymous = true
+	if found := audit(hidden, fix, g); len(found) > 0 || len(hidden.sanitized) == 0 {
+		t.Errorf("found %q in %d anonymous records and what is beside them", found, len(hidden.sanitized))
+	}
+	if len(audit(exposure{anonymous: true, sanitized: e.sanitized}, fix, g)) == 0 {
+		t.Error("names and times are not found in records that have them")
 	}
 	if len(e.deadLetters) == 0 || len(e.changelog) == 0 || len(e.sanitized) == 0 || len(e.files) == 0 || len(e.states) == 0 || len(e.log) == 0 {
 		t.Fatal("there was nothing to search")
 	}
 
 	raw := encode(t, schemas.Avro, fix)
+	type bare schemas.Raw // a raw record without what redacts it
+	redacted := e
+	redacted.log = fmt.Appendf(redacted.log, "fix=%v", fix)
+	if found := audit(redacted, fix, g); len(found) > 0 {
+		t.Errorf("a raw record that is logged shows %q", found)
+	}
 	plants := map[string]func(e *exposure){
 		"log":             func(e *exposure) { e.log = fmt.Appendf(e.log, "msg=late lat=%v", fix.Latitude) },
+		"log record":      func(e *exposure) { e.log = fmt.Appendf(e.log, "fix=%v", bare(fix)) },
 		"log user":        func(e *exposure) { e.log = fmt.Appendf(e.log, "user=%s", fix.UserID) },
 		"log cell":        func(e *exposure) { e.log = fmt.Appendf(e.log, "cell=%d", cell) },
 		"dead letter":     func(e *exposure) { e.deadLetters = append(e.deadLetters, consumer.Record{Value: raw}) },
@@ -111,7 +133,7 @@ func TestCanary(t *testing.T) {
 
 // expose runs a service over the canary in every guise, and then over a record
 // on whose state it must give up.
-func (w *world) expose(t *testing.T, fix schemas.Raw) exposure {
+func (w *world) expose(t *testing.T, group string, fix schemas.Raw, publish Publish) exposure {
 	t.Helper()
 	var records []producer.Record
 	for i := range int64(10) { // good ones: new steps, repeats, a late one
@@ -127,7 +149,8 @@ func (w *world) expose(t *testing.T, fix schemas.Raw) exposure {
 	}
 	w.send(t, records...)
 
-	o := w.options("canary")
+	o := w.options(group)
+	o.Publish = publish
 	published := w.answers(t, o.Group)
 	first := start(t, o)
 	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, first)
@@ -170,7 +193,7 @@ func (w *world) records(t *testing.T, topic string) (all []consumer.Record) {
 	v.read(t)
 	for _, lines := range v.lines {
 		for _, l := range lines {
-			all = append(all, consumer.Record{Key: []byte(l.key), Value: []byte(l.value)})
+			all = append(all, consumer.Record{Key: []byte(l.key), Value: []byte(l.value), Timestamp: l.timestamp})
 		}
 	}
 	return all

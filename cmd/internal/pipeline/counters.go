@@ -1,19 +1,32 @@
 package pipeline
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/geodither/geodither/mechanism"
+)
 
 // Counters are totals over all partitions of one instance. They count what has
 // been committed, so a transaction that was aborted and done again counts once.
+//
+// Every record read is in exactly one of Releases, Repeats, Predictions, Skipped,
+// Suppressed, Dropped and DeadLetters.
 //
 // The number of drifts is secret-side: it is a function of true locations. It
 // is kept as a total only, never by user or by record.
 type Counters struct {
 	RecordsIn    atomic.Int64 // raw records read
-	RecordsOut   atomic.Int64 // sanitized records published
+	RecordsOut   atomic.Int64 // sanitized records published: the next three
+	Releases     atomic.Int64 // that carry a fresh release
+	Repeats      atomic.Int64 // that repeat an earlier release
+	Predictions  atomic.Int64 // that carry no release, only an estimate
+	Skipped      atomic.Int64 // fixes without a record: it was not time for a release
+	Suppressed   atomic.Int64 // fixes without a record: the budget was spent
+	Dropped      atomic.Int64 // fixes without a record: further ones of a step
 	DeadLetters  atomic.Int64 // records refused, late ones included
-	Releases     atomic.Int64 // sanitized records that carry a fresh release
-	Repeats      atomic.Int64 // sanitized records that repeat the step's release
 	Late         atomic.Int64 // records of a step before the user's last one
+	Epsilon      Sum          // Σε of the releases, over all users
 	SetCells     atomic.Int64 // sum of |ΔX| over the releases
 	Drifts       atomic.Int64 // releases whose true cell lay outside ΔX
 	Transactions atomic.Int64 // transactions committed
@@ -21,10 +34,28 @@ type Counters struct {
 	Restored     atomic.Int64 // changelog records replayed into the store
 }
 
+// Sum is a sum of float64 that several goroutines may add to. It starts at 0.
+type Sum struct{ bits atomic.Uint64 }
+
+// Add adds x.
+func (s *Sum) Add(x float64) {
+	for {
+		old := s.bits.Load()
+		if s.bits.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+x)) {
+			return
+		}
+	}
+}
+
+// Load returns the sum.
+func (s *Sum) Load() float64 { return math.Float64frombits(s.bits.Load()) }
+
 // Snapshot is one reading of Counters.
 type Snapshot struct {
 	RecordsIn, RecordsOut, DeadLetters int64
-	Releases, Repeats, Late            int64
+	Releases, Repeats, Predictions     int64
+	Skipped, Suppressed, Dropped, Late int64
+	Epsilon                            float64
 	SetCells, Drifts                   int64
 	Transactions, Aborts, Restored     int64
 }
@@ -38,7 +69,12 @@ func (c *Counters) Snapshot() Snapshot {
 		DeadLetters:  c.DeadLetters.Load(),
 		Releases:     c.Releases.Load(),
 		Repeats:      c.Repeats.Load(),
+		Predictions:  c.Predictions.Load(),
+		Skipped:      c.Skipped.Load(),
+		Suppressed:   c.Suppressed.Load(),
+		Dropped:      c.Dropped.Load(),
 		Late:         c.Late.Load(),
+		Epsilon:      c.Epsilon.Load(),
 		SetCells:     c.SetCells.Load(),
 		Drifts:       c.Drifts.Load(),
 		Transactions: c.Transactions.Load(),
@@ -46,6 +82,9 @@ func (c *Counters) Snapshot() Snapshot {
 		Restored:     c.Restored.Load(),
 	}
 }
+
+// Silent is the number of fixes that were accepted and have no record.
+func (s Snapshot) Silent() int64 { return s.Skipped + s.Suppressed + s.Dropped }
 
 // LocationSetMean is the mean |ΔX| over the releases, in cells; 0 without any.
 func (s Snapshot) LocationSetMean() float64 { return ratio(s.SetCells, s.Releases) }
@@ -63,9 +102,41 @@ func ratio(n, d int64) float64 {
 // tally is what one partition's open transaction has done so far; it joins the
 // Counters when the transaction is known to be committed.
 type tally struct {
-	in, out, dead, releases, repeats, late, setCells, drifts int64
+	in, out, dead, releases, repeats, predictions int64
+	skipped, suppressed, dropped, late            int64
+	setCells, drifts                              int64
+	epsilon                                       float64
 
 	next int64 // input offset after its last record
+}
+
+// count books what came of one accepted fix. A late one is booked as a dead
+// letter elsewhere.
+func (t *tally) count(outcome mechanism.Outcome) {
+	switch outcome.Kind {
+	case mechanism.Released:
+		t.releases++
+		t.epsilon += outcome.Epsilon
+		t.setCells += int64(outcome.SetSize)
+		if outcome.Drift {
+			t.drifts++
+		}
+	case mechanism.Repeated:
+		t.repeats++
+	case mechanism.Predicted:
+		t.predictions++
+	case mechanism.Late:
+		t.late++
+	case mechanism.Skipped:
+		t.skipped++
+	case mechanism.Suppressed:
+		t.suppressed++
+	case mechanism.Dropped:
+		t.dropped++
+	}
+	if outcome.Kind.Published() {
+		t.out++
+	}
 }
 
 func (t *tally) commit(c *Counters) {
@@ -74,7 +145,12 @@ func (t *tally) commit(c *Counters) {
 	c.DeadLetters.Add(t.dead)
 	c.Releases.Add(t.releases)
 	c.Repeats.Add(t.repeats)
+	c.Predictions.Add(t.predictions)
+	c.Skipped.Add(t.skipped)
+	c.Suppressed.Add(t.suppressed)
+	c.Dropped.Add(t.dropped)
 	c.Late.Add(t.late)
+	c.Epsilon.Add(t.epsilon)
 	c.SetCells.Add(t.setCells)
 	c.Drifts.Add(t.drifts)
 	*t = tally{}

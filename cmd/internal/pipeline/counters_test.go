@@ -76,10 +76,10 @@ func TestCountersOfCommits(t *testing.T) {
 			o := newTestObserver(t)
 			c.run(o)
 			got := o.counters.Snapshot()
-			if got.RecordsOut != got.RecordsIn || (got.SetCells > 0) != (got.Releases > 0) {
+			if got.RecordsOut != got.RecordsIn || (got.SetCells > 0) != (got.Releases > 0) || got.Epsilon != float64(got.Releases) {
 				t.Errorf("%+v does not add up", got)
 			}
-			got.RecordsOut, got.SetCells, got.Drifts = 0, 0, 0
+			got.RecordsOut, got.SetCells, got.Drifts, got.Epsilon = 0, 0, 0, 0
 			if got != c.want {
 				t.Errorf("counted %+v, want %+v", got, c.want)
 			}

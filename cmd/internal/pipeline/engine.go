@@ -22,11 +22,12 @@ type Engine struct {
 	modelID   string
 	options   mechanism.Options
 	sanitizer *mechanism.Sanitizer
+	publisher *publisher
 }
 
-// NewEngine refuses options that Sanitizer refuses, and a model whose step is
-// not a whole number of milliseconds.
-func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options) (*Engine, error) {
+// NewEngine refuses options that Sanitizer or Publish refuses, and a model whose
+// step is not a whole number of milliseconds.
+func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options, publish Publish) (*Engine, error) {
 	if model.Step < time.Millisecond || model.Step%time.Millisecond != 0 {
 		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of milliseconds", model.ID(), model.Step)
 	}
@@ -34,16 +35,28 @@ func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options) 
 	if err != nil {
 		return nil, err
 	}
+	publisher, err := newPublisher(publish, model, key)
+	if err != nil {
+		return nil, err
+	}
 	return &Engine{
 		model: model, modelID: model.ID(),
-		options: sanitizer.Options(), sanitizer: sanitizer,
+		options: sanitizer.Options(), sanitizer: sanitizer, publisher: publisher,
 	}, nil
 }
 
+// Options returns the options of releases with their defaults filled in.
+func (e *Engine) Options() mechanism.Options { return e.options }
+
+// Metric is the metric view of the release that the last Sanitize has made. ok is
+// false if it has made none.
+func (e *Engine) Metric() (m mechanism.Metric, ok bool) { return e.sanitizer.Metric() }
+
 // Sanitize takes the step of one valid fix on its user's state, in place, and
-// returns the record to publish. A late fix (Outcome.Kind is Late) changes
-// nothing and has no record. The state may be new, or of another model: on the
-// same grid its posterior is kept, else it starts anew.
+// returns the record to publish. There is one if Outcome.Kind.Published says so.
+// The state is to be stored if Outcome.Changed says so, whether or not there is a
+// record: a step that publishes nothing still moves the posterior on. The state may be
+// new, or of another model: on the same grid its posterior is kept, else it starts anew.
 func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (schemas.Sanitized, mechanism.Outcome, error) {
 	e.sanitizer.Migrate(state)
 	step := e.model.StepAt(fix.Timestamp)
@@ -53,12 +66,12 @@ func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (schemas.Sani
 		Cell:    e.model.Grid.Locate(fix.Latitude, fix.Longitude),
 		Release: true,
 	})
-	if err != nil || outcome.Kind == mechanism.Late {
+	if err != nil || !outcome.Kind.Published() {
 		return schemas.Sanitized{}, outcome, err
 	}
 	record := schemas.Sanitized{
-		UserID:    fix.UserID,
-		Timestamp: fix.Timestamp,
+		UserID:    e.publisher.user(fix.UserID),
+		Timestamp: e.publisher.timestamp(fix.Timestamp),
 		RadiusM:   outcome.RadiusKM * 1000,
 		Epsilon:   outcome.Epsilon,
 		Delta:     e.options.Delta,
@@ -66,10 +79,23 @@ func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (schemas.Sani
 		ModelID:   e.modelID,
 		Step:      step,
 		Release:   int64(outcome.Number),
+		Kind:      kindOf(outcome.Kind),
 	}
 	record.Latitude, record.Longitude = e.degrees(outcome.Release)
 	record.EstimateLatitude, record.EstimateLongitude = e.degrees(outcome.Estimate)
+	record.Factor200M, record.Factor1KM, record.FactorSet = e.publisher.factors(e.sanitizer)
 	return record, outcome, nil
+}
+
+// kindOf is the published name of a kind that is published.
+func kindOf(k mechanism.Kind) string {
+	switch k { //nolint:exhaustive // the others have no record
+	case mechanism.Repeated:
+		return schemas.KindRepeated
+	case mechanism.Predicted:
+		return schemas.KindPredicted
+	}
+	return schemas.KindReleased
 }
 
 // degrees converts a point of the map. A release at strong privacy can land far

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
@@ -44,14 +45,6 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 		return o
 	}
 
-	t.Run("missing", func(t *testing.T) {
-		create("missing.out", partitions, nil)
-		err := fails(t, closed("missing"), "missing.dead", "missing.log", "topics.create: true", "as many partitions as raw")
-		var missing *consumer.MissingTopicsError
-		if !errors.As(err, &missing) || len(missing.Topics) != 2 {
-			t.Errorf("missing are %v", missing)
-		}
-	})
 	t.Run("other number of partitions", func(t *testing.T) {
 		for group, mayCreate := range map[string]bool{"narrow": false, "narrow.create": true} {
 			create(group+".out", partitions, nil)
@@ -97,24 +90,51 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 	})
 }
 
-// TestNoBroker: nobody listens at the address, and the service says so at once
-// and then ends.
-func TestNoBroker(t *testing.T) {
+// TestWaitsForTopics: a service that starts before its topics names those that
+// are missing, goes on waiting, and works when they are there.
+func TestWaitsForTopics(t *testing.T) {
+	w := newWorld(t, 0)
+	create := func(topic string, configs map[string]string) {
+		t.Helper()
+		ok(t, consumer.CreateTopics(t.Context(), w.client, consumer.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: configs}))
+	}
+	create("late.out", nil)
+	o := w.options("late")
+	o.Topics.Create = false
+	r := start(t, o, func(s *Service) { s.patience = 200 * time.Millisecond })
+	await(t, "it says that it waits", func() bool { return strings.Contains(r.log.String(), "waiting for Kafka and its topics") }, r)
+	for _, part := range []string{"late.dead", "late.log", "topics.create: true", "as many partitions as raw"} {
+		if !strings.Contains(r.log.String(), part) {
+			t.Errorf("the log does not say %q:\n%s", part, r.log)
+		}
+	}
+	create("late.dead", nil)
+	create("late.log", map[string]string{"cleanup.policy": "compact"})
+	await(t, "it has its partitions", func() bool { return strings.Contains(r.log.String(), "partitions assigned") }, r)
+	r.stop(t)
+}
+
+// TestWaitsForBroker: nobody listens at the address; the service says so, and
+// works when somebody does. Asked to stop before, it stops.
+func TestWaitsForBroker(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	ok(t, err)
-	addr := listener.Addr().String()
+	addr, port := listener.Addr().String(), listener.Addr().(*net.TCPAddr).Port
 	ok(t, listener.Close())
-	for _, create := range []bool{false, true} {
+	for _, comes := range []bool{false, true} {
 		o := testOptions(t, neighbourModel(t, town, 5000, 4))
-		o.Brokers, o.Topics.Create = []string{addr}, create
+		o.Brokers, o.Topics.Create = []string{addr}, comes
 		r := start(t, o, func(s *Service) { s.patience = 200 * time.Millisecond })
-		err := r.wait(t)
-		if !errors.Is(err, consumer.ErrTemporary) || !strings.Contains(err.Error(), addr) {
-			t.Errorf("the error is %v", err)
+		await(t, "it says that it waits", func() bool {
+			return strings.Contains(r.log.String(), `level=WARN msg="waiting for Kafka and its topics"`) && strings.Contains(r.log.String(), addr)
+		}, r)
+		if comes {
+			broker, err := devbroker.Start(devbroker.Options{Port: port})
+			ok(t, err)
+			defer broker.Close()
+			await(t, "it has its partitions", func() bool { return strings.Contains(r.log.String(), "partitions assigned") }, r)
 		}
-		if !strings.Contains(r.log.String(), `level=WARN msg="waiting for Kafka"`) {
-			t.Errorf("nothing says that it waits:\n%s", r.log)
-		}
+		r.stop(t)
 	}
 }
 
@@ -146,7 +166,7 @@ func TestFatalErrorEndsTheService(t *testing.T) {
 		TopicPartition: producer.TopicPartition{Topic: "bad.log", Partition: p},
 		Records: []producer.Record{
 			{Key: rec.Key, Value: []byte("\x01\x03 no state"), Timestamp: startMS},
-			{Key: []byte(task.MarkKey), Value: task.AppendMark(nil, 0), Timestamp: startMS},
+			{Key: []byte(task.MarkKey), Value: task.AppendMark(nil, task.Mark{}), Timestamp: startMS},
 		},
 	})
 	ok(t, err)
@@ -166,4 +186,42 @@ func TestFatalErrorEndsTheService(t *testing.T) {
 	if n := published.read(t); n != 0 {
 		t.Errorf("%d records are published", n)
 	}
+}
+
+// TestSettingsChangedAfterAKill: the last owner of a partition ran with another
+// ε and did not stop cleanly. Going on would show readers of uncommitted records
+// two releases of a fix, so the service stops, unless it was told to accept that.
+func TestSettingsChangedAfterAKill(t *testing.T) {
+	w := newWorld(t, 3)
+	published := w.answers(t, "changed")
+	o := w.options("changed")
+	before := o
+	before.Release.Epsilon *= 2
+	for p := range int32(partitions) {
+		_, err := w.feeder.Produce(t.Context(), producer.Batch{
+			TopicPartition: producer.TopicPartition{Topic: "changed.log", Partition: p},
+			Records: []producer.Record{{
+				Key:       []byte(task.MarkKey),
+				Value:     task.AppendMark(nil, task.Mark{Open: true, Settings: before.Settings()}),
+				Timestamp: startMS,
+			}},
+		})
+		ok(t, err)
+	}
+	w.feed(t)
+	err := fails(t, o, "accept_settings")
+	if !errors.Is(err, task.ErrSettings) {
+		t.Errorf("the error is %v", err)
+	}
+	if n := published.read(t); n != 0 {
+		t.Errorf("%d records are published", n)
+	}
+	o.AcceptSettings = true
+	r := start(t, o)
+	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, r)
+	r.stop(t)
+	r = start(t, before) // after a clean stop any settings will do
+	w.feed(t)
+	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, r)
+	r.stop(t)
 }

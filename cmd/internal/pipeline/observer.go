@@ -45,6 +45,11 @@ func (o *observer) Retried(cause error, wait time.Duration) {
 	o.log.Warn("waiting to try again", "cause", cause, "wait", wait)
 }
 
+// Restoring implements task.Observer.
+func (o *observer) Restoring(p task.RestoreProgress) {
+	o.log.Info("restoring state", "changelog_records", p.Records, "at", p.At, "end", p.End, "took", p.Took)
+}
+
 // Restored implements task.Observer.
 func (o *observer) Restored(r task.Restore) {
 	switch {
@@ -60,6 +65,14 @@ func (o *observer) Restored(r task.Restore) {
 	if r.Assumed {
 		o.log.Warn("the group has an offset but the changelog is empty: fine if somebody chose where to begin; "+
 			"otherwise the changelog is lost and every user begins anew", "committed_offset", r.Committed)
+	}
+	if r.OtherSettings {
+		o.log.Info("the settings have changed: from here on releases are made under the new ones",
+			"input_offset", r.Input, "old_since", r.Mark.Since)
+	}
+	if r.OtherSettings && r.Mark.Open {
+		o.log.Warn("accept_settings is set and the last worker ended in the middle of its work under other settings: "+
+			"readers of uncommitted data may see two releases of some fixes", "input_offset", r.Input)
 	}
 	o.log.Info("state restored", "changelog_records", r.Records, "wiped", r.Wiped,
 		"input_offset", r.Input, "took", r.Took)

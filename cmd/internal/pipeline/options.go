@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
@@ -41,6 +42,7 @@ type Options struct {
 	Model   *mobility.Model
 	Key     noise.Key // secret of the noise
 	Release mechanism.Options
+	Publish Publish // what records tell beside the place
 
 	StateDir   string // one folder per running instance
 	CacheBytes int64  // cache of states in front of the store; default 64 MiB
@@ -48,12 +50,22 @@ type Options struct {
 	MaxRecords         int           // records per transaction; default 5000
 	MaxInterval        time.Duration // age at which a transaction is committed; default 100 ms
 	MaxBatchBytes      int           // size of a record batch, and so of one user's state; default 1 MiB
-	TransactionTimeout time.Duration // after which the broker aborts a silent instance's transaction; default 30 s
-	SessionTimeout     time.Duration // after which the group gives a silent instance's partitions away; default 10 s
+	TransactionTimeout time.Duration // after which the broker aborts a silent instance's transaction; default 15 s
+	SessionTimeout     time.Duration // after which the group gives a silent instance's partitions away; default 10 s, with InstanceID 45 s
+
+	// InstanceID makes the instance a static member of the group (KIP-345), under
+	// a name that no other has: if it is back within SessionTimeout, nothing moves.
+	InstanceID string
 
 	// SkipLost goes on where retention has removed raw records that were not
 	// processed yet. Otherwise the service stops.
 	SkipLost bool
+
+	// AcceptSettings goes on with other settings (model, key, release) than those of
+	// an instance that was killed, perhaps in the middle of a transaction: whoever
+	// reads uncommitted records may then see two releases of the fixes that were in
+	// it. Otherwise the service stops and says so.
+	AcceptSettings bool
 
 	// MaxAhead is how far a fix's time may lie ahead of its Kafka record's
 	// timestamp; default 1 h. The wall clock is never asked, so that a topic
@@ -69,13 +81,17 @@ func (o Options) withDefaults() Options {
 	fallback(&o.Topics.Changelog, o.Group+"-changelog")
 	fallback(&o.Topics.DeadLetters, o.Group+"-dead-letters")
 	fallback(&o.Topics.Partitions, 4)
+	o.Publish = o.Publish.withDefaults()
 	fallback(&o.RawEncoding, schemas.Avro)
 	fallback(&o.SanitizedEncoding, schemas.Avro)
 	fallback(&o.CacheBytes, 64<<20)
 	fallback(&o.MaxRecords, 5000)
 	fallback(&o.MaxInterval, 100*time.Millisecond)
 	fallback(&o.MaxBatchBytes, 1<<20)
-	fallback(&o.TransactionTimeout, 30*time.Second)
+	fallback(&o.TransactionTimeout, 15*time.Second)
+	if o.InstanceID != "" {
+		fallback(&o.SessionTimeout, 45*time.Second)
+	}
 	fallback(&o.SessionTimeout, 10*time.Second)
 	fallback(&o.MaxAhead, time.Hour)
 	if o.Logger == nil {
@@ -110,6 +126,8 @@ func (o Options) Validate() error {
 	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
 	need(!o.Key.IsZero(), "key_file: the noise needs a key; make one with \"geodither key new\"")
 	need(!slices.Contains(o.Brokers, ""), "brokers: one of them is empty; each is a host:port")
+	need(!slices.ContainsFunc(o.Brokers, func(b string) bool { return strings.Contains(b, ",") }),
+		"brokers: one of them has a comma; write a list, [host:port, host:port]")
 	need(o.Topics.Partitions >= 0 && o.Topics.Replication >= 0, "topics: partitions and replication must not be negative")
 	need(o.MaxRecords >= 0, "transaction.max_records: must not be negative")
 	need(o.MaxInterval == 0 || o.MaxInterval >= time.Millisecond, "transaction.max_interval: must be at least 1ms")
@@ -141,6 +159,9 @@ func (o Options) Validate() error {
 	need(d.SanitizedEncoding.Validate() == nil, "encoding.sanitized: %w", d.SanitizedEncoding.Validate())
 	if err := o.Release.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("release: %w", err))
+	}
+	if err := o.Publish.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("publish: %w", err))
 	}
 	return errors.Join(errs...)
 }

@@ -22,6 +22,7 @@ func TestOptionsValidate(t *testing.T) {
 		want   string // in the error; the start of its only line
 	}{
 		"no brokers":          {func(o *Options) { o.Brokers = nil }, "brokers: name at least one"},
+		"comma in a broker":   {func(o *Options) { o.Brokers = []string{"a:1,b:1"} }, "brokers: one of them has a comma"},
 		"empty broker":        {func(o *Options) { o.Brokers = []string{"a:1", ""} }, "brokers: one of them is empty"},
 		"no group":            {func(o *Options) { o.Group = "" }, "group: "},
 		"no raw topic":        {func(o *Options) { o.Topics.Raw = "" }, "topics.raw: "},
@@ -81,12 +82,15 @@ func TestOptionsDefaults(t *testing.T) {
 	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 4 || o.Topics.Replication != 0 {
 		t.Errorf("topics %+v", o.Topics)
 	}
-	if o.MaxRecords != 5000 || o.MaxInterval != 100*time.Millisecond || o.TransactionTimeout != 30*time.Second ||
+	if o.MaxRecords != 5000 || o.MaxInterval != 100*time.Millisecond || o.TransactionTimeout != 15*time.Second ||
 		o.SessionTimeout != 10*time.Second || o.MaxAhead != time.Hour || o.CacheBytes != 64<<20 {
 		t.Errorf("sizes and times %d %v %v %v %v %d", o.MaxRecords, o.MaxInterval, o.TransactionTimeout, o.SessionTimeout, o.MaxAhead, o.CacheBytes)
 	}
 	if o.RawEncoding != "avro" || o.SanitizedEncoding != "avro" || o.Logger == nil || o.Counters == nil {
 		t.Error("encodings, logger or counters are missing")
+	}
+	if static := (Options{InstanceID: "a"}).withDefaults(); static.SessionTimeout != 45*time.Second {
+		t.Errorf("a static member's session lasts %v", static.SessionTimeout)
 	}
 	kept := Options{MaxRecords: 7, Topics: Topics{Changelog: "mine"}}.withDefaults()
 	if kept.MaxRecords != 7 || kept.Topics.Changelog != "mine" {

@@ -14,6 +14,10 @@ import (
 // record and the user's state, so that a retry gives the same bytes. A record
 // that cannot be used becomes a dead letter that names its place and the reason
 // and nothing of its content.
+//
+// Each record that is read leads to one of three: a sanitized record, a dead
+// letter, or, where the options of release say so, nothing (skipped, suppressed,
+// dropped), which the counters show. A late fix is a dead letter.
 type Processor struct {
 	engine     *Engine
 	raw, out   *schemas.Codec
@@ -24,13 +28,14 @@ type Processor struct {
 	state  mechanism.State // scratch
 	value  []byte          // scratch: the encoded sanitized record or dead letter
 	stored []byte          // scratch: the encoded state
+	name   []byte          // scratch: the sanitized record's key, where it is not the raw one's
 	tally  tally           // of the open transaction
 }
 
 // NewProcessor makes the processor of one partition of the raw topic.
 func NewProcessor(o Options, partition int32) (*Processor, error) {
 	o = o.withDefaults()
-	engine, err := NewEngine(o.Model, o.Key, o.Release)
+	engine, err := NewEngine(o.Model, o.Key, o.Release, o.Publish)
 	if err != nil {
 		return nil, err
 	}
@@ -65,21 +70,34 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	if err != nil {
 		return p.failure(rec, err)
 	}
-	if outcome.Kind == mechanism.Late {
-		p.tally.late++
+	p.tally.count(outcome)
+	if outcome.Changed {
+		p.stored = p.state.AppendBinary(p.stored[:0])
+		fx.State = p.stored
+	}
+	switch {
+	case outcome.Kind == mechanism.Late:
 		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonLate}, fx)
+	case !outcome.Kind.Published():
+		return nil // as the options have it: the record is at no fault, so it is no dead letter
 	}
 	p.value, err = p.out.AppendSanitized(p.value[:0], record)
 	if err != nil {
 		return p.failure(rec, fmt.Errorf("encoding the sanitized record: %w", err))
 	}
-	p.count(outcome)
-	fx.Output = append(fx.Output, task.Message{Key: rec.Key, Value: p.value, Timestamp: rec.Timestamp})
-	if outcome.Kind != mechanism.Repeated {
-		p.stored = p.state.AppendBinary(p.stored[:0])
-		fx.State = p.stored
-	}
+	fx.Output = append(fx.Output, task.Message{
+		Key: p.key(rec, record), Value: p.value, Timestamp: p.engine.publisher.timestamp(rec.Timestamp),
+	})
 	return nil
+}
+
+// key is the Kafka key of a sanitized record: the name it carries.
+func (p *Processor) key(rec task.Record, record schemas.Sanitized) []byte {
+	if p.engine.publisher.names == nil {
+		return rec.Key
+	}
+	p.name = append(p.name[:0], record.UserID...)
+	return p.name
 }
 
 // failure names the record's place, and for a state that cannot be read what to
@@ -93,6 +111,10 @@ func (p *Processor) failure(rec task.Record, err error) error {
 	}
 	return fmt.Errorf("partition %d, offset %d: %w%s", p.partition, rec.Offset, err, hint)
 }
+
+// firstGPS is 1980-01-06T00:00:00Z, when GPS time begins, in Unix milliseconds.
+// Seconds taken for milliseconds lie before it until the year 11980.
+const firstGPS = 315_964_800_000
 
 // accept decodes a record and checks what the value alone cannot show: its key
 // and its time against the Kafka record's.
@@ -108,6 +130,9 @@ func (p *Processor) accept(rec task.Record) (schemas.Raw, error) {
 	// have any other, so nothing is added to it.
 	if rec.Timestamp >= 0 && fix.Timestamp-p.maxAheadMS > rec.Timestamp {
 		return fix, &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
+	}
+	if fix.Timestamp < firstGPS {
+		return fix, &schemas.Rejection{Reason: schemas.ReasonBeforeGPS}
 	}
 	return fix, nil
 }
@@ -129,19 +154,6 @@ func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error
 	// No key: a refused record's key may be anything, a coordinate too.
 	fx.DeadLetters = append(fx.DeadLetters, task.Message{Value: p.value, Timestamp: rec.Timestamp})
 	return nil
-}
-
-func (p *Processor) count(outcome mechanism.Outcome) {
-	p.tally.out++
-	if outcome.Kind == mechanism.Repeated {
-		p.tally.repeats++
-		return
-	}
-	p.tally.releases++
-	p.tally.setCells += int64(outcome.SetSize)
-	if outcome.Drift {
-		p.tally.drifts++
-	}
 }
 
 // transactionalID names the producer that may write for one partition of the

@@ -38,9 +38,10 @@ func TestBoundsOfTime(t *testing.T) {
 	}{
 		{"at the bound", startMS, startMS + 30_000, ""},
 		{"beyond the bound", startMS, startMS + 30_001, schemas.ReasonTimestampAhead},
-		{"long before the Kafka timestamp", startMS, 0, ""},
+		{"long before the Kafka timestamp", startMS, firstGPS, ""},
+		{"before GPS time", startMS, firstGPS - 1, schemas.ReasonBeforeGPS},
 		{"without a Kafka timestamp", -1, startMS, ""},
-		{"Kafka's first moment", 0, 30_000, ""},
+		{"Kafka's first moment", 0, 30_000, schemas.ReasonBeforeGPS},
 		{"beyond Kafka's first moment", 0, 30_001, schemas.ReasonTimestampAhead},
 		{"Kafka's last moment", math.MaxInt64, startMS, ""},
 	} {
@@ -97,7 +98,7 @@ func requirePublic(t *testing.T, s schemas.Sanitized, fix schemas.Raw, o Options
 	g := o.Model.Grid
 	want := s // the numbers that noise decides are looked at below
 	want.UserID, want.Timestamp, want.Epsilon, want.Delta = fix.UserID, fix.Timestamp, o.Release.Epsilon, o.Release.Delta
-	want.Mechanism, want.ModelID, want.Step, want.Release = o.Release.Mechanism, o.Model.ID(), fix.Timestamp/60_000, release
+	want.Mechanism, want.ModelID, want.Step, want.Release, want.Kind = o.Release.Mechanism, o.Model.ID(), fix.Timestamp/60_000, release, schemas.KindReleased
 	if s != want {
 		t.Errorf("record %d has a wrong field: got %+v, want %+v", release, s, want)
 	}
@@ -151,7 +152,7 @@ func TestRepeatsAndLateRecords(t *testing.T) {
 		t.Error("a repeat changes the state")
 	}
 	want := released
-	want.Timestamp, want.Epsilon = again.Timestamp, 0
+	want.Timestamp, want.Epsilon, want.Kind = again.Timestamp, 0, schemas.KindRepeated
 	if got := second.sanitized(t, schemas.Avro); got != want {
 		t.Errorf("the repeat is %+v, want %+v", got, want)
 	}
@@ -166,7 +167,7 @@ func TestRepeatsAndLateRecords(t *testing.T) {
 		t.Error("the size of the location set is not counted")
 	}
 	booked.setCells, booked.drifts = 0, 0
-	if booked != (tally{in: 3, out: 2, dead: 1, releases: 1, repeats: 1, late: 1, next: 3}) {
+	if booked != (tally{in: 3, out: 2, dead: 1, releases: 1, repeats: 1, late: 1, epsilon: 1, next: 3}) {
 		t.Errorf("tally %+v", booked)
 	}
 }

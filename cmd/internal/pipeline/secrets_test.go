@@ -107,6 +107,16 @@ func cellSecrets(fix schemas.Raw, g *grid.Grid) []secret {
 	}
 }
 
+// timeSecrets are the forms of an exact time, which is no whole minute.
+func timeSecrets(ms int64) []secret {
+	return []secret{
+		{name: "time as text", form: []byte(strconv.FormatInt(ms, 10)), number: true},
+		{name: "time as Avro has it", form: binary.AppendVarint(nil, ms)},
+		{name: "time, big-endian", form: binary.BigEndian.AppendUint64(nil, uint64(ms))},
+		{name: "time, little-endian", form: binary.LittleEndian.AppendUint64(nil, uint64(ms))},
+	}
+}
+
 // userSecrets are the forms of a user id.
 func userSecrets(user string) []secret {
 	return []secret{

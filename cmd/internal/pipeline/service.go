@@ -24,21 +24,20 @@ type Service struct {
 	log       *slog.Logger
 	mechanism string // by name, the default filled in
 
-	patience  time.Duration // with a cluster that is not there at the start
+	patience  time.Duration // of one look at the topics
 	grace     time.Duration // what a transaction in hand gets to end; 0: the task's default
 	openStore func(dir string, o state.Options) (*state.Store, error)
 
-	partitions int32 // of the raw topic, at the start
+	partitions int32  // of the raw topic, at the start
+	source     []byte // the raw topic's id
+
+	windows []replayWindow // of a replay, by partition; nil: all there is, for ever
 
 	mu      sync.Mutex
 	failure error // the first fatal one
 	stop    context.CancelFunc
 	waits   map[int32]time.Duration // how long a partition that was lost waited last
 }
-
-// startPatience is how long a service waits at its start for a cluster that does
-// not answer. Whoever starts both at once restarts what has failed.
-const startPatience = 10 * time.Second
 
 // callPatience is how long one call to Kafka is tried again inside the client.
 // The task above it tries again itself, and says so in the log.
@@ -57,7 +56,7 @@ func NewService(o Options) (*Service, error) {
 	return &Service{
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
 		mechanism: processor.engine.options.Mechanism,
-		patience:  startPatience, openStore: state.Open,
+		patience:  callPatience, openStore: state.Open,
 	}, nil
 }
 
@@ -67,27 +66,23 @@ func NewService(o Options) (*Service, error) {
 func (s *Service) Run(ctx context.Context) error {
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
-	partitions, err := s.prepareTopics(ctx)
+	found, err := s.awaitTopics(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // asked to stop before it began
 		}
 		return err
 	}
-	s.partitions = int32(partitions)
-	identity, err := s.identity(ctx)
-	if err != nil {
-		return err
-	}
+	s.partitions, s.source = int32(found.partitions), found.source
 	store, err := s.openStore(s.options.StateDir, state.Options{
 		CacheBytes: s.options.CacheBytes,
-		Identity:   identity,
+		Identity:   found.identity,
 		Logger:     s.log,
 	})
 	if err != nil {
 		return err
 	}
-	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions", partitions,
+	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions", found.partitions,
 		"model", s.options.Model.ID(), "mechanism", s.mechanism,
 		"epsilon", s.options.Release.Epsilon, "delta", s.options.Release.Delta)
 	reporting := make(chan struct{})
@@ -106,8 +101,8 @@ func (s *Service) Run(ctx context.Context) error {
 // reportInterval is how often a working service says what it has done.
 const reportInterval = 30 * time.Second
 
-// report logs the totals while they grow, and warns where nothing but dead
-// letters comes out: a wrong encoding looks like that.
+// report logs the totals while they grow, and warns where many dead letters come
+// out: a wrong encoding looks like that, or two feeds of the same users.
 func (s *Service) report(ctx context.Context) {
 	ticker := time.NewTicker(reportInterval)
 	defer ticker.Stop()
@@ -122,8 +117,13 @@ func (s *Service) report(ctx context.Context) {
 		if now.RecordsIn > last.RecordsIn {
 			s.logTotals("progress", now)
 		}
-		if now.DeadLetters > last.DeadLetters && now.RecordsOut == last.RecordsOut {
+		dead, in := now.DeadLetters-last.DeadLetters, now.RecordsIn-last.RecordsIn
+		switch {
+		case dead > 0 && dead == in:
 			s.log.Warn("every record is refused; the dead-letter topic says why: is encoding.raw right?", "topic", s.options.Topics.DeadLetters)
+		case 10*dead > in:
+			s.log.Warn("more than a tenth of the records is refused; the dead-letter topic says why. Late ones are of a step before their user's last one",
+				"records", in, "refused", dead, "late", now.Late-last.Late, "topic", s.options.Topics.DeadLetters)
 		}
 		last = now
 	}
@@ -131,19 +131,21 @@ func (s *Service) report(ctx context.Context) {
 
 func (s *Service) logTotals(message string, t Snapshot) {
 	s.log.Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, "late", t.Late, //nolint:sloglint // one of two constants
-		"releases", t.Releases, "repeats", t.Repeats, "transactions", t.Transactions, "aborts", t.Aborts)
+		"releases", t.Releases, "repeats", t.Repeats, "predictions", t.Predictions,
+		"skipped", t.Skipped, "suppressed", t.Suppressed, "dropped", t.Dropped, "transactions", t.Transactions, "aborts", t.Aborts)
 }
 
 // work follows the group from generation to generation.
 func (s *Service) work(ctx context.Context, store *state.Store) error {
 	group, err := consumer.NewGroup(s.client, consumer.GroupOptions{
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
+		InstanceID:        s.options.InstanceID,
 		SessionTimeout:    s.options.SessionTimeout,
 		HeartbeatInterval: min(time.Second, s.options.SessionTimeout/10),
 		// The others wait for this member no longer than for its sign of life. A
 		// member that has no work waits as long to leave.
 		RebalanceTimeout: max(s.options.SessionTimeout, 10*time.Second),
-		Retrying:         func(err error) { s.log.Warn("joining the group again", "cause", err) },
+		Retrying:         s.joining(),
 	})
 	if err != nil {
 		return err
@@ -151,12 +153,21 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 	for {
 		generation, err := group.Next(ctx)
 		if err != nil {
-			// Close waits for the tasks, which finish under the generation's context.
-			closed := group.Close()
-			if ctx.Err() != nil {
-				return s.failed()
+			// Closing waits for the tasks, which finish under the generation's context.
+			// An instance that has failed is not back soon: a static one's partitions go
+			// to the others at once.
+			end := group.Close
+			if s.failed() != nil {
+				end = group.Leave
 			}
-			return errors.Join(err, closed)
+			closed := end()
+			if ctx.Err() == nil {
+				return errors.Join(err, closed)
+			}
+			if closed != nil {
+				s.log.Warn("the group may wait for this instance until its session times out", "cause", closed)
+			}
+			return s.failed() // or of a task at its end
 		}
 		s.log.Info("partitions assigned", "generation", generation.ID, "partitions", generation.Partitions)
 		for _, p := range generation.Partitions {
@@ -165,15 +176,31 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 	}
 }
 
+// joining logs that joining fails: quietly at first, since a coordinator that has
+// just come up answers so for a second or two.
+func (s *Service) joining() func(error) {
+	const usual = 5 * time.Second
+	begun := time.Now()
+	return func(err error) {
+		level := slog.LevelWarn
+		if time.Since(begun) < usual {
+			level = slog.LevelDebug
+		}
+		s.log.Log(context.Background(), level, "joining the group again", "cause", err)
+	}
+}
+
 // runTask runs one partition until the generation ends. If the task leaves
-// before that, returning ends the generation for this member, which joins anew;
-// a fatal error stops the service.
+// before that, this member joins anew; a fatal error stops the service.
 func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.Generation, partition int32) {
 	log := s.log.With("partition", partition)
 	if partition >= s.partitions {
 		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: users would move to others and start anew, with a second release of the same steps. "+
 			"Feed a new raw topic of the new size and give it a group and topics of its own", s.partitions))
 		return
+	}
+	if s.windows != nil && (int(partition) >= len(s.windows) || s.windows[partition].empty()) {
+		return // nothing to replay here
 	}
 	began := time.Now()
 	t, err := s.newTask(store, g, partition, log)
@@ -192,6 +219,7 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.G
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
+			g.Rejoin()
 		}
 	default:
 		s.fail(fmt.Errorf("partition %d: %w", partition, err))
@@ -220,23 +248,34 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 	if err != nil {
 		return nil, err
 	}
+	options := task.Options{
+		Name:           fmt.Sprintf("%s/%d", o.Topics.Raw, partition),
+		MaxRecords:     o.MaxRecords,
+		MaxInterval:    o.MaxInterval,
+		SkipLost:       o.SkipLost,
+		Settings:       o.Settings(),
+		Source:         s.source,
+		Grace:          s.grace,
+		AcceptSettings: o.AcceptSettings,
+		Observer:       &observer{log: log, counters: o.Counters, processor: processor},
+	}
+	var work task.Processor = processor
+	if s.windows != nil {
+		w := s.windows[partition]
+		work, options.Settings = &windowed{processor, w}, w.settings
+		// Not at whatever retention has left when it begins.
+		options.Start, options.Begin, options.End = task.At, w.origin, w.end
+	}
 	return task.New(task.Dependencies{
 		Input: input, Changelog: changelog,
 		Transactions: &transactions{
-			producer: tx, client: s.client, group: o.Group, generation: g,
+			producer: tx, client: s.client, group: o.Group, generation: g, source: s.source,
 			input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),
 			changelog: at(o.Topics.Changelog), deadLetters: at(o.Topics.DeadLetters),
 		},
 		Store:     store.Partition(partition),
-		Processor: processor,
-	}, task.Options{
-		Name:        fmt.Sprintf("%s/%d", o.Topics.Raw, partition),
-		MaxRecords:  o.MaxRecords,
-		MaxInterval: o.MaxInterval,
-		SkipLost:    o.SkipLost,
-		Grace:       s.grace,
-		Observer:    &observer{log: log, counters: o.Counters, processor: processor},
-	})
+		Processor: work,
+	}, options)
 }
 
 func (s *Service) newLog(topic string, partition int32) (*partitionLog, error) {
@@ -277,15 +316,4 @@ func (s *Service) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure
-}
-
-// identity says whose states a folder holds: the changelog that they cache, in
-// its cluster. A folder of another one is set aside.
-func (s *Service) identity(ctx context.Context) ([]byte, error) {
-	cluster, err := consumer.ClusterID(ctx, s.client, consumer.Options{RetryTimeout: s.patience})
-	if err != nil {
-		return nil, err
-	}
-	return fmt.Appendf(nil, "cluster %q group %q raw %q changelog %q",
-		cluster, s.options.Group, s.options.Topics.Raw, s.options.Topics.Changelog), nil
 }

@@ -69,8 +69,12 @@ func TestAbortedTransactionsCountOnce(t *testing.T) {
 	o := w.options("refused")
 	published := w.answers(t, o.Group)
 	const refusals = 3
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: kerr.UnknownServerError, Count: refusals})
 	service := start(t, o)
+	await(t, "every partition's mark is open", func() bool { return published.read(t) >= w.fed }, service)
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: kerr.UnknownServerError, Count: refusals})
+	for range 20 {
+		w.feed(t)
+	}
 	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, service)
 	await(t, "everything is counted", func() bool { return o.Counters.RecordsIn.Load() >= w.fed })
 	service.stop(t)

@@ -29,34 +29,86 @@ func NewClient(brokers []string) *kafka.Client {
 // compacted is the changelog's policy: any other loses states.
 var compacted = map[string]string{"cleanup.policy": "compact"}
 
-// prepareTopics checks the four topics, creates what is missing if it may, and
-// returns their number of partitions.
-func (s *Service) prepareTopics(ctx context.Context) (int, error) {
-	o := consumer.Options{RetryTimeout: s.patience}
-	if err := consumer.Ping(ctx, s.client, o); err != nil {
-		if !errors.Is(err, consumer.ErrTemporary) {
-			return 0, err
+// Pauses between two looks at a cluster that is not ready: the first, doubled up
+// to the last.
+const (
+	firstWait = time.Second
+	lastWait  = 30 * time.Second
+)
+
+// awaitTopics looks at the four topics until they are there. A cluster that does
+// not answer and topics that are missing are waited for, and the log says so: a
+// service is often started before either. Whatever waiting does not mend is an
+// error at once.
+func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		found, err := s.checkTopics(ctx)
+		var missing *consumer.MissingTopicsError
+		if err == nil || !errors.Is(err, consumer.ErrTemporary) && !errors.As(err, &missing) {
+			return found, err
 		}
-		s.log.Warn("waiting for Kafka", "cause", err, "at_most", s.patience)
+		s.log.Warn("waiting for Kafka and its topics", "cause", err, "next_look_in", wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ready{}, ctx.Err()
+		}
 	}
+}
+
+// ready is what a service knows of its topics once they are there.
+type ready struct {
+	partitions int
+	source     []byte // the raw topic's id
+	identity   []byte // of a state folder: whose states it holds
+}
+
+// checkTopics checks the four topics and creates what is missing if it may.
+func (s *Service) checkTopics(ctx context.Context) (ready, error) {
+	o := consumer.Options{RetryTimeout: s.patience}
 	t := s.options.Topics
 	if t.Create {
 		if err := createTopics(ctx, s.client, o, t); err != nil {
-			return 0, err
+			return ready{}, err
 		}
 	}
 	n, err := consumer.CoPartitioned(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
 	var missing *consumer.MissingTopicsError
 	if errors.As(err, &missing) {
-		return 0, fmt.Errorf("%w; create them with as many partitions as %s, or set topics.create: true", err, t.Raw)
+		return ready{}, fmt.Errorf("%w; create them with as many partitions as %s, or set topics.create: true", err, t.Raw)
 	}
 	if err != nil {
-		return 0, err
+		return ready{}, err
 	}
 	if err := consumer.CheckConfigs(ctx, s.client, o, t.Changelog, compacted); err != nil {
-		return 0, fmt.Errorf("the changelog keeps every user's state: %w", err)
+		return ready{}, fmt.Errorf("the changelog keeps every user's state: %w", err)
 	}
-	return n, s.warnOfRetention(ctx, o)
+	if err := s.warnOfRetention(ctx, o); err != nil {
+		return ready{}, err
+	}
+	found := ready{partitions: n}
+	found.source, found.identity, err = s.identify(ctx, o)
+	return found, err
+}
+
+// identify names the raw topic, and says whose states a folder holds: the
+// changelog that they cache, in its cluster. Topic ids tell a topic from one that
+// was made anew under its name; a cluster without them has names alone.
+func (s *Service) identify(ctx context.Context, o consumer.Options) (source, identity []byte, err error) {
+	t := s.options.Topics
+	cluster, err := consumer.ClusterID(ctx, s.client, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids, err := consumer.TopicIDs(ctx, s.client, o, t.Raw, t.Changelog)
+	if err != nil {
+		return nil, nil, err
+	}
+	if id := ids[t.Raw]; id != [16]byte{} {
+		source = id[:]
+	}
+	return source, fmt.Appendf(nil, "cluster %q group %q raw %q changelog %q %x",
+		cluster, s.options.Group, t.Raw, t.Changelog, ids[t.Changelog]), nil
 }
 
 // CreateTopics makes those of the four topics that are missing: with the raw

@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -16,6 +18,7 @@ type transactions struct {
 	client     *kafka.Client
 	group      string
 	generation *consumer.Generation
+	source     []byte // the raw topic's id; nil: not known
 
 	input, output, changelog, deadLetters producer.TopicPartition
 
@@ -30,7 +33,32 @@ func (t *transactions) Fence(ctx context.Context) error {
 	if err := t.generation.Check(ctx); err != nil {
 		return readRemedy(err)
 	}
-	return writeRemedy(t.producer.Init(ctx))
+	if err := writeRemedy(t.producer.Init(ctx)); err != nil {
+		return err
+	}
+	return t.sameSource(ctx)
+}
+
+// sameSource looks whether the raw topic was made anew while the service works:
+// its offsets mean other records then. Whoever deletes a topic sends the task that
+// reads it here.
+func (t *transactions) sameSource(ctx context.Context) error {
+	if t.source == nil {
+		return nil
+	}
+	ids, err := consumer.TopicIDs(ctx, t.client, consumer.Options{RetryTimeout: callPatience}, t.input.Topic)
+	var missing *consumer.MissingTopicsError
+	if errors.As(err, &missing) {
+		return task.WithRemedy(err, task.Retry) // it may be on its way
+	}
+	if err != nil {
+		return readRemedy(err)
+	}
+	if id := ids[t.input.Topic]; !bytes.Equal(t.source, id[:]) {
+		return task.WithRemedy(fmt.Errorf("%w while it was read: its id was %x and is %x. To read it, set another group and empty topics.sanitized and topics.changelog",
+			task.ErrSource, t.source, id), task.Fatal)
+	}
+	return nil
 }
 
 // Committed implements task.Transactions.
@@ -57,8 +85,10 @@ func (t *transactions) Produce(ctx context.Context, out task.Outputs) error {
 
 // Commit implements task.Transactions.
 func (t *transactions) Commit(ctx context.Context, next int64) (int64, error) {
-	err := t.producer.CommitOffsets(ctx, t.group, t.generation.ID, t.generation.MemberID,
-		map[producer.TopicPartition]int64{t.input: next})
+	by := producer.Member{
+		Group: t.group, Generation: t.generation.ID, MemberID: t.generation.MemberID, InstanceID: t.generation.InstanceID,
+	}
+	err := t.producer.CommitOffsets(ctx, by, map[producer.TopicPartition]int64{t.input: next})
 	if err != nil {
 		return 0, writeRemedy(err)
 	}

@@ -23,11 +23,12 @@ type member struct {
 	*transactions
 }
 
-// membership joins a group whose coordinator is the cluster's.
-func membership(t *testing.T, client *kafka.Client) *member {
+// membership joins a group whose coordinator is the cluster's, as a static
+// member if it has an instance id.
+func membership(t *testing.T, client *kafka.Client, instance string) *member {
 	t.Helper()
 	group, err := consumer.NewGroup(client, consumer.GroupOptions{
-		ID: "g", Topic: "raw", SessionTimeout: 6 * time.Second, HeartbeatInterval: 20 * time.Millisecond,
+		ID: "g", Topic: "raw", InstanceID: instance, SessionTimeout: 6 * time.Second, HeartbeatInterval: 20 * time.Millisecond,
 	})
 	ok(t, err)
 	t.Cleanup(func() { group.Close() })
@@ -67,8 +68,17 @@ func transactionsWorld(t *testing.T) (*kfake.Cluster, *kafka.Client) {
 // TestZombie: a member whose generation is over neither commits nor fences its
 // successor, and is told to leave.
 func TestZombie(t *testing.T) {
+	for name, instance := range map[string]string{"dynamic": "", "static": "one"} {
+		t.Run(name, func(t *testing.T) { testZombie(t, instance) })
+	}
+}
+
+// testZombie: a static member's heir is its own next process, which the group
+// takes for the same member.
+func testZombie(t *testing.T, instance string) {
+	t.Helper()
 	_, client := transactionsWorld(t)
-	old := membership(t, client)
+	old := membership(t, client, instance)
 	old.next(t, client)
 	ok(t, old.Fence(t.Context()))
 	ok(t, old.produce(t, "first"))
@@ -77,7 +87,7 @@ func TestZombie(t *testing.T) {
 	}
 	ok(t, old.produce(t, "of a zombie"))
 
-	heir := membership(t, client) // the group moves on, though nobody has fenced the old member
+	heir := membership(t, client, instance) // the group moves on, though nobody has fenced the old member
 	heir.next(t, client)
 	if _, err := old.Commit(t.Context(), 9); task.RemedyOf(err) != task.Leave {
 		t.Errorf("a commit in a generation that is over: %v, %v", err, task.RemedyOf(err))
@@ -115,7 +125,7 @@ func TestZombie(t *testing.T) {
 // TestFenceTellsOfRefusals: whoever may not write is told so at once.
 func TestFenceTellsOfRefusals(t *testing.T) {
 	cluster, client := transactionsWorld(t)
-	m := membership(t, client)
+	m := membership(t, client, "")
 	m.next(t, client)
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.TransactionalIDAuthorizationFailed})
 	if err := m.Fence(t.Context()); task.RemedyOf(err) != task.Fatal {

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+type auditFlags struct {
+	input      inputFlags
+	model      string
+	release    mechanism.Options
+	minRadius  string
+	draws      float64
+	seed       uint64
+	confidence float64
+	exact      bool
+	asJSON     bool
+}
+
+func newAudit(std streams) *cobra.Command {
+	var f auditFlags
+	cmd := &cobra.Command{
+		Use:   "audit --model FILE --epsilon E --delta D [PATH...]",
+		Short: "Attack the mechanism and bound its true ε from below",
+		Long: `Attack the mechanism as somebody would who knows everything but the key and the place.
+
+The attack shows itself releases of two places that are as far apart as the location set
+has them, guesses which of the two each came from, and concludes from its hits and misses
+how large ε must be at least. Its location sets are met along the traces of --in, or along
+simulated ones of the model: lines, thin and fat hulls as they occur, and cells outside the
+set. Beside it, the audit tests the low bits of releases, that the same facts give the same
+bytes, that each fact of a release changes its noise, that cells outside the set are
+published as their surrogates are, and that equal releases come with equal estimates.
+
+It exits with 1 if a bound exceeds ε, if the bits of a release give its place away, or if
+another test fails. A mechanism that passes has not been proved private: a lower bound
+cannot do that. mechanism/PROOFS.md has the proofs.
+
+The same seed, program, model and traces give the same report. A right mechanism fails once
+in 1/(1-confidence) audits of different seeds.`,
+		Example: `  geodither audit --model model.avro --epsilon 1 --delta 0.01
+  geodither audit --model model.avro --mechanism pim --epsilon 1 --delta 0.01 --draws 1e5 --in traces.csv --json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args, f.again(cmd, args), std)
+		},
+	}
+	flags := cmd.Flags()
+	f.input.register(flags)
+	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\"")
+	flags.StringVar(&f.release.Mechanism, "mechanism", mechanism.Lattice, "lattice, pim, knorm, laplace or laplace-tight")
+	flags.Float64Var(&f.release.Epsilon, "epsilon", 0, "privacy budget of one release, which is to be attacked; no default")
+	flags.Float64Var(&f.release.Delta, "delta", 0, "prior mass that the location set may leave out; no default")
+	flags.IntVar(&f.release.Subdivision, "subdivision", 0, "steps of the lattice to a cell's side; 0: 256")
+	flags.IntVar(&f.release.MinCells, "min-cells", 0, "least number of cells of the location set; 0: 3, negative: no padding")
+	flags.StringVar(&f.minRadius, "min-radius", "", "`LENGTH` of the radius of a disc that the location set holds at least, such as 500m")
+	flags.Float64Var(&f.draws, "draws", evaluation.DefaultAuditDraws, "`NUMBER` of releases that the attack draws, such as 1e6")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the simulated traces and of all draws")
+	flags.Float64Var(&f.confidence, "confidence", evaluation.DefaultAuditConfidence, "that no bound exceeds the true ε, over all tests of the attack together")
+	flags.BoolVar(&f.exact, "exact", false, "also compare the exponents of all pairs of places, in whole numbers where the mechanism has them")
+	flags.BoolVar(&f.asJSON, "json", false, "print the report as one JSON object")
+	required(cmd, "model", "epsilon", "delta")
+	return cmd
+}
+
+func (f *auditFlags) options() (evaluation.AuditOptions, error) {
+	if f.draws != math.Trunc(f.draws) || math.Abs(f.draws) > 1e15 {
+		return evaluation.AuditOptions{}, fmt.Errorf("--draws %g is not a number of draws: write 1e6 or 1000000", f.draws)
+	}
+	o := evaluation.AuditOptions{
+		Draws: int64(f.draws), Seed: f.seed, Confidence: f.confidence, Ratio: f.exact, Workers: runtime.GOMAXPROCS(0),
+	}
+	if o.Draws == 0 || o.Confidence == 0 { // the library would take its defaults
+		return o, errors.New("--draws and --confidence must not be 0: leave them out for the defaults")
+	}
+	return o, o.Validate()
+}
+
+func (f *auditFlags) run(ctx context.Context, args []string, again string, std streams) error {
+	var lengthErr error
+	f.release.MinRadiusKM, lengthErr = kilometres("--min-radius", f.minRadius)
+	options, err := f.options()
+	if err := errors.Join(err, lengthErr, f.release.Validate()); err != nil {
+		return usageError{err}
+	}
+	model, err := mobility.ReadModelFile(f.model)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	scout, err := evaluation.NewScout(model, f.release, f.seed)
+	if err != nil {
+		return err
+	}
+	traced := len(f.input.paths)+len(args) > 0
+	visits := 0
+	if traced {
+		visits, err = f.follow(ctx, args, scout, model, std)
+	} else {
+		visits, err = f.simulate(ctx, scout, model)
+	}
+	if err != nil {
+		return err
+	}
+	situations := scout.Situations()
+	if len(situations) == 0 {
+		return errors.New("no location set of more than one place was met: give longer traces with --in, or a smaller --delta")
+	}
+	bar := newProgress(std.err, nil)
+	options.Progress = func(done, total int64) error {
+		bar.draws(done, total)
+		return ctx.Err()
+	}
+	report, err := evaluation.Audit(evaluation.Sanitizers{}, model, f.release, situations, options)
+	bar.done()
+	if err != nil {
+		return err
+	}
+	printed := auditReport{AuditReport: report, Visits: visits, Met: scout.Met(), Simulated: !traced, Again: again, Seconds: time.Since(began).Seconds()}
+	if f.asJSON {
+		err = json.NewEncoder(std.out).Encode(printed)
+	} else {
+		err = printed.print(std.out)
+	}
+	if err == nil && !report.Passed {
+		err = fmt.Errorf("the audit of %s did not pass: the report has what was found", report.Mechanism)
+	}
+	return err
+}
+
+// How many steps of the traces are followed: sets repeat themselves, and no
+// user is to have them all.
+const (
+	mostVisits  = 2000
+	mostOfAUser = 200
+)
+
+// follow sends the fixes of the input past the scout.
+func (f *auditFlags) follow(ctx context.Context, args []string, scout *evaluation.Scout, model *mobility.Model, std streams) (visits int, err error) {
+	reader, err := f.input.open(ctx, args, std)
+	if err != nil {
+		return 0, err
+	}
+	bar := newProgress(std.err, nil)
+	defer bar.done()
+	seen := map[string]int{}
+	for fix, err := range reader.Fixes() {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return visits, err
+		}
+		if seen[fix.UserID] == mostOfAUser {
+			continue
+		}
+		fresh, err := scout.Visit(fix.UserID, model.StepAt(fix.Timestamp), model.Grid.Locate(fix.Latitude, fix.Longitude))
+		if err != nil {
+			return visits, err
+		}
+		if !fresh {
+			continue
+		}
+		seen[fix.UserID]++
+		visits++
+		bar.show(int64(visits))
+		if visits == mostVisits {
+			break
+		}
+	}
+	return visits, nil
+}
+
+// simulate sends vehicles past the scout that move by the model.
+func (f *auditFlags) simulate(ctx context.Context, scout *evaluation.Scout, model *mobility.Model) (visits int, err error) {
+	const vehicles, steps = 20, mostVisits / 20
+	src := rand.NewPCG(f.seed, 0x6175646974) // any second word: it names the stream
+	for v := range vehicles {
+		cell := model.SampleInitial(src)
+		for step := range steps {
+			if err := ctx.Err(); err != nil {
+				return visits, err
+			}
+			if _, err := scout.Visit(fmt.Sprintf("sim-%06d", v), int64(step), cell); err != nil {
+				return visits, err
+			}
+			visits++
+			cell = model.SampleNext(src, cell)
+		}
+	}
+	return visits, nil
+}
+
+// again is the command that gives the same report: what was said, and the seed.
+func (f *auditFlags) again(cmd *cobra.Command, args []string) string {
+	line := []string{cmd.CommandPath()}
+	add := func(flag *pflag.Flag) {
+		values := []string{flag.Value.String()}
+		if several, ok := flag.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, value := range values {
+			line = append(line, "--"+flag.Name+"="+shellWord(value))
+		}
+	}
+	cmd.Flags().Visit(add)
+	if seed := cmd.Flags().Lookup("seed"); !seed.Changed {
+		add(seed)
+	}
+	for _, path := range args {
+		line = append(line, shellWord(path))
+	}
+	return strings.Join(line, " ")
+}
+
+// shellWord quotes what a shell would take apart.
+func shellWord(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%=", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/evaluation"
+)
+
+func auditArgs(model string, change ...string) []string {
+	return append([]string{"audit", "--model", model, "--epsilon", "1", "--delta", "0.1", "--draws", "5e4"}, change...)
+}
+
+var took = regexp.MustCompile(`"seconds":[0-9.e+-]+|draws in [0-9.msµ]+`)
+
+func TestAuditOfTheLattice(t *testing.T) {
+	traces, model := townFiles(t, t.TempDir())
+	r := succeed(t, auditArgs(model, "--exact")...)
+	requireWords(t, r.out, "verdict      nothing found: lattice at ε = 1, δ = 0.1", "true ε       at least 0.", "repeat       passed",
+		"separation   passed", "surrogates   passed", "estimates    passed", "on the lattice that all places share", "simulated traces", "never proves privacy", "PROOFS.md",
+		"by at least e^0.", "with confidence 0.999 (seen: e^", "which e^ε = 2.72 allows", "width: ", "area: ", "fat, thin: ")
+	if strings.Contains(r.out, "finding  ") {
+		t.Errorf("a finding on the lattice:\n%s", r.out)
+	}
+
+	// The command that the report names gives the report again.
+	_, command, ok := strings.Cut(r.out, "The same report again: geodither ")
+	if !ok || !strings.Contains(command, "--seed=1") || !strings.Contains(command, "--exact=true") {
+		t.Fatalf("no command with its seed and all flags in\n%s", r.out)
+	}
+	again := succeed(t, strings.Fields(command)...)
+	if got, want := firstPart(again.out), firstPart(r.out); got != want {
+		t.Errorf("the same command gives\n%s\nnot\n%s", got, want)
+	}
+
+	var report struct {
+		Passed   bool
+		Findings []string
+		Attack   struct{ Bound float64 }
+		Visits   int
+		Command  string
+	}
+	r = succeed(t, auditArgs(model, "--json", "--in", traces, "--seed", "7", "--min-radius", "1km")...)
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
+		t.Fatal(err)
+	}
+	if !report.Passed || report.Findings == nil || len(report.Findings) > 0 || report.Attack.Bound < .8 || report.Attack.Bound > 1 || report.Visits != 6*40 {
+		t.Errorf("of six vehicles' 40 steps: %s", r.out)
+	}
+	for _, word := range []string{"--in=" + traces, "--seed=7", "--min-radius=1km"} {
+		if !strings.Contains(report.Command, word) {
+			t.Errorf("the command %q lacks %q", report.Command, word)
+		}
+	}
+}
+
+// firstPart is a report without its time and its last line, the command.
+func firstPart(out string) string {
+	part, _, _ := strings.Cut(took.ReplaceAllString(out, ""), "The same report again")
+	return part
+}
+
+func TestAuditExitsOnFindings(t *testing.T) {
+	_, model := townFiles(t, t.TempDir())
+	r := call(t, auditArgs(model, "--mechanism", "pim", "--draws", "20000")...)
+	if r.code != exitFailed {
+		t.Errorf("exit %d on floats", r.code)
+	}
+	requireWords(t, r.out, "1 finding: pim", "low bits", "no finite ε", "does not hold")
+	requireWords(t, r.err, "the audit of pim did not pass")
+	r = call(t, auditArgs(model, "--mechanism", "laplace", "--draws", "20000", "--json")...)
+	var report struct {
+		Passed   bool
+		Findings []string
+	}
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != exitFailed || report.Passed || len(report.Findings) != 1 {
+		t.Errorf("exit %d, %v: %s", r.code, err, r.out)
+	}
+}
+
+func TestAuditUsage(t *testing.T) {
+	dir := t.TempDir()
+	_, model := townFiles(t, dir)
+	for _, c := range []struct {
+		args  []string
+		code  int
+		words []string
+	}{
+		{[]string{"audit"}, exitUsage, []string{`"model"`, `"epsilon"`, `"delta"`}},
+		{auditArgs(model, "--draws", "10"), exitUsage, []string{"10 draws tell nothing"}},
+		{auditArgs(model, "--draws", "0"), exitUsage, []string{"--draws"}},
+		{auditArgs(model, "--draws", "-1e6"), exitUsage, []string{"draws"}},
+		{auditArgs(model, "--draws", "1234.5"), exitUsage, []string{"1e6"}},
+		{auditArgs(model, "--draws", "NaN"), exitUsage, []string{"1e6"}},
+		{auditArgs(model, "--confidence", "1"), exitUsage, []string{"confidence 1"}},
+		{auditArgs(model, "--confidence", "0"), exitUsage, []string{"--confidence"}},
+		{auditArgs(model, "--mechanism", "gauss"), exitUsage, []string{`"gauss"`, "lattice"}},
+		{auditArgs(model, "--epsilon", "0"), exitUsage, []string{"epsilon"}},
+		{auditArgs(model, "--delta", "1"), exitUsage, []string{"delta"}},
+		{auditArgs(model, "--min-radius", "3"), exitUsage, []string{"no unit"}},
+		{auditArgs(model, "--format", "gpx", "--in", model), exitUsage, []string{`"gpx"`}},
+		{auditArgs(filepath.Join(dir, "gone")), exitFailed, []string{"no such file"}},
+		{auditArgs(model, "--in", filepath.Join(dir, "gone")), exitFailed, []string{"no such file"}},
+		{auditArgs(model, "--min-cells", "-1", "--delta", ".9999"), exitFailed, []string{"more than one place", "--delta"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			requireMessage(t, call(t, c.args...), c.code, c.words...)
+		})
+	}
+}
+
+func TestAuditIsInterrupted(t *testing.T) {
+	_, model := townFiles(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, log shared
+	code := run(ctx, auditArgs(model, "--draws", "1e12"), streams{in: strings.NewReader(""), out: &out, err: &log})
+	if code != exitFailed || log.String() != "geodither: interrupted\n" || out.String() != "" {
+		t.Errorf("exit %d, %q, %q", code, &log, &out)
+	}
+	b := start(t, strings.NewReader(""), auditArgs(model, "--draws", "1e12")...)
+	if code := b.stop(t); code != exitFailed || !strings.Contains(b.log.String(), "interrupted") {
+		t.Errorf("exit %d, %q", code, b.log)
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	for word, want := range map[string]string{
+		"a/b-c_1.csv": "a/b-c_1.csv", "a b": "'a b'", "it's": `'it'\''s'`, "": "''", "$x": "'$x'", "Straße": "'Straße'",
+	} {
+		if got := shellWord(word); got != want {
+			t.Errorf("%q becomes %s, want %s", word, got, want)
+		}
+	}
+}
+
+// TestGuesses: ln of a ratio needs a wrong guess.
+func TestGuesses(t *testing.T) {
+	for _, c := range []struct {
+		hits, misses int64
+		estimate     float64
+		want         string
+	}{
+		{20, 5, 1.38629, "20 right guesses, 5 wrong ones in 99 draws: ln of their ratio is 1.3863"},
+		{20, 0, 0, "20 right guesses and no wrong one in 99 draws"},
+		{0, 0, 0, "no guess in 99 draws"},
+		{0, 7, 0, "no right guess and 7 wrong ones in 99 draws"},
+	} {
+		got := guesses(evaluation.AttackResult{Hits: c.hits, Misses: c.misses, Draws: 99, Estimate: c.estimate})
+		if got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+)
+
+func newDoctor(std streams) *cobra.Command {
+	var (
+		config string
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "doctor -c FILE",
+		Short: "Check a config, its model and key, the brokers and topics, and what error to expect",
+		Long: `Check whether "geodither run" would work with a config: its settings, the model and the key, the
+state folder, each broker, the topics with their partitions and settings, the last raw
+records, the group and the changelog; and simulate what error to expect from the releases.
+It changes nothing. Permissions to write cannot be seen without writing.
+
+It exits with 1 if something would stop the service or keep it from publishing.`,
+		Example: `  geodither doctor -c geodither.yml
+  geodither doctor -c geodither.yml --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d := doctor{findings: []pipeline.Finding{}}
+			d.examine(cmd, config)
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			if err := d.print(std.out, asJSON); err != nil {
+				return err
+			}
+			if n := d.count(pipeline.LevelFailure); n > 0 {
+				return fmt.Errorf("%d of %d checks failed: the service would not work with this config", n, len(d.findings))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&config, "config", "c", "", "config `FILE` (YAML)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	required(cmd, "config")
+	return cmd
+}
+
+// doctor is what one examination has found.
+type doctor struct {
+	findings []pipeline.Finding
+	expected *expectedSummary
+}
+
+func (d *doctor) add(check, level, format string, args ...any) {
+	d.findings = append(d.findings, pipeline.Finding{Check: check, Level: level, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) examine(cmd *cobra.Command, config string) {
+	options, file, err := loadConfig(config)
+	if err == nil {
+		options.Logger, err = newLogger(streams{err: io.Discard}, file.Log)
+	}
+	if err != nil {
+		d.add("config", pipeline.LevelFailure, "%v", err)
+		return
+	}
+	d.add("config", pipeline.LevelOK, "%s can be read", config)
+	m := options.Model
+	d.add("model", pipeline.LevelOK, "%s: %d × %d cells of %.0f m, step %v", m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
+	switch {
+	case os.Getenv(keyVariable) != "":
+		d.add("key", pipeline.LevelOK, "from %s in the environment", keyVariable)
+	case isExposed(file.KeyFile):
+		d.add("key", pipeline.LevelWarning, "everybody on this machine can read %s: chmod 600", file.KeyFile)
+	default:
+		d.add("key", pipeline.LevelOK, "%s can be read, and not by everybody", file.KeyFile)
+	}
+	d.findings = append(d.findings, pipeline.Diagnose(cmd.Context(), options)...)
+	d.simulate(cmd, options)
+}
+
+// simulate says what the releases are worth. It is no failure if that is nothing:
+// it is the user's decision.
+func (d *doctor) simulate(cmd *cobra.Command, o pipeline.Options) {
+	x, err := expect(cmd.Context(), o.Model, o.Release, expectOptions{Seed: 1})
+	if err != nil {
+		d.add("expectation", pipeline.LevelFailure, "%v", err)
+		return
+	}
+	s := x.summary()
+	d.expected = &s
+	level := pipeline.LevelOK
+	if !s.worthIt() {
+		level = pipeline.LevelWarning
+	}
+	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); ε up to %s an hour, %s a day for each user",
+		metres(s.Estimate.Mean), metres(s.Blind.Mean), sum(s.EpsilonHour), sum(s.EpsilonDay))
+}
+
+func (d *doctor) count(level string) (n int) {
+	for _, f := range d.findings {
+		if f.Level == level {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *doctor) print(out io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(struct {
+			OK       bool               `json:"ok"`
+			Findings []pipeline.Finding `json:"findings"`
+			Expected *expectedSummary   `json:"expected,omitempty"`
+		}{d.count(pipeline.LevelFailure) == 0, d.findings, d.expected})
+	}
+	var errs []error
+	for _, f := range d.findings {
+		// A detail of several lines, such as a config's errors, is indented as one.
+		_, err := fmt.Fprintf(out, "%-7s  %-11s  %s\n", f.Level, f.Check, strings.ReplaceAll(f.Detail, "\n", "\n"+strings.Repeat(" ", 22)))
+		errs = append(errs, err)
+	}
+	if d.expected != nil {
+		_, err := fmt.Fprintf(out, "\n%s", d.expected)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+)
+
+// doctorReport is the object that doctor --json prints.
+type doctorReport struct {
+	OK       bool
+	Findings []pipeline.Finding
+	Expected *expectedSummary
+}
+
+// examine runs the doctor, and returns its report by check and level.
+func examine(t *testing.T, config string) (doctorReport, map[string]string) {
+	t.Helper()
+	r := call(t, "doctor", "-c", config, "--json")
+	var report doctorReport
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
+		t.Fatalf("%v: %s %s", err, r.out, r.err)
+	}
+	if want := map[bool]int{true: exitDone, false: exitFailed}[report.OK]; r.code != want {
+		t.Errorf("exit %d with ok=%v: %s", r.code, report.OK, r.err)
+	}
+	found := map[string]string{}
+	for _, f := range report.Findings {
+		found[f.Check+" "+f.Level] += f.Detail + "\n"
+	}
+	return report, found
+}
+
+// TestDoctor: a sound service is said to be one, before its topics are there and
+// after; and what would stop it is found. The doctor makes nothing.
+func TestDoctor(t *testing.T) {
+	broker := startBroker(t)
+	text := func(more string) string {
+		return fmt.Sprintf(`
+brokers: [%q]
+group: g
+topics: {raw: raw, sanitized: out, create: true, partitions: 2}
+model: model.avro
+key_file: noise.key
+state_dir: state
+release: {epsilon: 2, delta: 0.02}
+%s`, broker, more)
+	}
+	dir, config := configDir(t, text(""))
+	fresh, found := examine(t, config)
+	if !fresh.OK || strings.Count(found["topic ok"], "run will make it") != 4 || fresh.Expected == nil || fresh.Expected.Blind.Mean <= 0 {
+		t.Errorf("before anything is there: %+v", fresh)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {
+		t.Error("the doctor made the state folder")
+	}
+	if r := call(t, "consume", "--brokers", broker, "--topic", "out"); r.code == exitDone {
+		t.Error("the doctor made a topic")
+	}
+
+	service := start(t, nil, "run", "-c", config)
+	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == exitDone })
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", filepath.Join(dir, "traces.csv"))
+	eventually(t, "records", func() bool {
+		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= len(town())
+	})
+	service.stop(t)
+	report, found := examine(t, config)
+	if !report.OK || !strings.Contains(found["raw records ok"], "can be used") || !strings.Contains(found["group ok"], "g has begun") || found["changelog ok"] == "" {
+		t.Errorf("after a run: %+v", report)
+	}
+	for what, c := range map[string]struct{ old, new, finding, word string }{
+		"encoding":      {"key_file:", "encoding: {raw: json}\nkey_file:", "raw records failure", "encoding.raw"},
+		"settings":      {"epsilon: 2", "epsilon: 3", "changelog warning", "other settings"},
+		"no topic":      {"raw: raw, sanitized: out, create: true", "raw: raw, sanitized: gone", "topic failure", "gone is missing"},
+		"partitions":    {"sanitized: out, create: true", "sanitized: other, create: false", "topic failure", "other has 3 partitions"},
+		"not compacted": {"create: true", "changelog: plain, create: true", "topic failure", "cleanup.policy"},
+		"no broker":     {"brokers: [", "brokers: [\"127.0.0.1:1\", ", "broker warning", "127.0.0.1:1 does not answer"},
+		"worthless":     {"epsilon: 2", "epsilon: 0.01", "expectation warning", "blind"},
+		"a file":        {"state_dir: state", "state_dir: traces.csv/state", "state_dir failure", "no folder"},
+		"config":        {"epsilon: 2", "epsilon: -2", "config failure", "epsilon"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			switch what {
+			case "partitions":
+				succeed(t, "produce", "--brokers", broker, "--topic", "other", "--create", "3", filepath.Join(dir, "traces.csv"))
+			case "not compacted":
+				succeed(t, "produce", "--brokers", broker, "--topic", "plain", "--create", "2", filepath.Join(dir, "traces.csv"))
+			}
+			changed := strings.Replace(text(""), c.old, c.new, 1)
+			if changed == text("") {
+				t.Fatal("the config was not changed")
+			}
+			report, found := examine(t, write(t, dir, "changed.yml", changed))
+			if !strings.Contains(found[c.finding], c.word) || report.OK != !strings.HasSuffix(c.finding, "failure") {
+				t.Errorf("no %s with %q: %+v", c.finding, c.word, report.Findings)
+			}
+		})
+	}
+	t.Run("no broker at all", func(t *testing.T) {
+		_, found := examine(t, write(t, dir, "away.yml", strings.Replace(text(""), broker, "127.0.0.1:1", 1)))
+		if !strings.Contains(found["broker failure"], "is Kafka running") || found["expectation ok"] == "" {
+			t.Errorf("found %v", found)
+		}
+	})
+	t.Run("for people", func(t *testing.T) {
+		if err := os.Chmod(filepath.Join(dir, "noise.key"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out := succeed(t, "doctor", "-c", config).out
+		for _, word := range []string{"ok       broker", "warning  key", "chmod 600", "expected error with lattice, ε = 2"} {
+			if !strings.Contains(out, word) {
+				t.Errorf("no %q in\n%s", word, out)
+			}
+		}
+		if secret := strings.TrimSpace(read(t, filepath.Join(dir, "noise.key"))); strings.Contains(out, secret) {
+			t.Error("the doctor prints the key")
+		}
+	})
+	requireMessage(t, call(t, "doctor"), exitUsage, "config")
+}

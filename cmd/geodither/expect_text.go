@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+)
+
+// expectedSummary is an expectation as it is printed. Distances are in metres.
+type expectedSummary struct {
+	Mechanism string  `json:"mechanism"`
+	Epsilon   float64 `json:"epsilon"`
+	Delta     float64 `json:"delta"`
+	Tracks    int     `json:"tracks"`
+	Steps     int     `json:"steps"`
+	Seconds   float64 `json:"track_seconds"`
+	Seed      uint64  `json:"seed"`
+
+	Release  errorSummary `json:"release_m"`
+	Estimate errorSummary `json:"estimate_m"`
+	Blind    errorSummary `json:"blind_m"`
+
+	Released        float64       `json:"released"` // share of the steps with a release
+	LocationSetMean float64       `json:"location_set_mean"`
+	DriftRatio      float64       `json:"drift_ratio"`
+	EpsilonHour     float64       `json:"epsilon_per_hour"`
+	EpsilonDay      float64       `json:"epsilon_per_day"`
+	Metric          metricSummary `json:"metric"`
+}
+
+func (x *expectation) summary() expectedSummary {
+	o, all := x.Options, int64(0)
+	for _, n := range x.Kinds {
+		all += n
+	}
+	m := &x.Metrics
+	return expectedSummary{
+		Mechanism: o.Mechanism, Epsilon: o.Epsilon, Delta: o.Delta,
+		Tracks: x.Tracks, Steps: x.Steps, Seconds: (time.Duration(x.Steps) * x.Step).Seconds(), Seed: x.Seed,
+		Release: errorsOf(&m.Release), Estimate: errorsOf(&m.Estimate), Blind: errorsOf(&m.Blind),
+		Released: float64(m.Releases()) / float64(max(all, 1)), LocationSetMean: m.LocationSetMean(), DriftRatio: m.DriftRatio(),
+		EpsilonHour: x.EpsilonHour, EpsilonDay: x.EpsilonDay, Metric: x.Metric.summary(),
+	}
+}
+
+// String is a few lines for a person.
+func (s expectedSummary) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "expected error with %s, ε = %g a release, δ = %g, if people move as the model says and report in each step:\n",
+		s.Mechanism, s.Epsilon, s.Delta)
+	b.WriteString(errorHead)
+	b.WriteString(s.Release.line("release") + s.Estimate.line("estimate") + s.Blind.line("blind"))
+	fmt.Fprintf(&b, "  (%d simulated tracks of %v, seed %d; blind is the estimate without any release)\n",
+		s.Tracks, time.Duration(s.Seconds*float64(time.Second)), s.Seed)
+	fmt.Fprintf(&b, "  a release in %.0f %% of the steps costs a user up to ε = %s an hour, %s a day\n", 100*s.Released, sum(s.EpsilonHour), sum(s.EpsilonDay))
+	fmt.Fprintf(&b, "  |ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases\n", s.LocationSetMean, 100*s.DriftRatio)
+	fmt.Fprintf(&b, "  %s\n", s.Metric)
+	if !s.worthIt() {
+		b.WriteString("  that is hardly better than publishing nothing at all: choose a larger ε, or fewer and larger releases (interval)\n")
+	}
+	return b.String()
+}
+
+// worthIt says whether the estimate is at least a twentieth better than the blind one.
+func (s expectedSummary) worthIt() bool { return s.Estimate.Mean < .95*s.Blind.Mean }
+
+// LogValue is the gist for a log; model inspect prints the rest.
+func (s expectedSummary) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Float64("estimate_mean_m", whole(s.Estimate.Mean)), slog.Float64("blind_mean_m", whole(s.Blind.Mean)),
+		slog.Float64("epsilon_per_day", s.EpsilonDay), slog.Int("simulated_tracks", s.Tracks),
+	)
+}
+
+func whole(x float64) float64 { return float64(int64(x + .5)) }
+
+// runExpects is what a service simulates at its start: always the same, so that its
+// numbers are those of "model inspect --tracks 20" on any machine under any load.
+var runExpects = expectOptions{Tracks: 20, Seed: 1}
+
+// logExpectation says beside a service that has just begun what its settings are
+// worth, once that is known. The returned function ends it and waits for it: nothing
+// is logged after it has returned, nor once ctx has ended.
+func logExpectation(ctx context.Context, o pipeline.Options) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		x, err := expect(ctx, o.Model, o.Release, runExpects)
+		if err != nil || ctx.Err() != nil {
+			return // the service will say what is wrong, or is about to end
+		}
+		s := x.summary()
+		o.Logger.Info("expected error if people move as the model says; blind is without any release", "expected", s)
+		if !s.worthIt() {
+			o.Logger.Warn("the expected estimate is hardly better than publishing nothing: choose a larger epsilon, or fewer and larger releases (release.interval)",
+				"estimate_mean_m", whole(s.Estimate.Mean), "blind_mean_m", whole(s.Blind.Mean))
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// releaseConfig says when and how to release, with units in text: the section
+// "release" of a config, and the flags of the commands that release without one.
+type releaseConfig struct {
+	Mechanism   string   `yaml:"mechanism"`
+	Subdivision int      `yaml:"subdivision"`
+	Inference   string   `yaml:"inference"`
+	Isotropy    string   `yaml:"isotropy"`
+	Epsilon     *float64 `yaml:"epsilon"` // nil: not set, which is an error: neither has a default
+	Delta       *float64 `yaml:"delta"`
+	Prune       float64  `yaml:"prune"`
+	MaxGap      int      `yaml:"max_gap"`
+
+	MinCells  int    `yaml:"min_cells"`
+	MinRadius string `yaml:"min_radius"` // a length
+	Estimate  string `yaml:"estimate"`
+
+	Interval       time.Duration `yaml:"interval"`
+	Between        string        `yaml:"between"`
+	AdaptiveRadius string        `yaml:"adaptive_radius"` // a length
+	SameStep       string        `yaml:"same_step"`
+	Budget         budgetConfig  `yaml:"budget"`
+}
+
+type budgetConfig struct {
+	Epsilon  float64       `yaml:"epsilon"`
+	Window   time.Duration `yaml:"window"`
+	Lifetime float64       `yaml:"lifetime"`
+	Spent    string        `yaml:"spent"`
+}
+
+// register makes flags of all that a config's section has, by the same names. ε
+// and δ start at the given values.
+func (c *releaseConfig) register(flags *pflag.FlagSet, epsilon, delta float64) {
+	c.Epsilon, c.Delta = new(float64), new(float64)
+	about := "; no default"
+	if epsilon > 0 {
+		about = ""
+	}
+	flags.Float64Var(c.Epsilon, "epsilon", epsilon, "what one release may reveal, in natural logarithms; releases add up"+about)
+	flags.Float64Var(c.Delta, "delta", delta, "prior mass that the location set may leave out: the size of the noise against drift"+about)
+	flags.StringVar(&c.Mechanism, "mechanism", mechanism.Lattice, "lattice, pim, knorm, laplace or laplace-tight")
+	flags.IntVar(&c.Subdivision, "subdivision", 0, "steps of the lattice to a cell's side; 0: 256")
+	flags.StringVar(&c.Inference, "inference", mechanism.InferenceSurrogate, "surrogate or paper")
+	flags.StringVar(&c.Isotropy, "isotropy", mechanism.IsotropyClosedForm, "transform of pim: closed-form or sampled")
+	flags.Float64Var(&c.Prune, "prune", 0, "posterior mass below which a cell is forgotten; 0: 1e-7")
+	flags.IntVar(&c.MaxGap, "max-gap", 0, "steps without a fix after which a user starts anew; 0: 60")
+	flags.IntVar(&c.MinCells, "min-cells", 0, "least number of cells of the location set; 0: 3, negative: no padding")
+	flags.StringVar(&c.MinRadius, "min-radius", "", "`LENGTH` of the radius of a disc that the location set holds at least, such as 500m")
+	flags.StringVar(&c.Estimate, "estimate", mechanism.EstimateMean, "mean, median or mode of the posterior")
+	flags.DurationVar(&c.Interval, "interval", 0, "least time between two releases of a user, a multiple of the model's step; 0: one step")
+	flags.StringVar(&c.Between, "between", mechanism.BetweenPredict, "between releases: predict or skip")
+	flags.StringVar(&c.AdaptiveRadius, "adaptive-radius", "", "release only where the place is known no better than this `LENGTH`, such as 2km")
+	flags.StringVar(&c.SameStep, "same-step", mechanism.SameStepRepeat, "further fixes of a step: repeat, drop or release")
+	flags.Float64Var(&c.Budget.Epsilon, "budget", 0, "limit of a user's ε in each window; 0: none")
+	flags.DurationVar(&c.Budget.Window, "budget-window", 0, "length of the window, a multiple of the model's step")
+	flags.Float64Var(&c.Budget.Lifetime, "budget-lifetime", 0, "limit of a user's ε for all time; 0: none")
+	flags.StringVar(&c.Budget.Spent, "budget-spent", mechanism.SpentSuppress, "with the budget spent: suppress, repeat or predict")
+}
+
+// options are the mechanism's, for a model: intervals are counted in its steps.
+// Whether the values can be used together is left to the options' own Validate.
+func (c releaseConfig) options(model *mobility.Model) (mechanism.Options, error) {
+	o := mechanism.Options{
+		Mechanism: c.Mechanism, Subdivision: c.Subdivision, Inference: c.Inference, Isotropy: c.Isotropy,
+		Prune: c.Prune, MaxGap: c.MaxGap, MinCells: c.MinCells, Estimate: c.Estimate,
+		Between: c.Between, SameStep: c.SameStep,
+		Budget: mechanism.Budget{Epsilon: c.Budget.Epsilon, Lifetime: c.Budget.Lifetime, Spent: c.Budget.Spent},
+	}
+	// ε decides what a release reveals: it has no default, nor has δ.
+	if c.Epsilon == nil || c.Delta == nil {
+		return o, errors.New(`set epsilon and delta; neither has a default. "geodither model inspect --epsilon E --delta D MODEL" says what error to expect`)
+	}
+	o.Epsilon, o.Delta = *c.Epsilon, *c.Delta
+	var errs [4]error
+	o.MinRadiusKM, errs[0] = kilometres("min_radius", c.MinRadius)
+	o.AdaptiveRadiusKM, errs[1] = kilometres("adaptive_radius", c.AdaptiveRadius)
+	o.ReleaseInterval, errs[2] = inSteps("interval", c.Interval, model.Step)
+	o.Budget.WindowSteps, errs[3] = inSteps("budget.window", c.Budget.Window, model.Step)
+	return o, errors.Join(errs[:]...)
+}
+
+// kilometres reads a length with its unit; an empty text is 0.
+func kilometres(name, text string) (float64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	metres, err := parseLength(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return metres / 1000, nil
+}
+
+// inSteps is a time in whole steps of a model.
+func inSteps(name string, d, step time.Duration) (int, error) {
+	switch {
+	case d < 0:
+		return 0, fmt.Errorf("%s: %v is negative; leave it out for none", name, d)
+	case d > 0 && d < step:
+		return 0, fmt.Errorf("%s: %v is shorter than the model's step of %v: write a whole multiple of that", name, d, step)
+	case d%step != 0:
+		below := d.Truncate(step)
+		return 0, fmt.Errorf("%s: %v is not a whole multiple of the model's step of %v: write %v or %v", name, d, step, below, below+step)
+	}
+	return int(d / step), nil
+}
+
+// publishConfig says what records tell beside the place.
+type publishConfig struct {
+	Timestamp string `yaml:"timestamp"`
+	User      string `yaml:"user"`
+	Metric    bool   `yaml:"metric"`
+}
+
+func (c *publishConfig) register(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Timestamp, "publish-timestamp", pipeline.TimestampExact, "time that a record tells: exact, or the start of its step")
+	flags.StringVar(&c.User, "publish-user", pipeline.UserPlain, "name that a record carries: plain, or a keyed pseudonym")
+	flags.BoolVar(&c.Metric, "publish-metric", false, "add to each release by which factor it tells two places of the location set 200 m and 1 km apart from each other")
+}
+
+func (c publishConfig) options() pipeline.Publish {
+	return pipeline.Publish{Timestamp: c.Timestamp, User: c.User, Metric: c.Metric}
+}

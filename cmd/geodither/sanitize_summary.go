@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation"
+)
+
+// sanitizeSummary is the run's report. Errors are in metres; "blind" is the
+// same filter without any release.
+type sanitizeSummary struct {
+	Fixes        int64 `json:"fixes"`
+	SkippedLines int64 `json:"skipped_lines"`
+	OutsideMap   int64 `json:"outside_map"`
+	Users        int   `json:"users"`
+
+	// What came of the fixes; the last four have no record.
+	Releases    int64 `json:"releases"`
+	Repeats     int64 `json:"repeats"`
+	Predictions int64 `json:"predictions"`
+	Skipped     int64 `json:"skipped"`
+	Suppressed  int64 `json:"suppressed"`
+	Dropped     int64 `json:"dropped"`
+	Late        int64 `json:"late"`
+
+	EpsilonPerUser  float64       `json:"epsilon_per_user_mean"`
+	EpsilonMax      float64       `json:"epsilon_per_user_max"`
+	RhoMax          float64       `json:"zcdp_rho_per_user_max"` // all releases of any user are ρ-zCDP for this ρ
+	Metric          metricSummary `json:"metric"`
+	LocationSetMean float64       `json:"location_set_mean"`
+	DriftRatio      float64       `json:"drift_ratio"`
+
+	Release  errorSummary `json:"release_m"`
+	Estimate errorSummary `json:"estimate_m"`
+	Blind    errorSummary `json:"blind_m"`
+
+	MicrosPerFix float64 `json:"microseconds_per_fix"`
+	Mechanism    string  `json:"mechanism"`
+	Inference    string  `json:"inference"`
+	Epsilon      float64 `json:"epsilon"`
+	Delta        float64 `json:"delta"`
+	ModelID      string  `json:"model_id"`
+}
+
+type errorSummary struct {
+	RMS    float64 `json:"rms"`
+	Mean   float64 `json:"mean"`
+	Median float64 `json:"median"`
+}
+
+func errorsOf(d *evaluation.Distances) errorSummary {
+	return errorSummary{RMS: d.RMS(), Mean: d.Mean(), Median: d.Median()}
+}
+
+// line is a row of a table of distances.
+func (e errorSummary) line(name string) string {
+	return fmt.Sprintf("  %-9s %10s %10s %10s\n", name, metres(e.RMS), metres(e.Mean), metres(e.Median))
+}
+
+const errorHead = "  distance         rms       mean     median\n"
+
+func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
+	o := r.engine.Options()
+	s := sanitizeSummary{
+		Fixes: r.fixes, SkippedLines: skips.Total, OutsideMap: r.outside, Users: len(r.states),
+		Releases: r.kinds[mechanism.Released], Repeats: r.kinds[mechanism.Repeated], Predictions: r.kinds[mechanism.Predicted],
+		Skipped: r.kinds[mechanism.Skipped], Suppressed: r.kinds[mechanism.Suppressed], Dropped: r.kinds[mechanism.Dropped],
+		Late: r.kinds[mechanism.Late], Metric: r.metric.summary(),
+		LocationSetMean: r.metrics.LocationSetMean(), DriftRatio: r.metrics.DriftRatio(),
+		Release: errorsOf(&r.metrics.Release), Estimate: errorsOf(&r.metrics.Estimate), Blind: errorsOf(&r.metrics.Blind),
+		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta, ModelID: r.model.ID(),
+	}
+	for _, state := range r.states {
+		s.EpsilonMax, s.RhoMax = max(s.EpsilonMax, state.EpsilonSpent), max(s.RhoMax, state.Rho)
+	}
+	if s.Users > 0 {
+		s.EpsilonPerUser = float64(s.Releases) * o.Epsilon / float64(s.Users)
+	}
+	if s.Fixes > 0 {
+		s.MicrosPerFix = float64(r.took.Nanoseconds()) / 1000 / float64(s.Fixes)
+	}
+	return s
+}
+
+func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std streams) error {
+	fmt.Fprintf(std.err, `%d fixes of %d users: %d releases (ε = %g each), %d repeats, %d predictions; %d late, %d outside the map
+`, s.Fixes, s.Users, s.Releases, s.Epsilon, s.Repeats, s.Predictions, s.Late, s.OutsideMap)
+	if s.Skipped+s.Suppressed+s.Dropped > 0 {
+		fmt.Fprintf(std.err, "without a record, as the settings have it: %d skipped, %d suppressed (budget spent), %d dropped\n", s.Skipped, s.Suppressed, s.Dropped)
+	}
+	if s.Releases > 0 {
+		fmt.Fprintf(std.err, `ε spent by a user: %s on average, %s at most, which is %s-zCDP
+%s
+|ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases; %.1f µs a fix
+`, sum(s.EpsilonPerUser), sum(s.EpsilonMax), sum(s.RhoMax), s.Metric, s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
+	}
+	fmt.Fprint(std.err, errorHead, s.Release.line("release"), s.Estimate.line("estimate"), s.Blind.line("blind"))
+	if s.SkippedLines > 0 {
+		fmt.Fprintln(std.err, skips)
+	}
+	if f.report == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeSecret(f.report, append(data, '\n')); err != nil {
+		return fmt.Errorf("the records are written, but not the report: %w", err)
+	}
+	return nil
+}
+
+// writeSecret writes what comes from the truth to a file that only its owner
+// may read. A file that is there already loses what others may do with it
+// before anything is written; a device or a pipe is left as it is.
+func writeSecret(path string, data []byte) (err error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Mode().IsRegular() {
+		if open := info.Mode().Perm() & 0o077; open != 0 {
+			if err := file.Chmod(info.Mode().Perm() &^ open); err != nil {
+				return fmt.Errorf("others may use the file, which is to hold figures from the truth: remove it or name another one: %w", err)
+			}
+		}
+		if err := file.Truncate(0); err != nil {
+			return err
+		}
+	}
+	_, err = file.Write(data)
+	return err
+}

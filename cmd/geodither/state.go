@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+)
+
+func newState(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "state",
+		Short: "Prove, look at, or reset what a service has made of its raw topic",
+		Example: `  geodither state verify -c geodither.yml
+  geodither state inspect -c geodither.yml --user bus-7
+  geodither state reset -c geodither.yml --dry-run`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newStateVerify(std), newStateInspect(std), newStateReset(std))
+	return cmd
+}
+
+// loadService reads the config of a service for a command that only looks at what
+// it does, and makes sure that its brokers answer.
+func loadService(ctx context.Context, config string, std streams) (pipeline.Options, error) {
+	options, err := loadLocal(ctx, config, std)
+	if err == nil {
+		_, err = connect(ctx, options.Brokers)
+	}
+	return options, err
+}
+
+// loadLocal reads the config alone.
+func loadLocal(_ context.Context, config string, std streams) (pipeline.Options, error) {
+	options, file, err := loadConfig(config)
+	if err != nil {
+		return options, err
+	}
+	if options.Logger, err = newLogger(std, file.Log); err != nil {
+		return options, usagef("config %s: %w", config, err)
+	}
+	return options, nil
+}
+
+func newStateVerify(std streams) *cobra.Command {
+	var (
+		config string
+		asJSON bool
+		temp   string
+	)
+	cmd := &cobra.Command{
+		Use:   "verify -c FILE",
+		Short: "Recompute everything from the raw topic and compare",
+		Long: `Recompute from the raw topic what the service has committed, and compare: sanitized
+records and dead letters byte for byte and in order, none missing and none twice; each
+user's state; the group's offset; and that no aborted or open transaction has shown
+readers of uncommitted data another release of a fix.
+
+It needs the service's own config with the same key, and writes nothing to Kafka. It may
+run beside the service: it judges what was committed when it began, and beyond that as
+far as it sees. The recomputed states, which are private, lie in a temporary folder while it
+works. If it is killed they stay there until the next verification removes them.
+
+Exit code 0 means that everything was verified and is equal. It is 1 if anything differs,
+and also if a part could not be compared, of which it says why: retention has removed raw
+records, say. The report names offsets, never a user or a place.`,
+		Example: `  geodither state verify -c geodither.yml
+  geodither state verify -c geodither.yml --json | jq .verified`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options, err := loadService(cmd.Context(), config, std)
+			if err != nil {
+				return err
+			}
+			bar := newProgress(std.err, nil)
+			report, err := pipeline.Verify(cmd.Context(), options, pipeline.VerifyOptions{
+				TempDir: temp, Progress: func(done, total int64) { bar.records(done, total) },
+			})
+			bar.done()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = json.NewEncoder(std.out).Encode(report)
+			} else {
+				err = printReport(std.out, report)
+			}
+			if err != nil {
+				return err
+			}
+			return verdict(report)
+		},
+	}
+	cmd.Flags().StringVarP(&config, "config", "c", "", "config `FILE` of the service")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringVar(&temp, "temp-dir", "", "`FOLDER` for the recomputed states while it works; default the system's")
+	required(cmd, "config")
+	return cmd
+}
+
+// printReport prints a line for each partition, and below what is wrong.
+func printReport(out io.Writer, report pipeline.Report) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "partition\traw\tsanitized\tdead letters\tusers\tnot committed\tverdict\t")
+	for _, p := range report.Partitions {
+		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", p.Partition, p.Raw, p.Sanitized, p.DeadLetters, p.Users, p.NotCommitted, outcomeOf(p))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, p := range report.Partitions {
+		for _, v := range p.Violations {
+			fmt.Fprintf(out, "partition %d, offset %d: %s: %s\n", p.Partition, v.Offset, v.Kind, v.Detail)
+		}
+		if more := p.ViolationCount - int64(len(p.Violations)); more > 0 {
+			fmt.Fprintf(out, "partition %d: %d more violations\n", p.Partition, more)
+		}
+		for _, why := range p.NotVerified {
+			fmt.Fprintf(out, "partition %d, not verified: %s\n", p.Partition, why)
+		}
+	}
+	if !report.Verified {
+		return nil
+	}
+	_, err := fmt.Fprintln(out, "verified: committed output, dead letters, states and offsets are what the raw topic gives")
+	return err
+}
+
+func outcomeOf(p pipeline.PartitionReport) string {
+	switch {
+	case p.ViolationCount > 0:
+		return "different"
+	case !p.Verified:
+		return "not verified"
+	}
+	return "equal"
+}
+
+// verdict is the error of a report that does not say verified.
+func verdict(report pipeline.Report) error {
+	if report.Verified {
+		return nil
+	}
+	var different, open []string
+	for _, p := range report.Partitions {
+		switch {
+		case p.ViolationCount > 0:
+			different = append(different, fmt.Sprint(p.Partition))
+		case !p.Verified:
+			open = append(open, fmt.Sprint(p.Partition))
+		}
+	}
+	if len(different) > 0 {
+		return fmt.Errorf("violations in partition %s: keep the topics as they are until you know why, and report it", strings.Join(different, ", "))
+	}
+	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in partition %s: the report says why", strings.Join(open, ", "))
+}
+
+// records prints at most four times a second how many records are done.
+func (p *progress) records(done, total int64) {
+	if !p.live || total <= 0 || time.Since(p.shown) < 250*time.Millisecond {
+		return
+	}
+	p.shown, p.marked = time.Now(), true
+	fmt.Fprintf(p.out, "\r\x1b[2K%3.0f %%  %d of %d raw records", 100*float64(done)/float64(total), done, total)
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+)
+
+func newStateInspect(std streams) *cobra.Command {
+	var (
+		config string
+		query  pipeline.InspectOptions
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "inspect -c FILE --user ID",
+		Short: "Print the state of one user",
+		Long: `Print the state of one user as the changelog has it, or the local store with --local:
+last step, releases and ε spent, last release, estimate and radius, and the size of the
+posterior.
+
+What it prints is private. It is a function of the user's past releases and the model, but
+it is not published: keep it on the trusted side.`,
+		Example: `  geodither state inspect -c geodither.yml --user bus-7
+  geodither state inspect -c geodither.yml --user bus-7 --local --top 5 --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if query.User == "" || query.Top < 0 {
+				return usagef("--user must name a user, and --top must not be negative")
+			}
+			load := loadService
+			if query.Local {
+				load = loadLocal // no broker is asked
+			}
+			options, err := load(cmd.Context(), config, std)
+			if err != nil {
+				return err
+			}
+			found, err := pipeline.Inspect(cmd.Context(), options, query)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(std.out).Encode(found)
+			}
+			return printState(std.out, found)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
+	flags.StringVar(&query.User, "user", "", "user `ID`")
+	flags.BoolVar(&query.Local, "local", false, "look into the local store (state_dir) instead of the changelog; no instance may be running on it")
+	flags.IntVar(&query.Top, "top", 0, "also list the `N` most probable cells")
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	required(cmd, "config", "user")
+	return cmd
+}
+
+func printState(out io.Writer, s pipeline.Inspection) error {
+	from := fmt.Sprintf("changelog, offset %d", s.Offset)
+	if s.Offset < 0 {
+		from = "local store"
+	}
+	fmt.Fprintf(out, "private      what follows is not published; keep it on the trusted side\n")
+	fmt.Fprintf(out, "user         %s\n", s.User)
+	fmt.Fprintf(out, "found in     partition %d, %s, %d bytes\n", s.Partition, from, s.Bytes)
+	fmt.Fprintf(out, "last step    %d, %s\n", s.Step, s.StepTime.Format("2006-01-02 15:04:05 MST"))
+	if s.PublishedAs != s.User {
+		fmt.Fprintf(out, "published as %s\n", s.PublishedAs)
+	}
+	fmt.Fprintf(out, "releases     %d, ε spent %s, which is %s-zCDP\n", s.Releases, sum(s.EpsilonSpent), sum(s.Rho))
+	if s.EpsilonWindow != nil {
+		fmt.Fprintf(out, "budget       ε spent %s in the window up to the last step\n", sum(*s.EpsilonWindow))
+	}
+	fmt.Fprintf(out, "model        %s\n", s.ModelID)
+	if s.Estimate == nil {
+		fmt.Fprintf(out, "places       of another map than that of the config's model: not shown\n")
+	} else {
+		if s.LastRelease != nil {
+			fmt.Fprintf(out, "last release %.7f, %.7f\n", s.LastRelease.Latitude, s.LastRelease.Longitude)
+		}
+		fmt.Fprintf(out, "estimate     %.7f, %.7f, within %.0f m with probability 95 %%\n", s.Estimate.Latitude, s.Estimate.Longitude, s.RadiusM)
+	}
+	_, err := fmt.Fprintf(out, "posterior    %d cells, %.1f bits\n", s.Cells, s.EntropyBits)
+	for _, c := range s.Top {
+		_, err = fmt.Fprintf(out, "             %5.1f %% at %.5f, %.5f\n", 100*c.Probability, c.Centre.Latitude, c.Centre.Longitude)
+	}
+	return err
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+)
+
+// townService is a service of the synthetic town on an embedded broker, that has
+// answered everything and stopped.
+type townService struct {
+	*crashWorld
+	fed    int64
+	config string
+}
+
+// newTownService feeds a fleet and lets the service answer it.
+func newTownService(t *testing.T) *townService {
+	t.Helper()
+	s := &townService{crashWorld: newCrashWorld(t)}
+	s.fed = s.feed(t, 20, 10)
+	s.serve(t, "town", s.fed, nil)
+	s.config = filepath.Join(s.dir, "town.yml")
+	return s
+}
+
+// command starts a command line in a process of its own.
+func (s *townService) command(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.CommandContext(t.Context(), os.Args[0], args...), log: new(bytes.Buffer)}
+	p.cmd.Env = append(os.Environ(), "GEODITHER_TEST_COMMAND=1")
+	p.cmd.Stderr = p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// edit writes the config with one text in place of another.
+func (s *townService) edit(t *testing.T, old, text string) string {
+	t.Helper()
+	data, err := os.ReadFile(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(data), old) != 1 {
+		t.Fatalf("%q is not in the config once", old)
+	}
+	return write(t, s.dir, fmt.Sprintf("edited-%x.yml", text), strings.Replace(string(data), old, text, 1))
+}
+
+// TestStateVerify: exit code and JSON of a service that is right, and of one that
+// is asked about under another ε.
+func TestStateVerify(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	s := newTownService(t)
+	r := succeed(t, "state", "verify", "-c", s.config, "--json")
+	var report pipeline.Report
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
+		t.Fatal(err)
+	}
+	var answered int64
+	for _, p := range report.Partitions {
+		answered += p.Sanitized + p.DeadLetters
+	}
+	if !report.Verified || len(report.Partitions) != 3 || answered != s.fed {
+		t.Errorf("%d answers of %d are verified: %s", answered, s.fed, r.out)
+	}
+	requireWords(t, succeed(t, "state", "verify", "-c", s.config).out, "equal", "verified: committed output")
+
+	other := s.edit(t, "epsilon: 1", "epsilon: 2")
+	r = call(t, "state", "verify", "-c", other)
+	if r.code != exitFailed {
+		t.Errorf("exit %d under another ε, want %d", r.code, exitFailed)
+	}
+	requireWords(t, r.out, "not verified", "other settings")
+	requireWords(t, r.err, "not everything could be verified, in partition 0, 1, 2")
+	r = call(t, "state", "verify", "-c", other, "--json")
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil || report.Verified || r.code != exitFailed {
+		t.Errorf("exit %d, %v: %s", r.code, err, r.out)
+	}
+}
+
+// TestStateInspectAndReset: a user's state from both places; the folder's reset
+// loses nothing; that of everything wants to be told twice.
+func TestStateInspectAndReset(t *testing.T) {
+	s := newTownService(t)
+	c := []string{"-c", s.config}
+	state := func(args ...string) []string { return append(append([]string{"state"}, args...), c...) }
+	fromChangelog := succeed(t, state("inspect", "--user", "sim-000001", "--top", "2")...).out
+	requireWords(t, fromChangelog, "private", "changelog, offset", "estimate", "10, ε spent 10", "posterior")
+	var inspected, local pipeline.Inspection
+	for args, into := range map[string]*pipeline.Inspection{"--json": &inspected, "--local": &local} {
+		r := succeed(t, state("inspect", "--user", "sim-000001", "--json", args)...)
+		if err := json.Unmarshal([]byte(r.out), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if inspected.Offset < 0 || local.Offset != -1 || *inspected.Estimate != *local.Estimate || inspected.Releases != 10 {
+		t.Errorf("%+v and %+v", inspected, local)
+	}
+	requireMessage(t, call(t, state("inspect", "--user", "typo")...), exitFailed, "has no state")
+	requireMessage(t, call(t, state("inspect", "--user", "")...), exitUsage, "--user")
+
+	requireWords(t, succeed(t, state("reset", "--dry-run")...).out, "would remove store", "town-state")
+	requireWords(t, succeed(t, state("reset")...).out, "removed store")
+	requireWords(t, succeed(t, state("reset")...).out, "nothing to remove")
+	requireMessage(t, call(t, state("inspect", "--user", "sim-000001", "--local")...), exitFailed, "no store in the state folder")
+	if r := succeed(t, "state", "verify", "-c", s.config, "--json"); !strings.Contains(r.out, `"verified":true`) {
+		t.Errorf("after a reset of the folder: %s", r.out)
+	}
+
+	requireMessage(t, call(t, state("reset", "--spend-again")...), exitUsage, "--everything")
+	words := []string{fmt.Sprintf("holds %d records", s.fed), "second time", "ε = 1"}
+	requireMessage(t, call(t, state("reset", "--everything")...), exitFailed, append(words, "nothing was removed", "--spend-again")...)
+	requireWords(t, succeed(t, state("reset", "--everything", "--dry-run")...).out, append(words, "would remove")...)
+	if r := succeed(t, "state", "verify", "-c", s.config, "--json"); !strings.Contains(r.out, `"verified":true`) {
+		t.Errorf("after a dry run: %s", r.out)
+	}
+	requireWords(t, succeed(t, state("reset", "--everything", "--spend-again")...).out, append(words, "removed")...)
+	requireMessage(t, call(t, state("inspect", "--user", "sim-000001")...), exitFailed, "has no state")
+}
+
+// TestConsumeDeadLetters: one for each record that was fed cut short, with its
+// place and the reason.
+func TestConsumeDeadLetters(t *testing.T) {
+	s := newTownService(t)
+	args := []string{"consume", "--brokers", s.addr, "--topic", s.prefix + "town.dead", "--dead-letters", "--format"}
+	lines := strings.Split(strings.TrimSpace(succeed(t, append(args, "json")...).out), "\n")
+	if want := int(s.fed) / 101; len(lines) != want {
+		t.Errorf("%d dead letters, want %d", len(lines), want)
+	}
+	requireWords(t, lines[0], `"topic":"`+s.prefix+`raw"`, `"offset":`, `"reason":"`)
+	requireWords(t, succeed(t, append(args, "csv")...).out, "topic,partition,offset,reason,timestamp\n", s.prefix+"raw,")
+	requireMessage(t, call(t, append(args, "geojson")...), exitUsage, "json or csv")
+	args[len(args)-2] = "--format=json"
+	requireMessage(t, call(t, args[:len(args)-1]...), exitFailed, "--encoding")
+}
+
+func requireWords(t *testing.T, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("%q does not say %q", text, word)
+		}
+	}
+}

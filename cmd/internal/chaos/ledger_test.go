@@ -1,0 +1,157 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+// world is what a good run leaves in the topics, of one partition: fixes at 0 to
+// 4, of which 2 became a dead letter.
+type world struct {
+	t                                    *testing.T
+	codec                                *schemas.Codec
+	raw, sanitized, dead, all, changelog []*kgo.Record
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	codec, err := schemas.NewCodec(schemas.Avro)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, codec: codec}
+	for n := range int64(5) {
+		value, err := codec.AppendRaw(nil, schemas.Raw{UserID: "u", Timestamp: n, Latitude: 53, Longitude: -3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.raw = append(w.raw, &kgo.Record{Topic: rawTopic, Offset: n, Key: []byte("u"), Value: value})
+		if n == 2 {
+			w.dead = append(w.dead, w.letter(n))
+			continue
+		}
+		w.sanitized = append(w.sanitized, w.release(n, 53))
+	}
+	w.all = slices.Clone(w.sanitized)
+	w.changelog = []*kgo.Record{marker(1, 7), marker(0, 7), marker(1, 8)}
+	return w
+}
+
+// release is the sanitized record of a fix.
+func (w *world) release(n int64, latitude float64) *kgo.Record {
+	w.t.Helper()
+	value, err := w.codec.AppendSanitized(nil, schemas.Sanitized{UserID: "u", Timestamp: n, Latitude: latitude, Longitude: -3, Mechanism: "pim"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &kgo.Record{Topic: sanitizedTopic, Key: []byte("u"), Value: value, ProducerID: 1, ProducerEpoch: 8, Timestamp: time.UnixMilli(n)}
+}
+
+func (w *world) letter(n int64) *kgo.Record {
+	w.t.Helper()
+	value, err := w.codec.AppendDeadLetter(nil, schemas.DeadLetter{Topic: rawTopic, Offset: n, Reason: schemas.ReasonLate})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &kgo.Record{Topic: deadTopic, Value: value}
+}
+
+// marker is the end of a transaction: 1 commit, 0 abort.
+func marker(kind byte, epoch int16) *kgo.Record {
+	return &kgo.Record{
+		Topic: changelogTopic, Key: []byte{0, 0, 0, kind}, ProducerID: 1, ProducerEpoch: epoch,
+		Attrs: kgo.NewRecordAttrs(kgo.RecordAttrsOpts{Transactional: true, Control: true}),
+	}
+}
+
+func (w *world) judge() *ledger {
+	w.t.Helper()
+	l, err := newLedger(1)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range w.raw {
+		l.addRaw(r)
+	}
+	for _, r := range slices.Concat(w.sanitized, w.dead) {
+		l.addCommitted(r)
+	}
+	for _, r := range w.all {
+		l.addUncommitted(r)
+	}
+	for _, r := range w.changelog {
+		l.addChangelog(r)
+	}
+	l.count()
+	return l
+}
+
+func TestLedgerOfGoodRun(t *testing.T) {
+	w := newWorld(t)
+	w.all = append(w.all, w.release(3, 53)) // aborted and repeated: the same bytes
+	l := w.judge()
+	if broken := l.violations(); len(broken) > 0 {
+		t.Errorf("a good run breaks promises: %q", broken)
+	}
+	if l.Raw != 5 || l.Sanitized != 4 || l.Dead != 1 || l.Uncommitted != 1 || l.Committed != 2 || l.Aborted != 1 {
+		t.Errorf("counts are %+v", l)
+	}
+}
+
+// TestLedgerFindsPlants plants one fault after the other and wants it named.
+func TestLedgerFindsPlants(t *testing.T) {
+	for name, test := range map[string]struct {
+		plant func(*world)
+		want  string
+	}{
+		"lost":                  {func(w *world) { w.sanitized = w.sanitized[1:] }, "1 raw records lost"},
+		"lost dead letter":      {func(w *world) { w.dead = nil }, "1 raw records lost"},
+		"duplicate":             {func(w *world) { w.sanitized = append(w.sanitized, w.sanitized[3]) }, "1 raw records answered more than once"},
+		"duplicate dead letter": {func(w *world) { w.dead = append(w.dead, w.dead[0]) }, "1 raw records answered more than once"},
+		"both answers":          {func(w *world) { w.dead = append(w.dead, w.letter(3)) }, "1 raw records answered more than once"},
+		"order":                 {func(w *world) { w.sanitized[0], w.sanitized[1] = w.sanitized[1], w.sanitized[0] }, "1 answers out of order"},
+		"stranger":              {func(w *world) { w.sanitized = append(w.sanitized, w.release(9, 53)) }, "1 published records that belong to no raw record"},
+		"garbage":               {func(w *world) { w.sanitized[3] = &kgo.Record{Topic: sanitizedTopic} }, "1 published records that belong to no raw record"},
+		"differing":             {func(w *world) { w.all = append(w.all, w.release(3, 54)) }, "1 fixes with two different releases"},
+		"zombie":                {func(w *world) { w.changelog = append(w.changelog, marker(1, 7)) }, "1 records of fenced producers"},
+		"fed twice":             {func(w *world) { w.raw[4].Value, w.raw[4].Key = w.raw[3].Value, w.raw[3].Key }, "1 fixes were fed twice"},
+		"count":                 {func(w *world) { w.sanitized = w.sanitized[1:] }, "5 raw records, but 3 sanitized and 1 dead letters"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			test.plant(w)
+			broken := strings.Join(w.judge().violations(), "\n")
+			if !strings.Contains(broken, test.want) {
+				t.Errorf("planted %s, found %q, want %q", name, broken, test.want)
+			}
+		})
+	}
+}
+
+func TestReaderIsCompared(t *testing.T) {
+	now := [][]seen{{{0, 10}, {1, 11}, {2, 12}}, {}}
+	for name, test := range map[string]struct {
+		saw  [][]seen
+		want int
+	}{
+		"same":          {[][]seen{{{0, 10}, {1, 11}, {2, 12}}, {}}, 0},
+		"missed":        {[][]seen{{{0, 10}, {1, 11}}, {}}, 1},
+		"saw more":      {[][]seen{{{0, 10}, {1, 11}, {2, 12}}, {{0, 13}}}, 1},
+		"other order":   {[][]seen{{{1, 11}, {0, 10}, {2, 12}}, {}}, 1},
+		"other content": {[][]seen{{{0, 10}, {1, 99}, {2, 12}}, {}}, 1},
+	} {
+		l, err := newLedger(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if broken := l.compare("t", test.saw, now); len(broken) != test.want || l.ReaderDiffer != test.want {
+			t.Errorf("%s: %q, want %d", name, broken, test.want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	for args, want := range map[string]string{
+		"--records 0":                "must be positive",
+		"--faults -1":                "must not be negative",
+		"--static 4":                 "at most --instances",
+		"--plant nothing":            "choose one of differing, duplicate, lost, reader",
+		"--duration 10":              "invalid value",
+		"--seed 1 something":         `what is "something"`,
+		"--records 10 --nonsense":    "not defined",
+		"--seed 5 --plant duplicate": "",
+	} {
+		var log bytes.Buffer
+		s, err := parse(strings.Fields(args), &log)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", args, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", args, err, want)
+		case want == "":
+			again, err := parse(strings.Fields(s.again()), &log)
+			if err != nil || again != s {
+				t.Errorf("%s is repeated as %+v (%v)", args, again, err)
+			}
+		}
+	}
+}
+
+// TestSchedule wants the asked number of hard faults, all kinds, nothing outside
+// of the feed, targets that exist, and the same again from the same seed.
+func TestSchedule(t *testing.T) {
+	for seed := range uint64(50) {
+		s := settings{Seed: seed + 1, Faults: 20, Duration: 140 * time.Second, Instances: 3}
+		faults := schedule(s)
+		if !reflect.DeepEqual(faults, schedule(s)) {
+			t.Fatalf("seed %d gives two schedules", s.Seed)
+		}
+		count, kinds := 0, map[kind]bool{}
+		for _, f := range faults {
+			kinds[f.kind] = true
+			if slices.Contains(hard, f.kind) {
+				count++
+			}
+			if f.at < 0 || f.at > s.Duration || f.target < 0 || f.target > 2 {
+				t.Errorf("seed %d: %+v", s.Seed, f)
+			}
+			if f.kind == instanceFreeze && f.lasts <= sessionTimeout {
+				t.Errorf("seed %d: a freeze of %v leaves the member in the group", s.Seed, f.lasts)
+			}
+		}
+		if count != s.Faults || len(kinds) != 7 {
+			t.Errorf("seed %d: %d hard faults of %d kinds", s.Seed, count, len(kinds))
+		}
+	}
+}
+
+// TestOddRecordsAreTold wants every odd record's user and time to be its own.
+func TestOddRecordsAreTold(t *testing.T) {
+	l, err := newLedger(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20_000 {
+		r, err := oddRecord(l.codec, n, time.UnixMilli(1_700_000_000_000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Offset = int64(n)
+		l.addRaw(r)
+	}
+	if l.FedTwice > 0 || l.Raw != 20_000 || len(l.fixes[0]) < 10_000 {
+		t.Errorf("%d of %d records are fed twice, %d are fixes", l.FedTwice, l.Raw, len(l.fixes[0]))
+	}
+}
+
+func TestReport(t *testing.T) {
+	l, err := newLedger(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := report{Faults: map[kind]int{instanceKill: 3, brokerKill: 2, instanceRoll: 1}, ledger: l, StateEqual: true}
+	good := r.text()
+	if !strings.Contains(good, "every promise held") || !strings.Contains(good, "hard faults           5\n") {
+		t.Errorf("a good report:\n%s", good)
+	}
+	r.Violations = []string{errors.New("one broken").Error()}
+	if bad := r.text(); strings.Contains(bad, "held") || !strings.Contains(bad, "FAILED\n  - one broken\n") {
+		t.Errorf("a bad report:\n%s", bad)
+	}
+}

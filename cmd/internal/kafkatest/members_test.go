@@ -1,0 +1,141 @@
+//go:build kafka
+
+package kafkatest
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+)
+
+var assignment = regexp.MustCompile(`msg="partitions assigned" generation=(\d+) partitions=("[^"]*"|\S+)`)
+
+// assigned are the generation and the partitions of the last assignment that a
+// log tells of.
+func (c *captured) assigned() (generation, partitions string) {
+	all := assignment.FindAllStringSubmatch(c.String(), -1)
+	if len(all) == 0 {
+		return "", ""
+	}
+	last := all[len(all)-1]
+	return last[1], last[2]
+}
+
+// instance are the options of one of several instances of a service.
+func instance(o pipeline.Options, name, instanceID string) pipeline.Options {
+	o.StateDir, o.InstanceID, o.Counters = filepath.Join(o.StateDir, name), instanceID, new(pipeline.Counters)
+	return o
+}
+
+// TestARollingRestart stops and starts three static members in turn. The group
+// stays in its generation, each gets the partitions that it had, and finds their
+// states on its disk.
+func TestARollingRestart(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t).world(6, 30)
+	o := w.options("service")
+	o.SessionTimeout = 20 * time.Second
+	w.createRaw()
+	w.ok(pipeline.CreateTopics(t.Context(), w.client, o.Topics))
+	var options [3]pipeline.Options
+	var services [3]*running
+	for i := range services {
+		name := fmt.Sprint("instance-", i)
+		options[i] = instance(o, name, name)
+		services[i] = w.serve(options[i])
+	}
+	w.feed(10)
+	var before string
+	w.eventually("all three have partitions in one generation", func() bool {
+		before, _ = services[0].log.assigned()
+		for _, r := range services {
+			if generation, partitions := r.log.assigned(); generation != before || len(partitions) < len(`"[0 1]"`) {
+				return false
+			}
+		}
+		return true
+	})
+	w.eventually("all is answered", func() bool { return w.answered(o) })
+	for i := range services {
+		_, had := services[i].log.assigned()
+		w.feed(3)
+		services[i].stop()
+		w.feed(3)
+		services[i] = w.serve(options[i])
+		w.says(services[i], "state restored")
+		generation, has := services[i].log.assigned()
+		if generation != before || has != had {
+			t.Errorf("instance %d had %s in generation %s and comes back to %s in generation %s", i, had, before, has, generation)
+		}
+		w.feed(3)
+		w.eventually("all is answered", func() bool { return w.answered(o) })
+		for _, line := range services[i].log.first(9, "state restored") {
+			if !regexp.MustCompile(`changelog_records=0 wiped=""`).MatchString(line) {
+				t.Errorf("instance %d restores instead of going on: %s", i, line)
+			}
+		}
+	}
+	for i := range services {
+		if generation, _ := services[i].log.assigned(); generation != before {
+			t.Errorf("instance %d is in generation %s, not %s", i, generation, before)
+		}
+		services[i].stop()
+	}
+	t.Logf("three instances restarted in generation %s", before)
+	w.exactlyOnce(o)
+}
+
+// TestScaling goes from one instance to three and back. Partitions and states move
+// with it, and every user's records go on where they were.
+func TestScaling(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t).world(6, 30)
+	o := w.options("service")
+	w.createRaw()
+	w.ok(pipeline.CreateTopics(t.Context(), w.client, o.Topics))
+	var services [3]*running
+	var options [3]pipeline.Options
+	for i := range options {
+		options[i] = instance(o, fmt.Sprint("instance-", i), "")
+	}
+	shares := func(i int, n int) {
+		t.Helper()
+		w.eventually(fmt.Sprintf("instance %d has %d partitions", i, n), func() bool {
+			_, partitions := services[i].log.assigned()
+			return len(regexp.MustCompile(`\d+`).FindAllString(partitions, -1)) == n
+		})
+	}
+	services[0] = w.serve(options[0])
+	w.feed(10)
+	shares(0, 6)
+	w.eventually("all is answered", func() bool { return w.answered(o) })
+	for i := 1; i < 3; i++ {
+		services[i] = w.serve(options[i])
+		w.feed(5)
+	}
+	for i := range services {
+		shares(i, 2)
+	}
+	w.feed(10)
+	w.eventually("all is answered", func() bool { return w.answered(o) })
+	for i := 1; i < 3; i++ {
+		w.feed(5)
+		services[i].stop()
+	}
+	shares(0, 6)
+	w.feed(10)
+	w.eventually("all is answered", func() bool { return w.answered(o) })
+	services[0].stop()
+	for i := range options {
+		n := options[i].Counters.Snapshot()
+		t.Logf("instance %d answered %d records and restored %d states", i, n.RecordsIn, n.Restored)
+		if n.RecordsIn == 0 {
+			t.Errorf("instance %d had nothing to do; the test shows nothing", i)
+		}
+	}
+	w.exactlyOnce(o)
+}

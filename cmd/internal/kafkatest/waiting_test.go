@@ -1,0 +1,126 @@
+//go:build kafka
+
+package kafkatest
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/producer"
+)
+
+// outage is how long the broker is away: longer than every timeout of the
+// service, and than its producer's patience.
+const outage = 70 * time.Second
+
+// TestTopicsMadeLate: the service waits for topics that it may not make itself,
+// and says for which.
+func TestTopicsMadeLate(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t).world(2, 5)
+	o := w.options("service")
+	o.Topics.Create = false
+	r := w.serve(o)
+	w.says(r, w.raw)
+	for _, line := range r.log.first(1, "level=WARN") {
+		t.Log(line)
+	}
+	w.createRaw()
+	w.feed(5)
+	w.says(r, o.Topics.Sanitized)
+	w.ok(pipeline.CreateTopics(t.Context(), w.client, o.Topics))
+	w.eventually("all is answered", func() bool { return w.answered(o) })
+	r.stop()
+	w.exactlyOnce(o)
+}
+
+// TestNoBrokerAtTheStart: the service waits until somebody answers at the address
+// that it was given.
+func TestNoBrokerAtTheStart(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t).world(2, 5)
+	w.createRaw()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	w.ok(err)
+	o := w.options("service")
+	o.Brokers = []string{listener.Addr().String()}
+	w.ok(listener.Close())
+
+	r := w.serve(o)
+	w.says(r, "level=WARN")
+	w.says(r, "connection refused")
+	for _, line := range r.log.first(2, "level=WARN") {
+		t.Log(line)
+	}
+	w.feed(5)
+	if listener, err = net.Listen("tcp", o.Brokers[0]); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go newProxy(t).serve(listener, w.brokers[0])
+	w.eventually("all is answered", func() bool { return w.answered(o) })
+	r.stop()
+	w.exactlyOnce(o)
+}
+
+// TestAFreshClusterThatGoesAway starts the service on a cluster whose coordinators
+// nobody has asked yet, and then takes the broker away for a while, twice: once
+// killed at work and once idle. The service waits, says so, and goes on.
+func TestAFreshClusterThatGoesAway(t *testing.T) {
+	t.Parallel()
+	cluster := private(t)
+	h := newHarnessAt(t, cluster.brokers()...)
+
+	// The first call that asks for a coordinator has its topic made.
+	start := time.Now()
+	p := h.transactional(h.client, "first", producer.Options{})
+	transactions := since(start)
+	topic := h.topic("first", 1, nil)
+	_, found, err := consumer.Committed(t.Context(), h.client, consumer.Options{}, h.prefix+"first", topic, 0)
+	h.ok(err)
+	if found {
+		t.Error("a group on a fresh cluster has an offset")
+	}
+	h.produce(p, topic, 0, "record")
+	h.commit(p)
+	h.expect(topic, 0, "record")
+	t.Logf("on Kafka %s, fresh: the transaction coordinator is ready after %v, the group's after %v; %v",
+		cluster.version(), transactions, since(start), h.spy)
+	if h.spy.saw(kafka.GroupCoordinatorNotAvailable)+h.spy.saw(kafka.GroupLoadInProgress)+h.spy.saw(kafka.NotCoordinatorForGroup) == 0 {
+		t.Error("none of 14, 15 and 16 was ever answered: the cluster was not fresh")
+	}
+
+	w := h.world(2, 20)
+	o := w.options("service")
+	w.createRaw()
+	r := w.serve(o)
+	w.feed(100)
+	w.eventually("it is at work", func() bool { return o.Counters.RecordsIn.Load() > 0 })
+	cluster.on(1, "kill")
+	gone, done := time.Now(), o.Counters.RecordsIn.Load()
+	t.Logf("the broker is killed when %d of %d records are answered", done, w.fed)
+	if done == w.fed {
+		t.Error("nothing was left to do; the test shows nothing")
+	}
+	w.says(r, "level=WARN")
+	t.Logf("the service notices after %v: %v", since(gone), r.log.first(1, "level=WARN"))
+	time.Sleep(outage)
+	if r.ended() {
+		t.Fatalf("the service has ended: %v", r.err)
+	}
+	cluster.on(1, "start")
+	back := time.Now()
+	w.eventually("all is answered", func() bool { return w.answered(o) })
+	t.Logf("all is answered %v after the broker is back", since(back))
+	cluster.on(1, "kill")
+	cluster.on(1, "start")
+	w.feed(20)
+	w.eventually("all is answered", func() bool { return w.answered(o) })
+	r.stop()
+	w.exactlyOnce(o)
+}

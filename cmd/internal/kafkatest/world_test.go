@@ -1,0 +1,166 @@
+//go:build kafka
+
+package kafkatest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas"
+)
+
+// startMS is when the fleet sets out: the start of a step.
+const startMS int64 = 1_700_000_040_000
+
+var testKey = noise.KeyFromSeed(1)
+
+// world is a raw topic and a fleet that feeds it. Services are named by their
+// group, and so are their other topics.
+type world struct {
+	*harness
+	raw        string
+	partitions int
+	dir        string
+	model      *mobility.Model
+	codec      *schemas.Codec
+	fleet      *rand.Rand
+	cells      []grid.Cell // of each vehicle
+	feeder     *producer.Idempotent
+	step       int64
+	fed        int64
+}
+
+func (h *harness) world(partitions, vehicles int) *world {
+	h.Helper()
+	w := &world{
+		harness: h, raw: h.prefix + "raw", partitions: partitions, dir: h.TempDir(), model: newModel(h.T),
+		fleet: rand.New(rand.NewPCG(1, 1)),
+	}
+	var err error
+	w.codec, err = schemas.NewCodec(schemas.Avro)
+	h.ok(err)
+	w.feeder, err = producer.NewIdempotent(h.client, producer.Options{RetryTimeout: patience})
+	h.ok(err)
+	for range vehicles {
+		w.cells = append(w.cells, w.model.SampleInitial(w.fleet))
+	}
+	return w
+}
+
+// newModel stays in a cell or moves to one of the four beside it.
+func newModel(t *testing.T) *mobility.Model {
+	t.Helper()
+	g, err := grid.New(grid.Box{South: 53.30, West: -3.10, North: 53.50, East: -2.80}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	matrix, initial := &mobility.Matrix{RowStart: []int64{0}}, mobility.Distribution{}
+	for c := range grid.Cell(g.Cells()) {
+		x, y, first, total := g.Column(c), g.Row(c), len(matrix.Values), 0.0
+		for _, d := range [][2]int{{0, -1}, {-1, 0}, {0, 0}, {1, 0}, {0, 1}} {
+			if nx, ny := x+d[0], y+d[1]; nx >= 0 && ny >= 0 && nx < g.Width() && ny < g.Height() {
+				matrix.Columns = append(matrix.Columns, grid.Cell(ny*g.Width()+nx))
+				matrix.Values = append(matrix.Values, 1)
+				total++
+			}
+		}
+		for i := first; i < len(matrix.Values); i++ {
+			matrix.Values[i] /= total
+		}
+		matrix.RowStart = append(matrix.RowStart, int64(len(matrix.Values)))
+		if 3*x >= g.Width() && 3*x < 2*g.Width() && 3*y >= g.Height() && 3*y < 2*g.Height() {
+			initial.Cells, initial.P = append(initial.Cells, c), append(initial.P, 1)
+		}
+	}
+	initial.Normalize()
+	model := &mobility.Model{Grid: g, Step: time.Minute, Matrix: matrix, Initial: initial}
+	if err := model.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return model
+}
+
+// topics are those of a service.
+func (w *world) topics(name string) pipeline.Topics {
+	return pipeline.Topics{
+		Raw: w.raw, Sanitized: w.prefix + name + ".out", Changelog: w.prefix + name + ".log", DeadLetters: w.prefix + name + ".dead",
+		Create: true, Partitions: w.partitions,
+	}
+}
+
+// options are those of a service with small transactions.
+func (w *world) options(name string) pipeline.Options {
+	return pipeline.Options{
+		Brokers: w.brokers, Group: w.prefix + name, Topics: w.topics(name),
+		Model: w.model, Key: testKey, Release: mechanism.Options{Epsilon: 1, Delta: .01},
+		StateDir:   filepath.Join(w.dir, name),
+		MaxRecords: 50, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,
+		Counters: new(pipeline.Counters),
+	}
+}
+
+// createRaw makes the raw topic, which keeps its records for ever: they are older
+// than Kafka would keep them by default.
+func (w *world) createRaw() {
+	w.Helper()
+	w.ok(consumer.CreateTopics(w.Context(), w.client, consumer.Options{}, consumer.Topic{
+		Name: w.raw, Partitions: w.partitions, Configs: map[string]string{"retention.ms": "-1"},
+	}))
+}
+
+// feed writes steps of the fleet to the raw topic: a fix of every vehicle, the
+// first one's twice, a late one every tenth step, and one that is cut short.
+func (w *world) feed(steps int) {
+	w.Helper()
+	for range steps {
+		var records []producer.Record
+		add := func(vehicle int, ms int64) {
+			lat, lon := w.model.Grid.ToDegrees(w.model.Grid.Centre(w.cells[vehicle]))
+			fix := schemas.Raw{UserID: fmt.Sprintf("vehicle-%03d", vehicle), Timestamp: ms, Latitude: lat, Longitude: lon}
+			value, err := w.codec.AppendRaw(nil, fix)
+			w.ok(err)
+			records = append(records, producer.Record{Key: []byte(fix.UserID), Value: value, Timestamp: ms})
+		}
+		now := startMS + w.step*60_000
+		for v := range w.cells {
+			add(v, now)
+			w.cells[v] = w.model.SampleNext(w.fleet, w.cells[v])
+		}
+		add(0, now+1)
+		if w.step%10 == 9 {
+			add(1, now-60_000)
+		}
+		bad := records[w.step%int64(len(records))]
+		bad.Value = bad.Value[:len(bad.Value)-3]
+		records = append(records, bad)
+		_, err := w.feeder.Send(w.Context(), w.raw, w.partitions, records)
+		w.ok(err)
+		w.fed += int64(len(records))
+		w.step++
+	}
+}
+
+// answered reports whether a service has committed all that was fed.
+func (w *world) answered(o pipeline.Options) bool {
+	w.Helper()
+	for p := range int32(w.partitions) {
+		_, end, err := w.fetcher(w.raw, p, false).Bounds(w.Context())
+		w.ok(err)
+		offset, _, err := consumer.Committed(w.Context(), w.client, consumer.Options{}, o.Group, w.raw, p)
+		w.ok(err)
+		if offset < end {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,296 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Levels of findings.
+const (
+	LevelOK      = "ok"
+	LevelWarning = "warning" // the service would run, perhaps not as it is meant to
+	LevelFailure = "failure" // the service would stop, wait until it is mended, or publish nothing
+)
+
+// Finding is what one check of Diagnose has found. It names no user and no place.
+type Finding struct {
+	Check  string `json:"check"`
+	Level  string `json:"level"`
+	Detail string `json:"detail"`
+}
+
+// Diagnose looks for whatever would keep a service with these options from
+// working, and changes nothing: it makes no topic, joins no group and begins no
+// transaction. What it cannot see are permissions to write, and limits that
+// brokers keep to themselves.
+func Diagnose(ctx context.Context, o Options) []Finding {
+	d := &diagnosis{o: o.withDefaults(), call: consumer.Options{RetryTimeout: callPatience}}
+	if err := o.Validate(); err != nil {
+		d.add("settings", LevelFailure, "%v", err)
+		return d.found
+	}
+	d.add("settings", LevelOK, "fingerprint %.4x", o.Settings())
+	d.stateDir()
+	if !d.brokers(ctx) {
+		d.add("topics", LevelFailure, "not looked at: no broker answers")
+		return d.found
+	}
+	d.client = NewClient(o.Brokers)
+	d.topics(ctx)
+	return d.found
+}
+
+type diagnosis struct {
+	o      Options
+	call   consumer.Options
+	client *kafka.Client
+	found  []Finding
+}
+
+func (d *diagnosis) add(check, level, format string, args ...any) {
+	d.found = append(d.found, Finding{check, level, fmt.Sprintf(format, args...)})
+}
+
+// stateDir tries to write where the states will go, or would be made.
+func (d *diagnosis) stateDir() {
+	dir, err := filepath.Abs(d.o.StateDir)
+	for ; err == nil; dir = filepath.Dir(dir) {
+		info, statErr := os.Stat(dir)
+		if statErr == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is no folder: name another", dir)
+			break
+		}
+		if statErr == nil || filepath.Dir(dir) == dir {
+			break
+		}
+	}
+	if err == nil {
+		err = probe(dir, os.CreateTemp)
+	}
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		d.add("state_dir", LevelFailure, "the disk is full: free some space (%v)", err)
+		return
+	case err != nil:
+		d.add("state_dir", LevelFailure, "%v", err)
+		return
+	}
+	d.add("state_dir", LevelOK, "%s can be written", d.o.StateDir)
+}
+
+// probeBytes are written to see that there is room: on a full disk an empty file
+// can still be made.
+const probeBytes = 64 << 10
+
+// probe writes a file into a folder, waits until it is on the disk, and removes it.
+func probe(dir string, create func(dir, pattern string) (*os.File, error)) error {
+	f, err := create(dir, ".geodither-doctor-")
+	if err != nil {
+		return err
+	}
+	junk := make([]byte, probeBytes)
+	_, _ = rand.Read(junk) // it never fails; zeros might take no room
+	_, err = f.Write(junk)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+}
+
+// brokers asks each by itself, and reports whether one answers.
+func (d *diagnosis) brokers(ctx context.Context) (found bool) {
+	level := LevelFailure
+	errs := make([]error, len(d.o.Brokers))
+	for i, broker := range d.o.Brokers {
+		call, cancel := context.WithTimeout(ctx, callPatience)
+		errs[i] = consumer.Ping(call, NewClient([]string{broker}), consumer.Options{RetryTimeout: callPatience, RequestTimeout: callPatience})
+		cancel()
+		if errs[i] == nil {
+			found, level = true, LevelWarning // for those that do not
+		}
+	}
+	for i, broker := range d.o.Brokers {
+		if errs[i] == nil {
+			d.add("broker", LevelOK, "%s answers", broker)
+		} else {
+			d.add("broker", level, "%s does not answer: is Kafka running there, without TLS and SASL? (%v)", broker, errs[i])
+		}
+	}
+	return found
+}
+
+// topics checks what Service.Run does, without making any.
+func (d *diagnosis) topics(ctx context.Context) {
+	t := d.o.Topics
+	counts := map[string]int{}
+	for _, name := range []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters} {
+		have, err := consumer.Partitions(ctx, d.client, d.call, name)
+		var missing *consumer.MissingTopicsError
+		switch {
+		case errors.As(err, &missing) && t.Create:
+			d.add("topic", LevelOK, "%s is missing; run will make it (topics.create)", name)
+		case errors.As(err, &missing):
+			d.add("topic", LevelFailure, "%s is missing: create it, set topics.create: true, or let this client see it", name)
+		case err != nil:
+			d.add("topic", LevelFailure, "%s: %v", name, err)
+		default:
+			counts[name] = have[name]
+			d.topic(ctx, name, have[name], counts[t.Raw])
+		}
+	}
+	if n := counts[t.Raw]; n > 0 {
+		d.rawRecords(ctx, n)
+		d.group(ctx, n)
+		if counts[t.Changelog] == n {
+			d.lastSettings(ctx, n)
+		}
+	}
+}
+
+// topic checks one that is there, against the raw topic's number of partitions.
+func (d *diagnosis) topic(ctx context.Context, name string, partitions, want int) {
+	t := d.o.Topics
+	if want > 0 && partitions != want {
+		d.add("topic", LevelFailure, "%v", &consumer.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw})
+		return
+	}
+	const batch = "max.message.bytes"
+	configs, err := consumer.Configs(ctx, d.client, d.call, name, "cleanup.policy", retentionMS, batch)
+	if err != nil {
+		d.add("topic", LevelFailure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
+		return
+	}
+	level, detail := LevelOK, fmt.Sprintf("%s has %d partitions", name, partitions)
+	limit, err := strconv.Atoi(configs[batch])
+	switch {
+	case name == t.Changelog && configs["cleanup.policy"] != compacted["cleanup.policy"]:
+		level, detail = LevelFailure, (&consumer.ConfigError{Topic: name, Name: "cleanup.policy", Have: configs["cleanup.policy"], Want: "compact"}).Error()
+	case name != t.Raw && err == nil && limit < d.o.MaxBatchBytes:
+		level, detail = LevelWarning, fmt.Sprintf("%s takes batches of %d bytes, and transaction.max_batch_bytes is %d: a larger one would stop the service", name, limit, d.o.MaxBatchBytes)
+	case name == t.Sanitized || name == t.DeadLetters:
+		if raw, err := consumer.Configs(ctx, d.client, d.call, t.Raw, retentionMS); err == nil && shorter(configs[retentionMS], raw[retentionMS]) {
+			level, detail = LevelWarning, fmt.Sprintf("%s keeps its records for less time than %s, whose timestamps they carry", name, t.Raw)
+		}
+	}
+	d.add("topic", level, "%s", detail)
+}
+
+// sampleRecords is how many raw records of a partition are tried.
+const sampleRecords = 100
+
+// rawRecords reads a few from the end of each partition and tries to use them: a
+// wrong encoding shows, and whether reading is allowed.
+func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
+	read, refused := 0, map[schemas.Reason]int{}
+	for n := range int32(partitions) {
+		p, err := NewProcessor(d.o, n)
+		if err == nil {
+			err = d.sample(ctx, n, func(r consumer.Record) error {
+				read++
+				_, err := p.accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+				var rejection *schemas.Rejection
+				if errors.As(err, &rejection) {
+					refused[rejection.Reason]++
+					return nil
+				}
+				return err
+			})
+		}
+		if err != nil {
+			d.add("raw records", LevelFailure, "partition %d of %s cannot be read: %v", n, d.o.Topics.Raw, err)
+			return
+		}
+	}
+	bad := 0
+	var reasons []string
+	for _, reason := range schemas.Reasons() {
+		if n := refused[reason]; n > 0 {
+			bad += n
+			reasons = append(reasons, fmt.Sprintf("%s %d", reason, n))
+		}
+	}
+	switch {
+	case bad > 0 && bad == read:
+		d.add("raw records", LevelFailure, "none of the last %d can be used: is encoding.raw right? (%s)", read, strings.Join(reasons, ", "))
+	case bad > 0:
+		d.add("raw records", LevelWarning, "%d of the last %d would be refused: %s", bad, read, strings.Join(reasons, ", "))
+	default:
+		d.add("raw records", LevelOK, "the last %d can be used", read)
+	}
+}
+
+// sample visits the last records of a raw partition.
+func (d *diagnosis) sample(ctx context.Context, n int32, visit func(consumer.Record) error) error {
+	f, err := consumer.NewFetcher(d.client, d.o.Topics.Raw, n, consumer.FetcherOptions{Options: d.call})
+	if err != nil {
+		return err
+	}
+	first, end, err := f.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	return scan(ctx, f, max(first, end-sampleRecords), end, visit)
+}
+
+// group asks for what it has committed, which also shows that it may be asked.
+func (d *diagnosis) group(ctx context.Context, partitions int) {
+	begun := 0
+	for n := range int32(partitions) {
+		_, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
+		if err != nil && errors.Is(err, consumer.ErrTemporary) {
+			d.add("group", LevelWarning, "%s: its offset in partition %d is not known yet, a transaction may be open: %v", d.o.Group, n, err)
+			return
+		}
+		if err != nil {
+			d.add("group", LevelFailure, "%s: %v", d.o.Group, err)
+			return
+		}
+		if found {
+			begun++
+		}
+	}
+	d.add("group", LevelOK, "%s has begun %d of %d partitions", d.o.Group, begun, partitions)
+}
+
+// lastSettings compares the last marks of the changelog with the options.
+func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
+	look := &planner{client: d.client}
+	other, open := 0, 0
+	for n := range int32(partitions) {
+		mark, found, err := look.lastMark(ctx, d.o.Topics.Changelog, n)
+		if err != nil {
+			d.add("changelog", LevelFailure, "partition %d of %s: %v", n, d.o.Topics.Changelog, err)
+			return
+		}
+		if !found || len(mark.Settings) == 0 || bytes.Equal(mark.Settings, d.o.Settings()) {
+			continue
+		}
+		other++
+		if mark.Open {
+			open++
+		}
+	}
+	switch {
+	case open > 0 && !d.o.AcceptSettings:
+		d.add("changelog", LevelFailure, "%d partitions were written under other settings by an instance that works still or was killed: "+
+			"stop it cleanly under its own settings, or set accept_settings: true", open)
+	case other > 0:
+		d.add("changelog", LevelWarning, "%d partitions were written under other settings: from the start on releases are made under these", other)
+	default:
+		d.add("changelog", LevelOK, "under these settings, or not begun")
+	}
+}

@@ -1,0 +1,144 @@
+package pipeline
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// What time a sanitized record tells.
+const (
+	TimestampExact = "exact" // the raw record's, to the millisecond. The default
+	TimestampStep  = "step"  // the start of its step
+)
+
+// Whose name a sanitized record carries.
+const (
+	UserPlain     = "plain"     // the raw record's user id. The default
+	UserPseudonym = "pseudonym" // Pseudonym of it
+)
+
+// Publish says what sanitized records tell beside the place. None of it has a
+// part in ε, which covers a location's value and neither times nor names.
+type Publish struct {
+	// Timestamp is TimestampExact or TimestampStep; empty means TimestampExact. With
+	// TimestampStep the Kafka timestamps of sanitized records are cut to the step as
+	// well. When a record came to be published, and in what order, can be seen in any
+	// case by whoever watches the topic.
+	Timestamp string
+	// User is UserPlain or UserPseudonym; empty means UserPlain. It names the
+	// sanitized record and is its Kafka key; the partition stays the raw record's.
+	// States in the changelog keep the user id.
+	User string
+	// Metric adds the metric view to new releases: schemas.Sanitized's factors.
+	Metric bool
+}
+
+func (p Publish) withDefaults() Publish {
+	fallback(&p.Timestamp, TimestampExact)
+	fallback(&p.User, UserPlain)
+	return p
+}
+
+// Validate reports settings that are unknown. Empty ones are the defaults.
+func (p Publish) Validate() error {
+	p = p.withDefaults()
+	var errs []error
+	if p.Timestamp != TimestampExact && p.Timestamp != TimestampStep {
+		errs = append(errs, fmt.Errorf("timestamp %q is unknown: choose %s or %s", p.Timestamp, TimestampExact, TimestampStep))
+	}
+	if p.User != UserPlain && p.User != UserPseudonym {
+		errs = append(errs, fmt.Errorf("user %q is unknown: choose %s or %s", p.User, UserPlain, UserPseudonym))
+	}
+	return errors.Join(errs...)
+}
+
+// pseudonymLabel comes before the user id in what a pseudonym is the keyed hash
+// of. No text that the key is used for otherwise begins like it: a release's begins
+// with the length of its tag, a byte that is not 'g', the fingerprint's with
+// another word.
+const pseudonymLabel = "geodither pseudonym 1\x00"
+
+// pseudonymBytes is how much of the hash is kept: two of a million million users
+// share a pseudonym with a probability below 2⁻⁴⁸.
+const pseudonymBytes = 16
+
+// Pseudonym returns the name that a key gives to a user: the first 16 bytes of
+// HMAC-SHA-256(key, "geodither pseudonym 1", NUL, user id), as hex digits. Whoever
+// has the key can compute it; whoever lacks it can neither find the user id, however
+// few there are to choose from, nor tell whether two keys' pseudonyms are one user's.
+func Pseudonym(key noise.Key, user string) string {
+	return string(newPseudonyms(key).of(nil, user))
+}
+
+// pseudonyms computes them for one goroutine.
+type pseudonyms struct {
+	mac hash.Hash
+	sum [sha256.Size]byte
+}
+
+func newPseudonyms(key noise.Key) *pseudonyms {
+	secret, err := hex.DecodeString(key.Reveal())
+	if err != nil || len(secret) == 0 {
+		panic("pipeline: pseudonyms need a key") // Reveal writes hex, and nothing for the zero key
+	}
+	return &pseudonyms{mac: hmac.New(sha256.New, secret)}
+}
+
+func (p *pseudonyms) of(dst []byte, user string) []byte {
+	p.mac.Reset()
+	p.mac.Write([]byte(pseudonymLabel))
+	p.mac.Write([]byte(user))
+	return hex.AppendEncode(dst, p.mac.Sum(p.sum[:0])[:pseudonymBytes])
+}
+
+// publisher applies Publish to one record after the other.
+type publisher struct {
+	options Publish
+	stepMS  int64
+	names   *pseudonyms // nil: plain
+}
+
+func newPublisher(options Publish, model *mobility.Model, key noise.Key) (*publisher, error) {
+	if err := options.Validate(); err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	p := &publisher{options: options.withDefaults(), stepMS: model.Step.Milliseconds()}
+	if p.options.User == UserPseudonym {
+		p.names = newPseudonyms(key)
+	}
+	return p, nil
+}
+
+// user is the name to publish.
+func (p *publisher) user(id string) string {
+	if p.names == nil {
+		return id
+	}
+	return string(p.names.of(nil, id))
+}
+
+// timestamp is the time to publish, of an event or of a Kafka record, where -1
+// is none.
+func (p *publisher) timestamp(ms int64) int64 {
+	if p.options.Timestamp == TimestampExact || ms < 0 {
+		return ms
+	}
+	return ms - ms%p.stepMS
+}
+
+// factors is the metric view of the release that the sanitizer has just made.
+func (p *publisher) factors(s *mechanism.Sanitizer) (near, far, across float64) {
+	if !p.options.Metric {
+		return 0, 0, 0
+	}
+	m, _ := s.Metric()
+	return m.Within200M, m.Within1KM, m.Across
+}

@@ -1,0 +1,256 @@
+package pipeline
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// reports runs fixes of one user, at so many seconds after the sentinel's, one
+// after the other, and returns what came of each. It stores a state as the task
+// does: where one was given.
+func reports(t *testing.T, p *Processor, seconds ...int64) (all []effects) {
+	t.Helper()
+	var state []byte
+	for i, s := range seconds {
+		fix := sentinel()
+		fix.Timestamp += s * 1000
+		e := process(t, p, record(t, int64(i), fix), state)
+		if len(e.state) > 0 {
+			state = e.state
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// TestKinds: what each kind of outcome publishes, keeps and counts, through the
+// processor. In the wanted text an upper-case letter has its state stored.
+func TestKinds(t *testing.T) {
+	model := neighbourModel(t, town, 1000, 4)
+	for _, c := range []struct {
+		name    string
+		release func(o *mechanism.Options)
+		seconds []int64
+		want    string // r released, = repeated, p predicted, l late; - nothing at all
+		tally   tally
+	}{
+		{
+			"as it is", func(*mechanism.Options) {},
+			[]int64{0, 10, 60, 30},
+			"R=Rl",
+			tally{in: 4, out: 3, dead: 1, releases: 2, repeats: 1, late: 1, epsilon: 2},
+		},
+		{
+			"predicted between", func(o *mechanism.Options) { o.ReleaseInterval = 3 },
+			[]int64{0, 60, 70, 120, 180},
+			"RPpPR",
+			tally{in: 5, out: 5, releases: 2, predictions: 3, epsilon: 2},
+		},
+		{
+			"nothing between", func(o *mechanism.Options) { o.ReleaseInterval, o.Between = 3, mechanism.BetweenSkip },
+			[]int64{0, 60, 70, 180},
+			"R+-R",
+			tally{in: 4, out: 2, releases: 2, skipped: 2, epsilon: 2},
+		},
+		{
+			"budget, suppress", func(o *mechanism.Options) { o.Budget.Lifetime = 1 },
+			[]int64{0, 10, 60, 70},
+			"R=+-",
+			tally{in: 4, out: 2, releases: 1, repeats: 1, suppressed: 2, epsilon: 1},
+		},
+		{
+			"budget, repeat", func(o *mechanism.Options) { o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentRepeat },
+			[]int64{0, 60, 70},
+			"RE=",
+			tally{in: 3, out: 3, releases: 1, repeats: 2, epsilon: 1},
+		},
+		{
+			"budget, predict", func(o *mechanism.Options) { o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentPredict },
+			[]int64{0, 60},
+			"RP",
+			tally{in: 2, out: 2, releases: 1, predictions: 1, epsilon: 1},
+		},
+		{
+			"a window's budget comes back", func(o *mechanism.Options) { o.Budget.Epsilon, o.Budget.WindowSteps = 1, 2 },
+			[]int64{0, 60, 120},
+			"R+R",
+			tally{in: 3, out: 2, releases: 2, suppressed: 1, epsilon: 2},
+		},
+		{
+			"drop", func(o *mechanism.Options) { o.SameStep = mechanism.SameStepDrop },
+			[]int64{0, 10, 60},
+			"R-R",
+			tally{in: 3, out: 2, releases: 2, dropped: 1, epsilon: 2},
+		},
+		{
+			"release again", func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease },
+			[]int64{0, 10},
+			"RR",
+			tally{in: 2, out: 2, releases: 2, epsilon: 2},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := testOptions(t, model)
+			c.release(&o.Release)
+			p := newTestProcessor(t, o, 0)
+			var got strings.Builder
+			for _, e := range reports(t, p, c.seconds...) {
+				got.WriteString(letterOf(t, e, o))
+			}
+			if got.String() != c.want {
+				t.Errorf("got %s, want %s", &got, c.want)
+			}
+			booked := p.tally
+			booked.setCells, booked.drifts, booked.next = 0, 0, 0
+			if booked != c.tally {
+				t.Errorf("tally %+v, want %+v", booked, c.tally)
+			}
+			counters := new(Counters)
+			p.tally.commit(counters)
+			s := counters.Snapshot()
+			if s.RecordsIn != s.RecordsOut+s.Silent()+s.DeadLetters || s.RecordsOut != s.Releases+s.Repeats+s.Predictions || s.Epsilon != c.tally.epsilon {
+				t.Errorf("%+v does not add up", s)
+			}
+		})
+	}
+}
+
+// letterOf is the letter of TestKinds for what came of one record; + is a state
+// without a record.
+func letterOf(t *testing.T, e effects, o Options) string {
+	t.Helper()
+	letter := "-"
+	switch {
+	case len(e.dead) > 0:
+		if l := e.letter(t, schemas.Avro); l.Reason != schemas.ReasonLate {
+			t.Errorf("dead letter %s", l.Reason)
+		}
+		return "l"
+	case len(e.output) > 0:
+		s := e.sanitized(t, schemas.Avro)
+		letter = map[string]string{schemas.KindReleased: "r", schemas.KindRepeated: "=", schemas.KindPredicted: "p"}[s.Kind]
+		if want := map[bool]float64{true: o.Release.Epsilon}[s.Kind == schemas.KindReleased]; s.Epsilon != want {
+			t.Errorf("a %s record costs %v", s.Kind, s.Epsilon)
+		}
+		if s.Kind == schemas.KindPredicted && (s.Latitude != s.EstimateLatitude || s.Longitude != s.EstimateLongitude) {
+			t.Error("a predicted record's place is not its estimate")
+		}
+	}
+	if len(e.state) == 0 {
+		return letter
+	}
+	if letter == "=" { // the posterior has moved on
+		return "E"
+	}
+	return map[string]string{"r": "R", "p": "P", "-": "+"}[letter]
+}
+
+// TestMetricView: the factors are there where they are asked for and on new releases
+// only, they grow with the distance, and end below e^ε.
+func TestMetricView(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 500, 4))
+	o.Release.Delta = 1e-4
+	plain := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
+	o.Publish.Metric = true
+	viewed := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
+	for i := range viewed {
+		s := viewed[i].sanitized(t, schemas.Avro)
+		near, far, across := s.Factor200M, s.Factor1KM, s.FactorSet
+		if i == 2 && (near != 0 || far != 0 || across != 0) {
+			t.Errorf("a repeat has factors: %+v", s)
+		}
+		if i < 2 && !(1 < near && near < far && far <= across && across <= math.Exp(o.Release.Epsilon)*(1+1e-12)) {
+			t.Errorf("factors %v, %v, %v", near, far, across)
+		}
+		s.Factor200M, s.Factor1KM, s.FactorSet = 0, 0, 0
+		if s != plain[i].sanitized(t, schemas.Avro) {
+			t.Error("the view changes something else")
+		}
+	}
+}
+
+// TestStepTimestamps: neither the record nor its Kafka timestamp is exact, and a
+// record without a Kafka timestamp keeps none.
+func TestStepTimestamps(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 1000, 4))
+	o.Publish.Timestamp = TimestampStep
+	p := newTestProcessor(t, o, 0)
+	rec := record(t, 0, sentinel())
+	rec.Timestamp += 777
+	got := process(t, p, rec, nil)
+	if s := got.sanitized(t, schemas.Avro); s.Timestamp != startMS || s.Timestamp != s.Step*60_000 || got.output[0].Timestamp != startMS {
+		t.Errorf("timestamps %d and %d, want %d", s.Timestamp, got.output[0].Timestamp, startMS)
+	}
+	rec.Timestamp = -1
+	if got := process(t, p, rec, nil); got.output[0].Timestamp != -1 {
+		t.Errorf("a record without a timestamp got %d", got.output[0].Timestamp)
+	}
+}
+
+// TestPseudonym: it names the record and its key, and changes no place; it is the
+// HMAC that the documentation says, and tells two users and two keys apart.
+func TestPseudonym(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 1000, 4))
+	plain := reports(t, newTestProcessor(t, o, 0), 0, 60)
+	o.Publish.User = UserPseudonym
+	hidden := reports(t, newTestProcessor(t, o, 0), 0, 60)
+	user := sentinel().UserID
+	want := Pseudonym(o.Key, user)
+	for i := range hidden {
+		s := hidden[i].sanitized(t, schemas.Avro)
+		if s.UserID != want || string(hidden[i].output[0].Key) != want {
+			t.Errorf("user %q, key %q, want %q", s.UserID, hidden[i].output[0].Key, want)
+		}
+		s.UserID = user
+		if s != plain[i].sanitized(t, schemas.Avro) || !bytes.Equal(hidden[i].state, plain[i].state) {
+			t.Error("the pseudonym changes something else")
+		}
+	}
+	secret, err := hex.DecodeString(o.Key.Reveal())
+	ok(t, err)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("geodither pseudonym 1\x00" + user))
+	if byHand := hex.EncodeToString(mac.Sum(nil)[:16]); byHand != want {
+		t.Errorf("%s, by hand %s", want, byHand)
+	}
+	all := []string{want, Pseudonym(o.Key, user+"x"), Pseudonym(noise.KeyFromSeed(2), user), Pseudonym(o.Key, "")}
+	for i, p := range all {
+		if slices.Contains(all[:i], p) || len(p) != 32 || strings.Contains(p, user) {
+			t.Errorf("pseudonyms %q", all)
+		}
+	}
+}
+
+// TestPseudonymsShareNoNoise: a pseudonym is no stream's seed. Streams are seeded by
+// the same function under the same key, of texts that begin otherwise.
+func TestPseudonymsShareNoNoise(t *testing.T) {
+	for _, label := range []string{keyLabel, "\x13geodither release 2"} {
+		n := min(len(label), len(pseudonymLabel))
+		if label[:n] == pseudonymLabel[:n] {
+			t.Errorf("%q and %q begin alike", label, pseudonymLabel)
+		}
+	}
+}
+
+// TestPublishRefuses what is unknown, through the options of a service.
+func TestPublishRefuses(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	o.Publish = Publish{Timestamp: "hour", User: "nobody"}
+	err := o.Validate()
+	if err == nil || !strings.Contains(err.Error(), `timestamp "hour"`) || !strings.Contains(err.Error(), `user "nobody"`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := NewEngine(o.Model, o.Key, o.Release, o.Publish); err == nil {
+		t.Error("an engine takes them")
+	}
+}

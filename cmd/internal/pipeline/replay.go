@@ -1,0 +1,347 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// Bound is one end of a range of the raw topic: an offset, the same in each
+// partition; a time, of which each partition has an offset of its own; or, zero,
+// the first record that was processed, or behind the last one.
+type Bound struct {
+	IsOffset bool
+	Offset   int64
+	Time     time.Time
+}
+
+// ReplayOptions say what to release once more, and where to.
+type ReplayOptions struct {
+	From, To Bound  // From's record is in, To's is not
+	Output   string // topic of the replayed records
+	Group    string // default: that of the service, ".replay.", the output topic
+	StateDir string // one folder per running instance; default: the service's, ".replay-", the output topic
+
+	// SpendAgain accepts a second release of the same fixes.
+	SpendAgain bool
+	// Progress, if set, is told now and then how many raw offsets of how many
+	// the group has come past. One call at a time.
+	Progress func(done, total int64)
+}
+
+// ReplayPlan is what a replay does.
+type ReplayPlan struct {
+	Output      string `json:"output_topic"`
+	DeadLetters string `json:"dead_letters_topic"`
+	Changelog   string `json:"changelog_topic"`
+	Group       string `json:"group"`
+	StateDir    string `json:"state_dir"`
+
+	Partitions []ReplayPartition `json:"partitions"`
+	Read       int64             `json:"read"`    // raw offsets to go through: all before a record count for it
+	Publish    int64             `json:"publish"` // of these, to publish the results of; at most so many fixes
+
+	// Identical: the records will be those of the first release, byte for byte,
+	// and cost nothing.
+	Identical bool `json:"identical"`
+	// Cost is what they cost otherwise: at most so much ε over all users.
+	Cost    float64 `json:"cost_epsilon"`
+	Epsilon float64 `json:"epsilon"` // of a release
+
+	Begun bool `json:"begun"` // an earlier run has begun with it
+	Done  bool `json:"done"`  // and there is nothing left to do
+}
+
+// ReplayPartition is one partition of a plan.
+type ReplayPartition struct {
+	Partition int32    `json:"partition"`
+	Origin    int64    `json:"origin"`            // raw offset at which processing begins
+	From      int64    `json:"from"`              // at which publishing begins
+	To        int64    `json:"to"`                // before which it ends
+	Committed int64    `json:"committed"`         // up to which it is done; -1: not begun
+	Differs   []string `json:"differs,omitempty"` // why it is not the first release again
+}
+
+// ErrSpend says that a replay would be a second release.
+var ErrSpend = errors.New("the replay would be a second release of the same fixes")
+
+// replayWindow is one partition's part of a replay.
+type replayWindow struct {
+	origin, from, end int64
+	settings          []byte
+}
+
+func (w replayWindow) empty() bool { return w.end <= w.origin || w.end <= w.from }
+
+// options are those of the service that replays.
+func (r ReplayOptions) options(o Options) (Options, ReplayOptions) {
+	fallback(&r.Group, o.Group+".replay."+r.Output)
+	fallback(&r.StateDir, o.StateDir+".replay-"+r.Output)
+	o.Group, o.StateDir = r.Group, r.StateDir
+	o.Topics = Topics{
+		Raw: o.Topics.Raw, Sanitized: r.Output, Changelog: r.Group + "-changelog", DeadLetters: r.Group + "-dead-letters",
+		Create: true, Replication: o.Topics.Replication,
+	}
+	// A loss in the middle would be another result, silently; and a static member
+	// of the service's name belongs to the service.
+	o.SkipLost, o.AcceptSettings, o.InstanceID = false, false, ""
+	return o, r
+}
+
+// check refuses what would damage the service that made the first release.
+func (r ReplayOptions) check(o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	first := o.withDefaults()
+	if r.Output == "" {
+		return errors.New("--output-topic: name a new topic for the replayed records")
+	}
+	replayed, r := r.options(first)
+	if err := replayed.Validate(); err != nil {
+		return err
+	}
+	used := map[string]bool{first.Topics.Raw: true, first.Topics.Sanitized: true, first.Topics.Changelog: true, first.Topics.DeadLetters: true}
+	for _, topic := range []string{replayed.Topics.Sanitized, replayed.Topics.Changelog, replayed.Topics.DeadLetters} {
+		if used[topic] {
+			return fmt.Errorf("the service itself uses topic %s: name another --output-topic or --group", topic)
+		}
+	}
+	switch {
+	case r.Group == first.Group:
+		return fmt.Errorf("group %s is the service's own, and its offsets: name another", r.Group)
+	case r.StateDir == first.StateDir:
+		return fmt.Errorf("state folder %s is the service's own: name another", r.StateDir)
+	}
+	return nil
+}
+
+// planner works out a plan.
+type planner struct {
+	first    Options // of the service
+	replay   Options
+	r        ReplayOptions
+	client   *kafka.Client
+	settings []byte
+	source   []byte
+}
+
+// PlanReplay works out what a replay would do. It writes nothing and creates
+// nothing.
+func PlanReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
+	if err := r.check(o); err != nil {
+		return ReplayPlan{}, err
+	}
+	p := &planner{first: o.withDefaults(), client: NewClient(o.Brokers)}
+	p.replay, p.r = r.options(p.first)
+	p.settings = p.first.Settings()
+	plan := ReplayPlan{
+		Output: r.Output, DeadLetters: p.replay.Topics.DeadLetters, Changelog: p.replay.Topics.Changelog, Group: p.r.Group, StateDir: p.r.StateDir,
+		Identical: true, Done: true, Epsilon: o.Release.Epsilon,
+	}
+	counts, err := consumer.Partitions(ctx, p.client, consumer.Options{}, p.first.Topics.Raw)
+	if err != nil {
+		return plan, err
+	}
+	if p.source, err = topicID(ctx, p.client, p.first.Topics.Raw); err != nil {
+		return plan, err
+	}
+	for n := range int32(counts[p.first.Topics.Raw]) {
+		part, begun, err := p.partition(ctx, n)
+		if err != nil {
+			return plan, fmt.Errorf("partition %d: %w", n, err)
+		}
+		plan.Begun = plan.Begun || begun
+		if !part.empty() {
+			plan.Identical = plan.Identical && len(part.Differs) == 0
+			plan.Done = plan.Done && part.Committed >= part.To
+			plan.Read, plan.Publish = plan.Read+part.To-part.Origin, plan.Publish+part.To-part.From
+		}
+		plan.Partitions = append(plan.Partitions, part)
+	}
+	if plan.Publish == 0 {
+		return plan, errors.New("the range holds nothing in any partition: is --from behind --to, or has the service not come so far?")
+	}
+	if !plan.Identical {
+		plan.Cost = float64(plan.Publish) * plan.Epsilon
+	}
+	if !plan.Begun {
+		return plan, p.requireUnused(ctx, plan.Output)
+	}
+	return plan, nil
+}
+
+func (p *planner) exists(ctx context.Context, topic string) (bool, error) {
+	_, err := consumer.Partitions(ctx, p.client, consumer.Options{}, topic)
+	var missing *consumer.MissingTopicsError
+	if errors.As(err, &missing) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// requireUnused refuses an output topic that holds records of something else.
+func (p *planner) requireUnused(ctx context.Context, topic string) error {
+	there, err := p.exists(ctx, topic)
+	if err != nil || !there {
+		return err
+	}
+	counts, err := consumer.Partitions(ctx, p.client, consumer.Options{}, topic)
+	if err != nil {
+		return err
+	}
+	for n := range int32(counts[topic]) {
+		f, err := consumer.NewFetcher(p.client, topic, n, consumer.FetcherOptions{Uncommitted: true})
+		if err != nil {
+			return err
+		}
+		if _, end, err := f.Bounds(ctx); err != nil {
+			return err
+		} else if end > 0 {
+			return fmt.Errorf("topic %s holds records already, and not of this replay: name a new --output-topic", topic)
+		}
+	}
+	return nil
+}
+
+// partition plans one partition, and says whether an earlier run has begun with it.
+func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition, begun bool, err error) {
+	raw, err := consumer.NewFetcher(p.client, p.first.Topics.Raw, n, consumer.FetcherOptions{})
+	if err != nil {
+		return part, false, err
+	}
+	first, end, err := raw.Bounds(ctx)
+	if err != nil {
+		return part, false, err
+	}
+	mark, marked, err := p.lastMark(ctx, p.first.Topics.Changelog, n)
+	if err != nil {
+		return part, false, err
+	}
+	own, begun, err := p.lastMark(ctx, p.replay.Topics.Changelog, n)
+	if err != nil {
+		return part, false, err
+	}
+	if begun {
+		// It has come past its origin: that those records may be gone by now
+		// changes nothing. If some are gone that it has not come to, it will stop.
+		first = min(first, own.Origin)
+	}
+	part = ReplayPartition{Partition: n, Origin: max(first, mark.Origin), Committed: -1}
+	if part.From, err = p.r.From.offset(ctx, raw, part.Origin); err != nil {
+		return part, false, err
+	}
+	// Without an end it is that of the first release, so that it does not move.
+	last := end
+	if marked {
+		last = min(end, mark.Input)
+	}
+	if part.To, err = p.r.To.offset(ctx, raw, last); err != nil {
+		return part, false, err
+	}
+	part.From, part.To = max(part.From, part.Origin), min(part.To, end)
+	part.Differs = p.differs(mark, marked, first, part.To)
+	if part.empty() || !begun {
+		return part, false, nil
+	}
+	return p.resume(ctx, part, own)
+}
+
+// resume looks at what an earlier run has left: its last mark, and its offset.
+func (p *planner) resume(ctx context.Context, part ReplayPartition, own task.Mark) (ReplayPartition, bool, error) {
+	if want := part.window(p.settings, p.r.Output).settings; !bytes.Equal(own.Settings, want) {
+		return part, true, fmt.Errorf("group %s has begun a replay with another --from, into another --output-topic, or under other settings, and would mix both: "+
+			"name a new --output-topic, and no --group or a new one", p.r.Group)
+	}
+	committed, found, err := consumer.Committed(ctx, p.client,
+		consumer.Options{RetryTimeout: p.replay.TransactionTimeout + verifyPatience}, p.r.Group, p.first.Topics.Raw, part.Partition)
+	if err == nil && found {
+		part.Committed = committed
+	}
+	return part, true, err
+}
+
+// differs lists why the result is not the first release again.
+func (p *planner) differs(mark task.Mark, marked bool, first, to int64) []string {
+	if !marked {
+		return []string{fmt.Sprintf("%s holds no mark: the service has not released these fixes yet", p.first.Topics.Changelog)}
+	}
+	var why []string
+	say := func(is bool, format string, args ...any) {
+		if is {
+			why = append(why, fmt.Sprintf(format, args...))
+		}
+	}
+	say(mark.Origin < 0 || len(mark.Settings) == 0, "the first release was begun by a version that did not write down its settings")
+	say(len(mark.Settings) > 0 && !bytes.Equal(mark.Settings, p.settings),
+		"the settings are not those of the first release (model, key, release options, encodings or max_ahead; fingerprint %.4x, then %.4x)", p.settings, mark.Settings)
+	say(mark.Origin >= 0 && mark.Since > mark.Origin, "the settings changed at raw offset %d during the first release", mark.Since)
+	say(mark.Origin >= 0 && first > mark.Origin, "retention has removed the raw records from offset %d, where the first release began, to %d: states depend on them", mark.Origin, first)
+	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source), "the raw topic was deleted and made anew since the first release")
+	say(mark.Lost, "the first release went on at raw offset %d after a loss (skip_lost): it depends on lost records", mark.Origin)
+	say(to > mark.Input, "the service has come to raw offset %d only: what lies behind is not released yet (leave --to out to end there)", mark.Input)
+	return why
+}
+
+// lastMark looks for the last mark of a changelog's partition: at the end first.
+// A topic that does not exist has none.
+func (p *planner) lastMark(ctx context.Context, topic string, n int32) (mark task.Mark, found bool, err error) {
+	mark = task.Mark{Origin: -1}
+	if there, err := p.exists(ctx, topic); err != nil || !there {
+		return mark, false, err
+	}
+	f, err := consumer.NewFetcher(p.client, topic, n, consumer.FetcherOptions{})
+	if err != nil {
+		return mark, false, err
+	}
+	first, end, err := f.Bounds(ctx)
+	for step := int64(16); err == nil && end > first && !found; step *= 8 {
+		at := max(first, end-step)
+		err = scan(ctx, f, at, end, func(r consumer.Record) error {
+			if string(r.Key) != task.MarkKey {
+				return nil
+			}
+			m, err := task.DecodeMark(r.Value)
+			m.Settings, m.Source = bytes.Clone(m.Settings), bytes.Clone(m.Source)
+			mark, found = m, true
+			return err
+		})
+		end = at
+	}
+	return mark, found, err
+}
+
+// offset resolves a bound in a partition; zero is the one that is given.
+func (b Bound) offset(ctx context.Context, f *consumer.Fetcher, zero int64) (int64, error) {
+	switch {
+	case b.IsOffset:
+		return b.Offset, nil
+	case b.Time.IsZero():
+		return zero, nil
+	}
+	return f.OffsetAt(ctx, b.Time)
+}
+
+// empty reports that there is nothing to publish in the partition.
+func (p ReplayPartition) empty() bool { return p.To <= p.Origin || p.To <= p.From }
+
+// window is what the partition's task needs to know. Where publishing begins, and
+// to which topic, is part of its settings: nothing else tells one replay of a group
+// from another.
+func (p ReplayPartition) window(settings []byte, output string) replayWindow {
+	topic := sha256.Sum256([]byte(output))
+	tag := append(append(bytes.Clone(settings), "replay"...), topic[:settingsSize]...)
+	return replayWindow{
+		origin: p.Origin, from: p.From, end: p.To,
+		settings: binary.BigEndian.AppendUint64(tag, uint64(p.From)),
+	}
+}

@@ -1,0 +1,97 @@
+package pipeline
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// committed is the group's offset of each partition.
+func (w *world) committed(tb testing.TB, o Options) []int64 {
+	tb.Helper()
+	plan, err := PlanReplay(tb.Context(), o, ReplayOptions{Output: "unused", To: Bound{IsOffset: true, Offset: 1 << 40}})
+	ok(tb, err)
+	var at []int64
+	for _, p := range plan.Partitions {
+		at = append(at, p.To)
+	}
+	return at
+}
+
+// TestLostRecordsAreRemembered: a service that went on behind lost records had
+// states from before them. Nobody can have these again, whatever skip_lost says by
+// then: a replay would be another release, and nothing can be verified.
+func TestLostRecordsAreRemembered(t *testing.T) {
+	w := served(t, 20, 8)
+	o := w.options("first")
+	ends := w.committed(t, o)
+	w.feed(t)
+	w.feed(t)
+	for p, end := range ends {
+		w.deleteRecords(t, "raw", int32(p), end+2)
+	}
+	lost := o
+	lost.SkipLost = true
+	w.fed -= 2 * partitions // which have no answers
+	w.serve(t, lost, 2)
+	w.serve(t, o, 1) // the permission was for one start
+
+	for _, skip := range []bool{false, true} {
+		o.SkipLost = skip
+		plan, err := Replay(t.Context(), o, ReplayOptions{Output: "again"})
+		if !errors.Is(err, ErrSpend) || plan.Identical || !strings.Contains(err.Error(), "lost") {
+			t.Errorf("with skip_lost %v a replay is planned as %+v, %v", skip, plan, err)
+		}
+		report := verify(t, o)
+		for _, p := range report.Partitions {
+			if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) == 0 || !strings.Contains(p.NotVerified[0], "lost") {
+				t.Errorf("with skip_lost %v partition %d is reported as %+v", skip, p.Partition, p)
+			}
+		}
+	}
+}
+
+// TestReplayIntoAnotherTopic: a group that has replayed into one topic does not
+// pass for having done so into another.
+func TestReplayIntoAnotherTopic(t *testing.T) {
+	w := served(t, 10, 4)
+	o := w.options("first")
+	replay(t, o, ReplayOptions{Output: "one", Group: "replays", StateDir: filepath.Join(w.dir, "one")})
+	plan, err := Replay(t.Context(), o, ReplayOptions{Output: "two", Group: "replays", StateDir: filepath.Join(w.dir, "two")})
+	if err == nil || !strings.Contains(err.Error(), "another --output-topic") {
+		t.Errorf("the plan is %+v, %v", plan, err)
+	}
+}
+
+// TestReplayGoesOnAfterRetention: what a replay has come past may go.
+func TestReplayGoesOnAfterRetention(t *testing.T) {
+	w := served(t, 20, 8)
+	o := w.options("first")
+	r := ReplayOptions{Output: "again", To: Bound{IsOffset: true, Offset: 20}}
+	replay(t, o, r)
+	for p := range int32(partitions) {
+		w.deleteRecords(t, "raw", p, 15)
+	}
+	r.To = Bound{}
+	plan := replay(t, o, r)
+	if !plan.Identical || plan.Partitions[0].Origin != 0 {
+		t.Errorf("the plan is %+v", plan)
+	}
+	first := w.answers(t, "first")
+	first.read(t)
+	again := w.replayed(t, plan)
+	requireSame(t, first.out, again.out)
+
+	for p := range int32(partitions) {
+		w.deleteRecords(t, "raw", p, 25)
+	}
+	for range 2 {
+		w.feed(t)
+	}
+	other := r
+	other.Output = "other"
+	if _, err := Replay(t.Context(), o, other); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "retention") {
+		t.Errorf("a replay that begins now: %v", err)
+	}
+}

@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// endInterval is how often an instance of a replay asks whether all are done.
+const endInterval = 500 * time.Millisecond
+
+// Replay runs a range of the raw topic through the mechanism once more, into
+// another topic, exactly once. States at the range's beginning depend on all that
+// came before, so it processes from where the first release began and publishes
+// from the beginning of the range on. Several instances, each with a state folder
+// of its own, share the work; each ends when the range is done in all partitions,
+// and one that was killed goes on where it was when it is run again.
+//
+// ErrSpend says that it would be a second release, without SpendAgain. The plan
+// is what PlanReplay gives, its Done true when the range is done; with no error and
+// Done false the context has ended before.
+func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
+	plan, err := PlanReplay(ctx, o, r)
+	if err != nil || plan.Done {
+		return plan, err
+	}
+	if !plan.Identical && !r.SpendAgain {
+		return plan, fmt.Errorf("%w: %s", ErrSpend, plan.why())
+	}
+	replayed, r := r.options(o.withDefaults())
+	s, err := NewService(replayed)
+	if err != nil {
+		return plan, err
+	}
+	s.windows = make([]replayWindow, len(plan.Partitions))
+	settings := o.Settings()
+	for i, p := range plan.Partitions {
+		s.windows[i] = p.window(settings, r.Output)
+	}
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		done <- plan.await(ctx, s, r.Progress)
+		cancel() // a clean stop, as at a signal
+	}()
+	err = s.Run(ctx)
+	cancel()
+	if ended := <-done; err == nil {
+		err = ended
+	}
+	return plan, err
+}
+
+// why lists what makes a replay a second release, and its cost.
+func (p *ReplayPlan) why() string {
+	var b strings.Builder
+	seen := map[string]bool{}
+	for _, part := range p.Partitions {
+		for _, text := range part.Differs {
+			if !part.empty() && !seen[text] {
+				seen[text] = true
+				fmt.Fprintf(&b, "partition %d: %s; ", part.Partition, text)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "it would cost up to ε = %g for each of up to %d fixes, %g in all over all users", p.Epsilon, p.Publish, p.Cost)
+	return b.String()
+}
+
+// await waits until the group has committed the whole range, in all partitions
+// and whoever did it. A context that ends before is no error.
+func (p *ReplayPlan) await(ctx context.Context, s *Service, progress func(done, total int64)) error {
+	var at, total int64
+	for i := range p.Partitions {
+		if w := s.windows[i]; !w.empty() {
+			total += w.end - w.origin
+		}
+	}
+	ticker := time.NewTicker(endInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		p.Done, at = true, 0
+		for i := range p.Partitions {
+			w := s.windows[i]
+			if w.empty() {
+				continue
+			}
+			committed, found, err := consumer.Committed(ctx, s.client, consumer.Options{RetryTimeout: callPatience}, s.options.Group, s.options.Topics.Raw, int32(i))
+			if ctx.Err() != nil {
+				p.Done = false
+				return nil
+			}
+			// An error is one of a broker that is away for a moment: the tasks
+			// find out whether it is more, and say so.
+			if err == nil && found {
+				p.Partitions[i].Committed = committed
+				at += max(0, min(committed, w.end)-w.origin)
+			}
+			p.Done = p.Done && err == nil && found && committed >= w.end
+		}
+		if progress != nil {
+			progress(at, total)
+		}
+		if p.Done {
+			return nil
+		}
+	}
+}
+
+// windowed publishes what a processor makes of the records from where publishing
+// begins; those before it are for the states.
+type windowed struct {
+	*Processor
+	window replayWindow
+}
+
+// Process implements task.Processor.
+func (w *windowed) Process(rec task.Record, state []byte, fx *task.Effects) error {
+	p := w.Processor
+	before := p.tally
+	if err := p.Process(rec, state, fx); err != nil {
+		return err
+	}
+	if rec.Offset < w.window.from {
+		fx.Output, fx.DeadLetters = fx.Output[:0], fx.DeadLetters[:0]
+		before.in, before.next = p.tally.in, p.tally.next
+		p.tally = before
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/state"
+)
+
+// Reset is what there is to remove, or was.
+type Reset struct {
+	Folder string   // the state folder
+	Names  []string // what is removed in it
+	Bytes  int64
+	InUse  bool // by an instance, now; only where nothing was removed
+
+	Everything bool
+	Group      string
+	Changelog  string
+	// Fixes is how many records of the raw topic would be processed anew, and
+	// so at most how many releases charged a second time.
+	Fixes   int64
+	Epsilon float64 // of each
+}
+
+// ResetState removes the local state folder, which is a cache of the changelog:
+// nothing is lost. With keep it only says what it would remove, and whether an
+// instance has the folder open; without it refuses while one has.
+func ResetState(o Options, keep bool) (Reset, error) {
+	found, err := state.Remove(o.StateDir, keep)
+	return Reset{Folder: o.StateDir, Names: found.Names, Bytes: found.Bytes, InUse: found.InUse}, err
+}
+
+// ResetEverything also removes the group's offsets and all states, so that the
+// service begins anew at the raw topic's first record: all fixes that it still
+// holds are released, and charged, a second time, behind the first releases in
+// the same sanitized topic. It refuses while the group has members. With keep it
+// only says what it would remove.
+//
+// The order is such that what is left after a crash in between is safe: without
+// the group's offset the changelog's mark stands in for it, and without either
+// there is nothing that a state could be missing from. Repeat it until it ends.
+func ResetEverything(ctx context.Context, o Options, keep bool) (Reset, error) {
+	if err := o.Validate(); err != nil {
+		return Reset{}, err
+	}
+	o = o.withDefaults()
+	client := NewClient(o.Brokers)
+	if err := requireEmpty(ctx, client, o.Group); err != nil {
+		return Reset{}, err
+	}
+	plan, err := ResetState(o, true)
+	if err != nil {
+		return plan, err
+	}
+	plan.Everything, plan.Group, plan.Changelog, plan.Epsilon = true, o.Group, o.Topics.Changelog, o.Release.Epsilon
+	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, o.Topics.Raw)
+	if err != nil {
+		return plan, err
+	}
+	for p := range int32(counts[o.Topics.Raw]) {
+		f, err := consumer.NewFetcher(client, o.Topics.Raw, p, consumer.FetcherOptions{})
+		if err != nil {
+			return plan, err
+		}
+		first, end, err := f.Bounds(ctx)
+		if err != nil {
+			return plan, err
+		}
+		plan.Fixes += end - first
+	}
+	if keep {
+		return plan, nil
+	}
+	if _, err := ResetState(o, false); err != nil {
+		return plan, err
+	}
+	if err := deleteGroup(ctx, client, o.Group); err != nil {
+		return plan, err
+	}
+	return plan, remakeChangelog(ctx, client, o)
+}
+
+// requireEmpty refuses a group with members.
+func requireEmpty(ctx context.Context, client *kafka.Client, group string) error {
+	res, err := client.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
+	if err != nil {
+		return fmt.Errorf("look at group %s: %w", group, err)
+	}
+	for _, g := range res.Groups {
+		// Beside the broker's codes the error may be that kafka-go cannot read what
+		// members say of themselves; the group's state is there all the same.
+		var code kafka.Error
+		switch {
+		case errors.As(g.Error, &code) && code != kafka.GroupIdNotFound:
+			return fmt.Errorf("look at group %s: %w", group, code)
+		case errors.As(g.Error, &code), g.GroupState == "Empty", g.GroupState == "Dead":
+		default:
+			return fmt.Errorf("group %s has members (its state is %q): stop every instance of the service and try again "+
+				"(one that was killed, or has an instance_id, stays a member until its session_timeout)", group, g.GroupState)
+		}
+	}
+	return nil
+}
+
+// deleteGroup removes the group's offsets with the group. The broker refuses it
+// if somebody has joined meanwhile.
+func deleteGroup(ctx context.Context, client *kafka.Client, group string) error {
+	res, err := client.DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: []string{group}})
+	if err == nil {
+		err = res.Errors[group]
+	}
+	if err != nil && !errors.Is(err, kafka.GroupIdNotFound) {
+		return fmt.Errorf("delete group %s: %w", group, err)
+	}
+	return nil
+}
+
+// remakeChangelog deletes the changelog and makes it anew, with its settings.
+func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error {
+	topic := o.Topics.Changelog
+	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, topic)
+	var missing *consumer.MissingTopicsError
+	switch {
+	case errors.As(err, &missing):
+		return nil
+	case err != nil:
+		return err
+	}
+	names := append(strings.Fields("segment.ms segment.bytes min.cleanable.dirty.ratio delete.retention.ms max.message.bytes min.insync.replicas"), timestampAhead)
+	configs, err := consumer.Configs(ctx, client, consumer.Options{}, topic, names...)
+	if err != nil {
+		return err
+	}
+	res, err := client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topic}})
+	if err == nil {
+		err = res.Errors[topic]
+	}
+	if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) {
+		return fmt.Errorf("delete topic %s: %w", topic, err)
+	}
+	if err := awaitGone(ctx, client, topic); err != nil {
+		return err
+	}
+	return consumer.CreateTopics(ctx, client, consumer.Options{}, consumer.Topic{
+		Name: topic, Partitions: counts[topic], Replication: o.Topics.Replication, Initial: configs, Configs: compacted,
+	})
+}
+
+// awaitGone waits until the cluster no longer knows a topic.
+func awaitGone(ctx context.Context, client *kafka.Client, topic string) error {
+	for {
+		_, err := consumer.Partitions(ctx, client, consumer.Options{}, topic)
+		var missing *consumer.MissingTopicsError
+		if errors.As(err, &missing) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package pipeline
+
+import (
+	"bytes"
+	"encoding/hex"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// TestSettings: the fingerprint changes with every option that changes bytes and
+// with no other. Each field of the options has to be named here, so that none
+// is added without a thought of it.
+func TestSettings(t *testing.T) {
+	model := neighbourModel(t, town, 5000, 4)
+	base := testOptions(t, model)
+	want := base.Settings()
+	if len(want) != settingsSize {
+		t.Fatalf("%d bytes, want %d", len(want), settingsSize)
+	}
+	if again := base.Settings(); !bytes.Equal(want, again) {
+		t.Fatal("the same options have two fingerprints")
+	}
+	if filled := base.withDefaults(); !bytes.Equal(want, filled.Settings()) {
+		t.Error("spelling the defaults out changes the fingerprint")
+	}
+	changes := map[string]func(*Options){
+		"Model":             func(o *Options) { o.Model = neighbourModel(t, town, 5000, 5) },
+		"Key":               func(o *Options) { o.Key = noise.KeyFromSeed(2) },
+		"RawEncoding":       func(o *Options) { o.RawEncoding = schemas.JSON },
+		"SanitizedEncoding": func(o *Options) { o.SanitizedEncoding = schemas.JSON },
+		"MaxAhead":          func(o *Options) { o.MaxAhead = time.Minute },
+		"Release.Mechanism": func(o *Options) { o.Release.Mechanism = mechanism.KNorm },
+		"Release.Inference": func(o *Options) { o.Release.Inference = mechanism.InferencePaper },
+		"Release.Isotropy":  func(o *Options) { o.Release.Isotropy = mechanism.IsotropySampled },
+		"Release.Epsilon":   func(o *Options) { o.Release.Epsilon = 1.000000001 },
+		"Release.Delta":     func(o *Options) { o.Release.Delta = .02 },
+		"Release.Prune":     func(o *Options) { o.Release.Prune = 2e-7 },
+		"Release.MaxGap":    func(o *Options) { o.Release.MaxGap = 61 },
+
+		"Release.Subdivision":        func(o *Options) { o.Release.Subdivision = 128 },
+		"Release.MinCells":           func(o *Options) { o.Release.MinCells = 7 },
+		"Release.MinRadiusKM":        func(o *Options) { o.Release.MinRadiusKM = 1 },
+		"Release.Estimate":           func(o *Options) { o.Release.Estimate = mechanism.EstimateMode },
+		"Release.ReleaseInterval":    func(o *Options) { o.Release.ReleaseInterval = 5 },
+		"Release.AdaptiveRadiusKM":   func(o *Options) { o.Release.AdaptiveRadiusKM = 1 },
+		"Release.Between":            func(o *Options) { o.Release.Between = mechanism.BetweenSkip },
+		"Release.SameStep":           func(o *Options) { o.Release.SameStep = mechanism.SameStepDrop },
+		"Release.Budget.Epsilon":     func(o *Options) { o.Release.Budget.Epsilon, o.Release.Budget.WindowSteps = 5, 60 },
+		"Release.Budget.WindowSteps": func(o *Options) { o.Release.Budget.Epsilon, o.Release.Budget.WindowSteps = 5, 61 },
+		"Release.Budget.Lifetime":    func(o *Options) { o.Release.Budget.Lifetime = 100 },
+		"Publish.Timestamp":          func(o *Options) { o.Publish.Timestamp = TimestampStep },
+		"Publish.User":               func(o *Options) { o.Publish.User = UserPseudonym },
+		"Publish.Metric":             func(o *Options) { o.Publish.Metric = true },
+		"Release.Budget.Spent":       func(o *Options) { o.Release.Budget.Spent = mechanism.SpentPredict },
+	}
+	seen := map[string]string{hex.EncodeToString(want): "nothing"}
+	for name, change := range changes {
+		o := base
+		change(&o)
+		if err := o.Validate(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got := hex.EncodeToString(o.Settings())
+		if other, ok := seen[got]; ok {
+			t.Errorf("a change of %s has the fingerprint of a change of %s", name, other)
+		}
+		seen[got] = name
+	}
+	// Fields that decide where, when and in how large pieces, and not what.
+	plumbing := map[string]bool{
+		"Brokers": true, "Group": true, "Topics": true, "StateDir": true, "CacheBytes": true, "MaxRecords": true,
+		"MaxInterval": true, "MaxBatchBytes": true, "TransactionTimeout": true, "SessionTimeout": true,
+		"SkipLost": true, "Logger": true, "Counters": true,
+		"InstanceID": true, "AcceptSettings": true,
+	}
+	moved := Options{
+		Brokers: []string{"elsewhere:1"}, Group: "another", Topics: Topics{Raw: "a", Sanitized: "b", Changelog: "c", DeadLetters: "d", Partitions: 9},
+		Model: base.Model, Key: base.Key, Release: base.Release,
+		StateDir: "elsewhere", CacheBytes: 1, MaxRecords: 1, MaxInterval: time.Second, MaxBatchBytes: 1 << 21,
+		TransactionTimeout: time.Hour, SessionTimeout: time.Hour, SkipLost: true,
+	}
+	if !bytes.Equal(want, moved.Settings()) {
+		t.Error("the plumbing changes the fingerprint")
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
+		if _, changing := changes[field.Name]; !changing && !plumbing[field.Name] && field.Name != "Release" && field.Name != "Publish" {
+			t.Errorf("does %s change bytes? Name it in this test, and in Settings if it does", field.Name)
+		}
+	}
+	named := func(of reflect.Type, prefix string) {
+		for _, field := range reflect.VisibleFields(of) {
+			if _, ok := changes[prefix+field.Name]; !ok && field.Type.Kind() != reflect.Struct {
+				t.Errorf("does %s%s change bytes? Name it in this test, and in Settings if it does", prefix, field.Name)
+			}
+		}
+	}
+	named(reflect.TypeFor[mechanism.Options](), "Release.")
+	named(reflect.TypeFor[mechanism.Budget](), "Release.Budget.")
+	named(reflect.TypeFor[Publish](), "Publish.")
+}
+
+// TestSettingsHideTheKey: no byte of the key, and no plain hash of it, is in the
+// fingerprint's text.
+func TestSettingsHideTheKey(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	fingerprint := hex.EncodeToString(keyFingerprint(o.Key))
+	secret := o.Key.Reveal()
+	for at := 0; at+8 <= len(secret); at += 2 {
+		if strings.Contains(fingerprint, secret[at:at+8]) {
+			t.Fatal("bytes of the key are in its fingerprint")
+		}
+	}
+	if bytes.Equal(keyFingerprint(o.Key), keyFingerprint(noise.KeyFromSeed(2))) {
+		t.Error("two keys have one fingerprint")
+	}
+}
+
+// TestSettingsOfBadOptions: what cannot run has no fingerprint.
+func TestSettingsOfBadOptions(t *testing.T) {
+	good := testOptions(t, neighbourModel(t, town, 5000, 4))
+	for name, change := range map[string]func(*Options){
+		"no model":   func(o *Options) { o.Model = nil },
+		"no key":     func(o *Options) { o.Key = noise.Key{} },
+		"no epsilon": func(o *Options) { o.Release.Epsilon = 0 },
+	} {
+		o := good
+		change(&o)
+		if o.Settings() != nil {
+			t.Errorf("%s: there is a fingerprint", name)
+		}
+	}
+}

@@ -1,0 +1,348 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/state"
+)
+
+// VerifyOptions have usable zero values.
+type VerifyOptions struct {
+	// TempDir is where the recomputed states go while it works: as large as the
+	// service's own store, and as private. Default the system's.
+	TempDir string
+	// Limit is how many violations of a partition are listed; all are counted.
+	// Default 20.
+	Limit int
+	// Progress, if set, is told how many raw records of how many have been
+	// recomputed. One call at a time.
+	Progress func(done, total int64)
+}
+
+// Report is what Verify has found.
+type Report struct {
+	Verified   bool              `json:"verified"` // everything was compared, and everything is equal
+	Partitions []PartitionReport `json:"partitions"`
+}
+
+// PartitionReport is one partition's part of a Report. It names no user and no
+// place on the map.
+type PartitionReport struct {
+	Partition int32 `json:"partition"`
+	Verified  bool  `json:"verified"`
+	// From and To are the raw offsets from and up to which results were
+	// recomputed; -1 if nothing was.
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+
+	Raw                int64 `json:"raw"`                 // raw records recomputed, those not answered yet left out
+	Sanitized          int64 `json:"sanitized"`           // committed records read
+	DeadLetters        int64 `json:"dead_letters"`        // committed dead letters read
+	Users              int64 `json:"users"`               // states in the changelog
+	UncommittedScanned int64 `json:"uncommitted_scanned"` // sanitized records ever written that the log still has
+	NotCommitted       int64 `json:"not_committed"`       // of these, in aborted or open transactions
+
+	Violations     []Violation `json:"violations"`
+	ViolationCount int64       `json:"violation_count"`
+	// NotVerified says what could not be compared, and why.
+	NotVerified []string `json:"not_verified,omitempty"`
+
+	committed bool // by the group, anything at all
+}
+
+// Kinds of violations.
+const (
+	Missing     = "missing"     // a fix has no committed sanitized record
+	Extra       = "extra"       // a committed record of no fix
+	Duplicate   = "duplicate"   // a fix has two
+	Different   = "different"   // a fix has another record than it should
+	Order       = "order"       // records out of order
+	StateDiffer = "state"       // a user's state in the changelog is not the recomputed one
+	DeadLetter  = "dead_letter" // a dead letter is missing, extra or another one
+	Uncommitted = "uncommitted" // an aborted or open transaction shows another release
+	OffsetMoved = "offset"      // the group's offset and the changelog's mark disagree
+)
+
+// Violation is one thing that is not as it should be.
+type Violation struct {
+	Kind   string `json:"kind"`
+	Offset int64  `json:"offset"` // in the topic that Detail names
+	Detail string `json:"detail"`
+}
+
+// verifyPatience is how long a verification waits, beyond the transactions'
+// timeout, for what is open to end.
+const verifyPatience = 30 * time.Second
+
+// Verify recomputes everything that a service has committed from the raw topic,
+// and compares: the sanitized records and the dead letters in order and byte for
+// byte, each user's state, the group's offset, and what aborted and open
+// transactions have shown to readers of uncommitted data. It writes nothing to
+// Kafka and may run beside the service; it judges what was committed when it
+// began, and what has been added since as far as it has come.
+//
+// The error says why it could not work at all. Whatever is wrong with the data is
+// in the report. Costs one pass of the mechanism over the raw topic, and memory
+// that does not grow with users or records.
+func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
+	if err := o.Validate(); err != nil {
+		return Report{}, err
+	}
+	o = o.withDefaults()
+	fallback(&v.Limit, 20)
+	sweep(v.TempDir)
+	client := NewClient(o.Brokers)
+	n, err := consumer.CoPartitioned(ctx, client, consumer.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
+	if err != nil {
+		return Report{}, err
+	}
+	w := &verification{o: o, v: v, client: client, settings: o.Settings(), done: make([]int64, n), total: make([]int64, n)}
+	if w.undated, err = undated(ctx, client, o.Topics.Sanitized, o.Topics.DeadLetters); err != nil {
+		return Report{}, err
+	}
+	if w.source, err = topicID(ctx, client, o.Topics.Raw); err != nil {
+		return Report{}, err
+	}
+	report := Report{Verified: true, Partitions: make([]PartitionReport, n)}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(min(runtime.GOMAXPROCS(0), 4)) // each has a store open
+	for p := range int32(n) {
+		group.Go(func() error {
+			var err error
+			if report.Partitions[p], err = w.partition(ctx, p); err != nil {
+				return fmt.Errorf("partition %d: %w", p, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return Report{}, err
+	}
+	something := false
+	for _, p := range report.Partitions {
+		report.Verified = report.Verified && p.Verified
+		something = something || p.committed
+	}
+	if !something && n > 0 {
+		// Whoever asks expects something: this is the wrong group, or a new one.
+		report.Verified, report.Partitions[0].Verified = false, false
+		report.Partitions[0].NotVerified = append(report.Partitions[0].NotVerified,
+			fmt.Sprintf("group %s has committed nothing, in no partition: is it the service's?", o.Group))
+	}
+	return report, nil
+}
+
+// verification is one run of Verify.
+type verification struct {
+	o        Options
+	v        VerifyOptions
+	client   *kafka.Client
+	settings []byte
+	source   []byte          // id of the raw topic
+	undated  map[string]bool // topics whose brokers set the timestamps
+
+	mu          sync.Mutex
+	done, total []int64 // raw records by partition
+}
+
+// progress books how far a partition is and tells of all of them.
+func (w *verification) progress(p int32, done, total int64) {
+	if w.v.Progress == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done[p], w.total[p] = done, total
+	var sumDone, sumTotal int64
+	for i := range w.done {
+		sumDone, sumTotal = sumDone+w.done[i], sumTotal+w.total[i]
+	}
+	w.v.Progress(sumDone, sumTotal)
+}
+
+// partition verifies one partition.
+func (w *verification) partition(ctx context.Context, p int32) (PartitionReport, error) {
+	c := &check{verification: w, p: p, report: PartitionReport{Partition: p, From: -1, To: -1, Violations: []Violation{}}}
+	dir, err := os.MkdirTemp(w.v.TempDir, scratchPrefix)
+	if err != nil {
+		return c.report, fmt.Errorf("verification needs a temporary folder: %w", err)
+	}
+	store, err := state.Open(dir, state.Options{CacheBytes: 16 << 20, BlockCacheBytes: 16 << 20, MemTableBytes: 8 << 20, Logger: w.o.Logger})
+	if err != nil {
+		return c.report, errors.Join(err, os.RemoveAll(dir))
+	}
+	c.recomputed, c.stored = newScratch(store.Partition(0)), newScratch(store.Partition(1))
+	c.shown, c.seen = newScratch(store.Partition(2)), newScratch(store.Partition(3))
+	err = c.run(ctx)
+	err = errors.Join(err, store.Close(), os.RemoveAll(dir))
+	c.report.Verified = c.report.ViolationCount == 0 && len(c.report.NotVerified) == 0
+	return c.report, err
+}
+
+// check is the work on one partition.
+type check struct {
+	*verification
+	p      int32
+	report PartitionReport
+
+	recomputed *scratch // user → raw offset and state, recomputed
+	stored     *scratch // user → changelog offset and state, as committed
+	shown      *scratch // hash of a record that is not committed → its offset
+	seen       *scratch // users that were there before the settings changed
+
+	mark   task.Mark
+	marked bool
+	from   int64 // raw offset of the recomputation's begin
+	to     int64 // raw offset up to which everything has to be answered
+	end    int64 // raw offset of its end
+	part   bool  // users that were there before from are left out
+}
+
+func (c *check) violation(kind string, offset int64, format string, args ...any) {
+	c.report.ViolationCount++
+	if len(c.report.Violations) < c.v.Limit {
+		c.report.Violations = append(c.report.Violations, Violation{kind, offset, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (c *check) unverified(format string, args ...any) {
+	c.report.NotVerified = append(c.report.NotVerified, fmt.Sprintf(format, args...))
+}
+
+// run takes the positions in the one order in which they fit together while the
+// service goes on: what the group has committed; the changelog, whose last mark
+// cannot be behind that; the group's offset again, which cannot be behind the
+// mark; the outputs' ends, which hold all that the mark's transaction wrote once
+// what lies before them is decided; and last the raw topic's, which holds every
+// record that any of them was made of.
+func (c *check) run(ctx context.Context) error {
+	before, found, err := c.committed(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.readChangelog(ctx); err != nil {
+		return err
+	}
+	after, _, err := c.committed(ctx)
+	if err != nil {
+		return err
+	}
+	sanitized, err := c.openOutput(ctx, c.o.Topics.Sanitized)
+	if err != nil {
+		return err
+	}
+	dead, err := c.openOutput(ctx, c.o.Topics.DeadLetters)
+	if err != nil {
+		return err
+	}
+	raw, err := consumer.NewFetcher(c.client, c.o.Topics.Raw, c.p, consumer.FetcherOptions{})
+	if err != nil {
+		return err
+	}
+	first, end, err := raw.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	c.end = end
+	c.report.committed = found || c.marked
+	c.judgeOffsets(before, after, found)
+	if !c.judgeOrigin(first, before, found) {
+		return nil
+	}
+	if err := c.scanUncommitted(ctx, sanitized); err != nil {
+		return err
+	}
+	return c.recompute(ctx, raw, sanitized, dead)
+}
+
+// committed waits for pending transactions, of a dead instance's too.
+func (c *check) committed(ctx context.Context) (int64, bool, error) {
+	return consumer.Committed(ctx, c.client, consumer.Options{RetryTimeout: c.o.TransactionTimeout + verifyPatience}, c.o.Group, c.o.Topics.Raw, c.p)
+}
+
+// judgeOffsets compares the group's offset, before and after the changelog was
+// read, with the changelog's mark: each transaction writes both.
+func (c *check) judgeOffsets(before, after int64, found bool) {
+	switch {
+	case !c.marked && found && before > 0:
+		c.violation(OffsetMoved, before, "the group is at this offset of %s, but the changelog %s has no mark of geodither's", c.o.Topics.Raw, c.o.Topics.Changelog)
+	case !c.marked:
+	case !found:
+		c.unverified("the group has no committed offset (expired, or deleted): the changelog's mark, %d, was taken in its place", c.mark.Input)
+	case c.mark.Input < before:
+		c.violation(OffsetMoved, before, "the group is at this offset of %s, the changelog's last mark at %d: the group was moved forward, or the changelog has lost its end", c.o.Topics.Raw, c.mark.Input)
+	case c.mark.Input > after:
+		c.violation(OffsetMoved, after, "the group is at this offset of %s, the changelog's last mark at %d: the group was moved back", c.o.Topics.Raw, c.mark.Input)
+	}
+}
+
+// judgeOrigin finds out from where and up to where results can be recomputed. It
+// answers false if they cannot.
+func (c *check) judgeOrigin(first, committed int64, found bool) bool {
+	c.from, c.to = max(c.mark.Origin, 0), c.mark.Input
+	if !c.marked {
+		c.from, c.to = first, first
+		if found && committed > first {
+			c.to = committed
+		}
+	}
+	switch {
+	case c.marked && len(c.mark.Source) > 0 && len(c.source) > 0 && !bytes.Equal(c.mark.Source, c.source):
+		c.unverified("the raw topic was deleted and made anew: its records are not those that were processed")
+	case first > c.from:
+		c.unverified("the raw topic begins at offset %d now, and processing began at %d: retention has removed what the results were made of", first, c.from)
+	case c.mark.Lost:
+		c.unverified("processing went on at raw offset %d after a loss (skip_lost): results depend on lost records", c.mark.Origin)
+	case c.marked && len(c.mark.Settings) > 0 && !bytes.Equal(c.mark.Settings, c.settings):
+		c.unverified("the changelog was last written under other settings (model, key, release options, encodings or max_ahead; fingerprint %.4x, this config's is %.4x): "+
+			"verify with the config that the service runs with", c.mark.Settings, c.settings)
+	default:
+		c.part = c.marked && c.mark.Since > c.from
+		if c.part {
+			c.unverified("the settings changed at raw offset %d: what was released from %d to there, and all of the users that were there before, "+
+				"depends on settings that are gone. Only users that came later were recomputed", c.mark.Since, c.from)
+		}
+		c.report.From, c.report.To = c.from, c.to
+		return true
+	}
+	return false
+}
+
+// topicID is the id that a topic got when it was made; nil in a cluster without them.
+func topicID(ctx context.Context, client *kafka.Client, topic string) ([]byte, error) {
+	ids, err := consumer.TopicIDs(ctx, client, consumer.Options{}, topic)
+	if err != nil {
+		return nil, err
+	}
+	if id := ids[topic]; id != [16]byte{} {
+		return id[:], nil
+	}
+	return nil, nil
+}
+
+// undated lists the topics whose timestamps are the brokers' own, so that they
+// say nothing.
+func undated(ctx context.Context, client *kafka.Client, topics ...string) (map[string]bool, error) {
+	const timestampType = "message.timestamp.type"
+	found := map[string]bool{}
+	for _, topic := range topics {
+		have, err := consumer.Configs(ctx, client, consumer.Options{}, topic, timestampType)
+		if err != nil {
+			return nil, err
+		}
+		found[topic] = have[timestampType] == "LogAppendTime"
+	}
+	return found, nil
+}

@@ -1,0 +1,306 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/schemas"
+)
+
+// recompute runs the mechanism over the raw records and compares what comes of
+// them with what is committed, as it goes.
+func (c *check) recompute(ctx context.Context, raw *consumer.Fetcher, sanitized, dead output) error {
+	from := c.from
+	if c.part {
+		from = c.mark.Since
+		if err := c.see(ctx, raw, from); err != nil {
+			return err
+		}
+		if err := c.forget(c.shown, func(_, value []byte) []byte { return value }); err != nil {
+			return err
+		}
+		if err := c.forget(c.stored, func(key, _ []byte) []byte { return key }); err != nil {
+			return err
+		}
+	}
+	run, err := c.newRecomputation(sanitized, dead)
+	if err != nil {
+		return err
+	}
+	compared := false
+	err = scan(ctx, raw, from, c.end, func(r consumer.Record) error {
+		if r.Offset >= c.to && !compared {
+			compared = true
+			if err := c.compareStates(); err != nil {
+				return err
+			}
+		}
+		if compared && run.explained() {
+			return errExplained
+		}
+		if r.Offset < c.to {
+			c.report.Raw++
+		}
+		if r.Offset%256 == 0 {
+			c.progress(c.p, r.Offset-from, c.end-from)
+		}
+		return run.step(ctx, r)
+	})
+	if errors.Is(err, errExplained) {
+		err = nil
+	}
+	if err == nil && !compared {
+		err = c.compareStates()
+	}
+	if err != nil {
+		return err
+	}
+	c.progress(c.p, c.end-from, c.end-from)
+	return run.finish(ctx)
+}
+
+// see collects the users that were there before the settings changed, under either
+// name that their records may carry.
+func (c *check) see(ctx context.Context, raw *consumer.Fetcher, until int64) error {
+	names := newPseudonyms(c.o.Key)
+	var name []byte
+	return scan(ctx, raw, c.from, until, func(r consumer.Record) error {
+		name = names.of(name[:0], string(r.Key))
+		return errors.Join(c.seen.put(r.Key, 0, []byte{1}), c.seen.put(name, 0, []byte{1}))
+	})
+}
+
+// errExplained ends a recomputation before the end of the raw topic.
+var errExplained = errors.New("nothing that was written is left to explain")
+
+// forget removes what belongs to users that were there before the settings changed.
+func (c *check) forget(s *scratch, user func(key, value []byte) []byte) error {
+	if err := c.seen.flush(); err != nil {
+		return err
+	}
+	return s.each(func(key []byte, _ int64, value []byte) error {
+		known, err := c.seen.get(user(key, value))
+		if err != nil || known == nil {
+			return err
+		}
+		return s.remove(key)
+	})
+}
+
+// recomputation is one pass over the raw records.
+type recomputation struct {
+	*check
+	processor       *Processor
+	letters         *schemas.Codec
+	sanitized, dead *matcher
+	fx              task.Effects
+	buf             []byte
+	unexplained     int64    // digests in c.shown
+	showing         []uint64 // a bit set where c.shown may have a digest
+	fault           error    // the first of the scratch that old met
+}
+
+func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error) {
+	r := &recomputation{check: c}
+	var err error
+	if r.processor, err = NewProcessor(c.o, c.p); err != nil {
+		return nil, err
+	}
+	if r.letters, err = schemas.NewCodec(c.o.SanitizedEncoding); err != nil {
+		return nil, err
+	}
+	if r.sanitized, err = c.newMatcher(sanitized, c.sanitizedViolation); err != nil {
+		return nil, err
+	}
+	if r.dead, err = c.newMatcher(dead, func(kind string, offset int64, detail string) {
+		c.violation(DeadLetter, offset, "%s: %s", kind, detail)
+	}); err != nil {
+		return nil, err
+	}
+	if c.part {
+		r.sanitized.keep = func(e *entry) bool { return !r.old(e.key) }
+		r.dead.keep = func(e *entry) bool { return r.judged(e.value) }
+	}
+	r.showing = make([]uint64, 1<<16)
+	return r, c.shown.each(func(key []byte, _ int64, _ []byte) error {
+		word, bit := place(digest(key))
+		r.showing[word] |= bit
+		r.unexplained++
+		return nil
+	})
+}
+
+func (c *check) sanitizedViolation(kind string, offset int64, detail string) {
+	c.violation(kind, offset, "%s", detail)
+}
+
+func (c *check) newMatcher(o output, report func(kind string, offset int64, detail string)) (*matcher, error) {
+	actual, err := c.pull(o, false)
+	if err != nil {
+		return nil, err
+	}
+	return &matcher{
+		actual: actual, required: c.to, lost: o.first > 0, report: report,
+		topic: o.topic, raw: c.o.Topics.Raw, recent: map[digest]struct{}{},
+	}, nil
+}
+
+// place is where a digest has its bit.
+func place(d digest) (word int, bit uint64) {
+	return int(d[0])<<8 | int(d[1]), 1 << (d[2] & 63)
+}
+
+// step processes one raw record.
+func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
+	var stored []byte
+	valid, old := task.ValidKey(rec.Key), r.part && r.old(rec.Key)
+	if valid && !old {
+		value, err := r.recomputed.get(rec.Key)
+		if err != nil {
+			return err
+		}
+		_, stored = split(value)
+	}
+	r.fx = task.Effects{Output: r.fx.Output[:0], DeadLetters: r.fx.DeadLetters[:0]}
+	record := task.Record{Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value}
+	if err := r.processor.Process(record, stored, &r.fx); err != nil {
+		return err
+	}
+	if !old {
+		if len(r.fx.State) > 0 {
+			if err := r.recomputed.put(rec.Key, rec.Offset, r.fx.State); err != nil {
+				return err
+			}
+		}
+		for _, m := range r.fx.Output {
+			e := made(rec.Offset, m, r.sanitized.actual.undated)
+			if err := r.explainShown(&e); err != nil {
+				return err
+			}
+			if err := r.sanitized.expect(ctx, &e); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range r.fx.DeadLetters {
+		if r.part && !r.judged(m.Value) {
+			continue
+		}
+		e := made(rec.Offset, m, r.dead.actual.undated)
+		if err := r.dead.expect(ctx, &e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func made(offset int64, m task.Message, undated bool) entry {
+	e := entry{offset: offset, timestamp: m.Timestamp, key: m.Key, value: m.Value}
+	if undated {
+		e.timestamp = 0
+	}
+	return e
+}
+
+// explainShown strikes off what an aborted transaction has shown of this very record.
+func (r *recomputation) explainShown(e *entry) error {
+	if r.report.NotCommitted == 0 {
+		return nil
+	}
+	var d digest
+	d, r.buf = e.digest(r.buf)
+	if word, bit := place(d); r.showing[word]&bit == 0 {
+		return nil
+	}
+	known, err := r.shown.get(d[:])
+	if err != nil || known == nil {
+		return err
+	}
+	r.unexplained--
+	return r.shown.remove(d[:])
+}
+
+// explained reports that nothing is left which a further raw record could be the
+// reason of: of what was not answered yet, most is not written either.
+func (r *recomputation) explained() bool {
+	return r.unexplained == 0 && r.sanitized.settled() && r.dead.settled()
+}
+
+// old reports whether a user was there before the settings changed. An error of
+// the scratch ends the verification in finish.
+func (r *recomputation) old(key []byte) bool {
+	value, err := r.seen.get(key)
+	if err != nil && r.fault == nil {
+		r.fault = err
+	}
+	return err == nil && value != nil
+}
+
+// judged reports whether a dead letter can be known after the settings have
+// changed: whether a fix is late depends on the user's state.
+func (r *recomputation) judged(value []byte) bool {
+	letter, err := r.letters.DecodeDeadLetter(value)
+	return err != nil || letter.Reason != schemas.ReasonLate && letter.Offset >= r.mark.Since
+}
+
+// finish compares what is left at the end.
+func (r *recomputation) finish(ctx context.Context) error {
+	if r.fault != nil {
+		return r.fault
+	}
+	for _, m := range []*matcher{r.sanitized, r.dead} {
+		if err := m.end(ctx); err != nil {
+			return err
+		}
+		if m.aged > 0 {
+			r.unverified("retention has removed the beginning of %s: %d recomputed records could not be compared", m.topic, m.aged)
+		} else if m.lost {
+			r.unverified("the first records of %s were removed; what follows is as it should be where no violation says otherwise", m.topic)
+		}
+		if m.found > manyViolations {
+			r.unverified("%s differs in more than %d places; the rest was not looked at", m.topic, manyViolations)
+		}
+	}
+	r.report.Sanitized, r.report.DeadLetters = r.sanitized.actual.read, r.dead.actual.read
+	return r.shown.each(func(_ []byte, offset int64, _ []byte) error {
+		r.violation(Uncommitted, offset, "this record of %s, of an aborted transaction, is not what any fix gives: readers of uncommitted data have seen another release", r.o.Topics.Sanitized)
+		return nil
+	})
+}
+
+// compareStates compares the changelog's last values with the recomputed ones,
+// as they are when everything up to its mark is processed.
+func (c *check) compareStates() error {
+	if err := c.recomputed.flush(); err != nil {
+		return err
+	}
+	err := c.stored.each(func(user []byte, at int64, state []byte) error {
+		c.report.Users++
+		value, err := c.recomputed.get(user)
+		if err != nil {
+			return err
+		}
+		last, want := split(value)
+		switch {
+		case want == nil:
+			c.violation(StateDiffer, at, "the state at this offset of %s is of a user of whom no fix was accepted", c.o.Topics.Changelog)
+		case !bytes.Equal(want, state):
+			c.violation(StateDiffer, at, "the state at this offset of %s is not the recomputed one; the user's last release is of the fix at offset %d of %s",
+				c.o.Topics.Changelog, last, c.o.Topics.Raw)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.recomputed.each(func(user []byte, last int64, _ []byte) error {
+		value, err := c.stored.get(user)
+		if err == nil && value == nil {
+			c.violation(StateDiffer, last, "the user whose fix is at this offset of %s has no state in %s", c.o.Topics.Raw, c.o.Topics.Changelog)
+		}
+		return err
+	})
+}

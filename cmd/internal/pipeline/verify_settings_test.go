@@ -1,0 +1,52 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism"
+)
+
+// TestVerifyUnderOtherSettings: with another config than the service's nothing
+// can be recomputed, and after a change of settings only users that came later.
+func TestVerifyUnderOtherSettings(t *testing.T) {
+	w := served(t, 10, 6)
+	other := w.options("first")
+	other.Release = mechanism.Options{Epsilon: 2, Delta: .01}
+	report := verify(t, other)
+	for _, p := range report.Partitions {
+		if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) != 1 || !strings.Contains(p.NotVerified[0], "other settings") {
+			t.Errorf("partition %d under another ε: %+v", p.Partition, p)
+		}
+	}
+	for range 15 {
+		w.cells = append(w.cells, w.model.SampleInitial(w.fleet))
+	}
+	w.serve(t, other, 6)
+	report = verify(t, other)
+	if report.Verified {
+		t.Error("what was released under other settings is said to be verified")
+	}
+	users := int64(0)
+	for _, p := range report.Partitions {
+		if p.ViolationCount > 0 || len(p.NotVerified) != 1 || !strings.Contains(p.NotVerified[0], "settings changed") {
+			t.Errorf("partition %d after a change of settings: %+v", p.Partition, p)
+		}
+		users += p.Users
+	}
+	if users != 15 {
+		t.Errorf("%d users' states are compared, want those of the 15 that came later", users)
+	}
+	// What can be known is still looked at.
+	other.Topics.Sanitized = "later.out"
+	w.copyTopic(t, "first.out", "later.out", 1, func(l []line) []line {
+		i := slices.IndexFunc(l, func(l line) bool { return l.key >= "vehicle-010" })
+		l[i] = altered(l[i])
+		return l
+	})
+	found := verify(t, other).Partitions[1]
+	if len(found.Violations) != 1 || found.Violations[0].Kind != Different {
+		t.Errorf("an altered record of a later user: %+v", found)
+	}
+}

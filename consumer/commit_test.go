@@ -1,0 +1,50 @@
+package consumer
+
+import (
+	"testing"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/producer"
+)
+
+// TestWhoMayCommit: the coordinator takes offsets from the current member alone,
+// told apart by instance id too.
+func TestWhoMayCommit(t *testing.T) {
+	h := newGroupHarness(t, 1)
+	commit := func(by producer.Member, offset int64) error {
+		t.Helper()
+		p, err := producer.NewTransactional(h.client, h.topic, producer.Options{})
+		h.ok(err)
+		h.ok(p.Init(t.Context()))
+		if err := p.CommitOffsets(t.Context(), by, map[producer.TopicPartition]int64{{Topic: h.topic}: offset}); err != nil {
+			h.ok(p.Init(t.Context())) // ends the transaction
+			return err
+		}
+		_, err = p.Commit(t.Context())
+		return err
+	}
+	of := func(g *Generation) producer.Member {
+		return producer.Member{Group: h.group, Generation: g.ID, MemberID: g.MemberID, InstanceID: g.InstanceID}
+	}
+	first := of(h.settle(1, h.start(GroupOptions{InstanceID: "one"}))[0])
+	h.ok(commit(first, 5))
+	second := of(h.settle(1, h.start(GroupOptions{InstanceID: "one"}))[0])
+	stale, unnamed := second, first
+	stale.Generation--
+	unnamed.InstanceID = ""
+	for _, c := range []struct {
+		by   producer.Member
+		code kafka.Error
+	}{{first, kafka.FencedInstanceID}, {unnamed, kafka.UnknownMemberId}, {stale, kafka.IllegalGeneration}} {
+		err := commit(c.by, 6)
+		h.is(err, c.code)
+		h.is(err, producer.ErrFenced)
+	}
+	h.ok(commit(second, 7))
+	offset, found, err := Committed(t.Context(), h.client, quick, h.group, h.topic, 0)
+	h.ok(err)
+	if !found || offset != 7 {
+		t.Errorf("offset %d, %v", offset, found)
+	}
+}

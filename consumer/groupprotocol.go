@@ -1,0 +1,204 @@
+package consumer
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// What the members say to each other is carried by the coordinator: in Kafka's
+// own format of consumers, so that its tools can read it, under a name of ours,
+// so that no other kind of member takes part.
+const (
+	protocolType = "consumer"
+	protocolName = "geodither-sticky"
+)
+
+// claim is what a member had, and in which generation: the newer one counts.
+type claim struct {
+	generation int32
+	partitions []int32
+}
+
+// share is one member's part in a generation.
+type share struct {
+	member, instance string
+	partitions       []int32
+}
+
+// said is what a member's subscription says: what it had, and if it knows what
+// all others had with it.
+type said struct {
+	claim
+	shares []share // of the same generation
+}
+
+// maxSharesBytes bounds what the shares add to all subscriptions, or to all
+// assignments, of a group: the coordinator keeps both in one record, which may
+// have 1 MiB as a rule. A larger group (of some fifty members on) goes
+// without.
+const maxSharesBytes = 256 << 10
+
+// appendSubscription writes version 2 of Kafka's ConsumerProtocolSubscription:
+//
+//	version 2 | topics array of string | user data bytes |
+//	owned array of (topic string | partitions array of 4) | generation 4
+//
+// The user data are the shares that were in the last assignment, so that whoever
+// leads the next generation knows what each member had, even if the leader and
+// another member have restarted since and know nothing.
+func appendSubscription(b []byte, topic string, s said) []byte {
+	const version = 2
+	be := binary.BigEndian
+	b = be.AppendUint16(b, version)
+	b = be.AppendUint32(b, 1)
+	b = appendString(b, topic)
+	b = appendUserData(b, int32(len(s.partitions)), s.shares)
+	b = appendPartitions(b, topic, s.partitions)
+	return be.AppendUint32(b, uint32(s.generation))
+}
+
+// readSubscription takes what a member of this or another program wrote. What
+// cannot be read claims nothing.
+func readSubscription(b []byte, topic string) said {
+	r := &reader{b: b}
+	version := r.int16()
+	for range r.count(2) {
+		r.string()
+	}
+	data := r.take(max(0, int(r.int32())))
+	none := said{claim: claim{generation: -1}}
+	if version < 1 {
+		return none
+	}
+	s := none
+	s.partitions, _ = readPartitions(r, topic)
+	if version >= 2 {
+		s.generation = r.int32()
+	}
+	if r.short {
+		return none
+	}
+	_, s.shares = readUserData(data)
+	return s
+}
+
+// appendAssignment writes version 0 of Kafka's ConsumerProtocolAssignment:
+//
+//	version 2 | array of (topic string | partitions array of 4) | user data bytes
+//
+// The user data tell how many partitions were shared out, and everybody's shares.
+// The topic is named also to a member that gets none of its partitions.
+func appendAssignment(b []byte, topic string, own []int32, total int32, all []share) []byte {
+	b = binary.BigEndian.AppendUint16(b, 0)
+	b = binary.BigEndian.AppendUint32(b, 1)
+	b = appendInts(appendString(b, topic), own)
+	return appendUserData(b, total, all)
+}
+
+// readAssignment returns this member's partitions, ascending, and what the user
+// data tell; the total is -1 if somebody else wrote them, or for another topic: a
+// coordinator keeps the assignment of a static member that comes back, whatever
+// that wants now. An empty assignment is none at all: it is what a coordinator has
+// for a member that the leader did not know.
+func readAssignment(b []byte, topic string) (own []int32, total int32, all []share, ok bool) {
+	if len(b) == 0 {
+		return nil, -1, nil, true
+	}
+	r := &reader{b: b}
+	r.int16() // version
+	own, named := readPartitions(r, topic)
+	data := r.take(max(0, int(r.int32())))
+	if r.short {
+		return nil, -1, nil, false
+	}
+	if !named {
+		return nil, -1, nil, true
+	}
+	slices.Sort(own)
+	total, all = readUserData(data)
+	return own, total, all, true
+}
+
+// fewEnough returns the shares if everybody can be told of them.
+func fewEnough(shares []share) []share {
+	if size := len(appendUserData(nil, 0, shares)); size*len(shares) > maxSharesBytes {
+		return nil
+	}
+	return shares
+}
+
+const userDataVersion = 1
+
+// appendUserData writes, behind its length in 4 bytes:
+//
+//	version 1 | number of partitions 4 |
+//	array of (member string | instance string | partitions array of 4)
+func appendUserData(b []byte, partitions int32, shares []share) []byte {
+	be := binary.BigEndian
+	start := len(b)
+	b = append(b, 0, 0, 0, 0, userDataVersion)
+	b = be.AppendUint32(b, uint32(partitions))
+	b = be.AppendUint32(b, uint32(len(shares)))
+	for _, s := range shares {
+		b = appendString(appendString(b, s.member), s.instance)
+		b = appendInts(b, s.partitions)
+	}
+	be.PutUint32(b[start:], uint32(len(b)-start-4))
+	return b
+}
+
+// readUserData returns -1 and none for what is not ours.
+func readUserData(b []byte) (partitions int32, shares []share) {
+	r := &reader{b: b}
+	if r.int8() != userDataVersion {
+		return -1, nil
+	}
+	partitions = r.int32()
+	for range r.count(8) {
+		shares = append(shares, share{member: string(r.string()), instance: string(r.string()), partitions: readInts(r)})
+	}
+	if r.short {
+		return -1, nil
+	}
+	return partitions, shares
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
+}
+
+func appendInts(b []byte, list []int32) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(list)))
+	for _, v := range list {
+		b = binary.BigEndian.AppendUint32(b, uint32(v))
+	}
+	return b
+}
+
+func readInts(r *reader) []int32 {
+	var list []int32
+	for range r.count(4) {
+		list = append(list, r.int32())
+	}
+	return list
+}
+
+// appendPartitions writes partitions of one topic, or of none.
+func appendPartitions(b []byte, topic string, partitions []int32) []byte {
+	if len(partitions) == 0 {
+		return binary.BigEndian.AppendUint32(b, 0)
+	}
+	b = binary.BigEndian.AppendUint32(b, 1)
+	return appendInts(appendString(b, topic), partitions)
+}
+
+// readPartitions returns those of one topic, and whether it is named at all.
+func readPartitions(r *reader, topic string) (found []int32, named bool) {
+	for range r.count(6) {
+		name := string(r.string())
+		if list := readInts(r); name == topic {
+			found, named = append(found, list...), true
+		}
+	}
+	return found, named
+}

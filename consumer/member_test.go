@@ -1,0 +1,543 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// moved counts the partitions of the topic whose member is another one, by name.
+func moved(before, after map[string][]int32) int {
+	n := 0
+	for name, partitions := range after {
+		for _, p := range partitions {
+			if !slices.Contains(before[name], p) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func byName(names string, gens []*Generation) map[string][]int32 {
+	m := map[string][]int32{}
+	for i, gen := range gens {
+		m[names[i:i+1]] = gen.Partitions
+	}
+	return m
+}
+
+// TestScaling: members that come and go take no more partitions with them than
+// they must, whether they have instance ids or not.
+func TestScaling(t *testing.T) {
+	for _, static := range []bool{false, true} {
+		t.Run(fmt.Sprint("static=", static), func(t *testing.T) {
+			h := newGroupHarness(t, 12)
+			start := func(name string) *process {
+				if static {
+					return h.start(GroupOptions{InstanceID: name})
+				}
+				return h.start(GroupOptions{})
+			}
+			a := start("a")
+			one := byName("a", h.settle(12, a))
+			b := start("b")
+			two := byName("ab", h.settle(12, a, b))
+			c := start("c")
+			three := byName("abc", h.settle(12, a, b, c))
+			if n := moved(one, two); n != 6 {
+				t.Errorf("from 1 to 2: %d partitions move, want 6: %v", n, two)
+			}
+			if n := moved(two, three); n != 4 {
+				t.Errorf("from 2 to 3: %d partitions move, want 4: %v, %v", n, two, three)
+			}
+			h.ok(a.Leave()) // the leader
+			four := byName("bc", h.settle(12, b, c))
+			if n := moved(three, four); n != 4 {
+				t.Errorf("from 3 to 2: %d partitions move, want 4: %v, %v", n, three, four)
+			}
+			h.ok(b.Leave())
+			h.settle(12, c)
+		})
+	}
+}
+
+// TestRollingRestart: static members that restart one after the other find their
+// partitions again, and the others do not even stop. kfake compares what a
+// member says of itself when it comes back, so that it does begin a generation.
+func TestRollingRestart(t *testing.T) {
+	h := newGroupHarness(t, 6)
+	names := "abc"
+	processes := make([]*process, len(names))
+	for i := range processes {
+		processes[i] = h.start(GroupOptions{InstanceID: names[i : i+1]})
+	}
+	first := h.settle(6, processes...)
+	for i := range processes {
+		h.ok(processes[i].Close())
+		processes[i] = h.start(GroupOptions{InstanceID: names[i : i+1]})
+		if !h.real {
+			h.settle(6, processes...)
+			continue
+		}
+		back := processes[i].gen()
+		if back.ID != first[i].ID || !slices.Equal(back.Partitions, first[i].Partitions) || back.MemberID == first[i].MemberID {
+			t.Errorf("%s had %v in generation %d and is back with %v in %d", names[i:i+1], first[i].Partitions, first[i].ID, back.Partitions, back.ID)
+		}
+		h.ok(back.Check(t.Context()))
+		for j := range processes {
+			if j > i && first[j].life.ctx.Err() != nil {
+				t.Errorf("%s was stopped: %v", names[j:j+1], context.Cause(first[j].life.ctx))
+			}
+		}
+		first[i] = back
+	}
+	if h.real {
+		// Whoever led the group still leads it, and sees new partitions.
+		h.grow(7)
+		last := h.settle(7, processes...)
+		if n := moved(byName(names, first), byName(names, last)); n != 1 {
+			t.Errorf("one new partition moves %d: %v", n, byName(names, last))
+		}
+		return
+	}
+	if last := h.settle2(processes...); moved(byName(names, first), byName(names, last)) != 0 {
+		t.Errorf("partitions have moved: %v, %v", byName(names, first), byName(names, last))
+	}
+}
+
+// TestStaticRestartDuringRebalance: a static member that comes back while the
+// group is changing is known by its instance id, though it says nothing of what
+// it had.
+func TestStaticRestartDuringRebalance(t *testing.T) {
+	h := newGroupHarness(t, 9)
+	a, b := h.start(GroupOptions{InstanceID: "a"}), h.start(GroupOptions{InstanceID: "b"})
+	two := byName("ab", h.settle(9, a, b))
+	h.ok(b.Close())
+	c := h.start(GroupOptions{InstanceID: "c"})
+	b = h.start(GroupOptions{InstanceID: "b"})
+	three := byName("abc", h.settle(9, a, b, c))
+	if n := moved(two, three); n != 3 {
+		t.Errorf("%d partitions move, want 3: %v, %v", n, two, three)
+	}
+}
+
+// grow adds partitions.
+func (h *groupHarness) grow(count int32) {
+	h.Helper()
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	topic := kmsg.NewCreatePartitionsRequestTopic()
+	topic.Topic, topic.Count = h.topic, count
+	req.Topics, req.TimeoutMillis = append(req.Topics, topic), 5000
+	res, err := req.RequestWith(h.Context(), h.franz())
+	h.ok(err)
+	if code := res.Topics[0].ErrorCode; code != 0 {
+		h.Fatal(kafka.Error(code))
+	}
+}
+
+// TestStartRejoinAndCheck: returning ends nothing, Rejoin does, and the next
+// generation waits for what runs.
+func TestStartRejoinAndCheck(t *testing.T) {
+	h := newGroupHarness(t, 4)
+	a, b := h.start(GroupOptions{}), h.start(GroupOptions{})
+	gens := h.settle(4, a, b)
+	returned := make(chan struct{})
+	for _, gen := range gens {
+		gen.Start(func(context.Context) { returned <- struct{}{} })
+		<-returned
+	}
+	for _, gen := range gens {
+		h.ok(gen.Check(t.Context()))
+		if err := gen.life.ctx.Err(); err != nil {
+			t.Errorf("a function that returned has ended the generation: %v", err)
+		}
+	}
+	for i, p := range []*process{a, b} {
+		var running bool
+		let := make(chan struct{})
+		stopped := make(chan error, 1)
+		gens[i].Start(func(ctx context.Context) {
+			running = true
+			<-ctx.Done()
+			stopped <- context.Cause(ctx)
+			<-let
+			running = false
+		})
+		gens[i].Rejoin()
+		gens[i].Rejoin()
+		h.is(<-stopped, kafka.ErrGenerationEnded)
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if gen, err := p.Next(short); err == nil {
+			t.Errorf("generation %d began beside the last one's work", gen.ID)
+		}
+		cancel()
+		close(let)
+		again := h.settle(4, a, b)
+		if running {
+			t.Error("the last one's work still runs")
+		}
+		if !slices.Equal(again[0].Partitions, gens[0].Partitions) || !slices.Equal(again[1].Partitions, gens[1].Partitions) {
+			t.Errorf("joining again moves partitions: %v, %v", gens, again)
+		}
+		h.is(gens[i].Check(t.Context()), ErrNotMember)
+		gens = again
+	}
+}
+
+// TestWhoAsksAloneStopsNobody: a member that does not lead the group and joins
+// again leaves the others alone.
+func TestWhoAsksAloneStopsNobody(t *testing.T) {
+	h := newGroupHarness(t, 4)
+	a, b := h.start(GroupOptions{}), h.start(GroupOptions{})
+	gens := h.settle(4, a, b)
+	follower, leads, of := a, gens[1], gens[0]
+	if gens[0].life.lead {
+		follower, leads, of = b, gens[0], gens[1]
+	}
+	of.Rejoin()
+	again := follower.gen()
+	if again.ID != of.ID || !slices.Equal(again.Partitions, of.Partitions) {
+		t.Errorf("generation %d with %v became %d with %v", of.ID, of.Partitions, again.ID, again.Partitions)
+	}
+	h.ok(again.Check(t.Context()))
+	h.ok(leads.Check(t.Context()))
+	if leads.life.ctx.Err() != nil {
+		t.Errorf("the leader was stopped: %v", context.Cause(leads.life.ctx))
+	}
+}
+
+// TestLostConnections loses requests, or answers, of each kind, in a row.
+func TestLostConnections(t *testing.T) {
+	for _, key := range []protocol.ApiKey{protocol.FindCoordinator, protocol.JoinGroup, protocol.SyncGroup, protocol.Heartbeat, protocol.Metadata} {
+		for _, instance := range []string{"", "a"} {
+			for _, drop := range []bool{false, true} {
+				t.Run(fmt.Sprint(key, " static=", instance != "", " request=", drop), func(t *testing.T) {
+					h := newGroupHarness(t, 4)
+					o := GroupOptions{InstanceID: instance}
+					quiet := h.start(GroupOptions{})
+					h.settle(4, quiet)
+					p := h.start(o)
+					lose := p.network.lose
+					if drop {
+						lose = p.network.dropNext
+					}
+					lose(key, 3)
+					gens := h.settle(4, quiet, p)
+					if key == protocol.Heartbeat {
+						h.within("the loss", func() bool { return p.network.lost() == 0 })
+						if err := gens[1].life.ctx.Err(); err != nil {
+							t.Errorf("a few lost signs of life end the membership: %v", err)
+						}
+					}
+					h.ok(gens[1].Check(t.Context()))
+					h.ok(p.Leave())
+				})
+			}
+		}
+	}
+}
+
+// TestLostLeave: a coordinator that hears nothing of the leaving learns of it in
+// the end, and closing takes no longer for it.
+func TestLostLeave(t *testing.T) {
+	h := newGroupHarness(t, 4)
+	a, b := h.start(GroupOptions{}), h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond})
+	h.settle(4, a, b)
+	b.network.dropNext(protocol.LeaveGroup, 2)
+	h.ok(b.Close())
+	h.settle(4, a)
+	c := h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond})
+	h.settle(4, a, c)
+	c.network.dropNext(protocol.LeaveGroup, 1_000_000)
+	if err := c.Close(); err == nil || !strings.Contains(err.Error(), "leave group") {
+		t.Errorf("nobody was told, and closing says %v", err)
+	}
+	h.settle(4, a)
+}
+
+// TestSilence: a member that gets no answer for a session is out, by its own
+// judgement, and the others have its partitions.
+func TestSilence(t *testing.T) {
+	h := newGroupHarness(t, 4)
+	a, b := h.start(GroupOptions{}), h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond})
+	gens := h.settle(4, a, b)
+	b.network.dropNext(protocol.Heartbeat, 1_000_000)
+	cause := h.ended(gens[1])
+	h.is(cause, kafka.ErrGenerationEnded)
+	if !strings.Contains(cause.Error(), "no answer within the session timeout") {
+		t.Errorf("it ended for %v", cause)
+	}
+	h.is(gens[1].Check(t.Context()), ErrNotMember)
+	if err := <-b.told; !strings.Contains(err.Error(), "no answer within") {
+		t.Errorf("told of %v", err)
+	}
+	b.network.lose(protocol.Heartbeat, 0)
+	h.settle(4, a, b)
+}
+
+// TestPause: a process that was stopped for longer than its session has lost its
+// membership, whatever the answer that was waiting for it says.
+func TestPause(t *testing.T) {
+	for _, instance := range []string{"", "b"} {
+		h := newGroupHarness(t, 4)
+		a, b := h.start(GroupOptions{}), h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond, InstanceID: instance})
+		gens := h.settle(4, a, b)
+		resume := b.network.hold(protocol.Heartbeat)
+		h.settle(4, a)
+		if err := gens[1].life.ctx.Err(); err != nil {
+			t.Errorf("a stopped process knows: %v", err)
+		}
+		resume()
+		h.is(h.ended(gens[1]), kafka.ErrGenerationEnded)
+		h.is(gens[1].Check(t.Context()), ErrNotMember)
+		h.settle(4, a, b)
+	}
+}
+
+// TestFenced: of two instances with one id the newer stays, and the older is
+// told why and tries no more.
+func TestFenced(t *testing.T) {
+	h := newGroupHarness(t, 4)
+	old := h.start(GroupOptions{InstanceID: "one"})
+	gen := h.settle(4, old)[0]
+	young := h.start(GroupOptions{InstanceID: "one"})
+	h.settle(4, young)
+	h.ended(gen)
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		_, err := old.Next(ctx)
+		cancel()
+		h.is(err, kafka.FencedInstanceID)
+		if err == nil || !strings.Contains(err.Error(), `another instance runs with instance_id "one"`) || errors.Is(err, ErrTemporary) {
+			t.Errorf("%v does not say what to do, or asks to try again", err)
+		}
+	}
+	h.is(gen.Check(t.Context()), ErrNotMember)
+	h.ok(old.Leave()) // which takes nothing from the younger
+	if gens := h.settle2(young); len(gens[0].Partitions) != 4 {
+		t.Errorf("the younger has %v", gens[0].Partitions)
+	}
+}
+
+// TestCloseAndLeave: a static member that closes keeps its partitions, one that
+// leaves gives them up, and both are out.
+func TestCloseAndLeave(t *testing.T) {
+	h := newGroupHarness(t, 4)
+	a, b := h.start(GroupOptions{}), h.start(GroupOptions{InstanceID: "b"})
+	gens := h.settle(4, a, b)
+	h.ok(b.Close())
+	h.ok(b.Close())
+	h.is(gens[1].Check(t.Context()), ErrNotMember)
+	h.ok(gens[0].Check(t.Context()))
+	if gens[0].life.ctx.Err() != nil {
+		t.Error("a static member that closes stops the others")
+	}
+	b = h.start(GroupOptions{InstanceID: "b"})
+	h.settle2(a, b)
+	h.ok(b.Leave())
+	h.settle(4, a)
+	if _, err := b.Next(t.Context()); !errors.Is(err, kafka.ErrGroupClosed) {
+		t.Errorf("a closed group: %v", err)
+	}
+}
+
+// TestCloseEndsEverything: no goroutine of the group is left, whatever it was
+// doing: waiting for others to join, for a broker, for its turn.
+func TestCloseEndsEverything(t *testing.T) {
+	h := newGroupHarness(t, 4)
+	busy := h.start(GroupOptions{})
+	gen := h.settle(4, busy)[0]
+	let := make(chan struct{})
+	gen.Start(func(context.Context) { <-let })
+	waiting := h.start(GroupOptions{}) // for busy to join
+	h.ended(gen)
+	h.ok(waiting.Close())
+	unreachable, err := NewGroup(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: &kafka.Transport{}}, GroupOptions{Options: quick, ID: "g", Topic: "t"})
+	h.ok(err)
+	h.ok(unreachable.Close())
+	close(let)
+	h.ok(busy.Close())
+	h.within("the end of the group's goroutines", func() bool {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		return !strings.Contains(string(stacks), "consumer.(*Group)")
+	})
+}
+
+// TestSlowWork: the others wait for a member's work no longer than for
+// RebalanceTimeout, its signs of life last as long, and it joins again when the
+// work is done. Closing says if it is not.
+func TestSlowWork(t *testing.T) {
+	h := newGroupHarness(t, 4)
+	slow := h.start(GroupOptions{RebalanceTimeout: 3 * time.Second, SessionTimeout: 1500 * time.Millisecond})
+	gen := h.settle(4, slow)[0]
+	let := make(chan struct{})
+	gen.Start(func(context.Context) { <-let })
+	other := h.start(GroupOptions{RebalanceTimeout: 3 * time.Second})
+	h.is(h.ended(gen), kafka.RebalanceInProgress)
+	if first := other.gen(); len(first.Partitions) != 4 {
+		t.Errorf("without the slow one there is %v", first.Partitions)
+	}
+	close(let)
+	gens := h.settle(4, slow, other)
+	never := make(chan struct{})
+	defer close(never)
+	gens[0].Start(func(context.Context) { <-never })
+	if err := slow.Close(); err == nil || !strings.Contains(err.Error(), "has not ended") {
+		t.Errorf("work that does not end: %v", err)
+	}
+}
+
+// TestWorkIsFinishedInTime: while its work is finished a member is in the group,
+// beyond its session timeout, and what it commits counts.
+func TestWorkIsFinishedInTime(t *testing.T) {
+	h := newGroupHarness(t, 4)
+	a := h.start(GroupOptions{SessionTimeout: time.Second})
+	gen := h.settle(4, a)[0]
+	let, committed := make(chan struct{}), make(chan error, 1)
+	gen.Start(func(ctx context.Context) {
+		<-ctx.Done()
+		<-let
+		res, err := a.client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+			GroupID: h.group, GenerationID: int(gen.ID), MemberID: gen.MemberID,
+			Topics: map[string][]kafka.OffsetCommit{h.topic: {{Partition: 0, Offset: 7}}},
+		})
+		if err == nil {
+			err = res.Topics[h.topic][0].Error
+		}
+		committed <- err
+	})
+	b := h.start(GroupOptions{})
+	h.ended(gen)
+	time.Sleep(2 * time.Second) // not for something to happen, but for the session to be over without the signs of life
+	close(let)
+	h.ok(<-committed)
+	h.settle(4, a, b)
+}
+
+// TestGrownTopic: new partitions are shared out, and the old ones stay.
+func TestGrownTopic(t *testing.T) {
+	h := newGroupHarness(t, 4)
+	a, b := h.start(GroupOptions{}), h.start(GroupOptions{})
+	before := byName("ab", h.settle(4, a, b))
+	h.grow(6)
+	after := byName("ab", h.settle(6, a, b))
+	if moved(before, after) != 2 {
+		t.Errorf("%v became %v", before, after)
+	}
+}
+
+// TestRefusals answers each of a member's requests with what a coordinator may
+// say. Which of it passes is in the table; the member gets in all the same, and
+// tells of what is not part of a group's daily life.
+func TestRefusals(t *testing.T) {
+	const quiet, told = false, true
+	for _, c := range []struct {
+		key   kmsg.Key
+		code  kafka.Error
+		tells bool
+	}{
+		{kmsg.FindCoordinator, kafka.GroupCoordinatorNotAvailable, told},
+		{kmsg.JoinGroup, kafka.GroupLoadInProgress, told},
+		{kmsg.JoinGroup, kafka.GroupCoordinatorNotAvailable, told},
+		{kmsg.JoinGroup, kafka.NotCoordinatorForGroup, told},
+		{kmsg.JoinGroup, kafka.UnknownMemberId, told},
+		{kmsg.JoinGroup, kafka.RebalanceInProgress, quiet},
+		{kmsg.SyncGroup, kafka.GroupLoadInProgress, quiet}, // asked again at once
+		{kmsg.SyncGroup, kafka.NotCoordinatorForGroup, quiet},
+		{kmsg.SyncGroup, kafka.RebalanceInProgress, quiet},
+		{kmsg.SyncGroup, kafka.IllegalGeneration, told},
+		{kmsg.SyncGroup, kafka.UnknownMemberId, told},
+		{kmsg.Heartbeat, kafka.GroupLoadInProgress, quiet},
+		{kmsg.Heartbeat, kafka.NotCoordinatorForGroup, quiet},
+		{kmsg.Heartbeat, kafka.RebalanceInProgress, quiet},
+		{kmsg.Heartbeat, kafka.IllegalGeneration, told},
+		{kmsg.Heartbeat, kafka.UnknownMemberId, told},
+		{kmsg.Heartbeat, kafka.GroupIdNotFound, told},
+	} {
+		t.Run(fmt.Sprint(c.key.Name(), " ", int(c.code)), func(t *testing.T) {
+			h := newFakeGroupHarness(t, 4)
+			fault := h.refuse(c.key, int16(c.code), 2)
+			p := h.start(GroupOptions{SessionTimeout: time.Second, RebalanceTimeout: time.Second})
+			p.gen()
+			h.within("the refusal", func() bool { return fault.Hits() == 2 })
+			if c.tells {
+				if err := <-p.told; !errors.Is(err, c.code) || !errors.Is(err, ErrTemporary) {
+					t.Errorf("told of %v", err)
+				}
+			}
+			// A generation may be about to end for the last refusal.
+			h.within("a lasting generation", func() bool { return h.settle(4, p)[0].Check(t.Context()) == nil })
+			if !c.tells && len(p.told) > 0 {
+				t.Errorf("told of %v", <-p.told)
+			}
+		})
+	}
+	for _, c := range []struct {
+		key  kmsg.Key
+		code kafka.Error
+		hint string
+	}{
+		{kmsg.JoinGroup, kafka.FencedInstanceID, "give each one its own"},
+		{kmsg.SyncGroup, kafka.FencedInstanceID, "give each one its own"},
+		{kmsg.Heartbeat, kafka.FencedInstanceID, "give each one its own"},
+		{kmsg.JoinGroup, kafka.GroupAuthorizationFailed, "grant this client Read on the consumer group"},
+		{kmsg.JoinGroup, kafka.InvalidSessionTimeout, "group.min.session.timeout.ms"},
+		{kmsg.JoinGroup, kafka.InconsistentGroupProtocol, "use a group of its own"},
+		{kmsg.JoinGroup, groupMaxSizeReached, "group.max.size"},
+	} {
+		t.Run(fmt.Sprint(c.key.Name(), " ", int(c.code), " for good"), func(t *testing.T) {
+			h := newFakeGroupHarness(t, 4)
+			fault := h.refuse(c.key, int16(c.code), 1)
+			p := h.start(GroupOptions{InstanceID: "i"})
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			var err error
+			for err == nil {
+				_, err = p.Next(ctx)
+			}
+			if !errors.Is(err, c.code) || errors.Is(err, ErrTemporary) || !strings.Contains(err.Error(), c.hint) {
+				t.Errorf("%v", err)
+			}
+			if fault.Hits() != 1 {
+				t.Errorf("%d refusals", fault.Hits())
+			}
+		})
+	}
+}
+
+// TestErrorsAreToldLessAndLess: a coordinator that is away for long is not told of
+// with every attempt.
+func TestErrorsAreToldLessAndLess(t *testing.T) {
+	var r reporter
+	now := time.Now()
+	away := &Error{Temporary: true}
+	var told []time.Duration
+	for at, pause := time.Duration(0), 10*time.Millisecond; at < time.Minute; at, pause = at+pause, min(2*pause, 500*time.Millisecond) {
+		if r.dueAt(now.Add(at), away, 10*time.Millisecond) {
+			told = append(told, at.Round(10*time.Millisecond))
+		}
+	}
+	if len(told) < 12 || len(told) > 25 || told[0] != 0 {
+		t.Errorf("in a minute it is told at %v", told)
+	}
+	for i := 2; i < len(told); i++ {
+		if gap := told[i] - told[i-1]; gap < told[i-1]-told[i-2] && gap < longestSilence || gap > longestSilence+500*time.Millisecond {
+			t.Errorf("gap %d is %v: %v", i, gap, told)
+		}
+	}
+	r.dueAt(now, nil, 0)
+	if !r.dueAt(now, away, 10*time.Millisecond) {
+		t.Error("after a success the first error is not told")
+	}
+}

@@ -1,0 +1,89 @@
+package task
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+)
+
+// A reader of uncommitted data sees what aborted transactions have written. The
+// same record processed twice must then give the same bytes, also by two workers
+// one after the other, and what determines the bytes is Options.Settings. So a
+// worker writes its settings into the changelog before its first data (open),
+// and that nothing is left behind when it stops (close). A worker of other
+// settings that finds the mark open knows that there may be records beyond the
+// committed offset, made by those other settings, and does not begin.
+
+// accept says why this task must not go on behind the mark that it has found.
+func (t *Task) accept(m Mark) error {
+	if len(m.Source) > 0 && len(t.o.Source) > 0 && !bytes.Equal(m.Source, t.o.Source) {
+		return WithRemedy(fmt.Errorf("%w: its id is %x, and %x when the group came to offset %d. "+
+			"Its records are other ones now, at offsets that mean something else: to read them, set another group and empty topics.sanitized and topics.changelog",
+			ErrSource, t.o.Source, m.Source, m.Input), Fatal)
+	}
+	if m.Open && t.other(m) && !t.o.AcceptSettings {
+		return WithRemedy(fmt.Errorf("%w (%.4x, now %.4x), perhaps in the middle of a transaction beyond offset %d: "+
+			"going on could show readers of uncommitted data two different releases of the same fixes. "+
+			"Start once with the old settings, let it catch up with the input and stop it cleanly (SIGTERM); then start with the new ones. "+
+			"If nobody reads sanitized records uncommitted, or two releases of some fixes are acceptable, set accept_settings: true for one start",
+			ErrSettings, m.Settings, t.o.Settings, m.Input), Fatal)
+	}
+	return nil
+}
+
+// other reports whether a mark is known to be of other settings than the task's.
+func (t *Task) other(m Mark) bool {
+	return len(m.Settings) > 0 && len(t.o.Settings) > 0 && !bytes.Equal(m.Settings, t.o.Settings)
+}
+
+// stand takes over the mark that a restore has found. Processing goes on at
+// t.next; the input's stable end was stable after the fence.
+func (t *Task) stand(m Mark, found bool, input, stable int64) {
+	t.mark = m
+	if !found {
+		t.mark = Mark{Origin: t.next, Since: t.next}
+	} else if t.next != input { // SkipLost
+		t.mark.Origin, t.mark.Since, t.mark.Lost = t.next, max(m.Since, t.next), true
+	}
+	t.opened = found && t.nextMark(true).sameBut(m)
+	t.seen = none
+	if found && m.Open {
+		// How far the transaction went is not known, but not beyond what there
+		// was to read; and its worker is fenced, so it is not longer now.
+		t.seen = stable
+	}
+}
+
+// open commits a mark alone, unless the last one is open and of this task.
+func (t *Task) open(work context.Context) error {
+	if t.opened {
+		return nil
+	}
+	return t.commit(work, true)
+}
+
+// nextMark is the mark of a transaction that commits t.next.
+func (t *Task) nextMark(open bool) Mark {
+	m := t.mark
+	m.Input, m.Open = t.next, open
+	if !bytes.Equal(m.Settings, t.o.Settings) {
+		m.Settings, m.Since = t.o.Settings, t.next
+	}
+	if len(t.o.Source) > 0 {
+		m.Source = t.o.Source
+	}
+	return m
+}
+
+// closes reports whether a mark at t.next may say that nothing is left behind:
+// whatever a reader of uncommitted data can have seen is committed.
+func (t *Task) closes() bool { return t.next >= t.seen }
+
+// Conditions of a start under other circumstances; see errors.Is.
+var (
+	// ErrSettings: the last mark is open and of other settings.
+	ErrSettings = errors.New("the worker before this one has ended under other settings without a clean stop")
+	// ErrSource: the mark was written for another input topic.
+	ErrSource = errors.New("the input topic was deleted and made anew")
+)

@@ -1,0 +1,220 @@
+package task
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lastMark is the last one in a script's changelog.
+func (s *script) lastMark(t *testing.T) Mark {
+	t.Helper()
+	m, err := DecodeMark(s.changelog[len(s.changelog)-1].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func v2(m Mark) []Message {
+	return []Message{{Key: []byte(MarkKey), Value: AppendMark(nil, m)}}
+}
+
+// TestAccept gives a start every kind of mark.
+func TestAccept(t *testing.T) {
+	s1, s2, t1, t2 := []byte("S1"), []byte("S2"), []byte("T1"), []byte("T2")
+	tests := []struct {
+		name    string
+		mark    []Message
+		options Options
+		is      error
+		last    Mark // after a run to the end of the input
+		other   bool
+	}{
+		{name: "version 1", mark: []Message{mark(1)}, options: Options{Settings: s1, Source: t1}, last: Mark{Input: 3, Origin: -1, Since: 1, Settings: s1, Source: t1}},
+		{name: "version 1, no settings", mark: []Message{mark(1)}, last: Mark{Input: 3, Origin: -1, Since: -1}},
+		{name: "the same, open", mark: v2(Mark{Input: 1, Open: true, Settings: s1, Source: t1}), options: Options{Settings: s1, Source: t1}, last: Mark{Input: 3, Settings: s1, Source: t1}},
+		{name: "other settings, closed", mark: v2(Mark{Input: 1, Settings: s1}), options: Options{Settings: s2}, last: Mark{Input: 3, Since: 1, Settings: s2}, other: true},
+		{name: "other settings, open", mark: v2(Mark{Input: 1, Open: true, Settings: s1}), options: Options{Settings: s2}, is: ErrSettings},
+		{name: "other settings, open, accepted", mark: v2(Mark{Input: 1, Open: true, Settings: s1}), options: Options{Settings: s2, AcceptSettings: true}, last: Mark{Input: 3, Since: 1, Settings: s2}, other: true},
+		{name: "no settings, open", mark: v2(Mark{Input: 1, Open: true, Settings: s1}), last: Mark{Input: 3, Since: 1}},
+		{name: "another source, closed", mark: v2(Mark{Input: 1, Source: t1}), options: Options{Source: t2, AcceptSettings: true}, is: ErrSource},
+		{name: "no source is kept", mark: v2(Mark{Input: 1, Source: t1}), last: Mark{Input: 3, Source: t1}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newScript()
+			s.committed, s.changelog = 1, test.mark
+			err := s.run(t, test.options)
+			if !errors.Is(err, test.is) || (test.is != nil) != (RemedyOf(err) == Fatal) {
+				t.Fatalf("Run answers %v, want %v", err, test.is)
+			}
+			if test.is != nil {
+				if count(s, "store.wipe")+count(s, "txn.produce") > 0 {
+					t.Error("something was written before the refusal")
+				}
+				return
+			}
+			if got := s.lastMark(t); got.Input != test.last.Input || !got.sameBut(test.last) {
+				t.Errorf("the last mark is %+v, want %+v", got, test.last)
+			}
+			if !s.restored.Marked || s.restored.Mark.Input != 1 || s.restored.OtherSettings != test.other {
+				t.Errorf("the observer is told %+v", s.restored)
+			}
+		})
+	}
+}
+
+// TestStaleMark: a mark that does not agree with the group's offset is doubted
+// before it is believed to be somebody else's.
+func TestStaleMark(t *testing.T) {
+	s := newScript()
+	s.committed, s.changelog = 2, v2(Mark{Input: 1, Open: true, Settings: []byte("S1")})
+	if err := s.run(t, Options{Settings: []byte("S2"), Doubts: 2}); !errors.Is(err, ErrDiverged) {
+		t.Errorf("Run answers %v", err)
+	}
+}
+
+// TestCloses: a mark found open is closed only when all that there was to read
+// is committed.
+func TestCloses(t *testing.T) {
+	for _, test := range []struct {
+		open bool
+		end  int64
+		want bool // open at the end
+	}{{false, 2, false}, {true, 2, true}, {true, 3, false}} {
+		s := newScript()
+		s.committed, s.changelog = 1, v2(Mark{Input: 1, Open: test.open})
+		if err := s.run(t, Options{End: test.end}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.lastMark(t); got.Input != test.end || got.Open != test.want {
+			t.Errorf("%+v: the last mark is %+v", test, got)
+		}
+	}
+}
+
+// TestStartAt: a first start begins at its offset, or not at all.
+func TestStartAt(t *testing.T) {
+	o := Options{Start: At, Begin: 1, End: 2}
+	s := newScript()
+	if err := s.run(t, o); err != nil || count(s, "process") != 1 {
+		t.Errorf("%d records are processed, %v", count(s, "process"), err)
+	}
+	if got := s.lastMark(t); got.Input != 2 || got.Origin != 1 || got.Lost {
+		t.Errorf("the last mark is %+v", got)
+	}
+	s = newScript()
+	s.first = 2
+	if err := s.run(t, o); !errors.Is(err, ErrInputLost) || RemedyOf(err) != Fatal {
+		t.Errorf("an input that begins later: %v", err)
+	}
+}
+
+// TestSettingsTooLong are refused, as are other options out of range.
+func TestSettingsTooLong(t *testing.T) {
+	long := make([]byte, MarkBytes+1)
+	for _, o := range []Options{{Settings: long}, {Source: long}, {End: -1}} {
+		if o.Validate() == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+	if err := (Options{Settings: long[1:], Source: long[1:], End: 1}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// slowChangelog takes its time for each fetch, and gives one record.
+type slowChangelog struct {
+	scriptChangelog
+	takes time.Duration
+}
+
+func (l slowChangelog) Fetch(_ context.Context, offset int64) (Batch, error) {
+	l.s.now = l.s.now.Add(l.takes)
+	m := l.s.changelog[offset]
+	return Batch{Records: []Record{{Offset: offset, Key: m.Key, Value: m.Value}}, Next: offset + 1}, nil
+}
+
+// progress keeps what the observer hears.
+type progress struct {
+	*script
+	heard []RestoreProgress
+}
+
+func (p *progress) Restoring(r RestoreProgress) { p.heard = append(p.heard, r) }
+
+// TestRestoring: a long restore says how far it is, about once a second, and a
+// short one nothing.
+func TestRestoring(t *testing.T) {
+	for n, takes := range map[int]time.Duration{1: 200 * time.Millisecond, 20: 400 * time.Millisecond} {
+		s := newScript()
+		s.committed = 1
+		for range n {
+			s.changelog = append(s.changelog, Message{Key: []byte("ann"), Value: []byte("v")})
+		}
+		s.changelog = append(s.changelog, mark(1))
+		p := &progress{script: s}
+		task, err := New(Dependencies{
+			Input: scriptInput{s}, Changelog: slowChangelog{scriptChangelog{s}, takes}, Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s,
+		}, Options{Clock: s, Observer: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := task.restore(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			if len(p.heard) != 0 {
+				t.Errorf("a restore of a moment says %+v", p.heard)
+			}
+			continue
+		}
+		// 17 fetches to find the mark, 21 to replay, three fit into a second.
+		if len(p.heard) < 5 || len(p.heard) > 8 {
+			t.Errorf("%d reports of a restore of %d records: %+v", len(p.heard), n, p.heard)
+		}
+		for i, r := range p.heard {
+			if r.End != int64(n+1) || r.At != int64(r.Records) || r.Took < time.Second || i > 0 && r.At <= p.heard[i-1].At {
+				t.Errorf("report %d is %+v", i, r)
+			}
+		}
+	}
+}
+
+// TestMarkMemory: a mark outlives the batch that it was read from.
+func TestMarkMemory(t *testing.T) {
+	value := AppendMark(nil, fullMark)
+	m, err := DecodeMark(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = m.clone()
+	copy(value, bytes.Repeat([]byte{0xff}, len(value)))
+	if !m.sameBut(fullMark) {
+		t.Errorf("the mark has become %+v", m)
+	}
+}
+
+// TestRefusalsSayWhatToDo by the names of the configuration.
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	s := newScript()
+	s.committed, s.changelog = 1, v2(Mark{Input: 1, Open: true, Settings: []byte("S1"), Source: []byte("T1")})
+	for _, test := range []struct {
+		o    Options
+		want []string
+	}{
+		{Options{Settings: []byte("S2")}, []string{"accept_settings: true", "stop it cleanly", "beyond offset 1"}},
+		{Options{Source: []byte("T2")}, []string{"made anew", "another group"}},
+	} {
+		err := s.run(t, test.o)
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v does not say %q", err, want)
+			}
+		}
+	}
+}

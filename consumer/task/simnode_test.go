@@ -1,0 +1,273 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"strconv"
+	"time"
+)
+
+// node is one life of one task.
+type node struct {
+	w          *world
+	store      *simStore
+	where      int
+	generation int
+	epoch      int
+	settings   int // that it was started with
+	ctx        context.Context
+	cancel     context.CancelFunc
+	resume     func() bool // runs it to its next call; false: it has ended
+	kill       func()
+	yield      func(struct{}) bool
+	paused     int // steps for which it stands still
+	task       *Task
+	idle       int
+	lent       []Record // memory of the last batch, spoilt at the next Fetch
+	crash      bool     // how it has ended
+	err        error
+	told       bool // to stop
+	blind      bool // a planted fault: its generation is not checked
+}
+
+// fault is what goes wrong at a call.
+type fault uint8
+
+const (
+	fine        fault = iota
+	crashBefore       // the process dies before the call is made
+	crashAfter        // it dies when the call has had its effect, or a part of it
+	loseDisk          // it dies, and its disk with it
+	failBefore        // an error, without an effect
+	failAfter         // an error, with the effect or a part of it
+	retryBefore       // the answer is that it should be repeated
+	takeover          // the partition is given to another task; this one is not told
+	suspend           // so too, and this one stands still for a while (SIGSTOP)
+	stop              // the task is told to stop
+	restart           // it is told to stop, and whoever comes next has other settings
+	upgrade           // it dies, and whoever comes next has other settings
+	jump              // the clock jumps by hours
+	expire            // the broker ends the open transaction
+	retention         // the broker removes input records, processed or not
+	faultKinds
+)
+
+var faultNames = [...]string{
+	"fine", "crash before", "crash after", "crash, disk lost", "error before", "error after", "retry", "takeover", "suspended",
+	"stop", "stop, other settings", "crash, other settings", "clock jumps", "transaction expires", "records removed",
+}
+
+func (f fault) String() string { return faultNames[f] }
+
+// point is a fault at the nth call, or at the nth call of a name.
+type point struct {
+	name  string // "" for any
+	nth   int    // from 1
+	fault fault
+}
+
+// fault draws what happens at this call.
+func (n *node) fault(name string) fault {
+	w := n.w
+	if w.plan != nil {
+		for _, p := range w.plan {
+			if p.name == "" && p.nth == w.calls || p.name == name && p.nth == w.counts[name] {
+				return p.fault
+			}
+		}
+		return fine
+	}
+	odds := 10
+	if name == "Transactions.Abort" { // rare, as it follows another fault
+		odds = 2
+	}
+	if w.faults == 0 || w.rng.IntN(odds) != 0 {
+		return fine
+	}
+	w.faults--
+	return fault(1 + w.rng.IntN(int(faultKinds)-1))
+}
+
+// call makes one call to a dependency, with what may go wrong around it.
+// effect is told whether its answer will be lost.
+func (n *node) call(name string, effect func(lost bool) error) error {
+	if !n.yield(struct{}{}) {
+		panic(crashed{})
+	}
+	w := n.w
+	w.calls++
+	w.counts[name]++
+	w.background()
+	f := n.fault(name)
+	w.events[name+"/"+f.String()]++
+	w.points(n, name, f)
+	switch f {
+	case loseDisk:
+		n.store.applied, n.store.synced = nil, 0
+		panic(crashed{})
+	case upgrade, restart:
+		if !w.unnamed {
+			w.settings++
+		}
+		if f == upgrade {
+			panic(crashed{})
+		}
+		n.cancel()
+	case crashBefore:
+		panic(crashed{})
+	case crashAfter:
+		_ = effect(true)
+		panic(crashed{})
+	case failBefore:
+		return errAnswer
+	case failAfter:
+		_ = effect(true)
+		return errAnswer
+	case retryBefore:
+		return WithRemedy(errAnswer, Retry)
+	case takeover, suspend:
+		if w.owner == n {
+			w.assign()
+		}
+		if f == suspend {
+			n.paused = 1 + w.rng.IntN(100)
+		} else if w.rng.IntN(2) == 0 {
+			n.paused = w.rng.IntN(10)
+		}
+		if !n.yield(struct{}{}) { // asleep before the call
+			panic(crashed{})
+		}
+	case stop:
+		n.cancel()
+	case jump:
+		w.now = w.now.Add(time.Duration(1+w.rng.IntN(40)) * time.Hour)
+	case expire:
+		if w.open != nil && !w.deciding {
+			w.complete()
+		}
+	case retention:
+		w.retain(int64(len(w.input.entries)))
+	case fine, faultKinds:
+	}
+	return effect(false)
+}
+
+// start makes a task on a machine. It runs when it is resumed.
+func (w *world) start(where int) *node {
+	n := &node{w: w, where: where, store: w.stores[where], generation: w.generation, settings: w.settings}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.store.call = n.storeCall
+	d := Dependencies{
+		Input: simReader{n, &w.input, "Input"}, Changelog: simReader{n, &w.changelog, "Changelog"},
+		Transactions: n, Store: n.store, Processor: &simProcessor{settings: n.settings, n: n},
+	}
+	o := Options{
+		Name: "sim", MaxRecords: 1 + w.rng.IntN(8), MaxBytes: 1 + w.rng.IntN(1000), MaxInterval: time.Duration(1+w.rng.IntN(100)) * time.Millisecond,
+		IdleInterval: time.Duration(1+w.rng.IntN(200)) * time.Millisecond, Retries: 3, Doubts: 8, Clock: simClock{w}, Observer: &watch{n: n},
+		Settings: []byte(strconv.Itoa(n.settings)), Source: []byte("input"), AcceptSettings: w.accept, SkipLost: w.skip, End: w.end,
+	}
+	if w.unnamed {
+		o.Settings = nil
+	}
+	w.accept = false
+	w.mutant.plant(n, &d, &o)
+	var err error
+	if n.task, err = New(d, o); err != nil {
+		panic(err)
+	}
+	step, end := iter.Pull(func(yield func(struct{}) bool) {
+		n.yield = yield
+		n.live()
+	})
+	n.kill = end
+	n.resume = func() bool {
+		_, alive := step()
+		return alive
+	}
+	w.nodes[where] = n
+	return n
+}
+
+// live runs the task until it ends.
+func (n *node) live() {
+	defer n.cancel()
+	defer func() {
+		n.store.spoil()
+		if r := recover(); r != nil {
+			if _, ok := r.(crashed); !ok {
+				panic(r)
+			}
+			n.store.crash(n.w.rng)
+			n.crash = true
+		}
+	}()
+	n.err = n.task.Run(n.ctx)
+	n.told = n.ctx.Err() != nil
+}
+
+// storeCall never answers Retry or Rebuild: a store that fails is Fatal.
+func (n *node) storeCall(name string, effect func()) error {
+	err := WithRemedy(n.call("Store."+name, func(bool) error {
+		effect()
+		n.follows()
+		return nil
+	}), Unmarked)
+	return err
+}
+
+// follows checks that the store does not lead.
+func (n *node) follows() {
+	w := n.w
+	states, at, found := n.store.contents()
+	if !found {
+		return
+	}
+	if at.Input > w.committed {
+		w.violated("the store is at input %d, the group at %d: it leads", at.Input, w.committed)
+	}
+	stable := w.changelog.stable()
+	if at.Changelog > stable {
+		w.violated("the store is at changelog %d, its stable end is %d: it leads", at.Changelog, stable)
+		return
+	}
+	if n.task.state == Committing {
+		n.compare(states, at.Changelog)
+		return
+	}
+	for key, value := range states {
+		if !w.changelog.ever(key, value, stable) {
+			w.violated("the store has a state of %q that was never committed", key)
+		}
+	}
+}
+
+// compare holds the store against the changelog's first n offsets.
+func (n *node) compare(states map[string]string, end int64) {
+	if want := n.w.changelog.fold(end); !maps.Equal(states, want) {
+		n.w.violated("the store differs from the changelog up to %d: %q, want %q", end, states, want)
+	}
+}
+
+// watch is the observer of a node.
+type watch struct {
+	NopObserver
+	n *node
+}
+
+// Restored checks that the store equals the changelog. Not for a zombie: the
+// rightful owner has gone on and the cleaner after it, so what a zombie has read
+// is no prefix. It cannot commit anything; and its store is put right by the
+// next replay, which is checked here.
+func (o *watch) Restored(r Restore) {
+	states, _, _ := o.n.store.contents()
+	if o.n.epoch == o.n.w.epoch {
+		o.n.compare(states, r.To)
+	}
+	if r.Wiped != "" {
+		o.n.w.events["wiped: "+r.Wiped]++
+	}
+}
+
+var errZombie = errors.New("not a member of the current generation")

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# What must hold on a real Apache Kafka: "make test-kafka" runs this. It starts a
+# cluster of three nodes in a folder of its own and always brings it down. The
+# tests find it by
+#   GEODITHER_BROKERS     host:port,... of the nodes
+#   GEODITHER_KAFKA_DIR   kafka.sh --dir, for tests that kill and freeze nodes
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+go=${GO:-go}
+dir=$(mktemp -d "${TMPDIR:-/tmp}/geodither-test-kafka-XXXXXX")
+
+finish() {
+  local code=$?
+  trap - EXIT
+  deploy/kafka/kafka.sh down --dir "$dir" > /dev/null || code=1
+  if [ "$code" -eq 0 ]; then
+    rm -rf "$dir"
+  else
+    echo "test-kafka: failed; the brokers' logs are in $dir/node-*/log" >&2
+  fi
+  exit "$code"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# step NAME COMMAND... prints how long it took.
+step() {
+  local name=$1 began=$SECONDS
+  shift
+  echo "--- $name"
+  "$@"
+  echo "--- $name: $((SECONDS - began)) s"
+}
+
+# tests runs go test, and fails if there was nothing to run: a name or a build tag
+# may have changed.
+tests() {
+  "$go" test -count=1 "$@" | tee "$dir/tests.log"
+  if grep -E 'no tests to run|no test files' "$dir/tests.log" > /dev/null; then
+    echo "test-kafka: no such tests: $*" >&2
+    return 1
+  fi
+}
+
+step "three nodes" deploy/kafka/kafka.sh up --nodes 3 --dir "$dir"
+GEODITHER_BROKERS=$(cat "$dir/brokers")
+export GEODITHER_BROKERS GEODITHER_KAFKA_DIR=$dir
+
+step "transactions, fetches, brokers" tests -tags kafka -parallel 4 -timeout 15m ./cmd/internal/kafkatest/...
+step "killed service" tests -timeout 10m -run TestKilled ./cmd/geodither
+step "groups" tests -timeout 10m ./consumer
+deploy/kafka/kafka.sh down --dir "$dir" > /dev/null # chaos has a cluster of its own
+step "chaos" "$go" run ./cmd/internal/chaos --records 100000 --faults 20

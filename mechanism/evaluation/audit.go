@@ -1,0 +1,201 @@
+package evaluation
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// AuditOptions say how hard an audit tries. The zero value of each field means its default.
+type AuditOptions struct {
+	// Draws is the number of releases that the attack draws, default 10⁶. Bounds tighten with its root.
+	Draws int64
+	// Seed makes an audit repeatable: the same seed, code, model and situations give the same report.
+	Seed uint64
+	// Confidence that no bound of the attack exceeds the true ε, over all its tests together; default .999. One minus it is the rate of false
+	// alarms of the attack on a mechanism whose ε is exactly as stated.
+	Confidence float64
+	// Ratio also compares the exponents of all pairs of places; see RatioReport.
+	Ratio bool
+	// Workers is the number of goroutines, default one. The report does not depend on it.
+	Workers int
+	// Progress, if set, is told now and then how many draws are done, one call at a time. Its error ends the audit.
+	Progress func(done, total int64) error
+}
+
+// Defaults of AuditOptions.
+const (
+	DefaultAuditDraws      = 1_000_000
+	DefaultAuditConfidence = .999
+)
+
+func (o AuditOptions) withDefaults() AuditOptions {
+	if o.Draws == 0 {
+		o.Draws = DefaultAuditDraws
+	}
+	if o.Confidence == 0 {
+		o.Confidence = DefaultAuditConfidence
+	}
+	o.Workers = max(o.Workers, 1)
+	return o
+}
+
+// leastDraws leaves each of a few dozen pairs of the survey a few draws.
+const leastDraws = 1000
+
+// Validate reports what cannot be used.
+func (o AuditOptions) Validate() error {
+	o = o.withDefaults()
+	var errs []error
+	if o.Draws < leastDraws {
+		errs = append(errs, fmt.Errorf("%d draws tell nothing: an audit needs %d at least, and a bound near ε a million", o.Draws, leastDraws))
+	}
+	if !(o.Confidence > .5 && o.Confidence < 1) {
+		errs = append(errs, fmt.Errorf("confidence %g is not between .5 and 1: leave it out for %g", o.Confidence, DefaultAuditConfidence))
+	}
+	return errors.Join(errs...)
+}
+
+// AuditReport is what an audit has found. It holds no place and no user: of a situation it tells sizes and shapes.
+type AuditReport struct {
+	Mechanism  string  `json:"mechanism"`
+	Epsilon    float64 `json:"epsilon"`
+	Delta      float64 `json:"delta"`
+	ModelID    string  `json:"model_id"`
+	Draws      int64   `json:"draws"`
+	Seed       uint64  `json:"seed"`
+	Confidence float64 `json:"confidence"`
+
+	Situations []SituationReport `json:"situations"`
+	Attack     AttackReport      `json:"attack"`
+	Bits       BitsReport        `json:"bits"`
+	Repeat     CheckReport       `json:"repeat"`
+	Separation CheckReport       `json:"separation"`
+	Surrogates CheckReport       `json:"surrogates"`
+	Estimates  CheckReport       `json:"estimates"`
+	Ratio      *RatioReport      `json:"ratio,omitempty"`
+
+	// Passed says that nothing was found. It does not say that the mechanism is private: no attack can show that.
+	Passed bool `json:"passed"`
+	// Findings are the faults, in words.
+	Findings []string `json:"findings"`
+}
+
+// CheckReport is the outcome of a test of many trials, each of which a right mechanism passes.
+type CheckReport struct {
+	Trials   int      `json:"trials"`
+	Failures int      `json:"failures"`
+	Details  []string `json:"details,omitempty"`
+}
+
+// fail counts a failure and keeps what is new about it.
+func (c *CheckReport) fail(format string, args ...any) {
+	c.Failures++
+	detail := fmt.Sprintf(format, args...)
+	for _, known := range c.Details {
+		if known == detail {
+			return
+		}
+	}
+	c.Details = append(c.Details, detail)
+}
+
+// SituationReport describes a location set without saying where it lies.
+type SituationReport struct {
+	Name     string  `json:"name"`
+	Cells    int     `json:"cells"`
+	Vertices int     `json:"vertices"` // of K
+	WidthKM  float64 `json:"width_km"` // of K's half, the greatest distance of two cells
+	AreaKM2  float64 `json:"area_km2"` // of K; 0 on a line
+}
+
+// auditor is one audit in progress.
+type auditor struct {
+	subject    Subject
+	model      *mobility.Model
+	release    mechanism.Options
+	situations []*Situation
+	options    AuditOptions
+	done       int64
+}
+
+// Audit attacks a subject under a model and release options, at situations that a Scout has met. An error means that the audit could not be
+// carried out, not that it found something.
+//
+// It runs the closed-form attack (AttackReport), and tests the low bits of releases (BitsReport), that the same facts give the same bytes, that each
+// fact of a release changes its noise, that a cell outside the location set is published as its surrogate is, and that equal releases come with the
+// same estimate, radius and kind.
+//
+// False alarms on a right mechanism: 1 - Confidence for the attack; below 10⁻⁶ for the test of separation; none for the others, which look for what
+// cannot happen.
+func Audit(subject Subject, model *mobility.Model, release mechanism.Options, situations []*Situation, o AuditOptions) (*AuditReport, error) {
+	if err := errors.Join(o.Validate(), release.Validate()); err != nil {
+		return nil, err
+	}
+	if len(situations) == 0 {
+		return nil, errors.New("evaluation: an audit needs a situation in which something is released; give it longer tracks")
+	}
+	full, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(o.Seed)), release)
+	if err != nil {
+		return nil, err
+	}
+	release = full.Options()
+	a := &auditor{subject: subject, model: model, release: release, situations: situations, options: o.withDefaults()}
+	report := &AuditReport{
+		Mechanism: release.Mechanism, Epsilon: release.Epsilon, Delta: release.Delta, ModelID: model.ID(),
+		Draws: a.options.Draws, Seed: o.Seed, Confidence: a.options.Confidence,
+	}
+	for _, s := range situations {
+		report.Situations = append(report.Situations, s.report())
+	}
+	// The attack comes last: it takes longest.
+	for _, test := range []func(*AuditReport) error{a.repeat, a.separation, a.surrogates, a.estimates, a.bits, a.ratio, a.attack} {
+		if err := test(report); err != nil {
+			return nil, err
+		}
+	}
+	report.judge()
+	return report, nil
+}
+
+// judge turns figures into findings.
+func (r *AuditReport) judge() {
+	r.Findings = []string{} // an array in JSON
+	find := func(format string, args ...any) { r.Findings = append(r.Findings, fmt.Sprintf(format, args...)) }
+	if r.Attack.Bound > r.Epsilon {
+		find("two places can be told apart by more than e^ε: the true ε is at least %.4f with confidence %g, and %g is stated (situation %s, event %q)",
+			r.Attack.Bound, r.Confidence, r.Epsilon, r.Attack.Worst.Situation, r.Attack.Worst.Event)
+	}
+	if r.Bits.Certain > 0 {
+		find("the low bits of %d of %d releases (%.2g %%) prove that they do not come from the other place: no finite ε holds for the numbers that are published",
+			r.Bits.Certain, r.Bits.Draws, 100*r.Bits.Share())
+	}
+	if r.Bits.OffLattice > 0 {
+		find("%d of %d releases do not lie on the lattice that all places share: their bits depend on more than the place that was drawn", r.Bits.OffLattice, r.Bits.Draws)
+	}
+	for _, check := range []struct {
+		name string
+		of   CheckReport
+	}{
+		{"the same facts do not give the same bytes", r.Repeat},
+		{"releases that must be independent share their noise", r.Separation},
+		{"a cell outside the location set is not released as its surrogate is", r.Surrogates},
+		{"what is published beside a release depends on more than the releases", r.Estimates},
+	} {
+		if check.of.Failures > 0 {
+			find("%s: %d of %d trials (%s)", check.name, check.of.Failures, check.of.Trials, strings.Join(check.of.Details, "; "))
+		}
+	}
+	if r.Ratio != nil && r.Ratio.Failures > 0 {
+		find("exponents of two places differ by more than ε in %d of %d comparisons, by %.6g ε at most", r.Ratio.Failures, r.Ratio.Comparisons, r.Ratio.Worst)
+	}
+	r.Passed = len(r.Findings) == 0
+}
+
+// clamp makes a bound a number that JSON can hold.
+func clamp(x float64) float64 { return min(max(x, 0), math.MaxFloat64) }

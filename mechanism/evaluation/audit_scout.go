@@ -1,0 +1,135 @@
+package evaluation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// Scout follows tracks under release, as the service would, and keeps a few of the situations that it meets: of the lines, the thin and the fat hulls
+// each the one on which the attack is strongest, and another one at random. A single place is no situation: it tells nothing.
+type Scout struct {
+	lookout   *lookout
+	sanitizer *mechanism.Sanitizer
+	states    map[string]*mechanism.State
+	rng       *rand.Rand
+	kept      [shapes][2]*Situation
+	share     [shapes]float64
+	met       [shapes]int
+}
+
+// NewScout returns a scout for release options, without rules that hold releases back.
+func NewScout(m *mobility.Model, o mechanism.Options, seed uint64) (*Scout, error) {
+	sanitizer, err := mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(seed)), o)
+	if err != nil {
+		return nil, err
+	}
+	return &Scout{
+		lookout: newLookout(m, sanitizer.Options()), sanitizer: sanitizer,
+		states: map[string]*mechanism.State{}, rng: rand.New(rand.NewPCG(seed, 0x73636f7574)), // any second word: it names the stream
+	}, nil
+}
+
+// Visit takes one report of a user, steps ascending. A late one and another one of the same step are left out: then fresh is false.
+func (s *Scout) Visit(user string, step int64, cell grid.Cell) (fresh bool, err error) {
+	state := s.states[user]
+	if state == nil {
+		state = new(mechanism.State)
+		s.states[user] = state
+	}
+	if state.Started && step <= state.Step {
+		return false, nil
+	}
+	s.look(state, step)
+	_, err = s.sanitizer.Step(state, mechanism.Input{User: user, Step: step, Cell: cell, Release: true})
+	return err == nil, err
+}
+
+// lookout computes location sets from public facts alone.
+type lookout struct {
+	model     *mobility.Model
+	options   mechanism.Options
+	predictor *mobility.Predictor
+	prior     mobility.Distribution
+	set       mechanism.LocationSet
+}
+
+func newLookout(m *mobility.Model, o mechanism.Options) *lookout {
+	return &lookout{model: m, options: o, predictor: mobility.NewPredictor(m)}
+}
+
+// cells returns the location set of a state's later step as Algorithm 1 has it. It is valid until the next call.
+func (l *lookout) cells(state *mechanism.State, step int64) []grid.Cell {
+	prune := max(l.options.Prune, 0)
+	if gap := uint64(step) - uint64(state.Step); state.Started && gap <= uint64(l.options.MaxGap) {
+		l.predictor.PredictPruned(&l.prior, &state.Posterior, int(gap), prune)
+	} else {
+		l.prior.CopyFrom(&l.model.Initial)
+		l.prior.Prune(prune)
+	}
+	padding := mechanism.Padding{MinCells: max(l.options.MinCells, 0), RadiusKM: max(l.options.MinRadiusKM, 0)}
+	l.set.ChoosePadded(l.model.Grid, &l.prior, l.options.Delta, padding)
+	return l.set.Cells
+}
+
+// look decides whether to keep the situation that comes with a step.
+func (s *Scout) look(state *mechanism.State, step int64) {
+	at := newSituation(s.lookout.model.Grid, slices.Clone(s.lookout.cells(state, step)), nil, step)
+	shape := at.shape()
+	if shape == shapePoint {
+		return
+	}
+	slots := &s.kept[shape]
+	for _, other := range slots {
+		if other != nil && slices.Equal(other.cells, at.cells) {
+			return
+		}
+	}
+	_, share := at.widestCone()
+	s.met[shape]++
+	switch {
+	case share > s.share[shape]:
+		s.share[shape] = share
+		slots[0], at = at, slots[0]
+		s.remember(slots[0], state)
+		if at != nil && slots[1] == nil {
+			slots[1] = at
+		}
+	case slots[1] == nil || s.rng.IntN(s.met[shape]) == 0:
+		slots[1] = at
+		s.remember(at, state)
+	}
+}
+
+func (s *Scout) remember(at *Situation, state *mechanism.State) {
+	at.state = new(mechanism.State)
+	at.state.CopyFrom(state)
+}
+
+// Situations returns what was kept: lines first, six at most.
+func (s *Scout) Situations() []*Situation {
+	var all []*Situation
+	for shape, slots := range s.kept {
+		for i, at := range slots {
+			if at != nil {
+				at.name = fmt.Sprintf("%s-%d", shapeNames[shape], i+1)
+				all = append(all, at)
+			}
+		}
+	}
+	return all
+}
+
+// Met returns how many different situations were seen.
+func (s *Scout) Met() int {
+	sum := 0
+	for _, n := range s.met {
+		sum += n
+	}
+	return sum
+}

@@ -1,0 +1,248 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// lattice is K-norm noise on a lattice, drawn exactly: P(z|x) = e^{-ε‖z-x‖_K}/Z for the points z of x + Λ, where Λ is all whole multiples of
+// the pitch, a whole part of a cell's side, on both axes. It holds the differences of all cells' centres, so x + Λ is the same for every x.
+//
+// Guarantee: for x1, x2 in the set P(z|x1) ≤ e^ε P(z|x2) for every z, as a statement on the very numbers that are published, given
+// independent uniform words: Z does not depend on x. PROOFS.md has the proof, and what a key instead of such words means.
+//
+// From the true cell to z there are whole numbers only; a fixed function (place) turns z into kilometres. How many words a draw takes
+// depends on K, ε, the pitch and the words, not on x, which is added at the end.
+//
+// With K in cells and n steps of the lattice in a cell, the exponent of a displacement of λ steps is ε‖λ‖_K/n. In coordinates (a, b) of
+// the lattice in which K is not thin (convex.Reduce), with K's half-widths w1 and w2, let M be the greatest |a|·w2 + |b|·w1 on K. By its
+// choice (|a|·w2 + |b|·w1)/M ≤ ‖λ‖_K, so two independent discrete Laplace draws make a proposal that is kept with probability
+// exp(-ε(‖λ‖_K - (|a|·w2 + |b|·w1)/M)/n), a rational's exponential. It is kept in area(K)·w1·w2/(2M²) of all cases, 1/4 or more, up to a
+// factor near 1: PROOFS.md.
+type lattice struct {
+	normLaw  // K and ε as floats, for inference
+	parts    uint64
+	num, den uint64 // ε/n as a rational
+
+	step   convex.Lattice    // of a line: the least step of the lattice along it
+	base   [2]convex.Lattice // of a polygon: λ = a·base[0] + b·base[1]
+	width  [2]uint64         // w1, w2
+	most   uint64            // M
+	edges  []latticeEdge
+	scale  [2][2]uint64 // of the proposals, numerator and denominator; of a line the first only
+	limit  [2]uint64    // greatest |a| and |b| for which words suffice
+	summed bool
+	mass   float64 // Z
+	square float64 // E|λ|², steps²
+}
+
+// latticeEdge is one edge of K in the coordinates (a, b): the gauge is the greatest |x·b - y·a|/support over the edges.
+type latticeEdge struct {
+	x, y    int64
+	support uint64
+}
+
+// Name implements Mechanism.
+func (*lattice) Name() string { return Lattice }
+
+// Prepare implements Mechanism. It takes ε for the number that its shortest decimal text stands for. It panics where Options.Validate and
+// checkLattice would refuse, and a hull of points without a grid is good for nothing but Exponents. O(h), with a
+// few passes more where K is thin; without allocation once m has grown.
+func (m *lattice) Prepare(h *SensitivityHull, epsilon float64) {
+	if epsilon != m.epsilon {
+		p, q, err := exactEpsilon(epsilon)
+		if err != nil {
+			panic("mechanism: " + err.Error())
+		}
+		m.num, m.den = reduced(p, q*m.parts)
+	}
+	m.hull, m.epsilon, m.summed = h, epsilon, false
+	switch {
+	case h.grid == nil:
+	case h.body.Dim() == 2:
+		m.preparePolygon(h.exact)
+	case h.body.Dim() == 1:
+		m.prepareLine(h.exact[1])
+	}
+}
+
+// prepareLine is for the segment from -u to u: with u = g·e the lattice along it is the multiples of e, of the gauge 1/(n·g) each.
+func (m *lattice) prepareLine(u convex.Lattice) {
+	g := gcd(absolute(u.X), absolute(u.Y))
+	m.step = convex.Lattice{X: u.X / int64(g), Y: u.Y / int64(g)}
+	m.scale[0] = m.proposal(g, 1)
+	m.limit = [2]uint64{furthest / max(absolute(m.step.X), absolute(m.step.Y)), 0}
+}
+
+// preparePolygon is for K with vertices v. All of it is whole: widths and vertices are at most 2³¹, M and the supports at most area(K) ≤
+// 4·cells ≤ 2³³, for M ≤ 2·w1·w2 ≤ area(K) (convex.Reduce) and a support is twice the area of a triangle of K.
+func (m *lattice) preparePolygon(v []convex.Lattice) {
+	d, e := convex.Reduce(v)
+	sign := convex.Cross(d, e) // the determinant, 1 or -1: the inverse is whole
+	m.base = [2]convex.Lattice{{X: sign * e.Y, Y: -sign * e.X}, {X: -sign * d.Y, Y: sign * d.X}}
+	half := len(v) / 2
+	m.width, m.most, m.edges = [2]uint64{}, 0, m.edges[:0]
+	for _, corner := range v[:half] {
+		m.width[0] = max(m.width[0], absolute(convex.Dot(d, corner)))
+		m.width[1] = max(m.width[1], absolute(convex.Dot(e, corner)))
+	}
+	for i, corner := range v[:half] {
+		from := convex.Lattice{X: convex.Dot(d, corner), Y: convex.Dot(e, corner)}
+		to := convex.Lattice{X: convex.Dot(d, v[i+1]), Y: convex.Dot(e, v[i+1])}
+		along := to.Sub(from)
+		m.edges = append(m.edges, latticeEdge{along.X, along.Y, absolute(convex.Cross(from, along))})
+		m.most = max(m.most, absolute(from.X)*m.width[1]+absolute(from.Y)*m.width[0])
+	}
+	for i := range m.scale {
+		m.scale[i] = m.proposal(m.most, m.width[1-i])
+		// |x·b - y·a| and |a|·w2 + |b|·w1 stay below 2⁶², their products with M below 2⁸⁶, and λ below 2⁵¹: see try and place.
+		m.limit[i] = min(1<<60/m.width[1-i]/(m.most>>24+1), furthest/max(absolute(m.base[i].X), absolute(m.base[i].Y)))
+	}
+}
+
+// proposal returns the scale of a discrete Laplace draw with the exponent ε/n·weight/over per step.
+func (m *lattice) proposal(over, weight uint64) [2]uint64 {
+	over, weight = reduced(over, weight)
+	a, weight := reduced(m.den, weight)
+	over, b := reduced(over, m.num)
+	num, den := noise.Product(a, over), noise.Product(b, weight)
+	if num.Hi|den.Hi != 0 {
+		panic("mechanism: ε, the subdivision and the hull exceed the lattice mechanism's bounds; a sanitizer checks them against its grid")
+	}
+	return [2]uint64{num.Lo, den.Lo}
+}
+
+// Sample implements Mechanism. For a polygon some 20 to 40 words, for a line about nine.
+func (m *lattice) Sample(src noise.Source, x grid.Cell) grid.Point {
+	site := m.hull.site(x)
+	switch m.hull.body.Dim() {
+	case 0:
+		return m.place(site, convex.Lattice{})
+	case 1:
+		return m.onLine(src, site)
+	}
+	for {
+		if z, ok := m.try(src, site); ok {
+			return z
+		}
+	}
+}
+
+func (m *lattice) onLine(src noise.Source, site convex.Lattice) grid.Point {
+	size, negative := noise.DiscreteLaplace(src, m.scale[0][0], m.scale[0][1])
+	if size.Hi != 0 || size.Lo > m.limit[0] {
+		return m.placeFar(site, far(m.step, convex.Lattice{}, signedBig(size, negative), zeroBig))
+	}
+	k := signed(size.Lo, negative)
+	return m.place(site, convex.Lattice{X: k * m.step.X, Y: k * m.step.Y})
+}
+
+// try makes one proposal and decides whether to keep it. site, the place's column and row, is only added to what is kept.
+//
+// Bounds: with N = |x·b - y·a| and S the greatest gauge's two parts, N < 2⁶² and N·M < 2⁸⁶ by limit, ε/n = num/den has num < 2⁴⁰ and
+// den ≤ 2⁴⁶ (MaxSubdivision, MaxDecimals), S and M at most 2³³: both parts of the exponent stay below 2¹²⁸. Beyond limit, under the default
+// subdivision on 1000×1000 cells 2,000 scales away even for ε = 10⁻⁶, tryFar takes over with numbers of any size.
+func (m *lattice) try(src noise.Source, site convex.Lattice) (grid.Point, bool) {
+	sizeA, negativeA := noise.DiscreteLaplace(src, m.scale[0][0], m.scale[0][1])
+	sizeB, negativeB := noise.DiscreteLaplace(src, m.scale[1][0], m.scale[1][1])
+	if sizeA.Hi|sizeB.Hi != 0 || sizeA.Lo > m.limit[0] || sizeB.Lo > m.limit[1] {
+		return m.tryFar(src, site, signedBig(sizeA, negativeA), signedBig(sizeB, negativeB))
+	}
+	a, b := signed(sizeA.Lo, negativeA), signed(sizeB.Lo, negativeB)
+	norm, support := m.gauge(a, b)
+	proposed := sizeA.Lo*m.width[1] + sizeB.Lo*m.width[0]
+	excess := noise.Product(norm, m.most).Minus(noise.Product(proposed, support))
+	if !noise.BernoulliExpWide(src, excess.Times(m.num), noise.Product(m.most, support).Times(m.den)) {
+		return grid.Point{}, false
+	}
+	return m.place(site, convex.Lattice{X: a*m.base[0].X + b*m.base[1].X, Y: a*m.base[0].Y + b*m.base[1].Y}), true
+}
+
+// gauge returns ‖λ‖_K, K in cells and λ in steps, as a fraction: the greatest over the edges, compared by cross products.
+func (m *lattice) gauge(a, b int64) (norm, support uint64) {
+	support = 1
+	for _, e := range m.edges {
+		if n := absolute(e.x*b - e.y*a); noise.Product(norm, e.support).Less(noise.Product(n, support)) {
+			norm, support = n, e.support
+		}
+	}
+	return norm, support
+}
+
+// furthest bounds λ, in steps, where words suffice: a cell's own coordinates are at most 2³¹·2¹⁶ steps, so 2z+1 cells stay below 2⁵³.
+const furthest = 1 << 50
+
+// place is the one function from the lattice to the map: the place shift steps from the centre of a cell, in kilometres. The number of half
+// steps from the map's corner is whole and below 2⁵³, so it is divided with one rounding and multiplied with one, and the centre of a
+// cell (shift 0) has the very bits of grid.Grid.Centre. What it rounds is public: it is a function of z alone.
+func (m *lattice) place(site, shift convex.Lattice) grid.Point {
+	n := int64(m.parts)
+	at := func(cell, steps int64) float64 {
+		return float64(2*(cell*n+steps)+n) / float64(2*n) * m.hull.scale
+	}
+	return grid.Point{X: at(site.X, shift.X), Y: at(site.Y, shift.Y)}
+}
+
+// checkLattice reports whether every set of a grid keeps the bounds: the scales of the proposals have to fit into words.
+func checkLattice(o Options, g *grid.Grid) error {
+	p, q, err := exactEpsilon(o.Epsilon)
+	if err != nil {
+		return err
+	}
+	// A scale is at most den·M over at least 1, or 1 over at least num·w.
+	p, q = reduced(p, q*uint64(o.Subdivision))
+	side := uint64(max(g.Width(), g.Height()))
+	if noise.Product(q, 4*uint64(g.Cells())).Hi == 0 && noise.Product(p, side).Hi == 0 {
+		return nil
+	}
+	return fmt.Errorf("epsilon %v in %d steps a cell on %d × %d cells exceeds the lattice mechanism's whole numbers: write epsilon with fewer decimals, lower the subdivision or take larger cells",
+		o.Epsilon, o.Subdivision, g.Width(), g.Height())
+}
+
+// reduced returns a and b without their common factor. Not both may be 0.
+func reduced(a, b uint64) (uint64, uint64) {
+	g := gcd(a, b)
+	return a / g, b / g
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func absolute(x int64) uint64 { return uint64(max(x, -x)) }
+
+func signed(size uint64, negative bool) int64 {
+	if negative {
+		return -int64(size)
+	}
+	return int64(size)
+}
+
+// LogPeak implements Mechanism: the probability of the place itself over the area, or on a line the length, that a step stands for, to
+// compare it with densities. -ln Z is the same for every x, so inference does without it; O(area of K in cells).
+func (m *lattice) LogPeak() float64 {
+	m.sum()
+	pitch := m.hull.scale / float64(m.parts)
+	switch m.hull.body.Dim() {
+	case 2:
+		return -math.Log(m.mass) - 2*math.Log(pitch)
+	case 1:
+		return -math.Log(m.mass) - math.Log(pitch*math.Sqrt(squareOf(m.step)))
+	}
+	return 0
+}
+
+// SquaredError implements Mechanism, up to rounding; O(area of K in cells). It falls short of K-norm noise's 12·tr(Σ_K)/ε² (6 on a line)
+// by (ε/n)²/12 of it at most for ε < n, 10⁻⁶ at ε = 1 under the default subdivision: proved on a line, tested for polygons.
+func (m *lattice) SquaredError() float64 {
+	m.sum()
+	pitch := m.hull.scale / float64(m.parts)
+	return m.square * pitch * pitch
+}

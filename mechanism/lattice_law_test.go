@@ -1,0 +1,258 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+func newLattice(tb testing.TB, parts int) *lattice {
+	tb.Helper()
+	m, err := Options{Mechanism: Lattice, Subdivision: parts}.NewMechanism()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m.(*lattice)
+}
+
+func plainGrid(tb testing.TB, width, height int, cellKM float64) *grid.Grid {
+	tb.Helper()
+	g, err := grid.Plain(width, height, cellKM)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g
+}
+
+func hullOf(g *grid.Grid, cells ...grid.Cell) *SensitivityHull {
+	h := new(SensitivityHull)
+	h.OfCells(g, cells)
+	return h
+}
+
+// steps reads a release back as whole steps from the centre of cell 0. It fails the test where a release is not the place that steps stand for.
+func (m *lattice) steps(tb testing.TB, z grid.Point) convex.Lattice {
+	tb.Helper()
+	at := func(km float64) int64 {
+		return int64(math.Round((km/m.hull.scale - .5) * float64(m.parts)))
+	}
+	s := convex.Lattice{X: at(z.X), Y: at(z.Y)}
+	if m.place(convex.Lattice{}, s) != z {
+		tb.Fatalf("release %v is not on the lattice", z)
+	}
+	return s
+}
+
+// exactGauge returns ‖λ‖_K for K in cells and λ in steps from its definition, the greatest quotient over all edges, as a fraction: the
+// oracle. It is +∞ (the denominator 0) off a line and off a point.
+func exactGauge(k []convex.Lattice, v convex.Lattice) (num, den int64) {
+	switch {
+	case v == (convex.Lattice{}):
+		return 0, 1
+	case len(k) == 1:
+		return 1, 0
+	case len(k) == 2:
+		if convex.Cross(k[1], v) != 0 {
+			return 1, 0
+		}
+		n := convex.Dot(k[1], v)
+		return max(n, -n), convex.Dot(k[1], k[1])
+	}
+	den = 1
+	for i, p := range k {
+		q := k[(i+1)%len(k)]
+		edge := q.Sub(p)
+		n, d := convex.Cross(v, edge), convex.Cross(p, edge)
+		if n > 0 && noise.Product(uint64(num), uint64(d)).Less(noise.Product(uint64(n), uint64(den))) {
+			num, den = n, d
+		}
+	}
+	return num, den
+}
+
+// latticeLaw returns the probabilities of all displacements of up to 150 steps on each axis, of a line of up to 2000, by the definition, and
+// what is left.
+func latticeLaw(m *lattice) (p map[convex.Lattice]float64, rest float64) {
+	p = map[convex.Lattice]float64{}
+	total := 0.0
+	add := func(v convex.Lattice) {
+		if n, d := exactGauge(m.hull.exact, v); d != 0 {
+			p[v] = math.Exp(-m.epsilon * float64(n) / float64(d) / float64(m.parts))
+			total += p[v]
+		}
+	}
+	const reach, far = 150, 2000
+	for x := int64(-far); x <= far; x++ {
+		if m.hull.body.Dim() == 1 {
+			add(convex.Lattice{X: x * m.step.X, Y: x * m.step.Y})
+			continue
+		}
+		for y := int64(-reach); y <= reach && x >= -reach && x <= reach; y++ {
+			add(convex.Lattice{X: x, Y: y})
+		}
+	}
+	m.sum()
+	for v := range p {
+		p[v] /= m.mass
+	}
+	return p, 1 - total/m.mass
+}
+
+// latticeFit compares draws of displacements with the law by χ², every displacement that is expected ten times on its own and all others
+// together. It returns the statistic over its quantile at falseAlarm: above 1 the law is rejected.
+func latticeFit(p map[convex.Lattice]float64, draw func() convex.Lattice, n int) float64 {
+	counts := map[convex.Lattice]float64{}
+	for range n {
+		counts[draw()]++
+	}
+	statistic, degrees, restCount, restP := 0.0, -1.0, float64(n), 1.0
+	add := func(count, expected float64) {
+		statistic += (count - expected) * (count - expected) / expected
+		degrees++
+	}
+	for v, probability := range p {
+		if expected := probability * float64(n); expected >= 10 {
+			add(counts[v], expected)
+			restCount -= counts[v]
+			restP -= probability
+		}
+	}
+	if expected := restP * float64(n); expected >= 10 {
+		add(restCount, expected)
+	} else if restCount > 60 { // a Poisson number of mean 10 exceeds 60 less than once in 10²⁰ times
+		return math.Inf(1)
+	}
+	return statistic / distuv.ChiSquared{K: degrees}.Quantile(1-falseAlarm)
+}
+
+// latticeCases are hulls whose law has few enough outcomes to be compared one by one.
+func latticeCases(tb testing.TB) map[string]*lattice {
+	tb.Helper()
+	g := plainGrid(tb, 12, 12, .34)
+	cases := map[string]*lattice{}
+	for _, c := range []struct {
+		name    string
+		parts   int
+		epsilon float64
+		cells   []grid.Cell
+	}{
+		{"triangle", 3, 1.5, []grid.Cell{0, 1, 12}},
+		{"square", 2, 2, []grid.Cell{0, 1, 12, 13}},
+		{"diamond", 2, 3.1, []grid.Cell{1, 12, 14, 25}},
+		{"crooked", 1, 2.25, []grid.Cell{3, 4, 13, 29, 40, 62}},
+		{"thin", 2, 2.5, []grid.Cell{0, 13, 26, 39, 40, 53}},
+		{"thin and steep", 1, 3, []grid.Cell{0, 25, 49, 74, 98, 99}},
+		{"horizontal line", 5, 1.2, []grid.Cell{0, 1, 3}},
+		{"line of slope 2", 3, .7, []grid.Cell{0, 25, 50}},
+		{"two cells", 1, 1, []grid.Cell{0, 13}},
+		{"fine", 7, 12, []grid.Cell{0, 1, 12}},
+		{"large ε", 2, 40, []grid.Cell{0, 2, 12, 40}},
+	} {
+		m := newLattice(tb, c.parts)
+		m.Prepare(hullOf(g, c.cells...), c.epsilon)
+		cases[c.name] = m
+	}
+	return cases
+}
+
+const latticeDraws = 100_000
+
+func TestLatticeLaw(t *testing.T) {
+	t.Parallel()
+	for name, m := range latticeCases(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, rest := latticeLaw(m)
+			if math.Abs(rest) > 1e-12 {
+				t.Fatalf("the closed form of Z and the sum differ by %g", rest)
+			}
+			src := noise.NewKeyed(noise.KeyFromSeed(71)).Stream([]byte(name))
+			const from = 65 // any cell: the draw is compared as a displacement
+			centre := convex.Lattice{X: int64(from%12) * int64(m.parts), Y: int64(from/12) * int64(m.parts)}
+			if ratio := latticeFit(p, func() convex.Lattice { return m.steps(t, m.Sample(src, from)).Sub(centre) }, latticeDraws); ratio > 1 {
+				t.Errorf("the statistic is %.2f times its limit", ratio)
+			}
+		})
+	}
+}
+
+// TestLatticeLawNoticesFaults plants samplers that would break the guarantee, and wrong inner workings.
+func TestLatticeLawNoticesFaults(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"crooked", "thin"} {
+		m := latticeCases(t)[name]
+		p, _ := latticeLaw(m)
+		src := noise.NewKeyed(noise.KeyFromSeed(72)).Stream([]byte(name))
+		exact := func() convex.Lattice { return m.steps(t, m.Sample(src, 0)) }
+		round := func(v convex.Vec) convex.Lattice {
+			scale := m.hull.scale / float64(m.parts)
+			return convex.Lattice{X: int64(math.Round(v.X / scale)), Y: int64(math.Round(v.Y / scale))}
+		}
+		float := &direct{}
+		float.Prepare(m.hull, m.epsilon)
+		propose := func(second bool) convex.Lattice {
+			a, b := signed(drawWord(src, m.scale[0])), signed(drawWord(src, m.scale[1]))
+			if second {
+				b = a
+			}
+			return convex.Lattice{X: a*m.base[0].X + b*m.base[1].X, Y: a*m.base[0].Y + b*m.base[1].Y}
+		}
+		double := latticeCases(t)[name] // its draws for ε are those that half of K would have
+		double.Prepare(m.hull, 2*m.epsilon)
+		for fault, draw := range map[string]func() convex.Lattice{
+			"half K": func() convex.Lattice { return double.steps(t, double.Sample(src, 0)) },
+			"uniform on the perimeter": func() convex.Lattice {
+				v := uniformOnPerimeter(src, m.hull.Body().Vertices())
+				r := noise.Gamma(src, 2) / m.epsilon
+				return round(convex.Vec{X: r * v.X, Y: r * v.Y})
+			},
+			"rounded floats":                func() convex.Lattice { return round(displacement(float, src)) },
+			"one draw for both coordinates": func() convex.Lattice { return propose(true) },
+			"every proposal kept":           func() convex.Lattice { return propose(false) },
+			"the shorter of two draws": func() convex.Lattice {
+				v, w := exact(), exact()
+				if convex.Dot(w, w) < convex.Dot(v, v) {
+					return w
+				}
+				return v
+			},
+			"zero drawn again": func() convex.Lattice {
+				if v := exact(); v != (convex.Lattice{}) {
+					return v
+				}
+				return exact()
+			},
+		} {
+			if ratio := latticeFit(p, draw, latticeDraws); ratio <= 1 {
+				t.Errorf("%s: the test does not notice %s: %.2f of its limit", name, fault, ratio)
+			}
+		}
+	}
+}
+
+func drawWord(src noise.Source, scale [2]uint64) (uint64, bool) {
+	size, negative := noise.DiscreteLaplace(src, scale[0], scale[1])
+	return size.Lo, negative
+}
+
+func ExampleOptions_NewMechanism() {
+	g, _ := grid.Plain(4, 4, 1)
+	var hull SensitivityHull
+	hull.OfCells(g, []grid.Cell{0, 1, 4, 5})
+	m, _ := Options{Mechanism: Lattice, Subdivision: 4}.NewMechanism()
+	m.Prepare(&hull, 1)
+	src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream([]byte("an experiment"))
+	for range 3 {
+		fmt.Println(m.Sample(src, 5)) // whole quarters of a cell away from (1.5, 1.5)
+	}
+	// Output:
+	// {3.75 1.25}
+	// {2.25 -0.25}
+	// {3.75 -0.75}
+}

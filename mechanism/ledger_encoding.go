@@ -1,0 +1,142 @@
+package mechanism
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// append appends the encoding of l:
+//
+//	head      uvarint   2 × number of runs, and 1 more where times are in milliseconds and not in steps of step_ms
+//	older     uvarint   billionths of ε before the runs
+//	base      varint    their latest time; where there are none, that of the first release of the first run
+//	runs      oldest first, each:
+//	  gap     uvarint   from the time before (the base, then the end of the run before) to the run's first release
+//	  count   uvarint   releases at equal distances; 0 for costs added up
+//	  time    uvarint   for a count of 0 from the first to the last one, for one of 2 and more between two; for 1 it is not there
+//	  each    uvarint   billionths of ε of each release, or of all added up; 0 means as in the run before
+//
+// Times are ends of steps since 1970. Three bytes a run at a cost that does not change, in steps; eleven at the very most for each of its
+// numbers.
+func (l *Ledger) append(dst []byte, stepMS int64) []byte {
+	unit := l.unit(stepMS)
+	head := 2 * uint64(len(l.runs))
+	if unit != stepMS {
+		head++
+	}
+	base := l.older.end
+	if l.older.amount == 0 {
+		base = 0
+		if len(l.runs) > 0 {
+			base = l.runs[0].first()
+		}
+	}
+	dst = binary.AppendUvarint(dst, head)
+	dst = binary.AppendUvarint(dst, l.older.amount)
+	dst = binary.AppendVarint(dst, base/unit)
+	before, each := base, uint64(0)
+	for _, r := range l.runs {
+		dst = binary.AppendUvarint(dst, (uint64(r.first())-uint64(before))/uint64(unit))
+		dst = binary.AppendUvarint(dst, r.count)
+		switch r.count {
+		case 0:
+			dst = binary.AppendUvarint(dst, r.span/uint64(unit))
+		case 1:
+		default:
+			dst = binary.AppendUvarint(dst, r.stride()/uint64(unit))
+		}
+		if r.each == each {
+			dst = append(dst, 0)
+		} else {
+			dst = binary.AppendUvarint(dst, r.each)
+		}
+		before, each = r.end, r.each
+	}
+	return dst
+}
+
+// first returns the time of the run's first release.
+func (r run) first() int64 { return int64(uint64(r.end) - r.span) }
+
+// unit returns the length of a step if all times are whole steps, as they are but after a change of model, and else a millisecond.
+func (l *Ledger) unit(stepMS int64) int64 {
+	if l.older.amount > 0 && l.older.end%stepMS != 0 {
+		return 1
+	}
+	for _, r := range l.runs {
+		if r.end%stepMS != 0 || r.span%uint64(stepMS) != 0 || r.stride()%uint64(stepMS) != 0 {
+			return 1
+		}
+	}
+	return stepMS
+}
+
+// decode reads into an empty ledger what append wrote. Anything else makes d bad.
+func (l *Ledger) decode(d *decoder, stepMS int64) {
+	head := d.uvarint()
+	l.older.amount = d.uvarint()
+	unit := stepMS
+	if head&1 == 1 {
+		unit = 1
+	}
+	base := d.varint()
+	if head/2 > MaxRuns || base > math.MaxInt64/unit || base < math.MinInt64/unit {
+		d.bad = true
+		return
+	}
+	before, each := base*unit, uint64(0)
+	if l.older.amount > 0 {
+		l.older.end = before
+	}
+	l.spent = l.older.amount
+	for range head / 2 {
+		r := run{end: before}
+		r.end = d.later(r.end, d.uvarint(), unit)
+		r.count = d.uvarint()
+		first := r.end
+		switch r.count {
+		case 0:
+			r.end = d.later(first, d.uvarint(), unit)
+		case 1:
+		default:
+			high, units := bits.Mul64(d.uvarint(), r.count-1)
+			d.bad = d.bad || high != 0
+			r.end = d.later(first, units, unit)
+		}
+		r.span = uint64(r.end) - uint64(first)
+		if r.each = d.uvarint(); r.each == 0 {
+			r.each = each
+		}
+		if d.bad = d.bad || r.each == 0; d.bad {
+			return
+		}
+		l.runs = append(l.runs, r)
+		l.spent = saturating(l.spent, r.total())
+		before, each = r.end, r.each
+	}
+}
+
+// later returns a time so many units after another one. Beyond int64 it makes d bad.
+func (d *decoder) later(ms int64, units uint64, unit int64) int64 {
+	high, span := bits.Mul64(units, uint64(unit))
+	if high != 0 || span > uint64(math.MaxInt64)-uint64(ms) {
+		d.bad = true
+		return ms
+	}
+	return int64(uint64(ms) + span)
+}
+
+// startWith makes l what is known of a user who has spent ε by a moment, and how no one knows.
+func (l *Ledger) startWith(end int64, spent float64) {
+	l.reset()
+	if amount := math.Round(spent * billionth); amount >= math.MaxUint64 {
+		l.older.amount = math.MaxUint64
+	} else {
+		l.older.amount = uint64(amount)
+	}
+	if l.older.amount > 0 {
+		l.older.end = end
+	}
+	l.spent = l.older.amount
+}

@@ -1,0 +1,132 @@
+package noise
+
+import "math/bits"
+
+// The draws of this file are exact: given independent uniform words, every outcome has the very probability of its law, which a float64 could
+// not even hold. They are those of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", 2020
+// (doi 10.48550/arXiv.2004.00010), algorithms 1 and 2, on whole numbers, without a float, a remainder's bias or a bound on the result.
+//
+// Nothing overflows: a denominator is never multiplied by the count k of a loop, since Bernoulli(γ/k) is drawn as Bernoulli(1/k) and
+// Bernoulli(γ) together; the only products are those of two words, into two words. A loop's count is a word too; it would need 2⁶⁴ turns to
+// wrap. Each draw takes a random number of words, whose law depends on the parameters alone.
+
+// Below returns a uniform whole number of [0, n): the upper word of the product of a random word and n, which is drawn again where it
+// would favour some results (Lemire 2019, doi 10.1145/3230636). It panics on n = 0. One word, rarely more.
+func Below(src Source, n uint64) uint64 {
+	if n == 0 {
+		panic("noise: there is no number below 0")
+	}
+	hi, lo := bits.Mul64(src.Uint64(), n)
+	if lo < n {
+		// 2⁶⁴ mod n words are too many for every result to have as many.
+		for excess := -n % n; lo < excess; {
+			hi, lo = bits.Mul64(src.Uint64(), n)
+		}
+	}
+	return hi
+}
+
+// BelowWide is Below for two words: the lower bits of two words, drawn again until they are below n. Less than two attempts on average.
+func BelowWide(src Source, n Wide) Wide {
+	if n.Hi == 0 {
+		return Wide{0, Below(src, n.Lo)}
+	}
+	mask := uint64(1)<<bits.Len64(n.Hi) - 1 // a shift by 64 gives 0, and 0 - 1 all ones
+	for {
+		lo := src.Uint64()
+		w := Wide{src.Uint64() & mask, lo}
+		if w.Less(n) {
+			return w
+		}
+	}
+}
+
+// Bernoulli returns true with probability num/den. It panics unless 0 ≤ num ≤ den and den > 0. One word, rarely more.
+func Bernoulli(src Source, num, den uint64) bool {
+	if num > den {
+		panic("noise: a probability above 1")
+	}
+	return Below(src, den) < num
+}
+
+// BernoulliExp returns true with probability exp(-num/den), den > 0. About two words.
+//
+// Guarantee: algorithm 1. For γ = num/den ≤ 1 let K be the first k at which Bernoulli(γ/k) fails; P(K > k) = γᵏ/k!, so K is odd with
+// probability Σ (-γ)ᵏ/k! = e^-γ. For a larger γ, exp(-γ) = exp(-1)^⌊γ⌋ · exp(-(γ-⌊γ⌋)).
+func BernoulliExp(src Source, num, den uint64) bool {
+	if den == 0 {
+		panic("noise: a rate over 0")
+	}
+	for ; num >= den; num -= den {
+		if !bernoulliOverE(src) {
+			return false
+		}
+	}
+	if num == 0 {
+		return true
+	}
+	odd := true
+	for k := uint64(1); (k == 1 || Below(src, k) == 0) && Below(src, den) < num; k++ {
+		odd = !odd
+	}
+	return odd
+}
+
+// BernoulliExpWide is BernoulliExp for two words.
+func BernoulliExpWide(src Source, num, den Wide) bool {
+	if num.Hi|den.Hi == 0 {
+		return BernoulliExp(src, num.Lo, den.Lo)
+	}
+	if den.IsZero() {
+		panic("noise: a rate over 0")
+	}
+	for ; !num.Less(den); num = num.Minus(den) {
+		if !bernoulliOverE(src) {
+			return false
+		}
+	}
+	if num.IsZero() {
+		return true
+	}
+	odd := true
+	for k := uint64(1); (k == 1 || Below(src, k) == 0) && BelowWide(src, den).Less(num); k++ {
+		odd = !odd
+	}
+	return odd
+}
+
+// bernoulliOverE returns true with probability 1/e: BernoulliExp of 1, where Bernoulli(1/1) needs no draw.
+func bernoulliOverE(src Source) bool {
+	odd := false
+	for k := uint64(2); Below(src, k) == 0; k++ {
+		odd = !odd
+	}
+	return odd
+}
+
+// DiscreteLaplace returns the size and the sign of a whole number y with probability proportional to exp(-|y|·den/num): the discrete
+// Laplace law of the rational scale num/den. Both must be positive. About ten words, whatever the scale.
+//
+// Guarantee: algorithm 2. u is uniform below num and stays with probability exp(-u/num), v is geometric with ratio 1/e, so that x =
+// u + num·v has a probability proportional to e^{-x/num}; y = ⌊x/den⌋ then one proportional to e^{-y·den/num}; and half of all signs
+// is taken, zero but once. The result is below num·(v+1) and v is a word, so two words hold it always.
+func DiscreteLaplace(src Source, num, den uint64) (y Wide, negative bool) {
+	if num == 0 || den == 0 {
+		panic("noise: the scale of a discrete Laplace law must be positive")
+	}
+	for {
+		u := Below(src, num)
+		if !BernoulliExp(src, u, num) {
+			continue
+		}
+		v := uint64(0)
+		for bernoulliOverE(src) {
+			v++
+		}
+		y = Product(num, v).over(u, den)
+		negative = src.Uint64()>>63 == 1
+		if !negative || !y.IsZero() {
+			return y, negative
+		}
+	}
+}

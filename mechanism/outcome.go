@@ -1,0 +1,111 @@
+package mechanism
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// Kind says what a step did.
+type Kind uint8
+
+// Kinds of outcomes. Sanitizer.Step has the table of what leads to which.
+const (
+	// Released: a new release was drawn and charged.
+	Released Kind = iota + 1
+	// Repeated: the release of this step, or where the budget is spent the last one, is given again and costs nothing.
+	Repeated
+	// Predicted: nothing was released; the estimate is the prior's and costs nothing.
+	Predicted
+	// Late: the step lies before the user's last one. Nothing was done and nothing is published.
+	Late
+	// Skipped: it is not time for a release, and nothing is published.
+	Skipped
+	// Suppressed: the budget is spent, and nothing is published.
+	Suppressed
+	// Dropped: the step has had a report, and nothing more is published in it.
+	Dropped
+)
+
+var kindNames = [...]string{
+	Released: "released", Repeated: "repeated", Predicted: "predicted", Late: "late",
+	Skipped: "skipped", Suppressed: "suppressed", Dropped: "dropped",
+}
+
+// String returns the kind in lower case.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) && kindNames[k] != "" {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Published says whether a report of this outcome leads to a record: Released, Repeated and Predicted do.
+func (k Kind) Published() bool { return k == Released || k == Repeated || k == Predicted }
+
+// Input is one report of a user.
+type Input struct {
+	// User is the user's identifier; the noise depends on it.
+	User string
+	// Step is floor(timestamp / model step).
+	Step int64
+	// Cell is the true cell: secret. It is ignored where Release is false.
+	Cell grid.Cell
+	// Release says whether a release may be drawn; false only predicts, at no cost and outside all rules of when to release.
+	Release bool
+}
+
+// Format writes [redacted] whatever the verb, since Cell is secret.
+func (Input) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, "[redacted]") }
+
+// LogValue returns [redacted].
+func (Input) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// Outcome is what one report leads to. All of it but Drift may be published.
+type Outcome struct {
+	Kind Kind
+	// Release is the released place in map kilometres; where nothing was released it equals Estimate. Release, Estimate and RadiusKM are 0
+	// where nothing is published.
+	Release grid.Point
+	// Estimate is what the releases so far tell of the place: Options.Estimate of the posterior, by default its mean, the place of
+	// least expected squared error.
+	Estimate grid.Point
+	// RadiusKM is a radius around Estimate that holds 95 % of the posterior wherever in its cell a place lies: at least half a cell's
+	// diagonal, also where the posterior is one cell.
+	RadiusKM float64
+	// Epsilon is what this outcome costs: the option's ε for a new release, else 0.
+	Epsilon float64
+	// SetSize is |ΔX| of a new release, else 0.
+	SetSize int
+	// Drift says that the true cell lay outside the location set: secret. False where nothing was released.
+	Drift bool `json:"-"`
+	// Number is the number of the user's releases so far.
+	Number uint64
+	// Changed says that the state has changed and must be stored with what is published.
+	Changed bool
+}
+
+// shown is what may be seen of an Outcome.
+type shown struct {
+	Kind              Kind
+	Release, Estimate grid.Point
+	RadiusKM, Epsilon float64
+	SetSize           int
+	Drift             string
+	Number            uint64
+	Changed           bool
+}
+
+func (o Outcome) show() shown {
+	return shown{o.Kind, o.Release, o.Estimate, o.RadiusKM, o.Epsilon, o.SetSize, "[redacted]", o.Number, o.Changed}
+}
+
+// Format writes everything but Drift, which is secret.
+func (o Outcome) Format(state fmt.State, verb rune) {
+	_, _ = fmt.Fprintf(state, fmt.FormatString(state, verb), o.show())
+}
+
+// LogValue returns everything but Drift.
+func (o Outcome) LogValue() slog.Value { return slog.AnyValue(o.show()) }

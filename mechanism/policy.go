@@ -1,0 +1,124 @@
+package mechanism
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// What is published where ReleaseInterval or AdaptiveRadiusKM holds a release back.
+const (
+	// BetweenPredict publishes the prior's estimate, ε 0. The default.
+	BetweenPredict = "predict"
+	// BetweenSkip publishes nothing.
+	BetweenSkip = "skip"
+)
+
+// What a further report of a step leads to.
+const (
+	// SameStepRepeat gives the step's release again, ε 0. A step that has none yet may still get one. The default.
+	SameStepRepeat = "repeat"
+	// SameStepDrop publishes nothing more in a step that has had a report.
+	SameStepDrop = "drop"
+	// SameStepRelease draws afresh and charges ε. The number of the release keeps the noise of two releases of a step apart.
+	SameStepRelease = "release"
+)
+
+// What is published where the budget is spent.
+const (
+	// SpentSuppress publishes nothing. The default.
+	SpentSuppress = "suppress"
+	// SpentRepeat gives the last release again, with the estimate of the present step, ε 0. Where there is none that could be repeated,
+	// since the user never had one or the grid has changed, it predicts.
+	SpentRepeat = "repeat"
+	// SpentPredict publishes the prior's estimate, ε 0.
+	SpentPredict = "predict"
+)
+
+// Bounds of the rules of release.
+const (
+	// MaxSteps bounds intervals and windows: with steps of a second it is 31 years.
+	MaxSteps = 1_000_000_000
+	// MaxBudget bounds budgets, so that sums of billionths stay far below 2⁶⁴.
+	MaxBudget = 1e9
+)
+
+// Budget limits what the releases of one user may cost. The zero Budget is no limit. Sums are exact: every ε counts as the decimal number it is
+// written as, rounded up to a billionth, and the limits are rounded down to one, so ten releases of ε = .1 fit a budget of 1.
+type Budget struct {
+	// Epsilon limits the sum of ε in every WindowSteps consecutive steps. 0 is no limit; then WindowSteps must be 0 too.
+	Epsilon     float64
+	WindowSteps int
+	// Lifetime limits the sum of ε of all releases of the user. 0 is no limit.
+	Lifetime float64
+	// Spent is SpentSuppress, SpentRepeat or SpentPredict; empty means SpentSuppress.
+	Spent string
+}
+
+// policyDefaults fills the empty fields that decide when and what to release.
+func (o Options) policyDefaults() Options {
+	if o.MinCells == 0 {
+		o.MinCells = DefaultMinCells
+	}
+	if o.Estimate == "" {
+		o.Estimate = EstimateMean
+	}
+	if o.ReleaseInterval == 0 {
+		o.ReleaseInterval = 1
+	}
+	if o.Between == "" {
+		o.Between = BetweenPredict
+	}
+	if o.SameStep == "" {
+		o.SameStep = SameStepRepeat
+	}
+	if o.Budget.Spent == "" {
+		o.Budget.Spent = SpentSuppress
+	}
+	return o
+}
+
+// validatePolicy reports the faults of the same fields, filled in.
+func (o Options) validatePolicy() error {
+	errs := []error{
+		oneOf("estimate", o.Estimate, EstimateMean, EstimateMedian, EstimateMode),
+		oneOf("between", o.Between, BetweenPredict, BetweenSkip),
+		oneOf("same step", o.SameStep, SameStepRepeat, SameStepDrop, SameStepRelease),
+		oneOf("budget spent", o.Budget.Spent, SpentSuppress, SpentRepeat, SpentPredict),
+		o.Budget.validate(o.Epsilon),
+	}
+	if o.ReleaseInterval < 1 || o.ReleaseInterval > MaxSteps {
+		errs = append(errs, fmt.Errorf("release interval of %d steps is not between 1 and %d: leave it out for a release in every step", o.ReleaseInterval, MaxSteps))
+	}
+	if o.ReleaseInterval > 1 && o.SameStep == SameStepRelease {
+		errs = append(errs, errors.New("same step \"release\" draws several releases in a step, and the release interval forbids two in as many steps: choose one of them"))
+	}
+	if !(o.AdaptiveRadiusKM >= 0) || math.IsInf(o.AdaptiveRadiusKM, 1) {
+		errs = append(errs, errors.New("adaptive radius is not a number of kilometres ≥ 0: leave it out to release whatever is known"))
+	}
+	return errors.Join(errs...)
+}
+
+// validate reports limits that are no numbers or below one release.
+func (b Budget) validate(epsilon float64) error {
+	var errs []error
+	cost := billionthsUp(epsilon)
+	for _, limit := range []struct {
+		name  string
+		value float64
+	}{{"budget", b.Epsilon}, {"lifetime budget", b.Lifetime}} {
+		switch {
+		case !(limit.value >= 0 && limit.value <= MaxBudget):
+			errs = append(errs, fmt.Errorf("%s of ε %g is not between 0 and %g: leave it out for none", limit.name, limit.value, MaxBudget))
+		case limit.value > 0 && billionthsDown(limit.value) < cost:
+			errs = append(errs, fmt.Errorf("%s of ε %g is below the ε %g of one release: nothing would ever be released", limit.name, limit.value, epsilon))
+		}
+	}
+	if b.WindowSteps < 0 || b.WindowSteps > MaxSteps {
+		errs = append(errs, fmt.Errorf("budget window of %d steps is not between 1 and %d", b.WindowSteps, MaxSteps))
+	}
+	if (b.WindowSteps > 0) != (b.Epsilon > 0) {
+		errs = append(errs, errors.New("a budget needs both its window and its ε: set both, or neither (a limit for all time is the lifetime)"))
+	}
+	return errors.Join(errs...)
+}

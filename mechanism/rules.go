@@ -1,0 +1,113 @@
+package mechanism
+
+// The rules of Sanitizer.Step: each is a function of steps, of the state, which holds nothing but past releases, and of the prior, which
+// follows from it. None is given the true cell.
+
+// again decides what needs no prediction: reports of steps that are past, and of the last one.
+func (s *Sanitizer) again(state *State, in Input) (out Outcome, done bool) {
+	if !state.Started || in.Step > state.Step {
+		return Outcome{}, false
+	}
+	has := state.HasRelease && state.ReleaseStep == in.Step
+	switch {
+	case in.Step < state.Step:
+		return outcome(state, Late), true
+	case s.options.SameStep == SameStepDrop:
+		return outcome(state, Dropped), true
+	case has && (s.options.SameStep == SameStepRepeat || !in.Release):
+		return outcome(state, Repeated), true
+	case !in.Release:
+		return outcome(state, Predicted), true
+	}
+	return Outcome{}, false
+}
+
+// decide returns Released if a release may be drawn, and else what to do instead. s.prior is the step's.
+func (s *Sanitizer) decide(state *State, in Input) Kind {
+	switch {
+	case !in.Release:
+		return Predicted
+	case s.tooSoon(state, in.Step) || s.knownWellEnough():
+		if s.options.Between == BetweenSkip {
+			return Skipped
+		}
+		return Predicted
+	case s.spent(state, in.Step):
+		switch {
+		case s.options.Budget.Spent == SpentSuppress:
+			return Suppressed
+		case s.options.Budget.Spent == SpentRepeat && state.HasRelease:
+			return Repeated
+		}
+		return Predicted
+	}
+	return Released
+}
+
+// tooSoon says whether the last release is less than the interval ago. With an interval of 1 no later step is, and SameStep decides for
+// the same one.
+func (s *Sanitizer) tooSoon(state *State, step int64) bool {
+	last, ok := state.Ledger.Last()
+	interval := int64(s.options.ReleaseInterval)
+	return ok && interval > 1 && last > windowStart(step, interval, s.stepMS)
+}
+
+// knownWellEnough says whether the prior alone is as narrow as wanted.
+func (s *Sanitizer) knownWellEnough() bool {
+	if s.options.AdaptiveRadiusKM == 0 {
+		return false
+	}
+	_, radiusKM := s.estimator.Estimate(s.model.Grid, &s.prior)
+	return radiusKM <= s.options.AdaptiveRadiusKM
+}
+
+// spent says whether one more release would exceed a budget.
+//
+// Guarantee: the ε of all releases in any WindowSteps consecutive steps add up to at most the budget that was in force when the last of
+// them was drawn. For then they passed here: the window up to its step holds the others, and the ledger tells of it no less than they cost, also what
+// was released under other settings or another model. Costs are whole billionths not below ε, and limits not above the budget, so
+// the sums are exact. The same goes for the lifetime.
+func (s *Sanitizer) spent(state *State, step int64) bool {
+	b := &s.options.Budget
+	if b.Lifetime > 0 && saturating(state.Ledger.spent, s.cost) > s.lifetime {
+		return true
+	}
+	return b.WindowSteps > 0 && saturating(state.Ledger.since(s.expired(step)), s.cost) > s.window
+}
+
+// expired returns the moment up to which no budget in force looks at releases.
+func (s *Sanitizer) expired(step int64) int64 {
+	return windowStart(step, int64(max(s.options.Budget.WindowSteps, 0)), s.stepMS)
+}
+
+// charge enters a release of the state's step into its ledger.
+func (s *Sanitizer) charge(state *State) {
+	epsilon := s.options.Epsilon
+	state.Ledger.charge(stepEnd(state.Step, s.stepMS), s.cost, s.expired(state.Step))
+	state.EpsilonSpent = state.Ledger.Spent()
+	state.Rho += float64(epsilon*epsilon) / 2
+}
+
+// withhold advances the state by prediction, once a step, and returns what is published instead of a release.
+func (s *Sanitizer) withhold(state *State, step int64, kind Kind) Outcome {
+	change := !state.Started || state.Step != step
+	if change {
+		s.advance(state, step, nil)
+	}
+	out := outcome(state, kind)
+	out.Changed = change
+	return out
+}
+
+// outcome returns what the state alone says, at no cost.
+func outcome(state *State, kind Kind) Outcome {
+	out := Outcome{Kind: kind, Number: state.Releases}
+	if !kind.Published() {
+		return out
+	}
+	out.Release, out.Estimate, out.RadiusKM = state.Estimate, state.Estimate, state.RadiusKM
+	if kind != Predicted {
+		out.Release = state.Release
+	}
+	return out
+}

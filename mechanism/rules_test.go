@@ -1,0 +1,269 @@
+package mechanism
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// follow steps a new user through reports at some steps, all with a release wanted, and returns the outcomes.
+func follow(t *testing.T, s *Sanitizer, state *State, steps ...int64) []Outcome {
+	t.Helper()
+	path := walk(s.model, 3, 400)
+	var outs []Outcome
+	for _, step := range steps {
+		before := state.AppendBinary(nil)
+		out := mustStep(t, s, state, Input{User: "u", Step: step, Cell: path[step%400], Release: true})
+		if same := bytes.Equal(before, state.AppendBinary(nil)); same == out.Changed {
+			t.Errorf("step %d: the state stays: %t, but the outcome is %+v", step, same, out)
+		}
+		outs = append(outs, out)
+	}
+	return outs
+}
+
+// kindsOf is a short text of outcomes: the kinds' first letters, a capital where the state has changed.
+func kindsOf(outs []Outcome) string {
+	text := ""
+	for _, o := range outs {
+		letter := map[Kind]string{Released: "r", Repeated: "=", Predicted: "p", Late: "l", Skipped: "s", Suppressed: "x", Dropped: "d"}[o.Kind]
+		if o.Changed {
+			letter = strings.ToUpper(letter)
+			if o.Kind == Repeated {
+				letter = "≠"
+			}
+		}
+		text += letter
+	}
+	return text
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	ten := []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+	twice := []int64{0, 0, 1, 1, 0, 1, 2}
+	budget := Budget{Epsilon: 1, WindowSteps: 5}
+	for name, c := range map[string]struct {
+		options Options
+		steps   []int64
+		want    string
+		spent   float64
+	}{
+		"every step":             {Options{}, ten, "RRRRRRRRRRRR", 6},
+		"interval":               {Options{ReleaseInterval: 4}, ten, "RPPPRPPPRPPP", 1.5},
+		"interval, skip":         {Options{ReleaseInterval: 4, Between: BetweenSkip}, ten, "RSSSRSSSRSSS", 1.5},
+		"interval, gaps":         {Options{ReleaseInterval: 4}, []int64{0, 3, 3, 5, 5, 8, 9, 30, 29}, "RPpR=PRRl", 2},
+		"interval, skip, twice":  {Options{ReleaseInterval: 4, Between: BetweenSkip}, []int64{0, 2, 2, 4, 4}, "RSsR=", 1},
+		"repeat":                 {Options{}, twice, "R=R=l=R", 1.5},
+		"drop":                   {Options{SameStep: SameStepDrop}, twice, "RdRdldR", 1.5},
+		"drop what is predicted": {Options{SameStep: SameStepDrop, ReleaseInterval: 2}, twice, "RdPdldR", 1},
+		"release":                {Options{SameStep: SameStepRelease}, twice, "RRRRlRR", 3},
+		"budget":                 {Options{Budget: budget}, ten, "RRXXXRRXXXRR", 3},
+		"budget, repeat":         {Options{Budget: with(budget, SpentRepeat)}, ten, "RR≠≠≠RR≠≠≠RR", 3},
+		"budget, predict":        {Options{Budget: with(budget, SpentPredict)}, ten, "RRPPPRRPPPRR", 3},
+		"budget, twice":          {Options{Budget: with(budget, SpentRepeat)}, []int64{0, 1, 2, 2, 3, 5}, "RR≠=≠R", 1.5},
+		"budget, same step":      {Options{Budget: budget, SameStep: SameStepRelease}, []int64{0, 0, 0, 1, 5, 5, 5}, "RRxXRRx", 2},
+		"lifetime":               {Options{Budget: Budget{Lifetime: 2}}, ten, "RRRRXXXXXXXX", 2},
+		"both budgets":           {Options{Budget: Budget{Epsilon: 1, WindowSteps: 5, Lifetime: 1.5}}, ten, "RRXXXRXXXXXX", 1.5},
+		"interval and budget":    {Options{ReleaseInterval: 2, Between: BetweenSkip, Budget: budget}, ten, "RSRSXRSRSXRS", 2.5},
+		"known well enough":      {Options{AdaptiveRadiusKM: 1e6}, ten, "PPPPPPPPPPPP", 0},
+		"known well enough, skip": {
+			Options{AdaptiveRadiusKM: 1e6, Between: BetweenSkip},
+			[]int64{0, 0, 1},
+			"SsS", 0,
+		},
+		"never known well enough": {Options{AdaptiveRadiusKM: 1e-6}, ten, "RRRRRRRRRRRR", 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.options.Epsilon, c.options.Delta = .5, .1
+			s := newSanitizer(t, model, c.options)
+			var state State
+			outs := follow(t, s, &state, c.steps...)
+			if got := kindsOf(outs); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if state.EpsilonSpent != c.spent || state.Ledger.Spent() != c.spent || state.Rho != c.spent*.5/2 || float64(state.Releases) != c.spent/.5 {
+				t.Errorf("spent %g, ρ %g in %d releases, want %g", state.EpsilonSpent, state.Rho, state.Releases, c.spent)
+			}
+			var last *Outcome
+			for i, o := range outs {
+				cost := 0.0
+				if o.Kind == Released {
+					cost, last = .5, &outs[i]
+				}
+				published := o.Kind == Released || o.Kind == Repeated || o.Kind == Predicted
+				if o.Epsilon != cost || o.Kind.Published() != published || published != (o.RadiusKM > 0) || !published && (o.Release != grid.Point{} || o.Estimate != grid.Point{}) {
+					t.Errorf("report %d: %+v", i, o)
+				}
+				if o.Kind == Repeated && o.Release != last.Release || o.Kind == Predicted && o.Release != o.Estimate {
+					t.Errorf("report %d: %+v after %+v", i, o, last)
+				}
+			}
+		})
+	}
+}
+
+func with(b Budget, spent string) Budget {
+	b.Spent = spent
+	return b
+}
+
+// TestWithheldStepsGoOneWay compares the states of what may be published instead of a release: the posterior advances the same, so the releases
+// that follow are the same too.
+func TestWithheldStepsGoOneWay(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	steps := []int64{0, 1, 1, 3, 4, 9, 9, 12, 13, 20}
+	run := func(o Options) (state State, last Outcome) {
+		o.Epsilon, o.Delta = 1, .1
+		outs := follow(t, newSanitizer(t, model, o), &state, steps...)
+		return state, outs[len(outs)-1]
+	}
+	for _, group := range [][]Options{
+		{{ReleaseInterval: 5}, {ReleaseInterval: 5, Between: BetweenSkip}, {ReleaseInterval: 5, SameStep: SameStepDrop}},
+		{
+			{Budget: Budget{Epsilon: 2, WindowSteps: 8}},
+			{Budget: Budget{Epsilon: 2, WindowSteps: 8, Spent: SpentRepeat}},
+			{Budget: Budget{Epsilon: 2, WindowSteps: 8, Spent: SpentPredict}},
+		},
+	} {
+		first, out := run(group[0])
+		for _, o := range group[1:] {
+			state, again := run(o)
+			if !bytes.Equal(state.AppendBinary(nil), first.AppendBinary(nil)) || again != out {
+				t.Errorf("%+v: another state or release than %+v", o, group[0])
+			}
+		}
+		if out.Kind != Released {
+			t.Errorf("%+v: the last is %v", group[0], out.Kind)
+		}
+	}
+}
+
+// TestSpentWithNothingToRepeat predicts where the last release is of another map.
+func TestSpentWithNothingToRepeat(t *testing.T) {
+	t.Parallel()
+	o := Options{Epsilon: 1, Delta: .1, Budget: Budget{Lifetime: 2, Spent: SpentRepeat}}
+	a, b := newSanitizer(t, roadModel(t), o), newSanitizer(t, denseModel(t, 20, 20), o)
+	var state State
+	follow(t, a, &state, 0, 1, 2)
+	if b.Migrate(&state) != StartedAnew {
+		t.Fatal("the grid is the same")
+	}
+	if outs := follow(t, b, &state, 3, 4); kindsOf(outs) != "PP" || outs[1].Release != outs[1].Estimate {
+		t.Errorf("got %s: %+v", kindsOf(outs), outs)
+	}
+}
+
+// TestDecisionsNeverLookAtTheCell reports every cell of the map at once, at steps where each of the rules decides: what is decided is the same for
+// all, and where nothing is released so is all that is published and kept.
+func TestDecisionsNeverLookAtTheCell(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	radius := .8
+	seen := map[Kind]int{}
+	for name, o := range map[string]Options{
+		"interval":       {ReleaseInterval: 3},
+		"skip":           {ReleaseInterval: 3, Between: BetweenSkip},
+		"adaptive":       {AdaptiveRadiusKM: radius},
+		"adaptive, skip": {AdaptiveRadiusKM: radius, Between: BetweenSkip, Estimate: EstimateMedian},
+		"budget":         {Budget: Budget{Epsilon: 4, WindowSteps: 3}},
+		"budget, repeat": {Budget: Budget{Epsilon: 4, WindowSteps: 3, Spent: SpentRepeat}},
+		"drop":           {SameStep: SameStepDrop},
+		"release":        {SameStep: SameStepRelease},
+	} {
+		o.Epsilon, o.Delta = 2, .05
+		s := newSanitizer(t, model, o)
+		var state State
+		released, withheld := 0, 0
+		for i, cell := range walk(model, 9, 24) {
+			for range 1 + i%2 {
+				in := Input{User: "u", Step: int64(i), Cell: cell, Release: true}
+				var first Outcome
+				var kept []byte
+				for other := grid.Cell(0); other < grid.Cell(model.Grid.Cells()); other += 11 {
+					trial := copyState(&state)
+					in.Cell = other
+					out := mustStep(t, s, &trial, in)
+					now := trial.AppendBinary(nil)
+					if other == 0 {
+						first, kept = out, now
+					}
+					if out.Kind != first.Kind || out.Epsilon != first.Epsilon || out.Changed != first.Changed || out.SetSize != first.SetSize ||
+						trial.Ledger.spent != trial.Ledger.since(math.MinInt64) {
+						t.Fatalf("%s, step %d: cell %d leads to %v, cell 0 to %v", name, i, other, out.Kind, first.Kind)
+					}
+					if out.Kind != Released && (out != first || !bytes.Equal(now, kept)) {
+						t.Fatalf("%s, step %d: cell %d is seen in what is published or kept without a release", name, i, other)
+					}
+				}
+				seen[first.Kind]++
+				if first.Kind == Released {
+					released++
+				} else {
+					withheld++
+				}
+				in.Cell = cell
+				mustStep(t, s, &state, in)
+			}
+		}
+		if released < 3 || withheld < 3 && o.SameStep != SameStepRelease {
+			t.Errorf("%s: poor case, %d releases and %d without", name, released, withheld)
+		}
+	}
+	for _, k := range []Kind{Released, Repeated, Predicted, Skipped, Suppressed, Dropped} {
+		if seen[k] == 0 {
+			t.Errorf("no step was %v", k)
+		}
+	}
+}
+
+// TestAdaptiveFollowsThePrior compares each decision with the radius of the blind prediction from the same state.
+func TestAdaptiveFollowsThePrior(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	const radius = .9
+	s := newSanitizer(t, model, Options{Epsilon: 2, Delta: .05, AdaptiveRadiusKM: radius})
+	free := newSanitizer(t, model, Options{Epsilon: 2, Delta: .05})
+	var state State
+	for i, cell := range walk(model, 9, 200) {
+		blind := copyState(&state)
+		prior := mustStep(t, free, &blind, Input{User: "u", Step: int64(i)})
+		out := mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true})
+		// What is kept is rounded to float32 and pruned, the prior is not yet.
+		if math.Abs(prior.RadiusKM-radius) > 1e-3 && (out.Kind == Released) != (prior.RadiusKM > radius) {
+			t.Fatalf("step %d: %v at a prior radius of %g", i, out.Kind, prior.RadiusKM)
+		}
+	}
+}
+
+// TestReleasesOfOneStepDrawIndependently draws one cell several times in a step: the set differs and, where it does not, the number.
+func TestReleasesOfOneStepDrawIndependently(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: 0, Prune: -1, SameStep: SameStepRelease})
+	var state State
+	follow(t, s, &state, 0, 1, 2)
+	seen := map[grid.Point]bool{}
+	var set []grid.Cell
+	same := 0
+	for range 20 {
+		out := mustStep(t, s, &state, Input{User: "u", Step: 3, Cell: 528, Release: true})
+		if out.Kind != Released || seen[out.Release] {
+			t.Fatalf("a release of the same step: %+v", out)
+		}
+		if slices.Equal(set, s.set.Cells) {
+			same++
+		}
+		seen[out.Release], set = true, slices.Clone(s.set.Cells)
+	}
+	if same < 10 || state.EpsilonSpent != 23 {
+		t.Errorf("%d releases from the set before, ε %g spent", same, state.EpsilonSpent)
+	}
+}
