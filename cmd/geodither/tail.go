@@ -42,7 +42,7 @@ func (t tail) run(ctx context.Context, each func(partition int32, r consumer.Rec
 }
 
 // all reads the partitions at the same time. Once each has failed it is not
-// called again.
+// called again, and its error is the answer, whichever partition ends first.
 func (t tail) all(ctx context.Context, each func(partition int32, r consumer.Record) error) error {
 	counts, err := consumer.Partitions(ctx, t.client, consumer.Options{}, t.topic)
 	if err != nil {
@@ -50,18 +50,19 @@ func (t tail) all(ctx context.Context, each func(partition int32, r consumer.Rec
 	}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
-	failed := false
+	var first error
 	for p := range int32(counts[t.topic]) {
 		group.Go(func() error {
 			return t.partition(ctx, p, func(r consumer.Record) error {
 				mu.Lock()
 				defer mu.Unlock()
-				if failed {
-					return context.Canceled
+				if first != nil {
+					return first
 				}
-				err := each(p, r)
-				failed = err != nil
-				return err
+				if err := each(p, r); err != nil {
+					first = fmt.Errorf("%s/%d at offset %d: %w", t.topic, p, r.Offset, err)
+				}
+				return first
 			})
 		})
 	}
@@ -90,7 +91,7 @@ func (t tail) partition(ctx context.Context, p int32, each func(consumer.Record)
 				break
 			}
 			if err := each(r); err != nil {
-				return fmt.Errorf("%s/%d at offset %d: %w", t.topic, p, r.Offset, err)
+				return err
 			}
 		}
 		offset = got.Next
