@@ -109,7 +109,7 @@ func BenchmarkStage(b *testing.B) {
 				}
 			})
 		}
-		stage("predict", func() { s.predictor.Predict(&s.prior, &next().Posterior, 1) })
+		stage("predict", func() { s.predictor.Predict(&s.prior, &next().Posterior, 0, 1) })
 		stage("predict+prune", func() { st := next(); s.predict(st, st.Step+1) })
 		st := &set.states[benchPath/2]
 		s.predict(st, st.Step+1)

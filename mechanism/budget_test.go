@@ -163,11 +163,11 @@ func ExampleBudget() {
 	g, _ := grid.Plain(3, 1, 10)
 	model := &mobility.Model{
 		Grid: g, Step: 8 * time.Hour,
-		Matrix: &mobility.Matrix{
+		Matrices: []*mobility.Matrix{{
 			RowStart: []int64{0, 2, 5, 7},
 			Columns:  []grid.Cell{0, 1, 0, 1, 2, 1, 2},
 			Values:   []float64{.5, .5, .25, .5, .25, .5, .5},
-		},
+		}},
 		Initial: mobility.Distribution{Cells: []grid.Cell{1}, P: []float64{1}},
 	}
 	sanitizer, err := NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(1)), Options{

@@ -364,11 +364,11 @@ func (s *goldenSetting) checkPosterior(t *testing.T, name string, likelihood, wa
 	if next == nil || s.Transitions == nil {
 		return
 	}
-	model := &mobility.Model{Grid: s.grid, Matrix: &mobility.Matrix{
+	model := &mobility.Model{Grid: s.grid, Matrices: []*mobility.Matrix{{
 		RowStart: s.Transitions.RowPtr, Columns: s.Transitions.Col, Values: s.Transitions.Val,
-	}}
+	}}}
 	var predicted mobility.Distribution
-	mobility.NewPredictor(model).Predict(&predicted, &posterior, 1)
+	mobility.NewPredictor(model).Predict(&predicted, &posterior, 0, 1)
 	checkDense(t, name+": next prior", &predicted, next)
 }
 

@@ -41,7 +41,7 @@ func weightedModel(tb testing.TB, width, height, reach int, cellKM float64, weig
 		}
 	}
 	middle := grid.Cell(height/2*width + width/2)
-	model := &mobility.Model{Grid: g, Step: time.Minute, Matrix: m, Initial: mobility.Distribution{Cells: []grid.Cell{middle}, P: []float64{1}}}
+	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}, Initial: mobility.Distribution{Cells: []grid.Cell{middle}, P: []float64{1}}}
 	if err := model.Validate(); err != nil {
 		tb.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func walk(m *mobility.Model, seed uint64, steps int) []grid.Cell {
 	for i := range path {
 		seed = seed*6364136223846793005 + 1442695040888963407
 		u := float64(seed>>11) * 0x1p-53
-		columns, values := m.Matrix.Row(c)
+		columns, values := m.Matrices[0].Row(c)
 		for j, v := range values {
 			c = columns[j]
 			if u -= v; u < 0 {

@@ -154,7 +154,7 @@ func (s *Sanitizer) predict(state *State, step int64) {
 	// The difference of two int64 fits uint64 where the first is not smaller.
 	gap := uint64(step) - uint64(state.Step)
 	if state.Started && gap <= uint64(s.options.MaxGap) {
-		s.predictor.PredictPruned(&s.prior, &state.Posterior, int(gap), prune)
+		s.predictor.PredictPruned(&s.prior, &state.Posterior, state.Step, int(gap), prune)
 		return
 	}
 	s.prior.CopyFrom(&s.model.Initial)

@@ -89,7 +89,7 @@ func denseStep(t *testing.T, s *Sanitizer, before *State, cell grid.Cell, out Ou
 		}
 	}
 	for i, c := range before.Posterior.Cells {
-		columns, values := s.model.Matrix.Row(c)
+		columns, values := s.model.Matrices[0].Row(c)
 		for j, column := range columns {
 			prior[column] += before.Posterior.P[i] * values[j]
 		}
@@ -240,7 +240,7 @@ func TestBlindBaseline(t *testing.T) {
 		}
 		next := make([]float64, len(dense))
 		for c, p := range dense {
-			columns, values := model.Matrix.Row(grid.Cell(c))
+			columns, values := model.Matrices[0].Row(grid.Cell(c))
 			for j, column := range columns {
 				next[column] += p * values[j]
 			}
@@ -492,11 +492,11 @@ func ExampleSanitizer_Step() {
 	g, _ := grid.Plain(3, 1, 1)
 	model := &mobility.Model{
 		Grid: g, Step: time.Minute,
-		Matrix: &mobility.Matrix{
+		Matrices: []*mobility.Matrix{{
 			RowStart: []int64{0, 2, 5, 7},
 			Columns:  []grid.Cell{0, 1, 0, 1, 2, 1, 2},
 			Values:   []float64{.5, .5, .25, .5, .25, .5, .5},
-		},
+		}},
 		Initial: mobility.Distribution{Cells: []grid.Cell{1}, P: []float64{1}},
 	}
 	sanitizer, err := NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(1)), Options{Epsilon: 1, Delta: .01})

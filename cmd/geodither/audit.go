@@ -196,7 +196,7 @@ func (f *auditFlags) simulate(ctx context.Context, scout *evaluation.Scout, mode
 				return visits, err
 			}
 			visits++
-			cell = model.SampleNext(src, cell)
+			cell = model.SampleNext(src, cell, int64(step))
 		}
 	}
 	return visits, nil

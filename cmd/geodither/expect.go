@@ -130,7 +130,7 @@ func (s *simulation) step(i int64) error {
 	side, truth := s.model.Grid.CellKM(), s.model.Grid.Centre(s.cell)
 	truth.X += float64(side * (s.rng.Float64() - .5))
 	truth.Y += float64(side * (s.rng.Float64() - .5))
-	s.cell = s.model.SampleNext(s.bits, s.cell)
+	s.cell = s.model.SampleNext(s.bits, s.cell, i)
 
 	s.all++
 	s.spent += out.Epsilon

@@ -116,10 +116,10 @@ func summarize(m *mobility.Model) modelSummary {
 	s := modelSummary{
 		ID: m.ID(), Box: m.Grid.Box(), Width: m.Grid.Width(), Height: m.Grid.Height(),
 		CellM: m.Grid.CellKM() * 1000, Distortion: m.Grid.Distortion(), StepSeconds: m.Step.Seconds(),
-		Transitions: len(m.Matrix.Values), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(), Provenance: m.Provenance,
+		Transitions: len(m.Matrices[0].Values), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(), Provenance: m.Provenance,
 	}
 	for c := range grid.Cell(m.Grid.Cells()) {
-		columns, values := m.Matrix.Row(c)
+		columns, values := m.Matrices[0].Row(c)
 		for i, to := range columns {
 			if to == c {
 				s.StayMean += values[i] / float64(m.Grid.Cells())
@@ -127,7 +127,7 @@ func summarize(m *mobility.Model) modelSummary {
 		}
 	}
 	for i, c := range m.Initial.Cells {
-		_, values := m.Matrix.Row(c)
+		_, values := m.Matrices[0].Row(c)
 		s.StepBits += m.Initial.P[i] * entropy(values)
 	}
 	return s

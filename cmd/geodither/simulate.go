@@ -66,7 +66,7 @@ func (f *fleet) step(startMS int64, yield func(schemas.Raw) bool) bool {
 		}) {
 			return false
 		}
-		f.cells[i] = f.model.SampleNext(f.bits, c)
+		f.cells[i] = f.model.SampleNext(f.bits, c, startMS/stepMS)
 	}
 	return true
 }

@@ -115,7 +115,7 @@ func (a *auditor) noiseOf(at *Situation, f Facts) (convex.Vec, error) {
 }
 
 func (a *auditor) changes(at *Situation) []change {
-	other := &mobility.Model{Grid: a.model.Grid, Step: a.model.Step, Matrix: a.model.Matrix, Initial: otherInitial(&a.model.Initial, a.model.Grid.Cells())}
+	other := &mobility.Model{Grid: a.model.Grid, Step: a.model.Step, Matrices: a.model.Matrices, Initial: otherInitial(&a.model.Initial, a.model.Grid.Cells())}
 	all := []change{
 		{"key", func(f *Facts) { f.Key = noise.KeyFromSeed(a.options.Seed + 1) }},
 		{"user", func(f *Facts) { f.User += "x" }},

@@ -67,7 +67,7 @@ func newLookout(m *mobility.Model, o mechanism.Options) *lookout {
 func (l *lookout) cells(state *mechanism.State, step int64) []grid.Cell {
 	prune := max(l.options.Prune, 0)
 	if gap := uint64(step) - uint64(state.Step); state.Started && gap <= uint64(l.options.MaxGap) {
-		l.predictor.PredictPruned(&l.prior, &state.Posterior, int(gap), prune)
+		l.predictor.PredictPruned(&l.prior, &state.Posterior, state.Step, int(gap), prune)
 	} else {
 		l.prior.CopyFrom(&l.model.Initial)
 		l.prior.Prune(prune)

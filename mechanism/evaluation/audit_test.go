@@ -26,7 +26,7 @@ func roads(tb testing.TB, width, height int) *mobility.Model {
 	}
 	street := func(x, y int) bool { return x%6 == 3 || y%6 == 3 }
 	m := &mobility.Matrix{RowStart: []int64{0}}
-	model := &mobility.Model{Grid: g, Step: time.Minute, Matrix: m}
+	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}}
 	for c := range width * height {
 		x, y := c%width, c/width
 		first, total := len(m.Values), 0.0
@@ -87,7 +87,7 @@ func scouted(tb testing.TB, law string) (*mobility.Model, mechanism.Options, []*
 				if fresh, err := scout.Visit(fmt.Sprint("u", user), step, cell); err != nil || fresh {
 					tb.Fatal(fresh, err)
 				}
-				cell = m.SampleNext(src, cell)
+				cell = m.SampleNext(src, cell, step)
 			}
 		}
 		situations = append(situations, scout.Situations()...)

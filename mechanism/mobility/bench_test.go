@@ -19,15 +19,15 @@ func BenchmarkPredict(b *testing.B) {
 			from := disc(m.Grid, shape.nonzeros, 1)
 			transitions := 0
 			for _, c := range from.Cells {
-				columns, _ := m.Matrix.Row(c)
+				columns, _ := m.Matrices[0].Row(c)
 				transitions += len(columns)
 			}
 			p := NewPredictor(m)
 			var dst Distribution
-			p.Predict(&dst, from, 1)
+			p.Predict(&dst, from, 0, 1)
 			b.ReportAllocs()
 			for b.Loop() {
-				p.Predict(&dst, from, 1)
+				p.Predict(&dst, from, 0, 1)
 			}
 			b.ReportMetric(float64(transitions), "transitions")
 			b.ReportMetric(float64(dst.Len()), "cells")

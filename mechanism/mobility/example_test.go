@@ -34,7 +34,7 @@ func ExampleTrain() {
 
 	now := mobility.Distribution{Cells: []grid.Cell{here}, P: []float64{1}}
 	var next mobility.Distribution
-	mobility.NewPredictor(m).Predict(&next, &now, 1)
+	mobility.NewPredictor(m).Predict(&next, &now, 0, 1)
 	for i, c := range next.Cells {
 		if c == here || c == there {
 			fmt.Printf("column %d: %.2f\n", g.Column(c), next.P[i])

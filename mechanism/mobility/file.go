@@ -45,7 +45,7 @@ func (m *Model) Write(w io.Writer) error {
 		return err
 	}
 	for c := range grid.Cell(m.Grid.Cells()) {
-		if length := m.Matrix.RowStart[c+1] - m.Matrix.RowStart[c]; length > maxRowEntries {
+		if length := m.Matrices[0].RowStart[c+1] - m.Matrices[0].RowStart[c]; length > maxRowEntries {
 			return fmt.Errorf("mobility: row %d has %d entries, a file takes %d; choose larger cells", c, length, maxRowEntries)
 		}
 	}
@@ -154,7 +154,7 @@ func (m *Model) header() fields {
 		"version": fileVersion, "id": m.ID(), "plain": g.IsPlain(),
 		"south": box.South, "west": box.West, "north": box.North, "east": box.East,
 		"cell_m": g.CellM(), "cell_km": g.CellKM(), "width": g.Width(), "height": g.Height(),
-		"step_ms": m.Step.Milliseconds(), "entries": m.Matrix.Transitions(),
+		"step_ms": m.Step.Milliseconds(), "entries": m.Matrices[0].Transitions(),
 		"provenance": fields{
 			"source": p.Source, "tool": p.Tool, "options": p.Options,
 			"users": p.Report.Users, "fixes": p.Report.Fixes, "outside_box": p.Report.OutsideBox,
@@ -192,7 +192,7 @@ func modelOf(h fields) (m *Model, id string, entries int64, err error) {
 	}
 	p := h["provenance"].(fields)
 	number := func(name string) int64 { return p[name].(int64) }
-	m = &Model{Grid: g, Step: time.Duration(stepMS) * time.Millisecond, Matrix: &Matrix{RowStart: []int64{0}}}
+	m = &Model{Grid: g, Step: time.Duration(stepMS) * time.Millisecond, Matrices: []*Matrix{{RowStart: []int64{0}}}}
 	m.Provenance = Provenance{
 		Source: p["source"].(string), Tool: p["tool"].(string), Options: p["options"].(string),
 		Report: Report{

@@ -44,8 +44,8 @@ func checkSame(t *testing.T, got, want *Model) {
 	if got.ID() != want.ID() || got.Grid.ID() != want.Grid.ID() || got.Step != want.Step {
 		t.Error("another model, grid or step")
 	}
-	if !slices.Equal(got.Matrix.RowStart, want.Matrix.RowStart) || !slices.Equal(got.Matrix.Columns, want.Matrix.Columns) ||
-		!slices.Equal(got.Matrix.Values, want.Matrix.Values) {
+	if !slices.Equal(got.Matrices[0].RowStart, want.Matrices[0].RowStart) || !slices.Equal(got.Matrices[0].Columns, want.Matrices[0].Columns) ||
+		!slices.Equal(got.Matrices[0].Values, want.Matrices[0].Values) {
 		t.Error("another matrix")
 	}
 	if !slices.Equal(got.Initial.Cells, want.Initial.Cells) || !slices.Equal(got.Initial.P, want.Initial.P) {
@@ -60,7 +60,7 @@ func TestFileRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkSame(t, got, m)
-		m.Provenance.Report.MatrixEntries = int64(m.Matrix.Transitions())
+		m.Provenance.Report.MatrixEntries = int64(m.Matrices[0].Transitions())
 		if got.Provenance != m.Provenance {
 			t.Errorf("provenance %+v, want %+v", got.Provenance, m.Provenance)
 		}
@@ -116,9 +116,9 @@ func TestIDIsOfTheContent(t *testing.T) {
 	for name, change := range map[string]func(*Model){
 		"step":         func(m *Model) { m.Step = time.Second },
 		"grid":         func(m *Model) { m.Grid = plainGrid(t, 3, 4) },
-		"value":        func(m *Model) { m.Matrix.Values[0] += 1e-17 + m.Matrix.Values[0]*1e-15 },
-		"column":       func(m *Model) { m.Matrix.Columns[2]++ },
-		"row ends":     func(m *Model) { m.Matrix.RowStart[1]++ },
+		"value":        func(m *Model) { m.Matrices[0].Values[0] += 1e-17 + m.Matrices[0].Values[0]*1e-15 },
+		"column":       func(m *Model) { m.Matrices[0].Columns[2]++ },
+		"row ends":     func(m *Model) { m.Matrices[0].RowStart[1]++ },
 		"initial mass": func(m *Model) { m.Initial.P[0] *= 2 },
 		"initial cell": func(m *Model) { m.Initial.Cells[11]++ },
 	} {

@@ -47,7 +47,7 @@ func neighbourModel(t testing.TB, width, height, radius int, road bool, seed uin
 			m.RowStart = append(m.RowStart, int64(len(m.Columns)))
 		}
 	}
-	return &Model{Grid: g, Step: time.Minute, Matrix: m, Initial: uniform(g)}
+	return &Model{Grid: g, Step: time.Minute, Matrices: []*Matrix{m}, Initial: uniform(g)}
 }
 
 func uniform(g *grid.Grid) Distribution {

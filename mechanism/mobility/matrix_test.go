@@ -50,7 +50,7 @@ func TestSampleFollowsTheRow(t *testing.T) {
 	for c := range grid.Cell(10) {
 		m.Columns = append(m.Columns, c)
 	}
-	model := &Model{Matrix: m, Initial: Distribution{Cells: m.Columns, P: values}}
+	model := &Model{Matrices: []*Matrix{m}, Initial: Distribution{Cells: m.Columns, P: values}}
 	statistic := func(draw func(Source) grid.Cell) float64 {
 		seen := make([]float64, 10)
 		src := pcg(7)
@@ -64,14 +64,14 @@ func TestSampleFollowsTheRow(t *testing.T) {
 		}
 		return chi
 	}
-	if chi := statistic(func(s Source) grid.Cell { return model.SampleNext(s, 0) }); chi > quantile {
+	if chi := statistic(func(s Source) grid.Cell { return model.SampleNext(s, 0, 0) }); chi > quantile {
 		t.Errorf("next: χ² = %.1f", chi)
 	}
 	if chi := statistic(model.SampleInitial); chi > quantile {
 		t.Errorf("initial: χ² = %.1f", chi)
 	}
 	planted := func(s Source) grid.Cell { // the last cell takes what the first should have
-		c := model.SampleNext(s, 0)
+		c := model.SampleNext(s, 0, 0)
 		if c == 0 {
 			return 9
 		}

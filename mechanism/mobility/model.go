@@ -23,17 +23,20 @@ import (
 // Model is a Markov chain over a grid's cells at a fixed step. It is immutable once used: [Model.ID] and the predictors
 // remember what they derive from it. Use it by pointer, from any number of goroutines.
 type Model struct {
-	Grid    *grid.Grid
-	Step    time.Duration
-	Matrix  *Matrix
-	Initial Distribution
+	Grid *grid.Grid
+	Step time.Duration
+	// Calendar says which of the matrices moves a user on in a step. The zero value knows one class.
+	Calendar Calendar
+	// Matrices has one matrix for each class of the calendar.
+	Matrices []*Matrix
+	Initial  Distribution
 	// Provenance says where the model came from. It is not part of the model's identity.
 	Provenance Provenance
 
 	idOnce    sync.Once
 	id        string
 	reachOnce sync.Once
-	reach     *reach
+	reach     []*reach // one for each matrix
 }
 
 // Provenance describes the making of a model without a word on any person or place.
@@ -42,6 +45,10 @@ type Provenance struct {
 	Tool    string // name and version of the program that trained it
 	Options string // the training options, printed
 	Report  Report // what the training counted
+	// Privacy says how the traces are protected from readers of the model; nil: they are not.
+	Privacy *Privacy
+	// Fit says how well the model foretells users it was not trained on; nil: nobody has measured.
+	Fit *Fit
 }
 
 // StepOf returns the step that holds a time, both counted from 1970: floor(timestampMS / stepMS), also before 1970, where
@@ -54,19 +61,49 @@ func StepOf(timestampMS, stepMS int64) int64 {
 	return step
 }
 
+// MatrixAt returns the matrix that moves a user from the step to the next one.
+func (m *Model) MatrixAt(step int64) *Matrix { return m.Matrices[m.classAt(step)] }
+
+// classAt returns the calendar's class of a step: that of its first millisecond.
+func (m *Model) classAt(step int64) int {
+	if len(m.Matrices) == 1 {
+		return 0
+	}
+	return m.Calendar.ClassAt(step * m.Step.Milliseconds())
+}
+
+// Transitions returns the number of stored probabilities, of all matrices.
+func (m *Model) Transitions() (n int) {
+	for _, matrix := range m.Matrices {
+		n += matrix.Transitions()
+	}
+	return n
+}
+
 // StepAt returns the model's step that holds a time in milliseconds since 1970; see [StepOf].
 func (m *Model) StepAt(timestampMS int64) int64 { return StepOf(timestampMS, m.Step.Milliseconds()) }
 
 // Validate reports the first thing that is wrong with the model. Cost: one pass over the transitions.
 func (m *Model) Validate() error {
-	if m.Grid == nil || m.Matrix == nil {
-		return errors.New("mobility: a model needs a grid and a matrix")
+	if m.Grid == nil {
+		return errors.New("mobility: a model needs a grid")
+	}
+	if err := m.Calendar.Validate(); err != nil {
+		return err
+	}
+	if got, want := len(m.Matrices), m.Calendar.Classes(); got != want {
+		return fmt.Errorf("mobility: the calendar has %d classes and the model %d matrices; it needs one for each", want, got)
 	}
 	if m.Step < time.Millisecond || m.Step%time.Millisecond != 0 {
 		return errors.New("mobility: the model's step must be a whole, positive number of milliseconds")
 	}
-	if err := m.Matrix.Validate(m.Grid.Cells()); err != nil {
-		return err
+	for _, matrix := range m.Matrices {
+		if matrix == nil {
+			return errors.New("mobility: the model lacks a matrix")
+		}
+		if err := matrix.Validate(m.Grid.Cells()); err != nil {
+			return err
+		}
 	}
 	if m.Initial.Len() == 0 || len(m.Initial.P) != m.Initial.Len() {
 		return errors.New("mobility: the model has no initial distribution")
@@ -86,13 +123,20 @@ func (m *Model) ID() string {
 
 func (m *Model) contentHash() string {
 	w := hashWriter{Hash: sha256.New()}
-	w.text("geodither model 1")
+	if len(m.Matrices) == 1 {
+		w.text("geodither model 1")
+	} else {
+		w.text("geodither model 2")
+		w.text(m.Calendar.String())
+	}
 	w.text(m.Grid.ID())
 	w.number(uint64(m.Grid.Cells()))
 	w.number(uint64(m.Step))
-	for c := range grid.Cell(m.Grid.Cells()) {
-		columns, values := m.Matrix.Row(c)
-		w.row(columns, values)
+	for _, matrix := range m.Matrices {
+		for c := range grid.Cell(m.Grid.Cells()) {
+			columns, values := matrix.Row(c)
+			w.row(columns, values)
+		}
 	}
 	w.row(m.Initial.Cells, m.Initial.P)
 	w.flush()

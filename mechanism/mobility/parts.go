@@ -24,7 +24,7 @@ func (m *Model) parts() iter.Seq[fields] {
 		cells := grid.Cell(m.Grid.Cells())
 		for first := grid.Cell(0); first < cells; {
 			end := first + 1
-			for end < cells && m.Matrix.RowStart[end+1]-m.Matrix.RowStart[first] <= entriesPerPart {
+			for end < cells && m.Matrices[0].RowStart[end+1]-m.Matrices[0].RowStart[first] <= entriesPerPart {
 				end++
 			}
 			if !yield(m.rows(first, end)) {
@@ -48,7 +48,7 @@ func (m *Model) parts() iter.Seq[fields] {
 func (m *Model) rows(first, end grid.Cell) fields {
 	var lengths, columns, values []byte
 	for c := first; c < end; c++ {
-		rowColumns, rowValues := m.Matrix.Row(c)
+		rowColumns, rowValues := m.Matrices[0].Row(c)
 		lengths = binary.AppendUvarint(lengths, uint64(len(rowColumns)))
 		columns = appendColumns(columns, c, rowColumns)
 		values = appendValues(values, rowValues)
@@ -113,14 +113,14 @@ func (b *builder) add(content fields) error {
 // counted counts a part that was added, and refuses it if there are too many short ones.
 func (b *builder) counted(err error) error {
 	b.parts++
-	if numbers := b.model.Matrix.Transitions() + b.model.Initial.Len(); err == nil && b.parts > spareParts+numbers/numbersPerPart {
+	if numbers := b.model.Matrices[0].Transitions() + b.model.Initial.Len(); err == nil && b.parts > spareParts+numbers/numbersPerPart {
 		return fmt.Errorf("%w: it is cut into %d parts for %d numbers", errDamaged, b.parts, numbers)
 	}
 	return err
 }
 
 func (b *builder) addRows(content fields) error {
-	m := b.model.Matrix
+	m := b.model.Matrices[0]
 	lengths, columns, values := content["lengths"].([]byte), content["columns"].([]byte), content["values"].([]byte)
 	row := len(m.RowStart) - 1
 	if int(content["first"].(int32)) != row || len(lengths) == 0 {
@@ -211,7 +211,7 @@ func (b *builder) finish() (*Model, error) {
 		return nil, fmt.Errorf("%w: it has no header", errDamaged)
 	}
 	m := b.model
-	if rows := len(m.Matrix.RowStart) - 1; rows != m.Grid.Cells() || int64(len(m.Matrix.Columns)) != b.entries || m.Initial.Len() == 0 {
+	if rows := len(m.Matrices[0].RowStart) - 1; rows != m.Grid.Cells() || int64(len(m.Matrices[0].Columns)) != b.entries || m.Initial.Len() == 0 {
 		return nil, fmt.Errorf("mobility: the model file is cut short: it has %d of %d rows; copy it again or train again", rows, m.Grid.Cells())
 	}
 	if err := m.Validate(); err != nil {

@@ -12,7 +12,6 @@ import (
 // reached are touched: one per goroutine.
 type Predictor struct {
 	model *Model
-	reach *reach
 	// mass accumulates p·M, whole blocks of it; it is all zero between calls.
 	mass []float64
 	// touched marks the blocks that the last scatter may have reached. All zero between calls.
@@ -36,11 +35,14 @@ type reach struct {
 // NewPredictor returns a predictor for m. The first one of a model costs a pass over its transitions and, where moves
 // are local, one to three bytes a cell (trained with a radius of 2 to 5), shared by all.
 func NewPredictor(m *Model) *Predictor {
-	m.reachOnce.Do(func() { m.reach = newReach(m.Matrix) })
+	m.reachOnce.Do(func() {
+		for _, matrix := range m.Matrices {
+			m.reach = append(m.reach, newReach(matrix))
+		}
+	})
 	blocks := (m.Grid.Cells() + blockSize - 1) >> blockBits
 	return &Predictor{
 		model:   m,
-		reach:   m.reach,
 		mass:    make([]float64, blocks<<blockBits),
 		touched: make([]uint64, (blocks+63)/64),
 	}
@@ -66,15 +68,18 @@ func newReach(m *Matrix) *reach {
 	return r
 }
 
-// Predict sets dst to from·M^k, normalized; k = 0 copies. from must hold cells of the model's grid; dst may be from.
+// Predict sets dst to what from, the distribution of step at, becomes k steps later, normalized: from·M^k, where each
+// step is moved on by the matrix of its class. k = 0 copies. from must hold cells of the model's grid; dst may be from.
 // Cost: the transitions out of the support, k times over as it widens, whatever the size of the grid; no allocation once
 // dst and p have grown. Contributions to a cell are added in ascending order of the cell they come from. Panics if k is
 // negative.
-func (p *Predictor) Predict(dst, from *Distribution, k int) { p.PredictPruned(dst, from, k, 0) }
+func (p *Predictor) Predict(dst, from *Distribution, at int64, k int) {
+	p.PredictPruned(dst, from, at, k, 0)
+}
 
 // PredictPruned is Predict that prunes at the threshold after each step (see [Distribution.Prune]; after none if k = 0), so
 // that a long gap costs what the mass spreads over, not everything within reach. With threshold 0 nothing is pruned.
-func (p *Predictor) PredictPruned(dst, from *Distribution, k int, threshold float64) {
+func (p *Predictor) PredictPruned(dst, from *Distribution, at int64, k int, threshold float64) {
 	switch {
 	case k < 0:
 		panic("mobility: a prediction needs k ≥ 0")
@@ -85,17 +90,18 @@ func (p *Predictor) PredictPruned(dst, from *Distribution, k int, threshold floa
 		dst.Normalize()
 		return
 	}
-	for step := 1; step < k; step++ {
-		next := &p.steps[step&1]
-		p.step(next, from, threshold)
+	for i := 1; i < k; i++ {
+		next := &p.steps[i&1]
+		p.step(next, from, at, threshold)
 		from = next
+		at++
 	}
-	p.step(dst, from, threshold)
+	p.step(dst, from, at, threshold)
 }
 
-// step sets dst to from·M, pruned and normalized. dst may be from, which is read before dst is written.
-func (p *Predictor) step(dst, from *Distribution, threshold float64) {
-	p.scatter(from)
+// step sets dst to from·M, pruned and normalized, with the matrix of step at. dst may be from, which is read before dst is written.
+func (p *Predictor) step(dst, from *Distribution, at int64, threshold float64) {
+	p.scatter(from, p.model.classAt(at))
 	total := p.compact(dst)
 	if threshold > 0 {
 		total = dst.drop(PruneLevel(dst.P, threshold, total), total)
@@ -103,15 +109,15 @@ func (p *Predictor) step(dst, from *Distribution, threshold float64) {
 	dst.divide(total)
 }
 
-func (p *Predictor) scatter(from *Distribution) {
-	m := p.model.Matrix
+func (p *Predictor) scatter(from *Distribution, class int) {
+	m, r := p.model.Matrices[class], p.model.reach[class]
 	mass := p.mass
 	rowStart, weights := m.RowStart, from.P[:len(from.Cells)]
 	block := int32(-1)
 	for i, c := range from.Cells {
 		if c>>blockBits != block {
 			block = c >> blockBits
-			p.touch(block)
+			p.touch(r, block)
 		}
 		weight := weights[i]
 		start, end := rowStart[c], rowStart[c+1]
@@ -128,8 +134,7 @@ func (p *Predictor) scatter(from *Distribution) {
 }
 
 // touch marks the blocks that a block reaches.
-func (p *Predictor) touch(block int32) {
-	r := p.reach
+func (p *Predictor) touch(r *reach, block int32) {
 	for _, to := range r.blocks[r.start[block]:r.start[block+1]] {
 		p.touched[to>>6] |= 1 << (to & 63)
 	}

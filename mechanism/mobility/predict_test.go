@@ -46,9 +46,9 @@ func TestPredictEqualsDense(t *testing.T) {
 			k := random.IntN(4)
 			want := dense(from, cells)
 			for range k {
-				want = densePredict(m.Matrix, want)
+				want = densePredict(m.Matrices[0], want)
 			}
-			p.Predict(&got, from, k)
+			p.Predict(&got, from, 0, k)
 			checkClose(t, &got, want)
 			if math.Abs(got.Total()-1) > 1e-14 {
 				t.Fatalf("total %v", got.Total())
@@ -62,13 +62,11 @@ func TestPredictEqualsDense(t *testing.T) {
 func TestPredictFindsAPlantedFault(t *testing.T) {
 	m := neighbourModel(t, 9, 7, 1, true, 2)
 	p := NewPredictor(m)
-	broken := *p.reach
-	broken.start, broken.blocks = []int64{0, 0}, nil // the only block reaches none
-	p.reach = &broken
+	m.reach[0] = &reach{start: []int64{0, 0}} // the only block reaches none
 	from := uniform(m.Grid)
-	want := densePredict(m.Matrix, dense(&from, m.Grid.Cells()))
+	want := densePredict(m.Matrices[0], dense(&from, m.Grid.Cells()))
 	var got Distribution
-	p.Predict(&got, &from, 1)
+	p.Predict(&got, &from, 0, 1)
 	if worst := difference(&got, want); worst < 1e-4 {
 		t.Errorf("a lost cell changes the result by %v only", worst)
 	}
@@ -80,8 +78,8 @@ func TestPredictIntoItsArgument(t *testing.T) {
 	for k := range 4 {
 		var apart, same Distribution
 		same.CopyFrom(from)
-		NewPredictor(m).Predict(&apart, from, k)
-		NewPredictor(m).Predict(&same, &same, k)
+		NewPredictor(m).Predict(&apart, from, 0, k)
+		NewPredictor(m).Predict(&same, &same, 0, k)
 		if !slices.Equal(apart.Cells, same.Cells) || !slices.Equal(apart.P, same.P) {
 			t.Errorf("k=%d: predicting in place differs", k)
 		}
@@ -94,9 +92,9 @@ func TestPredictKeepsNothing(t *testing.T) {
 	from := disc(m.Grid, 200, 1)
 	var first, again, other Distribution
 	p := NewPredictor(m)
-	p.Predict(&first, from, 3)
-	p.Predict(&other, disc(m.Grid, 900, 7), 2)
-	p.Predict(&again, from, 3)
+	p.Predict(&first, from, 0, 3)
+	p.Predict(&other, disc(m.Grid, 900, 7), 0, 2)
+	p.Predict(&again, from, 0, 3)
 	if !slices.Equal(first.Cells, again.Cells) || !slices.Equal(first.P, again.P) {
 		t.Error("the second prediction differs from the first")
 	}
@@ -106,12 +104,12 @@ func TestPredictOfTinyAndEmpty(t *testing.T) {
 	m := neighbourModel(t, 5, 5, 1, true, 1)
 	p := NewPredictor(m)
 	var got Distribution
-	p.Predict(&got, &Distribution{}, 2)
+	p.Predict(&got, &Distribution{}, 0, 2)
 	if got.Len() != 0 {
 		t.Errorf("%d cells out of none", got.Len())
 	}
 	tiny := Distribution{Cells: []grid.Cell{0, 24}, P: []float64{5e-324, 1}}
-	p.Predict(&got, &tiny, 1)
+	p.Predict(&got, &tiny, 0, 1)
 	for i, v := range got.P {
 		if !(v > 0) {
 			t.Errorf("cell %d has mass %v", got.Cells[i], v)
@@ -126,8 +124,8 @@ func TestPredictPruned(t *testing.T) {
 	var full, pruned Distribution
 	p := NewPredictor(m)
 	const k, threshold = 12, 1e-7
-	p.Predict(&full, from, k)
-	p.PredictPruned(&pruned, from, k, threshold)
+	p.Predict(&full, from, 0, k)
+	p.PredictPruned(&pruned, from, 0, k, threshold)
 	if pruned.Len() >= full.Len() {
 		t.Errorf("%d cells with pruning, %d without", pruned.Len(), full.Len())
 	}
@@ -152,8 +150,8 @@ func TestPredictPrunedBoundsTheLoss(t *testing.T) {
 	const k, threshold = 3, 1e-5
 	p := NewPredictor(m)
 	var full, pruned Distribution
-	p.Predict(&full, &from, k)
-	p.PredictPruned(&pruned, &from, k, threshold)
+	p.Predict(&full, &from, 0, k)
+	p.PredictPruned(&pruned, &from, 0, k, threshold)
 	if full.P[0] > threshold {
 		t.Fatalf("a cell of the uniform share has %g", full.P[0])
 	}
@@ -174,7 +172,7 @@ func TestPredictDoesNotAllocate(t *testing.T) {
 	from := disc(m.Grid, 300, 1)
 	var dst Distribution
 	for _, k := range []int{0, 1, 5} {
-		if n := testing.AllocsPerRun(20, func() { p.PredictPruned(&dst, from, k, 1e-7) }); n != 0 {
+		if n := testing.AllocsPerRun(20, func() { p.PredictPruned(&dst, from, 0, k, 1e-7) }); n != 0 {
 			t.Errorf("k=%d: %v allocations", k, n)
 		}
 	}
@@ -186,7 +184,7 @@ func TestPredictPanicsBelowZero(t *testing.T) {
 			t.Error("k = -1 did not panic")
 		}
 	}()
-	NewPredictor(neighbourModel(t, 2, 2, 1, true, 1)).Predict(&Distribution{}, &Distribution{}, -1)
+	NewPredictor(neighbourModel(t, 2, 2, 1, true, 1)).Predict(&Distribution{}, &Distribution{}, 0, -1)
 }
 
 // jumpModel adds to each row a far cell, before and after the near ones.
@@ -196,7 +194,7 @@ func jumpModel(t testing.TB, width, height int, seed uint64) *Model {
 	random := rand.New(rand.NewPCG(seed, 9))
 	m := &Matrix{RowStart: []int64{0}}
 	for c := range grid.Cell(near.Grid.Cells()) {
-		columns, values := near.Matrix.Row(c)
+		columns, values := near.Matrices[0].Row(c)
 		row := map[grid.Cell]float64{grid.Cell(random.IntN(near.Grid.Cells())): .5}
 		for i, to := range columns {
 			row[to] += values[i] / 2
@@ -208,7 +206,7 @@ func jumpModel(t testing.TB, width, height int, seed uint64) *Model {
 		}
 		m.RowStart = append(m.RowStart, int64(len(m.Columns)))
 	}
-	near.Matrix = m
+	near.Matrices[0] = m
 	return near
 }
 

@@ -10,9 +10,9 @@ func (m *Model) SampleInitial(src Source) grid.Cell {
 	return sample(m.Initial.Cells, m.Initial.P, src)
 }
 
-// SampleNext draws where a vehicle in cell c is a step later. Cost: the length of the row. It uses one number of src.
-func (m *Model) SampleNext(src Source, c grid.Cell) grid.Cell {
-	columns, values := m.Matrix.Row(c)
+// SampleNext draws where a vehicle that is in cell c in a step is in the next one. Cost: the length of the row. It uses one number of src.
+func (m *Model) SampleNext(src Source, c grid.Cell, step int64) grid.Cell {
+	columns, values := m.MatrixAt(step).Row(c)
 	return sample(columns, values, src)
 }
 

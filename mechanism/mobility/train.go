@@ -215,17 +215,17 @@ func (t *Trainer) Finish() (*Model, Report, error) {
 	kernel := learnKernel(t.grid, counts.transitions, t.options.KernelRadius)
 	jumping := kernel.withJumps(t.grid, t.options.KernelRadius, t.options.Jumps)
 	model := &Model{
-		Grid:    t.grid,
-		Step:    time.Duration(t.stepMS) * time.Millisecond,
-		Matrix:  smooth(t.grid, counts.transitions, jumping, t.options.Backoff),
-		Initial: initial(t.grid, counts.popularity, kernel, t.options.Uniform),
+		Grid:     t.grid,
+		Step:     time.Duration(t.stepMS) * time.Millisecond,
+		Matrices: []*Matrix{smooth(t.grid, counts.transitions, jumping, t.options.Backoff)},
+		Initial:  initial(t.grid, counts.popularity, kernel, t.options.Uniform),
 	}
 	report := t.report
 	report.Users = int64(len(t.users))
 	report.Transitions = counts.raw
 	report.CellsSeen = int64(len(counts.popularity))
 	report.RowsSeen = rowsSeen(counts.transitions)
-	report.MatrixEntries = int64(model.Matrix.Transitions())
+	report.MatrixEntries = int64(model.Matrices[0].Transitions())
 	model.Provenance = Provenance{Source: t.options.Source, Tool: t.options.Tool, Options: t.options.String(), Report: report}
 	return model, report, nil
 }

@@ -152,7 +152,7 @@ func TestTrainedModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for c := range grid.Cell(g.Cells()) {
-		columns, values := m.Matrix.Row(c)
+		columns, values := m.Matrices[0].Row(c)
 		total := 0.0
 		for _, v := range values {
 			total += v
@@ -167,7 +167,7 @@ func TestTrainedModel(t *testing.T) {
 	if m.Initial.Len() != g.Cells() || m.Initial.Total() != 1 {
 		t.Errorf("the initial distribution has %d cells and total %v", m.Initial.Len(), m.Initial.Total())
 	}
-	if report.Users != 8 || report.Fixes != 8*300 || report.Transitions == 0 || report.MatrixEntries != int64(m.Matrix.Transitions()) {
+	if report.Users != 8 || report.Fixes != 8*300 || report.Transitions == 0 || report.MatrixEntries != int64(m.Matrices[0].Transitions()) {
 		t.Errorf("report %+v", report)
 	}
 	if m.Provenance.Report != report || m.Provenance.Source != "a walk" || !strings.Contains(m.Provenance.Options, "kernel_radius=3") {
@@ -184,7 +184,7 @@ func TestSmoothingByHand(t *testing.T) {
 	}
 	// Displacements: one of length 1 (4 cells), 1/5 pseudo-transition each for 5 cells. The middle's .2 is less than the
 	// .45 of the ring, so both are pooled: .4 each of a total of 2, .2 normalized.
-	columns, values := m.Matrix.Row(12)
+	columns, values := m.Matrices[0].Row(12)
 	if !slices.Equal(columns, []grid.Cell{7, 11, 12, 13, 17}) {
 		t.Fatalf("columns %v", columns)
 	}
@@ -193,7 +193,7 @@ func TestSmoothingByHand(t *testing.T) {
 			t.Errorf("column %d: %v, want %v", columns[i], values[i], want)
 		}
 	}
-	columns, values = m.Matrix.Row(0) // never seen, in the corner
+	columns, values = m.Matrices[0].Row(0) // never seen, in the corner
 	if !slices.Equal(columns, []grid.Cell{0, 1, 5}) {
 		t.Fatalf("columns %v", columns)
 	}
@@ -213,7 +213,7 @@ func TestJumps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m.Matrix.Row(middle)
+		return m.Matrices[0].Row(middle)
 	}
 	columns, values := row(0.24)
 	far := 0.0
@@ -231,7 +231,7 @@ func TestJumps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if columns, _ := near.Matrix.Row(middle); len(columns) != 13 {
+	if columns, _ := near.Matrices[0].Row(middle); len(columns) != 13 {
 		t.Errorf("%d columns for a radius of 2, want the kernel's 13", len(columns))
 	}
 	if columns, _ := row(-1); len(columns) != 81 {
@@ -252,7 +252,7 @@ func TestTransitionsBeyondTheKernelAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	columns, values := m.Matrix.Row(0)
+	columns, values := m.Matrices[0].Row(0)
 	if at := slices.Index(columns, 29); at < 0 || math.Abs(values[at]-1./21) > 1e-9 {
 		t.Errorf("the jump has columns %v, values %v; want 1/21 for 29", columns, values)
 	}

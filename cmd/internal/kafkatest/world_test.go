@@ -83,7 +83,7 @@ func newModel(t *testing.T) *mobility.Model {
 		}
 	}
 	initial.Normalize()
-	model := &mobility.Model{Grid: g, Step: time.Minute, Matrix: matrix, Initial: initial}
+	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{matrix}, Initial: initial}
 	if err := model.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func (w *world) feed(steps int) {
 		now := startMS + w.step*60_000
 		for v := range w.cells {
 			add(v, now)
-			w.cells[v] = w.model.SampleNext(w.fleet, w.cells[v])
+			w.cells[v] = w.model.SampleNext(w.fleet, w.cells[v], w.step)
 		}
 		add(0, now+1)
 		if w.step%10 == 9 {

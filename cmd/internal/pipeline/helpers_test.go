@@ -75,7 +75,7 @@ func localModel(tb testing.TB, g *grid.Grid, reach int, weight func(dx, dy int) 
 		}
 	}
 	initial.Normalize()
-	model := &mobility.Model{Grid: g, Step: time.Minute, Matrix: m, Initial: initial}
+	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}, Initial: initial}
 	if err := model.Validate(); err != nil {
 		tb.Fatal(err)
 	}

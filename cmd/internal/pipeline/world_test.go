@@ -91,7 +91,7 @@ func (w *world) feed(tb testing.TB) {
 	at := startMS + w.step*60_000
 	for v := range w.cells {
 		add(v, at)
-		w.cells[v] = w.model.SampleNext(w.fleet, w.cells[v])
+		w.cells[v] = w.model.SampleNext(w.fleet, w.cells[v], w.step)
 	}
 	add(0, at+1)
 	if w.step%10 == 9 {

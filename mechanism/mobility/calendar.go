@@ -1,0 +1,72 @@
+package mobility
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Calendar sorts steps into classes by public time alone: parts of the day, and working days or weekends. A model has one
+// matrix for each class. The zero value has a single class.
+type Calendar struct {
+	// UTCOffset is the map's local time less UTC, the same all year. Whole minutes.
+	UTCOffset time.Duration
+	// Hours are the local hours, 0 to 23 and ascending, at which a part of the day begins; the last one lasts until the
+	// first hour of the next day. Fewer than two: days have no parts.
+	Hours []int
+	// Weekend gives Saturdays and Sundays classes of their own.
+	Weekend bool
+}
+
+// parts returns how many parts a day has.
+func (c Calendar) parts() int { return max(1, len(c.Hours)) }
+
+// Classes returns the number of classes, at least 1.
+func (c Calendar) Classes() int {
+	if c.Weekend {
+		return 2 * c.parts()
+	}
+	return c.parts()
+}
+
+// ClassAt returns the class of a time in milliseconds since 1970: the part of the day that holds its local hour, and after those
+// of working days the parts of weekends.
+func (c Calendar) ClassAt(timestampMS int64) int {
+	local := time.UnixMilli(timestampMS).UTC().Add(c.UTCOffset)
+	class := 0
+	if len(c.Hours) > 1 {
+		after, _ := slices.BinarySearch(c.Hours, local.Hour()+1)
+		class = (after - 1 + len(c.Hours)) % len(c.Hours)
+	}
+	if day := local.Weekday(); c.Weekend && (day == time.Saturday || day == time.Sunday) {
+		class += c.parts()
+	}
+	return class
+}
+
+// Validate reports what keeps c from being a calendar.
+func (c Calendar) Validate() error {
+	if c.UTCOffset%time.Minute != 0 || c.UTCOffset < -15*time.Hour || c.UTCOffset > 15*time.Hour {
+		return errors.New("mobility: the calendar's offset from UTC must be whole minutes, at most 15 hours")
+	}
+	if len(c.Hours) == 1 {
+		return errors.New("mobility: a day needs two parts or none; name the hours at which each begins, such as 6 and 20")
+	}
+	for i, hour := range c.Hours {
+		if hour < 0 || hour > 23 || i > 0 && hour <= c.Hours[i-1] {
+			return errors.New("mobility: the calendar's hours must be 0 to 23 and ascend")
+		}
+	}
+	return nil
+}
+
+// String returns c as text that is the same for the same calendar.
+func (c Calendar) String() string {
+	if c.Classes() == 1 {
+		return "always"
+	}
+	hours := strings.Trim(fmt.Sprint(c.Hours), "[]")
+	return fmt.Sprintf("utc%+dm hours=%s weekend=%t", int(c.UTCOffset.Minutes()), strings.ReplaceAll(hours, " ", ","), c.Weekend)
+}
