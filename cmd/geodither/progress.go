@@ -48,6 +48,7 @@ func (p *progress) show(items int64) {
 // done clears the line.
 func (p *progress) done() {
 	if p.marked {
+		p.marked = false
 		fmt.Fprint(p.out, "\r\x1b[2K")
 	}
 }

@@ -1,29 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/traces"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/schemas"
 )
 
 type trainFlags struct {
 	input inputFlags
-	box   string
-	cell  string
-	step  time.Duration
+	model modelFlags
 	out   string
-	train mobility.TrainOptions
 }
 
 func newTrain(std streams) *cobra.Command {
@@ -51,62 +44,35 @@ Fixes outside the box are left out. The result does not depend on the order of t
 	}
 	flags := cmd.Flags()
 	f.input.register(flags)
-	flags.StringVar(&f.box, "box", "", "the map's `SOUTH,WEST,NORTH,EAST`, degrees")
-	flags.StringVar(&f.cell, "cell", "", "side of a cell, such as 340m or 0.34km")
-	flags.DurationVar(&f.step, "step", 0, "time step of the model, such as 60s")
+	f.model.register(flags)
 	flags.StringVar(&f.out, "out", "", "model `FILE` to write")
-	flags.DurationVar(&f.train.MaxGap, "max-gap", 0, "cut a trace where two fixes are further apart; 0: only consecutive steps count anyway")
-	flags.BoolVar(&f.train.EveryFix, "every-fix", false, "count each pair of successive fixes as a transition, whatever the time between (check-ins)")
-	flags.IntVar(&f.train.KernelRadius, "kernel-radius", 0, "reach of the smoothing in cells; 0: 5")
-	flags.Float64Var(&f.train.Backoff, "backoff", 0, "weight of the smoothing in a row, in transitions; 0: 20")
-	flags.IntVar(&f.train.UserCap, "user-cap", 0, "transitions of one user out of one cell that count; 0: 30")
 	required(cmd, "box", "cell", "step", "out")
 	return cmd
 }
 
+// run reads the traces, makes a model of them and writes it, in phases:
+// parse, read, choose parameters, finish, measure the fit, write, summarize.
+// Nothing is written before all of them have succeeded.
 func (f *trainFlags) run(ctx context.Context, args []string, std streams) error {
-	box, err := parseBox(f.box)
+	trainers, err := f.model.trainers(strings.TrimSpace("traces " + f.input.format))
 	if err != nil {
-		return usageError{err}
-	}
-	cellM, err := parseLength(f.cell)
-	if err != nil {
-		return usageError{err}
-	}
-	g, err := grid.New(box, cellM)
-	if err != nil {
-		return usageError{err}
-	}
-	// Now, not after an hour of training.
-	if f.out == "-" {
-		return usagef("a model is a file, not a stream: name one with --out")
-	}
-	if err := checkTarget(f.out); err != nil {
 		return err
 	}
-	if info, err := os.Stat(f.out); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is a device or a pipe: name a file for the model", f.out)
-	}
-	if err := notAnInput(f.out, slices.Concat(f.input.paths, args)); err != nil {
+	if err := f.checkOut(args); err != nil {
 		return err
 	}
 	reader, err := f.input.open(ctx, args, std)
 	if err != nil {
 		return err
 	}
-	f.train.Source = strings.TrimSpace("traces " + f.input.format)
-	f.train.Tool = "geodither " + version()
-	trainer, err := mobility.NewTrainer(g, f.step, f.train)
-	if err != nil {
-		return usageError{err}
-	}
-	progress := newProgress(std.err, reader.Progress)
-	err = trainOn(ctx, trainer, reader, progress)
-	progress.done()
+	bar := newProgress(std.err, reader.Progress)
+	defer bar.done()
+
+	trainer, err := readTraces(ctx, reader, trainers, bar)
 	if err != nil {
 		return err
 	}
-	model, _, err := trainer.Finish()
+	model, err := f.finish(trainer)
 	if err != nil {
 		if skips := reader.Skips(); skips.Total > 0 {
 			return fmt.Errorf("%w; %s", err, skips)
@@ -116,63 +82,36 @@ func (f *trainFlags) run(ctx context.Context, args []string, std streams) error 
 	if err := model.WriteFile(f.out); err != nil {
 		return err
 	}
-	if skips := reader.Skips(); skips.Total > 0 {
+	bar.done()
+	return f.summarize(model, reader.Skips(), std)
+}
+
+// checkOut refuses a file that cannot be written: now, not after an hour of
+// training.
+func (f *trainFlags) checkOut(args []string) error {
+	if f.out == "-" {
+		return usagef("a model is a file, not a stream: name one with --out")
+	}
+	if err := checkTarget(f.out); err != nil {
+		return err
+	}
+	if info, err := os.Stat(f.out); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is a device or a pipe: name a file for the model", f.out)
+	}
+	return notAnInput(f.out, slices.Concat(f.input.paths, args))
+}
+
+// finish turns what was read into a model.
+func (f *trainFlags) finish(trainer *mobility.Trainer) (*mobility.Model, error) {
+	model, _, err := trainer.Finish()
+	return model, err
+}
+
+// summarize says what was read and what became of it.
+func (f *trainFlags) summarize(model *mobility.Model, skips *traces.Skips, std streams) error {
+	if skips.Total > 0 {
 		fmt.Fprintln(std.err, skips)
 	}
 	fmt.Fprintf(std.out, "wrote %s\n", f.out)
 	return summarize(model).print(std.out)
-}
-
-func trainOn(ctx context.Context, trainer *mobility.Trainer, reader *traces.Reader, progress *progress) error {
-	n := 0
-	for raw, err := range reader.Fixes() {
-		if err != nil {
-			return err
-		}
-		trainer.Add(trainingFix(raw))
-		if n++; n%4096 == 0 {
-			progress.show(int64(n))
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func trainingFix(raw schemas.Raw) mobility.Fix {
-	return mobility.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude}
-}
-
-// readSample returns the shipped sample's fixes in order of time.
-func readSample() ([]schemas.Raw, error) {
-	reader, err := traces.Open([]string{"-"}, bytes.NewReader(sampleCSV), traces.Options{Format: traces.CSV, Strict: true})
-	if err != nil {
-		return nil, err
-	}
-	var fixes []schemas.Raw
-	for fix, err := range reader.Fixes() {
-		if err != nil {
-			return nil, fmt.Errorf("the shipped sample: %w", err)
-		}
-		fixes = append(fixes, fix)
-	}
-	return fixes, nil
-}
-
-// trainSample trains the demo's model.
-func trainSample(fixes []schemas.Raw) (*mobility.Model, error) {
-	g, err := grid.New(sampleBox, demoCellM)
-	if err != nil {
-		return nil, err
-	}
-	trainer, err := mobility.NewTrainer(g, demoStep, mobility.TrainOptions{Source: "shipped sample", Tool: "geodither " + version()})
-	if err != nil {
-		return nil, err
-	}
-	for _, fix := range fixes {
-		trainer.Add(trainingFix(fix))
-	}
-	model, _, err := trainer.Finish()
-	return model, err
 }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/schemas"
+)
+
+// readSample returns the shipped sample's fixes in order of time.
+func readSample() ([]schemas.Raw, error) {
+	reader, err := traces.Open([]string{"-"}, bytes.NewReader(sampleCSV), traces.Options{Format: traces.CSV, Strict: true})
+	if err != nil {
+		return nil, err
+	}
+	var fixes []schemas.Raw
+	for fix, err := range reader.Fixes() {
+		if err != nil {
+			return nil, fmt.Errorf("the shipped sample: %w", err)
+		}
+		fixes = append(fixes, fix)
+	}
+	return fixes, nil
+}
+
+// trainSample trains the demo's model.
+func trainSample(fixes []schemas.Raw) (*mobility.Model, error) {
+	g, err := grid.New(sampleBox, demoCellM)
+	if err != nil {
+		return nil, err
+	}
+	trainer, err := mobility.NewTrainer(g, demoStep, mobility.TrainOptions{Source: "shipped sample", Tool: "geodither " + version()})
+	if err != nil {
+		return nil, err
+	}
+	for _, fix := range fixes {
+		trainer.Add(trainingFix(fix))
+	}
+	model, _, err := trainer.Finish()
+	return model, err
+}
