@@ -51,6 +51,9 @@ var table = map[string]rule{
 		pure:  true,
 	},
 
+	// gonum.org/v1/plot, and the drawing libraries behind it.
+	"mechanism/evaluation/chart": {ours: []string{"mechanism/grid"}, third: []string{gonum}, pure: true},
+
 	"schemas":       {third: []string{goavro, registry}},
 	"state":         {third: []string{pebble}},
 	"producer":      {third: []string{kafkaGo}, tests: []string{franz}},

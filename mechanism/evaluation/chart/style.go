@@ -1,0 +1,176 @@
+package chart
+
+import (
+	"image/color"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// sans is the font of all text.
+var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
+
+func textStyle(size vg.Length, x text.XAlignment, y text.YAlignment) text.Style {
+	return text.Style{Color: color.Black, Font: font.From(sans, size), XAlign: x, YAlign: y, Handler: plot.DefaultTextHandler}
+}
+
+var (
+	titleStyle  = textStyle(13, draw.XLeft, draw.YTop)
+	panelStyle  = textStyle(10.5, draw.XCenter, draw.YTop)
+	noteStyle   = textStyle(8.5, draw.XLeft, draw.YTop)
+	legendStyle = textStyle(9.5, draw.XLeft, draw.YCenter)
+)
+
+// colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any colour vision tell apart, without the yellow, too pale
+// for a line, and the black, which is the reference's.
+var colours = []color.NRGBA{
+	{R: 0x00, G: 0x72, B: 0xB2, A: 255}, // blue
+	{R: 0xD5, G: 0x5E, B: 0x00, A: 255}, // vermillion
+	{R: 0x00, G: 0x9E, B: 0x73, A: 255}, // bluish green
+	{R: 0xCC, G: 0x79, B: 0xA7, A: 255}, // reddish purple
+	{R: 0xE6, G: 0x9F, B: 0x00, A: 255}, // orange
+	{R: 0x56, G: 0xB4, B: 0xE9, A: 255}, // sky blue
+}
+
+var black = color.NRGBA{A: 255}
+
+// dashes and glyphs repeat in cycles of other lengths than the colours', so that a few dozen series differ.
+var (
+	dashes = [][]vg.Length{nil, {6, 2}, {2, 2}, {8, 2, 2, 2}, {4, 1.5, 1, 1.5, 1, 1.5}}
+	glyphs = []draw.GlyphDrawer{
+		draw.CircleGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{}, draw.PlusGlyph{}, draw.PyramidGlyph{}, draw.SquareGlyph{},
+	}
+)
+
+// look is how a series is drawn.
+type look struct {
+	line  draw.LineStyle
+	glyph draw.GlyphStyle
+}
+
+func lookOf(number int) look {
+	c := colours[number%len(colours)]
+	return look{
+		line:  draw.LineStyle{Color: c, Width: 1.3, Dashes: dashes[number%len(dashes)]},
+		glyph: draw.GlyphStyle{Color: c, Radius: 2.6, Shape: glyphs[number%len(glyphs)]},
+	}
+}
+
+// reference is the look of what others are compared with: black dashes without markers.
+var reference = look{line: draw.LineStyle{Color: black, Width: 1.3, Dashes: []vg.Length{3, 2.5}}}
+
+// styles gives each name of a figure its number, in the order in which names are first met.
+type styles struct {
+	numbers map[string]int
+}
+
+func (s *styles) number(name string, wanted int) int {
+	if wanted > 0 {
+		return wanted - 1
+	}
+	if s.numbers == nil {
+		s.numbers = map[string]int{}
+	}
+	n, ok := s.numbers[name]
+	if !ok {
+		n = len(s.numbers)
+		s.numbers[name] = n
+	}
+	return n
+}
+
+// entry is one item of the legend.
+type entry struct {
+	name  string
+	look  look
+	plain bool // no marker
+}
+
+// legend flows in rows above the panels.
+type legend struct {
+	entries []entry
+	rows    [][]entry
+}
+
+const (
+	legendSample = vg.Length(26)
+	legendRow    = vg.Length(15)
+)
+
+func (e entry) width() vg.Length { return legendSample + 5 + legendStyle.Width(e.name) + 14 }
+
+func (l *legend) add(entries []entry) {
+	for _, e := range entries {
+		known := e.name == ""
+		for _, old := range l.entries {
+			known = known || old.name == e.name
+		}
+		if !known {
+			l.entries = append(l.entries, e)
+		}
+	}
+}
+
+func (l *legend) arrange(width vg.Length) {
+	var used vg.Length
+	for _, e := range l.entries {
+		if w := e.width(); len(l.rows) == 0 || used+w > width {
+			l.rows = append(l.rows, nil)
+			used = 0
+		}
+		l.rows[len(l.rows)-1] = append(l.rows[len(l.rows)-1], e)
+		used += e.width()
+	}
+}
+
+func (l *legend) height() vg.Length {
+	if len(l.rows) == 0 {
+		return 4
+	}
+	return vg.Length(len(l.rows))*legendRow + 8
+}
+
+func (l *legend) draw(c draw.Canvas, left, top vg.Length) {
+	y := top - legendRow/2 - 1
+	for _, row := range l.rows {
+		x := left
+		for _, e := range row {
+			if e.look.line.Width > 0 {
+				c.StrokeLine2(e.look.line, x, y, x+legendSample, y)
+			}
+			if e.look.glyph.Shape != nil && !e.plain {
+				c.DrawGlyphNoClip(e.look.glyph, vg.Point{X: x + legendSample/2, Y: y})
+			}
+			c.FillText(legendStyle, vg.Point{X: x + legendSample + 5, Y: y}, e.name)
+			x += e.width()
+		}
+		y -= legendRow
+	}
+}
+
+// wrap breaks text into lines of at most a width, at spaces and where it has line ends.
+func wrap(style text.Style, s string, width vg.Length) (lines []string) {
+	if s == "" {
+		return nil
+	}
+	for paragraph := range strings.SplitSeq(s, "\n") {
+		line := ""
+		for _, word := range strings.Fields(paragraph) {
+			switch longer := line + " " + word; {
+			case line == "":
+				line = word
+			case style.Width(longer) > width:
+				lines = append(lines, line)
+				line = word
+			default:
+				line = longer
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
