@@ -181,10 +181,12 @@ const furthest = 1 << 50
 // cell (shift 0) has the very bits of grid.Grid.Centre. What it rounds is public: it is a function of z alone.
 func (m *lattice) place(site, shift convex.Lattice) grid.Point {
 	n := int64(m.parts)
-	at := func(cell, steps int64) float64 {
-		return float64(2*(cell*n+steps)+n) / float64(2*n) * m.hull.scale
-	}
-	return grid.Point{X: at(site.X, shift.X), Y: at(site.Y, shift.Y)}
+	return grid.Point{X: onLattice(site.X*n+shift.X, n, m.hull.scale), Y: onLattice(site.Y*n+shift.Y, n, m.hull.scale)}
+}
+
+// onLattice returns the coordinate that lies so many steps from the middle of the first cell, n steps to a cell of a side in kilometres.
+func onLattice(steps, n int64, sideKM float64) float64 {
+	return float64(2*steps+n) / float64(2*n) * sideKM
 }
 
 // checkLattice reports whether every set of a grid keeps the bounds: the scales of the proposals have to fit into words.

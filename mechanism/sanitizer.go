@@ -163,21 +163,12 @@ func (s *Sanitizer) predict(state *State, step int64) {
 
 // release draws and charges a release of the prior's step.
 func (s *Sanitizer) release(state *State, in Input) Outcome {
-	g := s.model.Grid
-	s.set.ChoosePadded(g, &s.prior, s.options.Delta, s.options.padding())
-	s.hull.OfCells(g, s.set.Cells)
-	s.surrogates.Reset(g, s.set.Cells)
+	s.arrange()
 	effective := s.set.Cells[s.surrogates.Nearest(in.Cell)]
 	number := state.Releases + 1
 
-	s.mechanism.Prepare(&s.hull, s.options.Epsilon)
 	source := s.streams.Stream(s.transcript.complete(in.User, in.Step, number, s.set.Cells, effective))
-	z := s.mechanism.Sample(source, effective)
-
-	s.advance(state, in.Step, s.likelihoods(z))
-	state.HasRelease, state.ReleaseStep, state.Release = true, in.Step, z
-	state.Releases = number
-	s.charge(state)
+	s.book(state, in.Step, s.mechanism.Sample(source, effective))
 
 	s.fresh = true
 	out := outcome(state, Released)

@@ -1,0 +1,102 @@
+package mechanism
+
+import (
+	"errors"
+	"math"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// Seen is what a published record tells an observer of one report.
+type Seen struct {
+	// Step is the report's step.
+	Step int64
+	// Kind is Released, Repeated or Predicted.
+	Kind Kind
+	// Release is the released place in map kilometres, where Kind is Released; see Sanitizer.Snap.
+	Release grid.Point
+	// Carried says that reports without a record kept the user's filter going since the last record, so that a gap longer
+	// than MaxGap does not start it anew.
+	Carried bool
+}
+
+// ErrUnseen is what Observe returns for what no Step can have published.
+var ErrUnseen = errors.New("mechanism: this record cannot follow the user's last one")
+
+// Observe is Step for an observer: it advances a state of the observer's own by what was published of a report, with the code by which
+// Step advances the sanitizer's. It needs the model and the options and no secret: the streams of this sanitizer are not used.
+//
+// Where every report of the user leaves a record (neither BetweenSkip, SameStepDrop with something withheld, nor SpentSuppress has left
+// one out) and Release has the very bits of Outcome.Release, the observer's posterior, estimate and radius are the sanitizer's, bit for bit.
+// A report without a record is a step of prediction that the observer takes together with the next one: posteriors then differ by the
+// rounding to float32 and the pruning that the sanitizer did in between.
+//
+// State.Releases must be the number of releases before those that are shown to Observe. Cost: that of Step.
+func (s *Sanitizer) Observe(state *State, seen Seen) error {
+	s.fresh = false
+	if !seen.Kind.Published() || state.Started && seen.Step < state.Step {
+		return ErrUnseen
+	}
+	if err := s.check(state, Input{Step: seen.Step}); err != nil {
+		return err
+	}
+	if seen.Kind != Released {
+		if !state.Started || seen.Step > state.Step {
+			s.foresee(state, seen)
+			s.advance(state, seen.Step, nil)
+		}
+		return nil
+	}
+	if math.IsNaN(seen.Release.X+seen.Release.Y) || math.IsInf(seen.Release.X+seen.Release.Y, 0) {
+		return ErrUnseen
+	}
+	s.foresee(state, seen)
+	s.arrange()
+	s.book(state, seen.Step, seen.Release)
+	return nil
+}
+
+// foresee fills s.prior for an observer.
+func (s *Sanitizer) foresee(state *State, seen Seen) {
+	if !seen.Carried || !state.Started {
+		s.predict(state, seen.Step)
+		return
+	}
+	gap := min(uint64(seen.Step)-uint64(state.Step), MaxMaxGap)
+	s.predictor.PredictPruned(&s.prior, &state.Posterior, state.Step, int(gap), max(s.options.Prune, 0))
+}
+
+// arrange chooses what determines the law of a release, all of it from the prior: set, hull, surrogates, mechanism.
+func (s *Sanitizer) arrange() {
+	g := s.model.Grid
+	s.set.ChoosePadded(g, &s.prior, s.options.Delta, s.options.padding())
+	s.hull.OfCells(g, s.set.Cells)
+	s.surrogates.Reset(g, s.set.Cells)
+	s.mechanism.Prepare(&s.hull, s.options.Epsilon)
+}
+
+// book infers from a release, keeps it and charges it. Whoever knows the release can do it.
+func (s *Sanitizer) book(state *State, step int64, z grid.Point) {
+	s.advance(state, step, s.likelihoods(z))
+	state.HasRelease, state.ReleaseStep, state.Release = true, step, z
+	state.Releases++
+	s.charge(state)
+}
+
+// Snap returns the release that a place stands for after it was written in degrees: of Lattice the nearest point of the lattice, with the very
+// bits that were released as long as the writing is off by less than half a step; of the other mechanisms the place itself, whose last
+// bits are lost (posteriors then differ by as little).
+func (s *Sanitizer) Snap(p grid.Point) grid.Point {
+	if s.options.Mechanism != Lattice {
+		return p
+	}
+	n, side := int64(s.options.Subdivision), s.model.Grid.CellKM()
+	at := func(x float64) float64 {
+		steps := math.Round(x/side*float64(n) - float64(n)/2)
+		if !(math.Abs(steps) < furthest) {
+			return x
+		}
+		return onLattice(int64(steps), n, side)
+	}
+	return grid.Point{X: at(p.X), Y: at(p.Y)}
+}
