@@ -26,15 +26,19 @@ type counts struct {
 }
 
 // count goes through the users in order of their names, so that sums of capped weights add up in one order.
-func (t *Trainer) count() counts {
+func (t *Trainer) count(work *progress) (counts, error) {
 	var c counts
 	for _, name := range slices.Sorted(maps.Keys(t.users)) {
-		records := t.users[name].sorted(t.options.EveryFix)
+		if err := work.add(1); err != nil {
+			return counts{}, err
+		}
 		var pairs, stays []weighted
-		for i, v := range records {
-			stays = append(stays, weighted{v.cell, v.cell, 1})
-			if i > 0 && t.linked(records[i-1], v) {
-				pairs = append(pairs, weighted{records[i-1].cell, v.cell, 1})
+		for track := range t.tracksOf(name, t.users[name]) {
+			for i, cell := range track.Cells {
+				stays = append(stays, weighted{cell, cell, 1})
+				if i > 0 {
+					pairs = append(pairs, weighted{track.Cells[i-1], cell, 1})
+				}
 			}
 		}
 		c.raw += int64(len(pairs))
@@ -42,20 +46,7 @@ func (t *Trainer) count() counts {
 		c.popularity = append(c.popularity, capped(merge(stays), t.options.UserCap)...)
 	}
 	c.transitions, c.popularity = merge(c.transitions), merge(c.popularity)
-	return c
-}
-
-// linked says whether b follows a as a transition.
-func (t *Trainer) linked(a, b visit) bool {
-	if !t.options.EveryFix && b.step != a.step+1 {
-		return false
-	}
-	limit := t.options.MaxGap.Milliseconds()
-	if limit == 0 {
-		return true
-	}
-	gap := (b.step-a.step)*t.stepMS + int64(b.firstMS) - int64(a.lastMS)
-	return gap <= limit
+	return c, nil
 }
 
 // merge sorts by cells and adds up equal pairs, in the order they came. It works in place.

@@ -160,11 +160,16 @@ func (k kernel) around(dst []weighted, g *grid.Grid, c grid.Cell) []weighted {
 // Dirichlet prior of weight κ (Mackay and Peto 1995, doi:10.1017/S1351324900000218).
 //
 // There is no uniform teleport, which would make every row as long as the grid; see [kernel.withJumps].
-func smooth(g *grid.Grid, transitions []weighted, k kernel, backoff float64) *Matrix {
+func smooth(g *grid.Grid, transitions []weighted, k kernel, backoff float64, work *progress) (*Matrix, error) {
 	cells := g.Cells()
 	m := &Matrix{RowStart: make([]int64, 1, cells+1)}
 	var row, about []weighted
 	for c := range grid.Cell(cells) {
+		if c%1024 == 0 {
+			if err := work.add(min(1024, cells-int(c))); err != nil {
+				return nil, err
+			}
+		}
 		n := 0
 		for n < len(transitions) && transitions[n].from == c {
 			n++
@@ -179,7 +184,7 @@ func smooth(g *grid.Grid, transitions []weighted, k kernel, backoff float64) *Ma
 		quantize(m.Values[m.RowStart[c]:], rowQuantum)
 		m.RowStart = append(m.RowStart, int64(len(m.Columns)))
 	}
-	return m
+	return m, nil
 }
 
 // blend merges counts and back-off, both ascending, into one normalized row.

@@ -48,6 +48,16 @@ func trainer(t *testing.T, g *grid.Grid, o TrainOptions, fixes []Fix) *Trainer {
 	return tr
 }
 
+func counted(t *testing.T, tr *Trainer) counts {
+	t.Helper()
+	tr.settle()
+	c, err := tr.count(&progress{report: func(int64, int64) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func pairs(list []weighted) (found []string) {
 	for _, w := range list {
 		found = append(found, fmt.Sprintf("%d>%d:%g", w.from, w.to, w.weight))
@@ -79,7 +89,7 @@ func TestCountTransitions(t *testing.T) {
 		"every fix":             {TrainOptions{EveryFix: true}, []int64{0, 1, 100_000}, []grid.Cell{1, 2, 3}, []string{"1>2:1", "2>3:1"}},
 		"every fix, cut":        {TrainOptions{EveryFix: true, MaxGap: time.Second}, []int64{0, 1, 100_000}, []grid.Cell{1, 2, 3}, []string{"1>2:1"}},
 	} {
-		counts := trainer(t, g, tt.options, fixesAt(g, "u", tt.seconds, tt.cells)).count()
+		counts := counted(t, trainer(t, g, tt.options, fixesAt(g, "u", tt.seconds, tt.cells)))
 		if got := pairs(counts.transitions); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
@@ -107,7 +117,7 @@ func TestUserCap(t *testing.T) {
 	cells[100] = 2
 	heavy := fixesAt(g, "heavy", seconds, cells)
 	light := fixesAt(g, "light", []int64{0, 60}, []grid.Cell{1, 3})
-	counts := trainer(t, g, TrainOptions{}, slices.Concat(heavy, light)).count()
+	counts := counted(t, trainer(t, g, TrainOptions{}, slices.Concat(heavy, light)))
 	if got, want := pairs(counts.transitions), []string{"1>1:29.7", "1>2:0.3", "1>3:1"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -1,0 +1,158 @@
+package mobility
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// Trainer gathers fixes, in any order, and turns them into a model. Memory: 32 bytes for each user and step with a fix (for
+// each fix with EveryFix), up to three times as much while slices grow. It belongs to one goroutine; trainers that come
+// from it by [Trainer.Without] and [Trainer.With] may each have another.
+type Trainer struct {
+	grid    *grid.Grid
+	stepMS  int64
+	options TrainOptions
+	users   map[string]*visits
+}
+
+// maxEntries bounds a model's matrices, 3.2 GB at 12 bytes an entry.
+const (
+	maxEntries    = 1 << 28
+	bytesPerEntry = 12
+)
+
+// NewTrainer returns a trainer for models of the grid and step, or an error for options that make no sense.
+func NewTrainer(g *grid.Grid, step time.Duration, o TrainOptions) (*Trainer, error) {
+	if err := o.Validate(step); err != nil {
+		return nil, err
+	}
+	t := &Trainer{grid: g, stepMS: step.Milliseconds(), options: o.Defaults(), users: make(map[string]*visits)}
+	return t, t.checkSize()
+}
+
+// checkSize refuses a model that is too large, before anything is read and not by the operating system after it. Every row
+// holds the kernel: π r² cells or a few more.
+func (t *Trainer) checkSize() error {
+	radius := float64(t.options.KernelRadius) + 0.5
+	if entries := float64(t.grid.Cells()) * math.Pi * radius * radius; entries > maxEntries {
+		return fmt.Errorf("mobility: %d × %d cells with a kernel radius of %d make a model of %.0f GB or more: choose larger cells, a smaller box or a smaller kernel radius",
+			t.grid.Width(), t.grid.Height(), t.options.KernelRadius, math.Ceil(entries*bytesPerEntry/1e9))
+	}
+	return nil
+}
+
+// Add takes one fix. Fixes outside the grid's box are counted and left out, as if the user had not reported. It panics
+// if a coordinate is not a number.
+func (t *Trainer) Add(f Fix) {
+	if math.IsNaN(f.Lat) || math.IsNaN(f.Lon) {
+		panic("mobility: a fix has a coordinate that is not a number")
+	}
+	user := t.users[f.User]
+	if user == nil {
+		user = &visits{}
+		t.users[f.User] = user
+	}
+	if !t.grid.Contains(f.Lat, f.Lon) {
+		user.outside++
+		return
+	}
+	if user.shared {
+		user = user.own()
+		t.users[f.User] = user
+	}
+	user.fixes++
+	step := StepOf(f.TimeMS, t.stepMS)
+	at := pointOf(f, f.TimeMS-step*t.stepMS)
+	user.add(visit{step, at, at}, t.options.EveryFix)
+}
+
+// Merge adds what another trainer of the same grid, step and options has seen. Whatever the fixes' order was and however they
+// were split between trainers, the model is the same. The other's memory may become part of t: do not use it again. It
+// panics if the two do not fit together.
+func (t *Trainer) Merge(other *Trainer) {
+	if t == other || t.grid.ID() != other.grid.ID() || t.stepMS != other.stepMS || t.options.String() != other.options.String() {
+		panic("mobility: only two trainers of one grid, step and options can be merged")
+	}
+	for _, name := range slices.Sorted(maps.Keys(other.users)) {
+		if mine := t.users[name]; mine != nil {
+			mine = mine.own()
+			mine.absorb(other.users[name], t.options.EveryFix)
+			t.users[name] = mine
+		} else {
+			t.users[name] = other.users[name]
+		}
+	}
+	other.users = nil
+}
+
+// settle makes every user's records ready to be read by many. Those that are shared are, and change no more.
+func (t *Trainer) settle() {
+	for _, user := range t.users {
+		user.settle(t.options.EveryFix)
+	}
+}
+
+// Without returns a trainer with the same fixes but those of the users for whom held says true. It shares memory with t, and
+// costs some bytes a user; both may take more fixes. Which fixes are shared between users stays decided by all of them: a
+// trace that a user who is held out has in common with another tells nothing about strangers.
+func (t *Trainer) Without(held func(user string) bool) *Trainer {
+	return t.derive(t.options, held)
+}
+
+// With returns a trainer with the same fixes and other options, sharing memory with t. It refuses options that are not valid,
+// and another EveryFix, which decides what is kept of the fixes.
+func (t *Trainer) With(o TrainOptions) (*Trainer, error) {
+	if err := o.Validate(time.Duration(t.stepMS) * time.Millisecond); err != nil {
+		return nil, err
+	}
+	if o.EveryFix != t.options.EveryFix {
+		return nil, errors.New("mobility: fixes gathered for steps cannot count each by itself, nor the other way round: read the traces again")
+	}
+	derived := t.derive(o.Defaults(), func(string) bool { return false })
+	return derived, derived.checkSize()
+}
+
+func (t *Trainer) derive(o TrainOptions, held func(user string) bool) *Trainer {
+	t.settle()
+	derived := &Trainer{grid: t.grid, stepMS: t.stepMS, options: o, users: make(map[string]*visits, len(t.users))}
+	for name, user := range t.users {
+		if !held(name) {
+			user.shared = true
+			derived.users[name] = user
+		}
+	}
+	return derived
+}
+
+// Users returns the users with a fix in the box, in ascending order.
+func (t *Trainer) Users() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, name := range slices.Sorted(maps.Keys(t.users)) {
+			if t.users[name].fixes > 0 && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// Train makes a model of all the fixes, or returns the first error that reading them gives.
+func Train(g *grid.Grid, step time.Duration, fixes iter.Seq2[Fix, error], o TrainOptions) (*Model, Report, error) {
+	t, err := NewTrainer(g, step, o)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	for fix, err := range fixes {
+		if err != nil {
+			return nil, Report{}, err
+		}
+		t.Add(fix)
+	}
+	return t.Finish()
+}
