@@ -2,6 +2,7 @@ package mobility
 
 import (
 	"math"
+	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -16,6 +17,14 @@ type Distribution struct {
 
 // Len returns the number of cells with mass.
 func (d *Distribution) Len() int { return len(d.Cells) }
+
+// At returns the mass of a cell, 0 where it has none. Cost: a binary search.
+func (d *Distribution) At(c grid.Cell) float64 {
+	if i, ok := slices.BinarySearch(d.Cells, c); ok {
+		return d.P[i]
+	}
+	return 0
+}
 
 // Total returns the sum of the masses, added in ascending order of cells.
 func (d *Distribution) Total() float64 {

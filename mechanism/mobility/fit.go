@@ -1,7 +1,65 @@
 package mobility
 
-// Fit says how well a model foretells users that it was not trained on. Aggregates only.
+// Fit says how well a model foretells users that it was not trained on. Aggregates over all of them only: nothing in it
+// belongs to one person or place. evaluation.MeasureFit makes it and evaluation.Verdict puts it in words.
 type Fit struct {
-	Users int64 `json:"users"` // held out
-	Steps int64 `json:"steps"` // at which a prediction met a fix
+	// Held says in words which users were held out.
+	Held     string `json:"held_out,omitempty"`
+	Users    int64  `json:"users"`    // held out, with at least one segment
+	Segments int64  `json:"segments"` // stretches without a gap; the filter starts anew in each
+	Steps    int64  `json:"steps"`    // of all segments: places to foretell
+	Shortest int    `json:"min_segment"`
+
+	// One step ahead, from the true cell. Natural logarithms, averaged over the moves; a probability of 0 counts as
+	// [LeastForetold].
+	Moves         int64   `json:"moves"`
+	LogLikelihood float64 `json:"log_likelihood"`
+	LogUniform    float64 `json:"log_likelihood_uniform"`    // if all cells were as likely as each other
+	LogPopularity float64 `json:"log_likelihood_popularity"` // if the initial distribution held at every step
+	Impossible    float64 `json:"impossible"`                // share of the moves that the model gives probability 0
+
+	// The filter: releases in every step at these settings, so many times with other noise.
+	Mechanism string  `json:"mechanism"`
+	Epsilon   float64 `json:"epsilon"`
+	Delta     float64 `json:"delta"`
+	Runs      int     `json:"runs"`
+	// LogPrior is the mean natural logarithm of the filter's prior at the true cell; a cell without any counts as
+	// [LeastForetold], and Unforeseen is the share of such steps.
+	LogPrior   float64 `json:"log_prior"`
+	Unforeseen float64 `json:"unforeseen"`
+
+	// Calibration has drift against δ, ascending by δ.
+	Calibration []FitDelta `json:"calibration"`
+
+	// Distances to the centre of the true cell: of the release, of the estimate, and of the estimate without any release.
+	Release  FitError `json:"release_m"`
+	Estimate FitError `json:"estimate_m"`
+	Blind    FitError `json:"blind_m"`
+}
+
+// LeastForetold is what a probability of 0 counts as in mean logarithms. The filter prunes below 10⁻⁷ of the mass, so that
+// such a cell may have had that much; a step that was held impossible must cost more than one that was only unlikely.
+const LeastForetold = 1e-9
+
+// FitDelta is one point of the calibration curve. The drift of a right model is about δ.
+type FitDelta struct {
+	Delta float64 `json:"delta"`
+	// Drift is the share of releases whose true cell lay outside the location set. Low and High are where it lies with a
+	// confidence of 95 % for other users like these: users are independent of each other, the steps of one are not.
+	Drift float64 `json:"drift"`
+	Low   float64 `json:"drift_low"`
+	High  float64 `json:"drift_high"`
+	// SetMean and SetMedian are |ΔX| in cells.
+	SetMean   float64 `json:"set_mean"`
+	SetMedian float64 `json:"set_median"`
+	// EntropyBits is the mean entropy of the filter's prior, LogPrior its mean logarithm at the true cell.
+	EntropyBits float64 `json:"entropy_bits"`
+	LogPrior    float64 `json:"log_prior"`
+}
+
+// FitError summarizes distances, in metres.
+type FitError struct {
+	RMS    float64 `json:"rms"`
+	Mean   float64 `json:"mean"`
+	Median float64 `json:"median"`
 }

@@ -1,0 +1,229 @@
+package evaluation
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// fitPart is what one pass over one track adds up to.
+type fitPart struct {
+	steps, lost int64 // lost: of probability 0
+	logs        float64
+
+	popular float64 // one step
+
+	releases, drifts         int64 // the rest: the filter
+	entropy                  float64
+	sets                     []int32
+	release, estimate, blind Distances // only for the δ of the settings
+}
+
+// addLog counts one place and the probability that it was given.
+func (p *fitPart) addLog(probability float64) {
+	p.steps++
+	if probability == 0 {
+		p.lost++
+	}
+	p.logs += math.Log(max(probability, mobility.LeastForetold))
+}
+
+// measure fills in the parts: every pass over every track is a task, and its result has a place of its own.
+func (f *fitting) measure() error {
+	f.parts = make([]fitPart, f.passes()*len(f.held))
+	blind, err := f.blindPlaces()
+	if err != nil {
+		return err
+	}
+	perPass, done := int64(0), int64(0)
+	for _, t := range f.held {
+		perPass += int64(len(t.Cells))
+	}
+	total := perPass * int64(f.passes())
+	var next atomic.Int64
+	var mu sync.Mutex
+	var first error
+	var workers sync.WaitGroup
+	for range f.options.Workers {
+		workers.Go(func() {
+			w := &fitWorker{fitting: f, blind: blind, delta: -1}
+			for {
+				i := next.Add(1) - 1
+				if i >= int64(len(f.parts)) {
+					return
+				}
+				err := w.task(int(i))
+				mu.Lock()
+				done += int64(len(f.held[int(i)%len(f.held)].Cells))
+				if err == nil && first == nil && f.options.Progress != nil {
+					err = f.options.Progress(done, total)
+				}
+				if first == nil {
+					first = err
+				}
+				stop := first != nil
+				mu.Unlock()
+				if stop {
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return first
+}
+
+// blindPlaces returns the estimates of a filter without any release, by steps since its start, where they are the same for all tracks, else nil.
+func (f *fitting) blindPlaces() ([]grid.Point, error) {
+	if len(f.model.Matrices) > 1 {
+		return nil, nil
+	}
+	longest := int64(0)
+	for _, t := range f.held {
+		longest = max(longest, t.Steps[len(t.Steps)-1]-t.Steps[0])
+	}
+	s, err := f.sanitizer(f.options.Release.Delta, 0)
+	if err != nil {
+		return nil, err
+	}
+	var state mechanism.State
+	places := make([]grid.Point, longest+1)
+	for i := range places {
+		out, err := s.Step(&state, mechanism.Input{Step: int64(i)})
+		if err != nil {
+			return nil, err
+		}
+		places[i] = out.Estimate
+	}
+	return places, nil
+}
+
+// sanitizer returns one for a δ, with the noise of a run.
+func (f *fitting) sanitizer(delta float64, run int) (*mechanism.Sanitizer, error) {
+	release := f.options.Release
+	release.Delta = delta
+	key := noise.KeyFromSeed(f.options.Seed + uint64(run))
+	return mechanism.NewSanitizer(f.model, noise.NewKeyed(key), release)
+}
+
+// fitWorker is the scratch of one goroutine. Tasks come by ascending passes, so that it needs one sanitizer at a time.
+type fitWorker struct {
+	*fitting
+	blind []grid.Point
+
+	predictor     *mobility.Predictor
+	popularity    []float64
+	here, there   mobility.Distribution
+	pass          int
+	released      *mechanism.Sanitizer
+	delta         float64
+	state, unseen mechanism.State
+}
+
+func (w *fitWorker) task(i int) error {
+	pass, t := i/len(w.held), w.held[i%len(w.held)]
+	if pass == 0 {
+		w.oneStep(&w.parts[i], t)
+		return nil
+	}
+	if w.released == nil || w.pass != pass {
+		w.predictor, w.popularity = nil, nil
+		w.delta = w.options.Deltas[(pass-1)/w.options.Runs]
+		var err error
+		if w.released, err = w.sanitizer(w.delta, (pass-1)%w.options.Runs); err != nil {
+			return err
+		}
+		w.pass = pass
+	}
+	return w.filter(&w.parts[i], t)
+}
+
+// oneStep asks the model at each true cell for the next one.
+func (w *fitWorker) oneStep(p *fitPart, t mobility.Track) {
+	if w.predictor == nil {
+		w.predictor = mobility.NewPredictor(w.model)
+		w.popularity = make([]float64, w.model.Grid.Cells())
+		for i, c := range w.model.Initial.Cells {
+			w.popularity[c] = w.model.Initial.P[i]
+		}
+	}
+	for i := 1; i < len(t.Cells); i++ {
+		if t.Steps[i] != t.Steps[i-1]+1 {
+			continue
+		}
+		w.here.Cells, w.here.P = append(w.here.Cells[:0], t.Cells[i-1]), append(w.here.P[:0], 1)
+		w.predictor.Predict(&w.there, &w.here, t.Steps[i-1], 1)
+		p.addLog(w.there.At(t.Cells[i]))
+		p.popular += math.Log(max(w.popularity[t.Cells[i]], mobility.LeastForetold))
+	}
+}
+
+// filter releases a track.
+func (w *fitWorker) filter(p *fitPart, t mobility.Track) error {
+	g := w.model.Grid
+	w.state, w.unseen = restarted(w.state), restarted(w.unseen)
+	for i, cell := range t.Cells {
+		in := mechanism.Input{User: t.User, Step: t.Steps[i], Cell: cell, Release: true}
+		out, err := w.released.Step(&w.state, in)
+		if err != nil {
+			return err
+		}
+		prior := w.released.Prior()
+		p.addLog(prior.At(cell))
+		p.entropy += entropyBits(prior.P)
+		if out.Kind == mechanism.Released {
+			p.releases++
+			p.sets = append(p.sets, int32(out.SetSize))
+			if out.Drift {
+				p.drifts++
+			}
+		}
+		if w.delta != w.options.Release.Delta {
+			continue
+		}
+		truth := g.Centre(cell)
+		if out.Kind == mechanism.Released {
+			p.release.Add(out.Release.Distance(truth))
+		}
+		p.estimate.Add(out.Estimate.Distance(truth))
+		unseen, err := w.without(in, t.Steps[0])
+		if err != nil {
+			return err
+		}
+		p.blind.Add(unseen.Distance(truth))
+	}
+	return nil
+}
+
+// without returns the estimate without any release, at a step of a track that began at another.
+func (w *fitWorker) without(in mechanism.Input, first int64) (grid.Point, error) {
+	if w.blind != nil {
+		return w.blind[in.Step-first], nil
+	}
+	in.Release = false
+	// The prior of the release is not needed any more: one sanitizer serves both.
+	out, err := w.released.Step(&w.unseen, in)
+	return out.Estimate, err
+}
+
+// restarted returns the state of a new user in the memory of another.
+func restarted(s mechanism.State) mechanism.State {
+	s.Posterior.Reset()
+	return mechanism.State{Posterior: s.Posterior}
+}
+
+// entropyBits returns the entropy of a normalized distribution.
+func entropyBits(p []float64) float64 {
+	sum := 0.0
+	for _, q := range p {
+		if q > 0 {
+			sum -= float64(q * math.Log2(q))
+		}
+	}
+	return sum
+}

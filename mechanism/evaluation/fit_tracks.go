@@ -1,0 +1,125 @@
+package evaluation
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"iter"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// Held says whether a user is held out: about the given share of all users, chosen by a hash of the user's identifier, so that the split
+// is the same for any order or selection of the traces. Another salt is another split.
+func Held(user string, share float64, salt uint64) bool {
+	return Unit(user, salt) < share
+}
+
+// Unit returns a number in [0, 1) that belongs to a user: uniform over users, and independent for different salts.
+func Unit(user string, salt uint64) float64 {
+	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64([]byte("geodither split "), salt), user...))
+	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
+}
+
+// gather returns the tracks that are measured, with memory of their own, by user and in the order they came.
+func gather(tracks iter.Seq[mobility.Track], o FitOptions) []mobility.Track {
+	var held []mobility.Track
+	for t := range tracks {
+		if len(t.Cells) >= o.MinSegment {
+			t.Cells, t.Steps = slices.Clone(t.Cells), slices.Clone(t.Steps)
+			held = append(held, t)
+		}
+	}
+	slices.SortStableFunc(held, func(a, b mobility.Track) int { return cmp.Compare(a.User, b.User) })
+	if o.EveryFix {
+		renumber(held)
+	}
+	return atMost(held, o)
+}
+
+// renumber counts steps one by one from the first of each track, or from the end of the user's track before it if that is later: noise belongs
+// to a user and a step, which no two places may share.
+func renumber(held []mobility.Track) {
+	for i, t := range held {
+		first := t.Steps[0]
+		if i > 0 && held[i-1].User == t.User {
+			before := held[i-1].Steps
+			first = max(first, before[len(before)-1]+1)
+		}
+		for j := range t.Steps {
+			t.Steps[j] = first + int64(j)
+		}
+	}
+}
+
+// atMost cuts what exceeds o.MaxSteps off the users with most.
+func atMost(held []mobility.Track, o FitOptions) []mobility.Track {
+	if o.MaxSteps == 0 {
+		return held
+	}
+	var totals []int64
+	for i, t := range held {
+		if i == 0 || t.User != held[i-1].User {
+			totals = append(totals, 0)
+		}
+		totals[len(totals)-1] += int64(len(t.Cells))
+	}
+	limit := max(fairLimit(totals, o.MaxSteps), int64(o.MinSegment))
+	var kept []mobility.Track
+	for start := 0; start < len(held); {
+		end := start
+		for end < len(held) && held[end].User == held[start].User {
+			end++
+		}
+		kept = append(kept, some(held[start:end], limit, o)...)
+		start = end
+	}
+	return kept
+}
+
+// fairLimit returns the largest limit for which the totals, each cut to it, sum to at most the bound; at least 1.
+func fairLimit(totals []int64, bound int64) int64 {
+	sorted := slices.Sorted(slices.Values(totals))
+	left := bound
+	for i, total := range sorted {
+		rest := int64(len(sorted) - i)
+		if total*rest > left {
+			return max(left/rest, 1)
+		}
+		left -= total
+	}
+	return bound
+}
+
+// some returns tracks of one user with at most limit steps together, chosen at random, in their order. The last one chosen is cut short, if
+// enough of it is left.
+func some(tracks []mobility.Track, limit int64, o FitOptions) []mobility.Track {
+	total := int64(0)
+	for _, t := range tracks {
+		total += int64(len(t.Cells))
+	}
+	if total <= limit {
+		return tracks
+	}
+	sum := sha256.Sum256([]byte(tracks[0].User))
+	order := rand.New(rand.NewPCG(o.Seed, binary.BigEndian.Uint64(sum[:]))).Perm(len(tracks))
+	keep := make([]int64, len(tracks))
+	for _, i := range order {
+		n := min(int64(len(tracks[i].Cells)), limit)
+		if n < int64(o.MinSegment) {
+			break
+		}
+		keep[i] = n
+		limit -= n
+	}
+	var kept []mobility.Track
+	for i, t := range tracks {
+		if n := keep[i]; n > 0 {
+			t.Cells, t.Steps = t.Cells[:n], t.Steps[:n]
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}

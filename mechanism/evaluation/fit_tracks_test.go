@@ -1,0 +1,112 @@
+package evaluation
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// TestHeld: the split takes its share, is the same again, and another salt is independent of it. Of 10,000 users a share of .3 is off by more
+// than five deviations, .023, in one of 10⁶ splits; of those held under both salts, .09 and .014.
+func TestHeld(t *testing.T) {
+	one, both := 0.0, 0.0
+	for i := range 10_000 {
+		user := fmt.Sprint(i)
+		if Held(user, .3, 1) {
+			one++
+			if Held(user, .3, 2) {
+				both++
+			}
+		}
+	}
+	if math.Abs(one/10_000-.3) > .023 || math.Abs(both/10_000-.09) > .0145 {
+		t.Errorf("%g users are held, %g under both salts", one, both)
+	}
+	if got := Unit("a", 1); got != Unit("a", 1) || got < 0 || got >= 1 {
+		t.Errorf("a user's number is %g", got)
+	}
+	if Held("a", 0, 1) || !Held("a", 1, 1) {
+		t.Error("a share of 0 holds somebody, or one of 1 not everybody")
+	}
+}
+
+func TestFairLimit(t *testing.T) {
+	for _, c := range []struct {
+		totals      []int64
+		bound, want int64
+	}{
+		{[]int64{5, 1, 3}, 9, 9},
+		{[]int64{5, 1, 3}, 8, 4},
+		{[]int64{5, 1, 3}, 5, 2},
+		{[]int64{5, 1, 3}, 2, 1},
+	} {
+		if got := fairLimit(c.totals, c.bound); got != c.want {
+			t.Errorf("the limit of %v for %d is %d, want %d", c.totals, c.bound, got, c.want)
+		}
+	}
+}
+
+// TestGather: short tracks are left out, users come in order, and the bound takes from those with most.
+func TestGather(t *testing.T) {
+	tracks := []mobility.Track{track("b", 1, 2, 3, 4, 5), track("a", 1, 2, 3), track("b", 6), track("b", 7, 8, 9, 10)}
+	sizes := func(o FitOptions) (list []string) {
+		for _, t := range gather(slices.Values(tracks), o) {
+			list = append(list, fmt.Sprintf("%s%d", t.User, len(t.Cells)))
+			if len(t.Cells) != len(t.Steps) {
+				list = append(list, "torn")
+			}
+		}
+		return list
+	}
+	if got := sizes(FitOptions{MinSegment: 2}); !slices.Equal(got, []string{"a3", "b5", "b4"}) {
+		t.Errorf("tracks of two steps or more are %v", got)
+	}
+	for seed := range uint64(5) {
+		got := sizes(FitOptions{MinSegment: 2, MaxSteps: 7, Seed: seed})
+		if !slices.Equal(got, []string{"a3", "b4"}) {
+			t.Errorf("7 of 12 steps are %v", got)
+		}
+	}
+	if tracks[0].Steps[0] != 5 || len(tracks[0].Cells) != 5 {
+		t.Error("the caller's tracks have changed")
+	}
+}
+
+// TestRenumber: with every fix a step, steps follow each other and no two of a user are the same.
+func TestRenumber(t *testing.T) {
+	tracks := []mobility.Track{
+		{User: "a", Steps: []int64{3, 3, 9}, Cells: []int32{1, 2, 3}},
+		{User: "a", Steps: []int64{4, 20}, Cells: []int32{1, 2}},
+		{User: "b", Steps: []int64{4, 4}, Cells: []int32{1, 2}},
+	}
+	renumber(tracks)
+	want := [][]int64{{3, 4, 5}, {6, 7}, {4, 5}}
+	for i, track := range tracks {
+		if !slices.Equal(track.Steps, want[i]) {
+			t.Errorf("track %d has steps %v, want %v", i, track.Steps, want[i])
+		}
+	}
+}
+
+// TestBootstrap: users who are all alike leave no doubt, and one who differs from all others much.
+func TestBootstrap(t *testing.T) {
+	alike := slices.Repeat([]clusterCount{{n: 10, hits: 1}}, 20)
+	if low, high := bootstrapShare(alike, 1); low != .1 || high != .1 {
+		t.Errorf("users who are alike: %g to %g", low, high)
+	}
+	odd := append(slices.Repeat([]clusterCount{{n: 10}}, 19), clusterCount{10, 10})
+	low, high := bootstrapShare(odd, 1)
+	// The odd one is drawn Binomial(20, 1/20) times: not at all in .36 of samples, four times or more in .016.
+	if low != 0 || high != .15 {
+		t.Errorf("one user of 20 who drifts: %g to %g", low, high)
+	}
+	if again, _ := bootstrapShare(odd, 1); again != low {
+		t.Error("the same seed gives another interval")
+	}
+	if low, high := bootstrapShare(nil, 1); low != 0 || high != 0 {
+		t.Errorf("nobody: %g to %g", low, high)
+	}
+}
