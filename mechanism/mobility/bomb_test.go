@@ -17,10 +17,10 @@ func TestReadRefusesBombs(t *testing.T) {
 	const long = 6 << 20
 	one := binary.LittleEndian.AppendUint64(nil, math.Float64bits(1))
 	row := func(first int) fields {
-		return part(rowsPart, fields{"first": first, "lengths": []byte{1}, "columns": []byte{0}, "values": one})
+		return part(rowsPart, fields{"class": 0, "first": first, "lengths": []byte{1}, "columns": []byte{0}, "values": one})
 	}
 	rows := func(lengths, columns, values []byte) fields {
-		return part(rowsPart, fields{"first": 0, "lengths": lengths, "columns": columns, "values": values})
+		return part(rowsPart, fields{"class": 0, "first": 0, "lengths": lengths, "columns": columns, "values": values})
 	}
 	initial := func(n int) fields {
 		return part(initialPart, fields{"cells": bytes.Repeat([]byte{2}, n), "values": bytes.Repeat(one, n)})
@@ -37,12 +37,12 @@ func TestReadRefusesBombs(t *testing.T) {
 		says  string
 	}{
 		"rows of no length": {[]fields{rows(make([]byte, long), nil, nil)}, "row 0 does not have"},
-		"rows without mass": {[]fields{rows(bytes.Repeat([]byte{1}, n), make([]byte, n), make([]byte, 8*n))}, "row 0 of"},
-		"a row many times":  {[]fields{rows(binary.AppendUvarint(nil, n), make([]byte, n), bytes.Repeat(one, n))}, "row 0 of"},
-		"no rows":           {times(n/64, func(int) fields { return rows(nil, nil, nil) }), "missing or double"},
-		"short parts":       {times(n/64, row), "it is cut into 1029 parts for 1029 numbers"},
-		"no cells":          {times(n/64, func(int) fields { return initial(0) }), "a part without cells"},
-		"many cells":        {times(3, func(int) fields { return initial(n / 2) }), "more cells than the grid"},
+		"rows without mass": {[]fields{rows(bytes.Repeat([]byte{1}, n), make([]byte, n), make([]byte, 8*n))}, "row 0: "},
+		"a row many times":  {[]fields{rows(binary.AppendUvarint(nil, n), make([]byte, n), bytes.Repeat(one, n))}, "row 0: "},
+		"no rows":           {times(n/64, func(int) fields { return rows(nil, nil, nil) }), "a part has no rows"},
+		"short parts":       {times(n/64, row), "it is cut into more than 1029 parts for 1029 numbers"},
+		"no cells":          {times(n/64, func(int) fields { return initial(0) }), "has no cells"},
+		"many cells":        {times(3, func(int) fields { return initial(n / 2) }), "initial distribution comes where row 0"},
 		"a long block":      {[]fields{rows(make([]byte, 3*long), nil, nil)}, "does not inflate"},
 	} {
 		data := avroFile(t, append([]fields{hugeHeader(t)}, tt.parts...), true)
@@ -67,10 +67,12 @@ func hugeHeader(t *testing.T) fields {
 	if err != nil {
 		t.Fatal(err)
 	}
-	header := inner(neighbourModel(t, 2, 2, 1, true, 1).header(), headerPart)
+	parts := partsOf(t, neighbourModel(t, 2, 2, 1, true, 1))
+	header := inner(parts[0], headerPart)
 	header["width"], header["height"], header["cell_m"], header["cell_km"] = g.Width(), g.Height(), g.CellM(), g.CellKM()
-	header["entries"] = 1 << 40
-	return part(headerPart, header)
+	header["entries"] = binary.AppendUvarint(nil, maxEntries)
+	reseal(t, parts)
+	return parts[0]
 }
 
 func allocating(f func()) uint64 {

@@ -3,7 +3,6 @@ package mobility
 import (
 	"bufio"
 	"bytes"
-	"compress/flate"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,14 +13,27 @@ import (
 //
 // goavro's own reader reserves what a block claims to hold, up to 2 GiB, inflates without a limit, and builds a codec
 // from whatever schema the file brings. Here a block is read as far as it is there, inflated up to a limit, and decoded
-// by the one schema that a model has. [builder] bounds how many blocks there can be: each holds a part, and a part has
+// by the schemas that a model may have. [builder] bounds how many blocks there can be: each holds a part, and a part has
 // to bring rows or cells of the model.
 type container struct {
+	counted counter
 	in      *bufio.Reader
+	version int32 // whose schema the file has
 	marker  [16]byte
 	deflate bool
-	block   []byte // what is left of the current block
-	count   int64  // records left in it
+	blocks  int
+}
+
+// counter counts what was read of a file.
+type counter struct {
+	from io.Reader
+	n    int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // Limits on what a file may make us hold at once beside the model. A part is written in one block, and a row of the
@@ -35,7 +47,8 @@ const (
 var errForeign = errors.New("mobility: this is not a mobility model (an Avro file of geodither.model parts); make one with train")
 
 func newContainer(r io.Reader) (*container, error) {
-	c := &container{in: bufio.NewReaderSize(r, 1<<16)}
+	c := &container{counted: counter{from: r}}
+	c.in = bufio.NewReaderSize(&c.counted, 1<<16)
 	var magic [4]byte
 	if _, err := io.ReadFull(c.in, magic[:]); err != nil || magic != [4]byte{'O', 'b', 'j', 1} {
 		return nil, errForeign
@@ -44,15 +57,8 @@ func newContainer(r io.Reader) (*container, error) {
 	if err != nil {
 		return nil, err
 	}
-	codec, err := partCodec()
-	if err != nil {
-		return nil, fmt.Errorf("mobility: %w", err)
-	}
-	if schema := metadata["avro.schema"]; string(schema) != codec.Schema() {
-		if bytes.Contains(schema, []byte("geodither.model")) {
-			return nil, errors.New("mobility: the model file has another schema than this program knows; use the program that wrote it, or train again")
-		}
-		return nil, errForeign
+	if c.version, err = versionOf(metadata["avro.schema"]); err != nil {
+		return nil, err
 	}
 	switch name := metadata["avro.codec"]; string(name) {
 	case "deflate":
@@ -62,16 +68,35 @@ func newContainer(r io.Reader) (*container, error) {
 		return nil, errors.New("mobility: the model file is compressed by another codec than deflate; write it with deflate or null")
 	}
 	if _, err := io.ReadFull(c.in, c.marker[:]); err != nil {
-		return nil, errCutShort(err)
+		return nil, c.cutShort(err)
 	}
 	return c, nil
 }
 
-func errCutShort(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("mobility: the model file is cut short; copy it again or train again")
+func versionOf(schema []byte) (int32, error) {
+	for _, version := range []int32{fileVersion, 1} {
+		codec, err := partCodec(version)
+		if err != nil {
+			return 0, err
+		}
+		if codec.Schema() == string(schema) {
+			return version, nil
+		}
 	}
-	return fmt.Errorf("mobility: reading the model: %w", err)
+	if bytes.Contains(schema, []byte("geodither.model")) {
+		return 0, errors.New("mobility: the model file has another schema than this program knows; use the program that wrote it, or train again")
+	}
+	return 0, errForeign
+}
+
+// at is how many bytes of the file are behind us.
+func (c *container) at() int64 { return c.counted.n - int64(c.in.Buffered()) }
+
+func (c *container) cutShort(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("mobility: the model file is cut short: it ends at byte %d; copy it again or train again", c.counted.n)
+	}
+	return fmt.Errorf("mobility: reading the model at byte %d: %w", c.at(), err)
 }
 
 // metadata reads the header's map of strings to bytes: blocks of pairs, ended by an empty one.
@@ -81,7 +106,7 @@ func (c *container) metadata() (map[string][]byte, error) {
 	for {
 		pairs, err := binary.ReadVarint(c.in)
 		if err != nil {
-			return nil, errCutShort(err)
+			return nil, c.cutShort(err)
 		}
 		if pairs == 0 {
 			return metadata, nil
@@ -89,7 +114,7 @@ func (c *container) metadata() (map[string][]byte, error) {
 		if pairs < 0 { // then the block's size in bytes follows, which we need not know
 			pairs = -pairs
 			if _, err := binary.ReadVarint(c.in); err != nil {
-				return nil, errCutShort(err)
+				return nil, c.cutShort(err)
 			}
 		}
 		for ; pairs != 0; pairs-- {
@@ -108,85 +133,67 @@ func (c *container) metadata() (map[string][]byte, error) {
 func (c *container) bytes(budget *int64) ([]byte, error) {
 	size, err := binary.ReadVarint(c.in)
 	if err != nil {
-		return nil, errCutShort(err)
+		return nil, c.cutShort(err)
 	}
 	if *budget--; size < 0 || size > *budget {
 		return nil, errForeign
 	}
 	*budget -= size
-	return c.exactly(size)
+	var b bytes.Buffer
+	err = c.exactly(&b, size)
+	return b.Bytes(), err
 }
 
 // exactly reads size bytes, holding no more than twice what is really there.
-func (c *container) exactly(size int64) ([]byte, error) {
-	var buf bytes.Buffer
-	if _, err := io.CopyN(&buf, c.in, size); err != nil {
-		return nil, errCutShort(err)
+func (c *container) exactly(into *bytes.Buffer, size int64) error {
+	if _, err := io.CopyN(into, c.in, size); err != nil {
+		return c.cutShort(err)
 	}
-	return buf.Bytes(), nil
+	return nil
 }
 
-// next returns the next record, valid until the next call; io.EOF after the last.
-func (c *container) next() (fields, error) {
-	for c.count == 0 {
-		if len(c.block) > 0 {
-			return nil, errDamaged
-		}
-		if err := c.nextBlock(); err != nil {
-			return nil, err
-		}
-	}
-	codec, err := partCodec()
-	if err != nil {
-		return nil, fmt.Errorf("mobility: %w", err)
-	}
-	value, rest, err := codec.NativeFromBinary(c.block)
-	if err != nil {
-		return nil, fmt.Errorf("%w: a part cannot be decoded", errDamaged)
-	}
-	c.block, c.count = rest, c.count-1
-	return value.(fields), nil
-}
-
-func (c *container) nextBlock() error {
+// next reads the next block, still packed, into b; io.EOF after the last.
+func (c *container) next(b *block) error {
 	if _, err := c.in.Peek(1); errors.Is(err, io.EOF) {
 		return io.EOF
 	}
+	c.blocks++
+	b.place, b.deflate, b.version = place{number: c.blocks, from: c.at()}, c.deflate, c.version
 	count, err := binary.ReadVarint(c.in)
 	if err != nil {
-		return errCutShort(err)
+		return c.cutShort(err)
 	}
 	size, err := binary.ReadVarint(c.in)
 	if err != nil {
-		return errCutShort(err)
+		return c.cutShort(err)
 	}
-	if count < 1 || size < 1 || size > maxBlockBytes {
-		return errDamaged
+	if b.to = c.at() + max(size, 0); count < 1 || size < 1 || size > maxBlockBytes {
+		return b.damaged("it states %d parts in %d bytes", count, size)
 	}
-	if c.block, err = c.exactly(size); err != nil {
+	b.count = count
+	b.packed.Reset()
+	if err := c.exactly(&b.packed, size); err != nil {
 		return err
 	}
 	var marker [16]byte
 	if _, err := io.ReadFull(c.in, marker[:]); err != nil {
-		return errCutShort(err)
+		return c.cutShort(err)
 	}
-	if marker != c.marker {
-		return errDamaged
+	if b.to = c.at(); marker != c.marker {
+		return b.damaged("it does not end in the file's marker")
 	}
-	if c.deflate {
-		if c.block, err = inflate(c.block); err != nil {
-			return err
-		}
-	}
-	c.count = count
 	return nil
 }
 
-func inflate(packed []byte) ([]byte, error) {
-	var buf bytes.Buffer
-	n, err := io.Copy(&buf, io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxBlockBytes+1))
-	if err != nil || n > maxBlockBytes {
-		return nil, fmt.Errorf("%w: a block does not inflate", errDamaged)
-	}
-	return buf.Bytes(), nil
+var errDamaged = errors.New("mobility: the model file is damaged; copy it again or train again")
+
+// place is where in a file a block lies.
+type place struct {
+	number   int // from 1
+	from, to int64
+}
+
+// damaged is the error that says so, and where.
+func (p place) damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: block %d, bytes %d to %d: %s", errDamaged, p.number, p.from, p.to, fmt.Sprintf(format, args...))
 }

@@ -122,8 +122,21 @@ func (m *Model) ID() string {
 }
 
 func (m *Model) contentHash() string {
-	w := hashWriter{Hash: sha256.New()}
-	if len(m.Matrices) == 1 {
+	w := newHash()
+	m.hashHead(&w, len(m.Matrices))
+	for _, matrix := range m.Matrices {
+		for c := range grid.Cell(m.Grid.Cells()) {
+			columns, values := matrix.Row(c)
+			w.row(columns, values)
+		}
+	}
+	w.row(m.Initial.Cells, m.Initial.P)
+	return w.id()
+}
+
+// hashHead begins the hash of a model with so many matrices.
+func (m *Model) hashHead(w *hashWriter, matrices int) {
+	if matrices == 1 {
 		w.text("geodither model 1")
 	} else {
 		w.text("geodither model 2")
@@ -132,15 +145,6 @@ func (m *Model) contentHash() string {
 	w.text(m.Grid.ID())
 	w.number(uint64(m.Grid.Cells()))
 	w.number(uint64(m.Step))
-	for _, matrix := range m.Matrices {
-		for c := range grid.Cell(m.Grid.Cells()) {
-			columns, values := matrix.Row(c)
-			w.row(columns, values)
-		}
-	}
-	w.row(m.Initial.Cells, m.Initial.P)
-	w.flush()
-	return hex.EncodeToString(w.Sum(nil)[:8])
 }
 
 // hashWriter gathers numbers into large writes.
@@ -148,6 +152,8 @@ type hashWriter struct {
 	hash.Hash
 	buf []byte
 }
+
+func newHash() hashWriter { return hashWriter{Hash: sha256.New()} }
 
 func (w *hashWriter) text(s string) {
 	w.number(uint64(len(s)))
@@ -172,4 +178,10 @@ func (w *hashWriter) row(columns []grid.Cell, values []float64) {
 func (w *hashWriter) flush() {
 	w.Write(w.buf)
 	w.buf = w.buf[:0]
+}
+
+// id ends the hash: 16 hex digits.
+func (w *hashWriter) id() string {
+	w.flush()
+	return hex.EncodeToString(w.Sum(nil)[:8])
 }

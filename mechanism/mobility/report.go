@@ -2,11 +2,11 @@ package mobility
 
 // Report counts what a training run saw. Aggregates only: nothing in it belongs to one person or place.
 type Report struct {
-	Users         int64 // users with at least one fix in the box
-	Fixes         int64 // fixes in the box
-	OutsideBox    int64 // fixes left out because they lie outside the box
-	Transitions   int64 // transitions counted, before capping
-	CellsSeen     int64 // cells with a counted fix
-	RowsSeen      int64 // cells with a counted transition out of them
-	MatrixEntries int64 // stored probabilities
+	Users         int64 `json:"users"`          // users with at least one fix in the box
+	Fixes         int64 `json:"fixes"`          // fixes in the box
+	OutsideBox    int64 `json:"outside_box"`    // fixes left out because they lie outside the box
+	Transitions   int64 `json:"transitions"`    // transitions counted, before capping
+	CellsSeen     int64 `json:"cells_seen"`     // cells with a counted fix
+	RowsSeen      int64 `json:"rows_seen"`      // cells with a counted transition out of them
+	MatrixEntries int64 `json:"matrix_entries"` // stored probabilities
 }

@@ -1,0 +1,225 @@
+package mobility
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"io"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// block is a block of a model file and what it holds. Its memory is used again: see [blocks].
+type block struct {
+	place
+	version int32
+	deflate bool
+	count   int64 // parts it states
+	parts   []partOf
+
+	packed, unpacked bytes.Buffer
+	inflater         io.ReadCloser
+	lengths          []int
+	columns          []grid.Cell
+	values           []float64
+}
+
+// blocks keeps blocks that are done with: a large model has thousands, a few of which are held at a time.
+var blocks = sync.Pool{New: func() any { return new(block) }}
+
+// partOf is a part of a model file but the header: rows of a class, or cells of the initial distribution.
+type partOf struct {
+	kind         int64
+	class, first int
+	lengths      []int // of the rows
+	columns      []grid.Cell
+	values       []float64
+}
+
+// Branches of the union that a part is.
+const (
+	headerKind  = 0
+	rowsKind    = 1
+	initialKind = 2
+)
+
+// Reading a part costs as much as a few hundred entries, however few it has. [Model.Write] makes parts of tens of
+// thousands, but for the last ones.
+const (
+	spareParts     = 1 << 10
+	numbersPerPart = 1 << 8
+)
+
+// content unpacks the block.
+func (b *block) content() ([]byte, error) {
+	if !b.deflate {
+		return b.packed.Bytes(), nil
+	}
+	if b.inflater == nil {
+		b.inflater = flate.NewReader(&b.packed)
+	} else if err := b.inflater.(flate.Resetter).Reset(&b.packed, nil); err != nil {
+		return nil, err
+	}
+	b.unpacked.Reset()
+	n, err := io.Copy(&b.unpacked, io.LimitReader(b.inflater, maxBlockBytes+1))
+	if err != nil || n > maxBlockBytes {
+		return nil, b.damaged("it does not inflate")
+	}
+	return b.unpacked.Bytes(), nil
+}
+
+// decode reads count parts from the block's content, and checks each as far as it can be without the others: rows are
+// distributions over so many cells.
+func (b *block) decode(content []byte, count int64, cells int) error {
+	b.parts, b.lengths, b.columns, b.values = b.parts[:0], b.lengths[:0], b.columns[:0], b.values[:0]
+	// A number takes nine bytes at least, eight of them of its value.
+	b.columns, b.values = slices.Grow(b.columns, len(content)/9), slices.Grow(b.values, len(content)/9)
+	c := cursor{data: content}
+	for n := range count {
+		if n > spareParts+int64(len(b.values)/numbersPerPart) {
+			return b.damaged("it is cut into more than %d parts for %d numbers", n, len(b.values))
+		}
+		if err := b.part(&c, cells); err != nil {
+			return err
+		}
+	}
+	if len(c.data) > 0 {
+		return b.damaged("%d bytes are left after its parts", len(c.data))
+	}
+	return nil
+}
+
+func (b *block) part(c *cursor, cells int) error {
+	p := partOf{kind: c.long()}
+	switch {
+	case c.bad:
+	case p.kind == initialKind:
+		numbers, values := c.bytes(), c.bytes()
+		if c.bad {
+			break
+		}
+		n := len(values) / 8
+		if len(values) == 0 || len(values)%8 != 0 || len(numbers) < n {
+			return b.damaged("a part of the initial distribution has no cells, or other cells than values")
+		}
+		from := len(b.columns)
+		rest, err := b.appendColumns(numbers, 0, n)
+		if err != nil || len(rest) > 0 {
+			return b.damaged("a part of the initial distribution has cells that cannot be read")
+		}
+		b.appendValues(values)
+		p.columns, p.values = b.columns[from:], b.values[from:]
+		b.parts = append(b.parts, p)
+		return nil
+	case p.kind == rowsKind:
+		if b.version > 1 {
+			p.class = c.int()
+		}
+		p.first = c.int()
+		lengths, columns, values := c.bytes(), c.bytes(), c.bytes()
+		if c.bad {
+			break
+		}
+		return b.rows(p, lengths, columns, values, cells)
+	case p.kind == headerKind:
+		return b.damaged("its parts are not in order: there is a second header")
+	}
+	return b.damaged("a part cannot be decoded")
+}
+
+// rows reads a part of rows.
+func (b *block) rows(p partOf, lengths, columns, values []byte, cells int) error {
+	if len(lengths) == 0 || p.first < 0 {
+		return b.damaged("a part has no rows")
+	}
+	from, row := len(b.columns), p.first
+	firstLength := len(b.lengths)
+	for ; len(lengths) > 0; row++ {
+		length, read := binary.Uvarint(lengths)
+		if read <= 0 || length == 0 || row >= cells || length > uint64(len(columns)) || length > uint64(len(values)/8) {
+			return b.damaged("row %d does not have the entries it states", row)
+		}
+		lengths = lengths[read:]
+		n, start := int(length), len(b.columns)
+		var err error
+		if columns, err = b.appendColumns(columns, grid.Cell(row), n); err != nil {
+			return err
+		}
+		b.appendValues(values[:8*n])
+		values = values[8*n:]
+		b.lengths = append(b.lengths, n)
+		if err := validRow(b.columns[start:], b.values[start:], cells); err != nil {
+			return b.damaged("row %d: %v", row, err)
+		}
+	}
+	if len(columns) > 0 || len(values) > 0 {
+		return b.damaged("there are entries without a row after row %d", row-1)
+	}
+	p.lengths, p.columns, p.values = b.lengths[firstLength:], b.columns[from:], b.values[from:]
+	b.parts = append(b.parts, p)
+	return nil
+}
+
+// appendColumns reads n differences and returns what follows them.
+func (b *block) appendColumns(data []byte, before grid.Cell, n int) ([]byte, error) {
+	at := int64(before)
+	for range n {
+		difference, read := int64(0), 1
+		if len(data) > 0 && data[0] < 0x80 { // nearly all
+			difference = int64(data[0]>>1) ^ -int64(data[0]&1)
+		} else if difference, read = binary.Varint(data); read <= 0 || difference > math.MaxInt32 || difference < math.MinInt32 {
+			return nil, b.damaged("a column cannot be read")
+		}
+		data = data[read:]
+		if at += difference; at < 0 || at >= grid.MaxCells {
+			return nil, b.damaged("a column is out of range")
+		}
+		b.columns = append(b.columns, grid.Cell(at))
+	}
+	return data, nil
+}
+
+func (b *block) appendValues(data []byte) {
+	for ; len(data) >= 8; data = data[8:] {
+		b.values = append(b.values, math.Float64frombits(binary.LittleEndian.Uint64(data)))
+	}
+}
+
+// cursor reads Avro's binary encoding. It is bad once something could not be read.
+type cursor struct {
+	data []byte
+	bad  bool
+}
+
+func (c *cursor) long() int64 {
+	v, read := binary.Varint(c.data)
+	if read <= 0 {
+		c.bad, c.data = true, nil
+		return 0
+	}
+	c.data = c.data[read:]
+	return v
+}
+
+func (c *cursor) int() int {
+	v := c.long()
+	if v != int64(int32(v)) {
+		c.bad = true
+	}
+	return int(int32(v))
+}
+
+// bytes returns a length and so many bytes, of which it returns the latter, not copied.
+func (c *cursor) bytes() []byte {
+	n := c.long()
+	if c.bad || n < 0 || n > int64(len(c.data)) {
+		c.bad = true
+		return nil
+	}
+	b := c.data[:n]
+	c.data = c.data[n:]
+	return b
+}

@@ -1,0 +1,199 @@
+package mobility
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+)
+
+// ReadModel reads a model and checks all of it: the format, that rows and initial distribution are distributions, that
+// the content has the id that the header states, and the header its seal. Any bytes may be given; the error says where
+// it is wrong and what to do. Blocks are unpacked and checked on all cores while the id is computed. Time and memory
+// grow with the model that the file really holds up to its first fault, not with what it claims or inflates to. A small
+// file can hold a large model, though: equal rows pack a hundred times smaller and more.
+func ReadModel(r io.Reader) (*Model, error) {
+	in, err := newContainer(r)
+	if err != nil {
+		return nil, err
+	}
+	first := new(block)
+	if err := in.next(first); errors.Is(err, io.EOF) {
+		return nil, in.cutShort(err)
+	} else if err != nil {
+		return nil, err
+	}
+	content, err := first.content()
+	if err != nil {
+		return nil, err
+	}
+	head, content, err := decodeHeader(first, content)
+	if err != nil {
+		return nil, err
+	}
+	b := newBuilder(head)
+	if err := inOrder(b.tasks(in, first, content), b.add); err != nil {
+		return nil, err
+	}
+	return b.finish(in)
+}
+
+// builder puts a model together from parts. Deflate can make a thousand bytes of one, so every part is checked as it
+// comes: it brings rows that are distributions, as many entries as the header declares, or cells of the initial
+// distribution, as many as the grid has. What reading costs is thus bounded by the model that the file really holds up to
+// its first fault.
+type builder struct {
+	*head
+	hash  hashWriter
+	parts int
+	rows  int // of the matrix that is being read, the last of model.Matrices
+}
+
+func newBuilder(h *head) *builder {
+	b := &builder{head: h, hash: newHash()}
+	h.model.hashHead(&b.hash, len(h.entries))
+	b.nextMatrix()
+	return b
+}
+
+func (b *builder) nextMatrix() {
+	b.model.Matrices = append(b.model.Matrices, &Matrix{RowStart: append(make([]int64, 0, b.model.Grid.Cells()+1), 0)})
+	b.rows = 0
+}
+
+// tasks yields the decoding of each block, beginning with what is left of the first.
+func (b *builder) tasks(in *container, first *block, content []byte) iter.Seq2[func() (*block, error), error] {
+	cells := b.model.Grid.Cells()
+	return func(yield func(func() (*block, error), error) bool) {
+		if !yield(func() (*block, error) { return first, first.decode(content, first.count-1, cells) }, nil) {
+			return
+		}
+		for {
+			next := blocks.Get().(*block)
+			if err := in.next(next); errors.Is(err, io.EOF) {
+				return
+			} else if err != nil {
+				yield(nil, err)
+				return
+			}
+			decode := func() (*block, error) {
+				content, err := next.content()
+				if err != nil {
+					return nil, err
+				}
+				return next, next.decode(content, next.count, cells)
+			}
+			if !yield(decode, nil) {
+				return
+			}
+		}
+	}
+}
+
+// add takes the parts of a block, which goes back to the pool.
+func (b *builder) add(from *block) error {
+	for _, p := range from.parts {
+		b.parts++
+		var err error
+		if p.kind == rowsKind {
+			err = b.addRows(from, p)
+		} else {
+			err = b.addInitial(from, p)
+		}
+		if err != nil {
+			return err
+		}
+		if numbers := b.numbers(); b.parts > spareParts+numbers/numbersPerPart {
+			return from.damaged("it is cut into %d parts for %d numbers", b.parts, numbers)
+		}
+	}
+	blocks.Put(from)
+	return nil
+}
+
+func (b *builder) numbers() int { return b.model.Transitions() + b.model.Initial.Len() }
+
+func (b *builder) addRows(at *block, p partOf) error {
+	class := len(b.model.Matrices) - 1
+	if b.rows == b.model.Grid.Cells() && class+1 < len(b.entries) && p.first == 0 && p.class == class+1 {
+		if err := b.complete(at); err != nil {
+			return err
+		}
+		b.nextMatrix()
+		class++
+	}
+	if p.class != class || p.first != b.rows || b.model.Initial.Len() > 0 {
+		return at.damaged("its parts are not in order: rows from %d of class %d come where row %d of class %d should", p.first, p.class, b.rows, class)
+	}
+	m, stated := b.model.Matrices[class], b.entries[class]
+	if int64(len(p.columns)) > stated-int64(len(m.Columns)) {
+		return at.damaged("it has more than the %d entries of class %d that the header states", stated, class)
+	}
+	m.Columns = append(growTo(m.Columns, len(p.columns), stated), p.columns...)
+	m.Values = append(growTo(m.Values, len(p.values), stated), p.values...)
+	columns, values := p.columns, p.values
+	end := m.RowStart[b.rows]
+	for _, n := range p.lengths {
+		end += int64(n)
+		m.RowStart = append(m.RowStart, end)
+		b.hash.row(columns[:n], values[:n])
+		columns, values = columns[n:], values[n:]
+	}
+	b.rows += len(p.lengths)
+	return nil
+}
+
+// complete checks that the matrix that was read has the entries that it should.
+func (b *builder) complete(at *block) error {
+	class := len(b.model.Matrices) - 1
+	if got, stated := b.model.Matrices[class].Transitions(), b.entries[class]; int64(got) != stated {
+		return at.damaged("class %d has %d entries and not the %d that the header states", class, got, stated)
+	}
+	return nil
+}
+
+func (b *builder) addInitial(at *block, p partOf) error {
+	d, cells := &b.model.Initial, b.model.Grid.Cells()
+	if len(b.model.Matrices) < len(b.entries) || b.rows < cells {
+		return at.damaged("its parts are not in order: the initial distribution comes where row %d of class %d should", b.rows, len(b.model.Matrices)-1)
+	}
+	if len(p.columns) > cells-d.Len() {
+		return at.damaged("the initial distribution has more cells than the grid")
+	}
+	d.Cells = append(growTo(d.Cells, len(p.columns), int64(cells)), p.columns...)
+	d.P = append(growTo(d.P, len(p.values), int64(cells)), p.values...)
+	return nil
+}
+
+// growTo makes room for n more, of which there are total in the end if the file is right: four times as much as there
+// really is, so that a file cannot make us reserve much by what it claims and a large matrix is copied by a third only.
+func growTo[T any](s []T, n int, total int64) []T {
+	if len(s)+n <= cap(s) {
+		return s
+	}
+	room := min(int64(4*(len(s)+n)), total)
+	return slices.Grow(s, max(n, int(room)-len(s)))
+}
+
+// finish checks the whole and returns it.
+func (b *builder) finish(in *container) (*Model, error) {
+	m := b.model
+	if len(m.Matrices) < len(b.entries) || b.rows < m.Grid.Cells() || m.Initial.Len() == 0 {
+		return nil, fmt.Errorf("mobility: the model file is cut short: it ends at byte %d after %d of %d rows of class %d (of %d); copy it again or train again",
+			in.at(), b.rows, m.Grid.Cells(), len(m.Matrices)-1, len(b.entries))
+	}
+	end := &block{place: place{number: in.blocks, from: in.at(), to: in.at()}}
+	if err := b.complete(end); err != nil {
+		return nil, err
+	}
+	if err := validRow(m.Initial.Cells, m.Initial.P, m.Grid.Cells()); err != nil {
+		return nil, end.damaged("the initial distribution: %v", err)
+	}
+	b.hash.row(m.Initial.Cells, m.Initial.P)
+	m.idOnce.Do(func() { m.id = b.hash.id() })
+	if m.ID() != b.id {
+		return nil, end.damaged("its content is not what its id %.16q says", b.id)
+	}
+	return m, nil
+}
