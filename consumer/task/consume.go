@@ -17,14 +17,14 @@ func (t *Task) consume(ctx, work context.Context) error {
 			}
 			return err
 		}
-		if len(batch.Records) > 0 {
-			if err := t.open(work); err != nil {
-				return err
-			}
-		}
 		for i := range batch.Records {
 			if ctx.Err() != nil {
 				return t.finish(work)
+			}
+			if t.records == 0 {
+				if err := t.open(work); err != nil {
+					return err
+				}
 			}
 			if err := t.process(batch.Records[i]); err != nil {
 				return err
@@ -44,6 +44,9 @@ func (t *Task) consume(ctx, work context.Context) error {
 		}
 		if idle {
 			t.attempt = 0
+			if err := t.adoptIdle(work); err != nil {
+				return err
+			}
 		}
 	}
 	return t.finish(work)

@@ -13,7 +13,7 @@ import (
 func interfaceCalls() (names []string) {
 	for name, t := range map[string]reflect.Type{
 		"Input": reflect.TypeFor[Log](), "Changelog": reflect.TypeFor[Log](), "Transactions": reflect.TypeFor[Transactions](),
-		"Store": reflect.TypeFor[Store](), "Processor": reflect.TypeFor[Processor](),
+		"Store": reflect.TypeFor[Store](), "Processor": reflect.TypeFor[Processor](), "Amender": reflect.TypeFor[Amender](),
 	} {
 		for i := range t.NumMethod() {
 			names = append(names, name+"."+t.Method(i).Name)
@@ -36,6 +36,11 @@ var scenarios = []struct {
 	{"a suspended owner", func(w *world) { w.plan = []point{{"Transactions.Commit", 3, suspend}} }},
 	{"other settings after a stop", func(w *world) { w.plan = []point{{"Processor.Process", 7, restart}} }},
 	{"other settings after a crash", func(w *world) { w.plan = []point{{"Transactions.Commit", 3, upgrade}} }},
+	{"a version", func(w *world) { w.plan = []point{{"Processor.Process", 5, putUp}} }},
+	{"a version, and a lost answer to its Commit", func(w *world) {
+		w.plan = []point{{"Transactions.Commit", 1, putUp}, {"Transactions.Commit", 2, failAfter}}
+	}},
+	{"a version, and other settings after a crash", func(w *world) { w.plan = []point{{"Processor.Process", 5, putUp}, {"Transactions.Commit", 5, upgrade}} }},
 	{"an end", func(w *world) { w.end = 11 }},
 	{"records removed", func(w *world) { w.plan, w.skip = []point{{"Transactions.Fence", 1, retention}}, true }},
 }
@@ -45,13 +50,13 @@ var scenarios = []struct {
 // with -v for the list of the points.
 func TestCrashPoints(t *testing.T) {
 	const seed = 5
-	kinds := []fault{crashBefore, crashAfter, loseDisk, failBefore, failAfter, retryBefore, takeover, suspend, stop, restart, upgrade}
+	kinds := []fault{crashBefore, crashAfter, loseDisk, failBefore, failAfter, retryBefore, takeover, suspend, stop, restart, upgrade, putUp}
 	covered := map[string]map[fault]int{}
 	worlds := 0
 	for _, scenario := range scenarios {
 		world := func(extra ...point) *world {
 			w := newWorld(seed, false)
-			w.smooth, w.plan, w.end, w.fate = false, []point{}, 0, w.fate[:20]
+			w.smooth, w.plan, w.end, w.fate, w.made = false, []point{}, 0, w.fate[:20], w.made[:20]
 			w.input.entries = w.input.entries[:20]
 			scenario.set(w)
 			w.plan = append(w.plan, extra...)

@@ -61,7 +61,7 @@
 //
 // A reader of uncommitted data sees the records of aborted transactions too. What
 // is processed again must then give the same bytes, and Options.Settings names
-// all that they depend on. The last mark tells a worker whether others may be
+// all that they depend on but amendments. The last mark tells a worker whether others may be
 // in the way:
 //
 //	                 the first records of an assignment:
@@ -85,6 +85,38 @@
 //
 // Mark.Source is the identity of the input topic: offsets of a topic that was
 // made anew mean something else, and the task ends with ErrSource.
+//
+// # Amendments
+//
+// Some of what the bytes depend on changes while the task works: a new version of a
+// model is put up. When it is seen depends on the clock and on the machine, so that
+// alone must not decide which records are made with it. The offset decides from which it
+// counts, and the changelog has the offset (Mark.Amendments): the task *adopts* it.
+//
+//	boundary at offset n           a mark alone: "v from n"          records from n on
+//	nothing in hand, nothing seen ─────────────────────────► committed ─────────────► may know v
+//	from n on by anybody                                         │
+//	                                                             └► the Processor is told
+//
+// Three rules make every history one that could have happened without a fault:
+//
+//   - The amendment is committed before the first record is made with it, in a
+//     transaction without results. If it carried results too, a death before its
+//     commit would leave results made with v on show, behind a mark that knows no v.
+//   - It counts from the offset that its own transaction commits, so no record that is
+//     committed was made without it.
+//   - Nothing from that offset on can have been seen. In one life that is so at every
+//     boundary between transactions: all that was written is committed. Behind a mark that was
+//     found open it is not, until all is committed that there was to read after the
+//     fence: an adoption before that could show a record again, made with v.
+//
+// A worker that commits an adoption holds the newest epoch, so whoever comes after has
+// found it in the last mark, or has made sure that it never will be there. Whoever
+// wrote beyond the mark before has been fenced, and lies before that end. The list stays
+// with the settings: other settings begin with an empty one.
+//
+// What the machine lacks that the list names, it waits for: Amended answers with an error,
+// and the task is suspended with nothing processed.
 //
 // # Idle partitions
 //

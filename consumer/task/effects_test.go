@@ -33,6 +33,7 @@ type script struct {
 	now        time.Time
 	ends       bool // cancel when the input is used up
 	restored   Restore
+	amender    Amender
 }
 
 func newScript() *script {
@@ -66,7 +67,7 @@ func (s *script) runOn(t *testing.T, input Log, o Options) error {
 	defer cancel()
 	s.cancel = cancel
 	o.Name, o.Clock, o.Observer = "raw/0", s, s
-	d := Dependencies{Input: input, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s}
+	d := Dependencies{Input: input, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s, Amender: s.amender}
 	task, err := New(d, o)
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +180,7 @@ func printMark(value []byte) string {
 	if m.Open {
 		state = "open"
 	}
-	return fmt.Sprintf("%d %s, %q since %d of %q from %d", m.Input, state, m.Settings, m.Since, m.Source, m.Origin)
+	return fmt.Sprintf("%d %s, %q since %d of %q from %d", m.Input, state, m.Settings, m.Since, m.Source, m.Origin) + printAmendments(m.Amendments)
 }
 
 type scriptStore struct{ s *script }
@@ -255,6 +256,19 @@ func TestEffects(t *testing.T) {
 	scene("a death under some settings", Options{Settings: []byte("S")}, full)
 	scene("other settings after it", Options{Settings: []byte("S2")}, full)
 	scene("other settings, accepted", Options{Settings: []byte("S2"), AcceptSettings: true}, full)
+	s = newScript()
+	s.amender = &scriptAmender{script: s, proposals: [][]byte{[]byte("v2"), []byte("v3")}}
+	scene("a first start with amendments", Options{Settings: []byte("S")}, s)
+	s.committed, s.end = 2, 2
+	s.changelog = v2(Mark{Input: 2, Settings: []byte("S"), Amendments: []Amendment{{1, []byte("v2")}}})
+	s.input, s.found = nil, false
+	scene("an idle task has something to adopt", Options{Settings: []byte("S")}, s)
+	s = broken("txn.commit", lost)
+	s.wait["txn.commit"] = 0
+	s.amender = &scriptAmender{script: s, proposals: [][]byte{[]byte("v2")}}
+	scene("an adoption's commit fails once", Options{Settings: []byte("S")}, s)
+	s = newScript()
+	s.committed, s.changelog = 1, v2(Mark{Input: 1, Source: []byte("T")})
 	scene("another source", Options{Source: []byte("T2")}, s)
 
 	const golden = "testdata/effects.txt"

@@ -43,6 +43,28 @@ type Processor interface {
 	Process(rec Record, state []byte, fx *Effects) error
 }
 
+// Amender is the side of a processor that knows of what its settings may be amended by
+// while it works, a new version of a model say. That something is there is for the
+// clock to decide; from which record on it counts is not, for a record that is
+// processed again must give the same bytes. So the task commits an amendment, with the
+// input offset from which on it counts, in a transaction of its own, before the first
+// record that may know of it; whoever comes after finds it in the mark. The
+// package's documentation says at which offsets that can be done.
+//
+// It is used by one goroutine, the one that calls Process.
+type Amender interface {
+	// Amended tells the list that is in force, whole, after each restore and after
+	// each adoption: Process must use those with From ≤ the record's offset, and no
+	// others. The memory is the task's and stays as it is. An error says that it
+	// cannot work with one of them: Rebuild suspends the task, which tells it again
+	// after a while (a file that is not there yet), Fatal ends it.
+	Amended(list []Amendment) error
+	// Propose names what is to be added to the list last told, in this order; mostly
+	// nothing. It is asked often, so it must be quick: whatever takes long has
+	// happened before. The list must stay within MaxAmendments and the names valid.
+	Propose() [][]byte
+}
+
 // Batch is an answer to Fetch. Records have ascending offsets, all ≥ the offset
 // asked for, none from an aborted transaction, no control records. Next is the
 // offset to ask for next: it is beyond the last record, and moves past aborted

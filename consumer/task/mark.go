@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // MarkKey is the changelog key under which every transaction writes a Mark.
@@ -37,18 +38,38 @@ type Mark struct {
 	// Source is the identity of the input topic, at most MarkBytes long; empty:
 	// not known.
 	Source []byte
+	// Amendments are what Settings have been amended by, in the order in which
+	// it happened, at most MaxAmendments.
+	Amendments []Amendment
 }
 
-// MarkBytes is the greatest length of Mark.Settings and of Mark.Source.
-const MarkBytes = 64
+// Amendment is something that a processor's bytes depend on beside the settings,
+// from an offset of the input on. See Amender.
+type Amendment struct {
+	From int64  // records before it know nothing of it
+	Name []byte // opaque here; 1 to MarkBytes bytes
+}
+
+// MarkBytes is the greatest length of Mark.Settings, of Mark.Source, and of an
+// amendment's name; MaxAmendments how many of those a mark holds. A mark is in
+// every transaction, so it has to stay small.
+const (
+	MarkBytes     = 64
+	MaxAmendments = 64
+)
 
 // Versions of a mark, its value's first byte. Version 1 is followed by Input.
 // Version 2 is followed by a byte of flags, by Input, Origin and Since, and by
-// Settings and Source, each after a byte with its length. Integers are eight
-// bytes, big-endian. Version 1 is read for ever and not written any more.
+// Settings and Source, each after a byte with its length. Version 3 is version 2
+// and, behind it, a byte with the number of amendments, and of each its From and,
+// after a byte with its length, its Name. Integers are eight bytes, big-endian.
+// Version 1 is read for ever and not written any more. Version 3 is written where
+// there are amendments, so that a partition without can go back to a program
+// that does not know them.
 const (
 	markVersion1 = 1
 	markVersion2 = 2
+	markVersion3 = 3
 
 	markLen1  = 1 + 8
 	markFixed = 1 + 1 + 3*8
@@ -60,11 +81,16 @@ const (
 // does not begin with a zero byte, which is kept for keys such as MarkKey.
 func ValidKey(key []byte) bool { return len(key) > 0 && key[0] != 0 }
 
-// AppendMark appends the value of a mark, in version 2. It panics if Settings or
-// Source is longer than MarkBytes.
+// AppendMark appends the value of a mark, in version 2 or, with amendments, 3. It
+// panics if one of its parts is longer than may be.
 func AppendMark(dst []byte, m Mark) []byte {
-	if len(m.Settings) > MarkBytes || len(m.Source) > MarkBytes {
-		panic(fmt.Sprintf("task: a mark's settings and source have %d and %d bytes, %d are the most", len(m.Settings), len(m.Source), MarkBytes))
+	if len(m.Settings) > MarkBytes || len(m.Source) > MarkBytes || len(m.Amendments) > MaxAmendments {
+		panic(fmt.Sprintf("task: a mark's settings and source have %d and %d bytes, %d are the most; and %d amendments, of %d",
+			len(m.Settings), len(m.Source), MarkBytes, len(m.Amendments), MaxAmendments))
+	}
+	version := byte(markVersion2)
+	if len(m.Amendments) > 0 {
+		version = markVersion3
 	}
 	flags := byte(0)
 	if m.Open {
@@ -73,47 +99,87 @@ func AppendMark(dst []byte, m Mark) []byte {
 	if m.Lost {
 		flags |= markLost
 	}
-	dst = append(dst, markVersion2, flags)
+	dst = append(dst, version, flags)
 	for _, offset := range [...]int64{m.Input, m.Origin, m.Since} {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(offset))
 	}
 	for _, b := range [...][]byte{m.Settings, m.Source} {
 		dst = append(append(dst, byte(len(b))), b...)
 	}
+	if version == markVersion3 {
+		dst = append(dst, byte(len(m.Amendments)))
+	}
+	for _, a := range m.Amendments {
+		if !ValidName(a.Name) {
+			panic(fmt.Sprintf("task: an amendment's name has %d bytes, it must have 1 to %d", len(a.Name), MarkBytes))
+		}
+		dst = binary.BigEndian.AppendUint64(dst, uint64(a.From))
+		dst = append(append(dst, byte(len(a.Name))), a.Name...)
+	}
 	return dst
 }
+
+// ValidName reports whether an amendment may have a name.
+func ValidName(name []byte) bool { return len(name) > 0 && len(name) <= MarkBytes }
 
 var (
 	errMarkVersion = errors.New("task: the changelog's mark is not of a known version: it was written by a newer geodither, or by something else")
 	errMarkDamaged = errors.New("task: the changelog's mark does not add up: it was not written by geodither")
 )
 
-// DecodeMark reads the value of a mark. Settings and Source are parts of value.
-// A mark of version 1 has none, an unknown Origin and Since, and is open.
+// DecodeMark reads the value of a mark. All bytes of the mark are parts of value.
+// A mark of version 1 has no settings, an unknown Origin and Since, and is open.
 func DecodeMark(value []byte) (Mark, error) {
 	if len(value) == markLen1 && value[0] == markVersion1 {
 		m := Mark{Input: int64(binary.BigEndian.Uint64(value[1:])), Origin: none, Since: none, Open: true}
 		return m, m.check()
 	}
-	if len(value) == 0 || value[0] != markVersion2 {
+	if len(value) == 0 || value[0] != markVersion2 && value[0] != markVersion3 {
 		return Mark{}, errMarkVersion
 	}
-	if len(value) < markFixed || value[1] > markOpen|markLost {
-		return Mark{}, errMarkDamaged
+	r := reader{rest: value[1:]}
+	flags := r.byte()
+	m := Mark{
+		Open: flags&markOpen != 0, Lost: flags&markLost != 0,
+		Input: r.offset(), Origin: r.offset(), Since: r.offset(), Settings: r.bytes(), Source: r.bytes(),
 	}
-	offset := func(i int) int64 { return int64(binary.BigEndian.Uint64(value[2+8*i:])) }
-	m := Mark{Open: value[1]&markOpen != 0, Lost: value[1]&markLost != 0, Input: offset(0), Origin: offset(1), Since: offset(2)}
-	rest := value[markFixed:]
-	for _, b := range [...]*[]byte{&m.Settings, &m.Source} {
-		if len(rest) == 0 || int(rest[0]) > min(MarkBytes, len(rest)-1) {
-			return Mark{}, errMarkDamaged
+	if value[0] == markVersion3 {
+		n := int(r.byte())
+		r.bad = r.bad || n == 0 || n > MaxAmendments
+		for len(m.Amendments) < n && !r.bad {
+			m.Amendments = append(m.Amendments, Amendment{From: r.offset(), Name: r.bytes()})
 		}
-		*b, rest = rest[1:1+rest[0]], rest[1+rest[0]:]
 	}
-	if len(rest) > 0 {
+	if r.bad || len(r.rest) > 0 || flags > markOpen|markLost {
 		return Mark{}, errMarkDamaged
 	}
 	return m, m.check()
+}
+
+// reader takes a value apart from its front. Once there is too little, it is bad
+// and gives zeros.
+type reader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *reader) take(n int) []byte {
+	if r.bad = r.bad || len(r.rest) < n; r.bad {
+		return make([]byte, n)
+	}
+	part := r.rest[:n]
+	r.rest = r.rest[n:]
+	return part
+}
+
+func (r *reader) byte() byte    { return r.take(1)[0] }
+func (r *reader) offset() int64 { return int64(binary.BigEndian.Uint64(r.take(8))) }
+
+// bytes reads a length, at most MarkBytes, and as many bytes.
+func (r *reader) bytes() []byte {
+	n := int(r.byte())
+	r.bad = r.bad || n > MarkBytes
+	return r.take(n)
 }
 
 // check compares the offsets with each other.
@@ -121,17 +187,28 @@ func (m Mark) check() error {
 	if m.Origin < none || m.Since < m.Origin || m.Input < max(m.Since, 0) {
 		return errMarkDamaged
 	}
+	last := int64(0)
+	for _, a := range m.Amendments {
+		if a.From < last || a.From > m.Input || !ValidName(a.Name) {
+			return errMarkDamaged
+		}
+		last = a.From
+	}
 	return nil
 }
 
-// clone is m with memory of its own.
-func (m Mark) clone() Mark {
-	m.Settings, m.Source = bytes.Clone(m.Settings), bytes.Clone(m.Source)
+// Clone is m with memory of its own.
+func (m Mark) Clone() Mark {
+	m.Settings, m.Source, m.Amendments = bytes.Clone(m.Settings), bytes.Clone(m.Source), slices.Clone(m.Amendments)
+	for i := range m.Amendments {
+		m.Amendments[i].Name = bytes.Clone(m.Amendments[i].Name)
+	}
 	return m
 }
 
 // sameBut reports whether m and o are the same but for Input.
 func (m Mark) sameBut(o Mark) bool {
 	return m.Origin == o.Origin && m.Since == o.Since && m.Open == o.Open && m.Lost == o.Lost &&
-		bytes.Equal(m.Settings, o.Settings) && bytes.Equal(m.Source, o.Source)
+		bytes.Equal(m.Settings, o.Settings) && bytes.Equal(m.Source, o.Source) &&
+		slices.EqualFunc(m.Amendments, o.Amendments, func(a, b Amendment) bool { return a.From == b.From && bytes.Equal(a.Name, b.Name) })
 }

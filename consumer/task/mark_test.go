@@ -39,7 +39,7 @@ func TestMarkBytes(t *testing.T) {
 func TestBadMarks(t *testing.T) {
 	good := AppendMark(nil, fullMark)
 	bad := map[string][]byte{
-		"nothing": nil, "version 0": {0}, "version 3": append([]byte{3}, good[1:]...), "version 1 and more": append([]byte{1}, good[1:]...),
+		"nothing": nil, "version 0": {0}, "version 4": append([]byte{4}, good[1:]...), "version 1 and more": append([]byte{1}, good[1:]...),
 		"a negative offset of version 1": {1, 255, 0, 0, 0, 0, 0, 0, 0},
 		"another flag":                   append([]byte{2, 4}, good[2:]...), "a byte more": append(bytes.Clone(good), 0),
 		"settings too long": AppendMark(nil, Mark{Settings: make([]byte, MarkBytes)}),
@@ -55,7 +55,7 @@ func TestBadMarks(t *testing.T) {
 			t.Errorf("%s: %x decodes to %+v", what, value, m)
 		}
 	}
-	if _, err := DecodeMark(bad["version 3"]); !strings.Contains(err.Error(), "newer") {
+	if _, err := DecodeMark(bad["version 4"]); !strings.Contains(err.Error(), "newer") {
 		t.Errorf("a later version answers %v", err)
 	}
 	defer func() {
@@ -69,6 +69,7 @@ func TestBadMarks(t *testing.T) {
 func FuzzDecodeMark(f *testing.F) {
 	f.Add(AppendMark(nil, Mark{}))
 	f.Add(AppendMark(nil, fullMark))
+	f.Add(AppendMark(nil, amendedMark))
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 9})
 	f.Add([]byte{2, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -79,8 +80,69 @@ func FuzzDecodeMark(f *testing.F) {
 		if m.check() != nil || len(m.Settings) > MarkBytes || len(m.Source) > MarkBytes {
 			t.Errorf("%x decodes to %+v", data, m)
 		}
-		if again := AppendMark(nil, m); data[0] == markVersion2 && !bytes.Equal(again, data) {
+		if again := AppendMark(nil, m); data[0] != markVersion1 && !bytes.Equal(again, data) {
 			t.Errorf("%x decodes to %+v, which encodes to %x", data, m, again)
 		}
 	})
+}
+
+// amendedMark has two amendments, adopted at one offset.
+var amendedMark = Mark{Input: 9, Open: true, Settings: []byte("s"), Amendments: []Amendment{{From: 4, Name: []byte("one")}, {From: 4, Name: []byte("two")}}}
+
+// TestAmendedMarkBytes pins version 3, and what is refused of it.
+func TestAmendedMarkBytes(t *testing.T) {
+	value, err := hex.DecodeString("03" + "01" + "0000000000000009" + "0000000000000000" + "0000000000000000" + "01" + "73" + "00" +
+		"02" + "0000000000000004" + "03" + "6f6e65" + "0000000000000004" + "03" + "74776f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := AppendMark(nil, amendedMark); !bytes.Equal(got, value) {
+		t.Errorf("encodes to %x, want %x", got, value)
+	}
+	got, err := DecodeMark(value)
+	if err != nil || got.Input != 9 || !got.sameBut(amendedMark) {
+		t.Errorf("decodes to %+v, %v", got, err)
+	}
+	one := []Amendment{{From: 4, Name: []byte("one")}}
+	if got.sameBut(Mark{Input: 9, Open: true, Settings: []byte("s"), Amendments: one}) {
+		t.Error("a mark that has lost an amendment passes for the same")
+	}
+	full := Mark{Input: 1}
+	for range MaxAmendments {
+		full.Amendments = append(full.Amendments, Amendment{Name: make([]byte, MarkBytes)})
+	}
+	if m, err := DecodeMark(AppendMark(nil, full)); err != nil || len(m.Amendments) != MaxAmendments {
+		t.Errorf("a full mark decodes to %d amendments, %v", len(m.Amendments), err)
+	}
+	bad := map[string][]byte{
+		"no amendment": value[:len(value)-24], "one announced too many": bytes.Clone(value), "a byte more": append(bytes.Clone(value), 0),
+		"from beyond the input": AppendMark(nil, Mark{Input: 3, Amendments: one}),
+		"from going back":       AppendMark(nil, Mark{Input: 9, Amendments: []Amendment{{5, []byte("a")}, {4, []byte("b")}}}),
+		"a negative offset":     AppendMark(nil, Mark{Input: 9, Amendments: []Amendment{{-1, []byte("a")}}}),
+		"a name without bytes":  append(bytes.Clone(value[:len(value)-15]), 1, 0, 0, 0, 0, 0, 0, 0, 4, 0),
+		"too many":              append(AppendMark(nil, full), make([]byte, 74)...),
+	}
+	bad["no amendment"] = append(bytes.Clone(value[:markFixed+3]), 0)
+	bad["one announced too many"][markFixed+3]++
+	bad["too many"][markFixed+2]++
+	for what, value := range bad {
+		if m, err := DecodeMark(value); err == nil {
+			t.Errorf("%s: %x decodes to %+v", what, value, m)
+		}
+	}
+	for n := range value {
+		if m, err := DecodeMark(value[:n]); err == nil {
+			t.Errorf("cut at %d: decodes to %+v", n, m)
+		}
+	}
+	for _, name := range [][]byte{nil, make([]byte, MarkBytes+1)} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("an amendment with a name of %d bytes was encoded", len(name))
+				}
+			}()
+			AppendMark(nil, Mark{Amendments: []Amendment{{0, name}}})
+		}()
+	}
 }

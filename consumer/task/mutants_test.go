@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -22,7 +23,7 @@ func (m mutant) plant(n *node, d *Dependencies, o *Options) {
 // TestMutants shows that the simulation would notice: each of these mistakes
 // breaks an invariant within a few hundred seeds.
 func TestMutants(t *testing.T) {
-	for _, m := range append(mutants, settingsMutants...) {
+	for _, m := range slices.Concat(mutants, settingsMutants, amendMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			const seeds = 10000
 			for seed := range uint64(seeds) {
@@ -68,7 +69,7 @@ var mutants = []mutant{
 	{"the overlay is not looked at by later records of a transaction", func(n *node, d *Dependencies, _ *Options) {
 		d.Processor = processFunc(func(rec Record, _ []byte, fx *Effects) error {
 			states, _, _ := n.store.contents()
-			return (&simProcessor{settings: n.settings}).Process(rec, []byte(states[string(rec.Key)]), fx)
+			return (&simProcessor{settings: n.settings, made: inForce(n.list, rec.Offset)}).Process(rec, []byte(states[string(rec.Key)]), fx)
 		})
 	}},
 	{"an unknown outcome of commit is taken for success", func(n *node, d *Dependencies, _ *Options) {
@@ -99,7 +100,7 @@ var mutants = []mutant{
 			try := fmt.Sprintf("try %d", rec.Offset)
 			n.w.events[try]++
 			rec.Timestamp += int64(n.w.events[try])
-			return (&simProcessor{settings: n.settings}).Process(rec, state, fx)
+			return (&simProcessor{settings: n.settings, made: inForce(n.list, rec.Offset)}).Process(rec, state, fx)
 		})
 	}},
 }
@@ -137,6 +138,9 @@ func (m blindMarks) Fetch(ctx context.Context, offset int64) (Batch, error) {
 				panic(err)
 			}
 			mark.Input = m.marker.mark()
+			for i := range mark.Amendments {
+				mark.Amendments[i].From = min(mark.Amendments[i].From, mark.Input)
+			}
 			mark.Origin, mark.Since = min(mark.Origin, mark.Input), min(mark.Since, mark.Input)
 			b.Records[i].Value = AppendMark(nil, mark)
 		}

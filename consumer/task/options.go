@@ -22,13 +22,16 @@ const (
 	At
 )
 
-// Dependencies are what a task drives; all are required.
+// Dependencies are what a task drives; all but the last are required.
 type Dependencies struct {
 	Input        Log
 	Changelog    Log
 	Transactions Transactions
 	Store        Store
 	Processor    Processor
+	// Amender of the Processor; nil if it has none. Then a mark with amendments of
+	// the same settings ends the task with ErrAmended.
+	Amender Amender
 }
 
 // Options have usable zero values.

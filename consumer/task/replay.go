@@ -126,7 +126,7 @@ func (t *Task) findMark(ctx context.Context, from, end int64) (lastMark, error) 
 				if err != nil {
 					return WithRemedy(fmt.Errorf("read the changelog at offset %d: %w", rec.Offset, err), Fatal)
 				}
-				l.mark, l.at, l.found = m.clone(), rec.Offset, true
+				l.mark, l.at, l.found = m.Clone(), rec.Offset, true
 			}
 			return nil
 		})

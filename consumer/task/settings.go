@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // A reader of uncommitted data sees what aborted transactions have written. The
@@ -55,20 +56,26 @@ func (t *Task) stand(m Mark, found bool, input, stable int64) {
 	}
 }
 
-// open commits a mark alone, unless the last one is open and of this task.
+// open makes sure, before the first record of a transaction, that the last mark is
+// open and of this task, and has what is to be adopted; else it commits a mark alone.
 func (t *Task) open(work context.Context) error {
-	if t.opened {
-		return nil
+	proposed, err := t.propose()
+	if err != nil || t.opened && len(proposed) == 0 {
+		return err
 	}
-	return t.commit(work, true)
+	return t.adopt(work, proposed, true)
 }
 
-// nextMark is the mark of a transaction that commits t.next.
+// nextMark is the mark of a transaction that commits t.next. Other settings are
+// amended by nothing yet.
 func (t *Task) nextMark(open bool) Mark {
 	m := t.mark
 	m.Input, m.Open = t.next, open
 	if !bytes.Equal(m.Settings, t.o.Settings) {
-		m.Settings, m.Since = t.o.Settings, t.next
+		m.Settings, m.Since, m.Amendments = t.o.Settings, t.next, nil
+	}
+	for _, name := range t.proposed {
+		m.Amendments = append(slices.Clip(m.Amendments), Amendment{From: t.next, Name: bytes.Clone(name)})
 	}
 	if len(t.o.Source) > 0 {
 		m.Source = t.o.Source
@@ -86,4 +93,6 @@ var (
 	ErrSettings = errors.New("the worker before this one has ended under other settings without a clean stop")
 	// ErrSource: the mark was written for another input topic.
 	ErrSource = errors.New("the input topic was deleted and made anew")
+	// ErrAmended: the mark has amendments, and the task has no Amender.
+	ErrAmended = errors.New("the settings were amended by the worker before this one, which this one cannot do")
 )

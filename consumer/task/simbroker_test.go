@@ -182,11 +182,12 @@ func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // simProcessor makes outputs that depend on every bit of their arguments and on
-// its settings, and of nothing else. It uses its buffers again and spoils them
+// its settings and their amendments, and of nothing else. It uses its buffers again and spoils them
 // first.
 type simProcessor struct {
 	settings int
-	n        *node // nil in the oracle
+	n        *node  // nil in the oracle
+	made     string // of the oracle: the amendments
 	state    []byte
 	bufs     [2][]byte
 }
@@ -197,8 +198,12 @@ func (p *simProcessor) Process(rec Record, state []byte, fx *Effects) error {
 			return err
 		}
 	}
+	made := p.made
+	if p.n != nil {
+		made = inForce(p.n.list, rec.Offset+p.n.shift)
+	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %q %q %q %d %d", p.settings, rec.Key, state, rec.Value, rec.Offset, rec.Timestamp)
+	fmt.Fprintf(h, "%d %q %q %q %q %d %d", p.settings, made, rec.Key, state, rec.Value, rec.Offset, rec.Timestamp)
 	sum := h.Sum64()
 	message := func(i int) Message {
 		p.bufs[i] = fmt.Appendf(spoilt(p.bufs[i]), "%d.%d|%x", rec.Offset, i, sum)

@@ -24,6 +24,9 @@ func (w *world) check() error {
 	if w.smooth && w.mark.Open {
 		return fmt.Errorf("a clean stop has left the mark open: %+v", w.mark)
 	}
+	if err := w.checkAmendments(); err != nil {
+		return err
+	}
 	for _, l := range []*simLog{&w.output, &w.dead} {
 		if err := w.releases(l, end); err != nil {
 			return err
@@ -62,7 +65,7 @@ func render(ms []Message) string {
 }
 
 // oracle is the loop as one would write it if nothing ever failed. Under which
-// settings a record was processed is taken from what was committed, and which
+// settings and with which amendments a record was processed is taken from what was committed, and which
 // ones retention has taken.
 func (w *world) oracle() (output, dead []Message, states map[string]string, end int64) {
 	end = int64(len(w.input.entries))
@@ -74,7 +77,7 @@ func (w *world) oracle() (output, dead []Message, states map[string]string, end 
 		if e.status != plain || w.fate[i] == skipped || w.fate[i] == unseen && int64(i) < w.input.first {
 			continue
 		}
-		p := &simProcessor{settings: w.fate[i]}
+		p := &simProcessor{settings: w.fate[i], made: w.made[i]}
 		var fx Effects
 		state := ""
 		if ValidKey(e.rec.Key) {

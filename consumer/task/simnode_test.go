@@ -16,7 +16,10 @@ type node struct {
 	where      int
 	generation int
 	epoch      int
-	settings   int // that it was started with
+	settings   int         // that it was started with
+	known      int         // versions that it has seen
+	list       []Amendment // that it was told
+	shift      int64       // a planted fault: an amendment counts from so many offsets earlier on
 	ctx        context.Context
 	cancel     context.CancelFunc
 	resume     func() bool // runs it to its next call; false: it has ended
@@ -51,12 +54,13 @@ const (
 	jump              // the clock jumps by hours
 	expire            // the broker ends the open transaction
 	retention         // the broker removes input records, processed or not
+	putUp             // a version is put up, and seen at once
 	faultKinds
 )
 
 var faultNames = [...]string{
 	"fine", "crash before", "crash after", "crash, disk lost", "error before", "error after", "retry", "takeover", "suspended",
-	"stop", "stop, other settings", "crash, other settings", "clock jumps", "transaction expires", "records removed",
+	"stop", "stop, other settings", "crash, other settings", "clock jumps", "transaction expires", "records removed", "a version is put up",
 }
 
 func (f fault) String() string { return faultNames[f] }
@@ -149,6 +153,9 @@ func (n *node) call(name string, effect func(lost bool) error) error {
 		}
 	case retention:
 		w.retain(int64(len(w.input.entries)))
+	case putUp:
+		w.versions = min(w.versions+1, versions)
+		n.known = w.versions
 	case fine, faultKinds:
 	}
 	return effect(false)
@@ -157,11 +164,13 @@ func (n *node) call(name string, effect func(lost bool) error) error {
 // start makes a task on a machine. It runs when it is resumed.
 func (w *world) start(where int) *node {
 	n := &node{w: w, where: where, store: w.stores[where], generation: w.generation, settings: w.settings}
+	n.known = w.rng.IntN(w.versions + 1)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.store.call = n.storeCall
 	d := Dependencies{
 		Input: simReader{n, &w.input, "Input"}, Changelog: simReader{n, &w.changelog, "Changelog"},
 		Transactions: n, Store: n.store, Processor: &simProcessor{settings: n.settings, n: n},
+		Amender: simAmender{n},
 	}
 	o := Options{
 		Name: "sim", MaxRecords: 1 + w.rng.IntN(8), MaxBytes: 1 + w.rng.IntN(1000), MaxInterval: time.Duration(1+w.rng.IntN(100)) * time.Millisecond,

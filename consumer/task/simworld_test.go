@@ -45,12 +45,15 @@ type world struct {
 
 	mark      Mark // the last committed one
 	marked    bool
-	fate      []int // settings that each input record was processed under, or unseen, or skipped
-	lost      bool  // the task has skipped lost records
-	accepted  bool  // somebody has accepted two releases of a record
-	done      bool  // the input is used up and its owner is told to stop
-	finished  bool  // and has stopped
-	violation error // the first broken invariant
+	versions  int      // that are put up
+	made      []string // amendments that each input record was processed with
+	fate      []int    // settings that each input record was processed under, or unseen, or skipped
+	lost      bool     // the task has skipped lost records
+	accepted  bool     // somebody has accepted two releases of a record
+	trusting  bool     // a mark's amendments are not looked at when it is committed
+	done      bool     // the input is used up and its owner is told to stop
+	finished  bool     // and has stopped
+	violation error    // the first broken invariant
 	mutant    mutant
 	events    map[string]int // how often what happened
 	points    func(n *node, name string, f fault)
@@ -87,7 +90,7 @@ func newWorld(seed uint64, faults bool) *world {
 		}
 		m := Message{Key: []byte(key), Value: value, Timestamp: int64(data.IntN(1000))}
 		w.input.append([]status{plain, plain, plain, plain, plain, plain, aborted, control}[data.IntN(8)], m)
-		w.fate = append(w.fate, unseen)
+		w.fate, w.made = append(w.fate, unseen), append(w.made, "")
 	}
 	if data.IntN(5) == 0 {
 		w.end = 1 + data.Int64N(int64(len(w.fate)))
@@ -113,6 +116,9 @@ func (w *world) background() {
 	w.input.visible = min(w.input.visible+int64(w.rng.IntN(5)), int64(len(w.input.entries)))
 	if w.deciding && w.rng.IntN(6) == 0 {
 		w.complete()
+	}
+	if w.rng.IntN(50) == 0 {
+		w.versions = min(w.versions+1, versions)
 	}
 	if w.rng.IntN(8) == 0 {
 		w.changelog.compact(w.now.UnixMilli(), tombstonesMS)
@@ -279,7 +285,7 @@ func (w *world) book() {
 		w.violated("the mark says %+v, %v, the transaction commits %d", m, err, w.offset)
 		return
 	}
-	m = m.clone()
+	m = m.Clone()
 	from := w.mark.Input
 	if m.Origin > from && m.Origin != w.mark.Origin {
 		if m.Origin > w.input.first {
@@ -295,6 +301,7 @@ func (w *world) book() {
 	for at := from; at < min(m.Input, int64(len(w.fate))); at++ {
 		w.fate[at] = w.open.settings
 	}
+	w.bookAmendments(m, from)
 	since := max(w.mark.Since, m.Origin)
 	if string(m.Settings) != string(w.mark.Settings) { // such a mark is alone
 		since = m.Input

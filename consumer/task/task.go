@@ -13,18 +13,20 @@ type Task struct {
 	o     Options
 	state State
 
-	next    int64     // input offset after the last one that was processed
-	safe    int64     // what t.next was at the last commit or at the start
-	saved   time.Time // when that was
-	mark    Mark      // the last one; if there is none, what it would have been
-	opened  bool      // it is open, and of this task
-	seen    int64     // before it a reader of uncommitted data may have seen results
-	overlay *overlay  // of the records since the last commit
-	records int       // how many those are
-	began   time.Time
-	last    int64 // Kafka timestamp of the last of them, and of the mark
-	fx      Effects
-	hand    hand
+	next   int64     // input offset after the last one that was processed
+	safe   int64     // what t.next was at the last commit or at the start
+	saved  time.Time // when that was
+	mark   Mark      // the last one; if there is none, what it would have been
+	opened bool      // it is open, and of this task
+	// proposed is what the mark alone that is being committed adds to the list.
+	proposed [][]byte
+	seen     int64    // before it a reader of uncommitted data may have seen results
+	overlay  *overlay // of the records since the last commit
+	records  int      // how many those are
+	began    time.Time
+	last     int64 // Kafka timestamp of the last of them, and of the mark
+	fx       Effects
+	hand     hand
 
 	attempt int // recoveries since the last progress
 	doubts  int // restores in a row whose result did not add up
@@ -46,7 +48,7 @@ const (
 // New checks the options and makes a task. A missing dependency panics.
 func New(d Dependencies, o Options) (*Task, error) {
 	if d.Input == nil || d.Changelog == nil || d.Transactions == nil || d.Store == nil || d.Processor == nil {
-		panic("task: every field of Dependencies is required")
+		panic("task: every field of Dependencies but Amender is required")
 	}
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -109,6 +111,9 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	fresh := r.Input == none
 	if fresh {
 		t.safe = t.next // without an offset there is none that could get lost
+	}
+	if err := t.amended(t.nextMark(true).Amendments); err != nil {
+		return err
 	}
 	t.move(Running)
 	if fresh && t.o.Start == Latest {
