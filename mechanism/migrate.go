@@ -1,6 +1,10 @@
 package mechanism
 
-import "math"
+import (
+	"math"
+
+	"github.com/geodither/geodither/mechanism/mobility"
+)
 
 // Migration says what became of a state of another model.
 type Migration uint8
@@ -27,20 +31,34 @@ func (m Migration) String() string {
 	}
 }
 
-// Migrate makes a state of another model one of the sanitizer's. The last step becomes the new model's step that holds its end, so that late
+// Migrate makes a state of another model one of the sanitizer's popular model; see MigrateTo.
+func (s *Sanitizer) Migrate(state *State) Migration {
+	// The popular model lies over no other.
+	migration, _ := s.MigrateTo(state, nil)
+	return migration
+}
+
+// MigrateTo makes a state of another model one of a user's personal model, nil for the popular one: between the two of one grid what is
+// known of the place stays, and so does the release of the last step. It fails with ErrOtherPopular, and changes nothing, if the personal
+// model lies over another popular model than the sanitizer's.
+//
+// The last step becomes the new model's step that holds its end, so that late
 // reports stay late where the new steps are no longer than the old ones. Under longer steps an older report can fall into that
 // same step and counts as one of it. The number of releases and the ledger are kept in any case, for they are the user's and not the model's:
 // its times are milliseconds, the ends of the steps of old, so that no release leaves a window of new steps before its report must have.
 // The last release can be repeated only if grid and step length are the same; otherwise the step it was made in counts
 // as predicted. ReleaseInterval still counts from that release.
-func (s *Sanitizer) Migrate(state *State) Migration {
+func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration, error) {
+	if err := s.follow(user); err != nil {
+		return Unchanged, err
+	}
 	if !state.Started || state.Model == s.modelID && state.Grid == s.gridID && state.StepMS == s.stepMS {
-		return Unchanged
+		return Unchanged, nil
 	}
 	result := PosteriorKept
 	if state.Grid != s.gridID {
 		result = StartedAnew
-		state.Posterior.CopyFrom(&s.model.Initial)
+		s.initial(&state.Posterior)
 		state.Posterior.Round()
 		state.Estimate, state.RadiusKM = s.estimator.Estimate(s.model.Grid, &state.Posterior)
 	}
@@ -49,7 +67,7 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 	}
 	state.Step = convertStep(state.Step, state.StepMS, s.stepMS)
 	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
-	return result
+	return result, nil
 }
 
 // convertStep returns the step of length to that holds the last millisecond of a step of length from.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Seen is what a published record tells an observer of one report.
@@ -18,6 +19,8 @@ type Seen struct {
 	// Carried says that reports without a record kept the user's filter going since the last record, so that a gap longer
 	// than MaxGap does not start it anew.
 	Carried bool
+	// Personal is the user's personal model, as in Input; nil: the popular one.
+	Personal *mobility.Personal
 }
 
 // ErrUnseen is what Observe returns for what no Step can have published.
@@ -36,6 +39,9 @@ func (s *Sanitizer) Observe(state *State, seen Seen) error {
 	s.fresh = false
 	if !seen.Kind.Published() || state.Started && seen.Step < state.Step {
 		return ErrUnseen
+	}
+	if err := s.follow(seen.Personal); err != nil {
+		return err
 	}
 	if err := s.check(state, Input{Step: seen.Step}); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Kind says what a step did.
@@ -55,6 +56,9 @@ type Input struct {
 	Cell grid.Cell
 	// Release says whether a release may be drawn; false only predicts, at no cost and outside all rules of when to release.
 	Release bool
+	// Personal is how this user moves; nil: as the popular model says. It must lie over the sanitizer's model. It is public, and chosen by
+	// what is public: by the user's identifier and by time, never by the place.
+	Personal *mobility.Personal
 }
 
 // Format writes [redacted] whatever the verb, since Cell is secret.

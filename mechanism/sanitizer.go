@@ -15,12 +15,15 @@ import (
 // Sanitizer runs the paper's Algorithm 1 for any number of users under one model and one set of options. It is scratch for one
 // goroutine; users' states are separate. After a few steps it does not allocate.
 type Sanitizer struct {
-	model   *mobility.Model
-	modelID ID
-	gridID  ID
-	stepMS  int64
-	options Options
-	streams noise.Streams
+	model *mobility.Model
+	// personal is the model of the user at hand, nil if that is the popular one; modelID is of whichever it is.
+	personal  *mobility.Personal
+	modelID   ID
+	popularID ID
+	gridID    ID
+	stepMS    int64
+	options   Options
+	streams   noise.Streams
 
 	predictor  *mobility.Predictor
 	prior      mobility.Distribution
@@ -68,7 +71,7 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 		}
 	}
 	s := &Sanitizer{
-		model: m, modelID: modelID, gridID: gridID, stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
+		model: m, modelID: modelID, popularID: modelID, gridID: gridID, stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
 		predictor: mobility.NewPredictor(m), mechanism: law, estimator: Estimator{Place: o.Estimate},
 		cost: billionthsUp(o.Epsilon), window: billionthsDown(o.Budget.Epsilon), lifetime: billionthsDown(o.Budget.Lifetime),
 	}
@@ -79,13 +82,16 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 // Options returns the options with every default filled in.
 func (s *Sanitizer) Options() Options { return s.options }
 
-// Model returns the model.
+// Model returns the popular model.
 func (s *Sanitizer) Model() *mobility.Model { return s.model }
 
 // ErrOtherModel is what Step returns for a state that belongs to another model: call Migrate first.
 var ErrOtherModel = errors.New("mechanism: the state belongs to another model; migrate it first")
 
-// Step handles one report of one user: Algorithm 1 as a function of the state, the report, the model, the options and the key alone. It
+// ErrOtherPopular is what Step returns for a personal model over another popular model than the sanitizer's.
+var ErrOtherPopular = errors.New("mechanism: the personal model lies over another popular model; make it anew over this one")
+
+// Step handles one report of one user: Algorithm 1 as a function of the state, the report, the models, the options and the key alone. It
 // updates the state in place, but not on an error and not where the outcome says that nothing changed.
 //
 // The rules look at steps and at what has been released, never at the place. The first that applies decides:
@@ -107,6 +113,8 @@ var ErrOtherModel = errors.New("mechanism: the state belongs to another model; m
 // has advanced already a withheld report gives what the state says, and changes nothing. A release in a step with one
 // (SameStep release) starts at that one's posterior.
 //
+// With Input.Personal that model takes the place of the popular one, throughout: see Migrate for a state of the other.
+//
 // A new user starts at the model's initial distribution. A later step predicts once for each step in between; a gap of more than MaxGap starts at the
 // initial distribution again.
 //
@@ -114,6 +122,9 @@ var ErrOtherModel = errors.New("mechanism: the state belongs to another model; m
 // Where Release is false nothing but prediction and the estimate is computed: a second state stepped that way is the blind baseline.
 func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 	s.fresh = false
+	if err := s.follow(in.Personal); err != nil {
+		return Outcome{}, err
+	}
 	if err := s.check(state, in); err != nil {
 		return Outcome{}, err
 	}
@@ -128,6 +139,36 @@ func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 		return s.withhold(state, in.Step, kind), nil
 	}
 	return s.release(state, in), nil
+}
+
+// follow makes the user's personal model the one in use, or the popular model if it is nil.
+func (s *Sanitizer) follow(user *mobility.Personal) error {
+	if user == s.personal {
+		return nil
+	}
+	id := s.popularID
+	if user != nil {
+		if popular := user.Popular(); popular != s.model && popular.ID() != s.model.ID() {
+			return ErrOtherPopular
+		}
+		var err error
+		if id, err = ParseID(user.ID()); err != nil {
+			return err
+		}
+	}
+	s.personal, s.modelID = user, id
+	s.predictor.Follow(user)
+	s.transcript.follow(id)
+	return nil
+}
+
+// initial sets dst to the model's initial distribution.
+func (s *Sanitizer) initial(dst *mobility.Distribution) {
+	if s.personal != nil {
+		s.personal.Initial(dst)
+		return
+	}
+	dst.CopyFrom(&s.model.Initial)
 }
 
 // check reports what makes a step impossible, without the cell's value.
@@ -157,7 +198,7 @@ func (s *Sanitizer) predict(state *State, step int64) {
 		s.predictor.PredictPruned(&s.prior, &state.Posterior, state.Step, int(gap), prune)
 		return
 	}
-	s.prior.CopyFrom(&s.model.Initial)
+	s.initial(&s.prior)
 	s.prior.Prune(prune)
 }
 

@@ -34,7 +34,8 @@ type State struct {
 	Rho float64
 	// Ledger is when they were, for budgets.
 	Ledger Ledger
-	// Model and Grid identify the model that Posterior and Release belong to, StepMS is its step in milliseconds.
+	// Model and Grid identify the model that Posterior and Release belong to, the user's personal one if there is one; StepMS is its step in
+	// milliseconds.
 	Model, Grid ID
 	StepMS      int64
 	// Estimate and RadiusKM are Posterior's mean and credible radius, in map kilometres: kept, so that repeating a release costs

@@ -23,7 +23,7 @@ const Version = mechanismVersion
 //	mechanism   name and way of isotropy, of the lattice "cell/" and its subdivision, with their lengths; version, 8 bytes
 //	epsilon     8 bytes, float64
 //	grid        8 bytes, with the step 8 bytes: of the model
-//	model       8 bytes
+//	model       8 bytes: of the user's personal model where there is one, else of the popular one
 //	user        with its length
 //	step        8 bytes
 //	release     8 bytes, its number
@@ -55,6 +55,9 @@ func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
 	b = append(b, model[:]...)
 	t.buf, t.prefix = b, len(b)
 }
+
+// follow puts the id of the model that a release is made under into the prefix.
+func (t *transcript) follow(model ID) { copy(t.buf[t.prefix-len(model):t.prefix], model[:]) }
 
 // complete returns the transcript of one release from a location set. It is valid until the next call.
 func (t *transcript) complete(user string, step int64, number uint64, set []grid.Cell, cell grid.Cell) []byte {

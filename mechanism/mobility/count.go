@@ -32,21 +32,26 @@ func (t *Trainer) count(work *progress) (counts, error) {
 		if err := work.add(1); err != nil {
 			return counts{}, err
 		}
-		var pairs, stays []weighted
-		for track := range t.tracksOf(name, t.users[name]) {
-			for i, cell := range track.Cells {
-				stays = append(stays, weighted{cell, cell, 1})
-				if i > 0 {
-					pairs = append(pairs, weighted{track.Cells[i-1], cell, 1})
-				}
-			}
-		}
+		pairs, stays := t.pairs(name)
 		c.raw += int64(len(pairs))
 		c.transitions = append(c.transitions, capped(merge(pairs), t.options.UserCap)...)
 		c.popularity = append(c.popularity, capped(merge(stays), t.options.UserCap)...)
 	}
 	c.transitions, c.popularity = merge(c.transitions), merge(c.popularity)
 	return c, nil
+}
+
+// pairs returns one user's transitions and stays, one by one.
+func (t *Trainer) pairs(name string) (pairs, stays []weighted) {
+	for track := range t.tracksOf(name, t.users[name]) {
+		for i, cell := range track.Cells {
+			stays = append(stays, weighted{cell, cell, 1})
+			if i > 0 {
+				pairs = append(pairs, weighted{track.Cells[i-1], cell, 1})
+			}
+		}
+	}
+	return pairs, stays
 }
 
 // merge sorts by cells and adds up equal pairs, in the order they came. It works in place.

@@ -1,31 +1,228 @@
 package mobility
 
-import "github.com/geodither/geodither/mechanism/grid"
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// DefaultPersonalWeight is κ where a user's counts name none: see [PersonalCounts].
+const DefaultPersonalWeight = 20.0
+
+// popularStarts is the least share of the popular initial distribution in a personal one, whatever the number of visits. Visits
+// follow each other in time, so that thousands of them may be one stay, and none tells of the places where a user will be new.
+const popularStarts = 0.1
+
+// Count is a number of a user's transitions from one cell to another; or, with To = From, of steps spent in a cell. It
+// need not be whole.
+type Count struct {
+	From, To grid.Cell
+	N        float64
+}
+
+// PersonalCounts is all that a [Personal] is made of besides the popular model.
+type PersonalCounts struct {
+	// Weight is κ, the weight of the popular model in each row, in transitions; 0 means [DefaultPersonalWeight].
+	Weight float64
+	// Transitions ascend by From, then To.
+	Transitions []Count
+	// Visits ascend; From and To are the same cell.
+	Visits []Count
+}
 
 // Personal is how one user moves: the popular model, and over it what the user's own traces say, by how much of them there
 // is. In row c the user's own transitions have the weight n/(n + κ) and the popular model's row the rest, n being how many of
-// the user's transitions leave c. It is small: it holds the user's own counts only. It is immutable and public, as the
-// popular model is. Use it by pointer, from any number of goroutines.
+// the user's transitions leave c: the posterior mean under a Dirichlet prior that is the popular row with the weight of κ
+// transitions. Rows that the user never left are the popular ones. The same own counts are laid over each class of a calendar.
+//
+// It is small: 12 bytes a different transition, whatever the map. It is immutable and public, as the popular model is. Use
+// it by pointer, from any number of goroutines.
 type Personal struct {
 	popular *Model
 	id      string
-	rows    map[grid.Cell]ownRow
-	initial Distribution
+	weight  float64
+	// rows of the user's own counts, compressed: row i is that of cells[i].
+	cells    []grid.Cell
+	start    []int32
+	columns  []grid.Cell
+	n        []float64
+	totals   []float64    // of a row's n, and κ
+	visits   Distribution // not normalized
+	visitSum float64
 }
 
-// ownRow is the user's part of a row: the popular row counts popular, the columns have the rest, of which values sum to
-// 1 − popular.
-type ownRow struct {
-	popular float64
-	columns []grid.Cell
-	values  []float64
+// NewPersonal lays a user's counts over a popular model. It refuses counts that do not ascend, are not positive or name cells
+// that the grid does not have. Cost: linear in the counts. It keeps none of the slices.
+func NewPersonal(popular *Model, c PersonalCounts) (*Personal, error) {
+	if popular == nil {
+		return nil, errors.New("mobility: a personal model needs a popular one to lie on")
+	}
+	c.Weight = cmp.Or(c.Weight, DefaultPersonalWeight)
+	if !(c.Weight > 0) || c.Weight > 1e9 {
+		return nil, errors.New("mobility: the weight of the popular model in a personal one must be positive and at most 1e9 transitions")
+	}
+	if len(c.Transitions) > math.MaxInt32 {
+		return nil, errors.New("mobility: a personal model has too many transitions")
+	}
+	if err := checkCounts(c.Transitions, popular.Grid.Cells()); err != nil {
+		return nil, fmt.Errorf("mobility: a user's transitions: %w", err)
+	}
+	if err := checkCounts(c.Visits, popular.Grid.Cells()); err != nil {
+		return nil, fmt.Errorf("mobility: a user's visits: %w", err)
+	}
+	p := &Personal{popular: popular, weight: c.Weight, start: []int32{0}}
+	p.addRows(c.Transitions)
+	for _, v := range c.Visits {
+		if v.From != v.To {
+			return nil, errors.New("mobility: a user's visits: one has two cells")
+		}
+		p.visits.Cells = append(p.visits.Cells, v.From)
+		p.visits.P = append(p.visits.P, v.N)
+		p.visitSum += v.N
+	}
+	p.id = p.contentHash()
+	return p, nil
+}
+
+// maxCount bounds one count, so that sums stay finite and exact enough.
+const maxCount = 1e12
+
+func checkCounts(counts []Count, cells int) error {
+	for i, c := range counts {
+		switch {
+		case c.From < 0 || c.To < 0 || int(c.From) >= cells || int(c.To) >= cells:
+			return errors.New("one names a cell that the grid does not have")
+		case !(c.N > 0) || c.N > maxCount:
+			return errors.New("one is not a positive number")
+		case i > 0 && cmp.Or(cmp.Compare(counts[i-1].From, c.From), cmp.Compare(counts[i-1].To, c.To)) >= 0:
+			return errors.New("they do not ascend")
+		}
+	}
+	return nil
+}
+
+func (p *Personal) addRows(transitions []Count) {
+	for i, c := range transitions {
+		if i == 0 || transitions[i-1].From != c.From {
+			p.cells = append(p.cells, c.From)
+			p.start = append(p.start, p.start[len(p.start)-1])
+			p.totals = append(p.totals, p.weight)
+		}
+		p.columns = append(p.columns, c.To)
+		p.n = append(p.n, c.N)
+		p.start[len(p.start)-1]++
+		p.totals[len(p.totals)-1] += c.N
+	}
 }
 
 // Popular returns the model that p is laid over.
 func (p *Personal) Popular() *Model { return p.popular }
 
-// ID returns 16 hex digits: a hash of the popular model's id and of the user's part.
+// ID returns 16 hex digits: a hash of the popular model's id and of the user's counts and weight.
 func (p *Personal) ID() string { return p.id }
 
-// Initial returns where the user may be found while nothing else is known. Do not change it.
-func (p *Personal) Initial() *Distribution { return &p.initial }
+// Counts returns what p was made of, in new memory.
+func (p *Personal) Counts() PersonalCounts {
+	c := PersonalCounts{Weight: p.weight}
+	for i, from := range p.cells {
+		for j := p.start[i]; j < p.start[i+1]; j++ {
+			c.Transitions = append(c.Transitions, Count{from, p.columns[j], p.n[j]})
+		}
+	}
+	for i, cell := range p.visits.Cells {
+		c.Visits = append(c.Visits, Count{cell, cell, p.visits.P[i]})
+	}
+	return c
+}
+
+// Bytes returns how much memory p takes beside the popular model.
+func (p *Personal) Bytes() int64 {
+	const fixed = 300 // the struct and its id
+	return fixed + 12*int64(cap(p.columns)+cap(p.visits.P)) + 16*int64(cap(p.cells))
+}
+
+// Initial sets dst to where the user may be found while nothing else is known: the popular model's initial distribution, and
+// over it the user's own visits with the share 0.9·v/(v + κ), v being their number.
+func (p *Personal) Initial(dst *Distribution) {
+	dst.CopyFrom(&p.popular.Initial)
+	if p.visitSum == 0 {
+		return
+	}
+	share := float64((1-popularStarts)*p.visitSum) / (p.visitSum + p.weight)
+	for i := range dst.P {
+		dst.P[i] = float64(dst.P[i] * (1 - share))
+	}
+	addInto(dst, &p.visits, share/p.visitSum)
+	dst.Normalize()
+}
+
+// addInto adds scale·more to dst, from the end so that it works in place.
+func addInto(dst, more *Distribution, scale float64) {
+	n, m := dst.Len(), more.Len()
+	fresh := m
+	for i, j := 0, 0; i < n && j < m; {
+		switch order := cmp.Compare(dst.Cells[i], more.Cells[j]); {
+		case order < 0:
+			i++
+		case order > 0:
+			j++
+		default:
+			fresh--
+			i++
+			j++
+		}
+	}
+	dst.resize(n + fresh)
+	for i, j, at := n-1, m-1, n+fresh-1; j >= 0; at-- {
+		switch {
+		case i < 0 || dst.Cells[i] < more.Cells[j]:
+			dst.Cells[at], dst.P[at] = more.Cells[j], float64(scale*more.P[j])
+			j--
+		case dst.Cells[i] > more.Cells[j]:
+			dst.Cells[at], dst.P[at] = dst.Cells[i], dst.P[i]
+			i--
+		default:
+			dst.Cells[at], dst.P[at] = dst.Cells[i], dst.P[i]+float64(scale*more.P[j])
+			i--
+			j--
+		}
+	}
+}
+
+// row returns the place of the cell's own row, at or after first, or of the next one.
+func (p *Personal) row(first int, c grid.Cell) (int, bool) {
+	// Cells are asked for in ascending order, and the next one is rarely far away.
+	step := 1
+	for first+step < len(p.cells) && p.cells[first+step] <= c {
+		first += step
+		step *= 2
+	}
+	end := min(first+step, len(p.cells))
+	if first >= end {
+		return first, false
+	}
+	at, found := slices.BinarySearch(p.cells[first:end], c)
+	return first + at, found
+}
+
+func (p *Personal) contentHash() string {
+	w := hashWriter{Hash: sha256.New()}
+	w.text("geodither personal 1")
+	w.text(p.popular.ID())
+	w.number(math.Float64bits(p.weight))
+	w.number(uint64(len(p.cells)))
+	for i, c := range p.cells {
+		w.number(uint64(c))
+		from, to := p.start[i], p.start[i+1]
+		w.row(p.columns[from:to], p.n[from:to])
+	}
+	w.row(p.visits.Cells, p.visits.P)
+	w.flush()
+	return hex.EncodeToString(w.Sum(nil)[:8])
+}

@@ -12,6 +12,8 @@ import (
 // reached are touched: one per goroutine.
 type Predictor struct {
 	model *Model
+	// personal is whose own transitions lie over the model's; nil: nobody's.
+	personal *Personal
 	// mass accumulates p·M, whole blocks of it; it is all zero between calls.
 	mass []float64
 	// touched marks the blocks that the last scatter may have reached. All zero between calls.
@@ -46,6 +48,15 @@ func NewPredictor(m *Model) *Predictor {
 		mass:    make([]float64, blocks<<blockBits),
 		touched: make([]uint64, (blocks+63)/64),
 	}
+}
+
+// Follow makes the predictions that come those of a user's personal model, which must lie over the predictor's own; nil: of
+// the popular model alone. It costs nothing. It panics if the personal model lies over another one.
+func (p *Predictor) Follow(user *Personal) {
+	if user != nil && user.popular != p.model && user.popular.ID() != p.model.ID() {
+		panic("mobility: the personal model lies over another popular model than the predictor's")
+	}
+	p.personal = user
 }
 
 func newReach(m *Matrix) *reach {
@@ -101,7 +112,11 @@ func (p *Predictor) PredictPruned(dst, from *Distribution, at int64, k int, thre
 
 // step sets dst to from·M, pruned and normalized, with the matrix of step at. dst may be from, which is read before dst is written.
 func (p *Predictor) step(dst, from *Distribution, at int64, threshold float64) {
-	p.scatter(from, p.model.classAt(at))
+	if class := p.model.classAt(at); p.personal == nil {
+		p.scatter(from, class)
+	} else {
+		p.scatterPersonal(from, class)
+	}
 	total := p.compact(dst)
 	if threshold > 0 {
 		total = dst.drop(PruneLevel(dst.P, threshold, total), total)
@@ -127,6 +142,40 @@ func (p *Predictor) scatter(from *Distribution, class int) {
 			columns, values = scatterFours(mass, weight, columns, values)
 		}
 		values = values[:len(columns)]
+		for j, column := range columns {
+			mass[column] += float64(weight * values[j])
+		}
+	}
+}
+
+// scatterPersonal is scatter where a user's own rows lie over the model's: mass w of a cell with n own transitions gives each own
+// column w·count/(n + κ), and then the popular row w·κ/(n + κ).
+func (p *Predictor) scatterPersonal(from *Distribution, class int) {
+	m, r := p.model.Matrices[class], p.model.reach[class]
+	mass := p.mass
+	block := int32(-1)
+	user, next := p.personal, 0
+	for i, c := range from.Cells {
+		if c>>blockBits != block {
+			block = c >> blockBits
+			p.touch(r, block)
+		}
+		weight := from.P[i]
+		var own bool
+		if next, own = user.row(next, c); own {
+			first, end := user.start[next], user.start[next+1]
+			share := weight / user.totals[next]
+			weight = float64(share * user.weight)
+			counts := user.n[first:end]
+			for j, column := range user.columns[first:end] {
+				mass[column] += float64(share * counts[j])
+				p.touched[column>>(blockBits+6)] |= 1 << (column >> blockBits & 63)
+			}
+		}
+		columns, values := m.Row(c)
+		if len(columns) >= longRow {
+			columns, values = scatterFours(mass, weight, columns, values)
+		}
 		for j, column := range columns {
 			mass[column] += float64(weight * values[j])
 		}

@@ -1,0 +1,264 @@
+package mechanism
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// commuter is a user who was seen to go round a path of the road model three times, and then to jump where no road leads.
+func commuter(tb testing.TB, m *mobility.Model, seed uint64) *mobility.Personal {
+	tb.Helper()
+	n := map[[2]grid.Cell]float64{}
+	path := walk(m, seed, 60)
+	for i, c := range path {
+		n[[2]grid.Cell{c, path[(i+1)%len(path)]}] += 3
+	}
+	counts := mobility.PersonalCounts{Weight: 5}
+	for from := range grid.Cell(m.Grid.Cells()) {
+		visits := 0.0
+		for to := range grid.Cell(m.Grid.Cells()) {
+			if n := n[[2]grid.Cell{from, to}]; n > 0 {
+				counts.Transitions = append(counts.Transitions, mobility.Count{From: from, To: to, N: n})
+				visits += n
+			}
+		}
+		if visits > 0 {
+			counts.Visits = append(counts.Visits, mobility.Count{From: from, To: from, N: visits})
+		}
+	}
+	p, err := mobility.NewPersonal(m, counts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// inFull returns the model with every row of the personal one in it.
+func inFull(tb testing.TB, p *mobility.Personal) *mobility.Model {
+	tb.Helper()
+	popular, counts := p.Popular(), p.Counts()
+	full := &mobility.Model{Grid: popular.Grid, Step: popular.Step, Matrices: []*mobility.Matrix{{RowStart: []int64{0}}}}
+	p.Initial(&full.Initial)
+	matrix := full.Matrices[0]
+	for from := range grid.Cell(popular.Grid.Cells()) {
+		own := map[grid.Cell]float64{}
+		total := counts.Weight
+		for _, c := range counts.Transitions {
+			if c.From == from {
+				own[c.To] = c.N
+				total += c.N
+			}
+		}
+		columns, values := popular.Matrices[0].Row(from)
+		for to := range grid.Cell(popular.Grid.Cells()) {
+			v := own[to] / total
+			if at, ok := slices.BinarySearch(columns, to); ok {
+				v += values[at] * counts.Weight / total
+			}
+			if v > 0 {
+				matrix.Columns, matrix.Values = append(matrix.Columns, to), append(matrix.Values, v)
+			}
+		}
+		matrix.RowStart = append(matrix.RowStart, int64(len(matrix.Columns)))
+	}
+	if err := full.Validate(); err != nil {
+		tb.Fatal(err)
+	}
+	return full
+}
+
+// TestPersonalSteps lets an observer with the full model follow the releases under the personal one: the two agree to the rounding of
+// what is stored. The popular model alone does not.
+func TestPersonalSteps(t *testing.T) {
+	t.Parallel()
+	road := roadModel(t)
+	user := commuter(t, road, 1)
+	o := Options{Epsilon: 1, Delta: .05, MaxGap: 10}
+	s, full, popular := newSanitizer(t, road, o), newSanitizer(t, inFull(t, user), o), newSanitizer(t, road, o)
+	var state, theirs, other State
+	apart := 0.0
+	step := int64(0)
+	for i, cell := range walk(road, 1, 60) {
+		step += int64(1 + i%3)
+		if i == 30 {
+			step += 100 // starts anew
+		}
+		kind := Released
+		in := Input{User: "u", Step: step, Cell: cell, Release: i%7 != 6, Personal: user}
+		if !in.Release {
+			kind = Predicted
+		}
+		out := mustStep(t, s, &state, in)
+		for _, observer := range []struct {
+			s     *Sanitizer
+			state *State
+		}{{full, &theirs}, {popular, &other}} {
+			if err := observer.s.Observe(observer.state, Seen{Step: step, Kind: kind, Release: out.Release}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := distance(&state, &theirs); d > 1e-5 {
+			t.Fatalf("step %d: the full model's posterior is %g away", step, d)
+		}
+		apart = max(apart, distance(&state, &other))
+	}
+	if apart < .1 {
+		t.Errorf("the popular model's posterior is never further away than %g: the test sees nothing", apart)
+	}
+	if got, err := ParseID(user.ID()); err != nil || state.Model != got {
+		t.Errorf("the state's model is %v, want %v (%v)", state.Model, got, err)
+	}
+}
+
+// TestPersonalStart: new users and those who were silent for long start at the personal initial distribution.
+func TestPersonalStart(t *testing.T) {
+	t.Parallel()
+	road := roadModel(t)
+	user := commuter(t, road, 1)
+	s := newSanitizer(t, road, Options{Epsilon: 1, Delta: .05, MaxGap: 10})
+	var want State
+	user.Initial(&want.Posterior)
+	var state State
+	mustStep(t, s, &state, Input{User: "u", Step: 3, Personal: user})
+	if d := distance(&state, &want); d > 1e-5 {
+		t.Errorf("a new user starts %g away", d)
+	}
+	mustStep(t, s, &state, Input{User: "u", Step: 7, Cell: 16*32 + 16, Release: true, Personal: user})
+	mustStep(t, s, &state, Input{User: "u", Step: 700, Personal: user})
+	if d := distance(&state, &want); d > 1e-5 {
+		t.Errorf("after a long gap a user starts %g away", d)
+	}
+}
+
+// TestPersonalNeighbours: whoever's reports came before, with a personal model or without, changes nothing.
+func TestPersonalNeighbours(t *testing.T) {
+	t.Parallel()
+	road := roadModel(t)
+	users := []*mobility.Personal{nil, commuter(t, road, 1), commuter(t, road, 2)}
+	o := Options{Epsilon: 1, Delta: .05}
+	together := newSanitizer(t, road, o)
+	var states [3]State
+	var alone [3]*Sanitizer
+	var apart [3]State
+	for i := range alone {
+		alone[i] = newSanitizer(t, road, o)
+	}
+	released := map[grid.Point]bool{}
+	for step, cell := range walk(road, 5, 40) {
+		for i, user := range users {
+			in := Input{User: "the same", Step: int64(step), Cell: cell, Release: true, Personal: user}
+			a, b := mustStep(t, together, &states[i], in), mustStep(t, alone[i], &apart[i], in)
+			if a != b || !bytes.Equal(states[i].AppendBinary(nil), apart[i].AppendBinary(nil)) {
+				t.Fatalf("step %d: user %d depends on the others", step, i)
+			}
+			released[a.Release] = true
+		}
+	}
+	if len(released) < 115 {
+		t.Errorf("%d different releases of 120: models seem to share noise", len(released))
+	}
+}
+
+func TestPersonalMigrate(t *testing.T) {
+	t.Parallel()
+	road := roadModel(t)
+	user := commuter(t, road, 1)
+	s := newSanitizer(t, road, Options{Epsilon: 1, Delta: .05})
+	var state State
+	in := Input{User: "u", Step: 1, Cell: 16*32 + 16, Release: true}
+	first := mustStep(t, s, &state, in)
+	before := state.AppendBinary(nil)
+
+	in.Personal = user
+	if _, err := s.Step(&state, in); !errors.Is(err, ErrOtherModel) {
+		t.Errorf("a popular state under a personal model: %v", err)
+	}
+	strange := commuter(t, denseModel(t, 32, 32), 1)
+	if _, err := s.MigrateTo(&state, strange); !errors.Is(err, ErrOtherPopular) {
+		t.Errorf("over another popular model: %v", err)
+	}
+	if _, err := s.Step(&state, Input{User: "u", Step: 2, Personal: strange}); !errors.Is(err, ErrOtherPopular) {
+		t.Errorf("a step over another popular model: %v", err)
+	}
+	if !bytes.Equal(state.AppendBinary(nil), before) {
+		t.Error("an error changed the state")
+	}
+	if got, err := s.MigrateTo(&state, user); err != nil || got != PosteriorKept {
+		t.Errorf("to the personal model: %v, %v", got, err)
+	}
+	if got, err := s.MigrateTo(&state, user); err != nil || got != Unchanged {
+		t.Errorf("once more: %v, %v", got, err)
+	}
+	if out := mustStep(t, s, &state, in); out.Kind != Repeated || out.Release != first.Release || out.Epsilon != 0 {
+		t.Errorf("the release of the step is lost: %+v", out)
+	}
+	if got := s.Migrate(&state); got != PosteriorKept || !bytes.Equal(state.AppendBinary(nil), before) {
+		t.Errorf("there and back again (%v) is another state", got)
+	}
+
+	// From another grid the user starts at the personal initial distribution.
+	var far, want State
+	mustStep(t, newSanitizer(t, denseModel(t, 20, 20), Options{Epsilon: 1, Delta: .05}), &far, Input{User: "u", Step: 5})
+	user.Initial(&want.Posterior)
+	if got, err := s.MigrateTo(&far, user); err != nil || got != StartedAnew || distance(&far, &want) > 1e-6 {
+		t.Errorf("from another grid: %v, %v", got, err)
+	}
+}
+
+// TestPersonalStepsArePrivateExactly checks the definition of ε-differential privacy in whole numbers, over all pairs of the map's cells,
+// for the sets that steps under a personal model choose.
+func TestPersonalStepsArePrivateExactly(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(83, 1))
+	road := roadModel(t)
+	user := commuter(t, road, 1)
+	s := newSanitizer(t, road, Options{Epsilon: 1, Delta: .05})
+	var state State
+	larger := 0
+	for step, cell := range walk(road, 9, 40) {
+		mustStep(t, s, &state, Input{User: "u", Step: int64(step), Cell: cell, Release: true, Personal: user})
+		set := &latticeSet{grid: road.Grid, cells: slices.Clone(s.set.Cells), hull: hullOf(road.Grid, s.set.Cells...), epsilon: 1, parts: DefaultSubdivision}
+		if worst, ok := checkExact(t, r, set, set.hull.exact); !ok {
+			t.Fatalf("step %d: exponents differ by %v·ε", step, worst)
+		}
+		larger += min(1, len(set.cells)/4)
+	}
+	if larger < 20 {
+		t.Errorf("only %d sets of four cells or more", larger)
+	}
+}
+
+func TestPersonalStepDoesNotAllocate(t *testing.T) {
+	road := roadModel(t)
+	users := []*mobility.Personal{commuter(t, road, 1), nil, commuter(t, road, 2)}
+	states := make([]State, len(users))
+	s, err := NewSanitizer(road, noise.NewKeyed(noise.KeyFromSeed(1)), Options{Epsilon: 1, Delta: .01})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := walk(road, 1, 200)
+	i := 0
+	next := func() {
+		for u := range users {
+			mustStep(t, s, &states[u], Input{User: "user", Step: int64(i), Cell: path[i%len(path)], Release: true, Personal: users[u]})
+		}
+		i++
+	}
+	for range len(path) {
+		next()
+	}
+	i = 0
+	for u := range states {
+		states[u] = State{Posterior: states[u].Posterior}
+	}
+	if n := testing.AllocsPerRun(len(path)-1, next); n != 0 {
+		t.Errorf("%g allocations for three users' steps", n)
+	}
+}
