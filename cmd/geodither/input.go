@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -29,8 +28,8 @@ func (f *inputFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.strict, "strict", false, "stop at the first bad line instead of skipping and counting it")
 }
 
-// open opens the flag's paths and those that follow the flags. What waits for
-// standard input gives up when the context ends.
+// open opens the flag's paths and those that follow the flags. The
+// end of the context ends the reading.
 func (f *inputFlags) open(ctx context.Context, more []string, std streams) (*traces.Reader, error) {
 	switch format := traces.Format(f.format); format {
 	case "", traces.CSV, traces.NDJSON, traces.Geolife, traces.Gowalla:
@@ -41,46 +40,7 @@ func (f *inputFlags) open(ctx context.Context, more []string, std streams) (*tra
 	if len(paths) == 0 {
 		return nil, usagef("name the traces to read with --in; - is standard input")
 	}
-	var stdin io.Reader
-	if std.in != nil {
-		stdin = &interruptible{ctx: ctx, from: std.in}
-	}
-	return traces.Open(paths, stdin, traces.Options{Format: traces.Format(f.format), Strict: f.strict})
-}
-
-// interruptible is a reader whose Read returns when the context ends, also where
-// the reader below it goes on waiting, as for a terminal or a quiet pipe.
-type interruptible struct {
-	ctx  context.Context //nolint:containedctx // io.Reader has no other place for it
-	from io.Reader
-	buf  []byte
-}
-
-func (r *interruptible) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	if len(r.buf) < len(p) {
-		r.buf = make([]byte, len(p))
-	}
-	type result struct {
-		n   int
-		err error
-	}
-	// The goroutine has its own memory: p is the caller's once Read returns, and
-	// after an interruption r.buf is left to it.
-	buf, done := r.buf[:len(p)], make(chan result, 1)
-	go func() {
-		n, err := r.from.Read(buf)
-		done <- result{n, err}
-	}()
-	select {
-	case got := <-done:
-		return copy(p, buf[:got.n]), got.err
-	case <-r.ctx.Done():
-		r.buf = nil
-		return 0, r.ctx.Err()
-	}
+	return traces.Open(ctx, paths, std.in, traces.Options{Format: traces.Format(f.format), Strict: f.strict})
 }
 
 // parseBox reads "south,west,north,east" in degrees.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/traces"
@@ -12,7 +13,7 @@ import (
 
 // readSample returns the shipped sample's fixes in order of time.
 func readSample() ([]schemas.Raw, error) {
-	reader, err := traces.Open([]string{"-"}, bytes.NewReader(sampleCSV), traces.Options{Format: traces.CSV, Strict: true})
+	reader, err := traces.Open(context.Background(), []string{"-"}, bytes.NewReader(sampleCSV), traces.Options{Format: traces.CSV, Strict: true})
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,8 @@ var table = map[string]rule{
 		tests: []string{"mechanism/evaluation", "cmd/internal/devbroker", franz, pebble},
 	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
-	"cmd/internal/traces":    {ours: []string{"schemas"}},
+	"cmd/internal/parallel":  {},
+	"cmd/internal/traces":    {ours: []string{"schemas", "cmd/internal/parallel"}},
 	"cmd/internal/kafkatest": {tests: []string{
 		"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "schemas", "consumer", "consumer/task", "producer",
 		"cmd/internal/pipeline", franz, kafkaGo,
@@ -81,7 +82,7 @@ var table = map[string]rule{
 		ours: []string{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation",
 			"schemas", "consumer", "producer",
-			"cmd/internal/pipeline", "cmd/internal/devbroker", "cmd/internal/traces",
+			"cmd/internal/pipeline", "cmd/internal/devbroker", "cmd/internal/parallel", "cmd/internal/traces",
 		},
 		third: []string{cobra, pflag, yamlGo, term, kafkaGo, prometheus, sync},
 		tests: []string{franz},

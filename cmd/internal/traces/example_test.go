@@ -1,6 +1,7 @@
 package traces_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,7 @@ func ExampleOpen() {
 		"2023-11-14T22:13:20Z,ada,51.5,-0.1\n" +
 		"2023-11-14T22:13:50Z,ada,151.5,-0.1\n" +
 		"2023-11-14T22:14:20Z,ada,51.6,-0.1\n")
-	reader, err := traces.Open([]string{traces.Stdin}, in, traces.Options{})
+	reader, err := traces.Open(context.Background(), []string{traces.Stdin}, in, traces.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

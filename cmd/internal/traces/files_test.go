@@ -25,11 +25,11 @@ func TestOpenErrors(t *testing.T) {
 		"geolife, stdin": {[]string{Stdin}, Geolife, []string{"name the folder"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Open(c.paths, stdin, Options{Format: c.format})
+			_, err := Open(t.Context(), c.paths, stdin, Options{Format: c.format})
 			wantError(t, err, c.parts...)
 		})
 	}
-	_, err := Open([]string{Stdin}, nil, Options{})
+	_, err := Open(t.Context(), []string{Stdin}, nil, Options{})
 	wantError(t, err, "no standard input")
 }
 
@@ -79,7 +79,7 @@ func TestLinkLoop(t *testing.T) {
 	if err := os.Symlink(data, filepath.Join(data, "000", "loop")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open([]string{data}, nil, Options{}); err != nil {
+	if _, err := Open(t.Context(), []string{data}, nil, Options{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -92,7 +92,7 @@ func TestGeolifeOddFiles(t *testing.T) {
 	wantSkips(t, skips, "1:no_geolife_header", "1:empty_file", "2:no_geolife_header")
 
 	for _, format := range []Format{"", Geolife} {
-		r, err := Open([]string{Stdin}, strings.NewReader(plt(point)), Options{Format: format})
+		r, err := Open(t.Context(), []string{Stdin}, strings.NewReader(plt(point)), Options{Format: format})
 		if err == nil {
 			_, err = drain(r)
 		}

@@ -62,7 +62,7 @@ func fromPaths(tb testing.TB, o Options, paths ...string) ([]row, *Skips) {
 
 func open(tb testing.TB, paths []string, stdin io.Reader, o Options) *Reader {
 	tb.Helper()
-	r, err := Open(paths, stdin, o)
+	r, err := Open(tb.Context(), paths, stdin, o)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -35,13 +35,17 @@ type Skips struct {
 	Total    int64
 	ByReason map[string]int64
 	First    []Skip // at most 20
+
+	files []int // which of the files each of First is in; nil when all is read
 }
 
-func (s *Skips) add(skip Skip) {
+func newSkips() Skips { return Skips{ByReason: map[string]int64{}} }
+
+func (s *Skips) add(file int, skip Skip) {
 	s.Total++
 	s.ByReason[skip.Reason]++
 	if len(s.First) < maxFirst {
-		s.First = append(s.First, skip)
+		s.First, s.files = append(s.First, skip), append(s.files, file)
 	}
 }
 

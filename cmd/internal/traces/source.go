@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,20 +14,24 @@ import (
 
 const bufferBytes = 64 << 10
 
-// counting counts the bytes that are read from a file.
+// counting counts the bytes that are read from a file, until the context ends.
 type counting struct {
+	ctx  context.Context //nolint:containedctx // io.Reader has no other place for it
 	from io.Reader
 	n    *atomic.Int64
 }
 
 func (c *counting) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
 	n, err := c.from.Read(p)
 	c.n.Add(int64(n))
 	return n, err
 }
 
-// source holds the buffers that all files of a Reader share, one after another:
-// Geolife has 18,670 small ones.
+// source holds the buffers that all files of a goroutine share, one after
+// another: Geolife has 18,670 small ones.
 type source struct {
 	closer   io.Closer
 	packed   *bufio.Reader // the file as it lies on the disk
@@ -37,18 +42,14 @@ type source struct {
 }
 
 // open opens f and returns its lines, unpacked if its content is gzip.
-func (r *Reader) open(f file) (*lines, error) {
-	s := &r.source
-	in, closer := r.stdin, io.Closer(nil)
-	if !f.stdin {
-		opened, err := os.Open(f.path)
-		if err != nil {
-			return nil, fmt.Errorf("%w: give read permission or leave the file out", err)
-		}
-		in, closer = opened, opened
+func (r *Reader) open(ctx context.Context, l *lane, f file) (*lines, error) {
+	s := &l.source
+	in, closer, err := r.openFile(ctx, f)
+	if err != nil {
+		return nil, err
 	}
 	s.closer, s.zipped = closer, false
-	from := &counting{from: in, n: &r.done}
+	from := &counting{ctx: ctx, from: in, n: &r.done}
 	if s.packed == nil {
 		s.packed = bufio.NewReaderSize(from, bufferBytes)
 	} else {
@@ -59,6 +60,25 @@ func (r *Reader) open(f file) (*lines, error) {
 		return nil, err
 	}
 	return &s.lines, nil
+}
+
+// openFile returns a file's bytes, and what closes it: nil for standard input.
+func (r *Reader) openFile(ctx context.Context, f file) (io.Reader, io.Closer, error) {
+	if f.stdin {
+		return &interruptible{ctx: ctx, from: r.stdin}, nil, nil
+	}
+	if f.regular {
+		opened, err := os.Open(f.path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: give read permission or leave the file out", err)
+		}
+		return opened, opened, nil
+	}
+	opened, err := openPipe(ctx, f.path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &interruptible{ctx: ctx, from: opened}, opened, nil
 }
 
 func (s *source) unpack(path string) error {
@@ -104,6 +124,8 @@ func (s *source) close() error {
 // explain says what to do about an error of reading after a line.
 func (s *source) explain(path string, line int, err error) error {
 	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err // it is no fault of the file
 	case s.zipped && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)):
 		return fmt.Errorf("%s: the gzip data is cut short after line %d: copy or download the file again: %w",
 			path, line, io.ErrUnexpectedEOF)

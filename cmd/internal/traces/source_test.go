@@ -234,7 +234,7 @@ func TestFilesAreClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, []string{path, path}, nil, Options{})
 			use(r)
-			if err := r.source.closer.Close(); !errors.Is(err, os.ErrClosed) {
+			if err := r.lane.source.closer.Close(); !errors.Is(err, os.ErrClosed) {
 				t.Errorf("the file was left open (%v)", err)
 			}
 		})

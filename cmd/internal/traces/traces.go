@@ -8,6 +8,8 @@
 //	traces.go   Open and Reader: one pass over all files
 //	files.go    which files a path stands for
 //	source.go   bytes of a file, unpacked and counted
+//	parallel.go several files at a time
+//	interrupt.go  waiting that ends with the context
 //	lines.go    bounded lines
 //	format.go   formats and how one is guessed
 //	csv.go (record.go, header.go), ndjson.go, geolife.go, gowalla.go: one each
@@ -16,6 +18,7 @@
 package traces
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,12 +41,11 @@ type Options struct {
 // Reader reads the fixes of some files, once. It is for one goroutine, but for
 // Progress.
 type Reader struct {
+	ctx     context.Context //nolint:containedctx // the reading's, which an iterator has no other place for
 	files   []file
 	options Options
 	stdin   io.Reader
-	source  source
-	skips   Skips
-	names   names
+	lane    lane  // of Fixes
 	total   int64 // bytes of all files; 0 if unknown
 	done    atomic.Int64
 	used    bool
@@ -57,15 +59,18 @@ type Reader struct {
 // Folders are read in the order of names, paths in the given one.
 //
 // The error says which path is missing, holds nothing to read, or is given
-// with a format that cannot be.
-func Open(paths []string, stdin io.Reader, o Options) (*Reader, error) {
+// with a format that cannot be. The end of ctx ends the reading with its error
+// within a block of 64 KiB, also where a pipe or standard input has nothing to
+// give.
+func Open(ctx context.Context, paths []string, stdin io.Reader, o Options) (*Reader, error) {
 	if err := o.Format.validate(); err != nil {
 		return nil, err
 	}
 	if len(paths) == 0 {
 		return nil, errors.New("no input: name files or folders, or - for standard input")
 	}
-	r := &Reader{options: o, stdin: stdin, skips: Skips{ByReason: map[string]int64{}}}
+	r := &Reader{ctx: ctx, options: o, stdin: stdin}
+	r.lane.skips = newSkips()
 	known, fromStdin := true, false
 	for _, path := range paths {
 		if path == Stdin {
@@ -112,12 +117,12 @@ func Open(paths []string, stdin io.Reader, o Options) (*Reader, error) {
 func (r *Reader) Fixes() iter.Seq2[schemas.Raw, error] {
 	return func(yield func(schemas.Raw, error) bool) {
 		if r.used {
-			yield(schemas.Raw{}, errors.New("these files were read already: open them again"))
+			yield(schemas.Raw{}, errUsed)
 			return
 		}
 		r.used = true
-		for _, f := range r.files {
-			err := r.read(f, yield)
+		for i := range r.files {
+			err := r.read(r.ctx, &r.lane, i, yield)
 			if errors.Is(err, errStopped) {
 				return
 			}
@@ -129,35 +134,44 @@ func (r *Reader) Fixes() iter.Seq2[schemas.Raw, error] {
 	}
 }
 
-// Skips returns what was left out so far. It grows with the reading and is for
-// the same goroutine.
-func (r *Reader) Skips() *Skips { return &r.skips }
+// Files returns how many files there are to read.
+func (r *Reader) Files() int { return len(r.files) }
+
+// Skips returns what was left out so far. It grows with the reading of Fixes, and
+// is for the same goroutine; Parallel fills it in at its end.
+func (r *Reader) Skips() *Skips { return &r.lane.skips }
 
 // Progress returns how many bytes of the files, as they lie on the disk, were
 // read, and how many there are; the total is 0 if that is not known, as from
 // standard input and pipes. It may be called from any goroutine.
 func (r *Reader) Progress() (doneBytes, totalBytes int64) { return r.done.Load(), r.total }
 
+var errUsed = errors.New("these files were read already: open them again")
+
 // errStopped is returned through the formats when the caller wants no more.
 var errStopped = errors.New("stopped")
 
 // pass is the reading of one file.
 type pass struct {
-	*Reader
-	file  file
-	lines *lines
-	yield func(schemas.Raw, error) bool
+	*lane
+	options Options
+	file    file
+	index   int // of the file
+	lines   *lines
+	yield   func(schemas.Raw, error) bool
 }
 
-func (r *Reader) read(f file, yield func(schemas.Raw, error) bool) (err error) {
-	l, err := r.open(f)
+// read reads the file of an index.
+func (r *Reader) read(ctx context.Context, l *lane, index int, yield func(schemas.Raw, error) bool) (err error) {
+	f := r.files[index]
+	lines, err := r.open(ctx, l, f)
 	if err != nil {
 		return err
 	}
 	// What was read is already with the caller: closing cannot undo it.
-	defer func() { _ = r.source.close() }()
+	defer func() { _ = l.source.close() }()
 
-	p := &pass{Reader: r, file: f, lines: l, yield: yield}
+	p := &pass{lane: l, options: r.options, file: f, index: index, lines: lines, yield: yield}
 	format, err := p.format()
 	if errors.Is(err, io.EOF) {
 		return p.skip(1, reasonEmptyFile)
@@ -221,7 +235,7 @@ func (p *pass) skip(line int, reason string) error {
 		return fmt.Errorf("%s:%d: %s: correct or remove the line, or read without strict to skip such lines",
 			p.file.path, line, reason)
 	}
-	p.skips.add(Skip{File: p.file.path, Line: line, Reason: reason})
+	p.skips.add(p.index, Skip{File: p.file.path, Line: line, Reason: reason})
 	return nil
 }
 

@@ -1,0 +1,76 @@
+package traces
+
+import (
+	"context"
+	"slices"
+
+	"github.com/geodither/geodither/cmd/internal/parallel"
+	"github.com/geodither/geodither/schemas"
+)
+
+// lane is what one goroutine reads with: the buffers that its files share, one
+// after another, and what it left out of them.
+type lane struct {
+	source source
+	names  names
+	skips  Skips
+}
+
+// Parallel reads the files as Fixes does, up to so many workers at a time, and
+// gives each fix to take, with the number of its worker, from 0. A worker reads
+// one file after another, each from its start to its end, and calls take from
+// one goroutine; those of different workers call it at the same time. A single
+// file cannot be split: it is one worker's.
+//
+// What is skipped, and the error, are those of Fixes: of several files that
+// cannot be read, or bad lines in strict reading, the first in the order of the
+// files. An error of take ends the reading likewise. Memory is 200 kB a worker.
+func (r *Reader) Parallel(workers int, take func(worker int, fix schemas.Raw) error) error {
+	if r.used {
+		return errUsed
+	}
+	r.used = true
+	lanes := make([]lane, max(1, min(workers, len(r.files))))
+	for i := range lanes {
+		lanes[i].skips = newSkips()
+	}
+	err := parallel.InOrder(r.ctx, len(lanes), len(r.files), func(ctx context.Context, worker, i int) error {
+		var refused error
+		err := r.read(ctx, &lanes[worker], i, func(fix schemas.Raw, _ error) bool {
+			refused = take(worker, fix)
+			return refused == nil
+		})
+		if refused != nil {
+			return refused
+		}
+		return err
+	})
+	r.lane.skips = merge(lanes)
+	return err
+}
+
+// merge adds up what the lanes left out. A lane reads its files in order, and so
+// its first skips hold all of its that are among the first of all.
+func merge(lanes []lane) Skips {
+	all := newSkips()
+	type placed struct {
+		file int
+		skip Skip
+	}
+	var first []placed
+	for i := range lanes {
+		s := &lanes[i].skips
+		all.Total += s.Total
+		for reason, n := range s.ByReason {
+			all.ByReason[reason] += n
+		}
+		for j, skip := range s.First {
+			first = append(first, placed{s.files[j], skip})
+		}
+	}
+	slices.SortStableFunc(first, func(a, b placed) int { return a.file - b.file })
+	for _, p := range first[:min(len(first), maxFirst)] {
+		all.First = append(all.First, p.skip)
+	}
+	return all
+}
