@@ -136,13 +136,5 @@ fat, thin: whether the hull's shorter axis is at least a third of its longer one
 	return err
 }
 
-// draws prints at most four times a second how many draws are done.
-func (p *progress) draws(done, total int64) {
-	if !p.live || total <= 0 || time.Since(p.shown) < 250*time.Millisecond {
-		return
-	}
-	p.shown, p.marked = time.Now(), true
-	share := float64(done) / float64(total)
-	left := time.Duration(float64(time.Since(p.began)) * (1 - share) / share)
-	fmt.Fprintf(p.out, "\r\x1b[2K%3.0f %%  %d of %d draws  %s left", 100*share, done, total, left.Round(time.Second))
-}
+// draws shows how many draws are done.
+func (p *progress) draws(done, total int64) { p.count(done, total, "draws") }

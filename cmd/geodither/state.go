@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -164,11 +163,5 @@ func verdict(report pipeline.Report) error {
 	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in partition %s: the report says why", strings.Join(open, ", "))
 }
 
-// records prints at most four times a second how many records are done.
-func (p *progress) records(done, total int64) {
-	if !p.live || total <= 0 || time.Since(p.shown) < 250*time.Millisecond {
-		return
-	}
-	p.shown, p.marked = time.Now(), true
-	fmt.Fprintf(p.out, "\r\x1b[2K%3.0f %%  %d of %d raw records", 100*float64(done)/float64(total), done, total)
-}
+// records shows how many raw records are done.
+func (p *progress) records(done, total int64) { p.count(done, total, "raw records") }

@@ -65,14 +65,19 @@ func (f *trainFlags) run(ctx context.Context, args []string, std streams) error 
 	if err != nil {
 		return err
 	}
-	bar := newProgress(std.err, reader.Progress)
+	bar := newProgress(std.err, nil)
 	defer bar.done()
 
-	trainer, err := readTraces(ctx, reader, trainers, bar)
+	bar.phase("reading", reader.Progress)
+	trainer, err := readTraces(reader, trainers, bar)
 	if err != nil {
 		return err
 	}
-	model, err := f.finish(trainer)
+	bar.phase("smoothing", nil)
+	model, err := f.finish(trainer, func(done, total int64) error {
+		bar.count(done, total, "")
+		return ctx.Err()
+	})
 	if err != nil {
 		if skips := reader.Skips(); skips.Total > 0 {
 			return fmt.Errorf("%w; %s", err, skips)
@@ -101,9 +106,9 @@ func (f *trainFlags) checkOut(args []string) error {
 	return notAnInput(f.out, slices.Concat(f.input.paths, args))
 }
 
-// finish turns what was read into a model.
-func (f *trainFlags) finish(trainer *mobility.Trainer) (*mobility.Model, error) {
-	model, _, err := trainer.Finish()
+// finish turns what was read into a model, unless report returns an error.
+func (f *trainFlags) finish(trainer *mobility.Trainer, report func(done, total int64) error) (*mobility.Model, error) {
+	model, _, err := trainer.FinishWhile(report)
 	return model, err
 }
 

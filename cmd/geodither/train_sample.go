@@ -38,7 +38,7 @@ func trainSample(fixes []schemas.Raw) (*mobility.Model, error) {
 		return nil, err
 	}
 	for _, fix := range fixes {
-		trainer.Add(trainingFix(fix))
+		trainer.Add(mobility.Fix{User: fix.UserID, TimeMS: fix.Timestamp, Lat: fix.Latitude, Lon: fix.Longitude})
 	}
 	model, _, err := trainer.Finish()
 	return model, err

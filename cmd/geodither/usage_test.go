@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -192,31 +191,5 @@ func TestVersion(t *testing.T) {
 	sub, flag := succeed(t, "version").out, succeed(t, "--version").out
 	if !strings.HasPrefix(sub, "geodither ") || !strings.Contains(flag, strings.TrimSpace(strings.TrimPrefix(sub, "geodither "))) {
 		t.Errorf("version says %q, --version %q", sub, flag)
-	}
-}
-
-func TestProgressIsForTerminalsOnly(t *testing.T) {
-	var out bytes.Buffer
-	p := newProgress(&out, func() (done, total int64) { return 1, 2 })
-	p.show(1)
-	p.done()
-	if out.Len() > 0 {
-		t.Errorf("progress went into a file: %q", out.String())
-	}
-	p.live = true
-	p.show(1)
-	if !strings.Contains(out.String(), "50 %") {
-		t.Errorf("progress is %q, want half", out.String())
-	}
-	p.done()
-	if !strings.HasSuffix(out.String(), "\x1b[2K") {
-		t.Error("the line of progress is not cleared")
-	}
-	out.Reset()
-	p = newProgress(&out, nil)
-	p.live = true
-	p.show(12345)
-	if !strings.Contains(out.String(), "12345 fixes") {
-		t.Errorf("progress without a total is %q", out.String())
 	}
 }
