@@ -31,10 +31,10 @@ run: build ## Run the demo: the whole pipeline, live on the terminal (ARGS='--ve
 	@./bin/geodither demo $(ARGS)
 
 test: ## Run the whole test suite
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 race: ## Run the tests of the concurrent packages under the race detector
-	$(GO) test -race $(CONCURRENT)
+	$(GO) test -race -timeout 30m $(CONCURRENT)
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u | while read -r dir; do \
