@@ -8,6 +8,7 @@ const (
 	gonum      = "gonum.org/v1"
 	kafkaGo    = "github.com/segmentio/kafka-go"
 	kfake      = "github.com/twmb/franz-go/pkg/kfake"
+	lru        = "github.com/hashicorp/golang-lru/v2"
 	pebble     = "github.com/cockroachdb/pebble/v2"
 	pflag      = "github.com/spf13/pflag"
 	prometheus = "github.com/prometheus/client_golang"
@@ -35,7 +36,7 @@ var table = map[string]rule{
 	"mechanism/noise":  {third: []string{gonum}, pure: true},
 	"mechanism/mobility": {
 		ours:  []string{"mechanism/grid"},
-		third: []string{gonum, goavro}, // goavro: the model file
+		third: []string{gonum, goavro, lru}, // goavro: the model file; lru: the personal models used last
 		pure:  true,
 	},
 	"mechanism": {
