@@ -27,6 +27,9 @@ type FitOptions struct {
 	MaxSteps int64
 	// Runs is how often the filter runs, each time with other noise, default 1.
 	Runs int
+	// Paired draws the same noise for any model, as far as its mechanism takes noise in the same way (KNorm and PIM do, Lattice does not): for
+	// comparisons of models.
+	Paired bool
 	// Seed makes it repeatable: the noise, the choice of tracks, the bootstrap.
 	Seed uint64
 	// Workers is the number of goroutines, default one. The figures do not depend on it.
@@ -76,20 +79,27 @@ func MeasureFit(model *mobility.Model, tracks iter.Seq[mobility.Track], o FitOpt
 		return mobility.Fit{}, err
 	}
 	o = o.withDefaults()
-	f := &fitting{model: model, options: o, held: gather(tracks, o)}
-	if len(f.held) == 0 {
-		return mobility.Fit{}, ErrNoTracks
-	}
-	full, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(o.Seed)), o.Release)
+	f, err := newFitting(model, gather(tracks, o), o)
 	if err != nil {
 		return mobility.Fit{}, err
 	}
-	o.Release = full.Options()
-	f.options.Release = o.Release
 	if err := f.measure(); err != nil {
 		return mobility.Fit{}, err
 	}
 	return f.fit(), nil
+}
+
+// newFitting takes options with their defaults, and tracks as gather returns them.
+func newFitting(model *mobility.Model, held []mobility.Track, o FitOptions) (*fitting, error) {
+	if len(held) == 0 {
+		return nil, ErrNoTracks
+	}
+	full, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(o.Seed)), o.Release)
+	if err != nil {
+		return nil, err
+	}
+	o.Release = full.Options()
+	return &fitting{model: model, options: o, held: held}, nil
 }
 
 // fitting is one measurement in progress.

@@ -87,7 +87,7 @@ func (f *fitting) blindPlaces() ([]grid.Point, error) {
 	for _, t := range f.held {
 		longest = max(longest, t.Steps[len(t.Steps)-1]-t.Steps[0])
 	}
-	s, err := f.sanitizer(f.options.Release.Delta, 0)
+	s, err := f.sanitizer(f.options.Release.Delta, noise.NewKeyed(noise.KeyFromSeed(f.options.Seed)))
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +103,11 @@ func (f *fitting) blindPlaces() ([]grid.Point, error) {
 	return places, nil
 }
 
-// sanitizer returns one for a δ, with the noise of a run.
-func (f *fitting) sanitizer(delta float64, run int) (*mechanism.Sanitizer, error) {
+// sanitizer returns one for a δ.
+func (f *fitting) sanitizer(delta float64, streams noise.Streams) (*mechanism.Sanitizer, error) {
 	release := f.options.Release
 	release.Delta = delta
-	key := noise.KeyFromSeed(f.options.Seed + uint64(run))
-	return mechanism.NewSanitizer(f.model, noise.NewKeyed(key), release)
+	return mechanism.NewSanitizer(f.model, streams, release)
 }
 
 // fitWorker is the scratch of one goroutine. Tasks come by ascending passes, so that it needs one sanitizer at a time.
@@ -121,6 +120,7 @@ type fitWorker struct {
 	here, there   mobility.Distribution
 	pass          int
 	released      *mechanism.Sanitizer
+	paired        *pairedNoise // nil: noise is keyed
 	delta         float64
 	state, unseen mechanism.State
 }
@@ -132,15 +132,25 @@ func (w *fitWorker) task(i int) error {
 		return nil
 	}
 	if w.released == nil || w.pass != pass {
-		w.predictor, w.popularity = nil, nil
-		w.delta = w.options.Deltas[(pass-1)/w.options.Runs]
-		var err error
-		if w.released, err = w.sanitizer(w.delta, (pass-1)%w.options.Runs); err != nil {
+		if err := w.begin(pass); err != nil {
 			return err
 		}
-		w.pass = pass
 	}
 	return w.filter(&w.parts[i], t)
+}
+
+// begin makes a sanitizer for a pass, with the noise of its run.
+func (w *fitWorker) begin(pass int) (err error) {
+	w.predictor, w.popularity = nil, nil
+	w.pass, w.delta = pass, w.options.Deltas[(pass-1)/w.options.Runs]
+	seed := w.options.Seed + uint64((pass-1)%w.options.Runs)
+	var streams noise.Streams = noise.NewKeyed(noise.KeyFromSeed(seed))
+	if w.options.Paired {
+		w.paired = newPairedNoise(seed)
+		streams = w.paired
+	}
+	w.released, err = w.sanitizer(w.delta, streams)
+	return err
 }
 
 // oneStep asks the model at each true cell for the next one.
@@ -169,6 +179,9 @@ func (w *fitWorker) filter(p *fitPart, t mobility.Track) error {
 	w.state, w.unseen = restarted(w.state), restarted(w.unseen)
 	for i, cell := range t.Cells {
 		in := mechanism.Input{User: t.User, Step: t.Steps[i], Cell: cell, Release: true}
+		if w.paired != nil {
+			w.paired.at(t.User, t.Steps[i])
+		}
 		out, err := w.released.Step(&w.state, in)
 		if err != nil {
 			return err

@@ -138,6 +138,7 @@ func wander(m *mobility.Model, users, steps int) []mobility.Track {
 
 // walk moves to the four neighbours with the weight, and stays with the rest.
 func walk(t *testing.T, move float64) *mobility.Model {
+	t.Helper()
 	return chain(t, 12, 12, nil, func(from, to grid.Cell) float64 {
 		dx, dy := from%12-to%12, from/12-to/12
 		switch dx*dx + dy*dy {

@@ -1,0 +1,35 @@
+package evaluation
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// pairedNoise hands out the same bits for a user and step whatever the model and the location set are, so that two models that are measured with it
+// meet nearly the same noise, and differ by what they know: common random numbers, which take most of the chance out of a comparison. It protects
+// nothing and may be used on simulated releases only: those of two sets would share their noise.
+type pairedNoise struct {
+	source *rand.PCG
+	run    uint64
+	user   uint64
+	step   int64
+}
+
+func newPairedNoise(run uint64) *pairedNoise {
+	return &pairedNoise{source: rand.NewPCG(0, 0), run: run}
+}
+
+// at names the release that is drawn next.
+func (n *pairedNoise) at(user string, step int64) {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(user), n.run))
+	n.user, n.step = binary.BigEndian.Uint64(sum[:]), step
+}
+
+// Stream implements noise.Streams.
+func (n *pairedNoise) Stream([]byte) noise.Source {
+	n.source.Seed(n.user, uint64(n.step))
+	return n.source
+}

@@ -1,0 +1,170 @@
+package evaluation
+
+import (
+	"cmp"
+	"errors"
+	"math"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// SelectOptions say how the parameters of smoothing are chosen. Release needs an ε and a δ; the zero value of each other field means its default.
+type SelectOptions struct {
+	// Release is how the filter will release: what is best for weak releases need not be for strong ones.
+	Release mechanism.Options
+	// Folds is how many parts the users are split into, default 3. Each part is foretold by a model of the others.
+	Folds int
+	// MinSegment leaves out tracks of fewer steps.
+	MinSegment int
+	// MaxSteps bounds how many steps each candidate is measured on, default 6000.
+	MaxSteps int64
+	// Runs is how often each is measured, with other noise, default 1.
+	Runs int
+	// Seed makes it repeatable: folds, tracks and noise.
+	Seed uint64
+	// Workers is the number of goroutines, default one. The choice does not depend on it.
+	Workers int
+	// Progress, if set, is told now and then how many candidates are done, and a number that they will not exceed by much. Its error ends the
+	// selection.
+	Progress func(done, total int64) error
+	// Tried, if set, is told of each candidate as soon as it is measured.
+	Tried func(Candidate)
+}
+
+// Defaults of SelectOptions.
+const (
+	DefaultFolds       = 3
+	DefaultSelectSteps = 6000
+)
+
+func (o SelectOptions) withDefaults() SelectOptions {
+	// The law is the one of K-norm noise in any case; KNorm takes the same random words for all models.
+	switch o.Release.Mechanism {
+	case "", mechanism.Lattice, mechanism.PIM:
+		o.Release.Mechanism = mechanism.KNorm
+	}
+	o.Folds = cmp.Or(o.Folds, DefaultFolds)
+	o.MaxSteps = cmp.Or(o.MaxSteps, DefaultSelectSteps)
+	return o
+}
+
+// Candidate is one choice of parameters and what it gives on users that its models were not trained on.
+type Candidate struct {
+	Options mobility.TrainOptions
+	// LogPrior is the mean natural logarithm of the filter's prior at the true cell: what the choice goes by.
+	LogPrior float64
+	// Behind is how much less that is than the chosen candidate's, step by step under the same noise, and Error the standard error of the
+	// difference for other users like these.
+	Behind, Error float64
+	Drift         float64
+	SetMean       float64
+	EstimateM     float64 // mean error of the estimate, metres
+	Chosen        bool
+
+	users []userSum
+	steps float64
+}
+
+// userSum is a user's sum of logarithms.
+type userSum struct {
+	user  string
+	steps int64
+	logs  float64
+}
+
+// Selection is the outcome.
+type Selection struct {
+	Options    mobility.TrainOptions
+	Candidates []Candidate // in the order they were tried
+}
+
+// ErrFewUsers says that there is nobody to choose on.
+var ErrFewUsers = errors.New("evaluation: choosing parameters takes at least two users in each of the parts that they are split into: give it more users, or choose the parameters yourself")
+
+// Select chooses the parameters of smoothing by cross-validation over users: each part of the users is gone through by the filter under a model of
+// the others, and the candidate under which the filter's prior has the greatest mean logarithm at the true cell is taken. That is a proper score
+// of what the filter does, and not of one step from a known place, which smoothing chosen by one-step likelihood serves and the filter does not:
+// it meets moves after a few uncertain steps.
+//
+// start says what is not chosen, and where the search begins: it goes along one parameter at a time, by large steps first and then by small
+// ones, as long as that gains. All candidates meet the same noise and the same tracks. A larger kernel must gain more than it costs.
+//
+// Cost: some 15 to 30 candidates, each a fit at one δ of MaxSteps steps and Folds trainings.
+func Select(trainer *mobility.Trainer, start mobility.TrainOptions, o SelectOptions) (Selection, error) {
+	if err := o.Release.Validate(); err != nil {
+		return Selection{}, err
+	}
+	s, err := newSearch(trainer, o.withDefaults())
+	if err != nil {
+		return Selection{}, err
+	}
+	best, err := s.from(start.Defaults())
+	if err != nil {
+		return Selection{}, err
+	}
+	return s.selection(best), nil
+}
+
+// fold is a part of the users: who is foretold, and what by.
+type fold struct {
+	others *mobility.Trainer
+	held   []mobility.Track
+}
+
+func newFolds(trainer *mobility.Trainer, o SelectOptions, fit FitOptions) ([]fold, error) {
+	folds := make([]fold, o.Folds)
+	for i := range folds {
+		held := func(user string) bool { return int(Unit(user, o.Seed)*float64(o.Folds)) == i }
+		folds[i] = fold{others: trainer.Without(held), held: gather(trainer.Tracks(held), fit)}
+		if users := (&fitting{held: folds[i].held}).users(); len(users) < 3 {
+			return nil, ErrFewUsers
+		}
+	}
+	return folds, nil
+}
+
+// selection marks the best one and compares the others with it.
+func (s *search) selection(best int) Selection {
+	chosen := &s.tried[best]
+	chosen.Chosen = true
+	for i := range s.tried {
+		c := &s.tried[i]
+		c.Behind, c.Error = difference(chosen.users, c.users)
+	}
+	return Selection{Options: chosen.Options, Candidates: s.tried}
+}
+
+// difference returns by how much a's mean exceeds b's, and the standard error with users as clusters: the deviation of the users' sums of
+// differences around the mean, over the number of steps.
+func difference(a, b []userSum) (mean, standardError float64) {
+	total, steps := 0.0, int64(0)
+	for i := range a {
+		total += a[i].logs - b[i].logs
+		steps += a[i].steps
+	}
+	mean = total / float64(steps)
+	squares := 0.0
+	for i := range a {
+		d := a[i].logs - b[i].logs - float64(mean*float64(a[i].steps))
+		squares += float64(d * d)
+	}
+	n := float64(len(a))
+	return mean, math.Sqrt(squares*n/max(n-1, 1)) / float64(steps)
+}
+
+// byUser adds up a run's logarithms by user.
+func (f *fitting) byUser() []userSum {
+	starts := f.users()
+	sums := make([]userSum, len(starts)-1)
+	for u := range sums {
+		sums[u].user = f.held[starts[u]].User
+		for run := range f.options.Runs {
+			for _, p := range f.pass(1 + run)[starts[u]:starts[u+1]] {
+				sums[u].steps += p.steps
+				sums[u].logs += p.logs
+			}
+		}
+	}
+	return sums
+}

@@ -1,0 +1,236 @@
+package evaluation
+
+import (
+	"math"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// A parameter is searched on a ladder of values.
+type parameter struct {
+	ladder []float64
+	get    func(mobility.TrainOptions) float64
+	set    func(*mobility.TrainOptions, float64)
+	// price is what a step up must gain in the mean logarithm: rows, and with them files and time, grow.
+	price float64
+}
+
+// smoothing are the parameters that log prior chooses, in the order in which they are tried. The cap comes last: it changes least.
+var smoothing = []parameter{
+	{
+		ladder: []float64{2, 5, 10, 20, 50, 100, 200, 500, 1000},
+		get:    func(o mobility.TrainOptions) float64 { return o.Backoff },
+		set:    func(o *mobility.TrainOptions, v float64) { o.Backoff = v },
+	},
+	{
+		ladder: []float64{2, 3, 4, 5, 6, 8, 11, 15},
+		get:    func(o mobility.TrainOptions) float64 { return float64(o.KernelRadius) },
+		set:    func(o *mobility.TrainOptions, v float64) { o.KernelRadius = int(v) },
+		price:  .005,
+	},
+	{
+		ladder: []float64{5, 10, 30, 100, 300},
+		get:    func(o mobility.TrainOptions) float64 { return float64(o.UserCap) },
+		set:    func(o *mobility.TrainOptions, v float64) { o.UserCap = int(v) },
+	},
+}
+
+// jumps are chosen by drift: see calibrated.
+var jumps = []float64{1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2}
+
+// worthCalibration is how much log prior may be lost for a drift that is nearer to δ: 2 % of the probability of the true cell, which no error of an
+// estimate shows.
+const worthCalibration = .02
+
+// typical is about how many candidates a search tries.
+const typical = 24
+
+// search is one selection in progress.
+type search struct {
+	options SelectOptions
+	fit     FitOptions
+	folds   []fold
+	tried   []Candidate
+}
+
+func newSearch(trainer *mobility.Trainer, o SelectOptions) (*search, error) {
+	s := &search{options: o, fit: FitOptions{
+		Release: o.Release, Deltas: []float64{}, MinSegment: o.MinSegment, MaxSteps: max(o.MaxSteps/int64(o.Folds), 1), Runs: o.Runs,
+		Paired: true, Seed: o.Seed, Workers: o.Workers,
+	}.withDefaults()}
+	var err error
+	s.folds, err = newFolds(trainer, o, s.fit)
+	return s, err
+}
+
+// from searches along one parameter after another: two rungs of its ladder at a time until nothing is gained by that, then one at a time until
+// nothing is gained by any parameter. It returns the number of the best candidate.
+func (s *search) from(start mobility.TrainOptions) (int, error) {
+	best, err := s.try(start)
+	if err != nil {
+		return 0, err
+	}
+	for _, stride := range []int{2, 1} {
+		for moved := true; moved; {
+			moved = false
+			for _, p := range smoothing {
+				next, err := s.along(best, p, stride)
+				if err != nil {
+					return 0, err
+				}
+				moved = moved || next != best
+				best = next
+			}
+		}
+	}
+	return s.calibrated(best)
+}
+
+// along moves up or down one ladder as long as that gains.
+func (s *search) along(best int, p parameter, stride int) (int, error) {
+	for _, by := range []int{stride, -stride} {
+		moved := false
+		for {
+			next, err := s.step(best, p, by)
+			if err != nil {
+				return 0, err
+			}
+			if next == best {
+				break
+			}
+			best, moved = next, true
+		}
+		if moved {
+			break
+		}
+	}
+	return best, nil
+}
+
+// step tries the value so many rungs away and returns it if it is better, else the same.
+func (s *search) step(best int, p parameter, by int) (int, error) {
+	options := s.tried[best].Options
+	at, found := slices.BinarySearch(p.ladder, p.get(options))
+	if by > 0 && !found {
+		at-- // from between two rungs, the first step up is to the next rung
+	}
+	if at += by; at < 0 || at >= len(p.ladder) {
+		return best, nil
+	}
+	p.set(&options, p.ladder[at])
+	next, err := s.try(options)
+	if err != nil {
+		return 0, err
+	}
+	gain := s.tried[next].LogPrior - s.tried[best].LogPrior
+	if by > 0 {
+		gain -= p.price
+	} else {
+		gain += p.price
+	}
+	if gain > 0 {
+		return next, nil
+	}
+	return best, nil
+}
+
+// calibrated chooses the share of jumps: they decide how soon somebody is found again who has been lost, and with it drift, and hardly touch
+// anything else. Of the shares that lose little log prior it takes the one whose drift is nearest to δ, as a factor.
+func (s *search) calibrated(best int) (int, error) {
+	found := best
+	for _, share := range jumps {
+		options := s.tried[best].Options
+		options.Jumps = share
+		next, err := s.try(options)
+		if err != nil {
+			return 0, err
+		}
+		if s.tried[best].LogPrior-s.tried[next].LogPrior < worthCalibration && s.offBy(next) < s.offBy(found) {
+			found = next
+		}
+	}
+	return found, nil
+}
+
+// offBy is how far a candidate's drift is from δ: the logarithm of the factor, with half a release more on each side, so that none is infinite.
+func (s *search) offBy(i int) float64 {
+	steps := int64(0)
+	for _, u := range s.tried[i].users {
+		steps += u.steps
+	}
+	half := .5 / float64(steps)
+	return math.Abs(math.Log((s.tried[i].Drift + half) / (s.options.Release.Delta + half)))
+}
+
+// try measures a candidate that has not been, and returns its number.
+func (s *search) try(o mobility.TrainOptions) (int, error) {
+	for i, c := range s.tried {
+		if same(c.Options, o) {
+			return i, nil
+		}
+	}
+	c := Candidate{Options: o}
+	for _, f := range s.folds {
+		if err := s.measure(&c, f); err != nil {
+			return 0, err
+		}
+	}
+	c.average()
+	s.tried = append(s.tried, c)
+	if s.options.Tried != nil {
+		s.options.Tried(c)
+	}
+	return len(s.tried) - 1, s.progress()
+}
+
+// measure adds what a candidate's model of the other users makes of a fold.
+func (s *search) measure(c *Candidate, f fold) error {
+	progress := func(int64, int64) error { return s.progress() }
+	trainer, err := f.others.With(c.Options)
+	if err != nil {
+		return err
+	}
+	model, _, err := trainer.FinishWhile(progress)
+	if err != nil {
+		return err
+	}
+	fitting, err := newFitting(model, f.held, s.fit)
+	if err != nil {
+		return err
+	}
+	fitting.options.Progress = progress
+	if err := fitting.measure(); err != nil {
+		return err
+	}
+	fit := fitting.fit()
+	at, n := fit.Calibration[0], float64(fit.Steps)
+	c.steps += n
+	c.LogPrior += float64(n * at.LogPrior)
+	c.Drift += float64(n * at.Drift)
+	c.SetMean += float64(n * at.SetMean)
+	c.EstimateM += float64(n * fit.Estimate.Mean)
+	c.users = append(c.users, fitting.byUser()...)
+	return nil
+}
+
+// average turns sums into means.
+func (c *Candidate) average() {
+	for _, sum := range []*float64{&c.LogPrior, &c.Drift, &c.SetMean, &c.EstimateM} {
+		*sum /= c.steps
+	}
+}
+
+// progress tells how far it is.
+func (s *search) progress() error {
+	if s.options.Progress == nil {
+		return nil
+	}
+	done := int64(len(s.tried))
+	return s.options.Progress(done, max(typical, done+1))
+}
+
+// same says whether two options smooth alike.
+func same(a, b mobility.TrainOptions) bool {
+	return a.KernelRadius == b.KernelRadius && a.Backoff == b.Backoff && a.UserCap == b.UserCap && a.Jumps == b.Jumps
+}
