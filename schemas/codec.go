@@ -3,6 +3,7 @@ package schemas
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -35,6 +36,37 @@ func NewCodec(encoding Encoding) (*Codec, error) {
 		*s.into = l
 	}
 	return c, nil
+}
+
+// RenameRaw returns a codec of JSON like c whose raw records have other names for
+// some fields: names maps a field of the schema to the name it has in the JSON
+// object. It is for data of another origin than this project. It refuses an
+// encoding without names in its records, a field that the schema does not have,
+// and two fields of one name.
+func (c *Codec) RenameRaw(names map[string]string) (*Codec, error) {
+	if c.encoding != JSON {
+		return nil, fmt.Errorf("schemas: records in %s hold no names of fields that could be others", c.encoding)
+	}
+	raw := *c.raw
+	raw.columns = slices.Clone(raw.columns)
+	found, seen := 0, map[string]bool{}
+	for i := range raw.columns {
+		column := &raw.columns[i]
+		if name, ok := names[column.name]; ok {
+			column.name = name
+			found++
+		}
+		if seen[column.name] || column.name == "" {
+			return nil, errors.New("schemas: each field of a raw record needs a name of its own")
+		}
+		seen[column.name] = true
+	}
+	if found != len(names) {
+		return nil, errors.New("schemas: a field to be renamed is none of a raw record's")
+	}
+	renamed := *c
+	renamed.raw = &raw
+	return &renamed, nil
 }
 
 // DecodeRaw reads one raw record. The result has passed Validate and shares no

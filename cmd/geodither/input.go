@@ -16,31 +16,32 @@ import (
 
 // inputFlags name files of fixes.
 type inputFlags struct {
-	paths  []string
-	format string
-	strict bool
+	paths   []string
+	format  string
+	columns map[string]string
+	strict  bool
 }
 
 func (f *inputFlags) register(flags *pflag.FlagSet) {
 	// An array, not a slice: a path may hold a comma.
 	flags.StringArrayVar(&f.paths, "in", nil, "file or folder of traces, `PATH`; repeat it for several, or name them behind the flags; - is standard input")
 	flags.StringVar(&f.format, "format", "", "csv, ndjson, geolife or gowalla; empty: seen from the content")
+	flags.StringToStringVar(&f.columns, "columns", nil, "columns of CSV or NDJSON that have other names, `COLUMN=NAME,...`, as in user_id=vehicle,timestamp=ts")
 	flags.BoolVar(&f.strict, "strict", false, "stop at the first bad line instead of skipping and counting it")
 }
 
 // open opens the flag's paths and those that follow the flags. The
 // end of the context ends the reading.
 func (f *inputFlags) open(ctx context.Context, more []string, std streams) (*traces.Reader, error) {
-	switch format := traces.Format(f.format); format {
-	case "", traces.CSV, traces.NDJSON, traces.Geolife, traces.Gowalla:
-	default:
-		return nil, usagef("format %q is unknown: choose csv, ndjson, geolife or gowalla, or none to have it seen from the content", format)
+	options := traces.Options{Format: traces.Format(f.format), Strict: f.strict, Columns: f.columns}
+	if err := options.Validate(); err != nil {
+		return nil, usageError{err}
 	}
 	paths := slices.Concat(f.paths, more)
 	if len(paths) == 0 {
 		return nil, usagef("name the traces to read with --in; - is standard input")
 	}
-	return traces.Open(ctx, paths, std.in, traces.Options{Format: traces.Format(f.format), Strict: f.strict})
+	return traces.Open(ctx, paths, std.in, options)
 }
 
 // parseBox reads "south,west,north,east" in degrees.

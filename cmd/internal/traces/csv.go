@@ -20,9 +20,9 @@ func (p *pass) readCSV() error {
 	}
 	if reason != "" {
 		return fmt.Errorf("%s:%d: the header is no CSV: expected column names such as %s",
-			p.file.path, start, expectedColumns())
+			p.file.path, start, expectedColumns(wantedNames(p.options.Columns)))
 	}
-	head, err := parseHeader(rec.fields)
+	head, err := parseHeader(rec.fields, p.options.Columns)
 	if err != nil {
 		return fmt.Errorf("%s:%d: %w", p.file.path, start, err)
 	}

@@ -39,6 +39,9 @@ func (f Format) validate() error {
 		string(f), CSV, NDJSON, Geolife, Gowalla)
 }
 
+// named reports whether the columns of a format have names in its files.
+func (f Format) named() bool { return f == CSV || f == NDJSON }
+
 // extensions returns how the files of a folder are named.
 func (f Format) extensions() []string {
 	switch f {

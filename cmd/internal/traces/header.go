@@ -10,25 +10,6 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// What a column of a CSV file may be.
-const (
-	columnUser = iota
-	columnTimestamp
-	columnLatitude
-	columnLongitude
-	columnAccuracy
-	columnCount
-)
-
-// columnNames are the names of each column; the first is the one to use.
-var columnNames = [columnCount][]string{
-	columnUser:      {"user_id", "user", "uid"},
-	columnTimestamp: {"timestamp", "time", "ts"},
-	columnLatitude:  {"latitude", "lat"},
-	columnLongitude: {"longitude", "lon", "lng", "long"},
-	columnAccuracy:  {"accuracy_m"},
-}
-
 // header says which field of a record is which column.
 type header struct {
 	fields int
@@ -61,30 +42,32 @@ func (h *header) parse(fields [][]byte, shared *names) (fix schemas.Raw, reason 
 	return fix, ""
 }
 
-// parseHeader finds the columns.
-func parseHeader(fields [][]byte) (*header, error) {
+// parseHeader finds the columns, of which some may be named by the caller: those
+// must be there.
+func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
+	wanted := wantedNames(given)
 	found := make([]string, len(fields))
 	for i, field := range fields {
 		found[i] = strings.ToLower(string(field))
 	}
 	h := &header{fields: len(fields)}
 	var missing []string
-	for column, known := range columnNames {
+	for column, known := range wanted {
 		at := occurrences(found, known)
 		switch {
 		case len(at) == 1:
 			h.index[column] = at[0]
 		case len(at) > 1:
 			return nil, fmt.Errorf("%d columns may be the %s: rename all but one of them", len(at), known[0])
-		case column == columnAccuracy:
+		case column == columnAccuracy && given[columnNames[column][0]] == "":
 			h.index[column] = -1
 		default:
 			missing = append(missing, known[0])
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header line",
-			strings.Join(missing, ", "), describe(found), expectedColumns())
+		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header line, or name the columns",
+			strings.Join(missing, ", "), describe(found), expectedColumns(wanted))
 	}
 	return h, nil
 }
@@ -106,19 +89,6 @@ func occurrences(found, known []string) []int {
 		return first
 	}
 	return other
-}
-
-// expectedColumns lists the names that a header may use.
-func expectedColumns() string {
-	parts := make([]string, columnCount)
-	for i, known := range columnNames {
-		parts[i] = known[0]
-		if len(known) > 1 {
-			parts[i] += " (or " + strings.Join(known[1:], ", ") + ")"
-		}
-	}
-	parts[columnAccuracy] += " (optional)"
-	return strings.Join(parts, ", ")
 }
 
 // describe lists the names in a header, bounded. If one of them looks like data

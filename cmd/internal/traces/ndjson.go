@@ -11,6 +11,9 @@ import (
 // so that what passes here passes there.
 func (p *pass) readNDJSON() error {
 	codec, err := schemas.NewCodec(schemas.JSON)
+	if err == nil && len(p.options.Columns) > 0 {
+		codec, err = codec.RenameRaw(p.options.Columns)
+	}
 	if err != nil {
 		return err
 	}

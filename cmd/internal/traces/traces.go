@@ -12,7 +12,7 @@
 //	interrupt.go  waiting that ends with the context
 //	lines.go    bounded lines
 //	format.go   formats and how one is guessed
-//	csv.go (record.go, header.go), ndjson.go, geolife.go, gowalla.go: one each
+//	csv.go (record.go, header.go, columns.go), ndjson.go, geolife.go, gowalla.go: one each
 //	fields.go   times, degrees and user ids
 //	skips.go    what was left out, and why
 package traces
@@ -36,6 +36,18 @@ const Stdin = "-"
 type Options struct {
 	Format Format // of all files; empty: guessed for each
 	Strict bool   // a bad line is an error, instead of skipped and counted
+	// Columns names columns of CSV and fields of NDJSON that are called otherwise
+	// than their format has it: user_id, timestamp, latitude, longitude or
+	// accuracy_m to the name in the files. In CSV the name may be in whatever case.
+	Columns map[string]string
+}
+
+// Validate reports a format that is unknown, or columns that no file could have.
+func (o Options) Validate() error {
+	if err := o.Format.validate(); err != nil {
+		return err
+	}
+	return o.checkColumns()
 }
 
 // Reader reads the fixes of some files, once. It is for one goroutine, but for
@@ -63,7 +75,7 @@ type Reader struct {
 // within a block of 64 KiB, also where a pipe or standard input has nothing to
 // give.
 func Open(ctx context.Context, paths []string, stdin io.Reader, o Options) (*Reader, error) {
-	if err := o.Format.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	if len(paths) == 0 {
@@ -178,6 +190,9 @@ func (r *Reader) read(ctx context.Context, l *lane, index int, yield func(schema
 	}
 	if err != nil {
 		return err
+	}
+	if len(p.options.Columns) > 0 && !format.named() {
+		return fmt.Errorf("%s: a file of %s has no names of columns: leave the columns out", f.path, format)
 	}
 	switch format {
 	case NDJSON:
