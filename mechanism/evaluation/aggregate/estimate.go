@@ -1,0 +1,220 @@
+package aggregate
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// EstimateOptions say how. The zero value of each field means its default.
+type EstimateOptions struct {
+	// Level of the intervals, default .9.
+	Level float64
+	// Resamples is the number of fleets drawn from the fleet to see how much the fitted prior depends on chance, default 40.
+	Resamples int
+	// Seed of these draws. The same seed, code and window give the same estimate.
+	Seed uint64
+	// Workers is the number of goroutines, default one. The estimate does not depend on it.
+	Workers int
+}
+
+// Defaults of EstimateOptions.
+const (
+	DefaultLevel     = .9
+	DefaultResamples = 40
+)
+
+func (o EstimateOptions) withDefaults() EstimateOptions {
+	if o.Level == 0 {
+		o.Level = DefaultLevel
+	}
+	if o.Resamples == 0 {
+		o.Resamples = DefaultResamples
+	}
+	o.Workers = max(o.Workers, 1)
+	return o
+}
+
+// Validate reports what cannot be used.
+func (o EstimateOptions) Validate() error {
+	o = o.withDefaults()
+	if !(o.Level > 0 && o.Level < 1) {
+		return fmt.Errorf("a confidence level of %g is not between 0 and 1: leave it out for %g", o.Level, DefaultLevel)
+	}
+	if o.Resamples < 2 || o.Resamples > 10_000 {
+		return fmt.Errorf("%d resamples are not between 2 and 10000: leave them out for %d", o.Resamples, DefaultResamples)
+	}
+	return nil
+}
+
+// Density is an estimate of how many vehicles are in each zone.
+type Density struct {
+	// Vehicles is their sum.
+	Vehicles int
+	// Naive, Blind, Posterior and Fitted are the four estimates, by zone; Naive sums to the vehicles with a release.
+	Naive, Blind, Posterior, Fitted []float64
+	// PosteriorLow and PosteriorHigh hold the number of vehicles of this very fleet that are in a zone with at least the stated level if vehicles move
+	// by the model, independently.
+	PosteriorLow, PosteriorHigh []float64
+	// Low and High are the interval around Fitted: the same under the fitted prior, with what that prior itself owes to chance.
+	Low, High []float64
+	// Kappa is how many vehicles the model was worth to the fit; +∞ if the releases do not contradict it.
+	Kappa float64
+}
+
+// Flow is the expected number of vehicles that were in one zone in the window before and are in another, or the same, in this one.
+type Flow struct {
+	From, To  int32
+	Vehicles  float64
+	Low, High float64
+}
+
+// folds of the choice of kappa.
+const folds = 4
+
+// Estimate computes the four estimates of a window. Cost: some hundred passes over the vehicles' zones for the choice of kappa, and up to twenty for each
+// resample.
+func (w *Window) Estimate(o EstimateOptions) Density {
+	o = o.withDefaults()
+	fleet := w.Fleet()
+	fleet.Workers = o.Workers
+	n := float64(w.Vehicles())
+	d := Density{
+		Vehicles: w.Vehicles(), Naive: w.naive, Posterior: w.posterior, Blind: make([]float64, len(w.naive)),
+		Kappa: fleet.Choose(),
+	}
+	variance := make([]float64, len(w.naive))
+	for z, sum := range w.posterior {
+		d.Blind[z] = float64(n * fleet.Prior[z])
+		variance[z] = max(sum-w.squares[z], 0)
+	}
+	d.PosteriorLow, d.PosteriorHigh = intervals(w.posterior, variance, o.Level, n)
+	fit := fleet.Fit(d.Kappa, nil, nil)
+	d.Fitted, variance = fleet.Expected(fit.Prior)
+	for z, v := range fleet.spread(fit.Prior, d.Kappa, o) {
+		variance[z] += v
+	}
+	d.Low, d.High = intervals(d.Fitted, variance, o.Level, n)
+	return d
+}
+
+func intervals(mean, variance []float64, level, most float64) (low, high []float64) {
+	low, high = make([]float64, len(mean)), make([]float64, len(mean))
+	for z := range mean {
+		low[z], high[z] = CountInterval(mean[z], variance[z], level, most)
+	}
+	return low, high
+}
+
+// Choose returns the weight of the model's prior, in vehicles, under which a fit to three quarters of the fleet best foretells the releases of the rest: of
+// those weights whose mean log likelihood over the held-out vehicles is within one standard error of the best, the largest (Breiman and others 1984,
+// section 3.4.3). Under strong noise likelihoods are nearly flat, and a chance gain must not move the map: the model stays unless the
+// fleet contradicts it.
+func (f *Fleet) Choose() float64 {
+	n := len(f.Vehicles)
+	if n < 2*folds {
+		return math.Inf(1)
+	}
+	candidates := []float64{math.Inf(1)}
+	for kappa := 100 * float64(n); kappa >= max(1, float64(n)/1000); kappa /= 10 {
+		candidates = append(candidates, kappa)
+	}
+	gains := make([][]float64, len(candidates)) // of each vehicle, against the model alone
+	base := make([]float64, n)
+	for i := range gains {
+		gains[i] = make([]float64, n)
+	}
+	for fold := range folds {
+		weights := make([]float64, n)
+		for v := range weights {
+			if v%folds != fold {
+				weights[v] = 1
+			}
+		}
+		theta := f.Prior
+		for i, kappa := range candidates {
+			theta = f.Fit(kappa, weights, theta).Prior
+			for v := fold; v < n; v += folds {
+				score := math.Log(max(f.Vehicles[v].evidence(theta), math.SmallestNonzeroFloat64))
+				if i == 0 {
+					base[v] = score
+				}
+				gains[i][v] = score - base[v]
+			}
+		}
+	}
+	best := 0
+	for i := range gains {
+		if sumOf(gains[i]) > sumOf(gains[best]) {
+			best = i
+		}
+	}
+	for i := range gains {
+		mean, squares := 0.0, 0.0
+		for v := range gains[i] {
+			mean += (gains[best][v] - gains[i][v]) / float64(n)
+		}
+		for v := range gains[i] {
+			e := gains[best][v] - gains[i][v] - mean
+			squares += float64(e * e)
+		}
+		if i == best || mean <= math.Sqrt(squares)/float64(n) {
+			return candidates[i]
+		}
+	}
+	return candidates[best]
+}
+
+func sumOf(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}
+
+// spread returns how much the expected vehicles of each zone vary with the prior that other fleets of the kind would have taught: the variance over
+// resamples of the fleet, judged for the fleet itself (Laird and Louis 1987, doi 10.1080/01621459.1987.10478490).
+func (f *Fleet) spread(theta []float64, kappa float64, o EstimateOptions) []float64 {
+	variance := make([]float64, len(theta))
+	n := len(f.Vehicles)
+	if math.IsInf(kappa, 1) || n < 2 {
+		return variance
+	}
+	random := rand.New(rand.NewPCG(o.Seed, 0x666c656574))
+	sum, squares := make([]float64, len(theta)), make([]float64, len(theta))
+	for range o.Resamples {
+		weights := make([]float64, n)
+		for range n {
+			weights[random.IntN(n)]++
+		}
+		mean, _ := f.judge(f.Fit(kappa, weights, theta).Prior, nil, nil)
+		for z, m := range mean {
+			sum[z] += m
+			squares[z] += float64(m * m)
+		}
+	}
+	count := float64(o.Resamples)
+	for z := range variance {
+		variance[z] = max(squares[z]-float64(sum[z]*sum[z])/count, 0) / (count - 1)
+	}
+	return variance
+}
+
+// Flows returns the flows of at least so many vehicles, in order of zones. Their intervals hold if vehicles move by the model.
+func (w *Window) Flows(least, level float64) []Flow {
+	if level == 0 {
+		level = DefaultLevel
+	}
+	var all []Flow
+	for _, key := range slices.Sorted(maps.Keys(w.flows)) {
+		f := w.flows[key]
+		if f.sum < least {
+			continue
+		}
+		low, high := CountInterval(f.sum, max(f.sum-f.squares, 0), level, float64(w.Flowing))
+		all = append(all, Flow{From: int32(key >> 16), To: int32(key & 0xffff), Vehicles: f.sum, Low: low, High: high})
+	}
+	return all
+}

@@ -1,0 +1,185 @@
+package aggregate
+
+import (
+	"math"
+	"sync"
+)
+
+// Likelihood is what one vehicle's releases say of its zone, up to a factor: Values[i] of Zones[i], which ascend; every other zone has 0.
+type Likelihood struct {
+	Zones  []int32
+	Values []float32
+}
+
+// Fleet is the vehicles of one window.
+type Fleet struct {
+	// Prior is where the model alone puts a vehicle, over all zones; it sums to 1.
+	Prior    []float64
+	Vehicles []Likelihood
+	// Workers is the number of goroutines, one at least. No result depends on it.
+	Workers int
+}
+
+// Bounds of a fit.
+const (
+	maxIterations = 300
+	// fitTolerance is the gain of the objective a vehicle that is worth another iteration. A zone's share then moves by less than some 10⁻³ of itself.
+	fitTolerance = 1e-6
+	// chunks is into how many parts sums over vehicles are divided, always the same ones, added in order.
+	chunks = 64
+)
+
+// Fit is a fitted prior.
+type Fit struct {
+	// Prior sums to 1.
+	Prior []float64
+	// Objective is the penalized log likelihood after each iteration; it never decreases.
+	Objective []float64
+}
+
+// Fit returns the prior θ over zones under which the fleet's releases are most likely, held to the model's as if kappa more vehicles had been seen
+// there: the maximum of
+//
+//	Σ_v w_v ln Σ_z θ_z L_v(z)  +  κ Σ_z b_z ln θ_z
+//
+// over distributions θ, where L_v is the likelihood of vehicle v under the public law of its releases, surrogates included, b the model's
+// prior, and κ b + 1 the parameters of the Dirichlet distribution of which this is the posterior's mode. The function is concave, and with κ > 0 strictly
+// so where b > 0: there is one maximum, wherever the search begins.
+//
+// It is found by expectation maximization (Dempster, Laird and Rubin 1977; for noise that was added on purpose Agrawal and Aggarwal 2001,
+// doi 10.1145/375551.375602), which is iterative Bayesian inference: every vehicle's zone is judged with θ as the prior, and θ becomes the mean of
+// those judgements and b. Without κ the maximum is a sum of few spikes, as with any deconvolution: strong noise has to be held to something.
+// With κ = ∞ θ is b.
+//
+// weights, one a vehicle, nil for 1 each; start, nil for b, must be positive where b is. Cost: twice the vehicles' zones an iteration.
+func (f *Fleet) Fit(kappa float64, weights, start []float64) Fit {
+	if start == nil {
+		start = f.Prior
+	}
+	theta := append([]float64(nil), start...)
+	if math.IsInf(kappa, 1) {
+		copy(theta, f.Prior)
+		return Fit{Prior: theta}
+	}
+	var fit Fit
+	total := 0.0
+	for v := range f.Vehicles {
+		total += weight(weights, v)
+	}
+	if total+kappa == 0 {
+		return Fit{Prior: theta}
+	}
+	for range maxIterations {
+		sums, objective := f.judge(theta, weights, nil)
+		for z, b := range f.Prior {
+			if b > 0 && kappa > 0 {
+				objective += float64(float64(kappa*b) * math.Log(theta[z]))
+			}
+		}
+		n := len(fit.Objective)
+		fit.Objective = append(fit.Objective, objective)
+		if n > 0 && objective-fit.Objective[n-1] < float64(fitTolerance*(total+1)) {
+			break
+		}
+		for z, b := range f.Prior {
+			theta[z] = (sums[z] + float64(kappa*b)) / (total + kappa)
+		}
+	}
+	fit.Prior = theta
+	return fit
+}
+
+// Expected returns the number of vehicles to be expected in each zone if θ is the prior of each, and the variance of that number, given
+// θ: of independent vehicles each of which is in a zone or not.
+func (f *Fleet) Expected(theta []float64) (mean, variance []float64) {
+	variance = make([]float64, len(theta))
+	mean, _ = f.judge(theta, nil, variance)
+	for z, squares := range variance {
+		variance[z] = max(mean[z]-squares, 0)
+	}
+	return mean, variance
+}
+
+func weight(weights []float64, v int) float64 {
+	if weights == nil {
+		return 1
+	}
+	return weights[v]
+}
+
+// judge returns the sum over vehicles of w times the probabilities of their zones under the prior θ, and the weighted log likelihood. squares, if not
+// nil, is set to the sum of the squared probabilities. A vehicle that θ excludes altogether counts by the model's prior.
+func (f *Fleet) judge(theta, weights, squares []float64) (sums []float64, logLikelihood float64) {
+	parts := min(chunks, len(f.Vehicles))
+	results := make([]judgement, parts)
+	work := make(chan int, parts)
+	for p := range parts {
+		work <- p
+	}
+	close(work)
+	var group sync.WaitGroup
+	for range min(max(f.Workers, 1), max(parts, 1)) {
+		group.Go(func() {
+			for p := range work {
+				results[p] = f.judgePart(theta, weights, squares != nil, p*len(f.Vehicles)/parts, (p+1)*len(f.Vehicles)/parts)
+			}
+		})
+	}
+	group.Wait()
+	sums = make([]float64, len(theta))
+	clear(squares)
+	for _, r := range results {
+		logLikelihood += r.logLikelihood
+		for z := range sums {
+			sums[z] += r.sums[z]
+			if squares != nil {
+				squares[z] += r.squares[z]
+			}
+		}
+	}
+	return sums, logLikelihood
+}
+
+type judgement struct {
+	sums, squares []float64
+	logLikelihood float64
+}
+
+func (f *Fleet) judgePart(theta, weights []float64, squared bool, from, to int) judgement {
+	r := judgement{sums: make([]float64, len(theta))}
+	if squared {
+		r.squares = make([]float64, len(theta))
+	}
+	for v := from; v < to; v++ {
+		w := weight(weights, v)
+		if w == 0 {
+			continue
+		}
+		vehicle, prior := &f.Vehicles[v], theta
+		evidence := vehicle.evidence(prior)
+		if !(evidence > 0) {
+			prior = f.Prior
+			evidence = vehicle.evidence(prior)
+		}
+		if !(evidence > 0) {
+			continue
+		}
+		r.logLikelihood += float64(w * math.Log(evidence))
+		for i, z := range vehicle.Zones {
+			p := float64(prior[z]*float64(vehicle.Values[i])) / evidence
+			r.sums[z] += float64(w * p)
+			if squared {
+				r.squares[z] += float64(p * p)
+			}
+		}
+	}
+	return r
+}
+
+func (l *Likelihood) evidence(prior []float64) float64 {
+	sum := 0.0
+	for i, z := range l.Zones {
+		sum += float64(prior[z] * float64(l.Values[i]))
+	}
+	return sum
+}

@@ -1,0 +1,95 @@
+// Package aggregate estimates where a whole fleet is and how it flows from sanitized records and the public model alone: for an analyst on
+// the other side of the releases, who has neither fixes nor key. All of it is post-processing of releases and costs no ε.
+//
+// A Follower runs the filter again from what is published, and so has every posterior that the service has. A Collector cuts time into windows, in
+// which each vehicle counts once, where it last reported. Estimate turns a window into expected vehicles per zone, four ways:
+//
+//	naive      the histogram of the releases, each in the zone nearest to it
+//	blind      the model alone, as if there were no release
+//	posterior  the mean of the vehicles' posteriors: each vehicle is judged by the model and its own releases
+//	fitted     the same under a prior that the fleet itself has taught (see Fleet.Fit), with intervals
+//
+// What few vehicles do is what people do: an estimate for a handful of vehicles is about them, however it was made.
+package aggregate
+
+import (
+	"errors"
+	"math"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// Zones are blocks of a grid's cells, numbered row by row from the south-west like cells. Blocks at the north and east edge may
+// have fewer cells.
+type Zones struct {
+	grid    *grid.Grid
+	block   int // cells along a side
+	columns int
+	rows    int
+}
+
+// NewZones makes zones of block×block cells; 1 is the cells themselves.
+func NewZones(g *grid.Grid, block int) (*Zones, error) {
+	if block < 1 {
+		return nil, errors.New("aggregate: a zone needs a cell at least")
+	}
+	block = min(block, max(g.Width(), g.Height()))
+	return &Zones{grid: g, block: block, columns: (g.Width() + block - 1) / block, rows: (g.Height() + block - 1) / block}, nil
+}
+
+// BlockOf returns how many cells a zone's side has that is nearest to a length in kilometres, 1 at least.
+func BlockOf(g *grid.Grid, km float64) int {
+	return int(min(max(1, math.Round(km/g.CellKM())), float64(max(g.Width(), g.Height()))))
+}
+
+// Count returns the number of zones.
+func (z *Zones) Count() int { return z.columns * z.rows }
+
+// Columns returns the number of zones from west to east, Rows from south to north.
+func (z *Zones) Columns() int { return z.columns }
+
+// Rows returns the number of zones from south to north.
+func (z *Zones) Rows() int { return z.rows }
+
+// SideKM returns the side of a zone that is whole.
+func (z *Zones) SideKM() float64 { return float64(z.block) * z.grid.CellKM() }
+
+// Of returns the zone of a cell.
+func (z *Zones) Of(c grid.Cell) int32 {
+	width := grid.Cell(z.grid.Width())
+	row := c / width
+	return row/int32(z.block)*int32(z.columns) + (c-row*width)/int32(z.block)
+}
+
+// Corners returns a zone's south-west and north-east corner in map kilometres.
+func (z *Zones) Corners(zone int32) (southWest, northEast grid.Point) {
+	side, cell := z.SideKM(), z.grid.CellKM()
+	column, row := float64(int(zone)%z.columns), float64(int(zone)/z.columns)
+	return grid.Point{X: column * side, Y: row * side}, grid.Point{
+		X: min((column+1)*side, float64(z.grid.Width())*cell),
+		Y: min((row+1)*side, float64(z.grid.Height())*cell),
+	}
+}
+
+// share is a distribution over zones: zones ascend.
+type share struct {
+	zones []int32
+	p     []float64
+}
+
+// gather sums a distribution over cells by zones. dense is scratch of Count numbers, all 0 before and after.
+func (z *Zones) gather(dst *share, d *mobility.Distribution, dense []float64) {
+	dst.zones, dst.p = dst.zones[:0], dst.p[:0]
+	total := 0.0
+	for i, c := range d.Cells {
+		dense[z.Of(c)] += d.P[i]
+		total += d.P[i]
+	}
+	for zone, p := range dense {
+		if p > 0 {
+			dst.zones, dst.p = append(dst.zones, int32(zone)), append(dst.p, p/total)
+			dense[zone] = 0
+		}
+	}
+}
