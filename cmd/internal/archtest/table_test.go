@@ -54,6 +54,13 @@ var table = map[string]rule{
 
 	// gonum.org/v1/plot, and the drawing libraries behind it.
 	"mechanism/evaluation/chart": {ours: []string{"mechanism/grid"}, third: []string{gonum}, pure: true},
+	"mechanism/evaluation/aggregate": {
+		ours: []string{
+			"mechanism", "mechanism/evaluation/chart", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+		},
+		third: []string{gonum},
+		pure:  true,
+	},
 
 	"schemas":       {third: []string{goavro, registry}},
 	"state":         {third: []string{pebble}},

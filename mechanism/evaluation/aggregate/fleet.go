@@ -23,8 +23,9 @@ type Fleet struct {
 // Bounds of a fit.
 const (
 	maxIterations = 300
-	// fitTolerance is the gain of the objective a vehicle that is worth another iteration. A zone's share then moves by less than some 10⁻³ of itself.
-	fitTolerance = 1e-6
+	// fitted and roughly are the gains of the objective, a logarithm of probabilities of the whole fleet's releases, that are worth another
+	// iteration: of a fit that is kept, and of one of many that are compared, whose likelihoods differ by 1 or more where it matters.
+	fitted, roughly = 1e-5, 1e-3
 	// chunks is into how many parts sums over vehicles are divided, always the same ones, added in order.
 	chunks = 64
 )
@@ -53,39 +54,52 @@ type Fit struct {
 //
 // weights, one a vehicle, nil for 1 each; start, nil for b, must be positive where b is. Cost: twice the vehicles' zones an iteration.
 func (f *Fleet) Fit(kappa float64, weights, start []float64) Fit {
+	if math.IsInf(kappa, 1) {
+		return Fit{Prior: append([]float64(nil), f.Prior...)}
+	}
+	return f.fit(f.pseudo(kappa), weights, start, fitted)
+}
+
+// pseudo returns the vehicles that stand for the model.
+func (f *Fleet) pseudo(kappa float64) []float64 {
+	vehicles := make([]float64, len(f.Prior))
+	for z, b := range f.Prior {
+		vehicles[z] = float64(kappa * b)
+	}
+	return vehicles
+}
+
+// fit is Fit with so many vehicles more in each zone, up to a gain.
+func (f *Fleet) fit(pseudo, weights, start []float64, gain float64) Fit {
 	if start == nil {
 		start = f.Prior
 	}
 	theta := append([]float64(nil), start...)
-	if math.IsInf(kappa, 1) {
-		copy(theta, f.Prior)
-		return Fit{Prior: theta}
-	}
-	var fit Fit
-	total := 0.0
+	seen := 0.0
 	for v := range f.Vehicles {
-		total += weight(weights, v)
+		seen += weight(weights, v)
 	}
-	if total+kappa == 0 {
+	all := seen + sumOf(pseudo)
+	if all == 0 {
 		return Fit{Prior: theta}
 	}
+	fit := Fit{Prior: theta}
 	for range maxIterations {
 		sums, objective := f.judge(theta, weights, nil)
-		for z, b := range f.Prior {
-			if b > 0 && kappa > 0 {
-				objective += float64(float64(kappa*b) * math.Log(theta[z]))
+		for z, n := range pseudo {
+			if n > 0 {
+				objective += float64(n * math.Log(theta[z]))
 			}
 		}
 		n := len(fit.Objective)
 		fit.Objective = append(fit.Objective, objective)
-		if n > 0 && objective-fit.Objective[n-1] < float64(fitTolerance*(total+1)) {
+		if n > 0 && objective-fit.Objective[n-1] < gain {
 			break
 		}
-		for z, b := range f.Prior {
-			theta[z] = (sums[z] + float64(kappa*b)) / (total + kappa)
+		for z, n := range pseudo {
+			theta[z] = (sums[z] + n) / all
 		}
 	}
-	fit.Prior = theta
 	return fit
 }
 

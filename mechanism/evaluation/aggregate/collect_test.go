@@ -1,0 +1,370 @@
+package aggregate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// TestCollectWindows: every vehicle counts once in each of its windows, and the mean of posteriors is that of the service's own states.
+func TestCollectWindows(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	records, _ := drive(t, model, o, 1, 30, 12, nil)
+	windows, counts := collect(t, model, o, CollectOptions{WindowSteps: 5, Block: 2}, records)
+	if len(windows) != 3 || counts.Followed != int64(len(records)) || counts.Lost != 0 || counts.Users != 30 {
+		t.Fatalf("%d windows, %+v", len(windows), counts)
+	}
+	// The service's posteriors at the ends of the windows, by a filter of their own.
+	f, err := NewFollower(model, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zones, err := NewZones(model.Grid, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([][]float64, 3)
+	for i := range want {
+		want[i] = make([]float64, zones.Count())
+	}
+	states := map[string]*Track{}
+	for _, r := range records {
+		if states[r.User] == nil {
+			states[r.User] = new(Track)
+		}
+		if known, err := f.Follow(states[r.User], r); err != nil || !known {
+			t.Fatalf("%t, %v", known, err)
+		}
+		if r.Step%5 == 4 || r.Step == 11 {
+			for i, c := range f.state.Posterior.Cells {
+				want[r.Step/5][zones.Of(c)] += f.state.Posterior.P[i]
+			}
+		}
+	}
+	for i, w := range windows {
+		if w.StartMS != int64(i)*300_000 || w.EndMS-w.StartMS != 300_000 || w.Vehicles() != 30 || w.Released != 30 || w.Lost != 0 {
+			t.Errorf("window %d: %d to %d, %d vehicles", i, w.StartMS, w.EndMS, w.Vehicles())
+		}
+		d := w.Estimate(EstimateOptions{})
+		for z := range want[i] {
+			if !near(d.Posterior[z], want[i][z], 1e-4) {
+				t.Errorf("window %d, zone %d: %g vehicles, want %g", i, z, d.Posterior[z], want[i][z])
+			}
+			if d.Low[z] > d.Fitted[z]+1 || d.High[z] < d.Fitted[z]-1 || d.PosteriorLow[z] > d.Posterior[z]+1 || d.PosteriorHigh[z] < d.Posterior[z]-1 {
+				t.Errorf("window %d, zone %d: intervals miss their estimates", i, z)
+			}
+		}
+		for name, sum := range map[string]float64{"naive": total(d.Naive), "blind": total(d.Blind), "posterior": total(d.Posterior), "fitted": total(d.Fitted)} {
+			if !near(sum, 30, 1e-3) {
+				t.Errorf("window %d: %s has %g vehicles", i, name, sum)
+			}
+		}
+	}
+}
+
+// TestCollectOrder: the order of users does not matter, windows close when they may, and what comes too late has no part.
+func TestCollectOrder(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	records, _ := drive(t, model, o, 2, 8, 20, nil)
+	byTime, _ := collect(t, model, o, CollectOptions{WindowSteps: 5, Open: 1}, records)
+	var grouped []Record
+	for v := range 8 {
+		for i, r := range records {
+			if i%8 == v {
+				grouped = append(grouped, r)
+			}
+		}
+	}
+	byUser, counts := collect(t, model, o, CollectOptions{WindowSteps: 5}, grouped)
+	if len(byTime) != 4 || len(byUser) != 4 || counts.Late != 0 {
+		t.Fatalf("%d and %d windows, %+v", len(byTime), len(byUser), counts)
+	}
+	for i := range byTime {
+		if d := Variation(byTime[i].posterior, byUser[i].posterior); d > 1e-9 || byTime[i].Vehicles() != 8 {
+			t.Errorf("window %d differs by %g", i, d)
+		}
+	}
+	_, counts = collect(t, model, o, CollectOptions{WindowSteps: 5, Open: 1}, grouped)
+	if counts.Late == 0 || counts.Followed != int64(len(records)) {
+		t.Errorf("users one after the other under one open window: %+v", counts)
+	}
+	k, err := NewCollector(model, o, CollectOptions{WindowSteps: 5}, func(*Window) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(k.Add(records[8]), k.Add(records[0])); !errors.Is(err, ErrOrder) && !errors.Is(err, ErrSettings) {
+		t.Errorf("records in the wrong order: %v", err)
+	}
+}
+
+// TestFollowLoses: a user with a record missing is lost until the filter starts anew, and the others are not.
+func TestFollowLoses(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
+	records, _ := drive(t, model, o, 3, 2, 10, nil)
+	missing := append(append([]Record(nil), records[:6]...), records[7:]...) // v0 at step 3
+	_, counts := collect(t, model, o, CollectOptions{WindowSteps: 5}, missing)
+	if want := int64(len(missing) - 6); counts.Followed != want || counts.Lost != 1 {
+		t.Errorf("%+v, want %d followed", counts, want)
+	}
+	// Joining in the middle: lost, too, and no error, until a gap.
+	restarted := append([]Record(nil), records[2:]...)
+	_, counts = collect(t, model, o, CollectOptions{WindowSteps: 5}, restarted)
+	if counts.Followed != 0 || counts.Lost != 2 {
+		t.Errorf("joined in the middle: %+v", counts)
+	}
+}
+
+// TestFollowComesBack: a lost user is found again where the service's filter starts anew.
+func TestFollowComesBack(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
+	s, states := newService(t, model, o), mechanism.State{}
+	var records []Record
+	for _, step := range []int64{0, 1, 2, 3, 20, 21, 22} {
+		out, err := s.Step(&states, mechanism.Input{User: "u", Step: step, Cell: 20, Release: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, Record{User: "u", Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number})
+	}
+	_, counts := collect(t, model, o, CollectOptions{WindowSteps: 5}, append(records[:1:1], records[2:]...))
+	if counts.Followed != 4 || counts.Lost != 1 { // step 0, and those after the gap
+		t.Errorf("%+v", counts)
+	}
+}
+
+// TestFollowSettings: a reader with other settings than the service's is told so.
+func TestFollowSettings(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .3}
+	records, _ := drive(t, model, o, 4, 5, 10, nil)
+	for name, change := range map[string]func(*mechanism.Options){
+		"wrong ε":                       func(o *mechanism.Options) { o.Epsilon = 1 },
+		"wrong δ":                       func(o *mechanism.Options) { o.Delta = .01 },
+		"surrogates ignored":            func(o *mechanism.Options) { o.Inference = mechanism.InferencePaper },
+		"another mechanism":             func(o *mechanism.Options) { o.Mechanism = mechanism.Laplace },
+		"the median instead of a mean":  func(o *mechanism.Options) { o.Estimate = mechanism.EstimateMedian },
+		"a location set that is padded": func(o *mechanism.Options) { o.MinRadiusKM = 2 },
+	} {
+		wrong := o
+		change(&wrong)
+		k, err := NewCollector(model, wrong, CollectOptions{WindowSteps: 5}, func(*Window) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Add(records[0]); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "min_cells") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLikelihoodIsBayes holds one vehicle's likelihood against a sum over all paths of three steps, with the law of the releases
+// evaluated at every cell, surrogates included.
+func TestLikelihoodIsBayes(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
+	records, _ := drive(t, model, o, 5, 1, 3, nil)
+	windows, _ := collect(t, model, o, CollectOptions{WindowSteps: 100}, records)
+	got := windows[0].fleet.Vehicles[0]
+
+	f, err := NewFollower(model, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := model.Grid.Cells()
+	joint := make([]float64, cells) // of the cell now and all releases
+	blind := make([]float64, cells)
+	for i, c := range model.Initial.Cells {
+		joint[c], blind[c] = model.Initial.P[i], model.Initial.P[i]
+	}
+	var track Track
+	for step, r := range records {
+		if step > 0 {
+			joint, blind = moved(model, joint), moved(model, blind)
+		}
+		if known, err := f.Follow(&track, r); err != nil || !known {
+			t.Fatalf("%t, %v", known, err)
+		}
+		// What a release multiplies a cell's odds by, from the filter's own step.
+		sum := total(joint)
+		for i, c := range f.state.Posterior.Cells {
+			joint[c] = f.state.Posterior.P[i] * sum
+		}
+	}
+	ratio := make([]float64, cells)
+	for c := range ratio {
+		ratio[c] = joint[c] / blind[c]
+	}
+	for i, z := range got.Zones {
+		if want := ratio[z] / ratio[0] * float64(got.Values[0]); !near(float64(got.Values[i]), want, 1e-4*want) {
+			t.Errorf("zone %d: %g, want %g", z, got.Values[i], want)
+		}
+	}
+	if len(got.Zones) != cells {
+		t.Errorf("%d zones of %d", len(got.Zones), cells)
+	}
+}
+
+func moved(model *mobility.Model, p []float64) []float64 {
+	next := make([]float64, len(p))
+	for from := range p {
+		columns, values := model.Matrices[0].Row(grid.Cell(from))
+		for i, to := range columns {
+			next[to] += p[from] * values[i]
+		}
+	}
+	return next
+}
+
+// TestFlows holds the flows of one vehicle against the exact joint distribution, and those of many against where they went.
+func TestFlows(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
+	const vehicles = 400
+	records, paths := drive(t, model, o, 6, vehicles, 10, nil)
+	windows, _ := collect(t, model, o, CollectOptions{WindowSteps: 5, Block: 2, Flows: true}, records)
+	w := windows[1]
+	if len(windows[0].flows) != 0 || w.Flowing != vehicles {
+		t.Fatalf("%d flows into the first window, %d vehicles in the second", len(windows[0].flows), w.Flowing)
+	}
+	zones, err := NewZones(model.Grid, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := zones.Count()
+	truth, got, into := make([]float64, n*n), make([]float64, n*n), make([]float64, n)
+	for _, path := range paths {
+		truth[int(zones.Of(path[4]))*n+int(zones.Of(path[9]))]++
+	}
+	inside, listed := 0, 0
+	for _, f := range w.Flows(0, .9) {
+		at := int(f.From)*n + int(f.To)
+		got[at], into[f.To] = f.Vehicles, into[f.To]+f.Vehicles
+		if f.Vehicles >= 1 {
+			listed++
+			if truth[at] >= f.Low && truth[at] <= f.High {
+				inside++
+			}
+		}
+	}
+	if d := Variation(into, w.posterior); d > 1e-6 {
+		t.Errorf("flows into zones are not their vehicles: %g", d)
+	}
+	// Three standard errors of 40 or so nearly independent intervals of 90 %: below .13 per cent by chance.
+	if rate := float64(inside) / float64(listed); listed < 20 || rate < .9-3*math.Sqrt(.09/float64(listed)) {
+		t.Errorf("%d of %d intervals hold the truth", inside, listed)
+	}
+	independent := make([]float64, n*n)
+	for a := range n {
+		for b := range n {
+			independent[a*n+b] = windows[0].posterior[a] * w.posterior[b]
+		}
+	}
+	if d, other := Variation(got, truth), Variation(independent, truth); d > other/2 {
+		t.Errorf("flows are %g from the truth, and without the vehicles' own ways %g", d, other)
+	}
+}
+
+// TestTracerIsExact compares one vehicle's flow, over many draws, with the exact joint distribution from a filter for each zone.
+func TestTracerIsExact(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
+	records, _ := drive(t, model, o, 8, 1, 4, nil)
+	zones, err := NewZones(model.Grid, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := newTracer(model, zones, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, cells := zones.Count(), model.Grid.Cells()
+	f, err := NewFollower(model, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var track Track
+	states := make([]mechanism.State, len(records))
+	exact := make([][]float64, n) // by zone of the first step: joint with the cell now
+	for step, r := range records {
+		if known, err := f.Follow(&track, r); err != nil || !known {
+			t.Fatalf("%t, %v", known, err)
+		}
+		states[step].CopyFrom(&f.state)
+		d, prior := &f.state.Posterior, make([]float64, cells)
+		for z := range exact {
+			if step == 0 {
+				exact[z] = make([]float64, cells)
+				continue
+			}
+			exact[z] = moved(model, exact[z])
+			for c, p := range exact[z] {
+				prior[c] += p
+			}
+		}
+		for i, c := range d.Cells {
+			if step == 0 {
+				exact[zones.Of(c)][c] = d.P[i]
+				continue
+			}
+			for z := range exact {
+				exact[z][c] *= d.P[i] / prior[c]
+			}
+		}
+	}
+	joint, mean := make([]float64, n*n), make([]float64, n*n)
+	for z := range exact {
+		for c, p := range exact[z] {
+			joint[z*n+int(zones.Of(grid.Cell(c)))] += p
+		}
+	}
+	const draws = 400
+	for draw := range draws {
+		name, flows := fmt.Sprint(draw), map[pair]*flow{}
+		marks := tr.mark(nil, &states[0].Posterior)
+		for step := 1; step < len(states); step++ {
+			marks = tr.advance(marks, name, &states[step-1], &states[step])
+		}
+		tr.add(flows, marks, &states[len(states)-1].Posterior)
+		for k, f := range flows {
+			mean[int(k>>16)*n+int(k&0xffff)] += f.sum / draws
+		}
+	}
+	// 144 pairs whose means have standard errors of some 10⁻³ at most, half of whose sum is below .03.
+	if d := Variation(mean, joint); d > .03 {
+		t.Errorf("flows are %g from the exact ones", d)
+	}
+	// A gap of several steps at once comes to the same as its steps without releases.
+	var far mechanism.State
+	far.CopyFrom(&states[0])
+	if err := f.sanitizer.Observe(&far, mechanism.Seen{Step: 3, Kind: mechanism.Predicted}); err != nil {
+		t.Fatal(err)
+	}
+	marks := tr.advance(tr.mark(nil, &states[0].Posterior), "u", &states[0], &far)
+	if len(marks) != ancestors*far.Posterior.Len() {
+		t.Fatalf("%d marks for %d cells", len(marks), far.Posterior.Len())
+	}
+	from := make([]float64, n)
+	for i := range far.Posterior.Cells {
+		for _, z := range marks[i*ancestors : (i+1)*ancestors] {
+			from[z] += far.Posterior.P[i] / ancestors
+		}
+	}
+	want := make([]float64, n)
+	for i, c := range states[0].Posterior.Cells {
+		want[zones.Of(c)] += states[0].Posterior.P[i]
+	}
+	// 48 cells of four draws each.
+	if d := Variation(from, want); d > .2 {
+		t.Errorf("the way back over a gap leads %g away", d)
+	}
+}
