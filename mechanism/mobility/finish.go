@@ -15,30 +15,33 @@ func (t *Trainer) Finish() (*Model, Report, error) {
 }
 
 // FinishWhile is [Trainer.Finish] that tells how far it is, in units of its own, and ends with the error that report returns,
-// if it returns one. Report is called from the goroutine that called FinishWhile, many times a second.
+// if it returns one. Report is called from the goroutine that called FinishWhile, for each user and for every few
+// thousand rows, twice. Counting and smoothing take all cores; the bits do not depend on how many there are.
 func (t *Trainer) FinishWhile(report func(done, total int64) error) (*Model, Report, error) {
 	counted := t.tally()
 	if counted.Fixes == 0 {
 		return nil, counted, ErrNoFixes
 	}
 	t.settle()
-	work := progress{report: report, total: int64(len(t.users)) + int64(t.grid.Cells())}
+	work := progress{report: report, total: int64(len(t.users)) + 2*int64(t.grid.Cells())}
 	counts, err := t.count(&work)
 	if err != nil {
 		return nil, counted, err
 	}
 	kernel := learnKernel(t.grid, counts.transitions, t.options.KernelRadius)
 	jumping := kernel.withJumps(t.grid, t.options.KernelRadius, t.options.Jumps)
-	matrix, err := smooth(t.grid, counts.transitions, jumping, t.options.Backoff, &work)
+	matrices, err := t.smooth(counts, jumping, &work)
 	if err != nil {
 		return nil, counted, err
 	}
 	model := &Model{
 		Grid:     t.grid,
 		Step:     time.Duration(t.stepMS) * time.Millisecond,
-		Matrices: []*Matrix{matrix},
+		Calendar: t.options.Calendar,
+		Matrices: matrices,
 		Initial:  initial(t.grid, counts.popularity, kernel, t.options.Uniform),
 	}
+	counted.SharedFixes = counts.dropped
 	counted.Transitions = counts.raw
 	counted.CellsSeen = int64(len(counts.popularity))
 	counted.RowsSeen = rowsSeen(counts.transitions)

@@ -28,6 +28,11 @@ func (m *Matrix) Row(c grid.Cell) ([]grid.Cell, []float64) {
 // Transitions returns the number of stored probabilities.
 func (m *Matrix) Transitions() int { return len(m.Columns) }
 
+// sameColumns says that m and other keep one set of columns between them, as trained classes do.
+func (m *Matrix) sameColumns(other *Matrix) bool {
+	return len(m.Columns) == len(other.Columns) && len(m.Columns) > 0 && &m.Columns[0] == &other.Columns[0] && &m.RowStart[0] == &other.RowStart[0]
+}
+
 // Validate reports the first thing that keeps m from being a row-stochastic matrix over so many cells: every row has a
 // column, columns ascend and lie in range, probabilities are positive and sum to 1.
 func (m *Matrix) Validate(cells int) error {

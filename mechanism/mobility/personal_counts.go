@@ -1,8 +1,6 @@
 package mobility
 
-import (
-	"iter"
-)
+import "iter"
 
 // Personals returns each user's own counts, in ascending order of the users' names: what [NewPersonal] lays over the popular
 // model. weight is κ; 0 means [DefaultPersonalWeight]. Users without a fix in the box have none.
@@ -13,7 +11,7 @@ func (t *Trainer) Personals(weight float64) iter.Seq2[string, PersonalCounts] {
 	t.settle()
 	return func(yield func(string, PersonalCounts) bool) {
 		for name := range t.Users() {
-			pairs, stays := t.pairs(name)
+			pairs, stays, _ := t.pairs(name)
 			c := PersonalCounts{Weight: weight, Transitions: countsOf(merge(pairs)), Visits: countsOf(merge(stays))}
 			if len(c.Visits) > 0 && !yield(name, c) {
 				return

@@ -38,8 +38,12 @@ type reach struct {
 // are local, one to three bytes a cell (trained with a radius of 2 to 5), shared by all.
 func NewPredictor(m *Model) *Predictor {
 	m.reachOnce.Do(func() {
-		for _, matrix := range m.Matrices {
-			m.reach = append(m.reach, newReach(matrix))
+		for i, matrix := range m.Matrices {
+			if i > 0 && matrix.sameColumns(m.Matrices[0]) {
+				m.reach = append(m.reach, m.reach[0])
+			} else {
+				m.reach = append(m.reach, newReach(matrix))
+			}
 		}
 	})
 	blocks := (m.Grid.Cells() + blockSize - 1) >> blockBits

@@ -1,256 +1,167 @@
 package mobility
 
 import (
-	"cmp"
-	"math"
-	"slices"
+	"iter"
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// kernel is a radial distribution of displacements: its offsets are sorted by row, then column, and its weights sum
-// to 1.
-type kernel struct{ offsets []offset }
-
-type offset struct {
-	columns, rows int
-	weight        float64
-}
-
-// learnKernel takes the displacements that the transitions show within the radius, averaged over all cells at the same
-// distance. A distance class that was seen less often than its neighbour further out is pooled with it (the weight
-// cannot grow with the distance), and every class gets the share of one extra transition spread evenly, so that none is
-// zero.
-func learnKernel(g *grid.Grid, transitions []weighted, radius int) kernel {
-	classes := distanceClasses(radius)
-	for _, w := range transitions {
-		columns, rows := displacement(g, w)
-		if d := columns*columns + rows*rows; d <= radius*radius {
-			at, _ := slices.BinarySearchFunc(classes, d, func(c class, d int) int { return cmp.Compare(c.squared, d) })
-			classes[at].mass += w.weight
-		}
-	}
-	total, cells := 0.0, 0
-	for _, c := range classes {
-		total += c.mass
-		cells += c.cells
-	}
-	for i := range classes {
-		classes[i].mass += float64(classes[i].cells) / float64(cells)
-	}
-	total++
-	var k kernel
-	heights := monotone(classes)
-	for rows := -radius; rows <= radius; rows++ {
-		for columns := -radius; columns <= radius; columns++ {
-			d := columns*columns + rows*rows
-			if d > radius*radius {
-				continue
-			}
-			at, _ := slices.BinarySearchFunc(classes, d, func(c class, d int) int { return cmp.Compare(c.squared, d) })
-			k.offsets = append(k.offsets, offset{columns, rows, heights[at] / total})
-		}
-	}
-	return k
-}
-
-// withJumps gives the share of k's mass to far offsets: eight directions at two, four, eight ... times the radius, as far
-// as the grid reaches and as long as they are at most a third of the kernel's own entries (three distances for a radius
-// of 5, one for 3, none for 2: a small radius is chosen to keep a large model small). With the kernel's spread they
-// reach every cell near them in a few steps, where a teleport to all cells would make every row as long as the grid.
-// The share is spread evenly over them.
-func (k kernel) withJumps(g *grid.Grid, radius int, share float64) kernel {
-	var far []offset
-	for reach := 2 * radius; reach < max(g.Width(), g.Height()) && len(far)+8 <= len(k.offsets)/3; reach *= 2 {
-		diagonal := int(math.Round(float64(reach) * math.Sqrt2 / 2))
-		far = append(far,
-			offset{columns: -reach}, offset{columns: reach}, offset{rows: -reach}, offset{rows: reach},
-			offset{columns: -diagonal, rows: -diagonal}, offset{columns: diagonal, rows: -diagonal},
-			offset{columns: -diagonal, rows: diagonal}, offset{columns: diagonal, rows: diagonal})
-	}
-	if len(far) == 0 || share <= 0 {
-		return k
-	}
-	for i := range far {
-		far[i].weight = share / float64(len(far))
-	}
-	for _, o := range k.offsets {
-		far = append(far, offset{o.columns, o.rows, float64((1 - share) * o.weight)})
-	}
-	slices.SortFunc(far, func(a, b offset) int { return cmp.Or(cmp.Compare(a.rows, b.rows), cmp.Compare(a.columns, b.columns)) })
-	return kernel{far}
-}
-
-func displacement(g *grid.Grid, w weighted) (columns, rows int) {
-	return g.Column(w.to) - g.Column(w.from), g.Row(w.to) - g.Row(w.from)
-}
-
-// class is the set of displacements of one length: squared cells, how many there are, and the transitions among them.
-type class struct {
-	squared, cells int
-	mass           float64
-}
-
-func distanceClasses(radius int) []class {
-	number := make([]int, radius*radius+1)
-	for rows := -radius; rows <= radius; rows++ {
-		for columns := -radius; columns <= radius; columns++ {
-			if d := columns*columns + rows*rows; d < len(number) {
-				number[d]++
-			}
-		}
-	}
-	var classes []class
-	for d, n := range number {
-		if n > 0 {
-			classes = append(classes, class{squared: d, cells: n})
-		}
-	}
-	return classes
-}
-
-// monotone returns the weight per cell of each class, made non-increasing with distance by pooling adjacent violators
-// (Ayer et al. 1955, doi:10.1214/aoms/1177728423). It keeps the total.
-func monotone(classes []class) []float64 {
-	type pool struct {
-		mass    float64
-		cells   int
-		classes int
-	}
-	height := func(p pool) float64 { return p.mass / float64(p.cells) }
-	var pools []pool
-	for _, c := range classes {
-		pools = append(pools, pool{c.mass, c.cells, 1})
-		for n := len(pools); n > 1 && height(pools[n-1]) > height(pools[n-2]); n = len(pools) {
-			pools[n-2].mass += pools[n-1].mass
-			pools[n-2].cells += pools[n-1].cells
-			pools[n-2].classes += pools[n-1].classes
-			pools = pools[:n-1]
-		}
-	}
-	var heights []float64
-	for _, p := range pools {
-		for range p.classes {
-			heights = append(heights, height(p))
-		}
-	}
-	return heights
-}
-
-// around returns the kernel about a cell, cut at the grid's edges and normalized, in ascending order of cells.
-func (k kernel) around(dst []weighted, g *grid.Grid, c grid.Cell) []weighted {
-	dst = dst[:0]
-	column, row := g.Column(c), g.Row(c)
-	total := 0.0
-	for _, o := range k.offsets {
-		x, y := column+o.columns, row+o.rows
-		if x < 0 || y < 0 || x >= g.Width() || y >= g.Height() {
-			continue
-		}
-		total += o.weight
-		dst = append(dst, weighted{c, grid.Cell(y*g.Width() + x), o.weight})
-	}
-	for i := range dst {
-		dst[i].weight /= total
-	}
-	return dst
-}
-
-// smooth makes the matrix: row c is (counts of c + κ·kernel about c) / (total of c + κ), the posterior mean under a
-// Dirichlet prior of weight κ (Mackay and Peto 1995, doi:10.1017/S1351324900000218).
+// smoother turns counts into matrices: row c is (counts of c + κ·kernel about c) / (total of c + κ), the posterior mean under a
+// Dirichlet prior of weight κ (Mackay and Peto 1995, doi:10.1017/S1351324900000218). With a calendar that row is what the rows of
+// the classes back off to, with the same weight: (counts of c in the class + κ·row) / (their total + κ), so that a class with few
+// transitions out of a cell moves as all together do.
 //
 // There is no uniform teleport, which would make every row as long as the grid; see [kernel.withJumps].
-func smooth(g *grid.Grid, transitions []weighted, k kernel, backoff float64, work *progress) (*Matrix, error) {
-	cells := g.Cells()
-	m := &Matrix{RowStart: make([]int64, 1, cells+1)}
-	var row, about []weighted
-	for c := range grid.Cell(cells) {
-		if c%1024 == 0 {
-			if err := work.add(min(1024, cells-int(c))); err != nil {
-				return nil, err
+type smoother struct {
+	grid    *grid.Grid
+	kernel  kernel
+	backoff float64
+	all     rows
+	classes []rows
+	// plain is the kernel's row where the map's edges are far and nothing was counted, in units of probability that are final: most
+	// rows of a large map.
+	plain []float64
+}
+
+// rows finds the transitions out of a cell.
+type rows struct {
+	list  []weighted
+	start []int
+}
+
+func rowsOf(list []weighted, cells int) rows {
+	r := rows{list, make([]int, cells+1)}
+	for _, w := range list {
+		r.start[w.from+1]++
+	}
+	for c := range cells {
+		r.start[c+1] += r.start[c]
+	}
+	return r
+}
+
+func (r rows) of(c grid.Cell) []weighted { return r.list[r.start[c]:r.start[c+1]] }
+
+// rowsAtOnce is a task's share of the rows: some ten thousand, a few milliseconds.
+const rowsAtOnce = 1 << 12
+
+// smooth makes the matrices, one for each class, on all cores: first the lengths of rows and with them the memory, then the rows. They share
+// their columns.
+func (t *Trainer) smooth(c counts, k kernel, work *progress) ([]*Matrix, error) {
+	cells := t.grid.Cells()
+	s := &smoother{grid: t.grid, kernel: k, backoff: t.options.Backoff, all: rowsOf(c.transitions, cells)}
+	for _, list := range c.classes {
+		s.classes = append(s.classes, rowsOf(list, cells))
+	}
+	s.plain = s.plainRow()
+
+	start := make([]int64, cells+1)
+	if err := inOrder(s.tasks(func(b *bench, c grid.Cell) { start[c+1] = int64(b.length(c)) }), work.add); err != nil {
+		return nil, err
+	}
+	for c := range cells {
+		start[c+1] += start[c]
+	}
+	if err := t.checkEntries(float64(start[cells])); err != nil {
+		return nil, err
+	}
+	columns := make([]grid.Cell, start[cells])
+	matrices := make([]*Matrix, max(1, len(s.classes)))
+	for i := range matrices {
+		matrices[i] = &Matrix{RowStart: start, Columns: columns, Values: make([]float64, start[cells])}
+	}
+	return matrices, inOrder(s.tasks(func(b *bench, c grid.Cell) { b.fill(matrices, c) }), work.add)
+}
+
+// tasks cuts the rows into tasks, each with a bench of its own. A task's result is the number of its rows.
+func (s *smoother) tasks(do func(*bench, grid.Cell)) iter.Seq2[func() (int, error), error] {
+	cells := s.grid.Cells()
+	return func(yield func(func() (int, error), error) bool) {
+		for first := 0; first < cells; first += rowsAtOnce {
+			end := min(first+rowsAtOnce, cells)
+			if !yield(func() (int, error) {
+				b := &bench{smoother: s}
+				for c := first; c < end; c++ {
+					do(b, grid.Cell(c))
+				}
+				return end - first, nil
+			}, nil) {
+				return
 			}
 		}
-		n := 0
-		for n < len(transitions) && transitions[n].from == c {
+	}
+}
+
+// plainRow returns the values of a row that the edges do not cut, without counts.
+func (s *smoother) plainRow() []float64 {
+	about, total := make([]weighted, 0, len(s.kernel.offsets)), 0.0
+	for _, o := range s.kernel.offsets {
+		total += o.weight
+		about = append(about, weighted{weight: o.weight})
+	}
+	values := make([]float64, len(about))
+	for i := range about {
+		values[i] = float64(s.backoff*(about[i].weight/total)) / s.backoff
+	}
+	quantize(values, rowQuantum)
+	return values
+}
+
+// bench is one task's scratch.
+type bench struct {
+	*smoother
+	about, row, class []weighted
+}
+
+// length returns how many columns row c has: the kernel's on the map, and others that were counted.
+func (b *bench) length(c grid.Cell) int {
+	counted := b.all.of(c)
+	if len(counted) == 0 && b.kernel.inside(b.grid, c) {
+		return len(b.plain)
+	}
+	b.about = b.kernel.around(b.about, b.grid, c)
+	n, next := len(b.about), 0
+	for _, w := range counted {
+		for next < len(b.about) && b.about[next].to < w.to {
+			next++
+		}
+		if next == len(b.about) || b.about[next].to != w.to {
 			n++
 		}
-		about = k.around(about, g, c)
-		row = blend(row, transitions[:n], about, backoff)
-		transitions = transitions[n:]
-		for _, w := range row {
-			m.Columns = append(m.Columns, w.to)
-			m.Values = append(m.Values, w.weight)
-		}
-		quantize(m.Values[m.RowStart[c]:], rowQuantum)
-		m.RowStart = append(m.RowStart, int64(len(m.Columns)))
 	}
-	return m, nil
+	return n
 }
 
-// blend merges counts and back-off, both ascending, into one normalized row.
-func blend(dst, seen, about []weighted, backoff float64) []weighted {
-	dst = dst[:0]
-	total := backoff
-	for _, w := range seen {
-		total += w.weight
-	}
-	for len(seen)+len(about) > 0 {
-		switch {
-		case len(about) == 0 || len(seen) > 0 && seen[0].to < about[0].to:
-			dst = append(dst, weighted{to: seen[0].to, weight: seen[0].weight / total})
-			seen = seen[1:]
-		case len(seen) == 0 || about[0].to < seen[0].to:
-			dst = append(dst, weighted{to: about[0].to, weight: float64(backoff*about[0].weight) / total})
-			about = about[1:]
-		default:
-			weight := seen[0].weight + float64(backoff*about[0].weight)
-			dst = append(dst, weighted{to: seen[0].to, weight: weight / total})
-			seen, about = seen[1:], about[1:]
+// fill writes row c of every matrix.
+func (b *bench) fill(matrices []*Matrix, c grid.Cell) {
+	counted := b.all.of(c)
+	first, end := matrices[0].RowStart[c], matrices[0].RowStart[c+1]
+	if len(counted) == 0 && b.kernel.inside(b.grid, c) {
+		for i, o := range b.kernel.offsets {
+			matrices[0].Columns[first+int64(i)] = c + grid.Cell(o.rows*b.grid.Width()+o.columns)
 		}
-	}
-	return dst
-}
-
-// The units of trained probabilities: multiples of a power of two of up to 53 bits add up exactly, so sums are exactly
-// 1, and their float64 has zero bytes that deflate squeezes out. Rows have thousands of values at most; the initial
-// distribution has as many as the grid has cells and needs the finer unit.
-const (
-	rowQuantum     = 1.0 / (1 << 32)
-	initialQuantum = 1.0 / (1 << 48)
-)
-
-// quantize rounds the values, which sum to about 1, to positive multiples of the quantum that sum to exactly 1; the
-// difference goes to the largest value (the first of them).
-func quantize(values []float64, quantum float64) {
-	largest, total := 0, 0.0
-	for i, v := range values {
-		values[i] = quantum * max(1, math.Round(v/quantum))
-		total += values[i]
-		if values[i] > values[largest] {
-			largest = i
+		for _, m := range matrices {
+			copy(m.Values[first:end], b.plain)
 		}
+		return
 	}
-	values[largest] += 1 - total
-}
-
-// initial returns where a user may be found whose past is unknown: the popularity of the cells, each user capped, moved
-// one kernel on, and a uniform share.
-func initial(g *grid.Grid, popularity []weighted, k kernel, uniform float64) Distribution {
-	p := make([]float64, g.Cells())
-	total := 0.0
-	var about []weighted
-	for _, seen := range popularity {
-		about = k.around(about, g, seen.from)
-		for _, w := range about {
-			p[w.to] += float64(seen.weight * w.weight)
+	b.about = b.kernel.around(b.about, b.grid, c)
+	b.row = blend(b.row, counted, b.about, b.backoff)
+	for i, w := range b.row {
+		matrices[0].Columns[first+int64(i)] = w.to
+	}
+	for i, m := range matrices {
+		row := b.row
+		if len(b.classes) > 0 {
+			if counted := b.classes[i].of(c); len(counted) > 0 {
+				b.class = blend(b.class, counted, b.row, b.backoff)
+				row = b.class
+			}
 		}
-		total += seen.weight
+		values := m.Values[first:end]
+		for j, w := range row {
+			values[j] = w.weight
+		}
+		quantize(values, rowQuantum)
 	}
-	d := Distribution{Cells: make([]grid.Cell, g.Cells()), P: p}
-	for c := range p {
-		d.Cells[c] = grid.Cell(c)
-		p[c] = float64((1-uniform)*p[c])/total + uniform/float64(len(p))
-	}
-	quantize(p, initialQuantum)
-	return d
 }

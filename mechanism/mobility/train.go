@@ -22,6 +22,16 @@ type TrainOptions struct {
 	// MaxGap cuts a trace where two successive fixes are further apart. 0: no limit but that transitions are between
 	// consecutive steps. Otherwise it must be at least the step (or, with EveryFix, positive).
 	MaxGap time.Duration
+	// Interpolate takes for a step the place at its end on the straight line between the fixes around it, where they are at most MaxGap
+	// apart (which must then be set), instead of the step's last fix: moves that take longer than a step give transitions along
+	// the way.
+	Interpolate bool
+	// KeepShared also counts fixes that two users report, with the same time and place; by default they are dropped for all of them, as
+	// one trace under two names.
+	KeepShared bool
+	// Calendar counts transitions by the class of the step that they leave and gives each class a matrix of its own. Its rows back off to those
+	// of all classes together with the weight of Backoff, and those to the kernel.
+	Calendar Calendar
 	// EveryFix makes each pair of a user's successive fixes a transition, whatever the time between them: for check-ins,
 	// which come too rarely for any step. The model's step is then nominal.
 	EveryFix bool
@@ -47,6 +57,9 @@ func (o TrainOptions) Defaults() TrainOptions {
 	return o
 }
 
+// maxInterpolated bounds the places that one pair of fixes makes.
+const maxInterpolated = 1000
+
 // maxKernelRadius keeps a row below 50,000 cells.
 const maxKernelRadius = 125
 
@@ -66,13 +79,28 @@ func (o TrainOptions) Validate(step time.Duration) error {
 		return errors.New("mobility: the uniform share of the initial distribution must be in (0, 1]")
 	case !(o.Jumps < 1):
 		return errors.New("mobility: the share of jumps must be less than 1 (negative for none)")
+	case o.Interpolate && o.EveryFix:
+		return errors.New("mobility: between fixes that each count by themselves there is nothing to interpolate")
+	case o.Interpolate && o.MaxGap == 0:
+		return errors.New("mobility: interpolation needs a greatest gap: the longest silence, such as 5m, across which a straight line is believed")
+	case o.Interpolate && o.MaxGap > maxInterpolated*step:
+		return fmt.Errorf("mobility: the greatest gap to interpolate across is %d steps", maxInterpolated)
 	case o.MaxGap < 0, o.MaxGap > 0 && o.MaxGap < step && !o.EveryFix:
 		return errors.New("mobility: the greatest gap must be 0 (no limit) or at least the step")
 	}
-	return nil
+	return o.Calendar.Validate()
 }
 
+// String returns the options that a model depends on, each as name=value. Which place stands for a step is "last fix", "line to its end"
+// or "every fix".
 func (o TrainOptions) String() string {
-	return fmt.Sprintf("kernel_radius=%d backoff=%g user_cap=%d max_gap=%s every_fix=%t uniform=%g jumps=%g",
-		o.KernelRadius, o.Backoff, o.UserCap, o.MaxGap, o.EveryFix, o.Uniform, max(o.Jumps, 0))
+	place := "last fix"
+	switch {
+	case o.EveryFix:
+		place = "every fix"
+	case o.Interpolate:
+		place = "line to its end"
+	}
+	return fmt.Sprintf("kernel_radius=%d backoff=%g user_cap=%d max_gap=%s every_fix=%t place=%q uniform=%g jumps=%g keep_shared=%t calendar=%q",
+		o.KernelRadius, o.Backoff, o.UserCap, o.MaxGap, o.EveryFix, place, o.Uniform, max(o.Jumps, 0), o.KeepShared, o.Calendar)
 }

@@ -116,7 +116,7 @@ func TestUserCap(t *testing.T) {
 	}
 	cells[100] = 2
 	heavy := fixesAt(g, "heavy", seconds, cells)
-	light := fixesAt(g, "light", []int64{0, 60}, []grid.Cell{1, 3})
+	light := fixesAt(g, "light", []int64{1, 61}, []grid.Cell{1, 3})
 	counts := counted(t, trainer(t, g, TrainOptions{}, slices.Concat(heavy, light)))
 	if got, want := pairs(counts.transitions), []string{"1>1:29.7", "1>2:0.3", "1>3:1"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

@@ -20,12 +20,19 @@ type Trainer struct {
 	stepMS  int64
 	options TrainOptions
 	users   map[string]*visits
+	// shared fixes of all users, once they have been looked for, and those that were known when users were taken out.
+	shared    sharedFixes
+	looked    bool
+	inherited sharedFixes
 }
 
-// maxEntries bounds a model's matrices, 3.2 GB at 12 bytes an entry.
+// A trained model's matrices have the same columns, kept once, and each its own values. What bounds them together is 3.2 GB, as
+// many bytes as maxEntries of a single matrix take.
 const (
-	maxEntries    = 1 << 28
-	bytesPerEntry = 12
+	maxEntries     = 1 << 28
+	bytesPerColumn = 4
+	bytesPerValue  = 8
+	maxBytes       = (bytesPerColumn + bytesPerValue) * maxEntries
 )
 
 // NewTrainer returns a trainer for models of the grid and step, or an error for options that make no sense.
@@ -41,9 +48,15 @@ func NewTrainer(g *grid.Grid, step time.Duration, o TrainOptions) (*Trainer, err
 // holds the kernel: π r² cells or a few more.
 func (t *Trainer) checkSize() error {
 	radius := float64(t.options.KernelRadius) + 0.5
-	if entries := float64(t.grid.Cells()) * math.Pi * radius * radius; entries > maxEntries {
-		return fmt.Errorf("mobility: %d × %d cells with a kernel radius of %d make a model of %.0f GB or more: choose larger cells, a smaller box or a smaller kernel radius",
-			t.grid.Width(), t.grid.Height(), t.options.KernelRadius, math.Ceil(entries*bytesPerEntry/1e9))
+	return t.checkEntries(float64(t.grid.Cells()) * math.Pi * radius * radius)
+}
+
+// checkEntries refuses a model of so many entries for each class of the calendar.
+func (t *Trainer) checkEntries(entries float64) error {
+	classes := t.options.Calendar.Classes()
+	if size := entries * float64(bytesPerColumn+classes*bytesPerValue); size > maxBytes {
+		return fmt.Errorf("mobility: %d × %d cells with a kernel radius of %d and %d classes of time make a model of %.1f GB, of at most %.1f: choose larger cells, a smaller box, a smaller kernel radius or fewer classes",
+			t.grid.Width(), t.grid.Height(), t.options.KernelRadius, classes, size/1e9, float64(maxBytes)/1e9)
 	}
 	return nil
 }
@@ -68,6 +81,7 @@ func (t *Trainer) Add(f Fix) {
 		t.users[f.User] = user
 	}
 	user.fixes++
+	t.looked = false
 	step := StepOf(f.TimeMS, t.stepMS)
 	at := pointOf(f, f.TimeMS-step*t.stepMS)
 	user.add(visit{step, at, at}, t.options.EveryFix)
@@ -89,14 +103,26 @@ func (t *Trainer) Merge(other *Trainer) {
 			t.users[name] = other.users[name]
 		}
 	}
+	t.inherited = union(t.inherited, other.inherited)
+	t.looked = false
 	other.users = nil
 }
 
-// settle makes every user's records ready to be read by many. Those that are shared are, and change no more.
+// settle makes every user's records ready to be read by many, and finds the fixes that are shared. Users whose records another trainer
+// reads too are settled, and change no more.
 func (t *Trainer) settle() {
 	for _, user := range t.users {
 		user.settle(t.options.EveryFix)
 	}
+	if !t.looked {
+		t.shared, t.looked = union(t.inherited, t.findShared(signedAtOnce)), true
+	}
+}
+
+func union(a, b sharedFixes) sharedFixes {
+	both := slices.Concat(a, b)
+	slices.Sort(both)
+	return slices.Compact(both)
 }
 
 // Without returns a trainer with the same fixes but those of the users for whom held says true. It shares memory with t, and
@@ -121,7 +147,10 @@ func (t *Trainer) With(o TrainOptions) (*Trainer, error) {
 
 func (t *Trainer) derive(o TrainOptions, held func(user string) bool) *Trainer {
 	t.settle()
-	derived := &Trainer{grid: t.grid, stepMS: t.stepMS, options: o, users: make(map[string]*visits, len(t.users))}
+	derived := &Trainer{
+		grid: t.grid, stepMS: t.stepMS, options: o, users: make(map[string]*visits, len(t.users)),
+		shared: t.shared, looked: true, inherited: t.shared,
+	}
 	for name, user := range t.users {
 		if !held(name) {
 			user.shared = true
