@@ -68,7 +68,7 @@ type Options struct {
 	AcceptSettings bool
 
 	// MaxAhead is how far a fix's time may lie ahead of its Kafka record's
-	// timestamp; default 1 h. The wall clock is never asked, so that a topic
+	// timestamp; default DefaultMaxAhead. The wall clock is never asked, so that a topic
 	// gives the same result whenever it is read.
 	MaxAhead time.Duration
 
@@ -93,7 +93,7 @@ func (o Options) withDefaults() Options {
 		fallback(&o.SessionTimeout, 45*time.Second)
 	}
 	fallback(&o.SessionTimeout, 10*time.Second)
-	fallback(&o.MaxAhead, time.Hour)
+	fallback(&o.MaxAhead, DefaultMaxAhead)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

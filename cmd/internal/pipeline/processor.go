@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
@@ -19,11 +20,11 @@ import (
 // letter, or, where the options of release say so, nothing (skipped, suppressed,
 // dropped), which the counters show. A late fix is a dead letter.
 type Processor struct {
-	engine     *Engine
-	raw, out   *schemas.Codec
-	topic      string
-	partition  int32
-	maxAheadMS int64
+	engine    *Engine
+	raw, out  *schemas.Codec
+	topic     string
+	partition int32
+	maxAhead  time.Duration
 
 	state  mechanism.State // scratch
 	value  []byte          // scratch: the encoded sanitized record or dead letter
@@ -50,7 +51,7 @@ func NewProcessor(o Options, partition int32) (*Processor, error) {
 	return &Processor{
 		engine: engine, raw: raw, out: out,
 		topic: o.Topics.Raw, partition: partition,
-		maxAheadMS: o.MaxAhead.Milliseconds(),
+		maxAhead: o.MaxAhead,
 	}, nil
 }
 
@@ -112,29 +113,8 @@ func (p *Processor) failure(rec task.Record, err error) error {
 	return fmt.Errorf("partition %d, offset %d: %w%s", p.partition, rec.Offset, err, hint)
 }
 
-// firstGPS is 1980-01-06T00:00:00Z, when GPS time begins, in Unix milliseconds.
-// Seconds taken for milliseconds lie before it until the year 11980.
-const firstGPS = 315_964_800_000
-
-// accept decodes a record and checks what the value alone cannot show: its key
-// and its time against the Kafka record's.
 func (p *Processor) accept(rec task.Record) (schemas.Raw, error) {
-	fix, err := p.raw.DecodeRaw(rec.Value)
-	if err != nil {
-		return fix, err
-	}
-	if string(rec.Key) != fix.UserID {
-		return fix, &schemas.Rejection{Reason: schemas.ReasonKeyMismatch}
-	}
-	// A Kafka record without a timestamp has -1 and bounds nothing. It may also
-	// have any other, so nothing is added to it.
-	if rec.Timestamp >= 0 && fix.Timestamp-p.maxAheadMS > rec.Timestamp {
-		return fix, &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
-	}
-	if fix.Timestamp < firstGPS {
-		return fix, &schemas.Rejection{Reason: schemas.ReasonBeforeGPS}
-	}
-	return fix, nil
+	return Accept(p.raw, p.maxAhead, rec.Key, rec.Value, rec.Timestamp)
 }
 
 func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error {

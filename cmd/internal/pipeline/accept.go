@@ -1,0 +1,45 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/schemas"
+)
+
+// DefaultMaxAhead is what Options.MaxAhead is by default.
+const DefaultMaxAhead = time.Hour
+
+// firstGPS is 1980-01-06T00:00:00Z, when GPS time begins, in Unix milliseconds.
+// Seconds taken for milliseconds lie before it until the year 11980.
+const firstGPS = 315_964_800_000
+
+// Accept decodes a raw record and checks what the value alone cannot show: its
+// key and its time against the Kafka record's, which it may be ahead of by
+// maxAhead. Its only errors are *schemas.Rejection, with the reason that the
+// service's dead letter has. It does not know whether a fix is late.
+func Accept(codec *schemas.Codec, maxAhead time.Duration, key, value []byte, kafkaMS int64) (schemas.Raw, error) {
+	fix, err := codec.DecodeRaw(value)
+	if err != nil {
+		return fix, err
+	}
+	if string(key) != fix.UserID {
+		return fix, &schemas.Rejection{Reason: schemas.ReasonKeyMismatch}
+	}
+	// A Kafka record without a timestamp has -1 and bounds nothing. It may also
+	// have any other, so nothing is added to it.
+	if kafkaMS >= 0 && fix.Timestamp-maxAhead.Milliseconds() > kafkaMS {
+		return fix, &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
+	}
+	if fix.Timestamp < firstGPS {
+		return fix, &schemas.Rejection{Reason: schemas.ReasonBeforeGPS}
+	}
+	return fix, nil
+}
+
+// Resolve returns the offset that a bound stands for in the fetcher's partition,
+// and zero for the zero bound. It need not be one that the partition holds.
+func (b Bound) Resolve(ctx context.Context, f *consumer.Fetcher, zero int64) (int64, error) {
+	return b.offset(ctx, f, zero)
+}
