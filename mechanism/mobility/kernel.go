@@ -18,6 +18,7 @@ type kernel struct {
 type offset struct {
 	columns, rows int
 	weight        float64
+	far           bool // a jump
 }
 
 // learnKernel takes the displacements that the transitions show within the radius, averaged over all cells at the same
@@ -51,7 +52,7 @@ func learnKernel(g *grid.Grid, transitions []weighted, radius int) kernel {
 				continue
 			}
 			at, _ := slices.BinarySearchFunc(classes, d, func(c class, d int) int { return cmp.Compare(c.squared, d) })
-			k.offsets = append(k.offsets, offset{columns, rows, heights[at] / total})
+			k.offsets = append(k.offsets, offset{columns, rows, heights[at] / total, false})
 		}
 	}
 	return k
@@ -83,10 +84,10 @@ func (k kernel) withJumps(g *grid.Grid, radius int, share float64) kernel {
 		return k
 	}
 	for i := range far {
-		far[i].weight = share / float64(len(far))
+		far[i].weight, far[i].far = share/float64(len(far)), true
 	}
 	for _, o := range k.offsets {
-		far = append(far, offset{o.columns, o.rows, float64((1 - share) * o.weight)})
+		far = append(far, offset{o.columns, o.rows, float64((1 - share) * o.weight), false})
 	}
 	slices.SortFunc(far, func(a, b offset) int { return cmp.Or(cmp.Compare(a.rows, b.rows), cmp.Compare(a.columns, b.columns)) })
 	return kernel{far, farthest}
@@ -148,6 +149,9 @@ func monotone(classes []class) []float64 {
 	return heights
 }
 
+// jump stands in the place of from in a kernel's cells that are jumps.
+const jump = grid.Cell(-1)
+
 // around returns the kernel about a cell, cut at the grid's edges and normalized, in ascending order of cells.
 func (k kernel) around(dst []weighted, g *grid.Grid, c grid.Cell) []weighted {
 	dst = dst[:0]
@@ -159,10 +163,51 @@ func (k kernel) around(dst []weighted, g *grid.Grid, c grid.Cell) []weighted {
 			continue
 		}
 		total += o.weight
-		dst = append(dst, weighted{c, grid.Cell(y*g.Width() + x), o.weight})
+		from := c
+		if o.far {
+			from = jump
+		}
+		dst = append(dst, weighted{from, grid.Cell(y*g.Width() + x), o.weight})
 	}
 	for i := range dst {
 		dst[i].weight /= total
 	}
 	return dst
+}
+
+// takeJumps moves the jumps' weights out of a kernel about a cell, which sums to 1: far gets them, the rest of about is normalized and has 0 in
+// their places, and share is their total.
+func takeJumps(about, far []weighted) (jumps []weighted, share float64) {
+	far = far[:0]
+	for _, w := range about {
+		if w.from == jump {
+			far = append(far, w)
+			share += w.weight
+		}
+	}
+	if len(far) == 0 {
+		return far, 0
+	}
+	for i := range about {
+		if about[i].from == jump {
+			about[i].weight = 0
+		} else {
+			about[i].weight /= 1 - share
+		}
+	}
+	return far, share
+}
+
+// addJumps gives the share of a row, which sums to 1, to jumps: cells that the row has too, in the same order.
+func addJumps(row, far []weighted, share float64) {
+	if len(far) == 0 {
+		return
+	}
+	for i := range row {
+		row[i].weight = float64((1 - share) * row[i].weight)
+		if len(far) > 0 && far[0].to == row[i].to {
+			row[i].weight += far[0].weight
+			far = far[1:]
+		}
+	}
 }

@@ -11,7 +11,9 @@ import (
 // the classes back off to, with the same weight: (counts of c in the class + κ·row) / (their total + κ), so that a class with few
 // transitions out of a cell moves as all together do.
 //
-// There is no uniform teleport, which would make every row as long as the grid; see [kernel.withJumps].
+// Of every row the same share goes to far cells, however much was counted in it: where many were seen to stay, one who leaves must be found
+// again as soon as elsewhere. Were jumps a part of the kernel, 10,000 counts would leave 1/500 of them, and drift at δ = .01 would be half as
+// large again. There is no uniform teleport, which would make every row as long as the grid; see [kernel.withJumps].
 type smoother struct {
 	grid    *grid.Grid
 	kernel  kernel
@@ -94,16 +96,23 @@ func (s *smoother) tasks(do func(*bench, grid.Cell)) iter.Seq2[func() (int, erro
 
 // plainRow returns the values of a row that the edges do not cut, without counts.
 func (s *smoother) plainRow() []float64 {
-	about, total := make([]weighted, 0, len(s.kernel.offsets)), 0.0
-	for _, o := range s.kernel.offsets {
+	b := &bench{smoother: s}
+	total := 0.0
+	for i, o := range s.kernel.offsets {
 		total += o.weight
-		about = append(about, weighted{weight: o.weight})
+		w := weighted{to: grid.Cell(i), weight: o.weight}
+		if o.far {
+			w.from = jump
+		}
+		b.about = append(b.about, w)
 	}
-	values := make([]float64, len(about))
-	for i := range about {
-		values[i] = float64(s.backoff*(about[i].weight/total)) / s.backoff
+	for i := range b.about {
+		b.about[i].weight /= total
 	}
-	quantize(values, rowQuantum)
+	b.part()
+	b.row = blend(b.row, nil, b.about, s.backoff)
+	values := make([]float64, len(b.row))
+	b.write(values, b.row)
 	return values
 }
 
@@ -111,6 +120,20 @@ func (s *smoother) plainRow() []float64 {
 type bench struct {
 	*smoother
 	about, row, class []weighted
+	far               []weighted // jumps of a row, with share of its mass
+	share             float64
+}
+
+// part takes the jumps out of what is about a cell.
+func (b *bench) part() { b.far, b.share = takeJumps(b.about, b.far) }
+
+// write gives a row its jumps and turns it into values. The row is used up.
+func (b *bench) write(values []float64, row []weighted) {
+	addJumps(row, b.far, b.share)
+	for i, w := range row {
+		values[i] = w.weight
+	}
+	quantize(values, rowQuantum)
 }
 
 // length returns how many columns row c has: the kernel's on the map, and others that were counted.
@@ -146,22 +169,18 @@ func (b *bench) fill(matrices []*Matrix, c grid.Cell) {
 		return
 	}
 	b.about = b.kernel.around(b.about, b.grid, c)
+	b.part()
 	b.row = blend(b.row, counted, b.about, b.backoff)
 	for i, w := range b.row {
 		matrices[0].Columns[first+int64(i)] = w.to
 	}
 	for i, m := range matrices {
-		row := b.row
+		b.class = append(b.class[:0], b.row...)
 		if len(b.classes) > 0 {
 			if counted := b.classes[i].of(c); len(counted) > 0 {
 				b.class = blend(b.class, counted, b.row, b.backoff)
-				row = b.class
 			}
 		}
-		values := m.Values[first:end]
-		for j, w := range row {
-			values[j] = w.weight
-		}
-		quantize(values, rowQuantum)
+		b.write(m.Values[first:end], b.class)
 	}
 }

@@ -40,12 +40,15 @@ func TestSmoothEqualsOneByOne(t *testing.T) {
 				}
 				return found
 			}
-			all := blend(nil, of(c.transitions), k.around(nil, g, cell), tr.options.Backoff)
+			about := k.around(nil, g, cell)
+			far, share := takeJumps(about, nil)
+			all := blend(nil, of(c.transitions), about, tr.options.Backoff)
 			for class, matrix := range m.Matrices {
-				row := all
+				row := slices.Clone(all)
 				if c.classes != nil && len(of(c.classes[class])) > 0 {
 					row = blend(nil, of(c.classes[class]), all, tr.options.Backoff)
 				}
+				addJumps(row, far, share)
 				var columns []grid.Cell
 				var values []float64
 				for _, w := range row {

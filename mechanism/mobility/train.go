@@ -38,10 +38,10 @@ type TrainOptions struct {
 	// Uniform is the share of the initial distribution that is spread evenly over the grid (default 0.1), so that a
 	// user who starts where nobody was before can be found.
 	Uniform float64
-	// Jumps is the share of the kernel that goes to far cells, in eight directions at twice the radius, twice that and so
+	// Jumps is the share of every row that goes to far cells, in eight directions at twice the radius, twice that and so
 	// on (default 1e-3; negative: none). It stands in for a uniform teleport, which would make every row as long as the
-	// grid: a user who reappears beyond the kernel is found again sooner. It makes rows at most a third longer, and a
-	// radius of 1 or 2 has no room for it.
+	// grid: a user who reappears beyond the kernel is found again sooner. Drift falls where it grows, and location sets grow. It makes
+	// rows at most a third longer, and a radius of 1 or 2 has no room for it.
 	Jumps float64
 	// Source and Tool are copied into the provenance.
 	Source, Tool string

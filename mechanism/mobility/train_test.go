@@ -249,6 +249,34 @@ func TestJumps(t *testing.T) {
 	}
 }
 
+// TestJumpsOfASeenRow: a row with a thousand counts to a back-off of 20, also in a class of its own, jumps as often as a row without any.
+func TestJumpsOfASeenRow(t *testing.T) {
+	g := plainGrid(t, 60, 60)
+	middle := grid.Cell(30*60 + 30)
+	var fixes []Fix
+	for u := range 40 {
+		for i := range int64(30) {
+			fixes = append(fixes, fixesAt(g, fmt.Sprint("user", u), []int64{60 * i}, []grid.Cell{middle})...)
+		}
+	}
+	for _, o := range []TrainOptions{{Jumps: .24}, {Jumps: .24, Calendar: Calendar{Hours: []int{0, 12}}}} {
+		m, _, err := Train(g, time.Minute, sequence(fixes), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns, values := m.Matrices[0].Row(middle)
+		far := 0.0
+		for i, c := range columns {
+			if dx, dy := g.Column(c)-30, g.Row(c)-30; dx*dx+dy*dy > 25 {
+				far += values[i]
+			}
+		}
+		if want := .24 * 20 / 24; math.Abs(far-want/(want+.76)) > 1e-8 {
+			t.Errorf("%v: %v of the mass of a row that was often seen is beyond the kernel", o, far)
+		}
+	}
+}
+
 func TestMonotoneKernel(t *testing.T) {
 	heights := monotone([]class{{0, 1, 5}, {1, 4, 4}, {2, 4, 8}, {4, 4, 2}})
 	if want := []float64{5, 1.5, 1.5, .5}; !slices.Equal(heights, want) {
