@@ -35,8 +35,8 @@ var table = map[string]rule{
 	"mechanism/grid":   {ours: []string{"mechanism/convex"}, pure: true},
 	"mechanism/noise":  {third: []string{gonum}, pure: true},
 	"mechanism/mobility": {
-		ours:  []string{"mechanism/grid"},
-		third: []string{gonum, goavro, lru}, // goavro: the model file; lru: the personal models used last
+		ours:  []string{"mechanism/grid", "mechanism/noise"}, // noise: training with differential privacy
+		third: []string{gonum, goavro, lru},                  // goavro: the model file; lru: the personal models used last
 		pure:  true,
 	},
 	"mechanism": {

@@ -1,0 +1,161 @@
+package mobility
+
+import (
+	"time"
+
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// private is one run of private training.
+type private struct {
+	*pattern
+	trainer     *Trainer
+	options     PrivacyOptions
+	calendar    Calendar
+	secret      secrets
+	work        progress
+	transitions int64 // within the radius, before the choice
+
+	// The two steps that privacy rests on, [contribute] and [noisy]: in fields, so that a test can show that it notices faults in them.
+	choose func(moves []move, contribution int, random noise.Source) []move
+	draw   func(count int64, s scale, random noise.Source) float64
+}
+
+func newPrivate(t *Trainer, o PrivacyOptions, random Source, report func(done, total int64) error) (*private, error) {
+	secret, err := newSecrets(random)
+	if err != nil {
+		return nil, err
+	}
+	calendar := t.options.Calendar
+	return &private{
+		trainer: t, options: o, calendar: calendar, secret: secret,
+		pattern: newPattern(t.grid, calendar.Classes(), o.Radius),
+		work:    progress{report: report, total: int64(len(t.users)) + passes*int64(calendar.Classes()*t.grid.Cells())},
+		choose:  contribute,
+		draw:    noisy,
+	}, nil
+}
+
+// How ε is shared out, and when a level is worth a share. These were set once, on Geolife's users, and are the same for all.
+const (
+	// budgetParts is how many equal parts ε has. The first level gets one of them.
+	budgetParts = 4
+	// wellHeard is how many users the first level must hear, in units of its noise's scale, before any part of ε goes to further levels:
+	// up to there all of ε serves the one kernel for the whole map better.
+	wellHeard = 250
+	// audible is how many users must be heard in an average block of a further level.
+	audible = 5
+)
+
+// scales returns the scale of the first level's noise, and that of each of n further levels, which share the rest evenly: the
+// contribution over their parts of ε, which add up to ε.
+func (p *private) scales(n int) (first, further scale) {
+	num, den, _ := parseEpsilon(p.options.Epsilon) // validated
+	size := uint64(p.options.Contribution) * den * budgetParts
+	return scale{size, num}, scale{size * uint64(max(n, 1)), num * (budgetParts - 1)}
+}
+
+// depth returns how many levels after the first one are worth counting, of those by length and, beyond them, of single cells.
+// total is the first level's noisy number of moves. Both conditions are about how many users' whole contributions are heard.
+func (p *private) depth(levels []level, total float64) int {
+	first, _ := p.scales(0)
+	if total < float64(wellHeard*first.value()) {
+		return 0
+	}
+	for n := len(levels); n > 0; n-- {
+		blocks := p.classes * p.grid.Cells()
+		if n < len(levels) {
+			blocks = levels[n].blocks()
+		}
+		if _, further := p.scales(n); total/float64(blocks) >= float64(audible*further.value()) {
+			return n
+		}
+	}
+	return 0
+}
+
+// model counts, adds noise and estimates, level by level.
+func (p *private) model() (*Model, error) {
+	tallies, err := p.contributions()
+	if err != nil {
+		return nil, err
+	}
+	streams := p.secret.streams()
+	levels := p.levels()
+	whole := levels[0]
+	scale, _ := p.scales(0)
+	counts := p.noisyBlocks(whole, tallies, scale, streams.Stream(levelName(whole.side)))
+	total := 0.0
+	for _, n := range counts {
+		total += n
+	}
+	n := p.depth(levels, total)
+	_, further := p.scales(n)
+	if n == 0 {
+		// The rest of ε goes to the same question again. The second noise has a third of the first one's scale: by the squares, the mean
+		// weighs it nine times. Its law is close to that of the second.
+		again := p.noisyBlocks(whole, tallies, further, streams.Stream(levelName(-whole.side)))
+		const weight = (budgetParts - 1) * (budgetParts - 1)
+		for i := range counts {
+			counts[i] = (counts[i] + float64(weight*again[i])) / (1 + weight)
+		}
+		scale = further
+	}
+	last := whole.first(counts, scale)
+	top := last.kernel(0)
+	for _, l := range levels[1:min(1+n, len(levels))] {
+		last = l.next(last, p.noisyBlocks(l, tallies, further, streams.Stream(levelName(l.side))), further, p.trainer.options.Backoff)
+	}
+	var cells *cellCounts
+	if n == len(levels) {
+		cells = &cellCounts{tallies: tallies, scale: further}
+	}
+	matrices, popularity, err := p.rows(last, cells)
+	if err != nil {
+		return nil, err
+	}
+	t := p.trainer
+	return &Model{
+		Grid: t.grid, Step: time.Duration(t.stepMS) * time.Millisecond, Calendar: p.calendar, Matrices: matrices,
+		Initial: initial(t.grid, popularity, top, t.options.Uniform),
+	}, nil
+}
+
+// contributions chooses what counts of each user.
+func (p *private) contributions() ([]tally, error) {
+	streams := p.secret.streams()
+	var chosen, own []move
+	user := ""
+	finish := func() {
+		p.transitions += int64(len(own))
+		chosen = append(chosen, p.choose(own, p.options.Contribution, streams.Stream(userName(user)))...)
+		own = own[:0]
+	}
+	for track := range p.trainer.Tracks(nil) {
+		if track.User != user {
+			finish()
+			user = track.User
+			if err := p.work.add(1); err != nil {
+				return nil, err
+			}
+		}
+		for i := 1; i < len(track.Cells); i++ {
+			m := move{p.calendar.ClassAt(track.Steps[i-1] * p.trainer.stepMS), track.Cells[i-1], track.Cells[i]}
+			if _, ok := p.ringOf(displacement(p.grid, weighted{from: m.from, to: m.to})); ok {
+				own = append(own, m)
+			}
+		}
+	}
+	finish()
+	return tallied(chosen), nil
+}
+
+// noisyBlocks returns the noisy counts of a level, of every block and ring.
+func (p *private) noisyBlocks(l level, tallies []tally, s scale, random noise.Source) []float64 {
+	counts := l.count(tallies)
+	result := make([]float64, len(counts))
+	for i, n := range counts {
+		result[i] = p.draw(n, s, random)
+	}
+	return result
+}
