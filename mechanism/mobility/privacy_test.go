@@ -141,6 +141,28 @@ func TestOneUserMovesCountsByTheContribution(t *testing.T) {
 	}
 }
 
+// TestSharedFixesMustBeKept: a user who reports what all others did would take their fixes out of training, many times the
+// contribution. Where shared fixes are kept nothing of the kind happens, and private training refuses to work where they are not.
+func TestSharedFixesMustBeKept(t *testing.T) {
+	g := plainGrid(t, 9, 7)
+	others := wander(g, 4, 60, 1)
+	copied := slices.Clone(others)
+	for i := range copied {
+		copied[i].User = "copyist"
+	}
+	o := PrivacyOptions{Epsilon: "1", Contribution: 10, Radius: 2}
+	moved := func(kept bool) int64 {
+		options := TrainOptions{KeepShared: kept}
+		return reachOf(t, trainer(t, g, options, others), trainer(t, g, options, slices.Concat(others, copied)), o, func(*private) {})
+	}
+	if kept, dropped := moved(true), moved(false); kept > 10 || dropped <= 10 {
+		t.Errorf("a copyist moves the counts by %d, and where shared fixes are dropped by %d", kept, dropped)
+	}
+	if _, _, err := trainer(t, g, TrainOptions{}, others).FinishPrivate(o, pcg(1), quietly); err == nil || !strings.Contains(err.Error(), "KeepShared") {
+		t.Errorf("a trainer that drops shared fixes: error %v", err)
+	}
+}
+
 // TestChoiceIsFair: every move has the same chance, n of N, whatever the others. 20,000 choices of 7 out of 23; each count has a
 // standard deviation of about 65, and six of them are exceeded once in 10⁷ runs.
 func TestChoiceIsFair(t *testing.T) {
