@@ -148,6 +148,9 @@ func (d *Distribution) Round() {
 // to the i-th cell of the grid). It returns the evidence Σ likelihood[i]·prior.P[i]. If that is 0 or not finite nothing
 // was learned: dst is the prior and ok is false. dst may be the prior itself. Cells whose mass becomes 0 are dropped.
 // Panics if the lengths differ.
+//
+// It is Bayes' rule in full, for filters of one's own. The sanitizer does the same in one pass with its pruning and rounding, and
+// is tested against this.
 func Update(dst, prior *Distribution, likelihood []float64) (evidence float64, ok bool) {
 	if len(likelihood) != prior.Len() {
 		panic("mobility: one likelihood for each cell of the prior is needed")

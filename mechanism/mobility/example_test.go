@@ -10,21 +10,21 @@ import (
 
 // A model is trained from fixes of any order, here of one user who goes to and fro between two cells, and says where a user
 // may be after some steps.
-func ExampleTrain() {
+func Example() {
 	g, err := grid.New(grid.Box{South: 10, West: 20, North: 10.05, East: 20.05}, 500)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fixes := func(yield func(mobility.Fix, error) bool) {
-		for minute := range int64(60) {
-			fix := mobility.Fix{User: "u", TimeMS: minute * 60_000, Lat: 10.021, Lon: 20.021 + .005*float64(minute%2)}
-			if !yield(fix, nil) {
-				return
-			}
-		}
+	trainer, err := mobility.NewTrainer(g, time.Minute, mobility.TrainOptions{KernelRadius: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
-	m, report, err := mobility.Train(g, time.Minute, fixes, mobility.TrainOptions{KernelRadius: 2})
+	for minute := range int64(60) {
+		trainer.Add(mobility.Fix{User: "u", TimeMS: minute * 60_000, Lat: 10.021, Lon: 20.021 + .005*float64(minute%2)})
+	}
+	m, report, err := trainer.Finish()
 	if err != nil {
 		fmt.Println(err)
 		return

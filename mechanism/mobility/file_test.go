@@ -25,7 +25,7 @@ func placedModel(t testing.TB) *Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, _, err := Train(g, time.Minute, sequence(wander(g, 3, 200, 3)), TrainOptions{KernelRadius: 2, Source: "a walk", Tool: "test"})
+	m, _, err := train(g, time.Minute, sequence(wander(g, 3, 200, 3)), TrainOptions{KernelRadius: 2, Source: "a walk", Tool: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,21 @@ func sequence(fixes []Fix) iter.Seq2[Fix, error] {
 	}
 }
 
+// train makes a model of fixes, or returns the first error that reading them gives.
+func train(g *grid.Grid, step time.Duration, fixes iter.Seq2[Fix, error], o TrainOptions) (*Model, Report, error) {
+	t, err := NewTrainer(g, step, o)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	for fix, err := range fixes {
+		if err != nil {
+			return nil, Report{}, err
+		}
+		t.Add(fix)
+	}
+	return t.Finish()
+}
+
 func trainer(t *testing.T, g *grid.Grid, o TrainOptions, fixes []Fix) *Trainer {
 	t.Helper()
 	tr, err := NewTrainer(g, time.Minute, o)
@@ -134,14 +149,14 @@ func TestTrainIgnoresOrder(t *testing.T) {
 	g := plainGrid(t, 12, 12)
 	fixes := wander(g, 5, 400, 1)
 	for _, o := range []TrainOptions{{}, {MaxGap: 70 * time.Second}, {EveryFix: true}} {
-		first, report, err := Train(g, time.Minute, sequence(fixes), o)
+		first, report, err := train(g, time.Minute, sequence(fixes), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for seed := range uint64(3) {
 			shuffled := slices.Clone(fixes)
 			rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-			m, again, err := Train(g, time.Minute, sequence(shuffled), o)
+			m, again, err := train(g, time.Minute, sequence(shuffled), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +169,7 @@ func TestTrainIgnoresOrder(t *testing.T) {
 
 func TestTrainedModel(t *testing.T) {
 	g := plainGrid(t, 20, 15)
-	m, report, err := Train(g, time.Minute, sequence(wander(g, 8, 300, 2)), TrainOptions{KernelRadius: 3, Source: "a walk", Tool: "test"})
+	m, report, err := train(g, time.Minute, sequence(wander(g, 8, 300, 2)), TrainOptions{KernelRadius: 3, Source: "a walk", Tool: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +203,7 @@ func TestTrainedModel(t *testing.T) {
 // TestSmoothingByHand has one transition out of cell 12, the middle of a 5×5 map, and a kernel of radius 1.
 func TestSmoothingByHand(t *testing.T) {
 	g := plainGrid(t, 5, 5)
-	m, _, err := Train(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{12, 13})), TrainOptions{KernelRadius: 1, Backoff: 3, Jumps: -1})
+	m, _, err := train(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{12, 13})), TrainOptions{KernelRadius: 1, Backoff: 3, Jumps: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +234,7 @@ func TestJumps(t *testing.T) {
 	fixes := fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 1})
 	middle := grid.Cell(30*60 + 30)
 	row := func(jumps float64) ([]grid.Cell, []float64) {
-		m, _, err := Train(g, time.Minute, sequence(fixes), TrainOptions{Jumps: jumps})
+		m, _, err := train(g, time.Minute, sequence(fixes), TrainOptions{Jumps: jumps})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +252,7 @@ func TestJumps(t *testing.T) {
 	if want := .24 * 20 / 24; len(columns) != 81+20 || math.Abs(far-want/(want+.76)) > 1e-8 {
 		t.Errorf("%d columns, %v of the mass beyond the kernel", len(columns), far)
 	}
-	near, _, err := Train(g, time.Minute, sequence(fixes), TrainOptions{KernelRadius: 2})
+	near, _, err := train(g, time.Minute, sequence(fixes), TrainOptions{KernelRadius: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +301,7 @@ func TestMonotoneKernel(t *testing.T) {
 
 func TestTransitionsBeyondTheKernelAreKept(t *testing.T) {
 	g := plainGrid(t, 30, 1)
-	m, _, err := Train(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 29})), TrainOptions{KernelRadius: 2})
+	m, _, err := train(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 29})), TrainOptions{KernelRadius: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,12 +317,12 @@ func TestTrainOutsideAndNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	outside := Fix{User: "u", Lat: 11, Lon: 20}
-	_, report, err := Train(g, time.Minute, sequence([]Fix{outside}), TrainOptions{})
+	_, report, err := train(g, time.Minute, sequence([]Fix{outside}), TrainOptions{})
 	if !errors.Is(err, ErrNoFixes) || report.OutsideBox != 1 || report.Users != 0 {
 		t.Errorf("error %v, report %+v", err, report)
 	}
 	planted := errors.New("planted")
-	_, _, err = Train(g, time.Minute, func(yield func(Fix, error) bool) { yield(Fix{}, planted) }, TrainOptions{})
+	_, _, err = train(g, time.Minute, func(yield func(Fix, error) bool) { yield(Fix{}, planted) }, TrainOptions{})
 	if !errors.Is(err, planted) {
 		t.Errorf("error %v, want the reader's", err)
 	}

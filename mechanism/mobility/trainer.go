@@ -170,18 +170,3 @@ func (t *Trainer) Users() iter.Seq[string] {
 		}
 	}
 }
-
-// Train makes a model of all the fixes, or returns the first error that reading them gives.
-func Train(g *grid.Grid, step time.Duration, fixes iter.Seq2[Fix, error], o TrainOptions) (*Model, Report, error) {
-	t, err := NewTrainer(g, step, o)
-	if err != nil {
-		return nil, Report{}, err
-	}
-	for fix, err := range fixes {
-		if err != nil {
-			return nil, Report{}, err
-		}
-		t.Add(fix)
-	}
-	return t.Finish()
-}
