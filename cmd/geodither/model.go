@@ -155,14 +155,14 @@ uncertainty  %.1f bits at the start (as if %.0f cells were equally likely), %.1f
 source       %s
 made by      %s
 options      %s
-trained on   %d fixes of %d users (%d outside the box left out), %d transitions; %d of %d cells were seen
+trained on   %d fixes of %d users (left out: %d outside the box, %d that another user reports too), %d transitions; %d of %d cells were seen
 privacy      learned without differential privacy: whoever has this file learns about the traces it was trained on
 `,
 		s.ID, s.Width, s.Height, s.CellM, s.Box.South, s.Box.West, s.Box.North, s.Box.East, 100*s.Distortion,
 		s.StepSeconds, s.Transitions, float64(s.Transitions)/float64(s.Width*s.Height), s.StayMean,
 		s.InitialBits, math.Exp2(s.InitialBits), s.StepBits,
 		s.Provenance.Source, s.Provenance.Tool, s.Provenance.Options,
-		report.Fixes, report.Users, report.OutsideBox, report.Transitions, report.CellsSeen, s.Width*s.Height)
+		report.Fixes, report.Users, report.OutsideBox, report.SharedFixes, report.Transitions, report.CellsSeen, s.Width*s.Height)
 	if err == nil && s.Expected != nil {
 		_, err = fmt.Fprintf(out, "\n%s", s.Expected)
 	}

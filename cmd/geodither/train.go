@@ -33,9 +33,15 @@ and longitude (lon, lng) in any order. Times are RFC 3339, UTC where they name n
 epoch milliseconds. Choose a step in which a vehicle usually reports once or twice, and
 cells that it crosses in about a step.
 
-Fixes outside the box are left out. The result does not depend on the order of the input.`,
+Fixes outside the box are left out. The result does not depend on the order of the input.
+
+--hours, --weekend and --utc-offset give each part of the day or week a matrix of its own,
+which backs off to all of them together. --personal also writes how each user moves, over
+the popular model by how much of them there is. Whoever reads that folder knows where its
+users live: it has to stay as secret as the traces, and no epsilon protects it.`,
 		Example: `  geodither train --format csv --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
   geodither train --format geolife --in "Geolife Trajectories 1.3/Data" --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
+  geodither train --in traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --hours 6,10,16,20 --weekend --personal models --out model.avro
   geodither train --format gowalla --every-fix --in loc-gowalla_totalCheckins.txt.gz --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,8 +93,20 @@ func (f *trainFlags) run(ctx context.Context, args []string, std streams) error 
 	if err := model.WriteFile(f.out); err != nil {
 		return err
 	}
+	bar.phase("personal models", nil)
+	users, err := f.model.personal.write(trainer, model, func(done, total int64) error {
+		bar.count(done, total, "users")
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
 	bar.done()
-	return f.summarize(model, reader.Skips(), std)
+	if err := f.summarize(model, reader.Skips(), std); err != nil || users == 0 {
+		return err
+	}
+	fmt.Fprintf(std.out, "wrote %d personal models to %s\n", users, f.model.personal.dir)
+	return nil
 }
 
 // checkOut refuses a file that cannot be written: now, not after an hour of

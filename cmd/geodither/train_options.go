@@ -15,6 +15,8 @@ type modelFlags struct {
 	cell  string
 	step  time.Duration
 	train mobility.TrainOptions
+	// personal models go beside the popular one.
+	personal personalFlags
 }
 
 func (f *modelFlags) register(flags *pflag.FlagSet) {
@@ -25,6 +27,13 @@ func (f *modelFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.train.EveryFix, "every-fix", false, "count each pair of successive fixes as a transition, whatever the time between (check-ins)")
 	flags.IntVar(&f.train.KernelRadius, "kernel-radius", 0, "reach of the smoothing in cells; 0: 5")
 	flags.Float64Var(&f.train.Backoff, "backoff", 0, "weight of the smoothing in a row, in transitions; 0: 20")
+	flags.BoolVar(&f.train.Interpolate, "interpolate", false, "take the place at the end of each step, on a straight line between fixes at most --max-gap apart, not the step's last fix")
+	flags.BoolVar(&f.train.KeepShared, "keep-shared", false, "also count fixes that two users report with the same time and place; else both are dropped")
+	calendar := &f.train.Calendar
+	flags.IntSliceVar(&calendar.Hours, "hours", nil, "local `HOURS` at which parts of the day begin, such as 6,10,16,20: a matrix for each part")
+	flags.BoolVar(&calendar.Weekend, "weekend", false, "matrices of their own for Saturdays and Sundays")
+	flags.DurationVar(&calendar.UTCOffset, "utc-offset", 0, "the map's local time less UTC, such as 8h, for --hours and --weekend")
+	f.personal.register(flags)
 	flags.IntVar(&f.train.UserCap, "user-cap", 0, "transitions of one user out of one cell that count; 0: 30")
 }
 
@@ -42,6 +51,12 @@ func (f *modelFlags) trainers(source string) (func() *mobility.Trainer, error) {
 	g, err := grid.New(box, cellM)
 	if err != nil {
 		return nil, usageError{err}
+	}
+	if err := f.personal.check(); err != nil {
+		return nil, err
+	}
+	if f.train.Calendar.UTCOffset != 0 && f.train.Calendar.Classes() == 1 {
+		return nil, usagef("--utc-offset says what --hours and --weekend mean: name one of them too")
 	}
 	o := f.train
 	o.Source, o.Tool = source, "geodither "+version()

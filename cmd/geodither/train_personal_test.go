@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// TestTrainPersonal writes a popular model and the users' own, which open over
+// it; no name of a user is in anything that is printed or written.
+func TestTrainPersonal(t *testing.T) {
+	dir := t.TempDir()
+	fixes := town()
+	for i := range fixes {
+		fixes[i].UserID = "secret-name-" + fixes[i].UserID
+	}
+	traces := write(t, dir, "traces.csv", asCSV(fixes))
+	model, folder := filepath.Join(dir, "model.avro"), filepath.Join(dir, "personal")
+	args := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model, "--personal", folder}
+	r := succeed(t, append(args, "--personal-weight", "7")...)
+	if !strings.Contains(r.out, "6 personal models") || strings.Contains(r.out+r.err, "secret-name") {
+		t.Errorf("it says %q and %q", r.out, r.err)
+	}
+	popular, err := mobility.ReadModelFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	personals, err := mobility.OpenPersonals(folder, popular, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer personals.Close()
+	user, err := personals.Load("secret-name-3")
+	if err != nil || user == nil {
+		t.Fatalf("a user's model: %v, %v", user, err)
+	}
+	if c := user.Counts(); c.Weight != 7 || len(c.Transitions) == 0 || len(c.Visits) == 0 {
+		t.Errorf("weight %v, %d transitions, %d visits", c.Weight, len(c.Transitions), len(c.Visits))
+	}
+	if err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(path+string(data), "secret-name") {
+			t.Errorf("%s holds a user's name", filepath.Base(path))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	requireMessage(t, call(t, args...), exitFailed, "not empty")
+	requireMessage(t, call(t, append(args[:len(args)-2:len(args)-2], "--personal-weight", "3")...), exitUsage, "--personal")
+}
+
+// TestTrainOptions: what the flags ask for is in the model's provenance and
+// makes another model; what makes no sense is refused before anything is read.
+func TestTrainOptions(t *testing.T) {
+	dir := t.TempDir()
+	traces := write(t, dir, "traces.csv", asCSV(town()))
+	ids := map[string]string{}
+	for i, c := range []struct {
+		flags, said string
+	}{
+		{"", `place="last fix"`},
+		{"--interpolate --max-gap 5m", `place="line to its end"`},
+		{"--hours 6,10,16,20 --weekend --utc-offset 8h", `hours=6,10,16,20 weekend=true`},
+		{"--weekend", `weekend=true`},
+	} {
+		model := filepath.Join(dir, fmt.Sprint(i, ".avro"))
+		args := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}
+		succeed(t, append(args, strings.Fields(c.flags)...)...)
+		s := inspect(t, model)
+		if !strings.Contains(s.Provenance.Options, c.said) {
+			t.Errorf("%q: the options are %s", c.flags, s.Provenance.Options)
+		}
+		if other, ok := ids[s.ID]; ok {
+			t.Errorf("%q and %q give one model", c.flags, other)
+		}
+		ids[s.ID] = c.flags
+	}
+	for flags, said := range map[string]string{
+		"--interpolate":                           "greatest gap",
+		"--interpolate --max-gap 5m --every-fix":  "nothing to interpolate",
+		"--hours 6":                               "two parts",
+		"--hours 6,25":                            "0 to 23",
+		"--utc-offset 8h":                         "--hours",
+		"--hours 6,20 --utc-offset 30s":           "whole minutes",
+		"--personal " + filepath.Join(dir, "a/b"): "make it first",
+	} {
+		args := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "no.avro")}
+		r := call(t, append(args, strings.Fields(flags)...)...)
+		if r.code == exitDone || !strings.Contains(r.err, said) {
+			t.Errorf("%q: exit %d, %q", flags, r.code, r.err)
+		}
+	}
+}
