@@ -29,6 +29,9 @@ type Counters struct {
 	Epsilon      Sum          // Σε of the releases, over all users
 	SetCells     atomic.Int64 // sum of |ΔX| over the releases
 	Drifts       atomic.Int64 // releases whose true cell lay outside ΔX
+	Moved        atomic.Int64 // states that went on under another model of the same grid
+	Restarted    atomic.Int64 // states that began anew, for a model of another grid
+	Adopted      atomic.Int64 // versions of the model that a partition adopted
 	Transactions atomic.Int64 // transactions committed
 	Aborts       atomic.Int64 // transactions dropped, whose records are done again
 	Restored     atomic.Int64 // changelog records replayed into the store
@@ -57,6 +60,7 @@ type Snapshot struct {
 	Skipped, Suppressed, Dropped, Late int64
 	Epsilon                            float64
 	SetCells, Drifts                   int64
+	Moved, Restarted, Adopted          int64
 	Transactions, Aborts, Restored     int64
 }
 
@@ -77,6 +81,9 @@ func (c *Counters) Snapshot() Snapshot {
 		Epsilon:      c.Epsilon.Load(),
 		SetCells:     c.SetCells.Load(),
 		Drifts:       c.Drifts.Load(),
+		Moved:        c.Moved.Load(),
+		Restarted:    c.Restarted.Load(),
+		Adopted:      c.Adopted.Load(),
 		Transactions: c.Transactions.Load(),
 		Aborts:       c.Aborts.Load(),
 		Restored:     c.Restored.Load(),
@@ -104,7 +111,7 @@ func ratio(n, d int64) float64 {
 type tally struct {
 	in, out, dead, releases, repeats, predictions int64
 	skipped, suppressed, dropped, late            int64
-	setCells, drifts                              int64
+	setCells, drifts, moved, restarted            int64
 	epsilon                                       float64
 
 	next int64 // input offset after its last record
@@ -112,7 +119,16 @@ type tally struct {
 
 // count books what came of one accepted fix. A late one is booked as a dead
 // letter elsewhere.
-func (t *tally) count(outcome mechanism.Outcome) {
+func (t *tally) count(outcome mechanism.Outcome, migration mechanism.Migration) {
+	if outcome.Changed { // else the state is not stored, and is brought to its model again
+		switch migration {
+		case mechanism.PosteriorKept:
+			t.moved++
+		case mechanism.StartedAnew:
+			t.restarted++
+		case mechanism.Unchanged:
+		}
+	}
 	switch outcome.Kind {
 	case mechanism.Released:
 		t.releases++
@@ -153,5 +169,7 @@ func (t *tally) commit(c *Counters) {
 	c.Epsilon.Add(t.epsilon)
 	c.SetCells.Add(t.setCells)
 	c.Drifts.Add(t.drifts)
+	c.Moved.Add(t.moved)
+	c.Restarted.Add(t.restarted)
 	*t = tally{}
 }

@@ -44,6 +44,7 @@ func Diagnose(ctx context.Context, o Options) []Finding {
 		return d.found
 	}
 	d.add("settings", LevelOK, "fingerprint %.4x", o.Settings())
+	d.models()
 	d.stateDir()
 	if !d.brokers(ctx) {
 		d.add("topics", LevelFailure, "not looked at: no broker answers")
@@ -266,15 +267,48 @@ func (d *diagnosis) group(ctx context.Context, partitions int) {
 	d.add("group", LevelOK, "%s has begun %d of %d partitions", d.o.Group, begun, partitions)
 }
 
+// models looks at later versions of the model, and at personal models.
+func (d *diagnosis) models() {
+	d.personals("the first version", d.o.Personals)
+	for _, v := range d.o.Later {
+		material, err := d.o.try(v)
+		if err != nil {
+			d.add("models", LevelFailure, "%v", err)
+			continue
+		}
+		g := material.Model.Grid
+		detail, level := fmt.Sprintf("%v: %d × %d cells of %.0f m", v.ID, g.Width(), g.Height(), 1000*g.CellKM()), LevelOK
+		if v.gridID != d.o.Model.Grid.ID() {
+			level, detail = LevelWarning, detail+", another map than the first version's: every user who comes to it begins anew"
+		}
+		d.add("models", level, "%s", detail)
+		d.personals(v.Where, material.Personals)
+	}
+}
+
+// personals says how many users have models of their own.
+func (d *diagnosis) personals(of string, p PersonalModels) {
+	if counted, ok := p.(interface{ Users() int }); ok {
+		d.add("models", LevelOK, "personal models %s of %d users over %s", p.ID(), counted.Users(), of)
+	}
+}
+
 // lastSettings compares the last marks of the changelog with the options.
 func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 	look := &planner{client: d.client}
-	other, open := 0, 0
+	other, open, adopted := 0, 0, 0
 	for n := range int32(partitions) {
 		mark, found, err := look.lastMark(ctx, d.o.Topics.Changelog, n)
 		if err != nil {
 			d.add("changelog", LevelFailure, "partition %d of %s: %v", n, d.o.Topics.Changelog, err)
 			return
+		}
+		if bytes.Equal(mark.Settings, d.o.Settings()) {
+			if _, err := resolve(mark.Amendments, d.o.Later); err != nil {
+				d.add("changelog", LevelFailure, "partition %d: %v", n, err)
+				return
+			}
+			adopted = max(adopted, len(mark.Amendments))
 		}
 		if !found || len(mark.Settings) == 0 || bytes.Equal(mark.Settings, d.o.Settings()) {
 			continue
@@ -291,6 +325,6 @@ func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 	case other > 0:
 		d.add("changelog", LevelWarning, "%d partitions were written under other settings: from the start on releases are made under these", other)
 	default:
-		d.add("changelog", LevelOK, "under these settings, or not begun")
+		d.add("changelog", LevelOK, "under these settings, or not begun; %d later versions of the model adopted, at most %d fit", adopted, task.MaxAmendments)
 	}
 }

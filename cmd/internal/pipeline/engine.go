@@ -5,6 +5,7 @@ package pipeline
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
@@ -15,23 +16,29 @@ import (
 )
 
 // Engine turns fixes into sanitized records. It is a function of its arguments
-// (the fix, the user's state, the model, the key, the options) with scratch
-// memory, so one goroutine owns it.
+// (the fix, the user's state, the model in its versions, the key, the options) with
+// scratch memory, so one goroutine owns it.
 type Engine struct {
-	model     *mobility.Model
-	modelID   string
+	models    *models
 	options   mechanism.Options
-	sanitizer *mechanism.Sanitizer
 	publisher *publisher
+	last      *lane // of the last Sanitize
 }
 
 // NewEngine refuses options that Sanitizer or Publish refuses, and a model whose
 // step is not a whole number of milliseconds.
 func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options, publish Publish) (*Engine, error) {
+	return newEngine(&Material{Model: model}, key, options, publish)
+}
+
+func newEngine(first *Material, key noise.Key, options mechanism.Options, publish Publish) (*Engine, error) {
+	model := first.Model
 	if model.Step < time.Millisecond || model.Step%time.Millisecond != 0 {
 		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of milliseconds", model.ID(), model.Step)
 	}
-	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(key), options)
+	models, err := newModels(first, func(m *mobility.Model) (*mechanism.Sanitizer, error) {
+		return mechanism.NewSanitizer(m, noise.NewKeyed(key), options)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -39,35 +46,59 @@ func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options, 
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{
-		model: model, modelID: model.ID(),
-		options: sanitizer.Options(), sanitizer: sanitizer, publisher: publisher,
-	}, nil
+	return &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base}, nil
 }
 
 // Options returns the options of releases with their defaults filled in.
 func (e *Engine) Options() mechanism.Options { return e.options }
 
+// Follow makes the engine use personal models with its first model, nil for none, and
+// later versions, which must have the first one's step.
+func (e *Engine) Follow(personals PersonalModels, later []Amended) {
+	e.models.first.Personals = personals
+	e.models.amend(later)
+}
+
+// Grid is the map of the last Sanitize's model: outcomes are in its kilometres.
+func (e *Engine) Grid() *grid.Grid { return e.last.material.Model.Grid }
+
 // Metric is the metric view of the release that the last Sanitize has made. ok is
 // false if it has made none.
-func (e *Engine) Metric() (m mechanism.Metric, ok bool) { return e.sanitizer.Metric() }
+func (e *Engine) Metric() (m mechanism.Metric, ok bool) { return e.last.sanitizer.Metric() }
 
 // Sanitize takes the step of one valid fix on its user's state, in place, and
 // returns the record to publish. There is one if Outcome.Kind.Published says so.
 // The state is to be stored if Outcome.Changed says so, whether or not there is a
 // record: a step that publishes nothing still moves the posterior on. The state may be
 // new, or of another model: on the same grid its posterior is kept, else it starts anew.
+// All versions of the model count.
 func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (schemas.Sanitized, mechanism.Outcome, error) {
-	e.sanitizer.Migrate(state)
-	step := e.model.StepAt(fix.Timestamp)
-	outcome, err := e.sanitizer.Step(state, mechanism.Input{
-		User:    fix.UserID,
-		Step:    step,
-		Cell:    e.model.Grid.Locate(fix.Latitude, fix.Longitude),
-		Release: true,
+	record, outcome, _, err := e.sanitize(math.MaxInt64, fix, state)
+	return record, outcome, err
+}
+
+// sanitize is Sanitize with the versions that count at an offset. It also says what
+// has become of a state of another model.
+func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State) (schemas.Sanitized, mechanism.Outcome, mechanism.Migration, error) {
+	use, err := e.models.choose(offset, fix.UserID, fix.Timestamp, state)
+	if err != nil {
+		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, err
+	}
+	e.last = use.lane
+	g := use.material.Model.Grid
+	migration, err := use.sanitizer.MigrateTo(state, use.personal)
+	if err != nil {
+		return schemas.Sanitized{}, mechanism.Outcome{}, migration, err
+	}
+	outcome, err := use.sanitizer.Step(state, mechanism.Input{
+		User:     fix.UserID,
+		Step:     use.step,
+		Cell:     g.Locate(fix.Latitude, fix.Longitude),
+		Release:  true,
+		Personal: use.personal,
 	})
 	if err != nil || !outcome.Kind.Published() {
-		return schemas.Sanitized{}, outcome, err
+		return schemas.Sanitized{}, outcome, migration, err
 	}
 	record := schemas.Sanitized{
 		UserID:    e.publisher.user(fix.UserID),
@@ -76,15 +107,18 @@ func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (schemas.Sani
 		Epsilon:   outcome.Epsilon,
 		Delta:     e.options.Delta,
 		Mechanism: e.options.Mechanism,
-		ModelID:   e.modelID,
-		Step:      step,
+		ModelID:   use.id(),
+		Step:      use.step,
 		Release:   int64(outcome.Number),
 		Kind:      kindOf(outcome.Kind),
 	}
-	record.Latitude, record.Longitude = e.degrees(outcome.Release)
-	record.EstimateLatitude, record.EstimateLongitude = e.degrees(outcome.Estimate)
-	record.Factor200M, record.Factor1KM, record.FactorSet = e.publisher.factors(e.sanitizer)
-	return record, outcome, nil
+	// A release at strong privacy can land far outside the map: the conversion keeps it on the
+	// Earth, so that beyond a pole or the antimeridian the drawn point cannot be had back from
+	// the degrees.
+	record.Latitude, record.Longitude = g.ToDegrees(outcome.Release)
+	record.EstimateLatitude, record.EstimateLongitude = g.ToDegrees(outcome.Estimate)
+	record.Factor200M, record.Factor1KM, record.FactorSet = e.publisher.factors(use.sanitizer)
+	return record, outcome, migration, nil
 }
 
 // kindOf is the published name of a kind that is published.
@@ -97,8 +131,3 @@ func kindOf(k mechanism.Kind) string {
 	}
 	return schemas.KindReleased
 }
-
-// degrees converts a point of the map. A release at strong privacy can land far
-// outside the map: the conversion keeps it on the Earth, so that beyond a pole
-// or the antimeridian the drawn point cannot be had back from the degrees.
-func (e *Engine) degrees(p grid.Point) (lat, lon float64) { return e.model.Grid.ToDegrees(p) }

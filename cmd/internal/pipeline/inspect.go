@@ -15,6 +15,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/state"
 )
@@ -40,7 +41,10 @@ type Inspection struct {
 	// PublishedAs is the name of the user's sanitized records.
 	PublishedAs string `json:"published_as"`
 	ModelID     string `json:"model_id"`
-	OfThisModel bool   `json:"of_this_model"` // of the config's
+	OfThisModel bool   `json:"of_this_model"` // of the config's, in one of its versions
+	// Versions are the later versions of the model that the user's partition has
+	// adopted, in that order; none in the local store, which does not have them.
+	Versions []AdoptedVersion `json:"model_versions,omitempty"`
 
 	LastRelease *Place  `json:"last_release,omitempty"` // nil: none that could be repeated
 	Estimate    *Place  `json:"estimate,omitempty"`     // nil: the state belongs to another map
@@ -49,6 +53,16 @@ type Inspection struct {
 	EntropyBits float64 `json:"entropy_bits"` // of the posterior
 
 	Top []CellMass `json:"top,omitempty"`
+}
+
+// AdoptedVersion is a version of the model that a partition has adopted.
+type AdoptedVersion struct {
+	FromOffset int64     `json:"from_offset"` // of the raw topic
+	Start      time.Time `json:"start"`       // event time
+	Model      string    `json:"model"`
+	Personals  string    `json:"personals,omitempty"`
+	// Missing: the config's schedule does not have it.
+	Missing bool `json:"missing,omitempty"`
 }
 
 // Place is a point in degrees.
@@ -98,7 +112,62 @@ func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, erro
 	if err != nil {
 		return Inspection{}, err
 	}
-	return found.inspect(o, q)
+	inspection, err := found.inspect(o, q)
+	if err != nil || q.Local {
+		return inspection, err
+	}
+	mark, _, err := (&planner{client: NewClient(o.Brokers)}).lastMark(ctx, o.Topics.Changelog, found.partition)
+	if err != nil {
+		return inspection, err
+	}
+	inspection.Versions, err = describe(mark.Amendments, o.Later)
+	return inspection, err
+}
+
+// describe puts amendments into words.
+func describe(list []task.Amendment, known []*Version) (described []AdoptedVersion, err error) {
+	for _, a := range list {
+		id, err := parseName(a.Name)
+		if err != nil {
+			return nil, err
+		}
+		d := AdoptedVersion{FromOffset: a.From, Start: id.Start(), Model: id.Model.String()}
+		if id.Personals != (mechanism.ID{}) {
+			d.Personals = id.Personals.String()
+		}
+		d.Missing = !slices.ContainsFunc(known, func(v *Version) bool { return v.ID == id })
+		described = append(described, d)
+	}
+	return described, nil
+}
+
+// modelOf finds the version whose model, or whose user's own model, a state is of. Without
+// one it is the first version, and ok is false.
+func (o Options) modelOf(s *mechanism.State, user string) (m *mobility.Model, ok bool, err error) {
+	all := []func() (*Material, error){func() (*Material, error) { return &Material{o.Model, o.Personals}, nil }}
+	for _, v := range slices.Backward(o.Later) {
+		all = append(all, v.Load)
+	}
+	for _, load := range all {
+		material, err := load()
+		if err != nil {
+			return nil, false, err
+		}
+		if material.Model.ID() == s.Model.String() {
+			return material.Model, true, nil
+		}
+		if material.Personals == nil {
+			continue
+		}
+		personal, err := material.Personals.Load(user)
+		if err != nil {
+			return nil, false, err
+		}
+		if personal != nil && personal.ID() == s.Model.String() {
+			return material.Model, true, nil
+		}
+	}
+	return o.Model, false, nil
 }
 
 // stored is a state as it was found.
@@ -186,10 +255,14 @@ func (f stored) inspect(o Options, q InspectOptions) (Inspection, error) {
 	if err := s.DecodeBinary(f.value); err != nil {
 		return Inspection{}, fmt.Errorf("partition %d: %w", f.partition, err)
 	}
+	model, known, err := o.modelOf(&s, q.User)
+	if err != nil {
+		return Inspection{}, err
+	}
 	found := Inspection{
 		User: q.User, Partition: f.partition, Offset: f.offset, Bytes: len(f.value),
 		Step: s.Step, Releases: s.Releases, EpsilonSpent: s.EpsilonSpent, Rho: s.Rho, PublishedAs: q.User,
-		ModelID: s.Model.String(), OfThisModel: s.Model.String() == o.Model.ID(),
+		ModelID: s.Model.String(), OfThisModel: known,
 		RadiusM: s.RadiusKM * 1000, Cells: s.Posterior.Len(),
 	}
 	if s.Step < math.MaxInt64/max(s.StepMS, 1) && s.Step > math.MinInt64/max(s.StepMS, 1) {
@@ -209,7 +282,7 @@ func (f stored) inspect(o Options, q InspectOptions) (Inspection, error) {
 			found.EntropyBits -= p * math.Log2(p)
 		}
 	}
-	g := o.Model.Grid
+	g := model.Grid
 	if s.Grid.String() != g.ID() {
 		return found, nil // its points are of a map that is not here
 	}

@@ -39,7 +39,15 @@ type Options struct {
 	RawEncoding       schemas.Encoding // default Avro
 	SanitizedEncoding schemas.Encoding // of the sanitized and dead-letter topics; default Avro
 
-	Model   *mobility.Model
+	// Model is the first version of the mobility model, with users' own models over
+	// it, or nil. Later are the versions that follow, starts ascending, all of the
+	// first one's step. Watch, if set, is asked now and then what they are by now; an
+	// error leaves things as they are, and is logged once.
+	Model     *mobility.Model
+	Personals PersonalModels
+	Later     []*Version
+	Watch     func() (Schedule, error)
+
 	Key     noise.Key // secret of the noise
 	Release mechanism.Options
 	Publish Publish // what records tell beside the place
@@ -113,6 +121,7 @@ func fallback[T comparable](v *T, d T) {
 // Validate reports everything that is missing or out of range, in one error.
 func (o Options) Validate() error {
 	var errs []error
+	d := o.withDefaults()
 	need := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, args...))
@@ -123,6 +132,11 @@ func (o Options) Validate() error {
 	need(o.Topics.Raw != "", "topics.raw: name the topic of raw fixes")
 	need(o.Topics.Sanitized != "", "topics.sanitized: name the topic to publish to")
 	need(o.Model != nil, "model: a mobility model is required; make one with \"geodither train\"")
+	if o.Model != nil {
+		if err := checkLater(o.Model, o.Later, d.MaxBatchBytes); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
 	need(!o.Key.IsZero(), "key_file: the noise needs a key; make one with \"geodither key new\"")
 	need(!slices.Contains(o.Brokers, ""), "brokers: one of them is empty; each is a host:port")
@@ -136,13 +150,8 @@ func (o Options) Validate() error {
 	need(o.MaxAhead >= 0, "max_ahead: must not be negative")
 	need(o.CacheBytes >= 0, "cache_mib: must not be negative")
 	topics := map[string]string{}
-	d := o.withDefaults()
 	if o.Model != nil {
-		// A new user's state is the model's initial distribution, 5 bytes a cell or
-		// a few more, and has to fit into one record.
-		size := 8 * o.Model.Initial.Len()
-		need(size < d.MaxBatchBytes, "model: a new user's state may take %d bytes, more than a batch of %d: use larger cells or a smaller box, "+
-			"or raise transaction.max_batch_bytes and the changelog's max.message.bytes", size, d.MaxBatchBytes)
+		need(newUserBytes(o.Model.Initial.Len()) < d.MaxBatchBytes, "model: "+tooLarge, newUserBytes(o.Model.Initial.Len()), d.MaxBatchBytes)
 	}
 	for _, t := range [][2]string{
 		{"topics.raw", d.Topics.Raw},

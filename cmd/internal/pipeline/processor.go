@@ -26,17 +26,18 @@ type Processor struct {
 	partition int32
 	maxAhead  time.Duration
 
-	state  mechanism.State // scratch
-	value  []byte          // scratch: the encoded sanitized record or dead letter
-	stored []byte          // scratch: the encoded state
-	name   []byte          // scratch: the sanitized record's key, where it is not the raw one's
-	tally  tally           // of the open transaction
+	latestMS int64           // of the fixes that were processed
+	state    mechanism.State // scratch
+	value    []byte          // scratch: the encoded sanitized record or dead letter
+	stored   []byte          // scratch: the encoded state
+	name     []byte          // scratch: the sanitized record's key, where it is not the raw one's
+	tally    tally           // of the open transaction
 }
 
 // NewProcessor makes the processor of one partition of the raw topic.
 func NewProcessor(o Options, partition int32) (*Processor, error) {
 	o = o.withDefaults()
-	engine, err := NewEngine(o.Model, o.Key, o.Release, o.Publish)
+	engine, err := newEngine(&Material{o.Model, o.Personals}, o.Key, o.Release, o.Publish)
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +68,12 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	if err := p.state.DecodeBinary(state); err != nil {
 		return p.failure(rec, err)
 	}
-	record, outcome, err := p.engine.Sanitize(fix, &p.state)
+	record, outcome, migration, err := p.engine.sanitize(rec.Offset, fix, &p.state)
 	if err != nil {
 		return p.failure(rec, err)
 	}
-	p.tally.count(outcome)
+	p.latestMS = max(p.latestMS, fix.Timestamp)
+	p.tally.count(outcome, migration)
 	if outcome.Changed {
 		p.stored = p.state.AppendBinary(p.stored[:0])
 		fx.State = p.stored

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -69,6 +70,8 @@ type ReplayPartition struct {
 	To        int64    `json:"to"`                // before which it ends
 	Committed int64    `json:"committed"`         // up to which it is done; -1: not begun
 	Differs   []string `json:"differs,omitempty"` // why it is not the first release again
+
+	amended []Amended // the model's later versions that count
 }
 
 // ErrSpend says that a replay would be a second release.
@@ -78,6 +81,7 @@ var ErrSpend = errors.New("the replay would be a second release of the same fixe
 type replayWindow struct {
 	origin, from, end int64
 	settings          []byte
+	amended           []Amended
 }
 
 func (w replayWindow) empty() bool { return w.end <= w.origin || w.end <= w.from }
@@ -94,6 +98,7 @@ func (r ReplayOptions) options(o Options) (Options, ReplayOptions) {
 	// A loss in the middle would be another result, silently; and a static member
 	// of the service's name belongs to the service.
 	o.SkipLost, o.AcceptSettings, o.InstanceID = false, false, ""
+	o.Watch = nil // its versions are those of the first release
 	return o, r
 }
 
@@ -250,6 +255,9 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 	}
 	part.From, part.To = max(part.From, part.Origin), min(part.To, end)
 	part.Differs = p.differs(mark, marked, first, part.To)
+	if err := p.versions(&part, mark); err != nil {
+		part.Differs = append(part.Differs, err.Error())
+	}
 	if part.empty() || !begun {
 		return part, false, nil
 	}
@@ -292,6 +300,22 @@ func (p *planner) differs(mark task.Mark, marked bool, first, to int64) []string
 	return why
 }
 
+// versions finds out which versions of the model count from where: those that the first
+// release has adopted, before the end. Under other settings there is no such thing, and
+// for what would be another release anyway all count by event time alone.
+func (p *planner) versions(part *ReplayPartition, mark task.Mark) error {
+	part.amended = FromTheStart(p.first.Later)
+	if !bytes.Equal(mark.Settings, p.settings) {
+		return nil
+	}
+	adopted := slices.DeleteFunc(mark.Amendments, func(a task.Amendment) bool { return a.From >= part.To })
+	found, err := resolve(adopted, p.first.Later)
+	if err == nil {
+		part.amended = found
+	}
+	return err
+}
+
 // lastMark looks for the last mark of a changelog's partition: at the end first.
 // A topic that does not exist has none.
 func (p *planner) lastMark(ctx context.Context, topic string, n int32) (mark task.Mark, found bool, err error) {
@@ -311,8 +335,7 @@ func (p *planner) lastMark(ctx context.Context, topic string, n int32) (mark tas
 				return nil
 			}
 			m, err := task.DecodeMark(r.Value)
-			m.Settings, m.Source = bytes.Clone(m.Settings), bytes.Clone(m.Source)
-			mark, found = m, true
+			mark, found = m.Clone(), true
 			return err
 		})
 		end = at
@@ -336,12 +359,17 @@ func (p ReplayPartition) empty() bool { return p.To <= p.Origin || p.To <= p.Fro
 
 // window is what the partition's task needs to know. Where publishing begins, and
 // to which topic, is part of its settings: nothing else tells one replay of a group
-// from another.
+// from another. So are the versions of the model, which no mark of its own has.
 func (p ReplayPartition) window(settings []byte, output string) replayWindow {
 	topic := sha256.Sum256([]byte(output))
 	tag := append(append(bytes.Clone(settings), "replay"...), topic[:settingsSize]...)
-	return replayWindow{
-		origin: p.Origin, from: p.From, end: p.To,
-		settings: binary.BigEndian.AppendUint64(tag, uint64(p.From)),
+	tag = binary.BigEndian.AppendUint64(tag, uint64(p.From))
+	if len(p.amended) > 0 {
+		h := sha256.New()
+		for _, a := range p.amended {
+			h.Write(binary.BigEndian.AppendUint64(a.Version.ID.name(), uint64(a.From)))
+		}
+		tag = append(tag, h.Sum(nil)[:8]...)
 	}
+	return replayWindow{origin: p.Origin, from: p.From, end: p.To, settings: tag, amended: p.amended}
 }

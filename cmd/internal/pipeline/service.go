@@ -28,6 +28,9 @@ type Service struct {
 	grace     time.Duration // what a transaction in hand gets to end; 0: the task's default
 	openStore func(dir string, o state.Options) (*state.Store, error)
 
+	timeline   *timeline
+	watchEvery time.Duration
+
 	partitions int32  // of the raw topic, at the start
 	source     []byte // the raw topic's id
 
@@ -53,10 +56,17 @@ func NewService(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	keep, err := o.prepare(o.Later)
+	if err != nil {
+		return nil, err
+	}
+	timeline := newTimeline(o.Later, o.Logger)
+	timeline.keep = keep
 	return &Service{
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
 		mechanism: processor.engine.options.Mechanism,
-		patience:  callPatience, openStore: state.Open,
+		timeline:  timeline, watchEvery: watchInterval,
+		patience: callPatience, openStore: state.Open,
 	}, nil
 }
 
@@ -74,6 +84,14 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	s.partitions, s.source = int32(found.partitions), found.source
+	if s.windows == nil {
+		if err := s.checkAdopted(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
 	store, err := s.openStore(s.options.StateDir, state.Options{
 		CacheBytes: s.options.CacheBytes,
 		Identity:   found.identity,
@@ -85,15 +103,13 @@ func (s *Service) Run(ctx context.Context) error {
 	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions", found.partitions,
 		"model", s.options.Model.ID(), "mechanism", s.mechanism,
 		"epsilon", s.options.Release.Epsilon, "delta", s.options.Release.Delta)
-	reporting := make(chan struct{})
-	go func() {
-		defer close(reporting)
-		s.report(ctx)
-	}()
+	var beside sync.WaitGroup
+	beside.Go(func() { s.report(ctx) })
+	beside.Go(func() { s.watch(ctx) })
 	err = s.work(ctx, store)
 	err = errors.Join(err, store.Close())
 	s.stop()
-	<-reporting
+	beside.Wait()
 	s.logTotals("stopped", s.options.Counters.Snapshot())
 	return err
 }
@@ -132,7 +148,8 @@ func (s *Service) report(ctx context.Context) {
 func (s *Service) logTotals(message string, t Snapshot) {
 	s.log.Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, "late", t.Late, //nolint:sloglint // one of two constants
 		"releases", t.Releases, "repeats", t.Repeats, "predictions", t.Predictions,
-		"skipped", t.Skipped, "suppressed", t.Suppressed, "dropped", t.Dropped, "transactions", t.Transactions, "aborts", t.Aborts)
+		"skipped", t.Skipped, "suppressed", t.Suppressed, "dropped", t.Dropped, "transactions", t.Transactions, "aborts", t.Aborts,
+		"versions_adopted", t.Adopted, "states_moved", t.Moved, "states_restarted", t.Restarted)
 }
 
 // work follows the group from generation to generation.
@@ -260,8 +277,11 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		Observer:       &observer{log: log, counters: o.Counters, processor: processor},
 	}
 	var work task.Processor = processor
+	var amends task.Amender = &amender{timeline: s.timeline, processor: processor, counters: o.Counters, log: log}
 	if s.windows != nil {
 		w := s.windows[partition]
+		amends = nil // its versions are those of the first release
+		processor.engine.models.amend(w.amended)
 		work, options.Settings = &windowed{processor, w}, w.settings
 		// Not at whatever retention has left when it begins.
 		options.Start, options.Begin, options.End = task.At, w.origin, w.end
@@ -275,6 +295,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		},
 		Store:     store.Partition(partition),
 		Processor: work,
+		Amender:   amends,
 	}, options)
 }
 

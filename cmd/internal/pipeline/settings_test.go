@@ -31,6 +31,7 @@ func TestSettings(t *testing.T) {
 	}
 	changes := map[string]func(*Options){
 		"Model":             func(o *Options) { o.Model = neighbourModel(t, town, 5000, 5) },
+		"Personals":         func(o *Options) { o.Personals = newOwn(t, o.Model, 1) },
 		"Key":               func(o *Options) { o.Key = noise.KeyFromSeed(2) },
 		"RawEncoding":       func(o *Options) { o.RawEncoding = schemas.JSON },
 		"SanitizedEncoding": func(o *Options) { o.SanitizedEncoding = schemas.JSON },
@@ -78,12 +79,14 @@ func TestSettings(t *testing.T) {
 		"MaxInterval": true, "MaxBatchBytes": true, "TransactionTimeout": true, "SessionTimeout": true,
 		"SkipLost": true, "Logger": true, "Counters": true,
 		"InstanceID": true, "AcceptSettings": true,
+		"Later": true, "Watch": true, // amendments: each counts from an offset on
 	}
 	moved := Options{
 		Brokers: []string{"elsewhere:1"}, Group: "another", Topics: Topics{Raw: "a", Sanitized: "b", Changelog: "c", DeadLetters: "d", Partitions: 9},
 		Model: base.Model, Key: base.Key, Release: base.Release,
 		StateDir: "elsewhere", CacheBytes: 1, MaxRecords: 1, MaxInterval: time.Second, MaxBatchBytes: 1 << 21,
 		TransactionTimeout: time.Hour, SessionTimeout: time.Hour, SkipLost: true,
+		Later: []*Version{newVersion(t, 10, model)},
 	}
 	if !bytes.Equal(want, moved.Settings()) {
 		t.Error("the plumbing changes the fingerprint")

@@ -202,12 +202,14 @@ type check struct {
 	shown      *scratch // hash of a record that is not committed → its offset
 	seen       *scratch // users that were there before the settings changed
 
-	mark   task.Mark
-	marked bool
-	from   int64 // raw offset of the recomputation's begin
-	to     int64 // raw offset up to which everything has to be answered
-	end    int64 // raw offset of its end
-	part   bool  // users that were there before from are left out
+	mark       task.Mark
+	marked     bool
+	amendments []task.Amendment // as of when the outputs were opened, or later
+	amended    []Amended        // the same with their models
+	from       int64            // raw offset of the recomputation's begin
+	to         int64            // raw offset up to which everything has to be answered
+	end        int64            // raw offset of its end
+	part       bool             // users that were there before from are left out
 }
 
 func (c *check) violation(kind string, offset int64, format string, args ...any) {
@@ -245,6 +247,9 @@ func (c *check) run(ctx context.Context) error {
 	}
 	dead, err := c.openOutput(ctx, c.o.Topics.DeadLetters)
 	if err != nil {
+		return err
+	}
+	if err := c.readAmendments(ctx); err != nil {
 		return err
 	}
 	raw, err := consumer.NewFetcher(c.client, c.o.Topics.Raw, c.p, consumer.FetcherOptions{})
@@ -309,6 +314,11 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 		c.unverified("the changelog was last written under other settings (model, key, release options, encodings or max_ahead; fingerprint %.4x, this config's is %.4x): "+
 			"verify with the config that the service runs with", c.mark.Settings, c.settings)
 	default:
+		var err error
+		if c.amended, err = resolve(c.amendments, c.o.Later); err != nil {
+			c.unverified("%v", err)
+			break
+		}
 		c.part = c.marked && c.mark.Since > c.from
 		if c.part {
 			c.unverified("the settings changed at raw offset %d: what was released from %d to there, and all of the users that were there before, "+

@@ -177,6 +177,17 @@ func (c *check) readChangelog(ctx context.Context) error {
 	return err
 }
 
+// readAmendments takes the versions of the model that were adopted, as of a mark that is
+// not older than what the outputs hold: the service may go on and adopt another.
+func (c *check) readAmendments(ctx context.Context) error {
+	c.amendments = c.mark.Amendments
+	mark, found, err := (&planner{client: c.client}).lastMark(ctx, c.o.Topics.Changelog, c.p)
+	if err == nil && found && bytes.Equal(mark.Settings, c.settings) {
+		c.amendments = mark.Amendments
+	}
+	return err
+}
+
 // store takes one record of the changelog.
 func (c *check) store(r consumer.Record) error {
 	switch {
@@ -185,8 +196,7 @@ func (c *check) store(r consumer.Record) error {
 		if err != nil {
 			return fmt.Errorf("%s/%d at offset %d: %w", c.o.Topics.Changelog, c.p, r.Offset, err)
 		}
-		mark.Settings, mark.Source = bytes.Clone(mark.Settings), bytes.Clone(mark.Source)
-		c.mark, c.marked = mark, true
+		c.mark, c.marked = mark.Clone(), true
 		return nil
 	case !task.ValidKey(r.Key):
 		return nil

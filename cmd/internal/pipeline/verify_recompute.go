@@ -109,6 +109,7 @@ func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error)
 	if r.processor, err = NewProcessor(c.o, c.p); err != nil {
 		return nil, err
 	}
+	r.processor.engine.models.amend(c.amended)
 	if r.letters, err = schemas.NewCodec(c.o.SanitizedEncoding); err != nil {
 		return nil, err
 	}
