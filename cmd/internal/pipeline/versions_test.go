@@ -94,16 +94,18 @@ func TestVersionLoad(t *testing.T) {
 	model, other := neighbourModel(t, town, 5000, 4), neighbourModel(t, town, 5000, 5)
 	var err error
 	next, opened := model, 0
-	v, m, errNew := NewVersion(stepTime(1), "v2.avro", func() (*Material, error) {
-		opened++
-		return &Material{Model: next}, err
-	})
-	ok(t, errNew)
-	if again, err := v.Load(); err != nil || again != m || opened != 1 {
-		t.Errorf("while it is kept it is opened %d times, %v", opened, err)
-	}
-	runtime.KeepAlive(m)
-	m = nil
+	v := func() *Version { // with a frame of its own, which keeps the material and ends
+		v, m, errNew := NewVersion(stepTime(1), "v2.avro", func() (*Material, error) {
+			opened++
+			return &Material{Model: next}, err
+		})
+		ok(t, errNew)
+		if again, err := v.Load(); err != nil || again != m || opened != 1 {
+			t.Errorf("while it is kept it is opened %d times, %v", opened, err)
+		}
+		runtime.KeepAlive(m)
+		return v
+	}()
 	drop := func() {
 		t.Helper()
 		for range 100 {

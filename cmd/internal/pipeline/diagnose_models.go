@@ -1,0 +1,31 @@
+package pipeline
+
+import (
+	"fmt"
+)
+
+// models looks at later versions of the model, and at personal models.
+func (d *diagnosis) models() {
+	d.personals("the first version", d.o.Personals)
+	for _, v := range d.o.Later {
+		material, err := d.o.try(v)
+		if err != nil {
+			d.add("models", LevelFailure, "%v", err)
+			continue
+		}
+		g := material.Model.Grid
+		detail, level := fmt.Sprintf("%v: %d × %d cells of %.0f m", v.ID, g.Width(), g.Height(), 1000*g.CellKM()), LevelOK
+		if v.gridID != d.o.Model.Grid.ID() {
+			level, detail = LevelWarning, detail+", another map than the first version's: every user who comes to it begins anew"
+		}
+		d.add("models", level, "%s", detail)
+		d.personals(v.Where, material.Personals)
+	}
+}
+
+// personals says how many users have models of their own.
+func (d *diagnosis) personals(of string, p PersonalModels) {
+	if counted, ok := p.(interface{ Users() int }); ok {
+		d.add("models", LevelOK, "personal models %s of %d users over %s", p.ID(), counted.Users(), of)
+	}
+}

@@ -1,0 +1,53 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// versions finds out which versions of the model count from where: those that the first
+// release has adopted, before the end. Under other settings there is no such thing, and
+// for what would be another release anyway all count by event time alone.
+func (p *planner) versions(part *ReplayPartition, mark task.Mark) error {
+	part.amended = FromTheStart(p.first.Later)
+	if !bytes.Equal(mark.Settings, p.settings) {
+		return nil
+	}
+	adopted := slices.DeleteFunc(mark.Amendments, func(a task.Amendment) bool { return a.From >= part.To })
+	found, err := resolve(adopted, p.first.Later)
+	if err == nil {
+		part.amended = found
+	}
+	return err
+}
+
+// lastMark looks for the last mark of a changelog's partition: at the end first.
+// A topic that does not exist has none.
+func (p *planner) lastMark(ctx context.Context, topic string, n int32) (mark task.Mark, found bool, err error) {
+	mark = task.Mark{Origin: -1}
+	if there, err := p.exists(ctx, topic); err != nil || !there {
+		return mark, false, err
+	}
+	f, err := consumer.NewFetcher(p.client, topic, n, consumer.FetcherOptions{})
+	if err != nil {
+		return mark, false, err
+	}
+	first, end, err := f.Bounds(ctx)
+	for step := int64(16); err == nil && end > first && !found; step *= 8 {
+		at := max(first, end-step)
+		err = scan(ctx, f, at, end, func(r consumer.Record) error {
+			if string(r.Key) != task.MarkKey {
+				return nil
+			}
+			m, err := task.DecodeMark(r.Value)
+			mark, found = m.Clone(), true
+			return err
+		})
+		end = at
+	}
+	return mark, found, err
+}

@@ -1,0 +1,74 @@
+package pipeline
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/state"
+)
+
+func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition int32, log *slog.Logger) (*task.Task, error) {
+	o := s.options
+	processor, err := NewProcessor(o, partition)
+	if err != nil {
+		return nil, err
+	}
+	at := func(topic string) producer.TopicPartition {
+		return producer.TopicPartition{Topic: topic, Partition: partition}
+	}
+	tx, err := producer.NewTransactional(s.client, transactionalID(o.Group, o.Topics.Raw, partition),
+		producer.Options{TransactionTimeout: o.TransactionTimeout, MaxBatchBytes: o.MaxBatchBytes})
+	if err != nil {
+		return nil, err
+	}
+	input, err := s.newLog(o.Topics.Raw, partition)
+	if err != nil {
+		return nil, err
+	}
+	changelog, err := s.newLog(o.Topics.Changelog, partition)
+	if err != nil {
+		return nil, err
+	}
+	options := task.Options{
+		Name:           fmt.Sprintf("%s/%d", o.Topics.Raw, partition),
+		MaxRecords:     o.MaxRecords,
+		MaxInterval:    o.MaxInterval,
+		SkipLost:       o.SkipLost,
+		Settings:       o.Settings(),
+		Source:         s.source,
+		Grace:          s.grace,
+		AcceptSettings: o.AcceptSettings,
+		Observer:       &observer{log: log, counters: o.Counters, processor: processor},
+	}
+	var work task.Processor = processor
+	var amends task.Amender = &amender{timeline: s.timeline, processor: processor, counters: o.Counters, log: log}
+	if s.windows != nil {
+		w := s.windows[partition]
+		amends = nil // its versions are those of the first release
+		processor.engine.models.amend(w.amended)
+		work, options.Settings = &windowed{processor, w}, w.settings
+		// Not at whatever retention has left when it begins.
+		options.Start, options.Begin, options.End = task.At, w.origin, w.end
+	}
+	return task.New(task.Dependencies{
+		Input: input, Changelog: changelog,
+		Transactions: &transactions{
+			producer: tx, client: s.client, group: o.Group, generation: g, source: s.source,
+			input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),
+			changelog: at(o.Topics.Changelog), deadLetters: at(o.Topics.DeadLetters),
+		},
+		Store:     store.Partition(partition),
+		Processor: work,
+		Amender:   amends,
+	}, options)
+}
+
+func (s *Service) newLog(topic string, partition int32) (*partitionLog, error) {
+	fetcher, err := consumer.NewFetcher(s.client, topic, partition, consumer.FetcherOptions{
+		Options: consumer.Options{RetryTimeout: callPatience}, MaxWait: s.options.MaxInterval,
+	})
+	return &partitionLog{fetcher: fetcher}, err
+}

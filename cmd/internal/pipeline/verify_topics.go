@@ -1,0 +1,36 @@
+package pipeline
+
+import (
+	"context"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer"
+)
+
+// topicID is the id that a topic got when it was made; nil in a cluster without them.
+func topicID(ctx context.Context, client *kafka.Client, topic string) ([]byte, error) {
+	ids, err := consumer.TopicIDs(ctx, client, consumer.Options{}, topic)
+	if err != nil {
+		return nil, err
+	}
+	if id := ids[topic]; id != [16]byte{} {
+		return id[:], nil
+	}
+	return nil, nil
+}
+
+// undated lists the topics whose timestamps are the brokers' own, so that they
+// say nothing.
+func undated(ctx context.Context, client *kafka.Client, topics ...string) (map[string]bool, error) {
+	const timestampType = "message.timestamp.type"
+	found := map[string]bool{}
+	for _, topic := range topics {
+		have, err := consumer.Configs(ctx, client, consumer.Options{}, topic, timestampType)
+		if err != nil {
+			return nil, err
+		}
+		found[topic] = have[timestampType] == "LogAppendTime"
+	}
+	return found, nil
+}
