@@ -95,7 +95,7 @@ Start with:  geodither demo`,
 	}
 	root.AddCommand(
 		newDemo(std), newRun(std), newDoctor(std), newSanitize(std), newTrain(std), newModel(std), newAudit(std),
-		newProduce(std), newConsume(std), newReplay(std), newState(std), newKey(std), newBroker(std), newVersion(std),
+		newProduce(std), newConsume(std), newAggregate(std), newReplay(std), newState(std), newKey(std), newBroker(std), newVersion(std),
 	)
 	return root
 }

@@ -89,6 +89,7 @@ var table = map[string]rule{
 	"cmd/geodither": {
 		ours: []string{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation",
+			"mechanism/evaluation/aggregate", "mechanism/evaluation/chart",
 			"schemas", "consumer", "producer",
 			"cmd/internal/pipeline", "cmd/internal/devbroker", "cmd/internal/parallel", "cmd/internal/traces",
 		},

@@ -40,6 +40,7 @@ type Collector struct {
 	latest  int64 // window
 	closed  int64 // windows before are closed
 	counts  Counts
+	whole   int // users whose first record is here
 
 	state     mechanism.State // scratch
 	dense     []float64       // scratch, a number a zone
@@ -101,6 +102,9 @@ func NewCollector(model *mobility.Model, o mechanism.Options, c CollectOptions, 
 // Zones returns the zones.
 func (k *Collector) Zones() *Zones { return k.zones }
 
+// MaxGap returns the number of steps after which a user that was lost can be found again.
+func (k *Collector) MaxGap() int { return int(k.follower.maxGap) }
+
 // Snap returns the release that a place written in degrees stands for.
 func (k *Collector) Snap(p grid.Point) grid.Point { return k.follower.Snap(p) }
 
@@ -124,6 +128,9 @@ func (k *Collector) Add(r Record) error {
 		u = &user{name: r.User, window: window}
 		k.users[r.User] = u
 		k.order = append(k.order, u)
+		if r.Number <= 1 {
+			k.whole++
+		}
 	}
 	if u.pending && window > u.window {
 		if err := k.settle(u); err != nil {
@@ -175,8 +182,16 @@ func (k *Collector) trace(u *user, known bool) {
 	}
 }
 
-// Finish closes all windows.
-func (k *Collector) Finish() error { return k.close(k.latest + 1) }
+// Finish closes all windows. It is an error if most records do not follow, and not because others are missing.
+func (k *Collector) Finish() error {
+	if err := k.close(k.latest + 1); err != nil {
+		return err
+	}
+	if k.whole > 0 && k.follower.strays > 0 && 2*k.counts.Followed < k.counts.Records {
+		return ErrSettings
+	}
+	return nil
+}
 
 // close closes the windows before one.
 func (k *Collector) close(before int64) error {

@@ -118,7 +118,7 @@ func TestFitRecovers(t *testing.T) {
 	last := 1.0
 	for _, n := range []int{40, 1000, 9_000} {
 		f, truth := answers(density, .3, n, 5)
-		mean, _ := f.Expected(f.Fit(f.Choose(), nil, nil).Prior)
+		mean, _ := f.Expected(f.Fit(1, nil, nil).Prior)
 		told := make([]float64, len(density))
 		for _, l := range f.Vehicles {
 			for i, v := range l.Values {

@@ -41,6 +41,7 @@ type Follower struct {
 	maxGap      uint64
 	toleranceKM float64
 	followed    bool // a record, ever
+	strays      int  // records whose estimate is wrong, though none before them is missing
 
 	before, state, attempt mechanism.State
 	linked                 bool // state came from before by the model
@@ -71,8 +72,8 @@ func (f *Follower) Snap(p grid.Point) grid.Point { return f.sanitizer.Snap(p) }
 var (
 	// ErrOrder is what Follow returns for a record of a step before the user's last one.
 	ErrOrder = errors.New("aggregate: a record lies before the last one of its user: records of a user must come in the order in which they were published, each once")
-	// ErrSettings is what Follow returns where not even the first record follows.
-	ErrSettings = errors.New("aggregate: the estimate of a user's first record does not follow from this model and these options: give the service's own, " +
+	// ErrSettings is what Follow returns where not even the first record follows, and Finish where most of them do not.
+	ErrSettings = errors.New("aggregate: the records' estimates do not follow from this model and these options: give the service's own, " +
 		"those that differ from the defaults (min_cells, min_radius, prune, max_gap, inference, subdivision, estimate, interval, budget) as it has them in its config")
 )
 
@@ -135,7 +136,11 @@ func (f *Follower) try(r Record, carried bool) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("aggregate: %w", err)
 	}
-	if f.attempt.Releases != r.Number || f.attempt.Estimate.Distance(r.Estimate) > f.toleranceKM {
+	if f.attempt.Releases != r.Number {
+		return false, nil
+	}
+	if f.attempt.Estimate.Distance(r.Estimate) > f.toleranceKM {
+		f.strays++
 		return false, nil
 	}
 	f.state, f.attempt = f.attempt, f.state

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+)
+
+// aggregateReport gathers what the summary tells.
+type aggregateReport struct {
+	windows, empty int
+	lost           int
+	vehicles       int // over all windows
+	smallest       int
+	moved          float64 // share of the fleet that the releases move, over windows
+	taught         int     // windows whose fleet has changed the prior
+	most           aggregate.Density
+	mostAt         int64
+	flowing        int
+}
+
+func (r *aggregateReport) add(w *aggregate.Window, d aggregate.Density) {
+	r.windows++
+	r.lost += w.Lost
+	r.vehicles += d.Vehicles
+	r.flowing += w.Flowing
+	if r.smallest == 0 || d.Vehicles < r.smallest {
+		r.smallest = d.Vehicles
+	}
+	r.moved += aggregate.Variation(d.Fitted, d.Blind)
+	if !math.IsInf(d.Kappa, 1) {
+		r.taught++
+	}
+	if d.Vehicles > r.most.Vehicles {
+		r.most, r.mostAt = d, w.StartMS
+	}
+}
+
+// enough is how many vehicles make an estimate one of a fleet.
+const enough = 100
+
+// summarize says in words what was found, and how far to trust it.
+func (r *aggregateRun) summarize(out io.Writer) error {
+	c, zones := r.collector.Counts(), r.collector.Zones()
+	length := time.Duration(r.collect.WindowSteps) * r.settings.model.Step
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d records of %d users; windows of %v, %d zones of %.2f km\n", c.Records, c.Users, length, zones.Count(), zones.SideKM())
+	if c.Followed < c.Records {
+		fmt.Fprintf(&b, "followed    %.1f %% of the records: %d users have records missing, or came under other settings (a change of settings or of the model, "+
+			"a topic whose beginning retention has removed). They are left out until a gap of more than %d steps\n",
+			100*float64(c.Followed)/float64(c.Records), c.Lost, r.collector.MaxGap())
+	} else {
+		fmt.Fprintln(&b, "followed    all: every record's estimate follows from the model, the settings and the releases")
+	}
+	if c.Late > 0 {
+		fmt.Fprintf(&b, "late        %d records of windows that were closed have no part in them: raise --open\n", c.Late)
+	}
+	p := &r.report
+	if p.windows == 0 {
+		fmt.Fprintln(&b, "no window has a vehicle that could be followed: nothing is estimated")
+		_, err := io.WriteString(out, b.String())
+		return err
+	}
+	fmt.Fprintf(&b, "windows     %d with %.0f vehicles on average, the smallest with %d\n", p.windows, float64(p.vehicles)/float64(p.windows), p.smallest)
+	fmt.Fprintf(&b, "releases    move %.0f %% of the fleet against the model alone, on average; in %d of %d windows they contradict it so far that the fleet's own prior replaces it in part\n",
+		100*p.moved/float64(p.windows), p.taught, p.windows)
+	if r.collect.Flows {
+		fmt.Fprintf(&b, "flows       of %d vehicles from one window to the next, over all windows\n", p.flowing)
+	}
+	r.fullest(&b)
+	if p.smallest < enough {
+		fmt.Fprintf(&b, "beware      windows of fewer than %d vehicles are about few people, and what a zone has there is mostly the model's: look at low and high, and at larger zones or windows\n", enough)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// fullest names the zones with most vehicles in the fullest window.
+func (r *aggregateRun) fullest(b *strings.Builder) {
+	d := r.report.most
+	order := make([]int, len(d.Fitted))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		switch {
+		case d.Fitted[i] > d.Fitted[j]:
+			return -1
+		case d.Fitted[i] < d.Fitted[j]:
+			return 1
+		}
+		return 0
+	})
+	const shown = 5
+	fmt.Fprintf(b, "fullest     from %s, %d vehicles:\n", utc(r.report.mostAt), d.Vehicles)
+	for _, z := range order[:min(shown, len(order))] {
+		lat, lon := r.out.middle(int32(z))
+		fmt.Fprintf(b, "            %.5f, %.5f   %5.1f vehicles (%g to %g), by the model alone %.1f\n", lat, lon, d.Fitted[z], d.Low[z], d.High[z], d.Blind[z])
+	}
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+// zoneRows reads the densities of one run as CSV.
+func zoneRows(t *testing.T, text string) (header []string, rows [][]string) {
+	t.Helper()
+	all, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(all) < 2 {
+		t.Fatalf("%v, %d lines", err, len(all))
+	}
+	return all[0], all[1:]
+}
+
+// sumOfColumn adds up a column by windows.
+func sumOfColumn(t *testing.T, text, column string) map[string]float64 {
+	t.Helper()
+	header, rows := zoneRows(t, text)
+	at, sums := slices.Index(header, column), map[string]float64{}
+	for _, row := range rows {
+		x, err := strconv.ParseFloat(row[at], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[row[0]] += x
+	}
+	return sums
+}
+
+// TestAggregateFiles: CSV and JSON lines, plain and in two files that are merged, tell the same densities; every record is followed,
+// whatever the settings of release; each window has its six vehicles once.
+func TestAggregateFiles(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	for name, settings := range map[string][]string{
+		"plain":     nil,
+		"interval":  {"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"},
+		"laplace":   {"--mechanism", "laplace-tight", "--inference", "paper"},
+		"skip":      {"--interval", "2m", "--between", "skip"},
+		"budget":    {"--budget", "8", "--budget-window", "20m", "--budget-spent", "repeat", "--same-step", "drop"},
+		"anonymous": {"--mechanism", "pim", "--publish-timestamp", "step", "--publish-user", "pseudonym"},
+	} {
+		csvFile, jsonFile := filepath.Join(dir, name+".csv"), filepath.Join(dir, name+".ndjson")
+		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out", csvFile)...)...)
+		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out-format", "json", "--out", jsonFile)...)...)
+		observed := slices.DeleteFunc(slices.Clone(settings), func(s string) bool {
+			return strings.HasPrefix(s, "--publish") || s == "step" || s == "pseudonym"
+		})
+		args := append([]string{"aggregate", "--model", model, "--window", "10m"}, observed...)
+		first := succeed(t, append(args, "--in", csvFile)...)
+		if !strings.Contains(first.err, "followed    all") {
+			t.Errorf("%s: not every record is followed:\n%s", name, first.err)
+		}
+		for window, sum := range sumOfColumn(t, first.out, "vehicles") {
+			if sum < 5.99 || sum > 6.01 {
+				t.Errorf("%s: %g vehicles in the window from %s", name, sum, window)
+			}
+		}
+		if again := succeed(t, append(args, "--in", csvFile)...); again.out != first.out {
+			t.Errorf("%s: another run says something else", name)
+		}
+		lines := strings.SplitAfter(read(t, jsonFile), "\n")
+		half := write(t, dir, name+"-1.ndjson", strings.Join(slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return len(l) > 0 && record(t, l).UserID < lastUser(t, lines) }), ""))
+		rest := write(t, dir, name+"-2.ndjson", strings.Join(slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return len(l) > 0 && record(t, l).UserID >= lastUser(t, lines) }), ""))
+		apart := succeed(t, append(args, "--in", half, rest)...)
+		a, b := sumOfColumn(t, first.out, "posterior_high"), sumOfColumn(t, apart.out, "posterior_high")
+		if fmt.Sprint(a) != fmt.Sprint(b) {
+			t.Errorf("%s: two files of JSON lines say %v, one of CSV %v", name, b, a)
+		}
+	}
+}
+
+func record(t *testing.T, line string) schemas.Sanitized {
+	t.Helper()
+	var r schemas.Sanitized
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// lastUser returns the greatest name.
+func lastUser(t *testing.T, lines []string) (name string) {
+	t.Helper()
+	for _, line := range lines {
+		if len(line) > 0 {
+			name = max(name, record(t, line).UserID)
+		}
+	}
+	return name
+}
+
+// TestAggregateOutputs: the formats say the same, flows and a map are written, and the zones tile the map.
+func TestAggregateOutputs(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	sanitized := filepath.Join(dir, "sanitized.csv")
+	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", sanitized)...)
+	args := []string{"aggregate", "--model", model, "--in", sanitized, "--window", "10m", "--zone", "1km"}
+	flows, image := filepath.Join(dir, "flows.csv"), filepath.Join(dir, "map.svg")
+	table := succeed(t, append(args, "--flows", flows, "--map", image)...)
+	_, rows := zoneRows(t, table.out)
+	_, moves := zoneRows(t, read(t, flows))
+	into := map[string]float64{}
+	for _, m := range moves {
+		n, err := strconv.ParseFloat(m[7], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		into[m[0]] += n
+	}
+	if len(into) == 0 {
+		t.Error("there are no flows")
+	}
+	for window, n := range into {
+		if n < 4.8 || n > 6.01 {
+			t.Errorf("%g of six vehicles flow into the window from %s", n, window)
+		}
+	}
+	if svg := read(t, image); !strings.Contains(svg, "the model alone") || !strings.Contains(svg, "6 vehicles in the window") {
+		t.Error("the map lacks its titles")
+	}
+	lines := strings.Split(strings.TrimSpace(succeed(t, append(args, "--out-format", "json")...).out), "\n")
+	var geo struct {
+		Features []struct {
+			Geometry   struct{ Coordinates [][][2]float64 }
+			Properties map[string]any
+		}
+	}
+	if err := json.Unmarshal([]byte(succeed(t, append(args, "--out-format", "geojson")...).out), &geo); err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != len(rows) || len(geo.Features) != len(rows) {
+		t.Fatalf("%d rows, %d lines, %d features", len(rows), len(lines), len(geo.Features))
+	}
+	for i, row := range rows {
+		var line map[string]any
+		if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
+			t.Fatal(err)
+		}
+		if p := geo.Features[i].Properties; number(line["vehicles"].(float64)) != row[5] || number(p["vehicles"].(float64)) != row[5] || p["window_start"] != row[0] {
+			t.Fatalf("row %d is %v, the line %v, the feature %v", i, row, line, p)
+		}
+		ring := geo.Features[i].Geometry.Coordinates[0]
+		if len(ring) != 5 || ring[0] != ring[4] || !(ring[1][0] > ring[0][0]) || !(ring[2][1] > ring[1][1]) {
+			t.Fatalf("the polygon %v is not a counterclockwise box", ring)
+		}
+	}
+}
+
+// TestAggregateTopic takes traces through Kafka: produce, run, aggregate with the service's own config, and without its key. It says what
+// sanitize and aggregate say of files.
+func TestAggregateTopic(t *testing.T) {
+	t.Setenv(keyVariable, "")
+	dir, broker := t.TempDir(), startBroker(t)
+	traces, model := townFiles(t, dir)
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "3", "--in", traces)
+	config := write(t, dir, "geodither.yml", fmt.Sprintf(`
+brokers: [%q]
+group: g
+topics: {raw: raw, sanitized: out, create: true}
+encoding: {raw: avro, sanitized: avro}
+model: model.avro
+key_file: noise.key
+state_dir: state
+release: {epsilon: 2, delta: 0.02, min_cells: 7, interval: 2m}
+`, broker))
+	service := start(t, nil, "run", "-c", config)
+	args := []string{"--epsilon", "2", "--delta", "0.02", "--min-cells", "7", "--interval", "2m"}
+	sanitized := filepath.Join(dir, "sanitized.csv")
+	succeed(t, append([]string{"sanitize", "--in", traces, "--model", model, "--key-file", key, "--out", sanitized}, args...)...)
+	want := strings.Count(read(t, sanitized), "\n") - 1
+	eventually(t, "every record", func() bool {
+		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= want
+	})
+	if code := service.stop(t); code != exitDone {
+		t.Fatalf("the service ended with %d\n%s", code, service.log)
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	fromTopic := succeed(t, "aggregate", "-c", config, "--window", "10m")
+	fromFile := succeed(t, append([]string{"aggregate", "--model", model, "--in", sanitized, "--window", "10m"}, args[4:]...)...)
+	if !strings.Contains(fromTopic.err, "followed    all") {
+		t.Errorf("not every record of the topic is followed:\n%s", fromTopic.err)
+	}
+	for _, column := range []string{"posterior_low", "posterior_high", "naive", "low", "high"} {
+		if a, b := sumOfColumn(t, fromTopic.out, column), sumOfColumn(t, fromFile.out, column); fmt.Sprint(a) != fmt.Sprint(b) {
+			t.Errorf("%s: the topic says %v, the file %v", column, a, b)
+		}
+	}
+	requireMessage(t, call(t, "aggregate", "-c", config, "--epsilon", "3"), exitUsage, "--epsilon and --config exclude each other")
+	requireMessage(t, call(t, "aggregate", "--model", model, "--brokers", broker, "--topic", "raw"), exitFailed, "is this a sanitized topic")
+}
+
+// TestAggregateRefuses gives what cannot be aggregated.
+func TestAggregateRefuses(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	sanitized := filepath.Join(dir, "sanitized.csv")
+	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", sanitized)...)
+	text := read(t, sanitized)
+	lines := strings.SplitAfter(text, "\n")
+	other := filepath.Join(dir, "other.avro")
+	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", "400m", "--step", townStep, "--out", other)
+	file := func(name, text string) string { return write(t, dir, name, text) }
+	before := len(names(t, dir)) + 10 // the files below
+	args := func(in string, more ...string) []string {
+		return append([]string{"aggregate", "--model", model, "--in", in}, more...)
+	}
+	for _, c := range []struct {
+		args  []string
+		code  int
+		words []string
+	}{
+		{[]string{"aggregate"}, exitUsage, []string{"--model", "-c"}},
+		{[]string{"aggregate", "--model", model}, exitUsage, []string{"--in or --topic"}},
+		{args(sanitized, "--topic", "t"), exitUsage, []string{"exclude each other"}},
+		{args(sanitized, "--window", "90s"), exitUsage, []string{"whole multiple of the model's step"}},
+		{args(sanitized, "--window", "0s"), exitUsage, []string{"not positive"}},
+		{args(sanitized, "--zone", "12"), exitUsage, []string{"no unit"}},
+		{args(sanitized, "--level", "2"), exitUsage, []string{"confidence level"}},
+		{args(sanitized, "--resamples", "1"), exitUsage, []string{"resamples"}},
+		{args(sanitized, "--out-format", "xml"), exitUsage, []string{"csv, json or geojson"}},
+		{args(sanitized, "--map", "x.gif"), exitUsage, []string{".png or .svg"}},
+		{args(sanitized, "--out", sanitized), exitUsage, []string{"input too"}},
+		{args("-", "--in", "-"), exitUsage, []string{"named twice"}},
+		{args(filepath.Join(dir, "gone")), exitFailed, []string{"no such file"}},
+		{args(dir), exitFailed, []string{"is a folder"}},
+		{args(file("empty.csv", "")), exitFailed, []string{"empty"}},
+		{args(file("header.csv", lines[0])), exitFailed, []string{"no record"}},
+		{args(traces), exitFailed, []string{"no column", "sanitized records"}},
+		{args(file("cut.csv", text[:len(text)-40])), exitFailed, []string{"cut.csv:"}},
+		{args(file("bad.csv", lines[0]+strings.Replace(lines[1], "2023", "once", 1))), exitFailed, []string{"bad.csv:2", "column timestamp"}},
+		{args(file("nan.csv", lines[0]+strings.Replace(lines[1], ",2,0.02", ",NaN,0.02", 1))), exitFailed, []string{"nan.csv:2", "column epsilon"}},
+		{args(file("bad.ndjson", "{\"user_id\":3}\n")), exitFailed, []string{"bad.ndjson:1", "no sanitized record"}},
+		{args(file("twice.csv", text+strings.Join(lines[1:], ""))), exitFailed, []string{"twice.csv:", "order"}},
+		{args(file("kind.csv", lines[0]+strings.Replace(lines[1], "released", "guessed", 1))), exitFailed, []string{"kind.csv:2", "a newer one"}},
+		{args(sanitized, "--epsilon", "1"), exitFailed, []string{"ε = 2", "leave --epsilon out"}},
+		{args(sanitized, "--delta", ".5"), exitFailed, []string{"δ = 0.02", "leave --delta out"}},
+		{args(sanitized, "--mechanism", "pim"), exitFailed, []string{"lattice", "leave --mechanism out"}},
+		{args(sanitized, "--min-radius", "3km"), exitFailed, []string{"do not follow from this model", "min_radius"}},
+		{[]string{"aggregate", "--model", other, "--in", sanitized}, exitFailed, []string{"under the model"}},
+		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, exitUsage, []string{"gone.yml"}},
+	} {
+		t.Run(strings.Join(c.args[1:], " "), func(t *testing.T) {
+			if !slices.Contains(c.args, "--out") {
+				c.args = append(c.args, "--out", filepath.Join(dir, "out.csv"))
+			}
+			requireMessage(t, call(t, c.args...), c.code, c.words...)
+		})
+	}
+	if after := len(names(t, dir)); after > before || slices.Contains(names(t, dir), "out.csv") {
+		t.Errorf("failures left files behind: %v", names(t, dir))
+	}
+}

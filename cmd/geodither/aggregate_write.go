@@ -1,0 +1,322 @@
+package main
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// zoneRow is what is written of one zone in one window.
+type zoneRow struct {
+	WindowStart   string  `json:"window_start"`
+	WindowEnd     string  `json:"window_end"`
+	Zone          int     `json:"zone"`
+	Latitude      float64 `json:"latitude"` // of its middle
+	Longitude     float64 `json:"longitude"`
+	Vehicles      float64 `json:"vehicles"`
+	Low           float64 `json:"low"`
+	High          float64 `json:"high"`
+	Share         float64 `json:"share"` // of the fleet
+	Posterior     float64 `json:"posterior"`
+	PosteriorLow  float64 `json:"posterior_low"`
+	PosteriorHigh float64 `json:"posterior_high"`
+	Naive         float64 `json:"naive"`
+	Model         float64 `json:"model"`
+}
+
+var zoneHeader = []string{
+	"window_start", "window_end", "zone", "latitude", "longitude", "vehicles", "low", "high", "share",
+	"posterior", "posterior_low", "posterior_high", "naive", "model",
+}
+
+func (r zoneRow) fields() []string {
+	text := []string{r.WindowStart, r.WindowEnd, strconv.Itoa(r.Zone), degrees(r.Latitude), degrees(r.Longitude)}
+	for _, x := range []float64{r.Vehicles, r.Low, r.High, r.Share, r.Posterior, r.PosteriorLow, r.PosteriorHigh, r.Naive, r.Model} {
+		text = append(text, number(x))
+	}
+	return text
+}
+
+var flowHeader = []string{
+	"window_start", "from_zone", "from_latitude", "from_longitude", "to_zone", "to_latitude", "to_longitude", "vehicles", "low", "high",
+}
+
+func knownAggregateFormat(format string) error {
+	switch format {
+	case "csv", "json", "ndjson", "geojson":
+		return nil
+	}
+	return usagef("output format %q is unknown: choose csv, json or geojson", format)
+}
+
+func checkMapName(path string) error {
+	switch ending := strings.ToLower(filepath.Ext(path)); {
+	case path == "":
+		return nil
+	case ending != ".png" && ending != ".svg":
+		return usagef("--map %s: name a file that ends in .png or .svg", path)
+	}
+	return checkTarget(path)
+}
+
+// aggregateOutput writes densities, flows and the map. Files appear when they are
+// complete.
+type aggregateOutput struct {
+	grid    *grid.Grid
+	zones   *aggregate.Zones
+	least   float64
+	format  string
+	density *textFile
+	flows   *textFile // nil if there are none
+	image   string
+
+	rows     *csv.Writer
+	flowRows *csv.Writer
+	begun    bool
+	most     aggregate.Density // the window with most vehicles
+	mostAt   time.Time
+}
+
+func newAggregateOutput(f *aggregateFlags, g *grid.Grid, std streams) (*aggregateOutput, error) {
+	o := &aggregateOutput{grid: g, least: f.least, format: f.outFormat, image: f.image}
+	var err error
+	if o.density, err = newTextFile(f.out, std.out); err != nil {
+		return nil, err
+	}
+	o.rows = csv.NewWriter(o.density)
+	if f.flows != "" {
+		if o.flows, err = newTextFile(f.flows, std.out); err != nil {
+			return nil, errors.Join(err, o.density.discard())
+		}
+		o.flowRows = csv.NewWriter(o.flows)
+		if err := o.flowRows.Write(flowHeader); err != nil {
+			return nil, errors.Join(err, o.discard())
+		}
+	}
+	if o.format == "csv" {
+		err = o.rows.Write(zoneHeader)
+	}
+	if err != nil {
+		return nil, errors.Join(err, o.discard())
+	}
+	return o, nil
+}
+
+// window writes one window.
+func (o *aggregateOutput) window(w *aggregate.Window, d aggregate.Density, level float64) error {
+	start, end := utc(w.StartMS), utc(w.EndMS)
+	if o.image != "" && d.Vehicles > o.most.Vehicles {
+		o.most, o.mostAt = d, time.UnixMilli(w.StartMS).UTC()
+	}
+	for zone := range d.Fitted {
+		if d.Fitted[zone] < o.least {
+			continue
+		}
+		lat, lon := o.middle(int32(zone))
+		err := o.zone(zoneRow{
+			WindowStart: start, WindowEnd: end, Zone: zone, Latitude: lat, Longitude: lon,
+			Vehicles: rounded(d.Fitted[zone]), Low: d.Low[zone], High: d.High[zone], Share: rounded(d.Fitted[zone] / float64(d.Vehicles)),
+			Posterior: rounded(d.Posterior[zone]), PosteriorLow: d.PosteriorLow[zone], PosteriorHigh: d.PosteriorHigh[zone],
+			Naive: d.Naive[zone], Model: rounded(d.Blind[zone]),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if o.flows == nil {
+		return nil
+	}
+	const leastFlow = .01
+	for _, f := range w.Flows(max(o.least, leastFlow), level) {
+		fromLat, fromLon := o.middle(f.From)
+		toLat, toLon := o.middle(f.To)
+		err := o.flowRows.Write([]string{
+			start, strconv.Itoa(int(f.From)), degrees(fromLat), degrees(fromLon), strconv.Itoa(int(f.To)), degrees(toLat), degrees(toLon),
+			number(rounded(f.Vehicles)), number(f.Low), number(f.High),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *aggregateOutput) middle(zone int32) (lat, lon float64) {
+	low, high := o.zones.Corners(zone)
+	return o.grid.ToDegrees(low.Add(high).Scale(.5))
+}
+
+func (o *aggregateOutput) zone(r zoneRow) error {
+	switch o.format {
+	case "csv":
+		return o.rows.Write(r.fields())
+	case "geojson":
+		data, err := json.Marshal(struct {
+			Type       string  `json:"type"`
+			Geometry   polygon `json:"geometry"`
+			Properties zoneRow `json:"properties"`
+		}{"Feature", o.polygon(int32(r.Zone)), r})
+		if err != nil {
+			return err
+		}
+		separator := ",\n"
+		if !o.begun {
+			o.begun, separator = true, geoJSONHead
+		}
+		_, err = fmt.Fprintf(o.density, "%s%s", separator, data)
+		return err
+	}
+	return json.NewEncoder(o.density).Encode(r)
+}
+
+type polygon struct {
+	Type        string         `json:"type"`
+	Coordinates [][][2]float64 `json:"coordinates"` // longitude first; counterclockwise, as RFC 7946 has it
+}
+
+func (o *aggregateOutput) polygon(zone int32) polygon {
+	low, high := o.zones.Corners(zone)
+	var ring [][2]float64
+	for _, p := range []grid.Point{low, {X: high.X, Y: low.Y}, high, {X: low.X, Y: high.Y}, low} {
+		lat, lon := o.grid.ToDegrees(p)
+		ring = append(ring, [2]float64{toMetre(lon), toMetre(lat)})
+	}
+	return polygon{"Polygon", [][][2]float64{ring}}
+}
+
+// close completes what is written and draws the map.
+func (o *aggregateOutput) close() error {
+	o.rows.Flush()
+	err := o.rows.Error()
+	if o.format == "geojson" {
+		tail := "\n]}\n"
+		if !o.begun {
+			tail = geoJSONHead + "]}\n"
+		}
+		_, wrote := io.WriteString(o.density, tail)
+		err = errors.Join(err, wrote)
+	}
+	if o.flows != nil {
+		o.flowRows.Flush()
+		err = errors.Join(err, o.flowRows.Error())
+	}
+	if err != nil {
+		return errors.Join(err, o.discard())
+	}
+	err = o.density.close()
+	if o.flows != nil {
+		err = errors.Join(err, o.flows.close())
+	}
+	if err != nil || o.image == "" || o.most.Vehicles == 0 {
+		return err
+	}
+	return o.draw()
+}
+
+// draw draws the fitted density and the model's with the same colours.
+func (o *aggregateOutput) draw() error {
+	fit, model := o.zones.Map("as the releases tell", o.most.Fitted), o.zones.Map("the model alone", o.most.Blind)
+	top := 0.0
+	for _, m := range []*chart.Map{fit, model} {
+		for _, v := range m.Values {
+			top = max(top, v)
+		}
+	}
+	fit.Scale.Max, model.Scale.Max = top, top
+	figure := &chart.Figure{
+		Title:  fmt.Sprintf("%d vehicles in the window from %s", o.most.Vehicles, o.mostAt.Format(time.RFC3339)),
+		Note:   "Vehicles to be expected. What does not differ between the two, the releases do not tell.",
+		Panels: []chart.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
+	}
+	return figure.WriteFile(o.image)
+}
+
+func (o *aggregateOutput) discard() error {
+	err := o.density.discard()
+	if o.flows != nil {
+		err = errors.Join(err, o.flows.discard())
+	}
+	return err
+}
+
+func utc(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+
+// rounded keeps six digits: the estimates know fewer.
+func rounded(x float64) float64 {
+	v, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
+	return v
+}
+
+// toMetre keeps seven decimals of a degree: a centimetre.
+func toMetre(x float64) float64 {
+	v, _ := strconv.ParseFloat(degrees(x), 64)
+	return v
+}
+
+// textFile is a file that appears when it is complete, or standard output.
+type textFile struct {
+	*bufio.Writer
+	file  *os.File // nil for standard output
+	final string
+}
+
+func newTextFile(path string, stdout io.Writer) (*textFile, error) {
+	if path == "-" {
+		return &textFile{Writer: bufio.NewWriter(stdout)}, nil
+	}
+	file, final, err := create(path)
+	if err != nil {
+		return nil, err
+	}
+	return &textFile{bufio.NewWriter(file), file, final}, nil
+}
+
+func (t *textFile) close() error {
+	o := output{records: noRecords{}, buffered: t.Writer, file: t.file, path: t.final}
+	return o.close()
+}
+
+func (t *textFile) discard() error {
+	o := output{records: noRecords{}, buffered: t.Writer, file: t.file, path: t.final}
+	return o.discard()
+}
+
+// noRecords has nothing to close.
+type noRecords struct{ recordWriter }
+
+func (noRecords) close() error { return nil }
+
+func sizesOf(paths []string) (total int64, err error) {
+	known := true
+	for _, path := range paths {
+		if path == "-" {
+			known = false
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return 0, fmt.Errorf("%w: check the path", err)
+		}
+		if info.IsDir() {
+			return 0, fmt.Errorf("%s is a folder: name files of sanitized records", path)
+		}
+		known = known && info.Mode().IsRegular()
+		total += info.Size()
+	}
+	if !known {
+		total = 0
+	}
+	return total, nil
+}
