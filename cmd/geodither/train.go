@@ -17,6 +17,8 @@ type trainFlags struct {
 	input inputFlags
 	model modelFlags
 	out   string
+
+	private privateFlags
 }
 
 func newTrain(std streams) *cobra.Command {
@@ -26,7 +28,9 @@ func newTrain(std streams) *cobra.Command {
 		Short: "Train a mobility model from traces",
 		Long: `Train a mobility model: how likely a vehicle in a cell of the map is in each other cell one
 step later. Reads CSV, NDJSON, a folder of Geolife 1.3 (.plt) or SNAP's Gowalla check-ins,
-plain or gzip. The model assumes that it is public: it is learned without privacy.
+plain or gzip. The model assumes that it is public: it is learned without privacy, unless
+--dp-epsilon bounds what it tells about any one user, by noise on what is counted. Then
+choose all options without a look at the traces.
 
 A CSV file has a header with user_id (or user, uid), timestamp (or time, ts), latitude (lat)
 and longitude (lon, lng) in any order. Times are RFC 3339, UTC where they name no zone, or
@@ -42,6 +46,7 @@ users live: it has to stay as secret as the traces, and no epsilon protects it.`
 		Example: `  geodither train --format csv --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
   geodither train --format geolife --in "Geolife Trajectories 1.3/Data" --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
   geodither train --in traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --hours 6,10,16,20 --weekend --personal models --out model.avro
+  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --dp-epsilon 1 --dp-contribution 50 --out private.avro
   geodither train --format gowalla --every-fix --in loc-gowalla_totalCheckins.txt.gz --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,6 +56,7 @@ users live: it has to stay as secret as the traces, and no epsilon protects it.`
 	flags := cmd.Flags()
 	f.input.register(flags)
 	f.model.register(flags)
+	f.private.register(flags)
 	flags.StringVar(&f.out, "out", "", "model `FILE` to write")
 	required(cmd, "box", "cell", "step", "out")
 	return cmd
@@ -60,6 +66,9 @@ users live: it has to stay as secret as the traces, and no epsilon protects it.`
 // parse, read, choose parameters, finish, measure the fit, write, summarize.
 // Nothing is written before all of them have succeeded.
 func (f *trainFlags) run(ctx context.Context, args []string, std streams) error {
+	if err := f.private.apply(&f.model.train, false); err != nil {
+		return err
+	}
 	trainers, err := f.model.trainers(strings.TrimSpace("traces " + f.input.format))
 	if err != nil {
 		return err
@@ -83,7 +92,7 @@ func (f *trainFlags) run(ctx context.Context, args []string, std streams) error 
 	model, err := f.finish(trainer, func(done, total int64) error {
 		bar.count(done, total, "")
 		return ctx.Err()
-	})
+	}, std)
 	if err != nil {
 		if skips := reader.Skips(); skips.Total > 0 {
 			return fmt.Errorf("%w; %s", err, skips)
@@ -125,7 +134,10 @@ func (f *trainFlags) checkOut(args []string) error {
 }
 
 // finish turns what was read into a model, unless report returns an error.
-func (f *trainFlags) finish(trainer *mobility.Trainer, report func(done, total int64) error) (*mobility.Model, error) {
+func (f *trainFlags) finish(trainer *mobility.Trainer, report func(done, total int64) error, std streams) (*mobility.Model, error) {
+	if f.private.on() {
+		return f.private.train(trainer, report, std.err)
+	}
 	model, _, err := trainer.FinishWhile(report)
 	return model, err
 }

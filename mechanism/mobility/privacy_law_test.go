@@ -267,7 +267,7 @@ func TestNeighboursLookAlike(t *testing.T) {
 			}
 		},
 		"ten times the contribution": func(p *private) {
-			p.choose = func(moves []move, n int, random noise.Source) []move {
+			p.choose = func(moves []move, _ int, _ noise.Source) []move {
 				return slices.Repeat(moves, 10)
 			}
 		},

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+func trainPrivately(t *testing.T, in string, more ...string) (result, string) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "model.avro")
+	args := append([]string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", out, "--in", in}, more...)
+	return call(t, args...), out
+}
+
+// TestTrainPrivately: the model's file says what was spent and counts nothing of
+// the traces, and no two runs draw the same noise.
+func TestTrainPrivately(t *testing.T) {
+	traces := write(t, t.TempDir(), "traces.csv", asCSV(town()))
+	ids := map[string]bool{}
+	for range 2 {
+		r, out := trainPrivately(t, traces, "--dp-epsilon", "0.5", "--dp-contribution", "20", "--dp-radius", "3")
+		if r.code != exitDone || !strings.Contains(r.err, "ε = 0.5 for each user id") {
+			t.Fatalf("exit %d: %s", r.code, r.err)
+		}
+		m, err := mobility.ReadModelFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Provenance.Privacy == nil || *m.Provenance.Privacy != (mobility.Privacy{Epsilon: "0.5", Contribution: 20, Radius: 3}) {
+			t.Errorf("privacy %+v", m.Provenance.Privacy)
+		}
+		counted := m.Provenance.Report
+		counted.MatrixEntries = 0
+		if counted != (mobility.Report{}) || m.Provenance.Fit != nil {
+			t.Errorf("the file holds counts of the traces: %+v", m.Provenance)
+		}
+		if !strings.Contains(m.Provenance.Options, "keep_shared=true") {
+			t.Errorf("options %s", m.Provenance.Options)
+		}
+		ids[m.ID()] = true
+	}
+	if len(ids) != 2 {
+		t.Error("two runs draw the same noise")
+	}
+}
+
+func TestTrainPrivatelyWithNobody(t *testing.T) {
+	traces := write(t, t.TempDir(), "traces.csv", "user_id,timestamp,latitude,longitude\nu,2023-11-14T00:00:00Z,1,1\n")
+	r, _ := trainPrivately(t, traces, "--dp-epsilon", "1", "--dp-contribution", "20")
+	if r.code != exitDone || !strings.Contains(r.err, "made of noise alone") {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+}
+
+func TestTrainPrivatelyRefuses(t *testing.T) {
+	traces := write(t, t.TempDir(), "traces.csv", asCSV(town()))
+	for name, c := range map[string]struct {
+		flags []string
+		says  string
+	}{
+		"no contribution":      {[]string{"--dp-epsilon", "1"}, "needs --dp-contribution"},
+		"no epsilon":           {[]string{"--dp-contribution", "10"}, "add --dp-epsilon"},
+		"no number":            {[]string{"--dp-epsilon", "1e-3", "--dp-contribution", "10"}, "decimal number"},
+		"negative":             {[]string{"--dp-epsilon", "-1", "--dp-contribution", "10"}, "positive decimal number"},
+		"a vast radius":        {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--dp-radius", "1000"}, "radius"},
+		"a vast contribution":  {[]string{"--dp-epsilon", "1", "--dp-contribution", "10000000"}, "1 to 1000000"},
+		"nothing of anybody's": {[]string{"--dp-epsilon", "1", "--dp-contribution", "-1"}, "1 to 1000000"},
+	} {
+		if r, _ := trainPrivately(t, traces, c.flags...); r.code != exitUsage || !strings.Contains(r.err, c.says) {
+			t.Errorf("%s: exit %d: %s", name, r.code, r.err)
+		}
+	}
+	var f privateFlags
+	f.options = mobility.PrivacyOptions{Epsilon: "1", Contribution: 10}
+	if err := f.apply(new(mobility.TrainOptions), true); err == nil || !strings.Contains(err.Error(), "covers the model alone") {
+		t.Errorf("parameters chosen on private traces: %v", err)
+	}
+}
