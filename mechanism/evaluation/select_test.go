@@ -73,7 +73,7 @@ func TestSelect(t *testing.T) {
 	if told != len(selection.Candidates) || first.Options.Backoff != 1000 {
 		t.Errorf("told of %d of %d candidates, the first %v", told, len(selection.Candidates), first.Options)
 	}
-	if chosen.Options != selection.Options || chosen.Options.Backoff > 20 {
+	if !reflect.DeepEqual(chosen.Options, selection.Options) || chosen.Options.Backoff > 20 {
 		t.Errorf("chosen: %v", selection.Options)
 	}
 	// The better model gives the true cell half as much probability again, at least.

@@ -274,8 +274,8 @@ func TestJumpsOfASeenRow(t *testing.T) {
 			fixes = append(fixes, fixesAt(g, fmt.Sprint("user", u), []int64{60 * i}, []grid.Cell{middle})...)
 		}
 	}
-	for _, o := range []TrainOptions{{Jumps: .24}, {Jumps: .24, Calendar: Calendar{Hours: []int{0, 12}}}} {
-		m, _, err := Train(g, time.Minute, sequence(fixes), o)
+	for _, o := range []TrainOptions{{Jumps: .24, KeepShared: true}, {Jumps: .24, KeepShared: true, Calendar: Calendar{Hours: []int{0, 12}}}} {
+		m, _, err := train(g, time.Minute, sequence(fixes), o)
 		if err != nil {
 			t.Fatal(err)
 		}
