@@ -1,0 +1,198 @@
+package evaluation
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// Remark is something about a model that a user of it should know.
+type Remark struct {
+	// Name is short and always the same for the same thing.
+	Name string `json:"name"`
+	// Suspicious says that releases under the model will probably disappoint. Otherwise it is only worth knowing.
+	Suspicious bool `json:"suspicious"`
+	// Text says what it is and what to do.
+	Text string `json:"text"`
+}
+
+// When a model's figures are worth a remark. Shares are of the popularity, which is the initial distribution.
+const (
+	// sureRow is the probability above which a row holds one column for certain: a filter with δ = .01 then has a location set of one cell.
+	sureRow   = .99
+	sureShare = .05
+	// A step in which nearly everybody stays, or nearly nobody, does not suit the cells.
+	muchStay, littleStay = .97, .05
+	// fewPeople is below how many users a model tells of persons rather than of people.
+	fewPeople = 20
+	// pruneShare is the share of δ that pruning may cost.
+	pruneShare = .1
+	// lostShare is the initial mass below the level of pruning that is worth a word.
+	lostShare = 1e-3
+)
+
+// Check returns what is remarkable about a model, which must be valid, for releases with a δ. Cost: a few passes over its transitions.
+func Check(m *mobility.Model, delta float64) []Remark {
+	c := &checking{model: m, delta: delta, popular: popularity(m)}
+	c.ways()
+	c.rows()
+	c.starts()
+	c.provenance()
+	return c.remarks
+}
+
+type checking struct {
+	model   *mobility.Model
+	delta   float64
+	popular []float64
+	remarks []Remark
+}
+
+func (c *checking) say(name string, suspicious bool, format string, args ...any) {
+	c.remarks = append(c.remarks, Remark{name, suspicious, fmt.Sprintf(format, args...)})
+}
+
+// ways looks for cells that cannot be left or reached.
+func (c *checking) ways() {
+	stuck, first := 0, grid.Cell(-1)
+	for cell := range grid.Cell(c.model.Grid.Cells()) {
+		leaves := false
+		for _, m := range c.model.Matrices {
+			columns, _ := m.Row(cell)
+			leaves = leaves || len(columns) > 1 || columns[0] != cell
+		}
+		if !leaves {
+			if stuck++; first < 0 {
+				first = cell
+			}
+		}
+	}
+	if stuck > 0 {
+		c.say("never left", true, "%s can never be left (the first is %d): who gets there is lost to the filter; train with a smoothing kernel, or leave the region out of the box",
+			plural(int64(stuck), "cell", "cells"), first)
+	}
+	if n, first := c.unreached(); n > 0 {
+		c.say("never reached", true, "%s can never be reached from where users start (the first is %d): who goes there is not found; train with a larger --kernel-radius, or with a uniform share of the initial distribution",
+			plural(int64(n), "cell", "cells"), first)
+	}
+}
+
+// unreached counts the cells that no path leads to from the initial distribution's cells. Sweeps up and down over the rows, each passing on what the one
+// before has found, end after a few: a sweep carries as far as moves go its way.
+func (c *checking) unreached() (n int, first grid.Cell) {
+	cells := c.model.Grid.Cells()
+	reached, done := make([]bool, cells), make([]bool, cells)
+	for _, cell := range c.model.Initial.Cells {
+		reached[cell] = true
+	}
+	for found, down := true, false; found; down = !down {
+		found = false
+		for i := range grid.Cell(cells) {
+			if down {
+				i = grid.Cell(cells) - 1 - i
+			}
+			if !reached[i] || done[i] {
+				continue
+			}
+			done[i], found = true, true
+			for _, m := range c.model.Matrices {
+				columns, _ := m.Row(i)
+				for _, to := range columns {
+					reached[to] = true
+				}
+			}
+		}
+	}
+	first = -1
+	for i, is := range reached {
+		if !is {
+			if n++; first < 0 {
+				first = grid.Cell(i)
+			}
+		}
+	}
+	return n, first
+}
+
+// rows looks for rows that are too sure, and for a step that does not suit the cells.
+func (c *checking) rows() {
+	sure, stay, distance := 0.0, 0.0, 0.0
+	share := 1 / float64(len(c.model.Matrices))
+	g := c.model.Grid
+	for cell, weight := range c.popular {
+		at := grid.Cell(cell)
+		column, row := g.Column(at), g.Row(at)
+		for _, m := range c.model.Matrices {
+			columns, values := m.Row(at)
+			for i, to := range columns {
+				mass := float64(float64(weight*share) * values[i])
+				if values[i] > sureRow {
+					sure += float64(weight * share)
+				}
+				if to == at {
+					stay += mass
+					continue
+				}
+				distance += float64(mass * math.Hypot(float64(g.Column(to)-column), float64(g.Row(to)-row)))
+			}
+		}
+	}
+	if sure > sureShare {
+		c.say("too sure", true, "rows with %.0f %% of the popularity are more than %g %% sure of one cell: a user who does otherwise is lost, and drift exceeds δ; train with a larger --backoff or a smaller --user-cap",
+			100*sure, 100*sureRow)
+	}
+	switch {
+	case g.Cells() == 1:
+		c.say("one cell", true, "the map is a single cell: nothing is hidden and nothing told; choose smaller cells")
+	case stay > muchStay:
+		c.say("step and cells", true, "a vehicle stays in its cell with a probability of %.3f: the step of %s is short for cells of %g m; choose a longer step or smaller cells",
+			stay, c.model.Step, g.CellM())
+	case stay < littleStay:
+		c.say("step and cells", true, "a vehicle stays in its cell with a probability of %.3f and moves %.1f cells a step: cells of %g m are small for a step of %s; choose larger cells or a shorter step",
+			stay, distance, g.CellM(), c.model.Step)
+	}
+}
+
+// starts looks at the initial distribution, and at what pruning leaves of it.
+func (c *checking) starts() {
+	cells, initial := c.model.Grid.Cells(), &c.model.Initial
+	if without := cells - initial.Len(); without > 0 {
+		c.say("no start", true, "%d of %d cells have no initial probability: who starts there is not found; train with a uniform share of the initial distribution", without, cells)
+	}
+	const threshold = mechanism.DefaultPrune
+	if lost := mobility.PruneCells * threshold; lost > pruneShare*c.delta && cells > mobility.PruneCells {
+		c.say("pruning", true, "pruning at the default of %g may drop %.2g of the mass a step, and δ is %g: set prune to %.1g at most", threshold, lost, c.delta,
+			pruneShare*c.delta/mobility.PruneCells)
+	}
+	level, lost := mobility.PruneLevel(initial.P, threshold, initial.Total()), 0.0
+	for _, p := range initial.P {
+		if p < level {
+			lost += p
+		}
+	}
+	if lost > lostShare {
+		c.say("pruned starts", true, "cells with %.2g of the initial probability are pruned at the default of %g: set a smaller prune, or train with a larger uniform share", lost, threshold)
+	}
+}
+
+// provenance looks at how the model was made and how well it does.
+func (c *checking) provenance() {
+	p := c.model.Provenance
+	if p.Fit == nil {
+		c.say("no fit", false, "nobody has measured how well it foretells other users: train with a fit report, or try it on traces with sanitize")
+	} else if what, _ := Judge(*p.Fit); what != Calibrated {
+		for _, line := range Verdict(*p.Fit) {
+			c.say("fit", what == TooSure || what == TooUnsure, "%s", line)
+		}
+	}
+	users := p.Report.Users
+	if p.Privacy == nil {
+		c.say("privacy", false, "it was learned without differential privacy: whoever has the file learns about the traces behind it")
+		if users > 0 && users < fewPeople {
+			c.say("few users", true, "it was learned from %s: it tells about them; train on more, or with --dp-epsilon", plural(users, "user", "users"))
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package evaluation
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// CompareOptions say how two models are compared. The zero value of each field means its default.
+type CompareOptions struct {
+	Release mechanism.Options // of the simulation; ε 1 and δ .01 where they are 0
+	Tracks  int               // simulated; default 60, negative: no simulation
+	Steps   int               // of each; default 60
+	Cells   int               // how many cells are named in which the models differ most; default 10
+	Seed    uint64
+	Workers int // default 1; the figures do not depend on it
+	// Progress, if set, is told now and then how much of the simulation is done. Its error ends the comparison.
+	Progress func(done, total int64) error
+}
+
+func (o CompareOptions) withDefaults() CompareOptions {
+	o.Release.Epsilon = cmp.Or(o.Release.Epsilon, 1)
+	o.Release.Delta = cmp.Or(o.Release.Delta, .01)
+	o.Tracks = cmp.Or(o.Tracks, 60)
+	o.Steps = cmp.Or(o.Steps, 60)
+	o.Cells = cmp.Or(o.Cells, 10)
+	return o
+}
+
+// Comparison says how far a model B is from a model A on the same grid, at the same step. Total variations lie between 0 and 1.
+type Comparison struct {
+	// Initial is the total variation between the initial distributions.
+	Initial float64 `json:"initial_tv"`
+	// RowMean and RowWorst are of the rows, over the hours of a week where there are classes: the mean, weighted by popularity (of the cells in the
+	// two initial distributions, half each), and the largest of any.
+	RowMean  float64 `json:"row_tv_mean"`
+	RowWorst float64 `json:"row_tv_worst"`
+	// Rows is the number of cells whose rows differ at all.
+	Rows int `json:"rows_that_differ"`
+	// Cells are those that add most to the mean, the first most.
+	Cells []CellDifference `json:"cells"`
+
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"`
+	// AofA and BofA are what the filter does with tracks that are simulated from A, released under A and under B. The drift of the first is about δ.
+	AofA *CompareRun `json:"tracks_of_a_under_a,omitempty"`
+	BofA *CompareRun `json:"tracks_of_a_under_b,omitempty"`
+}
+
+// CellDifference is a cell and how its rows differ.
+type CellDifference struct {
+	Cell grid.Cell `json:"cell"`
+	Lat  float64   `json:"lat"` // of its centre
+	Lon  float64   `json:"lon"`
+	TV   float64   `json:"row_tv"`
+	// Popularity is the cell's weight in the mean, and Share what it adds to it, of 1.
+	Popularity float64 `json:"popularity"`
+	Share      float64 `json:"share"`
+}
+
+// CompareRun is what one simulated filter did.
+type CompareRun struct {
+	Drift     float64 `json:"drift"`
+	DriftLow  float64 `json:"drift_low"` // 95 %, over tracks
+	DriftHigh float64 `json:"drift_high"`
+	SetMean   float64 `json:"set_mean"` // |ΔX|, cells
+	Estimate  float64 `json:"estimate_mean_m"`
+	Blind     float64 `json:"blind_mean_m"`
+}
+
+// ErrOtherMap says that two models cannot be compared row by row.
+var ErrOtherMap = errors.New("evaluation: the models have another grid or step")
+
+// Compare says how far b is from a. It returns [ErrOtherMap], and why, for models of another grid or step.
+//
+// Cost: one pass over the transitions for each pair of classes that meet in a week, and the simulation: Tracks × Steps releases under each model. The
+// same arguments give the same figures.
+func Compare(a, b *mobility.Model, o CompareOptions) (*Comparison, error) {
+	if a.Grid.ID() != b.Grid.ID() {
+		return nil, fmt.Errorf("%w: %d × %d cells of %g m and %d × %d of %g m, or elsewhere; train both with the same box and cell", ErrOtherMap,
+			a.Grid.Width(), a.Grid.Height(), a.Grid.CellM(), b.Grid.Width(), b.Grid.Height(), b.Grid.CellM())
+	}
+	if a.Step != b.Step {
+		return nil, fmt.Errorf("%w: steps of %s and %s; train both with the same step", ErrOtherMap, a.Step, b.Step)
+	}
+	o = o.withDefaults()
+	c := &Comparison{Epsilon: o.Release.Epsilon, Delta: o.Release.Delta}
+	c.Initial = variation(a.Initial.Cells, a.Initial.P, b.Initial.Cells, b.Initial.P)
+	c.compareRows(a, b, o.Cells)
+	if o.Tracks < 0 {
+		return c, nil
+	}
+	fit := FitOptions{Release: o.Release, Deltas: []float64{}, MinSegment: 1, Seed: o.Seed, Workers: o.Workers, Progress: o.Progress}
+	for _, run := range []struct {
+		model *mobility.Model
+		into  **CompareRun
+	}{{a, &c.AofA}, {b, &c.BofA}} {
+		f, err := MeasureFit(run.model, simulated(a, o), fit)
+		if err != nil {
+			return nil, err
+		}
+		at := f.Calibration[0]
+		*run.into = &CompareRun{at.Drift, at.Low, at.High, at.SetMean, f.Estimate.Mean, f.Blind.Mean}
+	}
+	return c, nil
+}
+
+// simulated yields tracks that move as the model says.
+func simulated(m *mobility.Model, o CompareOptions) iter.Seq[mobility.Track] {
+	return func(yield func(mobility.Track) bool) {
+		bits := rand.NewPCG(o.Seed, 0x636f6d70617265) // any second word: it names the stream
+		// Starts are spread over a week, so that each class has its share.
+		week := int64(7 * 24 * time.Hour / m.Step)
+		for i := range o.Tracks {
+			first := week * int64(i) / int64(o.Tracks)
+			track := mobility.Track{User: fmt.Sprintf("simulated-%06d", i)}
+			cell := m.SampleInitial(bits)
+			for step := first; step < first+int64(o.Steps); step++ {
+				track.Steps, track.Cells = append(track.Steps, step), append(track.Cells, cell)
+				cell = m.SampleNext(bits, cell, step)
+			}
+			if !yield(track) {
+				return
+			}
+		}
+	}
+}
+
+// meeting is a pair of classes and the share of a week's hours in which both hold.
+type meeting struct {
+	a, b  *mobility.Matrix
+	share float64
+}
+
+func meetings(a, b *mobility.Model) (list []meeting) {
+	const hours = 7 * 24
+	for hour := range int64(hours) {
+		at := hour * time.Hour.Milliseconds()
+		ma, mb := a.Matrices[a.Calendar.ClassAt(at)], b.Matrices[b.Calendar.ClassAt(at)]
+		i := slices.IndexFunc(list, func(m meeting) bool { return m.a == ma && m.b == mb })
+		if i < 0 {
+			i, list = len(list), append(list, meeting{ma, mb, 0})
+		}
+		list[i].share += 1. / hours
+	}
+	return list
+}
+
+func (c *Comparison) compareRows(a, b *mobility.Model, cells int) {
+	popular := popularity(a, b)
+	together := meetings(a, b)
+	var all []CellDifference
+	for cell := range grid.Cell(a.Grid.Cells()) {
+		tv := 0.0
+		for _, m := range together {
+			columnsA, valuesA := m.a.Row(cell)
+			columnsB, valuesB := m.b.Row(cell)
+			v := variation(columnsA, valuesA, columnsB, valuesB)
+			tv += float64(m.share * v)
+			c.RowWorst = max(c.RowWorst, v)
+		}
+		if tv == 0 {
+			continue
+		}
+		c.Rows++
+		c.RowMean += float64(popular[cell] * tv)
+		all = append(all, CellDifference{Cell: cell, TV: tv, Popularity: popular[cell]})
+	}
+	slices.SortFunc(all, func(x, y CellDifference) int {
+		return cmp.Or(cmp.Compare(float64(y.TV*y.Popularity), float64(x.TV*x.Popularity)), cmp.Compare(x.Cell, y.Cell))
+	})
+	c.Cells = slices.Clone(all[:min(cells, len(all))])
+	for i := range c.Cells {
+		d := &c.Cells[i]
+		d.Lat, d.Lon = a.Grid.ToDegrees(a.Grid.Centre(d.Cell))
+		if c.RowMean > 0 {
+			d.Share = float64(d.TV*d.Popularity) / c.RowMean
+		}
+	}
+}
+
+// popularity is the mean of the initial distributions, per cell.
+func popularity(models ...*mobility.Model) []float64 {
+	p := make([]float64, models[0].Grid.Cells())
+	for _, m := range models {
+		for i, c := range m.Initial.Cells {
+			p[c] += m.Initial.P[i] / float64(len(models))
+		}
+	}
+	return p
+}
+
+// variation is half the sum of the absolute differences of two sparse distributions, over ascending cells.
+func variation(a []grid.Cell, p []float64, b []grid.Cell, q []float64) float64 {
+	sum := 0.0
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch {
+		case j == len(b) || i < len(a) && a[i] < b[j]:
+			sum += p[i]
+			i++
+		case i == len(a) || b[j] < a[i]:
+			sum += q[j]
+			j++
+		default:
+			sum += math.Abs(p[i] - q[j])
+			i++
+			j++
+		}
+	}
+	return min(sum/2, 1)
+}
