@@ -108,7 +108,7 @@ func TestMapColours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	img := m.image(colours)
+	img, _, _ := m.image(colours)
 	size := img.Bounds().Dx()
 	for _, c := range []struct {
 		name    string
@@ -122,6 +122,35 @@ func TestMapColours(t *testing.T) {
 			continue
 		}
 		t.Errorf("%s: colour %02x%02x%02x, want %02x%02x%02x", c.name, r>>8, g>>8, b>>8, c.r, c.g, c.b)
+	}
+}
+
+// TestMapView: what lies outside the view is not drawn, and what is drawn lies where it belongs.
+func TestMapView(t *testing.T) {
+	g, err := grid.Plain(4, 3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Map{Grid: g, Values: make([]float64, 12), Scale: Axis{Label: "x"}, View: [2]grid.Point{{X: 3, Y: -9}, {X: 6, Y: 1}}}
+	m.Values[1], m.Values[2], m.Values[3] = 5, math.NaN(), 5 // of the row in the south; the view ends before the last
+	colours, err := m.colouring()
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, low, high := m.image(colours)
+	if side := g.CellKM() / 200; math.Abs(low.X-3) > side || low.Y != 0 || math.Abs(high.X-6) > side || math.Abs(high.Y-1) > side {
+		t.Errorf("drawn from %v to %v", low, high)
+	}
+	size := img.Bounds()
+	if r, _, _, _ := img.At(size.Dx()/6, size.Dy()/2).RGBA(); !near(r>>8, 0xfd) {
+		t.Errorf("the first third, half a cell, is %x", r>>8)
+	}
+	if r, _, _, _ := img.At(size.Dx()-1, size.Dy()/2).RGBA(); !near(r>>8, 236) {
+		t.Errorf("the rest, a cell without a value, is %x", r>>8)
+	}
+	m.View = [2]grid.Point{{X: 100, Y: 100}, {X: 101, Y: 101}}
+	if err := (&Figure{Panels: []Panel{m}}).Write(io.Discard, SVG); err != nil {
+		t.Errorf("a view beside the grid: %v", err)
 	}
 }
 

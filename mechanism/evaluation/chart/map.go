@@ -116,23 +116,35 @@ func (c *colouring) of(v float64) color.Color {
 // finest is about how many dots of the image a map has along its longer side: enough to keep the sides of cells sharp.
 const finest = 1200
 
-func (m *Map) image(c *colouring) image.Image {
-	width, height := m.Grid.Width(), m.Grid.Height()
-	k := max(1, finest/max(width, height))
-	img := image.NewNRGBA(image.Rect(0, 0, k*width, k*height))
-	for row := range height {
-		for column := range width {
+// image draws the cells that are shown, and returns the corners of what it covers.
+func (m *Map) image(c *colouring) (img *image.NRGBA, low, high grid.Point) {
+	width, height, side := m.Grid.Width(), m.Grid.Height(), m.Grid.CellKM()
+	low, high = m.shown()
+	k := max(1, int(finest*side/max(high.X-low.X, high.Y-low.Y)))
+	dots := func(km float64, cells int) int { return min(max(int(math.Round(km/side*float64(k))), 0), k*cells) }
+	left, right, bottom, top := dots(low.X, width), dots(high.X, width), dots(low.Y, height), dots(high.Y, height)
+	img = image.NewNRGBA(image.Rect(0, 0, right-left, top-bottom))
+	for row := bottom / k; row*k < top; row++ {
+		for column := left / k; column*k < right; column++ {
 			r, g, b, _ := c.of(m.Values[row*width+column]).RGBA()
 			dot := color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 255}
-			top := k * (height - 1 - row)
-			for y := top; y < top+k; y++ {
-				for x := k * column; x < k*(column+1); x++ {
-					img.SetNRGBA(x, y, dot)
+			for y := max(row*k, bottom); y < min((row+1)*k, top); y++ {
+				for x := max(column*k, left); x < min((column+1)*k, right); x++ {
+					img.SetNRGBA(x-left, top-1-y, dot)
 				}
 			}
 		}
 	}
-	return img
+	km := side / float64(k)
+	return img, grid.Point{X: float64(left) * km, Y: float64(bottom) * km}, grid.Point{X: float64(right) * km, Y: float64(top) * km}
+}
+
+// shown returns the corners of the view, or of the grid if there is none.
+func (m *Map) shown() (low, high grid.Point) {
+	if m.View[1].X > m.View[0].X && m.View[1].Y > m.View[0].Y {
+		return m.View[0], m.View[1]
+	}
+	return grid.Point{}, grid.Point{X: float64(m.Grid.Width()) * m.Grid.CellKM(), Y: float64(m.Grid.Height()) * m.Grid.CellKM()}
 }
 
 func (m *Map) prepare(styles *styles) (*plot.Plot, []entry, error) {
@@ -150,7 +162,9 @@ func (m *Map) prepare(styles *styles) (*plot.Plot, []entry, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		p.Add(plotter.NewImage(m.image(colours), 0, 0, east, north))
+		if img, low, high := m.image(colours); !img.Rect.Empty() {
+			p.Add(plotter.NewImage(img, low.X, low.Y, high.X, high.Y))
+		}
 	}
 	p.Add(outline{{X: 0, Y: 0}, {X: east, Y: 0}, {X: east, Y: north}, {X: 0, Y: north}, {X: 0, Y: 0}})
 	var entries []entry
@@ -174,10 +188,8 @@ func (m *Map) prepare(styles *styles) (*plot.Plot, []entry, error) {
 		p.Add(&seriesPlotter{series: s, look: looks})
 	}
 	p.X.Label.Text, p.Y.Label.Text = "east, km", "north, km"
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, east, 0, north
-	if m.View[1].X > m.View[0].X && m.View[1].Y > m.View[0].Y {
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = m.View[0].X, m.View[1].X, m.View[0].Y, m.View[1].Y
-	}
+	low, high := m.shown()
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low.X, high.X, low.Y, high.Y
 	return p, entries, nil
 }
 
