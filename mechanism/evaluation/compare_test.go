@@ -110,7 +110,7 @@ func TestCompareDrift(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.AofA.Drift > .2 || c.BofA.Drift < .3 || c.BofA.SetMean >= c.AofA.SetMean || c.Delta != .1 || c.Epsilon != 8 {
+	if c.AofA.DriftHigh > .1 || c.BofA.DriftLow < .1 || c.BofA.Estimate < c.AofA.Estimate || c.Delta != .1 || c.Epsilon != 8 {
 		t.Errorf("under its own model %+v, under the other %+v", c.AofA, c.BofA)
 	}
 	o.Workers = 2

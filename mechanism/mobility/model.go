@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"hash"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,14 +42,14 @@ type Model struct {
 
 // Provenance describes the making of a model without a word on any person or place.
 type Provenance struct {
-	Source  string // what the traces were, in the trainer's words
-	Tool    string // name and version of the program that trained it
-	Options string // the training options, printed
-	Report  Report // what the training counted
+	Source  string `json:"source"`  // what the traces were, in the trainer's words
+	Tool    string `json:"tool"`    // name and version of the program that trained it
+	Options string `json:"options"` // the training options, printed: name=value and a space between
+	Report  Report `json:"report"`  // what the training counted
 	// Privacy says how the traces are protected from readers of the model; nil: they are not.
-	Privacy *Privacy
+	Privacy *Privacy `json:"privacy"`
 	// Fit says how well the model foretells users it was not trained on; nil: nobody has measured.
-	Fit *Fit
+	Fit *Fit `json:"fit,omitempty"`
 }
 
 // StepOf returns the step that holds a time, both counted from 1970: floor(timestampMS / stepMS), also before 1970, where
@@ -169,9 +170,12 @@ func (w *hashWriter) number(v uint64) {
 
 func (w *hashWriter) row(columns []grid.Cell, values []float64) {
 	w.number(uint64(len(columns)))
+	at := len(w.buf)
+	w.buf = slices.Grow(w.buf, 16*len(columns))[:at+16*len(columns)]
 	for i, c := range columns {
-		w.number(uint64(c))
-		w.number(math.Float64bits(values[i]))
+		binary.LittleEndian.PutUint64(w.buf[at:], uint64(c))
+		binary.LittleEndian.PutUint64(w.buf[at+8:], math.Float64bits(values[i]))
+		at += 16
 	}
 }
 

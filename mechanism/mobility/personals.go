@@ -41,8 +41,21 @@ const (
 
 // index is which users a folder has. Memory: 24 bytes a user.
 type index struct {
-	id              string
+	id, popular     string
 	names, contents []byte
+}
+
+// ReadPersonalsIndex reads the index of a folder alone: the folder's id, that of the popular model, and the number of users.
+func ReadPersonalsIndex(dir string) (id, popular string, users int, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", "", 0, fmt.Errorf("mobility: %w; make a folder of personal models with train", err)
+	}
+	x, err := readIndex(root)
+	if err := errors.Join(err, root.Close()); err != nil {
+		return "", "", 0, fmt.Errorf("%s: %w", dir, err)
+	}
+	return x.id, x.popular, x.Users(), nil
 }
 
 // Personals is a folder of personal models over one popular model, of which it keeps those used last in memory. It is for
@@ -76,7 +89,10 @@ func OpenPersonals(dir string, popular *Model, cacheBytes int64) (*Personals, er
 	if err != nil {
 		return nil, fmt.Errorf("mobility: %w; make a folder of personal models with train", err)
 	}
-	index, err := readIndex(root, popular)
+	index, err := readIndex(root)
+	if err == nil && index.popular != popular.ID() {
+		err = fmt.Errorf("%w: all of them over %.16q and not %q", ErrForeignPersonal, index.popular, popular.ID())
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), root.Close())
 	}
@@ -89,7 +105,7 @@ func OpenPersonals(dir string, popular *Model, cacheBytes int64) (*Personals, er
 	return p, nil
 }
 
-func readIndex(root *os.Root, popular *Model) (index, error) {
+func readIndex(root *os.Root) (index, error) {
 	data, err := readAll(root, indexName, maxIndexBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return index{}, errors.New("mobility: this is not a folder of personal models: it has no index.avro; make one with train")
@@ -109,15 +125,13 @@ func readIndex(root *os.Root, popular *Model) (index, error) {
 	}
 	record := value.(fields)
 	x := index{names: record["names"].([]byte), contents: record["contents"].([]byte)}
-	of := record["popular"].(string)
+	x.popular = record["popular"].(string)
 	users := len(x.names) / nameSize
-	switch x.id = x.hash(of); {
+	switch x.id = x.hash(); {
 	case len(x.names) != users*nameSize || len(x.contents) != users*contentSize:
 		return damaged("it has other names than contents")
 	case x.id != record["id"].(string):
 		return damaged("its content is not what its id says")
-	case of != popular.ID():
-		return index{}, fmt.Errorf("%w: all of them over %.16q and not %q", ErrForeignPersonal, of, popular.ID())
 	}
 	for i := 1; i < users; i++ {
 		if bytes.Compare(x.name(i-1), x.name(i)) >= 0 {
@@ -127,10 +141,10 @@ func readIndex(root *os.Root, popular *Model) (index, error) {
 	return x, nil
 }
 
-func (x *index) hash(popular string) string {
+func (x *index) hash() string {
 	w := newHash()
 	w.text("geodither personals 1")
-	w.text(popular)
+	w.text(x.popular)
 	w.number(uint64(len(x.names)))
 	w.flush()
 	w.Write(x.names)

@@ -107,7 +107,7 @@ func writePersonal(dir, user string, popular *Model, c PersonalCounts) (e entry,
 
 func writeIndex(dir string, popular *Model, written []entry) error {
 	slices.SortFunc(written, func(a, b entry) int { return bytes.Compare(a.name[:], b.name[:]) })
-	var x index
+	x := index{popular: popular.ID()}
 	for _, e := range written {
 		x.names = append(x.names, e.name[:]...)
 		x.contents = append(x.contents, e.content[:]...)
@@ -116,7 +116,7 @@ func writeIndex(dir string, popular *Model, written []entry) error {
 	if err != nil {
 		return fmt.Errorf("mobility: %w", err)
 	}
-	data, err := codec.SingleFromNative(nil, fields{"popular": popular.ID(), "id": x.hash(popular.ID()), "names": x.names, "contents": x.contents})
+	data, err := codec.SingleFromNative(nil, fields{"popular": popular.ID(), "id": x.hash(), "names": x.names, "contents": x.contents})
 	if err != nil {
 		return fmt.Errorf("mobility: the index cannot be encoded: %w", err)
 	}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// folderSummary is what "model inspect" prints of a folder of personal models: no
+// single user's figure but the largest file's size.
+type folderSummary struct {
+	ID        string `json:"id"`
+	Popular   string `json:"popular"` // the popular model's id
+	Users     int    `json:"users"`
+	FileBytes int64  `json:"file_bytes"`         // of all files
+	Largest   int64  `json:"largest_file_bytes"` // of one user
+	// Read says how the models themselves are; nil: the popular model was not named.
+	Read *folderRead `json:"read,omitempty"`
+}
+
+// folderRead sums up models that were read and checked.
+type folderRead struct {
+	MemoryBytes int64   `json:"memory_bytes"`
+	Transitions counted `json:"transitions"` // different ones, a user
+	Counted     counted `json:"counted"`     // transitions, a user
+	Visited     counted `json:"visited"`     // cells, a user
+}
+
+// counted is how a number is spread over users.
+type counted struct {
+	Mean   float64 `json:"mean"`
+	Median float64 `json:"median"`
+	Most   float64 `json:"most"`
+}
+
+func countedOf(values []float64) (c counted) {
+	if len(values) == 0 {
+		return c
+	}
+	slices.Sort(values)
+	for _, v := range values {
+		c.Mean += v / float64(len(values))
+	}
+	c.Median, c.Most = values[len(values)/2], values[len(values)-1]
+	return c
+}
+
+func (f *inspectFlags) runFolder(ctx context.Context, dir string, std streams) error {
+	if f.maps.popularity != "" || f.maps.flows != "" {
+		return usagef("--map and --flows belong to a model file, and %s is a folder: no picture is made of a user's own model", dir)
+	}
+	var s folderSummary
+	var err error
+	if s.ID, s.Popular, s.Users, err = mobility.ReadPersonalsIndex(dir); err != nil {
+		return err
+	}
+	if err := s.measure(dir); err != nil {
+		return err
+	}
+	if f.popular != "" {
+		if s.Read, err = readFolder(ctx, dir, f.popular); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return json.NewEncoder(std.out).Encode(s)
+	}
+	return s.print(std.out)
+}
+
+// measure adds up the files.
+func (s *folderSummary) measure(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		s.FileBytes += info.Size()
+		if filepath.Dir(path) != filepath.Clean(dir) {
+			s.Largest = max(s.Largest, info.Size())
+		}
+		return nil
+	})
+}
+
+func readFolder(ctx context.Context, dir, popular string) (*folderRead, error) {
+	model, err := mobility.ReadModelFile(popular)
+	if err != nil {
+		return nil, err
+	}
+	personals, err := mobility.OpenPersonals(dir, model, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer personals.Close() // read only: nothing is lost if closing fails
+	var r folderRead
+	var transitions, all, visited []float64
+	for m, err := range personals.All() {
+		if err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c, sum := m.Counts(), 0.0
+		for _, t := range c.Transitions {
+			sum += t.N
+		}
+		r.MemoryBytes += m.Bytes()
+		transitions, all, visited = append(transitions, float64(len(c.Transitions))), append(all, sum), append(visited, float64(len(c.Visits)))
+	}
+	r.Transitions, r.Counted, r.Visited = countedOf(transitions), countedOf(all), countedOf(visited)
+	return &r, nil
+}
+
+func (s folderSummary) print(out io.Writer) error {
+	_, err := fmt.Fprintf(out, `personal     %s
+popular      %s, the model that they lie over
+users        %d
+files        %s, the largest of a user %s
+privacy      whoever has this folder learns about each user's traces, and file names are a hash of user ids: anyone who can guess an id can look for it
+`, s.ID, s.Popular, s.Users, byteSize(s.FileBytes), byteSize(s.Largest))
+	if err != nil {
+		return err
+	}
+	if s.Read == nil {
+		_, err = fmt.Fprintln(out, "models       not read: name the popular model with --popular to check them")
+		return err
+	}
+	_, err = fmt.Fprintf(out, `models       all are whole; %s in memory if all were loaded
+             a user has %.0f transitions on average (median %.0f, most %.0f), of which %.0f are different (%.0f, %.0f), and has visited %.0f cells (%.0f, %.0f)
+`, byteSize(s.Read.MemoryBytes),
+		s.Read.Counted.Mean, s.Read.Counted.Median, s.Read.Counted.Most,
+		s.Read.Transitions.Mean, s.Read.Transitions.Median, s.Read.Transitions.Most,
+		s.Read.Visited.Mean, s.Read.Visited.Median, s.Read.Visited.Most)
+	return err
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// mapFlags say what to draw of a model.
+type mapFlags struct {
+	popularity string
+	flows      string
+	from       string
+	ahead      []int
+	at         string
+}
+
+func (f *mapFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.popularity, "map", "", "draw where vehicles are to be found, into a `FILE` .png or .svg")
+	flags.StringVar(&f.flows, "flows", "", "draw where a vehicle goes from a cell, into a `FILE` .png or .svg")
+	flags.StringVar(&f.from, "from", "", "the cell of --flows: `LAT,LON`, or its number")
+	flags.IntSliceVar(&f.ahead, "ahead", []int{1, 3, 10}, "steps after which --flows shows where it is")
+	flags.StringVar(&f.at, "at", "", "`TIME` at which --flows begin, as 2024-05-01T08:00:00Z; for models with classes")
+}
+
+// maxAhead bounds the work of a picture.
+const maxAhead = 10_000
+
+func (f *mapFlags) check() error {
+	for _, path := range []string{f.popularity, f.flows} {
+		ending := strings.ToLower(filepath.Ext(path))
+		if path != "" && ending != ".png" && ending != ".svg" {
+			return usagef("%s: a picture is .png or .svg", path)
+		}
+		if path != "" {
+			if err := checkTarget(path); err != nil {
+				return err
+			}
+		}
+	}
+	if (f.flows == "") != (f.from == "") {
+		return usagef("--flows and --from belong together")
+	}
+	if f.flows != "" && f.popularity == f.flows {
+		return usagef("--map and --flows name the same file")
+	}
+	if f.flows != "" && (len(f.ahead) == 0 || len(f.ahead) > 12 || slices.Min(f.ahead) < 1 || slices.Max(f.ahead) > maxAhead) {
+		return usagef("--ahead must be one to twelve numbers of steps, 1 to %d", maxAhead)
+	}
+	if _, err := f.start(); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (f *mapFlags) start() (time.Time, error) {
+	if f.at == "" {
+		return time.UnixMilli(0), nil
+	}
+	at, err := time.Parse(time.RFC3339, f.at)
+	if err != nil {
+		return at, usagef("--at must be a time such as 2024-05-01T08:00:00Z")
+	}
+	return at, nil
+}
+
+// draw writes the pictures that were asked for, and returns the flows' figures.
+func (f *mapFlags) draw(m *mobility.Model, log io.Writer) (*flowSummary, error) {
+	if f.popularity != "" {
+		if err := drawPopularity(m, f.popularity); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(log, "wrote %s\n", f.popularity)
+	}
+	if f.flows == "" {
+		return nil, nil //nolint:nilnil // nothing was asked for
+	}
+	from, err := parseCell(f.from, m.Grid)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	at, err := f.start()
+	if err != nil {
+		return nil, err
+	}
+	flows := newFlows(m, from, m.StepAt(at.UnixMilli()), f.ahead)
+	if err := flows.draw(m, f.flows); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(log, "wrote %s\n", f.flows)
+	return flows, nil
+}
+
+// parseCell reads a cell's number or the place of one. Its errors do not repeat a place.
+func parseCell(text string, g *grid.Grid) (grid.Cell, error) {
+	if lat, lon, ok := strings.Cut(text, ","); ok {
+		y, errY := strconv.ParseFloat(strings.TrimSpace(lat), 64)
+		x, errX := strconv.ParseFloat(strings.TrimSpace(lon), 64)
+		switch {
+		case errY != nil || errX != nil || math.IsNaN(x) || math.IsNaN(y):
+			return 0, errors.New("--from: want LAT,LON in degrees, or a cell's number")
+		case !g.Contains(y, x):
+			return 0, errors.New("--from lies outside the model's map; its box is printed without --flows")
+		}
+		return g.Locate(y, x), nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n >= g.Cells() {
+		return 0, fmt.Errorf("--from: want LAT,LON in degrees, or a cell's number from 0 to %d", g.Cells()-1)
+	}
+	return grid.Cell(n), nil
+}
+
+// dense has a value for each cell of a grid, NaN where there is none.
+func dense(g *grid.Grid, d *mobility.Distribution) []float64 {
+	values := make([]float64, g.Cells())
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	for i, c := range d.Cells {
+		values[c] = d.P[i]
+	}
+	return values
+}
+
+func drawPopularity(m *mobility.Model, path string) error {
+	figure := chart.Figure{
+		Title: "Where vehicles are to be found",
+		Note:  fmt.Sprintf("initial distribution of model %s, cells of %.0f m", m.ID(), m.Grid.CellKM()*1000),
+		Panels: []chart.Panel{&chart.Map{
+			Grid: m.Grid, Values: dense(m.Grid, &m.Initial), Scale: chart.Axis{Label: "probability of the cell", Log: true},
+		}},
+		PanelWidth: 6, PanelHeight: 5,
+	}
+	return figure.WriteFile(path)
+}
+
+// flowSummary says where a vehicle goes from a cell.
+type flowSummary struct {
+	Cell    grid.Cell  `json:"cell"`
+	Lat     float64    `json:"lat"` // of the cell's centre
+	Lon     float64    `json:"lon"`
+	Step    int64      `json:"first_step"`
+	Seconds float64    `json:"step_seconds"`
+	After   []flowStep `json:"after"`
+
+	distributions []mobility.Distribution
+}
+
+// flowStep is where it is after some steps.
+type flowStep struct {
+	Steps     int      `json:"steps"`
+	Stay      float64  `json:"in_the_cell"`  // probability of being in the first cell
+	MeanM     float64  `json:"mean_m"`       // mean distance from it
+	Bits      float64  `json:"entropy_bits"` // of where it is
+	Likeliest []toCell `json:"likeliest"`    // cells, the likeliest first
+}
+
+type toCell struct {
+	Cell grid.Cell `json:"cell"`
+	P    float64   `json:"p"`
+}
+
+// likeliest is how many cells are named of each distribution.
+const likeliest = 10
+
+func newFlows(m *mobility.Model, from grid.Cell, step int64, ahead []int) *flowSummary {
+	centre := m.Grid.Centre(from)
+	s := &flowSummary{Cell: from, Step: step, Seconds: m.Step.Seconds()}
+	s.Lat, s.Lon = m.Grid.ToDegrees(centre)
+	predictor := mobility.NewPredictor(m)
+	now := mobility.Distribution{Cells: []grid.Cell{from}, P: []float64{1}}
+	done := 0
+	for _, k := range slices.Sorted(slices.Values(ahead)) {
+		predictor.Predict(&now, &now, step+int64(done), k-done)
+		done = k
+		after := flowStep{Steps: k, Bits: entropy(now.P)}
+		var cells []toCell
+		for i, c := range now.Cells {
+			after.MeanM += 1000 * now.P[i] * m.Grid.Centre(c).Distance(centre)
+			if c == from {
+				after.Stay = now.P[i]
+			}
+			cells = append(cells, toCell{c, now.P[i]})
+		}
+		slices.SortFunc(cells, func(a, b toCell) int { return cmp.Or(cmp.Compare(b.P, a.P), cmp.Compare(a.Cell, b.Cell)) })
+		after.Likeliest = slices.Clone(cells[:min(likeliest, len(cells))])
+		s.After = append(s.After, after)
+		var kept mobility.Distribution
+		kept.CopyFrom(&now)
+		s.distributions = append(s.distributions, kept)
+	}
+	return s
+}
+
+// String is a line for each number of steps.
+func (s *flowSummary) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "flows        from cell %d\n", s.Cell)
+	for _, a := range s.After {
+		fmt.Fprintf(&b, "             after %s (%s): still there with probability %.2f, %s off on average, as if in one of %.0f cells\n",
+			stepsWord(a.Steps), time.Duration(float64(a.Steps)*s.Seconds*float64(time.Second)), a.Stay, metres(a.MeanM), math.Exp2(a.Bits))
+	}
+	return b.String()
+}
+
+func stepsWord(n int) string {
+	if n == 1 {
+		return "1 step"
+	}
+	return fmt.Sprintf("%d steps", n)
+}
+
+// seen is the probability below which a cell does not widen the picture.
+const seen = 1e-4
+
+func (s *flowSummary) draw(m *mobility.Model, path string) error {
+	centre, side := m.Grid.Centre(s.Cell), m.Grid.CellKM()
+	reach := 3 * side
+	for i := range s.distributions {
+		for j, c := range s.distributions[i].Cells {
+			if s.distributions[i].P[j] >= seen {
+				to := m.Grid.Centre(c)
+				reach = max(reach, math.Abs(to.X-centre.X)+side, math.Abs(to.Y-centre.Y)+side)
+			}
+		}
+	}
+	view := [2]grid.Point{{X: centre.X - reach, Y: centre.Y - reach}, {X: centre.X + reach, Y: centre.Y + reach}}
+	figure := chart.Figure{
+		Title:   fmt.Sprintf("Where a vehicle in cell %d goes", s.Cell),
+		Note:    fmt.Sprintf("model %s, cells of %.0f m, steps of %gs; cells below %g are left grey", m.ID(), side*1000, s.Seconds, seen),
+		Columns: min(3, len(s.After)),
+	}
+	for i, after := range s.After {
+		values := dense(m.Grid, &s.distributions[i])
+		for c, p := range values {
+			if p < seen {
+				values[c] = math.NaN()
+			}
+		}
+		figure.Panels = append(figure.Panels, &chart.Map{
+			Title: "after " + stepsWord(after.Steps), Grid: m.Grid, Values: values, View: view,
+			Scale:    chart.Axis{Label: "probability of the cell", Log: true, Min: seen, Max: 1},
+			Overlays: []chart.Overlay{{Name: "from here", Points: []grid.Point{centre}, Markers: true, Reference: true}},
+		})
+	}
+	return figure.WriteFile(path)
+}

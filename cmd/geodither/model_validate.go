@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+type validateFlags struct {
+	json   bool
+	strict bool
+	delta  float64
+}
+
+func newModelValidate(std streams) *cobra.Command {
+	var f validateFlags
+	cmd := &cobra.Command{
+		Use:   "validate FILE...",
+		Short: "Say what makes a model unusable or suspicious, and what to do",
+		Long: `Check model files. A file is unusable if any of it is damaged or its rows are not
+distributions: nothing accepts it. It is suspicious if releases under it will probably
+disappoint: cells that cannot be left or reached or where nobody can start, rows that are
+too sure of themselves, a step that does not suit the cells, pruning that costs more than
+the δ in use, drift above δ on users held out, or a model learned from a few people. Notes
+are worth knowing.
+
+The exit code is 0 if every file is usable, 1 if one is not, or with --strict if one is
+suspicious.`,
+		Example: `  geodither model validate model.avro
+  geodither model validate --strict --delta 0.3 models/*.avro`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name the model files to check")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return f.run(args, std) },
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.json, "json", false, "print a JSON object for each file")
+	flags.BoolVar(&f.strict, "strict", false, "fail for suspicious models too")
+	flags.Float64Var(&f.delta, "delta", .01, "the δ that releases will have")
+	return cmd
+}
+
+// The verdicts on a file, from good to bad.
+const (
+	verdictGood       = "good"
+	verdictSuspicious = "suspicious"
+	verdictUnusable   = "unusable"
+)
+
+// validation is what "model validate" says of a file.
+type validation struct {
+	File    string              `json:"file"`
+	Verdict string              `json:"verdict"`
+	ID      string              `json:"id,omitempty"`
+	Error   string              `json:"error,omitempty"` // why it is unusable
+	Remarks []evaluation.Remark `json:"remarks"`
+}
+
+func (f *validateFlags) run(paths []string, std streams) error {
+	if err := mechanism.ValidateDelta(f.delta); err != nil {
+		return usageError{err}
+	}
+	count := map[string]int{}
+	for _, path := range paths {
+		v := validate(path, f.delta)
+		count[v.Verdict]++
+		var err error
+		if f.json {
+			err = json.NewEncoder(std.out).Encode(v)
+		} else {
+			err = v.print(std.out)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case count[verdictUnusable] > 0:
+		return fmt.Errorf("%d of %d files are unusable", count[verdictUnusable], len(paths))
+	case f.strict && count[verdictSuspicious] > 0:
+		return fmt.Errorf("%d of %d files are suspicious", count[verdictSuspicious], len(paths))
+	}
+	return nil
+}
+
+func validate(path string, delta float64) validation {
+	v := validation{File: path, Verdict: verdictGood, Remarks: []evaluation.Remark{}}
+	m, err := mobility.ReadModelFile(path)
+	if err != nil {
+		v.Verdict, v.Error = verdictUnusable, err.Error()
+		return v
+	}
+	v.ID = m.ID()
+	v.Remarks = append(v.Remarks, evaluation.Check(m, delta)...)
+	for _, r := range v.Remarks {
+		if r.Suspicious {
+			v.Verdict = verdictSuspicious
+		}
+	}
+	return v
+}
+
+func (v validation) print(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "%s: %s\n", v.File, v.Verdict)
+	if err == nil && v.Error != "" {
+		_, err = fmt.Fprintf(out, "  unusable    %s\n", v.Error)
+	}
+	for _, r := range v.Remarks {
+		word := "note"
+		if r.Suspicious {
+			word = verdictSuspicious
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(out, "  %-10s  %s: %s\n", word, r.Name, r.Text)
+		}
+	}
+	return err
+}
