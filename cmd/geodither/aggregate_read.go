@@ -120,7 +120,7 @@ func topicSources(ctx context.Context, client *kafka.Client, topic string, encod
 // fileSource reads a file of "sanitize" or "consume": CSV or JSON lines, plain or
 // gzip. read, if not nil, is told how many bytes more are read.
 func fileSource(path string, stdin io.Reader, read func(int)) sanitizedSource {
-	return func(ctx context.Context, each func(schemas.Sanitized, string) error) error {
+	return func(_ context.Context, each func(schemas.Sanitized, string) error) error {
 		name, in := path, stdin
 		if path == "-" {
 			name = "standard input"
