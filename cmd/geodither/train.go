@@ -1,20 +1,19 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 type trainFlags struct {
 	input inputFlags
+	topic topicFlags
 	model modelFlags
 	out   string
 
@@ -28,7 +27,9 @@ func newTrain(std streams) *cobra.Command {
 		Short: "Train a mobility model from traces",
 		Long: `Train a mobility model: how likely a vehicle in a cell of the map is in each other cell one
 step later. Reads CSV, NDJSON, a folder of Geolife 1.3 (.plt) or SNAP's Gowalla check-ins,
-plain or gzip. The model assumes that it is public: it is learned without privacy, unless
+plain or gzip; or with --topic a raw topic of Kafka.
+
+The model assumes that it is public: it is learned without privacy, unless
 --dp-epsilon bounds what it tells about any one user, by noise on what is counted. Then
 choose all options without a look at the traces.
 
@@ -36,6 +37,12 @@ A CSV file has a header with user_id (or user, uid), timestamp (or time, ts), la
 and longitude (lon, lng) in any order. Times are RFC 3339, UTC where they name no zone, or
 epoch milliseconds. Choose a step in which a vehicle usually reports once or twice, and
 cells that it crosses in about a step.
+
+Of a topic, the committed records are read that it holds at the start, or those from --from
+on and before --to: an offset, the same in each partition, or a time such as
+2026-11-21T08:00:00Z, compared with the records' Kafka timestamps, as in "geodither replay".
+What "geodither run" would send to its dead letters is left out and counted, but for late
+fixes: a model does not depend on the order.
 
 Fixes outside the box are left out. The result does not depend on the order of the input.
 
@@ -47,14 +54,16 @@ users live: it has to stay as secret as the traces, and no epsilon protects it.`
   geodither train --format geolife --in "Geolife Trajectories 1.3/Data" --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
   geodither train --in traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --hours 6,10,16,20 --weekend --personal models --out model.avro
   geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --dp-epsilon 1 --dp-contribution 50 --out private.avro
-  geodither train --format gowalla --every-fix --in loc-gowalla_totalCheckins.txt.gz --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro`,
+  geodither train --format gowalla --every-fix --in loc-gowalla_totalCheckins.txt.gz --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro
+  geodither train --brokers localhost:9092 --topic fleet.raw --from 2026-11-01T00:00:00Z --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out fleet.avro`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), args, std)
+			return f.run(cmd, args, std)
 		},
 	}
 	flags := cmd.Flags()
 	f.input.register(flags)
+	f.topic.register(flags)
 	f.model.register(flags)
 	f.private.register(flags)
 	flags.StringVar(&f.out, "out", "", "model `FILE` to write")
@@ -65,41 +74,40 @@ users live: it has to stay as secret as the traces, and no epsilon protects it.`
 // run reads the traces, makes a model of them and writes it, in phases:
 // parse, read, choose parameters, finish, measure the fit, write, summarize.
 // Nothing is written before all of them have succeeded.
-func (f *trainFlags) run(ctx context.Context, args []string, std streams) error {
+func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
+	ctx := cmd.Context()
 	if err := f.private.apply(&f.model.train, false); err != nil {
 		return err
 	}
-	trainers, err := f.model.trainers(strings.TrimSpace("traces " + f.input.format))
+	g, trainers, err := f.model.trainers(f.origin())
 	if err != nil {
 		return err
 	}
 	if err := f.checkOut(args); err != nil {
 		return err
 	}
-	reader, err := f.input.open(ctx, args, std)
+	source, err := f.source(cmd, args, std)
 	if err != nil {
 		return err
 	}
 	bar := newProgress(std.err, nil)
 	defer bar.done()
 
-	bar.phase("reading", reader.Progress)
-	trainer, err := readTraces(reader, trainers, bar)
+	in, err := source.read(ctx, func(workers int) *gathering { return newGathering(g, workers, trainers) }, bar)
 	if err != nil {
 		return err
 	}
+	trainer := in.trainer()
+
 	bar.phase("smoothing", nil)
-	model, err := f.finish(trainer, func(done, total int64) error {
+	model, report, err := f.finish(trainer, func(done, total int64) error {
 		bar.count(done, total, "")
 		return ctx.Err()
 	}, std)
-	if err != nil {
-		if skips := reader.Skips(); skips.Total > 0 {
-			return fmt.Errorf("%w; %s", err, skips)
-		}
-		return err
+	if err == nil || errors.Is(err, mobility.ErrNoFixes) {
+		err = f.refuse(in.useless(report, f.model.train), std)
 	}
-	if err := model.WriteFile(f.out); err != nil {
+	if err != nil {
 		return err
 	}
 	bar.phase("personal models", nil)
@@ -110,8 +118,11 @@ func (f *trainFlags) run(ctx context.Context, args []string, std streams) error 
 	if err != nil {
 		return err
 	}
+	if err := model.WriteFile(f.out); err != nil {
+		return err
+	}
 	bar.done()
-	if err := f.summarize(model, reader.Skips(), std); err != nil || users == 0 {
+	if err := f.summarize(&in, report, model, std); err != nil || users == 0 {
 		return err
 	}
 	fmt.Fprintf(std.out, "wrote %d personal models to %s\n", users, f.model.personal.dir)
@@ -134,19 +145,33 @@ func (f *trainFlags) checkOut(args []string) error {
 }
 
 // finish turns what was read into a model, unless report returns an error.
-func (f *trainFlags) finish(trainer *mobility.Trainer, report func(done, total int64) error, std streams) (*mobility.Model, error) {
+func (f *trainFlags) finish(trainer *mobility.Trainer, report func(done, total int64) error, std streams) (*mobility.Model, mobility.Report, error) {
 	if f.private.on() {
 		return f.private.train(trainer, report, std.err)
 	}
-	model, _, err := trainer.FinishWhile(report)
-	return model, err
+	return trainer.FinishWhile(report)
+}
+
+// refuse is the error of traces that a model learns nothing from. For a private
+// model it is a warning: that there is a model must not depend on the traces.
+func (f *trainFlags) refuse(useless error, std streams) error {
+	if useless == nil || !f.private.on() {
+		return useless
+	}
+	fmt.Fprintf(std.err, "warning: the model is made of noise alone: %v\n", useless)
+	return nil
 }
 
 // summarize says what was read and what became of it.
-func (f *trainFlags) summarize(model *mobility.Model, skips *traces.Skips, std streams) error {
-	if skips.Total > 0 {
-		fmt.Fprintln(std.err, skips)
+func (f *trainFlags) summarize(in *gathered, report mobility.Report, model *mobility.Model, std streams) error {
+	if in.skips.Total > 0 {
+		fmt.Fprintln(std.err, &in.skips)
 	}
+	for _, warning := range in.warnings(report, model) {
+		fmt.Fprintln(std.err, warning)
+	}
+	fixes, _ := in.counts()
+	fmt.Fprintf(std.out, "read  %s: %s\n", in.from, counted(fixes, "fix"))
 	fmt.Fprintf(std.out, "wrote %s\n", f.out)
 	return summarize(model).print(std.out)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -37,37 +38,58 @@ func (f *modelFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.train.UserCap, "user-cap", 0, "transitions of one user out of one cell that count; 0: 30")
 }
 
-// trainers returns what makes a new trainer. It has made one: what the flags
-// ask for can be done.
-func (f *modelFlags) trainers(source string) (func() *mobility.Trainer, error) {
-	box, err := parseBox(f.box)
+// trainers returns the map, and what makes a new trainer. It has made one: what
+// the flags ask for can be done.
+func (f *modelFlags) trainers(source string) (*grid.Grid, func() *mobility.Trainer, error) {
+	g, err := f.grid()
 	if err != nil {
-		return nil, usageError{err}
-	}
-	cellM, err := parseLength(f.cell)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	g, err := grid.New(box, cellM)
-	if err != nil {
-		return nil, usageError{err}
+		return nil, nil, usageError{err}
 	}
 	if err := f.personal.check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if f.train.Calendar.UTCOffset != 0 && f.train.Calendar.Classes() == 1 {
-		return nil, usagef("--utc-offset says what --hours and --weekend mean: name one of them too")
+		return nil, nil, usagef("--utc-offset says what --hours and --weekend mean: name one of them too")
 	}
 	o := f.train
 	o.Source, o.Tool = source, "geodither "+version()
 	if _, err := mobility.NewTrainer(g, f.step, o); err != nil {
-		return nil, usageError{err}
+		return nil, nil, usageError{err}
 	}
-	return func() *mobility.Trainer {
+	return g, func() *mobility.Trainer {
 		trainer, err := mobility.NewTrainer(g, f.step, o)
 		if err != nil {
 			panic(err) // the same arguments were fine a moment ago
 		}
 		return trainer
 	}, nil
+}
+
+// grid returns the map, or says what is wrong with the box.
+func (f *modelFlags) grid() (*grid.Grid, error) {
+	box, err := parseBox(f.box)
+	if err != nil {
+		return nil, err
+	}
+	cellM, err := parseLength(f.cell)
+	if err != nil {
+		return nil, err
+	}
+	g, err := grid.New(box, cellM)
+	if err == nil {
+		return g, nil
+	}
+	// Other programs have other orders.
+	a, b, c, d := box.South, box.West, box.North, box.East
+	for _, meant := range []grid.Box{
+		{South: b, West: a, North: d, East: c}, // west, south, east, north
+		{South: a, North: b, West: c, East: d}, // south, north, west, east
+		{West: a, East: b, South: c, North: d}, // west, east, south, north
+		{North: a, West: b, South: c, East: d}, // north, west, south, east
+	} {
+		if _, other := grid.New(meant, cellM); other == nil {
+			return nil, fmt.Errorf("%w; the order is south,west,north,east: is it --box %g,%g,%g,%g?", err, meant.South, meant.West, meant.North, meant.East)
+		}
+	}
+	return nil, err
 }

@@ -47,16 +47,13 @@ func (f *privateFlags) apply(train *mobility.TrainOptions, chosen bool) error {
 }
 
 // train makes the private model, and says on the trusted side what it is worth.
-func (f *privateFlags) train(trainer *mobility.Trainer, report func(done, total int64) error, err io.Writer) (*mobility.Model, error) {
+func (f *privateFlags) train(trainer *mobility.Trainer, report func(done, total int64) error, err io.Writer) (*mobility.Model, mobility.Report, error) {
 	model, seen, failed := trainer.FinishPrivate(f.options, systemRandom{}, report)
 	if failed != nil {
-		return nil, failed
-	}
-	if seen.Fixes == 0 {
-		fmt.Fprintln(err, "no fix lies inside the box: the model is made of noise alone; check the box's order (south, west, north, east) and the input's columns")
+		return nil, seen, failed
 	}
 	fmt.Fprintf(err, "private: ε = %s for each user id and this model. Every other model of the same users adds its own ε, published or not: no program can know of them.\n", f.options.Epsilon)
-	return model, nil
+	return model, seen, nil
 }
 
 // systemRandom is the operating system's generator.

@@ -1,48 +1,104 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 
+	"github.com/spf13/cobra"
+
 	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
 
+// source is where a model's traces come from: files or a topic.
+type source interface {
+	// read gives every fix to the workers of a gathering, which gather makes.
+	read(ctx context.Context, gather func(workers int) *gathering, bar *progress) (gathered, error)
+}
+
+// source opens the files or the topic that the flags name.
+func (f *trainFlags) source(cmd *cobra.Command, args []string, std streams) (source, error) {
+	given := func(name string) bool { return cmd.Flags().Changed(name) }
+	if f.topic.topic == "" {
+		for _, name := range []string{"brokers", "encoding", "from", "to", "max-ahead"} {
+			if given(name) {
+				return nil, usagef("--%s belongs to --topic, which is missing", name)
+			}
+		}
+		if len(f.input.paths)+len(args) == 0 {
+			return nil, usagef("name the traces to read with --in (- is standard input), or a topic with --topic")
+		}
+		reader, err := f.input.open(cmd.Context(), args, std)
+		return traceFiles{reader}, err
+	}
+	if len(f.input.paths)+len(args) > 0 {
+		return nil, usagef("--topic and files exclude each other: train on one or the other")
+	}
+	if given("format") || given("columns") {
+		return nil, usagef("--format and --columns are for files; a raw topic has --encoding")
+	}
+	return f.topic.open(cmd.Context(), f.input.strict)
+}
+
+// origin names the source for the model's provenance.
+func (f *trainFlags) origin() string {
+	if f.topic.topic != "" {
+		return "topic " + f.topic.topic
+	}
+	return strings.TrimSpace("traces " + f.input.format)
+}
+
+// gathered is what was read.
+type gathered struct {
+	*gathering
+	from  string // in words: what was read
+	skips traces.Skips
+}
+
 // gathering is the reading of traces by several workers, each into a trainer of
 // its own: what a model is made of does not depend on who has read it.
 type gathering struct {
+	grid    *grid.Grid
 	workers []*gatherer
 	read    atomic.Int64 // fixes, in whole thousands or so
-	bar     *progress
 }
 
 type gatherer struct {
 	*mobility.Trainer
-	fixes int64
+	fixes   int64
+	swapped int64 // fixes that would lie in the box if latitude and longitude changed places
 }
 
-func newGathering(workers int, trainers func() *mobility.Trainer, bar *progress) *gathering {
-	g := &gathering{workers: make([]*gatherer, max(1, workers)), bar: bar}
-	for i := range g.workers {
-		g.workers[i] = &gatherer{Trainer: trainers()}
+func newGathering(g *grid.Grid, workers int, trainers func() *mobility.Trainer) *gathering {
+	gathering := &gathering{grid: g, workers: make([]*gatherer, max(1, workers))}
+	for i := range gathering.workers {
+		gathering.workers[i] = &gatherer{Trainer: trainers()}
 	}
-	return g
+	return gathering
 }
 
-// take gives a fix to a worker's trainer.
-func (g *gathering) take(worker int, raw schemas.Raw) {
+// take gives a fix to a worker's trainer. Now and then it returns how many all
+// workers have read, else 0.
+func (g *gathering) take(worker int, raw schemas.Raw) (read int64) {
 	const many = 4096
 	w := g.workers[worker]
 	w.Add(mobility.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude})
-	if w.fixes++; w.fixes%many == 0 {
-		read := g.read.Add(many)
-		g.bar.show(read)
+	if !g.grid.Contains(raw.Latitude, raw.Longitude) && g.grid.Contains(raw.Longitude, raw.Latitude) {
+		w.swapped++
 	}
+	if w.fixes++; w.fixes%many == 0 {
+		return g.read.Add(many)
+	}
+	return 0
 }
 
-// merged returns one trainer with what all have read.
-func (g *gathering) merged() *mobility.Trainer {
+// trainer returns one trainer with what all have read.
+func (g *gathering) trainer() *mobility.Trainer {
 	first := g.workers[0].Trainer
 	for _, w := range g.workers[1:] {
 		first.Merge(w.Trainer)
@@ -50,16 +106,41 @@ func (g *gathering) merged() *mobility.Trainer {
 	return first
 }
 
-// readTraces gives every fix of the files to a trainer, with all cores.
-func readTraces(reader *traces.Reader, trainers func() *mobility.Trainer, bar *progress) (*mobility.Trainer, error) {
-	workers := min(runtime.GOMAXPROCS(0), reader.Files())
-	g := newGathering(workers, trainers, bar)
-	err := reader.Parallel(workers, func(worker int, fix schemas.Raw) error {
-		g.take(worker, fix)
+// counts returns how many fixes were read, and how many of them would lie in the
+// box if latitude and longitude changed places, and do not.
+func (g *gathering) counts() (fixes, swapped int64) {
+	for _, w := range g.workers {
+		fixes, swapped = fixes+w.fixes, swapped+w.swapped
+	}
+	return fixes, swapped
+}
+
+// traceFiles is files of traces.
+type traceFiles struct{ reader *traces.Reader }
+
+// read implements source, with all cores.
+func (s traceFiles) read(_ context.Context, gather func(workers int) *gathering, bar *progress) (gathered, error) {
+	bar.phase("reading", s.reader.Progress)
+	files := s.reader.Files()
+	workers := min(runtime.GOMAXPROCS(0), files)
+	in := gathered{gathering: gather(workers), from: counted(int64(files), "file")}
+	err := s.reader.Parallel(workers, func(worker int, fix schemas.Raw) error {
+		if read := in.take(worker, fix); read > 0 {
+			bar.show(read)
+		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	in.skips = *s.reader.Skips()
+	return in, err
+}
+
+// counted returns a number of things in words.
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
 	}
-	return g.merged(), nil
+	if strings.HasSuffix(noun, "x") {
+		noun += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -2,7 +2,6 @@ package traces
 
 import (
 	"context"
-	"slices"
 
 	"github.com/geodither/geodither/cmd/internal/parallel"
 	"github.com/geodither/geodither/schemas"
@@ -31,9 +30,6 @@ func (r *Reader) Parallel(workers int, take func(worker int, fix schemas.Raw) er
 	}
 	r.used = true
 	lanes := make([]lane, max(1, min(workers, len(r.files))))
-	for i := range lanes {
-		lanes[i].skips = newSkips()
-	}
 	err := parallel.InOrder(r.ctx, len(lanes), len(r.files), func(ctx context.Context, worker, i int) error {
 		var refused error
 		err := r.read(ctx, &lanes[worker], i, func(fix schemas.Raw, _ error) bool {
@@ -45,32 +41,10 @@ func (r *Reader) Parallel(workers int, take func(worker int, fix schemas.Raw) er
 		}
 		return err
 	})
-	r.lane.skips = merge(lanes)
-	return err
-}
-
-// merge adds up what the lanes left out. A lane reads its files in order, and so
-// its first skips hold all of its that are among the first of all.
-func merge(lanes []lane) Skips {
-	all := newSkips()
-	type placed struct {
-		file int
-		skip Skip
-	}
-	var first []placed
+	parts := make([]*Skips, len(lanes))
 	for i := range lanes {
-		s := &lanes[i].skips
-		all.Total += s.Total
-		for reason, n := range s.ByReason {
-			all.ByReason[reason] += n
-		}
-		for j, skip := range s.First {
-			first = append(first, placed{s.files[j], skip})
-		}
+		parts[i] = &lanes[i].skips
 	}
-	slices.SortStableFunc(first, func(a, b placed) int { return a.file - b.file })
-	for _, p := range first[:min(len(first), maxFirst)] {
-		all.First = append(all.First, p.skip)
-	}
-	return all
+	r.lane.skips = Merge(parts...)
+	return err
 }

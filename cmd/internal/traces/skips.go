@@ -24,8 +24,8 @@ const (
 
 // Skip is a line that was left out.
 type Skip struct {
-	File   string
-	Line   int    // from 1; where a CSV record over several lines starts
+	File   string // or another source, such as a topic's partition
+	Line   int    // from 1; where a CSV record over several lines starts; or a record's offset
 	Reason string // a constant snake_case word: of schemas.Reasons or of this package
 }
 
@@ -35,13 +35,18 @@ type Skips struct {
 	Total    int64
 	ByReason map[string]int64
 	First    []Skip // at most 20
+	Unit     string // what was skipped; empty: line
 
-	files []int // which of the files each of First is in; nil when all is read
+	files []int // which of the sources each of First is in
 }
 
 func newSkips() Skips { return Skips{ByReason: map[string]int64{}} }
 
-func (s *Skips) add(file int, skip Skip) {
+// Add counts a skip in the source of a number.
+func (s *Skips) Add(file int, skip Skip) {
+	if s.ByReason == nil {
+		s.ByReason = map[string]int64{}
+	}
 	s.Total++
 	s.ByReason[skip.Reason]++
 	if len(s.First) < maxFirst {
@@ -49,11 +54,39 @@ func (s *Skips) add(file int, skip Skip) {
 	}
 }
 
+// Merge adds up what several readers left out of sources that each was one
+// reader's, and read in ascending order of their numbers. So the first skips of
+// a reader hold all of its that are among the first of all.
+func Merge(parts ...*Skips) Skips {
+	all := newSkips()
+	type placed struct {
+		file int
+		skip Skip
+	}
+	var first []placed
+	for _, s := range parts {
+		all.Total += s.Total
+		all.Unit = s.Unit
+		for reason, n := range s.ByReason {
+			all.ByReason[reason] += n
+		}
+		for i, skip := range s.First {
+			first = append(first, placed{s.files[i], skip})
+		}
+	}
+	slices.SortStableFunc(first, func(a, b placed) int { return cmp.Compare(a.file, b.file) })
+	for _, p := range first[:min(len(first), maxFirst)] {
+		all.First, all.files = append(all.First, p.skip), append(all.files, p.file)
+	}
+	return all
+}
+
 // String returns one line for a terminal: how many, why (most frequent first)
 // and where the first one stands.
 func (s *Skips) String() string {
+	noun := cmp.Or(s.Unit, "line")
 	if s.Total == 0 {
-		return "no lines skipped"
+		return "no " + noun + "s skipped"
 	}
 	reasons := slices.SortedFunc(maps.Keys(s.ByReason), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.ByReason[b], s.ByReason[a]), cmp.Compare(a, b))
@@ -62,9 +95,8 @@ func (s *Skips) String() string {
 	for i, reason := range reasons {
 		parts[i] = fmt.Sprintf("%d %s", s.ByReason[reason], reason)
 	}
-	noun := "lines"
-	if s.Total == 1 {
-		noun = "line"
+	if s.Total != 1 {
+		noun += "s"
 	}
 	text := fmt.Sprintf("%d %s skipped: %s", s.Total, noun, strings.Join(parts, ", "))
 	if len(s.First) > 0 {

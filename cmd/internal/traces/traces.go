@@ -250,7 +250,7 @@ func (p *pass) skip(line int, reason string) error {
 		return fmt.Errorf("%s:%d: %s: correct or remove the line, or read without strict to skip such lines",
 			p.file.path, line, reason)
 	}
-	p.skips.add(p.index, Skip{File: p.file.path, Line: line, Reason: reason})
+	p.skips.Add(p.index, Skip{File: p.file.path, Line: line, Reason: reason})
 	return nil
 }
 

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// useless returns an error for traces that a model learns nothing from, with what
+// may be wrong and what to do. It tells numbers and no places.
+func (in *gathered) useless(report mobility.Report, o mobility.TrainOptions) error {
+	fixes, swapped := in.counts()
+	var err error
+	switch {
+	case fixes == 0:
+		err = fmt.Errorf("there is no fix in %s: name other traces", in.from)
+	case report.Fixes == 0 && swapped > 0:
+		err = fmt.Errorf("no fix lies inside the box, but %d of %d would if latitude and longitude changed places: "+
+			"write --box SOUTH,WEST,NORTH,EAST, or say with --columns which column is which", swapped, fixes)
+	case report.Fixes == 0:
+		err = fmt.Errorf("no fix of %d lies inside the box: is it --box SOUTH,WEST,NORTH,EAST of where the traces are, "+
+			"and are the columns what they are called?", fixes)
+	case report.Transitions == 0 && o.EveryFix:
+		err = fmt.Errorf("%s of %s in the box, and no two of a user in succession: give longer traces%s",
+			counted(report.Fixes, "fix"), counted(report.Users, "user"), orGap(o))
+	case report.Transitions == 0:
+		err = fmt.Errorf("%s of %s in the box, and no two of a user in two successive steps: choose a longer --step%s, "+
+			"or --every-fix for check-ins, which follow no step",
+			counted(report.Fixes, "fix"), counted(report.Users, "user"), orGap(o))
+	default:
+		return nil
+	}
+	if in.skips.Total > 0 {
+		return fmt.Errorf("%w; %s", err, &in.skips)
+	}
+	return err
+}
+
+func orGap(o mobility.TrainOptions) string {
+	if o.MaxGap == 0 {
+		return ""
+	}
+	return " or --max-gap"
+}
+
+// warnings say what makes a poor model of traces that make one.
+func (in *gathered) warnings(report mobility.Report, model *mobility.Model) (warnings []string) {
+	warn := func(when bool, format string, args ...any) {
+		if when {
+			warnings = append(warnings, "warning: "+fmt.Sprintf(format, args...))
+		}
+	}
+	fixes, swapped := in.counts()
+	cells := int64(model.Grid.Cells())
+	warn(in.skips.Total > fixes, "more was skipped than read: is --format right, and the columns what they are called?")
+	warn(report.OutsideBox > 9*report.Fixes, "%d of %d fixes lie outside the box and were left out: is it the right one (south, west, north, east)?", report.OutsideBox, fixes)
+	warn(swapped > report.Fixes, "%d of %d fixes would lie in the box if latitude and longitude changed places: say with --columns which column is which", swapped, fixes)
+	warn(report.Users == 1, "all fixes are of one user: the model tells about this one, and fits others badly")
+	warn(report.CellsSeen == 1 && cells > 1, "all fixes lie in one of %d cells: choose smaller ones with --cell, or give other traces", cells)
+	warn(report.Transitions < cells, "%s for %d cells: the model is little more than its smoothing; give more traces, larger cells or a smaller box",
+		counted(report.Transitions, "transition"), cells)
+	return warnings
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTrainUseless: traces that teach nothing make no model, and the message
+// says what to do.
+func TestTrainUseless(t *testing.T) {
+	const head = "user_id,timestamp,latitude,longitude\n"
+	one := head + "0,1700000040000,10.01,20.01\n"
+	for name, c := range map[string]struct {
+		text string
+		more []string
+		want []string
+	}{
+		"nothing":        {head, nil, []string{"no fix in 1 file"}},
+		"bad lines only": {head + "0,1,2\n", nil, []string{"no fix in 1 file", "1 line skipped: 1 wrong_columns"}},
+		"all outside":    {head + "0,1700000040000,50,50\n", nil, []string{"no fix of 1 lies inside the box", "SOUTH,WEST,NORTH,EAST"}},
+		"swapped":        {head + "0,1700000040000,20.01,10.01\n", nil, []string{"1 of 1 would if latitude and longitude changed places", "--columns"}},
+		"one fix":        {one, nil, []string{"1 fix of 1 user", "longer --step", "--every-fix"}},
+		"far apart":      {one + "0,1700003600000,10.02,20.02\n1,1700000100000,10.02,20.02\n", nil, []string{"3 fixes of 2 users", "longer --step"}},
+		"one each": {
+			one + "1,1700000040000,10.02,20.02\n",
+			[]string{"--every-fix", "--max-gap", "10m"},
+			[]string{"no two of a user in succession", "--max-gap"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			input := write(t, dir, "traces.csv", c.text)
+			requireMessage(t, trainOn(t, filepath.Join(dir, "model.avro"), append(c.more, "--in", input)...), exitFailed, c.want...)
+			if left := names(t, dir); len(left) != 1 {
+				t.Errorf("it left behind %v", left)
+			}
+		})
+	}
+}
+
+// TestTrainWarnings: what makes a poor model is said, beside the model.
+func TestTrainWarnings(t *testing.T) {
+	fixes := town()
+	outside := fixes[0]
+	outside.Latitude = 11
+	far := strings.Repeat(asCSV(append(fixes[:0:0], outside))[len(asCSV(nil)):], 10*len(fixes))
+	alone := fixes[:0:0]
+	for _, f := range fixes {
+		if f.UserID == "0" {
+			alone = append(alone, f)
+		}
+	}
+	for name, c := range map[string]struct {
+		text string
+		more []string
+		want string
+	}{
+		"good":         {asCSV(fixes), nil, ""},
+		"outside":      {asCSV(fixes) + far, nil, "fixes lie outside the box"},
+		"skipped":      {asCSV(fixes) + strings.Repeat("junk\n", 2*len(fixes)), nil, "more was skipped than read"},
+		"one user":     {asCSV(alone), nil, "all fixes are of one user"},
+		"small cells":  {asCSV(fixes), []string{"--cell", "50m"}, "little more than its smoothing"},
+		"large cells":  {asCSV(fixes), []string{"--box", "10,20,10.2,20.2", "--cell", "11km"}, "all fixes lie in one of 6 cells"},
+		"other places": {asCSV(fixes) + strings.Repeat("0,1700000040000,20.01,10.01\n", 2*len(fixes)), nil, "if latitude and longitude changed places"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			r := trainOn(t, filepath.Join(dir, "model.avro"), append([]string{"--in", write(t, dir, "traces.csv", c.text)}, c.more...)...)
+			if r.code != exitDone || !strings.Contains(r.err, c.want) || c.want == "" && r.err != "" {
+				t.Errorf("exit %d, want %q:\n%s", r.code, c.want, r.err)
+			}
+		})
+	}
+}
+
+// TestTrainBoxOrder: a box in another program's order is refused with the right
+// one, where it can be seen.
+func TestTrainBoxOrder(t *testing.T) {
+	dir := t.TempDir()
+	input, model := write(t, dir, "traces.csv", asCSV(town())), filepath.Join(dir, "model.avro")
+	for _, box := range []string{"116.27,39.85,116.5,39.97", "39.85,39.97,116.27,116.5", "116.27,116.5,39.85,39.97", "39.97,116.27,39.85,116.5"} {
+		r := call(t, "train", "--in", input, "--box", box, "--cell", "340m", "--step", "60s", "--out", model)
+		requireMessage(t, r, exitUsage, "south,west,north,east", "is it --box 39.85,116.27,39.97,116.5?")
+	}
+}
+
+// TestTrainColumns: columns of another name, in either format that names them.
+func TestTrainColumns(t *testing.T) {
+	dir := t.TempDir()
+	_, model := townFiles(t, dir)
+	rename := strings.NewReplacer("user_id", "vehicle", "timestamp", "at")
+	for name, text := range map[string]string{"a.csv": asCSV(town()), "a.ndjson": asNDJSON(town())} {
+		again := filepath.Join(dir, name+".avro")
+		r := trainOn(t, again, "--columns", "user_id=vehicle,timestamp=at", "--in", write(t, dir, name, rename.Replace(text)))
+		if r.code != exitDone || inspect(t, again).ID != inspect(t, model).ID {
+			t.Errorf("%s: exit %d, or another model: %s", name, r.code, r.err)
+		}
+	}
+	requireMessage(t, trainOn(t, model, "--columns", "speed=v", "--in", "x.csv"), exitUsage, `no column "speed"`)
+}
+
+// TestTrainReport: it says how much was read of what.
+func TestTrainReport(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "in/a.csv", asCSV(town()[:100]))
+	write(t, dir, "in/b.csv", asCSV(town()[100:])+"junk\n")
+	r := trainOn(t, filepath.Join(dir, "model.avro"), "--in", filepath.Join(dir, "in"))
+	if want := "read  2 files: 288 fixes\n"; !strings.Contains(r.out, want) || !strings.Contains(r.err, "1 line skipped: 1 wrong_columns") {
+		t.Errorf("it says\n%s%swant %s", r.out, r.err, want)
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+// trainOn trains on the town's map.
+func trainOn(t *testing.T, model string, more ...string) result {
+	t.Helper()
+	return call(t, append([]string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}, more...)...)
+}
+
+// put writes records to partition 0 of a topic, each with a Kafka timestamp a
+// second after the one before.
+func put(t *testing.T, broker, topic string, records ...kgo.Record) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, r := range records {
+		r.Topic = topic
+		if err := client.ProduceSync(t.Context(), &r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// putTown writes the town's fixes in JSON to partition 0 of 2, with Kafka timestamps a second apart.
+func putTown(t *testing.T, broker, topic string) (fixes []schemas.Raw) {
+	t.Helper()
+	fixes = town()
+	var records []kgo.Record
+	for i, line := range strings.Split(strings.TrimSpace(asNDJSON(fixes)), "\n") {
+		records = append(records, kgo.Record{Key: []byte(fixes[i].UserID), Value: []byte(line), Timestamp: kafkaTime(i)})
+	}
+	succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "2", "--in", write(t, t.TempDir(), "none.csv", asCSV(nil)))
+	put(t, broker, topic, records...)
+	return fixes
+}
+
+func kafkaTime(i int) time.Time {
+	return time.UnixMilli(1_700_100_000_000).UTC().Add(time.Duration(i) * time.Second)
+}
+
+// TestTrainTopic: a topic gives the model of the files that it was fed from, in
+// either encoding.
+func TestTrainTopic(t *testing.T) {
+	dir, broker := t.TempDir(), startBroker(t)
+	traces, model := townFiles(t, dir)
+	want := inspect(t, model).ID
+	for _, encoding := range []string{"avro", "json"} {
+		topic := "raw." + encoding
+		succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "3", "--encoding", encoding, "--in", traces)
+		again := filepath.Join(dir, encoding+".avro")
+		r := trainOn(t, again, "--brokers", broker, "--topic", topic, "--encoding", encoding)
+		if r.code != exitDone || r.err != "" || !strings.Contains(r.out, "in 3 partitions of "+topic) {
+			t.Fatalf("exit %d: %s%s", r.code, r.err, r.out)
+		}
+		if got := inspect(t, again); got.ID != want || got.Provenance.Source != "topic "+topic {
+			t.Errorf("%s: the topic gives model %s of %q, the file %s", encoding, got.ID, got.Provenance.Source, want)
+		}
+		r = trainOn(t, again, "--brokers", broker, "--topic", topic, "--encoding", map[string]string{"avro": "json", "json": "avro"}[encoding])
+		requireMessage(t, r, exitFailed, "records skipped", "there is no fix")
+	}
+}
+
+// TestTrainTopicRange: the range has the record at --from and not that at --to,
+// by offsets or by Kafka's timestamps.
+func TestTrainTopicRange(t *testing.T) {
+	dir, broker := t.TempDir(), startBroker(t)
+	fixes := putTown(t, broker, "raw")
+	part := filepath.Join(dir, "part.avro")
+	if r := trainOn(t, part, "--in", write(t, dir, "part.csv", asCSV(fixes[30:200]))); r.code != exitDone {
+		t.Fatal(r.err)
+	}
+	want := inspect(t, part).ID
+	model := filepath.Join(dir, "model.avro")
+	topic := []string{"--brokers", broker, "--topic", "raw", "--encoding", "json"}
+	for _, bounds := range [][]string{
+		{"--from", "30", "--to", "200"},
+		{"--from", kafkaTime(30).Format(time.RFC3339), "--to", kafkaTime(200).Format(time.RFC3339)},
+		{"--from", kafkaTime(29).Add(time.Millisecond).Format(time.RFC3339Nano), "--to", "200"},
+	} {
+		if r := trainOn(t, model, append(topic, bounds...)...); r.code != exitDone {
+			t.Fatal(r.err)
+		}
+		if got := inspect(t, model).ID; got != want {
+			t.Errorf("%v gives another model than those fixes", bounds)
+		}
+	}
+	requireMessage(t, trainOn(t, model, append(topic, "--from", "100000")...), exitFailed, "none of them from --from to --to")
+	requireMessage(t, trainOn(t, model, append(topic, "--from", "5", "--to", "5")...), exitUsage, "--to must be behind --from")
+	requireMessage(t, trainOn(t, model, append(topic, "--from", "yesterday")...), exitUsage, "neither an offset nor a time")
+}
+
+// TestTrainTopicRefuses: what the service would refuse is left out and counted
+// by its reason, and nothing of it is said.
+func TestTrainTopicRefuses(t *testing.T) {
+	dir, broker := t.TempDir(), startBroker(t)
+	fixes := putTown(t, broker, "raw")
+	const secret = "48.8584"
+	object := func(ms int64) []byte {
+		return fmt.Appendf(nil, `{"user_id":"0","timestamp":%d,"latitude":%s,"longitude":2}`, ms, secret)
+	}
+	at := kafkaTime(1000)
+	put(t, broker, "raw",
+		kgo.Record{Key: []byte("1"), Value: object(fixes[0].Timestamp), Timestamp: at},
+		kgo.Record{Key: []byte("1"), Value: object(fixes[0].Timestamp), Timestamp: at},
+		kgo.Record{Key: []byte("0"), Value: []byte(`{"latitude":` + secret), Timestamp: at},
+		kgo.Record{Key: []byte("0"), Value: nil, Timestamp: at},
+		kgo.Record{Key: []byte("0"), Value: object(at.Add(2 * time.Hour).UnixMilli()), Timestamp: at},
+		kgo.Record{Key: []byte("0"), Value: object(1_700_000_000), Timestamp: at},
+	)
+	model := filepath.Join(dir, "model.avro")
+	topic := []string{"--brokers", broker, "--topic", "raw", "--encoding", "json"}
+	r := trainOn(t, model, topic...)
+	want := fmt.Sprintf("6 records skipped: 2 key_mismatch, 1 before_gps, 1 empty, 1 malformed, 1 timestamp_ahead; first at raw/0:%d\n", len(fixes))
+	if r.code != exitDone || r.err != want {
+		t.Errorf("exit %d, it says\n%swant\n%s", r.code, r.err, want)
+	}
+	if got := inspect(t, model).Provenance.Report; got.Fixes != int64(len(fixes)) || got.OutsideBox != 0 {
+		t.Errorf("trained on %+v", got)
+	}
+	r = trainOn(t, model, append(topic, "--max-ahead", "3h")...)
+	if got := inspect(t, model).Provenance.Report; r.code != exitDone || got.OutsideBox != 1 {
+		t.Errorf("exit %d; with a longer --max-ahead %d fixes outside the box, want 1", r.code, got.OutsideBox)
+	}
+	r = trainOn(t, filepath.Join(dir, "strict.avro"), append(topic, "--strict")...)
+	requireMessage(t, r, exitFailed, fmt.Sprintf("raw/0 at offset %d: key_mismatch", len(fixes)))
+	if strings.Contains(r.err, secret) {
+		t.Errorf("it tells a place: %s", r.err)
+	}
+}
+
+// TestTrainTopicUsage: flags that do not go together, and topics that are not there.
+func TestTrainTopicUsage(t *testing.T) {
+	broker, model := startBroker(t), filepath.Join(t.TempDir(), "model.avro")
+	requireMessage(t, trainOn(t, model), exitUsage, "--in", "--topic")
+	requireMessage(t, trainOn(t, model, "--from", "3", "--in", "x.csv"), exitUsage, "--from belongs to --topic")
+	requireMessage(t, trainOn(t, model, "--topic", "raw", "--in", "x.csv"), exitUsage, "exclude each other")
+	requireMessage(t, trainOn(t, model, "--topic", "raw", "--columns", "user_id=v"), exitUsage, "are for files")
+	requireMessage(t, trainOn(t, model, "--topic", "raw", "--encoding", "xml"), exitUsage, "xml")
+	requireMessage(t, trainOn(t, model, "--brokers", broker, "--topic", "nowhere"), exitFailed, "nowhere")
+	succeed(t, "produce", "--brokers", broker, "--topic", "quiet", "--create", "2", "--in", write(t, t.TempDir(), "none.csv", asCSV(nil)))
+	requireMessage(t, trainOn(t, model, "--brokers", broker, "--topic", "quiet"), exitFailed, "quiet holds no committed records")
+}
