@@ -263,22 +263,31 @@ func (r *rowMaker) tallied(class int, c grid.Cell) []tally {
 	return list[first(c):first(c+1)]
 }
 
-// finish turns what is known of row c into probabilities: (moves + κ·kernel) / (their number + κ), as [smooth] does.
+// finish turns what is known of row c into probabilities: (moves + κ·kernel) / (their number + κ), as [smoother] does, and the jumps,
+// which every row has as often.
 func (r *rowMaker) finish(own *rowOf, class int, c grid.Cell) {
 	r.look(own, class, c)
 	backoff := r.trainer.options.Backoff
 	n := r.number[class*r.grid.Cells()+int(c)]
-	total := backoff
+	total, near := backoff, 1.0
 	for i, ring := range own.ring {
+		if ring < 0 {
+			near -= own.kernel[i]
+			continue
+		}
 		moves := float64(n * own.within[i])
-		if r.cells != nil && ring >= 0 {
+		if r.cells != nil {
 			moves = shrunk(own.values[i], moves, r.spread[ring], r.cells.scale.variance(), r.threshold)
 		}
-		own.values[i] = moves + float64(backoff*own.kernel[i])
+		own.values[i] = moves + float64(backoff*own.within[i])
 		total += moves
 	}
-	for i := range own.values {
-		own.values[i] /= total
+	for i, ring := range own.ring {
+		if ring < 0 {
+			own.values[i] = own.kernel[i]
+		} else {
+			own.values[i] *= near / total
+		}
 	}
 	quantize(own.values, rowQuantum)
 }

@@ -2,6 +2,7 @@ package mobility
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -231,6 +232,26 @@ func TestPrivateModelTellsNoCounts(t *testing.T) {
 	}
 	if !slices.Equal(full.Matrices[0].Columns, empty.Matrices[0].Columns) || !slices.Equal(full.Initial.Cells, empty.Initial.Cells) {
 		t.Error("the entries of the model depend on the traces")
+	}
+}
+
+// TestPrivateJumps: every row jumps as often as the others, whatever is heard of it.
+func TestPrivateJumps(t *testing.T) {
+	g := plainGrid(t, 60, 60)
+	tr := trainer(t, g, TrainOptions{KeepShared: true, Jumps: .24}, roads(g, 300))
+	for _, epsilon := range []string{"0.1", "900"} {
+		m := privateModel(t, tr, PrivacyOptions{Epsilon: epsilon, Contribution: 100}, 1)
+		columns, values := m.Matrices[0].Row(grid.Cell(30*60 + 30))
+		far := 0.0
+		for i, c := range columns {
+			if dx, dy := g.Column(c)-30, g.Row(c)-30; dx*dx+dy*dy > 25 {
+				far += values[i]
+			}
+		}
+		// As in TestJumps: 20 of 24 jumps lie on the map.
+		if want := .24 * 20 / 24; math.Abs(far-want/(want+.76)) > 1e-8 {
+			t.Errorf("ε %s: %v of the mass is beyond the kernel", epsilon, far)
+		}
 	}
 }
 
