@@ -17,6 +17,9 @@ func (t *Trainer) Finish() (*Model, Report, error) {
 // FinishWhile is [Trainer.Finish] that tells how far it is, in units of its own, and ends with the error that report returns,
 // if it returns one. Report is called from the goroutine that called FinishWhile, for each user and for every few
 // thousand rows, twice. Counting and smoothing take all cores; the bits do not depend on how many there are.
+//
+// Cost where the map is large and little of it was seen: on 1000×1000 cells with the default kernel some two seconds of computing and 1.3 GB,
+// nearly all of it the matrix; each further class of a calendar adds 8 bytes to the 12 of each of its 10⁸ entries.
 func (t *Trainer) FinishWhile(report func(done, total int64) error) (*Model, Report, error) {
 	counted := t.tally()
 	if counted.Fixes == 0 {

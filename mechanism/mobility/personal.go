@@ -12,7 +12,10 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// DefaultPersonalWeight is κ where a user's counts name none: see [PersonalCounts].
+// DefaultPersonalWeight is κ where a user's counts name none: see [PersonalCounts]. On Geolife (cells of 340 m, 60 s; 14 users held out of
+// the popular model, their first six tenths as own counts, the rest foretold) the bits by which the true next cell surprises are 2.27
+// under the popular model and 2.23, 2.14, 2.14, 2.17 and 2.21 for κ = 1, 5, 20, 60 and 200: flat from 5 to 20, and of those the more
+// careful.
 const DefaultPersonalWeight = 20.0
 
 // popularStarts is the least share of the popular initial distribution in a personal one, whatever the number of visits. Visits

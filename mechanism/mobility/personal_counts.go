@@ -6,7 +6,8 @@ import "iter"
 // model. weight is κ; 0 means [DefaultPersonalWeight]. Users without a fix in the box have none.
 //
 // Counts are whole and not capped. A cap keeps one user from speaking for others; here nobody else is spoken for, and given the
-// cell the transitions out of it are what a Markov chain takes for independent draws, however long somebody stayed.
+// cell the transitions out of it are what a Markov chain takes for independent draws, however long somebody stayed. On Geolife a cap of
+// 300 a cell changed nothing, and one of 30 foretold worse.
 func (t *Trainer) Personals(weight float64) iter.Seq2[string, PersonalCounts] {
 	t.settle()
 	return func(yield func(string, PersonalCounts) bool) {
