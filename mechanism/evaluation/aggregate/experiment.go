@@ -3,6 +3,7 @@ package aggregate
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -325,4 +326,21 @@ func covered(estimate, low, high, truth []float64) float64 {
 		return 0
 	}
 	return inside / zones
+}
+
+// Stretches cuts tracks into stretches of so many successive steps, each to be taken for a vehicle of its own.
+func Stretches(tracks iter.Seq[mobility.Track], steps int) (stretches [][]grid.Cell) {
+	for t := range tracks {
+		from := 0
+		for i := range t.Cells {
+			if i > from && t.Steps[i] != t.Steps[i-1]+1 {
+				from = i
+			}
+			if i-from+1 == steps {
+				stretches = append(stretches, t.Cells[from:i+1])
+				from = i + 1
+			}
+		}
+	}
+	return stretches
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 func scoreOf(t *testing.T, scores []Score, fleet string, vehicles int, estimator string) Score {
@@ -151,5 +153,20 @@ func TestZones(t *testing.T) {
 	m := z.Map("", []float64{4, 8, 0, 2})
 	if m.Values[0] != 1 || m.Values[4] != 2 || m.Values[47] != 1 { // the last zone is half as high
 		t.Errorf("vehicles per km²: %v", m.Values)
+	}
+}
+
+func TestStretches(t *testing.T) {
+	t.Parallel()
+	tracks := []mobility.Track{
+		{Steps: []int64{1, 2, 3, 4, 5, 7, 8, 9}, Cells: []grid.Cell{10, 11, 12, 13, 14, 15, 16, 17}},
+		{Steps: []int64{1}, Cells: []grid.Cell{1}},
+	}
+	want := [][]grid.Cell{{10, 11}, {12, 13}, {15, 16}}
+	if got := Stretches(slices.Values(tracks), 2); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := Stretches(slices.Values(tracks), 6); len(got) != 0 {
+		t.Errorf("a stretch over a gap: %v", got)
 	}
 }
