@@ -4,8 +4,11 @@
 GO       ?= go
 FUZZTIME ?= 20s
 BENCH    ?= .
-# Arguments of "make run" and "make chaos", such as ARGS='--vehicles 1000'.
+# Arguments of "make run", "make figures" and "make chaos", such as ARGS='--vehicles 1000'.
 ARGS     ?=
+# Data sets of "make figures" as NAME=PATH, and the folder for its report; ARGS=--quick for a first look.
+DATA     ?=
+FIGURES  ?= bin/figures
 # Nodes of "make kafka-up": 1 or 3.
 NODES    ?= 1
 
@@ -17,7 +20,7 @@ CONCURRENT := ./consumer/... ./producer/... ./state/... \
 	./cmd/geodither/... ./cmd/internal/devbroker/... ./cmd/internal/pipeline/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch audit verify check clean \
+.PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch audit figures verify check clean \
 	kafka-up kafka-down test-kafka chaos
 
 help: ## List the targets
@@ -51,6 +54,9 @@ audit: build ## Attack the default mechanism on the sample's model
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 	./bin/geodither train --in cmd/geodither/sample/liverpool.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out "$$dir/model.avro" > /dev/null && \
 	./bin/geodither audit --model "$$dir/model.avro" --epsilon 1 --delta 0.01 --exact
+
+figures: build ## Draw the paper's figures on the shipped buses, or on DATA='geolife=PATH gowalla=PATH', into FIGURES (bin/figures)
+	@./bin/geodither evaluate $(DATA:%=--data %) --also estimate,lattice,laplace-tight,paper-inference --out $(FIGURES) $(ARGS)
 
 kafka-up: ## Start a real Apache Kafka (NODES=3) for development; needs Java 17 and Maven
 	@deploy/kafka/kafka.sh up --nodes $(NODES)

@@ -160,6 +160,15 @@ func (t *Trainer) derive(o TrainOptions, held func(user string) bool) *Trainer {
 	return derived
 }
 
+// Grid returns the map that models are made for.
+func (t *Trainer) Grid() *grid.Grid { return t.grid }
+
+// Step returns the time step of the models.
+func (t *Trainer) Step() time.Duration { return time.Duration(t.stepMS) * time.Millisecond }
+
+// Options returns the options with every default filled in.
+func (t *Trainer) Options() TrainOptions { return t.options }
+
 // Users returns the users with a fix in the box, in ascending order.
 func (t *Trainer) Users() iter.Seq[string] {
 	return func(yield func(string) bool) {

@@ -61,6 +61,14 @@ var table = map[string]rule{
 		third: []string{gonum},
 		pure:  true,
 	},
+	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
+	"mechanism/evaluation/experiment": {
+		ours: []string{
+			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation/chart", "mechanism/evaluation/report",
+		},
+		third: []string{gonum},
+		pure:  true,
+	},
 
 	"schemas":       {third: []string{goavro, registry}},
 	"state":         {third: []string{pebble}},
@@ -89,7 +97,7 @@ var table = map[string]rule{
 	"cmd/geodither": {
 		ours: []string{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation",
-			"mechanism/evaluation/aggregate", "mechanism/evaluation/chart",
+			"mechanism/evaluation/aggregate", "mechanism/evaluation/chart", "mechanism/evaluation/experiment",
 			"schemas", "consumer", "producer",
 			"cmd/internal/pipeline", "cmd/internal/devbroker", "cmd/internal/parallel", "cmd/internal/traces",
 		},

@@ -177,11 +177,16 @@ func (l *layout) draw(c draw.Canvas) {
 	l.legend.draw(c, c.Min.X+margin, y)
 	inner := draw.Crop(c, margin, -margin, l.bottom, -l.top)
 	tiles := draw.Tiles{Rows: len(l.plots), Cols: len(l.plots[0]), PadX: gap, PadY: gap}
-	for i, row := range plot.Align(l.plots, tiles, inner) {
-		for j, tile := range row {
-			if panel := l.panels[i][j]; panel != nil {
-				panel.draw(l.plots[i][j], tile)
+	around := l.margins(tiles, inner)
+	for i, row := range l.plots {
+		for j, p := range row {
+			if p == nil {
+				continue
 			}
+			tile := tiles.At(inner, j, i)
+			own := marginsOf(p, tile)
+			l.panels[i][j].draw(p, draw.Crop(tile,
+				around.left[j]-own.left, own.right-around.right[j], around.bottom[i]-own.bottom, own.top-around.top[i]))
 		}
 	}
 	y = c.Min.Y + l.bottom - 4
@@ -189,4 +194,33 @@ func (l *layout) draw(c draw.Canvas) {
 		c.FillText(noteStyle, vg.Point{X: c.Min.X + margin, Y: y}, line)
 		y -= 1.35 * noteStyle.Font.Size
 	}
+}
+
+// margins are what the panels of each column and row need around their data at most, so that data of equal size stand in line.
+type margins struct{ left, right, bottom, top []vg.Length }
+
+// panelMargins are one panel's.
+type panelMargins struct{ left, right, bottom, top vg.Length }
+
+func marginsOf(p *plot.Plot, tile draw.Canvas) panelMargins {
+	data := p.DataCanvas(tile)
+	return panelMargins{data.Min.X - tile.Min.X, tile.Max.X - data.Max.X, data.Min.Y - tile.Min.Y, tile.Max.Y - data.Max.Y}
+}
+
+func (l *layout) margins(tiles draw.Tiles, inner draw.Canvas) margins {
+	m := margins{
+		left: make([]vg.Length, tiles.Cols), right: make([]vg.Length, tiles.Cols),
+		bottom: make([]vg.Length, tiles.Rows), top: make([]vg.Length, tiles.Rows),
+	}
+	for i, row := range l.plots {
+		for j, p := range row {
+			if p == nil {
+				continue
+			}
+			own := marginsOf(p, tiles.At(inner, j, i))
+			m.left[j], m.right[j] = max(m.left[j], own.left), max(m.right[j], own.right)
+			m.bottom[i], m.top[i] = max(m.bottom[i], own.bottom), max(m.top[i], own.top)
+		}
+	}
+	return m
 }

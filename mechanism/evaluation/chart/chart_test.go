@@ -238,10 +238,10 @@ func TestTicks(t *testing.T) {
 		{linearTicks{}, .8, 9.3, "2 4 6 8"},
 		{linearTicks{}, -.03, .01, "-0.03 -0.02 -0.01 0 0.01"},
 		{linearTicks{}, 0, 500, "0 100 200 300 400 500"},
-		{logTicks{}, .1, 2, "0.1 0.2 0.5 1 2"},
-		{logTicks{}, .001, .1, "0.001 0.002 0.005 0.01 0.02 0.05 0.1"},
-		{logTicks{}, .0007, 300, "0.001 0.01 0.1 1 10 100"},
-		{logTicks{}, 1.5, 4.2, "2 3 4"},
+		{logTicks{}, math.Log10(.1), math.Log10(2), "0.1 0.2 0.5 1 2"},
+		{logTicks{}, math.Log10(.001), math.Log10(.1), "0.001 0.002 0.005 0.01 0.02 0.05 0.1"},
+		{logTicks{}, math.Log10(.0007), math.Log10(300), "0.001 0.01 0.1 1 10 100"},
+		{logTicks{}, math.Log10(1.5), math.Log10(4.2), "2 3 4"},
 	} {
 		var got []string
 		for _, tick := range c.ticker.Ticks(c.low, c.high) {

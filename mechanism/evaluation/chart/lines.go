@@ -68,6 +68,7 @@ func (l *Lines) prepare(styles *styles) (*plot.Plot, []entry, error) {
 	var x, y extent
 	x.log, y.log = l.X.Log, l.Y.Log
 	var entries []entry
+	var lows [][]float64
 	for i := range l.Series {
 		s := &l.Series[i]
 		if err := s.check(); err != nil {
@@ -75,8 +76,9 @@ func (l *Lines) prepare(styles *styles) (*plot.Plot, []entry, error) {
 		}
 		x.add(s.X)
 		y.add(s.Y)
-		y.add(s.Low)
+		y.low(s.Y)
 		y.add(s.High)
+		lows = append(lows, s.Low)
 		looks := reference
 		if !s.Reference {
 			looks = lookOf(styles.number(s.Name, s.Look))
@@ -85,8 +87,9 @@ func (l *Lines) prepare(styles *styles) (*plot.Plot, []entry, error) {
 			looks.line.Width = 0
 		}
 		entries = append(entries, entry{name: s.Name, look: looks, plain: s.NoMarkers})
-		p.Add(&seriesPlotter{series: s, look: looks})
+		p.Add(&seriesPlotter{series: s, look: looks, shade: shadeOf(len(l.Series))})
 	}
+	y.band(lows)
 	x.apply(&p.X, l.X)
 	y.apply(&p.Y, l.Y)
 	return p, entries, nil
@@ -117,7 +120,7 @@ func newPlot(title string) *plot.Plot {
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		a.Label.TextStyle.Font, a.Tick.Label.Font = sans, sans
 		a.Label.TextStyle.Font.Size, a.Tick.Label.Font.Size = 9.5, 8.5
-		a.Tick.Length, a.Padding = 4, 3
+		a.Tick.Length, a.Padding, a.Tick.Marker = 4, 3, linearTicks{}
 	}
 	pale := draw.LineStyle{Color: color.Gray{Y: 225}, Width: .5}
 	p.Add(&plotter.Grid{Vertical: pale, Horizontal: pale})
@@ -129,6 +132,32 @@ type extent struct {
 	log      bool
 	min, max float64
 	any      bool
+	zeros    bool // on a logarithmic axis: values that have no place there
+}
+
+// low remembers that some of the values have no place on a logarithmic axis.
+func (e *extent) low(values []float64) {
+	for _, v := range values {
+		e.zeros = e.zeros || e.log && v <= 0
+	}
+}
+
+// bandReach is how far below all values a band may extend a logarithmic axis: the rest of it would squeeze them.
+const bandReach = 10
+
+// band adds the lower ends of the bands, after all values.
+func (e *extent) band(bands [][]float64) {
+	floor := math.Inf(-1)
+	if e.log && e.any {
+		floor = e.min / bandReach
+	}
+	for _, values := range bands {
+		for _, v := range values {
+			if !math.IsNaN(v) {
+				e.add([]float64{max(v, floor)})
+			}
+		}
+	}
 }
 
 func (e *extent) add(values []float64) {
@@ -157,7 +186,12 @@ func (e *extent) apply(axis *plot.Axis, a Axis) {
 		if low == high {
 			low, high = low/2, high*2
 		}
-		axis.Scale, axis.Tick.Marker = plot.LogScale{}, logTicks{}
+		if e.zeros && a.Min == 0 {
+			low /= 1.5 // so that the edge, where they are drawn, is no value's
+		}
+		// The plot's own axis is linear in the decimal logarithm: its logarithmic scale misplaces the label.
+		low, high = math.Log10(low), math.Log10(high)
+		axis.Tick.Marker = logTicks{}
 	} else {
 		if a.Zero {
 			low = min(low, 0)
@@ -174,14 +208,19 @@ func (e *extent) apply(axis *plot.Axis, a Axis) {
 type seriesPlotter struct {
 	series *Series
 	look   look
+	shade  uint8 // of the band, 255 for opaque
 }
+
+// shadeOf keeps the bands of many series from hiding each other.
+func shadeOf(series int) uint8 { return uint8(max(20, 150/(series+1))) }
 
 // seldom is the number of markers from which on only some are drawn.
 const seldom = 24
 
 // Plot implements plot.Plotter.
 func (s *seriesPlotter) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := held(p.X, p, &c, true), held(p.Y, p, &c, false)
+	x, y := p.Transforms(&c)
+	x, y = held(p.X, x), held(p.Y, y)
 	s.band(c, x, y)
 	var run []vg.Point
 	flush := func() {
@@ -213,7 +252,7 @@ func (s *seriesPlotter) band(c draw.Canvas, x, y func(float64) vg.Length) {
 		return
 	}
 	r, g, b, _ := s.look.line.Color.RGBA()
-	shade := color.NRGBA{R: uint8(r >> 8), G: uint8(g >> 8), B: uint8(b >> 8), A: 45}
+	shade := color.NRGBA{R: uint8(r >> 8), G: uint8(g >> 8), B: uint8(b >> 8), A: s.shade}
 	var lower, upper []vg.Point
 	flush := func() {
 		if len(lower) > 1 {
@@ -239,14 +278,14 @@ func (s *seriesPlotter) band(c draw.Canvas, x, y func(float64) vg.Length) {
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // held returns the place of a value on an axis; a logarithmic one holds what it has no place for at its lower end.
-func held(a plot.Axis, p *plot.Plot, c *draw.Canvas, horizontal bool) func(float64) vg.Length {
-	x, y := p.Transforms(c)
-	to := y
-	if horizontal {
-		to = x
-	}
-	if _, log := a.Scale.(plot.LogScale); !log {
+func held(a plot.Axis, to func(float64) vg.Length) func(float64) vg.Length {
+	if _, log := a.Tick.Marker.(logTicks); !log {
 		return to
 	}
-	return func(v float64) vg.Length { return to(max(v, a.Min)) }
+	return func(v float64) vg.Length {
+		if !(v > 0) {
+			return to(a.Min)
+		}
+		return to(max(math.Log10(v), a.Min))
+	}
 }

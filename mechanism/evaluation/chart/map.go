@@ -47,9 +47,17 @@ type Overlay struct {
 // viridis is the colour map of that name by Smith and van der Walt: even steps of value are even steps to the eye, also without colour vision and on
 // paper. Between these samples of it luminance grows evenly.
 var viridis = []color.Color{
-	color.NRGBA{0x44, 0x01, 0x54, 255}, color.NRGBA{0x48, 0x24, 0x75, 255}, color.NRGBA{0x41, 0x44, 0x87, 255}, color.NRGBA{0x35, 0x5f, 0x8d, 255},
-	color.NRGBA{0x2a, 0x78, 0x8e, 255}, color.NRGBA{0x21, 0x91, 0x8c, 255}, color.NRGBA{0x22, 0xa8, 0x84, 255}, color.NRGBA{0x44, 0xbf, 0x70, 255},
-	color.NRGBA{0x7a, 0xd1, 0x51, 255}, color.NRGBA{0xbd, 0xdf, 0x26, 255}, color.NRGBA{0xfd, 0xe7, 0x25, 255},
+	color.NRGBA{0x44, 0x01, 0x54, 255},
+	color.NRGBA{0x48, 0x24, 0x75, 255},
+	color.NRGBA{0x41, 0x44, 0x87, 255},
+	color.NRGBA{0x35, 0x5f, 0x8d, 255},
+	color.NRGBA{0x2a, 0x78, 0x8e, 255},
+	color.NRGBA{0x21, 0x91, 0x8c, 255},
+	color.NRGBA{0x22, 0xa8, 0x84, 255},
+	color.NRGBA{0x44, 0xbf, 0x70, 255},
+	color.NRGBA{0x7a, 0xd1, 0x51, 255},
+	color.NRGBA{0xbd, 0xdf, 0x26, 255},
+	color.NRGBA{0xfd, 0xe7, 0x25, 255},
 }
 
 // nothing is the colour of a cell without a value.
@@ -180,6 +188,9 @@ func (m *Map) prepare(styles *styles) (*plot.Plot, []entry, error) {
 		if !o.Line {
 			looks.line.Width = 0
 		}
+		if len(o.Points) > crowd {
+			looks.glyph.Radius *= .6
+		}
 		entries = append(entries, entry{name: o.Name, look: looks, plain: !o.Markers})
 		s := &Series{NoMarkers: !o.Markers, NoLine: !o.Line}
 		for _, at := range o.Points {
@@ -205,6 +216,9 @@ func (o outline) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	c.StrokeLines(draw.LineStyle{Color: color.Gray{Y: 120}, Width: .8}, c.ClipLinesXY(line)...)
 }
+
+// crowd is from how many places on markers are small.
+const crowd = 150
 
 const (
 	barRoom  = vg.Length(58) // for the bar, its numbers and its label
@@ -241,13 +255,14 @@ func (m *Map) drawBar(at draw.Canvas) {
 	right := left + barWidth
 	at.DrawImage(vg.Rectangle{Min: vg.Point{X: left, Y: at.Min.Y}, Max: vg.Point{X: right, Y: at.Max.Y}}, img)
 	var marker plot.Ticker = linearTicks{}
+	low, high := colours.low, colours.high
 	if colours.log {
-		marker = logTicks{}
+		marker, low, high = logTicks{}, math.Log10(low), math.Log10(high)
 	}
 	numbers := textStyle(8.5, draw.XLeft, draw.YCenter)
 	var widest vg.Length
-	for _, t := range marker.Ticks(colours.low, colours.high) {
-		share := colours.share(t.Value)
+	for _, t := range marker.Ticks(low, high) {
+		share := (t.Value - low) / (high - low)
 		if t.Label == "" || share < -1e-9 || share > 1+1e-9 {
 			continue
 		}

@@ -7,23 +7,23 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// logTicks labels powers of ten, and on an axis of few of them also twice and five times each.
+// logTicks is for an axis of decimal logarithms. It labels powers of ten, and on an axis of few of them also twice and five times each.
 type logTicks struct{}
 
 // fewDecades is up to how many powers of ten an axis has room for more labels.
 const fewDecades = 2.2
 
 // Ticks implements plot.Ticker.
-func (logTicks) Ticks(low, high float64) (ticks []plot.Tick) {
-	decades := math.Log10(high / low)
+func (logTicks) Ticks(from, to float64) (ticks []plot.Tick) {
+	low, high, decades := math.Pow(10, from), math.Pow(10, to), to-from
 	skip := max(1, int(math.Ceil(decades/6)))
-	for power := math.Floor(math.Log10(low)); power <= math.Ceil(math.Log10(high)); power++ {
+	for power := math.Floor(from); power <= math.Ceil(to); power++ {
 		for digit := 1; digit <= 9; digit++ {
 			v := float64(digit) * math.Pow(10, power)
 			if v < low*(1-1e-9) || v > high*(1+1e-9) {
 				continue
 			}
-			t := plot.Tick{Value: v}
+			t := plot.Tick{Value: math.Log10(v)}
 			if digit == 1 && int(power)%skip == 0 || decades <= fewDecades && (digit == 2 || digit == 5) || decades < .7 {
 				t.Label = number(v)
 			}

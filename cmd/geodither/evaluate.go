@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/mechanism/evaluation/experiment"
+)
+
+type evaluateFlags struct {
+	data        dataFlags
+	experiments []string
+	also        []string
+	out         string
+	quick       bool
+	seed        uint64
+	runs, users int
+}
+
+func newEvaluate(std streams) *cobra.Command {
+	f := evaluateFlags{}
+	cmd := &cobra.Command{
+		Use:   "evaluate",
+		Short: "Repeat the paper's experiments on your traces, and write a report",
+		Long: fmt.Sprintf(`Repeat the experiments of Xiao and Xiong (CCS 2015) on traces, beside the baseline that
+sees nothing, and write a report: report.html (one file, with all figures), report.md, each
+figure as SVG and PNG, each number as CSV. Without --data the traces are the shipped buses.
+
+The sets geolife and gowalla have maps, cells and steps of their own; any other name stands
+for your traces and needs --box, --cell and --step. Each may be given for all sets, as 250m,
+or for one, as NAME=250m.
+
+Beside the paper's two mechanisms (--also, none for nothing):
+  %s
+
+The report of the same data, options and seed is the same on any number of cores. Finished
+pieces are kept in the folder: after Ctrl-C the same command goes on where it stopped, and
+other options reuse what is the same. Figures over time show one person's trace. The folder
+is for your eyes, unless the data are open.`, strings.Join(experiment.Alsos(), ", ")),
+		Example: `  geodither evaluate --out buses
+  geodither evaluate --data geolife="Geolife Trajectories 1.3/Data" --data gowalla=loc-gowalla_totalCheckins.txt.gz --out paper
+  geodither evaluate --data fleet=traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --experiment parameters --out fleet`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
+	}
+	flags := cmd.Flags()
+	f.data.register(flags)
+	flags.StringSliceVar(&f.experiments, "experiment", []string{"all"}, experimentNames()+", or all; several with commas")
+	flags.StringSliceVar(&f.also, "also", []string{experiment.AlsoEstimate}, "what else is measured, with commas")
+	flags.StringVar(&f.out, "out", "", "`FOLDER` for the report and what it was made of")
+	flags.BoolVar(&f.quick, "quick", false, "few users, runs and parameters: a first look, with wide bands")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the noise")
+	flags.IntVar(&f.runs, "runs", 0, "runs of each trace; 0: 20 over time, 2 over parameters")
+	flags.IntVar(&f.users, "users", 0, "most users over parameters; 0: 100")
+	required(cmd, "out")
+	return cmd
+}
+
+func experimentNames() string {
+	var names []string
+	for _, e := range experiment.All() {
+		names = append(names, e.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (f *evaluateFlags) run(ctx context.Context, std streams) error {
+	chosen, err := experiment.Choose(f.experiments)
+	if err != nil {
+		return usageError{err}
+	}
+	options := experiment.Options{
+		Seed: f.seed, Quick: f.quick, TimeRuns: f.runs, Runs: f.runs, MaxUsers: f.users, Tool: "geodither " + version(),
+	}
+	if len(f.also) != 1 || f.also[0] != "none" {
+		options.Also = f.also
+	}
+	if err := options.Validate(); err != nil {
+		return usageError{err}
+	}
+	sets, err := f.data.sets()
+	if err != nil {
+		return err
+	}
+	if err := f.prepare(sets); err != nil {
+		return err
+	}
+	bar := newProgress(std.err, nil)
+	defer bar.done()
+	var data []*experiment.Data
+	for _, set := range sets {
+		d, err := set.load(ctx, bar, std)
+		if err != nil {
+			return err
+		}
+		data = append(data, d)
+	}
+	study, err := experiment.NewStudy(data, options)
+	if err != nil {
+		return usageError{err}
+	}
+	return f.carry(ctx, study, chosen, bar, std)
+}
+
+// prepare makes the folder, before an hour of work. What is measured of others'
+// traces is for the caller alone, and stays out of any repository around it.
+func (f *evaluateFlags) prepare(sets []dataSet) error {
+	if err := os.MkdirAll(f.out, 0o700); err != nil {
+		return err
+	}
+	for _, set := range sets {
+		if !set.definition.Open {
+			return os.WriteFile(filepath.Join(f.out, ".gitignore"), []byte("*\n"), 0o600)
+		}
+	}
+	return nil
+}
+
+// carry measures what is missing and writes the report.
+func (f *evaluateFlags) carry(ctx context.Context, study *experiment.Study, chosen []experiment.Experiment, bar *progress, std streams) error {
+	store := experiment.Folder(filepath.Join(f.out, "pieces"))
+	var last experiment.Progress
+	bar.phase("measuring", nil)
+	report, err := experiment.Carry(study, chosen, experiment.Run{
+		Workers: runtime.GOMAXPROCS(0), Store: store,
+		Progress: func(p experiment.Progress) error {
+			last = p
+			bar.count(p.Done, p.Total, "timestamps")
+			return ctx.Err()
+		},
+	})
+	bar.done()
+	if err != nil {
+		if ctx.Err() != nil {
+			fmt.Fprintf(std.err, "%d of %d pieces are measured and kept in %s: the same command goes on from there\n", last.Kept+last.Finished, last.Pieces, f.out)
+		}
+		return err
+	}
+	if last.Kept > 0 {
+		fmt.Fprintf(std.err, "%d of %d pieces were measured before and are taken from %s\n", last.Kept, last.Pieces, f.out)
+	}
+	bar.phase("drawing", nil)
+	if err := report.Write(f.out, func() error { return ctx.Err() }); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "wrote %s\n", filepath.Join(f.out, "report.html"))
+	return nil
+}

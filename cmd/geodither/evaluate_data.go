@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/geodither/geodither/mechanism/evaluation/experiment"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// dataFlags name data sets, and say what map and step each has.
+type dataFlags struct {
+	paths                  []string // NAME=PATH
+	box, cell, step, every []string // VALUE or NAME=VALUE
+	timestamps             []string
+}
+
+func (f *dataFlags) register(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.paths, "data", nil, "`NAME=PATH` of a data set: a file or folder of traces; repeat it for several; none: the shipped buses")
+	flags.StringArrayVar(&f.box, "box", nil, "the map's `SOUTH,WEST,NORTH,EAST`, degrees, or NAME=...")
+	flags.StringArrayVar(&f.cell, "cell", nil, "side of a cell, such as 340m, or NAME=340m")
+	flags.StringArrayVar(&f.step, "step", nil, "time step of the model, such as 30s, or NAME=30s")
+	flags.StringArrayVar(&f.timestamps, "timestamps", nil, "length of a trace, or NAME=500; default 500")
+	flags.StringArrayVar(&f.every, "every-fix", nil, "`NAME` of a data set of check-ins: each is a timestamp")
+}
+
+// dataSet is a data set before it is read.
+type dataSet struct {
+	definition experiment.Definition
+	input      inputFlags
+	stdin      io.Reader // instead of paths
+	model      modelFlags
+}
+
+// sampleName is the name of the shipped buses.
+const sampleName = "buses"
+
+// builtIn are the data sets whose maps and steps are known.
+func builtIn() []dataSet {
+	return []dataSet{
+		{
+			definition: experiment.Definition{Name: "geolife", Title: "Geolife", Timestamps: 500, Least: 500, MaxGap: 5 * time.Minute, Folds: 5},
+			model:      modelFlags{box: "39.85,116.27,39.97,116.50", cell: "340m", step: 5 * time.Second},
+		},
+		{
+			definition: experiment.Definition{Name: "gowalla", Title: "Gowalla", Timestamps: 500, Least: 100, Folds: 5},
+			input:      inputFlags{format: "gowalla"},
+			model:      modelFlags{box: "33.70,-118.69,34.34,-118.14", cell: "890m", step: time.Hour, train: mobility.TrainOptions{EveryFix: true}},
+		},
+	}
+}
+
+func sampleSet() dataSet {
+	b := sampleBox
+	return dataSet{
+		definition: experiment.Definition{Name: sampleName, Title: "Liverpool buses", Timestamps: 60, Least: 60, MaxGap: 5 * time.Minute, Folds: 4, Open: true},
+		stdin:      bytes.NewReader(sampleCSV),
+		model:      modelFlags{box: fmt.Sprintf("%g,%g,%g,%g", b.South, b.West, b.North, b.East), cell: fmt.Sprintf("%dm", demoCellM), step: demoStep},
+	}
+}
+
+var dataName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+
+// sets are the data sets that the flags name, each with all that it needs.
+func (f *dataFlags) sets() ([]dataSet, error) {
+	var sets []dataSet
+	for _, text := range f.paths {
+		name, path, ok := strings.Cut(text, "=")
+		if !ok || !dataName.MatchString(name) || path == "" {
+			return nil, usagef("--data %q: write NAME=PATH, with a name of lower-case letters, digits and hyphens", text)
+		}
+		at := slices.IndexFunc(sets, func(s dataSet) bool { return s.definition.Name == name })
+		if at < 0 {
+			at = len(sets)
+			sets = append(sets, newSet(name))
+		}
+		sets[at].input.paths = append(sets[at].input.paths, path)
+	}
+	if len(sets) == 0 {
+		sets = append(sets, sampleSet())
+	}
+	for i := range sets {
+		if err := f.amend(&sets[i]); err != nil {
+			return nil, err
+		}
+	}
+	return sets, f.strangers(sets)
+}
+
+func newSet(name string) dataSet {
+	for _, set := range builtIn() {
+		if set.definition.Name == name {
+			return set
+		}
+	}
+	return dataSet{definition: experiment.Definition{Name: name, Title: name, Timestamps: 500, Least: 100, MaxGap: 5 * time.Minute, Folds: 5}}
+}
+
+// amend gives a set what the flags say of it, or of all.
+func (f *dataFlags) amend(set *dataSet) error {
+	name := set.definition.Name
+	for _, flag := range []struct {
+		name   string
+		values []string
+		to     *string
+	}{{"box", f.box, &set.model.box}, {"cell", f.cell, &set.model.cell}} {
+		if value, ok := valueFor(flag.values, name); ok {
+			*flag.to = value
+		}
+		if *flag.to == "" {
+			return usagef("the data set %s has no --%s: only geolife and gowalla have one of their own", name, flag.name)
+		}
+	}
+	if value, ok := valueFor(f.step, name); ok {
+		step, err := time.ParseDuration(value)
+		if err != nil {
+			return usagef("--step %q is no time: write 30s or 1m", value)
+		}
+		set.model.step = step
+	}
+	if set.model.step == 0 {
+		return usagef("the data set %s has no --step: choose one in which a vehicle usually reports once or twice", name)
+	}
+	if value, ok := valueFor(f.timestamps, name); ok {
+		var n int
+		if _, err := fmt.Sscanf(value+"\n", "%d\n", &n); err != nil || n < 2 {
+			return usagef("--timestamps %q is no number of timestamps from 2 on", value)
+		}
+		set.definition.Timestamps, set.definition.Least = n, min(n, set.definition.Least)
+	}
+	set.model.train.EveryFix = set.model.train.EveryFix || slices.Contains(f.every, name)
+	_, err := set.model.trainers("") // so that what cannot be is said before anything is done
+	return err
+}
+
+// valueFor returns what was said of a data set by name, or else of all.
+func valueFor(values []string, name string) (value string, ok bool) {
+	for _, text := range values {
+		of, v, named := strings.Cut(text, "=")
+		switch {
+		case named && of == name:
+			return v, true
+		case !named:
+			value, ok = text, true
+		}
+	}
+	return value, ok
+}
+
+// strangers refuses settings of a data set that is not there.
+func (f *dataFlags) strangers(sets []dataSet) error {
+	known := func(name string) bool {
+		return slices.ContainsFunc(sets, func(s dataSet) bool { return s.definition.Name == name })
+	}
+	for _, text := range slices.Concat(f.box, f.cell, f.step, f.timestamps) {
+		if name, _, named := strings.Cut(text, "="); named && !known(name) {
+			return usagef("%q is of a data set that no --data names", text)
+		}
+	}
+	for _, name := range f.every {
+		if !known(name) {
+			return usagef("--every-fix %s: no --data names that set", name)
+		}
+	}
+	return nil
+}
+
+// load reads a set's traces.
+func (s *dataSet) load(ctx context.Context, bar *progress, std streams) (*experiment.Data, error) {
+	trainers, err := s.model.trainers("traces " + s.definition.Name)
+	if err != nil {
+		return nil, err
+	}
+	if s.stdin != nil {
+		std.in, s.input = s.stdin, inputFlags{paths: []string{"-"}, format: "csv", strict: true}
+	}
+	reader, err := s.input.open(ctx, nil, std)
+	if err != nil {
+		return nil, err
+	}
+	bar.phase("reading "+s.definition.Name, reader.Progress)
+	trainer, err := readTraces(reader, trainers, bar)
+	bar.done()
+	if err != nil {
+		return nil, err
+	}
+	if skips := reader.Skips(); skips.Total > 0 {
+		fmt.Fprintln(std.err, skips)
+	}
+	return experiment.NewData(s.definition, trainer)
+}

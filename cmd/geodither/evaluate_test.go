@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/evaluation/experiment"
+)
+
+// TestEvaluateSample holds the report of the shipped buses to a golden one: what is said, and every number of the parameters, to four digits.
+func TestEvaluateSample(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "buses")
+	r := succeed(t, "evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters")
+	if !strings.Contains(r.out, "report.html") || r.err != "" {
+		t.Errorf("it says %q and %q", r.out, r.err)
+	}
+	golden(t, "testdata/evaluate.md", read(t, filepath.Join(dir, "report.md")))
+	golden(t, "testdata/evaluate.csv", read(t, filepath.Join(dir, "tables", "parameters.csv")))
+	for _, name := range []string{"over-time-buses", "over-time-buses-map", "parameters-buses-popular", "parameters-buses-personal"} {
+		for _, ending := range []string{".svg", ".png"} {
+			if info, err := os.Stat(filepath.Join(dir, "figures", name+ending)); err != nil || info.Size() < 5000 {
+				t.Errorf("no figure %s%s: %v", name, ending, err)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".gitignore")); err == nil {
+		t.Error("open data are hidden")
+	}
+	// Again: nothing is measured twice, and the report is the same.
+	before := read(t, filepath.Join(dir, "report.html"))
+	r = succeed(t, "evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters")
+	if !strings.Contains(r.err, "were measured before") || read(t, filepath.Join(dir, "report.html")) != before {
+		t.Errorf("the second report differs, or does not say what it took: %q", r.err)
+	}
+}
+
+// golden compares with a file of testdata, or writes it if UPDATE_GOLDEN is set.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := strings.Split(read(t, path), "\n")
+	for i, line := range strings.Split(got, "\n") {
+		if i >= len(want) || line != want[i] {
+			t.Errorf("%s:%d: %q (UPDATE_GOLDEN=1 writes it anew)", path, i+1, line)
+			return
+		}
+	}
+}
+
+// TestEvaluateOwn: a data set of the user's own, whose folder git leaves alone, with traces as long as the data have them.
+func TestEvaluateOwn(t *testing.T) {
+	dir := t.TempDir()
+	traces := write(t, dir, "traces.csv", asCSV(town()))
+	out := filepath.Join(dir, "out")
+	succeed(t, "evaluate", "--data", "town="+traces, "--box", townBox, "--cell", townCell, "--step", "town="+townStep, "--timestamps", "30",
+		"--quick", "--experiment", "parameters", "--also", "lattice", "--out", out)
+	rows, err := csv.NewReader(strings.NewReader(read(t, filepath.Join(out, "tables", "parameters.csv")))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mechanisms := map[string]bool{}
+	for _, row := range rows[1:] {
+		mechanisms[row[2]] = true
+		if row[0] != "town" || row[6] != "6" {
+			t.Fatalf("a row of other data: %q", row)
+		}
+	}
+	if len(mechanisms) != 4 || !mechanisms["lattice"] || !mechanisms["blind"] {
+		t.Errorf("measured %v", mechanisms)
+	}
+	if read(t, filepath.Join(out, ".gitignore")) != "*\n" {
+		t.Error("git may take the folder")
+	}
+	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("others may read the folder: %v", err)
+	}
+}
+
+func TestEvaluateRefuses(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	for message, args := range map[string][]string{
+		`experiment "overtime" is unknown`: {"--experiment", "overtime"},
+		`"nonsense" is nothing`:            {"--also", "nonsense"},
+		"write NAME=PATH":                  {"--data", "traces.csv"},
+		"has no --box":                     {"--data", "fleet=traces.csv"},
+		"has no --step":                    {"--data", "fleet=traces.csv", "--box", townBox, "--cell", townCell},
+		`"other=250m" is of a data set`:    {"--cell", "other=250m"},
+		"is no time":                       {"--step", "soon"},
+		"no number of timestamps":          {"--timestamps", "many"},
+		"names that set":                   {"--every-fix", "other"},
+		"length":                           {"--cell", "250"},
+	} {
+		requireMessage(t, call(t, append([]string{"evaluate", "--out", out}, args...)...), exitUsage, message)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a wrong command makes a folder")
+	}
+	requireMessage(t, call(t, "evaluate", "--out", out, "--data", "geolife="+filepath.Join(t.TempDir(), "none")), exitFailed, "check the path")
+}
+
+// TestEvaluateInterrupted: what is measured is kept, and the same command goes on.
+func TestEvaluateInterrupted(t *testing.T) {
+	sets, err := (&dataFlags{}).sets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	std := streams{err: &errs}
+	data, err := sets[0].load(t.Context(), newProgress(&errs, nil), std)
+	if err != nil {
+		t.Fatal(err)
+	}
+	study, err := experiment.NewStudy([]*experiment.Data{data}, experiment.Options{Seed: 1, Quick: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := experiment.Choose([]string{"over-time"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := evaluateFlags{out: t.TempDir()}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.carry(ctx, study, chosen, newProgress(&errs, nil), std); err == nil || !strings.Contains(errs.String(), "0 of 3 pieces") {
+		t.Errorf("error %v, %q", err, errs.String())
+	}
+	if _, err := os.Stat(filepath.Join(f.out, "report.html")); err == nil {
+		t.Error("an interrupted study has a report")
+	}
+}

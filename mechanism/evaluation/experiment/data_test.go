@@ -1,0 +1,177 @@
+package experiment
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// fixesAt gives a trainer a user's fixes: the column of each, one a step, -1 for none.
+func fixesAt(trainer *mobility.Trainer, g *grid.Grid, user string, columns []int) {
+	for i, column := range columns {
+		if column < 0 {
+			continue
+		}
+		lat, lon := g.ToDegrees(g.Centre(grid.Cell(column)))
+		trainer.Add(mobility.Fix{User: user, TimeMS: int64(i) * testStep.Milliseconds(), Lat: lat, Lon: lon})
+	}
+}
+
+func TestCut(t *testing.T) {
+	const none = -1
+	for _, c := range []struct {
+		name    string
+		columns []int
+		steps   []int64 // nil: no trace
+	}{
+		{"exact", []int{0, 1, 2, 3}, []int64{0, 1, 2, 3}},
+		{"the latest of equals", []int{0, 1, 2, 3, 4, 5}, []int64{2, 3, 4, 5}},
+		{"fewest holes", []int{0, 1, 2, 3, none, 4, 5}, []int64{0, 1, 2, 3}},
+		{"across a short gap", []int{0, 1, none, 2, 3}, []int64{0, 1, 3, 4}},
+		{"not across a long one", []int{0, 1, 2, none, none, none, 3, 4}, []int64{0, 1, 2}},
+		{"the longer of two", []int{0, 1, 2, none, none, none, 3, 4, 5, 6}, []int64{6, 7, 8, 9}},
+		{"too short", []int{0, 1}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := testGrid(t)
+			trainer := testTrainer(t, g, mobility.TrainOptions{}, 0, 0)
+			fixesAt(trainer, g, "u", c.columns)
+			d, err := NewData(Definition{Name: "x", Timestamps: 4, Least: 3, MaxGap: 90 * time.Second, Folds: 2}, trainer)
+			if c.steps == nil {
+				if !errors.Is(err, ErrNoTrace) {
+					t.Errorf("error %v, want ErrNoTrace", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := d.Traces[0]
+			if !slices.Equal(got.Steps, c.steps) {
+				t.Errorf("steps %v, want %v", got.Steps, c.steps)
+			}
+			for i, step := range got.Steps {
+				if want := grid.Cell(c.columns[step]); got.Cells[i] != want {
+					t.Errorf("step %d: cell %d, want %d", step, got.Cells[i], want)
+				}
+			}
+		})
+	}
+}
+
+// TestCheckIns: each is a timestamp, counted one by one, and a trace is the last ones.
+func TestCheckIns(t *testing.T) {
+	g := testGrid(t)
+	trainer := testTrainer(t, g, mobility.TrainOptions{EveryFix: true}, 0, 0)
+	fixesAt(trainer, g, "u", []int{0, 1, -1, -1, -1, -1, -1, -1, 2, 3, 4})
+	d, err := NewData(Definition{Name: "x", Timestamps: 3, Least: 2, Folds: 2}, trainer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Traces[0]; !slices.Equal(got.Steps, []int64{2, 3, 4}) || !slices.Equal(got.Cells, []grid.Cell{2, 3, 4}) {
+		t.Errorf("steps %v, cells %v", got.Steps, got.Cells)
+	}
+}
+
+// TestFolds: every user is measured under a model that has not seen the user's fold, and each is in one.
+func TestFolds(t *testing.T) {
+	d := testData(t)
+	ids := map[string]bool{}
+	for fold := range d.Folds {
+		m, err := d.WithoutFold(fold)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for _, trace := range d.Traces {
+			if trace.Fold != fold {
+				seen++
+			}
+		}
+		if got := m.Provenance.Report.Users; got != int64(seen) {
+			t.Errorf("fold %d: trained on %d users, want %d", fold, got, seen)
+		}
+		ids[m.ID()] = true
+		if again, _ := d.WithoutFold(fold); again != m {
+			t.Error("a model is trained twice")
+		}
+	}
+	if len(ids) != d.Folds {
+		t.Errorf("%d different models of %d folds", len(ids), d.Folds)
+	}
+	m, err := d.WithoutUser(d.Traces[0].User)
+	if err != nil || m.Provenance.Report.Users != int64(d.Users-1) {
+		t.Errorf("without one user: %v", err)
+	}
+}
+
+// TestPersonalCounts counts by hand: all of the user's fixes, or those before the trace.
+func TestPersonalCounts(t *testing.T) {
+	g := testGrid(t)
+	trainer := testTrainer(t, g, mobility.TrainOptions{}, 2, 60)
+	fixesAt(trainer, g, "u", []int{5, 5, 6, -1, -1, -1, -1, -1, 7, 8, 7, 8})
+	d, err := NewData(Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: testStep, Folds: 2}, trainer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := &d.Traces[slices.IndexFunc(d.Traces, func(t Trace) bool { return t.User == "u" })]
+	popular, err := d.WithoutUser("u")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kind                Kind
+		transitions, visits []mobility.Count
+	}{
+		{
+			Personal,
+			[]mobility.Count{{From: 5, To: 5, N: 1}, {From: 5, To: 6, N: 1}, {From: 7, To: 8, N: 2}, {From: 8, To: 7, N: 1}},
+			[]mobility.Count{{From: 5, To: 5, N: 2}, {From: 6, To: 6, N: 1}, {From: 7, To: 7, N: 2}, {From: 8, To: 8, N: 2}},
+		},
+		{
+			PersonalEarlier,
+			[]mobility.Count{{From: 5, To: 5, N: 1}, {From: 5, To: 6, N: 1}},
+			[]mobility.Count{{From: 5, To: 5, N: 2}, {From: 6, To: 6, N: 1}},
+		},
+	} {
+		p, err := d.Personal(c.kind, popular, trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Counts(); !slices.Equal(got.Transitions, c.transitions) || !slices.Equal(got.Visits, c.visits) {
+			t.Errorf("%s: transitions %v, visits %v", c.kind, got.Transitions, got.Visits)
+		}
+	}
+	if p, err := d.Personal(Popular, popular, trace); p != nil || err != nil {
+		t.Error("the popular kind has a personal model")
+	}
+}
+
+// TestDataID: data of other fixes or definitions have other ids.
+func TestDataID(t *testing.T) {
+	ids := map[string]string{}
+	note := func(name string, d Definition, users int, o mobility.TrainOptions) {
+		t.Helper()
+		data, err := NewData(d, testTrainer(t, testGrid(t), o, users, 60))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := ids[data.ID]; ok {
+			t.Errorf("%s and %s have one id", name, other)
+		}
+		ids[data.ID] = name
+	}
+	longer := testDefinition()
+	longer.Timestamps = 21
+	note("as it is", testDefinition(), 7, mobility.TrainOptions{})
+	note("a user less", testDefinition(), 6, mobility.TrainOptions{})
+	note("longer traces", longer, 7, mobility.TrainOptions{})
+	note("other smoothing", testDefinition(), 7, mobility.TrainOptions{Backoff: 5})
+	if a, b := testData(t), testData(t); a.ID != b.ID {
+		t.Error("the same data have two ids")
+	}
+}

@@ -1,0 +1,13 @@
+// Package experiment repeats the experiments of Xiao and Xiong (CCS 2015, section 6) on traces, beside what geodither does otherwise, and reports them.
+//
+//	data.go        a data set: traces of so many timestamps, folds of users, models trained without them
+//	study.go       what is to be measured on which data sets
+//	engine.go      pieces of work, each a function of its inputs alone, on all cores; store.go keeps finished ones
+//	walk.go        one trace through the filter, with and without releases
+//	bands.go       means, ratios and their confidence intervals over users or runs
+//	overtime.go    one trace over time
+//	parameters.go  many traces over ε and δ
+//
+// Results are the same bits whatever the number of goroutines: each piece has noise of its own, keyed by what it is, and sums run in one order. What
+// is reported of many users are aggregates; what shows one person's trace (over time) is for the eyes of whoever has the data.
+package experiment

@@ -1,0 +1,216 @@
+package experiment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
+)
+
+// revision goes up whenever a piece of the same name and inputs would give other results.
+const revision = 1
+
+// Tick tells that some of a piece's work is done. Its error ends the piece.
+type Tick func(work int64) error
+
+// Piece is work whose result is a function of its name and inputs alone.
+type Piece struct {
+	// Name is unique within a study, and says what is measured.
+	Name string
+	// Inputs are what else the result depends on: the data's id, the seed, options. A stored result is taken if name, inputs, program and revision are the same.
+	Inputs string
+	// Work is about how much there is to do, in steps of a filter.
+	Work int64
+	// Run returns the result, which goes through JSON.
+	Run func(Tick) (any, error)
+}
+
+// key is under what a result is stored.
+func (p *Piece) key(tool string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "geodither piece %d %d\n%s\n%s\n%s", revision, mechanism.Version, tool, p.Name, p.Inputs))
+	return hex.EncodeToString(sum[:12])
+}
+
+// Results are the results of a study's pieces.
+type Results struct{ byName map[string]json.RawMessage }
+
+// Get reads the result of a piece into v.
+func (r *Results) Get(name string, v any) error {
+	data, ok := r.byName[name]
+	if !ok {
+		return fmt.Errorf("experiment: no result of %q: its experiment has not planned it", name)
+	}
+	return json.Unmarshal(data, v)
+}
+
+// Store keeps finished pieces. It is used by one goroutine at a time.
+type Store interface {
+	// Load returns what was saved under a key, nil if nothing was.
+	Load(key string) ([]byte, error)
+	Save(key string, data []byte) error
+}
+
+// Run says how a study is carried out. Its results do not depend on it.
+type Run struct {
+	Workers int   // goroutines, default one
+	Store   Store // nil: nothing is kept
+	// Progress, if set, is told now and then how much is done, one call at a time. Its error ends the study.
+	Progress func(Progress) error
+}
+
+// Progress is how far a study has come.
+type Progress struct {
+	Done, Total int64 // work, in steps of a filter, without what was kept
+	Pieces      int   // of them
+	Kept        int   // pieces whose results were taken from the store
+	Finished    int   // pieces that have been measured
+}
+
+// Carry carries the experiments out and reports them. What was measured before an error stays in the store.
+func Carry(s *Study, experiments []Experiment, r Run) (*report.Report, error) {
+	var pieces []Piece
+	known := map[string]bool{}
+	for _, e := range experiments {
+		plan, err := e.Plan(s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Name, err)
+		}
+		for _, p := range plan {
+			if !known[p.Name] {
+				known[p.Name] = true
+				pieces = append(pieces, p)
+			}
+		}
+	}
+	results, err := carry(pieces, s.Options.Tool, r)
+	if err != nil {
+		return nil, err
+	}
+	out := &report.Report{Title: "Experiments on releases of locations", Text: s.preface()}
+	for _, e := range experiments {
+		section, err := e.Report(s, results)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Name, err)
+		}
+		out.Sections = append(out.Sections, section)
+	}
+	return out, nil
+}
+
+// engine is the pieces of a study being worked off.
+type engine struct {
+	run      Run
+	tool     string
+	mu       sync.Mutex
+	progress Progress
+	results  map[string]json.RawMessage
+	stopped  error
+}
+
+func carry(pieces []Piece, tool string, r Run) (*Results, error) {
+	e := &engine{run: r, tool: tool, results: map[string]json.RawMessage{}}
+	e.progress.Pieces = len(pieces)
+	var missing []Piece
+	for _, p := range pieces {
+		if data := e.load(p.key(tool)); data != nil {
+			e.results[p.Name] = data
+			e.progress.Kept++
+			continue
+		}
+		missing = append(missing, p)
+		e.progress.Total += p.Work
+	}
+	if err := e.tell(0); err != nil {
+		return nil, err
+	}
+	jobs := make(chan *Piece)
+	var workers sync.WaitGroup
+	for range max(r.Workers, 1) {
+		workers.Go(func() {
+			for p := range jobs {
+				if err := e.measure(p); err != nil {
+					e.stop(err)
+				}
+			}
+		})
+	}
+	for i := range missing {
+		if e.over() {
+			break
+		}
+		jobs <- &missing[i]
+	}
+	close(jobs)
+	workers.Wait()
+	if e.stopped != nil {
+		return nil, e.stopped
+	}
+	return &Results{e.results}, nil
+}
+
+// load returns a kept result. One that cannot be read is measured again.
+func (e *engine) load(key string) json.RawMessage {
+	if e.run.Store == nil {
+		return nil
+	}
+	data, err := e.run.Store.Load(key)
+	if err != nil || !json.Valid(data) {
+		return nil
+	}
+	return data
+}
+
+func (e *engine) measure(p *Piece) error {
+	var done int64
+	got, err := p.Run(func(work int64) error {
+		// What a piece does beyond its estimate is not counted, nor what is missing from it.
+		work = min(work, p.Work-done)
+		done += work
+		return e.tell(work)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
+	}
+	data, err := json.Marshal(got)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
+	}
+	e.mu.Lock()
+	e.results[p.Name] = data
+	e.progress.Finished++
+	if e.run.Store != nil {
+		err = e.run.Store.Save(p.key(e.tool), data)
+	}
+	e.mu.Unlock()
+	return errors.Join(err, e.tell(p.Work-done))
+}
+
+// tell adds to what is done, and returns what ends the study.
+func (e *engine) tell(work int64) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.progress.Done += work
+	if e.stopped == nil && e.run.Progress != nil {
+		e.stopped = e.run.Progress(e.progress)
+	}
+	return e.stopped
+}
+
+func (e *engine) stop(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stopped == nil {
+		e.stopped = err
+	}
+}
+
+func (e *engine) over() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stopped != nil
+}

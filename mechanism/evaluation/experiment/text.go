@@ -1,0 +1,60 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// digits is to how many significant digits figures are written: fewer than any bits that another machine's arithmetic could change.
+const digits = 4
+
+// number writes a figure for a table of all numbers; empty where there is none.
+func number(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64)
+}
+
+// short writes a figure for people, with three significant digits.
+func short(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "–"
+	}
+	if a := math.Abs(v); a >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		return "–"
+	}
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
+}
+
+// String writes the value and its interval for people.
+func (b Band) String() string {
+	if math.IsNaN(b.Low) || b.Low == b.High {
+		return short(b.Value)
+	}
+	return fmt.Sprintf("%s (%s to %s)", short(b.Value), short(b.Low), short(b.High))
+}
+
+// fields are the value and its interval for a table of all numbers.
+func (b Band) fields() []string { return []string{number(b.Value), number(b.Low), number(b.High)} }
+
+// seconds writes a time in seconds or whole minutes.
+func seconds(d time.Duration) string {
+	if d >= time.Minute && d%time.Minute == 0 {
+		return fmt.Sprintf("%g min", d.Minutes())
+	}
+	return fmt.Sprintf("%g s", d.Seconds())
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,158 @@
+package experiment
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// Variant is one way to release.
+type Variant struct{ Mechanism, Inference string }
+
+// The paper's two mechanisms, with inference by the law that makes the releases.
+var (
+	LM  = Variant{mechanism.Laplace, mechanism.InferenceSurrogate}
+	PIM = Variant{mechanism.PIM, mechanism.InferenceSurrogate}
+)
+
+// Label is the variant's name in figures.
+func (v Variant) Label() string {
+	name := map[string]string{
+		mechanism.Laplace: "LM", mechanism.PIM: "PIM", mechanism.Lattice: "lattice", mechanism.LaplaceTight: "LM, tight", mechanism.KNorm: "K-norm",
+	}[v.Mechanism]
+	if v.Inference == mechanism.InferencePaper {
+		name += ", paper's inference"
+	}
+	return name
+}
+
+// look is the variant's look in every figure.
+func (v Variant) look() int {
+	look := map[string]int{mechanism.PIM: 1, mechanism.Laplace: 2, mechanism.Lattice: 3, mechanism.LaplaceTight: 4}[v.Mechanism]
+	if v.Inference == mechanism.InferencePaper {
+		return look + 6 // the same colour, other dashes and markers
+	}
+	return look
+}
+
+// group is variants that are drawn together.
+type group struct {
+	name, title string
+	variants    []Variant
+}
+
+// groups are what the figures compare: the paper's mechanisms, and by option others with them.
+func (s *Study) groups() []group {
+	groups := []group{{"", "", []Variant{LM, PIM}}}
+	beside := group{"mechanisms", "the paper's mechanisms and others", []Variant{LM, PIM}}
+	if s.also(AlsoTight) {
+		beside.variants = append(beside.variants, Variant{mechanism.LaplaceTight, mechanism.InferenceSurrogate})
+	}
+	if s.also(AlsoLattice) {
+		beside.variants = append(beside.variants, Variant{mechanism.Lattice, mechanism.InferenceSurrogate})
+	}
+	if len(beside.variants) > 2 {
+		groups = append(groups, beside)
+	}
+	if s.also(AlsoPaper) {
+		groups = append(groups, group{"inference", "inference by the law of the releases, and by the paper's formula", []Variant{
+			LM, PIM, {mechanism.Laplace, mechanism.InferencePaper}, {mechanism.PIM, mechanism.InferencePaper},
+		}})
+	}
+	return groups
+}
+
+// Variants are the paper's mechanisms and what is measured beside them.
+func (s *Study) Variants() (list []Variant) {
+	for _, g := range s.groups() {
+		for _, v := range g.variants {
+			if !slices.Contains(list, v) {
+				list = append(list, v)
+			}
+		}
+	}
+	return list
+}
+
+// Release returns the options of a variant on a data set. Location sets are the paper's: the fewest cells, even a single one.
+func (d *Data) Release(v Variant, epsilon, delta float64) mechanism.Options {
+	gap := mechanism.DefaultMaxGap
+	if !d.EveryFix {
+		gap = max(gap, int(d.MaxGap/d.Step))
+	}
+	return mechanism.Options{Mechanism: v.Mechanism, Inference: v.Inference, Epsilon: epsilon, Delta: delta, MinCells: -1, MaxGap: gap}
+}
+
+// Keyed returns the noise of one run. Runs, and studies of other seeds, are independent.
+func Keyed(seed uint64, run int) noise.Streams {
+	message := binary.BigEndian.AppendUint64([]byte("geodither experiment run "), seed)
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(message, uint64(run)))
+	return noise.NewKeyed(noise.KeyFromSeed(binary.BigEndian.Uint64(sum[:])))
+}
+
+// Walk gives a trace to a sanitizer, a release at each timestamp, and visit every outcome; release false asks for none, which is the blind
+// baseline. state is the filter's after the timestamp; personal may be nil.
+func Walk(s *mechanism.Sanitizer, t *Trace, personal *mobility.Personal, release bool, visit func(i int, out mechanism.Outcome, state *mechanism.State) error) error {
+	var state mechanism.State
+	for i, step := range t.Steps {
+		out, err := s.Step(&state, mechanism.Input{User: t.User, Step: step, Cell: t.Cells[i], Release: release, Personal: personal})
+		if err != nil {
+			return err
+		}
+		if err := visit(i, out, &state); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WalkBlind goes through a trace without releases. sets are, for each δ, the location set of the prior: what ΔX would be if nothing were known
+// but the model.
+func WalkBlind(m *mobility.Model, o mechanism.Options, t *Trace, personal *mobility.Personal, deltas []float64, visit func(i int, out mechanism.Outcome, sets []mechanism.LocationSet) error) error {
+	s, err := mechanism.NewSanitizer(m, Keyed(0, 0), o)
+	if err != nil {
+		return err
+	}
+	sets := make([]mechanism.LocationSet, len(deltas))
+	var prior mobility.Distribution
+	return Walk(s, t, personal, false, func(i int, out mechanism.Outcome, state *mechanism.State) error {
+		prior.CopyFrom(&state.Posterior)
+		prior.Normalize()
+		for k, delta := range deltas {
+			sets[k].Choose(&prior, delta)
+		}
+		return visit(i, out, sets)
+	})
+}
+
+// Tally adds up what one user's timestamps give. Distances are in kilometres.
+type Tally struct {
+	N                   int64   // timestamps, of all runs
+	Set                 float64 // Σ|ΔX|
+	Drift               float64 // how often the true cell lay outside ΔX
+	Release, Release2   float64 // Σ distance, Σ distance²
+	Estimate, Estimate2 float64
+}
+
+func (t *Tally) add(set int, drift bool, releaseKM, estimateKM float64) {
+	t.N++
+	t.Set += float64(set)
+	if drift {
+		t.Drift++
+	}
+	t.Release += releaseKM
+	t.Release2 += float64(releaseKM * releaseKM)
+	t.Estimate += estimateKM
+	t.Estimate2 += float64(estimateKM * estimateKM)
+}
+
+// addOutcome adds a release of a true cell.
+func (t *Tally) addOutcome(g *grid.Grid, cell grid.Cell, out mechanism.Outcome) {
+	truth := g.Centre(cell)
+	t.add(out.SetSize, out.Drift, out.Release.Distance(truth), out.Estimate.Distance(truth))
+}

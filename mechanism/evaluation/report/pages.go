@@ -1,0 +1,109 @@
+package report
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"strings"
+)
+
+// plain makes text stand for itself in Markdown.
+var plain = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", "`", "\\`", "[", `\[`)
+
+func (r *Report) markdown() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s\n", plain.Replace(r.Title))
+	for _, text := range r.Text {
+		fmt.Fprintf(&b, "\n%s\n", plain.Replace(text))
+	}
+	for _, s := range r.Sections {
+		fmt.Fprintf(&b, "\n## %s\n", plain.Replace(s.Title))
+		for _, part := range s.Parts {
+			b.WriteString("\n")
+			switch part := part.(type) {
+			case Text:
+				fmt.Fprintf(&b, "%s\n", plain.Replace(string(part)))
+			case *Table:
+				part.markdown(&b)
+			case *Figure:
+				fmt.Fprintf(&b, "![%s](%s/%s.png)\n", plain.Replace(part.Caption), figures, part.Name)
+				fmt.Fprintf(&b, "\n%s (%[2]s/%[3]s.svg, %[2]s/%[3]s.png)\n", plain.Replace(part.Caption), figures, part.Name)
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+func (t *Table) markdown(b *bytes.Buffer) {
+	fmt.Fprintf(b, "%s ([%s.csv](%s/%s.csv))\n", plain.Replace(t.Caption), t.Name, tables, t.Name)
+	if t.Long {
+		return
+	}
+	row := func(cells []string) {
+		for _, cell := range cells {
+			fmt.Fprintf(b, "| %s ", plain.Replace(cell))
+		}
+		b.WriteString("|\n")
+	}
+	b.WriteString("\n")
+	row(t.Columns)
+	b.WriteString(strings.Repeat("|---", len(t.Columns)) + "|\n")
+	for _, cells := range t.Rows {
+		row(cells)
+	}
+}
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"kind": func(p Part) string {
+		switch p.(type) {
+		case *Table:
+			return "table"
+		case *Figure:
+			return "figure"
+		}
+		return "text"
+	},
+}).Parse(`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{.Title}}</title>
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
+p, figcaption, caption { max-width: 52rem }
+figure { margin: 1.5rem 0 }
+figure img { max-width: 100%; height: auto; border: 1px solid #ddd }
+figcaption, caption { color: #444; font-size: .9rem; text-align: left; padding: .3rem 0 }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; margin: 1rem 0 }
+th, td { border-bottom: 1px solid #ddd; padding: .2rem .7rem; text-align: left; vertical-align: top }
+th { border-bottom-color: #888 }
+</style>
+</head>
+<body>
+<h1>{{.Title}}</h1>
+{{range .Text}}<p>{{.}}</p>
+{{end}}{{$drawings := .Drawings}}{{range .Sections}}<h2>{{.Title}}</h2>
+{{range .Parts}}{{$kind := kind .}}{{if eq $kind "text"}}<p>{{.}}</p>
+{{else if eq $kind "figure"}}<figure><img alt="{{.Caption}}" src="{{index $drawings .Name}}"><figcaption>{{.Caption}}</figcaption></figure>
+{{else if .Long}}<p>{{.Caption}} (tables/{{.Name}}.csv)</p>
+{{else}}<div class="wide"><table><caption>{{.Caption}} (tables/{{.Name}}.csv)</caption>
+<tr>{{range .Columns}}<th>{{.}}</th>{{end}}</tr>
+{{range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
+{{end}}</table></div>
+{{end}}{{end}}{{end}}</body>
+</html>
+`))
+
+func (r *Report) html(drawings map[string][]byte) ([]byte, error) {
+	sources := map[string]template.URL{}
+	for name, svg := range drawings {
+		// Our own drawing, in an alphabet that needs no escaping.
+		sources[name] = template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg))
+	}
+	var b bytes.Buffer
+	err := page.Execute(&b, map[string]any{"Title": r.Title, "Text": r.Text, "Sections": r.Sections, "Drawings": sources})
+	return b.Bytes(), err
+}

@@ -1,0 +1,135 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
+)
+
+func testReport() *Report {
+	return &Report{
+		Title: "A <title>", Text: []string{"First | of all."},
+		Sections: []Section{{Title: "One & only", Parts: []Part{
+			Text("|ΔX| < 4 & *more*"),
+			&Table{Name: "small", Caption: "Small", Columns: []string{"ε", "|ΔX|"}, Rows: [][]string{{"1", "2, 3"}, {"<b>", "4"}}},
+			&Table{Name: "long", Caption: "Long", Long: true, Columns: []string{"secret"}, Rows: [][]string{{"row"}}},
+			&Figure{Name: "lines", Caption: "Lines", Chart: &chart.Figure{Panels: []chart.Panel{
+				&chart.Lines{Series: []chart.Series{{Name: "a", X: []float64{1, 2}, Y: []float64{1, 2}}}},
+			}}},
+		}}},
+	}
+}
+
+func never() error { return nil }
+
+func read(t *testing.T, parts ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(parts...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "folder")
+	if err := testReport().Write(dir, never); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(read(t, dir, "tables", "small.csv"))).ReadAll()
+	if err != nil || len(rows) != 3 || !slices.Equal(rows[1], []string{"1", "2, 3"}) {
+		t.Errorf("the table is %q, %v", rows, err)
+	}
+	if !strings.Contains(read(t, dir, "tables", "long.csv"), "row") {
+		t.Error("a long table has no file")
+	}
+	page := read(t, dir, "report.html")
+	for _, want := range []string{"A &lt;title&gt;", "One &amp; only", "|ΔX| &lt; 4 &amp; *more*", "<td>2, 3</td>", "<td>&lt;b&gt;</td>", "data:image/svg&#43;xml;base64,", "tables/long.csv"} {
+		if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, "&#43;", "+")) {
+			t.Errorf("report.html has no %q", want)
+		}
+	}
+	for _, other := range []string{`src="figures`, `href="http`, "<script", "<b>", "secret", "ZgotmplZ"} {
+		if strings.Contains(page, other) {
+			t.Errorf("report.html has %q: it must stand alone, and show text as it is", other)
+		}
+	}
+	text := read(t, dir, "report.md")
+	for _, want := range []string{"# A &lt;title>", "## One & only", `\|ΔX\| &lt; 4 & \*more\*`, `| ε | \|ΔX\| |`, "![Lines](figures/lines.png)", "[long.csv](tables/long.csv)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("report.md has no %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "secret") {
+		t.Error("report.md has the long table")
+	}
+	if svg := read(t, dir, "figures", "lines.svg"); !strings.Contains(svg, "<svg") || !bytes.HasPrefix([]byte(read(t, dir, "figures", "lines.png")), []byte("\x89PNG")) {
+		t.Error("the figures are not what their names say")
+	}
+}
+
+// TestSameBytes: the same report gives the same files, also over an older one.
+func TestSameBytes(t *testing.T) {
+	dir := t.TempDir()
+	files := []string{"report.md", "report.html", "tables/small.csv", "figures/lines.svg", "figures/lines.png"}
+	var first []string
+	for range 2 {
+		if err := testReport().Write(dir, never); err != nil {
+			t.Fatal(err)
+		}
+		var now []string
+		for _, name := range files {
+			now = append(now, read(t, dir, name))
+		}
+		if first != nil && !slices.Equal(first, now) {
+			t.Error("the same report gives other bytes")
+		}
+		first = now
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for name, parts := range map[string][]Part{
+		"an uneven table":  {&Table{Name: "a", Columns: []string{"x"}, Rows: [][]string{{"1", "2"}}}},
+		"a path as a name": {&Table{Name: "../a"}},
+		"no name":          {&Figure{Chart: &chart.Figure{}}},
+		"two of one name":  {&Table{Name: "a"}, &Table{Name: "a"}},
+		"an empty figure":  {&Figure{Name: "a", Chart: &chart.Figure{}}},
+	} {
+		dir := t.TempDir()
+		if err := (&Report{Sections: []Section{{Parts: parts}}}).Write(dir, never); err == nil {
+			t.Errorf("%s is written", name)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "report.html")); err == nil {
+			t.Errorf("%s: there is a report all the same", name)
+		}
+	}
+}
+
+// TestStopped: an interrupted writing leaves the older report as it was.
+func TestStopped(t *testing.T) {
+	dir, stop := t.TempDir(), errors.New("stop")
+	if err := testReport().Write(dir, never); err != nil {
+		t.Fatal(err)
+	}
+	before := read(t, dir, "report.html")
+	newer := testReport()
+	newer.Title = "Newer"
+	calls := 0
+	err := newer.Write(dir, func() error {
+		if calls++; calls > 2 {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) || read(t, dir, "report.html") != before {
+		t.Errorf("error %v, or the report is half new", err)
+	}
+}
