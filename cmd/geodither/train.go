@@ -171,7 +171,7 @@ func (f *trainFlags) summarize(in *gathered, report mobility.Report, model *mobi
 		fmt.Fprintln(std.err, warning)
 	}
 	fixes, _ := in.counts()
-	fmt.Fprintf(std.out, "read  %s: %s\n", in.from, counted(fixes, "fix"))
+	fmt.Fprintf(std.out, "read  %s: %s\n", in.from, quantity(fixes, "fix"))
 	fmt.Fprintf(std.out, "wrote %s\n", f.out)
 	return summarize(model).print(std.out)
 }

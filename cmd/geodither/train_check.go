@@ -22,11 +22,11 @@ func (in *gathered) useless(report mobility.Report, o mobility.TrainOptions) err
 			"and are the columns what they are called?", fixes)
 	case report.Transitions == 0 && o.EveryFix:
 		err = fmt.Errorf("%s of %s in the box, and no two of a user in succession: give longer traces%s",
-			counted(report.Fixes, "fix"), counted(report.Users, "user"), orGap(o))
+			quantity(report.Fixes, "fix"), quantity(report.Users, "user"), orGap(o))
 	case report.Transitions == 0:
 		err = fmt.Errorf("%s of %s in the box, and no two of a user in two successive steps: choose a longer --step%s, "+
 			"or --every-fix for check-ins, which follow no step",
-			counted(report.Fixes, "fix"), counted(report.Users, "user"), orGap(o))
+			quantity(report.Fixes, "fix"), quantity(report.Users, "user"), orGap(o))
 	default:
 		return nil
 	}
@@ -58,6 +58,6 @@ func (in *gathered) warnings(report mobility.Report, model *mobility.Model) (war
 	warn(report.Users == 1, "all fixes are of one user: the model tells about this one, and fits others badly")
 	warn(report.CellsSeen == 1 && cells > 1, "all fixes lie in one of %d cells: choose smaller ones with --cell, or give other traces", cells)
 	warn(report.Transitions < cells, "%s for %d cells: the model is little more than its smoothing; give more traces, larger cells or a smaller box",
-		counted(report.Transitions, "transition"), cells)
+		quantity(report.Transitions, "transition"), cells)
 	return warnings
 }

@@ -123,7 +123,7 @@ func (s traceFiles) read(_ context.Context, gather func(workers int) *gathering,
 	bar.phase("reading", s.reader.Progress)
 	files := s.reader.Files()
 	workers := min(runtime.GOMAXPROCS(0), files)
-	in := gathered{gathering: gather(workers), from: counted(int64(files), "file")}
+	in := gathered{gathering: gather(workers), from: quantity(int64(files), "file")}
 	err := s.reader.Parallel(workers, func(worker int, fix schemas.Raw) error {
 		if read := in.take(worker, fix); read > 0 {
 			bar.show(read)
@@ -134,8 +134,8 @@ func (s traceFiles) read(_ context.Context, gather func(workers int) *gathering,
 	return in, err
 }
 
-// counted returns a number of things in words.
-func counted(n int64, noun string) string {
+// quantity returns a number of things in words.
+func quantity(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -20,10 +20,14 @@ func TestColumns(t *testing.T) {
 		"csv, an optional one":    {map[string]string{"accuracy_m": "hdop"}, "user,ts,lat,lon,hdop\nu1,1700000000000,10.5,-20.25,4\n", exact},
 		"csv, the other is there": {map[string]string{"timestamp": "seen"}, "user,time,seen,lat,lon\nu1,5,1700000000000,10.5,-20.25\n", one},
 		"csv, an alias elsewhere": {map[string]string{"user_id": "lat"}, "lat,ts,latitude,lon\nu1,1700000000000,10.5,-20.25\n", one},
-		"csv, changed places": {map[string]string{"latitude": "longitude", "longitude": "latitude"},
-			"user,ts,longitude,latitude\nu1,1700000000000,10.5,-20.25\n", one},
-		"ndjson": {map[string]string{"user_id": "vehicle", "timestamp": "at", "latitude": "y", "longitude": "x"},
-			`{"vehicle":"u1","at":1700000000000,"y":10.5,"x":-20.25,"latitude":"another's"}`, one},
+		"csv, changed places": {
+			map[string]string{"latitude": "longitude", "longitude": "latitude"},
+			"user,ts,longitude,latitude\nu1,1700000000000,10.5,-20.25\n", one,
+		},
+		"ndjson": {
+			map[string]string{"user_id": "vehicle", "timestamp": "at", "latitude": "y", "longitude": "x"},
+			`{"vehicle":"u1","at":1700000000000,"y":10.5,"x":-20.25,"latitude":"another's"}`, one,
+		},
 		"ndjson, one of them": {map[string]string{"user_id": "vehicle"}, `{"vehicle":"u1","timestamp":1700000000000,"latitude":10.5,"longitude":-20.25,"accuracy_m":4}`, exact},
 	} {
 		t.Run(name, func(t *testing.T) {
