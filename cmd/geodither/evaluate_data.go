@@ -137,7 +137,7 @@ func (f *dataFlags) amend(set *dataSet) error {
 		set.definition.Timestamps, set.definition.Least = n, min(n, set.definition.Least)
 	}
 	set.model.train.EveryFix = set.model.train.EveryFix || slices.Contains(f.every, name)
-	_, err := set.model.trainers("") // so that what cannot be is said before anything is done
+	_, _, err := set.model.trainers("") // so that what cannot be is said before anything is done
 	return err
 }
 
@@ -175,7 +175,7 @@ func (f *dataFlags) strangers(sets []dataSet) error {
 
 // load reads a set's traces.
 func (s *dataSet) load(ctx context.Context, bar *progress, std streams) (*experiment.Data, error) {
-	trainers, err := s.model.trainers("traces " + s.definition.Name)
+	g, trainers, err := s.model.trainers("traces " + s.definition.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -186,14 +186,13 @@ func (s *dataSet) load(ctx context.Context, bar *progress, std streams) (*experi
 	if err != nil {
 		return nil, err
 	}
-	bar.phase("reading "+s.definition.Name, reader.Progress)
-	trainer, err := readTraces(reader, trainers, bar)
+	in, err := traceFiles{reader, "reading " + s.definition.Name}.read(ctx, gatherings(g, trainers), bar)
 	bar.done()
 	if err != nil {
 		return nil, err
 	}
-	if skips := reader.Skips(); skips.Total > 0 {
-		fmt.Fprintln(std.err, skips)
+	if in.skips.Total > 0 {
+		fmt.Fprintln(std.err, &in.skips)
 	}
-	return experiment.NewData(s.definition, trainer)
+	return experiment.NewData(s.definition, in.trainer())
 }

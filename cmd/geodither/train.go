@@ -93,7 +93,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	bar := newProgress(std.err, nil)
 	defer bar.done()
 
-	in, err := source.read(ctx, func(workers int) *gathering { return newGathering(g, workers, trainers) }, bar)
+	in, err := source.read(ctx, gatherings(g, trainers), bar)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (f *trainFlags) source(cmd *cobra.Command, args []string, std streams) (sou
 			return nil, usagef("name the traces to read with --in (- is standard input), or a topic with --topic")
 		}
 		reader, err := f.input.open(cmd.Context(), args, std)
-		return traceFiles{reader}, err
+		return traceFiles{reader, "reading"}, err
 	}
 	if len(f.input.paths)+len(args) > 0 {
 		return nil, usagef("--topic and files exclude each other: train on one or the other")
@@ -74,12 +74,15 @@ type gatherer struct {
 	swapped int64 // fixes that would lie in the box if latitude and longitude changed places
 }
 
-func newGathering(g *grid.Grid, workers int, trainers func() *mobility.Trainer) *gathering {
-	gathering := &gathering{grid: g, workers: make([]*gatherer, max(1, workers))}
-	for i := range gathering.workers {
-		gathering.workers[i] = &gatherer{Trainer: trainers()}
+// gatherings returns what makes a gathering for a number of workers.
+func gatherings(g *grid.Grid, trainers func() *mobility.Trainer) func(workers int) *gathering {
+	return func(workers int) *gathering {
+		gathering := &gathering{grid: g, workers: make([]*gatherer, max(1, workers))}
+		for i := range gathering.workers {
+			gathering.workers[i] = &gatherer{Trainer: trainers()}
+		}
+		return gathering
 	}
-	return gathering
 }
 
 // take gives a fix to a worker's trainer. Now and then it returns how many all
@@ -116,11 +119,14 @@ func (g *gathering) counts() (fixes, swapped int64) {
 }
 
 // traceFiles is files of traces.
-type traceFiles struct{ reader *traces.Reader }
+type traceFiles struct {
+	reader *traces.Reader
+	phase  string // as the progress has it
+}
 
 // read implements source, with all cores.
 func (s traceFiles) read(_ context.Context, gather func(workers int) *gathering, bar *progress) (gathered, error) {
-	bar.phase("reading", s.reader.Progress)
+	bar.phase(s.phase, s.reader.Progress)
 	files := s.reader.Files()
 	workers := min(runtime.GOMAXPROCS(0), files)
 	in := gathered{gathering: gather(workers), from: quantity(int64(files), "file")}
