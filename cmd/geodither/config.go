@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
-	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -39,6 +38,9 @@ type configFile struct {
 		Sanitized schemas.Encoding `yaml:"sanitized"`
 	} `yaml:"encoding"`
 	Model       string        `yaml:"model"`
+	Models      string        `yaml:"models"`
+	Personal    string        `yaml:"personal"`
+	PersonalMiB int64         `yaml:"personal_cache_mib"`
 	KeyFile     string        `yaml:"key_file"`
 	StateDir    string        `yaml:"state_dir"`
 	CacheMiB    int64         `yaml:"cache_mib"`
@@ -164,13 +166,11 @@ func (c *configFile) options() (pipeline.Options, error) {
 		MaxAhead: c.MaxAhead, SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings,
 		Publish: c.Publish.options(),
 	}
-	if c.Model == "" {
-		return o, errors.New(`model: name a model file; make one with "geodither train"`)
+	model, err := modelConfig{c.Model, c.Models, c.Personal, c.PersonalMiB << 20}.read()
+	if err != nil {
+		return o, err
 	}
-	var err error
-	if o.Model, err = mobility.ReadModelFile(c.Model); err != nil {
-		return o, fmt.Errorf("model: %w", err)
-	}
+	o.Model, o.Personals, o.Later, o.Watch = model.Model, model.Personals, model.later, model.watch
 	if o.Release, err = c.Release.options(o.Model); err != nil {
 		return o, fmt.Errorf("release: %w", err)
 	}
@@ -183,7 +183,7 @@ func (c *configFile) options() (pipeline.Options, error) {
 // resolve makes paths that are relative to a folder absolute or relative to where
 // the process runs.
 func (c *configFile) resolve(dir string) {
-	for _, path := range []*string{&c.Model, &c.KeyFile, &c.StateDir} {
+	for _, path := range []*string{&c.Model, &c.Models, &c.Personal, &c.KeyFile, &c.StateDir} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)
 		}

@@ -241,3 +241,40 @@ func TestEverythingWrongAtOnce(t *testing.T) {
 	text := strings.NewReplacer("group: fleet\n", "group: ''\n", "epsilon: 0.5", "epsilon: -1", "raw: fleet.raw", "raw: ''").Replace(complete)
 	requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", text)), exitUsage, "group", "topics.raw", "epsilon")
 }
+
+// TestConfigModels: a schedule in place of the model, and users' own models beside one.
+func TestConfigModels(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	townVersions(t, dir)
+	load := func(model string) (pipeline.Options, error) {
+		o, _, err := loadConfig(write(t, dir, "geodither.yml", strings.Replace(complete, "model: model.avro", model, 1)))
+		return o, err
+	}
+	plain, err := load("model: second.avro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := load("model: second.avro\npersonal: own\npersonal_cache_mib: 3")
+	if err != nil || own.Personals == nil || own.Model.ID() != plain.Model.ID() || bytes.Equal(own.Settings(), plain.Settings()) {
+		t.Errorf("with users' own models: %v, %v", own.Personals, err)
+	}
+	if plain.Personals != nil || plain.Watch != nil || plain.Later != nil {
+		t.Error("one model has more than that")
+	}
+	one, err := load("model: model.avro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := load("models: schedule.yml")
+	if err != nil || len(o.Later) != 1 || o.Watch == nil || !bytes.Equal(o.Settings(), one.Settings()) {
+		t.Errorf("a schedule gives %d later versions, %v", len(o.Later), err)
+	}
+	for want, model := range map[string]string{
+		"exclude each other": "model: model.avro\nmodels: schedule.yml", "each version names its own": "models: schedule.yml\npersonal: own",
+		"nothing.yml": "models: nothing.yml", "personal_cache_mib": "model: model.avro\npersonal_cache_mib: -1",
+	} {
+		if _, err := load(model); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v does not say %q", model, err, want)
+		}
+	}
+}

@@ -106,6 +106,11 @@ func newCrashWorld(t *testing.T) *crashWorld {
 // hundredth, and returns how many records there are.
 func (w *crashWorld) feed(t *testing.T, vehicles, steps int) int64 {
 	t.Helper()
+	return w.feedFrom(t, vehicles, steps, time.UnixMilli(1_700_000_000_000))
+}
+
+func (w *crashWorld) feedFrom(t *testing.T, vehicles, steps int, begin time.Time) int64 {
+	t.Helper()
 	codec, err := schemas.NewCodec(schemas.Avro)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +120,7 @@ func (w *crashWorld) feed(t *testing.T, vehicles, steps int) int64 {
 		t.Fatal(err)
 	}
 	n := 0
-	for fix, err := range newFleet(w.model, vehicles, 7).fixes(t.Context(), steps, time.UnixMilli(1_700_000_000_000)) {
+	for fix, err := range newFleet(w.model, vehicles, 7).fixes(t.Context(), steps, begin) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,6 +74,7 @@ func (d *doctor) examine(cmd *cobra.Command, config string) {
 	d.add("config", pipeline.LevelOK, "%s can be read", config)
 	m := options.Model
 	d.add("model", pipeline.LevelOK, "%s: %d × %d cells of %.0f m, step %v", m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
+	d.starts(options.Later)
 	switch {
 	case os.Getenv(keyVariable) != "":
 		d.add("key", pipeline.LevelOK, "from %s in the environment", keyVariable)
@@ -83,6 +85,21 @@ func (d *doctor) examine(cmd *cobra.Command, config string) {
 	}
 	d.findings = append(d.findings, pipeline.Diagnose(cmd.Context(), options)...)
 	d.simulate(cmd, options)
+}
+
+// starts says which version of the model is due now. The clock decides nothing: fixes
+// have times of their own.
+func (d *doctor) starts(later []*pipeline.Version) {
+	if len(later) == 0 {
+		return
+	}
+	now, due := time.Now(), "the first version"
+	for _, v := range later {
+		if !v.ID.Start().After(now) {
+			due = v.ID.String()
+		}
+	}
+	d.add("models", pipeline.LevelOK, "%d later versions; a fix of this moment has %s", len(later), due)
 }
 
 // simulate says what the releases are worth. It is no failure if that is nothing:

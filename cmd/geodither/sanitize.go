@@ -12,14 +12,13 @@ import (
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation"
-	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
 
 type sanitizeFlags struct {
 	input     inputFlags
-	model     string
+	model     modelConfig
 	out       string
 	outFormat string
 	keyFile   string
@@ -39,6 +38,10 @@ in the order of the input, unless the settings of release leave it out (--betwee
 --budget-spent suppress, --same-step drop). Fixes of a step before the user's last one
 are late: they are left out and counted, as bad lines are.
 
+With --models a fix has the version whose start is the last one not after its step's begin: by
+its own time alone, since a file has no offsets. With personal models a user who has one is
+released under it, and the record says so in model_id.
+
 Without --key-file or --seed the noise has a fresh random key, which is forgotten. A seed
 makes an experiment repeatable and protects nothing.
 
@@ -47,6 +50,7 @@ and what that means in metres: they are aggregates, but they come from the truth
 them on the trusted side. --report writes the same figures to a file that only its owner
 may read; a file that is there already is closed to others.`,
 		Example: `  geodither sanitize --model model.avro --in traces.csv --out sanitized.csv --epsilon 1 --delta 0.01
+  geodither sanitize --models schedule.yml --in traces.csv --out sanitized.csv --epsilon 1 --delta 0.01
   zcat traces.ndjson.gz | geodither sanitize --model model.avro --in - --out-format json --epsilon 4 --delta 0.3`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +59,9 @@ may read; a file that is there already is closed to others.`,
 	}
 	flags := cmd.Flags()
 	f.input.register(flags)
-	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\"")
+	flags.StringVar(&f.model.Model, "model", "", "model `FILE` from \"geodither train\"")
+	flags.StringVar(&f.model.Models, "models", "", "in place of --model: a `SCHEDULE` of models (YAML) as of a service; each fix has the version of its time")
+	flags.StringVar(&f.model.Personal, "personal", "", "`FOLDER` of users' own models over --model; who has none has the popular one")
 	flags.StringVar(&f.out, "out", "-", "`FILE` to write; - is standard output")
 	flags.StringVar(&f.outFormat, "out-format", "csv", "csv, json (one object a line) or geojson")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
@@ -63,7 +69,7 @@ may read; a file that is there already is closed to others.`,
 	flags.StringVar(&f.report, "report", "", "also write the run's summary as JSON to this `FILE`: it comes from the truth, and only the owner may read it")
 	f.release.register(flags, 0, 0)
 	f.publish.register(flags)
-	required(cmd, "model", "epsilon", "delta")
+	required(cmd, "epsilon", "delta")
 	return cmd
 }
 
@@ -71,11 +77,14 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 	if err := knownFormat(f.outFormat); err != nil {
 		return usageError{err}
 	}
-	model, err := mobility.ReadModelFile(f.model)
+	if f.model.Model == "" && f.model.Models == "" {
+		return usagef("name a model, --model FILE, or a schedule of them, --models FILE; make a model with \"geodither train\"")
+	}
+	model, err := f.model.read()
 	if err != nil {
 		return err
 	}
-	release, err := f.release.options(model)
+	release, err := f.release.options(model.Model)
 	if err := errors.Join(err, release.Validate(), f.publish.options().Validate()); err != nil {
 		return usageError{err}
 	}
@@ -121,7 +130,7 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 type sanitizeRun struct {
 	engine  *pipeline.Engine
 	blind   *pipeline.Blind
-	model   *mobility.Model
+	model   chosen
 	states  map[string]*mechanism.State
 	out     recordWriter
 	metrics evaluation.Metrics
@@ -132,15 +141,19 @@ type sanitizeRun struct {
 	took           time.Duration
 }
 
-func newSanitizeRun(model *mobility.Model, key noise.Key, options mechanism.Options, publish pipeline.Publish, out recordWriter) (*sanitizeRun, error) {
-	engine, err := pipeline.NewEngine(model, key, options, publish)
+func newSanitizeRun(model chosen, key noise.Key, options mechanism.Options, publish pipeline.Publish, out recordWriter) (*sanitizeRun, error) {
+	engine, err := pipeline.NewEngine(model.Model, key, options, publish)
 	if err != nil {
 		return nil, err
 	}
-	blind, err := pipeline.NewBlind(model, options)
+	if err := engine.Follow(model.Personals, model.later); err != nil {
+		return nil, err
+	}
+	blind, err := pipeline.NewBlind(model.Model, options)
 	if err != nil {
 		return nil, err
 	}
+	blind.Follow(model.Personals, model.later)
 	return &sanitizeRun{
 		engine: engine, blind: blind, model: model, out: out,
 		states: map[string]*mechanism.State{}, kinds: map[mechanism.Kind]int64{},
@@ -195,7 +208,7 @@ func (r *sanitizeRun) measure(fix schemas.Raw, outcome mechanism.Outcome) error 
 		r.metrics.AddRelease(outcome.SetSize, outcome.Drift)
 		r.metric.add(m)
 	}
-	g := r.model.Grid
+	g := r.engine.Grid() // of the fix's version
 	if !g.Contains(fix.Latitude, fix.Longitude) {
 		r.outside++
 	}

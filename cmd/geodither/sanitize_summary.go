@@ -39,12 +39,13 @@ type sanitizeSummary struct {
 	Estimate errorSummary `json:"estimate_m"`
 	Blind    errorSummary `json:"blind_m"`
 
-	MicrosPerFix float64 `json:"microseconds_per_fix"`
-	Mechanism    string  `json:"mechanism"`
-	Inference    string  `json:"inference"`
-	Epsilon      float64 `json:"epsilon"`
-	Delta        float64 `json:"delta"`
-	ModelID      string  `json:"model_id"`
+	MicrosPerFix float64  `json:"microseconds_per_fix"`
+	Mechanism    string   `json:"mechanism"`
+	Inference    string   `json:"inference"`
+	Epsilon      float64  `json:"epsilon"`
+	Delta        float64  `json:"delta"`
+	ModelID      string   `json:"model_id"`
+	LaterIDs     []string `json:"later_model_ids,omitempty"`
 }
 
 type errorSummary struct {
@@ -73,7 +74,10 @@ func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
 		Late: r.kinds[mechanism.Late], Metric: r.metric.summary(),
 		LocationSetMean: r.metrics.LocationSetMean(), DriftRatio: r.metrics.DriftRatio(),
 		Release: errorsOf(&r.metrics.Release), Estimate: errorsOf(&r.metrics.Estimate), Blind: errorsOf(&r.metrics.Blind),
-		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta, ModelID: r.model.ID(),
+		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta, ModelID: r.model.Model.ID(),
+	}
+	for _, v := range r.model.later {
+		s.LaterIDs = append(s.LaterIDs, v.ID.Model.String())
 	}
 	for _, state := range r.states {
 		s.EpsilonMax, s.RhoMax = max(s.EpsilonMax, state.EpsilonSpent), max(s.RhoMax, state.Rho)

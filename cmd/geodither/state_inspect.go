@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -77,6 +78,16 @@ func printState(out io.Writer, s pipeline.Inspection) error {
 		fmt.Fprintf(out, "budget       ε spent %s in the window up to the last step\n", sum(*s.EpsilonWindow))
 	}
 	fmt.Fprintf(out, "model        %s\n", s.ModelID)
+	for _, v := range s.Versions {
+		name := v.Model
+		if v.Personals != "" {
+			name += ", personal models " + v.Personals
+		}
+		if v.Missing {
+			name += ", which the config's schedule lacks"
+		}
+		fmt.Fprintf(out, "version      from raw offset %d, for steps from %s: %s\n", v.FromOffset, v.Start.Format(time.RFC3339), name)
+	}
 	if s.Estimate == nil {
 		fmt.Fprintf(out, "places       of another map than that of the config's model: not shown\n")
 	} else {

@@ -30,10 +30,11 @@ func NewBlind(model *mobility.Model, options mechanism.Options) (*Blind, error) 
 	return &Blind{models: models, states: map[string]*mechanism.State{}}, nil
 }
 
-// Follow makes the baseline use personal models and later versions, as Engine.Follow.
-func (b *Blind) Follow(personals PersonalModels, later []Amended) {
+// Follow makes the baseline use personal models and later versions, as Engine.Follow,
+// which checks them.
+func (b *Blind) Follow(personals PersonalModels, later []*Version) {
 	b.models.first.Personals = personals
-	b.models.amend(later)
+	b.models.amend(fromTheStart(later))
 }
 
 // blindOptions are those that belong to the filter. Nothing is ever released under

@@ -53,10 +53,14 @@ func newEngine(first *Material, key noise.Key, options mechanism.Options, publis
 func (e *Engine) Options() mechanism.Options { return e.options }
 
 // Follow makes the engine use personal models with its first model, nil for none, and
-// later versions, which must have the first one's step.
-func (e *Engine) Follow(personals PersonalModels, later []Amended) {
+// later versions, starts ascending, which must have the first one's step.
+func (e *Engine) Follow(personals PersonalModels, later []*Version) error {
+	if err := checkLater(e.models.first.Model, later, math.MaxInt); err != nil {
+		return err
+	}
 	e.models.first.Personals = personals
-	e.models.amend(later)
+	e.models.amend(fromTheStart(later))
+	return nil
 }
 
 // Grid is the map of the last Sanitize's model: outcomes are in its kilometres.

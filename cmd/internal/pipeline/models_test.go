@@ -186,8 +186,11 @@ func TestFollow(t *testing.T) {
 	ok(t, err)
 	blind, err := NewBlind(one, testRelease)
 	ok(t, err)
-	later := FromTheStart([]*Version{newVersion(t, 3, two)})
-	engine.Follow(nil, later)
+	later := []*Version{newVersion(t, 3, two)}
+	ok(t, engine.Follow(nil, later))
+	if engine.Follow(nil, []*Version{later[0], later[0]}) == nil {
+		t.Error("a start that comes twice was accepted")
+	}
 	blind.Follow(nil, later)
 	var state mechanism.State
 	for step := range int64(5) {

@@ -13,7 +13,7 @@ import (
 // release has adopted, before the end. Under other settings there is no such thing, and
 // for what would be another release anyway all count by event time alone.
 func (p *planner) versions(part *ReplayPartition, mark task.Mark) error {
-	part.amended = FromTheStart(p.first.Later)
+	part.amended = fromTheStart(p.first.Later)
 	if !bytes.Equal(mark.Settings, p.settings) {
 		return nil
 	}

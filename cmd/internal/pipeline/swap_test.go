@@ -25,7 +25,7 @@ type board struct {
 
 func newBoard(tb testing.TB, o Options) *board {
 	tb.Helper()
-	first, err := (&Material{o.Model, o.Personals}).idOf(0)
+	first, err := (&Material{o.Model, o.Personals}).ID(0)
 	ok(tb, err)
 	return &board{first: first}
 }

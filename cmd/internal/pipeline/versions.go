@@ -72,8 +72,8 @@ func parseName(name []byte) (id VersionID, err error) {
 	return id, nil
 }
 
-// idOf is the id of some material with a start.
-func (m *Material) idOf(startMS int64) (id VersionID, err error) {
+// ID is that of a version of the material, with a start in Unix milliseconds.
+func (m *Material) ID(startMS int64) (id VersionID, err error) {
 	id.StartMS = startMS
 	if id.Model, err = mechanism.ParseID(m.Model.ID()); err != nil || m.Personals == nil {
 		return id, err
@@ -111,7 +111,7 @@ func NewVersion(start time.Time, where string, open func() (*Material, error)) (
 		Where: where, gridID: m.Model.Grid.ID(), step: m.Model.Step, cells: m.Model.Initial.Len(),
 		open: open, loaded: weak.Make(m),
 	}
-	if v.ID, err = m.idOf(start.UnixMilli()); err != nil {
+	if v.ID, err = m.ID(start.UnixMilli()); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", where, err)
 	}
 	return v, m, nil
@@ -130,7 +130,7 @@ func (v *Version) Load() (*Material, error) {
 	if err != nil {
 		return nil, task.WithRemedy(fmt.Errorf("%v is needed again: %w", v.ID, err), task.Rebuild)
 	}
-	id, err := m.idOf(v.ID.StartMS)
+	id, err := m.ID(v.ID.StartMS)
 	if err == nil && id != v.ID {
 		err = fmt.Errorf("%s holds another model now, %v, and %v is in use: put that one back; "+
 			"a new model gets a file and a start of its own", v.Where, id, v.ID)
@@ -148,8 +148,8 @@ type Amended struct {
 	Version *Version
 }
 
-// FromTheStart are versions that count whatever the offset: by event time alone.
-func FromTheStart(versions []*Version) []Amended {
+// fromTheStart are versions that count whatever the offset: by event time alone.
+func fromTheStart(versions []*Version) []Amended {
 	list := make([]Amended, len(versions))
 	for i, v := range versions {
 		list[i].Version = v

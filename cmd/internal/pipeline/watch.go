@@ -66,7 +66,7 @@ func (s *Service) look() error {
 	if slices.Equal(found.Later, had) {
 		return nil
 	}
-	first, err := (&Material{s.options.Model, s.options.Personals}).idOf(found.First.StartMS)
+	first, err := (&Material{s.options.Model, s.options.Personals}).ID(found.First.StartMS)
 	if err != nil {
 		return err
 	}

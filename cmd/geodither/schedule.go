@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// defaultPersonalCache bounds the memory of users' own models, for each version in use.
+const defaultPersonalCache = 64 << 20
+
+// scheduleEntry is one version in a schedule of models. A start is a text here: a YAML
+// date without a time, such as a file cut short would have, must not pass for one.
+type scheduleEntry struct {
+	Model    string `yaml:"model"`
+	Personal string `yaml:"personal"`
+	Start    string `yaml:"start"`
+
+	start time.Time
+}
+
+// schedule reads a schedule of models again and again, and keeps what has not changed.
+// It is for one goroutine.
+type schedule struct {
+	path  string
+	cache int64
+
+	text    []byte // that the last answer is of
+	pending []byte // that was seen last, and not twice yet
+	stamps  []stamp
+	entries []scheduleEntry
+	first   pipeline.VersionID
+	later   []*pipeline.Version
+}
+
+// stamp tells whether files are the same ones as before, without reading them.
+type stamp [2]fileStamp
+
+type fileStamp struct {
+	info    os.FileInfo
+	size    int64
+	changed time.Time
+}
+
+// open reads the schedule for the first time, and the first version's files.
+func (s *schedule) open() (*pipeline.Material, error) {
+	text, err := os.ReadFile(s.path)
+	if err != nil {
+		return nil, err
+	}
+	first, err := s.take(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.path, err)
+	}
+	s.text, s.pending = text, text
+	return first, nil
+}
+
+// watch is pipeline.Options.Watch. A text that has changed is taken when it has stayed
+// the same from one look to the next: half of a schedule can be a whole one, with another
+// meaning, and a version that was adopted cannot be taken back.
+func (s *schedule) watch() (pipeline.Schedule, error) {
+	text, err := os.ReadFile(s.path)
+	if err != nil {
+		return pipeline.Schedule{}, err
+	}
+	same := bytes.Equal(text, s.pending)
+	s.pending = text
+	if same && !bytes.Equal(text, s.text) {
+		if _, err := s.take(text); err != nil {
+			return pipeline.Schedule{}, fmt.Errorf("%s: %w", s.path, err)
+		}
+		s.text = text
+	}
+	return pipeline.Schedule{First: s.first, Later: s.later}, nil
+}
+
+// take makes the versions of a text, and changes nothing on an error. Versions whose
+// entry and files are as they were are the same ones.
+func (s *schedule) take(text []byte) (first *pipeline.Material, err error) {
+	entries, err := parseSchedule(text, filepath.Dir(s.path))
+	if err != nil {
+		return nil, err
+	}
+	stamps := make([]stamp, len(entries))
+	later := make([]*pipeline.Version, len(entries)-1)
+	id := s.first
+	for i, e := range entries {
+		if stamps[i], err = stampOf(e); err != nil {
+			return nil, err
+		}
+		known := s.known(e, stamps[i])
+		switch {
+		case i == 0 && known == 0:
+		case i == 0:
+			if first, err = e.load(s.cache); err == nil {
+				id, err = first.ID(0)
+			}
+		case known > 0:
+			later[i-1] = s.later[known-1]
+		default:
+			later[i-1], _, err = pipeline.NewVersion(e.start, e.Model, func() (*pipeline.Material, error) { return e.load(s.cache) })
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	s.entries, s.stamps, s.first, s.later = entries, stamps, id, later
+	return first, nil
+}
+
+// known is the place of an entry that is there already, with the same files; -1: it is not.
+func (s *schedule) known(e scheduleEntry, files stamp) int {
+	for i, old := range s.entries {
+		if old == e && files.same(s.stamps[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+func stampOf(e scheduleEntry) (files stamp, err error) {
+	for i, path := range [2]string{e.Model, e.Personal} {
+		if path == "" {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return files, absent(err)
+		}
+		files[i] = fileStamp{info, info.Size(), info.ModTime()}
+	}
+	return files, nil
+}
+
+func (s stamp) same(o stamp) bool {
+	for i := range s {
+		a, b := s[i], o[i]
+		if a.info == nil && b.info == nil {
+			continue
+		}
+		if a.info == nil || b.info == nil || !os.SameFile(a.info, b.info) || a.size != b.size || !a.changed.Equal(b.changed) {
+			return false
+		}
+	}
+	return true
+}
+
+// absent says what to do about a file that is not there.
+func absent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: make it with \"geodither train\", or copy it here before the schedule names it", err)
+	}
+	return err
+}
+
+// load reads what an entry names.
+func (e scheduleEntry) load(cache int64) (*pipeline.Material, error) {
+	m := new(pipeline.Material)
+	var err error
+	if m.Model, err = mobility.ReadModelFile(e.Model); err != nil || e.Personal == "" {
+		return m, err
+	}
+	personals, err := mobility.OpenPersonals(e.Personal, m.Model, cache)
+	if err != nil {
+		return m, fmt.Errorf("personal models: %w", err)
+	}
+	m.Personals = personals
+	return m, nil
+}
+
+// parseSchedule reads the list, and makes its paths those of the folder it lies in.
+func parseSchedule(text []byte, dir string) ([]scheduleEntry, error) {
+	var entries []scheduleEntry
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&entries); err != nil && !errors.Is(err, io.EOF) {
+		return nil, explainYAML(err)
+	}
+	if len(entries) == 0 {
+		return nil, errors.New("it lists no model; write \"- model: FILE\", and below it \"- {model: FILE, start: 2026-12-01T04:00:00Z}\" for each later one")
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("a second YAML document follows the first (---), and would be ignored: keep one")
+	}
+	for i := range entries {
+		e := &entries[i]
+		var err error
+		switch {
+		case e.Model == "":
+			return nil, fmt.Errorf("version %d: name a model file", i+1)
+		case i == 0 && e.Start != "":
+			return nil, errors.New("the first version has a start: it is the one before all starts, leave its start out")
+		case i > 0 && e.Start == "":
+			return nil, fmt.Errorf("version %d (%s): say from when on: start: 2026-12-01T04:00:00Z", i+1, e.Model)
+		case i > 0:
+			if e.start, err = time.Parse(time.RFC3339, e.Start); err != nil {
+				return nil, fmt.Errorf("version %d (%s): start %q is no time with a zone: write 2026-12-01T04:00:00Z or 2026-12-01T05:00:00+01:00", i+1, e.Model, e.Start)
+			}
+		}
+		for _, path := range []*string{&e.Model, &e.Personal} {
+			if *path != "" && !filepath.IsAbs(*path) {
+				*path = filepath.Join(dir, *path)
+			}
+		}
+	}
+	return entries, nil
+}
+
+// modelConfig is how a config, or a command without one, names the model.
+type modelConfig struct {
+	Model    string // a file
+	Models   string // a schedule, instead
+	Personal string // a folder, with Model
+	Cache    int64  // bytes; 0 the default
+}
+
+// chosen is what a modelConfig names.
+type chosen struct {
+	*pipeline.Material
+	later []*pipeline.Version
+	watch func() (pipeline.Schedule, error) // nil: nothing changes
+}
+
+// read reads the first version, and learns what the later ones are.
+func (c modelConfig) read() (chosen, error) {
+	cache := c.Cache
+	if cache == 0 {
+		cache = defaultPersonalCache
+	}
+	switch {
+	case c.Model != "" && c.Models != "":
+		return chosen{}, errors.New("model and models exclude each other: one file, or a schedule of them")
+	case c.Models != "" && c.Personal != "":
+		return chosen{}, errors.New("personal belongs to model; in a schedule each version names its own")
+	case c.Cache < 0:
+		return chosen{}, errors.New("personal_cache_mib: must not be negative")
+	case c.Models != "":
+		s := &schedule{path: c.Models, cache: cache}
+		first, err := s.open()
+		if err != nil {
+			return chosen{}, fmt.Errorf("models: %w", err)
+		}
+		return chosen{first, s.later, s.watch}, nil
+	case c.Model == "":
+		return chosen{}, errors.New(`model: name a model file; make one with "geodither train"`)
+	}
+	first, err := scheduleEntry{Model: c.Model, Personal: c.Personal}.load(cache)
+	if err != nil {
+		return chosen{}, fmt.Errorf("model: %w", err)
+	}
+	return chosen{Material: first}, nil
+}
