@@ -38,6 +38,7 @@ func (w *world) recompute(o pipeline.Options, partition int32) recomputed {
 	w.Helper()
 	p, err := pipeline.NewProcessor(o, partition)
 	w.ok(err)
+	w.ok(p.Amend(w.lastMark(o, partition).Amendments, o.Later))
 	r := recomputed{out: []line{}, dead: []line{}, states: map[string]string{}}
 	w.scan(w.raw, partition, false, func(rec consumer.Record) {
 		var fx task.Effects
@@ -110,6 +111,19 @@ func (w *world) verified(o pipeline.Options) {
 	if !report.Verified {
 		w.Error("state verify does not verify")
 	}
+}
+
+// lastMark is the last mark of a service's changelog; a zero one if there is none.
+func (w *world) lastMark(o pipeline.Options, partition int32) (last task.Mark) {
+	w.Helper()
+	w.scan(o.Topics.Changelog, partition, false, func(r consumer.Record) {
+		if bytes.Equal(r.Key, []byte(task.MarkKey)) {
+			mark, err := task.DecodeMark(r.Value)
+			w.ok(err)
+			last = mark.Clone()
+		}
+	})
+	return last
 }
 
 // same compares records in order.

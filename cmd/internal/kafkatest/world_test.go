@@ -32,6 +32,7 @@ type world struct {
 	partitions int
 	dir        string
 	model      *mobility.Model
+	models     string // how a config names it
 	codec      *schemas.Codec
 	fleet      *rand.Rand
 	cells      []grid.Cell // of each vehicle
@@ -43,7 +44,7 @@ type world struct {
 func (h *harness) world(partitions, vehicles int) *world {
 	h.Helper()
 	w := &world{
-		harness: h, raw: h.prefix + "raw", partitions: partitions, dir: h.TempDir(), model: newModel(h.T),
+		harness: h, raw: h.prefix + "raw", partitions: partitions, dir: h.TempDir(), model: newModel(h.T, 1), models: "model: model.avro",
 		fleet: rand.New(rand.NewPCG(1, 1)),
 	}
 	var err error
@@ -57,8 +58,8 @@ func (h *harness) world(partitions, vehicles int) *world {
 	return w
 }
 
-// newModel stays in a cell or moves to one of the four beside it.
-func newModel(t *testing.T) *mobility.Model {
+// newModel stays in a cell, with some weight, or moves to one of the four beside it.
+func newModel(t *testing.T, stay float64) *mobility.Model {
 	t.Helper()
 	g, err := grid.New(grid.Box{South: 53.30, West: -3.10, North: 53.50, East: -2.80}, 1000)
 	if err != nil {
@@ -70,8 +71,12 @@ func newModel(t *testing.T) *mobility.Model {
 		for _, d := range [][2]int{{0, -1}, {-1, 0}, {0, 0}, {1, 0}, {0, 1}} {
 			if nx, ny := x+d[0], y+d[1]; nx >= 0 && ny >= 0 && nx < g.Width() && ny < g.Height() {
 				matrix.Columns = append(matrix.Columns, grid.Cell(ny*g.Width()+nx))
-				matrix.Values = append(matrix.Values, 1)
-				total++
+				weight := 1.0
+				if d == [2]int{} {
+					weight = stay
+				}
+				matrix.Values = append(matrix.Values, weight)
+				total += weight
 			}
 		}
 		for i := first; i < len(matrix.Values); i++ {

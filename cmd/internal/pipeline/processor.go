@@ -56,6 +56,17 @@ func NewProcessor(o Options, partition int32) (*Processor, error) {
 	}, nil
 }
 
+// Amend makes the processor work with the versions of the model that a mark's
+// amendments name, each from its offset on. ErrVersion says that known lacks one. A service's
+// processor is told by its task.
+func (p *Processor) Amend(list []task.Amendment, known []*Version) error {
+	found, err := resolve(list, known)
+	if err == nil {
+		p.engine.models.amend(found)
+	}
+	return err
+}
+
 // Process implements task.Processor. Its error is fatal: a state that cannot be
 // read, or a record that cannot be written.
 func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) error {
