@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 )
 
 // ReadModel reads a model and checks all of it: the format, that rows and initial distribution are distributions, that
@@ -166,14 +165,15 @@ func (b *builder) addInitial(at *block, p partOf) error {
 	return nil
 }
 
-// growTo makes room for n more, of which there are total in the end if the file is right: four times as much as there
-// really is, so that a file cannot make us reserve much by what it claims and a large matrix is copied by a third only.
+// growTo makes room for n more, of which there are total in the end if the file is right: sixteen times as much as there
+// really is, so that a file cannot make us reserve much by what it claims, and a large matrix is copied by a fifteenth only.
+// Memory that is reserved and not yet used costs nothing: the system gives pages as they are written.
 func growTo[T any](s []T, n int, total int64) []T {
 	if len(s)+n <= cap(s) {
 		return s
 	}
-	room := min(int64(4*(len(s)+n)), total)
-	return slices.Grow(s, max(n, int(room)-len(s)))
+	room := max(len(s)+n, int(min(int64(16*(len(s)+n)), total)))
+	return append(make([]T, 0, room), s...) // not slices.Grow, which writes zeros
 }
 
 // finish checks the whole and returns it.

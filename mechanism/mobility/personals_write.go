@@ -43,11 +43,6 @@ func WritePersonals(dir string, popular *Model, counts iter.Seq2[string, Persona
 }
 
 func writeFolder(dir string, popular *Model, counts iter.Seq2[string, PersonalCounts]) error {
-	for i := range 256 {
-		if err := os.Mkdir(filepath.Join(dir, hex.EncodeToString([]byte{byte(i)})), 0o700); err != nil {
-			return fmt.Errorf("mobility: %w", err)
-		}
-	}
 	popular.ID() // once, not by every file
 	var written []entry
 	tasks := func(yield func(func() (entry, error), error) bool) {
@@ -64,12 +59,12 @@ func writeFolder(dir string, popular *Model, counts iter.Seq2[string, PersonalCo
 	if err := inOrder(tasks, keep); err != nil {
 		return err
 	}
-	for i := range 256 {
-		folder := filepath.Join(dir, hex.EncodeToString([]byte{byte(i)}))
-		if err := os.Remove(folder); err == nil { // it was not needed
-			continue
-		}
-		if err := syncFolder(folder); err != nil {
+	folders, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("mobility: %w", err)
+	}
+	for _, folder := range folders {
+		if err := syncFolder(filepath.Join(dir, folder.Name())); err != nil {
 			return fmt.Errorf("mobility: %w", err)
 		}
 	}
@@ -98,7 +93,11 @@ func writePersonal(dir, user string, popular *Model, c PersonalCounts) (e entry,
 	if _, err := hex.Decode(e.content[:], []byte(m.ID())); err != nil {
 		return e, fmt.Errorf("mobility: %w", err)
 	}
-	err = writeSynced(filepath.Join(dir, fileOf(e.name[:])), data)
+	path := filepath.Join(dir, fileOf(e.name[:]))
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return e, fmt.Errorf("mobility: %w", err)
+	}
+	err = writeSynced(path, data)
 	if errors.Is(err, fs.ErrExist) {
 		err = errors.New("mobility: a user's counts come twice: bring each user's together")
 	}
