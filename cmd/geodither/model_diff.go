@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -134,16 +137,11 @@ func changes(a, b *mobility.Model) (list []string) {
 	differ("users", a.Provenance.Report.Users, b.Provenance.Report.Users)
 	differ("fixes", a.Provenance.Report.Fixes, b.Provenance.Report.Fixes)
 	differ("privacy", privacyWord(a.Provenance.Privacy), privacyWord(b.Provenance.Privacy))
-	before, after := strings.Fields(a.Provenance.Options), strings.Fields(b.Provenance.Options)
-	for i := range max(len(before), len(after)) {
-		switch {
-		case i >= len(before):
-			list = append(list, "option: new "+after[i])
-		case i >= len(after):
-			list = append(list, "option: no longer "+before[i])
-		default:
-			differ("option", before[i], after[i])
-		}
+	before, after := parameters(a.Provenance.Options), parameters(b.Provenance.Options)
+	names := maps.Clone(before)
+	maps.Copy(names, after)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		differ("option "+name, cmp.Or(before[name], "none"), cmp.Or(after[name], "none"))
 	}
 	return list
 }

@@ -101,7 +101,7 @@ func readFolder(ctx context.Context, dir, popular string) (*folderRead, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer personals.Close() // read only: nothing is lost if closing fails
+	defer func() { _ = personals.Close() }() // read only: nothing is lost if closing fails
 	var r folderRead
 	var transitions, all, visited []float64
 	for m, err := range personals.All() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/geodither/geodither/mechanism/evaluation"
@@ -57,13 +58,9 @@ func summarize(m *mobility.Model) modelSummary {
 		ID: m.ID(), Grid: m.Grid.ID(), Plain: m.Grid.IsPlain(), Box: m.Grid.Box(), Width: m.Grid.Width(), Height: m.Grid.Height(),
 		CellM: m.Grid.CellKM() * 1000, Distortion: m.Grid.Distortion(), StepSeconds: m.Step.Seconds(),
 		Transitions: m.Transitions(), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(),
-		Calendar: m.Calendar.String(), Provenance: m.Provenance, Parameters: map[string]string{},
+		Calendar: m.Calendar.String(), Provenance: m.Provenance, Parameters: parameters(m.Provenance.Options),
 		Private: m.Provenance.Privacy != nil, Fit: m.Provenance.Fit,
 		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) + 8*int64(len(m.Matrices)*(cells+1)),
-	}
-	for _, option := range strings.Fields(m.Provenance.Options) {
-		name, value, _ := strings.Cut(option, "=")
-		s.Parameters[name] = value
 	}
 	if s.Fit != nil {
 		s.Verdict = evaluation.Verdict(*s.Fit)
@@ -118,6 +115,26 @@ func className(c mobility.Calendar, class int) string {
 		return "always"
 	}
 	return strings.Join(words, ", ")
+}
+
+// parameters takes name=value and name="a value" apart, with spaces between them.
+func parameters(options string) map[string]string {
+	found := map[string]string{}
+	for options = strings.TrimSpace(options); options != ""; options = strings.TrimSpace(options) {
+		name, rest, ok := strings.Cut(options, "=")
+		if !ok {
+			break
+		}
+		value, after, _ := strings.Cut(rest, " ")
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
+			value, after = quoted, rest[len(quoted):]
+			if plain, err := strconv.Unquote(quoted); err == nil {
+				value = plain
+			}
+		}
+		found[name], options = value, after
+	}
+	return found
 }
 
 // entropy of a distribution in bits.

@@ -62,6 +62,20 @@ func TestModelInspectAll(t *testing.T) {
 	}
 }
 
+func TestParameters(t *testing.T) {
+	for text, want := range map[string]map[string]string{
+		"":                                   {},
+		`a=1 b="two words" c=x=y  d="q\"q" `: {"a": "1", "b": "two words", "c": "x=y", "d": `q"q`},
+		`a= b=2`:                             {"a": "", "b": "2"},
+		`a=1 words without a value`:          {"a": "1"},
+		`a="open`:                            {"a": `"open`},
+	} {
+		if got := parameters(text); !maps.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 // TestModelPictures draws both pictures in both formats, and checks the flows' figures.
 func TestModelPictures(t *testing.T) {
 	dir := t.TempDir()
@@ -143,7 +157,7 @@ func TestModelDiff(t *testing.T) {
 	if r.code != exitFailed || !strings.Contains(r.err, "the models differ") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
-	for _, word := range []string{"option: backoff=20, then backoff=1", "rows         total variation", "under", "verdict"} {
+	for _, word := range []string{"option backoff: 20, then 1", "rows         total variation", "under", "verdict"} {
 		if !strings.Contains(r.out, word) {
 			t.Errorf("the text does not say %q:\n%s", word, r.out)
 		}

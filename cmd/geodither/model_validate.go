@@ -35,7 +35,7 @@ The exit code is 0 if every file is usable, 1 if one is not, or with --strict if
 suspicious.`,
 		Example: `  geodither model validate model.avro
   geodither model validate --strict --delta 0.3 models/*.avro`,
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("name the model files to check")
 			}

@@ -53,9 +53,7 @@ func TestCompareByHand(t *testing.T) {
 			row[0] = 1
 		}
 	})
-	for i, p := range []float64{.3, .1, .1, .1, .1, .1, .05, .05, .05, .05} {
-		b.Initial.P[i] = p
-	}
+	copy(b.Initial.P, []float64{.3, .1, .1, .1, .1, .1, .05, .05, .05, .05})
 	c, err := Compare(a, b, CompareOptions{Tracks: -1, Cells: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -57,6 +57,7 @@ func BenchmarkModelFile(b *testing.B) {
 		m := cityModel(b, size.side, size.radius, .1)
 		var file bytes.Buffer
 		report := func(b *testing.B) {
+			b.Helper()
 			b.ReportMetric(float64(m.Transitions())*12/1e6, "MB")
 			b.ReportMetric(float64(file.Len())/1e6, "file-MB")
 		}
