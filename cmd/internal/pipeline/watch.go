@@ -16,9 +16,15 @@ const watchInterval = 2 * time.Second
 // partition works with them already: the newest, and the one before.
 const keptVersions = 2
 
-// prepare tries later versions and keeps the last ones.
+// prepare tries later versions and keeps the last ones. What the options can be used with
+// is a matter of the map, so an older version of a map that was tried is not read for it.
 func (o Options) prepare(later []*Version) (keep []*Material, err error) {
+	tried := map[string]bool{o.Model.Grid.ID(): true}
 	for i, v := range later {
+		if i < len(later)-keptVersions && tried[v.gridID] {
+			continue
+		}
+		tried[v.gridID] = true
 		material, err := o.try(v)
 		if err != nil {
 			return nil, err
