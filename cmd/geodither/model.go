@@ -7,13 +7,13 @@ import (
 func newModel(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
-		Short: "Look at mobility models, compare and check them",
+		Short: "Look at mobility models, compare, check and measure them",
 		Example: `  geodither model inspect model.avro
   geodither model validate model.avro
   geodither model diff old.avro new.avro`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModelInspect(std), newModelDiff(std), newModelValidate(std))
+	cmd.AddCommand(newModelInspect(std), newModelDiff(std), newModelValidate(std), newModelFit(std))
 	return cmd
 }

@@ -178,7 +178,7 @@ privacy      %s
 		s.Provenance.Source, s.Provenance.Tool, s.Provenance.Options,
 		report.Fixes, report.Users, report.OutsideBox, report.SharedFixes, report.Transitions, report.CellsSeen, s.Width*s.Height,
 		privacyLine(s.Provenance.Privacy))
-	s.printFit(&b)
+	printFit(&b, s.Fit, s.Verdict)
 	if s.Flows != nil {
 		b.WriteString(s.Flows.String())
 	}
@@ -198,13 +198,14 @@ func privacyLine(p *mobility.Privacy) string {
 		"             releases under it cost their own ε", p.Epsilon, p.Contribution, p.Radius)
 }
 
-func (s modelSummary) printFit(b *strings.Builder) {
-	f := s.Fit
+// printFit says in figures and words how well a model foretells people it was not
+// trained on.
+func printFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 	if f == nil {
 		b.WriteString("fit          not measured\n")
 		return
 	}
-	fmt.Fprintf(b, "fit          on %d users and %d steps held out", f.Users, f.Steps)
+	fmt.Fprintf(b, "fit          on %d users and %d steps, in stretches of at least %d", f.Users, f.Steps, f.Shortest)
 	if f.Held != "" {
 		fmt.Fprintf(b, " (%s)", f.Held)
 	}
@@ -212,7 +213,8 @@ func (s modelSummary) printFit(b *strings.Builder) {
              log-likelihood a step %.2f (popularity alone %.2f, uniform %.2f); %.2g %% of the moves are impossible under it
 `, f.LogLikelihood, f.LogPopularity, f.LogUniform, 100*f.Impossible)
 	if f.Epsilon > 0 {
-		fmt.Fprintf(b, "             %s, ε = %g, δ = %g: mean error of the estimate %s, blind %s\n", f.Mechanism, f.Epsilon, f.Delta, metres(f.Estimate.Mean), metres(f.Blind.Mean))
+		fmt.Fprintf(b, "             %s, ε = %g, δ = %g: error of the estimate %s on average, %s in the median; blind %s and %s\n",
+			f.Mechanism, f.Epsilon, f.Delta, metres(f.Estimate.Mean), metres(f.Estimate.Median), metres(f.Blind.Mean), metres(f.Blind.Median))
 	}
 	if len(f.Calibration) > 0 {
 		b.WriteString("             δ        drift    95 % interval       |ΔX|\n")
@@ -220,7 +222,7 @@ func (s modelSummary) printFit(b *strings.Builder) {
 	for _, p := range f.Calibration {
 		fmt.Fprintf(b, "             %-7.4g  %-7.4f  %.4f to %.4f  %6.1f\n", p.Delta, p.Drift, p.Low, p.High, p.SetMean)
 	}
-	for i, line := range s.Verdict {
+	for i, line := range verdict {
 		if i == 0 {
 			b.WriteString("verdict      ")
 		} else {

@@ -18,6 +18,7 @@ type trainFlags struct {
 	out   string
 
 	private privateFlags
+	fit     trainFitFlags
 }
 
 func newTrain(std streams) *cobra.Command {
@@ -66,6 +67,7 @@ users live: it has to stay as secret as the traces, and no epsilon protects it.`
 	f.topic.register(flags)
 	f.model.register(flags)
 	f.private.register(flags)
+	f.fit.register(flags)
 	flags.StringVar(&f.out, "out", "", "model `FILE` to write")
 	required(cmd, "box", "cell", "step", "out")
 	return cmd
@@ -76,7 +78,7 @@ users live: it has to stay as secret as the traces, and no epsilon protects it.`
 // Nothing is written before all of them have succeeded.
 func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	ctx := cmd.Context()
-	if err := f.private.apply(&f.model.train, false); err != nil {
+	if err := f.private.apply(&f.model.train, f.fit.asked()); err != nil {
 		return err
 	}
 	g, trainers, err := f.model.trainers(f.origin())
@@ -84,6 +86,9 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 		return err
 	}
 	if err := f.checkOut(args); err != nil {
+		return err
+	}
+	if err := f.fit.check(); err != nil {
 		return err
 	}
 	source, err := f.source(cmd, args, std)
@@ -97,8 +102,10 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	trainer := in.trainer()
-
+	trainer, selected, err := f.fit.chosen(ctx, in.trainer(), f.model.train, bar, std.out)
+	if err != nil {
+		return err
+	}
 	bar.phase("smoothing", nil)
 	model, report, err := f.finish(trainer, func(done, total int64) error {
 		bar.count(done, total, "")
@@ -108,6 +115,16 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 		err = f.refuse(in.useless(report, f.model.train), std)
 	}
 	if err != nil {
+		return err
+	}
+	model.Provenance.Options += selected
+	// Nothing else of a private model's users may be told, unasked or asked.
+	if !f.private.on() {
+		if model.Provenance.Fit, err = f.fit.measure(ctx, trainer, f.model.train.EveryFix, bar); err != nil {
+			return err
+		}
+	}
+	if err := f.fit.write(model.Provenance.Fit); err != nil {
 		return err
 	}
 	bar.phase("personal models", nil)

@@ -80,7 +80,7 @@ func (f *fitting) measure() error {
 
 // blindPlaces returns the estimates of a filter without any release, by steps since its start, where they are the same for all tracks, else nil.
 func (f *fitting) blindPlaces() ([]grid.Point, error) {
-	if len(f.model.Matrices) > 1 {
+	if len(f.model.Matrices) > 1 || f.options.Personal != nil {
 		return nil, nil
 	}
 	longest := int64(0)
@@ -157,10 +157,14 @@ func (w *fitWorker) begin(pass int) (err error) {
 func (w *fitWorker) oneStep(p *fitPart, t mobility.Track) {
 	if w.predictor == nil {
 		w.predictor = mobility.NewPredictor(w.model)
-		w.popularity = make([]float64, w.model.Grid.Cells())
-		for i, c := range w.model.Initial.Cells {
-			w.popularity[c] = w.model.Initial.P[i]
-		}
+		w.popularity = w.dense(&w.model.Initial)
+	}
+	user := w.personal(t.User)
+	w.predictor.Follow(user)
+	popularity := w.popularity
+	if user != nil {
+		user.Initial(&w.there)
+		popularity = w.dense(&w.there)
 	}
 	for i := 1; i < len(t.Cells); i++ {
 		if t.Steps[i] != t.Steps[i-1]+1 {
@@ -169,16 +173,33 @@ func (w *fitWorker) oneStep(p *fitPart, t mobility.Track) {
 		w.here.Cells, w.here.P = append(w.here.Cells[:0], t.Cells[i-1]), append(w.here.P[:0], 1)
 		w.predictor.Predict(&w.there, &w.here, t.Steps[i-1], 1)
 		p.addLog(w.there.At(t.Cells[i]))
-		p.popular += math.Log(max(w.popularity[t.Cells[i]], mobility.LeastForetold))
+		p.popular += math.Log(max(popularity[t.Cells[i]], mobility.LeastForetold))
 	}
+}
+
+// dense returns a distribution as one number for each cell of the grid.
+func (w *fitWorker) dense(d *mobility.Distribution) []float64 {
+	p := make([]float64, w.model.Grid.Cells())
+	for i, c := range d.Cells {
+		p[c] = d.P[i]
+	}
+	return p
+}
+
+// personal returns how a user moves; nil: as the popular model says.
+func (w *fitWorker) personal(user string) *mobility.Personal {
+	if w.options.Personal == nil {
+		return nil
+	}
+	return w.options.Personal(user)
 }
 
 // filter releases a track.
 func (w *fitWorker) filter(p *fitPart, t mobility.Track) error {
-	g := w.model.Grid
+	g, user := w.model.Grid, w.personal(t.User)
 	w.state, w.unseen = restarted(w.state), restarted(w.unseen)
 	for i, cell := range t.Cells {
-		in := mechanism.Input{User: t.User, Step: t.Steps[i], Cell: cell, Release: true}
+		in := mechanism.Input{User: t.User, Step: t.Steps[i], Cell: cell, Release: true, Personal: user}
 		if w.paired != nil {
 			w.paired.at(t.User, t.Steps[i])
 		}

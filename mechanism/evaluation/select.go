@@ -17,6 +17,8 @@ type SelectOptions struct {
 	Folds int
 	// MinSegment leaves out tracks of fewer steps.
 	MinSegment int
+	// EveryFix counts the steps of a track one by one, as in FitOptions.
+	EveryFix bool
 	// MaxSteps bounds how many steps each candidate is measured on, default 6000.
 	MaxSteps int64
 	// Runs is how often each is measured, with other noise, default 1.

@@ -56,7 +56,7 @@ type search struct {
 
 func newSearch(trainer *mobility.Trainer, o SelectOptions) (*search, error) {
 	s := &search{options: o, fit: FitOptions{
-		Release: o.Release, Deltas: []float64{}, MinSegment: o.MinSegment, MaxSteps: max(o.MaxSteps/int64(o.Folds), 1), Runs: o.Runs,
+		Release: o.Release, Deltas: []float64{}, MinSegment: o.MinSegment, EveryFix: o.EveryFix, MaxSteps: max(o.MaxSteps/int64(o.Folds), 1), Runs: o.Runs,
 		Paired: true, Seed: o.Seed, Workers: o.Workers,
 	}.withDefaults()}
 	var err error

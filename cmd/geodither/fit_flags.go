@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"os"
+	"runtime"
+
+	"github.com/spf13/pflag"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// fitFlags say how a model's fit is measured, and where the outcome goes.
+type fitFlags struct {
+	report     string
+	plot       string
+	minSegment int
+	steps      int64
+	runs       int
+	seed       uint64
+	epsilon    float64
+	delta      float64
+	estimate   string
+}
+
+// register names the flags; they stand behind a prefix where the command has
+// other ones too.
+func (f *fitFlags) register(flags *pflag.FlagSet, prefix string) {
+	flags.StringVar(&f.report, prefix+"json", "", "write the fit into this `FILE`, as JSON")
+	flags.StringVar(&f.plot, prefix+"plot", "", "draw drift against δ into this `FILE`, .png or .svg")
+	flags.IntVar(&f.minSegment, "min-segment", 0, "measure the fit on stretches of at least this many steps without a gap; 0: 60, or less where too few users have such")
+	flags.Int64Var(&f.steps, prefix+"steps", 0, "measure the fit on at most this many steps, taken evenly from users; 0: no limit")
+	flags.IntVar(&f.runs, prefix+"runs", 1, "let the filter go through them this many times, each with other noise")
+	flags.Uint64Var(&f.seed, prefix+"seed", 1, "seed of the noise and of all random choices")
+	flags.Float64Var(&f.epsilon, prefix+"epsilon", 1, "ε of each release of the filter")
+	flags.Float64Var(&f.delta, prefix+"delta", 0.01, "δ of its location sets")
+	flags.StringVar(&f.estimate, prefix+"estimate", mechanism.EstimateMean, "mean, median or mode: the estimate whose error is measured")
+}
+
+// check reports what cannot be used, before anything is read.
+func (f *fitFlags) check() error {
+	if err := f.release().Validate(); err != nil {
+		return usageError{err}
+	}
+	if f.minSegment < 0 || f.steps < 0 || f.runs < 1 {
+		return usagef("lengths and numbers of steps must not be negative, and the runs at least one")
+	}
+	for _, path := range []string{f.report, f.plot} {
+		if path == "" {
+			continue
+		}
+		if err := checkTarget(path); err != nil {
+			return err
+		}
+	}
+	return checkPlot(f.plot)
+}
+
+func (f *fitFlags) release() mechanism.Options {
+	return mechanism.Options{Epsilon: f.epsilon, Delta: f.delta, Estimate: f.estimate}
+}
+
+// options are the measurement's.
+func (f *fitFlags) options(ctx context.Context, bar *progress) evaluation.FitOptions {
+	return evaluation.FitOptions{
+		Release: f.release(), MinSegment: f.minSegment, MaxSteps: f.steps, Runs: f.runs, Seed: f.seed, Workers: runtime.GOMAXPROCS(0),
+		Progress: func(done, total int64) error {
+			bar.count(done, total, "steps")
+			return ctx.Err()
+		},
+	}
+}
+
+// segments are the least lengths of a stretch that are tried where the flag leaves
+// it open: most of the time a filter needs to find somebody at a weak ε, and
+// shorter ones where there is too little of that.
+var segments = []int{60, 30, 15, 8, 4, 2}
+
+// Enough to measure on.
+const (
+	enoughUsers = 10
+	enoughSteps = 1000
+)
+
+// segment returns the flag's least length, or the longest of which enough users
+// have enough steps.
+func (f *fitFlags) segment(tracks iter.Seq[mobility.Track]) int {
+	if f.minSegment > 0 {
+		return f.minSegment
+	}
+	users, steps := make([]map[string]bool, len(segments)), make([]int, len(segments))
+	for i := range users {
+		users[i] = map[string]bool{}
+	}
+	for t := range tracks {
+		for i, least := range segments {
+			if len(t.Cells) >= least {
+				users[i][t.User] = true
+				steps[i] += len(t.Cells)
+			}
+		}
+	}
+	for i, least := range segments {
+		if len(users[i]) >= enoughUsers && steps[i] >= enoughSteps {
+			return least
+		}
+	}
+	return segments[len(segments)-1]
+}
+
+// write writes the report and the plot, if they are asked for: figures over all
+// users, which stand in the model too.
+func (f *fitFlags) write(fit *mobility.Fit) error {
+	if fit == nil {
+		return nil
+	}
+	if f.report != "" {
+		data, err := json.MarshalIndent(fit, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.report, append(data, '\n'), 0o644); err != nil {
+			return err
+		}
+	}
+	if f.plot == "" {
+		return nil
+	}
+	return plotFit(fit, f.plot)
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// checkPlot refuses a file whose name does not say how to draw into it.
+func checkPlot(path string) error {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".png", ".svg":
+		return nil
+	}
+	if path == "" {
+		return nil
+	}
+	return usagef("a plot is a .png or .svg file: %s is neither", path)
+}
+
+// plotFit draws drift against δ.
+func plotFit(fit *mobility.Fit, path string) error {
+	var delta, drift, low, high []float64
+	for _, at := range fit.Calibration {
+		delta, drift = append(delta, at.Delta), append(drift, at.Drift)
+		low, high = append(low, at.Low), append(high, at.High)
+	}
+	figure := chart.Figure{
+		Title: "Drift against δ on users that the model was not trained on",
+		Note: fmt.Sprintf("%d users, %d steps, ε = %g at every step. Band: 95 %% over users, who are independent; their steps are not. Above the dashed line the model is too sure.",
+			fit.Users, fit.Steps, fit.Epsilon),
+		Panels: []chart.Panel{&chart.Lines{
+			X: chart.Axis{Label: "δ", Log: true}, Y: chart.Axis{Label: "drift, share of releases", Log: true},
+			Series: []chart.Series{
+				{Name: "a right model", X: delta, Y: delta, Reference: true},
+				{Name: "measured", X: delta, Y: drift, Low: low, High: high},
+			},
+		}},
+		PanelWidth: 5, PanelHeight: 4,
+	}
+	return figure.WriteFile(path)
+}

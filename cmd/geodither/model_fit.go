@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+type modelFitFlags struct {
+	fitFlags
+	input       inputFlags
+	maxGap      time.Duration
+	interpolate bool
+}
+
+func newModelFit(std streams) *cobra.Command {
+	var f modelFitFlags
+	cmd := &cobra.Command{
+		Use:   "fit MODEL --in TRACES",
+		Short: "Measure how well a model foretells traces that it was not trained on",
+		Long: `Measure how well a model foretells traces. They must be of other users than those it was
+trained on: a model knows these too well, and the figures would flatter it.
+
+The filter goes through every stretch without a gap, with a release in each step, as it
+would in service. If drift, the share of releases whose true cell lies outside the location
+set, is far above δ, the model is too sure; far below, too unsure. Intervals are over users,
+since the steps of one user depend on each other. The same traces and seed give the same
+figures. Nothing is printed or written but figures over all users.`,
+		Example: `  geodither model fit model.avro --in other-users.csv
+  geodither model fit model.avro --in test/ --epsilon 4 --delta 0.3 --runs 5 --json fit.json --plot fit.png`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args[0], args[1:], std)
+		},
+	}
+	flags := cmd.Flags()
+	f.input.register(flags)
+	f.register(flags, "")
+	flags.DurationVar(&f.maxGap, "max-gap", 0, "cut a trace where two fixes are further apart; 0: where a step has none")
+	flags.BoolVar(&f.interpolate, "interpolate", false, "take places on straight lines between fixes at most --max-gap apart")
+	return cmd
+}
+
+func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std streams) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	model, err := mobility.ReadModelFile(path)
+	if err != nil {
+		return err
+	}
+	every := strings.Contains(model.Provenance.Options, "every_fix=true")
+	// It gathers fixes and makes no model of them: the radius is the smallest, for maps of any size.
+	gather := mobility.TrainOptions{KernelRadius: 1, EveryFix: every, MaxGap: f.maxGap, Interpolate: f.interpolate}
+	if err := gather.Validate(model.Step); err != nil {
+		return usageError{err}
+	}
+	reader, err := f.input.open(ctx, more, std)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(std.err, nil)
+	defer bar.done()
+	in, err := traceFiles{reader}.read(ctx, func(workers int) *gathering {
+		return newGathering(model.Grid, workers, func() *mobility.Trainer {
+			trainer, err := mobility.NewTrainer(model.Grid, model.Step, gather)
+			if err != nil {
+				panic(err) // the options are valid, and the radius fits any grid
+			}
+			return trainer
+		})
+	}, bar)
+	if err != nil {
+		return err
+	}
+	trainer := in.trainer()
+	bar.phase("measuring", nil)
+	o := f.options(ctx, bar)
+	o.EveryFix = every
+	o.MinSegment = f.segment(trainer.Tracks(nil))
+	fit, err := evaluation.MeasureFit(model, trainer.Tracks(nil), o)
+	if errors.Is(err, evaluation.ErrNoTracks) {
+		return fmt.Errorf("%w; and see that the traces lie in the model's box", err)
+	} else if err != nil {
+		return err
+	}
+	bar.done()
+	if in.skips.Total > 0 {
+		fmt.Fprintln(std.err, &in.skips)
+	}
+	if err := f.write(&fit); err != nil {
+		return err
+	}
+	var text strings.Builder
+	printFit(&text, &fit, evaluation.Verdict(fit))
+	_, err = fmt.Fprint(std.out, text.String())
+	return err
+}
