@@ -43,7 +43,7 @@ figures. Nothing is printed or written but figures over all users.`,
 	flags := cmd.Flags()
 	f.input.register(flags)
 	f.register(flags, "")
-	flags.DurationVar(&f.maxGap, "max-gap", 0, "cut a trace where two fixes are further apart; 0: where a step has none")
+	flags.DurationVar(&f.maxGap, "max-gap", 0, "cut a trace where two fixes are further apart; a step without one cuts it anyway")
 	flags.BoolVar(&f.interpolate, "interpolate", false, "take places on straight lines between fixes at most --max-gap apart")
 	return cmd
 }

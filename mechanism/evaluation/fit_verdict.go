@@ -72,9 +72,9 @@ func Verdict(f mobility.Fit) []string {
 	drift := fmt.Sprintf("drift at δ = %s is %s (%s to %s for other users like these)", fraction(at.Delta), fraction(at.Drift), fraction(at.Low), fraction(at.High))
 	switch what {
 	case TooSure:
-		say("%s: the model is too sure; try a larger --backoff or --kernel-radius, a smaller --user-cap, or --select", drift)
+		say("%s: the model is too sure; try larger --jumps, a larger --backoff or --kernel-radius, or --select", drift)
 	case TooUnsure:
-		say("%s: the model is too unsure, and its location sets are larger than they need be; try a smaller --backoff or --kernel-radius, or --select", drift)
+		say("%s: the model is too unsure, and its location sets are larger than they need be; try smaller --jumps, a smaller --backoff or --kernel-radius, or --select", drift)
 	case Calibrated:
 		say("%s: about δ, as it should be", drift)
 	default:

@@ -21,7 +21,7 @@ func TestVerdict(t *testing.T) {
 		{"good", func(*mobility.Fit) {}, []string{"drift at δ = .01 is .011 (.008 to .014 for other users like these): about δ"}},
 		{"too sure", func(f *mobility.Fit) {
 			f.Calibration[1] = mobility.FitDelta{Delta: .01, Drift: .08, Low: .05, High: .12}
-		}, []string{"drift at δ = .01 is .08 (.05 to .12 for other users like these): the model is too sure; try a larger --backoff"}},
+		}, []string{"drift at δ = .01 is .08 (.05 to .12 for other users like these): the model is too sure; try larger --jumps"}},
 		{"too sure by one user", func(f *mobility.Fit) {
 			f.Calibration[1] = mobility.FitDelta{Delta: .01, Drift: .08, Low: 0, High: .2}
 		}, []string{"too little to judge by"}},

@@ -59,7 +59,8 @@ type Candidate struct {
 	// Behind is how much less that is than the chosen candidate's, step by step under the same noise, and Error the standard error of the
 	// difference for other users like these.
 	Behind, Error float64
-	Drift         float64
+	// Drift is at the settings' δ, and DriftError its standard error for other users like these.
+	Drift, DriftError float64
 	SetMean       float64
 	EstimateM     float64 // mean error of the estimate, metres
 	Chosen        bool
@@ -73,6 +74,8 @@ type userSum struct {
 	user  string
 	steps int64
 	logs  float64
+
+	releases, drifts int64
 }
 
 // Selection is the outcome.
@@ -137,22 +140,28 @@ func (s *search) selection(best int) Selection {
 	return Selection{Options: chosen.Options, Candidates: s.tried}
 }
 
-// difference returns by how much a's mean exceeds b's, and the standard error with users as clusters: the deviation of the users' sums of
-// differences around the mean, over the number of steps.
+// difference returns by how much a's mean exceeds b's, and the standard error with users as clusters.
 func difference(a, b []userSum) (mean, standardError float64) {
-	total, steps := 0.0, int64(0)
-	for i := range a {
-		total += a[i].logs - b[i].logs
-		steps += a[i].steps
+	return clusterMean(len(a), func(i int) (float64, float64) { return a[i].logs - b[i].logs, float64(a[i].steps) })
+}
+
+// clusterMean returns the ratio of two sums over n users, and its standard error for other users like these, to first order (Cochran 1977,
+// Sampling techniques, equation 6.13).
+func clusterMean(n int, of func(i int) (sum, size float64)) (mean, standardError float64) {
+	total, sizes := 0.0, 0.0
+	for i := range n {
+		sum, size := of(i)
+		total += sum
+		sizes += size
 	}
-	mean = total / float64(steps)
+	mean = total / sizes
 	squares := 0.0
-	for i := range a {
-		d := a[i].logs - b[i].logs - float64(mean*float64(a[i].steps))
+	for i := range n {
+		sum, size := of(i)
+		d := sum - float64(mean*size)
 		squares += float64(d * d)
 	}
-	n := float64(len(a))
-	return mean, math.Sqrt(squares*n/max(n-1, 1)) / float64(steps)
+	return mean, math.Sqrt(squares*float64(n)/max(float64(n-1), 1)) / sizes
 }
 
 // byUser adds up a run's logarithms by user.
@@ -165,6 +174,8 @@ func (f *fitting) byUser() []userSum {
 			for _, p := range f.pass(1 + run)[starts[u]:starts[u+1]] {
 				sums[u].steps += p.steps
 				sums[u].logs += p.logs
+				sums[u].releases += p.releases
+				sums[u].drifts += p.drifts
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package evaluation
 
 import (
-	"math"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -37,11 +36,11 @@ var smoothing = []parameter{
 }
 
 // jumps are chosen by drift: see calibrated.
-var jumps = []float64{1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2}
+var jumps = []float64{2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2}
 
-// worthCalibration is how much log prior may be lost for a drift that is nearer to δ: 2 % of the probability of the true cell, which no error of an
-// estimate shows.
-const worthCalibration = .02
+// worthCalibration is how much log prior may be lost for a drift that is not above δ: 1 % of the probability of the true cell, which no error of
+// an estimate shows.
+const worthCalibration = .01
 
 // typical is about how many candidates a search tries.
 const typical = 24
@@ -136,9 +135,11 @@ func (s *search) step(best int, p parameter, by int) (int, error) {
 }
 
 // calibrated chooses the share of jumps: they decide how soon somebody is found again who has been lost, and with it drift, and hardly touch
-// anything else. Of the shares that lose little log prior it takes the one whose drift is nearest to δ, as a factor.
+// anything else. Of the shares that lose little log prior it takes the smallest whose drift is at most δ by a standard error, or else the
+// one that comes nearest to that. By a standard error, since others will be others: a drift too large is worse than one too small, which costs
+// some cells of the location sets.
 func (s *search) calibrated(best int) (int, error) {
-	found := best
+	found := -1
 	for _, share := range jumps {
 		options := s.tried[best].Options
 		options.Jumps = share
@@ -146,21 +147,19 @@ func (s *search) calibrated(best int) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if s.tried[best].LogPrior-s.tried[next].LogPrior < worthCalibration && s.offBy(next) < s.offBy(found) {
+		if s.tried[best].LogPrior-s.tried[next].LogPrior < worthCalibration && (found < 0 || s.excess(next) < s.excess(found)) {
 			found = next
 		}
+	}
+	if found < 0 {
+		found = best
 	}
 	return found, nil
 }
 
-// offBy is how far a candidate's drift is from δ: the logarithm of the factor, with half a release more on each side, so that none is infinite.
-func (s *search) offBy(i int) float64 {
-	steps := int64(0)
-	for _, u := range s.tried[i].users {
-		steps += u.steps
-	}
-	half := .5 / float64(steps)
-	return math.Abs(math.Log((s.tried[i].Drift + half) / (s.options.Release.Delta + half)))
+// excess is by how much a candidate's drift, with a standard error on top, exceeds δ; 0 if it does not.
+func (s *search) excess(i int) float64 {
+	return max(s.tried[i].Drift+s.tried[i].DriftError-s.options.Release.Delta, 0)
 }
 
 // try measures a candidate that has not been, and returns its number.
@@ -177,6 +176,7 @@ func (s *search) try(o mobility.TrainOptions) (int, error) {
 		}
 	}
 	c.average()
+	_, c.DriftError = clusterMean(len(c.users), func(i int) (float64, float64) { return float64(c.users[i].drifts), float64(c.users[i].releases) })
 	s.tried = append(s.tried, c)
 	if s.options.Tried != nil {
 		s.options.Tried(c)

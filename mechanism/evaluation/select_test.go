@@ -19,10 +19,11 @@ func trained(t *testing.T, m *mobility.Model, tracks []mobility.Track, o mobilit
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, track := range tracks {
+	for u, track := range tracks {
 		for i, c := range track.Cells {
 			lat, lon := m.Grid.ToDegrees(m.Grid.Centre(c))
-			trainer.Add(mobility.Fix{User: track.User, TimeMS: track.Steps[i] * 60_000, Lat: lat, Lon: lon})
+			trainer.Add(mobility.Fix{User: track.User, TimeMS: track.Steps[i]*60_000 + int64(u), // no two users report the same fix
+				Lat: lat, Lon: lon})
 		}
 	}
 	return trainer
@@ -52,8 +53,7 @@ func oneWay(t *testing.T) *mobility.Model {
 func TestSelect(t *testing.T) {
 	m := oneWay(t)
 	tracks := wander(m, 18, 40)
-	// Everybody is at the centres of cells, at the same times: that is not one trace under two names here.
-	start := mobility.TrainOptions{KernelRadius: 6, Backoff: 1000, KeepShared: true}.Defaults()
+	start := mobility.TrainOptions{KernelRadius: 6, Backoff: 1000}.Defaults()
 	trainer := trained(t, m, tracks, start)
 	o := SelectOptions{Release: mechanism.Options{Epsilon: 3, Delta: .1}, MaxSteps: 400, Workers: 2, Seed: 1}
 	var told int
@@ -74,7 +74,7 @@ func TestSelect(t *testing.T) {
 	if told != len(selection.Candidates) || first.Options.Backoff != 1000 {
 		t.Errorf("told of %d of %d candidates, the first %v", told, len(selection.Candidates), first.Options)
 	}
-	if !reflect.DeepEqual(chosen.Options, selection.Options) || chosen.Options.Backoff > 20 {
+	if !same(chosen.Options, selection.Options) || chosen.Options.Backoff > 20 {
 		t.Errorf("chosen: %v", selection.Options)
 	}
 	// The better model gives the true cell half as much probability again, at least.
@@ -117,8 +117,8 @@ func TestSelectStops(t *testing.T) {
 
 // TestDifference by hand: two users of 2 and 4 steps whose sums differ by 2 and 1: 3 over 6 steps; the users are off that mean by 1 and -1.
 func TestDifference(t *testing.T) {
-	a := []userSum{{"a", 2, -1}, {"b", 4, -3}}
-	b := []userSum{{"a", 2, -3}, {"b", 4, -4}}
+	a := []userSum{{user: "a", steps: 2, logs: -1}, {user: "b", steps: 4, logs: -3}}
+	b := []userSum{{user: "a", steps: 2, logs: -3}, {user: "b", steps: 4, logs: -4}}
 	mean, standardError := difference(a, b)
 	about(t, "mean", mean, .5)
 	about(t, "standard error", standardError, math.Sqrt(2*2)/6)

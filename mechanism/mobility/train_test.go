@@ -274,7 +274,7 @@ func TestJumpsOfASeenRow(t *testing.T) {
 			fixes = append(fixes, fixesAt(g, fmt.Sprint("user", u), []int64{60 * i}, []grid.Cell{middle})...)
 		}
 	}
-	for _, o := range []TrainOptions{{Jumps: .24, KeepShared: true}, {Jumps: .24, KeepShared: true, Calendar: Calendar{Hours: []int{0, 12}}}} {
+	for _, o := range []TrainOptions{{Jumps: .24}, {Jumps: .24, Calendar: Calendar{Hours: []int{0, 12}}}} {
 		m, _, err := train(g, time.Minute, sequence(fixes), o)
 		if err != nil {
 			t.Fatal(err)
@@ -301,7 +301,7 @@ func TestMonotoneKernel(t *testing.T) {
 
 func TestTransitionsBeyondTheKernelAreKept(t *testing.T) {
 	g := plainGrid(t, 30, 1)
-	m, _, err := train(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 29})), TrainOptions{KernelRadius: 2})
+	m, _, err := train(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 29})), TrainOptions{KernelRadius: 2, Backoff: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
