@@ -68,15 +68,13 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 	}
 	bar := newProgress(std.err, nil)
 	defer bar.done()
-	in, err := traceFiles{reader}.read(ctx, func(workers int) *gathering {
-		return newGathering(model.Grid, workers, func() *mobility.Trainer {
-			trainer, err := mobility.NewTrainer(model.Grid, model.Step, gather)
-			if err != nil {
-				panic(err) // the options are valid, and the radius fits any grid
-			}
-			return trainer
-		})
-	}, bar)
+	in, err := traceFiles{reader, "reading"}.read(ctx, gatherings(model.Grid, func() *mobility.Trainer {
+		trainer, err := mobility.NewTrainer(model.Grid, model.Step, gather)
+		if err != nil {
+			panic(err) // the options are valid, and the radius fits any grid
+		}
+		return trainer
+	}), bar)
 	if err != nil {
 		return err
 	}
