@@ -61,9 +61,9 @@ type Candidate struct {
 	Behind, Error float64
 	// Drift is at the settings' δ, and DriftError its standard error for other users like these.
 	Drift, DriftError float64
-	SetMean       float64
-	EstimateM     float64 // mean error of the estimate, metres
-	Chosen        bool
+	SetMean           float64
+	EstimateM         float64 // mean error of the estimate, metres
+	Chosen            bool
 
 	users []userSum
 	steps float64
