@@ -56,7 +56,7 @@ is for your eyes, unless the data are open.`, strings.Join(experiment.Alsos(), "
 	flags.StringVar(&f.out, "out", "", "`FOLDER` for the report and what it was made of")
 	flags.BoolVar(&f.quick, "quick", false, "few users, runs and parameters: a first look, with wide bands")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the noise")
-	flags.IntVar(&f.runs, "runs", 0, "runs of each trace; 0: 20 over time, 2 over parameters")
+	flags.IntVar(&f.runs, "runs", 0, "runs of each trace; 0: 20 over time, 1 over parameters")
 	flags.IntVar(&f.users, "users", 0, "most users over parameters; 0: 100")
 	required(cmd, "out")
 	return cmd
