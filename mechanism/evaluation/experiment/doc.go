@@ -8,6 +8,9 @@
 //	overtime.go    one trace over time
 //	parameters.go  many traces over ε and δ
 //
+// A further experiment is an Experiment in All: a plan of pieces, each a function of its inputs alone, and a section of the report made of their results.
+// One that judges what others measure plans the same pieces, by their names, and they are measured once.
+//
 // Results are the same bits whatever the number of goroutines: each piece has noise of its own, keyed by what it is, and sums run in one order. What
 // is reported of many users are aggregates; what shows one person's trace (over time) is for the eyes of whoever has the data.
 package experiment
