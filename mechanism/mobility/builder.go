@@ -57,7 +57,7 @@ func newBuilder(h *head) *builder {
 }
 
 func (b *builder) nextMatrix() {
-	b.model.Matrices = append(b.model.Matrices, &Matrix{RowStart: append(make([]int64, 0, b.model.Grid.Cells()+1), 0)})
+	b.model.Matrices = append(b.model.Matrices, &Matrix{RowStart: []int64{0}})
 	b.rows = 0
 }
 
@@ -132,6 +132,7 @@ func (b *builder) addRows(at *block, p partOf) error {
 	m.Columns = append(growTo(m.Columns, len(p.columns), stated), p.columns...)
 	m.Values = append(growTo(m.Values, len(p.values), stated), p.values...)
 	columns, values := p.columns, p.values
+	m.RowStart = growTo(m.RowStart, len(p.lengths), int64(b.model.Grid.Cells())+1)
 	end := m.RowStart[b.rows]
 	for _, n := range p.lengths {
 		end += int64(n)

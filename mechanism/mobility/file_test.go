@@ -473,11 +473,33 @@ func FuzzReadModel(f *testing.F) {
 	})
 }
 
+// FuzzReadBlocks is FuzzReadModel behind the file's head, five thousand bytes that would have to stay as they are: it reaches the blocks.
+func FuzzReadBlocks(f *testing.F) {
+	m := classModel(f, 2, 2)
+	file := plainFile(f, partsOf(f, m))
+	marker := file[len(file)-16:]
+	at := bytes.Index(file, marker) + len(marker)
+	head, rest := file[:at], file[at:]
+	f.Add(rest)
+	for i := range rest[:60] {
+		f.Add(slices.Concat(rest[:8*i%len(rest)], rest[(8*i+1)%len(rest):]))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := ReadModel(bytes.NewReader(slices.Concat(head, data)))
+		if err == nil && got.ID() != got.contentHash() {
+			t.Fatal("a model without its own id was accepted")
+		}
+		if err != nil && !strings.HasPrefix(err.Error(), "mobility: ") {
+			t.Fatal(err)
+		}
+	})
+}
+
 // plainFile writes parts without compression.
 func plainFile(t testing.TB, parts []fields) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	out, err := goavro.NewOCFWriter(goavro.OCFConfig{W: &buf, Schema: Schema})
+	out, err := goavro.NewOCFWriter(goavro.OCFConfig{W: &buf, Schema: Schema, SyncMarker: [16]byte([]byte("sixteen letters!"))})
 	if err != nil {
 		t.Fatal(err)
 	}
