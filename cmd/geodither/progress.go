@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -83,6 +84,17 @@ func (p *progress) count(done, total int64, unit string) {
 		unit = fmt.Sprintf("%d of %d %s, %.0f/s", done, total, unit, float64(done)/max(p.now().Sub(p.began).Seconds(), 1e-3))
 	}
 	p.print(done, total, unit)
+}
+
+// reporter returns what shows the progress of work that asks whether to go on.
+func (p *progress) reporter(ctx context.Context, unit string) func(done, total int64) error {
+	return func(done, total int64) error {
+		if err := ctx.Err(); err != nil {
+			return err // and nothing more is shown
+		}
+		p.count(done, total, unit)
+		return nil
+	}
 }
 
 // due reports whether it is time to print, and if so holds the lock.

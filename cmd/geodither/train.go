@@ -102,48 +102,63 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	trainer, selected, err := f.fit.chosen(ctx, in.trainer(), f.model.train, bar, std.out)
-	if err != nil {
+	var (
+		trainer  *mobility.Trainer
+		selected string
+		model    *mobility.Model
+		report   mobility.Report
+		summary  modelSummary
+	)
+	err = interruptibly(ctx, func() (err error) {
+		if trainer, selected, err = f.fit.chosen(ctx, in.trainer(), f.model.train, bar, std.out); err != nil {
+			return err
+		}
+		bar.phase("smoothing", nil)
+		model, report, err = f.finish(trainer, bar.reporter(ctx, ""), std)
 		return err
-	}
-	bar.phase("smoothing", nil)
-	model, report, err := f.finish(trainer, func(done, total int64) error {
-		bar.count(done, total, "")
-		return ctx.Err()
-	}, std)
+	})
 	if err == nil || errors.Is(err, mobility.ErrNoFixes) {
 		err = f.refuse(in.useless(report, f.model.train), std)
 	}
 	if err != nil {
 		return err
 	}
-	model.Provenance.Options += selected
-	// Nothing else of a private model's users may be told, unasked or asked.
-	if !f.private.on() {
-		if model.Provenance.Fit, err = f.fit.measure(ctx, trainer, f.model.train.EveryFix, bar); err != nil {
-			return err
+	err = interruptibly(ctx, func() (err error) {
+		model.Provenance.Options += selected
+		// Nothing else of a private model's users may be told, unasked or asked.
+		if !f.private.on() {
+			model.Provenance.Fit, err = f.fit.measure(ctx, trainer, f.model.train.EveryFix, bar)
 		}
-	}
-	if err := f.fit.write(model.Provenance.Fit); err != nil {
+		summary = summarize(model)
 		return err
-	}
-	bar.phase("personal models", nil)
-	users, err := f.model.personal.write(trainer, model, func(done, total int64) error {
-		bar.count(done, total, "users")
-		return ctx.Err()
 	})
 	if err != nil {
 		return err
 	}
-	if err := model.WriteFile(f.out); err != nil {
+	file, err := prepare(ctx, model, f.out)
+	if err != nil {
+		return err
+	}
+	defer file.discard()
+	bar.phase("personal models", nil)
+	users, err := f.model.personal.write(trainer, model, bar.reporter(ctx, "users"))
+	if err != nil {
+		return err
+	}
+	if err := f.fit.write(model.Provenance.Fit); err != nil {
+		return err
+	}
+	if err := file.commit(); err != nil {
 		return err
 	}
 	bar.done()
-	if err := f.summarize(&in, report, model, std); err != nil || users == 0 {
-		return err
+	in.warn(report, model, std)
+	fixes, _ := in.counts()
+	fmt.Fprintf(std.out, "read  %s: %s\nwrote %s\n", in.from, quantity(fixes, "fix"), f.out)
+	if users > 0 {
+		fmt.Fprintf(std.out, "wrote %s to %s\n", quantity(users, "personal model"), f.model.personal.dir)
 	}
-	fmt.Fprintf(std.out, "wrote %d personal models to %s\n", users, f.model.personal.dir)
-	return nil
+	return summary.print(std.out)
 }
 
 // checkOut refuses a file that cannot be written: now, not after an hour of
@@ -177,18 +192,4 @@ func (f *trainFlags) refuse(useless error, std streams) error {
 	}
 	fmt.Fprintf(std.err, "warning: the model is made of noise alone: %v\n", useless)
 	return nil
-}
-
-// summarize says what was read and what became of it.
-func (f *trainFlags) summarize(in *gathered, report mobility.Report, model *mobility.Model, std streams) error {
-	if in.skips.Total > 0 {
-		fmt.Fprintln(std.err, &in.skips)
-	}
-	for _, warning := range in.warnings(report, model) {
-		fmt.Fprintln(std.err, warning)
-	}
-	fixes, _ := in.counts()
-	fmt.Fprintf(std.out, "read  %s: %s\n", in.from, quantity(fixes, "fix"))
-	fmt.Fprintf(std.out, "wrote %s\n", f.out)
-	return summarize(model).print(std.out)
 }

@@ -43,6 +43,16 @@ func orGap(o mobility.TrainOptions) string {
 	return " or --max-gap"
 }
 
+// warn says what was left out, and what makes a poor model.
+func (in *gathered) warn(report mobility.Report, model *mobility.Model, std streams) {
+	if in.skips.Total > 0 {
+		fmt.Fprintln(std.err, &in.skips)
+	}
+	for _, warning := range in.warnings(report, model) {
+		fmt.Fprintln(std.err, warning)
+	}
+}
+
 // warnings say what makes a poor model of traces that make one.
 func (in *gathered) warnings(report mobility.Report, model *mobility.Model) (warnings []string) {
 	warn := func(when bool, format string, args ...any) {

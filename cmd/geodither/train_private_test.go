@@ -20,7 +20,9 @@ func trainPrivately(t *testing.T, in string, more ...string) (result, string) {
 func TestTrainPrivately(t *testing.T) {
 	traces := write(t, t.TempDir(), "traces.csv", asCSV(town()))
 	ids := map[string]bool{}
-	for range 2 {
+	// Two runs are the same in 1 of 20: with so few users the noise often silences
+	// all of them. That all twelve are the same happens less than once in 10⁷.
+	for range 12 {
 		r, out := trainPrivately(t, traces, "--dp-epsilon", "0.5", "--dp-contribution", "20", "--dp-radius", "3")
 		if r.code != exitDone || !strings.Contains(r.err, "ε = 0.5 for each user id") {
 			t.Fatalf("exit %d: %s", r.code, r.err)
@@ -42,8 +44,8 @@ func TestTrainPrivately(t *testing.T) {
 		}
 		ids[m.ID()] = true
 	}
-	if len(ids) != 2 {
-		t.Error("two runs draw the same noise")
+	if len(ids) < 2 {
+		t.Error("all runs draw the same noise")
 	}
 }
 
