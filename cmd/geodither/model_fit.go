@@ -18,7 +18,12 @@ type modelFitFlags struct {
 	input       inputFlags
 	maxGap      time.Duration
 	interpolate bool
+	personal    string
 }
+
+// personalsAtOnce is how many bytes of users' own models are kept in memory: of some
+// ten thousand users.
+const personalsAtOnce = 64 << 20
 
 func newModelFit(std streams) *cobra.Command {
 	var f modelFitFlags
@@ -34,7 +39,8 @@ set, is far above δ, the model is too sure; far below, too unsure. Intervals ar
 since the steps of one user depend on each other. The same traces and seed give the same
 figures. Nothing is printed or written but figures over all users.`,
 		Example: `  geodither model fit model.avro --in other-users.csv
-  geodither model fit model.avro --in test/ --epsilon 4 --delta 0.3 --runs 5 --json fit.json --plot fit.png`,
+  geodither model fit model.avro --in test/ --epsilon 4 --delta 0.3 --runs 5 --json fit.json --plot fit.png
+  geodither model fit model.avro --personal users/ --in the-same-users-later.csv`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0], args[1:], std)
@@ -45,6 +51,7 @@ figures. Nothing is printed or written but figures over all users.`,
 	f.register(flags, "")
 	flags.DurationVar(&f.maxGap, "max-gap", 0, "cut a trace where two fixes are further apart; a step without one cuts it anyway")
 	flags.BoolVar(&f.interpolate, "interpolate", false, "take places on straight lines between fixes at most --max-gap apart")
+	flags.StringVar(&f.personal, "personal", "", "measure each user under his own model, from this `FOLDER`")
 	return cmd
 }
 
@@ -83,6 +90,13 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 	o := f.options(ctx, bar)
 	o.EveryFix = every
 	o.MinSegment = f.segment(trainer.Tracks(nil))
+	if f.personal != "" {
+		personals, err := mobility.OpenPersonals(f.personal, model, personalsAtOnce)
+		if err != nil {
+			return err
+		}
+		o.Personal = personals.Load
+	}
 	fit, err := evaluation.MeasureFit(model, trainer.Tracks(nil), o)
 	if errors.Is(err, evaluation.ErrNoTracks) {
 		return fmt.Errorf("%w; and see that the traces lie in the model's box", err)

@@ -109,8 +109,10 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 		report   mobility.Report
 		summary  modelSummary
 	)
+	start := f.model.train
+	start.Source, start.Tool = f.origin(), "geodither "+version()
 	err = interruptibly(ctx, func() (err error) {
-		if trainer, selected, err = f.fit.chosen(ctx, in.trainer(), f.model.train, bar, std.out); err != nil {
+		if trainer, selected, err = f.fit.chosen(ctx, in.trainer(), start, bar, std.out); err != nil {
 			return err
 		}
 		bar.phase("smoothing", nil)

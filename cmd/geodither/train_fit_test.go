@@ -128,7 +128,7 @@ func TestTrainSelects(t *testing.T) {
 		t.Fatalf("no candidate is marked:\n%s", out)
 	}
 	for _, word := range []string{
-		fmt.Sprintf("kernel_radius=%s backoff=%s user_cap=%s", marked[1], marked[2], marked[3]), "selected_of=", "selected_at_epsilon=3",
+		fmt.Sprintf("kernel_radius=%s backoff=%s user_cap=%s", marked[1], marked[2], marked[3]), "selected_of=", "selected_at_epsilon=3", "source       traces", "made by      geodither",
 	} {
 		if !strings.Contains(out, word) {
 			t.Errorf("the model's options do not say %q:\n%s", word, out)

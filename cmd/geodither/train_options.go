@@ -27,7 +27,7 @@ func (f *modelFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.train.MaxGap, "max-gap", 0, "cut a trace where two fixes are further apart; 0: only consecutive steps count anyway")
 	flags.BoolVar(&f.train.EveryFix, "every-fix", false, "count each pair of successive fixes as a transition, whatever the time between (check-ins)")
 	flags.IntVar(&f.train.KernelRadius, "kernel-radius", 0, "reach of the smoothing in cells; 0: 5")
-	flags.Float64Var(&f.train.Backoff, "backoff", 0, "weight of the smoothing in a row, in transitions; 0: 10")
+	flags.Float64Var(&f.train.Backoff, "backoff", 0, "weight of the smoothing in a row, in transitions; 0: 20")
 	flags.BoolVar(&f.train.Interpolate, "interpolate", false, "take the place at the end of each step, on a straight line between fixes at most --max-gap apart, not the step's last fix")
 	flags.BoolVar(&f.train.KeepShared, "keep-shared", false, "also count fixes that two users report with the same time and place; else both are dropped")
 	calendar := &f.train.Calendar
@@ -35,7 +35,7 @@ func (f *modelFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&calendar.Weekend, "weekend", false, "matrices of their own for Saturdays and Sundays")
 	flags.DurationVar(&calendar.UTCOffset, "utc-offset", 0, "the map's local time less UTC, such as 8h, for --hours and --weekend")
 	f.personal.register(flags)
-	flags.Float64Var(&f.train.Jumps, "jumps", 0, "share of each row that goes to far cells, so that who was lost is found again; 0: 0.002, negative: none")
+	flags.Float64Var(&f.train.Jumps, "jumps", 0, "share of each row that goes to far cells, so that who was lost is found again; 0: 0.005, negative: none")
 	flags.IntVar(&f.train.UserCap, "user-cap", 0, "transitions of one user out of one cell that count; 0: 30")
 }
 

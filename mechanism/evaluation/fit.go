@@ -28,7 +28,7 @@ type FitOptions struct {
 	// Runs is how often the filter runs, each time with other noise, default 1.
 	Runs int
 	// Personal, if set, returns how a user moves, who is then measured under that model; nil: under the popular one. It is asked from many goroutines.
-	Personal func(user string) *mobility.Personal
+	Personal func(user string) (*mobility.Personal, error)
 	// Paired draws the same noise for any model, as far as its mechanism takes noise in the same way (KNorm and PIM do, Lattice does not): for
 	// comparisons of models.
 	Paired bool

@@ -128,8 +128,7 @@ type fitWorker struct {
 func (w *fitWorker) task(i int) error {
 	pass, t := i/len(w.held), w.held[i%len(w.held)]
 	if pass == 0 {
-		w.oneStep(&w.parts[i], t)
-		return nil
+		return w.oneStep(&w.parts[i], t)
 	}
 	if w.released == nil || w.pass != pass {
 		if err := w.begin(pass); err != nil {
@@ -154,12 +153,15 @@ func (w *fitWorker) begin(pass int) (err error) {
 }
 
 // oneStep asks the model at each true cell for the next one.
-func (w *fitWorker) oneStep(p *fitPart, t mobility.Track) {
+func (w *fitWorker) oneStep(p *fitPart, t mobility.Track) error {
 	if w.predictor == nil {
 		w.predictor = mobility.NewPredictor(w.model)
 		w.popularity = w.dense(&w.model.Initial)
 	}
-	user := w.personal(t.User)
+	user, err := w.personal(t.User)
+	if err != nil {
+		return err
+	}
 	w.predictor.Follow(user)
 	popularity := w.popularity
 	if user != nil {
@@ -175,6 +177,7 @@ func (w *fitWorker) oneStep(p *fitPart, t mobility.Track) {
 		p.addLog(w.there.At(t.Cells[i]))
 		p.popular += math.Log(max(popularity[t.Cells[i]], mobility.LeastForetold))
 	}
+	return nil
 }
 
 // dense returns a distribution as one number for each cell of the grid.
@@ -187,16 +190,20 @@ func (w *fitWorker) dense(d *mobility.Distribution) []float64 {
 }
 
 // personal returns how a user moves; nil: as the popular model says.
-func (w *fitWorker) personal(user string) *mobility.Personal {
+func (w *fitWorker) personal(user string) (*mobility.Personal, error) {
 	if w.options.Personal == nil {
-		return nil
+		return nil, nil
 	}
 	return w.options.Personal(user)
 }
 
 // filter releases a track.
 func (w *fitWorker) filter(p *fitPart, t mobility.Track) error {
-	g, user := w.model.Grid, w.personal(t.User)
+	g := w.model.Grid
+	user, err := w.personal(t.User)
+	if err != nil {
+		return err
+	}
 	w.state, w.unseen = restarted(w.state), restarted(w.unseen)
 	for i, cell := range t.Cells {
 		in := mechanism.Input{User: t.User, Step: t.Steps[i], Cell: cell, Release: true, Personal: user}

@@ -26,7 +26,7 @@ var smoothing = []parameter{
 		ladder: []float64{2, 3, 4, 5, 6, 8, 11, 15},
 		get:    func(o mobility.TrainOptions) float64 { return float64(o.KernelRadius) },
 		set:    func(o *mobility.TrainOptions, v float64) { o.KernelRadius = int(v) },
-		price:  .005,
+		price:  .02,
 	},
 	{
 		ladder: []float64{5, 10, 30, 100, 300},

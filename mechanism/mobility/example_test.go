@@ -52,7 +52,7 @@ func Example() {
 	fmt.Printf("evidence %.2f, then on average in column %.1f\n", evidence, next.Mean(g).X/g.CellKM()-.5)
 	// Output:
 	// 59 transitions of 1 user, from column 4 to 5
-	// column 4: 0.05
-	// column 5: 0.80
-	// evidence 0.20, then on average in column 3.7
+	// column 4: 0.08
+	// column 5: 0.68
+	// evidence 0.32, then on average in column 3.7
 }

@@ -12,7 +12,7 @@ type TrainOptions struct {
 	// KernelRadius is the reach in cells of the smoothing kernel (default 5). It decides the size of the model: each row
 	// holds the cells within it, 81 for a radius of 5, 29 for 3, 13 for 2, the jumps, and the transitions seen beyond it.
 	KernelRadius int
-	// Backoff is the weight κ of the kernel in a row, in transitions (default 10): a cell with n counted transitions out
+	// Backoff is the weight κ of the kernel in a row, in transitions (default 20): a cell with n counted transitions out
 	// of it trusts them as n to κ. Rows never seen are the kernel alone.
 	Backoff float64
 	// UserCap bounds what one user contributes to one cell's row, in transitions, and to its popularity, in steps
@@ -39,7 +39,7 @@ type TrainOptions struct {
 	// user who starts where nobody was before can be found.
 	Uniform float64
 	// Jumps is the share of every row that goes to far cells, in eight directions at twice the radius, twice that and so
-	// on (default 2e-3; negative: none). It stands in for a uniform teleport, which would make every row as long as the
+	// on (default 5e-3; negative: none). It stands in for a uniform teleport, which would make every row as long as the
 	// grid: a user who reappears beyond the kernel is found again sooner. Drift falls where it grows, and location sets grow. It makes
 	// rows at most a third longer, and a radius of 1 or 2 has no room for it.
 	Jumps float64
@@ -50,10 +50,10 @@ type TrainOptions struct {
 // Defaults returns o with every zero number replaced by its default.
 func (o TrainOptions) Defaults() TrainOptions {
 	o.KernelRadius = cmp.Or(o.KernelRadius, 5)
-	o.Backoff = cmp.Or(o.Backoff, 10)
+	o.Backoff = cmp.Or(o.Backoff, 20)
 	o.UserCap = cmp.Or(o.UserCap, 30)
 	o.Uniform = cmp.Or(o.Uniform, 0.1)
-	o.Jumps = cmp.Or(o.Jumps, 2e-3)
+	o.Jumps = cmp.Or(o.Jumps, 5e-3)
 	return o
 }
 
