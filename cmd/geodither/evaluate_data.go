@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -186,7 +188,7 @@ func (s *dataSet) load(ctx context.Context, bar *progress, std streams) (*experi
 	if err != nil {
 		return nil, err
 	}
-	in, err := traceFiles{reader, "reading " + s.definition.Name}.read(ctx, gatherings(g, trainers), bar)
+	in, err := traceFiles{reader, "reading " + s.definition.Name}.read(ctx, placesToo(gatherings(g, trainers), s.model.train.EveryFix), bar)
 	bar.done()
 	if err != nil {
 		return nil, err
@@ -194,5 +196,41 @@ func (s *dataSet) load(ctx context.Context, bar *progress, std streams) (*experi
 	if in.skips.Total > 0 {
 		fmt.Fprintln(std.err, &in.skips)
 	}
-	return experiment.NewData(s.definition, in.trainer())
+	data, err := experiment.NewData(s.definition, in.trainer())
+	if err == nil {
+		data.Places = in.places()
+	}
+	return data, err
+}
+
+// placesToo makes a gathering keep the places of check-ins: those are public, other fixes are not.
+func placesToo(gather func(workers int) *gathering, checkIns bool) func(workers int) *gathering {
+	if !checkIns {
+		return gather
+	}
+	return func(workers int) *gathering {
+		in := gather(workers)
+		for _, w := range in.workers {
+			w.places = map[[2]float64]struct{}{}
+		}
+		return in
+	}
+}
+
+// places returns where somebody has checked in, from south to north; nil if that was not kept.
+func (g *gathering) places() *experiment.Places {
+	var all [][2]float64
+	for _, w := range g.workers {
+		if w.places == nil {
+			return nil
+		}
+		all = slices.AppendSeq(all, maps.Keys(w.places))
+	}
+	slices.SortFunc(all, func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) })
+	all = slices.Compact(all)
+	points := make([]grid.Point, len(all))
+	for i, at := range all {
+		points[i] = g.grid.ToMap(at[0], at[1])
+	}
+	return experiment.NewPlaces(fmt.Sprintf("the %d on the map at which somebody has checked in, those of the same coordinates as one", len(points)), points)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/csv"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,6 +83,38 @@ func TestEvaluateOwn(t *testing.T) {
 	}
 	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("others may read the folder: %v", err)
+	}
+}
+
+// TestCheckInPlaces: the places of check-ins are their coordinates on the map, each once, in an order that does not depend on who has read what.
+func TestCheckInPlaces(t *testing.T) {
+	lines := []string{ // in and around Los Angeles
+		"1\t2010-10-19T23:55:27Z\t34.05\t-118.25\t7", "1\t2010-10-18T22:17:43Z\t34.10\t-118.30\t8", "1\t2010-10-17T22:17:43Z\t34.05\t-118.25\t7",
+		"1\t2010-10-16T22:17:43Z\t40.75\t-73.99\t9", // New York
+		"2\t2010-10-19T23:55:27Z\t34.10\t-118.30\t8", "2\t2010-10-17T23:55:27Z\t33.95\t-118.40\t5", "2\t2010-10-16T22:17:43Z\t34.05\t-118.25\t7",
+	}
+	dir, ids := t.TempDir(), map[string]bool{}
+	for _, files := range [][][]string{{lines}, {lines[:4], lines[4:]}, {lines[4:], lines[:4]}} {
+		f := dataFlags{timestamps: []string{"3"}}
+		for i, of := range files {
+			f.paths = append(f.paths, "gowalla="+write(t, dir, fmt.Sprintf("%d.txt", i), strings.Join(of, "\n")+"\n"))
+		}
+		sets, err := f.sets()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets[0].definition.Folds = 2
+		data, err := sets[0].load(t.Context(), newProgress(io.Discard, nil), streams{err: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data.Places.Len() != 3 {
+			t.Errorf("%d places, want 3", data.Places.Len())
+		}
+		ids[data.Places.ID] = true
+	}
+	if len(ids) != 1 {
+		t.Error("the places depend on how they are read")
 	}
 }
 

@@ -72,6 +72,8 @@ type gatherer struct {
 	*mobility.Trainer
 	fixes   int64
 	swapped int64 // fixes that would lie in the box if latitude and longitude changed places
+	// places are the coordinates of the fixes on the map; nil: nobody asks for them.
+	places map[[2]float64]struct{}
 }
 
 // gatherings returns what makes a gathering for a number of workers.
@@ -91,6 +93,9 @@ func (g *gathering) take(worker int, raw schemas.Raw) (read int64) {
 	const many = 4096
 	w := g.workers[worker]
 	w.Add(mobility.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude})
+	if w.places != nil && g.grid.Contains(raw.Latitude, raw.Longitude) {
+		w.places[[2]float64{raw.Latitude, raw.Longitude}] = struct{}{}
+	}
 	if !g.grid.Contains(raw.Latitude, raw.Longitude) && g.grid.Contains(raw.Longitude, raw.Latitude) {
 		w.swapped++
 	}

@@ -17,6 +17,13 @@ const level = .95
 // quantile of one degree less than clusters. It is an approximation, poor below some ten clusters, and near the ends of a share too symmetric: what
 // would reach below 0 is cut off there, since no quantity here is negative.
 func Ratio(over, by []float64) Band {
+	b := signed(over, by, level)
+	b.Low = max(0, b.Low)
+	return b
+}
+
+// signed is Ratio at any confidence, of what may be below 0.
+func signed(over, by []float64, level float64) Band {
 	n := float64(len(over))
 	var sum, weight float64
 	for i := range over {
@@ -36,7 +43,7 @@ func Ratio(over, by []float64) Band {
 		squares += float64(rest * rest)
 	}
 	half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1+level)/2) * math.Sqrt(n/(n-1)*squares) / weight
-	b.Low, b.High = max(0, b.Value-half), b.Value+half
+	b.Low, b.High = b.Value-half, b.Value+half
 	return b
 }
 

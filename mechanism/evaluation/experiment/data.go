@@ -59,8 +59,10 @@ type Data struct {
 	Traces []Trace
 	// Users is how many users the data have, also those that do not take part.
 	Users int
-	// ID is a hash of all that the results can depend on.
+	// ID is a hash of all that the results can depend on, but for Places.
 	ID string
+	// Places are the points of interest whose neighbours are looked for, set before the data are used; nil: synthetic ones.
+	Places *Places
 
 	trainer *mobility.Trainer
 	mu      sync.Mutex

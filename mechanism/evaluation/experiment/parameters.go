@@ -90,10 +90,7 @@ func planParameters(s *Study) (pieces []Piece, err error) {
 			if len(of) == 0 {
 				continue
 			}
-			var timestamps int64
-			for _, t := range of {
-				timestamps += int64(len(t.Steps))
-			}
+			timestamps := timestampsOf(of)
 			inputs := fmt.Sprintf("%s users %d", c.Data.ID, len(traces))
 			deltas := s.deltas()
 			pieces = append(pieces, Piece{
@@ -220,9 +217,14 @@ func (s *Study) BlindTallies(r *Results, c Case, delta float64) ([]Tally, error)
 }
 
 func gather(s *Study, c Case, get func(fold int) ([]Tally, error)) ([]Tally, error) {
-	traces := s.Traces(c.Data)
-	all := make([]Tally, len(traces))
-	for fold := range c.Data.Folds {
+	return gatherOf(s, c.Data, get)
+}
+
+// gatherOf puts the folds' results, one for each of their traces, in the order of Traces.
+func gatherOf[T any](s *Study, d *Data, get func(fold int) ([]T, error)) ([]T, error) {
+	traces := s.Traces(d)
+	all := make([]T, len(traces))
+	for fold := range d.Folds {
 		of, at := folded(traces, fold)
 		if len(of) == 0 {
 			continue

@@ -111,6 +111,11 @@ func NewStudy(data []*Data, o Options) (*Study, error) {
 	if len(data) == 0 {
 		return nil, errors.New("a study needs a data set")
 	}
+	for _, d := range data {
+		if d.Places == nil {
+			d.Places = Synthetic(d.Grid)
+		}
+	}
 	return &Study{Data: data, Options: o.withDefaults()}, nil
 }
 
@@ -136,7 +141,7 @@ type Experiment struct {
 
 // All returns the experiments in the order of the report.
 func All() []Experiment {
-	return []Experiment{overTime(), parameters()}
+	return []Experiment{overTime(), parameters(), knn()}
 }
 
 // Choose returns the experiments of some names, in the order of All; "all" stands for all of them.

@@ -1,0 +1,212 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// Query is a pair of k, how many nearest places of the truth are wanted, and k', how many places nearest to the release are fetched.
+type Query struct{ K, Fetched int }
+
+// The paper's two rows of queries: k = k', and k = 5 with growing k'.
+var (
+	equalKs     = []int{1, 2, 5, 10, 20, 50}
+	fixedK      = 5
+	fetchedMore = []int{5, 10, 20, 50, 100}
+)
+
+// queries are those that a set of places can answer, each once: the ones with k = k' first.
+func (p *Places) queries() (list []Query) {
+	for _, k := range equalKs {
+		list = append(list, Query{k, k})
+	}
+	for _, fetched := range fetchedMore {
+		if q := (Query{fixedK, fetched}); !slices.Contains(list, q) {
+			list = append(list, q)
+		}
+	}
+	return slices.DeleteFunc(list, func(q Query) bool { return q.Fetched > p.Len() })
+}
+
+// Neighbours adds up one user's |R∩R'|, for each query. R are the k places nearest to the truth, R' the k' nearest to what is published.
+type Neighbours struct {
+	N        int64     // timestamps, of all runs
+	Release  []float64 // Σ|R∩R'| for the release
+	Estimate []float64 // and for the estimate
+}
+
+// neighbourhood answers the queries for the cells of a map.
+type neighbourhood struct {
+	places  *Places
+	queries []Query
+	most    Query // of each number the most
+	grid    *grid.Grid
+	truths  map[grid.Cell][]int
+	fetched []int
+	rank    map[int]int
+}
+
+func newNeighbourhood(d *Data) *neighbourhood {
+	n := &neighbourhood{places: d.Places, queries: d.Places.queries(), grid: d.Grid, truths: map[grid.Cell][]int{}, rank: map[int]int{}}
+	for _, q := range n.queries {
+		n.most.K, n.most.Fetched = max(n.most.K, q.K), max(n.most.Fetched, q.Fetched)
+	}
+	return n
+}
+
+// truth returns the places nearest to a cell's centre.
+func (n *neighbourhood) truth(c grid.Cell) []int {
+	found, ok := n.truths[c]
+	if !ok {
+		found = n.places.Nearest(nil, n.grid.Centre(c), n.most.K)
+		n.truths[c] = found
+	}
+	return found
+}
+
+// count adds to hits |R∩R'| of each query.
+func (n *neighbourhood) count(hits []float64, truth []int, at grid.Point) {
+	n.fetched = n.places.Nearest(n.fetched[:0], at, n.most.Fetched)
+	clear(n.rank)
+	for i, place := range n.fetched {
+		n.rank[place] = i
+	}
+	for i, q := range n.queries {
+		for _, place := range truth[:min(q.K, len(truth))] {
+			if rank, ok := n.rank[place]; ok && rank < q.Fetched {
+				hits[i]++
+			}
+		}
+	}
+}
+
+func (n *neighbourhood) add(t *Neighbours, cell grid.Cell, out mechanism.Outcome) {
+	if t.Release == nil {
+		t.Release, t.Estimate = make([]float64, len(n.queries)), make([]float64, len(n.queries))
+	}
+	t.N++
+	truth := n.truth(cell)
+	n.count(t.Release, truth, out.Release)
+	n.count(t.Estimate, truth, out.Estimate)
+}
+
+// knnSettings are the paper's ε and δ, and ten times that ε.
+func (s *Study) knnSettings() []Setting {
+	list := []Setting{{s.Options.Epsilon, s.Options.Delta}}
+	if more := 10 * s.Options.Epsilon; mechanism.ValidateEpsilon(more) == nil {
+		list = append(list, Setting{more, s.Options.Delta})
+	}
+	return list
+}
+
+func knnPiece(d *Data, what string, fold int) string {
+	return fmt.Sprintf("knn/%s/%s/fold %d", d.Name, what, fold)
+}
+
+func planKNN(s *Study) (pieces []Piece, err error) {
+	for _, d := range s.Data {
+		traces := s.Traces(d)
+		inputs := fmt.Sprintf("%s places %s users %d", d.ID, d.Places.ID, len(traces))
+		for fold := range d.Folds {
+			of, _ := folded(traces, fold)
+			if len(of) == 0 {
+				continue
+			}
+			timestamps := timestampsOf(of)
+			pieces = append(pieces, Piece{
+				Name: knnPiece(d, "blind", fold), Inputs: inputs, Work: timestamps,
+				Run: func(tick Tick) (any, error) { return d.neighbours(of, PIM, Setting{1, .01}, 1, 0, false, tick) },
+			})
+			for _, v := range s.Variants() {
+				for _, at := range s.knnSettings() {
+					pieces = append(pieces, Piece{
+						Name: knnPiece(d, v.at(at), fold), Inputs: fmt.Sprintf("%s seed %d runs %d", inputs, s.Options.Seed, s.Options.Runs),
+						Work: timestamps * int64(s.Options.Runs),
+						Run: func(tick Tick) (any, error) {
+							return d.neighbours(of, v, at, s.Options.Runs, s.Options.Seed, true, tick)
+						},
+					})
+				}
+			}
+		}
+	}
+	return pieces, nil
+}
+
+func timestampsOf(traces []Trace) (n int64) {
+	for i := range traces {
+		n += int64(len(traces[i].Steps))
+	}
+	return n
+}
+
+// neighbours measures a fold's traces under the popular model; without releases it is the blind baseline.
+func (d *Data) neighbours(traces []Trace, v Variant, at Setting, runs int, seed uint64, release bool, tick Tick) ([]Neighbours, error) {
+	model, err := d.WithoutFold(traces[0].Fold)
+	if err != nil {
+		return nil, err
+	}
+	around := newNeighbourhood(d)
+	tallies := make([]Neighbours, len(traces))
+	for run := range runs {
+		s, err := mechanism.NewSanitizer(model, Keyed(seed, run), d.Release(v, at.Epsilon, at.Delta))
+		if err != nil {
+			return nil, err
+		}
+		for i := range traces {
+			t := &traces[i]
+			told := 0
+			err := Walk(s, t, nil, release, func(k int, out mechanism.Outcome, _ *mechanism.State) error {
+				around.add(&tallies[i], t.Cells[k], out)
+				if n := k + 1; n-told >= tickEvery || n == len(t.Steps) {
+					work := int64(n - told)
+					told = n
+					return tick(work)
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return tallies, nil
+}
+
+// Neighbours returns the users' tallies of a data set and what was measured on it: a variant at a setting, or "blind".
+func (s *Study) Neighbours(r *Results, d *Data, what string) ([]Neighbours, error) {
+	return gatherOf(s, d, func(fold int) ([]Neighbours, error) {
+		var got []Neighbours
+		err := r.Get(knnPiece(d, what, fold), &got)
+		return got, err
+	})
+}
+
+// precision returns |R∩R'|/k' of a query, over users; recall returns |R∩R'|/k.
+func precision(tallies []Neighbours, query int, q Query, estimate bool) Band {
+	return hitBand(tallies, query, float64(q.Fetched), estimate)
+}
+
+func recall(tallies []Neighbours, query int, q Query, estimate bool) Band {
+	return hitBand(tallies, query, float64(q.K), estimate)
+}
+
+func hitBand(tallies []Neighbours, query int, of float64, estimate bool) Band {
+	over, by := make([]float64, len(tallies)), make([]float64, len(tallies))
+	for i, t := range tallies {
+		over[i], by[i] = t.hits(estimate)[query]/of, float64(t.N)
+	}
+	b := Ratio(over, by)
+	b.High = min(1, b.High)
+	return b
+}
+
+func (t *Neighbours) hits(estimate bool) []float64 {
+	if estimate {
+		return t.Estimate
+	}
+	return t.Release
+}
