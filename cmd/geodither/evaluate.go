@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +32,14 @@ func newEvaluate(std streams) *cobra.Command {
 		Long: fmt.Sprintf(`Repeat the experiments of Xiao and Xiong (CCS 2015) on traces, beside the baseline that
 sees nothing, and write a report: report.html (one file, with all figures), report.md, each
 figure as SVG and PNG, each number as CSV. Without --data the traces are the shipped buses.
+
+  over-time    one trace over time
+  parameters   many users' traces over ε and δ
+  knn          nearest places asked from releases: of check-ins the places of all of them, else
+               synthetic ones
+  adversaries  what those learn who know less or more than the model
+  claims       which of the paper's sentences hold; it needs what over-time, parameters and knn
+               measure
 
 The sets geolife and gowalla have maps, cells and steps of their own; any other name stands
 for your traces and needs --box, --cell and --step. Each may be given for all sets, as 250m,
@@ -75,8 +84,10 @@ func (f *evaluateFlags) run(ctx context.Context, std streams) error {
 	if err != nil {
 		return usageError{err}
 	}
+	started := time.Now()
 	options := experiment.Options{
 		Seed: f.seed, Quick: f.quick, TimeRuns: f.runs, Runs: f.runs, MaxUsers: f.users, Tool: "geodither " + version(),
+		Clock: func() time.Duration { return time.Since(started) },
 	}
 	if len(f.also) != 1 || f.also[0] != "none" {
 		options.Also = f.also

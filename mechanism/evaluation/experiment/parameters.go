@@ -84,31 +84,42 @@ func (v Variant) at(at Setting) string {
 // planParameters plans a piece for each fold of each case, variant and setting, and one for the fold's blind baseline.
 func planParameters(s *Study) (pieces []Piece, err error) {
 	for _, c := range s.Cases() {
-		traces := s.Traces(c.Data)
-		for fold := range c.Data.Folds {
-			of, _ := folded(traces, fold)
-			if len(of) == 0 {
-				continue
-			}
-			timestamps := timestampsOf(of)
-			inputs := fmt.Sprintf("%s users %d", c.Data.ID, len(traces))
-			deltas := s.deltas()
+		deltas := s.deltas()
+		s.eachFold(c, func(of []Trace, inputs string) {
 			pieces = append(pieces, Piece{
-				Name: c.piece("blind", fold), Inputs: fmt.Sprintf("%s deltas %v", inputs, deltas), Work: timestamps,
+				Name: c.piece("blind", of[0].Fold), Inputs: fmt.Sprintf("%s deltas %v", inputs, deltas), Work: timestampsOf(of),
 				Run: func(tick Tick) (any, error) { return c.blind(of, deltas, tick) },
 			})
-			for _, v := range s.Variants() {
-				for _, at := range s.Settings() {
-					pieces = append(pieces, Piece{
-						Name: c.piece(v.at(at), fold), Inputs: fmt.Sprintf("%s seed %d runs %d", inputs, s.Options.Seed, s.Options.Runs),
-						Work: timestamps * int64(s.Options.Runs),
-						Run:  func(tick Tick) (any, error) { return c.measure(of, v, at, s.Options, tick) },
-					})
-				}
+		})
+		for _, v := range s.Variants() {
+			for _, at := range s.Settings() {
+				pieces = append(pieces, s.variantPieces(c, v, at)...)
 			}
 		}
 	}
 	return pieces, nil
+}
+
+// eachFold calls do with the traces of each fold that has some, and what results on them depend on.
+func (s *Study) eachFold(c Case, do func(of []Trace, inputs string)) {
+	traces := s.Traces(c.Data)
+	for fold := range c.Data.Folds {
+		if of, _ := folded(traces, fold); len(of) > 0 {
+			do(of, fmt.Sprintf("%s users %d", c.Data.ID, len(traces)))
+		}
+	}
+}
+
+// variantPieces are a variant's at a setting.
+func (s *Study) variantPieces(c Case, v Variant, at Setting) (pieces []Piece) {
+	s.eachFold(c, func(of []Trace, inputs string) {
+		pieces = append(pieces, Piece{
+			Name: c.piece(v.at(at), of[0].Fold), Inputs: fmt.Sprintf("%s seed %d runs %d", inputs, s.Options.Seed, s.Options.Runs),
+			Work: timestampsOf(of) * int64(s.Options.Runs),
+			Run:  func(tick Tick) (any, error) { return c.measure(of, v, at, s.Options, tick) },
+		})
+	})
+	return pieces
 }
 
 // deltas are all that occur, ascending.

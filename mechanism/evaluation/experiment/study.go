@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
@@ -25,6 +26,8 @@ type Options struct {
 	Epsilons, Deltas []float64
 	// Epsilon and Delta are the fixed ones, default 1 and .01.
 	Epsilon, Delta float64
+	// Clock is a clock that never goes back, for the time that releases take; nil: it is not measured. Nothing else depends on it.
+	Clock func() time.Duration
 	// Tool is the program's name and version: what it has measured is not taken for what another one would.
 	Tool string
 }
@@ -141,7 +144,7 @@ type Experiment struct {
 
 // All returns the experiments in the order of the report.
 func All() []Experiment {
-	return []Experiment{overTime(), parameters(), knn()}
+	return []Experiment{overTime(), parameters(), knn(), adversaries(), claimsTable()}
 }
 
 // Choose returns the experiments of some names, in the order of All; "all" stands for all of them.

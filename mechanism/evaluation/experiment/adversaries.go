@@ -1,0 +1,185 @@
+package experiment
+
+import (
+	"fmt"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// beliefs are what the adversaries learn of one user, [adversary][window of time], from the releases and without any.
+type beliefs struct {
+	With, Without [][]Learned
+}
+
+// adversaryUsers is how many traces are given to adversaries at the most: five filters of each, twice.
+const adversaryUsers = 40
+
+// watched are the traces that adversaries see.
+func (s *Study) watched(d *Data) []Trace {
+	traces := s.Traces(d)
+	n := min(len(traces), adversaryUsers)
+	if s.Options.Quick {
+		n = min(n, 6)
+	}
+	chosen := make([]Trace, 0, n)
+	for i := range n {
+		chosen = append(chosen, traces[i*len(traces)/n])
+	}
+	return chosen
+}
+
+func adversaryPiece(d *Data, user int) string {
+	return fmt.Sprintf("adversaries/%s/trace %d", d.Name, user)
+}
+
+func planAdversaries(s *Study) (pieces []Piece, err error) {
+	for _, d := range s.Data {
+		traces := s.watched(d)
+		for i := range traces {
+			t := &traces[i]
+			pieces = append(pieces, Piece{
+				Name:   adversaryPiece(d, i),
+				Inputs: fmt.Sprintf("%s traces %d seed %d ε %g δ %g", d.ID, len(traces), s.Options.Seed, s.Options.Epsilon, s.Options.Delta),
+				Work:   8 * int64(len(t.Steps)),
+				Run:    func(tick Tick) (any, error) { return d.watch(t, s.Options, tick) },
+			})
+		}
+	}
+	return pieces, nil
+}
+
+// watch gives one run of PIM to all adversaries.
+func (d *Data) watch(t *Trace, o Options, tick Tick) (*beliefs, error) {
+	model, err := d.WithoutFold(t.Fold)
+	if err != nil {
+		return nil, err
+	}
+	options := d.Release(PIM, o.Epsilon, o.Delta)
+	with, err := d.filters(model, t, options)
+	if err != nil {
+		return nil, err
+	}
+	without, err := d.filters(model, t, options)
+	if err != nil {
+		return nil, err
+	}
+	truth, err := newLaw(d.Grid, options)
+	if err != nil {
+		return nil, err
+	}
+	s, err := mechanism.NewSanitizer(model, Keyed(o.Seed, 0), options)
+	if err != nil {
+		return nil, err
+	}
+	got := &beliefs{With: make([][]Learned, len(with)), Without: make([][]Learned, len(with))}
+	for a := range with {
+		got.With[a], got.Without[a] = make([]Learned, windows), make([]Learned, windows)
+	}
+	// The sanitizer's prior of a timestamp is known before the release, and with it the law.
+	next := d.standard(model, options)
+	err = Walk(s, t, nil, true, func(i int, out mechanism.Outcome, state *mechanism.State) error {
+		next.foresee(t.Steps[i])
+		truth.prepare(&next.prior)
+		if len(truth.set.Cells) != out.SetSize {
+			return fmt.Errorf("experiment: an observer who knows M finds another location set than the sanitizer")
+		}
+		window := min(windows-1, i*windows/d.Timestamps)
+		for a := range with {
+			with[a].observe(t.Steps[i], &out.Release, truth)
+			got.With[a][window].add(d.Grid, &with[a].posterior, t.Cells[i])
+			without[a].observe(t.Steps[i], nil, nil)
+			got.Without[a][window].add(d.Grid, &without[a].posterior, t.Cells[i])
+		}
+		next.posterior.CopyFrom(&state.Posterior)
+		return tick(8)
+	})
+	return got, err
+}
+
+// standard is the filter of the sanitizer.
+func (d *Data) standard(m *mobility.Model, o mechanism.Options) *filter {
+	predictor := mobility.NewPredictor(m)
+	return &filter{
+		maxGap: int64(o.MaxGap),
+		start:  func(dst *mobility.Distribution) { dst.CopyFrom(&m.Initial) },
+		move: func(dst, from *mobility.Distribution, at int64, steps int) {
+			predictor.PredictPruned(dst, from, at, steps, mechanism.DefaultPrune)
+		},
+	}
+}
+
+// filters are the adversaries, in the order of Adversaries.
+func (d *Data) filters(m *mobility.Model, t *Trace, o mechanism.Options) (list []*filter, err error) {
+	for _, a := range Adversaries() {
+		f := d.standard(m, o)
+		switch a {
+		case WeakUniform:
+			everywhere := uniform(d.Grid)
+			f.start = func(dst *mobility.Distribution) { dst.CopyFrom(&everywhere) }
+			f.move = func(dst, _ *mobility.Distribution, _ int64, _ int) { dst.CopyFrom(&everywhere) }
+			f.own, err = newLaw(d.Grid, o)
+			f.fixed = true
+		case WeakWalk:
+			f = d.standard(walkModel(m), o)
+			f.own, err = newLaw(d.Grid, o)
+		case StrongStart:
+			initial := f.start
+			f.start = func(dst *mobility.Distribution) {
+				if f.started { // after too long a gap it knows no more than others
+					initial(dst)
+					return
+				}
+				dst.Reset()
+				dst.Cells, dst.P = append(dst.Cells, t.Cells[0]), append(dst.P, 1)
+			}
+		case StrongPersonal:
+			var own *mobility.Personal
+			if own, err = d.Personal(Personal, m, t); err == nil {
+				predictor := mobility.NewPredictor(m)
+				predictor.Follow(own)
+				f.start = own.Initial
+				f.move = func(dst, from *mobility.Distribution, at int64, steps int) {
+					predictor.PredictPruned(dst, from, at, steps, mechanism.DefaultPrune)
+				}
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// learnedIn returns the watched users' sums of an adversary in a window of time: from the releases, or without them. Users whose trace ends before have none.
+func learnedIn(users []beliefs, adversary, from, to int, with bool) (list []Learned) {
+	for _, u := range users {
+		of := u.Without
+		if with {
+			of = u.With
+		}
+		var sum Learned
+		for _, l := range of[adversary][from:to] {
+			sum.N += l.N
+			sum.True += l.True
+			sum.Bits += l.Bits
+			sum.Distance += l.Distance
+		}
+		if sum.N > 0 {
+			list = append(list, sum)
+		}
+	}
+	return list
+}
+
+func (s *Study) beliefs(d *Data, r *Results) (list []beliefs, err error) {
+	for i := range s.watched(d) {
+		var b beliefs
+		if err := r.Get(adversaryPiece(d, i), &b); err != nil {
+			return nil, err
+		}
+		list = append(list, b)
+	}
+	return list, nil
+}

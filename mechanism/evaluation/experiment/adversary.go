@@ -1,0 +1,182 @@
+package experiment
+
+import (
+	"math"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// Adversary is somebody who sees all releases of a user and the times of reports, and knows how releases are made.
+type Adversary string
+
+// The adversaries. The paper's knows M.
+const (
+	// Standard knows M: its filter is the sanitizer's own.
+	Standard Adversary = "standard"
+	// WeakUniform knows no M and takes every cell to be as likely as any other at every timestamp.
+	WeakUniform Adversary = "weak-uniform"
+	// WeakWalk takes people to walk at random, to a neighbouring cell or none.
+	WeakWalk Adversary = "weak-walk"
+	// StrongStart knows M, and the cell at the first timestamp.
+	StrongStart Adversary = "strong-start"
+	// StrongPersonal knows M, by which releases are made, and how this user moves: the personal M of all traces, the measured one among them.
+	StrongPersonal Adversary = "strong-personal"
+)
+
+// Adversaries are all of them, from the weakest.
+func Adversaries() []Adversary {
+	return []Adversary{WeakUniform, WeakWalk, Standard, StrongStart, StrongPersonal}
+}
+
+// Label names the adversary in figures.
+func (a Adversary) Label() string {
+	return map[Adversary]string{
+		Standard: "standard: knows M", WeakUniform: "weak: uniform", WeakWalk: "weak: random walk",
+		StrongStart: "strong: knows the start", StrongPersonal: "strong: personal M",
+	}[a]
+}
+
+func (a Adversary) look() int {
+	return map[Adversary]int{Standard: 1, WeakUniform: 2, WeakWalk: 3, StrongStart: 4, StrongPersonal: 5}[a]
+}
+
+// law is how a release is made, by the prior of whoever knows it: set, hull, surrogates and noise. Where that prior is M's it is the sanitizer's own.
+type law struct {
+	grid       *grid.Grid
+	options    mechanism.Options
+	mechanism  mechanism.Mechanism
+	set        mechanism.LocationSet
+	hull       mechanism.SensitivityHull
+	surrogates mechanism.Surrogates
+	inference  mechanism.Inference
+	places     []convex.Vec
+	nearest    []int32
+}
+
+func newLaw(g *grid.Grid, o mechanism.Options) (*law, error) {
+	noise, err := o.NewMechanism()
+	return &law{grid: g, options: o, mechanism: noise}, err
+}
+
+func (l *law) prepare(prior *mobility.Distribution) {
+	l.set.Choose(prior, l.options.Delta)
+	l.hull.OfCells(l.grid, l.set.Cells)
+	l.surrogates.Reset(l.grid, l.set.Cells)
+	l.mechanism.Prepare(&l.hull, l.options.Epsilon)
+	l.places = l.places[:0]
+	for _, c := range l.set.Cells {
+		at := l.grid.Centre(c)
+		l.places = append(l.places, convex.Vec{X: at.X, Y: at.Y})
+	}
+}
+
+// likelihoods of the cells of a prior, given a release.
+func (l *law) likelihoods(z grid.Point, cells []grid.Cell) []float64 {
+	l.nearest = l.surrogates.All(l.nearest, cells)
+	return l.inference.Surrogate(l.mechanism, z, l.places, l.nearest)
+}
+
+// filter is what an adversary believes. start and move are its idea of how people move; with true laws it uses that by which releases are made, else the
+// one that follows from its own prior, since whoever does not know M does not know ΔX.
+type filter struct {
+	start     func(dst *mobility.Distribution)
+	move      func(dst, from *mobility.Distribution, at int64, steps int)
+	own       *law // nil: the true one
+	fixed     bool // the own law is that of every timestamp
+	maxGap    int64
+	prior     mobility.Distribution
+	posterior mobility.Distribution
+	step      int64
+	started   bool
+}
+
+// foresee fills the prior of a step.
+func (f *filter) foresee(step int64) {
+	if f.started && step-f.step <= f.maxGap {
+		f.move(&f.prior, &f.posterior, f.step, int(step-f.step))
+	} else {
+		f.start(&f.prior)
+		f.prior.Prune(mechanism.DefaultPrune)
+	}
+	f.started, f.step = true, step
+}
+
+// observe advances the filter to a timestamp; z nil: nothing was released.
+func (f *filter) observe(step int64, z *grid.Point, truth *law) {
+	f.foresee(step)
+	f.posterior.CopyFrom(&f.prior)
+	if z != nil {
+		l := truth
+		if f.own != nil {
+			if l = f.own; !f.fixed || len(l.set.Cells) == 0 {
+				l.prepare(&f.prior)
+			}
+		}
+		// What the adversary holds to be impossible tells it nothing.
+		if _, ok := mobility.Update(&f.posterior, &f.prior, l.likelihoods(*z, f.prior.Cells)); !ok {
+			f.posterior.CopyFrom(&f.prior)
+		}
+	}
+	f.posterior.Prune(mechanism.DefaultPrune)
+	f.posterior.Round()
+}
+
+// uniform is the distribution in which all cells are equally likely.
+func uniform(g *grid.Grid) mobility.Distribution {
+	var d mobility.Distribution
+	for c := range g.Cells() {
+		d.Cells, d.P = append(d.Cells, grid.Cell(c)), append(d.P, 1/float64(g.Cells()))
+	}
+	return d
+}
+
+// walkModel is a random walk: to each of the up to eight neighbours of a cell and the cell itself with the same probability.
+func walkModel(m *mobility.Model) *mobility.Model {
+	g := m.Grid
+	matrix := &mobility.Matrix{RowStart: []int64{0}}
+	for row := range g.Height() {
+		for column := range g.Width() {
+			first := len(matrix.Columns)
+			for y := max(0, row-1); y <= min(g.Height()-1, row+1); y++ {
+				for x := max(0, column-1); x <= min(g.Width()-1, column+1); x++ {
+					matrix.Columns = append(matrix.Columns, grid.Cell(y*g.Width()+x))
+				}
+			}
+			for n := len(matrix.Columns) - first; len(matrix.Values) < len(matrix.Columns); {
+				matrix.Values = append(matrix.Values, 1/float64(n))
+			}
+			matrix.RowStart = append(matrix.RowStart, int64(len(matrix.Columns)))
+		}
+	}
+	return &mobility.Model{Grid: g, Step: m.Step, Matrices: []*mobility.Matrix{matrix}, Initial: uniform(g)}
+}
+
+// Learned adds up what an adversary believes of the truth over some timestamps.
+type Learned struct {
+	N        int64
+	True     float64 // Σ of the probability of the true cell
+	Bits     float64 // Σ of the entropy
+	Distance float64 // Σ distance², km², of the best guess: the mean, the place of least expected squared error
+}
+
+func (l *Learned) add(g *grid.Grid, belief *mobility.Distribution, truth grid.Cell) {
+	l.N++
+	l.True += belief.At(truth)
+	l.Bits += entropy(belief)
+	distance := belief.Mean(g).Distance(g.Centre(truth))
+	l.Distance += float64(distance * distance)
+}
+
+// entropy in bits. Beliefs are stored in float32 and need not sum to exactly 1.
+func entropy(d *mobility.Distribution) (bits float64) {
+	total := d.Total()
+	for _, p := range d.P {
+		if q := p / total; q > 0 {
+			bits -= float64(q * math.Log2(q))
+		}
+	}
+	return max(0, bits)
+}

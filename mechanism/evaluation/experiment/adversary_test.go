@@ -1,0 +1,128 @@
+package experiment
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// TestLearnedByHand: a belief of a half in the true cell and a quarter in each of two others.
+func TestLearnedByHand(t *testing.T) {
+	g := testGrid(t) // cells of .5 km
+	belief := mobility.Distribution{Cells: []grid.Cell{0, 2, 4}, P: []float64{.5, .25, .25}}
+	var l Learned
+	l.add(g, &belief, 0)
+	// The mean lies at .5·.25 + .25·1.25 + .25·2.25 = 1 km of x, .75 km from the true cell's centre.
+	if l.N != 1 || l.True != .5 || !close1(l.Bits, 1.5) || !close1(l.Distance, .75*.75) {
+		t.Errorf("%+v, want .5, 1.5 bits and .5625 km²", l)
+	}
+	l.add(g, &belief, 1)
+	if l.True != .5 || l.N != 2 {
+		t.Errorf("the wrong cell counts: %+v", l)
+	}
+	all := uniform(g)
+	if got := entropy(&all); !close1(got, math.Log2(testSide*testSide)) {
+		t.Errorf("%g bits of %d equal cells", got, testSide*testSide)
+	}
+}
+
+// TestFilters: the standard adversary believes what the sanitizer's state holds, the one who takes people to walk at random what Observe gives under that
+// model: bit for bit, with and without gaps.
+func TestFilters(t *testing.T) {
+	d := testData(t)
+	trace := &d.Traces[0]
+	model, err := d.WithoutFold(trace.Fold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := d.Release(PIM, 2, .05)
+	filters, err := d.filters(model, trace, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth, err := newLaw(d.Grid, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := mechanism.NewSanitizer(model, Keyed(1, 0), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	walker, err := mechanism.NewSanitizer(walkModel(model), Keyed(1, 0), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := walkModel(model).Validate(); err != nil {
+		t.Fatal(err)
+	}
+	standard, walk := slices.Index(Adversaries(), Standard), slices.Index(Adversaries(), WeakWalk)
+	next := d.standard(model, o)
+	var walking mechanism.State
+	err = Walk(s, trace, nil, true, func(i int, out mechanism.Outcome, state *mechanism.State) error {
+		next.foresee(trace.Steps[i])
+		truth.prepare(&next.prior)
+		for _, f := range filters {
+			f.observe(trace.Steps[i], &out.Release, truth)
+		}
+		next.posterior.CopyFrom(&state.Posterior)
+		sameBelief(t, "standard", i, &filters[standard].posterior, &state.Posterior)
+		if err := walker.Observe(&walking, mechanism.Seen{Step: trace.Steps[i], Kind: mechanism.Released, Release: out.Release}); err != nil {
+			return err
+		}
+		sameBelief(t, "random walk", i, &filters[walk].posterior, &walking.Posterior)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sameBelief(t *testing.T, name string, i int, got, want *mobility.Distribution) {
+	t.Helper()
+	if !slices.Equal(got.Cells, want.Cells) || !slices.Equal(got.P, want.P) {
+		t.Fatalf("timestamp %d: the filter %s believes something else: %d cells, want %d", i, name, got.Len(), want.Len())
+	}
+}
+
+// TestAdversariesRank: with an ε at which releases tell something, whoever knows more gives the true cell more: the releases help everybody, and who knows
+// the start knows all of the first timestamp.
+func TestAdversariesRank(t *testing.T) {
+	d := testData(t)
+	sums := map[bool][]Learned{true: make([]Learned, 5), false: make([]Learned, 5)}
+	for i := range d.Traces {
+		got, err := d.watch(&d.Traces[i], Options{Seed: 2, Epsilon: 5, Delta: .01}, func(int64) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for a := range sums[true] {
+			for _, with := range []bool{true, false} {
+				l := learnedIn([]beliefs{*got}, a, 0, windows, with)[0]
+				sums[with][a].N += l.N
+				sums[with][a].True += l.True
+				sums[with][a].Bits += l.Bits
+			}
+		}
+		if first := learnedIn([]beliefs{*got}, 3, 0, 1, false)[0]; first.N != 1 || first.True != 1 || first.Bits != 0 {
+			t.Errorf("who knows the start believes %+v of it", first)
+		}
+	}
+	of := func(a Adversary, with bool) float64 {
+		l := sums[with][slices.Index(Adversaries(), a)]
+		return l.True / float64(l.N)
+	}
+	for _, a := range Adversaries() {
+		if of(a, true) < 1.5*of(a, false) && a != StrongPersonal {
+			t.Errorf("%s: %.3f with the releases, %.3f without", a, of(a, true), of(a, false))
+		}
+	}
+	if !(of(WeakUniform, true) < of(Standard, true) && of(Standard, true) < of(StrongPersonal, true) && of(Standard, true) < of(StrongStart, true)) {
+		t.Errorf("uniform %.3f, standard %.3f, personal %.3f, start %.3f", of(WeakUniform, true), of(Standard, true), of(StrongPersonal, true), of(StrongStart, true))
+	}
+	if l := sums[false][0]; !close1(l.True/float64(l.N), 1./(testSide*testSide)) {
+		t.Errorf("who knows nothing gives the true cell %g", l.True/float64(l.N))
+	}
+}

@@ -1,0 +1,81 @@
+package experiment
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/geodither/geodither/mechanism/evaluation/report"
+)
+
+func claimsTable() Experiment {
+	return Experiment{Name: "claims", Title: "The paper's claims", Plan: planClaims, Report: reportClaims}
+}
+
+// planClaims plans what the other experiments do, and a little more.
+func planClaims(s *Study) (pieces []Piece, err error) {
+	for _, plan := range []func(*Study) ([]Piece, error){planOverTime, planParameters, planKNN} {
+		more, err := plan(s)
+		if err != nil {
+			return nil, err
+		}
+		pieces = append(pieces, more...)
+	}
+	for _, c := range s.Cases() {
+		for _, at := range s.claimSettings() {
+			pieces = append(pieces, s.variantPieces(c, PIM, at)...)
+		}
+	}
+	if s.Options.Clock != nil {
+		for _, d := range s.Data {
+			pieces = append(pieces, Piece{
+				Name: timingPiece(d), Inputs: fmt.Sprintf("%s seed %d ε %g δ %g", d.ID, s.Options.Seed, s.Options.Epsilon, s.Options.Delta), Work: int64(len(d.Traces[0].Steps)),
+				Run: func(tick Tick) (any, error) { return d.timeReleases(s.Options, tick) },
+			})
+		}
+	}
+	return pieces, nil
+}
+
+func reportClaims(s *Study, r *Results) (report.Section, error) {
+	section := report.Section{Title: "The paper's claims", Parts: []report.Part{report.Text(
+		"Each sentence of the paper's experiments that can be tested, against the numbers above. A sentence becomes one or more comparisons, for each data set and model; a comparison holds or fails if its whole confidence interval lies on the claimed side or on the other one. The intervals treat users (over time: runs) as independent, and are so wide that all of a sentence's hold together with 95 % confidence. A sentence holds where no comparison fails and at least half of them hold, fails where none holds and at least half of them fail, depends where some hold and some fail, and is undecided otherwise: then there are too few users to tell.")}}
+	p := &prover{s: s, r: r}
+	list, err := p.claims()
+	if err != nil {
+		return section, err
+	}
+	table := &report.Table{Name: "claims", Caption: "What holds.", Columns: []string{"the paper", "", "comparisons", "why"}}
+	detail := &report.Table{Name: "claims-where", Caption: "The same, by data and model.", Columns: []string{"the paper", "data, model", "", "comparisons", "numbers"}}
+	long := &report.Table{
+		Name: "claims-comparisons", Long: true, Caption: "Every comparison: what is said to be above 0.",
+		Columns: []string{"the paper", "rule", "data, model", "comparison", "confidence", "value", "low", "high", "verdict"},
+	}
+	for i := range list {
+		c := &list[i]
+		table.Rows = append(table.Rows, []string{c.sentence, string(c.verdict("")), c.counted(""), c.reason})
+		detail.Rows = append(detail.Rows, c.details(s)...)
+		for j := range c.comparisons {
+			at := &c.comparisons[j]
+			row := []string{c.sentence, c.rule, at.where, at.what, number(c.level())}
+			long.Rows = append(long.Rows, append(append(row, at.band(c.level()).fields()...), string(at.verdict(c.level()))))
+		}
+	}
+	rules := make([]string, len(list))
+	for i, c := range list {
+		rules[i] = c.sentence + " — " + c.rule
+	}
+	section.Parts = append(section.Parts, table, detail, report.Text("The rules: "+strings.Join(rules, ". ")+"."), long)
+	return section, nil
+}
+
+// details are the rows of a claim by data and model.
+func (c *claim) details(s *Study) (rows [][]string) {
+	for _, k := range s.Cases() {
+		numbers, measured := c.numbers[k.Title()]
+		if measured {
+			verdict := c.verdict(k.Title())
+			rows = append(rows, []string{c.sentence, k.Title(), string(verdict), c.counted(k.Title()), strings.TrimSuffix(numbers, "; ")})
+		}
+	}
+	return rows
+}

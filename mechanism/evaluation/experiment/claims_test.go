@@ -1,0 +1,182 @@
+package experiment
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// around returns a comparison of nine users whose values lie evenly around a mean: its interval at 95 % is the mean ± 2.306·σ/3 with σ = √7.5·spread.
+func around(where string, mean, spread float64) comparison {
+	c := comparison{where: where}
+	for i := range 9 {
+		c.over, c.by = append(c.over, mean+float64(i-4)*spread), append(c.by, 1)
+	}
+	return c
+}
+
+// TestComparison by hand: Student's quantile of 8 degrees is 2.306, so nine values with a spread of 1 give a mean ± 2.105.
+func TestComparison(t *testing.T) {
+	for _, c := range []struct {
+		mean float64
+		want Verdict
+	}{{2.2, Holds}, {2.0, Undecided}, {0, Undecided}, {-2.0, Undecided}, {-2.2, Fails}} {
+		of := around("", c.mean, 1)
+		if b := of.band(level); math.Abs(b.High-b.Value-2.105) > .001 || math.Abs(b.Value-b.Low-2.105) > .001 {
+			t.Errorf("interval %v, want ± 2.105", b)
+		}
+		if got := of.verdict(level); got != c.want {
+			t.Errorf("%g ± 2.105: %s, want %s", c.mean, got, c.want)
+		}
+	}
+	if one := (&comparison{over: []float64{5}, by: []float64{1}}); one.verdict(level) != Undecided {
+		t.Error("a single user decides")
+	}
+	if none := around("", 0, 0); none.verdict(level) != Undecided {
+		t.Error("no difference at all decides")
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	yes, no, open := around("a", 100, 1), around("a", -100, 1), around("a", 0, 1)
+	elsewhere := around("b", -100, 1)
+	for _, c := range []struct {
+		name string
+		list []comparison
+		a, b Verdict // at a, and over all
+	}{
+		{"all hold", []comparison{yes, yes}, Holds, Holds},
+		{"one holds, one is open", []comparison{yes, open}, Holds, Holds},
+		{"mostly open", []comparison{yes, open, open}, Undecided, Undecided},
+		{"both", []comparison{yes, yes, yes, no}, Depends, Depends},
+		{"all fail", []comparison{no, no, open}, Fails, Fails},
+		{"here and not there", []comparison{yes, elsewhere}, Holds, Depends},
+		{"nothing", nil, Untested, Untested},
+	} {
+		of := claim{comparisons: c.list}
+		if a, all := of.verdict("a"), of.verdict(""); a != c.a || all != c.b {
+			t.Errorf("%s: %s at a and %s over all, want %s and %s", c.name, a, all, c.a, c.b)
+		}
+	}
+	// The more comparisons, the wider their intervals: 2.2 is enough for one, and not for ten.
+	single := claim{comparisons: []comparison{around("a", 2.2, 1)}}
+	many := claim{}
+	for range 10 {
+		many.comparisons = append(many.comparisons, around("a", 2.2, 1))
+	}
+	if single.verdict("") != Holds || many.verdict("") != Undecided {
+		t.Errorf("one comparison: %s, ten: %s", single.verdict(""), many.verdict(""))
+	}
+}
+
+// TestLinear: two users of 10 and 20 timestamps; 2·|ΔX| of the first tally less |ΔX| of the second, less 3, by hand.
+func TestLinear(t *testing.T) {
+	first := []Tally{{N: 10, Set: 100}, {N: 20, Set: 100}}
+	second := []Tally{{N: 10, Set: 50}, {N: 20, Set: 10}}
+	c := linear("w", "x", -3, []float64{2, -1}, [][]Tally{first, second}, setOf)
+	if c.over[0] != 2*100-50-30 || c.over[1] != 2*100-10-60 || c.by[1] != 20 {
+		t.Errorf("%v over %v", c.over, c.by)
+	}
+	if got := c.band(level).Value; !close1(got, 250./30) {
+		t.Errorf("%g, want %g", got, 250./30)
+	}
+}
+
+// TestSlopes: the weights give the slope of a line over ln x, and 0 of a constant.
+func TestSlopes(t *testing.T) {
+	values := []float64{.1, .2, 1, 2}
+	var line, constant float64
+	for i, w := range slopes(values) {
+		line += w * (7 + 3*math.Log(values[i]))
+		constant += w * 7
+	}
+	if !close1(line, 3) || math.Abs(constant) > 1e-12 {
+		t.Errorf("slopes %g and %g, want 3 and 0", line, constant)
+	}
+}
+
+// claimStudy is small, with a δ so wide that drift shows, and a clock that runs a millisecond a look.
+func claimStudy(t *testing.T) *Study {
+	t.Helper()
+	d := testDefinition()
+	d.Folds = 2
+	data, err := NewData(d, testTrainer(t, testGrid(t), mobility.TrainOptions{}, 12, 60))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now atomic.Int64
+	s, err := NewStudy([]*Data{data}, Options{
+		Seed: 5, TimeRuns: 3, Runs: 2, Epsilons: []float64{.5, 2}, Deltas: []float64{.001, .01, .3}, Tool: "test",
+		Clock: func() time.Duration { return time.Duration(now.Add(1)) * time.Millisecond },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestClaimsNotice plants a fault: the results of LM and PIM change places, and those of the least and the largest δ. What held must fail.
+func TestClaimsNotice(t *testing.T) {
+	s := claimStudy(t)
+	pieces, err := planClaims(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := carry(pieces, "", Run{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts := func(r *Results) map[string]Verdict {
+		p := &prover{s: s, r: r}
+		list, err := p.claims()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]Verdict{}
+		for _, c := range list {
+			got[c.sentence] = c.verdict("")
+		}
+		return got
+	}
+	const closer, rises, above, timed, recall = "PIM's releases are closer to the truth than LM's everywhere", "The drift ratio rises with δ", "|ΔX| > 4 at δ = 0.01", "Most releases come within 0.3 s", "Recall grows with k' (k = 5)"
+	right := verdicts(r)
+	for _, sentence := range []string{closer, rises, above, timed, recall} {
+		if right[sentence] != Holds {
+			t.Errorf("%s: %s", sentence, right[sentence])
+		}
+	}
+	if len(right) != 11 || right["|ΔX| = 1 at δ = 0.1 with a personal M"] != Fails {
+		t.Errorf("the claims are %v", right)
+	}
+	swap := strings.NewReplacer("pim/", "laplace/", "laplace/", "pim/", "δ 0.001/", "δ 0.3/", "δ 0.3/", "δ 0.001/")
+	turned := &Results{map[string]json.RawMessage{}}
+	for name, data := range r.byName {
+		turned.byName[name] = data // what is measured of PIM alone stays
+	}
+	for name, data := range r.byName {
+		if to := swap.Replace(name); r.byName[to] != nil {
+			turned.byName[to] = data
+		}
+	}
+	wrong := verdicts(turned)
+	if wrong[closer] != Fails || wrong[rises] != Fails {
+		t.Errorf("with LM and PIM exchanged and δ turned round: %s and %s", wrong[closer], wrong[rises])
+	}
+}
+
+func TestTiming(t *testing.T) {
+	got := timingOf([]time.Duration{310 * time.Millisecond, time.Millisecond, 300 * time.Millisecond, 3 * time.Millisecond})
+	if *got != (timing{N: 4, Within: 3, MedianMS: 5, SlowestMS: 500}) {
+		t.Errorf("%+v", *got)
+	}
+	for d, want := range map[time.Duration]float64{0: .001, time.Millisecond: 1, 1001 * time.Microsecond: 2, 7 * time.Second: 10000} {
+		if got := roundUp(d); !close1(got, want) {
+			t.Errorf("%s: %g ms, want %g", d, got, want)
+		}
+	}
+}
