@@ -19,6 +19,7 @@ type lane struct {
 	material  *Material
 	sanitizer *mechanism.Sanitizer
 	modelID   string
+	gridID    string
 }
 
 // models picks for each fix the version of the mobility model, and brings the user's
@@ -45,7 +46,7 @@ func (m *models) newLane(id VersionID, material *Material) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lane{id: id, material: material, sanitizer: sanitizer, modelID: material.Model.ID()}, nil
+	return &lane{id: id, material: material, sanitizer: sanitizer, modelID: material.Model.ID(), gridID: material.Model.Grid.ID()}, nil
 }
 
 // amend makes a list the one to go by, instead of the one before.
@@ -58,15 +59,23 @@ func (m *models) amend(list []Amended) {
 
 // versionAt is the version of a step, for a record at an offset: of those that count
 // there, the one with the last start that is not after the step's begin; nil is the
-// first. Starts are as they are, in whatever order the versions were adopted.
-func (m *models) versionAt(offset, step int64) (found *Version) {
+// first. Starts are as they are, in whatever order the versions were adopted; of two
+// with one start the one adopted last counts.
+func (m *models) versionAt(offset, step int64) *Version {
+	found, _ := m.latest(offset, step, "")
+	return found
+}
+
+// latest is versionAt among the versions of one map; "" is any. ok is false if there is none.
+func (m *models) latest(offset, step int64, gridID string) (found *Version, ok bool) {
 	begin := step * m.stepMS
 	for _, a := range m.amended {
-		if a.From <= offset && a.Version.ID.StartMS <= begin && (found == nil || found.ID.StartMS <= a.Version.ID.StartMS) {
+		if a.From <= offset && a.Version.ID.StartMS <= begin && (found == nil || found.ID.StartMS <= a.Version.ID.StartMS) &&
+			(gridID == "" || a.Version.gridID == gridID) {
 			found = a.Version
 		}
 	}
-	return found
+	return found, found != nil || gridID == "" || m.base.gridID == gridID
 }
 
 // lane is that of a version.
@@ -104,16 +113,27 @@ type choice struct {
 
 // choose picks the version of a fix and the user's own model in it. It goes by the later of the
 // fix's step and the user's last one: whether a fix is late is for the user's state to say,
-// and no state goes back to a version that it has left.
+// and no state goes back to a version that it has left. A further fix of the user's last
+// step stays on that step's map.
 func (m *models) choose(offset int64, user string, timestampMS int64, state *mechanism.State) (choice, error) {
 	c := choice{step: m.first.Model.StepAt(timestampMS)}
 	at := c.step
 	if state.Started && state.StepMS == m.stepMS {
 		at = max(at, state.Step)
 	}
+	v := m.versionAt(offset, at)
 	var err error
-	if c.lane, err = m.lane(m.versionAt(offset, at)); err != nil {
+	if c.lane, err = m.lane(v); err != nil {
 		return c, err
+	}
+	if c.step == at && state.Started && state.Step == at && c.gridID != state.Grid.String() {
+		// A version of another map came in the middle of the step. What was released of
+		// the step is known on the old map alone, and would be released once more.
+		if v, ok := m.latest(offset, at, state.Grid.String()); ok {
+			if c.lane, err = m.lane(v); err != nil {
+				return c, err
+			}
+		}
 	}
 	if c.material.Personals != nil {
 		c.personal, err = c.material.Personals.Load(user)

@@ -142,6 +142,34 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
+// TestOneReleaseAStep: a version of another map that is adopted after its start, between two
+// fixes of one step, does not release the step a second time.
+func TestOneReleaseAStep(t *testing.T) {
+	one, same := neighbourModel(t, town, 2000, 4), neighbourModel(t, town, 2000, 5)
+	moved := neighbourModel(t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
+	for name, before := range map[string][]Amended{"from the first": nil, "from a later one": {{0, newVersion(t, 1, same)}}} {
+		p := newTestProcessor(t, testOptions(t, one), 0)
+		p.engine.models.amend(append(slices.Clone(before), Amended{5, newVersion(t, 3, moved)}))
+		first := process(t, p, record(t, 4, fixOf("u", 10, 0)), nil)
+		again := process(t, p, record(t, 5, fixOf("u", 10, 500)), first.state)
+		a, b := first.sanitized(t, schemas.Avro), again.sanitized(t, schemas.Avro)
+		if b.Kind != schemas.KindRepeated || b.Epsilon != 0 || len(again.state) > 0 || a.Latitude != b.Latitude || a.Longitude != b.Longitude {
+			t.Errorf("%s: the step's second fix is %s, for ε %g, under %s", name, b.Kind, b.Epsilon, b.ModelID)
+		}
+		got, _ := publishedBy(t, p, 6, fixOf("u", 11, 0), first.state)
+		if got != moved.ID() {
+			t.Errorf("%s: the next step is released under %s", name, got)
+		}
+	}
+	// Under other settings than the state's there is no version of its map.
+	p := newTestProcessor(t, testOptions(t, moved), 0)
+	q := newTestProcessor(t, testOptions(t, one), 0)
+	state := process(t, q, record(t, 4, fixOf("u", 10, 0)), nil).state
+	if got, _ := publishedBy(t, p, 5, fixOf("u", 10, 500), state); got != moved.ID() {
+		t.Errorf("a state of another map is handled under %s", got)
+	}
+}
+
 // TestPersonal: who has a model of their own is released under it, in each version,
 // and everybody else under the popular one. A damaged one is an error.
 func TestPersonal(t *testing.T) {
