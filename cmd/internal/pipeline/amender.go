@@ -52,7 +52,7 @@ func (a *amender) adopted(added []Amended) {
 
 // Propose implements task.Amender.
 func (a *amender) Propose() (names [][]byte) {
-	for _, v := range a.timeline.current() {
+	for _, v := range replaced(a.timeline.current()) {
 		if slices.ContainsFunc(a.list, func(x Amended) bool { return x.Version.ID == v.ID }) {
 			continue
 		}

@@ -26,12 +26,13 @@ const tooLarge = "a new user's state may take %d bytes, more than a batch of %d:
 // record: the model's initial distribution, 5 bytes a cell or a few more.
 func newUserBytes(cells int) int { return 8 * cells }
 
-// checkLater says what keeps later versions from following a model.
+// checkLater says what keeps later versions from following a model. Two of one start may
+// follow each other: see replaced.
 func checkLater(first *mobility.Model, later []*Version, maxBatch int) error {
 	var errs []error
 	for i, v := range later {
 		switch {
-		case i > 0 && v.ID.StartMS <= later[i-1].ID.StartMS:
+		case i > 0 && (v.ID == later[i-1].ID || v.ID.StartMS < later[i-1].ID.StartMS):
 			errs = append(errs, fmt.Errorf("models: %s starts at %v, which is not after the version before it: list them in the order of their starts",
 				v.Where, v.ID.Start()))
 		case v.step != first.Step:
@@ -42,6 +43,19 @@ func checkLater(first *mobility.Model, later []*Version, maxBatch int) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// replaced are the versions of a schedule without those that another one of the same start
+// follows. Where a partition has adopted one, and the schedule was then changed under the
+// instances that had not seen it, both are in use, and no schedule would do for both
+// partitions if it could not hold both. So it may, and the last one is what all come to.
+func replaced(versions []*Version) (last []*Version) {
+	for i, v := range versions {
+		if i+1 == len(versions) || versions[i+1].ID.StartMS != v.ID.StartMS {
+			last = append(last, v)
+		}
+	}
+	return last
 }
 
 // try refuses a version that the options of releases cannot be used with, and gets its

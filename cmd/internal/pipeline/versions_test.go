@@ -171,6 +171,38 @@ func TestCheckLater(t *testing.T) {
 	}
 }
 
+// TestSameStart: of two versions with one start the last one listed is what partitions
+// come to, whichever of the two they have adopted before.
+func TestSameStart(t *testing.T) {
+	one := neighbourModel(t, town, 5000, 4)
+	wrong, right := newVersion(t, 3, neighbourModel(t, town, 5000, 5)), newVersion(t, 3, neighbourModel(t, town, 5000, 6))
+	later := []*Version{wrong, right}
+	ok(t, checkLater(one, later, 1<<20))
+	for name, had := range map[string]*Version{"none": nil, "the first": wrong, "the last": right} {
+		a := &amender{timeline: newTimeline(later, nil), processor: newTestProcessor(t, testOptions(t, one), 0), counters: new(Counters), log: new(captured).logger()}
+		var list []task.Amendment
+		if had != nil {
+			list = append(list, task.Amendment{From: 2, Name: had.ID.name()})
+		}
+		ok(t, a.Amended(list))
+		for _, n := range a.Propose() {
+			list = append(list, task.Amendment{From: 7, Name: n})
+		}
+		ok(t, a.Amended(list))
+		if n := len(a.Propose()); n > 0 {
+			t.Errorf("%s adopted: %d more are proposed", name, n)
+		}
+		if got := a.processor.engine.models.versionAt(7, startMS/60_000+3); got != right {
+			t.Errorf("%s adopted: the version is %v, want %v", name, got.ID, right.ID)
+		}
+		if had != nil {
+			if got := a.processor.engine.models.versionAt(6, startMS/60_000+3); got != had {
+				t.Errorf("%s adopted: before the adoption of the last it is %v", name, got.ID)
+			}
+		}
+	}
+}
+
 // TestTimelineReplace: what a partition has adopted stays.
 func TestTimelineReplace(t *testing.T) {
 	v, w := newVersion(t, 3, neighbourModel(t, town, 5000, 4)), newVersion(t, 5, neighbourModel(t, town, 5000, 5))
