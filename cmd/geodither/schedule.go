@@ -68,7 +68,8 @@ func (s *schedule) open() (*pipeline.Material, error) {
 
 // watch is pipeline.Options.Watch. A text that has changed is taken when it has stayed
 // the same from one look to the next: half of a schedule can be a whole one, with another
-// meaning, and a version that was adopted cannot be taken back.
+// meaning, and a version that was adopted cannot be taken back. Files that are others now
+// make it a change too: so is a file put back that should not have been touched.
 func (s *schedule) watch() (pipeline.Schedule, error) {
 	text, err := os.ReadFile(s.path)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *schedule) watch() (pipeline.Schedule, error) {
 	}
 	same := bytes.Equal(text, s.pending)
 	s.pending = text
-	if same && !bytes.Equal(text, s.text) {
+	if same && (!bytes.Equal(text, s.text) || s.moved()) {
 		if _, err := s.take(text); err != nil {
 			return pipeline.Schedule{}, fmt.Errorf("%s: %w", s.path, err)
 		}
@@ -127,6 +128,16 @@ func (s *schedule) known(e scheduleEntry, files stamp) int {
 		}
 	}
 	return -1
+}
+
+// moved reports whether files are not those that the last answer is of.
+func (s *schedule) moved() bool {
+	for i, e := range s.entries {
+		if now, err := stampOf(e); err != nil || !now.same(s.stamps[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 func stampOf(e scheduleEntry) (files stamp, err error) {

@@ -135,6 +135,18 @@ func TestScheduleWatch(t *testing.T) {
 	if found := look(""); found.First.Model != found.Later[1].ID.Model || found.First.Model.String() == model.Model.ID() {
 		t.Errorf("with another first file it is %+v", found)
 	}
+	// Put back, as the log asks for, it is the first again, and nobody need touch the schedule.
+	if err := os.Rename(filepath.Join(dir, "moved.avro"), filepath.Join(dir, "model.avro")); err != nil {
+		t.Fatal(err)
+	}
+	if found := look(""); found.First.Model.String() != model.Model.ID() || len(found.Later) != 2 {
+		t.Errorf("with the first file put back it is %+v", found)
+	}
+	if err := os.Remove(filepath.Join(dir, "second.avro")); err != nil {
+		t.Fatal(err)
+	}
+	look("second.avro")
+	look("second.avro")
 }
 
 // TestSanitizeVersions: a fix has the version of its time, and its user's own model if

@@ -112,12 +112,27 @@ func (t *timeline) resolve(list []task.Amendment) ([]Amended, error) {
 func (t *timeline) replace(later []*Version, keep []*Material) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := t.missing(later); err != nil {
+		return err
+	}
+	t.later, t.keep = later, keep
+	return nil
+}
+
+// holds says whether replace would refuse a schedule now.
+func (t *timeline) holds(later []*Version) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.missing(later)
+}
+
+// missing is under the lock.
+func (t *timeline) missing(later []*Version) error {
 	for _, old := range t.later {
 		if t.adopted[old.ID] && !slices.ContainsFunc(later, func(v *Version) bool { return v.ID == old.ID }) {
 			return fmt.Errorf("%w: %v. Put the model %v back, with that start", ErrVersion, old.ID, old.ID.Model)
 		}
 	}
-	t.later, t.keep = later, keep
 	return nil
 }
 

@@ -83,6 +83,9 @@ func (s *Service) look() error {
 	if err := checkLater(s.options.Model, found.Later, s.options.MaxBatchBytes); err != nil {
 		return err
 	}
+	if err := s.timeline.holds(found.Later); err != nil {
+		return err // before files are read for nothing, each time anew
+	}
 	keep, err := s.options.prepare(found.Later)
 	if err != nil {
 		return err
