@@ -56,6 +56,14 @@ func TestASwapUnderAKill(t *testing.T) {
 		return strings.Contains(first.log.String(), "state restored") && strings.Contains(second.log.String(), "state restored")
 	})
 	w.feed(5)
+	w.eventually("all have begun", func() bool {
+		for p := range int32(w.partitions) {
+			if w.lastMark(o, p).Input == 0 {
+				return false
+			}
+		}
+		return true
+	})
 	put("second.avro", newModel(t, 9), w.step+20)
 	w.eventually("all have adopted the second version", adopted(1))
 	w.feed(int(max(0, o.Later[0].ID.StartMS/60_000-startMS/60_000-w.step)) + 5) // past its start

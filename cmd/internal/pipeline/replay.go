@@ -265,7 +265,7 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 
 // resume looks at what an earlier run has left: its last mark, and its offset.
 func (p *planner) resume(ctx context.Context, part ReplayPartition, own task.Mark) (ReplayPartition, bool, error) {
-	if want := part.window(p.settings, p.r.Output).settings; !bytes.Equal(own.Settings, want) {
+	if !p.shorten(&part, own) {
 		return part, true, fmt.Errorf("group %s has begun a replay with another --from, into another --output-topic, or under other settings, and would mix both: "+
 			"name a new --output-topic, and no --group or a new one", p.r.Group)
 	}

@@ -25,6 +25,26 @@ func (p *planner) versions(part *ReplayPartition, mark task.Mark) error {
 	return err
 }
 
+// shorten makes a partition the one that an earlier run has begun with, and answers false
+// if it is another. While that ran, the service may have come further and adopted versions that
+// the run knew nothing of. Without an end of its own it then ends before them, as it would
+// have, and not before where it has come to.
+func (p *planner) shorten(part *ReplayPartition, own task.Mark) bool {
+	open := !p.r.To.IsOffset && p.r.To.Time.IsZero()
+	for try := *part; ; try.amended = try.amended[:len(try.amended)-1] {
+		if n := len(try.amended); n < len(part.amended) {
+			try.To = min(try.To, part.amended[n].From)
+		}
+		if bytes.Equal(own.Settings, try.window(p.settings, p.r.Output).settings) {
+			*part = try
+			return true
+		}
+		if n := len(try.amended); n == 0 || !open || try.amended[n-1].From < own.Input {
+			return false
+		}
+	}
+}
+
 // lastMark looks for the last mark of a changelog's partition: at the end first.
 // A topic that does not exist has none.
 func (p *planner) lastMark(ctx context.Context, topic string, n int32) (mark task.Mark, found bool, err error) {

@@ -126,6 +126,15 @@ func TestSwap(t *testing.T) {
 		want := published.read(t) + n
 		return func() bool { return published.read(t) >= want }
 	}
+	// begun: each partition has results.
+	begun := func() bool {
+		for p := range int32(partitions) {
+			if m, found, err := (&planner{client: w.client}).lastMark(t.Context(), o.Topics.Changelog, p); err != nil || !found || m.Input == 0 {
+				return false
+			}
+		}
+		return true
+	}
 	// amended: each partition has adopted so many, some committed after that.
 	amended := func(n int) func() bool {
 		return func() bool {
@@ -141,13 +150,16 @@ func TestSwap(t *testing.T) {
 	pump("the first has begun", more(300), a)
 	b, wireB := instance("b", 23)
 	pump("both work", func() bool { return b.options.Counters.RecordsIn.Load() > 200 }, a, b)
-	puts.put(newVersionOf(t, w.step+4, Material{two, newOwn(t, two, 2)}))
+	pump("each partition has begun", begun, a, b)
+	second := w.step + 4
+	puts.put(newVersionOf(t, second, Material{two, newOwn(t, two, 2)}))
 	pump("some adopt the second version", func() bool { return a.options.Counters.Adopted.Load()+b.options.Counters.Adopted.Load() > 0 }, a, b)
 	wireA.cut() // it does not know how its transactions end
 	a.cancel()
 	pump("the second version is in use", amended(1), b)
 	c, wireC := instance("c", 11)
 	pump("both work again", func() bool { return c.options.Counters.RecordsIn.Load() > 200 }, b, c)
+	pump("the second version has some steps of its own", func() bool { return w.step-6 > second+5 }, b, c)
 	puts.put(newVersion(t, w.step-6, three))
 	pump("some adopt the third version", func() bool { return b.options.Counters.Adopted.Load()+c.options.Counters.Adopted.Load() > 1 }, b, c)
 	wireB.cut()

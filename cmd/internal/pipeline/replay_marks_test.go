@@ -1,0 +1,52 @@
+package pipeline
+
+import (
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// TestReplayShortened: a replay that is taken up again after the service has adopted another
+// version ends before that one, and is no other replay; one that has come past it is.
+func TestReplayShortened(t *testing.T) {
+	two, three := newVersion(t, 3, neighbourModel(t, town, 5000, 4)), newVersion(t, 5, neighbourModel(t, town, 5000, 5))
+	settings := []byte("settings")
+	begun := ReplayPartition{Origin: 0, From: 2, To: 80, amended: []Amended{{10, two}}}
+	now := begun
+	now.To, now.amended = 200, []Amended{{10, two}, {90, three}, {95, two}}
+	mark := func(part ReplayPartition, input int64) task.Mark {
+		return task.Mark{Input: input, Settings: part.window(settings, "again").settings}
+	}
+	other := begun
+	other.From = 3
+	byTime := now
+	byTime.amended = fromTheStart([]*Version{two, three})
+	byTimeBegun := begun
+	byTimeBegun.amended = fromTheStart([]*Version{two})
+	for name, test := range map[string]struct {
+		part ReplayPartition
+		own  task.Mark
+		to   Bound
+		want int64 // To; -1: refused
+		left int   // amendments
+	}{
+		"nothing adopted since":           {begun, mark(begun, 50), Bound{}, 80, 1},
+		"the service has gone on":         {now, mark(now, 50), Bound{}, 200, 3},
+		"two adopted since":               {now, mark(begun, 50), Bound{}, 90, 1},
+		"at its end":                      {now, mark(begun, 90), Bound{}, 90, 1},
+		"it has come past one":            {now, mark(begun, 91), Bound{}, -1, 0},
+		"another replay":                  {now, mark(other, 50), Bound{}, -1, 0},
+		"with an end as an offset":        {now, mark(begun, 50), Bound{IsOffset: true, Offset: 200}, -1, 0},
+		"with an end as a time":           {now, mark(begun, 50), Bound{Time: time.UnixMilli(startMS)}, -1, 0},
+		"by event time alone, and longer": {byTime, mark(byTimeBegun, 50), Bound{}, -1, 0},
+	} {
+		p := &planner{settings: settings, r: ReplayOptions{Output: "again", To: test.to}}
+		part := test.part
+		if got := p.shorten(&part, test.own); got != (test.want >= 0) {
+			t.Errorf("%s: taken up again: %t", name, got)
+		} else if got && (part.To != test.want || len(part.amended) != test.left) {
+			t.Errorf("%s: it ends at %d with %d versions, want %d and %d", name, part.To, len(part.amended), test.want, test.left)
+		}
+	}
+}
