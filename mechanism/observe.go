@@ -98,7 +98,7 @@ func (s *Sanitizer) Snap(p grid.Point) grid.Point {
 	}
 	n, side := int64(s.options.Subdivision), s.model.Grid.CellKM()
 	at := func(x float64) float64 {
-		steps := math.Round(x/side*float64(n) - float64(n)/2)
+		steps := math.Round(float64(x/side*float64(n)) - float64(n)/2)
 		if !(math.Abs(steps) < furthest) {
 			return x
 		}

@@ -46,7 +46,7 @@ func (l level) first(counts []float64, s scale) *estimate {
 	for i, r := range l.rings {
 		classes[i] = class{squared: r.squared, cells: r.cells, mass: float64(r.cells) / float64(len(l.offsets))}
 		if pairs[i] > 0 { // as if there were no edges
-			classes[i].mass += float64(counts[i]*area) / pairs[i] * float64(r.cells)
+			classes[i].mass += float64(float64(counts[i]*area) / pairs[i] * float64(r.cells))
 		}
 	}
 	sum := 0.0

@@ -48,7 +48,7 @@ func shrunk(noisy, expected, spread, variance, threshold float64) float64 {
 	if signal == 0 {
 		return expected
 	}
-	return max(0, expected+float64(signal/(signal+variance))*difference)
+	return max(0, expected+float64(signal/(signal+variance)*difference))
 }
 
 // moments are the sums of squares that tell the spread of each group.
