@@ -78,7 +78,7 @@ users live: it has to stay as secret as the traces, and no epsilon protects it.`
 // Nothing is written before all of them have succeeded.
 func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	ctx := cmd.Context()
-	if err := f.private.apply(&f.model.train, f.fit.asked()); err != nil {
+	if err := f.private.apply(&f.model.train, f.fit.asked(), f.model.personal.dir != ""); err != nil {
 		return err
 	}
 	g, trainers, err := f.model.trainers(f.origin())

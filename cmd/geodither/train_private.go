@@ -25,8 +25,9 @@ func (f *privateFlags) on() bool { return f.options.Epsilon != "" }
 
 // apply reports flags that make no sense, and sets the training options that
 // privacy asks for. chosen says that something else would be computed from the
-// traces, for the file or for a choice of parameters.
-func (f *privateFlags) apply(train *mobility.TrainOptions, chosen bool) error {
+// traces, for the file or for a choice of parameters, personal that users' own models
+// are asked for.
+func (f *privateFlags) apply(train *mobility.TrainOptions, chosen, personal bool) error {
 	if !f.on() {
 		if f.options != (mobility.PrivacyOptions{}) {
 			return usagef("--dp-contribution and --dp-radius are for private training: add --dp-epsilon")
@@ -41,6 +42,9 @@ func (f *privateFlags) apply(train *mobility.TrainOptions, chosen bool) error {
 	}
 	if chosen {
 		return usagef("--dp-epsilon covers the model alone: parameters chosen or a fit measured on the same traces would tell about their users besides; use traces that are public, or measure afterwards and keep the result")
+	}
+	if personal {
+		return usagef("--dp-epsilon and --personal exclude each other: a user's own model is learned without privacy, and no ε covers it")
 	}
 	train.KeepShared = true
 	return nil

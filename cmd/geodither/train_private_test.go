@@ -69,6 +69,9 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 		"negative":             {[]string{"--dp-epsilon", "-1", "--dp-contribution", "10"}, "positive decimal number"},
 		"a vast radius":        {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--dp-radius", "1000"}, "radius"},
 		"a vast contribution":  {[]string{"--dp-epsilon", "1", "--dp-contribution", "10000000"}, "1 to 1000000"},
+		"personal models":      {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--personal", filepath.Join(t.TempDir(), "own")}, "exclude each other"},
+		"a choice":             {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--select"}, "covers the model alone"},
+		"a measurement":        {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--held-out", "2"}, "covers the model alone"},
 		"nothing of anybody's": {[]string{"--dp-epsilon", "1", "--dp-contribution", "-1"}, "1 to 1000000"},
 	} {
 		if r, _ := trainPrivately(t, traces, c.flags...); r.code != exitUsage || !strings.Contains(r.err, c.says) {
@@ -77,7 +80,7 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 	}
 	var f privateFlags
 	f.options = mobility.PrivacyOptions{Epsilon: "1", Contribution: 10}
-	if err := f.apply(new(mobility.TrainOptions), true); err == nil || !strings.Contains(err.Error(), "covers the model alone") {
+	if err := f.apply(new(mobility.TrainOptions), true, false); err == nil || !strings.Contains(err.Error(), "covers the model alone") {
 		t.Errorf("parameters chosen on private traces: %v", err)
 	}
 }
