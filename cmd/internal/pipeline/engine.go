@@ -111,7 +111,7 @@ func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State)
 		Epsilon:   outcome.Epsilon,
 		Delta:     e.options.Delta,
 		Mechanism: e.options.Mechanism,
-		ModelID:   use.id(),
+		ModelID:   e.publisher.model(use, fix.UserID),
 		Step:      use.step,
 		Release:   int64(outcome.Number),
 		Kind:      kindOf(outcome.Kind),

@@ -140,11 +140,3 @@ func (m *models) choose(offset int64, user string, timestampMS int64, state *mec
 	}
 	return c, err
 }
-
-// id is that of what was used, which is published.
-func (c choice) id() string {
-	if c.personal != nil {
-		return c.personal.ID()
-	}
-	return c.modelID
-}

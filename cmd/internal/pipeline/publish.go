@@ -99,18 +99,36 @@ func (p *pseudonyms) of(dst []byte, user string) []byte {
 	return hex.AppendEncode(dst, p.mac.Sum(p.sum[:0])[:pseudonymBytes])
 }
 
+// personalLabel comes before what the published id of a personal model is the keyed
+// hash of; see pseudonymLabel.
+const personalLabel = "geodither personal model 1\x00"
+
+// personalIDBytes makes ids as long as those of popular models.
+const personalIDBytes = 8
+
+// personal returns the id under which a user's own model is published.
+func (p *pseudonyms) personal(model *mobility.Personal, user string) string {
+	p.mac.Reset()
+	p.mac.Write([]byte(personalLabel))
+	p.mac.Write([]byte(model.ID())) // of one length
+	p.mac.Write([]byte(user))
+	return hex.EncodeToString(p.mac.Sum(p.sum[:0])[:personalIDBytes])
+}
+
 // publisher applies Publish to one record after the other.
 type publisher struct {
 	options Publish
 	stepMS  int64
+	key     noise.Key
 	names   *pseudonyms // nil: plain
+	keyed   *pseudonyms // of personal models; nil until there is one
 }
 
 func newPublisher(options Publish, model *mobility.Model, key noise.Key) (*publisher, error) {
 	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
-	p := &publisher{options: options.withDefaults(), stepMS: model.Step.Milliseconds()}
+	p := &publisher{options: options.withDefaults(), stepMS: model.Step.Milliseconds(), key: key}
 	if p.options.User == UserPseudonym {
 		p.names = newPseudonyms(key)
 	}
@@ -123,6 +141,21 @@ func (p *publisher) user(id string) string {
 		return id
 	}
 	return string(p.names.of(nil, id))
+}
+
+// model is the id to publish of what a fix was handled with: the content hash of a
+// popular model, which readers have too, and of a user's own one a keyed hash. The
+// content hash of a user's own model would let anyone confirm a guess at the traces in
+// it, of which few fixes leave few to try, and lead from a pseudonym to the file of a
+// user. That somebody has a model of their own, and when it changes, can be seen.
+func (p *publisher) model(use choice, user string) string {
+	if use.personal == nil {
+		return use.modelID
+	}
+	if p.keyed == nil {
+		p.keyed = newPseudonyms(p.key)
+	}
+	return p.keyed.personal(use.personal, user)
 }
 
 // timestamp is the time to publish, of an event or of a Kafka record, where -1

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -252,5 +254,44 @@ func TestPublishRefuses(t *testing.T) {
 	}
 	if _, err := NewEngine(o.Model, o.Key, o.Release, o.Publish); err == nil {
 		t.Error("an engine takes them")
+	}
+}
+
+// TestPersonalModelID: what names a user's own model in records is a function of the
+// key, the model and the user, and not the content hash, which would confirm a guess at
+// what is in the model.
+func TestPersonalModelID(t *testing.T) {
+	popular := neighbourModel(t, town, 1000, 4)
+	personal := func(cell grid.Cell) *mobility.Personal {
+		p, err := mobility.NewPersonal(popular, mobility.PersonalCounts{Visits: []mobility.Count{{From: cell, To: cell, N: 1}}})
+		ok(t, err)
+		return p
+	}
+	id := func(key noise.Key, p *mobility.Personal, user string) string {
+		publisher, err := newPublisher(Publish{}, popular, key)
+		ok(t, err)
+		return publisher.model(choice{lane: &lane{modelID: popular.ID()}, personal: p}, user)
+	}
+	one := personal(7)
+	got := id(testKey, one, "u")
+	secret, err := hex.DecodeString(testKey.Reveal())
+	ok(t, err)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("geodither personal model 1\x00" + one.ID() + "u"))
+	if want := hex.EncodeToString(mac.Sum(nil)[:8]); got != want {
+		t.Errorf("it is published as %s, want %s", got, want)
+	}
+	if got == one.ID() {
+		t.Error("the content hash is published")
+	}
+	for name, other := range map[string]string{
+		"key": id(noise.KeyFromSeed(99), one, "u"), "user": id(testKey, one, "v"), "model": id(testKey, personal(8), "u"), "popular": id(testKey, nil, "u"),
+	} {
+		if other == got {
+			t.Errorf("another %s has the same id", name)
+		}
+	}
+	if id(testKey, nil, "u") != popular.ID() {
+		t.Error("the popular model has another id in records than its own")
 	}
 }
