@@ -90,9 +90,17 @@ func TestTrainHeldOutBy(t *testing.T) {
 	}
 	args := []string{"train", "--in", in, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "m.avro")}
 	for _, bad := range [][]string{
-		{"--held-out", "34"}, {"--held-out", "-1"}, {"--held-out", "2.5"}, {"--held-out", filepath.Join(dir, "none.txt")}, {"--fit-plot", "fit.pdf"},
-		{"--fit-epsilon", "0"}, {"--fit-runs", "0"}, {"--min-segment", "-1"}, {"--min-segment", "36"},
-		{"--select", "--dp-epsilon", "1", "--dp-contribution", "50"}, {"--held-out", "3", "--dp-epsilon", "1", "--dp-contribution", "50"},
+		{"--held-out", "34"},
+		{"--held-out", "-1"},
+		{"--held-out", "2.5"},
+		{"--held-out", filepath.Join(dir, "none.txt")},
+		{"--fit-plot", "fit.pdf"},
+		{"--fit-epsilon", "0"},
+		{"--fit-runs", "0"},
+		{"--min-segment", "-1"},
+		{"--min-segment", "36"},
+		{"--select", "--dp-epsilon", "1", "--dp-contribution", "50"},
+		{"--held-out", "3", "--dp-epsilon", "1", "--dp-contribution", "50"},
 	} {
 		if r := call(t, append(args, bad...)...); r.code == exitDone || r.err == "" {
 			t.Errorf("%v is accepted", bad)

@@ -64,7 +64,7 @@ func TestFirstFailure(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var begun atomic.Int32
-	err := InOrder(ctx, 2, 100, func(ctx context.Context, _, task int) error {
+	err := InOrder(ctx, 2, 100, func(ctx context.Context, _, _ int) error {
 		begun.Add(1)
 		cancel()
 		<-ctx.Done()

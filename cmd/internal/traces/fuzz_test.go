@@ -109,23 +109,57 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// FuzzReader gives any content to each format: what comes out is valid.
+// FuzzReader gives any content to each format, and to CSV and NDJSON whose columns
+// have other names: what comes out is valid, in one pass as with workers.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(csvHeader+csvLine), uint8(0))
 	f.Add([]byte(csvHeader+"\"u\n\",1700000000000,1,2"), uint8(1))
 	f.Add([]byte(`{"user_id":"u1","timestamp":1,"latitude":10.5,"longitude":-20.25}`), uint8(2))
-	f.Add([]byte("0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847"), uint8(3))
+	f.Add([]byte("0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n0\t2010-10-18T23:55:27Z\t30.2\t-97.7\t9"), uint8(3))
+	f.Add([]byte(plt("1,2,0,-777,43831,2020-01-01,00:00:00", "400.1667,2,0,-777,43831,2020-01-01,00:00:01")), uint8(4))
+	f.Add([]byte("vehicle,timestamp,latitude,longitude\nu1,1700000000000,10.5,-20.25"), uint8(5))
+	f.Add([]byte(`{"vehicle":"u1","timestamp":1,"latitude":10.5,"longitude":-20.25}`), uint8(6))
 	f.Add([]byte(zip(f, csvHeader+csvLine)), uint8(0))
+	packed := zip(f, "0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847")
+	f.Add([]byte(packed[:len(packed)-4]), uint8(3))
+	named := map[string]string{"user_id": "vehicle"}
+	kinds := []Options{
+		{},
+		{Format: CSV},
+		{Format: NDJSON},
+		{Format: Gowalla},
+		{Format: Geolife},
+		{Format: CSV, Columns: named},
+		{Format: NDJSON, Columns: named},
+	}
 	f.Fuzz(func(t *testing.T, content []byte, which uint8) {
-		format := []Format{"", CSV, NDJSON, Gowalla}[which%4]
-		r := open(t, []string{Stdin}, bytes.NewReader(content), Options{Format: format})
-		for fix, err := range r.Fixes() {
-			if err != nil {
-				return // the last, or the next turn of the loop says that it is not
+		o := kinds[int(which)%len(kinds)]
+		reader := func() *Reader {
+			r := open(t, []string{Stdin}, bytes.NewReader(content), Options{})
+			r.options = o // a Geolife file's user is in its name: this one has a name
+			r.files[0].path = "000/Trajectory/a.plt"
+			if o.Format != Geolife {
+				r.files[0].path = stdinName
+			}
+			return r
+		}
+		var rows []row
+		one := reader()
+		var failed error
+		for fix, err := range one.Fixes() {
+			if failed = err; err != nil {
+				break
 			}
 			if err := fix.Validate(); err != nil || math.IsNaN(fix.Latitude) {
 				t.Fatalf("an invalid fix: %v", err)
 			}
+			rows = append(rows, rowOf(fix))
+		}
+		many := reader()
+		again, err := together(many, 2)
+		sortRows(rows)
+		if !slices.Equal(rows, again) || (err == nil) != (failed == nil) || one.Skips().String() != many.Skips().String() {
+			t.Fatalf("with workers %d fixes, %v, %v; without %d, %v, %v", len(again), err, many.Skips(), len(rows), failed, one.Skips())
 		}
 	})
 }
