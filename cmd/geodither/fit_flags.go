@@ -24,6 +24,7 @@ type fitFlags struct {
 	seed       uint64
 	epsilon    float64
 	delta      float64
+	deltas     []float64
 	estimate   string
 }
 
@@ -38,6 +39,7 @@ func (f *fitFlags) register(flags *pflag.FlagSet, prefix string) {
 	flags.Uint64Var(&f.seed, prefix+"seed", 1, "seed of the noise and of all random choices")
 	flags.Float64Var(&f.epsilon, prefix+"epsilon", 1, "ε of each release of the filter")
 	flags.Float64Var(&f.delta, prefix+"delta", 0.01, "δ of its location sets")
+	flags.Float64SliceVar(&f.deltas, prefix+"deltas", []float64{.001, .003, .01, .03, .1, .3}, "δs at which drift is measured too; each takes as long as the others")
 	flags.StringVar(&f.estimate, prefix+"estimate", mechanism.EstimateMean, "mean, median or mode: the estimate whose error is measured")
 }
 
@@ -48,6 +50,11 @@ func (f *fitFlags) check() error {
 	}
 	if f.minSegment < 0 || f.steps < 0 || f.runs < 1 {
 		return usagef("lengths and numbers of steps must not be negative, and the runs at least one")
+	}
+	for _, delta := range f.deltas {
+		if err := mechanism.ValidateDelta(delta); err != nil {
+			return usageError{err}
+		}
 	}
 	for _, path := range []string{f.report, f.plot} {
 		if path == "" {
@@ -67,7 +74,7 @@ func (f *fitFlags) release() mechanism.Options {
 // options are the measurement's.
 func (f *fitFlags) options(ctx context.Context, bar *progress) evaluation.FitOptions {
 	return evaluation.FitOptions{
-		Release: f.release(), MinSegment: f.minSegment, MaxSteps: f.steps, Runs: f.runs, Seed: f.seed, Workers: runtime.GOMAXPROCS(0),
+		Release: f.release(), Deltas: f.deltas, MinSegment: f.minSegment, MaxSteps: f.steps, Runs: f.runs, Seed: f.seed, Workers: runtime.GOMAXPROCS(0),
 		Progress: func(done, total int64) error {
 			bar.count(done, total, "steps")
 			return ctx.Err()
