@@ -149,7 +149,6 @@ func entropy(p []float64) float64 {
 }
 
 func (s modelSummary) print(out io.Writer) error {
-	report := s.Provenance.Report
 	var b strings.Builder
 	fmt.Fprintf(&b, `model        %s
 map          %d × %d cells of %.0f m; south %.5f, west %.5f, north %.5f, east %.5f
@@ -170,13 +169,13 @@ size         %s in memory%s
 source       %s
 made by      %s
 options      %s
-trained on   %d fixes of %d users (left out: %d outside the box, %d that another user reports too), %d transitions; %d of %d cells were seen
+trained on   %s
 privacy      %s
 `,
 		s.InitialBits, math.Exp2(s.InitialBits), s.StepBits,
 		byteSize(s.MemoryBytes), onDisk(s.FileBytes),
 		s.Provenance.Source, s.Provenance.Tool, s.Provenance.Options,
-		report.Fixes, report.Users, report.OutsideBox, report.SharedFixes, report.Transitions, report.CellsSeen, s.Width*s.Height,
+		s.trainedOn(),
 		privacyLine(s.Provenance.Privacy))
 	printFit(&b, s.Fit, s.Verdict)
 	if s.Flows != nil {
@@ -187,6 +186,17 @@ privacy      %s
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// trainedOn sums up the traces behind the model. The file of a private one does not
+// count them, which is not the same as none.
+func (s modelSummary) trainedOn() string {
+	if s.Private {
+		return "not told: counts of the traces are no part of a private model"
+	}
+	r := s.Provenance.Report
+	return fmt.Sprintf("%d fixes of %d users (left out: %d outside the box, %d that another user reports too), %d transitions; %d of %d cells were seen",
+		r.Fixes, r.Users, r.OutsideBox, r.SharedFixes, r.Transitions, r.CellsSeen, s.Width*s.Height)
 }
 
 // privacyLine says what whoever has the model may learn about the traces.

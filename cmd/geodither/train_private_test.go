@@ -39,6 +39,9 @@ func TestTrainPrivately(t *testing.T) {
 		if counted != (mobility.Report{}) || m.Provenance.Fit != nil {
 			t.Errorf("the file holds counts of the traces: %+v", m.Provenance)
 		}
+		if shown := succeed(t, "model", "inspect", out).out; !strings.Contains(shown, "not told") || strings.Contains(shown, "of 0 users") {
+			t.Errorf("inspect says\n%s", shown)
+		}
 		if !strings.Contains(m.Provenance.Options, "keep_shared=true") {
 			t.Errorf("options %s", m.Provenance.Options)
 		}
