@@ -79,7 +79,7 @@ a hundred and more are about a fleet.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON lines, plain or gzip; repeat it for several; - is standard input")
+	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON lines, plain or gzip; repeat it for several, or name them behind the flags; - is standard input")
 	flags.StringSliceVar(&f.brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
 	flags.StringVar(&f.topic, "topic", "", "sanitized topic to read, up to its end of now")
 	flags.StringVar(&f.encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")

@@ -50,6 +50,9 @@ func (f *aggregateFlags) settings(flags *pflag.FlagSet) (observerSettings, error
 		release = file.Release
 		s.epsilon, s.delta, s.mechanism = release.Epsilon != nil, release.Delta != nil, true
 	}
+	if f.model == "" && f.config != "" {
+		return s, usagef("config %s has a schedule of models: name the one of the records with --model; records of different models are aggregated each by themselves", f.config)
+	}
 	if f.model == "" {
 		return s, usagef("name the model of the releases with --model, or the service's config with -c")
 	}

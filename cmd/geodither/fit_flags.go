@@ -35,10 +35,10 @@ func (f *fitFlags) register(flags *pflag.FlagSet, prefix string) {
 	flags.StringVar(&f.plot, prefix+"plot", "", "draw drift against δ into this `FILE`, .png or .svg")
 	flags.IntVar(&f.minSegment, "min-segment", 0, "measure the fit on stretches of at least this many steps without a gap; 0: 60, or less where too few users have such")
 	flags.Int64Var(&f.steps, prefix+"steps", 0, "measure the fit on at most this many steps, taken evenly from users; 0: no limit")
-	flags.IntVar(&f.runs, prefix+"runs", 1, "let the filter go through them this many times, each with other noise")
-	flags.Uint64Var(&f.seed, prefix+"seed", 1, "seed of the noise and of all random choices")
+	flags.IntVar(&f.runs, prefix+"runs", 1, "let the filter go through the traces this many times, each with other noise")
+	flags.Uint64Var(&f.seed, prefix+"seed", 1, "seed of the filter's noise and of all random choices")
 	flags.Float64Var(&f.epsilon, prefix+"epsilon", 1, "ε of each release of the filter")
-	flags.Float64Var(&f.delta, prefix+"delta", 0.01, "δ of its location sets")
+	flags.Float64Var(&f.delta, prefix+"delta", 0.01, "δ of the filter's location sets")
 	flags.Float64SliceVar(&f.deltas, prefix+"deltas", []float64{.001, .003, .01, .03, .1, .3}, "δs at which drift is measured too; each takes as long as the others")
 	flags.StringVar(&f.estimate, prefix+"estimate", mechanism.EstimateMean, "mean, median or mode: the estimate whose error is measured")
 }

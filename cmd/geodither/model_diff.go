@@ -53,7 +53,7 @@ provenance), 1 if they differ, 2 if one cannot be read.`,
 	flags.Float64Var(&f.compare.Release.Epsilon, "epsilon", 1, "ε of the simulated releases")
 	flags.Float64Var(&f.compare.Release.Delta, "delta", .01, "δ of the simulated releases")
 	flags.IntVar(&f.compare.Tracks, "tracks", 60, "simulate this many tracks; 0: none")
-	flags.IntVar(&f.compare.Steps, "steps", 60, "of so many steps each")
+	flags.IntVar(&f.compare.Steps, "steps", 60, "steps of each simulated track")
 	flags.IntVar(&f.compare.Cells, "cells", 10, "name this many cells in which they differ most")
 	flags.Uint64Var(&f.compare.Seed, "seed", 1, "seed of the simulation")
 	return cmd

@@ -50,7 +50,7 @@ with --popular, the model that they lie over, all of them are read and checked.`
 	flags.StringVar(&f.popular, "popular", "", "of a folder: the model `FILE` that its personal models lie over")
 	f.release.register(flags, 0, 0)
 	flags.IntVar(&f.expect.Tracks, "tracks", 100, "simulate this many tracks")
-	flags.IntVar(&f.expect.Steps, "steps", 0, "of so many steps each; 0: 120, or ten release intervals")
+	flags.IntVar(&f.expect.Steps, "steps", 0, "steps of each simulated track; 0: 120, or ten release intervals")
 	flags.Uint64Var(&f.expect.Seed, "seed", 1, "seed of the simulation")
 	return cmd
 }

@@ -64,6 +64,11 @@ func summarize(m *mobility.Model) modelSummary {
 	}
 	if s.Fit != nil {
 		s.Verdict = evaluation.Verdict(*s.Fit)
+		if s.Parameters["selected_of"] != "" { // it has been tried
+			for i := range s.Verdict {
+				s.Verdict[i] = strings.TrimSuffix(s.Verdict[i], ", or --select")
+			}
+		}
 	}
 	s.Provenance.Fit = nil // once is enough
 	s.Classes = summarizeClasses(m)
@@ -154,14 +159,14 @@ func (s modelSummary) print(out io.Writer) error {
 map          %d × %d cells of %.0f m; south %.5f, west %.5f, north %.5f, east %.5f
              map distances are off by at most %.2g %%
 step         %gs
-transitions  %d (%.1f a cell); a vehicle stays in its cell with probability %.2f on average
+matrix       %d entries (%.1f a cell); a vehicle stays in its cell with probability %.2f on average
 `,
 		s.ID, s.Width, s.Height, s.CellM, s.Box.South, s.Box.West, s.Box.North, s.Box.East, 100*s.Distortion,
 		s.StepSeconds, s.Transitions, float64(s.Transitions)/float64(s.Width*s.Height), s.StayMean)
 	if len(s.Classes) > 1 {
 		fmt.Fprintf(&b, "classes      %s\n", s.Calendar)
 		for _, c := range s.Classes {
-			fmt.Fprintf(&b, "             %-26s %3d h a week, %d transitions, stays %.2f, %.1f bits a step\n", c.Name, c.Hours, c.Transitions, c.StayMean, c.StepBits)
+			fmt.Fprintf(&b, "             %-26s %3d h a week, %d entries, stays %.2f, %.1f bits a step\n", c.Name, c.Hours, c.Transitions, c.StayMean, c.StepBits)
 		}
 	}
 	fmt.Fprintf(&b, `uncertainty  %.1f bits at the start (as if %.0f cells were equally likely), %.1f bits a step
@@ -230,7 +235,11 @@ func printFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 		b.WriteString("             δ        drift    95 % interval       |ΔX|\n")
 	}
 	for _, p := range f.Calibration {
-		fmt.Fprintf(b, "             %-7.4g  %-7.4f  %.4f to %.4f  %6.1f\n", p.Delta, p.Drift, p.Low, p.High, p.SetMean)
+		interval := fmt.Sprintf("%.4f to %.4f", p.Low, p.High)
+		if p.Low == p.High {
+			interval = "not known" // of one user, or of users none of whom drifted
+		}
+		fmt.Fprintf(b, "             %-7.4g  %-7.4f  %-16s  %6.1f\n", p.Delta, p.Drift, interval, p.SetMean)
 	}
 	for i, line := range verdict {
 		if i == 0 {

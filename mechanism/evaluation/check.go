@@ -182,7 +182,7 @@ func (c *checking) starts() {
 func (c *checking) provenance() {
 	p := c.model.Provenance
 	if p.Fit == nil {
-		c.say("no fit", false, "nobody has measured how well it foretells other users: train with a fit report, or try it on traces with sanitize")
+		c.say("no fit", false, "nobody has measured how well it foretells other users: train with --held-out, or measure it with model fit on traces of others")
 	} else if what, _ := Judge(*p.Fit); what != Calibrated {
 		for _, line := range Verdict(*p.Fit) {
 			c.say("fit", what == TooSure || what == TooUnsure, "%s", line)

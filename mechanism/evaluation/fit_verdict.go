@@ -69,7 +69,12 @@ func Verdict(f mobility.Fit) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	what, at := Judge(f)
-	drift := fmt.Sprintf("drift at δ = %s is %s (%s to %s for other users like these)", fraction(at.Delta), fraction(at.Drift), fraction(at.Low), fraction(at.High))
+	drift := fmt.Sprintf("drift at δ = %s is %s", fraction(at.Delta), fraction(at.Drift))
+	if at.Low < at.High {
+		drift += fmt.Sprintf(" (%s to %s for other users like these)", fraction(at.Low), fraction(at.High))
+	} else { // of one user, or of users none of whom drifted, resampling tells nothing
+		drift += fmt.Sprintf(" in %s", plural(f.Steps, "step", "steps"))
+	}
 	switch what {
 	case TooSure:
 		say("%s: the model is too sure; try larger --jumps, a larger --backoff or --kernel-radius, or --select", drift)

@@ -28,6 +28,9 @@ func TestVerdict(t *testing.T) {
 		{"too unsure", func(f *mobility.Fit) {
 			f.Calibration[1] = mobility.FitDelta{Delta: .01, Drift: .002, Low: .001, High: .003}
 		}, []string{"the model is too unsure"}},
+		{"nobody drifts", func(f *mobility.Fit) {
+			f.Calibration[1] = mobility.FitDelta{Delta: .01}
+		}, []string{"drift at δ = .01 is 0 in 20000 steps: the model is too unsure"}},
 		{"few steps", func(f *mobility.Fit) { f.Steps = 50 }, []string{"drift at δ = .3 is .3"}},
 		{"few users", func(f *mobility.Fit) { f.Users = 1 }, []string{"too little to judge by", "only 1 user was held out"}},
 		{"impossible", func(f *mobility.Fit) { f.Impossible = .049 }, []string{"about δ", "4.9 % of the moves are impossible"}},

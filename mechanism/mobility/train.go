@@ -82,7 +82,7 @@ func (o TrainOptions) Validate(step time.Duration) error {
 	case o.Interpolate && o.EveryFix:
 		return errors.New("mobility: between fixes that each count by themselves there is nothing to interpolate")
 	case o.Interpolate && o.MaxGap == 0:
-		return errors.New("mobility: interpolation needs a greatest gap: the longest silence, such as 5m, across which a straight line is believed")
+		return errors.New("mobility: interpolation needs a greatest gap (--max-gap): the longest silence, such as 5m, across which a straight line is believed")
 	case o.Interpolate && o.MaxGap > maxInterpolated*step:
 		return fmt.Errorf("mobility: the greatest gap to interpolate across is %d steps", maxInterpolated)
 	case o.MaxGap < 0, o.MaxGap > 0 && o.MaxGap < step && !o.EveryFix:
