@@ -256,6 +256,7 @@ func TestAggregateRefuses(t *testing.T) {
 		{args(sanitized, "--min-radius", "3km"), exitFailed, []string{"do not follow from this model", "min_radius"}},
 		{[]string{"aggregate", "--model", other, "--in", sanitized}, exitFailed, []string{"under the model"}},
 		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, exitUsage, []string{"gone.yml"}},
+		{[]string{"aggregate", "-c", write(t, t.TempDir(), "schedule.yml", "models: schedule.yml\n")}, exitUsage, []string{"schedule of models", "--model"}},
 	} {
 		t.Run(strings.Join(c.args[1:], " "), func(t *testing.T) {
 			if !slices.Contains(c.args, "--out") {

@@ -115,7 +115,11 @@ func newFeeder(ctx context.Context, client *kafka.Client, topic string, create i
 		}
 	}
 	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, topic)
-	if err != nil {
+	var missing *consumer.MissingTopicsError
+	switch {
+	case errors.As(err, &missing):
+		return nil, fmt.Errorf("%w; --create 4 makes it, with 4 partitions", err)
+	case err != nil:
 		return nil, err
 	}
 	p, err := producer.NewIdempotent(client, producer.Options{})

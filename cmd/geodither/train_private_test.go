@@ -45,6 +45,9 @@ func TestTrainPrivately(t *testing.T) {
 		if !strings.Contains(m.Provenance.Options, "keep_shared=true") {
 			t.Errorf("options %s", m.Provenance.Options)
 		}
+		if line := summarize(m).trainedOn(); !strings.HasPrefix(line, "not told") {
+			t.Errorf("a private model says it was trained on %s", line)
+		}
 		ids[m.ID()] = true
 	}
 	if len(ids) < 2 {

@@ -289,3 +289,13 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("%d files are left, want 1", len(entries))
 	}
 }
+
+// TestZeroPanel: nothing but zeros stands on an axis from 0 up, not around 0.
+func TestZeroPanel(t *testing.T) {
+	e := extent{any: true}
+	var axis plot.Axis
+	e.apply(&axis, Axis{Zero: true})
+	if axis.Min != 0 || axis.Max != 1 {
+		t.Errorf("the axis goes from %g to %g", axis.Min, axis.Max)
+	}
+}

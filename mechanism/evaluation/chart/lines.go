@@ -196,7 +196,10 @@ func (e *extent) apply(axis *plot.Axis, a Axis) {
 		if a.Zero {
 			low = min(low, 0)
 		}
-		if low == high {
+		switch {
+		case low == high && a.Zero && low == 0:
+			high = 1 // nothing but zeros: an axis below them would ask what is negative
+		case low == high:
 			low, high = low-.5, high+.5
 		}
 		axis.Tick.Marker = linearTicks{}
