@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
@@ -15,6 +16,7 @@ func adversaries() Experiment {
 type learnedMetric struct {
 	name, axis string
 	of         func([]Learned) Band
+	log        bool // spans powers of ten
 }
 
 func learnedMetrics() []learnedMetric {
@@ -29,9 +31,9 @@ func learnedMetrics() []learnedMetric {
 	}
 	squared := band(func(l Learned) float64 { return l.Distance })
 	return []learnedMetric{
-		{"true", "probability of the true cell", band(func(l Learned) float64 { return l.True })},
-		{"entropy", "entropy, bits", band(func(l Learned) float64 { return l.Bits })},
-		{"distance", "best guess to truth, km rms", func(list []Learned) Band { return squared(list).Root() }},
+		{"true", "probability of the true cell", band(func(l Learned) float64 { return l.True }), true},
+		{"entropy", "entropy, bits", band(func(l Learned) float64 { return l.Bits }), false},
+		{"distance", "best guess to truth, km rms", func(list []Learned) Band { return squared(list).Root() }, false},
 	}
 }
 
@@ -92,7 +94,7 @@ func (s *Study) adversaryFigure(d *Data, users []beliefs) *report.Figure {
 	}
 	for _, m := range learnedMetrics() {
 		var row []*chart.Lines
-		top := 0.0
+		low, top := math.Inf(1), 0.0
 		for _, with := range []bool{true, false} {
 			panel := &chart.Lines{Title: "with the releases", X: chart.Axis{Label: "timestamp"}, Y: chart.Axis{Label: m.axis, Zero: true}}
 			if !with {
@@ -105,12 +107,18 @@ func (s *Study) adversaryFigure(d *Data, users []beliefs) *report.Figure {
 			for _, series := range panel.Series {
 				for _, y := range series.Y {
 					top = max(top, y)
+					if y > 0 {
+						low = min(low, y)
+					}
 				}
 			}
 			row = append(row, panel)
 		}
 		for _, panel := range row {
 			panel.Y.Max = 1.1 * top // the two are to be compared
+			if m.log {
+				panel.Y.Log, panel.Y.Zero, panel.Y.Min = true, false, low/1.5
+			}
 			f.Panels = append(f.Panels, panel)
 		}
 	}

@@ -61,6 +61,8 @@ type claim struct {
 	reason   string // why it is so
 	// comparisons must hold together. They are in the order of where.
 	comparisons []comparison
+	// strict: only all comparisons of a where together are the claim, such as not shrinking and not growing; a single one that fails refutes it.
+	strict bool
 	// numbers say, for each where, what was measured.
 	numbers map[string]string
 	// given is a verdict that does not come from comparisons.
@@ -87,13 +89,46 @@ func (c *claim) score(where string) (hold, fail, open int) {
 	return hold, fail, open
 }
 
-// verdict sums the comparisons of a where up, of all for "": it holds if none fails and at least half of them hold, it fails if none holds and at least half
+// verdict sums the comparisons of a where up, of all for "". It holds if none fails and at least half of them hold, it fails if none holds and at least half
 // fail, it depends if some hold and some fail, and is undecided otherwise.
 func (c *claim) verdict(where string) Verdict {
 	if c.given != "" {
 		return c.given
 	}
-	switch hold, fail, open := c.score(where); {
+	if c.strict {
+		return c.together(where)
+	}
+	return summed(c.score(where))
+}
+
+// together is the verdict of a strict claim: over all, that of its wheres summed up.
+func (c *claim) together(where string) Verdict {
+	hold, fail, open := c.score(where)
+	if where != "" {
+		switch {
+		case fail > 0:
+			return Fails
+		case open > 0:
+			return Undecided
+		}
+		return summed(hold, fail, open)
+	}
+	hold, fail, open = 0, 0, 0
+	for _, where := range c.wheres() {
+		switch c.together(where) {
+		case Holds:
+			hold++
+		case Fails:
+			fail++
+		default:
+			open++
+		}
+	}
+	return summed(hold, fail, open)
+}
+
+func summed(hold, fail, open int) Verdict {
+	switch {
 	case hold+fail+open == 0:
 		return Untested
 	case hold > 0 && fail > 0:

@@ -59,9 +59,9 @@ func (p *prover) claims() ([]claim, error) {
 func (p *prover) stable() claim {
 	c := claim{
 		sentence: "|ΔX| is stable after a few timestamps",
-		rule:     fmt.Sprintf("over time: its mean over the second half of the trace is within a factor of %g of that from timestamp %d to the middle; runs are the clusters", alike, settled+1),
+		rule:     fmt.Sprintf("over time: its mean over the second half of the trace is within a factor of %g of that from timestamp %d to the middle, for LM and for PIM; runs are the clusters", alike, settled+1),
 		reason:   "The filter forgets its initial distribution; then |ΔX| follows how much the releases tell, how fast the person moves, and gaps in the trace, across which it predicts.",
-		numbers:  map[string]string{},
+		numbers:  map[string]string{}, strict: true,
 	}
 	for _, d := range p.s.followed() {
 		where := Case{d, Popular}.Title()
@@ -90,7 +90,7 @@ func (p *prover) above4() claim {
 	at := p.fixed()
 	c := claim{
 		sentence: fmt.Sprintf("|ΔX| > 4 at δ = %g", at.Delta), rule: fmt.Sprintf("PIM at ε = %g: the mean |ΔX| over users is above 4", at.Epsilon),
-		reason:  "So many cells are needed because a release of this ε is larger than the map: the filter knows little more than the model does. The number is the price of the model's honesty, not a measure of privacy.",
+		reason:  "Where the noise of this ε is larger than the map the filter knows little more than M does, and M spreads the user over many cells. Large sets are the sign of an M that allows for what it has not seen; they make the noise larger still.",
 		numbers: map[string]string{},
 	}
 	for _, k := range p.s.Cases() {

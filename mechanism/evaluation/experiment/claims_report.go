@@ -38,14 +38,14 @@ func planClaims(s *Study) (pieces []Piece, err error) {
 
 func reportClaims(s *Study, r *Results) (report.Section, error) {
 	section := report.Section{Title: "The paper's claims", Parts: []report.Part{report.Text(
-		"Each sentence of the paper's experiments that can be tested, against the numbers above. A sentence becomes one or more comparisons, for each data set and model; a comparison holds or fails if its whole confidence interval lies on the claimed side or on the other one. The intervals treat users (over time: runs) as independent, and are so wide that all of a sentence's hold together with 95 % confidence. A sentence holds where no comparison fails and at least half of them hold, fails where none holds and at least half of them fail, depends where some hold and some fail, and is undecided otherwise: then there are too few users to tell.")}}
+		"Each sentence of the paper's experiments that can be tested, against the numbers above. A sentence becomes one or more comparisons, for each data set and model; a comparison holds or fails if its whole confidence interval lies on the claimed side or on the other one. The intervals treat users (over time: runs) as independent, and are so wide that all of a sentence's hold together with 95 % confidence. A sentence holds where no comparison fails and at least half of them hold, fails where none holds and at least half of them fail, depends where some hold and some fail, and is undecided otherwise: then there are too few users to tell. That |ΔX| is stable takes all of its comparisons, which say that it neither shrinks nor grows.")}}
 	p := &prover{s: s, r: r}
 	list, err := p.claims()
 	if err != nil {
 		return section, err
 	}
-	table := &report.Table{Name: "claims", Caption: "What holds.", Columns: []string{"the paper", "", "comparisons", "why"}}
-	detail := &report.Table{Name: "claims-where", Caption: "The same, by data and model.", Columns: []string{"the paper", "data, model", "", "comparisons", "numbers"}}
+	table := &report.Table{Name: "claims", Caption: "What holds.", Columns: []string{"the paper", "verdict", "comparisons", "why"}}
+	detail := &report.Table{Name: "claims-where", Caption: "The same, by data and model.", Columns: []string{"the paper", "data, model", "verdict", "comparisons", "numbers"}}
 	long := &report.Table{
 		Name: "claims-comparisons", Long: true, Caption: "Every comparison: what is said to be above 0.",
 		Columns: []string{"the paper", "rule", "data, model", "comparison", "confidence", "value", "low", "high", "verdict"},

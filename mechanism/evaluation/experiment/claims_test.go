@@ -63,6 +63,20 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%s: %s at a and %s over all, want %s and %s", c.name, a, all, c.a, c.b)
 		}
 	}
+	for _, c := range []struct {
+		list []comparison
+		want Verdict
+	}{
+		{[]comparison{yes, yes}, Holds},
+		{[]comparison{yes, open}, Undecided},
+		{[]comparison{yes, no}, Fails},
+		{[]comparison{yes, elsewhere}, Depends},
+		{nil, Untested},
+	} {
+		if got := (&claim{comparisons: c.list, strict: true}).verdict(""); got != c.want {
+			t.Errorf("strictly: %s, want %s", got, c.want)
+		}
+	}
 	// The more comparisons, the wider their intervals: 2.2 is enough for one, and not for ten.
 	single := claim{comparisons: []comparison{around("a", 2.2, 1)}}
 	many := claim{}
