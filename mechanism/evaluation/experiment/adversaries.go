@@ -114,6 +114,7 @@ func (d *Data) filters(m *mobility.Model, t *Trace, o mechanism.Options) (list [
 	for _, a := range Adversaries() {
 		f := d.standard(m, o)
 		switch a {
+		case Standard: // as it is
 		case WeakUniform:
 			everywhere := uniform(d.Grid)
 			f.start = func(dst *mobility.Distribution) { dst.CopyFrom(&everywhere) }

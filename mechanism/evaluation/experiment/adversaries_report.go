@@ -86,6 +86,9 @@ func (s *Study) adversaryFigure(d *Data, users []beliefs) *report.Figure {
 		Note: fmt.Sprintf("%s, 1 run each; means over windows of time. Bands: 95 %% confidence over users. Left: from all releases so far. blind: M alone, without any release. Right: what each one would know without any release. The best guess is the mean of the belief.",
 			plural(len(users), "user")),
 	}
+	if d.Least < d.Timestamps {
+		f.Note += " Users whose trace is shorter count as long as it lasts."
+	}
 	standard := 0
 	for a, adversary := range Adversaries() {
 		if adversary == Standard {
