@@ -44,7 +44,7 @@ func TestModelInspectAll(t *testing.T) {
 	text := succeed(t, "model", "inspect", full).out
 	for _, word := range []string{
 		"classes      utc+60m hours=6,20 weekend=true", "working days, 6 to 20 h", "70 h a week", "weekends, 20 to 6 h", "20 h a week",
-		"learned with differential privacy: ε = 0.5", "at most 40 transitions", "40 users and 9000 steps held out (every third user)", "0.0800", "the model is too sure",
+		"learned with differential privacy: ε = 0.5", "at most 40 transitions", "40 users and 9000 steps, in stretches of at least 0 (every third user)", "0.0800", "the model is too sure",
 	} {
 		if !strings.Contains(text, word) {
 			t.Errorf("the text does not say %q:\n%s", word, text)
