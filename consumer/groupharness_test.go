@@ -102,7 +102,7 @@ func (p *process) gen() *Generation {
 }
 
 // patience is more than anything takes here, on a busy machine too.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // settle lets all processes follow the group until they are in the same
 // generation, and have all of the topic's partitions between them.

@@ -84,7 +84,7 @@ func (b *background) wait(t *testing.T) int {
 	select {
 	case code := <-b.code:
 		return code
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatalf("the command does not end\n%s", b.log)
 		return -1
 	}
@@ -108,10 +108,14 @@ func (s *shared) String() string {
 	return s.buf.String()
 }
 
+// patience is how long a test waits for what must come: long enough for a loaded
+// machine under the race detector.
+const patience = 5 * time.Minute
+
 // eventually waits until something holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s did not happen", what)
 		}
