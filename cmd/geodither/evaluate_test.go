@@ -14,6 +14,7 @@ import (
 )
 
 // TestEvaluateSample holds the report of the shipped buses to a golden one: what is said, and every number of the parameters, to four digits.
+// Whoever changes a default of training changes its numbers too.
 func TestEvaluateSample(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "buses")
 	r := succeed(t, "evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters")
