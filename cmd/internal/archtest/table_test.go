@@ -64,7 +64,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation/chart", "mechanism/evaluation/report",
+			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation/chart", "mechanism/evaluation/report",
 		},
 		third: []string{gonum},
 		pure:  true,
