@@ -20,7 +20,7 @@ type Options struct {
 	Also []string
 	// Runs of the trace over time, default 20 (quick: 6), and of each trace over parameters, default 1: users differ more than runs.
 	TimeRuns, Runs int
-	// MaxUsers bounds the traces over parameters, default 100 (quick: 10), as many as the paper has.
+	// MaxUsers bounds the traces over parameters, default 100 (quick: 6), as many as the paper has.
 	MaxUsers int
 	// Epsilons and Deltas are what is swept, while the other one stays at Epsilon or Delta.
 	Epsilons, Deltas []float64
@@ -57,7 +57,7 @@ func (o Options) withDefaults() Options {
 	}
 	number(&o.TimeRuns, 20, 6)
 	number(&o.Runs, 1, 1)
-	number(&o.MaxUsers, 100, 10)
+	number(&o.MaxUsers, 100, 6)
 	if o.Epsilon == 0 {
 		o.Epsilon = 1
 	}
