@@ -125,8 +125,6 @@ func (s *search) step(best int, p parameter, by int) (int, error) {
 	gain := s.tried[next].LogPrior - s.tried[best].LogPrior
 	if by > 0 {
 		gain -= p.price
-	} else {
-		gain += p.price
 	}
 	if gain > 0 {
 		return next, nil
