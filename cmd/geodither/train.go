@@ -50,11 +50,18 @@ Fixes outside the box are left out. The result does not depend on the order of t
 --hours, --weekend and --utc-offset give each part of the day or week a matrix of its own,
 which backs off to all of them together. --personal also writes how each user moves, over
 the popular model by how much of them there is. Whoever reads that folder knows where its
-users live: it has to stay as secret as the traces, and no epsilon protects it.`,
+users live: it has to stay as secret as the traces, and no epsilon protects it.
+
+With 30 users or more a tenth of them, ten at least, are held out of a second model, which
+tells how well such models foretell people they have not seen; the verdict is printed and
+stands in the file. The model itself is trained on all. --held-out says whom to hold out, or
+nobody; --select chooses the smoothing on users left out in turn. A --dp-epsilon forbids
+both.`,
 		Example: `  geodither train --format csv --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
   geodither train --format geolife --in "Geolife Trajectories 1.3/Data" --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
   geodither train --in traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --hours 6,10,16,20 --weekend --personal models --out model.avro
   geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --dp-epsilon 1 --dp-contribution 50 --out private.avro
+  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --select --held-out 0.2 --fit-plot fit.png --out model.avro
   geodither train --format gowalla --every-fix --in loc-gowalla_totalCheckins.txt.gz --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro
   geodither train --brokers localhost:9092 --topic fleet.raw --from 2026-11-01T00:00:00Z --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out fleet.avro`,
 		Args: cobra.ArbitraryArgs,
