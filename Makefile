@@ -16,8 +16,8 @@ NODES    ?= 1
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # Packages with goroutines of their own.
-CONCURRENT := ./consumer/... ./producer/... ./state/... \
-	./cmd/geodither/... ./cmd/internal/devbroker/... ./cmd/internal/pipeline/...
+CONCURRENT := ./consumer ./producer/... ./state/... ./cmd/geodither/... \
+	./cmd/internal/devbroker/... ./cmd/internal/parallel/... ./cmd/internal/pipeline/... ./cmd/internal/traces/...
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch audit figures verify check clean \
@@ -36,8 +36,11 @@ run: build ## Run the demo: the whole pipeline, live on the terminal (ARGS='--ve
 test: ## Run the whole test suite
 	$(GO) test -timeout 30m ./...
 
+# The race detector keeps memory for every goroutine there ever was, and the simulator of
+# consumer/task starts millions: it runs in full without it, in "make test".
 race: ## Run the tests of the concurrent packages under the race detector
 	$(GO) test -race -timeout 30m $(CONCURRENT)
+	$(GO) test -race -short ./consumer/task
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u | while read -r dir; do \

@@ -49,6 +49,9 @@ var scenarios = []struct {
 // a time, in several circumstances, and checks the invariants after each. Run it
 // with -v for the list of the points.
 func TestCrashPoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("11,000 worlds: run without -short")
+	}
 	const seed = 5
 	kinds := []fault{crashBefore, crashAfter, loseDisk, failBefore, failAfter, retryBefore, takeover, suspend, stop, restart, upgrade, putUp}
 	covered := map[string]map[fault]int{}
