@@ -15,7 +15,8 @@ const (
 // TestSimulation crashes, fences, stalls and deceives the loop at every call, by
 // seed, and holds what comes out against a run in which nothing fails.
 func TestSimulation(t *testing.T) {
-	first, count := uint64(0), uint64(5000)
+	const enough = 5000 // for everything rare to happen
+	first, count := uint64(0), uint64(enough)
 	if testing.Short() {
 		count = 500
 	}
@@ -36,7 +37,7 @@ func TestSimulation(t *testing.T) {
 			events[e] += n
 		}
 	}
-	if count < 500 {
+	if count < enough {
 		return
 	}
 	// The simulation is worth something only if everything goes wrong everywhere.
