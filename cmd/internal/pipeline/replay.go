@@ -142,6 +142,16 @@ type planner struct {
 // PlanReplay works out what a replay would do. It writes nothing and creates
 // nothing.
 func PlanReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
+	plan, err := planReplay(ctx, o, r)
+	if errors.Is(err, errUsed) {
+		// Another instance may have begun since the marks were read. Its mark is
+		// committed before its first record is written, so a second look finds it.
+		return planReplay(ctx, o, r)
+	}
+	return plan, err
+}
+
+func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
 	if err := r.check(o); err != nil {
 		return ReplayPlan{}, err
 	}
@@ -193,6 +203,8 @@ func (p *planner) exists(ctx context.Context, topic string) (bool, error) {
 	return err == nil, err
 }
 
+var errUsed = errors.New("holds records already, and not of this replay")
+
 // requireUnused refuses an output topic that holds records of something else.
 func (p *planner) requireUnused(ctx context.Context, topic string) error {
 	there, err := p.exists(ctx, topic)
@@ -211,7 +223,7 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 		if _, end, err := f.Bounds(ctx); err != nil {
 			return err
 		} else if end > 0 {
-			return fmt.Errorf("topic %s holds records already, and not of this replay: name a new --output-topic", topic)
+			return fmt.Errorf("topic %s %w: name a new --output-topic", topic, errUsed)
 		}
 	}
 	return nil
