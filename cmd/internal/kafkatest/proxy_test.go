@@ -40,7 +40,7 @@ type spoken struct {
 type rule struct {
 	times   int // still to come
 	forward bool
-	forGood bool // after the last cut every new connection is closed too
+	forGood bool // after the last cut every new connection is closed too, and every such request cut
 }
 
 func newProxy(t *testing.T) *proxy {
@@ -157,8 +157,11 @@ func (p *proxy) match(what spoken) *rule {
 	defer p.mu.Unlock()
 	p.seen[what]++
 	r := p.rules[what.key]
-	if r == nil || r.times == 0 {
+	switch {
+	case r == nil || r.times == 0 && !r.forGood:
 		return nil
+	case r.times == 0: // on a connection that was there before
+		return &rule{}
 	}
 	p.cuts++
 	if r.times--; r.times == 0 && r.forGood {
