@@ -11,13 +11,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Held says whether a user is held out: about the given share of all users, chosen by a hash of the user's identifier, so that the split
-// is the same for any order or selection of the traces. Another salt is another split.
-func Held(user string, share float64, salt uint64) bool {
-	return Unit(user, salt) < share
-}
-
-// Unit returns a number in [0, 1) that belongs to a user: uniform over users, and independent for different salts.
+// Unit returns a number in [0, 1) that belongs to a user: uniform over users, and independent for different salts. A split of users by it is
+// the same for any order or selection of their traces.
 func Unit(user string, salt uint64) float64 {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64([]byte("geodither split "), salt), user...))
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)

@@ -9,15 +9,15 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestHeld: the split takes its share, is the same again, and another salt is independent of it. Of 10,000 users a share of .3 is off by more
+// TestUnit: the split takes its share, is the same again, and another salt is independent of it. Of 10,000 users a share of .3 is off by more
 // than five deviations, .023, in one of 10⁶ splits; of those held under both salts, .09 and .014.
-func TestHeld(t *testing.T) {
+func TestUnit(t *testing.T) {
 	one, both := 0.0, 0.0
 	for i := range 10_000 {
 		user := fmt.Sprint(i)
-		if Held(user, .3, 1) {
+		if Unit(user, 1) < .3 {
 			one++
-			if Held(user, .3, 2) {
+			if Unit(user, 2) < .3 {
 				both++
 			}
 		}
@@ -28,7 +28,7 @@ func TestHeld(t *testing.T) {
 	if got := Unit("a", 1); got != Unit("a", 1) || got < 0 || got >= 1 {
 		t.Errorf("a user's number is %g", got)
 	}
-	if Held("a", 0, 1) || !Held("a", 1, 1) {
+	if Unit("a", 1) < 0 || Unit("a", 1) >= 1 {
 		t.Error("a share of 0 holds somebody, or one of 1 not everybody")
 	}
 }

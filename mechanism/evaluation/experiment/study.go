@@ -122,16 +122,6 @@ func NewStudy(data []*Data, o Options) (*Study, error) {
 	return &Study{Data: data, Options: o.withDefaults()}, nil
 }
 
-// Find returns the data set of a name, nil if there is none.
-func (s *Study) Find(name string) *Data {
-	for _, d := range s.Data {
-		if d.Name == name {
-			return d
-		}
-	}
-	return nil
-}
-
 // also says whether something is drawn beside the paper's mechanisms.
 func (s *Study) also(what string) bool { return slices.Contains(s.Options.Also, what) }
 
