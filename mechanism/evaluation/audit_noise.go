@@ -34,7 +34,7 @@ func related(a, b []convex.Vec) bool {
 		return true
 	}
 	for axis := range 2 {
-		if math.Abs(spearman(rows[0][axis], rows[1][axis])) > correlation {
+		if math.Abs(RankCorrelation(rows[0][axis], rows[1][axis])) > correlation {
 			return true
 		}
 	}
@@ -46,51 +46,6 @@ func close2(a, b convex.Vec) bool {
 	const tolerance = 1e-9
 	size := 1 + math.Abs(a.X) + math.Abs(a.Y)
 	return math.Abs(a.X-b.X)+math.Abs(a.Y-b.Y) <= tolerance*size
-}
-
-// spearman returns the correlation of ranks; 0 if a row is constant.
-func spearman(a, b []float64) float64 {
-	x, y := ranks(a), ranks(b)
-	mean := float64(len(a)-1) / 2
-	var xx, xy, yy float64
-	for i := range x {
-		xx += (x[i] - mean) * (x[i] - mean)
-		xy += (x[i] - mean) * (y[i] - mean)
-		yy += (y[i] - mean) * (y[i] - mean)
-	}
-	if xx == 0 || yy == 0 {
-		return 0
-	}
-	return xy / math.Sqrt(xx*yy)
-}
-
-// ranks returns the rank of each number, of equal ones their mean.
-func ranks(values []float64) []float64 {
-	order := make([]int, len(values))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int {
-		switch {
-		case values[i] < values[j]:
-			return -1
-		case values[i] > values[j]:
-			return 1
-		}
-		return 0
-	})
-	rank := make([]float64, len(values))
-	for from := 0; from < len(order); {
-		to := from
-		for to < len(order) && values[order[to]] == values[order[from]] {
-			to++
-		}
-		for _, i := range order[from:to] {
-			rank[i] = float64(from+to-1) / 2
-		}
-		from = to
-	}
-	return rank
 }
 
 // lawLimit bounds the scaled distance of two distribution functions: P(√n D > x) ≤ 2e^{-2x²} (Massart 1990, doi 10.1214/aop/1176990746), 10⁻⁶

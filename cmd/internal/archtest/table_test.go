@@ -56,7 +56,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/chart": {ours: []string{"mechanism/grid"}, third: []string{gonum}, pure: true},
 	"mechanism/evaluation/aggregate": {
 		ours: []string{
-			"mechanism", "mechanism/evaluation/chart", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism", "mechanism/evaluation", "mechanism/evaluation/chart", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
 		},
 		third: []string{gonum},
 		pure:  true,

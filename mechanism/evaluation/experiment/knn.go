@@ -158,15 +158,10 @@ func (d *Data) neighbours(traces []Trace, v Variant, at Setting, runs int, seed 
 		}
 		for i := range traces {
 			t := &traces[i]
-			told := 0
+			tell := strides(len(t.Steps), tick)
 			err := Walk(s, t, nil, release, func(k int, out mechanism.Outcome, _ *mechanism.State) error {
 				around.add(&tallies[i], t.Cells[k], out)
-				if n := k + 1; n-told >= tickEvery || n == len(t.Steps) {
-					work := int64(n - told)
-					told = n
-					return tick(work)
-				}
-				return nil
+				return tell(k)
 			})
 			if err != nil {
 				return nil, err

@@ -132,6 +132,20 @@ func (s *Study) deltas() []float64 {
 // tickEvery is after how many timestamps progress is told.
 const tickEvery = 250
 
+// strides returns what is to be called with each of a number of timestamps, in order: it tells of them by the stride and at the end.
+func strides(steps int, tick Tick) func(k int) error {
+	told := 0
+	return func(k int) error {
+		n := k + 1
+		if n-told < tickEvery && n < steps {
+			return nil
+		}
+		work := int64(n - told)
+		told = n
+		return tick(work)
+	}
+}
+
 // measure returns a tally for each trace of a fold.
 func (c Case) measure(traces []Trace, v Variant, at Setting, o Options, tick Tick) ([]Tally, error) {
 	model, err := c.Data.WithoutFold(traces[0].Fold)
@@ -150,15 +164,10 @@ func (c Case) measure(traces []Trace, v Variant, at Setting, o Options, tick Tic
 			if err != nil {
 				return nil, err
 			}
-			told := 0
+			tell := strides(len(t.Steps), tick)
 			err = Walk(s, t, personal, true, func(k int, out mechanism.Outcome, _ *mechanism.State) error {
 				tallies[i].addOutcome(c.Data.Grid, t.Cells[k], out)
-				if n := k + 1; n-told >= tickEvery || n == len(t.Steps) {
-					work := int64(n - told)
-					told = n
-					return tick(work)
-				}
-				return nil
+				return tell(k)
 			})
 			if err != nil {
 				return nil, err
