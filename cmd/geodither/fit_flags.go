@@ -87,11 +87,8 @@ func (f *fitFlags) options(ctx context.Context, bar *progress) evaluation.FitOpt
 // shorter ones where there is too little of that.
 var segments = []int{60, 30, 15, 8, 4, 2}
 
-// Enough to measure on.
-const (
-	enoughUsers = 10
-	enoughSteps = 1000
-)
+// enoughSteps are enough to measure on.
+const enoughSteps = 1000
 
 // segment returns the flag's least length, or the longest of which enough users
 // have enough steps.
@@ -112,7 +109,7 @@ func (f *fitFlags) segment(tracks iter.Seq[mobility.Track]) int {
 		}
 	}
 	for i, least := range segments {
-		if len(users[i]) >= enoughUsers && steps[i] >= enoughSteps {
+		if len(users[i]) >= evaluation.EnoughUsers && steps[i] >= enoughSteps {
 			return least
 		}
 	}

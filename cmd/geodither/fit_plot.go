@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -28,10 +29,14 @@ func plotFit(fit *mobility.Fit, path string) error {
 		delta, drift = append(delta, at.Delta), append(drift, at.Drift)
 		low, high = append(low, at.Low), append(high, at.High)
 	}
+	band := "Band: 95 % over users, who are independent; their steps are not."
+	if fit.Users < evaluation.EnoughUsers {
+		low, high, band = nil, nil, fmt.Sprintf("No band: it takes %d users.", evaluation.EnoughUsers)
+	}
 	figure := chart.Figure{
 		Title: "Drift against δ on users that the model was not trained on",
-		Note: fmt.Sprintf("%d users, %d steps, ε = %g at every step. Band: 95 %% over users, who are independent; their steps are not. Above the dashed line the model is too sure.",
-			fit.Users, fit.Steps, fit.Epsilon),
+		Note: fmt.Sprintf("%d users, %d steps, ε = %g at every step. %s Above the dashed line the model is too sure.",
+			fit.Users, fit.Steps, fit.Epsilon, band),
 		Panels: []chart.Panel{&chart.Lines{
 			X: chart.Axis{Label: "δ", Log: true}, Y: chart.Axis{Label: "drift, share of releases", Log: true},
 			Series: []chart.Series{

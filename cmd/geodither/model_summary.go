@@ -236,8 +236,8 @@ func printFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 	}
 	for _, p := range f.Calibration {
 		interval := fmt.Sprintf("%.4f to %.4f", p.Low, p.High)
-		if p.Low == p.High {
-			interval = "not known" // of one user, or of users none of whom drifted
+		if f.Users < evaluation.EnoughUsers || p.Low == p.High {
+			interval = "not known" // of few users, or of users none of whom drifted
 		}
 		fmt.Fprintf(b, "             %-7.4g  %-7.4f  %-16s  %6.1f\n", p.Delta, p.Drift, interval, p.SetMean)
 	}

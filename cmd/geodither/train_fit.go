@@ -60,7 +60,7 @@ func (f *trainFitFlags) holding(trainer *mobility.Trainer) (*holding, error) {
 		}
 		return nil, nil
 	case f.held == "":
-		number = max(enoughUsers, len(users)/10)
+		number = max(evaluation.EnoughUsers, len(users)/10)
 	case err != nil:
 		return holdingOf(f.held)
 	case v == 0:

@@ -158,6 +158,14 @@ func TestModelFit(t *testing.T) {
 	if again := succeed(t, "model", "fit", model, "--in", in, "--steps", "200", "--epsilon", "2").out; again != first {
 		t.Errorf("the same measurement gives\n%s\nand\n%s", first, again)
 	}
+	plot := filepath.Join(dir, "fit.svg")
+	few := succeed(t, "model", "fit", model, "--in", filepath.Join(dir, "traces.csv"), "--min-segment", "10", "--plot", plot).out
+	if !strings.Contains(few, "unclear, since 6 users tell little about others") || strings.Count(few, "  not known  ") != 6 || strings.Count(first, "  not known  ") == 6 {
+		t.Errorf("of few users it says\n%s\nand of many\n%s", few, first)
+	}
+	if !strings.Contains(read(t, plot), "No band: it takes 10 users") {
+		t.Error("the plot of a few users' fit has a band")
+	}
 	elsewhere := write(t, dir, "far.csv", "user_id,timestamp,latitude,longitude\na,1700000000000,50,50\n")
 	for _, bad := range [][]string{{}, {model}, {model, "--in", elsewhere}, {filepath.Join(dir, "none.avro"), "--in", in}, {model, "--in", in, "--interpolate"}} {
 		if r := call(t, append([]string{"model", "fit"}, bad...)...); r.code == exitDone {

@@ -9,10 +9,12 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
+// EnoughUsers is how many users a fit must be of for its intervals to be believed: resampling fewer makes them too narrow, by more the fewer they
+// are (the interval of a mean over n has √((n-1)/n) of the right length and the normal's quantile for Student's, together .82 at ten and .53 at four).
+const EnoughUsers = 10
+
 // When figures become words.
 const (
-	// fewUsers is where intervals over users begin to be worth their name.
-	fewUsers = 10
 	// fewDrifts is how many releases outside the set a point of the curve must let expect to be judged.
 	fewDrifts = 5
 	// muchDrift is the factor between drift and δ that is worth a word: a filter whose sets hold .985 instead of .99 serves as well.
@@ -26,7 +28,7 @@ type Calibration int
 
 // Calibrations.
 const (
-	// Unclear: too few users or releases to tell.
+	// Unclear: fewer users than [EnoughUsers], or too few releases to tell.
 	Unclear Calibration = iota
 	// Calibrated: drift is about δ.
 	Calibrated
@@ -43,7 +45,7 @@ func (c Calibration) String() string { return calibrationNames[c] }
 
 // Judge judges the model by the point of its curve that tells most: that of the settings' δ, if enough of its releases lie outside the set
 // that a right model would have more than a handful, else the smallest larger δ of which that is true. A model is too sure if drift is more than
-// half as much again as δ and the whole interval lies above δ; too unsure the other way round.
+// half as much again as δ and the whole interval lies above δ; too unsure the other way round. Of fewer users than [EnoughUsers] it is unclear.
 func Judge(f mobility.Fit) (Calibration, mobility.FitDelta) {
 	var at mobility.FitDelta
 	for _, p := range f.Calibration {
@@ -52,7 +54,7 @@ func Judge(f mobility.Fit) (Calibration, mobility.FitDelta) {
 		}
 	}
 	switch {
-	case f.Users < 2 || at.Delta*float64(f.Steps) < fewDrifts:
+	case f.Users < EnoughUsers || at.Delta*float64(f.Steps) < fewDrifts:
 		return Unclear, at
 	case at.Drift > muchDrift*at.Delta && at.Low > at.Delta:
 		return TooSure, at
@@ -70,23 +72,23 @@ func Verdict(f mobility.Fit) []string {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	what, at := Judge(f)
 	drift := fmt.Sprintf("drift at δ = %s is %s", fraction(at.Delta), fraction(at.Drift))
-	if at.Low < at.High {
+	if f.Users >= EnoughUsers && at.Low < at.High {
 		drift += fmt.Sprintf(" (%s to %s for other users like these)", fraction(at.Low), fraction(at.High))
-	} else { // of one user, or of users none of whom drifted, resampling tells nothing
+	} else { // of few users, or of users none of whom drifted, resampling tells nothing
 		drift += fmt.Sprintf(" in %s", plural(f.Steps, "step", "steps"))
 	}
-	switch what {
-	case TooSure:
+	switch {
+	case f.Users < EnoughUsers:
+		say("%s: unclear, since %s little about others, and intervals from fewer than %d would be too narrow; measure it on %d users or more",
+			drift, plural(f.Users, "user tells", "users tell"), EnoughUsers, EnoughUsers)
+	case what == TooSure:
 		say("%s: the model is too sure; try larger --jumps, a larger --backoff or --kernel-radius, or --select", drift)
-	case TooUnsure:
+	case what == TooUnsure:
 		say("%s: the model is too unsure, and its location sets are larger than they need be; try smaller --jumps, a smaller --backoff or --kernel-radius, or --select", drift)
-	case Calibrated:
+	case what == Calibrated:
 		say("%s: about δ, as it should be", drift)
 	default:
-		say("%s: too little to judge by; hold out more users", drift)
-	}
-	if f.Users < fewUsers {
-		say("only %s held out: the figures say little about others", plural(f.Users, "user was", "users were"))
+		say("%s: unclear, too little to judge by; hold out more users", drift)
 	}
 	if f.Impossible > muchImpossible {
 		say("%.1f %% of the moves are impossible under the model: try a larger --kernel-radius, larger cells or a shorter step", 100*f.Impossible)

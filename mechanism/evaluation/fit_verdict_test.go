@@ -24,7 +24,7 @@ func TestVerdict(t *testing.T) {
 		}, []string{"drift at δ = .01 is .08 (.05 to .12 for other users like these): the model is too sure; try larger --jumps"}},
 		{"too sure by one user", func(f *mobility.Fit) {
 			f.Calibration[1] = mobility.FitDelta{Delta: .01, Drift: .08, Low: 0, High: .2}
-		}, []string{"too little to judge by"}},
+		}, []string{"unclear, too little to judge by; hold out more users"}},
 		{"too unsure", func(f *mobility.Fit) {
 			f.Calibration[1] = mobility.FitDelta{Delta: .01, Drift: .002, Low: .001, High: .003}
 		}, []string{"the model is too unsure"}},
@@ -32,7 +32,12 @@ func TestVerdict(t *testing.T) {
 			f.Calibration[1] = mobility.FitDelta{Delta: .01}
 		}, []string{"drift at δ = .01 is 0 in 20000 steps: the model is too unsure"}},
 		{"few steps", func(f *mobility.Fit) { f.Steps = 50 }, []string{"drift at δ = .3 is .3"}},
-		{"few users", func(f *mobility.Fit) { f.Users = 1 }, []string{"too little to judge by", "only 1 user was held out"}},
+		{"one user", func(f *mobility.Fit) { f.Users = 1 }, []string{"drift at δ = .01 is .011 in 20000 steps: unclear, since 1 user tells little about others"}},
+		{"few users, right", func(f *mobility.Fit) { f.Users = 9 }, []string{"is .011 in 20000 steps: unclear, since 9 users tell little about others, and intervals from fewer than 10 would be too narrow; measure it on 10 users or more"}},
+		{"few users, too sure", func(f *mobility.Fit) {
+			f.Users, f.Calibration[1] = 9, mobility.FitDelta{Delta: .01, Drift: .08, Low: .05, High: .12}
+		}, []string{"is .08 in 20000 steps: unclear"}},
+		{"enough users", func(f *mobility.Fit) { f.Users = 10 }, []string{"about δ"}},
 		{"impossible", func(f *mobility.Fit) { f.Impossible = .049 }, []string{"about δ", "4.9 % of the moves are impossible"}},
 		{"no model", func(f *mobility.Fit) { f.LogLikelihood = -7.5 }, []string{"about δ", "worse than popularity alone"}},
 		{"useless", func(f *mobility.Fit) { f.Estimate.Mean = 4700 }, []string{"about δ", "hardly better than publishing nothing (4.70 km off on average, blind 4.80 km)"}},

@@ -45,7 +45,8 @@ const LeastForetold = 1e-9
 type FitDelta struct {
 	Delta float64 `json:"delta"`
 	// Drift is the share of releases whose true cell lay outside the location set. Low and High are where it lies with a
-	// confidence of 95 % for other users like these: users are independent of each other, the steps of one are not.
+	// confidence of 95 % for other users like these: users are independent of each other, the steps of one are not. Of fewer than
+	// ten users they are too close together.
 	Drift float64 `json:"drift"`
 	Low   float64 `json:"drift_low"`
 	High  float64 `json:"drift_high"`
