@@ -36,7 +36,7 @@ func (f *modelFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&calendar.UTCOffset, "utc-offset", 0, "the map's local time less UTC, such as 8h, for --hours and --weekend")
 	f.personal.register(flags)
 	flags.Float64Var(&f.train.Jumps, "jumps", 0, "share of each row that goes to far cells, so that who was lost is found again; 0: 0.005, negative: none")
-	flags.IntVar(&f.train.UserCap, "user-cap", 0, "transitions of one user out of one cell that count; 0: 30")
+	flags.IntVar(&f.train.UserCap, "user-cap", 0, "transitions of one user out of one cell that count; 0: 30; --dp-epsilon has --dp-contribution instead")
 }
 
 // trainers returns the map, and what makes a new trainer. It has made one: what

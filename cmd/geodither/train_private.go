@@ -46,6 +46,9 @@ func (f *privateFlags) apply(train *mobility.TrainOptions, chosen, personal bool
 	if personal {
 		return usagef("--dp-epsilon and --personal exclude each other: a user's own model is learned without privacy, and no ε covers it")
 	}
+	if train.UserCap != 0 {
+		return usagef("--dp-epsilon and --user-cap exclude each other: of a private model --dp-contribution says how many transitions of each user count")
+	}
 	train.KeepShared = true
 	return nil
 }

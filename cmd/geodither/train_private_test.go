@@ -78,6 +78,7 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 		"personal models":      {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--personal", filepath.Join(t.TempDir(), "own")}, "exclude each other"},
 		"a choice":             {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--select"}, "covers the model alone"},
 		"a measurement":        {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--held-out", "2"}, "covers the model alone"},
+		"a second cap":         {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--user-cap", "30"}, "--dp-contribution says how many"},
 		"nothing of anybody's": {[]string{"--dp-epsilon", "1", "--dp-contribution", "-1"}, "1 to 1000000"},
 	} {
 		if r, _ := trainPrivately(t, traces, c.flags...); r.code != exitUsage || !strings.Contains(r.err, c.says) {
