@@ -161,7 +161,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 		return err
 	}
 	bar.done()
-	in.warn(report, model, std)
+	in.warn(report, trainer, model, std)
 	fixes, _ := in.counts()
 	fmt.Fprintf(std.out, "read  %s: %s\nwrote %s\n", in.from, quantity(fixes, "fix"), f.out)
 	if users > 0 {

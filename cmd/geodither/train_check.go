@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -44,13 +45,47 @@ func orGap(o mobility.TrainOptions) string {
 }
 
 // warn says what was left out, and what makes a poor model.
-func (in *gathered) warn(report mobility.Report, model *mobility.Model, std streams) {
+func (in *gathered) warn(report mobility.Report, trainer *mobility.Trainer, model *mobility.Model, std streams) {
 	if in.skips.Total > 0 {
 		fmt.Fprintln(std.err, &in.skips)
 	}
 	for _, warning := range in.warnings(report, model) {
 		fmt.Fprintln(std.err, warning)
 	}
+	if idle := idleClasses(trainer, model.Calendar); len(idle) > 0 {
+		fmt.Fprintf(std.err, "warning: no transition falls into %s of %d that --hours and --weekend make: %s; there everybody moves as in all others together: give traces of these times too, or make fewer classes\n",
+			quantity(int64(len(idle)), "class"), model.Calendar.Classes(), someOf(idle))
+	}
+}
+
+// idleClasses names the classes of a calendar in which nothing was counted, at the cost
+// of a pass over the fixes. It knows none where there is but one class.
+func idleClasses(trainer *mobility.Trainer, c mobility.Calendar) (names []string) {
+	if c.Classes() == 1 {
+		return nil
+	}
+	counted := make([]bool, c.Classes())
+	step := trainer.Step().Milliseconds()
+	for track := range trainer.Tracks(nil) {
+		for _, from := range track.Steps[:len(track.Steps)-1] {
+			counted[c.ClassAt(from*step)] = true
+		}
+	}
+	for class, some := range counted {
+		if !some {
+			names = append(names, className(c, class))
+		}
+	}
+	return names
+}
+
+// someOf lists names, or the first of many.
+func someOf(names []string) string {
+	const most = 6
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s; and %d more", strings.Join(names[:most], "; "), more)
+	}
+	return strings.Join(names, "; ")
 }
 
 // warnings say what makes a poor model of traces that make one.

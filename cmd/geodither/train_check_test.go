@@ -62,6 +62,9 @@ func TestTrainWarnings(t *testing.T) {
 		"one user":     {asCSV(alone), nil, "all fixes are of one user"},
 		"small cells":  {asCSV(fixes), []string{"--cell", "50m"}, "little more than its smoothing"},
 		"large cells":  {asCSV(fixes), []string{"--box", "10,20,10.2,20.2", "--cell", "11km"}, "all fixes lie in one of 6 cells"},
+		"idle classes": {asCSV(fixes), []string{"--hours", "6,20", "--weekend"}, "no transition falls into 3 classes of 4 that --hours and --weekend make: working days, 6 to 20 h; weekends, 6 to 20 h; weekends, 20 to 6 h; there everybody moves as in all others together"},
+		"two classes":  {asCSV(fixes), []string{"--weekend"}, "no transition falls into 1 class of 2 that --hours and --weekend make: weekends;"},
+		"busy classes": {asCSV(fixes), []string{"--hours", "0,22", "--utc-offset", "-24m"}, ""},
 		"other places": {asCSV(fixes) + strings.Repeat("0,1700000040000,20.01,10.01\n", 2*len(fixes)), nil, "if latitude and longitude changed places"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -150,7 +150,7 @@ func quantity(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if strings.HasSuffix(noun, "x") {
+	if strings.HasSuffix(noun, "x") || strings.HasSuffix(noun, "s") {
 		noun += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
