@@ -54,8 +54,8 @@ users live: it has to stay as secret as the traces, and no epsilon protects it.
 
 With 30 users or more a tenth of them, ten at least, are held out of a second model, which
 tells how well such models foretell people they have not seen; the verdict is printed and
-stands in the file. The model itself is trained on all. --held-out says whom to hold out, or
-nobody; --select chooses the smoothing on users left out in turn. A --dp-epsilon forbids
+stands in the file. The model itself is trained on all. --held-out says whom to hold out,
+five users at least, since the fit of fewer tells about them, or nobody; --select chooses the smoothing on users left out in turn. A --dp-epsilon forbids
 both.`,
 		Example: `  geodither train --format csv --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
   geodither train --format geolife --in "Geolife Trajectories 1.3/Data" --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
@@ -111,6 +111,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	}
 	var (
 		trainer  *mobility.Trainer
+		held     *holding
 		selected string
 		model    *mobility.Model
 		report   mobility.Report
@@ -119,7 +120,14 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	start := f.model.train
 	start.Source, start.Tool = f.origin(), "geodither "+version()
 	err = interruptibly(ctx, func() (err error) {
-		if trainer, selected, err = f.fit.chosen(ctx, in.trainer(), start, bar, std.out); err != nil {
+		trainer = in.trainer()
+		// Nothing else of a private model's users may be told, unasked or asked.
+		if !f.private.on() {
+			if held, err = f.fit.holding(trainer); err != nil {
+				return err
+			}
+		}
+		if trainer, selected, err = f.fit.chosen(ctx, trainer, start, bar, std.out); err != nil {
 			return err
 		}
 		bar.phase("smoothing", nil)
@@ -134,10 +142,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	}
 	err = interruptibly(ctx, func() (err error) {
 		model.Provenance.Options += selected
-		// Nothing else of a private model's users may be told, unasked or asked.
-		if !f.private.on() {
-			model.Provenance.Fit, err = f.fit.measure(ctx, trainer, f.model.train.EveryFix, bar)
-		}
+		model.Provenance.Fit, err = f.fit.measure(ctx, trainer, held, f.model.train.EveryFix, bar)
 		summary = summarize(model)
 		return err
 	})

@@ -78,8 +78,8 @@ func TestTrainHoldsOut(t *testing.T) {
 func TestTrainHeldOutBy(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", asCSV(crowd()))
-	list := write(t, dir, "held.txt", "user-3\n\nuser-5\nnobody\n")
-	for by, want := range map[string]int64{"3": 3, "0.2": 7, list: 2} {
+	list := write(t, dir, "held.txt", "user-3\n\nuser-5\nnobody\nuser-8\nuser-13\nuser-21\n")
+	for by, want := range map[string]int64{"5": 5, "0.2": 7, list: 5} {
 		if _, fit := trainCrowd(t, dir, in, "--held-out", by); fit == nil || fit.Users != want {
 			t.Errorf("--held-out %s: %+v, want %d users", by, fit, want)
 		}
@@ -105,6 +105,33 @@ func TestTrainHeldOutBy(t *testing.T) {
 		if r := call(t, append(args, bad...)...); r.code == exitDone || r.err == "" {
 			t.Errorf("%v is accepted", bad)
 		}
+	}
+}
+
+// TestTrainHoldsOutEnough: the fit of a few people tells about them, and gets into no model and no report.
+func TestTrainHoldsOutEnough(t *testing.T) {
+	dir := t.TempDir()
+	fixes := crowd()
+	for i := range fixes { // users 4 and on report rarely, so that nothing follows anything
+		if len(fixes[i].UserID) != len("user-1") || fixes[i].UserID > "user-3" {
+			fixes[i].Timestamp += int64(i%35) * 60_000
+		}
+	}
+	in, sparse := write(t, dir, "crowd.csv", asCSV(crowd())), write(t, dir, "sparse.csv", asCSV(fixes))
+	list := write(t, dir, "held.txt", "user-3\nuser-5\nuser-8\nuser-13\nnobody\nno one\n")
+	model, report := filepath.Join(dir, "m.avro"), filepath.Join(dir, "fit.json")
+	args := []string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}
+	const remedy = "a fit of fewer than 5, which stands in the model, would tell about these few: hold out more"
+	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "1")...), exitUsage, "of 34 users 1 would be held out", remedy)
+	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "0.12", "--fit-json", report)...), exitUsage, "of 34 users 4 would be held out", remedy)
+	requireMessage(t, call(t, append(args, "--in", in, "--held-out", list)...), exitUsage, "4 of its users are in the traces", remedy)
+	requireMessage(t, call(t, append(args, "--in", sparse, "--held-out", "32")...), exitFailed, "4 of the users held out have a stretch of 2 steps", remedy)
+	requireMessage(t, call(t, append(args, "--in", sparse, "--fit-json", report)...), exitFailed, "of the users held out have a stretch of 2 steps", remedy)
+	if left := names(t, dir); len(left) != 3 {
+		t.Errorf("it left behind %v", left)
+	}
+	if out, fit := trainCrowd(t, dir, sparse); fit != nil || !strings.Contains(out, "fit          not measured") {
+		t.Errorf("nobody has asked for a fit of few: %+v\n%s", fit, out)
 	}
 }
 
