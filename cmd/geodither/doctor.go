@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,11 +33,14 @@ It exits with 1 if something would stop the service or keep it from publishing.`
   geodither doctor -c geodither.yml --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, bar := cmd.Context(), newProgress(std.err, nil)
+			defer bar.done()
 			d := doctor{findings: []pipeline.Finding{}}
-			d.examine(cmd, config)
-			if err := cmd.Context().Err(); err != nil {
+			// A model may be large, and the doctor changes nothing that could stay half done.
+			if err := interruptibly(ctx, func() error { d.examine(ctx, config, bar); return ctx.Err() }); err != nil {
 				return err
 			}
+			bar.done()
 			if err := d.print(std.out, asJSON); err != nil {
 				return err
 			}
@@ -62,7 +66,7 @@ func (d *doctor) add(check, level, format string, args ...any) {
 	d.findings = append(d.findings, pipeline.Finding{Check: check, Level: level, Detail: fmt.Sprintf(format, args...)})
 }
 
-func (d *doctor) examine(cmd *cobra.Command, config string) {
+func (d *doctor) examine(ctx context.Context, config string, bar *progress) {
 	options, file, err := loadConfig(config)
 	if err == nil {
 		options.Logger, err = newLogger(streams{err: io.Discard}, file.Log)
@@ -83,8 +87,8 @@ func (d *doctor) examine(cmd *cobra.Command, config string) {
 	default:
 		d.add("key", pipeline.LevelOK, "%s can be read, and not by everybody", file.KeyFile)
 	}
-	d.findings = append(d.findings, pipeline.Diagnose(cmd.Context(), options)...)
-	d.simulate(cmd, options)
+	d.findings = append(d.findings, pipeline.Diagnose(ctx, options)...)
+	d.simulate(ctx, options, bar)
 }
 
 // starts says which version of the model is due now. The clock decides nothing: fixes
@@ -104,8 +108,9 @@ func (d *doctor) starts(later []*pipeline.Version) {
 
 // simulate says what the releases are worth. It is no failure if that is nothing:
 // it is the user's decision.
-func (d *doctor) simulate(cmd *cobra.Command, o pipeline.Options) {
-	x, err := expect(cmd.Context(), o.Model, o.Release, expectOptions{Seed: 1})
+func (d *doctor) simulate(ctx context.Context, o pipeline.Options, bar *progress) {
+	bar.phase("simulating", nil)
+	x, err := expect(ctx, o.Model, o.Release, expectOptions{Seed: 1, Progress: bar.reporter(ctx, "steps")})
 	if err != nil {
 		d.add("expectation", pipeline.LevelFailure, "%v", err)
 		return

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/mechanism"
 )
 
 // doctorReport is the object that doctor --json prints.
@@ -34,6 +37,24 @@ func examine(t *testing.T, config string) (doctorReport, map[string]string) {
 		found[f.Check+" "+f.Level] += f.Detail + "\n"
 	}
 	return report, found
+}
+
+// TestDoctorShowsProgress of its simulation, which takes long on a large map, and ends with the context whatever it is at.
+func TestDoctorShowsProgress(t *testing.T) {
+	o := pipeline.Options{Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01}}
+	bar, out, _ := onTerminal(100)
+	d := doctor{}
+	d.simulate(t.Context(), o, bar)
+	if d.expected == nil || !strings.Contains(out.String(), "simulating [....................]   0 %  1 of 12000 steps") {
+		t.Errorf("it shows %q", out)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, config := configDir(t, complete)
+	var printed, log bytes.Buffer
+	if code := run(ended, []string{"doctor", "-c", config}, streams{in: strings.NewReader(""), out: &printed, err: &log}); code == exitDone || printed.Len() > 0 {
+		t.Errorf("interrupted, it exits with %d and prints %q", code, &printed)
+	}
 }
 
 // TestDoctor: a sound service is said to be one, before its topics are there and

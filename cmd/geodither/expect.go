@@ -23,6 +23,9 @@ type expectOptions struct {
 	// to 1,200.
 	Steps int
 	Seed  uint64
+	// Progress, if set, is told how many steps of all tracks are done. Its error ends the
+	// simulation.
+	Progress func(done, total int64) error
 }
 
 func (e expectOptions) withDefaults(release mechanism.Options) expectOptions {
@@ -31,6 +34,9 @@ func (e expectOptions) withDefaults(release mechanism.Options) expectOptions {
 	}
 	if e.Steps == 0 {
 		e.Steps = min(max(120, 10*release.ReleaseInterval), 1200)
+	}
+	if e.Progress == nil {
+		e.Progress = func(int64, int64) error { return nil }
 	}
 	return e
 }
@@ -69,6 +75,9 @@ func expect(ctx context.Context, model *mobility.Model, release mechanism.Option
 			if err := s.step(int64(i)); err != nil {
 				return nil, err
 			}
+			if err := s.progress(s.all, int64(s.tracks)*int64(s.steps)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	s.price()
@@ -88,6 +97,7 @@ type simulation struct {
 	state         mechanism.State
 	spent         float64
 	all           int64 // steps of all tracks
+	progress      func(done, total int64) error
 	x             expectation
 }
 
@@ -104,7 +114,7 @@ func newSimulation(model *mobility.Model, release mechanism.Options, e expectOpt
 	bits := rand.NewPCG(e.Seed, 0x657870656374) // any second word: it names the stream
 	return &simulation{
 		model: model, released: released, blind: blind,
-		bits: bits, rng: rand.New(bits), tracks: e.Tracks, steps: e.Steps,
+		bits: bits, rng: rand.New(bits), tracks: e.Tracks, steps: e.Steps, progress: e.Progress,
 		x: expectation{Options: released.Options(), Seed: e.Seed, Steps: e.Steps, Step: model.Step, Kinds: map[mechanism.Kind]int64{}},
 	}, nil
 }

@@ -105,6 +105,18 @@ func TestExpectEnds(t *testing.T) {
 	if _, err := expect(ctx, townModel(t), mechanism.Options{Epsilon: 1, Delta: .01}, expectOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+	var told [][2]int64
+	enough := errors.New("enough")
+	progress := func(done, total int64) error {
+		if told = append(told, [2]int64{done, total}); done == 15 {
+			return enough
+		}
+		return nil
+	}
+	e := expectOptions{Tracks: 4, Steps: 10, Progress: progress}
+	if _, err := expect(t.Context(), townModel(t), mechanism.Options{Epsilon: 1, Delta: .01}, e); !errors.Is(err, enough) || len(told) != 15 || told[14] != [2]int64{15, 40} {
+		t.Errorf("got %v after it told %v", err, told)
+	}
 	if _, err := expect(t.Context(), townModel(t), mechanism.Options{}, expectOptions{}); err == nil {
 		t.Error("there is no ε, and no error")
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -74,7 +75,7 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std streams) error {
 		summary.FileBytes = info.Size()
 	}
 	if cmd.Flags().Changed("epsilon") || cmd.Flags().Changed("delta") {
-		if err := f.simulate(cmd, model, &summary); err != nil {
+		if err := f.simulate(cmd, model, &summary, std.err); err != nil {
 			return err
 		}
 	}
@@ -88,7 +89,7 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std streams) error {
 }
 
 // simulate fills in what error to expect.
-func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summary *modelSummary) error {
+func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summary *modelSummary, log io.Writer) error {
 	if !cmd.Flags().Changed("epsilon") || !cmd.Flags().Changed("delta") {
 		return usagef("--epsilon and --delta belong together; neither has a default")
 	}
@@ -99,6 +100,10 @@ func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summa
 	if err := errors.Join(err, release.Validate()); err != nil {
 		return usageError{err}
 	}
+	bar := newProgress(log, nil)
+	defer bar.done()
+	bar.phase("simulating", nil)
+	f.expect.Progress = bar.reporter(cmd.Context(), "steps")
 	x, err := expect(cmd.Context(), model, release, f.expect)
 	if err != nil {
 		return fmt.Errorf("simulating: %w", err)
