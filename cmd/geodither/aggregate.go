@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -22,12 +20,14 @@ type aggregateFlags struct {
 	topic    string
 	encoding string
 	config   string
-	model    string
+	models   []string // files
+	schedule string   // in place of models
 	release  releaseConfig
 
 	window    time.Duration
 	zone      string
 	open      int
+	from, to  string // times
 	out       string
 	outFormat string
 	flows     string
@@ -45,6 +45,11 @@ func newAggregate(std streams) *cobra.Command {
 from zone to zone, from a sanitized topic or from files of "sanitize" or "consume". It
 needs the public model and the service's public settings, and nothing secret: it runs the
 filter again from the releases. What it finds costs no ε.
+
+Where the service has changed its model, give all versions, by -c, --models or several
+--model: users are followed from one to the next. Zones are parts of one map, so windows
+of versions with another map are refused: leave them out with --from or --to. Users who
+are released under a model of their own are left out and counted, since no reader has it.
 
 A vehicle counts once in a window, where it last reported. For each zone there are
 
@@ -67,6 +72,7 @@ Few vehicles are few people: an estimate for a handful of them is about them. Wi
 a hundred and more are about a fleet.`,
 		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km --out density.csv --map density.png
   geodither aggregate -c geodither.yml --window 1h --zone 2km --flows flows.csv --out-format geojson --out density.geojson
+  geodither aggregate --models schedule.yml --in sanitized.csv --from 2026-12-01T04:00:00Z --window 1h --out december.csv
   geodither aggregate --model model.avro --brokers localhost:9092 --topic fleet.sanitized --window 10m`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,10 +89,13 @@ a hundred and more are about a fleet.`,
 	flags.StringSliceVar(&f.brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
 	flags.StringVar(&f.topic, "topic", "", "sanitized topic to read, up to its end of now")
 	flags.StringVar(&f.encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
-	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its model, topic and options of release; its key is not read")
-	flags.StringVar(&f.model, "model", "", "model `FILE` under which the records were released")
+	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its model or models, topic and options of release; its key is not read")
+	flags.StringArrayVar(&f.models, "model", nil, "model `FILE` under which the records were released; repeat it for several versions")
+	flags.StringVar(&f.schedule, "models", "", "in place of --model: the service's `SCHEDULE` of models (YAML)")
 	flags.DurationVar(&f.window, "window", 15*time.Minute, "length of a window, a multiple of the model's step")
 	flags.StringVar(&f.zone, "zone", "", "`LENGTH` of a zone's side, such as 1km, rounded to whole cells; empty: a cell")
+	flags.StringVar(&f.from, "from", "", "`TIME` before which no window begins; records before it are followed and not counted")
+	flags.StringVar(&f.to, "to", "", "`TIME` after which no window ends")
 	flags.IntVar(&f.open, "open", 0, "windows that are open at once: memory, against records that come late; 0: all of files, 2 of a topic")
 	flags.StringVar(&f.out, "out", "-", "`FILE` to write the densities to; - is standard output")
 	flags.StringVar(&f.outFormat, "out-format", "csv", "csv, json (one object a line) or geojson (a polygon for each zone)")
@@ -108,18 +117,23 @@ func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std stream
 	if err := f.check(); err != nil {
 		return err
 	}
-	collect := aggregate.CollectOptions{Flows: f.flows != "", Open: f.open, Block: 1}
-	steps, err := inSteps("window", f.window, s.model.Step)
+	collect := aggregate.CollectOptions{Flows: f.flows != "", Open: f.open}
+	steps, err := inSteps("window", f.window, s.models[0].Step)
 	if err != nil {
 		return usageError{err}
 	}
 	collect.WindowSteps = int64(steps)
-	zoneKM, err := kilometres("zone", f.zone)
-	if err != nil {
+	if collect.ZoneKM, err = kilometres("zone", f.zone); err != nil {
 		return usageError{err}
 	}
-	if zoneKM > 0 {
-		collect.Block = aggregate.BlockOf(s.model.Grid, zoneKM)
+	if collect.FromMS, err = parseTime("from", f.from); err != nil {
+		return err
+	}
+	if collect.BeforeMS, err = parseTime("to", f.to); err != nil {
+		return err
+	}
+	if f.from != "" && f.to != "" && collect.FromMS >= collect.BeforeMS {
+		return usagef("--from is not before --to: there is no window between them")
 	}
 	read := new(atomic.Int64)
 	sources, total, err := f.sources(ctx, read, std)
@@ -130,7 +144,7 @@ func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std stream
 		collect.Open = fewOpen
 	}
 	bar := newProgress(std.err, func() (int64, int64) { return read.Load(), total })
-	out, err := newAggregateOutput(f, s.model.Grid, std)
+	out, err := newAggregateOutput(f, std)
 	if err != nil {
 		return err
 	}
@@ -181,6 +195,18 @@ func (f *aggregateFlags) check() error {
 	return knownAggregateFormat(f.outFormat)
 }
 
+// parseTime returns a time in milliseconds since 1970, 0 for none.
+func parseTime(flag, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || at.UnixMilli() == 0 {
+		return 0, usagef("--%s %q is no time: write 2026-11-21T08:00:00Z", flag, text)
+	}
+	return at.UnixMilli(), nil
+}
+
 func lastIndex(list []string, wanted string) int {
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i] == wanted {
@@ -208,106 +234,4 @@ func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, std st
 		sources = append(sources, fileSource(path, std.in, func(n int) { read.Add(int64(n)) }))
 	}
 	return sources, sizes, nil
-}
-
-// aggregateRun is one pass over records.
-type aggregateRun struct {
-	ctx       context.Context //nolint:containedctx // the collector's callback has no other place for it
-	settings  observerSettings
-	collect   aggregate.CollectOptions
-	estimate  aggregate.EstimateOptions
-	out       *aggregateOutput
-	bar       *progress
-	collector *aggregate.Collector // nil until the settings are complete
-	waiting   []located
-	records   int64
-	report    aggregateReport
-}
-
-// add takes one record.
-func (r *aggregateRun) add(record schemas.Sanitized, where string) error {
-	r.records++
-	const often = 256
-	if r.records%often == 0 {
-		r.bar.show(r.records)
-	}
-	if r.collector != nil {
-		return r.one(record)
-	}
-	// Until a release has told ε, what was predicted waits.
-	if !r.settings.complete(record) {
-		r.waiting = append(r.waiting, located{record, where})
-		return nil
-	}
-	if err := r.begin(); err != nil {
-		return err
-	}
-	return r.one(record)
-}
-
-// begin makes the collector and hands it what waited.
-func (r *aggregateRun) begin() error {
-	if !r.settings.epsilon {
-		r.settings.options.Epsilon, r.settings.epsilon = 1, true // there is no release
-	}
-	if err := r.settings.options.Validate(); err != nil {
-		return usageError{err}
-	}
-	var err error
-	r.collector, err = aggregate.NewCollector(r.settings.model, r.settings.options, r.collect, r.window)
-	if err != nil {
-		return usageError{err}
-	}
-	r.out.zones = r.collector.Zones()
-	for _, w := range r.waiting {
-		if err := r.one(w.record); err != nil {
-			return fmt.Errorf("%s: %w", w.where, err)
-		}
-	}
-	r.waiting = nil
-	return nil
-}
-
-func (r *aggregateRun) one(record schemas.Sanitized) error {
-	kind, ok := kindsOf[record.Kind]
-	if !ok {
-		return errors.New("the record is of a kind that this program does not know: run a newer one")
-	}
-	if err := r.settings.check(record); err != nil {
-		return err
-	}
-	g := r.settings.model.Grid
-	return r.collector.Add(aggregate.Record{
-		User: record.UserID, Step: record.Step, Kind: kind, Number: uint64(record.Release),
-		Release:  r.collector.Snap(place(g, record.Latitude, record.Longitude)),
-		Estimate: place(g, record.EstimateLatitude, record.EstimateLongitude),
-	})
-}
-
-func place(g *grid.Grid, lat, lon float64) grid.Point { return g.ToMap(lat, lon) }
-
-// window estimates and writes one window.
-func (r *aggregateRun) window(w *aggregate.Window) error {
-	if err := r.ctx.Err(); err != nil {
-		return err
-	}
-	if w.Vehicles() == 0 {
-		r.report.empty++
-		return nil
-	}
-	d := w.Estimate(r.estimate)
-	r.report.add(w, d)
-	return r.out.window(w, d, r.estimate.Level)
-}
-
-func (r *aggregateRun) finish() error {
-	if r.records == 0 {
-		return errors.New("there is no record in the input: nothing to aggregate")
-	}
-	if r.collector == nil {
-		if err := r.begin(); err != nil {
-			return err
-		}
-	}
-	return r.collector.Finish()
 }

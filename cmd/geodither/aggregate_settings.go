@@ -3,20 +3,21 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
 
-// observerSettings are what a reader has to know: the model, and the options of
-// release as the service has them. Records tell ε, δ and the mechanism.
+// observerSettings are what a reader has to know: the model in its versions, and the
+// options of release as the service has them. Records tell ε, δ and the mechanism.
 type observerSettings struct {
-	model   *mobility.Model
-	modelID string
+	models  aggregate.Models
 	options mechanism.Options
 	// What flags or a config say; what they do not say, the records do.
 	epsilon, delta, mechanism bool
@@ -50,24 +51,17 @@ func (f *aggregateFlags) settings(flags *pflag.FlagSet) (observerSettings, error
 		release = file.Release
 		s.epsilon, s.delta, s.mechanism = release.Epsilon != nil, release.Delta != nil, true
 	}
-	if f.model == "" && f.config != "" {
-		return s, usagef("config %s has a schedule of models: name the one of the records with --model; records of different models are aggregated each by themselves", f.config)
-	}
-	if f.model == "" {
-		return s, usagef("name the model of the releases with --model, or the service's config with -c")
-	}
 	var err error
-	if s.model, err = mobility.ReadModelFile(f.model); err != nil {
+	if s.models, err = f.readModels(); err != nil {
 		return s, err
 	}
-	s.modelID = s.model.ID()
 	if release.Epsilon == nil {
 		release.Epsilon = new(float64)
 	}
 	if release.Delta == nil {
 		release.Delta = new(float64)
 	}
-	s.options, err = release.options(s.model)
+	s.options, err = release.options(s.models[0])
 	if err != nil {
 		return s, usageError{err}
 	}
@@ -77,10 +71,47 @@ func (f *aggregateFlags) settings(flags *pflag.FlagSet) (observerSettings, error
 	return s, nil
 }
 
+// readModels reads all models that records may name. The folders of users' own models
+// that a schedule names are left alone: readers need not have them.
+func (f *aggregateFlags) readModels() (models aggregate.Models, err error) {
+	files := f.models
+	switch {
+	case len(files) > 0 && f.schedule != "":
+		return nil, usagef("--model and --models exclude each other: files, or the service's list of them")
+	case f.schedule != "":
+		text, err := os.ReadFile(f.schedule)
+		if err != nil {
+			return nil, fmt.Errorf("models: %w", err)
+		}
+		entries, err := parseSchedule(text, filepath.Dir(f.schedule))
+		if err != nil {
+			return nil, fmt.Errorf("models: %s: %w", f.schedule, err)
+		}
+		for _, e := range entries {
+			files = append(files, e.Model)
+		}
+	case len(files) == 0:
+		return nil, usagef("name the model of the releases with --model, the service's list of models with --models, or its config with -c")
+	}
+	for _, file := range files {
+		model, err := mobility.ReadModelFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if len(models) > 0 && model.Step != models[0].Step {
+			return nil, fmt.Errorf("%s has a step of %v, and %s of %v: the versions of one service have the same", file, model.Step, files[0], models[0].Step)
+		}
+		models = append(models, model)
+	}
+	return models, nil
+}
+
 // fromConfig takes from a config what no flag says.
 func (f *aggregateFlags) fromConfig(c configFile, flags *pflag.FlagSet) {
-	if f.model == "" {
-		f.model = c.Model
+	if len(f.models) == 0 && f.schedule == "" {
+		if f.schedule = c.Models; c.Model != "" {
+			f.models = []string{c.Model}
+		}
 	}
 	if f.topic == "" && len(f.paths) == 0 {
 		f.topic = c.Topics.Sanitized
@@ -111,9 +142,6 @@ func (s *observerSettings) complete(r schemas.Sanitized) bool {
 // check refuses a record that was not made under these settings.
 func (s *observerSettings) check(r schemas.Sanitized) error {
 	switch {
-	case r.ModelID != s.modelID:
-		return fmt.Errorf("the record was made under the model %.16s, and --model is %s: give the model of the records. "+
-			"Where a service has changed its model, or has personal ones, aggregate the records of one model by themselves", r.ModelID, s.modelID)
 	case r.Mechanism != s.options.Mechanism:
 		return fmt.Errorf("the record names the mechanism %.16s, and the settings say %s: leave --mechanism out, or aggregate the records of one setting by themselves", r.Mechanism, s.options.Mechanism)
 	case r.Delta != s.options.Delta:

@@ -47,15 +47,16 @@ const enough = 100
 // summarize says in words what was found, and how far to trust it.
 func (r *aggregateRun) summarize(out io.Writer) error {
 	c, zones := r.collector.Counts(), r.collector.Zones()
-	length := time.Duration(r.collect.WindowSteps) * r.settings.model.Step
+	length := time.Duration(r.collect.WindowSteps) * r.settings.models[0].Step
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d records of %d users; windows of %v, %d zones of %.2f km\n", c.Records, c.Users, length, zones.Count(), zones.SideKM())
-	if c.Followed < c.Records {
-		fmt.Fprintf(&b, "followed    %.1f %% of the records: %d users have records missing, or came under other settings (a change of settings or of the model, "+
-			"a topic whose beginning retention has removed). They are left out until a gap of more than %d steps\n",
-			100*float64(c.Followed)/float64(c.Records), c.Lost, r.collector.MaxGap())
-	} else {
-		fmt.Fprintln(&b, "followed    all: every record's estimate follows from the model, the settings and the releases")
+	fmt.Fprintf(&b, "%d records of %d users; windows of %v", c.Records, c.Users, length)
+	if zones != nil {
+		fmt.Fprintf(&b, ", %d zones of %.2f km", zones.Count(), zones.SideKM())
+	}
+	fmt.Fprintln(&b)
+	r.followed(&b, c)
+	if c.Unwanted > 0 {
+		fmt.Fprintf(&b, "outside     %d records of windows outside of --from and --to are followed and no more\n", c.Unwanted)
 	}
 	if c.Late > 0 {
 		fmt.Fprintf(&b, "late        %d records of windows that were closed have no part in them: raise --open\n", c.Late)
@@ -66,7 +67,11 @@ func (r *aggregateRun) summarize(out io.Writer) error {
 		_, err := io.WriteString(out, b.String())
 		return err
 	}
-	fmt.Fprintf(&b, "windows     %d with %.0f vehicles on average, the smallest with %d\n", p.windows, float64(p.vehicles)/float64(p.windows), p.smallest)
+	fmt.Fprintf(&b, "windows     %d with %.0f vehicles on average, the smallest with %d", p.windows, float64(p.vehicles)/float64(p.windows), p.smallest)
+	if p.lost > 0 {
+		fmt.Fprintf(&b, "; %.1f more that are left out", float64(p.lost)/float64(p.windows))
+	}
+	fmt.Fprintln(&b)
 	fmt.Fprintf(&b, "releases    move %.0f %% of the fleet against the model alone, on average; in %d of %d windows they contradict it so far that the fleet's own prior replaces it in part\n",
 		100*p.moved/float64(p.windows), p.taught, p.windows)
 	if r.collect.Flows {
@@ -78,6 +83,27 @@ func (r *aggregateRun) summarize(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// followed says whose records were followed, and why those of others were not.
+func (r *aggregateRun) followed(b *strings.Builder, c aggregate.Counts) {
+	switch {
+	case c.Lost > 0:
+		fmt.Fprintf(b, "followed    %.1f %% of the records: %d users have records missing, or came under other settings (a change of settings, a model that is not given, "+
+			"a topic whose beginning retention has removed). They are left out until a gap of more than %d steps\n",
+			100*float64(c.Followed)/float64(c.Records), c.Lost, r.collector.MaxGap())
+	case c.Followed < c.Records:
+		fmt.Fprintln(b, "followed    all others: every record's estimate follows from the model, the settings and the releases")
+	default:
+		fmt.Fprintln(b, "followed    all: every record's estimate follows from the model, the settings and the releases")
+	}
+	if c.Own > 0 {
+		fmt.Fprintf(b, "left out    %d users who move by models of their own, which readers do not have: %d records, and what follows up to a gap of more than %d steps\n",
+			c.Own, c.Foreign, r.collector.MaxGap())
+	}
+	if c.Models > 1 {
+		fmt.Fprintf(b, "models      %d versions; users are followed from one to the next\n", c.Models)
+	}
 }
 
 // fullest names the zones with most vehicles in the fullest window.

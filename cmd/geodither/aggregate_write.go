@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -74,8 +72,7 @@ func checkMapName(path string) error {
 // aggregateOutput writes densities, flows and the map. Files appear when they are
 // complete.
 type aggregateOutput struct {
-	grid    *grid.Grid
-	zones   *aggregate.Zones
+	zones   *aggregate.Zones // from the first window on
 	least   float64
 	format  string
 	density *textFile
@@ -89,8 +86,8 @@ type aggregateOutput struct {
 	mostAt   time.Time
 }
 
-func newAggregateOutput(f *aggregateFlags, g *grid.Grid, std streams) (*aggregateOutput, error) {
-	o := &aggregateOutput{grid: g, least: f.least, format: f.outFormat, image: f.image}
+func newAggregateOutput(f *aggregateFlags, std streams) (*aggregateOutput, error) {
+	o := &aggregateOutput{least: f.least, format: f.outFormat, image: f.image}
 	var err error
 	if o.density, err = newTextFile(f.out, std.out); err != nil {
 		return nil, err
@@ -155,7 +152,7 @@ func (o *aggregateOutput) window(w *aggregate.Window, d aggregate.Density, level
 
 func (o *aggregateOutput) middle(zone int32) (lat, lon float64) {
 	low, high := o.zones.Corners(zone)
-	return o.grid.ToDegrees(low.Add(high).Scale(.5))
+	return o.zones.Grid().ToDegrees(low.Add(high).Scale(.5))
 }
 
 func (o *aggregateOutput) zone(r zoneRow) error {
@@ -190,7 +187,7 @@ func (o *aggregateOutput) polygon(zone int32) polygon {
 	low, high := o.zones.Corners(zone)
 	var ring [][2]float64
 	for _, p := range []grid.Point{low, {X: high.X, Y: low.Y}, high, {X: low.X, Y: high.Y}, low} {
-		lat, lon := o.grid.ToDegrees(p)
+		lat, lon := o.zones.Grid().ToDegrees(p)
 		ring = append(ring, [2]float64{toMetre(lon), toMetre(lat)})
 	}
 	return polygon{"Polygon", [][][2]float64{ring}}
@@ -263,60 +260,4 @@ func rounded(x float64) float64 {
 func toMetre(x float64) float64 {
 	v, _ := strconv.ParseFloat(degrees(x), 64)
 	return v
-}
-
-// textFile is a file that appears when it is complete, or standard output.
-type textFile struct {
-	*bufio.Writer
-	file  *os.File // nil for standard output
-	final string
-}
-
-func newTextFile(path string, stdout io.Writer) (*textFile, error) {
-	if path == "-" {
-		return &textFile{Writer: bufio.NewWriter(stdout)}, nil
-	}
-	file, final, err := create(path)
-	if err != nil {
-		return nil, err
-	}
-	return &textFile{bufio.NewWriter(file), file, final}, nil
-}
-
-func (t *textFile) close() error {
-	o := output{records: noRecords{}, buffered: t.Writer, file: t.file, path: t.final}
-	return o.close()
-}
-
-func (t *textFile) discard() error {
-	o := output{records: noRecords{}, buffered: t.Writer, file: t.file, path: t.final}
-	return o.discard()
-}
-
-// noRecords has nothing to close.
-type noRecords struct{ recordWriter }
-
-func (noRecords) close() error { return nil }
-
-func sizesOf(paths []string) (total int64, err error) {
-	known := true
-	for _, path := range paths {
-		if path == "-" {
-			known = false
-			continue
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			return 0, fmt.Errorf("%w: check the path", err)
-		}
-		if info.IsDir() {
-			return 0, fmt.Errorf("%s is a folder: name files of sanitized records", path)
-		}
-		known = known && info.Mode().IsRegular()
-		total += info.Size()
-	}
-	if !known {
-		total = 0
-	}
-	return total, nil
 }

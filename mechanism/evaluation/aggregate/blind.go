@@ -9,42 +9,65 @@ import (
 // blindFilter computes where the model alone has a user, from the step at which the user's filter started. It is not pruned, so that no cell
 // of a posterior lies where it says never.
 type blindFilter struct {
-	model     *mobility.Model
-	predictor *mobility.Predictor
-	known     map[blindKey]*mobility.Distribution // of users that started and stand together
-	last      mobility.Distribution
+	predictors map[*version]*mobility.Predictor
+	known      map[blindKey]*mobility.Distribution // of users that started and stand together
+	last       mobility.Distribution
 }
 
-type blindKey struct{ from, step int64 }
+// blindKey is all that such a distribution depends on.
+type blindKey struct {
+	from, step int64
+	version    *version
+	turns      string
+}
 
 // maxBlind bounds what is kept for users that stand together.
 const maxBlind = 64
 
-func newBlindFilter(model *mobility.Model) blindFilter {
-	return blindFilter{model: model, predictor: mobility.NewPredictor(model), known: map[blindKey]*mobility.Distribution{}}
+func newBlindFilter() blindFilter {
+	return blindFilter{predictors: map[*version]*mobility.Predictor{}, known: map[blindKey]*mobility.Distribution{}}
 }
 
 // at returns the user's distribution at the last record, valid until the next call but one.
 func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
-	key := blindKey{u.origin, u.last}
+	begun := len(u.blind) > 0 && u.blindFrom == u.origin && u.blindStep <= u.last
+	if !begun {
+		u.turns = ""
+	}
+	key := blindKey{u.origin, u.last, u.version, u.turns}
 	if d := b.known[key]; d != nil {
 		return d, b.keep(u, d)
 	}
 	from, step := &b.last, u.blindStep
-	if len(u.blind) == 0 || u.blindFrom != u.origin || u.blindStep > u.last {
-		b.last.CopyFrom(&b.model.Initial)
+	if !begun {
+		b.last.CopyFrom(&u.version.model.Initial)
 		step = u.origin
 	} else if _, err := b.last.DecodeBinary(u.blind); err != nil {
 		return nil, fmt.Errorf("aggregate: %w", err)
 	}
+	predictor := b.predictors[u.version]
+	if predictor == nil {
+		predictor = mobility.NewPredictor(u.version.model)
+		b.predictors[u.version] = predictor
+	}
 	d := new(mobility.Distribution)
-	b.predictor.Predict(d, from, step, int(u.last-step))
+	predictor.Predict(d, from, step, int(u.last-step))
 	d.Round()
 	if len(b.known) >= maxBlind {
 		clear(b.known)
 	}
 	b.known[key] = d
 	return d, b.keep(u, d)
+}
+
+// turn takes the user's distribution up to the last record, from where it goes on under another model of the same map. Steps between that only
+// reports without a record have told the service of count under the new model.
+func (b *blindFilter) turn(u *user) error {
+	if _, err := b.at(u); err != nil {
+		return err
+	}
+	u.turns += fmt.Sprintf("%s %d ", u.version.model.ID(), u.last)
+	return nil
 }
 
 // keep stores a distribution, to go on from at the user's next window.

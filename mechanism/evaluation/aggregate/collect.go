@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
@@ -14,13 +13,17 @@ import (
 type CollectOptions struct {
 	// WindowSteps is the length of a window in steps of the model. Windows begin at multiples of it since 1970.
 	WindowSteps int64
-	// Block is the number of cells along a zone's side; 0 means 1.
-	Block int
+	// Block is the number of cells along a zone's side; 0 means 1. ZoneKM, if positive, gives the side instead: the whole number of cells nearest to it.
+	Block  int
+	ZoneKM float64
 	// Flows says to count flows between the zones of successive windows.
 	Flows bool
 	// Open is how many windows are open at once: a record that comes when so many later ones have begun has no part in its window any more, but is
 	// followed. 0 keeps all open until the end.
 	Open int
+	// FromMS and BeforeMS bound the windows that are wanted: those that begin at FromMS or later and end at BeforeMS or earlier, milliseconds since 1970; 0 is
+	// no bound. The records of others are followed and no more, on whatever map they are.
+	FromMS, BeforeMS int64
 }
 
 // Collector gathers records into windows. Memory: for each user the posterior, twice (with releases and without), about 10 bytes a cell that has
@@ -28,10 +31,10 @@ type CollectOptions struct {
 // a vehicle once a window the prediction of its prior through the window. It is for one goroutine.
 type Collector struct {
 	follower *Follower
-	zones    *Zones
-	tracer   *tracer // nil without flows
+	zones    *Zones // nil before the first record that is wanted
+	tracers  map[*version]*tracer
 	options  CollectOptions
-	model    *mobility.Model
+	stepMS   int64
 	each     func(*Window) error
 
 	users   map[string]*user
@@ -40,7 +43,8 @@ type Collector struct {
 	latest  int64 // window
 	closed  int64 // windows before are closed
 	counts  Counts
-	whole   int // users whose first record is here
+	whole   int                // users whose first record is here
+	foreign map[string]foreign // models that are not given
 
 	state     mechanism.State // scratch
 	dense     []float64       // scratch, a number a zone
@@ -53,8 +57,12 @@ type Counts struct {
 	Records  int64 `json:"records"`
 	Followed int64 `json:"followed"`  // whose posterior is known
 	Late     int64 `json:"late"`      // of windows that were closed
+	Unwanted int64 `json:"unwanted"`  // of windows that are not wanted
+	Foreign  int64 `json:"foreign"`   // under models that are not given
 	Users    int   `json:"users"`     // seen
-	Lost     int   `json:"lost_ever"` // users with a record that could not be followed
+	Own      int   `json:"own"`       // users with a record under a model that is not given and that no other user has
+	Lost     int   `json:"lost_ever"` // other users with a record that could not be followed
+	Models   int   `json:"models"`    // that are given and that records name
 }
 
 type user struct {
@@ -64,57 +72,61 @@ type user struct {
 	pending bool // the window lacks the user yet
 	release int32
 	lost    bool
+	foreign string // model of the last record whose model is not given
 
 	blind     []byte // encoded
 	blindStep int64
 	blindFrom int64
+	turns     string // from one model to another since blindFrom, and when
 
 	marked     []uint16 // ancestors since the mark; empty: none
 	markWindow int64
 }
 
 // NewCollector calls each for every window, in order, when it is closed. Its error ends the work.
-func NewCollector(model *mobility.Model, o mechanism.Options, c CollectOptions, each func(*Window) error) (*Collector, error) {
+func NewCollector(models Models, o mechanism.Options, c CollectOptions, each func(*Window) error) (*Collector, error) {
 	if c.WindowSteps < 1 {
 		return nil, errors.New("aggregate: a window needs a step at least")
 	}
-	follower, err := NewFollower(model, o)
+	follower, err := NewFollower(models, o)
 	if err != nil {
 		return nil, err
 	}
-	zones, err := NewZones(model.Grid, max(c.Block, 1))
-	if err != nil {
-		return nil, err
-	}
-	k := &Collector{
-		follower: follower, zones: zones, options: c, model: model, each: each,
+	return &Collector{
+		follower: follower, options: c, stepMS: models[0].Step.Milliseconds(), each: each,
+		tracers: map[*version]*tracer{}, foreign: map[string]foreign{},
 		users: map[string]*user{}, windows: map[int64]*Window{}, latest: -1 << 62, closed: -1 << 62,
-		dense: make([]float64, zones.Count()), blind: newBlindFilter(model),
-	}
-	if c.Flows {
-		if k.tracer, err = newTracer(model, zones, follower.sanitizer.Options().Prune); err != nil {
-			return nil, err
-		}
-	}
-	return k, nil
+		blind: newBlindFilter(),
+	}, nil
 }
 
-// Zones returns the zones.
+// Zones returns the zones: those of the map of the first record that is wanted, nil before it.
 func (k *Collector) Zones() *Zones { return k.zones }
 
 // MaxGap returns the number of steps after which a user that was lost can be found again.
 func (k *Collector) MaxGap() int { return int(k.follower.maxGap) }
 
-// Snap returns the release that a place written in degrees stands for.
-func (k *Collector) Snap(p grid.Point) grid.Point { return k.follower.Snap(p) }
+// Grid and Snap are the Follower's.
+func (k *Collector) Grid(model string) *grid.Grid { return k.follower.Grid(model) }
+
+// Snap returns the release that a place written in degrees stands for, on the map of a model that is given.
+func (k *Collector) Snap(model string, p grid.Point) grid.Point { return k.follower.Snap(model, p) }
 
 // Counts returns what became of the records so far.
 func (k *Collector) Counts() Counts {
 	c := k.counts
 	c.Users = len(k.order)
 	for _, u := range k.order {
-		if u.lost {
+		switch {
+		case u.foreign != "" && !k.foreign[u.foreign].shared:
+			c.Own++
+		case u.lost:
 			c.Lost++
+		}
+	}
+	for _, v := range k.follower.versions {
+		if v.seen {
+			c.Models++
 		}
 	}
 	return c
@@ -137,6 +149,16 @@ func (k *Collector) Add(r Record) error {
 			return err
 		}
 	}
+	wanted := k.wanted(window)
+	version, err := k.versionOf(u, r, wanted)
+	if err != nil {
+		return err
+	}
+	if u.known && version != nil && version != u.version && version.sameMap(u.version) {
+		if err := k.blind.turn(u); err != nil {
+			return err
+		}
+	}
 	known, err := k.follower.Follow(&u.Track, r)
 	if err != nil {
 		return err
@@ -146,12 +168,22 @@ func (k *Collector) Add(r Record) error {
 		k.counts.Followed++
 	}
 	u.lost = u.lost || !known
-	k.trace(u, known)
+	if !wanted {
+		k.counts.Unwanted++
+		u.marked = u.marked[:0]
+		return nil
+	}
+	if err := k.trace(u, known); err != nil {
+		return err
+	}
 	if !u.pending {
 		u.window, u.pending, u.release = window, true, -1
 	}
-	if r.Kind == mechanism.Released {
-		u.release = k.zones.Of(k.model.Grid.CellAt(r.Release))
+	if r.Kind == mechanism.Released && version != nil {
+		u.release = k.zones.Of(version.grid().CellAt(r.Release))
+	}
+	if k.zones == nil {
+		return nil // not one record of a model that is given, up to now
 	}
 	if window < k.closed {
 		k.counts.Late++
@@ -171,23 +203,17 @@ func (k *Collector) Add(r Record) error {
 	return nil
 }
 
-// trace takes the user's ancestors along.
-func (k *Collector) trace(u *user, known bool) {
-	switch {
-	case k.tracer == nil || len(u.marked) == 0:
-	case !known || !k.follower.linked:
-		u.marked = u.marked[:0]
-	default:
-		u.marked = k.tracer.advance(u.marked, u.name, &k.follower.before, &k.follower.state)
-	}
-}
-
-// Finish closes all windows. It is an error if most records do not follow, and not because others are missing.
+// Finish closes all windows. It is an error if no record is of a model that is given, or if most of those that are do not follow, and not because
+// others are missing.
 func (k *Collector) Finish() error {
 	if err := k.close(k.latest + 1); err != nil {
 		return err
 	}
-	if k.whole > 0 && k.follower.strays > 0 && 2*k.counts.Followed < k.counts.Records {
+	given := k.counts.Records - k.counts.Foreign
+	if given == 0 && k.counts.Records > 0 {
+		return k.noneGiven()
+	}
+	if k.whole > 0 && k.follower.strays > 0 && 2*k.counts.Followed < given {
 		return ErrSettings
 	}
 	return nil
@@ -222,38 +248,5 @@ func (k *Collector) close(before int64) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// settle books a user into the window of the last record.
-func (k *Collector) settle(u *user) error {
-	u.pending = false
-	w := k.windows[u.window]
-	if u.release >= 0 {
-		w.naive[u.release]++
-		w.Released++
-	}
-	if !u.known {
-		w.Lost++
-		u.marked = u.marked[:0]
-		return nil
-	}
-	if err := k.state.DecodeBinary(u.state); err != nil {
-		return fmt.Errorf("aggregate: %w", err)
-	}
-	k.zones.gather(&k.posterior, &k.state.Posterior, k.dense)
-	blind, err := k.blind.at(u)
-	if err != nil {
-		return err
-	}
-	w.add(k.zones, &k.posterior, blind, k.dense)
-	if k.tracer == nil {
-		return nil
-	}
-	if len(u.marked) > 0 && u.markWindow == u.window-1 {
-		k.tracer.add(w.flows, u.marked, &k.state.Posterior)
-		w.Flowing++
-	}
-	u.marked, u.markWindow = k.tracer.mark(u.marked, &k.state.Posterior), u.window
 	return nil
 }

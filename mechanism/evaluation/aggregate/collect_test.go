@@ -22,7 +22,7 @@ func TestCollectWindows(t *testing.T) {
 		t.Fatalf("%d windows, %+v", len(windows), counts)
 	}
 	// The service's posteriors at the ends of the windows, by a filter of their own.
-	f, err := NewFollower(model, o)
+	f, err := NewFollower(Models{model}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestCollectOrder(t *testing.T) {
 	if counts.Late == 0 || counts.Followed != int64(len(records)) {
 		t.Errorf("users one after the other under one open window: %+v", counts)
 	}
-	k, err := NewCollector(model, o, CollectOptions{WindowSteps: 5}, func(*Window) error { return nil })
+	k, err := NewCollector(Models{model}, o, CollectOptions{WindowSteps: 5}, func(*Window) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestFollowComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		records = append(records, Record{User: "u", Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number})
+		records = append(records, Record{User: "u", Model: model.ID(), Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number})
 	}
 	_, counts := collect(t, model, o, CollectOptions{WindowSteps: 5}, append(records[:1:1], records[2:]...))
 	if counts.Followed != 4 || counts.Lost != 1 { // step 0, and those after the gap
@@ -157,7 +157,7 @@ func TestFollowSettings(t *testing.T) {
 	} {
 		wrong := o
 		change(&wrong)
-		k, err := NewCollector(model, wrong, CollectOptions{WindowSteps: 5}, func(*Window) error { return nil })
+		k, err := NewCollector(Models{model}, wrong, CollectOptions{WindowSteps: 5}, func(*Window) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestLikelihoodIsBayes(t *testing.T) {
 	windows, _ := collect(t, model, o, CollectOptions{WindowSteps: 100}, records)
 	got := windows[0].fleet.Vehicles[0]
 
-	f, err := NewFollower(model, o)
+	f, err := NewFollower(Models{model}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestTracerIsExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, cells := zones.Count(), model.Grid.Cells()
-	f, err := NewFollower(model, o)
+	f, err := NewFollower(Models{model}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +346,7 @@ func TestTracerIsExact(t *testing.T) {
 	// A gap of several steps at once comes to the same as its steps without releases.
 	var far mechanism.State
 	far.CopyFrom(&states[0])
-	if err := f.sanitizer.Observe(&far, mechanism.Seen{Step: 3, Kind: mechanism.Predicted}); err != nil {
+	if err := f.versions[model.ID()].sanitizer.Observe(&far, mechanism.Seen{Step: 3, Kind: mechanism.Predicted}); err != nil {
 		t.Fatal(err)
 	}
 	marks := tr.advance(tr.mark(nil, &states[0].Posterior), "u", &states[0], &far)

@@ -3,20 +3,22 @@ package aggregate
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// Record is what one published record tells, in map kilometres.
+// Record is what one published record tells, in kilometres of its model's map.
 type Record struct {
 	User string
-	Step int64
-	Kind mechanism.Kind
-	// Release is the released place of a record of Kind Released: see mechanism.Sanitizer.Snap, Estimate the place that the record gives
-	// for the user.
+	// Model is the id of the model under which the record was made: a public one's, or of a user's own model a keyed hash, which nobody outside can
+	// tell from the id of a public model that is not given.
+	Model string
+	Step  int64
+	Kind  mechanism.Kind
+	// Release is the released place of a record of Kind Released: see Follower.Snap, Estimate the place that the record gives
+	// for the user. Of a model that is not given neither is looked at.
 	Release, Estimate grid.Point
 	// Number is that of the user's last release so far.
 	Number uint64
@@ -24,50 +26,64 @@ type Record struct {
 
 // Track is what is kept of a user between records: the posterior, some 5 bytes a cell that has probability. The zero Track is a new user.
 type Track struct {
-	state  []byte // encoded
-	last   int64  // step of the last record
-	origin int64  // step at which the filter started from the model's initial distribution
-	seen   bool   // there was a record
-	known  bool   // the state is the service's
+	state   []byte   // encoded
+	version *version // of the last record; nil: its model is not given
+	last    int64    // step of the last record
+	origin  int64    // step at which the filter started from the model's initial distribution
+	seen    bool     // there was a record
+	known   bool     // the state is the service's
 }
 
 // Follower runs the filter again from records. It is scratch for one goroutine; users' tracks are separate.
 //
-// It holds every record's estimate against its own, so that it notices what it cannot follow: records that are missing, other options
-// than the service's, a change of model. Such a user is lost until the rule for gaps starts the service's filter anew, which any
-// reader can do too.
+// It holds every record's estimate against its own, so that it notices what it cannot follow: records that are missing, or other options
+// than the service's. Such a user is lost until the rule for gaps starts the service's filter anew, which any reader can do too.
+//
+// Where a user's records go over to another of the models, the state is brought to that one as the service does it: on the same map what is known of the
+// place stays, on another one the filter starts at the new model's initial distribution. A record under a model that is not given is not followed,
+// and the user is lost as after a record that is missing.
 type Follower struct {
-	sanitizer   *mechanism.Sanitizer
-	maxGap      uint64
-	toleranceKM float64
-	followed    bool // a record, ever
-	strays      int  // records whose estimate is wrong, though none before them is missing
+	versions map[string]*version // by the model's id
+	options  mechanism.Options
+	maxGap   uint64
+	hides    bool // reports may leave no record
+	followed bool // a record, ever
+	strays   int  // records whose estimate is wrong, though none before them is missing
 
 	before, state, attempt mechanism.State
 	linked                 bool // state came from before by the model
 }
 
-// NewFollower returns one for a model and the service's options.
-func NewFollower(model *mobility.Model, o mechanism.Options) (*Follower, error) {
-	// The key is never used: an observer draws nothing.
-	s, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(0)), o)
-	if err != nil {
+// NewFollower returns one for the models and the service's options.
+func NewFollower(models Models, o mechanism.Options) (*Follower, error) {
+	if err := models.validate(); err != nil {
 		return nil, err
 	}
-	o = s.Options()
-	// Estimates agree up to the seven decimals of a degree that CSV has, a centimetre; hidden steps of prediction are rounded and pruned on their own.
-	tolerance := .01
-	if o.Between == mechanism.BetweenSkip || o.Budget.Spent == mechanism.SpentSuppress && (o.Budget.Lifetime > 0 || o.Budget.WindowSteps > 0) {
-		tolerance = .1
+	f := &Follower{versions: map[string]*version{}}
+	for _, m := range models {
+		v, err := newVersion(m, o)
+		if err != nil {
+			return nil, err
+		}
+		f.versions[m.ID()] = v
+		f.options = v.sanitizer.Options()
 	}
-	return &Follower{
-		sanitizer: s, maxGap: uint64(o.MaxGap),
-		toleranceKM: max(tolerance*model.Grid.CellKM(), 1e-4),
-	}, nil
+	f.maxGap, f.hides = uint64(f.options.MaxGap), hides(f.options)
+	return f, nil
 }
 
-// Snap returns the release that a place written in degrees stands for.
-func (f *Follower) Snap(p grid.Point) grid.Point { return f.sanitizer.Snap(p) }
+// Grid returns the map of a model, nil if the model is not given.
+func (f *Follower) Grid(model string) *grid.Grid {
+	if v := f.versions[model]; v != nil {
+		return v.grid()
+	}
+	return nil
+}
+
+// Snap returns the release that a place written in degrees stands for, on the map of a model that is given.
+func (f *Follower) Snap(model string, p grid.Point) grid.Point {
+	return f.versions[model].sanitizer.Snap(p)
+}
 
 var (
 	// ErrOrder is what Follow returns for a record of a step before the user's last one.
@@ -77,42 +93,48 @@ var (
 		"those that differ from the defaults (min_cells, min_radius, prune, max_gap, inference, subdivision, estimate, interval, budget) as it has them in its config")
 )
 
-// Follow takes the next record of a user and says whether the user's posterior is the service's. Cost: that of the service's own step, and in a gap
-// longer than MaxGap up to twice that.
+// Follow takes the next record of a user and says whether the user's posterior is the service's. Cost: that of the service's own step, in a gap
+// longer than MaxGap up to twice that, and at a change of model, where reports may leave no record, once and more for each step of the gap.
 func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	if t.seen && r.Step < t.last {
 		return false, ErrOrder
 	}
+	v, old := f.versions[r.Model], t.version
 	gap := uint64(r.Step) - uint64(t.last)
-	silent := !t.seen || gap > f.maxGap
+	silent, first, was := !t.seen || gap > f.maxGap, !t.seen && r.Number <= 1, t.last
 	f.linked = false
+	t.seen, t.last, t.version = true, r.Step, v
+	if v == nil {
+		t.known, t.state = false, t.state[:0]
+		return false, nil
+	}
+	moved := mechanism.Unchanged
 	switch {
 	case t.known:
 		if err := f.before.DecodeBinary(t.state); err != nil {
 			return false, err
 		}
+		moved = v.sanitizer.Migrate(&f.before)
 	case silent:
 		f.before.CopyFrom(&mechanism.State{})
-		f.before.Releases = r.Number
-		if r.Kind == mechanism.Released && r.Number > 0 {
-			f.before.Releases--
-		}
+		f.before.Releases = releasesBefore(r)
+	case old != nil && !old.sameMap(v):
+		// Whoever comes to another map begins anew there, at the last step.
+		f.before.CopyFrom(&mechanism.State{Started: true, Step: was, StepMS: v.model.Step.Milliseconds(), Releases: releasesBefore(r)})
+		moved = v.sanitizer.Migrate(&f.before)
 	default: // lost, and the service's filter goes on
-		t.last = r.Step
 		return false, nil
 	}
-	first := !t.seen && r.Number <= 1
-	t.seen, t.last = true, r.Step
-	ok, err := f.try(r, false)
-	if ok {
-		f.linked = !silent
-		if silent {
-			t.origin = r.Step
-		}
-	} else if err == nil && t.known && silent {
+	ok, anew, linked := false, silent, !silent && moved != mechanism.StartedAnew
+	if moved == mechanism.PosteriorKept && f.hides && !silent {
+		ok, linked, err = f.tryTurns(t, old, v, r)
+	} else {
+		ok, err = f.try(v, r, false)
+	}
+	if !ok && err == nil && t.known && silent {
 		// Reports without a record may have carried the filter over the gap.
-		ok, err = f.try(r, true)
-		f.linked = ok
+		ok, err = f.try(v, r, true)
+		anew, linked = false, moved != mechanism.StartedAnew
 	}
 	if err != nil {
 		return false, err
@@ -121,6 +143,13 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 		return false, ErrSettings
 	}
 	f.followed = f.followed || ok
+	f.linked = ok && linked
+	switch {
+	case ok && anew:
+		t.origin = r.Step
+	case ok && moved == mechanism.StartedAnew:
+		t.origin = was
+	}
 	t.known = ok
 	t.state = t.state[:0]
 	if ok {
@@ -129,17 +158,59 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	return ok, nil
 }
 
+// releasesBefore returns the number of releases before a record.
+func releasesBefore(r Record) uint64 {
+	if r.Kind == mechanism.Released && r.Number > 0 {
+		return r.Number - 1
+	}
+	return r.Number
+}
+
+// tryTurns is try where reports without a record may have gone on under the old model, of the same map, before the new one took over. Up to which step,
+// only the estimate tells: of all steps of the gap the one counts under which it agrees best. linked says whether that is the user's last record's.
+func (f *Follower) tryTurns(t *Track, old, v *version, r Record) (ok, linked bool, err error) {
+	last := f.before.Step
+	best, least := int64(-1), math.Inf(1)
+	for step := last; step == last || step < r.Step; step++ {
+		if ok, err = f.tryTurn(t, old, v, r, step); err != nil {
+			return false, false, err
+		}
+		if d := f.state.Estimate.Distance(r.Estimate); ok && d < least {
+			best, least = step, d
+		}
+	}
+	if math.IsInf(least, 1) {
+		return false, false, nil
+	}
+	ok, err = f.tryTurn(t, old, v, r, best)
+	return ok, best == last, err
+}
+
+// tryTurn is try if the old model has counted up to a step.
+func (f *Follower) tryTurn(t *Track, old, v *version, r Record, step int64) (bool, error) {
+	if err := f.before.DecodeBinary(t.state); err != nil {
+		return false, err
+	}
+	if step > f.before.Step {
+		if err := old.sanitizer.Observe(&f.before, mechanism.Seen{Step: step, Kind: mechanism.Predicted}); err != nil {
+			return false, fmt.Errorf("aggregate: %w", err)
+		}
+	}
+	v.sanitizer.Migrate(&f.before)
+	return f.try(v, r, false)
+}
+
 // try observes the record from f.before into f.state and says whether the estimates agree.
-func (f *Follower) try(r Record, carried bool) (bool, error) {
+func (f *Follower) try(v *version, r Record, carried bool) (bool, error) {
 	f.attempt.CopyFrom(&f.before)
-	err := f.sanitizer.Observe(&f.attempt, mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: carried})
+	err := v.sanitizer.Observe(&f.attempt, mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: carried})
 	if err != nil {
 		return false, fmt.Errorf("aggregate: %w", err)
 	}
 	if f.attempt.Releases != r.Number {
 		return false, nil
 	}
-	if f.attempt.Estimate.Distance(r.Estimate) > f.toleranceKM {
+	if f.attempt.Estimate.Distance(r.Estimate) > v.toleranceKM {
 		f.strays++
 		return false, nil
 	}

@@ -80,7 +80,7 @@ func drive(tb testing.TB, model *mobility.Model, o mechanism.Options, seed uint6
 				tb.Fatal(err)
 			}
 			if out.Kind.Published() {
-				all = append(all, Record{User: name, Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number})
+				all = append(all, Record{User: name, Model: model.ID(), Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number})
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func drive(tb testing.TB, model *mobility.Model, o mechanism.Options, seed uint6
 func collect(tb testing.TB, model *mobility.Model, o mechanism.Options, c CollectOptions, records []Record) ([]*Window, Counts) {
 	tb.Helper()
 	var windows []*Window
-	k, err := NewCollector(model, o, c, func(w *Window) error {
+	k, err := NewCollector(Models{model}, o, c, func(w *Window) error {
 		windows = append(windows, w)
 		return nil
 	})

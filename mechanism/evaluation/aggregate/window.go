@@ -34,7 +34,7 @@ func (w *Window) Fleet() *Fleet {
 }
 
 func (k *Collector) newWindow(index int64) *Window {
-	length := k.options.WindowSteps * k.model.Step.Milliseconds()
+	length := k.options.WindowSteps * k.stepMS
 	w := newWindow(k.zones.Count())
 	w.StartMS, w.EndMS = index*length, (index+1)*length
 	return w

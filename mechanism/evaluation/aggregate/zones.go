@@ -43,6 +43,9 @@ func BlockOf(g *grid.Grid, km float64) int {
 	return int(min(max(1, math.Round(km/g.CellKM())), float64(max(g.Width(), g.Height()))))
 }
 
+// Grid returns the map that is divided.
+func (z *Zones) Grid() *grid.Grid { return z.grid }
+
 // Count returns the number of zones.
 func (z *Zones) Count() int { return z.columns * z.rows }
 

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// changedTown is the town's sanitized records under a schedule whose second version starts at the twentieth minute.
+func changedTown(t *testing.T, dir, second string, settings ...string) (sanitized, schedule string) {
+	t.Helper()
+	schedule = write(t, dir, "schedule.yml", "- model: model.avro\n- model: "+second+"\n  start: 2023-11-14T22:34:00Z\n")
+	sanitized = filepath.Join(dir, "changed.csv")
+	args := []string{"sanitize", "--in", filepath.Join(dir, "traces.csv"), "--models", schedule, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out", sanitized}
+	succeed(t, append(args, settings...)...)
+	return sanitized, schedule
+}
+
+// TestAggregateFollowsModels: every record's estimate follows over a change of the model, whatever the settings of release and in whichever way the versions
+// are given, and a vehicle counts once in each window.
+func TestAggregateFollowsModels(t *testing.T) {
+	dir := t.TempDir()
+	townVersions(t, dir)
+	model, second := filepath.Join(dir, "model.avro"), filepath.Join(dir, "second.avro")
+	for name, settings := range map[string][]string{
+		"plain":    nil,
+		"interval": {"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"},
+		"skip":     {"--interval", "3m", "--between", "skip"},
+		"budget":   {"--budget", "8", "--budget-window", "20m", "--budget-spent", "suppress", "--same-step", "drop"},
+	} {
+		sanitized, schedule := changedTown(t, dir, "second.avro", settings...)
+		args := append([]string{"aggregate", "--in", sanitized, "--window", "10m"}, settings...)
+		r := succeed(t, append(args, "--models", schedule, "--flows", filepath.Join(dir, "flows.csv"))...)
+		if !strings.Contains(r.err, "followed    all:") || !strings.Contains(r.err, "2 versions") {
+			t.Errorf("%s: not every record is followed over the change:\n%s", name, r.err)
+		}
+		if name == "plain" {
+			for window, sum := range sumOfColumn(t, r.out, "vehicles") {
+				if sum < 5.99 || sum > 6.01 {
+					t.Errorf("%g vehicles in the window from %s", sum, window)
+				}
+			}
+			for window, sum := range sumOfColumn(t, read(t, filepath.Join(dir, "flows.csv")), "vehicles") {
+				if sum < 4.8 || sum > 6.01 {
+					t.Errorf("%g of six vehicles flow into the window from %s", sum, window)
+				}
+			}
+		}
+		if named := succeed(t, append(args, "--model", second, "--model", model)...); named.out != r.out {
+			t.Errorf("%s: models in another order say something else", name)
+		}
+	}
+}
+
+// TestAggregateConfigOfModels: the service's config names the schedule, and the folder of users' own models beside it may be away, as the key.
+func TestAggregateConfigOfModels(t *testing.T) {
+	dir := t.TempDir()
+	townVersions(t, dir)
+	sanitized, schedule := changedTown(t, dir, "second.avro")
+	want := succeed(t, "aggregate", "--in", sanitized, "--models", schedule)
+	write(t, dir, "schedule.yml", read(t, schedule)+"  personal: nowhere\n")
+	config := write(t, dir, "geodither.yml", "models: schedule.yml\nkey_file: nowhere.key\nrelease: {epsilon: 2, delta: 0.02}\n")
+	if r := succeed(t, "aggregate", "-c", config, "--in", sanitized); r.out != want.out {
+		t.Error("the config's schedule says something else")
+	}
+	// Without the second version its users are not followed, and would be missing from the windows.
+	only := []string{"aggregate", "--in", sanitized, "--model", filepath.Join(dir, "model.avro"), "--window", "10m", "--out", filepath.Join(dir, "out.csv")}
+	requireMessage(t, call(t, only...), exitFailed, "changed.csv:", "more than one user", "under the model", "--models")
+	r := succeed(t, append(only, "--to", "2023-11-14T22:30:00Z")...)
+	if !strings.Contains(r.err, "outside of --from and --to") {
+		t.Errorf("the summary does not say what is left out:\n%s", r.err)
+	}
+}
+
+// TestAggregateMaps: a later version with another map is refused where its windows are wanted, and aggregated by itself, with every record followed.
+func TestAggregateMaps(t *testing.T) {
+	dir := t.TempDir()
+	traces, _ := townFiles(t, dir)
+	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", "400m", "--step", townStep, "--out", filepath.Join(dir, "coarse.avro"))
+	sanitized, schedule := changedTown(t, dir, "coarse.avro")
+	out := filepath.Join(dir, "out.csv")
+	args := []string{"aggregate", "--in", sanitized, "--models", schedule, "--window", "5m", "--out", out}
+	requireMessage(t, call(t, args...), exitFailed, "more than one map", "in the window from 2023-11-14T22:30:00Z", "--to", "--from")
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a failure left a file behind")
+	}
+	for _, span := range [][]string{{"--to", "2023-11-14T22:30:00Z"}, {"--from", "2023-11-14T22:35:00Z"}} {
+		r := succeed(t, append(args, span...)...)
+		if !strings.Contains(r.err, "followed    all:") || !strings.Contains(r.err, "with 6 vehicles on average") {
+			t.Errorf("%v:\n%s", span, r.err)
+		}
+	}
+}
+
+// TestAggregateOwnModels: users who are released under models of their own are left out and counted, and the others are followed. The id in a record, which
+// a change of the user's own model changes, is theirs alone.
+func TestAggregateOwnModels(t *testing.T) {
+	dir := t.TempDir()
+	traces, _ := townFiles(t, dir)
+	// A popular model of three users, who have models of their own.
+	lines := strings.SplitAfter(read(t, traces), "\n")
+	names, half := map[string]bool{}, lines[0]
+	for _, line := range lines[1:] {
+		name, _, _ := strings.Cut(line, ",")
+		if name != "" && (names[name] || len(names) < 3) {
+			names[name] = true
+			half += line
+		}
+	}
+	popular, own := filepath.Join(dir, "popular.avro"), filepath.Join(dir, "own")
+	succeed(t, "train", "--in", write(t, dir, "half.csv", half), "--box", townBox, "--cell", townCell, "--step", townStep, "--backoff", "3", "--personal", own, "--out", popular)
+	sanitized := filepath.Join(dir, "own.csv")
+	succeed(t, sanitizeArgs(traces, popular, "--personal", own, "--seed", "5", "--out", sanitized)...)
+	foreign := 0
+	for _, line := range strings.Split(read(t, sanitized), "\n") {
+		if name, _, _ := strings.Cut(line, ","); names[name] {
+			foreign++
+		}
+	}
+	r := succeed(t, "aggregate", "--in", sanitized, "--model", popular, "--window", "10m")
+	for _, want := range []string{"followed    all others", fmt.Sprintf("left out    3 users who move by models of their own, which readers do not have: %d records", foreign), "with 3 vehicles on average", "; 3.0 more"} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, r.err)
+		}
+	}
+	for window, sum := range sumOfColumn(t, r.out, "vehicles") {
+		if sum < 2.99 || sum > 3.01 {
+			t.Errorf("%g vehicles in the window from %s", sum, window)
+		}
+	}
+}

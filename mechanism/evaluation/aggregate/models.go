@@ -1,0 +1,61 @@
+package aggregate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// Models are the public models that records may name: the versions of a service's model, in any order. The first one's step is that of all.
+type Models []*mobility.Model
+
+// validate checks that there is a model, and that all have the step of the first, as the versions of one service have.
+func (m Models) validate() error {
+	if len(m) == 0 {
+		return errors.New("aggregate: no model is given")
+	}
+	for _, other := range m[1:] {
+		if other.Step != m[0].Step {
+			return fmt.Errorf("aggregate: the models %s and %s have steps of %v and %v: the versions of one service have the same step, "+
+				"so these are not of one", m[0].ID(), other.ID(), m[0].Step, other.Step)
+		}
+	}
+	return nil
+}
+
+// version is one model at work: scratch memory of the filter under it. A user's Track points to the one of the last record.
+type version struct {
+	model       *mobility.Model
+	sanitizer   *mechanism.Sanitizer
+	toleranceKM float64
+	seen        bool // a record names it
+}
+
+func newVersion(model *mobility.Model, o mechanism.Options) (*version, error) {
+	// The key is never used: an observer draws nothing.
+	s, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(0)), o)
+	if err != nil {
+		return nil, err
+	}
+	tolerance := .01
+	if hides(s.Options()) {
+		tolerance = .1
+	}
+	return &version{model: model, sanitizer: s, toleranceKM: max(tolerance*model.Grid.CellKM(), 1e-4)}, nil
+}
+
+// hides says whether reports may leave no record. Estimates agree up to the seven decimals of a degree that CSV has, a centimetre; hidden steps of
+// prediction are rounded and pruned on their own.
+func hides(o mechanism.Options) bool {
+	return o.Between == mechanism.BetweenSkip || o.Budget.Spent == mechanism.SpentSuppress && (o.Budget.Lifetime > 0 || o.Budget.WindowSteps > 0)
+}
+
+// grid returns the version's map.
+func (v *version) grid() *grid.Grid { return v.model.Grid }
+
+// sameMap says whether two versions have one map.
+func (v *version) sameMap(other *version) bool { return v.model.Grid.ID() == other.model.Grid.ID() }

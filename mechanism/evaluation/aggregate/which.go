@@ -1,0 +1,93 @@
+package aggregate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+var (
+	// ErrModel is what Add returns for a public model that is not given, and Finish where no record is of one that is.
+	ErrModel = errors.New("aggregate: a model is missing")
+	// ErrMaps is what Add returns where records of windows that are wanted lie on two maps: zones are parts of one.
+	ErrMaps = errors.New("aggregate: the records lie on more than one map")
+)
+
+// foreign is what is known of a model that is not given.
+type foreign struct {
+	user   string // the first one with a record under it
+	shared bool   // another one had it too
+}
+
+// wanted says whether a window is.
+func (k *Collector) wanted(window int64) bool {
+	length := k.options.WindowSteps * k.stepMS
+	return (k.options.FromMS == 0 || window*length >= k.options.FromMS) && (k.options.BeforeMS == 0 || (window+1)*length <= k.options.BeforeMS)
+}
+
+// versionOf returns the version of a record, nil if its model is not given.
+//
+// A model that is not given and that two users have is a public one: what records show of a user's own model is a hash of the user's too. To leave its
+// users out would make the fleet another one without a word, so a window that is wanted must not have them. Users with a model of their own are left out
+// and counted, since nobody outside can follow them.
+func (k *Collector) versionOf(u *user, r Record, wanted bool) (*version, error) {
+	v := k.follower.versions[r.Model]
+	if v == nil {
+		k.counts.Foreign++
+		u.foreign = r.Model
+		known, seen := k.foreign[r.Model]
+		if !seen {
+			known.user = r.User
+		}
+		known.shared = known.shared || known.user != r.User
+		k.foreign[r.Model] = known
+		if wanted && known.shared {
+			return nil, fmt.Errorf("%w: records of more than one user were made under the model %.16s, which is not among those given", ErrModel, r.Model)
+		}
+		return nil, nil //nolint:nilnil // such a record is left out, which is no error
+	}
+	v.seen = true
+	if !wanted {
+		return v, nil
+	}
+	if k.zones == nil {
+		return v, k.divide(v)
+	}
+	if v.grid().ID() != k.zones.grid.ID() {
+		return nil, fmt.Errorf("%w: that of the model %.16s, in the window from %s, is not that of the records before", ErrMaps, r.Model, k.beginOf(r.Step))
+	}
+	return v, nil
+}
+
+// beginOf writes when a step's window begins.
+func (k *Collector) beginOf(step int64) string {
+	length := k.options.WindowSteps * k.stepMS
+	ms := step * k.stepMS
+	return time.UnixMilli(ms - ((ms%length)+length)%length).UTC().Format(time.RFC3339)
+}
+
+// divide makes the zones of a version's map.
+func (k *Collector) divide(v *version) error {
+	block := max(k.options.Block, 1)
+	if k.options.ZoneKM > 0 {
+		block = BlockOf(v.grid(), k.options.ZoneKM)
+	}
+	var err error
+	if k.zones, err = NewZones(v.grid(), block); err != nil {
+		return err
+	}
+	k.dense = make([]float64, k.zones.Count())
+	if k.options.Flows {
+		_, err = k.tracer(v)
+	}
+	return err
+}
+
+// noneGiven is the error of an end without a record of a model that is given.
+func (k *Collector) noneGiven() error {
+	names := slices.Sorted(maps.Keys(k.foreign))
+	return fmt.Errorf("%w: no record was made under a model that is given; %d others are named, such as %.16s: each of them may be a public model that is missing, "+
+		"or a user's own one, which readers do not have", ErrModel, len(names), names[0])
+}
