@@ -66,13 +66,13 @@ func cone(p, q ray) (mass, square float64) {
 	i := d
 	for j := range d {
 		s, t := float64(i)/float64(d), float64(j)/float64(d)
-		weight := math.Exp(-(s*p.rate + t*q.rate))
+		weight := math.Exp(-(float64(s*p.rate) + float64(t*q.rate)))
 		// |(s+a)·p + (t+b)·q|² with a and b independent.
-		aa := s*s + 2*s*p.mean + p.second
-		bb := t*t + 2*t*q.mean + q.second
-		ab := (s + p.mean) * (t + q.mean)
+		aa := float64(s*s) + float64(2*s*p.mean) + p.second
+		bb := float64(t*t) + float64(2*t*q.mean) + q.second
+		ab := float64((s + p.mean) * (t + q.mean))
 		mass += weight
-		square += weight * (aa*pp + bb*qq + 2*ab*pq)
+		square += float64(weight * (float64(aa*pp) + float64(bb*qq) + float64(2*ab*pq)))
 		if i = (i + turn) % d; i <= 0 {
 			i += d
 		}
@@ -95,7 +95,7 @@ func complement(p convex.Lattice) convex.Lattice {
 }
 
 func dot(p, q convex.Lattice) float64 {
-	return float64(p.X)*float64(q.X) + float64(p.Y)*float64(q.Y)
+	return float64(float64(p.X)*float64(q.X)) + float64(float64(p.Y)*float64(q.Y))
 }
 
 func squareOf(p convex.Lattice) float64 { return dot(p, p) }

@@ -237,7 +237,7 @@ type squares struct {
 }
 
 func (s *squares) add(d *evaluation.Distances) {
-	s.sum += square(d.RMS()) * float64(d.Len())
+	s.sum += float64(square(d.RMS()) * float64(d.Len()))
 	s.n += d.Len()
 }
 

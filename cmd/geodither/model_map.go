@@ -190,7 +190,7 @@ func newFlows(m *mobility.Model, from grid.Cell, step int64, ahead []int) *flowS
 		after := flowStep{Steps: k, Bits: entropy(now.P)}
 		var cells []toCell
 		for i, c := range now.Cells {
-			after.MeanM += 1000 * now.P[i] * m.Grid.Centre(c).Distance(centre)
+			after.MeanM += float64(1000 * now.P[i] * m.Grid.Centre(c).Distance(centre))
 			if c == from {
 				after.Stay = now.P[i]
 			}

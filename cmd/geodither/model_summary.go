@@ -97,7 +97,7 @@ func summarizeClasses(m *mobility.Model) []classSummary {
 		}
 		for i, cell := range m.Initial.Cells {
 			_, values := matrix.Row(cell)
-			c.StepBits += m.Initial.P[i] * entropy(values)
+			c.StepBits += float64(m.Initial.P[i] * entropy(values))
 		}
 	}
 	return classes
@@ -147,7 +147,7 @@ func entropy(p []float64) float64 {
 	sum := 0.0
 	for _, v := range p {
 		if v > 0 {
-			sum -= v * math.Log2(v)
+			sum -= float64(v * math.Log2(v))
 		}
 	}
 	return sum

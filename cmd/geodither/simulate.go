@@ -56,8 +56,8 @@ func (f *fleet) step(startMS int64, yield func(schemas.Raw) bool) bool {
 	for i, c := range f.cells {
 		centre := f.model.Grid.Centre(c)
 		lat, lon := f.model.Grid.ToDegrees(grid.Point{
-			X: centre.X + side*(f.rng.Float64()-.5),
-			Y: centre.Y + side*(f.rng.Float64()-.5),
+			X: centre.X + float64(side*(f.rng.Float64()-.5)),
+			Y: centre.Y + float64(side*(f.rng.Float64()-.5)),
 		})
 		if !yield(schemas.Raw{
 			UserID:    fmt.Sprintf("sim-%06d", i),

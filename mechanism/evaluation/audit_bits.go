@@ -97,7 +97,7 @@ func impossible(z, x float64) bool {
 	if z == 0 || x == 0 {
 		return false
 	}
-	d := math.Abs(z-x)*(1-0x1p-50) - ulp(z)
+	d := float64(math.Abs(z-x)*(1-0x1p-50)) - ulp(z)
 	if !(d > 0x1p-900) {
 		return false
 	}

@@ -52,7 +52,7 @@ func (s *Situation) shape() int {
 	m := s.hull.Body().Moment()
 	// The eigenvalues of the second moment are the squares of the axes.
 	mean := m.Trace() / 2
-	root := math.Sqrt(max(mean*mean-m.Determinant, 0))
+	root := math.Sqrt(max(float64(mean*mean)-m.Determinant, 0))
 	if m.Determinant < thinness*thinness*(mean+root)*(mean+root) {
 		return shapeThin
 	}

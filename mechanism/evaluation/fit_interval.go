@@ -38,5 +38,5 @@ func bootstrapShare(users []clusterCount, seed uint64) (low, high float64) {
 	}
 	slices.Sort(shares)
 	last := float64(len(shares) - 1)
-	return shares[int(bootstrapTail*last)], shares[int((1-bootstrapTail)*last+.5)]
+	return shares[int(bootstrapTail*last)], shares[int(float64((1-bootstrapTail)*last)+.5)]
 }

@@ -169,7 +169,7 @@ func (g *Grid) ToMap(lat, lon float64) Point {
 	} else if east < middle-180 {
 		east += 360
 	}
-	return Point{X: east * g.kmPerLon, Y: (lat - g.box.South) * g.kmPerLat}
+	return Point{X: float64(east * g.kmPerLon), Y: float64((lat - g.box.South) * g.kmPerLat)}
 }
 
 // ToDegrees is the inverse of ToMap. Points far outside the grid (noise may throw them there) are held within the
@@ -207,7 +207,7 @@ func clampIndex(v float64, n int) int {
 // Centre returns the middle of cell c. It panics if c is not a cell of the grid.
 func (g *Grid) Centre(c Cell) Point {
 	g.checkCell(c)
-	return Point{X: (float64(int(c)%g.width) + 0.5) * g.cellKM, Y: (float64(int(c)/g.width) + 0.5) * g.cellKM}
+	return Point{X: float64((float64(int(c)%g.width) + 0.5) * g.cellKM), Y: float64((float64(int(c)/g.width) + 0.5) * g.cellKM)}
 }
 
 // Column returns the column of cell c, counted from the west. It panics if c is not a cell of the grid.

@@ -25,3 +25,39 @@ func addScaled(q, p Point, s float64) Point { return q.Add(p.Scale(s)) }
 
 //go:noinline
 func product(a, b float64) float64 { return a * b }
+
+// TestPlacesAreRounded: the same for the places that a grid computes.
+func TestPlacesAreRounded(t *testing.T) {
+	g, err := Plain(40, 40, 1.0/3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Box{South: 1, West: 2, North: 3, East: 4}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for c := range Cell(40) {
+		side := float64(c) + .5
+		q := Point{X: product(side, g.CellKM()), Y: product(.5, g.CellKM())}
+		if math.FMA(side, g.CellKM(), -q.X) != 0 {
+			shown++
+		}
+		if got := fromCentre(g, c, q); got != (Point{}) {
+			t.Errorf("cell %d: computed and subtracted at once: %v is left", c, got)
+		}
+		lat, lon := 1+float64(c)/30, 2+float64(c)/30
+		if got := fromPlace(h, lat, lon, h.ToMap(lat, lon)); got != (Point{}) {
+			t.Errorf("%g, %g: computed and subtracted at once: %v is left", lat, lon, got)
+		}
+	}
+	if shown < 10 {
+		t.Fatal("these numbers show no fusion")
+	}
+}
+
+//go:noinline
+func fromCentre(g *Grid, c Cell, q Point) Point { return g.Centre(c).Sub(q) }
+
+//go:noinline
+func fromPlace(g *Grid, lat, lon float64, q Point) Point { return g.ToMap(lat, lon).Sub(q) }

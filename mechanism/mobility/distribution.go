@@ -61,7 +61,7 @@ func (d *Distribution) Mean(g *grid.Grid) grid.Point {
 		columns += float64(d.P[i] * float64(c-row*width))
 		rows += float64(d.P[i] * float64(row))
 	}
-	return grid.Point{X: (columns + 0.5) * g.CellKM(), Y: (rows + 0.5) * g.CellKM()}
+	return grid.Point{X: float64((columns + 0.5) * g.CellKM()), Y: float64((rows + 0.5) * g.CellKM())}
 }
 
 // Reset empties d and keeps its memory.

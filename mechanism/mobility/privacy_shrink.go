@@ -44,7 +44,7 @@ func shrunk(noisy, expected, spread, variance, threshold float64) float64 {
 	if math.Abs(difference) > threshold {
 		return max(0, noisy)
 	}
-	signal := spread * float64(expected*expected)
+	signal := float64(spread * float64(expected*expected))
 	if signal == 0 {
 		return expected
 	}

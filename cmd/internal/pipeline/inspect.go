@@ -222,7 +222,7 @@ func (f stored) inspect(o Options, q InspectOptions) (Inspection, error) {
 	}
 	for _, p := range s.Posterior.P {
 		if p > 0 {
-			found.EntropyBits -= p * math.Log2(p)
+			found.EntropyBits -= float64(p * math.Log2(p))
 		}
 	}
 	g := model.Grid
