@@ -40,7 +40,7 @@ func TestExperiment(t *testing.T) {
 	o.Workers = 3
 	last := int64(0)
 	o.Progress = func(done, total int64) error {
-		if done <= last || total != 1200 {
+		if done < last || total != 1200 {
 			t.Errorf("progress %d after %d of %d", done, last, total)
 		}
 		last = done
@@ -65,9 +65,87 @@ func TestExperiment(t *testing.T) {
 	if _, err := Experiment(o); !errors.Is(err, stop) {
 		t.Errorf("the callback's error is lost: %v", err)
 	}
-	var image bytes.Buffer
-	if err := Figure(scores).Write(&image, chart.SVG); err != nil || !bytes.Contains(image.Bytes(), []byte("vehicles")) {
-		t.Errorf("the figure: %v", err)
+	for _, m := range Measures() {
+		var image bytes.Buffer
+		f := Figure(scores, m)
+		if err := f.Write(&image, chart.SVG); err != nil || !bytes.Contains(image.Bytes(), []byte("vehicles")) || len(f.Panels) != 2 || f.Columns != 1 {
+			t.Errorf("the figure of %s: %d panels in %d columns, %v", m.Name, len(f.Panels), f.Columns, err)
+		}
+	}
+}
+
+// TestExperimentInParts: one kind of fleet at one ε gives what it gives beside others, so that the parts can be measured apart.
+func TestExperimentInParts(t *testing.T) {
+	t.Parallel()
+	whole := ExperimentOptions{
+		Model: town(t), Fleets: []string{FleetExpected, FleetGathered, FleetTraces}, Release: mechanism.Options{Delta: .05},
+		Epsilons: []float64{1, 4}, Vehicles: []int{5, 30}, Steps: 3, Block: 2, Seed: 4, Workers: 2,
+	}
+	for v := range 40 {
+		c := grid.Cell(v)
+		whole.Traces = append(whole.Traces, []grid.Cell{c, c, c, c}[:3+v%2])
+	}
+	want, err := Experiment(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Score
+	for _, kind := range whole.Fleets {
+		for _, epsilon := range whole.Epsilons {
+			part := whole
+			part.Fleets, part.Epsilons, part.Workers = []string{kind}, []float64{epsilon}, 1
+			scores, err := Experiment(part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, scores...)
+		}
+	}
+	// Two kinds of two sizes and one of three, each at two ε.
+	if len(want) != (2+2+3)*2*len(Estimators()) || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d scores in parts differ from %d at once", len(got), len(want))
+	}
+	for name, broken := range map[string]func(*ExperimentOptions){
+		"no model":       func(o *ExperimentOptions) { o.Model = nil },
+		"another fleet":  func(o *ExperimentOptions) { o.Fleets = []string{"lost"} },
+		"no traces":      func(o *ExperimentOptions) { o.Traces = nil },
+		"models missing": func(o *ExperimentOptions) { o.Models = []*mobility.Model{o.Model} },
+		"a short trace":  func(o *ExperimentOptions) { o.Traces = [][]grid.Cell{{1, 2}} },
+	} {
+		o := whole
+		broken(&o)
+		if _, err := Experiment(o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestExperimentModels: each trace is released under its own model, and judged by what that model alone says of it. Under models that have each
+// half of the fleet on a side of the town of its own, the model alone knows where they are.
+func TestExperimentModels(t *testing.T) {
+	t.Parallel()
+	west, east := town(t), town(t)
+	o := ExperimentOptions{Model: west, Release: mechanism.Options{Delta: .05}, Vehicles: []int{40}, Steps: 1, Block: 2, Seed: 5}
+	for i, m := range []*mobility.Model{west, east} {
+		m.Initial = mobility.Distribution{Cells: []grid.Cell{grid.Cell(7 * i)}, P: []float64{1}}
+		for range 20 {
+			o.Traces, o.Models = append(o.Traces, []grid.Cell{grid.Cell(7 * i)}), append(o.Models, m)
+		}
+	}
+	own, err := Experiment(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Models = nil
+	one, err := Experiment(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := scoreOf(t, own, FleetTraces, 40, "blind").Variation; v != 0 {
+		t.Errorf("models that know where their vehicles are err by %g", v)
+	}
+	if v := scoreOf(t, one, FleetTraces, 40, "blind").Variation; v != .5 {
+		t.Errorf("a model that knows half of them errs by %g", v)
 	}
 }
 

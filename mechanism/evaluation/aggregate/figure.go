@@ -3,51 +3,89 @@ package aggregate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 )
 
-// Figure draws the scores of an experiment: the error of each estimator against the number of vehicles, a panel for each fleet and ε.
-func Figure(scores []Score) *chart.Figure {
-	f := &chart.Figure{
-		Title: "Where the fleet is, from its releases alone",
-		Note: "Total variation distance from where the vehicles are: the share of the fleet that would have to be elsewhere. " +
-			"Bands hold 80 % of the fleets of a size. blind is the model without a release: what lies below it is what the releases tell.",
-		Columns: 2,
+// Measure is one way to judge an estimate.
+type Measure struct {
+	Name string // short, for files
+	Axis string // with what 1 is
+	Note string // what it means
+	Of   func(Score) float64
+	// low and high are the ends of a band; nil: there is none.
+	low, high func(Score) float64
+	without   []string // estimators that it does not judge
+}
+
+// Measures are all of them.
+func Measures() []Measure {
+	return []Measure{
+		{
+			Name: "variation", Axis: "total variation distance",
+			Note: "Total variation distance from where the vehicles are: the share of the fleet that would have to be elsewhere, 0 to 1. Bands hold 80 % of the fleets of a size; " +
+				"where there is one fleet they are a line. What lies below blind is what the releases tell.",
+			Of:  func(s Score) float64 { return s.Variation },
+			low: func(s Score) float64 { return s.VariationLow }, high: func(s Score) float64 { return s.VariationHigh },
+		},
+		{
+			Name: "top", Axis: "share of the fullest zones found",
+			Note: "Share of the zones with most vehicles that an estimate has among as many of its own. What lies above blind is what the releases tell.",
+			Of:   func(s Score) float64 { return s.TopFound },
+		},
+		{
+			Name: "rank", Axis: "rank correlation",
+			Note: "Spearman's correlation over zones of the estimate with the true numbers of vehicles: 1 if it has the zones in the right order.",
+			Of:   func(s Score) float64 { return s.Rank },
+		},
+		{
+			Name: "coverage", Axis: "coverage of 90 % intervals",
+			Note: "Share of the zones whose interval of 90 % holds the true number of vehicles, of those where at least a twentieth of a vehicle is expected. Below .9 the intervals promise too much.",
+			Of:   func(s Score) float64 { return s.Coverage }, without: []string{"naive", "blind"},
+		},
 	}
+}
+
+// Figure draws what a measure says of each estimator against the number of vehicles: a row of panels for each kind of fleet, a column for each ε.
+func Figure(scores []Score, m Measure) *chart.Figure {
+	f := &chart.Figure{Title: "Where the fleet is, from its releases", Note: m.Note}
 	type key struct {
 		fleet   string
 		epsilon float64
 	}
-	type line struct {
-		key
-		estimator string
-	}
-	panels, series := map[key]*chart.Lines{}, map[line]*chart.Series{}
-	var order []line
+	panels, columns := map[key]*chart.Lines{}, map[float64]bool{}
 	for _, s := range scores {
 		k := key{s.Fleet, s.Epsilon}
+		columns[s.Epsilon] = true
 		if panels[k] == nil {
 			panels[k] = &chart.Lines{
 				Title: fmt.Sprintf("%s fleet, ε = %g", s.Fleet, s.Epsilon),
 				X:     chart.Axis{Label: "vehicles", Log: true},
-				Y:     chart.Axis{Label: "total variation", Zero: true, Min: 0, Max: 1},
+				Y:     chart.Axis{Label: m.Axis, Zero: true, Min: 0, Max: 1},
 			}
 			f.Panels = append(f.Panels, panels[k])
 		}
-		l := line{k, s.Estimator}
-		if series[l] == nil {
-			series[l] = &chart.Series{Name: s.Estimator, Reference: s.Estimator == "blind"}
-			order = append(order, l)
+		if !slices.Contains(m.without, s.Estimator) {
+			m.add(panels[k], s)
 		}
-		to := series[l]
-		to.X, to.Y = append(to.X, float64(s.Vehicles)), append(to.Y, s.Variation)
-		to.Low, to.High = append(to.Low, s.VariationLow), append(to.High, s.VariationHigh)
 	}
-	for _, l := range order {
-		panels[l.key].Series = append(panels[l.key].Series, *series[l])
-	}
+	f.Columns = len(columns)
 	return f
+}
+
+// add adds a score to its estimator's line.
+func (m *Measure) add(panel *chart.Lines, s Score) {
+	at := slices.IndexFunc(panel.Series, func(of chart.Series) bool { return of.Name == s.Estimator })
+	if at < 0 {
+		at = len(panel.Series)
+		panel.Series = append(panel.Series, chart.Series{Name: s.Estimator, Reference: s.Estimator == "blind", Look: 1 + slices.Index(Estimators(), s.Estimator)})
+	}
+	to := &panel.Series[at]
+	to.X, to.Y = append(to.X, float64(s.Vehicles)), append(to.Y, m.Of(s))
+	if m.low != nil {
+		to.Low, to.High = append(to.Low, m.low(s)), append(to.High, m.high(s))
+	}
 }
 
 // Map draws an estimate of a window: expected vehicles per km², by zone.

@@ -1,0 +1,201 @@
+package aggregate
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// path is the cells of a vehicle by step, and the model under which it releases.
+type path struct {
+	cells []grid.Cell
+	model *mobility.Model
+}
+
+// vehicle is one vehicle at the last step: the truth, its last release's zone, and its posterior.
+type vehicle struct {
+	model          *mobility.Model
+	truth, release int32
+	posterior      share
+}
+
+// paths returns those of a kind's n vehicles.
+func (x *experiment) paths(kind string, n int) ([]path, error) {
+	paths, m := make([]path, n), x.options.Model
+	if kind == FleetTraces {
+		for i, cells := range x.options.Traces {
+			if len(cells) < x.options.Steps {
+				return nil, fmt.Errorf("aggregate: trace %d has %d of %d steps", i, len(cells), x.options.Steps)
+			}
+			paths[i] = path{cells, m}
+			if x.options.Models != nil {
+				paths[i].model = x.options.Models[i]
+			}
+		}
+		return paths, nil
+	}
+	random := rand.New(rand.NewPCG(x.options.Seed, 0x7061746873))
+	around := x.gathering(random)
+	for v := range paths {
+		c := m.SampleInitial(random)
+		if kind == FleetGathered && v%2 == 0 {
+			c = around[random.IntN(len(around))]
+		}
+		cells := make([]grid.Cell, x.options.Steps)
+		for step := range cells {
+			if step > 0 {
+				c = m.SampleNext(random, c, int64(step-1))
+			}
+			cells[step] = c
+		}
+		paths[v] = path{cells, m}
+	}
+	return paths, nil
+}
+
+// gathering returns the cells around a place where the model puts few vehicles: a cell of the lower half by initial probability, and of the inner half of the map.
+func (x *experiment) gathering(random *rand.Rand) []grid.Cell {
+	g := x.options.Model.Grid
+	weights := make([]float64, g.Cells())
+	for i, c := range x.options.Model.Initial.Cells {
+		weights[c] = x.options.Model.Initial.P[i]
+	}
+	middle := slices.Sorted(slices.Values(weights))[len(weights)/2]
+	var inner []grid.Cell
+	for c := range grid.Cell(g.Cells()) {
+		column, row := g.Column(c), g.Row(c)
+		if 4*column >= g.Width() && 4*column < 3*g.Width() && 4*row >= g.Height() && 4*row < 3*g.Height() && weights[c] <= middle {
+			inner = append(inner, c)
+		}
+	}
+	place := g.Centre(grid.Cell(g.Cells() / 2))
+	if len(inner) > 0 {
+		place = g.Centre(inner[random.IntN(len(inner))])
+	}
+	var around []grid.Cell
+	for c := range grid.Cell(g.Cells()) {
+		if g.Centre(c).Distance(place) <= x.options.GatheredKM || g.CellAt(place) == c {
+			around = append(around, c)
+		}
+	}
+	return around
+}
+
+// batch is how many vehicles a worker takes at once.
+const batch = 32
+
+// release releases every path.
+func (x *experiment) release(paths []path, epsilon float64) ([]vehicle, error) {
+	vehicles := make([]vehicle, len(paths))
+	work := make(chan int, len(paths)/batch+1)
+	for from := 0; from < len(paths); from += batch {
+		work <- from
+	}
+	close(work)
+	errs := make([]error, x.options.Workers)
+	var group sync.WaitGroup
+	for worker := range x.options.Workers {
+		group.Go(func() {
+			r := &releaser{x: x, epsilon: epsilon, sanitizers: map[*mobility.Model]*mechanism.Sanitizer{}, dense: make([]float64, x.zones.Count())}
+			for from := range work {
+				var err error
+				for v := from; v < min(from+batch, len(paths)) && err == nil; v++ {
+					err = r.one(v, paths[v], &vehicles[v])
+				}
+				if err == nil {
+					err = x.report(min(batch, len(paths)-from))
+				}
+				if err != nil {
+					errs[worker] = err
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for _, p := range paths {
+		if x.blind[p.model] == nil {
+			x.blind[p.model] = new(mobility.Distribution)
+			mobility.NewPredictor(p.model).Predict(x.blind[p.model], &p.model.Initial, 0, x.options.Steps-1)
+		}
+	}
+	return vehicles, nil
+}
+
+func (x *experiment) report(n int) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.done += int64(n)
+	if x.options.Progress == nil {
+		return nil
+	}
+	return x.options.Progress(x.done, x.total)
+}
+
+// releaser is what one goroutine releases with.
+type releaser struct {
+	x          *experiment
+	epsilon    float64
+	sanitizers map[*mobility.Model]*mechanism.Sanitizer
+	dense      []float64 // scratch, a number a zone
+}
+
+// of returns the sanitizer of a model.
+func (r *releaser) of(m *mobility.Model) (*mechanism.Sanitizer, error) {
+	if s := r.sanitizers[m]; s != nil {
+		return s, nil
+	}
+	options := r.x.options.Release
+	options.Epsilon = r.epsilon
+	s, err := mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(r.x.options.Seed)), options)
+	r.sanitizers[m] = s
+	return s, err
+}
+
+// one releases one path. The service's own state is used: an observer has it too (mechanism.Sanitizer.Observe).
+func (r *releaser) one(v int, p path, to *vehicle) error {
+	s, err := r.of(p.model)
+	if err != nil {
+		return err
+	}
+	var state mechanism.State
+	name, zones := fmt.Sprintf("vehicle %d", v), r.x.zones
+	for step := range r.x.options.Steps {
+		out, err := s.Step(&state, mechanism.Input{User: name, Step: int64(step), Cell: p.cells[step], Release: true})
+		if err != nil {
+			return err
+		}
+		to.release = zones.Of(p.model.Grid.CellAt(out.Release))
+	}
+	to.model, to.truth = p.model, zones.Of(p.cells[r.x.options.Steps-1])
+	zones.gather(&to.posterior, &state.Posterior, r.dense)
+	return nil
+}
+
+// Stretches cuts tracks into stretches of so many successive steps, each to be taken for a vehicle of its own.
+func Stretches(tracks iter.Seq[mobility.Track], steps int) (stretches [][]grid.Cell) {
+	for t := range tracks {
+		from := 0
+		for i := range t.Cells {
+			if i > from && t.Steps[i] != t.Steps[i-1]+1 {
+				from = i
+			}
+			if i-from+1 == steps {
+				stretches = append(stretches, t.Cells[from:i+1])
+				from = i + 1
+			}
+		}
+	}
+	return stretches
+}
