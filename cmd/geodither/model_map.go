@@ -139,7 +139,7 @@ func dense(g *grid.Grid, d *mobility.Distribution) []float64 {
 func drawPopularity(m *mobility.Model, path string) error {
 	figure := chart.Figure{
 		Title: "Where vehicles are to be found",
-		Note:  fmt.Sprintf("initial distribution of model %s, cells of %.0f m", m.ID(), m.Grid.CellKM()*1000),
+		Note:  fmt.Sprintf("Initial distribution of model %s, cells of %.0f m.", m.ID(), m.Grid.CellKM()*1000),
 		Panels: []chart.Panel{&chart.Map{
 			Grid: m.Grid, Values: dense(m.Grid, &m.Initial), Scale: chart.Axis{Label: "probability of the cell", Log: true},
 		}},
@@ -206,13 +206,18 @@ func newFlows(m *mobility.Model, from grid.Cell, step int64, ahead []int) *flowS
 	return s
 }
 
+// after is how long so many steps take.
+func (s *flowSummary) after(steps int) time.Duration {
+	return time.Duration(float64(steps) * s.Seconds * float64(time.Second))
+}
+
 // String is a line for each number of steps.
 func (s *flowSummary) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "flows        from cell %d\n", s.Cell)
 	for _, a := range s.After {
 		fmt.Fprintf(&b, "             after %s (%s): still there with probability %.2f, %s off on average, as if in one of %.0f cells\n",
-			stepsWord(a.Steps), time.Duration(float64(a.Steps)*s.Seconds*float64(time.Second)), a.Stay, metres(a.MeanM), math.Exp2(a.Bits))
+			stepsWord(a.Steps), s.after(a.Steps), a.Stay, metres(a.MeanM), math.Exp2(a.Bits))
 	}
 	return b.String()
 }
@@ -238,10 +243,13 @@ func (s *flowSummary) draw(m *mobility.Model, path string) error {
 			}
 		}
 	}
-	view := [2]grid.Point{{X: centre.X - reach, Y: centre.Y - reach}, {X: centre.X + reach, Y: centre.Y + reach}}
+	east, north := float64(m.Grid.Width())*side, float64(m.Grid.Height())*side
+	view := [2]grid.Point{
+		{X: max(0, centre.X-reach), Y: max(0, centre.Y-reach)}, {X: min(east, centre.X+reach), Y: min(north, centre.Y+reach)},
+	}
 	figure := chart.Figure{
 		Title:   fmt.Sprintf("Where a vehicle in cell %d goes", s.Cell),
-		Note:    fmt.Sprintf("model %s, cells of %.0f m, steps of %gs; cells below %g are left grey", m.ID(), side*1000, s.Seconds, seen),
+		Note:    fmt.Sprintf("Model %s, cells of %.0f m, steps of %g s. A cell below a probability of %g is grey.", m.ID(), side*1000, s.Seconds, seen),
 		Columns: min(3, len(s.After)),
 	}
 	for i, after := range s.After {
@@ -252,7 +260,7 @@ func (s *flowSummary) draw(m *mobility.Model, path string) error {
 			}
 		}
 		figure.Panels = append(figure.Panels, &chart.Map{
-			Title: "after " + stepsWord(after.Steps), Grid: m.Grid, Values: values, View: view,
+			Title: fmt.Sprintf("after %s, %s", stepsWord(after.Steps), s.after(after.Steps)), Grid: m.Grid, Values: values, View: view,
 			Scale:    chart.Axis{Label: "probability of the cell", Log: true, Min: seen, Max: 1},
 			Overlays: []chart.Overlay{{Name: "from here", Points: []grid.Point{centre}, Markers: true, Reference: true}},
 		})

@@ -9,10 +9,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
@@ -26,16 +26,20 @@ type Figure struct {
 	Panels []Panel
 	// Columns of panels; 0 makes one row of up to three.
 	Columns int
-	// PanelWidth and PanelHeight are in inches; 0 means 3.6 and 2.7.
+	// PanelWidth and PanelHeight are in inches; 0 means 3.6 and 2.7. Panels of maps alone shrink to what the maps fill.
 	PanelWidth, PanelHeight float64
+	// SameY gives the panels of lines in a row one scale upwards: for rows of one quantity.
+	SameY bool
 }
 
 // Panel is one chart of a figure: *Lines or *Map.
 type Panel interface {
-	// prepare returns the panel's plot and the entries that it adds to the legend.
-	prepare(styles *styles) (*plot.Plot, []entry, error)
+	// prepare returns the panel's plot and the entries that it adds to the legend. A panel of lines takes the shared extent upwards, if there is one.
+	prepare(styles *styles, shared *extent) (*plot.Plot, []entry, error)
 	// draw draws the plot into its tile.
 	draw(p *plot.Plot, tile draw.Canvas)
+	// describe says what the panel shows, and names its series.
+	describe() (what string, names []string)
 }
 
 // Format is how a figure is written.
@@ -109,118 +113,21 @@ func portable(svg []byte) []byte {
 	return bytes.ReplaceAll(svg, []byte("data:image/jpg;"), []byte("data:image/png;"))
 }
 
-// layout is a figure made ready.
-type layout struct {
-	figure        *Figure
-	width, height vg.Length
-	plots         [][]*plot.Plot
-	panels        [][]Panel
-	legend        legend
-	note          []string
-	top, bottom   vg.Length // of the panels
-}
-
-const (
-	margin    = vg.Length(10)
-	gap       = vg.Length(16) // between panels
-	mostShort = 3             // columns, if nobody says
-)
-
-func (f *Figure) layout() (*layout, error) {
-	l := &layout{figure: f}
-	columns := f.Columns
-	if columns <= 0 {
-		columns = min(mostShort, len(f.Panels))
-	}
-	var styles styles
-	for i, panel := range f.Panels {
-		p, entries, err := panel.prepare(&styles)
-		if err != nil {
-			return nil, fmt.Errorf("chart: panel %d: %w", i+1, err)
-		}
-		if i%columns == 0 {
-			l.plots = append(l.plots, make([]*plot.Plot, columns))
-			l.panels = append(l.panels, make([]Panel, columns))
-		}
-		l.plots[i/columns][i%columns], l.panels[i/columns][i%columns] = p, panel
-		l.legend.add(entries)
-	}
-	rows := len(l.plots)
-	size := func(inches, otherwise float64) vg.Length {
-		if inches <= 0 {
-			inches = otherwise
-		}
-		return vg.Length(inches) * vg.Inch
-	}
-	l.width = 2*margin + vg.Length(columns)*size(f.PanelWidth, 3.6) + vg.Length(columns-1)*gap
-	inner := l.width - 2*margin
-	l.note = wrap(noteStyle, f.Note, inner)
-	l.top, l.bottom = margin, margin
-	if f.Title != "" {
-		l.top += vg.Length(len(wrap(titleStyle, f.Title, inner))) * 1.3 * titleStyle.Font.Size
-	}
-	l.legend.arrange(inner)
-	l.top += l.legend.height()
-	if len(l.note) > 0 {
-		l.bottom += vg.Length(len(l.note))*1.35*noteStyle.Font.Size + 4
-	}
-	l.height = l.top + l.bottom + vg.Length(rows)*size(f.PanelHeight, 2.7) + vg.Length(rows-1)*gap
-	return l, nil
-}
-
-func (l *layout) draw(c draw.Canvas) {
-	y := c.Max.Y - margin
-	for _, line := range wrap(titleStyle, l.figure.Title, l.width-2*margin) {
-		c.FillText(titleStyle, vg.Point{X: c.Min.X + margin, Y: y}, line)
-		y -= 1.3 * titleStyle.Font.Size
-	}
-	l.legend.draw(c, c.Min.X+margin, y)
-	inner := draw.Crop(c, margin, -margin, l.bottom, -l.top)
-	tiles := draw.Tiles{Rows: len(l.plots), Cols: len(l.plots[0]), PadX: gap, PadY: gap}
-	around := l.margins(tiles, inner)
-	for i, row := range l.plots {
-		for j, p := range row {
-			if p == nil {
-				continue
+// Describe says in words what is drawn, for readers who do not see it: the panels with their axes, and the names of what is in them.
+func (f *Figure) Describe() string {
+	var panels, names []string
+	for _, panel := range f.Panels {
+		what, of := panel.describe()
+		panels = append(panels, what)
+		for _, name := range of {
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
 			}
-			tile := tiles.At(inner, j, i)
-			own := marginsOf(p, tile)
-			l.panels[i][j].draw(p, draw.Crop(tile,
-				around.left[j]-own.left, own.right-around.right[j], around.bottom[i]-own.bottom, own.top-around.top[i]))
 		}
 	}
-	y = c.Min.Y + l.bottom - 4
-	for _, line := range l.note {
-		c.FillText(noteStyle, vg.Point{X: c.Min.X + margin, Y: y}, line)
-		y -= 1.35 * noteStyle.Font.Size
+	text := fmt.Sprintf("%s. Panels: %s.", f.Title, strings.Join(panels, "; "))
+	if len(names) > 0 {
+		text += " Shown: " + strings.Join(names, "; ") + "."
 	}
-}
-
-// margins are what the panels of each column and row need around their data at most, so that data of equal size stand in line.
-type margins struct{ left, right, bottom, top []vg.Length }
-
-// panelMargins are one panel's.
-type panelMargins struct{ left, right, bottom, top vg.Length }
-
-func marginsOf(p *plot.Plot, tile draw.Canvas) panelMargins {
-	data := p.DataCanvas(tile)
-	return panelMargins{data.Min.X - tile.Min.X, tile.Max.X - data.Max.X, data.Min.Y - tile.Min.Y, tile.Max.Y - data.Max.Y}
-}
-
-func (l *layout) margins(tiles draw.Tiles, inner draw.Canvas) margins {
-	m := margins{
-		left: make([]vg.Length, tiles.Cols), right: make([]vg.Length, tiles.Cols),
-		bottom: make([]vg.Length, tiles.Rows), top: make([]vg.Length, tiles.Rows),
-	}
-	for i, row := range l.plots {
-		for j, p := range row {
-			if p == nil {
-				continue
-			}
-			own := marginsOf(p, tiles.At(inner, j, i))
-			m.left[j], m.right[j] = max(m.left[j], own.left), max(m.right[j], own.right)
-			m.bottom[i], m.top[i] = max(m.bottom[i], own.bottom), max(m.top[i], own.top)
-		}
-	}
-	return m
+	return text
 }

@@ -241,7 +241,13 @@ func TestTicks(t *testing.T) {
 		{logTicks{}, math.Log10(.1), math.Log10(2), "0.1 0.2 0.5 1 2"},
 		{logTicks{}, math.Log10(.001), math.Log10(.1), "0.001 0.002 0.005 0.01 0.02 0.05 0.1"},
 		{logTicks{}, math.Log10(.0007), math.Log10(300), "0.001 0.01 0.1 1 10 100"},
-		{logTicks{}, math.Log10(1.5), math.Log10(4.2), "2 3 4"},
+		{logTicks{}, math.Log10(1.5), math.Log10(4.2), "1.5 2 2.5 3 3.5 4"},
+		{logTicks{}, math.Log10(2200), math.Log10(4700), "2500 3000 3500 4000 4500"},
+		{logTicks{at: []float64{.1, 1.5, 2}}, -1, math.Log10(2), "0.1 1.5 2"},
+		{logTicks{}, math.Log10(80), math.Log10(490), "100 200 300 400"},
+		{logTicks{}, math.Log10(30), math.Log10(350), "30 40 50 70 100 200 300"},
+		{logTicks{}, math.Log10(.0002), math.Log10(.1), "0.0003 0.001 0.003 0.01 0.03 0.1"},
+		{logTicks{zero: true, floor: math.Log10(.005)}, math.Log10(.003), math.Log10(.1), "0 0.005 0.01 0.02 0.05 0.1"},
 	} {
 		var got []string
 		for _, tick := range c.ticker.Ticks(c.low, c.high) {

@@ -16,8 +16,10 @@ import (
 type Axis struct {
 	// Label says what is measured, with its unit: "distance, km".
 	Label string
-	// Log makes the axis logarithmic. What is not above 0 is then drawn on its lower edge.
+	// Log makes the axis logarithmic. What is not above 0 is then drawn at its lower end, which is labelled 0 and lies a gap below all values.
 	Log bool
+	// At, on a logarithmic axis, are the values that have a label, such as those that were measured; none: as many round ones as there is room for.
+	At []float64
 	// Zero makes a linear axis begin at 0 where no value is below it.
 	Zero bool
 	// Min and Max are the axis's ends; both 0 means as the values have it.
@@ -33,6 +35,8 @@ type Series struct {
 	Low, High []float64
 	// Reference draws the line black and dashed without markers: a baseline.
 	Reference bool
+	// Guide draws a thin grey line without markers: nothing that was measured, but what the eye compares it with.
+	Guide bool
 	// NoMarkers leaves the markers out, for lines of many points.
 	NoMarkers bool
 	// NoLine draws the markers alone.
@@ -60,39 +64,69 @@ func (s *Series) check() error {
 	return nil
 }
 
-func (l *Lines) prepare(styles *styles) (*plot.Plot, []entry, error) {
-	if len(l.Series) == 0 {
-		return nil, nil, errors.New("a panel of lines needs a series")
-	}
-	p := newPlot(l.Title)
-	var x, y extent
+// extents are the ranges of the values and of their bands.
+func (l *Lines) extents() (x, y extent) {
 	x.log, y.log = l.X.Log, l.Y.Log
-	var entries []entry
 	var lows [][]float64
 	for i := range l.Series {
 		s := &l.Series[i]
-		if err := s.check(); err != nil {
-			return nil, nil, err
-		}
 		x.add(s.X)
 		y.add(s.Y)
 		y.low(s.Y)
 		y.add(s.High)
 		lows = append(lows, s.Low)
-		looks := reference
-		if !s.Reference {
+	}
+	y.band(lows)
+	return x, y
+}
+
+func (l *Lines) prepare(styles *styles, shared *extent) (*plot.Plot, []entry, error) {
+	if len(l.Series) == 0 {
+		return nil, nil, errors.New("a panel of lines needs a series")
+	}
+	p := newPlot(l.Title)
+	var entries []entry
+	var lines []plot.Plotter
+	for i := range l.Series {
+		s := &l.Series[i]
+		if err := s.check(); err != nil {
+			return nil, nil, err
+		}
+		looks := guide
+		switch {
+		case s.Reference:
+			looks = reference
+		case !s.Guide:
 			looks = lookOf(styles.number(s.Name, s.Look))
 		}
 		if s.NoLine {
 			looks.line.Width = 0
 		}
 		entries = append(entries, entry{name: s.Name, look: looks, plain: s.NoMarkers})
-		p.Add(&seriesPlotter{series: s, look: looks, shade: shadeOf(len(l.Series))})
+		// No band lies over another one's line.
+		p.Add(&bandPlotter{series: s, look: looks, shade: shadeOf(len(l.Series))})
+		lines = append(lines, &seriesPlotter{series: s, look: looks, phase: i})
 	}
-	y.band(lows)
+	p.Add(lines...)
+	x, y := l.extents()
+	if shared != nil {
+		y = *shared
+	}
 	x.apply(&p.X, l.X)
 	y.apply(&p.Y, l.Y)
+	y.air(&p.Y, l.Y)
 	return p, entries, nil
+}
+
+func (l *Lines) describe() (what string, names []string) {
+	for i := range l.Series {
+		names = append(names, l.Series[i].Name)
+	}
+	what = l.Y.Label + ", over " + l.X.Label
+	if l.Title != "" {
+		what = l.Title + ": " + what
+	}
+	return what, names
 }
 
 func (l *Lines) draw(p *plot.Plot, tile draw.Canvas) {
@@ -102,15 +136,14 @@ func (l *Lines) draw(p *plot.Plot, tile draw.Canvas) {
 	p.Draw(tile)
 }
 
-// squared crops a tile so that a unit has the same length on both axes.
+// squared crops a tile, at its sides or below, so that a unit has the same length on both axes.
 func squared(p *plot.Plot, tile draw.Canvas) draw.Canvas {
 	data := p.DataCanvas(tile).Size()
 	wanted := vg.Length((p.Y.Max - p.Y.Min) / (p.X.Max - p.X.Min))
 	if spare := data.X - data.Y/wanted; spare > 0 {
 		return draw.Crop(tile, spare/2, -spare/2, 0, 0)
 	}
-	spare := data.Y - data.X*wanted
-	return draw.Crop(tile, 0, 0, spare/2, -spare/2)
+	return draw.Crop(tile, 0, 0, data.Y-data.X*wanted, 0)
 }
 
 // newPlot is a plot with our fonts and nothing in it.
@@ -119,7 +152,7 @@ func newPlot(title string) *plot.Plot {
 	p.Title.Text, p.Title.TextStyle, p.Title.Padding = title, panelStyle, 5
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		a.Label.TextStyle.Font, a.Tick.Label.Font = sans, sans
-		a.Label.TextStyle.Font.Size, a.Tick.Label.Font.Size = 9.5, 8.5
+		a.Label.TextStyle.Font.Size, a.Tick.Label.Font.Size = 10, 9
 		a.Tick.Length, a.Padding, a.Tick.Marker = 4, 3, linearTicks{}
 	}
 	pale := draw.LineStyle{Color: color.Gray{Y: 225}, Width: .5}
@@ -127,95 +160,13 @@ func newPlot(title string) *plot.Plot {
 	return p
 }
 
-// extent is the range of values that are drawn.
-type extent struct {
-	log      bool
-	min, max float64
-	any      bool
-	zeros    bool // on a logarithmic axis: values that have no place there
-}
-
-// low remembers that some of the values have no place on a logarithmic axis.
-func (e *extent) low(values []float64) {
-	for _, v := range values {
-		e.zeros = e.zeros || e.log && v <= 0
-	}
-}
-
-// bandReach is how far below all values a band may extend a logarithmic axis: the rest of it would squeeze them.
-const bandReach = 10
-
-// band adds the lower ends of the bands, after all values.
-func (e *extent) band(bands [][]float64) {
-	floor := math.Inf(-1)
-	if e.log && e.any {
-		floor = e.min / bandReach
-	}
-	for _, values := range bands {
-		for _, v := range values {
-			if !math.IsNaN(v) {
-				e.add([]float64{max(v, floor)})
-			}
-		}
-	}
-}
-
-func (e *extent) add(values []float64) {
-	for _, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) || e.log && v <= 0 {
-			continue
-		}
-		if !e.any {
-			e.min, e.max, e.any = v, v, true
-		}
-		e.min, e.max = min(e.min, v), max(e.max, v)
-	}
-}
-
-// apply gives an axis its label, its ends and its scale.
-func (e *extent) apply(axis *plot.Axis, a Axis) {
-	axis.Label.Text = a.Label
-	if !e.any {
-		e.min, e.max = 1, 10
-	}
-	low, high := e.min, e.max
-	if a.Min != 0 || a.Max != 0 {
-		low, high = a.Min, a.Max
-	}
-	if a.Log && low > 0 {
-		if low == high {
-			low, high = low/2, high*2
-		}
-		if e.zeros && a.Min == 0 {
-			low /= 1.5 // so that the edge, where they are drawn, is no value's
-		}
-		// The plot's own axis is linear in the decimal logarithm: its logarithmic scale misplaces the label.
-		low, high = math.Log10(low), math.Log10(high)
-		axis.Tick.Marker = logTicks{}
-	} else {
-		if a.Zero {
-			low = min(low, 0)
-		}
-		switch {
-		case low == high && a.Zero && low == 0:
-			high = 1 // nothing but zeros: an axis below them would ask what is negative
-		case low == high:
-			low, high = low-.5, high+.5
-		}
-		axis.Tick.Marker = linearTicks{}
-	}
-	axis.Min, axis.Max = low, high
-}
-
-// seriesPlotter draws a series into the data's part of a panel.
+// seriesPlotter draws a series, without its band, into the data's part of a panel.
 type seriesPlotter struct {
 	series *Series
 	look   look
-	shade  uint8 // of the band, 255 for opaque
+	// phase is the first point that has a marker where not all have: lines that lie on each other then show each other's markers.
+	phase int
 }
-
-// shadeOf keeps the bands of many series from hiding each other.
-func shadeOf(series int) uint8 { return uint8(max(20, 150/(series+1))) }
 
 // seldom is the number of markers from which on only some are drawn.
 const seldom = 24
@@ -224,7 +175,6 @@ const seldom = 24
 func (s *seriesPlotter) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	x, y = held(p.X, x), held(p.Y, y)
-	s.band(c, x, y)
 	var run []vg.Point
 	flush := func() {
 		if len(run) > 1 && s.look.line.Width > 0 {
@@ -243,26 +193,46 @@ func (s *seriesPlotter) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		at := vg.Point{X: x(s.series.X[i]), Y: y(v)}
 		run = append(run, at)
-		if s.look.glyph.Shape != nil && !s.series.NoMarkers && i%every == 0 {
+		if s.look.glyph.Shape != nil && !s.series.NoMarkers && (i+s.phase)%every == 0 {
 			c.DrawGlyph(s.look.glyph, at)
 		}
 	}
 	flush()
 }
 
-func (s *seriesPlotter) band(c draw.Canvas, x, y func(float64) vg.Length) {
+// bandPlotter draws a series' band.
+type bandPlotter struct {
+	series *Series
+	look   look
+	shade  uint8 // 255 for opaque
+}
+
+// shadeOf keeps the bands of many series from hiding each other.
+func shadeOf(series int) uint8 { return uint8(max(20, 150/(series+1))) }
+
+// edge is how opaque the ends of a band are: where bands lie on each other they tell whose is whose.
+const edge = 110
+
+// Plot implements plot.Plotter.
+func (s *bandPlotter) Plot(c draw.Canvas, p *plot.Plot) {
 	if s.series.Low == nil {
 		return
 	}
+	x, y := p.Transforms(&c)
+	x, y = held(p.X, x), held(p.Y, y)
 	r, g, b, _ := s.look.line.Color.RGBA()
-	shade := color.NRGBA{R: uint8(r >> 8), G: uint8(g >> 8), B: uint8(b >> 8), A: s.shade}
+	shade := func(opaque uint8) color.NRGBA {
+		return color.NRGBA{R: uint8(r >> 8), G: uint8(g >> 8), B: uint8(b >> 8), A: opaque}
+	}
+	ends := draw.LineStyle{Color: shade(edge), Width: .5}
 	var lower, upper []vg.Point
 	flush := func() {
 		if len(lower) > 1 {
+			c.StrokeLines(ends, c.ClipLinesXY(lower, upper)...)
 			for i := len(upper) - 1; i >= 0; i-- {
 				lower = append(lower, upper[i])
 			}
-			c.FillPolygon(shade, c.ClipPolygonXY(lower))
+			c.FillPolygon(shade(s.shade), c.ClipPolygonXY(lower))
 		}
 		lower, upper = nil, nil
 	}
@@ -279,16 +249,3 @@ func (s *seriesPlotter) band(c draw.Canvas, x, y func(float64) vg.Length) {
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
-// held returns the place of a value on an axis; a logarithmic one holds what it has no place for at its lower end.
-func held(a plot.Axis, to func(float64) vg.Length) func(float64) vg.Length {
-	if _, log := a.Tick.Marker.(logTicks); !log {
-		return to
-	}
-	return func(v float64) vg.Length {
-		if !(v > 0) {
-			return to(a.Min)
-		}
-		return to(max(math.Log10(v), a.Min))
-	}
-}

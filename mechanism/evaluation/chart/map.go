@@ -8,8 +8,6 @@ import (
 	"math"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/palette"
-	"gonum.org/v1/plot/palette/moreland"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -42,83 +40,6 @@ type Overlay struct {
 	// Reference draws in black, Look above 0 in the look of that number.
 	Reference bool
 	Look      int
-}
-
-// viridis is the colour map of that name by Smith and van der Walt: even steps of value are even steps to the eye, also without colour vision and on
-// paper. Between these samples of it luminance grows evenly.
-var viridis = []color.Color{
-	color.NRGBA{0x44, 0x01, 0x54, 255},
-	color.NRGBA{0x48, 0x24, 0x75, 255},
-	color.NRGBA{0x41, 0x44, 0x87, 255},
-	color.NRGBA{0x35, 0x5f, 0x8d, 255},
-	color.NRGBA{0x2a, 0x78, 0x8e, 255},
-	color.NRGBA{0x21, 0x91, 0x8c, 255},
-	color.NRGBA{0x22, 0xa8, 0x84, 255},
-	color.NRGBA{0x44, 0xbf, 0x70, 255},
-	color.NRGBA{0x7a, 0xd1, 0x51, 255},
-	color.NRGBA{0xbd, 0xdf, 0x26, 255},
-	color.NRGBA{0xfd, 0xe7, 0x25, 255},
-}
-
-// nothing is the colour of a cell without a value.
-var nothing = color.NRGBA{R: 236, G: 236, B: 236, A: 255}
-
-// colouring turns values into colours.
-type colouring struct {
-	colours   palette.ColorMap
-	low, high float64
-	log       bool
-}
-
-func (m *Map) colouring() (*colouring, error) {
-	colours, err := moreland.NewLuminance(viridis)
-	if err != nil {
-		return nil, err
-	}
-	e := extent{log: m.Scale.Log}
-	e.add(m.Values)
-	if !e.any {
-		e.min, e.max = 1, 2
-	}
-	c := &colouring{colours: colours, low: e.min, high: e.max, log: m.Scale.Log}
-	if m.Scale.Min != 0 || m.Scale.Max != 0 {
-		c.low, c.high = m.Scale.Min, m.Scale.Max
-	}
-	if m.Scale.Zero && !c.log {
-		c.low = min(c.low, 0)
-	}
-	if c.log && c.low <= 0 {
-		return nil, errors.New("a map whose colours go by the logarithm needs ends above 0")
-	}
-	if !(c.high > c.low) {
-		c.high = c.low + max(math.Abs(c.low), 1)
-	}
-	colours.SetMin(0)
-	colours.SetMax(1)
-	return c, nil
-}
-
-// share returns where a value lies between the ends, from 0 to 1.
-func (c *colouring) share(v float64) float64 {
-	if c.log {
-		return math.Log(v/c.low) / math.Log(c.high/c.low)
-	}
-	return (v - c.low) / (c.high - c.low)
-}
-
-func (c *colouring) at(share float64) color.Color {
-	got, err := c.colours.At(min(max(share, 0), 1))
-	if err != nil {
-		return nothing
-	}
-	return got
-}
-
-func (c *colouring) of(v float64) color.Color {
-	if !finite(v) || c.log && v <= 0 {
-		return nothing
-	}
-	return c.at(c.share(v))
 }
 
 // finest is about how many dots of the image a map has along its longer side: enough to keep the sides of cells sharp.
@@ -155,7 +76,7 @@ func (m *Map) shown() (low, high grid.Point) {
 	return grid.Point{}, grid.Point{X: float64(m.Grid.Width()) * m.Grid.CellKM(), Y: float64(m.Grid.Height()) * m.Grid.CellKM()}
 }
 
-func (m *Map) prepare(styles *styles) (*plot.Plot, []entry, error) {
+func (m *Map) prepare(styles *styles, _ *extent) (*plot.Plot, []entry, error) {
 	if m.Grid == nil {
 		return nil, nil, errors.New("a map needs a grid")
 	}
@@ -226,6 +147,30 @@ const (
 	barGap   = vg.Length(8)
 )
 
+// filled is how much of a panel the map and its bar fill.
+func (m *Map) filled(p *plot.Plot, width, height vg.Length) (w, h vg.Length) {
+	var room vg.Length
+	if len(m.Values) > 0 {
+		room = barRoom
+	}
+	tile := squared(p, draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: width - room, Y: height}}})
+	return tile.Size().X + room, tile.Size().Y
+}
+
+func (m *Map) describe() (what string, names []string) {
+	what = "map"
+	if m.Title != "" {
+		what += ": " + m.Title
+	}
+	if len(m.Values) > 0 {
+		what += " (" + m.Scale.Label + ", as colours)"
+	}
+	for i := range m.Overlays {
+		names = append(names, m.Overlays[i].Name)
+	}
+	return what, names
+}
+
 func (m *Map) draw(p *plot.Plot, tile draw.Canvas) {
 	bar := len(m.Values) > 0
 	if bar {
@@ -259,7 +204,8 @@ func (m *Map) drawBar(at draw.Canvas) {
 	if colours.log {
 		marker, low, high = logTicks{}, math.Log10(low), math.Log10(high)
 	}
-	numbers := textStyle(8.5, draw.XLeft, draw.YCenter)
+	numbers := textStyle(9, draw.XLeft, draw.YCenter)
+	descent := numbers.FontExtents().Descent
 	var widest vg.Length
 	for _, t := range marker.Ticks(low, high) {
 		share := (t.Value - low) / (high - low)
@@ -268,10 +214,10 @@ func (m *Map) drawBar(at draw.Canvas) {
 		}
 		y := at.Min.Y + vg.Length(share)*(at.Max.Y-at.Min.Y)
 		at.StrokeLine2(draw.LineStyle{Color: black, Width: .5}, right, y, right+3, y)
-		at.FillText(numbers, vg.Point{X: right + 5, Y: y}, t.Label)
+		at.FillText(numbers, vg.Point{X: right + 5, Y: y + descent}, t.Label)
 		widest = max(widest, numbers.Width(t.Label))
 	}
-	label := textStyle(9.5, draw.XCenter, draw.YTop)
+	label := textStyle(10, draw.XCenter, draw.YTop)
 	label.Rotation = math.Pi / 2
 	at.FillText(label, vg.Point{X: right + 7 + widest, Y: (at.Min.Y + at.Max.Y) / 2}, m.Scale.Label)
 }

@@ -21,8 +21,8 @@ func textStyle(size vg.Length, x text.XAlignment, y text.YAlignment) text.Style 
 var (
 	titleStyle  = textStyle(13, draw.XLeft, draw.YTop)
 	panelStyle  = textStyle(10.5, draw.XCenter, draw.YTop)
-	noteStyle   = textStyle(8.5, draw.XLeft, draw.YTop)
-	legendStyle = textStyle(9.5, draw.XLeft, draw.YCenter)
+	noteStyle   = textStyle(9, draw.XLeft, draw.YTop)
+	legendStyle = textStyle(10, draw.XLeft, draw.YCenter)
 )
 
 // colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any colour vision tell apart, without the yellow, too pale
@@ -59,6 +59,9 @@ func lookOf(number int) look {
 		glyph: draw.GlyphStyle{Color: c, Radius: 2.6, Shape: glyphs[number%len(glyphs)]},
 	}
 }
+
+// guide is the look of a line that nobody measured.
+var guide = look{line: draw.LineStyle{Color: color.NRGBA{R: 130, G: 130, B: 130, A: 255}, Width: .8}}
 
 // reference is the look of what others are compared with: black dashes without markers.
 var reference = look{line: draw.LineStyle{Color: black, Width: 1.3, Dashes: []vg.Length{3, 2.5}}}
@@ -97,17 +100,31 @@ type legend struct {
 }
 
 const (
-	legendSample = vg.Length(26)
+	legendSample = vg.Length(28)
 	legendRow    = vg.Length(15)
+	legendGap    = vg.Length(14) // between entries
 )
 
-func (e entry) width() vg.Length { return legendSample + 5 + legendStyle.Width(e.name) + 14 }
+// sample is the length of an entry's sample: short where there is but a marker.
+func (e entry) sample() vg.Length {
+	if e.look.line.Width > 0 {
+		return legendSample
+	}
+	return 3 * e.look.glyph.Radius
+}
+
+func (e entry) width() vg.Length { return e.sample() + 5 + legendStyle.Width(e.name) + legendGap }
 
 func (l *legend) add(entries []entry) {
 	for _, e := range entries {
 		known := e.name == ""
-		for _, old := range l.entries {
-			known = known || old.name == e.name
+		for i := range l.entries {
+			if old := &l.entries[i]; old.name == e.name {
+				known, old.plain = true, old.plain && e.plain
+				if old.look.line.Width == 0 {
+					old.look.line = e.look.line
+				}
+			}
 		}
 		if !known {
 			l.entries = append(l.entries, e)
@@ -118,7 +135,7 @@ func (l *legend) add(entries []entry) {
 func (l *legend) arrange(width vg.Length) {
 	var used vg.Length
 	for _, e := range l.entries {
-		if w := e.width(); len(l.rows) == 0 || used+w > width {
+		if w := e.width(); len(l.rows) == 0 || used+w-legendGap > width {
 			l.rows = append(l.rows, nil)
 			used = 0
 		}
@@ -140,12 +157,12 @@ func (l *legend) draw(c draw.Canvas, left, top vg.Length) {
 		x := left
 		for _, e := range row {
 			if e.look.line.Width > 0 {
-				c.StrokeLine2(e.look.line, x, y, x+legendSample, y)
+				c.StrokeLine2(e.look.line, x, y, x+e.sample(), y)
 			}
 			if e.look.glyph.Shape != nil && !e.plain {
-				c.DrawGlyphNoClip(e.look.glyph, vg.Point{X: x + legendSample/2, Y: y})
+				c.DrawGlyphNoClip(e.look.glyph, vg.Point{X: x + e.sample()/2, Y: y})
 			}
-			c.FillText(legendStyle, vg.Point{X: x + legendSample + 5, Y: y}, e.name)
+			c.FillText(legendStyle, vg.Point{X: x + e.sample() + 5, Y: y}, e.name)
 			x += e.width()
 		}
 		y -= legendRow

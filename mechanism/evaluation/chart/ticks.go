@@ -3,20 +3,59 @@ package chart
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 )
 
-// logTicks is for an axis of decimal logarithms. It labels powers of ten, and on an axis of few of them also twice and five times each.
-type logTicks struct{}
+// logTicks is for an axis of decimal logarithms. It labels powers of ten, and on an axis of few of them also some of the digits between, so that
+// several labels are left.
+type logTicks struct {
+	// zero puts a label 0 on the axis's lower end, below a gap: nothing is marked between it and floor, the logarithm of the least value.
+	zero  bool
+	floor float64
+	// at, if there are any, are the values that are labelled, and nothing else is marked.
+	at []float64
+}
 
-// fewDecades is up to how many powers of ten an axis has room for more labels.
-const fewDecades = 2.2
+// fewDigits is the number of powers of ten below which an axis may have no two whole digits to label: it then gets round numbers, as a linear one.
+const fewDigits = .5
+
+// digitsOf returns the digits that are labelled on an axis of so many powers of ten.
+func digitsOf(decades float64) string {
+	switch {
+	case decades < .7:
+		return "123456789"
+	case decades < 1.1:
+		return "123457"
+	case decades <= 2.2:
+		return "125"
+	case decades <= 3.5:
+		return "13"
+	}
+	return "1"
+}
 
 // Ticks implements plot.Ticker.
-func (logTicks) Ticks(from, to float64) (ticks []plot.Tick) {
+func (l logTicks) Ticks(from, to float64) (ticks []plot.Tick) {
+	if l.zero {
+		ticks = append(ticks, plot.Tick{Value: from, Label: "0"})
+		from = max(from, l.floor)
+	}
 	low, high, decades := math.Pow(10, from), math.Pow(10, to), to-from
-	skip := max(1, int(math.Ceil(decades/6)))
+	if len(l.at) > 0 {
+		for _, v := range l.at {
+			ticks = append(ticks, plot.Tick{Value: math.Log10(v), Label: number(v)})
+		}
+		return ticks
+	}
+	if decades < fewDigits {
+		for _, t := range (linearTicks{}).Ticks(low, high) {
+			ticks = append(ticks, plot.Tick{Value: math.Log10(t.Value), Label: t.Label})
+		}
+		return ticks
+	}
+	skip, labelled := max(1, int(math.Ceil(decades/6))), digitsOf(decades)
 	for power := math.Floor(from); power <= math.Ceil(to); power++ {
 		for digit := 1; digit <= 9; digit++ {
 			v := float64(digit) * math.Pow(10, power)
@@ -24,7 +63,7 @@ func (logTicks) Ticks(from, to float64) (ticks []plot.Tick) {
 				continue
 			}
 			t := plot.Tick{Value: math.Log10(v)}
-			if digit == 1 && int(power)%skip == 0 || decades <= fewDecades && (digit == 2 || digit == 5) || decades < .7 {
+			if int(power)%skip == 0 && strings.Contains(labelled, strconv.Itoa(digit)) {
 				t.Label = number(v)
 			}
 			ticks = append(ticks, t)
