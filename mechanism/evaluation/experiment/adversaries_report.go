@@ -33,13 +33,13 @@ func learnedMetrics() []learnedMetric {
 	return []learnedMetric{
 		{"true", "probability of the true cell", band(func(l Learned) float64 { return l.True }), true},
 		{"entropy", "entropy, bits", band(func(l Learned) float64 { return l.Bits }), false},
-		{"distance", "best guess to truth, km rms", func(list []Learned) Band { return squared(list).Root() }, false},
+		{"distance", "best guess to truth (rms), km", func(list []Learned) Band { return squared(list).Root() }, false},
 	}
 }
 
 func reportAdversaries(s *Study, r *Results) (report.Section, error) {
 	section := report.Section{Title: "Adversaries", Parts: []report.Part{report.Text(fmt.Sprintf(
-		"What the same releases (PIM, ε = %g at each timestamp, δ = %g, popular M) tell those who know more or less than the paper's adversary, who knows M and runs the sanitizer's own filter. Weak ones do not know M: they take all cells to be equally likely at every timestamp, or people to walk at random, and work out ΔX and K of that, which are then not those of the releases. Strong ones know M and something more: the cell of the first timestamp, or the user's personal M (learned from all traces, the measured one among them, so that hardly anybody could know as much). ε bounds how much a release can add to what an adversary knows; it does not bound what was known before, nor the sum of many releases. So each one's belief without any release stands beside it: the difference is what the releases have told.",
+		"How much a release tells depends on what was known before. What the same releases (PIM, ε = %g at each timestamp, δ = %g, popular M) tell those who know more or less than the paper's adversary, who knows M and runs the sanitizer's own filter. Weak ones do not know M: they take all cells to be equally likely at every timestamp, or people to walk at random, and work out ΔX and K of that, which are then not those of the releases. Strong ones know M and something more: the cell of the first timestamp, or the user's personal M (learned from all traces, the measured one among them, so that hardly anybody could know as much). ε bounds how much a release can add to what an adversary knows; it does not bound what was known before, nor the sum of many releases. So each one's belief without any release stands beside it: the difference is what the releases have told.",
 		s.Options.Epsilon, s.Options.Delta))}}
 	long := &report.Table{
 		Name: "adversaries", Long: true, Caption: "Every number of the section.",
@@ -79,11 +79,20 @@ func sees(with bool) string {
 // firstOf returns the first timestamp of a window, from 0.
 func (d *Data) firstOf(window int) int { return (window*d.Timestamps + windows - 1) / windows }
 
+// timeAxis is the axis of the timestamps of a trace, the same in every panel.
+func (d *Data) timeAxis(timestamps int) chart.Axis {
+	step := "steps of " + seconds(d.Step)
+	if d.EveryFix {
+		step = "check-ins"
+	}
+	return chart.Axis{Label: fmt.Sprintf("timestamp (%s)", step), Min: 1, Max: float64(max(timestamps, 2))}
+}
+
 func (s *Study) adversaryFigure(d *Data, users []beliefs) *report.Figure {
 	f := &chart.Figure{
 		Title:   fmt.Sprintf("%s: what adversaries know over time; PIM, ε = %g, δ = %g", d.Title, s.Options.Epsilon, s.Options.Delta),
 		Columns: 2, PanelWidth: 5, PanelHeight: 2.5,
-		Note: fmt.Sprintf("%s, 1 run each; means over windows of time. Bands: 95 %% confidence over users. Left: from all releases so far. blind: M alone, without any release. Right: what each one would know without any release. The best guess is the mean of the belief.",
+		Note: fmt.Sprintf("%s, 1 run each; means over windows of time. Bands: 95 %% confidence over users. Left: from all releases so far. blind: M alone, without any release; on the right the line of whoever knows M. Right: what each one would know without any release. The best guess is the mean of the belief.",
 			plural(len(users), "user")),
 	}
 	if d.Least < d.Timestamps {
@@ -99,14 +108,16 @@ func (s *Study) adversaryFigure(d *Data, users []beliefs) *report.Figure {
 		var row []*chart.Lines
 		low, top := math.Inf(1), 0.0
 		for _, with := range []bool{true, false} {
-			panel := &chart.Lines{Title: "with the releases", X: chart.Axis{Label: "timestamp"}, Y: chart.Axis{Label: m.axis, Zero: true}}
+			panel := &chart.Lines{Title: "with the releases", X: d.timeAxis(d.Timestamps), Y: chart.Axis{Label: m.axis, Zero: true}}
 			if !with {
-				panel.Title = "without"
+				panel.Title = "without any release"
 			}
 			for a, adversary := range Adversaries() {
 				panel.Series = append(panel.Series, d.belief(users, a, with, m, chart.Series{Name: adversary.Label(), Look: adversary.look(), NoMarkers: true}))
 			}
-			panel.Series = append(panel.Series, d.belief(users, standard, false, m, chart.Series{Name: "blind", Reference: true}))
+			if with {
+				panel.Series = append(panel.Series, d.belief(users, standard, false, m, chart.Series{Name: "blind", Reference: true}))
+			}
 			for _, series := range panel.Series {
 				for _, y := range series.Y {
 					top = max(top, y)
@@ -148,7 +159,10 @@ func (d *Data) belief(users []beliefs, adversary int, with bool, m learnedMetric
 func (s *Study) adversaryTable(d *Data, users []beliefs) *report.Table {
 	table := &report.Table{
 		Name: "adversaries-" + d.Name, Caption: d.Title + ": over whole traces, with 95 % confidence over users.",
-		Columns: []string{"", "sees", "probability of the true cell", "entropy, bits", "best guess to truth, km rms"},
+		Columns: []string{"adversary", "sees"},
+	}
+	for _, m := range learnedMetrics() {
+		table.Columns = append(table.Columns, m.axis)
 	}
 	for a, adversary := range Adversaries() {
 		for _, with := range []bool{true, false} {

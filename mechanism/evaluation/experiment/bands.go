@@ -97,8 +97,8 @@ type Metric struct {
 func Metrics() []Metric {
 	return []Metric{
 		{"set", "|ΔX|, cells", SetBand, true},
-		{"drift", "drift ratio", DriftBand, true},
-		{"release", "release to truth, km rms", ReleaseBand, true},
-		{"estimate", "estimate to truth, km rms", EstimateBand, false},
+		{"drift", "drift ratio, share of timestamps", DriftBand, true},
+		{"release", "release to truth (rms), km", ReleaseBand, true},
+		{"estimate", "estimate to truth (rms), km", EstimateBand, false},
 	}
 }

@@ -38,14 +38,14 @@ func planClaims(s *Study) (pieces []Piece, err error) {
 
 func reportClaims(s *Study, r *Results) (report.Section, error) {
 	section := report.Section{Title: "The paper's claims", Parts: []report.Part{report.Text(
-		"Each sentence of the paper's experiments that can be tested, against what the experiments over time, over parameters and of nearest neighbours measure. A sentence becomes one or more comparisons, for each data set and model; a comparison holds or fails if its whole confidence interval lies on the claimed side or on the other one. The intervals treat users (over time: runs) as independent, and are so wide that all of a sentence's hold together with 95 % confidence. A sentence holds where no comparison fails and at least half of them hold, fails where none holds and at least half of them fail, depends where some hold and some fail, and is undecided otherwise: then there are too few users to tell. That |ΔX| is stable takes all of its comparisons, which say that it neither shrinks nor grows.")}}
+		"Which of the paper's findings hold here. Each sentence of the paper's experiments that can be tested, against what the experiments over time, over parameters and of nearest neighbours measure. A sentence becomes one or more comparisons, for each data set and model; a comparison holds or fails if its whole confidence interval lies on the claimed side or on the other one. The intervals treat users (over time: runs) as independent, and are so wide that all of a sentence's hold together with 95 % confidence. A sentence holds where no comparison fails and at least half of them hold, fails where none holds and at least half of them fail, depends where some hold and some fail, and is undecided otherwise: then there are too few users to tell. That |ΔX| is stable takes all of its comparisons, which say that it neither shrinks nor grows.")}}
 	p := &prover{s: s, r: r}
 	list, err := p.claims()
 	if err != nil {
 		return section, err
 	}
-	table := &report.Table{Name: "claims", Caption: "What holds.", Columns: []string{"the paper", "verdict", "comparisons", "why"}}
-	detail := &report.Table{Name: "claims-where", Caption: "The same, by data and model.", Columns: []string{"the paper", "data, model", "verdict", "comparisons", "numbers"}}
+	table := &report.Table{Name: "claims", Caption: "What holds: the verdicts over all data and models.", Columns: []string{"the paper", "verdict", "comparisons", "why"}}
+	detail := &report.Table{Name: "claims-where", Caption: "The same, by data and model: |ΔX| in cells, distances in kilometres, the other numbers are shares.", Columns: []string{"the paper", "data, model", "verdict", "comparisons", "numbers"}}
 	long := &report.Table{
 		Name: "claims-comparisons", Long: true, Caption: "Every comparison: what is said to be above 0.",
 		Columns: []string{"the paper", "rule", "data, model", "comparison", "confidence", "value", "low", "high", "verdict"},
@@ -60,11 +60,11 @@ func reportClaims(s *Study, r *Results) (report.Section, error) {
 			long.Rows = append(long.Rows, append(append(row, at.band(c.level()).fields()...), string(at.verdict(c.level()))))
 		}
 	}
-	rules := make([]string, len(list))
-	for i, c := range list {
-		rules[i] = c.sentence + " — " + c.rule
+	rules := &report.Table{Name: "claims-rules", Caption: "What is compared.", Columns: []string{"the paper", "rule"}}
+	for _, c := range list {
+		rules.Rows = append(rules.Rows, []string{c.sentence, c.rule})
 	}
-	section.Parts = append(section.Parts, table, detail, report.Text("The rules: "+strings.Join(rules, ". ")+"."), long)
+	section.Parts = append(section.Parts, table, detail, rules, long)
 	return section, nil
 }
 

@@ -91,7 +91,7 @@ func Carry(s *Study, experiments []Experiment, r Run) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &report.Report{Title: "Experiments on releases of locations", Text: s.preface()}
+	out := &report.Report{Title: "Experiments on releases of locations", Text: s.preface(), Sections: []report.Section{s.terms()}}
 	for _, e := range experiments {
 		section, err := e.Report(s, results)
 		if err != nil {

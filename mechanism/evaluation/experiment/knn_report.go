@@ -75,16 +75,16 @@ func (a *answered) label() string {
 // questions are the three columns of a figure.
 func questions() []question {
 	return []question{
-		{"k = k'", "precision = recall", func(q Query) (float64, bool) { return float64(q.K), q.K == q.Fetched }, precision},
-		{fmt.Sprintf("k' (k = %d)", fixedK), "precision", func(q Query) (float64, bool) { return float64(q.Fetched), q.K == fixedK }, precision},
-		{fmt.Sprintf("k' (k = %d)", fixedK), "recall", func(q Query) (float64, bool) { return float64(q.Fetched), q.K == fixedK }, recall},
+		{"as many answers as wanted", "k = k', places", "precision = recall, share", func(q Query) (float64, bool) { return float64(q.K), q.K == q.Fetched }, precision},
+		{fmt.Sprintf("the nearest %d wanted", fixedK), "answers k', places", "precision, share of the answers", func(q Query) (float64, bool) { return float64(q.Fetched), q.K == fixedK }, precision},
+		{fmt.Sprintf("the nearest %d wanted", fixedK), "answers k', places", "recall, share of the wanted", func(q Query) (float64, bool) { return float64(q.Fetched), q.K == fixedK }, recall},
 	}
 }
 
 type question struct {
-	x, y string
-	at   func(Query) (x float64, in bool)
-	of   func([]Neighbours, int, Query, bool) Band
+	title, x, y string
+	at          func(Query) (x float64, in bool)
+	of          func([]Neighbours, int, Query, bool) Band
 }
 
 // line returns a question's line.
@@ -126,13 +126,13 @@ func (s *Study) knnFigure(d *Data, g group, answers []answered, estimate bool) *
 	figure.Caption += "."
 	queries := d.Places.queries()
 	f := &chart.Figure{
-		Title: title, Columns: 3, PanelWidth: 3.5, PanelHeight: 2.6,
+		Title: title, Columns: 3, PanelWidth: 3.5, PanelHeight: 2.8,
 		Note: fmt.Sprintf("%d places; %s, %s each; popular M, δ = %g. Bands: 95 %% confidence over users. blind: asked from the model's own guess, without any release.",
 			d.Places.Len(), plural(len(s.Traces(d)), "user"), plural(s.Options.Runs, "run"), s.Options.Delta),
 	}
 	for _, at := range s.knnSettings() {
 		for _, question := range questions() {
-			panel := &chart.Lines{Title: fmt.Sprintf("ε = %g", at.Epsilon), X: chart.Axis{Label: question.x, Log: true}, Y: chart.Axis{Label: question.y, Zero: true}}
+			panel := &chart.Lines{Title: fmt.Sprintf("ε = %g: %s", at.Epsilon, question.title), X: chart.Axis{Label: question.x, Log: true}, Y: chart.Axis{Label: question.y, Zero: true}}
 			for i := range answers {
 				if a := &answers[i]; a.blind || a.at == at && slices.Contains(g.variants, a.variant) {
 					panel.Series = append(panel.Series, question.line(queries, a, estimate))
@@ -149,7 +149,7 @@ func (s *Study) knnFigure(d *Data, g group, answers []answered, estimate bool) *
 func (s *Study) knnTable(d *Data, answers []answered) *report.Table {
 	table := &report.Table{
 		Name: "knn-" + d.Name, Caption: d.Title + ": share of the nearest places found, with 95 % confidence over users.",
-		Columns: []string{"ε", "", "asked from"},
+		Columns: []string{"ε", "mechanism", "asked from"},
 	}
 	queries := d.Places.queries()
 	var shown []int
@@ -171,7 +171,7 @@ func (s *Study) knnTable(d *Data, answers []answered) *report.Table {
 				if !estimate {
 					continue
 				}
-				row = []string{"", "blind", "the model's guess"}
+				row = []string{"–", "blind", "the model's guess"}
 			}
 			for _, k := range shown {
 				row = append(row, recall(a.tallies, k, queries[k], estimate).String())

@@ -28,7 +28,8 @@ type named struct {
 }
 
 func reportOverTime(s *Study, r *Results) (report.Section, error) {
-	section := report.Section{Title: "Performance over time"}
+	section := report.Section{Title: "Performance over time", Parts: []report.Part{report.Text(
+		"One person's trace, timestamp by timestamp: how the filter settles from knowing nothing but the model, and whether the releases keep it near the truth.")}}
 	if len(s.followed()) == 0 {
 		section.Parts = append(section.Parts, report.Text("No data set has traces over time: check-ins come hours apart."))
 	}
@@ -84,11 +85,12 @@ func (s *Study) overTimeMap(d *Data, lines []named) *chart.Figure {
 	for _, c := range t.Cells {
 		truth = append(truth, d.Grid.Centre(c))
 	}
+	start := chart.Overlay{Name: "start of the trace", Points: truth[:1], Markers: true, Look: 3}
 	f := &chart.Figure{
 		Title: d.Title + ": one trace and its releases", PanelWidth: 4, PanelHeight: 3.6,
 		Panels: []chart.Panel{&chart.Map{
 			Title: "true trace, on the map", Grid: d.Grid,
-			Overlays: []chart.Overlay{{Name: "true place", Points: truth, Line: true, Markers: true, Reference: true}},
+			Overlays: []chart.Overlay{{Name: "true place", Points: truth, Line: true, Markers: true, Reference: true}, start},
 		}},
 	}
 	view, share := viewOf(d.Grid, lines[0].line.Places) // LM's releases reach furthest
@@ -98,10 +100,11 @@ func (s *Study) overTimeMap(d *Data, lines []named) *chart.Figure {
 			Overlays: []chart.Overlay{
 				{Name: n.label + ", released", Points: n.line.Places, Markers: true, Look: n.look},
 				{Name: "true place", Points: truth, Line: true, Reference: true},
+				start,
 			},
 		})
 	}
-	f.Note = fmt.Sprintf("ε = %g at every timestamp, δ = %g. The grey frame is the map. The view on the right holds %.0f %% of LM's releases; the others lie further away.",
+	f.Note = fmt.Sprintf("ε = %g at every timestamp, δ = %g. True places are centres of cells. The grey frame is the map. The views on the right hold %.0f %% of LM's releases; the others lie further away.",
 		s.Options.Epsilon, s.Options.Delta, 100*share)
 	return f
 }
@@ -142,7 +145,7 @@ func (s *Study) overTimeLines(d *Data, g group, lines []named) *report.Figure {
 	window := max(1, n/windows)
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 5, PanelHeight: 2.8,
-		Note: fmt.Sprintf("One trace of %d timestamps, %s. |ΔX| is the mean over the runs at each timestamp; drift ratio and distances are over the runs and %s. Bands: 95 %% confidence for the mean over further runs of the same trace. blind: the same filter without any release, which no chance enters; its own location set and drift stand beside the others', and its estimate's distance beside releases and estimates. What is 0 lies on the lower edge of a logarithmic axis.",
+		Note: fmt.Sprintf("One trace of %d timestamps, %s. |ΔX| is the mean over the runs at each timestamp; drift ratio and distances are over the runs and %s. Bands: 95 %% confidence for the mean over further runs of the same trace. blind: the same filter without any release, which no chance enters; its own location set and drift stand beside the others', and its estimate's distance beside releases and estimates.",
 			n, plural(s.Options.TimeRuns, "run"), plural(window, "timestamp")),
 	}
 	for _, m := range Metrics() {
@@ -150,7 +153,7 @@ func (s *Study) overTimeLines(d *Data, g group, lines []named) *report.Figure {
 		if m.Name == "set" {
 			width = 1
 		}
-		panel := &chart.Lines{X: chart.Axis{Label: fmt.Sprintf("timestamp (steps of %s)", seconds(d.Step))}, Y: chart.Axis{Label: m.Axis, Log: m.Log && m.Name != "drift", Zero: true}}
+		panel := &chart.Lines{X: d.timeAxis(n), Y: chart.Axis{Label: m.Axis, Log: m.Log && m.Name != "drift", Zero: true}}
 		for _, l := range lines {
 			if !l.blind && !slices.Contains(g.variants, l.variant) {
 				continue
@@ -163,6 +166,9 @@ func (s *Study) overTimeLines(d *Data, g group, lines []named) *report.Figure {
 			}
 			panel.Series = append(panel.Series, series)
 		}
+		if m.Name == "drift" {
+			panel.Series = append(panel.Series, driftGuide([]float64{1, float64(n)}, func(float64) float64 { return s.Options.Delta }))
+		}
 		f.Panels = append(f.Panels, panel)
 	}
 	figure.Chart = f
@@ -171,8 +177,11 @@ func (s *Study) overTimeLines(d *Data, g group, lines []named) *report.Figure {
 
 func overTimeTable(d *Data, lines []named) *report.Table {
 	table := &report.Table{
-		Name: "over-time-" + d.Name, Caption: fmt.Sprintf("%s over the whole trace, with 95 %% confidence over runs. Distances in kilometres, root of the mean square.", d.Title),
-		Columns: []string{"", "|ΔX|", "drift ratio", "distance of the release", "distance of the estimate"},
+		Name: "over-time-" + d.Name, Caption: fmt.Sprintf("%s over the whole trace, with 95 %% confidence over runs.", d.Title),
+		Columns: []string{"mechanism"},
+	}
+	for _, m := range Metrics() {
+		table.Columns = append(table.Columns, m.Axis)
 	}
 	for _, l := range lines {
 		tallies := l.line.tallies(0, len(l.line.Set[0]))
@@ -181,7 +190,7 @@ func overTimeTable(d *Data, lines []named) *report.Table {
 			row = append(row, m.Of(tallies).String())
 		}
 		if l.blind {
-			row[3] = "nothing released"
+			row[3] = "none"
 		}
 		table.Rows = append(table.Rows, row)
 	}

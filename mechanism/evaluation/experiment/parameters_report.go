@@ -15,7 +15,7 @@ func parameters() Experiment {
 func reportParameters(s *Study, r *Results) (report.Section, error) {
 	o := s.Options
 	section := report.Section{Title: "Impact of parameters", Parts: []report.Part{report.Text(fmt.Sprintf(
-		"ε is swept at δ = %g, and δ at ε = %g; ε is spent at every timestamp. Each user is one trace. Bands are 95 %% confidence intervals that treat users as independent and nothing within a user: they say how the mean would differ for other users like these. Beside the releases stands the blind baseline, the same filter without any release: its location set, its drift, and the distance of its estimate, which is what an observer knows who sees nothing.",
+		"How the size of the location set, the drift and the distances change with ε and with δ. ε is swept at δ = %g, and δ at ε = %g; ε is spent at every timestamp. Each user is one trace. Bands are 95 %% confidence intervals that treat users as independent and nothing within a user: they say how the mean would differ for other users like these. Beside the releases stands the blind baseline, the same filter without any release: its location set, its drift, and the distance of its estimate, which is what an observer knows who sees nothing.",
 		o.Delta, o.Epsilon))}}
 	for _, c := range s.Cases() {
 		parts, err := s.caseParts(c, r)
@@ -110,7 +110,7 @@ func (s *Study) metrics() []Metric {
 
 func (s *Study) caseFigure(c Case, g group, r *Results) (*report.Figure, error) {
 	figure := &report.Figure{Name: fileOf(c), Caption: fmt.Sprintf("%s: size of the location set, drift ratio and distance to the truth over ε (left) and δ (right)", c.Title())}
-	title := c.Title()
+	title := c.Title() + ", over ε (left) and δ (right)"
 	if g.name != "" {
 		figure.Name += "-" + g.name
 		figure.Caption += ", " + g.title
@@ -118,13 +118,13 @@ func (s *Study) caseFigure(c Case, g group, r *Results) (*report.Figure, error) 
 	}
 	figure.Caption += "."
 	f := &chart.Figure{
-		Title: title, Columns: 2, PanelWidth: 4.6, PanelHeight: 2.6,
-		Note: fmt.Sprintf("%s, %s each. Bands: 95 %% confidence over users. blind: the same filter without any release. What is 0 lies on the lower edge of a logarithmic axis.",
+		Title: title, Columns: 2, PanelWidth: 4.6, PanelHeight: 2.6, SameY: true,
+		Note: fmt.Sprintf("%s, %s each. Bands: 95 %% confidence over users. blind: the same filter without any release.",
 			plural(len(s.Traces(c.Data)), "user"), plural(s.Options.Runs, "run")),
 	}
 	for _, m := range s.metrics() {
 		for _, sweep := range s.sweeps() {
-			panel := &chart.Lines{X: chart.Axis{Label: sweep.label, Log: true}, Y: chart.Axis{Label: m.Axis, Log: m.Log, Zero: true}}
+			panel := &chart.Lines{X: chart.Axis{Label: sweep.label, Log: true, At: sweep.values}, Y: chart.Axis{Label: m.Axis, Log: m.Log, Zero: true}}
 			add := func(series chart.Series, tallies func(Setting) ([]Tally, error)) error {
 				for _, v := range sweep.values {
 					of, err := tallies(sweep.at(v))
@@ -148,6 +148,9 @@ func (s *Study) caseFigure(c Case, g group, r *Results) (*report.Figure, error) 
 			if err != nil {
 				return nil, err
 			}
+			if m.Name == "drift" {
+				panel.Series = append(panel.Series, driftGuide(sweep.values, func(v float64) float64 { return sweep.at(v).Delta }))
+			}
 			f.Panels = append(f.Panels, panel)
 		}
 	}
@@ -155,11 +158,23 @@ func (s *Study) caseFigure(c Case, g group, r *Results) (*report.Figure, error) 
 	return figure, nil
 }
 
+// driftGuide is the drift that a right M has at most.
+func driftGuide(x []float64, delta func(float64) float64) chart.Series {
+	guide := chart.Series{Name: "δ: the drift that a right M has at most", X: x, Guide: true}
+	for _, v := range x {
+		guide.Y = append(guide.Y, delta(v))
+	}
+	return guide
+}
+
 // caseTable has the figures of the fixed ε and δ, and of the ends of the sweeps.
 func (s *Study) caseTable(c Case, r *Results) (*report.Table, error) {
 	table := &report.Table{
-		Name: fileOf(c), Caption: c.Title() + ", with 95 % confidence over users. Distances in kilometres, root of the mean square.",
-		Columns: []string{"ε", "δ", "", "|ΔX|", "drift ratio", "distance of the release", "distance of the estimate"},
+		Name: fileOf(c), Caption: c.Title() + ", with 95 % confidence over users.",
+		Columns: []string{"ε", "δ", "mechanism"},
+	}
+	for _, m := range Metrics() {
+		table.Columns = append(table.Columns, m.Axis)
 	}
 	for _, at := range s.Settings() {
 		row := func(label string, tallies []Tally) []string {
@@ -181,7 +196,7 @@ func (s *Study) caseTable(c Case, r *Results) (*report.Table, error) {
 			return nil, err
 		}
 		cells := row("blind", blind)
-		cells[0], cells[5] = "", "nothing released"
+		cells[0], cells[5] = "–", "none"
 		table.Rows = append(table.Rows, cells)
 	}
 	return table, nil

@@ -35,7 +35,7 @@ func (v Variant) Label() string {
 func (v Variant) look() int {
 	look := map[string]int{mechanism.PIM: 1, mechanism.Laplace: 2, mechanism.Lattice: 3, mechanism.LaplaceTight: 4}[v.Mechanism]
 	if v.Inference == mechanism.InferencePaper {
-		return look + 6 // the same colour, other dashes and markers
+		return look + 18 // the same colour, dashes and markers of no other variant
 	}
 	return look
 }

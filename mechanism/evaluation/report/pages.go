@@ -27,8 +27,8 @@ func (r *Report) markdown() []byte {
 			case *Table:
 				part.markdown(&b)
 			case *Figure:
-				fmt.Fprintf(&b, "![%s](%s/%s.png)\n", plain.Replace(part.Caption), figures, part.Name)
-				fmt.Fprintf(&b, "\n%s (%[2]s/%[3]s.svg, %[2]s/%[3]s.png)\n", plain.Replace(part.Caption), figures, part.Name)
+				fmt.Fprintf(&b, "![%s](%s/%s.png)\n", plain.Replace(part.Chart.Describe()), figures, part.Name)
+				fmt.Fprintf(&b, "\n%s ([SVG](%[2]s/%[3]s.svg), [PNG](%[2]s/%[3]s.png))\n", plain.Replace(part.Caption), figures, part.Name)
 			}
 		}
 	}
@@ -54,6 +54,9 @@ func (t *Table) markdown(b *bytes.Buffer) {
 	}
 }
 
+// mostRows is how many rows of a table stand open on the page: readers open longer ones.
+const mostRows = 24
+
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"kind": func(p Part) string {
 		switch p.(type) {
@@ -64,6 +67,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 		}
 		return "text"
 	},
+	"folded": func(t *Table) bool { return len(t.Rows) > mostRows },
 }).Parse(`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -71,31 +75,45 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Title}}</title>
 <style>
+:root { color-scheme: light }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
-p, figcaption, caption { max-width: 52rem }
+h1, h2 { line-height: 1.25; text-wrap: balance }
+h2 { border-top: 1px solid #888; padding-top: .6rem; margin-top: 2.5rem }
+a { color: #00549f }
+p, figcaption, caption, summary { max-width: 52rem; overflow-wrap: anywhere }
 figure { margin: 1.5rem 0 }
-figure img { max-width: 100%; height: auto; border: 1px solid #ddd }
-figcaption, caption { color: #444; font-size: .9rem; text-align: left; padding: .3rem 0 }
+figure img { max-width: 100%; min-width: 40rem; height: auto; border: 1px solid #ddd }
+figcaption, caption, summary { color: #333; font-size: .9rem; text-align: left; padding: .3rem 0 }
+summary { cursor: pointer }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; margin: 1rem 0 }
 th, td { border-bottom: 1px solid #ddd; padding: .2rem .7rem; text-align: left; vertical-align: top }
 th { border-bottom-color: #888 }
+tbody tr:hover { background: #f3f3f3 }
 </style>
 </head>
 <body>
 <h1>{{.Title}}</h1>
 {{range .Text}}<p>{{.}}</p>
-{{end}}{{$drawings := .Drawings}}{{range .Sections}}<h2>{{.Title}}</h2>
+{{end}}<nav aria-label="Contents"><ul>
+{{range $i, $s := .Sections}}<li><a href="#section-{{$i}}">{{$s.Title}}</a></li>
+{{end}}</ul></nav>
+{{$drawings := .Drawings}}{{range $i, $s := .Sections}}<section id="section-{{$i}}"><h2>{{$s.Title}}</h2>
 {{range .Parts}}{{$kind := kind .}}{{if eq $kind "text"}}<p>{{.}}</p>
-{{else if eq $kind "figure"}}<figure><img alt="{{.Caption}}" src="{{index $drawings .Name}}"><figcaption>{{.Caption}}</figcaption></figure>
+{{else if eq $kind "figure"}}<figure><div class="wide"><img alt="{{.Chart.Describe}}" src="{{index $drawings .Name}}"></div><figcaption>{{.Caption}} (figures/{{.Name}}.png)</figcaption></figure>
 {{else if .Long}}<p>{{.Caption}} (tables/{{.Name}}.csv)</p>
-{{else}}<div class="wide"><table><caption>{{.Caption}} (tables/{{.Name}}.csv)</caption>
-<tr>{{range .Columns}}<th>{{.}}</th>{{end}}</tr>
-{{range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
-{{end}}</table></div>
-{{end}}{{end}}{{end}}</body>
+{{else if folded .}}<details><summary>{{template "caption" .}}: {{len .Rows}} rows</summary><div class="wide"><table>
+{{template "rows" .}}</table></div></details>
+{{else}}<div class="wide"><table><caption>{{template "caption" .}}</caption>
+{{template "rows" .}}</table></div>
+{{end}}{{end}}</section>
+{{end}}</body>
 </html>
-`))
+{{define "caption"}}{{.Caption}} (tables/{{.Name}}.csv){{end}}
+{{define "rows"}}<thead><tr>{{range .Columns}}<th scope="col">{{.}}</th>{{end}}</tr></thead>
+<tbody>
+{{range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
+{{end}}</tbody>{{end}}`))
 
 func (r *Report) html(drawings map[string][]byte) ([]byte, error) {
 	sources := map[string]template.URL{}

@@ -20,8 +20,8 @@ func testReport() *Report {
 			Text("|ΔX| < 4 & *more*"),
 			&Table{Name: "small", Caption: "Small", Columns: []string{"ε", "|ΔX|"}, Rows: [][]string{{"1", "2, 3"}, {"<b>", "4"}}},
 			&Table{Name: "long", Caption: "Long", Long: true, Columns: []string{"secret"}, Rows: [][]string{{"row"}}},
-			&Figure{Name: "lines", Caption: "Lines", Chart: &chart.Figure{Panels: []chart.Panel{
-				&chart.Lines{Series: []chart.Series{{Name: "a", X: []float64{1, 2}, Y: []float64{1, 2}}}},
+			&Figure{Name: "lines", Caption: "Lines", Chart: &chart.Figure{Title: "A line", Panels: []chart.Panel{
+				&chart.Lines{X: chart.Axis{Label: "x"}, Y: chart.Axis{Label: "y"}, Series: []chart.Series{{Name: "a", X: []float64{1, 2}, Y: []float64{1, 2}}}},
 			}}},
 		}}},
 	}
@@ -51,7 +51,7 @@ func TestWrite(t *testing.T) {
 		t.Error("a long table has no file")
 	}
 	page := read(t, dir, "report.html")
-	for _, want := range []string{"A &lt;title&gt;", "One &amp; only", "|ΔX| &lt; 4 &amp; *more*", "<td>2, 3</td>", "<td>&lt;b&gt;</td>", "data:image/svg&#43;xml;base64,", "tables/long.csv"} {
+	for _, want := range []string{"A &lt;title&gt;", "One &amp; only", "|ΔX| &lt; 4 &amp; *more*", "<td>2, 3</td>", "<td>&lt;b&gt;</td>", "data:image/svg&#43;xml;base64,", "tables/long.csv", `alt="A line. Panels: y, over x. Shown: a."`, `<a href="#section-0">One &amp; only</a>`, `<section id="section-0">`} {
 		if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, "&#43;", "+")) {
 			t.Errorf("report.html has no %q", want)
 		}
@@ -62,7 +62,7 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	text := read(t, dir, "report.md")
-	for _, want := range []string{"# A &lt;title>", "## One & only", `\|ΔX\| &lt; 4 & \*more\*`, `| ε | \|ΔX\| |`, "![Lines](figures/lines.png)", "[long.csv](tables/long.csv)"} {
+	for _, want := range []string{"# A &lt;title>", "## One & only", `\|ΔX\| &lt; 4 & \*more\*`, `| ε | \|ΔX\| |`, "![A line. Panels: y, over x. Shown: a.](figures/lines.png)", "[SVG](figures/lines.svg)", "[long.csv](tables/long.csv)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("report.md has no %q:\n%s", want, text)
 		}
@@ -92,6 +92,20 @@ func TestSameBytes(t *testing.T) {
 			t.Error("the same report gives other bytes")
 		}
 		first = now
+	}
+}
+
+// TestFolded: a table of many rows does not stand in the way of what follows.
+func TestFolded(t *testing.T) {
+	for rows, want := range map[int]bool{mostRows: false, mostRows + 1: true} {
+		table := &Table{Name: "a", Caption: "Rows", Columns: []string{"x"}, Rows: slices.Repeat([][]string{{"1"}}, rows)}
+		page, err := (&Report{Sections: []Section{{Parts: []Part{table}}}}).html(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(page), "<details><summary>Rows (tables/a.csv)"); got != want || strings.Count(string(page), "<td>1</td>") != rows {
+			t.Errorf("%d rows: folded is %v, want %v", rows, got, want)
+		}
 	}
 }
 

@@ -1,0 +1,80 @@
+package experiment
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
+)
+
+// TestReadable: every axis says what is on it and in which unit, every series has a name, every figure a title, a note and a caption of its own, every
+// table a caption and a name for each column, and every section begins with words.
+func TestReadable(t *testing.T) {
+	got, err := Carry(testStudy(t), All(), Run{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	captions := map[string]bool{}
+	for _, section := range got.Sections {
+		if _, ok := section.Parts[0].(report.Text); !ok {
+			t.Errorf("%s begins with no words", section.Title)
+		}
+		for _, part := range section.Parts {
+			switch part := part.(type) {
+			case *report.Figure:
+				if captions[part.Caption] || part.Chart.Title == "" || part.Chart.Note == "" {
+					t.Errorf("%s: the caption %q is another one's, or there is no title or note", part.Name, part.Caption)
+				}
+				captions[part.Caption] = true
+				for _, panel := range part.Chart.Panels {
+					readable(t, part.Name, panel)
+				}
+			case *report.Table:
+				if !strings.HasSuffix(part.Caption, ".") || slices.Contains(part.Columns, "") {
+					t.Errorf("table %s: caption %q, columns %q", part.Name, part.Caption, part.Columns)
+				}
+			}
+		}
+	}
+	if len(captions) < 10 {
+		t.Errorf("only %d figures", len(captions))
+	}
+}
+
+func readable(t *testing.T, name string, panel chart.Panel) {
+	t.Helper()
+	switch panel := panel.(type) {
+	case *chart.Lines:
+		for _, axis := range []chart.Axis{panel.X, panel.Y} {
+			// ε, δ and a probability have no unit, and say so by what they are.
+			if !strings.ContainsAny(axis.Label, ",(") && axis.Label != "probability of the true cell" {
+				t.Errorf("%s: the axis %q has no unit", name, axis.Label)
+			}
+		}
+		for _, series := range panel.Series {
+			if series.Name == "" {
+				t.Errorf("%s: a series without a name", name)
+			}
+		}
+	case *chart.Map:
+		for _, overlay := range panel.Overlays {
+			if overlay.Name == "" || panel.Title == "" {
+				t.Errorf("%s: a map or something on it without a name", name)
+			}
+		}
+	}
+}
+
+// TestLooks: no two variants look the same.
+func TestLooks(t *testing.T) {
+	s := testStudy(t)
+	seen := map[int]string{}
+	for _, v := range s.Variants() {
+		if other := seen[v.look()]; other != "" {
+			t.Errorf("%s looks like %s", v.Label(), other)
+		}
+		seen[v.look()] = v.Label()
+	}
+}
