@@ -17,7 +17,8 @@ GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.
 
 # Packages with goroutines of their own.
 CONCURRENT := ./consumer ./producer/... ./state/... ./cmd/geodither/... \
-	./cmd/internal/devbroker/... ./cmd/internal/parallel/... ./cmd/internal/pipeline/... ./cmd/internal/traces/...
+	./cmd/internal/devbroker/... ./cmd/internal/parallel/... ./cmd/internal/pipeline/... ./cmd/internal/traces/... \
+	./mechanism/mobility
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch audit figures verify check clean \

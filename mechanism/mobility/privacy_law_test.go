@@ -248,6 +248,9 @@ func attack(t *testing.T, runs int, alpha float64, spoil func(*private)) float64
 // TestNeighboursLookAlike attacks the whole of training, from traces to the model. The bound is wrong once in 10⁶ runs, the
 // planted faults are found with room to spare.
 func TestNeighboursLookAlike(t *testing.T) {
+	if raceDetector {
+		t.Skip("a law, of which the race detector sees nothing but many repetitions of one goroutine")
+	}
 	const runs, alpha = 400, 1e-6
 	bound := attack(t, runs, alpha, func(*private) {})
 	t.Logf("ε is at least %.2f", bound)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package mobility
+
+const raceDetector = false
