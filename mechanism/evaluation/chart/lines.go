@@ -35,7 +35,7 @@ type Series struct {
 	Low, High []float64
 	// Reference draws the line black and dashed without markers: a baseline.
 	Reference bool
-	// Guide draws a thin grey line without markers: nothing that was measured, but what the eye compares it with.
+	// Guide draws a thin grey line of long dashes without markers: nothing that was measured, but what the eye compares it with.
 	Guide bool
 	// NoMarkers leaves the markers out, for lines of many points.
 	NoMarkers bool

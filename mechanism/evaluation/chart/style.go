@@ -60,8 +60,8 @@ func lookOf(number int) look {
 	}
 }
 
-// guide is the look of a line that nobody measured.
-var guide = look{line: draw.LineStyle{Color: color.NRGBA{R: 130, G: 130, B: 130, A: 255}, Width: .8}}
+// guide is the look of a line that nobody measured: long dashes, so that it is no edge of a band.
+var guide = look{line: draw.LineStyle{Color: color.NRGBA{R: 130, G: 130, B: 130, A: 255}, Width: 1, Dashes: []vg.Length{11, 3}}}
 
 // reference is the look of what others are compared with: black dashes without markers.
 var reference = look{line: draw.LineStyle{Color: black, Width: 1.3, Dashes: []vg.Length{3, 2.5}}}

@@ -45,7 +45,7 @@ func reportClaims(s *Study, r *Results) (report.Section, error) {
 		return section, err
 	}
 	table := &report.Table{Name: "claims", Caption: "What holds: the verdicts over all data and models.", Columns: []string{"the paper", "verdict", "comparisons", "why"}}
-	detail := &report.Table{Name: "claims-where", Caption: "The same, by data and model: |ΔX| in cells, distances in kilometres, the other numbers are shares.", Columns: []string{"the paper", "data, model", "verdict", "comparisons", "numbers"}}
+	detail := &report.Table{Name: "claims-where", Caption: "The same, by data and model: |ΔX| in cells, distances in kilometres, drift, precision and recall as shares.", Columns: []string{"the paper", "data, model", "verdict", "comparisons", "numbers"}}
 	long := &report.Table{
 		Name: "claims-comparisons", Long: true, Caption: "Every comparison: what is said to be above 0.",
 		Columns: []string{"the paper", "rule", "data, model", "comparison", "confidence", "value", "low", "high", "verdict"},
