@@ -22,6 +22,7 @@ type evaluateFlags struct {
 	quick       bool
 	seed        uint64
 	runs, users int
+	vehicles    int
 }
 
 func newEvaluate(std streams) *cobra.Command {
@@ -38,6 +39,8 @@ figure as SVG and PNG, each number as CSV. Without --data the traces are the shi
   knn          nearest places asked from releases: of check-ins the places of all of them, else
                synthetic ones
   adversaries  what those learn who know less or more than the model
+  fleet        where all vehicles of a fleet are, as "geodither aggregate" estimates it, by
+               their number and ε; simulated ones, and traces laid over each other
   claims       which of the paper's sentences hold; it needs what over-time, parameters and knn
                measure
 
@@ -67,6 +70,7 @@ is for your eyes, unless the data are open.`, strings.Join(experiment.Alsos(), "
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the noise")
 	flags.IntVar(&f.runs, "runs", 0, "runs of each trace; 0: 20 over time, 1 over parameters")
 	flags.IntVar(&f.users, "users", 0, "most users over parameters; 0: 100")
+	flags.IntVar(&f.vehicles, "vehicles", 0, "size of the largest fleet; 0: 1000, with --quick 100")
 	required(cmd, "out")
 	return cmd
 }
@@ -86,7 +90,8 @@ func (f *evaluateFlags) run(ctx context.Context, std streams) error {
 	}
 	started := time.Now()
 	options := experiment.Options{
-		Seed: f.seed, Quick: f.quick, TimeRuns: f.runs, Runs: f.runs, MaxUsers: f.users, Tool: "geodither " + version(),
+		Seed: f.seed, Quick: f.quick, TimeRuns: f.runs, Runs: f.runs, MaxUsers: f.users, Vehicles: f.vehicles,
+		Tool:  "geodither " + version(),
 		Clock: func() time.Duration { return time.Since(started) },
 	}
 	if len(f.also) != 1 || f.also[0] != "none" {

@@ -13,17 +13,22 @@ import (
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 )
 
-// TestEvaluateSample holds the report of the shipped buses to a golden one: what is said, and every number of the parameters, to four digits.
+// TestEvaluateSample holds the report of the shipped buses to a golden one: what is said, with a summary of the fleets, and every number of the
+// parameters, to four digits.
 // Whoever changes a default of training changes its numbers too.
 func TestEvaluateSample(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "buses")
-	r := succeed(t, "evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters")
+	args := []string{"evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters,fleet", "--vehicles", "40"}
+	r := succeed(t, args...)
 	if !strings.Contains(r.out, "report.html") || r.err != "" {
 		t.Errorf("it says %q and %q", r.out, r.err)
 	}
 	golden(t, "testdata/evaluate.md", read(t, filepath.Join(dir, "report.md")))
 	golden(t, "testdata/evaluate.csv", read(t, filepath.Join(dir, "tables", "parameters.csv")))
-	for _, name := range []string{"over-time-buses", "over-time-buses-map", "parameters-buses-popular", "parameters-buses-personal"} {
+	for _, name := range []string{
+		"over-time-buses", "over-time-buses-map", "parameters-buses-popular", "parameters-buses-personal",
+		"fleet-buses-variation", "fleet-buses-top", "fleet-buses-rank", "fleet-buses-coverage",
+	} {
 		for _, ending := range []string{".svg", ".png"} {
 			if info, err := os.Stat(filepath.Join(dir, "figures", name+ending)); err != nil || info.Size() < 5000 {
 				t.Errorf("no figure %s%s: %v", name, ending, err)
@@ -35,7 +40,7 @@ func TestEvaluateSample(t *testing.T) {
 	}
 	// Again: nothing is measured twice, and the report is the same.
 	before := read(t, filepath.Join(dir, "report.html"))
-	r = succeed(t, "evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters")
+	r = succeed(t, args...)
 	if !strings.Contains(r.err, "were measured before") || read(t, filepath.Join(dir, "report.html")) != before {
 		t.Errorf("the second report differs, or does not say what it took: %q", r.err)
 	}
@@ -131,6 +136,7 @@ func TestEvaluateRefuses(t *testing.T) {
 		"is no time":                       {"--step", "soon"},
 		"no number of timestamps":          {"--timestamps", "many"},
 		"names that set":                   {"--every-fix", "other"},
+		"more of people than of a fleet":   {"--vehicles", "3"},
 		"length":                           {"--cell", "250"},
 	} {
 		requireMessage(t, call(t, append([]string{"evaluate", "--out", out}, args...)...), exitUsage, message)

@@ -65,6 +65,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/experiment": {
 		ours: []string{
 			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation/chart", "mechanism/evaluation/report",
+			"mechanism/evaluation/aggregate", // what an analyst makes of a fleet's releases is one of the experiments
 		},
 		third: []string{gonum},
 		pure:  true,

@@ -16,6 +16,8 @@ type Measure struct {
 	Of   func(Score) float64
 	// low and high are the ends of a band; nil: there is none.
 	low, high func(Score) float64
+	least     float64  // where its axis begins; it ends at 1
+	stated    float64  // what it should be, drawn as a reference; 0: nothing
 	without   []string // estimators that it does not judge
 }
 
@@ -37,19 +39,23 @@ func Measures() []Measure {
 		{
 			Name: "rank", Axis: "rank correlation",
 			Note: "Spearman's correlation over zones of the estimate with the true numbers of vehicles: 1 if it has the zones in the right order.",
-			Of:   func(s Score) float64 { return s.Rank },
+			Of:   func(s Score) float64 { return s.Rank }, least: -.2,
 		},
 		{
 			Name: "coverage", Axis: "coverage of 90 % intervals",
-			Note: "Share of the zones whose interval of 90 % holds the true number of vehicles, of those where at least a twentieth of a vehicle is expected. Below .9 the intervals promise too much.",
-			Of:   func(s Score) float64 { return s.Coverage }, without: []string{"naive", "blind"},
+			Note: "Share of the zones whose interval of 90 % holds the true number of vehicles, of those where at least a twentieth of a vehicle is expected. Below what is stated, the intervals promise too much.",
+			Of:   func(s Score) float64 { return s.Coverage }, stated: DefaultLevel, without: []string{"naive", "blind"},
 		},
 	}
 }
 
 // Figure draws what a measure says of each estimator against the number of vehicles: a row of panels for each kind of fleet, a column for each ε.
 func Figure(scores []Score, m Measure) *chart.Figure {
-	f := &chart.Figure{Title: "Where the fleet is, from its releases", Note: m.Note}
+	f := &chart.Figure{
+		Title: "Where the fleet is, from its releases",
+		Note:  m.Note + " naive: the histogram of the releases; blind: the model alone; posterior: the mean of the vehicles' posteriors; fitted: under a prior that the fleet has taught.",
+	}
+	sizes := chart.Axis{Label: "vehicles", Log: true} // the same in all panels
 	type key struct {
 		fleet   string
 		epsilon float64
@@ -58,16 +64,25 @@ func Figure(scores []Score, m Measure) *chart.Figure {
 	for _, s := range scores {
 		k := key{s.Fleet, s.Epsilon}
 		columns[s.Epsilon] = true
+		sizes.Max = max(sizes.Max, float64(s.Vehicles))
+		if n := float64(s.Vehicles); sizes.Min == 0 || n < sizes.Min {
+			sizes.Min = n
+		}
 		if panels[k] == nil {
 			panels[k] = &chart.Lines{
-				Title: fmt.Sprintf("%s fleet, ε = %g", s.Fleet, s.Epsilon),
-				X:     chart.Axis{Label: "vehicles", Log: true},
-				Y:     chart.Axis{Label: m.Axis, Zero: true, Min: 0, Max: 1},
+				Title: fmt.Sprintf("%s, ε = %g", s.Fleet, s.Epsilon),
+				Y:     chart.Axis{Label: m.Axis, Min: m.least, Max: 1},
 			}
 			f.Panels = append(f.Panels, panels[k])
 		}
 		if !slices.Contains(m.without, s.Estimator) {
 			m.add(panels[k], s)
+		}
+	}
+	for _, panel := range panels {
+		panel.X = sizes
+		if m.stated > 0 {
+			panel.Series = append(panel.Series, chart.Series{Name: "stated", X: []float64{sizes.Min, sizes.Max}, Y: []float64{m.stated, m.stated}, Reference: true})
 		}
 	}
 	f.Columns = len(columns)

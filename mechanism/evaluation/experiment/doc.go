@@ -9,6 +9,7 @@
 //	parameters.go  many traces over ε and δ
 //	knn.go         nearest places asked from releases; places.go finds them
 //	adversaries.go what those learn who know more or less than the model; adversary.go is one of them
+//	fleet.go       where a whole fleet is, from all its releases, by its size
 //	claims.go      when a sentence of the paper holds; claims_list.go has the sentences
 //
 // A further experiment is an Experiment in All: a plan of pieces, each a function of its inputs alone, and a section of the report made of their results.

@@ -214,6 +214,9 @@ func TestOptions(t *testing.T) {
 		"epsilon": {Epsilons: []float64{-1}},
 		"delta":   {Deltas: []float64{1}},
 		"runs":    {Runs: -1},
+		"few":     {Vehicles: 9},
+		"many":    {Vehicles: 1 << 20},
+		"fleet ε": {FleetEpsilons: []float64{0}},
 	} {
 		if o.Validate() == nil {
 			t.Errorf("%s: accepted", name)

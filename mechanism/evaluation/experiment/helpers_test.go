@@ -76,7 +76,7 @@ func testData(tb testing.TB) *Data {
 func testStudy(tb testing.TB) *Study {
 	tb.Helper()
 	s, err := NewStudy([]*Data{testData(tb)}, Options{
-		Seed: 3, Also: Alsos(), TimeRuns: 3, Runs: 2, MaxUsers: 6, Epsilons: []float64{.5, 1}, Deltas: []float64{.01, .1}, Tool: "test",
+		Seed: 3, Also: Alsos(), TimeRuns: 3, Runs: 2, MaxUsers: 6, Epsilons: []float64{.5, 1}, Deltas: []float64{.01, .1}, Vehicles: 20, FleetEpsilons: []float64{1}, Tool: "test",
 	})
 	if err != nil {
 		tb.Fatal(err)

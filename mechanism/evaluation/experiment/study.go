@@ -26,6 +26,10 @@ type Options struct {
 	Epsilons, Deltas []float64
 	// Epsilon and Delta are the fixed ones, default 1 and .01.
 	Epsilon, Delta float64
+	// Vehicles is the size of the largest fleet, default 1000 (quick: 100); FleetEpsilons is what each release of a vehicle costs, default 1, 2 and 4
+	// (quick: 1 and 4).
+	Vehicles      int
+	FleetEpsilons []float64
 	// Clock is a clock that never goes back, for the time that releases take; nil: it is not measured. Nothing else depends on it.
 	Clock func() time.Duration
 	// Tool is the program's name and version: what it has measured is not taken for what another one would.
@@ -58,6 +62,7 @@ func (o Options) withDefaults() Options {
 	number(&o.TimeRuns, 20, 6)
 	number(&o.Runs, 1, 1)
 	number(&o.MaxUsers, 100, 6)
+	number(&o.Vehicles, 1000, 100)
 	if o.Epsilon == 0 {
 		o.Epsilon = 1
 	}
@@ -76,6 +81,12 @@ func (o Options) withDefaults() Options {
 			o.Deltas = []float64{.001, .01, .1}
 		}
 	}
+	if o.FleetEpsilons == nil {
+		o.FleetEpsilons = []float64{1, 2, 4}
+		if o.Quick {
+			o.FleetEpsilons = []float64{1, 4}
+		}
+	}
 	return o
 }
 
@@ -88,7 +99,7 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf("%q is nothing that can be drawn beside the paper's mechanisms: choose of %v", also, alsos))
 		}
 	}
-	for _, epsilon := range append(slices.Clone(o.Epsilons), o.Epsilon) {
+	for _, epsilon := range append(slices.Concat(o.Epsilons, o.FleetEpsilons), o.Epsilon) {
 		errs = append(errs, mechanism.ValidateEpsilon(epsilon))
 	}
 	for _, delta := range append(slices.Clone(o.Deltas), o.Delta) {
@@ -96,6 +107,12 @@ func (o Options) Validate() error {
 	}
 	if o.TimeRuns < 1 || o.Runs < 1 || o.MaxUsers < 1 {
 		errs = append(errs, errors.New("runs and users must be at least 1"))
+	}
+	switch {
+	case o.Vehicles < leastFleet:
+		errs = append(errs, fmt.Errorf("a fleet of %d vehicles says more of people than of a fleet: take %d at least", o.Vehicles, leastFleet))
+	case o.Vehicles > mostVehicles:
+		errs = append(errs, fmt.Errorf("a fleet of %d vehicles is more than memory holds: take %d at most", o.Vehicles, mostVehicles))
 	}
 	return errors.Join(errs...)
 }
@@ -134,7 +151,7 @@ type Experiment struct {
 
 // All returns the experiments in the order of the report.
 func All() []Experiment {
-	return []Experiment{overTime(), parameters(), knn(), adversaries(), claimsTable()}
+	return []Experiment{overTime(), parameters(), knn(), adversaries(), fleet(), claimsTable()}
 }
 
 // Choose returns the experiments of some names, in the order of All; "all" stands for all of them.

@@ -1,0 +1,271 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// steadyData has six users who report in each of 50 steps, each in a row of the map of their own, to and fro.
+func steadyData(tb testing.TB, o mobility.TrainOptions) *Data {
+	tb.Helper()
+	g := testGrid(tb)
+	trainer := testTrainer(tb, g, o, 0, 0)
+	for u := range 6 {
+		for i := range 50 {
+			x := i % (2 * (testSide - 1))
+			if x >= testSide {
+				x = 2*(testSide-1) - x
+			}
+			lat, lon := g.ToDegrees(g.Centre(grid.Cell(2*u*testSide + x)))
+			trainer.Add(mobility.Fix{User: fmt.Sprintf("user-%d", u), TimeMS: int64(i) * testStep.Milliseconds(), Lat: lat, Lon: lon})
+		}
+	}
+	d, err := NewData(Definition{Name: "steady", Title: "Steady", Timestamps: 20, Least: 20, MaxGap: time.Minute, Folds: 3}, trainer)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
+
+func fleetStudy(tb testing.TB, d *Data) *Study {
+	tb.Helper()
+	s, err := NewStudy([]*Data{d}, Options{Seed: 5, Vehicles: 25, FleetEpsilons: []float64{1, 4}, Tool: "test"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// TestFleetTraces: every stretch is of a user of its fold, whom the fold's model has not seen; no two are the same one; and a small fleet is of many users.
+func TestFleetTraces(t *testing.T) {
+	d := steadyData(t, mobility.TrainOptions{})
+	list := d.fleetTraces(Options{Seed: 1, Vehicles: 1000})
+	if len(list) != 6*5 {
+		t.Fatalf("%d stretches of 6 users of 50 steps", len(list))
+	}
+	first := map[int32]bool{}
+	for i, s := range list {
+		row := d.Grid.Row(s.cells[0])
+		if user := row / 2; d.Traces[user].Fold != s.fold {
+			t.Errorf("a stretch of user %d, of fold %d, is taken for one of fold %d", user, d.Traces[user].Fold, s.fold)
+		}
+		if len(s.cells) != fleetSteps {
+			t.Errorf("a stretch of %d steps", len(s.cells))
+		}
+		if i < leastFleet {
+			first[int32(row)] = true
+		}
+	}
+	if len(first) < 3 {
+		t.Errorf("the first ten vehicles are of %d users", len(first))
+	}
+	if few := d.fleetTraces(Options{Seed: 1, Vehicles: 12}); !reflect.DeepEqual(few, list[:12]) {
+		t.Error("fewer vehicles are others")
+	}
+	if other := d.fleetTraces(Options{Seed: 2, Vehicles: 1000}); reflect.DeepEqual(other, list) {
+		t.Error("another seed has the same order")
+	}
+}
+
+// TestFleetScores holds the pieces to what aggregate.Experiment says of all at once.
+func TestFleetScores(t *testing.T) {
+	d := steadyData(t, mobility.TrainOptions{})
+	s := fleetStudy(t, d)
+	model, err := d.WithoutFold(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 12 × 12 cells of .5 km are zones of their own: 144.
+	x := aggregate.ExperimentOptions{
+		Model: model, Fleets: []string{aggregate.FleetExpected, aggregate.FleetGathered, aggregate.FleetTraces},
+		Release: d.Release(fleetVariant, 7, .01), Epsilons: []float64{1, 4}, Vehicles: []int{10, 25}, Steps: 10, Block: 1, GatheredKM: 1.1 * .5, Top: 10, Seed: 5, Workers: 2,
+	}
+	for _, trace := range d.fleetTraces(s.Options) {
+		unseen, err := d.WithoutFold(trace.fold)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Traces, x.Models = append(x.Traces, trace.cells), append(x.Models, unseen)
+	}
+	want, err := aggregate.Experiment(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces, err := planFleet(s)
+	if err != nil || len(pieces) != 6 {
+		t.Fatalf("%d pieces, %v", len(pieces), err)
+	}
+	for _, p := range pieces {
+		if p.Work != 25*fleetSteps {
+			t.Errorf("%s: work %d", p.Name, p.Work)
+		}
+	}
+	results, err := carry(pieces, "", Run{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.fleetScores(d, results)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d scores differ from %d, or %v", len(got), len(want), err)
+	}
+}
+
+// TestFleetResumes: the report is the same on any number of goroutines, and if the work was interrupted.
+func TestFleetResumes(t *testing.T) {
+	chosen, err := Choose([]string{"fleet"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := steadyData(t, mobility.TrainOptions{})
+	report := func(r Run) ([]string, error) {
+		got, err := Carry(fleetStudy(t, d), chosen, r)
+		if err != nil {
+			return nil, err
+		}
+		return words(got), nil
+	}
+	one, err := report(Run{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if many, err := report(Run{Workers: 4}); err != nil || !same(one, many) {
+		t.Errorf("four workers report something else, or %v", err)
+	}
+	store, stop := Folder(t.TempDir()), errors.New("stop")
+	_, err = report(Run{Workers: 1, Store: store, Progress: func(p Progress) error {
+		if p.Finished == 2 {
+			return stop
+		}
+		return nil
+	}})
+	if !errors.Is(err, stop) || files(t, string(store)) != 2 {
+		t.Fatalf("%d pieces are kept, error %v", files(t, string(store)), err)
+	}
+	kept := 0
+	again, err := report(Run{Workers: 2, Store: store, Progress: func(p Progress) error {
+		kept = p.Kept
+		return nil
+	}})
+	if err != nil || kept != 2 || !same(one, again) {
+		t.Errorf("%d pieces are taken; a resumed study reports something else, or %v", kept, err)
+	}
+	text := strings.Join(one, "\n")
+	for _, want := range []string{"There are 25 traces of 6 users", "12 × 12 zones of 0.5 km", "10 × 2", "25 × 1", "fleet-steady-variation", "so that the 10 releases of a vehicle take 5 min"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not say %q", want)
+		}
+	}
+}
+
+// TestFleetKeys: what a piece's result depends on is part of its key, and what is drawn beside the paper's mechanisms is not.
+func TestFleetKeys(t *testing.T) {
+	d := steadyData(t, mobility.TrainOptions{})
+	keys := func(change func(*Options)) (list []string) {
+		s := fleetStudy(t, d)
+		change(&s.Options)
+		pieces, err := planFleet(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range pieces {
+			list = append(list, p.key("t"))
+		}
+		return list
+	}
+	base := keys(func(*Options) {})
+	if len(slices.Compact(slices.Sorted(slices.Values(base)))) != len(base) {
+		t.Error("two pieces have one key")
+	}
+	if !slices.Equal(base, keys(func(o *Options) { o.Also, o.Runs, o.MaxUsers = Alsos(), 7, 2 })) {
+		t.Error("other experiments' options change the fleet's keys")
+	}
+	for name, change := range map[string]func(*Options){
+		"seed": func(o *Options) { o.Seed++ }, "δ": func(o *Options) { o.Delta *= 2 }, "vehicles": func(o *Options) { o.Vehicles++ },
+		"ε": func(o *Options) { o.FleetEpsilons = []float64{.5, 3} },
+	} {
+		for i, key := range keys(change) {
+			if key == base[i] {
+				t.Errorf("%s is not in the key of piece %d", name, i)
+			}
+		}
+	}
+}
+
+// TestFleetOfCheckIns: simulated fleets alone, and the report says why.
+func TestFleetOfCheckIns(t *testing.T) {
+	s := fleetStudy(t, steadyData(t, mobility.TrainOptions{EveryFix: true}))
+	pieces, err := planFleet(s)
+	if err != nil || len(pieces) != 4 {
+		t.Fatalf("%d pieces, %v", len(pieces), err)
+	}
+	for _, p := range pieces {
+		if strings.Contains(p.Name, aggregate.FleetTraces) {
+			t.Errorf("a piece %q", p.Name)
+		}
+	}
+	zones, _, err := s.Data[0].fleetZones()
+	if err != nil || !strings.Contains(s.fleetText(s.Data[0], zones), "There is no fleet of traces") {
+		t.Errorf("the report does not say that check-ins have no fleet of traces: %v", err)
+	}
+}
+
+// TestFleetZones: as small as they can be.
+func TestFleetZones(t *testing.T) {
+	for _, c := range []struct{ width, height, block int }{{15, 10, 1}, {15, 11, 2}, {58, 40, 4}, {29, 20, 2}, {3, 2, 1}} {
+		g, err := grid.Plain(c.width, c.height, .34)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &Data{Grid: g}
+		zones, block, err := d.fleetZones()
+		if err != nil || block != c.block || zones.Count() > mostZones {
+			t.Errorf("%d × %d cells: blocks of %d, %d zones, %v", c.width, c.height, block, zones.Count(), err)
+		}
+	}
+}
+
+// fleetCase is a row whose fit errs by so much, and the model alone by so much.
+func fleetCase(kind string, epsilon float64, vehicles int, blind, fitted float64) fleetRow {
+	score := func(estimator string, variation float64) aggregate.Score {
+		return aggregate.Score{Fleet: kind, Epsilon: epsilon, Vehicles: vehicles, Fleets: 1, Estimator: estimator, Variation: variation, Coverage: .95}
+	}
+	return fleetRow{score("naive", .45), score("blind", blind), score("posterior", blind), score("fitted", fitted)}
+}
+
+// TestFleetUse: releases are of use from the size on at which the fit is a tenth nearer, there and at all larger ones.
+func TestFleetUse(t *testing.T) {
+	rows := []fleetRow{
+		fleetCase("expected", 1, 10, .9, .9), fleetCase("expected", 1, 100, .5, .52),
+		fleetCase("gathered", 1, 10, .9, .7), fleetCase("gathered", 1, 100, .5, .46), fleetCase("gathered", 1, 1000, .4, .34),
+		fleetCase("gathered", 4, 10, .9, .8), fleetCase("gathered", 4, 100, .5, .2),
+		fleetCase("traces", 4, 10, 0, 0),
+	}
+	got := uses(rows)
+	var from []int
+	for _, u := range got {
+		from = append(from, u.from)
+	}
+	if want := []int{0, 1000, 10, 0}; !slices.Equal(from, want) {
+		t.Errorf("of use from %v, want %v", from, want)
+	}
+	if g := got[1].gains(); g != "10: 22 %, 100: 8 %, 1000: 15 %" {
+		t.Errorf("gains %q", g)
+	}
+	text := fleetFindings(rows)
+	for _, want := range []string{
+		"expected: at ε = 1 at no size measured;", "; gathered: at ε = 1 from 1000 vehicles on, at ε = 4 from 10 vehicles on;", "by -60 to +4 %", "in 6 of 8 rows",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not said: %s", want, text)
+		}
+	}
+}
