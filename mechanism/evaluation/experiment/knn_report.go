@@ -171,7 +171,7 @@ func (s *Study) knnTable(d *Data, answers []answered) *report.Table {
 				if !estimate {
 					continue
 				}
-				row = []string{"–", "blind", "the model's guess"}
+				row = []string{"", "blind", "the model's guess"}
 			}
 			for _, k := range shown {
 				row = append(row, recall(a.tallies, k, queries[k], estimate).String())

@@ -196,7 +196,7 @@ func (s *Study) caseTable(c Case, r *Results) (*report.Table, error) {
 			return nil, err
 		}
 		cells := row("blind", blind)
-		cells[0], cells[5] = "–", "none"
+		cells[0], cells[5] = "", "none"
 		table.Rows = append(table.Rows, cells)
 	}
 	return table, nil
