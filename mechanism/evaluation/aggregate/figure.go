@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 )
@@ -16,7 +17,6 @@ type Measure struct {
 	Of   func(Score) float64
 	// low and high are the ends of a band; nil: there is none.
 	low, high func(Score) float64
-	least     float64  // where its axis begins; it ends at 1
 	stated    float64  // what it should be, drawn as a reference; 0: nothing
 	without   []string // estimators that it does not judge
 }
@@ -39,7 +39,7 @@ func Measures() []Measure {
 		{
 			Name: "rank", Axis: "rank correlation",
 			Note: "Spearman's correlation over zones of the estimate with the true numbers of vehicles: 1 if it has the zones in the right order.",
-			Of:   func(s Score) float64 { return s.Rank }, least: -.2,
+			Of:   func(s Score) float64 { return s.Rank },
 		},
 		{
 			Name: "coverage", Axis: "coverage of 90 % intervals",
@@ -53,9 +53,10 @@ func Measures() []Measure {
 func Figure(scores []Score, m Measure) *chart.Figure {
 	f := &chart.Figure{
 		Title: "Where the fleet is, from its releases",
-		Note:  m.Note + " naive: the histogram of the releases; blind: the model alone; posterior: the mean of the vehicles' posteriors; fitted: under a prior that the fleet has taught.",
+		Note:  m.Note + " " + m.legend(),
 	}
-	sizes := chart.Axis{Label: "vehicles", Log: true} // the same in all panels
+	// The same in all panels. No measure is above 1, and of them only correlations are below 0.
+	sizes, values := chart.Axis{Label: "vehicles", Log: true}, chart.Axis{Label: m.Axis, Max: 1}
 	type key struct {
 		fleet   string
 		epsilon float64
@@ -69,24 +70,33 @@ func Figure(scores []Score, m Measure) *chart.Figure {
 			sizes.Min = n
 		}
 		if panels[k] == nil {
-			panels[k] = &chart.Lines{
-				Title: fmt.Sprintf("%s, ε = %g", s.Fleet, s.Epsilon),
-				Y:     chart.Axis{Label: m.Axis, Min: m.least, Max: 1},
-			}
+			panels[k] = &chart.Lines{Title: fmt.Sprintf("%s, ε = %g", s.Fleet, s.Epsilon)}
 			f.Panels = append(f.Panels, panels[k])
 		}
 		if !slices.Contains(m.without, s.Estimator) {
 			m.add(panels[k], s)
+			values.Min = min(values.Min, math.Floor(5*m.Of(s))/5)
 		}
 	}
 	for _, panel := range panels {
-		panel.X = sizes
+		panel.X, panel.Y = sizes, values
 		if m.stated > 0 {
 			panel.Series = append(panel.Series, chart.Series{Name: "stated", X: []float64{sizes.Min, sizes.Max}, Y: []float64{m.stated, m.stated}, Reference: true})
 		}
 	}
 	f.Columns = len(columns)
 	return f
+}
+
+// legend says what the lines are.
+func (m *Measure) legend() string {
+	var parts []string
+	for i, what := range []string{"the histogram of the releases", "the model alone", "the mean of the vehicles' posteriors", "under a prior that the fleet has taught"} {
+		if name := Estimators()[i]; !slices.Contains(m.without, name) {
+			parts = append(parts, name+": "+what)
+		}
+	}
+	return strings.Join(parts, "; ") + "."
 }
 
 // add adds a score to its estimator's line.
