@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image/png"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
@@ -93,6 +94,22 @@ func TestMapFills(t *testing.T) {
 	}
 	if l.columns[0] > 2*72 || l.row < 2.9*72 {
 		t.Errorf("a map four times as high as wide has %g by %g points", float64(l.columns[0]), float64(l.row))
+	}
+}
+
+// TestWrap: lines are no wider than they may be, and no number stands apart from its percent sign.
+func TestWrap(t *testing.T) {
+	text := "Bands hold 80 % of the fleets of a size at δ = 0.01 and more"
+	for width := noteStyle.Width("Bands hold"); width < noteStyle.Width(text); width += 3 {
+		lines := wrap(noteStyle, text, width)
+		for _, line := range lines {
+			if noteStyle.Width(line) > width || strings.HasPrefix(line, "%") || strings.HasPrefix(line, "=") || strings.HasSuffix(line, "=") {
+				t.Errorf("at %g points: %q", float64(width), lines)
+			}
+		}
+		if strings.ReplaceAll(strings.Join(lines, " "), "\u00a0", " ") != text {
+			t.Errorf("at %g points something is lost: %q", float64(width), lines)
+		}
 	}
 }
 

@@ -169,6 +169,9 @@ func (l *legend) draw(c draw.Canvas, left, top vg.Length) {
 	}
 }
 
+// together keeps what belongs together in one line: a number and its percent sign, and the two sides of an equation.
+var together = strings.NewReplacer(" %", "\u00a0%", " = ", "\u00a0=\u00a0")
+
 // wrap breaks text into lines of at most a width, at spaces and where it has line ends.
 func wrap(style text.Style, s string, width vg.Length) (lines []string) {
 	if s == "" {
@@ -176,7 +179,7 @@ func wrap(style text.Style, s string, width vg.Length) (lines []string) {
 	}
 	for paragraph := range strings.SplitSeq(s, "\n") {
 		line := ""
-		for _, word := range strings.Fields(paragraph) {
+		for word := range strings.FieldsFuncSeq(together.Replace(paragraph), func(r rune) bool { return r == ' ' }) {
 			switch longer := line + " " + word; {
 			case line == "":
 				line = word

@@ -64,7 +64,7 @@ func (s *Study) fleetText(d *Data, zones *aggregate.Zones) string {
 
 func (s *Study) fleetFigure(d *Data, scores []aggregate.Score, m aggregate.Measure) *report.Figure {
 	f := aggregate.Figure(scores, m)
-	f.Title = fmt.Sprintf("%s: where the fleet is, from its releases; δ = %g", d.Title, s.Options.Delta)
+	f.Title = fmt.Sprintf("%s: where the fleet is, from its releases: %s; δ = %g", d.Title, m.Axis, s.Options.Delta)
 	f.PanelWidth, f.PanelHeight = 3.5, 2.5
 	return &report.Figure{
 		Name: "fleet-" + d.Name + "-" + m.Name, Chart: f,
