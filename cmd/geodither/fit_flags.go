@@ -34,7 +34,7 @@ func (f *fitFlags) register(flags *pflag.FlagSet, prefix string) {
 	flags.StringVar(&f.report, prefix+"json", "", "write the fit into this `FILE`, as JSON")
 	flags.StringVar(&f.plot, prefix+"plot", "", "draw drift against δ into this `FILE`, .png or .svg")
 	flags.IntVar(&f.minSegment, "min-segment", 0, "measure the fit on stretches of at least this many steps without a gap; 0: 60, or less where too few users have such")
-	flags.Int64Var(&f.steps, prefix+"steps", 0, "measure the fit on at most this many steps, taken evenly from users; 0: no limit")
+	flags.Int64Var(&f.steps, prefix+"steps", 0, "measure the fit on at most this many steps, taken evenly from users, or from some of them where they are many; 0: no limit")
 	flags.IntVar(&f.runs, prefix+"runs", 1, "let the filter go through the traces this many times, each with other noise")
 	flags.Uint64Var(&f.seed, prefix+"seed", 1, "seed of the filter's noise and of all random choices")
 	flags.Float64Var(&f.epsilon, prefix+"epsilon", 1, "ε of each release of the filter")

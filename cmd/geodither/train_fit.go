@@ -166,6 +166,10 @@ func (f *trainFitFlags) measure(ctx context.Context, trainer *mobility.Trainer, 
 	if err != nil {
 		return nil, err
 	}
+	if fit.Users < fewestHeld {
+		return nil, fmt.Errorf("%d steps in stretches of %d are of %s, and %s; or allow more steps with --fit-steps",
+			o.MaxSteps, segment, quantity(fit.Users, "user"), tooFew())
+	}
 	fit.Held = h.words
 	return &fit, nil
 }

@@ -127,6 +127,7 @@ func TestTrainHoldsOutEnough(t *testing.T) {
 	requireMessage(t, call(t, append(args, "--in", in, "--held-out", list)...), exitUsage, "4 of its users are in the traces", remedy)
 	requireMessage(t, call(t, append(args, "--in", sparse, "--held-out", "32")...), exitFailed, "4 of the users held out have a stretch of 2 steps", remedy)
 	requireMessage(t, call(t, append(args, "--in", sparse, "--fit-json", report)...), exitFailed, "of the users held out have a stretch of 2 steps", remedy)
+	requireMessage(t, call(t, append(args, "--in", in, "--fit-steps", "120", "--min-segment", "30")...), exitFailed, "120 steps in stretches of 30 are of 4 users", remedy, "--fit-steps")
 	if left := names(t, dir); len(left) != 3 {
 		t.Errorf("it left behind %v", left)
 	}
@@ -176,13 +177,13 @@ func TestModelFit(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
 	in := write(t, dir, "crowd.csv", asCSV(crowd()))
-	first := succeed(t, "model", "fit", model, "--in", in, "--steps", "200", "--epsilon", "2").out
+	first := succeed(t, "model", "fit", model, "--in", in, "--steps", "200", "--min-segment", "5", "--epsilon", "2").out
 	for _, word := range []string{"34 users", "ε = 2, δ = 0.01", "verdict      "} {
 		if !strings.Contains(first, word) {
 			t.Errorf("the text does not say %q:\n%s", word, first)
 		}
 	}
-	if again := succeed(t, "model", "fit", model, "--in", in, "--steps", "200", "--epsilon", "2").out; again != first {
+	if again := succeed(t, "model", "fit", model, "--in", in, "--steps", "200", "--min-segment", "5", "--epsilon", "2").out; again != first {
 		t.Errorf("the same measurement gives\n%s\nand\n%s", first, again)
 	}
 	plot := filepath.Join(dir, "fit.svg")

@@ -23,7 +23,8 @@ type FitOptions struct {
 	// EveryFix counts the steps of a track one by one, for models of successive fixes whatever the time between them.
 	EveryFix bool
 	// MaxSteps bounds the work: of users with more steps than some number, the same for all, only so many are taken, from tracks chosen at random,
-	// so that all together have at most MaxSteps. 0 is no bound.
+	// so that all together have at most MaxSteps; where not even a stretch of MinSegment steps of each user fits into it, only some users are
+	// taken, chosen at random. 0 is no bound.
 	MaxSteps int64
 	// Runs is how often the filter runs, each time with other noise, default 1.
 	Runs int

@@ -49,11 +49,13 @@ func renumber(held []mobility.Track) {
 	}
 }
 
-// atMost cuts what exceeds o.MaxSteps off the users with most.
+// atMost cuts what exceeds o.MaxSteps off the users with most. Where there are more users than stretches of the least length fit into it, it
+// takes as many of them as do, one at least, chosen at random.
 func atMost(held []mobility.Track, o FitOptions) []mobility.Track {
 	if o.MaxSteps == 0 {
 		return held
 	}
+	held = fewer(held, max(o.MaxSteps/int64(o.MinSegment), 1), o.Seed)
 	var totals []int64
 	for i, t := range held {
 		if i == 0 || t.User != held[i-1].User {
@@ -72,6 +74,21 @@ func atMost(held []mobility.Track, o FitOptions) []mobility.Track {
 		start = end
 	}
 	return kept
+}
+
+// fewer returns the tracks of at most so many users: those with the least hashes.
+func fewer(held []mobility.Track, most int64, seed uint64) []mobility.Track {
+	var hashes []float64
+	for i, t := range held {
+		if i == 0 || t.User != held[i-1].User {
+			hashes = append(hashes, Unit(t.User, seed))
+		}
+	}
+	if int64(len(hashes)) <= most {
+		return held
+	}
+	slices.Sort(hashes)
+	return slices.DeleteFunc(held, func(t mobility.Track) bool { return Unit(t.User, seed) >= hashes[most] })
 }
 
 // fairLimit returns the largest limit for which the totals, each cut to it, sum to at most the bound; at least 1.

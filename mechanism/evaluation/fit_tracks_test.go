@@ -70,6 +70,17 @@ func TestGather(t *testing.T) {
 			t.Errorf("7 of 12 steps are %v", got)
 		}
 	}
+	chosen := map[string]bool{}
+	for seed := range uint64(20) {
+		got := sizes(FitOptions{MinSegment: 2, MaxSteps: 3, Seed: seed})
+		if len(got) != 1 || got[0][1:] != "3" && got[0][1:] != "2" {
+			t.Errorf("3 of 12 steps are %v", got)
+		}
+		chosen[got[0][:1]] = true
+	}
+	if len(chosen) != 2 {
+		t.Errorf("of two users one is never chosen: %v", chosen)
+	}
 	if tracks[0].Steps[0] != 5 || len(tracks[0].Cells) != 5 {
 		t.Error("the caller's tracks have changed")
 	}
