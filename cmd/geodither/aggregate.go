@@ -22,6 +22,8 @@ type aggregateFlags struct {
 	config   string
 	models   []string // files
 	schedule string   // in place of models
+	personal string   // folder
+	insists  bool     // the folder has to be there
 	release  releaseConfig
 
 	window    time.Duration
@@ -49,7 +51,10 @@ filter again from the releases. What it finds costs no ε.
 Where the service has changed its model, give all versions, by -c, --models or several
 --model: users are followed from one to the next. Zones are parts of one map, so windows
 of versions with another map are refused: leave them out with --from or --to. Users who
-are released under a model of their own are left out and counted, since no reader has it.
+are released under a model of their own are left out and counted, since readers do not
+have it. Who does, inside, names the folder with --personal, or the config or schedule
+does: then these users are followed too, but for flows, as long as records have their
+plain ids.
 
 A vehicle counts once in a window, where it last reported. For each zone there are
 
@@ -92,6 +97,7 @@ a hundred and more are about a fleet.`,
 	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its model or models, topic and options of release; its key is not read")
 	flags.StringArrayVar(&f.models, "model", nil, "model `FILE` under which the records were released; repeat it for several versions")
 	flags.StringVar(&f.schedule, "models", "", "in place of --model: the service's `SCHEDULE` of models (YAML)")
+	flags.StringVar(&f.personal, "personal", "", "`FOLDER` of users' own models over --model, for those who have it")
 	flags.DurationVar(&f.window, "window", 15*time.Minute, "length of a window, a multiple of the model's step")
 	flags.StringVar(&f.zone, "zone", "", "`LENGTH` of a zone's side, such as 1km, rounded to whole cells; empty: a cell")
 	flags.StringVar(&f.from, "from", "", "`TIME` before which no window begins; records before it are followed and not counted")
@@ -118,7 +124,7 @@ func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std stream
 		return err
 	}
 	collect := aggregate.CollectOptions{Flows: f.flows != "", Open: f.open}
-	steps, err := inSteps("window", f.window, s.models[0].Step)
+	steps, err := inSteps("window", f.window, s.models.public[0].Step)
 	if err != nil {
 		return usageError{err}
 	}

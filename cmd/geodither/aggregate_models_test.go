@@ -130,4 +130,52 @@ func TestAggregateOwnModels(t *testing.T) {
 			t.Errorf("%g vehicles in the window from %s", sum, window)
 		}
 	}
+	// Who has the folder follows them too.
+	inside := succeed(t, "aggregate", "--in", sanitized, "--model", popular, "--personal", own, "--window", "10m", "--flows", filepath.Join(dir, "flows.csv"))
+	for _, want := range []string{"followed    all:", "3 users are followed under models of their own", "with 6 vehicles on average"} {
+		if !strings.Contains(inside.err, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, inside.err)
+		}
+	}
+	for window, sum := range sumOfColumn(t, inside.out, "vehicles") {
+		if sum < 5.99 || sum > 6.01 {
+			t.Errorf("inside, %g vehicles in the window from %s", sum, window)
+		}
+	}
+	for window, sum := range sumOfColumn(t, read(t, filepath.Join(dir, "flows.csv")), "vehicles") {
+		if sum < 1.9 || sum > 3.01 {
+			t.Errorf("%g of three vehicles flow into the window from %s", sum, window)
+		}
+	}
+	config := write(t, dir, "geodither.yml", "model: popular.avro\npersonal: own\nrelease: {epsilon: 2, delta: 0.02}\n")
+	if r := succeed(t, "aggregate", "-c", config, "--in", sanitized, "--window", "10m"); r.out != inside.out {
+		t.Error("the config's folder says something else")
+	}
+	for _, folder := range []string{"away", "own/index.avro"} {
+		if r := call(t, "aggregate", "--in", sanitized, "--model", popular, "--personal", filepath.Join(dir, folder)); r.code != exitFailed || !strings.Contains(r.err, "personal models:") {
+			t.Errorf("a folder that is none: exit %d, %s", r.code, r.err)
+		}
+	}
+	// A stranger's models are noticed, by estimates that do not follow.
+	strangers := filepath.Join(dir, "strangers")
+	succeed(t, "train", "--in", write(t, dir, "half.csv", half), "--box", townBox, "--cell", townCell, "--step", townStep, "--backoff", "3", "--personal", strangers,
+		"--personal-weight", "1", "--out", filepath.Join(dir, "again.avro"))
+	wrong := call(t, "aggregate", "--in", sanitized, "--model", popular, "--personal", strangers)
+	if strings.Contains(wrong.err, "followed    all") || wrong.code == exitDone && !strings.Contains(wrong.err, "records missing") {
+		t.Errorf("other models of the same users are taken for theirs: exit %d\n%s", wrong.code, wrong.err)
+	}
+}
+
+// TestAggregateOwnModelsOfVersions: an inside reader follows users from the public model to models of their own over a later version.
+func TestAggregateOwnModelsOfVersions(t *testing.T) {
+	dir := t.TempDir()
+	traces, schedule := townVersions(t, dir)
+	for name, settings := range map[string][]string{"plain": nil, "skip": {"--interval", "3m", "--between", "skip"}} {
+		sanitized := filepath.Join(dir, name+".csv")
+		succeed(t, append([]string{"sanitize", "--in", traces, "--models", schedule, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out", sanitized}, settings...)...)
+		r := succeed(t, append([]string{"aggregate", "--in", sanitized, "--models", schedule, "--window", "10m"}, settings...)...)
+		if !strings.Contains(r.err, "followed    all:") || !strings.Contains(r.err, "6 users are followed under models of their own") {
+			t.Errorf("%s: not everybody is followed:\n%s", name, r.err)
+		}
+	}
 }

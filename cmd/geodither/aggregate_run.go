@@ -53,7 +53,7 @@ func (r *aggregateRun) begin() error {
 		return usageError{err}
 	}
 	var err error
-	r.collector, err = aggregate.NewCollector(r.settings.models, r.settings.options, r.collect, r.window)
+	r.collector, err = aggregate.NewCollector(r.settings.models.public, r.settings.options, r.collect, r.window)
 	if err != nil {
 		return usageError{err}
 	}
@@ -75,8 +75,17 @@ func (r *aggregateRun) one(record schemas.Sanitized) error {
 		return err
 	}
 	seen := aggregate.Record{User: record.UserID, Model: record.ModelID, Step: record.Step, Kind: kind, Number: uint64(record.Release)}
-	if g := r.collector.Grid(record.ModelID); g != nil {
-		seen.Release = r.collector.Snap(record.ModelID, g.ToMap(record.Latitude, record.Longitude))
+	if r.collector.Grid(record.ModelID) == nil {
+		own, over, err := r.settings.models.ownOf(record)
+		if err != nil {
+			return err
+		}
+		if own != nil {
+			seen.Model, seen.Personal = over, own
+		}
+	}
+	if g := r.collector.Grid(seen.Model); g != nil {
+		seen.Release = r.collector.Snap(seen.Model, g.ToMap(record.Latitude, record.Longitude))
 		seen.Estimate = g.ToMap(record.EstimateLatitude, record.EstimateLongitude)
 	}
 	return remedied(r.collector.Add(seen))

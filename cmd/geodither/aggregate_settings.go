@@ -3,21 +3,18 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
-	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
 
 // observerSettings are what a reader has to know: the model in its versions, and the
 // options of release as the service has them. Records tell ε, δ and the mechanism.
 type observerSettings struct {
-	models  aggregate.Models
+	models  readerModels
 	options mechanism.Options
 	// What flags or a config say; what they do not say, the records do.
 	epsilon, delta, mechanism bool
@@ -28,6 +25,7 @@ type observerSettings struct {
 func (f *aggregateFlags) settings(flags *pflag.FlagSet) (observerSettings, error) {
 	var s observerSettings
 	release := f.release
+	f.insists = f.personal != ""
 	s.epsilon, s.delta, s.mechanism = flags.Changed("epsilon"), flags.Changed("delta"), flags.Changed("mechanism")
 	if f.config != "" {
 		var own releaseConfig
@@ -61,7 +59,7 @@ func (f *aggregateFlags) settings(flags *pflag.FlagSet) (observerSettings, error
 	if release.Delta == nil {
 		release.Delta = new(float64)
 	}
-	s.options, err = release.options(s.models[0])
+	s.options, err = release.options(s.models.public[0])
 	if err != nil {
 		return s, usageError{err}
 	}
@@ -71,46 +69,14 @@ func (f *aggregateFlags) settings(flags *pflag.FlagSet) (observerSettings, error
 	return s, nil
 }
 
-// readModels reads all models that records may name. The folders of users' own models
-// that a schedule names are left alone: readers need not have them.
-func (f *aggregateFlags) readModels() (models aggregate.Models, err error) {
-	files := f.models
-	switch {
-	case len(files) > 0 && f.schedule != "":
-		return nil, usagef("--model and --models exclude each other: files, or the service's list of them")
-	case f.schedule != "":
-		text, err := os.ReadFile(f.schedule)
-		if err != nil {
-			return nil, fmt.Errorf("models: %w", err)
-		}
-		entries, err := parseSchedule(text, filepath.Dir(f.schedule))
-		if err != nil {
-			return nil, fmt.Errorf("models: %s: %w", f.schedule, err)
-		}
-		for _, e := range entries {
-			files = append(files, e.Model)
-		}
-	case len(files) == 0:
-		return nil, usagef("name the model of the releases with --model, the service's list of models with --models, or its config with -c")
-	}
-	for _, file := range files {
-		model, err := mobility.ReadModelFile(file)
-		if err != nil {
-			return nil, err
-		}
-		if len(models) > 0 && model.Step != models[0].Step {
-			return nil, fmt.Errorf("%s has a step of %v, and %s of %v: the versions of one service have the same", file, model.Step, files[0], models[0].Step)
-		}
-		models = append(models, model)
-	}
-	return models, nil
-}
-
 // fromConfig takes from a config what no flag says.
 func (f *aggregateFlags) fromConfig(c configFile, flags *pflag.FlagSet) {
 	if len(f.models) == 0 && f.schedule == "" {
 		if f.schedule = c.Models; c.Model != "" {
 			f.models = []string{c.Model}
+		}
+		if f.personal == "" {
+			f.personal = c.Personal
 		}
 	}
 	if f.topic == "" && len(f.paths) == 0 {

@@ -47,7 +47,7 @@ const enough = 100
 // summarize says in words what was found, and how far to trust it.
 func (r *aggregateRun) summarize(out io.Writer) error {
 	c, zones := r.collector.Counts(), r.collector.Zones()
-	length := time.Duration(r.collect.WindowSteps) * r.settings.models[0].Step
+	length := time.Duration(r.collect.WindowSteps) * r.settings.models.public[0].Step
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d records of %d users; windows of %v", c.Records, c.Users, length)
 	if zones != nil {
@@ -100,6 +100,9 @@ func (r *aggregateRun) followed(b *strings.Builder, c aggregate.Counts) {
 	if c.Own > 0 {
 		fmt.Fprintf(b, "left out    %d users who move by models of their own, which readers do not have: %d records, and what follows up to a gap of more than %d steps\n",
 			c.Own, c.Foreign, r.collector.MaxGap())
+	}
+	if c.Personal > 0 {
+		fmt.Fprintf(b, "own models  %d users are followed under models of their own; flows leave them out\n", c.Personal)
 	}
 	if c.Models > 1 {
 		fmt.Fprintf(b, "models      %d versions; users are followed from one to the next\n", c.Models)

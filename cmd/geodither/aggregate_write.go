@@ -123,7 +123,7 @@ func (o *aggregateOutput) window(w *aggregate.Window, d aggregate.Density, level
 		}
 		lat, lon := o.middle(int32(zone))
 		err := o.zone(zoneRow{
-			WindowStart: start, WindowEnd: end, Zone: zone, Latitude: lat, Longitude: lon,
+			WindowStart: start, WindowEnd: end, Zone: zone, Latitude: toMetre(lat), Longitude: toMetre(lon),
 			Vehicles: rounded(d.Fitted[zone]), Low: d.Low[zone], High: d.High[zone], Share: rounded(d.Fitted[zone] / float64(d.Vehicles)),
 			Posterior: rounded(d.Posterior[zone]), PosteriorLow: d.PosteriorLow[zone], PosteriorHigh: d.PosteriorHigh[zone],
 			Naive: d.Naive[zone], Model: rounded(d.Blind[zone]),

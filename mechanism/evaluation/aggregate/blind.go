@@ -35,12 +35,12 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 		u.turns = ""
 	}
 	key := blindKey{u.origin, u.last, u.version, u.turns}
-	if d := b.known[key]; d != nil {
+	if d := b.known[key]; d != nil && u.own == nil {
 		return d, b.keep(u, d)
 	}
 	from, step := &b.last, u.blindStep
 	if !begun {
-		b.last.CopyFrom(&u.version.model.Initial)
+		b.initial(u)
 		step = u.origin
 	} else if _, err := b.last.DecodeBinary(u.blind); err != nil {
 		return nil, fmt.Errorf("aggregate: %w", err)
@@ -50,9 +50,13 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 		predictor = mobility.NewPredictor(u.version.model)
 		b.predictors[u.version] = predictor
 	}
+	predictor.Follow(u.own)
 	d := new(mobility.Distribution)
 	predictor.Predict(d, from, step, int(u.last-step))
 	d.Round()
+	if u.own != nil {
+		return d, b.keep(u, d) // nobody else's
+	}
 	if len(b.known) >= maxBlind {
 		clear(b.known)
 	}
@@ -66,8 +70,25 @@ func (b *blindFilter) turn(u *user) error {
 	if _, err := b.at(u); err != nil {
 		return err
 	}
-	u.turns += fmt.Sprintf("%s %d ", u.version.model.ID(), u.last)
+	u.turns += fmt.Sprintf("%s %s %d ", u.version.model.ID(), idOf(u.own), u.last)
 	return nil
+}
+
+// initial sets b.last to where a user's model has him begin.
+func (b *blindFilter) initial(u *user) {
+	if u.own != nil {
+		u.own.Initial(&b.last)
+		return
+	}
+	b.last.CopyFrom(&u.version.model.Initial)
+}
+
+// idOf names a user's own model, empty if there is none.
+func idOf(own *mobility.Personal) string {
+	if own == nil {
+		return ""
+	}
+	return own.ID()
 }
 
 // keep stores a distribution, to go on from at the user's next window.

@@ -16,7 +16,7 @@ type CollectOptions struct {
 	// Block is the number of cells along a zone's side; 0 means 1. ZoneKM, if positive, gives the side instead: the whole number of cells nearest to it.
 	Block  int
 	ZoneKM float64
-	// Flows says to count flows between the zones of successive windows.
+	// Flows says to count flows between the zones of successive windows, but for users under models of their own.
 	Flows bool
 	// Open is how many windows are open at once: a record that comes when so many later ones have begun has no part in its window any more, but is
 	// followed. 0 keeps all open until the end.
@@ -62,17 +62,19 @@ type Counts struct {
 	Users    int   `json:"users"`     // seen
 	Own      int   `json:"own"`       // users with a record under a model that is not given and that no other user has
 	Lost     int   `json:"lost_ever"` // other users with a record that could not be followed
+	Personal int   `json:"personal"`  // users followed under models of their own
 	Models   int   `json:"models"`    // that are given and that records name
 }
 
 type user struct {
 	Track
-	name    string
-	window  int64
-	pending bool // the window lacks the user yet
-	release int32
-	lost    bool
-	foreign string // model of the last record whose model is not given
+	name     string
+	window   int64
+	pending  bool // the window lacks the user yet
+	release  int32
+	lost     bool
+	personal bool   // was followed under a model of the user's own
+	foreign  string // model of the last record whose model is not given
 
 	blind     []byte // encoded
 	blindStep int64
@@ -117,6 +119,9 @@ func (k *Collector) Counts() Counts {
 	c := k.counts
 	c.Users = len(k.order)
 	for _, u := range k.order {
+		if u.personal {
+			c.Personal++
+		}
 		switch {
 		case u.foreign != "" && !k.foreign[u.foreign].shared:
 			c.Own++
@@ -154,7 +159,7 @@ func (k *Collector) Add(r Record) error {
 	if err != nil {
 		return err
 	}
-	if u.known && version != nil && version != u.version && version.sameMap(u.version) {
+	if u.known && version != nil && version.sameMap(u.version) && (version != u.version || idOf(r.Personal) != idOf(u.own)) {
 		if err := k.blind.turn(u); err != nil {
 			return err
 		}
@@ -168,6 +173,7 @@ func (k *Collector) Add(r Record) error {
 		k.counts.Followed++
 	}
 	u.lost = u.lost || !known
+	u.personal = u.personal || known && r.Personal != nil
 	if !wanted {
 		k.counts.Unwanted++
 		u.marked = u.marked[:0]

@@ -7,16 +7,18 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Record is what one published record tells, in kilometres of its model's map.
 type Record struct {
 	User string
 	// Model is the id of the model under which the record was made: a public one's, or of a user's own model a keyed hash, which nobody outside can
-	// tell from the id of a public model that is not given.
-	Model string
-	Step  int64
-	Kind  mechanism.Kind
+	// tell from the id of a public model that is not given. For a reader who has the user's own model, Personal, it is the id of the one that this lies over.
+	Model    string
+	Personal *mobility.Personal
+	Step     int64
+	Kind     mechanism.Kind
 	// Release is the released place of a record of Kind Released: see Follower.Snap, Estimate the place that the record gives
 	// for the user. Of a model that is not given neither is looked at.
 	Release, Estimate grid.Point
@@ -28,10 +30,11 @@ type Record struct {
 type Track struct {
 	state   []byte   // encoded
 	version *version // of the last record; nil: its model is not given
-	last    int64    // step of the last record
-	origin  int64    // step at which the filter started from the model's initial distribution
-	seen    bool     // there was a record
-	known   bool     // the state is the service's
+	own     *mobility.Personal
+	last    int64 // step of the last record
+	origin  int64 // step at which the filter started from the model's initial distribution
+	seen    bool  // there was a record
+	known   bool  // the state is the service's
 }
 
 // Follower runs the filter again from records. It is scratch for one goroutine; users' tracks are separate.
@@ -99,11 +102,11 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	if t.seen && r.Step < t.last {
 		return false, ErrOrder
 	}
-	v, old := f.versions[r.Model], t.version
+	v, before := f.versions[r.Model], *t
 	gap := uint64(r.Step) - uint64(t.last)
-	silent, first, was := !t.seen || gap > f.maxGap, !t.seen && r.Number <= 1, t.last
+	silent, first := !t.seen || gap > f.maxGap, !t.seen && r.Number <= 1
 	f.linked = false
-	t.seen, t.last, t.version = true, r.Step, v
+	t.seen, t.last, t.version, t.own = true, r.Step, v, r.Personal
 	if v == nil {
 		t.known, t.state = false, t.state[:0]
 		return false, nil
@@ -114,20 +117,24 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 		if err := f.before.DecodeBinary(t.state); err != nil {
 			return false, err
 		}
-		moved = v.sanitizer.Migrate(&f.before)
+		if moved, err = v.sanitizer.MigrateTo(&f.before, r.Personal); err != nil {
+			return false, fmt.Errorf("aggregate: %w", err)
+		}
 	case silent:
 		f.before.CopyFrom(&mechanism.State{})
 		f.before.Releases = releasesBefore(r)
-	case old != nil && !old.sameMap(v):
+	case before.version != nil && !before.version.sameMap(v):
 		// Whoever comes to another map begins anew there, at the last step.
-		f.before.CopyFrom(&mechanism.State{Started: true, Step: was, StepMS: v.model.Step.Milliseconds(), Releases: releasesBefore(r)})
-		moved = v.sanitizer.Migrate(&f.before)
+		f.before.CopyFrom(&mechanism.State{Started: true, Step: before.last, StepMS: v.model.Step.Milliseconds(), Releases: releasesBefore(r)})
+		if moved, err = v.sanitizer.MigrateTo(&f.before, r.Personal); err != nil {
+			return false, fmt.Errorf("aggregate: %w", err)
+		}
 	default: // lost, and the service's filter goes on
 		return false, nil
 	}
 	ok, anew, linked := false, silent, !silent && moved != mechanism.StartedAnew
 	if moved == mechanism.PosteriorKept && f.hides && !silent {
-		ok, linked, err = f.tryTurns(t, old, v, r)
+		ok, linked, err = f.tryTurns(&before, v, r)
 	} else {
 		ok, err = f.try(v, r, false)
 	}
@@ -148,7 +155,7 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	case ok && anew:
 		t.origin = r.Step
 	case ok && moved == mechanism.StartedAnew:
-		t.origin = was
+		t.origin = before.last
 	}
 	t.known = ok
 	t.state = t.state[:0]
@@ -168,11 +175,11 @@ func releasesBefore(r Record) uint64 {
 
 // tryTurns is try where reports without a record may have gone on under the old model, of the same map, before the new one took over. Up to which step,
 // only the estimate tells: of all steps of the gap the one counts under which it agrees best. linked says whether that is the user's last record's.
-func (f *Follower) tryTurns(t *Track, old, v *version, r Record) (ok, linked bool, err error) {
+func (f *Follower) tryTurns(old *Track, v *version, r Record) (ok, linked bool, err error) {
 	last := f.before.Step
 	best, least := int64(-1), math.Inf(1)
 	for step := last; step == last || step < r.Step; step++ {
-		if ok, err = f.tryTurn(t, old, v, r, step); err != nil {
+		if ok, err = f.tryTurn(old, v, r, step); err != nil {
 			return false, false, err
 		}
 		if d := f.state.Estimate.Distance(r.Estimate); ok && d < least {
@@ -182,28 +189,31 @@ func (f *Follower) tryTurns(t *Track, old, v *version, r Record) (ok, linked boo
 	if math.IsInf(least, 1) {
 		return false, false, nil
 	}
-	ok, err = f.tryTurn(t, old, v, r, best)
+	ok, err = f.tryTurn(old, v, r, best)
 	return ok, best == last, err
 }
 
 // tryTurn is try if the old model has counted up to a step.
-func (f *Follower) tryTurn(t *Track, old, v *version, r Record, step int64) (bool, error) {
-	if err := f.before.DecodeBinary(t.state); err != nil {
+func (f *Follower) tryTurn(old *Track, v *version, r Record, step int64) (bool, error) {
+	if err := f.before.DecodeBinary(old.state); err != nil {
 		return false, err
 	}
 	if step > f.before.Step {
-		if err := old.sanitizer.Observe(&f.before, mechanism.Seen{Step: step, Kind: mechanism.Predicted}); err != nil {
+		seen := mechanism.Seen{Step: step, Kind: mechanism.Predicted, Personal: old.own}
+		if err := old.version.sanitizer.Observe(&f.before, seen); err != nil {
 			return false, fmt.Errorf("aggregate: %w", err)
 		}
 	}
-	v.sanitizer.Migrate(&f.before)
+	if _, err := v.sanitizer.MigrateTo(&f.before, r.Personal); err != nil {
+		return false, fmt.Errorf("aggregate: %w", err)
+	}
 	return f.try(v, r, false)
 }
 
 // try observes the record from f.before into f.state and says whether the estimates agree.
 func (f *Follower) try(v *version, r Record, carried bool) (bool, error) {
 	f.attempt.CopyFrom(&f.before)
-	err := v.sanitizer.Observe(&f.attempt, mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: carried})
+	err := v.sanitizer.Observe(&f.attempt, mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: carried, Personal: r.Personal})
 	if err != nil {
 		return false, fmt.Errorf("aggregate: %w", err)
 	}

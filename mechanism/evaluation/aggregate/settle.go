@@ -27,8 +27,8 @@ func (k *Collector) settle(u *user) error {
 		return err
 	}
 	w.add(k.zones, &k.posterior, blind, k.dense)
-	if !k.options.Flows {
-		return nil
+	if !k.options.Flows || u.own != nil {
+		return nil // ancestors are drawn by the public model's rows
 	}
 	t, err := k.tracer(u.version)
 	if err != nil {
@@ -47,7 +47,7 @@ func (k *Collector) trace(u *user, known bool) error {
 	if len(u.marked) == 0 {
 		return nil
 	}
-	if !known || !k.follower.linked {
+	if !known || !k.follower.linked || u.own != nil {
 		u.marked = u.marked[:0]
 		return nil
 	}
