@@ -22,7 +22,7 @@ func newTextFile(path string, stdout io.Writer) (*textFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &textFile{bufio.NewWriter(file), file, final}, nil
+	return &textFile{bufio.NewWriter(named{file, path}), file, final}, nil
 }
 
 func (t *textFile) close() error {

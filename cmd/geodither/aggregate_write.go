@@ -237,7 +237,7 @@ func (o *aggregateOutput) draw() error {
 		Note:   "Vehicles to be expected. What does not differ between the two, the releases do not tell.",
 		Panels: []chart.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
 	}
-	return figure.WriteFile(o.image)
+	return unwritten(o.image, figure.WriteFile(o.image))
 }
 
 func (o *aggregateOutput) discard() error {

@@ -128,11 +128,11 @@ func (f *evaluateFlags) run(ctx context.Context, std streams) error {
 // traces is for the caller alone, and stays out of any repository around it.
 func (f *evaluateFlags) prepare(sets []dataSet) error {
 	if err := os.MkdirAll(f.out, 0o700); err != nil {
-		return err
+		return unwritten(f.out, err)
 	}
 	for _, set := range sets {
 		if !set.definition.Open {
-			return os.WriteFile(filepath.Join(f.out, ".gitignore"), []byte("*\n"), 0o600)
+			return unwritten(f.out, os.WriteFile(filepath.Join(f.out, ".gitignore"), []byte("*\n"), 0o600))
 		}
 	}
 	return nil
@@ -156,14 +156,14 @@ func (f *evaluateFlags) carry(ctx context.Context, study *experiment.Study, chos
 		if ctx.Err() != nil {
 			fmt.Fprintf(std.err, "%d of %d pieces are measured and kept in %s: the same command goes on from there\n", last.Kept+last.Finished, last.Pieces, f.out)
 		}
-		return err
+		return unwritten(f.out, err)
 	}
 	if last.Kept > 0 {
 		fmt.Fprintf(std.err, "%d of %d pieces were measured before and are taken from %s\n", last.Kept, last.Pieces, f.out)
 	}
 	bar.phase("drawing", nil)
 	if err := report.Write(f.out, func() error { return ctx.Err() }); err != nil {
-		return err
+		return unwritten(f.out, err)
 	}
 	fmt.Fprintf(std.out, "wrote %s\n", filepath.Join(f.out, "report.html"))
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
-	"os"
 	"runtime"
 
 	"github.com/spf13/pflag"
@@ -127,7 +126,7 @@ func (f *fitFlags) write(fit *mobility.Fit) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(f.report, append(data, '\n'), 0o644); err != nil {
+		if err := writeWhole(f.report, append(data, '\n')); err != nil {
 			return err
 		}
 	}

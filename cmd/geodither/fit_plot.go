@@ -46,5 +46,5 @@ func plotFit(fit *mobility.Fit, path string) error {
 		}},
 		PanelWidth: 5, PanelHeight: 4,
 	}
-	return figure.WriteFile(path)
+	return unwritten(path, figure.WriteFile(path))
 }

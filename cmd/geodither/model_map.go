@@ -145,7 +145,7 @@ func drawPopularity(m *mobility.Model, path string) error {
 		}},
 		PanelWidth: 6, PanelHeight: 5,
 	}
-	return figure.WriteFile(path)
+	return unwritten(path, figure.WriteFile(path))
 }
 
 // flowSummary says where a vehicle goes from a cell.
@@ -265,5 +265,5 @@ func (s *flowSummary) draw(m *mobility.Model, path string) error {
 			Overlays: []chart.Overlay{{Name: "from here", Points: []grid.Point{centre}, Markers: true, Reference: true}},
 		})
 	}
-	return figure.WriteFile(path)
+	return unwritten(path, figure.WriteFile(path))
 }

@@ -15,7 +15,7 @@ type output struct {
 	records  recordWriter
 	buffered *bufio.Writer
 	file     *os.File // nil for standard output
-	path     string   // of the complete file; empty for a stream
+	path     string   // of the complete file; empty for a stream, a device or a pipe
 }
 
 // newOutput opens a path, or standard output for "-". A file is written under a
@@ -29,7 +29,7 @@ func newOutput(path, format string, std streams) (*output, error) {
 		if o.file, o.path, err = create(path); err != nil {
 			return nil, err
 		}
-		target = o.file
+		target = named{o.file, path}
 	}
 	o.buffered = bufio.NewWriterSize(target, 1<<16)
 	var err error
@@ -51,12 +51,12 @@ func create(path string) (file *os.File, final string, err error) {
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		file, err := os.OpenFile(path, os.O_WRONLY, 0)
-		return file, "", err
+		return file, "", unwritten(path, err)
 	}
 	// 0666 less the umask, as any other output has it, which os.CreateTemp does
 	// not do: sanitized records are made to be handed on.
 	file, err = os.OpenFile(path+"."+rand.Text()[:8]+".partial", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	return file, path, err
+	return file, path, unwritten(path, err)
 }
 
 // checkTarget says early what would keep a file from being written late.
@@ -72,16 +72,19 @@ func checkTarget(path string) error {
 
 // close completes the output.
 func (o *output) close() error {
-	err := errors.Join(o.records.close(), o.buffered.Flush())
+	err := o.records.close()
+	if err == nil { // else it would say the same again
+		err = o.buffered.Flush()
+	}
 	if o.file == nil {
 		return err
 	}
-	err = errors.Join(err, o.file.Close())
+	err = errors.Join(err, unwritten(o.path, o.file.Close()))
 	if o.path == "" {
 		return err
 	}
 	if err == nil {
-		err = os.Rename(o.file.Name(), o.path)
+		err = unwritten(o.path, os.Rename(o.file.Name(), o.path))
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(o.file.Name()))
@@ -93,9 +96,11 @@ func (o *output) close() error {
 func (o *output) discard() error {
 	switch {
 	case o.file == nil:
-		return o.buffered.Flush()
+		_ = o.buffered.Flush() // why it is given up is reported
+		return nil
 	case o.path == "":
-		return errors.Join(o.buffered.Flush(), o.file.Close())
+		_ = o.buffered.Flush()
+		return o.file.Close()
 	}
 	return errors.Join(o.file.Close(), os.Remove(o.file.Name()))
 }

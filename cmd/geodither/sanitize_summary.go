@@ -115,7 +115,7 @@ func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std st
 		return err
 	}
 	if err := writeSecret(f.report, append(data, '\n')); err != nil {
-		return fmt.Errorf("the records are written, but not the report: %w", err)
+		return fmt.Errorf("the records are written, but not the report: %w", unwritten(f.report, err))
 	}
 	return nil
 }

@@ -64,5 +64,5 @@ func (f *personalFlags) write(trainer *mobility.Trainer, popular *mobility.Model
 	if ended != nil {
 		return 0, ended
 	}
-	return users, err
+	return users, unwritten(f.dir, err)
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -36,7 +35,7 @@ type modelFile struct {
 func prepare(ctx context.Context, model *mobility.Model, path string) (*modelFile, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return nil, fmt.Errorf("the model cannot be written: %w", err)
+		return nil, unwritten(path, err)
 	}
 	f := &modelFile{temporary: file.Name(), path: path}
 	err = interruptibly(ctx, func() error {
@@ -50,7 +49,7 @@ func prepare(ctx context.Context, model *mobility.Model, path string) (*modelFil
 	// Writing that goes on ends at a file that is closed.
 	if err = errors.Join(err, file.Close()); err != nil {
 		f.discard()
-		return nil, err
+		return nil, unwritten(path, err)
 	}
 	return f, nil
 }
@@ -58,7 +57,7 @@ func prepare(ctx context.Context, model *mobility.Model, path string) (*modelFil
 // commit gives the file its name.
 func (f *modelFile) commit() error {
 	if err := os.Rename(f.temporary, f.path); err != nil {
-		return fmt.Errorf("the model cannot be written: %w", err)
+		return unwritten(f.path, err)
 	}
 	f.temporary = ""
 	// It makes the name last. Some systems cannot sync a folder; the file is
