@@ -98,7 +98,8 @@ func remedied(err error) error {
 		return fmt.Errorf("%w. Give all models of the time, with several --model, the service's list with --models, or its config with -c, "+
 			"or leave the time of the others out with --from or --to", err)
 	case errors.Is(err, aggregate.ErrMaps):
-		return fmt.Errorf("%w. Zones are parts of one map: aggregate the time of each map by itself, with --to up to that window or --from behind it", err)
+		return fmt.Errorf("%w. Zones are parts of one map: aggregate the time of each map by itself, with --to that time for the one "+
+			"and --from it for the other, or a window later if the change lies inside of that window", err)
 	}
 	return err
 }

@@ -71,6 +71,9 @@ func (r *aggregateRun) summarize(out io.Writer) error {
 	if p.lost > 0 {
 		fmt.Fprintf(&b, "; %.1f more that are left out", float64(p.lost)/float64(p.windows))
 	}
+	if p.empty > 0 {
+		fmt.Fprintf(&b, "; %d more windows have nobody who could be followed", p.empty)
+	}
 	fmt.Fprintln(&b)
 	fmt.Fprintf(&b, "releases    move %.0f %% of the fleet against the model alone, on average; in %d of %d windows they contradict it so far that the fleet's own prior replaces it in part\n",
 		100*p.moved/float64(p.windows), p.taught, p.windows)
@@ -87,6 +90,10 @@ func (r *aggregateRun) summarize(out io.Writer) error {
 
 // followed says whose records were followed, and why those of others were not.
 func (r *aggregateRun) followed(b *strings.Builder, c aggregate.Counts) {
+	if c.Own > 0 {
+		fmt.Fprintf(b, "left out    %d users who move by models of their own, which readers do not have: %d records, and what follows up to a gap of more than %d steps\n",
+			c.Own, c.Foreign, r.collector.MaxGap())
+	}
 	switch {
 	case c.Lost > 0:
 		fmt.Fprintf(b, "followed    %.1f %% of the records: %d users have records missing, or came under other settings (a change of settings, a model that is not given, "+
@@ -96,10 +103,6 @@ func (r *aggregateRun) followed(b *strings.Builder, c aggregate.Counts) {
 		fmt.Fprintln(b, "followed    all others: every record's estimate follows from the model, the settings and the releases")
 	default:
 		fmt.Fprintln(b, "followed    all: every record's estimate follows from the model, the settings and the releases")
-	}
-	if c.Own > 0 {
-		fmt.Fprintf(b, "left out    %d users who move by models of their own, which readers do not have: %d records, and what follows up to a gap of more than %d steps\n",
-			c.Own, c.Foreign, r.collector.MaxGap())
 	}
 	if c.Personal > 0 {
 		fmt.Fprintf(b, "own models  %d users are followed under models of their own; flows leave them out\n", c.Personal)
