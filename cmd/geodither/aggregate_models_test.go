@@ -179,3 +179,43 @@ func TestAggregateOwnModelsOfVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestAggregateTopicOfModels follows users in the topic of a service whose config has a schedule of models, wherever its partitions have adopted them.
+func TestAggregateTopicOfModels(t *testing.T) {
+	t.Setenv(keyVariable, "")
+	dir, broker := t.TempDir(), startBroker(t)
+	traces, _ := townVersions(t, dir)
+	write(t, dir, "schedule.yml", "- model: model.avro\n- model: second.avro\n  start: 2023-11-14T22:34:00Z\n")
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "3", "--in", traces)
+	config := write(t, dir, "geodither.yml", fmt.Sprintf(`
+brokers: [%q]
+group: g
+topics: {raw: raw, sanitized: out, create: true}
+models: schedule.yml
+key_file: noise.key
+state_dir: state
+release: {epsilon: 2, delta: 0.02}
+`, broker))
+	service := start(t, nil, "run", "-c", config)
+	want := strings.Count(read(t, traces), "\n") - 1
+	eventually(t, "every record", func() bool {
+		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= want
+	})
+	if code := service.stop(t); code != exitDone {
+		t.Fatalf("the service ended with %d\n%s", code, service.log)
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	r := succeed(t, "aggregate", "-c", config, "--window", "10m")
+	if !strings.Contains(r.err, "followed    all:") || !strings.Contains(r.err, "2 versions") {
+		t.Errorf("not every record is followed:\n%s", r.err)
+	}
+	for window, sum := range sumOfColumn(t, r.out, "vehicles") {
+		if sum < 5.99 || sum > 6.01 {
+			t.Errorf("%g vehicles in the window from %s", sum, window)
+		}
+	}
+}
