@@ -26,7 +26,7 @@ func TestUnwritten(t *testing.T) {
 		{&fs.PathError{Op: "write", Path: "dir/.tmp-1", Err: syscall.EIO}, "dir/a.csv cannot be written: input/output error"},
 	} {
 		once := unwritten("dir/a.csv", c.err)
-		if got := fmt.Sprint(once); got != c.want || c.err == foreign && !errors.Is(once, foreign) {
+		if got := fmt.Sprint(once); got != c.want || errors.Is(c.err, foreign) && !errors.Is(once, foreign) {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 		if got := fmt.Sprint(unwritten("dir/a.csv", once)); got != c.want {
