@@ -79,23 +79,6 @@ func (m *Metrics) AddRelease(setSize int, drift bool) {
 	}
 }
 
-// AddDistances adds one record's distances to the truth, in kilometres.
-func (m *Metrics) AddDistances(releaseKM, estimateKM, blindKM float64) {
-	m.Release.Add(releaseKM)
-	m.Estimate.Add(estimateKM)
-	m.Blind.Add(blindKM)
-}
-
-// Merge adds all of other.
-func (m *Metrics) Merge(other *Metrics) {
-	m.Release.Merge(&other.Release)
-	m.Estimate.Merge(&other.Estimate)
-	m.Blind.Merge(&other.Blind)
-	m.releases += other.releases
-	m.setCells += other.setCells
-	m.drifts += other.drifts
-}
-
 // Releases returns the number of fresh releases.
 func (m *Metrics) Releases() int64 { return m.releases }
 

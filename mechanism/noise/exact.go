@@ -41,14 +41,6 @@ func BelowWide(src Source, n Wide) Wide {
 	}
 }
 
-// Bernoulli returns true with probability num/den. It panics unless 0 ≤ num ≤ den and den > 0. One word, rarely more.
-func Bernoulli(src Source, num, den uint64) bool {
-	if num > den {
-		panic("noise: a probability above 1")
-	}
-	return Below(src, den) < num
-}
-
 // BernoulliExp returns true with probability exp(-num/den), den > 0. About two words.
 //
 // Guarantee: algorithm 1. For γ = num/den ≤ 1 let K be the first k at which Bernoulli(γ/k) fails; P(K > k) = γᵏ/k!, so K is odd with

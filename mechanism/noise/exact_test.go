@@ -240,7 +240,6 @@ func TestExactDrawsRefuse(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(){
 		"below 0":      func() { Below(&words{1}, 0) },
-		"above 1":      func() { Bernoulli(&words{1}, 2, 1) },
 		"over 0":       func() { BernoulliExp(&words{1}, 1, 0) },
 		"wide over 0":  func() { BernoulliExpWide(&words{1}, Wide{1, 0}, Wide{}) },
 		"big over 0":   func() { BernoulliExpBig(&words{1}, big.NewInt(1), new(big.Int)) },
