@@ -97,18 +97,21 @@ func fleetFindings(rows []fleetRow) string {
 		kind = u.kind
 		fmt.Fprintf(&b, " at ε = %g %s", u.epsilon, &u)
 	}
-	better, least, most := 0, math.Inf(1), math.Inf(-1)
+	better, mean, least, most := 0, 0, math.Inf(1), math.Inf(-1)
 	var own, fit [2]float64
 	own[0], fit[0] = 1, 1
 	for _, r := range rows {
 		if r.naive.Variation < r.blind.Variation {
 			better++
 		}
+		if r.posterior.Variation < r.fitted.Variation {
+			mean++
+		}
 		least, most = min(least, r.gain()), max(most, r.gain())
 		own[0], own[1] = min(own[0], r.posterior.Coverage), max(own[1], r.posterior.Coverage)
 		fit[0], fit[1] = min(fit[0], r.fitted.Coverage), max(fit[1], r.fitted.Coverage)
 	}
-	fmt.Fprintf(&b, ". Over all sizes and ε the fit changes the model's error by %+.0f to %+.0f %%. The histogram of the releases is nearer than the model alone in %d of %d rows. Intervals of 90 %% hold the number of vehicles in %s to %s of the zones around the mean of posteriors, and in %s to %s around the fit.",
-		-percent(most)+0, -percent(least)+0, better, len(rows), short(own[0]), short(own[1]), short(fit[0]), short(fit[1]))
+	fmt.Fprintf(&b, ". Over all sizes and ε the fit changes the model's error by %+.0f to %+.0f %%; the mean of posteriors is nearer than the fit in %d of %d rows. The histogram of the releases is nearer than the model alone in %d of %d rows. Intervals of 90 %% hold the number of vehicles in %s to %s of the zones around the mean of posteriors, and in %s to %s around the fit.",
+		-percent(most)+0, -percent(least)+0, mean, len(rows), better, len(rows), short(own[0]), short(own[1]), short(fit[0]), short(fit[1]))
 	return b.String()
 }
