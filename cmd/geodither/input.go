@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -17,14 +18,19 @@ import (
 // inputFlags name files of fixes.
 type inputFlags struct {
 	paths   []string
+	flag    string // that names the paths
 	format  string
 	columns map[string]string
 	strict  bool
 }
 
-func (f *inputFlags) register(flags *pflag.FlagSet) {
+func (f *inputFlags) register(flags *pflag.FlagSet) { f.registerAs(flags, "in") }
+
+// registerAs calls the paths by another name.
+func (f *inputFlags) registerAs(flags *pflag.FlagSet, paths string) {
+	f.flag = paths
 	// An array, not a slice: a path may hold a comma.
-	flags.StringArrayVar(&f.paths, "in", nil, "file or folder of traces, `PATH`; repeat it for several, or name them behind the flags; - is standard input")
+	flags.StringArrayVar(&f.paths, paths, nil, "file or folder of traces, `PATH`; repeat it for several, or name them behind the flags; - is standard input")
 	flags.StringVar(&f.format, "format", "", "csv, ndjson, geolife or gowalla; empty: seen from the content")
 	flags.StringToStringVar(&f.columns, "columns", nil, "columns of CSV or NDJSON that have other names, `COLUMN=NAME,...`, as in user_id=vehicle,timestamp=ts")
 	flags.BoolVar(&f.strict, "strict", false, "stop at the first bad line instead of skipping and counting it")
@@ -39,7 +45,7 @@ func (f *inputFlags) open(ctx context.Context, more []string, std streams) (*tra
 	}
 	paths := slices.Concat(f.paths, more)
 	if len(paths) == 0 {
-		return nil, usagef("name the traces to read with --in; - is standard input")
+		return nil, usagef("name the traces to read with --%s; - is standard input", cmp.Or(f.flag, "in"))
 	}
 	return traces.Open(ctx, paths, std.in, options)
 }

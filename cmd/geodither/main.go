@@ -94,7 +94,7 @@ Start with:  geodither demo`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(
-		newDemo(std), newRun(std), newDoctor(std), newSanitize(std), newTrain(std), newModel(std), newEvaluate(std), newAudit(std),
+		newDemo(std), newRun(std), newDoctor(std), newSanitize(std), newTrain(std), newModel(std), newEvaluate(std), newTune(std), newAudit(std),
 		newProduce(std), newConsume(std), newAggregate(std), newReplay(std), newState(std), newKey(std), newBroker(std), newVersion(std),
 	)
 	return root

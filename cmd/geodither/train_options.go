@@ -66,6 +66,15 @@ func (f *modelFlags) trainers(source string) (*grid.Grid, func() *mobility.Train
 	}, nil
 }
 
+// mapBox returns the box, if a map can be laid over it.
+func (f *modelFlags) mapBox() (grid.Box, error) {
+	g, err := f.grid()
+	if err != nil {
+		return grid.Box{}, err
+	}
+	return g.Box(), nil
+}
+
 // grid returns the map, or says what is wrong with the box.
 func (f *modelFlags) grid() (*grid.Grid, error) {
 	box, err := parseBox(f.box)

@@ -61,6 +61,13 @@ var table = map[string]rule{
 		third: []string{gonum},
 		pure:  true,
 	},
+	"mechanism/evaluation/tune": {
+		ours: []string{
+			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism/evaluation", "mechanism/evaluation/chart", "mechanism/evaluation/report",
+		},
+		pure: true,
+	},
 	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
@@ -98,7 +105,7 @@ var table = map[string]rule{
 	"cmd/geodither": {
 		ours: []string{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation",
-			"mechanism/evaluation/aggregate", "mechanism/evaluation/chart", "mechanism/evaluation/experiment",
+			"mechanism/evaluation/aggregate", "mechanism/evaluation/chart", "mechanism/evaluation/experiment", "mechanism/evaluation/tune",
 			"schemas", "consumer", "producer",
 			"cmd/internal/pipeline", "cmd/internal/devbroker", "cmd/internal/parallel", "cmd/internal/traces",
 		},

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/geodither/geodither/mechanism/evaluation/tune"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/schemas"
+)
+
+// read gathers the traces with all cores.
+func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar *progress, std streams) (*tune.Fixes, error) {
+	reader, err := f.input.open(ctx, args, std)
+	if err != nil {
+		return nil, err
+	}
+	g, err := grid.New(o.Box, o.CellsM[0])
+	if err != nil {
+		return nil, usageError{err}
+	}
+	bin := usualSteps[0]
+	if len(o.Steps) > 0 {
+		bin = slices.Min(o.Steps)
+	}
+	bar.phase("reading", reader.Progress)
+	workers := min(runtime.GOMAXPROCS(0), reader.Files())
+	gatherers := make([]struct {
+		*tune.Fixes
+		all, inside, swapped int64
+	}, max(1, workers))
+	for i := range gatherers {
+		gatherers[i].Fixes = tune.NewFixes(g, bin)
+	}
+	var all atomic.Int64
+	err = reader.Parallel(workers, func(worker int, raw schemas.Raw) error {
+		const many = 4096
+		w := &gatherers[worker]
+		switch {
+		case g.Contains(raw.Latitude, raw.Longitude):
+			w.inside++
+		case g.Contains(raw.Longitude, raw.Latitude):
+			w.swapped++
+		}
+		w.Add(mobility.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude})
+		if w.all++; w.all%many == 0 {
+			bar.show(all.Add(many))
+		}
+		return nil
+	})
+	bar.done()
+	if err != nil {
+		return nil, err
+	}
+	if skips := reader.Skips(); skips.Total > 0 {
+		fmt.Fprintln(std.err, skips)
+	}
+	first := &gatherers[0]
+	for i := range gatherers[1:] {
+		other := &gatherers[1+i]
+		first.Merge(other.Fixes)
+		first.all, first.inside, first.swapped = first.all+other.all, first.inside+other.inside, first.swapped+other.swapped
+	}
+	switch {
+	case first.all == 0:
+		return nil, fmt.Errorf("there is no fix in %s: name other traces", quantity(int64(reader.Files()), "file"))
+	case first.inside == 0 && first.swapped > 0:
+		return nil, fmt.Errorf("no fix lies inside the box, but %d of %d would if latitude and longitude changed places: "+
+			"write --box SOUTH,WEST,NORTH,EAST, or say with --columns which column is which", first.swapped, first.all)
+	case first.inside == 0:
+		return nil, fmt.Errorf("no fix of %d lies inside the box: is it --box SOUTH,WEST,NORTH,EAST of where the traces are, and are the columns what they are called?", first.all)
+	case first.inside < first.all/2:
+		fmt.Fprintf(std.err, "warning: %d of %d fixes lie outside the box and are left out\n", first.all-first.inside, first.all)
+	}
+	return first.Fixes, nil
+}

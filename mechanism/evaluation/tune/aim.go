@@ -1,0 +1,155 @@
+package tune
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism"
+)
+
+// worthwhile is the share of the blind error that a setting has to fall below: what does not costs ε for nothing.
+const worthwhile = .97
+
+// near returns the settings that may lie on the frontier, as far as a small sample can tell: those that nothing much cheaper beats clearly.
+func near(scouted []Outcome) (settings []Setting) {
+	const (
+		margin = 1.2 // of the error, about two standard errors of a small sample
+		most   = 60
+	)
+	type excess struct {
+		Setting
+		by float64 // its error to the least at its cost
+	}
+	var list []excess
+	least := math.Inf(1)
+	for _, o := range byCost(scouted) {
+		least = min(least, o.MedianKM)
+		if by := o.MedianKM / least; by <= margin && o.MedianKM <= worthwhile*o.BlindKM {
+			list = append(list, excess{o.Setting, by})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b excess) int { return cmp.Compare(a.by, b.by) })
+	for _, e := range list[:min(most, len(list))] {
+		settings = append(settings, e.Setting)
+	}
+	slices.SortFunc(settings, cheaper)
+	return settings
+}
+
+// byCost returns outcomes in the order of cheaper.
+func byCost(outcomes []Outcome) []Outcome {
+	return slices.SortedFunc(slices.Values(outcomes), func(a, b Outcome) int { return cheaper(a.Setting, b.Setting) })
+}
+
+// frontier returns those that nothing beats, by ascending cost.
+func frontier(measured []Outcome) (best []Outcome) {
+	for _, o := range byCost(measured) {
+		if len(best) > 0 && o.MedianKM >= best[len(best)-1].MedianKM {
+			continue
+		}
+		if last := len(best) - 1; last >= 0 && o.EpsilonDay() == best[last].EpsilonDay() {
+			best = best[:last]
+		}
+		best = append(best, o)
+	}
+	return best
+}
+
+// aim tries the ε that lead to the targeted error, at the places where it seems to be cheapest.
+func (s *search) aim() error {
+	const rounds, places = 3, 6
+	if !(s.lab.options.TargetKM > 0) {
+		return nil
+	}
+	s.phase("refining")
+	for range rounds {
+		var next []Setting
+		for _, setting := range s.toTarget() {
+			if len(next) < places && !slices.ContainsFunc(s.Measured, func(o Outcome) bool { return o.Setting == setting }) {
+				next = append(next, setting)
+			}
+		}
+		if len(next) == 0 {
+			break
+		}
+		measured, err := s.measure(next, s.groups, s.runs(first)...)
+		if err != nil {
+			return err
+		}
+		s.Measured = byCost(append(s.Measured, measured...))
+	}
+	s.Frontier = frontier(s.allowed(s.Measured))
+	return nil
+}
+
+// toTarget returns for each place the setting that should just reach the target, the cheapest first. What was measured on the large sample counts there; where
+// it does not enclose the target, the small one does.
+func (s *search) toTarget() (settings []Setting) {
+	points := map[Setting]map[float64]float64{} // error by ε, by place
+	for _, o := range s.allowed(slices.Concat(s.Scouted, s.Measured)) {
+		if points[o.place()] == nil {
+			points[o.place()] = map[float64]float64{}
+		}
+		points[o.place()][o.Epsilon] = o.MedianKM
+	}
+	for place, errors := range points {
+		if epsilon, ok := solve(errors, s.lab.options.TargetKM); ok {
+			settings = append(settings, place.with(epsilon))
+		}
+	}
+	slices.SortFunc(settings, cheaper)
+	return settings
+}
+
+// solve returns the ε at which the error falls to the target, between those that were measured by logarithms, with two digits. Where the least of them
+// reaches it already, it is half of that one, if it may be; where none does, there is none.
+func solve(errors map[float64]float64, target float64) (epsilon float64, ok bool) {
+	epsilons := slices.Sorted(maps.Keys(errors))
+	for i, high := range epsilons {
+		if errors[high] > target {
+			continue
+		}
+		if i == 0 {
+			if half := decimals(high/2, math.Ceil); mechanism.ValidateEpsilon(half) == nil {
+				return half, true
+			}
+			return high, true
+		}
+		low := epsilons[i-1]
+		share := math.Log(errors[low]/target) / math.Log(errors[low]/errors[high])
+		return min(high, decimals(low*math.Pow(high/low, share), math.Ceil)), true
+	}
+	return 0, false
+}
+
+// choose returns what serves the target best of what was measured; nil: nothing does. Of what serves about as well it takes what tells near places
+// apart the least: ε does not see the difference, which can be that of two and a thousand.
+func (s *search) choose() *Outcome {
+	const asCheap, asGood = 1.1, 1.05
+	o := &s.lab.options
+	var serving []Outcome
+	for _, candidate := range byCost(s.allowed(s.Measured)) {
+		if o.TargetKM > 0 && candidate.MedianKM <= o.TargetKM || o.TargetEpsilonDay > 0 && candidate.EpsilonDay() <= o.TargetEpsilonDay {
+			serving = append(serving, candidate)
+		}
+	}
+	if len(serving) == 0 {
+		return nil
+	}
+	best := slices.MinFunc(serving, func(a, b Outcome) int {
+		if o.TargetKM > 0 {
+			return cheaper(a.Setting, b.Setting)
+		}
+		return cmp.Or(cmp.Compare(a.MedianKM, b.MedianKM), cheaper(a.Setting, b.Setting))
+	})
+	chosen := best
+	for _, other := range serving {
+		alike := o.TargetKM > 0 && other.EpsilonDay() <= asCheap*best.EpsilonDay() || o.TargetKM == 0 && other.MedianKM <= asGood*best.MedianKM
+		if alike && other.Factor200M < chosen.Factor200M {
+			chosen = other
+		}
+	}
+	return &chosen
+}

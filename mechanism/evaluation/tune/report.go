@@ -1,0 +1,250 @@
+package tune
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
+)
+
+// Report returns the result as a page, with the frontier drawn and every measurement in a table.
+func (r *Result) Report() *report.Report {
+	choice := report.Section{Title: "What to choose"}
+	for _, line := range r.Words() {
+		choice.Parts = append(choice.Parts, report.Text(line))
+	}
+	curve := report.Section{Title: "What error costs how much", Parts: []report.Part{
+		report.Text("The settings that nothing beats: whatever costs less has a larger median error. ε a day bounds what the releases of 24 hours tell about a user who " +
+			"reports all day; it adds up from day to day. The factors say by how much one release tells two places apart that are 200 m or 1 km from each other and " +
+			"both likely: 1 is not at all. Near places are protected better than far ones."),
+	}}
+	if len(r.Frontier) > 0 {
+		curve.Parts = append(curve.Parts, r.table("frontier", "The frontier", r.Frontier, false), r.figure())
+	} else {
+		curve.Parts = append(curve.Parts, report.Text("No setting that was tried is better than the model alone by more than 3 %."))
+	}
+	how := report.Section{Title: "How it was measured", Parts: []report.Part{
+		report.Text(fmt.Sprintf("Errors are distances from each fix to the estimate published for it, also between releases; bands and brackets hold 95 %% of samples of users. "+
+			"A model never knew the users it was measured on: %d users in turn, and %d more that the choice has not seen. blind is the same estimate without any release. "+
+			"%d settings were looked at on up to %d time steps with a fix, and %d of them measured on up to %d.",
+			r.Users, r.Held, len(r.Scouted), r.Options.ScoutBins, len(r.Measured), r.Options.Bins)),
+		r.table("measured", "Settings near the frontier, and those tried on the way to a target", r.Measured, true),
+		r.table("scouted", "All settings, on a small sample", r.Scouted, true),
+	}}
+	return &report.Report{Title: "How to release", Sections: []report.Section{choice, curve, how}}
+}
+
+// Words say what to choose, a paragraph each.
+func (r *Result) Words() (lines []string) {
+	o := &r.Options
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if blind := r.blind(); o.TargetKM > 0 && blind <= o.TargetKM {
+		say("The model alone reaches %s: the median error without any release is %s.", Length(o.TargetKM), Length(blind))
+	}
+	if r.Promise == nil {
+		switch {
+		case o.TargetKM > 0:
+			say("No setting that was tried reaches a median error of %s. %s", Length(o.TargetKM), r.nearest())
+		case o.TargetEpsilonDay > 0:
+			say("No setting that was tried costs at most ε = %s a day and is better than the model alone, whose median error is %s.", Number(o.TargetEpsilonDay), Length(r.blind()))
+		default:
+			say("Name an error or an ε a day to have a setting chosen.")
+		}
+		return lines
+	}
+	p := r.Promise
+	if o.TargetKM > 0 {
+		say("The cheapest setting for a median error of %s: %s.", Length(o.TargetKM), p.Words())
+	} else {
+		say("The least error for an ε of %s a day: %s.", Number(o.TargetEpsilonDay), p.Words())
+	}
+	say("It costs at most ε = %s in any 24 hours: up to %d releases of ε = %s.", Number(p.EpsilonDay()), p.ReleasesDay(), Number(p.Epsilon))
+	say("Half of the estimates are to be expected within %s of the truth, the mean error is %s; without any release half are within %s.",
+		p.Error(), Length(p.MeanKM), Length(p.BlindKM))
+	say("The median release tells two likely places 200 m apart by a factor of %s (the worst: %s), places 1 km apart by %s (%s), and none tells any two by more than e^ε = %s.",
+		Factor(p.Factor200M), Factor(p.Worst200M), Factor(p.Factor1KM), Factor(p.Worst1KM), Number(math.Exp(p.Epsilon)))
+	if p.Factor200M > telling {
+		say("So each release all but says where in the neighbourhood somebody is. To hide more, allow a larger error, or set a limit to that factor.")
+	}
+	switch {
+	case r.Others == nil:
+		say("There were too few users to check this on some that had no part in the choice.")
+	case r.Others.Users < 10:
+		say("Checked on %d users that had no part in the choice, too few to say much: %s, without any release %s.", r.Others.Users, Length(r.Others.MedianKM), Length(r.Others.BlindKM))
+	default:
+		say("Checked on %d users that had no part in the choice: %s, without any release %s.", r.Others.Users, r.Others.Error(), Length(r.Others.BlindKM))
+	}
+	if o.TargetKM > 0 && p.MedianKM > o.TargetKM {
+		say("That is above the target, which a larger ε did not reach.")
+	}
+	return lines
+}
+
+// nearest says what comes nearest to an error that nothing reaches.
+func (r *Result) nearest() string {
+	if len(r.Frontier) == 0 {
+		return "None is better than the model alone. Give other cells, steps or a larger ε."
+	}
+	best := r.Frontier[len(r.Frontier)-1]
+	return fmt.Sprintf("The nearest is %s, at ε = %s a day: %s. Smaller cells, shorter steps or a larger ε may reach it.", Length(best.MedianKM), Number(best.EpsilonDay()), best.Words())
+}
+
+// blind is the least median error without any release, of any map and step.
+func (r *Result) blind() float64 {
+	least := math.Inf(1)
+	for _, o := range r.Scouted {
+		least = min(least, o.BlindKM)
+	}
+	return least
+}
+
+// Words name a setting.
+func (s Setting) Words() string {
+	return fmt.Sprintf("cells of %s, steps of %s, a release every %s, ε = %s, δ = %g", Length(s.CellM/1000), Short(s.Step), Short(s.Interval), Number(s.Epsilon), s.Delta)
+}
+
+// columns are what a table of outcomes shows.
+var columns = []string{
+	"ε a day", "cell, m", "step", "release every", "ε", "δ", "median error, km", "95 % of samples, km", "mean error, km", "blind, km",
+	"factor in 200 m", "worst", "factor in 1 km", "worst", "drift", "|ΔX|", "users", "fixes",
+}
+
+func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *report.Table {
+	t := &report.Table{Name: name, Caption: caption, Columns: columns, Long: long}
+	for _, o := range outcomes {
+		t.Rows = append(t.Rows, []string{
+			Number(o.EpsilonDay()), Number(o.CellM), Short(o.Step), Short(o.Interval), Number(o.Epsilon), Number(o.Delta),
+			fixed(o.MedianKM), fixed(o.LowKM) + " to " + fixed(o.HighKM), fixed(o.MeanKM), fixed(o.BlindKM),
+			Number(o.Factor200M), Number(o.Worst200M), Number(o.Factor1KM), Number(o.Worst1KM),
+			strconv.FormatFloat(o.Drift, 'f', 4, 64), strconv.FormatFloat(o.SetMean, 'f', 1, 64), strconv.Itoa(o.Users), strconv.FormatInt(o.Fixes, 10),
+		})
+	}
+	return t
+}
+
+// figure draws the least error against what it costs, for each release interval.
+func (r *Result) figure() *report.Figure {
+	panels := []struct {
+		title, label string
+		x            func(*Outcome) float64
+	}{
+		{"What a day costs", "ε a day", func(o *Outcome) float64 { return o.EpsilonDay() }},
+		{"What a release tells within 200 m", "factor of the median release", func(o *Outcome) float64 { return o.Factor200M }},
+		{"What a release tells within 1 km", "factor of the median release", func(o *Outcome) float64 { return o.Factor1KM }},
+	}
+	f := &chart.Figure{
+		Title: "What error costs how much",
+		Note: fmt.Sprintf("The least median distance of estimates from the truth with a release every so often, over cells, steps and δ; on %d users that the models had not seen. "+
+			"Blind is the same without any release.", r.Users),
+		Columns: 3,
+	}
+	for _, p := range panels {
+		lines := &chart.Lines{Title: p.title, X: chart.Axis{Label: p.label, Log: true}, Y: chart.Axis{Label: "median error, km", Log: true}}
+		left, right := math.Inf(1), 0.0
+		for _, interval := range r.intervals() {
+			s := chart.Series{Name: "release every " + Short(interval)}
+			for _, o := range r.envelope(interval, p.x) {
+				s.X, s.Y = append(s.X, p.x(&o)), append(s.Y, o.MedianKM)
+				left, right = min(left, p.x(&o)), max(right, p.x(&o))
+			}
+			if len(s.X) > 0 {
+				lines.Series = append(lines.Series, s)
+			}
+		}
+		blind := r.blind()
+		lines.Series = append(lines.Series, chart.Series{Name: "blind", X: []float64{left, right}, Y: []float64{blind, blind}, Reference: true})
+		if r.Promise != nil {
+			lines.Series = append(lines.Series, chart.Series{Name: "chosen", X: []float64{p.x(r.Promise)}, Y: []float64{r.Promise.MedianKM}, NoLine: true})
+		}
+		f.Panels = append(f.Panels, lines)
+	}
+	return &report.Figure{Name: "frontier", Caption: "Median error against ε a day, and against what one release tells of near places", Chart: f}
+}
+
+// intervals are those that were tried, ascending.
+func (r *Result) intervals() (all []time.Duration) {
+	for i := range r.Scouted {
+		all = append(all, r.Scouted[i].Interval)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// envelope returns the outcomes with an interval that nothing of less x beats, those of the large sample as far as there are some.
+func (r *Result) envelope(interval time.Duration, x func(*Outcome) float64) (best []Outcome) {
+	measured := map[Setting]bool{}
+	for i := range r.Measured {
+		measured[r.Measured[i].Setting] = true
+	}
+	var list []Outcome
+	for _, o := range slices.Concat(r.Measured, slices.DeleteFunc(slices.Clone(r.Scouted), func(o Outcome) bool { return measured[o.Setting] })) {
+		if o.Interval == interval {
+			list = append(list, o)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Outcome) int { return cmp.Or(cmp.Compare(x(&a), x(&b)), cheaper(a.Setting, b.Setting)) })
+	for _, o := range list {
+		if len(best) == 0 || o.MedianKM < best[len(best)-1].MedianKM {
+			best = append(best, o)
+		}
+	}
+	return best
+}
+
+// Length is a distance in words, metres below a kilometre.
+func Length(km float64) string {
+	if km < .9995 {
+		return strconv.FormatFloat(1000*km, 'f', 0, 64) + " m"
+	}
+	return strconv.FormatFloat(km, 'f', 2, 64) + " km"
+}
+
+// Error is the median error with its interval, in one unit.
+func (o *Outcome) Error() string {
+	if o.MedianKM < .9995 {
+		return fmt.Sprintf("%.0f m (%.0f to %.0f)", 1000*o.MedianKM, 1000*o.LowKM, 1000*o.HighKM)
+	}
+	return fmt.Sprintf("%.2f km (%.2f to %.2f)", o.MedianKM, o.LowKM, o.HighKM)
+}
+
+// telling is a factor by which two places are as good as told apart.
+const telling = 10
+
+// Factor is one in words; beyond a thousand it makes no difference.
+func Factor(x float64) string {
+	if x > 1000 {
+		return "more than 1000"
+	}
+	return strconv.FormatFloat(x, 'g', 3, 64)
+}
+
+// Number is one with three significant digits, without an exponent where it is short enough.
+func Number(x float64) string {
+	switch {
+	case x >= 1000 && x < 1e7:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case x >= 1e7:
+		return strconv.FormatFloat(x, 'e', 1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 3, 64)
+}
+
+func fixed(km float64) string { return strconv.FormatFloat(km, 'f', 3, 64) }
+
+// Short is a time without the parts that are zero.
+func Short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

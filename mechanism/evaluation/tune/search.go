@@ -1,0 +1,289 @@
+package tune
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// Options say what is tried, and what for. Box, CellsM, Steps, Epsilons and Deltas have no default.
+type Options struct {
+	Box    grid.Box
+	CellsM []float64       // sides of cells, metres
+	Steps  []time.Duration // multiples of the shortest, which is the fixes' bin
+	// Intervals between releases. A step tries those that are multiples of it, and itself.
+	Intervals        []time.Duration
+	Epsilons, Deltas []float64 // of a release
+	// Release is everything else about releases, Train how models are trained.
+	Release mechanism.Options
+	Train   mobility.TrainOptions
+	// TargetKM is the median error that is looked for at the least ε a day, kilometres; TargetEpsilonDay the ε a day at which the least
+	// error is looked for. With neither nothing is chosen.
+	TargetKM, TargetEpsilonDay float64
+	// MostFactor200M leaves out settings whose median release tells two likely places 200 m apart by a larger factor; 0: none.
+	MostFactor200M float64
+	// ScoutBins and Bins bound the samples of the first look at all candidates and of what is measured after it, in bins of the shortest step with a fix;
+	// default 1,500 and 12,000.
+	ScoutBins, Bins int64
+	Seed            uint64
+	Workers         int // goroutines, default one; no figure depends on it
+	// Progress, if set, is told how much of a phase is done, one call at a time. Its error ends the search.
+	Progress func(phase string, done, total int64) error
+}
+
+func (o Options) withDefaults() Options {
+	if o.ScoutBins == 0 {
+		o.ScoutBins = 1500
+	}
+	if o.Bins == 0 {
+		o.Bins = 12_000
+	}
+	return o
+}
+
+// Validate reports what cannot be used.
+func (o Options) Validate() error {
+	var errs []error
+	wrong := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	wrong(len(o.CellsM) == 0 || len(o.Steps) == 0 || len(o.Epsilons) == 0 || len(o.Deltas) == 0, "there must be a cell, a step, an ε and a δ at least to try")
+	wrong(o.TargetKM > 0 && o.TargetEpsilonDay > 0, "a target is an error or an ε a day, not both")
+	wrong(o.TargetKM < 0 || o.TargetEpsilonDay < 0 || math.IsNaN(o.TargetKM+o.TargetEpsilonDay), "a target must be positive")
+	wrong(o.MostFactor200M != 0 && !(o.MostFactor200M > 1), "a factor between places is above 1, which is none at all")
+	wrong(o.ScoutBins < 0 || o.Bins < 0, "samples cannot be negative")
+	for _, cell := range o.CellsM {
+		_, err := grid.New(o.Box, cell)
+		errs = append(errs, err)
+	}
+	for _, step := range o.Steps {
+		if step <= 0 {
+			wrong(true, "a step of %v is none", step)
+			continue
+		}
+		shortest := slices.Min(o.Steps)
+		wrong(shortest > 0 && step%shortest != 0, "steps must be multiples of the shortest: %v is none of %v", step, shortest)
+		errs = append(errs, o.Train.Validate(step))
+	}
+	for _, s := range o.candidates() {
+		if err := s.options(o.Release).Validate(); err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// candidates are all settings that are tried.
+func (o Options) candidates() (all []Setting) {
+	for _, cell := range o.CellsM {
+		for _, step := range o.Steps {
+			intervals := []time.Duration{step}
+			for _, interval := range o.Intervals {
+				if step > 0 && interval > step && interval%step == 0 {
+					intervals = append(intervals, interval)
+				}
+			}
+			for _, interval := range intervals {
+				for _, delta := range o.Deltas {
+					place := Setting{CellM: cell, Step: step, Interval: interval, Delta: delta}
+					for _, epsilon := range append(slices.Clone(o.Epsilons), o.within(place)...) {
+						all = append(all, place.with(epsilon))
+					}
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, cheaper)
+	return slices.Compact(all)
+}
+
+// within returns the ε of a release that just keeps the targeted ε a day, if it is one that can be used.
+func (o Options) within(place Setting) []float64 {
+	if !(o.TargetEpsilonDay > 0) || place.Interval <= 0 {
+		return nil
+	}
+	epsilon := decimals(o.TargetEpsilonDay/float64(place.ReleasesDay()), math.Floor)
+	if mechanism.ValidateEpsilon(epsilon) != nil || place.with(epsilon).EpsilonDay() > o.TargetEpsilonDay {
+		return nil
+	}
+	return []float64{epsilon}
+}
+
+// Result is what a search has found.
+type Result struct {
+	Options Options
+	// Users are those a choice is made on, Held those it is checked on, who had no part in it.
+	Users, Held int
+	// Scouted are all candidates on a small sample; Measured those near the frontier, and what was tried on the way to a target, on a large one.
+	// Both are in order of their cost.
+	Scouted, Measured []Outcome
+	// Frontier are those of Measured that nothing beats: whatever costs less has a larger error.
+	Frontier []Outcome
+	// Promise is the chosen setting, measured anew with other noise, under models that had not seen who was measured; nil: the target cannot be
+	// reached, or there is none.
+	Promise *Outcome
+	// Others is the same on the users that were held out; nil: the users were too few to hold some out.
+	Others *Outcome
+	// Model is the chosen one, trained on everybody.
+	Model *mobility.Model
+}
+
+// Search looks for the best settings. Models are trained on two thirds of the users and measured on the other third, in turn; a fifth of all is held out and
+// sees the chosen setting alone.
+//
+// Cost: a look at some hundred candidates takes ScoutBins steps of a filter for each, then some dozen Bins. Memory: the models of all cells and
+// steps. The same fixes and options give the same result whatever Workers is.
+func Search(f *Fixes, o Options) (*Result, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	users, err := split(f, time.Duration(mechanism.DefaultMaxGap)*slices.Max(o.Steps), o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	s := &search{
+		lab:    lab{options: o, fixes: f, users: users, trainers: map[world]*mobility.Trainer{}, models: map[world]map[int]*mobility.Model{}},
+		Result: Result{Options: o},
+	}
+	for i := range users {
+		if users[i].fold == withoutHeld {
+			s.Held++
+		} else {
+			s.Users++
+		}
+	}
+	for _, step := range []func() error{s.scout, s.nearFrontier, s.aim, s.promise, s.check} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return &s.Result, nil
+}
+
+// search is one in progress.
+type search struct {
+	lab
+	Result
+	groups []group // of the large sample
+}
+
+func (s *search) phase(name string) {
+	s.tell = func(done, total int64) error {
+		if s.lab.options.Progress == nil {
+			return nil
+		}
+		return s.lab.options.Progress(name, done, total)
+	}
+}
+
+// byFold returns a sample of the users that a choice is made on.
+func (s *search) byFold(bins int64) (groups []group) {
+	trips := sample(s.users, func(u *user) bool { return u.fold != withoutHeld }, bins, s.lab.options.Seed)
+	for fold := range folds {
+		g := group{without: fold}
+		for _, t := range trips {
+			if s.users[t.user].fold == fold {
+				g.trips = append(g.trips, t)
+			}
+		}
+		if len(g.trips) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// scout looks at all candidates.
+func (s *search) scout() (err error) {
+	s.phase("scouting")
+	o := &s.lab.options
+	groups := s.byFold(o.ScoutBins)
+	s.Scouted, err = s.measure(o.candidates(), groups, runs(0, groups, o.ScoutBins)...)
+	return err
+}
+
+// nearFrontier measures what is worth it.
+func (s *search) nearFrontier() (err error) {
+	s.phase("measuring")
+	s.groups = s.byFold(s.lab.options.Bins)
+	s.Measured, err = s.measure(near(s.allowed(s.Scouted)), s.groups, s.runs(first)...)
+	s.Frontier = frontier(s.allowed(s.Measured))
+	return err
+}
+
+// Runs of the large sample: those that a choice is made by, and those it is measured by anew. The scouts' are those before.
+const (
+	mostRuns = 16
+	first    = mostRuns
+	fresh    = 2 * mostRuns
+)
+
+// runs returns the numbers of runs from one on. Where there is less to measure on than was asked for, there are more of them, with other noise.
+func runs(from int, groups []group, bins int64) (numbers []int) {
+	n := min(mostRuns, (bins+work(groups)-1)/max(1, work(groups)))
+	for i := range max(1, int(n)) {
+		numbers = append(numbers, from+i)
+	}
+	return numbers
+}
+
+func (s *search) runs(from int) []int { return runs(from, s.groups, s.lab.options.Bins) }
+
+// allowed returns those within the limit of the options.
+func (s *search) allowed(outcomes []Outcome) []Outcome {
+	most := s.lab.options.MostFactor200M
+	return slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return most > 0 && o.Factor200M > most })
+}
+
+// promise measures the chosen setting anew: what won among many has won by its luck too, and its new noise has nothing of that.
+func (s *search) promise() error {
+	chosen := s.choose()
+	if chosen == nil {
+		return nil
+	}
+	s.phase("promising")
+	const tries, more = 8, 1.08
+	for range tries {
+		promised, err := s.measure([]Setting{chosen.Setting}, s.groups, s.runs(fresh)...)
+		if err != nil {
+			return err
+		}
+		s.Promise = &promised[0]
+		if o := &s.lab.options; o.TargetKM == 0 || s.Promise.MedianKM <= o.TargetKM {
+			return nil
+		}
+		chosen.Epsilon = decimals(more*chosen.Epsilon, math.Ceil)
+		if mechanism.ValidateEpsilon(chosen.Epsilon) != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// check measures the choice on those who had no part in it, and trains the model that comes with it.
+func (s *search) check() (err error) {
+	if s.Promise == nil {
+		return nil
+	}
+	s.phase("checking")
+	if s.Held > 0 {
+		groups := []group{{without: withoutHeld, trips: sample(s.users, func(u *user) bool { return u.fold == withoutHeld }, s.lab.options.Bins, s.lab.options.Seed)}}
+		others, err := s.measure([]Setting{s.Promise.Setting}, groups, runs(fresh, groups, s.lab.options.Bins)...)
+		if err != nil {
+			return err
+		}
+		s.Others = &others[0]
+	}
+	s.Model, err = s.model(s.Promise.world(), ofEverybody)
+	return err
+}

@@ -1,0 +1,123 @@
+package tune
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/evaluation"
+)
+
+// trip is a stretch of a user's fixes that the filter follows from its beginning.
+type trip struct {
+	user  int // number among all users
+	name  string
+	fixes []fix
+	bins  int64 // with a fix
+}
+
+// user is one of those whose traces there are.
+type user struct {
+	name  string
+	trips []trip
+	bins  int64
+	// fold is in which part of the users a choice is made on he is; -1: on him a choice is checked.
+	fold int
+}
+
+// Of the users: how many are held out of a choice, in parts of all, and into how many folds the others fall.
+const (
+	heldShare    = .2
+	fewestToHold = 5
+	folds        = 3
+)
+
+// errFewUsers says that nothing can be measured on others.
+var errFewUsers = errors.New("tune: the traces in the box are of fewer than two users: errors are measured on users that a model was not trained on, so that it takes two at least, and better thirty")
+
+// split divides the users at random: who is in which part belongs to a user's name and the seed, not to the order of the traces.
+func split(f *Fixes, restart time.Duration, seed uint64) ([]user, error) {
+	var users []user
+	for name := range f.users {
+		users = append(users, user{name: name})
+	}
+	unit := map[string]float64{}
+	for _, u := range users {
+		unit[u.name] = evaluation.Unit(u.name, seed)
+	}
+	slices.SortFunc(users, func(a, b user) int {
+		return cmp.Or(cmp.Compare(unit[a.name], unit[b.name]), cmp.Compare(a.name, b.name))
+	})
+	if len(users) < 2 {
+		return nil, errFewUsers
+	}
+	held := 0
+	if len(users) >= fewestToHold {
+		held = int(heldShare*float64(len(users)) + .5)
+	}
+	for i := range users {
+		u := &users[i]
+		u.fold = -1
+		if i >= held {
+			u.fold = (i - held) % min(folds, len(users)-held)
+		}
+		u.trips = f.trips(i, u.name, restart)
+		for _, t := range u.trips {
+			u.bins += t.bins
+		}
+	}
+	return users, nil
+}
+
+// trips cuts a user's fixes where a filter would begin anew whatever its step.
+func (f *Fixes) trips(number int, name string, restart time.Duration) (trips []trip) {
+	fixes := f.thinned(name)
+	from := 0
+	for i := range fixes {
+		if i+1 == len(fixes) || fixes[i+1].timeMS-fixes[i].timeMS > restart.Milliseconds() {
+			trips = append(trips, trip{user: number, name: name, fixes: fixes[from : i+1], bins: f.bins(fixes[from : i+1])})
+			from = i + 1
+		}
+	}
+	return trips
+}
+
+// sample returns trips of the chosen users with at most so many bins together: all there are, or of those who have most some of their trips at random.
+func sample(users []user, chosen func(*user) bool, most int64, seed uint64) (trips []trip) {
+	var totals []int64
+	for i := range users {
+		if chosen(&users[i]) {
+			totals = append(totals, users[i].bins)
+		}
+	}
+	limit := evaluation.FairLimit(totals, most)
+	for i := range users {
+		if u := &users[i]; chosen(u) {
+			trips = append(trips, u.some(limit, seed)...)
+		}
+	}
+	return trips
+}
+
+// some returns trips with at most limit bins together, the last of them cut short.
+func (u *user) some(limit int64, seed uint64) (trips []trip) {
+	sum := sha256.Sum256([]byte(u.name))
+	for _, i := range rand.New(rand.NewPCG(seed, binary.BigEndian.Uint64(sum[:]))).Perm(len(u.trips)) {
+		if limit <= 0 {
+			break
+		}
+		t := u.trips[i]
+		if t.bins > limit { // bins hold up to three fixes: the share of them is near enough
+			t.fixes = t.fixes[:max(1, int64(len(t.fixes))*limit/t.bins)]
+			t.bins = limit
+		}
+		trips = append(trips, t)
+		limit -= t.bins
+	}
+	slices.SortFunc(trips, func(a, b trip) int { return cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS) })
+	return trips
+}

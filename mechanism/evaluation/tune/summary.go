@@ -1,0 +1,117 @@
+package tune
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Outcome is what a setting was measured to give, over all fixes of a sample of trips. Distances are in kilometres.
+type Outcome struct {
+	Setting
+	Users int   // in the sample
+	Fixes int64 // and how many fixes, of all runs
+	// MedianKM is the median distance from a fix to the estimate that is published for it; LowKM and HighKM are its 95 % interval over users.
+	MedianKM, LowKM, HighKM float64
+	MeanKM                  float64
+	BlindKM                 float64 // median, of the same filter without any release
+	Releases                int64
+	// Factor200M and Factor1KM are the median, over releases, of the factor by which one tells two places of its location set so far apart from each
+	// other; Worst200M and Worst1KM are the largest.
+	Factor200M, Factor1KM float64
+	Worst200M, Worst1KM   float64
+	Drift, SetMean        float64
+}
+
+// summarize adds parts up, in their order.
+func summarize(s Setting, parts []part) Outcome {
+	o := Outcome{Setting: s}
+	var near, far, km []float64
+	var users []int32
+	var drifts, cells int64
+	for i := range parts {
+		p := &parts[i]
+		o.Releases += p.releases
+		drifts, cells = drifts+p.drifts, cells+p.cells
+		near, far = append(near, p.near...), append(far, p.far...)
+		km, users = append(km, p.km...), append(users, p.users...)
+	}
+	o.Fixes = int64(len(km))
+	if o.Fixes == 0 {
+		return o
+	}
+	sum := 0.0
+	for _, d := range km {
+		sum += d
+	}
+	o.MeanKM = sum / float64(o.Fixes)
+	o.Users, o.MedianKM, o.LowKM, o.HighKM = medianOver(km, users)
+	if o.Releases > 0 {
+		o.Drift, o.SetMean = float64(drifts)/float64(o.Releases), float64(cells)/float64(o.Releases)
+		o.Factor200M, o.Worst200M = middleAndMost(near)
+		o.Factor1KM, o.Worst1KM = middleAndMost(far)
+	}
+	return o
+}
+
+// middleAndMost returns the lower median and the maximum. It sorts its argument.
+func middleAndMost(values []float64) (middle, most float64) {
+	slices.Sort(values)
+	return values[(len(values)-1)/2], values[len(values)-1]
+}
+
+// Of the interval: samples of users, and what is cut off on each side.
+const (
+	resamples = 400
+	tail      = .025
+)
+
+// medianOver returns the lower median of distances, the number of users they are of, and the median's 95 % percentile interval over samples of as many
+// users drawn with replacement (the cluster bootstrap; Davison and Hinkley 1997, doi 10.1017/CBO9780511802843): fixes of one user depend on each
+// other. Below some ten users it is too short, and with one it has no length. Cost: a sort, and resamples passes.
+func medianOver(km []float64, of []int32) (users int, median, low, high float64) {
+	order := make([]int, len(km))
+	number := map[int32]int{}
+	for i := range order {
+		order[i] = i
+		if _, ok := number[of[i]]; !ok {
+			number[of[i]] = len(number)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		switch {
+		case km[a] < km[b]:
+			return -1
+		case km[a] > km[b]:
+			return 1
+		}
+		return a - b
+	})
+	whose, counts := make([]int, len(order)), make([]int, len(number))
+	for i, k := range order {
+		whose[i] = number[of[k]]
+		counts[whose[i]]++
+	}
+	random := rand.New(rand.NewPCG(uint64(len(km)), 0x74756e65)) // any second word: it names the stream
+	medians := make([]float64, resamples)
+	times := make([]int, len(number))
+	for r := range medians {
+		clear(times)
+		total := 0
+		for range times {
+			u := random.IntN(len(times))
+			times[u]++
+			total += counts[u]
+		}
+		left := (total - 1) / 2
+		for i, k := range order {
+			if left -= times[whose[i]]; left < 0 {
+				medians[r] = km[k]
+				break
+			}
+		}
+	}
+	slices.Sort(medians)
+	last := float64(resamples - 1)
+	return len(number), km[order[(len(order)-1)/2]], medians[int(math.Round(tail*last))], medians[int(math.Round((1-tail)*last))]
+}
