@@ -65,12 +65,11 @@ func (o Options) Validate() error {
 		errs = append(errs, err)
 	}
 	for _, step := range o.Steps {
-		if step <= 0 {
-			wrong(true, "a step of %v is none", step)
-			continue
-		}
 		shortest := slices.Min(o.Steps)
-		wrong(shortest > 0 && step%shortest != 0, "steps must be multiples of the shortest: %v is none of %v", step, shortest)
+		if shortest <= 0 {
+			return errors.Join(append(errs, fmt.Errorf("a step of %v is none", shortest))...)
+		}
+		wrong(step%shortest != 0, "steps must be multiples of the shortest: %v is none of %v", step, shortest)
 		errs = append(errs, o.Train.Validate(step))
 	}
 	for _, s := range o.candidates() {
@@ -88,7 +87,7 @@ func (o Options) candidates() (all []Setting) {
 		for _, step := range o.Steps {
 			intervals := []time.Duration{step}
 			for _, interval := range o.Intervals {
-				if step > 0 && interval > step && interval%step == 0 {
+				if interval > step && interval%step == 0 {
 					intervals = append(intervals, interval)
 				}
 			}
@@ -108,7 +107,7 @@ func (o Options) candidates() (all []Setting) {
 
 // within returns the ε of a release that just keeps the targeted ε a day, if it is one that can be used.
 func (o Options) within(place Setting) []float64 {
-	if !(o.TargetEpsilonDay > 0) || place.Interval <= 0 {
+	if !(o.TargetEpsilonDay > 0) {
 		return nil
 	}
 	epsilon := decimals(o.TargetEpsilonDay/float64(place.ReleasesDay()), math.Floor)
