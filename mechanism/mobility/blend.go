@@ -65,6 +65,9 @@ func initial(g *grid.Grid, popularity []weighted, k kernel, uniform float64) Dis
 		}
 		total += seen.weight
 	}
+	if total == 0 { // fixes, but none that counts: all were shared, or no step ends between two of them
+		uniform, total = 1, 1
+	}
 	d := Distribution{Cells: make([]grid.Cell, g.Cells()), P: p}
 	for c := range p {
 		d.Cells[c] = grid.Cell(c)

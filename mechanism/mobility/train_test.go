@@ -311,6 +311,37 @@ func TestTransitionsBeyondTheKernelAreKept(t *testing.T) {
 	}
 }
 
+// TestTrainNothingCounts: fixes of which none counts, since two users share them or no step ends between two of them, make a valid model of nothing.
+func TestTrainNothingCounts(t *testing.T) {
+	g, err := grid.New(grid.Box{South: 10, West: 20, North: 10.1, East: 20.1}, 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(user string, ms int64) Fix { return Fix{User: user, TimeMS: ms, Lat: 10.05, Lon: 20.05} }
+	for what, c := range map[string]struct {
+		fixes []Fix
+		o     TrainOptions
+	}{
+		"shared":         {[]Fix{at("a", 0), at("b", 0), at("a", 60_000), at("b", 60_000)}, TrainOptions{}},
+		"no step's end":  {[]Fix{at("a", 1000), at("a", 59_000)}, TrainOptions{Interpolate: true, MaxGap: 5 * time.Minute}},
+		"a lonely fix":   {[]Fix{at("a", 1000)}, TrainOptions{Interpolate: true, MaxGap: 5 * time.Minute}},
+		"every fix, too": {[]Fix{at("a", 0), at("b", 0)}, TrainOptions{EveryFix: true}},
+	} {
+		m, report, err := train(g, time.Minute, sequence(c.fixes), c.o)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if err := m.Validate(); err != nil || report.Transitions != 0 {
+			t.Errorf("%s: %v, %d transitions", what, err, report.Transitions)
+		}
+		for _, p := range m.Initial.P {
+			if uniform := 1 / float64(g.Cells()); what != "a lonely fix" && math.Abs(p/uniform-1) > 1e-3 {
+				t.Errorf("%s: a cell has a probability of %g, of %g", what, p, uniform)
+			}
+		}
+	}
+}
+
 func TestTrainOutsideAndNothing(t *testing.T) {
 	g, err := grid.New(grid.Box{South: 10, West: 20, North: 10.1, East: 20.1}, 500)
 	if err != nil {

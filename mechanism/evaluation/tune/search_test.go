@@ -52,7 +52,7 @@ func gathered(tb testing.TB, fixes []mobility.Fix) *Fixes {
 func few() Options {
 	return Options{
 		Box: box, CellsM: []float64{500}, Steps: []time.Duration{30 * time.Second, time.Minute}, Intervals: []time.Duration{5 * time.Minute},
-		Epsilons: []float64{1, 4, 16}, Deltas: []float64{.01, .3}, Seed: 1, Workers: 1, ScoutBins: 300, Bins: 1200,
+		Epsilons: []float64{1, 4, 16}, Deltas: []float64{.01, .3}, Seed: 1, Workers: 1, ScoutBins: 300, Bins: 2500,
 	}
 }
 

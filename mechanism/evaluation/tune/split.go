@@ -2,8 +2,6 @@ package tune
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -86,38 +84,46 @@ func (f *Fixes) trips(number int, name string, restart time.Duration) (trips []t
 	return trips
 }
 
-// sample returns trips of the chosen users with at most so many bins together: all there are, or of those who have most some of their trips at random.
+// sample returns whole trips of the chosen users with about so many bins together: one of each user in turn, users and trips in random order, so that
+// nobody has much more than another as far as there is enough of all. A trip is cut only where it would be more than a share of
+// the sample: a filter takes its time to find somebody, and pieces of trips would show little else.
 func sample(users []user, chosen func(*user) bool, most int64, seed uint64) (trips []trip) {
-	var totals []int64
-	for i := range users {
-		if chosen(&users[i]) {
-			totals = append(totals, users[i].bins)
-		}
-	}
-	limit := evaluation.FairLimit(totals, most)
+	const share = 8
+	random := rand.New(rand.NewPCG(seed, 0x74726970)) // any second word: it names the stream
+	var left [][]trip
 	for i := range users {
 		if u := &users[i]; chosen(u) {
-			trips = append(trips, u.some(limit, seed)...)
+			of := slices.Clone(u.trips)
+			random.Shuffle(len(of), func(a, b int) { of[a], of[b] = of[b], of[a] })
+			left = append(left, of)
 		}
 	}
+	random.Shuffle(len(left), func(a, b int) { left[a], left[b] = left[b], left[a] })
+	limit := most/share + 1
+	for round := 0; most > 0; round++ {
+		before := len(trips)
+		for _, of := range left {
+			if round < len(of) && most > 0 {
+				t := of[round].cut(min(most, limit))
+				trips = append(trips, t)
+				most -= t.bins
+			}
+		}
+		if len(trips) == before {
+			break // there is no more
+		}
+	}
+	slices.SortFunc(trips, func(a, b trip) int {
+		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS))
+	})
 	return trips
 }
 
-// some returns trips with at most limit bins together, the last of them cut short.
-func (u *user) some(limit int64, seed uint64) (trips []trip) {
-	sum := sha256.Sum256([]byte(u.name))
-	for _, i := range rand.New(rand.NewPCG(seed, binary.BigEndian.Uint64(sum[:]))).Perm(len(u.trips)) {
-		if limit <= 0 {
-			break
-		}
-		t := u.trips[i]
-		if t.bins > limit { // bins hold up to three fixes: the share of them is near enough
-			t.fixes = t.fixes[:max(1, int64(len(t.fixes))*limit/t.bins)]
-			t.bins = limit
-		}
-		trips = append(trips, t)
-		limit -= t.bins
+// cut returns the beginning of a trip that is too long: bins hold one to three fixes, and the share of them is near enough.
+func (t trip) cut(bins int64) trip {
+	if t.bins > bins {
+		t.fixes = t.fixes[:max(1, int64(len(t.fixes))*bins/t.bins)]
+		t.bins = bins
 	}
-	slices.SortFunc(trips, func(a, b trip) int { return cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS) })
-	return trips
+	return t
 }

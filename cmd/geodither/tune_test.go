@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/csv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// tuneTown is a search of few settings on the town.
+func tuneTown(t *testing.T, dir string, more ...string) []string {
+	t.Helper()
+	traces := write(t, dir, "traces.csv", asCSV(town()))
+	return append([]string{
+		"tune", "--data", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--epsilon", "1,4,16", "--delta", "0.01,0.3",
+		"--scout-steps", "200", "--steps", "600", "--out", filepath.Join(dir, "tuned"),
+	}, more...)
+}
+
+// TestTune: the folder is complete, its config can be read, runs on a broker as it is but for the broker's address, and asks what was promised.
+func TestTune(t *testing.T) {
+	dir := t.TempDir()
+	line := tuneTown(t, dir, "--target-epsilon", "3000")
+	r := succeed(t, line...)
+	folder := filepath.Join(dir, "tuned")
+	for _, name := range []string{tunedConfig, tunedModel, tunedKey, "report.html", "report.md", "figures/frontier.svg", "figures/frontier.png", "tables/scouted.csv"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	for path, want := range map[string]fs.FileMode{folder: 0o700, filepath.Join(folder, tunedKey): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v: %v", path, info.Mode(), want, err)
+		}
+	}
+	config := filepath.Join(folder, tunedConfig)
+	o, _, err := loadConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if budget := o.Release.Budget; !(budget.Epsilon <= 3000) || budget.WindowSteps == 0 || o.Release.Epsilon*float64(budget.WindowSteps) < budget.Epsilon {
+		t.Errorf("the budget is %+v with ε = %v a release", budget, o.Release.Epsilon)
+	}
+	if promised := "ε = " + strconv.FormatFloat(o.Release.Epsilon, 'g', 3, 64); !strings.Contains(r.out, promised) || !strings.Contains(read(t, config), "Half of the estimates") {
+		t.Errorf("%q is not in\n%s", promised, r.out)
+	}
+	rows, err := csv.NewReader(strings.NewReader(read(t, filepath.Join(folder, "tables", "scouted.csv")))).ReadAll()
+	if err != nil || len(rows) != 1+5*2*4 { // intervals × δ × (ε, and that of the target)
+		t.Errorf("%d rows of settings: %v", len(rows), err)
+	}
+	// What is there is not overwritten.
+	requireMessage(t, call(t, line...), exitUsage, tunedConfig, "another folder")
+
+	broker := startBroker(t)
+	write(t, folder, tunedConfig, strings.Replace(read(t, config), "localhost:9092", broker, 1))
+	succeed(t, "produce", "--brokers", broker, "--topic", "fleet.raw", "--create", "4", "--in", filepath.Join(dir, "traces.csv"))
+	succeed(t, "doctor", "-c", config)
+	service := start(t, nil, "run", "-c", config)
+	eventually(t, "sanitized records", func() bool {
+		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "fleet.sanitized").out, "\n") >= 20
+	})
+	if code := service.stop(t); code != exitDone {
+		t.Errorf("exit %d: %s", code, service.log)
+	}
+}
+
+// TestTuneSame: the same figures on any number of cores.
+func TestTuneSame(t *testing.T) {
+	var texts []string
+	for _, cores := range []int{1, 3} {
+		before := runtime.GOMAXPROCS(cores)
+		dir := t.TempDir()
+		out := strings.ReplaceAll(succeed(t, tuneTown(t, dir, "--target-radius", "400m")...).out, dir, "")
+		runtime.GOMAXPROCS(before)
+		for _, name := range []string{tunedConfig, "tables/scouted.csv", "tables/measured.csv", "report.md"} {
+			out += read(t, filepath.Join(dir, "tuned", name))
+		}
+		texts = append(texts, out)
+	}
+	if texts[0] != texts[1] {
+		t.Error("three cores come to other figures than one")
+	}
+}
+
+// TestTuneRefuses: what is wrong is said before anything is read or written, and what cannot be reached leaves the frontier and no config.
+func TestTuneRefuses(t *testing.T) {
+	dir := t.TempDir()
+	r := call(t, tuneTown(t, dir, "--target-radius", "1m")...)
+	if _, err := os.Stat(filepath.Join(dir, "tuned", tunedConfig)); r.code != exitFailed || err == nil || !strings.Contains(r.err, "no setting meets the target") ||
+		!strings.Contains(r.out, "The nearest is") {
+		t.Errorf("exit %d, %v\n%s%s", r.code, err, r.out, r.err)
+	}
+	if !strings.Contains(read(t, filepath.Join(dir, "tuned", "report.md")), "The nearest is") {
+		t.Error("the report does not say what comes nearest")
+	}
+	for words, more := range map[string][]string{
+		"not both":     {"--target-radius", "1km", "--target-epsilon", "5"},
+		"no unit":      {"--target-radius", "500"},
+		"multiples":    {"--step", "45s"},
+		"is no number": {"--box", "a,b,c,d"},
+		"--cell":       {"--cell", "5"},
+		"epsilon":      {"--epsilon", "-1"},
+		"at least 1":   {"--steps", "0"},
+		"factor":       {"--factor-200m", "0.5"},
+	} {
+		line := append(tuneTown(t, t.TempDir()), more...)
+		if words == "multiples" {
+			line = append(line, "--step", "1m")
+		}
+		if r := call(t, line...); r.code != exitUsage || !strings.Contains(r.err, words) {
+			t.Errorf("%q: exit %d, %q", words, r.code, r.err)
+		}
+	}
+	swapped := tuneTown(t, t.TempDir())
+	requireMessage(t, call(t, append(swapped, "--columns", "latitude=longitude,longitude=latitude")...), exitFailed, "changed places")
+	one := write(t, dir, "one.csv", "user_id,timestamp,latitude,longitude\n0,1700000040000,10.004,20.006\n0,1700000100000,10.005,20.006\n")
+	requireMessage(t, call(t, "tune", "--data", one, "--box", townBox, "--out", filepath.Join(dir, "one")), exitFailed, "two users")
+}
