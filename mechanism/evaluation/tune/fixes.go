@@ -10,15 +10,16 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// fix is where a user was: milliseconds since 1970 and degrees.
+// fix is where a user was: milliseconds since 1970 and degrees. It stands for so many fixes, itself and those of its bin that were not kept.
 type fix struct {
 	timeMS   int64
 	lat, lon float64
+	weight   int64
 }
 
 // Fixes gathers fixes in the map's box, in any order. Of each user and interval of the length of a bin it keeps the first fix, the last one and one in
 // between, chosen by a hash: for steps of one or more bins, training and releases are then the same as with all of them, and
-// errors are measured all along the bin. Memory: up to 72 bytes for each user and bin with a fix, up to three times as much while more come.
+// errors are measured all along the bin, that one standing for all in between. Memory: up to 96 bytes for each user and bin with a fix, up to three times as much while more come.
 // It belongs to one goroutine.
 type Fixes struct {
 	grid  *grid.Grid
@@ -41,7 +42,7 @@ func (f *Fixes) Add(at mobility.Fix) {
 		t = &thread{}
 		f.users[at.User] = t
 	}
-	t.add(fix{at.TimeMS, at.Lat, at.Lon}, f.binMS)
+	t.add(fix{at.TimeMS, at.Lat, at.Lon, 1}, f.binMS)
 }
 
 // Merge takes all of other's fixes, whose box and bins must be the same.
@@ -85,7 +86,14 @@ func (t *thread) thin(binMS int64) {
 	slices.SortFunc(t.fixes, func(a, b fix) int {
 		return cmp.Or(cmp.Compare(a.timeMS, b.timeMS), cmp.Compare(a.lat, b.lat), cmp.Compare(a.lon, b.lon))
 	})
-	all := slices.Compact(t.fixes)
+	all := t.fixes[:0]
+	for _, at := range t.fixes {
+		if last := len(all) - 1; last >= 0 && at.timeMS == all[last].timeMS && at.lat == all[last].lat && at.lon == all[last].lon {
+			all[last].weight += at.weight
+			continue
+		}
+		all = append(all, at)
+	}
 	kept := all[:0]
 	for start := 0; start < len(all); {
 		end, bin := start+1, mobility.StepOf(all[start].timeMS, binMS)
@@ -93,11 +101,17 @@ func (t *thread) thin(binMS int64) {
 			end++
 		}
 		first, last := all[start], all[end-1]
-		middle, least := first, uint64(math.MaxUint64)
+		middle, least, weight := first, uint64(math.MaxUint64), int64(0)
 		for _, at := range all[start+1 : max(start+1, end-1)] {
+			weight += at.weight
 			if h := at.hash(); h <= least {
 				middle, least = at, h
 			}
+		}
+		// Who is first or last now may have stood for others.
+		if end-start > 2 {
+			middle.weight = weight + first.weight + last.weight - 2
+			first.weight, last.weight = 1, 1
 		}
 		kept = append(kept, first)
 		if end-start > 2 {

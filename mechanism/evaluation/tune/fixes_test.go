@@ -64,8 +64,10 @@ func TestFixesThin(t *testing.T) {
 			t.Fatalf("%s: %d and %d fixes are kept", user, len(a), len(b))
 		}
 		kept, ends := map[int64]int{}, map[int64][2]int64{}
+		weight, inside := int64(0), int64(0)
 		for _, at := range a {
 			kept[at.timeMS/60_000]++
+			weight += at.weight
 		}
 		for _, f := range fixes {
 			if bin := f.TimeMS / 60_000; f.User == user && f.Lat >= 10 {
@@ -75,6 +77,7 @@ func TestFixesThin(t *testing.T) {
 				}
 				e[1] = f.TimeMS
 				ends[bin] = e
+				inside++
 			}
 		}
 		for bin, e := range ends {
@@ -82,6 +85,9 @@ func TestFixesThin(t *testing.T) {
 			if kept[bin] < 1 || kept[bin] > 3 || !has(e[0]) || !has(e[1]) {
 				t.Fatalf("%s: %d fixes of a bin are kept, or not its ends", user, kept[bin])
 			}
+		}
+		if weight != inside {
+			t.Errorf("%s: what is kept stands for %d of %d fixes", user, weight, inside)
 		}
 		if len(kept) != len(ends) {
 			t.Errorf("%s: %d bins of %d", user, len(kept), len(ends))

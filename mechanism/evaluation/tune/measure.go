@@ -117,6 +117,7 @@ func (l *lab) train(settings []Setting, groups []group) error {
 // part is what one pass over a group's trips adds up to.
 type part struct {
 	km               []float64 // from each fix to its estimate
+	weights          []int64   // how many fixes it stands for
 	users            []int32   // whose
 	releases, drifts int64
 	cells            int64 // Σ|ΔX|
@@ -198,7 +199,7 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) (bins in
 				p.release(out, sanitizer)
 			}
 			p.km = append(p.km, out.Estimate.Distance(model.Grid.ToMap(at.lat, at.lon)))
-			p.users = append(p.users, int32(t.user))
+			p.weights, p.users = append(p.weights, at.weight), append(p.users, int32(t.user))
 		}
 		bins += t.bins
 	}

@@ -32,8 +32,8 @@ func (r *Result) Report() *report.Report {
 	how := report.Section{Title: "How it was measured", Parts: []report.Part{
 		report.Text(fmt.Sprintf("Errors are distances from each fix to the estimate published for it, also between releases; bands and brackets hold 95 %% of samples of users. "+
 			"A model never knew the users it was measured on: %d users in turn, and %d more that the choice has not seen. blind is the same estimate without any release. "+
-			"%d settings were looked at on up to %d time steps with a fix, and %d of them measured on up to %d.",
-			r.Users, r.Held, len(r.Scouted), r.Options.ScoutBins, len(r.Measured), r.Options.Bins)),
+			"%d settings were looked at on about %d time steps with a fix, and %d of them measured on about %d; what is promised and checked, on %d.",
+			r.Users, r.Held, len(r.Scouted), r.Options.ScoutBins, len(r.Measured), r.Options.Bins, enough*r.Options.Bins)),
 		r.table("measured", "Settings near the frontier, and those tried on the way to a target", r.Measured, true),
 		r.table("scouted", "All settings, on a small sample", r.Scouted, true),
 	}}
@@ -135,8 +135,8 @@ func (r *Result) figure() *report.Figure {
 		x            func(*Outcome) float64
 	}{
 		{"What a day costs", "ε a day", func(o *Outcome) float64 { return o.EpsilonDay() }},
-		{"What a release tells within 200 m", "factor of the median release", func(o *Outcome) float64 { return o.Factor200M }},
-		{"What a release tells within 1 km", "factor of the median release", func(o *Outcome) float64 { return o.Factor1KM }},
+		{"What a release tells within 200 m", "factor of the median release, up to 1000", func(o *Outcome) float64 { return o.Factor200M }},
+		{"What a release tells within 1 km", "factor of the median release, up to 1000", func(o *Outcome) float64 { return o.Factor1KM }},
 	}
 	f := &chart.Figure{
 		Title: "What error costs how much",
@@ -144,12 +144,19 @@ func (r *Result) figure() *report.Figure {
 			"Blind is the same without any release.", r.Users),
 		Columns: 3,
 	}
-	for _, p := range panels {
+	for i, p := range panels {
 		lines := &chart.Lines{Title: p.title, X: chart.Axis{Label: p.label, Log: true}, Y: chart.Axis{Label: "median error, km", Log: true}}
+		most := math.Inf(1)
+		if i > 0 {
+			lines.X.Min, lines.X.Max, most = 1, mostFactor, mostFactor
+		}
 		left, right := math.Inf(1), 0.0
 		for _, interval := range r.intervals() {
 			s := chart.Series{Name: "release every " + Short(interval)}
 			for _, o := range r.envelope(interval, p.x) {
+				if p.x(&o) > most {
+					break
+				}
 				s.X, s.Y = append(s.X, p.x(&o)), append(s.Y, o.MedianKM)
 				left, right = min(left, p.x(&o)), max(right, p.x(&o))
 			}
@@ -158,8 +165,11 @@ func (r *Result) figure() *report.Figure {
 			}
 		}
 		blind := r.blind()
+		if left >= right {
+			left, right = right/2, 2*right // a line needs a length
+		}
 		lines.Series = append(lines.Series, chart.Series{Name: "blind", X: []float64{left, right}, Y: []float64{blind, blind}, Reference: true})
-		if r.Promise != nil {
+		if r.Promise != nil && p.x(r.Promise) <= most {
 			lines.Series = append(lines.Series, chart.Series{Name: "chosen", X: []float64{p.x(r.Promise)}, Y: []float64{r.Promise.MedianKM}, NoLine: true})
 		}
 		f.Panels = append(f.Panels, lines)
@@ -190,9 +200,13 @@ func (r *Result) envelope(interval time.Duration, x func(*Outcome) float64) (bes
 	}
 	slices.SortStableFunc(list, func(a, b Outcome) int { return cmp.Or(cmp.Compare(x(&a), x(&b)), cheaper(a.Setting, b.Setting)) })
 	for _, o := range list {
-		if len(best) == 0 || o.MedianKM < best[len(best)-1].MedianKM {
-			best = append(best, o)
+		if len(best) > 0 && o.MedianKM >= best[len(best)-1].MedianKM {
+			continue
 		}
+		if last := len(best) - 1; last >= 0 && x(&o) == x(&best[last]) {
+			best = best[:last]
+		}
+		best = append(best, o)
 	}
 	return best
 }
@@ -216,10 +230,13 @@ func (o *Outcome) Error() string {
 // telling is a factor by which two places are as good as told apart.
 const telling = 10
 
-// Factor is one in words; beyond a thousand it makes no difference.
+// mostFactor is a factor beyond which it makes no difference.
+const mostFactor = 1000
+
+// Factor is one in words.
 func Factor(x float64) string {
-	if x > 1000 {
-		return "more than 1000"
+	if x > mostFactor {
+		return "> 1000"
 	}
 	return strconv.FormatFloat(x, 'g', 3, 64)
 }

@@ -29,7 +29,7 @@ type Options struct {
 	// MostFactor200M leaves out settings whose median release tells two likely places 200 m apart by a larger factor; 0: none.
 	MostFactor200M float64
 	// ScoutBins and Bins bound the samples of the first look at all candidates and of what is measured after it, in bins of the shortest step with a fix;
-	// default 1,500 and 12,000.
+	// default 1,000 and 8,000.
 	ScoutBins, Bins int64
 	Seed            uint64
 	Workers         int // goroutines, default one; no figure depends on it
@@ -39,10 +39,10 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.ScoutBins == 0 {
-		o.ScoutBins = 1500
+		o.ScoutBins = 1000
 	}
 	if o.Bins == 0 {
-		o.Bins = 12_000
+		o.Bins = 8000
 	}
 	return o
 }
@@ -185,9 +185,9 @@ func (s *search) phase(name string) {
 	}
 }
 
-// byFold returns a sample of the users that a choice is made on.
-func (s *search) byFold(bins int64) (groups []group) {
-	trips := sample(s.users, func(u *user) bool { return u.fold != withoutHeld }, bins, s.lab.options.Seed)
+// byFold returns a sample of the users that a choice is made on. Samples of other seeds have other trips, as far as there are enough.
+func (s *search) byFold(bins int64, seed uint64) (groups []group) {
+	trips := sample(s.users, func(u *user) bool { return u.fold != withoutHeld }, bins, seed)
 	for fold := range folds {
 		g := group{without: fold}
 		for _, t := range trips {
@@ -206,7 +206,7 @@ func (s *search) byFold(bins int64) (groups []group) {
 func (s *search) scout() (err error) {
 	s.phase("scouting")
 	o := &s.lab.options
-	groups := s.byFold(o.ScoutBins)
+	groups := s.byFold(o.ScoutBins, o.Seed)
 	s.Scouted, err = s.measure(o.candidates(), groups, runs(0, groups, o.ScoutBins)...)
 	return err
 }
@@ -214,7 +214,7 @@ func (s *search) scout() (err error) {
 // nearFrontier measures what is worth it.
 func (s *search) nearFrontier() (err error) {
 	s.phase("measuring")
-	s.groups = s.byFold(s.lab.options.Bins)
+	s.groups = s.byFold(s.lab.options.Bins, s.lab.options.Seed)
 	s.Measured, err = s.measure(near(s.allowed(s.Scouted)), s.groups, s.runs(first)...)
 	s.Frontier = frontier(s.allowed(s.Measured))
 	return err
@@ -244,7 +244,8 @@ func (s *search) allowed(outcomes []Outcome) []Outcome {
 	return slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return most > 0 && o.Factor200M > most })
 }
 
-// promise measures the chosen setting anew: what won among many has won by its luck too, and its new noise has nothing of that.
+// promise measures the chosen setting anew: what won among many has won by its luck too, with the noise and with the trips. So this is other noise, on
+// other trips and more of them.
 func (s *search) promise() error {
 	chosen := s.choose()
 	if chosen == nil {
@@ -252,13 +253,15 @@ func (s *search) promise() error {
 	}
 	s.phase("promising")
 	const tries, more = 8, 1.08
+	o := &s.lab.options
+	groups := s.byFold(enough*o.Bins, o.Seed+1)
 	for range tries {
-		promised, err := s.measure([]Setting{chosen.Setting}, s.groups, s.runs(fresh)...)
+		promised, err := s.measure([]Setting{chosen.Setting}, groups, runs(fresh, groups, enough*o.Bins)...)
 		if err != nil {
 			return err
 		}
 		s.Promise = &promised[0]
-		if o := &s.lab.options; o.TargetKM == 0 || s.Promise.MedianKM <= o.TargetKM {
+		if o.TargetKM == 0 || s.Promise.MedianKM <= o.TargetKM {
 			return nil
 		}
 		chosen.Epsilon = decimals(more*chosen.Epsilon, math.Ceil)
@@ -269,6 +272,9 @@ func (s *search) promise() error {
 	return nil
 }
 
+// enough is by how much the sample of a promise is larger than that of a choice.
+const enough = 4
+
 // check measures the choice on those who had no part in it, and trains the model that comes with it.
 func (s *search) check() (err error) {
 	if s.Promise == nil {
@@ -276,8 +282,9 @@ func (s *search) check() (err error) {
 	}
 	s.phase("checking")
 	if s.Held > 0 {
-		groups := []group{{without: withoutHeld, trips: sample(s.users, func(u *user) bool { return u.fold == withoutHeld }, s.lab.options.Bins, s.lab.options.Seed)}}
-		others, err := s.measure([]Setting{s.Promise.Setting}, groups, runs(fresh, groups, s.lab.options.Bins)...)
+		o := &s.lab.options
+		groups := []group{{without: withoutHeld, trips: sample(s.users, func(u *user) bool { return u.fold == withoutHeld }, enough*o.Bins, o.Seed)}}
+		others, err := s.measure([]Setting{s.Promise.Setting}, groups, runs(fresh, groups, enough*o.Bins)...)
 		if err != nil {
 			return err
 		}

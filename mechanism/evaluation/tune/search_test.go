@@ -161,7 +161,7 @@ func TestNobodyIsMeasuredUnderHisOwnModel(t *testing.T) {
 	l := &lab{options: o, fixes: f, users: users, trainers: map[world]*mobility.Trainer{}, models: map[world]map[int]*mobility.Model{}, tell: func(int64, int64) error { return nil }}
 	s := &search{lab: *l}
 	w := world{500, 30 * time.Second}
-	for _, g := range s.byFold(1000) {
+	for _, g := range s.byFold(1000, 1) {
 		m, err := s.model(w, g.without)
 		if err != nil {
 			t.Fatal(err)

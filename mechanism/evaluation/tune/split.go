@@ -84,34 +84,26 @@ func (f *Fixes) trips(number int, name string, restart time.Duration) (trips []t
 	return trips
 }
 
-// sample returns whole trips of the chosen users with about so many bins together: one of each user in turn, users and trips in random order, so that
-// nobody has much more than another as far as there is enough of all. A trip is cut only where it would be more than a share of
-// the sample: a filter takes its time to find somebody, and pieces of trips would show little else.
+// sample returns whole trips of the chosen users with about so many bins together, at random: who has many trips has many of them, as among the records
+// that a service would publish. A trip is cut only where it would be more than a share of the sample: a filter takes its time to find somebody, and
+// pieces of trips would show little else.
 func sample(users []user, chosen func(*user) bool, most int64, seed uint64) (trips []trip) {
 	const share = 8
-	random := rand.New(rand.NewPCG(seed, 0x74726970)) // any second word: it names the stream
-	var left [][]trip
+	var all []trip
 	for i := range users {
 		if u := &users[i]; chosen(u) {
-			of := slices.Clone(u.trips)
-			random.Shuffle(len(of), func(a, b int) { of[a], of[b] = of[b], of[a] })
-			left = append(left, of)
+			all = append(all, u.trips...)
 		}
 	}
-	random.Shuffle(len(left), func(a, b int) { left[a], left[b] = left[b], left[a] })
+	random := rand.New(rand.NewPCG(seed, 0x74726970)) // any second word: it names the stream
+	random.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
 	limit := most/share + 1
-	for round := 0; most > 0; round++ {
-		before := len(trips)
-		for _, of := range left {
-			if round < len(of) && most > 0 {
-				t := of[round].cut(min(most, limit))
-				trips = append(trips, t)
-				most -= t.bins
-			}
+	for _, t := range all {
+		if most <= 0 {
+			break
 		}
-		if len(trips) == before {
-			break // there is no more
-		}
+		trips = append(trips, t.cut(min(most, limit)))
+		most -= trips[len(trips)-1].bins
 	}
 	slices.SortFunc(trips, func(a, b trip) int {
 		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS))

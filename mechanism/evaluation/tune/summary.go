@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -27,6 +28,7 @@ type Outcome struct {
 func summarize(s Setting, parts []part) Outcome {
 	o := Outcome{Setting: s}
 	var near, far, km []float64
+	var weights []int64
 	var users []int32
 	var drifts, cells int64
 	for i := range parts {
@@ -34,18 +36,18 @@ func summarize(s Setting, parts []part) Outcome {
 		o.Releases += p.releases
 		drifts, cells = drifts+p.drifts, cells+p.cells
 		near, far = append(near, p.near...), append(far, p.far...)
-		km, users = append(km, p.km...), append(users, p.users...)
+		km, weights, users = append(km, p.km...), append(weights, p.weights...), append(users, p.users...)
 	}
-	o.Fixes = int64(len(km))
-	if o.Fixes == 0 {
+	if len(km) == 0 {
 		return o
 	}
 	sum := 0.0
-	for _, d := range km {
-		sum += d
+	for i, d := range km {
+		sum += float64(d * float64(weights[i]))
+		o.Fixes += weights[i]
 	}
 	o.MeanKM = sum / float64(o.Fixes)
-	o.Users, o.MedianKM, o.LowKM, o.HighKM = medianOver(km, users)
+	o.Users, o.MedianKM, o.LowKM, o.HighKM = medianOver(km, weights, users)
 	if o.Releases > 0 {
 		o.Drift, o.SetMean = float64(drifts)/float64(o.Releases), float64(cells)/float64(o.Releases)
 		o.Factor200M, o.Worst200M = middleAndMost(near)
@@ -66,10 +68,10 @@ const (
 	tail      = .025
 )
 
-// medianOver returns the lower median of distances, the number of users they are of, and the median's 95 % percentile interval over samples of as many
-// users drawn with replacement (the cluster bootstrap; Davison and Hinkley 1997, doi 10.1017/CBO9780511802843): fixes of one user depend on each
-// other. Below some ten users it is too short, and with one it has no length. Cost: a sort, and resamples passes.
-func medianOver(km []float64, of []int32) (users int, median, low, high float64) {
+// medianOver returns the lower median of distances that stand for so many fixes each, the number of users they are of, and the median's 95 % percentile
+// interval over samples of as many users drawn with replacement (the cluster bootstrap; Davison and Hinkley 1997, doi 10.1017/CBO9780511802843): fixes of
+// one user depend on each other. Below some ten users it is too short, and with one it has no length. Cost: a sort, and resamples passes.
+func medianOver(km []float64, weights []int64, of []int32) (users int, median, low, high float64) {
 	order := make([]int, len(km))
 	number := map[int32]int{}
 	for i := range order {
@@ -78,40 +80,41 @@ func medianOver(km []float64, of []int32) (users int, median, low, high float64)
 			number[of[i]] = len(number)
 		}
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		switch {
-		case km[a] < km[b]:
-			return -1
-		case km[a] > km[b]:
-			return 1
-		}
-		return a - b
-	})
-	whose, counts := make([]int, len(order)), make([]int, len(number))
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(km[a], km[b]), cmp.Compare(a, b)) })
+	whose, totals := make([]int, len(order)), make([]int64, len(number))
 	for i, k := range order {
 		whose[i] = number[of[k]]
-		counts[whose[i]]++
+		totals[whose[i]] += weights[k]
 	}
-	random := rand.New(rand.NewPCG(uint64(len(km)), 0x74756e65)) // any second word: it names the stream
-	medians := make([]float64, resamples)
-	times := make([]int, len(number))
-	for r := range medians {
-		clear(times)
-		total := 0
-		for range times {
-			u := random.IntN(len(times))
-			times[u]++
-			total += counts[u]
+	// middle is the median where each user counts so many times.
+	middle := func(times []int64) float64 {
+		left := int64(-1)
+		for u, n := range times {
+			left += n * totals[u]
 		}
-		left := (total - 1) / 2
+		left /= 2
 		for i, k := range order {
-			if left -= times[whose[i]]; left < 0 {
-				medians[r] = km[k]
-				break
+			if left -= times[whose[i]] * weights[k]; left < 0 {
+				return km[k]
 			}
 		}
+		return km[order[len(order)-1]] // nobody counts: cannot be
+	}
+	times := make([]int64, len(number))
+	for u := range times {
+		times[u] = 1
+	}
+	median = middle(times)
+	random := rand.New(rand.NewPCG(uint64(len(km)), 0x74756e65)) // any second word: it names the stream
+	medians := make([]float64, resamples)
+	for r := range medians {
+		clear(times)
+		for range times {
+			times[random.IntN(len(times))]++
+		}
+		medians[r] = middle(times)
 	}
 	slices.Sort(medians)
 	last := float64(resamples - 1)
-	return len(number), km[order[(len(order)-1)/2]], medians[int(math.Round(tail*last))], medians[int(math.Round((1-tail)*last))]
+	return len(number), median, medians[int(math.Round(tail*last))], medians[int(math.Round((1-tail)*last))]
 }
