@@ -48,8 +48,8 @@ release intervals, ε and δ, and choose:
   --target-radius 500m   the least ε a day for which half of the estimates are within 500 m
   --target-epsilon 200   the least error for an ε of at most 200 in any 24 hours
 
-Of settings within a tenth of that ε, or a twentieth of that error, it takes the one whose
-releases tell near places apart the least.
+Of settings within a tenth of that ε, or a twentieth of that error, it takes the one of
+which the least goes to telling near places apart.
 
 Errors are measured on users whom the model was not trained on, at each fix, also between
 releases. A fifth of the users has no part in the choice: on them it is checked, and what

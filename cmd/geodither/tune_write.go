@@ -69,11 +69,11 @@ func (f *tuneFlags) deliver(ctx context.Context, r *tune.Result, std streams) er
 
 // printTuned is the frontier and the choice, for a terminal.
 func printTuned(out io.Writer, r *tune.Result) {
-	fmt.Fprintf(out, "looked at %d settings on %s in turn, and measured %d of them on more of their fixes; %s held out of the choice\n",
+	fmt.Fprintf(out, "Looked at %d settings on %s in turn, and measured %d of them on more of their fixes; %s held out of the choice\n",
 		len(r.Scouted), quantity(int64(r.Users), "user"), len(r.Measured), quantity(int64(r.Held), "user"))
 	if len(r.Frontier) > 0 {
-		fmt.Fprint(out, "\nwhat nothing beats: whatever costs less has a larger error\n"+
-			"   ε a day  median error (95 %)            blind      cell     step  release every      ε     δ   factor in 200 m, 1 km\n")
+		fmt.Fprint(out, "\nWhat nothing beats: whatever costs less has a larger error. \"within\" is what of ε a day tells likely places so far apart from each other.\n"+
+			"   ε a day  median error (95 %)            blind      cell     step  release every      ε     δ   within 200 m, 1 km\n")
 	}
 	rows := thinned(r.Frontier)
 	for i := range rows {
@@ -81,7 +81,7 @@ func printTuned(out io.Writer, r *tune.Result) {
 		fmt.Fprintf(out, "%10s  %-26s %9s %9s %8s %14s %6s %5s   %s, %s\n",
 			tune.Number(o.EpsilonDay()), o.Error(),
 			tune.Length(o.BlindKM), tune.Length(o.CellM/1000), tune.Short(o.Step), tune.Short(o.Interval), tune.Number(o.Epsilon), tune.Number(o.Delta),
-			tune.Factor(o.Factor200M), tune.Factor(o.Factor1KM))
+			tune.Number(o.Day200M()), tune.Number(o.Day1KM()))
 	}
 	fmt.Fprintln(out)
 	for _, line := range r.Words() {

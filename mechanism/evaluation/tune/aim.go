@@ -147,7 +147,7 @@ func (s *search) choose() *Outcome {
 	chosen := best
 	for _, other := range serving {
 		alike := o.TargetKM > 0 && other.EpsilonDay() <= asCheap*best.EpsilonDay() || o.TargetKM == 0 && other.MedianKM <= asGood*best.MedianKM
-		if alike && other.Factor200M < chosen.Factor200M {
+		if alike && other.Day200M() < chosen.Day200M() {
 			chosen = other
 		}
 	}

@@ -21,8 +21,8 @@ func (r *Result) Report() *report.Report {
 	}
 	curve := report.Section{Title: "What error costs how much", Parts: []report.Part{
 		report.Text("The settings that nothing beats: whatever costs less has a larger median error. ε a day bounds what the releases of 24 hours tell about a user who " +
-			"reports all day; it adds up from day to day. The factors say by how much one release tells two places apart that are 200 m or 1 km from each other and " +
-			"both likely: 1 is not at all. Near places are protected better than far ones."),
+			"reports all day; it adds up from day to day. Near places are told apart less than far ones: a release tells two likely places 200 m or 1 km from each " +
+			"other by a factor, at worst e^ε, and the logarithms of the median release's factor, added up, are what of ε a day goes to such places."),
 	}}
 	if len(r.Frontier) > 0 {
 		curve.Parts = append(curve.Parts, r.table("frontier", "The frontier", r.Frontier, false), r.figure())
@@ -67,6 +67,7 @@ func (r *Result) Words() (lines []string) {
 	say("It costs at most ε = %s in any 24 hours: up to %d releases of ε = %s.", Number(p.EpsilonDay()), p.ReleasesDay(), Number(p.Epsilon))
 	say("Half of the estimates are to be expected within %s of the truth, the mean error is %s; without any release half are within %s.",
 		p.Error(), Length(p.MeanKM), Length(p.BlindKM))
+	say("Of that, ε = %s tells likely places 200 m apart from each other, and %s those 1 km apart.", Number(p.Day200M()), Number(p.Day1KM()))
 	say("The median release tells two likely places 200 m apart by a factor of %s (the worst: %s), places 1 km apart by %s (%s), and none tells any two by more than e^ε = %s.",
 		Factor(p.Factor200M), Factor(p.Worst200M), Factor(p.Factor1KM), Factor(p.Worst1KM), Number(math.Exp(p.Epsilon)))
 	if p.Factor200M > telling {
@@ -112,7 +113,7 @@ func (s Setting) Words() string {
 // columns are what a table of outcomes shows.
 var columns = []string{
 	"ε a day", "cell, m", "step", "release every", "ε", "δ", "median error, km", "95 % of samples, km", "mean error, km", "blind, km",
-	"factor in 200 m", "worst", "factor in 1 km", "worst", "drift", "|ΔX|", "users", "fixes",
+	"ε a day within 200 m", "within 1 km", "factor of a release in 200 m", "worst", "in 1 km", "worst", "drift", "|ΔX|", "users", "fixes",
 }
 
 func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *report.Table {
@@ -121,7 +122,7 @@ func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *rep
 		t.Rows = append(t.Rows, []string{
 			Number(o.EpsilonDay()), Number(o.CellM), Short(o.Step), Short(o.Interval), Number(o.Epsilon), Number(o.Delta),
 			fixed(o.MedianKM), fixed(o.LowKM) + " to " + fixed(o.HighKM), fixed(o.MeanKM), fixed(o.BlindKM),
-			Number(o.Factor200M), Number(o.Worst200M), Number(o.Factor1KM), Number(o.Worst1KM),
+			Number(o.Day200M()), Number(o.Day1KM()), Number(o.Factor200M), Number(o.Worst200M), Number(o.Factor1KM), Number(o.Worst1KM),
 			strconv.FormatFloat(o.Drift, 'f', 4, 64), strconv.FormatFloat(o.SetMean, 'f', 1, 64), strconv.Itoa(o.Users), strconv.FormatInt(o.Fixes, 10),
 		})
 	}
@@ -135,8 +136,8 @@ func (r *Result) figure() *report.Figure {
 		x            func(*Outcome) float64
 	}{
 		{"What a day costs", "ε a day", func(o *Outcome) float64 { return o.EpsilonDay() }},
-		{"What a release tells within 200 m", "factor of the median release, up to 1000", func(o *Outcome) float64 { return o.Factor200M }},
-		{"What a release tells within 1 km", "factor of the median release, up to 1000", func(o *Outcome) float64 { return o.Factor1KM }},
+		{"What of it tells places 200 m apart", "ε a day within 200 m", (*Outcome).Day200M},
+		{"What of it tells places 1 km apart", "ε a day within 1 km", (*Outcome).Day1KM},
 	}
 	f := &chart.Figure{
 		Title: "What error costs how much",
@@ -144,19 +145,12 @@ func (r *Result) figure() *report.Figure {
 			"Blind is the same without any release.", r.Users),
 		Columns: 3,
 	}
-	for i, p := range panels {
+	for _, p := range panels {
 		lines := &chart.Lines{Title: p.title, X: chart.Axis{Label: p.label, Log: true}, Y: chart.Axis{Label: "median error, km", Log: true}}
-		most := math.Inf(1)
-		if i > 0 {
-			lines.X.Min, lines.X.Max, most = 1, mostFactor, mostFactor
-		}
 		left, right := math.Inf(1), 0.0
 		for _, interval := range r.intervals() {
 			s := chart.Series{Name: "release every " + Short(interval)}
 			for _, o := range r.envelope(interval, p.x) {
-				if p.x(&o) > most {
-					break
-				}
 				s.X, s.Y = append(s.X, p.x(&o)), append(s.Y, o.MedianKM)
 				left, right = min(left, p.x(&o)), max(right, p.x(&o))
 			}
@@ -169,12 +163,12 @@ func (r *Result) figure() *report.Figure {
 			left, right = right/2, 2*right // a line needs a length
 		}
 		lines.Series = append(lines.Series, chart.Series{Name: "blind", X: []float64{left, right}, Y: []float64{blind, blind}, Reference: true})
-		if r.Promise != nil && p.x(r.Promise) <= most {
+		if r.Promise != nil {
 			lines.Series = append(lines.Series, chart.Series{Name: "chosen", X: []float64{p.x(r.Promise)}, Y: []float64{r.Promise.MedianKM}, NoLine: true})
 		}
 		f.Panels = append(f.Panels, lines)
 	}
-	return &report.Figure{Name: "frontier", Caption: "Median error against ε a day, and against what one release tells of near places", Chart: f}
+	return &report.Figure{Name: "frontier", Caption: "Median error against ε a day, and against what of it tells near places apart", Chart: f}
 }
 
 // intervals are those that were tried, ascending.

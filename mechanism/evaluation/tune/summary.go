@@ -24,6 +24,13 @@ type Outcome struct {
 	Drift, SetMean        float64
 }
 
+// Day200M and Day1KM are what of EpsilonDay tells places 200 m or 1 km apart from each other, if all releases of a day are like the median one: the sum of the
+// logarithms of its factor. What a release tells of near places is no measure by itself, where others come more often.
+func (o *Outcome) Day200M() float64 { return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor200M)) }
+
+// Day1KM is the same for 1 km.
+func (o *Outcome) Day1KM() float64 { return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor1KM)) }
+
 // summarize adds parts up, in their order.
 func summarize(s Setting, parts []part) Outcome {
 	o := Outcome{Setting: s}
