@@ -54,17 +54,18 @@ which the least goes to telling near places apart.
 Errors are measured on users whom the model was not trained on, at each fix, also between
 releases. A fifth of the users has no part in the choice: on them it is checked, and what
 is printed as promised and as checked should be alike. Who is in which part is drawn by
---seed. The same traces and options give the same figures on any number of cores.
+--seed. The same traces and options give the same figures on any number of cores. It takes
+some minutes; after Ctrl-C it begins anew.
 
-The folder of --out gets geodither.yml, which "geodither run" takes as it is, with its model
-(trained on all users) and a new key; report.html with the frontier, what error costs how
-much, drawn and as a table; each measurement as CSV. Figures are over all users; they come
-from the truth: the folder is for its owner only. A config that is there already is not
-overwritten. What can be reached depends on the traces: without a target only the
+The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as
+it is, with its model (trained on all users, without differential privacy) and a new key;
+report.html with the frontier, what error costs how much, drawn and as a table; each
+measurement as CSV. Figures are over all users; they come from the truth: the folder is for
+its owner only. What can be reached depends on the traces: without a target only the
 frontier is shown.
 
-ε a day is what the releases of 24 hours add up to for a user who reports all day. The
-config limits it to that.`,
+ε a day is what the releases of 24 hours add up to for a user who reports all day, counted
+in whole steps. The config limits it to that.`,
 		Example: `  geodither tune --data traces.csv --box 53.40,-2.99,53.47,-2.89 --target-radius 500m --out tuned
   geodither tune --data traces/ --box 39.85,116.27,39.97,116.50 --cell 340m,680m --step 30s,60s --target-epsilon 500 --out tuned`,
 		Args: cobra.ArbitraryArgs,
@@ -73,11 +74,11 @@ config limits it to that.`,
 	flags := cmd.Flags()
 	f.input.registerAs(flags, "data")
 	flags.StringVar(&f.box, "box", "", "the map's `SOUTH,WEST,NORTH,EAST`, degrees")
-	flags.StringSliceVar(&f.cells, "cell", nil, "sides of cells to try, such as 250m,500m; default a twentieth and a fortieth of the map, or as small as --target-radius needs")
-	flags.DurationSliceVar(&f.steps, "step", nil, "time steps to try, multiples of the shortest; default by how often fixes come, and twice that")
-	flags.DurationSliceVar(&f.intervals, "interval", nil, "least times between two releases to try; default 1, 5, 10, 20 and 60 of the longest step")
-	flags.Float64SliceVar(&f.epsilons, "epsilon", []float64{.5, 1, 2, 4, 8, 16, 32}, "ε of a release to try; between them it is refined for a target")
-	flags.Float64SliceVar(&f.deltas, "delta", []float64{.01, .1, .3, .6}, "δ to try: prior mass that location sets may leave out")
+	flags.StringSliceVar(&f.cells, "cell", nil, "sides of cells to try, `LENGTHS` such as 250m,500m; default a twentieth and a fortieth of the map, or as small as --target-radius needs")
+	flags.DurationSliceVar(&f.steps, "step", nil, "time steps to try, `TIMES` that are multiples of the shortest; default by how often fixes come, and twice that")
+	flags.DurationSliceVar(&f.intervals, "interval", nil, "least `TIMES` between two releases to try, of at most 60 of the longest step; default 1, 5, 10, 20 and 60 of it")
+	flags.Float64SliceVar(&f.epsilons, "epsilon", []float64{.5, 1, 2, 4, 8, 16, 32}, "ε of a release to try, `NUMBERS`; between them it is refined for a target")
+	flags.Float64SliceVar(&f.deltas, "delta", []float64{.01, .1, .3, .6}, "δ to try, `NUMBERS`: prior mass that location sets may leave out")
 	flags.StringVar(&f.mechanism, "mechanism", mechanism.Lattice, "lattice, or one of the paper's: pim, knorm, laplace, laplace-tight")
 	flags.StringVar(&f.targetRadius, "target-radius", "", "`LENGTH` within which half of the estimates are to be, such as 500m")
 	flags.Float64Var(&f.targetEpsilon, "target-epsilon", 0, "ε that the releases of a day may add up to")
@@ -96,9 +97,11 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := f.free(); err != nil {
+	leave, err := f.claim()
+	if err != nil {
 		return err
 	}
+	defer leave()
 	bar := newProgress(std.err, nil)
 	defer bar.done()
 	fixes, err := f.read(ctx, args, o, bar, std)
@@ -109,13 +112,14 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std streams) error {
 	if err := o.Validate(); err != nil {
 		return usageError{err}
 	}
-	phase := ""
+	phase, number := "", 0
 	o.Progress = func(name string, done, total int64) error {
 		if name != phase {
 			phase = name
-			bar.phase(name, nil)
+			number++
+			bar.phase(fmt.Sprintf("%d/%d %s", number, f.phases(), name), nil)
 		}
-		bar.count(done, total, "time steps")
+		bar.count(done, total, "")
 		return ctx.Err()
 	}
 	var result *tune.Result
@@ -130,14 +134,44 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std streams) error {
 	return f.deliver(ctx, result, std)
 }
 
-// free refuses a folder that holds a config: a service may be running with it, and
-// with the model beside it.
-func (f *tuneFlags) free() error {
-	path := filepath.Join(f.out, tunedConfig)
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return usagef("%s is there already, and a service may be using it and its model: name another folder with --out", path)
+// claim makes the folder, or takes an empty one, for its owner only: what is in another
+// one, a model that a service runs with or a key, is not to be replaced. The returned
+// function removes it if nothing was written.
+func (f *tuneFlags) claim() (leave func(), err error) {
+	entries, err := os.ReadDir(f.out)
+	switch {
+	case err == nil && len(entries) > 0:
+		return nil, usagef("the folder %s is not empty: name a new one with --out", f.out)
+	case errors.Is(err, fs.ErrNotExist):
+		err = os.MkdirAll(f.out, 0o700)
+	case err == nil:
+		err = os.Chmod(f.out, 0o700)
 	}
-	return nil
+	if err != nil {
+		return nil, unwritten(f.out, err)
+	}
+	probe := filepath.Join(f.out, ".gitignore") // what comes from people's traces, and the key, stay out of any repository around it
+	if err := os.WriteFile(probe, []byte("*\n"), 0o600); err != nil {
+		_ = os.Remove(f.out) // it is empty, if it is ours
+		return nil, unwritten(f.out, err)
+	}
+	return func() {
+		if entries, err := os.ReadDir(f.out); err == nil && len(entries) == 1 {
+			_ = os.Remove(probe)
+			_ = os.Remove(f.out)
+		}
+	}, nil
+}
+
+// phases is how many there are.
+func (f *tuneFlags) phases() int {
+	switch {
+	case f.targetRadius != "":
+		return 5
+	case f.targetEpsilon > 0:
+		return 4
+	}
+	return 2
 }
 
 // options are those of the flags, before the traces are known.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // tuneTown is a search of few settings on the town.
@@ -42,18 +43,23 @@ func TestTune(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, line := range strings.Split(r.out, "\n") {
+		if utf8.RuneCountInString(line) > 80 && !strings.Contains(line, folder) {
+			t.Errorf("a line of %d characters: %q", utf8.RuneCountInString(line), line)
+		}
+	}
 	if budget := o.Release.Budget; !(budget.Epsilon <= 3000) || budget.WindowSteps == 0 || o.Release.Epsilon*float64(budget.WindowSteps) < budget.Epsilon {
 		t.Errorf("the budget is %+v with ε = %v a release", budget, o.Release.Epsilon)
 	}
-	if promised := "ε = " + strconv.FormatFloat(o.Release.Epsilon, 'g', 3, 64); !strings.Contains(r.out, promised) || !strings.Contains(read(t, config), "Half of the estimates") {
+	if promised := "ε = " + strconv.FormatFloat(o.Release.Epsilon, 'g', 3, 64); !strings.Contains(r.out, promised) || !strings.Contains(read(t, config), "model: model.avro") {
 		t.Errorf("%q is not in\n%s", promised, r.out)
 	}
 	rows, err := csv.NewReader(strings.NewReader(read(t, filepath.Join(folder, "tables", "scouted.csv")))).ReadAll()
-	if err != nil || len(rows) != 1+5*2*4 { // intervals × δ × (ε, and that of the target)
+	if err != nil || len(rows) != 1+3*2*4 { // intervals, of which two are too long for the traces, × δ × (ε, and that of the target)
 		t.Errorf("%d rows of settings: %v", len(rows), err)
 	}
 	// What is there is not overwritten.
-	requireMessage(t, call(t, line...), exitUsage, tunedConfig, "another folder")
+	requireMessage(t, call(t, line...), exitUsage, "not empty", "--out")
 
 	broker := startBroker(t)
 	write(t, folder, tunedConfig, strings.Replace(read(t, config), "localhost:9092", broker, 1))
@@ -94,7 +100,7 @@ func TestTuneRefuses(t *testing.T) {
 		!strings.Contains(r.out, "The nearest is") {
 		t.Errorf("exit %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
-	if !strings.Contains(read(t, filepath.Join(dir, "tuned", "report.md")), "The nearest is") {
+	if text := read(t, filepath.Join(dir, "tuned", "report.md")); !strings.Contains(text, "The nearest is") {
 		t.Error("the report does not say what comes nearest")
 	}
 	for words, more := range map[string][]string{
@@ -106,6 +112,7 @@ func TestTuneRefuses(t *testing.T) {
 		"epsilon":      {"--epsilon", "-1"},
 		"at least 1":   {"--steps", "0"},
 		"factor":       {"--factor-200m", "0.5"},
+		"begins anew":  {"--interval", "2h"},
 	} {
 		line := append(tuneTown(t, t.TempDir()), more...)
 		if words == "multiples" {
@@ -113,6 +120,9 @@ func TestTuneRefuses(t *testing.T) {
 		}
 		if r := call(t, line...); r.code != exitUsage || !strings.Contains(r.err, words) {
 			t.Errorf("%q: exit %d, %q", words, r.code, r.err)
+		}
+		if _, err := os.Stat(line[len(line)-len(more)-1]); err == nil {
+			t.Errorf("%q: a folder is left", words)
 		}
 	}
 	swapped := tuneTown(t, t.TempDir())

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 )
@@ -30,18 +30,11 @@ var errNoChoice = errors.New("no setting meets the target; the folder has the fr
 // is, all else is.
 func (f *tuneFlags) deliver(ctx context.Context, r *tune.Result, std streams) error {
 	printTuned(std.out, r)
-	if err := os.MkdirAll(f.out, 0o700); err != nil {
-		return err
-	}
-	// What is measured of people's traces stays out of any repository around it, and so does the key.
-	if err := os.WriteFile(filepath.Join(f.out, ".gitignore"), []byte("*\n"), 0o600); err != nil {
-		return err
-	}
 	if err := r.Report().Write(f.out, func() error { return ctx.Err() }); err != nil {
-		return err
+		return unwritten(f.out, err)
 	}
 	in := func(name string) string { return filepath.Join(f.out, name) }
-	fmt.Fprintf(std.out, "wrote %s\n", in("report.html"))
+	fmt.Fprintf(std.out, "\nwrote %s\n", in("report.html"))
 	switch {
 	case r.Promise == nil && r.Options.TargetKM == 0 && r.Options.TargetEpsilonDay == 0:
 		return nil
@@ -53,39 +46,52 @@ func (f *tuneFlags) deliver(ctx context.Context, r *tune.Result, std streams) er
 		return err
 	}
 	defer model.discard()
-	if err := writeKey(in(tunedKey)); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if err := writeKey(in(tunedKey)); err != nil {
+		return unwritten(in(tunedKey), err)
 	}
 	if err := model.commit(); err != nil {
 		return err
 	}
 	if err := writeNew(in(tunedConfig), tunedYAML(r)); err != nil {
-		return err
+		return unwritten(in(tunedConfig), err)
 	}
-	fmt.Fprintf(std.out, "wrote %s, %s and %s, which is secret\nnext: put your brokers and topics into the config, then\n  geodither doctor -c %s\n  geodither run -c %s\n",
-		in(tunedConfig), in(tunedModel), in(tunedKey), in(tunedConfig), in(tunedConfig))
+	fmt.Fprintf(std.out, `wrote %s
+wrote %s
+wrote %s: keep it as secret as the traces
+next: put your brokers, group and topics into the config. Stop what runs in that
+group under other settings first: both would release the same fixes. Then
+  geodither doctor -c %s
+  geodither run -c %s
+`, in(tunedConfig), in(tunedModel), in(tunedKey), in(tunedConfig), in(tunedConfig))
 	return nil
 }
 
+// terminal is how wide a terminal is at least.
+const terminal = 79
+
 // printTuned is the frontier and the choice, for a terminal.
 func printTuned(out io.Writer, r *tune.Result) {
-	fmt.Fprintf(out, "Looked at %d settings on %s in turn, and measured %d of them on more of their fixes; %s held out of the choice\n",
-		len(r.Scouted), quantity(int64(r.Users), "user"), len(r.Measured), quantity(int64(r.Held), "user"))
-	if len(r.Frontier) > 0 {
-		fmt.Fprint(out, "\nWhat nothing beats: whatever costs less has a larger error. \"within\" is what of ε a day tells likely places so far apart from each other.\n"+
-			"   ε a day  median error (95 %)            blind      cell     step  release every      ε     δ   within 200 m, 1 km\n")
+	say := func(text string) {
+		for _, line := range wrapped(text, terminal) {
+			fmt.Fprintln(out, line)
+		}
 	}
-	rows := thinned(r.Frontier)
-	for i := range rows {
-		o := &rows[i]
-		fmt.Fprintf(out, "%10s  %-26s %9s %9s %8s %14s %6s %5s   %s, %s\n",
-			tune.Number(o.EpsilonDay()), o.Error(),
-			tune.Length(o.BlindKM), tune.Length(o.CellM/1000), tune.Short(o.Step), tune.Short(o.Interval), tune.Number(o.Epsilon), tune.Number(o.Delta),
-			tune.Number(o.Day200M()), tune.Number(o.Day1KM()))
+	say(fmt.Sprintf("Looked at %d settings on %s in turn, and measured %d of them on more of their fixes; %s held out of the choice.",
+		len(r.Scouted), quantity(int64(r.Users), "user"), len(r.Measured), quantity(int64(r.Held), "user")))
+	if rows := thinned(r.Frontier); len(rows) > 0 {
+		fmt.Fprintln(out)
+		say(`What nothing beats: whatever costs less has a larger error. "200 m" is what of ε a day tells likely places so far apart from each other.`)
+		const columns = "%8s %7s  %-22s %8s %6s %5s %5s %5s %4s\n"
+		fmt.Fprintf(out, columns, "ε a day", "200 m", "median error (95 %)", "blind", "cell", "step", "every", "ε", "δ")
+		for i := range rows {
+			o := &rows[i]
+			fmt.Fprintf(out, columns, tune.Number(o.EpsilonDay()), tune.Number(o.Day200M()), o.Error(), tune.Length(o.BlindKM),
+				tune.Length(o.CellM/1000), tune.Short(o.Step), tune.Short(o.Interval), tune.Number(o.Epsilon), tune.Number(o.Delta))
+		}
 	}
-	fmt.Fprintln(out)
 	for _, line := range r.Words() {
-		fmt.Fprintln(out, line)
+		fmt.Fprintln(out)
+		say(line)
 	}
 }
 
@@ -153,11 +159,11 @@ func decimal(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(x, 'f', 9, 64), "0"), ".")
 }
 
-// wrapped breaks a text into lines.
+// wrapped breaks a text into lines of so many characters.
 func wrapped(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
 			lines, line = append(lines, line), ""
 		}
 		line = strings.TrimSpace(line + " " + word)

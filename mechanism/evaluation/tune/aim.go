@@ -57,9 +57,9 @@ func frontier(measured []Outcome) (best []Outcome) {
 	return best
 }
 
-// aim tries the ε that lead to the targeted error, at the places where it seems to be cheapest.
+// aim tries the ε that lead to the targeted error: first at the places where it seems to be cheapest, then less and less at the place that is.
 func (s *search) aim() error {
-	const rounds, places = 3, 6
+	const rounds, places, halvings = 3, 6, 4
 	if !(s.lab.options.TargetKM > 0) {
 		return nil
 	}
@@ -67,35 +67,74 @@ func (s *search) aim() error {
 	for range rounds {
 		var next []Setting
 		for _, setting := range s.toTarget() {
-			if len(next) < places && !slices.ContainsFunc(s.Measured, func(o Outcome) bool { return o.Setting == setting }) {
+			if len(next) < places && !s.measured(setting) {
 				next = append(next, setting)
 			}
 		}
-		if len(next) == 0 {
-			break
-		}
-		measured, err := s.measure(next, s.groups, s.runs(first)...)
-		if err != nil {
+		if err := s.add(next); err != nil {
 			return err
 		}
-		s.Measured = byCost(append(s.Measured, measured...))
 	}
+	for range halvings {
+		next, ok := s.below()
+		if !ok {
+			break
+		}
+		if err := s.add([]Setting{next}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *search) measured(setting Setting) bool {
+	return slices.ContainsFunc(s.Measured, func(o Outcome) bool { return o.Setting == setting })
+}
+
+// add measures settings on the large sample.
+func (s *search) add(settings []Setting) error {
+	outcomes, err := s.measure(settings, s.groups, s.runs(first)...)
+	if err != nil {
+		return err
+	}
+	s.Measured = byCost(append(s.Measured, outcomes...))
 	s.Frontier = frontier(s.allowed(s.Measured))
 	return nil
 }
 
-// toTarget returns for each place the setting that should just reach the target, the cheapest first. What was measured on the large sample counts there; where
-// it does not enclose the target, the small one does.
-func (s *search) toTarget() (settings []Setting) {
-	points := map[Setting]map[float64]float64{} // error by ε, by place
-	for _, o := range s.allowed(slices.Concat(s.Scouted, s.Measured)) {
-		if points[o.place()] == nil {
-			points[o.place()] = map[float64]float64{}
-		}
-		points[o.place()][o.Epsilon] = o.MedianKM
+// below returns the setting half way, by logarithms, between the cheapest that reaches the target and the largest ε at its place that does not.
+func (s *search) below() (Setting, bool) {
+	const near = 1.1
+	chosen := s.choose()
+	if chosen == nil {
+		return Setting{}, false
 	}
+	low := chosen.Epsilon / 4
+	for _, o := range slices.Concat(s.Scouted, s.Measured) {
+		if o.place() == chosen.place() && o.Epsilon < chosen.Epsilon && (o.MedianKM > s.lab.options.TargetKM || !s.measured(o.Setting)) {
+			low = max(low, o.Epsilon)
+		}
+	}
+	next := chosen.with(decimals(math.Sqrt(low*chosen.Epsilon), math.Ceil))
+	return next, chosen.Epsilon > near*low && next.Epsilon < chosen.Epsilon && !s.measured(next) && mechanism.ValidateEpsilon(next.Epsilon) == nil
+}
+
+// toTarget returns for each place the setting that should just reach the target, the cheapest first, but for those whose releases would tell more than the
+// limit. What was measured on the large sample counts there; where it does not enclose the target, the small one does.
+func (s *search) toTarget() (settings []Setting) {
+	points, rates := map[Setting]map[float64]float64{}, map[Setting]float64{} // error by ε, and the least ln factor to ε, by place
+	for _, o := range slices.Concat(s.Scouted, s.Measured) {
+		place := o.place()
+		if points[place] == nil {
+			points[place], rates[place] = map[float64]float64{}, math.Inf(1)
+		}
+		points[place][o.Epsilon] = o.MedianKM
+		rates[place] = min(rates[place], math.Log(max(1, o.Factor200M))/o.Epsilon)
+	}
+	most := math.Log(s.lab.options.MostFactor200M) // -∞: no limit
 	for place, errors := range points {
-		if epsilon, ok := solve(errors, s.lab.options.TargetKM); ok {
+		epsilon, ok := solve(errors, s.lab.options.TargetKM)
+		if ok && (s.lab.options.MostFactor200M == 0 || rates[place]*epsilon <= most) {
 			settings = append(settings, place.with(epsilon))
 		}
 	}

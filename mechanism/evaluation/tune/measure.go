@@ -41,28 +41,29 @@ type world struct {
 
 func (s Setting) world() world { return world{s.CellM, s.Step} }
 
-// lab is where settings are measured.
+// lab is where settings are measured. It keeps the models of one world at a time.
 type lab struct {
-	options  Options
-	fixes    *Fixes
-	users    []user
-	trainers map[world]*mobility.Trainer
-	models   map[world]map[int]*mobility.Model
-	tell     func(done, total int64) error // of the phase at hand
+	options Options
+	users   []user
+	at      world
+	trainer *mobility.Trainer // of everybody
+	models  map[int]*mobility.Model
+	tell    func(done, total int64) error // of the phase at hand
 }
 
-// trainer returns one that has got everybody's fixes.
-func (l *lab) trainer(w world) (*mobility.Trainer, error) {
-	if t := l.trainers[w]; t != nil {
-		return t, nil
+// enter makes a world the one at hand.
+func (l *lab) enter(w world) error {
+	if l.trainer != nil && l.at == w {
+		return nil
 	}
+	l.at, l.trainer, l.models = w, nil, map[int]*mobility.Model{}
 	g, err := grid.New(l.options.Box, w.cellM)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t, err := mobility.NewTrainer(g, w.step, l.options.Train)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range l.users {
 		u := &l.users[i]
@@ -72,46 +73,26 @@ func (l *lab) trainer(w world) (*mobility.Trainer, error) {
 			}
 		}
 	}
-	l.trainers[w] = t
-	return t, nil
+	l.trainer = t
+	return nil
 }
 
-// model returns the model of a world that leaves some out. It is trained when it is first asked for, by one goroutine at a time.
-func (l *lab) model(w world, without int) (*mobility.Model, error) {
-	if m := l.models[w][without]; m != nil {
+// model returns the model of the world at hand that leaves some out. It is trained when it is first asked for, by one goroutine.
+func (l *lab) model(without int) (*mobility.Model, error) {
+	if m := l.models[without]; m != nil {
 		return m, nil
-	}
-	trainer, err := l.trainer(w)
-	if err != nil {
-		return nil, err
 	}
 	fold := map[string]int{}
 	for i := range l.users {
 		fold[l.users[i].name] = l.users[i].fold
 	}
-	m, _, err := trainer.Without(func(user string) bool {
+	m, _, err := l.trainer.Without(func(user string) bool {
 		return without != ofEverybody && (fold[user] == withoutHeld || fold[user] == without)
 	}).FinishWhile(func(int64, int64) error { return l.tell(0, 1) })
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l.models[without] = m
 	}
-	if l.models[w] == nil {
-		l.models[w] = map[int]*mobility.Model{}
-	}
-	l.models[w][without] = m
-	return m, nil
-}
-
-// train makes sure of the models for settings and groups, before goroutines ask for them.
-func (l *lab) train(settings []Setting, groups []group) error {
-	for _, s := range settings {
-		for i := range groups {
-			if _, err := l.model(s.world(), groups[i].without); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return m, err
 }
 
 // part is what one pass over a group's trips adds up to.
@@ -127,57 +108,62 @@ type part struct {
 // measure returns an outcome for each setting, over all groups and some runs. Its bits do not depend on the number of goroutines: each part has a place
 // of its own, and noise that belongs to the run, the user, the step and the setting.
 func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcome, error) {
-	if err := l.train(settings, groups); err != nil {
-		return nil, err
-	}
-	perSetting := len(groups) * len(runs)
-	parts := make([]part, len(settings)*perSetting)
-	err := l.pool(len(parts), work(groups)*int64(len(settings)*len(runs)), func(i int) (int64, error) {
-		group := &groups[i%len(groups)]
-		return l.pass(&parts[i], settings[i/perSetting], group, runs[i%perSetting/len(groups)], true)
-	})
-	if err != nil {
-		return nil, err
+	in := map[world][]int{}
+	var worlds []world
+	for i, s := range settings {
+		if in[s.world()] == nil {
+			worlds = append(worlds, s.world())
+		}
+		in[s.world()] = append(in[s.world()], i)
 	}
 	outcomes := make([]Outcome, len(settings))
-	err = l.pool(len(settings), int64(len(settings)), func(i int) (int64, error) {
-		outcomes[i] = summarize(settings[i], parts[i*perSetting:(i+1)*perSetting])
-		return 1, nil
-	})
-	if err != nil {
-		return nil, err
+	once := work(groups)
+	done, total := int64(0), once*int64(len(settings)*len(runs)+len(worlds))
+	for _, w := range worlds {
+		if err := l.enter(w); err != nil {
+			return nil, err
+		}
+		for i := range groups {
+			if _, err := l.model(groups[i].without); err != nil {
+				return nil, err
+			}
+		}
+		if err := l.measureHere(outcomes, settings, in[w], groups, runs, done, total); err != nil {
+			return nil, err
+		}
+		done += once * int64(len(in[w])*len(runs)+1)
 	}
-	return outcomes, l.addBlind(outcomes, groups)
+	return outcomes, nil
 }
 
-// addBlind fills in the median error of the same filters without any release, one for each world.
-func (l *lab) addBlind(outcomes []Outcome, groups []group) error {
-	at := map[world]int{}
-	var settings []Setting
-	for i := range outcomes {
-		if w := outcomes[i].world(); at[w] == 0 {
-			settings = append(settings, outcomes[i].Setting)
-			at[w] = len(settings)
+// measureHere fills in the outcomes of the settings of the world at hand, by their numbers.
+func (l *lab) measureHere(outcomes []Outcome, settings []Setting, numbers []int, groups []group, runs []int, done, total int64) error {
+	per := len(groups) * len(runs)
+	parts := make([]part, len(numbers)*per)
+	blind := make([]part, len(groups)) // the same filters without any release
+	err := l.pool(len(parts)+len(blind), done, total, func(i int) (int64, error) {
+		if i >= len(parts) {
+			k := i - len(parts)
+			return l.pass(&blind[k], settings[numbers[0]], &groups[k], 0, false)
 		}
-	}
-	parts := make([]part, len(settings)*len(groups))
-	err := l.pool(len(parts), work(groups)*int64(len(settings)), func(i int) (int64, error) {
-		return l.pass(&parts[i], settings[i/len(groups)], &groups[i%len(groups)], 0, false)
+		return l.pass(&parts[i], settings[numbers[i/per]], &groups[i%len(groups)], runs[i%per/len(groups)], true)
 	})
 	if err != nil {
 		return err
 	}
-	for i := range outcomes {
-		k := at[outcomes[i].world()] - 1
-		outcomes[i].BlindKM = summarize(settings[k], parts[k*len(groups):(k+1)*len(groups)]).MedianKM
-	}
-	return nil
+	unseen := summarize(settings[numbers[0]], blind).MedianKM
+	return l.pool(len(numbers), 0, 0, func(i int) (int64, error) {
+		o := summarize(settings[numbers[i]], parts[i*per:(i+1)*per])
+		o.BlindKM, o.Runs, o.Fixes = unseen, len(runs), o.Fixes/int64(len(runs))
+		outcomes[numbers[i]] = o
+		return 0, nil
+	})
 }
 
 // pass takes a group's trips through the filter of a setting, as the service would: a release where the setting has one, an estimate at each fix.
 // Without release it is the blind baseline. It returns how many bins it has done.
 func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) (bins int64, err error) {
-	model := l.models[s.world()][g.without]
+	model := l.models[g.without]
 	sanitizer, err := mechanism.NewSanitizer(model, l.streams(run), s.options(l.options.Release))
 	if err != nil {
 		return 0, err
@@ -222,12 +208,11 @@ func (l *lab) streams(run int) noise.Streams {
 	return noise.NewKeyed(noise.KeyFromSeed(l.options.Seed + uint64(run)*0x9e3779b97f4a7c15))
 }
 
-// pool does tasks on all workers, and tells how much of the work is done.
-func (l *lab) pool(tasks int, total int64, do func(task int) (int64, error)) error {
+// pool does tasks on all workers, and tells how much of the work is done, after what was done before.
+func (l *lab) pool(tasks int, done, total int64, do func(task int) (int64, error)) error {
 	var (
 		next  atomic.Int64
 		mu    sync.Mutex
-		done  int64
 		first error
 		group sync.WaitGroup
 	)
@@ -241,7 +226,7 @@ func (l *lab) pool(tasks int, total int64, do func(task int) (int64, error)) err
 				n, err := do(i)
 				mu.Lock()
 				done += n
-				if err == nil && first == nil {
+				if err == nil && first == nil && total > 0 {
 					err = l.tell(done, total)
 				}
 				if first == nil {

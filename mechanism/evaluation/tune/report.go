@@ -30,10 +30,12 @@ func (r *Result) Report() *report.Report {
 		curve.Parts = append(curve.Parts, report.Text("No setting that was tried is better than the model alone by more than 3 %."))
 	}
 	how := report.Section{Title: "How it was measured", Parts: []report.Part{
-		report.Text(fmt.Sprintf("Errors are distances from each fix to the estimate published for it, also between releases; bands and brackets hold 95 %% of samples of users. "+
+		report.Text(fmt.Sprintf("Errors are distances from each fix to the estimate published for it, also between releases; low and high hold the median of 95 %% of samples of users, too "+
+			"narrowly below ten of them; runs are other noise on the same fixes, and releases those of all runs. "+
 			"A model never knew the users it was measured on: %d users in turn, and %d more that the choice has not seen. blind is the same estimate without any release. "+
 			"%d settings were looked at on about %d time steps with a fix, and %d of them measured on about %d; what is promised and checked, on %d.",
 			r.Users, r.Held, len(r.Scouted), r.Options.ScoutBins, len(r.Measured), r.Options.Bins, enough*r.Options.Bins)),
+		r.table("chosen", "The choice: as promised, and on the users that had no part in it", r.chosen(), false),
 		r.table("measured", "Settings near the frontier, and those tried on the way to a target", r.Measured, true),
 		r.table("scouted", "All settings, on a small sample", r.Scouted, true),
 	}}
@@ -44,56 +46,100 @@ func (r *Result) Report() *report.Report {
 func (r *Result) Words() (lines []string) {
 	o := &r.Options
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if len(r.LeftOut) > 0 {
+		var times []string
+		for _, interval := range r.LeftOut {
+			times = append(times, Short(interval))
+		}
+		say("A release every %s was not tried: most of the traces are shorter than two of these.", strings.Join(times, " or "))
+	}
 	if blind := r.blind(); o.TargetKM > 0 && blind <= o.TargetKM {
 		say("The model alone reaches %s: the median error without any release is %s.", Length(o.TargetKM), Length(blind))
 	}
 	if r.Promise == nil {
-		switch {
-		case o.TargetKM > 0:
-			say("No setting that was tried reaches a median error of %s. %s", Length(o.TargetKM), r.nearest())
-		case o.TargetEpsilonDay > 0:
-			say("No setting that was tried costs at most ε = %s a day and is better than the model alone, whose median error is %s.", Number(o.TargetEpsilonDay), Length(r.blind()))
-		default:
-			say("Name an error or an ε a day to have a setting chosen.")
-		}
-		return lines
+		return append(lines, r.noChoice())
 	}
 	p := r.Promise
 	if o.TargetKM > 0 {
-		say("The cheapest setting for a median error of %s: %s.", Length(o.TargetKM), p.Words())
+		say("The cheapest setting found for a median error of %s: %s.", Length(o.TargetKM), p.Words())
 	} else {
-		say("The least error for an ε of %s a day: %s.", Number(o.TargetEpsilonDay), p.Words())
+		say("The least error found for an ε of %s a day: %s.", Number(o.TargetEpsilonDay), p.Words())
 	}
-	say("It costs at most ε = %s in any 24 hours: up to %d releases of ε = %s.", Number(p.EpsilonDay()), p.ReleasesDay(), Number(p.Epsilon))
-	say("Half of the estimates are to be expected within %s of the truth, the mean error is %s; without any release half are within %s.",
-		p.Error(), Length(p.MeanKM), Length(p.BlindKM))
-	say("Of that, ε = %s tells likely places 200 m apart from each other, and %s those 1 km apart.", Number(p.Day200M()), Number(p.Day1KM()))
-	say("The median release tells two likely places 200 m apart by a factor of %s (the worst: %s), places 1 km apart by %s (%s), and none tells any two by more than e^ε = %s.",
-		Factor(p.Factor200M), Factor(p.Worst200M), Factor(p.Factor1KM), Factor(p.Worst1KM), Number(math.Exp(p.Epsilon)))
+	say("It costs at most ε = %s in 24 hours, counted in whole steps: up to %d releases of ε = %s. Of that, ε = %s tells likely places 200 m apart from each other, and %s those 1 km apart.",
+		Number(p.EpsilonDay()), p.ReleasesDay(), Number(p.Epsilon), Number(p.Day200M()), Number(p.Day1KM()))
+	anew := "This was measured anew, with other noise than the choice."
+	if r.Raised > 0 {
+		anew = fmt.Sprintf("This was measured anew, with other noise than the choice; for that ε had to be raised from %s.", Number(r.Raised))
+	}
+	say("Half of the estimates are to be expected within %s of the truth%s, the mean error is %s; without any release half are within %s. %s",
+		p.Error(), p.doubt(), Length(p.MeanKM), Length(p.BlindKM), anew)
+	say("The median release tells two likely places 200 m apart by a factor of %s (the worst: %s), places 1 km apart by %s (%s), and none tells any two, likely or not, by more than e^ε = %s. "+
+		"In %.0f %% of releases the true cell is none of the likely ones, and the nearest of these stands for it.",
+		Factor(p.Factor200M), Factor(p.Worst200M), Factor(p.Factor1KM), Factor(p.Worst1KM), Number(math.Exp(p.Epsilon)), 100*p.Drift)
 	if p.Factor200M > telling {
 		say("So each release all but says where in the neighbourhood somebody is. To hide more, allow a larger error, or set a limit to that factor.")
 	}
-	switch {
-	case r.Others == nil:
+	if r.Others == nil {
 		say("There were too few users to check this on some that had no part in the choice.")
-	case r.Others.Users < 10:
-		say("Checked on %d users that had no part in the choice, too few to say much: %s, without any release %s.", r.Others.Users, Length(r.Others.MedianKM), Length(r.Others.BlindKM))
-	default:
-		say("Checked on %d users that had no part in the choice: %s, without any release %s.", r.Others.Users, r.Others.Error(), Length(r.Others.BlindKM))
+	} else {
+		say("Checked on %s that had no part in the choice: %s%s, without any release %s.", users(r.Others.Users), r.Others.Error(), r.Others.doubt(), Length(r.Others.BlindKM))
 	}
-	if o.TargetKM > 0 && p.MedianKM > o.TargetKM {
-		say("That is above the target, which a larger ε did not reach.")
-	}
+	say("The model is learned without differential privacy from all of these traces: whoever has it learns about them, and ε does not cover that.")
 	return lines
 }
 
-// nearest says what comes nearest to an error that nothing reaches.
-func (r *Result) nearest() string {
-	if len(r.Frontier) == 0 {
-		return "None is better than the model alone. Give other cells, steps or a larger ε."
+// noChoice says why nothing is chosen, and what comes nearest.
+func (r *Result) noChoice() string {
+	o := &r.Options
+	limit := ""
+	if o.MostFactor200M > 0 {
+		limit = fmt.Sprintf(" while the median release tells places 200 m apart by a factor of at most %s", Number(o.MostFactor200M))
+	}
+	switch {
+	case o.TargetKM == 0 && o.TargetEpsilonDay == 0:
+		return "Name an error or an ε a day to have a setting chosen."
+	case r.Missed != nil:
+		return fmt.Sprintf("What was chosen does not keep to the target%s when it is measured anew, with other noise: %s gives %s, and a factor of %s in 200 m.",
+			limit, r.Missed.Words(), r.Missed.Error(), Factor(r.Missed.Factor200M))
+	case o.TargetEpsilonDay > 0:
+		return fmt.Sprintf("No setting that was tried costs at most ε = %s a day and is better than the model alone, whose median error is %s,%s.", Number(o.TargetEpsilonDay), Length(r.blind()), limit)
+	case len(r.Frontier) == 0 && limit != "":
+		return fmt.Sprintf("No setting that was tried is better than the model alone%s. Allow a larger factor, or try a smaller ε.", limit)
+	case len(r.Frontier) == 0:
+		return "No setting that was tried is better than the model alone. Give other cells, steps or a larger ε."
 	}
 	best := r.Frontier[len(r.Frontier)-1]
-	return fmt.Sprintf("The nearest is %s, at ε = %s a day: %s. Smaller cells, shorter steps or a larger ε may reach it.", Length(best.MedianKM), Number(best.EpsilonDay()), best.Words())
+	advice := "Smaller cells, shorter steps or a larger ε may reach it."
+	if limit != "" {
+		advice = "Allow a larger error or a larger factor, or try more ε between those tried."
+	}
+	return fmt.Sprintf("No setting that was tried reaches a median error of %s%s. The nearest is %s, at ε = %s a day: %s. %s",
+		Length(o.TargetKM), limit, Length(best.MedianKM), Number(best.EpsilonDay()), best.Words(), advice)
+}
+
+// doubt is what to add to an interval over few users.
+func (o *Outcome) doubt() string {
+	if o.Users >= 10 {
+		return ""
+	}
+	return fmt.Sprintf(" (of %s: the brackets are too narrow)", users(o.Users))
+}
+
+func users(n int) string {
+	if n == 1 {
+		return "1 user"
+	}
+	return strconv.Itoa(n) + " users"
+}
+
+// chosen are the promise and its check.
+func (r *Result) chosen() (both []Outcome) {
+	for _, o := range []*Outcome{r.Promise, r.Others} {
+		if o != nil {
+			both = append(both, *o)
+		}
+	}
+	return both
 }
 
 // blind is the least median error without any release, of any map and step.
@@ -112,18 +158,20 @@ func (s Setting) Words() string {
 
 // columns are what a table of outcomes shows.
 var columns = []string{
-	"ε a day", "cell, m", "step", "release every", "ε", "δ", "median error, km", "95 % of samples, km", "mean error, km", "blind, km",
-	"ε a day within 200 m", "within 1 km", "factor of a release in 200 m", "worst", "in 1 km", "worst", "drift", "|ΔX|", "users", "fixes",
+	"ε a day", "within 200 m", "within 1 km", "cell, m", "step", "release every", "ε", "δ", "median error, km", "low", "high", "mean error, km", "blind, km",
+	"factor in 200 m", "worst in 200 m", "factor in 1 km", "worst in 1 km", "drift", "|ΔX|", "users", "fixes", "runs", "releases",
 }
 
 func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *report.Table {
 	t := &report.Table{Name: name, Caption: caption, Columns: columns, Long: long}
-	for _, o := range outcomes {
+	for i := range outcomes {
+		o := &outcomes[i]
 		t.Rows = append(t.Rows, []string{
-			Number(o.EpsilonDay()), Number(o.CellM), Short(o.Step), Short(o.Interval), Number(o.Epsilon), Number(o.Delta),
-			fixed(o.MedianKM), fixed(o.LowKM) + " to " + fixed(o.HighKM), fixed(o.MeanKM), fixed(o.BlindKM),
-			Number(o.Day200M()), Number(o.Day1KM()), Number(o.Factor200M), Number(o.Worst200M), Number(o.Factor1KM), Number(o.Worst1KM),
-			strconv.FormatFloat(o.Drift, 'f', 4, 64), strconv.FormatFloat(o.SetMean, 'f', 1, 64), strconv.Itoa(o.Users), strconv.FormatInt(o.Fixes, 10),
+			Number(o.EpsilonDay()), Number(o.Day200M()), Number(o.Day1KM()), Number(o.CellM), Short(o.Step), Short(o.Interval), Number(o.Epsilon), Number(o.Delta),
+			fixed(o.MedianKM), fixed(o.LowKM), fixed(o.HighKM), fixed(o.MeanKM), fixed(o.BlindKM),
+			Number(o.Factor200M), Number(o.Worst200M), Number(o.Factor1KM), Number(o.Worst1KM),
+			strconv.FormatFloat(o.Drift, 'f', 4, 64), strconv.FormatFloat(o.SetMean, 'f', 1, 64),
+			strconv.Itoa(o.Users), strconv.FormatInt(o.Fixes, 10), strconv.Itoa(o.Runs), strconv.FormatInt(o.Releases, 10),
 		})
 	}
 	return t

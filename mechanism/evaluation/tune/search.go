@@ -17,7 +17,7 @@ type Options struct {
 	Box    grid.Box
 	CellsM []float64       // sides of cells, metres
 	Steps  []time.Duration // multiples of the shortest, which is the fixes' bin
-	// Intervals between releases. A step tries those that are multiples of it, and itself.
+	// Intervals between releases, at most LongestInterval. A step tries those that are multiples of it, and itself.
 	Intervals        []time.Duration
 	Epsilons, Deltas []float64 // of a release
 	// Release is everything else about releases, Train how models are trained.
@@ -29,7 +29,7 @@ type Options struct {
 	// MostFactor200M leaves out settings whose median release tells two likely places 200 m apart by a larger factor; 0: none.
 	MostFactor200M float64
 	// ScoutBins and Bins bound the samples of the first look at all candidates and of what is measured after it, in bins of the shortest step with a fix;
-	// default 1,000 and 8,000.
+	// default 1,500 and 8,000.
 	ScoutBins, Bins int64
 	Seed            uint64
 	Workers         int // goroutines, default one; no figure depends on it
@@ -39,7 +39,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.ScoutBins == 0 {
-		o.ScoutBins = 1000
+		o.ScoutBins = 1500
 	}
 	if o.Bins == 0 {
 		o.Bins = 8000
@@ -72,6 +72,11 @@ func (o Options) Validate() error {
 		wrong(step%shortest != 0, "steps must be multiples of the shortest: %v is none of %v", step, shortest)
 		errs = append(errs, o.Train.Validate(step))
 	}
+	for _, interval := range o.Intervals {
+		if longest := o.LongestInterval(); interval <= 0 || interval > longest {
+			wrong(true, "a release every %v cannot be measured: a filter forgets somebody after %v without a fix, and begins anew", interval, longest)
+		}
+	}
 	for _, s := range o.candidates() {
 		if err := s.options(o.Release).Validate(); err != nil {
 			errs = append(errs, err)
@@ -79,6 +84,11 @@ func (o Options) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// LongestInterval is the time without a fix after which a filter of the longest step begins anew.
+func (o Options) LongestInterval() time.Duration {
+	return time.Duration(mechanism.DefaultMaxGap) * slices.Max(o.Steps)
 }
 
 // candidates are all settings that are tried.
@@ -127,10 +137,16 @@ type Result struct {
 	Scouted, Measured []Outcome
 	// Frontier are those of Measured that nothing beats: whatever costs less has a larger error.
 	Frontier []Outcome
-	// Promise is the chosen setting, measured anew with other noise, under models that had not seen who was measured; nil: the target cannot be
-	// reached, or there is none.
+	// LeftOut are intervals that the trips are too short to show.
+	LeftOut []time.Duration
+	// Promise is the chosen setting, measured anew with other noise on other trips, under models that had not seen who was measured; nil: the target cannot
+	// be reached, or there is none.
 	Promise *Outcome
-	// Others is the same on the users that were held out; nil: the users were too few to hold some out.
+	// Raised is the ε that Promise was chosen with, if measured anew it missed the target; 0: it is that one.
+	Raised float64
+	// Missed is what was chosen, if measured anew it did not keep to the target or the limit at any ε that was tried.
+	Missed *Outcome
+	// Others is the same as Promise on the users that were held out; nil: the users were too few to hold some out.
 	Others *Outcome
 	// Model is the chosen one, trained on everybody.
 	Model *mobility.Model
@@ -139,21 +155,22 @@ type Result struct {
 // Search looks for the best settings. Models are trained on two thirds of the users and measured on the other third, in turn; a fifth of all is held out and
 // sees the chosen setting alone.
 //
-// Cost: a look at some hundred candidates takes ScoutBins steps of a filter for each, then some dozen Bins. Memory: the models of all cells and
-// steps. The same fixes and options give the same result whatever Workers is.
+// Cost: a look at some hundred candidates takes ScoutBins steps of a filter for each, then some dozen Bins. Memory: the fixes, and the models of
+// one cell and step. The same fixes and options give the same result whatever Workers is.
 func Search(f *Fixes, o Options) (*Result, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
-	users, err := split(f, time.Duration(mechanism.DefaultMaxGap)*slices.Max(o.Steps), o.Seed)
+	users, err := split(f, o.LongestInterval(), o.Seed)
 	if err != nil {
 		return nil, err
 	}
 	s := &search{
-		lab:    lab{options: o, fixes: f, users: users, trainers: map[world]*mobility.Trainer{}, models: map[world]map[int]*mobility.Model{}},
+		lab:    lab{options: o, users: users},
 		Result: Result{Options: o},
 	}
+	s.leaveOut()
 	for i := range users {
 		if users[i].fold == withoutHeld {
 			s.Held++
@@ -185,9 +202,46 @@ func (s *search) phase(name string) {
 	}
 }
 
+// leaveOut drops the intervals that trips are too short to show: a trip begins with a release, so that a short one has releases more often than its
+// interval says, and at less than two intervals most of its fixes come soon after one. What is left has half of its bins in trips of two intervals or more.
+func (s *search) leaveOut() {
+	o := &s.lab.options
+	var kept []time.Duration
+	for _, interval := range o.Intervals {
+		var long, all int64
+		for i := range s.users {
+			for _, t := range s.users[i].trips {
+				if s.users[i].fold == withoutHeld {
+					continue
+				}
+				all += t.bins
+				if last := len(t.fixes) - 1; t.fixes[last].timeMS-t.fixes[0].timeMS >= 2*interval.Milliseconds() {
+					long += t.bins
+				}
+			}
+		}
+		if 2*long >= all {
+			kept = append(kept, interval)
+		} else {
+			s.LeftOut = append(s.LeftOut, interval)
+		}
+	}
+	o.Intervals = kept
+}
+
+// sample returns trips of users, cut at no less than the longest interval.
+func (s *search) sample(chosen func(*user) bool, bins int64, seed uint64) []trip {
+	o := &s.lab.options
+	limit := bins/8 + 1
+	for _, interval := range o.Intervals {
+		limit = max(limit, int64(interval/slices.Min(o.Steps)))
+	}
+	return sample(s.users, chosen, bins, limit, seed)
+}
+
 // byFold returns a sample of the users that a choice is made on. Samples of other seeds have other trips, as far as there are enough.
 func (s *search) byFold(bins int64, seed uint64) (groups []group) {
-	trips := sample(s.users, func(u *user) bool { return u.fold != withoutHeld }, bins, seed)
+	trips := s.sample(func(u *user) bool { return u.fold != withoutHeld }, bins, seed)
 	for fold := range folds {
 		g := group{without: fold}
 		for _, t := range trips {
@@ -225,6 +279,7 @@ const (
 	mostRuns = 16
 	first    = mostRuns
 	fresh    = 2 * mostRuns
+	last     = 3 * mostRuns
 )
 
 // runs returns the numbers of runs from one on. Where there is less to measure on than was asked for, there are more of them, with other noise.
@@ -245,7 +300,8 @@ func (s *search) allowed(outcomes []Outcome) []Outcome {
 }
 
 // promise measures the chosen setting anew: what won among many has won by its luck too, with the noise and with the trips. So this is other noise, on
-// other trips and more of them.
+// more trips and, as far as there are others, on others. Where that misses the target ε is raised, and what then reaches it is
+// measured once more: the promise is no best of several either.
 func (s *search) promise() error {
 	chosen := s.choose()
 	if chosen == nil {
@@ -255,20 +311,38 @@ func (s *search) promise() error {
 	const tries, more = 8, 1.08
 	o := &s.lab.options
 	groups := s.byFold(enough*o.Bins, o.Seed+1)
-	for range tries {
-		promised, err := s.measure([]Setting{chosen.Setting}, groups, runs(fresh, groups, enough*o.Bins)...)
+	anew := func(setting Setting, from int) (*Outcome, error) {
+		outcomes, err := s.measure([]Setting{setting}, groups, runs(from, groups, enough*o.Bins)...)
 		if err != nil {
+			return nil, err
+		}
+		return &outcomes[0], nil
+	}
+	tried, err := anew(chosen.Setting, fresh)
+	if err != nil {
+		return err
+	}
+	for range tries {
+		larger := decimals(more*tried.Epsilon, math.Ceil)
+		if o.TargetKM == 0 || tried.MedianKM <= o.TargetKM || mechanism.ValidateEpsilon(larger) != nil {
+			break
+		}
+		if tried, err = anew(tried.with(larger), fresh); err != nil {
 			return err
 		}
-		s.Promise = &promised[0]
-		if o.TargetKM == 0 || s.Promise.MedianKM <= o.TargetKM {
-			return nil
-		}
-		chosen.Epsilon = decimals(more*chosen.Epsilon, math.Ceil)
-		if mechanism.ValidateEpsilon(chosen.Epsilon) != nil {
-			return nil
+	}
+	if tried.Epsilon != chosen.Epsilon {
+		s.Raised = chosen.Epsilon
+		if tried, err = anew(tried.Setting, last); err != nil {
+			return err
 		}
 	}
+	const asGood = 1.05 // measured once more it may lie a little above
+	if o.TargetKM > 0 && tried.MedianKM > asGood*o.TargetKM || len(s.allowed([]Outcome{*tried})) == 0 {
+		s.Missed = tried
+		return nil
+	}
+	s.Promise = tried
 	return nil
 }
 
@@ -283,13 +357,16 @@ func (s *search) check() (err error) {
 	s.phase("checking")
 	if s.Held > 0 {
 		o := &s.lab.options
-		groups := []group{{without: withoutHeld, trips: sample(s.users, func(u *user) bool { return u.fold == withoutHeld }, enough*o.Bins, o.Seed)}}
+		groups := []group{{without: withoutHeld, trips: s.sample(func(u *user) bool { return u.fold == withoutHeld }, enough*o.Bins, o.Seed)}}
 		others, err := s.measure([]Setting{s.Promise.Setting}, groups, runs(fresh, groups, enough*o.Bins)...)
 		if err != nil {
 			return err
 		}
 		s.Others = &others[0]
 	}
-	s.Model, err = s.model(s.Promise.world(), ofEverybody)
+	if err := s.enter(s.Promise.world()); err != nil {
+		return err
+	}
+	s.Model, err = s.model(ofEverybody)
 	return err
 }

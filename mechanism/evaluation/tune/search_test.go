@@ -158,11 +158,13 @@ func TestNobodyIsMeasuredUnderHisOwnModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{options: o, fixes: f, users: users, trainers: map[world]*mobility.Trainer{}, models: map[world]map[int]*mobility.Model{}, tell: func(int64, int64) error { return nil }}
-	s := &search{lab: *l}
+	s := &search{lab: lab{options: o, users: users, tell: func(int64, int64) error { return nil }}}
 	w := world{500, 30 * time.Second}
+	if err := s.enter(w); err != nil {
+		t.Fatal(err)
+	}
 	for _, g := range s.byFold(1000, 1) {
-		m, err := s.model(w, g.without)
+		m, err := s.model(g.without)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,6 +192,48 @@ func TestNobodyIsMeasuredUnderHisOwnModel(t *testing.T) {
 	}
 }
 
+// TestShortTrips: an interval that the trips cannot show is not tried, and the words say so.
+func TestShortTrips(t *testing.T) {
+	o := few()
+	o.Steps, o.Epsilons, o.Deltas = o.Steps[:1], o.Epsilons[:1], o.Deltas[:1]
+	o.Intervals = []time.Duration{5 * time.Minute, 20 * time.Minute}
+	r, err := Search(gathered(t, fleet(5, 60, 7)), o) // half an hour each
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.LeftOut) != 1 || r.LeftOut[0] != 20*time.Minute || !strings.Contains(strings.Join(r.Words(), " "), "every 20m was not tried") {
+		t.Errorf("left out %v: %q", r.LeftOut, r.Words())
+	}
+	for _, s := range r.Scouted {
+		if s.Interval == 20*time.Minute {
+			t.Errorf("%v was tried", s.Setting)
+		}
+	}
+}
+
+// TestLimit: what is promised keeps to the limit of what a release may tell, also where ε has to be raised for the target.
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	promised := 0
+	for seed := range uint64(4) {
+		o := few()
+		o.Steps, o.Epsilons, o.TargetKM, o.MostFactor200M, o.Seed, o.Bins = o.Steps[:1], []float64{1, 2, 4}, 1.1, 1.9, seed, 600
+		r, err := Search(gathered(t, fleet(8, 90, 8+seed)), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := r.Promise; p != nil {
+			promised++
+			if p.Factor200M > o.MostFactor200M {
+				t.Errorf("seed %d: %v tells by a factor of %v", seed, p.Setting, p.Factor200M)
+			}
+		} else if !strings.Contains(strings.Join(r.Words(), " "), "1.9") {
+			t.Errorf("seed %d: the limit is not named: %q", seed, r.Words())
+		}
+	}
+	t.Logf("%d of 4 promised", promised)
+}
+
 // TestTargets: what cannot be reached is not chosen, and the words say what comes nearest; without a target nothing is.
 func TestTargets(t *testing.T) {
 	t.Parallel()
@@ -201,7 +245,7 @@ func TestTargets(t *testing.T) {
 		{func(o *Options) { o.TargetKM = .001 }, "The nearest is"},
 		{func(o *Options) { o.TargetEpsilonDay = .001 }, "costs at most"},
 		{func(*Options) {}, "Name an error"},
-		{func(o *Options) { o.TargetKM, o.MostFactor200M = .5, 1.0001 }, "None is better than the model alone"},
+		{func(o *Options) { o.TargetKM, o.MostFactor200M = .5, 1.0001 }, "is better than the model alone while"},
 	} {
 		o := few()
 		o.Steps = o.Steps[:1]
@@ -229,6 +273,7 @@ func TestBadOptions(t *testing.T) {
 		"elta":                      func(o *Options) { o.Deltas = []float64{2} },
 		"factor":                    func(o *Options) { o.MostFactor200M = .5 },
 		"is none":                   func(o *Options) { o.Steps = []time.Duration{0} },
+		"begins anew":               func(o *Options) { o.Intervals = []time.Duration{61 * time.Minute} },
 	} {
 		o := few()
 		change(&o)

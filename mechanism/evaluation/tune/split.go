@@ -85,10 +85,8 @@ func (f *Fixes) trips(number int, name string, restart time.Duration) (trips []t
 }
 
 // sample returns whole trips of the chosen users with about so many bins together, at random: who has many trips has many of them, as among the records
-// that a service would publish. A trip is cut only where it would be more than a share of the sample: a filter takes its time to find somebody, and
-// pieces of trips would show little else.
-func sample(users []user, chosen func(*user) bool, most int64, seed uint64) (trips []trip) {
-	const share = 8
+// that a service would publish. A trip is cut only at a limit: a filter takes its time to find somebody, and pieces of trips would show little else.
+func sample(users []user, chosen func(*user) bool, most, limit int64, seed uint64) (trips []trip) {
 	var all []trip
 	for i := range users {
 		if u := &users[i]; chosen(u) {
@@ -97,7 +95,6 @@ func sample(users []user, chosen func(*user) bool, most int64, seed uint64) (tri
 	}
 	random := rand.New(rand.NewPCG(seed, 0x74726970)) // any second word: it names the stream
 	random.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
-	limit := most/share + 1
 	for _, t := range all {
 		if most <= 0 {
 			break

@@ -11,12 +11,13 @@ import (
 type Outcome struct {
 	Setting
 	Users int   // in the sample
-	Fixes int64 // and how many fixes, of all runs
+	Fixes int64 // in it, those not kept among them
+	Runs  int   // over it, each with other noise
 	// MedianKM is the median distance from a fix to the estimate that is published for it; LowKM and HighKM are its 95 % interval over users.
 	MedianKM, LowKM, HighKM float64
 	MeanKM                  float64
 	BlindKM                 float64 // median, of the same filter without any release
-	Releases                int64
+	Releases                int64   // of all runs
 	// Factor200M and Factor1KM are the median, over releases, of the factor by which one tells two places of its location set so far apart from each
 	// other; Worst200M and Worst1KM are the largest.
 	Factor200M, Factor1KM float64
