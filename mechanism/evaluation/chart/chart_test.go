@@ -305,3 +305,22 @@ func TestZeroPanel(t *testing.T) {
 		t.Errorf("the axis goes from %g to %g", axis.Min, axis.Max)
 	}
 }
+
+// TestBars: a point of a band that breaks on both sides of it has a bar, from its lower end to its upper one, and a broken band none where it has no ends.
+func TestBars(t *testing.T) {
+	nan := math.NaN()
+	strokes := func(low, high []float64) int {
+		f := &Figure{Title: "bars", Note: "none.", Panels: []Panel{&Lines{
+			X: Axis{Label: "cars", Min: 0, Max: 4}, Y: Axis{Label: "km", Min: 0, Max: 4},
+			Series: []Series{{Name: "a", X: []float64{1, 2, 3}, Y: []float64{1, 2, 3}, Low: low, High: high}},
+		}}}
+		return bytes.Count(drawn(t, f, SVG), []byte("<path"))
+	}
+	none := strokes([]float64{nan, nan, nan}, []float64{nan, nan, nan})
+	if got := strokes([]float64{nan, 1, nan}, []float64{nan, 3, nan}); got != none+1 {
+		t.Errorf("one bar adds %d strokes", got-none)
+	}
+	if got := strokes([]float64{1, nan, 2}, []float64{3, nan, 4}); got != none+2 {
+		t.Errorf("two bars add %d strokes", got-none)
+	}
+}

@@ -31,7 +31,8 @@ type Series struct {
 	// Name is the legend's. Series of one name look the same in all panels of a figure; the legend shows one of them. Empty: not in the legend.
 	Name string
 	X, Y []float64
-	// Low and High, both or none, are the ends of the band at each X.
+	// Low and High, both or none, are the ends of the band at each X; NaN breaks it, and a
+	// point between breaks has a bar.
 	Low, High []float64
 	// Reference draws the line black and dashed without markers: a baseline.
 	Reference bool
@@ -213,6 +214,9 @@ func shadeOf(series int) uint8 { return uint8(max(20, 150/(series+1))) }
 // edge is how opaque the ends of a band are: where bands lie on each other they tell whose is whose.
 const edge = 110
 
+// barShade is how opaque a bar is, of which nothing but its line is to be seen.
+const barShade = 180
+
 // Plot implements plot.Plotter.
 func (s *bandPlotter) Plot(c draw.Canvas, p *plot.Plot) {
 	if s.series.Low == nil {
@@ -227,6 +231,10 @@ func (s *bandPlotter) Plot(c draw.Canvas, p *plot.Plot) {
 	ends := draw.LineStyle{Color: shade(edge), Width: .5}
 	var lower, upper []vg.Point
 	flush := func() {
+		if len(lower) == 1 { // between breaks: a bar, since a band would have no width
+			bar := draw.LineStyle{Color: shade(barShade), Width: 1.5}
+			c.StrokeLines(bar, c.ClipLinesXY([]vg.Point{lower[0], upper[0]})...)
+		}
 		if len(lower) > 1 {
 			c.StrokeLines(ends, c.ClipLinesXY(lower, upper)...)
 			for i := len(upper) - 1; i >= 0; i-- {
