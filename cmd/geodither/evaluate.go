@@ -51,10 +51,10 @@ or for one, as NAME=250m.
 Beside the paper's two mechanisms (--also, none for nothing):
   %s
 
-The report of the same data, options and seed is the same on any number of cores. Finished
-pieces are kept in the folder: after Ctrl-C the same command goes on where it stopped, and
-other options reuse what is the same. Figures over time show one person's trace. The folder
-is for your eyes, unless the data are open.`, strings.Join(experiment.Alsos(), ", ")),
+The report of the same data, options and seed is the same on any number of cores, but for
+the times that releases take (claims). Finished pieces are kept in the folder: after Ctrl-C
+the same command goes on where it stopped, and other options reuse what is the same. Figures
+over time show one person's trace. The folder is for your eyes, unless the data are open.`, strings.Join(experiment.Alsos(), ", ")),
 		Example: `  geodither evaluate --out buses
   geodither evaluate --data "geolife=Geolife Trajectories 1.3/Data" --data gowalla=loc-gowalla_totalCheckins.txt.gz --out paper
   geodither evaluate --data fleet=traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --experiment parameters --out fleet`,

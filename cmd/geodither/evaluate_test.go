@@ -18,7 +18,7 @@ import (
 // Whoever changes a default of training changes its numbers too.
 func TestEvaluateSample(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "buses")
-	args := []string{"evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters,fleet", "--vehicles", "40"}
+	args := []string{"evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters,fleet", "--vehicles", "50"}
 	r := succeed(t, args...)
 	if !strings.Contains(r.out, "report.html") || r.err != "" {
 		t.Errorf("it says %q and %q", r.out, r.err)

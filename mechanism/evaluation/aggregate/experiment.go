@@ -92,12 +92,14 @@ type Score struct {
 	Vehicles  int     `json:"vehicles"`
 	Fleets    int     `json:"fleets"`
 	Estimator string  `json:"estimator"` // naive, blind, posterior or fitted
-	// Variation is the total variation distance, VariationLow and VariationHigh its 10 % and 90 % quantiles over the fleets.
-	Variation     float64 `json:"variation"`
-	VariationLow  float64 `json:"variation_low"`
-	VariationHigh float64 `json:"variation_high"`
-	Rank          float64 `json:"rank"`      // Spearman's correlation over zones
-	TopFound      float64 `json:"top_found"` // share of the fullest zones
+	// Variation is the total variation distance, VariationLow and VariationHigh its 10 % and 90 % quantiles over the fleets, which say nothing of a
+	// single one. Variations is that of each fleet, the same fleet at the same place for all estimators.
+	Variation     float64   `json:"variation"`
+	VariationLow  float64   `json:"variation_low"`
+	VariationHigh float64   `json:"variation_high"`
+	Variations    []float64 `json:"variations"`
+	Rank          float64   `json:"rank"`      // Spearman's correlation over zones
+	TopFound      float64   `json:"top_found"` // share of the fullest zones
 	// Coverage is the share of zones with an expectation of at least a twentieth of a vehicle whose interval of 90 % holds the true number; 0 where there are no intervals.
 	Coverage float64 `json:"coverage"`
 }
@@ -213,6 +215,7 @@ func (x *experiment) score(kind string, epsilon float64, size int, vehicles []ve
 	for i := range scores {
 		s := &scores[i]
 		s.Fleet, s.Epsilon, s.Vehicles, s.Fleets, s.Estimator = kind, epsilon, size, fleets, names[i]
+		s.Variations = slices.Clone(distances[i])
 		slices.Sort(distances[i])
 		s.Variation = sumOf(distances[i]) / float64(fleets)
 		s.VariationLow, s.VariationHigh = distances[i][fleets/10], distances[i][int(math.Ceil(.9*float64(fleets)))-1]

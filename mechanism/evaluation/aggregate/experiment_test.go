@@ -60,6 +60,11 @@ func TestExperiment(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
+	for _, s := range scores {
+		if len(s.Variations) != s.Fleets || math.Abs(sumOf(s.Variations)/float64(s.Fleets)-s.Variation) > 1e-12 {
+			t.Errorf("%d fleets with the variations %v, mean %g", s.Fleets, s.Variations, s.Variation)
+		}
+	}
 	stop := errors.New("stop")
 	o.Progress = func(int64, int64) error { return stop }
 	if _, err := Experiment(o); !errors.Is(err, stop) {
@@ -70,6 +75,11 @@ func TestExperiment(t *testing.T) {
 		f := Figure(scores, m)
 		if err := f.Write(&image, chart.SVG); err != nil || !bytes.Contains(image.Bytes(), []byte("vehicles")) || len(f.Panels) != 2 || f.Columns != 1 {
 			t.Errorf("the figure of %s: %d panels in %d columns, %v", m.Name, len(f.Panels), f.Columns, err)
+		}
+		for _, series := range f.Panels[0].(*chart.Lines).Series {
+			if last := len(series.Low) - 1; m.Name == "variation" && (math.IsNaN(series.Low[0]) || !math.IsNaN(series.Low[last]) || !math.IsNaN(series.High[last])) {
+				t.Errorf("%s: a band from %v to %v, want none of the single fleet", series.Name, series.Low, series.High)
+			}
 		}
 	}
 }

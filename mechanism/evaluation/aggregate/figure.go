@@ -26,10 +26,10 @@ func Measures() []Measure {
 	return []Measure{
 		{
 			Name: "variation", Axis: "total variation distance",
-			Note: "Total variation distance from where the vehicles are: the share of the fleet that would have to be elsewhere, 0 to 1. Bands hold 80 % of the fleets of a size; " +
-				"where there is one fleet they are a line. What lies below blind is what the releases tell.",
+			Note: "Total variation distance from where the vehicles are: the share of the fleet that would have to be elsewhere, 0 to 1. Bands, or bars of a single size, hold 80 % or more of the fleets of a size; " +
+				"where there is a single fleet there is none. What lies below blind is what the releases tell.",
 			Of:  func(s Score) float64 { return s.Variation },
-			low: func(s Score) float64 { return s.VariationLow }, high: func(s Score) float64 { return s.VariationHigh },
+			low: func(s Score) float64 { return s.end(s.VariationLow) }, high: func(s Score) float64 { return s.end(s.VariationHigh) },
 		},
 		{
 			Name: "top", Axis: "share of the fullest zones found",
@@ -47,6 +47,19 @@ func Measures() []Measure {
 			Of:   func(s Score) float64 { return s.Coverage }, stated: DefaultLevel, without: []string{"naive", "blind"},
 		},
 	}
+}
+
+// end is an end of a band, NaN where a single fleet has none.
+func (s *Score) end(quantile float64) float64 {
+	if s.Fleets < 2 {
+		return math.NaN()
+	}
+	return quantile
+}
+
+// Judged are the estimators that a measure judges.
+func (m *Measure) Judged() []string {
+	return slices.DeleteFunc(Estimators(), func(name string) bool { return slices.Contains(m.without, name) })
 }
 
 // Figure draws what a measure says of each estimator against the number of vehicles: a row of panels for each kind of fleet, a column for each ε.

@@ -92,7 +92,7 @@ func (s *Study) adversaryFigure(d *Data, users []beliefs) *report.Figure {
 	f := &chart.Figure{
 		Title:   fmt.Sprintf("%s: what adversaries know over time; PIM, ε = %g, δ = %g", d.Title, s.Options.Epsilon, s.Options.Delta),
 		Columns: 2, PanelWidth: 5, PanelHeight: 2.5,
-		Note: fmt.Sprintf("%s, 1 run each; means over windows of time. Bands: 95 %% confidence over users. Left: from all releases so far. blind: M alone, without any release; on the right the line of whoever knows M. Right: what each one would know without any release. The best guess is the mean of the belief.",
+		Note: fmt.Sprintf("%s, 1 run each; means over windows of time. Bands: 95 %% confidence over users; what of one lies below all lines of a logarithmic axis is cut off. Left: from all releases so far. blind: M alone, without any release; on the right the line of whoever knows M. Right: what each one would know without any release. The best guess is the mean of the belief.",
 			plural(len(users), "user")),
 	}
 	if d.Least < d.Timestamps {
@@ -119,8 +119,11 @@ func (s *Study) adversaryFigure(d *Data, users []beliefs) *report.Figure {
 				panel.Series = append(panel.Series, d.belief(users, standard, false, m, chart.Series{Name: "blind", Reference: true}))
 			}
 			for _, series := range panel.Series {
-				for _, y := range series.Y {
+				for i, y := range series.Y {
 					top = max(top, y)
+					if high := series.High[i]; high > top {
+						top = high
+					}
 					if y > 0 {
 						low = min(low, y)
 					}

@@ -55,6 +55,20 @@ func TestRatio(t *testing.T) {
 	if b := Ratio([]float64{3}, []float64{4}); b.Value != .75 || !math.IsNaN(b.Low) || !math.IsNaN(b.High) {
 		t.Errorf("one cluster has the band %+v", b)
 	}
+	// Where nobody differs, be it at 0, nothing says how others would.
+	for _, share := range []float64{0, .1, 1. / 3} {
+		over, by := make([]float64, 8), []float64{1, 7, 9, 11, 13, 49, 60, 3}
+		for i := range over {
+			over[i] = share * by[i]
+		}
+		b := Ratio(over, by)
+		if !close1(b.Value, share) || !math.IsNaN(b.Low) || !math.IsNaN(b.High) || b.String() != short(b.Value) || b.fields()[1] != "" {
+			t.Errorf("eight equal users have the band %+v, %q, %q", b, b.String(), b.fields())
+		}
+		if root := b.Root(); !math.IsNaN(root.Low) || !math.IsNaN(root.High) {
+			t.Errorf("and the root %+v", root)
+		}
+	}
 	if b := Ratio(nil, nil); !math.IsNaN(b.Value) {
 		t.Errorf("nothing has the value %g", b.Value)
 	}

@@ -28,7 +28,7 @@ type comparison struct {
 // band returns the number with its interval at a confidence.
 func (c *comparison) band(level float64) Band { return signed(c.over, c.by, level) }
 
-// verdict of a single comparison. Where all clusters are equal the interval is a point; one at 0 decides nothing.
+// verdict of a single comparison. Where there is no interval nothing is decided.
 func (c *comparison) verdict(level float64) Verdict {
 	switch b := c.band(level); {
 	case b.Low > 0:
@@ -58,10 +58,11 @@ func linear(where, what string, constant float64, weights []float64, tallies [][
 type claim struct {
 	sentence string
 	rule     string // what is compared, in words
-	reason   string // why it is so
+	reason   string // what theory lets expect, true whatever is measured
 	// comparisons must hold together. They are in the order of where.
 	comparisons []comparison
-	// strict: only all comparisons of a where together are the claim, such as not shrinking and not growing; a single one that fails refutes it.
+	// strict: only all comparisons of a where together are the claim, such as not shrinking and not growing, or a setting each
+	// of those that everywhere means; a single one that fails refutes it.
 	strict bool
 	// numbers say, for each where, what was measured.
 	numbers map[string]string
@@ -69,7 +70,7 @@ type claim struct {
 	given Verdict
 }
 
-// level of each comparison, so that all intervals of the claim hold together with 95 % confidence (Bonferroni).
+// level of each comparison, so that all intervals of the claim hold together with about 95 % confidence (Bonferroni).
 func (c *claim) level() float64 { return 1 - (1-level)/float64(max(1, len(c.comparisons))) }
 
 // score counts the comparisons of a where, of all for "".
@@ -101,7 +102,7 @@ func (c *claim) verdict(where string) Verdict {
 	return summed(c.score(where))
 }
 
-// together is the verdict of a strict claim: over all, that of its wheres summed up.
+// together is the verdict of a strict claim: over all, that of its wheres summed up, but that it holds only if it does at each of them.
 func (c *claim) together(where string) Verdict {
 	hold, fail, open := c.score(where)
 	if where != "" {
@@ -123,6 +124,9 @@ func (c *claim) together(where string) Verdict {
 		default:
 			open++
 		}
+	}
+	if fail == 0 && open > 0 {
+		return Undecided
 	}
 	return summed(hold, fail, open)
 }

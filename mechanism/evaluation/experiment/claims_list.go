@@ -90,7 +90,7 @@ func (p *prover) above4() claim {
 	at := p.fixed()
 	c := claim{
 		sentence: fmt.Sprintf("|ΔX| > 4 at δ = %g", at.Delta), rule: fmt.Sprintf("PIM at ε = %g: the mean |ΔX| over users is above 4", at.Epsilon),
-		reason:  "Where the noise of this ε is larger than the map the filter knows little more than M does, and M spreads the user over many cells. Large sets are the sign of an M that allows for what it has not seen; they make the noise larger still.",
+		reason:  "Where the noise of this ε is larger than the map the filter knows little more than M does, and ΔX is as large as M alone leaves it. An M that allows for what it has not seen makes sets large; they make the noise larger still.",
 		numbers: map[string]string{},
 	}
 	for _, k := range p.s.Cases() {
@@ -105,7 +105,7 @@ func (p *prover) single() claim {
 	at := Setting{p.s.Options.Epsilon, wideDelta}
 	c := claim{
 		sentence: fmt.Sprintf("|ΔX| = 1 at δ = %g with a personal M", wideDelta), rule: fmt.Sprintf("PIM at ε = %g: the mean |ΔX| over users is below %g", at.Epsilon, oneCell),
-		reason:  "A single cell needs one that holds nine tenths of the prior at every timestamp: an M that leaves next to no doubt of the next cell, as counts alone of the very trace that is measured do. Such a set would mean that the release is the cell's centre whatever the truth, and that the model has told the place already.",
+		reason:  "A single cell needs one that holds nine tenths of the prior at every timestamp: an M that leaves next to no doubt of the next cell, as counts alone of the very trace that is measured may. Such a set would mean that the release is the cell's centre whatever the truth, and that the model has told the place already.",
 		numbers: map[string]string{},
 	}
 	for _, k := range p.s.Cases() {
@@ -162,7 +162,7 @@ func (p *prover) driftFalls() claim {
 	o := p.s.Options
 	c := claim{
 		sentence: "The drift ratio falls with ε", rule: fmt.Sprintf("at δ = %g: the slope of the drift ratio over ln ε is below 0", o.Delta),
-		reason: "By the definition of ΔX the drift is δ at the most at any ε where M is right. What goes beyond is M's error: a larger ε corrects a filter that is lost, and also makes sets so small that the error of M shows. Which of the two weighs more depends on M and the trace.",
+		reason: "By the definition of ΔX the drift is δ at the most, on average, at any ε where M is right. What goes beyond is M's error: a larger ε corrects a filter that is lost, and also makes sets so small that the error of M shows. Which of the two weighs more depends on M and the trace.",
 	}
 	p.trend(&c, -1, o.Epsilons, func(v float64) Setting { return Setting{v, o.Delta} })
 	return c
@@ -172,7 +172,7 @@ func (p *prover) driftRises() claim {
 	o := p.s.Options
 	c := claim{
 		sentence: "The drift ratio rises with δ", rule: fmt.Sprintf("at ε = %g: the slope of the drift ratio over ln δ is above 0", o.Epsilon),
-		reason: "ΔX leaves out up to δ of the prior, so that drift is about δ where M is right.",
+		reason: "ΔX leaves out up to δ of the prior, so that drift may rise with δ, and is δ at the most, on average, where M is right.",
 	}
 	p.trend(&c, 1, o.Deltas, func(v float64) Setting { return Setting{o.Epsilon, v} })
 	return c
@@ -180,9 +180,9 @@ func (p *prover) driftRises() claim {
 
 func (p *prover) closer() claim {
 	c := claim{
-		sentence: "PIM's releases are closer to the truth than LM's everywhere", rule: "at each ε and δ: the mean squared distance of PIM's release is below LM's, user by user",
-		reason:  "PIM's noise fits the hull K; the paper's LM adds both extents of K on both axes, up to twice what it needs. The estimates, which use the same law, are much closer to each other.",
-		numbers: map[string]string{},
+		sentence: "PIM's releases are closer to the truth than LM's everywhere", rule: "at each ε and δ: the mean squared distance of PIM's release is below LM's, user by user; everywhere means at all of them",
+		reason:  "PIM's noise fits the hull K; the paper's LM adds both extents of K on both axes, up to twice what it needs.",
+		numbers: map[string]string{}, strict: true,
 	}
 	for _, k := range p.s.Cases() {
 		low, high := math.Inf(1), 0.0
@@ -206,7 +206,7 @@ func (p *prover) littleGain() claim {
 	c := claim{
 		sentence: "Little is gained from δ = 10^-1.5 to δ = 10^-1",
 		rule:     fmt.Sprintf("PIM at ε = %g: the rms distance of the release at δ = %g is not more than a tenth below that at %g", o.Epsilon, wideDelta, halfDelta),
-		reason:   "A larger δ makes ΔX and with it the noise smaller, and where the release is lost by drift it costs little, since drift ends in the nearest cell of ΔX. How much is gained depends on how much mass M leaves far out.",
+		reason:   "A larger δ makes ΔX and with it the noise smaller; what drift costs is the way to the nearest cell of ΔX. How much is gained depends on how much mass M leaves far out.",
 		numbers:  map[string]string{},
 	}
 	for _, k := range p.s.Cases() {
@@ -222,7 +222,7 @@ func (p *prover) personal() claim {
 	at := p.fixed()
 	c := claim{
 		sentence: "A personal M gives better results than a popular one", rule: "PIM at each ε and δ: |ΔX| and the mean squared distance of the release are smaller, user by user",
-		reason:  "The user's own rows leave fewer cells. They were learned from the very traces that are measured, as the paper has it, which nobody's model can be; and they are themselves a description of the person, published with M.",
+		reason:  "The user's own rows should leave fewer cells. They were learned from the very traces that are measured, as the paper has it, which nobody's model can be; and they are themselves a description of the person, published with M.",
 		numbers: map[string]string{},
 	}
 	for _, k := range p.s.Cases() {
@@ -294,7 +294,7 @@ func (p *prover) growsWithK() claim {
 	o := p.s.Options
 	c := claim{
 		sentence: "Precision and recall grow with k (k = k')", rule: fmt.Sprintf("releases at ε = %g, δ = %g: the slope over ln k is above 0", o.Epsilon, o.Delta),
-		reason: "The more places are asked for, the larger is the share of the map on which they lie: precision grows without any release too, as the blind baseline shows. It says nothing of how useful releases are.",
+		reason: "The more places are asked for, the larger is the share of the map on which they lie: even answers at random grow more precise with k. By itself it says nothing of how useful releases are.",
 	}
 	p.grows(&c, func(q Query) (float64, bool) { return float64(q.K), q.K == q.Fetched }, recall)
 	return c

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
@@ -38,13 +39,17 @@ func planClaims(s *Study) (pieces []Piece, err error) {
 
 func reportClaims(s *Study, r *Results) (report.Section, error) {
 	section := report.Section{Title: "The paper's claims", Parts: []report.Part{report.Text(
-		"Which of the paper's findings hold here. Each sentence of the paper's experiments that can be tested, against what the experiments over time, over parameters and of nearest neighbours measure. A sentence becomes one or more comparisons, for each data set and model; a comparison holds or fails if its whole confidence interval lies on the claimed side or on the other one. The intervals treat users (over time: runs) as independent, and are so wide that all of a sentence's hold together with 95 % confidence. A sentence holds where no comparison fails and at least half of them hold, fails where none holds and at least half of them fail, depends where some hold and some fail, and is undecided otherwise: then there are too few users to tell. That |ΔX| is stable takes all of its comparisons, which say that it neither shrinks nor grows.")}}
+		"Which of the paper's findings hold here. Each sentence of the paper's experiments that can be tested, against what the experiments over time, over parameters and of nearest neighbours measure. A sentence becomes one or more comparisons, for each data set and model; a comparison holds or fails if its whole confidence interval lies on the claimed side or on the other one. The intervals treat users (over time: runs) as independent, and are so wide that all of a sentence's hold together with about 95 % confidence. Where no two users differ there is no interval, and nothing is decided. A sentence holds where no comparison fails and at least half of them hold, fails where none holds and at least half of them fail, depends where some hold and some fail, and is undecided otherwise: then there are too few users to tell. That |ΔX| is stable takes all of its comparisons, which say that it neither shrinks nor grows, and that PIM is closer everywhere takes all of them too: where one is undecided and none fails, so is the sentence.")}}
 	p := &prover{s: s, r: r}
 	list, err := p.claims()
 	if err != nil {
 		return section, err
 	}
-	table := &report.Table{Name: "claims", Caption: "What holds: the verdicts over all data and models.", Columns: []string{"the paper", "verdict", "comparisons", "why"}}
+	if n := fewest(list); n < enough {
+		section.Parts = append(section.Parts, report.Text(fmt.Sprintf(
+			"Warning: some comparisons are of %s or runs only. Intervals over fewer than %d are rough, at the confidence that many comparisons take most of all: verdicts are hints.", plural(n, "user"), enough)))
+	}
+	table := &report.Table{Name: "claims", Caption: "What holds: the verdicts over all data and models.", Columns: []string{"the paper", "verdict", "comparisons", "what to expect by theory"}}
 	detail := &report.Table{Name: "claims-where", Caption: "The same, by data and model: |ΔX| in cells, distances in kilometres, drift, precision and recall as shares.", Columns: []string{"the paper", "data, model", "verdict", "comparisons", "numbers"}}
 	long := &report.Table{
 		Name: "claims-comparisons", Long: true, Caption: "Every comparison: what is said to be above 0.",
@@ -66,6 +71,20 @@ func reportClaims(s *Study, r *Results) (report.Section, error) {
 	}
 	section.Parts = append(section.Parts, table, detail, rules, long)
 	return section, nil
+}
+
+// enough is from how many users or runs on intervals are worth their confidence.
+const enough = 10
+
+// fewest is the least number of users or runs that a comparison is over.
+func fewest(list []claim) int {
+	least := math.MaxInt
+	for i := range list {
+		for j := range list[i].comparisons {
+			least = min(least, len(list[i].comparisons[j].over))
+		}
+	}
+	return least
 }
 
 // details are the rows of a claim by data and model.

@@ -40,6 +40,9 @@ func TestComparison(t *testing.T) {
 	if none := around("", 0, 0); none.verdict(level) != Undecided {
 		t.Error("no difference at all decides")
 	}
+	if same := around("", 5, 0); same.verdict(level) != Undecided {
+		t.Error("users of whom none differs decide")
+	}
 }
 
 func TestVerdicts(t *testing.T) {
@@ -71,6 +74,9 @@ func TestVerdicts(t *testing.T) {
 		{[]comparison{yes, open}, Undecided},
 		{[]comparison{yes, no}, Fails},
 		{[]comparison{yes, elsewhere}, Depends},
+		{[]comparison{yes, around("b", 0, 1)}, Undecided},
+		{[]comparison{no, around("b", 0, 1)}, Fails},
+		{[]comparison{no, elsewhere}, Fails},
 		{nil, Untested},
 	} {
 		if got := (&claim{comparisons: c.list, strict: true}).verdict(""); got != c.want {

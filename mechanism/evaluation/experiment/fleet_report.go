@@ -17,7 +17,7 @@ func reportFleet(s *Study, r *Results) (report.Section, error) {
 			"How near those come to where a whole fleet is who have its releases and the model, as geodither aggregate has: to how many vehicles are in each zone of the map. The mechanism is lattice, by which geodither releases unless told otherwise; δ = %g. Each vehicle releases in each of %d successive steps and is looked for in the last of them; budgets add up, so that by then it has cost %d ε. naive counts each vehicle in the zone where its last release lies; blind is M alone, without a release; posterior is the mean of the vehicles' posteriors; fitted judges them all together under a prior that the fleet itself has taught (iterative Bayesian inference), held to M.",
 			s.Options.Delta, fleetSteps, fleetSteps)),
 		report.Text(fmt.Sprintf(
-			"The fleet called expected is simulated: it begins where M has vehicles begin and moves by M, which is all that M foretells. Of the one called gathered every other vehicle begins near one place where M puts few, as at the end of an event, which nobody who has M knows. traces are stretches of %d successive steps of the users with a trace, each taken for a vehicle and released under the M that has not seen its user, all laid over each other: their times differ, so that it is no fleet of one moment. Small fleets are parts of the largest one, and figures are means over up to twenty of them; of the largest size there is a single one, so that its figures are left to chance.",
+			"The fleet called expected is simulated: it begins where M has vehicles begin and moves by M, which is all that M foretells. Of the one called gathered every other vehicle begins near one place where M puts few, as at the end of an event, which nobody who has M knows. traces are stretches of %d successive steps of the users with a trace, each taken for a vehicle and released under the M that has not seen its user, all laid over each other: their times differ, so that it is no fleet of one moment. Small fleets are parts of the largest one, and figures are means over up to twenty of them; of the largest size there is a single one, so that its figures are left to chance. Bands and bars hold 80 %% or more of the fleets of a size: they are no confidence intervals, and there is none of a single fleet.",
 			fleetSteps)),
 	}}
 	long := &report.Table{
@@ -68,16 +68,16 @@ func (s *Study) fleetFigure(d *Data, scores []aggregate.Score, m aggregate.Measu
 	f.PanelWidth, f.PanelHeight = 3.5, 2.5
 	return &report.Figure{
 		Name: "fleet-" + d.Name + "-" + m.Name, Chart: f,
-		Caption: fmt.Sprintf("%s: %s of four estimates of where the fleet is, by its size, kind and ε.", d.Title, m.Axis),
+		Caption: fmt.Sprintf("%s: %s of %d estimates of where the fleet is, by its size, kind and ε.", d.Title, m.Axis, len(m.Judged())),
 	}
 }
 
-// fleetUseTable says from how many vehicles on releases are of use.
+// fleetUseTable says at which sizes releases are of use.
 func (d *Data) fleetUseTable(rows []fleetRow) *report.Table {
 	table := &report.Table{
 		Name:    "fleet-" + d.Name + "-use",
-		Caption: fmt.Sprintf("%s: from how many vehicles on releases are of use, and which part of M's error the fit takes away at each size.", d.Title),
-		Columns: []string{"fleet", "ε", "of use", "gain by vehicles"},
+		Caption: fmt.Sprintf("%s: at how many vehicles releases are of use, and which part of M's error the fit takes away at each size, with %g %% confidence over fleets where there are %d or more.", d.Title, 100*level, leastFleets),
+		Columns: []string{"fleet", "ε", "of use, by vehicles", "gain by vehicles"},
 	}
 	for _, u := range uses(rows) {
 		table.Rows = append(table.Rows, []string{u.kind, short(u.epsilon), u.String(), u.gains()})
@@ -111,9 +111,13 @@ func (s *Study) fleetLong(d *Data, zones *aggregate.Zones, score aggregate.Score
 	if score.Estimator == "posterior" || score.Estimator == "fitted" {
 		coverage = number(score.Coverage)
 	}
+	low, high := "", ""
+	if score.Fleets > 1 {
+		low, high = number(score.VariationLow), number(score.VariationHigh)
+	}
 	return []string{
 		d.Name, score.Fleet, number(score.Epsilon), number(s.Options.Delta), fmt.Sprint(fleetSteps), fmt.Sprint(zones.Count()),
 		fmt.Sprint(score.Vehicles), fmt.Sprint(score.Fleets), score.Estimator,
-		number(score.Variation), number(score.VariationLow), number(score.VariationHigh), number(score.Rank), number(score.TopFound), coverage,
+		number(score.Variation), low, high, number(score.Rank), number(score.TopFound), coverage,
 	}
 }

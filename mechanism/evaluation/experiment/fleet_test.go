@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -233,39 +234,77 @@ func TestFleetZones(t *testing.T) {
 	}
 }
 
-// fleetCase is a row whose fit errs by so much, and the model alone by so much.
-func fleetCase(kind string, epsilon float64, vehicles int, blind, fitted float64) fleetRow {
-	score := func(estimator string, variation float64) aggregate.Score {
-		return aggregate.Score{Fleet: kind, Epsilon: epsilon, Vehicles: vehicles, Fleets: 1, Estimator: estimator, Variation: variation, Coverage: .95}
+// fleetCase is a row of so many fleets in which the model alone errs by .5 each, and the fit takes shares of it away that lie evenly around gain.
+func fleetCase(kind string, epsilon float64, vehicles, fleets int, gain, spread float64) fleetRow {
+	score := func(estimator string, variation func(f int) float64) aggregate.Score {
+		s := aggregate.Score{Fleet: kind, Epsilon: epsilon, Vehicles: vehicles, Fleets: fleets, Estimator: estimator, Coverage: .95}
+		for f := range fleets {
+			s.Variations = append(s.Variations, variation(f))
+			s.Variation += variation(f) / float64(fleets)
+		}
+		return s
 	}
-	return fleetRow{score("naive", .45), score("blind", blind), score("posterior", blind), score("fitted", fitted)}
+	constant := func(v float64) func(int) float64 { return func(int) float64 { return v } }
+	fitted := func(f int) float64 { return .5 * (1 - gain - spread*(float64(f)-float64(fleets-1)/2)) }
+	return fleetRow{score("naive", constant(.45)), score("blind", constant(.5)), score("posterior", constant(.48)), score("fitted", fitted)}
 }
 
-// TestFleetUse: releases are of use from the size on at which the fit is a tenth nearer, there and at all larger ones.
+// TestFleetUse: nine fleets whose gains lie a hundredth apart have an interval of their mean ± .021 (TestComparison). A size is of use whose interval
+// lies above a tenth, and a single fleet decides nothing however much it gains.
 func TestFleetUse(t *testing.T) {
 	rows := []fleetRow{
-		fleetCase("expected", 1, 10, .9, .9), fleetCase("expected", 1, 100, .5, .52),
-		fleetCase("gathered", 1, 10, .9, .7), fleetCase("gathered", 1, 100, .5, .46), fleetCase("gathered", 1, 1000, .4, .34),
-		fleetCase("gathered", 4, 10, .9, .8), fleetCase("gathered", 4, 100, .5, .2),
-		fleetCase("traces", 4, 10, 0, 0),
+		fleetCase("expected", 1, 10, 9, .07, .01), fleetCase("expected", 1, 100, 9, .09, .01), fleetCase("expected", 1, 1000, 1, .9, 0),
+		fleetCase("gathered", 1, 10, 9, .13, .01), fleetCase("gathered", 1, 100, 9, .07, .01), fleetCase("gathered", 1, 200, 4, .3, .01), fleetCase("gathered", 1, 1000, 1, -.02, 0),
+		fleetCase("gathered", 4, 10, 9, .11, .01), fleetCase("gathered", 4, 100, 9, .13, .01), fleetCase("gathered", 4, 1000, 9, .6, .01),
 	}
 	got := uses(rows)
-	var from []int
+	var words []string
 	for _, u := range got {
-		from = append(from, u.from)
+		words = append(words, u.String())
 	}
-	if want := []int{0, 1000, 10, 0}; !slices.Equal(from, want) {
-		t.Errorf("of use from %v, want %v", from, want)
+	if want := []string{"not at 10, undecided at 100 and 1000", "at 10, not at 100, undecided at 200 and 1000", "at 100 and 1000, undecided at 10"}; !slices.Equal(words, want) {
+		t.Errorf("of use %q, want %q", words, want)
 	}
-	if g := got[1].gains(); g != "10: 22 %, 100: 8 %, 1000: 15 %" {
+	if g := got[1].gains(); g != "10: 13 % (11 to 15), 100: 7 % (5 to 9), 200: 30 %, 1000: -2 %" {
 		t.Errorf("gains %q", g)
+	}
+	if one := rows[2].gain(); !close1(one.Value, .9) || !math.IsNaN(one.Low) || !math.IsNaN(one.High) {
+		t.Errorf("a single fleet has the gain %+v", one)
 	}
 	text := fleetFindings(rows)
 	for _, want := range []string{
-		"expected: at ε = 1 at no size measured;", "; gathered: at ε = 1 from 1000 vehicles on, at ε = 4 from 10 vehicles on;", "by -60 to +4 %; the mean of posteriors is nearer than the fit in 1 of 8 rows", "in 6 of 8 rows",
+		"expected, ε = 1: not at 10,", "; gathered, ε = 1: at 10, not at 100,", "; gathered, ε = 4: at 100 and 1000,",
+		"by -90 to +2 %; the mean of posteriors is nearer than the fit in 1 of 10 rows", "in 10 of 10 rows",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said: %s", want, text)
+		}
+	}
+}
+
+// TestFleetBands: a single fleet has no band, in figures and tables; and a figure says how many estimates it has.
+func TestFleetBands(t *testing.T) {
+	s := fleetStudy(t, steadyData(t, mobility.TrainOptions{}))
+	d := s.Data[0]
+	zones, _, err := d.fleetZones()
+	if err != nil {
+		t.Fatal(err)
+	}
+	score := aggregate.Score{Fleet: "expected", Epsilon: 1, Vehicles: 25, Fleets: 1, Estimator: "fitted", Variation: .3, VariationLow: .3, VariationHigh: .3}
+	if row := s.fleetLong(d, zones, score); row[9] == "" || row[10] != "" || row[11] != "" {
+		t.Errorf("a single fleet: %q", row)
+	}
+	score.Fleets, score.VariationLow = 2, .2
+	if row := s.fleetLong(d, zones, score); row[10] != "0.2" || row[11] != "0.3" {
+		t.Errorf("two fleets: %q", row)
+	}
+	for _, m := range aggregate.Measures() {
+		want := "of 4 estimates"
+		if m.Name == "coverage" {
+			want = "of 2 estimates"
+		}
+		if f := s.fleetFigure(d, []aggregate.Score{score}, m); !strings.Contains(f.Caption, want) {
+			t.Errorf("%s: %s", m.Name, f.Caption)
 		}
 	}
 }

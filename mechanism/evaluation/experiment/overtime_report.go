@@ -145,7 +145,7 @@ func (s *Study) overTimeLines(d *Data, g group, lines []named) *report.Figure {
 	window := max(1, n/windows)
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 5, PanelHeight: 2.8,
-		Note: fmt.Sprintf("One trace of %d timestamps, %s. |ΔX| is the mean over the runs at each timestamp; drift ratio and distances are over the runs and %s. Bands: 95 %% confidence for the mean over further runs of the same trace. blind: the same filter without any release, which no chance enters; its own location set and drift stand beside the others', and its estimate's distance beside releases and estimates.",
+		Note: fmt.Sprintf("One trace of %d timestamps, %s. |ΔX| is the mean over the runs at each timestamp; drift ratio and distances are over the runs and %s. Bands: 95 %% confidence for the mean over further runs of the same trace; none where no two runs differ. blind: the same filter without any release, which no chance enters; its own location set and drift stand beside the others', and its estimate's distance beside releases and estimates.",
 			n, plural(s.Options.TimeRuns, "run"), plural(window, "timestamp")),
 	}
 	for _, m := range Metrics() {

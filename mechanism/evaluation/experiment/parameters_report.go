@@ -119,7 +119,7 @@ func (s *Study) caseFigure(c Case, g group, r *Results) (*report.Figure, error) 
 	figure.Caption += "."
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 4.6, PanelHeight: 2.6, SameY: true,
-		Note: fmt.Sprintf("%s, %s each. Bands: 95 %% confidence over users. blind: the same filter without any release.",
+		Note: fmt.Sprintf("%s, %s each. Bands: 95 %% confidence over users; none where no two differ. blind: the same filter without any release.",
 			plural(len(s.Traces(c.Data)), "user"), plural(s.Options.Runs, "run")),
 	}
 	for _, m := range s.metrics() {
@@ -158,9 +158,9 @@ func (s *Study) caseFigure(c Case, g group, r *Results) (*report.Figure, error) 
 	return figure, nil
 }
 
-// driftGuide is the drift that a right M has at most.
+// driftGuide is the drift that a right M has at most, on average.
 func driftGuide(x []float64, delta func(float64) float64) chart.Series {
-	guide := chart.Series{Name: "δ: the drift that a right M has at most", X: x, Guide: true}
+	guide := chart.Series{Name: "δ: the drift that a right M has at most, on average", X: x, Guide: true}
 	for _, v := range x {
 		guide.Y = append(guide.Y, delta(v))
 	}
@@ -252,6 +252,6 @@ func (s *Study) preface() []string {
 	}
 	return []string{
 		fmt.Sprintf("The experiments of Xiao and Xiong, Protecting Locations with Differential Privacy under Temporal Correlations (CCS 2015, section 6), on: %s. The data are as they were given, which may be a part of what the paper had.", strings.Join(sets, "; ")),
-		fmt.Sprintf("%s come from seed %d: the same data, seed, options and program give the same report. LM is the paper's Laplace mechanism and PIM its planar isotropic mechanism. Inference is by the law that makes the releases, in which a cell outside the location set is released as its surrogate; the paper's own formula differs there and is measured only where it is named. Location sets are the fewest cells, even a single one. ε is what a single release costs; releases of one user add up.", size, s.Options.Seed),
+		fmt.Sprintf("%s come from seed %d: the same data, seed, options and program give the same report, but for the times that releases take. LM is the paper's Laplace mechanism and PIM its planar isotropic mechanism. Inference is by the law that makes the releases, in which a cell outside the location set is released as its surrogate; the paper's own formula differs there and is measured only where it is named. Location sets are the fewest cells, even a single one. ε is what a single release costs; releases of one user add up.", size, s.Options.Seed),
 	}
 }

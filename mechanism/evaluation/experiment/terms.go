@@ -17,7 +17,7 @@ func (s *Study) terms() report.Section {
 			{"ε", "What one release may tell: it changes the odds between any two cells by a factor of e^ε at the most. Small is private. Releases add up.", "natural logarithm of odds"},
 			{"ΔX, location set", "The fewest cells that hold the person with a probability of 1 - δ or more, as far as M and the earlier releases tell. Noise has to cover all of it: a large set means large noise.", "|ΔX|, cells"},
 			{"δ", "The probability that ΔX may leave out. It does not weaken ε.", "probability"},
-			{"drift ratio", "How often the true cell lies outside ΔX. The nearest cell inside is then released in its place. A right M drifts no more often than δ.", "share of timestamps"},
+			{"drift ratio", "How often the true cell lies outside ΔX. The nearest cell inside is then released in its place. With a right M it is δ at the most, on average.", "share of timestamps"},
 			{"release", "The noisy place that is published. It may lie far outside the map.", "distance to the truth, km"},
 			{"estimate", "The mean of where an observer has to believe the person is, given M and all releases so far.", "distance to the truth, km"},
 			{"blind", "The same estimate without any release: what M alone gives away. What is not better than blind has told an analyst nothing.", "distance to the truth, km"},
@@ -37,7 +37,7 @@ func (s *Study) terms() report.Section {
 		}
 	}
 	return report.Section{Title: "How to read it", Parts: []report.Part{
-		report.Text(fmt.Sprintf("Somebody's place is released again and again, with noise, and an observer who knows how people move puts the releases together. How near do the releases and the observer's estimate come to the truth, and how much of that would the observer have known anyway? Small distances are useful to an analyst; distances of the blind baseline are what to compare them with. Shaded bands, and numbers in brackets, are %g %% confidence intervals.", 100*level)),
+		report.Text(fmt.Sprintf("Somebody's place is released again and again, with noise, and an observer who knows how people move puts the releases together. How near do the releases and the observer's estimate come to the truth, and how much of that would the observer have known anyway? Small distances are useful to an analyst; distances of the blind baseline are what to compare them with. Shaded bands, bars of points that stand alone, and numbers in brackets, are about %g %% confidence intervals, rough ones below %d users or runs; those around fleets hold 80 %% or more of the fleets of a size instead. Where a number has no brackets and those beside it do, or where a line has no band, there is no interval: there is a single user or run, or no two of them differ. So a drift ratio of 0 says that none was seen, not that there is none.", 100*level, enough)),
 		table,
 	}}
 }

@@ -35,7 +35,7 @@ func short(v float64) string {
 
 // String writes the value and its interval for people.
 func (b Band) String() string {
-	if math.IsNaN(b.Low) || b.Low == b.High {
+	if math.IsNaN(b.Low) {
 		return short(b.Value)
 	}
 	return fmt.Sprintf("%s (%s to %s)", short(b.Value), short(b.Low), short(b.High))
