@@ -87,7 +87,8 @@ func told(where string, haystack []byte, g *grid.Grid) (found []string) {
 	return found
 }
 
-// requireUntold searches what a command has printed, and every file of a folder.
+// requireUntold searches what a command has printed, and every file of a folder, also in
+// what is packed in it.
 func requireUntold(t *testing.T, g *grid.Grid, r result, dir string) {
 	t.Helper()
 	found := append(told("standard output", []byte(r.out), g), told("standard error", []byte(r.err), g)...)
@@ -98,7 +99,11 @@ func requireUntold(t *testing.T, g *grid.Grid, r result, dir string) {
 		}
 		data, err := os.ReadFile(path)
 		files++
-		found = append(append(found, told(path, data, g)...), told("name of "+path, []byte(path), g)...)
+		if err != nil {
+			return err
+		}
+		by, err := toldBy(path, data, g)
+		found = append(append(found, by...), told("name of "+path, []byte(path), g)...)
 		return err
 	})
 	if err != nil {
