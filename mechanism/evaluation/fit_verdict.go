@@ -9,9 +9,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// EnoughUsers is how many users a fit must be of for its intervals to be believed: resampling fewer makes them too narrow, by more the fewer they
-// are (the interval of a mean over n has √((n-1)/n) of the right length and the normal's quantile for Student's, together .82 at ten and .53 at four).
-const EnoughUsers = 10
+// EnoughUsers is how many users a fit must be of for its intervals to be believed.
+const EnoughUsers = mobility.EnoughForIntervals
 
 // When figures become words.
 const (

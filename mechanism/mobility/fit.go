@@ -1,5 +1,12 @@
 package mobility
 
+import "encoding/json"
+
+// EnoughForIntervals is how many users a fit must be of for its intervals to be believed: resampling fewer makes them too narrow, by more the
+// fewer they are (the interval of a mean over n has √((n-1)/n) of the right length and the normal's quantile for Student's, together .82 at ten and
+// .53 at four).
+const EnoughForIntervals = 10
+
 // Fit says how well a model foretells users that it was not trained on. Aggregates over all of them only: nothing in it
 // belongs to one person or place. evaluation.MeasureFit makes it and evaluation.Verdict puts it in words.
 type Fit struct {
@@ -45,8 +52,8 @@ const LeastForetold = 1e-9
 type FitDelta struct {
 	Delta float64 `json:"delta"`
 	// Drift is the share of releases whose true cell lay outside the location set. Low and High are where it lies with a
-	// confidence of 95 % for other users like these: users are independent of each other, the steps of one are not. Of fewer than
-	// ten users they are too close together.
+	// confidence of 95 % for other users like these: users are independent of each other, the steps of one are not. Of fewer
+	// than [EnoughForIntervals] users they are too close together: no file has them.
 	Drift float64 `json:"drift"`
 	Low   float64 `json:"drift_low"`
 	High  float64 `json:"drift_high"`
@@ -56,6 +63,38 @@ type FitDelta struct {
 	// EntropyBits is the mean entropy of the filter's prior, LogPrior its mean logarithm at the true cell.
 	EntropyBits float64 `json:"entropy_bits"`
 	LogPrior    float64 `json:"log_prior"`
+}
+
+// known says whether there is an interval: of enough users, of whom some drifted.
+func (d *FitDelta) known(users int64) bool {
+	return users >= EnoughForIntervals && (d.Low != 0 || d.High != 0)
+}
+
+// MarshalJSON implements json.Marshaler. It leaves intervals out that are not known; files of before may have them.
+func (f Fit) MarshalJSON() ([]byte, error) {
+	type point struct {
+		Delta       float64  `json:"delta"`
+		Drift       float64  `json:"drift"`
+		Low         *float64 `json:"drift_low,omitempty"`
+		High        *float64 `json:"drift_high,omitempty"`
+		SetMean     float64  `json:"set_mean"`
+		SetMedian   float64  `json:"set_median"`
+		EntropyBits float64  `json:"entropy_bits"`
+		LogPrior    float64  `json:"log_prior"`
+	}
+	var points []point
+	for _, d := range f.Calibration {
+		p := point{Delta: d.Delta, Drift: d.Drift, SetMean: d.SetMean, SetMedian: d.SetMedian, EntropyBits: d.EntropyBits, LogPrior: d.LogPrior}
+		if d.known(f.Users) {
+			p.Low, p.High = &d.Low, &d.High
+		}
+		points = append(points, p)
+	}
+	type plain Fit
+	return json.Marshal(struct {
+		plain
+		Calibration []point `json:"calibration"` // in place of the other
+	}{plain(f), points})
 }
 
 // FitError summarizes distances, in metres.
