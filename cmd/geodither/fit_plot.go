@@ -29,14 +29,17 @@ func plotFit(fit *mobility.Fit, path string) error {
 		delta, drift = append(delta, at.Delta), append(drift, at.Drift)
 		low, high = append(low, at.Low), append(high, at.High)
 	}
-	band := "Band: 95 % over users, who are independent; their steps are not."
+	reading := "Band: 95 % over users, who are independent; their steps are not."
 	if fit.Users < evaluation.EnoughUsers {
-		low, high, band = nil, nil, fmt.Sprintf("No band: it takes %d users.", evaluation.EnoughUsers)
+		low, high, reading = nil, nil, fmt.Sprintf("No band: it takes %d users.", evaluation.EnoughUsers)
+	}
+	if what, _ := evaluation.Judge(*fit); what != evaluation.Unclear {
+		reading += " Above the dashed line the model is too sure."
 	}
 	figure := chart.Figure{
 		Title: "Drift against δ on users that the model was not trained on",
-		Note: fmt.Sprintf("%d users, %d steps, ε = %g at every step. %s Above the dashed line the model is too sure.",
-			fit.Users, fit.Steps, fit.Epsilon, band),
+		Note: fmt.Sprintf("%s, %s, ε = %g at every step. %s",
+			quantity(fit.Users, "user"), quantity(fit.Steps, "step"), fit.Epsilon, reading),
 		Panels: []chart.Panel{&chart.Lines{
 			X: chart.Axis{Label: "δ", Log: true}, Y: chart.Axis{Label: "drift, share of releases", Log: true},
 			Series: []chart.Series{

@@ -37,7 +37,8 @@ The filter goes through every stretch without a gap, with a release in each step
 would in service. If drift, the share of releases whose true cell lies outside the location
 set, is far above δ, the model is too sure; far below, too unsure. Intervals are over users,
 since the steps of one user depend on each other. The same traces and seed give the same
-figures. Nothing is printed or written but figures over all users.`,
+figures. Nothing is printed or written but figures over all users: of one user, these are
+that person's figures, and of a few, theirs.`,
 		Example: `  geodither model fit model.avro --in other-users.csv
   geodither model fit model.avro --in test/ --epsilon 4 --delta 0.3 --runs 5 --json fit.json --plot fit.png
   geodither model fit model.avro --personal users/ --in the-same-users-later.csv`,

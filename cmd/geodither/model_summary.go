@@ -200,8 +200,8 @@ func (s modelSummary) trainedOn() string {
 		return "not told: counts of the traces are no part of a private model"
 	}
 	r := s.Provenance.Report
-	return fmt.Sprintf("%d fixes of %d users (left out: %d outside the box, %d that another user reports too), %d transitions; %d of %d cells were seen",
-		r.Fixes, r.Users, r.OutsideBox, r.SharedFixes, r.Transitions, r.CellsSeen, s.Width*s.Height)
+	return fmt.Sprintf("%s of %s (left out: %d outside the box, %d that another user reports too), %s; %d of %d cells were seen",
+		quantity(r.Fixes, "fix"), quantity(r.Users, "user"), r.OutsideBox, r.SharedFixes, quantity(r.Transitions, "transition"), r.CellsSeen, s.Width*s.Height)
 }
 
 // privacyLine says what whoever has the model may learn about the traces.
@@ -220,7 +220,7 @@ func printFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 		b.WriteString("fit          not measured\n")
 		return
 	}
-	fmt.Fprintf(b, "fit          on %d users and %d steps, in stretches of at least %d", f.Users, f.Steps, f.Shortest)
+	fmt.Fprintf(b, "fit          on %s and %s, in stretches of at least %d", quantity(f.Users, "user"), quantity(f.Steps, "step"), f.Shortest)
 	if f.Held != "" {
 		fmt.Fprintf(b, " (%s)", f.Held)
 	}
