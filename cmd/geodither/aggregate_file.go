@@ -18,6 +18,11 @@ func newTextFile(path string, stdout io.Writer) (*textFile, error) {
 	if path == "-" {
 		return &textFile{Writer: bufio.NewWriter(stdout)}, nil
 	}
+	return createText(path)
+}
+
+// createText is newTextFile of what is a file's name, whatever it is.
+func createText(path string) (*textFile, error) {
 	file, final, err := create(path)
 	if err != nil {
 		return nil, err

@@ -59,6 +59,9 @@ func (f *fitFlags) check() error {
 		if path == "" {
 			continue
 		}
+		if path == "-" {
+			return usagef("the fit's JSON and plot are files, since standard output has the text: name one in place of -")
+		}
 		if err := checkTarget(path); err != nil {
 			return err
 		}

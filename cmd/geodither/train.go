@@ -55,8 +55,9 @@ users live: it has to stay as secret as the traces, and no epsilon protects it.
 With 30 users or more a tenth of them, ten at least, are held out of a second model, which
 tells how well such models foretell people they have not seen; the verdict is printed and
 stands in the file. The model itself is trained on all. --held-out says whom to hold out,
-five users at least, since the fit of fewer tells about them, or nobody; --select chooses the smoothing on users left out in turn. A --dp-epsilon forbids
-both.`,
+or nobody. Five users at least have to be held out and five not, and none may have more than
+half of what is measured: the fit would tell about these few. --select chooses the smoothing
+on users left out in turn. A --dp-epsilon forbids both.`,
 		Example: `  geodither train --format csv --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
   geodither train --format geolife --in "Geolife Trajectories 1.3/Data" --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
   geodither train --in traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --hours 6,10,16,20 --weekend --personal models --out model.avro
@@ -82,7 +83,8 @@ both.`,
 
 // run reads the traces, makes a model of them and writes it, in phases:
 // parse, read, choose parameters, finish, measure the fit, write, summarize.
-// Nothing is written before all of them have succeeded.
+// Nothing is written before the model is complete; a fit that fails after that
+// does not take the model along.
 func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	ctx := cmd.Context()
 	if err := f.private.apply(&f.model.train, f.fit.asked(), f.model.personal.dir != ""); err != nil {
@@ -116,6 +118,8 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 		model    *mobility.Model
 		report   mobility.Report
 		summary  modelSummary
+
+		unmeasured error // of the fit, which is told when the model is written
 	)
 	start := f.model.train
 	start.Source, start.Tool = f.origin(), "geodither "+version()
@@ -123,7 +127,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 		trainer = in.trainer()
 		// Nothing else of a private model's users may be told, unasked or asked.
 		if !f.private.on() {
-			if held, err = f.fit.holding(trainer); err != nil {
+			if held, err = f.fit.holding(trainer, start.EveryFix); err != nil {
 				return err
 			}
 		}
@@ -142,9 +146,9 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	}
 	err = interruptibly(ctx, func() (err error) {
 		model.Provenance.Options += selected
-		model.Provenance.Fit, err = f.fit.measure(ctx, trainer, held, f.model.train.EveryFix, bar)
+		model.Provenance.Fit, unmeasured = f.fit.measure(ctx, trainer, held, f.model.train.EveryFix, bar)
 		summary = summarize(model)
-		return err
+		return ctx.Err()
 	})
 	if err != nil {
 		return err
@@ -159,20 +163,29 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := f.fit.write(model.Provenance.Fit); err != nil {
-		return err
-	}
 	if err := file.commit(); err != nil {
 		return err
 	}
 	bar.done()
+	// The model is there, whatever becomes of what goes beside it.
+	if unmeasured == nil {
+		unmeasured = f.fit.write(model.Provenance.Fit)
+	}
 	in.warn(report, trainer, model, std)
 	fixes, _ := in.counts()
 	fmt.Fprintf(std.out, "read  %s: %s\nwrote %s\n", in.from, quantity(fixes, "fix"), f.out)
 	if users > 0 {
 		fmt.Fprintf(std.out, "wrote %s to %s\n", quantity(users, "personal model"), f.model.personal.dir)
 	}
-	return summary.print(std.out)
+	return errors.Join(summary.print(std.out), f.besides(unmeasured))
+}
+
+// besides says of an error of the fit that the model is written all the same.
+func (f *trainFlags) besides(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w (the model is in %s all the same: \"geodither model inspect --json\" prints the fit, if it has one)", err, f.out)
 }
 
 // checkOut refuses a file that cannot be written: now, not after an hour of

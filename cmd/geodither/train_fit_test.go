@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,10 +126,14 @@ func TestTrainHoldsOutEnough(t *testing.T) {
 	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "1")...), exitUsage, "of 34 users 1 would be held out", remedy)
 	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "0.12", "--fit-json", report)...), exitUsage, "of 34 users 4 would be held out", remedy)
 	requireMessage(t, call(t, append(args, "--in", in, "--held-out", list)...), exitUsage, "4 of its users are in the traces", remedy)
-	requireMessage(t, call(t, append(args, "--in", sparse, "--held-out", "32")...), exitFailed, "4 of the users held out have a stretch of 2 steps", remedy)
+	slow := write(t, dir, "slow.txt", "user-0\nuser-1\nuser-2\nuser-3\nuser-4\nuser-5\n")
+	requireMessage(t, call(t, append(args, "--in", sparse, "--held-out", slow)...), exitFailed, "4 of the users held out have a stretch of 2 steps", remedy)
 	requireMessage(t, call(t, append(args, "--in", sparse, "--fit-json", report)...), exitFailed, "of the users held out have a stretch of 2 steps", remedy)
 	requireMessage(t, call(t, append(args, "--in", in, "--fit-steps", "120", "--min-segment", "30")...), exitFailed, "120 steps in stretches of 30 are of 4 users", remedy, "--fit-steps")
-	if left := names(t, dir); len(left) != 3 {
+	// It is known before anything is read.
+	requireMessage(t, call(t, append(args, "--in", filepath.Join(dir, "none.csv"), "--held-out", "9", "--fit-steps", "120", "--min-segment", "30")...), exitUsage,
+		"120 steps in stretches of 30 are of 4 users", remedy, "--fit-steps")
+	if left := names(t, dir); len(left) != 4 {
 		t.Errorf("it left behind %v", left)
 	}
 	if out, fit := trainCrowd(t, dir, sparse); fit != nil || !strings.Contains(out, "fit          not measured") {
@@ -193,6 +198,18 @@ func TestModelFit(t *testing.T) {
 	}
 	if !strings.Contains(read(t, plot), "No band: it takes 10 users") {
 		t.Error("the plot of a few users' fit has a band")
+	}
+	const judged = "Above the dashed line the model is too sure"
+	if strings.Contains(read(t, plot), judged) {
+		t.Error("the plot judges what the verdict calls unclear")
+	}
+	alone := strings.SplitAfter(asCSV(town()), "\n")
+	one := write(t, dir, "one.csv", alone[0]+strings.Join(slices.DeleteFunc(slices.Clone(alone), func(l string) bool { return !strings.HasPrefix(l, "3,") }), ""))
+	if of := succeed(t, "model", "fit", model, "--in", one, "--min-segment", "10", "--plot", plot).out; !strings.Contains(of, "fit          on 1 user and 40 steps,") || !strings.Contains(read(t, plot), "1 user, 40 steps") {
+		t.Errorf("of one user it says\n%s", of)
+	}
+	if verdict := succeed(t, "model", "fit", model, "--in", in, "--min-segment", "10", "--epsilon", "2", "--plot", plot).out; strings.Contains(verdict, "unclear") == strings.Contains(read(t, plot), judged) {
+		t.Errorf("the plot does not say how it is read, or does of what is unclear:\n%s", verdict)
 	}
 	elsewhere := write(t, dir, "far.csv", "user_id,timestamp,latitude,longitude\na,1700000000000,50,50\n")
 	for _, bad := range [][]string{{}, {model}, {model, "--in", elsewhere}, {filepath.Join(dir, "none.avro"), "--in", in}, {model, "--in", in, "--interpolate"}} {

@@ -47,7 +47,7 @@ func (w named) Write(p []byte) (int, error) {
 
 // writeWhole writes a file that appears complete or not at all.
 func writeWhole(path string, data []byte) error {
-	file, err := newTextFile(path, nil)
+	file, err := createText(path)
 	if err != nil {
 		return err
 	}
