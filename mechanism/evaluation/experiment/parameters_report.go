@@ -119,7 +119,7 @@ func (s *Study) caseFigure(c Case, g group, r *Results) (*report.Figure, error) 
 	figure.Caption += "."
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 4.6, PanelHeight: 2.6, SameY: true,
-		Note: fmt.Sprintf("%s, %s each. Bands: 95 %% confidence over users; none where no two differ. blind: the same filter without any release.",
+		Note: fmt.Sprintf("%s, %s each. Bands, and bars where one would have no width: 95 %% confidence over users; none where no two differ. blind: the same filter without any release.",
 			plural(len(s.Traces(c.Data)), "user"), plural(s.Options.Runs, "run")),
 	}
 	for _, m := range s.metrics() {
