@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -104,7 +106,7 @@ func (f *evaluateFlags) run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := f.prepare(sets); err != nil {
+	if err := f.prepare(sets, std); err != nil {
 		return err
 	}
 	bar := newProgress(std.err, nil)
@@ -126,14 +128,36 @@ func (f *evaluateFlags) run(ctx context.Context, std streams) error {
 
 // prepare makes the folder, before an hour of work. What is measured of others'
 // traces is for the caller alone, and stays out of any repository around it.
-func (f *evaluateFlags) prepare(sets []dataSet) error {
+func (f *evaluateFlags) prepare(sets []dataSet, std streams) error {
 	if err := os.MkdirAll(f.out, 0o700); err != nil {
 		return unwritten(f.out, err)
 	}
 	for _, set := range sets {
 		if !set.definition.Open {
-			return unwritten(f.out, os.WriteFile(filepath.Join(f.out, ".gitignore"), []byte("*\n"), 0o600))
+			return hide(f.out, std)
 		}
+	}
+	return nil
+}
+
+// hide makes git leave a folder alone. A .gitignore that is there is somebody's: it stays,
+// and where it is not of hide the caller is told.
+func hide(folder string, std streams) error {
+	const all = "*\n"
+	path := filepath.Join(folder, ".gitignore")
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if text, err := os.ReadFile(path); err != nil || string(text) != all {
+			fmt.Fprintf(std.err, "%s is left as it is: what is written beside it tells of people, so keep it out of the repository\n", path)
+		}
+		return nil
+	}
+	if err != nil {
+		return unwritten(folder, err)
+	}
+	_, err = file.WriteString(all)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return unwritten(folder, errors.Join(err, os.Remove(path))) // half of it would hide nothing, and stay
 	}
 	return nil
 }

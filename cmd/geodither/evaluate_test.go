@@ -92,6 +92,31 @@ func TestEvaluateOwn(t *testing.T) {
 	}
 }
 
+// TestEvaluateSparesGitignore: a folder's own .gitignore stays, be it that of a repository, and the caller is told; that of an earlier report is no news.
+func TestEvaluateSparesGitignore(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	own := write(t, dir, ".gitignore", "/bin/\n")
+	for folder, told := range map[string]bool{".": true, "fresh": false} {
+		f := evaluateFlags{out: folder}
+		for range 2 {
+			var errs strings.Builder
+			if err := f.prepare([]dataSet{{}}, streams{err: &errs}); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(errs.String(), ".gitignore is left as it is"); got != told || !told && errs.Len() > 0 {
+				t.Errorf("%s: it says %q", folder, errs.String())
+			}
+		}
+	}
+	if got := read(t, own); got != "/bin/\n" {
+		t.Errorf("the folder's own .gitignore is now %q", got)
+	}
+	if got := read(t, filepath.Join(dir, "fresh", ".gitignore")); got != "*\n" {
+		t.Errorf("a fresh folder's is %q", got)
+	}
+}
+
 // TestCheckInPlaces: the places of check-ins are their coordinates on the map, each once, in an order that does not depend on who has read what.
 func TestCheckInPlaces(t *testing.T) {
 	lines := []string{ // in and around Los Angeles
