@@ -52,7 +52,8 @@ Where the service has changed its model, give all versions, by -c, --models or s
 --model: users are followed from one to the next. Zones are parts of one map, so windows
 of versions with another map are refused: leave them out with --from or --to. Users who
 are released under a model of their own are left out and counted, since readers do not
-have it. Who does, inside, names the folder with --personal, or the config or schedule
+have it; so are those who are alone under a public model that is not given, which looks
+the same. Who has users' own models, inside, names the folder with --personal, or the config or schedule
 does: then these users are followed too, but for flows, as long as records have their
 plain ids.
 
@@ -101,7 +102,7 @@ a hundred and more are about a fleet.`,
 	flags.DurationVar(&f.window, "window", 15*time.Minute, "length of a window, a multiple of the model's step")
 	flags.StringVar(&f.zone, "zone", "", "`LENGTH` of a zone's side, such as 1km, rounded to whole cells; empty: a cell")
 	flags.StringVar(&f.from, "from", "", "`TIME` before which no window begins; records before it are followed and not counted")
-	flags.StringVar(&f.to, "to", "", "`TIME` after which no window ends")
+	flags.StringVar(&f.to, "to", "", "`TIME` after which no window ends; records of windows that do are not looked at")
 	flags.IntVar(&f.open, "open", 0, "windows that are open at once: memory, against records that come late; 0: all of files, 2 of a topic")
 	flags.StringVar(&f.out, "out", "-", "`FILE` to write the densities to; - is standard output")
 	flags.StringVar(&f.outFormat, "out-format", "csv", "csv, json (one object a line) or geojson (a polygon for each zone)")

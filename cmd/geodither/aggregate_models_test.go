@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/geodither/geodither/schemas"
 )
 
 // changedTown is the town's sanitized records under a schedule whose second version starts at the twentieth minute.
@@ -68,9 +72,81 @@ func TestAggregateConfigOfModels(t *testing.T) {
 	// Without the second version its users are not followed, and would be missing from the windows.
 	only := []string{"aggregate", "--in", sanitized, "--model", filepath.Join(dir, "model.avro"), "--window", "10m", "--out", filepath.Join(dir, "out.csv")}
 	requireMessage(t, call(t, only...), exitFailed, "changed.csv:", "more than one user", "under the model", "--models")
+	// Its remedy: the records that are asked out are no missing ones.
 	r := succeed(t, append(only, "--to", "2023-11-14T22:30:00Z")...)
-	if !strings.Contains(r.err, "outside of --from and --to") {
-		t.Errorf("the summary does not say what is left out:\n%s", r.err)
+	for _, said := range []string{"of windows that end after --to", "followed    all:", "with 6 vehicles on average"} {
+		if !strings.Contains(r.err, said) {
+			t.Errorf("the summary lacks %q:\n%s", said, r.err)
+		}
+	}
+	if strings.Contains(r.err, "records missing") || strings.Contains(r.err, "left out") {
+		t.Errorf("what is asked out is missed:\n%s", r.err)
+	}
+	requireMessage(t, call(t, append(only, "--to", "2023-11-14T22:05:00Z")...), exitFailed, "ends after --to", "nothing to aggregate")
+}
+
+// TestAggregateFrom: records before --from are followed for what comes after, and how well they are is told apart from it. A record that is missing there
+// is no matter once a gap has started the filter anew.
+func TestAggregateFrom(t *testing.T) {
+	dir := t.TempDir()
+	_, model := townFiles(t, dir)
+	gap := slices.DeleteFunc(town(), func(fix schemas.Raw) bool {
+		minute := time.UnixMilli(fix.Timestamp).UTC().Minute()
+		return minute >= 24 && minute < 36
+	})
+	traces, whole := write(t, dir, "gap.csv", asCSV(gap)), filepath.Join(dir, "whole.csv")
+	succeed(t, sanitizeArgs(traces, model, "--seed", "5", "--max-gap", "10", "--out", whole)...)
+	holed := ""
+	for _, line := range strings.SplitAfter(read(t, whole), "\n") {
+		if !strings.HasPrefix(line, "3,2023-11-14T22:16") {
+			holed += line
+		}
+	}
+	args := []string{"aggregate", "--in", write(t, dir, "holed.csv", holed), "--model", model, "--max-gap", "10", "--window", "5m"}
+	for from, said := range map[string][]string{
+		"22:35:00": {"followed    all:", "of windows before --from"},
+		"22:20:00": {" % of the records: 1 user has records missing, or came under other settings", "The user is left out", "of windows before --from"},
+	} {
+		r := succeed(t, append(args, "--from", "2023-11-14T"+from+"Z")...)
+		for _, words := range said {
+			if !strings.Contains(r.err, words) {
+				t.Errorf("from %s, the summary lacks %q:\n%s", from, words, r.err)
+			}
+		}
+	}
+}
+
+// TestAggregateLonelyModel: of one user's records nobody can tell a model of the user's own from a public one that is not given, and the summary says both.
+func TestAggregateLonelyModel(t *testing.T) {
+	dir := t.TempDir()
+	townVersions(t, dir)
+	sanitized, _ := changedTown(t, dir, "second.avro")
+	lines := strings.SplitAfter(read(t, sanitized), "\n")
+	lonely := lines[0]
+	for _, line := range lines[1:] {
+		if strings.HasPrefix(line, "3,") {
+			lonely += line
+		}
+	}
+	r := succeed(t, "aggregate", "--in", write(t, dir, "lonely.csv", lonely), "--model", filepath.Join(dir, "model.avro"), "--window", "10m")
+	before, after := 0, 0 // the change of model
+	for _, line := range strings.Split(lonely, "\n")[1:] {
+		switch _, at, _ := strings.Cut(line, ",2023-11-14T"); {
+		case line == "":
+		case at < "22:34":
+			before++
+		default:
+			after++
+		}
+	}
+	for _, said := range []string{
+		fmt.Sprintf("%d records of 1 user;", before+after),
+		fmt.Sprintf("left out    1 user who moves by a model of their own, or under a public model that is not given (records do not tell which): %d records, and", after),
+		fmt.Sprintf("followed    all others, %d of %d records:", before, before+after),
+	} {
+		if !strings.Contains(r.err, said) {
+			t.Errorf("the summary lacks %q:\n%s", said, r.err)
+		}
 	}
 }
 
@@ -120,7 +196,7 @@ func TestAggregateOwnModels(t *testing.T) {
 		}
 	}
 	r := succeed(t, "aggregate", "--in", sanitized, "--model", popular, "--window", "10m")
-	for _, want := range []string{"followed    all others", fmt.Sprintf("left out    3 users who move by models of their own, which readers do not have: %d records", foreign), "with 3 vehicles on average", "; 3.0 more"} {
+	for _, want := range []string{"followed    all others", fmt.Sprintf("left out    3 users who move by models of their own, or under a public model that is not given (records do not tell which): %d records", foreign), "with 3 vehicles on average", "; 3.0 more"} {
 		if !strings.Contains(r.err, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, r.err)
 		}

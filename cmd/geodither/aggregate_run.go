@@ -20,6 +20,7 @@ type aggregateRun struct {
 	collector *aggregate.Collector // nil until the settings are complete
 	waiting   []located
 	records   int64
+	wanted    wantedCounts
 	report    aggregateReport
 }
 
@@ -29,6 +30,10 @@ func (r *aggregateRun) add(record schemas.Sanitized, where string) error {
 	const often = 256
 	if r.records%often == 0 {
 		r.bar.show(r.records)
+	}
+	if _, after := r.outside(record.Step); after {
+		r.wanted.after++
+		return nil
 	}
 	if r.collector != nil {
 		return r.one(record)
@@ -88,6 +93,8 @@ func (r *aggregateRun) one(record schemas.Sanitized) error {
 		seen.Release = r.collector.Snap(seen.Model, g.ToMap(record.Latitude, record.Longitude))
 		seen.Estimate = g.ToMap(record.EstimateLatitude, record.EstimateLongitude)
 	}
+	before, _ := r.outside(record.Step)
+	r.wanted.turn(!before, r.collector)
 	return remedied(r.collector.Add(seen))
 }
 
@@ -123,10 +130,14 @@ func (r *aggregateRun) finish() error {
 	if r.records == 0 {
 		return errors.New("there is no record in the input: nothing to aggregate")
 	}
+	if r.wanted.after == r.records {
+		return errors.New("every record is of a window that ends after --to: nothing to aggregate")
+	}
 	if r.collector == nil {
 		if err := r.begin(); err != nil {
 			return err
 		}
 	}
+	r.wanted.turn(false, r.collector)
 	return remedied(r.collector.Finish())
 }

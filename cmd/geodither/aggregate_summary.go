@@ -49,15 +49,13 @@ func (r *aggregateRun) summarize(out io.Writer) error {
 	c, zones := r.collector.Counts(), r.collector.Zones()
 	length := time.Duration(r.collect.WindowSteps) * r.settings.models.public[0].Step
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d records of %d users; windows of %v", c.Records, c.Users, length)
+	fmt.Fprintf(&b, "%s of %s; windows of %v", quantity(c.Records, "record"), quantity(int64(c.Users), "user"), length)
 	if zones != nil {
 		fmt.Fprintf(&b, ", %d zones of %.2f km", zones.Count(), zones.SideKM())
 	}
 	fmt.Fprintln(&b)
 	r.followed(&b, c)
-	if c.Unwanted > 0 {
-		fmt.Fprintf(&b, "outside     %d records of windows outside of --from and --to are followed and no more\n", c.Unwanted)
-	}
+	r.outsiders(&b, c)
 	if c.Late > 0 {
 		fmt.Fprintf(&b, "late        %d records of windows that were closed have no part in them: raise --open\n", c.Late)
 	}
@@ -88,27 +86,58 @@ func (r *aggregateRun) summarize(out io.Writer) error {
 	return err
 }
 
-// followed says whose records were followed, and why those of others were not.
+// followed says whose records were followed, and why those of others were not. Only
+// records of windows that are wanted count.
 func (r *aggregateRun) followed(b *strings.Builder, c aggregate.Counts) {
-	if c.Own > 0 {
-		fmt.Fprintf(b, "left out    %d users who move by models of their own, which readers do not have: %d records, and what follows up to a gap of more than %d steps\n",
-			c.Own, c.Foreign, r.collector.MaxGap())
+	w, gap := r.wanted, r.collector.MaxGap()
+	if c.Own > 0 && w.followed < w.records {
+		who := "1 user who moves by a model of their own"
+		if c.Own > 1 {
+			who = fmt.Sprintf("%d users who move by models of their own", c.Own)
+		}
+		what := quantity(w.foreign, "record") + ", and what follows"
+		if w.foreign == 0 {
+			what = "what follows such records before --from"
+		}
+		fmt.Fprintf(b, "left out    %s, or under a public model that is not given (records do not tell which): %s up to a gap of more than %s\n",
+			who, what, quantity(int64(gap), "step"))
 	}
 	switch {
-	case c.Lost > 0:
-		fmt.Fprintf(b, "followed    %.1f %% of the records: %d users have records missing, or came under other settings (a change of settings, a model that is not given, "+
-			"a topic whose beginning retention has removed). They are left out until a gap of more than %d steps\n",
-			100*float64(c.Followed)/float64(c.Records), c.Lost, r.collector.MaxGap())
-	case c.Followed < c.Records:
-		fmt.Fprintln(b, "followed    all others: every record's estimate follows from the model, the settings and the releases")
-	default:
+	case w.records == 0:
+	case w.followed == w.records:
 		fmt.Fprintln(b, "followed    all: every record's estimate follows from the model, the settings and the releases")
+	case c.Lost > 0:
+		have, are := "have", "They are"
+		if c.Lost == 1 {
+			have, are = "has", "The user is"
+		}
+		fmt.Fprintf(b, "followed    %.1f %% of the records: %s %s records missing, or came under other settings (a change of settings, a model that is not given, "+
+			"a topic whose beginning retention has removed). %s left out until a gap of more than %s\n",
+			100*float64(w.followed)/float64(w.records), quantity(int64(c.Lost), "user"), have, are, quantity(int64(gap), "step"))
+	case w.followed == 0:
+		fmt.Fprintln(b, "followed    none of the records")
+	default:
+		fmt.Fprintf(b, "followed    all others, %d of %d records: every one's estimate follows from the model, the settings and the releases\n", w.followed, w.records)
 	}
-	if c.Personal > 0 {
+	switch {
+	case c.Personal == 1:
+		fmt.Fprintln(b, "own models  1 user is followed under a model of their own; flows leave this one out")
+	case c.Personal > 1:
 		fmt.Fprintf(b, "own models  %d users are followed under models of their own; flows leave them out\n", c.Personal)
 	}
 	if c.Models > 1 {
 		fmt.Fprintf(b, "models      %d versions; users are followed from one to the next\n", c.Models)
+	}
+}
+
+// outsiders says what became of records outside of --from and --to.
+func (r *aggregateRun) outsiders(b *strings.Builder, c aggregate.Counts) {
+	if c.Unwanted > 0 {
+		fmt.Fprintf(b, "outside     %s of windows before --from count in no window; %d could be followed\n",
+			quantity(c.Unwanted, "record"), c.Followed-r.wanted.followed)
+	}
+	if r.wanted.after > 0 {
+		fmt.Fprintf(b, "outside     %s of windows that end after --to, not looked at\n", quantity(r.wanted.after, "more record"))
 	}
 }
 
@@ -129,7 +158,7 @@ func (r *aggregateRun) fullest(b *strings.Builder) {
 		return 0
 	})
 	const shown = 5
-	fmt.Fprintf(b, "fullest     from %s, %d vehicles:\n", utc(r.report.mostAt), d.Vehicles)
+	fmt.Fprintf(b, "fullest     from %s, %s:\n", utc(r.report.mostAt), quantity(int64(d.Vehicles), "vehicle"))
 	for _, z := range order[:min(shown, len(order))] {
 		lat, lon := r.out.middle(int32(z))
 		fmt.Fprintf(b, "            %.5f, %.5f   %5.1f vehicles (%g to %g), by the model alone %.1f\n", lat, lon, d.Fitted[z], d.Low[z], d.High[z], d.Blind[z])
