@@ -108,11 +108,8 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 	if in.skips.Total > 0 {
 		fmt.Fprintln(std.err, &in.skips)
 	}
-	if err := f.write(&fit); err != nil {
-		return err
-	}
 	var text strings.Builder
 	printFit(&text, &fit, evaluation.Verdict(fit))
 	_, err = fmt.Fprint(std.out, text.String())
-	return err
+	return errors.Join(err, f.write(&fit)) // what cannot be written is printed all the same
 }

@@ -81,8 +81,11 @@ func (f *trainFitFlags) check() error {
 		return err
 	}
 	share, err := strconv.ParseFloat(f.held, 64)
-	named := f.held != "" && (err != nil || share != 0)
-	if most := f.steps / int64(max(f.minSegment, 1)); f.minSegment > 0 && f.steps > 0 && most < fewestHeld && (named || f.report != "" || f.plot != "") {
+	nobody, wanted := err == nil && share == 0, f.report != "" || f.plot != ""
+	if nobody && wanted {
+		return usagef("--held-out %s holds nobody out, and there is no fit to write or to draw: hold some out, or leave --fit-json and --fit-plot out", f.held)
+	}
+	if most := f.steps / int64(max(f.minSegment, 1)); f.minSegment > 0 && f.steps > 0 && most < fewestHeld && !nobody && (f.held != "" || wanted) {
 		return usagef("%s", tooFewSteps(f.steps, f.minSegment, most))
 	}
 	return nil

@@ -91,7 +91,7 @@ func TestTrainKeepsTheModel(t *testing.T) {
 	}
 }
 
-// TestFitToNoStream: standard output has the text, and "-" is no file.
+// TestFitToNoStream: standard output has the text, and "-" is no file; nor is there a file of no fit.
 func TestFitToNoStream(t *testing.T) {
 	dir := t.TempDir()
 	in, model := townFiles(t, dir)
@@ -101,6 +101,7 @@ func TestFitToNoStream(t *testing.T) {
 	} {
 		requireMessage(t, call(t, args...), exitUsage, "name one in place of -")
 	}
+	requireMessage(t, call(t, append(train, "--held-out", "0", "--fit-json", filepath.Join(dir, "fit.json"))...), exitUsage, "holds nobody out, and there is no fit to write")
 	t.Chdir(dir)
 	if err := writeWhole("-", []byte("x")); err != nil || read(t, "-") != "x" {
 		t.Errorf("what writes files does not write one called -: %v", err)

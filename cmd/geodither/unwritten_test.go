@@ -53,6 +53,9 @@ func TestFullDisk(t *testing.T) {
 		if r.code != exitFailed || strings.Count(r.err, "/dev/full cannot be written: no space left on device: make room, or choose a place on another disk") != 1 {
 			t.Errorf("%s: exit %d\n%s", args[0], r.code, r.err)
 		}
+		if args[0] == "model" && !strings.Contains(r.out, "verdict") {
+			t.Error("the fit that cannot be written is not printed either")
+		}
 	}
 }
 
