@@ -57,7 +57,7 @@ lies, and why it was refused. Its content is not in it.`,
 				return err
 			}
 			source := tail{client: client, topic: topic, uncommitted: uncommitted, fromEnd: fromEnd, follow: follow}
-			return consumeTopic(cmd.Context(), source, printer, buffered)
+			return consumeTopic(cmd.Context(), source, printer, buffered, std.err)
 		},
 	}
 	flags := cmd.Flags()
@@ -130,9 +130,12 @@ func newLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (print
 }
 
 // consumeTopic prints a topic's records and leaves complete output behind, also
-// when it is interrupted.
-func consumeTopic(ctx context.Context, source tail, printer printer, buffered *bufio.Writer) error {
+// when it is interrupted. That there was no record is said on log: the output may
+// not show it.
+func consumeTopic(ctx context.Context, source tail, printer printer, buffered *bufio.Writer, log io.Writer) error {
+	records := 0
 	err := source.run(ctx, func(_ int32, r consumer.Record) error {
+		records++
 		if err := printer.print(r.Value); err != nil {
 			return err
 		}
@@ -141,6 +144,9 @@ func consumeTopic(ctx context.Context, source tail, printer printer, buffered *b
 		}
 		return nil
 	})
+	if err == nil && records == 0 {
+		fmt.Fprintf(log, "no record of %s is committed yet: is what writes it running? --follow waits for some\n", source.topic)
+	}
 	return errors.Join(err, printer.close(), buffered.Flush())
 }
 

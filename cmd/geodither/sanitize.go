@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -122,6 +123,9 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 	}
 	if err := out.close(); err != nil {
 		return err
+	}
+	if !seeded && f.keyFile == "" {
+		fmt.Fprintln(std.err, "the noise had a fresh key, which is forgotten: a second run is a second release, and their ε add (--key-file keeps one)")
 	}
 	return f.summarize(run.summary(reader.Skips()), reader.Skips(), std)
 }

@@ -67,7 +67,7 @@ func (o *observer) Restored(r task.Restore) {
 			"otherwise the changelog is lost and every user begins anew", "committed_offset", r.Committed)
 	}
 	if r.OtherSettings {
-		o.log.Info("the settings have changed: from here on releases are made under the new ones",
+		o.log.Warn("key, model or release settings have changed: from here on releases are made under the new ones; stop any instance of this group that still runs under the old ones",
 			"input_offset", r.Input, "old_since", r.Mark.Since)
 	}
 	if r.OtherSettings && r.Mark.Open {
