@@ -60,7 +60,7 @@ func frontier(measured []Outcome) (best []Outcome) {
 // aim tries the ε that lead to the targeted error: first at the places where it seems to be cheapest, then less and less at the place that is.
 func (s *search) aim() error {
 	const rounds, places, halvings = 3, 6, 4
-	if !(s.lab.options.TargetKM > 0) {
+	if !(s.options.TargetKM > 0) {
 		return nil
 	}
 	s.phase("refining")
@@ -111,7 +111,7 @@ func (s *search) below() (Setting, bool) {
 	}
 	low := chosen.Epsilon / 4
 	for _, o := range slices.Concat(s.Scouted, s.Measured) {
-		if o.place() == chosen.place() && o.Epsilon < chosen.Epsilon && (o.MedianKM > s.lab.options.TargetKM || !s.measured(o.Setting)) {
+		if o.place() == chosen.place() && o.Epsilon < chosen.Epsilon && (o.MedianKM > s.options.TargetKM || !s.measured(o.Setting)) {
 			low = max(low, o.Epsilon)
 		}
 	}
@@ -131,10 +131,10 @@ func (s *search) toTarget() (settings []Setting) {
 		points[place][o.Epsilon] = o.MedianKM
 		rates[place] = min(rates[place], math.Log(max(1, o.Factor200M))/o.Epsilon)
 	}
-	most := math.Log(s.lab.options.MostFactor200M) // -∞: no limit
+	most := math.Log(s.options.MostFactor200M) // -∞: no limit
 	for place, errors := range points {
-		epsilon, ok := solve(errors, s.lab.options.TargetKM)
-		if ok && (s.lab.options.MostFactor200M == 0 || rates[place]*epsilon <= most) {
+		epsilon, ok := solve(errors, s.options.TargetKM)
+		if ok && (s.options.MostFactor200M == 0 || rates[place]*epsilon <= most) {
 			settings = append(settings, place.with(epsilon))
 		}
 	}
@@ -167,7 +167,7 @@ func solve(errors map[float64]float64, target float64) (epsilon float64, ok bool
 // apart the least: ε does not see the difference, which can be that of two and a thousand.
 func (s *search) choose() *Outcome {
 	const asCheap, asGood = 1.1, 1.05
-	o := &s.lab.options
+	o := &s.options
 	var serving []Outcome
 	for _, candidate := range byCost(s.allowed(s.Measured)) {
 		if o.TargetKM > 0 && candidate.MedianKM <= o.TargetKM || o.TargetEpsilonDay > 0 && candidate.EpsilonDay() <= o.TargetEpsilonDay {

@@ -81,8 +81,14 @@ func TestChoose(t *testing.T) {
 		o    Options
 		want float64
 	}{
-		{Options{TargetKM: 2}, 4.2}, {Options{TargetKM: 1.91}, 8}, {Options{TargetKM: 1}, 0}, {Options{TargetEpsilonDay: 97}, 4},
-		{Options{TargetEpsilonDay: 192}, 8}, {Options{TargetEpsilonDay: 10}, 0}, {Options{}, 0}, {Options{TargetEpsilonDay: 97, MostFactor200M: 100}, 1},
+		{Options{TargetKM: 2}, 4.2},
+		{Options{TargetKM: 1.91}, 8},
+		{Options{TargetKM: 1}, 0},
+		{Options{TargetEpsilonDay: 97}, 4},
+		{Options{TargetEpsilonDay: 192}, 8},
+		{Options{TargetEpsilonDay: 10}, 0},
+		{Options{}, 0},
+		{Options{TargetEpsilonDay: 97, MostFactor200M: 100}, 1},
 	} {
 		s := &search{lab: lab{options: c.o}, Result: Result{Measured: measured}}
 		got := 0.

@@ -195,17 +195,17 @@ type search struct {
 
 func (s *search) phase(name string) {
 	s.tell = func(done, total int64) error {
-		if s.lab.options.Progress == nil {
+		if s.options.Progress == nil {
 			return nil
 		}
-		return s.lab.options.Progress(name, done, total)
+		return s.options.Progress(name, done, total)
 	}
 }
 
 // leaveOut drops the intervals that trips are too short to show: a trip begins with a release, so that a short one has releases more often than its
 // interval says, and at less than two intervals most of its fixes come soon after one. What is left has half of its bins in trips of two intervals or more.
 func (s *search) leaveOut() {
-	o := &s.lab.options
+	o := &s.options
 	var kept []time.Duration
 	for _, interval := range o.Intervals {
 		var long, all int64
@@ -231,7 +231,7 @@ func (s *search) leaveOut() {
 
 // sample returns trips of users, cut at no less than the longest interval.
 func (s *search) sample(chosen func(*user) bool, bins int64, seed uint64) []trip {
-	o := &s.lab.options
+	o := &s.options
 	limit := bins/8 + 1
 	for _, interval := range o.Intervals {
 		limit = max(limit, int64(interval/slices.Min(o.Steps)))
@@ -259,7 +259,7 @@ func (s *search) byFold(bins int64, seed uint64) (groups []group) {
 // scout looks at all candidates.
 func (s *search) scout() (err error) {
 	s.phase("scouting")
-	o := &s.lab.options
+	o := &s.options
 	groups := s.byFold(o.ScoutBins, o.Seed)
 	s.Scouted, err = s.measure(o.candidates(), groups, runs(0, groups, o.ScoutBins)...)
 	return err
@@ -268,7 +268,7 @@ func (s *search) scout() (err error) {
 // nearFrontier measures what is worth it.
 func (s *search) nearFrontier() (err error) {
 	s.phase("measuring")
-	s.groups = s.byFold(s.lab.options.Bins, s.lab.options.Seed)
+	s.groups = s.byFold(s.options.Bins, s.options.Seed)
 	s.Measured, err = s.measure(near(s.allowed(s.Scouted)), s.groups, s.runs(first)...)
 	s.Frontier = frontier(s.allowed(s.Measured))
 	return err
@@ -291,11 +291,11 @@ func runs(from int, groups []group, bins int64) (numbers []int) {
 	return numbers
 }
 
-func (s *search) runs(from int) []int { return runs(from, s.groups, s.lab.options.Bins) }
+func (s *search) runs(from int) []int { return runs(from, s.groups, s.options.Bins) }
 
 // allowed returns those within the limit of the options.
 func (s *search) allowed(outcomes []Outcome) []Outcome {
-	most := s.lab.options.MostFactor200M
+	most := s.options.MostFactor200M
 	return slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return most > 0 && o.Factor200M > most })
 }
 
@@ -309,7 +309,7 @@ func (s *search) promise() error {
 	}
 	s.phase("promising")
 	const tries, more = 8, 1.08
-	o := &s.lab.options
+	o := &s.options
 	groups := s.byFold(enough*o.Bins, o.Seed+1)
 	anew := func(setting Setting, from int) (*Outcome, error) {
 		outcomes, err := s.measure([]Setting{setting}, groups, runs(from, groups, enough*o.Bins)...)
@@ -356,7 +356,7 @@ func (s *search) check() (err error) {
 	}
 	s.phase("checking")
 	if s.Held > 0 {
-		o := &s.lab.options
+		o := &s.options
 		groups := []group{{without: withoutHeld, trips: s.sample(func(u *user) bool { return u.fold == withoutHeld }, enough*o.Bins, o.Seed)}}
 		others, err := s.measure([]Setting{s.Promise.Setting}, groups, runs(fresh, groups, enough*o.Bins)...)
 		if err != nil {
