@@ -85,7 +85,7 @@ func printTuned(out io.Writer, r *tune.Result) {
 		fmt.Fprintf(out, columns, "ε a day", "200 m", "median error (95 %)", "blind", "cell", "step", "every", "ε", "δ")
 		for i := range rows {
 			o := &rows[i]
-			fmt.Fprintf(out, columns, tune.Number(o.EpsilonDay()), tune.Number(o.Day200M()), o.Error(), tune.Length(o.BlindKM),
+			fmt.Fprintf(out, columns, tune.Number(o.EpsilonDay()), tune.Number(o.Day200M()), o.Band(), tune.Length(o.BlindKM),
 				tune.Length(o.CellM/1000), tune.Short(o.Step), tune.Short(o.Interval), tune.Number(o.Epsilon), tune.Number(o.Delta))
 		}
 	}
