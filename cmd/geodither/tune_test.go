@@ -16,9 +16,13 @@ import (
 func tuneTown(t *testing.T, dir string, more ...string) []string {
 	t.Helper()
 	traces := write(t, dir, "traces.csv", asCSV(town()))
+	scout, steps := "200", "600"
+	if raceDetector {
+		scout, steps = "60", "120"
+	}
 	return append([]string{
 		"tune", "--data", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--epsilon", "1,4,16", "--delta", "0.01,0.3",
-		"--scout-steps", "200", "--steps", "600", "--out", filepath.Join(dir, "tuned"),
+		"--scout-steps", scout, "--steps", steps, "--out", filepath.Join(dir, "tuned"),
 	}, more...)
 }
 
