@@ -97,7 +97,7 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	leave, err := f.claim()
+	leave, err := f.claim(std)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std streams) error {
 // claim makes the folder, or takes an empty one, for its owner only: what is in another
 // one, a model that a service runs with or a key, is not to be replaced. The returned
 // function removes it if nothing was written.
-func (f *tuneFlags) claim() (leave func(), err error) {
+func (f *tuneFlags) claim(std streams) (leave func(), err error) {
 	entries, err := os.ReadDir(f.out)
 	switch {
 	case err == nil && len(entries) > 0:
@@ -150,14 +150,14 @@ func (f *tuneFlags) claim() (leave func(), err error) {
 	if err != nil {
 		return nil, unwritten(f.out, err)
 	}
-	probe := filepath.Join(f.out, ".gitignore") // what comes from people's traces, and the key, stay out of any repository around it
-	if err := os.WriteFile(probe, []byte("*\n"), 0o600); err != nil {
-		_ = os.Remove(f.out) // it is empty, if it is ours
-		return nil, unwritten(f.out, err)
+	// What comes from people's traces, and the key, stay out of any repository around it.
+	if err := hide(f.out, std); err != nil {
+		_ = os.Remove(f.out) // it is empty
+		return nil, err
 	}
 	return func() {
 		if entries, err := os.ReadDir(f.out); err == nil && len(entries) == 1 {
-			_ = os.Remove(probe)
+			_ = os.Remove(filepath.Join(f.out, entries[0].Name()))
 			_ = os.Remove(f.out)
 		}
 	}, nil

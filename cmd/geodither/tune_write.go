@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -52,8 +51,8 @@ func (f *tuneFlags) deliver(ctx context.Context, r *tune.Result, std streams) er
 	if err := model.commit(); err != nil {
 		return err
 	}
-	if err := writeNew(in(tunedConfig), tunedYAML(r)); err != nil {
-		return unwritten(in(tunedConfig), err)
+	if err := writeWhole(in(tunedConfig), []byte(tunedYAML(r))); err != nil {
+		return err
 	}
 	fmt.Fprintf(std.out, `wrote %s
 wrote %s
@@ -118,9 +117,7 @@ func tunedYAML(r *tune.Result) string {
 			fmt.Fprintf(&b, "# %s\n", part)
 		}
 	}
-	// In whole steps, at least a day.
-	window := (24*time.Hour + p.Step - 1) / p.Step * p.Step
-	releases := int64((window + p.Interval - 1) / p.Interval)
+	window := (24*time.Hour + p.Step - 1) / p.Step * p.Step // in whole steps, at least a day
 	fmt.Fprintf(&b, `
 brokers: [localhost:9092]
 group: geodither
@@ -149,7 +146,7 @@ release:
     window: %s
     spent: predict
 `, tunedModel, tunedKey, r.Options.Release.Mechanism, decimal(p.Epsilon), decimal(p.Delta), tune.Short(p.Interval),
-		decimal(float64(releases)*p.Epsilon), releases, tune.Short(window))
+		decimal(p.EpsilonDay()), p.ReleasesDay(), tune.Short(window))
 	return b.String()
 }
 
@@ -169,17 +166,4 @@ func wrapped(text string, width int) (lines []string) {
 		line = strings.TrimSpace(line + " " + word)
 	}
 	return append(lines, line)
-}
-
-// writeNew writes a file that is not there yet.
-func writeNew(path, text string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	return nil
 }

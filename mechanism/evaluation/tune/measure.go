@@ -176,7 +176,7 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) (bins in
 		state = mechanism.State{Posterior: posterior}
 		for _, at := range t.fixes {
 			out, err := sanitizer.Step(&state, mechanism.Input{
-				User: t.name, Step: mobility.StepOf(at.timeMS, stepMS), Cell: model.Grid.Locate(at.lat, at.lon), Release: release,
+				User: l.users[t.user].name, Step: mobility.StepOf(at.timeMS, stepMS), Cell: model.Grid.Locate(at.lat, at.lon), Release: release,
 			})
 			if err != nil {
 				return 0, err

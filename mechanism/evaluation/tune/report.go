@@ -34,10 +34,12 @@ func (r *Result) Report() *report.Report {
 			"A model never knew the users it was measured on: %d users in turn, and %d more that the choice has not seen. blind is the same estimate without any release. "+
 			"%d settings were looked at on about %d time steps with a fix, and %d of them measured on about %d; what is promised and checked, on %d.",
 			r.Users, r.Held, len(r.Scouted), r.Options.ScoutBins, len(r.Measured), r.Options.Bins, enough*r.Options.Bins)),
-		r.table("chosen", "The choice: as promised, and on the users that had no part in it", r.chosen(), false),
 		r.table("measured", "Settings near the frontier, and those tried on the way to a target", r.Measured, true),
 		r.table("scouted", "All settings, on a small sample", r.Scouted, true),
 	}}
+	if chosen := r.chosen(); len(chosen) > 0 {
+		choice.Parts = append(choice.Parts, r.table("chosen", "The choice: as promised, and on the users that had no part in it", chosen, false))
+	}
 	return &report.Report{Title: "How to release", Sections: []report.Section{choice, curve, how}}
 }
 

@@ -170,7 +170,7 @@ func TestNobodyIsMeasuredUnderHisOwnModel(t *testing.T) {
 		}
 		in := map[string]bool{}
 		for _, trip := range g.trips {
-			in[trip.name] = true
+			in[users[trip.user].name] = true
 		}
 		want, err := mobility.NewTrainer(mapOf(t, 500), w.step, o.Train)
 		if err != nil {

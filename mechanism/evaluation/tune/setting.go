@@ -2,7 +2,6 @@ package tune
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"time"
 
@@ -25,10 +24,6 @@ func (s Setting) ReleasesDay() int64 {
 
 // EpsilonDay bounds what a user's releases of any 24 hours cost together: the sum of their ε, for who reports all day long. Who reports less spends less.
 func (s Setting) EpsilonDay() float64 { return float64(s.ReleasesDay()) * s.Epsilon }
-
-func (s Setting) String() string {
-	return fmt.Sprintf("cell %.0f m, step %v, release every %v, ε = %g, δ = %g", s.CellM, s.Step, s.Interval, s.Epsilon, s.Delta)
-}
 
 // with returns the setting with another ε.
 func (s Setting) with(epsilon float64) Setting {

@@ -13,7 +13,6 @@ import (
 // trip is a stretch of a user's fixes that the filter follows from its beginning.
 type trip struct {
 	user  int // number among all users
-	name  string
 	fixes []fix
 	bins  int64 // with a fix
 }
@@ -22,7 +21,6 @@ type trip struct {
 type user struct {
 	name  string
 	trips []trip
-	bins  int64
 	// fold is in which part of the users a choice is made on he is; -1: on him a choice is checked.
 	fold int
 }
@@ -64,9 +62,6 @@ func split(f *Fixes, restart time.Duration, seed uint64) ([]user, error) {
 			u.fold = (i - held) % min(folds, len(users)-held)
 		}
 		u.trips = f.trips(i, u.name, restart)
-		for _, t := range u.trips {
-			u.bins += t.bins
-		}
 	}
 	return users, nil
 }
@@ -77,7 +72,7 @@ func (f *Fixes) trips(number int, name string, restart time.Duration) (trips []t
 	from := 0
 	for i := range fixes {
 		if i+1 == len(fixes) || fixes[i+1].timeMS-fixes[i].timeMS > restart.Milliseconds() {
-			trips = append(trips, trip{user: number, name: name, fixes: fixes[from : i+1], bins: f.bins(fixes[from : i+1])})
+			trips = append(trips, trip{user: number, fixes: fixes[from : i+1], bins: f.bins(fixes[from : i+1])})
 			from = i + 1
 		}
 	}
