@@ -11,16 +11,9 @@ import (
 // may be wrong and what to do. It tells numbers and no places.
 func (in *gathered) useless(report mobility.Report, o mobility.TrainOptions) error {
 	fixes, swapped := in.counts()
-	var err error
+	err := noneInside(in.from, fixes, report.Fixes, swapped)
 	switch {
-	case fixes == 0:
-		err = fmt.Errorf("there is no fix in %s: name other traces", in.from)
-	case report.Fixes == 0 && swapped > 0:
-		err = fmt.Errorf("no fix lies inside the box, but %d of %d would if latitude and longitude changed places: "+
-			"write --box SOUTH,WEST,NORTH,EAST, or say with --columns which column is which", swapped, fixes)
-	case report.Fixes == 0:
-		err = fmt.Errorf("no fix of %d lies inside the box: is it --box SOUTH,WEST,NORTH,EAST of where the traces are, "+
-			"and are the columns what they are called?", fixes)
+	case err != nil:
 	case report.Transitions == 0 && o.EveryFix:
 		err = fmt.Errorf("%s of %s in the box, and no two of a user in succession: give longer traces%s",
 			quantity(report.Fixes, "fix"), quantity(report.Users, "user"), orGap(o))
@@ -35,6 +28,22 @@ func (in *gathered) useless(report mobility.Report, o mobility.TrainOptions) err
 		return fmt.Errorf("%w; %s", err, &in.skips)
 	}
 	return err
+}
+
+// noneInside is the error of fixes none of which lies in the box; nil if one does.
+// swapped are those that would if latitude and longitude changed places.
+func noneInside(from string, fixes, inside, swapped int64) error {
+	switch {
+	case fixes == 0:
+		return fmt.Errorf("there is no fix in %s: name other traces", from)
+	case inside == 0 && swapped > 0:
+		return fmt.Errorf("no fix lies inside the box, but %d of %d would if latitude and longitude changed places: "+
+			"write --box SOUTH,WEST,NORTH,EAST, or say with --columns which column is which", swapped, fixes)
+	case inside == 0:
+		return fmt.Errorf("no fix of %d lies inside the box: is it --box SOUTH,WEST,NORTH,EAST of where the traces are, "+
+			"and are the columns what they are called?", fixes)
+	}
+	return nil
 }
 
 func orGap(o mobility.TrainOptions) string {

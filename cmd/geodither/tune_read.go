@@ -65,15 +65,10 @@ func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar
 		first.Merge(other.Fixes)
 		first.all, first.inside, first.swapped = first.all+other.all, first.inside+other.inside, first.swapped+other.swapped
 	}
-	switch {
-	case first.all == 0:
-		return nil, fmt.Errorf("there is no fix in %s: name other traces", quantity(int64(reader.Files()), "file"))
-	case first.inside == 0 && first.swapped > 0:
-		return nil, fmt.Errorf("no fix lies inside the box, but %d of %d would if latitude and longitude changed places: "+
-			"write --box SOUTH,WEST,NORTH,EAST, or say with --columns which column is which", first.swapped, first.all)
-	case first.inside == 0:
-		return nil, fmt.Errorf("no fix of %d lies inside the box: is it --box SOUTH,WEST,NORTH,EAST of where the traces are, and are the columns what they are called?", first.all)
-	case first.inside < first.all/2:
+	if err := noneInside(quantity(int64(reader.Files()), "file"), first.all, first.inside, first.swapped); err != nil {
+		return nil, err
+	}
+	if first.inside < first.all/2 {
 		fmt.Fprintf(std.err, "warning: %d of %d fixes lie outside the box and are left out\n", first.all-first.inside, first.all)
 	}
 	return first.Fixes, nil
