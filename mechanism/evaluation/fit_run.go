@@ -2,8 +2,6 @@ package evaluation
 
 import (
 	"math"
-	"sync"
-	"sync/atomic"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -40,42 +38,20 @@ func (f *fitting) measure() error {
 	if err != nil {
 		return err
 	}
-	perPass, done := int64(0), int64(0)
+	perPass := int64(0)
 	for _, t := range f.held {
 		perPass += int64(len(t.Cells))
 	}
-	total := perPass * int64(f.passes())
-	var next atomic.Int64
-	var mu sync.Mutex
-	var first error
-	var workers sync.WaitGroup
-	for range f.options.Workers {
-		workers.Go(func() {
-			w := &fitWorker{fitting: f, blind: blind, delta: -1}
-			for {
-				i := next.Add(1) - 1
-				if i >= int64(len(f.parts)) {
-					return
-				}
-				err := w.task(int(i))
-				mu.Lock()
-				done += int64(len(f.held[int(i)%len(f.held)].Cells))
-				if err == nil && first == nil && f.options.Progress != nil {
-					err = f.options.Progress(done, total)
-				}
-				if first == nil {
-					first = err
-				}
-				stop := first != nil
-				mu.Unlock()
-				if stop {
-					return
-				}
-			}
-		})
+	worker := func() func(int) (int64, error) {
+		w := &fitWorker{fitting: f, blind: blind, delta: -1}
+		return func(i int) (int64, error) { return int64(len(f.held[i%len(f.held)].Cells)), w.task(i) }
 	}
-	workers.Wait()
-	return first
+	return Tasks(f.options.Workers, len(f.parts), worker, func(done int64) error {
+		if f.options.Progress == nil {
+			return nil
+		}
+		return f.options.Progress(done, perPass*int64(f.passes()))
+	})
 }
 
 // blindPlaces returns the estimates of a filter without any release, by steps since its start, where they are the same for all tracks, else nil.

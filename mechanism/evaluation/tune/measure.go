@@ -1,11 +1,10 @@
 package tune
 
 import (
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -209,37 +208,11 @@ func (l *lab) streams(run int) noise.Streams {
 }
 
 // pool does tasks on all workers, and tells how much of the work is done, after what was done before.
-func (l *lab) pool(tasks int, done, total int64, do func(task int) (int64, error)) error {
-	var (
-		next  atomic.Int64
-		mu    sync.Mutex
-		first error
-		group sync.WaitGroup
-	)
-	for range max(l.options.Workers, 1) {
-		group.Go(func() {
-			for {
-				i := int(next.Add(1) - 1)
-				if i >= tasks {
-					return
-				}
-				n, err := do(i)
-				mu.Lock()
-				done += n
-				if err == nil && first == nil && total > 0 {
-					err = l.tell(done, total)
-				}
-				if first == nil {
-					first = err
-				}
-				stop := first != nil
-				mu.Unlock()
-				if stop {
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	return first
+func (l *lab) pool(tasks int, before, total int64, do func(task int) (int64, error)) error {
+	return evaluation.Tasks(l.options.Workers, tasks, func() func(int) (int64, error) { return do }, func(done int64) error {
+		if total == 0 {
+			return nil
+		}
+		return l.tell(before+done, total)
+	})
 }
