@@ -302,7 +302,7 @@ func (p *planner) differs(mark task.Mark, marked bool, first, to int64) []string
 	}
 	say(mark.Origin < 0 || len(mark.Settings) == 0, "the first release was begun by a version that did not write down its settings")
 	say(len(mark.Settings) > 0 && !bytes.Equal(mark.Settings, p.settings),
-		"the settings are not those of the first release (model, key, release options, encodings or max_ahead; fingerprint %.4x, then %.4x)", p.settings, mark.Settings)
+		"the settings are not those of the first release. Different: %s", p.first.DifferentSettings(mark.Settings))
 	say(mark.Origin >= 0 && mark.Since > mark.Origin, "the settings changed at raw offset %d during the first release", mark.Since)
 	say(mark.Origin >= 0 && first > mark.Origin, "retention has removed the raw records from offset %d, where the first release began, to %d: states depend on them", mark.Origin, first)
 	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source), "the raw topic was deleted and made anew since the first release")
@@ -329,15 +329,11 @@ func (p ReplayPartition) empty() bool { return p.To <= p.Origin || p.To <= p.Fro
 // to which topic, is part of its settings: nothing else tells one replay of a group
 // from another. So are the versions of the model, which no mark of its own has.
 func (p ReplayPartition) window(settings []byte, output string) replayWindow {
-	topic := sha256.Sum256([]byte(output))
-	tag := append(append(bytes.Clone(settings), "replay"...), topic[:settingsSize]...)
-	tag = binary.BigEndian.AppendUint64(tag, uint64(p.From))
-	if len(p.amended) > 0 {
-		h := sha256.New()
-		for _, a := range p.amended {
-			h.Write(binary.BigEndian.AppendUint64(a.Version.ID.name(), uint64(a.From)))
-		}
-		tag = append(tag, h.Sum(nil)[:8]...)
+	h := sha256.New()
+	fmt.Fprintf(h, "replay of %x to %q from %d\n", settings, output, p.From)
+	for _, a := range p.amended {
+		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.name(), uint64(a.From)))
 	}
+	tag := append([]byte("replay"), h.Sum(nil)[:settingsSize]...)
 	return replayWindow{origin: p.Origin, from: p.From, end: p.To, settings: tag, amended: p.amended}
 }

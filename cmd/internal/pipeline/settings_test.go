@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -20,8 +21,8 @@ func TestSettings(t *testing.T) {
 	model := neighbourModel(t, town, 5000, 4)
 	base := testOptions(t, model)
 	want := base.Settings()
-	if len(want) != settingsSize {
-		t.Fatalf("%d bytes, want %d", len(want), settingsSize)
+	if size := settingsSize + len(base.settings()); len(want) != size || size > task.MarkBytes {
+		t.Fatalf("%d bytes, want %d, and %d at the most", len(want), size, task.MarkBytes)
 	}
 	if again := base.Settings(); !bytes.Equal(want, again) {
 		t.Fatal("the same options have two fingerprints")
@@ -137,5 +138,38 @@ func TestSettingsOfBadOptions(t *testing.T) {
 		if o.Settings() != nil {
 			t.Errorf("%s: there is a fingerprint", name)
 		}
+	}
+}
+
+// TestDifferentSettings: what differs is named by its key in the config, nothing else is,
+// and no value is shown.
+func TestDifferentSettings(t *testing.T) {
+	base := testOptions(t, neighbourModel(t, town, 5000, 4))
+	if got := base.DifferentSettings(base.Settings()); got != "" {
+		t.Errorf("equal settings differ in %s", got)
+	}
+	for want, change := range map[string]func(*Options){
+		"key_file":                 func(o *Options) { o.Key = noise.KeyFromSeed(2) },
+		"release.epsilon":          func(o *Options) { o.Release.Epsilon *= 2 },
+		"personal":                 func(o *Options) { o.Personals = newOwn(t, o.Model, 1) },
+		"encoding.raw":             func(o *Options) { o.RawEncoding = schemas.JSON },
+		"release.delta, max_ahead": func(o *Options) { o.Release.Delta, o.MaxAhead = .5, time.Second },
+	} {
+		other := base
+		change(&other)
+		if got := base.DifferentSettings(other.Settings()); got != want {
+			t.Errorf("different: %s, want %s", got, want)
+		}
+		if got := other.DifferentSettings(base.Settings()); got != want {
+			t.Errorf("the other way round: %s, want %s", got, want)
+		}
+	}
+	if got := base.DifferentSettings(base.Settings()[:settingsSize]); !strings.Contains(got, "another version") {
+		t.Errorf("a fingerprint without digests: %s", got)
+	}
+	same := bytes.Clone(base.Settings())
+	same[0]++
+	if got := base.DifferentSettings(same); !strings.Contains(got, "no single setting") {
+		t.Errorf("a fingerprint with the digests of others: %s", got)
 	}
 }

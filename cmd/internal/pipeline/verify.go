@@ -311,8 +311,8 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 	case c.mark.Lost:
 		c.unverified("processing went on at raw offset %d after a loss (skip_lost): results depend on lost records", c.mark.Origin)
 	case c.marked && len(c.mark.Settings) > 0 && !bytes.Equal(c.mark.Settings, c.settings):
-		c.unverified("the changelog was last written under other settings (model, key, release options, encodings or max_ahead; fingerprint %.4x, this config's is %.4x): "+
-			"verify with the config that the service runs with", c.mark.Settings, c.settings)
+		c.unverified("the changelog was last written under other settings than this config's. Different: %s. "+
+			"Verify with the config that the service runs with", c.o.DifferentSettings(c.mark.Settings))
 	default:
 		var err error
 		if c.amended, err = resolve(c.amendments, c.o.Later); err != nil {
