@@ -28,6 +28,9 @@ func wideMoment(s float64) float64 { return max(belowMoment(s*s, .5), belowMomen
 // expMoment returns the weights of both outcomes of BernoulliExp for γ < 1. A word below den has the
 // moment g; stay(k) and stop(k) are the means of γ^(k-1) and of γ^(k-1)·(1-γ).
 func expMoment(s, g float64, stay, stop func(k int) float64) (yes, no float64) {
+	if g > 8 {
+		return math.Inf(1), math.Inf(1) // what is left after 60 turns might count
+	}
 	weight := 1.0 // of turn k, without its power of γ
 	for k := 1; k <= 60; k++ {
 		n := float64(k)
@@ -43,7 +46,7 @@ func expMoment(s, g float64, stay, stop func(k int) float64) (yes, no float64) {
 		}
 		weight *= word * g / n
 	}
-	return yes + 1e-12, no + 1e-12 // what is left after 60 turns is below 1e-40
+	return yes + 1e-12, no + 1e-12 // what is left after 60 turns is less
 }
 
 // overMoment returns the weights of both outcomes of bernoulliOverE.
