@@ -16,7 +16,8 @@ import (
 // independent uniform words: Z does not depend on x. PROOFS.md has the proof, and what a key instead of such words means.
 //
 // From the true cell to z there are whole numbers only; a fixed function (place) turns z into kilometres. How many words a draw takes
-// depends on K, ε, the pitch and the words, not on x, which is added at the end.
+// depends on K, ε, the pitch and the words, not on x, which is added at the end. Nor does it tell
+// about λ, and with z about x: what is kept takes a whole block of words (lattice_words.go).
 //
 // With K in cells and n steps of the lattice in a cell, the exponent of a displacement of λ steps is ε‖λ‖_K/n. In coordinates (a, b) of
 // the lattice in which K is not thin (convex.Reduce), with K's half-widths w1 and w2, let M be the greatest |a|·w2 + |b|·w1 on K. By its
@@ -35,6 +36,8 @@ type lattice struct {
 	edges  []latticeEdge
 	scale  [2][2]uint64 // of the proposals, numerator and denominator; of a line the first only
 	limit  [2]uint64    // greatest |a| and |b| for which words suffice
+	block  uint64       // words of the proposal that is kept
+	words  noise.Meter
 	summed bool
 	mass   float64 // Z
 	square float64 // E|λ|², steps²
@@ -75,6 +78,7 @@ func (m *lattice) prepareLine(u convex.Lattice) {
 	g := gcd(absolute(u.X), absolute(u.Y))
 	m.step = convex.Lattice{X: u.X / int64(g), Y: u.Y / int64(g)}
 	m.scale[0] = m.proposal(g, 1)
+	m.block = wordBlock(m.scale[0])
 	m.limit = [2]uint64{furthest / max(absolute(m.step.X), absolute(m.step.Y)), 0}
 }
 
@@ -102,6 +106,7 @@ func (m *lattice) preparePolygon(v []convex.Lattice) {
 		// |x·b - y·a| and |a|·w2 + |b|·w1 stay below 2⁶², their products with M below 2⁸⁶, and λ below 2⁵¹: see try and place.
 		m.limit[i] = min(1<<60/m.width[1-i]/(m.most>>24+1), furthest/max(absolute(m.base[i].X), absolute(m.base[i].Y)))
 	}
+	m.block = wordBlock(m.scale[0], m.scale[1])
 }
 
 // proposal returns the scale of a discrete Laplace draw with the exponent ε/n·weight/over per step.
@@ -116,20 +121,30 @@ func (m *lattice) proposal(over, weight uint64) [2]uint64 {
 	return [2]uint64{num.Lo, den.Lo}
 }
 
-// Sample implements Mechanism. For a polygon some 20 to 40 words, for a line about nine.
+// Sample implements Mechanism. A single place takes no words. Otherwise the draw comes first: a
+// line's needs about nine words, a polygon's some 20 to 40. What is missing from a whole block for
+// the proposal that was kept is then taken and thrown away.
 func (m *lattice) Sample(src noise.Source, x grid.Cell) grid.Point {
 	site := m.hull.site(x)
-	switch m.hull.body.Dim() {
-	case 0:
+	if m.hull.body.Dim() == 0 {
 		return m.place(site, convex.Lattice{})
-	case 1:
-		return m.onLine(src, site)
 	}
+	m.words.Start(src, m.block)
 	for {
-		if z, ok := m.try(src, site); ok {
+		if z, ok := m.propose(&m.words, site); ok {
+			m.words.Keep()
 			return z
 		}
+		m.words.Reject()
 	}
+}
+
+// propose makes one proposal and decides whether to keep it. A line's is always kept.
+func (m *lattice) propose(src noise.Source, site convex.Lattice) (grid.Point, bool) {
+	if m.hull.body.Dim() == 1 {
+		return m.onLine(src, site), true
+	}
+	return m.try(src, site)
 }
 
 func (m *lattice) onLine(src noise.Source, site convex.Lattice) grid.Point {

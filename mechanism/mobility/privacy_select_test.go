@@ -115,6 +115,41 @@ func TestOneUserMovesCountsByTheContribution(t *testing.T) {
 	}
 }
 
+// TestOneLocationMovesCounts changes one location of one user and compares every level's exact
+// counts. A user whose moves all count changes them by 4 at most, one whose moves are chosen from by
+// twice the contribution at most. The latter exceeds the contribution, so the model's ε alone would
+// be no bound for a user who stays among the users: it is twice that (theorem 9).
+func TestOneLocationMovesCounts(t *testing.T) {
+	t.Parallel()
+	g := plainGrid(t, 9, 7)
+	random := rand.New(rand.NewPCG(3, 2))
+	const steps, reach = 120, 12 // all moves on this map are within reach
+	mostAll, mostChosen := int64(0), int64(0)
+	for round := range 60 {
+		var seconds []int64
+		var cells []grid.Cell
+		for i := range steps {
+			seconds = append(seconds, int64(60*i))
+			cells = append(cells, grid.Cell(random.IntN(g.Cells())))
+		}
+		others := wander(g, 3, 60, uint64(round))
+		before := trainer(t, g, TrainOptions{KeepShared: true}, slices.Concat(fixesAt(g, "u", seconds, cells), others))
+		cells[random.IntN(steps)] = grid.Cell(random.IntN(g.Cells()))
+		after := trainer(t, g, TrainOptions{KeepShared: true}, slices.Concat(fixesAt(g, "u", seconds, cells), others))
+
+		all := PrivacyOptions{Epsilon: "1", Contribution: steps, Radius: reach}
+		mostAll = max(mostAll, reachOf(t, before, after, all, func(*private) {}))
+		chosen := PrivacyOptions{Epsilon: "1", Contribution: 20, Radius: reach}
+		mostChosen = max(mostChosen, reachOf(t, before, after, chosen, func(*private) {}))
+	}
+	if mostAll != 4 {
+		t.Errorf("one location of a user whose moves all count moves the counts by %d, want 4", mostAll)
+	}
+	if mostChosen <= 20 || mostChosen > 40 {
+		t.Errorf("one location moves counts by %d of 20 chosen moves, want more than 20 and at most 40", mostChosen)
+	}
+}
+
 // TestSharedFixesMustBeKept: a user who reports what all others did would take their fixes out of training, many times the
 // contribution. Where shared fixes are kept nothing of the kind happens, and private training refuses to work where they are not.
 func TestSharedFixesMustBeKept(t *testing.T) {

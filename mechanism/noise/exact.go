@@ -8,7 +8,8 @@ import "math/bits"
 //
 // Nothing overflows: a denominator is never multiplied by the count k of a loop, since Bernoulli(γ/k) is drawn as Bernoulli(1/k) and
 // Bernoulli(γ) together; the only products are those of two words, into two words. A loop's count is a word too; it would need 2⁶⁴ turns to
-// wrap. Each draw takes a random number of words, whose law depends on the parameters alone.
+// wrap. Each draw takes a random number of words. Its law depends on the parameters alone, but the
+// number depends on the result: who must not learn the result must not learn the number (Meter).
 
 // Below returns a uniform whole number of [0, n): the upper word of the product of a random word and n, which is drawn again where it
 // would favour some results (Lemire 2019, doi 10.1145/3230636). It panics on n = 0. One word, rarely more.
