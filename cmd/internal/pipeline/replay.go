@@ -265,7 +265,11 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 		return part, false, err
 	}
 	part.From, part.To = max(part.From, part.Origin), min(part.To, end)
-	part.Differs = p.differs(mark, marked, first, part.To)
+	changed, err := settingsChanged(ctx, p.client, p.first.Topics.Raw, n, mark)
+	if err != nil {
+		return part, false, err
+	}
+	part.Differs = p.differs(mark, marked, changed, first, part.To)
 	if err := p.versions(&part, mark); err != nil {
 		part.Differs = append(part.Differs, err.Error())
 	}
@@ -290,7 +294,7 @@ func (p *planner) resume(ctx context.Context, part ReplayPartition, own task.Mar
 }
 
 // differs lists why the result is not the first release again.
-func (p *planner) differs(mark task.Mark, marked bool, first, to int64) []string {
+func (p *planner) differs(mark task.Mark, marked, changed bool, first, to int64) []string {
 	if !marked {
 		return []string{fmt.Sprintf("%s holds no mark: the service has not released these fixes yet", p.first.Topics.Changelog)}
 	}
@@ -303,7 +307,7 @@ func (p *planner) differs(mark task.Mark, marked bool, first, to int64) []string
 	say(mark.Origin < 0 || len(mark.Settings) == 0, "the first release was begun by a version that did not write down its settings")
 	say(len(mark.Settings) > 0 && !bytes.Equal(mark.Settings, p.settings),
 		"the settings are not those of the first release. Different: %s", p.first.DifferentSettings(mark.Settings))
-	say(mark.Origin >= 0 && mark.Since > mark.Origin, "the settings changed at raw offset %d during the first release", mark.Since)
+	say(changed, "the settings changed at raw offset %d during the first release", mark.Since)
 	say(mark.Origin >= 0 && first > mark.Origin, "retention has removed the raw records from offset %d, where the first release began, to %d: states depend on them", mark.Origin, first)
 	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source), "the raw topic was deleted and made anew since the first release")
 	say(mark.Lost, "the first release went on at raw offset %d after a loss (skip_lost): it depends on lost records", mark.Origin)
