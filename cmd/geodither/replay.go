@@ -189,5 +189,7 @@ func (f *replayFlags) print(out io.Writer, plan pipeline.ReplayPlan) error {
 // printCost prints what second releases cost, or have cost by now.
 func printCost(out io.Writer, name string, c pipeline.ReplayCost) {
 	fmt.Fprintf(out, "%-10s ε = %g in all over %d users with published records, up to ε = %g for one user\n", name, c.Epsilon, c.Users, c.UserMax)
-	fmt.Fprintf(out, "%-10s ε = %g of that is for releases before --from, which the published records depend on\n", "", c.BeforeFrom)
+	if c.BeforeFrom > 0 {
+		fmt.Fprintf(out, "%-10s ε = %g of that is for releases before --from, on which the published records depend\n", "", c.BeforeFrom)
+	}
 }

@@ -118,8 +118,11 @@ func (p *ReplayPlan) why() string {
 
 // words is a cost in a sentence's end.
 func (c ReplayCost) words(each float64) string {
-	return fmt.Sprintf("ε = %g in all over %d users, up to ε = %g for one user, at ε = %g a release; "+
-		"ε = %g of it is for releases before --from, which the published records depend on", c.Epsilon, c.Users, c.UserMax, each, c.BeforeFrom)
+	text := fmt.Sprintf("ε = %g in all over %d users, up to ε = %g for one user, at ε = %g a release", c.Epsilon, c.Users, c.UserMax, each)
+	if c.BeforeFrom > 0 {
+		text += fmt.Sprintf("; ε = %g of it is for releases before --from, on which the published records depend", c.BeforeFrom)
+	}
+	return text
 }
 
 // await waits until the group has committed the whole range, in all partitions
