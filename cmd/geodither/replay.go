@@ -87,6 +87,7 @@ func (f *replayFlags) run(cmd *cobra.Command, std streams) error {
 		return f.plan(cmd, std, options)
 	}
 	bar := newProgress(std.err, nil)
+	bar.phase("working out the cost", nil)
 	f.options.Planning = bar.records
 	var begun sync.Once
 	f.options.Progress = func(done, total int64) {
@@ -107,6 +108,7 @@ func (f *replayFlags) run(cmd *cobra.Command, std streams) error {
 // plan prints the plan, and ends as the replay would begin.
 func (f *replayFlags) plan(cmd *cobra.Command, std streams, options pipeline.Options) error {
 	bar := newProgress(std.err, nil)
+	bar.phase("working out the cost", nil)
 	f.options.Planning = bar.records
 	plan, err := pipeline.PlanReplay(cmd.Context(), options, f.options)
 	bar.done()

@@ -154,9 +154,21 @@ type planner struct {
 	source   []byte
 }
 
-// PlanReplay works out what a replay would do. It writes nothing and creates
-// nothing.
+// PlanReplay works out what a replay would do, and what it would cost: for a second release
+// that is one pass of the mechanism over the raw records. It writes nothing to Kafka and
+// creates no topic. Its error is the one that Replay would end with, up to its Refusal.
 func PlanReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
+	plan, err := planTwice(ctx, o, r)
+	if err != nil || plan.Done {
+		return plan, err
+	}
+	replayed, _ := r.options(o.withDefaults())
+	_, err = NewService(replayed)
+	return plan, err
+}
+
+// planTwice plans, and looks a second time where that helps.
+func planTwice(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
 	plan, err := planReplay(ctx, o, r)
 	if errors.Is(err, errUsed) {
 		// Another instance may have begun since the marks were read. Its mark is

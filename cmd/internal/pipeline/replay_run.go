@@ -25,7 +25,7 @@ const endInterval = 500 * time.Millisecond
 // is what PlanReplay gives, its Done true when the range is done; with no error and
 // Done false the context has ended before.
 func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
-	plan, err := PlanReplay(ctx, o, r)
+	plan, err := planTwice(ctx, o, r)
 	if err != nil || plan.Done {
 		return plan, err
 	}
