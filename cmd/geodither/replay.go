@@ -65,7 +65,8 @@ processed. Whatever came before --from is processed too, for the states, and not
 	flags.StringVar(&f.options.StateDir, "state-dir", "", "state `FOLDER` of this instance; default: the service's, \".replay-\" and the output topic")
 	flags.BoolVar(&f.dry, "dry-run", false, "only print the plan")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plan, or what was done, as one JSON object")
-	flags.StringVar(&f.options.TempDir, "temp-dir", "", "`FOLDER` for states while the cost of a second release is worked out; default the system's")
+	flags.StringVar(&f.options.TempDir, "temp-dir", "",
+		"`FOLDER` for states while the cost of a second release is worked out; default the system's")
 	flags.BoolVar(&f.options.SpendAgain, "spend-again", false, "accept a second release of the same fixes")
 	required(cmd, "config", "output-topic")
 	return cmd
@@ -150,7 +151,8 @@ func (f *replayFlags) print(out io.Writer, plan pipeline.ReplayPlan) error {
 		return json.NewEncoder(out).Encode(plan)
 	}
 	if plan.Done {
-		fmt.Fprintf(out, "done: the answers to %d raw records are in %s and %s\n", plan.Publish, plan.Output, plan.DeadLetters)
+		fmt.Fprintf(out, "done: the answers to %d raw records are in %s and %s\n",
+			plan.Publish, plan.Output, plan.DeadLetters)
 		if !plan.Identical {
 			printCost(out, "spent", plan.Spent)
 		}
@@ -190,8 +192,10 @@ func (f *replayFlags) print(out io.Writer, plan pipeline.ReplayPlan) error {
 
 // printCost prints what second releases cost, or have cost by now.
 func printCost(out io.Writer, name string, c pipeline.ReplayCost) {
-	fmt.Fprintf(out, "%-10s ε = %g in all over %d users with published records, up to ε = %g for one user\n", name, c.Epsilon, c.Users, c.UserMax)
+	fmt.Fprintf(out, "%-10s ε = %g in all over %d users with published records, up to ε = %g for one user\n",
+		name, c.Epsilon, c.Users, c.UserMax)
 	if c.BeforeFrom > 0 {
-		fmt.Fprintf(out, "%-10s ε = %g of that is for releases before --from, on which the published records depend\n", "", c.BeforeFrom)
+		fmt.Fprintf(out, "%-10s ε = %g of that is for releases before --from, "+
+			"on which the published records depend\n", "", c.BeforeFrom)
 	}
 }

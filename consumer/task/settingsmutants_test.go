@@ -25,7 +25,7 @@ var settingsMutants = []mutant{
 	{"other settings are in force from where the old ones were", func(n *node, d *Dependencies, _ *Options) {
 		d.Transactions = marking{n, func(m *Mark) { m.Since = m.Origin }}
 	}},
-	{"settings are in force only from behind what the task has read without a record", func(n *node, _ *Dependencies, o *Options) {
+	{"settings are in force from the first record, not from the start", func(n *node, _ *Dependencies, o *Options) {
 		o.Observer = &lateBegun{watch{n: n}}
 	}},
 	{"a mark does not say that lost records were skipped", func(n *node, d *Dependencies, _ *Options) {

@@ -52,7 +52,8 @@ func TestAbortedInputFirst(t *testing.T) {
 	}
 	for p := range int32(w.partitions) {
 		w.settled(plan.Output, p)
-		w.same(plan.Output, p, w.lines(plan.Output, p, false), w.lines(o.Topics.Sanitized, p, false))
+		w.same(plan.Output, p, w.lines(plan.Output, p, false),
+			w.lines(o.Topics.Sanitized, p, false))
 	}
 }
 
@@ -95,7 +96,8 @@ func TestReplaySpends(t *testing.T) {
 	}
 	last := pipeline.ReplayOptions{Output: w.prefix + "last", From: from}
 	refused, err := pipeline.Replay(w.within(patience), dearer, last)
-	if !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "Different: release.epsilon;") {
+	if !errors.Is(err, pipeline.ErrSpend) ||
+		!strings.Contains(err.Error(), "Different: release.epsilon;") {
 		t.Fatalf("the replay is not refused: %v", err)
 	}
 	_, whole := sums(pipeline.ReplayOptions{Output: w.prefix + "whole"})
@@ -106,10 +108,15 @@ func TestReplaySpends(t *testing.T) {
 	}
 	t.Logf("%g of ε in the range, %g announced, %g counted", published, refused.Cost.Epsilon, all)
 	near := func(x, y float64) bool { return math.Abs(x-y) < 1e-6 }
-	if !near(refused.Cost.Epsilon, all) || !near(refused.Cost.BeforeFrom, all-published) || refused.Cost.Users != int64(len(part)) || all < 10*published || published == 0 {
-		t.Errorf("announced was %+v; the records carry %g, of which %g in the range, for %d users", refused.Cost, all, published, len(part))
+	if !near(refused.Cost.Epsilon, all) || !near(refused.Cost.BeforeFrom, all-published) ||
+		refused.Cost.Users != int64(len(part)) ||
+		all < 10*published ||
+		published == 0 {
+		t.Errorf("announced was %+v; the records carry %g, of which %g in the range, for %d users",
+			refused.Cost, all, published, len(part))
 	}
 	if plan.Cost != refused.Cost || plan.Spent != refused.Cost {
-		t.Errorf("announced was %+v, then %+v, and spent is %+v", refused.Cost, plan.Cost, plan.Spent)
+		t.Errorf("announced was %+v, then %+v, and spent is %+v", refused.Cost, plan.Cost,
+			plan.Spent)
 	}
 }

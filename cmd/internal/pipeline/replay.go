@@ -261,7 +261,8 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 // requireFitting refuses topics that exist and would stop the replay at its start.
 func (p *planner) requireFitting(ctx context.Context) error {
 	names := []string{p.first.Topics.Raw}
-	for _, topic := range []string{p.replay.Topics.Sanitized, p.replay.Topics.Changelog, p.replay.Topics.DeadLetters} {
+	t := p.replay.Topics
+	for _, topic := range []string{t.Sanitized, t.Changelog, t.DeadLetters} {
 		there, err := p.exists(ctx, topic)
 		if err != nil {
 			return err
@@ -273,10 +274,10 @@ func (p *planner) requireFitting(ctx context.Context) error {
 	if _, err := consumer.CoPartitioned(ctx, p.client, consumer.Options{}, names...); err != nil {
 		return err
 	}
-	if !slices.Contains(names, p.replay.Topics.Changelog) {
+	if !slices.Contains(names, t.Changelog) {
 		return nil
 	}
-	err := consumer.CheckConfigs(ctx, p.client, consumer.Options{}, p.replay.Topics.Changelog, compacted)
+	err := consumer.CheckConfigs(ctx, p.client, consumer.Options{}, t.Changelog, compacted)
 	if err != nil {
 		return fmt.Errorf("the changelog keeps every user's state: %w", err)
 	}
@@ -360,11 +361,12 @@ func (p *planner) takeUp(part *ReplayPartition, own task.Mark) error {
 		part.Differs = append(part.Differs, "an earlier run has begun with it as a second release")
 		return nil
 	case begun:
-		return fmt.Errorf("group %s has begun to replay the first release, and it would be a second release now: %s. Name a new --output-topic, and no --group or a new one",
-			p.r.Group, strings.Join(part.Differs, "; "))
+		return fmt.Errorf("group %s has begun to replay the first release, and it would be "+
+			"a second release now: %s. Name a new --output-topic, and no --group or a new one", p.r.Group, strings.Join(part.Differs, "; "))
 	}
-	return fmt.Errorf("group %s has begun a replay with another --from, into another --output-topic, or under other settings, and would mix both: "+
-		"name a new --output-topic, and no --group or a new one", p.r.Group)
+	return fmt.Errorf("group %s has begun a replay with another --from, into another --output-topic, "+
+		"or under other settings, and would mix both: name a new --output-topic, and no --group or a new one",
+		p.r.Group)
 }
 
 // differs lists why the result is not the first release again.
@@ -416,5 +418,8 @@ func (p ReplayPartition) window(settings []byte, output string) replayWindow {
 		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.name(), uint64(a.From)))
 	}
 	tag := append([]byte("replay"), h.Sum(nil)[:settingsSize]...)
-	return replayWindow{origin: p.Origin, from: p.From, end: p.To, settings: tag, amended: p.amended, second: p.second}
+	return replayWindow{
+		origin: p.Origin, from: p.From, end: p.To,
+		settings: tag, amended: p.amended, second: p.second,
+	}
 }

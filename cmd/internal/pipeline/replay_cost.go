@@ -25,7 +25,7 @@ import (
 // follows from the states. Users without a published record are not in it.
 type ReplayCost struct {
 	Epsilon    float64 `json:"epsilon"`             // over all users
-	BeforeFrom float64 `json:"epsilon_before_from"` // of that, what was drawn before --from and is not published itself
+	BeforeFrom float64 `json:"epsilon_before_from"` // of that, drawn before --from and not published itself
 	UserMax    float64 `json:"epsilon_user_max"`    // of the user with the most
 	Users      int64   `json:"users"`               // with a published record
 }
@@ -60,7 +60,10 @@ type account struct {
 }
 
 func newAccount(o Options, part ReplayPartition, store *state.Store) *account {
-	a := &account{o: o, part: part, states: newScratch(store.Partition(0)), shown: newScratch(store.Partition(1))}
+	a := &account{
+		o: o, part: part,
+		states: newScratch(store.Partition(0)), shown: newScratch(store.Partition(1)),
+	}
 	if o.Publish.User == UserPseudonym {
 		a.names = newPseudonyms(o.Key)
 	}
@@ -102,7 +105,8 @@ func (a *account) cost() (c ReplayCost, err error) {
 			published = math.Float64frombits(binary.BigEndian.Uint64(found[8:]))
 		}
 		spent := a.state.EpsilonSpent
-		c.add(ReplayCost{Epsilon: spent, BeforeFrom: max(0, spent-published), UserMax: spent, Users: 1})
+		before := max(0, spent-published)
+		c.add(ReplayCost{Epsilon: spent, BeforeFrom: before, UserMax: spent, Users: 1})
 		return nil
 	})
 	return c, err
@@ -150,7 +154,8 @@ func (a *account) load(ctx context.Context, own *check) (next int64, err error) 
 
 // run processes the raw records from an offset to the end of the range as the replay will,
 // and books what comes of them. It publishes nothing.
-func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64, progress func(at int64)) error {
+func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64,
+	progress func(at int64)) error {
 	processor, err := NewProcessor(a.o, a.part.Partition)
 	if err != nil {
 		return err
@@ -170,7 +175,7 @@ func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64, pr
 			_, before = split(value)
 		}
 		fx = task.Effects{Output: fx.Output[:0], DeadLetters: fx.DeadLetters[:0]}
-		processor.tally = tally{} // of this record alone, so that nothing is added to be taken off again
+		processor.tally = tally{} // of this record alone
 		record := task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
 		if err := processor.Process(record, before, &fx); err != nil {
 			return err
@@ -248,12 +253,16 @@ func (p *planner) costs(ctx context.Context, plan *ReplayPlan) error {
 }
 
 // cost is what one partition has cost so far, and what it will have cost at its end.
-func (p *planner) cost(ctx context.Context, part ReplayPartition, progress func(at int64)) (spent, cost ReplayCost, err error) {
+func (p *planner) cost(ctx context.Context, part ReplayPartition,
+	progress func(at int64)) (spent, cost ReplayCost, err error) {
 	dir, err := os.MkdirTemp(p.r.TempDir, scratchPrefix)
 	if err != nil {
 		return spent, cost, fmt.Errorf("it needs a temporary folder: %w", err)
 	}
-	store, err := state.Open(dir, state.Options{CacheBytes: 16 << 20, BlockCacheBytes: 16 << 20, MemTableBytes: 8 << 20, Logger: p.replay.Logger})
+	store, err := state.Open(dir, state.Options{
+		CacheBytes: 16 << 20, BlockCacheBytes: 16 << 20, MemTableBytes: 8 << 20,
+		Logger: p.replay.Logger,
+	})
 	if err != nil {
 		return spent, cost, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -268,7 +277,8 @@ func (p *planner) cost(ctx context.Context, part ReplayPartition, progress func(
 			return spent, spent, err
 		}
 	}
-	raw, err := consumer.NewFetcher(p.client, p.first.Topics.Raw, part.Partition, consumer.FetcherOptions{})
+	raw, err := consumer.NewFetcher(p.client, p.first.Topics.Raw, part.Partition,
+		consumer.FetcherOptions{})
 	if err != nil {
 		return spent, cost, err
 	}

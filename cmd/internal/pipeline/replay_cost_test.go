@@ -54,14 +54,17 @@ func epsilons(tb testing.TB, a answers, second bool) map[string]float64 {
 // has published everything.
 func counted(whole, part map[string]float64) (c ReplayCost) {
 	for user, published := range part {
-		c.add(ReplayCost{Epsilon: whole[user], BeforeFrom: whole[user] - published, UserMax: whole[user], Users: 1})
+		all := whole[user]
+		c.add(ReplayCost{Epsilon: all, BeforeFrom: all - published, UserMax: all, Users: 1})
 	}
 	return c
 }
 
 func (c ReplayCost) near(o ReplayCost) bool {
 	same := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
-	return same(c.Epsilon, o.Epsilon) && same(c.BeforeFrom, o.BeforeFrom) && same(c.UserMax, o.UserMax) && c.Users == o.Users
+	return same(c.Epsilon, o.Epsilon) && same(c.BeforeFrom, o.BeforeFrom) &&
+		same(c.UserMax, o.UserMax) &&
+		c.Users == o.Users
 }
 
 // TestReplayCost: a replay of a short range at the end announces the ε of every second
@@ -88,7 +91,8 @@ func TestReplayCost(t *testing.T) {
 			o.Release.Epsilon = 2
 			change(&o)
 			name := strings.NewReplacer(" ", "-", ",", "").Replace(name)
-			whole := epsilons(t, w.replayed(t, replay(t, o, ReplayOptions{Output: "whole-" + name, SpendAgain: true})), true)
+			all := replay(t, o, ReplayOptions{Output: "whole-" + name, SpendAgain: true})
+			whole := epsilons(t, w.replayed(t, all), true)
 
 			log := new(captured)
 			o.Logger = log.logger()
@@ -101,21 +105,27 @@ func TestReplayCost(t *testing.T) {
 			r.SpendAgain, r.Planning = true, func(d, n int64) { done, total = d, n }
 			plan := replay(t, o, r)
 			want := counted(whole, epsilons(t, w.replayed(t, plan), true))
-			if want.BeforeFrom < 3*(want.Epsilon-want.BeforeFrom) || want.Users == 0 || want.Users > 6 {
+			if want.BeforeFrom < 3*(want.Epsilon-want.BeforeFrom) || want.Users == 0 ||
+				want.Users > 6 {
 				t.Fatalf("%+v is spent: the test shows nothing", want)
 			}
-			if !announced.Cost.near(want) || !plan.Cost.near(want) || !plan.Spent.near(want) || announced.Spent != (ReplayCost{}) {
-				t.Errorf("announced %+v and %+v, at the end %+v; the records say %+v", announced.Cost, plan.Cost, plan.Spent, want)
+			if !announced.Cost.near(want) || !plan.Cost.near(want) || !plan.Spent.near(want) ||
+				announced.Spent != (ReplayCost{}) {
+				t.Errorf("announced %+v and %+v, at the end %+v; the records say %+v",
+					announced.Cost, plan.Cost, plan.Spent, want)
 			}
 			if done != total || total != plan.Read {
-				t.Errorf("planning has come to %d of %d, the plan has %d records", done, total, plan.Read)
+				t.Errorf("planning has come to %d of %d, the plan has %d records", done, total,
+					plan.Read)
 			}
 			for _, text := range []string{"the replay is a second release", "the second release is done"} {
 				if n := strings.Count(log.String(), text); n != 1 {
 					t.Errorf("the log says %q %d times", text, n)
 				}
 			}
-			if again, err := PlanReplay(t.Context(), o, r); err != nil || !again.Done || !again.Spent.near(want) || again.Refusal(ReplayOptions{}) != nil {
+			if again, err := PlanReplay(t.Context(), o, r); err != nil || !again.Done ||
+				!again.Spent.near(want) ||
+				again.Refusal(ReplayOptions{}) != nil {
 				t.Errorf("planned again when it is done: %+v, %v", again, err)
 			}
 		})
@@ -144,11 +154,15 @@ func TestReplayCostResumed(t *testing.T) {
 		r.To, spent = Bound{}, part.Spent
 		rest, err := PlanReplay(t.Context(), o, r)
 		ok(t, err)
-		if !rest.Begun || rest.Done || rest.Identical || !rest.Cost.near(whole.Cost) || !rest.Spent.near(part.Cost) || rest.Spent.Epsilon <= 0 {
-			t.Errorf("up to %d: announced %+v, spent %+v; want %+v and %+v", to, rest.Cost, rest.Spent, whole.Cost, part.Cost)
+		if !rest.Begun || rest.Done || rest.Identical || !rest.Cost.near(whole.Cost) ||
+			!rest.Spent.near(part.Cost) ||
+			rest.Spent.Epsilon <= 0 {
+			t.Errorf("up to %d: announced %+v, spent %+v; want %+v and %+v", to, rest.Cost,
+				rest.Spent, whole.Cost, part.Cost)
 		}
 		r.SpendAgain = false
-		if err := rest.Refusal(r); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "an earlier run has spent") {
+		if err := rest.Refusal(r); !errors.Is(err, ErrSpend) ||
+			!strings.Contains(err.Error(), "an earlier run has spent") {
 			t.Errorf("up to %d: taken up again without a word: %v", to, err)
 		}
 		r.SpendAgain = true
@@ -159,8 +173,11 @@ func TestReplayCostResumed(t *testing.T) {
 	}
 	aged, err := PlanReplay(t.Context(), o, r)
 	ok(t, err)
-	if aged.Cost.Epsilon < whole.Cost.Epsilon || aged.Cost.Users < whole.Cost.Users || aged.Spent.Users != 20 || aged.Spent.Epsilon < spent.Epsilon {
-		t.Errorf("with records removed %+v is announced and %+v spent, before it was %+v and %+v", aged.Cost, aged.Spent, whole.Cost, spent)
+	if aged.Cost.Epsilon < whole.Cost.Epsilon || aged.Cost.Users < whole.Cost.Users ||
+		aged.Spent.Users != 20 ||
+		aged.Spent.Epsilon < spent.Epsilon {
+		t.Errorf("with records removed %+v is announced and %+v spent, before it was %+v and %+v",
+			aged.Cost, aged.Spent, whole.Cost, spent)
 	}
 	if plan := replay(t, o, r); !plan.Spent.near(aged.Cost) {
 		t.Errorf("%+v is spent, announced was %+v", plan.Spent, aged.Cost)
@@ -185,7 +202,8 @@ func TestReplayMarksSecondReleases(t *testing.T) {
 	alone := cut
 	alone.out.lines = [][]line{cut.out.lines[2]}
 	if sums := epsilons(t, alone, true); !plan.Cost.near(counted(sums, sums)) || len(sums) == 0 {
-		t.Errorf("the cost is %+v, partition 2 has %v", plan.Cost, slices.Collect(maps.Values(sums)))
+		t.Errorf("the cost is %+v, partition 2 has %v", plan.Cost,
+			slices.Collect(maps.Values(sums)))
 	}
 }
 
@@ -198,7 +216,8 @@ func TestReplayTakenUp(t *testing.T) {
 		w.feed(t)
 	}
 	r := ReplayOptions{Output: "early", To: Bound{IsOffset: true, Offset: 60}}
-	if _, err := Replay(t.Context(), o, r); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "leave --to out") {
+	if _, err := Replay(t.Context(), o, r); !errors.Is(err, ErrSpend) ||
+		!strings.Contains(err.Error(), "leave --to out") {
 		t.Fatalf("a replay beyond the service: %v", err)
 	}
 	r.SpendAgain = true
@@ -206,7 +225,9 @@ func TestReplayTakenUp(t *testing.T) {
 	w.serve(t, o, 0)
 	r.To, r.SpendAgain = Bound{}, false
 	plan, err := Replay(t.Context(), o, r)
-	if !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "begun with it as a second release") || plan.Spent.Epsilon <= 0 {
+	if !errors.Is(err, ErrSpend) ||
+		!strings.Contains(err.Error(), "begun with it as a second release") ||
+		plan.Spent.Epsilon <= 0 {
 		t.Errorf("taken up when the service has come there: %v, %+v", err, plan)
 	}
 	r.SpendAgain = true
@@ -219,10 +240,12 @@ func TestReplayTakenUp(t *testing.T) {
 		mark, _, err := (&planner{client: w.client}).lastMark(t.Context(), o.Topics.Changelog, p)
 		ok(t, err)
 		mark.Lost = true
-		w.write(t, true, o.Topics.Changelog, p, line{key: task.MarkKey, value: string(task.AppendMark(nil, mark)), timestamp: startMS})
+		w.write(t, true, o.Topics.Changelog, p,
+			line{key: task.MarkKey, value: string(task.AppendMark(nil, mark)), timestamp: startMS})
 	}
 	same.To, same.SpendAgain = Bound{}, true
-	if _, err := Replay(t.Context(), o, same); err == nil || !strings.Contains(err.Error(), "it would be a second release now") {
+	if _, err := Replay(t.Context(), o, same); err == nil ||
+		!strings.Contains(err.Error(), "it would be a second release now") {
 		t.Errorf("a replay that began as the first release goes on as a second one: %v", err)
 	}
 }

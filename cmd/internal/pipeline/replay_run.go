@@ -43,8 +43,9 @@ func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error)
 		s.windows[i] = p.window(settings, r.Output)
 	}
 	if !plan.Identical {
-		s.log.Warn("the replay is a second release", "users", plan.Cost.Users, "epsilon", plan.Cost.Epsilon,
-			"epsilon_user_max", plan.Cost.UserMax, "epsilon_before_from", plan.Cost.BeforeFrom, "epsilon_spent_already", plan.Spent.Epsilon)
+		s.log.Warn("the replay is a second release", "users", plan.Cost.Users,
+			"epsilon", plan.Cost.Epsilon, "epsilon_user_max", plan.Cost.UserMax,
+			"epsilon_before_from", plan.Cost.BeforeFrom, "epsilon_spent_already", plan.Spent.Epsilon)
 	}
 	done := make(chan error, 1)
 	asked := ctx
@@ -81,7 +82,8 @@ func (p *ReplayPlan) settle(ctx context.Context, o Options, r ReplayOptions) err
 	planner.replay, planner.r = r.options(planner.first)
 	planner.r.Planning = nil
 	announced, ended := p.Cost, *p
-	ended.Cost, ended.Spent, ended.Partitions = ReplayCost{}, ReplayCost{}, slices.Clone(p.Partitions)
+	ended.Cost, ended.Spent = ReplayCost{}, ReplayCost{}
+	ended.Partitions = slices.Clone(p.Partitions)
 	for i := range ended.Partitions {
 		ended.Partitions[i].begun = true
 	}
@@ -92,8 +94,9 @@ func (p *ReplayPlan) settle(ctx context.Context, o Options, r ReplayOptions) err
 		return fmt.Errorf("the replay is done, but what it has cost could not be read again: %w", err)
 	}
 	p.Spent = ended.Spent
-	o.withDefaults().Logger.Info("the second release is done", "users", p.Spent.Users, "epsilon", p.Spent.Epsilon,
-		"epsilon_user_max", p.Spent.UserMax, "epsilon_before_from", p.Spent.BeforeFrom, "epsilon_announced", announced.Epsilon)
+	o.withDefaults().Logger.Info("the second release is done", "users", p.Spent.Users,
+		"epsilon", p.Spent.Epsilon, "epsilon_user_max", p.Spent.UserMax,
+		"epsilon_before_from", p.Spent.BeforeFrom, "epsilon_announced", announced.Epsilon)
 	return nil
 }
 
@@ -118,9 +121,11 @@ func (p *ReplayPlan) why() string {
 
 // words is a cost in a sentence's end.
 func (c ReplayCost) words(each float64) string {
-	text := fmt.Sprintf("ε = %g in all over %d users, up to ε = %g for one user, at ε = %g a release", c.Epsilon, c.Users, c.UserMax, each)
+	text := fmt.Sprintf("ε = %g in all over %d users, up to ε = %g for one user, at ε = %g a release",
+		c.Epsilon, c.Users, c.UserMax, each)
 	if c.BeforeFrom > 0 {
-		text += fmt.Sprintf("; ε = %g of it is for releases before --from, on which the published records depend", c.BeforeFrom)
+		text += fmt.Sprintf("; ε = %g of it is for releases before --from, "+
+			"on which the published records depend", c.BeforeFrom)
 	}
 	return text
 }

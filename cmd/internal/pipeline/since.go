@@ -17,7 +17,8 @@ import (
 // mark too. The raw topic is the proof. Where it still holds everything from Origin on and
 // no committed record lies before Since, nothing was made under other settings. The cost is
 // one fetch where there is a record, and else one pass over the aborted ones.
-func settingsChanged(ctx context.Context, client *kafka.Client, topic string, p int32, mark task.Mark) (bool, error) {
+func settingsChanged(ctx context.Context, client *kafka.Client, topic string, p int32,
+	mark task.Mark) (bool, error) {
 	if mark.Origin < 0 || mark.Since <= mark.Origin {
 		return false, nil
 	}

@@ -13,7 +13,8 @@ import (
 // so that the first answers to a service hold no record.
 func (w *world) abortedFirst(tb testing.TB) {
 	tb.Helper()
-	lines := slices.Repeat([]line{{key: "vehicle-000", value: strings.Repeat("x", 200_000), timestamp: startMS}}, 5)
+	lines := slices.Repeat(
+		[]line{{key: "vehicle-000", value: strings.Repeat("x", 200_000), timestamp: startMS}}, 5)
 	for p := range int32(partitions) {
 		w.write(tb, false, "raw", p, lines...)
 		w.write(tb, false, "raw", p, lines...)
@@ -41,9 +42,11 @@ func TestAbortedFirst(t *testing.T) {
 	w.abortedFirst(t)
 	o := w.options("first")
 	w.serve(t, o, 6)
+	topic := o.Topics.Changelog
 	for p := range int32(partitions) {
-		mark, found, err := (&planner{client: w.client}).lastMark(t.Context(), o.Topics.Changelog, p)
-		if err != nil || !found || mark.Origin != 0 || mark.Since != 0 || mark.Open || mark.Input <= 12 {
+		mark, found, err := (&planner{client: w.client}).lastMark(t.Context(), topic, p)
+		if err != nil || !found || mark.Origin != 0 || mark.Since != 0 || mark.Open ||
+			mark.Input <= 12 {
 			t.Errorf("partition %d: the mark is %+v, %v; want one from 0 and since 0", p, mark, err)
 		}
 	}
@@ -65,20 +68,25 @@ func TestMarksBehindAbortedRecords(t *testing.T) {
 	w.serve(t, o, 6)
 	since := func(offset int64) {
 		for p := range int32(partitions) {
-			mark, _, err := (&planner{client: w.client}).lastMark(t.Context(), o.Topics.Changelog, p)
+			look := &planner{client: w.client}
+			mark, _, err := look.lastMark(t.Context(), o.Topics.Changelog, p)
 			ok(t, err)
 			mark.Since = offset
-			w.write(t, true, o.Topics.Changelog, p, line{key: task.MarkKey, value: string(task.AppendMark(nil, mark)), timestamp: startMS})
+			value := string(task.AppendMark(nil, mark))
+			w.write(t, true, o.Topics.Changelog, p,
+				line{key: task.MarkKey, value: value, timestamp: startMS})
 		}
 	}
 	refused := func(why string) {
 		t.Helper()
 		for _, p := range verify(t, o).Partitions {
 			if p.Verified || len(p.NotVerified) != 1 || !strings.Contains(p.NotVerified[0], why) {
-				t.Errorf("%s: partition %d is verified: %t, %v", why, p.Partition, p.Verified, p.NotVerified)
+				t.Errorf("%s: partition %d is verified: %t, %v", why, p.Partition, p.Verified,
+					p.NotVerified)
 			}
 		}
-		if plan, err := PlanReplay(t.Context(), o, ReplayOptions{Output: "again"}); err != nil || plan.Identical {
+		if plan, err := PlanReplay(t.Context(), o, ReplayOptions{Output: "again"}); err != nil ||
+			plan.Identical {
 			t.Errorf("%s: the replay passes for the first release: %v", why, err)
 		}
 	}
