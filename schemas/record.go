@@ -98,7 +98,7 @@ type Sanitized struct {
 	RadiusM           float64 `json:"radius_m"` // 95 % credible radius of the estimate, metres
 	Epsilon           float64 `json:"epsilon"`  // spent by this record; 0 if it repeats or predicts
 	Delta             float64 `json:"delta"`
-	Mechanism         string  `json:"mechanism"`
+	Mechanism         string  `json:"mechanism"` // by name, with a note perhaps: see Noted
 	ModelID           string  `json:"model_id"`
 	Step              int64   `json:"step"`    // of the model
 	Release           int64   `json:"release"` // number of the user's releases so far

@@ -97,7 +97,7 @@ func (s *observerSettings) complete(r schemas.Sanitized) bool {
 		s.options.Delta, s.delta = r.Delta, true
 	}
 	if !s.mechanism {
-		s.options.Mechanism, s.mechanism = r.Mechanism, true
+		s.options.Mechanism, s.mechanism = schemas.MechanismName(r.Mechanism), true
 	}
 	if !s.epsilon && r.Kind == schemas.KindReleased {
 		s.options.Epsilon, s.epsilon = r.Epsilon, true
@@ -108,7 +108,7 @@ func (s *observerSettings) complete(r schemas.Sanitized) bool {
 // check refuses a record that was not made under these settings.
 func (s *observerSettings) check(r schemas.Sanitized) error {
 	switch {
-	case r.Mechanism != s.options.Mechanism:
+	case schemas.MechanismName(r.Mechanism) != s.options.Mechanism:
 		return fmt.Errorf("the record names the mechanism %.16s, and the settings say %s: leave --mechanism out, or aggregate the records of one setting by themselves", r.Mechanism, s.options.Mechanism)
 	case r.Delta != s.options.Delta:
 		return fmt.Errorf("the record has δ = %g, and the settings say %g: leave --delta out, or aggregate the records of one setting by themselves", r.Delta, s.options.Delta)

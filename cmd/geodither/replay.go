@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -36,7 +37,15 @@ With the same key, model and config the records are those of the first release, 
 byte, and cost no ε. If anything differs (settings, raw records that retention has
 removed, fixes that the service has not released yet) it would be a second release of the
 same fixes: it is refused, says why and what it would cost, and goes on only with
---spend-again. --dry-run prints the plan, writes nothing and creates no topic.
+--spend-again. Its records then say so: their mechanism is "lattice (second release)".
+
+The cost is the ε of all second releases that the published records depend on: for each
+user with a record in the range, every release from the beginning of processing, before
+--from too. It is exact, since the mechanism runs once over the raw records to count it,
+without publishing. The states of that run, which are private, lie in a temporary folder.
+
+--dry-run prints the plan, writes nothing to Kafka and creates no topic. It ends with the
+exit code that the replay would begin with: 1 where that is refused.
 
 --from and --to are an offset, the same in each partition, or a time such as
 2026-11-21T08:00:00Z, compared with the raw records' Kafka timestamps. The record at --from
@@ -56,6 +65,8 @@ processed. Whatever came before --from is processed too, for the states, and not
 	flags.StringVar(&f.options.StateDir, "state-dir", "", "state `FOLDER` of this instance; default: the service's, \".replay-\" and the output topic")
 	flags.BoolVar(&f.dry, "dry-run", false, "only print the plan")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plan, or what was done, as one JSON object")
+	flags.StringVar(&f.options.TempDir, "temp-dir", "",
+		"`FOLDER` for states while the cost of a second release is worked out; default the system's")
 	flags.BoolVar(&f.options.SpendAgain, "spend-again", false, "accept a second release of the same fixes")
 	required(cmd, "config", "output-topic")
 	return cmd
@@ -74,25 +85,49 @@ func (f *replayFlags) run(cmd *cobra.Command, std streams) error {
 		return err
 	}
 	if f.dry {
-		plan, err := pipeline.PlanReplay(cmd.Context(), options, f.options)
-		if err != nil {
-			return err
-		}
-		return f.print(std.out, plan)
+		return f.plan(cmd, std, options)
 	}
 	bar := newProgress(std.err, nil)
-	f.options.Progress = bar.records
+	bar.phase("working out the cost", nil)
+	f.options.Planning = bar.records
+	var begun sync.Once
+	f.options.Progress = func(done, total int64) {
+		begun.Do(func() { bar.phase("replaying", nil) }) // at a rate of its own
+		bar.records(done, total)
+	}
 	plan, err := pipeline.Replay(cmd.Context(), options, f.options)
 	bar.done()
 	switch {
-	case errors.Is(err, pipeline.ErrSpend):
-		return fmt.Errorf("%w. If you accept that, repeat it with --spend-again", err)
 	case err != nil:
-		return err
+		return refused(err)
 	case !plan.Done:
 		return errors.New("interrupted: run the same command again and it goes on where it was")
 	}
 	return f.print(std.out, plan)
+}
+
+// plan prints the plan, and ends as the replay would begin.
+func (f *replayFlags) plan(cmd *cobra.Command, std streams, options pipeline.Options) error {
+	bar := newProgress(std.err, nil)
+	bar.phase("working out the cost", nil)
+	f.options.Planning = bar.records
+	plan, err := pipeline.PlanReplay(cmd.Context(), options, f.options)
+	bar.done()
+	if err != nil {
+		return err
+	}
+	if err := f.print(std.out, plan); err != nil {
+		return err
+	}
+	return refused(plan.Refusal(f.options))
+}
+
+// refused says what to do about a second release.
+func refused(err error) error {
+	if errors.Is(err, pipeline.ErrSpend) {
+		return fmt.Errorf("%w. If you accept that, repeat it with --spend-again", err)
+	}
+	return err
 }
 
 // parseBound reads an offset or a time; empty is neither.
@@ -116,8 +151,12 @@ func (f *replayFlags) print(out io.Writer, plan pipeline.ReplayPlan) error {
 		return json.NewEncoder(out).Encode(plan)
 	}
 	if plan.Done {
-		_, err := fmt.Fprintf(out, "done: the answers to %d raw records are in %s and %s\n", plan.Publish, plan.Output, plan.DeadLetters)
-		return err
+		fmt.Fprintf(out, "done: the answers to %d raw records are in %s and %s\n",
+			plan.Publish, plan.Output, plan.DeadLetters)
+		if !plan.Identical {
+			printCost(out, "spent", plan.Spent)
+		}
+		return nil
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "partition\tprocess from\tpublish from\tto\tcommitted\t")
@@ -143,7 +182,20 @@ func (f *replayFlags) print(out io.Writer, plan pipeline.ReplayPlan) error {
 			fmt.Fprintf(out, "differs    partition %d: %s\n", p.Partition, why)
 		}
 	}
-	_, err := fmt.Fprintf(out, "cost       a second release: up to ε = %g for each of up to %d fixes, %g in all over all users; it needs --spend-again\n",
-		plan.Epsilon, plan.Publish, plan.Cost)
-	return err
+	fmt.Fprintf(out, "release    a second one, at up to ε = %g a release; it needs --spend-again\n", plan.Epsilon)
+	printCost(out, "cost", plan.Cost)
+	if plan.Spent != (pipeline.ReplayCost{}) {
+		printCost(out, "spent", plan.Spent)
+	}
+	return nil
+}
+
+// printCost prints what second releases cost, or have cost by now.
+func printCost(out io.Writer, name string, c pipeline.ReplayCost) {
+	fmt.Fprintf(out, "%-10s ε = %g in all over %d users with published records, up to ε = %g for one user\n",
+		name, c.Epsilon, c.Users, c.UserMax)
+	if c.BeforeFrom > 0 {
+		fmt.Fprintf(out, "%-10s ε = %g of that is for releases before --from, "+
+			"on which the published records depend\n", "", c.BeforeFrom)
+	}
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,9 +70,72 @@ func TestReplayCommand(t *testing.T) {
 
 	other := s.edit(t, "epsilon: 1", "epsilon: 2")
 	requireMessage(t, call(t, "replay", "-c", other, "--output-topic", output), exitFailed,
-		"second release", "settings are not those of the first release", "ε = 2", "--spend-again")
-	r = succeed(t, "replay", "-c", other, "--output-topic", output, "--dry-run")
-	requireWords(t, r.out, "differs", "a second release", "needs --spend-again")
+		"second release", "settings are not those of the first release", "Different: release.epsilon", "at ε = 2", "--spend-again")
 	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", output, "--from", "yesterday"), exitUsage, `"yesterday"`, "2026-11-21T08:00:00Z")
 	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"raw"), exitFailed, "topics.sanitized")
+}
+
+// TestReplaySecondRelease: a dry run ends as the replay would begin, and says in words and
+// in JSON what the replay will have spent. Other commands read its records, which say that
+// they are a second release.
+func TestReplaySecondRelease(t *testing.T) {
+	s := newTownService(t)
+	other := s.edit(t, "epsilon: 1", "epsilon: 2")
+	output := s.prefix + "again.sanitized"
+	args := []string{"replay", "-c", other, "--output-topic", output, "--from", "50"}
+	with := func(more ...string) []string { return append(slices.Clone(args), more...) }
+
+	r := call(t, with("--dry-run")...)
+	refusal := call(t, args...)
+	if r.code != exitFailed || r.err != refusal.err || refusal.code != exitFailed {
+		t.Errorf("the dry run ends with %d, %s; the replay with %d, %s", r.code, r.err, refusal.code, refusal.err)
+	}
+	requireWords(t, r.out, "differs", "Different: release.epsilon", "a second one", "needs --spend-again", "before --from", "users with published records")
+	var plan, done, again struct {
+		Cost, Spent pipeline.ReplayCost
+		Done        bool
+		Identical   bool
+	}
+	read := func(into any, r result) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(r.out), into); err != nil {
+			t.Fatalf("%v in %q", err, r.out)
+		}
+	}
+	r = succeed(t, with("--dry-run", "--json", "--spend-again")...)
+	requireWords(t, r.out, `"cost":{"epsilon":`, `"epsilon_before_from":`, `"epsilon_user_max":`, `"spent":{`)
+	read(&plan, r)
+	read(&done, succeed(t, with("--json", "--spend-again")...))
+	read(&again, succeed(t, with("--json", "--dry-run")...)) // it is done: there is nothing to refuse
+	if plan.Identical || plan.Done || !done.Done || !again.Done || plan.Cost.Epsilon <= 0 || plan.Cost.BeforeFrom <= 0 ||
+		plan.Spent != (pipeline.ReplayCost{}) || done.Spent != plan.Cost || again.Spent != plan.Cost {
+		t.Errorf("planned %+v, done %+v, asked again %+v", plan, done, again)
+	}
+	requireWords(t, succeed(t, args...).out, "done:", "spent", fmt.Sprintf("ε = %g in all", plan.Cost.Epsilon))
+
+	users := map[string]bool{}
+	consumed := succeed(t, "consume", "--brokers", s.addr, "--topic", output, "--format", "json").out
+	for _, record := range records(t, consumed) {
+		users[record.UserID] = true
+		if record.Mechanism != "lattice (second release)" {
+			t.Fatalf("a record says that its mechanism is %q", record.Mechanism)
+		}
+	}
+	if int64(len(users)) != plan.Cost.Users || len(users) == 0 {
+		t.Errorf("%d users have records, the cost is that of %d", len(users), plan.Cost.Users)
+	}
+	requireWords(t, succeed(t, "consume", "--brokers", s.addr, "--topic", output, "--format", "csv").out, ",lattice (second release),")
+	model := filepath.Join(s.dir, "model.avro")
+	both := func(topic string) result {
+		return call(t, "aggregate", "--brokers", s.addr, "--topic", topic, "--model", model)
+	}
+	if first, second := both(s.prefix+"town.sanitized"), both(output); first.code != second.code || second.code != 0 {
+		t.Errorf("aggregating the first release ends with %d, %s; the second with %d, %s", first.code, first.err, second.code, second.err)
+	}
+
+	// What stops a replay stops its dry run.
+	for _, dry := range []string{"--dry-run", "--spend-again"} {
+		requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"town.dead", dry), exitFailed, "the service itself uses topic")
+		requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"x", "--from", "9", "--to", "9", dry), exitFailed, "holds nothing")
+	}
 }

@@ -24,7 +24,10 @@ type Mark struct {
 	// processing goes on. -1: not known, the partition began under version 1.
 	Origin int64
 	// Since is the input offset from which on Settings have been in force, not
-	// before Origin. -1: not known.
+	// before Origin. -1: not known. What was processed from Origin to Since was
+	// made under other settings. It may be nothing at all: a worker that saw only
+	// aborted records leaves a mark too, and earlier versions of this package put
+	// the first Since behind the aborted records at the input's beginning.
 	Since int64
 	// Lost: SkipLost has moved Origin. Users were there before it, so that the
 	// results from Origin on depend on records that are gone.

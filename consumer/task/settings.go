@@ -41,7 +41,7 @@ func (t *Task) other(m Mark) bool {
 // stand takes over the mark that a restore has found. Processing goes on at
 // t.next; the input's stable end was stable after the fence.
 func (t *Task) stand(m Mark, found bool, input, stable int64) {
-	t.mark = m
+	t.mark, t.from = m, t.next
 	if !found {
 		t.mark = Mark{Origin: t.next, Since: t.next}
 	} else if t.next != input { // SkipLost
@@ -67,12 +67,15 @@ func (t *Task) open(work context.Context) error {
 }
 
 // nextMark is the mark of a transaction that commits t.next. Other settings are
-// amended by nothing yet.
+// amended by nothing yet, and are in force from where this task goes on: all that it
+// processes is made under them. t.next will not do for that. By the time of the first
+// mark it may have moved past aborted records, which would then look like records of
+// earlier settings.
 func (t *Task) nextMark(open bool) Mark {
 	m := t.mark
 	m.Input, m.Open = t.next, open
 	if !bytes.Equal(m.Settings, t.o.Settings) {
-		m.Settings, m.Since, m.Amendments = t.o.Settings, t.next, nil
+		m.Settings, m.Since, m.Amendments = t.o.Settings, t.from, nil
 	}
 	for _, name := range t.proposed {
 		m.Amendments = append(slices.Clip(m.Amendments), Amendment{From: t.next, Name: bytes.Clone(name)})

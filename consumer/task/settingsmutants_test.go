@@ -25,6 +25,9 @@ var settingsMutants = []mutant{
 	{"other settings are in force from where the old ones were", func(n *node, d *Dependencies, _ *Options) {
 		d.Transactions = marking{n, func(m *Mark) { m.Since = m.Origin }}
 	}},
+	{"settings are in force from the first record, not from the start", func(n *node, _ *Dependencies, o *Options) {
+		o.Observer = &lateBegun{watch{n: n}}
+	}},
 	{"a mark does not say that lost records were skipped", func(n *node, d *Dependencies, _ *Options) {
 		d.Transactions = marking{n, func(m *Mark) { m.Origin = min(m.Origin, n.w.mark.Origin) }}
 	}},
@@ -50,6 +53,16 @@ type onRunning struct {
 func (m *onRunning) Moved(from, to State) {
 	if from == Restoring && to == Running {
 		m.touch(m.n.task)
+	}
+}
+
+// lateBegun takes the offset of its first mark for the one at which it began.
+type lateBegun struct{ watch }
+
+func (m *lateBegun) Fetched(records int, next, stableEnd int64) {
+	m.watch.Fetched(records, next, stableEnd)
+	if t := m.n.task; !t.opened {
+		t.from = t.next
 	}
 }
 

@@ -92,6 +92,11 @@ func newWorld(seed uint64, faults bool) *world {
 		w.input.append([]status{plain, plain, plain, plain, plain, plain, aborted, control}[data.IntN(8)], m)
 		w.fate, w.made = append(w.fate, unseen), append(w.made, "")
 	}
+	if data.IntN(4) == 0 { // the input begins with aborted transactions
+		for i := range data.IntN(12) {
+			w.input.entries[i].status = aborted
+		}
+	}
 	if data.IntN(5) == 0 {
 		w.end = 1 + data.Int64N(int64(len(w.fate)))
 	}
@@ -303,8 +308,12 @@ func (w *world) book() {
 	}
 	w.bookAmendments(m, from)
 	since := max(w.mark.Since, m.Origin)
-	if string(m.Settings) != string(w.mark.Settings) { // such a mark is alone
-		since = m.Input
+	if string(m.Settings) != string(w.mark.Settings) {
+		// Such a mark is alone, and all behind the mark before is made under its settings.
+		since = max(from, m.Origin)
+		if m.Input > since && !w.marked && !w.lost {
+			w.events["aborted input first"]++
+		}
 	}
 	if m.Since != since || m.Since < w.mark.Since {
 		w.violated("the mark %+v says since %d, want %d", m, m.Since, since)

@@ -14,6 +14,7 @@ type Task struct {
 	state State
 
 	next   int64     // input offset after the last one that was processed
+	from   int64     // what t.next was when the last restore had ended
 	safe   int64     // what t.next was at the last commit or at the start
 	saved  time.Time // when that was
 	mark   Mark      // the last one; if there is none, what it would have been

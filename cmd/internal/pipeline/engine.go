@@ -22,7 +22,8 @@ type Engine struct {
 	models    *models
 	options   mechanism.Options
 	publisher *publisher
-	last      *lane // of the last Sanitize
+	last      *lane  // of the last Sanitize
+	mechanism string // as records name it
 }
 
 // NewEngine refuses options that Sanitizer or Publish refuses, and a model whose
@@ -46,8 +47,12 @@ func newEngine(first *Material, key noise.Key, options mechanism.Options, publis
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base}, nil
+	return &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base,
+		mechanism: models.base.sanitizer.Options().Mechanism}, nil
 }
+
+// note adds a note about the releases to the mechanism that records name: schemas.Noted.
+func (e *Engine) note(text string) { e.mechanism = schemas.Noted(e.options.Mechanism, text) }
 
 // Options returns the options of releases with their defaults filled in.
 func (e *Engine) Options() mechanism.Options { return e.options }
@@ -110,7 +115,7 @@ func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State)
 		RadiusM:   outcome.RadiusKM * 1000,
 		Epsilon:   outcome.Epsilon,
 		Delta:     e.options.Delta,
-		Mechanism: e.options.Mechanism,
+		Mechanism: e.mechanism,
 		ModelID:   e.publisher.model(use, fix.UserID),
 		Step:      use.step,
 		Release:   int64(outcome.Number),

@@ -7,12 +7,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/schemas"
 )
 
 // Bound is one end of a range of the raw topic: an offset, the same in each
@@ -36,6 +39,13 @@ type ReplayOptions struct {
 	// Progress, if set, is told now and then how many raw offsets of how many
 	// the group has come past. One call at a time.
 	Progress func(done, total int64)
+
+	// TempDir is where states go while the cost of a second release is worked out: as
+	// large as the service's own store, and as private. Default the system's.
+	TempDir string
+	// Planning, if set, is told how many raw offsets of how many have been gone through
+	// to work out that cost. One call at a time.
+	Planning func(done, total int64)
 }
 
 // ReplayPlan is what a replay does.
@@ -53,9 +63,11 @@ type ReplayPlan struct {
 	// Identical: the records will be those of the first release, byte for byte,
 	// and cost nothing.
 	Identical bool `json:"identical"`
-	// Cost is what they cost otherwise: at most so much ε over all users.
-	Cost    float64 `json:"cost_epsilon"`
-	Epsilon float64 `json:"epsilon"` // of a release
+	// Cost is what they cost otherwise, from where processing begins to the end of the
+	// range. Spent is what of it is spent already, by this run or an earlier one.
+	Cost    ReplayCost `json:"cost"`
+	Spent   ReplayCost `json:"spent"`
+	Epsilon float64    `json:"epsilon"` // of a release
 
 	Begun bool `json:"begun"` // an earlier run has begun with it
 	Done  bool `json:"done"`  // and there is nothing left to do
@@ -71,6 +83,8 @@ type ReplayPartition struct {
 	Differs   []string `json:"differs,omitempty"` // why it is not the first release again
 
 	amended []Amended // the model's later versions that count
+	begun   bool      // by an earlier run
+	second  bool      // it is not the first release again, and its records say so
 }
 
 // ErrSpend says that a replay would be a second release.
@@ -81,6 +95,7 @@ type replayWindow struct {
 	origin, from, end int64
 	settings          []byte
 	amended           []Amended
+	second            bool // the records say that they depend on second releases
 }
 
 func (w replayWindow) empty() bool { return w.end <= w.origin || w.end <= w.from }
@@ -139,9 +154,21 @@ type planner struct {
 	source   []byte
 }
 
-// PlanReplay works out what a replay would do. It writes nothing and creates
-// nothing.
+// PlanReplay works out what a replay would do, and what it would cost: for a second release
+// that is one pass of the mechanism over the raw records. It writes nothing to Kafka and
+// creates no topic. Its error is the one that Replay would end with, up to its Refusal.
 func PlanReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
+	plan, err := planTwice(ctx, o, r)
+	if err != nil || plan.Done {
+		return plan, err
+	}
+	replayed, _ := r.options(o.withDefaults())
+	_, err = NewService(replayed)
+	return plan, err
+}
+
+// planTwice plans, and looks a second time where that helps.
+func planTwice(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
 	plan, err := planReplay(ctx, o, r)
 	if errors.Is(err, errUsed) {
 		// Another instance may have begun since the marks were read. Its mark is
@@ -185,13 +212,15 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 	if plan.Publish == 0 {
 		return plan, errors.New("the range holds nothing in any partition: is --from behind --to, or has the service not come so far?")
 	}
-	if !plan.Identical {
-		plan.Cost = float64(plan.Publish) * plan.Epsilon
-	}
 	if !plan.Begun {
-		return plan, p.requireUnused(ctx, plan.Output)
+		if err := p.requireUnused(ctx, plan.Output); err != nil {
+			return plan, err
+		}
 	}
-	return plan, nil
+	if err := p.requireFitting(ctx); err != nil {
+		return plan, err
+	}
+	return plan, p.costs(ctx, &plan)
 }
 
 func (p *planner) exists(ctx context.Context, topic string) (bool, error) {
@@ -225,6 +254,32 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 		} else if end > 0 {
 			return fmt.Errorf("topic %s %w: name a new --output-topic", topic, errUsed)
 		}
+	}
+	return nil
+}
+
+// requireFitting refuses topics that exist and would stop the replay at its start.
+func (p *planner) requireFitting(ctx context.Context) error {
+	names := []string{p.first.Topics.Raw}
+	t := p.replay.Topics
+	for _, topic := range []string{t.Sanitized, t.Changelog, t.DeadLetters} {
+		there, err := p.exists(ctx, topic)
+		if err != nil {
+			return err
+		}
+		if there {
+			names = append(names, topic)
+		}
+	}
+	if _, err := consumer.CoPartitioned(ctx, p.client, consumer.Options{}, names...); err != nil {
+		return err
+	}
+	if !slices.Contains(names, t.Changelog) {
+		return nil
+	}
+	err := consumer.CheckConfigs(ctx, p.client, consumer.Options{}, t.Changelog, compacted)
+	if err != nil {
+		return fmt.Errorf("the changelog keeps every user's state: %w", err)
 	}
 	return nil
 }
@@ -265,10 +320,15 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 		return part, false, err
 	}
 	part.From, part.To = max(part.From, part.Origin), min(part.To, end)
-	part.Differs = p.differs(mark, marked, first, part.To)
+	changed, err := settingsChanged(ctx, p.client, p.first.Topics.Raw, n, mark)
+	if err != nil {
+		return part, false, err
+	}
+	part.Differs = p.differs(mark, marked, changed, first, part.To)
 	if err := p.versions(&part, mark); err != nil {
 		part.Differs = append(part.Differs, err.Error())
 	}
+	part.second = len(part.Differs) > 0
 	if part.empty() || !begun {
 		return part, false, nil
 	}
@@ -277,9 +337,9 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 
 // resume looks at what an earlier run has left: its last mark, and its offset.
 func (p *planner) resume(ctx context.Context, part ReplayPartition, own task.Mark) (ReplayPartition, bool, error) {
-	if !p.shorten(&part, own) {
-		return part, true, fmt.Errorf("group %s has begun a replay with another --from, into another --output-topic, or under other settings, and would mix both: "+
-			"name a new --output-topic, and no --group or a new one", p.r.Group)
+	part.begun = true
+	if err := p.takeUp(&part, own); err != nil {
+		return part, true, err
 	}
 	committed, found, err := consumer.Committed(ctx, p.client,
 		consumer.Options{RetryTimeout: p.replay.TransactionTimeout + verifyPatience}, p.r.Group, p.first.Topics.Raw, part.Partition)
@@ -289,8 +349,28 @@ func (p *planner) resume(ctx context.Context, part ReplayPartition, own task.Mar
 	return part, true, err
 }
 
+// takeUp makes a partition the one that an earlier run has begun with. Whether records are
+// marked as a second release is the earlier run's decision: its topic must not hold both.
+func (p *planner) takeUp(part *ReplayPartition, own task.Mark) error {
+	if p.shorten(part, own) {
+		return nil
+	}
+	part.second = !part.second
+	switch begun := p.shorten(part, own); {
+	case begun && part.second:
+		part.Differs = append(part.Differs, "an earlier run has begun with it as a second release")
+		return nil
+	case begun:
+		return fmt.Errorf("group %s has begun to replay the first release, and it would be "+
+			"a second release now: %s. Name a new --output-topic, and no --group or a new one", p.r.Group, strings.Join(part.Differs, "; "))
+	}
+	return fmt.Errorf("group %s has begun a replay with another --from, into another --output-topic, "+
+		"or under other settings, and would mix both: name a new --output-topic, and no --group or a new one",
+		p.r.Group)
+}
+
 // differs lists why the result is not the first release again.
-func (p *planner) differs(mark task.Mark, marked bool, first, to int64) []string {
+func (p *planner) differs(mark task.Mark, marked, changed bool, first, to int64) []string {
 	if !marked {
 		return []string{fmt.Sprintf("%s holds no mark: the service has not released these fixes yet", p.first.Topics.Changelog)}
 	}
@@ -303,7 +383,7 @@ func (p *planner) differs(mark task.Mark, marked bool, first, to int64) []string
 	say(mark.Origin < 0 || len(mark.Settings) == 0, "the first release was begun by a version that did not write down its settings")
 	say(len(mark.Settings) > 0 && !bytes.Equal(mark.Settings, p.settings),
 		"the settings are not those of the first release. Different: %s", p.first.DifferentSettings(mark.Settings))
-	say(mark.Origin >= 0 && mark.Since > mark.Origin, "the settings changed at raw offset %d during the first release", mark.Since)
+	say(changed, "the settings changed at raw offset %d during the first release", mark.Since)
 	say(mark.Origin >= 0 && first > mark.Origin, "retention has removed the raw records from offset %d, where the first release began, to %d: states depend on them", mark.Origin, first)
 	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source), "the raw topic was deleted and made anew since the first release")
 	say(mark.Lost, "the first release went on at raw offset %d after a loss (skip_lost): it depends on lost records", mark.Origin)
@@ -331,9 +411,15 @@ func (p ReplayPartition) empty() bool { return p.To <= p.Origin || p.To <= p.Fro
 func (p ReplayPartition) window(settings []byte, output string) replayWindow {
 	h := sha256.New()
 	fmt.Fprintf(h, "replay of %x to %q from %d\n", settings, output, p.From)
+	if p.second {
+		fmt.Fprintln(h, schemas.SecondRelease)
+	}
 	for _, a := range p.amended {
 		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.name(), uint64(a.From)))
 	}
 	tag := append([]byte("replay"), h.Sum(nil)[:settingsSize]...)
-	return replayWindow{origin: p.Origin, from: p.From, end: p.To, settings: tag, amended: p.amended}
+	return replayWindow{
+		origin: p.Origin, from: p.From, end: p.To,
+		settings: tag, amended: p.amended, second: p.second,
+	}
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,12 +25,12 @@ const endInterval = 500 * time.Millisecond
 // is what PlanReplay gives, its Done true when the range is done; with no error and
 // Done false the context has ended before.
 func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
-	plan, err := PlanReplay(ctx, o, r)
+	plan, err := planTwice(ctx, o, r)
 	if err != nil || plan.Done {
 		return plan, err
 	}
-	if !plan.Identical && !r.SpendAgain {
-		return plan, fmt.Errorf("%w: %s", ErrSpend, plan.why())
+	if err := plan.Refusal(r); err != nil {
+		return plan, err
 	}
 	replayed, r := r.options(o.withDefaults())
 	s, err := NewService(replayed)
@@ -41,7 +42,13 @@ func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error)
 	for i, p := range plan.Partitions {
 		s.windows[i] = p.window(settings, r.Output)
 	}
+	if !plan.Identical {
+		s.log.Warn("the replay is a second release", "users", plan.Cost.Users,
+			"epsilon", plan.Cost.Epsilon, "epsilon_user_max", plan.Cost.UserMax,
+			"epsilon_before_from", plan.Cost.BeforeFrom, "epsilon_spent_already", plan.Spent.Epsilon)
+	}
 	done := make(chan error, 1)
+	asked := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -53,7 +60,44 @@ func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error)
 	if ended := <-done; err == nil {
 		err = ended
 	}
+	if err == nil && plan.Done && !plan.Identical {
+		err = plan.settle(asked, o, r)
+	}
 	return plan, err
+}
+
+// Refusal is what a replay that is run with these options ends with instead of beginning:
+// ErrSpend, the reasons and the cost of a second release, without SpendAgain; or nil.
+func (p *ReplayPlan) Refusal(r ReplayOptions) error {
+	if p.Identical || p.Done || r.SpendAgain {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrSpend, p.why())
+}
+
+// settle reads from the replay's own topics what it has cost in the end, whoever has run it,
+// and logs it.
+func (p *ReplayPlan) settle(ctx context.Context, o Options, r ReplayOptions) error {
+	planner := &planner{first: o.withDefaults(), client: NewClient(o.Brokers)}
+	planner.replay, planner.r = r.options(planner.first)
+	planner.r.Planning = nil
+	announced, ended := p.Cost, *p
+	ended.Cost, ended.Spent = ReplayCost{}, ReplayCost{}
+	ended.Partitions = slices.Clone(p.Partitions)
+	for i := range ended.Partitions {
+		ended.Partitions[i].begun = true
+	}
+	if err := planner.costs(ctx, &ended); err != nil {
+		if ctx.Err() != nil {
+			return nil // the replay is done, and its plan says so
+		}
+		return fmt.Errorf("the replay is done, but what it has cost could not be read again: %w", err)
+	}
+	p.Spent = ended.Spent
+	o.withDefaults().Logger.Info("the second release is done", "users", p.Spent.Users,
+		"epsilon", p.Spent.Epsilon, "epsilon_user_max", p.Spent.UserMax,
+		"epsilon_before_from", p.Spent.BeforeFrom, "epsilon_announced", announced.Epsilon)
+	return nil
 }
 
 // why lists what makes a replay a second release, and its cost.
@@ -68,8 +112,22 @@ func (p *ReplayPlan) why() string {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "it would cost up to ε = %g for each of up to %d fixes, %g in all over all users", p.Epsilon, p.Publish, p.Cost)
+	b.WriteString("it would cost " + p.Cost.words(p.Epsilon))
+	if p.Spent.Epsilon > 0 {
+		fmt.Fprintf(&b, "; an earlier run has spent ε = %g of it", p.Spent.Epsilon)
+	}
 	return b.String()
+}
+
+// words is a cost in a sentence's end.
+func (c ReplayCost) words(each float64) string {
+	text := fmt.Sprintf("ε = %g in all over %d users, up to ε = %g for one user, at ε = %g a release",
+		c.Epsilon, c.Users, c.UserMax, each)
+	if c.BeforeFrom > 0 {
+		text += fmt.Sprintf("; ε = %g of it is for releases before --from, "+
+			"on which the published records depend", c.BeforeFrom)
+	}
+	return text
 }
 
 // await waits until the group has committed the whole range, in all partitions

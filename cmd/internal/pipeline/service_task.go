@@ -7,6 +7,7 @@ import (
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/state"
 )
 
@@ -49,6 +50,9 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		w := s.windows[partition]
 		amends = nil // its versions are those of the first release
 		processor.engine.models.amend(w.amended)
+		if w.second {
+			processor.engine.note(schemas.SecondRelease)
+		}
 		work, options.Settings = &windowed{processor, w}, w.settings
 		// Not at whatever retention has left when it begins.
 		options.Start, options.Begin, options.End = task.At, w.origin, w.end

@@ -204,6 +204,7 @@ type check struct {
 
 	mark       task.Mark
 	marked     bool
+	changed    bool             // the settings, after records were processed
 	amendments []task.Amendment // as of when the outputs were opened, or later
 	amended    []Amended        // the same with their models
 	from       int64            // raw offset of the recomputation's begin
@@ -263,6 +264,9 @@ func (c *check) run(ctx context.Context) error {
 	c.end = end
 	c.report.committed = found || c.marked
 	c.judgeOffsets(before, after, found)
+	if c.changed, err = settingsChanged(ctx, c.client, c.o.Topics.Raw, c.p, c.mark); err != nil {
+		return err
+	}
 	if !c.judgeOrigin(first, before, found) {
 		return nil
 	}
@@ -319,7 +323,7 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 			c.unverified("%v", err)
 			break
 		}
-		c.part = c.marked && c.mark.Since > c.from
+		c.part = c.marked && c.changed
 		if c.part {
 			c.unverified("the settings changed at raw offset %d: what was released from %d to there, and all of the users that were there before, "+
 				"depends on settings that are gone. Only users that came later were recomputed", c.mark.Since, c.from)

@@ -1,0 +1,291 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/state"
+)
+
+// ReplayCost is the Σε of second releases. It counts every release, from where
+// processing begins, of each user who has a published record: the states at the
+// beginning of the range follow from the releases before it, and what is published
+// follows from the states. Users without a published record are not in it.
+type ReplayCost struct {
+	Epsilon    float64 `json:"epsilon"`             // over all users
+	BeforeFrom float64 `json:"epsilon_before_from"` // of that, drawn before --from and not published itself
+	UserMax    float64 `json:"epsilon_user_max"`    // of the user with the most
+	Users      int64   `json:"users"`               // with a published record
+}
+
+// add joins the costs of another partition: a user is in one alone.
+func (c *ReplayCost) add(o ReplayCost) {
+	c.Epsilon, c.BeforeFrom = c.Epsilon+o.Epsilon, c.BeforeFrom+o.BeforeFrom
+	c.UserMax, c.Users = max(c.UserMax, o.UserMax), c.Users+o.Users
+}
+
+// rounded removes what adding floats has left behind the billionths, in which ledgers count.
+func (c ReplayCost) rounded() ReplayCost {
+	const billion = 1e9
+	for _, x := range []*float64{&c.Epsilon, &c.BeforeFrom, &c.UserMax} {
+		*x = math.Round(*x*billion) / billion
+	}
+	return c
+}
+
+// account keeps, on disk and by user, what the second releases of one partition cost. The
+// states have the sums themselves: a ledger counts every release since processing began.
+type account struct {
+	o      Options // of the replay
+	part   ReplayPartition
+	states *scratch    // user → offset of the last fix, state
+	shown  *scratch    // published name → ε of the published releases, for users with a record
+	names  *pseudonyms // nil: users are published under their own names
+	aged   bool        // retention has removed published records: anybody may have had one
+
+	state mechanism.State // scratch
+	name  []byte          // scratch
+}
+
+func newAccount(o Options, part ReplayPartition, store *state.Store) *account {
+	a := &account{
+		o: o, part: part,
+		states: newScratch(store.Partition(0)), shown: newScratch(store.Partition(1)),
+	}
+	if o.Publish.User == UserPseudonym {
+		a.names = newPseudonyms(o.Key)
+	}
+	return a
+}
+
+// show books a published record under its name.
+func (a *account) show(name []byte, epsilon float64) error {
+	value, err := a.shown.get(name)
+	if err != nil {
+		return err
+	}
+	if len(value) >= 16 {
+		epsilon += math.Float64frombits(binary.BigEndian.Uint64(value[8:]))
+	}
+	return a.shown.put(name, 0, binary.BigEndian.AppendUint64(nil, math.Float64bits(epsilon)))
+}
+
+// cost adds up what is booked.
+func (a *account) cost() (c ReplayCost, err error) {
+	if err := a.shown.flush(); err != nil {
+		return c, err
+	}
+	err = a.states.each(func(user []byte, _ int64, value []byte) error {
+		name := user
+		if a.names != nil {
+			a.name = a.names.of(a.name[:0], string(user))
+			name = a.name
+		}
+		found, err := a.shown.get(name)
+		if err != nil || found == nil && !a.aged {
+			return err
+		}
+		if err := a.state.DecodeBinary(value); err != nil {
+			return err
+		}
+		published := 0.
+		if found != nil {
+			published = math.Float64frombits(binary.BigEndian.Uint64(found[8:]))
+		}
+		spent := a.state.EpsilonSpent
+		before := max(0, spent-published)
+		c.add(ReplayCost{Epsilon: spent, BeforeFrom: before, UserMax: spent, Users: 1})
+		return nil
+	})
+	return c, err
+}
+
+// load books what the replay has committed, from its own changelog and topic, and answers
+// with the raw offset up to which that is. The topic is read after the changelog, so that
+// nobody who has a record is missing while other instances go on.
+func (a *account) load(ctx context.Context, own *check) (next int64, err error) {
+	own.stored = a.states
+	// A transaction may be committed while its marker is still on its way to the changelog.
+	if _, err := own.openOutput(ctx, a.o.Topics.Changelog); err != nil {
+		return 0, err
+	}
+	if err := own.readChangelog(ctx); err != nil || !own.marked {
+		return a.part.Origin, err
+	}
+	out, err := own.openOutput(ctx, a.o.Topics.Sanitized)
+	if err != nil {
+		return 0, err
+	}
+	a.aged = out.first > 0
+	codec, err := schemas.NewCodec(a.o.SanitizedEncoding)
+	if err != nil {
+		return 0, err
+	}
+	records, err := own.pull(out, false)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		e, more, err := records.next(ctx)
+		if err != nil || !more {
+			return own.mark.Input, err
+		}
+		s, err := codec.DecodeSanitized(e.value)
+		if err != nil {
+			return 0, fmt.Errorf("%s at offset %d: %w", a.o.Topics.Sanitized, e.offset, err)
+		}
+		if err := a.show(e.key, s.Epsilon); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// run processes the raw records from an offset to the end of the range as the replay will,
+// and books what comes of them. It publishes nothing.
+func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64,
+	progress func(at int64)) error {
+	processor, err := NewProcessor(a.o, a.part.Partition)
+	if err != nil {
+		return err
+	}
+	processor.engine.models.amend(a.part.amended)
+	var fx task.Effects
+	return scan(ctx, raw, from, a.part.To, func(r consumer.Record) error {
+		if r.Offset%256 == 0 {
+			progress(r.Offset)
+		}
+		var before []byte
+		if task.ValidKey(r.Key) {
+			value, err := a.states.get(r.Key)
+			if err != nil {
+				return err
+			}
+			_, before = split(value)
+		}
+		fx = task.Effects{Output: fx.Output[:0], DeadLetters: fx.DeadLetters[:0]}
+		processor.tally = tally{} // of this record alone
+		record := task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
+		if err := processor.Process(record, before, &fx); err != nil {
+			return err
+		}
+		if len(fx.State) > 0 {
+			if err := a.states.put(r.Key, r.Offset, fx.State); err != nil {
+				return err
+			}
+		}
+		if r.Offset < a.part.From {
+			return nil
+		}
+		for _, m := range fx.Output {
+			if err := a.show(m.Key, processor.tally.epsilon); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// costs reports whether the partition has second releases. Where nothing differs it has the
+// first release's records, byte for byte, whatever other partitions have.
+func (p ReplayPartition) costs() bool { return p.second && !p.empty() }
+
+// costs fills in what the second releases of a plan cost, and what of that an earlier run
+// has spent. It runs the mechanism once over the raw records that are left, so that release
+// intervals, budgets and whatever else decides on a release count as they will. It takes
+// memory that does not grow with users or records.
+func (p *planner) costs(ctx context.Context, plan *ReplayPlan) error {
+	if plan.Identical {
+		return nil
+	}
+	sweep(p.r.TempDir)
+	var mu sync.Mutex
+	at, total := make([]int64, len(plan.Partitions)), int64(0)
+	for _, part := range plan.Partitions {
+		if part.costs() {
+			total += part.To - part.Origin
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(min(runtime.GOMAXPROCS(0), 4)) // each has a store open
+	for i, part := range plan.Partitions {
+		if !part.costs() {
+			continue
+		}
+		group.Go(func() error {
+			spent, cost, err := p.cost(ctx, part, func(offset int64) {
+				if p.r.Planning == nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				at[i] = offset - part.Origin
+				sum := int64(0)
+				for _, n := range at {
+					sum += n
+				}
+				p.r.Planning(sum, total)
+			})
+			if err != nil {
+				return fmt.Errorf("partition %d: the cost of the replay: %w", part.Partition, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			plan.Spent.add(spent)
+			plan.Cost.add(cost)
+			return nil
+		})
+	}
+	err := group.Wait()
+	plan.Spent, plan.Cost = plan.Spent.rounded(), plan.Cost.rounded()
+	return err
+}
+
+// cost is what one partition has cost so far, and what it will have cost at its end.
+func (p *planner) cost(ctx context.Context, part ReplayPartition,
+	progress func(at int64)) (spent, cost ReplayCost, err error) {
+	dir, err := os.MkdirTemp(p.r.TempDir, scratchPrefix)
+	if err != nil {
+		return spent, cost, fmt.Errorf("it needs a temporary folder: %w", err)
+	}
+	store, err := state.Open(dir, state.Options{
+		CacheBytes: 16 << 20, BlockCacheBytes: 16 << 20, MemTableBytes: 8 << 20,
+		Logger: p.replay.Logger,
+	})
+	if err != nil {
+		return spent, cost, errors.Join(err, os.RemoveAll(dir))
+	}
+	defer func() { err = errors.Join(err, store.Close(), os.RemoveAll(dir)) }()
+	a, next := newAccount(p.replay, part, store), part.Origin
+	if part.begun {
+		own := &check{verification: &verification{o: p.replay, client: p.client}, p: part.Partition}
+		if next, err = a.load(ctx, own); err != nil {
+			return spent, cost, err
+		}
+		if spent, err = a.cost(); err != nil || next >= part.To {
+			return spent, spent, err
+		}
+	}
+	raw, err := consumer.NewFetcher(p.client, p.first.Topics.Raw, part.Partition,
+		consumer.FetcherOptions{})
+	if err != nil {
+		return spent, cost, err
+	}
+	if err = a.run(ctx, raw, next, progress); err != nil {
+		return spent, cost, err
+	}
+	progress(part.To)
+	cost, err = a.cost()
+	return spent, cost, err
+}

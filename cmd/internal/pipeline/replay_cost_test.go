@@ -1,0 +1,251 @@
+package pipeline
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/schemas"
+)
+
+// tail is a world of which most fixes lie before a time, and few users report after it.
+func tail(tb testing.TB) (w *world, from Bound) {
+	tb.Helper()
+	w = newWorld(tb, 30)
+	for range 25 {
+		w.feed(tb)
+	}
+	from = Bound{Time: time.UnixMilli(startMS + w.step*60_000)}
+	w.cells = w.cells[:6]
+	w.serve(tb, w.options("first"), 2)
+	return w, from
+}
+
+// epsilons adds up the ε of published records, by the name that they carry. It requires
+// that all or none of them are marked as a second release.
+func epsilons(tb testing.TB, a answers, second bool) map[string]float64 {
+	tb.Helper()
+	want := mechanism.Lattice
+	if second {
+		want = "lattice (second release)"
+	}
+	codec := newTestCodec(tb, schemas.Avro)
+	sums := map[string]float64{}
+	for _, lines := range a.out.lines {
+		for _, l := range lines {
+			s, err := codec.DecodeSanitized([]byte(l.value))
+			ok(tb, err)
+			sums[s.UserID] += s.Epsilon
+			if s.Mechanism != want {
+				tb.Fatalf("a record names the mechanism %q, want %q", s.Mechanism, want)
+			}
+		}
+	}
+	return sums
+}
+
+// counted is the cost of a replay of which part is published, by the records of one that
+// has published everything.
+func counted(whole, part map[string]float64) (c ReplayCost) {
+	for user, published := range part {
+		all := whole[user]
+		c.add(ReplayCost{Epsilon: all, BeforeFrom: all - published, UserMax: all, Users: 1})
+	}
+	return c
+}
+
+func (c ReplayCost) near(o ReplayCost) bool {
+	same := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+	return same(c.Epsilon, o.Epsilon) && same(c.BeforeFrom, o.BeforeFrom) &&
+		same(c.UserMax, o.UserMax) &&
+		c.Users == o.Users
+}
+
+// TestReplayCost: a replay of a short range at the end announces the ε of every second
+// release that the records there depend on: as much as the same users' records carry when
+// the whole topic is replayed. Rules that decide on releases count as they work.
+func TestReplayCost(t *testing.T) {
+	w, from := tail(t)
+	cases := map[string]func(*Options){
+		"plain": func(*Options) {},
+		"interval, budget": func(o *Options) {
+			o.Release.ReleaseInterval, o.Release.Between = 2, mechanism.BetweenPredict
+			o.Release.Budget = mechanism.Budget{Lifetime: 11, Spent: mechanism.SpentPredict}
+		},
+		"skipped, adaptive": func(o *Options) {
+			o.Release.ReleaseInterval, o.Release.Between, o.Release.AdaptiveRadiusKM = 2, mechanism.BetweenSkip, .6
+		},
+		"each report, pseudonyms": func(o *Options) {
+			o.Release.SameStep, o.Publish.User, o.Release.Epsilon = mechanism.SameStepRelease, UserPseudonym, .333333333
+		},
+	}
+	for name, change := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := w.options("first")
+			o.Release.Epsilon = 2
+			change(&o)
+			name := strings.NewReplacer(" ", "-", ",", "").Replace(name)
+			all := replay(t, o, ReplayOptions{Output: "whole-" + name, SpendAgain: true})
+			whole := epsilons(t, w.replayed(t, all), true)
+
+			log := new(captured)
+			o.Logger = log.logger()
+			r := ReplayOptions{Output: "part-" + name, From: from, TempDir: t.TempDir()}
+			announced, err := Replay(t.Context(), o, r)
+			if !errors.Is(err, ErrSpend) {
+				t.Fatalf("the replay is not refused: %v", err)
+			}
+			var done, total int64
+			r.SpendAgain, r.Planning = true, func(d, n int64) { done, total = d, n }
+			plan := replay(t, o, r)
+			want := counted(whole, epsilons(t, w.replayed(t, plan), true))
+			if want.BeforeFrom < 3*(want.Epsilon-want.BeforeFrom) || want.Users == 0 ||
+				want.Users > 6 {
+				t.Fatalf("%+v is spent: the test shows nothing", want)
+			}
+			if !announced.Cost.near(want) || !plan.Cost.near(want) || !plan.Spent.near(want) ||
+				announced.Spent != (ReplayCost{}) {
+				t.Errorf("announced %+v and %+v, at the end %+v; the records say %+v",
+					announced.Cost, plan.Cost, plan.Spent, want)
+			}
+			if done != total || total != plan.Read {
+				t.Errorf("planning has come to %d of %d, the plan has %d records", done, total,
+					plan.Read)
+			}
+			for _, text := range []string{"the replay is a second release", "the second release is done"} {
+				if n := strings.Count(log.String(), text); n != 1 {
+					t.Errorf("the log says %q %d times", text, n)
+				}
+			}
+			if again, err := PlanReplay(t.Context(), o, r); err != nil || !again.Done ||
+				!again.Spent.near(want) ||
+				again.Refusal(ReplayOptions{}) != nil {
+				t.Errorf("planned again when it is done: %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+// TestReplayCostResumed: a replay that goes on where an earlier run has ended announces
+// the whole cost again, and what of it is spent.
+func TestReplayCostResumed(t *testing.T) {
+	w := served(t, 20, 20)
+	o := w.options("first")
+	o.Release.Epsilon = 2
+	r := ReplayOptions{Output: "resumed", SpendAgain: true, From: Bound{IsOffset: true, Offset: 30}}
+	whole, err := PlanReplay(t.Context(), o, r)
+	ok(t, err)
+	var spent ReplayCost
+	for _, to := range []int64{25, 40, 60} {
+		r.To = Bound{IsOffset: true, Offset: to}
+		if to == 25 {
+			if _, err := PlanReplay(t.Context(), o, r); err == nil {
+				t.Error("a range that ends before it begins is planned")
+			}
+			continue
+		}
+		part := replay(t, o, r)
+		r.To, spent = Bound{}, part.Spent
+		rest, err := PlanReplay(t.Context(), o, r)
+		ok(t, err)
+		if !rest.Begun || rest.Done || rest.Identical || !rest.Cost.near(whole.Cost) ||
+			!rest.Spent.near(part.Cost) ||
+			rest.Spent.Epsilon <= 0 {
+			t.Errorf("up to %d: announced %+v, spent %+v; want %+v and %+v", to, rest.Cost,
+				rest.Spent, whole.Cost, part.Cost)
+		}
+		r.SpendAgain = false
+		if err := rest.Refusal(r); !errors.Is(err, ErrSpend) ||
+			!strings.Contains(err.Error(), "an earlier run has spent") {
+			t.Errorf("up to %d: taken up again without a word: %v", to, err)
+		}
+		r.SpendAgain = true
+	}
+	// What is published of it may be removed: then everybody may have had a record.
+	for p := range int32(partitions) {
+		w.deleteRecords(t, r.Output, p, -1) // all there are
+	}
+	aged, err := PlanReplay(t.Context(), o, r)
+	ok(t, err)
+	if aged.Cost.Epsilon < whole.Cost.Epsilon || aged.Cost.Users < whole.Cost.Users ||
+		aged.Spent.Users != 20 ||
+		aged.Spent.Epsilon < spent.Epsilon {
+		t.Errorf("with records removed %+v is announced and %+v spent, before it was %+v and %+v",
+			aged.Cost, aged.Spent, whole.Cost, spent)
+	}
+	if plan := replay(t, o, r); !plan.Spent.near(aged.Cost) {
+		t.Errorf("%+v is spent, announced was %+v", plan.Spent, aged.Cost)
+	}
+}
+
+// TestReplayMarksSecondReleases, and nothing else: where nothing differs a partition has
+// the first release's records, whatever is the matter with another.
+func TestReplayMarksSecondReleases(t *testing.T) {
+	w := served(t, 30, 8)
+	o := w.options("first")
+	first := w.answers(t, "first")
+	first.read(t)
+	w.deleteRecords(t, "raw", 2, 4)
+	plan := replay(t, o, ReplayOptions{Output: "cut", SpendAgain: true})
+	cut := w.replayed(t, plan)
+	for p, lines := range cut.out.lines {
+		if p != 2 && !slices.Equal(lines, first.out.lines[p]) {
+			t.Errorf("partition %d is not the first release", p)
+		}
+	}
+	alone := cut
+	alone.out.lines = [][]line{cut.out.lines[2]}
+	if sums := epsilons(t, alone, true); !plan.Cost.near(counted(sums, sums)) || len(sums) == 0 {
+		t.Errorf("the cost is %+v, partition 2 has %v", plan.Cost,
+			slices.Collect(maps.Values(sums)))
+	}
+}
+
+// TestReplayTakenUp: whether records are marked is decided when a replay begins. One that
+// began before the service had released its fixes stays a second release when it has.
+func TestReplayTakenUp(t *testing.T) {
+	w := served(t, 20, 8)
+	o := w.options("first")
+	for range 8 {
+		w.feed(t)
+	}
+	r := ReplayOptions{Output: "early", To: Bound{IsOffset: true, Offset: 60}}
+	if _, err := Replay(t.Context(), o, r); !errors.Is(err, ErrSpend) ||
+		!strings.Contains(err.Error(), "leave --to out") {
+		t.Fatalf("a replay beyond the service: %v", err)
+	}
+	r.SpendAgain = true
+	replay(t, o, r)
+	w.serve(t, o, 0)
+	r.To, r.SpendAgain = Bound{}, false
+	plan, err := Replay(t.Context(), o, r)
+	if !errors.Is(err, ErrSpend) ||
+		!strings.Contains(err.Error(), "begun with it as a second release") ||
+		plan.Spent.Epsilon <= 0 {
+		t.Errorf("taken up when the service has come there: %v, %+v", err, plan)
+	}
+	r.SpendAgain = true
+	epsilons(t, w.replayed(t, replay(t, o, r)), true)
+
+	// The other way round: a first release cannot go on as a second one.
+	same := ReplayOptions{Output: "same", To: Bound{IsOffset: true, Offset: 20}}
+	replay(t, o, same)
+	for p := range int32(partitions) { // the service has lost records since
+		mark, _, err := (&planner{client: w.client}).lastMark(t.Context(), o.Topics.Changelog, p)
+		ok(t, err)
+		mark.Lost = true
+		w.write(t, true, o.Topics.Changelog, p,
+			line{key: task.MarkKey, value: string(task.AppendMark(nil, mark)), timestamp: startMS})
+	}
+	same.To, same.SpendAgain = Bound{}, true
+	if _, err := Replay(t.Context(), o, same); err == nil ||
+		!strings.Contains(err.Error(), "it would be a second release now") {
+		t.Errorf("a replay that began as the first release goes on as a second one: %v", err)
+	}
+}
