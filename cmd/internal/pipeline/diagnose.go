@@ -198,7 +198,7 @@ const sampleRecords = 100
 func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 	read, refused := 0, map[schemas.Reason]int{}
 	for n := range int32(partitions) {
-		p, err := NewProcessor(d.o, n)
+		p, err := NewProcessor(d.o, n, partitions)
 		if err == nil {
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++

@@ -23,7 +23,7 @@ const keyLabel = "geodither settings: fingerprint of the key 1"
 
 // Settings is a fingerprint of everything that determines the bytes of records,
 // dead letters and states, given the raw topic: 16 bytes, the same in every
-// instance of a service and in every run of it. Topics, group, transactions and
+// instance of a service and in every run of it. The topics' names, group, transactions and
 // the store are not in it, nor are later versions of the model: those are amendments
 // (task.Amender), each with the offset from which on it counts. It is kept in the changelog, in the clear, and says
 // nothing of the key to whoever cannot guess all of it: the key enters through a
@@ -52,6 +52,7 @@ func (o Options) Settings() []byte {
 	fmt.Fprintf(h, "budget %x\nwindow %d\nlifetime %x\nspent %q\n", r.Budget.Epsilon, r.Budget.WindowSteps, r.Budget.Lifetime, r.Budget.Spent)
 	fmt.Fprintf(h, "timestamp %q\nuser %q\nmetric %t\n", o.Publish.Timestamp, o.Publish.User, o.Publish.Metric)
 	fmt.Fprintf(h, "raw %q\nsanitized %q\nmax_ahead_ms %d\n", o.RawEncoding, o.SanitizedEncoding, o.MaxAhead.Milliseconds())
+	fmt.Fprintf(h, "partitioner %q\n", o.Topics.Partitioner)
 	if o.Personals != nil {
 		fmt.Fprintf(h, "personals %q\n", o.Personals.ID())
 	}
