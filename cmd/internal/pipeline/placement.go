@@ -12,12 +12,15 @@ type placement struct {
 	partitions int
 	users      map[string][]int32 // the partitions in which a user was seen
 	pairs      int
-	misplaced  map[Partitioner]int // of the pairs
-	twice      int                 // users in more than one partition
+	misplaced  map[Partitioner]int    // of the pairs
+	strays     map[[2]Partitioner]int // of the pairs: misplaced for the one, in place for the other
+	twice      int                    // users in more than one partition
 }
 
 func newPlacement(partitions int) *placement {
-	return &placement{partitions: partitions, users: map[string][]int32{}, misplaced: map[Partitioner]int{}}
+	return &placement{
+		partitions: partitions, users: map[string][]int32{}, misplaced: map[Partitioner]int{}, strays: map[[2]Partitioner]int{},
+	}
 }
 
 // add takes a record of a partition.
@@ -32,8 +35,14 @@ func (p *placement) add(key []byte, partition int32) {
 		p.twice++
 	}
 	for _, h := range hashes {
-		if h.place(key, p.partitions) != partition {
-			p.misplaced[h.name]++
+		if h.place(key, p.partitions) == partition {
+			continue
+		}
+		p.misplaced[h.name]++
+		for _, other := range hashes {
+			if other.place(key, p.partitions) == partition {
+				p.strays[[2]Partitioner{h.name, other.name}]++
+			}
 		}
 	}
 }
