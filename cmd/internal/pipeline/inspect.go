@@ -82,7 +82,7 @@ var ErrNoState = errors.New("the user has no state: no fix of this user was acce
 // InspectOptions say where to look and what for.
 type InspectOptions struct {
 	User  string
-	Local bool // in the local store instead of the changelog; no instance may have it open
+	Local bool // in the local store, which has the partitions of one instance; none may have it open
 	Top   int  // how many of the most probable cells to list
 }
 
@@ -112,6 +112,9 @@ func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, erro
 	}
 	// Where the user belongs comes first; the others are in the order of partitions.
 	belongs := func(f stored) bool {
+		if f.partitions == 0 {
+			return false
+		}
 		at, ok := o.Topics.Partitioner.Partition([]byte(q.User), f.partitions)
 		return ok && at == f.partition
 	}
@@ -170,7 +173,7 @@ func (o Options) spentInWindow(s *Inspection, last time.Time) float64 {
 // stored is a state as it was found.
 type stored struct {
 	partition  int32
-	partitions int // that there are
+	partitions int // of the topic; 0: not known
 	offset     int64
 	value      []byte
 }
@@ -195,7 +198,7 @@ func findIn(store *state.Store, user []byte) (found []stored, err error) {
 			return nil, err
 		}
 		if len(value) > 0 {
-			found = append(found, stored{p, len(numbers), -1, slices.Clone(value)})
+			found = append(found, stored{p, 0, -1, slices.Clone(value)})
 		}
 	}
 	return found, nil
