@@ -36,6 +36,7 @@ const (
 	ReasonKeyMismatch    Reason = "key_mismatch"    // the record's key is not its user id
 	ReasonTimestampAhead Reason = "timestamp_ahead" // too far ahead of the record's Kafka timestamp
 	ReasonBeforeGPS      Reason = "before_gps"      // before 1980-01-06: a clock that was never set, or seconds in place of milliseconds
+	ReasonWrongPartition Reason = "wrong_partition" // in another partition than the one that its key belongs to
 	ReasonLate           Reason = "late"            // of a step before the user's last one
 )
 
@@ -48,7 +49,7 @@ func Reasons() []Reason {
 		ReasonUserMissing, ReasonUserTooLong, ReasonUserReserved, ReasonNotFinite,
 		ReasonLatitudeOutOfRange, ReasonLongitudeOutOfRange, ReasonAccuracyNegative,
 		ReasonBefore1970, ReasonAfter9999,
-		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonLate,
+		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonWrongPartition, ReasonLate,
 	}
 }
 

@@ -143,7 +143,8 @@ func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std stream
 		return usagef("--from is not before --to: there is no window between them")
 	}
 	read := new(atomic.Int64)
-	sources, total, err := f.sources(ctx, read, std)
+	split := newSplitUsers()
+	sources, total, err := f.sources(ctx, read, split, std)
 	if err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std stream
 	if err != nil {
 		return err
 	}
-	run := &aggregateRun{settings: s, collect: collect, estimate: f.estimate, out: out, bar: bar, ctx: ctx}
+	run := &aggregateRun{settings: s, collect: collect, estimate: f.estimate, out: out, bar: bar, split: split, ctx: ctx}
 	err = merged(ctx, sources, run.add)
 	if err == nil {
 		err = run.finish()
@@ -224,13 +225,13 @@ func lastIndex(list []string, wanted string) int {
 }
 
 // sources opens what is to be read; total is its size in bytes, 0 if that is not known.
-func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, std streams) (sources []sanitizedSource, total int64, err error) {
+func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, split *splitUsers, std streams) (sources []sanitizedSource, total int64, err error) {
 	if f.topic != "" {
 		client, err := connect(ctx, f.brokers)
 		if err != nil {
 			return nil, 0, err
 		}
-		sources, err := topicSources(ctx, client, f.topic, schemas.Encoding(f.encoding))
+		sources, err := topicSources(ctx, client, f.topic, schemas.Encoding(f.encoding), split)
 		return sources, 0, err
 	}
 	sizes, err := sizesOf(f.paths)

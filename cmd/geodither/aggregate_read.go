@@ -91,8 +91,9 @@ func merged(ctx context.Context, sources []sanitizedSource, each func(schemas.Sa
 	}
 }
 
-// topicSources are a topic's partitions, up to their ends of now.
-func topicSources(ctx context.Context, client *kafka.Client, topic string, encoding schemas.Encoding) ([]sanitizedSource, error) {
+// topicSources are a topic's partitions, up to their ends of now. It notes in split
+// where each user's records lie.
+func topicSources(ctx context.Context, client *kafka.Client, topic string, encoding schemas.Encoding, split *splitUsers) ([]sanitizedSource, error) {
 	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, topic)
 	if err != nil {
 		return nil, err
@@ -110,6 +111,7 @@ func topicSources(ctx context.Context, client *kafka.Client, topic string, encod
 				if err != nil {
 					return fmt.Errorf("%s: %w; is this a sanitized topic, and --encoding right?", where, err)
 				}
+				split.lies(record.UserID, p)
 				return each(record, where)
 			})
 		})

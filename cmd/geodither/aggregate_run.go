@@ -17,6 +17,7 @@ type aggregateRun struct {
 	estimate  aggregate.EstimateOptions
 	out       *aggregateOutput
 	bar       *progress
+	split     *splitUsers
 	collector *aggregate.Collector // nil until the settings are complete
 	waiting   []located
 	records   int64
@@ -79,6 +80,7 @@ func (r *aggregateRun) one(record schemas.Sanitized) error {
 	if err := r.settings.check(record); err != nil {
 		return err
 	}
+	r.split.released(record)
 	seen := aggregate.Record{User: record.UserID, Model: record.ModelID, Step: record.Step, Kind: kind, Number: uint64(record.Release)}
 	if r.collector.Grid(record.ModelID) == nil {
 		own, over, err := r.settings.models.ownOf(record)
@@ -95,7 +97,7 @@ func (r *aggregateRun) one(record schemas.Sanitized) error {
 	}
 	before, _ := r.outside(record.Step)
 	r.wanted.turn(!before, r.collector)
-	return remedied(r.collector.Add(seen))
+	return r.split.explain(remedied(r.collector.Add(seen)))
 }
 
 // remedied adds to the collector's errors what to do with the command.
@@ -139,5 +141,5 @@ func (r *aggregateRun) finish() error {
 		}
 	}
 	r.wanted.turn(false, r.collector)
-	return remedied(r.collector.Finish())
+	return r.split.explain(remedied(r.collector.Finish()))
 }

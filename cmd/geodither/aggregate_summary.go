@@ -119,6 +119,9 @@ func (r *aggregateRun) followed(b *strings.Builder, c aggregate.Counts) {
 	default:
 		fmt.Fprintf(b, "followed    all others, %d of %d records: every one's estimate follows from the model, the settings and the releases\n", w.followed, w.records)
 	}
+	if cause := r.split.cause(); cause != "" {
+		fmt.Fprintf(b, "beware      %s\n", cause)
+	}
 	switch {
 	case c.Personal == 1:
 		fmt.Fprintln(b, "own models  1 user is followed under a model of their own; flows leave this one out")

@@ -29,6 +29,7 @@ type configFile struct {
 		Sanitized   string `yaml:"sanitized"`
 		Changelog   string `yaml:"changelog"`
 		DeadLetters string `yaml:"dead_letters"`
+		Partitioner string `yaml:"partitioner"`
 		Create      bool   `yaml:"create"`
 		Partitions  int    `yaml:"partitions"`
 		Replication int    `yaml:"replication"`
@@ -156,7 +157,8 @@ func (c *configFile) options() (pipeline.Options, error) {
 		Topics: pipeline.Topics{
 			Raw: c.Topics.Raw, Sanitized: c.Topics.Sanitized,
 			Changelog: c.Topics.Changelog, DeadLetters: c.Topics.DeadLetters,
-			Create: c.Topics.Create, Partitions: c.Topics.Partitions, Replication: c.Topics.Replication,
+			Partitioner: pipeline.Partitioner(c.Topics.Partitioner),
+			Create:      c.Topics.Create, Partitions: c.Topics.Partitions, Replication: c.Topics.Replication,
 		},
 		RawEncoding: c.Encoding.Raw, SanitizedEncoding: c.Encoding.Sanitized,
 		StateDir: c.StateDir, CacheBytes: c.CacheMiB << 20,

@@ -24,6 +24,9 @@ func newStateInspect(std streams) *cobra.Command {
 last step, releases and ε spent, last release, estimate and radius, and the size of the
 posterior.
 
+It looks into every partition. A user who has a state in more than one, because the
+producers do not agree where records belong, has spent ε in each: the sum comes last.
+
 What it prints is private. It is a function of the user's past releases and the model, but
 it is not published: keep it on the trusted side.`,
 		Example: `  geodither state inspect -c geodither.yml --user bus-7
@@ -48,7 +51,7 @@ it is not published: keep it on the trusted side.`,
 			if asJSON {
 				return json.NewEncoder(std.out).Encode(found)
 			}
-			return printState(std.out, found)
+			return printStates(std.out, found)
 		},
 	}
 	flags := cmd.Flags()
@@ -59,6 +62,25 @@ it is not published: keep it on the trusted side.`,
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	required(cmd, "config", "user")
 	return cmd
+}
+
+// printStates prints a user's state in each partition that has one.
+func printStates(out io.Writer, first pipeline.Inspection) error {
+	err := printState(out, first)
+	for _, s := range first.Elsewhere {
+		fmt.Fprintln(out)
+		err = printState(out, s)
+	}
+	if len(first.Elsewhere) == 0 {
+		return err
+	}
+	fmt.Fprintf(out, "\nwarning      the user has states in %d partitions, each with a budget of its own: ε %s are spent in all",
+		1+len(first.Elsewhere), sum(first.EpsilonSpentAll))
+	if first.EpsilonWindowAll != nil {
+		fmt.Fprintf(out, ", %s of them in the window up to the last step", sum(*first.EpsilonWindowAll))
+	}
+	_, err = fmt.Fprintln(out, ".\n             Have every producer use one partitioner, and set topics.partitioner to it")
+	return err
 }
 
 func printState(out io.Writer, s pipeline.Inspection) error {

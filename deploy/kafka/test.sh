@@ -8,6 +8,20 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 go=${GO:-go}
+
+# kcat is librdkafka on the command line: the producer whose default partitioner is not
+# Java's.
+if ! command -v kcat > /dev/null; then
+  if ! command -v apt-get > /dev/null; then
+    echo "test-kafka: no kcat here, and no apt-get to install it with: install kcat (librdkafka's command line)" >&2
+    exit 1
+  fi
+  if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends kcat > /dev/null; }; then
+    echo "test-kafka: apt-get could not install kcat; install it by hand (Debian: sudo apt-get install kcat)" >&2
+    exit 1
+  fi
+fi
+
 dir=$(mktemp -d "${TMPDIR:-/tmp}/geodither-test-kafka-XXXXXX")
 
 finish() {

@@ -14,8 +14,9 @@
 // What a failed run leaves is kept: its folder and how to repeat it are printed.
 //
 // Files: main.go the command line; run.go the course of a run; cluster.go,
-// instance.go what is broken; feed.go what is fed; faults.go the schedule and
-// what it does; reader.go, kafka.go the independent client; ledger.go the checks;
+// instance.go what is broken; feed.go, second.go what is fed, by two kinds of producers;
+// faults.go the schedule and what it does; reader.go, kafka.go the independent client;
+// ledger.go the checks, budget.go what was spent;
 // verify.go the recomputation; plant.go faults that the checks must find;
 // report.go the report.
 package main

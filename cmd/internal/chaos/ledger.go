@@ -13,7 +13,8 @@ import (
 // answers of a partition stand in the order of the raw records; and all records
 // of a fix that a read_uncommitted reader can find are the same, byte for byte.
 //
-// It recomputes nothing: it knows a fix by its user and time alone.
+// It recomputes nothing: it knows a fix by its user and time alone. What was spent of
+// each user's budget it adds up from the published records.
 type ledger struct {
 	codec    *schemas.Codec
 	fixes    []map[uint64]int64 // of each partition, a fix's raw offset
@@ -21,6 +22,9 @@ type ledger struct {
 	releases []map[uint64]uint64
 	order    map[string][]int64 // of each topic's partition, the raw offset last answered
 	epochs   map[string]map[int64]int16
+	costs    costs                // published, by user
+	away     []map[int64]struct{} // of each partition, the raw offsets of misplaced fixes without a dead letter that says so
+	places   kgo.TopicPartitioner // where another client library puts a raw record
 
 	Raw, Sanitized, Dead           int
 	FedTwice                       int // two raw records of the same user and time: the feed's fault
@@ -31,6 +35,11 @@ type ledger struct {
 	Committed, Aborted             int // transactions, by the changelog's markers
 	Zombies                        int // records of a producer that had been fenced
 	OpenTransactions, ReaderDiffer int // partitions
+	Misplaced, MisplacedLetters    int // fixes in another partition than murmur2 of their key; dead letters that say so
+	WronglyMisplaced               int // dead letters that say so of other records
+	Unrefused                      int // misplaced fixes without such a dead letter
+	Users, Exceeded                int // with a release; with more than the budget in a window
+	MostSpent                      float64
 }
 
 func newLedger(partitions int) (*ledger, error) {
@@ -38,11 +47,13 @@ func newLedger(partitions int) (*ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &ledger{codec: codec, order: map[string][]int64{}, epochs: map[string]map[int64]int16{}}
+	l := &ledger{codec: codec, order: map[string][]int64{}, epochs: map[string]map[int64]int16{}, costs: costs{}}
+	l.places = kgo.StickyKeyPartitioner(nil).ForTopic(rawTopic) // a record with a key: murmur2
 	for range partitions {
 		l.fixes = append(l.fixes, map[uint64]int64{})
 		l.raw = append(l.raw, map[int64]int{})
 		l.releases = append(l.releases, map[uint64]uint64{})
+		l.away = append(l.away, map[int64]struct{}{})
 		for _, topic := range []string{sanitizedTopic, deadTopic} {
 			l.order[topic] = append(l.order[topic], -1)
 		}
@@ -66,6 +77,10 @@ func (l *ledger) addRaw(r *kgo.Record) {
 		l.FedTwice++
 	}
 	l.fixes[r.Partition][id] = r.Offset
+	if l.places.Partition(r, len(l.raw)) != int(r.Partition) {
+		l.Misplaced++
+		l.away[r.Partition][r.Offset] = struct{}{}
+	}
 }
 
 // addCommitted takes a record that a read_committed reader finds now.
@@ -80,6 +95,13 @@ func (l *ledger) addCommitted(r *kgo.Record) {
 			l.Strangers++
 			return
 		}
+		if letter.Reason == schemas.ReasonWrongPartition {
+			l.MisplacedLetters++
+			if _, away := l.away[r.Partition][letter.Offset]; !away {
+				l.WronglyMisplaced++
+			}
+			delete(l.away[r.Partition], letter.Offset)
+		}
 		l.answer(r.Topic, r.Partition, letter.Offset)
 		return
 	}
@@ -89,6 +111,7 @@ func (l *ledger) addCommitted(r *kgo.Record) {
 		l.Strangers++
 		return
 	}
+	l.costs.add(release)
 	offset, known := l.fixes[r.Partition][hashFix(release.UserID, release.Timestamp)]
 	if !known {
 		l.Strangers++
@@ -172,6 +195,11 @@ func (l *ledger) count() {
 		}
 	}
 	l.Uncommitted -= l.Sanitized
+	for _, offsets := range l.away {
+		l.Unrefused += len(offsets)
+	}
+	l.Users = len(l.costs)
+	l.Exceeded, l.MostSpent = l.costs.exceeded(budgetEpsilon, budgetSteps)
 }
 
 // compare holds what the witness saw of a topic against what it holds now.
@@ -205,6 +233,9 @@ func (l *ledger) violations() (broken []string) {
 	say(l.Strangers, "published records that belong to no raw record")
 	say(l.Differing, "fixes with two different releases, read uncommitted")
 	say(l.Zombies, "records of fenced producers")
+	say(l.Exceeded, "budgets exceeded: users with more ε published in a window than the budget")
+	say(l.Unrefused, "misplaced records without a dead letter that says wrong_partition")
+	say(l.WronglyMisplaced, "dead letters that say wrong_partition of a record in its place")
 	say(l.OpenTransactions, "partitions with a transaction that nobody ends")
 	if l.Raw != l.Sanitized+l.Dead {
 		broken = append(broken, fmt.Sprintf("%d raw records, but %d sanitized and %d dead letters", l.Raw, l.Sanitized, l.Dead))

@@ -15,6 +15,7 @@ import (
 // 4, of which 2 became a dead letter.
 type world struct {
 	t                                    *testing.T
+	partitions                           int
 	codec                                *schemas.Codec
 	raw, sanitized, dead, all, changelog []*kgo.Record
 }
@@ -25,7 +26,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, codec: codec}
+	w := &world{t: t, partitions: 1, codec: codec}
 	for n := range int64(5) {
 		value, err := codec.AppendRaw(nil, schemas.Raw{UserID: "u", Timestamp: n, Latitude: 53, Longitude: -3})
 		if err != nil {
@@ -53,9 +54,57 @@ func (w *world) release(n int64, latitude float64) *kgo.Record {
 	return &kgo.Record{Topic: sanitizedTopic, Key: []byte("u"), Value: value, ProducerID: 1, ProducerEpoch: 8, Timestamp: time.UnixMilli(n)}
 }
 
-func (w *world) letter(n int64) *kgo.Record {
+// spend publishes releases that cost 1 each, at these steps, in a partition.
+func (w *world) spend(partition int32, steps ...int64) {
 	w.t.Helper()
-	value, err := w.codec.AppendDeadLetter(nil, schemas.DeadLetter{Topic: rawTopic, Offset: n, Reason: schemas.ReasonLate})
+	w.partitions = max(w.partitions, int(partition)+1)
+	for _, step := range steps {
+		value, err := w.codec.AppendSanitized(nil, schemas.Sanitized{
+			UserID: "u", Timestamp: step, Step: step, Epsilon: 1, Kind: schemas.KindReleased, Mechanism: "lattice",
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.sanitized = append(w.sanitized, &kgo.Record{Topic: sanitizedTopic, Partition: partition, Key: []byte("u"), Value: value})
+	}
+}
+
+// stray feeds a fix in a partition that is not the user's, and answers it with a dead
+// letter. There are as many partitions as put the user's other fixes in their place.
+func (w *world) stray(reason schemas.Reason) {
+	w.t.Helper()
+	value, err := w.codec.AppendRaw(nil, schemas.Raw{UserID: "u", Timestamp: 50, Latitude: 53, Longitude: -3})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fix := &kgo.Record{Topic: rawTopic, Partition: 1, Offset: 50, Key: []byte("u"), Value: value}
+	places := kgo.StickyKeyPartitioner(nil).ForTopic(rawTopic)
+	for w.partitions = 2; places.Partition(fix, w.partitions) != 0; {
+		w.partitions++
+	}
+	letter, err := w.codec.AppendDeadLetter(nil, schemas.DeadLetter{Topic: rawTopic, Partition: fix.Partition, Offset: 50, Reason: reason})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.raw = append(w.raw, fix)
+	w.dead = append(w.dead, &kgo.Record{Topic: deadTopic, Partition: fix.Partition, Value: letter})
+}
+
+// steps are n of them from first on.
+func steps(first int64, n int) (all []int64) {
+	for i := range int64(n) {
+		all = append(all, first+i)
+	}
+	return all
+}
+
+func (w *world) letter(n int64) *kgo.Record { return w.refusedFor(n, schemas.ReasonLate) }
+
+func (w *world) refused(n int64) *kgo.Record { return w.refusedFor(n, schemas.ReasonWrongPartition) }
+
+func (w *world) refusedFor(n int64, reason schemas.Reason) *kgo.Record {
+	w.t.Helper()
+	value, err := w.codec.AppendDeadLetter(nil, schemas.DeadLetter{Topic: rawTopic, Offset: n, Reason: reason})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -72,7 +121,7 @@ func marker(kind byte, epoch int16) *kgo.Record {
 
 func (w *world) judge() *ledger {
 	w.t.Helper()
-	l, err := newLedger(1)
+	l, err := newLedger(w.partitions)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -122,6 +171,10 @@ func TestLedgerFindsPlants(t *testing.T) {
 		"zombie":                {func(w *world) { w.changelog = append(w.changelog, marker(1, 7)) }, "1 records of fenced producers"},
 		"fed twice":             {func(w *world) { w.raw[4].Value, w.raw[4].Key = w.raw[3].Value, w.raw[3].Key }, "1 fixes were fed twice"},
 		"count":                 {func(w *world) { w.sanitized = w.sanitized[1:] }, "5 raw records, but 3 sanitized and 1 dead letters"},
+		"budget":                {func(w *world) { w.spend(0, steps(100, budgetEpsilon+1)...) }, "1 budgets exceeded"},
+		"two budgets":           {func(w *world) { w.spend(0, steps(100, budgetEpsilon)...); w.spend(1, 120) }, "1 budgets exceeded"},
+		"misplaced, answered":   {func(w *world) { w.stray(schemas.ReasonLate) }, "1 misplaced records without a dead letter"},
+		"in its place, refused": {func(w *world) { w.dead[0] = w.refused(2) }, "1 dead letters that say wrong_partition of a record in its place"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -131,6 +184,38 @@ func TestLedgerFindsPlants(t *testing.T) {
 				t.Errorf("planted %s, found %q, want %q", name, broken, test.want)
 			}
 		})
+	}
+}
+
+// TestBudgetsAreCounted over sliding windows of steps and over partitions, from what is
+// published alone.
+func TestBudgetsAreCounted(t *testing.T) {
+	for name, test := range map[string]struct {
+		spend func(*world)
+		most  float64
+		users int
+	}{
+		"the budget":        {func(w *world) { w.spend(0, steps(100, budgetEpsilon)...) }, budgetEpsilon, 0},
+		"one more":          {func(w *world) { w.spend(0, steps(100, budgetEpsilon+1)...) }, budgetEpsilon + 1, 1},
+		"half in each":      {func(w *world) { w.spend(0, steps(100, 20)...); w.spend(1, steps(110, 20)...) }, budgetEpsilon, 0},
+		"too much in two":   {func(w *world) { w.spend(1, steps(100, 30)...); w.spend(0, steps(100, 30)...) }, 60, 1},
+		"a window's end":    {func(w *world) { w.spend(0, append(steps(100, budgetEpsilon), 100+budgetSteps)...) }, budgetEpsilon, 0},
+		"just inside of it": {func(w *world) { w.spend(0, append(steps(100, budgetEpsilon), 99+budgetSteps)...) }, budgetEpsilon + 1, 1},
+	} {
+		w := newWorld(t)
+		test.spend(w)
+		if l := w.judge(); l.Exceeded != test.users || l.MostSpent != test.most || l.Users != 1 {
+			t.Errorf("%s: %d exceeded, most %g; want %d and %g", name, l.Exceeded, l.MostSpent, test.users, test.most)
+		}
+	}
+}
+
+// TestMisplacedAreAccountedFor by dead letters that say so.
+func TestMisplacedAreAccountedFor(t *testing.T) {
+	w := newWorld(t)
+	w.stray(schemas.ReasonWrongPartition)
+	if l := w.judge(); l.Misplaced != 1 || l.MisplacedLetters != 1 || l.Unrefused != 0 || l.WronglyMisplaced != 0 || l.Lost != 0 {
+		t.Errorf("counts are %+v", l)
 	}
 }
 

@@ -15,7 +15,7 @@ func TestParse(t *testing.T) {
 		"--records 0":                "must be positive",
 		"--faults -1":                "must not be negative",
 		"--static 4":                 "at most --instances",
-		"--plant nothing":            "choose one of differing, duplicate, lost, reader",
+		"--plant nothing":            "choose one of budget, differing, duplicate, lost, reader",
 		"--duration 10":              "invalid value",
 		"--seed 1 something":         `what is "something"`,
 		"--records 10 --nonsense":    "not defined",

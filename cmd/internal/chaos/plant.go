@@ -15,6 +15,7 @@ import (
 // plants are faults of the topics themselves, by name: what the checks are for.
 // The service has stopped when they are planted.
 var plants = map[string]func(context.Context, *harness, *witness) error{
+	"budget":    plantBudget,
 	"duplicate": plantDuplicate,
 	"lost":      plantLost,
 	"differing": plantDiffering,
@@ -30,6 +31,37 @@ func plantDuplicate(ctx context.Context, h *harness, _ *witness) error {
 		return err
 	}
 	return h.publish(ctx, r)
+}
+
+// plantBudget publishes releases of a user in another partition, as a service would that
+// keeps a budget there too.
+func plantBudget(ctx context.Context, h *harness, _ *witness) error {
+	r, err := h.published(ctx)
+	if err != nil {
+		return err
+	}
+	codec, err := schemas.NewCodec(schemas.Avro)
+	if err != nil {
+		return err
+	}
+	release, err := codec.DecodeSanitized(r.Value)
+	if err != nil {
+		return err
+	}
+	release.Kind, release.Epsilon = schemas.KindReleased, 1
+	r.Partition = (r.Partition + 1) % int32(h.Partitions)
+	for range budgetEpsilon + 1 {
+		release.Step++
+		release.Timestamp += fleetStep.Milliseconds()
+		if r.Value, err = codec.AppendSanitized(nil, release); err != nil {
+			return err
+		}
+		again := *r
+		if err := h.publish(ctx, &again); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // plantLost writes a raw record that nobody answers.

@@ -57,6 +57,8 @@ func (r *report) text() string {
 		line("duplicates", "%d", l.Duplicates)
 		line("out of order", "%d", l.OutOfOrder)
 		line("of no raw record", "%d", l.Strangers)
+		line("misplaced", "%d raw records of a second producer, %d dead letters wrong_partition", l.Misplaced, l.MisplacedLetters)
+		line("budgets", "%d budgets exceeded, of %d users; at most ε %g of %d published in any %v", l.Exceeded, l.Users, l.MostSpent, budgetEpsilon, budgetWindow)
 		line("concurrent reader", "%s", equal(l.ReaderDiffer == 0))
 		line("read uncommitted", "%d records more, %d fixes with two different releases", l.Uncommitted, l.Differing)
 		line("fenced producers", "%d records", l.Zombies)
@@ -100,6 +102,8 @@ func (r *report) writeJSON(path string) error {
 		"raw": l.Raw, "sanitized": l.Sanitized, "dead_letters": l.Dead,
 		"transactions_committed": l.Committed, "transactions_aborted": l.Aborted,
 		"lost": l.Lost, "duplicates": l.Duplicates, "out_of_order": l.OutOfOrder, "strangers": l.Strangers,
+		"misplaced": l.Misplaced, "misplaced_dead_letters": l.MisplacedLetters,
+		"users": l.Users, "budgets_exceeded": l.Exceeded, "budget": budgetEpsilon, "most_spent": l.MostSpent,
 		"reader_equal": r.ledger != nil && l.ReaderDiffer == 0, "uncommitted": l.Uncommitted, "differing": l.Differing,
 		"fenced_records": l.Zombies, "state_equal": r.StateEqual, "state_verify": r.Verified,
 		"gap_ms": r.Gap.Milliseconds(), "delay_ms": r.Delay.Milliseconds(), "logged_errors": r.LoggedErrors, "took_s": r.Took.Seconds(),

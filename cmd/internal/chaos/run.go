@@ -30,7 +30,9 @@ type harness struct {
 }
 
 // fed is what went into the raw topic.
-type fed struct{ fleet, odd int }
+type fed struct{ fleet, odd, second int }
+
+func (f fed) all() int { return f.fleet + f.odd + f.second }
 
 // chaos runs everything. The report is worth reading even with an error; dir is
 // the folder with all logs and topics.
@@ -103,7 +105,7 @@ func (h *harness) prepare(ctx context.Context) error {
 		{"go", "build", "-o", h.binary, "./cmd/geodither"},
 		{
 			h.binary, "train", "--format", "csv", "--in", "cmd/geodither/sample/liverpool.csv",
-			"--box", "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", "30s", "--out", h.model(),
+			"--box", "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", fleetStep.String(), "--out", h.model(),
 		},
 		{h.binary, "key", "new", filepath.Join(h.dir, "noise.key")},
 	} {
@@ -161,10 +163,10 @@ topics: {raw: %s, sanitized: %s, changelog: %s, dead_letters: %s}
 model: model.avro
 key_file: noise.key
 state_dir: %q
-release: {epsilon: 1, delta: 0.01}
+release: {epsilon: 1, delta: 0.01, budget: {epsilon: %v, window: %v, spent: predict}}
 transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
 session_timeout: %v
-`, strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state, transactionTimeout, sessionTimeout)
+`, strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state, budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout)
 	if id != "" {
 		text += "instance_id: " + id + "\n"
 	}
@@ -198,6 +200,10 @@ func (h *harness) breakAndFeed(ctx context.Context, r *report) error {
 		h.fed.odd, err = feedOdd(running, fleet, h.settings, h.brokers)
 		return err
 	})
+	group.Go(func() (err error) {
+		h.fed.second, err = feedSecond(running, fleet, h.settings, h.brokers)
+		return err
+	})
 	group.Go(func() error { return b.run(running, schedule(h.settings)) })
 	err = group.Wait()
 	r.Faults = b.counts
@@ -211,7 +217,7 @@ const stuckAfter = 90 * time.Second
 
 // drain waits until every raw record has its answer.
 func (h *harness) drain(ctx context.Context, w *witness) error {
-	want := h.fed.fleet + h.fed.odd
+	want := h.fed.all()
 	h.note("waiting for the rest of %d records", want)
 	last, at := -1, time.Now()
 	for w.count() < want {

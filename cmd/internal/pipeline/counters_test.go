@@ -11,7 +11,7 @@ import (
 func newTestObserver(t *testing.T) *observer {
 	t.Helper()
 	o := testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults()
-	return &observer{log: o.Logger, counters: o.Counters, processor: newTestProcessor(t, o, 0)}
+	return &observer{log: o.Logger, counters: o.Counters, processor: newTestProcessor(t, anywhere(o), 0)}
 }
 
 // work runs records of so many users with offsets from first on.

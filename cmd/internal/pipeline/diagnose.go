@@ -196,14 +196,18 @@ const sampleRecords = 100
 // rawRecords reads a few from the end of each partition and tries to use them: a
 // wrong encoding shows, and whether reading is allowed.
 func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
-	read, refused := 0, map[schemas.Reason]int{}
+	read, refused, placed := 0, map[schemas.Reason]int{}, newPlacement(partitions)
 	for n := range int32(partitions) {
-		p, err := NewProcessor(d.o, n)
+		p, err := NewProcessor(d.o, n, partitions)
 		if err == nil {
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
 				_, err := p.accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 				var rejection *schemas.Rejection
+				if err == nil || errors.As(err, &rejection) && rejection.Reason == schemas.ReasonWrongPartition {
+					placed.add(r.Key, n)
+					return nil // where it lies is a finding of its own
+				}
 				if errors.As(err, &rejection) {
 					refused[rejection.Reason]++
 					return nil
@@ -232,6 +236,7 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 	default:
 		d.add("raw records", LevelOK, "the last %d can be used", read)
 	}
+	d.partitioner(placed)
 }
 
 // sample visits the last records of a raw partition.

@@ -100,9 +100,18 @@ func testOptions(tb testing.TB, model *mobility.Model) Options {
 	}
 }
 
+// anywhere makes options accept a record in any partition.
+func anywhere(o Options) Options {
+	o.Topics.Partitioner = AnyPartitioner
+	return o
+}
+
+// newTestProcessor is of a topic that may hold any key in any partition, unless the
+// options name a partitioner: most tests of a processor have users of their own choice.
 func newTestProcessor(tb testing.TB, o Options, partition int32) *Processor {
 	tb.Helper()
-	p, err := NewProcessor(o, partition)
+	fallback(&o.Topics.Partitioner, AnyPartitioner)
+	p, err := NewProcessor(o, partition, max(partitions, int(partition)+1))
 	if err != nil {
 		tb.Fatal(err)
 	}

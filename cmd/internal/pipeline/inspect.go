@@ -15,7 +15,6 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/state"
 )
 
@@ -52,6 +51,16 @@ type Inspection struct {
 	EntropyBits float64 `json:"entropy_bits"` // of the posterior
 
 	Top []CellMass `json:"top,omitempty"`
+
+	// Elsewhere are the user's states in further partitions. There is one where records
+	// of the user have lain in two partitions: each has a budget of its own.
+	Elsewhere []Inspection `json:"elsewhere,omitempty"`
+	// EpsilonSpentAll and EpsilonWindowAll are sums over all partitions, the latter over
+	// the budget's window up to the last step in any of them.
+	EpsilonSpentAll  float64  `json:"epsilon_spent_all"`
+	EpsilonWindowAll *float64 `json:"epsilon_window_all,omitempty"`
+
+	ledger mechanism.Ledger
 }
 
 // Place is a point in degrees.
@@ -73,14 +82,15 @@ var ErrNoState = errors.New("the user has no state: no fix of this user was acce
 // InspectOptions say where to look and what for.
 type InspectOptions struct {
 	User  string
-	Local bool // in the local store instead of the changelog; no instance may have it open
+	Local bool // in the local store, which has the partitions of one instance; none may have it open
 	Top   int  // how many of the most probable cells to list
 }
 
 // Inspect finds a user's state, in the changelog or in the local store, as of the
-// last transaction that was committed when it looks. In the changelog it costs
-// reading the user's partition, or all of them if the user is in none where Kafka's
-// default partitioner would put the key. ErrNoState says that there is none.
+// last transaction that was committed when it looks. It looks into every partition, so
+// in the changelog it costs reading the whole topic. The partition that the configured
+// partitioner gives the user comes first, and what others hold is in Elsewhere.
+// ErrNoState says that there is none.
 func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, error) {
 	if err := o.Validate(); err != nil {
 		return Inspection{}, err
@@ -89,84 +99,129 @@ func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, erro
 	if !task.ValidKey([]byte(q.User)) {
 		return Inspection{}, ErrNoState
 	}
-	var (
-		found stored
-		err   error
-	)
+	find := findInChangelog
 	if q.Local {
-		found, err = findLocal(o, []byte(q.User))
-	} else {
-		found, err = findInChangelog(ctx, o, []byte(q.User))
+		find = findLocal
 	}
+	found, err := find(ctx, o, []byte(q.User))
 	if err != nil {
 		return Inspection{}, err
 	}
-	inspection, err := found.inspect(o, q)
-	if err != nil || q.Local {
-		return inspection, err
+	if len(found) == 0 {
+		return Inspection{}, ErrNoState
 	}
-	mark, _, err := (&planner{client: NewClient(o.Brokers)}).lastMark(ctx, o.Topics.Changelog, found.partition)
-	if err != nil {
-		return inspection, err
+	// Where the user belongs comes first; the others are in the order of partitions.
+	belongs := func(f stored) bool {
+		if f.partitions == 0 {
+			return false
+		}
+		at, ok := o.Topics.Partitioner.Partition([]byte(q.User), f.partitions)
+		return ok && at == f.partition
 	}
-	inspection.Versions, err = describe(mark.Amendments, o.Later)
-	return inspection, err
+	if i := slices.IndexFunc(found, belongs); i > 0 {
+		first := found[i]
+		found = slices.Insert(slices.Delete(found, i, i+1), 0, first)
+	}
+	all := make([]Inspection, len(found))
+	for i, f := range found {
+		if all[i], err = f.inspect(o, q); err != nil {
+			return Inspection{}, err
+		}
+		if q.Local {
+			continue
+		}
+		mark, _, err := (&planner{client: NewClient(o.Brokers)}).lastMark(ctx, o.Topics.Changelog, f.partition)
+		if err != nil {
+			return all[0], err
+		}
+		if all[i].Versions, err = describe(mark.Amendments, o.Later); err != nil {
+			return all[0], err
+		}
+	}
+	return total(o, all), nil
+}
+
+// total is the first of a user's states with the others in it, and what all have spent.
+func total(o Options, all []Inspection) Inspection {
+	spent, window, last := 0.0, 0.0, all[0].StepTime
+	for _, s := range all {
+		spent += s.EpsilonSpent
+		if s.StepTime.After(last) {
+			last = s.StepTime
+		}
+	}
+	for i := range all {
+		all[i].EpsilonSpentAll = spent
+		window += o.spentInWindow(&all[i], last)
+	}
+	if all[0].EpsilonWindow != nil {
+		for i := range all {
+			all[i].EpsilonWindowAll = &window
+		}
+	}
+	all[0].Elsewhere = all[1:]
+	return all[0]
+}
+
+// spentInWindow is what a state has spent in the budget's window that ends with a step.
+func (o Options) spentInWindow(s *Inspection, last time.Time) float64 {
+	// Of steps that end after this the window holds the releases.
+	since := last.UnixMilli() - int64(o.Release.Budget.WindowSteps-1)*o.Model.Step.Milliseconds()
+	return s.ledger.SpentSince(since)
 }
 
 // stored is a state as it was found.
 type stored struct {
-	partition int32
-	offset    int64
-	value     []byte
+	partition  int32
+	partitions int // of the topic; 0: not known
+	offset     int64
+	value      []byte
 }
 
-func findLocal(o Options, user []byte) (stored, error) {
+func findLocal(_ context.Context, o Options, user []byte) ([]stored, error) {
 	store, err := state.Open(o.StateDir, state.Options{ReadOnly: true, Logger: o.Logger})
 	if err != nil {
-		return stored{}, err
+		return nil, err
 	}
 	found, err := findIn(store, user)
 	return found, errors.Join(err, store.Close())
 }
 
-func findIn(store *state.Store, user []byte) (stored, error) {
+func findIn(store *state.Store, user []byte) (found []stored, err error) {
 	numbers, err := store.Partitions()
 	if err != nil {
-		return stored{}, err
+		return nil, err
 	}
 	for _, p := range numbers {
 		value, err := store.Partition(p).Get(user)
 		if err != nil {
-			return stored{}, err
+			return nil, err
 		}
 		if len(value) > 0 {
-			return stored{p, -1, slices.Clone(value)}, nil
+			found = append(found, stored{p, 0, -1, slices.Clone(value)})
 		}
 	}
-	return stored{}, ErrNoState
+	return found, nil
 }
 
-func findInChangelog(ctx context.Context, o Options, user []byte) (stored, error) {
+func findInChangelog(ctx context.Context, o Options, user []byte) (found []stored, err error) {
 	client := NewClient(o.Brokers)
 	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, o.Topics.Changelog)
 	if err != nil {
-		return stored{}, err
+		return nil, err
 	}
 	n := counts[o.Topics.Changelog]
-	likely := producer.Partition(user, n)
-	order := []int32{likely}
 	for p := range int32(n) {
-		if p != likely {
-			order = append(order, p)
+		value, err := lastValue(ctx, client, o.Topics.Changelog, p, user)
+		if err != nil {
+			return nil, err
+		}
+		if value.value != nil {
+			value.partitions = n
+			found = append(found, value)
 		}
 	}
-	for _, p := range order {
-		found, err := lastValue(ctx, client, o.Topics.Changelog, p, user)
-		if err != nil || found.value != nil {
-			return found, err
-		}
-	}
-	return stored{}, ErrNoState
+	return found, nil
 }
 
 // lastValue reads a partition of the changelog for one key.
@@ -206,14 +261,12 @@ func (f stored) inspect(o Options, q InspectOptions) (Inspection, error) {
 		User: q.User, Partition: f.partition, Offset: f.offset, Bytes: len(f.value),
 		Step: s.Step, Releases: s.Releases, EpsilonSpent: s.EpsilonSpent, Rho: s.Rho, PublishedAs: q.User,
 		ModelID: s.Model.String(), OfThisModel: known,
-		RadiusM: s.RadiusKM * 1000, Cells: s.Posterior.Len(),
+		RadiusM: s.RadiusKM * 1000, Cells: s.Posterior.Len(), ledger: s.Ledger,
 	}
 	if s.Step < math.MaxInt64/max(s.StepMS, 1) && s.Step > math.MinInt64/max(s.StepMS, 1) {
 		found.StepTime = time.UnixMilli(s.Step * s.StepMS).UTC()
-		if w := o.Release.Budget.WindowSteps; w > 0 {
-			// Of steps that end after this the window holds the releases.
-			since := found.StepTime.UnixMilli() - int64(w-1)*o.Model.Step.Milliseconds()
-			spent := s.Ledger.SpentSince(since)
+		if o.Release.Budget.WindowSteps > 0 {
+			spent := o.spentInWindow(&found, found.StepTime)
 			found.EpsilonWindow = &spent
 		}
 	}

@@ -10,7 +10,8 @@ import (
 // partitionLog is task.Log on a fetcher.
 type partitionLog struct {
 	fetcher *consumer.Fetcher
-	records []task.Record // scratch
+	records []task.Record     // scratch
+	fetched []consumer.Record // the last answer, as long as the fetcher keeps it
 }
 
 // Fetch implements task.Log.
@@ -19,7 +20,7 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64) (task.Batch, err
 	if err != nil {
 		return task.Batch{}, readRemedy(err)
 	}
-	l.records = l.records[:0]
+	l.records, l.fetched = l.records[:0], got.Records
 	for _, r := range got.Records {
 		l.records = append(l.records, task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 	}

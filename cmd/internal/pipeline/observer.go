@@ -16,7 +16,13 @@ type observer struct {
 	counters  *Counters
 	processor *Processor
 	dropped   tally // of a transaction that was given up; its outcome may still show
+	warned    bool  // of misplaced records
 }
+
+// misplacedWarning is what the log says when records are refused for where they lie: at
+// once for a partition's first one, and then with the totals.
+const misplacedWarning = "records are refused (wrong_partition) because they lie in another partition than topics.partitioner puts their key; " +
+	"a second partition would give a user a second budget. Have every producer use that partitioner; geodither doctor says which one was used"
 
 // Moved implements task.Observer.
 func (o *observer) Moved(from, to task.State) {
@@ -25,6 +31,10 @@ func (o *observer) Moved(from, to task.State) {
 
 // Committed implements task.Observer.
 func (o *observer) Committed(task.Transaction) {
+	if n := o.processor.tally.misplaced; n > 0 && !o.warned {
+		o.warned = true
+		o.log.Warn(misplacedWarning, "records", o.processor.tally.in, "misplaced", n)
+	}
 	o.processor.tally.commit(o.counters)
 	o.counters.Transactions.Add(1)
 }

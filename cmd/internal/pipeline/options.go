@@ -22,6 +22,11 @@ type Topics struct {
 	Changelog   string // written and restored from: states, compacted
 	DeadLetters string // written: what was refused, and why
 
+	// Partitioner says how the producers of the raw topic choose a record's partition;
+	// default Murmur2. A record that lies elsewhere is refused. It is part of the
+	// settings' fingerprint.
+	Partitioner Partitioner
+
 	// Create makes the missing topics at start, with as many partitions as the
 	// raw topic has, or Partitions if that is missing too.
 	Create      bool
@@ -89,6 +94,7 @@ func (o Options) withDefaults() Options {
 	fallback(&o.Topics.Changelog, o.Group+"-changelog")
 	fallback(&o.Topics.DeadLetters, o.Group+"-dead-letters")
 	fallback(&o.Topics.Partitions, 4)
+	fallback(&o.Topics.Partitioner, Murmur2)
 	o.Publish = o.Publish.withDefaults()
 	fallback(&o.RawEncoding, schemas.Avro)
 	fallback(&o.SanitizedEncoding, schemas.Avro)
@@ -143,6 +149,7 @@ func (o Options) Validate() error {
 	need(!slices.ContainsFunc(o.Brokers, func(b string) bool { return strings.Contains(b, ",") }),
 		"brokers: one of them has a comma; write a list, [host:port, host:port]")
 	need(o.Topics.Partitions >= 0 && o.Topics.Replication >= 0, "topics: partitions and replication must not be negative")
+	need(d.Topics.Partitioner.Validate() == nil, "topics.partitioner: %w", d.Topics.Partitioner.Validate())
 	need(o.MaxRecords >= 0, "transaction.max_records: must not be negative")
 	need(o.MaxInterval == 0 || o.MaxInterval >= time.Millisecond, "transaction.max_interval: must be at least 1ms")
 	need(o.TransactionTimeout == 0 || o.TransactionTimeout >= time.Millisecond, "transaction.timeout: must be at least 1ms")

@@ -24,6 +24,7 @@ type Processor struct {
 	raw, out  *schemas.Codec
 	topic     string
 	partition int32
+	home      home
 	maxAhead  time.Duration
 
 	latestMS int64           // of the fixes that were processed
@@ -34,9 +35,14 @@ type Processor struct {
 	tally    tally           // of the open transaction
 }
 
-// NewProcessor makes the processor of one partition of the raw topic.
-func NewProcessor(o Options, partition int32) (*Processor, error) {
+// NewProcessor makes the processor of one partition of the raw topic, which has that
+// many partitions in all.
+func NewProcessor(o Options, partition int32, partitions int) (*Processor, error) {
 	o = o.withDefaults()
+	where, err := newHome(o.Topics.Partitioner, partition, partitions)
+	if err != nil {
+		return nil, err
+	}
 	engine, err := newEngine(&Material{o.Model, o.Personals}, o.Key, o.Release, o.Publish)
 	if err != nil {
 		return nil, err
@@ -51,7 +57,7 @@ func NewProcessor(o Options, partition int32) (*Processor, error) {
 	}
 	return &Processor{
 		engine: engine, raw: raw, out: out,
-		topic: o.Topics.Raw, partition: partition,
+		topic: o.Topics.Raw, partition: partition, home: where,
 		maxAhead: o.MaxAhead,
 	}, nil
 }
@@ -126,8 +132,19 @@ func (p *Processor) failure(rec task.Record, err error) error {
 	return fmt.Errorf("partition %d, offset %d: %w%s", p.partition, rec.Offset, err, hint)
 }
 
+// accept checks a record in this order: what it says, its key, its times, and last
+// where it lies. A record's place follows from its key, so it means something only
+// where the key is the user's. No check looks at the user's state, so none of a
+// misplaced record's effects reaches it.
 func (p *Processor) accept(rec task.Record) (schemas.Raw, error) {
-	return Accept(p.raw, p.maxAhead, rec.Key, rec.Value, rec.Timestamp)
+	fix, err := Accept(p.raw, p.maxAhead, rec.Key, rec.Value, rec.Timestamp)
+	if err != nil {
+		return fix, err
+	}
+	if p.home.wrong(rec.Key) {
+		return fix, &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
+	}
+	return fix, nil
 }
 
 func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error {
@@ -144,6 +161,9 @@ func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error
 		return p.failure(rec, fmt.Errorf("encoding the dead letter: %w", err))
 	}
 	p.tally.dead++
+	if rejection.Reason == schemas.ReasonWrongPartition {
+		p.tally.misplaced++
+	}
 	// No key: a refused record's key may be anything, a coordinate too.
 	fx.DeadLetters = append(fx.DeadLetters, task.Message{Value: p.value, Timestamp: rec.Timestamp})
 	return nil

@@ -108,6 +108,7 @@ func (r ReplayOptions) options(o Options) (Options, ReplayOptions) {
 	o.Topics = Topics{
 		Raw: o.Topics.Raw, Sanitized: r.Output, Changelog: r.Group + "-changelog", DeadLetters: r.Group + "-dead-letters",
 		Create: true, Replication: o.Topics.Replication,
+		Partitioner: o.Topics.Partitioner,
 	}
 	// A loss in the middle would be another result, silently; and a static member
 	// of the service's name belongs to the service.
@@ -152,6 +153,8 @@ type planner struct {
 	client   *kafka.Client
 	settings []byte
 	source   []byte
+
+	partitions int // of the raw topic
 }
 
 // PlanReplay works out what a replay would do, and what it would cost: for a second release
@@ -196,7 +199,8 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 	if p.source, err = topicID(ctx, p.client, p.first.Topics.Raw); err != nil {
 		return plan, err
 	}
-	for n := range int32(counts[p.first.Topics.Raw]) {
+	p.partitions = counts[p.first.Topics.Raw]
+	for n := range int32(p.partitions) {
 		part, begun, err := p.partition(ctx, n)
 		if err != nil {
 			return plan, fmt.Errorf("partition %d: %w", n, err)

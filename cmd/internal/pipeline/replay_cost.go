@@ -50,6 +50,7 @@ func (c ReplayCost) rounded() ReplayCost {
 type account struct {
 	o      Options // of the replay
 	part   ReplayPartition
+	of     int         // partitions of the raw topic
 	states *scratch    // user → offset of the last fix, state
 	shown  *scratch    // published name → ε of the published releases, for users with a record
 	names  *pseudonyms // nil: users are published under their own names
@@ -59,9 +60,9 @@ type account struct {
 	name  []byte          // scratch
 }
 
-func newAccount(o Options, part ReplayPartition, store *state.Store) *account {
+func newAccount(o Options, part ReplayPartition, of int, store *state.Store) *account {
 	a := &account{
-		o: o, part: part,
+		o: o, part: part, of: of,
 		states: newScratch(store.Partition(0)), shown: newScratch(store.Partition(1)),
 	}
 	if o.Publish.User == UserPseudonym {
@@ -156,7 +157,7 @@ func (a *account) load(ctx context.Context, own *check) (next int64, err error) 
 // and books what comes of them. It publishes nothing.
 func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64,
 	progress func(at int64)) error {
-	processor, err := NewProcessor(a.o, a.part.Partition)
+	processor, err := NewProcessor(a.o, a.part.Partition, a.of)
 	if err != nil {
 		return err
 	}
@@ -267,7 +268,7 @@ func (p *planner) cost(ctx context.Context, part ReplayPartition,
 		return spent, cost, errors.Join(err, os.RemoveAll(dir))
 	}
 	defer func() { err = errors.Join(err, store.Close(), os.RemoveAll(dir)) }()
-	a, next := newAccount(p.replay, part, store), part.Origin
+	a, next := newAccount(p.replay, part, p.partitions, store), part.Origin
 	if part.begun {
 		own := &check{verification: &verification{o: p.replay, client: p.client}, p: part.Partition}
 		if next, err = a.load(ctx, own); err != nil {

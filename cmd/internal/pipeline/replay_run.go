@@ -78,7 +78,7 @@ func (p *ReplayPlan) Refusal(r ReplayOptions) error {
 // settle reads from the replay's own topics what it has cost in the end, whoever has run it,
 // and logs it.
 func (p *ReplayPlan) settle(ctx context.Context, o Options, r ReplayOptions) error {
-	planner := &planner{first: o.withDefaults(), client: NewClient(o.Brokers)}
+	planner := &planner{first: o.withDefaults(), client: NewClient(o.Brokers), partitions: len(p.Partitions)}
 	planner.replay, planner.r = r.options(planner.first)
 	planner.r.Planning = nil
 	announced, ended := p.Cost, *p

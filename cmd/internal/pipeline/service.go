@@ -33,6 +33,8 @@ type Service struct {
 	partitions int32  // of the raw topic, at the start
 	source     []byte // the raw topic's id
 
+	probation *probation // nil: nothing to look at, as in a replay, or not begun
+
 	windows []replayWindow // of a replay, by partition; nil: all there is, for ever
 
 	mu      sync.Mutex
@@ -51,7 +53,7 @@ func NewService(o Options) (*Service, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	processor, err := NewProcessor(o, 0)
+	processor, err := NewProcessor(o, 0, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +86,11 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	s.partitions, s.source = int32(found.partitions), found.source
 	if s.windows == nil {
-		if err := s.checkAdopted(ctx); err != nil {
+		err := s.checkAdopted(ctx)
+		if err == nil {
+			err = s.checkPlacement(ctx)
+		}
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -133,6 +139,9 @@ func (s *Service) report(ctx context.Context) {
 			s.logTotals("progress", now)
 		}
 		dead, in := now.DeadLetters-last.DeadLetters, now.RecordsIn-last.RecordsIn
+		if n := now.Misplaced - last.Misplaced; n > 0 {
+			s.log.Warn(misplacedWarning, "records", in, "misplaced", n, "partitioner", s.options.Topics.Partitioner, "topic", s.options.Topics.DeadLetters)
+		}
 		switch {
 		case dead > 0 && dead == in:
 			s.log.Warn("every record is refused; the dead-letter topic says why: is encoding.raw right?", "topic", s.options.Topics.DeadLetters)
@@ -145,7 +154,7 @@ func (s *Service) report(ctx context.Context) {
 }
 
 func (s *Service) logTotals(message string, t Snapshot) {
-	s.log.Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, "late", t.Late, //nolint:sloglint // one of two constants
+	s.log.Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, "late", t.Late, "misplaced", t.Misplaced, //nolint:sloglint // one of two constants
 		"releases", t.Releases, "repeats", t.Repeats, "predictions", t.Predictions,
 		"skipped", t.Skipped, "suppressed", t.Suppressed, "dropped", t.Dropped, "transactions", t.Transactions, "aborts", t.Aborts,
 		"versions_adopted", t.Adopted, "states_moved", t.Moved, "states_restarted", t.Restarted)

@@ -13,7 +13,7 @@ import (
 
 func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition int32, log *slog.Logger) (*task.Task, error) {
 	o := s.options
-	processor, err := NewProcessor(o, partition)
+	processor, err := NewProcessor(o, partition, int(s.partitions))
 	if err != nil {
 		return nil, err
 	}
@@ -32,6 +32,10 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 	changelog, err := s.newLog(o.Topics.Changelog, partition)
 	if err != nil {
 		return nil, err
+	}
+	var reads task.Log = input
+	if s.probation != nil {
+		reads = &guarded{partitionLog: input, probation: s.probation, partition: partition, fail: s.fail}
 	}
 	options := task.Options{
 		Name:           fmt.Sprintf("%s/%d", o.Topics.Raw, partition),
@@ -58,7 +62,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		options.Start, options.Begin, options.End = task.At, w.origin, w.end
 	}
 	return task.New(task.Dependencies{
-		Input: input, Changelog: changelog,
+		Input: reads, Changelog: changelog,
 		Transactions: &transactions{
 			producer: tx, client: s.client, group: o.Group, generation: g, source: s.source,
 			input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),

@@ -29,8 +29,8 @@ const keyLabel = "geodither settings: fingerprint of the key 1"
 type setting struct{ name, value string }
 
 // settings lists everything that determines the bytes of records, dead letters and
-// states, given the raw topic. Topics, group, transactions and the store are not among
-// it, nor are later versions of the model: those are amendments (task.Amender), each
+// states, given the raw topic. The topics' names, group, transactions and the
+// store are not among it, nor are later versions of the model: those are amendments (task.Amender), each
 // with the offset from which on it counts. Nil for options that Validate refuses.
 //
 // The order is that of the digests in a fingerprint: a new setting goes to the end, and
@@ -81,6 +81,7 @@ func (o Options) settings() []setting {
 		{"encoding.raw", text("%q", o.RawEncoding)},
 		{"encoding.sanitized", text("%q", o.SanitizedEncoding)},
 		{"max_ahead", text("%d", o.MaxAhead.Milliseconds())},
+		{"topics.partitioner", string(o.Topics.Partitioner)},
 	}
 }
 

@@ -106,7 +106,7 @@ type recomputation struct {
 func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error) {
 	r := &recomputation{check: c}
 	var err error
-	if r.processor, err = NewProcessor(c.o, c.p); err != nil {
+	if r.processor, err = NewProcessor(c.o, c.p, len(c.done)); err != nil {
 		return nil, err
 	}
 	r.processor.engine.models.amend(c.amended)

@@ -1,0 +1,98 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+)
+
+// placement counts in which partitions users lie, and which partitioner explains it. It
+// counts pairs of a user and a partition and not records: a thousand records of one user
+// say as little as one.
+type placement struct {
+	partitions int
+	users      map[string][]int32 // the partitions in which a user was seen
+	pairs      int
+	misplaced  map[Partitioner]int    // of the pairs
+	strays     map[[2]Partitioner]int // of the pairs: misplaced for the one, in place for the other
+	twice      int                    // users in more than one partition
+}
+
+func newPlacement(partitions int) *placement {
+	return &placement{
+		partitions: partitions, users: map[string][]int32{}, misplaced: map[Partitioner]int{}, strays: map[[2]Partitioner]int{},
+	}
+}
+
+// add takes a record of a partition.
+func (p *placement) add(key []byte, partition int32) {
+	seen := p.users[string(key)]
+	if slices.Contains(seen, partition) {
+		return
+	}
+	p.users[string(key)] = append(seen, partition)
+	p.pairs++
+	if len(seen) == 1 {
+		p.twice++
+	}
+	for _, h := range hashes {
+		if h.place(key, p.partitions) == partition {
+			continue
+		}
+		p.misplaced[h.name]++
+		for _, other := range hashes {
+			if other.place(key, p.partitions) == partition {
+				p.strays[[2]Partitioner{h.name, other.name}]++
+			}
+		}
+	}
+}
+
+// leastMisplaced is how many misplaced users it takes before a topic as a whole is
+// called misplaced. Where a thirtieth of a topic's users is misplaced and they come in
+// no order, five of the first thirteen are, which is what it takes with four partitions,
+// with a probability below (13 choose 5)/30⁵, 1 in 18 000.
+const leastMisplaced = 5
+
+// mostly reports whether more than half of the users were placed by something else than
+// a partitioner. Of n partitions one is right by chance: a topic that knows nothing of
+// the partitioner has 1 - 1/n of its users misplaced, so half of that is the limit. With
+// one partition nothing is ever misplaced.
+func (p *placement) mostly(by Partitioner) bool {
+	wrong := p.misplaced[by]
+	return wrong >= leastMisplaced && 2*p.partitions*wrong > (p.partitions-1)*p.pairs
+}
+
+// likely is the partitioner that explains where the users lie, but for a tenth of them
+// at most; ok is false if none does or two do, as with one partition or few users.
+func (p *placement) likely() (by Partitioner, ok bool) {
+	for _, h := range hashes {
+		if 10*p.misplaced[h.name] > p.pairs {
+			continue
+		}
+		if ok {
+			return "", false
+		}
+		by, ok = h.name, true
+	}
+	return by, ok
+}
+
+// advice says where the users lie and what to set, for users who mostly lie elsewhere
+// than the configured partitioner puts them. It names no user.
+func (p *placement) advice(by Partitioner, topic string) string {
+	found := fmt.Sprintf("%d of %d users in the records of %s that were looked at are in another partition than topics.partitioner: %s puts them",
+		p.misplaced[by], p.pairs, topic, by)
+	likely, ok := p.likely()
+	if !ok || likely == by {
+		return found + fmt.Sprintf(". Have all producers use one partitioner, %s or %s, and feed a new raw topic; "+
+			"or set topics.partitioner: %s if the producers' side vouches for it that each user is in one partition", Murmur2, CRC32, AnyPartitioner)
+	}
+	who := ""
+	for _, h := range hashes {
+		if h.name == likely {
+			who = h.who
+		}
+	}
+	return found + fmt.Sprintf("; these records lie where %s puts them (%s): set topics.partitioner: %s, or have the producers use %s and feed a new raw topic",
+		likely, who, likely, by)
+}
