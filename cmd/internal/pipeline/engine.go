@@ -47,8 +47,9 @@ func newEngine(first *Material, key noise.Key, options mechanism.Options, publis
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base,
-		mechanism: models.base.sanitizer.Options().Mechanism}, nil
+	e := &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base}
+	e.note("")
+	return e, nil
 }
 
 // note adds a note about the releases to the mechanism that records name: schemas.Noted.

@@ -156,7 +156,8 @@ func (a *account) load(ctx context.Context, own *check) (next int64, err error) 
 // run processes the raw records from an offset to the end of the range as the replay will,
 // and books what comes of them. It publishes nothing.
 func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64,
-	progress func(at int64)) error {
+	progress func(at int64),
+) error {
 	processor, err := NewProcessor(a.o, a.part.Partition, a.of)
 	if err != nil {
 		return err
@@ -255,7 +256,8 @@ func (p *planner) costs(ctx context.Context, plan *ReplayPlan) error {
 
 // cost is what one partition has cost so far, and what it will have cost at its end.
 func (p *planner) cost(ctx context.Context, part ReplayPartition,
-	progress func(at int64)) (spent, cost ReplayCost, err error) {
+	progress func(at int64),
+) (spent, cost ReplayCost, err error) {
 	dir, err := os.MkdirTemp(p.r.TempDir, scratchPrefix)
 	if err != nil {
 		return spent, cost, fmt.Errorf("it needs a temporary folder: %w", err)

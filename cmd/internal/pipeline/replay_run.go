@@ -61,7 +61,10 @@ func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error)
 		err = ended
 	}
 	if err == nil && plan.Done && !plan.Identical {
-		err = plan.settle(asked, o, r)
+		// Whoever stops it now knows all but that: the replay is done.
+		if settled := plan.settle(asked, o, r); asked.Err() == nil {
+			err = settled
+		}
 	}
 	return plan, err
 }
@@ -88,9 +91,6 @@ func (p *ReplayPlan) settle(ctx context.Context, o Options, r ReplayOptions) err
 		ended.Partitions[i].begun = true
 	}
 	if err := planner.costs(ctx, &ended); err != nil {
-		if ctx.Err() != nil {
-			return nil // the replay is done, and its plan says so
-		}
 		return fmt.Errorf("the replay is done, but what it has cost could not be read again: %w", err)
 	}
 	p.Spent = ended.Spent

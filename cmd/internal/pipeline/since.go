@@ -18,7 +18,8 @@ import (
 // no committed record lies before Since, nothing was made under other settings. The cost is
 // one fetch where there is a record, and else one pass over the aborted ones.
 func settingsChanged(ctx context.Context, client *kafka.Client, topic string, p int32,
-	mark task.Mark) (bool, error) {
+	mark task.Mark,
+) (bool, error) {
 	if mark.Origin < 0 || mark.Since <= mark.Origin {
 		return false, nil
 	}
