@@ -38,7 +38,8 @@ func (h *harness) check(ctx context.Context, r *report, w *witness) error {
 		r.Violations = append(r.Violations, fmt.Sprintf("%d records were fed, the raw topic holds %d", fed, l.Raw))
 	}
 	if h.fed.second > 0 && l.Misplaced == 0 && h.Partitions > 1 {
-		r.Violations = append(r.Violations, "the second producer has misplaced no record, so that budgets were not tried: give more --vehicles or another number of --partitions")
+		r.Violations = append(r.Violations, "the second producer has misplaced no record, "+
+			"so that budgets were not tried: give more --vehicles or another number of --partitions")
 	}
 	if r.IdleFaults > 0 {
 		r.Violations = append(r.Violations, fmt.Sprintf("%d hard faults came after the feed had ended and show nothing: give more --duration", r.IdleFaults))

@@ -23,8 +23,10 @@ type ledger struct {
 	order    map[string][]int64 // of each topic's partition, the raw offset last answered
 	epochs   map[string]map[int64]int16
 	costs    costs                // published, by user
-	away     []map[int64]struct{} // of each partition, the raw offsets of misplaced fixes without a dead letter that says so
 	places   kgo.TopicPartitioner // where another client library puts a raw record
+	// away are the raw offsets, of each partition, of misplaced fixes that have no dead
+	// letter that says so.
+	away []map[int64]struct{}
 
 	Raw, Sanitized, Dead           int
 	FedTwice                       int // two raw records of the same user and time: the feed's fault
@@ -35,8 +37,9 @@ type ledger struct {
 	Committed, Aborted             int // transactions, by the changelog's markers
 	Zombies                        int // records of a producer that had been fenced
 	OpenTransactions, ReaderDiffer int // partitions
-	Misplaced, MisplacedLetters    int // fixes in another partition than murmur2 of their key; dead letters that say so
-	WronglyMisplaced               int // dead letters that say so of other records
+	Misplaced                      int // fixes in another partition than murmur2 of their key
+	MisplacedLetters               int // dead letters that say so
+	WronglyMisplaced               int // of these, of other records
 	Unrefused                      int // misplaced fixes without such a dead letter
 	Users, Exceeded                int // with a release; with more than the budget in a window
 	MostSpent                      float64

@@ -44,7 +44,7 @@ func feedSecond(ctx, fleet context.Context, s settings, brokers []string) (int, 
 		return 0, err
 	}
 	if err := fleetBegun(fleet, client, s); err != nil {
-		return 0, nil //nolint:nilerr // the fleet has ended, or the run
+		return 0, nil // the fleet has ended, or the run
 	}
 	wait := time.Duration(float64(secondEvery) / s.rate() * float64(time.Second))
 	began, first := time.Now(), time.Now().Add(-time.Duration(s.steps())*fleetStep)

@@ -80,12 +80,13 @@ func (p *placement) likely() (by Partitioner, ok bool) {
 // advice says where the users lie and what to set, for users who mostly lie elsewhere
 // than the configured partitioner puts them. It names no user.
 func (p *placement) advice(by Partitioner, topic string) string {
-	found := fmt.Sprintf("%d of %d users in the records of %s that were looked at are in another partition than topics.partitioner: %s puts them",
-		p.misplaced[by], p.pairs, topic, by)
+	found := fmt.Sprintf("%d of %d users in the records of %s that were looked at "+
+		"are in another partition than topics.partitioner: %s puts them", p.misplaced[by], p.pairs, topic, by)
 	likely, ok := p.likely()
 	if !ok || likely == by {
 		return found + fmt.Sprintf(". Have all producers use one partitioner, %s or %s, and feed a new raw topic; "+
-			"or set topics.partitioner: %s if the producers' side vouches for it that each user is in one partition", Murmur2, CRC32, AnyPartitioner)
+			"or set topics.partitioner: %s if the producers' side vouches for it "+
+			"that each user is in one partition", Murmur2, CRC32, AnyPartitioner)
 	}
 	who := ""
 	for _, h := range hashes {
@@ -93,6 +94,6 @@ func (p *placement) advice(by Partitioner, topic string) string {
 			who = h.who
 		}
 	}
-	return found + fmt.Sprintf("; these records lie where %s puts them (%s): set topics.partitioner: %s, or have the producers use %s and feed a new raw topic",
-		likely, who, likely, by)
+	return found + fmt.Sprintf("; these records lie where %s puts them (%s): set topics.partitioner: %s, "+
+		"or have the producers use %s and feed a new raw topic", likely, who, likely, by)
 }

@@ -57,7 +57,10 @@ func newProbation(o Options, partitions int) (*probation, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &probation{by: o.Topics.Partitioner, topic: o.Topics.Raw, seen: newPlacement(partitions), parts: make([]probationer, partitions)}
+	p := &probation{
+		by: o.Topics.Partitioner, topic: o.Topics.Raw,
+		seen: newPlacement(partitions), parts: make([]probationer, partitions),
+	}
 	p.sound = func(r consumer.Record) bool {
 		_, err := Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
 		return err == nil
@@ -136,7 +139,7 @@ func (s *Service) lookFirst(ctx context.Context, n int32) error {
 	}
 	from, err := s.firstOffset(ctx, n, first)
 	if err != nil || from < first {
-		return err // else retention has removed them since they were looked at
+		return err // retention has removed some since they were processed, and so looked at
 	}
 	s.probation.begin(n, from)
 	for at := from; at < end && !s.probation.over(n); {
@@ -163,7 +166,7 @@ func (s *Service) firstOffset(ctx context.Context, n int32, first int64) (int64,
 	case found && bytes.Equal(mark.Settings, s.options.Settings()):
 		return mark.Since, nil
 	case found:
-		return mark.Input, nil
+		return max(mark.Input, first), nil
 	}
 	at, chosen, err := consumer.Committed(ctx, s.client, consumer.Options{RetryTimeout: s.patience}, s.options.Group, t.Raw, n)
 	switch {
@@ -172,7 +175,7 @@ func (s *Service) firstOffset(ctx context.Context, n int32, first int64) (int64,
 	case err != nil:
 		return 0, err
 	case chosen:
-		return at, nil
+		return max(at, first), nil
 	}
 	return first, nil
 }
