@@ -104,7 +104,7 @@ func readConfig(path string) (configFile, error) {
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return file, errors.New("a second YAML document follows the first (---), and would be ignored: keep one")
 	}
-	return file, nil
+	return file, file.Release.Budget.required()
 }
 
 var (

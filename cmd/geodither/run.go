@@ -35,6 +35,9 @@ states from the changelog and goes on at the committed offset.`,
 			if os.Getenv(keyVariable) == "" && isExposed(file.KeyFile) {
 				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600", "key_file", file.KeyFile)
 			}
+			if text, warn := pipeline.BudgetAdvice(options.Release, options.Model.Step); warn {
+				options.Logger.Warn("release.budget is none or high", "advice", text)
+			}
 			service, err := pipeline.NewService(options)
 			if err != nil {
 				return usagef("config %s: %w", config, err)

@@ -161,7 +161,7 @@ topics: {raw: %s, sanitized: %s, changelog: %s, dead_letters: %s}
 model: model.avro
 key_file: noise.key
 state_dir: %q
-release: {epsilon: 1, delta: 0.01}
+release: {epsilon: 1, delta: 0.01, budget: none}
 transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
 session_timeout: %v
 `, strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state, transactionTimeout, sessionTimeout)

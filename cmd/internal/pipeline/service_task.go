@@ -43,13 +43,13 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		AcceptSettings: o.AcceptSettings,
 		Observer:       &observer{log: log, counters: o.Counters, processor: processor},
 	}
-	var work task.Processor = processor
+	var work task.Processor = timed{processor, &o.Counters.Busy}
 	var amends task.Amender = &amender{timeline: s.timeline, processor: processor, counters: o.Counters, log: log}
 	if s.windows != nil {
 		w := s.windows[partition]
 		amends = nil // its versions are those of the first release
 		processor.engine.models.amend(w.amended)
-		work, options.Settings = &windowed{processor, w}, w.settings
+		work, options.Settings = timed{&windowed{processor, w}, &o.Counters.Busy}, w.settings
 		// Not at whatever retention has left when it begins.
 		options.Start, options.Begin, options.End = task.At, w.origin, w.end
 	}
