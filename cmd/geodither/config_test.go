@@ -279,3 +279,42 @@ func TestConfigModels(t *testing.T) {
 		}
 	}
 }
+
+// TestEachErrorHasALine: several errors are several lines, and each of them names the file, its
+// section and one thing that is wrong. A setting that YAML cannot read is one too.
+func TestEachErrorHasALine(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	for name, c := range map[string]struct {
+		change []string
+		want   []string
+	}{
+		"values": {
+			[]string{"group: fleet\n", "group: ''\n", "mechanism: laplace", "mechanism: gauss", "epsilon: 0.5", "epsilon: -1", "max_ahead: 2h", "max_ahead: -2h"},
+			[]string{"group: ", "max_ahead: ", "release: mechanism", "release: epsilon -1"},
+		},
+		"release": {
+			[]string{"interval: 10m", "interval: 90s", "window: 2h", "window: 61s"},
+			[]string{"release: interval: ", "release: budget.window: "},
+		},
+		"yaml": {
+			[]string{"group:", "gruop:", "create: true", "create: often"},
+			[]string{"line 2: ", "line 8: "},
+		},
+		"one": {[]string{"group: fleet\n", "group: ''\n"}, []string{"group: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, dir, "wrong.yml", strings.NewReplacer(c.change...).Replace(complete))
+			r := call(t, "run", "-c", path)
+			lines := strings.Split(strings.TrimSpace(r.err), "\n")
+			lines[0] = strings.TrimPrefix(lines[0], "geodither: ")
+			if lines = lines[:len(lines)-1]; len(lines) != len(c.want) { // the last one points to the help
+				t.Fatalf("%d errors, want %d:\n%s", len(lines), len(c.want), r.err)
+			}
+			for i, line := range lines {
+				if want := "config " + path + ": " + c.want[i]; !strings.HasPrefix(line, want) {
+					t.Errorf("%q does not begin with %q", line, want)
+				}
+			}
+		})
+	}
+}

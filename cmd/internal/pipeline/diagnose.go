@@ -98,7 +98,7 @@ func (d *diagnosis) stateDir() {
 		d.add("state_dir", LevelFailure, "the disk is full: free some space (%v)", err)
 		return
 	case err != nil:
-		d.add("state_dir", LevelFailure, "%v", err)
+		d.add("state_dir", LevelFailure, "it cannot be made or written: name one below a folder that exists and that this user may write to (%v)", err)
 		return
 	}
 	d.add("state_dir", LevelOK, "%s can be written", d.o.StateDir)
