@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if os.Getenv(signalsEnv) != "" {
+		endSlowly()
+		return
+	}
 	os.Exit(m.Run())
 }
 
