@@ -18,6 +18,10 @@ var (
 	ErrFull = errors.New("the disk with the state folder is full: free some space and start again")
 	// ErrReadOnly: the folder cannot be written.
 	ErrReadOnly = errors.New("the state folder cannot be written: make it writable for this user, or name another one")
+	// ErrUnmade: the folder is not there and cannot be made.
+	ErrUnmade = errors.New("the state folder cannot be made: name one below a folder that exists and that this user may write to")
+	// ErrNoFolder: the folder's name, or a part of its path, is that of a file.
+	ErrNoFolder = errors.New("the state folder cannot be made, because a file has its name or is on its path: name another one")
 	// ErrDamaged: what is on disk does not add up.
 	ErrDamaged = errors.New("the state folder is damaged: start again, it is then set aside and restored from the changelog")
 	// ErrGone: a file of an open store is not there any more.
@@ -45,6 +49,18 @@ func explain(err error) error {
 		return fmt.Errorf("state: %w (%w)", ErrGone, err)
 	}
 	return fmt.Errorf("state: %w", err)
+}
+
+// explainMake puts what to do in front of an error of making the folder. That something on its
+// path does not exist means here that it cannot be, and not that a store has lost its files.
+func explainMake(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("state: %w (%w)", ErrNoFolder, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return explain(err)
+	}
+	return fmt.Errorf("state: %w (%w)", ErrUnmade, err)
 }
 
 // damaged reports whether an error is about what is on the disk. Pebble's mark

@@ -26,7 +26,7 @@ const (
 func (s *Store) lock() (io.Closer, error) {
 	if !s.o.ReadOnly {
 		if err := s.o.FS.MkdirAll(s.dir, 0o750); err != nil {
-			return nil, explain(err)
+			return nil, explainMake(err)
 		}
 	}
 	l, err := s.o.FS.Lock(s.path(lockName))

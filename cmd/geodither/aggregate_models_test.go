@@ -65,7 +65,7 @@ func TestAggregateConfigOfModels(t *testing.T) {
 	sanitized, schedule := changedTown(t, dir, "second.avro")
 	want := succeed(t, "aggregate", "--in", sanitized, "--models", schedule)
 	write(t, dir, "schedule.yml", read(t, schedule)+"  personal: nowhere\n")
-	config := write(t, dir, "geodither.yml", "models: schedule.yml\nkey_file: nowhere.key\nrelease: {epsilon: 2, delta: 0.02}\n")
+	config := write(t, dir, "geodither.yml", "models: schedule.yml\nkey_file: nowhere.key\nrelease: {epsilon: 2, delta: 0.02, budget: none}\n")
 	if r := succeed(t, "aggregate", "-c", config, "--in", sanitized); r.out != want.out {
 		t.Error("the config's schedule says something else")
 	}
@@ -223,7 +223,7 @@ func TestAggregateOwnModels(t *testing.T) {
 			t.Errorf("%g of three vehicles flow into the window from %s", sum, window)
 		}
 	}
-	config := write(t, dir, "geodither.yml", "model: popular.avro\npersonal: own\nrelease: {epsilon: 2, delta: 0.02}\n")
+	config := write(t, dir, "geodither.yml", "model: popular.avro\npersonal: own\nrelease: {epsilon: 2, delta: 0.02, budget: none}\n")
 	if r := succeed(t, "aggregate", "-c", config, "--in", sanitized, "--window", "10m"); r.out != inside.out {
 		t.Error("the config's folder says something else")
 	}
@@ -272,7 +272,7 @@ topics: {raw: raw, sanitized: out, create: true}
 models: schedule.yml
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02}
+release: {epsilon: 2, delta: 0.02, budget: none}
 `, broker))
 	service := start(t, nil, "run", "-c", config)
 	want := strings.Count(read(t, traces), "\n") - 1

@@ -42,7 +42,7 @@ func (f *aggregateFlags) settings(flags *pflag.FlagSet) (observerSettings, error
 		}
 		file, err := readConfig(f.config)
 		if err != nil {
-			return s, usagef("config %s: %w", f.config, err)
+			return s, configError(f.config, err)
 		}
 		file.resolve(filepath.Dir(f.config))
 		f.fromConfig(file, flags)

@@ -177,7 +177,7 @@ encoding: {raw: avro, sanitized: avro}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02, min_cells: 7, interval: 2m}
+release: {epsilon: 2, delta: 0.02, min_cells: 7, interval: 2m, budget: none}
 `, broker))
 	service := start(t, nil, "run", "-c", config)
 	args := []string{"--epsilon", "2", "--delta", "0.02", "--min-cells", "7", "--interval", "2m"}

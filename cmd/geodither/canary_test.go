@@ -275,7 +275,7 @@ func TestCanaryAggregate(t *testing.T) {
 		t.Fatal("there is no record of the canary")
 	}
 	t.Setenv(keyVariable, "no key")
-	config := write(t, dir, "geodither.yml", "model: model.avro\nkey_file: nowhere/noise.key\nstate_dir: nowhere/state\nrelease: {epsilon: 2, delta: 0.02}\n")
+	config := write(t, dir, "geodither.yml", "model: model.avro\nkey_file: nowhere/noise.key\nstate_dir: nowhere/state\nrelease: {epsilon: 2, delta: 0.02, budget: none}\n")
 	args := func(in, format string) []string {
 		return []string{
 			"aggregate", "-c", config, "--in", in, "--window", "10m", "--out-format", format, "--out", filepath.Join(out, "density."+format),

@@ -72,15 +72,15 @@ type logConfig struct {
 func loadConfig(path string) (pipeline.Options, configFile, error) {
 	file, err := readConfig(path)
 	if err != nil {
-		return pipeline.Options{}, file, usagef("config %s: %w", path, err)
+		return pipeline.Options{}, file, configError(path, err)
 	}
 	file.resolve(filepath.Dir(path))
 	options, err := file.options()
 	if err != nil {
-		return pipeline.Options{}, file, usagef("config %s: %w", path, err)
+		return pipeline.Options{}, file, configError(path, err)
 	}
 	if err := options.Validate(); err != nil {
-		return pipeline.Options{}, file, usagef("config %s:\n%w", path, err)
+		return pipeline.Options{}, file, configError(path, err)
 	}
 	return options, file, nil
 }
@@ -105,7 +105,7 @@ func readConfig(path string) (configFile, error) {
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return file, errors.New("a second YAML document follows the first (---), and would be ignored: keep one")
 	}
-	return file, nil
+	return file, file.Release.Budget.required()
 }
 
 var (
@@ -120,15 +120,15 @@ func explainYAML(err error) error {
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	lines := make([]string, 0, len(wrong.Errors))
+	lines := make([]error, 0, len(wrong.Errors))
 	for _, line := range wrong.Errors {
 		line = unknownKey.ReplaceAllString(line, `unknown key "$1": a misspelling?`)
 		if parts := wrongKind.FindStringSubmatch(line); parts != nil {
 			line = wrongKind.ReplaceAllLiteralString(line, strings.TrimSpace(parts[1]+" cannot be used here: write "+kindOf(parts[2])))
 		}
-		lines = append(lines, line)
+		lines = append(lines, errors.New(line))
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	return errors.Join(lines...)
 }
 
 // kindOf says what a Go type wants to see in YAML.

@@ -112,7 +112,7 @@ func TestConfigIsWhole(t *testing.T) {
 // TestReleaseDefaults: a config with ε and δ alone is that of the mechanism's defaults,
 // and flags that nobody has touched mean the same.
 func TestReleaseDefaults(t *testing.T) {
-	_, path := configDir(t, complete[:strings.Index(complete, "release:")]+"release: {epsilon: 2, delta: 0.02}\n")
+	_, path := configDir(t, complete[:strings.Index(complete, "release:")]+"release: {epsilon: 2, delta: 0.02, budget: none}\n")
 	o, _, err := loadConfig(path)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,8 @@ func TestReleaseDefaults(t *testing.T) {
 	if !bytes.Equal(a.Settings(), b.Settings()) {
 		t.Errorf("the flags' defaults %+v give other bytes than the config's", flagged)
 	}
-	keys := reflect.TypeFor[releaseConfig]().NumField() - 1 + reflect.TypeFor[budgetConfig]().NumField()
+	// All fields but the budget itself, and the budget's but "decided", which is no key.
+	keys := reflect.TypeFor[releaseConfig]().NumField() - 1 + reflect.TypeFor[budgetConfig]().NumField() - 1
 	n := 0
 	flags.VisitAll(func(*pflag.Flag) { n++ })
 	if n != keys {
@@ -276,5 +277,44 @@ func TestConfigModels(t *testing.T) {
 		if _, err := load(model); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v does not say %q", model, err, want)
 		}
+	}
+}
+
+// TestEachErrorHasALine: several errors are several lines, and each of them names the file, its
+// section and one thing that is wrong. A setting that YAML cannot read is one too.
+func TestEachErrorHasALine(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	for name, c := range map[string]struct {
+		change []string
+		want   []string
+	}{
+		"values": {
+			[]string{"group: fleet\n", "group: ''\n", "mechanism: laplace", "mechanism: gauss", "epsilon: 0.5", "epsilon: -1", "max_ahead: 2h", "max_ahead: -2h"},
+			[]string{"group: ", "max_ahead: ", "release: mechanism", "release: epsilon -1"},
+		},
+		"release": {
+			[]string{"interval: 10m", "interval: 90s", "window: 2h", "window: 61s"},
+			[]string{"release: interval: ", "release: budget.window: "},
+		},
+		"yaml": {
+			[]string{"group:", "gruop:", "create: true", "create: often"},
+			[]string{"line 2: ", "line 8: "},
+		},
+		"one": {[]string{"group: fleet\n", "group: ''\n"}, []string{"group: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, dir, "wrong.yml", strings.NewReplacer(c.change...).Replace(complete))
+			r := call(t, "run", "-c", path)
+			lines := strings.Split(strings.TrimSpace(r.err), "\n")
+			lines[0] = strings.TrimPrefix(lines[0], "geodither: ")
+			if lines = lines[:len(lines)-1]; len(lines) != len(c.want) { // the last one points to the help
+				t.Fatalf("%d errors, want %d:\n%s", len(lines), len(c.want), r.err)
+			}
+			for i, line := range lines {
+				if want := "config " + path + ": " + c.want[i]; !strings.HasPrefix(line, want) {
+					t.Errorf("%q does not begin with %q", line, want)
+				}
+			}
+		})
 	}
 }

@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if os.Getenv(signalsEnv) != "" {
+		endSlowly()
+		return
+	}
 	os.Exit(m.Run())
 }
 
@@ -157,7 +161,7 @@ topics: {raw: %[3]sraw, sanitized: %[2]s.sanitized, changelog: %[2]s.changelog, 
 model: model.avro
 key_file: noise.key
 state_dir: %[4]q
-release: {epsilon: 1, delta: 0.01}
+release: {epsilon: 1, delta: 0.01, budget: none}
 transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
 session_timeout: 2s
 `, w.addr, w.prefix+name, w.prefix, stateDir)

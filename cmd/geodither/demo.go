@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -288,6 +289,10 @@ func (d *demo) report(board *scoreboard, fed int64, took time.Duration) demoRepo
 	}
 	board.count(&r)
 	r.EpsilonSpent = float64(r.Releases) * r.Epsilon
+	r.Speed = d.flags.speed
+	if totals.RecordsIn > 0 {
+		r.BusyMicros = float64(d.counters.Busy.Load()) / 1000 / float64(totals.RecordsIn)
+	}
 	d.live.distances(&r)
 	if took > 0 {
 		r.EventsPerSecond = float64(r.RecordsOut+r.DeadLetters) / took.Seconds()
@@ -313,11 +318,28 @@ func (d *demo) introduce(addr string) {
 	fmt.Fprintf(d.out, `geodither demo
   model     %s: %d × %d cells of %d m, step %v, trained on the sample itself
   release   %s, ε = %g for each release, δ = %g
+  budget    %s
   broker    %s (embedded); in another terminal:
             geodither consume --brokers %s --topic %s --follow
 
 `, d.model.ID(), g.Width(), g.Height(), demoCellM, d.model.Step, d.release.Mechanism,
-		d.release.Epsilon, d.release.Delta, addr, addr, demoTopics.Sanitized)
+		d.release.Epsilon, d.release.Delta, d.budget(), addr, addr, demoTopics.Sanitized)
+}
+
+// budget says what limits a bus's sum of ε, in the demo and in a service.
+func (d *demo) budget() string {
+	b := d.release.Budget
+	if b.WindowSteps == 0 && b.Lifetime == 0 {
+		return `none: these traces are public. "geodither run" asks for one`
+	}
+	var limits []string
+	if b.WindowSteps > 0 {
+		limits = append(limits, fmt.Sprintf("Σε ≤ %g in any %v", b.Epsilon, time.Duration(b.WindowSteps)*d.model.Step))
+	}
+	if b.Lifetime > 0 {
+		limits = append(limits, fmt.Sprintf("Σε ≤ %g for all time", b.Lifetime))
+	}
+	return strings.Join(limits, ", ") + ", for each vehicle"
 }
 
 // print writes the report for a person or for a program.
@@ -336,11 +358,21 @@ func (d *demo) print(r demoReport, out io.Writer) error {
 	_, err := fmt.Fprintf(out, `
 %d records in, %d out, %d dead letters%s: %s.
 %d users, %d releases, %d repeats, %d predictions, %d late; |ΔX| %.1f cells on average, true cell outside it in %.1f %%.
-ε spent: %.0f in all, %.0f a user on average. Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.
-%.0f records/s.
+Σε per user: %.0f on average. Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.
+%s
 `, r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict, r.Users, r.Releases, r.Repeats, r.Predictions, r.Late, r.LocationSetMean, 100*r.DriftRatio,
-		r.EpsilonSpent, r.EpsilonSpent/float64(max(r.Users, 1)), metres(r.RMSEReleaseM), metres(r.RMSEEstimateM), metres(r.RMSEBlindM), r.EventsPerSecond)
+		r.EpsilonSpent/float64(max(r.Users, 1)), metres(r.RMSEReleaseM), metres(r.RMSEEstimateM), metres(r.RMSEBlindM), r.pace())
 	return err
+}
+
+// pace says how fast it went, and whose doing that was: a feed at a multiple of the fleet's pace
+// says nothing about what the pipeline can do.
+func (r demoReport) pace() string {
+	went := fmt.Sprintf("As fast as it goes: %.0f records/s through the broker and back, all in this one process", r.EventsPerSecond)
+	if r.Speed > 0 {
+		went = fmt.Sprintf("Fed at %g times the fleet's pace, %.0f records/s: that is the feed's pace, not a limit", r.Speed, r.EventsPerSecond)
+	}
+	return fmt.Sprintf("%s.\nThe pipeline itself was busy for %.0f µs a record: decoding, mechanism and encoding, without Kafka.", went, r.BusyMicros)
 }
 
 // demoLogger keeps the view clean unless asked otherwise: warnings only.

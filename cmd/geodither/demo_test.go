@@ -69,7 +69,12 @@ func TestDemoOnce(t *testing.T) {
 	if one.SanitizedSHA256 == two.SanitizedSHA256 {
 		t.Error("another seed gives the same records")
 	}
-	one.EventsPerSecond, again.EventsPerSecond = 0, 0
+	for _, r := range []*demoReport{&one, &again} {
+		if r.EventsPerSecond <= 0 || r.BusyMicros <= 0 || r.BusyMicros > 1e6 {
+			t.Errorf("%g records/s, %g µs each", r.EventsPerSecond, r.BusyMicros)
+		}
+		r.EventsPerSecond, r.BusyMicros = 0, 0 // times, which differ
+	}
 	if one != again {
 		t.Errorf("the same seed gives another report: %+v and %+v", one, again)
 	}

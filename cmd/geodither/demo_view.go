@@ -86,7 +86,7 @@ func (v *demoView) frame(s demoStatus) []string {
 	return []string{
 		fmt.Sprintf("  fleet time %s  %s %3.0f %%   %s", s.fleetTime.Format("2006-01-02 15:04:05"), bar, 100*s.fed, s.elapsed.Round(time.Second)),
 		"",
-		fmt.Sprintf("  records     in %-8d out %-8d dead letters %-5d %6.0f records/s", r.RecordsIn, r.RecordsOut, r.DeadLetters, s.perSecond),
+		fmt.Sprintf("  records     in %-8d out %-8d dead letters %-5d %s", r.RecordsIn, r.RecordsOut, r.DeadLetters, s.pace()),
 		fmt.Sprintf("  of these    releases %-6d repeats %-6d predicted %-5d late %-4d users %d", r.Releases, r.Repeats, r.Predictions, r.Late, r.Users),
 		fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; true cell outside it: %.1f %%", r.LocationSetMean, r.cells, 100*r.DriftRatio),
 		"",
@@ -95,6 +95,14 @@ func (v *demoView) frame(s demoStatus) []string {
 		"",
 		"  latest      " + s.latest,
 	}
+}
+
+// pace is the rate of records, which a feed at a multiple of the fleet's pace decides.
+func (s demoStatus) pace() string {
+	if s.report.Speed > 0 {
+		return fmt.Sprintf("fed at %.0f/s", s.perSecond)
+	}
+	return fmt.Sprintf("%.0f records/s", s.perSecond)
 }
 
 // metres prints a distance as a person reads it.

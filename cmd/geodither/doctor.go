@@ -121,7 +121,7 @@ func (d *doctor) simulate(ctx context.Context, o pipeline.Options, bar *progress
 	if !s.worthIt() {
 		level = pipeline.LevelWarning
 	}
-	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); ε up to %s an hour, %s a day for each user",
+	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); Σε up to %s an hour, %s a day for each user",
 		metres(s.Estimate.Mean), metres(s.Blind.Mean), sum(s.EpsilonHour), sum(s.EpsilonDay))
 }
 

@@ -69,7 +69,7 @@ topics: {raw: raw, sanitized: out, create: true, partitions: 2}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02}
+release: {epsilon: 2, delta: 0.02, budget: none}
 %s`, broker, more)
 	}
 	dir, config := configDir(t, text(""))

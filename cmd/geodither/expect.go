@@ -172,5 +172,7 @@ func (s *simulation) price() {
 		}
 		return cost
 	}
-	s.x.EpsilonHour, s.x.EpsilonDay = in(time.Hour), in(24*time.Hour)
+	s.x.EpsilonHour = in(time.Hour)
+	// The rate of a short track counts its first release fully; a day cannot cost more than this.
+	s.x.EpsilonDay = min(in(24*time.Hour), pipeline.MostEpsilonDay(s.x.Options, s.x.Step))
 }

@@ -158,7 +158,7 @@ func TestModelInspectExpects(t *testing.T) {
 // of model inspect; and warns where they are no better than without releases.
 func TestRunSaysWhatToExpect(t *testing.T) {
 	for epsilon, worth := range map[string]bool{"12": true, "0.01": false} {
-		dir, path := configDir(t, strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1", "{mechanism: laplace", "{epsilon: "+epsilon+", delta: 0.1} #").Replace(complete))
+		dir, path := configDir(t, strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1", "{mechanism: laplace", "{epsilon: "+epsilon+", delta: 0.1, budget: none} #").Replace(complete))
 		var s modelSummary
 		text := succeed(t, "model", "inspect", "--epsilon", epsilon, "--delta", "0.1", "--tracks", "20", "--json", filepath.Join(dir, "model.avro")).out
 		if err := json.Unmarshal([]byte(text), &s); err != nil || s.Expected == nil {

@@ -31,10 +31,10 @@ func byUser(records []schemas.Sanitized) map[string][]schemas.Sanitized {
 func TestProduceRunConsume(t *testing.T) {
 	t.Setenv(keyVariable, "")
 	for _, c := range []throughKafka{
-		{name: "avro", encoding: "avro", release: "mechanism: laplace-tight", args: []string{"--mechanism", "laplace-tight"}, keeps: func(s sanitizeSummary) bool { return s.Repeats > 0 }},
-		{name: "json", encoding: "json", keeps: func(s sanitizeSummary) bool { return s.Mechanism == "lattice" }},
+		{name: "avro", encoding: "avro", release: "mechanism: laplace-tight, budget: none", args: []string{"--mechanism", "laplace-tight"}, keeps: func(s sanitizeSummary) bool { return s.Repeats > 0 }},
+		{name: "json", encoding: "json", release: "budget: none", keeps: func(s sanitizeSummary) bool { return s.Mechanism == "lattice" }},
 		{
-			name: "interval", encoding: "avro", release: "interval: 3m, estimate: median, min_radius: 700m",
+			name: "interval", encoding: "avro", release: "interval: 3m, estimate: median, min_radius: 700m, budget: none",
 			args:  []string{"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"},
 			keeps: func(s sanitizeSummary) bool { return s.Predictions > 0 },
 		},
@@ -49,7 +49,7 @@ func TestProduceRunConsume(t *testing.T) {
 			},
 		},
 		{
-			name: "anonymous", encoding: "avro", release: "mechanism: pim, adaptive_radius: 1.9km", publish: "{timestamp: step, user: pseudonym, metric: true}",
+			name: "anonymous", encoding: "avro", release: "mechanism: pim, adaptive_radius: 1.9km, budget: none", publish: "{timestamp: step, user: pseudonym, metric: true}",
 			args:  []string{"--mechanism", "pim", "--adaptive-radius", "1900m", "--publish-timestamp", "step", "--publish-user", "pseudonym", "--publish-metric"},
 			keeps: func(s sanitizeSummary) bool { return s.Predictions > 0 && s.Metric.Across.Largest > 1 },
 		},
@@ -160,7 +160,7 @@ topics: {raw: raw, sanitized: out, create: true, partitions: 2}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02}
+release: {epsilon: 2, delta: 0.02, budget: none}
 `, broker))
 	service = start(t, nil, "run", "-c", config)
 	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == exitDone })
@@ -207,7 +207,7 @@ func TestRunWarnsOfReadableKey(t *testing.T) {
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\ntopics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\nrelease: {epsilon: 1, delta: 0.1}\n")
+	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\ntopics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\nrelease: {epsilon: 1, delta: 0.1, budget: none}\n")
 	service := start(t, nil, "run", "-c", config)
 	// That brokers are away is said at once, and Ctrl-C ends the waiting.
 	eventually(t, "a word about the brokers", func() bool { return strings.Contains(service.log.String(), "127.0.0.1:1") })

@@ -35,13 +35,6 @@ type releaseConfig struct {
 	Budget         budgetConfig  `yaml:"budget"`
 }
 
-type budgetConfig struct {
-	Epsilon  float64       `yaml:"epsilon"`
-	Window   time.Duration `yaml:"window"`
-	Lifetime float64       `yaml:"lifetime"`
-	Spent    string        `yaml:"spent"`
-}
-
 // register makes flags of all that a config's section has, by the same names. ε
 // and δ start at the given values.
 func (c *releaseConfig) register(flags *pflag.FlagSet, epsilon, delta float64) {
@@ -65,9 +58,9 @@ func (c *releaseConfig) register(flags *pflag.FlagSet, epsilon, delta float64) {
 	flags.StringVar(&c.Between, "between", mechanism.BetweenPredict, "between releases: predict or skip")
 	flags.StringVar(&c.AdaptiveRadius, "adaptive-radius", "", "release only where the place is known no better than this `LENGTH`, such as 2km")
 	flags.StringVar(&c.SameStep, "same-step", mechanism.SameStepRepeat, "further fixes of a step: repeat, drop or release")
-	flags.Float64Var(&c.Budget.Epsilon, "budget", 0, "limit of a user's ε in each window; 0: none")
+	flags.Float64Var(&c.Budget.Epsilon, "budget", 0, "limit of a user's Σε in each window; 0: none")
 	flags.DurationVar(&c.Budget.Window, "budget-window", 0, "length of the window, a multiple of the model's step")
-	flags.Float64Var(&c.Budget.Lifetime, "budget-lifetime", 0, "limit of a user's ε for all time; 0: none")
+	flags.Float64Var(&c.Budget.Lifetime, "budget-lifetime", 0, "limit of a user's Σε for all time; 0: none")
 	flags.StringVar(&c.Budget.Spent, "budget-spent", mechanism.SpentSuppress, "with the budget spent: suppress, repeat or predict")
 }
 
@@ -85,11 +78,12 @@ func (c releaseConfig) options(model *mobility.Model) (mechanism.Options, error)
 		return o, errors.New(`set epsilon and delta; neither has a default. "geodither model inspect --epsilon E --delta D MODEL" says what error to expect`)
 	}
 	o.Epsilon, o.Delta = *c.Epsilon, *c.Delta
-	var errs [4]error
+	var errs [5]error
 	o.MinRadiusKM, errs[0] = kilometres("min_radius", c.MinRadius)
 	o.AdaptiveRadiusKM, errs[1] = kilometres("adaptive_radius", c.AdaptiveRadius)
 	o.ReleaseInterval, errs[2] = inSteps("interval", c.Interval, model.Step)
 	o.Budget.WindowSteps, errs[3] = inSteps("budget.window", c.Budget.Window, model.Step)
+	errs[4] = c.Budget.agree()
 	return o, errors.Join(errs[:]...)
 }
 

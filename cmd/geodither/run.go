@@ -20,7 +20,12 @@ same config (each with its own state_dir) to share the partitions.
 
 An interrupted instance finishes or aborts its transaction and leaves the group. A
 killed one loses nothing and repeats nothing: whoever gets its partitions restores the
-states from the changelog and goes on at the committed offset.`,
+states from the changelog and goes on at the committed offset.
+
+Keys of the config; deploy/geodither.yml is a complete one that explains each of them:
+` + configKeys() + `
+Required: brokers, group, topics.raw, topics.sanitized, model or models, key_file (or the
+key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.budget.`,
 		Example: `  geodither run -c geodither.yml
   GEODITHER_KEY=$(cat noise.key) geodither run -c geodither.yml`,
 		Args: noArgs,
@@ -30,14 +35,17 @@ states from the changelog and goes on at the committed offset.`,
 				return err
 			}
 			if options.Logger, err = newLogger(std, file.Log); err != nil {
-				return usagef("config %s: %w", config, err)
+				return configError(config, err)
 			}
 			if os.Getenv(keyVariable) == "" && isExposed(file.KeyFile) {
 				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600", "key_file", file.KeyFile)
 			}
+			if text, warn := pipeline.BudgetAdvice(options.Release, options.Model.Step); warn {
+				options.Logger.Warn("release.budget is none or high", "advice", text)
+			}
 			service, err := pipeline.NewService(options)
 			if err != nil {
-				return usagef("config %s: %w", config, err)
+				return configError(config, err)
 			}
 			defer logExpectation(cmd.Context(), options)()
 			return service.Run(cmd.Context())

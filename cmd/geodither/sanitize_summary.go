@@ -28,9 +28,8 @@ type sanitizeSummary struct {
 	Dropped     int64 `json:"dropped"`
 	Late        int64 `json:"late"`
 
-	EpsilonPerUser  float64       `json:"epsilon_per_user_mean"`
-	EpsilonMax      float64       `json:"epsilon_per_user_max"`
-	RhoMax          float64       `json:"zcdp_rho_per_user_max"` // all releases of any user are ρ-zCDP for this ρ
+	EpsilonPerUser  float64       `json:"epsilon_per_user_mean"` // Σε
+	EpsilonMax      float64       `json:"epsilon_per_user_max"`  // Σε
 	Metric          metricSummary `json:"metric"`
 	LocationSetMean float64       `json:"location_set_mean"`
 	DriftRatio      float64       `json:"drift_ratio"`
@@ -80,7 +79,7 @@ func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
 		s.LaterIDs = append(s.LaterIDs, v.ID.Model.String())
 	}
 	for _, state := range r.states {
-		s.EpsilonMax, s.RhoMax = max(s.EpsilonMax, state.EpsilonSpent), max(s.RhoMax, state.Rho)
+		s.EpsilonMax = max(s.EpsilonMax, state.EpsilonSpent)
 	}
 	if s.Users > 0 {
 		s.EpsilonPerUser = float64(s.Releases) * o.Epsilon / float64(s.Users)
@@ -98,10 +97,10 @@ func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std st
 		fmt.Fprintf(std.err, "without a record, as the settings have it: %d skipped, %d suppressed (budget spent), %d dropped\n", s.Skipped, s.Suppressed, s.Dropped)
 	}
 	if s.Releases > 0 {
-		fmt.Fprintf(std.err, `ε spent by a user: %s on average, %s at most, which is %s-zCDP
+		fmt.Fprintf(std.err, `Σε per user: %s at most, %s on average
 %s
 |ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases; %.1f µs a fix
-`, sum(s.EpsilonPerUser), sum(s.EpsilonMax), sum(s.RhoMax), s.Metric, s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
+`, sum(s.EpsilonMax), sum(s.EpsilonPerUser), s.Metric, s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
 	}
 	fmt.Fprint(std.err, errorHead, s.Release.line("release"), s.Estimate.line("estimate"), s.Blind.line("blind"))
 	if s.SkippedLines > 0 {

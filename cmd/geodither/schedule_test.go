@@ -260,7 +260,7 @@ topics: {raw: %[3]sraw, sanitized: %[2]s.sanitized, changelog: %[2]s.changelog, 
 models: schedule.yml
 key_file: noise.key
 state_dir: swap-state
-release: {epsilon: 1, delta: 0.01}
+release: {epsilon: 1, delta: 0.01, budget: none}
 transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
 session_timeout: 2s
 `, w.addr, w.prefix+"swap", w.prefix)

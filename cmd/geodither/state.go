@@ -44,7 +44,7 @@ func loadLocal(_ context.Context, config string, std streams) (pipeline.Options,
 		return options, err
 	}
 	if options.Logger, err = newLogger(std, file.Log); err != nil {
-		return options, usagef("config %s: %w", config, err)
+		return options, configError(config, err)
 	}
 	return options, nil
 }

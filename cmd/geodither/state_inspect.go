@@ -21,7 +21,7 @@ func newStateInspect(std streams) *cobra.Command {
 		Use:   "inspect -c FILE --user ID",
 		Short: "Print the state of one user",
 		Long: `Print the state of one user as the changelog has it, or the local store with --local:
-last step, releases and ε spent, last release, estimate and radius, and the size of the
+last step, releases and Σε, last release, estimate and radius, and the size of the
 posterior.
 
 It looks into every partition. A user who has a state in more than one, because the
@@ -95,9 +95,9 @@ func printState(out io.Writer, s pipeline.Inspection) error {
 	if s.PublishedAs != s.User {
 		fmt.Fprintf(out, "published as %s\n", s.PublishedAs)
 	}
-	fmt.Fprintf(out, "releases     %d, ε spent %s, which is %s-zCDP\n", s.Releases, sum(s.EpsilonSpent), sum(s.Rho))
+	fmt.Fprintf(out, "releases     %d, Σε %s\n", s.Releases, sum(s.EpsilonSpent))
 	if s.EpsilonWindow != nil {
-		fmt.Fprintf(out, "budget       ε spent %s in the window up to the last step\n", sum(*s.EpsilonWindow))
+		fmt.Fprintf(out, "budget       Σε %s in the window up to the last step\n", sum(*s.EpsilonWindow))
 	}
 	fmt.Fprintf(out, "model        %s\n", s.ModelID)
 	for _, v := range s.Versions {

@@ -97,7 +97,7 @@ func TestStateInspectAndReset(t *testing.T) {
 	c := []string{"-c", s.config}
 	state := func(args ...string) []string { return append(append([]string{"state"}, args...), c...) }
 	fromChangelog := succeed(t, state("inspect", "--user", "sim-000001", "--top", "2")...).out
-	requireWords(t, fromChangelog, "private", "changelog, offset", "estimate", "10, ε spent 10", "posterior")
+	requireWords(t, fromChangelog, "private", "changelog, offset", "estimate", "10, Σε 10", "posterior")
 	var inspected, local pipeline.Inspection
 	for args, into := range map[string]*pipeline.Inspection{"--json": &inspected, "--local": &local} {
 		r := succeed(t, state("inspect", "--user", "sim-000001", "--json", args)...)

@@ -142,7 +142,7 @@ release:
   delta: %s
   interval: %s
   budget:
-    epsilon: %s  # %d releases
+    epsilon: %s  # %d releases at this interval: not spent before the window ends
     window: %s
     spent: predict
 `, tunedModel, tunedKey, r.Options.Release.Mechanism, decimal(p.Epsilon), decimal(p.Delta), tune.Short(p.Interval),

@@ -60,7 +60,7 @@ topics: {raw: %s, sanitized: %s, changelog: %s, dead_letters: %s}
 %s
 key_file: noise.key
 state_dir: %s
-release: {epsilon: %v, delta: %v}
+release: {epsilon: %v, delta: %v, budget: none}
 transaction: {max_records: %d, max_interval: %v, timeout: %v}
 session_timeout: %v
 `, strings.Join(w.brokers, ","), o.Group, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters, w.models, instance+"-state",

@@ -36,6 +36,10 @@ type Counters struct {
 	Transactions atomic.Int64 // transactions committed
 	Aborts       atomic.Int64 // transactions dropped, whose records are done again
 	Restored     atomic.Int64 // changelog records replayed into the store
+
+	// Busy is the time that records took from their bytes to the result's, nanoseconds over all
+	// partitions: without Kafka and the store, and with what an aborted transaction did in vain.
+	Busy atomic.Int64
 }
 
 // Sum is a sum of float64 that several goroutines may add to. It starts at 0.

@@ -44,6 +44,7 @@ func Diagnose(ctx context.Context, o Options) []Finding {
 		return d.found
 	}
 	d.add("settings", LevelOK, "fingerprint %.4x", o.Settings())
+	d.budget()
 	d.models()
 	d.stateDir()
 	if !d.brokers(ctx) {
@@ -64,6 +65,16 @@ type diagnosis struct {
 
 func (d *diagnosis) add(check, level, format string, args ...any) {
 	d.found = append(d.found, Finding{check, level, fmt.Sprintf(format, args...)})
+}
+
+// budget says what a user's releases may cost.
+func (d *diagnosis) budget() {
+	text, warn := BudgetAdvice(d.o.Release, d.o.Model.Step)
+	level := LevelOK
+	if warn {
+		level = LevelWarning
+	}
+	d.add("budget", level, "%s", text)
 }
 
 // stateDir tries to write where the states will go, or would be made.
@@ -87,7 +98,7 @@ func (d *diagnosis) stateDir() {
 		d.add("state_dir", LevelFailure, "the disk is full: free some space (%v)", err)
 		return
 	case err != nil:
-		d.add("state_dir", LevelFailure, "%v", err)
+		d.add("state_dir", LevelFailure, "it cannot be made or written: name one below a folder that exists and that this user may write to (%v)", err)
 		return
 	}
 	d.add("state_dir", LevelOK, "%s can be written", d.o.StateDir)

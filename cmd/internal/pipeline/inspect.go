@@ -31,8 +31,6 @@ type Inspection struct {
 	StepTime     time.Time `json:"step_time"` // at which it began
 	Releases     uint64    `json:"releases"`
 	EpsilonSpent float64   `json:"epsilon_spent"`
-	// Rho: all releases together are ρ-zCDP for this ρ, Σε²/2.
-	Rho float64 `json:"zcdp_rho"`
 	// EpsilonWindow is what the budget's window up to the last step holds; nil: the
 	// config has no such budget.
 	EpsilonWindow *float64 `json:"epsilon_window,omitempty"`
@@ -259,7 +257,7 @@ func (f stored) inspect(o Options, q InspectOptions) (Inspection, error) {
 	}
 	found := Inspection{
 		User: q.User, Partition: f.partition, Offset: f.offset, Bytes: len(f.value),
-		Step: s.Step, Releases: s.Releases, EpsilonSpent: s.EpsilonSpent, Rho: s.Rho, PublishedAs: q.User,
+		Step: s.Step, Releases: s.Releases, EpsilonSpent: s.EpsilonSpent, PublishedAs: q.User,
 		ModelID: s.Model.String(), OfThisModel: known,
 		RadiusM: s.RadiusKM * 1000, Cells: s.Posterior.Len(), ledger: s.Ledger,
 	}

@@ -48,7 +48,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		AcceptSettings: o.AcceptSettings,
 		Observer:       &observer{log: log, counters: o.Counters, processor: processor},
 	}
-	var work task.Processor = processor
+	var work task.Processor = timed{processor, &o.Counters.Busy}
 	var amends task.Amender = &amender{timeline: s.timeline, processor: processor, counters: o.Counters, log: log}
 	if s.windows != nil {
 		w := s.windows[partition]
@@ -57,7 +57,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		if w.second {
 			processor.engine.note(schemas.SecondRelease)
 		}
-		work, options.Settings = &windowed{processor, w}, w.settings
+		work, options.Settings = timed{&windowed{processor, w}, &o.Counters.Busy}, w.settings
 		// Not at whatever retention has left when it begins.
 		options.Start, options.Begin, options.End = task.At, w.origin, w.end
 	}

@@ -107,12 +107,6 @@ func (f *Figure) WriteFile(path string) (err error) {
 	return os.Rename(file.Name(), path)
 }
 
-// portable names fonts that a reader without the one the text was laid out with is sure to have, and corrects the type of embedded images.
-func portable(svg []byte) []byte {
-	svg = bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
-	return bytes.ReplaceAll(svg, []byte("data:image/jpg;"), []byte("data:image/png;"))
-}
-
 // Describe says in words what is drawn, for readers who do not see it: the panels with their axes, and the names of what is in them.
 func (f *Figure) Describe() string {
 	var panels, names []string

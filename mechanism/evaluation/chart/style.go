@@ -135,6 +135,7 @@ func (l *legend) add(entries []entry) {
 func (l *legend) arrange(width vg.Length) {
 	var used vg.Length
 	for _, e := range l.entries {
+		e.name = elide(legendStyle, e.name, width-e.sample()-5)
 		if w := e.width(); len(l.rows) == 0 || used+w-legendGap > width {
 			l.rows = append(l.rows, nil)
 			used = 0
@@ -172,7 +173,20 @@ func (l *legend) draw(c draw.Canvas, left, top vg.Length) {
 // together keeps what belongs together in one line: a number and its percent sign, and the two sides of an equation.
 var together = strings.NewReplacer(" %", "\u00a0%", " = ", "\u00a0=\u00a0")
 
-// wrap breaks text into lines of at most a width, at spaces and where it has line ends.
+// elide cuts the end of a text off that is wider than the place it has, and shows that it did.
+func elide(style text.Style, s string, width vg.Length) string {
+	if style.Width(s) <= width {
+		return s
+	}
+	runes := []rune(s)
+	for len(runes) > 0 && style.Width(string(runes)+"…") > width {
+		runes = runes[:len(runes)-1]
+	}
+	return string(runes) + "…"
+}
+
+// wrap breaks text into lines of at most a width, at spaces and where it has line ends. Of a word
+// that is wider alone the end is cut off.
 func wrap(style text.Style, s string, width vg.Length) (lines []string) {
 	if s == "" {
 		return nil
@@ -180,6 +194,7 @@ func wrap(style text.Style, s string, width vg.Length) (lines []string) {
 	for paragraph := range strings.SplitSeq(s, "\n") {
 		line := ""
 		for word := range strings.FieldsFuncSeq(together.Replace(paragraph), func(r rune) bool { return r == ' ' }) {
+			word = elide(style, word, width)
 			switch longer := line + " " + word; {
 			case line == "":
 				line = word

@@ -82,10 +82,12 @@ h2 { border-top: 1px solid #888; padding-top: .6rem; margin-top: 2.5rem }
 a { color: #00549f }
 p, figcaption, caption, summary { max-width: 52rem; overflow-wrap: anywhere }
 figure { margin: 1.5rem 0 }
-figure img { max-width: 100%; min-width: 40rem; height: auto; border: 1px solid #ddd }
+figure img { max-width: 100%; box-sizing: border-box; height: auto; border: 1px solid #ddd }
 figcaption, caption, summary { color: #333; font-size: .9rem; text-align: left; padding: .3rem 0 }
 summary { cursor: pointer }
-.wide { overflow-x: auto }
+/* A box that scrolls has a shadow where more of its table is: many browsers hide scroll bars. */
+.wide { overflow-x: auto; background: linear-gradient(to right, #fff 40%, #fff0), linear-gradient(to left, #fff 40%, #fff0) 100% 0, linear-gradient(to right, #0005, #0000), linear-gradient(to left, #0005, #0000) 100% 0; background-repeat: no-repeat; background-size: 2.5rem 100%, 2.5rem 100%, .8rem 100%, .8rem 100%; background-attachment: local, local, scroll, scroll }
+@media print { .wide { overflow: visible } table { font-size: .7rem } th, td { padding: .1rem .3rem; overflow-wrap: anywhere } }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; margin: 1rem 0 }
 th, td { border-bottom: 1px solid #ddd; padding: .2rem .7rem; text-align: left; vertical-align: top }
 th { border-bottom-color: #888 }
@@ -100,11 +102,11 @@ tbody tr:hover { background: #f3f3f3 }
 {{end}}</ul></nav>
 {{$drawings := .Drawings}}{{range $i, $s := .Sections}}<section id="section-{{$i}}"><h2>{{$s.Title}}</h2>
 {{range .Parts}}{{$kind := kind .}}{{if eq $kind "text"}}<p>{{.}}</p>
-{{else if eq $kind "figure"}}<figure><div class="wide"><img alt="{{.Chart.Describe}}" src="{{index $drawings .Name}}"></div><figcaption>{{.Caption}} (figures/{{.Name}}.png)</figcaption></figure>
+{{else if eq $kind "figure"}}<figure><img alt="{{.Chart.Describe}}" src="{{index $drawings .Name}}"><figcaption>{{.Caption}} (<a href="figures/{{.Name}}.png">figures/{{.Name}}.png</a>)</figcaption></figure>
 {{else if .Long}}<p>{{.Caption}} (tables/{{.Name}}.csv)</p>
-{{else if folded .}}<details><summary>{{template "caption" .}}: {{len .Rows}} rows</summary><div class="wide"><table>
+{{else if folded .}}<details><summary>{{template "caption" .}}: {{len .Rows}} rows</summary><div class="wide" tabindex="0"><table>
 {{template "rows" .}}</table></div></details>
-{{else}}<div class="wide"><table><caption>{{template "caption" .}}</caption>
+{{else}}<div class="wide" tabindex="0"><table><caption>{{template "caption" .}}</caption>
 {{template "rows" .}}</table></div>
 {{end}}{{end}}</section>
 {{end}}</body>

@@ -147,3 +147,30 @@ func TestStopped(t *testing.T) {
 		t.Errorf("error %v, or the report is half new", err)
 	}
 }
+
+// TestNothingIsCutOff: each table stands in a box that scrolls, long ones too, and shows that it
+// does; a drawing shrinks with the window.
+func TestNothingIsCutOff(t *testing.T) {
+	report := testReport()
+	folded := &Table{Name: "folded", Caption: "Folded", Columns: []string{"x"}}
+	for range mostRows + 1 {
+		folded.Rows = append(folded.Rows, []string{"1"})
+	}
+	report.Sections[0].Parts = append(report.Sections[0].Parts, folded)
+	page, err := report.html(map[string][]byte{"lines": []byte("<svg/>")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	boxed, all := bytes.Count(page, []byte(`<div class="wide" tabindex="0"><table>`)), bytes.Count(page, []byte("<table"))
+	if all != 2 || boxed != all {
+		t.Errorf("%d of %d tables stand in a box that scrolls", boxed, all)
+	}
+	for _, want := range []string{".wide { overflow-x: auto; background:", "figure img { max-width: 100%;", "<figure><img "} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if bytes.Contains(page, []byte("min-width: 40rem")) {
+		t.Error("a drawing is wider than a narrow window")
+	}
+}

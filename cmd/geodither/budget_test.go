@@ -1,0 +1,139 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/mechanism"
+)
+
+// withBudget is a complete config whose budget is another text, with its key.
+func withBudget(text string) string {
+	return strings.Replace(complete, "budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}", text, 1)
+}
+
+// TestBudgetRequired: every command that reads a service's config refuses one that says nothing
+// of a budget, in one line with both ways out, and takes the word none.
+func TestBudgetRequired(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	for name, text := range map[string]string{"no key": withBudget(""), "an empty key": withBudget("budget: ")} {
+		config := write(t, dir, "missing.yml", strings.Replace(text, ", }", "}", 1))
+		for _, command := range [][]string{
+			{"run", "-c", config},
+			{"state", "verify", "-c", config},
+			{"state", "inspect", "-c", config, "--user", "0", "--local"},
+			{"replay", "-c", config, "--output-topic", "again", "--dry-run"},
+			{"aggregate", "-c", config, "--window", "1h", "--zone", "1km", "--in", filepath.Join(dir, "traces.csv")},
+		} {
+			t.Run(name+", "+strings.Join(command[:2], " "), func(t *testing.T) {
+				r := call(t, command...)
+				requireMessage(t, r, exitUsage, "missing.yml: release.budget is not set", "{epsilon: 16, window: 24h}", `"none"`)
+			})
+		}
+		if r := call(t, "doctor", "-c", config); r.code != exitFailed || !strings.Contains(r.out, "release.budget is not set") {
+			t.Errorf("doctor: exit %d, %s", r.code, r.out)
+		}
+	}
+	o, _, err := loadConfig(write(t, dir, "none.yml", withBudget("budget: none")))
+	if err != nil || o.Release.Budget != (mechanism.Budget{}) {
+		t.Errorf("none is %+v: %v", o.Release.Budget, err)
+	}
+}
+
+// TestWrongBudget: a budget that limits nothing, that contradicts itself or under which nothing
+// could be released is an error with a line that says so. A misspelt key of it is none of its own.
+func TestWrongBudget(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	for _, c := range []struct {
+		budget string
+		words  []string
+	}{
+		{"budget: {}", []string{"limits nothing", `"budget: none"`}},
+		{"budget: {spent: repeat}", []string{"limits nothing"}},
+		{"budget: 60", []string{"line 16", "`60`", "write none"}},
+		{"budget: unlimited", []string{"`unlimited`", "write none"}},
+		{"budget: [1, 2]", []string{"line 16", "settings below it"}},
+		{"budget: {epsilon: 6, windw: 2h}", []string{"line 16", `unknown key "windw"`}},
+		{"budget: {epsilon: many, window: 2h}", []string{"`many`", "a number"}},
+		{"budget: {epsilon: 6}", []string{"budget needs both its window"}},
+		{"budget: {epsilon: 6, window: 2h, lifetime: 5.5}", []string{"lifetime of Σε = 5.5 is below the Σε = 6", "raise lifetime"}},
+		{"budget: {epsilon: 0.25, window: 2h}", []string{"below the ε 0.5 of one release", "nothing would ever be released"}},
+		{"budget: {lifetime: 0.25}", []string{"below the ε 0.5 of one release", "nothing would ever be released"}},
+	} {
+		t.Run(c.budget, func(t *testing.T) {
+			requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", withBudget(c.budget))), exitUsage, append(c.words, "wrong.yml")...)
+		})
+	}
+	requireMessage(t, call(t, sanitizeArgs(filepath.Join(dir, "traces.csv"), filepath.Join(dir, "model.avro"),
+		"--budget", "6", "--budget-window", "1h", "--budget-lifetime", "5")...), exitUsage, "lifetime of Σε = 5 is below")
+}
+
+// TestExampleBudgets: the budgets of the shipped configs last a day of 30 or 60 s steps at their
+// own interval, and cost a user no more than is worth a warning.
+func TestExampleBudgets(t *testing.T) {
+	for _, name := range []string{"deploy/geodither.yml", "deploy/compose/geodither.yml"} {
+		file, err := readConfig(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		model := townModel(t)
+		for _, model.Step = range []time.Duration{30 * time.Second, time.Minute} {
+			o, err := file.Release.options(model)
+			if err != nil || o.Validate() != nil {
+				t.Errorf("%s with a step of %v: %v, %v", name, model.Step, err, o.Validate())
+				continue
+			}
+			text, warn := pipeline.BudgetAdvice(o, model.Step)
+			free := o
+			free.Budget = mechanism.Budget{}
+			if most := pipeline.MostEpsilonDay(free, model.Step); warn || most > o.Budget.Epsilon || most > 20 {
+				t.Errorf("%s with a step of %v: the interval spends %g a day of a budget of %+v: %s", name, model.Step, most, o.Budget, text)
+			}
+		}
+	}
+}
+
+// TestRunWarnsOfTheBudget when there is none or when it is high, before it works; doctor says the
+// same, and is content with a sane one.
+func TestRunWarnsOfTheBudget(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	for name, c := range map[string]struct{ release, level, says string }{
+		"none": {"{epsilon: 1, delta: 0.1, budget: none}", "warning", "release.budget is none"},
+		"high": {"{epsilon: 1, delta: 0.1, budget: {epsilon: 30, window: 24h}}", "warning", "Σε is at most 30 for each user and day; above 20"},
+		"sane": {"{epsilon: 2, delta: 0.1, interval: 3h, budget: {epsilon: 18, window: 24h}}", "ok", "Σε is at most 16 for each user and day"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			release := regexp.MustCompile(`release: .*`).ReplaceAllLiteralString(complete, "release: "+c.release)
+			text := strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1", "level: debug, format: json", "format: text").Replace(release)
+			config := write(t, dir, "geodither.yml", text)
+			_, found := examine(t, config)
+			if !strings.Contains(found["budget "+c.level], c.says) {
+				t.Errorf("doctor: %v", found)
+			}
+			service := start(t, nil, "run", "-c", config)
+			eventually(t, "waiting for a broker", func() bool { return strings.Contains(service.log.String(), "127.0.0.1:1") })
+			service.stop(t)
+			if log := service.log.String(); strings.Contains(log, "release.budget") != (c.level == "warning") || c.level == "warning" && !strings.Contains(log, c.says) {
+				t.Errorf("run: %s", log)
+			}
+		})
+	}
+}
+
+// TestBudgetOfAnAlias: YAML's own ways of writing a mapping once work for a budget too.
+func TestBudgetOfAnAlias(t *testing.T) {
+	var file struct {
+		One budgetConfig `yaml:"one"`
+		Two budgetConfig `yaml:"two"`
+	}
+	if err := yaml.Unmarshal([]byte("one: &b {epsilon: 6, window: 2h}\ntwo: *b\n"), &file); err != nil || file.One != file.Two || file.Two.Window != 2*time.Hour {
+		t.Errorf("%+v, %v", file, err)
+	}
+}

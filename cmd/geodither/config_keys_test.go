@@ -1,0 +1,48 @@
+package main
+
+import (
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestRunHelpListsTheKeys: every key of a config is in the help of run, a section in a line, and
+// the file that explains them has each of them, in use or commented out.
+func TestRunHelpListsTheKeys(t *testing.T) {
+	help := succeed(t, "run", "--help").out
+	example := read(t, filepath.Join(root, "deploy", "geodither.yml"))
+	known := func(key string) bool { return regexp.MustCompile(`(?m)^[ #]*` + key + `:`).MatchString(example) }
+	top, sections := keysOf(reflect.TypeFor[configFile]())
+	if len(top) < 12 || len(sections) < 7 || known("nonsense") {
+		t.Fatalf("the keys are %q and %+v", top, sections)
+	}
+	sections = append(sections, section{"", top})
+	for _, s := range sections {
+		if _, line, ok := strings.Cut(help, "\n  "+s.name+": "); s.name != "" && (!ok || !strings.HasPrefix(line, s.keys[0])) {
+			t.Errorf("the help has no line for %s", s.name)
+		}
+		for _, key := range s.keys {
+			if !regexp.MustCompile(`\b` + key + `\b`).MatchString(help) {
+				t.Errorf("the help does not name %s of %q", key, s.name)
+			}
+			if !known(key) {
+				t.Errorf("deploy/geodither.yml does not explain %s of %q", key, s.name)
+			}
+		}
+	}
+	for _, word := range []string{"release.budget", "raw, sanitized, changelog", "deploy/geodither.yml"} {
+		if !strings.Contains(help, word) {
+			t.Errorf("the help does not say %q:\n%s", word, help)
+		}
+	}
+	_, keys, _ := strings.Cut(help, "Keys of the config")
+	keys, _, _ = strings.Cut(keys, "Usage:")
+	for _, line := range strings.Split(keys, "\n") {
+		if utf8.RuneCountInString(line) > 100 {
+			t.Errorf("a line of %d characters: %q", utf8.RuneCountInString(line), line)
+		}
+	}
+}

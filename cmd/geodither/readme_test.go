@@ -1,0 +1,118 @@
+package main
+
+import (
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/schemas"
+)
+
+// readmeFrame is the demo's view as the README shows it.
+func readmeFrame(t *testing.T) string {
+	t.Helper()
+	for _, block := range fence.FindAllStringSubmatch(read(t, filepath.Join(root, "README.md")), -1) {
+		if strings.Contains(block[1], "fleet time") {
+			return strings.TrimRight(block[1], "\n")
+		}
+	}
+	t.Fatal("the README shows no frame of the demo")
+	return ""
+}
+
+var (
+	frameBar    = regexp.MustCompile(`[█·]{30}`)
+	frameNumber = regexp.MustCompile(`[0-9][0-9.:,-]*`)
+	frameSpace  = regexp.MustCompile(` +`)
+)
+
+// skeleton is a frame without what differs from moment to moment.
+func skeleton(frame string) string {
+	frame = frameNumber.ReplaceAllString(frameBar.ReplaceAllString(frame, "[bar]"), "#")
+	return strings.TrimSpace(frameSpace.ReplaceAllString(strings.ReplaceAll(frame, " km", " m"), " "))
+}
+
+// TestReadmeFrame holds the frame that the README shows to what the program prints: the same
+// words in the same places, and figures like those of the demo, which are the same in each run.
+// The frame is of a moment before the end, and another key changes figures a little: a quarter is
+// allowed, which a frame of another mechanism or of half the noise does not pass.
+func TestReadmeFrame(t *testing.T) {
+	if raceDetector {
+		t.Skip("one demo shows the races there are")
+	}
+	shown, report := readmeFrame(t), demoOnce(t)
+	model, fixes, err := demoFleet(demoFlags{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blind, err := pipeline.NewBlind(model, mechanism.Options{Epsilon: report.Epsilon, Delta: report.Delta})
+	if err != nil {
+		t.Fatal(err)
+	}
+	board, err := newScoreboard(model, blind, fixes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := board.codec.AppendSanitized(nil, schemas.Sanitized{
+		UserID: fixes[0].UserID, Timestamp: fixes[0].Timestamp, Epsilon: 1, Delta: .01, Mechanism: mechanism.Lattice, ModelID: strings.Repeat("0", 16), Release: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := board.sanitized(0, consumer.Record{Key: []byte(fixes[0].UserID), Value: value}); err != nil {
+		t.Fatal(err)
+	}
+	report.Speed, report.cells = 600, model.Grid.Cells()
+	frame := strings.Join((&demoView{}).frame(demoStatus{report: report, latest: board.latest}), "\n")
+	if got, want := skeleton(shown), skeleton(frame); got != want {
+		t.Errorf("the README shows\n%s\nand the demo prints\n%s", got, want)
+	}
+	if problems := unlike(shown, report); len(problems) > 0 {
+		t.Errorf("the README's frame: %s", strings.Join(problems, "; "))
+	}
+	halved := report
+	halved.RMSEReleaseM, halved.LocationSetMean = report.RMSEReleaseM/2, report.LocationSetMean/2
+	if len(unlike(shown, halved)) != 2 {
+		t.Error("half the error passes for the demo's")
+	}
+}
+
+var frameFigures = regexp.MustCompile(`set \|ΔX\| ([0-9.]+) of|release    estimate    blind\n +([0-9]+) m +([0-9]+) m +([0-9]+) m`)
+
+// unlike lists the figures of a frame that are more than a quarter away from a report's.
+func unlike(frame string, r demoReport) (problems []string) {
+	found := frameFigures.FindAllStringSubmatch(frame, -1)
+	if len(found) != 2 {
+		return []string{"it has not all figures"}
+	}
+	for name, c := range map[string]struct {
+		text string
+		want float64
+	}{
+		"|ΔX|": {found[0][1], r.LocationSetMean}, "release": {found[1][2], r.RMSEReleaseM},
+		"estimate": {found[1][3], r.RMSEEstimateM}, "blind": {found[1][4], r.RMSEBlindM},
+	} {
+		if x, err := strconv.ParseFloat(c.text, 64); err != nil || math.Abs(x-c.want) > c.want/4 {
+			problems = append(problems, name+" is "+c.text+", the demo gives "+strconv.FormatFloat(c.want, 'f', 1, 64))
+		}
+	}
+	return problems
+}
+
+// TestDemoPace: with a speed the rate is the feed's, and is not told as the pipeline's.
+func TestDemoPace(t *testing.T) {
+	paced := demoReport{EventsPerSecond: 21, Speed: 120, BusyMicros: 250}.pace()
+	free := demoReport{EventsPerSecond: 5000, BusyMicros: 250}.pace()
+	if !strings.Contains(paced, "Fed at 120 times the fleet's pace, 21 records/s: that is the feed's pace, not a limit") || !strings.Contains(paced, "250 µs a record") {
+		t.Errorf("with a speed: %s", paced)
+	}
+	if !strings.Contains(free, "As fast as it goes: 5000 records/s") || strings.Contains(free, "fleet") {
+		t.Errorf("without one: %s", free)
+	}
+}
