@@ -51,6 +51,7 @@ type Options struct {
 	Key     noise.Key // secret of the noise
 	Release mechanism.Options
 	Publish Publish // what records tell beside the place
+	Input   Input   // what becomes of fixes that are late or outside the map
 
 	StateDir   string // one folder per running instance
 	CacheBytes int64  // cache of states in front of the store; default 64 MiB
@@ -90,6 +91,7 @@ func (o Options) withDefaults() Options {
 	fallback(&o.Topics.DeadLetters, o.Group+"-dead-letters")
 	fallback(&o.Topics.Partitions, 4)
 	o.Publish = o.Publish.withDefaults()
+	o.Input = o.Input.withDefaults()
 	fallback(&o.RawEncoding, schemas.Avro)
 	fallback(&o.SanitizedEncoding, schemas.Avro)
 	fallback(&o.CacheBytes, 64<<20)
@@ -171,6 +173,9 @@ func (o Options) Validate() error {
 	}
 	if err := o.Publish.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("publish: %w", err))
+	}
+	if err := o.Input.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("input: %w", err))
 	}
 	return errors.Join(errs...)
 }

@@ -52,6 +52,7 @@ func (o Options) Settings() []byte {
 	fmt.Fprintf(h, "budget %x\nwindow %d\nlifetime %x\nspent %q\n", r.Budget.Epsilon, r.Budget.WindowSteps, r.Budget.Lifetime, r.Budget.Spent)
 	fmt.Fprintf(h, "timestamp %q\nuser %q\nmetric %t\n", o.Publish.Timestamp, o.Publish.User, o.Publish.Metric)
 	fmt.Fprintf(h, "raw %q\nsanitized %q\nmax_ahead_ms %d\n", o.RawEncoding, o.SanitizedEncoding, o.MaxAhead.Milliseconds())
+	fmt.Fprintf(h, "outside %q\nlate %q\n", o.Input.Outside, o.Input.Late)
 	if o.Personals != nil {
 		fmt.Fprintf(h, "personals %q\n", o.Personals.ID())
 	}
