@@ -142,16 +142,26 @@ func (d *diagnosis) topics(ctx context.Context) {
 		have, err := consumer.Partitions(ctx, d.client, d.call, name)
 		var missing *consumer.MissingTopicsError
 		switch {
+		case errors.As(err, &missing) && t.Create && name == t.Raw && t.Partitions > 0:
+			d.add("topic", LevelWarning, "%s is missing%s; run will make it, empty, with %d partitions (topics.create, topics.partitions)",
+				name, similarTopics(ctx, d.client, d.call, t, missing.Topics), t.Partitions)
+		case errors.As(err, &missing) && t.Create && name == t.Raw:
+			d.add("topic", LevelFailure, "%s is missing%s: run waits for it; create it, or set topics.partitions to have it made",
+				name, similarTopics(ctx, d.client, d.call, t, missing.Topics))
 		case errors.As(err, &missing) && t.Create:
 			d.add("topic", LevelOK, "%s is missing; run will make it (topics.create)", name)
 		case errors.As(err, &missing):
-			d.add("topic", LevelFailure, "%s is missing: create it, set topics.create: true, or let this client see it", name)
+			d.add("topic", LevelFailure, "%s is missing%s: create it, set topics.create: true, or let this client see it",
+				name, similarTopics(ctx, d.client, d.call, t, missing.Topics))
 		case err != nil:
 			d.add("topic", LevelFailure, "%s: %v", name, err)
 		default:
 			counts[name] = have[name]
 			d.topic(ctx, name, have[name], counts[t.Raw])
 		}
+	}
+	if err := checkRawPartitions(ctx, d.client, d.call, t); err != nil {
+		d.add("topic", LevelFailure, "%v", err)
 	}
 	if n := counts[t.Raw]; n > 0 {
 		d.rawRecords(ctx, n)

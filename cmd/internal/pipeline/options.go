@@ -23,9 +23,10 @@ type Topics struct {
 	DeadLetters string // written: what was refused, and why
 
 	// Create makes the missing topics at start, with as many partitions as the
-	// raw topic has, or Partitions if that is missing too.
+	// raw topic has. The raw topic itself is made only if Partitions says how large;
+	// else it is waited for. A raw topic that is there must have Partitions if that is set.
 	Create      bool
-	Partitions  int // default 4
+	Partitions  int // 0: whatever the raw topic has
 	Replication int // default: the broker's
 }
 
@@ -89,7 +90,6 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	fallback(&o.Topics.Changelog, o.Group+"-changelog")
 	fallback(&o.Topics.DeadLetters, o.Group+"-dead-letters")
-	fallback(&o.Topics.Partitions, 4)
 	o.Publish = o.Publish.withDefaults()
 	o.Input = o.Input.withDefaults()
 	fallback(&o.RawEncoding, schemas.Avro)

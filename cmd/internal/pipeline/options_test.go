@@ -81,7 +81,7 @@ func TestOptionsValidate(t *testing.T) {
 // TestOptionsDefaults pins what an operator gets who says nothing.
 func TestOptionsDefaults(t *testing.T) {
 	o := Options{Group: "fleet"}.withDefaults()
-	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 4 || o.Topics.Replication != 0 {
+	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 0 || o.Topics.Replication != 0 {
 		t.Errorf("topics %+v", o.Topics)
 	}
 	if o.MaxRecords != 5000 || o.MaxInterval != 100*time.Millisecond || o.TransactionTimeout != 15*time.Second ||
