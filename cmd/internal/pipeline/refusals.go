@@ -96,8 +96,9 @@ func adviceFor(reason schemas.Reason) string {
 	return ""
 }
 
-// swappedAdvice is for fixes that lie outside the map as they are.
-const swappedAdvice = "latitude and longitude look swapped: the other way round most of these lie on the map"
+// SwappedAdvice is what to say where most fixes outside the map lie on it with latitude
+// and longitude swapped.
+const SwappedAdvice = "latitude and longitude look swapped: the other way round most of these lie on the map"
 
 // refusals count refused records by reason, and what the values of those that could not
 // be decoded begin with. They hold nothing else of the records.
@@ -167,7 +168,7 @@ func (r *refusals) advice(expected schemas.Encoding, swapped int64) string {
 		}
 	}
 	if reasons[most] == schemas.ReasonOutsideMap && 2*swapped > r.reasons[most] {
-		return swappedAdvice
+		return SwappedAdvice
 	}
 	return adviceFor(reasons[most])
 }
