@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -201,24 +200,29 @@ func (d *diagnosis) topic(ctx context.Context, name string, partitions, want int
 }
 
 // sampleRecords is how many raw records of a partition are tried.
-const sampleRecords = 100
+const sampleRecords = 1000
 
 // rawRecords reads a few from the end of each partition and tries to use them: a
-// wrong encoding shows, and whether reading is allowed.
+// wrong encoding shows, whether reading is allowed, and how many fixes are late or
+// outside the map.
 func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
-	read, refused := 0, map[schemas.Reason]int{}
+	read, seen := 0, sampled{lastStep: map[string]int64{}}
 	for n := range int32(partitions) {
 		p, err := NewProcessor(d.o, n)
 		if err == nil {
+			p.engine.models.amend(fromTheStart(d.o.Later))
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
-				_, err := p.accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+				fix, err := p.accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 				var rejection *schemas.Rejection
 				if errors.As(err, &rejection) {
-					refused[rejection.Reason]++
+					seen.refused.add(rejection.Reason, r.Value)
 					return nil
 				}
-				return err
+				if err != nil {
+					return err
+				}
+				return seen.add(p, fix)
 			})
 		}
 		if err != nil {
@@ -226,22 +230,19 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 			return
 		}
 	}
-	bad := 0
-	var reasons []string
-	for _, reason := range schemas.Reasons() {
-		if n := refused[reason]; n > 0 {
-			bad += n
-			reasons = append(reasons, fmt.Sprintf("%s %d", reason, n))
-		}
-	}
+	bad := int(seen.refused.total())
+	advice := seen.refused.advice(d.o.RawEncoding, 0)
 	switch {
 	case bad > 0 && bad == read:
-		d.add("raw records", LevelFailure, "none of the last %d can be used: is encoding.raw right? (%s)", read, strings.Join(reasons, ", "))
+		d.add("raw records", LevelFailure, "none of the last %d can be used: %s (%s)", read, advice, seen.refused.String())
+	case 2*bad > read:
+		d.add("raw records", LevelWarning, "%d of the last %d would be refused: %s; %s", bad, read, seen.refused.String(), advice)
 	case bad > 0:
-		d.add("raw records", LevelWarning, "%d of the last %d would be refused: %s", bad, read, strings.Join(reasons, ", "))
+		d.add("raw records", LevelWarning, "%d of the last %d would be refused: %s", bad, read, seen.refused.String())
 	default:
 		d.add("raw records", LevelOK, "the last %d can be used", read)
 	}
+	seen.report(d)
 }
 
 // sample visits the last records of a raw partition.

@@ -29,6 +29,7 @@ type Service struct {
 
 	timeline   *timeline
 	watchEvery time.Duration
+	alarmEvery time.Duration
 
 	partitions int32  // of the raw topic, at the start
 	source     []byte // the raw topic's id
@@ -64,7 +65,7 @@ func NewService(o Options) (*Service, error) {
 	return &Service{
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
 		mechanism: processor.engine.options.Mechanism,
-		timeline:  timeline, watchEvery: watchInterval,
+		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval,
 		patience: callPatience, openStore: state.Open,
 	}, nil
 }
@@ -111,44 +112,6 @@ func (s *Service) Run(ctx context.Context) error {
 	beside.Wait()
 	s.logTotals("stopped", s.options.Counters.Snapshot())
 	return err
-}
-
-// reportInterval is how often a working service says what it has done.
-const reportInterval = 30 * time.Second
-
-// report logs the totals while they grow, and warns where many dead letters come
-// out: a wrong encoding looks like that, or two feeds of the same users.
-func (s *Service) report(ctx context.Context) {
-	ticker := time.NewTicker(reportInterval)
-	defer ticker.Stop()
-	var last Snapshot
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		now := s.options.Counters.Snapshot()
-		if now.RecordsIn > last.RecordsIn {
-			s.logTotals("progress", now)
-		}
-		dead, in := now.DeadLetters-last.DeadLetters, now.RecordsIn-last.RecordsIn
-		switch {
-		case dead > 0 && dead == in:
-			s.log.Warn("every record is refused; the dead-letter topic says why: is encoding.raw right?", "topic", s.options.Topics.DeadLetters)
-		case 10*dead > in:
-			s.log.Warn("more than a tenth of the records is refused; the dead-letter topic says why. Late ones are of a step before their user's last one",
-				"records", in, "refused", dead, "late", now.Late-last.Late, "topic", s.options.Topics.DeadLetters)
-		}
-		last = now
-	}
-}
-
-func (s *Service) logTotals(message string, t Snapshot) {
-	s.log.Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, "late", t.Late, //nolint:sloglint // one of two constants
-		"releases", t.Releases, "repeats", t.Repeats, "predictions", t.Predictions,
-		"skipped", t.Skipped, "suppressed", t.Suppressed, "dropped", t.Dropped, "transactions", t.Transactions, "aborts", t.Aborts,
-		"versions_adopted", t.Adopted, "states_moved", t.Moved, "states_restarted", t.Restarted)
 }
 
 // work follows the group from generation to generation.
