@@ -30,6 +30,7 @@ type Service struct {
 	timeline   *timeline
 	watchEvery time.Duration
 	alarmEvery time.Duration
+	outages    *outages
 
 	partitions int32  // of the raw topic, at the start
 	source     []byte // the raw topic's id
@@ -65,7 +66,7 @@ func NewService(o Options) (*Service, error) {
 	return &Service{
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
 		mechanism: processor.engine.options.Mechanism,
-		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval,
+		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval, outages: newOutages(o.Logger),
 		patience: callPatience, openStore: state.Open,
 	}, nil
 }
@@ -148,6 +149,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 			}
 			return s.failed() // or of a task at its end
 		}
+		s.outages.succeeded(groupCaller)
 		s.log.Info("partitions assigned", "generation", generation.ID, "partitions", generation.Partitions)
 		for _, p := range generation.Partitions {
 			generation.Start(func(ctx context.Context) { s.runTask(ctx, store, generation, p) })
@@ -160,14 +162,24 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 func (s *Service) joining() func(error) {
 	const usual = 5 * time.Second
 	begun := time.Now()
+	var lines pace
 	return func(err error) {
-		level := slog.LevelWarn
-		if time.Since(begun) < usual {
-			level = slog.LevelDebug
+		now := time.Now()
+		level := slog.LevelDebug
+		switch {
+		case now.Sub(begun) < usual:
+		case isAway(err):
+			s.outages.failed(groupCaller, err)
+			return
+		case lines.due(now):
+			level = slog.LevelWarn
 		}
 		s.log.Log(context.Background(), level, "joining the group again", "cause", err)
 	}
 }
+
+// groupCaller is the group's membership among those that call Kafka.
+const groupCaller = "group"
 
 // runTask runs one partition until the generation ends. If the task leaves
 // before that, this member joins anew; a fatal error stops the service.
@@ -181,6 +193,7 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.G
 	if s.windows != nil && (int(partition) >= len(s.windows) || s.windows[partition].empty()) {
 		return // nothing to replay here
 	}
+	defer s.outages.gone(caller(partition))
 	began := time.Now()
 	t, err := s.newTask(store, g, partition, log)
 	if err == nil {

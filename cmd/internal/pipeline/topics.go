@@ -41,9 +41,13 @@ const (
 // service is often started before either. Whatever waiting does not mend is an
 // error at once.
 func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
+	began := time.Now()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		found, err := s.checkTopics(ctx)
 		var missing *consumer.MissingTopicsError
+		if err == nil && wait > firstWait {
+			s.log.Info("Kafka and its topics are there", "waited", time.Since(began).Round(time.Millisecond))
+		}
 		if err == nil || !errors.Is(err, consumer.ErrTemporary) && !errors.As(err, &missing) {
 			return found, err
 		}
