@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -81,6 +82,25 @@ func TestReasons(t *testing.T) {
 	}
 	if got := ReasonWrongType.At("latitude").Kind(); got != ReasonWrongType || ReasonLate.Kind() != ReasonLate {
 		t.Errorf("the kind of a reason is %q", got)
+	}
+}
+
+// TestReasonsAreDocumented: REASONS.md has a row for each kind of reason, and no other.
+func TestReasonsAreDocumented(t *testing.T) {
+	text := string(must(os.ReadFile("REASONS.md")))
+	var rows []Reason
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|").FindAllStringSubmatch(text, -1) {
+		rows = append(rows, Reason(row[1]))
+	}
+	for i, r := range rows {
+		if !slices.Contains(Reasons(), r) && r != ReasonMissingField || slices.Contains(rows[:i], r) {
+			t.Errorf("REASONS.md has a row for %q, which is no reason or has two", r)
+		}
+	}
+	for _, r := range Reasons() {
+		if !slices.Contains(rows, r.Kind()) {
+			t.Errorf("REASONS.md has no row for %q", r)
+		}
 	}
 }
 
