@@ -101,8 +101,16 @@ func TestBeyond(t *testing.T) {
 	g := mustNew(t, Box{-18, 178, -17, 180}, 10_000)
 	width, height, side := float64(g.Width()), float64(g.Height()), g.CellKM()
 	for _, c := range []struct{ column, row, want float64 }{
-		{0, 0, 0}, {width, height, 0}, {width / 2, height / 2, 0}, {width - .01, height - .01, 0},
-		{-1, 3, 1}, {width + 2, 3, 2}, {3, -.5, .5}, {3, height + 3, 3}, {-2, height + 3, 3}, {width + 4, -1, 4},
+		{0, 0, 0},
+		{width, height, 0},
+		{width / 2, height / 2, 0},
+		{width - .01, height - .01, 0},
+		{-1, 3, 1},
+		{width + 2, 3, 2},
+		{3, -.5, .5},
+		{3, height + 3, 3},
+		{-2, height + 3, 3},
+		{width + 4, -1, 4},
 	} {
 		lat, lon := g.ToDegrees(Point{X: c.column * side, Y: c.row * side})
 		if got := g.Beyond(lat, lon); math.Abs(got-c.want*side) > 1e-9 {

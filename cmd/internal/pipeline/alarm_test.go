@@ -35,8 +35,10 @@ func TestMostRecordsAreRefused(t *testing.T) {
 		{"Confluent framing", schemas.Avro, append([]byte{0, 0, 0, 0, 7}, avro[10:]...), false, []string{"0x00: Confluent framing, which is not supported yet"}},
 		{"Confluent framing for JSON", schemas.JSON, append([]byte{0, 0, 0, 0, 7}, avro[10:]...), true, []string{"0x00: Confluent framing"}},
 		{"another schema", schemas.Avro, foreign, true, []string{"unknown_schema 8", "of another schema"}},
-		{"a string for a number", schemas.JSON, bytes.Replace(asJSON, []byte(`"latitude":53.40718281828459`), []byte(`"latitude":"53.40718281828459"`), 1), true,
-			[]string{"wrong_type: latitude 8", "other names or types"}},
+		{
+			"a string for a number", schemas.JSON, bytes.Replace(asJSON, []byte(`"latitude":53.40718281828459`), []byte(`"latitude":"53.40718281828459"`), 1), true,
+			[]string{"wrong_type: latitude 8", "other names or types"},
+		},
 		{"swapped", schemas.Avro, forge(t, swapped), false, []string{"outside_map 8", "latitude and longitude look swapped"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

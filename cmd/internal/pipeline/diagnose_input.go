@@ -65,10 +65,9 @@ func (s *sampled) report(d *diagnosis) {
 	level, detail := LevelOK, "all of the last fixes lie on the map"
 	if s.outside > 0 {
 		detail = share(s.outside) + " lie outside the map"
-		switch {
-		case d.o.Input.Outside == OutsideClamp:
+		if d.o.Input.Outside == OutsideClamp {
 			detail += " and count as in its nearest cell (input.outside: clamp)"
-		default:
+		} else {
 			detail += fmt.Sprintf(", %d of them further than one cell: these become dead letters (input.outside)", s.far)
 		}
 	}

@@ -78,12 +78,12 @@ func TestDiagnoseFixes(t *testing.T) {
 		{"sound", "", func(int, *schemas.Raw) {}, LevelOK, "map: all of the last fixes lie on the map\norder: 0 of the last 50 (0.0 %) are late"},
 		{"some outside", "", func(n int, f *schemas.Raw) {
 			if n%10 == 0 {
-				f.Latitude += 1
+				f.Latitude++
 			}
 		}, LevelWarning, "map: 5 of the last 50 (10.0 %) lie outside the map, 5 of them further than one cell"},
 		{"some outside, clamped", OutsideClamp, func(n int, f *schemas.Raw) {
 			if n%10 == 0 {
-				f.Latitude += 1
+				f.Latitude++
 			}
 		}, LevelWarning, "count as in its nearest cell"},
 		{"swapped", "", func(_ int, f *schemas.Raw) {

@@ -55,9 +55,9 @@ func (o *outages) failed(caller string, cause error) {
 	case !o.pace.due(now):
 		o.log.Debug("trying Kafka again", "caller", caller, "cause", cause, "away", away)
 	case first:
-		o.log.Warn("Kafka is away: trying again until it is back", "caller", caller, "cause", cause)
+		o.log.Warn("calls to Kafka fail: trying again until it is back", "caller", caller, "cause", cause)
 	default:
-		o.log.Warn("Kafka is still away", "away", away, "callers_waiting", len(o.failing), "cause", cause)
+		o.log.Warn("calls to Kafka still fail", "away", away, "callers_waiting", len(o.failing), "cause", cause)
 	}
 }
 
@@ -70,7 +70,7 @@ func (o *outages) succeeded(caller string) {
 	defer o.mu.Unlock()
 	delete(o.failing, caller)
 	if len(o.failing) == 0 && o.active.Swap(false) {
-		o.log.Info("Kafka is back", "away", o.now().Sub(o.began).Round(time.Millisecond))
+		o.log.Info("contact restored: Kafka is back", "away", o.now().Sub(o.began).Round(time.Millisecond))
 	}
 }
 
@@ -90,7 +90,7 @@ func (o *outages) gone(caller string) {
 func isAway(err error) bool {
 	var code kafka.Error
 	if errors.As(err, &code) {
-		switch code { //nolint:exhaustive // every other answer is one of a broker that is there
+		switch code {
 		case kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.ReplicaNotAvailable, kafka.BrokerNotAvailable,
 			kafka.NetworkException, kafka.RequestTimedOut, kafka.KafkaStorageError, kafka.NotEnoughReplicas,
 			kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup, kafka.GroupLoadInProgress:

@@ -65,19 +65,19 @@ func TestKafkaIsBack(t *testing.T) {
 	var g gate
 	r := start(t, o, func(s *Service) { s.client.Transport.(*kafka.Transport).Dial = g.dial })
 	await(t, "it works", func() bool { return published.read(t) >= w.fed }, r)
-	if said := r.log.String(); strings.Contains(said, "away") {
+	if said := r.log.String(); strings.Contains(said, "calls to Kafka") {
 		t.Errorf("an outage is seen where none is:\n%s", said)
 	}
 	for n := 1; n <= 2; n++ {
 		g.close()
-		await(t, "it says that Kafka is away", func() bool { return strings.Count(r.log.String(), `level=WARN msg="Kafka is away`) == n }, r)
+		await(t, "it says that Kafka is away", func() bool { return strings.Count(r.log.String(), `level=WARN msg="calls to Kafka fail:`) == n }, r)
 		w.feed(t)
 		g.open()
-		await(t, "it says that Kafka is back", func() bool { return strings.Count(r.log.String(), `level=INFO msg="Kafka is back" away=`) == n }, r)
+		await(t, "it says that Kafka is back", func() bool { return strings.Count(r.log.String(), `level=INFO msg="contact restored: Kafka is back" away=`) == n }, r)
 		await(t, "it works again", func() bool { return published.read(t) >= w.fed }, r)
 	}
 	r.stop(t)
-	if said := r.log.String(); strings.Count(said, "Kafka is away") != 2 || strings.Count(said, "Kafka is back") != 2 {
+	if said := r.log.String(); strings.Count(said, "calls to Kafka fail:") != 2 || strings.Count(said, "Kafka is back") != 2 {
 		t.Errorf("two outages have other lines than two and two:\n%s", said)
 	}
 }
@@ -118,7 +118,7 @@ func TestOutages(t *testing.T) {
 		t.Error("Kafka is said to be back because a caller has gone")
 	}
 	o.succeeded("group")
-	if !strings.Contains(log.String(), `msg="Kafka is back" away=10m0s`) {
+	if !strings.Contains(log.String(), `msg="contact restored: Kafka is back" away=10m0s`) {
 		t.Errorf("the end is missing:\n%s", log.String())
 	}
 	// While one still fails it is not over.
@@ -131,7 +131,7 @@ func TestOutages(t *testing.T) {
 		t.Error("Kafka is said to be back while a partition still waits")
 	}
 	o.succeeded(caller(1))
-	if !strings.Contains(log.String(), `msg="Kafka is back" away=3s`) || lines("INFO") != 2 {
+	if !strings.Contains(log.String(), `msg="contact restored: Kafka is back" away=3s`) || lines("INFO") != 2 {
 		t.Errorf("the second end is missing:\n%s", log.String())
 	}
 }

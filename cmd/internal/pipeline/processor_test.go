@@ -167,8 +167,10 @@ func TestRepeatsAndLateRecords(t *testing.T) {
 		t.Error("the size of the location set is not counted")
 	}
 	booked.setCells, booked.drifts = 0, 0
-	if booked != (tally{in: 3, out: 2, dead: 1, releases: 1, repeats: 1, late: 1, epsilon: 1, next: 3,
-		lateness: booked.lateness, refusals: booked.refusals}) || booked.lateness.Counts[0] != 1 || booked.refusals.String() != "late 1" {
+	if booked != (tally{
+		in: 3, out: 2, dead: 1, releases: 1, repeats: 1, late: 1, epsilon: 1, next: 3,
+		lateness: booked.lateness, refusals: booked.refusals,
+	}) || booked.lateness.Counts[0] != 1 || booked.refusals.String() != "late 1" {
 		t.Errorf("tally %+v", booked)
 	}
 }

@@ -46,7 +46,7 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 		found, err := s.checkTopics(ctx)
 		var missing *consumer.MissingTopicsError
 		if err == nil && wait > firstWait {
-			s.log.Info("Kafka and its topics are there", "waited", time.Since(began).Round(time.Millisecond))
+			s.log.Info("found Kafka and its topics", "waited", time.Since(began).Round(time.Millisecond))
 		}
 		if err == nil || !errors.Is(err, consumer.ErrTemporary) && !errors.As(err, &missing) {
 			return found, err
