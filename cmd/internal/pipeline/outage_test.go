@@ -73,7 +73,9 @@ func TestKafkaIsBack(t *testing.T) {
 		await(t, "it says that Kafka is away", func() bool { return strings.Count(r.log.String(), `level=WARN msg="calls to Kafka fail:`) == n }, r)
 		w.feed(t)
 		g.open()
-		await(t, "it says that Kafka is back", func() bool { return strings.Count(r.log.String(), `level=INFO msg="contact restored: Kafka is back" away=`) == n }, r)
+		await(t, "it says that Kafka is back", func() bool {
+			return strings.Count(r.log.String(), `level=INFO msg="contact restored: Kafka is back" away=`) == n
+		}, r)
 		await(t, "it works again", func() bool { return published.read(t) >= w.fed }, r)
 	}
 	r.stop(t)
