@@ -80,6 +80,31 @@ func Partitions(ctx context.Context, client *kafka.Client, o Options, topics ...
 	return counts, nil
 }
 
+// Topics returns the names of all topics that this client may see, sorted, without
+// those that Kafka keeps for itself.
+func Topics(ctx context.Context, client *kafka.Client, o Options) ([]string, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	var names []string
+	err := o.retry(ctx, func(ctx context.Context) error {
+		res, err := freshMetadata(ctx, client, o) // to name none asks for all
+		if err != nil {
+			return err
+		}
+		names = names[:0]
+		for _, t := range res.Topics {
+			if !t.IsInternal {
+				names = append(names, t.Name)
+			}
+		}
+		slices.Sort(names)
+		return nil
+	})
+	return names, err
+}
+
 // CoPartitioned checks that all topics exist and have as many partitions as the
 // first one, and returns that number. The error is a MissingTopicsError or a
 // PartitionsError.

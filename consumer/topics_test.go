@@ -52,6 +52,10 @@ func TestMissingAndMismatchedTopics(t *testing.T) {
 	if !errors.As(err, &count) || *count != (PartitionsError{"two", 2, 4, "in"}) {
 		t.Errorf("mismatched topics: %v", err)
 	}
+	names, err := Topics(t.Context(), h.client, quick)
+	if err != nil || !slices.Contains(names, "two") || !slices.Contains(names, "in") || !slices.IsSorted(names) {
+		t.Errorf("the topics are %v, %v", names, err)
+	}
 	if counts, err := Partitions(t.Context(), h.client, quick); err != nil || len(counts) != 0 {
 		t.Errorf("no topic: %v, %v", counts, err)
 	}

@@ -147,7 +147,7 @@ func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 // fingerprint, or in JSON, which has none, a field that is not there.
 func lacksKind(err error) bool {
 	var refused *Rejection
-	return errors.As(err, &refused) && (refused.Reason == ReasonUnknownSchema || refused.Reason == ReasonMissingField)
+	return errors.As(err, &refused) && (refused.Reason == ReasonUnknownSchema || refused.Reason.Kind() == ReasonMissingField)
 }
 
 // firstKind is the kind of a record of the first version, which knew two.

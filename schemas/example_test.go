@@ -53,5 +53,5 @@ func ExampleRejection() {
 	if errors.As(err, &refused) {
 		fmt.Println("dead letter:", refused.Reason)
 	}
-	// Output: dead letter: wrong_type
+	// Output: dead letter: wrong_type: latitude
 }

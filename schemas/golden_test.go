@@ -88,7 +88,7 @@ func TestFirstVersion(t *testing.T) {
 		t.Errorf("a record that cost nothing is %q", got.Kind)
 	}
 	missing := strings.Replace(text, `"epsilon":1,`, "", 1)
-	if _, err := must(NewCodec(JSON)).DecodeSanitized([]byte(missing)); reasonOf(t, err) != ReasonMissingField {
+	if _, err := must(NewCodec(JSON)).DecodeSanitized([]byte(missing)); reasonOf(t, err) != ReasonMissingField.At("epsilon") {
 		t.Errorf("without an epsilon: %v", err)
 	}
 }

@@ -37,13 +37,17 @@ func (l *layout) decodeJSON(row []value, data []byte) Reason {
 			return ReasonDuplicateField
 		}
 		seen[i] = true
-		if reason := decodeLiteral(&row[i], l.columns[i].kind, literal); reason != "" {
+		switch reason := decodeLiteral(&row[i], l.columns[i].kind, literal); reason {
+		case "":
+		case ReasonWrongType:
+			return reason.At(l.columns[i].field)
+		default:
 			return reason
 		}
 	}
 	for i, c := range l.columns {
 		if !seen[i] && c.kind != kindNullOrDouble {
-			return ReasonMissingField
+			return ReasonMissingField.At(c.field)
 		}
 	}
 	return ""

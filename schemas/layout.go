@@ -34,8 +34,9 @@ type value struct {
 
 // column is one field of a schema.
 type column struct {
-	name string
-	kind kind
+	name  string // in the encoded record
+	field string // in the schema; another than name where RenameRaw says so
+	kind  kind
 }
 
 // layout is a schema made ready for coding: its fields in order, and the header
@@ -73,7 +74,7 @@ func newLayout(schema string) (*layout, error) {
 		if err != nil {
 			return nil, fmt.Errorf("schema %s, field %s: %w", d.Name, f.Name, err)
 		}
-		l.columns[i] = column{name: f.Name, kind: k}
+		l.columns[i] = column{name: f.Name, field: f.Name, kind: k}
 	}
 	codec, err := plainCodec(d)
 	if err != nil {

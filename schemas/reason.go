@@ -1,9 +1,21 @@
 package schemas
 
-// Reason says why a record was refused. It is a constant snake_case word, so
-// that it can go into dead letters, logs and metric labels: it never holds
-// anything of the record.
+import "strings"
+
+// Reason says why a record was refused. It is a constant: a snake_case word, or
+// such a word, a colon, a space and the name of a field of the schema, as in
+// "wrong_type: latitude". So it can go into dead letters, logs and metric labels:
+// it never holds anything of the record, and Reasons lists all there are.
 type Reason string
+
+// At returns the reason with the field of the schema that it is about.
+func (r Reason) At(field string) Reason { return r + ": " + Reason(field) }
+
+// Kind returns the reason without its field, to group by.
+func (r Reason) Kind() Reason {
+	kind, _, _ := strings.Cut(string(r), ":")
+	return Reason(kind)
+}
 
 // Reasons of the bytes: what stands there is no record of the expected schema.
 const (
@@ -13,8 +25,8 @@ const (
 	ReasonUnknownSchema  Reason = "unknown_schema"  // Avro, written with another schema
 	ReasonInvalidUTF8    Reason = "invalid_utf8"    // text that is not UTF-8, or half of a surrogate pair
 	ReasonDuplicateField Reason = "duplicate_field" // a JSON object that names a field twice
-	ReasonMissingField   Reason = "missing_field"   // a JSON object without a required field
-	ReasonWrongType      Reason = "wrong_type"      // a JSON value of another type, such as a number in quotes
+	ReasonMissingField   Reason = "missing_field"   // a JSON object without a required field; always with the field
+	ReasonWrongType      Reason = "wrong_type"      // a JSON value of another type, such as a number in quotes; with the field, if it is in one
 )
 
 // Reasons of the values: what the record says cannot be.
@@ -35,21 +47,27 @@ const (
 const (
 	ReasonKeyMismatch    Reason = "key_mismatch"    // the record's key is not its user id
 	ReasonTimestampAhead Reason = "timestamp_ahead" // too far ahead of the record's Kafka timestamp
-	ReasonBeforeGPS      Reason = "before_gps"      // before 1980-01-06: a clock that was never set, or seconds in place of milliseconds
+	ReasonBeforeGPS      Reason = "before_gps"      // not after 1980-01-06T00:00:00Z: a device that never had a fix, or seconds in place of milliseconds
+	ReasonNullIsland     Reason = "null_island"     // latitude and longitude are both exactly 0: a device that has no fix
+	ReasonOutsideMap     Reason = "outside_map"     // further than one cell from the map of the fix's model
 	ReasonWrongPartition Reason = "wrong_partition" // in another partition than the one that its key belongs to
 	ReasonLate           Reason = "late"            // of a step before the user's last one
 )
 
-// Reasons returns every reason there is, in a fixed order: for metrics that
-// start at zero. The caller owns the slice.
+// Reasons returns every reason that a raw record can be refused for, in a fixed
+// order: for metrics that start at zero. The caller owns the slice.
 func Reasons() []Reason {
 	return []Reason{
 		ReasonEmpty, ReasonTooLarge, ReasonMalformed, ReasonUnknownSchema, ReasonInvalidUTF8,
-		ReasonDuplicateField, ReasonMissingField, ReasonWrongType,
+		ReasonDuplicateField,
+		ReasonMissingField.At("user_id"), ReasonMissingField.At("timestamp"),
+		ReasonMissingField.At("latitude"), ReasonMissingField.At("longitude"),
+		ReasonWrongType, ReasonWrongType.At("user_id"), ReasonWrongType.At("timestamp"),
+		ReasonWrongType.At("latitude"), ReasonWrongType.At("longitude"), ReasonWrongType.At("accuracy_m"),
 		ReasonUserMissing, ReasonUserTooLong, ReasonUserReserved, ReasonNotFinite,
 		ReasonLatitudeOutOfRange, ReasonLongitudeOutOfRange, ReasonAccuracyNegative,
 		ReasonBefore1970, ReasonAfter9999,
-		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonWrongPartition, ReasonLate,
+		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonNullIsland, ReasonOutsideMap, ReasonWrongPartition, ReasonLate,
 	}
 }
 

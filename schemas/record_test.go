@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -56,18 +57,49 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestReasons holds the list to its form: snake_case, each once, and complete.
+// TestReasons holds the list to its form: a snake_case word, perhaps with a field,
+// each once, and complete.
 func TestReasons(t *testing.T) {
-	form := regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
+	form := regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*(: [a-z0-9]+(_[a-z0-9]+)*)?$`)
 	all := Reasons()
 	for i, r := range all {
 		if !form.MatchString(string(r)) || slices.Contains(all[:i], r) {
-			t.Errorf("reason %q is not snake_case or not the only one of its name", r)
+			t.Errorf("reason %q is of another form, or not the only one of its name", r)
 		}
 	}
 	for _, r := range declaredReasons(t) {
-		if !slices.Contains(all, r) {
+		if !slices.ContainsFunc(all, func(listed Reason) bool { return listed.Kind() == r }) {
 			t.Errorf("reason %q is declared but not listed", r)
+		}
+	}
+	for _, c := range must(newLayout(rawSchema)).columns {
+		if r := ReasonWrongType.At(c.field); !slices.Contains(all, r) {
+			t.Errorf("reason %q is not listed", r)
+		}
+		if r := ReasonMissingField.At(c.field); slices.Contains(all, r) != (c.kind != kindNullOrDouble) {
+			t.Errorf("reason %q is listed, or is not, and the field is otherwise", r)
+		}
+	}
+	if got := ReasonWrongType.At("latitude").Kind(); got != ReasonWrongType || ReasonLate.Kind() != ReasonLate {
+		t.Errorf("the kind of a reason is %q", got)
+	}
+}
+
+// TestReasonsAreDocumented: REASONS.md has a row for each kind of reason, and no other.
+func TestReasonsAreDocumented(t *testing.T) {
+	text := string(must(os.ReadFile("REASONS.md")))
+	var rows []Reason
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|").FindAllStringSubmatch(text, -1) {
+		rows = append(rows, Reason(row[1]))
+	}
+	for i, r := range rows {
+		if !slices.Contains(Reasons(), r) && r != ReasonMissingField || slices.Contains(rows[:i], r) {
+			t.Errorf("REASONS.md has a row for %q, which is no reason or has two", r)
+		}
+	}
+	for _, r := range Reasons() {
+		if !slices.Contains(rows, r.Kind()) {
+			t.Errorf("REASONS.md has no row for %q", r)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestRenameRaw(t *testing.T) {
 		t.Errorf("the first codec has changed: %v", err)
 	}
 	var rejection *Rejection
-	if _, err := other.DecodeRaw([]byte(own)); !errors.As(err, &rejection) || rejection.Reason != ReasonMissingField {
+	if _, err := other.DecodeRaw([]byte(own)); !errors.As(err, &rejection) || rejection.Reason != ReasonMissingField.At("user_id") {
 		t.Errorf("a record without the names gives %v", err)
 	}
 }

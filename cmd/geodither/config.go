@@ -47,6 +47,10 @@ type configFile struct {
 	CacheMiB    int64         `yaml:"cache_mib"`
 	Release     releaseConfig `yaml:"release"`
 	Publish     publishConfig `yaml:"publish"`
+	Input       struct {
+		Outside string `yaml:"outside"`
+		Late    string `yaml:"late"`
+	} `yaml:"input"`
 	Transaction struct {
 		MaxRecords  int           `yaml:"max_records"`
 		MaxInterval time.Duration `yaml:"max_interval"`
@@ -167,6 +171,7 @@ func (c *configFile) options() (pipeline.Options, error) {
 		TransactionTimeout: c.Transaction.Timeout, SessionTimeout: c.SessionTimeout,
 		MaxAhead: c.MaxAhead, SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings,
 		Publish: c.Publish.options(),
+		Input:   pipeline.Input{Outside: c.Input.Outside, Late: c.Input.Late},
 	}
 	model, err := modelConfig{c.Model, c.Models, c.Personal, c.PersonalMiB << 20}.read()
 	if err != nil {

@@ -35,6 +35,7 @@ state_dir: state
 cache_mib: 8
 release: {mechanism: laplace, inference: paper, epsilon: 0.5, delta: 0.02, prune: 1e-6, max_gap: 30, isotropy: sampled, subdivision: 64, min_cells: 7, min_radius: 750m, estimate: median, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
 publish: {timestamp: step, user: pseudonym, metric: true}
+input: {outside: clamp, late: drop}
 transaction: {max_records: 100, max_interval: 20ms, timeout: 12s}
 session_timeout: 7s
 max_ahead: 2h
@@ -75,6 +76,7 @@ func TestLoadConfig(t *testing.T) {
 			MinCells: 7, MinRadiusKM: .75, Estimate: "median", ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
 			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "predict"},
 		},
+		"input":   o.Input == pipeline.Input{Outside: "clamp", Late: "drop"},
 		"publish": o.Publish == pipeline.Publish{Timestamp: "step", User: "pseudonym", Metric: true},
 	} {
 		if !ok {
@@ -202,6 +204,7 @@ func TestWrongConfig(t *testing.T) {
 		{"negative duration", "max_interval: 20ms", "max_interval: -20ms", []string{"max_interval"}},
 		{"negative timeout", "timeout: 12s", "timeout: -12s", []string{"transaction.timeout"}},
 		{"negative session", "session_timeout: 7s", "session_timeout: -7s", []string{"session_timeout"}},
+		{"fixes outside", "outside: clamp", "outside: keep", []string{"input", "clamp", "dead_letter"}},
 		{"negative ahead", "max_ahead: 2h", "max_ahead: -2h", []string{"max_ahead"}},
 		{"no brokers", "brokers: [one:9092, two:9092]", "brokers: []", []string{"brokers"}},
 		{"no group", "group: fleet", "group: ''", []string{"group"}},

@@ -27,6 +27,7 @@ type sanitizeFlags struct {
 	report    string
 	release   releaseConfig
 	publish   publishConfig
+	outside   string
 }
 
 func newSanitize(std streams) *cobra.Command {
@@ -37,7 +38,9 @@ func newSanitize(std streams) *cobra.Command {
 		Long: `Sanitize trace files by the same code as the service: a sanitized record for each fix,
 in the order of the input, unless the settings of release leave it out (--between skip,
 --budget-spent suppress, --same-step drop). Fixes of a step before the user's last one
-are late: they are left out and counted, as bad lines are.
+are late: they are left out and counted, as bad lines are. So are fixes that the service
+refuses: further than one cell outside the map (--outside), at exactly 0, 0, and at or
+before 1980-01-06T00:00:00Z, which devices without a fix report.
 
 With --models a fix has the version whose start is the last one not after its step's begin: by
 its own time alone, since a file has no offsets. With personal models a user who has one is
@@ -70,6 +73,7 @@ may read; a file that is there already is closed to others.`,
 	flags.StringVar(&f.report, "report", "", "also write the run's summary as JSON to this `FILE`: it comes from the truth, and only the owner may read it")
 	f.release.register(flags, 0, 0)
 	f.publish.register(flags)
+	flags.StringVar(&f.outside, "outside", pipeline.OutsideDeadLetter, "fixes further than one cell outside the map: dead_letter leaves them out, clamp takes them as in the nearest cell")
 	required(cmd, "epsilon", "delta")
 	return cmd
 }
@@ -86,7 +90,7 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 		return err
 	}
 	release, err := f.release.options(model.Model)
-	if err := errors.Join(err, release.Validate(), f.publish.options().Validate()); err != nil {
+	if err := errors.Join(err, release.Validate(), f.publish.options().Validate(), f.admit().Validate()); err != nil {
 		return usageError{err}
 	}
 	key := noise.NewKey()
@@ -115,6 +119,7 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 	if err != nil {
 		return errors.Join(err, out.discard())
 	}
+	run.engine.Admit(f.admit())
 	progress := newProgress(std.err, reader.Progress)
 	err = run.all(ctx, reader, progress)
 	progress.done()
@@ -130,6 +135,9 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 	return f.summarize(run.summary(reader.Skips()), reader.Skips(), std)
 }
 
+// admit says what becomes of fixes outside the map.
+func (f *sanitizeFlags) admit() pipeline.Input { return pipeline.Input{Outside: f.outside} }
+
 // sanitizeRun is one pass over traces.
 type sanitizeRun struct {
 	engine  *pipeline.Engine
@@ -139,10 +147,13 @@ type sanitizeRun struct {
 	out     recordWriter
 	metrics evaluation.Metrics
 
-	fixes, outside int64
-	kinds          map[mechanism.Kind]int64
-	metric         metricView
-	took           time.Duration
+	fixes   int64
+	clamped int64 // fixes outside the map that counted as in its nearest cell
+	swapped int64 // fixes outside it that are on it with latitude and longitude swapped
+	refused map[schemas.Reason]int64
+	kinds   map[mechanism.Kind]int64
+	metric  metricView
+	took    time.Duration
 }
 
 func newSanitizeRun(model chosen, key noise.Key, options mechanism.Options, publish pipeline.Publish, out recordWriter) (*sanitizeRun, error) {
@@ -160,7 +171,7 @@ func newSanitizeRun(model chosen, key noise.Key, options mechanism.Options, publ
 	blind.Follow(model.Personals, model.later)
 	return &sanitizeRun{
 		engine: engine, blind: blind, model: model, out: out,
-		states: map[string]*mechanism.State{}, kinds: map[mechanism.Kind]int64{},
+		states: map[string]*mechanism.State{}, kinds: map[mechanism.Kind]int64{}, refused: map[schemas.Reason]int64{},
 	}, nil
 }
 
@@ -184,6 +195,9 @@ func (r *sanitizeRun) all(ctx context.Context, reader *traces.Reader, progress *
 
 func (r *sanitizeRun) one(fix schemas.Raw) error {
 	r.fixes++
+	if err := pipeline.Plausible(fix); err != nil {
+		return r.refuse(err)
+	}
 	state := r.states[fix.UserID]
 	if state == nil {
 		state = new(mechanism.State)
@@ -192,8 +206,15 @@ func (r *sanitizeRun) one(fix schemas.Raw) error {
 	began := time.Now()
 	record, outcome, err := r.engine.Sanitize(fix, state)
 	r.took += time.Since(began)
+	place := r.engine.Placement()
+	if place.Swapped {
+		r.swapped++
+	}
 	if err != nil {
-		return err
+		return r.refuse(err)
+	}
+	if place.Outside {
+		r.clamped++
 	}
 	r.kinds[outcome.Kind]++
 	if outcome.Kind == mechanism.Late {
@@ -205,6 +226,16 @@ func (r *sanitizeRun) one(fix schemas.Raw) error {
 	return r.out.write(record)
 }
 
+// refuse counts a fix that the service would refuse; any other error stays one.
+func (r *sanitizeRun) refuse(cause error) error {
+	rejection, ok := errors.AsType[*schemas.Rejection](cause)
+	if !ok {
+		return cause
+	}
+	r.refused[rejection.Reason]++
+	return nil
+}
+
 // measure adds what one fix came to. The distance of a release is counted where
 // there is one, of an estimate where there is a record.
 func (r *sanitizeRun) measure(fix schemas.Raw, outcome mechanism.Outcome) error {
@@ -213,9 +244,6 @@ func (r *sanitizeRun) measure(fix schemas.Raw, outcome mechanism.Outcome) error 
 		r.metric.add(m)
 	}
 	g := r.engine.Grid() // of the fix's version
-	if !g.Contains(fix.Latitude, fix.Longitude) {
-		r.outside++
-	}
 	blind, err := r.blind.Estimate(fix)
 	if err != nil || !outcome.Kind.Published() {
 		return err

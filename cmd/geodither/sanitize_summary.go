@@ -4,11 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/schemas"
 )
 
 // sanitizeSummary is the run's report. Errors are in metres; "blind" is the
@@ -16,10 +20,16 @@ import (
 type sanitizeSummary struct {
 	Fixes        int64 `json:"fixes"`
 	SkippedLines int64 `json:"skipped_lines"`
-	OutsideMap   int64 `json:"outside_map"`
+	OutsideMap   int64 `json:"outside_map"` // clamped or refused
+	Clamped      int64 `json:"clamped"`     // of these, taken as in the nearest cell
 	Users        int   `json:"users"`
 
-	// What came of the fixes; the last four have no record.
+	// Refused are fixes that the service would refuse too, by reason; they have no record.
+	Refused map[schemas.Reason]int64 `json:"refused,omitempty"`
+	// SwappedMap of the fixes outside the map lie on it with latitude and longitude swapped.
+	SwappedMap int64 `json:"swapped_on_map,omitempty"`
+
+	// What came of the others; the last four have no record.
 	Releases    int64 `json:"releases"`
 	Repeats     int64 `json:"repeats"`
 	Predictions int64 `json:"predictions"`
@@ -67,7 +77,8 @@ const errorHead = "  distance         rms       mean     median\n"
 func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
 	o := r.engine.Options()
 	s := sanitizeSummary{
-		Fixes: r.fixes, SkippedLines: skips.Total, OutsideMap: r.outside, Users: len(r.states),
+		Fixes: r.fixes, SkippedLines: skips.Total, OutsideMap: r.clamped + r.refused[schemas.ReasonOutsideMap], Clamped: r.clamped,
+		Refused: r.refused, SwappedMap: r.swapped, Users: len(r.states),
 		Releases: r.kinds[mechanism.Released], Repeats: r.kinds[mechanism.Repeated], Predictions: r.kinds[mechanism.Predicted],
 		Skipped: r.kinds[mechanism.Skipped], Suppressed: r.kinds[mechanism.Suppressed], Dropped: r.kinds[mechanism.Dropped],
 		Late: r.kinds[mechanism.Late], Metric: r.metric.summary(),
@@ -93,6 +104,7 @@ func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
 func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std streams) error {
 	fmt.Fprintf(std.err, `%d fixes of %d users: %d releases (ε = %g each), %d repeats, %d predictions; %d late, %d outside the map
 `, s.Fixes, s.Users, s.Releases, s.Epsilon, s.Repeats, s.Predictions, s.Late, s.OutsideMap)
+	s.printRefused(std.err)
 	if s.Skipped+s.Suppressed+s.Dropped > 0 {
 		fmt.Fprintf(std.err, "without a record, as the settings have it: %d skipped, %d suppressed (budget spent), %d dropped\n", s.Skipped, s.Suppressed, s.Dropped)
 	}
@@ -117,6 +129,25 @@ func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std st
 		return fmt.Errorf("the records are written, but not the report: %w", unwritten(f.report, err))
 	}
 	return nil
+}
+
+// printRefused says what was left out as the service would leave it out, and guesses why.
+func (s *sanitizeSummary) printRefused(out io.Writer) {
+	parts := make([]string, 0, len(s.Refused))
+	for _, reason := range schemas.Reasons() {
+		if n := s.Refused[reason]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, reason))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(out, "left out, as the service refuses them: %s\n", strings.Join(parts, ", "))
+	}
+	if s.Refused[schemas.ReasonOutsideMap] > 0 {
+		fmt.Fprintln(out, "--outside clamp takes fixes outside the map as in its nearest cell")
+	}
+	if 2*s.SwappedMap > s.OutsideMap {
+		fmt.Fprintln(out, pipeline.SwappedAdvice)
+	}
 }
 
 // writeSecret writes what comes from the truth to a file that only its owner

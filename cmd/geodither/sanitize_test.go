@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -262,7 +263,7 @@ func TestSanitizeReport(t *testing.T) {
 			releases++
 		}
 	}
-	if len(got) != len(fixes)+1 || report.Fixes != int64(len(fixes)+2) || report.Late != 1 || report.SkippedLines != 1 || report.OutsideMap != 1 {
+	if len(got) != len(fixes) || report.Fixes != int64(len(fixes)+2) || report.Late != 1 || report.SkippedLines != 1 || report.OutsideMap != 1 {
 		t.Errorf("%d records and report %+v", len(got), report)
 	}
 	if report.Releases != releases || report.Users != 6 || report.EpsilonPerUser != spent/6 || report.Epsilon != 2 || report.Delta != .02 {
@@ -283,6 +284,45 @@ func TestSanitizeReport(t *testing.T) {
 	if r.code != exitFailed || !strings.Contains(r.err, "the records are written, but not the report") {
 		t.Errorf("a report that cannot be written: exit %d, %s", r.code, r.err)
 	}
+}
+
+// TestSanitizeRefuses what the service refuses, counts it by reason, and guesses that
+// latitude and longitude are swapped where that would put the fixes on the map.
+func TestSanitizeRefuses(t *testing.T) {
+	dir := t.TempDir()
+	_, model := townFiles(t, dir)
+	last := town()[len(town())-1].Timestamp
+	rows := []string{
+		fmt.Sprintf("0,%d,0,0", last+60_000),
+		"1,315964800000,10.01,20.01",
+		fmt.Sprintf("2,%d,20.01,10.01", last+60_000),
+		fmt.Sprintf("3,%d,20.02,10.01", last+60_000),
+	}
+	traces := write(t, dir, "odd.csv", asCSV(town())+strings.Join(rows, "\n")+"\n")
+	path := filepath.Join(dir, "report.json")
+	for outside, refused := range map[string]map[schemas.Reason]int64{
+		"dead_letter": {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1, schemas.ReasonOutsideMap: 2},
+		"clamp":       {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1},
+	} {
+		r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--outside", outside, "--out-format", "json", "--report", path)...)
+		var report sanitizeSummary
+		if err := json.Unmarshal([]byte(read(t, path)), &report); err != nil {
+			t.Fatal(err)
+		}
+		clamped := 2 - refused[schemas.ReasonOutsideMap]
+		if !maps.Equal(report.Refused, refused) || report.OutsideMap != 2 || report.Clamped != clamped || report.SwappedMap != 2 {
+			t.Errorf("%s: the report says %+v", outside, report)
+		}
+		if n := len(records(t, r.out)); n != len(town())+int(clamped) {
+			t.Errorf("%s: %d records", outside, n)
+		}
+		for _, part := range []string{"2 outside the map", "1 before_gps, 1 null_island", "latitude and longitude look swapped"} {
+			if !strings.Contains(r.err, part) {
+				t.Errorf("%s: the summary does not say %q:\n%s", outside, part, r.err)
+			}
+		}
+	}
+	requireMessage(t, call(t, sanitizeArgs(traces, model, "--outside", "keep")...), exitUsage, "dead_letter or clamp")
 }
 
 // TestReportIsClosed: the report comes from the truth, so only its owner may

@@ -125,8 +125,7 @@ group: geodither
 topics:
   raw: fleet.raw
   sanitized: fleet.sanitized
-  create: true
-  partitions: 4
+  create: true  # all but the raw topic
 
 encoding:
   raw: avro

@@ -161,6 +161,14 @@ func (g *Grid) Contains(lat, lon float64) bool {
 	return lat >= g.box.South && lat <= g.box.North && lon >= g.box.West && lon <= g.box.East
 }
 
+// Beyond returns how far a place lies outside the cells of the map, in kilometres: the larger of the distances along
+// the two axes, and 0 within the cells and on their border.
+func (g *Grid) Beyond(lat, lon float64) float64 {
+	p := g.ToMap(lat, lon)
+	east, north := float64(float64(g.width)*g.cellKM), float64(float64(g.height)*g.cellKM)
+	return max(0, -p.X, p.X-east, -p.Y, p.Y-north)
+}
+
 // ToMap returns the place's map coordinates, also outside the box. A longitude is taken the shorter way round the Earth.
 func (g *Grid) ToMap(lat, lon float64) Point {
 	east := lon - g.box.West

@@ -95,6 +95,33 @@ func TestLocateIsTheNearestCell(t *testing.T) {
 	}
 }
 
+// TestBeyond: 0 on the cells and their border, and outside the larger of the two
+// distances, also where the cells reach beyond the box and across the antimeridian.
+func TestBeyond(t *testing.T) {
+	g := mustNew(t, Box{-18, 178, -17, 180}, 10_000)
+	width, height, side := float64(g.Width()), float64(g.Height()), g.CellKM()
+	for _, c := range []struct{ column, row, want float64 }{
+		{0, 0, 0},
+		{width, height, 0},
+		{width / 2, height / 2, 0},
+		{width - .01, height - .01, 0},
+		{-1, 3, 1},
+		{width + 2, 3, 2},
+		{3, -.5, .5},
+		{3, height + 3, 3},
+		{-2, height + 3, 3},
+		{width + 4, -1, 4},
+	} {
+		lat, lon := g.ToDegrees(Point{X: c.column * side, Y: c.row * side})
+		if got := g.Beyond(lat, lon); math.Abs(got-c.want*side) > 1e-9 {
+			t.Errorf("column %v, row %v: %v km outside, want %v", c.column, c.row, got, c.want*side)
+		}
+	}
+	if got := g.Beyond(-17.5, -179.9); got > 11 {
+		t.Errorf("a place just east of the antimeridian is %v km outside", got)
+	}
+}
+
 func TestLocateWrapsLongitudes(t *testing.T) {
 	g := mustNew(t, Box{-18, 178, -17, 180}, 10_000)
 	if c := g.Locate(-17.5, -179.9); g.Column(c) != g.Width()-1 {

@@ -9,7 +9,9 @@ import (
 )
 
 // DefaultMaxAhead is what Options.MaxAhead is by default.
-const DefaultMaxAhead = time.Hour
+// A fix that is accepted makes its user's earlier fixes late, so one that lies an hour
+// ahead silences its user for an hour.
+const DefaultMaxAhead = 2 * time.Minute
 
 // firstGPS is 1980-01-06T00:00:00Z, when GPS time begins, in Unix milliseconds.
 // Seconds taken for milliseconds lie before it until the year 11980.
@@ -18,7 +20,7 @@ const firstGPS = 315_964_800_000
 // Accept decodes a raw record and checks what the value alone cannot show: its
 // key and its time against the Kafka record's, which it may be ahead of by
 // maxAhead. Its only errors are *schemas.Rejection, with the reason that the
-// service's dead letter has. It does not know whether a fix is late.
+// service's dead letter has. It does not know whether a fix is late or on the map.
 func Accept(codec *schemas.Codec, maxAhead time.Duration, key, value []byte, kafkaMS int64) (schemas.Raw, error) {
 	fix, err := codec.DecodeRaw(value)
 	if err != nil {
@@ -32,10 +34,7 @@ func Accept(codec *schemas.Codec, maxAhead time.Duration, key, value []byte, kaf
 	if kafkaMS >= 0 && fix.Timestamp-maxAhead.Milliseconds() > kafkaMS {
 		return fix, &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
 	}
-	if fix.Timestamp < firstGPS {
-		return fix, &schemas.Rejection{Reason: schemas.ReasonBeforeGPS}
-	}
-	return fix, nil
+	return fix, Plausible(fix)
 }
 
 // Resolve returns the offset that a bound stands for in the fetcher's partition,

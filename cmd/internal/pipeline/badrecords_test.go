@@ -71,7 +71,13 @@ func badRecords(tb testing.TB) []badRecord {
 		{"after 9999", schemas.ReasonAfter9999, func(r *schemas.Raw) { r.Timestamp = math.MaxInt64 }},
 		{"seconds for milliseconds", schemas.ReasonBeforeGPS, func(r *schemas.Raw) { r.Timestamp /= 1000 }},
 		{"just before GPS", schemas.ReasonBeforeGPS, func(r *schemas.Raw) { r.Timestamp = firstGPS - 1 }},
-		{"just ahead", schemas.ReasonTimestampAhead, func(r *schemas.Raw) { r.Timestamp = startMS + time.Hour.Milliseconds() + 1 }},
+		{"never had a fix", schemas.ReasonBeforeGPS, func(r *schemas.Raw) {
+			r.Timestamp = time.Date(1980, 1, 6, 0, 0, 0, 0, time.UTC).UnixMilli()
+		}},
+		{"just ahead", schemas.ReasonTimestampAhead, func(r *schemas.Raw) { r.Timestamp = startMS + 2*time.Minute.Milliseconds() + 1 }},
+		{"no place", schemas.ReasonNullIsland, func(r *schemas.Raw) { r.Latitude, r.Longitude = 0, math.Copysign(0, -1) }},
+		{"another town", schemas.ReasonOutsideMap, func(r *schemas.Raw) { r.Latitude += 2 }},
+		{"on the equator", schemas.ReasonOutsideMap, func(r *schemas.Raw) { r.Latitude = 0 }},
 		{"years ahead", schemas.ReasonTimestampAhead, func(r *schemas.Raw) { r.Timestamp += 10 * 365 * 24 * time.Hour.Milliseconds() }},
 	} {
 		fix := sentinel()
@@ -112,8 +118,8 @@ func badJSONRecords(tb testing.TB) []badRecord {
 		{"NaN", replaced(lat, `"latitude":NaN`), schemas.ReasonMalformed},
 		{"beyond a float", replaced(lat, `"latitude":53e999`), schemas.ReasonNotFinite},
 		{"twice", replaced(lat, lat+","+lat), schemas.ReasonDuplicateField},
-		{"number in quotes", replaced(lat, `"latitude":"53.40718281828459"`), schemas.ReasonWrongType},
-		{"no latitude", replaced(lat+",", ""), schemas.ReasonMissingField},
+		{"number in quotes", replaced(lat, `"latitude":"53.40718281828459"`), schemas.ReasonWrongType.At("latitude")},
+		{"no latitude", replaced(lat+",", ""), schemas.ReasonMissingField.At("latitude")},
 		{"out of range", replaced(lat, `"latitude":534.0718281828459`), schemas.ReasonLatitudeOutOfRange},
 	} {
 		rec := task.Record{Timestamp: startMS, Key: []byte(sentinel().UserID), Value: []byte(c.value)}

@@ -11,22 +11,30 @@ import (
 // been committed, so a transaction that was aborted and done again counts once.
 //
 // Every record read is in exactly one of Releases, Repeats, Predictions, Skipped,
-// Suppressed, Dropped and DeadLetters.
+// Suppressed, Dropped, LateDropped and DeadLetters.
 //
-// The number of drifts is secret-side: it is a function of true locations. It
-// is kept as a total only, never by user or by record.
+// The numbers of drifts and of fixes outside the map are secret-side: they are
+// functions of true locations. They are kept as totals only, never by user or by record.
 type Counters struct {
-	RecordsIn    atomic.Int64 // raw records read
-	RecordsOut   atomic.Int64 // sanitized records published: the next three
-	Releases     atomic.Int64 // that carry a fresh release
-	Repeats      atomic.Int64 // that repeat an earlier release
-	Predictions  atomic.Int64 // that carry no release, only an estimate
-	Skipped      atomic.Int64 // fixes without a record: it was not time for a release
-	Suppressed   atomic.Int64 // fixes without a record: the budget was spent
-	Dropped      atomic.Int64 // fixes without a record: further ones of a step
-	DeadLetters  atomic.Int64 // records refused, late ones included
-	Late         atomic.Int64 // records of a step before the user's last one
-	Misplaced    atomic.Int64 // records refused for lying in another partition than their key's
+	RecordsIn   atomic.Int64 // raw records read
+	RecordsOut  atomic.Int64 // sanitized records published: the next three
+	Releases    atomic.Int64 // that carry a fresh release
+	Repeats     atomic.Int64 // that repeat an earlier release
+	Predictions atomic.Int64 // that carry no release, only an estimate
+	Skipped     atomic.Int64 // fixes without a record: it was not time for a release
+	Suppressed  atomic.Int64 // fixes without a record: the budget was spent
+	Dropped     atomic.Int64 // fixes without a record: further ones of a step
+	DeadLetters atomic.Int64 // records refused, late ones included unless they are dropped
+	Late        atomic.Int64 // records of a step before the user's last one
+	LateDropped atomic.Int64 // of these, without a dead letter: Input.Late is LateDrop
+	Lateness    Lateness     // by how much they were late
+	Refusals    Refusals     // the dead letters by reason
+	Misplaced   atomic.Int64 // of these, for lying in another partition than their key's
+
+	OutsideClamped atomic.Int64 // fixes outside the map that counted as in its nearest cell
+	OutsideRefused atomic.Int64 // fixes outside the map that became dead letters
+	OutsideSwapped atomic.Int64 // of both, those on the map if latitude and longitude are swapped
+
 	Epsilon      Sum          // Σε of the releases, over all users
 	SetCells     atomic.Int64 // sum of |ΔX| over the releases
 	Drifts       atomic.Int64 // releases whose true cell lay outside ΔX
@@ -64,6 +72,10 @@ type Snapshot struct {
 	Releases, Repeats, Predictions     int64
 	Skipped, Suppressed, Dropped, Late int64
 	Misplaced                          int64
+	LateDropped                        int64
+	Lateness                           LatenessCounts
+	OutsideClamped, OutsideRefused     int64
+	OutsideSwapped                     int64
 	Epsilon                            float64
 	SetCells, Drifts                   int64
 	Moved, Restarted, Adopted          int64
@@ -74,17 +86,24 @@ type Snapshot struct {
 // but read one by one, so a reading may fall inside an update.
 func (c *Counters) Snapshot() Snapshot {
 	return Snapshot{
-		RecordsIn:    c.RecordsIn.Load(),
-		RecordsOut:   c.RecordsOut.Load(),
-		DeadLetters:  c.DeadLetters.Load(),
-		Releases:     c.Releases.Load(),
-		Repeats:      c.Repeats.Load(),
-		Predictions:  c.Predictions.Load(),
-		Skipped:      c.Skipped.Load(),
-		Suppressed:   c.Suppressed.Load(),
-		Dropped:      c.Dropped.Load(),
-		Late:         c.Late.Load(),
-		Misplaced:    c.Misplaced.Load(),
+		RecordsIn:   c.RecordsIn.Load(),
+		RecordsOut:  c.RecordsOut.Load(),
+		DeadLetters: c.DeadLetters.Load(),
+		Releases:    c.Releases.Load(),
+		Repeats:     c.Repeats.Load(),
+		Predictions: c.Predictions.Load(),
+		Skipped:     c.Skipped.Load(),
+		Suppressed:  c.Suppressed.Load(),
+		Dropped:     c.Dropped.Load(),
+		Late:        c.Late.Load(),
+		LateDropped: c.LateDropped.Load(),
+		Misplaced:   c.Misplaced.Load(),
+		Lateness:    c.Lateness.Load(),
+
+		OutsideClamped: c.OutsideClamped.Load(),
+		OutsideRefused: c.OutsideRefused.Load(),
+		OutsideSwapped: c.OutsideSwapped.Load(),
+
 		Epsilon:      c.Epsilon.Load(),
 		SetCells:     c.SetCells.Load(),
 		Drifts:       c.Drifts.Load(),
@@ -97,8 +116,11 @@ func (c *Counters) Snapshot() Snapshot {
 	}
 }
 
-// Silent is the number of fixes that were accepted and have no record.
-func (s Snapshot) Silent() int64 { return s.Skipped + s.Suppressed + s.Dropped }
+// Silent is the number of records that have neither a sanitized record nor a dead letter.
+func (s Snapshot) Silent() int64 { return s.Skipped + s.Suppressed + s.Dropped + s.LateDropped }
+
+// Outside is the number of fixes outside the map, clamped or refused.
+func (s Snapshot) Outside() int64 { return s.OutsideClamped + s.OutsideRefused }
 
 // LocationSetMean is the mean |ΔX| over the releases, in cells; 0 without any.
 func (s Snapshot) LocationSetMean() float64 { return ratio(s.SetCells, s.Releases) }
@@ -121,6 +143,11 @@ type tally struct {
 	misplaced                                     int64
 	setCells, drifts, moved, restarted            int64
 	epsilon                                       float64
+
+	lateDropped                                    int64
+	outsideClamped, outsideRefused, outsideSwapped int64
+	lateness                                       LatenessCounts
+	refusals                                       refusals
 
 	next int64 // input offset after its last record
 }
@@ -163,6 +190,21 @@ func (t *tally) count(outcome mechanism.Outcome, migration mechanism.Migration) 
 	}
 }
 
+// place books how an accepted fix, or one that was refused for it, lies to the map.
+func (t *tally) place(p Placement, refused bool) {
+	switch {
+	case !p.Outside:
+		return
+	case refused:
+		t.outsideRefused++
+	default:
+		t.outsideClamped++
+	}
+	if p.Swapped {
+		t.outsideSwapped++
+	}
+}
+
 func (t *tally) commit(c *Counters) {
 	c.RecordsIn.Add(t.in)
 	c.RecordsOut.Add(t.out)
@@ -175,6 +217,12 @@ func (t *tally) commit(c *Counters) {
 	c.Dropped.Add(t.dropped)
 	c.Late.Add(t.late)
 	c.Misplaced.Add(t.misplaced)
+	c.LateDropped.Add(t.lateDropped)
+	c.Lateness.add(&t.lateness)
+	c.Refusals.add(&t.refusals)
+	c.OutsideClamped.Add(t.outsideClamped)
+	c.OutsideRefused.Add(t.outsideRefused)
+	c.OutsideSwapped.Add(t.outsideSwapped)
 	c.Epsilon.Add(t.epsilon)
 	c.SetCells.Add(t.setCells)
 	c.Drifts.Add(t.drifts)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -153,16 +152,26 @@ func (d *diagnosis) topics(ctx context.Context) {
 		have, err := consumer.Partitions(ctx, d.client, d.call, name)
 		var missing *consumer.MissingTopicsError
 		switch {
+		case errors.As(err, &missing) && t.Create && name == t.Raw && t.Partitions > 0:
+			d.add("topic", LevelWarning, "%s is missing%s; run will make it, empty, with %d partitions (topics.create, topics.partitions)",
+				name, similarTopics(ctx, d.client, d.call, t, missing.Topics), t.Partitions)
+		case errors.As(err, &missing) && t.Create && name == t.Raw:
+			d.add("topic", LevelFailure, "%s is missing%s: run waits for it; create it, or set topics.partitions to have it made",
+				name, similarTopics(ctx, d.client, d.call, t, missing.Topics))
 		case errors.As(err, &missing) && t.Create:
 			d.add("topic", LevelOK, "%s is missing; run will make it (topics.create)", name)
 		case errors.As(err, &missing):
-			d.add("topic", LevelFailure, "%s is missing: create it, set topics.create: true, or let this client see it", name)
+			d.add("topic", LevelFailure, "%s is missing%s: create it, set topics.create: true, or let this client see it",
+				name, similarTopics(ctx, d.client, d.call, t, missing.Topics))
 		case err != nil:
 			d.add("topic", LevelFailure, "%s: %v", name, err)
 		default:
 			counts[name] = have[name]
 			d.topic(ctx, name, have[name], counts[t.Raw])
 		}
+	}
+	if err := checkRawPartitions(ctx, d.client, d.call, t); err != nil {
+		d.add("topic", LevelFailure, "%v", err)
 	}
 	if n := counts[t.Raw]; n > 0 {
 		d.rawRecords(ctx, n)
@@ -202,28 +211,37 @@ func (d *diagnosis) topic(ctx context.Context, name string, partitions, want int
 }
 
 // sampleRecords is how many raw records of a partition are tried.
-const sampleRecords = 100
+const sampleRecords = 1000
 
 // rawRecords reads a few from the end of each partition and tries to use them: a
-// wrong encoding shows, and whether reading is allowed.
+// wrong encoding shows, whether reading is allowed, and how many fixes are late or
+// outside the map.
 func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
-	read, refused, placed := 0, map[schemas.Reason]int{}, newPlacement(partitions)
+	read, seen, placed := 0, sampled{lastStep: map[string]int64{}}, newPlacement(partitions)
 	for n := range int32(partitions) {
 		p, err := NewProcessor(d.o, n, partitions)
 		if err == nil {
+			p.engine.models.amend(fromTheStart(d.o.Later))
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
-				_, err := p.accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+				fix, err := p.accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 				var rejection *schemas.Rejection
-				if err == nil || errors.As(err, &rejection) && rejection.Reason == schemas.ReasonWrongPartition {
+				errors.As(err, &rejection)
+				misplaced := rejection != nil && rejection.Reason == schemas.ReasonWrongPartition
+				if err == nil || misplaced {
 					placed.add(r.Key, n)
+				}
+				if misplaced {
 					return nil // where it lies is a finding of its own
 				}
-				if errors.As(err, &rejection) {
-					refused[rejection.Reason]++
+				if rejection != nil {
+					seen.refused.add(rejection.Reason, r.Value)
 					return nil
 				}
-				return err
+				if err != nil {
+					return err
+				}
+				return seen.add(p, fix)
 			})
 		}
 		if err != nil {
@@ -231,23 +249,20 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 			return
 		}
 	}
-	bad := 0
-	var reasons []string
-	for _, reason := range schemas.Reasons() {
-		if n := refused[reason]; n > 0 {
-			bad += n
-			reasons = append(reasons, fmt.Sprintf("%s %d", reason, n))
-		}
-	}
+	bad := int(seen.refused.total())
+	advice := seen.refused.advice(d.o.RawEncoding, 0)
 	switch {
 	case bad > 0 && bad == read:
-		d.add("raw records", LevelFailure, "none of the last %d can be used: is encoding.raw right? (%s)", read, strings.Join(reasons, ", "))
+		d.add("raw records", LevelFailure, "none of the last %d can be used: %s (%s)", read, advice, seen.refused.String())
+	case 2*bad > read:
+		d.add("raw records", LevelWarning, "%d of the last %d would be refused: %s; %s", bad, read, seen.refused.String(), advice)
 	case bad > 0:
-		d.add("raw records", LevelWarning, "%d of the last %d would be refused: %s", bad, read, strings.Join(reasons, ", "))
+		d.add("raw records", LevelWarning, "%d of the last %d would be refused: %s", bad, read, seen.refused.String())
 	default:
 		d.add("raw records", LevelOK, "the last %d can be used", read)
 	}
 	d.partitioner(placed)
+	seen.report(d)
 }
 
 // sample visits the last records of a raw partition.

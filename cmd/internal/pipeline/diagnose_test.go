@@ -2,11 +2,17 @@ package pipeline
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas"
 )
 
 // details joins what the findings of one level say.
@@ -55,6 +61,68 @@ func TestDiagnoseOtherSettings(t *testing.T) {
 	// One record of eight was cut short.
 	if said := details(found, LevelWarning); !strings.Contains(said, "would be refused: malformed 1") {
 		t.Errorf("the raw records are said to be: %s", said)
+	}
+}
+
+// TestDiagnoseFixes: the doctor says which share of the last fixes lies outside the map,
+// which share is late, and that swapped coordinates look swapped.
+func TestDiagnoseFixes(t *testing.T) {
+	w := newWorld(t, 0)
+	for i, c := range []struct {
+		name   string
+		policy string
+		change func(n int, fix *schemas.Raw) // the nth of 50
+		level  string
+		want   string
+	}{
+		{"sound", "", func(int, *schemas.Raw) {}, LevelOK, "map: all of the last fixes lie on the map\norder: 0 of the last 50 (0.0 %) are late"},
+		{"some outside", "", func(n int, f *schemas.Raw) {
+			if n%10 == 0 {
+				f.Latitude++
+			}
+		}, LevelWarning, "map: 5 of the last 50 (10.0 %) lie outside the map, 5 of them further than one cell"},
+		{"some outside, clamped", OutsideClamp, func(n int, f *schemas.Raw) {
+			if n%10 == 0 {
+				f.Latitude++
+			}
+		}, LevelWarning, "count as in its nearest cell"},
+		{"swapped", "", func(_ int, f *schemas.Raw) {
+			f.Latitude, f.Longitude = f.Longitude, f.Latitude
+		}, LevelFailure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further than one cell: " +
+			"these become dead letters (input.outside). Is the map the fleet's? Train a model whose box holds it. latitude and longitude look swapped"},
+		{"swapped, clamped", OutsideClamp, func(_ int, f *schemas.Raw) {
+			f.Latitude, f.Longitude = f.Longitude, f.Latitude
+		}, LevelWarning, "latitude and longitude look swapped"},
+		{"two feeds", "", func(n int, f *schemas.Raw) {
+			if n%2 == 1 {
+				f.Timestamp -= 5 * time.Minute.Milliseconds()
+			}
+		}, LevelWarning, "order: 25 of the last 50 (50.0 %) are late"},
+		{"outside and ahead", "", func(n int, f *schemas.Raw) {
+			if n == 0 { // it is refused, so those after it are not late
+				f.Latitude, f.Timestamp = f.Latitude+1, f.Timestamp+24*time.Hour.Milliseconds()
+			}
+		}, LevelOK, "order: 0 of the last 50 (0.0 %) are late"},
+	} {
+		raw := fmt.Sprintf("sample.%d", i)
+		ok(t, consumer.CreateTopics(t.Context(), w.client, consumer.Options{}, consumer.Topic{Name: raw, Partitions: 1}))
+		var records []producer.Record
+		for n := range 50 {
+			fix := sentinel()
+			fix.Timestamp += int64(n) * 60_000
+			c.change(n, &fix)
+			records = append(records, producer.Record{Key: []byte(fix.UserID), Value: encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp})
+		}
+		_, err := w.feeder.Send(t.Context(), raw, 1, records)
+		ok(t, err)
+		o := w.options("doctor")
+		o.Topics.Raw, o.Input.Outside = raw, c.policy
+		found := Diagnose(t.Context(), o)
+		if said := details(found, c.level); !strings.Contains(said, c.want) {
+			t.Errorf("%s: no %q in %+v", c.name, c.want, found)
+		}
+		secrets := append(coordinateSecrets(sentinel(), w.model.Grid), userSecrets(sentinel().UserID)...)
+		requireNoLeak(t, "the findings", []byte(fmt.Sprint(found)), secrets)
 	}
 }
 

@@ -24,6 +24,8 @@ type Engine struct {
 	publisher *publisher
 	last      *lane  // of the last Sanitize
 	mechanism string // as records name it
+	input     Input
+	placement Placement // of the last Sanitize's fix
 }
 
 // NewEngine refuses options that Sanitizer or Publish refuses, and a model whose
@@ -47,13 +49,21 @@ func newEngine(first *Material, key noise.Key, options mechanism.Options, publis
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base}
+	e := &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base, input: Input{}.withDefaults()}
 	e.note("")
 	return e, nil
 }
 
 // note adds a note about the releases to the mechanism that records name: schemas.Noted.
 func (e *Engine) note(text string) { e.mechanism = schemas.Noted(e.options.Mechanism, text) }
+
+// Admit makes the engine treat fixes outside the map as input says, in place of the
+// default.
+func (e *Engine) Admit(input Input) { e.input = input.withDefaults() }
+
+// Placement is how the last Sanitize's fix lay to the map of its version. A late fix is
+// not looked at.
+func (e *Engine) Placement() Placement { return e.placement }
 
 // Options returns the options of releases with their defaults filled in.
 func (e *Engine) Options() mechanism.Options { return e.options }
@@ -81,7 +91,8 @@ func (e *Engine) Metric() (m mechanism.Metric, ok bool) { return e.last.sanitize
 // The state is to be stored if Outcome.Changed says so, whether or not there is a
 // record: a step that publishes nothing still moves the posterior on. The state may be
 // new, or of another model: on the same grid its posterior is kept, else it starts anew.
-// All versions of the model count.
+// All versions of the model count. A fix that Input refuses is a *schemas.Rejection, and
+// leaves the state as it is.
 func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (schemas.Sanitized, mechanism.Outcome, error) {
 	record, outcome, _, err := e.sanitize(math.MaxInt64, fix, state)
 	return record, outcome, err
@@ -96,6 +107,14 @@ func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State)
 	}
 	e.last = use.lane
 	g := use.material.Model.Grid
+	if e.placement = (Placement{}); !e.late(fix, state) {
+		// Whether a fix is late is known without a look at its place, so that comes first.
+		e.placement = placeOn(g, fix)
+	}
+	if e.placement.Far && e.input.Outside == OutsideDeadLetter {
+		// Before the state is brought to its version: nothing may come of this fix.
+		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, &schemas.Rejection{Reason: schemas.ReasonOutsideMap}
+	}
 	migration, err := use.sanitizer.MigrateTo(state, use.personal)
 	if err != nil {
 		return schemas.Sanitized{}, mechanism.Outcome{}, migration, err
@@ -129,6 +148,20 @@ func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State)
 	record.EstimateLatitude, record.EstimateLongitude = g.ToDegrees(outcome.Estimate)
 	record.Factor200M, record.Factor1KM, record.FactorSet = e.publisher.factors(use.sanitizer)
 	return record, outcome, migration, nil
+}
+
+// late reports whether a fix is of a step before its user's last one.
+func (e *Engine) late(fix schemas.Raw, state *mechanism.State) bool {
+	return state.StepMS == e.models.stepMS && e.latenessMS(fix, state) > 0
+}
+
+// latenessMS is by how much the step of a fix begins before its user's last one, for a
+// state that counts in steps of the models' length.
+func (e *Engine) latenessMS(fix schemas.Raw, state *mechanism.State) int64 {
+	if !state.Started {
+		return 0
+	}
+	return (state.Step - e.models.first.Model.StepAt(fix.Timestamp)) * e.models.stepMS
 }
 
 // kindOf is the published name of a kind that is published.

@@ -123,7 +123,7 @@ func TestWaitsForBroker(t *testing.T) {
 	ok(t, listener.Close())
 	for _, comes := range []bool{false, true} {
 		o := testOptions(t, neighbourModel(t, town, 5000, 4))
-		o.Brokers, o.Topics.Create = []string{addr}, comes
+		o.Brokers, o.Topics.Create, o.Topics.Partitions = []string{addr}, comes, partitions
 		r := start(t, o, func(s *Service) { s.patience = 200 * time.Millisecond })
 		await(t, "it says that it waits", func() bool {
 			return strings.Contains(r.log.String(), `level=WARN msg="waiting for Kafka and its topics"`) && strings.Contains(r.log.String(), addr)

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -17,6 +18,16 @@ type observer struct {
 	processor *Processor
 	dropped   tally // of a transaction that was given up; its outcome may still show
 	warned    bool  // of misplaced records
+
+	outages *outages // of the instance; nil: nobody follows them
+	caller  string   // this partition's task, by its name there
+	pace    pace     // of lines on other trouble
+}
+
+// Fetched implements task.Observer.
+func (o *observer) Fetched(int, int64, int64) {
+	o.pace = pace{}
+	o.outages.succeeded(o.caller)
 }
 
 // misplacedWarning is what the log says when records are refused for where they lie: at
@@ -37,6 +48,7 @@ func (o *observer) Committed(task.Transaction) {
 	}
 	o.processor.tally.commit(o.counters)
 	o.counters.Transactions.Add(1)
+	o.outages.succeeded(o.caller)
 }
 
 // Dropped implements task.Observer.
@@ -52,7 +64,15 @@ func (o *observer) Dropped(records int, cause error) {
 
 // Retried implements task.Observer.
 func (o *observer) Retried(cause error, wait time.Duration) {
-	o.log.Warn("waiting to try again", "cause", cause, "wait", wait)
+	if o.outages != nil && isAway(cause) {
+		o.outages.failed(o.caller, cause)
+		return
+	}
+	level := slog.LevelDebug
+	if o.pace.due(time.Now()) {
+		level = slog.LevelWarn
+	}
+	o.log.Log(context.Background(), level, "waiting to try again", "cause", cause, "wait", wait)
 }
 
 // Restoring implements task.Observer.

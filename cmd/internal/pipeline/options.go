@@ -28,9 +28,10 @@ type Topics struct {
 	Partitioner Partitioner
 
 	// Create makes the missing topics at start, with as many partitions as the
-	// raw topic has, or Partitions if that is missing too.
+	// raw topic has. The raw topic itself is made only if Partitions says how large;
+	// else it is waited for. A raw topic that is there must have Partitions if that is set.
 	Create      bool
-	Partitions  int // default 4
+	Partitions  int // 0: whatever the raw topic has
 	Replication int // default: the broker's
 }
 
@@ -56,6 +57,7 @@ type Options struct {
 	Key     noise.Key // secret of the noise
 	Release mechanism.Options
 	Publish Publish // what records tell beside the place
+	Input   Input   // what becomes of fixes that are late or outside the map
 
 	StateDir   string // one folder per running instance
 	CacheBytes int64  // cache of states in front of the store; default 64 MiB
@@ -93,9 +95,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	fallback(&o.Topics.Changelog, o.Group+"-changelog")
 	fallback(&o.Topics.DeadLetters, o.Group+"-dead-letters")
-	fallback(&o.Topics.Partitions, 4)
 	fallback(&o.Topics.Partitioner, Murmur2)
 	o.Publish = o.Publish.withDefaults()
+	o.Input = o.Input.withDefaults()
 	fallback(&o.RawEncoding, schemas.Avro)
 	fallback(&o.SanitizedEncoding, schemas.Avro)
 	fallback(&o.CacheBytes, 64<<20)
@@ -178,6 +180,9 @@ func (o Options) Validate() error {
 	}
 	if err := o.Publish.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("publish: %w", err))
+	}
+	if err := o.Input.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("input: %w", err))
 	}
 	return errors.Join(errs...)
 }

@@ -44,6 +44,8 @@ func TestOptionsValidate(t *testing.T) {
 		"timeout":             {func(o *Options) { o.TransactionTimeout = -1 }, "transaction.timeout: "},
 		"session":             {func(o *Options) { o.SessionTimeout = time.Millisecond }, "session_timeout: "},
 		"ahead":               {func(o *Options) { o.MaxAhead = -1 }, "max_ahead: "},
+		"outside":             {func(o *Options) { o.Input.Outside = "keep" }, `input: outside "keep" is unknown: choose dead_letter or clamp`},
+		"late":                {func(o *Options) { o.Input.Late = "keep" }, `input: late "keep" is unknown: choose dead_letter or drop`},
 		"epsilon":             {func(o *Options) { o.Release.Epsilon = 0 }, "release: "},
 		"delta":               {func(o *Options) { o.Release.Delta = 1 }, "release: "},
 		"mechanism":           {func(o *Options) { o.Release.Mechanism = "none" }, "release: "},
@@ -79,11 +81,11 @@ func TestOptionsValidate(t *testing.T) {
 // TestOptionsDefaults pins what an operator gets who says nothing.
 func TestOptionsDefaults(t *testing.T) {
 	o := Options{Group: "fleet"}.withDefaults()
-	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 4 || o.Topics.Replication != 0 {
+	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 0 || o.Topics.Replication != 0 {
 		t.Errorf("topics %+v", o.Topics)
 	}
 	if o.MaxRecords != 5000 || o.MaxInterval != 100*time.Millisecond || o.TransactionTimeout != 15*time.Second ||
-		o.SessionTimeout != 10*time.Second || o.MaxAhead != time.Hour || o.CacheBytes != 64<<20 {
+		o.SessionTimeout != 10*time.Second || o.MaxAhead != 2*time.Minute || o.CacheBytes != 64<<20 {
 		t.Errorf("sizes and times %d %v %v %v %v %d", o.MaxRecords, o.MaxInterval, o.TransactionTimeout, o.SessionTimeout, o.MaxAhead, o.CacheBytes)
 	}
 	if o.RawEncoding != "avro" || o.SanitizedEncoding != "avro" || o.Logger == nil || o.Counters == nil {

@@ -17,8 +17,9 @@ import (
 // and nothing of its content.
 //
 // Each record that is read leads to one of three: a sanitized record, a dead
-// letter, or, where the options of release say so, nothing (skipped, suppressed,
-// dropped), which the counters show. A late fix is a dead letter.
+// letter, or, where the options say so, nothing (skipped, suppressed, dropped, late),
+// which the counters show. A late fix, and one outside the map, is a dead letter unless
+// Options.Input says otherwise.
 type Processor struct {
 	engine    *Engine
 	raw, out  *schemas.Codec
@@ -55,6 +56,7 @@ func NewProcessor(o Options, partition int32, partitions int) (*Processor, error
 	if err != nil {
 		return nil, err
 	}
+	engine.Admit(o.Input)
 	return &Processor{
 		engine: engine, raw: raw, out: out,
 		topic: o.Topics.Raw, partition: partition, home: where,
@@ -87,16 +89,26 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	}
 	record, outcome, migration, err := p.engine.sanitize(rec.Offset, fix, &p.state)
 	if err != nil {
+		if _, refused := errors.AsType[*schemas.Rejection](err); refused {
+			p.tally.place(p.engine.placement, refused)
+			return p.reject(rec, err, fx)
+		}
 		return p.failure(rec, err)
 	}
 	p.latestMS = max(p.latestMS, fix.Timestamp)
 	p.tally.count(outcome, migration)
+	p.tally.place(p.engine.placement, false)
 	if outcome.Changed {
 		p.stored = p.state.AppendBinary(p.stored[:0])
 		fx.State = p.stored
 	}
 	switch {
 	case outcome.Kind == mechanism.Late:
+		p.tally.lateness.add(p.engine.latenessMS(fix, &p.state))
+		if p.engine.input.Late == LateDrop {
+			p.tally.lateDropped++
+			return nil
+		}
 		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonLate}, fx)
 	case !outcome.Kind.Published():
 		return nil // as the options have it: the record is at no fault, so it is no dead letter
@@ -164,6 +176,7 @@ func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error
 	if rejection.Reason == schemas.ReasonWrongPartition {
 		p.tally.misplaced++
 	}
+	p.tally.refusals.add(rejection.Reason, rec.Value)
 	// No key: a refused record's key may be anything, a coordinate too.
 	fx.DeadLetters = append(fx.DeadLetters, task.Message{Value: p.value, Timestamp: rec.Timestamp})
 	return nil

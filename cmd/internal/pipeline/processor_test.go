@@ -38,8 +38,8 @@ func TestBoundsOfTime(t *testing.T) {
 	}{
 		{"at the bound", startMS, startMS + 30_000, ""},
 		{"beyond the bound", startMS, startMS + 30_001, schemas.ReasonTimestampAhead},
-		{"long before the Kafka timestamp", startMS, firstGPS, ""},
-		{"before GPS time", startMS, firstGPS - 1, schemas.ReasonBeforeGPS},
+		{"long before the Kafka timestamp", startMS, firstGPS + 1, ""},
+		{"before GPS time", startMS, firstGPS, schemas.ReasonBeforeGPS},
 		{"without a Kafka timestamp", -1, startMS, ""},
 		{"Kafka's first moment", 0, 30_000, schemas.ReasonBeforeGPS},
 		{"beyond Kafka's first moment", 0, 30_001, schemas.ReasonTimestampAhead},
@@ -167,7 +167,10 @@ func TestRepeatsAndLateRecords(t *testing.T) {
 		t.Error("the size of the location set is not counted")
 	}
 	booked.setCells, booked.drifts = 0, 0
-	if booked != (tally{in: 3, out: 2, dead: 1, releases: 1, repeats: 1, late: 1, epsilon: 1, next: 3}) {
+	if booked != (tally{
+		in: 3, out: 2, dead: 1, releases: 1, repeats: 1, late: 1, epsilon: 1, next: 3,
+		lateness: booked.lateness, refusals: booked.refusals,
+	}) || booked.lateness.Counts[0] != 1 || booked.refusals.String() != "late 1" {
 		t.Errorf("tally %+v", booked)
 	}
 }

@@ -29,6 +29,8 @@ type Service struct {
 
 	timeline   *timeline
 	watchEvery time.Duration
+	alarmEvery time.Duration
+	outages    *outages
 
 	partitions int32  // of the raw topic, at the start
 	source     []byte // the raw topic's id
@@ -66,7 +68,7 @@ func NewService(o Options) (*Service, error) {
 	return &Service{
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
 		mechanism: processor.engine.options.Mechanism,
-		timeline:  timeline, watchEvery: watchInterval,
+		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval, outages: newOutages(o.Logger),
 		patience: callPatience, openStore: state.Open,
 	}, nil
 }
@@ -119,47 +121,6 @@ func (s *Service) Run(ctx context.Context) error {
 	return err
 }
 
-// reportInterval is how often a working service says what it has done.
-const reportInterval = 30 * time.Second
-
-// report logs the totals while they grow, and warns where many dead letters come
-// out: a wrong encoding looks like that, or two feeds of the same users.
-func (s *Service) report(ctx context.Context) {
-	ticker := time.NewTicker(reportInterval)
-	defer ticker.Stop()
-	var last Snapshot
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		now := s.options.Counters.Snapshot()
-		if now.RecordsIn > last.RecordsIn {
-			s.logTotals("progress", now)
-		}
-		dead, in := now.DeadLetters-last.DeadLetters, now.RecordsIn-last.RecordsIn
-		if n := now.Misplaced - last.Misplaced; n > 0 {
-			s.log.Warn(misplacedWarning, "records", in, "misplaced", n, "partitioner", s.options.Topics.Partitioner, "topic", s.options.Topics.DeadLetters)
-		}
-		switch {
-		case dead > 0 && dead == in:
-			s.log.Warn("every record is refused; the dead-letter topic says why: is encoding.raw right?", "topic", s.options.Topics.DeadLetters)
-		case 10*dead > in:
-			s.log.Warn("more than a tenth of the records is refused; the dead-letter topic says why. Late ones are of a step before their user's last one",
-				"records", in, "refused", dead, "late", now.Late-last.Late, "topic", s.options.Topics.DeadLetters)
-		}
-		last = now
-	}
-}
-
-func (s *Service) logTotals(message string, t Snapshot) {
-	s.log.Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, "late", t.Late, "misplaced", t.Misplaced, //nolint:sloglint // one of two constants
-		"releases", t.Releases, "repeats", t.Repeats, "predictions", t.Predictions,
-		"skipped", t.Skipped, "suppressed", t.Suppressed, "dropped", t.Dropped, "transactions", t.Transactions, "aborts", t.Aborts,
-		"versions_adopted", t.Adopted, "states_moved", t.Moved, "states_restarted", t.Restarted)
-}
-
 // work follows the group from generation to generation.
 func (s *Service) work(ctx context.Context, store *state.Store) error {
 	group, err := consumer.NewGroup(s.client, consumer.GroupOptions{
@@ -194,6 +155,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 			}
 			return s.failed() // or of a task at its end
 		}
+		s.outages.succeeded(groupCaller)
 		s.log.Info("partitions assigned", "generation", generation.ID, "partitions", generation.Partitions)
 		for _, p := range generation.Partitions {
 			generation.Start(func(ctx context.Context) { s.runTask(ctx, store, generation, p) })
@@ -206,14 +168,24 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 func (s *Service) joining() func(error) {
 	const usual = 5 * time.Second
 	begun := time.Now()
+	var lines pace
 	return func(err error) {
-		level := slog.LevelWarn
-		if time.Since(begun) < usual {
-			level = slog.LevelDebug
+		now := time.Now()
+		level := slog.LevelDebug
+		switch {
+		case now.Sub(begun) < usual:
+		case isAway(err):
+			s.outages.failed(groupCaller, err)
+			return
+		case lines.due(now):
+			level = slog.LevelWarn
 		}
 		s.log.Log(context.Background(), level, "joining the group again", "cause", err)
 	}
 }
+
+// groupCaller is the group's membership among those that call Kafka.
+const groupCaller = "group"
 
 // runTask runs one partition until the generation ends. If the task leaves
 // before that, this member joins anew; a fatal error stops the service.
@@ -227,6 +199,7 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.G
 	if s.windows != nil && (int(partition) >= len(s.windows) || s.windows[partition].empty()) {
 		return // nothing to replay here
 	}
+	defer s.outages.gone(caller(partition))
 	began := time.Now()
 	t, err := s.newTask(store, g, partition, log)
 	if err == nil {

@@ -46,7 +46,9 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		Source:         s.source,
 		Grace:          s.grace,
 		AcceptSettings: o.AcceptSettings,
-		Observer:       &observer{log: log, counters: o.Counters, processor: processor},
+		Observer: &observer{
+			log: log, counters: o.Counters, processor: processor, outages: s.outages, caller: caller(partition),
+		},
 	}
 	var work task.Processor = timed{processor, &o.Counters.Busy}
 	var amends task.Amender = &amender{timeline: s.timeline, processor: processor, counters: o.Counters, log: log}
@@ -73,6 +75,9 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		Amender:   amends,
 	}, options)
 }
+
+// caller names a partition's task among those that call Kafka.
+func caller(partition int32) string { return fmt.Sprintf("partition %d", partition) }
 
 func (s *Service) newLog(topic string, partition int32) (*partitionLog, error) {
 	fetcher, err := consumer.NewFetcher(s.client, topic, partition, consumer.FetcherOptions{

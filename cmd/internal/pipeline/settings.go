@@ -82,6 +82,8 @@ func (o Options) settings() []setting {
 		{"encoding.sanitized", text("%q", o.SanitizedEncoding)},
 		{"max_ahead", text("%d", o.MaxAhead.Milliseconds())},
 		{"topics.partitioner", string(o.Topics.Partitioner)},
+		{"input.outside", o.Input.Outside},
+		{"input.late", o.Input.Late},
 	}
 }
 

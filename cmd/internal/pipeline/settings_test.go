@@ -61,6 +61,8 @@ func TestSettings(t *testing.T) {
 		"Publish.Timestamp":          func(o *Options) { o.Publish.Timestamp = TimestampStep },
 		"Publish.User":               func(o *Options) { o.Publish.User = UserPseudonym },
 		"Publish.Metric":             func(o *Options) { o.Publish.Metric = true },
+		"Input.Outside":              func(o *Options) { o.Input.Outside = OutsideClamp },
+		"Input.Late":                 func(o *Options) { o.Input.Late = LateDrop },
 		"Release.Budget.Spent":       func(o *Options) { o.Release.Budget.Spent = mechanism.SpentPredict },
 	}
 	seen := map[string]string{hex.EncodeToString(want): "nothing"}
@@ -95,7 +97,7 @@ func TestSettings(t *testing.T) {
 		t.Error("the plumbing changes the fingerprint")
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
-		if _, changing := changes[field.Name]; !changing && !plumbing[field.Name] && field.Name != "Release" && field.Name != "Publish" {
+		if _, changing := changes[field.Name]; !changing && !plumbing[field.Name] && field.Name != "Release" && field.Name != "Publish" && field.Name != "Input" {
 			t.Errorf("does %s change bytes? Name it in this test, and in Settings if it does", field.Name)
 		}
 	}
@@ -109,6 +111,7 @@ func TestSettings(t *testing.T) {
 	named(reflect.TypeFor[mechanism.Options](), "Release.")
 	named(reflect.TypeFor[mechanism.Budget](), "Release.Budget.")
 	named(reflect.TypeFor[Publish](), "Publish.")
+	named(reflect.TypeFor[Input](), "Input.")
 }
 
 // TestSettingsHideTheKey: no byte of the key, and no plain hash of it, is in the

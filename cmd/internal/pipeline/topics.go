@@ -41,9 +41,13 @@ const (
 // service is often started before either. Whatever waiting does not mend is an
 // error at once.
 func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
+	began := time.Now()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		found, err := s.checkTopics(ctx)
 		var missing *consumer.MissingTopicsError
+		if err == nil && wait > firstWait {
+			s.log.Info("found Kafka and its topics", "waited", time.Since(began).Round(time.Millisecond))
+		}
 		if err == nil || !errors.Is(err, consumer.ErrTemporary) && !errors.As(err, &missing) {
 			return found, err
 		}
@@ -67,15 +71,19 @@ type ready struct {
 func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	o := consumer.Options{RetryTimeout: s.patience}
 	t := s.options.Topics
+	if err := checkRawPartitions(ctx, s.client, o, t); err != nil {
+		return ready{}, err
+	}
 	if t.Create {
-		if err := createTopics(ctx, s.client, o, t); err != nil {
+		if err := s.makeTopics(ctx, o); err != nil {
 			return ready{}, err
 		}
 	}
 	n, err := consumer.CoPartitioned(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
 	var missing *consumer.MissingTopicsError
 	if errors.As(err, &missing) {
-		return ready{}, fmt.Errorf("%w; create them with as many partitions as %s, or set topics.create: true", err, t.Raw)
+		return ready{}, fmt.Errorf("%w%s; create them with as many partitions as %s, or set topics.create: true",
+			err, similarTopics(ctx, s.client, o, t, missing.Topics), t.Raw)
 	}
 	if err != nil {
 		return ready{}, err
@@ -112,7 +120,8 @@ func (s *Service) identify(ctx context.Context, o consumer.Options) (source, ide
 }
 
 // CreateTopics makes those of the four topics that are missing: with the raw
-// topic's number of partitions, or t.Partitions where that is missing too. The
+// topic's number of partitions, or t.Partitions where that is missing too and
+// t.Partitions is set; otherwise a missing raw topic is an error, and none is made. The
 // changelog is compacted. A topic that exists otherwise than needed is an error.
 //
 // Output carries the timestamps of the raw records, and Kafka judges by them how
@@ -123,13 +132,8 @@ func CreateTopics(ctx context.Context, client *kafka.Client, t Topics) error {
 }
 
 func createTopics(ctx context.Context, client *kafka.Client, o consumer.Options, t Topics) error {
-	partitions := t.Partitions
-	counts, err := consumer.Partitions(ctx, client, o, t.Raw)
-	var missing *consumer.MissingTopicsError
-	switch {
-	case err == nil:
-		partitions = counts[t.Raw]
-	case !errors.As(err, &missing):
+	partitions, err := rawPartitions(ctx, client, o, t)
+	if err != nil {
 		return err
 	}
 	topic := func(name string, initial, configs map[string]string) consumer.Topic {

@@ -1,11 +1,14 @@
 package pipeline
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas"
 )
 
 // TestVerifyUnderOtherSettings: with another config than the service's nothing
@@ -48,5 +51,28 @@ func TestVerifyUnderOtherSettings(t *testing.T) {
 	found := verify(t, other).Partitions[1]
 	if len(found.Violations) != 1 || found.Violations[0].Kind != Different {
 		t.Errorf("an altered record of a later user: %+v", found)
+	}
+}
+
+// TestVerifyOutsideAfterOtherSettings: after a change of settings the states of users who
+// were there before are not known, so that a late fix outside the map cannot be told from
+// one that is outside and not late. Neither is a violation.
+func TestVerifyOutsideAfterOtherSettings(t *testing.T) {
+	w := served(t, 10, 3)
+	other := w.options("first")
+	other.Release = mechanism.Options{Epsilon: 2, Delta: .01}
+	for v := range 10 {
+		fix := fixAt(w.model, 205, 5)
+		fix.UserID, fix.Timestamp = fmt.Sprintf("vehicle-%03d", v), startMS // its user's first step
+		late := producer.Record{Key: []byte(fix.UserID), Value: encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}
+		fix.Timestamp += 10 * 60_000
+		outside := producer.Record{Key: []byte(fix.UserID), Value: encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}
+		w.send(t, late, outside)
+	}
+	w.serve(t, other, 3)
+	for _, p := range verify(t, other).Partitions {
+		if p.ViolationCount > 0 {
+			t.Errorf("partition %d: %+v", p.Partition, p.Violations)
+		}
 	}
 }

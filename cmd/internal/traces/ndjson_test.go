@@ -27,7 +27,7 @@ func TestNDJSON(t *testing.T) {
 		}
 		wantRows(t, rows,
 			row{"u1", noon, 10.5, -20.25, -1}, row{"u2", noon, 1, 2, 4}, row{"u1", noon + 1, 10.5, -20.25, -1})
-		wantSkips(t, skips, "4:missing_field", "5:wrong_type", "6:timestamp_in_seconds", "7:latitude_out_of_range",
+		wantSkips(t, skips, "4:missing_field: longitude", "5:wrong_type: latitude", "6:timestamp_in_seconds", "7:latitude_out_of_range",
 			"8:malformed", "9:wrong_type", "10:too_large", "11:too_large")
 	}
 }

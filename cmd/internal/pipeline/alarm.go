@@ -1,0 +1,120 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// reportInterval is how often a working service says what it has done.
+	reportInterval = 30 * time.Second
+	// alarmInterval is how often it looks whether something goes wrong at large: whoever
+	// has just started a service with a wrong setting is still watching its log then.
+	alarmInterval = 2 * time.Second
+)
+
+// alarmRecords is how many records have to be refused before the share of them says
+// anything.
+const alarmRecords = 3
+
+// outsideShare is the share of fixes outside the map above which there is a warning: a
+// map that fits a fleet holds nearly all of its fixes.
+const outsideShare = .05
+
+// totals are one reading of what is reported.
+type totals struct {
+	Snapshot
+	refused refusals
+}
+
+func (c *Counters) totals() totals { return totals{c.Snapshot(), c.Refusals.load()} }
+
+// reporter says in the log what a service has done, and what looks wrong.
+type reporter struct {
+	*Service
+	last   totals // of the last report
+	warned bool   // since then, of most records being refused
+}
+
+// report logs the totals while they grow, and warns where many records are refused: a
+// wrong encoding looks like that, or two feeds of the same users.
+func (s *Service) report(ctx context.Context) {
+	r := reporter{Service: s}
+	report, alarm := time.NewTicker(reportInterval), time.NewTicker(s.alarmEvery)
+	defer report.Stop()
+	defer alarm.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.alarm(s.options.Counters.totals())
+			return
+		case <-alarm.C:
+			r.alarm(s.options.Counters.totals())
+		case <-report.C:
+			r.report(s.options.Counters.totals())
+		}
+	}
+}
+
+// alarm warns at once, and once a report, if most records are refused.
+func (r *reporter) alarm(now totals) {
+	refused, in := now.DeadLetters-r.last.DeadLetters, now.RecordsIn-r.last.RecordsIn
+	if r.warned || refused < alarmRecords || 2*refused <= in {
+		return
+	}
+	r.warned = true
+	reasons := now.refused.minus(r.last.refused)
+	message := "most records are refused"
+	if refused == in {
+		message = "every record is refused"
+	}
+	r.log.Warn(message, "records", in, "refused", refused, "reasons", reasons.String(), //nolint:sloglint // one of two constants
+		"likely", reasons.advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
+		"topic", r.options.Topics.DeadLetters)
+}
+
+// report is made every reportInterval.
+func (r *reporter) report(now totals) {
+	r.alarm(now)
+	if now.RecordsIn > r.last.RecordsIn {
+		r.logTotals("progress", now.Snapshot)
+	}
+	refused, in := now.DeadLetters-r.last.DeadLetters, now.RecordsIn-r.last.RecordsIn
+	if !r.warned && 10*refused > in {
+		reasons := now.refused.minus(r.last.refused)
+		r.log.Warn("more than a tenth of the records is refused; the dead-letter topic says where they are",
+			"records", in, "refused", refused, "reasons", reasons.String(),
+			"likely", reasons.advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
+			"topic", r.options.Topics.DeadLetters)
+	}
+	if n := now.Misplaced - r.last.Misplaced; n > 0 {
+		r.log.Warn(misplacedWarning, "records", in, "misplaced", n,
+			"partitioner", r.options.Topics.Partitioner, "topic", r.options.Topics.DeadLetters)
+	}
+	r.outside(now)
+	r.last, r.warned = now, false
+}
+
+// outside warns if many fixes lie outside the map. Those that are clamped get records
+// which claim a place that they do not have.
+func (r *reporter) outside(now totals) {
+	outside, in := now.Outside()-r.last.Outside(), now.RecordsIn-r.last.RecordsIn
+	if outside < alarmRecords || float64(outside) <= outsideShare*float64(in) {
+		return
+	}
+	likely := "the map is another one than the fleet's: train a model whose box holds it"
+	if 2*(now.OutsideSwapped-r.last.OutsideSwapped) > outside {
+		likely = SwappedAdvice
+	}
+	r.log.Warn("many fixes lie outside the map", "records", in,
+		"clamped", now.OutsideClamped-r.last.OutsideClamped, "refused", now.OutsideRefused-r.last.OutsideRefused, "likely", likely)
+}
+
+func (s *Service) logTotals(message string, t Snapshot) {
+	s.log.Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, //nolint:sloglint // one of two constants
+		"late", t.Late, "late_dropped", t.LateDropped, "lateness", t.Lateness.String(),
+		"outside_clamped", t.OutsideClamped, "outside_refused", t.OutsideRefused, "misplaced", t.Misplaced,
+		"releases", t.Releases, "repeats", t.Repeats, "predictions", t.Predictions,
+		"skipped", t.Skipped, "suppressed", t.Suppressed, "dropped", t.Dropped, "transactions", t.Transactions, "aborts", t.Aborts,
+		"versions_adopted", t.Adopted, "states_moved", t.Moved, "states_restarted", t.Restarted)
+}

@@ -1,0 +1,167 @@
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas"
+)
+
+// TestMostRecordsAreRefused: a service that refuses most of what it reads says so soon,
+// long before it reports, with a guess from the first bytes or the reason. Nothing of the
+// records is in the log but the bytes that were recognised.
+func TestMostRecordsAreRefused(t *testing.T) {
+	w := newWorld(t, 0)
+	avro, asJSON := encode(t, schemas.Avro, sentinel()), encode(t, schemas.JSON, sentinel())
+	foreign := bytes.Clone(avro)
+	foreign[5] ^= 0x40
+	swapped := sentinel()
+	swapped.Latitude, swapped.Longitude = swapped.Longitude, swapped.Latitude
+	for i, c := range []struct {
+		name     string
+		encoding schemas.Encoding
+		bad      []byte
+		all      bool // or some are sound
+		want     []string
+	}{
+		{"JSON for Avro", schemas.Avro, asJSON, true, []string{"every record is refused", "these begin with '{': set encoding.raw: json", "malformed 8"}},
+		{"JSON among Avro", schemas.Avro, asJSON, false, []string{"most records are refused", "these begin with '{': set encoding.raw: json", "records=12 refused=8"}},
+		{"Avro for JSON", schemas.JSON, avro, true, []string{"every record is refused", "0xC3 0x01", "set encoding.raw: avro"}},
+		{"Confluent framing", schemas.Avro, append([]byte{0, 0, 0, 0, 7}, avro[10:]...), false, []string{"0x00: Confluent framing, which is not supported yet"}},
+		{"Confluent framing for JSON", schemas.JSON, append([]byte{0, 0, 0, 0, 7}, avro[10:]...), true, []string{"0x00: Confluent framing"}},
+		{"another schema", schemas.Avro, foreign, true, []string{"unknown_schema 8", "of another schema"}},
+		{
+			"a string for a number", schemas.JSON, bytes.Replace(asJSON, []byte(`"latitude":53.40718281828459`), []byte(`"latitude":"53.40718281828459"`), 1), true,
+			[]string{"wrong_type: latitude 8", "other names or types"},
+		},
+		{"swapped", schemas.Avro, forge(t, swapped), false, []string{"outside_map 8", "latitude and longitude look swapped"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			raw := fmt.Sprintf("raw.%d", i)
+			ok(t, consumer.CreateTopics(t.Context(), w.client, consumer.Options{}, consumer.Topic{Name: raw, Partitions: 1}))
+			o := w.options(fmt.Sprintf("g%d", i))
+			o.Topics.Raw, o.RawEncoding, o.MaxRecords = raw, c.encoding, 100
+			key := []byte(sentinel().UserID)
+			var records []producer.Record
+			for range 8 {
+				records = append(records, producer.Record{Key: key, Value: c.bad, Timestamp: startMS})
+			}
+			for n := 0; n < 4 && !c.all; n++ {
+				records = append(records, producer.Record{Key: key, Value: encode(t, c.encoding, sentinel()), Timestamp: startMS})
+			}
+			_, err := w.feeder.Send(t.Context(), raw, 1, records)
+			ok(t, err)
+			r := start(t, o)
+			await(t, "it warns", func() bool { return strings.Contains(r.log.String(), "refused\" records=") }, r)
+			r.stop(t)
+			for _, part := range c.want {
+				if !strings.Contains(r.log.String(), part) {
+					t.Errorf("the log does not say %q:\n%s", part, r.log)
+				}
+			}
+			secrets := append(coordinateSecrets(sentinel(), w.model.Grid), userSecrets(sentinel().UserID)...)
+			requireNoLeak(t, "the log", r.log.bytes(), secrets)
+			found := details(Diagnose(t.Context(), o), LevelFailure) + details(Diagnose(t.Context(), o), LevelWarning)
+			if advice := c.want[len(c.want)-1]; strings.HasPrefix(advice, "these") && !strings.Contains(found, advice) {
+				t.Errorf("the doctor does not say %q: %s", advice, found)
+			}
+			requireNoLeak(t, "the findings", []byte(found), secrets)
+		})
+	}
+}
+
+// judged is what a reporter says of two readings, the first one reported before.
+func judged(o Options, from, to totals) string {
+	var log captured
+	r := reporter{Service: &Service{options: o, log: log.logger()}, last: from}
+	r.report(to)
+	return log.String()
+}
+
+// TestReports: shares count since the last report, not since the start.
+func TestReports(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults()
+	refused := func(reason schemas.Reason, n int) (r refusals) {
+		for range n {
+			r.add(reason, nil)
+		}
+		return r
+	}
+	before := totals{Snapshot{RecordsIn: 1000, DeadLetters: 1000, OutsideRefused: 500}, refused(schemas.ReasonMalformed, 1000)}
+	after := func(in, dead, clamped, outside, swapped int64, r refusals) totals {
+		for i := range r.reasons {
+			r.reasons[i] += before.refused.reasons[i]
+		}
+		return totals{Snapshot{
+			RecordsIn: 1000 + in, DeadLetters: 1000 + dead, OutsideClamped: clamped, OutsideRefused: 500 + outside, OutsideSwapped: swapped,
+		}, r}
+	}
+	for name, c := range map[string]struct {
+		now         totals
+		want, never string
+	}{
+		"all is well":        {after(1000, 100, 0, 50, 0, refused(schemas.ReasonLate, 100)), "progress", "level=WARN"},
+		"nothing came":       {before, "", "level="},
+		"many are late":      {after(1000, 200, 0, 0, 0, refused(schemas.ReasonLate, 200)), `more than a tenth`, "most records"},
+		"with the reason":    {after(1000, 200, 0, 0, 0, refused(schemas.ReasonLate, 200)), `reasons="late 200"`, "malformed"},
+		"most":               {after(1000, 501, 0, 0, 0, refused(schemas.ReasonKeyMismatch, 501)), `most records are refused`, "more than a tenth"},
+		"two are no share":   {after(2, 2, 0, 0, 0, refused(schemas.ReasonKeyMismatch, 2)), `more than a tenth`, "every record"},
+		"outside, clamped":   {after(1000, 0, 51, 0, 0, refusals{}), `many fixes lie outside the map" records=1000 clamped=51 refused=0`, "swapped"},
+		"outside, refused":   {after(1000, 60, 0, 60, 20, refused(schemas.ReasonOutsideMap, 60)), `clamped=0 refused=60`, "swapped"},
+		"swapped, clamped":   {after(1000, 0, 1000, 0, 900, refusals{}), "look swapped", "is refused"},
+		"outside, but a few": {after(1000, 0, 50, 0, 0, refusals{}), "progress", "level=WARN"},
+	} {
+		got := judged(o, before, c.now)
+		if !strings.Contains(got, c.want) || strings.Contains(got, c.never) {
+			t.Errorf("%s: want %q and no %q in\n%s", name, c.want, c.never, got)
+		}
+	}
+}
+
+// TestAlarmOncePerReport: what goes on is not repeated every two seconds.
+func TestAlarmOncePerReport(t *testing.T) {
+	var log captured
+	r := reporter{Service: &Service{options: testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults(), log: log.logger()}}
+	warnings := func() int { return strings.Count(log.String(), "every record is refused") }
+	for n := range int64(5) {
+		r.alarm(totals{Snapshot: Snapshot{RecordsIn: 10 * (n + 1), DeadLetters: 10 * (n + 1)}})
+	}
+	if warnings() != 1 {
+		t.Errorf("%d warnings before the report", warnings())
+	}
+	r.report(totals{Snapshot: Snapshot{RecordsIn: 60, DeadLetters: 60}})
+	r.alarm(totals{Snapshot: Snapshot{RecordsIn: 70, DeadLetters: 70}})
+	if warnings() != 2 {
+		t.Errorf("%d warnings after it", warnings())
+	}
+}
+
+// TestLateDropInTheService: with input.late: drop a late fix leaves no dead letter, and
+// the log's totals have it.
+func TestLateDropInTheService(t *testing.T) {
+	w := newWorld(t, 3)
+	o := w.options("drops")
+	o.Input.Late = LateDrop
+	o.StateDir = filepath.Join(w.dir, "drops")
+	published := w.answers(t, o.Group)
+	for range 10 {
+		w.feed(t) // one late fix among them
+	}
+	service := start(t, o)
+	await(t, "everything is read", func() bool { return o.Counters.RecordsIn.Load() >= w.fed }, service)
+	service.stop(t)
+	if n := published.read(t); n != w.fed-1 {
+		t.Errorf("%d answers to %d records, of which one is late", n, w.fed)
+	}
+	if !strings.Contains(service.log.String(), `late=1 late_dropped=1 lateness="≤1m 1"`) {
+		t.Errorf("the totals do not say what was late:\n%s", service.log)
+	}
+	if report := verify(t, o); !report.Verified {
+		t.Errorf("it does not verify: %+v", report)
+	}
+}

@@ -1,0 +1,93 @@
+package pipeline
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+// lateShare is the share of late fixes in a sample above which there is a warning. A
+// device that repeats a fix now and then stays below it.
+const lateShare = .01
+
+// sampled is what a sample of the raw records shows of their fixes. It holds numbers, and
+// of users no more than the last step of each.
+type sampled struct {
+	refused  refusals
+	fixes    int // that could be used but for their place and order
+	outside  int // of these, outside the map of their version
+	far      int // and beyond its margin
+	swapped  int // of those outside, on the map with latitude and longitude swapped
+	late     int // of a step before their user's last one in the sample
+	lastStep map[string]int64
+}
+
+// add looks at a fix in the order of its partition, which is its user's order. Versions
+// of the model count by event time alone here.
+func (s *sampled) add(p *Processor, fix schemas.Raw) error {
+	m := p.engine.models
+	step := m.first.Model.StepAt(fix.Timestamp)
+	lane, err := m.lane(m.versionAt(math.MaxInt64, step))
+	if err != nil {
+		return err
+	}
+	s.fixes++
+	if last, known := s.lastStep[fix.UserID]; known && step < last {
+		s.late++
+		return nil
+	}
+	place := placeOn(lane.material.Model.Grid, fix)
+	if place.Outside {
+		s.outside++
+	}
+	if place.Swapped {
+		s.swapped++
+	}
+	if place.Far {
+		s.far++
+		if p.engine.input.Outside == OutsideDeadLetter {
+			return nil // it does not make later ones late
+		}
+	}
+	s.lastStep[fix.UserID] = step
+	return nil
+}
+
+// report adds the findings on fixes that are sound and lie wrong, or come too late.
+func (s *sampled) report(d *diagnosis) {
+	if s.fixes == 0 {
+		return
+	}
+	share := func(n int) string {
+		return fmt.Sprintf("%d of the last %d (%.1f %%)", n, s.fixes, 100*float64(n)/float64(s.fixes))
+	}
+	level, detail := LevelOK, "all of the last fixes lie on the map"
+	if s.outside > 0 {
+		detail = share(s.outside) + " lie outside the map"
+		if d.o.Input.Outside == OutsideClamp {
+			detail += " and count as in its nearest cell (input.outside: clamp)"
+		} else {
+			detail += fmt.Sprintf(", %d of them further than one cell: these become dead letters (input.outside)", s.far)
+		}
+	}
+	if float64(s.outside) > outsideShare*float64(s.fixes) {
+		level = LevelWarning
+		detail += ". Is the map the fleet's? Train a model whose box holds it"
+	}
+	if 2*s.swapped > s.outside {
+		level = LevelWarning
+		detail += ". " + SwappedAdvice
+	}
+	if s.far == s.fixes && d.o.Input.Outside == OutsideDeadLetter {
+		level = LevelFailure // nothing would be published
+	}
+	d.add("map", level, "%s", detail)
+	switch {
+	case float64(s.late) > lateShare*float64(s.fixes):
+		d.add("order", LevelWarning, "%s are late, of a step before their user's last one in the sample: they are not published "+
+			"(input.late: %s). A user's fixes have to come in order; are there two feeds of the same users?", share(s.late), d.o.Input.Late)
+	default:
+		d.add("order", LevelOK, "%s are late", share(s.late))
+	}
+}

@@ -1,0 +1,179 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/producer"
+)
+
+// gate stands between a client and the brokers, by its Dial.
+type gate struct {
+	mu    sync.Mutex
+	shut  bool
+	conns []net.Conn
+}
+
+func (g *gate) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("the gate is shut")}
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		g.conns = append(g.conns, conn)
+	}
+	return conn, err
+}
+
+// close cuts every connection and lets none through any more.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+	for _, conn := range g.conns {
+		conn.Close()
+	}
+	g.conns = nil
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = false
+}
+
+// TestKafkaIsBack: an outage under a working service has one line at its begin and one at
+// its end, however many partitions it has, and work goes on.
+func TestKafkaIsBack(t *testing.T) {
+	w := newWorld(t, 5)
+	o := w.options("outage")
+	published := w.answers(t, o.Group)
+	w.feed(t)
+	var g gate
+	r := start(t, o, func(s *Service) { s.client.Transport.(*kafka.Transport).Dial = g.dial })
+	await(t, "it works", func() bool { return published.read(t) >= w.fed }, r)
+	if said := r.log.String(); strings.Contains(said, "calls to Kafka") {
+		t.Errorf("an outage is seen where none is:\n%s", said)
+	}
+	for n := 1; n <= 2; n++ {
+		g.close()
+		await(t, "it says that Kafka is away", func() bool { return strings.Count(r.log.String(), `level=WARN msg="calls to Kafka fail:`) == n }, r)
+		w.feed(t)
+		g.open()
+		await(t, "it says that Kafka is back", func() bool {
+			return strings.Count(r.log.String(), `level=INFO msg="contact restored: Kafka is back" away=`) == n
+		}, r)
+		await(t, "it works again", func() bool { return published.read(t) >= w.fed }, r)
+	}
+	r.stop(t)
+	if said := r.log.String(); strings.Count(said, "calls to Kafka fail:") != 2 || strings.Count(said, "Kafka is back") != 2 {
+		t.Errorf("two outages have other lines than two and two:\n%s", said)
+	}
+}
+
+// TestOutages follows several callers over a clock of the test's.
+func TestOutages(t *testing.T) {
+	var log captured
+	now := time.Unix(1_700_000_000, 0)
+	o := newOutages(log.logger())
+	o.now = func() time.Time { return now }
+	cause := errors.New("dial refused")
+	lines := func(level string) int { return strings.Count(log.String(), "level="+level) }
+
+	o.succeeded("group")
+	o.gone("group")
+	if log.String() != "" {
+		t.Errorf("without an outage the log says %s", log.String())
+	}
+	// Ten minutes, twenty callers, a call a second each.
+	for range 600 {
+		for p := range int32(20) {
+			o.failed(caller(p), cause)
+		}
+		now = now.Add(time.Second)
+	}
+	if n := lines("WARN"); n < 8 || n > 14 {
+		t.Errorf("%d warnings in ten minutes", n)
+	}
+	if !strings.Contains(log.String(), "away=9m") || !strings.Contains(log.String(), "callers_waiting=20") {
+		t.Errorf("no warning says how long it lasts:\n%s", log.String())
+	}
+	// Nineteen come back, and one is given up: another's success ends the outage.
+	for p := range int32(19) {
+		o.succeeded(caller(p))
+	}
+	o.gone(caller(19))
+	if lines("INFO") != 0 {
+		t.Error("Kafka is said to be back because a caller has gone")
+	}
+	o.succeeded("group")
+	if !strings.Contains(log.String(), `msg="contact restored: Kafka is back" away=10m0s`) {
+		t.Errorf("the end is missing:\n%s", log.String())
+	}
+	// While one still fails it is not over.
+	o.failed("group", cause)
+	o.failed(caller(1), cause)
+	now = now.Add(3 * time.Second)
+	o.succeeded("group")
+	o.succeeded("group")
+	if lines("INFO") != 1 {
+		t.Error("Kafka is said to be back while a partition still waits")
+	}
+	o.succeeded(caller(1))
+	if !strings.Contains(log.String(), `msg="contact restored: Kafka is back" away=3s`) || lines("INFO") != 2 {
+		t.Errorf("the second end is missing:\n%s", log.String())
+	}
+}
+
+// TestIsAway tells brokers that are away from those that answer, and from other trouble.
+func TestIsAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no connection":         {&consumer.Error{Op: "fetch", Temporary: true, Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, true},
+		"no leader":             {&consumer.Error{Op: "fetch", Temporary: true, Err: kafka.LeaderNotAvailable}, true},
+		"marked":                {task.WithRemedy(fmt.Errorf("read: %w", &consumer.Error{Temporary: true, Err: errors.New("EOF")}), task.Rebuild), true},
+		"a pending commit":      {&consumer.Error{Op: "offsets", Temporary: true, Err: kafka.UnstableOffsetCommit}, false},
+		"no permission":         {&consumer.Error{Op: "fetch", Err: kafka.TopicAuthorizationFailed}, false},
+		"not a member":          {&consumer.Error{Op: "join", Temporary: true, Err: kafka.UnknownMemberId}, false},
+		"produce, no answer":    {&producer.Error{Op: "produce", Remedy: producer.Retriable, Err: errors.New("EOF")}, true},
+		"commit, no answer":     {&producer.Error{Op: "commit", Remedy: producer.Unknown, Err: errors.New("EOF")}, true},
+		"another's transaction": {&producer.Error{Op: "init", Remedy: producer.Retriable, Err: kafka.ConcurrentTransactions}, false},
+		"fenced":                {&producer.Error{Op: "commit", Remedy: producer.Fenced, Err: errors.New("fenced")}, false},
+		"a file":                {task.WithRemedy(fs.ErrNotExist, task.Rebuild), false},
+		"nothing":               {nil, false},
+	} {
+		if got := isAway(c.err); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestOtherTroubleIsPaced: what is no outage is logged at once and then less and less
+// often, and at once again after it was over.
+func TestOtherTroubleIsPaced(t *testing.T) {
+	var log captured
+	o := &observer{log: log.logger(), outages: newOutages(log.logger()), caller: caller(0)}
+	for range 100 {
+		o.Retried(fs.ErrNotExist, time.Second)
+	}
+	o.Fetched(0, 0, 0)
+	o.Retried(fs.ErrNotExist, time.Second)
+	if n := strings.Count(log.String(), `level=WARN msg="waiting to try again"`); n != 2 {
+		t.Errorf("%d warnings:\n%s", n, log.String())
+	}
+}

@@ -1,0 +1,107 @@
+package pipeline
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/consumer"
+)
+
+// TestMissingRawTopicIsAwaited: under topics.create too, a raw topic whose size nobody
+// has said is not made but waited for, with the name that was perhaps meant. Nothing else
+// is made meanwhile.
+func TestMissingRawTopicIsAwaited(t *testing.T) {
+	w := newWorld(t, 0)
+	ok(t, consumer.CreateTopics(t.Context(), w.client, consumer.Options{}, consumer.Topic{Name: "fleet.raw", Partitions: 2}))
+	before := w.topicNames(t)
+	o := w.options("typo")
+	o.Topics.Raw = "fleet-rwa"
+	r := start(t, o, func(s *Service) { s.patience = 200 * time.Millisecond })
+	await(t, "it says that it waits", func() bool { return strings.Contains(r.log.String(), "waiting for Kafka and its topics") }, r)
+	for _, part := range []string{"no such topic: fleet-rwa", "there is fleet.raw: a misspelling?", "topics.partitions"} {
+		if !strings.Contains(r.log.String(), part) {
+			t.Errorf("the log does not say %q:\n%s", part, r.log)
+		}
+	}
+	if after := w.topicNames(t); !slices.Equal(before, after) {
+		t.Errorf("topics were made: %v, then %v", before, after)
+	}
+	if bad := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(bad, "topic: fleet-rwa is missing") || !strings.Contains(bad, "there is fleet.raw") {
+		t.Errorf("the doctor says: %s", bad)
+	}
+	ok(t, consumer.CreateTopics(t.Context(), w.client, consumer.Options{}, consumer.Topic{Name: "fleet-rwa", Partitions: 2}))
+	await(t, "it has its partitions", func() bool { return strings.Contains(r.log.String(), "partitions assigned") }, r)
+	r.stop(t)
+}
+
+// TestRawTopicIsMadeLoudly: one whose size is said is made, and so are the others, with a
+// warning for each.
+func TestRawTopicIsMadeLoudly(t *testing.T) {
+	w := newWorld(t, 0)
+	o := w.options("loud")
+	o.Topics.Raw, o.Topics.Partitions = "loud.raw", 3
+	r := start(t, o)
+	await(t, "it has its partitions", func() bool { return strings.Contains(r.log.String(), "partitions assigned") }, r)
+	r.stop(t)
+	n, err := consumer.CoPartitioned(t.Context(), w.client, consumer.Options{}, "loud.raw", "loud.out", "loud.log", "loud.dead")
+	if err != nil || n != 3 {
+		t.Errorf("%d partitions, %v", n, err)
+	}
+	for _, part := range []string{
+		`level=WARN msg="the raw topic was missing and has been made, empty: is topics.raw spelt as the producers have it?" topic=loud.raw partitions=3`,
+		`level=WARN msg="a topic was missing and has been made" topic=loud.out`,
+		`level=WARN msg="a topic was missing and has been made" topic=loud.log`,
+		`level=WARN msg="a topic was missing and has been made" topic=loud.dead`,
+	} {
+		if strings.Count(r.log.String(), part) != 1 {
+			t.Errorf("the log does not say once %q:\n%s", part, r.log)
+		}
+	}
+	again := start(t, o)
+	await(t, "it has its partitions", func() bool { return strings.Contains(again.log.String(), "partitions assigned") }, again)
+	again.stop(t)
+	if strings.Contains(again.log.String(), "has been made") {
+		t.Errorf("what is there is said to be made:\n%s", again.log)
+	}
+}
+
+// TestOtherRawPartitions: a number that the raw topic does not have is an error that
+// names both, with and without the permission to make topics.
+func TestOtherRawPartitions(t *testing.T) {
+	w := newWorld(t, 0)
+	for _, create := range []bool{true, false} {
+		o := w.options("other")
+		o.Topics.Create, o.Topics.Partitions = create, partitions+2
+		if err := fails(t, o, "raw has 4", "topics.partitions is 6", "Set topics.partitions: 4"); !errors.Is(err, ErrRawPartitions) {
+			t.Errorf("the error is %v", err)
+		}
+		if bad := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(bad, "raw has 4, and topics.partitions is 6") {
+			t.Errorf("the doctor says: %s", bad)
+		}
+		o.Topics.Partitions = partitions
+		if bad := details(Diagnose(t.Context(), o), LevelFailure); strings.Contains(bad, "topics.partitions is") {
+			t.Errorf("the doctor refuses the raw topic's own number: %s", bad)
+		}
+	}
+}
+
+func TestSimilarNames(t *testing.T) {
+	for pair, want := range map[[2]string]bool{
+		{"fleet.raw", "fleet-raw"}:            true,
+		{"fleet.raw", "Fleet_Raw"}:            true,
+		{"fleet.raw", "flet.raw"}:             true,
+		{"fleet.raw", "fleet.row"}:            true,
+		{"raw", "raws"}:                       true,
+		{"vehicle.positions", "vehicles.pos"}: false,
+		{"fleet.raw", "fleet.sanitized"}:      false,
+		{"raw", "log"}:                        false,
+		{"a", "orders"}:                       false,
+	} {
+		if similar(pair[0], pair[1]) != want || similar(pair[1], pair[0]) != want {
+			t.Errorf("%v: want %v", pair, want)
+		}
+	}
+}
