@@ -256,7 +256,7 @@ func TestAggregateRefuses(t *testing.T) {
 		{args(sanitized, "--min-radius", "3km"), exitFailed, []string{"do not follow from this model", "min_radius"}},
 		{[]string{"aggregate", "--model", other, "--in", sanitized}, exitFailed, []string{"under the model", "--models"}},
 		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, exitUsage, []string{"gone.yml"}},
-		{[]string{"aggregate", "-c", write(t, t.TempDir(), "geodither.yml", "models: schedule.yml\n")}, exitFailed, []string{"models:", "schedule.yml"}},
+		{[]string{"aggregate", "-c", write(t, t.TempDir(), "geodither.yml", "models: schedule.yml\nrelease: {budget: none}\n")}, exitFailed, []string{"models:", "schedule.yml"}},
 		{args(sanitized, "--models", filepath.Join(dir, "schedule.yml")), exitUsage, []string{"--model and --models exclude each other"}},
 		{args(sanitized, "--from", "noon"), exitUsage, []string{"--from", "write 2026-11-21T08:00:00Z"}},
 		{args(sanitized, "--from", "2023-11-14T23:00:00Z", "--to", "2023-11-14T22:00:00Z"), exitUsage, []string{"--from is not before --to"}},

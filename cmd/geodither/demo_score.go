@@ -192,9 +192,12 @@ type demoReport struct {
 	RMSEReleaseM    float64 `json:"rmse_release_m"`
 	RMSEEstimateM   float64 `json:"rmse_estimate_m"`
 	RMSEBlindM      float64 `json:"rmse_blind_m"`
-	EventsPerSecond float64 `json:"events_per_second"`            // as fed: with a speed it is the feed's pace, not the pipeline's limit
-	Speed           float64 `json:"speed"`                        // times the pace at which it happened; 0: as fast as it goes
-	BusyMicros      float64 `json:"busy_microseconds_per_record"` // decoding, mechanism and encoding, without Kafka
+	// EventsPerSecond are records as they were fed: with a speed it is the feed's pace, and not a
+	// limit of the pipeline's. Speed is times the pace at which it happened; 0 is as fast as it goes.
+	EventsPerSecond float64 `json:"events_per_second"`
+	Speed           float64 `json:"speed"`
+	// BusyMicros is what decoding, mechanism and encoding take of a record, without Kafka.
+	BusyMicros      float64 `json:"busy_microseconds_per_record"`
 	Epsilon         float64 `json:"epsilon"`
 	Delta           float64 `json:"delta"`
 	Mechanism       string  `json:"mechanism"`

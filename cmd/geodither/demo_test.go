@@ -116,7 +116,7 @@ func TestDemoText(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", t.TempDir())
 	out := succeed(t, "demo", "--once").out
-	for _, word := range []string{"1536 records in, 1533 out, 3 dead letters: each fix answered exactly once", "consume --brokers 127.0.0.1:", "|ΔX|", "blind"} {
+	for _, word := range []string{"1536 records in, 1533 out, 3 dead letters: each fix answered exactly once", "consume --brokers 127.0.0.1:", "|ΔX|", "blind", "budget    none: these traces are public", "Σε per user: ", "As fast as it goes: "} {
 		if !strings.Contains(out, word) {
 			t.Errorf("the report does not say %q:\n%s", word, out)
 		}
@@ -319,6 +319,21 @@ func TestMetres(t *testing.T) {
 	for m, want := range map[float64]string{0: "0 m", 999.6: "1000 m", 10_000: "10.0 km", 123_456: "123.5 km"} {
 		if got := metres(m); got != want {
 			t.Errorf("%g is %q, want %q", m, got, want)
+		}
+	}
+}
+
+// TestDemoBudget: what limits a vehicle's sum of ε is said, each limit that there is.
+func TestDemoBudget(t *testing.T) {
+	d := &demo{model: townModel(t)}
+	for want, b := range map[string]mechanism.Budget{
+		"none: ":                                  {},
+		"Σε ≤ 8 in any 20m0s, for each":           {Epsilon: 8, WindowSteps: 20},
+		"Σε ≤ 40 for all time, for each":          {Lifetime: 40},
+		"Σε ≤ 8 in any 20m0s, Σε ≤ 40 for all ti": {Epsilon: 8, WindowSteps: 20, Lifetime: 40},
+	} {
+		if d.release.Budget = b; !strings.HasPrefix(d.budget(), want) {
+			t.Errorf("%+v is %q, want %q", b, d.budget(), want)
 		}
 	}
 }
