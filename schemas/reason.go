@@ -37,6 +37,7 @@ const (
 	ReasonTimestampAhead Reason = "timestamp_ahead" // too far ahead of the record's Kafka timestamp
 	ReasonBeforeGPS      Reason = "before_gps"      // before 1980-01-06: a clock that was never set, or seconds in place of milliseconds
 	ReasonLate           Reason = "late"            // of a step before the user's last one
+	ReasonKeyDestroyed   Reason = "key_destroyed"   // of a day whose noise key was destroyed: it cannot be released any more
 )
 
 // Reasons returns every reason there is, in a fixed order: for metrics that
@@ -48,7 +49,7 @@ func Reasons() []Reason {
 		ReasonUserMissing, ReasonUserTooLong, ReasonUserReserved, ReasonNotFinite,
 		ReasonLatitudeOutOfRange, ReasonLongitudeOutOfRange, ReasonAccuracyNegative,
 		ReasonBefore1970, ReasonAfter9999,
-		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonLate,
+		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonLate, ReasonKeyDestroyed,
 	}
 }
 

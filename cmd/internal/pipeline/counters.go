@@ -26,6 +26,7 @@ type Counters struct {
 	Dropped      atomic.Int64 // fixes without a record: further ones of a step
 	DeadLetters  atomic.Int64 // records refused, late ones included
 	Late         atomic.Int64 // records of a step before the user's last one
+	Destroyed    atomic.Int64 // fixes refused since the key of their day was destroyed
 	Epsilon      Sum          // Σε of the releases, over all users
 	SetCells     atomic.Int64 // sum of |ΔX| over the releases
 	Drifts       atomic.Int64 // releases whose true cell lay outside ΔX
@@ -58,6 +59,7 @@ type Snapshot struct {
 	RecordsIn, RecordsOut, DeadLetters int64
 	Releases, Repeats, Predictions     int64
 	Skipped, Suppressed, Dropped, Late int64
+	Destroyed                          int64
 	Epsilon                            float64
 	SetCells, Drifts                   int64
 	Moved, Restarted, Adopted          int64
@@ -78,6 +80,7 @@ func (c *Counters) Snapshot() Snapshot {
 		Suppressed:   c.Suppressed.Load(),
 		Dropped:      c.Dropped.Load(),
 		Late:         c.Late.Load(),
+		Destroyed:    c.Destroyed.Load(),
 		Epsilon:      c.Epsilon.Load(),
 		SetCells:     c.SetCells.Load(),
 		Drifts:       c.Drifts.Load(),
@@ -112,6 +115,7 @@ type tally struct {
 	in, out, dead, releases, repeats, predictions int64
 	skipped, suppressed, dropped, late            int64
 	setCells, drifts, moved, restarted            int64
+	destroyed                                     int64
 	epsilon                                       float64
 
 	next int64 // input offset after its last record
@@ -166,6 +170,7 @@ func (t *tally) commit(c *Counters) {
 	c.Suppressed.Add(t.suppressed)
 	c.Dropped.Add(t.dropped)
 	c.Late.Add(t.late)
+	c.Destroyed.Add(t.destroyed)
 	c.Epsilon.Add(t.epsilon)
 	c.SetCells.Add(t.setCells)
 	c.Drifts.Add(t.drifts)

@@ -22,11 +22,13 @@ type Engine struct {
 	models    *models
 	options   mechanism.Options
 	publisher *publisher
-	last      *lane // of the last Sanitize
+	mechanism string // as records name it
+	last      *lane  // of the last Sanitize
 }
 
-// NewEngine refuses options that Sanitizer or Publish refuses, and a model whose
-// step is not a whole number of milliseconds.
+// NewEngine refuses options that Sanitizer or Publish refuses, a key without noise,
+// and a model whose step is not a whole number of milliseconds. Under a key that was
+// made of a seed all records say so: schemas.SeededMechanism.
 func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options, publish Publish) (*Engine, error) {
 	return newEngine(&Material{Model: model}, key, options, publish)
 }
@@ -35,6 +37,9 @@ func newEngine(first *Material, key noise.Key, options mechanism.Options, publis
 	model := first.Model
 	if model.Step < time.Millisecond || model.Step%time.Millisecond != 0 {
 		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of milliseconds", model.ID(), model.Step)
+	}
+	if !key.HasNoise() {
+		return nil, errNoNoise
 	}
 	models, err := newModels(first, func(m *mobility.Model) (*mechanism.Sanitizer, error) {
 		return mechanism.NewSanitizer(m, noise.NewKeyed(key), options)
@@ -46,7 +51,12 @@ func newEngine(first *Material, key noise.Key, options mechanism.Options, publis
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base}, nil
+	e := &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base}
+	e.mechanism = e.options.Mechanism
+	if key.Seeded() {
+		e.mechanism = schemas.SeededMechanism(e.mechanism)
+	}
+	return e, nil
 }
 
 // Options returns the options of releases with their defaults filled in.
@@ -110,7 +120,7 @@ func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State)
 		RadiusM:   outcome.RadiusKM * 1000,
 		Epsilon:   outcome.Epsilon,
 		Delta:     e.options.Delta,
-		Mechanism: e.options.Mechanism,
+		Mechanism: e.mechanism,
 		ModelID:   e.publisher.model(use, fix.UserID),
 		Step:      use.step,
 		Release:   int64(outcome.Number),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -18,7 +19,8 @@ import (
 //
 // Each record that is read leads to one of three: a sanitized record, a dead
 // letter, or, where the options of release say so, nothing (skipped, suppressed,
-// dropped), which the counters show. A late fix is a dead letter.
+// dropped), which the counters show. A late fix is a dead letter, and so is one of a day
+// whose noise key was destroyed: it spends nothing and leaves the user's state as it was.
 type Processor struct {
 	engine    *Engine
 	raw, out  *schemas.Codec
@@ -80,6 +82,10 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 		return p.failure(rec, err)
 	}
 	record, outcome, migration, err := p.engine.sanitize(rec.Offset, fix, &p.state)
+	if errors.Is(err, noise.ErrDestroyed) {
+		p.tally.destroyed++
+		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed}, fx)
+	}
 	if err != nil {
 		return p.failure(rec, err)
 	}

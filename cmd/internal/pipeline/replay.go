@@ -266,6 +266,9 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 	}
 	part.From, part.To = max(part.From, part.Origin), min(part.To, end)
 	part.Differs = p.differs(mark, marked, first, part.To)
+	if err := p.days(ctx, &part, raw); err != nil {
+		return part, false, err
+	}
 	if err := p.versions(&part, mark); err != nil {
 		part.Differs = append(part.Differs, err.Error())
 	}

@@ -133,6 +133,10 @@ func (s *Service) report(ctx context.Context) {
 			s.logTotals("progress", now)
 		}
 		dead, in := now.DeadLetters-last.DeadLetters, now.RecordsIn-last.RecordsIn
+		if n := now.Destroyed - last.Destroyed; n > 0 {
+			s.log.Warn("fixes were refused since the noise key of their day was destroyed (key_destroyed in the dead-letter topic)",
+				"refused", n, "key_first_day", s.options.Key.FirstDay().String())
+		}
 		switch {
 		case dead > 0 && dead == in:
 			s.log.Warn("every record is refused; the dead-letter topic says why: is encoding.raw right?", "topic", s.options.Topics.DeadLetters)

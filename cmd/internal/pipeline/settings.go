@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/geodither/geodither/mechanism"
@@ -15,11 +14,10 @@ const settingsSize = 16
 
 // settingsVersion goes up whenever the glue between records and the mechanism
 // makes other bytes of the same facts.
-const settingsVersion = 2
+const settingsVersion = 3
 
-// keyLabel is what the key's fingerprint is the keyed hash of. No release has
-// it as its transcript: those begin with a tag of another text.
-const keyLabel = "geodither settings: fingerprint of the key 1"
+// keyLabel is what the key's fingerprint is the keyed hash of.
+const keyLabel = "geodither settings: fingerprint of the key 2"
 
 // Settings is a fingerprint of everything that determines the bytes of records,
 // dead letters and states, given the raw topic: 16 bytes, the same in every
@@ -32,7 +30,7 @@ const keyLabel = "geodither settings: fingerprint of the key 1"
 // It costs one pass over a model, which remembers its id.
 func (o Options) Settings() []byte {
 	o = o.withDefaults()
-	if o.Model == nil || o.Key.IsZero() {
+	if o.Model == nil || !o.Key.HasNoise() {
 		return nil
 	}
 	engine, err := newEngine(&Material{Model: o.Model}, o.Key, o.Release, o.Publish)
@@ -58,13 +56,10 @@ func (o Options) Settings() []byte {
 	return h.Sum(nil)[:settingsSize]
 }
 
-// keyFingerprint is a keyed hash of a fixed text: the same for the same key, and
-// no help in finding it.
+// keyFingerprint is a keyed hash of a fixed text under a subkey of its own: the same
+// for the same key, however many of its days were destroyed, and no help in finding it.
 func keyFingerprint(key noise.Key) []byte {
-	stream := noise.NewKeyed(key).Stream([]byte(keyLabel))
-	fingerprint := make([]byte, 0, settingsSize)
-	for len(fingerprint) < settingsSize {
-		fingerprint = binary.LittleEndian.AppendUint64(fingerprint, stream.Uint64())
-	}
-	return fingerprint
+	mac := key.MAC(noise.Fingerprint)
+	mac.Write([]byte(keyLabel))
+	return mac.Sum(nil)[:settingsSize]
 }

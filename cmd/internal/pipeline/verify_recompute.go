@@ -241,10 +241,10 @@ func (r *recomputation) old(key []byte) bool {
 }
 
 // judged reports whether a dead letter can be known after the settings have
-// changed: whether a fix is late depends on the user's state.
+// changed: whether a fix is late, or needs a key at all, depends on the user's state.
 func (r *recomputation) judged(value []byte) bool {
 	letter, err := r.letters.DecodeDeadLetter(value)
-	return err != nil || letter.Reason != schemas.ReasonLate && letter.Offset >= r.mark.Since
+	return err != nil || letter.Reason != schemas.ReasonLate && letter.Reason != schemas.ReasonKeyDestroyed && letter.Offset >= r.mark.Since
 }
 
 // finish compares what is left at the end.
