@@ -35,6 +35,12 @@ states from the changelog and goes on at the committed offset.`,
 			if os.Getenv(keyVariable) == "" && isExposed(file.KeyFile) {
 				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600", "key_file", file.KeyFile)
 			}
+			if bothKeys(file.KeyFile) {
+				options.Logger.Warn(bothKeysText, "key_file", file.KeyFile)
+			}
+			if err := refuseSeeded(options.Key); err != nil {
+				return usagef("config %s: key_file: %w", config, err)
+			}
 			service, err := pipeline.NewService(options)
 			if err != nil {
 				return usagef("config %s: %w", config, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -26,7 +27,7 @@ const triedSeeds = 1<<16 + 1
 // refuseSeeded refuses a key for a service that was made of a small seed.
 func refuseSeeded(key noise.Key) error {
 	if _, found := key.SeedBelow(triedSeeds); found {
-		return fmt.Errorf("the noise key was made of a small seed, as experiments do: anybody can find it and take the noise off every release. " +
+		return errors.New("the noise key was made of a small seed, as experiments do: anybody can find it and take the noise off every release. " +
 			"Make a secret one with \"geodither key new FILE\", and start with a new group and new topics if anything was published under this one")
 	}
 	return nil
