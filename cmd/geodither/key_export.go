@@ -32,7 +32,7 @@ it so that nobody can take the noise off what was published before DAY, whatever
 later:
 
   1. export FILE, with a DAY that leaves room for fixes that come late;
-  2. put it in the place of the old file for all instances, and restart them;
+  2. stop all instances cleanly, put it in the place of the old file, start them again;
   3. destroy every copy of the old file, those in backups and of GEODITHER_KEY too.
 
 It cannot be undone. A fix of a destroyed day that still comes is refused: a dead letter
