@@ -27,9 +27,17 @@ func TestDayOfAStep(t *testing.T) {
 		step, stepMS int64
 		want         noise.Day
 	}{
-		{0, 60_000, 0}, {1439, 60_000, 0}, {1440, 60_000, 1}, {-1, 60_000, 0}, {math.MinInt64, 60_000, 0},
-		{math.MaxInt64, 60_000, noise.LastDay}, {math.MaxInt64, 1, noise.LastDay}, {20_778, dayMS, 20_778},
-		{20_778*24 - 1, dayMS / 24, 20_777}, {7, 30 * dayMS, 210}, {math.MaxInt64 / dayMS, dayMS, noise.LastDay},
+		{0, 60_000, 0},
+		{1439, 60_000, 0},
+		{1440, 60_000, 1},
+		{-1, 60_000, 0},
+		{math.MinInt64, 60_000, 0},
+		{math.MaxInt64, 60_000, noise.LastDay},
+		{math.MaxInt64, 1, noise.LastDay},
+		{20_778, dayMS, 20_778},
+		{20_778*24 - 1, dayMS / 24, 20_777},
+		{7, 30 * dayMS, 210},
+		{math.MaxInt64 / dayMS, dayMS, noise.LastDay},
 	} {
 		if got := dayOf(c.step, c.stepMS); got != c.want {
 			t.Errorf("step %d of %d ms begins on day %d, want %d", c.step, c.stepMS, got, c.want)
@@ -51,8 +59,9 @@ func daySanitizer(t *testing.T, first noise.Day) *Sanitizer {
 	return s
 }
 
-// TestDestroyedDayIsNotReleased: a step of a day whose key is gone is an error that leaves the state as it was, to the bit, and
-// the step after it on a day that is there has the very release that the whole key gives.
+// TestDestroyedDayIsNotReleased: a step of a day whose key is gone is an error that leaves the
+// state as it was, to the bit, and the step after it on a day that is there has the very release
+// that the whole key gives.
 func TestDestroyedDayIsNotReleased(t *testing.T) {
 	t.Parallel()
 	const first = 3
@@ -84,7 +93,8 @@ func TestDestroyedDayIsNotReleased(t *testing.T) {
 	}
 }
 
-// TestDayChangesTheNoise: the same transcript has other noise on another day, for the streams that sanitizers use.
+// TestDayChangesTheNoise: the same transcript has other noise on another day, for the streams that
+// sanitizers use.
 func TestDayChangesTheNoise(t *testing.T) {
 	t.Parallel()
 	streams := noise.NewKeyed(noise.KeyFromSeed(13))

@@ -122,7 +122,8 @@ var ErrOtherPopular = errors.New("mechanism: the personal model lies over anothe
 // Cost: the transitions out of the posterior's support for each predicted step, and a release is linear in the prior's support.
 // Where Release is false nothing but prediction and the estimate is computed: a second state stepped that way is the blind baseline.
 //
-// A release of a day whose noise key was destroyed is a noise.DestroyedError. Every other outcome needs no key.
+// A release of a day whose noise key was destroyed is a noise.DestroyedError. Every other outcome
+// needs no key.
 func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 	s.fresh = false
 	if err := s.follow(in.Personal); err != nil {
@@ -205,7 +206,8 @@ func (s *Sanitizer) predict(state *State, step int64) {
 	s.prior.Prune(prune)
 }
 
-// release draws and charges a release of the prior's step. Where the key has no noise for the step's day nothing has changed.
+// release draws and charges a release of the prior's step. Where the key has no noise for the
+// step's day nothing has changed.
 func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 	s.arrange()
 	effective := s.set.Cells[s.surrogates.Nearest(in.Cell)]
@@ -226,7 +228,8 @@ func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 	return out, nil
 }
 
-// dayOf returns the day on which a step begins. It follows from the step alone: no clock decides which key a release has.
+// dayOf returns the day on which a step begins. It follows from the step alone: no clock decides
+// which key a release has.
 func dayOf(step, stepMS int64) noise.Day {
 	if step > math.MaxInt64/stepMS {
 		return noise.LastDay

@@ -30,8 +30,8 @@ const Version = mechanismVersion
 //	set         number of cells of ΔX, uvarint; its cells ascending, uvarints: the first one, then each minus the one before
 //	cell        4 bytes, the surrogate
 //
-// The stream is that of the transcript under the key of the day on which the step begins. The day is no field: step and its length
-// determine it.
+// The stream is that of the transcript under the key of the day on which the step begins. The day
+// is no field: step and its length determine it.
 //
 // Every field has a fixed length or carries it, so no two transcripts of different contents are the same bytes. The sensitivity hull K is
 // not there: set and grid determine it. Nor are δ, padding, pruning, the longest gap and the way of inference, which act on a release

@@ -87,7 +87,8 @@ func told(where string, haystack []byte, g *grid.Grid) (found []string) {
 	return found
 }
 
-// holds finds a form in some bytes. A number in text that only ends another number, as 20.5 ends 120.5, is not it.
+// holds finds a form in some bytes. A number in text that only ends another number, as 20.5 ends
+// 120.5, is not it.
 func holds(haystack, form []byte) bool {
 	digit := func(c byte) bool { return c >= '0' && c <= '9' }
 	number := len(bytes.TrimLeft(form, "0123456789.")) == 0

@@ -110,7 +110,8 @@ func TestDoctorOnKeys(t *testing.T) {
 	}
 }
 
-// TestRunRefusesSeeds: a service does not start under a key that anybody can find; and it says which of two keys it takes.
+// TestRunRefusesSeeds: a service does not start under a key that anybody can find; and it says
+// which of two keys it takes.
 func TestRunRefusesSeeds(t *testing.T) {
 	dir := t.TempDir()
 	townFiles(t, dir)

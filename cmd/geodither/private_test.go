@@ -16,8 +16,9 @@ func requireMode(t *testing.T, path string, want fs.FileMode) {
 	}
 }
 
-// TestFilesOfTracesAreClosed: what comes from people's traces is for its owner, also in a folder that others may read, and
-// where a file is replaced that they could read. A model that protects each user is for everybody.
+// TestFilesOfTracesAreClosed: what comes from people's traces is for its owner, also in a folder
+// that others may read, and where a file is replaced that they could read. A model that protects
+// each user is for everybody.
 func TestFilesOfTracesAreClosed(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {

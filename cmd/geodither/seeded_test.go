@@ -10,8 +10,8 @@ import (
 
 const marked = "lattice (seeded, not private)"
 
-// TestSeededOutput: every record of a seeded run is marked in every format, the run warns, and readers take the records and say
-// what they are. Without a seed there is neither mark nor warning.
+// TestSeededOutput: every record of a seeded run is marked in every format, the run warns, and
+// readers take the records and say what they are. Without a seed there is neither mark nor warning.
 func TestSeededOutput(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)

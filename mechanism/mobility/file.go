@@ -35,8 +35,9 @@ func (m *Model) WriteFile(path string) (err error) {
 	return syncFolder(filepath.Dir(path))
 }
 
-// FileMode is who may read the model's file. A model that was trained with differential privacy protects each user of the traces, so
-// everybody may. Any other holds counts of what people did, and is for its owner.
+// FileMode is who may read the model's file. A model that was trained with differential privacy
+// protects each user of the traces, so everybody may. Any other holds counts of what people did,
+// and is for its owner.
 func (m *Model) FileMode() fs.FileMode {
 	if m.Provenance.Privacy != nil {
 		return 0o644

@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// Day is a day in UTC, counted from 1970-01-01, which is day 0. A key has a noise key of its own for each day, so that the noise
-// keys of past days can be destroyed. Day 0 also stands for everything before it, LastDay for everything after it.
+// Day is a day in UTC, counted from 1970-01-01, which is day 0. A key has a noise key of its own
+// for each day, so that the noise keys of past days can be destroyed. Day 0 also stands for
+// everything before it, LastDay for everything after it.
 type Day int32
 
-// dayBits is the height of the tree of days, and LastDay its last leaf: 2²¹ days are some 5,700 years.
+// dayBits is the height of the tree of days, and LastDay its last leaf: 2²¹ days are some 5,700
+// years.
 const dayBits = 21
 
 // LastDay is 7711-10-22. A step that begins later is on this day too.

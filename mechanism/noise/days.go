@@ -8,13 +8,16 @@ import (
 	"math/bits"
 )
 
-// The secrets of all days are the leaves of a binary tree (Goldreich, Goldwasser and Micali 1986, doi 10.1145/6490.6503): a node
-// gives its two halves by HKDF-Expand-SHA-256 under two labels, and nothing leads from a node to its parent or its sibling. A key
-// from a day on holds the fewest nodes whose leaves are that day and all later ones, at most one for each level. So the tree is a
-// ratchet that goes forward only, like a chain of one secret a day. A chain, however, has to be walked day by day: a fix that
-// claims to be of the year 200,000 would cost as many steps as there are days until then. The tree takes 21 steps to any day.
+// The secrets of all days are the leaves of a binary tree (Goldreich, Goldwasser and Micali 1986,
+// doi 10.1145/6490.6503): a node gives its two halves by HKDF-Expand-SHA-256 under two labels, and
+// nothing leads from a node to its parent or its sibling. A key from a day on holds the fewest
+// nodes whose leaves are that day and all later ones, at most one for each level. So the tree is a
+// ratchet that goes forward only, like a chain of one secret a day. A chain, however, has to be
+// walked day by day: a fix that claims to be of the year 200,000 would cost as many steps as there
+// are days until then. The tree takes 21 steps to any day.
 
-// Labels of the derivation. Two labels differ in more than their ends, and none is the beginning of another.
+// Labels of the derivation. Two labels differ in more than their ends, and none is the beginning of
+// another.
 const (
 	saltKey      = "geodither key 1"
 	labelDays    = "geodither 1: all days"
@@ -72,8 +75,8 @@ func (s subtree) descend(day Day, height int) subtree {
 	return s
 }
 
-// coverFrom calls visit with the first day and the height of each of the fewest subtrees that hold the days from first to LastDay,
-// in order.
+// coverFrom calls visit with the first day and the height of each of the fewest subtrees that hold
+// the days from first to LastDay, in order.
 func coverFrom(first Day, visit func(first Day, height int)) {
 	for first <= LastDay {
 		height := min(bits.TrailingZeros32(uint32(first)), dayBits)

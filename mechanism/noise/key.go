@@ -20,8 +20,8 @@ const KeySize = 32
 
 const redacted = "[redacted]"
 
-// Use is one of the things that a key is for, beside noise. Each has a subkey of its own, so that whoever may do one thing need
-// not be able to do another.
+// Use is one of the things that a key is for, beside noise. Each has a subkey of its own, so that
+// whoever may do one thing need not be able to do another.
 type Use int
 
 // Uses of a key.
@@ -39,13 +39,14 @@ var useLabels = [uses]string{
 	Fingerprint:    "geodither 1: fingerprint of the key",
 }
 
-// Key is the secret from which all noise is expanded, with the subkeys of other uses. It is as secret as the raw locations:
-// whoever has it can take the noise off every release. A restricted key (From, PseudonymsOnly) holds only a part of what follows
-// from a whole one, and the rest cannot be computed from it.
+// Key is the secret from which all noise is expanded, with the subkeys of other uses. It is as
+// secret as the raw locations: whoever has it can take the noise off every release. A restricted
+// key (From, PseudonymsOnly) holds only a part of what follows from a whole one, and the rest
+// cannot be computed from it.
 //
-// A Key prints [redacted] under every verb, in JSON, text and logs. Inside another struct's unexported field, where
-// fmt cannot ask it, it prints an address: the bytes are behind a function because fmt follows a pointer under a wrong verb. The
-// zero Key is no key and is refused.
+// A Key prints [redacted] under every verb, in JSON, text and logs. Inside another struct's
+// unexported field, where fmt cannot ask it, it prints an address: the bytes are behind a function
+// because fmt follows a pointer under a wrong verb. The zero Key is no key and is refused.
 type Key struct{ secret func() *secrets }
 
 // secrets is what a key holds.
@@ -76,8 +77,8 @@ func NewKey() Key {
 	return hold(secret)
 }
 
-// ParseKey reads what Reveal returns: a whole key from 64 hexadecimal digits, or a restricted key from the text of its file. The
-// error does not repeat any of it.
+// ParseKey reads what Reveal returns: a whole key from 64 hexadecimal digits, or a restricted key
+// from the text of its file. The error does not repeat any of it.
 func ParseKey(text string) (Key, error) {
 	if strings.HasPrefix(text, fileTag) {
 		return parseFile(text)
@@ -106,11 +107,12 @@ func seededMaster(seed uint64) *[KeySize]byte {
 	return &sum
 }
 
-// Seeded reports whether k was made by KeyFromSeed, here and now. What is published under such a key is marked as not private.
+// Seeded reports whether k was made by KeyFromSeed, here and now. What is published under such a
+// key is marked as not private.
 func (k Key) Seeded() bool { return !k.IsZero() && k.secret().seeded }
 
-// SeedBelow looks for a seed below limit whose key k is, however k was made: such a key was written to a file where a secret one
-// belongs. It computes a hash or two for each seed.
+// SeedBelow looks for a seed below limit whose key k is, however k was made: such a key was written
+// to a file where a secret one belongs. It computes a hash or two for each seed.
 func (k Key) SeedBelow(limit uint64) (seed uint64, found bool) {
 	if k.IsZero() {
 		return 0, false
@@ -141,10 +143,12 @@ func (k Key) IsZero() bool { return k.secret == nil }
 // Whole reports whether k is a key from which everything follows, and no restricted one.
 func (k Key) Whole() bool { return !k.IsZero() && k.secret().master != nil }
 
-// HasNoise reports whether noise can be drawn under k, of any day at all. Such a key is for every use.
+// HasNoise reports whether noise can be drawn under k, of any day at all. Such a key is for every
+// use.
 func (k Key) HasNoise() bool { return !k.IsZero() && len(k.secret().days) > 0 }
 
-// FirstDay returns the first day that k has noise for. It is 0 for a whole key, and for one that has no noise.
+// FirstDay returns the first day that k has noise for. It is 0 for a whole key, and for one that
+// has no noise.
 func (k Key) FirstDay() Day {
 	if !k.HasNoise() {
 		return 0
@@ -152,8 +156,9 @@ func (k Key) FirstDay() Day {
 	return k.secret().days[0].first
 }
 
-// From returns the key without the noise of the days before first, which cannot be computed from it. All other uses stay, the
-// fingerprint among them. It refuses a day that k itself does not have.
+// From returns the key without the noise of the days before first, which cannot be computed from
+// it. All other uses stay, the fingerprint among them. It refuses a day that k itself does not
+// have.
 func (k Key) From(first Day) (Key, error) {
 	if !k.HasNoise() {
 		return Key{}, errors.New("noise key: this key has no noise, of any day: use the service's key")
@@ -176,8 +181,8 @@ func (k Key) PseudonymsOnly() Key {
 	return holdSecrets(s)
 }
 
-// MAC returns HMAC-SHA-256 under the subkey of a use. It panics where k is not for that use: only a key of pseudonyms, which has
-// no noise, lacks one, and HasNoise tells.
+// MAC returns HMAC-SHA-256 under the subkey of a use. It panics where k is not for that use: only a
+// key of pseudonyms, which has no noise, lacks one, and HasNoise tells.
 func (k Key) MAC(use Use) hash.Hash {
 	if k.IsZero() || k.secret().uses[use] == nil {
 		panic("noise: the key is not for this use")
@@ -185,7 +190,8 @@ func (k Key) MAC(use Use) hash.Hash {
 	return hmac.New(sha256.New, k.secret().uses[use][:])
 }
 
-// Equal reports whether two keys are the same and hold the same parts, in time that does not depend on where they differ.
+// Equal reports whether two keys are the same and hold the same parts, in time that does not depend
+// on where they differ.
 func (k Key) Equal(other Key) bool {
 	if k.IsZero() || other.IsZero() {
 		return k.IsZero() && other.IsZero()
@@ -193,8 +199,8 @@ func (k Key) Equal(other Key) bool {
 	return subtle.ConstantTimeCompare([]byte(k.Reveal()), []byte(other.Reveal())) == 1
 }
 
-// Reveal returns the text of the key's file, to be written there and nowhere else: 64 hexadecimal digits, or for a restricted key
-// the lines that FORMAT.md describes. It is "" for the zero Key.
+// Reveal returns the text of the key's file, to be written there and nowhere else: 64 hexadecimal
+// digits, or for a restricted key the lines that FORMAT.md describes. It is "" for the zero Key.
 func (k Key) Reveal() string {
 	switch {
 	case k.IsZero():

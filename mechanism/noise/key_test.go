@@ -83,8 +83,14 @@ func TestDay(t *testing.T) {
 		ms   int64
 		want Day
 	}{
-		{0, 0}, {dayMS - 1, 0}, {dayMS, 1}, {-1, 0}, {math.MinInt64, 0}, {math.MaxInt64, LastDay},
-		{int64(LastDay) * dayMS, LastDay}, {int64(LastDay)*dayMS - 1, LastDay - 1},
+		{0, 0},
+		{dayMS - 1, 0},
+		{dayMS, 1},
+		{-1, 0},
+		{math.MinInt64, 0},
+		{math.MaxInt64, LastDay},
+		{int64(LastDay) * dayMS, LastDay},
+		{int64(LastDay)*dayMS - 1, LastDay - 1},
 		{time.Date(2026, 11, 21, 23, 59, 59, 0, time.UTC).UnixMilli(), 20_778},
 	} {
 		if got := DayAt(c.ms); got != c.want {
@@ -103,7 +109,8 @@ func TestDay(t *testing.T) {
 	}
 }
 
-// TestNoiseOfDays: the day decides the noise, and a key from a day on gives the same noise as the whole key on every day that it has.
+// TestNoiseOfDays: the day decides the noise, and a key from a day on gives the same noise as the
+// whole key on every day that it has.
 func TestNoiseOfDays(t *testing.T) {
 	t.Parallel()
 	key := KeyFromSeed(7)
@@ -159,7 +166,8 @@ func TestRecentDays(t *testing.T) {
 	}
 }
 
-// pathSecrets are the secrets of the tree that lead to a day: those of every subtree that holds it, and its own.
+// pathSecrets are the secrets of the tree that lead to a day: those of every subtree that holds it,
+// and its own.
 func pathSecrets(key Key, day Day) (all [][KeySize]byte) {
 	root := key.secret().days[0]
 	for height := dayBits; height >= 0; height-- {
@@ -169,8 +177,9 @@ func pathSecrets(key Key, day Day) (all [][KeySize]byte) {
 	return append(all, expand(leaf.secret[:], labelNoise))
 }
 
-// TestDestroyedDays is the property that makes destroying a file worth anything: no secret of a restricted key, and nothing that can
-// be derived from one by any label, is on the way to a day that it does not have.
+// TestDestroyedDays is the property that makes destroying a file worth anything: no secret of a
+// restricted key, and nothing that can be derived from one by any label, is on the way to a day
+// that it does not have.
 func TestDestroyedDays(t *testing.T) {
 	t.Parallel()
 	key := KeyFromSeed(9)
@@ -222,7 +231,8 @@ func TestDestroyedDays(t *testing.T) {
 	}
 }
 
-// TestAdvance: a key that is advanced in two steps is the one that is advanced in one, and there is no way back.
+// TestAdvance: a key that is advanced in two steps is the one that is advanced in one, and there is
+// no way back.
 func TestAdvance(t *testing.T) {
 	t.Parallel()
 	key := NewKey()
@@ -336,7 +346,8 @@ func TestRestrictedFile(t *testing.T) {
 			if i > 0 && i < len(lines)-1 { // with a check that fits: an editor's work, or an attacker's
 				sealed := append(append([]string{}, lines[:i]...), lines[i+1:len(lines)-1]...)
 				body := strings.Join(sealed, "\n") + "\n"
-				// Without its first line of days a file is that of a later day, of which there is none after the last line.
+				// Without its first line of days a file is that of a later day, of which there is
+				// none after the last line.
 				if i != 4 || len(lines) == 6 {
 					refuse(fmt.Sprintf("sealed without line %d", i), body+"check "+checkOf(body))
 				}

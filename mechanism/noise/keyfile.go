@@ -25,7 +25,8 @@ var lineUses = [uses]string{
 	Fingerprint:    "fingerprint",
 }
 
-// checkBytes is how much of the hash ends a file: a slip of the pen would make other noise, in silence.
+// checkBytes is how much of the hash ends a file: a slip of the pen would make other noise, in
+// silence.
 const checkBytes = 8
 
 // file returns the text of a restricted key's file, without a newline at its end.
@@ -69,8 +70,8 @@ func parseFile(text string) (Key, error) {
 			return Key{}, errFile
 		}
 	}
-	// Days have to reach to the last one and lie in a row, and only a service's key has them. Writing the parts again shows all
-	// of it, since file writes them in one way only.
+	// Days have to reach to the last one and lie in a row, and only a service's key has them.
+	// Writing the parts again shows all of it, since file writes them in one way only.
 	complete := true
 	for use, subkey := range s.uses {
 		complete = complete && (subkey != nil) == (Use(use) == Pseudonyms || len(s.days) > 0)

@@ -42,7 +42,8 @@ func TestSettingsOfAdvancedKey(t *testing.T) {
 	}
 }
 
-// TestSeededRecords: what is published under a seed's key says so, and under the same key from a file nothing of the kind.
+// TestSeededRecords: what is published under a seed's key says so, and under the same key from a
+// file nothing of the kind.
 func TestSeededRecords(t *testing.T) {
 	o := testOptions(t, neighbourModel(t, town, 5000, 4))
 	for _, c := range []struct {
@@ -81,8 +82,9 @@ func TestDestroyedDayIsADeadLetter(t *testing.T) {
 	}
 }
 
-// TestAdvanceTheKey: a service that is stopped, gets the key without the past day and is started again goes on without a
-// question; what it published until then can be verified and replayed with the older key and not with the newer.
+// TestAdvanceTheKey: a service that is stopped, gets the key without the past day and is started
+// again goes on without a question; what it published until then can be verified and replayed with
+// the older key and not with the newer.
 func TestAdvanceTheKey(t *testing.T) {
 	w := newWorld(t, 8)
 	w.step = beforeMidnight
@@ -142,7 +144,8 @@ func TestAdvanceTheKey(t *testing.T) {
 	requireOlder(t, older)
 }
 
-// requireOlder: with a key that has days which the service's had not, nothing passes for the first release.
+// requireOlder: with a key that has days which the service's had not, nothing passes for the first
+// release.
 func requireOlder(t *testing.T, older Options) {
 	t.Helper()
 	text := ""
@@ -163,7 +166,8 @@ func requireOlder(t *testing.T, older Options) {
 	}
 }
 
-// TestBegunUnderAnAdvancedKey: of a service that never had the day, all is as it should be, under its own key.
+// TestBegunUnderAnAdvancedKey: of a service that never had the day, all is as it should be, under
+// its own key.
 func TestBegunUnderAnAdvancedKey(t *testing.T) {
 	w := newWorld(t, 8)
 	w.step = beforeMidnight

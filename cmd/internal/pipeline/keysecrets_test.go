@@ -13,8 +13,8 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// The derivation of keys once more, from its description in the noise package's FORMAT.md: what is to be searched
-// for must not depend on the code that is searched.
+// The derivation of keys once more, from its description in the noise package's FORMAT.md: what is
+// to be searched for must not depend on the code that is searched.
 
 var keyLabels = []string{
 	"geodither 1: pseudonyms", "geodither 1: ids of personal models", "geodither 1: fingerprint of the key", "geodither 1: all days",
@@ -59,7 +59,8 @@ func dayKey(tb testing.TB, key noise.Key, day noise.Day) []byte {
 
 func dayOfFix(fix schemas.Raw) noise.Day { return noise.DayAt(fix.Timestamp / 60_000 * 60_000) }
 
-// keySecrets are the forms of a whole key, of its subkeys, and of every secret on the way to a day's noise.
+// keySecrets are the forms of a whole key, of its subkeys, and of every secret on the way to a
+// day's noise.
 func keySecrets(key noise.Key, day noise.Day) (all []secret) {
 	add := func(name string, b []byte) {
 		text := hex.EncodeToString(b)

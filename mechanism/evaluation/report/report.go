@@ -61,9 +61,10 @@ const (
 
 var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// Write writes the report into a folder, which is made for its owner alone if it is not there. So is each file, which may tell of the people
-// in the traces, whatever folder it lies in. Each file appears whole or not at all, report.html last; step is called
-// before each, and its error ends the writing.
+// Write writes the report into a folder, which is made for its owner alone if it is not there. So
+// is each file, which may tell of the people in the traces, whatever folder it lies in. Each file
+// appears whole or not at all, report.html last; step is called before each, and its error ends the
+// writing.
 func (r *Report) Write(dir string, step func() error) error {
 	if err := r.check(); err != nil {
 		return err
