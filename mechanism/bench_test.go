@@ -121,9 +121,11 @@ func BenchmarkStage(b *testing.B) {
 			s.surrogates.Reset(s.model.Grid, s.set.Cells)
 			s.nearest = s.surrogates.All(s.nearest, s.prior.Cells)
 		})
-		src := s.streams.Stream(nil)
+		src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil)
 		stage("stream", func() {
-			s.streams.Stream(s.transcript.complete("bench", 1, 1, s.set.Cells, 1))
+			if _, err := s.streams.On(1, s.transcript.complete("bench", 1, 1, s.set.Cells, 1)); err != nil {
+				b.Fatal(err)
+			}
 		})
 		for _, name := range mechanismNames {
 			m := mustMechanism(b, name)

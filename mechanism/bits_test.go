@@ -93,7 +93,7 @@ func releaseBits(t *testing.T) string {
 				facts.begin(Options{Mechanism: name, Isotropy: isotropy, Epsilon: .9}, ID{1}, ID{2}, 60_000)
 				for i := range 3 {
 					cell := shape.set[i*(len(shape.set)-1)/2]
-					z := m.Sample(streams.Stream(facts.complete("u", int64(i), 1, shape.set, cell)), cell)
+					z := m.Sample(onDay(t, streams, 1, facts.complete("u", int64(i), 1, shape.set, cell)), cell)
 					fmt.Fprintf(&b, "%s %s %s %d: %x %x\n", shape.name, name, isotropy, cell, z.X, z.Y)
 				}
 			}
@@ -134,7 +134,7 @@ func latticeBits(t *testing.T) string {
 			facts.begin(o, ID{1}, ID{2}, 60_000)
 			for i := range 3 {
 				cell := shape.set[i*(len(shape.set)-1)/2]
-				z := m.Sample(streams.Stream(facts.complete("u", int64(i), 1, shape.set, cell)), cell)
+				z := m.Sample(onDay(t, streams, 1, facts.complete("u", int64(i), 1, shape.set, cell)), cell)
 				fmt.Fprintf(&b, "%s lattice cell/%d %d: %x %x\n", shape.name, parts, cell, z.X, z.Y)
 			}
 		}

@@ -337,7 +337,8 @@ type countedStreams struct {
 	keyed *noise.Keyed
 }
 
-func (c *countedStreams) Stream(transcript []byte) noise.Source {
-	c.countedSource = countedSource{Source: c.keyed.Stream(transcript)}
-	return &c.countedSource
+func (c *countedStreams) On(day noise.Day, transcript []byte) (noise.Source, error) {
+	src, err := c.keyed.On(day, transcript)
+	c.countedSource = countedSource{Source: src}
+	return &c.countedSource, err
 }

@@ -17,13 +17,14 @@ import (
 type recorder struct {
 	streams    noise.Streams
 	transcript []byte
+	day        noise.Day
 	asked      int
 }
 
-func (r *recorder) Stream(transcript []byte) noise.Source {
-	r.transcript = append(r.transcript[:0], transcript...)
+func (r *recorder) On(day noise.Day, transcript []byte) (noise.Source, error) {
+	r.transcript, r.day = append(r.transcript[:0], transcript...), day
 	r.asked++
-	return r.streams.Stream(transcript)
+	return r.streams.On(day, transcript)
 }
 
 // rig is a sanitizer whose streams are recorded, with a state some steps into a walk.
@@ -95,7 +96,7 @@ func TestStepReleasesTheSurrogate(t *testing.T) {
 			for cell := range grid.Cell(g.Cells()) {
 				surrogate := set[nearestByDefinition(g, set, cell)]
 				out, state := r.release(t, cell)
-				if want := m.Sample(streams.Stream(r.recorder.transcript), surrogate); out.Release != want {
+				if want := m.Sample(onDay(t, streams, r.recorder.day, r.recorder.transcript), surrogate); out.Release != want {
 					t.Fatalf("cell %d with surrogate %d: released %v, want %v", cell, surrogate, out.Release, want)
 				}
 				if out.Drift != (cell != surrogate) || out.SetSize != len(set) {
@@ -152,10 +153,10 @@ func TestStepAsksForTheWholeTranscript(t *testing.T) {
 				}
 				want.Write(b)
 			}
-			text("geodither release 2")
+			text("geodither release 3")
 			text(name)
 			text("closed-form")
-			fixed(uint64(2))
+			fixed(uint64(3))
 			fixed(math.Float64bits(1.5))
 			digits(r.model.Grid.ID())
 			fixed(int64(60_000))

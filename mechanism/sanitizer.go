@@ -3,6 +3,7 @@ package mechanism
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -120,6 +121,9 @@ var ErrOtherPopular = errors.New("mechanism: the personal model lies over anothe
 //
 // Cost: the transitions out of the posterior's support for each predicted step, and a release is linear in the prior's support.
 // Where Release is false nothing but prediction and the estimate is computed: a second state stepped that way is the blind baseline.
+//
+// A release of a day whose noise key was destroyed is a noise.DestroyedError. Every other outcome
+// needs no key.
 func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 	s.fresh = false
 	if err := s.follow(in.Personal); err != nil {
@@ -138,7 +142,7 @@ func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 	if kind := s.decide(state, in); kind != Released {
 		return s.withhold(state, in.Step, kind), nil
 	}
-	return s.release(state, in), nil
+	return s.release(state, in)
 }
 
 // follow makes the user's personal model the one in use, or the popular model if it is nil.
@@ -202,13 +206,17 @@ func (s *Sanitizer) predict(state *State, step int64) {
 	s.prior.Prune(prune)
 }
 
-// release draws and charges a release of the prior's step.
-func (s *Sanitizer) release(state *State, in Input) Outcome {
+// release draws and charges a release of the prior's step. Where the key has no noise for the
+// step's day nothing has changed.
+func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 	s.arrange()
 	effective := s.set.Cells[s.surrogates.Nearest(in.Cell)]
 	number := state.Releases + 1
 
-	source := s.streams.Stream(s.transcript.complete(in.User, in.Step, number, s.set.Cells, effective))
+	source, err := s.streams.On(dayOf(in.Step, s.stepMS), s.transcript.complete(in.User, in.Step, number, s.set.Cells, effective))
+	if err != nil {
+		return Outcome{}, err
+	}
 	s.book(state, in.Step, s.mechanism.Sample(source, effective))
 
 	s.fresh = true
@@ -217,7 +225,16 @@ func (s *Sanitizer) release(state *State, in Input) Outcome {
 	out.Epsilon = s.options.Epsilon
 	out.SetSize = len(s.set.Cells)
 	out.Drift = effective != in.Cell
-	return out
+	return out, nil
+}
+
+// dayOf returns the day on which a step begins. It follows from the step alone: no clock decides
+// which key a release has.
+func dayOf(step, stepMS int64) noise.Day {
+	if step > math.MaxInt64/stepMS {
+		return noise.LastDay
+	}
+	return noise.DayAt(max(step, 0) * stepMS)
 }
 
 // likelihoods returns the likelihood of every cell of the prior given the release z, up to a common factor. Where no cell can emit z,

@@ -521,9 +521,9 @@ func ExampleSanitizer_Step() {
 	}
 	fmt.Println("spent", state.EpsilonSpent)
 	// Output:
-	// released  release (0.79, 0.50), estimate (1.50, 0.50) ± 0.71 km, ε 1
-	// released  release (-0.79, 0.50), estimate (1.26, 0.50) ± 1.95 km, ε 1
-	// repeated  release (-0.79, 0.50), estimate (1.26, 0.50) ± 1.95 km, ε 0
+	// released  release (-1.30, 0.50), estimate (1.50, 0.50) ± 0.71 km, ε 1
+	// released  release (-1.98, 0.50), estimate (1.26, 0.50) ± 1.95 km, ε 1
+	// repeated  release (-1.98, 0.50), estimate (1.26, 0.50) ± 1.95 km, ε 0
 	// predicted release (1.38, 0.50), estimate (1.38, 0.50) ± 1.83 km, ε 0
 	// spent 2
 }

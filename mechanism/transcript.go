@@ -10,7 +10,7 @@ import (
 
 // mechanismVersion goes up whenever a mechanism turns the same facts into another release: other draws from the same stream, another
 // rounding, another transcript. The golden bits of testdata/bits.txt belong to one version.
-const mechanismVersion = 2
+const mechanismVersion = 3
 
 // Version is the version of the mechanisms: two programs of one version make the same releases and states of the same facts.
 const Version = mechanismVersion
@@ -19,7 +19,7 @@ const Version = mechanismVersion
 // for a true cell x is that of A(σ(x)), and the map σ depends on every member of ΔX. Releases that share noise have the same
 // transcript, hence the same law and the same value. DESIGN.md says what goes wrong without each fact.
 //
-//	tag         "geodither release 2", with its length
+//	tag         "geodither release 3", with its length
 //	mechanism   name and way of isotropy, of the lattice "cell/" and its subdivision, with their lengths; version, 8 bytes
 //	epsilon     8 bytes, float64
 //	grid        8 bytes, with the step 8 bytes: of the model
@@ -29,6 +29,9 @@ const Version = mechanismVersion
 //	release     8 bytes, its number
 //	set         number of cells of ΔX, uvarint; its cells ascending, uvarints: the first one, then each minus the one before
 //	cell        4 bytes, the surrogate
+//
+// The stream is that of the transcript under the key of the day on which the step begins. The day
+// is no field: step and its length determine it.
 //
 // Every field has a fixed length or carries it, so no two transcripts of different contents are the same bytes. The sensitivity hull K is
 // not there: set and grid determine it. Nor are δ, padding, pruning, the longest gap and the way of inference, which act on a release
@@ -41,7 +44,7 @@ type transcript struct {
 
 // begin writes the fields that are the same for all releases of a sanitizer.
 func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
-	b := appendText(t.buf[:0], "geodither release 2")
+	b := appendText(t.buf[:0], "geodither release 3")
 	b = appendText(b, o.Mechanism)
 	if o.Mechanism == Lattice {
 		b = appendText(b, "cell/"+strconv.Itoa(o.Subdivision))

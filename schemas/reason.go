@@ -52,6 +52,7 @@ const (
 	ReasonOutsideMap     Reason = "outside_map"     // further than one cell from the map of the fix's model
 	ReasonWrongPartition Reason = "wrong_partition" // in another partition than the one that its key belongs to
 	ReasonLate           Reason = "late"            // of a step before the user's last one
+	ReasonKeyDestroyed   Reason = "key_destroyed"   // of a day whose noise key was destroyed: it cannot be released any more
 )
 
 // Reasons returns every reason that a raw record can be refused for, in a fixed
@@ -67,7 +68,7 @@ func Reasons() []Reason {
 		ReasonUserMissing, ReasonUserTooLong, ReasonUserReserved, ReasonNotFinite,
 		ReasonLatitudeOutOfRange, ReasonLongitudeOutOfRange, ReasonAccuracyNegative,
 		ReasonBefore1970, ReasonAfter9999,
-		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonNullIsland, ReasonOutsideMap, ReasonWrongPartition, ReasonLate,
+		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonNullIsland, ReasonOutsideMap, ReasonWrongPartition, ReasonLate, ReasonKeyDestroyed,
 	}
 }
 

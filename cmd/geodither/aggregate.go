@@ -165,6 +165,12 @@ func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std stream
 	if err != nil {
 		return errors.Join(err, out.discard())
 	}
+	if run.report.smallest < enough {
+		err = out.restrict()
+	}
+	if err != nil {
+		return errors.Join(err, out.discard())
+	}
 	if err := out.close(); err != nil {
 		return err
 	}

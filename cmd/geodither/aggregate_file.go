@@ -35,6 +35,15 @@ func (t *textFile) close() error {
 	return o.close()
 }
 
+// restrict leaves a file that is not complete yet to its owner. Standard output, a device or
+// a pipe stays as it is.
+func (t *textFile) restrict() error {
+	if t.file == nil || t.final == "" {
+		return nil
+	}
+	return t.file.Chmod(0o600)
+}
+
 func (t *textFile) discard() error {
 	o := output{records: noRecords{}, buffered: t.Writer, file: t.file, path: t.final}
 	return o.discard()

@@ -21,6 +21,7 @@ type aggregateRun struct {
 	collector *aggregate.Collector // nil until the settings are complete
 	waiting   []located
 	records   int64
+	seeded    int64 // records that say that their noise came from a seed
 	wanted    wantedCounts
 	report    aggregateReport
 }
@@ -28,6 +29,9 @@ type aggregateRun struct {
 // add takes one record.
 func (r *aggregateRun) add(record schemas.Sanitized, where string) error {
 	r.records++
+	if schemas.HasNote(record.Mechanism, schemas.Seeded) {
+		r.seeded++
+	}
 	const often = 256
 	if r.records%often == 0 {
 		r.bar.show(r.records)

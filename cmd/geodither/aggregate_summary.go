@@ -54,6 +54,9 @@ func (r *aggregateRun) summarize(out io.Writer) error {
 		fmt.Fprintf(&b, ", %d zones of %.2f km", zones.Count(), zones.SideKM())
 	}
 	fmt.Fprintln(&b)
+	if r.seeded > 0 {
+		fmt.Fprintf(&b, "seeded      %s\n", seededRecords(r.seeded))
+	}
 	r.followed(&b, c)
 	r.outsiders(&b, c)
 	if c.Late > 0 {

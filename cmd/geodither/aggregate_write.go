@@ -111,6 +111,15 @@ func newAggregateOutput(f *aggregateFlags, std streams) (*aggregateOutput, error
 	return o, nil
 }
 
+// restrict leaves the files to their owner: the estimates are about a few people.
+func (o *aggregateOutput) restrict() error {
+	err := o.density.restrict()
+	if o.flows != nil {
+		err = errors.Join(err, o.flows.restrict())
+	}
+	return err
+}
+
 // window writes one window.
 func (o *aggregateOutput) window(w *aggregate.Window, d aggregate.Density, level float64) error {
 	start, end := utc(w.StartMS), utc(w.EndMS)

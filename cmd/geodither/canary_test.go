@@ -79,12 +79,29 @@ func utcMS(ms int64) string {
 func told(where string, haystack []byte, g *grid.Grid) (found []string) {
 	for i, fix := range canaries(g) {
 		for name, form := range canarySecrets(fix, g) {
-			if bytes.Contains(haystack, form) {
+			if holds(haystack, form) {
 				found = append(found, fmt.Sprintf("%s: %s of fix %d", where, name, i))
 			}
 		}
 	}
 	return found
+}
+
+// holds finds a form in some bytes. A number in text that only ends another number, as 20.5 ends
+// 120.5, is not it.
+func holds(haystack, form []byte) bool {
+	digit := func(c byte) bool { return c >= '0' && c <= '9' }
+	number := len(bytes.TrimLeft(form, "0123456789.")) == 0
+	for at := 0; ; at++ {
+		next := bytes.Index(haystack[at:], form)
+		if next < 0 {
+			return false
+		}
+		at += next
+		if !number || !digit(form[0]) || at == 0 || !digit(haystack[at-1]) {
+			return true
+		}
+	}
 }
 
 // requireUntold searches what a command has printed, and every file of a folder, also in

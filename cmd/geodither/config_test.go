@@ -48,7 +48,7 @@ func configDir(t *testing.T, text string) (dir, path string) {
 	t.Setenv(keyVariable, "")
 	dir = t.TempDir()
 	townFiles(t, dir)
-	write(t, dir, "noise.key", noise.KeyFromSeed(3).Reveal())
+	write(t, dir, "noise.key", noise.KeyFromSeed(3<<40).Reveal())
 	return dir, write(t, dir, "geodither.yml", text)
 }
 
@@ -66,7 +66,7 @@ func TestLoadConfig(t *testing.T) {
 		"creation":    o.Topics.Create && o.Topics.Partitions == 6 && o.Topics.Replication == 3,
 		"encoding":    o.RawEncoding == schemas.JSON && o.SanitizedEncoding == schemas.Avro,
 		"model":       o.Model != nil && o.Model.Step == time.Minute,
-		"key":         o.Key.Equal(noise.KeyFromSeed(3)),
+		"key":         o.Key.Equal(noise.KeyFromSeed(3 << 40)),
 		"state":       o.StateDir == filepath.Join(dir, "state") && o.CacheBytes == 8<<20,
 		"transaction": o.MaxRecords == 100 && o.MaxInterval == 20*time.Millisecond && o.TransactionTimeout == 12*time.Second,
 		"times":       o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,

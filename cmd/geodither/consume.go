@@ -48,7 +48,7 @@ lies, and why it was refused. Its content is not in it.`,
 				return usageError{err}
 			}
 			buffered := bufio.NewWriter(std.out)
-			printer, err := newPrinter(format, buffered, codec, dead)
+			printer, err := newPrinter(format, buffered, std.err, codec, dead)
 			if err != nil {
 				return usageError{err}
 			}
@@ -79,7 +79,7 @@ type printer struct {
 	close func() error
 }
 
-func newPrinter(format string, out io.Writer, codec *schemas.Codec, dead bool) (printer, error) {
+func newPrinter(format string, out, log io.Writer, codec *schemas.Codec, dead bool) (printer, error) {
 	if dead {
 		return newLetterPrinter(format, out, codec)
 	}
@@ -87,10 +87,20 @@ func newPrinter(format string, out io.Writer, codec *schemas.Codec, dead bool) (
 	if err != nil {
 		return printer{}, err
 	}
-	return printer{close: writer.close, print: func(value []byte) error {
+	seeded := int64(0)
+	said := func() error {
+		if seeded > 0 {
+			fmt.Fprintln(log, seededRecords(seeded))
+		}
+		return writer.close()
+	}
+	return printer{close: said, print: func(value []byte) error {
 		record, err := codec.DecodeSanitized(value)
 		if err != nil {
 			return fmt.Errorf("%w; is this a sanitized topic, and --encoding right?", err)
+		}
+		if schemas.HasNote(record.Mechanism, schemas.Seeded) {
+			seeded++
 		}
 		return writer.write(record)
 	}}, nil

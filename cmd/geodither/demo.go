@@ -315,7 +315,7 @@ func (d *demo) status(feed *demoFeed, perSecond float64) demoStatus {
 
 func (d *demo) introduce(addr string) {
 	g := d.model.Grid
-	fmt.Fprintf(d.out, `geodither demo
+	fmt.Fprintf(d.out, `geodither demo (its noise comes from a seed and is not private: records are marked so)
   model     %s: %d × %d cells of %d m, step %v, trained on the sample itself
   release   %s, ε = %g for each release, δ = %g
   budget    %s

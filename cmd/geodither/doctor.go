@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/mechanism/noise"
 )
 
 func newDoctor(std streams) *cobra.Command {
@@ -79,16 +80,39 @@ func (d *doctor) examine(ctx context.Context, config string, bar *progress) {
 	m := options.Model
 	d.add("model", pipeline.LevelOK, "%s: %d × %d cells of %.0f m, step %v", m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
 	d.starts(options.Later)
-	switch {
-	case os.Getenv(keyVariable) != "":
-		d.add("key", pipeline.LevelOK, "from %s in the environment", keyVariable)
-	case isExposed(file.KeyFile):
-		d.add("key", pipeline.LevelWarning, "everybody on this machine can read %s: chmod 600", file.KeyFile)
-	default:
-		d.add("key", pipeline.LevelOK, "%s can be read, and not by everybody", file.KeyFile)
-	}
+	d.key(options.Key, file.KeyFile)
 	d.findings = append(d.findings, pipeline.Diagnose(ctx, options)...)
 	d.simulate(ctx, options, bar)
+}
+
+// key says where the key is from, who can read it, and which days it has.
+func (d *doctor) key(key noise.Key, path string) {
+	switch {
+	case bothKeys(path):
+		d.add("key", pipeline.LevelWarning, "%s", bothKeysText)
+	case os.Getenv(keyVariable) != "":
+		d.add("key", pipeline.LevelOK, "from %s in the environment", keyVariable)
+	case isExposed(path):
+		d.add("key", pipeline.LevelWarning, "everybody on this machine can read %s: chmod 600", path)
+	default:
+		d.add("key", pipeline.LevelOK, "%s can be read, and not by everybody", path)
+	}
+	if err := refuseSeeded(key); err != nil {
+		d.add("key", pipeline.LevelFailure, "%v", err)
+	}
+	today := noise.DayAt(time.Now().UnixMilli())
+	switch first := key.FirstDay(); {
+	case key.Whole():
+		d.add("key days", pipeline.LevelOK, "all: whoever has this key can take the noise off everything that was ever published under it. "+
+			"\"geodither key export --until DAY\" makes one without the past")
+	case first > today:
+		d.add("key days", pipeline.LevelFailure, "from %v on, and today is %v: every fix until then would be refused (key_destroyed)", first, today)
+	case first == today:
+		d.add("key days", pipeline.LevelWarning, "from %v on, which is today: fixes of yesterday that come late are refused (key_destroyed)", first)
+	default:
+		d.add("key days", pipeline.LevelOK, "from %v on: fixes of earlier days are refused (key_destroyed), and releases of them cannot be "+
+			"replayed or verified", first)
+	}
 }
 
 // starts says which version of the model is due now. The clock decides nothing: fixes

@@ -132,6 +132,7 @@ func (f *evaluateFlags) prepare(sets []dataSet, std streams) error {
 	if err := os.MkdirAll(f.out, 0o700); err != nil {
 		return unwritten(f.out, err)
 	}
+	warnOpenFolder(f.out, std)
 	for _, set := range sets {
 		if !set.definition.Open {
 			return hide(f.out, std)

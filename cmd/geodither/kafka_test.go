@@ -152,7 +152,7 @@ func requireUsers(t *testing.T, text string, users map[string][]schemas.Sanitize
 func sanitizedTopic(t *testing.T, dir, broker string) (service *background, n int) {
 	t.Helper()
 	traces, _ := townFiles(t, dir)
-	write(t, dir, "noise.key", noise.KeyFromSeed(1).Reveal())
+	write(t, dir, "noise.key", noise.KeyFromSeed(1<<40).Reveal())
 	config := write(t, dir, "geodither.yml", fmt.Sprintf(`
 brokers: [%q]
 group: g
@@ -203,7 +203,7 @@ func TestRunWarnsOfReadableKey(t *testing.T) {
 	t.Setenv(keyVariable, "")
 	dir := t.TempDir()
 	townFiles(t, dir)
-	key := write(t, dir, "noise.key", noise.KeyFromSeed(1).Reveal())
+	key := write(t, dir, "noise.key", noise.KeyFromSeed(1<<40).Reveal())
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestRunWarnsOfReadableKey(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	log := service.log.String()
-	if !strings.Contains(log, "chmod 600") || !strings.Contains(log, key) || strings.Contains(log, noise.KeyFromSeed(1).Reveal()) {
+	if !strings.Contains(log, "chmod 600") || !strings.Contains(log, key) || strings.Contains(log, noise.KeyFromSeed(1<<40).Reveal()) {
 		t.Errorf("the log is:\n%s", log)
 	}
 }

@@ -31,7 +31,9 @@ The key is as secret as the raw fixes: whoever has it can take the noise off eve
 release. All instances of one service share it, and replays need the same key to give
 the same releases. Other raw fixes, of a second raw topic, say, need a key of their own:
 under one key two releases of one user and step show whether they come from one place.
-An existing file is never overwritten.`,
+An existing file is never overwritten.
+
+"geodither key export" writes files that hold only a part of the key.`,
 		Example: "  geodither key new noise.key",
 		Args:    oneFile("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -47,7 +49,7 @@ An existing file is never overwritten.`,
 		},
 	}
 	create.Flags().BoolVar(&ifMissing, "if-missing", false, "keep an existing key and succeed")
-	cmd.AddCommand(create, newPseudonym(std))
+	cmd.AddCommand(create, newPseudonym(std), newKeyExport(std))
 	return cmd
 }
 
@@ -57,8 +59,9 @@ func newPseudonym(std streams) *cobra.Command {
 		Use:   "pseudonym --user USER",
 		Short: "Print the pseudonym under which a user's records are published",
 		Long: `Print the pseudonym that a user has with "publish: {user: pseudonym}": the first 16 bytes, in
-hex, of HMAC-SHA-256 under the noise key of "geodither pseudonym 1", a zero byte and the
-user id. Only who has the key can tell which user a pseudonym is.`,
+hex, of HMAC-SHA-256 of "geodither pseudonym 2", a zero byte and the user id, under the key's
+subkey for pseudonyms. Only who has that can tell which user a pseudonym is. A file from
+"geodither key export --pseudonym" is enough, and is of no use for anything else.`,
 		Example: `  geodither key pseudonym --key-file noise.key --user bus-31`,
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -80,9 +83,12 @@ user id. Only who has the key can tell which user a pseudonym is.`,
 	return cmd
 }
 
-// writeKey puts a fresh key into a new file of mode 0600, on disk before it
+// writeKey puts a fresh key into a new file.
+func writeKey(path string) error { return writeKeyFile(path, noise.NewKey()) }
+
+// writeKeyFile puts a key into a new file of mode 0600, on disk before it
 // returns: a key lost after its first use could never repeat a release.
-func writeKey(path string) error {
+func writeKeyFile(path string, key noise.Key) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w; it is kept: a new key would give other releases of the same fixes", err)
@@ -90,7 +96,7 @@ func writeKey(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(file, noise.NewKey().Reveal())
+	_, err = fmt.Fprintln(file, key.Reveal())
 	if err == nil {
 		err = file.Sync()
 	}
@@ -135,6 +141,12 @@ func readKey(path string) (noise.Key, error) {
 	}
 	return key, nil
 }
+
+// bothKeys reports that the environment and the config both name a key, of which the
+// environment's is used.
+func bothKeys(path string) bool { return path != "" && os.Getenv(keyVariable) != "" }
+
+const bothKeysText = "both " + keyVariable + " and key_file are set: the environment's key is used, and the file is not looked at"
 
 // isExposed reports that users other than a file's owner and group can read it.
 // A group may be how a secret reaches a container, everybody never is.

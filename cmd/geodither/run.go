@@ -43,6 +43,12 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 			if text, warn := pipeline.BudgetAdvice(options.Release, options.Model.Step); warn {
 				options.Logger.Warn("release.budget is none or high", "advice", text)
 			}
+			if bothKeys(file.KeyFile) {
+				options.Logger.Warn(bothKeysText, "key_file", file.KeyFile)
+			}
+			if err := refuseSeeded(options.Key); err != nil {
+				return usagef("config %s: key_file: %w", config, err)
+			}
 			service, err := pipeline.NewService(options)
 			if err != nil {
 				return configError(config, err)

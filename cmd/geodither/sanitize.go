@@ -46,8 +46,11 @@ With --models a fix has the version whose start is the last one not after its st
 its own time alone, since a file has no offsets. With personal models a user who has one is
 released under it, and the record says so in model_id.
 
-Without --key-file or --seed the noise has a fresh random key, which is forgotten. A seed
-makes an experiment repeatable and protects nothing.
+Without --key-file or --seed the noise has a fresh random key, which is forgotten. A key
+file makes a run repeatable and stays as secret as the traces. A seed does so too and
+protects nothing: whoever guesses it takes the noise off every record. It is for
+experiments on places that are no secret. Its records are marked, the mechanism being
+"lattice (seeded, not private)".
 
 At the end the errors of the run go to the standard error stream, with what it cost in ε
 and what that means in metres: they are aggregates, but they come from the truth. Keep
@@ -69,7 +72,7 @@ may read; a file that is there already is closed to others.`,
 	flags.StringVar(&f.out, "out", "-", "`FILE` to write; - is standard output")
 	flags.StringVar(&f.outFormat, "out-format", "csv", "csv, json (one object a line) or geojson")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
-	flags.Uint64Var(&f.seed, "seed", 0, "seed in place of a key, for experiments only")
+	flags.Uint64Var(&f.seed, "seed", 0, "seed in place of a key, for experiments only: the records are marked as not private")
 	flags.StringVar(&f.report, "report", "", "also write the run's summary as JSON to this `FILE`: it comes from the truth, and only the owner may read it")
 	f.release.register(flags, 0, 0)
 	f.publish.register(flags)
@@ -99,6 +102,7 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 		return usagef("--seed and --key-file exclude each other")
 	case seeded:
 		key = noise.KeyFromSeed(f.seed)
+		warnSeeded(std.err, "the released places")
 	case f.keyFile != "":
 		if key, err = readKey(f.keyFile); err != nil {
 			return err

@@ -43,8 +43,7 @@ func prepare(ctx context.Context, model *mobility.Model, path string) (*modelFil
 		if err := model.Write(buffered); err != nil {
 			return err
 		}
-		// For others to read, as the umask of a plain creation mostly has it.
-		return errors.Join(buffered.Flush(), file.Chmod(0o644), file.Sync())
+		return errors.Join(buffered.Flush(), file.Chmod(model.FileMode()), file.Sync())
 	})
 	// Writing that goes on ends at a file that is closed.
 	if err = errors.Join(err, file.Close()); err != nil {

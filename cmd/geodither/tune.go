@@ -134,7 +134,7 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std streams) error {
 	return f.deliver(ctx, result, std)
 }
 
-// claim makes the folder, or takes an empty one, for its owner only: what is in another
+// claim makes the folder, for its owner only, or takes an empty one as it is: what is in another
 // one, a model that a service runs with or a key, is not to be replaced. The returned
 // function removes it if nothing was written.
 func (f *tuneFlags) claim(std streams) (leave func(), err error) {
@@ -145,7 +145,7 @@ func (f *tuneFlags) claim(std streams) (leave func(), err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		err = os.MkdirAll(f.out, 0o700)
 	case err == nil:
-		err = os.Chmod(f.out, 0o700)
+		warnOpenFolder(f.out, std)
 	}
 	if err != nil {
 		return nil, unwritten(f.out, err)

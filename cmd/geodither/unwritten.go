@@ -45,11 +45,15 @@ func (w named) Write(p []byte) (int, error) {
 	return n, unwritten(w.path, err)
 }
 
-// writeWhole writes a file that appears complete or not at all.
+// writeWhole writes a file that appears complete or not at all, and that only its owner may
+// read: what it is used for comes from people's traces.
 func writeWhole(path string, data []byte) error {
 	file, err := createText(path)
 	if err != nil {
 		return err
+	}
+	if err := file.restrict(); err != nil {
+		return errors.Join(unwritten(path, err), file.discard())
 	}
 	if _, err := file.Write(data); err != nil {
 		return errors.Join(err, file.discard())

@@ -210,7 +210,7 @@ func (t tally) add(other tally) {
 type worker struct {
 	*auditor
 	samplers map[*Situation]Sampler
-	streams  noise.Streams
+	streams  *noise.Keyed
 }
 
 func (w *worker) sampler(at *Situation) (Sampler, error) {

@@ -73,7 +73,7 @@ func scouted(tb testing.TB, law string) (*mobility.Model, mechanism.Options, []*
 	var situations []*Situation
 	o := mechanism.Options{Mechanism: law, Delta: .3, MinCells: -1}
 	for _, o.Epsilon = range []float64{20, 1} {
-		scout, err := NewScout(m, o, 1)
+		scout, err := NewScout(m, o, 3)
 		if err != nil {
 			tb.Fatal(err)
 		}

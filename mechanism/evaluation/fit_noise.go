@@ -28,8 +28,8 @@ func (n *pairedNoise) at(user string, step int64) {
 	n.user, n.step = binary.BigEndian.Uint64(sum[:]), step
 }
 
-// Stream implements noise.Streams.
-func (n *pairedNoise) Stream([]byte) noise.Source {
+// On implements noise.Streams.
+func (n *pairedNoise) On(noise.Day, []byte) (noise.Source, error) {
 	n.source.Seed(n.user, uint64(n.step))
-	return n.source
+	return n.source, nil
 }

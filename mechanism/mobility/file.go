@@ -4,12 +4,13 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
 
 // WriteFile writes the model to a file that appears under its name complete or not at all: it is written beside it,
-// synced and renamed.
+// synced and renamed. Its mode is FileMode, also where it replaces a file of another mode.
 func (m *Model) WriteFile(path string) (err error) {
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -25,7 +26,7 @@ func (m *Model) WriteFile(path string) (err error) {
 	if err := m.Write(buffered); err != nil {
 		return err
 	}
-	if err := finish(temporary, buffered); err != nil {
+	if err := finish(temporary, buffered, m.FileMode()); err != nil {
 		return fmt.Errorf("mobility: %w", err)
 	}
 	if err := os.Rename(temporary.Name(), path); err != nil {
@@ -34,9 +35,19 @@ func (m *Model) WriteFile(path string) (err error) {
 	return syncFolder(filepath.Dir(path))
 }
 
-// finish leaves a closed file that others may read, as the umask of a plain creation mostly has it.
-func finish(file *os.File, buffered *bufio.Writer) error {
-	return errors.Join(buffered.Flush(), file.Chmod(0o644), file.Sync(), file.Close())
+// FileMode is who may read the model's file. A model that was trained with differential privacy
+// protects each user of the traces, so everybody may. Any other holds counts of what people did,
+// and is for its owner.
+func (m *Model) FileMode() fs.FileMode {
+	if m.Provenance.Privacy != nil {
+		return 0o644
+	}
+	return 0o600
+}
+
+// finish leaves a closed file of a mode.
+func finish(file *os.File, buffered *bufio.Writer, mode fs.FileMode) error {
+	return errors.Join(buffered.Flush(), file.Chmod(mode), file.Sync(), file.Close())
 }
 
 // syncFolder makes the rename last. Some systems cannot sync a folder; the file itself is complete either way.

@@ -166,7 +166,7 @@ func TestLogAgainstStandardLibrary(t *testing.T) {
 func TestStreamIsSeededByHMAC(t *testing.T) {
 	t.Parallel()
 	key := KeyFromSeed(3)
-	mac := hmac.New(sha256.New, key.secret()[:])
+	mac := hmac.New(sha256.New, key.secret().master[:])
 	mac.Write([]byte("transcript"))
 	want := rand.NewChaCha8([32]byte(mac.Sum(nil)))
 	got := NewKeyed(key).Stream([]byte("transcript"))
@@ -231,8 +231,8 @@ func TestKeysNeverPrint(t *testing.T) {
 	if !strings.Contains(text, redacted) {
 		t.Error("keys do not print [redacted]")
 	}
-	bytesInDecimal := fmt.Sprintf("%d %d", key.secret()[0], key.secret()[1])
-	bytesInHex := fmt.Sprintf("%#x, %#x", key.secret()[0], key.secret()[1])
+	bytesInDecimal := fmt.Sprintf("%d %d", key.secret().master[0], key.secret().master[1])
+	bytesInHex := fmt.Sprintf("%#x, %#x", key.secret().master[0], key.secret().master[1])
 	for _, secret := range []string{digits[:8], bytesInDecimal, bytesInHex} {
 		if strings.Contains(text, secret) {
 			t.Errorf("a printed key shows its bytes (%q)", secret)

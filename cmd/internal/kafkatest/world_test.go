@@ -22,7 +22,15 @@ import (
 // startMS is when the fleet sets out: the start of a step.
 const startMS int64 = 1_700_000_040_000
 
-var testKey = noise.KeyFromSeed(1)
+// testKey is as a key file has it: a service refuses the key of a small seed, and marks records
+// under one that was made here.
+var testKey = func() noise.Key {
+	key, err := noise.ParseKey(noise.KeyFromSeed(1 << 40).Reveal())
+	if err != nil {
+		panic(err)
+	}
+	return key
+}()
 
 // world is a raw topic and a fleet that feeds it. Services are named by their
 // group, and so are their other topics.

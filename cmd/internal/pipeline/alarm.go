@@ -91,6 +91,10 @@ func (r *reporter) report(now totals) {
 		r.log.Warn(misplacedWarning, "records", in, "misplaced", n,
 			"partitioner", r.options.Topics.Partitioner, "topic", r.options.Topics.DeadLetters)
 	}
+	if n := now.Destroyed - r.last.Destroyed; n > 0 {
+		r.log.Warn("fixes were refused since the noise key of their day was destroyed (key_destroyed in the dead-letter topic)",
+			"refused", n, "key_first_day", r.options.Key.FirstDay().String())
+	}
 	r.outside(now)
 	r.last, r.warned = now, false
 }

@@ -34,6 +34,7 @@ type exposure struct {
 // name the user, nothing else may.
 func audit(e exposure, fix schemas.Raw, g *grid.Grid) (found []string) {
 	place := append(coordinateSecrets(fix, g), cellSecrets(fix, g)...)
+	place = append(place, keySecrets(testKey, dayOfFix(fix))...)
 	person := append(userSecrets(fix.UserID), place...)
 	look := func(where string, b []byte, secrets []secret) {
 		for _, name := range leaks(b, secrets) {
@@ -101,9 +102,18 @@ func TestCanary(t *testing.T) {
 		t.Errorf("a raw record that is logged shows %q", found)
 	}
 	plants := map[string]func(e *exposure){
-		"log":             func(e *exposure) { e.log = fmt.Appendf(e.log, "msg=late lat=%v", fix.Latitude) },
-		"log record":      func(e *exposure) { e.log = fmt.Appendf(e.log, "fix=%v", bare(fix)) },
-		"log user":        func(e *exposure) { e.log = fmt.Appendf(e.log, "user=%s", fix.UserID) },
+		"log":           func(e *exposure) { e.log = fmt.Appendf(e.log, "msg=late lat=%v", fix.Latitude) },
+		"log record":    func(e *exposure) { e.log = fmt.Appendf(e.log, "fix=%v", bare(fix)) },
+		"log user":      func(e *exposure) { e.log = fmt.Appendf(e.log, "user=%s", fix.UserID) },
+		"log key":       func(e *exposure) { e.log = fmt.Appendf(e.log, "key=%s", testKey.Reveal()) },
+		"log day's key": func(e *exposure) { e.log = fmt.Appendf(e.log, "key=%x", dayKey(t, testKey, dayOfFix(fix))) },
+		"log subkey":    func(e *exposure) { e.log = fmt.Appendf(e.log, "key=%x", subkey(t, testKey, "geodither 1: pseudonyms")) },
+		"sanitized key": func(e *exposure) {
+			e.sanitized = append(e.sanitized, consumer.Record{Key: dayKey(t, testKey, dayOfFix(fix))})
+		},
+		"changelog's key": func(e *exposure) {
+			e.changelog = append(e.changelog, consumer.Record{Value: subkey(t, testKey, "geodither 1: all days")})
+		},
 		"log cell":        func(e *exposure) { e.log = fmt.Appendf(e.log, "cell=%d", cell) },
 		"dead letter":     func(e *exposure) { e.deadLetters = append(e.deadLetters, consumer.Record{Value: raw}) },
 		"dead letter key": func(e *exposure) { e.deadLetters = append(e.deadLetters, consumer.Record{Key: []byte(fix.UserID)}) },

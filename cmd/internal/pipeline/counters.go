@@ -30,6 +30,7 @@ type Counters struct {
 	Lateness    Lateness     // by how much they were late
 	Refusals    Refusals     // the dead letters by reason
 	Misplaced   atomic.Int64 // of these, for lying in another partition than their key's
+	Destroyed   atomic.Int64 // of these, since the noise key of their day was destroyed
 
 	OutsideClamped atomic.Int64 // fixes outside the map that counted as in its nearest cell
 	OutsideRefused atomic.Int64 // fixes outside the map that became dead letters
@@ -71,7 +72,7 @@ type Snapshot struct {
 	RecordsIn, RecordsOut, DeadLetters int64
 	Releases, Repeats, Predictions     int64
 	Skipped, Suppressed, Dropped, Late int64
-	Misplaced                          int64
+	Misplaced, Destroyed               int64
 	LateDropped                        int64
 	Lateness                           LatenessCounts
 	OutsideClamped, OutsideRefused     int64
@@ -98,6 +99,7 @@ func (c *Counters) Snapshot() Snapshot {
 		Late:        c.Late.Load(),
 		LateDropped: c.LateDropped.Load(),
 		Misplaced:   c.Misplaced.Load(),
+		Destroyed:   c.Destroyed.Load(),
 		Lateness:    c.Lateness.Load(),
 
 		OutsideClamped: c.OutsideClamped.Load(),
@@ -142,6 +144,7 @@ type tally struct {
 	skipped, suppressed, dropped, late            int64
 	misplaced                                     int64
 	setCells, drifts, moved, restarted            int64
+	destroyed                                     int64
 	epsilon                                       float64
 
 	lateDropped                                    int64
@@ -223,6 +226,7 @@ func (t *tally) commit(c *Counters) {
 	c.OutsideClamped.Add(t.outsideClamped)
 	c.OutsideRefused.Add(t.outsideRefused)
 	c.OutsideSwapped.Add(t.outsideSwapped)
+	c.Destroyed.Add(t.destroyed)
 	c.Epsilon.Add(t.epsilon)
 	c.SetCells.Add(t.setCells)
 	c.Drifts.Add(t.drifts)

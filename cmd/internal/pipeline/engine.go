@@ -28,8 +28,9 @@ type Engine struct {
 	placement Placement // of the last Sanitize's fix
 }
 
-// NewEngine refuses options that Sanitizer or Publish refuses, and a model whose
-// step is not a whole number of milliseconds.
+// NewEngine refuses options that Sanitizer or Publish refuses, a key without noise,
+// and a model whose step is not a whole number of milliseconds. Under a key that was
+// made of a seed all records say so: schemas.Seeded.
 func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options, publish Publish) (*Engine, error) {
 	return newEngine(&Material{Model: model}, key, options, publish)
 }
@@ -38,6 +39,9 @@ func newEngine(first *Material, key noise.Key, options mechanism.Options, publis
 	model := first.Model
 	if model.Step < time.Millisecond || model.Step%time.Millisecond != 0 {
 		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of milliseconds", model.ID(), model.Step)
+	}
+	if !key.HasNoise() {
+		return nil, errNoNoise
 	}
 	models, err := newModels(first, func(m *mobility.Model) (*mechanism.Sanitizer, error) {
 		return mechanism.NewSanitizer(m, noise.NewKeyed(key), options)
@@ -49,13 +53,15 @@ func newEngine(first *Material, key noise.Key, options mechanism.Options, publis
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base, input: Input{}.withDefaults()}
-	e.note("")
+	e := &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base, mechanism: models.base.sanitizer.Options().Mechanism, input: Input{}.withDefaults()}
+	if key.Seeded() {
+		e.note(schemas.Seeded)
+	}
 	return e, nil
 }
 
 // note adds a note about the releases to the mechanism that records name: schemas.Noted.
-func (e *Engine) note(text string) { e.mechanism = schemas.Noted(e.options.Mechanism, text) }
+func (e *Engine) note(text string) { e.mechanism = schemas.Noted(e.mechanism, text) }
 
 // Admit makes the engine treat fixes outside the map as input says, in place of the
 // default.

@@ -172,7 +172,7 @@ func TestSwapped(t *testing.T) {
 func TestLatePolicy(t *testing.T) {
 	for _, policy := range []string{"", LateDeadLetter, LateDrop} {
 		o := testOptions(t, neighbourModel(t, town, 1000, 4)).withDefaults()
-		o.Input.Late = policy
+		o.Input.Late, o.Topics.Partitioner = policy, AnyPartitioner
 		watch := &observer{log: o.Logger, counters: o.Counters, processor: newTestProcessor(t, o, 0)}
 		state := process(t, watch.processor, record(t, 0, sentinel()), nil).state
 		for i, by := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Hour, 25 * time.Hour} {

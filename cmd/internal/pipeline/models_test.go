@@ -188,9 +188,9 @@ func TestPersonal(t *testing.T) {
 	}
 	p := newTestProcessor(t, o, 0)
 	p.engine.models.amend([]Amended{{0, newVersionOf(t, 10, Material{two, second})}})
-	names := newPseudonyms(o.Key)
+	names := newPersonalIDs(o.Key)
 	for user, want := range map[string][2]string{
-		with: {names.personal(first.models[with], with), names.personal(second.models[with], with)}, without: {one.ID(), two.ID()},
+		with: {names.of(first.models[with], with), names.of(second.models[with], with)}, without: {one.ID(), two.ID()},
 	} {
 		var state []byte
 		for i, step := range []int64{9, 10} {

@@ -147,6 +147,7 @@ func (o Options) Validate() error {
 	}
 	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
 	need(!o.Key.IsZero(), "key_file: the noise needs a key; make one with \"geodither key new\"")
+	need(o.Key.IsZero() || o.Key.HasNoise(), "key_file: %w", errNoNoise)
 	need(!slices.Contains(o.Brokers, ""), "brokers: one of them is empty; each is a host:port")
 	need(!slices.ContainsFunc(o.Brokers, func(b string) bool { return strings.Contains(b, ",") }),
 		"brokers: one of them has a comma; write a list, [host:port, host:port]")

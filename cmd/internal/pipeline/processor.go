@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -19,7 +20,8 @@ import (
 // Each record that is read leads to one of three: a sanitized record, a dead
 // letter, or, where the options say so, nothing (skipped, suppressed, dropped, late),
 // which the counters show. A late fix, and one outside the map, is a dead letter unless
-// Options.Input says otherwise.
+// Options.Input says otherwise. A fix of a day whose noise key was destroyed is one too: it
+// spends nothing and leaves the user's state as it was.
 type Processor struct {
 	engine    *Engine
 	raw, out  *schemas.Codec
@@ -88,6 +90,10 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 		return p.failure(rec, err)
 	}
 	record, outcome, migration, err := p.engine.sanitize(rec.Offset, fix, &p.state)
+	if errors.Is(err, noise.ErrDestroyed) {
+		p.tally.destroyed++
+		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed}, fx)
+	}
 	if err != nil {
 		if _, refused := errors.AsType[*schemas.Rejection](err); refused {
 			p.tally.place(p.engine.placement, refused)

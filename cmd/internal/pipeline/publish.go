@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -60,20 +59,18 @@ func (p Publish) Validate() error {
 	return errors.Join(errs...)
 }
 
-// pseudonymLabel comes before the user id in what a pseudonym is the keyed hash
-// of. No text that the key is used for otherwise begins like it: a release's begins
-// with the length of its tag, a byte that is not 'g', the fingerprint's with
-// another word.
-const pseudonymLabel = "geodither pseudonym 1\x00"
+// pseudonymLabel comes before the user id in what a pseudonym is the keyed hash of.
+const pseudonymLabel = "geodither pseudonym 2\x00"
 
 // pseudonymBytes is how much of the hash is kept: two of a million million users
 // share a pseudonym with a probability below 2⁻⁴⁸.
 const pseudonymBytes = 16
 
 // Pseudonym returns the name that a key gives to a user: the first 16 bytes of
-// HMAC-SHA-256(key, "geodither pseudonym 1", NUL, user id), as hex digits. Whoever
-// has the key can compute it; whoever lacks it can neither find the user id, however
-// few there are to choose from, nor tell whether two keys' pseudonyms are one user's.
+// HMAC-SHA-256(subkey, "geodither pseudonym 2", NUL, user id), as hex digits, under the
+// key's subkey for pseudonyms. Whoever has that can compute it, and can do nothing else
+// with it; whoever lacks it can neither find the user id, however few there are to choose
+// from, nor tell whether two keys' pseudonyms are one user's. It panics on the zero key.
 func Pseudonym(key noise.Key, user string) string {
 	return string(newPseudonyms(key).of(nil, user))
 }
@@ -84,13 +81,7 @@ type pseudonyms struct {
 	sum [sha256.Size]byte
 }
 
-func newPseudonyms(key noise.Key) *pseudonyms {
-	secret, err := hex.DecodeString(key.Reveal())
-	if err != nil || len(secret) == 0 {
-		panic("pipeline: pseudonyms need a key") // Reveal writes hex, and nothing for the zero key
-	}
-	return &pseudonyms{mac: hmac.New(sha256.New, secret)}
-}
+func newPseudonyms(key noise.Key) *pseudonyms { return &pseudonyms{mac: key.MAC(noise.Pseudonyms)} }
 
 func (p *pseudonyms) of(dst []byte, user string) []byte {
 	p.mac.Reset()
@@ -100,14 +91,24 @@ func (p *pseudonyms) of(dst []byte, user string) []byte {
 }
 
 // personalLabel comes before what the published id of a personal model is the keyed
-// hash of; see pseudonymLabel.
-const personalLabel = "geodither personal model 1\x00"
+// hash of, under a subkey of its own.
+const personalLabel = "geodither personal model 2\x00"
 
 // personalIDBytes makes ids as long as those of popular models.
 const personalIDBytes = 8
 
-// personal returns the id under which a user's own model is published.
-func (p *pseudonyms) personal(model *mobility.Personal, user string) string {
+// personalIDs computes the published ids of users' own models, for one goroutine.
+type personalIDs struct {
+	mac hash.Hash
+	sum [sha256.Size]byte
+}
+
+func newPersonalIDs(key noise.Key) *personalIDs {
+	return &personalIDs{mac: key.MAC(noise.PersonalModels)}
+}
+
+// of returns the id under which a user's own model is published.
+func (p *personalIDs) of(model *mobility.Personal, user string) string {
 	p.mac.Reset()
 	p.mac.Write([]byte(personalLabel))
 	p.mac.Write([]byte(model.ID())) // of one length
@@ -120,8 +121,8 @@ type publisher struct {
 	options Publish
 	stepMS  int64
 	key     noise.Key
-	names   *pseudonyms // nil: plain
-	keyed   *pseudonyms // of personal models; nil until there is one
+	names   *pseudonyms  // nil: plain
+	keyed   *personalIDs // of personal models; nil until there is one
 }
 
 func newPublisher(options Publish, model *mobility.Model, key noise.Key) (*publisher, error) {
@@ -153,9 +154,9 @@ func (p *publisher) model(use choice, user string) string {
 		return use.modelID
 	}
 	if p.keyed == nil {
-		p.keyed = newPseudonyms(p.key)
+		p.keyed = newPersonalIDs(p.key)
 	}
-	return p.keyed.personal(use.personal, user)
+	return p.keyed.of(use.personal, user)
 }
 
 // timestamp is the time to publish, of an event or of a Kafka record, where -1

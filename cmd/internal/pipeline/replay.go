@@ -329,6 +329,9 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 		return part, false, err
 	}
 	part.Differs = p.differs(mark, marked, changed, first, part.To)
+	if err := p.days(ctx, &part, raw); err != nil {
+		return part, false, err
+	}
 	if err := p.versions(&part, mark); err != nil {
 		part.Differs = append(part.Differs, err.Error())
 	}

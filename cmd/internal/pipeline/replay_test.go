@@ -225,8 +225,8 @@ func TestReplayRefusals(t *testing.T) {
 // topicNames lists the broker's topics.
 func (w *world) topicNames(tb testing.TB) []string {
 	tb.Helper()
-	client := NewClient([]string{w.addr}) // w.client remembers a list for a moment
-	res, err := client.Metadata(tb.Context(), &kafka.MetadataRequest{})
+	// A client of its own: the world's remembers for some seconds what there was.
+	res, err := NewClient([]string{w.addr}).Metadata(tb.Context(), &kafka.MetadataRequest{})
 	ok(tb, err)
 	var names []string
 	for _, t := range res.Topics {

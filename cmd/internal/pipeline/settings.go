@@ -3,7 +3,6 @@ package pipeline
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"strings"
 
@@ -18,11 +17,10 @@ const settingsSize = 16
 // settingsVersion goes up whenever the glue between records and the mechanism
 // makes other bytes of the same facts, and whenever the list of names in settings
 // changes otherwise than at its end.
-const settingsVersion = 2
+const settingsVersion = 3
 
-// keyLabel is what the key's fingerprint is the keyed hash of. No release has
-// it as its transcript: those begin with a tag of another text.
-const keyLabel = "geodither settings: fingerprint of the key 1"
+// keyLabel is what the key's fingerprint is the keyed hash of.
+const keyLabel = "geodither settings: fingerprint of the key 2"
 
 // setting is one of the facts that determine published bytes: its key in the config,
 // and its value in a text that two programs write alike.
@@ -38,7 +36,7 @@ type setting struct{ name, value string }
 // remembers its id.
 func (o Options) settings() []setting {
 	o = o.withDefaults()
-	if o.Model == nil || o.Key.IsZero() {
+	if o.Model == nil || !o.Key.HasNoise() {
 		return nil
 	}
 	engine, err := newEngine(&Material{Model: o.Model}, o.Key, o.Release, o.Publish)
@@ -134,13 +132,10 @@ func (o Options) DifferentSettings(other []byte) string {
 	return strings.Join(names, ", ")
 }
 
-// keyFingerprint is a keyed hash of a fixed text: the same for the same key, and
-// no help in finding it.
+// keyFingerprint is a keyed hash of a fixed text under a subkey of its own: the same
+// for the same key, however many of its days were destroyed, and no help in finding it.
 func keyFingerprint(key noise.Key) []byte {
-	stream := noise.NewKeyed(key).Stream([]byte(keyLabel))
-	fingerprint := make([]byte, 0, settingsSize)
-	for len(fingerprint) < settingsSize {
-		fingerprint = binary.LittleEndian.AppendUint64(fingerprint, stream.Uint64())
-	}
-	return fingerprint
+	mac := key.MAC(noise.Fingerprint)
+	mac.Write([]byte(keyLabel))
+	return mac.Sum(nil)[:settingsSize]
 }

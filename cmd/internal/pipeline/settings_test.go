@@ -125,6 +125,7 @@ func TestSettingsHideTheKey(t *testing.T) {
 			t.Fatal("bytes of the key are in its fingerprint")
 		}
 	}
+	requireNoLeak(t, "the fingerprint", keyFingerprint(o.Key), keySecrets(o.Key, noise.DayAt(startMS)))
 	if bytes.Equal(keyFingerprint(o.Key), keyFingerprint(noise.KeyFromSeed(2))) {
 		t.Error("two keys have one fingerprint")
 	}

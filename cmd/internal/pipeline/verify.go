@@ -270,6 +270,9 @@ func (c *check) run(ctx context.Context) error {
 	if !c.judgeOrigin(first, before, found) {
 		return nil
 	}
+	if known, err := c.judgeDays(ctx, raw, dead); err != nil || !known {
+		return err
+	}
 	if err := c.scanUncommitted(ctx, sanitized); err != nil {
 		return err
 	}

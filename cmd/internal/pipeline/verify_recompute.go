@@ -241,12 +241,18 @@ func (r *recomputation) old(key []byte) bool {
 }
 
 // judged reports whether a dead letter can be known after the settings have
-// changed: whether a fix is late depends on the user's state, and so does which version's
-// map it has to lie on.
+// changed: whether a fix is late, on which version's map it has to lie, and whether it needs
+// a key at all depend on the user's state.
 func (r *recomputation) judged(value []byte) bool {
 	letter, err := r.letters.DecodeDeadLetter(value)
-	return err != nil || letter.Reason != schemas.ReasonLate && letter.Reason != schemas.ReasonOutsideMap &&
-		letter.Offset >= r.mark.Since
+	if err != nil {
+		return true
+	}
+	switch letter.Reason { //nolint:exhaustive // the others depend on the record alone
+	case schemas.ReasonLate, schemas.ReasonOutsideMap, schemas.ReasonKeyDestroyed:
+		return false
+	}
+	return letter.Offset >= r.mark.Since
 }
 
 // finish compares what is left at the end.

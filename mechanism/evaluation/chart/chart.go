@@ -86,6 +86,7 @@ func (f *Figure) Write(w io.Writer, format Format) error {
 }
 
 // WriteFile draws the figure to a file, as PNG or SVG by the name's ending. The file appears whole or not at all.
+// Only its owner may read it: a figure may tell of the people in the traces.
 func (f *Figure) WriteFile(path string) (err error) {
 	var buf bytes.Buffer
 	if err := f.Write(&buf, Format(strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."))); err != nil {
@@ -101,7 +102,7 @@ func (f *Figure) WriteFile(path string) (err error) {
 		}
 	}()
 	_, err = file.Write(buf.Bytes())
-	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
+	if err = errors.Join(err, file.Chmod(0o600), file.Close()); err != nil {
 		return err
 	}
 	return os.Rename(file.Name(), path)

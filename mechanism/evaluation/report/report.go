@@ -61,14 +61,16 @@ const (
 
 var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// Write writes the report into a folder, which is made if it is not there. Each file appears whole or not at all, report.html last; step is called
-// before each, and its error ends the writing.
+// Write writes the report into a folder, which is made for its owner alone if it is not there. So
+// is each file, which may tell of the people in the traces, whatever folder it lies in. Each file
+// appears whole or not at all, report.html last; step is called before each, and its error ends the
+// writing.
 func (r *Report) Write(dir string, step func() error) error {
 	if err := r.check(); err != nil {
 		return err
 	}
 	for _, sub := range []string{tables, figures} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return err
 		}
 	}
@@ -169,7 +171,7 @@ func writeFile(path string, data []byte) (err error) {
 		}
 	}()
 	_, err = file.Write(data)
-	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
+	if err = errors.Join(err, file.Chmod(0o600), file.Close()); err != nil {
 		return err
 	}
 	return os.Rename(file.Name(), path)

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+type keyExportFlags struct {
+	keyFile   string
+	until     string
+	pseudonym bool
+}
+
+func newKeyExport(std streams) *cobra.Command {
+	var f keyExportFlags
+	cmd := &cobra.Command{
+		Use:   "export (--until DAY | --pseudonym) FILE",
+		Short: "Write a part of the key to FILE: without the noise of past days, or for pseudonyms only",
+		Long: `Write a part of a key to a new FILE, readable by its owner only. An existing file is never
+overwritten, and the key that is read is left as it is.
+
+--until DAY leaves the noise of every day before DAY out: the first day that FILE has is DAY
+itself. Days are in UTC, and a fix belongs to the day on which its step begins. From FILE
+the noise of the days before cannot be computed, and all else can: a service goes on with
+it, under the same fingerprint, pseudonyms and model ids, without accept_settings. To make
+it so that nobody can take the noise off what was published before DAY, whatever is stolen
+later:
+
+  1. export FILE, with a DAY that leaves room for fixes that come late;
+  2. stop all instances cleanly, put it in the place of the old file, start them again;
+  3. destroy every copy of the old file, those in backups and of GEODITHER_KEY too.
+
+It cannot be undone. A fix of a destroyed day that still comes is refused: a dead letter
+key_destroyed, which spends nothing. "replay" and "state verify" compute states from the
+first record on, so they are refused for releases of destroyed days.
+
+--pseudonym leaves everything out but what "geodither key pseudonym" needs: who has FILE can
+tell which user a pseudonym is, and can take the noise off nothing.
+
+Both can be exported from a whole key, and from a file of --until.`,
+		Example: `  geodither key export --key-file noise.key --until 2026-11-01 noise-november.key
+  geodither key export --key-file noise.key --pseudonym pseudonyms.key`,
+		Args: oneFile("file"),
+		RunE: func(_ *cobra.Command, args []string) error { return f.run(args[0], std) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.keyFile, "key-file", "", "key `FILE` to export from; without it "+keyVariable)
+	flags.StringVar(&f.until, "until", "", "leave out the noise of all days before this `DAY`, such as 2026-11-01, in UTC")
+	flags.BoolVar(&f.pseudonym, "pseudonym", false, "leave out all but the pseudonyms")
+	return cmd
+}
+
+func (f *keyExportFlags) run(path string, std streams) error {
+	if (f.until != "") == f.pseudonym {
+		return usagef("say what to export: either --until DAY or --pseudonym")
+	}
+	var day noise.Day
+	var err error
+	if f.until != "" {
+		if day, err = noise.ParseDay(f.until); err != nil {
+			return usagef("--until: %w", err)
+		}
+	}
+	key, err := f.read()
+	if err != nil {
+		return fmt.Errorf("--key-file: %w", err)
+	}
+	said := "it maps users to pseudonyms and is of no use for anything else"
+	if f.pseudonym {
+		key = key.PseudonymsOnly()
+	} else {
+		key, err = key.From(day)
+		said = fmt.Sprintf("it has no noise of the days before %v. Put it in the place of the old file, restart the service, "+
+			"and then destroy every copy of the old one", day)
+		switch {
+		case errors.Is(err, noise.ErrDestroyed):
+			return fmt.Errorf("--until: %w. Choose a later day", err)
+		case err != nil:
+			return err
+		}
+	}
+	if err := writeKeyFile(path, key); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(std.out, "wrote %s: %s\n", path, said)
+	return err
+}
+
+// read reads the key that is named, or that of the environment.
+func (f *keyExportFlags) read() (noise.Key, error) {
+	if f.keyFile != "" {
+		return readKey(f.keyFile)
+	}
+	if os.Getenv(keyVariable) == "" {
+		return noise.Key{}, fmt.Errorf("name the file of the key to export from, or set %s", keyVariable)
+	}
+	return loadKey("")
+}

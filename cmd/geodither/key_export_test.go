@@ -1,0 +1,136 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// TestKeyExport: of the files that are exported each does what it is for and nothing else.
+func TestKeyExport(t *testing.T) {
+	t.Setenv(keyVariable, "")
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir) // of 2023-11-14
+	in := func(name string) string { return filepath.Join(dir, name) }
+	succeed(t, "key", "new", in("noise.key"))
+	from := []string{"key", "export", "--key-file", in("noise.key")}
+	export := func(more ...string) result { return succeed(t, append(from, more...)...) }
+	requireWords(t, export("--until", "2023-11-14", in("same.key")).out, "same.key", "before 2023-11-14", "destroy every copy")
+	export("--until", "2023-11-15", in("later.key"))
+	requireWords(t, export("--pseudonym", in("names.key")).out, "names.key", "pseudonyms")
+	for _, name := range []string{"same.key", "later.key", "names.key"} {
+		if info, err := os.Stat(in(name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v; want mode 0600", name, info.Mode(), err)
+		}
+		text := read(t, in(name))
+		requireMessage(t, call(t, append(from, "--pseudonym", in(name))...), exitFailed, name, "exists")
+		if read(t, in(name)) != text || strings.Contains(text, strings.TrimSpace(read(t, in("noise.key")))) {
+			t.Errorf("%s was overwritten, or holds the whole key", name)
+		}
+	}
+
+	sanitize := func(key string) result {
+		return call(t, sanitizeArgs(traces, model, "--key-file", in(key), "--publish-user", "pseudonym")...)
+	}
+	refused := func(key string) result {
+		return call(t, sanitizeArgs(traces, model, "--key-file", in(key), "--out", in("refused.csv"))...)
+	}
+	whole := sanitize("noise.key")
+	if same := sanitize("same.key"); whole.code != exitDone || same.out != whole.out {
+		t.Errorf("the key from the day of the traces on gives other records: %s", same.err)
+	}
+	requireMessage(t, refused("later.key"), exitFailed, "destroyed", "2023-11-15")
+	requireMessage(t, refused("names.key"), exitFailed, "pseudonyms only")
+	for _, name := range []string{"same.key", "later.key", "names.key"} {
+		if got := succeed(t, "key", "pseudonym", "--key-file", in(name), "--user", "3").out; !strings.Contains(whole.out, strings.TrimSpace(got)) {
+			t.Errorf("%s has another pseudonym", name)
+		}
+	}
+
+	again := []string{"key", "export", "--key-file", in("later.key")}
+	requireMessage(t, call(t, append(again, "--until", "2023-11-14", in("back.key"))...), exitFailed, "destroyed", "later day")
+	succeed(t, append(again, "--until", "2024-01-01", in("onward.key"))...)
+	requireMessage(t, call(t, "key", "export", "--key-file", in("names.key"), "--until", "2024-01-01", in("x.key")), exitFailed, "no noise")
+	requireMessage(t, call(t, append(from, in("x.key"))...), exitUsage, "--until DAY or --pseudonym")
+	requireMessage(t, call(t, append(from, "--pseudonym", "--until", "2024-01-01", in("x.key"))...), exitUsage, "--until DAY or --pseudonym")
+	requireMessage(t, call(t, append(from, "--until", "tomorrow", in("x.key"))...), exitUsage, "2026-11-21")
+	requireMessage(t, call(t, "key", "export", "--pseudonym", in("x.key")), exitFailed, keyVariable)
+	t.Setenv(keyVariable, read(t, in("later.key")))
+	if succeed(t, "key", "export", "--until", "2024-01-01", in("y.key")); read(t, in("y.key")) != read(t, in("onward.key")) {
+		t.Error("the environment's key is exported otherwise")
+	}
+	for _, name := range []string{"back.key", "x.key"} {
+		if _, err := os.Stat(in(name)); err == nil {
+			t.Errorf("a refused export has made %s", name)
+		}
+	}
+}
+
+// TestDoctorOnKeys: where the key is from, which days it has, and whether it is one at all.
+func TestDoctorOnKeys(t *testing.T) {
+	path := write(t, t.TempDir(), "noise.key", "")
+	today := noise.DayAt(time.Now().UnixMilli())
+	from := func(day noise.Day) noise.Key {
+		key, err := noise.NewKey().From(day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	for name, c := range map[string]struct {
+		key        noise.Key
+		path, env  string
+		level      string
+		check, say string
+	}{
+		"whole":       {noise.NewKey(), path, "", pipeline.LevelOK, "key days", "key export --until"},
+		"past":        {from(today - 2), path, "", pipeline.LevelOK, "key days", "from " + (today - 2).String() + " on"},
+		"future":      {from(today + 3), path, "", pipeline.LevelFailure, "key days", "would be refused"},
+		"both":        {noise.NewKey(), path, "x", pipeline.LevelWarning, "key", "both GEODITHER_KEY and key_file"},
+		"environment": {noise.NewKey(), "", "x", pipeline.LevelOK, "key", "in the environment"},
+		"seed 0":      {noise.KeyFromSeed(0), path, "", pipeline.LevelFailure, "key", "small seed"},
+		"seed 65536":  {noise.KeyFromSeed(65536), path, "", pipeline.LevelFailure, "key", "small seed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(keyVariable, c.env)
+			var d doctor
+			d.key(c.key, c.path)
+			for _, f := range d.findings {
+				if f.Check == c.check && f.Level == c.level && strings.Contains(f.Detail, c.say) {
+					return
+				}
+			}
+			t.Errorf("no %s of %s with %q: %+v", c.level, c.check, c.say, d.findings)
+		})
+	}
+}
+
+// TestRunRefusesSeeds: a service does not start under a key that anybody can find; and it says
+// which of two keys it takes.
+func TestRunRefusesSeeds(t *testing.T) {
+	dir := t.TempDir()
+	townFiles(t, dir)
+	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\ntopics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\nrelease: {epsilon: 1, delta: 0.1}\n")
+	t.Setenv(keyVariable, "")
+	part, err := noise.KeyFromSeed(7).From(20_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"whole": noise.KeyFromSeed(1).Reveal(), "part": part.Reveal()} {
+		write(t, dir, "noise.key", text)
+		r := call(t, "run", "-c", config)
+		requireMessage(t, r, exitUsage, "small seed", "key new")
+		if strings.Contains(r.err, strings.Fields(text)[len(strings.Fields(text))-1]) {
+			t.Errorf("%s: the error repeats the key", name)
+		}
+	}
+	t.Setenv(keyVariable, noise.KeyFromSeed(1<<40).Reveal())
+	service := start(t, nil, "run", "-c", config)
+	eventually(t, "a word about both keys", func() bool { return strings.Contains(service.log.String(), "both GEODITHER_KEY and key_file are set") })
+	service.stop(t)
+}

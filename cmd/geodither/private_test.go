@@ -1,0 +1,75 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// requireMode checks who may use a file or a folder.
+func requireMode(t *testing.T, path string, want fs.FileMode) {
+	t.Helper()
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+		t.Errorf("%s: mode %v, %v; want %v", filepath.Base(path), info.Mode().Perm(), err, want)
+	}
+}
+
+// TestFilesOfTracesAreClosed: what comes from people's traces is for its owner, also in a folder
+// that others may read, and where a file is replaced that they could read. A model that protects
+// each user is for everybody.
+func TestFilesOfTracesAreClosed(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	traces, model := townFiles(t, dir)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	train := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--held-out", "0", "--out"}
+	open := write(t, dir, "open.avro", "")
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, append(train, open)...)
+	requireMode(t, open, 0o600)
+	succeed(t, append(train, in("dp.avro"), "--dp-epsilon", "1", "--dp-contribution", "50")...)
+	requireMode(t, in("dp.avro"), 0o644)
+	succeed(t, "model", "fit", model, "--in", traces, "--json", in("fit.json"), "--plot", in("fit.svg"))
+	requireMode(t, in("fit.json"), 0o600)
+	requireMode(t, in("fit.svg"), 0o600)
+	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", in("sanitized.csv"))...)
+	succeed(t, "aggregate", "--model", model, "--in", in("sanitized.csv"), "--window", "10m", "--out", in("density.csv"), "--flows", in("flows.csv"), "--map", in("map.svg"))
+	for _, name := range []string{"density.csv", "flows.csv", "map.svg"} { // of six vehicles
+		requireMode(t, in(name), 0o600)
+	}
+	requireMode(t, dir, 0o755)
+}
+
+// TestOpenFolderIsSaid: an existing folder stays as it is, and that others can list it is said.
+func TestOpenFolderIsSaid(t *testing.T) {
+	for mode, says := range map[fs.FileMode]bool{0o755: true, 0o700: false, 0o750: false} {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		f := tuneFlags{out: dir}
+		if _, err := f.claim(streams{err: &log}); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Contains(log.String(), "chmod 700"); said != says {
+			t.Errorf("mode %v: %q", mode, log.String())
+		}
+		requireMode(t, dir, mode)
+		log.Reset()
+		e := evaluateFlags{out: dir}
+		if err := e.prepare(nil, streams{err: &log}); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Contains(log.String(), "chmod 700"); said != says {
+			t.Errorf("evaluate, mode %v: %q", mode, log.String())
+		}
+		requireMode(t, dir, mode)
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+const marked = "lattice (seeded, not private)"
+
+// TestSeededOutput: every record of a seeded run is marked in every format, the run warns, and
+// readers take the records and say what they are. Without a seed there is neither mark nor warning.
+func TestSeededOutput(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	for _, format := range []string{"csv", "json", "geojson"} {
+		seeded := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out-format", format)...)
+		if n := strings.Count(seeded.out, marked); n != len(town()) {
+			t.Errorf("%s: %d of %d records are marked", format, n, len(town()))
+		}
+		requireWords(t, seeded.err, "WARNING: NOT PRIVATE", "--key-file")
+		for name, r := range map[string]result{
+			"a key":       succeed(t, sanitizeArgs(traces, model, "--key-file", key, "--out-format", format)...),
+			"a fresh key": succeed(t, sanitizeArgs(traces, model, "--out-format", format)...),
+		} {
+			if strings.Contains(r.out, "seeded") || strings.Contains(r.err, "NOT PRIVATE") {
+				t.Errorf("%s, %s: marked as seeded", format, name)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		args []string
+		says bool
+	}{"seeded": {[]string{"--seed", "1"}, true}, "keyed": {[]string{"--key-file", key}, false}} {
+		out := filepath.Join(dir, name+".csv")
+		succeed(t, sanitizeArgs(traces, model, append(c.args, "--out", out)...)...)
+		for _, more := range [][]string{nil, {"--mechanism", "lattice"}} {
+			r := succeed(t, append([]string{"aggregate", "--model", model, "--in", out, "--window", "10m"}, more...)...)
+			if said := strings.Contains(r.err, `marked "seeded, not private"`); said != c.says {
+				t.Errorf("%s %q: said %t:\n%s", name, more, said, r.err)
+			}
+		}
+	}
+}
+
+// TestConsumeSaysSeeded: as does the reader of a topic.
+func TestConsumeSaysSeeded(t *testing.T) {
+	for name, mechanism := range map[string]string{"seeded": schemas.Noted("lattice", schemas.Seeded), "keyed": "lattice"} {
+		codec, err := schemas.NewCodec(schemas.Avro)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := codec.AppendSanitized(nil, schemas.Sanitized{UserID: "u", Mechanism: mechanism, ModelID: "0123456789abcdef", Kind: schemas.KindReleased})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out, log strings.Builder
+		p, err := newPrinter("json", &out, &log, codec, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := p.print(value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.close(); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.HasPrefix(log.String(), "2 records marked"); said != (name == "seeded") || strings.Count(out.String(), mechanism) != 2 {
+			t.Errorf("%s: %q, %q", name, out.String(), log.String())
+		}
+	}
+}
