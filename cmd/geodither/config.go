@@ -56,6 +56,7 @@ type configFile struct {
 	MaxAhead       time.Duration `yaml:"max_ahead"`
 	SkipLost       bool          `yaml:"skip_lost"`
 	AcceptSettings bool          `yaml:"accept_settings"`
+	AcceptLost     bool          `yaml:"accept_lost_account"`
 	Log            logConfig     `yaml:"log"`
 }
 
@@ -163,7 +164,7 @@ func (c *configFile) options() (pipeline.Options, error) {
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
 		MaxBatchBytes:      c.Transaction.MaxBatch,
 		TransactionTimeout: c.Transaction.Timeout, SessionTimeout: c.SessionTimeout,
-		MaxAhead: c.MaxAhead, SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings,
+		MaxAhead: c.MaxAhead, SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
 		Publish: c.Publish.options(),
 	}
 	model, err := modelConfig{c.Model, c.Models, c.Personal, c.PersonalMiB << 20}.read()

@@ -30,8 +30,11 @@ type Service struct {
 	timeline   *timeline
 	watchEvery time.Duration
 
+	changelogEvery time.Duration
+
 	partitions int32  // of the raw topic, at the start
 	source     []byte // the raw topic's id
+	copied     []byte // the changelog's id
 
 	windows []replayWindow // of a replay, by partition; nil: all there is, for ever
 
@@ -64,7 +67,7 @@ func NewService(o Options) (*Service, error) {
 	return &Service{
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
 		mechanism: processor.engine.options.Mechanism,
-		timeline:  timeline, watchEvery: watchInterval,
+		timeline:  timeline, watchEvery: watchInterval, changelogEvery: changelogEvery,
 		patience: callPatience, openStore: state.Open,
 	}, nil
 }
@@ -82,7 +85,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	s.partitions, s.source = int32(found.partitions), found.source
+	s.partitions, s.source, s.copied = int32(found.partitions), found.source, found.copied
 	if s.windows == nil {
 		if err := s.checkAdopted(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -105,6 +108,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { s.report(ctx) })
 	beside.Go(func() { s.watch(ctx) })
+	beside.Go(func() { s.watchChangelog(ctx) })
 	err = s.work(ctx, store)
 	err = errors.Join(err, store.Close())
 	s.stop()
@@ -156,6 +160,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 	group, err := consumer.NewGroup(s.client, consumer.GroupOptions{
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
 		InstanceID:        s.options.InstanceID,
+		Settings:          s.options.Settings(),
 		SessionTimeout:    s.options.SessionTimeout,
 		HeartbeatInterval: min(time.Second, s.options.SessionTimeout/10),
 		// The others wait for this member no longer than for its sign of life. A
@@ -178,7 +183,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 			}
 			closed := end()
 			if ctx.Err() == nil {
-				return errors.Join(err, closed)
+				return errors.Join(s.options.named(err), closed)
 			}
 			if closed != nil {
 				s.log.Warn("the group may wait for this instance until its session times out", "cause", closed)
@@ -211,8 +216,7 @@ func (s *Service) joining() func(error) {
 func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.Generation, partition int32) {
 	log := s.log.With("partition", partition)
 	if partition >= s.partitions {
-		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: users would move to others and start anew, with a second release of the same steps. "+
-			"Feed a new raw topic of the new size and give it a group and topics of its own", s.partitions))
+		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s", s.partitions, growing))
 		return
 	}
 	if s.windows != nil && (int(partition) >= len(s.windows) || s.windows[partition].empty()) {
@@ -238,7 +242,7 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.G
 			g.Rejoin()
 		}
 	default:
-		s.fail(fmt.Errorf("partition %d: %w", partition, err))
+		s.fail(fmt.Errorf("partition %d: %w", partition, s.options.named(err)))
 	}
 }
 
