@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -104,6 +105,10 @@ func (r *rebuilder) open(ctx context.Context, folders []string) error {
 		return err
 	}
 	for _, name := range folders {
+		name = filepath.Clean(name)
+		if slices.Contains(r.names, name) {
+			continue // it is open, and so locked
+		}
 		store, err := state.Open(name, state.Options{ReadOnly: true, Logger: r.o.Logger})
 		if err != nil {
 			return err
