@@ -38,11 +38,11 @@ func (r *replay) lostError(committed int64) error {
 	default:
 		known = fmt.Sprintf("the group is at input offset %d", committed)
 	}
-	return fmt.Errorf("%w: %s, but the changelog is empty. %s", ErrLost, known, WaysOut)
+	return fmt.Errorf("%w: %s, but the changelog is empty: it was deleted, emptied or made again. %s", ErrLost, known, WaysOut)
 }
 
 // WaysOut says what can be done about a changelog that is lost.
-const WaysOut = "It was deleted, emptied or made again, and it held every user's state and account of ε: to go on without it " +
+const WaysOut = "The changelog holds every user's state and account of ε: to go on without it " +
 	"would start every account at 0. Stop all instances. Then restore the topic from a mirror or a backup; or write it back " +
 	"from an intact state folder: \"geodither state rebuild-changelog --from-store\". If it is lost for good, or if the group's offset " +
 	"was set by hand before the first start, set accept_lost_account: true for one start: what each user has " +

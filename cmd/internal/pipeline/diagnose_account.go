@@ -22,6 +22,10 @@ func (d *diagnosis) account(ctx context.Context) {
 			}
 		}
 	}
+	cut, problem := d.cut(ctx)
+	if err == nil {
+		err = problem
+	}
 	switch {
 	case errors.Is(err, consumer.ErrTemporary):
 		d.add("account", LevelWarning, "not known yet, a transaction may be open: %v", err)
@@ -31,9 +35,31 @@ func (d *diagnosis) account(ctx context.Context) {
 		d.add("account", LevelFailure, "%v", err)
 	case d.o.AcceptLost:
 		d.add("account", LevelWarning, "accept_lost_account is set, and nothing is lost: take it out, or a loss would go on unseen")
+	case cut:
+		d.add("account", LevelWarning, "%s", cutChangelog)
 	default:
 		d.add("account", LevelOK, "the changelog has states wherever group %s has processed anything", d.o.Group)
 	}
+}
+
+// cut reports whether a partition of the changelog holds records but not from offset 0 on.
+func (d *diagnosis) cut(ctx context.Context) (bool, error) {
+	counts, err := consumer.Partitions(ctx, d.client, d.call, d.o.Topics.Changelog)
+	var missing *consumer.MissingTopicsError
+	if errors.As(err, &missing) {
+		return false, nil
+	}
+	for n := range int32(counts[d.o.Topics.Changelog]) {
+		f, err := consumer.NewFetcher(d.client, d.o.Topics.Changelog, n, consumer.FetcherOptions{Options: d.call})
+		if err != nil {
+			return false, err
+		}
+		first, end, err := f.Bounds(ctx)
+		if err != nil || first > 0 && end > first {
+			return err == nil, err
+		}
+	}
+	return false, err
 }
 
 // has reports whether a topic exists.

@@ -67,7 +67,7 @@ func (e *LostError) Error() string {
 	if len(folder) > 0 {
 		known = append(known, fmt.Sprintf("the state folder %s has the states of partition %s", e.Folder, someOf(folder)))
 	}
-	return fmt.Sprintf("%v: %s %s, but %s. %s", task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), task.WaysOut)
+	return fmt.Sprintf("%v: %s %s, but %s. It was deleted, emptied or made again. %s", task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), task.WaysOut)
 }
 
 // Unwrap returns task.ErrLost.
@@ -231,7 +231,7 @@ func (c *lossCheck) evidence(ctx context.Context, n, partitions int32, stored ma
 func (c *lossCheck) folder(ctx context.Context) (inputs map[int32]int64, changelog []byte, err error) {
 	store, err := state.Open(c.o.StateDir, state.Options{ReadOnly: true, Logger: c.o.Logger})
 	if err != nil {
-		return nil, nil, nil //nolint:nilerr // as the comment says
+		return nil, nil, nil
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	cluster, err := consumer.ClusterID(ctx, c.client, c.call)
@@ -294,8 +294,14 @@ func copyOf(identity []byte, cluster, group string, t Topics) (changelog []byte,
 // were taken, which the task sees before the commit.
 func remade(topic string, was, is []byte) error {
 	return fmt.Errorf("%w: %s was deleted and made again while the service worked (its id was %x and is %x). "+
-		"Nothing was published beside the new one. %s", task.ErrLost, topic, was, is, task.WaysOut)
+		"No transaction was committed beside the new one. %s", task.ErrLost, topic, was, is, task.WaysOut)
 }
+
+// cutChangelog is said of a changelog whose beginning is gone while its end is there.
+// Kafka's cleaner leaves the beginning where it is; retention and kafka-delete-records
+// move it.
+const cutChangelog = "the changelog does not begin at offset 0: was a part of it deleted, by retention or by hand? " +
+	"A user whose state was in that part, and who has not reported since, has an account of ε that starts at 0 again"
 
 // grown adds to an error about numbers of partitions what must not be done about it.
 func grown(err error, t Topics) error {

@@ -67,6 +67,9 @@ func (o *observer) Restored(r task.Restore) {
 			"a further fix of a step that was released already is released once more. Take accept_lost_account out of the config now",
 			"input_offset", r.Input)
 	}
+	if r.Wiped != "" && r.Marked && r.From > 0 {
+		o.log.Warn(cutChangelog, "begins_at", r.From)
+	}
 	if r.OtherSettings {
 		o.log.Warn("key, model or release settings have changed: from here on releases are made under the new ones; stop any instance of this group that still runs under the old ones",
 			"input_offset", r.Input, "old_since", r.Mark.Since)

@@ -105,6 +105,9 @@ func (s *Service) Run(ctx context.Context) error {
 	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions", found.partitions,
 		"model", s.options.Model.ID(), "mechanism", s.mechanism,
 		"epsilon", s.options.Release.Epsilon, "delta", s.options.Release.Delta)
+	if s.options.AcceptLost {
+		s.log.Warn("accept_lost_account is set: it is meant for one start. Take it out of the config, or the next loss goes on unseen")
+	}
 	var beside sync.WaitGroup
 	beside.Go(func() { s.report(ctx) })
 	beside.Go(func() { s.watch(ctx) })
