@@ -21,8 +21,10 @@ type SettingsError struct {
 
 // Error says what to do; what the settings are is for the caller to say.
 func (e *SettingsError) Error() string {
-	return fmt.Sprintf("group %s is at work under other settings than this instance's, which has left it. Give all instances the same settings; "+
-		"to change them, stop every instance cleanly first (a stopped one with an instance_id stays a member until its session_timeout)", e.Group)
+	return fmt.Sprintf("group %s is at work under other settings than this instance's, which has "+
+		"left it. Give all instances the same settings; "+
+		"to change them, stop every instance cleanly first (a stopped one with an instance_id "+
+		"stays a member until its session_timeout)", e.Group)
 }
 
 // maxSettingsBytes bounds GroupOptions.Settings: every member says them, and they are in
@@ -57,12 +59,16 @@ func inForce(members []joinedMember, said []said, leader string) []byte {
 		if len(s.settings) == 0 {
 			continue
 		}
-		at := slices.IndexFunc(parties, func(p party) bool { return bytes.Equal(p.settings, s.settings) })
+		at := slices.IndexFunc(parties, func(p party) bool {
+			return bytes.Equal(p.settings,
+				s.settings)
+		})
 		if at < 0 {
 			at, parties = len(parties), append(parties, party{settings: s.settings})
 		}
 		p := &parties[at]
-		p.partitions, p.size, p.leads = p.partitions+len(had[i]), p.size+1, p.leads || members[i].id == leader
+		p.partitions, p.size, p.leads = p.partitions+len(had[i]), p.size+1, p.leads ||
+			members[i].id == leader
 	}
 	if len(parties) == 0 {
 		return nil
@@ -75,7 +81,8 @@ func inForce(members []joinedMember, said []said, leader string) []byte {
 				lead = -1
 			}
 		}
-		return cmp.Or(cmp.Compare(a.partitions, b.partitions), cmp.Compare(a.size, b.size), lead, bytes.Compare(b.settings, a.settings))
+		return cmp.Or(cmp.Compare(a.partitions, b.partitions), cmp.Compare(a.size, b.size), lead,
+			bytes.Compare(b.settings, a.settings))
 	}).settings
 }
 
@@ -98,17 +105,20 @@ func (g *Group) differs(found []byte) error {
 		g.member.id, g.member.subscription = "", nil
 		return &Error{
 			Op: "join group " + g.options.ID, Temporary: true,
-			Err: errors.New("the settings are other ones than those of this instance's last life: joining anew"),
+			Err: errors.New("the settings are other ones than those of this instance's last " +
+				"life: joining anew"),
 		}
 	}
-	return &Error{Op: "join group " + g.options.ID, Err: &SettingsError{Group: g.options.ID, Found: found, Own: g.options.Settings}}
+	return &Error{Op: "join group " + g.options.ID, Err: &SettingsError{Group: g.options.ID,
+		Found: found, Own: g.options.Settings}}
 }
 
 // GroupSettings returns the settings that the members of a group on a topic have named
 // to it, each once, most members first. Members that name none, or are not of this
 // package, and groups without members have none. It needs the permission to describe the
 // group.
-func GroupSettings(ctx context.Context, client *kafka.Client, o Options, group, topic string) ([][]byte, error) {
+func GroupSettings(ctx context.Context, client *kafka.Client, o Options, group,
+	topic string) ([][]byte, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -120,7 +130,8 @@ func GroupSettings(ctx context.Context, client *kafka.Client, o Options, group, 
 		if err != nil {
 			return err
 		}
-		res, err := roundTrip(ctx, client, &exchange{broker: broker, message: &describegroups.Request{Groups: []string{group}}}, o.RequestTimeout)
+		res, err := roundTrip(ctx, client, &exchange{broker: broker,
+			message: &describegroups.Request{Groups: []string{group}}}, o.RequestTimeout)
 		if err != nil {
 			return failed(client, op, err)
 		}
@@ -143,7 +154,8 @@ func readGroupSettings(op string, answer *describegroups.Response, topic string)
 			return nil, refused(op, code)
 		}
 		for _, m := range g.Members {
-			if s := readSubscription(m.MemberMetadata, topic); g.ProtocolData == protocolName && len(s.settings) > 0 {
+			if s := readSubscription(m.MemberMetadata, topic); g.ProtocolData == protocolName &&
+				len(s.settings) > 0 {
 				counts[string(s.settings)]++
 			}
 		}

@@ -37,7 +37,8 @@ Prove what was written with state verify before you start the service again.`,
   geodither state verify -c geodither.yml`,
 		RunE: func(cmd *cobra.Command, folders []string) error {
 			if !fromStore {
-				return usagef("say --from-store: state folders are what a changelog can be written back from")
+				return usagef("say --from-store: state folders are what a changelog can be " +
+					"written back from")
 			}
 			options, err := loadService(cmd.Context(), config, std)
 			if err != nil {
@@ -72,7 +73,8 @@ func printRebuild(out io.Writer, plan pipeline.Rebuild, dry bool) error {
 		case p.Folder == "":
 			fmt.Fprintf(table, "%d\t\t\tnothing was processed\n", p.Number)
 		case p.NoOffset:
-			fmt.Fprintf(table, "%d\t%d\t%d\t%s (the group had no offset, and gets this one)\n", p.Number, p.Users, p.Input, p.Folder)
+			fmt.Fprintf(table, "%d\t%d\t%d\t%s (the group had no offset, and gets this one)\n",
+				p.Number, p.Users, p.Input, p.Folder)
 		default:
 			fmt.Fprintf(table, "%d\t%d\t%d\t%s\n", p.Number, p.Users, p.Input, p.Folder)
 		}
@@ -80,7 +82,8 @@ func printRebuild(out io.Writer, plan pipeline.Rebuild, dry bool) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	did, next := "written to", "Now run \"geodither state verify\": it proves the states. Then start the service."
+	did, next := "written to", "Now run \"geodither state verify\": it proves the states. Then "+
+		"start the service."
 	if dry {
 		did, next = "this would be written to", "Nothing was written."
 	}

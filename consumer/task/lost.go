@@ -32,20 +32,25 @@ func (r *replay) lostError(committed int64) error {
 	known := ""
 	switch {
 	case committed > 0 && r.known:
-		known = fmt.Sprintf("the group is at input offset %d and the store here has the states up to %d", committed, r.from.Input)
+		known = fmt.Sprintf("the group is at input offset %d and the store here has the states "+
+			"up to %d", committed, r.from.Input)
 	case r.known:
 		known = fmt.Sprintf("the store here has the states up to input offset %d", r.from.Input)
 	default:
 		known = fmt.Sprintf("the group is at input offset %d", committed)
 	}
-	return fmt.Errorf("%w: %s, but the changelog is empty: it was deleted, emptied or made again. %s", ErrLost, known, WaysOut)
+	return fmt.Errorf("%w: %s, but the changelog is empty: it was deleted, emptied or made "+
+		"again. %s", ErrLost, known, WaysOut)
 }
 
 // WaysOut says what can be done about a changelog that is lost.
 const WaysOut = "The changelog holds every user's state and account of ε: to go on without it " +
-	"would start every account at 0. Stop all instances. Then restore the topic from a mirror or a backup; or write it back " +
-	"from an intact state folder: \"geodither state rebuild-changelog --from-store\". If it is lost for good, or if the group's offset " +
-	"was set by hand before the first start, set accept_lost_account: true for one start: what each user has " +
+	"would start every account at 0. Stop all instances. Then restore the topic from a mirror or " +
+	"a backup; or write it back " +
+	"from an intact state folder: \"geodither state rebuild-changelog --from-store\". If it is " +
+	"lost for good, or if the group's offset " +
+	"was set by hand before the first start, set accept_lost_account: true for one start: what " +
+	"each user has " +
 	"spent so far then counts no more, and adds to what is spent from there on"
 
 // sameChangelog reports a changelog that was deleted and made again, or cut, since it
@@ -54,7 +59,8 @@ func (t *Task) sameChangelog(end int64, n int) error {
 	if end-int64(n) >= t.tail {
 		return nil
 	}
-	return WithRemedy(fmt.Errorf("the changelog was at offset %d already, and now has %d records up to %d: "+
+	return WithRemedy(fmt.Errorf("the changelog was at offset %d already, and now has %d records "+
+		"up to %d: "+
 		"was it deleted and made again? Nothing of this is committed", t.tail, n, end), Rebuild)
 }
 

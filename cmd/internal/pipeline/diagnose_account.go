@@ -16,7 +16,8 @@ func (d *diagnosis) account(ctx context.Context) {
 	var lost *LostError
 	if err == nil {
 		var partitions int32
-		if partitions, err = look.rawPartitions(ctx); err == nil && d.has(ctx, d.o.Topics.Changelog) {
+		if partitions, err = look.rawPartitions(ctx); err == nil && d.has(ctx,
+			d.o.Topics.Changelog) {
 			if lost, err = look.lostPartitions(ctx, partitions); lost != nil {
 				err = lost
 			}
@@ -30,15 +31,18 @@ func (d *diagnosis) account(ctx context.Context) {
 	case errors.Is(err, consumer.ErrTemporary):
 		d.add("account", LevelWarning, "not known yet, a transaction may be open: %v", err)
 	case errors.As(err, &lost) && d.o.AcceptLost:
-		d.add("account", LevelWarning, "accept_lost_account is set, so run would start every user's account of ε at 0: %v", err)
+		d.add("account", LevelWarning, "accept_lost_account is set, so run would start every "+
+			"user's account of ε at 0: %v", err)
 	case err != nil:
 		d.add("account", LevelFailure, "%v", err)
 	case d.o.AcceptLost:
-		d.add("account", LevelWarning, "accept_lost_account is set, and nothing is lost: take it out, or a loss would go on unseen")
+		d.add("account", LevelWarning, "accept_lost_account is set, and nothing is lost: take it "+
+			"out, or a loss would go on unseen")
 	case cut:
 		d.add("account", LevelWarning, "%s", cutChangelog)
 	default:
-		d.add("account", LevelOK, "the changelog has states wherever group %s has processed anything", d.o.Group)
+		d.add("account", LevelOK, "the changelog has states wherever group %s has processed "+
+			"anything", d.o.Group)
 	}
 }
 
@@ -50,7 +54,8 @@ func (d *diagnosis) cut(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	for n := range int32(counts[d.o.Topics.Changelog]) {
-		f, err := consumer.NewFetcher(d.client, d.o.Topics.Changelog, n, consumer.FetcherOptions{Options: d.call})
+		f, err := consumer.NewFetcher(d.client, d.o.Topics.Changelog, n,
+			consumer.FetcherOptions{Options: d.call})
 		if err != nil {
 			return false, err
 		}
@@ -72,12 +77,14 @@ func (d *diagnosis) has(ctx context.Context, topic string) bool {
 func (d *diagnosis) members(ctx context.Context) {
 	found, err := consumer.GroupSettings(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw)
 	if err != nil {
-		d.add("instances", LevelWarning, "the settings of running instances cannot be read (Describe on the group): %v", err)
+		d.add("instances", LevelWarning, "the settings of running instances cannot be read "+
+			"(Describe on the group): %v", err)
 		return
 	}
 	for _, settings := range found {
 		if !bytes.Equal(settings, d.o.Settings()) {
-			d.add("instances", LevelFailure, "group %s has instances at work under other settings, beside which this one would stop. What differs: %s",
+			d.add("instances", LevelFailure, "group %s has instances at work under other "+
+				"settings, beside which this one would stop. What differs: %s",
 				d.o.Group, d.o.DifferentSettings(settings))
 			return
 		}

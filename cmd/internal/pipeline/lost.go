@@ -62,12 +62,15 @@ func (e *LostError) Error() string {
 	}
 	var known []string
 	if len(group) > 0 {
-		known = append(known, fmt.Sprintf("group %s has processed partition %s", e.Group, someOf(group)))
+		known = append(known, fmt.Sprintf("group %s has processed partition %s", e.Group,
+			someOf(group)))
 	}
 	if len(folder) > 0 {
-		known = append(known, fmt.Sprintf("the state folder %s has the states of partition %s", e.Folder, someOf(folder)))
+		known = append(known, fmt.Sprintf("the state folder %s has the states of partition %s",
+			e.Folder, someOf(folder)))
 	}
-	return fmt.Sprintf("%v: %s %s, but %s. It was deleted, emptied or made again. %s", task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), task.WaysOut)
+	return fmt.Sprintf("%v: %s %s, but %s. It was deleted, emptied or made again. %s",
+		task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), task.WaysOut)
 }
 
 // Unwrap returns task.ErrLost.
@@ -106,7 +109,8 @@ func (c *lossCheck) before(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found := &LostError{Changelog: t.Changelog, Missing: gone, Group: c.o.Group, Folder: c.o.StateDir, lost: map[int32]evidence{}}
+	found := &LostError{Changelog: t.Changelog, Missing: gone, Group: c.o.Group,
+		Folder: c.o.StateDir, lost: map[int32]evidence{}}
 	for n := range max(partitions, maxPartition(stored)+1) {
 		e, err := c.evidence(ctx, n, partitions, stored)
 		if err != nil {
@@ -140,8 +144,10 @@ func (c *lossCheck) before(ctx context.Context) error {
 func (c *lossCheck) mayBeAccepted(found *LostError) error {
 	for n, e := range found.lost {
 		if e.committed < 0 && e.stored > 0 {
-			return fmt.Errorf("%w: accept_lost_account is set, but group %s has no offset in partition %d of %s either, and would release all its "+
-				"fixes again: set its offset to %d first, where the state folder ends", task.ErrLost, c.o.Group, n, c.o.Topics.Raw, e.stored)
+			return fmt.Errorf("%w: accept_lost_account is set, but group %s has no offset in "+
+				"partition %d of %s either, and would release all its "+
+				"fixes again: set its offset to %d first, where the state folder ends",
+				task.ErrLost, c.o.Group, n, c.o.Topics.Raw, e.stored)
 		}
 	}
 	return nil
@@ -155,7 +161,8 @@ func (c *lossCheck) lostPartitions(ctx context.Context, partitions int32) (*Lost
 		return nil, err
 	}
 	found := &LostError{
-		Changelog: c.o.Topics.Changelog, Group: c.o.Group, Folder: c.o.StateDir, lost: map[int32]evidence{},
+		Changelog: c.o.Topics.Changelog, Group: c.o.Group, Folder: c.o.StateDir,
+		lost: map[int32]evidence{},
 	}
 	for n := range partitions {
 		e, err := c.evidence(ctx, n, partitions, stored)
@@ -182,7 +189,8 @@ func (c *lossCheck) lostPartitions(ctx context.Context, partitions int32) (*Lost
 // holds reports whether the changelog has a committed record in a partition. What it is
 // worth is for the task to judge.
 func (c *lossCheck) holds(ctx context.Context, n int32) (bool, error) {
-	f, err := consumer.NewFetcher(c.client, c.o.Topics.Changelog, n, consumer.FetcherOptions{Options: c.call})
+	f, err := consumer.NewFetcher(c.client, c.o.Topics.Changelog, n,
+		consumer.FetcherOptions{Options: c.call})
 	if err != nil {
 		return false, err
 	}
@@ -209,7 +217,8 @@ func (c *lossCheck) rawPartitions(ctx context.Context) (int32, error) {
 }
 
 // evidence gathers what there is of a partition.
-func (c *lossCheck) evidence(ctx context.Context, n, partitions int32, stored map[int32]int64) (evidence, error) {
+func (c *lossCheck) evidence(ctx context.Context, n, partitions int32,
+	stored map[int32]int64) (evidence, error) {
 	e := evidence{-1, -1}
 	if input, ok := stored[n]; ok {
 		e.stored = input
@@ -228,7 +237,8 @@ func (c *lossCheck) evidence(ctx context.Context, n, partitions int32, stored ma
 // partitions, and the id of the changelog that it is a copy of. Both are empty if the folder
 // is not of this service; and if it cannot be read, which is for the store's own
 // opening to report.
-func (c *lossCheck) folder(ctx context.Context) (inputs map[int32]int64, changelog []byte, err error) {
+func (c *lossCheck) folder(ctx context.Context) (inputs map[int32]int64, changelog []byte,
+	err error) {
 	store, err := state.Open(c.o.StateDir, state.Options{ReadOnly: true, Logger: c.o.Logger})
 	if err != nil {
 		return nil, nil, nil
@@ -274,7 +284,8 @@ func identityOf(cluster, group string, t Topics, changelog [16]byte) []byte {
 }
 
 func namesOf(cluster, group string, t Topics) []byte {
-	return fmt.Appendf(nil, "cluster %q group %q raw %q changelog %q ", cluster, group, t.Raw, t.Changelog)
+	return fmt.Appendf(nil, "cluster %q group %q raw %q changelog %q ", cluster, group, t.Raw,
+		t.Changelog)
 }
 
 // copyOf takes an identity apart: ours says that all names are those of a service, and
@@ -293,15 +304,19 @@ func copyOf(identity []byte, cluster, group string, t Topics) (changelog []byte,
 // transaction was committed beside the new one: its records come to lie at offsets that
 // were taken, which the task sees before the commit.
 func remade(topic string, was, is []byte) error {
-	return fmt.Errorf("%w: %s was deleted and made again while the service worked (its id was %x and is %x). "+
-		"No transaction was committed beside the new one. %s", task.ErrLost, topic, was, is, task.WaysOut)
+	return fmt.Errorf("%w: %s was deleted and made again while the service worked (its id was %x "+
+		"and is %x). "+
+		"No transaction was committed beside the new one. %s", task.ErrLost, topic, was, is,
+		task.WaysOut)
 }
 
 // cutChangelog is said of a changelog whose beginning is gone while its end is there.
 // Kafka's cleaner leaves the beginning where it is; retention and kafka-delete-records
 // move it.
-const cutChangelog = "the changelog does not begin at offset 0: was a part of it deleted, by retention or by hand? " +
-	"A user whose state was in that part, and who has not reported since, has an account of ε that starts at 0 again"
+const cutChangelog = "the changelog does not begin at offset 0: was a part of it deleted, by " +
+	"retention or by hand? " +
+	"A user whose state was in that part, and who has not reported since, has an account of ε " +
+	"that starts at 0 again"
 
 // grown adds to an error about numbers of partitions what must not be done about it.
 func grown(err error, t Topics) error {
@@ -310,13 +325,17 @@ func grown(err error, t Topics) error {
 		return err
 	}
 	if differ.Topic != t.Changelog {
-		return fmt.Errorf("%w. If %s is new, name another one, or make it with %d partitions. If the raw topic was given more partitions: %s",
+		return fmt.Errorf("%w. If %s is new, name another one, or make it with %d partitions. If "+
+			"the raw topic was given more partitions: %s",
 			err, differ.Topic, differ.Want, growing)
 	}
 	return fmt.Errorf("%w. If the raw topic was given more partitions: %s", err, growing)
 }
 
 // growing is what to do with a raw topic that has to be larger.
-const growing = "a user's records may be in another partition now than the user's state. Do not delete or grow the changelog to match: it " +
-	"holds every user's state and account of ε, and each account would start at 0 again. Feed a new raw topic of the new size, and give it " +
-	"a group, a sanitized topic and a changelog of its own; there too each account starts at 0, and adds to what this service has spent"
+const growing = "a user's records may be in another partition now than the user's state. Do not " +
+	"delete or grow the changelog to match: it " +
+	"holds every user's state and account of ε, and each account would start at 0 again. Feed a " +
+	"new raw topic of the new size, and give it " +
+	"a group, a sanitized topic and a changelog of its own; there too each account starts at 0, " +
+	"and adds to what this service has spent"

@@ -37,7 +37,8 @@ func (s *Service) watchChangelog(ctx context.Context) {
 				s.log.Warn("the changelog is missing", "cause", err)
 				continue
 			}
-			err = fmt.Errorf("%w: %s was deleted while the service worked. %s", task.ErrLost, s.options.Topics.Changelog, task.WaysOut)
+			err = fmt.Errorf("%w: %s was deleted while the service worked. %s", task.ErrLost,
+				s.options.Topics.Changelog, task.WaysOut)
 		} else {
 			missed = 0
 		}
@@ -64,7 +65,8 @@ func (s *Service) lookAtChangelog(ctx context.Context) error {
 		return remade(topic, s.copied, id[:])
 	}
 	if err := consumer.CheckConfigs(ctx, s.client, o, topic, compacted); err != nil {
-		return fmt.Errorf("the changelog keeps every user's state and account of ε, and would soon begin to forget: %w", err)
+		return fmt.Errorf("the changelog keeps every user's state and account of ε, and would "+
+			"soon begin to forget: %w", err)
 	}
 	return nil
 }

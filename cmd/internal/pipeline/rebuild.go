@@ -57,7 +57,8 @@ const rebuildTimeout = 10 * time.Minute
 //
 // The transactional id of each partition is fenced first, so that nothing of an instance
 // that is still about can come in between.
-func RebuildChangelog(ctx context.Context, o Options, folders []string, keep bool) (plan Rebuild, err error) {
+func RebuildChangelog(ctx context.Context, o Options, folders []string, keep bool) (plan Rebuild,
+	err error) {
 	if err := o.Validate(); err != nil {
 		return Rebuild{}, err
 	}
@@ -82,7 +83,8 @@ func RebuildChangelog(ctx context.Context, o Options, folders []string, keep boo
 	for i := range plan.Partitions {
 		if p := &plan.Partitions[i]; p.Folder != "" {
 			if err := r.write(ctx, p); err != nil {
-				return plan, fmt.Errorf("write back partition %d of %s: %w", p.Number, o.Topics.Changelog, err)
+				return plan, fmt.Errorf("write back partition %d of %s: %w", p.Number,
+					o.Topics.Changelog, err)
 			}
 		}
 	}
@@ -149,7 +151,8 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	case err != nil:
 		return plan, grown(err, t)
 	default:
-		if err := consumer.CheckConfigs(ctx, r.client, consumer.Options{}, t.Changelog, compacted); err != nil {
+		if err := consumer.CheckConfigs(ctx, r.client, consumer.Options{}, t.Changelog,
+			compacted); err != nil {
 			return plan, err
 		}
 	}
@@ -164,16 +167,19 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 		plan.Partitions = append(plan.Partitions, p)
 	}
 	if len(problems) > 0 {
-		return plan, fmt.Errorf("nothing was written to %s: %w", t.Changelog, errors.Join(problems...))
+		return plan, fmt.Errorf("nothing was written to %s: %w", t.Changelog,
+			errors.Join(problems...))
 	}
 	if !some {
-		return plan, fmt.Errorf("there is nothing to write back: %s has the marks of all partitions that group %s has processed", t.Changelog, r.o.Group)
+		return plan, fmt.Errorf("there is nothing to write back: %s has the marks of all "+
+			"partitions that group %s has processed", t.Changelog, r.o.Group)
 	}
 	return plan, nil
 }
 
 // partition plans one.
-func (r *rebuilder) partition(ctx context.Context, n int32, made bool, source []byte) (RebuiltPartition, error) {
+func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
+	source []byte) (RebuiltPartition, error) {
 	p := RebuiltPartition{Number: n}
 	if !made {
 		_, found, err := (&planner{client: r.client}).lastMark(ctx, r.o.Topics.Changelog, n)
@@ -186,10 +192,12 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool, source []
 		if some, err := r.look.holds(ctx, n); err != nil {
 			return p, err
 		} else if some {
-			return p, fmt.Errorf("%s has records here, but no mark of geodither's: is it another topic? Set topics.changelog to the right one", r.o.Topics.Changelog)
+			return p, fmt.Errorf("%s has records here, but no mark of geodither's: is it another "+
+				"topic? Set topics.changelog to the right one", r.o.Topics.Changelog)
 		}
 	}
-	committed, found, err := consumer.Committed(ctx, r.client, consumer.Options{}, r.o.Group, r.o.Topics.Raw, n)
+	committed, found, err := consumer.Committed(ctx, r.client, consumer.Options{}, r.o.Group,
+		r.o.Topics.Raw, n)
 	if err != nil {
 		return p, err
 	}
@@ -201,20 +209,28 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool, source []
 	case best == nil && committed == 0:
 		return p, nil // nothing was ever processed
 	case best == nil:
-		return p, fmt.Errorf("group %s is at raw offset %d, and no folder has states of it: name the state folder of the instance that had it last", r.o.Group, committed)
+		return p, fmt.Errorf("group %s is at raw offset %d, and no folder has states of it: name "+
+			"the state folder of the instance that had it last", r.o.Group, committed)
 	}
 	p = *best
 	p.Number, p.NoOffset = n, !found
 	switch {
 	case found && p.Input < committed:
-		return p, fmt.Errorf("group %s is at raw offset %d, but the newest states, in %s, are those at %d: what users have spent on the fixes in between "+
-			"is in no account. Name the state folder of the instance that had the partition last; if there is none, the account cannot be made whole", r.o.Group, committed, p.Folder, p.Input)
+		return p, fmt.Errorf("group %s is at raw offset %d, but the newest states, in %s, are "+
+			"those at %d: what users have spent on the fixes in between "+
+			"is in no account. Name the state folder of the instance that had the partition "+
+			"last; if there is none, the account cannot be made whole", r.o.Group, committed,
+			p.Folder, p.Input)
 	case found && p.Input > committed:
-		return p, fmt.Errorf("group %s is at raw offset %d, but the states in %s are those at %d: were the group's offsets moved? Set its offset to %[4]d", r.o.Group, committed, p.Folder, p.Input)
+		return p, fmt.Errorf("group %s is at raw offset %d, but the states in %s are those at "+
+			"%d: were the group's offsets moved? Set its offset to %[4]d", r.o.Group, committed,
+			p.Folder, p.Input)
 	case len(p.value) == 0:
-		return p, fmt.Errorf("the store in %s was written by an earlier version of geodither, which did not keep the mark that has to be written back", p.Folder)
+		return p, fmt.Errorf("the store in %s was written by an earlier version of geodither, "+
+			"which did not keep the mark that has to be written back", p.Folder)
 	case p.mark.Input != p.Input:
-		return p, fmt.Errorf("the store in %s does not add up: its states are those at raw offset %d, its mark says %d", p.Folder, p.Input, p.mark.Input)
+		return p, fmt.Errorf("the store in %s does not add up: its states are those at raw "+
+			"offset %d, its mark says %d", p.Folder, p.Input, p.mark.Input)
 	case len(source) > 0 && len(p.mark.Source) > 0 && !bytes.Equal(source, p.mark.Source):
 		return p, fmt.Errorf("%w since the states in %s were made", task.ErrSource, p.Folder)
 	}
@@ -223,14 +239,16 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool, source []
 
 // newest is the folder that is where the group is, or else the one that is furthest;
 // nil if none has the partition.
-func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltPartition, err error) {
+func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltPartition,
+	err error) {
 	for i, s := range r.stores {
 		p := s.Partition(n)
 		at, there, err := p.Positions()
 		if err != nil {
 			return nil, err
 		}
-		if !there || at.Input < 0 || best != nil && (found && best.Input == committed || best.Input >= at.Input && (!found || at.Input != committed)) {
+		if !there || at.Input < 0 || best != nil && (found && best.Input == committed ||
+			best.Input >= at.Input && (!found || at.Input != committed)) {
 			continue
 		}
 		best = &RebuiltPartition{Folder: r.names[i], Input: at.Input, store: p}
@@ -250,7 +268,8 @@ func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltP
 // makeTopic makes the changelog as the service would.
 func (r *rebuilder) makeTopic(ctx context.Context, partitions int) error {
 	return consumer.CreateTopics(ctx, r.client, consumer.Options{}, consumer.Topic{
-		Name: r.o.Topics.Changelog, Partitions: partitions, Replication: r.o.Topics.Replication, Configs: compacted,
+		Name: r.o.Topics.Changelog, Partitions: partitions, Replication: r.o.Topics.Replication,
+		Configs: compacted,
 		Initial: map[string]string{timestampAhead: strconv.Itoa(math.MaxInt64)},
 	})
 }
@@ -260,8 +279,10 @@ const chunk = 1000
 
 // write writes a partition back in one transaction, its mark at the end.
 func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
-	tx, err := producer.NewTransactional(r.client, transactionalID(r.o.Group, r.o.Topics.Raw, p.Number),
-		producer.Options{TransactionTimeout: max(r.o.TransactionTimeout, rebuildTimeout), MaxBatchBytes: r.o.MaxBatchBytes})
+	tx, err := producer.NewTransactional(r.client, transactionalID(r.o.Group, r.o.Topics.Raw,
+		p.Number),
+		producer.Options{TransactionTimeout: max(r.o.TransactionTimeout, rebuildTimeout),
+			MaxBatchBytes: r.o.MaxBatchBytes})
 	if err != nil {
 		return err
 	}
@@ -270,12 +291,14 @@ func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
 	}
 	// What was open when this began may have been committed by now, or somebody has
 	// started the service.
-	committed, found, err := consumer.Committed(ctx, r.client, consumer.Options{}, r.o.Group, r.o.Topics.Raw, p.Number)
+	committed, found, err := consumer.Committed(ctx, r.client, consumer.Options{}, r.o.Group,
+		r.o.Topics.Raw, p.Number)
 	if err != nil {
 		return err
 	}
 	if found && committed != p.Input || !found && !p.NoOffset {
-		return fmt.Errorf("the group has moved to raw offset %d meanwhile: is an instance running? Stop it and try again", committed)
+		return fmt.Errorf("the group has moved to raw offset %d meanwhile: is an instance "+
+			"running? Stop it and try again", committed)
 	}
 	if err := r.send(ctx, tx, p); err != nil {
 		return errors.Join(err, tx.Abort(context.WithoutCancel(ctx)))
@@ -284,16 +307,19 @@ func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
 	return err
 }
 
-func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional, p *RebuiltPartition) error {
+func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
+	p *RebuiltPartition) error {
 	now := time.Now().UnixMilli()
-	batch := producer.Batch{TopicPartition: producer.TopicPartition{Topic: r.o.Topics.Changelog, Partition: p.Number}}
+	batch := producer.Batch{TopicPartition: producer.TopicPartition{Topic: r.o.Topics.Changelog,
+		Partition: p.Number}}
 	flush := func() error {
 		_, err := tx.Produce(ctx, batch)
 		batch.Records = batch.Records[:0]
 		return err
 	}
 	err := p.store.Iterate(func(key, value []byte) error {
-		batch.Records = append(batch.Records, producer.Record{Key: slices.Clone(key), Value: slices.Clone(value), Timestamp: now})
+		batch.Records = append(batch.Records, producer.Record{Key: slices.Clone(key),
+			Value: slices.Clone(value), Timestamp: now})
 		if len(batch.Records) < chunk {
 			return nil
 		}
@@ -302,10 +328,12 @@ func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional, p *Reb
 	if err != nil {
 		return err
 	}
-	batch.Records = append(batch.Records, producer.Record{Key: []byte(task.MarkKey), Value: p.value, Timestamp: now})
+	batch.Records = append(batch.Records, producer.Record{Key: []byte(task.MarkKey),
+		Value: p.value, Timestamp: now})
 	if err := flush(); err != nil || !p.NoOffset {
 		return err
 	}
 	raw := producer.TopicPartition{Topic: r.o.Topics.Raw, Partition: p.Number}
-	return tx.CommitOffsets(ctx, producer.Member{Group: r.o.Group, Generation: -1}, map[producer.TopicPartition]int64{raw: p.Input})
+	return tx.CommitOffsets(ctx, producer.Member{Group: r.o.Group, Generation: -1},
+		map[producer.TopicPartition]int64{raw: p.Input})
 }
