@@ -109,8 +109,10 @@ func (g *Group) differs(found []byte) error {
 				"life: joining anew"),
 		}
 	}
-	return &Error{Op: "join group " + g.options.ID, Err: &SettingsError{Group: g.options.ID,
-		Found: found, Own: g.options.Settings}}
+	return &Error{Op: "join group " + g.options.ID, Err: &SettingsError{
+		Group: g.options.ID,
+		Found: found, Own: g.options.Settings,
+	}}
 }
 
 // GroupSettings returns the settings that the members of a group on a topic have named
@@ -118,7 +120,8 @@ func (g *Group) differs(found []byte) error {
 // package, and groups without members have none. It needs the permission to describe the
 // group.
 func GroupSettings(ctx context.Context, client *kafka.Client, o Options, group,
-	topic string) ([][]byte, error) {
+	topic string,
+) ([][]byte, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -130,8 +133,10 @@ func GroupSettings(ctx context.Context, client *kafka.Client, o Options, group,
 		if err != nil {
 			return err
 		}
-		res, err := roundTrip(ctx, client, &exchange{broker: broker,
-			message: &describegroups.Request{Groups: []string{group}}}, o.RequestTimeout)
+		res, err := roundTrip(ctx, client, &exchange{
+			broker:  broker,
+			message: &describegroups.Request{Groups: []string{group}},
+		}, o.RequestTimeout)
 		if err != nil {
 			return failed(client, op, err)
 		}

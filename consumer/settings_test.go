@@ -22,17 +22,17 @@ func TestInForce(t *testing.T) {
 		leader string
 		want   string
 	}{
-		"nobody names any":          {[]said{claims(1, "", 0), claims(1, "", 1)}, "a", ""},
-		"one does":                  {[]said{claims(1, "", 0, 1), claims(-1, "S")}, "a", "S"},
-		"a newcomer":                {[]said{claims(1, "S", 0, 1), claims(-1, "R")}, "a", "S"},
-		"a newcomer that leads":     {[]said{claims(1, "S", 0, 1), claims(-1, "R")}, "b", "S"},
-		"several newcomers":         {[]said{claims(1, "S", 0), claims(-1, "R"), claims(-1, "R")}, "b", "S"},
-		"a zombie's claim is older": {[]said{claims(1, "R", 0, 1), claims(3, "S", 0, 1)}, "a", "S"},
-		"all begin: the most":       {[]said{claims(-1, "S"), claims(-1, "S"), claims(-1, "R")}, "c", "S"},
-		"all begin: the leader":     {[]said{claims(-1, "S"), claims(-1, "R")}, "a", "S"},
-		"all begin: the leader, the other way around": {[]said{claims(-1, "S"), claims(-1, "R")}, "b", "R"},
-		"the leader names none":                       {[]said{claims(-1, "S"), claims(-1, "R"), claims(-1, "")}, "c", "R"},
-		"a claim that cannot be":                      {[]said{claims(9, "R", -5, 1<<30), claims(1, "S", 0)}, "a", "S"},
+		"nobody names any":           {[]said{claims(1, "", 0), claims(1, "", 1)}, "a", ""},
+		"one does":                   {[]said{claims(1, "", 0, 1), claims(-1, "S")}, "a", "S"},
+		"a newcomer":                 {[]said{claims(1, "S", 0, 1), claims(-1, "R")}, "a", "S"},
+		"a newcomer that leads":      {[]said{claims(1, "S", 0, 1), claims(-1, "R")}, "b", "S"},
+		"several newcomers":          {[]said{claims(1, "S", 0), claims(-1, "R"), claims(-1, "R")}, "b", "S"},
+		"a zombie's claim is older":  {[]said{claims(1, "R", 0, 1), claims(3, "S", 0, 1)}, "a", "S"},
+		"all begin: the most":        {[]said{claims(-1, "S"), claims(-1, "S"), claims(-1, "R")}, "c", "S"},
+		"all begin: the leader":      {[]said{claims(-1, "S"), claims(-1, "R")}, "a", "S"},
+		"all begin: the other leads": {[]said{claims(-1, "S"), claims(-1, "R")}, "b", "R"},
+		"the leader names none":      {[]said{claims(-1, "S"), claims(-1, "R"), claims(-1, "")}, "c", "R"},
+		"a claim that cannot be":     {[]said{claims(9, "R", -5, 1<<30), claims(1, "S", 0)}, "a", "S"},
 	} {
 		for range 2 { // in either order of the members
 			members := make([]joinedMember, len(test.said))

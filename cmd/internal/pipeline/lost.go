@@ -109,8 +109,10 @@ func (c *lossCheck) before(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found := &LostError{Changelog: t.Changelog, Missing: gone, Group: c.o.Group,
-		Folder: c.o.StateDir, lost: map[int32]evidence{}}
+	found := &LostError{
+		Changelog: t.Changelog, Missing: gone, Group: c.o.Group,
+		Folder: c.o.StateDir, lost: map[int32]evidence{},
+	}
 	for n := range max(partitions, maxPartition(stored)+1) {
 		e, err := c.evidence(ctx, n, partitions, stored)
 		if err != nil {
@@ -218,7 +220,8 @@ func (c *lossCheck) rawPartitions(ctx context.Context) (int32, error) {
 
 // evidence gathers what there is of a partition.
 func (c *lossCheck) evidence(ctx context.Context, n, partitions int32,
-	stored map[int32]int64) (evidence, error) {
+	stored map[int32]int64,
+) (evidence, error) {
 	e := evidence{-1, -1}
 	if input, ok := stored[n]; ok {
 		e.stored = input
@@ -238,7 +241,8 @@ func (c *lossCheck) evidence(ctx context.Context, n, partitions int32,
 // is not of this service; and if it cannot be read, which is for the store's own
 // opening to report.
 func (c *lossCheck) folder(ctx context.Context) (inputs map[int32]int64, changelog []byte,
-	err error) {
+	err error,
+) {
 	store, err := state.Open(c.o.StateDir, state.Options{ReadOnly: true, Logger: c.o.Logger})
 	if err != nil {
 		return nil, nil, nil

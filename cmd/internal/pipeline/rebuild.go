@@ -58,7 +58,8 @@ const rebuildTimeout = 10 * time.Minute
 // The transactional id of each partition is fenced first, so that nothing of an instance
 // that is still about can come in between.
 func RebuildChangelog(ctx context.Context, o Options, folders []string, keep bool) (plan Rebuild,
-	err error) {
+	err error,
+) {
 	if err := o.Validate(); err != nil {
 		return Rebuild{}, err
 	}
@@ -179,7 +180,8 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 
 // partition plans one.
 func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
-	source []byte) (RebuiltPartition, error) {
+	source []byte,
+) (RebuiltPartition, error) {
 	p := RebuiltPartition{Number: n}
 	if !made {
 		_, found, err := (&planner{client: r.client}).lastMark(ctx, r.o.Topics.Changelog, n)
@@ -234,24 +236,33 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 	case len(source) > 0 && len(p.mark.Source) > 0 && !bytes.Equal(source, p.mark.Source):
 		return p, fmt.Errorf("%w since the states in %s were made", task.ErrSource, p.Folder)
 	}
+	// A mark alone commits the offset of the mark before it, so the store may have missed
+	// one. That the last worker has left something open is therefore to be assumed.
+	p.mark.Open = true
+	p.value = task.AppendMark(nil, p.mark)
 	return p, p.store.Iterate(func(_, _ []byte) error { p.Users++; return nil })
 }
 
 // newest is the folder that is where the group is, or else the one that is furthest;
 // nil if none has the partition.
 func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltPartition,
-	err error) {
+	err error,
+) {
+	var highest [3]int64 // of best: is it where the group is, then its offsets
 	for i, s := range r.stores {
 		p := s.Partition(n)
 		at, there, err := p.Positions()
 		if err != nil {
 			return nil, err
 		}
-		if !there || at.Input < 0 || best != nil && (found && best.Input == committed ||
-			best.Input >= at.Input && (!found || at.Input != committed)) {
+		rank := [3]int64{0, at.Input, at.Changelog}
+		if found && at.Input == committed {
+			rank[0] = 1
+		}
+		if !there || at.Input < 0 || best != nil && slices.Compare(rank[:], highest[:]) <= 0 {
 			continue
 		}
-		best = &RebuiltPartition{Folder: r.names[i], Input: at.Input, store: p}
+		best, highest = &RebuiltPartition{Folder: r.names[i], Input: at.Input, store: p}, rank
 		value, err := p.Get([]byte(state.MarkName))
 		if err != nil {
 			return nil, err
@@ -281,8 +292,10 @@ const chunk = 1000
 func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
 	tx, err := producer.NewTransactional(r.client, transactionalID(r.o.Group, r.o.Topics.Raw,
 		p.Number),
-		producer.Options{TransactionTimeout: max(r.o.TransactionTimeout, rebuildTimeout),
-			MaxBatchBytes: r.o.MaxBatchBytes})
+		producer.Options{
+			TransactionTimeout: max(r.o.TransactionTimeout, rebuildTimeout),
+			MaxBatchBytes:      r.o.MaxBatchBytes,
+		})
 	if err != nil {
 		return err
 	}
@@ -308,18 +321,23 @@ func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
 }
 
 func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
-	p *RebuiltPartition) error {
+	p *RebuiltPartition,
+) error {
 	now := time.Now().UnixMilli()
-	batch := producer.Batch{TopicPartition: producer.TopicPartition{Topic: r.o.Topics.Changelog,
-		Partition: p.Number}}
+	batch := producer.Batch{TopicPartition: producer.TopicPartition{
+		Topic:     r.o.Topics.Changelog,
+		Partition: p.Number,
+	}}
 	flush := func() error {
 		_, err := tx.Produce(ctx, batch)
 		batch.Records = batch.Records[:0]
 		return err
 	}
 	err := p.store.Iterate(func(key, value []byte) error {
-		batch.Records = append(batch.Records, producer.Record{Key: slices.Clone(key),
-			Value: slices.Clone(value), Timestamp: now})
+		batch.Records = append(batch.Records, producer.Record{
+			Key:   slices.Clone(key),
+			Value: slices.Clone(value), Timestamp: now,
+		})
 		if len(batch.Records) < chunk {
 			return nil
 		}
@@ -328,8 +346,10 @@ func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
 	if err != nil {
 		return err
 	}
-	batch.Records = append(batch.Records, producer.Record{Key: []byte(task.MarkKey),
-		Value: p.value, Timestamp: now})
+	batch.Records = append(batch.Records, producer.Record{
+		Key:   []byte(task.MarkKey),
+		Value: p.value, Timestamp: now,
+	})
 	if err := flush(); err != nil || !p.NoOffset {
 		return err
 	}
