@@ -150,30 +150,32 @@ func TestNewerClaimWins(t *testing.T) {
 
 func TestGroupProtocolIsReadBack(t *testing.T) {
 	shares := []share{{"a", "", []int32{0, 3}}, {"b", "two", nil}, {"c", "three", []int32{1, 2}}}
-	had := said{claim{7, []int32{0, 3}}, shares}
+	had := said{claim{7, []int32{0, 3}}, shares, []byte("settings")}
 	if got := readSubscription(appendSubscription(nil, "in", had), "in"); !reflect.DeepEqual(got, had) {
 		t.Errorf("subscription %+v", got)
 	}
 	if got := readSubscription(appendSubscription(nil, "other", had), "in"); got.partitions != nil {
 		t.Errorf("another topic's: %+v", got)
 	}
-	own, total, all, ok := readAssignment(appendAssignment(nil, "in", shares[2].partitions, 4, shares), "in")
-	if !ok || !slices.Equal(own, []int32{1, 2}) || total != 4 || !reflect.DeepEqual(all, shares) {
-		t.Errorf("assignment %v, %d, %v, %v", own, total, all, ok)
-	}
-	none := appendAssignment(nil, "in", nil, 4, shares)
-	if own, total, _, ok := readAssignment(none, "in"); own != nil || total != 4 || !ok {
-		t.Errorf("no partition is read as %v of %d, %v", own, total, ok)
-	}
-	if own, total, all, ok := readAssignment(none, "other"); own != nil || total != -1 || all != nil || !ok {
-		t.Errorf("another topic's is read as %v of %d, %v, %v", own, total, all, ok)
-	}
-	if own, total, all, ok := readAssignment(nil, "in"); own != nil || total != -1 || all != nil || !ok {
-		t.Errorf("no assignment: %v, %d, %v, %v", own, total, all, ok)
-	}
+	settings := []byte("settings")
+	none := appendAssignment(nil, "in", nil, 4, shares, nil)
 	foreign := append(appendPartitions([]byte{0, 1}, "in", []int32{4}), 0xff, 0xff, 0xff, 0xff)
-	if own, total, all, ok := readAssignment(foreign, "in"); !slices.Equal(own, []int32{4}) || total != -1 || all != nil || !ok {
-		t.Errorf("another program's: %v, %d, %v, %v", own, total, all, ok)
+	nothing := assignment{total: -1}
+	for name, test := range map[string]struct {
+		written []byte
+		topic   string
+		want    assignment
+	}{
+		"an assignment":     {appendAssignment(nil, "in", shares[2].partitions, 4, shares, settings), "in", assignment{[]int32{1, 2}, 4, shares, settings}},
+		"no settings":       {appendAssignment(nil, "in", shares[2].partitions, 4, shares, nil), "in", assignment{[]int32{1, 2}, 4, shares, nil}},
+		"no partition":      {none, "in", assignment{nil, 4, shares, nil}},
+		"another topic's":   {none, "other", nothing},
+		"no assignment":     {nil, "in", nothing},
+		"another program's": {foreign, "in", assignment{own: []int32{4}, total: -1}},
+	} {
+		if got, ok := readAssignment(test.written, test.topic); !ok || !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s is read as %+v, %v", name, got, ok)
+		}
 	}
 }
 
@@ -185,10 +187,10 @@ func TestCandidates(t *testing.T) {
 	nothing := said{claim: claim{generation: -1}}
 	members := []joinedMember{
 		{id: "b2", instance: "b", subscription: appendSubscription(nil, "in", nothing)},
-		{id: "z", subscription: appendSubscription(nil, "in", said{claim{4, []int32{1}}, old})},
-		{id: "a", subscription: appendSubscription(nil, "in", said{claim{5, []int32{0}}, young})},
+		{id: "z", subscription: appendSubscription(nil, "in", said{claim{4, []int32{1}}, old, nil})},
+		{id: "a", subscription: appendSubscription(nil, "in", said{claim{5, []int32{0}}, young, nil})},
 	}
-	for _, leader := range []said{nothing, {claim{4, nil}, old}} {
+	for _, leader := range []said{nothing, {claim{4, nil}, old, nil}} {
 		had := owners(4, candidates("in", members, leader))
 		if want := [][]int32{{1, 2, 3}, nil, {0}}; !reflect.DeepEqual(had, want) {
 			t.Errorf("the members had %v, want %v", had, want)
@@ -208,7 +210,7 @@ func TestLargeGroupsGoWithoutShares(t *testing.T) {
 		if got := known != nil; got != (size < 50) {
 			t.Errorf("%d members are told of each other: %v", size, got)
 		}
-		if all := size * len(appendAssignment(nil, "in", []int32{1}, int32(size), known)); all > maxSharesBytes+100*size {
+		if all := size * len(appendAssignment(nil, "in", []int32{1}, int32(size), known, nil)); all > maxSharesBytes+100*size {
 			t.Errorf("%d members: %d bytes", size, all)
 		}
 	}
@@ -218,7 +220,7 @@ func TestLargeGroupsGoWithoutShares(t *testing.T) {
 // tools show, here read by another implementation.
 func TestKafkaReadsTheGroupProtocol(t *testing.T) {
 	var told kmsg.ConsumerMemberMetadata
-	if err := told.ReadFrom(appendSubscription(nil, "in", said{claim{7, []int32{0, 2}}, nil})); err != nil {
+	if err := told.ReadFrom(appendSubscription(nil, "in", said{claim{7, []int32{0, 2}}, nil, []byte("s")})); err != nil {
 		t.Fatal(err)
 	}
 	if told.Version != 2 || !slices.Equal(told.Topics, []string{"in"}) || told.Generation != 7 || len(told.OwnedPartitions) != 1 ||
@@ -226,7 +228,7 @@ func TestKafkaReadsTheGroupProtocol(t *testing.T) {
 		t.Errorf("subscription %+v", told)
 	}
 	var given kmsg.ConsumerMemberAssignment
-	if err := given.ReadFrom(appendAssignment(nil, "in", []int32{1}, 2, []share{{"a", "b", []int32{1}}})); err != nil {
+	if err := given.ReadFrom(appendAssignment(nil, "in", []int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s"))); err != nil {
 		t.Fatal(err)
 	}
 	if len(given.Topics) != 1 || given.Topics[0].Topic != "in" || !slices.Equal(given.Topics[0].Partitions, []int32{1}) {
@@ -237,11 +239,12 @@ func TestKafkaReadsTheGroupProtocol(t *testing.T) {
 // FuzzGroupProtocol: what other members write neither crashes this one nor makes
 // it claim more than was written.
 func FuzzGroupProtocol(f *testing.F) {
-	f.Add(appendSubscription(nil, "in", said{claim{1, []int32{0, 1}}, []share{{"a", "b", []int32{1}}}}))
-	f.Add(appendAssignment(nil, "in", []int32{1}, 2, []share{{"a", "b", []int32{1}}}))
+	f.Add(appendSubscription(nil, "in", said{claim{1, []int32{0, 1}}, []share{{"a", "b", []int32{1}}}, []byte("s")}))
+	f.Add(appendAssignment(nil, "in", []int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := readSubscription(b, "in")
-		own, _, all, _ := readAssignment(b, "in")
+		given, _ := readAssignment(b, "in")
+		own, all := given.own, given.all
 		total := len(c.partitions)
 		all = append(all, c.shares...)
 		for _, s := range all {

@@ -96,8 +96,8 @@ type PartitionsError struct {
 // Error says which number would do.
 func (e *PartitionsError) Error() string {
 	if e.Like != "" {
-		return fmt.Sprintf("topic %s has %d partitions and %s has %d: they are written side by side and need the same number; create %s anew, or another topic",
-			e.Topic, e.Have, e.Like, e.Want, e.Topic)
+		return fmt.Sprintf("topic %s has %d partitions and %s has %d: they are written side by side and need the same number",
+			e.Topic, e.Have, e.Like, e.Want)
 	}
 	return fmt.Sprintf("topic %s exists with %d partitions, not %d", e.Topic, e.Have, e.Want)
 }

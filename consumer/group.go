@@ -21,6 +21,11 @@ type GroupOptions struct {
 	// left them, and the others do not notice. Each instance needs one of its
 	// own. Empty: the member is dynamic.
 	InstanceID string
+	// Settings are what this member works under, in bytes that are opaque here and equal
+	// for members that may work side by side; at most 256. Where members of a group
+	// differ, those that have the partitions go on, and the others leave with a
+	// SettingsError. Empty: it fits all.
+	Settings []byte
 	// SessionTimeout is how long the coordinator waits for a sign of life
 	// before it gives a member's partitions to others. Default 30 s.
 	SessionTimeout time.Duration
@@ -60,6 +65,9 @@ func (o GroupOptions) Validate() error {
 	}
 	if o.ID == "" || o.Topic == "" {
 		return errors.New("consumer: a group needs an ID and a Topic")
+	}
+	if len(o.Settings) > maxSettingsBytes {
+		return fmt.Errorf("consumer: Settings have %d bytes, %d are the most", len(o.Settings), maxSettingsBytes)
 	}
 	if o.SessionTimeout < 0 || o.HeartbeatInterval < 0 || o.RebalanceTimeout < 0 || o.WatchInterval < 0 {
 		return errors.New("consumer: a negative timeout or interval: leave it 0 for the default")
@@ -106,7 +114,7 @@ func NewGroup(client *kafka.Client, o GroupOptions) (*Group, error) {
 	g := &Group{
 		client: client, options: o.withDefaults(), next: make(chan *Generation),
 		patience: make(chan struct{}), done: make(chan struct{}),
-		member: member{last: said{claim: claim{generation: -1}}},
+		member: member{last: said{claim: claim{generation: -1}, settings: o.Settings}},
 	}
 	g.closing, g.close = context.WithCancel(context.Background())
 	go g.run()

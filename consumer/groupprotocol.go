@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 )
@@ -30,6 +31,8 @@ type share struct {
 type said struct {
 	claim
 	shares []share // of the same generation
+	// settings are what the member works under, opaque here; empty: it does not say.
+	settings []byte
 }
 
 // maxSharesBytes bounds what the shares add to all subscriptions, or to all
@@ -45,14 +48,14 @@ const maxSharesBytes = 256 << 10
 //
 // The user data are the shares that were in the last assignment, so that whoever
 // leads the next generation knows what each member had, even if the leader and
-// another member have restarted since and know nothing.
+// another member have restarted since and know nothing; and the member's settings.
 func appendSubscription(b []byte, topic string, s said) []byte {
 	const version = 2
 	be := binary.BigEndian
 	b = be.AppendUint16(b, version)
 	b = be.AppendUint32(b, 1)
 	b = appendString(b, topic)
-	b = appendUserData(b, int32(len(s.partitions)), s.shares)
+	b = appendUserData(b, int32(len(s.partitions)), s.shares, s.settings)
 	b = appendPartitions(b, topic, s.partitions)
 	return be.AppendUint32(b, uint32(s.generation))
 }
@@ -78,7 +81,7 @@ func readSubscription(b []byte, topic string) said {
 	if r.short {
 		return none
 	}
-	_, s.shares = readUserData(data)
+	_, s.shares, s.settings = readUserData(data)
 	return s
 }
 
@@ -86,13 +89,14 @@ func readSubscription(b []byte, topic string) said {
 //
 //	version 2 | array of (topic string | partitions array of 4) | user data bytes
 //
-// The user data tell how many partitions were shared out, and everybody's shares.
+// The user data tell how many partitions were shared out, everybody's shares, and the
+// settings that the group goes by.
 // The topic is named also to a member that gets none of its partitions.
-func appendAssignment(b []byte, topic string, own []int32, total int32, all []share) []byte {
+func appendAssignment(b []byte, topic string, own []int32, total int32, all []share, settings []byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, 0)
 	b = binary.BigEndian.AppendUint32(b, 1)
 	b = appendInts(appendString(b, topic), own)
-	return appendUserData(b, total, all)
+	return appendUserData(b, total, all, settings)
 }
 
 // readAssignment returns this member's partitions, ascending, and what the user
@@ -100,28 +104,38 @@ func appendAssignment(b []byte, topic string, own []int32, total int32, all []sh
 // coordinator keeps the assignment of a static member that comes back, whatever
 // that wants now. An empty assignment is none at all: it is what a coordinator has
 // for a member that the leader did not know.
-func readAssignment(b []byte, topic string) (own []int32, total int32, all []share, ok bool) {
+func readAssignment(b []byte, topic string) (a assignment, ok bool) {
+	a.total = -1
 	if len(b) == 0 {
-		return nil, -1, nil, true
+		return a, true
 	}
 	r := &reader{b: b}
 	r.int16() // version
 	own, named := readPartitions(r, topic)
 	data := r.take(max(0, int(r.int32())))
 	if r.short {
-		return nil, -1, nil, false
+		return a, false
 	}
 	if !named {
-		return nil, -1, nil, true
+		return a, true
 	}
 	slices.Sort(own)
-	total, all = readUserData(data)
-	return own, total, all, true
+	a.own = own
+	a.total, a.all, a.settings = readUserData(data)
+	return a, true
+}
+
+// assignment is what a member is told.
+type assignment struct {
+	own      []int32
+	total    int32
+	all      []share
+	settings []byte // that the group goes by; empty: the leader does not say
 }
 
 // fewEnough returns the shares if everybody can be told of them.
 func fewEnough(shares []share) []share {
-	if size := len(appendUserData(nil, 0, shares)); size*len(shares) > maxSharesBytes {
+	if size := len(appendUserData(nil, 0, shares, nil)) + maxSettingsBytes; size*len(shares) > maxSharesBytes {
 		return nil
 	}
 	return shares
@@ -132,8 +146,12 @@ const userDataVersion = 1
 // appendUserData writes, behind its length in 4 bytes:
 //
 //	version 1 | number of partitions 4 |
-//	array of (member string | instance string | partitions array of 4)
-func appendUserData(b []byte, partitions int32, shares []share) []byte {
+//	array of (member string | instance string | partitions array of 4) |
+//	settings string
+//
+// The settings came later, and readers from before leave the rest unread: so the version
+// has stayed, and members of both kinds share a group.
+func appendUserData(b []byte, partitions int32, shares []share, settings []byte) []byte {
 	be := binary.BigEndian
 	start := len(b)
 	b = append(b, 0, 0, 0, 0, userDataVersion)
@@ -143,24 +161,33 @@ func appendUserData(b []byte, partitions int32, shares []share) []byte {
 		b = appendString(appendString(b, s.member), s.instance)
 		b = appendInts(b, s.partitions)
 	}
+	if len(settings) > 0 {
+		b = appendString(b, string(settings))
+	}
 	be.PutUint32(b[start:], uint32(len(b)-start-4))
 	return b
 }
 
 // readUserData returns -1 and none for what is not ours.
-func readUserData(b []byte) (partitions int32, shares []share) {
+func readUserData(b []byte) (partitions int32, shares []share, settings []byte) {
 	r := &reader{b: b}
 	if r.int8() != userDataVersion {
-		return -1, nil
+		return -1, nil, nil
 	}
 	partitions = r.int32()
 	for range r.count(8) {
 		shares = append(shares, share{member: string(r.string()), instance: string(r.string()), partitions: readInts(r)})
 	}
 	if r.short {
-		return -1, nil
+		return -1, nil, nil
 	}
-	return partitions, shares
+	if len(r.b) > 0 {
+		settings = bytes.Clone(r.string())
+	}
+	if r.short {
+		settings = nil
+	}
+	return partitions, shares, settings
 }
 
 func appendString(b []byte, s string) []byte {

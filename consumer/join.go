@@ -25,19 +25,22 @@ func (g *Group) join(ctx context.Context) (*Generation, error) {
 			return nil, err
 		}
 	}
-	assignment, err := g.sync(ctx, request)
+	body, err := g.sync(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	own, total, shares, ok := readAssignment(assignment, g.options.Topic)
+	given, ok := readAssignment(body, g.options.Topic)
 	if !ok {
 		return nil, &Error{Op: "join group " + g.options.ID, Temporary: true, Err: errors.New("the assignment is cut short")}
 	}
-	g.member.last = said{claim{generation: a.generation, partitions: own}, shares}
-	life := &life{lead: lead, total: total}
+	if !fits(given.settings, g.options.Settings) {
+		return nil, g.differs(given.settings)
+	}
+	g.member.last = said{claim{generation: a.generation, partitions: given.own}, given.all, g.options.Settings}
+	life := &life{lead: lead, total: given.total}
 	life.ctx, life.end = context.WithCancelCause(context.Background())
 	return &Generation{
-		ID: a.generation, MemberID: a.member, InstanceID: g.options.InstanceID, Partitions: append([]int32(nil), own...),
+		ID: a.generation, MemberID: a.member, InstanceID: g.options.InstanceID, Partitions: append([]int32(nil), given.own...),
 		group: g, life: life,
 	}, nil
 }
@@ -94,11 +97,25 @@ func (g *Group) shareOut(ctx context.Context, a joined) (map[string][]byte, erro
 		return nil, err
 	}
 	total := counts[g.options.Topic]
-	shares := assign(int32(total), candidates(g.options.Topic, a.members, g.member.last))
+	heard := make([]said, len(a.members))
+	for i, m := range a.members {
+		heard[i] = readSubscription(m.subscription, g.options.Topic)
+	}
+	settings := inForce(a.members, heard, a.leader)
+	var fitting []joinedMember
+	var shares []share
+	for i, m := range a.members {
+		if fits(heard[i].settings, settings) {
+			fitting = append(fitting, m)
+		} else {
+			shares = append(shares, share{member: m.id, instance: m.instance}) // nothing: it is told why
+		}
+	}
+	shares = append(shares, assign(int32(total), candidates(g.options.Topic, fitting, g.member.last))...)
 	known := fewEnough(shares)
 	assignments := make(map[string][]byte, len(shares))
 	for _, s := range shares {
-		assignments[s.member] = appendAssignment(nil, g.options.Topic, s.partitions, int32(total), known)
+		assignments[s.member] = appendAssignment(nil, g.options.Topic, s.partitions, int32(total), known, settings)
 	}
 	return assignments, nil
 }

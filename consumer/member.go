@@ -17,6 +17,7 @@ type member struct {
 	subscription []byte   // of the last join
 	same         bool     // join with that once more: this member alone has asked for it
 	telling      reporter // of errors
+	asked        bool     // it has left and joined once, to ask whose settings count
 }
 
 // run is the group's goroutine: join, live, join again, until closed or refused
@@ -53,7 +54,8 @@ func (g *Group) run() {
 	}
 	// A member that was refused for good leaves, lest the others wait for it.
 	// Whoever is fenced has no membership to give up.
-	refused := g.failure != nil && g.options.InstanceID == ""
+	var other *SettingsError
+	refused := g.failure != nil && (g.options.InstanceID == "" || errors.As(g.failure, &other))
 	if (refused || g.leaving.Load()) && g.member.id != "" {
 		g.left = g.leave()
 	}

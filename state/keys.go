@@ -20,6 +20,10 @@ const (
 	identityName  = "\x00identity"
 )
 
+// MarkName is the one key of a partition that is not a user's and that Apply and Get
+// take: the last mark of the changelog, opaque here.
+const MarkName = "\x00input"
+
 const (
 	positionsVersion = 1
 	positionsLen     = 1 + 3*8

@@ -41,7 +41,7 @@ func (p *Partition) full(key string) []byte {
 }
 
 func (p *Partition) fullBytes(key []byte) ([]byte, error) {
-	if len(key) == 0 || key[0] == 0 {
+	if len(key) == 0 || key[0] == 0 && string(key) != MarkName {
 		return nil, ErrKey
 	}
 	p.key = append(p.key[:prefixLen], key...)

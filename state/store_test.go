@@ -124,6 +124,15 @@ func TestKeys(t *testing.T) {
 	if got := contents(t, p); got != "" {
 		t.Errorf("a refused Apply has written %q", got)
 	}
+	// The mark lies beside the users' values, and is none of them.
+	apply(t, p, Positions{Input: 3}, MarkName, "mark of 3", "ann", "1")
+	apply(t, p, Positions{Input: 4}, MarkName, "mark of 4")
+	if mark, got := get(t, p, MarkName), contents(t, p); mark != "mark of 4" || strings.Contains(got, "mark") || get(t, s.Partition(2), MarkName) != "" {
+		t.Errorf("the mark is %q, the users' values %q", mark, got)
+	}
+	if err := p.Wipe(); err != nil || get(t, p, MarkName) != "" {
+		t.Errorf("a wiped partition has the mark %q, %v", get(t, p, MarkName), err)
+	}
 	stop := errors.New("enough")
 	apply(t, p, Positions{}, "a", "1", "b", "2")
 	seen := 0

@@ -14,7 +14,9 @@ func newBroker(std streams) *cobra.Command {
 		Use:   "broker",
 		Short: "Run the embedded broker, to try geodither without a Kafka",
 		Long: `Run the embedded broker until Ctrl-C. It speaks Kafka's protocol and is made for demos
-and tests: one node, no replication. With --dir its topics survive a restart.`,
+and tests: one node, no replication. With --dir its topics survive a restart.
+Without it they are gone, a service's changelog too: before you start the service again, remove
+its state folder with "geodither state reset".`,
 		Example: "  geodither broker --port 9092 --dir broker-data",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

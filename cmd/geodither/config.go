@@ -61,6 +61,7 @@ type configFile struct {
 	MaxAhead       time.Duration `yaml:"max_ahead"`
 	SkipLost       bool          `yaml:"skip_lost"`
 	AcceptSettings bool          `yaml:"accept_settings"`
+	AcceptLost     bool          `yaml:"accept_lost_account"`
 	Log            logConfig     `yaml:"log"`
 }
 
@@ -169,7 +170,7 @@ func (c *configFile) options() (pipeline.Options, error) {
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
 		MaxBatchBytes:      c.Transaction.MaxBatch,
 		TransactionTimeout: c.Transaction.Timeout, SessionTimeout: c.SessionTimeout,
-		MaxAhead: c.MaxAhead, SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings,
+		MaxAhead: c.MaxAhead, SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
 		Publish: c.Publish.options(),
 		Input:   pipeline.Input{Outside: c.Input.Outside, Late: c.Input.Late},
 	}

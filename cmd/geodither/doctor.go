@@ -26,7 +26,8 @@ func newDoctor(std streams) *cobra.Command {
 		Short: "Check a config, its model and key, the brokers and topics, and what error to expect",
 		Long: `Check whether "geodither run" would work with a config: its settings, the model and the key, the
 state folder, each broker, the topics with their partitions and settings, the last raw
-records, the group and the changelog; and simulate what error to expect from the releases.
+records, the group, the settings of instances at work, and whether the changelog holds the
+account of ε of whatever was processed; and simulate what error to expect from the releases.
 It changes nothing. Permissions to write cannot be seen without writing.
 
 It exits with 1 if something would stop the service or keep it from publishing.`,

@@ -19,11 +19,12 @@ func newState(std streams) *cobra.Command {
 		Short: "Prove, look at, or reset what a service has made of its raw topic",
 		Example: `  geodither state verify -c geodither.yml
   geodither state inspect -c geodither.yml --user bus-7
-  geodither state reset -c geodither.yml --dry-run`,
+  geodither state reset -c geodither.yml --dry-run
+  geodither state rebuild-changelog --from-store -c geodither.yml --dry-run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newStateVerify(std), newStateInspect(std), newStateReset(std))
+	cmd.AddCommand(newStateVerify(std), newStateInspect(std), newStateReset(std), newStateRebuild(std))
 	return cmd
 }
 

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
@@ -153,4 +156,35 @@ func requireWords(t *testing.T, text string, words ...string) {
 			t.Errorf("%q does not say %q", text, word)
 		}
 	}
+}
+
+// TestStateRebuild deletes the changelog of a service: doctor and run refuse, and after it
+// was written back from the state folder everything is proved and goes on.
+func TestStateRebuild(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	s := newTownService(t)
+	says := func(code int, words string, args ...string) {
+		t.Helper()
+		r := call(t, args...)
+		if r.code != code {
+			t.Errorf("geodither %v: exit %d, want %d", args, r.code, code)
+		}
+		requireWords(t, r.out+r.err, strings.Split(words, "|")...)
+	}
+	rebuild := []string{"state", "rebuild-changelog", "--from-store", "-c", s.config}
+	says(exitFailed, "nothing to write back", rebuild...)
+	topic := s.prefix + "town.changelog"
+	res, err := s.client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{topic}})
+	if err = errors.Join(err, res.Errors[topic]); err != nil {
+		t.Fatal(err)
+	}
+	says(exitFailed, "the changelog is lost|accept_lost_account|run would not make it", "doctor", "-c", s.config)
+	says(exitFailed, "the changelog is lost|rebuild-changelog --from-store", "run", "-c", s.config)
+	says(exitUsage, "--from-store", "state", "rebuild-changelog", "-c", s.config)
+	says(exitDone, "this would be written to the new topic|Nothing was written", append(rebuild, "--dry-run")...)
+	says(exitDone, "written to the new topic|state verify", rebuild...)
+	says(exitDone, "verified: committed output", "state", "verify", "-c", s.config)
+	says(exitDone, "the changelog has states wherever", "doctor", "-c", s.config)
 }

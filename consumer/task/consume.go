@@ -178,12 +178,18 @@ func (t *Task) commit(work context.Context, open bool) error {
 	mark := t.nextMark(open)
 	out := t.outputs(mark)
 	t.hand = opened
-	err := t.retry(work, func() error { return t.d.Transactions.Produce(work, out) })
+	var end int64
+	err := t.retry(work, func() (err error) {
+		end, err = t.d.Transactions.Produce(work, out)
+		return err
+	})
+	if err == nil {
+		err = t.sameChangelog(end, len(out.Changelog))
+	}
 	if err != nil {
 		return fmt.Errorf("write the transaction up to offset %d: %w", t.next, err)
 	}
 	t.hand = undone
-	var end int64
 	err = t.retry(work, func() (err error) {
 		end, err = t.d.Transactions.Commit(work, t.next)
 		return err
@@ -191,7 +197,7 @@ func (t *Task) commit(work context.Context, open bool) error {
 	if err != nil {
 		return fmt.Errorf("commit the transaction up to offset %d: %w", t.next, err)
 	}
-	t.hand = empty
+	t.hand, t.tail = empty, end
 	err = t.apply(Positions{Input: t.next, Changelog: end, AppliedMS: start.UnixMilli()})
 	t.committed(mark, start) // also if the store refuses it: it is committed
 	if err != nil {
@@ -215,6 +221,7 @@ func (t *Task) outputs(mark Mark) Outputs {
 	}
 	t.value = AppendMark(t.value[:0], mark)
 	t.changelog = append(t.changelog, Message{Key: markKey, Value: t.value, Timestamp: t.last})
+	t.changes = append(t.changes, Change{Key: markKey, Value: t.value})
 	return Outputs{Output: t.overlay.out, DeadLetters: t.overlay.dead, Changelog: t.changelog}
 }
 

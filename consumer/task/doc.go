@@ -52,10 +52,17 @@
 // wrong results; the task says so and stops. If the group's offset has expired,
 // the mark stands in for it.
 //
-// A store that has ever been written by a transaction remembers that there was a
-// mark. If the changelog has none, it is lost or another topic; then the task
-// stops and leaves the store as it is. With no store either, an offset stands
-// alone: the task believes it and tells the Observer (Restore.Assumed).
+// An empty changelog is good only where nothing was ever processed: where the group
+// has no offset or 0, and the store has never been written by a transaction. Else it
+// is lost, and the task ends with ErrLost and leaves the store as it is, unless
+// Options.AcceptLost. A changelog that has records and no mark is another topic.
+//
+// A changelog that is deleted and made again while the task works is seen at the next
+// transaction, before its commit: its records come to lie at offsets that were taken
+// (lost.go). So nothing is ever committed beside an empty changelog.
+//
+// The store gets the marks too. With its states, it is then all that is needed to
+// write a lost changelog back.
 //
 // # Settings
 //

@@ -142,7 +142,7 @@ func (x scriptTxn) Committed(context.Context) (int64, bool, error) {
 	return x.s.committed, x.s.committed != none, x.s.note("txn.committed", "%d", x.s.committed)
 }
 
-func (x scriptTxn) Produce(_ context.Context, out Outputs) error {
+func (x scriptTxn) Produce(_ context.Context, out Outputs) (int64, error) {
 	for _, m := range out.Output {
 		x.s.lines = append(x.s.lines, fmt.Sprintf("  output %s=%s @%d", m.Key, m.Value, m.Timestamp))
 	}
@@ -156,10 +156,10 @@ func (x scriptTxn) Produce(_ context.Context, out Outputs) error {
 		changes = append(changes, clone(m))
 	}
 	if err := x.s.note("txn.produce", ""); err != nil {
-		return err
+		return 0, err
 	}
 	x.s.pending = changes
-	return nil
+	return int64(len(x.s.changelog) + len(changes)), nil
 }
 
 func (x scriptTxn) Commit(_ context.Context, next int64) (int64, error) {

@@ -107,7 +107,10 @@ type Transactions interface {
 	Committed(ctx context.Context) (offset int64, found bool, err error)
 	// Produce adds to the open transaction, and opens one if none is. It is
 	// called at most once a transaction, unless it answered with Retry.
-	Produce(ctx context.Context, out Outputs) error
+	// changelogEnd is the offset after the transaction's last record in the
+	// changelog. One that is smaller than it can be says that the changelog is no
+	// longer the one that was restored from; the task then drops the transaction.
+	Produce(ctx context.Context, out Outputs) (changelogEnd int64, err error)
 	// Commit adds the input offset next to the transaction and commits it. Nil
 	// means definitely committed, on every partition. changelogEnd is an
 	// offset of the changelog after the transaction's last record there, and
@@ -150,7 +153,9 @@ type Store interface {
 	// Apply writes changes and positions as one: after a crash either all of
 	// them are there or none. A crash may lose any number of the last Applies,
 	// but never one without all that came after it. It keeps none of the
-	// memory. If a key occurs several times, its last change counts.
+	// memory. If a key occurs several times, its last change counts. Beside users'
+	// keys it gets MarkKey with the last mark: who has lost the changelog can write
+	// it back from a store.
 	Apply(changes []Change, p Positions) error
 	// Wipe removes everything, the positions first or at once.
 	Wipe() error

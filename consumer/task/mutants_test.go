@@ -23,7 +23,7 @@ func (m mutant) plant(n *node, d *Dependencies, o *Options) {
 // TestMutants shows that the simulation would notice: each of these mistakes
 // breaks an invariant within a few hundred seeds.
 func TestMutants(t *testing.T) {
-	for _, m := range slices.Concat(mutants, settingsMutants, amendMutants) {
+	for _, m := range slices.Concat(mutants, settingsMutants, amendMutants, lostMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			const seeds = 10000
 			for seed := range uint64(seeds) {
@@ -111,13 +111,13 @@ func (f processFunc) Process(rec Record, state []byte, fx *Effects) error { retu
 
 type earlyApply struct{ *node }
 
-func (m *earlyApply) Produce(ctx context.Context, out Outputs) error {
-	err := m.node.Produce(ctx, out)
+func (m *earlyApply) Produce(ctx context.Context, out Outputs) (int64, error) {
+	end, err := m.node.Produce(ctx, out)
 	if err == nil {
 		t := m.task
 		err = t.apply(Positions{Input: t.next, Changelog: int64(len(m.w.changelog.entries)), AppliedMS: m.w.now.UnixMilli()})
 	}
-	return err
+	return end, err
 }
 
 // marker says what the changelog's mark should say for the cross-check to hold.
@@ -249,12 +249,12 @@ type outside struct{ *node }
 
 func (m *outside) mark() int64 { return m.w.committed }
 
-func (m *outside) Produce(ctx context.Context, out Outputs) error {
-	if err := m.node.Produce(ctx, out); err != nil {
-		return err
+func (m *outside) Produce(ctx context.Context, out Outputs) (int64, error) {
+	end, err := m.node.Produce(ctx, out)
+	if err == nil {
+		m.w.committed = m.task.next
 	}
-	m.w.committed = m.task.next
-	return nil
+	return end, err
 }
 
 // uncommitted shows what readers with that isolation level see.

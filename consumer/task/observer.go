@@ -52,10 +52,8 @@ type Restore struct {
 	From, To  int64  // changelog offsets
 	Committed int64  // the group's offset, -1 if there was none
 	Input     int64  // where processing goes on
-	// Assumed: the group's offset stands alone. Neither the changelog nor a
-	// store has anything that it could be held against, so either somebody has
-	// chosen where to begin, or the changelog is lost and with it every state.
-	// It stays so until the first transaction. A caller should warn.
+	// Assumed: the changelog is lost, and AcceptLost lets the task go on without any
+	// state. A caller should warn.
 	Assumed bool
 	// Mark is the last one in the changelog; Marked is false if there is none.
 	Mark   Mark

@@ -58,6 +58,10 @@ type Options struct {
 	// AcceptSettings goes on where ErrSettings would end the task: readers of
 	// uncommitted data may see two different results of some records.
 	AcceptSettings bool
+	// AcceptLost goes on where ErrLost would end the task, with no state of anybody: at
+	// the group's offset, or at the store's if there is none. The mark that the task
+	// commits at once says so to the next start, which needs no such option.
+	AcceptLost bool
 	// End is the input offset before which the task stops by itself: records
 	// from it on are not processed, and Run returns nil when all before it is
 	// committed. 0: no end.

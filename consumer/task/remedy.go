@@ -75,6 +75,8 @@ func otherwise(err error, r Remedy) error {
 var (
 	// ErrDiverged: the committed offset and the changelog disagree for good.
 	ErrDiverged = errors.New("the group's committed offset and the changelog disagree")
+	// ErrLost: the changelog is empty, and there was something in it.
+	ErrLost = errors.New("the changelog is lost")
 	// ErrInputLost: the committed offset lies outside the input's bounds.
 	ErrInputLost = errors.New("the input no longer holds the committed offset")
 	// ErrReservedKey: a processor gave a state to a key that ValidKey refuses.

@@ -16,6 +16,7 @@ type replay struct {
 	end     int64     // where it ends
 	known   bool      // the store was found with an input offset, so there was a mark
 	full    string    // why from the log start; "" if not
+	lost    bool      // the changelog is lost, and that was accepted
 	at      Positions // where it has come to
 	records int
 	last    lastMark
@@ -34,9 +35,8 @@ type lastMark struct {
 
 // agrees compares what the changelog says with the committed offset. No
 // committed offset agrees with any mark: group offsets expire, and the mark was
-// written by the same transaction as the last one. A changelog that has never
-// been written agrees with any offset: somebody has chosen where to begin. But
-// if there is a store that was written with it, it has been lost.
+// written by the same transaction as the last one. An empty changelog that is not
+// lost, or whose loss was accepted, agrees with any offset.
 func (r *replay) agrees(committed int64) bool {
 	if r.at.Input == none {
 		return r.full != "" && r.records == 0 && !r.known
@@ -50,17 +50,19 @@ func (r *replay) agrees(committed int64) bool {
 func (r *replay) disagreement(committed int64) error {
 	if r.at.Input == none {
 		return fmt.Errorf("%w: the changelog has %d records, but no mark of geodither's: is it another topic, or has its mark been deleted? "+
-			"Set topics.changelog to the right one; or, to begin anew, set another group and an empty topics.changelog", ErrDiverged, r.records)
+			"Set topics.changelog to the right one; or, to start over with another account of ε for every user, which adds to the one so far, set another group and an empty topics.changelog",
+			ErrDiverged, r.records)
 	}
 	return fmt.Errorf("%w: the group is at %d, the changelog at %d: were the group's offsets moved, or has the cluster lost data? "+
-		"To go on, set the group's offset to %[3]d; to begin anew, set another group and an empty topics.changelog", ErrDiverged, committed, r.at.Input)
+		"To go on, set the group's offset to %[3]d. Another group with an empty topics.changelog would start every user's account of ε at 0, beside what is spent already",
+		ErrDiverged, committed, r.at.Input)
 }
 
-// lost is the error of a changelog without the marks that the store has seen.
-func (r *replay) lost() error {
-	return fmt.Errorf("%w: the store here has the states up to input offset %d, but the changelog has no mark of geodither's among its %d records: "+
-		"was the topic deleted or made anew, or is it another one? Set topics.changelog to the right one, or bring its records back. "+
-		"Only if they are lost for good, delete the state folder (state_dir): every user then begins anew, at the group's offset",
+// foreign is the error of a changelog that has records, but not the marks that the
+// store has seen.
+func (r *replay) foreign() error {
+	return fmt.Errorf("%w: the store here has the states up to input offset %d, but the changelog has no mark of geodither's "+
+		"among its %d records: is it another topic? Set topics.changelog to the right one, or bring its records back",
 		ErrDiverged, r.from.Input, r.last.seen)
 }
 
@@ -184,6 +186,7 @@ func (t *Task) replayBatch(r *replay, batch Batch) error {
 				return WithRemedy(fmt.Errorf("read the changelog at offset %d: %w", rec.Offset, err), Fatal)
 			}
 			r.at.Input = m.Input
+			t.changes = append(t.changes, Change{Key: markKey, Value: rec.Value})
 		case ValidKey(rec.Key):
 			t.changes = append(t.changes, Change{Key: rec.Key, Value: rec.Value})
 		}

@@ -53,6 +53,14 @@ func (t *Task) restore(ctx context.Context, committed int64) (done Restore, err 
 	if r.last, err = t.findMark(ctx, first, end); err != nil {
 		return done, err
 	}
+	if r.lost = r.isLost(committed); r.lost {
+		// A broker may show wrong bounds for a moment, so what is accepted is what
+		// would be fatal.
+		if err := t.doubt(r.lostError(committed)); !t.o.AcceptLost || RemedyOf(err) != Fatal {
+			return done, err
+		}
+		r.full, r.known = "the changelog is lost, and that was accepted", false
+	}
 	if r.last.found && (committed == none || committed == r.last.mark.Input) {
 		// Now, and not after a long restore. A mark that does not agree with the
 		// group may be an old one.
@@ -75,19 +83,22 @@ func (t *Task) restore(ctx context.Context, committed int64) (done Restore, err 
 	}
 	done = Restore{
 		Wiped: r.full, Records: r.records, From: r.from.Changelog, To: r.at.Changelog,
-		Committed: committed, Input: r.at.Input, Assumed: r.at.Input == none && committed > 0,
+		Committed: committed, Input: r.at.Input, Assumed: r.lost,
 		Mark: r.last.mark, Marked: r.last.found, OtherSettings: r.last.found && t.other(r.last.mark),
 	}
 	if done.Input == none {
-		// A group that was given its first offset by hand, or none. The store
-		// does not get it: an offset there says that there was a mark.
+		// The store does not get it: an offset there says that there was a mark.
 		done.Input = committed
+	}
+	if done.Input == none && r.lost {
+		done.Input = p.Input // the group's offset is lost too
 	}
 	t.changes = t.changes[:0]
 	r.at.AppliedMS = start.UnixMilli()
 	if err := t.apply(r.at); err != nil {
 		return done, err
 	}
+	t.tail = r.at.Changelog
 	done.Took = t.o.Clock.Now().Sub(start)
 	t.o.Observer.Restored(done)
 	return done, nil
@@ -120,7 +131,7 @@ func (t *Task) catchUp(ctx context.Context, r *replay, committed int64) (why str
 // stays.
 func (t *Task) startOver(ctx context.Context, r *replay, first int64) error {
 	if r.known && !r.last.found {
-		return t.doubt(r.lost())
+		return t.doubt(r.foreign())
 	}
 	if err := t.d.Store.Wipe(); err != nil {
 		return storeError("wipe a partition", err)
@@ -173,7 +184,7 @@ func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
 			"Set skip_lost: true to go on without them, and lengthen the topic's retention (retention.ms)", ErrInputLost, input, first), Fatal)
 	case input > end:
 		return none, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the topic made anew, or has the cluster lost data? "+
-			"To begin anew, set another group and an empty topics.changelog", ErrInputLost, input, end))
+			"Another group with an empty topics.changelog starts over, with every user's account of ε at 0 beside what is spent already", ErrInputLost, input, end))
 	}
 	return end, nil
 }

@@ -46,19 +46,52 @@ func TestReconcile(t *testing.T) {
 			set: func(s *script) { s.changelog = []Message{old, mark(1)} },
 		},
 		{
-			name: "the group was given an offset, nothing was ever written", next: 2, fences: 1, wipes: 1, assumed: true,
+			name: "the group has an offset, and nothing else is there", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
 			set: func(s *script) { s.committed = 2 },
+		},
+		{
+			name: "the group was given an offset, and that is accepted", next: 2, fences: 3, wipes: 1, assumed: true,
+			options: Options{AcceptLost: true},
+			set:     func(s *script) { s.committed = 2 },
+		},
+		{
+			name: "the changelog is lost, and that is accepted", next: 2, fences: 3, wipes: 1, assumed: true,
+			options: Options{AcceptLost: true},
+			set: func(s *script) {
+				s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7}
+			},
+		},
+		{
+			name: "the changelog and the group's offset are lost, and that is accepted", next: 2, fences: 3, wipes: 1, assumed: true,
+			options: Options{AcceptLost: true},
+			set:     func(s *script) { s.found, s.positions = true, Positions{Input: 2, Changelog: 7} },
+		},
+		{
+			name: "nothing is lost, whatever is accepted", next: 1, fences: 1, wipes: 0, options: Options{AcceptLost: true},
+			set: func(s *script) {
+				s.committed, s.changelog = 1, []Message{old, mark(1)}
+				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
+			},
+		},
+		{
+			name: "another topic is not a lost one, whatever is accepted", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 3,
+			options: Options{AcceptLost: true},
+			set:     func(s *script) { s.committed, s.changelog = 1, []Message{old} },
+		},
+		{
+			name: "a first start, whatever is accepted", next: 0, fences: 1, wipes: 1, options: Options{AcceptLost: true},
+			set: func(*script) {},
 		},
 		{
 			name: "the group was given the first offset", next: 0, fences: 1, wipes: 1,
 			set: func(s *script) { s.committed, s.input = 0, nil },
 		},
 		{
-			name: "the changelog is lost", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 0,
+			name: "the changelog is lost", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
 			set: func(s *script) { s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7} },
 		},
 		{
-			name: "the changelog and the group's offset are lost", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 0,
+			name: "the changelog and the group's offset are lost", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
 			set: func(s *script) { s.found, s.positions = true, Positions{Input: 2, Changelog: 7} },
 		},
 		{
@@ -197,33 +230,66 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestAssumed: a start at an offset that stands alone can be repeated, and is
-// told each time until there is a mark; from then on a loss is noticed.
-func TestAssumed(t *testing.T) {
+// TestAcceptedLoss: an offset that stands alone has to be accepted once; the mark that
+// follows at once vouches for it from then on, and another loss is noticed.
+func TestAcceptedLoss(t *testing.T) {
 	s := newScript()
 	s.committed, s.end = 2, 2
 	rest := s.input[2:]
 	s.input = nil
-	for i := range 3 {
+	for i, assumed := range []bool{true, false, false} {
 		s.restored = Restore{}
-		if err := s.run(t, Options{}); err != nil || !s.restored.Assumed || s.restored.Input != 2 {
+		o := Options{AcceptLost: i == 0, Doubts: 2}
+		if err := s.run(t, o); err != nil || s.restored.Assumed != assumed || s.restored.Input != 2 {
 			t.Fatalf("start %d answers %v, restored %+v", i, err, s.restored)
 		}
 	}
+	if m, err := DecodeMark(s.changelog[0].Value); err != nil || m.Origin != 2 || m.Input != 2 || m.Open {
+		t.Fatalf("the first mark is %+v, %v", m, err)
+	}
 	s.input, s.end = rest, 3
-	for i, assumed := range []bool{true, false} {
-		if err := s.run(t, Options{}); err != nil || s.committed != 3 || s.restored.Assumed != assumed {
-			t.Fatalf("start %d with a record answers %v, committed %d, restored %+v", i, err, s.committed, s.restored)
-		}
+	if err := s.run(t, Options{}); err != nil || s.committed != 3 {
+		t.Fatalf("a start with a record answers %v, committed %d", err, s.committed)
 	}
 	s.changelog = nil
 	states := maps.Clone(s.states)
-	if err := s.run(t, Options{}); !errors.Is(err, ErrDiverged) || RemedyOf(err) != Fatal {
+	if err := s.run(t, Options{}); !errors.Is(err, ErrLost) || RemedyOf(err) != Fatal || !strings.Contains(err.Error(), "accept_lost_account") {
 		t.Errorf("a lost changelog answers %v", err)
 	}
 	if len(states) == 0 || !maps.Equal(s.states, states) {
 		t.Errorf("the store holds %v, had %v", s.states, states)
 	}
+}
+
+// TestChangelogIsRemadeAtWork: a changelog that is deleted and made again while a task
+// works ends it before anything is committed beside the empty one.
+func TestChangelogIsRemadeAtWork(t *testing.T) {
+	s := newScript()
+	s.ends = false
+	var committed int64
+	input := remaking{scriptInput{s}, func() { s.changelog, committed = nil, s.committed }}
+	err := s.runOn(t, input, Options{MaxRecords: 1, Doubts: 2})
+	if !errors.Is(err, ErrLost) || RemedyOf(err) != Fatal {
+		t.Errorf("Run answers %v", err)
+	}
+	if len(s.changelog) != 0 || s.committed != committed || committed != 3 || count(s, "txn.abort") != 1 {
+		t.Errorf("the group has gone from %d to %d, the changelog holds %d records: %q", committed, s.committed, len(s.changelog), s.lines)
+	}
+}
+
+// remaking remakes the changelog when the input is used up, and then has more.
+type remaking struct {
+	scriptInput
+	remake func()
+}
+
+func (l remaking) Fetch(ctx context.Context, offset int64) (Batch, error) {
+	if offset == 3 && l.s.end == 3 {
+		l.remake()
+		l.s.input = append(l.s.input, Record{Offset: 3, Key: []byte("bob"), Value: []byte("v3")})
+		l.s.end = 4
+	}
+	return l.scriptInput.Fetch(ctx, offset)
 }
 
 // TestStalledChangelog: a changelog that does not deliver is not waited for

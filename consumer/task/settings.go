@@ -20,15 +20,11 @@ import (
 func (t *Task) accept(m Mark) error {
 	if len(m.Source) > 0 && len(t.o.Source) > 0 && !bytes.Equal(m.Source, t.o.Source) {
 		return WithRemedy(fmt.Errorf("%w: its id is %x, and %x when the group came to offset %d. "+
-			"Its records are other ones now, at offsets that mean something else: to read them, set another group and empty topics.sanitized and topics.changelog",
+			"Its records are other ones now, at offsets that mean something else: to read them, set another group and empty topics.sanitized and topics.changelog: every user's account of ε then starts at 0 there, and adds to this one",
 			ErrSource, t.o.Source, m.Source, m.Input), Fatal)
 	}
 	if m.Open && t.other(m) && !t.o.AcceptSettings {
-		return WithRemedy(fmt.Errorf("%w (%.4x, now %.4x), perhaps in the middle of a transaction beyond offset %d: "+
-			"going on could show readers of uncommitted data two different releases of the same fixes. "+
-			"Start once with the old settings, let it catch up with the input and stop it cleanly (SIGTERM); then start with the new ones. "+
-			"If nobody reads sanitized records uncommitted, or two releases of some fixes are acceptable, set accept_settings: true for one start",
-			ErrSettings, m.Settings, t.o.Settings, m.Input), Fatal)
+		return WithRemedy(&SettingsError{Found: m.Settings, Own: t.o.Settings, Input: m.Input}, Fatal)
 	}
 	return nil
 }
@@ -89,6 +85,25 @@ func (t *Task) nextMark(open bool) Mark {
 // closes reports whether a mark at t.next may say that nothing is left behind:
 // whatever a reader of uncommitted data can have seen is committed.
 func (t *Task) closes() bool { return t.next >= t.seen }
+
+// SettingsError is ErrSettings with the two fingerprints, for whoever can name what
+// differs.
+type SettingsError struct {
+	Found, Own []byte // of the last mark, and of this task
+	Input      int64  // of the last mark
+}
+
+// Error says what may happen and what to do.
+func (e *SettingsError) Error() string {
+	return fmt.Sprintf("%v (%.4x, now %.4x), perhaps in the middle of a transaction beyond offset %d: "+
+		"going on could show readers of uncommitted data two different releases of the same fixes. "+
+		"Start once with the old settings, let it catch up with the input and stop it cleanly (SIGTERM); then start with the new ones. "+
+		"If nobody reads sanitized records uncommitted, or two releases of some fixes are acceptable, set accept_settings: true for one start",
+		ErrSettings, e.Found, e.Own, e.Input)
+}
+
+// Is matches ErrSettings.
+func (e *SettingsError) Is(target error) bool { return target == ErrSettings }
 
 // Conditions of a start under other circumstances; see errors.Is.
 var (

@@ -76,7 +76,7 @@ func (m closer) Abort(ctx context.Context) error {
 	}
 	mark := t.mark
 	mark.Open = false
-	err := m.Produce(ctx, Outputs{Changelog: []Message{{Key: markKey, Value: AppendMark(nil, mark)}}})
+	_, err := m.Produce(ctx, Outputs{Changelog: []Message{{Key: markKey, Value: AppendMark(nil, mark)}}})
 	if err == nil {
 		_, err = m.Commit(ctx, mark.Input)
 	}
@@ -89,7 +89,7 @@ type marking struct {
 	change func(m *Mark)
 }
 
-func (m marking) Produce(ctx context.Context, out Outputs) error {
+func (m marking) Produce(ctx context.Context, out Outputs) (int64, error) {
 	last := &out.Changelog[len(out.Changelog)-1]
 	mark, err := DecodeMark(last.Value)
 	if err != nil {

@@ -170,6 +170,7 @@ type simStore struct {
 	synced  int                                    // applies that a crash cannot lose
 	given   []byte                                 // memory handed out by Get, spoilt at the next call
 	call    func(name string, effect func()) error // of the task that runs on it
+	of      int                                    // the changelog that it is a copy of
 }
 
 type simApply struct {
@@ -194,9 +195,11 @@ func (s *simStore) contents() (states map[string]string, at Positions, found boo
 			continue
 		}
 		for _, c := range a.changes {
-			if len(c.Value) == 0 {
+			switch {
+			case !ValidKey(c.Key): // the mark
+			case len(c.Value) == 0:
 				delete(states, string(c.Key))
-			} else {
+			default:
 				states[string(c.Key)] = string(c.Value)
 			}
 		}

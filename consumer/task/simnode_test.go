@@ -31,8 +31,11 @@ type node struct {
 	lent       []Record // memory of the last batch, spoilt at the next Fetch
 	crash      bool     // how it has ended
 	err        error
-	told       bool // to stop
-	blind      bool // a planted fault: its generation is not checked
+	told       bool  // to stop
+	blind      bool  // a planted fault: its generation is not checked
+	produced   int64 // where the changelog ended after its last Produce
+	logID      int   // of the changelog that its store belongs to
+	acceptLost bool  // it may go on without a changelog
 }
 
 // fault is what goes wrong at a call.
@@ -55,12 +58,13 @@ const (
 	expire            // the broker ends the open transaction
 	retention         // the broker removes input records, processed or not
 	putUp             // a version is put up, and seen at once
+	loseLog           // the changelog is deleted and made again
 	faultKinds
 )
 
 var faultNames = [...]string{
 	"fine", "crash before", "crash after", "crash, disk lost", "error before", "error after", "retry", "takeover", "suspended",
-	"stop", "stop, other settings", "crash, other settings", "clock jumps", "transaction expires", "records removed", "a version is put up",
+	"stop", "stop, other settings", "crash, other settings", "clock jumps", "transaction expires", "records removed", "a version is put up", "the changelog is deleted",
 }
 
 func (f fault) String() string { return faultNames[f] }
@@ -156,6 +160,8 @@ func (n *node) call(name string, effect func(lost bool) error) error {
 	case putUp:
 		w.versions = min(w.versions+1, versions)
 		n.known = w.versions
+	case loseLog:
+		w.loseChangelog()
 	case fine, faultKinds:
 	}
 	return effect(false)
@@ -167,6 +173,7 @@ func (w *world) start(where int) *node {
 	n.known = w.rng.IntN(w.versions + 1)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.store.call = n.storeCall
+	n.openStore()
 	d := Dependencies{
 		Input: simReader{n, &w.input, "Input"}, Changelog: simReader{n, &w.changelog, "Changelog"},
 		Transactions: n, Store: n.store, Processor: &simProcessor{settings: n.settings, n: n},
@@ -176,6 +183,7 @@ func (w *world) start(where int) *node {
 		Name: "sim", MaxRecords: 1 + w.rng.IntN(8), MaxBytes: 1 + w.rng.IntN(1000), MaxInterval: time.Duration(1+w.rng.IntN(100)) * time.Millisecond,
 		IdleInterval: time.Duration(1+w.rng.IntN(200)) * time.Millisecond, Retries: 3, Doubts: 8, Clock: simClock{w}, Observer: &watch{n: n},
 		Settings: []byte(strconv.Itoa(n.settings)), Source: []byte("input"), AcceptSettings: w.accept, SkipLost: w.skip, End: w.end,
+		AcceptLost: n.acceptLost,
 	}
 	if w.unnamed {
 		o.Settings = nil
@@ -230,13 +238,14 @@ func (n *node) storeCall(name string, effect func()) error {
 func (n *node) follows() {
 	w := n.w
 	states, at, found := n.store.contents()
-	if !found {
+	l := n.copied()
+	if !found || l == nil {
 		return
 	}
 	if at.Input > w.committed {
 		w.violated("the store is at input %d, the group at %d: it leads", at.Input, w.committed)
 	}
-	stable := w.changelog.stable()
+	stable := l.stable()
 	if at.Changelog > stable {
 		w.violated("the store is at changelog %d, its stable end is %d: it leads", at.Changelog, stable)
 		return
@@ -246,7 +255,7 @@ func (n *node) follows() {
 		return
 	}
 	for key, value := range states {
-		if !w.changelog.ever(key, value, stable) {
+		if !l.ever(key, value, stable) {
 			w.violated("the store has a state of %q that was never committed", key)
 		}
 	}
@@ -254,7 +263,11 @@ func (n *node) follows() {
 
 // compare holds the store against the changelog's first n offsets.
 func (n *node) compare(states map[string]string, end int64) {
-	if want := n.w.changelog.fold(end); !maps.Equal(states, want) {
+	l := n.copied()
+	if l == nil {
+		return
+	}
+	if want := l.fold(end); !maps.Equal(states, want) {
 		n.w.violated("the store differs from the changelog up to %d: %q, want %q", end, states, want)
 	}
 }
@@ -271,7 +284,10 @@ type watch struct {
 // next replay, which is checked here.
 func (o *watch) Restored(r Restore) {
 	states, _, _ := o.n.store.contents()
-	if o.n.epoch == o.n.w.epoch {
+	switch {
+	case r.Assumed && len(states) > 0:
+		o.n.w.violated("a store that begins without states has %q", states)
+	case !r.Assumed && o.n.epoch == o.n.w.epoch:
 		o.n.compare(states, r.To)
 	}
 	if r.Wiped != "" {

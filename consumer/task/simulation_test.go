@@ -51,6 +51,7 @@ func TestSimulation(t *testing.T) {
 	for _, why := range []string{
 		"empty", "no committed offset", "no longer holds", "older than tombstones", "input lost", "settings refused", "a zombie writes", "a zombie is refused",
 		"adopted in the middle", "adopted by an idle task", "adopted with other settings", "waits for a version", "aborted input first",
+		"lost: told", "lost: put back", "lost: rebuilt from a store", "lost: accepted", "lost: another id",
 	} {
 		if !has(events, why) {
 			t.Errorf("%q has never happened", why)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -31,6 +30,7 @@ type world struct {
 	offset                         int64 // what it commits
 	stale                          int64 // what Committed still answers, for staleReads calls
 	staleReads                     int
+	staled                         bool // it has answered so, once at least
 
 	stores [3]*simStore
 	nodes  [3]*node // the task that is alive on each machine
@@ -42,6 +42,11 @@ type world struct {
 	accept   bool
 	skip     bool
 	end      int64
+
+	logID      int     // of the changelog; another one each time that it is made
+	backup     *simLog // the changelog as it was before it was lost; nil: it is not
+	acceptLost bool    // the operator lets the next tasks go on without it
+	emptied    []int64 // input offsets at which the states began anew, accepted
 
 	mark      Mark // the last committed one
 	marked    bool
@@ -242,6 +247,8 @@ func (w *world) ended(n *node) error {
 	case RemedyOf(n.err) != Fatal:
 	case errors.Is(n.err, ErrStore), errors.Is(n.err, errAnswer):
 		return nil
+	case errors.Is(n.err, ErrLost):
+		return w.recover(n)
 	case errors.Is(n.err, ErrInputLost):
 		w.events["input lost"]++
 		w.skip = true
@@ -265,8 +272,8 @@ func (w *world) complete() {
 	to := aborted
 	if w.deciding {
 		to = plain
-		if w.rng.IntN(4) == 0 && w.faults > 0 {
-			w.stale, w.staleReads = w.committed, 1+w.rng.IntN(2)
+		if w.rng.IntN(4) == 0 && w.faults > 0 && w.logID == 0 {
+			w.stale, w.staleReads, w.staled = w.committed, 1+w.rng.IntN(2), true
 		}
 		w.book()
 		w.committed = w.offset
@@ -274,18 +281,26 @@ func (w *world) complete() {
 	for _, l := range []*simLog{&w.output, &w.dead, &w.changelog} {
 		l.resolve(to)
 	}
+	if w.backup != nil {
+		w.backup.resolve(to)
+	}
 	w.open, w.deciding, w.offset = nil, false, none
 }
 
 // book writes down what a transaction that is being committed has processed, and
 // checks its mark.
 func (w *world) book() {
-	i := slices.IndexFunc(w.changelog.entries, func(e logEntry) bool { return e.status == pending && string(e.rec.Key) == MarkKey })
-	if i < 0 {
+	value := w.changelog.pendingMark()
+	if value != nil && w.backup != nil {
+		w.bookLoss()
+	} else if value == nil && w.backup != nil {
+		value = w.backup.pendingMark() // it was there when the topic was deleted
+	}
+	if value == nil {
 		w.violated("a transaction without a mark is committed")
 		return
 	}
-	m, err := DecodeMark(w.changelog.entries[i].rec.Value)
+	m, err := DecodeMark(value)
 	if err != nil || m.Input != w.offset {
 		w.violated("the mark says %+v, %v, the transaction commits %d", m, err, w.offset)
 		return

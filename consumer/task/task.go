@@ -16,6 +16,7 @@ type Task struct {
 	next   int64     // input offset after the last one that was processed
 	from   int64     // what t.next was when the last restore had ended
 	safe   int64     // what t.next was at the last commit or at the start
+	tail   int64     // the changelog's offset behind all that was restored and committed
 	saved  time.Time // when that was
 	mark   Mark      // the last one; if there is none, what it would have been
 	opened bool      // it is open, and of this task
@@ -117,6 +118,11 @@ func (t *Task) cycle(ctx, work context.Context) error {
 		return err
 	}
 	t.move(Running)
+	if r.Assumed {
+		if err := t.beginAccount(work, stable); err != nil {
+			return err
+		}
+	}
 	if fresh && t.o.Start == Latest {
 		// Without this commit a crash before the first one would start at a
 		// later end, and what arrived in between would never be processed.

@@ -140,9 +140,11 @@ type idleTxn struct{}
 
 func (idleTxn) Fence(context.Context) error                    { return nil }
 func (idleTxn) Committed(context.Context) (int64, bool, error) { return 0, false, nil }
-func (idleTxn) Produce(context.Context, Outputs) error         { return nil }
-func (idleTxn) Commit(context.Context, int64) (int64, error)   { return 0, nil }
-func (idleTxn) Abort(context.Context) error                    { return nil }
+func (idleTxn) Produce(_ context.Context, out Outputs) (int64, error) {
+	return int64(len(out.Changelog)), nil
+}
+func (idleTxn) Commit(context.Context, int64) (int64, error) { return 0, nil }
+func (idleTxn) Abort(context.Context) error                  { return nil }
 
 type emptyStore struct{}
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -74,6 +75,11 @@ func (d *diagnosis) budget() {
 		level = LevelWarning
 	}
 	d.add("budget", level, "%s", text)
+}
+
+// failed reports whether a check has found something that would stop the service.
+func (d *diagnosis) failed(check string) bool {
+	return slices.ContainsFunc(d.found, func(f Finding) bool { return f.Check == check && f.Level == LevelFailure })
 }
 
 // stateDir tries to write where the states will go, or would be made.
@@ -147,6 +153,8 @@ func (d *diagnosis) brokers(ctx context.Context) (found bool) {
 // topics checks what Service.Run does, without making any.
 func (d *diagnosis) topics(ctx context.Context) {
 	t := d.o.Topics
+	d.account(ctx) // a changelog that is missing here may have been lost
+	d.members(ctx)
 	counts := map[string]int{}
 	for _, name := range []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters} {
 		have, err := consumer.Partitions(ctx, d.client, d.call, name)
@@ -158,6 +166,8 @@ func (d *diagnosis) topics(ctx context.Context) {
 		case errors.As(err, &missing) && t.Create && name == t.Raw:
 			d.add("topic", LevelFailure, "%s is missing%s: run waits for it; create it, or set topics.partitions to have it made",
 				name, similarTopics(ctx, d.client, d.call, t, missing.Topics))
+		case errors.As(err, &missing) && t.Create && name == t.Changelog && d.failed("account"):
+			d.add("topic", LevelFailure, "%s is missing, and run would not make it: see the account", name)
 		case errors.As(err, &missing) && t.Create:
 			d.add("topic", LevelOK, "%s is missing; run will make it (topics.create)", name)
 		case errors.As(err, &missing):
@@ -186,7 +196,7 @@ func (d *diagnosis) topics(ctx context.Context) {
 func (d *diagnosis) topic(ctx context.Context, name string, partitions, want int) {
 	t := d.o.Topics
 	if want > 0 && partitions != want {
-		d.add("topic", LevelFailure, "%v", &consumer.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw})
+		d.add("topic", LevelFailure, "%v", grown(&consumer.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
 		return
 	}
 	const batch = "max.message.bytes"
@@ -301,7 +311,7 @@ func (d *diagnosis) group(ctx context.Context, partitions int) {
 // lastSettings compares the last marks of the changelog with the options.
 func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 	look := &planner{client: d.client}
-	other, open, adopted := 0, 0, 0
+	other, open, adopted, differ := 0, 0, 0, ""
 	for n := range int32(partitions) {
 		mark, found, err := look.lastMark(ctx, d.o.Topics.Changelog, n)
 		if err != nil {
@@ -319,6 +329,7 @@ func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 			continue
 		}
 		other++
+		differ = d.o.DifferentSettings(mark.Settings)
 		if mark.Open {
 			open++
 		}
@@ -326,9 +337,9 @@ func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 	switch {
 	case open > 0 && !d.o.AcceptSettings:
 		d.add("changelog", LevelFailure, "%d partitions were written under other settings by an instance that works still or was killed: "+
-			"stop it cleanly under its own settings, or set accept_settings: true", open)
+			"stop it cleanly under its own settings, or set accept_settings: true. What differs: %s", open, differ)
 	case other > 0:
-		d.add("changelog", LevelWarning, "%d partitions were written under other settings: from the start on releases are made under these", other)
+		d.add("changelog", LevelWarning, "%d partitions were written under other settings: from the start on releases are made under these. What differs: %s", other, differ)
 	default:
 		d.add("changelog", LevelOK, "under these settings, or not begun; %d later versions of the model adopted, at most %d fit", adopted, task.MaxAmendments)
 	}

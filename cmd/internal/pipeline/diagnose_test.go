@@ -43,8 +43,8 @@ func TestDiagnoseOtherSettings(t *testing.T) {
 	if bad := details(Diagnose(t.Context(), other), LevelFailure); !strings.Contains(bad, "changelog") || !strings.Contains(bad, "accept_settings") {
 		t.Errorf("other settings beside it: %s", bad)
 	}
-	other.AcceptSettings = true
-	if bad := details(Diagnose(t.Context(), other), LevelFailure); bad != "" {
+	other.AcceptSettings = true // of a mark that was left; those at work are another matter
+	if bad := details(Diagnose(t.Context(), other), LevelFailure); strings.Contains(bad, "changelog") || !strings.Contains(bad, "release.epsilon") {
 		t.Errorf("other settings, accepted: %s", bad)
 	}
 	other.AcceptSettings = false

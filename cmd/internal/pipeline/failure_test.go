@@ -209,7 +209,7 @@ func TestSettingsChangedAfterAKill(t *testing.T) {
 		ok(t, err)
 	}
 	w.feed(t)
-	err := fails(t, o, "accept_settings")
+	err := fails(t, o, "accept_settings", "What differs: release.epsilon")
 	if !errors.Is(err, task.ErrSettings) {
 		t.Errorf("the error is %v", err)
 	}

@@ -364,8 +364,9 @@ func (x loopTransactions) Abort(ctx context.Context) error {
 	return x.w.at(func() error { return x.Transactions.Abort(ctx) })
 }
 
-func (x loopTransactions) Produce(ctx context.Context, out task.Outputs) error {
-	return x.w.at(func() error { return x.Transactions.Produce(ctx, out) })
+func (x loopTransactions) Produce(ctx context.Context, out task.Outputs) (end int64, err error) {
+	err = x.w.at(func() error { end, err = x.Transactions.Produce(ctx, out); return err })
+	return end, err
 }
 
 func (x loopTransactions) Commit(ctx context.Context, next int64) (end int64, err error) {

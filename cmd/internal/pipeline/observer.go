@@ -93,8 +93,12 @@ func (o *observer) Restored(r task.Restore) {
 	o.dropped = tally{}
 	o.counters.Restored.Add(int64(r.Records))
 	if r.Assumed {
-		o.log.Warn("the group has an offset but the changelog is empty: fine if somebody chose where to begin; "+
-			"otherwise the changelog is lost and every user begins anew", "committed_offset", r.Committed)
+		o.log.Warn("accept_lost_account is set and the changelog is empty: every user's account of ε begins at 0 here and adds to what was spent before; "+
+			"a further fix of a step that was released already is released once more. Take accept_lost_account out of the config now",
+			"input_offset", r.Input)
+	}
+	if r.Wiped != "" && r.Marked && r.From > 0 {
+		o.log.Warn(cutChangelog, "begins_at", r.From)
 	}
 	if r.OtherSettings {
 		o.log.Warn("key, model or release settings have changed: from here on releases are made under the new ones; stop any instance of this group that still runs under the old ones",

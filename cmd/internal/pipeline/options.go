@@ -82,6 +82,11 @@ type Options struct {
 	// it. Otherwise the service stops and says so.
 	AcceptSettings bool
 
+	// AcceptLost goes on where the changelog is lost: every user's account of ε begins at
+	// 0, at the group's offset, and adds to what was spent before. Otherwise the service
+	// stops and says so. Meant for one start.
+	AcceptLost bool
+
 	// MaxAhead is how far a fix's time may lie ahead of its Kafka record's
 	// timestamp; default DefaultMaxAhead. The wall clock is never asked, so that a topic
 	// gives the same result whenever it is read.

@@ -32,8 +32,11 @@ type Service struct {
 	alarmEvery time.Duration
 	outages    *outages
 
+	changelogEvery time.Duration
+
 	partitions int32  // of the raw topic, at the start
 	source     []byte // the raw topic's id
+	copied     []byte // the changelog's id
 
 	probation *probation // nil: nothing to look at, as in a replay, or not begun
 
@@ -69,7 +72,8 @@ func NewService(o Options) (*Service, error) {
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
 		mechanism: processor.engine.options.Mechanism,
 		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval, outages: newOutages(o.Logger),
-		patience: callPatience, openStore: state.Open,
+		changelogEvery: changelogEvery,
+		patience:       callPatience, openStore: state.Open,
 	}, nil
 }
 
@@ -86,7 +90,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	s.partitions, s.source = int32(found.partitions), found.source
+	s.partitions, s.source, s.copied = int32(found.partitions), found.source, found.copied
 	if s.windows == nil {
 		err := s.checkAdopted(ctx)
 		if err == nil {
@@ -110,9 +114,13 @@ func (s *Service) Run(ctx context.Context) error {
 	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions", found.partitions,
 		"model", s.options.Model.ID(), "mechanism", s.mechanism,
 		"epsilon", s.options.Release.Epsilon, "delta", s.options.Release.Delta)
+	if s.options.AcceptLost {
+		s.log.Warn("accept_lost_account is set: it is meant for one start. Take it out of the config, or the next loss goes on unseen")
+	}
 	var beside sync.WaitGroup
 	beside.Go(func() { s.report(ctx) })
 	beside.Go(func() { s.watch(ctx) })
+	beside.Go(func() { s.watchChangelog(ctx) })
 	err = s.work(ctx, store)
 	err = errors.Join(err, store.Close())
 	s.stop()
@@ -126,6 +134,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 	group, err := consumer.NewGroup(s.client, consumer.GroupOptions{
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
 		InstanceID:        s.options.InstanceID,
+		Settings:          s.options.Settings(),
 		SessionTimeout:    s.options.SessionTimeout,
 		HeartbeatInterval: min(time.Second, s.options.SessionTimeout/10),
 		// The others wait for this member no longer than for its sign of life. A
@@ -148,7 +157,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 			}
 			closed := end()
 			if ctx.Err() == nil {
-				return errors.Join(err, closed)
+				return errors.Join(s.options.named(err), closed)
 			}
 			if closed != nil {
 				s.log.Warn("the group may wait for this instance until its session times out", "cause", closed)
@@ -192,8 +201,7 @@ const groupCaller = "group"
 func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.Generation, partition int32) {
 	log := s.log.With("partition", partition)
 	if partition >= s.partitions {
-		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: users would move to others and start anew, with a second release of the same steps. "+
-			"Feed a new raw topic of the new size and give it a group and topics of its own", s.partitions))
+		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s", s.partitions, growing))
 		return
 	}
 	if s.windows != nil && (int(partition) >= len(s.windows) || s.windows[partition].empty()) {
@@ -220,7 +228,7 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.G
 			g.Rejoin()
 		}
 	default:
-		s.fail(fmt.Errorf("partition %d: %w", partition, err))
+		s.fail(fmt.Errorf("partition %d: %w", partition, s.options.named(err)))
 	}
 }
 

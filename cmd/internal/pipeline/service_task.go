@@ -46,6 +46,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		Source:         s.source,
 		Grace:          s.grace,
 		AcceptSettings: o.AcceptSettings,
+		AcceptLost:     o.AcceptLost,
 		Observer: &observer{
 			log: log, counters: o.Counters, processor: processor, outages: s.outages, caller: caller(partition),
 		},
@@ -66,7 +67,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 	return task.New(task.Dependencies{
 		Input: reads, Changelog: changelog,
 		Transactions: &transactions{
-			producer: tx, client: s.client, group: o.Group, generation: g, source: s.source,
+			producer: tx, client: s.client, group: o.Group, generation: g, source: s.source, copied: s.copied,
 			input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),
 			changelog: at(o.Topics.Changelog), deadLetters: at(o.Topics.DeadLetters),
 		},

@@ -83,7 +83,7 @@ func TestSettings(t *testing.T) {
 		"Brokers": true, "Group": true, "Topics": true, "StateDir": true, "CacheBytes": true, "MaxRecords": true,
 		"MaxInterval": true, "MaxBatchBytes": true, "TransactionTimeout": true, "SessionTimeout": true,
 		"SkipLost": true, "Logger": true, "Counters": true,
-		"InstanceID": true, "AcceptSettings": true,
+		"InstanceID": true, "AcceptSettings": true, "AcceptLost": true,
 		"Later": true, "Watch": true, // amendments: each counts from an offset on
 	}
 	moved := Options{

@@ -34,6 +34,10 @@ var compacted = map[string]string{"cleanup.policy": "compact"}
 const (
 	firstWait = time.Second
 	lastWait  = 30 * time.Second
+
+	// lossLooks is how often a changelog that must hold something has to be missing
+	// before that is believed: a broker that has just come up may not know it yet.
+	lossLooks = 3
 )
 
 // awaitTopics looks at the four topics until they are there. A cluster that does
@@ -41,14 +45,19 @@ const (
 // service is often started before either. Whatever waiting does not mend is an
 // error at once.
 func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
-	began := time.Now()
+	losses, began := 0, time.Now()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		found, err := s.checkTopics(ctx)
 		var missing *consumer.MissingTopicsError
+		var lost *LostError
+		if errors.As(err, &lost) {
+			losses++
+		}
 		if err == nil && wait > firstWait {
 			s.log.Info("found Kafka and its topics", "waited", time.Since(began).Round(time.Millisecond))
 		}
-		if err == nil || !errors.Is(err, consumer.ErrTemporary) && !errors.As(err, &missing) {
+		again := errors.Is(err, consumer.ErrTemporary) || errors.As(err, &missing) || lost != nil && lost.Missing && losses < lossLooks
+		if !again {
 			return found, err
 		}
 		s.log.Warn("waiting for Kafka and its topics", "cause", err, "next_look_in", wait)
@@ -64,6 +73,7 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 type ready struct {
 	partitions int
 	source     []byte // the raw topic's id
+	copied     []byte // the changelog's id
 	identity   []byte // of a state folder: whose states it holds
 }
 
@@ -71,12 +81,16 @@ type ready struct {
 func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	o := consumer.Options{RetryTimeout: s.patience}
 	t := s.options.Topics
+	// First, since what is made here would hide it.
+	if err := (&lossCheck{client: s.client, call: o, o: s.options}).before(ctx); err != nil {
+		return ready{}, err
+	}
 	if err := checkRawPartitions(ctx, s.client, o, t); err != nil {
 		return ready{}, err
 	}
 	if t.Create {
 		if err := s.makeTopics(ctx, o); err != nil {
-			return ready{}, err
+			return ready{}, grown(err, t)
 		}
 	}
 	n, err := consumer.CoPartitioned(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
@@ -86,7 +100,7 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 			err, similarTopics(ctx, s.client, o, t, missing.Topics), t.Raw)
 	}
 	if err != nil {
-		return ready{}, err
+		return ready{}, grown(err, t)
 	}
 	if err := consumer.CheckConfigs(ctx, s.client, o, t.Changelog, compacted); err != nil {
 		return ready{}, fmt.Errorf("the changelog keeps every user's state: %w", err)
@@ -95,28 +109,30 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 		return ready{}, err
 	}
 	found := ready{partitions: n}
-	found.source, found.identity, err = s.identify(ctx, o)
-	return found, err
+	return found, s.identify(ctx, o, &found)
 }
 
-// identify names the raw topic, and says whose states a folder holds: the
-// changelog that they cache, in its cluster. Topic ids tell a topic from one that
-// was made anew under its name; a cluster without them has names alone.
-func (s *Service) identify(ctx context.Context, o consumer.Options) (source, identity []byte, err error) {
+// identify names the raw topic and the changelog by their ids, and says whose states a
+// folder holds. Topic ids tell a topic from one that was made anew under its name; a
+// cluster without them has names alone.
+func (s *Service) identify(ctx context.Context, o consumer.Options, found *ready) error {
 	t := s.options.Topics
 	cluster, err := consumer.ClusterID(ctx, s.client, o)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	ids, err := consumer.TopicIDs(ctx, s.client, o, t.Raw, t.Changelog)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	if id := ids[t.Raw]; id != [16]byte{} {
-		source = id[:]
+		found.source = id[:]
 	}
-	return source, fmt.Appendf(nil, "cluster %q group %q raw %q changelog %q %x",
-		cluster, s.options.Group, t.Raw, t.Changelog, ids[t.Changelog]), nil
+	if id := ids[t.Changelog]; id != [16]byte{} {
+		found.copied = id[:]
+	}
+	found.identity = identityOf(cluster, s.options.Group, t, ids[t.Changelog])
+	return nil
 }
 
 // CreateTopics makes those of the four topics that are missing: with the raw

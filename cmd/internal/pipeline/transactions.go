@@ -19,6 +19,7 @@ type transactions struct {
 	group      string
 	generation *consumer.Generation
 	source     []byte // the raw topic's id; nil: not known
+	copied     []byte // the changelog's id, of which the store is a copy; nil: not known
 
 	input, output, changelog, deadLetters producer.TopicPartition
 
@@ -36,17 +37,18 @@ func (t *transactions) Fence(ctx context.Context) error {
 	if err := writeRemedy(t.producer.Init(ctx)); err != nil {
 		return err
 	}
-	return t.sameSource(ctx)
+	return t.sameTopics(ctx)
 }
 
-// sameSource looks whether the raw topic was made anew while the service works:
-// its offsets mean other records then. Whoever deletes a topic sends the task that
-// reads it here.
-func (t *transactions) sameSource(ctx context.Context) error {
+// sameTopics looks whether the raw topic or the changelog was made anew while the
+// service works. The raw topic's offsets mean other records then, and the changelog no
+// longer holds what the store is a copy of. Whoever deletes a topic sends the task that
+// reads or writes it here.
+func (t *transactions) sameTopics(ctx context.Context) error {
 	if t.source == nil {
 		return nil
 	}
-	ids, err := consumer.TopicIDs(ctx, t.client, consumer.Options{RetryTimeout: callPatience}, t.input.Topic)
+	ids, err := consumer.TopicIDs(ctx, t.client, consumer.Options{RetryTimeout: callPatience}, t.input.Topic, t.changelog.Topic)
 	var missing *consumer.MissingTopicsError
 	if errors.As(err, &missing) {
 		return task.WithRemedy(err, task.Retry) // it may be on its way
@@ -55,8 +57,11 @@ func (t *transactions) sameSource(ctx context.Context) error {
 		return readRemedy(err)
 	}
 	if id := ids[t.input.Topic]; !bytes.Equal(t.source, id[:]) {
-		return task.WithRemedy(fmt.Errorf("%w while it was read: its id was %x and is %x. To read it, set another group and empty topics.sanitized and topics.changelog",
+		return task.WithRemedy(fmt.Errorf("%w while it was read: its id was %x and is %x. To read it, set another group and empty topics.sanitized and topics.changelog: every user's account of ε then starts at 0 there, and adds to this one",
 			task.ErrSource, t.source, id), task.Fatal)
+	}
+	if id := ids[t.changelog.Topic]; t.copied != nil && !bytes.Equal(t.copied, id[:]) {
+		return task.WithRemedy(remade(t.changelog.Topic, t.copied, id[:]), task.Fatal)
 	}
 	return nil
 }
@@ -68,7 +73,7 @@ func (t *transactions) Committed(ctx context.Context) (int64, bool, error) {
 }
 
 // Produce implements task.Transactions.
-func (t *transactions) Produce(ctx context.Context, out task.Outputs) error {
+func (t *transactions) Produce(ctx context.Context, out task.Outputs) (int64, error) {
 	t.batches[0].TopicPartition = t.output
 	t.batches[1].TopicPartition = t.changelog
 	t.batches[2].TopicPartition = t.deadLetters
@@ -79,8 +84,11 @@ func (t *transactions) Produce(ctx context.Context, out task.Outputs) error {
 		}
 		t.batches[i].Records = records
 	}
-	_, err := t.producer.Produce(ctx, t.batches[:]...)
-	return writeRemedy(err)
+	offsets, err := t.producer.Produce(ctx, t.batches[:]...)
+	if err != nil {
+		return 0, writeRemedy(err)
+	}
+	return t.changelogEnd(offsets)
 }
 
 // Commit implements task.Transactions.
@@ -96,6 +104,11 @@ func (t *transactions) Commit(ctx context.Context, next int64) (int64, error) {
 	if err != nil {
 		return 0, writeRemedy(err)
 	}
+	return t.changelogEnd(offsets)
+}
+
+// changelogEnd is the offset behind what a transaction has written to the changelog.
+func (t *transactions) changelogEnd(offsets producer.Offsets) (int64, error) {
 	last, ok := offsets[t.changelog]
 	if !ok {
 		// Cannot be: every transaction carries the changelog's mark.

@@ -54,7 +54,8 @@ func (m *member) next(t *testing.T, client *kafka.Client) {
 func (m *member) produce(t *testing.T, value string) error {
 	t.Helper()
 	messages := []task.Message{{Key: []byte("k"), Value: []byte(value), Timestamp: startMS}}
-	return m.Produce(t.Context(), task.Outputs{Output: messages, Changelog: messages})
+	_, err := m.Produce(t.Context(), task.Outputs{Output: messages, Changelog: messages})
+	return err
 }
 
 func transactionsWorld(t *testing.T) (*kfake.Cluster, *kafka.Client) {

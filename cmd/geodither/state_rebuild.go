@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+)
+
+func newStateRebuild(std streams) *cobra.Command {
+	var (
+		config         string
+		fromStore, dry bool
+	)
+	cmd := &cobra.Command{
+		Use:   "rebuild-changelog --from-store -c FILE [FOLDER...]",
+		Short: "Write a lost changelog back from intact state folders",
+		Long: `Write a changelog that was deleted, emptied or made again back from the state folders of
+the service's instances. The changelog holds every user's state and account of ε; a
+state folder is a copy of the partitions that its instance had.
+
+Stop all instances first, and name every instance's state folder: without any it takes the
+config's state_dir. For each partition it takes the folder whose states are those at the
+group's committed offset. It refuses if there is none: states that lag leave out what users
+have spent since. It also refuses while the group has members. A missing topic is made.
+
+Partitions that have their marks already are left alone, so the command can be repeated.
+It reads a folder's store/. To use one that was set aside, move its store.aside-N to store/
+in a folder of its own.
+
+Prove what was written with state verify before you start the service again.`,
+		Example: `  geodither state rebuild-changelog --from-store -c geodither.yml --dry-run
+  geodither state rebuild-changelog --from-store -c geodither.yml state-1 state-2
+  geodither state verify -c geodither.yml`,
+		RunE: func(cmd *cobra.Command, folders []string) error {
+			if !fromStore {
+				return usagef("say --from-store: state folders are what a changelog can be " +
+					"written back from")
+			}
+			options, err := loadService(cmd.Context(), config, std)
+			if err != nil {
+				return err
+			}
+			if len(folders) == 0 {
+				folders = []string{options.StateDir}
+			}
+			plan, err := pipeline.RebuildChangelog(cmd.Context(), options, folders, dry)
+			if err != nil {
+				return err
+			}
+			return printRebuild(std.out, plan, dry)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
+	flags.BoolVar(&fromStore, "from-store", false, "write it from state folders")
+	flags.BoolVar(&dry, "dry-run", false, "only say what would be written")
+	required(cmd, "config")
+	return cmd
+}
+
+// printRebuild prints a line for each partition, and what to do next.
+func printRebuild(out io.Writer, plan pipeline.Rebuild, dry bool) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "partition\tusers\tup to raw offset\tfrom")
+	for _, p := range plan.Partitions {
+		switch {
+		case p.Kept:
+			fmt.Fprintf(table, "%d\t\t\tleft as it is: it has its marks\n", p.Number)
+		case p.Folder == "":
+			fmt.Fprintf(table, "%d\t\t\tnothing was processed\n", p.Number)
+		case p.NoOffset:
+			fmt.Fprintf(table, "%d\t%d\t%d\t%s (the group had no offset, and gets this one)\n",
+				p.Number, p.Users, p.Input, p.Folder)
+		default:
+			fmt.Fprintf(table, "%d\t%d\t%d\t%s\n", p.Number, p.Users, p.Input, p.Folder)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	did, next := "written to", "Now run \"geodither state verify\": it proves the states. Then "+
+		"start the service."
+	if dry {
+		did, next = "this would be written to", "Nothing was written."
+	}
+	if plan.Made {
+		did += " the new topic"
+	}
+	_, err := fmt.Fprintf(out, "%s %s. %s\n", did, plan.Changelog, next)
+	return err
+}

@@ -1,0 +1,95 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/geodither/geodither/consumer"
+)
+
+// account looks whether the changelog holds what it must hold: as the service does
+// before it makes topics, and as each task does.
+func (d *diagnosis) account(ctx context.Context) {
+	look := &lossCheck{client: d.client, call: d.call, o: d.o}
+	err := look.before(ctx)
+	var lost *LostError
+	if err == nil {
+		var partitions int32
+		if partitions, err = look.rawPartitions(ctx); err == nil && d.has(ctx,
+			d.o.Topics.Changelog) {
+			if lost, err = look.lostPartitions(ctx, partitions); lost != nil {
+				err = lost
+			}
+		}
+	}
+	cut, problem := d.cut(ctx)
+	if err == nil {
+		err = problem
+	}
+	switch {
+	case errors.Is(err, consumer.ErrTemporary):
+		d.add("account", LevelWarning, "not known yet, a transaction may be open: %v", err)
+	case errors.As(err, &lost) && d.o.AcceptLost:
+		d.add("account", LevelWarning, "accept_lost_account is set, so run would start every "+
+			"user's account of ε at 0: %v", err)
+	case err != nil:
+		d.add("account", LevelFailure, "%v", err)
+	case d.o.AcceptLost:
+		d.add("account", LevelWarning, "accept_lost_account is set, and nothing is lost: take it "+
+			"out, or a loss would go on unseen")
+	case cut:
+		d.add("account", LevelWarning, "%s", cutChangelog)
+	default:
+		d.add("account", LevelOK, "the changelog has states wherever group %s has processed "+
+			"anything", d.o.Group)
+	}
+}
+
+// cut reports whether a partition of the changelog holds records but not from offset 0 on.
+func (d *diagnosis) cut(ctx context.Context) (bool, error) {
+	counts, err := consumer.Partitions(ctx, d.client, d.call, d.o.Topics.Changelog)
+	var missing *consumer.MissingTopicsError
+	if errors.As(err, &missing) {
+		return false, nil
+	}
+	for n := range int32(counts[d.o.Topics.Changelog]) {
+		f, err := consumer.NewFetcher(d.client, d.o.Topics.Changelog, n,
+			consumer.FetcherOptions{Options: d.call})
+		if err != nil {
+			return false, err
+		}
+		first, end, err := f.Bounds(ctx)
+		if err != nil || first > 0 && end > first {
+			return err == nil, err
+		}
+	}
+	return false, err
+}
+
+// has reports whether a topic exists.
+func (d *diagnosis) has(ctx context.Context, topic string) bool {
+	_, err := consumer.Partitions(ctx, d.client, d.call, topic)
+	return err == nil
+}
+
+// members compares the settings that live instances have told their group with these.
+func (d *diagnosis) members(ctx context.Context) {
+	found, err := consumer.GroupSettings(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw)
+	if err != nil {
+		d.add("instances", LevelWarning, "the settings of running instances cannot be read "+
+			"(Describe on the group): %v", err)
+		return
+	}
+	for _, settings := range found {
+		if !bytes.Equal(settings, d.o.Settings()) {
+			d.add("instances", LevelFailure, "group %s has instances at work under other "+
+				"settings, beside which this one would stop. What differs: %s",
+				d.o.Group, d.o.DifferentSettings(settings))
+			return
+		}
+	}
+	if len(found) > 0 {
+		d.add("instances", LevelOK, "those at work have the same settings")
+	}
+}

@@ -1,0 +1,345 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/state"
+)
+
+// lossCheck looks for a changelog that holds nothing of what it must hold. A task does
+// so for its partition when it restores it (consumer/task); what a task cannot see is a
+// topic that is missing and would be made, and a state folder that belongs to a changelog
+// of another id and would be set aside. Both have to be looked at before they happen.
+type lossCheck struct {
+	client *kafka.Client
+	call   consumer.Options
+	o      Options
+}
+
+// evidence is what speaks for states in the changelog of one partition, -1 where there
+// is nothing: the raw offset that the group has committed, and the one that the states
+// in the local folder belong to.
+type evidence struct{ committed, stored int64 }
+
+// speaks reports whether something was processed. Nothing lies before offset 0.
+func (e evidence) speaks() bool { return e.committed > 0 || e.stored >= 0 }
+
+// LostError is task.ErrLost, found before any partition was begun.
+type LostError struct {
+	Changelog string
+	Missing   bool // the topic; else it is there, and empty
+	Group     string
+	Folder    string
+	lost      map[int32]evidence
+}
+
+// Error says what is known of the partitions that have lost their changelog, and what
+// can be done.
+func (e *LostError) Error() string {
+	is := "is empty"
+	if e.Missing {
+		is = "is missing"
+	}
+	var group, folder []string
+	for _, n := range slices.Sorted(maps.Keys(e.lost)) {
+		v := e.lost[n]
+		if v.committed > 0 {
+			group = append(group, fmt.Sprintf("%d (at raw offset %d)", n, v.committed))
+		}
+		if v.stored >= 0 {
+			folder = append(folder, fmt.Sprintf("%d (up to raw offset %d)", n, v.stored))
+		}
+	}
+	var known []string
+	if len(group) > 0 {
+		known = append(known, fmt.Sprintf("group %s has processed partition %s", e.Group,
+			someOf(group)))
+	}
+	if len(folder) > 0 {
+		known = append(known, fmt.Sprintf("the state folder %s has the states of partition %s",
+			e.Folder, someOf(folder)))
+	}
+	return fmt.Sprintf("%v: %s %s, but %s. It was deleted, emptied or made again. %s",
+		task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), task.WaysOut)
+}
+
+// Unwrap returns task.ErrLost.
+func (e *LostError) Unwrap() error { return task.ErrLost }
+
+// someOf names the first few of a list.
+func someOf(list []string) string {
+	const few = 3
+	if len(list) > few {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:few], ", "), len(list)-few)
+	}
+	return strings.Join(list, ", ")
+}
+
+// before looks before topics are made and a folder is set aside. It answers with a
+// *LostError if the changelog is missing though it must hold something, or is another
+// topic than the one that the state folder is a copy of, with nothing in partitions of
+// which the folder has states.
+func (c *lossCheck) before(ctx context.Context) error {
+	t := c.o.Topics
+	ids, err := consumer.TopicIDs(ctx, c.client, c.call, t.Changelog)
+	var missing *consumer.MissingTopicsError
+	gone := errors.As(err, &missing)
+	if err != nil && !gone {
+		return err
+	}
+	stored, copied, err := c.folder(ctx)
+	if err != nil {
+		return err
+	}
+	id := ids[t.Changelog]
+	if !gone && (len(stored) == 0 || bytes.Equal(copied, id[:])) {
+		return nil
+	}
+	partitions, err := c.rawPartitions(ctx)
+	if err != nil {
+		return err
+	}
+	found := &LostError{
+		Changelog: t.Changelog, Missing: gone, Group: c.o.Group,
+		Folder: c.o.StateDir, lost: map[int32]evidence{},
+	}
+	for n := range max(partitions, maxPartition(stored)+1) {
+		e, err := c.evidence(ctx, n, partitions, stored)
+		if err != nil {
+			return err
+		}
+		if !e.speaks() || !gone && e.stored < 0 {
+			continue // a task looks at the group's offset alone
+		}
+		if !gone {
+			holds, err := c.holds(ctx, n)
+			if err != nil {
+				return err
+			}
+			if holds {
+				continue
+			}
+		}
+		found.lost[n] = e
+	}
+	if len(found.lost) == 0 {
+		return nil
+	}
+	if c.o.AcceptLost {
+		return c.mayBeAccepted(found)
+	}
+	return found
+}
+
+// mayBeAccepted refuses to go on without a changelog where the group's offset is gone
+// too: the service would begin at the raw topic's first record and release fixes again.
+func (c *lossCheck) mayBeAccepted(found *LostError) error {
+	for n, e := range found.lost {
+		if e.committed < 0 && e.stored > 0 {
+			return fmt.Errorf("%w: accept_lost_account is set, but group %s has no offset in "+
+				"partition %d of %s either, and would release all its "+
+				"fixes again: set its offset to %d first, where the state folder ends",
+				task.ErrLost, c.o.Group, n, c.o.Topics.Raw, e.stored)
+		}
+	}
+	return nil
+}
+
+// lostPartitions lists the partitions of a changelog that is there and holds nothing of
+// what it must hold, in the words of LostError; nil if there is none.
+func (c *lossCheck) lostPartitions(ctx context.Context, partitions int32) (*LostError, error) {
+	stored, _, err := c.folder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := &LostError{
+		Changelog: c.o.Topics.Changelog, Group: c.o.Group, Folder: c.o.StateDir,
+		lost: map[int32]evidence{},
+	}
+	for n := range partitions {
+		e, err := c.evidence(ctx, n, partitions, stored)
+		if err != nil {
+			return nil, err
+		}
+		if !e.speaks() {
+			continue
+		}
+		holds, err := c.holds(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		if !holds {
+			found.lost[n] = e
+		}
+	}
+	if len(found.lost) == 0 {
+		return nil, nil
+	}
+	return found, nil
+}
+
+// holds reports whether the changelog has a committed record in a partition. What it is
+// worth is for the task to judge.
+func (c *lossCheck) holds(ctx context.Context, n int32) (bool, error) {
+	f, err := consumer.NewFetcher(c.client, c.o.Topics.Changelog, n,
+		consumer.FetcherOptions{Options: c.call})
+	if err != nil {
+		return false, err
+	}
+	first, end, err := f.Bounds(ctx)
+	if err != nil {
+		return false, err
+	}
+	some := errors.New("there is one")
+	err = scan(ctx, f, first, end, func(consumer.Record) error { return some })
+	if errors.Is(err, some) {
+		return true, nil
+	}
+	return false, err
+}
+
+// rawPartitions is 0 for a raw topic that is missing.
+func (c *lossCheck) rawPartitions(ctx context.Context) (int32, error) {
+	counts, err := consumer.Partitions(ctx, c.client, c.call, c.o.Topics.Raw)
+	var missing *consumer.MissingTopicsError
+	if errors.As(err, &missing) {
+		return 0, nil
+	}
+	return int32(counts[c.o.Topics.Raw]), err
+}
+
+// evidence gathers what there is of a partition.
+func (c *lossCheck) evidence(ctx context.Context, n, partitions int32,
+	stored map[int32]int64,
+) (evidence, error) {
+	e := evidence{-1, -1}
+	if input, ok := stored[n]; ok {
+		e.stored = input
+	}
+	if n >= partitions {
+		return e, nil
+	}
+	offset, found, err := consumer.Committed(ctx, c.client, c.call, c.o.Group, c.o.Topics.Raw, n)
+	if found {
+		e.committed = offset
+	}
+	return e, err
+}
+
+// folder reads from the local state folder up to which raw offset it has which
+// partitions, and the id of the changelog that it is a copy of. Both are empty if the folder
+// is not of this service; and if it cannot be read, which is for the store's own
+// opening to report.
+func (c *lossCheck) folder(ctx context.Context) (inputs map[int32]int64, changelog []byte,
+	err error,
+) {
+	store, err := state.Open(c.o.StateDir, state.Options{ReadOnly: true, Logger: c.o.Logger})
+	if err != nil {
+		return nil, nil, nil
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	cluster, err := consumer.ClusterID(ctx, c.client, c.call)
+	if err != nil {
+		return nil, nil, err
+	}
+	changelog, ours := copyOf(store.Identity(), cluster, c.o.Group, c.o.Topics)
+	if !ours {
+		return nil, nil, nil
+	}
+	numbers, err := store.Partitions()
+	if err != nil {
+		return nil, nil, err
+	}
+	inputs = map[int32]int64{}
+	for _, n := range numbers {
+		p, found, err := store.Partition(n).Positions()
+		if err != nil {
+			return nil, nil, err
+		}
+		if found && p.Input >= 0 {
+			inputs[n] = p.Input
+		}
+	}
+	return inputs, changelog, nil
+}
+
+func maxPartition(stored map[int32]int64) int32 {
+	most := int32(-1)
+	for n := range stored {
+		most = max(most, n)
+	}
+	return most
+}
+
+// identityOf says whose states a folder holds: the changelog that they cache, in its
+// cluster.
+func identityOf(cluster, group string, t Topics, changelog [16]byte) []byte {
+	return fmt.Appendf(namesOf(cluster, group, t), "%x", changelog)
+}
+
+func namesOf(cluster, group string, t Topics) []byte {
+	return fmt.Appendf(nil, "cluster %q group %q raw %q changelog %q ", cluster, group, t.Raw,
+		t.Changelog)
+}
+
+// copyOf takes an identity apart: ours says that all names are those of a service, and
+// changelog is the id that the changelog had.
+func copyOf(identity []byte, cluster, group string, t Topics) (changelog []byte, ours bool) {
+	rest, ours := bytes.CutPrefix(identity, namesOf(cluster, group, t))
+	var id []byte
+	if ours {
+		_, err := fmt.Sscanf(string(rest), "%x", &id)
+		ours = err == nil && len(id) == 16
+	}
+	return slices.Clip(id), ours
+}
+
+// remade is the error of a changelog that was deleted and made again at work. No
+// transaction was committed beside the new one: its records come to lie at offsets that
+// were taken, which the task sees before the commit.
+func remade(topic string, was, is []byte) error {
+	return fmt.Errorf("%w: %s was deleted and made again while the service worked (its id was %x "+
+		"and is %x). "+
+		"No transaction was committed beside the new one. %s", task.ErrLost, topic, was, is,
+		task.WaysOut)
+}
+
+// cutChangelog is said of a changelog whose beginning is gone while its end is there.
+// Kafka's cleaner leaves the beginning where it is; retention and kafka-delete-records
+// move it.
+const cutChangelog = "the changelog does not begin at offset 0: was a part of it deleted, by " +
+	"retention or by hand? " +
+	"A user whose state was in that part, and who has not reported since, has an account of ε " +
+	"that starts at 0 again"
+
+// grown adds to an error about numbers of partitions what must not be done about it.
+func grown(err error, t Topics) error {
+	var differ *consumer.PartitionsError
+	if !errors.As(err, &differ) || differ.Topic == t.Raw {
+		return err
+	}
+	if differ.Topic != t.Changelog {
+		return fmt.Errorf("%w. If %s is new, name another one, or make it with %d partitions. If "+
+			"the raw topic was given more partitions: %s",
+			err, differ.Topic, differ.Want, growing)
+	}
+	return fmt.Errorf("%w. If the raw topic was given more partitions: %s", err, growing)
+}
+
+// growing is what to do with a raw topic that has to be larger.
+const growing = "a user's records may be in another partition now than the user's state. Do not " +
+	"delete or grow the changelog to match: it " +
+	"holds every user's state and account of ε, and each account would start at 0 again. Feed a " +
+	"new raw topic of the new size, and give it " +
+	"a group, a sanitized topic and a changelog of its own; there too each account starts at 0, " +
+	"and adds to what this service has spent"

@@ -1,0 +1,72 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// changelogEvery is how often a working service looks at its changelog: sooner than Kafka
+// would begin to delete by a policy that somebody has set (log.retention.check.interval.ms,
+// five minutes).
+const changelogEvery = 5 * time.Second
+
+// watchChangelog stops the service when its changelog was deleted, made again, or given a
+// policy that deletes. A partition at work sees the first two at its next transaction,
+// before the commit; this is for those that are idle, and for whoever would only see a
+// retry in the log.
+func (s *Service) watchChangelog(ctx context.Context) {
+	ticker := time.NewTicker(s.changelogEvery)
+	defer ticker.Stop()
+	missed := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := s.lookAtChangelog(ctx)
+		var missing *consumer.MissingTopicsError
+		if errors.As(err, &missing) {
+			if missed++; missed < lossLooks {
+				s.log.Warn("the changelog is missing", "cause", err)
+				continue
+			}
+			err = fmt.Errorf("%w: %s was deleted while the service worked. %s", task.ErrLost,
+				s.options.Topics.Changelog, task.WaysOut)
+		} else {
+			missed = 0
+		}
+		var config *consumer.ConfigError
+		if errors.Is(err, task.ErrLost) || errors.As(err, &config) {
+			if ctx.Err() == nil {
+				s.fail(err)
+			}
+			return
+		}
+	}
+}
+
+// lookAtChangelog compares id and policy with those of the start. Other errors than
+// those that watchChangelog knows may pass.
+func (s *Service) lookAtChangelog(ctx context.Context) error {
+	o := consumer.Options{RetryTimeout: callPatience}
+	topic := s.options.Topics.Changelog
+	ids, err := consumer.TopicIDs(ctx, s.client, o, topic)
+	if err != nil {
+		return err
+	}
+	if id := ids[topic]; s.copied != nil && !bytes.Equal(s.copied, id[:]) {
+		return remade(topic, s.copied, id[:])
+	}
+	if err := consumer.CheckConfigs(ctx, s.client, o, topic, compacted); err != nil {
+		return fmt.Errorf("the changelog keeps every user's state and account of ε, and would "+
+			"soon begin to forget: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,359 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/state"
+)
+
+// Rebuild is what a lost changelog can be written back from, or was.
+type Rebuild struct {
+	Changelog  string
+	Made       bool // the topic is missing, and is made
+	Partitions []RebuiltPartition
+}
+
+// RebuiltPartition is one partition of a Rebuild.
+type RebuiltPartition struct {
+	Number int32
+	// Folder has the states; empty if there is nothing to write: nothing was processed,
+	// or Kept.
+	Folder string
+	Input  int64 // the raw offset that the states belong to
+	Users  int
+	Kept   bool // the changelog holds the partition's mark already, and is left as it is
+	// NoOffset: the group has none here, so nothing could be compared with it. It gets
+	// that of the store.
+	NoOffset bool
+
+	mark  task.Mark
+	value []byte // of the mark
+	store *state.Partition
+}
+
+// rebuildTimeout is what the transaction of one partition may take: all its states go
+// into one, so that a crash leaves nothing half written. Brokers allow 15 minutes as a
+// rule (transaction.max.timeout.ms).
+const rebuildTimeout = 10 * time.Minute
+
+// RebuildChangelog writes a lost changelog back from state folders of the service's
+// instances, which must have stopped. Each partition needs a folder whose states are those
+// at the group's committed offset: one that lags lacks states, and is refused. It refuses
+// while the group has members, and leaves a partition alone that has its mark already, so
+// that it can be repeated until it ends. With keep it only says what it would write.
+//
+// The transactional id of each partition is fenced first, so that nothing of an instance
+// that is still about can come in between.
+func RebuildChangelog(ctx context.Context, o Options, folders []string, keep bool) (plan Rebuild,
+	err error,
+) {
+	if err := o.Validate(); err != nil {
+		return Rebuild{}, err
+	}
+	o = o.withDefaults()
+	r := &rebuilder{client: NewClient(o.Brokers), o: o}
+	r.look = &lossCheck{client: r.client, o: o}
+	if err := requireEmpty(ctx, r.client, o.Group); err != nil {
+		return Rebuild{}, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.open(ctx, folders); err != nil {
+		return Rebuild{}, err
+	}
+	if plan, err = r.plan(ctx); err != nil || keep {
+		return plan, err
+	}
+	if plan.Made {
+		if err := r.makeTopic(ctx, len(plan.Partitions)); err != nil {
+			return plan, err
+		}
+	}
+	for i := range plan.Partitions {
+		if p := &plan.Partitions[i]; p.Folder != "" {
+			if err := r.write(ctx, p); err != nil {
+				return plan, fmt.Errorf("write back partition %d of %s: %w", p.Number,
+					o.Topics.Changelog, err)
+			}
+		}
+	}
+	return plan, nil
+}
+
+// rebuilder holds the folders open, so that no instance can use them meanwhile.
+type rebuilder struct {
+	client *kafka.Client
+	look   *lossCheck
+	o      Options
+	stores []*state.Store
+	names  []string // of the folders
+}
+
+// open opens the folders and makes sure that they are of this service.
+func (r *rebuilder) open(ctx context.Context, folders []string) error {
+	cluster, err := consumer.ClusterID(ctx, r.client, consumer.Options{})
+	if err != nil {
+		return err
+	}
+	for _, name := range folders {
+		name = filepath.Clean(name)
+		if slices.Contains(r.names, name) {
+			continue // it is open, and so locked
+		}
+		store, err := state.Open(name, state.Options{ReadOnly: true, Logger: r.o.Logger})
+		if err != nil {
+			return err
+		}
+		r.stores, r.names = append(r.stores, store), append(r.names, name)
+		if _, ours := copyOf(store.Identity(), cluster, r.o.Group, r.o.Topics); !ours {
+			return fmt.Errorf("folder %s: %w", name, state.ErrForeign)
+		}
+	}
+	return nil
+}
+
+func (r *rebuilder) close() error {
+	var errs []error
+	for _, s := range r.stores {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// plan finds for each partition the folder to write it from.
+func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
+	t := r.o.Topics
+	plan := Rebuild{Changelog: t.Changelog}
+	counts, err := consumer.Partitions(ctx, r.client, consumer.Options{}, t.Raw)
+	if err != nil {
+		return plan, err
+	}
+	source, err := topicID(ctx, r.client, t.Raw)
+	if err != nil {
+		return plan, err
+	}
+	_, err = consumer.CoPartitioned(ctx, r.client, consumer.Options{}, t.Raw, t.Changelog)
+	var missing *consumer.MissingTopicsError
+	switch {
+	case errors.As(err, &missing):
+		plan.Made = true
+	case err != nil:
+		return plan, grown(err, t)
+	default:
+		if err := consumer.CheckConfigs(ctx, r.client, consumer.Options{}, t.Changelog,
+			compacted); err != nil {
+			return plan, err
+		}
+	}
+	var problems []error
+	some := false
+	for n := range int32(counts[t.Raw]) {
+		p, err := r.partition(ctx, n, plan.Made, source)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("partition %d: %w", n, err))
+		}
+		some = some || p.Folder != ""
+		plan.Partitions = append(plan.Partitions, p)
+	}
+	if len(problems) > 0 {
+		return plan, fmt.Errorf("nothing was written to %s: %w", t.Changelog,
+			errors.Join(problems...))
+	}
+	if !some {
+		return plan, fmt.Errorf("there is nothing to write back: %s has the marks of all "+
+			"partitions that group %s has processed", t.Changelog, r.o.Group)
+	}
+	return plan, nil
+}
+
+// partition plans one.
+func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
+	source []byte,
+) (RebuiltPartition, error) {
+	p := RebuiltPartition{Number: n}
+	if !made {
+		_, found, err := (&planner{client: r.client}).lastMark(ctx, r.o.Topics.Changelog, n)
+		if err != nil {
+			return p, err
+		}
+		if p.Kept = found; found {
+			return p, nil
+		}
+		if some, err := r.look.holds(ctx, n); err != nil {
+			return p, err
+		} else if some {
+			return p, fmt.Errorf("%s has records here, but no mark of geodither's: is it another "+
+				"topic? Set topics.changelog to the right one", r.o.Topics.Changelog)
+		}
+	}
+	committed, found, err := consumer.Committed(ctx, r.client, consumer.Options{}, r.o.Group,
+		r.o.Topics.Raw, n)
+	if err != nil {
+		return p, err
+	}
+	best, err := r.newest(n, committed, found)
+	if err != nil {
+		return p, err
+	}
+	switch {
+	case best == nil && committed == 0:
+		return p, nil // nothing was ever processed
+	case best == nil:
+		return p, fmt.Errorf("group %s is at raw offset %d, and no folder has states of it: name "+
+			"the state folder of the instance that had it last", r.o.Group, committed)
+	}
+	p = *best
+	p.Number, p.NoOffset = n, !found
+	switch {
+	case found && p.Input < committed:
+		return p, fmt.Errorf("group %s is at raw offset %d, but the newest states, in %s, are "+
+			"those at %d: what users have spent on the fixes in between "+
+			"is in no account. Name the state folder of the instance that had the partition "+
+			"last; if there is none, the account cannot be made whole", r.o.Group, committed,
+			p.Folder, p.Input)
+	case found && p.Input > committed:
+		return p, fmt.Errorf("group %s is at raw offset %d, but the states in %s are those at "+
+			"%d: were the group's offsets moved? Set its offset to %[4]d", r.o.Group, committed,
+			p.Folder, p.Input)
+	case len(p.value) == 0:
+		return p, fmt.Errorf("the store in %s was written by an earlier version of geodither, "+
+			"which did not keep the mark that has to be written back", p.Folder)
+	case p.mark.Input != p.Input:
+		return p, fmt.Errorf("the store in %s does not add up: its states are those at raw "+
+			"offset %d, its mark says %d", p.Folder, p.Input, p.mark.Input)
+	case len(source) > 0 && len(p.mark.Source) > 0 && !bytes.Equal(source, p.mark.Source):
+		return p, fmt.Errorf("%w since the states in %s were made", task.ErrSource, p.Folder)
+	}
+	// A mark alone commits the offset of the mark before it, so the store may have missed
+	// one. That the last worker has left something open is therefore to be assumed.
+	p.mark.Open = true
+	p.value = task.AppendMark(nil, p.mark)
+	return p, p.store.Iterate(func(_, _ []byte) error { p.Users++; return nil })
+}
+
+// newest is the folder that is where the group is, or else the one that is furthest;
+// nil if none has the partition.
+func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltPartition,
+	err error,
+) {
+	var highest [3]int64 // of best: is it where the group is, then its offsets
+	for i, s := range r.stores {
+		p := s.Partition(n)
+		at, there, err := p.Positions()
+		if err != nil {
+			return nil, err
+		}
+		rank := [3]int64{0, at.Input, at.Changelog}
+		if found && at.Input == committed {
+			rank[0] = 1
+		}
+		if !there || at.Input < 0 || best != nil && slices.Compare(rank[:], highest[:]) <= 0 {
+			continue
+		}
+		best, highest = &RebuiltPartition{Folder: r.names[i], Input: at.Input, store: p}, rank
+		value, err := p.Get([]byte(state.MarkName))
+		if err != nil {
+			return nil, err
+		}
+		if best.value = slices.Clone(value); len(value) > 0 {
+			if best.mark, err = task.DecodeMark(best.value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return best, nil
+}
+
+// makeTopic makes the changelog as the service would.
+func (r *rebuilder) makeTopic(ctx context.Context, partitions int) error {
+	return consumer.CreateTopics(ctx, r.client, consumer.Options{}, consumer.Topic{
+		Name: r.o.Topics.Changelog, Partitions: partitions, Replication: r.o.Topics.Replication,
+		Configs: compacted,
+		Initial: map[string]string{timestampAhead: strconv.Itoa(math.MaxInt64)},
+	})
+}
+
+// chunk is how many states are sent at once.
+const chunk = 1000
+
+// write writes a partition back in one transaction, its mark at the end.
+func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
+	tx, err := producer.NewTransactional(r.client, transactionalID(r.o.Group, r.o.Topics.Raw,
+		p.Number),
+		producer.Options{
+			TransactionTimeout: max(r.o.TransactionTimeout, rebuildTimeout),
+			MaxBatchBytes:      r.o.MaxBatchBytes,
+		})
+	if err != nil {
+		return err
+	}
+	if err := tx.Init(ctx); err != nil {
+		return err
+	}
+	// What was open when this began may have been committed by now, or somebody has
+	// started the service.
+	committed, found, err := consumer.Committed(ctx, r.client, consumer.Options{}, r.o.Group,
+		r.o.Topics.Raw, p.Number)
+	if err != nil {
+		return err
+	}
+	if found && committed != p.Input || !found && !p.NoOffset {
+		return fmt.Errorf("the group has moved to raw offset %d meanwhile: is an instance "+
+			"running? Stop it and try again", committed)
+	}
+	if err := r.send(ctx, tx, p); err != nil {
+		return errors.Join(err, tx.Abort(context.WithoutCancel(ctx)))
+	}
+	_, err = tx.Commit(ctx)
+	return err
+}
+
+func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
+	p *RebuiltPartition,
+) error {
+	now := time.Now().UnixMilli()
+	batch := producer.Batch{TopicPartition: producer.TopicPartition{
+		Topic:     r.o.Topics.Changelog,
+		Partition: p.Number,
+	}}
+	flush := func() error {
+		_, err := tx.Produce(ctx, batch)
+		batch.Records = batch.Records[:0]
+		return err
+	}
+	err := p.store.Iterate(func(key, value []byte) error {
+		batch.Records = append(batch.Records, producer.Record{
+			Key:   slices.Clone(key),
+			Value: slices.Clone(value), Timestamp: now,
+		})
+		if len(batch.Records) < chunk {
+			return nil
+		}
+		return flush()
+	})
+	if err != nil {
+		return err
+	}
+	batch.Records = append(batch.Records, producer.Record{
+		Key:   []byte(task.MarkKey),
+		Value: p.value, Timestamp: now,
+	})
+	if err := flush(); err != nil || !p.NoOffset {
+		return err
+	}
+	raw := producer.TopicPartition{Topic: r.o.Topics.Raw, Partition: p.Number}
+	return tx.CommitOffsets(ctx, producer.Member{Group: r.o.Group, Generation: -1},
+		map[producer.TopicPartition]int64{raw: p.Input})
+}

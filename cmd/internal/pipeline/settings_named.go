@@ -1,0 +1,22 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// named adds to an error about two fingerprints which settings differ.
+func (o Options) named(err error) error {
+	var before *task.SettingsError
+	var beside *consumer.SettingsError
+	switch {
+	case errors.As(err, &before):
+		return fmt.Errorf("%w. What differs: %s", err, o.DifferentSettings(before.Found))
+	case errors.As(err, &beside):
+		return fmt.Errorf("%w. What differs: %s", err, o.DifferentSettings(beside.Found))
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// TestOtherSettingsBeside: a second instance of a group under other settings stops by
+// itself and names them, whoever leads; the first goes on. Settings that change no bytes
+// are no obstacle. doctor says so beforehand.
+func TestOtherSettingsBeside(t *testing.T) {
+	w := newWorld(t, 12)
+	o := w.options("first")
+	a := w.answers(t, o.Group)
+	first := start(t, o)
+	w.feed(t)
+	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, first)
+
+	other := o
+	other.StateDir, other.Counters = o.StateDir+".other", new(Counters)
+	other.Release.Epsilon, other.MaxAhead = 2, 17*time.Minute
+	other.AcceptSettings = true // which is about a mark that was left, and not about others at work
+	bad := details(Diagnose(t.Context(), other), LevelFailure)
+	for _, part := range []string{"instances", "release.epsilon", "max_ahead"} {
+		if !strings.Contains(bad, part) {
+			t.Errorf("doctor finds %q, which does not say %q", bad, part)
+		}
+	}
+	for range 2 {
+		r := start(t, other)
+		err := r.wait(t)
+		var differ *consumer.SettingsError
+		if !errors.As(err, &differ) {
+			t.Fatalf("the second instance ends with %v", err)
+		}
+		for _, part := range []string{"first", "release.epsilon", "max_ahead", "the same settings"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("the error %q does not say %q", err, part)
+			}
+		}
+		if strings.Contains(err.Error(), "key_file") {
+			t.Errorf("the error %q names what is equal", err)
+		}
+		if n := other.Counters.RecordsIn.Load(); n != 0 {
+			t.Errorf("it has processed %d records", n)
+		}
+		w.feed(t)
+		await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, first)
+	}
+
+	rolling := o
+	rolling.StateDir, rolling.Counters = o.StateDir+".rolling", new(Counters)
+	rolling.MaxRecords, rolling.TransactionTimeout = 7, 20*time.Second
+	second := start(t, rolling)
+	await(t, "it has a share", func() bool {
+		w.feed(t)
+		return rolling.Counters.RecordsIn.Load() > 0
+	}, first, second)
+	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, first, second)
+	first.stop(t)
+	second.stop(t)
+	w.requireUndisturbed(t, "first")
+}
+
+// TestOldSettingsAreNamed: the last owner ended in the middle under other settings. The
+// error names them.
+func TestOldSettingsAreNamed(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	before := o
+	before.Publish.Metric = true
+	err := o.named(task.WithRemedy(&task.SettingsError{Found: before.Settings(), Own: o.Settings(), Input: 7}, task.Fatal))
+	if !errors.Is(err, task.ErrSettings) || task.RemedyOf(err) != task.Fatal || !strings.Contains(err.Error(), "What differs: publish.metric") {
+		t.Errorf("the error is %v (%v)", err, task.RemedyOf(err))
+	}
+	if other := errors.New("other"); !errors.Is(o.named(other), other) || o.named(other).Error() != "other" {
+		t.Error("another error has changed")
+	}
+}

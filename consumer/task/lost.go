@@ -1,0 +1,72 @@
+package task
+
+import (
+	"context"
+	"fmt"
+)
+
+// The changelog holds every key's state, and with it whatever the processor counts
+// there: an account that must not start over unseen. So an empty changelog is good
+// only where nothing was ever processed. What says that something was:
+//
+//   - The group's committed offset, if it is not 0. Every offset that a task commits
+//     comes with a mark, and nothing lies before offset 0. An offset that somebody has
+//     set by hand looks the same, and has to be vouched for (Options.AcceptLost).
+//   - A store that a transaction has written. It may be the only copy left, so it is
+//     neither wiped nor written to.
+//
+// A changelog that is deleted and made again while a task works shows at the task's
+// next transaction: its records lie at lower offsets than those that were there
+// already. That is seen before the commit, so nothing is committed beside an empty
+// changelog; the task drops the transaction and is assigned again, which finds the
+// loss.
+
+// isLost reports whether the changelog holds nothing though something was processed.
+// Records without a mark are another matter: they are not of this package.
+func (r *replay) isLost(committed int64) bool {
+	return !r.last.found && r.last.seen == 0 && (r.known || committed > 0)
+}
+
+// lostError says what speaks for the loss, and what can be done.
+func (r *replay) lostError(committed int64) error {
+	known := ""
+	switch {
+	case committed > 0 && r.known:
+		known = fmt.Sprintf("the group is at input offset %d and the store here has the states "+
+			"up to %d", committed, r.from.Input)
+	case r.known:
+		known = fmt.Sprintf("the store here has the states up to input offset %d", r.from.Input)
+	default:
+		known = fmt.Sprintf("the group is at input offset %d", committed)
+	}
+	return fmt.Errorf("%w: %s, but the changelog is empty: it was deleted, emptied or made "+
+		"again. %s", ErrLost, known, WaysOut)
+}
+
+// WaysOut says what can be done about a changelog that is lost.
+const WaysOut = "The changelog holds every user's state and account of ε: to go on without it " +
+	"would start every account at 0. Stop all instances. Then restore the topic from a mirror or " +
+	"a backup; or write it back " +
+	"from an intact state folder: \"geodither state rebuild-changelog --from-store\". If it is " +
+	"lost for good, or if the group's offset " +
+	"was set by hand before the first start, set accept_lost_account: true for one start: what " +
+	"each user has " +
+	"spent so far then counts no more, and adds to what is spent from there on"
+
+// sameChangelog reports a changelog that was deleted and made again, or cut, since it
+// was restored: end is where it ends after n records of the transaction in hand.
+func (t *Task) sameChangelog(end int64, n int) error {
+	if end-int64(n) >= t.tail {
+		return nil
+	}
+	return WithRemedy(fmt.Errorf("the changelog was at offset %d already, and now has %d records "+
+		"up to %d: "+
+		"was it deleted and made again? Nothing of this is committed", t.tail, n, end), Rebuild)
+}
+
+// beginAccount commits a mark alone behind a loss that was accepted, so that it need
+// not be accepted again. What a predecessor has shown beyond it is not known.
+func (t *Task) beginAccount(work context.Context, stable int64) error {
+	t.seen = stable
+	return t.commit(work, !t.closes())
+}
