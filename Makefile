@@ -17,7 +17,7 @@ GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.
 
 # Packages with goroutines of their own.
 CONCURRENT := ./consumer ./producer/... ./state/... ./cmd/geodither/... \
-	./cmd/internal/devbroker/... ./cmd/internal/parallel/... ./cmd/internal/pipeline/... ./cmd/internal/traces/... \
+	./cmd/internal/audit/... ./cmd/internal/devbroker/... ./cmd/internal/parallel/... ./cmd/internal/pipeline/... ./cmd/internal/traces/... \
 	./mechanism/mobility
 
 .DEFAULT_GOAL := help
