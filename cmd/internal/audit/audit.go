@@ -24,6 +24,18 @@ type Sizes struct {
 // DefaultSizes take about a minute on two cores with a model of 2,000 cells.
 var DefaultSizes = Sizes{Users: 1 << 17, Shapes: 2048, Vehicles: 16, Steps: 512, RuleSteps: 64}
 
+// SizesFor returns the sizes that go with so many draws of an attack on the mechanism: the
+// default with its default, and in proportion otherwise, between a 64th and 16 times that.
+func SizesFor(draws int64) Sizes {
+	scale := min(max(float64(draws)/evaluation.DefaultAuditDraws, 1./64), 16)
+	d := DefaultSizes
+	of := func(n, least int) int { return max(int(scale*float64(n)), least) }
+	return Sizes{
+		Users: of(d.Users, 1), Shapes: of(d.Shapes, 256), Vehicles: d.Vehicles,
+		Steps: of(d.Steps, 32), RuleSteps: of(d.RuleSteps, 24),
+	}
+}
+
 // Options say how an audit is made.
 type Options struct {
 	Sizes Sizes // the zero Sizes mean DefaultSizes
@@ -84,7 +96,7 @@ func Run(start Maker, s Settings, o Options) (*Report, error) {
 		return nil, errors.New("the audit needs a map of two cells at least; train a model with smaller cells")
 	}
 	s.Release = given.Options()
-	plain, err := mechanism.NewSanitizer(s.Model, noise.NewKeyed(s.Key), plainRules(s.Release))
+	plain, err := mechanism.NewSanitizer(s.Model, noise.NewKeyed(s.Key), PlainRules(s.Release))
 	if err != nil {
 		return nil, err
 	}

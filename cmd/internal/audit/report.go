@@ -87,7 +87,7 @@ func newChecks() *checks {
 func (c *checks) list() []*Check {
 	return []*Check{
 		&c.places, &c.equal, &c.rules, &c.retry, &c.records, &c.account,
-		&c.inference, &c.point, &c.law, &c.periods, &c.streams, &c.attack,
+		&c.inference, &c.point, &c.periods, &c.law, &c.streams, &c.attack,
 	}
 }
 

@@ -25,8 +25,8 @@ func coarse(o mechanism.Options) mechanism.Options {
 	return o
 }
 
-// plainRules are options that release in every step.
-func plainRules(o mechanism.Options) mechanism.Options {
+// PlainRules are options that release in every step.
+func PlainRules(o mechanism.Options) mechanism.Options {
 	o.ReleaseInterval, o.AdaptiveRadiusKM, o.Between, o.SameStep = 0, 0, "", ""
 	o.Budget = mechanism.Budget{}
 	return o
@@ -36,7 +36,7 @@ func plainRules(o mechanism.Options) mechanism.Options {
 func variants(given mechanism.Options, radiusKM float64) []mechanism.Options {
 	var all []mechanism.Options
 	with := func(change func(o *mechanism.Options)) {
-		o := plainRules(coarse(given))
+		o := PlainRules(coarse(given))
 		change(&o)
 		all = append(all, o)
 	}
@@ -132,7 +132,7 @@ func (a *auditor) rulesOf(variant int) (*result, error) {
 // usualRadius is the radius of an estimate that an adaptive release is as often above as
 // below: the median of a short run.
 func (a *auditor) usualRadius(rng *rand.Rand) (float64, error) {
-	sanitizer, err := mechanism.NewSanitizer(a.settings.Model, &seeded{seed: rng.Uint64()}, plainRules(coarse(a.settings.Release)))
+	sanitizer, err := mechanism.NewSanitizer(a.settings.Model, &seeded{seed: rng.Uint64()}, PlainRules(coarse(a.settings.Release)))
 	if err != nil {
 		return 0, err
 	}
