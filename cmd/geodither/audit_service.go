@@ -70,7 +70,8 @@ func serviceFindings(r *audit.Report) []string {
 	var findings []string
 	for _, c := range r.Checks {
 		if c.Failures > 0 {
-			findings = append(findings, fmt.Sprintf("the service fails the check %q, %d times in %d trials: %s", c.Name, c.Failures, c.Trials, strings.Join(c.Details, "; ")))
+			findings = append(findings, fmt.Sprintf("the service fails the check %q, %d times in %d trials: %s",
+				c.Name, c.Failures, c.Trials, strings.Join(c.Details, "; ")))
 		}
 	}
 	return findings
@@ -78,8 +79,10 @@ func serviceFindings(r *audit.Report) []string {
 
 // printService prints one line a check: what was looked at, and what that would have found.
 func printService(out io.Writer, r *audit.Report, epsilon float64) error {
-	fmt.Fprintf(out, "\nservice      %d raw records were fed to the code that \"run\" and \"sanitize\" use; %d statistical tests, all at confidence %g\n", r.Records, r.Tests, r.Confidence)
-	fmt.Fprintf(out, "true ε       at least %.4f with confidence %g, from %d right guesses and %d wrong ones at its records; stated is %g\n\n",
+	fmt.Fprintf(out, "\nservice      %d raw records were fed to the code that \"run\" and \"sanitize\" use; "+
+		"%d statistical tests, all together at confidence %g\n", r.Records, r.Tests, r.Confidence)
+	fmt.Fprintf(out, "true ε       at least %.4f with confidence %g, from %d right guesses and %d wrong ones "+
+		"at these records; stated is %g\n\n",
 		r.Bound, r.AttackConfidence, r.Hits, r.Misses, epsilon)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, c := range r.Checks {

@@ -197,7 +197,8 @@ func (a *auditor) report(all []*result, o Options) *Report {
 	report.Bound = evaluation.EpsilonLowerBound(guesses[0], guesses[1], alpha*attackShare)
 	sum.attack.Trials = guesses[0] + guesses[1]
 	if report.Bound > a.settings.Release.Epsilon {
-		sum.attack.fail("two places can be told apart by more than e^ε: the true ε is at least %.4f with confidence %g", report.Bound, report.AttackConfidence)
+		sum.attack.fail("two places can be told apart by more than e^ε: the true ε is at least %.4f with confidence %g",
+			report.Bound, report.AttackConfidence)
 	}
 	report.Bound = min(report.Bound, math.MaxFloat64)
 	a.powers(sum, len(walk), len(shifts))
@@ -207,17 +208,22 @@ func (a *auditor) report(all []*result, o Options) *Report {
 
 // powers says in words what the checks would have found.
 func (a *auditor) powers(c *checks, walk, users int) {
-	any := "any such difference in what was compared"
-	c.places.Power, c.retry.Power, c.records.Power, c.account.Power = any, any, any, any
-	c.rules.Power = fmt.Sprintf("any rule that comes to another result in one of these records, under %d sets of rules", ruleVariants)
-	c.equal.Power = any + "; releases are made equal on a lattice of one step to a cell at ε = 2"
-	c.inference.Power = "exponents that are off by 10⁻⁹ and posteriors that are off by 10⁻³"
-	c.point.Power = any
+	same := "any such difference in what was compared"
+	c.places.Power, c.retry.Power, c.records.Power, c.account.Power = same, same, same, same
+	c.rules.Power = fmt.Sprintf("any rule that comes to another result in one of these records, under %d sets of rules",
+		ruleVariants)
+	c.equal.Power = same + "; releases are made equal on a lattice of one step to a cell at ε = 2"
+	c.inference.Power = "posteriors that are off by 10⁻³"
+	c.point.Power = same
 	// A normal quantile of 6 covers the share of one test of thousands, and one of power .9.
 	const quantile = 6
-	c.law.Power = fmt.Sprintf("another ε in all long runs that is off by %.1f %%, and a tail that is cut where %.1g of the releases lie beyond",
+	c.law.Power = fmt.Sprintf("another ε in all long runs that is off by %.1f %%, "+
+		"and a tail that is cut where %.1g of the releases lie beyond",
 		100*quantile/math.Sqrt(2*float64(max(walk, 1))), 18/float64(max(users, 1)))
-	c.periods.Power = fmt.Sprintf("another ε in every 16th step that is off by %.0f %%, and nothing slower than every %dth", 100*quantile/math.Sqrt(float64(max(walk, 1))/8), longestPeriod)
-	c.streams.Power = fmt.Sprintf("seeds of at most %d bits", max(0, int(math.Log2(float64(users)*float64(users)/2/14))))
+	c.periods.Power = fmt.Sprintf("another ε in every 16th step that is off by %.0f %%, and nothing slower than every %dth",
+		100*quantile/math.Sqrt(float64(max(walk, 1))/8), longestPeriod)
+	// 14 collisions are expected, and none has the probability e⁻¹⁴.
+	c.streams.Power = fmt.Sprintf("seeds of at most %d bits",
+		max(0, int(math.Log2(float64(users)*float64(users)/2/14))))
 	c.attack.Power = "what tells the farthest two places of a disc apart"
 }

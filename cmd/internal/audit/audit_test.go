@@ -61,7 +61,7 @@ var soundSizes = Sizes{Users: 4096, Shapes: 256, Vehicles: 4, Steps: 128, RuleSt
 // TestUnbrokenTwinPasses: what the faults of the law do their work with has none of its own.
 func TestUnbrokenTwinPasses(t *testing.T) {
 	t.Parallel()
-	twin := law((*redraw).honest)
+	twin := law((*redraw).again)
 	r, err := Run(twin(Engine), townSettings(t), Options{Seed: 3, Workers: 2, Sizes: soundSizes})
 	if err != nil || !r.Passed {
 		t.Errorf("%v, %+v", err, r)

@@ -150,12 +150,14 @@ type redraw struct {
 	cells      []grid.Cell
 	cell, site grid.Cell
 	number     uint64
+	own        grid.Point // what the engine has drawn
 	source     noise.Source
 	epsilon    float64
 }
 
 // law plants another way to draw. All else is as an engine has it that draws so: state,
-// estimate and radius follow from the release.
+// estimate and radius follow from the release. Where the fault leaves the engine's own release
+// alone, nothing is changed.
 func law(draw func(r *redraw) grid.Point) func(Maker) Maker {
 	return wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
 		e, err := b.inner.Feed(f, before)
@@ -163,12 +165,17 @@ func law(draw func(r *redraw) grid.Point) func(Maker) Maker {
 			return e, err
 		}
 		cells, site := b.set(f, before)
+		after := decodedState(e.State)
 		r := &redraw{
 			broken: b, fix: f, cells: cells, cell: b.cell(f), site: site,
-			number: decodedState(e.State).Releases, epsilon: b.Release.Epsilon,
+			number: after.Releases, own: after.Release, epsilon: b.Release.Epsilon,
 		}
 		r.source = b.streams.Stream(fmt.Append(nil, "a fault ", f.User, b.step(f), r.number, site, cells))
-		return b.republish(f, before, e, draw(r))
+		z := draw(r)
+		if z == after.Release {
+			return e, nil
+		}
+		return b.republish(f, before, e, z)
 	})
 }
 
@@ -190,8 +197,11 @@ func (r *redraw) sample(cells []grid.Cell, from grid.Cell, epsilon float64) grid
 	return m.Sample(r.source, from)
 }
 
-// honest draws as the engine does.
-func (r *redraw) honest() grid.Point { return r.sample(r.cells, r.site, r.epsilon) }
+// honest is the engine's own release.
+func (r *redraw) honest() grid.Point { return r.own }
+
+// again draws once more, as the engine does.
+func (r *redraw) again() grid.Point { return r.sample(r.cells, r.site, r.epsilon) }
 
 func (r *redraw) span() *evaluation.Span { return evaluation.SpanOf(r.cells, r.Model.Grid.Width()) }
 

@@ -178,13 +178,11 @@ func stretched(factor float64, where func(r *redraw) bool) func(Maker) Maker {
 // cut redraws what lies in the tail.
 func cut(beyond float64) func(Maker) Maker {
 	return law(func(r *redraw) grid.Point {
-		k := r.span()
-		for {
-			z := r.honest()
-			if r.epsilon*k.Gauge(r.noise(z)) <= beyond {
-				return z
-			}
+		k, z := r.span(), r.honest()
+		for r.epsilon*k.Gauge(r.noise(z)) > beyond {
+			z = r.again()
 		}
+		return z
 	})
 }
 
@@ -202,7 +200,7 @@ func faultsOfLaw() []fault {
 		{name: "a tail that is cut at a norm of 8/ε (.3 % of releases)", plant: cut(8)},
 		{name: "a tail that is cut at a norm of 11/ε (.02 %)", plant: cut(11), whole: true},
 		{name: "the nearer of two draws", plant: law(func(r *redraw) grid.Point {
-			first, second, k := r.honest(), r.honest(), r.span()
+			first, second, k := r.honest(), r.again(), r.span()
 			if k.Gauge(r.noise(second)) < k.Gauge(r.noise(first)) {
 				return second
 			}
@@ -218,7 +216,7 @@ func faultsOfLaw() []fault {
 		})},
 		{name: "noise in even steps goes with that of the step before", plant: law(func(r *redraw) grid.Point {
 			r.source = r.streams.Stream(fmt.Append(nil, "pair", r.fix.User, (r.step(r.fix)+1)/2))
-			return r.honest()
+			return r.again()
 		})},
 		{
 			name: "ε × 1.5 in every 100th step", plant: stretched(1.5, every(100)), whole: true,
@@ -311,11 +309,11 @@ func faultsOfStreams() []fault {
 		})},
 		{name: "noise without the user", plant: law(func(r *redraw) grid.Point {
 			r.source = r.streams.Stream(fmt.Append(nil, "no user", r.step(r.fix), r.number, r.site, r.cells))
-			return r.honest()
+			return r.again()
 		})},
 		{name: "noise without the step", plant: law(func(r *redraw) grid.Point {
 			r.source = r.streams.Stream(fmt.Append(nil, "no step", r.fix.User, r.number, r.site, r.cells))
-			return r.honest()
+			return r.again()
 		})},
 		{name: "a retry draws afresh", plant: streams(func() func(t []byte) []byte {
 			tries := 0

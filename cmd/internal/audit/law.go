@@ -111,12 +111,9 @@ func (t *tests) scale(check *Check, pool string, draws []draw) {
 		sum += draws[i].radius
 		shape += draws[i].shape
 	}
-	t.add(check, twoSided(distuv.Gamma{Alpha: shape, Beta: 1}.CDF, distuv.Gamma{Alpha: shape, Beta: 1}.Survival, sum),
+	law := distuv.Gamma{Alpha: shape, Beta: 1}
+	t.add(check, min(1, 2*min(law.CDF(sum), law.Survival(sum))),
 		"the noise of %s is %.3g times as large as stated", pool, sum/shape)
-}
-
-func twoSided(below, above func(float64) float64, x float64) float64 {
-	return min(1, 2*min(below(x), above(x)))
 }
 
 // shells is χ² of shells times sectors of equal probability.
@@ -138,7 +135,8 @@ func (t *tests) shells(check *Check, pool string, draws []draw) {
 		sum += (n - expected) * (n - expected) / expected
 	}
 	law := distuv.ChiSquared{K: float64(side*side - 1)}
-	t.add(check, law.Survival(sum), "the noise of %s lies otherwise in %d×%d shells and sectors than stated: χ² is %.0f", pool, side, side, sum)
+	t.add(check, law.Survival(sum), "the noise of %s lies otherwise in %d×%d shells and sectors than stated: χ² is %.0f",
+		pool, side, side, sum)
 }
 
 // tails tests how many releases lie beyond shells that get half as probable each time, and
@@ -160,7 +158,8 @@ func (t *tests) tails(check *Check, pool string, draws []draw) {
 		t.add(check, p, "%.0f releases of %s lie in a tail that should hold %.1f", count, pool, n*edge)
 	}
 	nearer := math.Exp(n * math.Log1p(-least)) // the probability that the farthest is no farther
-	t.add(check, min(1, 2*min(nearer, -math.Expm1(n*math.Log1p(-least)))), "the farthest release of %s is not where it should be", pool)
+	farther := -math.Expm1(n * math.Log1p(-least))
+	t.add(check, min(1, 2*min(nearer, farther)), "the farthest release of %s is not where it should be", pool)
 }
 
 // classes are parts of a pool whose noise could be another one if somebody had looked at
@@ -215,7 +214,8 @@ func (t *tests) byPeriod(check *Check, draws []draw) {
 			}
 			for phase, part := range parts {
 				if len(part) >= leastClass {
-					t.scale(check, fmt.Sprintf("every %d%s %s (phase %d)", period, ordinal(period), by.name, phase), part)
+					class := fmt.Sprintf("every %d%s %s (phase %d)", period, ordinal(period), by.name, phase)
+					t.scale(check, class, part)
 				}
 			}
 		}

@@ -174,9 +174,9 @@ func (o *observer) set(before []byte, step int64) ([]grid.Cell, error) {
 	return o.lookout.Cells(&state, step), nil
 }
 
-// bayes tests a release: the location set holds its mass, no two of its places differ by
-// more than ε with K built by brute force, the mechanism states the exponents of that K,
-// and the posterior follows by Bayes' rule from the cells' surrogates.
+// bayes tests a release: the location set holds its mass, no two of its places are told
+// apart by more than ε (beside a line all would be), and the posterior follows by Bayes' rule
+// from the cells' surrogates. K is built by brute force.
 func (o *observer) bayes(check *Check, before []byte, step int64, after *mechanism.State) error {
 	cells, err := o.set(before, step)
 	if err != nil {

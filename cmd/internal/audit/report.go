@@ -69,18 +69,25 @@ type checks struct {
 
 func newChecks() *checks {
 	return &checks{
-		places:    Check{Name: "surrogates", Says: "cells with one surrogate, and any place within a cell, give the same records, states, dead letters and counters byte for byte"},
-		equal:     Check{Name: "equal releases", Says: "after equal releases records and states are equal byte for byte, whatever the truth was"},
-		rules:     Check{Name: "rules", Says: "intervals, adaptive releases, budgets, repeats and lateness look at public facts alone"},
-		retry:     Check{Name: "retries", Says: "another instance gives the same bytes for the same record and state"},
-		records:   Check{Name: "records", Says: "an observer computes every field of the record, its key, its timestamp and the state from the releases alone, byte for byte"},
-		account:   Check{Name: "account", Says: "the ε of the records adds up to what states and counters say, and no window exceeds its budget"},
-		inference: Check{Name: "inference", Says: "location sets hold their mass, exponents of all pairs of places differ by ε at most with K built by brute force, and the posterior is that of Bayes' rule"},
-		point:     Check{Name: "single cells", Says: "a location set of one cell is released as that cell, and the posterior stays the prior"},
-		law:       Check{Name: "law", Says: "noise has the stated law: size, direction, tails and independence"},
-		periods:   Check{Name: "periods", Says: "noise has the stated size in every n-th step and every n-th release"},
-		streams:   Check{Name: "streams", Says: "no two releases share their noise"},
-		attack:    Check{Name: "attack", Says: "an attacker's guesses between two places are right at most e^ε times as often as wrong"},
+		places: Check{Name: "surrogates", Says: "cells with one surrogate, and any place within a cell, " +
+			"give the same records, states, dead letters and counters byte for byte"},
+		equal: Check{Name: "equal releases", Says: "after equal releases records and states are equal " +
+			"byte for byte, whatever the truth was"},
+		rules: Check{Name: "rules", Says: "intervals, adaptive releases, budgets, repeats and lateness " +
+			"look at public facts alone"},
+		retry: Check{Name: "retries", Says: "another instance gives the same bytes for the same record and state"},
+		records: Check{Name: "records", Says: "an observer computes every field of the record, its key, " +
+			"its timestamp and the state from the releases alone, byte for byte"},
+		account: Check{Name: "account", Says: "the ε of the records adds up to what states and counters say, " +
+			"and no window exceeds its budget"},
+		inference: Check{Name: "inference", Says: "location sets hold their mass, releases lie where " +
+			"all places of the set can reach, and the posterior is that of Bayes' rule with K built by brute force"},
+		point:   Check{Name: "single cells", Says: "a location set of one cell is released as that cell"},
+		periods: Check{Name: "periods", Says: "noise has the stated size in every n-th step, release and user"},
+		law:     Check{Name: "law", Says: "noise has the stated law: size, direction, tails and independence"},
+		streams: Check{Name: "streams", Says: "no two releases share their noise"},
+		attack: Check{Name: "attack", Says: "an attacker's guesses between two places are right at most " +
+			"e^ε times as often as wrong"},
 	}
 }
 

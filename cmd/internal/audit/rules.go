@@ -42,8 +42,8 @@ func variants(given mechanism.Options, radiusKM float64) []mechanism.Options {
 	}
 	with(func(o *mechanism.Options) {
 		rules := coarse(given)
-		o.ReleaseInterval, o.AdaptiveRadiusKM, o.Between, o.SameStep = rules.ReleaseInterval, rules.AdaptiveRadiusKM, rules.Between, rules.SameStep
-		o.Budget = rules.Budget
+		o.ReleaseInterval, o.AdaptiveRadiusKM = rules.ReleaseInterval, rules.AdaptiveRadiusKM
+		o.Between, o.SameStep, o.Budget = rules.Between, rules.SameStep, rules.Budget
 	})
 	with(func(*mechanism.Options) {})
 	for _, between := range []string{mechanism.BetweenPredict, mechanism.BetweenSkip} {
@@ -105,7 +105,8 @@ func (a *auditor) rulesOf(variant int) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	model, user, step, stepMS := a.settings.Model, userName("rules", variant), a.firstStep, a.settings.Model.Step.Milliseconds()
+	model, user := a.settings.Model, userName("rules", variant)
+	step, stepMS := a.firstStep, model.Step.Milliseconds()
 	first, second := model.SampleInitial(rng), grid.Cell(rng.IntN(model.Grid.Cells()))
 	var state []byte
 	var sum sums
@@ -132,7 +133,8 @@ func (a *auditor) rulesOf(variant int) (*result, error) {
 // usualRadius is the radius of an estimate that an adaptive release is as often above as
 // below: the median of a short run.
 func (a *auditor) usualRadius(rng *rand.Rand) (float64, error) {
-	sanitizer, err := mechanism.NewSanitizer(a.settings.Model, &seeded{seed: rng.Uint64()}, PlainRules(coarse(a.settings.Release)))
+	options := PlainRules(coarse(a.settings.Release))
+	sanitizer, err := mechanism.NewSanitizer(a.settings.Model, &seeded{seed: rng.Uint64()}, options)
 	if err != nil {
 		return 0, err
 	}

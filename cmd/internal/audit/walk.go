@@ -33,7 +33,9 @@ func newWalker(start Maker, s Settings, rng *rand.Rand) (*walker, error) {
 		return nil, err
 	}
 	codec, err := schemas.NewCodec(schemas.Avro)
-	return &walker{settings: s, subject: subject, observer: observer, codec: codec, rng: rng, checks: newChecks()}, err
+	return &walker{
+		settings: s, subject: subject, observer: observer, codec: codec, rng: rng, checks: newChecks(),
+	}, err
 }
 
 func (w *walker) feed(f Fix, before []byte) (Effect, error) {
@@ -156,7 +158,8 @@ func (w *walker) draw(cells []grid.Cell, cell grid.Cell, after *mechanism.State,
 	site := evaluation.NearestMember(g, cells, cell)
 	noise := after.Release.Sub(g.Centre(site))
 	x, y = noise.X/g.CellKM(), noise.Y/g.CellKM()
-	if w.settings.Release.Mechanism == mechanism.Lattice { // whole steps, but for the rounding of kilometres
+	if w.settings.Release.Mechanism == mechanism.Lattice {
+		// Whole steps, but for the rounding of kilometres.
 		n := float64(w.settings.Release.Subdivision)
 		x, y = math.Round(x*n)/n, math.Round(y*n)/n
 	}
