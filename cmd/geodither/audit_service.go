@@ -80,8 +80,8 @@ func serviceFindings(r *audit.Report) []string {
 // printService prints one line a check: what was looked at, and what that would have found.
 func printService(out io.Writer, r *audit.Report, epsilon float64) error {
 	fmt.Fprintf(out, "\nservice      %d raw records were fed to the code that \"run\" and \"sanitize\" use; "+
-		"%d statistical tests, all together at confidence %g\n", r.Records, r.Tests, r.Confidence)
-	fmt.Fprintf(out, "true ε       at least %.4f with confidence %g, from %d right guesses and %d wrong ones "+
+		"%d statistical tests, all together at confidence %.6g\n", r.Records, r.Tests, r.Confidence)
+	fmt.Fprintf(out, "true ε       at least %.4f with confidence %.6g, from %d right guesses and %d wrong ones "+
 		"at these records; stated is %g\n\n",
 		r.Bound, r.AttackConfidence, r.Hits, r.Misses, epsilon)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

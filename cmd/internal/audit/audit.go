@@ -21,7 +21,8 @@ type Sizes struct {
 	RuleSteps int // records under each set of rules
 }
 
-// DefaultSizes take about a minute on two cores with a model of 2,000 cells.
+// DefaultSizes take some 15 seconds of one core, whatever the model, unless its location sets
+// are of thousands of cells.
 var DefaultSizes = Sizes{Users: 1 << 17, Shapes: 2048, Vehicles: 16, Steps: 512, RuleSteps: 64}
 
 // SizesFor returns the sizes that go with so many draws of an attack on the mechanism: the

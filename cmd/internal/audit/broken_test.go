@@ -128,18 +128,20 @@ func onTruth(change func(b *broken, f Fix, e *Effect)) func(Maker) Maker {
 // under other rules does the work.
 func otherRules(change func(o *mechanism.Options), wants func(b *broken, f Fix, before []byte) bool) func(Maker) Maker {
 	return func(start Maker) Maker {
-		var of func(s Settings) Maker
-		of = func(s Settings) Maker {
-			change(&s.Release)
-			second, err := start(s)
+		return func(s Settings) (Subject, error) {
+			other := s
+			change(&other.Release)
+			second, err := start(other)
+			if err != nil {
+				return nil, err
+			}
 			return wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
-				if err == nil && wants(b, f, before) {
+				if wants(b, f, before) {
 					return second.Feed(f, before)
 				}
 				return b.inner.Feed(f, before)
-			})(start)
+			})(start)(s)
 		}
-		return func(s Settings) (Subject, error) { return of(s)(s) }
 	}
 }
 
