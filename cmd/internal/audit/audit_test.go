@@ -19,6 +19,7 @@ var update = flag.Bool("update", false, "write the table of planted faults into 
 // the report says what was looked at.
 func TestSoundService(t *testing.T) {
 	t.Parallel()
+	long(t)
 	for name, change := range map[string]func(s *Settings){
 		"as it comes": func(*Settings) {},
 		"with rules": func(s *Settings) {
@@ -58,9 +59,19 @@ func TestSoundService(t *testing.T) {
 
 var soundSizes = Sizes{Users: 4096, Shapes: 256, Vehicles: 4, Steps: 128, RuleSteps: 40}
 
+// long leaves a test out under the race detector, where it takes minutes. The tests that
+// run several goroutines for their own sake stay.
+func long(t *testing.T) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("an audit of this size takes minutes under the race detector")
+	}
+}
+
 // TestUnbrokenTwinPasses: what the faults of the law do their work with has none of its own.
 func TestUnbrokenTwinPasses(t *testing.T) {
 	t.Parallel()
+	long(t)
 	twin := law((*redraw).again)
 	r, err := Run(twin(Engine), townSettings(t), Options{Seed: 3, Workers: 2, Sizes: soundSizes})
 	if err != nil || !r.Passed {
@@ -72,6 +83,7 @@ func TestUnbrokenTwinPasses(t *testing.T) {
 // raise an alarm. More than 14 of 40 would have a probability below 1 % even so.
 func TestFalseAlarms(t *testing.T) {
 	t.Parallel()
+	long(t)
 	const audits, most = 40, 14
 	s, alarms := townSettings(t), 0
 	for seed := range uint64(audits) {
@@ -131,9 +143,7 @@ func TestProgressEndsTheAudit(t *testing.T) {
 // TestFaults plants one fault after the other, and holds what is found against the table of
 // mechanism/PROOFS.md.
 func TestFaults(t *testing.T) {
-	if raceDetector {
-		t.Skip("tests of the law take minutes under the race detector, and have no goroutines of their own")
-	}
+	long(t)
 	s := townSettings(t)
 	all := faults()
 	rows, missed := make([]string, len(all)), 0
