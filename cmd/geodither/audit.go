@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -21,6 +22,7 @@ import (
 
 type auditFlags struct {
 	input      inputFlags
+	config     string
 	model      string
 	release    mechanism.Options
 	minRadius  string
@@ -34,25 +36,36 @@ type auditFlags struct {
 func newAudit(std streams) *cobra.Command {
 	var f auditFlags
 	cmd := &cobra.Command{
-		Use:   "audit --model FILE --epsilon E --delta D [PATH...]",
-		Short: "Attack the mechanism and bound its true ε from below",
-		Long: `Attack the mechanism as somebody would who knows everything but the key and the place.
+		Use:   "audit {-c FILE | --model FILE --epsilon E --delta D} [PATH...]",
+		Short: "Attack the mechanism and the service, and bound the true ε from below",
+		Long: `Attack the mechanism and the service as somebody would who knows everything but the key and
+the place.
 
-The attack shows itself releases of two places that are as far apart as the location set
-has them, guesses which of the two each came from, and concludes from its hits and misses
-how large ε must be at least. Its location sets are met along the traces of --in, or along
-simulated ones of the model: lines, thin and fat hulls as they occur, and cells outside the
-set. Beside it, the audit tests the low bits of releases, that the same facts give the same
-bytes, that each fact of a release changes its noise, that cells outside the set are
-published as their surrogates are, and that equal releases come with equal estimates.
+First the mechanism. The attack shows itself releases of two places that are as far apart as
+the location set has them, guesses which of the two each came from, and concludes from its
+hits and misses how large ε must be at least. Its location sets are met along the traces of
+--in, or along simulated ones of the model. It also tests the low bits of releases, that the
+same facts give the same bytes, that each fact of a release changes its noise, and the
+exponents of all pairs of places, with the hull K built by brute force.
 
-It exits with 1 if a bound exceeds ε, if the bits of a release give its place away, or if
-another test fails. A mechanism that passes has not been proved private: a lower bound
-cannot do that. mechanism/PROOFS.md has the proofs.
+Then the service: the code that "run" and "sanitize" use turns records into encoded records
+and states. Bytes must not depend on the true cell beyond its surrogate, nor on anything but
+the releases: under each rule of release (interval, adaptive, budget, same step), in long
+runs, and in location sets of forced shapes. An observer recomputes every record and state
+from the releases alone. The noise of all releases is held against the stated law: size,
+direction, tails, every n-th step, and whether two releases share it.
 
-The same seed, program, model and traces give the same report. A right mechanism fails once
-in 1/(1-confidence) audits of different seeds.`,
-		Example: `  geodither audit --model model.avro --epsilon 1 --delta 0.01
+With -c the model and the settings are those of a service. Its key is not read: an audit has
+keys of its own. Users' own models are not audited.
+
+The command exits with 1 if a bound exceeds ε or a test fails. What passes has not been
+proved private: a lower bound cannot do that. mechanism/PROOFS.md has the proofs, and a
+table of planted faults that the audit finds or misses.
+
+The same seed, program, model and traces give the same report. A sound program fails in one
+of 1/(1-confidence) audits of different seeds.`,
+		Example: `  geodither audit -c geodither.yml
+  geodither audit --model model.avro --epsilon 1 --delta 0.01
   geodither audit --model model.avro --mechanism pim --epsilon 1 --delta 0.01 --draws 1e5 --in traces.csv --json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,6 +74,7 @@ in 1/(1-confidence) audits of different seeds.`,
 	}
 	flags := cmd.Flags()
 	f.input.register(flags)
+	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its model, options of release and what it publishes; its key is not read")
 	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\"")
 	flags.StringVar(&f.release.Mechanism, "mechanism", mechanism.Lattice, "lattice, pim, knorm, laplace or laplace-tight")
 	flags.Float64Var(&f.release.Epsilon, "epsilon", 0, "privacy budget of one release, which is to be attacked; no default")
@@ -68,12 +82,14 @@ in 1/(1-confidence) audits of different seeds.`,
 	flags.IntVar(&f.release.Subdivision, "subdivision", 0, "steps of the lattice to a cell's side; 0: 256")
 	flags.IntVar(&f.release.MinCells, "min-cells", 0, "least number of cells of the location set; 0: 3, negative: no padding")
 	flags.StringVar(&f.minRadius, "min-radius", "", "`LENGTH` of the radius of a disc that the location set holds at least, such as 500m")
-	flags.Float64Var(&f.draws, "draws", evaluation.DefaultAuditDraws, "`NUMBER` of releases that the attack draws, such as 1e6")
+	flags.Float64Var(&f.draws, "draws", evaluation.DefaultAuditDraws, "`NUMBER` of releases that the attack draws, such as 1e6; the audit of the service grows with it")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the simulated traces and of all draws")
-	flags.Float64Var(&f.confidence, "confidence", evaluation.DefaultAuditConfidence, "that no bound exceeds the true ε, over all tests of the attack together")
-	flags.BoolVar(&f.exact, "exact", false, "also compare the exponents of all pairs of places, in whole numbers where the mechanism has them")
+	flags.Float64Var(&f.confidence, "confidence", evaluation.DefaultAuditConfidence, "one minus the rate of false alarms, over all tests of the mechanism and the service together")
+	flags.BoolVar(&f.exact, "exact", true, "compare the exponents of all pairs of places too, in whole numbers where the mechanism has them")
 	flags.BoolVar(&f.asJSON, "json", false, "print the report as one JSON object")
-	required(cmd, "model", "epsilon", "delta")
+	for _, name := range auditSettings {
+		cmd.MarkFlagsMutuallyExclusive("config", name)
+	}
 	return cmd
 }
 
@@ -82,27 +98,31 @@ func (f *auditFlags) options() (evaluation.AuditOptions, error) {
 		return evaluation.AuditOptions{}, fmt.Errorf("--draws %g is not a number of draws: write 1e6 or 1000000", f.draws)
 	}
 	o := evaluation.AuditOptions{
-		Draws: int64(f.draws), Seed: f.seed, Confidence: f.confidence, Ratio: f.exact, Workers: runtime.GOMAXPROCS(0),
+		Draws: int64(f.draws), Seed: f.seed, Confidence: halfOf(f.confidence), Ratio: f.exact, Workers: runtime.GOMAXPROCS(0),
 	}
-	if o.Draws == 0 || o.Confidence == 0 { // the library would take its defaults
+	if o.Draws == 0 || f.confidence == 0 { // the library would take its defaults
 		return o, errors.New("--draws and --confidence must not be 0: leave them out for the defaults")
 	}
-	return o, o.Validate()
+	given := o
+	given.Confidence = f.confidence // errors name the number that was given
+	return o, given.Validate()
 }
 
+// halfOf is the confidence of one of two audits that share the rate of false alarms.
+func halfOf(confidence float64) float64 { return (1 + confidence) / 2 }
+
 func (f *auditFlags) run(ctx context.Context, args []string, again string, std streams) error {
-	var lengthErr error
-	f.release.MinRadiusKM, lengthErr = kilometres("--min-radius", f.minRadius)
 	options, err := f.options()
-	if err := errors.Join(err, lengthErr, f.release.Validate()); err != nil {
+	if err != nil {
 		return usageError{err}
 	}
-	model, err := mobility.ReadModelFile(f.model)
+	service, err := f.service()
 	if err != nil {
 		return err
 	}
+	model, release := service.Model, audit.PlainRules(service.Release)
 	began := time.Now()
-	scout, err := evaluation.NewScout(model, f.release, f.seed)
+	scout, err := evaluation.NewScout(model, release, f.seed)
 	if err != nil {
 		return err
 	}
@@ -125,12 +145,18 @@ func (f *auditFlags) run(ctx context.Context, args []string, again string, std s
 		bar.draws(done, total)
 		return ctx.Err()
 	}
-	report, err := evaluation.Audit(evaluation.Sanitizers{}, model, f.release, situations, options)
+	report, err := evaluation.Audit(evaluation.Sanitizers{}, model, release, situations, options)
 	bar.done()
 	if err != nil {
 		return err
 	}
-	printed := auditReport{AuditReport: report, Visits: visits, Met: scout.Met(), Simulated: !traced, Again: again, Seconds: time.Since(began).Seconds()}
+	attacked, err := f.attackService(ctx, service, std)
+	if err != nil {
+		return err
+	}
+	report.Findings = append(report.Findings, serviceFindings(attacked)...)
+	report.Passed = report.Passed && attacked.Passed
+	printed := auditReport{AuditReport: report, Service: attacked, Visits: visits, Met: scout.Met(), Simulated: !traced, Again: again, Seconds: time.Since(began).Seconds()}
 	if f.asJSON {
 		err = json.NewEncoder(std.out).Encode(printed)
 	} else {

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/mechanism/evaluation"
 )
 
@@ -15,11 +16,12 @@ import (
 // situations come from.
 type auditReport struct {
 	*evaluation.AuditReport
-	Visits    int     `json:"visits"`         // steps that were followed
-	Met       int     `json:"situations_met"` // location sets among them
-	Simulated bool    `json:"simulated"`
-	Again     string  `json:"command"`
-	Seconds   float64 `json:"seconds"`
+	Service   *audit.Report `json:"service"`
+	Visits    int           `json:"visits"`         // steps that were followed
+	Met       int           `json:"situations_met"` // location sets among them
+	Simulated bool          `json:"simulated"`
+	Again     string        `json:"command"`
+	Seconds   float64       `json:"seconds"`
 }
 
 func (r auditReport) print(out io.Writer) error {
@@ -57,6 +59,9 @@ func (r auditReport) print(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "\n%d location sets met in %d steps of %s; attacked:\n", r.Met, r.Visits, tracks)
 	if err := r.table(out); err != nil {
+		return err
+	}
+	if err := printService(out, r.Service, r.Epsilon); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, `

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/mechanism/evaluation"
 )
 
@@ -19,17 +20,18 @@ var took = regexp.MustCompile(`"seconds":[0-9.e+-]+|draws in [0-9.msµ]+`)
 
 func TestAuditOfTheLattice(t *testing.T) {
 	traces, model := townFiles(t, t.TempDir())
-	r := succeed(t, auditArgs(model, "--exact")...)
+	r := succeed(t, auditArgs(model)...)
 	requireWords(t, r.out, "verdict      nothing found: lattice at ε = 1, δ = 0.1", "true ε       at least 0.", "repeat       passed",
 		"separation   passed", "surrogates   passed", "estimates    passed", "on the lattice that all places share", "simulated traces", "never proves privacy", "PROOFS.md",
-		"by at least e^0.", "with confidence 0.999 (seen: e^", "which e^ε = 2.72 allows", "width: ", "area: ", "fat, thin: ")
+		"service      ", "equal releases", "would find: ", "in every 16th step", "seeds of at most", "confidence 0.9995", "right guesses and",
+		"by at least e^0.", "with confidence 0.9995 (seen: e^", "which e^ε = 2.72 allows", "width: ", "area: ", "fat, thin: ")
 	if strings.Contains(r.out, "finding  ") {
 		t.Errorf("a finding on the lattice:\n%s", r.out)
 	}
 
 	// The command that the report names gives the report again.
 	_, command, ok := strings.Cut(r.out, "The same report again: geodither ")
-	if !ok || !strings.Contains(command, "--seed=1") || !strings.Contains(command, "--exact=true") {
+	if !ok || !strings.Contains(command, "--seed=1") || !strings.Contains(command, "--draws=") {
 		t.Fatalf("no command with its seed and all flags in\n%s", r.out)
 	}
 	again := succeed(t, strings.Fields(command)...)
@@ -82,6 +84,56 @@ func TestAuditExitsOnFindings(t *testing.T) {
 	}
 }
 
+// TestAuditOfAConfig: the settings are the service's, its rules included, and its key is not
+// asked for.
+func TestAuditOfAConfig(t *testing.T) {
+	dir := t.TempDir()
+	_, model := townFiles(t, dir)
+	config := write(t, dir, "geodither.yml", "model: "+filepath.Base(model)+`
+key_file: there-is-none
+release: {epsilon: 2, delta: 0.1, interval: 1m, same_step: drop}
+publish: {user: pseudonym, timestamp: step}
+`)
+	r := succeed(t, "audit", "-c", config, "--draws", "2e4", "--json")
+	var report struct {
+		Passed  bool
+		Epsilon float64
+		Exact   struct{ Comparisons int } `json:"ratio"`
+		Service struct {
+			Passed         bool
+			Records, Tests int
+			Bound          float64
+			Checks         []struct {
+				Name, Power      string
+				Trials, Failures int
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
+		t.Fatal(err)
+	}
+	s := report.Service
+	if !report.Passed || report.Epsilon != 2 || report.Exact.Comparisons == 0 || !s.Passed || s.Records < 5000 || s.Tests < 100 || s.Bound > 2 || len(s.Checks) != 12 {
+		t.Errorf("%s", r.out)
+	}
+}
+
+// TestServiceFindings: a failed check of the service is one of the report's findings.
+func TestServiceFindings(t *testing.T) {
+	r := &audit.Report{Checks: []*audit.Check{
+		{Name: "rules", Trials: 7}, {Name: "law", Trials: 9, Failures: 2, Details: []string{"one", "two"}},
+	}}
+	found := serviceFindings(r)
+	if len(found) != 1 || !strings.Contains(found[0], `"law", 2 times in 9 trials: one; two`) {
+		t.Errorf("%q", found)
+	}
+	var out strings.Builder
+	if err := printService(&out, r, 1); err != nil {
+		t.Fatal(err)
+	}
+	requireWords(t, out.String(), "rules  passed  7 trials", "law    FAILED  9 trials")
+}
+
 func TestAuditUsage(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
@@ -90,7 +142,10 @@ func TestAuditUsage(t *testing.T) {
 		code  int
 		words []string
 	}{
-		{[]string{"audit"}, exitUsage, []string{`"model"`, `"epsilon"`, `"delta"`}},
+		{[]string{"audit"}, exitUsage, []string{"-c", "--model"}},
+		{[]string{"audit", "--model", model}, exitUsage, []string{"epsilon"}},
+		{[]string{"audit", "-c", "x.yml", "--epsilon", "1"}, exitUsage, []string{"config", "epsilon"}},
+		{[]string{"audit", "-c", filepath.Join(dir, "gone.yml")}, exitUsage, []string{"gone.yml"}},
 		{auditArgs(model, "--draws", "10"), exitUsage, []string{"10 draws tell nothing"}},
 		{auditArgs(model, "--draws", "0"), exitUsage, []string{"--draws"}},
 		{auditArgs(model, "--draws", "-1e6"), exitUsage, []string{"draws"}},

@@ -199,7 +199,7 @@ func TestWrongConfig(t *testing.T) {
 		{"user", "user: pseudonym", "user: hidden", []string{`user "hidden"`, "plain"}},
 		{"inference", "inference: paper", "inference: guess", []string{`"guess"`, "surrogate"}},
 		{"encoding", "raw: json", "raw: xml", []string{"xml", "avro"}},
-		{"duration without unit", "session_timeout: 7s", "session_timeout: 7", []string{"line 19", "`7`", "a duration with its unit"}},
+		{"duration without unit", "session_timeout: 7s", "session_timeout: 7", []string{"line 20", "`7`", "a duration with its unit"}},
 		{"duration of nonsense", "max_ahead: 2h", "max_ahead: soon", []string{"`soon`", "a duration"}},
 		{"negative duration", "max_interval: 20ms", "max_interval: -20ms", []string{"max_interval"}},
 		{"negative timeout", "timeout: 12s", "timeout: -12s", []string{"transaction.timeout"}},

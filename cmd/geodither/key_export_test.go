@@ -115,7 +115,7 @@ func TestDoctorOnKeys(t *testing.T) {
 func TestRunRefusesSeeds(t *testing.T) {
 	dir := t.TempDir()
 	townFiles(t, dir)
-	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\ntopics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\nrelease: {epsilon: 1, delta: 0.1}\n")
+	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\ntopics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\nrelease: {epsilon: 1, delta: 0.1, budget: none}\n")
 	t.Setenv(keyVariable, "")
 	part, err := noise.KeyFromSeed(7).From(20_000)
 	if err != nil {

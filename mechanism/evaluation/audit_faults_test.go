@@ -145,8 +145,8 @@ func TestAuditNoticesPaths(t *testing.T) {
 	t.Parallel()
 	m := roads(t, 24, 24)
 	surrogateOf := func(f Facts) grid.Cell {
-		l := newLookout(m, f.Options)
-		at := newSituation(m.Grid, slices.Clone(l.cells(f.State, f.Step)), f.State, f.Step)
+		l := NewLookout(m, f.Options)
+		at := newSituation(m.Grid, slices.Clone(l.Cells(f.State, f.Step)), f.State, f.Step)
 		return at.surrogate(f.Cell)
 	}
 	fresh := 0
@@ -247,8 +247,8 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 	for _, without := range append(facts, lowBit, "") {
 		// The draw is the lattice's of words by a transcript of its own.
 		publish := func(f Facts) (first, again mechanism.Outcome, err error) {
-			l := newLookout(f.Model, f.Options)
-			at := newSituation(m.Grid, slices.Clone(l.cells(f.State, f.Step)), f.State, f.Step)
+			l := NewLookout(f.Model, f.Options)
+			at := newSituation(m.Grid, slices.Clone(l.Cells(f.State, f.Step)), f.State, f.Step)
 			cell := at.surrogate(f.Cell)
 			known := map[string]any{
 				"user": f.User, "cell": cell, "step": f.Step, "release number": f.State.Releases, "ε": f.Options.Epsilon,

@@ -156,10 +156,10 @@ func (a *auditor) changes(at *Situation) []change {
 
 // otherSet returns a radius of padding that makes another location set of the same state, if the set is not the whole map already.
 func (a *auditor) otherSet(at *Situation) (radiusKM float64, ok bool) {
-	l := newLookout(a.model, a.release)
+	l := NewLookout(a.model, a.release)
 	for cells := 1.0; cells < 2*float64(a.model.Grid.Width()+a.model.Grid.Height()); cells *= 2 {
 		l.options.MinRadiusKM = cells * a.model.Grid.CellKM()
-		if set := l.cells(at.state, at.step); !slices.Equal(set, at.cells) {
+		if set := l.Cells(at.state, at.step); !slices.Equal(set, at.cells) {
 			return l.options.MinRadiusKM, true
 		}
 	}

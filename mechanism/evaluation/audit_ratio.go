@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -14,8 +15,10 @@ type RatioReport struct {
 	Failures    int64 `json:"failures"`
 	// Worst is the greatest difference of two exponents, in ε; 1 is allowed.
 	Worst float64 `json:"worst"`
-	// Exact says that pairs were compared in whole numbers: K holds all differences of places. The exponents at single releases, which a mechanism
-	// states in float64, are compared with a tolerance of 10⁻⁹ in any case.
+	// Exact says that K was built by brute force and compared with the hull that the mechanism
+	// draws with, that all pairs were compared in whole numbers, and that exponents were
+	// compared with the gauge of that K. Exponents are float64, so for them and for the
+	// mechanisms without K there is a tolerance of 10⁻⁹.
 	Exact bool `json:"exact"`
 }
 
@@ -35,6 +38,7 @@ func (a *auditor) ratio(report *AuditReport) error {
 	streams := noise.NewKeyed(noise.KeyFromSeed(a.options.Seed))
 	for i, s := range a.situations {
 		if r.Exact {
+			r.hull(s)
 			r.pairs(s)
 		}
 		m.Prepare(&s.hull, a.release.Epsilon)
@@ -69,6 +73,41 @@ func (r *RatioReport) pairs(s *Situation) {
 	}
 }
 
+// hull checks that the hull that the mechanism draws with is K as Span finds it, corner by
+// corner.
+func (r *RatioReport) hull(s *Situation) {
+	r.Comparisons++
+	vertices, side := s.hull.Body().Vertices(), s.grid.CellKM()
+	if len(s.k) > 1 && len(vertices) != len(s.k) {
+		r.Failures++
+		return
+	}
+	for _, corner := range s.k {
+		nearest := math.Inf(1)
+		for _, v := range vertices {
+			nearest = min(nearest, math.Hypot(v.X-float64(corner.X)*side, v.Y-float64(corner.Y)*side))
+		}
+		if len(s.k) > 1 && nearest > ratioTolerance*side*(1+math.Hypot(float64(corner.X), float64(corner.Y))) {
+			r.Failures++
+			return
+		}
+	}
+}
+
+// states checks the exponents that a mechanism with K-norm noise states at a release against
+// the gauge of K as Span finds it.
+func (r *RatioReport) states(s *Situation, z grid.Point, exponents []float64, epsilon float64) {
+	k := newSpan(s.k)
+	for i, c := range s.cells {
+		d := z.Sub(s.grid.Centre(c))
+		want := -epsilon * k.Gauge(d.X/s.grid.CellKM(), d.Y/s.grid.CellKM())
+		if !(math.Abs(exponents[i]-want) <= ratioTolerance*(1+math.Abs(want))) {
+			r.Failures++
+			return
+		}
+	}
+}
+
 // releasesLooked is how many releases of each situation the stated exponents are compared at.
 const releasesLooked = 50
 
@@ -80,6 +119,9 @@ func (r *RatioReport) releases(s *Situation, m mechanism.Mechanism, src noise.So
 		low, high := math.Inf(1), math.Inf(-1)
 		for _, e := range exponents {
 			low, high = min(low, e), max(high, e)
+		}
+		if r.Exact {
+			r.states(s, z, exponents, epsilon)
 		}
 		r.Comparisons++
 		r.Worst = max(r.Worst, clamp((high-low)/epsilon))

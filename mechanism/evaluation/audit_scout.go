@@ -14,7 +14,7 @@ import (
 // Scout follows tracks under release, as the service would, and keeps a few of the situations that it meets: of the lines, the thin and the fat hulls
 // each the one on which the attack is strongest, and another one at random. A single place is no situation: it tells nothing.
 type Scout struct {
-	lookout   *lookout
+	lookout   *Lookout
 	sanitizer *mechanism.Sanitizer
 	states    map[string]*mechanism.State
 	rng       *rand.Rand
@@ -30,7 +30,7 @@ func NewScout(m *mobility.Model, o mechanism.Options, seed uint64) (*Scout, erro
 		return nil, err
 	}
 	return &Scout{
-		lookout: newLookout(m, sanitizer.Options()), sanitizer: sanitizer,
+		lookout: NewLookout(m, sanitizer.Options()), sanitizer: sanitizer,
 		states: map[string]*mechanism.State{}, rng: rand.New(rand.NewPCG(seed, 0x73636f7574)), // any second word: it names the stream
 	}, nil
 }
@@ -50,8 +50,8 @@ func (s *Scout) Visit(user string, step int64, cell grid.Cell) (fresh bool, err 
 	return err == nil, err
 }
 
-// lookout computes location sets from public facts alone.
-type lookout struct {
+// Lookout computes location sets from public facts alone.
+type Lookout struct {
 	model     *mobility.Model
 	options   mechanism.Options
 	predictor *mobility.Predictor
@@ -59,12 +59,13 @@ type lookout struct {
 	set       mechanism.LocationSet
 }
 
-func newLookout(m *mobility.Model, o mechanism.Options) *lookout {
-	return &lookout{model: m, options: o, predictor: mobility.NewPredictor(m)}
+// NewLookout returns a lookout for options with their defaults filled in.
+func NewLookout(m *mobility.Model, o mechanism.Options) *Lookout {
+	return &Lookout{model: m, options: o, predictor: mobility.NewPredictor(m)}
 }
 
-// cells returns the location set of a state's later step as Algorithm 1 has it. It is valid until the next call.
-func (l *lookout) cells(state *mechanism.State, step int64) []grid.Cell {
+// Cells returns the location set of a state's later step as Algorithm 1 has it. It is valid until the next call.
+func (l *Lookout) Cells(state *mechanism.State, step int64) []grid.Cell {
 	prune := max(l.options.Prune, 0)
 	if gap := uint64(step) - uint64(state.Step); state.Started && gap <= uint64(l.options.MaxGap) {
 		l.predictor.PredictPruned(&l.prior, &state.Posterior, state.Step, int(gap), prune)
@@ -77,9 +78,12 @@ func (l *lookout) cells(state *mechanism.State, step int64) []grid.Cell {
 	return l.set.Cells
 }
 
+// Prior is the prior of the last Cells.
+func (l *Lookout) Prior() *mobility.Distribution { return &l.prior }
+
 // look decides whether to keep the situation that comes with a step.
 func (s *Scout) look(state *mechanism.State, step int64) {
-	at := newSituation(s.lookout.model.Grid, slices.Clone(s.lookout.cells(state, step)), nil, step)
+	at := newSituation(s.lookout.model.Grid, slices.Clone(s.lookout.Cells(state, step)), nil, step)
 	shape := at.shape()
 	if shape == shapePoint {
 		return

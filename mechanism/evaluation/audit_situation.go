@@ -15,7 +15,7 @@ type Situation struct {
 	grid  *grid.Grid
 	cells []grid.Cell // ΔX, ascending
 	hull  mechanism.SensitivityHull
-	k     []convex.Lattice // K in cells, computed here once more
+	k     []convex.Lattice // K in cells, by brute force: see Span
 	state *mechanism.State
 	step  int64
 }
@@ -24,7 +24,7 @@ type Situation struct {
 func newSituation(g *grid.Grid, cells []grid.Cell, state *mechanism.State, step int64) *Situation {
 	s := &Situation{grid: g, cells: cells, state: state, step: step}
 	s.hull.OfCells(g, cells)
-	s.k = convex.Difference(nil, convex.HullOfCells(nil, cells, g.Width()))
+	s.k = SpanOf(cells, g.Width()).Corners()
 	return s
 }
 
@@ -91,14 +91,5 @@ func (s *Situation) places() []convex.Vec {
 	return all
 }
 
-// surrogate finds the surrogate of a cell by its definition: every member is looked at.
-func (s *Situation) surrogate(c grid.Cell) grid.Cell {
-	from, best, least := s.site(c), s.cells[0], int64(math.MaxInt64)
-	for _, member := range s.cells {
-		d := s.site(member).Sub(from)
-		if square := convex.Dot(d, d); square < least {
-			best, least = member, square
-		}
-	}
-	return best
-}
+// surrogate finds the surrogate of a cell by its definition.
+func (s *Situation) surrogate(c grid.Cell) grid.Cell { return NearestMember(s.grid, s.cells, c) }

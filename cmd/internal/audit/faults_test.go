@@ -1,0 +1,330 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// fault is one that is planted.
+type fault struct {
+	name  string
+	plant func(Maker) Maker
+	// missed says why the audit does not find it; empty means that it does.
+	missed string
+	// whole means that the fault needs the default sizes, or is missed with them.
+	whole bool
+	sizes Sizes
+}
+
+// faults are all that are planted: the table of mechanism/PROOFS.md has them in this order.
+func faults() []fault {
+	all := sized(bytesSizes, faultsOfRecords(), faultsOfStates(), faultsOfRules())
+	return append(all, sized(lawSizes, faultsOfLaw(), faultsOfSets(), faultsOfStreams())...)
+}
+
+// What is wrong in bytes shows in few records, another law in more. What the default sizes
+// add is their power, so a fault that is found with these is found with them.
+var (
+	bytesSizes = Sizes{Users: 512, Shapes: 64, Vehicles: 4, Steps: 128, RuleSteps: 64}
+	lawSizes   = Sizes{Users: 1 << 13, Shapes: 512, Vehicles: 16, Steps: 256, RuleSteps: 8}
+)
+
+func sized(sizes Sizes, groups ...[]fault) []fault {
+	all := slices.Concat(groups...)
+	for i := range all {
+		if all[i].sizes = sizes; all[i].whole {
+			all[i].sizes = DefaultSizes
+		}
+	}
+	return all
+}
+
+func faultsOfRecords() []fault {
+	return []fault{
+		{name: "the radius grows by 1 % on drift", plant: onDrift(func(b *broken, e *Effect) {
+			b.record(e, func(r *schemas.Sanitized) { r.RadiusM *= 1.01 })
+		})},
+		{name: "the estimate moves a millionth of the way to the truth", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			b.record(e, func(r *schemas.Sanitized) { r.EstimateLatitude += 1e-6 * (f.Latitude - r.EstimateLatitude) })
+		})},
+		{name: "the record's ε doubles on drift", plant: onDrift(func(b *broken, e *Effect) {
+			b.record(e, func(r *schemas.Sanitized) { r.Epsilon *= 2 })
+		})},
+		{name: "the factor of the set is that of the true cell", plant: onDrift(func(b *broken, e *Effect) {
+			b.record(e, func(r *schemas.Sanitized) {
+				if r.FactorSet > 0 {
+					r.FactorSet = 1
+				}
+			})
+		})},
+		{name: "the last bit of the latitude is the parity of the cell", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			b.record(e, func(r *schemas.Sanitized) {
+				r.Latitude = math.Float64frombits(math.Float64bits(r.Latitude)&^1 | uint64(b.cell(f)&1))
+			})
+		})},
+		{name: "the record keeps the exact time under timestamp: step", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			b.record(e, func(r *schemas.Sanitized) { r.Timestamp = f.Timestamp })
+		})},
+		{name: "Kafka's timestamp stays exact under timestamp: step", plant: onTruth(func(_ *broken, f Fix, e *Effect) {
+			for i := range e.Records {
+				e.Records[i].Timestamp = f.KafkaMS
+			}
+		})},
+		{name: "the Kafka key stays the user id under user: pseudonym", plant: onTruth(func(_ *broken, f Fix, e *Effect) {
+			for i := range e.Records {
+				e.Records[i].Key = []byte(f.User)
+			}
+		})},
+		{name: "the model id changes on drift", plant: onDrift(func(b *broken, e *Effect) {
+			b.record(e, func(r *schemas.Sanitized) { r.ModelID = "0123456789abcdef" })
+		})},
+		{name: "a record of drift is not published", plant: onDrift(func(_ *broken, e *Effect) { e.Records = nil })},
+		{name: "a record of drift is published twice", plant: onDrift(func(_ *broken, e *Effect) {
+			e.Records = append(e.Records, e.Records...)
+		})},
+		{name: "a late fix's dead letter has the parity of its cell in its timestamp", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			for i := range e.DeadLetters {
+				e.DeadLetters[i].Timestamp += int64(b.cell(f) & 1)
+			}
+		})},
+		{name: "a counter of set sizes counts drift too", plant: onDrift(func(_ *broken, e *Effect) { e.Counts.SetCells++ })},
+	}
+}
+
+func faultsOfStates() []fault {
+	return []fault{
+		{name: "the state's radius is another float on drift", plant: onDrift(func(b *broken, e *Effect) {
+			b.state(e, func(s *mechanism.State) { s.RadiusKM = math.Nextafter(s.RadiusKM, 0) })
+		})},
+		{name: "the posterior gives the true cell 1 % more", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			b.state(e, func(s *mechanism.State) {
+				for i, c := range s.Posterior.Cells {
+					if c == b.cell(f) {
+						s.Posterior.P[i] = float64(float32(s.Posterior.P[i] * 1.01))
+					}
+				}
+			})
+		})},
+		{name: "a release of drift is not charged to the ledger", plant: wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
+			e, err := b.inner.Feed(f, before)
+			if err == nil && e.Counts.Releases == 1 && b.drift(f, before) {
+				was := decodedState(before)
+				b.state(&e, func(s *mechanism.State) { s.Ledger, s.EpsilonSpent, s.Rho = was.Ledger, was.EpsilonSpent, was.Rho })
+			}
+			return e, err
+		})},
+		{name: "an instance remembers the last true cell, and the next radius shows it", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			if b.moved(f) {
+				b.record(e, func(r *schemas.Sanitized) { r.RadiusM *= 1.001 })
+			}
+		})},
+		{name: "the posterior is the paper's, cells emitting from themselves", plant: func(start Maker) Maker {
+			return func(s Settings) (Subject, error) {
+				s.Release.Inference = mechanism.InferencePaper
+				return start(s)
+			}
+		}},
+	}
+}
+
+// far says that the true cell is far from the state's estimate.
+func far(b *broken, f Fix, before []byte) bool {
+	s := decodedState(before)
+	return s.Started && s.Estimate.Distance(b.Model.Grid.Centre(b.cell(f))) > 3*b.Model.Grid.CellKM()
+}
+
+func movedSince(b *broken, f Fix, _ []byte) bool { return b.moved(f) }
+
+func faultsOfRules() []fault {
+	return []fault{
+		{name: "adaptive releases look at the true distance", plant: otherRules(func(o *mechanism.Options) { o.AdaptiveRadiusKM = 0 }, far)},
+		{name: "the release interval ends early where the user has moved", plant: otherRules(func(o *mechanism.Options) { o.ReleaseInterval = 1 }, movedSince)},
+		{name: "a fix far away is released beyond the budget", plant: otherRules(func(o *mechanism.Options) { o.Budget = mechanism.Budget{} }, far)},
+		{name: "a further fix of a step draws afresh where the cell is another", plant: otherRules(func(o *mechanism.Options) {
+			if o.ReleaseInterval <= 1 && o.SameStep == mechanism.SameStepRepeat {
+				o.SameStep = mechanism.SameStepRelease
+			}
+		}, movedSince)},
+		{name: "between releases it skips or predicts by the true cell", plant: otherRules(func(o *mechanism.Options) {
+			if o.Between = mechanism.BetweenSkip; o.ReleaseInterval%2 == 0 {
+				o.Between = mechanism.BetweenPredict
+			}
+		}, far)},
+		{name: "a spent budget repeats where the user is far away", plant: otherRules(func(o *mechanism.Options) { o.Budget.Spent = mechanism.SpentRepeat }, far)},
+		{name: "a late fix from another cell is dropped in silence", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			if e.Counts.Late > 0 && b.cell(f)%2 == 1 {
+				e.DeadLetters = nil
+			}
+		})},
+	}
+}
+
+// stretched draws with another ε where a fault says so, and infers as stated.
+func stretched(factor float64, where func(r *redraw) bool) func(Maker) Maker {
+	return law(func(r *redraw) grid.Point {
+		if where(r) {
+			return r.sample(r.cells, r.site, r.epsilon*factor)
+		}
+		return r.honest()
+	})
+}
+
+// cut redraws what lies in the tail.
+func cut(beyond float64) func(Maker) Maker {
+	return law(func(r *redraw) grid.Point {
+		k, z := r.span(), r.honest()
+		for r.epsilon*k.Gauge(r.noise(z)) > beyond {
+			z = r.again()
+		}
+		return z
+	})
+}
+
+func every(n int64) func(r *redraw) bool {
+	return func(r *redraw) bool { return r.step(r.fix)%n == 0 }
+}
+
+func faultsOfLaw() []fault {
+	return []fault{
+		{name: "ε × 1.5 in every 16th step", plant: stretched(1.5, every(16))},
+		{name: "ε × 1.5 in every 8th release", plant: stretched(1.5, func(r *redraw) bool { return r.number%8 == 0 })},
+		{name: "ε × 1.2 everywhere", plant: stretched(1.2, func(*redraw) bool { return true })},
+		{name: "ε × 1.25 on drift", plant: stretched(1.25, func(r *redraw) bool { return r.cell != r.site })},
+		{name: "ε × 2 on lines", plant: stretched(2, func(r *redraw) bool { return r.span().Dim() == 1 })},
+		{name: "a tail that is cut at a norm of 8/ε (.3 % of releases)", plant: cut(8)},
+		{name: "a tail that is cut at a norm of 11/ε (.02 %)", plant: cut(11), whole: true},
+		{name: "the nearer of two draws", plant: law(func(r *redraw) grid.Point {
+			first, second, k := r.honest(), r.again(), r.span()
+			if k.Gauge(r.noise(second)) < k.Gauge(r.noise(first)) {
+				return second
+			}
+			return first
+		})},
+		{name: "directions uniform on K's perimeter", plant: law(perimeter)},
+		{name: "lines get noise on one side only", plant: law(func(r *redraw) grid.Point {
+			z := r.honest()
+			if x, y := r.noise(z); r.span().Dim() == 1 {
+				return r.at(math.Abs(x), math.Abs(y)*math.Copysign(1, x*y))
+			}
+			return z
+		})},
+		{name: "noise in even steps goes with that of the step before", plant: law(func(r *redraw) grid.Point {
+			r.source = r.stream(fmt.Append(nil, "pair", r.fix.User, (r.step(r.fix)+1)/2))
+			return r.again()
+		})},
+		{
+			name: "ε × 1.5 in every 100th step", plant: stretched(1.5, every(100)), whole: true,
+			missed: "periods are looked at up to 64, and an ε that is .3 % too large on the whole is within the scatter of 8,000 releases",
+		},
+		{
+			name: "a tail that is cut at a norm of 14/ε (.001 %)", plant: cut(14), whole: true,
+			missed: "two of 131,072 releases should lie there, so none is no wonder; the proof covers tails (Theorem 1), draws cannot",
+		},
+		{
+			name: "half the noise for one user in a thousand", plant: stretched(2, func(r *redraw) bool {
+				return noise.NewKeyed(noise.KeyFromSeed(5)).Stream([]byte(r.fix.User)).Uint64()%1000 == 0
+			}), whole: true,
+			missed: "65 of the crowd's users have it, too few to show among the others, and nobody knows which to look at",
+		},
+	}
+}
+
+// perimeter draws the direction uniform on K's boundary by length, not by area.
+func perimeter(r *redraw) grid.Point {
+	k := r.span()
+	if k.Dim() != 2 {
+		return r.honest()
+	}
+	corners := k.Corners()
+	length, lengths := 0.0, make([]float64, len(corners))
+	for i, c := range corners {
+		d := corners[(i+1)%len(corners)].Sub(c)
+		lengths[i] = math.Hypot(float64(d.X), float64(d.Y))
+		length += lengths[i]
+	}
+	at, i := length*noise.Uniform(r.source), 0
+	for ; i < len(corners)-1 && at > lengths[i]; i++ {
+		at -= lengths[i]
+	}
+	c, d := corners[i], corners[(i+1)%len(corners)]
+	share, size := at/lengths[i], noise.Gamma(r.source, 2)/r.epsilon
+	return r.at(size*(float64(c.X)+share*float64(d.X-c.X)), size*(float64(c.Y)+share*float64(d.Y-c.Y)))
+}
+
+func faultsOfSets() []fault {
+	return []fault{
+		{name: "K of half the set", plant: law(func(r *redraw) grid.Point {
+			return r.sample(r.cells[:(len(r.cells)+1)/2], r.site, r.epsilon)
+		})},
+		{name: "K without the padded cells", plant: law(func(r *redraw) grid.Point {
+			bare := *r.broken
+			bare.Release.MinCells, bare.Release.MinRadiusKM = -1, 0
+			lookout, err := newObserver(bare.Settings)
+			if err != nil {
+				panic(err)
+			}
+			cells, err := lookout.set(nil, r.step(r.fix))
+			if err != nil || r.number > 1 {
+				return r.honest()
+			}
+			return r.sample(cells, r.site, r.epsilon)
+		})},
+		{name: "K without its last corner", plant: law(func(r *redraw) grid.Point {
+			if len(r.cells) < 4 {
+				return r.honest()
+			}
+			return r.sample(r.cells[:len(r.cells)-1], r.site, r.epsilon)
+		})},
+		{name: "the true cell joins the location set", plant: law(func(r *redraw) grid.Point {
+			return r.sample(r.cells, r.cell, r.epsilon)
+		})},
+		{name: "a cell beside the set is released as itself", plant: law(func(r *redraw) grid.Point {
+			g := r.Model.Grid
+			if r.cell != r.site && g.Centre(r.cell).Distance(g.Centre(r.site)) < 1.1*g.CellKM() {
+				return r.sample(r.cells, r.cell, r.epsilon)
+			}
+			return r.honest()
+		})},
+		{name: "a single cell is released as the true one", plant: law(func(r *redraw) grid.Point {
+			if len(r.cells) == 1 {
+				return r.Model.Grid.Centre(r.cell)
+			}
+			return r.honest()
+		})},
+	}
+}
+
+func faultsOfStreams() []fault {
+	return []fault{
+		{name: "streams of 16 bits of seed", plant: seedOf(16)},
+		{name: "streams of 26 bits of seed", plant: seedOf(26), whole: true},
+		{name: "noise without the cell", plant: streams(func() func(t []byte) []byte {
+			return func(t []byte) []byte { return t[:len(t)-4] }
+		})},
+		{name: "noise without the user", plant: law(func(r *redraw) grid.Point {
+			r.source = r.stream(fmt.Append(nil, "no user", r.step(r.fix), r.number, r.site, r.cells))
+			return r.again()
+		})},
+		{name: "noise without the step", plant: law(func(r *redraw) grid.Point {
+			r.source = r.stream(fmt.Append(nil, "no step", r.fix.User, r.number, r.site, r.cells))
+			return r.again()
+		})},
+		{name: "a retry draws afresh", plant: streams(func() func(t []byte) []byte {
+			tries := 0
+			return func(t []byte) []byte {
+				tries++
+				return fmt.Append(nil, "try ", tries, t)
+			}
+		})},
+		{
+			name: "streams of 34 bits of seed", plant: seedOf(34), whole: true,
+			missed: "131,072 streams have half a collision; the key's streams have 256 bits, and the code is short",
+		},
+	}
+}

@@ -1,0 +1,249 @@
+package audit
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// Two truths give equal releases now and then if the lattice is coarse, the location set
+// small and ε neither. Rules and records do not depend on any of these.
+const (
+	coarseEpsilon = 2
+	coarseDelta   = .2
+)
+
+// coarse are the options under which equal releases are looked for.
+func coarse(o mechanism.Options) mechanism.Options {
+	scale := coarseEpsilon / o.Epsilon
+	o.Mechanism, o.Isotropy, o.Subdivision = mechanism.Lattice, "", 1
+	o.Epsilon, o.Delta = coarseEpsilon, max(o.Delta, coarseDelta)
+	o.Budget.Epsilon *= scale
+	o.Budget.Lifetime *= scale
+	return o
+}
+
+// PlainRules are options that release in every step.
+func PlainRules(o mechanism.Options) mechanism.Options {
+	o.ReleaseInterval, o.AdaptiveRadiusKM, o.Between, o.SameStep = 0, 0, "", ""
+	o.Budget = mechanism.Budget{}
+	return o
+}
+
+// variants are the rules that are tried, the given ones first.
+func variants(given mechanism.Options, radiusKM float64) []mechanism.Options {
+	var all []mechanism.Options
+	with := func(change func(o *mechanism.Options)) {
+		o := PlainRules(coarse(given))
+		change(&o)
+		all = append(all, o)
+	}
+	with(func(o *mechanism.Options) {
+		rules := coarse(given)
+		o.ReleaseInterval, o.AdaptiveRadiusKM = rules.ReleaseInterval, rules.AdaptiveRadiusKM
+		o.Between, o.SameStep, o.Budget = rules.Between, rules.SameStep, rules.Budget
+	})
+	with(func(*mechanism.Options) {})
+	for _, between := range []string{mechanism.BetweenPredict, mechanism.BetweenSkip} {
+		with(func(o *mechanism.Options) { o.ReleaseInterval, o.Between = 3, between })
+		with(func(o *mechanism.Options) { o.AdaptiveRadiusKM, o.Between = radiusKM, between })
+	}
+	for _, spent := range []string{mechanism.SpentSuppress, mechanism.SpentRepeat, mechanism.SpentPredict} {
+		with(func(o *mechanism.Options) {
+			o.Budget = mechanism.Budget{Epsilon: 3 * coarseEpsilon, WindowSteps: 8, Spent: spent}
+		})
+	}
+	with(func(o *mechanism.Options) { o.Budget = mechanism.Budget{Lifetime: 9 * coarseEpsilon} })
+	with(func(o *mechanism.Options) { o.SameStep = mechanism.SameStepDrop })
+	with(func(o *mechanism.Options) {
+		o.SameStep = mechanism.SameStepRelease
+		o.Budget = mechanism.Budget{Epsilon: 7 * coarseEpsilon, WindowSteps: 10}
+	})
+	with(func(o *mechanism.Options) {
+		o.ReleaseInterval, o.AdaptiveRadiusKM, o.Between = 2, radiusKM, mechanism.BetweenSkip
+		o.Budget = mechanism.Budget{Epsilon: 4 * coarseEpsilon, WindowSteps: 12, Spent: mechanism.SpentRepeat}
+	})
+	return all
+}
+
+// ruleVariants is how many there are.
+const ruleVariants = 13
+
+// duel is two instances with two truths and one public history.
+type duel struct {
+	*walker         // of the first instance; its observer serves both
+	other   Subject // of the second
+	streams [2]*seeded
+	seed    uint64
+}
+
+func (a *auditor) newDuel(o mechanism.Options, rng *rand.Rand) (*duel, error) {
+	d := &duel{streams: [2]*seeded{{}, {}}}
+	s := a.settings
+	s.Release, s.Streams = o, d.streams[0]
+	var err error
+	if d.walker, err = newWalker(a.start, s, rng); err != nil {
+		return nil, err
+	}
+	s.Streams = d.streams[1]
+	d.other, err = a.start(s)
+	return d, err
+}
+
+// rulesOf walks two truths through one public history under one set of rules. Whatever both
+// are known by is equal: the user, the times and every release so far. So all that comes
+// of the next record must be equal too, once its releases are.
+func (a *auditor) rulesOf(variant int) (*result, error) {
+	rng := a.rng("rules", variant)
+	radiusKM, err := a.usualRadius(rng)
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.newDuel(variants(a.settings.Release, radiusKM)[variant], rng)
+	if err != nil {
+		return nil, err
+	}
+	model, user := a.settings.Model, userName("rules", variant)
+	step, stepMS := a.firstStep, model.Step.Milliseconds()
+	first, second := model.SampleInitial(rng), grid.Cell(rng.IntN(model.Grid.Cells()))
+	var state []byte
+	var sum sums
+	for i := range a.sizes.RuleSteps {
+		at := publicSchedule(rng, &step, a.plain.MaxGap)
+		f := fix(model.Grid, user, at*stepMS+rng.Int64N(stepMS), first, rng)
+		f.KafkaMS, f.Offset = f.Timestamp+rng.Int64N(stepMS), int64(i)
+		effect, err := d.record([2]Fix{f, placed(f, model.Grid, second, rng)}, state)
+		if err != nil {
+			return nil, err
+		}
+		if err := sum.add(d.walker, effect); err != nil {
+			return nil, err
+		}
+		state = effect.State
+		first = model.SampleNext(rng, first, step)
+		if second = model.SampleNext(rng, second, step); rng.IntN(3) == 0 {
+			second = grid.Cell(rng.IntN(model.Grid.Cells()))
+		}
+	}
+	return &result{checks: d.checks}, nil
+}
+
+// usualRadius is the radius of an estimate that an adaptive release is as often above as
+// below: the median of a short run.
+func (a *auditor) usualRadius(rng *rand.Rand) (float64, error) {
+	options := PlainRules(coarse(a.settings.Release))
+	sanitizer, err := mechanism.NewSanitizer(a.settings.Model, &seeded{seed: rng.Uint64()}, options)
+	if err != nil {
+		return 0, err
+	}
+	var state mechanism.State
+	var radii []float64
+	cell := a.settings.Model.SampleInitial(rng)
+	for i := range int64(24) {
+		in := mechanism.Input{User: "scout", Step: a.firstStep + i, Cell: cell, Release: i%2 == 0}
+		if _, err := sanitizer.Step(&state, in); err != nil {
+			return 0, err
+		}
+		if i%2 == 1 {
+			radii = append(radii, state.RadiusKM) // of a prior: what the rule looks at
+		}
+		cell = a.settings.Model.SampleNext(rng, cell, a.firstStep+i)
+	}
+	slices.Sort(radii)
+	return radii[len(radii)/2], nil
+}
+
+// publicSchedule returns the step of the next fix: mostly the one after the last, but also
+// the same, one before it, and after a gap. It moves step to the latest.
+func publicSchedule(rng *rand.Rand, step *int64, maxGap int) int64 {
+	switch n := rng.IntN(32); {
+	case n < 4:
+		return *step
+	case n < 6:
+		return *step - 1
+	case n < 9:
+		*step += 2 + rng.Int64N(3)
+	case n == 9:
+		*step += int64(maxGap) + 3
+	default:
+		*step++
+	}
+	return *step
+}
+
+// record feeds one report to both instances, and returns the effect that the history goes
+// on from.
+func (d *duel) record(fixes [2]Fix, before []byte) (Effect, error) {
+	var effects [2]Effect
+	for side := range effects {
+		var err error
+		if effects[side], err = d.feedSide(side, fixes[side], before); err != nil {
+			return Effect{}, err
+		}
+	}
+	want, err := d.observer.expected(fixes[0], before, effects[0])
+	if err != nil {
+		return Effect{}, err
+	}
+	d.checks.rules.Trials++
+	if what := difference(want, effects[0]); what != "" {
+		d.checks.rules.fail("%s is not what public facts say", what)
+	}
+	if effects[0].Counts.Releases == 0 || effects[1].Counts.Releases == 0 {
+		if what := difference(effects[0], effects[1]); what != "" {
+			d.checks.rules.fail("%s depends on the truth without a release", what)
+		}
+		return effects[0], nil
+	}
+	return d.force(fixes, before, effects)
+}
+
+// mostDraws is how many releases each truth may try until both have one in common.
+const mostDraws = 160
+
+// force draws until both truths have given one release, and compares all else. Where they
+// never do, nothing is compared.
+func (d *duel) force(fixes [2]Fix, before []byte, effects [2]Effect) (Effect, error) {
+	var known [2]map[grid.Point]Effect
+	for side := range known {
+		known[side] = map[grid.Point]Effect{}
+	}
+	for range mostDraws {
+		for side := range effects {
+			z, err := released(effects[side])
+			if err != nil {
+				return Effect{}, err
+			}
+			known[side][z] = effects[side]
+			if other, ok := known[1-side][z]; ok {
+				d.checks.equal.Trials++
+				if what := difference(other, effects[side]); what != "" {
+					d.checks.equal.fail("%s depends on the truth beside equal releases", what)
+				}
+				return other, nil
+			}
+			if effects[side], err = d.feedSide(side, fixes[side], before); err != nil {
+				return Effect{}, err
+			}
+		}
+	}
+	return effects[0], nil
+}
+
+func (d *duel) feedSide(side int, f Fix, before []byte) (Effect, error) {
+	d.seed++
+	d.streams[side].seed = d.seed
+	if side == 0 {
+		return d.feed(f, before)
+	}
+	d.checks.fed++
+	return d.other.Feed(f, before)
+}
+
+func released(e Effect) (grid.Point, error) {
+	var state mechanism.State
+	err := state.DecodeBinary(e.State)
+	return state.Release, err
+}

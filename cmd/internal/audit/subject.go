@@ -1,0 +1,152 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Settings are what an instance of the service works under. An attacker knows all of them
+// but the key.
+type Settings struct {
+	Model   *mobility.Model
+	Key     noise.Key
+	Release mechanism.Options
+	Publish pipeline.Publish
+	// Streams take the place of the key's noise, for checks that need two truths to give
+	// equal releases. nil means the noise of the key.
+	Streams noise.Streams
+}
+
+// Fix is one raw record. Its place is secret; all else is not.
+type Fix struct {
+	User                string
+	Timestamp           int64 // event time, milliseconds
+	KafkaMS             int64 // timestamp of the Kafka record, milliseconds
+	Offset              int64 // of the Kafka record
+	Latitude, Longitude float64
+	AccuracyM           float64
+}
+
+// Format writes [redacted] whatever the verb, since the place is secret.
+func (Fix) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, "[redacted]") }
+
+// LogValue returns [redacted].
+func (Fix) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// Effect is everything that a raw record leads to and somebody may see.
+type Effect struct {
+	Records, DeadLetters []task.Message
+	// State is the user's encoded state after the record, also where it has not changed.
+	State []byte
+	// Counts are what the record adds to the counters. Drifts are 0: they are a secret.
+	Counts pipeline.Snapshot
+}
+
+// Subject is one instance of what is attacked. Feed hands it a fix and the user's encoded
+// state before it, empty for a new user. It is for one goroutine.
+type Subject interface {
+	Feed(f Fix, state []byte) (Effect, error)
+}
+
+// Maker starts an instance. An instance knows nothing of what others were fed.
+type Maker func(Settings) (Subject, error)
+
+// engine is the real subject.
+type engine struct {
+	processor *pipeline.Processor
+	raw       *schemas.Codec
+	value     []byte
+}
+
+// Engine starts the code that the service runs.
+func Engine(s Settings) (Subject, error) {
+	raw, err := schemas.NewCodec(schemas.Avro)
+	if err != nil {
+		return nil, err
+	}
+	processor, err := pipeline.NewAudited(pipeline.Options{
+		Topics: pipeline.Topics{Raw: "raw", Sanitized: "sanitized"},
+		Model:  s.Model, Key: s.Key, Release: s.Release, Publish: s.Publish,
+	}, s.Streams)
+	if err != nil {
+		return nil, err
+	}
+	return &engine{processor: processor, raw: raw}, nil
+}
+
+// Feed implements Subject.
+func (e *engine) Feed(f Fix, state []byte) (Effect, error) {
+	var err error
+	e.value, err = e.raw.AppendRaw(e.value[:0], schemas.Raw{
+		UserID: f.User, Timestamp: f.Timestamp, Latitude: f.Latitude, Longitude: f.Longitude, AccuracyM: &f.AccuracyM,
+	})
+	if err != nil {
+		return Effect{}, err
+	}
+	var fx task.Effects
+	record := task.Record{Offset: f.Offset, Timestamp: f.KafkaMS, Key: []byte(f.User), Value: e.value}
+	if err := e.processor.Process(record, state, &fx); err != nil {
+		return Effect{}, err
+	}
+	effect := Effect{Records: cloned(fx.Output), DeadLetters: cloned(fx.DeadLetters), State: bytes.Clone(state)}
+	if len(fx.State) > 0 {
+		effect.State = bytes.Clone(fx.State)
+	}
+	var counters pipeline.Counters
+	e.processor.Book(&counters)
+	effect.Counts = counters.Snapshot()
+	effect.Counts.Drifts = 0
+	return effect, nil
+}
+
+func cloned(messages []task.Message) []task.Message {
+	out := make([]task.Message, 0, len(messages))
+	for _, m := range messages {
+		out = append(out, task.Message{Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value), Timestamp: m.Timestamp})
+	}
+	return out
+}
+
+// difference names what two effects do not share, byte for byte; empty if they are equal.
+func difference(a, b Effect) string {
+	switch {
+	case len(a.Records) != len(b.Records):
+		return "the number of records"
+	case !equal(a.Records, b.Records, func(m task.Message) []byte { return m.Value }):
+		return "the bytes of a record"
+	case !equal(a.Records, b.Records, func(m task.Message) []byte { return m.Key }):
+		return "the key of a record"
+	case !equal(a.Records, b.Records, stamp):
+		return "the Kafka timestamp of a record"
+	case !bytes.Equal(a.State, b.State):
+		return "the bytes of the state"
+	case len(a.DeadLetters) != len(b.DeadLetters),
+		!equal(a.DeadLetters, b.DeadLetters, func(m task.Message) []byte { return m.Value }),
+		!equal(a.DeadLetters, b.DeadLetters, func(m task.Message) []byte { return m.Key }),
+		!equal(a.DeadLetters, b.DeadLetters, stamp):
+		return "a dead letter"
+	case a.Counts != b.Counts:
+		return "a counter"
+	}
+	return ""
+}
+
+func stamp(m task.Message) []byte { return fmt.Append(nil, m.Timestamp) }
+
+func equal(a, b []task.Message, part func(task.Message) []byte) bool {
+	for i := range a {
+		if !bytes.Equal(part(a[i]), part(b[i])) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,33 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// NewAudited makes a processor for an audit. With streams it draws its releases from
+// them, and nothing else differs from the processor that a service runs. An audit needs
+// that to make two truths give equal releases. nil means the streams of the key. All users
+// are in one partition here, so no record is refused for where it lies.
+func NewAudited(o Options, streams noise.Streams) (*Processor, error) {
+	o.Topics.Partitioner = AnyPartitioner
+	p, err := NewProcessor(o, 0, 1)
+	if err != nil || streams == nil {
+		return p, err
+	}
+	m := p.engine.models
+	m.build = func(model *mobility.Model) (*mechanism.Sanitizer, error) {
+		return mechanism.NewSanitizer(model, streams, p.engine.options)
+	}
+	if m.base.sanitizer, err = m.build(m.first.Model); err != nil {
+		return nil, fmt.Errorf("the sanitizer of an audit: %w", err)
+	}
+	return p, nil
+}
+
+// Book adds what was processed since the last call to the counters, as a service does
+// when it knows that a transaction is committed.
+func (p *Processor) Book(c *Counters) { p.tally.commit(c) }

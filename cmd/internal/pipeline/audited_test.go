@@ -1,0 +1,50 @@
+package pipeline
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// sameNoise is noise without a look at the transcript.
+type sameNoise struct{ seed uint64 }
+
+func (s sameNoise) On(noise.Day, []byte) (noise.Source, error) {
+	return rand.NewPCG(s.seed, 1), nil
+}
+
+// TestAudited: without streams an audit has the service's bytes; with them nothing but the
+// release and what follows from it is another one. Book counts each record once.
+func TestAudited(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 1000, 4))
+	rec := record(t, 0, sentinel())
+	want := process(t, newTestProcessor(t, o, 0), rec, nil)
+	var streams noise.Streams
+	for _, seed := range []uint64{0, 1, 2} {
+		if seed > 0 {
+			streams = sameNoise{seed}
+		}
+		p, err := NewAudited(o, streams)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := process(t, p, rec, nil)
+		if again := process(t, p, rec, nil); !bytes.Equal(again.state, got.state) {
+			t.Error("the same noise gives another state")
+		}
+		if seed == 0 {
+			requireEqual(t, "a processor without streams", want, got)
+		} else if a, b := want.sanitized(t, schemas.Avro), got.sanitized(t, schemas.Avro); a.Latitude == b.Latitude || a.Step != b.Step || a.Epsilon != b.Epsilon {
+			t.Errorf("with streams: %+v, without: %+v", b, a)
+		}
+		var c Counters
+		p.Book(&c)
+		p.Book(&c)
+		if s := c.Snapshot(); s.RecordsIn != 2 || s.Releases != 2 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
