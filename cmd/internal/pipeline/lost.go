@@ -188,20 +188,31 @@ func (c *lossCheck) lostPartitions(ctx context.Context, partitions int32) (*Lost
 	return found, nil
 }
 
-// holds reports whether the changelog has a committed record in a partition. What it is
-// worth is for the task to judge.
+// holds reports whether the changelog has a committed record in a partition, or one of a
+// transaction that is not decided there yet: Kafka confirms a commit before its marker has
+// reached every partition. What the record is worth is for the task to judge, which ends
+// open transactions before it looks.
 func (c *lossCheck) holds(ctx context.Context, n int32) (bool, error) {
-	f, err := consumer.NewFetcher(c.client, c.o.Topics.Changelog, n,
-		consumer.FetcherOptions{Options: c.call})
-	if err != nil {
-		return false, err
+	var ends [2]int64
+	var f *consumer.Fetcher
+	var first int64
+	for i, uncommitted := range []bool{true, false} {
+		var err error
+		f, err = consumer.NewFetcher(c.client, c.o.Topics.Changelog, n,
+			consumer.FetcherOptions{Options: c.call, Uncommitted: uncommitted})
+		if err != nil {
+			return false, err
+		}
+		if first, ends[i], err = f.Bounds(ctx); err != nil {
+			return false, err
+		}
 	}
-	first, end, err := f.Bounds(ctx)
-	if err != nil {
-		return false, err
+	all, end := ends[0], ends[1]
+	if all > end {
+		return true, nil
 	}
 	some := errors.New("there is one")
-	err = scan(ctx, f, first, end, func(consumer.Record) error { return some })
+	err := scan(ctx, f, first, end, func(consumer.Record) error { return some })
 	if errors.Is(err, some) {
 		return true, nil
 	}

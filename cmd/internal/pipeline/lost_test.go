@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/producer"
 )
 
 // deleteTopic deletes a topic, and makes it again, empty, if it is told to.
@@ -108,6 +109,38 @@ func TestLostChangelog(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUndecidedIsNotLost: a changelog whose only records are of a transaction that is not
+// decided there yet is not called empty. Right after a commit the marker may still be on its
+// way. Once the transaction is aborted it is empty.
+func TestUndecidedIsNotLost(t *testing.T) {
+	w := newWorld(t, 12)
+	o := w.options("first").withDefaults()
+	ok(t, CreateTopics(t.Context(), w.client, o.Topics))
+	check := &lossCheck{client: w.client, o: o}
+	require := func(want bool, when string) {
+		t.Helper()
+		holds, err := check.holds(t.Context(), 0)
+		ok(t, err)
+		if holds != want {
+			t.Errorf("%s it holds something: %t", when, holds)
+		}
+	}
+	require(false, "new,")
+	tx, err := producer.NewTransactional(w.client, "test/undecided", producer.Options{})
+	ok(t, err)
+	ok(t, tx.Init(t.Context()))
+	_, err = tx.Produce(t.Context(), producer.Batch{
+		TopicPartition: producer.TopicPartition{Topic: o.Topics.Changelog},
+		Records:        []producer.Record{{Key: []byte("a"), Value: []byte("b"), Timestamp: startMS}},
+	})
+	ok(t, err)
+	require(true, "with an open transaction,")
+	ok(t, tx.Abort(t.Context()))
+	require(false, "after the abort,")
+	w.write(t, true, o.Topics.Changelog, 0, line{key: "a", value: "b", timestamp: startMS})
+	require(true, "after a commit,")
 }
 
 // TestAcceptedLoss: who says so goes on without the account, once, and no fix is
