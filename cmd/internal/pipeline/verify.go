@@ -106,7 +106,7 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 	client := NewClient(o.Brokers)
 	n, err := consumer.CoPartitioned(ctx, client, consumer.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {
-		return Report{}, err
+		return Report{}, LostTopic(err, o.Topics.Changelog)
 	}
 	w := &verification{o: o, v: v, client: client, settings: o.Settings(), done: make([]int64, n), total: make([]int64, n)}
 	if w.undated, err = undated(ctx, client, o.Topics.Sanitized, o.Topics.DeadLetters); err != nil {
