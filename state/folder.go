@@ -176,7 +176,7 @@ func (s *Store) markDamaged() {
 		err = errors.Join(f.Sync(), f.Close(), s.syncDir())
 	}
 	if err != nil {
-		s.o.Logger.Warn("state: could not leave a note that the store is damaged; delete its folder before the next start",
+		s.o.Logger.Warn("state: could not leave a note that the store is damaged; it may be opened as if it were sound: run doctor, and if the changelog is intact remove it with state reset",
 			"folder", s.path(storeName), "error", err)
 	}
 }

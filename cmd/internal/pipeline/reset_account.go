@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/geodither/geodither/consumer"
 )
@@ -95,13 +96,20 @@ func LostTopic(err error, changelog string) error {
 // LostTopicError is a consumer.MissingTopicsError of a changelog.
 type LostTopicError struct {
 	Changelog string
-	missing   error
+	missing   *consumer.MissingTopicsError
 }
 
 // Error says what to do, and what not.
 func (e *LostTopicError) Error() string {
-	return fmt.Sprintf("there is no changelog %s: if the service has ever run, the changelog is "+
-		"lost: do not create it; see state rebuild-changelog", e.Changelog)
+	others := slices.DeleteFunc(slices.Clone(e.missing.Topics), func(name string) bool {
+		return name == e.Changelog
+	})
+	and := ""
+	if len(others) > 0 {
+		and = fmt.Sprintf(" (nor %s: is this the right cluster?)", strings.Join(others, ", "))
+	}
+	return fmt.Sprintf("there is no changelog %s%s: if the service has ever run, the changelog is "+
+		"lost: do not create it; see state rebuild-changelog", e.Changelog, and)
 }
 
 // Unwrap returns the consumer.MissingTopicsError.
