@@ -158,7 +158,7 @@ func (s *Store) setAside(why error) error {
 				return fmt.Errorf("set the unusable store aside: %w", err)
 			}
 			s.o.Logger.Warn("state: a store that cannot be used was set aside; its states are restored from the changelog",
-				"reason", why, "folder", s.path(name))
+				"reason", s.reason(why), "folder", s.path(name))
 		}
 		if err := s.o.FS.Remove(s.path(damagedName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -167,6 +167,16 @@ func (s *Store) setAside(why error) error {
 	}
 	return fmt.Errorf("%d unusable stores were set aside already: remove %s* after a look at why (the last: %w)",
 		maxAside, s.path(storeName+asideSuffix), why)
+}
+
+// reason is why a store is set aside, in the words of whoever expects it.
+func (s *Store) reason(why error) any {
+	if s.o.Foreign != nil && errors.Is(why, ErrForeign) {
+		if text := s.o.Foreign(s.identity); text != "" {
+			return text
+		}
+	}
+	return why
 }
 
 // markDamaged leaves a note for the next start, as best it can.

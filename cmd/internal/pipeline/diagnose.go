@@ -311,11 +311,20 @@ func (d *diagnosis) group(ctx context.Context, partitions int) {
 // lastSettings compares the last marks of the changelog with the options.
 func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 	look := &planner{client: d.client}
+	source, err := topicID(ctx, d.client, d.o.Topics.Raw)
+	if err != nil {
+		d.add("changelog", LevelFailure, "the id of %s cannot be read: %v", d.o.Topics.Raw, err)
+		return
+	}
 	other, open, adopted, differ := 0, 0, 0, ""
 	for n := range int32(partitions) {
 		mark, found, err := look.lastMark(ctx, d.o.Topics.Changelog, n)
 		if err != nil {
 			d.add("changelog", LevelFailure, "partition %d of %s: %v", n, d.o.Topics.Changelog, err)
+			return
+		}
+		if err := task.CheckSource(mark, source); err != nil {
+			d.add("changelog", LevelFailure, "partition %d: %v", n, err)
 			return
 		}
 		if bytes.Equal(mark.Settings, d.o.Settings()) {
