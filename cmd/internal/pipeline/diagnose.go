@@ -38,7 +38,12 @@ type Finding struct {
 // transaction. What it cannot see are permissions to write, and limits that
 // brokers keep to themselves.
 func Diagnose(ctx context.Context, o Options) []Finding {
-	d := &diagnosis{o: o.withDefaults(), call: consumer.Options{RetryTimeout: callPatience}}
+	return DiagnoseAloud(ctx, o, func(Finding) {})
+}
+
+// DiagnoseAloud is Diagnose, and tells each finding as soon as it is known.
+func DiagnoseAloud(ctx context.Context, o Options, tell func(Finding)) []Finding {
+	d := &diagnosis{tell: tell, o: o.withDefaults(), call: consumer.Options{RetryTimeout: callPatience}}
 	if err := o.Validate(); err != nil {
 		d.add("settings", LevelFailure, "%v", err)
 		return d.found
@@ -61,10 +66,13 @@ type diagnosis struct {
 	call   consumer.Options
 	client *kafka.Client
 	found  []Finding
+	tell   func(Finding)
 }
 
 func (d *diagnosis) add(check, level, format string, args ...any) {
-	d.found = append(d.found, Finding{check, level, fmt.Sprintf(format, args...)})
+	f := Finding{check, level, fmt.Sprintf(format, args...)}
+	d.found = append(d.found, f)
+	d.tell(f)
 }
 
 // budget says what a user's releases may cost.
