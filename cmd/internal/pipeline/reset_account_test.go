@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/producer"
 )
 
 // TestResetKeepsTheOnlyCopy: a folder that may hold what the changelog does not is not
@@ -107,6 +108,13 @@ func TestLostTopicAdvice(t *testing.T) {
 		"inspect": func(ctx context.Context) error {
 			_, err := Inspect(ctx, o, InspectOptions{User: "vehicle-001"})
 			return err
+		},
+		"the service": func(ctx context.Context) error {
+			return (&transactions{
+				client: w.client, source: make([]byte, 16),
+				input:     producer.TopicPartition{Topic: "raw"},
+				changelog: producer.TopicPartition{Topic: o.Topics.Changelog},
+			}).sameTopics(ctx)
 		},
 		"verify": func(ctx context.Context) error {
 			_, err := Verify(ctx, o, VerifyOptions{TempDir: t.TempDir()})

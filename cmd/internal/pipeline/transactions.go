@@ -51,7 +51,8 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 	ids, err := consumer.TopicIDs(ctx, t.client, consumer.Options{RetryTimeout: callPatience}, t.input.Topic, t.changelog.Topic)
 	var missing *consumer.MissingTopicsError
 	if errors.As(err, &missing) {
-		return task.WithRemedy(err, task.Retry) // it may be on its way
+		err = LostTopic(err, t.changelog.Topic)
+		return task.WithRemedy(fmt.Errorf("%w; the service stops unless it comes back", err), task.Retry)
 	}
 	if err != nil {
 		return readRemedy(err)
