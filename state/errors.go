@@ -25,7 +25,7 @@ var (
 	// ErrDamaged: what is on disk does not add up.
 	ErrDamaged = errors.New("the state folder is damaged: start again, it is then set aside and restored from the changelog")
 	// ErrGone: a file of an open store is not there any more.
-	ErrGone = errors.New("files of the state folder have disappeared while it was in use: nothing is lost, start again and leave the folder alone meanwhile")
+	ErrGone = errors.New("files of the state folder have disappeared while it was in use: start again, and it is restored from the changelog, if that is intact: run doctor first, and leave the folder alone meanwhile")
 	// ErrForeign: the folder holds the states of something else.
 	ErrForeign = errors.New("the state folder belongs to another group or topic: name the folder of this one")
 	// ErrAbsent: there is no store in the folder.

@@ -158,7 +158,7 @@ func (s *Store) setAside(why error) error {
 				return fmt.Errorf("set the unusable store aside: %w", err)
 			}
 			s.o.Logger.Warn("state: a store that cannot be used was set aside; its states are restored from the changelog",
-				"reason", why, "folder", s.path(name))
+				"reason", s.reason(why), "folder", s.path(name))
 		}
 		if err := s.o.FS.Remove(s.path(damagedName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -169,6 +169,16 @@ func (s *Store) setAside(why error) error {
 		maxAside, s.path(storeName+asideSuffix), why)
 }
 
+// reason is why a store is set aside, in the words of whoever expects it.
+func (s *Store) reason(why error) any {
+	if s.o.Foreign != nil && errors.Is(why, ErrForeign) {
+		if text := s.o.Foreign(s.identity); text != "" {
+			return text
+		}
+	}
+	return why
+}
+
 // markDamaged leaves a note for the next start, as best it can.
 func (s *Store) markDamaged() {
 	f, err := s.o.FS.Create(s.path(damagedName), vfs.WriteCategoryUnspecified)
@@ -176,7 +186,7 @@ func (s *Store) markDamaged() {
 		err = errors.Join(f.Sync(), f.Close(), s.syncDir())
 	}
 	if err != nil {
-		s.o.Logger.Warn("state: could not leave a note that the store is damaged; delete its folder before the next start",
+		s.o.Logger.Warn("state: could not leave a note that the store is damaged; it may be opened as if it were sound: run doctor, and if the changelog is intact remove it with state reset",
 			"folder", s.path(storeName), "error", err)
 	}
 }

@@ -15,6 +15,9 @@ type Options struct {
 	// is moved aside. Nil is an identity too, except with ReadOnly, where it
 	// accepts any.
 	Identity []byte
+	// Foreign, if set, may say why a folder of this other identity is to be expected. It is
+	// logged when the folder is moved aside; "" leaves the words to ErrForeign.
+	Foreign func(identity []byte) string
 	// CacheBytes bounds the cache of values in front of Pebble, its own
 	// overhead included. Default 64 MiB; negative: no cache.
 	CacheBytes int64

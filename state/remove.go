@@ -15,6 +15,7 @@ import (
 type Contents struct {
 	Names []string // of the folder's entries, in order
 	Bytes int64
+	Aside []string // of RemoveStore: what was set aside, and stays
 	// InUse says, where it was only looked at, that an instance has it open now.
 	InUse bool
 }
@@ -24,7 +25,17 @@ type Contents struct {
 // while it works, so that no instance can have the store open: ErrLocked says
 // that one has, or InUse if it only looks. Other files, the folder and its LOCK stay. A folder that does not
 // exist, or holds no store, is empty Contents.
-func Remove(dir string, keep bool) (found Contents, err error) {
+func Remove(dir string, keep bool) (Contents, error) {
+	return remove(dir, keep, false)
+}
+
+// RemoveStore is Remove without the stores that were set aside: they stay, and Aside names
+// them. Nobody can tell what a store that could not be used holds.
+func RemoveStore(dir string, keep bool) (Contents, error) {
+	return remove(dir, keep, true)
+}
+
+func remove(dir string, keep, keepAside bool) (found Contents, err error) {
 	path := filepath.Join(dir, lockName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return found, nil // and no lock is made where no store ever was
@@ -46,6 +57,10 @@ func Remove(dir string, keep bool) (found Contents, err error) {
 	}
 	for _, e := range entries {
 		if name := e.Name(); name != storeName && name != damagedName && !strings.HasPrefix(name, storeName+asideSuffix) {
+			continue
+		}
+		if keepAside && strings.HasPrefix(e.Name(), storeName+asideSuffix) {
+			found.Aside = append(found.Aside, e.Name())
 			continue
 		}
 		path := filepath.Join(dir, e.Name())

@@ -137,7 +137,7 @@ func (s *Store) end() { s.closing.RUnlock() }
 
 // failed is called once with the first failure of the open database.
 func (s *Store) failed(err error) {
-	s.o.Logger.Error("state: the store has failed; nothing is lost, the changelog has every committed state", "error", explain(err))
+	s.o.Logger.Error("state: the store has failed; it is restored from the changelog, if that is intact: run doctor before you remove anything", "error", explain(err))
 	if damaged(err) && !s.o.ReadOnly {
 		s.markDamaged()
 	}

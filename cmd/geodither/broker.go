@@ -15,8 +15,9 @@ func newBroker(std streams) *cobra.Command {
 		Short: "Run the embedded broker, to try geodither without a Kafka",
 		Long: `Run the embedded broker until Ctrl-C. It speaks Kafka's protocol and is made for demos
 and tests: one node, no replication. With --dir its topics survive a restart.
-Without it they are gone, a service's changelog too: before you start the service again, remove
-its state folder with "geodither state reset".`,
+Without it they are in memory and gone when it ends, a service's changelog too, with every
+user's account of ε: the service then stops until you give its state folder up with
+"geodither state reset --discard-account".`,
 		Example: "  geodither broker --port 9092 --dir broker-data",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -25,6 +26,10 @@ its state folder with "geodither state reset".`,
 				return err
 			}
 			fmt.Fprintf(std.out, "listening on %s\n", broker.Addr())
+			if o.Dir == "" {
+				fmt.Fprintln(std.err, "topics are in memory and gone when the broker ends: "+
+					"--dir FOLDER keeps them")
+			}
 			<-cmd.Context().Done()
 			return broker.Close()
 		},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,8 +28,8 @@ func newDoctor(std streams) *cobra.Command {
 		Long: `Check whether "geodither run" would work with a config: its settings, the model and the key, the
 state folder, each broker, the topics with their partitions and settings, the last raw
 records, the group, the settings of instances at work, and whether the changelog holds the
-account of ε of whatever was processed; and simulate what error to expect from the releases.
-It changes nothing. Permissions to write cannot be seen without writing.
+account of ε of whatever was processed. Last, if nothing has failed, it simulates what error to
+expect from the releases, which takes a while. It changes nothing. Permissions to write cannot be seen without writing.
 
 It exits with 1 if something would stop the service or keep it from publishing.`,
 		Example: `  geodither doctor -c geodither.yml
@@ -37,13 +38,18 @@ It exits with 1 if something would stop the service or keep it from publishing.`
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, bar := cmd.Context(), newProgress(std.err, nil)
 			defer bar.done()
-			d := doctor{findings: []pipeline.Finding{}}
+			d := doctor{findings: []pipeline.Finding{}, bar: bar}
+			if !asJSON {
+				// What fails because of an interrupt is no finding.
+				d.out, d.over = std.out, func() bool { return ctx.Err() != nil }
+			}
 			// A model may be large, and the doctor changes nothing that could stay half done.
 			if err := interruptibly(ctx, func() error { d.examine(ctx, config, bar); return ctx.Err() }); err != nil {
+				d.leave()
 				return err
 			}
 			bar.done()
-			if err := d.print(std.out, asJSON); err != nil {
+			if err := errors.Join(d.failure, d.finish(std.out, asJSON)); err != nil {
 				return err
 			}
 			if n := d.count(pipeline.LevelFailure); n > 0 {
@@ -62,10 +68,40 @@ It exits with 1 if something would stop the service or keep it from publishing.`
 type doctor struct {
 	findings []pipeline.Finding
 	expected *expectedSummary
+
+	bar  *progress // nil: none
+	mu   sync.Mutex
+	out  io.Writer   // gets each finding as soon as it is known; nil: nobody does
+	over func() bool // nothing more is to be printed
+	// failure is of writing to out.
+	failure error
 }
 
 func (d *doctor) add(check, level, format string, args ...any) {
-	d.findings = append(d.findings, pipeline.Finding{Check: check, Level: level, Detail: fmt.Sprintf(format, args...)})
+	f := pipeline.Finding{Check: check, Level: level, Detail: fmt.Sprintf(format, args...)}
+	d.findings = append(d.findings, f)
+	d.tell(f)
+}
+
+// tell prints a finding. A detail of several lines, such as a config's errors, is indented
+// as one.
+func (d *doctor) tell(f pipeline.Finding) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.out == nil || d.over() {
+		return
+	}
+	d.bar.done()
+	_, err := fmt.Fprintf(d.out, "%-7s  %-11s  %s\n", f.Level, f.Check,
+		strings.ReplaceAll(f.Detail, "\n", "\n"+strings.Repeat(" ", 22)))
+	d.failure = errors.Join(d.failure, err)
+}
+
+// leave ends the telling, whatever the examination is still at.
+func (d *doctor) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.out = nil
 }
 
 func (d *doctor) examine(ctx context.Context, config string, bar *progress) {
@@ -82,8 +118,10 @@ func (d *doctor) examine(ctx context.Context, config string, bar *progress) {
 	d.add("model", pipeline.LevelOK, "%s: %d × %d cells of %.0f m, step %v", m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
 	d.starts(options.Later)
 	d.key(options.Key, file.KeyFile)
-	d.findings = append(d.findings, pipeline.Diagnose(ctx, options)...)
-	d.simulate(ctx, options, bar)
+	d.findings = append(d.findings, pipeline.DiagnoseAloud(ctx, options, d.tell)...)
+	if ctx.Err() == nil && d.count(pipeline.LevelFailure) == 0 {
+		d.simulate(ctx, options, bar) // it takes long, and what has failed comes first
+	}
 }
 
 // key says where the key is from, who can read it, and which days it has.
@@ -134,6 +172,7 @@ func (d *doctor) starts(later []*pipeline.Version) {
 // simulate says what the releases are worth. It is no failure if that is nothing:
 // it is the user's decision.
 func (d *doctor) simulate(ctx context.Context, o pipeline.Options, bar *progress) {
+	bar.announce("simulating what error to expect ...")
 	bar.phase("simulating", nil)
 	x, err := expect(ctx, o.Model, o.Release, expectOptions{Seed: 1, Progress: bar.reporter(ctx, "steps")})
 	if err != nil {
@@ -159,7 +198,8 @@ func (d *doctor) count(level string) (n int) {
 	return n
 }
 
-func (d *doctor) print(out io.Writer, asJSON bool) error {
+// finish prints what comes after the last finding; as JSON, everything.
+func (d *doctor) finish(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(out).Encode(struct {
 			OK       bool               `json:"ok"`
@@ -167,15 +207,9 @@ func (d *doctor) print(out io.Writer, asJSON bool) error {
 			Expected *expectedSummary   `json:"expected,omitempty"`
 		}{d.count(pipeline.LevelFailure) == 0, d.findings, d.expected})
 	}
-	var errs []error
-	for _, f := range d.findings {
-		// A detail of several lines, such as a config's errors, is indented as one.
-		_, err := fmt.Fprintf(out, "%-7s  %-11s  %s\n", f.Level, f.Check, strings.ReplaceAll(f.Detail, "\n", "\n"+strings.Repeat(" ", 22)))
-		errs = append(errs, err)
+	if d.expected == nil {
+		return nil
 	}
-	if d.expected != nil {
-		_, err := fmt.Fprintf(out, "\n%s", d.expected)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	_, err := fmt.Fprintf(out, "\n%s", d.expected)
+	return err
 }

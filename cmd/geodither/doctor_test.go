@@ -52,7 +52,7 @@ func TestDoctorShowsProgress(t *testing.T) {
 	cancel()
 	_, config := configDir(t, complete)
 	var printed, log bytes.Buffer
-	if code := run(ended, []string{"doctor", "-c", config}, streams{in: strings.NewReader(""), out: &printed, err: &log}); code == exitDone || printed.Len() > 0 {
+	if code := run(ended, []string{"doctor", "-c", config}, streams{in: strings.NewReader(""), out: &printed, err: &log}); code == exitDone {
 		t.Errorf("interrupted, it exits with %d and prints %q", code, &printed)
 	}
 }
@@ -126,7 +126,7 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 	}
 	t.Run("no broker at all", func(t *testing.T) {
 		_, found := examine(t, write(t, dir, "away.yml", strings.Replace(text(""), broker, "127.0.0.1:1", 1)))
-		if !strings.Contains(found["broker failure"], "is Kafka running") || found["expectation ok"] == "" {
+		if !strings.Contains(found["broker failure"], "is Kafka running") || found["expectation ok"] != "" {
 			t.Errorf("found %v", found)
 		}
 	})
@@ -145,4 +145,43 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 		}
 	})
 	requireMessage(t, call(t, "doctor"), exitUsage, "config")
+}
+
+// watched tells when something was written to it.
+type watched struct {
+	bytes.Buffer
+	lines chan string
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.lines <- string(p)
+	return w.Buffer.Write(p)
+}
+
+// TestDoctorTellsAtOnce: a finding is printed when it is known, before the next check, and
+// nothing is simulated once one has failed.
+func TestDoctorTellsAtOnce(t *testing.T) {
+	_, config := configDir(t, complete)
+	out := &watched{lines: make(chan string)}
+	ended := make(chan int)
+	go func() {
+		ended <- run(t.Context(), []string{"doctor", "-c", config},
+			streams{in: strings.NewReader(""), out: out, err: new(bytes.Buffer)})
+	}()
+	// Nothing goes on while nobody takes the line, so the first one is alone.
+	if first := <-out.lines; !strings.Contains(first, "config") || strings.Count(first, "\n") != 1 {
+		t.Errorf("the first that is printed is %q", first)
+	}
+	all, code := "", -1
+	for code < 0 {
+		select {
+		case line := <-out.lines:
+			all += line
+		case code = <-ended:
+		}
+	}
+	if code != exitFailed || !strings.Contains(all, "no broker answers") ||
+		strings.Contains(all, "expect") {
+		t.Errorf("exit %d, printed\n%s", code, all)
+	}
 }

@@ -139,8 +139,20 @@ func (p *progress) line(text string) {
 	fmt.Fprint(p.out, "\r\x1b[2K"+text)
 }
 
+// announce shows a line until there is something to count.
+func (p *progress) announce(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live {
+		p.line(text)
+	}
+}
+
 // done clears the line.
 func (p *progress) done() {
+	if p == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.marked {

@@ -69,6 +69,9 @@ run beside the service: it judges what was committed when it began, and beyond t
 far as it sees. The recomputed states, which are private, lie in a temporary folder while it
 works. If it is killed they stay there until the next verification removes them.
 
+After an accepted loss of the account (accept_lost_account), and after a reset of everything,
+it finds differences: states and releases then began anew.
+
 Exit code 0 means that everything was verified and is equal. It is 1 if anything differs,
 and also if a part could not be compared, of which it says why: retention has removed raw
 records, say. The report names offsets, never a user or a place.`,
@@ -109,12 +112,19 @@ records, say. The report names offsets, never a user or a place.`,
 // printReport prints a line for each partition, and below what is wrong.
 func printReport(out io.Writer, report pipeline.Report) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "partition\traw\tsanitized\tdead letters\tusers\tnot committed\tverdict\t")
+	fmt.Fprintln(table, "partition\tprocessed\tsanitized\tdead letters\tusers\taborted or open\tverdict\t")
 	for _, p := range report.Partitions {
 		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", p.Partition, p.Raw, p.Sanitized, p.DeadLetters, p.Users, p.NotCommitted, outcomeOf(p))
 	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	var unprocessed int64
+	for _, p := range report.Partitions {
+		unprocessed += p.Unprocessed
+	}
+	if unprocessed > 0 {
+		fmt.Fprintf(out, "%d raw records are not processed yet and are not judged\n", unprocessed)
 	}
 	for _, p := range report.Partitions {
 		for _, v := range p.Violations {
@@ -159,7 +169,9 @@ func verdict(report pipeline.Report) error {
 		}
 	}
 	if len(different) > 0 {
-		return fmt.Errorf("violations in partition %s: keep the topics as they are until you know why, and report it", strings.Join(different, ", "))
+		return fmt.Errorf("violations in partition %s: an accepted loss of the account "+
+			"(accept_lost_account) and a reset of everything look so too. If it was neither, keep "+
+			"the topics as they are until you know why, and report it", strings.Join(different, ", "))
 	}
 	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in partition %s: the report says why", strings.Join(open, ", "))
 }

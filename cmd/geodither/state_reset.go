@@ -13,23 +13,27 @@ import (
 
 func newStateReset(std streams) *cobra.Command {
 	var (
-		config                 string
-		dry, everything, spend bool
+		config                          string
+		dry, everything, spend, discard bool
 	)
 	cmd := &cobra.Command{
 		Use:   "reset -c FILE",
 		Short: "Remove the local state folder; it is restored from the changelog",
-		Long: `Remove the local state folder. It is a cache of the changelog: nothing is lost, and the
-next start restores it. It refuses while an instance has the folder open; a dry run
-only says so.
+		Long: `Remove the local state folder. The next start restores it from the changelog, so this
+first looks whether the changelog has all that the folder has. If it has not, or cannot be
+looked at, the folder may be the only copy of the users' accounts of ε, and stays: see
+"geodither state rebuild-changelog". --discard-account removes it all the same, without a
+look, and with it what each user has spent. It also removes stores that were set aside, which
+stay otherwise. It refuses while an instance has the folder open; a dry run only says so.
 
 With --everything it also removes the group's offsets and all states from the changelog,
 so that processing starts anew at the first record of the raw topic. That releases every
 fix that the topic still holds a second time, behind the first releases in the same
 sanitized topic. With the same key and settings the releases are the same ones; with
 others they are new ones and cost their ε again. As it cannot be undone it needs
---spend-again, and every instance stopped. Other instances set their own folders aside at
-their next start. To release a range once more beside what is there, use replay.`,
+--spend-again, and every instance stopped. The folders of the other instances belong to the
+changelog before: remove each with --discard-account before its next start, or it stops. To
+release a range once more beside what is there, use replay.`,
 		Example: `  geodither state reset -c geodither.yml --dry-run
   geodither state reset -c geodither.yml --everything --spend-again --dry-run`,
 		Args: noArgs,
@@ -42,9 +46,9 @@ their next start. To release a range once more beside what is there, use replay.
 				if err != nil {
 					return err
 				}
-				found, err := pipeline.ResetState(options, dry)
+				found, err := pipeline.ResetState(cmd.Context(), options, dry, discard)
 				if err != nil {
-					return err
+					return kept(err)
 				}
 				return printFolder(std.out, found, dry)
 			}
@@ -52,9 +56,9 @@ their next start. To release a range once more beside what is there, use replay.
 			if err != nil {
 				return err
 			}
-			plan, err := pipeline.ResetEverything(cmd.Context(), options, dry || !spend)
+			plan, err := pipeline.ResetEverything(cmd.Context(), options, dry || !spend, discard)
 			if err != nil {
-				return err
+				return kept(err)
 			}
 			if !spend && !dry {
 				return fmt.Errorf("nothing was removed: %s. If that is what you want, repeat it with --spend-again", cost(plan))
@@ -67,8 +71,19 @@ their next start. To release a range once more beside what is there, use replay.
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be removed")
 	flags.BoolVar(&everything, "everything", false, "also remove the group's offsets and the changelog's states")
 	flags.BoolVar(&spend, "spend-again", false, "with --everything: accept a second release of all fixes")
+	flags.BoolVar(&discard, "discard-account", false, "remove the folder even if it is the only copy of the users' accounts")
 	required(cmd, "config")
 	return cmd
+}
+
+// kept says of a folder that may be the only copy of something how it can be removed all
+// the same.
+func kept(err error) error {
+	if !errors.Is(err, pipeline.ErrOnlyCopy) {
+		return err
+	}
+	return fmt.Errorf("nothing was removed: %w. To give up what each user has spent so far, "+
+		"repeat it with --discard-account", err)
 }
 
 // cost says what a second release of everything costs.
@@ -82,9 +97,19 @@ func printFolder(out io.Writer, r pipeline.Reset, dry bool) error {
 	if dry {
 		did = "would remove"
 	}
-	line := fmt.Sprintf("%s %s in %s, %.1f MB; the changelog has every committed state\n", did, strings.Join(r.Names, ", "), r.Folder, float64(r.Bytes)/1e6)
-	if len(r.Names) == 0 {
+	line := fmt.Sprintf("%s %s in %s, %.1f MB; ", did, strings.Join(r.Names, ", "), r.Folder,
+		float64(r.Bytes)/1e6)
+	switch {
+	case len(r.Names) == 0:
 		line = fmt.Sprintf("%s holds no store: nothing to remove\n", r.Folder)
+	case r.Restorable:
+		line += "the changelog was looked at and has every committed state\n"
+	default:
+		line += "nobody looked whether the changelog has its states\n"
+	}
+	if len(r.Aside) > 0 {
+		line += fmt.Sprintf("%s stays: it was set aside and may be the only copy of an account "+
+			"(--discard-account removes it too)\n", strings.Join(r.Aside, ", "))
 	}
 	if dry && r.InUse {
 		line += "an instance uses it now: stop that one first\n"
@@ -99,5 +124,11 @@ func printEverything(out io.Writer, r pipeline.Reset, dry bool) error {
 		did = "would remove"
 	}
 	_, err := fmt.Fprintf(out, "%s the offsets of group %s and all states in %s: %s\n", did, r.Group, r.Changelog, cost(r))
-	return errors.Join(printFolder(out, r, dry), err)
+	err = errors.Join(err, printFolder(out, r, dry))
+	if err != nil || dry {
+		return err
+	}
+	_, err = fmt.Fprintln(out, "if other instances have state folders: run \"geodither state reset "+
+		"--discard-account\" with the config of each before it starts again")
+	return err
 }

@@ -129,7 +129,7 @@ func TestStateInspectAndReset(t *testing.T) {
 	if r := succeed(t, "state", "verify", "-c", s.config, "--json"); !strings.Contains(r.out, `"verified":true`) {
 		t.Errorf("after a dry run: %s", r.out)
 	}
-	requireWords(t, succeed(t, state("reset", "--everything", "--spend-again")...).out, append(words, "removed")...)
+	requireWords(t, succeed(t, state("reset", "--everything", "--spend-again")...).out, append(words, "removed", "state reset --discard-account")...)
 	requireMessage(t, call(t, state("inspect", "--user", "sim-000001")...), exitFailed, "has no state")
 }
 
@@ -182,6 +182,11 @@ func TestStateRebuild(t *testing.T) {
 	}
 	says(exitFailed, "the changelog is lost|accept_lost_account|run would not make it", "doctor", "-c", s.config)
 	says(exitFailed, "the changelog is lost|rebuild-changelog --from-store", "run", "-c", s.config)
+	for _, args := range [][]string{{}, {"--dry-run"}, {"--everything", "--spend-again"}} {
+		says(exitFailed, "nothing was removed: the changelog is lost|may be the only copy|--discard-account",
+			append([]string{"state", "reset", "-c", s.config}, args...)...)
+	}
+	says(exitFailed, "do not create it; see state rebuild-changelog", "state", "verify", "-c", s.config)
 	says(exitUsage, "--from-store", "state", "rebuild-changelog", "-c", s.config)
 	says(exitDone, "this would be written to the new topic|Nothing was written", append(rebuild, "--dry-run")...)
 	says(exitDone, "written to the new topic|state verify", rebuild...)

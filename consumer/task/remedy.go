@@ -81,7 +81,7 @@ var (
 	ErrInputLost = errors.New("the input no longer holds the committed offset")
 	// ErrReservedKey: a processor gave a state to a key that ValidKey refuses.
 	ErrReservedKey = errors.New("a state was given to a reserved or empty key")
-	// ErrStore: the store failed. Nothing is lost: the changelog has it all.
+	// ErrStore: the store failed. It is restored from the changelog, if that is intact.
 	ErrStore = errors.New("the state store failed")
 	// ErrUnclean: the grace period ended before the outcome of the transaction
 	// in hand was known. Nothing is lost: the next owner finds out.

@@ -140,11 +140,14 @@ func (t *Task) startOver(ctx context.Context, r *replay, first int64) error {
 	return t.replay(ctx, r)
 }
 
+// StoreEmpty is why a store is restored in full that nothing was written to yet.
+const StoreEmpty = "the store is empty"
+
 // whole says why the store cannot be caught up from where it is; "" if it can.
 func whole(p Positions, found bool, committed, first, end int64) string {
 	switch {
 	case !found:
-		return "the store is empty"
+		return StoreEmpty
 	case committed == none:
 		return "the group has no committed offset"
 	case p.Input > committed:

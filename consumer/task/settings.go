@@ -18,15 +18,26 @@ import (
 
 // accept says why this task must not go on behind the mark that it has found.
 func (t *Task) accept(m Mark) error {
-	if len(m.Source) > 0 && len(t.o.Source) > 0 && !bytes.Equal(m.Source, t.o.Source) {
-		return WithRemedy(fmt.Errorf("%w: its id is %x, and %x when the group came to offset %d. "+
-			"Its records are other ones now, at offsets that mean something else: to read them, set another group and empty topics.sanitized and topics.changelog: every user's account of ε then starts at 0 there, and adds to this one",
-			ErrSource, t.o.Source, m.Source, m.Input), Fatal)
+	if err := CheckSource(m, t.o.Source); err != nil {
+		return WithRemedy(err, Fatal)
 	}
 	if m.Open && t.other(m) && !t.o.AcceptSettings {
 		return WithRemedy(&SettingsError{Found: m.Settings, Own: t.o.Settings, Input: m.Input}, Fatal)
 	}
 	return nil
+}
+
+// CheckSource answers with an ErrSource if a mark was written for another input topic than
+// the one of an id. Nobody knows where either is empty.
+func CheckSource(m Mark, source []byte) error {
+	if len(m.Source) == 0 || len(source) == 0 || bytes.Equal(m.Source, source) {
+		return nil
+	}
+	return fmt.Errorf("%w: its id is %x, and %x when the group came to offset %d. "+
+		"Its records are other ones now, at offsets that mean something else: to read them, "+
+		"set another group and empty topics.sanitized and topics.changelog: every user's "+
+		"account of ε then starts at 0 there, and adds to this one",
+		ErrSource, source, m.Source, m.Input)
 }
 
 // other reports whether a mark is known to be of other settings than the task's.

@@ -74,7 +74,7 @@ func TestARollingRestart(t *testing.T) {
 		w.feed(3)
 		w.eventually("all is answered", func() bool { return w.answered(o) })
 		for _, line := range services[i].log.first(9, "state restored") {
-			if !regexp.MustCompile(`changelog_records=0 wiped=""`).MatchString(line) {
+			if !regexp.MustCompile(`changelog_records=0 input_offset=\d+ took=\S+$`).MatchString(line) {
 				t.Errorf("instance %d restores instead of going on: %s", i, line)
 			}
 		}

@@ -38,7 +38,12 @@ type Finding struct {
 // transaction. What it cannot see are permissions to write, and limits that
 // brokers keep to themselves.
 func Diagnose(ctx context.Context, o Options) []Finding {
-	d := &diagnosis{o: o.withDefaults(), call: consumer.Options{RetryTimeout: callPatience}}
+	return DiagnoseAloud(ctx, o, func(Finding) {})
+}
+
+// DiagnoseAloud is Diagnose, and tells each finding as soon as it is known.
+func DiagnoseAloud(ctx context.Context, o Options, tell func(Finding)) []Finding {
+	d := &diagnosis{tell: tell, o: o.withDefaults(), call: consumer.Options{RetryTimeout: callPatience}}
 	if err := o.Validate(); err != nil {
 		d.add("settings", LevelFailure, "%v", err)
 		return d.found
@@ -61,10 +66,13 @@ type diagnosis struct {
 	call   consumer.Options
 	client *kafka.Client
 	found  []Finding
+	tell   func(Finding)
 }
 
 func (d *diagnosis) add(check, level, format string, args ...any) {
-	d.found = append(d.found, Finding{check, level, fmt.Sprintf(format, args...)})
+	f := Finding{check, level, fmt.Sprintf(format, args...)}
+	d.found = append(d.found, f)
+	d.tell(f)
 }
 
 // budget says what a user's releases may cost.
@@ -311,11 +319,20 @@ func (d *diagnosis) group(ctx context.Context, partitions int) {
 // lastSettings compares the last marks of the changelog with the options.
 func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 	look := &planner{client: d.client}
+	source, err := topicID(ctx, d.client, d.o.Topics.Raw)
+	if err != nil {
+		d.add("changelog", LevelFailure, "the id of %s cannot be read: %v", d.o.Topics.Raw, err)
+		return
+	}
 	other, open, adopted, differ := 0, 0, 0, ""
 	for n := range int32(partitions) {
 		mark, found, err := look.lastMark(ctx, d.o.Topics.Changelog, n)
 		if err != nil {
 			d.add("changelog", LevelFailure, "partition %d of %s: %v", n, d.o.Topics.Changelog, err)
+			return
+		}
+		if err := task.CheckSource(mark, source); err != nil {
+			d.add("changelog", LevelFailure, "partition %d: %v", n, err)
 			return
 		}
 		if bytes.Equal(mark.Settings, d.o.Settings()) {

@@ -14,6 +14,7 @@ func (d *diagnosis) account(ctx context.Context) {
 	look := &lossCheck{client: d.client, call: d.call, o: d.o}
 	err := look.before(ctx)
 	var lost *LostError
+	var other *ElsewhereError
 	if err == nil {
 		var partitions int32
 		if partitions, err = look.rawPartitions(ctx); err == nil && d.has(ctx,
@@ -30,6 +31,8 @@ func (d *diagnosis) account(ctx context.Context) {
 	switch {
 	case errors.Is(err, consumer.ErrTemporary):
 		d.add("account", LevelWarning, "not known yet, a transaction may be open: %v", err)
+	case errors.As(err, &other):
+		d.add("account", LevelFailure, "%v", other)
 	case errors.As(err, &lost) && d.o.AcceptLost:
 		d.add("account", LevelWarning, "accept_lost_account is set, so run would start every "+
 			"user's account of ε at 0: %v", err)
@@ -40,6 +43,8 @@ func (d *diagnosis) account(ctx context.Context) {
 			"out, or a loss would go on unseen")
 	case cut:
 		d.add("account", LevelWarning, "%s", cutChangelog)
+	case !d.begun(ctx):
+		d.add("account", LevelOK, "nothing processed yet by group %s", d.o.Group)
 	default:
 		d.add("account", LevelOK, "the changelog has states wherever group %s has processed "+
 			"anything", d.o.Group)
@@ -65,6 +70,19 @@ func (d *diagnosis) cut(ctx context.Context) (bool, error) {
 		}
 	}
 	return false, err
+}
+
+// begun reports whether the group has committed anything, in so far as it can be asked.
+func (d *diagnosis) begun(ctx context.Context) bool {
+	partitions, err := (&lossCheck{client: d.client, call: d.call, o: d.o}).rawPartitions(ctx)
+	for n := int32(0); err == nil && n < partitions; n++ {
+		var at int64
+		at, _, err = consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
+		if err == nil && at > 0 {
+			return true
+		}
+	}
+	return err != nil // then it is not known
 }
 
 // has reports whether a topic exists.

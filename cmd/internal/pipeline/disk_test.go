@@ -57,7 +57,7 @@ func TestDiskFull(t *testing.T) {
 	if !errors.Is(err, state.ErrFull) || !errors.Is(err, task.ErrStore) || !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the service ends with %v", err)
 	}
-	for _, want := range []string{"disk with the state folder is full", "free", "nothing is lost"} {
+	for _, want := range []string{"disk with the state folder is full", "free", "run doctor"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error %q does not say %q", err, want)
 		}

@@ -206,7 +206,7 @@ func findInChangelog(ctx context.Context, o Options, user []byte) (found []store
 	client := NewClient(o.Brokers)
 	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, o.Topics.Changelog)
 	if err != nil {
-		return nil, err
+		return nil, LostTopic(err, o.Topics.Changelog)
 	}
 	n := counts[o.Topics.Changelog]
 	for p := range int32(n) {

@@ -135,6 +135,9 @@ func (c *lossCheck) before(ctx context.Context) error {
 	if len(found.lost) == 0 {
 		return nil
 	}
+	if err := c.elsewhere(ctx, found); err != nil {
+		return err
+	}
 	if c.o.AcceptLost {
 		return c.mayBeAccepted(found)
 	}

@@ -34,7 +34,8 @@ func (s *Service) watchChangelog(ctx context.Context) {
 		var missing *consumer.MissingTopicsError
 		if errors.As(err, &missing) {
 			if missed++; missed < lossLooks {
-				s.log.Warn("the changelog is missing", "cause", err)
+				s.log.Warn("the changelog is missing: the service stops unless it comes back",
+					"cause", LostTopic(err, s.options.Topics.Changelog))
 				continue
 			}
 			err = fmt.Errorf("%w: %s was deleted while the service worked. %s", task.ErrLost,

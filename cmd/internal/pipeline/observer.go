@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -18,6 +19,8 @@ type observer struct {
 	processor *Processor
 	dropped   tally // of a transaction that was given up; its outcome may still show
 	warned    bool  // of misplaced records
+
+	acceptLost bool // a lost changelog is no trouble
 
 	outages *outages // of the instance; nil: nobody follows them
 	caller  string   // this partition's task, by its name there
@@ -69,7 +72,8 @@ func (o *observer) Retried(cause error, wait time.Duration) {
 		return
 	}
 	level := slog.LevelDebug
-	if o.pace.due(time.Now()) {
+	accepted := o.acceptLost && errors.Is(cause, task.ErrLost) // it only looks again
+	if !accepted && o.pace.due(time.Now()) {
 		level = slog.LevelWarn
 	}
 	o.log.Log(context.Background(), level, "waiting to try again", "cause", cause, "wait", wait)
@@ -108,6 +112,13 @@ func (o *observer) Restored(r task.Restore) {
 		o.log.Warn("accept_settings is set and the last worker ended in the middle of its work under other settings: "+
 			"readers of uncommitted data may see two releases of some fixes", "input_offset", r.Input)
 	}
-	o.log.Info("state restored", "changelog_records", r.Records, "wiped", r.Wiped,
-		"input_offset", r.Input, "took", r.Took)
+	details := []any{"changelog_records", r.Records, "input_offset", r.Input, "took", r.Took}
+	switch r.Wiped {
+	case "":
+	case task.StoreEmpty:
+		details = append(details, "fresh", true)
+	default:
+		details = append(details, "wiped", r.Wiped)
+	}
+	o.log.Info("state restored", details...)
 }

@@ -280,7 +280,7 @@ func TestCorruptState(t *testing.T) {
 		if len(fx.Output)+len(fx.DeadLetters)+len(fx.State) != 0 {
 			t.Errorf("%s: something is written", name)
 		}
-		for _, part := range []string{"partition 5", "offset 8123", "delete the state folder"} {
+		for _, part := range []string{"partition 5", "offset 8123", "run doctor", "geodither state reset"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %q does not say %q", name, err, part)
 			}

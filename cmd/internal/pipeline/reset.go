@@ -19,6 +19,10 @@ type Reset struct {
 	Names  []string // what is removed in it
 	Bytes  int64
 	InUse  bool // by an instance, now; only where nothing was removed
+	// Aside names stores that were set aside, and stay: nobody can tell what they hold.
+	Aside []string
+	// Restorable: the changelog was looked at, and has all that is removed.
+	Restorable bool
 
 	Everything bool
 	Group      string
@@ -29,24 +33,52 @@ type Reset struct {
 	Epsilon float64 // of each
 }
 
-// ResetState removes the local state folder, which is a cache of the changelog:
-// nothing is lost. With keep it only says what it would remove, and whether an
-// instance has the folder open; without it refuses while one has.
-func ResetState(o Options, keep bool) (Reset, error) {
-	found, err := state.Remove(o.StateDir, keep)
-	return Reset{Folder: o.StateDir, Names: found.Names, Bytes: found.Bytes, InUse: found.InUse}, err
+// ResetState removes the local state folder, after a look whether the changelog has all that
+// is in it. If it has not, or cannot be looked at, the error is an ErrOnlyCopy and nothing is
+// removed. With discard it does not look, and also removes stores that were set aside. With
+// keep it only says what it would remove, and whether an instance has the folder open;
+// without it refuses while one has.
+func ResetState(ctx context.Context, o Options, keep, discard bool) (Reset, error) {
+	remove := state.RemoveStore
+	if discard {
+		remove = state.Remove
+	}
+	found, err := remove(o.StateDir, true)
+	plan := Reset{
+		Folder: o.StateDir, Names: found.Names, Bytes: found.Bytes, InUse: found.InUse,
+		Aside: found.Aside,
+	}
+	if err != nil || found.InUse && keep {
+		return plan, err
+	}
+	if !discard && len(found.Names) > 0 && !found.InUse { // else the removal says that it is
+		o = o.withDefaults()
+		look := &lossCheck{
+			client: NewClient(o.Brokers), o: o,
+			call: consumer.Options{RetryTimeout: callPatience},
+		}
+		if err := look.restorable(ctx); err != nil {
+			return plan, err
+		}
+		plan.Restorable = true
+	}
+	if keep {
+		return plan, nil
+	}
+	_, err = remove(o.StateDir, false)
+	return plan, err
 }
 
 // ResetEverything also removes the group's offsets and all states, so that the
 // service begins anew at the raw topic's first record: all fixes that it still
 // holds are released, and charged, a second time, behind the first releases in
-// the same sanitized topic. It refuses while the group has members. With keep it
-// only says what it would remove.
+// the same sanitized topic. It refuses while the group has members, and, without discard,
+// as ResetState does. With keep it only says what it would remove.
 //
 // The order is such that what is left after a crash in between is safe: without
 // the group's offset the changelog's mark stands in for it, and without either
 // there is nothing that a state could be missing from. Repeat it until it ends.
-func ResetEverything(ctx context.Context, o Options, keep bool) (Reset, error) {
+func ResetEverything(ctx context.Context, o Options, keep, discard bool) (Reset, error) {
 	if err := o.Validate(); err != nil {
 		return Reset{}, err
 	}
@@ -55,7 +87,7 @@ func ResetEverything(ctx context.Context, o Options, keep bool) (Reset, error) {
 	if err := requireEmpty(ctx, client, o.Group); err != nil {
 		return Reset{}, err
 	}
-	plan, err := ResetState(o, true)
+	plan, err := ResetState(ctx, o, true, discard)
 	if err != nil {
 		return plan, err
 	}
@@ -78,7 +110,7 @@ func ResetEverything(ctx context.Context, o Options, keep bool) (Reset, error) {
 	if keep {
 		return plan, nil
 	}
-	if _, err := ResetState(o, false); err != nil {
+	if _, err := ResetState(ctx, o, false, discard); err != nil {
 		return plan, err
 	}
 	if err := deleteGroup(ctx, client, o.Group); err != nil {

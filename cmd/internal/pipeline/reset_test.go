@@ -8,7 +8,7 @@ import (
 	"github.com/geodither/geodither/state"
 )
 
-// TestResetState: the folder is a cache; after a reset the service goes on where
+// TestResetState: the changelog has all that the folder has; after a reset the service goes on where
 // it was, and what it publishes is what it would have.
 func TestResetState(t *testing.T) {
 	w := newWorld(t, 20)
@@ -19,14 +19,14 @@ func TestResetState(t *testing.T) {
 	a := w.answers(t, o.Group)
 	service := start(t, o)
 	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, service)
-	if _, err := ResetState(o, false); !errors.Is(err, state.ErrLocked) {
+	if _, err := ResetState(t.Context(), o, false, false); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("the state folder of a running service: %v", err)
 	}
 	service.stop(t)
 	for _, keep := range []bool{true, true, false} {
-		got, err := ResetState(o, keep)
+		got, err := ResetState(t.Context(), o, keep, false)
 		ok(t, err)
-		if len(got.Names) != 1 || got.Bytes == 0 || got.Folder != o.StateDir {
+		if len(got.Names) != 1 || got.Bytes == 0 || !got.Restorable || got.Folder != o.StateDir {
 			t.Errorf("keep %t: %+v", keep, got)
 		}
 	}
@@ -42,7 +42,7 @@ func TestResetEverything(t *testing.T) {
 	w.serve(t, o, 6)
 	service := start(t, o)
 	await(t, "it has joined", func() bool { return strings.Contains(service.log.String(), "partitions assigned") }, service)
-	if _, err := ResetEverything(t.Context(), o, false); err == nil || !strings.Contains(err.Error(), "has members") {
+	if _, err := ResetEverything(t.Context(), o, false, false); err == nil || !strings.Contains(err.Error(), "has members") {
 		t.Errorf("a group at work: %v", err)
 	}
 	service.stop(t)
@@ -50,7 +50,7 @@ func TestResetEverything(t *testing.T) {
 		if report := verify(t, o); !report.Verified {
 			t.Fatalf("before keep %t: %+v", keep, report)
 		}
-		got, err := ResetEverything(t.Context(), o, keep)
+		got, err := ResetEverything(t.Context(), o, keep, false)
 		ok(t, err)
 		if got.Fixes != w.fed || got.Epsilon != 1 || !got.Everything || len(got.Names) != 1 {
 			t.Errorf("keep %t: %+v, want %d fixes", keep, got, w.fed)

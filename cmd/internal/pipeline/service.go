@@ -106,6 +106,7 @@ func (s *Service) Run(ctx context.Context) error {
 	store, err := s.openStore(s.options.StateDir, state.Options{
 		CacheBytes: s.options.CacheBytes,
 		Identity:   found.identity,
+		Foreign:    s.changelogBefore(found.cluster),
 		Logger:     s.log,
 	})
 	if err != nil {

@@ -49,6 +49,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		AcceptLost:     o.AcceptLost,
 		Observer: &observer{
 			log: log, counters: o.Counters, processor: processor, outages: s.outages, caller: caller(partition),
+			acceptLost: o.AcceptLost,
 		},
 	}
 	var work task.Processor = timed{processor, &o.Counters.Busy}

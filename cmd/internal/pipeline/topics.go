@@ -74,6 +74,7 @@ type ready struct {
 	partitions int
 	source     []byte // the raw topic's id
 	copied     []byte // the changelog's id
+	cluster    string // its id
 	identity   []byte // of a state folder: whose states it holds
 }
 
@@ -131,6 +132,7 @@ func (s *Service) identify(ctx context.Context, o consumer.Options, found *ready
 	if id := ids[t.Changelog]; id != [16]byte{} {
 		found.copied = id[:]
 	}
+	found.cluster = cluster
 	found.identity = identityOf(cluster, s.options.Group, t, ids[t.Changelog])
 	return nil
 }

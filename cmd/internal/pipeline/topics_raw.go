@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"unicode"
@@ -57,13 +58,20 @@ func (s *Service) makeTopics(ctx context.Context, o consumer.Options) error {
 	if err := createTopics(ctx, s.client, o, t); err != nil || missing == nil {
 		return err
 	}
+	// At a first start all are missing. One that alone is missing was there, or is misspelt.
+	level := slog.LevelWarn
+	if out := slices.DeleteFunc(slices.Clone(missing.Topics), func(name string) bool {
+		return name == t.Raw
+	}); len(out) == 3 {
+		level = slog.LevelInfo
+	}
 	for _, name := range missing.Topics {
 		if name == t.Raw {
 			s.log.Warn("the raw topic was missing and has been made, empty: is topics.raw spelt as the producers have it?",
 				"topic", name, "partitions", t.Partitions)
 			continue
 		}
-		s.log.Warn("a topic was missing and has been made", "topic", name)
+		s.log.Log(ctx, level, "a topic was missing and has been made", "topic", name)
 	}
 	return nil
 }

@@ -52,9 +52,9 @@ func TestRawTopicIsMadeLoudly(t *testing.T) {
 	}
 	for _, part := range []string{
 		`level=WARN msg="the raw topic was missing and has been made, empty: is topics.raw spelt as the producers have it?" topic=loud.raw partitions=3`,
-		`level=WARN msg="a topic was missing and has been made" topic=loud.out`,
-		`level=WARN msg="a topic was missing and has been made" topic=loud.log`,
-		`level=WARN msg="a topic was missing and has been made" topic=loud.dead`,
+		`level=INFO msg="a topic was missing and has been made" topic=loud.out`,
+		`level=INFO msg="a topic was missing and has been made" topic=loud.log`,
+		`level=INFO msg="a topic was missing and has been made" topic=loud.dead`,
 	} {
 		if strings.Count(r.log.String(), part) != 1 {
 			t.Errorf("the log does not say once %q:\n%s", part, r.log)

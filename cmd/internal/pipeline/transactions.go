@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -51,7 +52,11 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 	ids, err := consumer.TopicIDs(ctx, t.client, consumer.Options{RetryTimeout: callPatience}, t.input.Topic, t.changelog.Topic)
 	var missing *consumer.MissingTopicsError
 	if errors.As(err, &missing) {
-		return task.WithRemedy(err, task.Retry) // it may be on its way
+		if slices.Contains(missing.Topics, t.changelog.Topic) {
+			err = fmt.Errorf("%w; the service stops unless it comes back",
+				LostTopic(err, t.changelog.Topic))
+		}
+		return task.WithRemedy(err, task.Retry)
 	}
 	if err != nil {
 		return readRemedy(err)

@@ -47,7 +47,10 @@ type PartitionReport struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
 
-	Raw                int64 `json:"raw"`                 // raw records recomputed, those not answered yet left out
+	Raw int64 `json:"raw"` // raw records recomputed, those not answered yet left out
+	// Unprocessed is how many raw records lie beyond what is judged.
+	Unprocessed int64 `json:"unprocessed"`
+
 	Sanitized          int64 `json:"sanitized"`           // committed records read
 	DeadLetters        int64 `json:"dead_letters"`        // committed dead letters read
 	Users              int64 `json:"users"`               // states in the changelog
@@ -106,7 +109,7 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 	client := NewClient(o.Brokers)
 	n, err := consumer.CoPartitioned(ctx, client, consumer.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {
-		return Report{}, err
+		return Report{}, LostTopic(err, o.Topics.Changelog)
 	}
 	w := &verification{o: o, v: v, client: client, settings: o.Settings(), done: make([]int64, n), total: make([]int64, n)}
 	if w.undated, err = undated(ctx, client, o.Topics.Sanitized, o.Topics.DeadLetters); err != nil {
@@ -269,6 +272,12 @@ func (c *check) run(ctx context.Context) error {
 	}
 	if !c.judgeOrigin(first, before, found) {
 		return nil
+	}
+	if err := scan(ctx, raw, c.to, c.end, func(consumer.Record) error {
+		c.report.Unprocessed++
+		return nil
+	}); err != nil {
+		return err
 	}
 	if known, err := c.judgeDays(ctx, raw, dead); err != nil || !known {
 		return err

@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/geodither/geodither/consumer"
+)
+
+// ErrOnlyCopy says that a state folder may hold what no changelog does.
+var ErrOnlyCopy = errors.New("the changelog is lost (or cannot be looked at); this folder may be " +
+	"the only copy of the users' accounts of ε: see state rebuild-changelog")
+
+// restorable looks whether the changelog has all that the state folder has, so that the
+// folder can be removed. The error is an ErrOnlyCopy that says what is missing, or why that
+// cannot be told.
+//
+// It asks for more than the look before a start does. A changelog of another id may hold
+// marks as high as the folder's and none of its accounts, after a loss that was accepted; so
+// may one whose beginning is gone.
+func (c *lossCheck) restorable(ctx context.Context) error {
+	why, err := c.missingThere(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w (%w)", ErrOnlyCopy, err)
+	case why != "":
+		return fmt.Errorf("%w (%s)", ErrOnlyCopy, why)
+	}
+	return nil
+}
+
+// missingThere says what the changelog may lack of the state folder; "" if nothing.
+func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
+	topic := c.o.Topics.Changelog
+	if err := consumer.Ping(ctx, c.client, c.call); err != nil {
+		return "", fmt.Errorf("no broker answers: %w", err)
+	}
+	stored, copied, err := c.folder(ctx)
+	if err != nil {
+		return "", err
+	}
+	if stored == nil {
+		return "the folder is of another cluster, group or topic, or it cannot be read, so " +
+			"nobody can tell what it holds", nil
+	}
+	if len(stored) == 0 {
+		return "", nil // nothing was ever processed into it
+	}
+	ids, err := consumer.TopicIDs(ctx, c.client, c.call, topic)
+	if err != nil {
+		return "", LostTopic(err, topic)
+	}
+	if id := ids[topic]; !bytes.Equal(copied, id[:]) {
+		return fmt.Sprintf("%s was made again since the folder was written", topic), nil
+	}
+	look := &planner{client: c.client}
+	for _, n := range slices.Sorted(maps.Keys(stored)) {
+		f, err := consumer.NewFetcher(c.client, topic, n, consumer.FetcherOptions{Options: c.call})
+		if err != nil {
+			return "", err
+		}
+		if first, _, err := f.Bounds(ctx); err != nil || first > 0 {
+			return fmt.Sprintf("partition %d of %s does not begin at offset 0: a part of it was "+
+				"deleted", n, topic), err
+		}
+		mark, found, err := look.lastMark(ctx, topic, n)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("partition %d of %s: %w", n, topic, err)
+		case !found:
+			return fmt.Sprintf("partition %d of %s is empty, and the folder has its states up to "+
+				"raw offset %d", n, topic, stored[n]), nil
+		case mark.Input < stored[n]:
+			return fmt.Sprintf("partition %d of %s ends at raw offset %d, and the folder has its "+
+				"states up to %d", n, topic, mark.Input, stored[n]), nil
+		}
+	}
+	return "", nil
+}
+
+// LostTopic puts into an error of a missing changelog what must not be done about it.
+// Whatever makes the topic anew, empty, hides the loss. Other errors stay as they are.
+func LostTopic(err error, changelog string) error {
+	var missing *consumer.MissingTopicsError
+	if !errors.As(err, &missing) || !slices.Contains(missing.Topics, changelog) {
+		return err
+	}
+	return &LostTopicError{changelog, missing}
+}
+
+// LostTopicError is a consumer.MissingTopicsError of a changelog.
+type LostTopicError struct {
+	Changelog string
+	missing   *consumer.MissingTopicsError
+}
+
+// Error says what to do, and what not.
+func (e *LostTopicError) Error() string {
+	others := slices.DeleteFunc(slices.Clone(e.missing.Topics), func(name string) bool {
+		return name == e.Changelog
+	})
+	and := ""
+	if len(others) > 0 {
+		and = fmt.Sprintf(" (nor %s: is this the right cluster?)", strings.Join(others, ", "))
+	}
+	return fmt.Sprintf("there is no changelog %s%s: if the service has ever run, the changelog is "+
+		"lost: do not create it; see state rebuild-changelog", e.Changelog, and)
+}
+
+// Unwrap returns the consumer.MissingTopicsError.
+func (e *LostTopicError) Unwrap() error { return e.missing }

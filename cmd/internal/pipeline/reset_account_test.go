@@ -1,0 +1,131 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/producer"
+)
+
+// TestResetKeepsTheOnlyCopy: a folder that may hold what the changelog does not is not
+// removed, whatever has become of the changelog, unless somebody says so.
+func TestResetKeepsTheOnlyCopy(t *testing.T) {
+	for name, test := range map[string]struct {
+		lose func(*world, Options) Options
+		says string
+	}{
+		"deleted": {func(w *world, o Options) Options {
+			w.deleteTopic(t, o.Topics.Changelog, false)
+			return o
+		}, "do not create it"},
+		"made again": {func(w *world, o Options) Options {
+			w.deleteTopic(t, o.Topics.Changelog, true)
+			return o
+		}, "was made again"},
+		"behind, after an accepted loss": {func(w *world, o Options) Options {
+			saved := o.StateDir + ".saved"
+			ok(t, os.CopyFS(saved, os.DirFS(o.StateDir)))
+			w.deleteTopic(t, o.Topics.Changelog, false)
+			accepting := o
+			accepting.AcceptLost = true
+			w.serve(t, accepting, 2)
+			o.StateDir = saved
+			return o
+		}, "was made again"},
+		"of another group": {func(_ *world, o Options) Options {
+			o.Group = "another"
+			return o
+		}, "of another cluster, group or topic"},
+		"no broker": {func(_ *world, o Options) Options {
+			o.Brokers = []string{"127.0.0.1:1"}
+			return o
+		}, "no broker answers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 12)
+			o := w.options("first")
+			w.serve(t, o, 3)
+			o = test.lose(w, o)
+			for _, keep := range []bool{true, false} {
+				_, err := ResetState(t.Context(), o, keep, false)
+				if !errors.Is(err, ErrOnlyCopy) || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("keep %t: %v", keep, err)
+				}
+			}
+			if name == "deleted" {
+				_, err := ResetEverything(t.Context(), o, false, false)
+				if !errors.Is(err, ErrOnlyCopy) {
+					t.Errorf("a reset of everything: %v", err)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(o.StateDir, "store")); err != nil {
+				t.Fatalf("the store is gone: %v", err)
+			}
+			got, err := ResetState(t.Context(), o, false, true)
+			if err != nil || len(got.Names) != 1 || got.Restorable {
+				t.Errorf("discarded: %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestResetLeavesWhatIsAside: a store that was set aside may be the last copy of an account
+// too, and nobody can tell.
+func TestResetLeavesWhatIsAside(t *testing.T) {
+	w := newWorld(t, 12)
+	o := w.options("first")
+	w.serve(t, o, 2)
+	aside := filepath.Join(o.StateDir, "store.aside-1")
+	ok(t, os.CopyFS(aside, os.DirFS(filepath.Join(o.StateDir, "store"))))
+	got, err := ResetState(t.Context(), o, false, false)
+	if err != nil || len(got.Names) != 1 || len(got.Aside) != 1 || !got.Restorable {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := os.Stat(aside); err != nil {
+		t.Errorf("what was set aside is gone: %v", err)
+	}
+	if _, err := ResetState(t.Context(), o, false, true); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(aside); err == nil {
+		t.Error("what was set aside is still there")
+	}
+}
+
+// TestLostTopicAdvice: who looks for a changelog that is not there is never told to make it.
+func TestLostTopicAdvice(t *testing.T) {
+	w := newWorld(t, 12)
+	o := w.options("first")
+	w.serve(t, o, 2)
+	w.deleteTopic(t, o.Topics.Changelog, false)
+	for name, look := range map[string]func(context.Context) error{
+		"inspect": func(ctx context.Context) error {
+			_, err := Inspect(ctx, o, InspectOptions{User: "vehicle-001"})
+			return err
+		},
+		"the service": func(ctx context.Context) error {
+			return (&transactions{
+				client: w.client, source: make([]byte, 16),
+				input:     producer.TopicPartition{Topic: "raw"},
+				changelog: producer.TopicPartition{Topic: o.Topics.Changelog},
+			}).sameTopics(ctx)
+		},
+		"verify": func(ctx context.Context) error {
+			_, err := Verify(ctx, o, VerifyOptions{TempDir: t.TempDir()})
+			return err
+		},
+	} {
+		err := look(t.Context())
+		var missing *consumer.MissingTopicsError
+		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "do not create it") ||
+			strings.Contains(err.Error(), "create it, or") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
