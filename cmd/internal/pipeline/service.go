@@ -125,7 +125,8 @@ func (s *Service) Run(ctx context.Context) error {
 	err = errors.Join(err, store.Close())
 	s.stop()
 	beside.Wait()
-	s.logTotals("stopped", s.options.Counters.Snapshot())
+	total := s.options.Counters.totals()
+	s.logTotals("stopped", total.Snapshot, "reasons", total.refused.String())
 	return err
 }
 
