@@ -31,6 +31,7 @@ type Service struct {
 	watchEvery time.Duration
 	alarmEvery time.Duration
 	outages    *outages
+	changes    *changes
 
 	changelogEvery time.Duration
 
@@ -72,6 +73,7 @@ func NewService(o Options) (*Service, error) {
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
 		mechanism: processor.engine.options.Mechanism,
 		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval, outages: newOutages(o.Logger),
+		changes:        &changes{options: o, log: o.Logger},
 		changelogEvery: changelogEvery,
 		patience:       callPatience, openStore: state.Open,
 	}, nil
