@@ -71,8 +71,8 @@ A vehicle counts once in a window, where it last reported. For each zone there a
 
 Records tell ε, δ, the mechanism and the model. Give the service's other settings of
 release as it has them, by -c or by flags, if they are not the defaults: every record's
-estimate is compared, and another setting is noticed. A user whose record is missing is
-left out until a gap of more than max_gap steps.
+estimate is compared, and a setting that changes an estimate is noticed. A user whose record
+is missing is left out until a gap of more than max_gap steps.
 
 Few vehicles are few people: an estimate for a handful of them is about them. Windows of
 a hundred and more are about a fleet.`,

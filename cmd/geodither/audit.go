@@ -52,8 +52,10 @@ Then the service: the code that "run" and "sanitize" use turns records into enco
 and states. Bytes must not depend on the true cell beyond its surrogate, nor on anything but
 the releases: under each rule of release (interval, adaptive, budget, same step), in long
 runs, and in location sets of forced shapes. An observer recomputes every record and state
-from the releases alone. The noise of all releases is held against the stated law: size,
-direction, tails, every n-th step, and whether two releases share it.
+from the releases alone. A fix outside the map must have the bytes of one in the cell that it
+is clamped to, or as a dead letter leave no record and no state. The noise of all releases is
+held against the stated law: size, direction, tails, every n-th step, and whether two releases
+share it.
 
 With -c the model and the settings are those of a service. Its key is not read: an audit has
 keys of its own. Users' own models are not audited.
@@ -74,7 +76,7 @@ of 1/(1-confidence) audits of different seeds.`,
 	}
 	flags := cmd.Flags()
 	f.input.register(flags)
-	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its model, options of release and what it publishes; its key is not read")
+	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its model, options of release, what it publishes and its rules for input; its key is not read")
 	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\"")
 	flags.StringVar(&f.release.Mechanism, "mechanism", mechanism.Lattice, "lattice, pim, knorm, laplace or laplace-tight")
 	flags.Float64Var(&f.release.Epsilon, "epsilon", 0, "privacy budget of one release, which is to be attacked; no default")

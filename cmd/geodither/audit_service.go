@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/geodither/geodither/cmd/internal/audit"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -45,9 +46,13 @@ func (f *auditFlags) ofConfig() (audit.Settings, error) {
 	if err != nil {
 		return audit.Settings{}, usagef("config %s: %w", f.config, err)
 	}
-	s := audit.Settings{Model: chosen.Model, Publish: file.Publish.options()}
+	s := audit.Settings{
+		Model: chosen.Model, Publish: file.Publish.options(),
+		Input:    pipeline.Input{Outside: file.Input.Outside, Late: file.Input.Late},
+		Encoding: file.Encoding.Sanitized,
+	}
 	if s.Release, err = file.Release.options(s.Model); err == nil {
-		err = errors.Join(s.Release.Validate(), s.Publish.Validate())
+		err = errors.Join(s.Release.Validate(), s.Publish.Validate(), s.Input.Validate())
 	}
 	if err != nil {
 		return s, usagef("config %s: %w", f.config, err)

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/audit"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/schemas"
 )
 
 func auditArgs(model string, change ...string) []string {
@@ -91,9 +93,19 @@ func TestAuditOfAConfig(t *testing.T) {
 	_, model := townFiles(t, dir)
 	config := write(t, dir, "geodither.yml", "model: "+filepath.Base(model)+`
 key_file: there-is-none
-release: {epsilon: 2, delta: 0.1, interval: 1m, same_step: drop}
+release: {epsilon: 2, delta: 0.1, interval: 1m, same_step: drop, budget: none}
 publish: {user: pseudonym, timestamp: step}
+encoding: {sanitized: json}
+input: {outside: clamp, late: drop}
 `)
+	given, err := (&auditFlags{config: config}).service()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if given.Encoding != schemas.JSON || given.Publish.User != pipeline.UserPseudonym ||
+		given.Input != (pipeline.Input{Outside: pipeline.OutsideClamp, Late: pipeline.LateDrop}) {
+		t.Errorf("audited under %v, %v, %v", given.Encoding, given.Publish, given.Input)
+	}
 	r := succeed(t, "audit", "-c", config, "--draws", "2e4", "--json")
 	var report struct {
 		Passed  bool
@@ -113,7 +125,7 @@ publish: {user: pseudonym, timestamp: step}
 		t.Fatal(err)
 	}
 	s := report.Service
-	if !report.Passed || report.Epsilon != 2 || report.Exact.Comparisons == 0 || !s.Passed || s.Records < 5000 || s.Tests < 100 || s.Bound > 2 || len(s.Checks) != 12 {
+	if !report.Passed || report.Epsilon != 2 || report.Exact.Comparisons == 0 || !s.Passed || s.Records < 5000 || s.Tests < 100 || s.Bound > 2 || len(s.Checks) != 13 {
 		t.Errorf("%s", r.out)
 	}
 }

@@ -127,7 +127,9 @@ func explainYAML(err error) error {
 	}
 	lines := make([]error, 0, len(wrong.Errors))
 	for _, line := range wrong.Errors {
-		line = unknownKey.ReplaceAllString(line, `unknown key "$1": a misspelling?`)
+		if parts := unknownKey.FindStringSubmatch(line); parts != nil {
+			line = unknownKey.ReplaceAllLiteralString(line, unknown(parts[1]))
+		}
 		if parts := wrongKind.FindStringSubmatch(line); parts != nil {
 			line = wrongKind.ReplaceAllLiteralString(line, strings.TrimSpace(parts[1]+" cannot be used here: write "+kindOf(parts[2])))
 		}

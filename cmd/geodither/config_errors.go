@@ -2,7 +2,11 @@ package main
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // configError is everything that is wrong with a config, each in a line of its own that names the
@@ -54,4 +58,47 @@ func eachOf(err error) (texts []string) {
 		}
 	}
 	return []string{err.Error()}
+}
+
+// unknown says of a key that there is none, and which one may have been meant.
+func unknown(key string) string {
+	message := fmt.Sprintf("unknown key %q: ", key)
+	near := nearKeys(key)
+	if len(near) == 0 {
+		return message + "a misspelling? geodither run --help lists the keys"
+	}
+	return message + "did you mean " + strings.Join(near, " or ") + "?"
+}
+
+// nearKeys are the known keys, of whatever section, that differ least from one, if that is
+// little. cobra compares, as it does for commands: two letters in the wrong order are two
+// differences. What is near many keys says nothing.
+func nearKeys(key string) (near []string) {
+	most := max(2, len(key)/3)
+	if len(key) <= 3 {
+		most = 1
+	}
+	for within := 1; within <= most && len(near) == 0; within++ {
+		keys := &cobra.Command{SuggestionsMinimumDistance: within}
+		for _, known := range allKeys() {
+			keys.AddCommand(&cobra.Command{Use: known, Run: func(*cobra.Command, []string) {}})
+		}
+		near = keys.SuggestionsFor(key)
+	}
+	if len(near) > 3 {
+		return nil
+	}
+	return near
+}
+
+// allKeys are the keys of configs and schedules, each once.
+func allKeys() []string {
+	top, sections := keysOf(reflect.TypeFor[configFile]())
+	versions, _ := keysOf(reflect.TypeFor[scheduleEntry]())
+	all := append(top, versions...)
+	for _, s := range sections {
+		all = append(append(all, s.name[strings.LastIndex(s.name, ".")+1:]), s.keys...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

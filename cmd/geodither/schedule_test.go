@@ -32,7 +32,7 @@ func TestScheduleFaults(t *testing.T) {
 		"":                    {"lists no model", "start: 2026"},
 		"# nothing\n":         {"lists no model"},
 		"model: a.avro":       {"a list"},
-		"- modle: model.avro": {`unknown key "modle"`},
+		"- modle: model.avro": {`unknown key "modle"`, "did you mean model"},
 		"- personal: own":     {"version 1", "name a model file"},
 		"- {model: model.avro, start: 2023-11-14T22:34:00Z}":                      {"first version has a start"},
 		"- model: model.avro\n- model: second.avro":                               {"version 2", "from when on"},

@@ -76,7 +76,7 @@ in whole steps. The config limits it to that.`,
 	flags.StringVar(&f.box, "box", "", "the map's `SOUTH,WEST,NORTH,EAST`, degrees")
 	flags.StringSliceVar(&f.cells, "cell", nil, "sides of cells to try, `LENGTHS` such as 250m,500m; default a twentieth and a fortieth of the map, or as small as --target-radius needs")
 	flags.DurationSliceVar(&f.steps, "step", nil, "time steps to try, `TIMES` that are multiples of the shortest; default by how often fixes come, and twice that")
-	flags.DurationSliceVar(&f.intervals, "interval", nil, "least `TIMES` between two releases to try, of at most 60 of the longest step; default 1, 5, 10, 20 and 60 of it")
+	flags.DurationSliceVar(&f.intervals, "interval", nil, "least `TIMES` between two releases to try, of at most 60 of the longest step; default 1, 5, 10, 20 and 60 of it. A release in each step is always tried too")
 	flags.Float64SliceVar(&f.epsilons, "epsilon", []float64{.5, 1, 2, 4, 8, 16, 32}, "ε of a release to try, `NUMBERS`; between them it is refined for a target")
 	flags.Float64SliceVar(&f.deltas, "delta", []float64{.01, .1, .3, .6}, "δ to try, `NUMBERS`: prior mass that location sets may leave out")
 	flags.StringVar(&f.mechanism, "mechanism", mechanism.Lattice, "lattice, or one of the paper's: pim, knorm, laplace, laplace-tight")

@@ -215,7 +215,8 @@ func (a *auditor) report(all []*result, o Options) *Report {
 // powers says in words what the checks would have found.
 func (a *auditor) powers(c *checks, walk, users int) {
 	same := "any such difference in what was compared"
-	c.places.Power, c.retry.Power, c.records.Power, c.account.Power = same, same, same, same
+	c.places.Power, c.border.Power, c.retry.Power = same, same, same
+	c.records.Power, c.account.Power = same, same
 	c.rules.Power = fmt.Sprintf("any rule that comes to another result in one of these records, under %d sets of rules",
 		ruleVariants)
 	c.equal.Power = same + "; releases are made equal on a lattice of one step to a cell at ε = 2"

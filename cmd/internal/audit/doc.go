@@ -9,6 +9,7 @@
 //	subject.go   what is attacked, and the real one
 //	public.go    what an observer computes from public facts alone
 //	places.go    bytes that must not depend on the truth: surrogates, equal releases, retries
+//	border.go    fixes outside the map: clamped, or refused without a trace
 //	rules.go     two truths with equal releases under every rule of release
 //	walk.go      long runs: records, states, the account of ε and the law, step by step
 //	shapes.go    many users in location sets of forced shapes

@@ -19,13 +19,28 @@ type fault struct {
 	missed string
 	// whole means that the fault needs the default sizes, or is missed with them.
 	whole bool
-	sizes Sizes
+	// example means that an earlier review of the audit named this fault.
+	example bool
+	group   string
+	sizes   Sizes
+}
+
+func example(f fault) fault {
+	f.example = true
+	return f
 }
 
 // faults are all that are planted: the table of mechanism/PROOFS.md has them in this order.
 func faults() []fault {
-	all := sized(bytesSizes, faultsOfRecords(), faultsOfStates(), faultsOfRules())
-	return append(all, sized(lawSizes, faultsOfLaw(), faultsOfSets(), faultsOfStreams())...)
+	return slices.Concat(
+		grouped("records", bytesSizes, faultsOfRecords()),
+		grouped("the border of the map", bytesSizes, faultsOfBorder()),
+		grouped("states", bytesSizes, faultsOfStates()),
+		grouped("rules", bytesSizes, faultsOfRules()),
+		grouped("the law of the noise", lawSizes, faultsOfLaw()),
+		grouped("location sets", lawSizes, faultsOfSets()),
+		grouped("streams", lawSizes, faultsOfStreams()),
+	)
 }
 
 // What is wrong in bytes shows in few records, another law in more. What the default sizes
@@ -35,9 +50,9 @@ var (
 	lawSizes   = Sizes{Users: 1 << 13, Shapes: 512, Vehicles: 16, Steps: 256, RuleSteps: 8}
 )
 
-func sized(sizes Sizes, groups ...[]fault) []fault {
-	all := slices.Concat(groups...)
+func grouped(group string, sizes Sizes, all []fault) []fault {
 	for i := range all {
+		all[i].group = group
 		if all[i].sizes = sizes; all[i].whole {
 			all[i].sizes = DefaultSizes
 		}
@@ -47,9 +62,9 @@ func sized(sizes Sizes, groups ...[]fault) []fault {
 
 func faultsOfRecords() []fault {
 	return []fault{
-		{name: "the radius grows by 1 % on drift", plant: onDrift(func(b *broken, e *Effect) {
+		example(fault{name: "the radius grows by 1 % on drift", plant: onDrift(func(b *broken, e *Effect) {
 			b.record(e, func(r *schemas.Sanitized) { r.RadiusM *= 1.01 })
-		})},
+		})}),
 		{name: "the estimate moves a millionth of the way to the truth", plant: onTruth(func(b *broken, f Fix, e *Effect) {
 			b.record(e, func(r *schemas.Sanitized) { r.EstimateLatitude += 1e-6 * (f.Latitude - r.EstimateLatitude) })
 		})},
@@ -94,6 +109,34 @@ func faultsOfRecords() []fault {
 			}
 		})},
 		{name: "a counter of set sizes counts drift too", plant: onDrift(func(_ *broken, e *Effect) { e.Counts.SetCells++ })},
+	}
+}
+
+// beyond is how many kilometres outside the map a fix lies.
+func (b *broken) beyond(f Fix) float64 { return b.Model.Grid.Beyond(f.Latitude, f.Longitude) }
+
+func faultsOfBorder() []fault {
+	return []fault{
+		{name: "a fix that is clamped has a radius 1 % larger", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			if b.beyond(f) > 0 {
+				b.record(e, func(r *schemas.Sanitized) { r.RadiusM *= 1.01 })
+			}
+		})},
+		{name: "a fix 10 km outside the map is not clamped but left out", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			if b.beyond(f) > 10 {
+				e.Records = nil
+			}
+		})},
+		{name: "a fix that is refused as outside the map moves the state's step", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			if e.Counts.OutsideRefused > 0 && len(e.State) > 0 {
+				b.state(e, func(s *mechanism.State) { s.Step = b.step(f) })
+			}
+		})},
+		{name: "the dead letter of a fix outside the map says how far", plant: onTruth(func(b *broken, f Fix, e *Effect) {
+			if e.Counts.OutsideRefused > 0 {
+				e.DeadLetters[0].Timestamp += int64(b.beyond(f))
+			}
+		})},
 	}
 }
 
@@ -143,7 +186,7 @@ func movedSince(b *broken, f Fix, _ []byte) bool { return b.moved(f) }
 
 func faultsOfRules() []fault {
 	return []fault{
-		{name: "adaptive releases look at the true distance", plant: otherRules(func(o *mechanism.Options) { o.AdaptiveRadiusKM = 0 }, far)},
+		example(fault{name: "adaptive releases look at the true distance", plant: otherRules(func(o *mechanism.Options) { o.AdaptiveRadiusKM = 0 }, far)}),
 		{name: "the release interval ends early where the user has moved", plant: otherRules(func(o *mechanism.Options) { o.ReleaseInterval = 1 }, movedSince)},
 		{name: "a fix far away is released beyond the budget", plant: otherRules(func(o *mechanism.Options) { o.Budget = mechanism.Budget{} }, far)},
 		{name: "a further fix of a step draws afresh where the cell is another", plant: otherRules(func(o *mechanism.Options) {
@@ -192,12 +235,12 @@ func every(n int64) func(r *redraw) bool {
 
 func faultsOfLaw() []fault {
 	return []fault{
-		{name: "ε × 1.5 in every 16th step", plant: stretched(1.5, every(16))},
+		example(fault{name: "ε × 1.5 in every 16th step", plant: stretched(1.5, every(16))}),
 		{name: "ε × 1.5 in every 8th release", plant: stretched(1.5, func(r *redraw) bool { return r.number%8 == 0 })},
 		{name: "ε × 1.2 everywhere", plant: stretched(1.2, func(*redraw) bool { return true })},
 		{name: "ε × 1.25 on drift", plant: stretched(1.25, func(r *redraw) bool { return r.cell != r.site })},
 		{name: "ε × 2 on lines", plant: stretched(2, func(r *redraw) bool { return r.span().Dim() == 1 })},
-		{name: "a tail that is cut at a norm of 8/ε (.3 % of releases)", plant: cut(8)},
+		example(fault{name: "a tail that is cut at a norm of 8/ε (.3 % of releases)", plant: cut(8)}),
 		{name: "a tail that is cut at a norm of 11/ε (.02 %)", plant: cut(11), whole: true},
 		{name: "the nearer of two draws", plant: law(func(r *redraw) grid.Point {
 			first, second, k := r.honest(), r.again(), r.span()
@@ -302,7 +345,7 @@ func faultsOfSets() []fault {
 
 func faultsOfStreams() []fault {
 	return []fault{
-		{name: "streams of 16 bits of seed", plant: seedOf(16)},
+		example(fault{name: "streams of 16 bits of seed", plant: seedOf(16)}),
 		{name: "streams of 26 bits of seed", plant: seedOf(26), whole: true},
 		{name: "noise without the cell", plant: streams(func() func(t []byte) []byte {
 			return func(t []byte) []byte { return t[:len(t)-4] }

@@ -45,7 +45,7 @@ func newObserver(s Settings) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	codec, err := schemas.NewCodec(schemas.Avro)
+	codec, err := schemas.NewCodec(s.encoding())
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +91,9 @@ func (o *observer) expected(f Fix, before []byte, got Effect) (Effect, error) {
 		if err := o.observe(&d.outcome, f, before, after.Release); err != nil {
 			return Effect{}, err
 		}
+	}
+	if d.outcome.Kind == mechanism.Late && o.settings.Input.Late == pipeline.LateDrop {
+		got.DeadLetters = nil // none may be written
 	}
 	want := Effect{State: before, DeadLetters: got.DeadLetters, Counts: o.counted(d.outcome, f)}
 	if d.outcome.Changed {
@@ -156,8 +159,12 @@ func (o *observer) counted(out mechanism.Outcome, f Fix) pipeline.Snapshot {
 	case mechanism.Predicted:
 		s.Predictions = 1
 	case mechanism.Late:
-		s.Late, s.DeadLetters = 1, 1
-		s.Lateness = o.lateness(f)
+		s.Late, s.Lateness = 1, o.lateness(f)
+		if o.settings.Input.Late == pipeline.LateDrop {
+			s.LateDropped = 1
+		} else {
+			s.DeadLetters = 1
+		}
 	case mechanism.Skipped:
 		s.Skipped = 1
 	case mechanism.Suppressed:

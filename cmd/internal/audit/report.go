@@ -62,15 +62,18 @@ func (c *Check) add(o *Check) {
 
 // checks are all checks of an audit, or what one goroutine has counted of them.
 type checks struct {
-	places, equal, rules, retry, records, account, inference, point Check
-	law, periods, streams, attack                                   Check
-	fed                                                             int64
+	places, border, equal, rules, retry, records, account, inference, point Check
+	law, periods, streams, attack                                           Check
+	fed                                                                     int64
 }
 
 func newChecks() *checks {
 	return &checks{
 		places: Check{Name: "surrogates", Says: "cells with one surrogate, and any place within a cell, " +
 			"give the same records, states, dead letters and counters byte for byte"},
+		border: Check{Name: "border", Says: "a fix far outside the map has the effect, byte for byte, of one " +
+			"in the cell that it is clamped to; as a dead letter it leaves no record, no state and no " +
+			"trace of how far away it was"},
 		equal: Check{Name: "equal releases", Says: "after equal releases records and states are equal " +
 			"byte for byte, whatever the truth was"},
 		rules: Check{Name: "rules", Says: "intervals, adaptive releases, budgets, repeats and lateness " +
@@ -93,7 +96,7 @@ func newChecks() *checks {
 
 func (c *checks) list() []*Check {
 	return []*Check{
-		&c.places, &c.equal, &c.rules, &c.retry, &c.records, &c.account,
+		&c.places, &c.border, &c.equal, &c.rules, &c.retry, &c.records, &c.account,
 		&c.inference, &c.point, &c.periods, &c.law, &c.streams, &c.attack,
 	}
 }

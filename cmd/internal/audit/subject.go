@@ -21,9 +21,19 @@ type Settings struct {
 	Key     noise.Key
 	Release mechanism.Options
 	Publish pipeline.Publish
+	Input   pipeline.Input
+	// Encoding is that of sanitized records; empty means Avro.
+	Encoding schemas.Encoding
 	// Streams take the place of the key's noise, for checks that need two truths to give
 	// equal releases. nil means the noise of the key.
 	Streams noise.Streams
+}
+
+func (s Settings) encoding() schemas.Encoding {
+	if s.Encoding == "" {
+		return schemas.Avro
+	}
+	return s.Encoding
 }
 
 // Fix is one raw record. Its place is secret; all else is not.
@@ -47,7 +57,8 @@ type Effect struct {
 	Records, DeadLetters []task.Message
 	// State is the user's encoded state after the record, also where it has not changed.
 	State []byte
-	// Counts are what the record adds to the counters. Drifts are 0: they are a secret.
+	// Counts are what the record adds to the counters. Drifts, and the fixes that were
+	// clamped or look swapped, are 0: they are a secret, which the owner alone may read.
 	Counts pipeline.Snapshot
 }
 
@@ -76,6 +87,7 @@ func Engine(s Settings) (Subject, error) {
 	processor, err := pipeline.NewAudited(pipeline.Options{
 		Topics: pipeline.Topics{Raw: "raw", Sanitized: "sanitized"},
 		Model:  s.Model, Key: s.Key, Release: s.Release, Publish: s.Publish,
+		Input: s.Input, SanitizedEncoding: s.encoding(),
 	}, s.Streams)
 	if err != nil {
 		return nil, err
@@ -105,6 +117,7 @@ func (e *engine) Feed(f Fix, state []byte) (Effect, error) {
 	e.processor.Book(&counters)
 	effect.Counts = counters.Snapshot()
 	effect.Counts.Drifts = 0
+	effect.Counts.OutsideClamped, effect.Counts.OutsideSwapped = 0, 0
 	return effect, nil
 }
 

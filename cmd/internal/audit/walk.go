@@ -32,7 +32,7 @@ func newWalker(start Maker, s Settings, rng *rand.Rand) (*walker, error) {
 	if err != nil {
 		return nil, err
 	}
-	codec, err := schemas.NewCodec(schemas.Avro)
+	codec, err := schemas.NewCodec(s.encoding())
 	return &walker{
 		settings: s, subject: subject, observer: observer, codec: codec, rng: rng, checks: newChecks(),
 	}, err
@@ -48,6 +48,7 @@ const (
 	eachPlaces = 16
 	eachBayes  = 16
 	eachRetry  = 8
+	eachBorder = 8
 )
 
 // published are the publish options of long runs: the given ones, and all others.
@@ -61,12 +62,25 @@ func published(given pipeline.Publish, run int) pipeline.Publish {
 	return given
 }
 
+// received are the input options of long runs: the given ones, and in every other run the
+// other way to treat fixes outside the map.
+func received(given pipeline.Input, run int) pipeline.Input {
+	if run%2 == 1 {
+		if given.Outside == pipeline.OutsideClamp {
+			given.Outside = pipeline.OutsideDeadLetter
+		} else {
+			given.Outside = pipeline.OutsideClamp
+		}
+	}
+	return given
+}
+
 // vehicle is one long run: a user who moves as the model says, or every fourth one anywhere,
 // so that drift is met. Each record and state is held against the observer's.
 func (a *auditor) vehicle(number int) (*result, error) {
 	rng := a.rng("vehicle", number)
 	s := a.settings
-	s.Release, s.Publish = a.plain, published(s.Publish, number)
+	s.Release, s.Publish, s.Input = a.plain, published(s.Publish, number), received(s.Input, number)
 	w, err := newWalker(a.start, s, rng)
 	if err != nil {
 		return nil, err
@@ -89,6 +103,11 @@ func (a *auditor) vehicle(number int) (*result, error) {
 		}
 		if err := w.examine(f, cell, number, state, effect); err != nil {
 			return nil, err
+		}
+		if i%eachBorder == 0 {
+			if err := w.border(f, state); err != nil {
+				return nil, err
+			}
 		}
 		if err := sum.add(w, effect); err != nil {
 			return nil, err

@@ -41,6 +41,7 @@ func (h *harness) check(ctx context.Context, r *report, w *witness) error {
 		r.Violations = append(r.Violations, "the second producer has misplaced no record, "+
 			"so that budgets were not tried: give more --vehicles or another number of --partitions")
 	}
+	r.Violations = append(r.Violations, l.untried()...)
 	if r.IdleFaults > 0 {
 		r.Violations = append(r.Violations, fmt.Sprintf("%d hard faults came after the feed had ended and show nothing: give more --duration", r.IdleFaults))
 	}

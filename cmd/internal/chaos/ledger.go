@@ -245,3 +245,12 @@ func (l *ledger) violations() (broken []string) {
 	}
 	return broken
 }
+
+// untried names what a run has not put to the test, so that its passing says nothing of it.
+func (l *ledger) untried() []string {
+	if l.MostSpent >= budgetEpsilon {
+		return nil
+	}
+	return []string{fmt.Sprintf("budgets were not tried: no user has reached the budget of ε %d, "+
+		"the most in any %v is %g; give more --records or fewer --vehicles", budgetEpsilon, budgetWindow, l.MostSpent)}
+}

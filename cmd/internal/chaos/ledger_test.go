@@ -210,6 +210,18 @@ func TestBudgetsAreCounted(t *testing.T) {
 	}
 }
 
+// TestBudgetsThatAreNotReached are told: a check that could not fail shows nothing.
+func TestBudgetsThatAreNotReached(t *testing.T) {
+	for most, want := range map[int]int{0: 1, budgetEpsilon - 1: 1, budgetEpsilon: 0, budgetEpsilon + 1: 0} {
+		w := newWorld(t)
+		w.spend(0, steps(100, most)...)
+		if got := w.judge().untried(); len(got) != want ||
+			want > 0 && !strings.Contains(got[0], "budgets were not tried") {
+			t.Errorf("at most %d spent: %q", most, got)
+		}
+	}
+}
+
 // TestMisplacedAreAccountedFor by dead letters that say so.
 func TestMisplacedAreAccountedFor(t *testing.T) {
 	w := newWorld(t)

@@ -46,7 +46,7 @@ func (s *Service) report(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			r.alarm(s.options.Counters.totals())
+			r.warn(s.options.Counters.totals())
 			return
 		case <-alarm.C:
 			r.alarm(s.options.Counters.totals())
@@ -75,10 +75,16 @@ func (r *reporter) alarm(now totals) {
 
 // report is made every reportInterval.
 func (r *reporter) report(now totals) {
-	r.alarm(now)
 	if now.RecordsIn > r.last.RecordsIn {
 		r.logTotals("progress", now.Snapshot)
 	}
+	r.warn(now)
+}
+
+// warn says what looks wrong since the last report. It also comes when the service stops:
+// a run may be shorter than the interval.
+func (r *reporter) warn(now totals) {
+	r.alarm(now)
 	refused, in := now.DeadLetters-r.last.DeadLetters, now.RecordsIn-r.last.RecordsIn
 	if !r.warned && 10*refused > in {
 		reasons := now.refused.minus(r.last.refused)
@@ -114,8 +120,8 @@ func (r *reporter) outside(now totals) {
 		"clamped", now.OutsideClamped-r.last.OutsideClamped, "refused", now.OutsideRefused-r.last.OutsideRefused, "likely", likely)
 }
 
-func (s *Service) logTotals(message string, t Snapshot) {
-	s.log.Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, //nolint:sloglint // one of two constants
+func (s *Service) logTotals(message string, t Snapshot, more ...any) {
+	s.log.With(more...).Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, //nolint:sloglint // one of two constants
 		"late", t.Late, "late_dropped", t.LateDropped, "lateness", t.Lateness.String(),
 		"outside_clamped", t.OutsideClamped, "outside_refused", t.OutsideRefused, "misplaced", t.Misplaced,
 		"releases", t.Releases, "repeats", t.Repeats, "predictions", t.Predictions,

@@ -123,6 +123,37 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// TestShortRunsWarn: what a report would warn of is said when the service stops, however
+// short its run was, and the last line has the reasons of what was refused.
+func TestShortRunsWarn(t *testing.T) {
+	w := newWorld(t, 0)
+	o := w.options("short")
+	raw := forge(t, sentinel())
+	outside := sentinel()
+	outside.Latitude++
+	var records []producer.Record
+	for n := range 20 {
+		value := raw
+		if n%5 == 4 {
+			value = forge(t, outside)
+		}
+		records = append(records,
+			producer.Record{Key: []byte(sentinel().UserID), Value: value, Timestamp: startMS})
+	}
+	w.send(t, records...)
+	r := start(t, o)
+	await(t, "all is read", func() bool { return o.Counters.RecordsIn.Load() >= w.fed }, r)
+	r.stop(t)
+	for _, part := range []string{
+		`msg="more than a tenth of the records is refused`, `msg="many fixes lie outside the map"`,
+		`msg=stopped reasons="outside_map 4" records_in=20 records_out=16 dead_letters=4 `,
+	} {
+		if n := strings.Count(r.log.String(), part); n != 1 {
+			t.Errorf("the log says %d times %s:\n%s", n, part, r.log)
+		}
+	}
+}
+
 // TestAlarmOncePerReport: what goes on is not repeated every two seconds.
 func TestAlarmOncePerReport(t *testing.T) {
 	var log captured

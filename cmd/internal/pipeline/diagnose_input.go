@@ -71,13 +71,13 @@ func (s *sampled) report(d *diagnosis) {
 			detail += fmt.Sprintf(", %d of them further than one cell: these become dead letters (input.outside)", s.far)
 		}
 	}
-	if float64(s.outside) > outsideShare*float64(s.fixes) {
-		level = LevelWarning
-		detail += ". Is the map the fleet's? Train a model whose box holds it"
-	}
-	if 2*s.swapped > s.outside {
+	switch {
+	case 2*s.swapped > s.outside:
 		level = LevelWarning
 		detail += ". " + SwappedAdvice
+	case float64(s.outside) > outsideShare*float64(s.fixes):
+		level = LevelWarning
+		detail += ". Is the map the fleet's? Train a model whose box holds it"
 	}
 	if s.far == s.fixes && d.o.Input.Outside == OutsideDeadLetter {
 		level = LevelFailure // nothing would be published

@@ -89,7 +89,7 @@ func TestDiagnoseFixes(t *testing.T) {
 		{"swapped", "", func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
 		}, LevelFailure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further than one cell: " +
-			"these become dead letters (input.outside). Is the map the fleet's? Train a model whose box holds it. latitude and longitude look swapped"},
+			"these become dead letters (input.outside). latitude and longitude look swapped"},
 		{"swapped, clamped", OutsideClamp, func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
 		}, LevelWarning, "latitude and longitude look swapped"},

@@ -22,6 +22,7 @@ type observer struct {
 
 	acceptLost bool // a lost changelog is no trouble
 
+	changes *changes // of the instance
 	outages *outages // of the instance; nil: nobody follows them
 	caller  string   // this partition's task, by its name there
 	pace    pace     // of lines on other trouble
@@ -105,8 +106,7 @@ func (o *observer) Restored(r task.Restore) {
 		o.log.Warn(cutChangelog, "begins_at", r.From)
 	}
 	if r.OtherSettings {
-		o.log.Warn("key, model or release settings have changed: from here on releases are made under the new ones; stop any instance of this group that still runs under the old ones",
-			"input_offset", r.Input, "old_since", r.Mark.Since)
+		o.changes.warn(o.log, r)
 	}
 	if r.OtherSettings && r.Mark.Open {
 		o.log.Warn("accept_settings is set and the last worker ended in the middle of its work under other settings: "+

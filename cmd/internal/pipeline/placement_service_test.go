@@ -7,9 +7,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -302,6 +305,64 @@ func TestProbationEnds(t *testing.T) {
 	service.stop(t)
 	if got := w.reasons(t, a.dead)[schemas.ReasonWrongPartition]; got < 60 {
 		t.Errorf("%d records were refused for their partition", got)
+	}
+}
+
+// TestProbationOfUnfitRecords: where records say nothing of the partitioner, some are
+// looked at and not all: each start would read them again.
+func TestProbationOfUnfitRecords(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults()
+	p, err := newProbation(o, partitions)
+	ok(t, err)
+	p.begin(0, 0)
+	unfit := make([]consumer.Record, 1000)
+	for at := int64(0); !p.over(0); at += 1000 {
+		if at == probationLooks {
+			t.Fatalf("%d records have been looked at", at)
+		}
+		for i := range unfit {
+			unfit[i] = consumer.Record{Offset: at + int64(i), Key: []byte("u"), Value: []byte("{")}
+		}
+		p.look(0, at, at+1000, unfit)
+		if at+1000 < probationLooks && p.over(0) {
+			t.Fatalf("%d records are enough", at+1000)
+		}
+	}
+	if err := p.verdict(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestProbationWaits: brokers that do not answer while the first records are looked at are
+// waited for, as everywhere before the start.
+func TestProbationWaits(t *testing.T) {
+	w := newWorld(t, 40)
+	w.feedBy(t, crc32Place, 0, users(40)...)
+	o, log, g := w.options("first"), new(captured), new(gate)
+	o.Logger = log.logger()
+	s, err := NewService(o)
+	ok(t, err)
+	s.client.Transport.(*kafka.Transport).Dial = g.dial
+	s.partitions, s.patience = partitions, time.Second
+	g.close()
+	done := make(chan error, 1)
+	go func() { done <- s.checkPlacement(t.Context()) }()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if strings.Contains(log.String(), "waiting to look at the first raw records") {
+			break
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("it does not wait: %v", err)
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is said")
+		}
+	}
+	g.open()
+	if err := <-done; !errors.Is(err, ErrPartitioner) {
+		t.Errorf("with brokers it ends with %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -19,6 +20,10 @@ var ErrPartitioner = errors.New("the producers of the raw topic use another part
 // probationRecords is how many of a partition's first records under the settings in force
 // are looked at before the partition is trusted.
 const probationRecords = 100
+
+// probationLooks is how many records are looked at for that, in each partition: most may be
+// unfit to say anything, and each start looks at them again.
+const probationLooks = 10_000
 
 // probation looks at the first records of the raw topic, so that a service whose
 // partitioner is not the producers' stops instead of refusing most of what it reads.
@@ -44,7 +49,8 @@ type probation struct {
 
 // probationer is what is left to do for one partition.
 type probationer struct {
-	left int   // records to look at
+	left int   // sound records to look at
+	most int   // records to look at, sound or not
 	next int64 // offset of the first that was not looked at
 }
 
@@ -72,7 +78,7 @@ func newProbation(o Options, partitions int) (*probation, error) {
 func (p *probation) begin(partition int32, at int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.parts[partition] = probationer{left: probationRecords, next: at}
+	p.parts[partition] = probationer{left: probationRecords, most: probationLooks, next: at}
 }
 
 // look takes the records of a partition from an offset on and up to next, in order.
@@ -87,9 +93,15 @@ func (p *probation) look(partition int32, at, next int64, records []consumer.Rec
 		if part.left == 0 {
 			break
 		}
-		if r.Offset >= part.next && p.sound(r) {
+		if r.Offset < part.next {
+			continue
+		}
+		if p.sound(r) {
 			part.left--
 			p.seen.add(r.Key, partition)
+		}
+		if part.most--; part.most == 0 {
+			part.left = 0
 		}
 	}
 	part.next = max(part.next, next)
@@ -129,21 +141,30 @@ func (s *Service) checkPlacement(ctx context.Context) (err error) {
 
 // lookFirst looks at the first records of one partition.
 func (s *Service) lookFirst(ctx context.Context, n int32) error {
-	f, err := consumer.NewFetcher(s.client, s.options.Topics.Raw, n, consumer.FetcherOptions{})
+	f, err := consumer.NewFetcher(s.client, s.options.Topics.Raw, n, consumer.FetcherOptions{
+		Options: consumer.Options{RetryTimeout: s.patience},
+	})
 	if err != nil {
 		return err
 	}
-	first, end, err := f.Bounds(ctx)
-	if err != nil {
+	var first, end, from int64
+	err = s.patiently(ctx, func() (err error) {
+		if first, end, err = f.Bounds(ctx); err != nil {
+			return err
+		}
+		from, err = s.firstOffset(ctx, n, first)
 		return err
-	}
-	from, err := s.firstOffset(ctx, n, first)
+	})
 	if err != nil || from < first {
 		return err // retention has removed some since they were processed, and so looked at
 	}
 	s.probation.begin(n, from)
 	for at := from; at < end && !s.probation.over(n); {
-		got, err := f.Fetch(ctx, at)
+		var got consumer.Fetched
+		err := s.patiently(ctx, func() (err error) {
+			got, err = f.Fetch(ctx, at)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -151,6 +172,22 @@ func (s *Service) lookFirst(ctx context.Context, n int32) error {
 		at = got.Next
 	}
 	return nil
+}
+
+// patiently calls Kafka again, as long as that may help, and says so in the log.
+func (s *Service) patiently(ctx context.Context, call func() error) error {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		err := call()
+		if !errors.Is(err, consumer.ErrTemporary) {
+			return err
+		}
+		s.log.Warn("waiting to look at the first raw records", "cause", err, "next_look_in", wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // firstOffset is the raw offset from which on a partition is processed under the

@@ -30,7 +30,7 @@ type ReplayCost struct {
 	Users      int64   `json:"users"`               // with a published record
 }
 
-// add joins the costs of another partition: a user is in one alone.
+// add joins the cost of other users.
 func (c *ReplayCost) add(o ReplayCost) {
 	c.Epsilon, c.BeforeFrom = c.Epsilon+o.Epsilon, c.BeforeFrom+o.BeforeFrom
 	c.UserMax, c.Users = max(c.UserMax, o.UserMax), c.Users+o.Users
@@ -83,12 +83,12 @@ func (a *account) show(name []byte, epsilon float64) error {
 	return a.shown.put(name, 0, binary.BigEndian.AppendUint64(nil, math.Float64bits(epsilon)))
 }
 
-// cost adds up what is booked.
-func (a *account) cost() (c ReplayCost, err error) {
+// cost adds what is booked to the users' sums over all partitions.
+func (a *account) cost(costs *userCosts, to *scratch) error {
 	if err := a.shown.flush(); err != nil {
-		return c, err
+		return err
 	}
-	err = a.states.each(func(user []byte, _ int64, value []byte) error {
+	return a.states.each(func(user []byte, _ int64, value []byte) error {
 		name := user
 		if a.names != nil {
 			a.name = a.names.of(a.name[:0], string(user))
@@ -106,11 +106,8 @@ func (a *account) cost() (c ReplayCost, err error) {
 			published = math.Float64frombits(binary.BigEndian.Uint64(found[8:]))
 		}
 		spent := a.state.EpsilonSpent
-		before := max(0, spent-published)
-		c.add(ReplayCost{Epsilon: spent, BeforeFrom: before, UserMax: spent, Users: 1})
-		return nil
+		return costs.add(to, user, spent, max(0, spent-published))
 	})
-	return c, err
 }
 
 // load books what the replay has committed, from its own changelog and topic, and answers
@@ -207,11 +204,16 @@ func (p ReplayPartition) costs() bool { return p.second && !p.empty() }
 // has spent. It runs the mechanism once over the raw records that are left, so that release
 // intervals, budgets and whatever else decides on a release count as they will. It takes
 // memory that does not grow with users or records.
-func (p *planner) costs(ctx context.Context, plan *ReplayPlan) error {
+func (p *planner) costs(ctx context.Context, plan *ReplayPlan) (err error) {
 	if plan.Identical {
 		return nil
 	}
 	sweep(p.r.TempDir)
+	costs, err := p.openCosts()
+	if err != nil {
+		return fmt.Errorf("the cost of the replay: %w", err)
+	}
+	defer func() { err = errors.Join(err, costs.close()) }()
 	var mu sync.Mutex
 	at, total := make([]int64, len(plan.Partitions)), int64(0)
 	for _, part := range plan.Partitions {
@@ -226,7 +228,7 @@ func (p *planner) costs(ctx context.Context, plan *ReplayPlan) error {
 			continue
 		}
 		group.Go(func() error {
-			spent, cost, err := p.cost(ctx, part, func(offset int64) {
+			err := p.cost(ctx, part, costs, func(offset int64) {
 				if p.r.Planning == nil {
 					return
 				}
@@ -242,53 +244,56 @@ func (p *planner) costs(ctx context.Context, plan *ReplayPlan) error {
 			if err != nil {
 				return fmt.Errorf("partition %d: the cost of the replay: %w", part.Partition, err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			plan.Spent.add(spent)
-			plan.Cost.add(cost)
 			return nil
 		})
 	}
-	err := group.Wait()
-	plan.Spent, plan.Cost = plan.Spent.rounded(), plan.Cost.rounded()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if plan.Spent, err = costs.total(costs.spent); err != nil {
+		return err
+	}
+	plan.Cost, err = costs.total(costs.whole)
 	return err
 }
 
-// cost is what one partition has cost so far, and what it will have cost at its end.
-func (p *planner) cost(ctx context.Context, part ReplayPartition,
+// cost books what one partition has cost so far, and what it will have cost at its end.
+func (p *planner) cost(ctx context.Context, part ReplayPartition, costs *userCosts,
 	progress func(at int64),
-) (spent, cost ReplayCost, err error) {
-	dir, err := os.MkdirTemp(p.r.TempDir, scratchPrefix)
+) error {
+	dir, store, err := p.openScratch()
 	if err != nil {
-		return spent, cost, fmt.Errorf("it needs a temporary folder: %w", err)
+		return err
 	}
-	store, err := state.Open(dir, state.Options{
-		CacheBytes: 16 << 20, BlockCacheBytes: 16 << 20, MemTableBytes: 8 << 20,
-		Logger: p.replay.Logger,
-	})
-	if err != nil {
-		return spent, cost, errors.Join(err, os.RemoveAll(dir))
-	}
-	defer func() { err = errors.Join(err, store.Close(), os.RemoveAll(dir)) }()
+	err = p.costIn(ctx, store, part, costs, progress)
+	return errors.Join(err, store.Close(), os.RemoveAll(dir))
+}
+
+// costIn is cost with an open store of the partition's own.
+func (p *planner) costIn(ctx context.Context, store *state.Store, part ReplayPartition,
+	costs *userCosts, progress func(at int64),
+) error {
 	a, next := newAccount(p.replay, part, p.partitions, store), part.Origin
 	if part.begun {
+		var err error
 		own := &check{verification: &verification{o: p.replay, client: p.client}, p: part.Partition}
 		if next, err = a.load(ctx, own); err != nil {
-			return spent, cost, err
+			return err
 		}
-		if spent, err = a.cost(); err != nil || next >= part.To {
-			return spent, spent, err
+		if err := a.cost(costs, costs.spent); err != nil {
+			return err
 		}
 	}
-	raw, err := consumer.NewFetcher(p.client, p.first.Topics.Raw, part.Partition,
-		consumer.FetcherOptions{})
-	if err != nil {
-		return spent, cost, err
+	if next < part.To {
+		raw, err := consumer.NewFetcher(p.client, p.first.Topics.Raw, part.Partition,
+			consumer.FetcherOptions{})
+		if err != nil {
+			return err
+		}
+		if err := a.run(ctx, raw, next, progress); err != nil {
+			return err
+		}
+		progress(part.To)
 	}
-	if err = a.run(ctx, raw, next, progress); err != nil {
-		return spent, cost, err
-	}
-	progress(part.To)
-	cost, err = a.cost()
-	return spent, cost, err
+	return a.cost(costs, costs.whole)
 }

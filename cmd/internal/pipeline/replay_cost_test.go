@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -247,5 +248,46 @@ func TestReplayTakenUp(t *testing.T) {
 	if _, err := Replay(t.Context(), o, same); err == nil ||
 		!strings.Contains(err.Error(), "it would be a second release now") {
 		t.Errorf("a replay that began as the first release goes on as a second one: %v", err)
+	}
+}
+
+// TestReplayCostOverPartitions: two producers that choose partitions in different ways
+// leave users in several. What a user's second releases cost is the sum over all, and each
+// user counts once.
+func TestReplayCostOverPartitions(t *testing.T) {
+	w := newWorld(t, 12)
+	for range 8 {
+		w.feed(t)
+	}
+	for p := range int32(partitions) {
+		var lines []line
+		for v := 0; v < len(w.cells); v += 3 {
+			lat, lon := w.model.Grid.ToDegrees(w.model.Grid.Centre(w.cells[v]))
+			user, at := fmt.Sprintf("vehicle-%03d", v), startMS+w.step*60_000
+			value, err := w.codec.AppendRaw(nil,
+				schemas.Raw{UserID: user, Timestamp: at, Latitude: lat, Longitude: lon})
+			ok(t, err)
+			lines = append(lines, line{key: user, value: string(value), timestamp: at})
+		}
+		w.write(t, true, "raw", p, lines...)
+		w.fed += int64(len(lines))
+	}
+	o := w.options("first")
+	o.Topics.Partitioner = AnyPartitioner
+	w.serve(t, o, 0)
+	o.Release.Epsilon = 2
+	r := ReplayOptions{Output: "again", TempDir: t.TempDir()}
+	announced, err := PlanReplay(t.Context(), o, r)
+	ok(t, err)
+	r.SpendAgain = true
+	plan := replay(t, o, r)
+	sums := epsilons(t, w.replayed(t, plan), true)
+	want := counted(sums, sums)
+	if alone := sums["vehicle-001"]; want.Users != 12 || want.UserMax < alone+2*o.Release.Epsilon {
+		t.Fatalf("%+v is spent, %g by a user of one partition: the test shows nothing", want, alone)
+	}
+	if !announced.Cost.near(want) || !plan.Spent.near(want) {
+		t.Errorf("announced %+v, at the end %+v; the records say %+v", announced.Cost,
+			plan.Spent, want)
 	}
 }

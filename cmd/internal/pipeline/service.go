@@ -31,6 +31,7 @@ type Service struct {
 	watchEvery time.Duration
 	alarmEvery time.Duration
 	outages    *outages
+	changes    *changes
 
 	changelogEvery time.Duration
 
@@ -72,6 +73,7 @@ func NewService(o Options) (*Service, error) {
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
 		mechanism: processor.engine.options.Mechanism,
 		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval, outages: newOutages(o.Logger),
+		changes:        &changes{options: o, log: o.Logger},
 		changelogEvery: changelogEvery,
 		patience:       callPatience, openStore: state.Open,
 	}, nil
@@ -126,7 +128,8 @@ func (s *Service) Run(ctx context.Context) error {
 	err = errors.Join(err, store.Close())
 	s.stop()
 	beside.Wait()
-	s.logTotals("stopped", s.options.Counters.Snapshot())
+	total := s.options.Counters.totals()
+	s.logTotals("stopped", total.Snapshot, "reasons", total.refused.String())
 	return err
 }
 

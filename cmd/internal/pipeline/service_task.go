@@ -48,7 +48,8 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		AcceptSettings: o.AcceptSettings,
 		AcceptLost:     o.AcceptLost,
 		Observer: &observer{
-			log: log, counters: o.Counters, processor: processor, outages: s.outages, caller: caller(partition),
+			log: log, counters: o.Counters, processor: processor, caller: caller(partition),
+			outages: s.outages, changes: s.changes,
 			acceptLost: o.AcceptLost,
 		},
 	}

@@ -109,9 +109,8 @@ func (o Options) Settings() []byte {
 
 // DifferentSettings says in words in which settings those of a fingerprint differ from
 // o's, by their keys in the config; "" if in none. Two values of one setting share a digest
-// with a probability of 1/256, so a name may be missing where others stand. A
-// fingerprint of an earlier version, which has no digests, is answered by all names that
-// may differ.
+// with a probability of 1/256, so a name may be missing where others stand. One of
+// another length is another version's, and its digests say nothing.
 func (o Options) DifferentSettings(other []byte) string {
 	own := o.Settings()
 	if bytes.Equal(own, other) {
@@ -125,7 +124,7 @@ func (o Options) DifferentSettings(other []byte) string {
 	}
 	switch {
 	case len(other) != len(own):
-		return "they were written by another version of geodither: any of model, key, release options, publish options, encodings, input rules"
+		return "another version of geodither wrote them, so what differs cannot be named"
 	case len(names) == 0:
 		return "the hash differs and no single setting shows it: compare the two configs, models and keys"
 	}

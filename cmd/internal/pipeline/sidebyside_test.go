@@ -81,3 +81,23 @@ func TestOldSettingsAreNamed(t *testing.T) {
 		t.Error("another error has changed")
 	}
 }
+
+// TestChangedSettingsAreNamed in one warning of an instance, however many partitions it has.
+func TestChangedSettingsAreNamed(t *testing.T) {
+	w := newWorld(t, 20)
+	o := w.options("first")
+	w.serve(t, o, 3)
+	o.Release.Epsilon *= 2
+	o.Counters = new(Counters)
+	service := start(t, o)
+	line := `msg="begins under the changed settings"`
+	await(t, "all partitions begin", func() bool {
+		return strings.Count(service.log.String(), line) == partitions
+	}, service)
+	service.stop(t)
+	log := service.log.String()
+	if n := strings.Count(log, `level=WARN msg="settings have changed`); n != 1 ||
+		!strings.Contains(log, "different=release.epsilon\n") {
+		t.Errorf("%d warnings, or they do not name what has changed:\n%s", n, log)
+	}
+}
