@@ -244,22 +244,18 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 				read++
 				fix, err := p.accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 				var rejection *schemas.Rejection
-				errors.As(err, &rejection)
-				misplaced := rejection != nil && rejection.Reason == schemas.ReasonWrongPartition
-				if err == nil || misplaced {
+				switch {
+				case err == nil:
 					placed.add(r.Key, n)
-				}
-				if misplaced {
-					return nil // where it lies is a finding of its own
-				}
-				if rejection != nil {
-					seen.refused.add(rejection.Reason, r.Value)
-					return nil
-				}
-				if err != nil {
+					return seen.add(p, fix)
+				case !errors.As(err, &rejection):
 					return err
+				case rejection.Reason == schemas.ReasonWrongPartition:
+					placed.add(r.Key, n) // where it lies is a finding of its own
+				default:
+					seen.refused.add(rejection.Reason, r.Value)
 				}
-				return seen.add(p, fix)
+				return nil
 			})
 		}
 		if err != nil {
