@@ -61,6 +61,7 @@ type diagnosis struct {
 	call   consumer.Options
 	client *kafka.Client
 	found  []Finding
+	begun  bool // users may have states in the changelog
 }
 
 func (d *diagnosis) add(check, level, format string, args ...any) {
@@ -184,6 +185,9 @@ func (d *diagnosis) topics(ctx context.Context) {
 		d.add("topic", LevelFailure, "%v", err)
 	}
 	if n := counts[t.Raw]; n > 0 {
+		if counts[t.Changelog] == n {
+			d.begun = d.homes(ctx, n)
+		}
 		d.rawRecords(ctx, n)
 		d.group(ctx, n)
 		if counts[t.Changelog] == n {
@@ -271,7 +275,7 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 	default:
 		d.add("raw records", LevelOK, "the last %d can be used", read)
 	}
-	d.partitioner(placed)
+	d.partitioner(placed, d.begun)
 	seen.report(d)
 }
 
