@@ -53,6 +53,7 @@ func (t *Task) restore(ctx context.Context, committed int64) (done Restore, err 
 	if r.last, err = t.findMark(ctx, first, end); err != nil {
 		return done, err
 	}
+	r.cut = first > 0 && !t.o.CleanerTrims
 	if r.lost = r.isLost(committed); r.lost {
 		// A broker may show wrong bounds for a moment, so what is accepted is what
 		// would be fatal.
@@ -74,6 +75,11 @@ func (t *Task) restore(ctx context.Context, committed int64) (done Restore, err 
 		}
 	}
 	if r.full != "" {
+		if r.cut && r.last.found {
+			if err := t.doubt(cutError(first, r.full)); !t.o.AcceptLost || RemedyOf(err) != Fatal {
+				return done, err
+			}
+		}
 		if err := t.startOver(ctx, r, first); err != nil {
 			return done, err
 		}

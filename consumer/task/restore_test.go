@@ -116,6 +116,45 @@ func TestReconcile(t *testing.T) {
 			},
 		},
 		{
+			name: "the changelog has lost its beginning", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) { s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1 },
+		},
+		{
+			name: "the changelog has lost its beginning and the group its offset", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) {
+				s.changelog, s.cut = []Message{old, mark(1)}, 1
+				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
+			},
+		},
+		{
+			name: "the changelog has lost what the store lacks", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) {
+				s.committed, s.changelog, s.cut = 1, []Message{old, old, mark(1)}, 2
+				s.found, s.positions = true, Positions{Input: 0, Changelog: 1}
+			},
+		},
+		{
+			name: "the changelog has lost what the store has", next: 1, fences: 1, wipes: 0,
+			set: func(s *script) {
+				s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1
+				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
+			},
+		},
+		{
+			name: "the changelog has lost its beginning, and that is accepted", next: 1, fences: 3, wipes: 1,
+			options: Options{AcceptLost: true},
+			set:     func(s *script) { s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1 },
+		},
+		{
+			name: "the cleaner moves the changelog's start", next: 1, fences: 1, wipes: 1,
+			options: Options{CleanerTrims: true},
+			set:     func(s *script) { s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1 },
+		},
+		{
+			name: "the changelog has lost all, the group its offset, and there is no store", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) { s.changelog, s.cut = []Message{old, mark(1)}, 2 },
+		},
+		{
 			name: "the store leads", next: 1, fences: 1, wipes: 1,
 			set: func(s *script) {
 				s.committed, s.changelog = 1, []Message{old, mark(1)}

@@ -35,11 +35,16 @@ func (d *diagnosis) account(ctx context.Context) {
 			"user's account of ε at 0: %v", err)
 	case err != nil:
 		d.add("account", LevelFailure, "%v", err)
+	case cut && d.o.AcceptLost:
+		d.add("account", LevelWarning, "accept_lost_account is set, so run would go on: %s",
+			cutChangelog)
 	case d.o.AcceptLost:
 		d.add("account", LevelWarning, "accept_lost_account is set, and nothing is lost: take it "+
 			"out, or a loss would go on unseen")
 	case cut:
-		d.add("account", LevelWarning, "%s", cutChangelog)
+		d.add("account", LevelFailure, "%s. An instance that has to restore all of it stops. Stop "+
+			"all instances, delete the topic and write it back from intact state folders: "+
+			"\"geodither state rebuild-changelog --from-store\"", cutChangelog)
 	default:
 		d.add("account", LevelOK, "the changelog has states wherever group %s has processed "+
 			"anything", d.o.Group)

@@ -189,7 +189,7 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 			return p, err
 		}
 		if p.Kept = found; found {
-			return p, nil
+			return p, r.whole(ctx, n)
 		}
 		if some, err := r.look.holds(ctx, n); err != nil {
 			return p, err
@@ -241,6 +241,20 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 	p.mark.Open = true
 	p.value = task.AppendMark(nil, p.mark)
 	return p, p.store.Iterate(func(_, _ []byte) error { p.Users++; return nil })
+}
+
+// whole makes sure that a partition that is left alone still has its beginning.
+func (r *rebuilder) whole(ctx context.Context, n int32) error {
+	f, err := consumer.NewFetcher(r.client, r.o.Topics.Changelog, n, consumer.FetcherOptions{})
+	if err != nil {
+		return err
+	}
+	first, _, err := f.Bounds(ctx)
+	if err == nil && first > 0 {
+		return fmt.Errorf("%s. Delete %s, with all instances stopped, and run this again: all of it "+
+			"is then written back", cutChangelog, r.o.Topics.Changelog)
+	}
+	return err
 }
 
 // newest is the folder that is where the group is, or else the one that is furthest;
