@@ -13,7 +13,8 @@ import (
 //     comes with a mark, and nothing lies before offset 0. An offset that somebody has
 //     set by hand looks the same, and has to be vouched for (Options.AcceptLost).
 //   - A store that a transaction has written. It may be the only copy left, so it is
-//     neither wiped nor written to.
+//     neither wiped nor written to. Who accepts the loss gives it up: a Keeper keeps a
+//     copy first.
 //   - The changelog's start, if it is not 0: retention or somebody has deleted records.
 //
 // A changelog that has lost its beginning, and still has its last mark, is lost too for
