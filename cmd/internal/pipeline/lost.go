@@ -87,8 +87,11 @@ func (e *LostError) Error() string {
 			e.Outputs[1], someOf(published)))
 	}
 	if len(known) == 1 && len(published) > 0 {
-		isNew = fmt.Sprintf(". If this is a new service, give it a sanitized topic and a "+
-			"dead-letter topic of its own, in place of %s and %s", e.Outputs[0], e.Outputs[1])
+		isNew = fmt.Sprintf(". The group has no offset: set its offsets first, to where it is to "+
+			"go on, or all fixes in the raw topic are released once more. If this is a new service, "+
+			"or after \"geodither state reset\", give it a sanitized topic and a dead-letter topic "+
+			"of its own, in place of %s and %s, or set accept_lost_account: true for one start",
+			e.Outputs[0], e.Outputs[1])
 	}
 	return fmt.Sprintf("%v: %s %s, but %s. It was deleted, emptied or made again. %s%s",
 		task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), task.WaysOut, isNew)
@@ -194,12 +197,6 @@ func (c *lossCheck) mayBeAccepted(found *LostError) error {
 				"partition %d of %s either, and would release all its "+
 				"fixes again: set its offset to %d first, where the state folder ends",
 				task.ErrLost, c.o.Group, n, c.o.Topics.Raw, e.stored)
-		}
-		if e.committed < 0 && e.published {
-			return fmt.Errorf("%w: accept_lost_account is set, but group %s has no offset in "+
-				"partition %d of %s either, and would release all fixes that the topic still holds, "+
-				"also those that were released before: set its offsets first, to where it is to go on",
-				task.ErrLost, c.o.Group, n, c.o.Topics.Raw)
 		}
 	}
 	return nil
