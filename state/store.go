@@ -25,6 +25,9 @@ type Store struct {
 	closing sync.RWMutex // held for reading by every call, for writing by Close
 	closed  bool
 	health  *health
+
+	keeping sync.Mutex
+	kept    map[int32]Positions // of the partitions in the last copy that Keep has made
 }
 
 // Open opens the store in a folder and makes it if it is not there. A store of

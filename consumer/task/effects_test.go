@@ -29,6 +29,7 @@ type script struct {
 	states     map[string]string
 	input      []Record
 	first, end int64
+	cut        int64 // where the changelog begins
 	cancel     context.CancelFunc
 	now        time.Time
 	ends       bool // cancel when the input is used up
@@ -118,7 +119,7 @@ func (l scriptInput) Fetch(_ context.Context, offset int64) (Batch, error) {
 type scriptChangelog struct{ s *script }
 
 func (l scriptChangelog) Bounds(context.Context) (int64, int64, error) {
-	return 0, int64(len(l.s.changelog)), l.s.note("changelog.bounds", "")
+	return l.s.cut, int64(len(l.s.changelog)), l.s.note("changelog.bounds", "")
 }
 
 func (l scriptChangelog) Fetch(_ context.Context, offset int64) (Batch, error) {

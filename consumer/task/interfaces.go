@@ -161,6 +161,13 @@ type Store interface {
 	Wipe() error
 }
 
+// Keeper is a Store that can keep a copy of itself. The task asks for one before it wipes
+// a store that may hold the only states left, because the loss of the changelog was
+// accepted (Options.AcceptLost). After an error nothing is wiped.
+type Keeper interface {
+	Keep() error
+}
+
 // Clock tells and passes time.
 type Clock interface {
 	Now() time.Time

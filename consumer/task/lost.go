@@ -13,7 +13,13 @@ import (
 //     comes with a mark, and nothing lies before offset 0. An offset that somebody has
 //     set by hand looks the same, and has to be vouched for (Options.AcceptLost).
 //   - A store that a transaction has written. It may be the only copy left, so it is
-//     neither wiped nor written to.
+//     neither wiped nor written to. Who accepts the loss gives it up: a Keeper keeps a
+//     copy first.
+//   - The changelog's start, if it is not 0: retention or somebody has deleted records.
+//
+// A changelog that has lost its beginning, and still has its last mark, is lost too for
+// whoever has to restore all of it: users whose states were in that part would start over.
+// A store that is ahead of that part has them, so a task with such a store goes on.
 //
 // A changelog that is deleted and made again while a task works shows at the task's
 // next transaction: its records lie at lower offsets than those that were there
@@ -24,7 +30,7 @@ import (
 // isLost reports whether the changelog holds nothing though something was processed.
 // Records without a mark are another matter: they are not of this package.
 func (r *replay) isLost(committed int64) bool {
-	return !r.last.found && r.last.seen == 0 && (r.known || committed > 0)
+	return !r.last.found && r.last.seen == 0 && (r.known || committed > 0 || r.cut)
 }
 
 // lostError says what speaks for the loss, and what can be done.
@@ -34,6 +40,8 @@ func (r *replay) lostError(committed int64) error {
 	case committed > 0 && r.known:
 		known = fmt.Sprintf("the group is at input offset %d and the store here has the states "+
 			"up to %d", committed, r.from.Input)
+	case committed <= 0 && !r.known:
+		known = "records were deleted from its beginning"
 	case r.known:
 		known = fmt.Sprintf("the store here has the states up to input offset %d", r.from.Input)
 	default:
@@ -41,6 +49,19 @@ func (r *replay) lostError(committed int64) error {
 	}
 	return fmt.Errorf("%w: %s, but the changelog is empty: it was deleted, emptied or made "+
 		"again. %s", ErrLost, known, WaysOut)
+}
+
+// cutError says that the changelog has lost its beginning, and why the store does not
+// help: full is the reason for a restore in full.
+func cutError(first int64, full string) error {
+	return fmt.Errorf("%w: it begins at offset %d, since retention or somebody has deleted what "+
+		"was before, and all of it is needed here (%s). A user whose state was in that part would "+
+		"have an account of ε that starts at 0 again. Stop all instances. Then restore the topic "+
+		"from a mirror or a backup; or delete it and write it back from intact state folders: "+
+		"\"geodither state rebuild-changelog --from-store\". If that part is lost for good, set "+
+		"accept_lost_account: true for one start: what those users have spent so far then counts "+
+		"no more, and adds to what is spent from there on. An instance without a state folder "+
+		"needs that again, until the topic was deleted and written back", ErrLost, first, full)
 }
 
 // WaysOut says what can be done about a changelog that is lost.

@@ -61,7 +61,12 @@ type Options struct {
 	// AcceptLost goes on where ErrLost would end the task, with no state of anybody: at
 	// the group's offset, or at the store's if there is none. The mark that the task
 	// commits at once says so to the next start, which needs no such option.
+	// The same goes for a changelog whose beginning is gone: what is left is restored.
 	AcceptLost bool
+	// CleanerTrims says that the broker's cleaner moves the start of a compacted log behind
+	// what it has removed, so that a changelog that starts behind offset 0 shows no loss.
+	// Apache Kafka's cleaner leaves the start where it is; a stand-in for it may not.
+	CleanerTrims bool
 	// End is the input offset before which the task stops by itself: records
 	// from it on are not processed, and Run returns nil when all before it is
 	// committed. 0: no end.

@@ -75,7 +75,8 @@ func otherwise(err error, r Remedy) error {
 var (
 	// ErrDiverged: the committed offset and the changelog disagree for good.
 	ErrDiverged = errors.New("the group's committed offset and the changelog disagree")
-	// ErrLost: the changelog is empty, and there was something in it.
+	// ErrLost: the changelog is empty, and there was something in it; or its beginning was
+	// deleted, and is needed.
 	ErrLost = errors.New("the changelog is lost")
 	// ErrInputLost: the committed offset lies outside the input's bounds.
 	ErrInputLost = errors.New("the input no longer holds the committed offset")

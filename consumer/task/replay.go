@@ -17,6 +17,8 @@ type replay struct {
 	known   bool      // the store was found with an input offset, so there was a mark
 	full    string    // why from the log start; "" if not
 	lost    bool      // the changelog is lost, and that was accepted
+	keep    bool      // the store may be the only copy of what is given up
+	cut     bool      // the changelog's beginning was deleted
 	at      Positions // where it has come to
 	records int
 	last    lastMark

@@ -53,12 +53,14 @@ func (t *Task) restore(ctx context.Context, committed int64) (done Restore, err 
 	if r.last, err = t.findMark(ctx, first, end); err != nil {
 		return done, err
 	}
+	r.cut = first > 0 && !t.o.CleanerTrims
 	if r.lost = r.isLost(committed); r.lost {
 		// A broker may show wrong bounds for a moment, so what is accepted is what
 		// would be fatal.
 		if err := t.doubt(r.lostError(committed)); !t.o.AcceptLost || RemedyOf(err) != Fatal {
 			return done, err
 		}
+		r.keep = r.known
 		r.full, r.known = "the changelog is lost, and that was accepted", false
 	}
 	if r.last.found && (committed == none || committed == r.last.mark.Input) {
@@ -74,6 +76,12 @@ func (t *Task) restore(ctx context.Context, committed int64) (done Restore, err 
 		}
 	}
 	if r.full != "" {
+		if r.cut && r.last.found {
+			if err := t.doubt(cutError(first, r.full)); !t.o.AcceptLost || RemedyOf(err) != Fatal {
+				return done, err
+			}
+			r.keep = r.known
+		}
 		if err := t.startOver(ctx, r, first); err != nil {
 			return done, err
 		}
@@ -128,10 +136,15 @@ func (t *Task) catchUp(ctx context.Context, r *replay, committed int64) (why str
 
 // startOver wipes the store and replays the whole changelog; but a store that
 // belongs to marks that the changelog no longer has is the only copy left, and
-// stays.
+// stays. Where its loss was accepted, a copy of it is kept first.
 func (t *Task) startOver(ctx context.Context, r *replay, first int64) error {
 	if r.known && !r.last.found {
 		return t.doubt(r.foreign())
+	}
+	if k, ok := t.d.Store.(Keeper); ok && r.keep {
+		if err := k.Keep(); err != nil {
+			return storeError("keep a copy of a partition that is given up", err)
+		}
 	}
 	if err := t.d.Store.Wipe(); err != nil {
 		return storeError("wipe a partition", err)

@@ -17,6 +17,50 @@ func mark(next int64) Message {
 	return Message{Key: []byte(MarkKey), Value: binary.BigEndian.AppendUint64([]byte{1}, uint64(next))}
 }
 
+// keeper is a store that keeps copies.
+type keeper struct{ scriptStore }
+
+func (k keeper) Keep() error { return k.s.note("store.keep", "%d", k.s.positions.Input) }
+
+// TestKeep: a store that may be the only copy is kept before it is wiped, and one that cannot
+// be kept stays. A store that the changelog can restore is not kept.
+func TestKeep(t *testing.T) {
+	lost := func(s *script) { s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7} }
+	for name, test := range map[string]struct {
+		set          func(s *script)
+		keeps, wipes int
+	}{
+		"the changelog is lost": {lost, 1, 1},
+		"its beginning is lost": {func(s *script) {
+			s.committed, s.changelog, s.cut = 1, []Message{mark(1), mark(1)}, 1
+			s.found, s.positions = true, Positions{Input: 0, Changelog: 0}
+		}, 1, 1},
+		"the store is of no use": {func(s *script) {
+			s.committed, s.changelog = 1, []Message{mark(1)}
+			s.found, s.positions = true, Positions{Input: 2, Changelog: 1}
+		}, 0, 1},
+		"the copy fails": {func(s *script) { lost(s); s.fail["store.keep"] = errors.New("full") }, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript()
+			test.set(s)
+			fails := s.fail["store.keep"] != nil
+			task, err := New(Dependencies{
+				Input: scriptInput{s}, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s}, Store: keeper{scriptStore{s}}, Processor: s,
+			}, Options{AcceptLost: true, Doubts: 1, Clock: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := task.restore(t.Context(), s.committed); (err != nil) != fails || fails && !errors.Is(err, ErrStore) {
+				t.Errorf("restore answers %v", err)
+			}
+			if k, w := count(s, "store.keep"), count(s, "store.wipe"); k != test.keeps || w != test.wipes {
+				t.Errorf("%d copies and %d wipes, want %d and %d: %q", k, w, test.keeps, test.wipes, s.lines)
+			}
+		})
+	}
+}
+
 func count(s *script, line string) (n int) {
 	for _, l := range s.lines {
 		if strings.HasPrefix(l, line) {
@@ -114,6 +158,45 @@ func TestReconcile(t *testing.T) {
 				s.committed, s.changelog = 1, append([]Message{old, mark(1)}, slices.Repeat([]Message{old}, 400)...)
 				s.found, s.positions = true, Positions{Input: 0, Changelog: 900}
 			},
+		},
+		{
+			name: "the changelog has lost its beginning", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) { s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1 },
+		},
+		{
+			name: "the changelog has lost its beginning and the group its offset", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) {
+				s.changelog, s.cut = []Message{old, mark(1)}, 1
+				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
+			},
+		},
+		{
+			name: "the changelog has lost what the store lacks", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) {
+				s.committed, s.changelog, s.cut = 1, []Message{old, old, mark(1)}, 2
+				s.found, s.positions = true, Positions{Input: 0, Changelog: 1}
+			},
+		},
+		{
+			name: "the changelog has lost what the store has", next: 1, fences: 1, wipes: 0,
+			set: func(s *script) {
+				s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1
+				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
+			},
+		},
+		{
+			name: "the changelog has lost its beginning, and that is accepted", next: 1, fences: 3, wipes: 1,
+			options: Options{AcceptLost: true},
+			set:     func(s *script) { s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1 },
+		},
+		{
+			name: "the cleaner moves the changelog's start", next: 1, fences: 1, wipes: 1,
+			options: Options{CleanerTrims: true},
+			set:     func(s *script) { s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1 },
+		},
+		{
+			name: "the changelog has lost all, the group its offset, and there is no store", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			set: func(s *script) { s.changelog, s.cut = []Message{old, mark(1)}, 2 },
 		},
 		{
 			name: "the store leads", next: 1, fences: 1, wipes: 1,

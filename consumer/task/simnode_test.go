@@ -183,7 +183,7 @@ func (w *world) start(where int) *node {
 		Name: "sim", MaxRecords: 1 + w.rng.IntN(8), MaxBytes: 1 + w.rng.IntN(1000), MaxInterval: time.Duration(1+w.rng.IntN(100)) * time.Millisecond,
 		IdleInterval: time.Duration(1+w.rng.IntN(200)) * time.Millisecond, Retries: 3, Doubts: 8, Clock: simClock{w}, Observer: &watch{n: n},
 		Settings: []byte(strconv.Itoa(n.settings)), Source: []byte("input"), AcceptSettings: w.accept, SkipLost: w.skip, End: w.end,
-		AcceptLost: n.acceptLost,
+		AcceptLost: n.acceptLost, CleanerTrims: true, // simLog.trim
 	}
 	if w.unnamed {
 		o.Settings = nil

@@ -67,6 +67,7 @@ type diagnosis struct {
 	client *kafka.Client
 	found  []Finding
 	tell   func(Finding)
+	begun  bool // users may have states in the changelog
 }
 
 func (d *diagnosis) add(check, level, format string, args ...any) {
@@ -192,6 +193,9 @@ func (d *diagnosis) topics(ctx context.Context) {
 		d.add("topic", LevelFailure, "%v", err)
 	}
 	if n := counts[t.Raw]; n > 0 {
+		if counts[t.Changelog] == n {
+			d.begun = d.homes(ctx, n)
+		}
 		d.rawRecords(ctx, n)
 		d.group(ctx, n)
 		if counts[t.Changelog] == n {
@@ -275,7 +279,7 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 	default:
 		d.add("raw records", LevelOK, "the last %d can be used", read)
 	}
-	d.partitioner(placed)
+	d.partitioner(placed, d.begun)
 	seen.report(d)
 }
 

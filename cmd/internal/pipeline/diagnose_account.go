@@ -38,12 +38,17 @@ func (d *diagnosis) account(ctx context.Context) {
 			"user's account of ε at 0: %v", err)
 	case err != nil:
 		d.add("account", LevelFailure, "%v", err)
+	case cut && d.o.AcceptLost:
+		d.add("account", LevelWarning, "accept_lost_account is set, so run would go on: %s",
+			cutChangelog)
 	case d.o.AcceptLost:
 		d.add("account", LevelWarning, "accept_lost_account is set, and nothing is lost: take it "+
 			"out, or a loss would go on unseen")
 	case cut:
-		d.add("account", LevelWarning, "%s", cutChangelog)
-	case !d.begun(ctx):
+		d.add("account", LevelFailure, "%s. An instance that has to restore all of it stops. Stop "+
+			"all instances, delete the topic and write it back from intact state folders: "+
+			"\"geodither state rebuild-changelog --from-store\"", cutChangelog)
+	case !d.processed(ctx):
 		d.add("account", LevelOK, "nothing processed yet by group %s", d.o.Group)
 	default:
 		d.add("account", LevelOK, "the changelog has states wherever group %s has processed "+
@@ -72,8 +77,8 @@ func (d *diagnosis) cut(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// begun reports whether the group has committed anything, in so far as it can be asked.
-func (d *diagnosis) begun(ctx context.Context) bool {
+// processed reports whether the group has committed anything, in so far as it can be asked.
+func (d *diagnosis) processed(ctx context.Context) bool {
 	partitions, err := (&lossCheck{client: d.client, call: d.call, o: d.o}).rawPartitions(ctx)
 	for n := int32(0); err == nil && n < partitions; n++ {
 		var at int64

@@ -1,8 +1,32 @@
 package pipeline
 
+import (
+	"context"
+	"errors"
+)
+
+// homes says whether users have their states where the config puts them, and reports
+// whether users may have states at all.
+func (d *diagnosis) homes(ctx context.Context, partitions int) (begun bool) {
+	const check = "accounts' places"
+	found, err := (&homeCheck{client: d.client, call: d.call, o: d.o}).check(ctx, int32(partitions))
+	var moved *MovedError
+	switch {
+	case errors.As(err, &moved) && d.o.AcceptLost:
+		d.add(check, LevelWarning, "accept_lost_account is set, so run would go on: %v", err)
+	case err != nil:
+		d.add(check, LevelFailure, "%v", err)
+	case found.other && d.o.Topics.Partitioner == AnyPartitioner:
+		d.add(check, LevelWarning, "%s", anyVouches)
+	case found.begun:
+		d.add(check, LevelOK, "topics.partitioner moves nobody away from a state")
+	}
+	return found.begun
+}
+
 // partitioner says how the records that were read came to their partitions, and whether
 // that is what the config says.
-func (d *diagnosis) partitioner(placed *placement) {
+func (d *diagnosis) partitioner(placed *placement, begun bool) {
 	const check = "partitioner"
 	by := d.o.Topics.Partitioner
 	likely, known := placed.likely()
@@ -21,7 +45,7 @@ func (d *diagnosis) partitioner(placed *placement) {
 	case by == AnyPartitioner:
 		d.add(check, LevelOK, "any: no record is refused for its partition. None of the %d users was found in two", len(placed.users))
 	case placed.mostly(by):
-		d.add(check, LevelFailure, "%s", placed.advice(by, d.o.Topics.Raw))
+		d.add(check, LevelFailure, "%s", placed.advice(by, d.o.Topics.Raw, begun))
 	case placed.misplaced[by] > 0:
 		d.add(check, LevelWarning, "%d of %d users found lie in another partition than %s puts them, and %s: "+
 			"these records would be refused (wrong_partition). Have every producer use %s",

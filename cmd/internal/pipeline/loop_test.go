@@ -281,6 +281,7 @@ func (w *loopWorld) run(ctx context.Context, partition *state.Partition, g *cons
 	}
 	t, err := task.New(d, task.Options{
 		MaxRecords: 1 + w.rng.IntN(12), MaxInterval: time.Millisecond, Settings: settings, Observer: loopObserver{w: w},
+		CleanerTrims: true, // devbroker's Compact
 	})
 	if err != nil {
 		return err

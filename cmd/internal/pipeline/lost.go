@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -24,15 +25,22 @@ type lossCheck struct {
 	client *kafka.Client
 	call   consumer.Options
 	o      Options
+	// replays: the output of a replay goes where its own checks allow it, and is no
+	// evidence.
+	replays bool
 }
 
-// evidence is what speaks for states in the changelog of one partition, -1 where there
-// is nothing: the raw offset that the group has committed, and the one that the states
-// in the local folder belong to.
-type evidence struct{ committed, stored int64 }
+// evidence is what speaks for states in the changelog of one partition.
+type evidence struct {
+	// The raw offset that the group has committed, and the one that the states in the
+	// local folder belong to; -1 where there is nothing.
+	committed, stored int64
+	// published: the sanitized or the dead-letter topic has, or had, a committed record.
+	published bool
+}
 
 // speaks reports whether something was processed. Nothing lies before offset 0.
-func (e evidence) speaks() bool { return e.committed > 0 || e.stored >= 0 }
+func (e evidence) speaks() bool { return e.committed > 0 || e.stored >= 0 || e.published }
 
 // LostError is task.ErrLost, found before any partition was begun.
 type LostError struct {
@@ -40,6 +48,7 @@ type LostError struct {
 	Missing   bool // the topic; else it is there, and empty
 	Group     string
 	Folder    string
+	Outputs   [2]string // the sanitized and the dead-letter topic
 	lost      map[int32]evidence
 }
 
@@ -50,7 +59,7 @@ func (e *LostError) Error() string {
 	if e.Missing {
 		is = "is missing"
 	}
-	var group, folder []string
+	var group, folder, published []string
 	for _, n := range slices.Sorted(maps.Keys(e.lost)) {
 		v := e.lost[n]
 		if v.committed > 0 {
@@ -58,6 +67,9 @@ func (e *LostError) Error() string {
 		}
 		if v.stored >= 0 {
 			folder = append(folder, fmt.Sprintf("%d (up to raw offset %d)", n, v.stored))
+		}
+		if v.published {
+			published = append(published, strconv.Itoa(int(n)))
 		}
 	}
 	var known []string
@@ -69,8 +81,20 @@ func (e *LostError) Error() string {
 		known = append(known, fmt.Sprintf("the state folder %s has the states of partition %s",
 			e.Folder, someOf(folder)))
 	}
-	return fmt.Sprintf("%v: %s %s, but %s. It was deleted, emptied or made again. %s",
-		task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), task.WaysOut)
+	isNew := ""
+	if len(published) > 0 {
+		known = append(known, fmt.Sprintf("%s or %s has records in partition %s", e.Outputs[0],
+			e.Outputs[1], someOf(published)))
+	}
+	if len(known) == 1 && len(published) > 0 {
+		isNew = fmt.Sprintf(". The group has no offset: set its offsets first, to where it is to "+
+			"go on, or all fixes in the raw topic are released once more. If this is a new service, "+
+			"or after \"geodither state reset\", give it a sanitized topic and a dead-letter topic "+
+			"of its own, in place of %s and %s, or set accept_lost_account: true for one start",
+			e.Outputs[0], e.Outputs[1])
+	}
+	return fmt.Sprintf("%v: %s %s, but %s. It was deleted, emptied or made again. %s%s",
+		task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), task.WaysOut, isNew)
 }
 
 // Unwrap returns task.ErrLost.
@@ -86,9 +110,11 @@ func someOf(list []string) string {
 }
 
 // before looks before topics are made and a folder is set aside. It answers with a
-// *LostError if the changelog is missing though it must hold something, or is another
+// *LostError if the changelog is missing though it must hold something; or is another
 // topic than the one that the state folder is a copy of, with nothing in partitions of
-// which the folder has states.
+// which the folder has states; or has nothing in partitions in which something was
+// published. Offsets of a group expire, and a disk may be new, so what was published may be
+// all that is left to see.
 func (c *lossCheck) before(ctx context.Context) error {
 	t := c.o.Topics
 	ids, err := consumer.TopicIDs(ctx, c.client, c.call, t.Changelog)
@@ -102,35 +128,32 @@ func (c *lossCheck) before(ctx context.Context) error {
 		return err
 	}
 	id := ids[t.Changelog]
-	if !gone && (len(stored) == 0 || bytes.Equal(copied, id[:])) {
-		return nil
-	}
 	partitions, err := c.rawPartitions(ctx)
 	if err != nil {
 		return err
 	}
-	found := &LostError{
-		Changelog: t.Changelog, Missing: gone, Group: c.o.Group,
-		Folder: c.o.StateDir, lost: map[int32]evidence{},
-	}
+	found := c.nothingLost(gone)
 	for n := range max(partitions, maxPartition(stored)+1) {
+		if _, ok := stored[n]; ok && !gone && bytes.Equal(copied, id[:]) {
+			continue // a task compares its own states with the changelog
+		}
+		if !gone {
+			// First, since it does not wait for an open transaction to end.
+			silent, err := c.silent(ctx, n, partitions, stored)
+			if err != nil {
+				return err
+			}
+			if silent {
+				continue // a task looks at the group's offset alone
+			}
+		}
 		e, err := c.evidence(ctx, n, partitions, stored)
 		if err != nil {
 			return err
 		}
-		if !e.speaks() || !gone && e.stored < 0 {
-			continue // a task looks at the group's offset alone
+		if e.speaks() {
+			found.lost[n] = e
 		}
-		if !gone {
-			holds, err := c.holds(ctx, n)
-			if err != nil {
-				return err
-			}
-			if holds {
-				continue
-			}
-		}
-		found.lost[n] = e
 	}
 	if len(found.lost) == 0 {
 		return nil
@@ -142,6 +165,30 @@ func (c *lossCheck) before(ctx context.Context) error {
 		return c.mayBeAccepted(found)
 	}
 	return found
+}
+
+// nothingLost is an error that names no partition yet.
+func (c *lossCheck) nothingLost(gone bool) *LostError {
+	t := c.o.Topics
+	return &LostError{
+		Changelog: t.Changelog, Missing: gone, Group: c.o.Group, Folder: c.o.StateDir,
+		Outputs: [2]string{t.Sanitized, t.DeadLetters}, lost: map[int32]evidence{},
+	}
+}
+
+// silent reports whether the changelog holds something in a partition, or nothing but the
+// group's offset can speak for it.
+func (c *lossCheck) silent(ctx context.Context, n, partitions int32, stored map[int32]int64,
+) (bool, error) {
+	holds, err := c.holds(ctx, n)
+	if err != nil || holds {
+		return true, err
+	}
+	if _, ok := stored[n]; ok {
+		return false, nil
+	}
+	published, err := c.published(ctx, n, partitions)
+	return !published, err
 }
 
 // mayBeAccepted refuses to go on without a changelog where the group's offset is gone
@@ -165,10 +212,7 @@ func (c *lossCheck) lostPartitions(ctx context.Context, partitions int32) (*Lost
 	if err != nil {
 		return nil, err
 	}
-	found := &LostError{
-		Changelog: c.o.Topics.Changelog, Group: c.o.Group, Folder: c.o.StateDir,
-		lost: map[int32]evidence{},
-	}
+	found := c.nothingLost(false)
 	for n := range partitions {
 		e, err := c.evidence(ctx, n, partitions, stored)
 		if err != nil {
@@ -236,7 +280,7 @@ func (c *lossCheck) rawPartitions(ctx context.Context) (int32, error) {
 func (c *lossCheck) evidence(ctx context.Context, n, partitions int32,
 	stored map[int32]int64,
 ) (evidence, error) {
-	e := evidence{-1, -1}
+	e := evidence{committed: -1, stored: -1}
 	if input, ok := stored[n]; ok {
 		e.stored = input
 	}
@@ -247,7 +291,50 @@ func (c *lossCheck) evidence(ctx context.Context, n, partitions int32,
 	if found {
 		e.committed = offset
 	}
+	if err == nil {
+		e.published, err = c.published(ctx, n, partitions)
+	}
 	return e, err
+}
+
+// published reports whether the sanitized or the dead-letter topic has a committed record
+// in a partition, or has lost its first ones to retention. What an instance that was
+// killed in its very first transaction has left there was never committed.
+func (c *lossCheck) published(ctx context.Context, n, partitions int32) (bool, error) {
+	if c.replays || n >= partitions {
+		return false, nil
+	}
+	for _, topic := range []string{c.o.Topics.Sanitized, c.o.Topics.DeadLetters} {
+		counts, err := consumer.Partitions(ctx, c.client, c.call, topic)
+		var missing *consumer.MissingTopicsError
+		if errors.As(err, &missing) || err == nil && int(n) >= counts[topic] {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		f, err := consumer.NewFetcher(c.client, topic, n, consumer.FetcherOptions{Options: c.call})
+		if err != nil {
+			return false, err
+		}
+		first, end, err := f.Bounds(ctx)
+		if err != nil || first > 0 {
+			return err == nil, err
+		}
+		err = scan(ctx, f, first, end, func(consumer.Record) error { return errRead })
+		if err != nil {
+			return errors.Is(err, errRead), ignore(err, errRead)
+		}
+	}
+	return false, nil
+}
+
+// ignore is err, or nil if it is the one that is expected.
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
 }
 
 // folder reads from the local state folder up to which raw offset it has which

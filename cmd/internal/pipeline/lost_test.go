@@ -16,6 +16,7 @@ import (
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/state"
 )
 
 // deleteTopic deletes a topic, and makes it again, empty, if it is told to.
@@ -162,6 +163,38 @@ func TestAcceptedLoss(t *testing.T) {
 	w.serve(t, o, 2) // the permission was for one start
 	if a := w.answers(t, "first"); a.read(t) != w.fed {
 		t.Errorf("%d records have %d answers", w.fed, a.read(t))
+	}
+}
+
+// TestAcceptedLossKeepsTheStore: a changelog that was emptied has the same id, so the state
+// folder is not set aside at the start. Who accepts the loss finds a copy of it all the same.
+func TestAcceptedLossKeepsTheStore(t *testing.T) {
+	w := newWorld(t, 12)
+	o := w.options("first")
+	w.serve(t, o, 3)
+	for p := range int32(partitions) {
+		w.deleteRecords(t, o.Topics.Changelog, p, -1)
+	}
+	if err := fails(t, o, "the changelog is empty"); !errors.Is(err, task.ErrLost) {
+		t.Errorf("the service ends with %v", err)
+	}
+	o.AcceptLost = true
+	w.serve(t, o, 1)
+	copies, err := filepath.Glob(filepath.Join(o.StateDir, "store.aside-*"))
+	if err != nil || len(copies) != 1 {
+		t.Fatalf("there are the copies %v, %v", copies, err)
+	}
+	dir := o.StateDir + ".kept"
+	ok(t, os.CopyFS(filepath.Join(dir, "store"), os.DirFS(copies[0])))
+	store, err := state.Open(dir, state.Options{ReadOnly: true})
+	ok(t, err)
+	kept := 0
+	for p := range int32(partitions) {
+		ok(t, store.Partition(p).Iterate(func(_, _ []byte) error { kept++; return nil }))
+	}
+	ok(t, store.Close())
+	if kept != 12 {
+		t.Errorf("the copy has %d states, want 12", kept)
 	}
 }
 

@@ -136,10 +136,10 @@ func TestPlacement(t *testing.T) {
 	if _, found := other.likely(); found || !other.mostly(Murmur2) || !other.mostly(CRC32) {
 		t.Errorf("a round robin looks like %+v", other.misplaced)
 	}
-	if said := other.advice(Murmur2, "raw"); !strings.Contains(said, "topics.partitioner: any") || strings.Contains(said, "vehicle") {
+	if said := other.advice(Murmur2, "raw", false); !strings.Contains(said, "topics.partitioner: any") || strings.Contains(said, "vehicle") {
 		t.Errorf("the advice is %q", said)
 	}
-	if said := placed(CRC32, 4, users(40)...).advice(Murmur2, "raw"); !strings.Contains(said, "these records lie where crc32 puts them (the default of librdkafka): set topics.partitioner: crc32") {
+	if said := placed(CRC32, 4, users(40)...).advice(Murmur2, "raw", false); !strings.Contains(said, "these records lie where crc32 puts them (the default of librdkafka): set topics.partitioner: crc32") {
 		t.Errorf("the advice is %q", said)
 	}
 }

@@ -78,11 +78,23 @@ func (p *placement) likely() (by Partitioner, ok bool) {
 }
 
 // advice says where the users lie and what to set, for users who mostly lie elsewhere
-// than the configured partitioner puts them. It names no user.
-func (p *placement) advice(by Partitioner, topic string) string {
+// than the configured partitioner puts them. It names no user. Where users have states
+// by now, begun, another partitioner would move them away from their accounts of ε.
+func (p *placement) advice(by Partitioner, topic string, begun bool) string {
 	found := fmt.Sprintf("%d of %d users in the records of %s that were looked at "+
 		"are in another partition than topics.partitioner: %s puts them", p.misplaced[by], p.pairs, topic, by)
 	likely, ok := p.likely()
+	if begun {
+		lie := ""
+		if ok && likely != by {
+			lie = fmt.Sprintf("; these records lie where %s puts them", likely)
+		}
+		return found + lie + fmt.Sprintf(". Users have their state and account of ε where the "+
+			"partitioner in force so far puts them, and to set another one would start the accounts "+
+			"of all users who move at 0. Have the producers use %s; or feed a new raw topic, with a "+
+			"group, a sanitized topic and a changelog of its own: there each account starts at 0 and "+
+			"adds to what is spent already", by)
+	}
 	if !ok || likely == by {
 		return found + fmt.Sprintf(". Have all producers use one partitioner, %s or %s, and feed a new raw topic; "+
 			"or set topics.partitioner: %s if the producers' side vouches for it "+

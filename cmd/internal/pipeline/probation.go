@@ -40,6 +40,7 @@ const probationLooks = 10_000
 type probation struct {
 	by    Partitioner
 	topic string
+	begun bool                       // users may have states by now
 	sound func(consumer.Record) bool // it would be accepted but for its place
 
 	mu    sync.Mutex
@@ -114,7 +115,7 @@ func (p *probation) verdict() error {
 	if !p.seen.mostly(p.by) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrPartitioner, p.seen.advice(p.by, p.topic))
+	return fmt.Errorf("%w: %s", ErrPartitioner, p.seen.advice(p.by, p.topic, p.begun))
 }
 
 // over reports whether nothing is left to look at in a partition.
@@ -127,10 +128,17 @@ func (p *probation) over(partition int32) bool {
 // checkPlacement looks at the first records that the raw topic has by now, and keeps
 // what is left to look at for the partitions' tasks. It comes before the group is
 // joined, so nothing is released or refused when it fails.
-func (s *Service) checkPlacement(ctx context.Context) (err error) {
+//
+// Before that it makes sure that no user would move away from a state (checkHomes).
+func (s *Service) checkPlacement(ctx context.Context) error {
+	found, err := s.checkHomes(ctx)
+	if err != nil {
+		return err
+	}
 	if s.probation, err = newProbation(s.options, int(s.partitions)); err != nil || s.probation == nil {
 		return err
 	}
+	s.probation.begun = found.begun
 	for n := range s.partitions {
 		if err := s.lookFirst(ctx, n); err != nil {
 			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Raw, err)

@@ -39,6 +39,8 @@ type RebuiltPartition struct {
 	// that of the store.
 	NoOffset bool
 
+	unknown bool // no folder has it, and the group has no offset
+
 	mark  task.Mark
 	value []byte // of the mark
 	store *state.Partition
@@ -99,6 +101,7 @@ type rebuilder struct {
 	o      Options
 	stores []*state.Store
 	names  []string // of the folders
+	copied []byte   // the id of the changelog that all of them are copies of
 }
 
 // open opens the folders and makes sure that they are of this service.
@@ -117,9 +120,17 @@ func (r *rebuilder) open(ctx context.Context, folders []string) error {
 			return err
 		}
 		r.stores, r.names = append(r.stores, store), append(r.names, name)
-		if _, ours := copyOf(store.Identity(), cluster, r.o.Group, r.o.Topics); !ours {
+		id, ours := copyOf(store.Identity(), cluster, r.o.Group, r.o.Topics)
+		if !ours {
 			return fmt.Errorf("folder %s: %w", name, state.ErrForeign)
 		}
+		// Offsets of two changelogs cannot be compared, so which states are newer is not known.
+		if r.copied != nil && !bytes.Equal(r.copied, id) {
+			return fmt.Errorf("folders %s and %s are copies of two changelogs of this name, one of "+
+				"which was made when the other was gone: name only folders of the later one",
+				r.names[0], name)
+		}
+		r.copied = id
 	}
 	return nil
 }
@@ -158,14 +169,27 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 		}
 	}
 	var problems []error
-	some := false
+	some, evidence := false, false
 	for n := range int32(counts[t.Raw]) {
 		p, err := r.partition(ctx, n, plan.Made, source)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("partition %d: %w", n, err))
 		}
 		some = some || p.Folder != ""
+		published, err := r.look.published(ctx, n, int32(counts[t.Raw]))
+		if err != nil {
+			return plan, err
+		}
+		evidence = evidence || p.Folder != "" || p.Kept || published
 		plan.Partitions = append(plan.Partitions, p)
+	}
+	for _, p := range plan.Partitions {
+		if p.unknown && evidence {
+			problems = append(problems, fmt.Errorf("partition %d: no folder has its states, and "+
+				"group %s has no offset there, which may have expired: name the state folder of the "+
+				"instance that had it last. If nothing of it was ever processed, set the group's "+
+				"offset there to 0", p.Number, r.o.Group))
+		}
 	}
 	if len(problems) > 0 {
 		return plan, fmt.Errorf("nothing was written to %s: %w", t.Changelog,
@@ -189,7 +213,7 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 			return p, err
 		}
 		if p.Kept = found; found {
-			return p, nil
+			return p, r.whole(ctx, n)
 		}
 		if some, err := r.look.holds(ctx, n); err != nil {
 			return p, err
@@ -208,6 +232,9 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 		return p, err
 	}
 	switch {
+	case best == nil && !found:
+		p.unknown, err = r.hasInput(ctx, n)
+		return p, err
 	case best == nil && committed == 0:
 		return p, nil // nothing was ever processed
 	case best == nil:
@@ -221,8 +248,11 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 		return p, fmt.Errorf("group %s is at raw offset %d, but the newest states, in %s, are "+
 			"those at %d: what users have spent on the fixes in between "+
 			"is in no account. Name the state folder of the instance that had the partition "+
-			"last; if there is none, the account cannot be made whole", r.o.Group, committed,
-			p.Folder, p.Input)
+			"last. If there is none, and %[5]s still holds its records from offset %[4]d on, set the "+
+			"group's offset in this partition back to %[4]d, run this again, and start the service "+
+			"with the settings and the key that were in force: it makes the same records once more, "+
+			"byte for byte, which costs no ε, and they come twice in %[6]s", r.o.Group, committed,
+			p.Folder, p.Input, r.o.Topics.Raw, r.o.Topics.Sanitized)
 	case found && p.Input > committed:
 		return p, fmt.Errorf("group %s is at raw offset %d, but the states in %s are those at "+
 			"%d: were the group's offsets moved? Set its offset to %[4]d", r.o.Group, committed,
@@ -241,6 +271,31 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 	p.mark.Open = true
 	p.value = task.AppendMark(nil, p.mark)
 	return p, p.store.Iterate(func(_, _ []byte) error { p.Users++; return nil })
+}
+
+// hasInput reports whether a partition of the raw topic has, or had, a record: then
+// something of it may have been processed.
+func (r *rebuilder) hasInput(ctx context.Context, n int32) (bool, error) {
+	f, err := consumer.NewFetcher(r.client, r.o.Topics.Raw, n, consumer.FetcherOptions{})
+	if err != nil {
+		return false, err
+	}
+	_, end, err := f.Bounds(ctx)
+	return end > 0, err
+}
+
+// whole makes sure that a partition that is left alone still has its beginning.
+func (r *rebuilder) whole(ctx context.Context, n int32) error {
+	f, err := consumer.NewFetcher(r.client, r.o.Topics.Changelog, n, consumer.FetcherOptions{})
+	if err != nil {
+		return err
+	}
+	first, _, err := f.Bounds(ctx)
+	if err == nil && first > 0 {
+		return fmt.Errorf("%s. Delete %s, with all instances stopped, and run this again: all of it "+
+			"is then written back", cutChangelog, r.o.Topics.Changelog)
+	}
+	return err
 }
 
 // newest is the folder that is where the group is, or else the one that is furthest;

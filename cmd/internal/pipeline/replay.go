@@ -377,7 +377,7 @@ func (p *planner) takeUp(part *ReplayPartition, own task.Mark) error {
 }
 
 // differs lists why the result is not the first release again.
-func (p *planner) differs(mark task.Mark, marked, changed bool, first, to int64) []string {
+func (p *planner) differs(mark task.Mark, marked bool, settings change, first, to int64) []string {
 	if !marked {
 		return []string{fmt.Sprintf("%s holds no mark: the service has not released these fixes yet", p.first.Topics.Changelog)}
 	}
@@ -390,7 +390,7 @@ func (p *planner) differs(mark task.Mark, marked, changed bool, first, to int64)
 	say(mark.Origin < 0 || len(mark.Settings) == 0, "the first release was begun by a version that did not write down its settings")
 	say(len(mark.Settings) > 0 && !bytes.Equal(mark.Settings, p.settings),
 		"the settings are not those of the first release. Different: %s", p.first.DifferentSettings(mark.Settings))
-	say(changed, "the settings changed at raw offset %d during the first release", mark.Since)
+	say(settings != unchanged, "%s, during the first release", settings.at(mark.Since))
 	say(mark.Origin >= 0 && first > mark.Origin, "retention has removed the raw records from offset %d, where the first release began, to %d: states depend on them", mark.Origin, first)
 	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source), "the raw topic was deleted and made anew since the first release")
 	say(mark.Lost, "the first release went on at raw offset %d after a loss (skip_lost): it depends on lost records", mark.Origin)

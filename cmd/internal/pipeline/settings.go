@@ -26,6 +26,13 @@ const keyLabel = "geodither settings: fingerprint of the key 2"
 // and its value in a text that two programs write alike.
 type setting struct{ name, value string }
 
+func (s setting) hash() [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q", s.name, s.value))
+}
+
+// digest is the byte of a fingerprint that stands for the setting.
+func (s setting) digest() byte { return s.hash()[0] }
+
 // settings lists everything that determines the bytes of records, dead letters and
 // states, given the raw topic. The topics' names, group, transactions and the
 // store are not among it, nor are later versions of the model: those are amendments (task.Amender), each
@@ -100,9 +107,9 @@ func (o Options) Settings() []byte {
 	var digests []byte
 	all := sha256.New()
 	for _, s := range list {
-		one := sha256.Sum256(fmt.Appendf(nil, "%q %q", s.name, s.value))
+		one := s.hash()
 		all.Write(one[:])
-		digests = append(digests, one[0])
+		digests = append(digests, s.digest())
 	}
 	return append(all.Sum(nil)[:settingsSize], digests...)
 }

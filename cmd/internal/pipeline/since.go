@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -10,6 +11,25 @@ import (
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 )
+
+// change says what the raw topic tells of settings that may have changed during a first
+// release.
+type change uint8
+
+const (
+	unchanged change = iota
+	changed          // a record was processed under other settings
+	unproved         // it cannot be proved that none was: the raw topic has lost records
+)
+
+// at says it of a mark's Since.
+func (c change) at(since int64) string {
+	if c == unproved {
+		return fmt.Sprintf("it cannot be proved that the settings did not change at raw offset %d, "+
+			"since the raw topic does not hold all records before it any more", since)
+	}
+	return fmt.Sprintf("the settings changed at raw offset %d", since)
+}
 
 // settingsChanged reports whether a partition has results of other settings than those
 // of its mark. A mark whose Since lies behind its Origin says only that the settings have
@@ -19,29 +39,32 @@ import (
 // one fetch where there is a record, and else one pass over the aborted ones.
 func settingsChanged(ctx context.Context, client *kafka.Client, topic string, p int32,
 	mark task.Mark,
-) (bool, error) {
+) (change, error) {
 	if mark.Origin < 0 || mark.Since <= mark.Origin {
-		return false, nil
+		return unchanged, nil
 	}
 	raw, err := consumer.NewFetcher(client, topic, p, consumer.FetcherOptions{})
 	if err != nil {
-		return false, err
+		return unproved, err
 	}
 	first, end, err := raw.Bounds(ctx)
 	if err != nil || first > mark.Origin || end < mark.Since {
-		return true, err // what was there cannot be known any more
+		return unproved, err // what was there cannot be known any more
 	}
 	// A compacted topic forgets records and does not say so.
 	const policy = "cleanup.policy"
 	have, err := consumer.Configs(ctx, client, consumer.Options{}, topic, policy)
 	if err != nil || strings.Contains(have[policy], "compact") {
-		return true, err
+		return unproved, err
 	}
 	err = scan(ctx, raw, mark.Origin, mark.Since, func(consumer.Record) error { return errRead })
-	if errors.Is(err, errRead) || errors.Is(err, consumer.ErrOffsetOutOfRange) {
-		return true, nil // retention may have come in between
+	switch {
+	case errors.Is(err, errRead):
+		return changed, nil
+	case errors.Is(err, consumer.ErrOffsetOutOfRange):
+		return unproved, nil // retention may have come in between
 	}
-	return false, err
+	return unchanged, err
 }
 
 // errRead ends a scan at its first record.

@@ -93,8 +93,11 @@ func TestMarksBehindAbortedRecords(t *testing.T) {
 	since(12)
 	requireFirstRelease(t, o, "again")
 	since(13) // behind the first record
-	refused("settings changed at raw offset 13")
+	refused("the settings changed at raw offset 13")
 	since(12)
+	w.alter(t, "raw", "cleanup.policy", "compact")
+	refused("it cannot be proved that the settings did not change at raw offset 12")
+	w.alter(t, "raw", "cleanup.policy", "delete")
 	for p := range int32(partitions) {
 		w.deleteRecords(t, "raw", p, 3)
 	}

@@ -69,6 +69,10 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 	}
 }
 
+func (s *Service) lossCheck(o consumer.Options) *lossCheck {
+	return &lossCheck{client: s.client, call: o, o: s.options, replays: s.windows != nil}
+}
+
 // ready is what a service knows of its topics once they are there.
 type ready struct {
 	partitions int
@@ -83,7 +87,7 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	o := consumer.Options{RetryTimeout: s.patience}
 	t := s.options.Topics
 	// First, since what is made here would hide it.
-	if err := (&lossCheck{client: s.client, call: o, o: s.options}).before(ctx); err != nil {
+	if err := s.lossCheck(o).before(ctx); err != nil {
 		return ready{}, err
 	}
 	if err := checkRawPartitions(ctx, s.client, o, t); err != nil {

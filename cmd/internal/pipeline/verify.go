@@ -207,7 +207,7 @@ type check struct {
 
 	mark       task.Mark
 	marked     bool
-	changed    bool             // the settings, after records were processed
+	changed    change           // the settings, after records were processed
 	amendments []task.Amendment // as of when the outputs were opened, or later
 	amended    []Amended        // the same with their models
 	from       int64            // raw offset of the recomputation's begin
@@ -335,10 +335,11 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 			c.unverified("%v", err)
 			break
 		}
-		c.part = c.marked && c.changed
+		c.part = c.marked && c.changed != unchanged
 		if c.part {
-			c.unverified("the settings changed at raw offset %d: what was released from %d to there, and all of the users that were there before, "+
-				"depends on settings that are gone. Only users that came later were recomputed", c.mark.Since, c.from)
+			c.unverified("%s: what was released from %d to there, and all of the users that were there before, "+
+				"depends, or may depend, on settings that are gone. Only users that came later were recomputed",
+				c.changed.at(c.mark.Since), c.from)
 		}
 		c.report.From, c.report.To = c.from, c.to
 		return true

@@ -1,0 +1,180 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// ErrMoved says that users have their state in another partition than the configured
+// partitioner puts them.
+var ErrMoved = errors.New("topics.partitioner would move users away from their account of ε")
+
+// MovedError is ErrMoved, found before any partition was begun. It names no user.
+type MovedError struct {
+	Changelog string
+	By        Partitioner // the configured one
+	Before    Partitioner // the one in force so far; empty: not known
+	Moved     int         // users with a state in another partition
+	Users     int         // users with a state in the partitions that were looked at
+}
+
+// Error says how many users would move, and what can be done.
+func (e *MovedError) Error() string {
+	before := "the partitioner that was in force before"
+	if e.Before != "" {
+		before = "topics.partitioner: " + string(e.Before)
+	}
+	return fmt.Sprintf("%v: %d of %d users in %s have their state and account of ε in another "+
+		"partition than topics.partitioner: %s puts them, so each of these accounts would start "+
+		"at 0. Put back %s, and have the producers use that partitioner. Or feed a new raw topic, "+
+		"with a group, a sanitized topic and a changelog of its own: there each account starts at "+
+		"0 and adds to what is spent already. Or set accept_lost_account: true for one start: what "+
+		"the moved users have spent so far then counts no more, and adds to what is spent from "+
+		"there on", ErrMoved, e.Moved, e.Users, e.Changelog, e.By, before)
+}
+
+// Unwrap returns ErrMoved.
+func (e *MovedError) Unwrap() error { return ErrMoved }
+
+// homeCheck compares the partitions in which the changelog has users' states with those
+// in which the configured partitioner puts the users. A user whose records move to
+// another partition has no state there: the account would start at 0, unseen.
+//
+// It reads a partition whole, but only one whose last mark is of another partitioner, or
+// does not say. So a start under unchanged settings reads no more than the marks.
+type homeCheck struct {
+	client *kafka.Client
+	call   consumer.Options
+	o      Options
+}
+
+// homes is what a homeCheck has found.
+type homes struct {
+	begun  bool        // some partition has a mark, so users may have states
+	other  bool        // a mark is of another partitioner, or does not say
+	before Partitioner // the other one; empty if it is not known
+}
+
+// check answers with a *MovedError if users have states elsewhere. AnyPartitioner puts
+// users nowhere: whoever sets it vouches for it that all users stay where they are, so
+// nothing can be compared.
+func (c *homeCheck) check(ctx context.Context, partitions int32) (homes, error) {
+	by := c.o.Topics.Partitioner
+	var found homes
+	moved := &MovedError{Changelog: c.o.Topics.Changelog, By: by}
+	for n := range partitions {
+		mark, marked, err := (&planner{client: c.client}).lastMark(ctx, c.o.Topics.Changelog, n)
+		if err != nil {
+			return found, err
+		}
+		found.begun = found.begun || marked
+		if !marked || c.o.samePartitioner(mark) {
+			continue
+		}
+		found.other = true
+		if before := c.o.partitionerOf(mark); before != "" {
+			found.before, moved.Before = before, before
+		}
+		if by == AnyPartitioner {
+			continue
+		}
+		users, away, err := c.count(ctx, n, partitions)
+		if err != nil {
+			return found, fmt.Errorf("partition %d of %s: %w", n, c.o.Topics.Changelog, err)
+		}
+		moved.Users += users
+		moved.Moved += away
+	}
+	if moved.Moved > 0 {
+		return found, moved
+	}
+	return found, nil
+}
+
+// count counts the users with a state in a partition, and those among them who belong
+// to another partition. It reads what is not committed yet too: an instance that was
+// killed may have left its first states behind, and they are committed when it is fenced.
+func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away int, err error) {
+	f, err := consumer.NewFetcher(c.client, c.o.Topics.Changelog, n,
+		consumer.FetcherOptions{Options: c.call, Uncommitted: true})
+	if err != nil {
+		return 0, 0, err
+	}
+	first, end, err := f.Bounds(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	live := map[string]bool{} // the users with a state: is it away from their partition?
+	err = scan(ctx, f, first, end, func(r consumer.Record) error {
+		switch {
+		case !task.ValidKey(r.Key):
+		case len(r.Value) == 0:
+			delete(live, string(r.Key))
+		default:
+			home, ok := c.o.Topics.Partitioner.Partition(r.Key, int(partitions))
+			live[string(r.Key)] = ok && home != n
+		}
+		return nil
+	})
+	for _, is := range live {
+		if is {
+			away++
+		}
+	}
+	return len(live), away, err
+}
+
+// partitionerSetting is the partitioner's name in the settings.
+const partitionerSetting = "topics.partitioner"
+
+// samePartitioner reports whether a mark was made under the configured partitioner.
+func (o Options) samePartitioner(m task.Mark) bool {
+	return o.partitionerOf(m) == o.Topics.Partitioner
+}
+
+// partitionerOf is the partitioner under which a mark was made; empty if the mark is of a
+// version of geodither whose settings do not say. The fingerprint has one byte of it,
+// which is a different one for each of the three.
+func (o Options) partitionerOf(m task.Mark) Partitioner {
+	list := o.settings()
+	if len(m.Settings) != settingsSize+len(list) {
+		return ""
+	}
+	at := slices.IndexFunc(list, func(s setting) bool { return s.name == partitionerSetting })
+	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
+		if (setting{partitionerSetting, string(by)}).digest() == m.Settings[settingsSize+at] {
+			return by
+		}
+	}
+	return ""
+}
+
+// checkHomes is the service's check, before it joins its group. What it finds may be
+// accepted; that some users have states is kept for the advice about misplaced records.
+func (s *Service) checkHomes(ctx context.Context) (homes, error) {
+	check := &homeCheck{client: s.client, call: consumer.Options{RetryTimeout: s.patience}, o: s.options}
+	found, err := check.check(ctx, s.partitions)
+	var moved *MovedError
+	if errors.As(err, &moved) && s.options.AcceptLost {
+		s.log.Warn("accept_lost_account is set and topics.partitioner has changed: the accounts of "+
+			"ε of users who move to another partition start at 0 and add to what was spent before",
+			"moved_users", moved.Moved, "users", moved.Users)
+		return found, nil
+	}
+	if err == nil && found.other && s.options.Topics.Partitioner == AnyPartitioner {
+		s.log.Warn(anyVouches)
+	}
+	return found, err
+}
+
+// anyVouches is said where users have states under another partitioner than any.
+const anyVouches = "topics.partitioner was set to any, which vouches for it that every user's " +
+	"records stay in the partition that has the user's state: if the producers change their " +
+	"partitioner too, the users who move have an account of ε that starts at 0"

@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/producer"
+)
+
+func murmur2Place(key []byte) int32 { return producer.Partition(key, partitions) }
+
+// switched is a world in which a service with a budget of 5 has spent it on each of 40
+// users under murmur2, and has stopped cleanly. Then the producers have switched to crc32.
+func switched(t *testing.T) (*world, Options, answers) {
+	t.Helper()
+	const budget = 5
+	w := newWorld(t, 40)
+	feed := func(place func([]byte) int32, steps int) {
+		for range steps {
+			w.feedBy(t, place, 0, users(40)...)
+			w.step++
+		}
+	}
+	feed(murmur2Place, 12) // 100 records and more in each partition: probation is over
+	o := w.options("first")
+	o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
+	a := w.answers(t, o.Group)
+	service := start(t, o)
+	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, service)
+	service.stop(t)
+	feed(crc32Place, 8)
+	return w, o, a
+}
+
+// TestPartitionerIsChanged: a service whose partitioner is changed stops before it releases
+// anything, as long as users would move away from their accounts. Nothing advises the change.
+func TestPartitionerIsChanged(t *testing.T) {
+	const budget = 5
+	w, o, a := switched(t)
+	changed := o
+	changed.Topics.Partitioner = CRC32
+	before := a.read(t)
+	for range 2 {
+		err := fails(t, changed, "of 40 users in first.log", "topics.partitioner: crc32 puts them",
+			"Put back topics.partitioner: murmur2", "feed a new raw topic", "accept_lost_account: true for one start")
+		if !errors.Is(err, ErrMoved) || strings.Contains(err.Error(), "vehicle") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("the service ends with %v", err)
+		}
+	}
+	if n := a.read(t); n != before {
+		t.Errorf("%d answers have become %d", before, n)
+	}
+	if said := details(Diagnose(t.Context(), changed), LevelFailure); !strings.Contains(said, ErrMoved.Error()) {
+		t.Errorf("doctor says %s", said)
+	}
+	// The old settings go on. Doctor names the producers' partitioner and does not advise it.
+	for _, level := range []string{LevelFailure, LevelWarning, LevelOK} {
+		if said := details(Diagnose(t.Context(), o), level); strings.Contains(said, "set topics.partitioner: crc32") {
+			t.Errorf("doctor advises the change: %s", said)
+		}
+	}
+	if said := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(said, "to set another one would start") {
+		t.Errorf("doctor says %s", said)
+	}
+	service := start(t, o)
+	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, service)
+	service.stop(t)
+	for user, sum := range w.spent(t, "first.out") {
+		if sum > budget {
+			t.Errorf("ε %v are published of %s, the budget is %v", sum, user, budget)
+		}
+	}
+}
+
+// TestPartitionerIsAccepted: who says so goes on, and what happens then is what the check
+// is for: the independent count finds budgets exceeded. The next start needs no permission.
+func TestPartitionerIsAccepted(t *testing.T) {
+	const budget = 5
+	w, o, a := switched(t)
+	o.Topics.Partitioner, o.AcceptLost = CRC32, true
+	if said := details(Diagnose(t.Context(), o), LevelWarning); !strings.Contains(said, ErrMoved.Error()) {
+		t.Errorf("doctor says %s", said)
+	}
+	service := start(t, o)
+	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, service)
+	service.stop(t)
+	if !strings.Contains(service.log.String(), "topics.partitioner has changed") {
+		t.Errorf("the log says\n%s", service.log)
+	}
+	exceeded, moved := 0, 0
+	for _, sum := range w.spent(t, "first.out") {
+		if sum > budget {
+			exceeded++
+		}
+	}
+	for _, user := range users(40) {
+		if crc32Place(user) != murmur2Place(user) {
+			moved++
+		}
+	}
+	if exceeded != moved || moved == 0 {
+		t.Errorf("%d budgets are exceeded, and %d users moved", exceeded, moved)
+	}
+	o.AcceptLost = false
+	start(t, o).stop(t)
+}
+
+// TestPartitionerAny: any cannot be compared with anything, and says what it vouches for.
+// From any to a partitioner that moves nobody is no loss.
+func TestPartitionerAny(t *testing.T) {
+	w := newWorld(t, 40)
+	w.feedBy(t, crc32Place, 0, users(40)...)
+	o := w.options("first")
+	a := w.answers(t, o.Group)
+	for i, by := range []Partitioner{CRC32, AnyPartitioner, CRC32} {
+		o.Topics.Partitioner = by
+		if i > 0 {
+			w.step++
+			w.feedBy(t, crc32Place, 0, users(40)...)
+		}
+		service := start(t, o)
+		await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, service)
+		service.stop(t)
+		if said := strings.Contains(service.log.String(), "vouches for it that every user's records stay"); said != (by == AnyPartitioner) {
+			t.Errorf("start %d with %s: %t\n%s", i, by, said, service.log)
+		}
+	}
+	o.Topics.Partitioner = Murmur2
+	if err := fails(t, o, "Put back topics.partitioner: crc32"); !errors.Is(err, ErrMoved) {
+		t.Errorf("the service ends with %v", err)
+	}
+}
+
+// TestPartitionerOf: a fingerprint tells all partitioners apart; one of a version that had
+// other settings tells nothing, so its states are looked at.
+func TestPartitionerOf(t *testing.T) {
+	o := testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults()
+	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
+		other := o
+		other.Topics.Partitioner = by
+		if got := o.partitionerOf(task.Mark{Settings: other.Settings()}); got != by {
+			t.Errorf("%s is read as %q", by, got)
+		}
+	}
+	for _, settings := range [][]byte{nil, make([]byte, 16)} {
+		if got := o.partitionerOf(task.Mark{Settings: settings}); got != "" || o.samePartitioner(task.Mark{Settings: settings}) {
+			t.Errorf("%x is read as %q", settings, got)
+		}
+	}
+}

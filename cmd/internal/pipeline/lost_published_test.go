@@ -1,0 +1,216 @@
+package pipeline
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/state"
+)
+
+// TestLostWithItsOffsets: the changelog is gone, the group's offsets have expired and the
+// disk is new. What was published says that this is no first start.
+func TestLostWithItsOffsets(t *testing.T) {
+	for name, again := range map[string]bool{"deleted": false, "made again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 12)
+			o := w.options("first")
+			w.serve(t, o, 4)
+			var at [partitions]int64
+			for p := range at {
+				var err error
+				at[p], _, err = consumer.Committed(t.Context(), w.client, consumer.Options{}, o.Group, "raw", int32(p))
+				ok(t, err)
+			}
+			w.deleteTopic(t, o.Topics.Changelog, again)
+			ok(t, deleteGroup(t.Context(), w.client, o.Group))
+			ok(t, os.RemoveAll(o.StateDir))
+			out := w.view(t, o.Topics.Sanitized, true)
+			published := out.read(t)
+			err := fails(t, o, "first.out or first.dead has records in partition 0", "rebuild-changelog --from-store",
+				"set its offsets first", "If this is a new service")
+			if !errors.Is(err, task.ErrLost) {
+				t.Errorf("the service ends with %v", err)
+			}
+			if bad := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(bad, "account: the changelog is lost") {
+				t.Errorf("doctor finds %s", bad)
+			}
+			if got := out.read(t); got != published {
+				t.Errorf("%d sanitized records have become %d", published, got)
+			}
+			for p, offset := range at {
+				w.moveOffset(t, o.Group, p, offset)
+			}
+			o.AcceptLost = true
+			w.serve(t, o, 1)
+			o.AcceptLost = false
+			w.serve(t, o, 1)
+		})
+	}
+}
+
+// TestFirstTransactionIsNoEvidence: what an instance has left that was killed in its first
+// transaction, open or aborted, was not published.
+func TestFirstTransactionIsNoEvidence(t *testing.T) {
+	w := newWorld(t, 12)
+	o := w.options("first").withDefaults()
+	ok(t, CreateTopics(t.Context(), w.client, o.Topics))
+	check := &lossCheck{client: w.client, o: o}
+	require := func(want bool, when string) {
+		t.Helper()
+		got, err := check.published(t.Context(), 0, partitions)
+		ok(t, err)
+		if got != want {
+			t.Errorf("%s something is published: %t", when, got)
+		}
+	}
+	require(false, "new,")
+	tx, err := producer.NewTransactional(w.client, "test/first", producer.Options{})
+	ok(t, err)
+	ok(t, tx.Init(t.Context()))
+	_, err = tx.Produce(t.Context(), producer.Batch{
+		TopicPartition: producer.TopicPartition{Topic: o.Topics.Sanitized},
+		Records:        []producer.Record{{Key: []byte("a"), Value: []byte("b"), Timestamp: startMS}},
+	})
+	ok(t, err)
+	require(false, "with an open transaction,")
+	ok(t, tx.Abort(t.Context()))
+	require(false, "after the abort,")
+	ok(t, check.before(t.Context()))
+	w.write(t, true, o.Topics.DeadLetters, 0, line{key: "a", value: "b", timestamp: startMS})
+	require(true, "after a dead letter,")
+	w.deleteRecords(t, o.Topics.DeadLetters, 0, 2)
+	require(true, "after retention,")
+	check.replays = true
+	require(false, "in a replay,")
+}
+
+// without copies a state folder and leaves a partition out.
+func without(t *testing.T, dir string, partition int32) string {
+	t.Helper()
+	other := dir + ".without"
+	ok(t, os.CopyFS(other, os.DirFS(dir)))
+	looked, err := state.Open(other, state.Options{ReadOnly: true})
+	ok(t, err)
+	identity := looked.Identity()
+	ok(t, looked.Close())
+	store, err := state.Open(other, state.Options{Identity: identity})
+	ok(t, err)
+	ok(t, store.Partition(partition).Wipe())
+	ok(t, store.Close())
+	return other
+}
+
+// TestRebuildUnnamedPartition: without the group's offsets a partition that no folder has
+// is not taken for one that was never processed, unless its raw partition is empty.
+func TestRebuildUnnamedPartition(t *testing.T) {
+	w := newWorld(t, 12)
+	o := w.options("first")
+	w.serve(t, o, 3)
+	part := without(t, o.StateDir, 2)
+	w.deleteTopic(t, o.Topics.Changelog, false)
+	ok(t, deleteGroup(t.Context(), w.client, o.Group))
+	for _, folders := range [][]string{{part}, nil} {
+		plan, err := RebuildChangelog(t.Context(), o, folders, false)
+		if err == nil || !strings.Contains(err.Error(), "partition 2: no folder has its states") || w.exists(t, o.Topics.Changelog) {
+			t.Fatalf("rebuilt from %q as %+v: %v", folders, plan, err)
+		}
+	}
+	_, err := RebuildChangelog(t.Context(), o, []string{part, o.StateDir}, false)
+	ok(t, err)
+	w.serve(t, o, 2)
+	w.requireUndisturbed(t, "first")
+
+	// One vehicle: three of the partitions have never had a record.
+	w = newWorld(t, 1)
+	o = w.options("first")
+	w.serve(t, o, 3)
+	w.deleteTopic(t, o.Topics.Changelog, false)
+	ok(t, deleteGroup(t.Context(), w.client, o.Group))
+	_, err = RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	ok(t, err)
+	w.serve(t, o, 1)
+}
+
+// TestRebuildFromLaggingStates: what the refusal advises makes the account whole. The same
+// records come again, byte for byte, and no others.
+func TestRebuildFromLaggingStates(t *testing.T) {
+	w := newWorld(t, 12)
+	o := w.options("first")
+	w.serve(t, o, 3)
+	old := o.StateDir + ".old"
+	ok(t, os.CopyFS(old, os.DirFS(o.StateDir)))
+	w.serve(t, o, 3)
+	w.deleteTopic(t, o.Topics.Changelog, false)
+	ok(t, os.RemoveAll(o.StateDir))
+	_, err := RebuildChangelog(t.Context(), o, []string{old}, false)
+	if err == nil || !strings.Contains(err.Error(), "set the group's offset in this partition back to") {
+		t.Fatalf("states that lag: %v", err)
+	}
+	var at [partitions]int64
+	store, err := state.Open(old, state.Options{ReadOnly: true})
+	ok(t, err)
+	for p := range at {
+		stored, _, err := store.Partition(int32(p)).Positions()
+		ok(t, err)
+		at[p] = stored.Input
+	}
+	ok(t, store.Close())
+	for p, offset := range at {
+		w.moveOffset(t, o.Group, p, offset)
+	}
+	_, err = RebuildChangelog(t.Context(), o, []string{old}, false)
+	ok(t, err)
+	a := w.answers(t, o.Group)
+	before := a.read(t)
+	want := w.fed
+	for _, offset := range at {
+		want -= offset // one raw record, one answer; the rest is made again
+	}
+	service := start(t, o)
+	await(t, "it is made again", func() bool { return a.read(t) >= before+want }, service)
+	service.stop(t)
+	calm := w.calm(t)
+	for p, lines := range calm.out.lines {
+		got, known := a.out.lines[p], map[line]bool{}
+		for _, l := range lines {
+			known[l] = true
+		}
+		for i, l := range got {
+			if !known[l] {
+				t.Fatalf("partition %d: record %d is another release", p, i)
+			}
+		}
+		if len(got) <= len(lines) {
+			t.Errorf("partition %d holds %d records, and %d without the loss", p, len(got), len(lines))
+		}
+	}
+}
+
+// TestRebuildFromTwoChangelogs: offsets of two changelogs cannot be compared.
+func TestRebuildFromTwoChangelogs(t *testing.T) {
+	w := newWorld(t, 12)
+	o := w.options("first")
+	w.serve(t, o, 3)
+	old := o.StateDir + ".old"
+	ok(t, os.CopyFS(old, os.DirFS(o.StateDir)))
+	w.deleteTopic(t, o.Topics.Changelog, false)
+	_, err := RebuildChangelog(t.Context(), o, []string{old}, false)
+	ok(t, err)
+	w.serve(t, o, 2)
+	w.deleteTopic(t, o.Topics.Changelog, false)
+	for _, folders := range [][]string{{old, o.StateDir}, {o.StateDir, old}} {
+		if plan, err := RebuildChangelog(t.Context(), o, folders, false); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
+			t.Errorf("rebuilt as %+v: %v", plan, err)
+		}
+	}
+	_, err = RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	ok(t, err)
+	w.serve(t, o, 1)
+	w.requireUndisturbed(t, "first")
+}
