@@ -129,6 +129,8 @@ func printEverything(out io.Writer, r pipeline.Reset, dry bool) error {
 		return err
 	}
 	_, err = fmt.Fprintln(out, "if other instances have state folders: run \"geodither state reset "+
-		"--discard-account\" with the config of each before it starts again")
+		"--discard-account\" with the config of each before it starts again\n"+
+		"the next start needs \"accept_lost_account: true\" in the config, once: the output topics "+
+		"show that there were accounts, and all of them begin at 0")
 	return err
 }
