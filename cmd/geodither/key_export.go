@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,7 @@ func newKeyExport(std streams) *cobra.Command {
 overwritten, and the key that is read is left as it is.
 
 --until DAY leaves the noise of every day before DAY out: the first day that FILE has is DAY
-itself. Days are in UTC, and a fix belongs to the day on which its step begins. From FILE
+itself, which has to have begun. Days are in UTC, and a fix belongs to the day on which its step begins. From FILE
 the noise of the days before cannot be computed, and all else can: a service goes on with
 it, under the same fingerprint, pseudonyms and model ids, without accept_settings. To make
 it so that nobody can take the noise off what was published before DAY, whatever is stolen
@@ -64,6 +65,10 @@ func (f *keyExportFlags) run(path string, std streams) error {
 	if f.until != "" {
 		if day, err = noise.ParseDay(f.until); err != nil {
 			return usagef("--until: %w", err)
+		}
+		if today := noise.DayAt(time.Now().UnixMilli()); day > today {
+			return usagef("--until: %v is still to come, and today is %v in UTC: a service would refuse every "+
+				"fix until then. Choose a day that has begun", day, today)
 		}
 	}
 	key, err := f.read()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,7 +45,11 @@ func TestKeyExport(t *testing.T) {
 	if same := sanitize("same.key"); whole.code != exitDone || same.out != whole.out {
 		t.Errorf("the key from the day of the traces on gives other records: %s", same.err)
 	}
-	requireMessage(t, refused("later.key"), exitFailed, "destroyed", "2023-11-15")
+	later := refused("later.key")
+	requireWords(t, later.err, fmt.Sprintf("left out, as the service refuses them: %d key_destroyed", len(town())), "no noise of the days")
+	if later.code != exitDone || strings.Count(read(t, in("refused.csv")), "lattice") != 0 {
+		t.Errorf("under a key without the day: exit %d, %s", later.code, later.err)
+	}
 	requireMessage(t, refused("names.key"), exitFailed, "pseudonyms only")
 	for _, name := range []string{"same.key", "later.key", "names.key"} {
 		if got := succeed(t, "key", "pseudonym", "--key-file", in(name), "--user", "3").out; !strings.Contains(whole.out, strings.TrimSpace(got)) {
@@ -59,6 +64,8 @@ func TestKeyExport(t *testing.T) {
 	requireMessage(t, call(t, append(from, in("x.key"))...), exitUsage, "--until DAY or --pseudonym")
 	requireMessage(t, call(t, append(from, "--pseudonym", "--until", "2024-01-01", in("x.key"))...), exitUsage, "--until DAY or --pseudonym")
 	requireMessage(t, call(t, append(from, "--until", "tomorrow", in("x.key"))...), exitUsage, "2026-11-21")
+	tomorrow := (noise.DayAt(time.Now().UnixMilli()) + 1).String()
+	requireMessage(t, call(t, append(from, "--until", tomorrow, in("x.key"))...), exitUsage, tomorrow, "still to come")
 	requireMessage(t, call(t, "key", "export", "--pseudonym", in("x.key")), exitFailed, keyVariable)
 	t.Setenv(keyVariable, read(t, in("later.key")))
 	if succeed(t, "key", "export", "--until", "2024-01-01", in("y.key")); read(t, in("y.key")) != read(t, in("onward.key")) {
@@ -129,6 +136,12 @@ func TestRunRefusesSeeds(t *testing.T) {
 			t.Errorf("%s: the error repeats the key", name)
 		}
 	}
+	ahead, err := noise.NewKey().From(noise.DayAt(time.Now().UnixMilli()) + 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "noise.key", ahead.Reveal())
+	requireMessage(t, call(t, "run", "-c", config), exitUsage, ahead.FirstDay().String(), "every fix until then")
 	t.Setenv(keyVariable, noise.KeyFromSeed(1<<40).Reveal())
 	service := start(t, nil, "run", "-c", config)
 	eventually(t, "a word about both keys", func() bool { return strings.Contains(service.log.String(), "both GEODITHER_KEY and key_file are set") })

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -37,6 +38,9 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 			if options.Logger, err = newLogger(std, file.Log); err != nil {
 				return configError(config, err)
 			}
+			if err := errors.Join(refuseSeeded(options.Key), refuseFuture(options.Key)); err != nil {
+				return usagef("config %s: key_file: %w", config, err)
+			}
 			if os.Getenv(keyVariable) == "" && isExposed(file.KeyFile) {
 				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600", "key_file", file.KeyFile)
 			}
@@ -45,9 +49,6 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 			}
 			if bothKeys(file.KeyFile) {
 				options.Logger.Warn(bothKeysText, "key_file", file.KeyFile)
-			}
-			if err := refuseSeeded(options.Key); err != nil {
-				return usagef("config %s: key_file: %w", config, err)
 			}
 			service, err := pipeline.NewService(options)
 			if err != nil {

@@ -40,7 +40,8 @@ in the order of the input, unless the settings of release leave it out (--betwee
 --budget-spent suppress, --same-step drop). Fixes of a step before the user's last one
 are late: they are left out and counted, as bad lines are. So are fixes that the service
 refuses: further than one cell outside the map (--outside), at exactly 0, 0, and at or
-before 1980-01-06T00:00:00Z, which devices without a fix report.
+before 1980-01-06T00:00:00Z, which devices without a fix report. A key file without the noise
+of past days ("geodither key export") refuses the fixes of those days.
 
 With --models a fix has the version whose start is the last one not after its step's begin: by
 its own time alone, since a file has no offsets. With personal models a user who has one is
@@ -107,6 +108,9 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 		if key, err = readKey(f.keyFile); err != nil {
 			return err
 		}
+		if err := refuseSeeded(key); err != nil {
+			return usagef("--key-file: %w", err)
+		}
 	}
 	if err := notAnInput(f.out, slices.Concat(f.input.paths, args)); err != nil {
 		return err
@@ -151,6 +155,9 @@ type sanitizeRun struct {
 	out     recordWriter
 	metrics evaluation.Metrics
 
+	partial bool   // the key lacks days
+	before  []byte // a user's state before the last step, if it does
+
 	fixes   int64
 	clamped int64 // fixes outside the map that counted as in its nearest cell
 	swapped int64 // fixes outside it that are on it with latitude and longitude swapped
@@ -174,7 +181,7 @@ func newSanitizeRun(model chosen, key noise.Key, options mechanism.Options, publ
 	}
 	blind.Follow(model.Personals, model.later)
 	return &sanitizeRun{
-		engine: engine, blind: blind, model: model, out: out,
+		engine: engine, blind: blind, model: model, out: out, partial: key.FirstDay() > 0,
 		states: map[string]*mechanism.State{}, kinds: map[mechanism.Kind]int64{}, refused: map[schemas.Reason]int64{},
 	}, nil
 }
@@ -207,12 +214,16 @@ func (r *sanitizeRun) one(fix schemas.Raw) error {
 		state = new(mechanism.State)
 		r.states[fix.UserID] = state
 	}
+	r.remember(state)
 	began := time.Now()
 	record, outcome, err := r.engine.Sanitize(fix, state)
 	r.took += time.Since(began)
 	place := r.engine.Placement()
 	if place.Swapped {
 		r.swapped++
+	}
+	if errors.Is(err, noise.ErrDestroyed) {
+		err = errors.Join(state.DecodeBinary(r.before), &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed})
 	}
 	if err != nil {
 		return r.refuse(err)
@@ -228,6 +239,14 @@ func (r *sanitizeRun) one(fix schemas.Raw) error {
 		return err
 	}
 	return r.out.write(record)
+}
+
+// remember keeps a state as it is before a step, for a fix whose day the key does not have: it
+// leaves no trace, as in the service, not even that of a version of the model.
+func (r *sanitizeRun) remember(state *mechanism.State) {
+	if r.before = r.before[:0]; r.partial && state.Started {
+		r.before = state.AppendBinary(r.before)
+	}
 }
 
 // refuse counts a fix that the service would refuse; any other error stays one.

@@ -145,6 +145,9 @@ func (s *sanitizeSummary) printRefused(out io.Writer) {
 	if s.Refused[schemas.ReasonOutsideMap] > 0 {
 		fmt.Fprintln(out, "--outside clamp takes fixes outside the map as in its nearest cell")
 	}
+	if s.Refused[schemas.ReasonKeyDestroyed] > 0 {
+		fmt.Fprintln(out, "the key file has no noise of the days of these fixes (key_destroyed): was it advanced, or is it the wrong file?")
+	}
 	if 2*s.SwappedMap > s.OutsideMap {
 		fmt.Fprintln(out, pipeline.SwappedAdvice)
 	}

@@ -3,9 +3,12 @@ package pipeline
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -140,30 +143,28 @@ func TestAdvanceTheKey(t *testing.T) {
 	if refused != 1 {
 		t.Errorf("%d fixes were refused for their day, want 1", refused)
 	}
-	// The older key would release it now, so it is no longer the key of what was published.
-	requireOlder(t, older)
+	requireOlder(t, w, first, older, "older", 1)
 }
 
-// requireOlder: with a key that has days which the service's had not, nothing passes for the first
-// release.
-func requireOlder(t *testing.T, older Options) {
+// requireOlder: a key that has days which the service's had not verifies what was published, and
+// makes it once more, refusals and all: the dead letters say what was refused.
+func requireOlder(t *testing.T, w *world, first answers, older Options, output string, refused int64) {
 	t.Helper()
-	text := ""
-	for _, p := range verify(t, older).Partitions {
-		if p.ViolationCount > 0 {
-			t.Errorf("with the older key partition %d has violations: %+v", p.Partition, p)
-		}
-		text += strings.Join(p.NotVerified, "; ")
+	report := verify(t, older)
+	sum := int64(0)
+	for _, p := range report.Partitions {
+		sum += p.RefusedDays
 	}
-	if !strings.Contains(text, "still has them") {
-		t.Errorf("with the older key it is not said why it does not verify: %q", text)
+	if !report.Verified || sum != refused {
+		t.Errorf("with the older key, %d fixes refused, want %d: %+v", sum, refused, report)
 	}
-	if plan, err := PlanReplay(t.Context(), older, ReplayOptions{Output: "older"}); err != nil || plan.Identical {
-		t.Errorf("with the older key the replay is said to be the first release: %v", err)
+	first.read(t)
+	plan := replay(t, older, ReplayOptions{Output: output})
+	if !plan.Identical || plan.Cost.Epsilon != 0 {
+		t.Errorf("with the older key the replay is another release: %+v", plan.Partitions)
 	}
-	if _, err := Replay(t.Context(), older, ReplayOptions{Output: "older"}); !errors.Is(err, ErrSpend) {
-		t.Errorf("with the older key it is replayed: %v", err)
-	}
+	requireSame(t, first.out, w.replayed(t, plan).out)
+	requireSame(t, first.dead, w.replayed(t, plan).dead)
 }
 
 // TestBegunUnderAnAdvancedKey: of a service that never had the day, all is as it should be, under
@@ -174,7 +175,8 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 	o := w.options("first")
 	o.Key = nextDay(t)
 	w.serve(t, o, 16)
-	if n := o.Counters.Snapshot(); n.Destroyed == 0 || n.Releases == 0 || n.Epsilon != float64(n.Releases) {
+	refused := o.Counters.Snapshot().Destroyed
+	if n := o.Counters.Snapshot(); refused == 0 || n.Releases == 0 || n.Epsilon != float64(n.Releases) {
 		t.Fatalf("counted %+v", n)
 	}
 	if report := verify(t, o); !report.Verified {
@@ -190,5 +192,110 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 	requireSame(t, first.dead, w.replayed(t, plan).dead)
 	whole := o
 	whole.Key = testKey
-	requireOlder(t, whole)
+	requireOlder(t, w, first, whole, "older", refused)
+
+	// Without the dead letters nothing says what was refused but the states.
+	w.deleteTopic(t, o.Topics.DeadLetters, false)
+	if plan, err := PlanReplay(t.Context(), o, ReplayOptions{Output: "own"}); err != nil || !plan.Identical {
+		t.Errorf("without dead letters, with the service's own key: %v, %+v", err, plan.Partitions)
+	}
+	requireUnknown(t, whole)
+	ok(t, consumer.CreateTopics(t.Context(), w.client, consumer.Options{},
+		consumer.Topic{Name: o.Topics.DeadLetters, Partitions: partitions}))
+	requireUnknown(t, whole)
+	text := ""
+	for _, p := range verify(t, whole).Partitions {
+		text += strings.Join(p.NotVerified, "; ")
+	}
+	if !strings.Contains(text, "dead letters are gone") {
+		t.Errorf("verify says %q", text)
+	}
+}
+
+// requireUnknown: a key that has more days than the service's may have had releases nothing for
+// free where the dead letters do not say what was refused.
+func requireUnknown(t *testing.T, whole Options) {
+	t.Helper()
+	r := ReplayOptions{Output: "unknown"}
+	plan, err := PlanReplay(t.Context(), whole, r)
+	if err != nil || plan.Identical || plan.Cost.Epsilon == 0 {
+		t.Errorf("without dead letters: %v, identical %t at ε = %g", err, plan.Identical, plan.Cost.Epsilon)
+	}
+	if _, err := Replay(t.Context(), whole, r); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "not known which fixes were refused") {
+		t.Errorf("without dead letters it is replayed: %v", err)
+	}
+}
+
+// process runs a service over steps of the feed of which some have no answer.
+func (w *world) process(tb testing.TB, o Options, steps int) {
+	tb.Helper()
+	for range steps {
+		w.feed(tb)
+	}
+	r := start(tb, o)
+	await(tb, "everything is processed", func() bool { return int(o.Counters.RecordsIn.Load()) >= int(w.fed) }, r)
+	r.stop(tb)
+}
+
+// TestDeadLettersAgedOut: of a service whose key has always been whole the dead letters are of no
+// account, also where some fixes have no answer.
+func TestDeadLettersAgedOut(t *testing.T) {
+	w := newWorld(t, 8)
+	o := w.options("first")
+	o.Release.ReleaseInterval, o.Release.Between = 3, mechanism.BetweenSkip
+	w.process(t, o, 12)
+	if n := o.Counters.Snapshot(); n.Skipped == 0 {
+		t.Fatalf("counted %+v", n)
+	}
+	for _, gone := range []bool{false, true} {
+		if gone {
+			w.deleteTopic(t, o.Topics.DeadLetters, false)
+		}
+		plan, err := PlanReplay(t.Context(), o, ReplayOptions{Output: "again"})
+		if err != nil || !plan.Identical {
+			t.Errorf("dead letters gone %t: %v, %+v", gone, err, plan.Partitions)
+		}
+	}
+}
+
+// TestDroppedOnADestroyedDay: a late fix needs no noise, so one of a destroyed day that is dropped
+// is no release which the key lacks.
+func TestDroppedOnADestroyedDay(t *testing.T) {
+	w := newWorld(t, 8)
+	w.step = beforeMidnight + 12
+	o := w.options("first")
+	o.Key, o.Input.Late = nextDay(t), LateDrop
+	w.process(t, o, 4)
+	w.step = beforeMidnight
+	w.process(t, o, 2)
+	if n := o.Counters.Snapshot(); n.LateDropped == 0 || n.Destroyed != 0 {
+		t.Fatalf("counted %+v", n)
+	}
+	if report := verify(t, o); !report.Verified {
+		t.Errorf("%+v", report)
+	}
+	first := w.answers(t, "first")
+	first.read(t)
+	plan := replay(t, o, ReplayOptions{Output: "again"})
+	if !plan.Identical {
+		t.Errorf("the replay is another release: %+v", plan.Partitions)
+	}
+	requireSame(t, first.out, w.replayed(t, plan).out)
+}
+
+// TestRefusedDays: what was added is there, in whatever order, and nothing else.
+func TestRefusedDays(t *testing.T) {
+	var r refusedDays
+	for _, offset := range []int64{3, 4, 5, 9, 20, 21, 7} {
+		r.add(offset)
+	}
+	r.sort()
+	for offset := range int64(30) {
+		if want := slices.Contains([]int64{3, 4, 5, 7, 9, 20, 21}, offset); r.has(offset) != want {
+			t.Errorf("offset %d: %t", offset, !want)
+		}
+	}
+	if (*refusedDays)(nil).has(3) || len(r.runs) != 4 {
+		t.Errorf("%d runs", len(r.runs))
+	}
 }

@@ -155,3 +155,17 @@ func TestProbe(t *testing.T) {
 		t.Errorf("left are %v, %v", left, err)
 	}
 }
+
+// TestDiagnoseDestroyedDays: doctor tries the last raw records on the days that the key has.
+func TestDiagnoseDestroyedDays(t *testing.T) {
+	w := newWorld(t, 4)
+	o := w.options("first")
+	w.feed(t)
+	o.Key = nextDay(t)
+	found := details(Diagnose(t.Context(), o), LevelWarning)
+	for _, part := range []string{"would be refused: key_destroyed", "was it advanced", o.Key.FirstDay().String()} {
+		if !strings.Contains(found, part) {
+			t.Errorf("doctor finds %q, which does not say %q", found, part)
+		}
+	}
+}

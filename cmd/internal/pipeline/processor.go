@@ -29,6 +29,7 @@ type Processor struct {
 	partition int32
 	home      home
 	maxAhead  time.Duration
+	refused   *refusedDays // in a recomputation: what the first release refused for its day
 
 	latestMS int64           // of the fixes that were processed
 	state    mechanism.State // scratch
@@ -85,6 +86,10 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	fix, err := p.accept(rec)
 	if err != nil {
 		return p.reject(rec, err, fx)
+	}
+	if p.refused.has(rec.Offset) {
+		p.tally.destroyed++
+		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed}, fx)
 	}
 	if err := p.state.DecodeBinary(state); err != nil {
 		return p.failure(rec, err)

@@ -92,6 +92,8 @@ func adviceFor(reason schemas.Reason) string {
 		return "train a model whose map holds the fleet, or set input.outside: clamp"
 	case schemas.ReasonWrongPartition:
 		return "have every producer use the partitioner of topics.partitioner; geodither doctor says which one was used"
+	case schemas.ReasonKeyDestroyed:
+		return "the key file has no noise of these days: was it advanced with key export --until, or is it the wrong file?"
 	case schemas.ReasonLate:
 		return "a user's fixes have to come in order, step by step: are there two feeds of the same users?"
 	}
@@ -128,6 +130,14 @@ func (r refusals) minus(other refusals) refusals {
 		r.openings[i] -= other.openings[i]
 	}
 	return r
+}
+
+// of returns how many were refused for one reason.
+func (r *refusals) of(reason schemas.Reason) int64 {
+	if i := slices.Index(reasons, reason); i >= 0 {
+		return r.reasons[i]
+	}
+	return 0
 }
 
 func (r *refusals) total() (n int64) {

@@ -85,6 +85,8 @@ type ReplayPartition struct {
 	amended []Amended // the model's later versions that count
 	begun   bool      // by an earlier run
 	second  bool      // it is not the first release again, and its records say so
+
+	refused *refusedDays // what the first release refused for its day
 }
 
 // ErrSpend says that a replay would be a second release.
@@ -95,7 +97,8 @@ type replayWindow struct {
 	origin, from, end int64
 	settings          []byte
 	amended           []Amended
-	second            bool // the records say that they depend on second releases
+	second            bool         // the records say that they depend on second releases
+	refused           *refusedDays // refused again, as in the first release
 }
 
 func (w replayWindow) empty() bool { return w.end <= w.origin || w.end <= w.from }
@@ -329,11 +332,11 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 		return part, false, err
 	}
 	part.Differs = p.differs(mark, marked, changed, first, part.To)
-	if err := p.days(ctx, &part, raw); err != nil {
-		return part, false, err
-	}
 	if err := p.versions(&part, mark); err != nil {
 		part.Differs = append(part.Differs, err.Error())
+	}
+	if err := p.days(ctx, &part, raw); err != nil {
+		return part, false, err
 	}
 	part.second = len(part.Differs) > 0
 	if part.empty() || !begun {
@@ -425,8 +428,12 @@ func (p ReplayPartition) window(settings []byte, output string) replayWindow {
 		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.name(), uint64(a.From)))
 	}
 	tag := append([]byte("replay"), h.Sum(nil)[:settingsSize]...)
-	return replayWindow{
+	w := replayWindow{
 		origin: p.Origin, from: p.From, end: p.To,
 		settings: tag, amended: p.amended, second: p.second,
 	}
+	if !p.second {
+		w.refused = p.refused
+	}
+	return w
 }

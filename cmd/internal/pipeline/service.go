@@ -138,7 +138,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 	group, err := consumer.NewGroup(s.client, consumer.GroupOptions{
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
 		InstanceID:        s.options.InstanceID,
-		Settings:          s.options.Settings(),
+		Settings:          s.options.groupSettings(),
 		SessionTimeout:    s.options.SessionTimeout,
 		HeartbeatInterval: min(time.Second, s.options.SessionTimeout/10),
 		// The others wait for this member no longer than for its sign of life. A

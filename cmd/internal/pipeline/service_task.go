@@ -59,6 +59,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		w := s.windows[partition]
 		amends = nil // its versions are those of the first release
 		processor.engine.models.amend(w.amended)
+		processor.refused = w.refused
 		if w.second {
 			processor.engine.note(schemas.SecondRelease)
 		}

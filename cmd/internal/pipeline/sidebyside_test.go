@@ -101,3 +101,34 @@ func TestChangedSettingsAreNamed(t *testing.T) {
 		t.Errorf("%d warnings, or they do not name what has changed:\n%s", n, log)
 	}
 }
+
+// TestOtherKeyDaysBeside: an instance under an advanced key stops beside one under the older key,
+// and says why; alone it goes on without a question.
+func TestOtherKeyDaysBeside(t *testing.T) {
+	w := newWorld(t, 12)
+	o := w.options("first")
+	a := w.answers(t, o.Group)
+	first := start(t, o)
+	w.feed(t)
+	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, first)
+
+	advanced := o
+	advanced.StateDir, advanced.Counters, advanced.Key = o.StateDir+".other", new(Counters), nextDay(t)
+	const says = "key_file: it has noise from another day on"
+	if bad := details(Diagnose(t.Context(), advanced), LevelFailure); !strings.Contains(bad, says) {
+		t.Errorf("doctor finds %q", bad)
+	}
+	err := start(t, advanced).wait(t)
+	var differ *consumer.SettingsError
+	if !errors.As(err, &differ) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "differs: geodither") {
+		t.Errorf("the second instance ends with %v", err)
+	}
+	first.stop(t)
+	alone := start(t, advanced)
+	w.feed(t)
+	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, alone)
+	alone.stop(t)
+	if n := advanced.Counters.Snapshot(); n.Destroyed == 0 {
+		t.Errorf("it has refused nothing: %+v", n)
+	}
+}

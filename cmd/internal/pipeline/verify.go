@@ -51,9 +51,12 @@ type PartitionReport struct {
 	// Unprocessed is how many raw records lie beyond what is judged.
 	Unprocessed int64 `json:"unprocessed"`
 
-	Sanitized          int64 `json:"sanitized"`           // committed records read
-	DeadLetters        int64 `json:"dead_letters"`        // committed dead letters read
-	Users              int64 `json:"users"`               // states in the changelog
+	Sanitized   int64 `json:"sanitized"`    // committed records read
+	DeadLetters int64 `json:"dead_letters"` // committed dead letters read
+	Users       int64 `json:"users"`        // states in the changelog
+	// RefusedDays of the raw records are taken as refused since the service's key had no noise
+	// of their day: their dead letters say so, and no older key is asked whether it has.
+	RefusedDays        int64 `json:"refused_days"`
 	UncommittedScanned int64 `json:"uncommitted_scanned"` // sanitized records ever written that the log still has
 	NotCommitted       int64 `json:"not_committed"`       // of these, in aborted or open transactions
 
@@ -208,6 +211,7 @@ type check struct {
 	mark       task.Mark
 	marked     bool
 	changed    change           // the settings, after records were processed
+	refused    *refusedDays     // raw records that were refused for their day
 	amendments []task.Amendment // as of when the outputs were opened, or later
 	amended    []Amended        // the same with their models
 	from       int64            // raw offset of the recomputation's begin
@@ -279,13 +283,22 @@ func (c *check) run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if known, err := c.judgeDays(ctx, raw, dead); err != nil || !known {
+	if err := c.readRefused(ctx, dead); err != nil {
 		return err
 	}
 	if err := c.scanUncommitted(ctx, sanitized); err != nil {
 		return err
 	}
 	return c.recompute(ctx, raw, sanitized, dead)
+}
+
+// readRefused reads which fixes were refused for their day.
+func (c *check) readRefused(ctx context.Context, dead output) error {
+	letters, err := c.pull(dead, false)
+	if err == nil {
+		c.refused, _, err = c.o.readRefused(ctx, letters, c.p, c.from, c.end)
+	}
+	return err
 }
 
 // committed waits for pending transactions, of a dead instance's too.

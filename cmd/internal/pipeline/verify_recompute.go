@@ -59,7 +59,11 @@ func (c *check) recompute(ctx context.Context, raw *consumer.Fetcher, sanitized,
 		return err
 	}
 	c.progress(c.p, c.end-from, c.end-from)
-	return run.finish(ctx)
+	if err := run.finish(ctx); err != nil {
+		return err
+	}
+	run.judgeDays(dead)
+	return nil
 }
 
 // see collects the users that were there before the settings changed, under either
@@ -100,6 +104,7 @@ type recomputation struct {
 	buf             []byte
 	unexplained     int64    // digests in c.shown
 	showing         []uint64 // a bit set where c.shown may have a digest
+	lacking         int64    // fixes that the key has no noise for, and that were not refused
 	fault           error    // the first of the scratch that old met
 }
 
@@ -110,6 +115,7 @@ func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error)
 		return nil, err
 	}
 	r.processor.engine.models.amend(c.amended)
+	r.processor.refused = c.refused
 	if r.letters, err = schemas.NewCodec(c.o.SanitizedEncoding); err != nil {
 		return nil, err
 	}
@@ -167,8 +173,16 @@ func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
 	}
 	r.fx = task.Effects{Output: r.fx.Output[:0], DeadLetters: r.fx.DeadLetters[:0]}
 	record := task.Record{Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value}
+	destroyed := r.processor.tally.destroyed
 	if err := r.processor.Process(record, stored, &r.fx); err != nil {
 		return err
+	}
+	if !old && rec.Offset < r.to && r.processor.tally.destroyed > destroyed {
+		if r.refused.has(rec.Offset) {
+			r.report.RefusedDays++
+		} else {
+			r.lacking++
+		}
 	}
 	if !old {
 		if len(r.fx.State) > 0 {
