@@ -102,8 +102,8 @@ func TestIsExposed(t *testing.T) {
 func TestPseudonym(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	key := write(t, dir, "noise.key", noise.KeyFromSeed(1 << 40).Reveal())
-	t.Setenv(keyVariable, noise.KeyFromSeed(1<<40 + 1).Reveal()) // is not the one that is named
+	key := write(t, dir, "noise.key", noise.KeyFromSeed(1<<40).Reveal())
+	t.Setenv(keyVariable, noise.KeyFromSeed(1<<40+1).Reveal()) // is not the one that is named
 	named := strings.TrimSpace(succeed(t, "key", "pseudonym", "--key-file", key, "--user", "3").out)
 	users := byUser(records(t, succeed(t, sanitizeArgs(traces, model, "--key-file", key, "--publish-user", "pseudonym", "--out-format", "json")...).out))
 	if len(users[named]) == 0 || len(users) != 6 || len(users["3"]) != 0 {

@@ -25,7 +25,9 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 		w := newWorld(t, 12)
 		o := w.options("first")
 		w.serve(t, o, 2)
-		w.deleteTopic(t, o.Topics.Changelog, false)
+		for _, topic := range []string{o.Topics.Changelog, o.Topics.Sanitized, o.Topics.DeadLetters} {
+			w.deleteTopic(t, topic, false)
+		}
 		ok(t, deleteGroup(t.Context(), w.client, o.Group))
 		w.remakeRaw(t)
 		o.AcceptLost = accept

@@ -131,7 +131,11 @@ func (p *probation) over(partition int32) bool {
 //
 // Before that it makes sure that no user would move away from a state (checkHomes).
 func (s *Service) checkPlacement(ctx context.Context) error {
-	found, err := s.checkHomes(ctx)
+	var found homes
+	err := s.patiently(ctx, func() (err error) {
+		found, err = s.checkHomes(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
