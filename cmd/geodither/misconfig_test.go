@@ -117,7 +117,7 @@ func (w *misconfigWorld) spent() (n int64) {
 // clear message and a non-zero exit, and nothing is spent: no record is written to the
 // sanitized topic, not even one that is aborted.
 func TestMisconfigured(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		t.Skip("runs a service for each case")
 	}
 	t.Setenv(keyVariable, "")
