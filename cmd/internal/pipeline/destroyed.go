@@ -290,32 +290,12 @@ func (c *check) restate(ctx context.Context, part *ReplayPartition, raw *consume
 	}
 	processor.engine.models.amend(c.amended)
 	processor.refused = part.refused
-	var fx task.Effects
-	err = scan(ctx, raw, part.Origin, c.to, func(r consumer.Record) error {
-		if r.Offset%256 == 0 {
-			progress(r.Offset)
-		}
-		var before []byte
-		if task.ValidKey(r.Key) {
-			value, err := c.recomputed.get(r.Key)
-			if err != nil {
-				return err
+	err = processor.rerun(ctx, raw, part.Origin, c.to, c.recomputed, progress,
+		func(offset int64, _ *task.Effects) error {
+			if processor.tally.destroyed > 0 && offset < part.To && !part.refused.has(offset) {
+				lacking++
 			}
-			_, before = split(value)
-		}
-		fx = task.Effects{Output: fx.Output[:0], DeadLetters: fx.DeadLetters[:0]}
-		processor.tally = tally{} // of this record alone
-		record := task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
-		if err := processor.Process(record, before, &fx); err != nil {
-			return err
-		}
-		if processor.tally.destroyed > 0 && r.Offset < part.To && !part.refused.has(r.Offset) {
-			lacking++
-		}
-		if len(fx.State) == 0 {
 			return nil
-		}
-		return c.recomputed.put(r.Key, r.Offset, fx.State)
-	})
+		})
 	return lacking, err
 }

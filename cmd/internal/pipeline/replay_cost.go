@@ -160,39 +160,51 @@ func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64,
 		return err
 	}
 	processor.engine.models.amend(a.part.amended)
+	return processor.rerun(ctx, raw, from, a.part.To, a.states, progress,
+		func(offset int64, fx *task.Effects) error {
+			if offset < a.part.From {
+				return nil
+			}
+			for _, m := range fx.Output {
+				if err := a.show(m.Key, processor.tally.epsilon); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+}
+
+// rerun processes the raw records of a range on the states in a scratch, keeps the new ones
+// there, and shows the effects of each record; the tally is of that record alone. It
+// publishes nothing.
+func (p *Processor) rerun(ctx context.Context, raw *consumer.Fetcher, from, to int64,
+	states *scratch, progress func(at int64), show func(offset int64, fx *task.Effects) error,
+) error {
 	var fx task.Effects
-	return scan(ctx, raw, from, a.part.To, func(r consumer.Record) error {
+	return scan(ctx, raw, from, to, func(r consumer.Record) error {
 		if r.Offset%256 == 0 {
 			progress(r.Offset)
 		}
 		var before []byte
 		if task.ValidKey(r.Key) {
-			value, err := a.states.get(r.Key)
+			value, err := states.get(r.Key)
 			if err != nil {
 				return err
 			}
 			_, before = split(value)
 		}
 		fx = task.Effects{Output: fx.Output[:0], DeadLetters: fx.DeadLetters[:0]}
-		processor.tally = tally{} // of this record alone
+		p.tally = tally{}
 		record := task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
-		if err := processor.Process(record, before, &fx); err != nil {
+		if err := p.Process(record, before, &fx); err != nil {
 			return err
 		}
 		if len(fx.State) > 0 {
-			if err := a.states.put(r.Key, r.Offset, fx.State); err != nil {
+			if err := states.put(r.Key, r.Offset, fx.State); err != nil {
 				return err
 			}
 		}
-		if r.Offset < a.part.From {
-			return nil
-		}
-		for _, m := range fx.Output {
-			if err := a.show(m.Key, processor.tally.epsilon); err != nil {
-				return err
-			}
-		}
-		return nil
+		return show(r.Offset, &fx)
 	})
 }
 
