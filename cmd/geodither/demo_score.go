@@ -14,9 +14,9 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -42,7 +42,7 @@ type scoreboard struct {
 
 // score is what one partition's records add up to.
 type score struct {
-	metrics evaluation.Metrics
+	metrics trial.Metrics
 	digest  digest
 }
 
@@ -118,7 +118,7 @@ func (s *scoreboard) answered(record schemas.Sanitized) (schemas.Raw, error) {
 }
 
 // measure adds the distances of one record to the truth.
-func (s *scoreboard) measure(metrics *evaluation.Metrics, fix schemas.Raw, record schemas.Sanitized) error {
+func (s *scoreboard) measure(metrics *trial.Metrics, fix schemas.Raw, record schemas.Sanitized) error {
 	blind, err := s.blind.Estimate(fix)
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ type squares struct {
 	n   int
 }
 
-func (s *squares) add(d *evaluation.Distances) {
+func (s *squares) add(d *trial.Distances) {
 	s.sum += float64(square(d.RMS()) * float64(d.Len()))
 	s.n += d.Len()
 }

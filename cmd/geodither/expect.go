@@ -9,10 +9,10 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -49,8 +49,8 @@ type expectation struct {
 	Seed          uint64
 	Tracks, Steps int // of each track
 	Step          time.Duration
-	Metrics       evaluation.Metrics // distances to the simulated truth, at each step that has a record
-	Metric        metricView         // of all releases
+	Metrics       trial.Metrics // distances to the simulated truth, at each step that has a record
+	Metric        metricView    // of all releases
 	Kinds         map[mechanism.Kind]int64
 
 	// EpsilonHour and EpsilonDay are a user's Σε in these times, at the simulated

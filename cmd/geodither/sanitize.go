@@ -12,8 +12,8 @@ import (
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -153,7 +153,7 @@ type sanitizeRun struct {
 	model   chosen
 	states  map[string]*mechanism.State
 	out     recordWriter
-	metrics evaluation.Metrics
+	metrics trial.Metrics
 
 	partial bool   // the key lacks days
 	before  []byte // a user's state before the last step, if it does

@@ -11,7 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -63,7 +63,7 @@ type errorSummary struct {
 	Median float64 `json:"median"`
 }
 
-func errorsOf(d *evaluation.Distances) errorSummary {
+func errorsOf(d *trial.Distances) errorSummary {
 	return errorSummary{RMS: d.RMS(), Mean: d.Mean(), Median: d.Median()}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Limits of separation. Equal noise of independent draws on a hull whose likeliest release has a probability below 5 % happens in a quarter of the
@@ -34,7 +35,7 @@ func related(a, b []convex.Vec) bool {
 		return true
 	}
 	for axis := range 2 {
-		if math.Abs(RankCorrelation(rows[0][axis], rows[1][axis])) > correlation {
+		if math.Abs(trial.RankCorrelation(rows[0][axis], rows[1][axis])) > correlation {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // FitOptions say how a model is held against tracks. Release needs an ε and a δ; the zero value of each other field means its default.
@@ -153,14 +154,14 @@ func (f *fitting) oneStep(fit *mobility.Fit) {
 	fit.Moves = sum.steps
 	if sum.steps > 0 {
 		fit.LogLikelihood, fit.LogPopularity = sum.logs/float64(sum.steps), sum.popular/float64(sum.steps)
-		fit.Impossible = share(sum.lost, sum.steps)
+		fit.Impossible = trial.Share(sum.lost, sum.steps)
 	}
 }
 
 // calibrate returns the i-th point of the curve, and fills in what belongs to the settings if it is theirs.
 func (f *fitting) calibrate(fit *mobility.Fit, i int, delta float64, users []int) mobility.FitDelta {
 	var sum fitPart
-	var release, estimate, blind Distances
+	var release, estimate, blind trial.Distances
 	var sets []float64
 	by := make([]clusterCount, len(users)-1)
 	for run := range f.options.Runs {
@@ -187,18 +188,18 @@ func (f *fitting) calibrate(fit *mobility.Fit, i int, delta float64, users []int
 		}
 	}
 	point := mobility.FitDelta{
-		Delta: delta, Drift: share(sum.drifts, sum.releases), SetMean: mean(sets), SetMedian: median(sets),
+		Delta: delta, Drift: trial.Share(sum.drifts, sum.releases), SetMean: mean(sets), SetMedian: median(sets),
 		EntropyBits: sum.entropy / float64(sum.steps), LogPrior: sum.logs / float64(sum.steps),
 	}
 	point.Low, point.High = bootstrapShare(by, f.options.Seed)
 	if delta == fit.Delta {
-		fit.LogPrior, fit.Unforeseen = point.LogPrior, share(sum.lost, sum.steps)
+		fit.LogPrior, fit.Unforeseen = point.LogPrior, trial.Share(sum.lost, sum.steps)
 		fit.Release, fit.Estimate, fit.Blind = fitError(&release), fitError(&estimate), fitError(&blind)
 	}
 	return point
 }
 
-func fitError(d *Distances) mobility.FitError {
+func fitError(d *trial.Distances) mobility.FitError {
 	return mobility.FitError{RMS: d.RMS(), Mean: d.Mean(), Median: d.Median()}
 }
 

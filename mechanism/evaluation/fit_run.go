@@ -7,6 +7,7 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // fitPart is what one pass over one track adds up to.
@@ -19,7 +20,7 @@ type fitPart struct {
 	releases, drifts         int64 // the rest: the filter
 	entropy                  float64
 	sets                     []int32
-	release, estimate, blind Distances // only for the δ of the settings
+	release, estimate, blind trial.Distances // only for the δ of the settings
 }
 
 // addLog counts one place and the probability that it was given.

@@ -44,9 +44,10 @@ var table = map[string]rule{
 		third: []string{gonum},
 		pure:  true,
 	},
+	"mechanism/trial": {pure: true},
 	"mechanism/evaluation": {
 		ours: []string{
-			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/trial",
 		},
 		third: []string{gonum},
 		pure:  true,
@@ -56,7 +57,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/chart": {ours: []string{"mechanism/grid"}, third: []string{gonum}, pure: true},
 	"mechanism/evaluation/aggregate": {
 		ours: []string{
-			"mechanism", "mechanism/evaluation", "mechanism/evaluation/chart", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism", "mechanism/trial", "mechanism/evaluation/chart", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
 		},
 		third: []string{gonum},
 		pure:  true,
@@ -113,7 +114,7 @@ var table = map[string]rule{
 	"cmd/geodither": {
 		ours: []string{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation",
-			"mechanism/evaluation/aggregate", "mechanism/evaluation/chart", "mechanism/evaluation/experiment", "mechanism/evaluation/tune",
+			"mechanism/evaluation/aggregate", "mechanism/evaluation/chart", "mechanism/evaluation/experiment", "mechanism/evaluation/tune", "mechanism/trial",
 			"schemas", "consumer", "producer",
 			"cmd/internal/audit", "cmd/internal/pipeline", "cmd/internal/devbroker", "cmd/internal/parallel", "cmd/internal/traces",
 		},

@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Fleets of an experiment.
@@ -206,7 +206,7 @@ func (x *experiment) score(kind string, epsilon float64, size int, vehicles []ve
 		d := window.Estimate(EstimateOptions{Seed: x.options.Seed, Workers: x.options.Workers})
 		for i, estimate := range [][]float64{d.Naive, d.Blind, d.Posterior, d.Fitted} {
 			distances[i] = append(distances[i], Variation(estimate, truth))
-			scores[i].Rank += evaluation.RankCorrelation(estimate, truth) / float64(fleets)
+			scores[i].Rank += trial.RankCorrelation(estimate, truth) / float64(fleets)
 			scores[i].TopFound += TopFound(estimate, truth, x.options.Top) / float64(fleets)
 		}
 		scores[2].Coverage += covered(d.Posterior, d.PosteriorLow, d.PosteriorHigh, truth) / float64(fleets)

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 func scoreOf(t *testing.T, scores []Score, fleet string, vehicles int, estimator string) Score {
@@ -208,7 +208,7 @@ func TestMeasures(t *testing.T) {
 		if v := Variation(c.a, c.b); !near(v, c.variation, 1e-12) {
 			t.Errorf("%v and %v: a variation of %g, want %g", c.a, c.b, v, c.variation)
 		}
-		if r := evaluation.RankCorrelation(c.a, c.b); !near(r, c.rank, 1e-12) {
+		if r := trial.RankCorrelation(c.a, c.b); !near(r, c.rank, 1e-12) {
 			t.Errorf("%v and %v: a rank correlation of %g, want %g", c.a, c.b, r, c.rank)
 		}
 		if f := TopFound(c.a, c.b, 2); !near(f, c.top, 1e-12) {

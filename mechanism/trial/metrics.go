@@ -1,6 +1,6 @@
-// Package evaluation measures how good releases are, on the trusted side, where
+// Package trial measures how good releases are, on the trusted side, where
 // the truth is known. What it holds are aggregates: no place and no user.
-package evaluation
+package trial
 
 import (
 	"math"
@@ -83,12 +83,13 @@ func (m *Metrics) AddRelease(setSize int, drift bool) {
 func (m *Metrics) Releases() int64 { return m.releases }
 
 // LocationSetMean returns the mean |ΔX| in cells.
-func (m *Metrics) LocationSetMean() float64 { return share(m.setCells, m.releases) }
+func (m *Metrics) LocationSetMean() float64 { return Share(m.setCells, m.releases) }
 
 // DriftRatio returns the share of releases whose true cell lay outside ΔX.
-func (m *Metrics) DriftRatio() float64 { return share(m.drifts, m.releases) }
+func (m *Metrics) DriftRatio() float64 { return Share(m.drifts, m.releases) }
 
-func share(part, whole int64) float64 {
+// Share returns part / whole, and 0 of nothing.
+func Share(part, whole int64) float64 {
 	if whole == 0 {
 		return 0
 	}
