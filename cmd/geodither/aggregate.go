@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
@@ -38,7 +39,7 @@ type aggregateFlags struct {
 	estimate  aggregate.EstimateOptions
 }
 
-func newAggregate(std streams) *cobra.Command {
+func newAggregate(std cli.Streams) *cobra.Command {
 	var f aggregateFlags
 	cmd := &cobra.Command{
 		Use:   "aggregate [PATH...]",
@@ -120,27 +121,27 @@ a hundred and more are about a fleet.`,
 // partition may be behind another's by a window.
 const fewOpen = 2
 
-func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std streams) error {
+func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std cli.Streams) error {
 	if err := f.check(); err != nil {
 		return err
 	}
 	collect := aggregate.CollectOptions{Flows: f.flows != "", Open: f.open}
-	steps, err := inSteps("window", f.window, s.models.public[0].Step)
+	steps, err := cli.InSteps("window", f.window, s.models.public[0].Step)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	collect.WindowSteps = int64(steps)
-	if collect.ZoneKM, err = kilometres("zone", f.zone); err != nil {
-		return usageError{err}
+	if collect.ZoneKM, err = cli.Kilometres("zone", f.zone); err != nil {
+		return cli.Usage(err)
 	}
-	if collect.FromMS, err = parseTime("from", f.from); err != nil {
+	if collect.FromMS, err = cli.ParseTime("from", f.from); err != nil {
 		return err
 	}
-	if collect.BeforeMS, err = parseTime("to", f.to); err != nil {
+	if collect.BeforeMS, err = cli.ParseTime("to", f.to); err != nil {
 		return err
 	}
 	if f.from != "" && f.to != "" && collect.FromMS >= collect.BeforeMS {
-		return usagef("--from is not before --to: there is no window between them")
+		return cli.Usagef("--from is not before --to: there is no window between them")
 	}
 	read := new(atomic.Int64)
 	split := newSplitUsers()
@@ -151,7 +152,7 @@ func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std stream
 	if len(f.paths) == 0 && f.open == 0 {
 		collect.Open = fewOpen
 	}
-	bar := newProgress(std.err, func() (int64, int64) { return read.Load(), total })
+	bar := cli.NewProgress(std.Err, func() (int64, int64) { return read.Load(), total })
 	out, err := newAggregateOutput(f, std)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std stream
 	if err == nil {
 		err = run.finish()
 	}
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return errors.Join(err, out.discard())
 	}
@@ -174,7 +175,7 @@ func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std stream
 	if err := out.close(); err != nil {
 		return err
 	}
-	return run.summarize(std.err)
+	return run.summarize(std.Err)
 }
 
 // check refuses what cannot be used before anything is read.
@@ -182,21 +183,21 @@ func (f *aggregateFlags) check() error {
 	f.estimate.Workers = runtime.GOMAXPROCS(0)
 	switch {
 	case len(f.paths) > 0 && f.topic != "":
-		return usagef("--in and --topic exclude each other")
+		return cli.Usagef("--in and --topic exclude each other")
 	case len(f.paths) == 0 && f.topic == "":
-		return usagef("name the sanitized records to read with --in or --topic; - is standard input")
+		return cli.Usagef("name the sanitized records to read with --in or --topic; - is standard input")
 	case f.window <= 0:
-		return usagef("--window %v is not positive: write a multiple of the model's step, such as 15m", f.window)
+		return cli.Usagef("--window %v is not positive: write a multiple of the model's step, such as 15m", f.window)
 	case f.open < 0:
-		return usagef("--open must not be negative")
+		return cli.Usagef("--open must not be negative")
 	case !(f.least >= 0):
-		return usagef("--least is not a number of vehicles")
+		return cli.Usagef("--least is not a number of vehicles")
 	}
 	if err := f.estimate.Validate(); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	if slices.Index(f.paths, "-") != lastIndex(f.paths, "-") {
-		return usagef("standard input is named twice: name - once")
+		return cli.Usagef("standard input is named twice: name - once")
 	}
 	if err := checkMapName(f.image); err != nil {
 		return err
@@ -209,18 +210,6 @@ func (f *aggregateFlags) check() error {
 	return knownAggregateFormat(f.outFormat)
 }
 
-// parseTime returns a time in milliseconds since 1970, 0 for none.
-func parseTime(flag, text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || at.UnixMilli() == 0 {
-		return 0, usagef("--%s %q is no time: write 2026-11-21T08:00:00Z", flag, text)
-	}
-	return at.UnixMilli(), nil
-}
-
 func lastIndex(list []string, wanted string) int {
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i] == wanted {
@@ -231,7 +220,7 @@ func lastIndex(list []string, wanted string) int {
 }
 
 // sources opens what is to be read; total is its size in bytes, 0 if that is not known.
-func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, split *splitUsers, std streams) (sources []sanitizedSource, total int64, err error) {
+func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, split *splitUsers, std cli.Streams) (sources []sanitizedSource, total int64, err error) {
 	if f.topic != "" {
 		client, err := connect(ctx, f.brokers)
 		if err != nil {
@@ -245,7 +234,7 @@ func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, split 
 		return nil, 0, err
 	}
 	for _, path := range f.paths {
-		sources = append(sources, fileSource(path, std.in, func(n int) { read.Add(int64(n)) }))
+		sources = append(sources, fileSource(path, std.In, func(n int) { read.Add(int64(n)) }))
 	}
 	return sources, sizes, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
@@ -28,11 +29,11 @@ func (f *aggregateFlags) readModels() (readerModels, error) {
 	var entries []scheduleEntry
 	switch {
 	case len(f.models) > 0 && f.schedule != "":
-		return m, usagef("--model and --models exclude each other: files, or the service's list of them")
+		return m, cli.Usagef("--model and --models exclude each other: files, or the service's list of them")
 	case f.schedule != "" && f.personal != "":
-		return m, usagef("--personal belongs to --model: in a schedule each version names its own")
+		return m, cli.Usagef("--personal belongs to --model: in a schedule each version names its own")
 	case len(f.models) > 1 && f.personal != "":
-		return m, usagef("--personal belongs to one --model: for several versions write a schedule, and name it with --models")
+		return m, cli.Usagef("--personal belongs to one --model: for several versions write a schedule, and name it with --models")
 	case f.schedule != "":
 		text, err := os.ReadFile(f.schedule)
 		if err != nil {
@@ -42,7 +43,7 @@ func (f *aggregateFlags) readModels() (readerModels, error) {
 			return m, fmt.Errorf("models: %s: %w", f.schedule, err)
 		}
 	case len(f.models) == 0:
-		return m, usagef("name the model of the releases with --model, the service's list of models with --models, or its config with -c")
+		return m, cli.Usagef("name the model of the releases with --model, the service's list of models with --models, or its config with -c")
 	}
 	for _, file := range f.models {
 		entries = append(entries, scheduleEntry{Model: file, Personal: f.personal})

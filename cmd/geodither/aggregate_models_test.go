@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -73,7 +74,7 @@ func TestAggregateConfigOfModels(t *testing.T) {
 	}
 	// Without the second version its users are not followed, and would be missing from the windows.
 	only := []string{"aggregate", "--in", sanitized, "--model", filepath.Join(dir, "model.avro"), "--window", "10m", "--out", filepath.Join(dir, "out.csv")}
-	requireMessage(t, call(t, only...), exitFailed, "changed.csv:", "more than one user", "under the model", "--models")
+	requireMessage(t, call(t, only...), cli.ExitFailed, "changed.csv:", "more than one user", "under the model", "--models")
 	// Its remedy: the records that are asked out are no missing ones.
 	r := succeed(t, append(only, "--to", "2023-11-14T22:30:00Z")...)
 	for _, said := range []string{"of windows that end after --to", "followed    all:", "with 6 vehicles on average"} {
@@ -84,7 +85,7 @@ func TestAggregateConfigOfModels(t *testing.T) {
 	if strings.Contains(r.err, "records missing") || strings.Contains(r.err, "left out") {
 		t.Errorf("what is asked out is missed:\n%s", r.err)
 	}
-	requireMessage(t, call(t, append(only, "--to", "2023-11-14T22:05:00Z")...), exitFailed, "ends after --to", "nothing to aggregate")
+	requireMessage(t, call(t, append(only, "--to", "2023-11-14T22:05:00Z")...), cli.ExitFailed, "ends after --to", "nothing to aggregate")
 }
 
 // TestAggregateFrom: records before --from are followed for what comes after, and how well they are is told apart from it. A record that is missing there
@@ -160,7 +161,7 @@ func TestAggregateMaps(t *testing.T) {
 	sanitized, schedule := changedTown(t, dir, "coarse.avro")
 	out := filepath.Join(dir, "out.csv")
 	args := []string{"aggregate", "--in", sanitized, "--models", schedule, "--window", "5m", "--out", out}
-	requireMessage(t, call(t, args...), exitFailed, "more than one map", "in the window from 2023-11-14T22:30:00Z", "--to", "--from")
+	requireMessage(t, call(t, args...), cli.ExitFailed, "more than one map", "in the window from 2023-11-14T22:30:00Z", "--to", "--from")
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a failure left a file behind")
 	}
@@ -230,7 +231,7 @@ func TestAggregateOwnModels(t *testing.T) {
 		t.Error("the config's folder says something else")
 	}
 	for _, folder := range []string{"away", "own/index.avro"} {
-		if r := call(t, "aggregate", "--in", sanitized, "--model", popular, "--personal", filepath.Join(dir, folder)); r.code != exitFailed || !strings.Contains(r.err, "personal models:") {
+		if r := call(t, "aggregate", "--in", sanitized, "--model", popular, "--personal", filepath.Join(dir, folder)); r.code != cli.ExitFailed || !strings.Contains(r.err, "personal models:") {
 			t.Errorf("a folder that is none: exit %d, %s", r.code, r.err)
 		}
 	}
@@ -239,7 +240,7 @@ func TestAggregateOwnModels(t *testing.T) {
 	succeed(t, "train", "--in", write(t, dir, "half.csv", half), "--box", townBox, "--cell", townCell, "--step", townStep, "--backoff", "3", "--personal", strangers,
 		"--personal-weight", "1", "--out", filepath.Join(dir, "again.avro"))
 	wrong := call(t, "aggregate", "--in", sanitized, "--model", popular, "--personal", strangers)
-	if strings.Contains(wrong.err, "followed    all") || wrong.code == exitDone && !strings.Contains(wrong.err, "records missing") {
+	if strings.Contains(wrong.err, "followed    all") || wrong.code == cli.ExitDone && !strings.Contains(wrong.err, "records missing") {
 		t.Errorf("other models of the same users are taken for theirs: exit %d\n%s", wrong.code, wrong.err)
 	}
 }
@@ -281,7 +282,7 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 	eventually(t, "every record", func() bool {
 		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= want
 	})
-	if code := service.stop(t); code != exitDone {
+	if code := service.stop(t); code != cli.ExitDone {
 		t.Fatalf("the service ended with %d\n%s", code, service.log)
 	}
 	if err := os.Remove(key); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/schemas"
 )
@@ -102,7 +103,7 @@ func topicSources(ctx context.Context, client *kafka.Client, topic string, encod
 	for p := range int32(counts[topic]) {
 		codec, err := schemas.NewCodec(encoding)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cli.Usage(err)
 		}
 		sources = append(sources, func(ctx context.Context, each func(schemas.Sanitized, string) error) error {
 			return tail{client: client, topic: topic}.partition(ctx, p, func(r consumer.Record) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
@@ -16,7 +17,7 @@ type aggregateRun struct {
 	collect   aggregate.CollectOptions
 	estimate  aggregate.EstimateOptions
 	out       *aggregateOutput
-	bar       *progress
+	bar       *cli.Progress
 	split     *splitUsers
 	collector *aggregate.Collector // nil until the settings are complete
 	waiting   []located
@@ -34,7 +35,7 @@ func (r *aggregateRun) add(record schemas.Sanitized, where string) error {
 	}
 	const often = 256
 	if r.records%often == 0 {
-		r.bar.show(r.records)
+		r.bar.Show(r.records)
 	}
 	if _, after := r.outside(record.Step); after {
 		r.wanted.after++
@@ -60,12 +61,12 @@ func (r *aggregateRun) begin() error {
 		r.settings.options.Epsilon, r.settings.epsilon = 1, true // there is no release
 	}
 	if err := r.settings.options.Validate(); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	var err error
 	r.collector, err = aggregate.NewCollector(r.settings.models.public, r.settings.options, r.collect, r.window)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	for _, w := range r.waiting {
 		if err := r.one(w.record); err != nil {

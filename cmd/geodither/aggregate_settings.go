@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
 )
@@ -34,7 +35,7 @@ func (f *aggregateFlags) settings(flags *pflag.FlagSet) (observerSettings, error
 		var twice error
 		names.VisitAll(func(flag *pflag.Flag) {
 			if flags.Changed(flag.Name) && twice == nil {
-				twice = usagef("--%s and --config exclude each other: the config has the options of release", flag.Name)
+				twice = cli.Usagef("--%s and --config exclude each other: the config has the options of release", flag.Name)
 			}
 		})
 		if twice != nil {
@@ -61,7 +62,7 @@ func (f *aggregateFlags) settings(flags *pflag.FlagSet) (observerSettings, error
 	}
 	s.options, err = release.options(s.models.public[0])
 	if err != nil {
-		return s, usageError{err}
+		return s, cli.Usage(err)
 	}
 	if s.options.Mechanism == "" {
 		s.options.Mechanism = mechanism.Lattice

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
 )
 
@@ -49,7 +50,7 @@ func (r *aggregateRun) summarize(out io.Writer) error {
 	c, zones := r.collector.Counts(), r.collector.Zones()
 	length := time.Duration(r.collect.WindowSteps) * r.settings.models.public[0].Step
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s; windows of %v", quantity(c.Records, "record"), quantity(int64(c.Users), "user"), length)
+	fmt.Fprintf(&b, "%s of %s; windows of %v", cli.Quantity(c.Records, "record"), cli.Quantity(int64(c.Users), "user"), length)
 	if zones != nil {
 		fmt.Fprintf(&b, ", %d zones of %.2f km", zones.Count(), zones.SideKM())
 	}
@@ -98,12 +99,12 @@ func (r *aggregateRun) followed(b *strings.Builder, c aggregate.Counts) {
 		if c.Own > 1 {
 			who = fmt.Sprintf("%d users who move by models of their own", c.Own)
 		}
-		what := quantity(w.foreign, "record") + ", and what follows"
+		what := cli.Quantity(w.foreign, "record") + ", and what follows"
 		if w.foreign == 0 {
 			what = "what follows such records before --from"
 		}
 		fmt.Fprintf(b, "left out    %s, or under a public model that is not given (records do not tell which): %s up to a gap of more than %s\n",
-			who, what, quantity(int64(gap), "step"))
+			who, what, cli.Quantity(int64(gap), "step"))
 	}
 	switch {
 	case w.records == 0:
@@ -116,7 +117,7 @@ func (r *aggregateRun) followed(b *strings.Builder, c aggregate.Counts) {
 		}
 		fmt.Fprintf(b, "followed    %.1f %% of the records: %s %s records missing, or came under other settings (a change of settings, a model that is not given, "+
 			"a topic whose beginning retention has removed). %s left out until a gap of more than %s\n",
-			100*float64(w.followed)/float64(w.records), quantity(int64(c.Lost), "user"), have, are, quantity(int64(gap), "step"))
+			100*float64(w.followed)/float64(w.records), cli.Quantity(int64(c.Lost), "user"), have, are, cli.Quantity(int64(gap), "step"))
 	case w.followed == 0:
 		fmt.Fprintln(b, "followed    none of the records")
 	default:
@@ -140,10 +141,10 @@ func (r *aggregateRun) followed(b *strings.Builder, c aggregate.Counts) {
 func (r *aggregateRun) outsiders(b *strings.Builder, c aggregate.Counts) {
 	if c.Unwanted > 0 {
 		fmt.Fprintf(b, "outside     %s of windows before --from count in no window; %d could be followed\n",
-			quantity(c.Unwanted, "record"), c.Followed-r.wanted.followed)
+			cli.Quantity(c.Unwanted, "record"), c.Followed-r.wanted.followed)
 	}
 	if r.wanted.after > 0 {
-		fmt.Fprintf(b, "outside     %s of windows that end after --to, not looked at\n", quantity(r.wanted.after, "more record"))
+		fmt.Fprintf(b, "outside     %s of windows that end after --to, not looked at\n", cli.Quantity(r.wanted.after, "more record"))
 	}
 }
 
@@ -164,7 +165,7 @@ func (r *aggregateRun) fullest(b *strings.Builder) {
 		return 0
 	})
 	const shown = 5
-	fmt.Fprintf(b, "fullest     from %s, %s:\n", utc(r.report.mostAt), quantity(int64(d.Vehicles), "vehicle"))
+	fmt.Fprintf(b, "fullest     from %s, %s:\n", utc(r.report.mostAt), cli.Quantity(int64(d.Vehicles), "vehicle"))
 	for _, z := range order[:min(shown, len(order))] {
 		lat, lon := r.out.middle(int32(z))
 		fmt.Fprintf(b, "            %.5f, %.5f   %5.1f vehicles (%g to %g), by the model alone %.1f\n", lat, lon, d.Fitted[z], d.Low[z], d.High[z], d.Blind[z])

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -187,7 +188,7 @@ release: {epsilon: 2, delta: 0.02, min_cells: 7, interval: 2m, budget: none}
 	eventually(t, "every record", func() bool {
 		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= want
 	})
-	if code := service.stop(t); code != exitDone {
+	if code := service.stop(t); code != cli.ExitDone {
 		t.Fatalf("the service ended with %d\n%s", code, service.log)
 	}
 	if err := os.Remove(key); err != nil {
@@ -203,8 +204,8 @@ release: {epsilon: 2, delta: 0.02, min_cells: 7, interval: 2m, budget: none}
 			t.Errorf("%s: the topic says %v, the file %v", column, a, b)
 		}
 	}
-	requireMessage(t, call(t, "aggregate", "-c", config, "--epsilon", "3"), exitUsage, "--epsilon and --config exclude each other")
-	requireMessage(t, call(t, "aggregate", "--model", model, "--brokers", broker, "--topic", "raw"), exitFailed, "is this a sanitized topic")
+	requireMessage(t, call(t, "aggregate", "-c", config, "--epsilon", "3"), cli.ExitUsage, "--epsilon and --config exclude each other")
+	requireMessage(t, call(t, "aggregate", "--model", model, "--brokers", broker, "--topic", "raw"), cli.ExitFailed, "is this a sanitized topic")
 }
 
 // TestAggregateRefuses gives what cannot be aggregated.
@@ -227,39 +228,39 @@ func TestAggregateRefuses(t *testing.T) {
 		code  int
 		words []string
 	}{
-		{[]string{"aggregate"}, exitUsage, []string{"--model", "-c"}},
-		{[]string{"aggregate", "--model", model}, exitUsage, []string{"--in or --topic"}},
-		{args(sanitized, "--topic", "t"), exitUsage, []string{"exclude each other"}},
-		{args(sanitized, "--window", "90s"), exitUsage, []string{"whole multiple of the model's step"}},
-		{args(sanitized, "--window", "0s"), exitUsage, []string{"not positive"}},
-		{args(sanitized, "--zone", "12"), exitUsage, []string{"no unit"}},
-		{args(sanitized, "--level", "2"), exitUsage, []string{"confidence level"}},
-		{args(sanitized, "--resamples", "1"), exitUsage, []string{"resamples"}},
-		{args(sanitized, "--out-format", "xml"), exitUsage, []string{"csv, json or geojson"}},
-		{args(sanitized, "--map", "x.gif"), exitUsage, []string{".png or .svg"}},
-		{args(sanitized, "--out", sanitized), exitUsage, []string{"input too"}},
-		{args("-", "--in", "-"), exitUsage, []string{"named twice"}},
-		{args(filepath.Join(dir, "gone")), exitFailed, []string{"no such file"}},
-		{args(dir), exitFailed, []string{"is a folder"}},
-		{args(file("empty.csv", "")), exitFailed, []string{"empty"}},
-		{args(file("header.csv", lines[0])), exitFailed, []string{"no record"}},
-		{args(traces), exitFailed, []string{"no column", "sanitized records"}},
-		{args(file("cut.csv", text[:len(text)-40])), exitFailed, []string{"cut.csv:"}},
-		{args(file("bad.csv", lines[0]+strings.Replace(lines[1], "2023", "once", 1))), exitFailed, []string{"bad.csv:2", "column timestamp"}},
-		{args(file("nan.csv", lines[0]+strings.Replace(lines[1], ",2,0.02", ",NaN,0.02", 1))), exitFailed, []string{"nan.csv:2", "column epsilon"}},
-		{args(file("bad.ndjson", "{\"user_id\":3}\n")), exitFailed, []string{"bad.ndjson:1", "no sanitized record"}},
-		{args(file("twice.csv", text+strings.Join(lines[1:], ""))), exitFailed, []string{"twice.csv:", "order"}},
-		{args(file("kind.csv", lines[0]+strings.Replace(lines[1], "released", "guessed", 1))), exitFailed, []string{"kind.csv:2", "a newer one"}},
-		{args(sanitized, "--epsilon", "1"), exitFailed, []string{"ε = 2", "leave --epsilon out"}},
-		{args(sanitized, "--delta", ".5"), exitFailed, []string{"δ = 0.02", "leave --delta out"}},
-		{args(sanitized, "--mechanism", "pim"), exitFailed, []string{"lattice", "leave --mechanism out"}},
-		{args(sanitized, "--min-radius", "3km"), exitFailed, []string{"do not follow from this model", "min_radius"}},
-		{[]string{"aggregate", "--model", other, "--in", sanitized}, exitFailed, []string{"under the model", "--models"}},
-		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, exitUsage, []string{"gone.yml"}},
-		{[]string{"aggregate", "-c", write(t, t.TempDir(), "geodither.yml", "models: schedule.yml\nrelease: {budget: none}\n")}, exitFailed, []string{"models:", "schedule.yml"}},
-		{args(sanitized, "--models", filepath.Join(dir, "schedule.yml")), exitUsage, []string{"--model and --models exclude each other"}},
-		{args(sanitized, "--from", "noon"), exitUsage, []string{"--from", "write 2026-11-21T08:00:00Z"}},
-		{args(sanitized, "--from", "2023-11-14T23:00:00Z", "--to", "2023-11-14T22:00:00Z"), exitUsage, []string{"--from is not before --to"}},
+		{[]string{"aggregate"}, cli.ExitUsage, []string{"--model", "-c"}},
+		{[]string{"aggregate", "--model", model}, cli.ExitUsage, []string{"--in or --topic"}},
+		{args(sanitized, "--topic", "t"), cli.ExitUsage, []string{"exclude each other"}},
+		{args(sanitized, "--window", "90s"), cli.ExitUsage, []string{"whole multiple of the model's step"}},
+		{args(sanitized, "--window", "0s"), cli.ExitUsage, []string{"not positive"}},
+		{args(sanitized, "--zone", "12"), cli.ExitUsage, []string{"no unit"}},
+		{args(sanitized, "--level", "2"), cli.ExitUsage, []string{"confidence level"}},
+		{args(sanitized, "--resamples", "1"), cli.ExitUsage, []string{"resamples"}},
+		{args(sanitized, "--out-format", "xml"), cli.ExitUsage, []string{"csv, json or geojson"}},
+		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{".png or .svg"}},
+		{args(sanitized, "--out", sanitized), cli.ExitUsage, []string{"input too"}},
+		{args("-", "--in", "-"), cli.ExitUsage, []string{"named twice"}},
+		{args(filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
+		{args(dir), cli.ExitFailed, []string{"is a folder"}},
+		{args(file("empty.csv", "")), cli.ExitFailed, []string{"empty"}},
+		{args(file("header.csv", lines[0])), cli.ExitFailed, []string{"no record"}},
+		{args(traces), cli.ExitFailed, []string{"no column", "sanitized records"}},
+		{args(file("cut.csv", text[:len(text)-40])), cli.ExitFailed, []string{"cut.csv:"}},
+		{args(file("bad.csv", lines[0]+strings.Replace(lines[1], "2023", "once", 1))), cli.ExitFailed, []string{"bad.csv:2", "column timestamp"}},
+		{args(file("nan.csv", lines[0]+strings.Replace(lines[1], ",2,0.02", ",NaN,0.02", 1))), cli.ExitFailed, []string{"nan.csv:2", "column epsilon"}},
+		{args(file("bad.ndjson", "{\"user_id\":3}\n")), cli.ExitFailed, []string{"bad.ndjson:1", "no sanitized record"}},
+		{args(file("twice.csv", text+strings.Join(lines[1:], ""))), cli.ExitFailed, []string{"twice.csv:", "order"}},
+		{args(file("kind.csv", lines[0]+strings.Replace(lines[1], "released", "guessed", 1))), cli.ExitFailed, []string{"kind.csv:2", "a newer one"}},
+		{args(sanitized, "--epsilon", "1"), cli.ExitFailed, []string{"ε = 2", "leave --epsilon out"}},
+		{args(sanitized, "--delta", ".5"), cli.ExitFailed, []string{"δ = 0.02", "leave --delta out"}},
+		{args(sanitized, "--mechanism", "pim"), cli.ExitFailed, []string{"lattice", "leave --mechanism out"}},
+		{args(sanitized, "--min-radius", "3km"), cli.ExitFailed, []string{"do not follow from this model", "min_radius"}},
+		{[]string{"aggregate", "--model", other, "--in", sanitized}, cli.ExitFailed, []string{"under the model", "--models"}},
+		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{"gone.yml"}},
+		{[]string{"aggregate", "-c", write(t, t.TempDir(), "geodither.yml", "models: schedule.yml\nrelease: {budget: none}\n")}, cli.ExitFailed, []string{"models:", "schedule.yml"}},
+		{args(sanitized, "--models", filepath.Join(dir, "schedule.yml")), cli.ExitUsage, []string{"--model and --models exclude each other"}},
+		{args(sanitized, "--from", "noon"), cli.ExitUsage, []string{"--from", "write 2026-11-21T08:00:00Z"}},
+		{args(sanitized, "--from", "2023-11-14T23:00:00Z", "--to", "2023-11-14T22:00:00Z"), cli.ExitUsage, []string{"--from is not before --to"}},
 	} {
 		t.Run(strings.Join(c.args[1:], " "), func(t *testing.T) {
 			if !slices.Contains(c.args, "--out") {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -56,7 +57,7 @@ func knownAggregateFormat(format string) error {
 	case "csv", "json", "ndjson", "geojson":
 		return nil
 	}
-	return usagef("output format %q is unknown: choose csv, json or geojson", format)
+	return cli.Usagef("output format %q is unknown: choose csv, json or geojson", format)
 }
 
 func checkMapName(path string) error {
@@ -64,7 +65,7 @@ func checkMapName(path string) error {
 	case path == "":
 		return nil
 	case ending != ".png" && ending != ".svg":
-		return usagef("--map %s: name a file that ends in .png or .svg", path)
+		return cli.Usagef("--map %s: name a file that ends in .png or .svg", path)
 	}
 	return checkTarget(path)
 }
@@ -86,15 +87,15 @@ type aggregateOutput struct {
 	mostAt   time.Time
 }
 
-func newAggregateOutput(f *aggregateFlags, std streams) (*aggregateOutput, error) {
+func newAggregateOutput(f *aggregateFlags, std cli.Streams) (*aggregateOutput, error) {
 	o := &aggregateOutput{least: f.least, format: f.outFormat, image: f.image}
 	var err error
-	if o.density, err = newTextFile(f.out, std.out); err != nil {
+	if o.density, err = newTextFile(f.out, std.Out); err != nil {
 		return nil, err
 	}
 	o.rows = csv.NewWriter(o.density)
 	if f.flows != "" {
-		if o.flows, err = newTextFile(f.flows, std.out); err != nil {
+		if o.flows, err = newTextFile(f.flows, std.Out); err != nil {
 			return nil, errors.Join(err, o.density.discard())
 		}
 		o.flowRows = csv.NewWriter(o.flows)

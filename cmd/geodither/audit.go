@@ -15,13 +15,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/audit"
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 type auditFlags struct {
-	input      inputFlags
+	input      cli.InputFlags
 	config     string
 	model      string
 	release    mechanism.Options
@@ -33,7 +34,7 @@ type auditFlags struct {
 	asJSON     bool
 }
 
-func newAudit(std streams) *cobra.Command {
+func newAudit(std cli.Streams) *cobra.Command {
 	var f auditFlags
 	cmd := &cobra.Command{
 		Use:   "audit {-c FILE | --model FILE --epsilon E --delta D} [PATH...]",
@@ -75,7 +76,7 @@ of 1/(1-confidence) audits of different seeds.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.input.register(flags)
+	f.input.Register(flags)
 	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its model, options of release, what it publishes and its rules for input; its key is not read")
 	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\"")
 	flags.StringVar(&f.release.Mechanism, "mechanism", mechanism.Lattice, "lattice, pim, knorm, laplace or laplace-tight")
@@ -113,10 +114,10 @@ func (f *auditFlags) options() (evaluation.AuditOptions, error) {
 // halfOf is the confidence of one of two audits that share the rate of false alarms.
 func halfOf(confidence float64) float64 { return (1 + confidence) / 2 }
 
-func (f *auditFlags) run(ctx context.Context, args []string, again string, std streams) error {
+func (f *auditFlags) run(ctx context.Context, args []string, again string, std cli.Streams) error {
 	options, err := f.options()
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	service, err := f.service()
 	if err != nil {
@@ -128,7 +129,7 @@ func (f *auditFlags) run(ctx context.Context, args []string, again string, std s
 	if err != nil {
 		return err
 	}
-	traced := len(f.input.paths)+len(args) > 0
+	traced := len(f.input.Paths)+len(args) > 0
 	visits := 0
 	if traced {
 		visits, err = f.follow(ctx, args, scout, model, std)
@@ -142,13 +143,13 @@ func (f *auditFlags) run(ctx context.Context, args []string, again string, std s
 	if len(situations) == 0 {
 		return errors.New("no location set of more than one place was met: give longer traces with --in, or a smaller --delta")
 	}
-	bar := newProgress(std.err, nil)
+	bar := cli.NewProgress(std.Err, nil)
 	options.Progress = func(done, total int64) error {
-		bar.draws(done, total)
+		bar.Count(done, total, "draws")
 		return ctx.Err()
 	}
 	report, err := evaluation.Audit(evaluation.Sanitizers{}, model, release, situations, options)
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return err
 	}
@@ -160,9 +161,9 @@ func (f *auditFlags) run(ctx context.Context, args []string, again string, std s
 	report.Passed = report.Passed && attacked.Passed
 	printed := auditReport{AuditReport: report, Service: attacked, Visits: visits, Met: scout.Met(), Simulated: !traced, Again: again, Seconds: time.Since(began).Seconds()}
 	if f.asJSON {
-		err = json.NewEncoder(std.out).Encode(printed)
+		err = json.NewEncoder(std.Out).Encode(printed)
 	} else {
-		err = printed.print(std.out)
+		err = printed.print(std.Out)
 	}
 	if err == nil && !report.Passed {
 		err = fmt.Errorf("the audit of %s did not pass: the report has what was found", report.Mechanism)
@@ -178,13 +179,13 @@ const (
 )
 
 // follow sends the fixes of the input past the scout.
-func (f *auditFlags) follow(ctx context.Context, args []string, scout *evaluation.Scout, model *mobility.Model, std streams) (visits int, err error) {
-	reader, err := f.input.open(ctx, args, std)
+func (f *auditFlags) follow(ctx context.Context, args []string, scout *evaluation.Scout, model *mobility.Model, std cli.Streams) (visits int, err error) {
+	reader, err := f.input.Open(ctx, args, std.In)
 	if err != nil {
 		return 0, err
 	}
-	bar := newProgress(std.err, nil)
-	defer bar.done()
+	bar := cli.NewProgress(std.Err, nil)
+	defer bar.Done()
 	seen := map[string]int{}
 	for fix, err := range reader.Fixes() {
 		if err = errors.Join(err, ctx.Err()); err != nil {
@@ -202,7 +203,7 @@ func (f *auditFlags) follow(ctx context.Context, args []string, scout *evaluatio
 		}
 		seen[fix.UserID]++
 		visits++
-		bar.show(int64(visits))
+		bar.Show(int64(visits))
 		if visits == mostVisits {
 			break
 		}

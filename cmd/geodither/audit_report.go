@@ -140,6 +140,3 @@ fat, thin: whether the hull's shorter axis is at least a third of its longer one
 `)
 	return err
 }
-
-// draws shows how many draws are done.
-func (p *progress) draws(done, total int64) { p.count(done, total, "draws") }

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/geodither/geodither/cmd/internal/audit"
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -24,12 +25,12 @@ func (f *auditFlags) service() (audit.Settings, error) {
 		return f.ofConfig()
 	}
 	if f.model == "" {
-		return audit.Settings{}, usagef("name a config with -c, or a model with --model")
+		return audit.Settings{}, cli.Usagef("name a config with -c, or a model with --model")
 	}
 	var err error
-	f.release.MinRadiusKM, err = kilometres("--min-radius", f.minRadius)
+	f.release.MinRadiusKM, err = cli.Kilometres("--min-radius", f.minRadius)
 	if err := errors.Join(f.release.Validate(), err); err != nil {
-		return audit.Settings{}, usageError{err}
+		return audit.Settings{}, cli.Usage(err)
 	}
 	model, err := mobility.ReadModelFile(f.model)
 	return audit.Settings{Model: model, Release: f.release}, err
@@ -39,12 +40,12 @@ func (f *auditFlags) service() (audit.Settings, error) {
 func (f *auditFlags) ofConfig() (audit.Settings, error) {
 	file, err := readConfig(f.config)
 	if err != nil {
-		return audit.Settings{}, usagef("config %s: %w", f.config, err)
+		return audit.Settings{}, cli.Usagef("config %s: %w", f.config, err)
 	}
 	file.resolve(filepath.Dir(f.config))
 	chosen, err := modelConfig{Model: file.Model, Models: file.Models}.read()
 	if err != nil {
-		return audit.Settings{}, usagef("config %s: %w", f.config, err)
+		return audit.Settings{}, cli.Usagef("config %s: %w", f.config, err)
 	}
 	s := audit.Settings{
 		Model: chosen.Model, Publish: file.Publish.options(),
@@ -55,18 +56,18 @@ func (f *auditFlags) ofConfig() (audit.Settings, error) {
 		err = errors.Join(s.Release.Validate(), s.Publish.Validate(), s.Input.Validate())
 	}
 	if err != nil {
-		return s, usagef("config %s: %w", f.config, err)
+		return s, cli.Usagef("config %s: %w", f.config, err)
 	}
 	return s, nil
 }
 
 // attackService audits the code that "run" and "sanitize" use.
-func (f *auditFlags) attackService(ctx context.Context, s audit.Settings, std streams) (*audit.Report, error) {
-	bar := newProgress(std.err, nil)
-	defer bar.done()
+func (f *auditFlags) attackService(ctx context.Context, s audit.Settings, std cli.Streams) (*audit.Report, error) {
+	bar := cli.NewProgress(std.Err, nil)
+	defer bar.Done()
 	return audit.Run(audit.Engine, s, audit.Options{
 		Sizes: audit.SizesFor(int64(f.draws)), Seed: f.seed, Confidence: halfOf(f.confidence),
-		Workers: runtime.GOMAXPROCS(0), Progress: bar.reporter(ctx, "records"),
+		Workers: runtime.GOMAXPROCS(0), Progress: bar.Reporter(ctx, "records"),
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/audit"
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/schemas"
@@ -71,7 +72,7 @@ func firstPart(out string) string {
 func TestAuditExitsOnFindings(t *testing.T) {
 	_, model := townFiles(t, t.TempDir())
 	r := call(t, auditArgs(model, "--mechanism", "pim", "--draws", "20000")...)
-	if r.code != exitFailed {
+	if r.code != cli.ExitFailed {
 		t.Errorf("exit %d on floats", r.code)
 	}
 	requireWords(t, r.out, "1 finding: pim", "low bits", "no finite ε", "does not hold")
@@ -81,7 +82,7 @@ func TestAuditExitsOnFindings(t *testing.T) {
 		Passed   bool
 		Findings []string
 	}
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != exitFailed || report.Passed || len(report.Findings) != 1 {
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != cli.ExitFailed || report.Passed || len(report.Findings) != 1 {
 		t.Errorf("exit %d, %v: %s", r.code, err, r.out)
 	}
 }
@@ -154,25 +155,25 @@ func TestAuditUsage(t *testing.T) {
 		code  int
 		words []string
 	}{
-		{[]string{"audit"}, exitUsage, []string{"-c", "--model"}},
-		{[]string{"audit", "--model", model}, exitUsage, []string{"epsilon"}},
-		{[]string{"audit", "-c", "x.yml", "--epsilon", "1"}, exitUsage, []string{"config", "epsilon"}},
-		{[]string{"audit", "-c", filepath.Join(dir, "gone.yml")}, exitUsage, []string{"gone.yml"}},
-		{auditArgs(model, "--draws", "10"), exitUsage, []string{"10 draws tell nothing"}},
-		{auditArgs(model, "--draws", "0"), exitUsage, []string{"--draws"}},
-		{auditArgs(model, "--draws", "-1e6"), exitUsage, []string{"draws"}},
-		{auditArgs(model, "--draws", "1234.5"), exitUsage, []string{"1e6"}},
-		{auditArgs(model, "--draws", "NaN"), exitUsage, []string{"1e6"}},
-		{auditArgs(model, "--confidence", "1"), exitUsage, []string{"confidence 1"}},
-		{auditArgs(model, "--confidence", "0"), exitUsage, []string{"--confidence"}},
-		{auditArgs(model, "--mechanism", "gauss"), exitUsage, []string{`"gauss"`, "lattice"}},
-		{auditArgs(model, "--epsilon", "0"), exitUsage, []string{"epsilon"}},
-		{auditArgs(model, "--delta", "1"), exitUsage, []string{"delta"}},
-		{auditArgs(model, "--min-radius", "3"), exitUsage, []string{"no unit"}},
-		{auditArgs(model, "--format", "gpx", "--in", model), exitUsage, []string{`"gpx"`}},
-		{auditArgs(filepath.Join(dir, "gone")), exitFailed, []string{"no such file"}},
-		{auditArgs(model, "--in", filepath.Join(dir, "gone")), exitFailed, []string{"no such file"}},
-		{auditArgs(model, "--min-cells", "-1", "--delta", ".9999"), exitFailed, []string{"more than one place", "--delta"}},
+		{[]string{"audit"}, cli.ExitUsage, []string{"-c", "--model"}},
+		{[]string{"audit", "--model", model}, cli.ExitUsage, []string{"epsilon"}},
+		{[]string{"audit", "-c", "x.yml", "--epsilon", "1"}, cli.ExitUsage, []string{"config", "epsilon"}},
+		{[]string{"audit", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{"gone.yml"}},
+		{auditArgs(model, "--draws", "10"), cli.ExitUsage, []string{"10 draws tell nothing"}},
+		{auditArgs(model, "--draws", "0"), cli.ExitUsage, []string{"--draws"}},
+		{auditArgs(model, "--draws", "-1e6"), cli.ExitUsage, []string{"draws"}},
+		{auditArgs(model, "--draws", "1234.5"), cli.ExitUsage, []string{"1e6"}},
+		{auditArgs(model, "--draws", "NaN"), cli.ExitUsage, []string{"1e6"}},
+		{auditArgs(model, "--confidence", "1"), cli.ExitUsage, []string{"confidence 1"}},
+		{auditArgs(model, "--confidence", "0"), cli.ExitUsage, []string{"--confidence"}},
+		{auditArgs(model, "--mechanism", "gauss"), cli.ExitUsage, []string{`"gauss"`, "lattice"}},
+		{auditArgs(model, "--epsilon", "0"), cli.ExitUsage, []string{"epsilon"}},
+		{auditArgs(model, "--delta", "1"), cli.ExitUsage, []string{"delta"}},
+		{auditArgs(model, "--min-radius", "3"), cli.ExitUsage, []string{"no unit"}},
+		{auditArgs(model, "--format", "gpx", "--in", model), cli.ExitUsage, []string{`"gpx"`}},
+		{auditArgs(filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
+		{auditArgs(model, "--in", filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
+		{auditArgs(model, "--min-cells", "-1", "--delta", ".9999"), cli.ExitFailed, []string{"more than one place", "--delta"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			requireMessage(t, call(t, c.args...), c.code, c.words...)
@@ -185,12 +186,12 @@ func TestAuditIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, log shared
-	code := run(ctx, auditArgs(model, "--draws", "1e12"), streams{in: strings.NewReader(""), out: &out, err: &log})
-	if code != exitFailed || log.String() != "geodither: interrupted\n" || out.String() != "" {
+	code := run(ctx, auditArgs(model, "--draws", "1e12"), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log})
+	if code != cli.ExitFailed || log.String() != "geodither: interrupted\n" || out.String() != "" {
 		t.Errorf("exit %d, %q, %q", code, &log, &out)
 	}
 	b := start(t, strings.NewReader(""), auditArgs(model, "--draws", "1e12")...)
-	if code := b.stop(t); code != exitFailed || !strings.Contains(b.log.String(), "interrupted") {
+	if code := b.stop(t); code != cli.ExitFailed || !strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d, %q", code, b.log)
 	}
 }

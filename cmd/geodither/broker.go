@@ -5,10 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 )
 
-func newBroker(std streams) *cobra.Command {
+func newBroker(std cli.Streams) *cobra.Command {
 	var o devbroker.Options
 	cmd := &cobra.Command{
 		Use:   "broker",
@@ -19,15 +20,15 @@ Without it they are in memory and gone when it ends, a service's changelog too, 
 user's account of ε: the service then stops until you give its state folder up with
 "geodither state reset --discard-account".`,
 		Example: "  geodither broker --port 9092 --dir broker-data",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			broker, err := devbroker.Start(o)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(std.out, "listening on %s\n", broker.Addr())
+			fmt.Fprintf(std.Out, "listening on %s\n", broker.Addr())
 			if o.Dir == "" {
-				fmt.Fprintln(std.err, "topics are in memory and gone when the broker ends: "+
+				fmt.Fprintln(std.Err, "topics are in memory and gone when the broker ends: "+
 					"--dir FOLDER keeps them")
 			}
 			<-cmd.Context().Done()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // budgetConfig limits a user's sum of ε. In a config it has no default: how much a service may
@@ -93,7 +95,7 @@ func (b *budgetConfig) required() error {
 func (b *budgetConfig) agree() error {
 	if b.Lifetime > 0 && b.Lifetime < b.Epsilon {
 		return fmt.Errorf("budget.lifetime of Σε = %s is below the Σε = %s that budget.epsilon allows in one window, which could never be spent: "+
-			"raise lifetime or lower epsilon", strings.TrimSpace(sum(b.Lifetime)), strings.TrimSpace(sum(b.Epsilon)))
+			"raise lifetime or lower epsilon", strings.TrimSpace(cli.Sum(b.Lifetime)), strings.TrimSpace(cli.Sum(b.Epsilon)))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 )
@@ -33,10 +34,10 @@ func TestBudgetRequired(t *testing.T) {
 		} {
 			t.Run(name+", "+strings.Join(command[:2], " "), func(t *testing.T) {
 				r := call(t, command...)
-				requireMessage(t, r, exitUsage, "missing.yml: release.budget is not set", "{epsilon: 16, window: 24h}", `"none"`)
+				requireMessage(t, r, cli.ExitUsage, "missing.yml: release.budget is not set", "{epsilon: 16, window: 24h}", `"none"`)
 			})
 		}
-		if r := call(t, "doctor", "-c", config); r.code != exitFailed || !strings.Contains(r.out, "release.budget is not set") {
+		if r := call(t, "doctor", "-c", config); r.code != cli.ExitFailed || !strings.Contains(r.out, "release.budget is not set") {
 			t.Errorf("doctor: exit %d, %s", r.code, r.out)
 		}
 	}
@@ -67,11 +68,11 @@ func TestWrongBudget(t *testing.T) {
 		{"budget: {lifetime: 0.25}", []string{"below the ε 0.5 of one release", "nothing would ever be released"}},
 	} {
 		t.Run(c.budget, func(t *testing.T) {
-			requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", withBudget(c.budget))), exitUsage, append(c.words, "wrong.yml")...)
+			requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", withBudget(c.budget))), cli.ExitUsage, append(c.words, "wrong.yml")...)
 		})
 	}
 	requireMessage(t, call(t, sanitizeArgs(filepath.Join(dir, "traces.csv"), filepath.Join(dir, "model.avro"),
-		"--budget", "6", "--budget-window", "1h", "--budget-lifetime", "5")...), exitUsage, "lifetime of Σε = 5 is below")
+		"--budget", "6", "--budget-window", "1h", "--budget-lifetime", "5")...), cli.ExitUsage, "lifetime of Σε = 5 is below")
 }
 
 // TestExampleBudgets: the budgets of the shipped configs last a day of 30 or 60 s steps at their

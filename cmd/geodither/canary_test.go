@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
 )
@@ -211,7 +212,7 @@ func TestCanaryTrain(t *testing.T) {
 			}
 			for _, in := range []string{traces, bad} {
 				r := call(t, append(append(args, "--in", in), more...)...)
-				if strict := name == "strict" && in == bad; (r.code != exitDone) != strict {
+				if strict := name == "strict" && in == bad; (r.code != cli.ExitDone) != strict {
 					t.Fatalf("exit %d\n%s", r.code, r.err)
 				}
 				requireUntold(t, g, r, dir)
@@ -233,7 +234,7 @@ func TestCanaryFit(t *testing.T) {
 		for _, in := range []string{traces, bad} {
 			out := t.TempDir()
 			r := call(t, append([]string{"model", "fit", model, "--in", in, "--json", filepath.Join(out, "fit.json"), "--plot", filepath.Join(out, "fit.svg")}, more...)...)
-			if strict := len(more) == 1 && in == bad; (r.code != exitDone) != strict {
+			if strict := len(more) == 1 && in == bad; (r.code != cli.ExitDone) != strict {
 				t.Fatalf("%v: exit %d\n%s", more, r.code, r.err)
 			}
 			requireUntold(t, g, r, out)
@@ -310,7 +311,7 @@ func TestCanaryAggregate(t *testing.T) {
 	line := own[0]
 	for _, broken := range []string{line[:len(line)/2] + "\n", strings.Replace(line, ",", ",x", 1), own[1] + line, strings.Replace(line, "released", "guessed", 1)} {
 		r := call(t, args(write(t, dir, "broken.csv", lines[0]+broken), "csv")...)
-		if r.code != exitFailed {
+		if r.code != cli.ExitFailed {
 			t.Errorf("a broken record: exit %d", r.code)
 		}
 		requireUntold(t, g, r, out)

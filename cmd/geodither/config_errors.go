@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // configError is everything that is wrong with a config, each in a line of its own that names the
@@ -19,7 +21,7 @@ func configError(path string, err error) error {
 	for i, fault := range faults {
 		faults[i] = fmt.Sprintf("config %s: %s", path, strings.Join(strings.Fields(fault), " "))
 	}
-	return usageError{configFaults{strings.Join(faults, "\n"), err}}
+	return cli.Usage(configFaults{strings.Join(faults, "\n"), err})
 }
 
 // configFaults is an error with another text.

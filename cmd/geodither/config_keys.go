@@ -3,6 +3,8 @@ package main
 import (
 	"reflect"
 	"strings"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // configKeys lists the keys of a config, a section in a line, in the file's order: what the
@@ -10,11 +12,11 @@ import (
 func configKeys() string {
 	var b strings.Builder
 	top, sections := keysOf(reflect.TypeFor[configFile]())
-	for _, line := range wrapped(strings.Join(top, ", "), terminal) {
+	for _, line := range cli.Wrap(strings.Join(top, ", "), cli.Columns) {
 		b.WriteString("  " + line + "\n")
 	}
 	for _, s := range sections {
-		for i, line := range wrapped(s.name+": "+strings.Join(s.keys, ", "), terminal-2) {
+		for i, line := range cli.Wrap(s.name+": "+strings.Join(s.keys, ", "), cli.Columns-2) {
 			b.WriteString("  " + strings.Repeat("  ", min(i, 1)) + line + "\n")
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -228,14 +229,14 @@ func TestWrongConfig(t *testing.T) {
 				t.Fatal("the config was not changed")
 			}
 			r := call(t, "run", "-c", write(t, dir, "wrong.yml", text))
-			requireMessage(t, r, exitUsage, append(c.words, "wrong.yml")...)
+			requireMessage(t, r, cli.ExitUsage, append(c.words, "wrong.yml")...)
 			if strings.Contains(r.err, "struct {") || strings.Contains(r.err, "main.") || strings.Contains(r.err, "time.Duration") {
 				t.Errorf("%q speaks of Go's types", r.err)
 			}
 		})
 	}
-	requireMessage(t, call(t, "run", "-c", filepath.Join(dir, "gone.yml")), exitUsage, "gone.yml", "deploy/geodither.yml")
-	requireMessage(t, call(t, "run", "-c", dir), exitUsage, dir)
+	requireMessage(t, call(t, "run", "-c", filepath.Join(dir, "gone.yml")), cli.ExitUsage, "gone.yml", "deploy/geodither.yml")
+	requireMessage(t, call(t, "run", "-c", dir), cli.ExitUsage, dir)
 	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {
 		t.Error("a wrong config made a state folder")
 	}
@@ -245,7 +246,7 @@ func TestWrongConfig(t *testing.T) {
 func TestEverythingWrongAtOnce(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	text := strings.NewReplacer("group: fleet\n", "group: ''\n", "epsilon: 0.5", "epsilon: -1", "raw: fleet.raw", "raw: ''").Replace(complete)
-	requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", text)), exitUsage, "group", "topics.raw", "epsilon")
+	requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", text)), cli.ExitUsage, "group", "topics.raw", "epsilon")
 }
 
 // TestConfigModels: a schedule in place of the model, and users' own models beside one.

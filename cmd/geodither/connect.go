@@ -9,6 +9,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 )
@@ -21,7 +22,7 @@ const connectPatience = 5 * time.Second
 // waits for brokers that are away for longer: they were there.
 func connect(ctx context.Context, brokers []string) (*kafka.Client, error) {
 	if len(brokers) == 0 {
-		return nil, usagef("--brokers names none: want HOST:PORT,...")
+		return nil, cli.Usagef("--brokers names none: want HOST:PORT,...")
 	}
 	client := pipeline.NewClient(brokers)
 	err := consumer.Ping(ctx, client, consumer.Options{RequestTimeout: connectPatience})

@@ -13,11 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/schemas"
 )
 
-func newConsume(std streams) *cobra.Command {
+func newConsume(std cli.Streams) *cobra.Command {
 	var (
 		brokers     []string
 		topic       string
@@ -41,23 +42,23 @@ lies, and why it was refused. Its content is not in it.`,
 		Example: `  geodither consume --brokers localhost:9092 --topic fleet.sanitized --format csv > sanitized.csv
   geodither consume --brokers localhost:9092 --topic fleet.sanitized --follow --from-end
   geodither consume --brokers localhost:9092 --topic geodither-dead-letters --dead-letters --format csv`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			codec, err := schemas.NewCodec(schemas.Encoding(encoding))
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
-			buffered := bufio.NewWriter(std.out)
-			printer, err := newPrinter(format, buffered, std.err, codec, dead)
+			buffered := bufio.NewWriter(std.Out)
+			printer, err := newPrinter(format, buffered, std.Err, codec, dead)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			client, err := connect(cmd.Context(), brokers)
 			if err != nil {
 				return err
 			}
 			source := tail{client: client, topic: topic, uncommitted: uncommitted, fromEnd: fromEnd, follow: follow}
-			return consumeTopic(cmd.Context(), source, printer, buffered, std.err)
+			return consumeTopic(cmd.Context(), source, printer, buffered, std.Err)
 		},
 	}
 	flags := cmd.Flags()
@@ -69,7 +70,7 @@ lies, and why it was refused. Its content is not in it.`,
 	flags.BoolVar(&fromEnd, "from-end", false, "begin at the end instead of the beginning")
 	flags.BoolVar(&uncommitted, "read-uncommitted", false, "also read records of open and aborted transactions")
 	flags.BoolVar(&dead, "dead-letters", false, "the topic is one of dead letters")
-	required(cmd, "topic")
+	cli.Required(cmd, "topic")
 	return cmd
 }
 

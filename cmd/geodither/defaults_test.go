@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
 )
 
@@ -24,7 +25,7 @@ func TestFlagsNameTheirDefaults(t *testing.T) {
 		t.Errorf("the help of --prune says 1e-7, the default is %g", mechanism.DefaultPrune)
 	}
 	seen := 0
-	visit(newRoot(streams{}), func(cmd *cobra.Command) {
+	visit(newRoot(cli.Streams{}), func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 			_, said, ok := strings.Cut(flag.Usage, "; 0: ")
 			want, known := defaults[flag.Name]

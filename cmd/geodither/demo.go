@@ -17,6 +17,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
@@ -56,7 +57,7 @@ type demoFlags struct {
 	release    releaseConfig
 }
 
-func newDemo(std streams) *cobra.Command {
+func newDemo(std cli.Streams) *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -70,7 +71,7 @@ Contains public sector information licensed under the Open Government Licence v3
 		Example: `  geodither demo
   geodither demo --once --json
   geodither demo --vehicles 1000 --epsilon 4`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.once && !cmd.Flags().Changed("speed") {
 				f.speed = 0
@@ -105,13 +106,13 @@ type demo struct {
 	interrupted bool // before the sample's end: nothing is verified
 }
 
-func runDemo(ctx context.Context, f demoFlags, std streams) error {
+func runDemo(ctx context.Context, f demoFlags, std cli.Streams) error {
 	if f.vehicles < 0 || !(f.speed >= 0) { // so written, no NaN passes either
-		return usagef("--vehicles and --speed must not be negative")
+		return cli.Usagef("--vehicles and --speed must not be negative")
 	}
-	d := &demo{flags: f, out: std.out, counters: new(pipeline.Counters)}
+	d := &demo{flags: f, out: std.Out, counters: new(pipeline.Counters)}
 	if f.json {
-		d.out = std.err
+		d.out = std.Err
 	}
 	var err error
 	if d.model, d.fixes, err = demoFleet(f); err != nil {
@@ -121,7 +122,7 @@ func runDemo(ctx context.Context, f demoFlags, std streams) error {
 		err = d.release.Validate()
 	}
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	dir, err := os.MkdirTemp("", "geodither-demo-")
 	if err != nil {
@@ -153,7 +154,7 @@ func runDemo(ctx context.Context, f demoFlags, std streams) error {
 	if err != nil {
 		return err
 	}
-	return d.print(report, std.out)
+	return d.print(report, std.Out)
 }
 
 // run feeds, watches and shows until everything is answered or the context ends.
@@ -361,7 +362,7 @@ func (d *demo) print(r demoReport, out io.Writer) error {
 Σε per user: %.0f on average. Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.
 %s
 `, r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict, r.Users, r.Releases, r.Repeats, r.Predictions, r.Late, r.LocationSetMean, 100*r.DriftRatio,
-		r.EpsilonSpent/float64(max(r.Users, 1)), metres(r.RMSEReleaseM), metres(r.RMSEEstimateM), metres(r.RMSEBlindM), r.pace())
+		r.EpsilonSpent/float64(max(r.Users, 1)), cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM), r.pace())
 	return err
 }
 
@@ -376,12 +377,12 @@ func (r demoReport) pace() string {
 }
 
 // demoLogger keeps the view clean unless asked otherwise: warnings only.
-func demoLogger(f demoFlags, std streams) *slog.Logger {
+func demoLogger(f demoFlags, std cli.Streams) *slog.Logger {
 	level := slog.LevelError
 	if f.verbose {
 		level = slog.LevelInfo
 	}
-	return slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: level}))
 }
 
 // demoFleet reads the sample, trains the model on it, and adds the simulated

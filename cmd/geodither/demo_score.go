@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -129,12 +130,12 @@ func (s *scoreboard) measure(metrics *trial.Metrics, fix schemas.Raw, record sch
 	what := "predicted"
 	if record.Kind != schemas.KindPredicted {
 		metrics.Release.Add(release)
-		what = "release " + metres(1000*release) + " off"
+		what = "release " + cli.Metres(1000*release) + " off"
 	}
 	metrics.Estimate.Add(estimate)
 	metrics.Blind.Add(blind.Distance(truth))
 	s.latest = fmt.Sprintf("%s at %s: %s, estimate %s (± %s)", record.UserID,
-		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), what, metres(1000*estimate), metres(record.RadiusM))
+		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), what, cli.Metres(1000*estimate), cli.Metres(record.RadiusM))
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
@@ -131,7 +132,7 @@ func TestDemoInterrupted(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	b := start(t, nil, "demo", "--speed", "1000")
 	eventually(t, "a line of the view", func() bool { return strings.Contains(b.out.String(), "  releases ") })
-	if code := b.stop(t); code != exitDone {
+	if code := b.stop(t); code != cli.ExitDone {
 		t.Errorf("exit %d: %s", code, b.log)
 	}
 	if out := b.out.String(); strings.Contains(out, "exactly once") || !strings.Contains(out, "interrupted") {
@@ -139,7 +140,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 	b = start(t, nil, "demo", "--once", "--json", "--speed", "10")
 	eventually(t, "the beginning", func() bool { return strings.Contains(b.log.String(), "consume --brokers") })
-	if code := b.stop(t); code != exitFailed || b.out.String() != "" || !strings.Contains(b.log.String(), "interrupted") {
+	if code := b.stop(t); code != cli.ExitFailed || b.out.String() != "" || !strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d, output %q, %s", code, b.out, b.log)
 	}
 	if left := names(t, dir); len(left) > 0 {
@@ -151,7 +152,7 @@ func TestDemoInterrupted(t *testing.T) {
 func TestDemoPort(t *testing.T) {
 	_, port, _ := strings.Cut(startBroker(t), ":")
 	t.Setenv("TMPDIR", t.TempDir())
-	if r := call(t, "demo", "--port", port); r.code != exitFailed || !strings.Contains(r.err, "choose another") {
+	if r := call(t, "demo", "--port", port); r.code != cli.ExitFailed || !strings.Contains(r.err, "choose another") {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 }
@@ -317,7 +318,7 @@ func TestDigest(t *testing.T) {
 
 func TestMetres(t *testing.T) {
 	for m, want := range map[float64]string{0: "0 m", 999.6: "1000 m", 10_000: "10.0 km", 123_456: "123.5 km"} {
-		if got := metres(m); got != want {
+		if got := cli.Metres(m); got != want {
 			t.Errorf("%g is %q, want %q", m, got, want)
 		}
 	}

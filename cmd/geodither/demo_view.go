@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // demoStatus is what the live view shows at one moment.
@@ -91,7 +93,7 @@ func (v *demoView) frame(s demoStatus) []string {
 		fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; true cell outside it: %.1f %%", r.LocationSetMean, r.cells, 100*r.DriftRatio),
 		"",
 		"  distance to the truth (rms)        release    estimate    blind",
-		fmt.Sprintf("                                  %8s  %10s %8s", metres(r.RMSEReleaseM), metres(r.RMSEEstimateM), metres(r.RMSEBlindM)),
+		fmt.Sprintf("                                  %8s  %10s %8s", cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM)),
 		"",
 		"  latest      " + s.latest,
 	}
@@ -103,12 +105,4 @@ func (s demoStatus) pace() string {
 		return fmt.Sprintf("fed at %.0f/s", s.perSecond)
 	}
 	return fmt.Sprintf("%.0f records/s", s.perSecond)
-}
-
-// metres prints a distance as a person reads it.
-func metres(m float64) string {
-	if m >= 10000 {
-		return fmt.Sprintf("%.1f km", m/1000)
-	}
-	return fmt.Sprintf("%.0f m", m)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // root is the repository's folder.
@@ -18,7 +20,7 @@ var root = filepath.Join("..", "..")
 // exist, and what is required is there. What the example configs name exists.
 func TestDocumentedCommands(t *testing.T) {
 	texts := map[string]string{"README.md": fenced(read(t, filepath.Join(root, "README.md")))}
-	visit(newRoot(streams{}), func(cmd *cobra.Command) { texts[cmd.CommandPath()+" --help"] = cmd.Example })
+	visit(newRoot(cli.Streams{}), func(cmd *cobra.Command) { texts[cmd.CommandPath()+" --help"] = cmd.Example })
 	for _, pattern := range []string{"deploy/*.yml", "deploy/*/*.yml", "docker-compose.yml"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
@@ -127,19 +129,19 @@ func commandLines(text string) (lines [][]string) {
 
 // exists says whether there is a command with the flags that are named.
 func exists(args []string) error {
-	cmd, rest, err := newRoot(streams{in: os.Stdin}).Find(args)
+	cmd, rest, err := newRoot(cli.Streams{In: os.Stdin}).Find(args)
 	if err != nil {
 		return err
 	}
 	if err := cmd.ParseFlags(rest); err != nil || !cmd.HasSubCommands() {
 		return err
 	}
-	return noArgs(cmd, cmd.Flags().Args())
+	return cli.NoArgs(cmd, cmd.Flags().Args())
 }
 
 // parses says whether a command line is one, as cobra does before it runs it.
 func parses(args []string) error {
-	cmd, rest, err := newRoot(streams{in: os.Stdin}).Find(args)
+	cmd, rest, err := newRoot(cli.Streams{In: os.Stdin}).Find(args)
 	if err != nil {
 		return err
 	}
@@ -147,7 +149,7 @@ func parses(args []string) error {
 		return err
 	}
 	if cmd.HasSubCommands() {
-		return noArgs(cmd, append(cmd.Flags().Args(), "nothing"))
+		return cli.NoArgs(cmd, append(cmd.Flags().Args(), "nothing"))
 	}
 	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
 		return err

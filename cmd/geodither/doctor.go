@@ -13,11 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-func newDoctor(std streams) *cobra.Command {
+func newDoctor(std cli.Streams) *cobra.Command {
 	var (
 		config string
 		asJSON bool
@@ -34,22 +35,22 @@ expect from the releases, which takes a while. It changes nothing. Permissions t
 It exits with 1 if something would stop the service or keep it from publishing.`,
 		Example: `  geodither doctor -c geodither.yml
   geodither doctor -c geodither.yml --json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, bar := cmd.Context(), newProgress(std.err, nil)
-			defer bar.done()
+			ctx, bar := cmd.Context(), cli.NewProgress(std.Err, nil)
+			defer bar.Done()
 			d := doctor{findings: []pipeline.Finding{}, bar: bar}
 			if !asJSON {
 				// What fails because of an interrupt is no finding.
-				d.out, d.over = std.out, func() bool { return ctx.Err() != nil }
+				d.out, d.over = std.Out, func() bool { return ctx.Err() != nil }
 			}
 			// A model may be large, and the doctor changes nothing that could stay half done.
-			if err := interruptibly(ctx, func() error { d.examine(ctx, config, bar); return ctx.Err() }); err != nil {
+			if err := cli.Interruptibly(ctx, func() error { d.examine(ctx, config, bar); return ctx.Err() }); err != nil {
 				d.leave()
 				return err
 			}
-			bar.done()
-			if err := errors.Join(d.failure, d.finish(std.out, asJSON)); err != nil {
+			bar.Done()
+			if err := errors.Join(d.failure, d.finish(std.Out, asJSON)); err != nil {
 				return err
 			}
 			if n := d.count(pipeline.LevelFailure); n > 0 {
@@ -60,7 +61,7 @@ It exits with 1 if something would stop the service or keep it from publishing.`
 	}
 	cmd.Flags().StringVarP(&config, "config", "c", "", "config `FILE` (YAML)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	required(cmd, "config")
+	cli.Required(cmd, "config")
 	return cmd
 }
 
@@ -69,7 +70,7 @@ type doctor struct {
 	findings []pipeline.Finding
 	expected *expectedSummary
 
-	bar  *progress // nil: none
+	bar  *cli.Progress // nil: none
 	mu   sync.Mutex
 	out  io.Writer   // gets each finding as soon as it is known; nil: nobody does
 	over func() bool // nothing more is to be printed
@@ -91,7 +92,7 @@ func (d *doctor) tell(f pipeline.Finding) {
 	if d.out == nil || d.over() {
 		return
 	}
-	d.bar.done()
+	d.bar.Done()
 	_, err := fmt.Fprintf(d.out, "%-7s  %-11s  %s\n", f.Level, f.Check,
 		strings.ReplaceAll(f.Detail, "\n", "\n"+strings.Repeat(" ", 22)))
 	d.failure = errors.Join(d.failure, err)
@@ -104,10 +105,10 @@ func (d *doctor) leave() {
 	d.out = nil
 }
 
-func (d *doctor) examine(ctx context.Context, config string, bar *progress) {
+func (d *doctor) examine(ctx context.Context, config string, bar *cli.Progress) {
 	options, file, err := loadConfig(config)
 	if err == nil {
-		options.Logger, err = newLogger(streams{err: io.Discard}, file.Log)
+		options.Logger, err = newLogger(cli.Streams{Err: io.Discard}, file.Log)
 	}
 	if err != nil {
 		d.add("config", pipeline.LevelFailure, "%v", err)
@@ -171,10 +172,10 @@ func (d *doctor) starts(later []*pipeline.Version) {
 
 // simulate says what the releases are worth. It is no failure if that is nothing:
 // it is the user's decision.
-func (d *doctor) simulate(ctx context.Context, o pipeline.Options, bar *progress) {
-	bar.announce("simulating what error to expect ...")
-	bar.phase("simulating", nil)
-	x, err := expect(ctx, o.Model, o.Release, expectOptions{Seed: 1, Progress: bar.reporter(ctx, "steps")})
+func (d *doctor) simulate(ctx context.Context, o pipeline.Options, bar *cli.Progress) {
+	bar.Announce("simulating what error to expect ...")
+	bar.Phase("simulating", nil)
+	x, err := expect(ctx, o.Model, o.Release, expectOptions{Seed: 1, Progress: bar.Reporter(ctx, "steps")})
 	if err != nil {
 		d.add("expectation", pipeline.LevelFailure, "%v", err)
 		return
@@ -186,7 +187,7 @@ func (d *doctor) simulate(ctx context.Context, o pipeline.Options, bar *progress
 		level = pipeline.LevelWarning
 	}
 	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); Σε up to %s an hour, %s a day for each user",
-		metres(s.Estimate.Mean), metres(s.Blind.Mean), sum(s.EpsilonHour), sum(s.EpsilonDay))
+		cli.Metres(s.Estimate.Mean), cli.Metres(s.Blind.Mean), cli.Sum(s.EpsilonHour), cli.Sum(s.EpsilonDay))
 }
 
 func (d *doctor) count(level string) (n int) {

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 )
@@ -29,7 +31,7 @@ func examine(t *testing.T, config string) (doctorReport, map[string]string) {
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatalf("%v: %s %s", err, r.out, r.err)
 	}
-	if want := map[bool]int{true: exitDone, false: exitFailed}[report.OK]; r.code != want {
+	if want := map[bool]int{true: cli.ExitDone, false: cli.ExitFailed}[report.OK]; r.code != want {
 		t.Errorf("exit %d with ok=%v: %s", r.code, report.OK, r.err)
 	}
 	found := map[string]string{}
@@ -42,7 +44,8 @@ func examine(t *testing.T, config string) (doctorReport, map[string]string) {
 // TestDoctorShowsProgress of its simulation, which takes long on a large map, and ends with the context whatever it is at.
 func TestDoctorShowsProgress(t *testing.T) {
 	o := pipeline.Options{Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01}}
-	bar, out, _ := onTerminal(100)
+	out := new(bytes.Buffer)
+	bar := cli.ProgressOn(out, func() time.Time { return time.Unix(1_700_000_000, 0) }, func() int { return 100 })
 	d := doctor{}
 	d.simulate(t.Context(), o, bar)
 	if d.expected == nil || !strings.Contains(out.String(), "simulating [....................]   0 %  1 of 12000 steps") {
@@ -52,7 +55,7 @@ func TestDoctorShowsProgress(t *testing.T) {
 	cancel()
 	_, config := configDir(t, complete)
 	var printed, log bytes.Buffer
-	if code := run(ended, []string{"doctor", "-c", config}, streams{in: strings.NewReader(""), out: &printed, err: &log}); code == exitDone {
+	if code := run(ended, []string{"doctor", "-c", config}, cli.Streams{In: strings.NewReader(""), Out: &printed, Err: &log}); code == cli.ExitDone {
 		t.Errorf("interrupted, it exits with %d and prints %q", code, &printed)
 	}
 }
@@ -81,12 +84,12 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {
 		t.Error("the doctor made the state folder")
 	}
-	if r := call(t, "consume", "--brokers", broker, "--topic", "out"); r.code == exitDone {
+	if r := call(t, "consume", "--brokers", broker, "--topic", "out"); r.code == cli.ExitDone {
 		t.Error("the doctor made a topic")
 	}
 
 	service := start(t, nil, "run", "-c", config)
-	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == exitDone })
+	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone })
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", filepath.Join(dir, "traces.csv"))
 	eventually(t, "records", func() bool {
 		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= len(town())
@@ -144,7 +147,7 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 			t.Error("the doctor prints the key")
 		}
 	})
-	requireMessage(t, call(t, "doctor"), exitUsage, "config")
+	requireMessage(t, call(t, "doctor"), cli.ExitUsage, "config")
 }
 
 // watched tells when something was written to it.
@@ -166,7 +169,7 @@ func TestDoctorTellsAtOnce(t *testing.T) {
 	ended := make(chan int)
 	go func() {
 		ended <- run(t.Context(), []string{"doctor", "-c", config},
-			streams{in: strings.NewReader(""), out: out, err: new(bytes.Buffer)})
+			cli.Streams{In: strings.NewReader(""), Out: out, Err: new(bytes.Buffer)})
 	}()
 	// Nothing goes on while nobody takes the line, so the first one is alone.
 	if first := <-out.lines; !strings.Contains(first, "config") || strings.Count(first, "\n") != 1 {
@@ -180,7 +183,7 @@ func TestDoctorTellsAtOnce(t *testing.T) {
 		case code = <-ended:
 		}
 	}
-	if code != exitFailed || !strings.Contains(all, "no broker answers") ||
+	if code != cli.ExitFailed || !strings.Contains(all, "no broker answers") ||
 		strings.Contains(all, "expect") {
 		t.Errorf("exit %d, printed\n%s", code, all)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 )
 
@@ -27,7 +28,7 @@ type evaluateFlags struct {
 	vehicles    int
 }
 
-func newEvaluate(std streams) *cobra.Command {
+func newEvaluate(std cli.Streams) *cobra.Command {
 	f := evaluateFlags{}
 	cmd := &cobra.Command{
 		Use:   "evaluate",
@@ -60,7 +61,7 @@ over time show one person's trace. The folder is for your eyes, unless the data 
 		Example: `  geodither evaluate --out buses
   geodither evaluate --data "geolife=Geolife Trajectories 1.3/Data" --data gowalla=loc-gowalla_totalCheckins.txt.gz --out paper
   geodither evaluate --data fleet=traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --experiment parameters --out fleet`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
 	}
 	flags := cmd.Flags()
@@ -73,7 +74,7 @@ over time show one person's trace. The folder is for your eyes, unless the data 
 	flags.IntVar(&f.runs, "runs", 0, "runs of each trace; 0: 20 over time, 1 over parameters")
 	flags.IntVar(&f.users, "users", 0, "most users over parameters; 0: 100")
 	flags.IntVar(&f.vehicles, "vehicles", 0, "size of the largest fleet; 0: 1000, with --quick 100")
-	required(cmd, "out")
+	cli.Required(cmd, "out")
 	return cmd
 }
 
@@ -85,10 +86,10 @@ func experimentNames() string {
 	return strings.Join(names, ", ")
 }
 
-func (f *evaluateFlags) run(ctx context.Context, std streams) error {
+func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	chosen, err := experiment.Choose(f.experiments)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	started := time.Now()
 	options := experiment.Options{
@@ -100,7 +101,7 @@ func (f *evaluateFlags) run(ctx context.Context, std streams) error {
 		options.Also = f.also
 	}
 	if err := options.Validate(); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	sets, err := f.data.sets()
 	if err != nil {
@@ -109,8 +110,8 @@ func (f *evaluateFlags) run(ctx context.Context, std streams) error {
 	if err := f.prepare(sets, std); err != nil {
 		return err
 	}
-	bar := newProgress(std.err, nil)
-	defer bar.done()
+	bar := cli.NewProgress(std.Err, nil)
+	defer bar.Done()
 	var data []*experiment.Data
 	for _, set := range sets {
 		d, err := set.load(ctx, bar, std)
@@ -121,14 +122,14 @@ func (f *evaluateFlags) run(ctx context.Context, std streams) error {
 	}
 	study, err := experiment.NewStudy(data, options)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	return f.carry(ctx, study, chosen, bar, std)
 }
 
 // prepare makes the folder, before an hour of work. What is measured of others'
 // traces is for the caller alone, and stays out of any repository around it.
-func (f *evaluateFlags) prepare(sets []dataSet, std streams) error {
+func (f *evaluateFlags) prepare(sets []dataSet, std cli.Streams) error {
 	if err := os.MkdirAll(f.out, 0o700); err != nil {
 		return unwritten(f.out, err)
 	}
@@ -143,13 +144,13 @@ func (f *evaluateFlags) prepare(sets []dataSet, std streams) error {
 
 // hide makes git leave a folder alone. A .gitignore that is there is somebody's: it stays,
 // and where it is not of hide the caller is told.
-func hide(folder string, std streams) error {
+func hide(folder string, std cli.Streams) error {
 	const all = "*\n"
 	path := filepath.Join(folder, ".gitignore")
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		if text, err := os.ReadFile(path); err != nil || string(text) != all {
-			fmt.Fprintf(std.err, "%s is left as it is: what is written beside it tells of people, so keep it out of the repository\n", path)
+			fmt.Fprintf(std.Err, "%s is left as it is: what is written beside it tells of people, so keep it out of the repository\n", path)
 		}
 		return nil
 	}
@@ -164,32 +165,32 @@ func hide(folder string, std streams) error {
 }
 
 // carry measures what is missing and writes the report.
-func (f *evaluateFlags) carry(ctx context.Context, study *experiment.Study, chosen []experiment.Experiment, bar *progress, std streams) error {
+func (f *evaluateFlags) carry(ctx context.Context, study *experiment.Study, chosen []experiment.Experiment, bar *cli.Progress, std cli.Streams) error {
 	store := experiment.Folder(filepath.Join(f.out, "pieces"))
 	var last experiment.Progress
-	bar.phase("measuring", nil)
+	bar.Phase("measuring", nil)
 	report, err := experiment.Carry(study, chosen, experiment.Run{
 		Workers: runtime.GOMAXPROCS(0), Store: store,
 		Progress: func(p experiment.Progress) error {
 			last = p
-			bar.count(p.Done, p.Total, "timestamps")
+			bar.Count(p.Done, p.Total, "timestamps")
 			return ctx.Err()
 		},
 	})
-	bar.done()
+	bar.Done()
 	if err != nil {
 		if ctx.Err() != nil {
-			fmt.Fprintf(std.err, "%d of %d pieces are measured and kept in %s: the same command goes on from there\n", last.Kept+last.Finished, last.Pieces, f.out)
+			fmt.Fprintf(std.Err, "%d of %d pieces are measured and kept in %s: the same command goes on from there\n", last.Kept+last.Finished, last.Pieces, f.out)
 		}
 		return unwritten(f.out, err)
 	}
 	if last.Kept > 0 {
-		fmt.Fprintf(std.err, "%d of %d pieces were measured before and are taken from %s\n", last.Kept, last.Pieces, f.out)
+		fmt.Fprintf(std.Err, "%d of %d pieces were measured before and are taken from %s\n", last.Kept, last.Pieces, f.out)
 	}
-	bar.phase("drawing", nil)
+	bar.Phase("drawing", nil)
 	if err := report.Write(f.out, func() error { return ctx.Err() }); err != nil {
 		return unwritten(f.out, err)
 	}
-	fmt.Fprintf(std.out, "wrote %s\n", filepath.Join(f.out, "report.html"))
+	fmt.Fprintf(std.Out, "wrote %s\n", filepath.Join(f.out, "report.html"))
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -37,7 +38,7 @@ func (f *dataFlags) register(flags *pflag.FlagSet) {
 // dataSet is a data set before it is read.
 type dataSet struct {
 	definition experiment.Definition
-	input      inputFlags
+	input      cli.InputFlags
 	stdin      io.Reader // instead of paths
 	model      modelFlags
 }
@@ -54,7 +55,7 @@ func builtIn() []dataSet {
 		},
 		{
 			definition: experiment.Definition{Name: "gowalla", Title: "Gowalla", Timestamps: 500, Least: 100, Folds: 5},
-			input:      inputFlags{format: "gowalla"},
+			input:      cli.InputFlags{Format: "gowalla"},
 			model:      modelFlags{box: "33.70,-118.69,34.34,-118.14", cell: "890m", step: time.Hour, train: mobility.TrainOptions{EveryFix: true}},
 		},
 	}
@@ -77,14 +78,14 @@ func (f *dataFlags) sets() ([]dataSet, error) {
 	for _, text := range f.paths {
 		name, path, ok := strings.Cut(text, "=")
 		if !ok || !dataName.MatchString(name) || path == "" {
-			return nil, usagef("--data %q: write NAME=PATH, with a name of lower-case letters, digits and hyphens", text)
+			return nil, cli.Usagef("--data %q: write NAME=PATH, with a name of lower-case letters, digits and hyphens", text)
 		}
 		at := slices.IndexFunc(sets, func(s dataSet) bool { return s.definition.Name == name })
 		if at < 0 {
 			at = len(sets)
 			sets = append(sets, newSet(name))
 		}
-		sets[at].input.paths = append(sets[at].input.paths, path)
+		sets[at].input.Paths = append(sets[at].input.Paths, path)
 	}
 	if len(sets) == 0 {
 		sets = append(sets, sampleSet())
@@ -118,23 +119,23 @@ func (f *dataFlags) amend(set *dataSet) error {
 			*flag.to = value
 		}
 		if *flag.to == "" {
-			return usagef("the data set %s has no --%s: only geolife and gowalla have one of their own", name, flag.name)
+			return cli.Usagef("the data set %s has no --%s: only geolife and gowalla have one of their own", name, flag.name)
 		}
 	}
 	if value, ok := valueFor(f.step, name); ok {
 		step, err := time.ParseDuration(value)
 		if err != nil {
-			return usagef("--step %q is no time: write 30s or 1m", value)
+			return cli.Usagef("--step %q is no time: write 30s or 1m", value)
 		}
 		set.model.step = step
 	}
 	if set.model.step == 0 {
-		return usagef("the data set %s has no --step: choose one in which a vehicle usually reports once or twice", name)
+		return cli.Usagef("the data set %s has no --step: choose one in which a vehicle usually reports once or twice", name)
 	}
 	if value, ok := valueFor(f.timestamps, name); ok {
 		var n int
 		if _, err := fmt.Sscanf(value+"\n", "%d\n", &n); err != nil || n < 2 {
-			return usagef("--timestamps %q is no number of timestamps from 2 on", value)
+			return cli.Usagef("--timestamps %q is no number of timestamps from 2 on", value)
 		}
 		set.definition.Timestamps, set.definition.Least = n, min(n, set.definition.Least)
 	}
@@ -164,37 +165,37 @@ func (f *dataFlags) strangers(sets []dataSet) error {
 	}
 	for _, text := range slices.Concat(f.box, f.cell, f.step, f.timestamps) {
 		if name, _, named := strings.Cut(text, "="); named && !known(name) {
-			return usagef("%q is of a data set that no --data names", text)
+			return cli.Usagef("%q is of a data set that no --data names", text)
 		}
 	}
 	for _, name := range f.every {
 		if !known(name) {
-			return usagef("--every-fix %s: no --data names that set", name)
+			return cli.Usagef("--every-fix %s: no --data names that set", name)
 		}
 	}
 	return nil
 }
 
 // load reads a set's traces.
-func (s *dataSet) load(ctx context.Context, bar *progress, std streams) (*experiment.Data, error) {
+func (s *dataSet) load(ctx context.Context, bar *cli.Progress, std cli.Streams) (*experiment.Data, error) {
 	g, trainers, err := s.model.trainers("traces " + s.definition.Name)
 	if err != nil {
 		return nil, err
 	}
 	if s.stdin != nil {
-		std.in, s.input = s.stdin, inputFlags{paths: []string{"-"}, format: "csv", strict: true}
+		std.In, s.input = s.stdin, cli.InputFlags{Paths: []string{"-"}, Format: "csv", Strict: true}
 	}
-	reader, err := s.input.open(ctx, nil, std)
+	reader, err := s.input.Open(ctx, nil, std.In)
 	if err != nil {
 		return nil, err
 	}
 	in, err := traceFiles{reader, "reading " + s.definition.Name}.read(ctx, placesToo(gatherings(g, trainers), s.model.train.EveryFix), bar)
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return nil, err
 	}
 	if in.skips.Total > 0 {
-		fmt.Fprintln(std.err, &in.skips)
+		fmt.Fprintln(std.Err, &in.skips)
 	}
 	data, err := experiment.NewData(s.definition, in.trainer())
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 )
 
@@ -101,7 +102,7 @@ func TestEvaluateSparesGitignore(t *testing.T) {
 		f := evaluateFlags{out: folder}
 		for range 2 {
 			var errs strings.Builder
-			if err := f.prepare([]dataSet{{}}, streams{err: &errs}); err != nil {
+			if err := f.prepare([]dataSet{{}}, cli.Streams{Err: &errs}); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Contains(errs.String(), ".gitignore is left as it is"); got != told || !told && errs.Len() > 0 {
@@ -135,7 +136,7 @@ func TestCheckInPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		sets[0].definition.Folds = 2
-		data, err := sets[0].load(t.Context(), newProgress(io.Discard, nil), streams{err: io.Discard})
+		data, err := sets[0].load(t.Context(), cli.NewProgress(io.Discard, nil), cli.Streams{Err: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,12 +165,12 @@ func TestEvaluateRefuses(t *testing.T) {
 		"more of people than of a fleet":   {"--vehicles", "3"},
 		"length":                           {"--cell", "250"},
 	} {
-		requireMessage(t, call(t, append([]string{"evaluate", "--out", out}, args...)...), exitUsage, message)
+		requireMessage(t, call(t, append([]string{"evaluate", "--out", out}, args...)...), cli.ExitUsage, message)
 	}
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a wrong command makes a folder")
 	}
-	requireMessage(t, call(t, "evaluate", "--out", out, "--data", "geolife="+filepath.Join(t.TempDir(), "none")), exitFailed, "check the path")
+	requireMessage(t, call(t, "evaluate", "--out", out, "--data", "geolife="+filepath.Join(t.TempDir(), "none")), cli.ExitFailed, "check the path")
 }
 
 // TestEvaluateInterrupted: what is measured is kept, and the same command goes on.
@@ -179,8 +180,8 @@ func TestEvaluateInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs strings.Builder
-	std := streams{err: &errs}
-	data, err := sets[0].load(t.Context(), newProgress(&errs, nil), std)
+	std := cli.Streams{Err: &errs}
+	data, err := sets[0].load(t.Context(), cli.NewProgress(&errs, nil), std)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func TestEvaluateInterrupted(t *testing.T) {
 	f := evaluateFlags{out: t.TempDir()}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.carry(ctx, study, chosen, newProgress(&errs, nil), std); err == nil || !strings.Contains(errs.String(), "0 of 3 pieces") {
+	if err := f.carry(ctx, study, chosen, cli.NewProgress(&errs, nil), std); err == nil || !strings.Contains(errs.String(), "0 of 3 pieces") {
 		t.Errorf("error %v, %q", err, errs.String())
 	}
 	if _, err := os.Stat(filepath.Join(f.out, "report.html")); err == nil {

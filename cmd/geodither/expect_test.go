@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -149,9 +150,9 @@ func TestModelInspectExpects(t *testing.T) {
 	if weak := succeed(t, "model", "inspect", "--epsilon", "0.01", "--delta", "0.01", "--tracks", "5", path).out; !strings.Contains(weak, "hardly better than publishing nothing") {
 		t.Errorf("a release that tells nothing is not called so:\n%s", weak)
 	}
-	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", path), exitUsage, "--epsilon and --delta belong together")
-	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", "--delta", "0.01", "--interval", "90s", path), exitUsage, "whole multiple")
-	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", "--delta", "0.01", "--tracks", "0", path), exitUsage, "--tracks")
+	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", path), cli.ExitUsage, "--epsilon and --delta belong together")
+	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", "--delta", "0.01", "--interval", "90s", path), cli.ExitUsage, "whole multiple")
+	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", "--delta", "0.01", "--tracks", "0", path), cli.ExitUsage, "--tracks")
 }
 
 // TestRunSaysWhatToExpect beside its start, before there is a broker, in the numbers

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
@@ -56,21 +57,13 @@ func (s expectedSummary) String() string {
 	b.WriteString(s.Release.line("release") + s.Estimate.line("estimate") + s.Blind.line("blind"))
 	fmt.Fprintf(&b, "  (%d simulated tracks of %v, seed %d; blind is the estimate without any release)\n",
 		s.Tracks, time.Duration(s.Seconds*float64(time.Second)), s.Seed)
-	fmt.Fprintf(&b, "  a release in %s %% of the steps costs a user up to Σε = %s an hour, %s a day\n", percentage(s.Released), sum(s.EpsilonHour), sum(s.EpsilonDay))
+	fmt.Fprintf(&b, "  a release in %s %% of the steps costs a user up to Σε = %s an hour, %s a day\n", cli.Percent(s.Released), cli.Sum(s.EpsilonHour), cli.Sum(s.EpsilonDay))
 	fmt.Fprintf(&b, "  |ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases\n", s.LocationSetMean, 100*s.DriftRatio)
 	fmt.Fprintf(&b, "  %s\n", s.Metric)
 	if !s.worthIt() {
 		b.WriteString("  that is hardly better than publishing nothing at all: choose a larger ε, or fewer and larger releases (interval)\n")
 	}
 	return b.String()
-}
-
-// percentage of a share, with a decimal where a whole number would say 0.
-func percentage(share float64) string {
-	if share < .1 {
-		return fmt.Sprintf("%.1f", 100*share)
-	}
-	return fmt.Sprintf("%.0f", 100*share)
 }
 
 // worthIt says whether the estimate is at least a twentieth better than the blind one.

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
@@ -23,22 +24,22 @@ type fixOrError struct {
 }
 
 // newFixSource opens what the flags name. The context is that of reading, too.
-func newFixSource(ctx context.Context, f inputFlags, more []string, s simulationFlags, std streams) (fixSource, error) {
+func newFixSource(ctx context.Context, f cli.InputFlags, more []string, s simulationFlags, std cli.Streams) (fixSource, error) {
 	switch {
 	case s.vehicles < 0 || s.steps < 0:
-		return fixSource{}, usagef("--simulate and --steps must not be negative")
+		return fixSource{}, cli.Usagef("--simulate and --steps must not be negative")
 	case s.vehicles == 0 && (s.model != "" || s.steps > 0):
-		return fixSource{}, usagef("--model and --steps belong to --simulate VEHICLES, which is missing")
+		return fixSource{}, cli.Usagef("--model and --steps belong to --simulate VEHICLES, which is missing")
 	case s.vehicles == 0:
-		reader, err := f.open(ctx, more, std)
+		reader, err := f.Open(ctx, more, std.In)
 		if err != nil {
 			return fixSource{}, err
 		}
 		return fixSource{fixes: func(context.Context) iter.Seq2[schemas.Raw, error] { return reader.Fixes() }, reader: reader}, nil
-	case len(f.paths)+len(more) > 0:
-		return fixSource{}, usagef("--in and --simulate exclude each other")
+	case len(f.Paths)+len(more) > 0:
+		return fixSource{}, cli.Usagef("--in and --simulate exclude each other")
 	case s.model == "":
-		return fixSource{}, usagef("--simulate needs a --model that says how the vehicles move")
+		return fixSource{}, cli.Usagef("--simulate needs a --model that says how the vehicles move")
 	}
 	model, err := mobility.ReadModelFile(s.model)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -45,14 +46,14 @@ func (f *fitFlags) register(flags *pflag.FlagSet, prefix string) {
 // check reports what cannot be used, before anything is read.
 func (f *fitFlags) check() error {
 	if err := f.release().Validate(); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	if f.minSegment < 0 || f.steps < 0 || f.runs < 1 {
-		return usagef("lengths and numbers of steps must not be negative, and the runs at least one")
+		return cli.Usagef("lengths and numbers of steps must not be negative, and the runs at least one")
 	}
 	for _, delta := range f.deltas {
 		if err := mechanism.ValidateDelta(delta); err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 	}
 	for _, path := range []string{f.report, f.plot} {
@@ -60,7 +61,7 @@ func (f *fitFlags) check() error {
 			continue
 		}
 		if path == "-" {
-			return usagef("the fit's JSON and plot are files, since standard output has the text: name one in place of -")
+			return cli.Usagef("the fit's JSON and plot are files, since standard output has the text: name one in place of -")
 		}
 		if err := checkTarget(path); err != nil {
 			return err
@@ -74,11 +75,11 @@ func (f *fitFlags) release() mechanism.Options {
 }
 
 // options are the measurement's.
-func (f *fitFlags) options(ctx context.Context, bar *progress) evaluation.FitOptions {
+func (f *fitFlags) options(ctx context.Context, bar *cli.Progress) evaluation.FitOptions {
 	return evaluation.FitOptions{
 		Release: f.release(), Deltas: f.deltas, MinSegment: f.minSegment, MaxSteps: f.steps, Runs: f.runs, Seed: f.seed, Workers: runtime.GOMAXPROCS(0),
 		Progress: func(done, total int64) error {
-			bar.count(done, total, "steps")
+			bar.Count(done, total, "steps")
 			return ctx.Err()
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -19,7 +20,7 @@ func checkPlot(path string) error {
 	if path == "" {
 		return nil
 	}
-	return usagef("a plot is a .png or .svg file: %s is neither", path)
+	return cli.Usagef("a plot is a .png or .svg file: %s is neither", path)
 }
 
 // plotFit draws drift against δ.
@@ -39,7 +40,7 @@ func plotFit(fit *mobility.Fit, path string) error {
 	figure := chart.Figure{
 		Title: "Drift against δ on users that the model was not trained on",
 		Note: fmt.Sprintf("%s, %s, ε = %g at every step. %s",
-			quantity(fit.Users, "user"), quantity(fit.Steps, "step"), fit.Epsilon, reading),
+			cli.Quantity(fit.Users, "user"), cli.Quantity(fit.Steps, "step"), fit.Epsilon, reading),
 		Panels: []chart.Panel{&chart.Lines{
 			X: chart.Axis{Label: "δ", Log: true}, Y: chart.Axis{Label: "drift, share of releases", Log: true},
 			Series: []chart.Series{

@@ -15,6 +15,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/schemas"
@@ -36,7 +37,7 @@ func call(t *testing.T, args ...string) result {
 func callWith(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	var out, log bytes.Buffer
-	code := run(t.Context(), args, streams{in: strings.NewReader(stdin), out: &out, err: &log})
+	code := run(t.Context(), args, cli.Streams{In: strings.NewReader(stdin), Out: &out, Err: &log})
 	return result{code, out.String(), log.String()}
 }
 
@@ -44,7 +45,7 @@ func callWith(t *testing.T, stdin string, args ...string) result {
 func succeed(t *testing.T, args ...string) result {
 	t.Helper()
 	r := call(t, args...)
-	if r.code != exitDone {
+	if r.code != cli.ExitDone {
 		t.Fatalf("geodither %s: exit %d\n%s", strings.Join(args, " "), r.code, r.err)
 	}
 	return r
@@ -64,7 +65,7 @@ func start(t *testing.T, stdin io.Reader, args ...string) *background {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := &background{interrupt: cancel, out: new(shared), log: new(shared), code: make(chan int, 1)}
 	go func() {
-		b.code <- run(ctx, args, streams{in: stdin, out: b.out, err: b.log})
+		b.code <- run(ctx, args, cli.Streams{In: stdin, Out: b.out, Err: b.log})
 		close(b.code)
 	}()
 	t.Cleanup(func() { b.stop(t) })
@@ -230,7 +231,7 @@ func requireMessage(t *testing.T, r result, code int, words ...string) {
 	if !strings.HasPrefix(r.err, "geodither: ") {
 		t.Errorf("%q does not begin with the command's name", r.err)
 	}
-	if code == exitUsage && !strings.Contains(r.err, `--help"`) {
+	if code == cli.ExitUsage && !strings.Contains(r.err, `--help"`) {
 		t.Errorf("%q does not point to the help", r.err)
 	}
 	for _, word := range words {

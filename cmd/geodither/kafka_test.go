@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -106,7 +107,7 @@ log: {level: debug}
 	eventually(t, "the late fix", func() bool {
 		return strings.Contains(call(t, "consume", "--brokers", broker, "--topic", "g-dead-letters", "--encoding", encoding).err, "is this a sanitized topic")
 	})
-	if code := service.stop(t); code != exitDone || strings.Contains(service.log.String(), "level=ERROR") {
+	if code := service.stop(t); code != cli.ExitDone || strings.Contains(service.log.String(), "level=ERROR") {
 		t.Errorf("the service ended with %d\n%s", code, service.log)
 	}
 	if secret := strings.TrimSpace(read(t, key)); strings.Contains(service.log.String()+service.out.String(), secret) {
@@ -124,12 +125,12 @@ log: {level: debug}
 		}
 	}
 	requireUsers(t, consume("--format", "csv").out, users)
-	if geo := consume("--format", "geojson"); geo.code != exitDone || strings.Count(geo.out, `"Feature"`) != len(got) {
+	if geo := consume("--format", "geojson"); geo.code != cli.ExitDone || strings.Count(geo.out, `"Feature"`) != len(got) {
 		t.Errorf("exit %d, %d features", geo.code, strings.Count(geo.out, `"Feature"`))
 	}
 	wrong := map[string]string{"avro": "json", "json": "avro"}[encoding]
-	requireMessage(t, consume("--encoding", wrong), exitFailed, "out/", "--encoding right?")
-	requireMessage(t, call(t, "consume", "--brokers", broker, "--topic", "raw", "--encoding", encoding), exitFailed, "is this a sanitized topic")
+	requireMessage(t, consume("--encoding", wrong), cli.ExitFailed, "out/", "--encoding right?")
+	requireMessage(t, call(t, "consume", "--brokers", broker, "--topic", "raw", "--encoding", encoding), cli.ExitFailed, "is this a sanitized topic")
 }
 
 // requireUsers holds CSV in whatever order of users against records.
@@ -163,7 +164,7 @@ state_dir: state
 release: {epsilon: 2, delta: 0.02, budget: none}
 `, broker))
 	service = start(t, nil, "run", "-c", config)
-	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == exitDone })
+	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone })
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", traces)
 	return service, len(town())
 }
@@ -180,7 +181,7 @@ func TestConsumeFollow(t *testing.T) {
 	lines, table, features, behind := follow(), follow("--format", "csv"), follow("--format", "geojson"), follow("--from-end")
 	for _, b := range []*background{lines, table, features} {
 		eventually(t, "every record", func() bool { return strings.Count(b.out.String(), "lattice") >= n })
-		if code := b.stop(t); code != exitDone || b.log.String() != "" {
+		if code := b.stop(t); code != cli.ExitDone || b.log.String() != "" {
 			t.Errorf("exit %d: %s", code, b.log)
 		}
 	}
@@ -189,7 +190,7 @@ func TestConsumeFollow(t *testing.T) {
 	if len(all) != n || !json.Valid([]byte(features.out.String())) {
 		t.Errorf("%d records, want %d; GeoJSON is whole: %v", len(all), n, json.Valid([]byte(features.out.String())))
 	}
-	if code := behind.stop(t); code != exitDone || strings.Count(behind.out.String(), "\n") > n {
+	if code := behind.stop(t); code != cli.ExitDone || strings.Count(behind.out.String(), "\n") > n {
 		t.Errorf("from the end: exit %d, %d records", code, strings.Count(behind.out.String(), "\n"))
 	}
 	if left := succeed(t, "consume", "--brokers", broker, "--topic", "out", "--from-end").out; left != "" {
@@ -211,7 +212,7 @@ func TestRunWarnsOfReadableKey(t *testing.T) {
 	service := start(t, nil, "run", "-c", config)
 	// That brokers are away is said at once, and Ctrl-C ends the waiting.
 	eventually(t, "a word about the brokers", func() bool { return strings.Contains(service.log.String(), "127.0.0.1:1") })
-	if code := service.stop(t); code == exitUsage {
+	if code := service.stop(t); code == cli.ExitUsage {
 		t.Errorf("exit %d", code)
 	}
 	log := service.log.String()
@@ -237,7 +238,7 @@ func TestNoBroker(t *testing.T) {
 		for _, args := range [][]string{{"consume", "--format", "csv"}, {"produce", "--simulate", "1", "--steps", "1", "--model", model}} {
 			t.Run(args[0]+" "+addr, func(t *testing.T) {
 				t.Parallel()
-				requireMessage(t, call(t, append(args, "--brokers", addr, "--topic", "x")...), exitFailed, addr, "is Kafka running there?")
+				requireMessage(t, call(t, append(args, "--brokers", addr, "--topic", "x")...), cli.ExitFailed, addr, "is Kafka running there?")
 			})
 		}
 	}
@@ -249,8 +250,8 @@ func TestMissingTopic(t *testing.T) {
 	_, model := townFiles(t, t.TempDir())
 	dead := "127.0.0.1:1"
 	for _, brokers := range []string{broker, dead + "," + broker, broker + "," + dead} {
-		requireMessage(t, call(t, "consume", "--brokers", brokers, "--topic", "gone"), exitFailed, "gone", "create it")
-		requireMessage(t, call(t, "produce", "--brokers", brokers, "--topic", "gone", "--simulate", "1", "--steps", "1", "--model", model), exitFailed, "gone")
+		requireMessage(t, call(t, "consume", "--brokers", brokers, "--topic", "gone"), cli.ExitFailed, "gone", "create it")
+		requireMessage(t, call(t, "produce", "--brokers", brokers, "--topic", "gone", "--simulate", "1", "--steps", "1", "--model", model), cli.ExitFailed, "gone")
 	}
 }
 
@@ -270,7 +271,7 @@ func TestBroker(t *testing.T) {
 		if n := end(t, addr, "t"); n != 10*round {
 			t.Errorf("round %d: %d records, want %d", round, n, 10*round)
 		}
-		if code := b.stop(t); code != exitDone {
+		if code := b.stop(t); code != cli.ExitDone {
 			t.Errorf("exit %d: %s", code, b.log)
 		}
 	}

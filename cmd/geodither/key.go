@@ -9,16 +9,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-func newKey(std streams) *cobra.Command {
+func newKey(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "key",
 		Short:   "Make and use the secret key of the noise",
 		Example: "  geodither key new noise.key",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var ifMissing bool
@@ -35,7 +36,7 @@ An existing file is never overwritten.
 
 "geodither key export" writes files that hold only a part of the key.`,
 		Example: "  geodither key new noise.key",
-		Args:    oneFile("file"),
+		Args:    cli.OneFile("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := writeKey(args[0])
 			if ifMissing && errors.Is(err, fs.ErrExist) {
@@ -44,7 +45,7 @@ An existing file is never overwritten.
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(std.out, "wrote %s: keep it as secret as the raw fixes, and back it up\n", args[0])
+			_, err = fmt.Fprintf(std.Out, "wrote %s: keep it as secret as the raw fixes, and back it up\n", args[0])
 			return err
 		},
 	}
@@ -53,7 +54,7 @@ An existing file is never overwritten.
 	return cmd
 }
 
-func newPseudonym(std streams) *cobra.Command {
+func newPseudonym(std cli.Streams) *cobra.Command {
 	var path, user string
 	cmd := &cobra.Command{
 		Use:   "pseudonym --user USER",
@@ -63,7 +64,7 @@ hex, of HMAC-SHA-256 of "geodither pseudonym 2", a zero byte and the user id, un
 subkey for pseudonyms. Only who has that can tell which user a pseudonym is. A file from
 "geodither key export --pseudonym" is enough, and is of no use for anything else.`,
 		Example: `  geodither key pseudonym --key-file noise.key --user bus-31`,
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			read := loadKey
 			if path != "" { // what is named comes before the environment
@@ -73,13 +74,13 @@ subkey for pseudonyms. Only who has that can tell which user a pseudonym is. A f
 			if err != nil {
 				return fmt.Errorf("--key-file: %w", err)
 			}
-			_, err = fmt.Fprintln(std.out, pipeline.Pseudonym(key, user))
+			_, err = fmt.Fprintln(std.Out, pipeline.Pseudonym(key, user))
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&path, "key-file", "", "noise key `FILE`; without it "+keyVariable)
 	cmd.Flags().StringVar(&user, "user", "", "user `ID` of the raw records")
-	required(cmd, "user")
+	cli.Required(cmd, "user")
 	return cmd
 }
 

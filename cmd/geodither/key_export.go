@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -17,7 +18,7 @@ type keyExportFlags struct {
 	pseudonym bool
 }
 
-func newKeyExport(std streams) *cobra.Command {
+func newKeyExport(std cli.Streams) *cobra.Command {
 	var f keyExportFlags
 	cmd := &cobra.Command{
 		Use:   "export (--until DAY | --pseudonym) FILE",
@@ -46,7 +47,7 @@ tell which user a pseudonym is, and can take the noise off nothing.
 Both can be exported from a whole key, and from a file of --until.`,
 		Example: `  geodither key export --key-file noise.key --until 2026-11-01 noise-november.key
   geodither key export --key-file noise.key --pseudonym pseudonyms.key`,
-		Args: oneFile("file"),
+		Args: cli.OneFile("file"),
 		RunE: func(_ *cobra.Command, args []string) error { return f.run(args[0], std) },
 	}
 	flags := cmd.Flags()
@@ -56,18 +57,18 @@ Both can be exported from a whole key, and from a file of --until.`,
 	return cmd
 }
 
-func (f *keyExportFlags) run(path string, std streams) error {
+func (f *keyExportFlags) run(path string, std cli.Streams) error {
 	if (f.until != "") == f.pseudonym {
-		return usagef("say what to export: either --until DAY or --pseudonym")
+		return cli.Usagef("say what to export: either --until DAY or --pseudonym")
 	}
 	var day noise.Day
 	var err error
 	if f.until != "" {
 		if day, err = noise.ParseDay(f.until); err != nil {
-			return usagef("--until: %w", err)
+			return cli.Usagef("--until: %w", err)
 		}
 		if today := noise.DayAt(time.Now().UnixMilli()); day > today {
-			return usagef("--until: %v is still to come, and today is %v in UTC: a service would refuse every "+
+			return cli.Usagef("--until: %v is still to come, and today is %v in UTC: a service would refuse every "+
 				"fix until then. Choose a day that has begun", day, today)
 		}
 	}
@@ -92,7 +93,7 @@ func (f *keyExportFlags) run(path string, std streams) error {
 	if err := writeKeyFile(path, key); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(std.out, "wrote %s: %s\n", path, said)
+	_, err = fmt.Fprintf(std.Out, "wrote %s: %s\n", path, said)
 	return err
 }
 

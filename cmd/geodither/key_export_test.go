@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -29,7 +30,7 @@ func TestKeyExport(t *testing.T) {
 			t.Errorf("%s: %v, %v; want mode 0600", name, info.Mode(), err)
 		}
 		text := read(t, in(name))
-		requireMessage(t, call(t, append(from, "--pseudonym", in(name))...), exitFailed, name, "exists")
+		requireMessage(t, call(t, append(from, "--pseudonym", in(name))...), cli.ExitFailed, name, "exists")
 		if read(t, in(name)) != text || strings.Contains(text, strings.TrimSpace(read(t, in("noise.key")))) {
 			t.Errorf("%s was overwritten, or holds the whole key", name)
 		}
@@ -42,15 +43,15 @@ func TestKeyExport(t *testing.T) {
 		return call(t, sanitizeArgs(traces, model, "--key-file", in(key), "--out", in("refused.csv"))...)
 	}
 	whole := sanitize("noise.key")
-	if same := sanitize("same.key"); whole.code != exitDone || same.out != whole.out {
+	if same := sanitize("same.key"); whole.code != cli.ExitDone || same.out != whole.out {
 		t.Errorf("the key from the day of the traces on gives other records: %s", same.err)
 	}
 	later := refused("later.key")
 	requireWords(t, later.err, fmt.Sprintf("left out, as the service refuses them: %d key_destroyed", len(town())), "no noise of the days")
-	if later.code != exitDone || strings.Count(read(t, in("refused.csv")), "lattice") != 0 {
+	if later.code != cli.ExitDone || strings.Count(read(t, in("refused.csv")), "lattice") != 0 {
 		t.Errorf("under a key without the day: exit %d, %s", later.code, later.err)
 	}
-	requireMessage(t, refused("names.key"), exitFailed, "pseudonyms only")
+	requireMessage(t, refused("names.key"), cli.ExitFailed, "pseudonyms only")
 	for _, name := range []string{"same.key", "later.key", "names.key"} {
 		if got := succeed(t, "key", "pseudonym", "--key-file", in(name), "--user", "3").out; !strings.Contains(whole.out, strings.TrimSpace(got)) {
 			t.Errorf("%s has another pseudonym", name)
@@ -58,15 +59,15 @@ func TestKeyExport(t *testing.T) {
 	}
 
 	again := []string{"key", "export", "--key-file", in("later.key")}
-	requireMessage(t, call(t, append(again, "--until", "2023-11-14", in("back.key"))...), exitFailed, "destroyed", "later day")
+	requireMessage(t, call(t, append(again, "--until", "2023-11-14", in("back.key"))...), cli.ExitFailed, "destroyed", "later day")
 	succeed(t, append(again, "--until", "2024-01-01", in("onward.key"))...)
-	requireMessage(t, call(t, "key", "export", "--key-file", in("names.key"), "--until", "2024-01-01", in("x.key")), exitFailed, "no noise")
-	requireMessage(t, call(t, append(from, in("x.key"))...), exitUsage, "--until DAY or --pseudonym")
-	requireMessage(t, call(t, append(from, "--pseudonym", "--until", "2024-01-01", in("x.key"))...), exitUsage, "--until DAY or --pseudonym")
-	requireMessage(t, call(t, append(from, "--until", "tomorrow", in("x.key"))...), exitUsage, "2026-11-21")
+	requireMessage(t, call(t, "key", "export", "--key-file", in("names.key"), "--until", "2024-01-01", in("x.key")), cli.ExitFailed, "no noise")
+	requireMessage(t, call(t, append(from, in("x.key"))...), cli.ExitUsage, "--until DAY or --pseudonym")
+	requireMessage(t, call(t, append(from, "--pseudonym", "--until", "2024-01-01", in("x.key"))...), cli.ExitUsage, "--until DAY or --pseudonym")
+	requireMessage(t, call(t, append(from, "--until", "tomorrow", in("x.key"))...), cli.ExitUsage, "2026-11-21")
 	tomorrow := (noise.DayAt(time.Now().UnixMilli()) + 1).String()
-	requireMessage(t, call(t, append(from, "--until", tomorrow, in("x.key"))...), exitUsage, tomorrow, "still to come")
-	requireMessage(t, call(t, "key", "export", "--pseudonym", in("x.key")), exitFailed, keyVariable)
+	requireMessage(t, call(t, append(from, "--until", tomorrow, in("x.key"))...), cli.ExitUsage, tomorrow, "still to come")
+	requireMessage(t, call(t, "key", "export", "--pseudonym", in("x.key")), cli.ExitFailed, keyVariable)
 	t.Setenv(keyVariable, read(t, in("later.key")))
 	if succeed(t, "key", "export", "--until", "2024-01-01", in("y.key")); read(t, in("y.key")) != read(t, in("onward.key")) {
 		t.Error("the environment's key is exported otherwise")
@@ -131,7 +132,7 @@ func TestRunRefusesSeeds(t *testing.T) {
 	for name, text := range map[string]string{"whole": noise.KeyFromSeed(1).Reveal(), "part": part.Reveal()} {
 		write(t, dir, "noise.key", text)
 		r := call(t, "run", "-c", config)
-		requireMessage(t, r, exitUsage, "small seed", "key new")
+		requireMessage(t, r, cli.ExitUsage, "small seed", "key new")
 		if strings.Contains(r.err, strings.Fields(text)[len(strings.Fields(text))-1]) {
 			t.Errorf("%s: the error repeats the key", name)
 		}
@@ -141,7 +142,7 @@ func TestRunRefusesSeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dir, "noise.key", ahead.Reveal())
-	requireMessage(t, call(t, "run", "-c", config), exitUsage, ahead.FirstDay().String(), "every fix until then")
+	requireMessage(t, call(t, "run", "-c", config), cli.ExitUsage, ahead.FirstDay().String(), "every fix until then")
 	t.Setenv(keyVariable, noise.KeyFromSeed(1<<40).Reveal())
 	service := start(t, nil, "run", "-c", config)
 	eventually(t, "a word about both keys", func() bool { return strings.Contains(service.log.String(), "both GEODITHER_KEY and key_file are set") })

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -23,7 +24,7 @@ func TestKeyNew(t *testing.T) {
 	if _, err := loadKey(path); err != nil {
 		t.Errorf("the new key cannot be read: %v", err)
 	}
-	requireMessage(t, call(t, "key", "new", path), exitFailed, path, "it is kept")
+	requireMessage(t, call(t, "key", "new", path), cli.ExitFailed, path, "it is kept")
 	if r := succeed(t, "key", "new", "--if-missing", path); r.out != "" {
 		t.Errorf("an existing key is said to be written: %q", r.out)
 	}
@@ -35,7 +36,7 @@ func TestKeyNew(t *testing.T) {
 	if read(t, other) == read(t, path) {
 		t.Error("two new keys are the same")
 	}
-	requireMessage(t, call(t, "key", "new", filepath.Join(path, "below")), exitFailed, "below")
+	requireMessage(t, call(t, "key", "new", filepath.Join(path, "below")), cli.ExitFailed, "below")
 }
 
 func TestLoadKey(t *testing.T) {
@@ -112,6 +113,6 @@ func TestPseudonym(t *testing.T) {
 	if other := strings.TrimSpace(succeed(t, "key", "pseudonym", "--user", "3").out); other == named || len(other) != 32 {
 		t.Errorf("another key gives %q", other)
 	}
-	requireMessage(t, call(t, "key", "pseudonym", "--key-file", filepath.Join(dir, "gone"), "--user", "3"), exitFailed, "--key-file", "gone")
-	requireMessage(t, call(t, "key", "pseudonym", "--key-file", key), exitUsage, "user")
+	requireMessage(t, call(t, "key", "pseudonym", "--key-file", filepath.Join(dir, "gone"), "--user", "3"), cli.ExitFailed, "--key-file", "gone")
+	requireMessage(t, call(t, "key", "pseudonym", "--key-file", key), cli.ExitUsage, "user")
 }

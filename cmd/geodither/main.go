@@ -4,72 +4,24 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
-)
 
-// Exit codes of the command.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 func main() {
-	os.Exit(run(untilSignal(context.Background()), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
-}
-
-// streams are the standard streams, so that tests can run a whole command.
-type streams struct {
-	in  io.Reader
-	out io.Writer
-	err io.Writer
+	std := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	os.Exit(run(cli.UntilSignal(context.Background()), os.Args[1:], std))
 }
 
 // run executes one command line and returns its exit code.
-func run(ctx context.Context, args []string, std streams) int {
-	root := newRoot(std)
-	root.SetArgs(args)
-	root.SetIn(std.in)
-	root.SetOut(std.out)
-	root.SetErr(std.err)
-	begun := false
-	markBegin(root, &begun)
-	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return exitDone
-	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = errors.New("interrupted") // whatever was being done when it was
-	}
-	fmt.Fprintf(std.err, "geodither: %v\n", err)
-	var usage usageError
-	if errors.As(err, &usage) || !begun {
-		fmt.Fprintf(std.err, "see %q\n", cmd.CommandPath()+" --help")
-		return exitUsage
-	}
-	return exitFailed
+func run(ctx context.Context, args []string, std cli.Streams) int {
+	return cli.Execute(ctx, newRoot(std), args, std)
 }
 
-// markBegin wraps every command so that an error from before it began (a flag,
-// an argument, a command that does not exist) can be told apart.
-func markBegin(cmd *cobra.Command, begun *bool) {
-	if work := cmd.RunE; work != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			*begun = true
-			return work(cmd, args)
-		}
-	}
-	for _, sub := range cmd.Commands() {
-		markBegin(sub, begun)
-	}
-}
-
-func newRoot(std streams) *cobra.Command {
+func newRoot(std cli.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "geodither",
 		Short: "Differentially private locations from a Kafka topic of GPS fixes, exactly once",
@@ -85,7 +37,7 @@ Start with:  geodither demo`,
 		Example: `  geodither demo
   geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
   geodither run -c geodither.yml`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(

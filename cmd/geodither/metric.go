@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/geodither/geodither/mechanism"
 )
@@ -54,12 +53,4 @@ func (f factors) String() string { return fmt.Sprintf("%.3g (%.3g)", f.Median, f
 func (m metricSummary) String() string {
 	return fmt.Sprintf("a release tells two places of its location set apart by a factor of at most, in the median (and worst) release: %v within 200 m, %v within 1 km, %v across it; places outside by e^ε at most, however near",
 		m.Within200M, m.Within1KM, m.Across)
-}
-
-// sum prints a sum of ε without an exponent.
-func sum(x float64) string {
-	if x >= 100 {
-		return strconv.FormatFloat(x, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(x, 'g', 4, 64)
 }

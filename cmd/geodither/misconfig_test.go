@@ -10,6 +10,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -63,7 +64,7 @@ func (w *misconfigWorld) serve() {
 	eventually(w.T, "every answer", func() bool {
 		return strings.Count(call(w.T, "consume", "--brokers", w.broker, "--topic", w.name("out")).out, "\n") >= len(town())
 	})
-	if code := service.stop(w.T); code != exitDone {
+	if code := service.stop(w.T); code != cli.ExitDone {
 		w.Fatalf("the service ended with %d\n%s", code, service.log)
 	}
 }
@@ -167,7 +168,7 @@ func TestMisconfigured(t *testing.T) {
 func requireClear(t *testing.T, code int, out, log string, words []string) {
 	t.Helper()
 	at := strings.LastIndex("\n"+log, "\ngeodither: ")
-	if code == exitDone || at < 0 {
+	if code == cli.ExitDone || at < 0 {
 		t.Fatalf("exit %d, and the last line does not begin with the command's name:\n%s", code, log)
 	}
 	message := log[at:] + out

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -25,7 +26,7 @@ type diffFlags struct {
 // errDiffer makes the exit code of a comparison that found a difference.
 var errDiffer = errors.New("the models differ")
 
-func newModelDiff(std streams) *cobra.Command {
+func newModelDiff(std cli.Streams) *cobra.Command {
 	var f diffFlags
 	cmd := &cobra.Command{
 		Use:   "diff A B",
@@ -42,7 +43,7 @@ provenance), 1 if they differ, 2 if one cannot be read.`,
   geodither model diff --delta 0.3 --epsilon 4 --json old.avro new.avro`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fmt.Errorf("name two model files, as in %q", strings.TrimSpace(firstLine(cmd.Example)))
+				return fmt.Errorf("name two model files, as in %q", strings.TrimSpace(cli.FirstLine(cmd.Example)))
 			}
 			return nil
 		},
@@ -70,40 +71,40 @@ type diffSummary struct {
 	Comparison *evaluation.Comparison `json:"comparison,omitempty"`
 }
 
-func (f *diffFlags) run(cmd *cobra.Command, paths []string, std streams) error {
+func (f *diffFlags) run(cmd *cobra.Command, paths []string, std cli.Streams) error {
 	if f.compare.Tracks < 0 || f.compare.Steps < 1 || f.compare.Cells < 1 {
-		return usagef("--steps and --cells must be at least 1, and --tracks not negative")
+		return cli.Usagef("--steps and --cells must be at least 1, and --tracks not negative")
 	}
 	if f.compare.Tracks == 0 {
 		f.compare.Tracks = -1
 	}
 	if err := f.compare.Release.Validate(); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	var models [2]*mobility.Model
 	for i, path := range paths {
 		var err error
 		if models[i], err = mobility.ReadModelFile(path); err != nil {
-			return usageError{err} // 2, as diff has it
+			return cli.Usage(err) // 2, as diff has it
 		}
 	}
-	bar := newProgress(std.err, nil)
-	defer bar.done()
-	bar.phase("simulating", nil)
+	bar := cli.NewProgress(std.Err, nil)
+	defer bar.Done()
+	bar.Phase("simulating", nil)
 	f.compare.Workers = runtime.GOMAXPROCS(0)
 	f.compare.Progress = func(done, total int64) error {
-		bar.count(done, total, "")
+		bar.Count(done, total, "")
 		return cmd.Context().Err()
 	}
 	s, err := diffOf(models[0], models[1], f.compare)
 	if err != nil {
 		return err
 	}
-	bar.done()
+	bar.Done()
 	if f.json {
-		err = json.NewEncoder(std.out).Encode(s)
+		err = json.NewEncoder(std.Out).Encode(s)
 	} else {
-		err = s.print(std.out)
+		err = s.print(std.Out)
 	}
 	if err == nil && !s.Same {
 		return errDiffer
@@ -192,7 +193,7 @@ func printComparison(b *strings.Builder, c *evaluation.Comparison) {
 		run  *evaluation.CompareRun
 	}{{"the first", c.AofA}, {"the second", c.BofA}} {
 		fmt.Fprintf(b, "             %-10s  %.4f (%.4f to %.4f)  %8.1f  %8s   %8s\n", run.name, run.run.Drift, run.run.DriftLow, run.run.DriftHigh, run.run.SetMean,
-			metres(run.run.Estimate), metres(run.run.Blind))
+			cli.Metres(run.run.Estimate), cli.Metres(run.run.Blind))
 	}
 	fmt.Fprintf(b, "verdict      %s\n", comparisonVerdict(c))
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 type modelFitFlags struct {
 	fitFlags
-	input       inputFlags
+	input       cli.InputFlags
 	maxGap      time.Duration
 	interpolate bool
 	personal    string
@@ -25,7 +26,7 @@ type modelFitFlags struct {
 // ten thousand users.
 const personalsAtOnce = 64 << 20
 
-func newModelFit(std streams) *cobra.Command {
+func newModelFit(std cli.Streams) *cobra.Command {
 	var f modelFitFlags
 	cmd := &cobra.Command{
 		Use:   "fit MODEL --in TRACES",
@@ -48,7 +49,7 @@ that person's figures, and of a few, theirs.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.input.register(flags)
+	f.input.Register(flags)
 	f.register(flags, "")
 	flags.DurationVar(&f.maxGap, "max-gap", 0, "cut a trace where two fixes are further apart; a step without one cuts it anyway")
 	flags.BoolVar(&f.interpolate, "interpolate", false, "take places on straight lines between fixes at most --max-gap apart")
@@ -56,7 +57,7 @@ that person's figures, and of a few, theirs.`,
 	return cmd
 }
 
-func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std streams) error {
+func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std cli.Streams) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -68,14 +69,14 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 	// It gathers fixes and makes no model of them: the radius is the smallest, for maps of any size.
 	gather := mobility.TrainOptions{KernelRadius: 1, EveryFix: every, MaxGap: f.maxGap, Interpolate: f.interpolate}
 	if err := gather.Validate(model.Step); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
-	reader, err := f.input.open(ctx, more, std)
+	reader, err := f.input.Open(ctx, more, std.In)
 	if err != nil {
 		return err
 	}
-	bar := newProgress(std.err, nil)
-	defer bar.done()
+	bar := cli.NewProgress(std.Err, nil)
+	defer bar.Done()
 	in, err := traceFiles{reader, "reading"}.read(ctx, gatherings(model.Grid, func() *mobility.Trainer {
 		trainer, err := mobility.NewTrainer(model.Grid, model.Step, gather)
 		if err != nil {
@@ -87,7 +88,7 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 		return err
 	}
 	trainer := in.trainer()
-	bar.phase("measuring", nil)
+	bar.Phase("measuring", nil)
 	o := f.options(ctx, bar)
 	o.EveryFix = every
 	o.MinSegment = f.segment(trainer.Tracks(nil))
@@ -104,12 +105,12 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 	} else if err != nil {
 		return err
 	}
-	bar.done()
+	bar.Done()
 	if in.skips.Total > 0 {
-		fmt.Fprintln(std.err, &in.skips)
+		fmt.Fprintln(std.Err, &in.skips)
 	}
 	var text strings.Builder
 	printFit(&text, &fit, evaluation.Verdict(fit))
-	_, err = fmt.Fprint(std.out, text.String())
+	_, err = fmt.Fprint(std.Out, text.String())
 	return errors.Join(err, f.write(&fit)) // what cannot be written is printed all the same
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -51,9 +52,9 @@ func countedOf(values []float64) (c counted) {
 	return c
 }
 
-func (f *inspectFlags) runFolder(ctx context.Context, dir string, std streams) error {
+func (f *inspectFlags) runFolder(ctx context.Context, dir string, std cli.Streams) error {
 	if f.maps.popularity != "" || f.maps.flows != "" {
-		return usagef("--map and --flows belong to a model file, and %s is a folder: no picture is made of a user's own model", dir)
+		return cli.Usagef("--map and --flows belong to a model file, and %s is a folder: no picture is made of a user's own model", dir)
 	}
 	var s folderSummary
 	var err error
@@ -69,9 +70,9 @@ func (f *inspectFlags) runFolder(ctx context.Context, dir string, std streams) e
 		}
 	}
 	if f.json {
-		return json.NewEncoder(std.out).Encode(s)
+		return json.NewEncoder(std.Out).Encode(s)
 	}
-	return s.print(std.out)
+	return s.print(std.Out)
 }
 
 // measure adds up the files.
@@ -128,7 +129,7 @@ popular      %s, the model that they lie over
 users        %d
 files        %s, the largest of a user %s
 privacy      whoever has this folder learns about each user's traces, and file names are a hash of user ids: anyone who can guess an id can look for it
-`, s.ID, s.Popular, s.Users, byteSize(s.FileBytes), byteSize(s.Largest))
+`, s.ID, s.Popular, s.Users, cli.ByteSize(s.FileBytes), cli.ByteSize(s.Largest))
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ privacy      whoever has this folder learns about each user's traces, and file n
 	}
 	_, err = fmt.Fprintf(out, `models       all are whole; %s in memory if all were loaded
              a user has %.0f transitions on average (median %.0f, most %.0f), of which %.0f are different (%.0f, %.0f), and has visited %.0f cells (%.0f, %.0f)
-`, byteSize(s.Read.MemoryBytes),
+`, cli.ByteSize(s.Read.MemoryBytes),
 		s.Read.Counted.Mean, s.Read.Counted.Median, s.Read.Counted.Most,
 		s.Read.Transitions.Mean, s.Read.Transitions.Median, s.Read.Transitions.Most,
 		s.Read.Visited.Mean, s.Read.Visited.Median, s.Read.Visited.Most)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -20,7 +21,7 @@ type inspectFlags struct {
 	popular string
 }
 
-func newModelInspect(std streams) *cobra.Command {
+func newModelInspect(std cli.Streams) *cobra.Command {
 	var f inspectFlags
 	cmd := &cobra.Command{
 		Use:   "inspect FILE|FOLDER",
@@ -42,7 +43,7 @@ with --popular, the model that they lie over, all of them are read and checked.`
   geodither model inspect --epsilon 12 --delta 0.3 --interval 10m model.avro
   geodither model inspect --json model.avro
   geodither model inspect --popular model.avro personal/`,
-		Args: oneFile("model file"),
+		Args: cli.OneFile("model file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], std) },
 	}
 	flags := cmd.Flags()
@@ -56,12 +57,12 @@ with --popular, the model that they lie over, all of them are read and checked.`
 	return cmd
 }
 
-func (f *inspectFlags) run(cmd *cobra.Command, path string, std streams) error {
+func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return f.runFolder(cmd.Context(), path, std)
 	}
 	if f.popular != "" {
-		return usagef("--popular belongs to a folder of personal models, and %s is a file", path)
+		return cli.Usagef("--popular belongs to a folder of personal models, and %s is a file", path)
 	}
 	if err := f.maps.check(); err != nil {
 		return err
@@ -75,35 +76,35 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std streams) error {
 		summary.FileBytes = info.Size()
 	}
 	if cmd.Flags().Changed("epsilon") || cmd.Flags().Changed("delta") {
-		if err := f.simulate(cmd, model, &summary, std.err); err != nil {
+		if err := f.simulate(cmd, model, &summary, std.Err); err != nil {
 			return err
 		}
 	}
-	if summary.Flows, err = f.maps.draw(model, std.err); err != nil {
+	if summary.Flows, err = f.maps.draw(model, std.Err); err != nil {
 		return err
 	}
 	if f.json {
-		return json.NewEncoder(std.out).Encode(summary)
+		return json.NewEncoder(std.Out).Encode(summary)
 	}
-	return summary.print(std.out)
+	return summary.print(std.Out)
 }
 
 // simulate fills in what error to expect.
 func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summary *modelSummary, log io.Writer) error {
 	if !cmd.Flags().Changed("epsilon") || !cmd.Flags().Changed("delta") {
-		return usagef("--epsilon and --delta belong together; neither has a default")
+		return cli.Usagef("--epsilon and --delta belong together; neither has a default")
 	}
 	if f.expect.Tracks < 1 || f.expect.Steps < 0 {
-		return usagef("--tracks must be at least 1, and --steps not negative")
+		return cli.Usagef("--tracks must be at least 1, and --steps not negative")
 	}
 	release, err := f.release.options(model)
 	if err := errors.Join(err, release.Validate()); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
-	bar := newProgress(log, nil)
-	defer bar.done()
-	bar.phase("simulating", nil)
-	f.expect.Progress = bar.reporter(cmd.Context(), "steps")
+	bar := cli.NewProgress(log, nil)
+	defer bar.Done()
+	bar.Phase("simulating", nil)
+	f.expect.Progress = bar.Reporter(cmd.Context(), "steps")
 	x, err := expect(cmd.Context(), model, release, f.expect)
 	if err != nil {
 		return fmt.Errorf("simulating: %w", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -43,7 +44,7 @@ func (f *mapFlags) check() error {
 	for _, path := range []string{f.popularity, f.flows} {
 		ending := strings.ToLower(filepath.Ext(path))
 		if path != "" && ending != ".png" && ending != ".svg" {
-			return usagef("%s: a picture is .png or .svg", path)
+			return cli.Usagef("%s: a picture is .png or .svg", path)
 		}
 		if path != "" {
 			if err := checkTarget(path); err != nil {
@@ -52,13 +53,13 @@ func (f *mapFlags) check() error {
 		}
 	}
 	if (f.flows == "") != (f.from == "") {
-		return usagef("--flows and --from belong together")
+		return cli.Usagef("--flows and --from belong together")
 	}
 	if f.flows != "" && f.popularity == f.flows {
-		return usagef("--map and --flows name the same file")
+		return cli.Usagef("--map and --flows name the same file")
 	}
 	if f.flows != "" && (len(f.ahead) == 0 || len(f.ahead) > 12 || slices.Min(f.ahead) < 1 || slices.Max(f.ahead) > maxAhead) {
-		return usagef("--ahead must be one to twelve numbers of steps, 1 to %d", maxAhead)
+		return cli.Usagef("--ahead must be one to twelve numbers of steps, 1 to %d", maxAhead)
 	}
 	if _, err := f.start(); err != nil {
 		return err
@@ -72,7 +73,7 @@ func (f *mapFlags) start() (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, f.at)
 	if err != nil {
-		return at, usagef("--at must be a time such as 2024-05-01T08:00:00Z")
+		return at, cli.Usagef("--at must be a time such as 2024-05-01T08:00:00Z")
 	}
 	return at, nil
 }
@@ -90,7 +91,7 @@ func (f *mapFlags) draw(m *mobility.Model, log io.Writer) (*flowSummary, error) 
 	}
 	from, err := parseCell(f.from, m.Grid)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	at, err := f.start()
 	if err != nil {
@@ -217,7 +218,7 @@ func (s *flowSummary) String() string {
 	fmt.Fprintf(&b, "flows        from cell %d\n", s.Cell)
 	for _, a := range s.After {
 		fmt.Fprintf(&b, "             after %s (%s): still there with probability %.2f, %s off on average, as if in one of %.0f cells\n",
-			stepsWord(a.Steps), s.after(a.Steps), a.Stay, metres(a.MeanM), math.Exp2(a.Bits))
+			stepsWord(a.Steps), s.after(a.Steps), a.Stay, cli.Metres(a.MeanM), math.Exp2(a.Bits))
 	}
 	return b.String()
 }

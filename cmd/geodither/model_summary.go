@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -178,7 +179,7 @@ trained on   %s
 privacy      %s
 `,
 		s.InitialBits, math.Exp2(s.InitialBits), s.StepBits,
-		byteSize(s.MemoryBytes), onDisk(s.FileBytes),
+		cli.ByteSize(s.MemoryBytes), onDisk(s.FileBytes),
 		s.Provenance.Source, s.Provenance.Tool, s.Provenance.Options,
 		s.trainedOn(),
 		privacyLine(s.Provenance.Privacy))
@@ -201,7 +202,7 @@ func (s modelSummary) trainedOn() string {
 	}
 	r := s.Provenance.Report
 	return fmt.Sprintf("%s of %s (left out: %d outside the box, %d that another user reports too), %s; %d of %d cells were seen",
-		quantity(r.Fixes, "fix"), quantity(r.Users, "user"), r.OutsideBox, r.SharedFixes, quantity(r.Transitions, "transition"), r.CellsSeen, s.Width*s.Height)
+		cli.Quantity(r.Fixes, "fix"), cli.Quantity(r.Users, "user"), r.OutsideBox, r.SharedFixes, cli.Quantity(r.Transitions, "transition"), r.CellsSeen, s.Width*s.Height)
 }
 
 // privacyLine says what whoever has the model may learn about the traces.
@@ -220,7 +221,7 @@ func printFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 		b.WriteString("fit          not measured\n")
 		return
 	}
-	fmt.Fprintf(b, "fit          on %s and %s, in stretches of at least %d", quantity(f.Users, "user"), quantity(f.Steps, "step"), f.Shortest)
+	fmt.Fprintf(b, "fit          on %s and %s, in stretches of at least %d", cli.Quantity(f.Users, "user"), cli.Quantity(f.Steps, "step"), f.Shortest)
 	if f.Held != "" {
 		fmt.Fprintf(b, " (%s)", f.Held)
 	}
@@ -229,7 +230,7 @@ func printFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 `, f.LogLikelihood, f.LogPopularity, f.LogUniform, 100*f.Impossible)
 	if f.Epsilon > 0 {
 		fmt.Fprintf(b, "             %s, ε = %g, δ = %g: error of the estimate %s on average, %s in the median; blind %s and %s\n",
-			f.Mechanism, f.Epsilon, f.Delta, metres(f.Estimate.Mean), metres(f.Estimate.Median), metres(f.Blind.Mean), metres(f.Blind.Median))
+			f.Mechanism, f.Epsilon, f.Delta, cli.Metres(f.Estimate.Mean), cli.Metres(f.Estimate.Median), cli.Metres(f.Blind.Mean), cli.Metres(f.Blind.Median))
 	}
 	if len(f.Calibration) > 0 {
 		b.WriteString("             δ        drift    95 % interval       |ΔX|\n")
@@ -255,16 +256,5 @@ func onDisk(size int64) string {
 	if size == 0 {
 		return ""
 	}
-	return ", " + byteSize(size) + " on disk"
-}
-
-// byteSize writes a number of bytes in a unit that suits it.
-func byteSize(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	return ", " + cli.ByteSize(size) + " on disk"
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -109,7 +110,7 @@ func TestModelPictures(t *testing.T) {
 		"--popular " + model:                       "--popular belongs to a folder",
 	} {
 		r := call(t, append(append([]string{"model", "inspect"}, strings.Fields(args)...), model)...)
-		requireMessage(t, r, exitUsage, says)
+		requireMessage(t, r, cli.ExitUsage, says)
 		if strings.Contains(r.err, "51.5") {
 			t.Errorf("the error repeats a place: %q", r.err)
 		}
@@ -141,10 +142,10 @@ func TestModelInspectFolder(t *testing.T) {
 	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", folder).out), &s); err != nil || s.Users != 2 || s.Popular != m.ID() || s.Largest == 0 || s.Read != nil {
 		t.Errorf("%v, %+v", err, s)
 	}
-	requireMessage(t, call(t, "model", "inspect", "--map", "x.png", folder), exitUsage, "no picture")
-	requireMessage(t, call(t, "model", "inspect", dir), exitFailed, "not a folder of personal models")
+	requireMessage(t, call(t, "model", "inspect", "--map", "x.png", folder), cli.ExitUsage, "no picture")
+	requireMessage(t, call(t, "model", "inspect", dir), cli.ExitFailed, "not a folder of personal models")
 	other := changedModel(t, path, "other.avro", func(m *mobility.Model) { m.Step *= 2 })
-	requireMessage(t, call(t, "model", "inspect", "--popular", other, folder), exitFailed, "another popular model")
+	requireMessage(t, call(t, "model", "inspect", "--popular", other, folder), cli.ExitFailed, "another popular model")
 }
 
 func TestModelDiff(t *testing.T) {
@@ -154,7 +155,7 @@ func TestModelDiff(t *testing.T) {
 	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--backoff", "1", "--out", b)
 
 	r := call(t, "model", "diff", "--tracks", "6", "--steps", "20", "--cells", "3", a, b)
-	if r.code != exitFailed || !strings.Contains(r.err, "the models differ") {
+	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the models differ") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	for _, word := range []string{"option backoff: 20, then 1", "rows         total variation", "under", "verdict"} {
@@ -173,12 +174,12 @@ func TestModelDiff(t *testing.T) {
 		t.Errorf("a model and itself: %s", r.out)
 	}
 	slow := changedModel(t, a, "slow.avro", func(m *mobility.Model) { m.Step *= 2 })
-	if r := call(t, "model", "diff", a, slow); r.code != exitFailed || !strings.Contains(r.out, "steps of 1m0s and 2m0s") {
+	if r := call(t, "model", "diff", a, slow); r.code != cli.ExitFailed || !strings.Contains(r.out, "steps of 1m0s and 2m0s") {
 		t.Errorf("another step: exit %d, %s", r.code, r.out)
 	}
-	requireMessage(t, call(t, "model", "diff", a, traces), exitUsage, "not a mobility model")
-	requireMessage(t, call(t, "model", "diff", a), exitUsage, "name two model files")
-	requireMessage(t, call(t, "model", "diff", "--delta", "2", a, b), exitUsage, "delta 2")
+	requireMessage(t, call(t, "model", "diff", a, traces), cli.ExitUsage, "not a mobility model")
+	requireMessage(t, call(t, "model", "diff", a), cli.ExitUsage, "name two model files")
+	requireMessage(t, call(t, "model", "diff", "--delta", "2", a, b), cli.ExitUsage, "delta 2")
 }
 
 func TestModelValidate(t *testing.T) {
@@ -195,11 +196,11 @@ func TestModelValidate(t *testing.T) {
 	if r := succeed(t, "model", "validate", few); !strings.Contains(r.out, "suspicious  few users: it was learned from 6 users") {
 		t.Errorf("%s", r.out)
 	}
-	if r := call(t, "model", "validate", "--strict", good, few); r.code != exitFailed || !strings.Contains(r.err, "1 of 2 files are suspicious") {
+	if r := call(t, "model", "validate", "--strict", good, few); r.code != cli.ExitFailed || !strings.Contains(r.err, "1 of 2 files are suspicious") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	r := call(t, "model", "validate", "--json", good, damaged)
-	if r.code != exitFailed || !strings.Contains(r.err, "1 of 2 files are unusable") {
+	if r.code != cli.ExitFailed || !strings.Contains(r.err, "1 of 2 files are unusable") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	decoder := json.NewDecoder(strings.NewReader(r.out))
@@ -209,5 +210,5 @@ func TestModelValidate(t *testing.T) {
 			t.Errorf("%v, %+v, want %s", err, v, want)
 		}
 	}
-	requireMessage(t, call(t, "model", "validate"), exitUsage, "name the model files")
+	requireMessage(t, call(t, "model", "validate"), cli.ExitUsage, "name the model files")
 }

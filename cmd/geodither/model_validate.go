@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -19,7 +20,7 @@ type validateFlags struct {
 	delta  float64
 }
 
-func newModelValidate(std streams) *cobra.Command {
+func newModelValidate(std cli.Streams) *cobra.Command {
 	var f validateFlags
 	cmd := &cobra.Command{
 		Use:   "validate FILE...",
@@ -66,9 +67,9 @@ type validation struct {
 	Remarks []evaluation.Remark `json:"remarks"`
 }
 
-func (f *validateFlags) run(paths []string, std streams) error {
+func (f *validateFlags) run(paths []string, std cli.Streams) error {
 	if err := mechanism.ValidateDelta(f.delta); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	count := map[string]int{}
 	for _, path := range paths {
@@ -76,9 +77,9 @@ func (f *validateFlags) run(paths []string, std streams) error {
 		count[v.Verdict]++
 		var err error
 		if f.json {
-			err = json.NewEncoder(std.out).Encode(v)
+			err = json.NewEncoder(std.Out).Encode(v)
 		} else {
-			err = v.print(std.out)
+			err = v.print(std.Out)
 		}
 		if err != nil {
 			return err

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // output is where sanitized records go: a file that appears when it is
@@ -21,9 +23,9 @@ type output struct {
 // newOutput opens a path, or standard output for "-". A file is written under a
 // name of its own beside the path, so that two runs to one path do not mix: the
 // last one to end has it.
-func newOutput(path, format string, std streams) (*output, error) {
+func newOutput(path, format string, std cli.Streams) (*output, error) {
 	o := new(output)
-	target := std.out
+	target := std.Out
 	if path != "-" {
 		var err error
 		if o.file, o.path, err = create(path); err != nil {
@@ -34,7 +36,7 @@ func newOutput(path, format string, std streams) (*output, error) {
 	o.buffered = bufio.NewWriterSize(target, 1<<16)
 	var err error
 	if o.records, err = newRecordWriter(format, o.buffered); err != nil {
-		return nil, errors.Join(usageError{err}, o.discard())
+		return nil, errors.Join(cli.Usage(err), o.discard())
 	}
 	return o, nil
 }
@@ -114,7 +116,7 @@ func notAnInput(out string, inputs []string) error {
 	}
 	for _, path := range inputs {
 		if info, err := os.Stat(path); err == nil && os.SameFile(info, target) {
-			return usagef("--out %s is an input too: name another file", out)
+			return cli.Usagef("--out %s is an input too: name another file", out)
 		}
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // TestSanitizeInterrupted: Ctrl-C in the middle of a slow input ends the run at
@@ -22,7 +24,7 @@ func TestSanitizeInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a temporary file", func() bool { return len(names(t, filepath.Dir(out))) == 2 })
-	if code := b.stop(t); code != exitFailed || !strings.Contains(b.log.String(), "interrupted") {
+	if code := b.stop(t); code != cli.ExitFailed || !strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d, %q", code, b.log)
 	}
 	if left := names(t, filepath.Dir(out)); len(left) != 1 || read(t, out) != "of before" {
@@ -58,7 +60,7 @@ func TestSanitizeTwiceAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		runs[i].feed.Close()
-		if code := runs[i].wait(t); code != exitDone {
+		if code := runs[i].wait(t); code != cli.ExitDone {
 			t.Fatalf("exit %d: %s", code, runs[i].log)
 		}
 		if read(t, out) != succeed(t, sanitizeArgs(traces, model, "--seed", seed)...).out {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 )
@@ -85,7 +86,7 @@ release: {epsilon: 2, delta: 0.02, budget: {epsilon: 6, window: 10m, spent: pred
 	}
 	// The other copies come after all fixes of their users, and are late.
 	eventually(t, "every record", func() bool { return strings.Count(consumed("json"), "\n") >= fixes+misplaced })
-	if code := service.stop(t); code != exitDone {
+	if code := service.stop(t); code != cli.ExitDone {
 		t.Fatalf("the service ended with %d\n%s", code, service.log)
 	}
 	user := ""
@@ -112,7 +113,7 @@ release: {epsilon: 2, delta: 0.02, budget: {epsilon: 6, window: 10m, spent: pred
 		}
 	}
 	wrong := write(t, dir, "wrong.yml", strings.Replace(settings, "partitioner: any", "partitioner: md5", 1))
-	requireMessage(t, call(t, "run", "-c", wrong), exitUsage, "topics.partitioner", "choose murmur2, crc32 or any")
+	requireMessage(t, call(t, "run", "-c", wrong), cli.ExitUsage, "topics.partitioner", "choose murmur2, crc32 or any")
 }
 
 // TestProducePlaces: what "produce" writes lies where murmur2 puts it.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // requireMode checks who may use a file or a folder.
@@ -55,7 +57,7 @@ func TestOpenFolderIsSaid(t *testing.T) {
 		}
 		var log strings.Builder
 		f := tuneFlags{out: dir}
-		if _, err := f.claim(streams{err: &log}); err != nil {
+		if _, err := f.claim(cli.Streams{Err: &log}); err != nil {
 			t.Fatal(err)
 		}
 		if said := strings.Contains(log.String(), "chmod 700"); said != says {
@@ -64,7 +66,7 @@ func TestOpenFolderIsSaid(t *testing.T) {
 		requireMode(t, dir, mode)
 		log.Reset()
 		e := evaluateFlags{out: dir}
-		if err := e.prepare(nil, streams{err: &log}); err != nil {
+		if err := e.prepare(nil, cli.Streams{Err: &log}); err != nil {
 			t.Fatal(err)
 		}
 		if said := strings.Contains(log.String(), "chmod 700"); said != says {

@@ -9,6 +9,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -20,11 +21,11 @@ type produceFlags struct {
 	encoding   string
 	partitions int
 	rate       float64
-	input      inputFlags
+	input      cli.InputFlags
 	simulation simulationFlags
 }
 
-func newProduce(std streams) *cobra.Command {
+func newProduce(std cli.Streams) *cobra.Command {
 	var f produceFlags
 	cmd := &cobra.Command{
 		Use:   "produce [PATH...]",
@@ -47,19 +48,19 @@ one run doubles nothing. A Kafka record's timestamp is the time of producing.`,
 	flags.StringVar(&f.encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
 	flags.IntVar(&f.partitions, "create", 0, "create the topic with this many `PARTITIONS` if it is missing")
 	flags.Float64Var(&f.rate, "rate", 0, "records per second at most; 0: as fast as it goes")
-	f.input.register(flags)
+	f.input.Register(flags)
 	f.simulation.register(flags)
-	required(cmd, "topic")
+	cli.Required(cmd, "topic")
 	return cmd
 }
 
-func (f *produceFlags) run(ctx context.Context, args []string, std streams) error {
+func (f *produceFlags) run(ctx context.Context, args []string, std cli.Streams) error {
 	if !(f.rate >= 0) || f.partitions < 0 { // so written, no NaN passes either
-		return usagef("--rate and --create must not be negative")
+		return cli.Usagef("--rate and --create must not be negative")
 	}
 	codec, err := schemas.NewCodec(schemas.Encoding(f.encoding))
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -77,13 +78,13 @@ func (f *produceFlags) run(ctx context.Context, args []string, std streams) erro
 	}
 	feed.rate = f.rate
 	fixes, ended := source.read(reading)
-	err = feed.all(ctx, fixes, newProgress(std.err, source.progress()))
+	err = feed.all(ctx, fixes, cli.NewProgress(std.Err, source.progress()))
 	stop() // where feeding failed the source has not ended
 	<-ended
 	if source.reader != nil && source.reader.Skips().Total > 0 {
-		fmt.Fprintln(std.err, source.reader.Skips())
+		fmt.Fprintln(std.Err, source.reader.Skips())
 	}
-	fmt.Fprintf(std.err, "produced %d records to %s (%d partitions)\n", feed.sent, f.topic, feed.partitions)
+	fmt.Fprintf(std.Err, "produced %d records to %s (%d partitions)\n", feed.sent, f.topic, feed.partitions)
 	if source.live && ctx.Err() != nil {
 		return nil // a live simulation ends in no other way
 	}
@@ -134,8 +135,8 @@ const feedDelay = 50 * time.Millisecond
 
 // all feeds what comes, to its end or to the first error. What came before a
 // silence does not wait for what comes after it.
-func (f *feeder) all(ctx context.Context, fixes <-chan fixOrError, progress *progress) error {
-	defer progress.done()
+func (f *feeder) all(ctx context.Context, fixes <-chan fixOrError, progress *cli.Progress) error {
+	defer progress.Done()
 	late := time.NewTicker(feedDelay)
 	defer late.Stop()
 	for {
@@ -144,7 +145,7 @@ func (f *feeder) all(ctx context.Context, fixes <-chan fixOrError, progress *pro
 			if err := f.flush(ctx); err != nil {
 				return err
 			}
-			progress.show(f.sent)
+			progress.Show(f.sent)
 		case next, more := <-fixes:
 			if err := ctx.Err(); err != nil {
 				return err

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // TestProduceSimulated: a fleet for a number of steps, the same one with the
@@ -23,12 +25,12 @@ func TestProduceSimulated(t *testing.T) {
 	}
 	live := start(t, nil, args("live")...)
 	eventually(t, "a live record", func() bool { return end(t, broker, "live") > 0 })
-	if code := live.stop(t); code != exitDone || !strings.Contains(live.log.String(), "produced ") {
+	if code := live.stop(t); code != cli.ExitDone || !strings.Contains(live.log.String(), "produced ") {
 		t.Errorf("exit %d: %s", code, live.log)
 	}
 	slow := start(t, nil, args("slow", "--steps", "1000", "--rate", "50")...)
 	eventually(t, "a record at the rate", func() bool { return end(t, broker, "slow") > 0 })
-	if code := slow.stop(t); code != exitFailed || !strings.Contains(slow.log.String(), "interrupted") {
+	if code := slow.stop(t); code != cli.ExitFailed || !strings.Contains(slow.log.String(), "interrupted") {
 		t.Errorf("a feed cut short: exit %d: %s", code, slow.log)
 	}
 	if n := end(t, broker, "slow"); n >= 10_000 {
@@ -70,7 +72,7 @@ func TestProduceQuietSource(t *testing.T) {
 	eventually(t, "three records", func() bool { return end(t, broker, "raw") == 3 })
 	// The interruption may come before the broker's answer, so that what it says
 	// of the number of records is not held against it here.
-	if code := b.stop(t); code != exitFailed {
+	if code := b.stop(t); code != cli.ExitFailed {
 		t.Errorf("exit %d: %s", code, b.log)
 	}
 }

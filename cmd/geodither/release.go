@@ -2,11 +2,11 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -79,38 +79,12 @@ func (c releaseConfig) options(model *mobility.Model) (mechanism.Options, error)
 	}
 	o.Epsilon, o.Delta = *c.Epsilon, *c.Delta
 	var errs [5]error
-	o.MinRadiusKM, errs[0] = kilometres("min_radius", c.MinRadius)
-	o.AdaptiveRadiusKM, errs[1] = kilometres("adaptive_radius", c.AdaptiveRadius)
-	o.ReleaseInterval, errs[2] = inSteps("interval", c.Interval, model.Step)
-	o.Budget.WindowSteps, errs[3] = inSteps("budget.window", c.Budget.Window, model.Step)
+	o.MinRadiusKM, errs[0] = cli.Kilometres("min_radius", c.MinRadius)
+	o.AdaptiveRadiusKM, errs[1] = cli.Kilometres("adaptive_radius", c.AdaptiveRadius)
+	o.ReleaseInterval, errs[2] = cli.InSteps("interval", c.Interval, model.Step)
+	o.Budget.WindowSteps, errs[3] = cli.InSteps("budget.window", c.Budget.Window, model.Step)
 	errs[4] = c.Budget.agree()
 	return o, errors.Join(errs[:]...)
-}
-
-// kilometres reads a length with its unit; an empty text is 0.
-func kilometres(name, text string) (float64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	metres, err := parseLength(text)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
-	}
-	return metres / 1000, nil
-}
-
-// inSteps is a time in whole steps of a model.
-func inSteps(name string, d, step time.Duration) (int, error) {
-	switch {
-	case d < 0:
-		return 0, fmt.Errorf("%s: %v is negative; leave it out for none", name, d)
-	case d > 0 && d < step:
-		return 0, fmt.Errorf("%s: %v is shorter than the model's step of %v: write a whole multiple of that", name, d, step)
-	case d%step != 0:
-		below := d.Truncate(step)
-		return 0, fmt.Errorf("%s: %v is not a whole multiple of the model's step of %v: write %v or %v", name, d, step, below, below+step)
-	}
-	return int(d / step), nil
 }
 
 // publishConfig says what records tell beside the place.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
@@ -23,7 +24,7 @@ type replayFlags struct {
 	asJSON   bool
 }
 
-func newReplay(std streams) *cobra.Command {
+func newReplay(std cli.Streams) *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay -c FILE --output-topic TOPIC",
@@ -53,7 +54,7 @@ is in the range, that at --to is not. Without them the range is all that the ser
 processed. Whatever came before --from is processed too, for the states, and not published.`,
 		Example: `  geodither replay -c geodither.yml --output-topic fleet.again --dry-run
   geodither replay -c geodither.yml --from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z --output-topic fleet.friday`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, std) },
 	}
 	flags := cmd.Flags()
@@ -68,11 +69,11 @@ processed. Whatever came before --from is processed too, for the states, and not
 	flags.StringVar(&f.options.TempDir, "temp-dir", "",
 		"`FOLDER` for states while the cost of a second release is worked out; default the system's")
 	flags.BoolVar(&f.options.SpendAgain, "spend-again", false, "accept a second release of the same fixes")
-	required(cmd, "config", "output-topic")
+	cli.Required(cmd, "config", "output-topic")
 	return cmd
 }
 
-func (f *replayFlags) run(cmd *cobra.Command, std streams) error {
+func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 	var err error
 	if f.options.From, err = parseBound("from", f.from); err != nil {
 		return err
@@ -87,36 +88,36 @@ func (f *replayFlags) run(cmd *cobra.Command, std streams) error {
 	if f.dry {
 		return f.plan(cmd, std, options)
 	}
-	bar := newProgress(std.err, nil)
-	bar.phase("working out the cost", nil)
-	f.options.Planning = bar.records
+	bar := cli.NewProgress(std.Err, nil)
+	bar.Phase("working out the cost", nil)
+	f.options.Planning = bar.Counter("raw records")
 	var begun sync.Once
 	f.options.Progress = func(done, total int64) {
-		begun.Do(func() { bar.phase("replaying", nil) }) // at a rate of its own
-		bar.records(done, total)
+		begun.Do(func() { bar.Phase("replaying", nil) }) // at a rate of its own
+		bar.Count(done, total, "raw records")
 	}
 	plan, err := pipeline.Replay(cmd.Context(), options, f.options)
-	bar.done()
+	bar.Done()
 	switch {
 	case err != nil:
 		return refused(err)
 	case !plan.Done:
 		return errors.New("interrupted: run the same command again and it goes on where it was")
 	}
-	return f.print(std.out, plan)
+	return f.print(std.Out, plan)
 }
 
 // plan prints the plan, and ends as the replay would begin.
-func (f *replayFlags) plan(cmd *cobra.Command, std streams, options pipeline.Options) error {
-	bar := newProgress(std.err, nil)
-	bar.phase("working out the cost", nil)
-	f.options.Planning = bar.records
+func (f *replayFlags) plan(cmd *cobra.Command, std cli.Streams, options pipeline.Options) error {
+	bar := cli.NewProgress(std.Err, nil)
+	bar.Phase("working out the cost", nil)
+	f.options.Planning = bar.Counter("raw records")
 	plan, err := pipeline.PlanReplay(cmd.Context(), options, f.options)
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return err
 	}
-	if err := f.print(std.out, plan); err != nil {
+	if err := f.print(std.Out, plan); err != nil {
 		return err
 	}
 	return refused(plan.Refusal(f.options))
@@ -140,7 +141,7 @@ func parseBound(flag, text string) (pipeline.Bound, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || at.IsZero() {
-		return pipeline.Bound{}, usagef("--%s %q is neither an offset nor a time: write 1234 or 2026-11-21T08:00:00Z", flag, text)
+		return pipeline.Bound{}, cli.Usagef("--%s %q is neither an offset nor a time: write 1234 or 2026-11-21T08:00:00Z", flag, text)
 	}
 	return pipeline.Bound{Time: at}, nil
 }

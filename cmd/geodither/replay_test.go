@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
@@ -69,10 +70,10 @@ func TestReplayCommand(t *testing.T) {
 	}
 
 	other := s.edit(t, "epsilon: 1", "epsilon: 2")
-	requireMessage(t, call(t, "replay", "-c", other, "--output-topic", output), exitFailed,
+	requireMessage(t, call(t, "replay", "-c", other, "--output-topic", output), cli.ExitFailed,
 		"second release", "settings are not those of the first release", "Different: release.epsilon", "at ε = 2", "--spend-again")
-	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", output, "--from", "yesterday"), exitUsage, `"yesterday"`, "2026-11-21T08:00:00Z")
-	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"raw"), exitFailed, "topics.sanitized")
+	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", output, "--from", "yesterday"), cli.ExitUsage, `"yesterday"`, "2026-11-21T08:00:00Z")
+	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"raw"), cli.ExitFailed, "topics.sanitized")
 }
 
 // TestReplaySecondRelease: a dry run ends as the replay would begin, and says in words and
@@ -87,7 +88,7 @@ func TestReplaySecondRelease(t *testing.T) {
 
 	r := call(t, with("--dry-run")...)
 	refusal := call(t, args...)
-	if r.code != exitFailed || r.err != refusal.err || refusal.code != exitFailed {
+	if r.code != cli.ExitFailed || r.err != refusal.err || refusal.code != cli.ExitFailed {
 		t.Errorf("the dry run ends with %d, %s; the replay with %d, %s", r.code, r.err, refusal.code, refusal.err)
 	}
 	requireWords(t, r.out, "differs", "Different: release.epsilon", "a second one", "needs --spend-again", "before --from", "users with published records")
@@ -135,7 +136,7 @@ func TestReplaySecondRelease(t *testing.T) {
 
 	// What stops a replay stops its dry run.
 	for _, dry := range []string{"--dry-run", "--spend-again"} {
-		requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"town.dead", dry), exitFailed, "the service itself uses topic")
-		requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"x", "--from", "9", "--to", "9", dry), exitFailed, "holds nothing")
+		requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"town.dead", dry), cli.ExitFailed, "the service itself uses topic")
+		requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"x", "--from", "9", "--to", "9", dry), cli.ExitFailed, "holds nothing")
 	}
 }

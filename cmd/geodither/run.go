@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
-func newRun(std streams) *cobra.Command {
+func newRun(std cli.Streams) *cobra.Command {
 	var config string
 	cmd := &cobra.Command{
 		Use:   "run -c FILE",
@@ -29,7 +30,7 @@ Required: brokers, group, topics.raw, topics.sanitized, model or models, key_fil
 key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.budget.`,
 		Example: `  geodither run -c geodither.yml
   GEODITHER_KEY=$(cat noise.key) geodither run -c geodither.yml`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options, file, err := loadConfig(config)
 			if err != nil {
@@ -39,7 +40,7 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 				return configError(config, err)
 			}
 			if err := errors.Join(refuseSeeded(options.Key), refuseFuture(options.Key)); err != nil {
-				return usagef("config %s: key_file: %w", config, err)
+				return cli.Usagef("config %s: key_file: %w", config, err)
 			}
 			if os.Getenv(keyVariable) == "" && isExposed(file.KeyFile) {
 				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600", "key_file", file.KeyFile)
@@ -59,12 +60,12 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 		},
 	}
 	cmd.Flags().StringVarP(&config, "config", "c", "", "config `FILE` (YAML)")
-	required(cmd, "config")
+	cli.Required(cmd, "config")
 	return cmd
 }
 
 // newLogger logs to the standard error stream.
-func newLogger(std streams, c logConfig) (*slog.Logger, error) {
+func newLogger(std cli.Streams, c logConfig) (*slog.Logger, error) {
 	var level slog.Level
 	if c.Level != "" {
 		if err := level.UnmarshalText([]byte(c.Level)); err != nil {
@@ -74,9 +75,9 @@ func newLogger(std streams, c logConfig) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level}
 	switch c.Format {
 	case "", "text":
-		return slog.New(slog.NewTextHandler(std.err, options)), nil
+		return slog.New(slog.NewTextHandler(std.Err, options)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(std.err, options)), nil
+		return slog.New(slog.NewJSONHandler(std.Err, options)), nil
 	}
 	return nil, fmt.Errorf("log.format %q is unknown: choose text or json", c.Format)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
@@ -18,7 +19,7 @@ import (
 )
 
 type sanitizeFlags struct {
-	input     inputFlags
+	input     cli.InputFlags
 	model     modelConfig
 	out       string
 	outFormat string
@@ -30,7 +31,7 @@ type sanitizeFlags struct {
 	outside   string
 }
 
-func newSanitize(std streams) *cobra.Command {
+func newSanitize(std cli.Streams) *cobra.Command {
 	var f sanitizeFlags
 	cmd := &cobra.Command{
 		Use:   "sanitize [PATH...]",
@@ -66,7 +67,7 @@ may read; a file that is there already is closed to others.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.input.register(flags)
+	f.input.Register(flags)
 	flags.StringVar(&f.model.Model, "model", "", "model `FILE` from \"geodither train\"")
 	flags.StringVar(&f.model.Models, "models", "", "in place of --model: a `SCHEDULE` of models (YAML) as of a service; each fix has the version of its time")
 	flags.StringVar(&f.model.Personal, "personal", "", "`FOLDER` of users' own models over --model; who has none has the popular one")
@@ -78,16 +79,16 @@ may read; a file that is there already is closed to others.`,
 	f.release.register(flags, 0, 0)
 	f.publish.register(flags)
 	flags.StringVar(&f.outside, "outside", pipeline.OutsideDeadLetter, "fixes further than one cell outside the map: dead_letter leaves them out, clamp takes them as in the nearest cell")
-	required(cmd, "epsilon", "delta")
+	cli.Required(cmd, "epsilon", "delta")
 	return cmd
 }
 
-func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std streams) error {
+func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std cli.Streams) error {
 	if err := knownFormat(f.outFormat); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	if f.model.Model == "" && f.model.Models == "" {
-		return usagef("name a model, --model FILE, or a schedule of them, --models FILE; make a model with \"geodither train\"")
+		return cli.Usagef("name a model, --model FILE, or a schedule of them, --models FILE; make a model with \"geodither train\"")
 	}
 	model, err := f.model.read()
 	if err != nil {
@@ -95,27 +96,27 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 	}
 	release, err := f.release.options(model.Model)
 	if err := errors.Join(err, release.Validate(), f.publish.options().Validate(), f.admit().Validate()); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	key := noise.NewKey()
 	switch {
 	case seeded && f.keyFile != "":
-		return usagef("--seed and --key-file exclude each other")
+		return cli.Usagef("--seed and --key-file exclude each other")
 	case seeded:
 		key = noise.KeyFromSeed(f.seed)
-		warnSeeded(std.err, "the released places")
+		warnSeeded(std.Err, "the released places")
 	case f.keyFile != "":
 		if key, err = readKey(f.keyFile); err != nil {
 			return err
 		}
 		if err := refuseSeeded(key); err != nil {
-			return usagef("--key-file: %w", err)
+			return cli.Usagef("--key-file: %w", err)
 		}
 	}
-	if err := notAnInput(f.out, slices.Concat(f.input.paths, args)); err != nil {
+	if err := notAnInput(f.out, slices.Concat(f.input.Paths, args)); err != nil {
 		return err
 	}
-	reader, err := f.input.open(ctx, args, std)
+	reader, err := f.input.Open(ctx, args, std.In)
 	if err != nil {
 		return err
 	}
@@ -128,9 +129,9 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 		return errors.Join(err, out.discard())
 	}
 	run.engine.Admit(f.admit())
-	progress := newProgress(std.err, reader.Progress)
+	progress := cli.NewProgress(std.Err, reader.Progress)
 	err = run.all(ctx, reader, progress)
-	progress.done()
+	progress.Done()
 	if err != nil {
 		return errors.Join(err, out.discard())
 	}
@@ -138,7 +139,7 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 		return err
 	}
 	if !seeded && f.keyFile == "" {
-		fmt.Fprintln(std.err, "the noise had a fresh key, which is forgotten: a second run is a second release, and their ε add (--key-file keeps one)")
+		fmt.Fprintln(std.Err, "the noise had a fresh key, which is forgotten: a second run is a second release, and their ε add (--key-file keeps one)")
 	}
 	return f.summarize(run.summary(reader.Skips()), reader.Skips(), std)
 }
@@ -186,7 +187,7 @@ func newSanitizeRun(model chosen, key noise.Key, options mechanism.Options, publ
 	}, nil
 }
 
-func (r *sanitizeRun) all(ctx context.Context, reader *traces.Reader, progress *progress) error {
+func (r *sanitizeRun) all(ctx context.Context, reader *traces.Reader, progress *cli.Progress) error {
 	for fix, err := range reader.Fixes() {
 		if err != nil {
 			return err
@@ -195,7 +196,7 @@ func (r *sanitizeRun) all(ctx context.Context, reader *traces.Reader, progress *
 			return err
 		}
 		if r.fixes%1024 == 0 {
-			progress.show(r.fixes)
+			progress.Show(r.fixes)
 			if err := ctx.Err(); err != nil {
 				return err
 			}

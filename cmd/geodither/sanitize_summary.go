@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
@@ -69,7 +70,7 @@ func errorsOf(d *trial.Distances) errorSummary {
 
 // line is a row of a table of distances.
 func (e errorSummary) line(name string) string {
-	return fmt.Sprintf("  %-9s %10s %10s %10s\n", name, metres(e.RMS), metres(e.Mean), metres(e.Median))
+	return fmt.Sprintf("  %-9s %10s %10s %10s\n", name, cli.Metres(e.RMS), cli.Metres(e.Mean), cli.Metres(e.Median))
 }
 
 const errorHead = "  distance         rms       mean     median\n"
@@ -101,22 +102,22 @@ func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
 	return s
 }
 
-func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std streams) error {
-	fmt.Fprintf(std.err, `%d fixes of %d users: %d releases (ε = %g each), %d repeats, %d predictions; %d late, %d outside the map
+func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std cli.Streams) error {
+	fmt.Fprintf(std.Err, `%d fixes of %d users: %d releases (ε = %g each), %d repeats, %d predictions; %d late, %d outside the map
 `, s.Fixes, s.Users, s.Releases, s.Epsilon, s.Repeats, s.Predictions, s.Late, s.OutsideMap)
-	s.printRefused(std.err)
+	s.printRefused(std.Err)
 	if s.Skipped+s.Suppressed+s.Dropped > 0 {
-		fmt.Fprintf(std.err, "without a record, as the settings have it: %d skipped, %d suppressed (budget spent), %d dropped\n", s.Skipped, s.Suppressed, s.Dropped)
+		fmt.Fprintf(std.Err, "without a record, as the settings have it: %d skipped, %d suppressed (budget spent), %d dropped\n", s.Skipped, s.Suppressed, s.Dropped)
 	}
 	if s.Releases > 0 {
-		fmt.Fprintf(std.err, `Σε per user: %s at most, %s on average
+		fmt.Fprintf(std.Err, `Σε per user: %s at most, %s on average
 %s
 |ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases; %.1f µs a fix
-`, sum(s.EpsilonMax), sum(s.EpsilonPerUser), s.Metric, s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
+`, cli.Sum(s.EpsilonMax), cli.Sum(s.EpsilonPerUser), s.Metric, s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
 	}
-	fmt.Fprint(std.err, errorHead, s.Release.line("release"), s.Estimate.line("estimate"), s.Blind.line("blind"))
+	fmt.Fprint(std.Err, errorHead, s.Release.line("release"), s.Estimate.line("estimate"), s.Blind.line("blind"))
 	if s.SkippedLines > 0 {
-		fmt.Fprintln(std.err, skips)
+		fmt.Fprintln(std.Err, skips)
 	}
 	if f.report == "" {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -229,12 +230,12 @@ func TestSanitizeInputs(t *testing.T) {
 		"ndjson":         call(t, sanitizeArgs(write(t, dir, "t.ndjson", asNDJSON(fixes)), model, "--seed", "1")...),
 		"standard input": callWith(t, asCSV(fixes), sanitizeArgs("-", model, "--seed", "1")...),
 	} {
-		if got.code != exitDone || got.out != want {
+		if got.code != cli.ExitDone || got.out != want {
 			t.Errorf("%s: exit %d, and other records than from one CSV file: %s", name, got.code, got.err)
 		}
 	}
 	cut := write(t, dir, "cut.gz", packed(t, asCSV(fixes))[:200])
-	requireMessage(t, call(t, sanitizeArgs(cut, model, "--out", filepath.Join(dir, "out"))...), exitFailed, "cut.gz", "cut short")
+	requireMessage(t, call(t, sanitizeArgs(cut, model, "--out", filepath.Join(dir, "out"))...), cli.ExitFailed, "cut.gz", "cut short")
 	if slices.ContainsFunc(names(t, dir), func(name string) bool { return strings.HasPrefix(name, "out") }) {
 		t.Errorf("a failed run left output behind: %v", names(t, dir))
 	}
@@ -281,7 +282,7 @@ func TestSanitizeReport(t *testing.T) {
 		t.Errorf("the summary repeats input: %s", r.err)
 	}
 	r = call(t, sanitizeArgs(traces, model, "--out", filepath.Join(dir, "out"), "--report", dir)...)
-	if r.code != exitFailed || !strings.Contains(r.err, "the records are written, but not the report") {
+	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the records are written, but not the report") {
 		t.Errorf("a report that cannot be written: exit %d, %s", r.code, r.err)
 	}
 }
@@ -322,7 +323,7 @@ func TestSanitizeRefuses(t *testing.T) {
 			}
 		}
 	}
-	requireMessage(t, call(t, sanitizeArgs(traces, model, "--outside", "keep")...), exitUsage, "dead_letter or clamp")
+	requireMessage(t, call(t, sanitizeArgs(traces, model, "--outside", "keep")...), cli.ExitUsage, "dead_letter or clamp")
 }
 
 // TestReportIsClosed: the report comes from the truth, so only its owner may
@@ -362,8 +363,8 @@ func TestOutputIsNoInput(t *testing.T) {
 		{"train", "--box", "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", "30s", "--in", traces, "--out", traces},
 	} {
 		var out, log bytes.Buffer
-		code := run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, err: &log})
-		if code != exitUsage || !strings.Contains(log.String(), "is an input too") {
+		code := run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log})
+		if code != cli.ExitUsage || !strings.Contains(log.String(), "is an input too") {
 			t.Errorf("%s: exit %d: %s", args[0], code, &log)
 		}
 		if after, err := os.ReadFile(traces); err != nil || !bytes.Equal(before, after) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -231,7 +232,7 @@ func TestSanitizeVersions(t *testing.T) {
 		t.Fatalf("no personal model to damage among %d files", len(files))
 	}
 	bad := call(t, args...)
-	if bad.code == exitDone || !strings.Contains(bad.err, damaged) {
+	if bad.code == cli.ExitDone || !strings.Contains(bad.err, damaged) {
 		t.Errorf("a damaged personal model: exit %d, %s", bad.code, bad.err)
 	}
 }
@@ -273,7 +274,7 @@ session_timeout: 2s
 		return func() bool {
 			r := call(t, "state", "inspect", "-c", config, "--user", "sim-000001", "--json")
 			var found pipeline.Inspection
-			return r.code == exitDone && json.Unmarshal([]byte(r.out), &found) == nil && len(found.Versions) == n
+			return r.code == cli.ExitDone && json.Unmarshal([]byte(r.out), &found) == nil && len(found.Versions) == n
 		}
 	}
 	var fed int64
@@ -314,7 +315,7 @@ session_timeout: 2s
 	if found := diagnosed(t, config); !strings.Contains(found, "failure changelog partition") || !strings.Contains(found, moved.ID()) {
 		t.Errorf("without a version in use the doctor finds\n%s", found)
 	}
-	if r := call(t, "run", "-c", config); r.code != exitFailed || !strings.Contains(r.err, moved.ID()) {
+	if r := call(t, "run", "-c", config); r.code != cli.ExitFailed || !strings.Contains(r.err, moved.ID()) {
 		t.Errorf("without a version in use: exit %d\n%s", r.code, r.err)
 	}
 }

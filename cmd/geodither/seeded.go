@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -19,7 +20,7 @@ as "seeded, not private". For places of people use --key-file, or neither.
 
 // seededRecords says what the mark in records means to a reader of them.
 func seededRecords(n int64) string {
-	return fmt.Sprintf("%s marked \"seeded, not private\": whoever guesses the seed takes the noise off; no ε holds for them", quantity(n, "record"))
+	return fmt.Sprintf("%s marked \"seeded, not private\": whoever guesses the seed takes the noise off; no ε holds for them", cli.Quantity(n, "record"))
 }
 
 // How many seeds are tried on the key of a file: more than anybody writes by hand, and as many as

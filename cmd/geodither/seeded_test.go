@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -35,7 +36,7 @@ func TestSeededOutput(t *testing.T) {
 	}
 	// A seed's key in a file has no mark, so it is refused.
 	small := write(t, dir, "seed.key", noise.KeyFromSeed(70_000).Reveal())
-	requireMessage(t, call(t, sanitizeArgs(traces, model, "--key-file", small)...), exitUsage, "--key-file", "small seed")
+	requireMessage(t, call(t, sanitizeArgs(traces, model, "--key-file", small)...), cli.ExitUsage, "--key-file", "small seed")
 	for name, c := range map[string]struct {
 		args []string
 		says bool

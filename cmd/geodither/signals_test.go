@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // signalsEnv makes the test binary a command that ends slowly.
@@ -20,7 +22,7 @@ const signalsEnv = "GEODITHER_TEST_SIGNALS"
 // endSlowly does what a command does that has much to finish: asked to end, it ends when the test
 // lets it.
 func endSlowly() {
-	ctx := untilSignal(context.Background())
+	ctx := cli.UntilSignal(context.Background())
 	fmt.Fprintln(os.Stdout, "working")
 	<-ctx.Done()
 	fmt.Fprintln(os.Stdout, "asked to end")
@@ -79,7 +81,7 @@ func TestSecondSignalWithinAMoment(t *testing.T) {
 		p.await(t, "asked to end")
 		p.signal(t, s)
 		p.signal(t, syscall.SIGTERM)
-		if late := time.Since(asked); late >= oneWish {
+		if late := time.Since(asked); late >= cli.OneWish {
 			t.Logf("the machine took %v for three signals: this shows nothing", late)
 			p.signal(t, syscall.SIGKILL)
 			_ = p.cmd.Wait()

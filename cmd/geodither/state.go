@@ -10,10 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
-func newState(std streams) *cobra.Command {
+func newState(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
 		Short: "Prove, look at, or reset what a service has made of its raw topic",
@@ -21,7 +22,7 @@ func newState(std streams) *cobra.Command {
   geodither state inspect -c geodither.yml --user bus-7
   geodither state reset -c geodither.yml --dry-run
   geodither state rebuild-changelog --from-store -c geodither.yml --dry-run`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newStateVerify(std), newStateInspect(std), newStateReset(std), newStateRebuild(std))
@@ -30,7 +31,7 @@ func newState(std streams) *cobra.Command {
 
 // loadService reads the config of a service for a command that only looks at what
 // it does, and makes sure that its brokers answer.
-func loadService(ctx context.Context, config string, std streams) (pipeline.Options, error) {
+func loadService(ctx context.Context, config string, std cli.Streams) (pipeline.Options, error) {
 	options, err := loadLocal(ctx, config, std)
 	if err == nil {
 		_, err = connect(ctx, options.Brokers)
@@ -39,7 +40,7 @@ func loadService(ctx context.Context, config string, std streams) (pipeline.Opti
 }
 
 // loadLocal reads the config alone.
-func loadLocal(_ context.Context, config string, std streams) (pipeline.Options, error) {
+func loadLocal(_ context.Context, config string, std cli.Streams) (pipeline.Options, error) {
 	options, file, err := loadConfig(config)
 	if err != nil {
 		return options, err
@@ -50,7 +51,7 @@ func loadLocal(_ context.Context, config string, std streams) (pipeline.Options,
 	return options, nil
 }
 
-func newStateVerify(std streams) *cobra.Command {
+func newStateVerify(std cli.Streams) *cobra.Command {
 	var (
 		config string
 		asJSON bool
@@ -77,24 +78,24 @@ and also if a part could not be compared, of which it says why: retention has re
 records, say. The report names offsets, never a user or a place.`,
 		Example: `  geodither state verify -c geodither.yml
   geodither state verify -c geodither.yml --json | jq .verified`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options, err := loadService(cmd.Context(), config, std)
 			if err != nil {
 				return err
 			}
-			bar := newProgress(std.err, nil)
+			bar := cli.NewProgress(std.Err, nil)
 			report, err := pipeline.Verify(cmd.Context(), options, pipeline.VerifyOptions{
-				TempDir: temp, Progress: func(done, total int64) { bar.records(done, total) },
+				TempDir: temp, Progress: bar.Counter("raw records"),
 			})
-			bar.done()
+			bar.Done()
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				err = json.NewEncoder(std.out).Encode(report)
+				err = json.NewEncoder(std.Out).Encode(report)
 			} else {
-				err = printReport(std.out, report)
+				err = printReport(std.Out, report)
 			}
 			if err != nil {
 				return err
@@ -105,7 +106,7 @@ records, say. The report names offsets, never a user or a place.`,
 	cmd.Flags().StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&temp, "temp-dir", "", "`FOLDER` for the recomputed states while it works; default the system's")
-	required(cmd, "config")
+	cli.Required(cmd, "config")
 	return cmd
 }
 
@@ -175,6 +176,3 @@ func verdict(report pipeline.Report) error {
 	}
 	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in partition %s: the report says why", strings.Join(open, ", "))
 }
-
-// records shows how many raw records are done.
-func (p *progress) records(done, total int64) { p.count(done, total, "raw records") }

@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
-func newStateInspect(std streams) *cobra.Command {
+func newStateInspect(std cli.Streams) *cobra.Command {
 	var (
 		config string
 		query  pipeline.InspectOptions
@@ -31,10 +32,10 @@ What it prints is private. It is a function of the user's past releases and the 
 it is not published: keep it on the trusted side.`,
 		Example: `  geodither state inspect -c geodither.yml --user bus-7
   geodither state inspect -c geodither.yml --user bus-7 --local --top 5 --json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if query.User == "" || query.Top < 0 {
-				return usagef("--user must name a user, and --top must not be negative")
+				return cli.Usagef("--user must name a user, and --top must not be negative")
 			}
 			load := loadService
 			if query.Local {
@@ -49,9 +50,9 @@ it is not published: keep it on the trusted side.`,
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(std.out).Encode(found)
+				return json.NewEncoder(std.Out).Encode(found)
 			}
-			return printStates(std.out, found)
+			return printStates(std.Out, found)
 		},
 	}
 	flags := cmd.Flags()
@@ -60,7 +61,7 @@ it is not published: keep it on the trusted side.`,
 	flags.BoolVar(&query.Local, "local", false, "look into the local store (state_dir) instead of the changelog; no instance may be running on it")
 	flags.IntVar(&query.Top, "top", 0, "also list the `N` most probable cells")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
-	required(cmd, "config", "user")
+	cli.Required(cmd, "config", "user")
 	return cmd
 }
 
@@ -75,9 +76,9 @@ func printStates(out io.Writer, first pipeline.Inspection) error {
 		return err
 	}
 	fmt.Fprintf(out, "\nwarning      the user has states in %d partitions, each with a budget of its own: ε %s are spent in all",
-		1+len(first.Elsewhere), sum(first.EpsilonSpentAll))
+		1+len(first.Elsewhere), cli.Sum(first.EpsilonSpentAll))
 	if first.EpsilonWindowAll != nil {
-		fmt.Fprintf(out, ", %s of them in the window up to the last step", sum(*first.EpsilonWindowAll))
+		fmt.Fprintf(out, ", %s of them in the window up to the last step", cli.Sum(*first.EpsilonWindowAll))
 	}
 	_, err = fmt.Fprintln(out, ".\n             Have every producer use one partitioner, and set topics.partitioner to it")
 	return err
@@ -95,9 +96,9 @@ func printState(out io.Writer, s pipeline.Inspection) error {
 	if s.PublishedAs != s.User {
 		fmt.Fprintf(out, "published as %s\n", s.PublishedAs)
 	}
-	fmt.Fprintf(out, "releases     %d, Σε %s\n", s.Releases, sum(s.EpsilonSpent))
+	fmt.Fprintf(out, "releases     %d, Σε %s\n", s.Releases, cli.Sum(s.EpsilonSpent))
 	if s.EpsilonWindow != nil {
-		fmt.Fprintf(out, "budget       Σε %s in the window up to the last step\n", sum(*s.EpsilonWindow))
+		fmt.Fprintf(out, "budget       Σε %s in the window up to the last step\n", cli.Sum(*s.EpsilonWindow))
 	}
 	fmt.Fprintf(out, "model        %s\n", s.ModelID)
 	for _, v := range s.Versions {

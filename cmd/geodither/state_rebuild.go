@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
-func newStateRebuild(std streams) *cobra.Command {
+func newStateRebuild(std cli.Streams) *cobra.Command {
 	var (
 		config         string
 		fromStore, dry bool
@@ -37,7 +38,7 @@ Prove what was written with state verify before you start the service again.`,
   geodither state verify -c geodither.yml`,
 		RunE: func(cmd *cobra.Command, folders []string) error {
 			if !fromStore {
-				return usagef("say --from-store: state folders are what a changelog can be " +
+				return cli.Usagef("say --from-store: state folders are what a changelog can be " +
 					"written back from")
 			}
 			options, err := loadService(cmd.Context(), config, std)
@@ -51,14 +52,14 @@ Prove what was written with state verify before you start the service again.`,
 			if err != nil {
 				return err
 			}
-			return printRebuild(std.out, plan, dry)
+			return printRebuild(std.Out, plan, dry)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.BoolVar(&fromStore, "from-store", false, "write it from state folders")
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be written")
-	required(cmd, "config")
+	cli.Required(cmd, "config")
 	return cmd
 }
 

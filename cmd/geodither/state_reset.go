@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
-func newStateReset(std streams) *cobra.Command {
+func newStateReset(std cli.Streams) *cobra.Command {
 	var (
 		config                          string
 		dry, everything, spend, discard bool
@@ -36,10 +37,10 @@ changelog before: remove each with --discard-account before its next start, or i
 release a range once more beside what is there, use replay.`,
 		Example: `  geodither state reset -c geodither.yml --dry-run
   geodither state reset -c geodither.yml --everything --spend-again --dry-run`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if spend && !everything {
-				return usagef("--spend-again belongs to --everything; the local folder alone costs nothing")
+				return cli.Usagef("--spend-again belongs to --everything; the local folder alone costs nothing")
 			}
 			if !everything {
 				options, err := loadLocal(cmd.Context(), config, std)
@@ -50,7 +51,7 @@ release a range once more beside what is there, use replay.`,
 				if err != nil {
 					return kept(err)
 				}
-				return printFolder(std.out, found, dry)
+				return printFolder(std.Out, found, dry)
 			}
 			options, err := loadService(cmd.Context(), config, std)
 			if err != nil {
@@ -63,7 +64,7 @@ release a range once more beside what is there, use replay.`,
 			if !spend && !dry {
 				return fmt.Errorf("nothing was removed: %s. If that is what you want, repeat it with --spend-again", cost(plan))
 			}
-			return printEverything(std.out, plan, dry)
+			return printEverything(std.Out, plan, dry)
 		},
 	}
 	flags := cmd.Flags()
@@ -72,7 +73,7 @@ release a range once more beside what is there, use replay.`,
 	flags.BoolVar(&everything, "everything", false, "also remove the group's offsets and the changelog's states")
 	flags.BoolVar(&spend, "spend-again", false, "with --everything: accept a second release of all fixes")
 	flags.BoolVar(&discard, "discard-account", false, "remove the folder even if it is the only copy of the users' accounts")
-	required(cmd, "config")
+	cli.Required(cmd, "config")
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
@@ -82,13 +83,13 @@ func TestStateVerify(t *testing.T) {
 
 	other := s.edit(t, "epsilon: 1", "epsilon: 2")
 	r = call(t, "state", "verify", "-c", other)
-	if r.code != exitFailed {
-		t.Errorf("exit %d under another ε, want %d", r.code, exitFailed)
+	if r.code != cli.ExitFailed {
+		t.Errorf("exit %d under another ε, want %d", r.code, cli.ExitFailed)
 	}
 	requireWords(t, r.out, "not verified", "other settings")
 	requireWords(t, r.err, "not everything could be verified, in partition 0, 1, 2")
 	r = call(t, "state", "verify", "-c", other, "--json")
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil || report.Verified || r.code != exitFailed {
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil || report.Verified || r.code != cli.ExitFailed {
 		t.Errorf("exit %d, %v: %s", r.code, err, r.out)
 	}
 }
@@ -111,26 +112,26 @@ func TestStateInspectAndReset(t *testing.T) {
 	if inspected.Offset < 0 || local.Offset != -1 || *inspected.Estimate != *local.Estimate || inspected.Releases != 10 {
 		t.Errorf("%+v and %+v", inspected, local)
 	}
-	requireMessage(t, call(t, state("inspect", "--user", "typo")...), exitFailed, "has no state")
-	requireMessage(t, call(t, state("inspect", "--user", "")...), exitUsage, "--user")
+	requireMessage(t, call(t, state("inspect", "--user", "typo")...), cli.ExitFailed, "has no state")
+	requireMessage(t, call(t, state("inspect", "--user", "")...), cli.ExitUsage, "--user")
 
 	requireWords(t, succeed(t, state("reset", "--dry-run")...).out, "would remove store", "town-state")
 	requireWords(t, succeed(t, state("reset")...).out, "removed store")
 	requireWords(t, succeed(t, state("reset")...).out, "nothing to remove")
-	requireMessage(t, call(t, state("inspect", "--user", "sim-000001", "--local")...), exitFailed, "no store in the state folder")
+	requireMessage(t, call(t, state("inspect", "--user", "sim-000001", "--local")...), cli.ExitFailed, "no store in the state folder")
 	if r := succeed(t, "state", "verify", "-c", s.config, "--json"); !strings.Contains(r.out, `"verified":true`) {
 		t.Errorf("after a reset of the folder: %s", r.out)
 	}
 
-	requireMessage(t, call(t, state("reset", "--spend-again")...), exitUsage, "--everything")
+	requireMessage(t, call(t, state("reset", "--spend-again")...), cli.ExitUsage, "--everything")
 	words := []string{fmt.Sprintf("holds %d records", s.fed), "second time", "ε = 1"}
-	requireMessage(t, call(t, state("reset", "--everything")...), exitFailed, append(words, "nothing was removed", "--spend-again")...)
+	requireMessage(t, call(t, state("reset", "--everything")...), cli.ExitFailed, append(words, "nothing was removed", "--spend-again")...)
 	requireWords(t, succeed(t, state("reset", "--everything", "--dry-run")...).out, append(words, "would remove")...)
 	if r := succeed(t, "state", "verify", "-c", s.config, "--json"); !strings.Contains(r.out, `"verified":true`) {
 		t.Errorf("after a dry run: %s", r.out)
 	}
 	requireWords(t, succeed(t, state("reset", "--everything", "--spend-again")...).out, append(words, "removed", "state reset --discard-account")...)
-	requireMessage(t, call(t, state("inspect", "--user", "sim-000001")...), exitFailed, "has no state")
+	requireMessage(t, call(t, state("inspect", "--user", "sim-000001")...), cli.ExitFailed, "has no state")
 }
 
 // TestConsumeDeadLetters: one for each record that was fed cut short, with its
@@ -144,9 +145,9 @@ func TestConsumeDeadLetters(t *testing.T) {
 	}
 	requireWords(t, lines[0], `"topic":"`+s.prefix+`raw"`, `"offset":`, `"reason":"`)
 	requireWords(t, succeed(t, append(args, "csv")...).out, "topic,partition,offset,reason,timestamp\n", s.prefix+"raw,")
-	requireMessage(t, call(t, append(args, "geojson")...), exitUsage, "json or csv")
+	requireMessage(t, call(t, append(args, "geojson")...), cli.ExitUsage, "json or csv")
 	args[len(args)-2] = "--format=json"
-	requireMessage(t, call(t, args[:len(args)-1]...), exitFailed, "--encoding")
+	requireMessage(t, call(t, args[:len(args)-1]...), cli.ExitFailed, "--encoding")
 }
 
 func requireWords(t *testing.T, text string, words ...string) {
@@ -174,22 +175,22 @@ func TestStateRebuild(t *testing.T) {
 		requireWords(t, r.out+r.err, strings.Split(words, "|")...)
 	}
 	rebuild := []string{"state", "rebuild-changelog", "--from-store", "-c", s.config}
-	says(exitFailed, "nothing to write back", rebuild...)
+	says(cli.ExitFailed, "nothing to write back", rebuild...)
 	topic := s.prefix + "town.changelog"
 	res, err := s.client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{topic}})
 	if err = errors.Join(err, res.Errors[topic]); err != nil {
 		t.Fatal(err)
 	}
-	says(exitFailed, "the changelog is lost|accept_lost_account|run would not make it", "doctor", "-c", s.config)
-	says(exitFailed, "the changelog is lost|rebuild-changelog --from-store", "run", "-c", s.config)
+	says(cli.ExitFailed, "the changelog is lost|accept_lost_account|run would not make it", "doctor", "-c", s.config)
+	says(cli.ExitFailed, "the changelog is lost|rebuild-changelog --from-store", "run", "-c", s.config)
 	for _, args := range [][]string{{}, {"--dry-run"}, {"--everything", "--spend-again"}} {
-		says(exitFailed, "nothing was removed: the changelog is lost|may be the only copy|--discard-account",
+		says(cli.ExitFailed, "nothing was removed: the changelog is lost|may be the only copy|--discard-account",
 			append([]string{"state", "reset", "-c", s.config}, args...)...)
 	}
-	says(exitFailed, "do not create it; see state rebuild-changelog", "state", "verify", "-c", s.config)
-	says(exitUsage, "--from-store", "state", "rebuild-changelog", "-c", s.config)
-	says(exitDone, "this would be written to the new topic|Nothing was written", append(rebuild, "--dry-run")...)
-	says(exitDone, "written to the new topic|state verify", rebuild...)
-	says(exitDone, "verified: committed output", "state", "verify", "-c", s.config)
-	says(exitDone, "the changelog has states wherever", "doctor", "-c", s.config)
+	says(cli.ExitFailed, "do not create it; see state rebuild-changelog", "state", "verify", "-c", s.config)
+	says(cli.ExitUsage, "--from-store", "state", "rebuild-changelog", "-c", s.config)
+	says(cli.ExitDone, "this would be written to the new topic|Nothing was written", append(rebuild, "--dry-run")...)
+	says(cli.ExitDone, "written to the new topic|state verify", rebuild...)
+	says(cli.ExitDone, "verified: committed output", "state", "verify", "-c", s.config)
+	says(cli.ExitDone, "the changelog has states wherever", "doctor", "-c", s.config)
 }

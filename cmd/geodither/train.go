@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 type trainFlags struct {
-	input inputFlags
+	input cli.InputFlags
 	topic topicFlags
 	model modelFlags
 	out   string
@@ -21,7 +22,7 @@ type trainFlags struct {
 	fit     trainFitFlags
 }
 
-func newTrain(std streams) *cobra.Command {
+func newTrain(std cli.Streams) *cobra.Command {
 	var f trainFlags
 	cmd := &cobra.Command{
 		Use:   "train [PATH...]",
@@ -71,13 +72,13 @@ on users left out in turn. A --dp-epsilon forbids both.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.input.register(flags)
+	f.input.Register(flags)
 	f.topic.register(flags)
 	f.model.register(flags)
 	f.private.register(flags)
 	f.fit.register(flags)
 	flags.StringVar(&f.out, "out", "", "model `FILE` to write")
-	required(cmd, "box", "cell", "step", "out")
+	cli.Required(cmd, "box", "cell", "step", "out")
 	return cmd
 }
 
@@ -85,7 +86,7 @@ on users left out in turn. A --dp-epsilon forbids both.`,
 // parse, read, choose parameters, finish, measure the fit, write, summarize.
 // Nothing is written before the model is complete; a fit that fails after that
 // does not take the model along.
-func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
+func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) error {
 	ctx := cmd.Context()
 	if err := f.private.apply(&f.model.train, f.fit.asked(), f.model.personal.dir != ""); err != nil {
 		return err
@@ -104,8 +105,8 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(std.err, nil)
-	defer bar.done()
+	bar := cli.NewProgress(std.Err, nil)
+	defer bar.Done()
 
 	in, err := source.read(ctx, gatherings(g, trainers), bar)
 	if err != nil {
@@ -123,7 +124,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	)
 	start := f.model.train
 	start.Source, start.Tool = f.origin(), "geodither "+version()
-	err = interruptibly(ctx, func() (err error) {
+	err = cli.Interruptibly(ctx, func() (err error) {
 		trainer = in.trainer()
 		// Nothing else of a private model's users may be told, unasked or asked.
 		if !f.private.on() {
@@ -131,11 +132,11 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 				return err
 			}
 		}
-		if trainer, selected, err = f.fit.chosen(ctx, trainer, start, bar, std.out); err != nil {
+		if trainer, selected, err = f.fit.chosen(ctx, trainer, start, bar, std.Out); err != nil {
 			return err
 		}
-		bar.phase("smoothing", nil)
-		model, report, err = f.finish(trainer, bar.reporter(ctx, ""), std)
+		bar.Phase("smoothing", nil)
+		model, report, err = f.finish(trainer, bar.Reporter(ctx, ""), std)
 		return err
 	})
 	if err == nil || errors.Is(err, mobility.ErrNoFixes) {
@@ -144,7 +145,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	err = interruptibly(ctx, func() (err error) {
+	err = cli.Interruptibly(ctx, func() (err error) {
 		model.Provenance.Options += selected
 		model.Provenance.Fit, unmeasured = f.fit.measure(ctx, trainer, held, f.model.train.EveryFix, bar)
 		summary = summarize(model)
@@ -158,26 +159,26 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std streams) error {
 		return err
 	}
 	defer file.discard()
-	bar.phase("personal models", nil)
-	users, err := f.model.personal.write(trainer, model, bar.reporter(ctx, "users"))
+	bar.Phase("personal models", nil)
+	users, err := f.model.personal.write(trainer, model, bar.Reporter(ctx, "users"))
 	if err != nil {
 		return err
 	}
 	if err := file.commit(); err != nil {
 		return err
 	}
-	bar.done()
+	bar.Done()
 	// The model is there, whatever becomes of what goes beside it.
 	if unmeasured == nil {
 		unmeasured = f.fit.write(model.Provenance.Fit)
 	}
 	in.warn(report, trainer, model, std)
 	fixes, _ := in.counts()
-	fmt.Fprintf(std.out, "read  %s: %s\nwrote %s\n", in.from, quantity(fixes, "fix"), f.out)
+	fmt.Fprintf(std.Out, "read  %s: %s\nwrote %s\n", in.from, cli.Quantity(fixes, "fix"), f.out)
 	if users > 0 {
-		fmt.Fprintf(std.out, "wrote %s to %s\n", quantity(users, "personal model"), f.model.personal.dir)
+		fmt.Fprintf(std.Out, "wrote %s to %s\n", cli.Quantity(users, "personal model"), f.model.personal.dir)
 	}
-	return errors.Join(summary.print(std.out), f.besides(unmeasured))
+	return errors.Join(summary.print(std.Out), f.besides(unmeasured))
 }
 
 // besides says of an error of the fit that the model is written all the same.
@@ -192,7 +193,7 @@ func (f *trainFlags) besides(err error) error {
 // training.
 func (f *trainFlags) checkOut(args []string) error {
 	if f.out == "-" {
-		return usagef("a model is a file, not a stream: name one with --out")
+		return cli.Usagef("a model is a file, not a stream: name one with --out")
 	}
 	if err := checkTarget(f.out); err != nil {
 		return err
@@ -200,23 +201,23 @@ func (f *trainFlags) checkOut(args []string) error {
 	if info, err := os.Stat(f.out); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is a device or a pipe: name a file for the model", f.out)
 	}
-	return notAnInput(f.out, slices.Concat(f.input.paths, args))
+	return notAnInput(f.out, slices.Concat(f.input.Paths, args))
 }
 
 // finish turns what was read into a model, unless report returns an error.
-func (f *trainFlags) finish(trainer *mobility.Trainer, report func(done, total int64) error, std streams) (*mobility.Model, mobility.Report, error) {
+func (f *trainFlags) finish(trainer *mobility.Trainer, report func(done, total int64) error, std cli.Streams) (*mobility.Model, mobility.Report, error) {
 	if f.private.on() {
-		return f.private.train(trainer, report, std.err)
+		return f.private.train(trainer, report, std.Err)
 	}
 	return trainer.FinishWhile(report)
 }
 
 // refuse is the error of traces that a model learns nothing from. For a private
 // model it is a warning: that there is a model must not depend on the traces.
-func (f *trainFlags) refuse(useless error, std streams) error {
+func (f *trainFlags) refuse(useless error, std cli.Streams) error {
 	if useless == nil || !f.private.on() {
 		return useless
 	}
-	fmt.Fprintf(std.err, "warning: the model is made of noise alone: %v\n", useless)
+	fmt.Fprintf(std.Err, "warning: the model is made of noise alone: %v\n", useless)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -16,11 +17,11 @@ func (in *gathered) useless(report mobility.Report, o mobility.TrainOptions) err
 	case err != nil:
 	case report.Transitions == 0 && o.EveryFix:
 		err = fmt.Errorf("%s of %s in the box, and no two of a user in succession: give longer traces%s",
-			quantity(report.Fixes, "fix"), quantity(report.Users, "user"), orGap(o))
+			cli.Quantity(report.Fixes, "fix"), cli.Quantity(report.Users, "user"), orGap(o))
 	case report.Transitions == 0:
 		err = fmt.Errorf("%s of %s in the box, and no two of a user in two successive steps: choose a longer --step%s, "+
 			"or --every-fix for check-ins, which follow no step",
-			quantity(report.Fixes, "fix"), quantity(report.Users, "user"), orGap(o))
+			cli.Quantity(report.Fixes, "fix"), cli.Quantity(report.Users, "user"), orGap(o))
 	default:
 		return nil
 	}
@@ -54,16 +55,16 @@ func orGap(o mobility.TrainOptions) string {
 }
 
 // warn says what was left out, and what makes a poor model.
-func (in *gathered) warn(report mobility.Report, trainer *mobility.Trainer, model *mobility.Model, std streams) {
+func (in *gathered) warn(report mobility.Report, trainer *mobility.Trainer, model *mobility.Model, std cli.Streams) {
 	if in.skips.Total > 0 {
-		fmt.Fprintln(std.err, &in.skips)
+		fmt.Fprintln(std.Err, &in.skips)
 	}
 	for _, warning := range in.warnings(report, model) {
-		fmt.Fprintln(std.err, warning)
+		fmt.Fprintln(std.Err, warning)
 	}
 	if idle := idleClasses(trainer, model.Calendar); len(idle) > 0 {
-		fmt.Fprintf(std.err, "warning: no transition falls into %s of %d that --hours and --weekend make: %s; there everybody moves as in all others together: give traces of these times too, or make fewer classes\n",
-			quantity(int64(len(idle)), "class"), model.Calendar.Classes(), someOf(idle))
+		fmt.Fprintf(std.Err, "warning: no transition falls into %s of %d that --hours and --weekend make: %s; there everybody moves as in all others together: give traces of these times too, or make fewer classes\n",
+			cli.Quantity(int64(len(idle)), "class"), model.Calendar.Classes(), someOf(idle))
 	}
 }
 
@@ -112,6 +113,6 @@ func (in *gathered) warnings(report mobility.Report, model *mobility.Model) (war
 	warn(report.Users == 1, "all fixes are of one user: the model tells about this one, and fits others badly")
 	warn(report.CellsSeen == 1 && cells > 1, "all fixes lie in one of %d cells: choose smaller ones with --cell, or give other traces", cells)
 	warn(report.Transitions < cells, "%s for %d cells: the model is little more than its smoothing; give more traces, larger cells or a smaller box",
-		quantity(report.Transitions, "transition"), cells)
+		cli.Quantity(report.Transitions, "transition"), cells)
 	return warnings
 }

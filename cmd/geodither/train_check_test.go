@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // TestTrainUseless: traces that teach nothing make no model, and the message
@@ -31,7 +33,7 @@ func TestTrainUseless(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			input := write(t, dir, "traces.csv", c.text)
-			requireMessage(t, trainOn(t, filepath.Join(dir, "model.avro"), append(c.more, "--in", input)...), exitFailed, c.want...)
+			requireMessage(t, trainOn(t, filepath.Join(dir, "model.avro"), append(c.more, "--in", input)...), cli.ExitFailed, c.want...)
 			if left := names(t, dir); len(left) != 1 {
 				t.Errorf("it left behind %v", left)
 			}
@@ -70,7 +72,7 @@ func TestTrainWarnings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			r := trainOn(t, filepath.Join(dir, "model.avro"), append([]string{"--in", write(t, dir, "traces.csv", c.text)}, c.more...)...)
-			if r.code != exitDone || !strings.Contains(r.err, c.want) || c.want == "" && r.err != "" {
+			if r.code != cli.ExitDone || !strings.Contains(r.err, c.want) || c.want == "" && r.err != "" {
 				t.Errorf("exit %d, want %q:\n%s", r.code, c.want, r.err)
 			}
 		})
@@ -84,7 +86,7 @@ func TestTrainBoxOrder(t *testing.T) {
 	input, model := write(t, dir, "traces.csv", asCSV(town())), filepath.Join(dir, "model.avro")
 	for _, box := range []string{"116.27,39.85,116.5,39.97", "39.85,39.97,116.27,116.5", "116.27,116.5,39.85,39.97", "39.97,116.27,39.85,116.5"} {
 		r := call(t, "train", "--in", input, "--box", box, "--cell", "340m", "--step", "60s", "--out", model)
-		requireMessage(t, r, exitUsage, "south,west,north,east", "is it --box 39.85,116.27,39.97,116.5?")
+		requireMessage(t, r, cli.ExitUsage, "south,west,north,east", "is it --box 39.85,116.27,39.97,116.5?")
 	}
 }
 
@@ -96,11 +98,11 @@ func TestTrainColumns(t *testing.T) {
 	for name, text := range map[string]string{"a.csv": asCSV(town()), "a.ndjson": asNDJSON(town())} {
 		again := filepath.Join(dir, name+".avro")
 		r := trainOn(t, again, "--columns", "user_id=vehicle,timestamp=at", "--in", write(t, dir, name, rename.Replace(text)))
-		if r.code != exitDone || inspect(t, again).ID != inspect(t, model).ID {
+		if r.code != cli.ExitDone || inspect(t, again).ID != inspect(t, model).ID {
 			t.Errorf("%s: exit %d, or another model: %s", name, r.code, r.err)
 		}
 	}
-	requireMessage(t, trainOn(t, model, "--columns", "speed=v", "--in", "x.csv"), exitUsage, `no column "speed"`)
+	requireMessage(t, trainOn(t, model, "--columns", "speed=v", "--in", "x.csv"), cli.ExitUsage, `no column "speed"`)
 }
 
 // TestTrainReport: it says how much was read of what.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -35,19 +36,19 @@ func (f *trainFitFlags) asked() bool {
 
 // measure returns the fit of a model of the users that are not held out; nil: it
 // was not measured.
-func (f *trainFitFlags) measure(ctx context.Context, trainer *mobility.Trainer, h *holding, every bool, bar *progress) (*mobility.Fit, error) {
+func (f *trainFitFlags) measure(ctx context.Context, trainer *mobility.Trainer, h *holding, every bool, bar *cli.Progress) (*mobility.Fit, error) {
 	if h == nil {
 		return nil, nil
 	}
-	bar.phase("holding out", nil)
+	bar.Phase("holding out", nil)
 	model, _, err := trainer.Without(h.held).FinishWhile(func(done, total int64) error {
-		bar.count(done, total, "")
+		bar.Count(done, total, "")
 		return ctx.Err()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("a model without the users held out: %w", err)
 	}
-	bar.phase("measuring", nil)
+	bar.Phase("measuring", nil)
 	o := f.options(ctx, bar)
 	o.EveryFix, o.MinSegment = every, h.segment
 	if h.auto && o.MaxSteps == 0 {
@@ -74,23 +75,23 @@ func (f *trainFitFlags) measure(ctx context.Context, trainer *mobility.Trainer, 
 
 // chosen returns a trainer with the smoothing that serves the filter best, and
 // what to note in the model. It prints every candidate.
-func (f *trainFitFlags) chosen(ctx context.Context, trainer *mobility.Trainer, start mobility.TrainOptions, bar *progress, out io.Writer) (*mobility.Trainer, string, error) {
+func (f *trainFitFlags) chosen(ctx context.Context, trainer *mobility.Trainer, start mobility.TrainOptions, bar *cli.Progress, out io.Writer) (*mobility.Trainer, string, error) {
 	if !f.choose {
 		return trainer, "", nil
 	}
-	bar.phase("choosing", nil)
+	bar.Phase("choosing", nil)
 	selection, err := evaluation.Select(trainer, start, evaluation.SelectOptions{
 		Release: f.release(), MinSegment: f.segment(trainer.Tracks(nil)), MaxSteps: f.steps, Seed: f.seed, Runs: f.runs,
 		Workers: runtime.GOMAXPROCS(0), EveryFix: start.EveryFix,
 		Progress: func(done, total int64) error {
-			bar.count(done, total, "candidates")
+			bar.Count(done, total, "candidates")
 			return ctx.Err()
 		},
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	bar.done()
+	bar.Done()
 	if err := printSelection(out, selection, f.release().Delta); err != nil {
 		return nil, "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -103,7 +104,7 @@ func TestTrainHeldOutBy(t *testing.T) {
 		{"--select", "--dp-epsilon", "1", "--dp-contribution", "50"},
 		{"--held-out", "3", "--dp-epsilon", "1", "--dp-contribution", "50"},
 	} {
-		if r := call(t, append(args, bad...)...); r.code == exitDone || r.err == "" {
+		if r := call(t, append(args, bad...)...); r.code == cli.ExitDone || r.err == "" {
 			t.Errorf("%v is accepted", bad)
 		}
 	}
@@ -123,15 +124,15 @@ func TestTrainHoldsOutEnough(t *testing.T) {
 	model, report := filepath.Join(dir, "m.avro"), filepath.Join(dir, "fit.json")
 	args := []string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}
 	const remedy = "a fit of fewer than 5, which stands in the model, would tell about these few: hold out more"
-	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "1")...), exitUsage, "of 34 users 1 would be held out", remedy)
-	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "0.12", "--fit-json", report)...), exitUsage, "of 34 users 4 would be held out", remedy)
-	requireMessage(t, call(t, append(args, "--in", in, "--held-out", list)...), exitUsage, "4 of its users are in the traces", remedy)
+	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "1")...), cli.ExitUsage, "of 34 users 1 would be held out", remedy)
+	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "0.12", "--fit-json", report)...), cli.ExitUsage, "of 34 users 4 would be held out", remedy)
+	requireMessage(t, call(t, append(args, "--in", in, "--held-out", list)...), cli.ExitUsage, "4 of its users are in the traces", remedy)
 	slow := write(t, dir, "slow.txt", "user-0\nuser-1\nuser-2\nuser-3\nuser-4\nuser-5\n")
-	requireMessage(t, call(t, append(args, "--in", sparse, "--held-out", slow)...), exitFailed, "4 of the users held out have a stretch of 2 steps", remedy)
-	requireMessage(t, call(t, append(args, "--in", sparse, "--fit-json", report)...), exitFailed, "of the users held out have a stretch of 2 steps", remedy)
-	requireMessage(t, call(t, append(args, "--in", in, "--fit-steps", "120", "--min-segment", "30")...), exitFailed, "120 steps in stretches of 30 are of 4 users", remedy, "--fit-steps")
+	requireMessage(t, call(t, append(args, "--in", sparse, "--held-out", slow)...), cli.ExitFailed, "4 of the users held out have a stretch of 2 steps", remedy)
+	requireMessage(t, call(t, append(args, "--in", sparse, "--fit-json", report)...), cli.ExitFailed, "of the users held out have a stretch of 2 steps", remedy)
+	requireMessage(t, call(t, append(args, "--in", in, "--fit-steps", "120", "--min-segment", "30")...), cli.ExitFailed, "120 steps in stretches of 30 are of 4 users", remedy, "--fit-steps")
 	// It is known before anything is read.
-	requireMessage(t, call(t, append(args, "--in", filepath.Join(dir, "none.csv"), "--held-out", "9", "--fit-steps", "120", "--min-segment", "30")...), exitUsage,
+	requireMessage(t, call(t, append(args, "--in", filepath.Join(dir, "none.csv"), "--held-out", "9", "--fit-steps", "120", "--min-segment", "30")...), cli.ExitUsage,
 		"120 steps in stretches of 30 are of 4 users", remedy, "--fit-steps")
 	if left := names(t, dir); len(left) != 4 {
 		t.Errorf("it left behind %v", left)
@@ -146,7 +147,7 @@ func TestTrainPrivatelyMeasuresNothing(t *testing.T) {
 	dir := t.TempDir()
 	in, model := write(t, dir, "crowd.csv", asCSV(crowd())), filepath.Join(dir, "m.avro")
 	r := call(t, "train", "--in", in, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model, "--dp-epsilon", "1", "--dp-contribution", "50")
-	if r.code != exitDone || strings.Contains(r.out, "verdict") {
+	if r.code != cli.ExitDone || strings.Contains(r.out, "verdict") {
 		t.Fatalf("exit %d: %s%s", r.code, r.out, r.err)
 	}
 	if m, err := mobility.ReadModelFile(model); err != nil || m.Provenance.Fit != nil {
@@ -213,7 +214,7 @@ func TestModelFit(t *testing.T) {
 	}
 	elsewhere := write(t, dir, "far.csv", "user_id,timestamp,latitude,longitude\na,1700000000000,50,50\n")
 	for _, bad := range [][]string{{}, {model}, {model, "--in", elsewhere}, {filepath.Join(dir, "none.avro"), "--in", in}, {model, "--in", in, "--interpolate"}} {
-		if r := call(t, append([]string{"model", "fit"}, bad...)...); r.code == exitDone {
+		if r := call(t, append([]string{"model", "fit"}, bad...)...); r.code == cli.ExitDone {
 			t.Errorf("model fit %v is accepted", bad)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -83,10 +84,10 @@ func (f *trainFitFlags) check() error {
 	share, err := strconv.ParseFloat(f.held, 64)
 	nobody, wanted := err == nil && share == 0, f.report != "" || f.plot != ""
 	if nobody && wanted {
-		return usagef("--held-out %s holds nobody out, and there is no fit to write or to draw: hold some out, or leave --fit-json and --fit-plot out", f.held)
+		return cli.Usagef("--held-out %s holds nobody out, and there is no fit to write or to draw: hold some out, or leave --fit-json and --fit-plot out", f.held)
 	}
 	if most := f.steps / int64(max(f.minSegment, 1)); f.minSegment > 0 && f.steps > 0 && most < fewestHeld && !nobody && (f.held != "" || wanted) {
-		return usagef("%s", tooFewSteps(f.steps, f.minSegment, most))
+		return cli.Usagef("%s", tooFewSteps(f.steps, f.minSegment, most))
 	}
 	return nil
 }
@@ -115,7 +116,7 @@ func enoughPeople(w evaluation.Weight, o evaluation.FitOptions) error {
 
 // tooFewSteps refuses a bound of steps that leaves few users.
 func tooFewSteps(steps int64, segment int, users int64) string {
-	return fmt.Sprintf("%d steps in stretches of %d are of %s, and %s; or allow more steps with --fit-steps", steps, segment, quantity(users, "user"), tooFew())
+	return fmt.Sprintf("%d steps in stretches of %d are of %s, and %s; or allow more steps with --fit-steps", steps, segment, cli.Quantity(users, "user"), tooFew())
 }
 
 // tooFewOthers says why a fit of a model of few users is refused, and what to do.
@@ -126,8 +127,8 @@ func tooFewOthers() string {
 
 // tooFewInAll refuses traces of which no number of users can be held out.
 func tooFewInAll(held string, users int) error {
-	return usagef("--held-out %s: the traces have %s, and a fit, which stands in the model, takes %d to hold out and %d others, or it would tell about few: hold out nobody with --held-out 0, "+
-		`and measure with "geodither model fit", which tells only you`, held, quantity(int64(users), "user"), fewestHeld, fewestHeld)
+	return cli.Usagef("--held-out %s: the traces have %s, and a fit, which stands in the model, takes %d to hold out and %d others, or it would tell about few: hold out nobody with --held-out 0, "+
+		`and measure with "geodither model fit", which tells only you`, held, cli.Quantity(int64(users), "user"), fewestHeld, fewestHeld)
 }
 
 // whom returns who is held out by the flag, and without it, by the number of users.
@@ -139,7 +140,7 @@ func (f *trainFitFlags) whom(trainer *mobility.Trainer) (*holding, error) {
 		return nil, nil
 	case f.held == "" && len(users) < fewestUsers:
 		if f.report != "" || f.plot != "" {
-			return nil, usagef("%d users are too few to hold some out unasked: say how many with --held-out", len(users))
+			return nil, cli.Usagef("%d users are too few to hold some out unasked: say how many with --held-out", len(users))
 		}
 		return nil, nil
 	case f.held == "":
@@ -153,19 +154,19 @@ func (f *trainFitFlags) whom(trainer *mobility.Trainer) (*holding, error) {
 	case v == math.Trunc(v) && v > 0 && v < 1e9:
 		number = int(v)
 	default:
-		return nil, usagef("--held-out %s is neither a share below 1 nor a number of users nor a file", f.held)
+		return nil, cli.Usagef("--held-out %s is neither a share below 1 nor a number of users nor a file", f.held)
 	}
 	if number < 1 || number >= len(users) {
-		return nil, usagef("--held-out %s: of %d users %d would be held out; there must be one at least to try the model on, and one to train it on", f.held, len(users), number)
+		return nil, cli.Usagef("--held-out %s: of %d users %d would be held out; there must be one at least to try the model on, and one to train it on", f.held, len(users), number)
 	}
 	if len(users) < 2*fewestHeld {
 		return nil, tooFewInAll(f.held, len(users))
 	}
 	if number < fewestHeld {
-		return nil, usagef("--held-out %s: of %d users %d would be held out, and %s", f.held, len(users), number, tooFew())
+		return nil, cli.Usagef("--held-out %s: of %d users %d would be held out, and %s", f.held, len(users), number, tooFew())
 	}
 	if left := len(users) - number; left < fewestHeld {
-		return nil, usagef("--held-out %s: of %d users %d would not be held out, and %s", f.held, len(users), left, tooFewOthers())
+		return nil, cli.Usagef("--held-out %s: of %d users %d would not be held out, and %s", f.held, len(users), left, tooFewOthers())
 	}
 	set := map[string]bool{}
 	for _, user := range users[:number] {
@@ -207,10 +208,10 @@ func holdingOf(path string, users []string) (*holding, error) {
 		return nil, tooFewInAll(path, len(users))
 	}
 	if number < fewestHeld {
-		return nil, usagef("--held-out %s: %d of its users are in the traces, and %s", path, number, tooFew())
+		return nil, cli.Usagef("--held-out %s: %d of its users are in the traces, and %s", path, number, tooFew())
 	}
 	if left := len(users) - number; left < fewestHeld {
-		return nil, usagef("--held-out %s: of the traces' %d users %d are not in it, and %s", path, len(users), left, tooFewOthers())
+		return nil, cli.Usagef("--held-out %s: of the traces' %d users %d are not in it, and %s", path, len(users), left, tooFewOthers())
 	}
 	return &holding{words: "users of a list held out", held: func(user string) bool { return set[user] }}, nil
 }

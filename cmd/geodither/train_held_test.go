@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -28,7 +29,7 @@ func TestTrainHoldsOutNoRuler(t *testing.T) {
 	model, report := filepath.Join(dir, "m.avro"), filepath.Join(dir, "fit.json")
 	args := []string{"train", "--in", in, "--box", townBox, "--cell", townCell, "--step", townStep, "--held-out", list, "--fit-json", report, "--out", model}
 	r := call(t, args...)
-	requireMessage(t, r, exitFailed, "one of the users held out has 35 of the 43 steps that would be measured, more than half", "--held-out 0", "model fit")
+	requireMessage(t, r, cli.ExitFailed, "one of the users held out has 35 of the 43 steps that would be measured, more than half", "--held-out 0", "model fit")
 	if strings.Contains(r.err, "user-") || len(names(t, dir)) != 2 {
 		t.Errorf("%s\n%v", r.err, names(t, dir))
 	}
@@ -56,11 +57,11 @@ func TestTrainKeepsEnough(t *testing.T) {
 	list, moving := write(t, dir, "others.txt", others.String()), write(t, dir, "moving.txt", "user-0\nuser-1\nuser-2\nuser-3\nuser-4\n")
 	args := []string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "m.avro")}
 	const remedy = "would tell how well these few foretell the others: hold out fewer, or nobody with --held-out 0"
-	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "30")...), exitUsage, "of 34 users 4 would not be held out", remedy)
-	requireMessage(t, call(t, append(args, "--in", in, "--held-out", list)...), exitUsage, "of the traces' 34 users 4 are not in it", remedy)
-	requireMessage(t, call(t, append(args, "--in", still, "--held-out", moving)...), exitFailed, "of the users who are not held out 1 have two steps", remedy)
+	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "30")...), cli.ExitUsage, "of 34 users 4 would not be held out", remedy)
+	requireMessage(t, call(t, append(args, "--in", in, "--held-out", list)...), cli.ExitUsage, "of the traces' 34 users 4 are not in it", remedy)
+	requireMessage(t, call(t, append(args, "--in", still, "--held-out", moving)...), cli.ExitFailed, "of the users who are not held out 1 have two steps", remedy)
 	for _, held := range []string{"7", "5", "2", moving} {
-		requireMessage(t, call(t, append(args, "--in", few, "--held-out", held)...), exitUsage, "the traces have 8 users", "takes 5 to hold out and 5 others", "--held-out 0")
+		requireMessage(t, call(t, append(args, "--in", few, "--held-out", held)...), cli.ExitUsage, "the traces have 8 users", "takes 5 to hold out and 5 others", "--held-out 0")
 	}
 	if left := names(t, dir); len(left) != 5 {
 		t.Errorf("it left behind %v", left)
@@ -83,7 +84,7 @@ func TestTrainKeepsTheModel(t *testing.T) {
 	dir := t.TempDir()
 	in, model := write(t, dir, "crowd.csv", asCSV(crowd())), filepath.Join(dir, "m.avro")
 	r := call(t, "train", "--in", in, "--box", townBox, "--cell", townCell, "--step", townStep, "--fit-json", "/dev/full", "--out", model)
-	if r.code != exitFailed || !strings.Contains(r.err, "/dev/full cannot be written: no space left on device") || !strings.Contains(r.err, "the model is in "+model+" all the same") {
+	if r.code != cli.ExitFailed || !strings.Contains(r.err, "/dev/full cannot be written: no space left on device") || !strings.Contains(r.err, "the model is in "+model+" all the same") {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
 	if m, err := mobility.ReadModelFile(model); err != nil || m.Provenance.Fit == nil || !strings.Contains(r.out, "wrote "+model) || !strings.Contains(r.out, "verdict") {
@@ -99,9 +100,9 @@ func TestFitToNoStream(t *testing.T) {
 	for _, args := range [][]string{
 		{"model", "fit", model, "--in", in, "--json", "-"}, {"model", "fit", model, "--in", in, "--plot", "-"}, append(train, "--fit-json", "-"), append(train, "--fit-plot", "-"),
 	} {
-		requireMessage(t, call(t, args...), exitUsage, "name one in place of -")
+		requireMessage(t, call(t, args...), cli.ExitUsage, "name one in place of -")
 	}
-	requireMessage(t, call(t, append(train, "--held-out", "0", "--fit-json", filepath.Join(dir, "fit.json"))...), exitUsage, "holds nobody out, and there is no fit to write")
+	requireMessage(t, call(t, append(train, "--held-out", "0", "--fit-json", filepath.Join(dir, "fit.json"))...), cli.ExitUsage, "holds nobody out, and there is no fit to write")
 	t.Chdir(dir)
 	if err := writeWhole("-", []byte("x")); err != nil || read(t, "-") != "x" {
 		t.Errorf("what writes files does not write one called -: %v", err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -44,18 +45,18 @@ func (f *modelFlags) register(flags *pflag.FlagSet) {
 func (f *modelFlags) trainers(source string) (*grid.Grid, func() *mobility.Trainer, error) {
 	g, err := f.grid()
 	if err != nil {
-		return nil, nil, usageError{err}
+		return nil, nil, cli.Usage(err)
 	}
 	if err := f.personal.check(); err != nil {
 		return nil, nil, err
 	}
 	if f.train.Calendar.UTCOffset != 0 && f.train.Calendar.Classes() == 1 {
-		return nil, nil, usagef("--utc-offset says what --hours and --weekend mean: name one of them too")
+		return nil, nil, cli.Usagef("--utc-offset says what --hours and --weekend mean: name one of them too")
 	}
 	o := f.train
 	o.Source, o.Tool = source, "geodither "+version()
 	if _, err := mobility.NewTrainer(g, f.step, o); err != nil {
-		return nil, nil, usageError{err}
+		return nil, nil, cli.Usage(err)
 	}
 	return g, func() *mobility.Trainer {
 		trainer, err := mobility.NewTrainer(g, f.step, o)
@@ -77,11 +78,11 @@ func (f *modelFlags) mapBox() (grid.Box, error) {
 
 // grid returns the map, or says what is wrong with the box.
 func (f *modelFlags) grid() (*grid.Grid, error) {
-	box, err := parseBox(f.box)
+	box, err := cli.ParseBox(f.box)
 	if err != nil {
 		return nil, err
 	}
-	cellM, err := parseLength(f.cell)
+	cellM, err := cli.ParseLength(f.cell)
 	if err != nil {
 		return nil, err
 	}

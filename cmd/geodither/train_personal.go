@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -24,12 +25,12 @@ func (f *personalFlags) register(flags *pflag.FlagSet) {
 func (f *personalFlags) check() error {
 	if f.dir == "" {
 		if f.weight != 0 {
-			return usagef("--personal-weight is for personal models: name a folder for them with --personal")
+			return cli.Usagef("--personal-weight is for personal models: name a folder for them with --personal")
 		}
 		return nil
 	}
 	if f.weight < 0 {
-		return usagef("--personal-weight must be positive; leave it out for 20")
+		return cli.Usagef("--personal-weight must be positive; leave it out for 20")
 	}
 	entries, err := os.ReadDir(f.dir)
 	switch {

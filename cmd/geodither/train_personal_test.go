@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -54,8 +55,8 @@ func TestTrainPersonal(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	requireMessage(t, call(t, args...), exitFailed, "not empty")
-	requireMessage(t, call(t, append(args[:len(args)-2:len(args)-2], "--personal-weight", "3")...), exitUsage, "--personal")
+	requireMessage(t, call(t, args...), cli.ExitFailed, "not empty")
+	requireMessage(t, call(t, append(args[:len(args)-2:len(args)-2], "--personal-weight", "3")...), cli.ExitUsage, "--personal")
 }
 
 // TestTrainOptions: what the flags ask for is in the model's provenance and
@@ -95,7 +96,7 @@ func TestTrainOptions(t *testing.T) {
 	} {
 		args := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "no.avro")}
 		r := call(t, append(args, strings.Fields(flags)...)...)
-		if r.code == exitDone || !strings.Contains(r.err, said) {
+		if r.code == cli.ExitDone || !strings.Contains(r.err, said) {
 			t.Errorf("%q: exit %d, %q", flags, r.code, r.err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -30,24 +31,24 @@ func (f *privateFlags) on() bool { return f.options.Epsilon != "" }
 func (f *privateFlags) apply(train *mobility.TrainOptions, chosen, personal bool) error {
 	if !f.on() {
 		if f.options != (mobility.PrivacyOptions{}) {
-			return usagef("--dp-contribution and --dp-radius are for private training: add --dp-epsilon")
+			return cli.Usagef("--dp-contribution and --dp-radius are for private training: add --dp-epsilon")
 		}
 		return nil
 	}
 	if f.options.Contribution == 0 {
-		return usagef("--dp-epsilon needs --dp-contribution: how many transitions of each user count, such as 50; choose it without a look at the traces")
+		return cli.Usagef("--dp-epsilon needs --dp-contribution: how many transitions of each user count, such as 50; choose it without a look at the traces")
 	}
 	if err := f.options.Validate(); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	if chosen {
-		return usagef("--dp-epsilon covers the model alone: parameters chosen or a fit measured on the same traces would tell about their users besides; use traces that are public, or measure afterwards and keep the result")
+		return cli.Usagef("--dp-epsilon covers the model alone: parameters chosen or a fit measured on the same traces would tell about their users besides; use traces that are public, or measure afterwards and keep the result")
 	}
 	if personal {
-		return usagef("--dp-epsilon and --personal exclude each other: a user's own model is learned without privacy, and no ε covers it")
+		return cli.Usagef("--dp-epsilon and --personal exclude each other: a user's own model is learned without privacy, and no ε covers it")
 	}
 	if train.UserCap != 0 {
-		return usagef("--dp-epsilon and --user-cap exclude each other: of a private model --dp-contribution says how many transitions of each user count")
+		return cli.Usagef("--dp-epsilon and --user-cap exclude each other: of a private model --dp-contribution says how many transitions of each user count")
 	}
 	train.KeepShared = true
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -24,7 +25,7 @@ func TestTrainPrivately(t *testing.T) {
 	// all of them. That all twelve are the same happens less than once in 10⁷.
 	for range 12 {
 		r, out := trainPrivately(t, traces, "--dp-epsilon", "0.5", "--dp-contribution", "20", "--dp-radius", "3")
-		if r.code != exitDone || !strings.Contains(r.err, "ε = 0.5 for each user id") {
+		if r.code != cli.ExitDone || !strings.Contains(r.err, "ε = 0.5 for each user id") {
 			t.Fatalf("exit %d: %s", r.code, r.err)
 		}
 		m, err := mobility.ReadModelFile(out)
@@ -58,7 +59,7 @@ func TestTrainPrivately(t *testing.T) {
 func TestTrainPrivatelyWithNobody(t *testing.T) {
 	traces := write(t, t.TempDir(), "traces.csv", "user_id,timestamp,latitude,longitude\nu,2023-11-14T00:00:00Z,1,1\n")
 	r, _ := trainPrivately(t, traces, "--dp-epsilon", "1", "--dp-contribution", "20")
-	if r.code != exitDone || !strings.Contains(r.err, "made of noise alone") {
+	if r.code != cli.ExitDone || !strings.Contains(r.err, "made of noise alone") {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 }
@@ -81,7 +82,7 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 		"a second cap":         {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--user-cap", "30"}, "--dp-contribution says how many"},
 		"nothing of anybody's": {[]string{"--dp-epsilon", "1", "--dp-contribution", "-1"}, "1 to 1000000"},
 	} {
-		if r, _ := trainPrivately(t, traces, c.flags...); r.code != exitUsage || !strings.Contains(r.err, c.says) {
+		if r, _ := trainPrivately(t, traces, c.flags...); r.code != cli.ExitUsage || !strings.Contains(r.err, c.says) {
 			t.Errorf("%s: exit %d: %s", name, r.code, r.err)
 		}
 	}

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -18,31 +18,31 @@ import (
 // source is where a model's traces come from: files or a topic.
 type source interface {
 	// read gives every fix to the workers of a gathering, which gather makes.
-	read(ctx context.Context, gather func(workers int) *gathering, bar *progress) (gathered, error)
+	read(ctx context.Context, gather func(workers int) *gathering, bar *cli.Progress) (gathered, error)
 }
 
 // source opens the files or the topic that the flags name.
-func (f *trainFlags) source(cmd *cobra.Command, args []string, std streams) (source, error) {
+func (f *trainFlags) source(cmd *cobra.Command, args []string, std cli.Streams) (source, error) {
 	given := func(name string) bool { return cmd.Flags().Changed(name) }
 	if f.topic.topic == "" {
 		for _, name := range []string{"brokers", "encoding", "from", "to", "max-ahead"} {
 			if given(name) {
-				return nil, usagef("--%s belongs to --topic, which is missing", name)
+				return nil, cli.Usagef("--%s belongs to --topic, which is missing", name)
 			}
 		}
-		if len(f.input.paths)+len(args) == 0 {
-			return nil, usagef("name the traces to read with --in (- is standard input), or a topic with --topic")
+		if len(f.input.Paths)+len(args) == 0 {
+			return nil, cli.Usagef("name the traces to read with --in (- is standard input), or a topic with --topic")
 		}
-		reader, err := f.input.open(cmd.Context(), args, std)
+		reader, err := f.input.Open(cmd.Context(), args, std.In)
 		return traceFiles{reader, "reading"}, err
 	}
-	if len(f.input.paths)+len(args) > 0 {
-		return nil, usagef("--topic and files exclude each other: train on one or the other")
+	if len(f.input.Paths)+len(args) > 0 {
+		return nil, cli.Usagef("--topic and files exclude each other: train on one or the other")
 	}
 	if given("format") || given("columns") {
-		return nil, usagef("--format and --columns are for files; a raw topic has --encoding")
+		return nil, cli.Usagef("--format and --columns are for files; a raw topic has --encoding")
 	}
-	return f.topic.open(cmd.Context(), f.input.strict)
+	return f.topic.open(cmd.Context(), f.input.Strict)
 }
 
 // origin names the source for the model's provenance.
@@ -50,7 +50,7 @@ func (f *trainFlags) origin() string {
 	if f.topic.topic != "" {
 		return "topic " + f.topic.topic
 	}
-	return strings.TrimSpace("traces " + f.input.format)
+	return strings.TrimSpace("traces " + f.input.Format)
 }
 
 // gathered is what was read.
@@ -130,28 +130,17 @@ type traceFiles struct {
 }
 
 // read implements source, with all cores.
-func (s traceFiles) read(_ context.Context, gather func(workers int) *gathering, bar *progress) (gathered, error) {
-	bar.phase(s.phase, s.reader.Progress)
+func (s traceFiles) read(_ context.Context, gather func(workers int) *gathering, bar *cli.Progress) (gathered, error) {
+	bar.Phase(s.phase, s.reader.Progress)
 	files := s.reader.Files()
 	workers := min(runtime.GOMAXPROCS(0), files)
-	in := gathered{gathering: gather(workers), from: quantity(int64(files), "file")}
+	in := gathered{gathering: gather(workers), from: cli.Quantity(int64(files), "file")}
 	err := s.reader.Parallel(workers, func(worker int, fix schemas.Raw) error {
 		if read := in.take(worker, fix); read > 0 {
-			bar.show(read)
+			bar.Show(read)
 		}
 		return nil
 	})
 	in.skips = *s.reader.Skips()
 	return in, err
-}
-
-// quantity returns a number of things in words.
-func quantity(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if strings.HasSuffix(noun, "x") || strings.HasSuffix(noun, "s") {
-		noun += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -98,7 +99,7 @@ func TestTrainFormats(t *testing.T) {
 			model := filepath.Join(t.TempDir(), "model.avro")
 			args := append([]string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}, c.input...)
 			r := callWith(t, c.stdin, args...)
-			if r.code != exitDone || r.err != "" {
+			if r.code != cli.ExitDone || r.err != "" {
 				t.Fatalf("exit %d: %s", r.code, r.err)
 			}
 			if !strings.Contains(r.out, "wrote "+model) {
@@ -158,7 +159,7 @@ func TestTrainCounts(t *testing.T) {
 		t.Errorf("%d fixes outside the box, want 1", got)
 	}
 	before := read(t, model)
-	requireMessage(t, call(t, append(args, "--strict")...), exitFailed, place)
+	requireMessage(t, call(t, append(args, "--strict")...), cli.ExitFailed, place)
 	if read(t, model) != before {
 		t.Error("a failed training changed the model")
 	}
@@ -173,7 +174,7 @@ func TestTrainInterrupted(t *testing.T) {
 	if _, err := feed.WriteString(asCSV(town())); err != nil {
 		t.Fatal(err)
 	}
-	if code := b.stop(t); code != exitFailed || !strings.Contains(b.log.String(), "interrupted") {
+	if code := b.stop(t); code != cli.ExitFailed || !strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d: %s", code, b.log)
 	}
 	if left := names(t, dir); len(left) > 0 {

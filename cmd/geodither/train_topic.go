@@ -11,6 +11,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/parallel"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
@@ -50,10 +51,10 @@ type topicSource struct {
 func (f *topicFlags) open(ctx context.Context, strict bool) (*topicSource, error) {
 	s := &topicSource{topic: f.topic, encoding: schemas.Encoding(f.encoding), strict: strict, maxAhead: f.maxAhead}
 	if err := s.encoding.Validate(); err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	if f.maxAhead < 0 {
-		return nil, usagef("--max-ahead must not be negative")
+		return nil, cli.Usagef("--max-ahead must not be negative")
 	}
 	var err error
 	if s.from, err = parseBound("from", f.from); err != nil {
@@ -63,7 +64,7 @@ func (f *topicFlags) open(ctx context.Context, strict bool) (*topicSource, error
 		return nil, err
 	}
 	if s.from.IsOffset && s.to.IsOffset && s.to.Offset <= s.from.Offset || !s.from.Time.IsZero() && !s.to.Time.IsZero() && !s.to.Time.After(s.from.Time) {
-		return nil, usagef("--to must be behind --from: the record at --to is left out")
+		return nil, cli.Usagef("--to must be behind --from: the record at --to is left out")
 	}
 	s.client, err = connect(ctx, f.brokers)
 	return s, err
@@ -74,7 +75,7 @@ type window struct{ first, from, to int64 }
 
 // read implements source. What is read is fixed at the start: the records that
 // were committed by then.
-func (s *topicSource) read(ctx context.Context, gather func(workers int) *gathering, bar *progress) (gathered, error) {
+func (s *topicSource) read(ctx context.Context, gather func(workers int) *gathering, bar *cli.Progress) (gathered, error) {
 	in, err := s.all(ctx, gather, bar)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -82,12 +83,12 @@ func (s *topicSource) read(ctx context.Context, gather func(workers int) *gather
 	return in, err
 }
 
-func (s *topicSource) all(ctx context.Context, gather func(workers int) *gathering, bar *progress) (gathered, error) {
+func (s *topicSource) all(ctx context.Context, gather func(workers int) *gathering, bar *cli.Progress) (gathered, error) {
 	windows, total, err := s.windows(ctx)
 	if err != nil {
 		return gathered{}, err
 	}
-	bar.phase("reading", nil)
+	bar.Phase("reading", nil)
 	workers := min(len(windows), 2*runtime.GOMAXPROCS(0)) // some wait for the broker
 	in := gathered{gathering: gather(workers), from: fmt.Sprintf("%d records in %d partitions of %s", total, len(windows), s.topic)}
 	skips := make([]*traces.Skips, workers)
@@ -101,7 +102,7 @@ func (s *topicSource) all(ctx context.Context, gather func(workers int) *gatheri
 			return err
 		}
 		return s.partition(ctx, int32(p), windows[p], func(r consumer.Record) error {
-			bar.count(done.Add(1), total, "records")
+			bar.Count(done.Add(1), total, "records")
 			fix, err := pipeline.Accept(codec, s.maxAhead, r.Key, r.Value, r.Timestamp)
 			if err != nil {
 				return s.refuse(skips[worker], p, r.Offset, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -63,14 +64,14 @@ func TestTrainTopic(t *testing.T) {
 		succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "3", "--encoding", encoding, "--in", traces)
 		again := filepath.Join(dir, encoding+".avro")
 		r := trainOn(t, again, "--brokers", broker, "--topic", topic, "--encoding", encoding)
-		if r.code != exitDone || r.err != "" || !strings.Contains(r.out, "in 3 partitions of "+topic) {
+		if r.code != cli.ExitDone || r.err != "" || !strings.Contains(r.out, "in 3 partitions of "+topic) {
 			t.Fatalf("exit %d: %s%s", r.code, r.err, r.out)
 		}
 		if got := inspect(t, again); got.ID != want || got.Provenance.Source != "topic "+topic {
 			t.Errorf("%s: the topic gives model %s of %q, the file %s", encoding, got.ID, got.Provenance.Source, want)
 		}
 		r = trainOn(t, again, "--brokers", broker, "--topic", topic, "--encoding", map[string]string{"avro": "json", "json": "avro"}[encoding])
-		requireMessage(t, r, exitFailed, "records skipped", "there is no fix")
+		requireMessage(t, r, cli.ExitFailed, "records skipped", "there is no fix")
 	}
 }
 
@@ -80,7 +81,7 @@ func TestTrainTopicRange(t *testing.T) {
 	dir, broker := t.TempDir(), startBroker(t)
 	fixes := putTown(t, broker, "raw")
 	part := filepath.Join(dir, "part.avro")
-	if r := trainOn(t, part, "--in", write(t, dir, "part.csv", asCSV(fixes[30:200]))); r.code != exitDone {
+	if r := trainOn(t, part, "--in", write(t, dir, "part.csv", asCSV(fixes[30:200]))); r.code != cli.ExitDone {
 		t.Fatal(r.err)
 	}
 	want := inspect(t, part).ID
@@ -91,16 +92,16 @@ func TestTrainTopicRange(t *testing.T) {
 		{"--from", kafkaTime(30).Format(time.RFC3339), "--to", kafkaTime(200).Format(time.RFC3339)},
 		{"--from", kafkaTime(29).Add(time.Millisecond).Format(time.RFC3339Nano), "--to", "200"},
 	} {
-		if r := trainOn(t, model, append(topic, bounds...)...); r.code != exitDone {
+		if r := trainOn(t, model, append(topic, bounds...)...); r.code != cli.ExitDone {
 			t.Fatal(r.err)
 		}
 		if got := inspect(t, model).ID; got != want {
 			t.Errorf("%v gives another model than those fixes", bounds)
 		}
 	}
-	requireMessage(t, trainOn(t, model, append(topic, "--from", "100000")...), exitFailed, "none of them from --from to --to")
-	requireMessage(t, trainOn(t, model, append(topic, "--from", "5", "--to", "5")...), exitUsage, "--to must be behind --from")
-	requireMessage(t, trainOn(t, model, append(topic, "--from", "yesterday")...), exitUsage, "neither an offset nor a time")
+	requireMessage(t, trainOn(t, model, append(topic, "--from", "100000")...), cli.ExitFailed, "none of them from --from to --to")
+	requireMessage(t, trainOn(t, model, append(topic, "--from", "5", "--to", "5")...), cli.ExitUsage, "--to must be behind --from")
+	requireMessage(t, trainOn(t, model, append(topic, "--from", "yesterday")...), cli.ExitUsage, "neither an offset nor a time")
 }
 
 // TestTrainTopicRefuses: what the service would refuse is left out and counted
@@ -125,18 +126,18 @@ func TestTrainTopicRefuses(t *testing.T) {
 	topic := []string{"--brokers", broker, "--topic", "raw", "--encoding", "json"}
 	r := trainOn(t, model, topic...)
 	want := fmt.Sprintf("6 records skipped: 2 key_mismatch, 1 before_gps, 1 empty, 1 malformed, 1 timestamp_ahead; first at raw/0:%d\n", len(fixes))
-	if r.code != exitDone || r.err != want {
+	if r.code != cli.ExitDone || r.err != want {
 		t.Errorf("exit %d, it says\n%swant\n%s", r.code, r.err, want)
 	}
 	if got := inspect(t, model).Provenance.Report; got.Fixes != int64(len(fixes)) || got.OutsideBox != 0 {
 		t.Errorf("trained on %+v", got)
 	}
 	r = trainOn(t, model, append(topic, "--max-ahead", "3h")...)
-	if got := inspect(t, model).Provenance.Report; r.code != exitDone || got.OutsideBox != 1 {
+	if got := inspect(t, model).Provenance.Report; r.code != cli.ExitDone || got.OutsideBox != 1 {
 		t.Errorf("exit %d; with a longer --max-ahead %d fixes outside the box, want 1", r.code, got.OutsideBox)
 	}
 	r = trainOn(t, filepath.Join(dir, "strict.avro"), append(topic, "--strict")...)
-	requireMessage(t, r, exitFailed, fmt.Sprintf("raw/0 at offset %d: key_mismatch", len(fixes)))
+	requireMessage(t, r, cli.ExitFailed, fmt.Sprintf("raw/0 at offset %d: key_mismatch", len(fixes)))
 	if strings.Contains(r.err, secret) {
 		t.Errorf("it tells a place: %s", r.err)
 	}
@@ -145,12 +146,12 @@ func TestTrainTopicRefuses(t *testing.T) {
 // TestTrainTopicUsage: flags that do not go together, and topics that are not there.
 func TestTrainTopicUsage(t *testing.T) {
 	broker, model := startBroker(t), filepath.Join(t.TempDir(), "model.avro")
-	requireMessage(t, trainOn(t, model), exitUsage, "--in", "--topic")
-	requireMessage(t, trainOn(t, model, "--from", "3", "--in", "x.csv"), exitUsage, "--from belongs to --topic")
-	requireMessage(t, trainOn(t, model, "--topic", "raw", "--in", "x.csv"), exitUsage, "exclude each other")
-	requireMessage(t, trainOn(t, model, "--topic", "raw", "--columns", "user_id=v"), exitUsage, "are for files")
-	requireMessage(t, trainOn(t, model, "--topic", "raw", "--encoding", "xml"), exitUsage, "xml")
-	requireMessage(t, trainOn(t, model, "--brokers", broker, "--topic", "nowhere"), exitFailed, "nowhere")
+	requireMessage(t, trainOn(t, model), cli.ExitUsage, "--in", "--topic")
+	requireMessage(t, trainOn(t, model, "--from", "3", "--in", "x.csv"), cli.ExitUsage, "--from belongs to --topic")
+	requireMessage(t, trainOn(t, model, "--topic", "raw", "--in", "x.csv"), cli.ExitUsage, "exclude each other")
+	requireMessage(t, trainOn(t, model, "--topic", "raw", "--columns", "user_id=v"), cli.ExitUsage, "are for files")
+	requireMessage(t, trainOn(t, model, "--topic", "raw", "--encoding", "xml"), cli.ExitUsage, "xml")
+	requireMessage(t, trainOn(t, model, "--brokers", broker, "--topic", "nowhere"), cli.ExitFailed, "nowhere")
 	succeed(t, "produce", "--brokers", broker, "--topic", "quiet", "--create", "2", "--in", write(t, t.TempDir(), "none.csv", asCSV(nil)))
-	requireMessage(t, trainOn(t, model, "--brokers", broker, "--topic", "quiet"), exitFailed, "quiet holds no committed records")
+	requireMessage(t, trainOn(t, model, "--brokers", broker, "--topic", "quiet"), cli.ExitFailed, "quiet holds no committed records")
 }

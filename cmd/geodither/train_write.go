@@ -7,22 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
-
-// interruptibly does work that knows no context. When the context ends it returns
-// at once, and the work goes on without anybody until the program ends: what it
-// assigns must not be looked at then.
-func interruptibly(ctx context.Context, work func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- work() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // modelFile is a model on its way to a file, which appears complete or not at
 // all.
@@ -38,7 +25,7 @@ func prepare(ctx context.Context, model *mobility.Model, path string) (*modelFil
 		return nil, unwritten(path, err)
 	}
 	f := &modelFile{temporary: file.Name(), path: path}
-	err = interruptibly(ctx, func() error {
+	err = cli.Interruptibly(ctx, func() error {
 		buffered := bufio.NewWriterSize(file, 1<<20)
 		if err := model.Write(buffered); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -71,11 +72,11 @@ func TestInterruptibly(t *testing.T) {
 	forever := make(chan struct{})
 	defer close(forever)
 	cancel()
-	if err := interruptibly(ctx, func() error { <-forever; return nil }); !errors.Is(err, context.Canceled) {
+	if err := cli.Interruptibly(ctx, func() error { <-forever; return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	failed := errors.New("failed")
-	if err := interruptibly(t.Context(), func() error { return failed }); !errors.Is(err, failed) {
+	if err := cli.Interruptibly(t.Context(), func() error { return failed }); !errors.Is(err, failed) {
 		t.Errorf("got %v", err)
 	}
 }

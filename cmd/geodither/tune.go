@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -21,7 +22,7 @@ import (
 )
 
 type tuneFlags struct {
-	input         inputFlags
+	input         cli.InputFlags
 	box           string
 	cells         []string
 	steps         []time.Duration
@@ -37,7 +38,7 @@ type tuneFlags struct {
 	out           string
 }
 
-func newTune(std streams) *cobra.Command {
+func newTune(std cli.Streams) *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:   "tune [PATH...]",
@@ -72,7 +73,7 @@ in whole steps. The config limits it to that.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args, std) },
 	}
 	flags := cmd.Flags()
-	f.input.registerAs(flags, "data")
+	f.input.RegisterAs(flags, "data")
 	flags.StringVar(&f.box, "box", "", "the map's `SOUTH,WEST,NORTH,EAST`, degrees")
 	flags.StringSliceVar(&f.cells, "cell", nil, "sides of cells to try, `LENGTHS` such as 250m,500m; default a twentieth and a fortieth of the map, or as small as --target-radius needs")
 	flags.DurationSliceVar(&f.steps, "step", nil, "time steps to try, `TIMES` that are multiples of the shortest; default by how often fixes come, and twice that")
@@ -87,12 +88,12 @@ in whole steps. The config limits it to that.`,
 	flags.Int64Var(&f.most, "steps", 8000, "the same for settings that are worth it; what is promised and checked is measured on four times as many")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the noise and of who is held out")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` for config, model, key and report")
-	required(cmd, "box", "out")
+	cli.Required(cmd, "box", "out")
 	return cmd
 }
 
 // run reads, searches, and writes.
-func (f *tuneFlags) run(ctx context.Context, args []string, std streams) error {
+func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) error {
 	o, err := f.options()
 	if err != nil {
 		return err
@@ -102,32 +103,32 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	defer leave()
-	bar := newProgress(std.err, nil)
-	defer bar.done()
+	bar := cli.NewProgress(std.Err, nil)
+	defer bar.Done()
 	fixes, err := f.read(ctx, args, o, bar, std)
 	if err != nil {
 		return err
 	}
 	f.fill(&o, fixes)
 	if err := o.Validate(); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	phase, number := "", 0
 	o.Progress = func(name string, done, total int64) error {
 		if name != phase {
 			phase = name
 			number++
-			bar.phase(fmt.Sprintf("%d/%d %s", number, f.phases(), name), nil)
+			bar.Phase(fmt.Sprintf("%d/%d %s", number, f.phases(), name), nil)
 		}
-		bar.count(done, total, "")
+		bar.Count(done, total, "")
 		return ctx.Err()
 	}
 	var result *tune.Result
-	err = interruptibly(ctx, func() (err error) {
+	err = cli.Interruptibly(ctx, func() (err error) {
 		result, err = tune.Search(fixes, o)
 		return err
 	})
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return err
 	}
@@ -137,11 +138,11 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std streams) error {
 // claim makes the folder, for its owner only, or takes an empty one as it is: what is in another
 // one, a model that a service runs with or a key, is not to be replaced. The returned
 // function removes it if nothing was written.
-func (f *tuneFlags) claim(std streams) (leave func(), err error) {
+func (f *tuneFlags) claim(std cli.Streams) (leave func(), err error) {
 	entries, err := os.ReadDir(f.out)
 	switch {
 	case err == nil && len(entries) > 0:
-		return nil, usagef("the folder %s is not empty: name a new one with --out", f.out)
+		return nil, cli.Usagef("the folder %s is not empty: name a new one with --out", f.out)
 	case errors.Is(err, fs.ErrNotExist):
 		err = os.MkdirAll(f.out, 0o700)
 	case err == nil:
@@ -183,20 +184,20 @@ func (f *tuneFlags) options() (tune.Options, error) {
 	}
 	var err error
 	if o.Box, err = (&modelFlags{box: f.box, cell: "1km"}).mapBox(); err != nil {
-		return o, usageError{err}
+		return o, cli.Usage(err)
 	}
 	for _, text := range f.cells {
-		metres, err := parseLength(text)
+		metres, err := cli.ParseLength(text)
 		if err != nil {
-			return o, usageError{fmt.Errorf("--cell: %w", err)}
+			return o, cli.Usage(fmt.Errorf("--cell: %w", err))
 		}
 		o.CellsM = append(o.CellsM, metres)
 	}
-	if o.TargetKM, err = kilometres("--target-radius", f.targetRadius); err != nil {
-		return o, usageError{err}
+	if o.TargetKM, err = cli.Kilometres("--target-radius", f.targetRadius); err != nil {
+		return o, cli.Usage(err)
 	}
 	if f.scout < 1 || f.most < 1 {
-		return o, usagef("--scout-steps and --steps must be at least 1")
+		return o, cli.Usagef("--scout-steps and --steps must be at least 1")
 	}
 	if len(o.CellsM) == 0 {
 		o.CellsM = usualCells(o.Box, o.TargetKM)
@@ -206,7 +207,7 @@ func (f *tuneFlags) options() (tune.Options, error) {
 	}
 	f.fill(&o, nil)
 	if err := o.Validate(); err != nil {
-		return o, usageError{err}
+		return o, cli.Usage(err)
 	}
 	return o, nil
 }

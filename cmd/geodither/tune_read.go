@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -14,20 +15,20 @@ import (
 )
 
 // read gathers the traces with all cores.
-func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar *progress, std streams) (*tune.Fixes, error) {
-	reader, err := f.input.open(ctx, args, std)
+func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar *cli.Progress, std cli.Streams) (*tune.Fixes, error) {
+	reader, err := f.input.Open(ctx, args, std.In)
 	if err != nil {
 		return nil, err
 	}
 	g, err := grid.New(o.Box, o.CellsM[0])
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	bin := usualSteps[0]
 	if len(o.Steps) > 0 {
 		bin = slices.Min(o.Steps)
 	}
-	bar.phase("reading", reader.Progress)
+	bar.Phase("reading", reader.Progress)
 	workers := min(runtime.GOMAXPROCS(0), reader.Files())
 	gatherers := make([]struct {
 		*tune.Fixes
@@ -48,16 +49,16 @@ func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar
 		}
 		w.Add(mobility.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude})
 		if w.all++; w.all%many == 0 {
-			bar.show(all.Add(many))
+			bar.Show(all.Add(many))
 		}
 		return nil
 	})
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return nil, err
 	}
 	if skips := reader.Skips(); skips.Total > 0 {
-		fmt.Fprintln(std.err, skips)
+		fmt.Fprintln(std.Err, skips)
 	}
 	first := &gatherers[0]
 	for i := range gatherers[1:] {
@@ -65,11 +66,11 @@ func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar
 		first.Merge(other.Fixes)
 		first.all, first.inside, first.swapped = first.all+other.all, first.inside+other.inside, first.swapped+other.swapped
 	}
-	if err := noneInside(quantity(int64(reader.Files()), "file"), first.all, first.inside, first.swapped); err != nil {
+	if err := noneInside(cli.Quantity(int64(reader.Files()), "file"), first.all, first.inside, first.swapped); err != nil {
 		return nil, err
 	}
 	if first.inside < first.all/2 {
-		fmt.Fprintf(std.err, "warning: %d of %d fixes lie outside the box and are left out\n", first.all-first.inside, first.all)
+		fmt.Fprintf(std.Err, "warning: %d of %d fixes lie outside the box and are left out\n", first.all-first.inside, first.all)
 	}
 	return first.Fixes, nil
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // tuneTown is a search of few settings on the town.
@@ -63,7 +65,7 @@ func TestTune(t *testing.T) {
 		t.Errorf("%d rows of settings: %v", len(rows), err)
 	}
 	// What is there is not overwritten.
-	requireMessage(t, call(t, line...), exitUsage, "not empty", "--out")
+	requireMessage(t, call(t, line...), cli.ExitUsage, "not empty", "--out")
 
 	broker := startBroker(t)
 	write(t, folder, tunedConfig, strings.Replace(read(t, config), "localhost:9092", broker, 1))
@@ -73,7 +75,7 @@ func TestTune(t *testing.T) {
 	eventually(t, "sanitized records", func() bool {
 		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "fleet.sanitized").out, "\n") >= 20
 	})
-	if code := service.stop(t); code != exitDone {
+	if code := service.stop(t); code != cli.ExitDone {
 		t.Errorf("exit %d: %s", code, service.log)
 	}
 }
@@ -100,7 +102,7 @@ func TestTuneSame(t *testing.T) {
 func TestTuneRefuses(t *testing.T) {
 	dir := t.TempDir()
 	r := call(t, tuneTown(t, dir, "--target-radius", "1m")...)
-	if _, err := os.Stat(filepath.Join(dir, "tuned", tunedConfig)); r.code != exitFailed || err == nil || !strings.Contains(r.err, "no setting meets the target") ||
+	if _, err := os.Stat(filepath.Join(dir, "tuned", tunedConfig)); r.code != cli.ExitFailed || err == nil || !strings.Contains(r.err, "no setting meets the target") ||
 		!strings.Contains(r.out, "The nearest is") {
 		t.Errorf("exit %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
@@ -122,7 +124,7 @@ func TestTuneRefuses(t *testing.T) {
 		if words == "multiples" {
 			line = append(line, "--step", "1m")
 		}
-		if r := call(t, line...); r.code != exitUsage || !strings.Contains(r.err, words) {
+		if r := call(t, line...); r.code != cli.ExitUsage || !strings.Contains(r.err, words) {
 			t.Errorf("%q: exit %d, %q", words, r.code, r.err)
 		}
 		if _, err := os.Stat(line[len(line)-len(more)-1]); err == nil {
@@ -130,7 +132,7 @@ func TestTuneRefuses(t *testing.T) {
 		}
 	}
 	swapped := tuneTown(t, t.TempDir())
-	requireMessage(t, call(t, append(swapped, "--columns", "latitude=longitude,longitude=latitude")...), exitFailed, "changed places")
+	requireMessage(t, call(t, append(swapped, "--columns", "latitude=longitude,longitude=latitude")...), cli.ExitFailed, "changed places")
 	one := write(t, dir, "one.csv", "user_id,timestamp,latitude,longitude\n0,1700000040000,10.004,20.006\n0,1700000100000,10.005,20.006\n")
-	requireMessage(t, call(t, "tune", "--data", one, "--box", townBox, "--out", filepath.Join(dir, "one")), exitFailed, "two users")
+	requireMessage(t, call(t, "tune", "--data", one, "--box", townBox, "--out", filepath.Join(dir, "one")), cli.ExitFailed, "two users")
 }

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 )
 
@@ -27,13 +27,13 @@ var errNoChoice = errors.New("no setting meets the target; the folder has the fr
 
 // deliver prints what was found and writes the folder, the config last: where it
 // is, all else is.
-func (f *tuneFlags) deliver(ctx context.Context, r *tune.Result, std streams) error {
-	printTuned(std.out, r)
+func (f *tuneFlags) deliver(ctx context.Context, r *tune.Result, std cli.Streams) error {
+	printTuned(std.Out, r)
 	if err := r.Report().Write(f.out, func() error { return ctx.Err() }); err != nil {
 		return unwritten(f.out, err)
 	}
 	in := func(name string) string { return filepath.Join(f.out, name) }
-	fmt.Fprintf(std.out, "\nwrote %s\n", in("report.html"))
+	fmt.Fprintf(std.Out, "\nwrote %s\n", in("report.html"))
 	switch {
 	case r.Promise == nil && r.Options.TargetKM == 0 && r.Options.TargetEpsilonDay == 0:
 		return nil
@@ -54,7 +54,7 @@ func (f *tuneFlags) deliver(ctx context.Context, r *tune.Result, std streams) er
 	if err := writeWhole(in(tunedConfig), []byte(tunedYAML(r))); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, `wrote %s
+	fmt.Fprintf(std.Out, `wrote %s
 wrote %s
 wrote %s: keep it as secret as the traces
 next: put your brokers, group and topics into the config. Stop what runs in that
@@ -65,18 +65,15 @@ group under other settings first: both would release the same fixes. Then
 	return nil
 }
 
-// terminal is how wide a terminal is at least.
-const terminal = 79
-
 // printTuned is the frontier and the choice, for a terminal.
 func printTuned(out io.Writer, r *tune.Result) {
 	say := func(text string) {
-		for _, line := range wrapped(text, terminal) {
+		for _, line := range cli.Wrap(text, cli.Columns) {
 			fmt.Fprintln(out, line)
 		}
 	}
 	say(fmt.Sprintf("Looked at %d settings on %s in turn, and measured %d of them on more of their fixes; %s held out of the choice.",
-		len(r.Scouted), quantity(int64(r.Users), "user"), len(r.Measured), quantity(int64(r.Held), "user")))
+		len(r.Scouted), cli.Quantity(int64(r.Users), "user"), len(r.Measured), cli.Quantity(int64(r.Held), "user")))
 	if rows := thinned(r.Frontier); len(rows) > 0 {
 		fmt.Fprintln(out)
 		say(`What nothing beats: whatever costs less has a larger error. "200 m" is what of ε a day tells likely places so far apart from each other.`)
@@ -113,7 +110,7 @@ func tunedYAML(r *tune.Result) string {
 	fmt.Fprintf(&b, "# Configuration of \"geodither run -c FILE\", from \"geodither tune\". Relative paths are relative to this file.\n"+
 		"# deploy/geodither.yml of the project explains every key.\n#\n")
 	for _, line := range r.Words() {
-		for _, part := range wrapped(line, 100) {
+		for _, part := range cli.Wrap(line, 100) {
 			fmt.Fprintf(&b, "# %s\n", part)
 		}
 	}
@@ -153,16 +150,4 @@ release:
 // ε is counted in.
 func decimal(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(x, 'f', 9, 64), "0"), ".")
-}
-
-// wrapped breaks a text into lines of so many characters.
-func wrapped(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimSpace(line + " " + word)
-	}
-	return append(lines, line)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // TestUnwritten: the user's name of the file, once, and what to do.
@@ -50,7 +52,7 @@ func TestFullDisk(t *testing.T) {
 		{"model", "fit", model, "--in", traces, "--min-segment", "10", "--json", "/dev/full"},
 	} {
 		r := call(t, args...)
-		if r.code != exitFailed || strings.Count(r.err, "/dev/full cannot be written: no space left on device: make room, or choose a place on another disk") != 1 {
+		if r.code != cli.ExitFailed || strings.Count(r.err, "/dev/full cannot be written: no space left on device: make room, or choose a place on another disk") != 1 {
 			t.Errorf("%s: exit %d\n%s", args[0], r.code, r.err)
 		}
 		if args[0] == "model" && !strings.Contains(r.out, "verdict") {

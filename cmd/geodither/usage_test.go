@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // TestWrongUsage gives each command what it cannot use: the exit code is 2 and
@@ -94,7 +96,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"consume", "--topic", "t", "--brokers", ""}, []string{"--brokers"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-			requireMessage(t, call(t, c.args...), exitUsage, c.words...)
+			requireMessage(t, call(t, c.args...), cli.ExitUsage, c.words...)
 		})
 	}
 	if left := names(t, dir); len(left) != 2 {
@@ -149,7 +151,7 @@ func TestFailures(t *testing.T) {
 		{[]string{"broker", "--port", "0", "--dir", nothing}, []string{"folder"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-			requireMessage(t, call(t, c.args...), exitFailed, c.words...)
+			requireMessage(t, call(t, c.args...), cli.ExitFailed, c.words...)
 		})
 	}
 	if left := names(t, dir); len(left) != 7 {
@@ -164,7 +166,7 @@ func TestHelp(t *testing.T) {
 		t.Errorf("geodither alone does not show how to begin:\n%s", help)
 	}
 	found := 0
-	visit(newRoot(streams{}), func(cmd *cobra.Command) {
+	visit(newRoot(cli.Streams{}), func(cmd *cobra.Command) {
 		found++
 		path := strings.Fields(cmd.CommandPath())[1:]
 		r := succeed(t, append(path, "--help")...)

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -10,10 +10,10 @@ import (
 )
 
 // onTerminal is a progress whose clock the test moves.
-func onTerminal(width int) (p *progress, out *bytes.Buffer, clock *time.Time) {
+func onTerminal(width int) (p *Progress, out *bytes.Buffer, clock *time.Time) {
 	clock, out = new(time.Time), new(bytes.Buffer)
 	*clock = time.Unix(1_700_000_000, 0)
-	p = &progress{out: out, live: true, now: func() time.Time { return *clock }, width: func() int { return width }, began: *clock}
+	p = ProgressOn(out, func() time.Time { return *clock }, func() int { return width })
 	return p, out, clock
 }
 
@@ -25,38 +25,38 @@ func last(out *bytes.Buffer) string {
 
 func TestProgress(t *testing.T) {
 	p, out, clock := onTerminal(100)
-	p.phase("reading", func() (done, total int64) { return 50e6, 200e6 })
+	p.Phase("reading", func() (done, total int64) { return 50e6, 200e6 })
 	*clock = clock.Add(10 * time.Second)
-	p.show(1000)
+	p.Show(1000)
 	if got, want := last(out), "reading [#####...............]  25 %  50.0 of 200.0 MB, 5.0 MB/s  30s left"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 
 	before := out.Len()
 	*clock = clock.Add(200 * time.Millisecond)
-	p.show(1001)
+	p.Show(1001)
 	if out.Len() != before {
 		t.Errorf("it prints more often than four times a second")
 	}
 
-	p.phase("smoothing", nil)
-	p.count(0, 4, "") // nothing to tell the time from
+	p.Phase("smoothing", nil)
+	p.Count(0, 4, "") // nothing to tell the time from
 	if got, want := last(out), "smoothing [....................]   0 %"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	*clock = clock.Add(2 * time.Second)
-	p.count(3, 4, "rows")
+	p.Count(3, 4, "rows")
 	if got, want := last(out), "smoothing [###############.....]  75 %  3 of 4 rows, 2/s  1s left"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 
-	p.phase("", func() (done, total int64) { return 7, 0 }) // a pipe: no end is known
+	p.Phase("", func() (done, total int64) { return 7, 0 }) // a pipe: no end is known
 	*clock = clock.Add(4 * time.Second)
-	p.show(2000)
+	p.Show(2000)
 	if got, want := last(out), "2000 fixes, 500/s, 4s"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	p.done()
+	p.Done()
 	if last(out) != "" {
 		t.Errorf("the line stays: %q", last(out))
 	}
@@ -67,7 +67,7 @@ func TestProgressNarrow(t *testing.T) {
 	for _, width := range []int{1, 2, 20, 60} {
 		p, out, clock := onTerminal(width)
 		*clock = clock.Add(time.Second)
-		p.count(1, 2, "draws")
+		p.Count(1, 2, "draws")
 		if got := last(out); len(got) >= width {
 			t.Errorf("%d columns: %q does not fit", width, got)
 		}
@@ -82,12 +82,12 @@ func TestProgressNoTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	p := newProgress(file, nil)
-	p.phase("reading", nil)
-	p.show(1)
-	p.count(1, 2, "draws")
-	p.done()
-	if text := read(t, path); text != "" {
-		t.Errorf("a file got %q", text)
+	p := NewProgress(file, nil)
+	p.Phase("reading", nil)
+	p.Show(1)
+	p.Count(1, 2, "draws")
+	p.Done()
+	if text, err := os.ReadFile(path); err != nil || len(text) > 0 {
+		t.Errorf("a file got %q, %v", text, err)
 	}
 }

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// UsageError marks an error in what the user told a command, such as a flag or a config file.
+type UsageError struct{ err error }
+
+// Error implements error.
+func (e UsageError) Error() string { return e.err.Error() }
+
+// Unwrap returns the marked error.
+func (e UsageError) Unwrap() error { return e.err }
+
+// usage marks an error as a [UsageError].
+func Usage(err error) error { return UsageError{err} }
+
+// usagef makes a [UsageError], as [fmt.Errorf] makes errors.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// Required marks flags that have no default.
+func Required(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag does not exist: a fault of this program
+		}
+	}
+}
+
+// NoArgs refuses arguments. An argument of a command that only holds other commands is the name
+// of one that does not exist: the error names those that the user may have meant.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case !cmd.HasSubCommands():
+		return fmt.Errorf("%s takes no argument, but there is %q", cmd.CommandPath(), args[0])
+	}
+	cmd.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets too late for us
+	message := fmt.Sprintf("%q is no command of %s", args[0], cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		message += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return errors.New(message)
+}
+
+// OneFile asks for the name of one file; what says what it is.
+func OneFile(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("name one %s, as in %q", what, strings.TrimSpace(FirstLine(cmd.Example)))
+		}
+		return nil
+	}
+}
+
+// FirstLine returns the first line of a text, such as the first example of a command.
+func FirstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// ParseBox reads a box written as "south,west,north,east" in degrees.
+func ParseBox(text string) (grid.Box, error) {
+	parts := strings.Split(text, ",")
+	if len(parts) != 4 {
+		return grid.Box{}, fmt.Errorf("box %q: "+
+			"want four numbers, south,west,north,east in degrees", text)
+	}
+	var v [4]float64
+	for i, p := range parts {
+		x, err := strconv.ParseFloat(strings.TrimSpace(p), 64)
+		if err != nil {
+			return grid.Box{}, fmt.Errorf("box %q: %q is no number; "+
+				"want south,west,north,east in degrees", text, p)
+		}
+		v[i] = x
+	}
+	return grid.Box{South: v[0], West: v[1], North: v[2], East: v[3]}, nil
+}
+
+// ParseLength reads a length such as 340m or 0.34km and returns metres.
+func ParseLength(text string) (float64, error) {
+	unit := 1.0
+	digits, ok := strings.CutSuffix(text, "km")
+	if ok {
+		unit = 1000
+	} else if digits, ok = strings.CutSuffix(text, "m"); !ok {
+		return 0, fmt.Errorf("length %q has no unit: write 340m or 0.34km", text)
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 1) {
+		return 0, fmt.Errorf("length %q is not a positive number of metres: "+
+			"write 340m or 0.34km", text)
+	}
+	return v * unit, nil
+}
+
+// Kilometres reads a length with its unit and returns kilometres; an empty text is 0. Errors start
+// with the name, which says what has that length.
+func Kilometres(name, text string) (float64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	metres, err := ParseLength(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return metres / 1000, nil
+}
+
+// InSteps returns a time in whole steps of a model. Errors start with the name, which says what
+// takes that time.
+func InSteps(name string, d, step time.Duration) (int, error) {
+	switch {
+	case d < 0:
+		return 0, fmt.Errorf("%s: %v is negative; leave it out for none", name, d)
+	case d > 0 && d < step:
+		return 0, fmt.Errorf("%s: %v is shorter than the model's step of %v: "+
+			"write a whole multiple of that", name, d, step)
+	case d%step != 0:
+		below := d.Truncate(step)
+		return 0, fmt.Errorf("%s: %v is not a whole multiple of the model's step of %v: "+
+			"write %v or %v", name, d, step, below, below+step)
+	}
+	return int(d / step), nil
+}
+
+// ParseTime reads the time that a flag has, RFC 3339, and returns milliseconds since 1970; 0 for an
+// empty text.
+func ParseTime(flag, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || at.UnixMilli() == 0 {
+		return 0, Usagef("--%s %q is no time: write 2026-11-21T08:00:00Z", flag, text)
+	}
+	return at.UnixMilli(), nil
+}
