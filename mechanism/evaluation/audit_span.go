@@ -134,7 +134,8 @@ func (s *Span) Gauge(x, y float64) float64 {
 		}
 	case 1:
 		u := s.corners[1]
-		along, beside := x*float64(u.X)+y*float64(u.Y), x*float64(u.Y)-y*float64(u.X)
+		along := float64(x*float64(u.X)) + float64(y*float64(u.Y))
+		beside := float64(x*float64(u.Y)) - float64(y*float64(u.X))
 		square := float64(u.X*u.X + u.Y*u.Y)
 		if norm = math.Abs(along) / square; math.Abs(beside) > 1e-6*square {
 			norm = math.Inf(1)
@@ -142,7 +143,7 @@ func (s *Span) Gauge(x, y float64) float64 {
 	default:
 		for i, c := range s.corners {
 			edge := s.corner(i + 1).Sub(c)
-			norm = max(norm, (x*float64(edge.Y)-y*float64(edge.X))/float64(cross(c, edge)))
+			norm = max(norm, (float64(x*float64(edge.Y))-float64(y*float64(edge.X)))/float64(cross(c, edge)))
 		}
 	}
 	return norm
@@ -156,7 +157,8 @@ func (s *Span) Cone(x, y float64) float64 {
 		d := s.corner(i + 1)
 		// (x, y) = a·c + b·d within the sector, with a and b ≥ 0.
 		area := float64(cross(c, d))
-		a, b := (x*float64(d.Y)-y*float64(d.X))/area, (float64(c.X)*y-float64(c.Y)*x)/area
+		a := (float64(x*float64(d.Y)) - float64(y*float64(d.X))) / area
+		b := (float64(float64(c.X)*y) - float64(float64(c.Y)*x)) / area
 		if a < 0 || b < 0 || a+b == 0 {
 			continue
 		}
