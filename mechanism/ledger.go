@@ -100,9 +100,9 @@ func (r run) total() uint64 {
 	return times(r.count, r.each)
 }
 
-// charge adds a release of amount billionths in a step that ends at a moment, not before the latest one: an earlier one counts as of that.
+// Charge adds a release of amount billionths in a step that ends at a moment, not before the latest one: an earlier one counts as of that.
 // Runs that end by expired may be added up: no window that is in force looks there.
-func (l *Ledger) charge(end int64, amount uint64, expired int64) {
+func (l *Ledger) Charge(end int64, amount uint64, expired int64) {
 	if last, ok := l.Last(); ok {
 		end = max(end, last)
 	}
@@ -155,8 +155,15 @@ func (l *Ledger) shrink(expired int64) {
 // together returns the time from the first release of a run to the last one of the next.
 func together(a, b run) uint64 { return uint64(b.end) - uint64(a.end) + a.span }
 
-// reset empties the ledger and keeps its memory.
-func (l *Ledger) reset() { *l = Ledger{runs: l.runs[:0]} }
+// Reset empties the ledger and keeps its memory.
+func (l *Ledger) Reset() { *l = Ledger{runs: l.runs[:0]} }
+
+// CopyFrom makes l equal to from, in memory of its own.
+func (l *Ledger) CopyFrom(from *Ledger) {
+	runs := append(l.runs[:0], from.runs...)
+	*l = *from
+	l.runs = runs
+}
 
 // saturating returns a+b, or the largest number: a sum that large exceeds every limit, as it should.
 func saturating(a, b uint64) uint64 {

@@ -2,11 +2,12 @@ package mechanism
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"math/bits"
 )
 
-// append appends the encoding of l:
+// AppendBinary appends the encoding of l:
 //
 //	head      uvarint   2 × number of runs, and 1 more where times are in milliseconds and not in steps of step_ms
 //	older     uvarint   billionths of ε before the runs
@@ -19,7 +20,7 @@ import (
 //
 // Times are ends of steps since 1970. Three bytes a run at a cost that does not change, in steps; eleven at the very most for each of its
 // numbers.
-func (l *Ledger) append(dst []byte, stepMS int64) []byte {
+func (l *Ledger) AppendBinary(dst []byte, stepMS int64) []byte {
 	unit := l.unit(stepMS)
 	head := 2 * uint64(len(l.runs))
 	if unit != stepMS {
@@ -72,8 +73,22 @@ func (l *Ledger) unit(stepMS int64) int64 {
 	return stepMS
 }
 
-// decode reads into an empty ledger what append wrote. Anything else makes d bad.
-func (l *Ledger) decode(d *decoder, stepMS int64) {
+// errEncoding is what DecodeBinary returns. It is one value, so that decoding does not allocate.
+var errEncoding = errors.New("ledger: the encoding is cut short or out of range")
+
+// DecodeBinary replaces l by the ledger that AppendBinary wrote at the front of data, and returns what follows it. It accepts any bytes:
+// after an error l is in no particular state. It does not allocate once l has grown.
+func (l *Ledger) DecodeBinary(data []byte, stepMS int64) (rest []byte, err error) {
+	l.Reset()
+	r := reader{rest: data}
+	l.decode(&r, stepMS)
+	if r.bad {
+		return nil, errEncoding
+	}
+	return r.rest, nil
+}
+
+func (l *Ledger) decode(d *reader, stepMS int64) {
 	head := d.uvarint()
 	l.older.amount = d.uvarint()
 	unit := stepMS
@@ -118,7 +133,7 @@ func (l *Ledger) decode(d *decoder, stepMS int64) {
 }
 
 // later returns a time so many units after another one. Beyond int64 it makes d bad.
-func (d *decoder) later(ms int64, units uint64, unit int64) int64 {
+func (d *reader) later(ms int64, units uint64, unit int64) int64 {
 	high, span := bits.Mul64(units, uint64(unit))
 	if high != 0 || span > uint64(math.MaxInt64)-uint64(ms) {
 		d.bad = true
@@ -127,9 +142,35 @@ func (d *decoder) later(ms int64, units uint64, unit int64) int64 {
 	return int64(uint64(ms) + span)
 }
 
-// startWith makes l what is known of a user who has spent ε by a moment, and how no one knows.
-func (l *Ledger) startWith(end int64, spent float64) {
-	l.reset()
+// reader reads numbers from the front of rest. After the first one that is cut short, or too large, bad is true and every result 0.
+type reader struct {
+	rest []byte
+	bad  bool
+}
+
+func (d *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.rest, d.bad = nil, true
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *reader) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	if n <= 0 {
+		d.rest, d.bad = nil, true
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+// StartWith makes l what is known of a user who has spent ε by a moment, and how no one knows.
+func (l *Ledger) StartWith(end int64, spent float64) {
+	l.Reset()
 	if amount := math.Round(spent * billionth); amount >= math.MaxUint64 {
 		l.older.amount = math.MaxUint64
 	} else {

@@ -22,7 +22,7 @@ func (p plainLedger) since(ms int64) uint64 {
 	return sum
 }
 
-// steps returns how many steps lie between two releases, by one of several habits.
+// habit returns how many steps lie between two releases, by one of several habits.
 func habit(r *rand.Rand, kind int) int64 {
 	switch kind {
 	case 0:
@@ -63,7 +63,7 @@ func TestLedgerAgainstAList(t *testing.T) {
 			}
 			step += habit(r, kind)
 			end := stepEnd(step, stepMS)
-			l.charge(end, amount, windowStart(step, window, stepMS))
+			l.Charge(end, amount, windowStart(step, window, stepMS))
 			list = append(list, cost{end, amount})
 			if l.spent != list.since(math.MinInt64) || l.since(math.MinInt64) != l.spent || len(l.runs) > MaxRuns {
 				t.Fatalf("case %d, release %d: %d spent, want %d; %d runs", i, n, l.spent, list.since(math.MinInt64), len(l.runs))
@@ -94,11 +94,11 @@ func TestLedgerAgainstAList(t *testing.T) {
 				full++
 			}
 			if r.IntN(10) == 0 {
-				data := l.append(nil, stepMS)
+				data := l.AppendBinary(nil, stepMS)
 				longest = max(longest, len(data))
 				var back Ledger
-				d := decoder{rest: data}
-				if back.decode(&d, stepMS); d.bad || len(d.rest) > 0 || !slices.Equal(back.runs, l.runs) || back.older != l.older || back.spent != l.spent {
+				rest, err := back.DecodeBinary(data, stepMS)
+				if err != nil || len(rest) > 0 || !slices.Equal(back.runs, l.runs) || back.older != l.older || back.spent != l.spent {
 					t.Fatalf("case %d, release %d: %+v became %+v", i, n, l, back)
 				}
 				l = back
@@ -124,7 +124,7 @@ func TestLedgerTestNoticesFaults(t *testing.T) {
 	step := int64(0)
 	for range 2000 {
 		step += habit(r, 3)
-		l.charge(stepEnd(step, 1), uint64(1+r.IntN(5)), windowStart(step, 3000, 1))
+		l.Charge(stepEnd(step, 1), uint64(1+r.IntN(5)), windowStart(step, 3000, 1))
 		list = append(list, cost{stepEnd(step, 1), 0})
 		list[len(list)-1].amount = l.spent - list.since(math.MinInt64)
 		at := windowStart(step, 1+r.Int64N(3000), 1)
@@ -147,9 +147,9 @@ func TestLedgerOfARegularUser(t *testing.T) {
 	t.Parallel()
 	var l Ledger
 	for step := int64(0); step < 100_000; step += 10 {
-		l.charge(stepEnd(step, 60_000), billionth, windowStart(step, 60, 60_000))
+		l.Charge(stepEnd(step, 60_000), billionth, windowStart(step, 60, 60_000))
 	}
-	if data := l.append(nil, 60_000); len(l.runs) != 1 || len(data) > 16 {
+	if data := l.AppendBinary(nil, 60_000); len(l.runs) != 1 || len(data) > 16 {
 		t.Errorf("%d runs in %d bytes", len(l.runs), len(data))
 	}
 	if got := l.SpentSince(windowStart(99_995, 60, 60_000)); got != 6 || l.Spent() != 10_000 {
@@ -161,9 +161,9 @@ func TestLedgerOfARegularUser(t *testing.T) {
 func TestLedgerNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	var l Ledger
-	l.charge(1000, 5, 0)
-	l.charge(400, 5, 0)
-	l.charge(700, 3, 0)
+	l.Charge(1000, 5, 0)
+	l.Charge(400, 5, 0)
+	l.Charge(700, 3, 0)
 	if last, _ := l.Last(); last != 1000 || l.since(999) != 13 || l.since(1000) != 0 || l.spent != 13 {
 		t.Errorf("after 999 ms %d, after 1000 ms %d, in all %d, the latest at %d", l.since(999), l.since(1000), l.spent, last)
 	}
@@ -173,24 +173,24 @@ func TestLedgerNeverGoesBack(t *testing.T) {
 func TestLedgerAtTheEdges(t *testing.T) {
 	t.Parallel()
 	for _, step := range []int64{math.MinInt64, math.MinInt64 + 1, math.MinInt64 / 60_000, math.MaxInt64 / 60_000, math.MaxInt64 - 1, math.MaxInt64} {
-		for _, steps := range []int64{1, MaxSteps} {
+		for _, steps := range []int64{1, 1_000_000_000} {
 			var l Ledger
 			for range 3 {
-				l.charge(stepEnd(step, 60_000), 7, windowStart(step, steps, 60_000))
+				l.Charge(stepEnd(step, 60_000), 7, windowStart(step, steps, 60_000))
 			}
 			if got := l.since(windowStart(step, steps, 60_000)); got != 21 {
 				t.Errorf("step %d, window of %d: %d", step, steps, got)
 			}
 			var back Ledger
-			d := decoder{rest: l.append(nil, 60_000)}
-			if back.decode(&d, 60_000); d.bad || back.since(math.MinInt64) != 21 {
+			rest, err := back.DecodeBinary(l.AppendBinary(nil, 60_000), 60_000)
+			if err != nil || len(rest) > 0 || back.since(math.MinInt64) != 21 {
 				t.Errorf("step %d: %+v became %+v", step, l, back)
 			}
 		}
 	}
 	l := Ledger{spent: math.MaxUint64 - 1, older: cost{0, math.MaxUint64 - 1}}
-	l.charge(5, 7, 0)
-	l.charge(6, 7, 0)
+	l.Charge(5, 7, 0)
+	l.Charge(6, 7, 0)
 	if l.spent != math.MaxUint64 || l.since(math.MinInt64) != math.MaxUint64 {
 		t.Errorf("a sum beyond all numbers: %+v", l)
 	}
@@ -215,7 +215,7 @@ func TestBillionths(t *testing.T) {
 		{math.Ln2, 693_147_181, 693_147_180},
 		{.30000000000000004, 300_000_001, 300_000_000},
 		{700, 700_000_000_000, 700_000_000_000},
-		{MaxBudget, 1_000_000_000_000_000_000, 1_000_000_000_000_000_000},
+		{1e9, 1_000_000_000_000_000_000, 1_000_000_000_000_000_000},
 		{1e300, math.MaxUint64, math.MaxUint64},
 		{5e-324, 1, 0},
 	} {

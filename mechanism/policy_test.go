@@ -37,7 +37,7 @@ func TestPolicyDoesNotAllocate(t *testing.T) {
 			next()
 		}
 		state.Started = false
-		state.Ledger.reset()
+		state.Ledger.Reset()
 		state, step, i = State{Posterior: state.Posterior, Ledger: state.Ledger}, 0, 0
 		if n := testing.AllocsPerRun(len(path)-1, next); n != 0 {
 			t.Errorf("%+v: %g allocations a step", o, n)

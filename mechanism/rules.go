@@ -83,7 +83,7 @@ func (s *Sanitizer) expired(step int64) int64 {
 // charge enters a release of the state's step into its ledger.
 func (s *Sanitizer) charge(state *State) {
 	epsilon := s.options.Epsilon
-	state.Ledger.charge(stepEnd(state.Step, s.stepMS), s.cost, s.expired(state.Step))
+	state.Ledger.Charge(stepEnd(state.Step, s.stepMS), s.cost, s.expired(state.Step))
 	state.EpsilonSpent = state.Ledger.Spent()
 	state.Rho += float64(epsilon*epsilon) / 2
 }

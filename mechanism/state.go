@@ -75,7 +75,7 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 //	release     only if bit 1 is set:
 //	  age       uvarint   step - release step
 //	  x, y      16 bytes  float64, map kilometres
-//	ledger      as Ledger.append
+//	ledger      as Ledger.AppendBinary
 //	posterior   to the end, as mobility.Distribution.AppendBinary
 //
 // About 80 bytes and 5 bytes a cell, and up to 600 bytes more of a user whose releases come at odd times.
@@ -105,7 +105,7 @@ func (s *State) AppendBinary(dst []byte) []byte {
 		dst = appendFloat(dst, s.Release.X)
 		dst = appendFloat(dst, s.Release.Y)
 	}
-	dst = s.Ledger.append(dst, s.StepMS)
+	dst = s.Ledger.AppendBinary(dst, s.StepMS)
 	return s.Posterior.AppendBinary(dst)
 }
 
@@ -117,10 +117,10 @@ func appendFloat(dst []byte, x float64) []byte {
 // error wraps ErrState, says what is wrong without a value, and leaves s in no particular state. Its memory is bounded by the
 // length of data. It does not allocate once s has grown.
 func (s *State) DecodeBinary(data []byte) error {
-	posterior, ledger := s.Posterior, s.Ledger
+	posterior, costs := s.Posterior, s.Ledger
 	posterior.Reset()
-	ledger.reset()
-	*s = State{Posterior: posterior, Ledger: ledger}
+	costs.Reset()
+	*s = State{Posterior: posterior, Ledger: costs}
 	if len(data) == 0 {
 		return nil
 	}
@@ -174,7 +174,8 @@ func (s *State) decodeHead(d *decoder, flags, version byte) {
 		s.firstLedger(total)
 	default:
 		s.Rho = total
-		s.Ledger.decode(d, s.StepMS)
+		rest, err := s.Ledger.DecodeBinary(d.rest, s.StepMS)
+		d.rest, d.bad = rest, err != nil
 	}
 	s.EpsilonSpent = s.Ledger.Spent()
 }
@@ -185,7 +186,7 @@ func (s *State) firstLedger(spent float64) {
 	if s.HasRelease {
 		last = s.ReleaseStep
 	}
-	s.Ledger.startWith(stepEnd(last, s.StepMS), spent)
+	s.Ledger.StartWith(stepEnd(last, s.StepMS), spent)
 	if s.Releases > 0 {
 		s.Rho = min(float64(spent*spent)/2/float64(s.Releases), math.MaxFloat64)
 	}
@@ -193,10 +194,11 @@ func (s *State) firstLedger(spent float64) {
 
 // CopyFrom makes s equal to from, in memory of its own.
 func (s *State) CopyFrom(from *State) {
-	posterior, runs := s.Posterior, s.Ledger.runs
+	posterior, costs := s.Posterior, s.Ledger
 	posterior.CopyFrom(&from.Posterior)
+	costs.CopyFrom(&from.Ledger)
 	*s = *from
-	s.Posterior, s.Ledger.runs = posterior, append(runs[:0], from.Ledger.runs...)
+	s.Posterior, s.Ledger = posterior, costs
 }
 
 // decoder reads from the front of rest. After the first read beyond the end, or of a number that is not finite, bad is true and every

@@ -21,9 +21,9 @@ func sampleState() *State {
 		Posterior: mobility.Distribution{Cells: []grid.Cell{0, 3, 700}, P: []float64{.5, .25, .25}},
 	}
 	s.Posterior.Round()
-	s.Ledger.startWith(stepEnd(28_999_000, s.StepMS), 2)
+	s.Ledger.StartWith(stepEnd(28_999_000, s.StepMS), 2)
 	for step := int64(29_000_106); step <= 29_000_120; step++ {
-		s.Ledger.charge(stepEnd(step, s.StepMS), billionth, math.MinInt64)
+		s.Ledger.Charge(stepEnd(step, s.StepMS), billionth, math.MinInt64)
 	}
 	return s
 }
@@ -138,7 +138,7 @@ func TestFirstVersionIsReadForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := sampleState()
-	want.Ledger.startWith(stepEnd(want.ReleaseStep, want.StepMS), 17)
+	want.Ledger.StartWith(stepEnd(want.ReleaseStep, want.StepMS), 17)
 	if !equalStates(&s, want) || s.EpsilonSpent != 17 || s.Rho != 17*.5 {
 		t.Errorf("got %+v, want %+v", s, *want)
 	}
