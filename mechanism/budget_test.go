@@ -110,8 +110,8 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 			if b.WindowSteps > 0 && window+uint64(math.Round(out.Epsilon*billionth)) > uint64(math.Round(b.Epsilon*billionth)) {
 				filled++
 			}
-			if state.Ledger.spent != all || uint64(len(list)) != state.Releases {
-				t.Fatalf("user %d: the ledger has %d billionths of %d releases, want %d of %d", user, state.Ledger.spent, state.Releases, all, len(list))
+			if uint64(state.Ledger.Spent()) != all || uint64(len(list)) != state.Releases {
+				t.Fatalf("user %d: the ledger has %d billionths of %d releases, want %d of %d", user, state.Ledger.Spent(), state.Releases, all, len(list))
 			}
 		}
 	}

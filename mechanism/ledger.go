@@ -1,11 +1,6 @@
 package mechanism
 
-import (
-	"bytes"
-	"math"
-	"math/bits"
-	"strconv"
-)
+import "math"
 
 // Ledger is what a user's releases have cost, and when: steps, numbers of releases and ε, which are public. It belongs to the user and not
 // to a model, so its times are milliseconds since 1970: of a release the end of its step, the latest moment its report can have had.
@@ -21,13 +16,13 @@ import (
 type Ledger struct {
 	runs  []run
 	older cost // all before the runs
-	spent uint64
+	spent Billionths
 }
 
-// cost is an amount of billionths of ε up to a moment.
+// cost is an amount of ε up to a moment.
 type cost struct {
 	end    int64
-	amount uint64
+	amount Billionths
 }
 
 // run is count releases of each billionths, at equal distances over span milliseconds up to end; or with a count of 0 releases of each billionths
@@ -36,22 +31,28 @@ type run struct {
 	end   int64
 	span  uint64
 	count uint64
-	each  uint64
+	each  Billionths
 }
 
 // MaxRuns is the largest number of runs of a ledger, and bounds its encoding to some 600 bytes with releases at odd times, while a user who
 // reports regularly has one run.
 const MaxRuns = 64
 
-// billionth is the number of billionths in 1.
-const billionth = 1_000_000_000
-
 // Spent returns the sum of ε of all releases.
-func (l *Ledger) Spent() float64 { return float64(l.spent) / billionth }
+func (l *Ledger) Spent() Billionths { return l.spent }
 
-// SpentSince returns the sum of ε of the releases of steps that end after a moment, milliseconds since 1970: exact or, after many irregular
-// releases, above.
-func (l *Ledger) SpentSince(ms int64) float64 { return float64(l.since(ms)) / billionth }
+// SpentSince returns the sum of ε of the releases of steps that end after a moment, milliseconds since 1970. It is exact or, after many
+// irregular releases, above.
+func (l *Ledger) SpentSince(ms int64) Billionths {
+	sum := Billionths(0)
+	for i := len(l.runs) - 1; i >= 0 && l.runs[i].end > ms; i-- {
+		sum = sum.Plus(l.runs[i].since(ms))
+	}
+	if l.older.end > ms {
+		sum = sum.Plus(l.older.amount)
+	}
+	return sum
+}
 
 // Last returns the end of the latest step with a release, and whether there is one.
 func (l *Ledger) Last() (ms int64, ok bool) {
@@ -61,20 +62,8 @@ func (l *Ledger) Last() (ms int64, ok bool) {
 	return l.older.end, l.older.amount > 0
 }
 
-// since is SpentSince in billionths.
-func (l *Ledger) since(ms int64) uint64 {
-	sum := uint64(0)
-	for i := len(l.runs) - 1; i >= 0 && l.runs[i].end > ms; i-- {
-		sum = saturating(sum, l.runs[i].since(ms))
-	}
-	if l.older.end > ms {
-		sum = saturating(sum, l.older.amount)
-	}
-	return sum
-}
-
 // since returns what the run's releases after a moment cost. The run ends after it.
-func (r run) since(ms int64) uint64 {
+func (r run) since(ms int64) Billionths {
 	if r.count == 0 {
 		return r.each
 	}
@@ -82,7 +71,7 @@ func (r run) since(ms int64) uint64 {
 	if stride := r.stride(); stride > 0 {
 		n = min(n, (uint64(r.end)-uint64(ms)-1)/stride+1)
 	}
-	return times(n, r.each)
+	return r.each.times(n)
 }
 
 // stride returns the distance of two releases of a run, 0 if they all have one moment.
@@ -93,20 +82,20 @@ func (r run) stride() uint64 {
 	return r.span / (r.count - 1)
 }
 
-func (r run) total() uint64 {
+func (r run) total() Billionths {
 	if r.count == 0 {
 		return r.each
 	}
-	return times(r.count, r.each)
+	return r.each.times(r.count)
 }
 
-// Charge adds a release of amount billionths in a step that ends at a moment, not before the latest one: an earlier one counts as of that.
+// Charge adds the cost of a release in a step that ends at a moment, not before the latest one: an earlier one counts as of that.
 // Runs that end by expired may be added up: no window that is in force looks there.
-func (l *Ledger) Charge(end int64, amount uint64, expired int64) {
+func (l *Ledger) Charge(end int64, amount Billionths, expired int64) {
 	if last, ok := l.Last(); ok {
 		end = max(end, last)
 	}
-	l.spent = saturating(l.spent, amount)
+	l.spent = l.spent.Plus(amount)
 	if n := len(l.runs); n > 0 && l.runs[n-1].extend(end, amount) {
 		return
 	}
@@ -117,7 +106,7 @@ func (l *Ledger) Charge(end int64, amount uint64, expired int64) {
 }
 
 // extend takes a release into a run it goes on with.
-func (r *run) extend(end int64, amount uint64) bool {
+func (r *run) extend(end int64, amount Billionths) bool {
 	step := uint64(end) - uint64(r.end)
 	if r.count == 0 || r.each != amount || r.count > 1 && r.stride() != step || r.span+step < r.span {
 		return false
@@ -134,7 +123,7 @@ func (r *run) extend(end int64, amount uint64) bool {
 func (l *Ledger) shrink(expired int64) {
 	n := 0
 	for n < MaxRuns/2 && l.runs[n].end <= expired {
-		l.older = cost{l.runs[n].end, saturating(l.older.amount, l.runs[n].total())}
+		l.older = cost{l.runs[n].end, l.older.amount.Plus(l.runs[n].total())}
 		n++
 	}
 	if n > 0 {
@@ -148,7 +137,7 @@ func (l *Ledger) shrink(expired int64) {
 		}
 	}
 	a, b := l.runs[closest], l.runs[closest+1]
-	l.runs[closest] = run{end: b.end, span: least, each: saturating(a.total(), b.total())}
+	l.runs[closest] = run{end: b.end, span: least, each: a.total().Plus(b.total())}
 	l.runs = append(l.runs[:closest+1], l.runs[closest+2:]...)
 }
 
@@ -163,82 +152,4 @@ func (l *Ledger) CopyFrom(from *Ledger) {
 	runs := append(l.runs[:0], from.runs...)
 	*l = *from
 	l.runs = runs
-}
-
-// saturating returns a+b, or the largest number: a sum that large exceeds every limit, as it should.
-func saturating(a, b uint64) uint64 {
-	if sum, carry := bits.Add64(a, b, 0); carry == 0 {
-		return sum
-	}
-	return math.MaxUint64
-}
-
-// times is a·b in the same manner.
-func times(a, b uint64) uint64 {
-	if high, low := bits.Mul64(a, b); high == 0 {
-		return low
-	}
-	return math.MaxUint64
-}
-
-// stepEnd returns the moment at which a step ends, milliseconds since 1970, or the one nearest to it between -(2⁶³-2) and 2⁶³-1.
-func stepEnd(step, stepMS int64) int64 {
-	switch {
-	case step >= math.MaxInt64/stepMS:
-		return math.MaxInt64
-	case step < -(math.MaxInt64 / stepMS):
-		return math.MinInt64 + 1
-	}
-	return max((step+1)*stepMS, math.MinInt64+1)
-}
-
-// windowStart returns the moment after which the steps end that lie in the window of so many steps up to one. Where times leave int64 the
-// window is wider, and holds all releases at the edge.
-func windowStart(step, steps, stepMS int64) int64 {
-	if step < math.MinInt64+steps {
-		return math.MinInt64
-	}
-	start := stepEnd(step-steps, stepMS)
-	if start == math.MinInt64+1 {
-		return math.MinInt64
-	}
-	return min(start, math.MaxInt64-1)
-}
-
-// billionthsUp returns ε in whole billionths, rounded up from the decimal number that ε is written as: the shortest one that gives this
-// float64. So ε = .1 costs 100,000,000 and not a little more, which is what the float64 nearest to .1 is.
-func billionthsUp(epsilon float64) uint64 {
-	whole, rest := billionths(epsilon)
-	if rest && whole < math.MaxUint64 {
-		whole++
-	}
-	return whole
-}
-
-// billionthsDown is the same for a limit, rounded down.
-func billionthsDown(limit float64) uint64 {
-	whole, _ := billionths(limit)
-	return whole
-}
-
-// billionths returns the whole billionths of a number's shortest decimal text, and whether there is a rest. Not for numbers that are negative
-// or not finite: they have none.
-func billionths(x float64) (whole uint64, rest bool) {
-	if !(x > 0) || math.IsInf(x, 1) {
-		return 0, false
-	}
-	var buf [400]byte
-	ones, decimals, _ := bytes.Cut(strconv.AppendFloat(buf[:0], x, 'f', -1, 64), []byte("."))
-	digits := func(text []byte) {
-		for _, d := range text {
-			whole = saturating(times(whole, 10), uint64(d-'0'))
-		}
-	}
-	const places = 9
-	digits(ones)
-	digits(decimals[:min(places, len(decimals))])
-	for range places - len(decimals) {
-		whole = times(whole, 10)
-	}
-	return whole, len(decimals) > places
 }

@@ -34,9 +34,9 @@ func (l *Ledger) AppendBinary(dst []byte, stepMS int64) []byte {
 		}
 	}
 	dst = binary.AppendUvarint(dst, head)
-	dst = binary.AppendUvarint(dst, l.older.amount)
+	dst = binary.AppendUvarint(dst, uint64(l.older.amount))
 	dst = binary.AppendVarint(dst, base/unit)
-	before, each := base, uint64(0)
+	before, each := base, Billionths(0)
 	for _, r := range l.runs {
 		dst = binary.AppendUvarint(dst, (uint64(r.first())-uint64(before))/uint64(unit))
 		dst = binary.AppendUvarint(dst, r.count)
@@ -50,7 +50,7 @@ func (l *Ledger) AppendBinary(dst []byte, stepMS int64) []byte {
 		if r.each == each {
 			dst = append(dst, 0)
 		} else {
-			dst = binary.AppendUvarint(dst, r.each)
+			dst = binary.AppendUvarint(dst, uint64(r.each))
 		}
 		before, each = r.end, r.each
 	}
@@ -90,7 +90,7 @@ func (l *Ledger) DecodeBinary(data []byte, stepMS int64) (rest []byte, err error
 
 func (l *Ledger) decode(d *reader, stepMS int64) {
 	head := d.uvarint()
-	l.older.amount = d.uvarint()
+	l.older.amount = Billionths(d.uvarint())
 	unit := stepMS
 	if head&1 == 1 {
 		unit = 1
@@ -100,7 +100,7 @@ func (l *Ledger) decode(d *reader, stepMS int64) {
 		d.bad = true
 		return
 	}
-	before, each := base*unit, uint64(0)
+	before, each := base*unit, Billionths(0)
 	if l.older.amount > 0 {
 		l.older.end = before
 	}
@@ -120,14 +120,14 @@ func (l *Ledger) decode(d *reader, stepMS int64) {
 			r.end = d.later(first, units, unit)
 		}
 		r.span = uint64(r.end) - uint64(first)
-		if r.each = d.uvarint(); r.each == 0 {
+		if r.each = Billionths(d.uvarint()); r.each == 0 {
 			r.each = each
 		}
 		if d.bad = d.bad || r.each == 0; d.bad {
 			return
 		}
 		l.runs = append(l.runs, r)
-		l.spent = saturating(l.spent, r.total())
+		l.spent = l.spent.Plus(r.total())
 		before, each = r.end, r.each
 	}
 }
@@ -168,13 +168,13 @@ func (d *reader) varint() int64 {
 	return v
 }
 
-// StartWith makes l what is known of a user who has spent ε by a moment, and how no one knows.
+// StartWith makes l the ledger of a user of whom only a sum is known: so much ε, spent by a moment.
 func (l *Ledger) StartWith(end int64, spent float64) {
 	l.Reset()
 	if amount := math.Round(spent * billionth); amount >= math.MaxUint64 {
 		l.older.amount = math.MaxUint64
 	} else {
-		l.older.amount = uint64(amount)
+		l.older.amount = Billionths(amount)
 	}
 	if l.older.amount > 0 {
 		l.older.end = end

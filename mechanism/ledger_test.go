@@ -12,8 +12,8 @@ import (
 // plainLedger keeps every release: what a Ledger is compared with.
 type plainLedger []cost
 
-func (p plainLedger) since(ms int64) uint64 {
-	sum := uint64(0)
+func (p plainLedger) since(ms int64) Billionths {
+	sum := Billionths(0)
 	for _, c := range p {
 		if c.end > ms {
 			sum += c.amount
@@ -48,7 +48,7 @@ func TestLedgerAgainstAList(t *testing.T) {
 		var list plainLedger
 		stepMS := []int64{1, 1000, 60_000}[r.IntN(3)]
 		window := []int64{1, 60, 2000, 5000}[r.IntN(4)]
-		step, amount, changes := int64(r.IntN(1000)-500), uint64(billionth), i%2 == 0
+		step, amount, changes := int64(r.IntN(1000)-500), CostOf(1), i%2 == 0
 		kind := r.IntN(5)
 		constant := true // the window so far
 		for n := range 600 {
@@ -56,24 +56,24 @@ func TestLedgerAgainstAList(t *testing.T) {
 				kind = r.IntN(5)
 			}
 			if r.IntN(20) == 0 {
-				amount = 1 + r.Uint64N(3*billionth)
+				amount = 1 + Billionths(r.Uint64N(3*billionth))
 			}
 			if changes && r.IntN(150) == 0 {
 				window, constant = []int64{1, 60, 2000, 5000}[r.IntN(4)], false
 			}
 			step += habit(r, kind)
-			end := stepEnd(step, stepMS)
-			l.Charge(end, amount, windowStart(step, window, stepMS))
+			end := StepEnd(step, stepMS)
+			l.Charge(end, amount, WindowStart(step, window, stepMS))
 			list = append(list, cost{end, amount})
-			if l.spent != list.since(math.MinInt64) || l.since(math.MinInt64) != l.spent || len(l.runs) > MaxRuns {
+			if l.spent != list.since(math.MinInt64) || l.SpentSince(math.MinInt64) != l.spent || len(l.runs) > MaxRuns {
 				t.Fatalf("case %d, release %d: %d spent, want %d; %d runs", i, n, l.spent, list.since(math.MinInt64), len(l.runs))
 			}
 			if last, ok := l.Last(); !ok || last != end {
 				t.Fatalf("case %d, release %d: the last ends at %d, want %d", i, n, last, end)
 			}
 			now := step + int64(r.IntN(3))
-			from := windowStart(now, window, stepMS)
-			got, want := l.since(from), list.since(from)
+			from := WindowStart(now, window, stepMS)
+			got, want := l.SpentSince(from), list.since(from)
 			if got < want {
 				t.Fatalf("case %d, release %d: the window holds %d, below %d", i, n, got, want)
 			}
@@ -86,7 +86,7 @@ func TestLedgerAgainstAList(t *testing.T) {
 				above++
 			}
 			for range 3 {
-				if at := end - r.Int64N(2*window*stepMS); l.since(at) < list.since(at) {
+				if at := end - r.Int64N(2*window*stepMS); l.SpentSince(at) < list.since(at) {
 					t.Fatalf("case %d, release %d: too little since %d", i, n, at)
 				}
 			}
@@ -124,18 +124,18 @@ func TestLedgerTestNoticesFaults(t *testing.T) {
 	step := int64(0)
 	for range 2000 {
 		step += habit(r, 3)
-		l.Charge(stepEnd(step, 1), uint64(1+r.IntN(5)), windowStart(step, 3000, 1))
-		list = append(list, cost{stepEnd(step, 1), 0})
+		l.Charge(StepEnd(step, 1), Billionths(1+r.IntN(5)), WindowStart(step, 3000, 1))
+		list = append(list, cost{StepEnd(step, 1), 0})
 		list[len(list)-1].amount = l.spent - list.since(math.MinInt64)
-		at := windowStart(step, 1+r.Int64N(3000), 1)
+		at := WindowStart(step, 1+r.Int64N(3000), 1)
 		wrong := Ledger{runs: slices.Clone(l.runs)}
 		for i := range wrong.runs {
 			if wrong.runs[i].count == 0 {
 				wrong.runs[i].end = wrong.runs[i].first()
 			}
 		}
-		early = early || wrong.since(at) < list.since(at)
-		forgotten = forgotten || (&Ledger{runs: l.runs}).since(math.MinInt64) < list.since(math.MinInt64)
+		early = early || wrong.SpentSince(at) < list.since(at)
+		forgotten = forgotten || (&Ledger{runs: l.runs}).SpentSince(math.MinInt64) < list.since(math.MinInt64)
 	}
 	if !early || !forgotten {
 		t.Errorf("noticed: too early %t, forgotten %t", early, forgotten)
@@ -147,13 +147,13 @@ func TestLedgerOfARegularUser(t *testing.T) {
 	t.Parallel()
 	var l Ledger
 	for step := int64(0); step < 100_000; step += 10 {
-		l.Charge(stepEnd(step, 60_000), billionth, windowStart(step, 60, 60_000))
+		l.Charge(StepEnd(step, 60_000), billionth, WindowStart(step, 60, 60_000))
 	}
 	if data := l.AppendBinary(nil, 60_000); len(l.runs) != 1 || len(data) > 16 {
 		t.Errorf("%d runs in %d bytes", len(l.runs), len(data))
 	}
-	if got := l.SpentSince(windowStart(99_995, 60, 60_000)); got != 6 || l.Spent() != 10_000 {
-		t.Errorf("an hour holds ε %g, want 6; all %g, want 10000", got, l.Spent())
+	if got := l.SpentSince(WindowStart(99_995, 60, 60_000)); got.Epsilon() != 6 || l.Spent().Epsilon() != 10_000 {
+		t.Errorf("an hour holds ε %g, want 6; all %g, want 10000", got.Epsilon(), l.Spent().Epsilon())
 	}
 }
 
@@ -164,8 +164,8 @@ func TestLedgerNeverGoesBack(t *testing.T) {
 	l.Charge(1000, 5, 0)
 	l.Charge(400, 5, 0)
 	l.Charge(700, 3, 0)
-	if last, _ := l.Last(); last != 1000 || l.since(999) != 13 || l.since(1000) != 0 || l.spent != 13 {
-		t.Errorf("after 999 ms %d, after 1000 ms %d, in all %d, the latest at %d", l.since(999), l.since(1000), l.spent, last)
+	if last, _ := l.Last(); last != 1000 || l.SpentSince(999) != 13 || l.SpentSince(1000) != 0 || l.spent != 13 {
+		t.Errorf("after 999 ms %d, after 1000 ms %d, in all %d, the latest at %d", l.SpentSince(999), l.SpentSince(1000), l.spent, last)
 	}
 }
 
@@ -176,14 +176,14 @@ func TestLedgerAtTheEdges(t *testing.T) {
 		for _, steps := range []int64{1, 1_000_000_000} {
 			var l Ledger
 			for range 3 {
-				l.Charge(stepEnd(step, 60_000), 7, windowStart(step, steps, 60_000))
+				l.Charge(StepEnd(step, 60_000), 7, WindowStart(step, steps, 60_000))
 			}
-			if got := l.since(windowStart(step, steps, 60_000)); got != 21 {
+			if got := l.SpentSince(WindowStart(step, steps, 60_000)); got != 21 {
 				t.Errorf("step %d, window of %d: %d", step, steps, got)
 			}
 			var back Ledger
 			rest, err := back.DecodeBinary(l.AppendBinary(nil, 60_000), 60_000)
-			if err != nil || len(rest) > 0 || back.since(math.MinInt64) != 21 {
+			if err != nil || len(rest) > 0 || back.SpentSince(math.MinInt64) != 21 {
 				t.Errorf("step %d: %+v became %+v", step, l, back)
 			}
 		}
@@ -191,7 +191,7 @@ func TestLedgerAtTheEdges(t *testing.T) {
 	l := Ledger{spent: math.MaxUint64 - 1, older: cost{0, math.MaxUint64 - 1}}
 	l.Charge(5, 7, 0)
 	l.Charge(6, 7, 0)
-	if l.spent != math.MaxUint64 || l.since(math.MinInt64) != math.MaxUint64 {
+	if l.spent != math.MaxUint64 || l.SpentSince(math.MinInt64) != math.MaxUint64 {
 		t.Errorf("a sum beyond all numbers: %+v", l)
 	}
 }
@@ -200,7 +200,7 @@ func TestBillionths(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		x        float64
-		up, down uint64
+		up, down Billionths
 	}{
 		{0, 0, 0},
 		{-1, 0, 0},
@@ -219,7 +219,7 @@ func TestBillionths(t *testing.T) {
 		{1e300, math.MaxUint64, math.MaxUint64},
 		{5e-324, 1, 0},
 	} {
-		if up, down := billionthsUp(c.x), billionthsDown(c.x); up != c.up || down != c.down {
+		if up, down := CostOf(c.x), LimitOf(c.x); up != c.up || down != c.down {
 			t.Errorf("%g: %d and %d billionths, want %d and %d", c.x, up, down, c.up, c.down)
 		}
 	}
@@ -236,7 +236,7 @@ func TestBillionths(t *testing.T) {
 			t.Fatal(text)
 		}
 		exact.Mul(exact, big.NewRat(billionth, 1))
-		up, down := new(big.Rat).SetUint64(billionthsUp(x)), new(big.Rat).SetUint64(billionthsDown(x))
+		up, down := new(big.Rat).SetUint64(uint64(CostOf(x))), new(big.Rat).SetUint64(uint64(LimitOf(x)))
 		if up.Cmp(exact) < 0 || down.Cmp(exact) > 0 || new(big.Rat).Sub(up, down).Cmp(big.NewRat(1, 1)) > 0 || exact.IsInt() && up.Cmp(down) != 0 {
 			t.Fatalf("%s: %v and %v", text, up, down)
 		}

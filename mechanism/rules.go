@@ -49,7 +49,7 @@ func (s *Sanitizer) decide(state *State, in Input) Kind {
 func (s *Sanitizer) tooSoon(state *State, step int64) bool {
 	last, ok := state.Ledger.Last()
 	interval := int64(s.options.ReleaseInterval)
-	return ok && interval > 1 && last > windowStart(step, interval, s.stepMS)
+	return ok && interval > 1 && last > WindowStart(step, interval, s.stepMS)
 }
 
 // knownWellEnough says whether the prior alone is as narrow as wanted.
@@ -69,22 +69,22 @@ func (s *Sanitizer) knownWellEnough() bool {
 // the sums are exact. The same goes for the lifetime.
 func (s *Sanitizer) spent(state *State, step int64) bool {
 	b := &s.options.Budget
-	if b.Lifetime > 0 && saturating(state.Ledger.spent, s.cost) > s.lifetime {
+	if b.Lifetime > 0 && state.Ledger.Spent().Plus(s.cost) > s.lifetime {
 		return true
 	}
-	return b.WindowSteps > 0 && saturating(state.Ledger.since(s.expired(step)), s.cost) > s.window
+	return b.WindowSteps > 0 && state.Ledger.SpentSince(s.expired(step)).Plus(s.cost) > s.window
 }
 
 // expired returns the moment up to which no budget in force looks at releases.
 func (s *Sanitizer) expired(step int64) int64 {
-	return windowStart(step, int64(max(s.options.Budget.WindowSteps, 0)), s.stepMS)
+	return WindowStart(step, int64(max(s.options.Budget.WindowSteps, 0)), s.stepMS)
 }
 
 // charge enters a release of the state's step into its ledger.
 func (s *Sanitizer) charge(state *State) {
 	epsilon := s.options.Epsilon
-	state.Ledger.Charge(stepEnd(state.Step, s.stepMS), s.cost, s.expired(state.Step))
-	state.EpsilonSpent = state.Ledger.Spent()
+	state.Ledger.Charge(StepEnd(state.Step, s.stepMS), s.cost, s.expired(state.Step))
+	state.EpsilonSpent = state.Ledger.Spent().Epsilon()
 	state.Rho += float64(epsilon*epsilon) / 2
 }
 

@@ -88,7 +88,7 @@ func TestRules(t *testing.T) {
 			if got := kindsOf(outs); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if state.EpsilonSpent != c.spent || state.Ledger.Spent() != c.spent || state.Rho != c.spent*.5/2 || float64(state.Releases) != c.spent/.5 {
+			if state.EpsilonSpent != c.spent || state.Ledger.Spent().Epsilon() != c.spent || state.Rho != c.spent*.5/2 || float64(state.Releases) != c.spent/.5 {
 				t.Errorf("spent %g, ρ %g in %d releases, want %g", state.EpsilonSpent, state.Rho, state.Releases, c.spent)
 			}
 			var last *Outcome
@@ -196,7 +196,7 @@ func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 						first, kept = out, now
 					}
 					if out.Kind != first.Kind || out.Epsilon != first.Epsilon || out.Changed != first.Changed || out.SetSize != first.SetSize ||
-						trial.Ledger.spent != trial.Ledger.since(math.MinInt64) {
+						trial.Ledger.Spent() != trial.Ledger.SpentSince(math.MinInt64) {
 						t.Fatalf("%s, step %d: cell %d leads to %v, cell 0 to %v", name, i, other, out.Kind, first.Kind)
 					}
 					if out.Kind != Released && (out != first || !bytes.Equal(now, kept)) {

@@ -38,9 +38,9 @@ type Sanitizer struct {
 	estimator  Estimator
 	transcript transcript
 
-	cost     uint64 // of a release, billionths
-	window   uint64 // limit of the window, billionths
-	lifetime uint64 // limit of all, billionths
+	cost     Billionths // of a release
+	window   Billionths // limit of the window
+	lifetime Billionths // limit of all
 	fresh    bool   // the hull is of a release that the last step made
 }
 
@@ -74,7 +74,7 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 	s := &Sanitizer{
 		model: m, modelID: modelID, popularID: modelID, gridID: gridID, stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
 		predictor: mobility.NewPredictor(m), mechanism: law, estimator: Estimator{Place: o.Estimate},
-		cost: billionthsUp(o.Epsilon), window: billionthsDown(o.Budget.Epsilon), lifetime: billionthsDown(o.Budget.Lifetime),
+		cost: CostOf(o.Epsilon), window: LimitOf(o.Budget.Epsilon), lifetime: LimitOf(o.Budget.Lifetime),
 	}
 	s.transcript.begin(o, gridID, modelID, s.stepMS)
 	return s, nil

@@ -177,7 +177,7 @@ func (s *State) decodeHead(d *decoder, flags, version byte) {
 		rest, err := s.Ledger.DecodeBinary(d.rest, s.StepMS)
 		d.rest, d.bad = rest, err != nil
 	}
-	s.EpsilonSpent = s.Ledger.Spent()
+	s.EpsilonSpent = s.Ledger.Spent().Epsilon()
 }
 
 // firstLedger makes the ledger of a state of version 1.
@@ -186,7 +186,7 @@ func (s *State) firstLedger(spent float64) {
 	if s.HasRelease {
 		last = s.ReleaseStep
 	}
-	s.Ledger.StartWith(stepEnd(last, s.StepMS), spent)
+	s.Ledger.StartWith(StepEnd(last, s.StepMS), spent)
 	if s.Releases > 0 {
 		s.Rho = min(float64(spent*spent)/2/float64(s.Releases), math.MaxFloat64)
 	}

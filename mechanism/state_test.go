@@ -21,9 +21,9 @@ func sampleState() *State {
 		Posterior: mobility.Distribution{Cells: []grid.Cell{0, 3, 700}, P: []float64{.5, .25, .25}},
 	}
 	s.Posterior.Round()
-	s.Ledger.StartWith(stepEnd(28_999_000, s.StepMS), 2)
+	s.Ledger.StartWith(StepEnd(28_999_000, s.StepMS), 2)
 	for step := int64(29_000_106); step <= 29_000_120; step++ {
-		s.Ledger.Charge(stepEnd(step, s.StepMS), billionth, math.MinInt64)
+		s.Ledger.Charge(StepEnd(step, s.StepMS), CostOf(1), math.MinInt64)
 	}
 	return s
 }
@@ -138,11 +138,11 @@ func TestFirstVersionIsReadForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := sampleState()
-	want.Ledger.StartWith(stepEnd(want.ReleaseStep, want.StepMS), 17)
+	want.Ledger.StartWith(StepEnd(want.ReleaseStep, want.StepMS), 17)
 	if !equalStates(&s, want) || s.EpsilonSpent != 17 || s.Rho != 17*.5 {
 		t.Errorf("got %+v, want %+v", s, *want)
 	}
-	if last, ok := s.Ledger.Last(); !ok || last != 29_000_121*60_000 || s.Ledger.SpentSince(last-1) != 17 || s.Ledger.SpentSince(last) != 0 {
+	if last, ok := s.Ledger.Last(); !ok || last != 29_000_121*60_000 || s.Ledger.SpentSince(last-1).Epsilon() != 17 || s.Ledger.SpentSince(last) != 0 {
 		t.Errorf("the ledger: %+v", s.Ledger)
 	}
 	// After a change of model the last release was not kept: it can have been in the last step.
@@ -164,7 +164,7 @@ func TestFirstVersionIsReadForEver(t *testing.T) {
 		t.Errorf("%v became %v: %v", sum, s.EpsilonSpent, err)
 	}
 	moved.EpsilonSpent = 1e300
-	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil || s.Ledger.spent != math.MaxUint64 || math.IsInf(s.Rho, 0) {
+	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil || s.Ledger.Spent() != math.MaxUint64 || math.IsInf(s.Rho, 0) {
 		t.Errorf("a sum beyond all limits: %+v, %v", s.Ledger, err)
 	}
 }
@@ -243,17 +243,17 @@ func FuzzStateDecode(f *testing.F) {
 		if err := back.DecodeBinary(again); err != nil || !bytes.Equal(back.AppendBinary(nil), again) {
 			t.Fatalf("a decoded state does not survive encoding: %v", err)
 		}
-		if back.Ledger.spent != state.Ledger.spent || back.EpsilonSpent != state.EpsilonSpent || len(state.Ledger.runs) > MaxRuns {
+		if back.Ledger.Spent() != state.Ledger.Spent() || back.EpsilonSpent != state.EpsilonSpent {
 			t.Fatalf("the ledger does not survive encoding: %+v, %+v", state.Ledger, back.Ledger)
 		}
-		before := state.Ledger.spent
+		before := state.Ledger.Spent()
 		s.Migrate(&state)
 		out, err := s.Step(&state, Input{User: "u", Step: state.Step, Cell: 1, Release: true})
 		if err == nil && (math.IsNaN(out.Estimate.X) || math.IsNaN(out.RadiusKM)) {
 			t.Fatalf("no estimate: %+v", out)
 		}
-		if err == nil && state.Ledger.spent != saturating(before, billionthsUp(out.Epsilon)) {
-			t.Fatalf("a release of ε %g made %d billionths %d", out.Epsilon, before, state.Ledger.spent)
+		if err == nil && state.Ledger.Spent() != before.Plus(CostOf(out.Epsilon)) {
+			t.Fatalf("a release of ε %g made %d billionths %d", out.Epsilon, before, state.Ledger.Spent())
 		}
 	})
 }

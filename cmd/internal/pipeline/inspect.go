@@ -165,7 +165,7 @@ func total(o Options, all []Inspection) Inspection {
 func (o Options) spentInWindow(s *Inspection, last time.Time) float64 {
 	// Of steps that end after this the window holds the releases.
 	since := last.UnixMilli() - int64(o.Release.Budget.WindowSteps-1)*o.Model.Step.Milliseconds()
-	return s.ledger.SpentSince(since)
+	return s.ledger.SpentSince(since).Epsilon()
 }
 
 // stored is a state as it was found.
