@@ -36,6 +36,24 @@ func TestTenReleasesFit(t *testing.T) {
 	}
 }
 
+// billionth is the number of billionths in 1: an auditor adds up whole ones.
+const billionth = 1e9
+
+// habit returns how many steps lie between two releases, by one of several habits.
+func habit(r *rand.Rand, kind int) int64 {
+	switch kind {
+	case 0:
+		return 1
+	case 1:
+		return 10
+	case 2:
+		return int64(r.IntN(4)) // several in a step too
+	case 3:
+		return int64(1 + r.IntN(40))
+	}
+	return int64(math.Exp(8 * r.Float64()))
+}
+
 // charged is a release as an auditor writes it down: in which milliseconds its report can have been made, and what it cost.
 type charged struct {
 	from, to int64

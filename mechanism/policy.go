@@ -3,6 +3,7 @@ package mechanism
 import (
 	"errors"
 	"fmt"
+	"github.com/geodither/geodither/mechanism/ledger"
 	"math"
 )
 
@@ -102,7 +103,7 @@ func (o Options) validatePolicy() error {
 // validate reports limits that are no numbers or below one release.
 func (b Budget) validate(epsilon float64) error {
 	var errs []error
-	cost := CostOf(epsilon)
+	cost := ledger.CostOf(epsilon)
 	for _, limit := range []struct {
 		name  string
 		value float64
@@ -110,7 +111,7 @@ func (b Budget) validate(epsilon float64) error {
 		switch {
 		case !(limit.value >= 0 && limit.value <= MaxBudget):
 			errs = append(errs, fmt.Errorf("%s of ε %g is not between 0 and %g: leave it out for none", limit.name, limit.value, MaxBudget))
-		case limit.value > 0 && LimitOf(limit.value) < cost:
+		case limit.value > 0 && ledger.LimitOf(limit.value) < cost:
 			errs = append(errs, fmt.Errorf("%s of ε %g is below the ε %g of one release: nothing would ever be released", limit.name, limit.value, epsilon))
 		}
 	}

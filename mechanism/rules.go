@@ -1,5 +1,7 @@
 package mechanism
 
+import "github.com/geodither/geodither/mechanism/ledger"
+
 // The rules of Sanitizer.Step: each is a function of steps, of the state, which holds nothing but past releases, and of the prior, which
 // follows from it. None is given the true cell.
 
@@ -49,7 +51,7 @@ func (s *Sanitizer) decide(state *State, in Input) Kind {
 func (s *Sanitizer) tooSoon(state *State, step int64) bool {
 	last, ok := state.Ledger.Last()
 	interval := int64(s.options.ReleaseInterval)
-	return ok && interval > 1 && last > WindowStart(step, interval, s.stepMS)
+	return ok && interval > 1 && last > ledger.WindowStart(step, interval, s.stepMS)
 }
 
 // knownWellEnough says whether the prior alone is as narrow as wanted.
@@ -77,13 +79,13 @@ func (s *Sanitizer) spent(state *State, step int64) bool {
 
 // expired returns the moment up to which no budget in force looks at releases.
 func (s *Sanitizer) expired(step int64) int64 {
-	return WindowStart(step, int64(max(s.options.Budget.WindowSteps, 0)), s.stepMS)
+	return ledger.WindowStart(step, int64(max(s.options.Budget.WindowSteps, 0)), s.stepMS)
 }
 
 // charge enters a release of the state's step into its ledger.
 func (s *Sanitizer) charge(state *State) {
 	epsilon := s.options.Epsilon
-	state.Ledger.Charge(StepEnd(state.Step, s.stepMS), s.cost, s.expired(state.Step))
+	state.Ledger.Charge(ledger.StepEnd(state.Step, s.stepMS), s.cost, s.expired(state.Step))
 	state.EpsilonSpent = state.Ledger.Spent().Epsilon()
 	state.Rho += float64(epsilon*epsilon) / 2
 }

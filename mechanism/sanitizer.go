@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -38,10 +39,10 @@ type Sanitizer struct {
 	estimator  Estimator
 	transcript transcript
 
-	cost     Billionths // of a release
-	window   Billionths // limit of the window
-	lifetime Billionths // limit of all
-	fresh    bool   // the hull is of a release that the last step made
+	cost     ledger.Billionths // of a release
+	window   ledger.Billionths // limit of the window
+	lifetime ledger.Billionths // limit of all
+	fresh    bool              // the hull is of a release that the last step made
 }
 
 // NewSanitizer returns a sanitizer for a valid model. The streams decide whether releases are reproducible (noise.NewKeyed) and must
@@ -74,7 +75,7 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 	s := &Sanitizer{
 		model: m, modelID: modelID, popularID: modelID, gridID: gridID, stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
 		predictor: mobility.NewPredictor(m), mechanism: law, estimator: Estimator{Place: o.Estimate},
-		cost: CostOf(o.Epsilon), window: LimitOf(o.Budget.Epsilon), lifetime: LimitOf(o.Budget.Lifetime),
+		cost: ledger.CostOf(o.Epsilon), window: ledger.LimitOf(o.Budget.Epsilon), lifetime: ledger.LimitOf(o.Budget.Lifetime),
 	}
 	s.transcript.begin(o, gridID, modelID, s.stepMS)
 	return s, nil

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -33,7 +34,7 @@ type State struct {
 	// releases are small and many. For inspection: no decision depends on it.
 	Rho float64
 	// Ledger is when they were, for budgets.
-	Ledger Ledger
+	Ledger ledger.Ledger
 	// Model and Grid identify the model that Posterior and Release belong to, the user's personal one if there is one; StepMS is its step in
 	// milliseconds.
 	Model, Grid ID
@@ -186,7 +187,7 @@ func (s *State) firstLedger(spent float64) {
 	if s.HasRelease {
 		last = s.ReleaseStep
 	}
-	s.Ledger.StartWith(StepEnd(last, s.StepMS), spent)
+	s.Ledger.StartWith(ledger.StepEnd(last, s.StepMS), spent)
 	if s.Releases > 0 {
 		s.Rho = min(float64(spent*spent)/2/float64(s.Releases), math.MaxFloat64)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -21,9 +22,9 @@ func sampleState() *State {
 		Posterior: mobility.Distribution{Cells: []grid.Cell{0, 3, 700}, P: []float64{.5, .25, .25}},
 	}
 	s.Posterior.Round()
-	s.Ledger.StartWith(StepEnd(28_999_000, s.StepMS), 2)
+	s.Ledger.StartWith(ledger.StepEnd(28_999_000, s.StepMS), 2)
 	for step := int64(29_000_106); step <= 29_000_120; step++ {
-		s.Ledger.Charge(StepEnd(step, s.StepMS), CostOf(1), math.MinInt64)
+		s.Ledger.Charge(ledger.StepEnd(step, s.StepMS), ledger.CostOf(1), math.MinInt64)
 	}
 	return s
 }
@@ -138,7 +139,7 @@ func TestFirstVersionIsReadForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := sampleState()
-	want.Ledger.StartWith(StepEnd(want.ReleaseStep, want.StepMS), 17)
+	want.Ledger.StartWith(ledger.StepEnd(want.ReleaseStep, want.StepMS), 17)
 	if !equalStates(&s, want) || s.EpsilonSpent != 17 || s.Rho != 17*.5 {
 		t.Errorf("got %+v, want %+v", s, *want)
 	}
@@ -252,7 +253,7 @@ func FuzzStateDecode(f *testing.F) {
 		if err == nil && (math.IsNaN(out.Estimate.X) || math.IsNaN(out.RadiusKM)) {
 			t.Fatalf("no estimate: %+v", out)
 		}
-		if err == nil && state.Ledger.Spent() != before.Plus(CostOf(out.Epsilon)) {
+		if err == nil && state.Ledger.Spent() != before.Plus(ledger.CostOf(out.Epsilon)) {
 			t.Fatalf("a release of ε %g made %d billionths %d", out.Epsilon, before, state.Ledger.Spent())
 		}
 	})

@@ -39,8 +39,9 @@ var table = map[string]rule{
 		third: []string{gonum, goavro, lru},                  // goavro: the model file; lru: the personal models used last
 		pure:  true,
 	},
+	"mechanism/ledger": {pure: true},
 	"mechanism": {
-		ours:  []string{"mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise"},
+		ours:  []string{"mechanism/convex", "mechanism/grid", "mechanism/ledger", "mechanism/mobility", "mechanism/noise"},
 		third: []string{gonum},
 		pure:  true,
 	},

@@ -58,7 +58,7 @@ type Inspection struct {
 	EpsilonSpentAll  float64  `json:"epsilon_spent_all"`
 	EpsilonWindowAll *float64 `json:"epsilon_window_all,omitempty"`
 
-	ledger mechanism.Ledger
+	state *mechanism.State // as it was found
 }
 
 // Place is a point in degrees.
@@ -165,7 +165,7 @@ func total(o Options, all []Inspection) Inspection {
 func (o Options) spentInWindow(s *Inspection, last time.Time) float64 {
 	// Of steps that end after this the window holds the releases.
 	since := last.UnixMilli() - int64(o.Release.Budget.WindowSteps-1)*o.Model.Step.Milliseconds()
-	return s.ledger.SpentSince(since).Epsilon()
+	return s.state.Ledger.SpentSince(since).Epsilon()
 }
 
 // stored is a state as it was found.
@@ -259,7 +259,7 @@ func (f stored) inspect(o Options, q InspectOptions) (Inspection, error) {
 		User: q.User, Partition: f.partition, Offset: f.offset, Bytes: len(f.value),
 		Step: s.Step, Releases: s.Releases, EpsilonSpent: s.EpsilonSpent, PublishedAs: q.User,
 		ModelID: s.Model.String(), OfThisModel: known,
-		RadiusM: s.RadiusKM * 1000, Cells: s.Posterior.Len(), ledger: s.Ledger,
+		RadiusM: s.RadiusKM * 1000, Cells: s.Posterior.Len(), state: &s,
 	}
 	if s.Step < math.MaxInt64/max(s.StepMS, 1) && s.Step > math.MinInt64/max(s.StepMS, 1) {
 		found.StepTime = time.UnixMilli(s.Step * s.StepMS).UTC()

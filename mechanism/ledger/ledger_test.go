@@ -1,4 +1,4 @@
-package mechanism
+package ledger
 
 import (
 	"fmt"
@@ -37,9 +37,9 @@ func habit(r *rand.Rand, kind int) int64 {
 	return int64(math.Exp(8 * r.Float64()))
 }
 
-// TestLedgerAgainstAList charges releases by many habits, with windows and costs that change, and encodes and decodes in between. The ledger never tells
+// TestAgainstAList charges releases by many habits, with windows and costs that change, and encodes and decodes in between. The ledger never tells
 // of less than the list does; of more only where it had to add up, and then as if the window were a 31st longer.
-func TestLedgerAgainstAList(t *testing.T) {
+func TestAgainstAList(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(91, 1))
 	exact, above, full, longest := 0, 0, 0, 0
@@ -113,9 +113,9 @@ func TestLedgerAgainstAList(t *testing.T) {
 	}
 }
 
-// TestLedgerTestNoticesFaults plants the two faults that would let a budget be exceeded: what is added up counts as of its first release, and what
+// TestNoticesFaults plants the two faults that would let a budget be exceeded: what is added up counts as of its first release, and what
 // leaves the window is forgotten.
-func TestLedgerTestNoticesFaults(t *testing.T) {
+func TestNoticesFaults(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(92, 1))
 	early, forgotten := false, false
@@ -142,8 +142,8 @@ func TestLedgerTestNoticesFaults(t *testing.T) {
 	}
 }
 
-// TestLedgerOfARegularUser is one run however long.
-func TestLedgerOfARegularUser(t *testing.T) {
+// TestRegularUser is one run however long.
+func TestRegularUser(t *testing.T) {
 	t.Parallel()
 	var l Ledger
 	for step := int64(0); step < 100_000; step += 10 {
@@ -157,8 +157,8 @@ func TestLedgerOfARegularUser(t *testing.T) {
 	}
 }
 
-// TestLedgerNeverGoesBack charges a release before the latest one: it counts as of that, so that no window loses it early.
-func TestLedgerNeverGoesBack(t *testing.T) {
+// TestNeverGoesBack charges a release before the latest one: it counts as of that, so that no window loses it early.
+func TestNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	var l Ledger
 	l.Charge(1000, 5, 0)
@@ -169,8 +169,8 @@ func TestLedgerNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestLedgerAtTheEdges charges steps whose times leave int64: nothing wraps, and nothing at an edge leaves a window.
-func TestLedgerAtTheEdges(t *testing.T) {
+// TestAtTheEdges charges steps whose times leave int64: nothing wraps, and nothing at an edge leaves a window.
+func TestAtTheEdges(t *testing.T) {
 	t.Parallel()
 	for _, step := range []int64{math.MinInt64, math.MinInt64 + 1, math.MinInt64 / 60_000, math.MaxInt64 / 60_000, math.MaxInt64 - 1, math.MaxInt64} {
 		for _, steps := range []int64{1, 1_000_000_000} {
