@@ -159,22 +159,27 @@ func kindOf(goType string) string {
 // values are left to the options' own Validate.
 func (c *configFile) options() (pipeline.Options, error) {
 	o := pipeline.Options{
-		Brokers: c.Brokers,
-		Group:   c.Group, InstanceID: c.Member,
-		Topics: pipeline.Topics{
-			Raw: c.Topics.Raw, Sanitized: c.Topics.Sanitized,
-			Changelog: c.Topics.Changelog, DeadLetters: c.Topics.DeadLetters,
-			Partitioner: pipeline.Partitioner(c.Topics.Partitioner),
-			Create:      c.Topics.Create, Partitions: c.Topics.Partitions, Replication: c.Topics.Replication,
+		Cluster: pipeline.Cluster{
+			Brokers: c.Brokers, Group: c.Group,
+			Topics: pipeline.Topics{
+				Raw: c.Topics.Raw, Sanitized: c.Topics.Sanitized,
+				Changelog: c.Topics.Changelog, DeadLetters: c.Topics.DeadLetters,
+				Create: c.Topics.Create, Partitions: c.Topics.Partitions, Replication: c.Topics.Replication,
+			},
 		},
-		RawEncoding: c.Encoding.Raw, SanitizedEncoding: c.Encoding.Sanitized,
-		StateDir: c.StateDir, CacheBytes: c.CacheMiB << 20,
+		Settings: pipeline.Settings{
+			RawEncoding: c.Encoding.Raw, SanitizedEncoding: c.Encoding.Sanitized,
+			MaxAhead:    c.MaxAhead,
+			Partitioner: pipeline.Partitioner(c.Topics.Partitioner),
+			Publish:     c.Publish.options(),
+			Input:       pipeline.Input{Outside: c.Input.Outside, Late: c.Input.Late},
+		},
+		InstanceID: c.Member,
+		StateDir:   c.StateDir, CacheBytes: c.CacheMiB << 20,
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
 		MaxBatchBytes:      c.Transaction.MaxBatch,
 		TransactionTimeout: c.Transaction.Timeout, SessionTimeout: c.SessionTimeout,
-		MaxAhead: c.MaxAhead, SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
-		Publish: c.Publish.options(),
-		Input:   pipeline.Input{Outside: c.Input.Outside, Late: c.Input.Late},
+		SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
 	}
 	model, err := modelConfig{c.Model, c.Models, c.Personal, c.PersonalMiB << 20}.read()
 	if err != nil {

@@ -132,7 +132,7 @@ func TestReleaseDefaults(t *testing.T) {
 	}
 	a, b := o, o
 	b.Release = flagged
-	if !bytes.Equal(a.Settings(), b.Settings()) {
+	if !bytes.Equal(a.Fingerprint(), b.Fingerprint()) {
 		t.Errorf("the flags' defaults %+v give other bytes than the config's", flagged)
 	}
 	// All fields but the budget itself, and the budget's but "decided", which is no key.
@@ -262,7 +262,7 @@ func TestConfigModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	own, err := load("model: second.avro\npersonal: own\npersonal_cache_mib: 3")
-	if err != nil || own.Personals == nil || own.Model.ID() != plain.Model.ID() || bytes.Equal(own.Settings(), plain.Settings()) {
+	if err != nil || own.Personals == nil || own.Model.ID() != plain.Model.ID() || bytes.Equal(own.Fingerprint(), plain.Fingerprint()) {
 		t.Errorf("with users' own models: %v, %v", own.Personals, err)
 	}
 	if plain.Personals != nil || plain.Watch != nil || plain.Later != nil {
@@ -273,7 +273,7 @@ func TestConfigModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := load("models: schedule.yml")
-	if err != nil || len(o.Later) != 1 || o.Watch == nil || !bytes.Equal(o.Settings(), one.Settings()) {
+	if err != nil || len(o.Later) != 1 || o.Watch == nil || !bytes.Equal(o.Fingerprint(), one.Fingerprint()) {
 		t.Errorf("a schedule gives %d later versions, %v", len(o.Later), err)
 	}
 	for want, model := range map[string]string{

@@ -141,8 +141,8 @@ func runDemo(ctx context.Context, f demoFlags, std cli.Streams) error {
 		return err
 	}
 	service, err := pipeline.NewService(pipeline.Options{
-		Brokers: []string{broker.Addr()}, Group: demoGroup, Topics: demoTopics,
-		Model: d.model, Key: noise.KeyFromSeed(f.seed), Release: d.release,
+		Cluster:  pipeline.Cluster{Brokers: []string{broker.Addr()}, Group: demoGroup, Topics: demoTopics},
+		Settings: pipeline.Settings{Model: d.model, Key: noise.KeyFromSeed(f.seed), Release: d.release},
 		StateDir: filepath.Join(dir, "state"),
 		Logger:   demoLogger(f, std), Counters: d.counters,
 	})

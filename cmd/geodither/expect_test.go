@@ -183,7 +183,10 @@ func TestRunSaysWhatToExpect(t *testing.T) {
 // TestExpectationEndsWithTheService: whoever has stopped it may close the log.
 func TestExpectationEndsWithTheService(t *testing.T) {
 	var log strings.Builder // not safe beside another goroutine
-	o := pipeline.Options{Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	o := pipeline.Options{
+		Settings: pipeline.Settings{Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01}},
+		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	logExpectation(ended, o)()

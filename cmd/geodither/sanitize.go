@@ -124,11 +124,13 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 	if err != nil {
 		return err
 	}
-	run, err := newSanitizeRun(model, key, release, f.publish.options(), out.records)
+	run, err := newSanitizeRun(model, pipeline.Settings{
+		Model: model.Model, Personals: model.Personals, Key: key,
+		Release: release, Publish: f.publish.options(), Input: f.admit(),
+	}, out.records)
 	if err != nil {
 		return errors.Join(err, out.discard())
 	}
-	run.engine.Admit(f.admit())
 	progress := cli.NewProgress(std.Err, reader.Progress)
 	err = run.all(ctx, reader, progress)
 	progress.Done()
@@ -168,21 +170,21 @@ type sanitizeRun struct {
 	took    time.Duration
 }
 
-func newSanitizeRun(model chosen, key noise.Key, options mechanism.Options, publish pipeline.Publish, out recordWriter) (*sanitizeRun, error) {
-	engine, err := pipeline.NewEngine(model.Model, key, options, publish)
+func newSanitizeRun(model chosen, settings pipeline.Settings, out recordWriter) (*sanitizeRun, error) {
+	engine, err := pipeline.NewEngine(settings)
 	if err != nil {
 		return nil, err
 	}
-	if err := engine.Follow(model.Personals, model.later); err != nil {
+	if err := engine.Follow(model.later); err != nil {
 		return nil, err
 	}
-	blind, err := pipeline.NewBlind(model.Model, options)
+	blind, err := pipeline.NewBlind(model.Model, settings.Release)
 	if err != nil {
 		return nil, err
 	}
 	blind.Follow(model.Personals, model.later)
 	return &sanitizeRun{
-		engine: engine, blind: blind, model: model, out: out, partial: key.FirstDay() > 0,
+		engine: engine, blind: blind, model: model, out: out, partial: settings.Key.FirstDay() > 0,
 		states: map[string]*mechanism.State{}, kinds: map[mechanism.Kind]int64{}, refused: map[schemas.Reason]int64{},
 	}, nil
 }

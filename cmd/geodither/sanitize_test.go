@@ -62,7 +62,7 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 	} {
 		t.Run(o.Mechanism, func(t *testing.T) {
 			o.Epsilon, o.Delta = 2, .02
-			engine, err := pipeline.NewEngine(model, noise.KeyFromSeed(5), o, pipeline.Publish{})
+			engine, err := pipeline.NewEngine(pipeline.Settings{Model: model, Key: noise.KeyFromSeed(5), Release: o})
 			if err != nil {
 				t.Fatal(err)
 			}

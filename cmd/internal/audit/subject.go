@@ -84,9 +84,8 @@ func Engine(s Settings) (Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	processor, err := pipeline.NewAudited(pipeline.Options{
-		Topics: pipeline.Topics{Raw: "raw", Sanitized: "sanitized"},
-		Model:  s.Model, Key: s.Key, Release: s.Release, Publish: s.Publish,
+	processor, err := pipeline.NewAudited(pipeline.Settings{
+		Model: s.Model, Key: s.Key, Release: s.Release, Publish: s.Publish,
 		Input: s.Input, SanitizedEncoding: s.encoding(),
 	}, s.Streams)
 	if err != nil {

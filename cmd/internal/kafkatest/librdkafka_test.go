@@ -56,7 +56,7 @@ func fleetOf(n int) (users []string) {
 // json are the options of a service that reads what kcat writes.
 func (w *world) json(name string, by pipeline.Partitioner) pipeline.Options {
 	o := w.options(name)
-	o.RawEncoding, o.Topics.Partitioner = schemas.JSON, by
+	o.RawEncoding, o.Partitioner = schemas.JSON, by
 	return o
 }
 

@@ -36,7 +36,7 @@ type recomputed struct {
 
 func (w *world) recompute(o pipeline.Options, partition int32) recomputed {
 	w.Helper()
-	p, err := pipeline.NewProcessor(o, partition, w.partitions)
+	p, err := pipeline.NewProcessor(o.Settings, pipeline.Partition{Topic: o.Topics.Raw, Number: partition, Of: w.partitions})
 	w.ok(err)
 	w.ok(p.Amend(w.lastMark(o, partition).Amendments, o.Later))
 	r := recomputed{out: []line{}, dead: []line{}, states: map[string]string{}}

@@ -114,8 +114,8 @@ func (w *world) topics(name string) pipeline.Topics {
 // options are those of a service with small transactions.
 func (w *world) options(name string) pipeline.Options {
 	return pipeline.Options{
-		Brokers: w.brokers, Group: w.prefix + name, Topics: w.topics(name),
-		Model: w.model, Key: testKey, Release: mechanism.Options{Epsilon: 1, Delta: .01},
+		Cluster:    pipeline.Cluster{Brokers: w.brokers, Group: w.prefix + name, Topics: w.topics(name)},
+		Settings:   pipeline.Settings{Model: w.model, Key: testKey, Release: mechanism.Options{Epsilon: 1, Delta: .01}},
 		StateDir:   filepath.Join(w.dir, name),
 		MaxRecords: 50, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,
 		Counters: new(pipeline.Counters),

@@ -95,7 +95,7 @@ func (r *reporter) warn(now totals) {
 	}
 	if n := now.Misplaced - r.last.Misplaced; n > 0 {
 		r.log.Warn(misplacedWarning, "records", in, "misplaced", n,
-			"partitioner", r.options.Topics.Partitioner, "topic", r.options.Topics.DeadLetters)
+			"partitioner", r.options.Partitioner, "topic", r.options.Topics.DeadLetters)
 	}
 	if n := now.Destroyed - r.last.Destroyed; n > 0 {
 		r.log.Warn("fixes were refused since the noise key of their day was destroyed (key_destroyed in the dead-letter topic)",

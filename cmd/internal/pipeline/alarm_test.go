@@ -85,7 +85,7 @@ func judged(o Options, from, to totals) string {
 
 // TestReports: shares count since the last report, not since the start.
 func TestReports(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults()
+	o := testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults()
 	refused := func(reason schemas.Reason, n int) (r refusals) {
 		for range n {
 			r.add(reason, nil)
@@ -157,7 +157,7 @@ func TestShortRunsWarn(t *testing.T) {
 // TestAlarmOncePerReport: what goes on is not repeated every two seconds.
 func TestAlarmOncePerReport(t *testing.T) {
 	var log captured
-	r := reporter{Service: &Service{options: testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults(), log: log.logger()}}
+	r := reporter{Service: &Service{options: testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults(), log: log.logger()}}
 	warnings := func() int { return strings.Count(log.String(), "every record is refused") }
 	for n := range int64(5) {
 		r.alarm(totals{Snapshot: Snapshot{RecordsIn: 10 * (n + 1), DeadLetters: 10 * (n + 1)}})

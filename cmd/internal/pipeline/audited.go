@@ -12,9 +12,9 @@ import (
 // them, and nothing else differs from the processor that a service runs. An audit needs
 // that to make two truths give equal releases. nil means the streams of the key. All users
 // are in one partition here, so no record is refused for where it lies.
-func NewAudited(o Options, streams noise.Streams) (*Processor, error) {
-	o.Topics.Partitioner = AnyPartitioner
-	p, err := NewProcessor(o, 0, 1)
+func NewAudited(s Settings, streams noise.Streams) (*Processor, error) {
+	s.Partitioner = AnyPartitioner
+	p, err := NewProcessor(s, Partition{Topic: "raw", Of: 1})
 	if err != nil || streams == nil {
 		return p, err
 	}

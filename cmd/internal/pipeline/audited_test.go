@@ -27,7 +27,7 @@ func TestAudited(t *testing.T) {
 		if seed > 0 {
 			streams = sameNoise{seed}
 		}
-		p, err := NewAudited(o, streams)
+		p, err := NewAudited(o.Settings, streams)
 		if err != nil {
 			t.Fatal(err)
 		}

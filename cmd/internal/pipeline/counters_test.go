@@ -10,7 +10,7 @@ import (
 // newTestObserver observes a processor that works on a state-less user.
 func newTestObserver(t *testing.T) *observer {
 	t.Helper()
-	o := testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults()
+	o := testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults()
 	return &observer{log: o.Logger, counters: o.Counters, processor: newTestProcessor(t, anywhere(o), 0)}
 }
 

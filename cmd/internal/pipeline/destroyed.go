@@ -6,17 +6,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
-	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/state"
 )
-
-var errNoNoise = errors.New("this key is one of pseudonyms only and has no noise: name the service's key file")
 
 // A key that was advanced (noise.Key.From) is the same key by its fingerprint, so that
 // a service goes on under it without a question. What it answers is the same too, but for
@@ -88,12 +84,6 @@ func (o Options) readRefused(ctx context.Context, letters *puller, partition int
 			refused.add(letter.Offset)
 		}
 	}
-}
-
-// dayOf is the day on which the step of a fix begins: all versions of a model have one step.
-func dayOf(m *mobility.Model, ms int64) noise.Day {
-	step := int64(m.Step / time.Millisecond)
-	return noise.DayAt(ms / step * step)
 }
 
 // lackingText says what cannot be computed, and what would help.
@@ -218,7 +208,7 @@ func (o Options) countDays(ctx context.Context, raw *consumer.Fetcher, part *Rep
 			return nil
 		}
 		fix, err := Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
-		if err == nil && dayOf(o.Model, fix.Timestamp) < first {
+		if err == nil && o.Day(fix.Timestamp) < first {
 			doubtful++
 		}
 		return nil // what is not accepted is a dead letter under any key
@@ -284,7 +274,7 @@ func (c *check) readStates(ctx context.Context) (err error) {
 func (c *check) restate(ctx context.Context, part *ReplayPartition, raw *consumer.Fetcher, of int,
 	progress func(at int64),
 ) (lacking int64, err error) {
-	processor, err := NewProcessor(c.o, c.p, of)
+	processor, err := NewProcessor(c.o.Settings, Partition{c.o.Topics.Raw, c.p, of})
 	if err != nil {
 		return 0, err
 	}

@@ -28,19 +28,19 @@ func nextDay(tb testing.TB) noise.Key {
 // TestSettingsOfAdvancedKey: an advanced key is the same key to whoever compares settings.
 func TestSettingsOfAdvancedKey(t *testing.T) {
 	o := testOptions(t, neighbourModel(t, town, 5000, 4))
-	want := o.Settings()
+	want := o.Fingerprint()
 	o.Key = nextDay(t)
-	if got := o.Settings(); len(got) == 0 || !bytes.Equal(got, want) {
+	if got := o.Fingerprint(); len(got) == 0 || !bytes.Equal(got, want) {
 		t.Errorf("the settings are %x, want %x", got, want)
 	}
 	if Pseudonym(o.Key, "u") != Pseudonym(testKey, "u") || Pseudonym(testKey.PseudonymsOnly(), "u") != Pseudonym(testKey, "u") {
 		t.Error("the pseudonyms of a restricted key are others")
 	}
 	o.Key = testKey.PseudonymsOnly()
-	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "pseudonyms only") || o.Settings() != nil {
+	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "pseudonyms only") || o.Fingerprint() != nil {
 		t.Errorf("a service takes a key of pseudonyms: %v", err)
 	}
-	if _, err := NewEngine(o.Model, o.Key, o.Release, o.Publish); err == nil {
+	if _, err := NewEngine(o.Settings); err == nil {
 		t.Error("an engine takes a key of pseudonyms")
 	}
 }

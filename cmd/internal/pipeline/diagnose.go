@@ -43,12 +43,12 @@ func Diagnose(ctx context.Context, o Options) []Finding {
 
 // DiagnoseAloud is Diagnose, and tells each finding as soon as it is known.
 func DiagnoseAloud(ctx context.Context, o Options, tell func(Finding)) []Finding {
-	d := &diagnosis{tell: tell, o: o.withDefaults(), call: consumer.Options{RetryTimeout: callPatience}}
+	d := &diagnosis{tell: tell, o: o.WithDefaults(), call: consumer.Options{RetryTimeout: callPatience}}
 	if err := o.Validate(); err != nil {
 		d.add("settings", LevelFailure, "%v", err)
 		return d.found
 	}
-	d.add("settings", LevelOK, "fingerprint %.4x", o.Settings())
+	d.add("settings", LevelOK, "fingerprint %.4x", o.Fingerprint())
 	d.budget()
 	d.models()
 	d.stateDir()
@@ -241,7 +241,7 @@ const sampleRecords = 1000
 func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 	read, seen, placed := 0, sampled{lastStep: map[string]int64{}}, newPlacement(partitions)
 	for n := range int32(partitions) {
-		p, err := NewProcessor(d.o, n, partitions)
+		p, err := NewProcessor(d.o.Settings, Partition{d.o.Topics.Raw, n, partitions})
 		if err == nil {
 			p.engine.models.amend(fromTheStart(d.o.Later))
 			err = d.sample(ctx, n, func(r consumer.Record) error {
@@ -249,7 +249,7 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 				fix, err := p.accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 				var rejection *schemas.Rejection
 				switch {
-				case err == nil && dayOf(d.o.Model, fix.Timestamp) < d.o.Key.FirstDay():
+				case err == nil && d.o.Day(fix.Timestamp) < d.o.Key.FirstDay():
 					placed.add(r.Key, n)
 					seen.refused.add(schemas.ReasonKeyDestroyed, r.Value)
 				case err == nil:
@@ -343,18 +343,18 @@ func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 			d.add("changelog", LevelFailure, "partition %d: %v", n, err)
 			return
 		}
-		if bytes.Equal(mark.Settings, d.o.Settings()) {
+		if bytes.Equal(mark.Settings, d.o.Fingerprint()) {
 			if _, err := resolve(mark.Amendments, d.o.Later); err != nil {
 				d.add("changelog", LevelFailure, "partition %d: %v", n, err)
 				return
 			}
 			adopted = max(adopted, len(mark.Amendments))
 		}
-		if !found || len(mark.Settings) == 0 || bytes.Equal(mark.Settings, d.o.Settings()) {
+		if !found || len(mark.Settings) == 0 || bytes.Equal(mark.Settings, d.o.Fingerprint()) {
 			continue
 		}
 		other++
-		differ = d.o.DifferentSettings(mark.Settings)
+		differ = d.o.Differences(mark.Settings)
 		if mark.Open {
 			open++
 		}

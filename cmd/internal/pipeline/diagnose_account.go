@@ -105,10 +105,10 @@ func (d *diagnosis) members(ctx context.Context) {
 		return
 	}
 	for _, settings := range found {
-		if !bytes.Equal(settings, d.o.groupSettings()) {
+		if !bytes.Equal(settings, d.o.GroupFingerprint()) {
 			d.add("instances", LevelFailure, "group %s has instances at work under other "+
 				"settings, beside which this one would stop. What differs: %s",
-				d.o.Group, d.o.differentInGroup(settings))
+				d.o.Group, d.o.DifferencesInGroup(settings))
 			return
 		}
 	}

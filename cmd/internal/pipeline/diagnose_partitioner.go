@@ -16,7 +16,7 @@ func (d *diagnosis) homes(ctx context.Context, partitions int) (begun bool) {
 		d.add(check, LevelWarning, "accept_lost_account is set, so run would go on: %v", err)
 	case err != nil:
 		d.add(check, LevelFailure, "%v", err)
-	case found.other && d.o.Topics.Partitioner == AnyPartitioner:
+	case found.other && d.o.Partitioner == AnyPartitioner:
 		d.add(check, LevelWarning, "%s", anyVouches)
 	case found.begun:
 		d.add(check, LevelOK, "topics.partitioner moves nobody away from a state")
@@ -28,7 +28,7 @@ func (d *diagnosis) homes(ctx context.Context, partitions int) (begun bool) {
 // that is what the config says.
 func (d *diagnosis) partitioner(placed *placement, begun bool) {
 	const check = "partitioner"
-	by := d.o.Topics.Partitioner
+	by := d.o.Partitioner
 	likely, known := placed.likely()
 	switch {
 	case placed.partitions == 1:

@@ -29,32 +29,33 @@ type Engine struct {
 }
 
 // NewEngine refuses options that Sanitizer or Publish refuses, a key without noise,
-// and a model whose step is not a whole number of milliseconds. Under a key that was
-// made of a seed all records say so: schemas.Seeded.
-func NewEngine(model *mobility.Model, key noise.Key, options mechanism.Options, publish Publish) (*Engine, error) {
-	return newEngine(&Material{Model: model}, key, options, publish)
-}
-
-func newEngine(first *Material, key noise.Key, options mechanism.Options, publish Publish) (*Engine, error) {
-	model := first.Model
+// and a model whose step is not a whole number of milliseconds. Of the settings it needs
+// those that are not about raw records. Under a key that was made of a seed all records say
+// so: schemas.Seeded.
+func NewEngine(s Settings) (*Engine, error) {
+	model := s.Model
 	if model.Step < time.Millisecond || model.Step%time.Millisecond != 0 {
 		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of milliseconds", model.ID(), model.Step)
 	}
-	if !key.HasNoise() {
+	if !s.Key.HasNoise() {
 		return nil, errNoNoise
 	}
-	models, err := newModels(first, func(m *mobility.Model) (*mechanism.Sanitizer, error) {
-		return mechanism.NewSanitizer(m, noise.NewKeyed(key), options)
+	models, err := newModels(&Material{model, s.Personals}, func(m *mobility.Model) (*mechanism.Sanitizer, error) {
+		return mechanism.NewSanitizer(m, noise.NewKeyed(s.Key), s.Release)
 	})
 	if err != nil {
 		return nil, err
 	}
-	publisher, err := newPublisher(publish, model, key)
+	publisher, err := newPublisher(s.Publish, model, s.Key)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{models: models, options: models.base.sanitizer.Options(), publisher: publisher, last: models.base, mechanism: models.base.sanitizer.Options().Mechanism, input: Input{}.withDefaults()}
-	if key.Seeded() {
+	options := models.base.sanitizer.Options()
+	e := &Engine{
+		models: models, options: options, publisher: publisher, last: models.base,
+		mechanism: options.Mechanism, input: s.Input.withDefaults(),
+	}
+	if s.Key.Seeded() {
 		e.note(schemas.Seeded)
 	}
 	return e, nil
@@ -63,10 +64,6 @@ func newEngine(first *Material, key noise.Key, options mechanism.Options, publis
 // note adds a note about the releases to the mechanism that records name: schemas.Noted.
 func (e *Engine) note(text string) { e.mechanism = schemas.Noted(e.mechanism, text) }
 
-// Admit makes the engine treat fixes outside the map as input says, in place of the
-// default.
-func (e *Engine) Admit(input Input) { e.input = input.withDefaults() }
-
 // Placement is how the last Sanitize's fix lay to the map of its version. A late fix is
 // not looked at.
 func (e *Engine) Placement() Placement { return e.placement }
@@ -74,13 +71,12 @@ func (e *Engine) Placement() Placement { return e.placement }
 // Options returns the options of releases with their defaults filled in.
 func (e *Engine) Options() mechanism.Options { return e.options }
 
-// Follow makes the engine use personal models with its first model, nil for none, and
-// later versions, starts ascending, which must have the first one's step.
-func (e *Engine) Follow(personals PersonalModels, later []*Version) error {
+// Follow makes the engine use later versions of the model, starts ascending, which must
+// have the first one's step.
+func (e *Engine) Follow(later []*Version) error {
 	if err := checkLater(e.models.first.Model, later, math.MaxInt); err != nil {
 		return err
 	}
-	e.models.first.Personals = personals
 	e.models.amend(fromTheStart(later))
 	return nil
 }

@@ -202,7 +202,7 @@ func TestSettingsChangedAfterAKill(t *testing.T) {
 			TopicPartition: producer.TopicPartition{Topic: "changed.log", Partition: p},
 			Records: []producer.Record{{
 				Key:       []byte(task.MarkKey),
-				Value:     task.AppendMark(nil, task.Mark{Open: true, Settings: before.Settings()}),
+				Value:     task.AppendMark(nil, task.Mark{Open: true, Settings: before.Fingerprint()}),
 				Timestamp: startMS,
 			}},
 		})

@@ -98,12 +98,8 @@ func third(i, n int) bool { return 3*i >= n-2 && 3*i < 2*n }
 func testOptions(tb testing.TB, model *mobility.Model) Options {
 	tb.Helper()
 	return Options{
-		Brokers:  []string{"127.0.0.1:1"},
-		Group:    "g",
-		Topics:   Topics{Raw: "raw", Sanitized: "sanitized"},
-		Model:    model,
-		Key:      testKey,
-		Release:  testRelease,
+		Cluster:  Cluster{Brokers: []string{"127.0.0.1:1"}, Group: "g", Topics: Topics{Raw: "raw", Sanitized: "sanitized"}},
+		Settings: Settings{Model: model, Key: testKey, Release: testRelease},
 		StateDir: tb.TempDir(),
 		Logger:   slog.New(slog.DiscardHandler),
 	}
@@ -111,7 +107,7 @@ func testOptions(tb testing.TB, model *mobility.Model) Options {
 
 // anywhere makes options accept a record in any partition.
 func anywhere(o Options) Options {
-	o.Topics.Partitioner = AnyPartitioner
+	o.Partitioner = AnyPartitioner
 	return o
 }
 
@@ -119,8 +115,8 @@ func anywhere(o Options) Options {
 // options name a partitioner: most tests of a processor have users of their own choice.
 func newTestProcessor(tb testing.TB, o Options, partition int32) *Processor {
 	tb.Helper()
-	fallback(&o.Topics.Partitioner, AnyPartitioner)
-	p, err := NewProcessor(o, partition, max(partitions, int(partition)+1))
+	fallback(&o.Partitioner, AnyPartitioner)
+	p, err := NewProcessor(o.Settings, Partition{o.Topics.Raw, partition, max(partitions, int(partition)+1)})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	kafka "github.com/segmentio/kafka-go"
 
@@ -66,7 +65,7 @@ type homes struct {
 // users nowhere: whoever sets it vouches for it that all users stay where they are, so
 // nothing can be compared.
 func (c *homeCheck) check(ctx context.Context, partitions int32) (homes, error) {
-	by := c.o.Topics.Partitioner
+	by := c.o.Partitioner
 	var found homes
 	moved := &MovedError{Changelog: c.o.Topics.Changelog, By: by}
 	for n := range partitions {
@@ -75,11 +74,11 @@ func (c *homeCheck) check(ctx context.Context, partitions int32) (homes, error) 
 			return found, err
 		}
 		found.begun = found.begun || marked
-		if !marked || c.o.samePartitioner(mark) {
+		if !marked || c.o.PartitionerOf(mark.Settings) == by {
 			continue
 		}
 		found.other = true
-		if before := c.o.partitionerOf(mark); before != "" {
+		if before := c.o.PartitionerOf(mark.Settings); before != "" {
 			found.before, moved.Before = before, before
 		}
 		if by == AnyPartitioner {
@@ -118,7 +117,7 @@ func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away
 		case len(r.Value) == 0:
 			delete(live, string(r.Key))
 		default:
-			home, ok := c.o.Topics.Partitioner.Partition(r.Key, int(partitions))
+			home, ok := c.o.Partitioner.Partition(r.Key, int(partitions))
 			live[string(r.Key)] = ok && home != n
 		}
 		return nil
@@ -129,31 +128,6 @@ func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away
 		}
 	}
 	return len(live), away, err
-}
-
-// partitionerSetting is the partitioner's name in the settings.
-const partitionerSetting = "topics.partitioner"
-
-// samePartitioner reports whether a mark was made under the configured partitioner.
-func (o Options) samePartitioner(m task.Mark) bool {
-	return o.partitionerOf(m) == o.Topics.Partitioner
-}
-
-// partitionerOf is the partitioner under which a mark was made; empty if the mark is of a
-// version of geodither whose settings do not say. The fingerprint has one byte of it,
-// which is a different one for each of the three.
-func (o Options) partitionerOf(m task.Mark) Partitioner {
-	list := o.settings()
-	if len(m.Settings) != settingsSize+len(list) {
-		return ""
-	}
-	at := slices.IndexFunc(list, func(s setting) bool { return s.name == partitionerSetting })
-	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
-		if (setting{partitionerSetting, string(by)}).digest() == m.Settings[settingsSize+at] {
-			return by
-		}
-	}
-	return ""
 }
 
 // checkHomes is the service's check, before it joins its group. What it finds may be
@@ -168,7 +142,7 @@ func (s *Service) checkHomes(ctx context.Context) (homes, error) {
 			"moved_users", moved.Moved, "users", moved.Users)
 		return found, nil
 	}
-	if err == nil && found.other && s.options.Topics.Partitioner == AnyPartitioner {
+	if err == nil && found.other && s.options.Partitioner == AnyPartitioner {
 		s.log.Warn(anyVouches)
 	}
 	return found, err

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
 )
@@ -41,7 +40,7 @@ func TestPartitionerIsChanged(t *testing.T) {
 	const budget = 5
 	w, o, a := switched(t)
 	changed := o
-	changed.Topics.Partitioner = CRC32
+	changed.Partitioner = CRC32
 	before := a.read(t)
 	for range 2 {
 		err := fails(t, changed, "of 40 users in first.log", "topics.partitioner: crc32 puts them",
@@ -80,7 +79,7 @@ func TestPartitionerIsChanged(t *testing.T) {
 func TestPartitionerIsAccepted(t *testing.T) {
 	const budget = 5
 	w, o, a := switched(t)
-	o.Topics.Partitioner, o.AcceptLost = CRC32, true
+	o.Partitioner, o.AcceptLost = CRC32, true
 	if said := details(Diagnose(t.Context(), o), LevelWarning); !strings.Contains(said, ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
@@ -116,7 +115,7 @@ func TestPartitionerAny(t *testing.T) {
 	o := w.options("first")
 	a := w.answers(t, o.Group)
 	for i, by := range []Partitioner{CRC32, AnyPartitioner, CRC32} {
-		o.Topics.Partitioner = by
+		o.Partitioner = by
 		if i > 0 {
 			w.step++
 			w.feedBy(t, crc32Place, 0, users(40)...)
@@ -128,7 +127,7 @@ func TestPartitionerAny(t *testing.T) {
 			t.Errorf("start %d with %s: %t\n%s", i, by, said, service.log)
 		}
 	}
-	o.Topics.Partitioner = Murmur2
+	o.Partitioner = Murmur2
 	if err := fails(t, o, "Put back topics.partitioner: crc32"); !errors.Is(err, ErrMoved) {
 		t.Errorf("the service ends with %v", err)
 	}
@@ -137,16 +136,16 @@ func TestPartitionerAny(t *testing.T) {
 // TestPartitionerOf: a fingerprint tells all partitioners apart; one of a version that had
 // other settings tells nothing, so its states are looked at.
 func TestPartitionerOf(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults()
+	o := testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults()
 	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
 		other := o
-		other.Topics.Partitioner = by
-		if got := o.partitionerOf(task.Mark{Settings: other.Settings()}); got != by {
+		other.Partitioner = by
+		if got := o.PartitionerOf(other.Fingerprint()); got != by {
 			t.Errorf("%s is read as %q", by, got)
 		}
 	}
 	for _, settings := range [][]byte{nil, make([]byte, 16)} {
-		if got := o.partitionerOf(task.Mark{Settings: settings}); got != "" || o.samePartitioner(task.Mark{Settings: settings}) {
+		if got := o.PartitionerOf(settings); got != "" {
 			t.Errorf("%x is read as %q", settings, got)
 		}
 	}

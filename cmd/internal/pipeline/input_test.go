@@ -127,9 +127,9 @@ func TestOutsideWhichMap(t *testing.T) {
 		got.sanitized(t, schemas.Avro)
 	}
 	// A file's states are kept in memory, so that a refused fix could leave a mark on one.
-	engine, err := NewEngine(one, testKey, testRelease, Publish{})
+	engine, err := NewEngine(Settings{Model: one, Key: testKey, Release: testRelease})
 	ok(t, err)
-	ok(t, engine.Follow(nil, []*Version{newVersion(t, 10, two)}))
+	ok(t, engine.Follow([]*Version{newVersion(t, 10, two)}))
 	if err := p.state.DecodeBinary(state); err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +171,8 @@ func TestSwapped(t *testing.T) {
 // number; either way it changes no state and its lateness is counted.
 func TestLatePolicy(t *testing.T) {
 	for _, policy := range []string{"", LateDeadLetter, LateDrop} {
-		o := testOptions(t, neighbourModel(t, town, 1000, 4)).withDefaults()
-		o.Input.Late, o.Topics.Partitioner = policy, AnyPartitioner
+		o := testOptions(t, neighbourModel(t, town, 1000, 4)).WithDefaults()
+		o.Input.Late, o.Partitioner = policy, AnyPartitioner
 		watch := &observer{log: o.Logger, counters: o.Counters, processor: newTestProcessor(t, o, 0)}
 		state := process(t, watch.processor, record(t, 0, sentinel()), nil).state
 		for i, by := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Hour, 25 * time.Hour} {

@@ -93,7 +93,7 @@ func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, erro
 	if err := o.Validate(); err != nil {
 		return Inspection{}, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	if !task.ValidKey([]byte(q.User)) {
 		return Inspection{}, ErrNoState
 	}
@@ -113,7 +113,7 @@ func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, erro
 		if f.partitions == 0 {
 			return false
 		}
-		at, ok := o.Topics.Partitioner.Partition([]byte(q.User), f.partitions)
+		at, ok := o.Partitioner.Partition([]byte(q.User), f.partitions)
 		return ok && at == f.partition
 	}
 	if i := slices.IndexFunc(found, belongs); i > 0 {

@@ -58,7 +58,7 @@ func TestLostWithItsOffsets(t *testing.T) {
 // transaction, open or aborted, was not published.
 func TestFirstTransactionIsNoEvidence(t *testing.T) {
 	w := newWorld(t, 12)
-	o := w.options("first").withDefaults()
+	o := w.options("first").WithDefaults()
 	ok(t, CreateTopics(t.Context(), w.client, o.Topics))
 	check := &lossCheck{client: w.client, o: o}
 	require := func(want bool, when string) {

@@ -117,7 +117,7 @@ func TestLostChangelog(t *testing.T) {
 // way. Once the transaction is aborted it is empty.
 func TestUndecidedIsNotLost(t *testing.T) {
 	w := newWorld(t, 12)
-	o := w.options("first").withDefaults()
+	o := w.options("first").WithDefaults()
 	ok(t, CreateTopics(t.Context(), w.client, o.Topics))
 	check := &lossCheck{client: w.client, o: o}
 	require := func(want bool, when string) {

@@ -211,13 +211,13 @@ func TestPersonal(t *testing.T) {
 // TestFollow: for a file there is no offset, and the baseline goes with the engine.
 func TestFollow(t *testing.T) {
 	one, two := neighbourModel(t, town, 2000, 4), neighbourModel(t, town, 1000, 5)
-	engine, err := NewEngine(one, testKey, testRelease, Publish{})
+	engine, err := NewEngine(Settings{Model: one, Key: testKey, Release: testRelease})
 	ok(t, err)
 	blind, err := NewBlind(one, testRelease)
 	ok(t, err)
 	later := []*Version{newVersion(t, 3, two)}
-	ok(t, engine.Follow(nil, later))
-	if engine.Follow(nil, []*Version{later[0], later[0]}) == nil {
+	ok(t, engine.Follow(later))
+	if engine.Follow([]*Version{later[0], later[0]}) == nil {
 		t.Error("a start that comes twice was accepted")
 	}
 	blind.Follow(nil, later)

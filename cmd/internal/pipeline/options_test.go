@@ -80,7 +80,7 @@ func TestOptionsValidate(t *testing.T) {
 
 // TestOptionsDefaults pins what an operator gets who says nothing.
 func TestOptionsDefaults(t *testing.T) {
-	o := Options{Group: "fleet"}.withDefaults()
+	o := Options{Cluster: Cluster{Group: "fleet"}}.WithDefaults()
 	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 0 || o.Topics.Replication != 0 {
 		t.Errorf("topics %+v", o.Topics)
 	}
@@ -91,10 +91,10 @@ func TestOptionsDefaults(t *testing.T) {
 	if o.RawEncoding != "avro" || o.SanitizedEncoding != "avro" || o.Logger == nil || o.Counters == nil {
 		t.Error("encodings, logger or counters are missing")
 	}
-	if static := (Options{InstanceID: "a"}).withDefaults(); static.SessionTimeout != 45*time.Second {
+	if static := (Options{InstanceID: "a"}).WithDefaults(); static.SessionTimeout != 45*time.Second {
 		t.Errorf("a static member's session lasts %v", static.SessionTimeout)
 	}
-	kept := Options{MaxRecords: 7, Topics: Topics{Changelog: "mine"}}.withDefaults()
+	kept := Options{MaxRecords: 7, Cluster: Cluster{Topics: Topics{Changelog: "mine"}}}.WithDefaults()
 	if kept.MaxRecords != 7 || kept.Topics.Changelog != "mine" {
 		t.Error("a setting is overwritten by its default")
 	}
@@ -114,7 +114,7 @@ func TestTransactionalID(t *testing.T) {
 // TestModelTooLarge: a model whose new users' states fit into no record is
 // refused at the start, not at the first fix.
 func TestModelTooLarge(t *testing.T) {
-	o := Options{Model: &mobility.Model{Initial: mobility.Distribution{Cells: make([]int32, 200_000)}}}
+	o := Options{Settings: Settings{Model: &mobility.Model{Initial: mobility.Distribution{Cells: make([]int32, 200_000)}}}}
 	if err := o.Validate(); !strings.Contains(err.Error(), "max_batch_bytes") {
 		t.Errorf("got %v", err)
 	}

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/geodither/geodither/producer"
@@ -59,25 +58,8 @@ func (p Partitioner) Partition(key []byte, partitions int) (partition int32, ok 
 	return 0, false
 }
 
-// home is one partition of the raw topic, and the rule by which records come there.
-type home struct {
-	by         Partitioner
-	partition  int32
-	partitions int
-}
-
-func newHome(by Partitioner, partition int32, partitions int) (home, error) {
-	if err := by.Validate(); err != nil {
-		return home{}, fmt.Errorf("topics.partitioner: %w", err)
-	}
-	if partition < 0 || int(partition) >= partitions {
-		return home{}, errors.New("pipeline: a processor needs one of the raw topic's partitions")
-	}
-	return home{by, partition, partitions}, nil
-}
-
-// wrong reports whether a key belongs to another partition than this one.
-func (p home) wrong(key []byte) bool {
-	right, ok := p.by.Partition(key, p.partitions)
-	return ok && right != p.partition
+// misplaces reports whether a key belongs to another partition than the one it lies in.
+func (p Partitioner) misplaces(key []byte, at Partition) bool {
+	right, ok := p.Partition(key, at.Of)
+	return ok && right != at.Number
 }

@@ -17,9 +17,7 @@ func TestPartitioners(t *testing.T) {
 		for i := range 20 {
 			accepted := 0
 			for n := range int32(7) {
-				where, err := newHome(test.by, n, 7)
-				ok(t, err)
-				if !where.wrong(fmt.Appendf(nil, "user-%d", i)) {
+				if !test.by.misplaces(fmt.Appendf(nil, "user-%d", i), Partition{Number: n, Of: 7}) {
 					accepted++
 				}
 			}
@@ -31,24 +29,19 @@ func TestPartitioners(t *testing.T) {
 	if err := Partitioner("md5").Validate(); err == nil || !strings.Contains(err.Error(), "choose murmur2, crc32 or any") {
 		t.Errorf("an unknown partitioner: %v", err)
 	}
-	for _, n := range []int32{-1, 4} {
-		if _, err := newHome(Murmur2, n, 4); err == nil {
-			t.Errorf("partition %d of 4 is accepted", n)
-		}
-	}
 }
 
 // TestMisplacedRecord: a record in a partition that is not its key's is a dead letter
 // that touches no state. What is wrong with the record itself is named first.
 func TestMisplacedRecord(t *testing.T) {
 	o := testOptions(t, neighbourModel(t, town, 5000, 4))
-	o.Topics.Partitioner = Murmur2
+	o.Partitioner = Murmur2
 	fix := sentinel()
 	right, _ := Murmur2.Partition([]byte(fix.UserID), 4)
-	home, err := NewProcessor(o, right, 4)
+	home, err := NewProcessor(o.Settings, Partition{"raw", right, 4})
 	ok(t, err)
 	state := process(t, home, record(t, 0, fix), nil).state
-	away, err := NewProcessor(o, (right+1)%4, 4)
+	away, err := NewProcessor(o.Settings, Partition{"raw", (right + 1) % 4, 4})
 	ok(t, err)
 	late := fix
 	late.Timestamp -= 120_000
@@ -66,8 +59,10 @@ func TestMisplacedRecord(t *testing.T) {
 	if letter := process(t, away, mismatched, nil).letter(t, schemas.Avro); letter.Reason != schemas.ReasonKeyMismatch {
 		t.Errorf("a key of another user in a wrong partition: %s", letter.Reason)
 	}
-	if _, err := NewProcessor(o, 4, 4); err == nil {
-		t.Error("there is a processor for a partition that the topic does not have")
+	for _, n := range []int32{-1, 4} {
+		if _, err := NewProcessor(o.Settings, Partition{"raw", n, 4}); err == nil {
+			t.Errorf("there is a processor for partition %d of 4", n)
+		}
 	}
 }
 

@@ -153,7 +153,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	// The fault that the check is for: without it the independent count finds it.
 	blind := again
 	blind.Group, blind.Topics, blind.StateDir = "blind", topics("blind"), w.dir+"/blind"
-	blind.Counters, blind.Topics.Partitioner = new(Counters), AnyPartitioner
+	blind.Counters, blind.Partitioner = new(Counters), AnyPartitioner
 	c := w.answers(t, blind.Group)
 	unchecked := start(t, blind)
 	await(t, "the unchecked run has answered everything", func() bool { return c.read(t) >= w.fed }, unchecked)
@@ -223,7 +223,7 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 	}
 	for _, by := range []Partitioner{AnyPartitioner, CRC32} {
 		o := w.options("by-" + string(by))
-		o.Topics.Partitioner = by
+		o.Partitioner = by
 		if bad := details(Diagnose(t.Context(), o), LevelFailure); bad != "" {
 			t.Errorf("%s: doctor says %s", by, bad)
 		}
@@ -260,7 +260,7 @@ func TestAnotherPartitionerLater(t *testing.T) {
 	if before := a.read(t); before >= w.fed {
 		t.Errorf("all %d records were answered", before)
 	}
-	o.Topics.Partitioner = CRC32
+	o.Partitioner = CRC32
 	service = start(t, o)
 	w.feedBy(t, crc32Place, 60_000, users(40)...)
 	await(t, "the second fixes are answered", func() bool {
@@ -311,7 +311,7 @@ func TestProbationEnds(t *testing.T) {
 // TestProbationOfUnfitRecords: where records say nothing of the partitioner, some are
 // looked at and not all: each start would read them again.
 func TestProbationOfUnfitRecords(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults()
+	o := testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults()
 	p, err := newProbation(o, partitions)
 	ok(t, err)
 	p.begin(0, 0)
@@ -369,7 +369,7 @@ func TestProbationWaits(t *testing.T) {
 // TestProbationOfOthers: records that another instance has had in the meantime end the
 // probation of a partition here, and fetching again counts nothing twice.
 func TestProbationOfOthers(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4)).withDefaults()
+	o := testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults()
 	p, err := newProbation(o, partitions)
 	ok(t, err)
 	p.begin(0, 10)

@@ -57,7 +57,7 @@ type probationer struct {
 
 // newProbation makes one for a raw topic. It is nil where no record can be misplaced.
 func newProbation(o Options, partitions int) (*probation, error) {
-	if o.Topics.Partitioner == AnyPartitioner || partitions == 1 {
+	if o.Partitioner == AnyPartitioner || partitions == 1 {
 		return nil, nil //nolint:nilnil // there is nothing to look at
 	}
 	codec, err := schemas.NewCodec(o.RawEncoding)
@@ -65,7 +65,7 @@ func newProbation(o Options, partitions int) (*probation, error) {
 		return nil, err
 	}
 	p := &probation{
-		by: o.Topics.Partitioner, topic: o.Topics.Raw,
+		by: o.Partitioner, topic: o.Topics.Raw,
 		seen: newPlacement(partitions), parts: make([]probationer, partitions),
 	}
 	p.sound = func(r consumer.Record) bool {
@@ -212,7 +212,7 @@ func (s *Service) firstOffset(ctx context.Context, n int32, first int64) (int64,
 	switch {
 	case err != nil:
 		return 0, err
-	case found && bytes.Equal(mark.Settings, s.options.Settings()):
+	case found && bytes.Equal(mark.Settings, s.options.Fingerprint()):
 		return mark.Since, nil
 	case found:
 		return max(mark.Input, first), nil

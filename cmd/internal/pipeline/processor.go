@@ -23,13 +23,12 @@ import (
 // Options.Input says otherwise. A fix of a day whose noise key was destroyed is one too: it
 // spends nothing and leaves the user's state as it was.
 type Processor struct {
-	engine    *Engine
-	raw, out  *schemas.Codec
-	topic     string
-	partition int32
-	home      home
-	maxAhead  time.Duration
-	refused   *refusedDays // in a recomputation: what the first release refused for its day
+	engine   *Engine
+	raw, out *schemas.Codec
+	at       Partition
+	by       Partitioner
+	maxAhead time.Duration
+	refused  *refusedDays // in a recomputation: what the first release refused for its day
 
 	latestMS int64           // of the fixes that were processed
 	state    mechanism.State // scratch
@@ -39,31 +38,37 @@ type Processor struct {
 	tally    tally           // of the open transaction
 }
 
-// NewProcessor makes the processor of one partition of the raw topic, which has that
-// many partitions in all.
-func NewProcessor(o Options, partition int32, partitions int) (*Processor, error) {
-	o = o.withDefaults()
-	where, err := newHome(o.Topics.Partitioner, partition, partitions)
+// Partition is one partition of the raw topic.
+type Partition struct {
+	Topic  string
+	Number int32
+	Of     int // partitions in all
+}
+
+// NewProcessor makes the processor of one partition.
+func NewProcessor(s Settings, at Partition) (*Processor, error) {
+	s = s.WithDefaults()
+	if err := s.Partitioner.Validate(); err != nil {
+		return nil, fmt.Errorf("topics.partitioner: %w", err)
+	}
+	if at.Number < 0 || int(at.Number) >= at.Of {
+		return nil, errors.New("pipeline: a processor needs one of the raw topic's partitions")
+	}
+	engine, err := NewEngine(s)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := newEngine(&Material{o.Model, o.Personals}, o.Key, o.Release, o.Publish)
+	raw, err := schemas.NewCodec(s.RawEncoding)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := schemas.NewCodec(o.RawEncoding)
+	out, err := schemas.NewCodec(s.SanitizedEncoding)
 	if err != nil {
 		return nil, err
 	}
-	out, err := schemas.NewCodec(o.SanitizedEncoding)
-	if err != nil {
-		return nil, err
-	}
-	engine.Admit(o.Input)
 	return &Processor{
 		engine: engine, raw: raw, out: out,
-		topic: o.Topics.Raw, partition: partition, home: where,
-		maxAhead: o.MaxAhead,
+		at: at, by: s.Partitioner, maxAhead: s.MaxAhead,
 	}, nil
 }
 
@@ -153,7 +158,7 @@ func (p *Processor) failure(rec task.Record, err error) error {
 			"the changelog itself is bad: start anew with another group, changelog and sanitized topic, which draws and " +
 			"charges the releases of all fixes that the raw topic still holds once more"
 	}
-	return fmt.Errorf("partition %d, offset %d: %w%s", p.partition, rec.Offset, err, hint)
+	return fmt.Errorf("partition %d, offset %d: %w%s", p.at.Number, rec.Offset, err, hint)
 }
 
 // accept checks a record in this order: what it says, its key, its times, and last
@@ -165,7 +170,7 @@ func (p *Processor) accept(rec task.Record) (schemas.Raw, error) {
 	if err != nil {
 		return fix, err
 	}
-	if p.home.wrong(rec.Key) {
+	if p.by.misplaces(rec.Key, p.at) {
 		return fix, &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
 	}
 	return fix, nil
@@ -178,7 +183,7 @@ func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error
 	}
 	var err error
 	p.value, err = p.out.AppendDeadLetter(p.value[:0], schemas.DeadLetter{
-		Topic: p.topic, Partition: p.partition, Offset: rec.Offset,
+		Topic: p.at.Topic, Partition: p.at.Number, Offset: rec.Offset,
 		Reason: rejection.Reason, Timestamp: rec.Timestamp,
 	})
 	if err != nil {

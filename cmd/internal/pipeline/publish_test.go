@@ -240,7 +240,7 @@ func TestPublishRefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `timestamp "hour"`) || !strings.Contains(err.Error(), `user "nobody"`) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := NewEngine(o.Model, o.Key, o.Release, o.Publish); err == nil {
+	if _, err := NewEngine(o.Settings); err == nil {
 		t.Error("an engine takes them")
 	}
 }

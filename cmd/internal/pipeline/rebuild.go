@@ -65,7 +65,7 @@ func RebuildChangelog(ctx context.Context, o Options, folders []string, keep boo
 	if err := o.Validate(); err != nil {
 		return Rebuild{}, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	r := &rebuilder{client: NewClient(o.Brokers), o: o}
 	r.look = &lossCheck{client: r.client, o: o}
 	if err := requireEmpty(ctx, r.client, o.Group); err != nil {

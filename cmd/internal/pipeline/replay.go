@@ -111,7 +111,6 @@ func (r ReplayOptions) options(o Options) (Options, ReplayOptions) {
 	o.Topics = Topics{
 		Raw: o.Topics.Raw, Sanitized: r.Output, Changelog: r.Group + "-changelog", DeadLetters: r.Group + "-dead-letters",
 		Create: true, Replication: o.Topics.Replication,
-		Partitioner: o.Topics.Partitioner,
 	}
 	// A loss in the middle would be another result, silently; and a static member
 	// of the service's name belongs to the service.
@@ -125,7 +124,7 @@ func (r ReplayOptions) check(o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	first := o.withDefaults()
+	first := o.WithDefaults()
 	if r.Output == "" {
 		return errors.New("--output-topic: name a new topic for the replayed records")
 	}
@@ -168,7 +167,7 @@ func PlanReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 	if err != nil || plan.Done {
 		return plan, err
 	}
-	replayed, _ := r.options(o.withDefaults())
+	replayed, _ := r.options(o.WithDefaults())
 	_, err = NewService(replayed)
 	return plan, err
 }
@@ -188,9 +187,9 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 	if err := r.check(o); err != nil {
 		return ReplayPlan{}, err
 	}
-	p := &planner{first: o.withDefaults(), client: NewClient(o.Brokers)}
+	p := &planner{first: o.WithDefaults(), client: NewClient(o.Brokers)}
 	p.replay, p.r = r.options(p.first)
-	p.settings = p.first.Settings()
+	p.settings = p.first.Fingerprint()
 	plan := ReplayPlan{
 		Output: r.Output, DeadLetters: p.replay.Topics.DeadLetters, Changelog: p.replay.Topics.Changelog, Group: p.r.Group, StateDir: p.r.StateDir,
 		Identical: true, Done: true, Epsilon: o.Release.Epsilon,
@@ -392,7 +391,7 @@ func (p *planner) differs(mark task.Mark, marked bool, settings change, first, t
 	}
 	say(mark.Origin < 0 || len(mark.Settings) == 0, "the first release was begun by a version that did not write down its settings")
 	say(len(mark.Settings) > 0 && !bytes.Equal(mark.Settings, p.settings),
-		"the settings are not those of the first release. Different: %s", p.first.DifferentSettings(mark.Settings))
+		"the settings are not those of the first release. Different: %s", p.first.Differences(mark.Settings))
 	say(settings != unchanged, "%s, during the first release", settings.at(mark.Since))
 	say(mark.Origin >= 0 && first > mark.Origin, "retention has removed the raw records from offset %d, where the first release began, to %d: states depend on them", mark.Origin, first)
 	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source), "the raw topic was deleted and made anew since the first release")

@@ -155,7 +155,7 @@ func (a *account) load(ctx context.Context, own *check) (next int64, err error) 
 func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64,
 	progress func(at int64),
 ) error {
-	processor, err := NewProcessor(a.o, a.part.Partition, a.of)
+	processor, err := NewProcessor(a.o.Settings, Partition{a.o.Topics.Raw, a.part.Partition, a.of})
 	if err != nil {
 		return err
 	}

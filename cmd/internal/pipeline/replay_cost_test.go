@@ -273,7 +273,7 @@ func TestReplayCostOverPartitions(t *testing.T) {
 		w.fed += int64(len(lines))
 	}
 	o := w.options("first")
-	o.Topics.Partitioner = AnyPartitioner
+	o.Partitioner = AnyPartitioner
 	w.serve(t, o, 0)
 	o.Release.Epsilon = 2
 	r := ReplayOptions{Output: "again", TempDir: t.TempDir()}

@@ -32,13 +32,13 @@ func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error)
 	if err := plan.Refusal(r); err != nil {
 		return plan, err
 	}
-	replayed, r := r.options(o.withDefaults())
+	replayed, r := r.options(o.WithDefaults())
 	s, err := NewService(replayed)
 	if err != nil {
 		return plan, err
 	}
 	s.windows = make([]replayWindow, len(plan.Partitions))
-	settings := o.Settings()
+	settings := o.Fingerprint()
 	for i, p := range plan.Partitions {
 		s.windows[i] = p.window(settings, r.Output)
 	}
@@ -81,7 +81,7 @@ func (p *ReplayPlan) Refusal(r ReplayOptions) error {
 // settle reads from the replay's own topics what it has cost in the end, whoever has run it,
 // and logs it.
 func (p *ReplayPlan) settle(ctx context.Context, o Options, r ReplayOptions) error {
-	planner := &planner{first: o.withDefaults(), client: NewClient(o.Brokers), partitions: len(p.Partitions)}
+	planner := &planner{first: o.WithDefaults(), client: NewClient(o.Brokers), partitions: len(p.Partitions)}
 	planner.replay, planner.r = r.options(planner.first)
 	planner.r.Planning = nil
 	announced, ended := p.Cost, *p
@@ -94,7 +94,7 @@ func (p *ReplayPlan) settle(ctx context.Context, o Options, r ReplayOptions) err
 		return fmt.Errorf("the replay is done, but what it has cost could not be read again: %w", err)
 	}
 	p.Spent = ended.Spent
-	o.withDefaults().Logger.Info("the second release is done", "users", p.Spent.Users,
+	o.WithDefaults().Logger.Info("the second release is done", "users", p.Spent.Users,
 		"epsilon", p.Spent.Epsilon, "epsilon_user_max", p.Spent.UserMax,
 		"epsilon_before_from", p.Spent.BeforeFrom, "epsilon_announced", announced.Epsilon)
 	return nil

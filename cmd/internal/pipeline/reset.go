@@ -52,7 +52,7 @@ func ResetState(ctx context.Context, o Options, keep, discard bool) (Reset, erro
 		return plan, err
 	}
 	if !discard && len(found.Names) > 0 && !found.InUse { // else the removal says that it is
-		o = o.withDefaults()
+		o = o.WithDefaults()
 		look := &lossCheck{
 			client: NewClient(o.Brokers), o: o,
 			call: consumer.Options{RetryTimeout: callPatience},
@@ -82,7 +82,7 @@ func ResetEverything(ctx context.Context, o Options, keep, discard bool) (Reset,
 	if err := o.Validate(); err != nil {
 		return Reset{}, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	client := NewClient(o.Brokers)
 	if err := requireEmpty(ctx, client, o.Group); err != nil {
 		return Reset{}, err

@@ -58,8 +58,8 @@ func NewService(o Options) (*Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
-	processor, err := NewProcessor(o, 0, 1)
+	o = o.WithDefaults()
+	processor, err := NewProcessor(o.Settings, Partition{Of: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 	group, err := consumer.NewGroup(s.client, consumer.GroupOptions{
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
 		InstanceID:        s.options.InstanceID,
-		Settings:          s.options.groupSettings(),
+		Settings:          s.options.GroupFingerprint(),
 		SessionTimeout:    s.options.SessionTimeout,
 		HeartbeatInterval: min(time.Second, s.options.SessionTimeout/10),
 		// The others wait for this member no longer than for its sign of life. A

@@ -13,7 +13,7 @@ import (
 
 func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition int32, log *slog.Logger) (*task.Task, error) {
 	o := s.options
-	processor, err := NewProcessor(o, partition, int(s.partitions))
+	processor, err := NewProcessor(o.Settings, Partition{o.Topics.Raw, partition, int(s.partitions)})
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition 
 		MaxRecords:     o.MaxRecords,
 		MaxInterval:    o.MaxInterval,
 		SkipLost:       o.SkipLost,
-		Settings:       o.Settings(),
+		Settings:       o.Fingerprint(),
 		Source:         s.source,
 		Grace:          s.grace,
 		AcceptSettings: o.AcceptSettings,

@@ -20,14 +20,14 @@ import (
 func TestSettings(t *testing.T) {
 	model := neighbourModel(t, town, 5000, 4)
 	base := testOptions(t, model)
-	want := base.Settings()
+	want := base.Fingerprint()
 	if size := settingsSize + len(base.settings()); len(want) != size || size > task.MarkBytes {
 		t.Fatalf("%d bytes, want %d, and %d at the most", len(want), size, task.MarkBytes)
 	}
-	if again := base.Settings(); !bytes.Equal(want, again) {
+	if again := base.Fingerprint(); !bytes.Equal(want, again) {
 		t.Fatal("the same options have two fingerprints")
 	}
-	if filled := base.withDefaults(); !bytes.Equal(want, filled.Settings()) {
+	if filled := base.WithDefaults(); !bytes.Equal(want, filled.Fingerprint()) {
 		t.Error("spelling the defaults out changes the fingerprint")
 	}
 	changes := map[string]func(*Options){
@@ -58,8 +58,8 @@ func TestSettings(t *testing.T) {
 		"Release.Budget.Lifetime":    func(o *Options) { o.Release.Budget.Lifetime = 100 },
 		"Publish.Timestamp":          func(o *Options) { o.Publish.Timestamp = TimestampStep },
 		"Publish.User":               func(o *Options) { o.Publish.User = UserPseudonym },
-		"Topics.Partitioner":         func(o *Options) { o.Topics.Partitioner = CRC32 },
-		"Topics.Partitioner: any":    func(o *Options) { o.Topics.Partitioner = AnyPartitioner },
+		"Partitioner":                func(o *Options) { o.Partitioner = CRC32 },
+		"Partitioner: any":           func(o *Options) { o.Partitioner = AnyPartitioner },
 		"Publish.Metric":             func(o *Options) { o.Publish.Metric = true },
 		"Input.Outside":              func(o *Options) { o.Input.Outside = OutsideClamp },
 		"Input.Late":                 func(o *Options) { o.Input.Late = LateDrop },
@@ -72,7 +72,7 @@ func TestSettings(t *testing.T) {
 		if err := o.Validate(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		got := hex.EncodeToString(o.Settings())
+		got := hex.EncodeToString(o.Fingerprint())
 		if other, ok := seen[got]; ok {
 			t.Errorf("a change of %s has the fingerprint of a change of %s", name, other)
 		}
@@ -80,6 +80,7 @@ func TestSettings(t *testing.T) {
 	}
 	// Fields that decide where, when and in how large pieces, and not what.
 	plumbing := map[string]bool{
+		"Settings": true, "Cluster": true, // their fields are named
 		"Brokers": true, "Group": true, "Topics": true, "StateDir": true, "CacheBytes": true, "MaxRecords": true,
 		"MaxInterval": true, "MaxBatchBytes": true, "TransactionTimeout": true, "SessionTimeout": true,
 		"SkipLost": true, "Logger": true, "Counters": true,
@@ -87,13 +88,16 @@ func TestSettings(t *testing.T) {
 		"Later": true, "Watch": true, // amendments: each counts from an offset on
 	}
 	moved := Options{
-		Brokers: []string{"elsewhere:1"}, Group: "another", Topics: Topics{Raw: "a", Sanitized: "b", Changelog: "c", DeadLetters: "d", Partitions: 9},
-		Model: base.Model, Key: base.Key, Release: base.Release,
+		Cluster: Cluster{
+			Brokers: []string{"elsewhere:1"}, Group: "another",
+			Topics: Topics{Raw: "a", Sanitized: "b", Changelog: "c", DeadLetters: "d", Partitions: 9},
+		},
+		Settings: Settings{Model: base.Model, Key: base.Key, Release: base.Release},
 		StateDir: "elsewhere", CacheBytes: 1, MaxRecords: 1, MaxInterval: time.Second, MaxBatchBytes: 1 << 21,
 		TransactionTimeout: time.Hour, SessionTimeout: time.Hour, SkipLost: true,
 		Later: []*Version{newVersion(t, 10, model)},
 	}
-	if !bytes.Equal(want, moved.Settings()) {
+	if !bytes.Equal(want, moved.Fingerprint()) {
 		t.Error("the plumbing changes the fingerprint")
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
@@ -141,7 +145,7 @@ func TestSettingsOfBadOptions(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if o.Settings() != nil {
+		if o.Fingerprint() != nil {
 			t.Errorf("%s: there is a fingerprint", name)
 		}
 	}
@@ -149,9 +153,9 @@ func TestSettingsOfBadOptions(t *testing.T) {
 
 // TestDifferentSettings: what differs is named by its key in the config, nothing else is,
 // and no value is shown.
-func TestDifferentSettings(t *testing.T) {
+func TestDifferences(t *testing.T) {
 	base := testOptions(t, neighbourModel(t, town, 5000, 4))
-	if got := base.DifferentSettings(base.Settings()); got != "" {
+	if got := base.Differences(base.Fingerprint()); got != "" {
 		t.Errorf("equal settings differ in %s", got)
 	}
 	for want, change := range map[string]func(*Options){
@@ -163,19 +167,19 @@ func TestDifferentSettings(t *testing.T) {
 	} {
 		other := base
 		change(&other)
-		if got := base.DifferentSettings(other.Settings()); got != want {
+		if got := base.Differences(other.Fingerprint()); got != want {
 			t.Errorf("different: %s, want %s", got, want)
 		}
-		if got := other.DifferentSettings(base.Settings()); got != want {
+		if got := other.Differences(base.Fingerprint()); got != want {
 			t.Errorf("the other way round: %s, want %s", got, want)
 		}
 	}
-	if got := base.DifferentSettings(base.Settings()[:settingsSize]); !strings.HasPrefix(got, "another version of geodither wrote them") || strings.Contains(got, "model") {
+	if got := base.Differences(base.Fingerprint()[:settingsSize]); !strings.HasPrefix(got, "another version of geodither wrote them") || strings.Contains(got, "model") {
 		t.Errorf("a fingerprint without digests: %s", got)
 	}
-	same := bytes.Clone(base.Settings())
+	same := bytes.Clone(base.Fingerprint())
 	same[0]++
-	if got := base.DifferentSettings(same); !strings.Contains(got, "no single setting") {
+	if got := base.Differences(same); !strings.Contains(got, "no single setting") {
 		t.Errorf("a fingerprint with the digests of others: %s", got)
 	}
 }

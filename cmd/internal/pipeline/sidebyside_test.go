@@ -73,7 +73,7 @@ func TestOldSettingsAreNamed(t *testing.T) {
 	o := testOptions(t, neighbourModel(t, town, 5000, 4))
 	before := o
 	before.Publish.Metric = true
-	err := o.named(task.WithRemedy(&task.SettingsError{Found: before.Settings(), Own: o.Settings(), Input: 7}, task.Fatal))
+	err := o.named(task.WithRemedy(&task.SettingsError{Found: before.Fingerprint(), Own: o.Fingerprint(), Input: 7}, task.Fatal))
 	if !errors.Is(err, task.ErrSettings) || task.RemedyOf(err) != task.Fatal || !strings.Contains(err.Error(), "What differs: publish.metric") {
 		t.Errorf("the error is %v (%v)", err, task.RemedyOf(err))
 	}

@@ -106,7 +106,7 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	fallback(&v.Limit, 20)
 	sweep(v.TempDir)
 	client := NewClient(o.Brokers)
@@ -114,7 +114,7 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 	if err != nil {
 		return Report{}, LostTopic(err, o.Topics.Changelog)
 	}
-	w := &verification{o: o, v: v, client: client, settings: o.Settings(), done: make([]int64, n), total: make([]int64, n)}
+	w := &verification{o: o, v: v, client: client, settings: o.Fingerprint(), done: make([]int64, n), total: make([]int64, n)}
 	if w.undated, err = undated(ctx, client, o.Topics.Sanitized, o.Topics.DeadLetters); err != nil {
 		return Report{}, err
 	}
@@ -341,7 +341,7 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 		c.unverified("processing went on at raw offset %d after a loss (skip_lost): results depend on lost records", c.mark.Origin)
 	case c.marked && len(c.mark.Settings) > 0 && !bytes.Equal(c.mark.Settings, c.settings):
 		c.unverified("the changelog was last written under other settings than this config's. Different: %s. "+
-			"Verify with the config that the service runs with", c.o.DifferentSettings(c.mark.Settings))
+			"Verify with the config that the service runs with", c.o.Differences(c.mark.Settings))
 	default:
 		var err error
 		if c.amended, err = resolve(c.amendments, c.o.Later); err != nil {

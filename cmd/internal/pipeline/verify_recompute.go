@@ -111,7 +111,7 @@ type recomputation struct {
 func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error) {
 	r := &recomputation{check: c}
 	var err error
-	if r.processor, err = NewProcessor(c.o, c.p, len(c.done)); err != nil {
+	if r.processor, err = NewProcessor(c.o.Settings, Partition{c.o.Topics.Raw, c.p, len(c.done)}); err != nil {
 		return nil, err
 	}
 	r.processor.engine.models.amend(c.amended)

@@ -104,7 +104,7 @@ func (s *Service) look() error {
 // checkAdopted refuses to start without a version that a partition has adopted: going on
 // would wait for it where this instance gets that partition. What others adopt later is waited for.
 func (s *Service) checkAdopted(ctx context.Context) error {
-	look, settings := &planner{client: s.client}, s.options.Settings()
+	look, settings := &planner{client: s.client}, s.options.Fingerprint()
 	for n := range s.partitions {
 		mark, _, err := look.lastMark(ctx, s.options.Topics.Changelog, n)
 		if err != nil {

@@ -119,7 +119,8 @@ func topics(group string) Topics {
 // options are those of a service with small transactions.
 func (w *world) options(group string) Options {
 	return Options{
-		Brokers: []string{w.addr}, Group: group, Topics: topics(group), Model: w.model, Key: testKey, Release: testRelease,
+		Cluster:    Cluster{Brokers: []string{w.addr}, Group: group, Topics: topics(group)},
+		Settings:   Settings{Model: w.model, Key: testKey, Release: testRelease},
 		StateDir:   filepath.Join(w.dir, group),
 		MaxRecords: 20, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,
 		Counters: new(Counters), Logger: slog.New(slog.DiscardHandler),
