@@ -183,6 +183,18 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestRemovedFlagsAreGone: what is said to be gone is, and its command is not.
+func TestRemovedFlagsAreGone(t *testing.T) {
+	visit(newRoot(cli.Streams{}), func(cmd *cobra.Command) {
+		_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+		for _, name := range cli.RemovedFlags(path) {
+			if cmd.Flags().Lookup(name) != nil {
+				t.Errorf("%s has --%s, which is said to be gone", path, name)
+			}
+		}
+	})
+}
+
 func visit(cmd *cobra.Command, each func(*cobra.Command)) {
 	each(cmd)
 	for _, sub := range cmd.Commands() {

@@ -30,6 +30,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, std Stream
 	root.SetIn(std.In)
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
+	root.SetFlagErrorFunc(explainFlag)
 	begun := false
 	markBegin(root, &begun)
 	cmd, err := root.ExecuteContextC(ctx)
