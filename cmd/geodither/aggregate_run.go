@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
 

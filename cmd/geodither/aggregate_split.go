@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/aggregate"
 )
 
 // aggregateReport gathers what the summary tells.

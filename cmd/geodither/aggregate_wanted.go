@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -234,7 +234,7 @@ func (o *aggregateOutput) close() error {
 
 // draw draws the fitted density and the model's with the same colours.
 func (o *aggregateOutput) draw() error {
-	fit, model := o.zones.Map("as the releases tell", o.most.Fitted), o.zones.Map("the model alone", o.most.Blind)
+	fit, model := o.panel("as the releases tell", o.most.Fitted), o.panel("the model alone", o.most.Blind)
 	top := 0.0
 	for _, m := range []*chart.Map{fit, model} {
 		for _, v := range m.Values {
@@ -248,6 +248,11 @@ func (o *aggregateOutput) draw() error {
 		Panels: []chart.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
 	}
 	return unwritten(o.image, figure.WriteFile(o.image))
+}
+
+// panel is a map of an estimate.
+func (o *aggregateOutput) panel(title string, vehicles []float64) *chart.Map {
+	return &chart.Map{Title: title, Grid: o.zones.Grid(), Values: o.zones.PerKM2(vehicles), Scale: chart.Axis{Label: "vehicles per km²", Zero: true}}
 }
 
 func (o *aggregateOutput) discard() error {

@@ -46,6 +46,12 @@ var table = map[string]rule{
 		pure:  true,
 	},
 	"mechanism/trial": {pure: true},
+	// A product for the readers of a sanitized topic, so it knows nothing of the evaluation.
+	"mechanism/aggregate": {
+		ours:  []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise"},
+		third: []string{gonum},
+		pure:  true,
+	},
 	"mechanism/evaluation": {
 		ours: []string{
 			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/trial",
@@ -56,12 +62,11 @@ var table = map[string]rule{
 
 	// gonum.org/v1/plot, and the drawing libraries behind it.
 	"mechanism/evaluation/chart": {ours: []string{"mechanism/grid"}, third: []string{gonum}, pure: true},
-	"mechanism/evaluation/aggregate": {
+	"mechanism/evaluation/density": {
 		ours: []string{
-			"mechanism", "mechanism/trial", "mechanism/evaluation/chart", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism", "mechanism/aggregate", "mechanism/trial", "mechanism/evaluation/chart", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
 		},
-		third: []string{gonum},
-		pure:  true,
+		pure: true,
 	},
 	"mechanism/evaluation/tune": {
 		ours: []string{
@@ -74,7 +79,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/experiment": {
 		ours: []string{
 			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation/chart", "mechanism/evaluation/report",
-			"mechanism/evaluation/aggregate", // what an analyst makes of a fleet's releases is one of the experiments
+			"mechanism/aggregate", "mechanism/evaluation/density", // what an analyst makes of a fleet's releases is one of the experiments
 		},
 		third: []string{gonum},
 		pure:  true,
@@ -119,7 +124,7 @@ var table = map[string]rule{
 	"cmd/geodither": {
 		ours: []string{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation",
-			"mechanism/evaluation/aggregate", "mechanism/evaluation/chart", "mechanism/evaluation/experiment", "mechanism/evaluation/tune", "mechanism/trial",
+			"mechanism/aggregate", "mechanism/evaluation/chart", "mechanism/evaluation/experiment", "mechanism/evaluation/tune", "mechanism/trial",
 			"schemas", "consumer", "producer",
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/pipeline", "cmd/internal/devbroker", "cmd/internal/parallel", "cmd/internal/traces",
 		},

@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/evaluation/density"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -45,7 +46,7 @@ func (d *Data) fleetTraces(o Options) []stretch {
 	var all []stretch
 	for i := range d.Traces {
 		t := &d.Traces[i]
-		for _, cells := range aggregate.Stretches(slices.Values(d.tracks[t.User]), fleetSteps) {
+		for _, cells := range density.Stretches(slices.Values(d.tracks[t.User]), fleetSteps) {
 			all = append(all, stretch{t.Fold, cells})
 		}
 	}
@@ -56,11 +57,11 @@ func (d *Data) fleetTraces(o Options) []stretch {
 
 // fleetsOf returns the kinds of fleets of a data set and how many vehicles each has.
 func (s *Study) fleetsOf(d *Data) (kinds []string, vehicles map[string]int) {
-	kinds = []string{aggregate.FleetExpected, aggregate.FleetGathered}
-	vehicles = map[string]int{aggregate.FleetExpected: s.Options.Vehicles, aggregate.FleetGathered: s.Options.Vehicles}
+	kinds = []string{density.Expected, density.Gathered}
+	vehicles = map[string]int{density.Expected: s.Options.Vehicles, density.Gathered: s.Options.Vehicles}
 	if n := len(d.fleetTraces(s.Options)); n >= leastFleet {
-		kinds = append(kinds, aggregate.FleetTraces)
-		vehicles[aggregate.FleetTraces] = n
+		kinds = append(kinds, density.Traces)
+		vehicles[density.Traces] = n
 	}
 	return kinds, vehicles
 }
@@ -106,13 +107,13 @@ func (d *Data) fleetZones() (zones *aggregate.Zones, block int, err error) {
 
 // scoreFleet measures one kind of fleet at one ε. Simulated ones move by the model that has not seen the first fold, and release under it; each trace is
 // released under the one that has not seen its user.
-func (d *Data) scoreFleet(kind string, epsilon float64, o Options, tick Tick) ([]aggregate.Score, error) {
+func (d *Data) scoreFleet(kind string, epsilon float64, o Options, tick Tick) ([]density.Score, error) {
 	zones, block, err := d.fleetZones()
 	if err != nil {
 		return nil, err
 	}
 	told := int64(0)
-	x := aggregate.ExperimentOptions{
+	x := density.Options{
 		Fleets: []string{kind}, Release: d.Release(fleetVariant, epsilon, o.Delta), Epsilons: []float64{epsilon},
 		Vehicles: o.fleetSizes(), Steps: fleetSteps, Block: block, GatheredKM: float64(gatheredSides * zones.SideKM()), Top: fullest, Seed: o.Seed,
 		Progress: func(done, _ int64) error {
@@ -124,7 +125,7 @@ func (d *Data) scoreFleet(kind string, epsilon float64, o Options, tick Tick) ([
 	if x.Model, err = d.WithoutFold(0); err != nil {
 		return nil, err
 	}
-	if kind == aggregate.FleetTraces {
+	if kind == density.Traces {
 		for _, t := range d.fleetTraces(o) {
 			var unseen *mobility.Model
 			if unseen, err = d.WithoutFold(t.fold); err != nil {
@@ -133,15 +134,15 @@ func (d *Data) scoreFleet(kind string, epsilon float64, o Options, tick Tick) ([
 			x.Traces, x.Models = append(x.Traces, t.cells), append(x.Models, unseen)
 		}
 	}
-	return aggregate.Experiment(x)
+	return density.Run(x)
 }
 
 // fleetScores returns what was measured of a data set, in order of kinds and ε.
-func (s *Study) fleetScores(d *Data, r *Results) (all []aggregate.Score, err error) {
+func (s *Study) fleetScores(d *Data, r *Results) (all []density.Score, err error) {
 	kinds, _ := s.fleetsOf(d)
 	for _, kind := range kinds {
 		for _, epsilon := range s.Options.FleetEpsilons {
-			var scores []aggregate.Score
+			var scores []density.Score
 			if err := r.Get(fleetPiece(d, kind, epsilon), &scores); err != nil {
 				return nil, err
 			}

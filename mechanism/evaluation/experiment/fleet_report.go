@@ -3,7 +3,8 @@ package experiment
 import (
 	"fmt"
 
-	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/evaluation/density"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
@@ -35,7 +36,7 @@ func reportFleet(s *Study, r *Results) (report.Section, error) {
 		}
 		rows := fleetRows(scores)
 		section.Parts = append(section.Parts, report.Text(s.fleetText(d, zones)), report.Text(d.Title+": "+fleetFindings(rows)))
-		for _, m := range aggregate.Measures() {
+		for _, m := range density.Measures() {
 			section.Parts = append(section.Parts, s.fleetFigure(d, scores, m))
 		}
 		section.Parts = append(section.Parts, d.fleetUseTable(rows), d.fleetTable(rows))
@@ -62,8 +63,8 @@ func (s *Study) fleetText(d *Data, zones *aggregate.Zones) string {
 	return text + fmt.Sprintf(" There are %d traces of %s.", n, plural(len(d.Traces), "user"))
 }
 
-func (s *Study) fleetFigure(d *Data, scores []aggregate.Score, m aggregate.Measure) *report.Figure {
-	f := aggregate.Figure(scores, m)
+func (s *Study) fleetFigure(d *Data, scores []density.Score, m density.Measure) *report.Figure {
+	f := density.Figure(scores, m)
 	f.Title = fmt.Sprintf("%s: where the fleet is, from its releases: %s; δ = %g", d.Title, m.Axis, s.Options.Delta)
 	f.PanelWidth, f.PanelHeight = 3.5, 2.5
 	return &report.Figure{
@@ -106,7 +107,7 @@ func (d *Data) fleetTable(rows []fleetRow) *report.Table {
 	return table
 }
 
-func (s *Study) fleetLong(d *Data, zones *aggregate.Zones, score aggregate.Score) []string {
+func (s *Study) fleetLong(d *Data, zones *aggregate.Zones, score density.Score) []string {
 	coverage := ""
 	if score.Estimator == "posterior" || score.Estimator == "fitted" {
 		coverage = number(score.Coverage)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/evaluation/density"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -77,7 +77,7 @@ func TestFleetTraces(t *testing.T) {
 	}
 }
 
-// TestFleetScores holds the pieces to what aggregate.Experiment says of all at once.
+// TestFleetScores holds the pieces to what density.Run says of all at once.
 func TestFleetScores(t *testing.T) {
 	d := steadyData(t, mobility.TrainOptions{})
 	s := fleetStudy(t, d)
@@ -86,8 +86,8 @@ func TestFleetScores(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 12 × 12 cells of .5 km are zones of their own: 144.
-	x := aggregate.ExperimentOptions{
-		Model: model, Fleets: []string{aggregate.FleetExpected, aggregate.FleetGathered, aggregate.FleetTraces},
+	x := density.Options{
+		Model: model, Fleets: []string{density.Expected, density.Gathered, density.Traces},
 		Release: d.Release(fleetVariant, 7, .01), Epsilons: []float64{1, 4}, Vehicles: []int{10, 25}, Steps: 10, Block: 1, GatheredKM: 1.1 * .5, Top: 10, Seed: 5, Workers: 2,
 	}
 	for _, trace := range d.fleetTraces(s.Options) {
@@ -97,7 +97,7 @@ func TestFleetScores(t *testing.T) {
 		}
 		x.Traces, x.Models = append(x.Traces, trace.cells), append(x.Models, unseen)
 	}
-	want, err := aggregate.Experiment(x)
+	want, err := density.Run(x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestFleetOfCheckIns(t *testing.T) {
 		t.Fatalf("%d pieces, %v", len(pieces), err)
 	}
 	for _, p := range pieces {
-		if strings.Contains(p.Name, aggregate.FleetTraces) {
+		if strings.Contains(p.Name, density.Traces) {
 			t.Errorf("a piece %q", p.Name)
 		}
 	}
@@ -236,8 +236,8 @@ func TestFleetZones(t *testing.T) {
 
 // fleetCase is a row of so many fleets in which the model alone errs by .5 each, and the fit takes shares of it away that lie evenly around gain.
 func fleetCase(kind string, epsilon float64, vehicles, fleets int, gain, spread float64) fleetRow {
-	score := func(estimator string, variation func(f int) float64) aggregate.Score {
-		s := aggregate.Score{Fleet: kind, Epsilon: epsilon, Vehicles: vehicles, Fleets: fleets, Estimator: estimator, Coverage: .95}
+	score := func(estimator string, variation func(f int) float64) density.Score {
+		s := density.Score{Fleet: kind, Epsilon: epsilon, Vehicles: vehicles, Fleets: fleets, Estimator: estimator, Coverage: .95}
 		for f := range fleets {
 			s.Variations = append(s.Variations, variation(f))
 			s.Variation += variation(f) / float64(fleets)
@@ -290,7 +290,7 @@ func TestFleetBands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	score := aggregate.Score{Fleet: "expected", Epsilon: 1, Vehicles: 25, Fleets: 1, Estimator: "fitted", Variation: .3, VariationLow: .3, VariationHigh: .3}
+	score := density.Score{Fleet: "expected", Epsilon: 1, Vehicles: 25, Fleets: 1, Estimator: "fitted", Variation: .3, VariationLow: .3, VariationHigh: .3}
 	if row := s.fleetLong(d, zones, score); row[9] == "" || row[10] != "" || row[11] != "" {
 		t.Errorf("a single fleet: %q", row)
 	}
@@ -298,12 +298,12 @@ func TestFleetBands(t *testing.T) {
 	if row := s.fleetLong(d, zones, score); row[10] != "0.2" || row[11] != "0.3" {
 		t.Errorf("two fleets: %q", row)
 	}
-	for _, m := range aggregate.Measures() {
+	for _, m := range density.Measures() {
 		want := "of 4 estimates"
 		if m.Name == "coverage" {
 			want = "of 2 estimates"
 		}
-		if f := s.fleetFigure(d, []aggregate.Score{score}, m); !strings.Contains(f.Caption, want) {
+		if f := s.fleetFigure(d, []density.Score{score}, m); !strings.Contains(f.Caption, want) {
 			t.Errorf("%s: %s", m.Name, f.Caption)
 		}
 	}

@@ -5,15 +5,15 @@ import (
 	"math"
 	"strings"
 
-	"github.com/geodither/geodither/mechanism/evaluation/aggregate"
+	"github.com/geodither/geodither/mechanism/evaluation/density"
 )
 
 // fleetRow is what the estimators score for the fleets of one kind, ε and size.
-type fleetRow struct{ naive, blind, posterior, fitted aggregate.Score }
+type fleetRow struct{ naive, blind, posterior, fitted density.Score }
 
 // fleetRows puts scores together, in their order.
-func fleetRows(scores []aggregate.Score) (rows []fleetRow) {
-	n := len(aggregate.Estimators())
+func fleetRows(scores []density.Score) (rows []fleetRow) {
+	n := len(density.Estimators())
 	for ; len(scores) >= n; scores = scores[n:] {
 		rows = append(rows, fleetRow{scores[0], scores[1], scores[2], scores[3]})
 	}

@@ -11,6 +11,7 @@ type Window struct {
 	// Flowing counts the vehicles that were in the window before, too.
 	Flowing int
 
+	zones     *Zones
 	fleet     Fleet
 	naive     []float64 // vehicles by their last release
 	posterior []float64 // sum of posteriors
@@ -33,42 +34,47 @@ func (w *Window) Fleet() *Fleet {
 	return &f
 }
 
-func (k *Collector) newWindow(index int64) *Window {
-	length := k.options.WindowSteps * k.stepMS
-	w := newWindow(k.zones.Count())
-	w.StartMS, w.EndMS = index*length, (index+1)*length
-	return w
-}
-
-func newWindow(zones int) *Window {
+// NewWindow returns a window without vehicles.
+func NewWindow(zones *Zones) *Window {
+	n := zones.Count()
 	return &Window{
-		naive: make([]float64, zones), posterior: make([]float64, zones), squares: make([]float64, zones),
-		fleet: Fleet{Prior: make([]float64, zones)}, flows: map[pair]*flow{},
+		zones: zones, naive: make([]float64, n), posterior: make([]float64, n), squares: make([]float64, n),
+		fleet: Fleet{Prior: make([]float64, n)}, flows: map[pair]*flow{},
 	}
 }
 
-// add books a vehicle. Its likelihood of a zone is the posterior over what the model alone says there: by Bayes' rule the probability of all its releases
-// given that it is there, whatever it did before and by the model, up to a factor. That takes every release in, each under its own
-// public law with its own surrogates, and leaves the prior of the present open for the fleet to teach.
-func (w *Window) add(zones *Zones, posterior *share, blind *mobility.Distribution, dense []float64) {
+// AddRelease counts a vehicle's last release of the window, by its zone.
+func (w *Window) AddRelease(zone int32) {
+	w.naive[zone]++
+	w.Released++
+}
+
+// AddVehicle counts a vehicle whose posterior is known. blind is where the model alone has it at the
+// same step, and scratch is as for Zones.Gather.
+//
+// The vehicle's likelihood of a zone is the posterior over what the model alone says there: by Bayes'
+// rule the probability of all its releases, given that it is there, whatever it did before and by the
+// model, up to a factor. That takes every release in, each under its own public law with its own
+// surrogates, and leaves the prior of the present open for the fleet to teach.
+func (w *Window) AddVehicle(posterior *ByZone, blind *mobility.Distribution, scratch []float64) {
 	total := 0.0
 	for i, c := range blind.Cells {
-		dense[zones.Of(c)] += blind.P[i]
+		scratch[w.zones.Of(c)] += blind.P[i]
 		total += blind.P[i]
 	}
-	vehicle := Likelihood{Zones: make([]int32, 0, len(posterior.zones)), Values: make([]float32, 0, len(posterior.zones))}
-	for i, z := range posterior.zones {
-		p := posterior.p[i]
+	vehicle := Likelihood{Zones: make([]int32, 0, len(posterior.Zones)), Values: make([]float32, 0, len(posterior.Zones))}
+	for i, z := range posterior.Zones {
+		p := posterior.P[i]
 		w.posterior[z] += p
 		w.squares[z] += float64(p * p)
-		if b := dense[z] / total; b > 0 {
+		if b := scratch[z] / total; b > 0 {
 			vehicle.Zones = append(vehicle.Zones, z)
 			vehicle.Values = append(vehicle.Values, float32(min(p/b, 1e30)))
 		}
 	}
-	for z, b := range dense {
+	for z, b := range scratch {
 		w.fleet.Prior[z] += b / total
-		dense[z] = 0
+		scratch[z] = 0
 	}
 	w.fleet.Vehicles = append(w.fleet.Vehicles, vehicle)
 }

@@ -1,6 +1,9 @@
-package aggregate
+// Package density measures how near the estimates of mechanism/aggregate come to where a fleet is, by the
+// number of vehicles and ε, on simulated fleets and on traces.
+package density
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,63 +11,70 @@ import (
 	"sync"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Fleets of an experiment.
+// The kinds of fleets.
 const (
-	// FleetExpected moves by the model from where the model has vehicles begin: what the model alone foretells.
-	FleetExpected = "expected"
-	// FleetGathered moves by the model too, but half of it begins around one place, as at the end of an event: what no reader of the model
-	// knows beforehand.
-	FleetGathered = "gathered"
-	// FleetTraces is the caller's.
-	FleetTraces = "traces"
+	// Expected starts where the model has vehicles start, and moves by the model: a fleet that the
+	// model predicts.
+	Expected = "expected"
+	// Gathered moves by the model too, but half of it starts around one place, as at the end of an
+	// event. No reader of the model can know that place beforehand.
+	Gathered = "gathered"
+	// Traces are the caller's vehicles.
+	Traces = "traces"
 )
 
-// ExperimentOptions describe an experiment: how near the estimates of a fleet's density come to the truth, by the number of vehicles and ε.
-type ExperimentOptions struct {
+// Options describe an experiment.
+type Options struct {
 	Model *mobility.Model
-	// Fleets are the kinds to try; none means traces if there are any, else both simulated ones. What one kind gives at one ε depends on no other.
+	// Fleets are the kinds to try; none means traces if there are any, else both simulated ones. The
+	// result of one kind at one ε does not depend on the others.
 	Fleets []string
 	// Release are the options of releases but for ε.
 	Release mechanism.Options
 	// Epsilons are those to try; none means 1.
 	Epsilons []float64
-	// Vehicles are the sizes of fleets; none means 10, 100, 1,000 and 10,000. The largest fleet is divided into the smaller ones.
+	// Vehicles are the sizes of fleets; none means 10, 100, 1,000 and 10,000. The largest fleet is
+	// divided into the smaller ones.
 	Vehicles []int
-	// Steps is how many steps a vehicle has reported, a release in each, when it is looked for; 0 means 10.
+	// Steps is how many steps a vehicle reports, with a release in each, before its place is estimated;
+	// 0 means 10.
 	Steps int
 	// Block is the number of cells along a zone's side; 0 means 2.
 	Block int
-	// GatheredKM is the radius around the place at which half of a gathered fleet begins; 0 means 1.5.
+	// GatheredKM is the radius around the place where half of a gathered fleet starts; 0 means 1.5.
 	GatheredKM float64
 	// Top is how many of the fullest zones are looked for; 0 means 10.
 	Top int
-	// Traces are cells by step of real vehicles, each of at least Steps, in fleets of the given sizes and of all.
+	// Traces are the cells of real vehicles by step, each of at least Steps. They make fleets of the
+	// given sizes, and one of all.
 	Traces [][]grid.Cell
-	// Models are, for each of the Traces, the model under which it is released, which may differ where Model has seen some of them; nil: Model for
-	// all. They have the map of Model.
+	// Models has, for each of the Traces, the model under which it is released; nil means Model for all.
+	// They differ where Model was trained on some of the traces. All have the map of Model.
 	Models []*mobility.Model
 	Seed   uint64
-	// Workers is the number of goroutines, one at least. No result depends on it.
+	// Workers is the number of goroutines, at least one. No result depends on it.
 	Workers int
-	// Progress, if set, is told now and then how many vehicles have released, one call at a time. Its error ends the work.
+	// Progress, if set, is called now and then with the number of vehicles that have released, one call
+	// at a time. Its error ends the work.
 	Progress func(done, total int64) error
 }
 
-func (o ExperimentOptions) withDefaults() ExperimentOptions {
+func (o Options) withDefaults() Options {
 	if len(o.Epsilons) == 0 {
 		o.Epsilons = []float64{1}
 	}
 	switch {
 	case len(o.Fleets) > 0:
 	case len(o.Traces) > 0:
-		o.Fleets = []string{FleetTraces}
+		o.Fleets = []string{Traces}
 	default:
-		o.Fleets = []string{FleetExpected, FleetGathered}
+		o.Fleets = []string{Expected, Gathered}
 	}
 	if len(o.Vehicles) == 0 {
 		o.Vehicles = []int{10, 100, 1000, 10_000}
@@ -85,66 +95,69 @@ func (o ExperimentOptions) withDefaults() ExperimentOptions {
 	return o
 }
 
-// Score is how near one estimator came to where the vehicles of a kind of fleet were: means over Fleets fleets of that size.
+// Score is how near one estimator came to where the vehicles were: means over Fleets fleets of one kind
+// and size.
 type Score struct {
 	Fleet     string  `json:"fleet"`
 	Epsilon   float64 `json:"epsilon"`
 	Vehicles  int     `json:"vehicles"`
 	Fleets    int     `json:"fleets"`
 	Estimator string  `json:"estimator"` // naive, blind, posterior or fitted
-	// Variation is the total variation distance, VariationLow and VariationHigh its 10 % and 90 % quantiles over the fleets, which say nothing of a
-	// single one. Variations is that of each fleet, the same fleet at the same place for all estimators.
+	// Variation is the total variation distance. VariationLow and VariationHigh are its 10 % and 90 %
+	// quantiles over the fleets, which mean nothing for a single one. Variations has that of each fleet,
+	// in the same order for all estimators.
 	Variation     float64   `json:"variation"`
 	VariationLow  float64   `json:"variation_low"`
 	VariationHigh float64   `json:"variation_high"`
 	Variations    []float64 `json:"variations"`
 	Rank          float64   `json:"rank"`      // Spearman's correlation over zones
 	TopFound      float64   `json:"top_found"` // share of the fullest zones
-	// Coverage is the share of zones with an expectation of at least a twentieth of a vehicle whose interval of 90 % holds the true number; 0 where there are no intervals.
+	// Coverage is that of 90 % intervals (aggregate.Coverage); 0 where there are no intervals.
 	Coverage float64 `json:"coverage"`
 }
 
 // mostFleets bounds how many fleets of one size are scored.
 const mostFleets = 20
 
-// Estimators are what Experiment scores, in its order: the histogram of the releases, the model alone, the mean of posteriors, and the fit.
+// Estimators are the estimators that Run scores, in its order: the histogram of the releases, the model
+// alone, the mean of posteriors, and the fit.
 func Estimators() []string { return []string{"naive", "blind", "posterior", "fitted"} }
 
 // check reports what is missing.
-func (o *ExperimentOptions) check() error {
+func (o *Options) check() error {
 	if o.Model == nil {
-		return errors.New("aggregate: an experiment needs a model")
+		return errors.New("density: an experiment needs a model")
 	}
 	for _, kind := range o.Fleets {
 		switch kind {
-		case FleetExpected, FleetGathered:
-		case FleetTraces:
+		case Expected, Gathered:
+		case Traces:
 			if len(o.Traces) == 0 || o.Models != nil && len(o.Models) != len(o.Traces) {
-				return fmt.Errorf("aggregate: %d traces and %d models of them", len(o.Traces), len(o.Models))
+				return fmt.Errorf("density: %d traces and %d models of them", len(o.Traces), len(o.Models))
 			}
 		default:
-			return fmt.Errorf("aggregate: no fleet is %q", kind)
+			return fmt.Errorf("density: no fleet is %q", kind)
 		}
 	}
 	return nil
 }
 
 // sizes are those of the fleets of a kind, and how many vehicles it takes.
-func (o *ExperimentOptions) sizes(kind string) (sizes []int, largest int) {
-	if kind != FleetTraces {
+func (o *Options) sizes(kind string) (sizes []int, largest int) {
+	if kind != Traces {
 		return o.Vehicles, slices.Max(o.Vehicles)
 	}
 	largest = len(o.Traces)
 	return append(slices.DeleteFunc(slices.Clone(o.Vehicles), func(n int) bool { return n >= largest }), largest), largest
 }
 
-// Experiment runs it. Its scores are in order of fleet, ε, size and estimator.
-func Experiment(o ExperimentOptions) ([]Score, error) {
+// Run runs an experiment. Its scores are in order of fleet, ε, size and estimator.
+func Run(o Options) ([]Score, error) {
 	o = o.withDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	zones, err := NewZones(o.Model.Grid, o.Block)
+	zones, err := aggregate.NewZones(o.Model.Grid, o.Block)
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +191,8 @@ func Experiment(o ExperimentOptions) ([]Score, error) {
 }
 
 type experiment struct {
-	options ExperimentOptions
-	zones   *Zones
+	options Options
+	zones   *aggregate.Zones
 	blind   map[*mobility.Model]*mobility.Distribution // at the last step, of each model that releases
 
 	mu          sync.Mutex
@@ -196,47 +209,63 @@ func (x *experiment) score(kind string, epsilon float64, size int, vehicles []ve
 		if err := x.report(0); err != nil { // a large fleet takes seconds
 			return nil, err
 		}
-		window, truth := newWindow(x.zones.Count()), make([]float64, x.zones.Count())
+		window, truth := aggregate.NewWindow(x.zones), make([]float64, x.zones.Count())
 		for i := range vehicles[f*size : (f+1)*size] {
 			v := &vehicles[f*size+i]
 			truth[v.truth]++
-			window.naive[v.release]++
-			window.add(x.zones, &v.posterior, x.blind[v.model], dense)
+			window.AddRelease(v.release)
+			window.AddVehicle(&v.posterior, x.blind[v.model], dense)
 		}
-		d := window.Estimate(EstimateOptions{Seed: x.options.Seed, Workers: x.options.Workers})
+		d := window.Estimate(aggregate.EstimateOptions{Seed: x.options.Seed, Workers: x.options.Workers})
 		for i, estimate := range [][]float64{d.Naive, d.Blind, d.Posterior, d.Fitted} {
-			distances[i] = append(distances[i], Variation(estimate, truth))
+			distances[i] = append(distances[i], aggregate.Variation(estimate, truth))
 			scores[i].Rank += trial.RankCorrelation(estimate, truth) / float64(fleets)
 			scores[i].TopFound += TopFound(estimate, truth, x.options.Top) / float64(fleets)
 		}
-		scores[2].Coverage += covered(d.Posterior, d.PosteriorLow, d.PosteriorHigh, truth) / float64(fleets)
-		scores[3].Coverage += covered(d.Fitted, d.Low, d.High, truth) / float64(fleets)
+		scores[2].Coverage += aggregate.Coverage(d.Posterior, d.PosteriorLow, d.PosteriorHigh, truth) / float64(fleets)
+		scores[3].Coverage += aggregate.Coverage(d.Fitted, d.Low, d.High, truth) / float64(fleets)
 	}
 	for i := range scores {
 		s := &scores[i]
 		s.Fleet, s.Epsilon, s.Vehicles, s.Fleets, s.Estimator = kind, epsilon, size, fleets, names[i]
 		s.Variations = slices.Clone(distances[i])
 		slices.Sort(distances[i])
-		s.Variation = sumOf(distances[i]) / float64(fleets)
+		s.Variation = mean(distances[i])
 		s.VariationLow, s.VariationHigh = distances[i][fleets/10], distances[i][int(math.Ceil(.9*float64(fleets)))-1]
 	}
 	return scores, nil
 }
 
-// covered returns the share of zones with something to expect whose interval holds the truth.
-func covered(estimate, low, high, truth []float64) float64 {
-	zones, inside := 0.0, 0.0
-	for z, n := range truth {
-		if estimate[z] < .05 {
-			continue
-		}
-		zones++
-		if n >= low[z] && n <= high[z] {
-			inside++
-		}
-	}
-	if zones == 0 {
+// TopFound returns the share of the k zones with most vehicles that are among the estimate's own k. Of
+// equal zones the one with the lower number counts. Zones without a vehicle are not looked for.
+func TopFound(estimate, truth []float64, k int) float64 {
+	wanted := top(truth, k)
+	wanted = slices.DeleteFunc(wanted, func(z int) bool { return truth[z] == 0 })
+	if len(wanted) == 0 {
 		return 0
 	}
-	return inside / zones
+	found, among := 0, top(estimate, len(wanted))
+	for _, z := range wanted {
+		if slices.Contains(among, z) {
+			found++
+		}
+	}
+	return float64(found) / float64(len(wanted))
+}
+
+func top(values []float64, k int) []int {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(values[b], values[a]) })
+	return order[:min(k, len(order))]
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
 }

@@ -48,7 +48,7 @@ type Collector struct {
 
 	state     mechanism.State // scratch
 	dense     []float64       // scratch, a number a zone
-	posterior share
+	posterior ByZone
 	blind     blindFilter
 }
 
@@ -197,7 +197,7 @@ func (k *Collector) Add(r Record) error {
 		return nil
 	}
 	if k.windows[window] == nil {
-		k.windows[window] = k.newWindow(window)
+		k.windows[window] = k.windowAt(window)
 	}
 	if window <= k.latest {
 		return nil
@@ -255,4 +255,12 @@ func (k *Collector) close(before int64) error {
 		}
 	}
 	return nil
+}
+
+// windowAt returns a new window by its number.
+func (k *Collector) windowAt(number int64) *Window {
+	length := k.options.WindowSteps * k.stepMS
+	w := NewWindow(k.zones)
+	w.StartMS, w.EndMS = number*length, (number+1)*length
+	return w
 }

@@ -1,4 +1,4 @@
-package aggregate
+package density
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 )
 
@@ -44,7 +45,7 @@ func Measures() []Measure {
 		{
 			Name: "coverage", Axis: "coverage of 90 % intervals",
 			Note: "Share of the zones whose interval of 90 % holds the true number of vehicles, of those where at least a twentieth of a vehicle is expected. Below what is stated, the intervals promise too much.",
-			Of:   func(s Score) float64 { return s.Coverage }, stated: DefaultLevel, without: []string{"naive", "blind"},
+			Of:   func(s Score) float64 { return s.Coverage }, stated: aggregate.DefaultLevel, without: []string{"naive", "blind"},
 		},
 	}
 }
@@ -124,18 +125,4 @@ func (m *Measure) add(panel *chart.Lines, s Score) {
 	if m.low != nil {
 		to.Low, to.High = append(to.Low, m.low(s)), append(to.High, m.high(s))
 	}
-}
-
-// Map draws an estimate of a window: expected vehicles per km², by zone.
-func (z *Zones) Map(title string, vehicles []float64) *chart.Map {
-	values := make([]float64, z.grid.Cells())
-	for c := range values {
-		zone := z.Of(int32(c))
-		low, high := z.Corners(zone)
-		values[c] = vehicles[zone] / float64((high.X-low.X)*(high.Y-low.Y))
-		if math.IsNaN(values[c]) {
-			values[c] = 0
-		}
-	}
-	return &chart.Map{Title: title, Grid: z.grid, Values: values, Scale: chart.Axis{Label: "vehicles per km²", Zero: true}}
 }

@@ -1,4 +1,4 @@
-package aggregate
+package density
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -24,16 +25,16 @@ type path struct {
 type vehicle struct {
 	model          *mobility.Model
 	truth, release int32
-	posterior      share
+	posterior      aggregate.ByZone
 }
 
 // paths returns those of a kind's n vehicles.
 func (x *experiment) paths(kind string, n int) ([]path, error) {
 	paths, m := make([]path, n), x.options.Model
-	if kind == FleetTraces {
+	if kind == Traces {
 		for i, cells := range x.options.Traces {
 			if len(cells) < x.options.Steps {
-				return nil, fmt.Errorf("aggregate: trace %d has %d of %d steps", i, len(cells), x.options.Steps)
+				return nil, fmt.Errorf("density: trace %d has %d of %d steps", i, len(cells), x.options.Steps)
 			}
 			paths[i] = path{cells, m}
 			if x.options.Models != nil {
@@ -46,7 +47,7 @@ func (x *experiment) paths(kind string, n int) ([]path, error) {
 	around := x.gathering(random)
 	for v := range paths {
 		c := m.SampleInitial(random)
-		if kind == FleetGathered && v%2 == 0 {
+		if kind == Gathered && v%2 == 0 {
 			c = around[random.IntN(len(around))]
 		}
 		cells := make([]grid.Cell, x.options.Steps)
@@ -179,7 +180,7 @@ func (r *releaser) one(v int, p path, to *vehicle) error {
 		to.release = zones.Of(p.model.Grid.CellAt(out.Release))
 	}
 	to.model, to.truth = p.model, zones.Of(p.cells[r.x.options.Steps-1])
-	zones.gather(&to.posterior, &state.Posterior, r.dense)
+	zones.Gather(&to.posterior, &state.Posterior, r.dense)
 	return nil
 }
 

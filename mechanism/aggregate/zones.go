@@ -75,24 +75,40 @@ func (z *Zones) Corners(zone int32) (southWest, northEast grid.Point) {
 	}
 }
 
-// share is a distribution over zones: zones ascend.
-type share struct {
-	zones []int32
-	p     []float64
+// PerKM2 returns, for each cell of the map, how many vehicles there are to the square kilometre of its
+// zone, given the number of vehicles in each zone. A zone without a number has 0.
+func (z *Zones) PerKM2(vehicles []float64) []float64 {
+	values := make([]float64, z.grid.Cells())
+	for c := range values {
+		zone := z.Of(int32(c))
+		low, high := z.Corners(zone)
+		values[c] = vehicles[zone] / float64((high.X-low.X)*(high.Y-low.Y))
+		if math.IsNaN(values[c]) {
+			values[c] = 0
+		}
+	}
+	return values
 }
 
-// gather sums a distribution over cells by zones. dense is scratch of Count numbers, all 0 before and after.
-func (z *Zones) gather(dst *share, d *mobility.Distribution, dense []float64) {
-	dst.zones, dst.p = dst.zones[:0], dst.p[:0]
+// ByZone is a distribution over zones: P[i] is the probability of Zones[i]. Zones ascend.
+type ByZone struct {
+	Zones []int32
+	P     []float64
+}
+
+// Gather sets dst to the sums of a distribution over cells by zones, divided by their total. scratch
+// has Count numbers, all 0 before and after.
+func (z *Zones) Gather(dst *ByZone, d *mobility.Distribution, scratch []float64) {
+	dst.Zones, dst.P = dst.Zones[:0], dst.P[:0]
 	total := 0.0
 	for i, c := range d.Cells {
-		dense[z.Of(c)] += d.P[i]
+		scratch[z.Of(c)] += d.P[i]
 		total += d.P[i]
 	}
-	for zone, p := range dense {
+	for zone, p := range scratch {
 		if p > 0 {
-			dst.zones, dst.p = append(dst.zones, int32(zone)), append(dst.p, p/total)
-			dense[zone] = 0
+			dst.Zones, dst.P = append(dst.Zones, int32(zone)), append(dst.P, p/total)
+			scratch[zone] = 0
 		}
 	}
 }

@@ -10,8 +10,7 @@ func (k *Collector) settle(u *user) error {
 		return nil // before the first record of a model that is given
 	}
 	if u.release >= 0 {
-		w.naive[u.release]++
-		w.Released++
+		w.AddRelease(u.release)
 	}
 	if !u.known {
 		w.Lost++
@@ -21,12 +20,12 @@ func (k *Collector) settle(u *user) error {
 	if err := k.state.DecodeBinary(u.state); err != nil {
 		return fmt.Errorf("aggregate: %w", err)
 	}
-	k.zones.gather(&k.posterior, &k.state.Posterior, k.dense)
+	k.zones.Gather(&k.posterior, &k.state.Posterior, k.dense)
 	blind, err := k.blind.at(u)
 	if err != nil {
 		return err
 	}
-	w.add(k.zones, &k.posterior, blind, k.dense)
+	w.AddVehicle(&k.posterior, blind, k.dense)
 	if !k.options.Flows || u.own != nil {
 		return nil // ancestors are drawn by the public model's rows
 	}
