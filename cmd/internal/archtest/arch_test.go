@@ -3,7 +3,6 @@ package archtest
 import (
 	"io/fs"
 	"os"
-	"path"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -90,6 +89,13 @@ func TestPlantedImports(t *testing.T) {
 		"mechanism/grid": {ours: []string{"mechanism/convex"}, third: []string{gonum}, pure: true},
 		"state":          {third: []string{pebble}, tests: []string{kfake}},
 	}
+	// Every permission is used.
+	sound := func() fstest.MapFS {
+		return fstest.MapFS{
+			"mechanism/grid/doc.go": goFile("", module+"/mechanism/convex", gonum+"/gonum/mat"),
+			"state/doc.go":          goFile("", pebble), "state/doc_test.go": goFile("", kfake),
+		}
+	}
 	for _, test := range []struct {
 		name, path string
 		file       *fstest.MapFile
@@ -120,14 +126,55 @@ func TestPlantedImports(t *testing.T) {
 		{"in a hidden folder", ".cache/a.go", goFile(""), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			tree := fstest.MapFS{"mechanism/grid/doc.go": goFile(""), "state/doc.go": goFile(""), test.path: test.file}
+			tree := sound()
+			tree[test.path] = test.file
 			mustComplain(t, imports(parsed(t, tree), rules), test.want)
 		})
 	}
 	t.Run("listed, but gone", func(t *testing.T) {
-		tree := fstest.MapFS{"state/doc.go": goFile("")}
+		tree := sound()
+		delete(tree, "mechanism/grid/doc.go")
 		mustComplain(t, imports(parsed(t, tree), rules), "mechanism/grid is in the table, but not in the tree")
 	})
+}
+
+// TestPlantedUnused plants one permission at a time that nobody uses.
+func TestPlantedUnused(t *testing.T) {
+	tree := fstest.MapFS{
+		"state/a.go":      goFile("", module+"/schemas", pebble+"/vfs"),
+		"state/a_test.go": goFile("", module+"/schemas", module+"/producer", pebble, kfake, gonum),
+	}
+	files := parsed(t, tree)
+	for _, test := range []struct {
+		name string
+		rule rule
+		want string
+	}{
+		{"all used", rule{}, ""},
+		{"ours", rule{ours: []string{"consumer"}}, "does not import consumer outside of tests: remove it from ours"},
+		{"third", rule{third: []string{franz + "/pkg/kmsg"}}, "does not import " + franz + "/pkg/kmsg outside"},
+		{"tests", rule{tests: []string{"consumer"}}, "no test of state needs consumer"},
+		{"twice in one list", rule{ours: []string{"schemas"}}, "lists schemas twice"},
+		{"allowed to all and to tests", rule{tests: []string{"schemas"}}, "lists schemas twice"},
+		{"a module and its part", rule{tests: []string{pebble + "/vfs"}}, "no test of state needs " + pebble + "/vfs"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rules := map[string]rule{"state": {
+				ours:  append([]string{"schemas"}, test.rule.ours...),
+				third: append([]string{pebble}, test.rule.third...),
+				tests: append([]string{"producer", kfake, gonum}, test.rule.tests...),
+			}}
+			mustComplain(t, imports(files, rules), test.want)
+		})
+	}
+	for name, rules := range map[string]rule{
+		"ours that only tests use":  {ours: []string{"schemas", "producer"}, third: []string{pebble}, tests: []string{kfake, gonum}},
+		"third that only tests use": {ours: []string{"schemas"}, third: []string{pebble, gonum}, tests: []string{"producer", kfake}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mustComplain(t, imports(files, map[string]rule{"state": rules}), "outside of tests: remove it")
+		})
+	}
 }
 
 func mustComplain(t *testing.T, broken []string, want string) {
@@ -154,29 +201,37 @@ func TestPlantedRawFields(t *testing.T) {
 		{"exempt", "cmd/geodither/a.go", "type t struct{ last schemas.Raw }", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			tree := fstest.MapFS{test.path: goFile(test.body)}
-			mustComplain(t, rawFields(parsed(t, tree), mayKeepRaw), test.want)
+			tree := fstest.MapFS{
+				"cmd/geodither/doc.go": goFile("type t struct{ first schemas.Raw }"), test.path: goFile(test.body),
+			}
+			mustComplain(t, rawFields(parsed(t, tree), []string{"cmd/geodither"}), test.want)
 		})
 	}
+	t.Run("exempt without need", func(t *testing.T) {
+		tree := fstest.MapFS{"state/a.go": goFile("type t struct{ Last schemas.Raw }")}
+		mustComplain(t, rawFields(parsed(t, tree), []string{"state"}), "no field of state keeps a raw fix")
+	})
 }
 
 func TestPlantedStrangers(t *testing.T) {
+	allowed := []string{"go.mod", "README.md"}
 	for name, want := range map[string]string{
-		"README.md": "", ".golangci.yml": "", "bin": "", "cpu.prof": "",
-		"NOTES.md": "NOTES.md: nothing but", "internal": "internal: nothing but",
+		"": "", ".golangci.yml": "", "bin/x": "", "cpu.prof": "",
+		"NOTES.md": "NOTES.md: nothing but", "internal/x": "internal: nothing but",
 	} {
-		tree := fstest.MapFS{
-			".gitignore": {Data: []byte("/bin/\n*.prof\n")}, "go.mod": {},
-			name: {},
+		tree := fstest.MapFS{".gitignore": {Data: []byte("/bin/\n*.prof\n")}, "go.mod": {}, "README.md": {}}
+		if name != "" {
+			tree[name] = &fstest.MapFile{}
 		}
-		if path.Ext(name) == "" {
-			delete(tree, name)
-			tree[name+"/x"] = &fstest.MapFile{}
-		}
-		broken, err := strangers(tree, topLevel)
+		broken, err := strangers(tree, allowed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		mustComplain(t, broken, want)
 	}
+	broken, err := strangers(fstest.MapFS{".gitignore": {}, "go.mod": {}}, allowed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustComplain(t, broken, "README.md: allowed at the root, but not there")
 }

@@ -57,59 +57,107 @@ func sources(tree fs.FS) ([]source, error) {
 	return found, err
 }
 
-// imports checks every file against the table and returns what breaks it.
+// imports checks every file against the table and returns what breaks it. An entry of the table
+// that nobody uses breaks it too.
 func imports(files []source, table map[string]rule) (broken []string) {
-	listed := make(map[string]bool)
+	used := make(map[string]map[string]bool) // by package, then the entries of its rule
 	for _, f := range files {
-		listed[f.pkg] = true
 		rule, ok := table[f.pkg]
 		if !ok {
 			broken = append(broken, fmt.Sprintf("%s: package %s is not in the table: decide what it may import, and list it", f.path, f.pkg))
 			continue
 		}
+		if used[f.pkg] == nil {
+			used[f.pkg] = make(map[string]bool)
+		}
 		for _, spec := range f.file.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
 				broken = append(broken, fmt.Sprintf("%s: %v", f.path, err))
-			} else if !rule.allows(f, imported) {
+				continue
+			}
+			entry, ok := rule.allows(f, imported)
+			if !ok {
 				broken = append(broken, fmt.Sprintf("%s: package %s must not import %s", f.path, f.pkg, imported))
+			}
+			if !f.test || slices.Contains(rule.tests, entry) {
+				used[f.pkg][entry] = true
 			}
 		}
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(table)) {
-		if !listed[pkg] {
+		if used[pkg] == nil {
 			broken = append(broken, fmt.Sprintf("package %s is in the table, but not in the tree", pkg))
+			continue
+		}
+		broken = append(broken, table[pkg].unused(pkg, used[pkg])...)
+	}
+	return broken
+}
+
+// unused returns the permissions of a package's rule that are not among the used ones.
+func (r rule) unused(pkg string, used map[string]bool) (broken []string) {
+	seen := make(map[string]bool)
+	for _, kind := range []struct {
+		name    string
+		entries []string
+	}{{"ours", r.ours}, {"third", r.third}, {"tests", r.tests}} {
+		for _, entry := range kind.entries {
+			switch {
+			case seen[entry]:
+				broken = append(broken, fmt.Sprintf("table: %s lists %s twice", pkg, entry))
+			case !used[entry] && kind.name == "tests":
+				broken = append(broken, fmt.Sprintf("table: no test of %s needs %s in its tests: remove it", pkg, entry))
+			case !used[entry]:
+				broken = append(broken, fmt.Sprintf("table: %s does not import %s outside of tests: remove it from %s", pkg, entry, kind.name))
+			}
+			seen[entry] = true
 		}
 	}
 	return broken
 }
 
-func (r rule) allows(f source, imported string) bool {
+// allows returns whether a file may import a path, and the entry of the rule that says so: "" for
+// what needs none.
+func (r rule) allows(f source, imported string) (entry string, ok bool) {
 	if imported == "math/rand" || imported == "io/ioutil" {
-		return false // they have successors
+		return "", false // they have successors
 	}
-	if ours, ok := strings.CutPrefix(imported, module+"/"); ok {
-		return f.test && ours == f.pkg || // the tests of package x_test
-			slices.Contains(r.ours, ours) || f.test && slices.Contains(r.tests, ours)
+	own, ours := strings.CutPrefix(imported, module+"/")
+	if !ours && !strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") { // the standard library
+		return "", f.test || !r.pure || imported == "log/slog" || within(imported, noPlumbing) < 0
 	}
-	if !strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") { // the standard library
-		return f.test || !r.pure || imported == "log/slog" || !within(imported, noPlumbing)
+	if ours {
+		if f.test && own == f.pkg { // the tests of package x_test
+			return "", true
+		}
+		if slices.Contains(r.ours, own) || f.test && slices.Contains(r.tests, own) {
+			return own, true
+		}
+		return "", false
 	}
-	return within(imported, r.third) || f.test && within(imported, r.tests)
+	if i := within(imported, r.third); i >= 0 {
+		return r.third[i], true
+	}
+	if i := within(imported, r.tests); f.test && i >= 0 {
+		return r.tests[i], true
+	}
+	return "", false
 }
 
-// within reports whether a path is one of the prefixes or lies under one.
-func within(imported string, prefixes []string) bool {
-	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+// within returns the index of the prefix that a path is or lies under, or -1.
+func within(imported string, prefixes []string) int {
+	return slices.IndexFunc(prefixes, func(prefix string) bool {
 		return imported == prefix || strings.HasPrefix(imported, prefix+"/")
 	})
 }
 
-// rawFields returns the unexported struct fields that hold a schemas.Raw: fmt
-// finds no method there, so that printing the struct would print the fix.
+// rawFields returns the unexported struct fields that hold a schemas.Raw: fmt finds no method there,
+// so that printing the struct would print the fix. It also returns the exemptions that no field needs.
 func rawFields(files []source, exempt []string) (broken []string) {
+	needed := make(map[string]bool)
 	for _, f := range files {
-		if f.test || slices.Contains(exempt, f.pkg) {
+		if f.test {
 			continue
 		}
 		ast.Inspect(f.file, func(n ast.Node) bool {
@@ -119,13 +167,22 @@ func rawFields(files []source, exempt []string) (broken []string) {
 			}
 			for _, field := range s.Fields.List {
 				for _, name := range field.Names {
-					if !name.IsExported() && mentionsRaw(field.Type, f.pkg) {
+					if name.IsExported() || !mentionsRaw(field.Type, f.pkg) {
+						continue
+					}
+					needed[f.pkg] = true
+					if !slices.Contains(exempt, f.pkg) {
 						broken = append(broken, fmt.Sprintf("%s: field %s keeps a raw fix where fmt cannot redact it: export it, or keep only what is needed", f.path, name.Name))
 					}
 				}
 			}
 			return true
 		})
+	}
+	for _, pkg := range exempt {
+		if !needed[pkg] {
+			broken = append(broken, fmt.Sprintf("mayKeepRaw: no field of %s keeps a raw fix: remove it", pkg))
+		}
 	}
 	return broken
 }
@@ -146,8 +203,8 @@ func mentionsRaw(expr ast.Expr, pkg string) (found bool) {
 	return found
 }
 
-// strangers returns what lies at the root and is neither allowed there nor
-// ignored by .gitignore.
+// strangers returns what lies at the root and is neither allowed there nor ignored by .gitignore, and
+// what is allowed there but missing.
 func strangers(tree fs.FS, allowed []string) (broken []string, err error) {
 	entries, err := fs.ReadDir(tree, ".")
 	if err != nil {
@@ -158,8 +215,10 @@ func strangers(tree fs.FS, allowed []string) (broken []string, err error) {
 		return nil, err
 	}
 	patterns := strings.Fields(string(ignore))
+	missing := slices.Clone(allowed)
 	for _, e := range entries {
 		name := e.Name()
+		missing = slices.DeleteFunc(missing, func(other string) bool { return other == name })
 		ignored := slices.ContainsFunc(patterns, func(pattern string) bool {
 			ok, err := path.Match(strings.Trim(pattern, "/"), name)
 			return err == nil && ok
@@ -167,6 +226,9 @@ func strangers(tree fs.FS, allowed []string) (broken []string, err error) {
 		if !strings.HasPrefix(name, ".") && !ignored && !slices.Contains(allowed, name) {
 			broken = append(broken, fmt.Sprintf("%s: nothing but %v and dot files lies at the root", name, allowed))
 		}
+	}
+	for _, name := range missing {
+		broken = append(broken, fmt.Sprintf("%s: allowed at the root, but not there", name))
 	}
 	return broken, nil
 }
