@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/geodither/geodither/cmd/internal/audit"
+	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -85,9 +85,9 @@ of 1/(1-confidence) audits of different seeds.`,
 	flags.IntVar(&f.release.Subdivision, "subdivision", 0, "steps of the lattice to a cell's side; 0: 256")
 	flags.IntVar(&f.release.MinCells, "min-cells", 0, "least number of cells of the location set; 0: 3, negative: no padding")
 	flags.StringVar(&f.minRadius, "min-radius", "", "`LENGTH` of the radius of a disc that the location set holds at least, such as 500m")
-	flags.Float64Var(&f.draws, "draws", evaluation.DefaultAuditDraws, "`NUMBER` of releases that the attack draws, such as 1e6; the audit of the service grows with it")
+	flags.Float64Var(&f.draws, "draws", audit.DefaultDraws, "`NUMBER` of releases that the attack draws, such as 1e6; the audit of the service grows with it")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the simulated traces and of all draws")
-	flags.Float64Var(&f.confidence, "confidence", evaluation.DefaultAuditConfidence, "one minus the rate of false alarms, over all tests of the mechanism and the service together")
+	flags.Float64Var(&f.confidence, "confidence", audit.DefaultConfidence, "one minus the rate of false alarms, over all tests of the mechanism and the service together")
 	flags.BoolVar(&f.exact, "exact", true, "compare the exponents of all pairs of places too, in whole numbers where the mechanism has them")
 	flags.BoolVar(&f.asJSON, "json", false, "print the report as one JSON object")
 	for _, name := range auditSettings {
@@ -96,11 +96,11 @@ of 1/(1-confidence) audits of different seeds.`,
 	return cmd
 }
 
-func (f *auditFlags) options() (evaluation.AuditOptions, error) {
+func (f *auditFlags) options() (audit.Options, error) {
 	if f.draws != math.Trunc(f.draws) || math.Abs(f.draws) > 1e15 {
-		return evaluation.AuditOptions{}, fmt.Errorf("--draws %g is not a number of draws: write 1e6 or 1000000", f.draws)
+		return audit.Options{}, fmt.Errorf("--draws %g is not a number of draws: write 1e6 or 1000000", f.draws)
 	}
-	o := evaluation.AuditOptions{
+	o := audit.Options{
 		Draws: int64(f.draws), Seed: f.seed, Confidence: halfOf(f.confidence), Ratio: f.exact, Workers: runtime.GOMAXPROCS(0),
 	}
 	if o.Draws == 0 || f.confidence == 0 { // the library would take its defaults
@@ -123,9 +123,9 @@ func (f *auditFlags) run(ctx context.Context, args []string, again string, std c
 	if err != nil {
 		return err
 	}
-	model, release := service.Model, audit.PlainRules(service.Release)
+	model, release := service.Model, serviceaudit.PlainRules(service.Release)
 	began := time.Now()
-	scout, err := evaluation.NewScout(model, release, f.seed)
+	scout, err := audit.NewScout(model, release, f.seed)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (f *auditFlags) run(ctx context.Context, args []string, again string, std c
 		bar.Count(done, total, "draws")
 		return ctx.Err()
 	}
-	report, err := evaluation.Audit(evaluation.Sanitizers{}, model, release, situations, options)
+	report, err := audit.Run(audit.Sanitizers{}, model, release, situations, options)
 	bar.Done()
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (f *auditFlags) run(ctx context.Context, args []string, again string, std c
 	}
 	report.Findings = append(report.Findings, serviceFindings(attacked)...)
 	report.Passed = report.Passed && attacked.Passed
-	printed := auditReport{AuditReport: report, Service: attacked, Visits: visits, Met: scout.Met(), Simulated: !traced, Again: again, Seconds: time.Since(began).Seconds()}
+	printed := auditReport{Report: report, Service: attacked, Visits: visits, Met: scout.Met(), Simulated: !traced, Again: again, Seconds: time.Since(began).Seconds()}
 	if f.asJSON {
 		err = json.NewEncoder(std.Out).Encode(printed)
 	} else {
@@ -179,7 +179,7 @@ const (
 )
 
 // follow sends the fixes of the input past the scout.
-func (f *auditFlags) follow(ctx context.Context, args []string, scout *evaluation.Scout, model *mobility.Model, std cli.Streams) (visits int, err error) {
+func (f *auditFlags) follow(ctx context.Context, args []string, scout *audit.Scout, model *mobility.Model, std cli.Streams) (visits int, err error) {
 	reader, err := f.input.Open(ctx, args, std.In)
 	if err != nil {
 		return 0, err
@@ -212,7 +212,7 @@ func (f *auditFlags) follow(ctx context.Context, args []string, scout *evaluatio
 }
 
 // simulate sends vehicles past the scout that move by the model.
-func (f *auditFlags) simulate(ctx context.Context, scout *evaluation.Scout, model *mobility.Model) (visits int, err error) {
+func (f *auditFlags) simulate(ctx context.Context, scout *audit.Scout, model *mobility.Model) (visits int, err error) {
 	const vehicles, steps = 20, mostVisits / 20
 	src := rand.NewPCG(f.seed, 0x6175646974) // any second word: it names the stream
 	for v := range vehicles {

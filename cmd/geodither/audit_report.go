@@ -8,20 +8,20 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/audit"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
+	"github.com/geodither/geodither/mechanism/evaluation/audit"
 )
 
 // auditReport is what "audit" prints: the library's report and where its
 // situations come from.
 type auditReport struct {
-	*evaluation.AuditReport
-	Service   *audit.Report `json:"service"`
-	Visits    int           `json:"visits"`         // steps that were followed
-	Met       int           `json:"situations_met"` // location sets among them
-	Simulated bool          `json:"simulated"`
-	Again     string        `json:"command"`
-	Seconds   float64       `json:"seconds"`
+	*audit.Report
+	Service   *serviceaudit.Report `json:"service"`
+	Visits    int                  `json:"visits"`         // steps that were followed
+	Met       int                  `json:"situations_met"` // location sets among them
+	Simulated bool                 `json:"simulated"`
+	Again     string               `json:"command"`
+	Seconds   float64              `json:"seconds"`
 }
 
 func (r auditReport) print(out io.Writer) error {
@@ -102,7 +102,7 @@ func (r auditReport) bits() string {
 
 // guesses says what the strongest test saw. Without both right and wrong guesses
 // there is no ratio to take the logarithm of.
-func guesses(r evaluation.AttackResult) string {
+func guesses(r audit.AttackResult) string {
 	switch {
 	case r.Hits == 0 && r.Misses == 0:
 		return fmt.Sprintf("no guess in %d draws", r.Draws)
@@ -114,7 +114,7 @@ func guesses(r evaluation.AttackResult) string {
 	return fmt.Sprintf("%d right guesses, %d wrong ones in %d draws: ln of their ratio is %.4f", r.Hits, r.Misses, r.Draws, r.Estimate)
 }
 
-func passes(c evaluation.CheckReport) string {
+func passes(c audit.CheckReport) string {
 	if c.Failures == 0 {
 		return fmt.Sprintf("passed, %d trials", c.Trials)
 	}

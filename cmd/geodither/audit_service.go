@@ -10,7 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/geodither/geodither/cmd/internal/audit"
+	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -20,34 +20,34 @@ import (
 var auditSettings = []string{"model", "mechanism", "epsilon", "delta", "subdivision", "min-cells", "min-radius"}
 
 // service returns the settings that are audited: those of a config, or those of the flags.
-func (f *auditFlags) service() (audit.Settings, error) {
+func (f *auditFlags) service() (serviceaudit.Settings, error) {
 	if f.config != "" {
 		return f.ofConfig()
 	}
 	if f.model == "" {
-		return audit.Settings{}, cli.Usagef("name a config with -c, or a model with --model")
+		return serviceaudit.Settings{}, cli.Usagef("name a config with -c, or a model with --model")
 	}
 	var err error
 	f.release.MinRadiusKM, err = cli.Kilometres("--min-radius", f.minRadius)
 	if err := errors.Join(f.release.Validate(), err); err != nil {
-		return audit.Settings{}, cli.Usage(err)
+		return serviceaudit.Settings{}, cli.Usage(err)
 	}
 	model, err := mobility.ReadModelFile(f.model)
-	return audit.Settings{Model: model, Release: f.release}, err
+	return serviceaudit.Settings{Model: model, Release: f.release}, err
 }
 
 // ofConfig reads what an audit needs of a service's config. It leaves the key alone.
-func (f *auditFlags) ofConfig() (audit.Settings, error) {
+func (f *auditFlags) ofConfig() (serviceaudit.Settings, error) {
 	file, err := readConfig(f.config)
 	if err != nil {
-		return audit.Settings{}, cli.Usagef("config %s: %w", f.config, err)
+		return serviceaudit.Settings{}, cli.Usagef("config %s: %w", f.config, err)
 	}
 	file.resolve(filepath.Dir(f.config))
 	chosen, err := modelConfig{Model: file.Model, Models: file.Models}.read()
 	if err != nil {
-		return audit.Settings{}, cli.Usagef("config %s: %w", f.config, err)
+		return serviceaudit.Settings{}, cli.Usagef("config %s: %w", f.config, err)
 	}
-	s := audit.Settings{
+	s := serviceaudit.Settings{
 		Model: chosen.Model, Publish: file.Publish.options(),
 		Input:    pipeline.Input{Outside: file.Input.Outside, Late: file.Input.Late},
 		Encoding: file.Encoding.Sanitized,
@@ -62,17 +62,17 @@ func (f *auditFlags) ofConfig() (audit.Settings, error) {
 }
 
 // attackService audits the code that "run" and "sanitize" use.
-func (f *auditFlags) attackService(ctx context.Context, s audit.Settings, std cli.Streams) (*audit.Report, error) {
+func (f *auditFlags) attackService(ctx context.Context, s serviceaudit.Settings, std cli.Streams) (*serviceaudit.Report, error) {
 	bar := cli.NewProgress(std.Err, nil)
 	defer bar.Done()
-	return audit.Run(audit.Engine, s, audit.Options{
-		Sizes: audit.SizesFor(int64(f.draws)), Seed: f.seed, Confidence: halfOf(f.confidence),
+	return serviceaudit.Run(serviceaudit.Engine, s, serviceaudit.Options{
+		Sizes: serviceaudit.SizesFor(int64(f.draws)), Seed: f.seed, Confidence: halfOf(f.confidence),
 		Workers: runtime.GOMAXPROCS(0), Progress: bar.Reporter(ctx, "records"),
 	})
 }
 
 // serviceFindings are the failed checks, in words.
-func serviceFindings(r *audit.Report) []string {
+func serviceFindings(r *serviceaudit.Report) []string {
 	var findings []string
 	for _, c := range r.Checks {
 		if c.Failures > 0 {
@@ -84,7 +84,7 @@ func serviceFindings(r *audit.Report) []string {
 }
 
 // printService prints one line a check: what was looked at, and what that would have found.
-func printService(out io.Writer, r *audit.Report, epsilon float64) error {
+func printService(out io.Writer, r *serviceaudit.Report, epsilon float64) error {
 	fmt.Fprintf(out, "\nservice      %d raw records were fed to the code that \"run\" and \"sanitize\" use; "+
 		"%d statistical tests, all together at confidence %.6g\n", r.Records, r.Tests, r.Confidence)
 	fmt.Fprintf(out, "true ε       at least %.4f with confidence %.6g, from %d right guesses and %d wrong ones "+

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/audit"
+	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -133,7 +133,7 @@ input: {outside: clamp, late: drop}
 
 // TestServiceFindings: a failed check of the service is one of the report's findings.
 func TestServiceFindings(t *testing.T) {
-	r := &audit.Report{Checks: []*audit.Check{
+	r := &serviceaudit.Report{Checks: []*serviceaudit.Check{
 		{Name: "rules", Trials: 7}, {Name: "law", Trials: 9, Failures: 2, Details: []string{"one", "two"}},
 	}}
 	found := serviceFindings(r)
@@ -218,7 +218,7 @@ func TestGuesses(t *testing.T) {
 		{0, 0, 0, "no guess in 99 draws"},
 		{0, 7, 0, "no right guess and 7 wrong ones in 99 draws"},
 	} {
-		got := guesses(evaluation.AttackResult{Hits: c.hits, Misses: c.misses, Draws: 99, Estimate: c.estimate})
+		got := guesses(audit.AttackResult{Hits: c.hits, Misses: c.misses, Draws: 99, Estimate: c.estimate})
 		if got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}

@@ -196,7 +196,7 @@ const claimed = "2"
 
 // attack trains many models of both inputs, learns from some which side of which threshold of the chance to stay tells them apart best, and returns the
 // lower bound of ε that the rest proves: a model beyond the threshold is a guess. Given ε-differential privacy hits are binomial of
-// at most e^ε/(1+e^ε) among guesses; see evaluation.EpsilonLowerBound for the bound.
+// at most e^ε/(1+e^ε) among guesses; see audit.EpsilonLowerBound for the bound.
 func attack(t *testing.T, runs int, alpha float64, spoil func(*private)) float64 {
 	t.Helper()
 	without, with := neighbours(t)

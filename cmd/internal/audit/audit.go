@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation"
+	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -28,7 +29,7 @@ var DefaultSizes = Sizes{Users: 1 << 17, Shapes: 2048, Vehicles: 16, Steps: 512,
 // SizesFor returns the sizes that go with so many draws of an attack on the mechanism: the
 // default with its default, and in proportion otherwise, between a 64th and 16 times that.
 func SizesFor(draws int64) Sizes {
-	scale := min(max(float64(draws)/evaluation.DefaultAuditDraws, 1./64), 16)
+	scale := min(max(float64(draws)/attack.DefaultDraws, 1./64), 16)
 	d := DefaultSizes
 	of := func(n, least int) int { return max(int(scale*float64(n)), least) }
 	return Sizes{
@@ -86,7 +87,7 @@ func Run(start Maker, s Settings, o Options) (*Report, error) {
 		o.Sizes = DefaultSizes
 	}
 	if o.Confidence == 0 {
-		o.Confidence = evaluation.DefaultAuditConfidence
+		o.Confidence = attack.DefaultConfidence
 	}
 	// Read as a key file would be: records of a key that is known to be a seed's say so.
 	key, err := noise.ParseKey(noise.KeyFromSeed(o.Seed).Reveal())
@@ -200,7 +201,7 @@ func (a *auditor) report(all []*result, o Options) *Report {
 		Records: sum.fed, Tests: len(t.all), Confidence: o.Confidence,
 		AttackConfidence: 1 - alpha*attackShare, Hits: guesses[0], Misses: guesses[1],
 	}
-	report.Bound = evaluation.EpsilonLowerBound(guesses[0], guesses[1], alpha*attackShare)
+	report.Bound = attack.EpsilonLowerBound(guesses[0], guesses[1], alpha*attackShare)
 	sum.attack.Trials = guesses[0] + guesses[1]
 	if report.Bound > a.settings.Release.Epsilon {
 		sum.attack.fail("two places can be told apart by more than e^ε: the true ε is at least %.4f with confidence %g",

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -67,7 +67,7 @@ func (b *broken) set(f Fix, before []byte) ([]grid.Cell, grid.Cell) {
 		panic(err)
 	}
 	cells = slices.Clone(cells)
-	return cells, evaluation.NearestMember(b.Model.Grid, cells, b.cell(f))
+	return cells, attack.NearestMember(b.Model.Grid, cells, b.cell(f))
 }
 
 func (b *broken) drift(f Fix, before []byte) bool {
@@ -214,7 +214,7 @@ func (r *redraw) honest() grid.Point { return r.own }
 // again draws once more, as the engine does.
 func (r *redraw) again() grid.Point { return r.sample(r.cells, r.site, r.epsilon) }
 
-func (r *redraw) span() *evaluation.Span { return evaluation.SpanOf(r.cells, r.Model.Grid.Width()) }
+func (r *redraw) span() *attack.Span { return attack.SpanOf(r.cells, r.Model.Grid.Width()) }
 
 // noise is a release without its place, in cells.
 func (r *redraw) noise(z grid.Point) (x, y float64) {

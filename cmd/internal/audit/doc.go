@@ -1,6 +1,6 @@
 // Package audit attacks the service's engine: the code that turns a raw record and a
-// user's state into encoded records and an encoded state. The audit of
-// mechanism/evaluation attacks mechanisms. This one runs pipeline.Processor, as "run" and
+// user's state into encoded records and an encoded state. The audit in
+// mechanism/evaluation/audit attacks mechanisms. This one runs pipeline.Processor, as "run" and
 // "sanitize" do, and looks at bytes.
 //
 // What is attacked is a Subject. Engine makes the real one, and the tests make broken ones,

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
@@ -29,19 +29,19 @@ type draw struct {
 }
 
 // ball is the unit ball of the noise's norm.
-func ball(g *grid.Grid, o mechanism.Options, cells []grid.Cell) *evaluation.Span {
+func ball(g *grid.Grid, o mechanism.Options, cells []grid.Cell) *attack.Span {
 	switch o.Mechanism {
 	case mechanism.Laplace:
-		return evaluation.DiamondOf(cells, g.Width(), false)
+		return attack.DiamondOf(cells, g.Width(), false)
 	case mechanism.LaplaceTight:
-		return evaluation.DiamondOf(cells, g.Width(), true)
+		return attack.DiamondOf(cells, g.Width(), true)
 	}
-	return evaluation.SpanOf(cells, g.Width())
+	return attack.SpanOf(cells, g.Width())
 }
 
 // measure fills the coordinates of noise in cells. Where the noise has no direction of its
 // own, rng gives one.
-func (d *draw) measure(k *evaluation.Span, epsilon, x, y float64, rng *rand.Rand) {
+func (d *draw) measure(k *attack.Span, epsilon, x, y float64, rng *rand.Rand) {
 	d.radius = epsilon * k.Gauge(x, y)
 	switch {
 	case k.Dim() == 1:

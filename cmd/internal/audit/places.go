@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
@@ -17,7 +17,7 @@ func (w *walker) surrogates(f Fix, before []byte, cells []grid.Cell) error {
 	byMember := map[grid.Cell][]grid.Cell{}
 	for range placesEach {
 		c := grid.Cell(w.rng.IntN(g.Cells()))
-		member := evaluation.NearestMember(g, cells, c)
+		member := attack.NearestMember(g, cells, c)
 		byMember[member] = append(byMember[member], c)
 		same := append([]grid.Cell{member}, byMember[member]...)
 		base, err := w.feed(placed(f, g, same[0], w.rng), before)

@@ -10,7 +10,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -35,7 +35,7 @@ func (s *seeded) On(noise.Day, []byte) (noise.Source, error) {
 type observer struct {
 	settings  Settings
 	sanitizer *mechanism.Sanitizer
-	lookout   *evaluation.Lookout
+	lookout   *attack.Lookout
 	codec     *schemas.Codec
 	state     mechanism.State // scratch
 }
@@ -52,7 +52,7 @@ func newObserver(s Settings) (*observer, error) {
 	s.Release = sanitizer.Options()
 	return &observer{
 		settings: s, sanitizer: sanitizer, codec: codec,
-		lookout: evaluation.NewLookout(s.Model, s.Release),
+		lookout: attack.NewLookout(s.Model, s.Release),
 	}, nil
 }
 
@@ -226,7 +226,7 @@ func (o *observer) bayes(check *Check, before []byte, step int64, after *mechani
 	total := 0.0
 	posterior := make(map[grid.Cell]float64, prior.Len())
 	for i, c := range prior.Cells {
-		p := prior.P[i] * math.Exp(exponent[evaluation.NearestMember(g, cells, c)]-high)
+		p := prior.P[i] * math.Exp(exponent[attack.NearestMember(g, cells, c)]-high)
 		posterior[c] = p
 		total += p
 	}

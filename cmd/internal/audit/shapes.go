@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -185,7 +185,7 @@ const eachSeparate = 16
 // must be another one: equal noise would publish the difference of the two places.
 func (w *walker) separate(f Fix, cells []grid.Cell, x, y float64) error {
 	g, known := w.settings.Model.Grid, len(w.draws)
-	truth := evaluation.NearestMember(g, cells, g.Locate(f.Latitude, f.Longitude))
+	truth := attack.NearestMember(g, cells, g.Locate(f.Latitude, f.Longitude))
 	other := cells[w.rng.IntN(len(cells))]
 	if other == truth {
 		return nil
@@ -214,7 +214,7 @@ type shift struct{ x, y int64 }
 const shiftUnit = mechanism.MaxSubdivision
 
 // farthest returns two cells of a set whose difference has the greatest gauge.
-func farthest(g *grid.Grid, k *evaluation.Span, cells []grid.Cell) [2]grid.Cell {
+func farthest(g *grid.Grid, k *attack.Span, cells []grid.Cell) [2]grid.Cell {
 	best, most := [2]grid.Cell{cells[0], cells[0]}, 0.0
 	for _, a := range cells {
 		for _, b := range cells {
@@ -228,7 +228,7 @@ func farthest(g *grid.Grid, k *evaluation.Span, cells []grid.Cell) [2]grid.Cell 
 
 // guess is the closed-form attack on a record: where a release is nearer to one place than
 // to the other by all that they are apart, the attacker guesses the nearer one.
-func (r *result) guess(g *grid.Grid, k *evaluation.Span, places [2]grid.Cell, truth int, z grid.Point) {
+func (r *result) guess(g *grid.Grid, k *attack.Span, places [2]grid.Cell, truth int, z grid.Point) {
 	var gauge [2]float64
 	for i, c := range places {
 		d := z.Sub(g.Centre(c))
@@ -249,7 +249,7 @@ func (r *result) guess(g *grid.Grid, k *evaluation.Span, places [2]grid.Cell, tr
 }
 
 // area of K in cells.
-func area(k *evaluation.Span) float64 {
+func area(k *attack.Span) float64 {
 	sum, corners := int64(0), k.Corners()
 	for i, c := range corners {
 		d := corners[(i+1)%len(corners)]

@@ -7,7 +7,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
 )
@@ -174,7 +174,7 @@ func (w *walker) examine(f Fix, cell grid.Cell, user int, before []byte, got Eff
 // draw reads the noise of a release off the state.
 func (w *walker) draw(cells []grid.Cell, cell grid.Cell, after *mechanism.State, user int) (x, y float64) {
 	g := w.settings.Model.Grid
-	site := evaluation.NearestMember(g, cells, cell)
+	site := attack.NearestMember(g, cells, cell)
 	noise := after.Release.Sub(g.Centre(site))
 	x, y = noise.X/g.CellKM(), noise.Y/g.CellKM()
 	if w.settings.Release.Mechanism == mechanism.Lattice {

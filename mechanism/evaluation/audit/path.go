@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"fmt"
@@ -44,7 +44,7 @@ type change struct {
 
 // separation tests that each fact of a release changes its noise: over many users the noise before and after the change is compared, as equality and
 // as rank correlation. Equal noise under two cells, say, would publish the difference of the cells.
-func (a *auditor) separation(report *AuditReport) error {
+func (a *auditor) separation(report *Report) error {
 	at := a.roomiest()
 	r := &report.Separation
 	base := make([]convex.Vec, keyTrials)

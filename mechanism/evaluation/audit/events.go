@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"fmt"
@@ -212,7 +212,7 @@ func (p *pair) find(v convex.Lattice) {
 			return
 		}
 	}
-	panic(fmt.Sprintf("evaluation: a vertex of K is no difference of two of %d cells", len(p.at.cells)))
+	panic(fmt.Sprintf("audit: a vertex of K is no difference of two of %d cells", len(p.at.cells)))
 }
 
 // withOutside adds the same attack on two cells outside the set that have these surrogates, each as far from its surrogate as the map has one.

@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"errors"
@@ -62,7 +62,7 @@ func (Sanitizers) Publish(f Facts) (first, again mechanism.Outcome, err error) {
 		return first, again, err
 	}
 	if first.Kind != mechanism.Released {
-		return first, again, errors.New("evaluation: an audit needs options that release in every step")
+		return first, again, errors.New("audit: it needs options that release in every step")
 	}
 	again, err = s.Step(&state, in)
 	return first, again, err

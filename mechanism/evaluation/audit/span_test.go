@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"math"
@@ -104,8 +104,8 @@ func TestRatioNoticesAnotherHull(t *testing.T) {
 			at.hull = mechanism.SensitivityHull{}
 			at.hull.OfCells(m.Grid, at.cells[:len(at.cells)/2])
 		}
-		a := &auditor{model: m, release: o, situations: []*Situation{&at}, options: AuditOptions{Seed: 3, Ratio: true}.withDefaults()}
-		var report AuditReport
+		a := &auditor{model: m, release: o, situations: []*Situation{&at}, options: Options{Seed: 3, Ratio: true}.withDefaults()}
+		var report Report
 		if err := a.ratio(&report); err != nil {
 			t.Fatal(err)
 		}

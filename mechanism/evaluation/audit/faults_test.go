@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"fmt"
@@ -275,8 +275,8 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 			first.Release = z
 			return first, first, nil
 		}
-		a := &auditor{subject: broken{publish: publish}, model: m, release: o, situations: situations, options: AuditOptions{Seed: 3}.withDefaults()}
-		var r AuditReport
+		a := &auditor{subject: broken{publish: publish}, model: m, release: o, situations: situations, options: Options{Seed: 3}.withDefaults()}
+		var r Report
 		if err := a.separation(&r); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"sync"
@@ -26,8 +26,8 @@ func TestAttackDrawsAfresh(t *testing.T) {
 			return right(src, cell)
 		}
 	}}
-	a := &auditor{subject: subject, model: m, release: o, situations: situations, options: AuditOptions{Draws: draws, Seed: 3, Workers: 2}.withDefaults()}
-	var r AuditReport
+	a := &auditor{subject: subject, model: m, release: o, situations: situations, options: Options{Draws: draws, Seed: 3, Workers: 2}.withDefaults()}
+	var r Report
 	if err := a.attack(&r); err != nil {
 		t.Fatal(err)
 	}

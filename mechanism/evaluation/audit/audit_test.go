@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"encoding/json"
@@ -100,10 +100,10 @@ func scouted(tb testing.TB, law string) (*mobility.Model, mechanism.Options, []*
 
 const testDraws = 200_000
 
-func audited(tb testing.TB, law string, subject Subject) *AuditReport {
+func audited(tb testing.TB, law string, subject Subject) *Report {
 	tb.Helper()
 	m, o, situations := scouted(tb, law)
-	report, err := Audit(subject, m, o, situations, AuditOptions{Draws: testDraws, Seed: 3, Ratio: true, Workers: 2})
+	report, err := Run(subject, m, o, situations, Options{Draws: testDraws, Seed: 3, Ratio: true, Workers: 2})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestAuditIsReproducible(t *testing.T) {
 	m, o, situations := scouted(t, mechanism.Lattice)
 	var reports [2]string
 	for i, workers := range []int{1, 3} {
-		r, err := Audit(Sanitizers{}, m, o, situations, AuditOptions{Draws: 20_000, Seed: 9, Workers: workers})
+		r, err := Run(Sanitizers{}, m, o, situations, Options{Draws: 20_000, Seed: 9, Workers: workers})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestAuditEnds(t *testing.T) {
 	m, o, situations := scouted(t, mechanism.Lattice)
 	enough := errors.New("enough")
 	last := int64(0)
-	_, err := Audit(Sanitizers{}, m, o, situations, AuditOptions{Draws: 100_000, Workers: 2, Progress: func(done, total int64) error {
+	_, err := Run(Sanitizers{}, m, o, situations, Options{Draws: 100_000, Workers: 2, Progress: func(done, total int64) error {
 		if done <= last || total != 100_000 {
 			t.Errorf("%d of %d after %d", done, total, last)
 		}
@@ -202,11 +202,11 @@ func TestAuditEnds(t *testing.T) {
 	if !errors.Is(err, enough) || last > 40_000 {
 		t.Errorf("%v after %d draws", err, last)
 	}
-	if _, err := Audit(Sanitizers{}, m, o, nil, AuditOptions{}); err == nil {
+	if _, err := Run(Sanitizers{}, m, o, nil, Options{}); err == nil {
 		t.Error("an audit without a situation")
 	}
-	for _, bad := range []AuditOptions{{Draws: 3}, {Draws: -1}, {Confidence: 1}, {Confidence: math.NaN()}} {
-		if _, err := Audit(Sanitizers{}, m, o, situations, bad); err == nil {
+	for _, bad := range []Options{{Draws: 3}, {Draws: -1}, {Confidence: 1}, {Confidence: math.NaN()}} {
+		if _, err := Run(Sanitizers{}, m, o, situations, bad); err == nil {
 			t.Errorf("options %+v", bad)
 		}
 	}

@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func (b BitsReport) Share() float64 { return float64(b.Certain) / float64(max(b.
 // mostBitDraws is as many as it takes to see certainty that one in ten thousand releases gives.
 const mostBitDraws = 60_000
 
-func (a *auditor) bits(report *AuditReport) error {
+func (a *auditor) bits(report *Report) error {
 	f := newFrame(a.model.Grid, a.release)
 	r := &report.Bits
 	r.Lattice = f.n > 0

@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ type RatioReport struct {
 const ratioTolerance = 1e-9
 
 // ratio checks the law that the mechanism states, for it may be another that it draws from: the attack is about that.
-func (a *auditor) ratio(report *AuditReport) error {
+func (a *auditor) ratio(report *Report) error {
 	if !a.options.Ratio {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"fmt"
@@ -69,7 +69,7 @@ func (t tally) guesses(event, way int) (hits, misses int64) {
 	return hits, misses
 }
 
-func (a *auditor) attack(report *AuditReport) error {
+func (a *auditor) attack(report *Report) error {
 	var pairs []*pair
 	tests := 0
 	for _, s := range a.situations {

@@ -1,4 +1,4 @@
-package evaluation
+package audit
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func public(o mechanism.Outcome) mechanism.Outcome {
 
 // repeat tests that the same facts give the same bytes, in processes that know nothing of each other, and that another report of the same step gives the
 // same release: else an observer gets two releases for the price of one.
-func (a *auditor) repeat(report *AuditReport) error {
+func (a *auditor) repeat(report *Report) error {
 	rng, r := a.rng("repeat"), &report.Repeat
 	for _, s := range a.situations {
 		for i := range repeatTrials {
@@ -48,7 +48,7 @@ func (a *auditor) repeat(report *AuditReport) error {
 
 // surrogates tests that a cell outside the set is published as its surrogate is, bit for bit, with all that goes with the release. The surrogate is found by its definition here. A
 // release that looks at the true cell, or at drift, any further gives the places outside the set, which K does not cover, away.
-func (a *auditor) surrogates(report *AuditReport) error {
+func (a *auditor) surrogates(report *Report) error {
 	rng, r := a.rng("surrogates"), &report.Surrogates
 	for _, s := range a.situations {
 		for i := range placeTrials {
@@ -91,7 +91,7 @@ func (s *Situation) outside(rng *rand.Rand) (grid.Cell, bool) {
 // estimates tests that what is published beside a release follows from the release: two members of the set that come to the same place, whoever reports,
 // must have the same estimate, radius and kind. Else the estimate tells the member, at no ε. Equal releases are rare on a fine lattice and never
 // seen in floats, so this test, whatever the law of the others, draws from a lattice of one point to a cell at an ε of 1.
-func (a *auditor) estimates(report *AuditReport) error {
+func (a *auditor) estimates(report *Report) error {
 	rng, r := a.rng("estimates"), &report.Estimates
 	type twice struct{ first, again mechanism.Outcome }
 	for _, s := range a.situations {

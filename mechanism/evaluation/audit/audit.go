@@ -1,4 +1,18 @@
-package evaluation
+// Package audit attacks a mechanism and bounds its true ε from below.
+//
+// A [Scout] follows tracks under release and keeps a few situations: a location set, and the
+// state that led to it. [Run] draws releases of two places in each situation, guesses which
+// place each came from, and tests what must hold without exception. A [Subject] is what is
+// attacked: [Sanitizers] is the real one, and the tests have broken ones.
+//
+//	audit.go      Run, its options and its report
+//	scout.go      situations along tracks; situation.go describes one
+//	attack.go     the closed-form attack; events.go its guesses, bound.go its bound
+//	bits.go       the low bits of releases
+//	outcome.go    bytes that must not depend on the truth
+//	path.go       whether each fact of a release changes its noise; noise.go compares noise
+//	ratio.go      the exponents of all pairs of places, with K built by brute force in span.go
+package audit
 
 import (
 	"errors"
@@ -11,8 +25,8 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// AuditOptions say how hard an audit tries. The zero value of each field means its default.
-type AuditOptions struct {
+// Options say how hard an audit tries. The zero value of each field means its default.
+type Options struct {
 	// Draws is the number of releases that the attack draws, default 10⁶. Bounds tighten with its root.
 	Draws int64
 	// Seed makes an audit repeatable: the same seed, code, model and situations give the same report.
@@ -30,16 +44,16 @@ type AuditOptions struct {
 
 // Defaults of AuditOptions.
 const (
-	DefaultAuditDraws      = 1_000_000
-	DefaultAuditConfidence = .999
+	DefaultDraws      = 1_000_000
+	DefaultConfidence = .999
 )
 
-func (o AuditOptions) withDefaults() AuditOptions {
+func (o Options) withDefaults() Options {
 	if o.Draws == 0 {
-		o.Draws = DefaultAuditDraws
+		o.Draws = DefaultDraws
 	}
 	if o.Confidence == 0 {
-		o.Confidence = DefaultAuditConfidence
+		o.Confidence = DefaultConfidence
 	}
 	o.Workers = max(o.Workers, 1)
 	return o
@@ -49,20 +63,20 @@ func (o AuditOptions) withDefaults() AuditOptions {
 const leastDraws = 1000
 
 // Validate reports what cannot be used.
-func (o AuditOptions) Validate() error {
+func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
 	if o.Draws < leastDraws {
 		errs = append(errs, fmt.Errorf("%d draws tell nothing: an audit needs %d at least, and a bound near ε a million", o.Draws, leastDraws))
 	}
 	if !(o.Confidence > .5 && o.Confidence < 1) {
-		errs = append(errs, fmt.Errorf("confidence %g is not between .5 and 1: leave it out for %g", o.Confidence, DefaultAuditConfidence))
+		errs = append(errs, fmt.Errorf("confidence %g is not between .5 and 1: leave it out for %g", o.Confidence, DefaultConfidence))
 	}
 	return errors.Join(errs...)
 }
 
-// AuditReport is what an audit has found. It holds no place and no user: of a situation it tells sizes and shapes.
-type AuditReport struct {
+// Report is what an audit has found. It holds no place and no user: of a situation it tells sizes and shapes.
+type Report struct {
 	Mechanism  string  `json:"mechanism"`
 	Epsilon    float64 `json:"epsilon"`
 	Delta      float64 `json:"delta"`
@@ -120,11 +134,11 @@ type auditor struct {
 	model      *mobility.Model
 	release    mechanism.Options
 	situations []*Situation
-	options    AuditOptions
+	options    Options
 	done       int64
 }
 
-// Audit attacks a subject under a model and release options, at situations that a Scout has met. An error means that the audit could not be
+// Run attacks a subject under a model and release options, at situations that a Scout has met. An error means that the audit could not be
 // carried out, not that it found something.
 //
 // It runs the closed-form attack (AttackReport), and tests the low bits of releases (BitsReport), that the same facts give the same bytes, that each
@@ -133,12 +147,12 @@ type auditor struct {
 //
 // False alarms on a right mechanism: 1 - Confidence for the attack; below 10⁻⁶ for the test of separation; none for the others, which look for what
 // cannot happen.
-func Audit(subject Subject, model *mobility.Model, release mechanism.Options, situations []*Situation, o AuditOptions) (*AuditReport, error) {
+func Run(subject Subject, model *mobility.Model, release mechanism.Options, situations []*Situation, o Options) (*Report, error) {
 	if err := errors.Join(o.Validate(), release.Validate()); err != nil {
 		return nil, err
 	}
 	if len(situations) == 0 {
-		return nil, errors.New("evaluation: an audit needs a situation in which something is released; give it longer tracks")
+		return nil, errors.New("audit: it needs a situation in which something is released; give it longer tracks")
 	}
 	full, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(o.Seed)), release)
 	if err != nil {
@@ -146,7 +160,7 @@ func Audit(subject Subject, model *mobility.Model, release mechanism.Options, si
 	}
 	release = full.Options()
 	a := &auditor{subject: subject, model: model, release: release, situations: situations, options: o.withDefaults()}
-	report := &AuditReport{
+	report := &Report{
 		Mechanism: release.Mechanism, Epsilon: release.Epsilon, Delta: release.Delta, ModelID: model.ID(),
 		Draws: a.options.Draws, Seed: o.Seed, Confidence: a.options.Confidence,
 	}
@@ -154,7 +168,7 @@ func Audit(subject Subject, model *mobility.Model, release mechanism.Options, si
 		report.Situations = append(report.Situations, s.report())
 	}
 	// The attack comes last: it takes longest.
-	for _, test := range []func(*AuditReport) error{a.repeat, a.separation, a.surrogates, a.estimates, a.bits, a.ratio, a.attack} {
+	for _, test := range []func(*Report) error{a.repeat, a.separation, a.surrogates, a.estimates, a.bits, a.ratio, a.attack} {
 		if err := test(report); err != nil {
 			return nil, err
 		}
@@ -164,7 +178,7 @@ func Audit(subject Subject, model *mobility.Model, release mechanism.Options, si
 }
 
 // judge turns figures into findings.
-func (r *AuditReport) judge() {
+func (r *Report) judge() {
 	r.Findings = []string{} // an array in JSON
 	find := func(format string, args ...any) { r.Findings = append(r.Findings, fmt.Sprintf(format, args...)) }
 	if r.Attack.Bound > r.Epsilon {
