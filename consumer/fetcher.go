@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,8 +72,8 @@ func NewFetcher(client *kafka.Client, topic string, partition int32, o FetcherOp
 		return nil, fmt.Errorf("consumer: MaxBytes %d is not between 0 and %d, or MaxWait %v is negative", o.MaxBytes, maxAnswerBytes/2, o.MaxWait)
 	}
 	o.Options = o.withDefaults()
-	o.MaxBytes = orDefault(o.MaxBytes, 1<<20)
-	o.MaxWait = orDefault(o.MaxWait, 100*time.Millisecond)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
+	o.MaxWait = cmp.Or(o.MaxWait, 100*time.Millisecond)
 	return &Fetcher{client: client, options: o, topic: topic, partition: partition, leader: anyBroker}, nil
 }
 
@@ -110,6 +111,34 @@ func (f *Fetcher) lead(ctx context.Context) error {
 	}
 	f.leader = leader
 	return nil
+}
+
+// findLeader asks a broker for the leader of a partition.
+func findLeader(ctx context.Context, client *kafka.Client, o Options, topic string, partition int32) (int32, error) {
+	res, err := freshMetadata(ctx, client, o, topic)
+	if err != nil {
+		return 0, err
+	}
+	op := fmt.Sprintf("find the leader of %s/%d", topic, partition)
+	code := kafka.UnknownTopicOrPartition
+	for _, t := range res.Topics {
+		if t.Name != topic {
+			continue
+		}
+		if t.ErrorCode != 0 {
+			code = kafka.Error(t.ErrorCode)
+		}
+		for _, p := range t.Partitions {
+			if p.PartitionIndex != partition {
+				continue
+			}
+			if p.LeaderID >= 0 {
+				return p.LeaderID, nil
+			}
+			code = kafka.LeaderNotAvailable
+		}
+	}
+	return 0, refused(op, code)
 }
 
 func (f *Fetcher) op() string { return fmt.Sprintf("fetch %s/%d", f.topic, f.partition) }

@@ -10,6 +10,10 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 )
 
+// ErrNotMember is matched when the group's coordinator says that a generation
+// is over or that the member is not in it.
+var ErrNotMember = errors.New("consumer: not a current member of the group")
+
 // Generation is what this member may work on until the group changes.
 type Generation struct {
 	ID         int32

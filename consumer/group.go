@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,10 +52,10 @@ const longestSilence = 5 * time.Second
 
 func (o GroupOptions) withDefaults() GroupOptions {
 	o.Options = o.Options.withDefaults()
-	o.SessionTimeout = orDefault(o.SessionTimeout, 30*time.Second)
-	o.HeartbeatInterval = orDefault(o.HeartbeatInterval, min(time.Second, o.SessionTimeout/3))
-	o.RebalanceTimeout = orDefault(o.RebalanceTimeout, 30*time.Second)
-	o.WatchInterval = orDefault(o.WatchInterval, 5*time.Second)
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, 30*time.Second)
+	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, min(time.Second, o.SessionTimeout/3))
+	o.RebalanceTimeout = cmp.Or(o.RebalanceTimeout, 30*time.Second)
+	o.WatchInterval = cmp.Or(o.WatchInterval, 5*time.Second)
 	return o
 }
 

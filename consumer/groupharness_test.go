@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -74,9 +75,9 @@ func (h *groupHarness) start(o GroupOptions) *process {
 	p := &process{h: h, told: make(chan error, 100)}
 	p.client, p.network = h.newClient()
 	o.Options, o.ID, o.Topic = quick, h.group, h.topic
-	o.HeartbeatInterval = orDefault(o.HeartbeatInterval, 20*time.Millisecond)
-	o.WatchInterval = orDefault(o.WatchInterval, 20*time.Millisecond)
-	o.SessionTimeout = orDefault(o.SessionTimeout, 6*time.Second)
+	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, 20*time.Millisecond)
+	o.WatchInterval = cmp.Or(o.WatchInterval, 20*time.Millisecond)
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, 6*time.Second)
 	o.Retrying = func(err error) {
 		select {
 		case p.told <- err:

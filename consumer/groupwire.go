@@ -1,8 +1,6 @@
 package consumer
 
 import (
-	"encoding/binary"
-
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 )
@@ -12,68 +10,6 @@ import (
 // leader that came back under its instance id to keep the assignment, KIP-814;
 // Kafka 3.2), SyncGroup 5, Heartbeat 4, LeaveGroup 4. All are flexible, and all
 // of them carry the instance id (KIP-345).
-
-// flexible writes a request of a flexible version.
-type flexible struct{ b []byte }
-
-// newFlexible begins a request:
-//
-//	size 4 | key 2 | version 2 | correlation id 4 | client id string | tags
-func newFlexible(key protocol.ApiKey, version int16, correlationID int32, clientID string) *flexible {
-	be := binary.BigEndian
-	b := make([]byte, 4, 256)
-	b = be.AppendUint16(b, uint16(key))
-	b = be.AppendUint16(b, uint16(version))
-	b = be.AppendUint32(b, uint32(correlationID))
-	b = be.AppendUint16(b, uint16(len(clientID)))
-	b = append(b, clientID...)
-	return (&flexible{b}).tags()
-}
-
-func (w *flexible) int32(v int32) *flexible {
-	w.b = binary.BigEndian.AppendUint32(w.b, uint32(v))
-	return w
-}
-
-func (w *flexible) string(s string) *flexible {
-	w.b = appendCompact(w.b, s)
-	return w
-}
-
-// nullable writes an empty string as null.
-func (w *flexible) nullable(s string) *flexible {
-	if s == "" {
-		w.b = append(w.b, 0)
-		return w
-	}
-	return w.string(s)
-}
-
-// count writes the length of an array or of bytes.
-func (w *flexible) count(n int) *flexible {
-	w.b = binary.AppendUvarint(w.b, uint64(n)+1)
-	return w
-}
-
-func (w *flexible) bytes(b []byte) *flexible {
-	w.count(len(b))
-	w.b = append(w.b, b...)
-	return w
-}
-
-func (w *flexible) byte(b byte) *flexible {
-	w.b = append(w.b, b)
-	return w
-}
-
-// tags writes that there are no tagged fields.
-func (w *flexible) tags() *flexible { return w.byte(0) }
-
-// request ends it.
-func (w *flexible) request() []byte {
-	binary.BigEndian.PutUint32(w.b, uint32(len(w.b)-4))
-	return w.b
-}
 
 // joinGroup asks to be in the next generation. It is answered when that has
 // begun.

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func (h *harness) fetcher(topic string, partition int32, o FetcherOptions) *Fetc
 	if o.Options == (Options{}) {
 		o.Options = quick
 	}
-	o.MaxWait = orDefault(o.MaxWait, 5*time.Millisecond)
+	o.MaxWait = cmp.Or(o.MaxWait, 5*time.Millisecond)
 	f, err := NewFetcher(h.client, topic, partition, o)
 	h.ok(err)
 	return f

@@ -198,10 +198,6 @@ func (g *Group) ask(ctx context.Context, broker int32, op string, message encode
 	return code, nil
 }
 
-func cutShort(op string) *Error {
-	return &Error{Op: op, Temporary: true, Err: errors.New("the broker's answer is cut short")}
-}
-
 // beat gives signs of life until the context ends, or until the member is out:
 // refused by the coordinator, or without an answer for a whole session. The
 // session is counted from when an answered request was sent, so that this member

@@ -165,10 +165,6 @@ func (q *offsetFetch) encode(correlationID int32, clientID string) ([]byte, int1
 	return b, version
 }
 
-func appendCompact(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))+1), s...)
-}
-
 // read takes the answer:
 //
 //	tags | throttle 4 | topics compact array of (name compact string |

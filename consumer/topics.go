@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
@@ -294,4 +295,36 @@ func readConfigs(ctx context.Context, client *kafka.Client, o Options, topic str
 		}
 	}
 	return have, nil
+}
+
+// MissingTopicsError lists the topics that do not exist.
+type MissingTopicsError struct{ Topics []string }
+
+// Error names them.
+func (e *MissingTopicsError) Error() string {
+	return fmt.Sprintf("no such topic: %s: create it, or check its name and this client's permission to see it", strings.Join(e.Topics, ", "))
+}
+
+// PartitionsError is a topic whose number of partitions is not the one needed.
+type PartitionsError struct {
+	Topic      string
+	Have, Want int
+	Like       string // the topic that it must match, empty if none
+}
+
+// Error says which number would do.
+func (e *PartitionsError) Error() string {
+	if e.Like != "" {
+		return fmt.Sprintf("topic %s has %d partitions and %s has %d: they are written side by side and need the same number",
+			e.Topic, e.Have, e.Like, e.Want)
+	}
+	return fmt.Sprintf("topic %s exists with %d partitions, not %d", e.Topic, e.Have, e.Want)
+}
+
+// ConfigError is a topic whose setting is not the one needed.
+type ConfigError struct{ Topic, Name, Have, Want string }
+
+// Error says what to set.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("topic %s has %s=%s and needs %s: alter its configuration", e.Topic, e.Name, e.Have, e.Want)
 }

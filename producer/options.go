@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -57,19 +58,11 @@ func (o Options) Validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	o.TransactionTimeout = orDefault(o.TransactionTimeout, time.Minute)
-	o.RequestTimeout = orDefault(o.RequestTimeout, 10*time.Second)
-	o.RetryTimeout = orDefault(o.RetryTimeout, time.Minute)
-	o.MinBackoff = orDefault(o.MinBackoff, 5*time.Millisecond)
-	o.MaxBackoff = orDefault(o.MaxBackoff, 500*time.Millisecond)
-	o.MaxBatchBytes = orDefault(o.MaxBatchBytes, 1<<20)
+	o.TransactionTimeout = cmp.Or(o.TransactionTimeout, time.Minute)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
+	o.RetryTimeout = cmp.Or(o.RetryTimeout, time.Minute)
+	o.MinBackoff = cmp.Or(o.MinBackoff, 5*time.Millisecond)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, 500*time.Millisecond)
+	o.MaxBatchBytes = cmp.Or(o.MaxBatchBytes, 1<<20)
 	return o
-}
-
-func orDefault[T comparable](value, byDefault T) T {
-	var zero T
-	if value == zero {
-		return byDefault
-	}
-	return value
 }

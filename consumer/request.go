@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,38 @@ import (
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 )
+
+// Options are the settings of requests. The zero value is usable.
+type Options struct {
+	// RequestTimeout bounds one request and its answer, beyond the time that
+	// the broker is asked to wait. Default 10 s.
+	RequestTimeout time.Duration
+	// RetryTimeout is how long a request is repeated; no attempt begins after
+	// it. Default 30 s.
+	RetryTimeout time.Duration
+	// MinBackoff and MaxBackoff are the first and the longest pause between two
+	// attempts; each pause is twice the one before. Default 10 ms and 500 ms.
+	MinBackoff, MaxBackoff time.Duration
+}
+
+// Validate reports settings that cannot work.
+func (o Options) Validate() error {
+	if o.RequestTimeout < 0 || o.RetryTimeout < 0 || o.MinBackoff < 0 || o.MaxBackoff < 0 {
+		return errors.New("consumer: a negative timeout or backoff: leave it 0 for the default")
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
+	o.RetryTimeout = cmp.Or(o.RetryTimeout, 30*time.Second)
+	o.MinBackoff = cmp.Or(o.MinBackoff, 10*time.Millisecond)
+	o.MaxBackoff = max(o.MinBackoff, cmp.Or(o.MaxBackoff, 500*time.Millisecond))
+	return o
+}
 
 // retry repeats an attempt while its error is temporary, until
 // Options.RetryTimeout or the context ends; an attempt that has begun then may
@@ -60,34 +89,6 @@ func freshMetadata(ctx context.Context, client *kafka.Client, o Options, topics 
 	return found, nil
 }
 
-// findLeader asks a broker for the leader of a partition.
-func findLeader(ctx context.Context, client *kafka.Client, o Options, topic string, partition int32) (int32, error) {
-	res, err := freshMetadata(ctx, client, o, topic)
-	if err != nil {
-		return 0, err
-	}
-	op := fmt.Sprintf("find the leader of %s/%d", topic, partition)
-	code := kafka.UnknownTopicOrPartition
-	for _, t := range res.Topics {
-		if t.Name != topic {
-			continue
-		}
-		if t.ErrorCode != 0 {
-			code = kafka.Error(t.ErrorCode)
-		}
-		for _, p := range t.Partitions {
-			if p.PartitionIndex != partition {
-				continue
-			}
-			if p.LeaderID >= 0 {
-				return p.LeaderID, nil
-			}
-			code = kafka.LeaderNotAvailable
-		}
-	}
-	return 0, refused(op, code)
-}
-
 // findCoordinator asks a broker for the coordinator of a group.
 func findCoordinator(ctx context.Context, client *kafka.Client, o Options, group string) (int32, error) {
 	op := "find the coordinator of group " + group
@@ -105,10 +106,4 @@ func findCoordinator(ctx context.Context, client *kafka.Client, o Options, group
 		return 0, refused(op, kafka.Error(found.ErrorCode))
 	}
 	return found.NodeID, nil
-}
-
-// unexpected is an answer of another type than the request's: a broken
-// transport.
-func unexpected(op string, res protocol.Message) *Error {
-	return &Error{Op: op, Err: fmt.Errorf("the transport answered with %T", res)}
 }

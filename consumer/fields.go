@@ -1,6 +1,10 @@
 package consumer
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/segmentio/kafka-go/protocol"
+)
 
 // reader takes fields from the front of an answer. After a field that is cut
 // short every later one is zero, and short is set: callers look once at the end
@@ -138,4 +142,70 @@ func (r *reader) tags() {
 		}
 		r.take(int(size))
 	}
+}
+
+// flexible writes a request of a flexible version.
+type flexible struct{ b []byte }
+
+// newFlexible begins a request:
+//
+//	size 4 | key 2 | version 2 | correlation id 4 | client id string | tags
+func newFlexible(key protocol.ApiKey, version int16, correlationID int32, clientID string) *flexible {
+	be := binary.BigEndian
+	b := make([]byte, 4, 256)
+	b = be.AppendUint16(b, uint16(key))
+	b = be.AppendUint16(b, uint16(version))
+	b = be.AppendUint32(b, uint32(correlationID))
+	b = be.AppendUint16(b, uint16(len(clientID)))
+	b = append(b, clientID...)
+	return (&flexible{b}).tags()
+}
+
+func (w *flexible) int32(v int32) *flexible {
+	w.b = binary.BigEndian.AppendUint32(w.b, uint32(v))
+	return w
+}
+
+func (w *flexible) string(s string) *flexible {
+	w.b = appendCompact(w.b, s)
+	return w
+}
+
+// nullable writes an empty string as null.
+func (w *flexible) nullable(s string) *flexible {
+	if s == "" {
+		w.b = append(w.b, 0)
+		return w
+	}
+	return w.string(s)
+}
+
+// count writes the length of an array or of bytes.
+func (w *flexible) count(n int) *flexible {
+	w.b = binary.AppendUvarint(w.b, uint64(n)+1)
+	return w
+}
+
+func (w *flexible) bytes(b []byte) *flexible {
+	w.count(len(b))
+	w.b = append(w.b, b...)
+	return w
+}
+
+func (w *flexible) byte(b byte) *flexible {
+	w.b = append(w.b, b)
+	return w
+}
+
+// tags writes that there are no tagged fields.
+func (w *flexible) tags() *flexible { return w.byte(0) }
+
+// request ends it.
+func (w *flexible) request() []byte {
+	binary.BigEndian.PutUint32(w.b, uint32(len(w.b)-4))
+	return w.b
+}
+
+func appendCompact(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))+1), s...)
 }
