@@ -59,8 +59,8 @@ func runCrashes(t *testing.T, seed uint64) {
 	o.SessionTimeout = 500 * time.Millisecond
 	published := w.answers(t, o.Group)
 	kept := 0 // restarts that went on from what the disk had kept
-	run := func() (*running, *wire) {
-		network, fs := new(wire), disk
+	run := func() (*running, *cable) {
+		network, fs := new(cable), disk
 		return start(t, o, func(s *Service) {
 			s.openStore = func(dir string, o state.Options) (*state.Store, error) {
 				o.FS, o.MemTableBytes = fs, 256<<10 // so that tables are written too
@@ -154,20 +154,20 @@ func fold(lines []line) map[string]string {
 	return states
 }
 
-// wire is a network connection that can be cut.
-type wire struct {
+// cable is a network connection that can be cut.
+type cable struct {
 	mu    sync.Mutex
 	gone  bool
 	conns []net.Conn
 }
 
-func (n *wire) client(addr string) *kafka.Client {
+func (n *cable) client(addr string) *kafka.Client {
 	client := NewClient([]string{addr})
 	client.Transport.(*kafka.Transport).Dial = n.dial
 	return client
 }
 
-func (n *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (n *cable) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, addr)
 	if err != nil {
@@ -183,7 +183,7 @@ func (n *wire) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return conn, nil
 }
 
-func (n *wire) cut() {
+func (n *cable) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.gone = true

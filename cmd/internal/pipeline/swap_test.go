@@ -101,8 +101,8 @@ func TestSwap(t *testing.T) {
 	puts := newBoard(t, o)
 	o.Watch = puts.watch
 	published := w.answers(t, o.Group)
-	instance := func(name string, maxRecords int) (*running, *wire) {
-		o, network := o, new(wire)
+	instance := func(name string, maxRecords int) (*running, *cable) {
+		o, network := o, new(cable)
 		o.StateDir, o.MaxRecords, o.Counters = filepath.Join(w.dir, name), maxRecords, new(Counters)
 		scheduled, err := puts.watch()
 		ok(t, err)
