@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/segmentio/kafka-go/compress"
 )
 
@@ -136,7 +137,7 @@ func (b *batch) appendRecords(dst []Record, from int64) ([]Record, error) {
 	if err != nil {
 		return dst, err
 	}
-	r := reader{b: data}
+	r := wire.Reader{Rest: data}
 	if int64(b.count)*minRecordBytes > int64(len(data)) {
 		return dst, flaw("it holds fewer records than it says")
 	}
@@ -149,37 +150,37 @@ func (b *batch) appendRecords(dst []Record, from int64) ([]Record, error) {
 			dst = append(dst, record)
 		}
 	}
-	if len(r.b) > 0 {
+	if len(r.Rest) > 0 {
 		return dst, flaw("it holds more than its records")
 	}
 	return dst, nil
 }
 
 // record decodes one record. Headers are skipped: nothing here reads them.
-func (b *batch) record(r *reader) (Record, error) {
-	size := r.varint()
-	if size < minRecordBytes-1 || size > int64(len(r.b)) {
+func (b *batch) record(r *wire.Reader) (Record, error) {
+	size := r.Varint()
+	if size < minRecordBytes-1 || size > int64(len(r.Rest)) {
 		return Record{}, flaw("a record's length is impossible")
 	}
-	f := reader{b: r.take(int(size))}
-	f.int8() // attributes, none of them defined
-	timeDelta, offsetDelta := f.varint(), f.varint()
-	record := Record{Offset: b.base + offsetDelta, Timestamp: b.first + timeDelta, Key: f.nullable(), Value: f.nullable()}
+	f := wire.Reader{Rest: r.Take(int(size))}
+	f.Int8() // attributes, none of them defined
+	timeDelta, offsetDelta := f.Varint(), f.Varint()
+	record := Record{Offset: b.base + offsetDelta, Timestamp: b.first + timeDelta, Key: f.VarintBytes(), Value: f.VarintBytes()}
 	if b.attributes&attributeLogAppendTime != 0 {
 		record.Timestamp = b.max
 	}
 	if offsetDelta < 0 || offsetDelta > b.last-b.base {
 		return Record{}, flaw("a record's offset is outside of it")
 	}
-	headers := f.varint()
-	if headers < 0 || headers > int64(len(f.b)) {
+	headers := f.Varint()
+	if headers < 0 || headers > int64(len(f.Rest)) {
 		return Record{}, flaw("a record's header count is impossible")
 	}
 	for range headers {
-		f.nullable()
-		f.nullable()
+		f.VarintBytes()
+		f.VarintBytes()
 	}
-	if f.short || len(f.b) > 0 {
+	if f.Short || len(f.Rest) > 0 {
 		return Record{}, flaw("a record's fields do not fill its length")
 	}
 	return record, nil

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"testing"
 
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -71,7 +72,7 @@ func encodeAll(batches ...made) []byte {
 }
 
 // answer encodes a fetch answer of version 11 with franz-go's messages.
-func answerOf(records []byte, list ...aborted) *frame {
+func answerOf(records []byte, list ...aborted) *wire.Frame {
 	res := kmsg.NewFetchResponse()
 	res.Version = 11
 	part := kmsg.NewFetchResponseTopicPartition()
@@ -84,7 +85,7 @@ func answerOf(records []byte, list ...aborted) *frame {
 	topic := kmsg.NewFetchResponseTopic()
 	topic.Topic, topic.Partitions = "in", append(topic.Partitions, part)
 	res.Topics = append(res.Topics, topic)
-	return &frame{key: protocol.Fetch, version: 11, body: res.AppendTo(nil)}
+	return &wire.Frame{Key: protocol.Fetch, Version: 11, Body: res.AppendTo(nil)}
 }
 
 func newFetcher(tb testing.TB, o FetcherOptions) *Fetcher {
@@ -97,7 +98,7 @@ func newFetcher(tb testing.TB, o FetcherOptions) *Fetcher {
 }
 
 // decoded runs an answer through a fetcher.
-func decoded(tb testing.TB, f *Fetcher, a *frame, offset int64) (Fetched, error) {
+func decoded(tb testing.TB, f *Fetcher, a *wire.Frame, offset int64) (Fetched, error) {
 	tb.Helper()
 	part, err := f.parse(a)
 	if err != nil {

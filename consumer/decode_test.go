@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -214,7 +215,7 @@ func TestCorruptBatches(t *testing.T) {
 		if !errors.As(err, &corrupt) || corrupt.Topic != "in" || corrupt.Partition != 3 || corrupt.Offset != 11 || !strings.Contains(corrupt.Reason, c.reason) {
 			t.Errorf("%s: %v, want in/3 corrupt at 11 because of %q", name, err, c.reason)
 		}
-		if errors.Is(err, ErrTemporary) {
+		if errors.Is(err, wire.ErrTemporary) {
 			t.Errorf("%s: damage is not temporary", name)
 		}
 	}
@@ -320,10 +321,10 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(answerOf(encodeAll(made{records: []string{"a"}}), aborted{1, 2}).body, int16(11))
+	f.Add(answerOf(encodeAll(made{records: []string{"a"}}), aborted{1, 2}).Body, int16(11))
 	f.Fuzz(func(t *testing.T, body []byte, version int16) {
 		fetcher := newFetcher(t, FetcherOptions{})
-		if part, err := fetcher.parse(&frame{version: version % 13, body: body}); err == nil {
+		if part, err := fetcher.parse(&wire.Frame{Version: version % 13, Body: body}); err == nil {
 			_, _ = fetcher.decode(part, 0)
 		}
 		_, _, _ = (&offsetFetch{topic: "in"}).read("read", body)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
@@ -39,7 +40,7 @@ type Fetched struct {
 // FetcherOptions are the settings of a Fetcher. The zero value reads committed
 // records.
 type FetcherOptions struct {
-	Options
+	wire.Options
 	// Uncommitted also delivers records of open and of aborted transactions.
 	Uncommitted bool
 	// MaxBytes is how much to ask for at once; a single larger batch is
@@ -68,13 +69,13 @@ func NewFetcher(client *kafka.Client, topic string, partition int32, o FetcherOp
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if o.MaxBytes < 0 || o.MaxBytes > maxAnswerBytes/2 || o.MaxWait < 0 {
-		return nil, fmt.Errorf("consumer: MaxBytes %d is not between 0 and %d, or MaxWait %v is negative", o.MaxBytes, maxAnswerBytes/2, o.MaxWait)
+	if o.MaxBytes < 0 || o.MaxBytes > wire.MaxAnswerBytes/2 || o.MaxWait < 0 {
+		return nil, fmt.Errorf("consumer: MaxBytes %d is not between 0 and %d, or MaxWait %v is negative", o.MaxBytes, wire.MaxAnswerBytes/2, o.MaxWait)
 	}
-	o.Options = o.withDefaults()
+	o.Options = o.WithDefaults()
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	o.MaxWait = cmp.Or(o.MaxWait, 100*time.Millisecond)
-	return &Fetcher{client: client, options: o, topic: topic, partition: partition, leader: anyBroker}, nil
+	return &Fetcher{client: client, options: o, topic: topic, partition: partition, leader: wire.AnyBroker}, nil
 }
 
 // Fetch reads from an offset on. At the end of the log it waits for MaxWait and
@@ -84,13 +85,13 @@ func NewFetcher(client *kafka.Client, topic string, partition int32, o FetcherOp
 // OffsetError, damaged data a CorruptError.
 func (f *Fetcher) Fetch(ctx context.Context, offset int64) (Fetched, error) {
 	var got Fetched
-	err := f.options.retry(ctx, func(ctx context.Context) error {
+	err := f.options.Retry(ctx, func(ctx context.Context) error {
 		if err := f.lead(ctx); err != nil {
 			return err
 		}
 		var err error
-		if got, err = f.once(ctx, offset); errors.Is(err, ErrTemporary) {
-			f.leader = anyBroker
+		if got, err = f.once(ctx, offset); errors.Is(err, wire.ErrTemporary) {
+			f.leader = wire.AnyBroker
 		}
 		return err
 	})
@@ -102,7 +103,7 @@ func (f *Fetcher) Fetch(ctx context.Context, offset int64) (Fetched, error) {
 
 // lead makes sure that the leader is known.
 func (f *Fetcher) lead(ctx context.Context) error {
-	if f.leader != anyBroker {
+	if f.leader != wire.AnyBroker {
 		return nil
 	}
 	leader, err := findLeader(ctx, f.client, f.options.Options, f.topic, f.partition)
@@ -114,8 +115,8 @@ func (f *Fetcher) lead(ctx context.Context) error {
 }
 
 // findLeader asks a broker for the leader of a partition.
-func findLeader(ctx context.Context, client *kafka.Client, o Options, topic string, partition int32) (int32, error) {
-	res, err := freshMetadata(ctx, client, o, topic)
+func findLeader(ctx context.Context, client *kafka.Client, o wire.Options, topic string, partition int32) (int32, error) {
+	res, err := wire.Metadata(ctx, client, o, topic)
 	if err != nil {
 		return 0, err
 	}
@@ -138,7 +139,7 @@ func findLeader(ctx context.Context, client *kafka.Client, o Options, topic stri
 			code = kafka.LeaderNotAvailable
 		}
 	}
-	return 0, refused(op, code)
+	return 0, wire.Refused(op, code)
 }
 
 func (f *Fetcher) op() string { return fmt.Sprintf("fetch %s/%d", f.topic, f.partition) }
@@ -147,16 +148,16 @@ func (f *Fetcher) op() string { return fmt.Sprintf("fetch %s/%d", f.topic, f.par
 func (f *Fetcher) once(ctx context.Context, offset int64) (Fetched, error) {
 	buf := f.buf
 	f.buf = nil // its connection may write to it after a failure
-	res, err := roundTrip(ctx, f.client, &exchange{message: f.request(offset), broker: f.leader, raw: true, buf: buf},
+	res, err := wire.RoundTrip(ctx, f.client, &wire.Exchange{Message: f.request(offset), To: f.leader, Raw: true, Buf: buf},
 		f.options.MaxWait+f.options.RequestTimeout)
 	if err != nil {
-		return Fetched{}, failed(f.client, f.op(), err)
+		return Fetched{}, wire.Failed(f.client, f.op(), err)
 	}
-	answer, ok := res.(*frame)
+	answer, ok := res.(*wire.Frame)
 	if !ok {
-		return Fetched{}, unexpected(f.op(), res)
+		return Fetched{}, wire.Unexpected(f.op(), res)
 	}
-	f.buf = answer.body
+	f.buf = answer.Body
 	part, err := f.parse(answer)
 	if err != nil {
 		return Fetched{}, err
@@ -167,7 +168,7 @@ func (f *Fetcher) once(ctx context.Context, offset int64) (Fetched, error) {
 	case code == kafka.InvalidMessage:
 		return Fetched{}, f.corrupt(offset, "the broker found its checksum wrong")
 	case code != 0:
-		return Fetched{}, refused(f.op(), code)
+		return Fetched{}, wire.Refused(f.op(), code)
 	}
 	return f.decode(part, offset)
 }
@@ -182,7 +183,7 @@ func (f *Fetcher) request(offset int64) *fetch.Request {
 	}
 	size := int32(f.options.MaxBytes)
 	return &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32(f.options.MaxWait.Milliseconds()), MinBytes: 1, MaxBytes: maxAnswerBytes,
+		ReplicaID: -1, MaxWaitTime: int32(f.options.MaxWait.Milliseconds()), MinBytes: 1, MaxBytes: wire.MaxAnswerBytes,
 		IsolationLevel: int8(isolation), SessionEpoch: -1,
 		Topics: []fetch.RequestTopic{{Topic: f.topic, Partitions: []fetch.RequestPartition{{
 			Partition: f.partition, CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1, PartitionMaxBytes: size,
@@ -200,52 +201,52 @@ type answered struct {
 
 // parse reads the answer of versions 4 to 11, which kafka-go and every broker
 // since Kafka 0.11 can agree on.
-func (f *Fetcher) parse(a *frame) (answered, error) {
-	if a.version < 4 || a.version > 11 {
-		return answered{}, &Error{Op: f.op(), Err: kafka.UnsupportedVersion, Hint: "the broker is older than Kafka 0.11"}
+func (f *Fetcher) parse(a *wire.Frame) (answered, error) {
+	if a.Version < 4 || a.Version > 11 {
+		return answered{}, &wire.Error{Op: f.op(), Err: kafka.UnsupportedVersion, Hint: "the broker is older than Kafka 0.11"}
 	}
-	r := &reader{b: a.body}
-	r.int32() // throttle time
-	if a.version >= 7 {
-		code := kafka.Error(r.int16())
-		r.int32() // session
+	r := &wire.Reader{Rest: a.Body}
+	r.Int32() // throttle time
+	if a.Version >= 7 {
+		code := kafka.Error(r.Int16())
+		r.Int32() // session
 		if code != 0 {
-			return answered{}, refused(f.op(), code)
+			return answered{}, wire.Refused(f.op(), code)
 		}
 	}
 	var part answered
 	found := false
-	for range r.count(6) {
-		topic := r.string()
-		for range r.count(18) {
-			partition, p := f.parsePartition(r, a.version)
+	for range r.Count(6) {
+		topic := r.String16()
+		for range r.Count(18) {
+			partition, p := f.parsePartition(r, a.Version)
 			if partition == f.partition && string(topic) == f.topic {
 				part, found = p, true
 			}
 		}
 	}
-	if r.short || !found {
-		return answered{}, &Error{Op: f.op(), Temporary: true, Err: errors.New("the broker's answer is cut short or leaves the partition out")}
+	if r.Short || !found {
+		return answered{}, &wire.Error{Op: f.op(), Temporary: true, Err: errors.New("the broker's answer is cut short or leaves the partition out")}
 	}
 	return part, nil
 }
 
-func (f *Fetcher) parsePartition(r *reader, version int16) (int32, answered) {
-	partition := r.int32()
-	p := answered{code: r.int16(), end: r.int64(), stable: r.int64()}
+func (f *Fetcher) parsePartition(r *wire.Reader, version int16) (int32, answered) {
+	partition := r.Int32()
+	p := answered{code: r.Int16(), end: r.Int64(), stable: r.Int64()}
 	if version >= 5 {
-		p.start = r.int64()
+		p.start = r.Int64()
 	}
 	f.aborted = f.aborted[:0]
-	for range r.count(16) {
-		f.aborted = append(f.aborted, aborted{producerID: r.int64(), first: r.int64()})
+	for range r.Count(16) {
+		f.aborted = append(f.aborted, aborted{producerID: r.Int64(), first: r.Int64()})
 	}
 	p.aborted = f.aborted
 	if version >= 11 {
-		r.int32() // preferred replica: no rack is given, so that there is none
+		r.Int32() // preferred replica: no rack is given, so that there is none
 	}
-	if size := r.int32(); size > 0 {
-		p.records = r.take(int(size))
+	if size := r.Int32(); size > 0 {
+		p.records = r.Take(int(size))
 	}
 	return partition, p
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -111,7 +112,7 @@ func TestOffsetOutOfRange(t *testing.T) {
 		if !errors.As(err, &e) || *e != (OffsetError{"in", 0, offset}) {
 			t.Errorf("at %d: %v", offset, err)
 		}
-		if errors.Is(err, ErrTemporary) {
+		if errors.Is(err, wire.ErrTemporary) {
 			t.Errorf("at %d: temporary", offset)
 		}
 	}
@@ -143,7 +144,7 @@ func TestPassingRefusalsAreRepeated(t *testing.T) {
 	f := h.fetcher("in", 2, FetcherOptions{Options: impatient})
 	h.refuse(kmsg.Fetch, 6, -1)
 	_, err := f.Fetch(t.Context(), 0)
-	h.is(err, ErrTemporary)
+	h.is(err, wire.ErrTemporary)
 	h.is(err, kafka.NotLeaderForPartition)
 	h.is(err, context.DeadlineExceeded)
 }
@@ -154,7 +155,7 @@ func TestRefusalsForGood(t *testing.T) {
 	h.refuse(kmsg.Fetch, 29, 1)
 	_, err := f.Fetch(t.Context(), 0)
 	h.is(err, kafka.TopicAuthorizationFailed)
-	if errors.Is(err, ErrTemporary) {
+	if errors.Is(err, wire.ErrTemporary) {
 		t.Error("a missing permission is not temporary")
 	}
 	h.refuse(kmsg.Fetch, 2, 1)
@@ -199,7 +200,7 @@ func TestNewTopicIsWaitedFor(t *testing.T) {
 		t.Errorf("an empty topic: %+v", got)
 	}
 	_, err = h.fetcher("never", 0, FetcherOptions{Options: impatient}).Fetch(t.Context(), 0)
-	h.is(err, ErrTemporary)
+	h.is(err, wire.ErrTemporary)
 	h.is(err, kafka.UnknownTopicOrPartition)
 }
 
@@ -233,7 +234,7 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 }
 
 func TestFetcherOptions(t *testing.T) {
-	for _, bad := range []FetcherOptions{{MaxBytes: -1}, {MaxBytes: 1 << 30}, {MaxWait: -1}, {Options: Options{RetryTimeout: -1}}} {
+	for _, bad := range []FetcherOptions{{MaxBytes: -1}, {MaxBytes: 1 << 30}, {MaxWait: -1}, {Options: wire.Options{RetryTimeout: -1}}} {
 		if _, err := NewFetcher(nil, "in", 0, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}

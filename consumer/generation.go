@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 )
 
@@ -67,11 +68,11 @@ func (g *Generation) Rejoin() { g.life.end(ended(errRejoin)) }
 func (g *Generation) Check(ctx context.Context) error {
 	o := g.group.options
 	op := fmt.Sprintf("check generation %d of group %s", g.ID, o.ID)
-	return o.retry(ctx, func(ctx context.Context) error {
+	return o.Retry(ctx, func(ctx context.Context) error {
 		if g.life.out.Load() {
-			return &Error{Op: op, Err: fmt.Errorf("%w: %w", ErrNotMember, context.Cause(g.life.ctx))}
+			return &wire.Error{Op: op, Err: fmt.Errorf("%w: %w", ErrNotMember, context.Cause(g.life.ctx))}
 		}
-		broker, err := findCoordinator(ctx, g.group.client, o.Options, o.ID)
+		broker, err := wire.FindCoordinator(ctx, g.group.client, o.Options, o.ID)
 		if err != nil {
 			return err
 		}
@@ -83,9 +84,9 @@ func (g *Generation) Check(ctx context.Context) error {
 		case 0:
 			return nil
 		case kafka.RebalanceInProgress, kafka.IllegalGeneration, kafka.UnknownMemberId, kafka.FencedInstanceID, kafka.GroupIdNotFound:
-			return &Error{Op: op, Err: fmt.Errorf("%w: %w", ErrNotMember, code)}
+			return &wire.Error{Op: op, Err: fmt.Errorf("%w: %w", ErrNotMember, code)}
 		}
-		return refused(op, code)
+		return wire.Refused(op, code)
 	})
 }
 

@@ -9,12 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 )
 
 // GroupOptions are the settings of a Group; ID and Topic have no default.
 type GroupOptions struct {
-	Options
+	wire.Options
 	ID    string // of the consumer group
 	Topic string // whose partitions the members share
 	// InstanceID makes the member static (group.instance.id, KIP-345): a process
@@ -51,7 +52,7 @@ type GroupOptions struct {
 const longestSilence = 5 * time.Second
 
 func (o GroupOptions) withDefaults() GroupOptions {
-	o.Options = o.Options.withDefaults()
+	o.Options = o.Options.WithDefaults()
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, 30*time.Second)
 	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, min(time.Second, o.SessionTimeout/3))
 	o.RebalanceTimeout = cmp.Or(o.RebalanceTimeout, 30*time.Second)

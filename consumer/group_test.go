@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -29,7 +30,7 @@ import (
 func (h *harness) join(group string) *Group {
 	h.Helper()
 	g, err := NewGroup(h.client, GroupOptions{
-		Options: Options{MaxBackoff: 20 * time.Millisecond}, ID: group, Topic: "in",
+		Options: wire.Options{MaxBackoff: 20 * time.Millisecond}, ID: group, Topic: "in",
 		HeartbeatInterval: 20 * time.Millisecond, WatchInterval: 20 * time.Millisecond,
 	})
 	h.ok(err)
@@ -116,7 +117,7 @@ func TestGroupWaitsForItsBrokers(t *testing.T) {
 	var told atomic.Int32
 	h.refuse(kmsg.JoinGroup, 15, 2)
 	g, err := NewGroup(h.client, GroupOptions{
-		Options: Options{MaxBackoff: 5 * time.Millisecond}, ID: "group", Topic: "in",
+		Options: wire.Options{MaxBackoff: 5 * time.Millisecond}, ID: "group", Topic: "in",
 		Retrying: func(error) { told.Add(1) },
 	})
 	h.ok(err)
@@ -135,7 +136,7 @@ func TestGroupErrorsForGood(t *testing.T) {
 	if !strings.Contains(err.Error(), "group.min.session.timeout.ms") {
 		t.Errorf("%v does not say what to do", err)
 	}
-	for _, bad := range []GroupOptions{{}, {ID: "g"}, {ID: "g", Topic: "t", SessionTimeout: time.Second, HeartbeatInterval: time.Second}, {ID: "g", Topic: "t", Options: Options{MinBackoff: -1}}} {
+	for _, bad := range []GroupOptions{{}, {ID: "g"}, {ID: "g", Topic: "t", SessionTimeout: time.Second, HeartbeatInterval: time.Second}, {ID: "g", Topic: "t", Options: wire.Options{MinBackoff: -1}}} {
 		if _, err := NewGroup(h.client, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
@@ -158,7 +159,7 @@ func TestUnreachableBrokersAreNamed(t *testing.T) {
 	if _, err := g.Next(ctx); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Next: %v", err)
 	}
-	if _, err := Partitions(t.Context(), client, impatient, "in"); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, ErrTemporary) {
+	if _, err := Partitions(t.Context(), client, impatient, "in"); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, wire.ErrTemporary) {
 		t.Errorf("Partitions: %v", err)
 	}
 }
@@ -230,7 +231,7 @@ func TestCommittedWaitsForPendingTransactions(t *testing.T) {
 	pend(7)
 	_, _, err = Committed(t.Context(), h.client, impatient, "group", "in", 0)
 	h.is(err, kafka.UnstableOffsetCommit)
-	h.is(err, ErrTemporary)
+	h.is(err, wire.ErrTemporary)
 	naive, err := h.client.OffsetFetch(t.Context(), &kafka.OffsetFetchRequest{GroupID: "group", Topics: map[string][]int{"in": {0}}})
 	h.ok(err)
 	if parts := naive.Topics["in"]; len(parts) != 1 || parts[0].CommittedOffset != 6 {

@@ -3,6 +3,7 @@ package consumer
 import (
 	"bytes"
 	"encoding/binary"
+	"github.com/geodither/geodither/consumer/wire"
 	"slices"
 )
 
@@ -63,12 +64,12 @@ func appendSubscription(b []byte, topic string, s said) []byte {
 // readSubscription takes what a member of this or another program wrote. What
 // cannot be read claims nothing.
 func readSubscription(b []byte, topic string) said {
-	r := &reader{b: b}
-	version := r.int16()
-	for range r.count(2) {
-		r.string()
+	r := &wire.Reader{Rest: b}
+	version := r.Int16()
+	for range r.Count(2) {
+		r.String16()
 	}
-	data := r.take(max(0, int(r.int32())))
+	data := r.Take(max(0, int(r.Int32())))
 	none := said{claim: claim{generation: -1}}
 	if version < 1 {
 		return none
@@ -76,9 +77,9 @@ func readSubscription(b []byte, topic string) said {
 	s := none
 	s.partitions, _ = readPartitions(r, topic)
 	if version >= 2 {
-		s.generation = r.int32()
+		s.generation = r.Int32()
 	}
-	if r.short {
+	if r.Short {
 		return none
 	}
 	_, s.shares, s.settings = readUserData(data)
@@ -109,11 +110,11 @@ func readAssignment(b []byte, topic string) (a assignment, ok bool) {
 	if len(b) == 0 {
 		return a, true
 	}
-	r := &reader{b: b}
-	r.int16() // version
+	r := &wire.Reader{Rest: b}
+	r.Int16() // version
 	own, named := readPartitions(r, topic)
-	data := r.take(max(0, int(r.int32())))
-	if r.short {
+	data := r.Take(max(0, int(r.Int32())))
+	if r.Short {
 		return a, false
 	}
 	if !named {
@@ -170,21 +171,21 @@ func appendUserData(b []byte, partitions int32, shares []share, settings []byte)
 
 // readUserData returns -1 and none for what is not ours.
 func readUserData(b []byte) (partitions int32, shares []share, settings []byte) {
-	r := &reader{b: b}
-	if r.int8() != userDataVersion {
+	r := &wire.Reader{Rest: b}
+	if r.Int8() != userDataVersion {
 		return -1, nil, nil
 	}
-	partitions = r.int32()
-	for range r.count(8) {
-		shares = append(shares, share{member: string(r.string()), instance: string(r.string()), partitions: readInts(r)})
+	partitions = r.Int32()
+	for range r.Count(8) {
+		shares = append(shares, share{member: string(r.String16()), instance: string(r.String16()), partitions: readInts(r)})
 	}
-	if r.short {
+	if r.Short {
 		return -1, nil, nil
 	}
-	if len(r.b) > 0 {
-		settings = bytes.Clone(r.string())
+	if len(r.Rest) > 0 {
+		settings = bytes.Clone(r.String16())
 	}
-	if r.short {
+	if r.Short {
 		settings = nil
 	}
 	return partitions, shares, settings
@@ -202,10 +203,10 @@ func appendInts(b []byte, list []int32) []byte {
 	return b
 }
 
-func readInts(r *reader) []int32 {
+func readInts(r *wire.Reader) []int32 {
 	var list []int32
-	for range r.count(4) {
-		list = append(list, r.int32())
+	for range r.Count(4) {
+		list = append(list, r.Int32())
 	}
 	return list
 }
@@ -220,9 +221,9 @@ func appendPartitions(b []byte, topic string, partitions []int32) []byte {
 }
 
 // readPartitions returns those of one topic, and whether it is named at all.
-func readPartitions(r *reader, topic string) (found []int32, named bool) {
-	for range r.count(6) {
-		name := string(r.string())
+func readPartitions(r *wire.Reader, topic string) (found []int32, named bool) {
+	for range r.Count(6) {
+		name := string(r.String16())
 		if list := readInts(r); name == topic {
 			found, named = append(found, list...), true
 		}

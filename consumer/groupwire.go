@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 )
@@ -22,17 +23,17 @@ type joinGroup struct {
 // ApiKey, with kafka-go's spelling, implements protocol.Message.
 func (*joinGroup) ApiKey() protocol.ApiKey { return protocol.JoinGroup } //nolint:revive // kafka-go's name
 
-// encode writes version 9:
+// Encode writes version 9:
 //
 //	group | session timeout 4 | rebalance timeout 4 | member | instance, nullable |
 //	protocol type | protocols array of (name | metadata bytes | tags) |
 //	reason, nullable | tags
-func (q *joinGroup) encode(correlationID int32, clientID string) ([]byte, int16) {
+func (q *joinGroup) Encode(correlationID int32, clientID string) ([]byte, int16) {
 	const version = 9
-	w := newFlexible(protocol.JoinGroup, version, correlationID, clientID)
-	w.string(q.group).int32(q.sessionMS).int32(q.rebalanceMS).string(q.member).nullable(q.instance)
-	w.string(protocolType).count(1).string(protocolName).bytes(q.subscription).tags()
-	return w.nullable("").tags().request(), version
+	w := wire.NewWriter(protocol.JoinGroup, version, correlationID, clientID)
+	w.CompactString(q.group).Int32(q.sessionMS).Int32(q.rebalanceMS).CompactString(q.member).NullableString(q.instance)
+	w.CompactString(protocolType).CompactCount(1).CompactString(protocolName).CompactBytes(q.subscription).NoTags()
+	return w.NullableString("").NoTags().Request(), version
 }
 
 // joined is the answer to joinGroup.
@@ -56,20 +57,20 @@ type joinedMember struct {
 //	protocol, nullable | leader | skip 1 | member |
 //	members array of (member | instance, nullable | metadata bytes | tags) | tags
 func readJoined(body []byte) (joined, bool) {
-	r := &reader{b: body}
-	r.tags()
-	r.int32() // throttle time
-	a := joined{code: kafka.Error(r.int16()), generation: r.int32()}
-	r.compactString()
-	r.compactString()
-	a.leader, a.skip, a.member = string(r.compactString()), r.int8() != 0, string(r.compactString())
-	for range r.compactCount(4) {
+	r := &wire.Reader{Rest: body}
+	r.SkipTags()
+	r.Int32() // throttle time
+	a := joined{code: kafka.Error(r.Int16()), generation: r.Int32()}
+	r.CompactString()
+	r.CompactString()
+	a.leader, a.skip, a.member = string(r.CompactString()), r.Int8() != 0, string(r.CompactString())
+	for range r.CompactCount(4) {
 		a.members = append(a.members, joinedMember{
-			id: string(r.compactString()), instance: string(r.compactString()), subscription: r.compactString(),
+			id: string(r.CompactString()), instance: string(r.CompactString()), subscription: r.CompactString(),
 		})
-		r.tags()
+		r.SkipTags()
 	}
-	return a, !r.short
+	return a, !r.Short
 }
 
 // syncGroup asks for this member's assignment; the leader's brings everybody's.
@@ -82,19 +83,19 @@ type syncGroup struct {
 // ApiKey, with kafka-go's spelling, implements protocol.Message.
 func (*syncGroup) ApiKey() protocol.ApiKey { return protocol.SyncGroup } //nolint:revive // kafka-go's name
 
-// encode writes version 5:
+// Encode writes version 5:
 //
 //	group | generation 4 | member | instance, nullable | protocol type, nullable |
 //	protocol, nullable | assignments array of (member | bytes | tags) | tags
-func (q *syncGroup) encode(correlationID int32, clientID string) ([]byte, int16) {
+func (q *syncGroup) Encode(correlationID int32, clientID string) ([]byte, int16) {
 	const version = 5
-	w := newFlexible(protocol.SyncGroup, version, correlationID, clientID)
-	w.string(q.group).int32(q.generation).string(q.member).nullable(q.instance)
-	w.nullable(protocolType).nullable(protocolName).count(len(q.assignments))
+	w := wire.NewWriter(protocol.SyncGroup, version, correlationID, clientID)
+	w.CompactString(q.group).Int32(q.generation).CompactString(q.member).NullableString(q.instance)
+	w.NullableString(protocolType).NullableString(protocolName).CompactCount(len(q.assignments))
 	for member, assignment := range q.assignments {
-		w.string(member).bytes(assignment).tags()
+		w.CompactString(member).CompactBytes(assignment).NoTags()
 	}
-	return w.tags().request(), version
+	return w.NoTags().Request(), version
 }
 
 // readSynced takes:
@@ -102,14 +103,14 @@ func (q *syncGroup) encode(correlationID int32, clientID string) ([]byte, int16)
 //	tags | throttle 4 | error 2 | protocol type, nullable | protocol, nullable |
 //	assignment bytes | tags
 func readSynced(body []byte) (code kafka.Error, assignment []byte, ok bool) {
-	r := &reader{b: body}
-	r.tags()
-	r.int32() // throttle time
-	code = kafka.Error(r.int16())
-	r.compactString()
-	r.compactString()
-	assignment = r.compactString()
-	return code, assignment, !r.short
+	r := &wire.Reader{Rest: body}
+	r.SkipTags()
+	r.Int32() // throttle time
+	code = kafka.Error(r.Int16())
+	r.CompactString()
+	r.CompactString()
+	assignment = r.CompactString()
+	return code, assignment, !r.Short
 }
 
 // heartbeat is a sign of life, and a question whether the generation lasts.
@@ -121,12 +122,12 @@ type heartbeat struct {
 // ApiKey, with kafka-go's spelling, implements protocol.Message.
 func (*heartbeat) ApiKey() protocol.ApiKey { return protocol.Heartbeat } //nolint:revive // kafka-go's name
 
-// encode writes version 4: group | generation 4 | member | instance, nullable | tags.
-func (q *heartbeat) encode(correlationID int32, clientID string) ([]byte, int16) {
+// Encode writes version 4: group | generation 4 | member | instance, nullable | tags.
+func (q *heartbeat) Encode(correlationID int32, clientID string) ([]byte, int16) {
 	const version = 4
-	w := newFlexible(protocol.Heartbeat, version, correlationID, clientID)
-	w.string(q.group).int32(q.generation).string(q.member).nullable(q.instance)
-	return w.tags().request(), version
+	w := wire.NewWriter(protocol.Heartbeat, version, correlationID, clientID)
+	w.CompactString(q.group).Int32(q.generation).CompactString(q.member).NullableString(q.instance)
+	return w.NoTags().Request(), version
 }
 
 // leaveGroup gives a membership up.
@@ -135,33 +136,33 @@ type leaveGroup struct{ group, member, instance string }
 // ApiKey, with kafka-go's spelling, implements protocol.Message.
 func (*leaveGroup) ApiKey() protocol.ApiKey { return protocol.LeaveGroup } //nolint:revive // kafka-go's name
 
-// encode writes version 4:
+// Encode writes version 4:
 //
 //	group | members array of (member | instance, nullable | tags) | tags
-func (q *leaveGroup) encode(correlationID int32, clientID string) ([]byte, int16) {
+func (q *leaveGroup) Encode(correlationID int32, clientID string) ([]byte, int16) {
 	const version = 4
-	w := newFlexible(protocol.LeaveGroup, version, correlationID, clientID)
-	w.string(q.group).count(1).string(q.member).nullable(q.instance).tags()
-	return w.tags().request(), version
+	w := wire.NewWriter(protocol.LeaveGroup, version, correlationID, clientID)
+	w.CompactString(q.group).CompactCount(1).CompactString(q.member).NullableString(q.instance).NoTags()
+	return w.NoTags().Request(), version
 }
 
 // readCode takes tags | throttle 4 | error 2, which is all that matters of the
 // answer to a heartbeat. In that to leaveGroup the members' codes follow, and
 // the first that is not 0 is returned.
 func readCode(key protocol.ApiKey, body []byte) (kafka.Error, bool) {
-	r := &reader{b: body}
-	r.tags()
-	r.int32() // throttle time
-	code := kafka.Error(r.int16())
+	r := &wire.Reader{Rest: body}
+	r.SkipTags()
+	r.Int32() // throttle time
+	code := kafka.Error(r.Int16())
 	if key == protocol.LeaveGroup {
-		for range r.compactCount(5) {
-			r.compactString()
-			r.compactString()
-			if of := kafka.Error(r.int16()); code == 0 {
+		for range r.CompactCount(5) {
+			r.CompactString()
+			r.CompactString()
+			if of := kafka.Error(r.Int16()); code == 0 {
 				code = of
 			}
-			r.tags()
+			r.SkipTags()
 		}
 	}
-	return code, !r.short
+	return code, !r.Short
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -20,10 +21,10 @@ import (
 )
 
 // quick are options for tests: short pauses, and patience for a busy machine.
-var quick = Options{MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, RetryTimeout: 20 * time.Second}
+var quick = wire.Options{MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, RetryTimeout: 20 * time.Second}
 
 // impatient gives up soon, for tests of giving up.
-var impatient = Options{MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond, RetryTimeout: 100 * time.Millisecond}
+var impatient = wire.Options{MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond, RetryTimeout: 100 * time.Millisecond}
 
 // harness is a cluster in this process, written to by franz-go.
 type harness struct {
@@ -97,7 +98,7 @@ func (h *harness) transact(w *kgo.Client, commit kgo.TransactionEndTry, topic st
 
 func (h *harness) fetcher(topic string, partition int32, o FetcherOptions) *Fetcher {
 	h.Helper()
-	if o.Options == (Options{}) {
+	if o.Options == (wire.Options{}) {
 		o.Options = quick
 	}
 	o.MaxWait = cmp.Or(o.MaxWait, 5*time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 )
 
@@ -31,7 +32,7 @@ func (g *Group) join(ctx context.Context) (*Generation, error) {
 	}
 	given, ok := readAssignment(body, g.options.Topic)
 	if !ok {
-		return nil, &Error{Op: "join group " + g.options.ID, Temporary: true, Err: errors.New("the assignment is cut short")}
+		return nil, &wire.Error{Op: "join group " + g.options.ID, Temporary: true, Err: errors.New("the assignment is cut short")}
 	}
 	if !fits(given.settings, g.options.Settings) {
 		return nil, g.differs(given.settings)
@@ -50,7 +51,7 @@ func (g *Group) join(ctx context.Context) (*Generation, error) {
 // when those that have not have used up their RebalanceTimeout.
 func (g *Group) enter(ctx context.Context) (joined, error) {
 	op := "join group " + g.options.ID
-	broker, err := findCoordinator(ctx, g.client, g.options.Options, g.options.ID)
+	broker, err := wire.FindCoordinator(ctx, g.client, g.options.Options, g.options.ID)
 	if err != nil {
 		return joined{}, err
 	}
@@ -71,11 +72,11 @@ func (g *Group) enter(ctx context.Context) (joined, error) {
 		a, ok := readJoined(body)
 		switch {
 		case !ok:
-			return joined{}, cutShort(op)
+			return joined{}, wire.CutShort(op)
 		case a.code == kafka.MemberIDRequired && attempt == 0 && a.member != "":
 			g.member.id = a.member
 		case a.code != 0:
-			return joined{}, refused(op, a.code)
+			return joined{}, wire.Refused(op, a.code)
 		default:
 			return a, nil
 		}
@@ -92,7 +93,7 @@ func (g *Group) shareOut(ctx context.Context, a joined) (map[string][]byte, erro
 	if err != nil {
 		var missing *MissingTopicsError
 		if errors.As(err, &missing) { // it may be on its way
-			err = &Error{Op: "share out the partitions of " + g.options.Topic, Temporary: true, Err: err}
+			err = &wire.Error{Op: "share out the partitions of " + g.options.Topic, Temporary: true, Err: err}
 		}
 		return nil, err
 	}
@@ -149,8 +150,8 @@ func (g *Group) sync(ctx context.Context, request *syncGroup) ([]byte, error) {
 	o := g.options.Options
 	o.RetryTimeout = g.options.SessionTimeout / 3
 	var assignment []byte
-	err := o.retry(ctx, func(ctx context.Context) error {
-		broker, err := findCoordinator(ctx, g.client, o, g.options.ID)
+	err := o.Retry(ctx, func(ctx context.Context) error {
+		broker, err := wire.FindCoordinator(ctx, g.client, o, g.options.ID)
 		if err != nil {
 			return err
 		}
@@ -161,9 +162,9 @@ func (g *Group) sync(ctx context.Context, request *syncGroup) ([]byte, error) {
 		code, got, ok := readSynced(body)
 		switch {
 		case !ok:
-			return cutShort(op)
+			return wire.CutShort(op)
 		case code != 0:
-			return refused(op, code)
+			return wire.Refused(op, code)
 		}
 		assignment = got
 		return nil
@@ -173,27 +174,27 @@ func (g *Group) sync(ctx context.Context, request *syncGroup) ([]byte, error) {
 
 // send makes one exchange with the coordinator, and ends with the context: its
 // connection is cut then, for the answer may be a long time coming.
-func (g *Group) send(ctx context.Context, broker int32, op string, message encoded, timeout time.Duration) ([]byte, error) {
-	res, err := roundTrip(ctx, g.client, &exchange{message: message, broker: broker, raw: true, cut: ctx}, timeout)
+func (g *Group) send(ctx context.Context, broker int32, op string, message wire.Encoder, timeout time.Duration) ([]byte, error) {
+	res, err := wire.RoundTrip(ctx, g.client, &wire.Exchange{Message: message, To: broker, Raw: true, Cut: ctx}, timeout)
 	if err != nil {
-		return nil, failed(g.client, op, err)
+		return nil, wire.Failed(g.client, op, err)
 	}
-	answer, ok := res.(*frame)
+	answer, ok := res.(*wire.Frame)
 	if !ok {
-		return nil, unexpected(op, res)
+		return nil, wire.Unexpected(op, res)
 	}
-	return answer.body, nil
+	return answer.Body, nil
 }
 
 // ask sends a request whose answer is a code.
-func (g *Group) ask(ctx context.Context, broker int32, op string, message encoded, timeout time.Duration) (kafka.Error, error) {
+func (g *Group) ask(ctx context.Context, broker int32, op string, message wire.Encoder, timeout time.Duration) (kafka.Error, error) {
 	body, err := g.send(ctx, broker, op, message, timeout)
 	if err != nil {
 		return 0, err
 	}
 	code, ok := readCode(message.ApiKey(), body)
 	if !ok {
-		return 0, cutShort(op)
+		return 0, wire.CutShort(op)
 	}
 	return code, nil
 }
@@ -207,7 +208,7 @@ func (g *Group) beat(ctx context.Context, gen *Generation) {
 	op := fmt.Sprintf("keep the membership in group %s", g.options.ID)
 	session := g.options.SessionTimeout
 	attempt := min(g.options.RequestTimeout, max(session/3, g.options.HeartbeatInterval))
-	broker, alive := anyBroker, time.Now()
+	broker, alive := wire.AnyBroker, time.Now()
 	var last error
 	out := func(err error) {
 		gen.life.end(ended(err)) // first: Check tells why
@@ -217,14 +218,14 @@ func (g *Group) beat(ctx context.Context, gen *Generation) {
 		sent := time.Now()
 		left := session - sent.Sub(alive)
 		if left <= 0 {
-			out(&Error{Op: op, Temporary: true, Err: errors.Join(fmt.Errorf("no answer within the session timeout of %v", session), last)})
+			out(&wire.Error{Op: op, Temporary: true, Err: errors.Join(fmt.Errorf("no answer within the session timeout of %v", session), last)})
 			return
 		}
 		code, err := g.pulse(ctx, gen, op, &broker, min(attempt, left))
 		wait := g.options.HeartbeatInterval
 		switch {
 		case err != nil:
-			last, broker = err, anyBroker
+			last, broker = err, wire.AnyBroker
 			wait = min(wait, g.options.MaxBackoff)
 		case code == 0:
 			alive, last = sent, nil
@@ -232,7 +233,7 @@ func (g *Group) beat(ctx context.Context, gen *Generation) {
 			alive, last = sent, nil
 			gen.life.end(ended(code)) // the membership lasts while the work is finished
 		default:
-			out(refused(op, code))
+			out(wire.Refused(op, code))
 			return
 		}
 		timer := time.NewTimer(min(wait, max(0, session-time.Since(alive))))
@@ -246,18 +247,18 @@ func (g *Group) beat(ctx context.Context, gen *Generation) {
 
 // pulse makes one heartbeat. A temporary refusal is an error.
 func (g *Group) pulse(ctx context.Context, gen *Generation, op string, broker *int32, timeout time.Duration) (kafka.Error, error) {
-	if *broker == anyBroker {
+	if *broker == wire.AnyBroker {
 		o := g.options.Options
 		o.RequestTimeout = timeout
-		found, err := findCoordinator(ctx, g.client, o, g.options.ID)
+		found, err := wire.FindCoordinator(ctx, g.client, o, g.options.ID)
 		if err != nil {
 			return 0, err
 		}
 		*broker = found
 	}
 	code, err := g.ask(ctx, *broker, op, gen.heartbeat(), timeout)
-	if err == nil && temporary(code) {
-		err = refused(op, code)
+	if err == nil && wire.Temporary(code) {
+		err = wire.Refused(op, code)
 	}
 	return code, err
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 )
 
@@ -62,7 +63,7 @@ func (g *Group) run() {
 }
 
 // retrying keeps the last error for Next, and tells of it.
-func (g *Group) retrying(failure *Error) {
+func (g *Group) retrying(failure *wire.Error) {
 	g.mu.Lock()
 	g.last = nil
 	if failure != nil {
@@ -82,7 +83,7 @@ type reporter struct {
 
 // dueAt reports whether to tell of an error now; none begins anew. The gaps grow
 // as the pauses between attempts do, and then on.
-func (r *reporter) dueAt(now time.Time, failure *Error, first time.Duration) bool {
+func (r *reporter) dueAt(now time.Time, failure *wire.Error, first time.Duration) bool {
 	if failure == nil {
 		*r = reporter{}
 		return false
@@ -97,8 +98,8 @@ func (r *reporter) dueAt(now time.Time, failure *Error, first time.Duration) boo
 
 // classify takes an error of a join or the end of a generation, and forgets what
 // it shows to be void. Nil: nothing is wrong, join again.
-func (g *Group) classify(err error) *Error {
-	var e *Error
+func (g *Group) classify(err error) *wire.Error {
+	var e *wire.Error
 	if !errors.As(err, &e) {
 		return nil // the generation has ended as generations do
 	}
@@ -189,8 +190,8 @@ func (g *Group) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), min(g.options.RequestTimeout, leavePatience))
 	defer cancel()
 	request := &leaveGroup{group: g.options.ID, member: g.member.id, instance: g.options.InstanceID}
-	err := g.options.retry(ctx, func(ctx context.Context) error {
-		broker, err := findCoordinator(ctx, g.client, g.options.Options, g.options.ID)
+	err := g.options.Retry(ctx, func(ctx context.Context) error {
+		broker, err := wire.FindCoordinator(ctx, g.client, g.options.Options, g.options.ID)
 		if err != nil {
 			return err
 		}
@@ -201,7 +202,7 @@ func (g *Group) leave() error {
 		case code == 0, code == kafka.UnknownMemberId, code == kafka.GroupIdNotFound, code == kafka.FencedInstanceID:
 			return nil
 		}
-		return refused(op, code)
+		return wire.Refused(op, code)
 	})
 	return errors.Join(g.left, err)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -318,7 +319,7 @@ func TestFenced(t *testing.T) {
 		_, err := old.Next(ctx)
 		cancel()
 		h.is(err, kafka.FencedInstanceID)
-		if err == nil || !strings.Contains(err.Error(), `another instance runs with instance_id "one"`) || errors.Is(err, ErrTemporary) {
+		if err == nil || !strings.Contains(err.Error(), `another instance runs with instance_id "one"`) || errors.Is(err, wire.ErrTemporary) {
 			t.Errorf("%v does not say what to do, or asks to try again", err)
 		}
 	}
@@ -472,7 +473,7 @@ func TestRefusals(t *testing.T) {
 			p.gen()
 			h.within("the refusal", func() bool { return fault.Hits() == 2 })
 			if c.tells {
-				if err := <-p.told; !errors.Is(err, c.code) || !errors.Is(err, ErrTemporary) {
+				if err := <-p.told; !errors.Is(err, c.code) || !errors.Is(err, wire.ErrTemporary) {
 					t.Errorf("told of %v", err)
 				}
 			}
@@ -506,7 +507,7 @@ func TestRefusals(t *testing.T) {
 			for err == nil {
 				_, err = p.Next(ctx)
 			}
-			if !errors.Is(err, c.code) || errors.Is(err, ErrTemporary) || !strings.Contains(err.Error(), c.hint) {
+			if !errors.Is(err, c.code) || errors.Is(err, wire.ErrTemporary) || !strings.Contains(err.Error(), c.hint) {
 				t.Errorf("%v", err)
 			}
 			if fault.Hits() != 1 {
@@ -521,7 +522,7 @@ func TestRefusals(t *testing.T) {
 func TestErrorsAreToldLessAndLess(t *testing.T) {
 	var r reporter
 	now := time.Now()
-	away := &Error{Temporary: true}
+	away := &wire.Error{Temporary: true}
 	var told []time.Duration
 	for at, pause := time.Duration(0), 10*time.Millisecond; at < time.Minute; at, pause = at+pause, min(2*pause, 500*time.Millisecond) {
 		if r.dueAt(now.Add(at), away, 10*time.Millisecond) {

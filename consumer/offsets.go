@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
@@ -58,11 +59,11 @@ func (f *Fetcher) listOffset(ctx context.Context, timestamp int64) (int64, error
 		isolation = kafka.ReadUncommitted
 	}
 	var offset int64
-	err := f.options.retry(ctx, func(ctx context.Context) error {
+	err := f.options.Retry(ctx, func(ctx context.Context) error {
 		if err := f.lead(ctx); err != nil {
 			return err
 		}
-		res, err := roundTrip(ctx, f.client, &exchange{broker: f.leader, message: &listoffsets.Request{
+		res, err := wire.RoundTrip(ctx, f.client, &wire.Exchange{To: f.leader, Message: &listoffsets.Request{
 			ReplicaID: -1, IsolationLevel: int8(isolation),
 			Topics: []listoffsets.RequestTopic{{Topic: f.topic, Partitions: []listoffsets.RequestPartition{{
 				Partition: f.partition, CurrentLeaderEpoch: -1, Timestamp: timestamp,
@@ -71,10 +72,10 @@ func (f *Fetcher) listOffset(ctx context.Context, timestamp int64) (int64, error
 		if err == nil {
 			offset, err = readListOffsets(op, res)
 		} else {
-			err = failed(f.client, op, err)
+			err = wire.Failed(f.client, op, err)
 		}
-		if errors.Is(err, ErrTemporary) {
-			f.leader = anyBroker
+		if errors.Is(err, wire.ErrTemporary) {
+			f.leader = wire.AnyBroker
 		}
 		return err
 	})
@@ -84,14 +85,14 @@ func (f *Fetcher) listOffset(ctx context.Context, timestamp int64) (int64, error
 func readListOffsets(op string, res protocol.Message) (int64, error) {
 	answer, ok := res.(*listoffsets.Response)
 	if !ok {
-		return 0, unexpected(op, res)
+		return 0, wire.Unexpected(op, res)
 	}
 	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
-		return 0, &Error{Op: op, Temporary: true, Err: errors.New("the broker's answer leaves the partition out")}
+		return 0, &wire.Error{Op: op, Temporary: true, Err: errors.New("the broker's answer leaves the partition out")}
 	}
 	p := answer.Topics[0].Partitions[0]
 	if p.ErrorCode != 0 {
-		return 0, refused(op, kafka.Error(p.ErrorCode))
+		return 0, wire.Refused(op, kafka.Error(p.ErrorCode))
 	}
 	return p.Offset, nil
 }
@@ -103,27 +104,27 @@ func readListOffsets(op string, res protocol.Message) (int64, error) {
 // pending (KIP-447): an offset read while one is would be the old one. kafka-go
 // cannot ask for that. Fence the predecessor first, or the wait may last until
 // its transaction times out.
-func Committed(ctx context.Context, client *kafka.Client, o Options, group, topic string, partition int32) (offset int64, found bool, err error) {
+func Committed(ctx context.Context, client *kafka.Client, o wire.Options, group, topic string, partition int32) (offset int64, found bool, err error) {
 	if err := o.Validate(); err != nil {
 		return 0, false, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	op := fmt.Sprintf("read the offset of group %s for %s/%d", group, topic, partition)
-	err = o.retry(ctx, func(ctx context.Context) error {
-		broker, err := findCoordinator(ctx, client, o, group)
+	err = o.Retry(ctx, func(ctx context.Context) error {
+		broker, err := wire.FindCoordinator(ctx, client, o, group)
 		if err != nil {
 			return err
 		}
 		request := &offsetFetch{group: group, topic: topic, partition: partition}
-		res, err := roundTrip(ctx, client, &exchange{message: request, broker: broker, raw: true}, o.RequestTimeout)
+		res, err := wire.RoundTrip(ctx, client, &wire.Exchange{Message: request, To: broker, Raw: true}, o.RequestTimeout)
 		if err != nil {
-			return failed(client, op, err)
+			return wire.Failed(client, op, err)
 		}
-		answer, ok := res.(*frame)
+		answer, ok := res.(*wire.Frame)
 		if !ok {
-			return unexpected(op, res)
+			return wire.Unexpected(op, res)
 		}
-		offset, found, err = request.read(op, answer.body)
+		offset, found, err = request.read(op, answer.Body)
 		return err
 	})
 	return offset, found, err
@@ -139,13 +140,13 @@ type offsetFetch struct {
 // ApiKey, with kafka-go's spelling, implements protocol.Message.
 func (*offsetFetch) ApiKey() protocol.ApiKey { return protocol.OffsetFetch } //nolint:revive // kafka-go's name
 
-// encode writes the request:
+// Encode writes the request:
 //
 //	size 4 | key 2 | version 2 | correlation id 4 | client id string | tags
 //	group compact string | topics compact array of
 //	  (name compact string | partitions compact array of int32 | tags) |
 //	require stable 1 | tags
-func (q *offsetFetch) encode(correlationID int32, clientID string) ([]byte, int16) {
+func (q *offsetFetch) Encode(correlationID int32, clientID string) ([]byte, int16) {
 	const version, oneElement, noTags, requireStable = 7, 2, 0, 1
 	be := binary.BigEndian
 	b := make([]byte, 4, 64+len(clientID)+len(q.group)+len(q.topic))
@@ -155,9 +156,9 @@ func (q *offsetFetch) encode(correlationID int32, clientID string) ([]byte, int1
 	b = be.AppendUint16(b, uint16(len(clientID)))
 	b = append(b, clientID...)
 	b = append(b, noTags)
-	b = appendCompact(b, q.group)
+	b = wire.AppendCompact(b, q.group)
 	b = append(b, oneElement)
-	b = appendCompact(b, q.topic)
+	b = wire.AppendCompact(b, q.topic)
 	b = append(b, oneElement)
 	b = be.AppendUint32(b, uint32(q.partition))
 	b = append(b, noTags, requireStable, noTags)
@@ -174,38 +175,38 @@ func (q *offsetFetch) encode(correlationID int32, clientID string) ([]byte, int1
 // A group that does not exist is answered with an offset of -1 by Kafka, and
 // with GROUP_ID_NOT_FOUND by others: both mean that there is none.
 func (q *offsetFetch) read(op string, body []byte) (offset int64, found bool, err error) {
-	r := &reader{b: body}
-	r.tags()
-	r.int32() // throttle time
+	r := &wire.Reader{Rest: body}
+	r.SkipTags()
+	r.Int32() // throttle time
 	offset = -1
 	var code kafka.Error
 	listed := false
-	for range r.compactCount(3) {
-		name := r.compactString()
-		for range r.compactCount(20) {
-			index, committed := r.int32(), r.int64()
-			r.int32() // leader epoch
-			r.compactString()
-			partCode := kafka.Error(r.int16())
-			r.tags()
+	for range r.CompactCount(3) {
+		name := r.CompactString()
+		for range r.CompactCount(20) {
+			index, committed := r.Int32(), r.Int64()
+			r.Int32() // leader epoch
+			r.CompactString()
+			partCode := kafka.Error(r.Int16())
+			r.SkipTags()
 			if index == q.partition && string(name) == q.topic {
 				offset, code, listed = committed, partCode, true
 			}
 		}
-		r.tags()
+		r.SkipTags()
 	}
-	if all := kafka.Error(r.int16()); all != 0 {
+	if all := kafka.Error(r.Int16()); all != 0 {
 		code = all
 	}
 	switch {
-	case r.short:
-		return 0, false, &Error{Op: op, Temporary: true, Err: errors.New("the coordinator's answer is cut short")}
+	case r.Short:
+		return 0, false, &wire.Error{Op: op, Temporary: true, Err: errors.New("the coordinator's answer is cut short")}
 	case code == kafka.GroupIdNotFound:
 		return 0, false, nil
 	case code != 0:
-		return 0, false, refused(op, code)
+		return 0, false, wire.Refused(op, code)
 	case !listed:
-		return 0, false, &Error{Op: op, Temporary: true, Err: errors.New("the coordinator's answer leaves the partition out")}
+		return 0, false, &wire.Error{Op: op, Temporary: true, Err: errors.New("the coordinator's answer leaves the partition out")}
 	}
 	return max(offset, 0), offset >= 0, nil
 }

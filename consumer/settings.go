@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/describegroups"
 )
@@ -103,13 +104,13 @@ func (g *Group) differs(found []byte) error {
 			return err
 		}
 		g.member.id, g.member.subscription = "", nil
-		return &Error{
+		return &wire.Error{
 			Op: "join group " + g.options.ID, Temporary: true,
 			Err: errors.New("the settings are other ones than those of this instance's last " +
 				"life: joining anew"),
 		}
 	}
-	return &Error{Op: "join group " + g.options.ID, Err: &SettingsError{
+	return &wire.Error{Op: "join group " + g.options.ID, Err: &SettingsError{
 		Group: g.options.ID,
 		Found: found, Own: g.options.Settings,
 	}}
@@ -119,30 +120,30 @@ func (g *Group) differs(found []byte) error {
 // to it, each once, most members first. Members that name none, or are not of this
 // package, and groups without members have none. It needs the permission to describe the
 // group.
-func GroupSettings(ctx context.Context, client *kafka.Client, o Options, group,
+func GroupSettings(ctx context.Context, client *kafka.Client, o wire.Options, group,
 	topic string,
 ) ([][]byte, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	op := "describe group " + group
 	var found [][]byte
-	err := o.retry(ctx, func(ctx context.Context) error {
-		broker, err := findCoordinator(ctx, client, o, group)
+	err := o.Retry(ctx, func(ctx context.Context) error {
+		broker, err := wire.FindCoordinator(ctx, client, o, group)
 		if err != nil {
 			return err
 		}
-		res, err := roundTrip(ctx, client, &exchange{
-			broker:  broker,
-			message: &describegroups.Request{Groups: []string{group}},
+		res, err := wire.RoundTrip(ctx, client, &wire.Exchange{
+			To:      broker,
+			Message: &describegroups.Request{Groups: []string{group}},
 		}, o.RequestTimeout)
 		if err != nil {
-			return failed(client, op, err)
+			return wire.Failed(client, op, err)
 		}
 		answer, ok := res.(*describegroups.Response)
 		if !ok {
-			return unexpected(op, res)
+			return wire.Unexpected(op, res)
 		}
 		found, err = readGroupSettings(op, answer, topic)
 		return err
@@ -156,7 +157,7 @@ func readGroupSettings(op string, answer *describegroups.Response, topic string)
 		if code := kafka.Error(g.ErrorCode); code == kafka.GroupIdNotFound {
 			continue
 		} else if code != 0 {
-			return nil, refused(op, code)
+			return nil, wire.Refused(op, code)
 		}
 		for _, m := range g.Members {
 			if s := readSubscription(m.MemberMetadata, topic); g.ProtocolData == protocolName &&

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 )
@@ -12,26 +13,26 @@ import (
 // anew under its old name has another one. Topics that do not exist are a
 // MissingTopicsError that lists all of them, at once. Needs Kafka 2.8; an id is
 // zero if the cluster gives none.
-func TopicIDs(ctx context.Context, client *kafka.Client, o Options, topics ...string) (map[string][16]byte, error) {
+func TopicIDs(ctx context.Context, client *kafka.Client, o wire.Options, topics ...string) (map[string][16]byte, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	ids := make(map[string][16]byte, len(topics))
 	if len(topics) == 0 {
 		return ids, nil
 	}
 	const op = "read the ids of topics"
-	err := o.retry(ctx, func(ctx context.Context) error {
-		res, err := roundTrip(ctx, client, &exchange{message: topicIDs(topics), broker: anyBroker, raw: true}, o.RequestTimeout)
+	err := o.Retry(ctx, func(ctx context.Context) error {
+		res, err := wire.RoundTrip(ctx, client, &wire.Exchange{Message: topicIDs(topics), To: wire.AnyBroker, Raw: true}, o.RequestTimeout)
 		if err != nil {
-			return failed(client, op, err)
+			return wire.Failed(client, op, err)
 		}
-		answer, ok := res.(*frame)
+		answer, ok := res.(*wire.Frame)
 		if !ok {
-			return unexpected(op, res)
+			return wire.Unexpected(op, res)
 		}
-		return readTopicIDs(op, answer.body, ids)
+		return readTopicIDs(op, answer.Body, ids)
 	})
 	if err != nil {
 		return nil, err
@@ -46,19 +47,19 @@ type topicIDs []string
 // ApiKey, with kafka-go's spelling, implements protocol.Message.
 func (topicIDs) ApiKey() protocol.ApiKey { return protocol.Metadata } //nolint:revive // kafka-go's name
 
-// encode writes:
+// Encode writes:
 //
 //	topics array of (id 16 | name, nullable | tags) | create them 1 |
 //	authorized operations of the cluster 1 | of the topics 1 | tags
-func (q topicIDs) encode(correlationID int32, clientID string) ([]byte, int16) {
+func (q topicIDs) Encode(correlationID int32, clientID string) ([]byte, int16) {
 	const version = 10
-	w := newFlexible(protocol.Metadata, version, correlationID, clientID)
-	w.count(len(q))
+	w := wire.NewWriter(protocol.Metadata, version, correlationID, clientID)
+	w.CompactCount(len(q))
 	for _, name := range q {
-		w.int32(0).int32(0).int32(0).int32(0) // by name, not by id
-		w.string(name).tags()
+		w.Int32(0).Int32(0).Int32(0).Int32(0) // by name, not by id
+		w.CompactString(name).NoTags()
 	}
-	return w.byte(0).byte(0).byte(0).tags().request(), version
+	return w.Byte(0).Byte(0).Byte(0).NoTags().Request(), version
 }
 
 // readTopicIDs takes:
@@ -69,47 +70,47 @@ func (q topicIDs) encode(correlationID int32, clientID string) ([]byte, int16) {
 //	  (error 2 | index 4 | leader 4 | epoch 4 | three arrays of 4 | tags) |
 //	  authorized operations 4 | tags) | authorized operations 4 | tags
 func readTopicIDs(op string, body []byte, ids map[string][16]byte) error {
-	r := &reader{b: body}
-	r.tags()
-	r.int32() // throttle time
-	for range r.compactCount(11) {
-		r.int32()
-		r.compactString()
-		r.int32()
-		r.compactString()
-		r.tags()
+	r := &wire.Reader{Rest: body}
+	r.SkipTags()
+	r.Int32() // throttle time
+	for range r.CompactCount(11) {
+		r.Int32()
+		r.CompactString()
+		r.Int32()
+		r.CompactString()
+		r.SkipTags()
 	}
-	r.compactString() // cluster id
-	r.int32()         // controller
+	r.CompactString() // cluster id
+	r.Int32()         // controller
 	var missing []string
-	var failure *Error
-	for range r.compactCount(25) {
-		code := kafka.Error(r.int16())
-		name := string(r.compactString())
-		id := r.take(16)
-		r.take(1) // internal
-		for range r.compactCount(18) {
-			r.take(2 + 4 + 4 + 4)
+	var failure *wire.Error
+	for range r.CompactCount(25) {
+		code := kafka.Error(r.Int16())
+		name := string(r.CompactString())
+		id := r.Take(16)
+		r.Take(1) // internal
+		for range r.CompactCount(18) {
+			r.Take(2 + 4 + 4 + 4)
 			for range 3 { // replicas: all, in sync, offline
-				r.take(4 * r.compactCount(4))
+				r.Take(4 * r.CompactCount(4))
 			}
-			r.tags()
+			r.SkipTags()
 		}
-		r.int32() // authorized operations
-		r.tags()
+		r.Int32() // authorized operations
+		r.SkipTags()
 		switch {
-		case r.short:
+		case r.Short:
 		case code == kafka.UnknownTopicOrPartition:
 			missing = append(missing, name)
 		case code != 0:
-			failure = refused(op+": "+name, code)
+			failure = wire.Refused(op+": "+name, code)
 		default:
 			ids[name] = [16]byte(id)
 		}
 	}
 	switch {
-	case r.short:
-		return cutShort(op)
+	case r.Short:
+		return wire.CutShort(op)
 	case len(missing) > 0:
 		slices.Sort(missing)
 		return &MissingTopicsError{missing}

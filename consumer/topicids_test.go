@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -52,7 +53,7 @@ func TestTopicIDs(t *testing.T) {
 
 func TestTopicIDsAreReadWhole(t *testing.T) {
 	for size := range 40 {
-		if err := readTopicIDs("test", make([]byte, size), map[string][16]byte{}); size < 12 && !errors.Is(err, ErrTemporary) {
+		if err := readTopicIDs("test", make([]byte, size), map[string][16]byte{}); size < 12 && !errors.Is(err, wire.ErrTemporary) {
 			t.Errorf("an answer of %d bytes: %v", size, err)
 		}
 	}

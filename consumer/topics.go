@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
@@ -15,24 +16,24 @@ import (
 
 // Ping reads the cluster's metadata once. Its error names the brokers if none
 // of them could be reached.
-func Ping(ctx context.Context, client *kafka.Client, o Options) error {
+func Ping(ctx context.Context, client *kafka.Client, o wire.Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	_, err := freshMetadata(ctx, client, o.withDefaults())
+	_, err := wire.Metadata(ctx, client, o.WithDefaults())
 	return err
 }
 
 // ClusterID returns the id that the cluster gave itself when it was made, empty
 // if its brokers do not tell.
-func ClusterID(ctx context.Context, client *kafka.Client, o Options) (string, error) {
+func ClusterID(ctx context.Context, client *kafka.Client, o wire.Options) (string, error) {
 	if err := o.Validate(); err != nil {
 		return "", err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	var id string
-	err := o.retry(ctx, func(ctx context.Context) error {
-		res, err := freshMetadata(ctx, client, o)
+	err := o.Retry(ctx, func(ctx context.Context) error {
+		res, err := wire.Metadata(ctx, client, o)
 		if err == nil {
 			id = res.ClusterID
 		}
@@ -44,17 +45,17 @@ func ClusterID(ctx context.Context, client *kafka.Client, o Options) (string, er
 // Partitions returns the number of partitions of each topic. Topics that do not
 // exist are a MissingTopicsError that lists all of them, at once: whoever has
 // just created one waits for it there.
-func Partitions(ctx context.Context, client *kafka.Client, o Options, topics ...string) (map[string]int, error) {
+func Partitions(ctx context.Context, client *kafka.Client, o wire.Options, topics ...string) (map[string]int, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	counts := make(map[string]int, len(topics))
 	if len(topics) == 0 {
 		return counts, nil // to name none would ask for all
 	}
-	err := o.retry(ctx, func(ctx context.Context) error {
-		res, err := freshMetadata(ctx, client, o, topics...)
+	err := o.Retry(ctx, func(ctx context.Context) error {
+		res, err := wire.Metadata(ctx, client, o, topics...)
 		if err != nil {
 			return err
 		}
@@ -66,7 +67,7 @@ func Partitions(ctx context.Context, client *kafka.Client, o Options, topics ...
 			case kafka.UnknownTopicOrPartition:
 				missing = append(missing, t.Name)
 			default:
-				return refused("read metadata of topic "+t.Name, code)
+				return wire.Refused("read metadata of topic "+t.Name, code)
 			}
 		}
 		if len(missing) > 0 {
@@ -83,14 +84,14 @@ func Partitions(ctx context.Context, client *kafka.Client, o Options, topics ...
 
 // Topics returns the names of all topics that this client may see, sorted, without
 // those that Kafka keeps for itself.
-func Topics(ctx context.Context, client *kafka.Client, o Options) ([]string, error) {
+func Topics(ctx context.Context, client *kafka.Client, o wire.Options) ([]string, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	var names []string
-	err := o.retry(ctx, func(ctx context.Context) error {
-		res, err := freshMetadata(ctx, client, o) // to name none asks for all
+	err := o.Retry(ctx, func(ctx context.Context) error {
+		res, err := wire.Metadata(ctx, client, o) // to name none asks for all
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func Topics(ctx context.Context, client *kafka.Client, o Options) ([]string, err
 // CoPartitioned checks that all topics exist and have as many partitions as the
 // first one, and returns that number. The error is a MissingTopicsError or a
 // PartitionsError.
-func CoPartitioned(ctx context.Context, client *kafka.Client, o Options, topics ...string) (int, error) {
+func CoPartitioned(ctx context.Context, client *kafka.Client, o wire.Options, topics ...string) (int, error) {
 	counts, err := Partitions(ctx, client, o, topics...)
 	if err != nil || len(topics) == 0 {
 		return 0, err
@@ -142,16 +143,16 @@ type Topic struct {
 // not changed; if one has another number of partitions or another value of one
 // of Configs, the error is a PartitionsError or ConfigError. Safe to repeat, and
 // to call from several processes at once.
-func CreateTopics(ctx context.Context, client *kafka.Client, o Options, topics ...Topic) error {
+func CreateTopics(ctx context.Context, client *kafka.Client, o wire.Options, topics ...Topic) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	for _, t := range topics {
-		if err := o.retry(ctx, func(ctx context.Context) error { return create(ctx, client, o, t) }); err != nil {
+		if err := o.Retry(ctx, func(ctx context.Context) error { return create(ctx, client, o, t) }); err != nil {
 			return err
 		}
-		if err := o.retry(ctx, func(ctx context.Context) error { return verify(ctx, client, o, t) }); err != nil {
+		if err := o.Retry(ctx, func(ctx context.Context) error { return verify(ctx, client, o, t) }); err != nil {
 			return err
 		}
 	}
@@ -159,9 +160,9 @@ func CreateTopics(ctx context.Context, client *kafka.Client, o Options, topics .
 }
 
 // create asks the controller for one topic; that it exists is no error.
-func create(ctx context.Context, client *kafka.Client, o Options, t Topic) error {
+func create(ctx context.Context, client *kafka.Client, o wire.Options, t Topic) error {
 	op := "create topic " + t.Name
-	meta, err := freshMetadata(ctx, client, o, t.Name)
+	meta, err := wire.Metadata(ctx, client, o, t.Name)
 	if err != nil {
 		return err
 	}
@@ -177,22 +178,22 @@ func create(ctx context.Context, client *kafka.Client, o Options, t Topic) error
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		request.Configs = append(request.Configs, createtopics.RequestConfig{Name: name, Value: configs[name]})
 	}
-	res, err := roundTrip(ctx, client, &exchange{broker: meta.ControllerID, message: &createtopics.Request{
+	res, err := wire.RoundTrip(ctx, client, &wire.Exchange{To: meta.ControllerID, Message: &createtopics.Request{
 		Topics: []createtopics.RequestTopic{request}, TimeoutMs: int32(o.RequestTimeout.Milliseconds()),
 	}}, o.RequestTimeout)
 	if err != nil {
-		return failed(client, op, err)
+		return wire.Failed(client, op, err)
 	}
 	answer, ok := res.(*createtopics.Response)
 	if !ok {
-		return unexpected(op, res)
+		return wire.Unexpected(op, res)
 	}
 	for _, a := range answer.Topics {
 		code := kafka.Error(a.ErrorCode)
 		if code == 0 || code == kafka.TopicAlreadyExists {
 			continue
 		}
-		e := refused(op, code)
+		e := wire.Refused(op, code)
 		if a.ErrorMessage != "" {
 			e.Err = fmt.Errorf("%w: %s", code, a.ErrorMessage)
 		}
@@ -203,13 +204,13 @@ func create(ctx context.Context, client *kafka.Client, o Options, t Topic) error
 
 // verify compares a topic with its description. Metadata lags behind creation,
 // so that a missing topic is temporary here.
-func verify(ctx context.Context, client *kafka.Client, o Options, t Topic) error {
+func verify(ctx context.Context, client *kafka.Client, o wire.Options, t Topic) error {
 	once := o
 	once.RetryTimeout = o.RequestTimeout
 	counts, err := Partitions(ctx, client, once, t.Name)
 	var missing *MissingTopicsError
 	if errors.As(err, &missing) {
-		return &Error{Op: "create topic " + t.Name, Temporary: true, Err: err}
+		return &wire.Error{Op: "create topic " + t.Name, Temporary: true, Err: err}
 	}
 	if err != nil {
 		return err
@@ -223,24 +224,24 @@ func verify(ctx context.Context, client *kafka.Client, o Options, t Topic) error
 // CheckConfigs compares settings of an existing topic, such as cleanup.policy,
 // with the values they must have, and changes nothing. The first other value is
 // a ConfigError. It needs the permission to describe the topic's configuration.
-func CheckConfigs(ctx context.Context, client *kafka.Client, o Options, topic string, configs map[string]string) error {
+func CheckConfigs(ctx context.Context, client *kafka.Client, o wire.Options, topic string, configs map[string]string) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	o = o.withDefaults()
-	return o.retry(ctx, func(ctx context.Context) error { return verifyConfigs(ctx, client, o, topic, configs) })
+	o = o.WithDefaults()
+	return o.Retry(ctx, func(ctx context.Context) error { return verifyConfigs(ctx, client, o, topic, configs) })
 }
 
 // Configs reads settings of an existing topic, the broker's defaults where the
 // topic has none of its own. A setting that the broker does not know is left
 // out. It needs the permission to describe the topic's configuration.
-func Configs(ctx context.Context, client *kafka.Client, o Options, topic string, names ...string) (map[string]string, error) {
+func Configs(ctx context.Context, client *kafka.Client, o wire.Options, topic string, names ...string) (map[string]string, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	var have map[string]string
-	err := o.retry(ctx, func(ctx context.Context) error {
+	err := o.Retry(ctx, func(ctx context.Context) error {
 		var err error
 		have, err = readConfigs(ctx, client, o, topic, names)
 		return err
@@ -249,7 +250,7 @@ func Configs(ctx context.Context, client *kafka.Client, o Options, topic string,
 }
 
 // verifyConfigs is one attempt of CheckConfigs.
-func verifyConfigs(ctx context.Context, client *kafka.Client, o Options, topic string, configs map[string]string) error {
+func verifyConfigs(ctx context.Context, client *kafka.Client, o wire.Options, topic string, configs map[string]string) error {
 	names := slices.Sorted(maps.Keys(configs))
 	have, err := readConfigs(ctx, client, o, topic, names)
 	if err != nil {
@@ -264,27 +265,27 @@ func verifyConfigs(ctx context.Context, client *kafka.Client, o Options, topic s
 }
 
 // readConfigs is one attempt of Configs.
-func readConfigs(ctx context.Context, client *kafka.Client, o Options, topic string, names []string) (map[string]string, error) {
+func readConfigs(ctx context.Context, client *kafka.Client, o wire.Options, topic string, names []string) (map[string]string, error) {
 	have := make(map[string]string, len(names))
 	if len(names) == 0 {
 		return have, nil // to name none would ask for all
 	}
 	op := "read the configuration of topic " + topic
-	res, err := roundTrip(ctx, client, &exchange{broker: anyBroker, message: &describeconfigs.Request{
+	res, err := wire.RoundTrip(ctx, client, &wire.Exchange{To: wire.AnyBroker, Message: &describeconfigs.Request{
 		Resources: []describeconfigs.RequestResource{{
 			ResourceType: int8(kafka.ResourceTypeTopic), ResourceName: topic, ConfigNames: names,
 		}},
 	}}, o.RequestTimeout)
 	if err != nil {
-		return nil, failed(client, op, err)
+		return nil, wire.Failed(client, op, err)
 	}
 	answer, ok := res.(*describeconfigs.Response)
 	if !ok {
-		return nil, unexpected(op, res)
+		return nil, wire.Unexpected(op, res)
 	}
 	for _, r := range answer.Resources {
 		if code := kafka.Error(r.ErrorCode); code != 0 {
-			e := refused(op, code)
+			e := wire.Refused(op, code)
 			if code == kafka.TopicAuthorizationFailed {
 				e.Hint = "grant this client DescribeConfigs on the topic"
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -72,7 +73,7 @@ func TestCreateTopicsRepeatsAndRefuses(t *testing.T) {
 	h.refuse(kmsg.CreateTopics, 31, 1)
 	err := CreateTopics(t.Context(), h.client, quick, Topic{Name: "c", Partitions: 1})
 	h.is(err, kafka.ClusterAuthorizationFailed)
-	if err := CreateTopics(t.Context(), h.client, Options{MinBackoff: -1}, Topic{}); err == nil {
+	if err := CreateTopics(t.Context(), h.client, wire.Options{MinBackoff: -1}, Topic{}); err == nil {
 		t.Error("bad options are accepted")
 	}
 }
@@ -98,11 +99,11 @@ func TestCheckConfigs(t *testing.T) {
 	h.refuse(kmsg.DescribeConfigs, 29, 1)
 	err := check("log", compacted)
 	h.is(err, kafka.TopicAuthorizationFailed)
-	var refusal *Error
+	var refusal *wire.Error
 	if !errors.As(err, &refusal) || refusal.Hint == "" {
 		t.Errorf("a missing permission comes without a hint: %v", err)
 	}
-	if err := CheckConfigs(t.Context(), h.client, Options{MinBackoff: -1}, "log", nil); err == nil {
+	if err := CheckConfigs(t.Context(), h.client, wire.Options{MinBackoff: -1}, "log", nil); err == nil {
 		t.Error("bad options are accepted")
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 )
@@ -109,13 +110,13 @@ const feedBatch = 2000
 
 func newFeeder(ctx context.Context, client *kafka.Client, topic string, create int, codec *schemas.Codec) (*feeder, error) {
 	if create > 0 {
-		err := consumer.CreateTopics(ctx, client, consumer.Options{}, consumer.Topic{Name: topic, Partitions: create})
+		err := consumer.CreateTopics(ctx, client, wire.Options{}, consumer.Topic{Name: topic, Partitions: create})
 		var other *consumer.PartitionsError
 		if err != nil && !errors.As(err, &other) { // what exists is kept as it is
 			return nil, err
 		}
 	}
-	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, topic)
+	counts, err := consumer.Partitions(ctx, client, wire.Options{}, topic)
 	var missing *consumer.MissingTopicsError
 	switch {
 	case errors.As(err, &missing):

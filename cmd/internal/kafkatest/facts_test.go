@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -47,8 +48,8 @@ func TestEveryVersionIsTaken(t *testing.T) {
 	h.ok(err)
 	_, err = feed.Send(t.Context(), topic, 1, batch(topic, 0, "fed").Records)
 	h.ok(err)
-	h.ok(consumer.CheckConfigs(t.Context(), watched.client, consumer.Options{}, topic, map[string]string{"cleanup.policy": "delete"}))
-	_, err = consumer.TopicIDs(t.Context(), watched.client, consumer.Options{}, topic)
+	h.ok(consumer.CheckConfigs(t.Context(), watched.client, wire.Options{}, topic, map[string]string{"cleanup.policy": "delete"}))
+	_, err = consumer.TopicIDs(t.Context(), watched.client, wire.Options{}, topic)
 	h.ok(err)
 
 	res, err := kmsg.NewPtrApiVersionsRequest().RequestWith(t.Context(), h.admin)

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -116,7 +117,7 @@ func (h *harness) topic(name string, partitions int, configs map[string]string) 
 func (h *harness) replicated(name string, partitions, replication int, configs map[string]string) string {
 	h.Helper()
 	name = h.prefix + name
-	h.ok(consumer.CreateTopics(h.Context(), h.client, consumer.Options{}, consumer.Topic{
+	h.ok(consumer.CreateTopics(h.Context(), h.client, wire.Options{}, consumer.Topic{
 		Name: name, Partitions: partitions, Replication: replication, Configs: configs,
 	}))
 	return name
@@ -215,7 +216,7 @@ func (h *harness) expect(topic string, partition int32, want ...string) {
 // committed is a group's offset of partition 0, -1 if it has none.
 func (h *harness) committed(group, topic string) int64 {
 	h.Helper()
-	offset, found, err := consumer.Committed(h.Context(), h.client, consumer.Options{}, group, topic, 0)
+	offset, found, err := consumer.Committed(h.Context(), h.client, wire.Options{}, group, topic, 0)
 	h.ok(err)
 	if !found {
 		return -1

@@ -15,6 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // deleteTopic deletes a topic and waits until the cluster has forgotten it.
@@ -28,7 +29,7 @@ func (h *harness) deleteTopic(name string) {
 	h.ok(err)
 	h.ok(kerr.ErrorForCode(res.Topics[0].ErrorCode))
 	h.eventually("the topic is gone", func() bool {
-		_, err := consumer.Partitions(h.Context(), h.client, consumer.Options{}, name)
+		_, err := consumer.Partitions(h.Context(), h.client, wire.Options{}, name)
 		var missing *consumer.MissingTopicsError
 		return errors.As(err, &missing)
 	})
@@ -37,7 +38,7 @@ func (h *harness) deleteTopic(name string) {
 // remakeChangelog makes it as somebody would who misses it.
 func (w *world) remakeChangelog(o pipeline.Options) {
 	w.Helper()
-	w.ok(consumer.CreateTopics(w.Context(), w.client, consumer.Options{}, consumer.Topic{
+	w.ok(consumer.CreateTopics(w.Context(), w.client, wire.Options{}, consumer.Topic{
 		Name: o.Topics.Changelog, Partitions: w.partitions, Configs: map[string]string{"cleanup.policy": "compact"},
 	}))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -81,7 +82,7 @@ func TestAFreshClusterThatGoesAway(t *testing.T) {
 	p := h.transactional(h.client, "first", producer.Options{})
 	transactions := since(start)
 	topic := h.topic("first", 1, nil)
-	_, found, err := consumer.Committed(t.Context(), h.client, consumer.Options{}, h.prefix+"first", topic, 0)
+	_, found, err := consumer.Committed(t.Context(), h.client, wire.Options{}, h.prefix+"first", topic, 0)
 	h.ok(err)
 	if found {
 		t.Error("a group on a fresh cluster has an offset")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -126,7 +127,7 @@ func (w *world) options(name string) pipeline.Options {
 // than Kafka would keep them by default.
 func (w *world) createRaw() {
 	w.Helper()
-	w.ok(consumer.CreateTopics(w.Context(), w.client, consumer.Options{}, consumer.Topic{
+	w.ok(consumer.CreateTopics(w.Context(), w.client, wire.Options{}, consumer.Topic{
 		Name: w.raw, Partitions: w.partitions, Configs: map[string]string{"retention.ms": "-1"},
 	}))
 }
@@ -169,7 +170,7 @@ func (w *world) answered(o pipeline.Options) bool {
 	for p := range int32(w.partitions) {
 		_, end, err := w.fetcher(w.raw, p, false).Bounds(w.Context())
 		w.ok(err)
-		offset, _, err := consumer.Committed(w.Context(), w.client, consumer.Options{}, o.Group, w.raw, p)
+		offset, _, err := consumer.Committed(w.Context(), w.client, wire.Options{}, o.Group, w.raw, p)
 		w.ok(err)
 		if offset < end {
 			return false

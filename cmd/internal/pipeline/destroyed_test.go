@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/producer"
@@ -200,7 +201,7 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 		t.Errorf("without dead letters, with the service's own key: %v, %+v", err, plan.Partitions)
 	}
 	requireUnknown(t, whole)
-	ok(t, consumer.CreateTopics(t.Context(), w.client, consumer.Options{},
+	ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{},
 		consumer.Topic{Name: o.Topics.DeadLetters, Partitions: partitions}))
 	requireUnknown(t, whole)
 	text := ""

@@ -16,6 +16,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -43,7 +44,7 @@ func Diagnose(ctx context.Context, o Options) []Finding {
 
 // DiagnoseAloud is Diagnose, and tells each finding as soon as it is known.
 func DiagnoseAloud(ctx context.Context, o Options, tell func(Finding)) []Finding {
-	d := &diagnosis{tell: tell, o: o.WithDefaults(), call: consumer.Options{RetryTimeout: callPatience}}
+	d := &diagnosis{tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: callPatience}}
 	if err := o.Validate(); err != nil {
 		d.add("settings", LevelFailure, "%v", err)
 		return d.found
@@ -63,7 +64,7 @@ func DiagnoseAloud(ctx context.Context, o Options, tell func(Finding)) []Finding
 
 type diagnosis struct {
 	o      Options
-	call   consumer.Options
+	call   wire.Options
 	client *kafka.Client
 	found  []Finding
 	tell   func(Finding)
@@ -143,7 +144,7 @@ func (d *diagnosis) brokers(ctx context.Context) (found bool) {
 	errs := make([]error, len(d.o.Brokers))
 	for i, broker := range d.o.Brokers {
 		call, cancel := context.WithTimeout(ctx, callPatience)
-		errs[i] = consumer.Ping(call, NewClient([]string{broker}), consumer.Options{RetryTimeout: callPatience, RequestTimeout: callPatience})
+		errs[i] = consumer.Ping(call, NewClient([]string{broker}), wire.Options{RetryTimeout: callPatience, RequestTimeout: callPatience})
 		cancel()
 		if errs[i] == nil {
 			found, level = true, LevelWarning // for those that do not
@@ -309,7 +310,7 @@ func (d *diagnosis) group(ctx context.Context, partitions int) {
 	begun := 0
 	for n := range int32(partitions) {
 		_, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
-		if err != nil && errors.Is(err, consumer.ErrTemporary) {
+		if err != nil && errors.Is(err, wire.ErrTemporary) {
 			d.add("group", LevelWarning, "%s: its offset in partition %d is not known yet, a transaction may be open: %v", d.o.Group, n, err)
 			return
 		}

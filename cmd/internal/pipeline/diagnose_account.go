@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // account looks whether the changelog holds what it must hold: as the service does
@@ -29,7 +30,7 @@ func (d *diagnosis) account(ctx context.Context) {
 		err = problem
 	}
 	switch {
-	case errors.Is(err, consumer.ErrTemporary):
+	case errors.Is(err, wire.ErrTemporary):
 		d.add("account", LevelWarning, "not known yet, a transaction may be open: %v", err)
 	case errors.As(err, &other):
 		d.add("account", LevelFailure, "%v", other)

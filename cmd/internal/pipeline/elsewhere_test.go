@@ -8,13 +8,14 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // remakeRaw deletes the raw topic and makes it anew, with its number of partitions.
 func (w *world) remakeRaw(tb testing.TB) {
 	tb.Helper()
 	w.deleteTopic(tb, "raw", false)
-	ok(tb, consumer.CreateTopics(tb.Context(), w.client, consumer.Options{},
+	ok(tb, consumer.CreateTopics(tb.Context(), w.client, wire.Options{},
 		consumer.Topic{Name: "raw", Partitions: partitions}))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/state"
@@ -36,7 +37,7 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 	w := newWorld(t, 0)
 	create := func(topic string, partitions int, configs map[string]string) {
 		t.Helper()
-		ok(t, consumer.CreateTopics(t.Context(), w.client, consumer.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: configs}))
+		ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: configs}))
 	}
 	compact := map[string]string{"cleanup.policy": "compact"}
 	closed := func(group string) Options { // may not create topics
@@ -79,8 +80,8 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 		r := start(t, w.options("made"))
 		await(t, "it has its partitions", func() bool { return strings.Contains(r.log.String(), "partitions assigned") }, r)
 		r.stop(t)
-		ok(t, consumer.CheckConfigs(t.Context(), w.client, consumer.Options{}, "made.log", compact))
-		n, err := consumer.CoPartitioned(t.Context(), w.client, consumer.Options{}, "raw", "made.out", "made.log", "made.dead")
+		ok(t, consumer.CheckConfigs(t.Context(), w.client, wire.Options{}, "made.log", compact))
+		n, err := consumer.CoPartitioned(t.Context(), w.client, wire.Options{}, "raw", "made.out", "made.log", "made.dead")
 		if err != nil || n != partitions {
 			t.Errorf("%d partitions, %v", n, err)
 		}
@@ -96,7 +97,7 @@ func TestWaitsForTopics(t *testing.T) {
 	w := newWorld(t, 0)
 	create := func(topic string, configs map[string]string) {
 		t.Helper()
-		ok(t, consumer.CreateTopics(t.Context(), w.client, consumer.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: configs}))
+		ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: configs}))
 	}
 	create("late.out", nil)
 	o := w.options("late")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // ErrMoved says that users have their state in another partition than the configured
@@ -50,7 +51,7 @@ func (e *MovedError) Unwrap() error { return ErrMoved }
 // does not say. So a start under unchanged settings reads no more than the marks.
 type homeCheck struct {
 	client *kafka.Client
-	call   consumer.Options
+	call   wire.Options
 	o      Options
 }
 
@@ -133,7 +134,7 @@ func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away
 // checkHomes is the service's check, before it joins its group. What it finds may be
 // accepted; that some users have states is kept for the advice about misplaced records.
 func (s *Service) checkHomes(ctx context.Context) (homes, error) {
-	check := &homeCheck{client: s.client, call: consumer.Options{RetryTimeout: s.patience}, o: s.options}
+	check := &homeCheck{client: s.client, call: wire.Options{RetryTimeout: s.patience}, o: s.options}
 	found, err := check.check(ctx, s.partitions)
 	var moved *MovedError
 	if errors.As(err, &moved) && s.options.AcceptLost {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/state"
@@ -204,7 +205,7 @@ func findIn(store *state.Store, user []byte) (found []stored, err error) {
 
 func findInChangelog(ctx context.Context, o Options, user []byte) (found []stored, err error) {
 	client := NewClient(o.Brokers)
-	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, o.Topics.Changelog)
+	counts, err := consumer.Partitions(ctx, client, wire.Options{}, o.Topics.Changelog)
 	if err != nil {
 		return nil, LostTopic(err, o.Topics.Changelog)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/state"
 )
@@ -98,7 +99,7 @@ func (f forgetful) Positions() (task.Positions, bool, error) {
 
 // newest is where the group and the changelog end.
 func (w *loopWorld) newest() (input, changelog int64, err error) {
-	input, _, err = consumer.Committed(w.t.Context(), w.client, consumer.Options{}, "loop", "raw", 0)
+	input, _, err = consumer.Committed(w.t.Context(), w.client, wire.Options{}, "loop", "raw", 0)
 	f, err2 := consumer.NewFetcher(w.client, "log", 0, consumer.FetcherOptions{})
 	if err = errors.Join(err, err2); err != nil {
 		return 0, 0, err

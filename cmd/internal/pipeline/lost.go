@@ -14,6 +14,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/state"
 )
 
@@ -23,7 +24,7 @@ import (
 // of another id and would be set aside. Both have to be looked at before they happen.
 type lossCheck struct {
 	client *kafka.Client
-	call   consumer.Options
+	call   wire.Options
 	o      Options
 	// replays: the output of a replay goes where its own checks allow it, and is no
 	// evidence.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/state"
 )
@@ -24,7 +25,7 @@ func TestLostWithItsOffsets(t *testing.T) {
 			var at [partitions]int64
 			for p := range at {
 				var err error
-				at[p], _, err = consumer.Committed(t.Context(), w.client, consumer.Options{}, o.Group, "raw", int32(p))
+				at[p], _, err = consumer.Committed(t.Context(), w.client, wire.Options{}, o.Group, "raw", int32(p))
 				ok(t, err)
 			}
 			w.deleteTopic(t, o.Topics.Changelog, again)

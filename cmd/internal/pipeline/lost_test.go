@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/state"
 )
@@ -26,14 +27,14 @@ func (w *world) deleteTopic(tb testing.TB, topic string, again bool) {
 	ok(tb, errors.Join(err, res.Errors[topic]))
 	ok(tb, awaitGone(tb.Context(), w.client, topic))
 	if again {
-		ok(tb, consumer.CreateTopics(tb.Context(), w.client, consumer.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: compacted}))
+		ok(tb, consumer.CreateTopics(tb.Context(), w.client, wire.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: compacted}))
 	}
 }
 
 // exists reports whether a topic is there.
 func (w *world) exists(tb testing.TB, topic string) bool {
 	tb.Helper()
-	_, err := consumer.Partitions(tb.Context(), w.client, consumer.Options{}, topic)
+	_, err := consumer.Partitions(tb.Context(), w.client, wire.Options{}, topic)
 	var missing *consumer.MissingTopicsError
 	if err != nil && !errors.As(err, &missing) {
 		tb.Fatal(err)
@@ -319,7 +320,7 @@ func TestSanitizedTopicIsRemade(t *testing.T) {
 	await(t, "everything is processed", func() bool {
 		var n int64
 		for p := range int32(partitions) {
-			at, _, err := consumer.Committed(t.Context(), w.client, consumer.Options{}, o.Group, "raw", p)
+			at, _, err := consumer.Committed(t.Context(), w.client, wire.Options{}, o.Group, "raw", p)
 			ok(t, err)
 			n += at
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // changelogEvery is how often a working service looks at its changelog: sooner than Kafka
@@ -56,7 +57,7 @@ func (s *Service) watchChangelog(ctx context.Context) {
 // lookAtChangelog compares id and policy with those of the start. Other errors than
 // those that watchChangelog knows may pass.
 func (s *Service) lookAtChangelog(ctx context.Context) error {
-	o := consumer.Options{RetryTimeout: callPatience}
+	o := wire.Options{RetryTimeout: callPatience}
 	topic := s.options.Topics.Changelog
 	ids, err := consumer.TopicIDs(ctx, s.client, o, topic)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -98,7 +98,7 @@ func isAway(err error) bool {
 		}
 		return false
 	}
-	var read *consumer.Error
+	var read *wire.Error
 	if errors.As(err, &read) {
 		return read.Temporary
 	}

@@ -13,8 +13,8 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -144,12 +144,12 @@ func TestIsAway(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"no connection":         {&consumer.Error{Op: "fetch", Temporary: true, Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, true},
-		"no leader":             {&consumer.Error{Op: "fetch", Temporary: true, Err: kafka.LeaderNotAvailable}, true},
-		"marked":                {task.WithRemedy(fmt.Errorf("read: %w", &consumer.Error{Temporary: true, Err: errors.New("EOF")}), task.Rebuild), true},
-		"a pending commit":      {&consumer.Error{Op: "offsets", Temporary: true, Err: kafka.UnstableOffsetCommit}, false},
-		"no permission":         {&consumer.Error{Op: "fetch", Err: kafka.TopicAuthorizationFailed}, false},
-		"not a member":          {&consumer.Error{Op: "join", Temporary: true, Err: kafka.UnknownMemberId}, false},
+		"no connection":         {&wire.Error{Op: "fetch", Temporary: true, Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, true},
+		"no leader":             {&wire.Error{Op: "fetch", Temporary: true, Err: kafka.LeaderNotAvailable}, true},
+		"marked":                {task.WithRemedy(fmt.Errorf("read: %w", &wire.Error{Temporary: true, Err: errors.New("EOF")}), task.Rebuild), true},
+		"a pending commit":      {&wire.Error{Op: "offsets", Temporary: true, Err: kafka.UnstableOffsetCommit}, false},
+		"no permission":         {&wire.Error{Op: "fetch", Err: kafka.TopicAuthorizationFailed}, false},
+		"not a member":          {&wire.Error{Op: "join", Temporary: true, Err: kafka.UnknownMemberId}, false},
 		"produce, no answer":    {&producer.Error{Op: "produce", Remedy: producer.Retriable, Err: errors.New("EOF")}, true},
 		"commit, no answer":     {&producer.Error{Op: "commit", Remedy: producer.Unknown, Err: errors.New("EOF")}, true},
 		"another's transaction": {&producer.Error{Op: "init", Remedy: producer.Retriable, Err: kafka.ConcurrentTransactions}, false},

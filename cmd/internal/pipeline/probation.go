@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -154,7 +155,7 @@ func (s *Service) checkPlacement(ctx context.Context) error {
 // lookFirst looks at the first records of one partition.
 func (s *Service) lookFirst(ctx context.Context, n int32) error {
 	f, err := consumer.NewFetcher(s.client, s.options.Topics.Raw, n, consumer.FetcherOptions{
-		Options: consumer.Options{RetryTimeout: s.patience},
+		Options: wire.Options{RetryTimeout: s.patience},
 	})
 	if err != nil {
 		return err
@@ -190,7 +191,7 @@ func (s *Service) lookFirst(ctx context.Context, n int32) error {
 func (s *Service) patiently(ctx context.Context, call func() error) error {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		err := call()
-		if !errors.Is(err, consumer.ErrTemporary) {
+		if !errors.Is(err, wire.ErrTemporary) {
 			return err
 		}
 		s.log.Warn("waiting to look at the first raw records", "cause", err, "next_look_in", wait)
@@ -217,9 +218,9 @@ func (s *Service) firstOffset(ctx context.Context, n int32, first int64) (int64,
 	case found:
 		return max(mark.Input, first), nil
 	}
-	at, chosen, err := consumer.Committed(ctx, s.client, consumer.Options{RetryTimeout: s.patience}, s.options.Group, t.Raw, n)
+	at, chosen, err := consumer.Committed(ctx, s.client, wire.Options{RetryTimeout: s.patience}, s.options.Group, t.Raw, n)
 	switch {
-	case errors.Is(err, consumer.ErrTemporary):
+	case errors.Is(err, wire.ErrTemporary):
 		return first, nil // an instance was killed in its first transaction: nothing is committed
 	case err != nil:
 		return 0, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/state"
 )
@@ -106,7 +107,7 @@ type rebuilder struct {
 
 // open opens the folders and makes sure that they are of this service.
 func (r *rebuilder) open(ctx context.Context, folders []string) error {
-	cluster, err := consumer.ClusterID(ctx, r.client, consumer.Options{})
+	cluster, err := consumer.ClusterID(ctx, r.client, wire.Options{})
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (r *rebuilder) close() error {
 func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	t := r.o.Topics
 	plan := Rebuild{Changelog: t.Changelog}
-	counts, err := consumer.Partitions(ctx, r.client, consumer.Options{}, t.Raw)
+	counts, err := consumer.Partitions(ctx, r.client, wire.Options{}, t.Raw)
 	if err != nil {
 		return plan, err
 	}
@@ -155,7 +156,7 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	if err != nil {
 		return plan, err
 	}
-	_, err = consumer.CoPartitioned(ctx, r.client, consumer.Options{}, t.Raw, t.Changelog)
+	_, err = consumer.CoPartitioned(ctx, r.client, wire.Options{}, t.Raw, t.Changelog)
 	var missing *consumer.MissingTopicsError
 	switch {
 	case errors.As(err, &missing):
@@ -163,7 +164,7 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	case err != nil:
 		return plan, grown(err, t)
 	default:
-		if err := consumer.CheckConfigs(ctx, r.client, consumer.Options{}, t.Changelog,
+		if err := consumer.CheckConfigs(ctx, r.client, wire.Options{}, t.Changelog,
 			compacted); err != nil {
 			return plan, err
 		}
@@ -222,7 +223,7 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 				"topic? Set topics.changelog to the right one", r.o.Topics.Changelog)
 		}
 	}
-	committed, found, err := consumer.Committed(ctx, r.client, consumer.Options{}, r.o.Group,
+	committed, found, err := consumer.Committed(ctx, r.client, wire.Options{}, r.o.Group,
 		r.o.Topics.Raw, n)
 	if err != nil {
 		return p, err
@@ -333,7 +334,7 @@ func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltP
 
 // makeTopic makes the changelog as the service would.
 func (r *rebuilder) makeTopic(ctx context.Context, partitions int) error {
-	return consumer.CreateTopics(ctx, r.client, consumer.Options{}, consumer.Topic{
+	return consumer.CreateTopics(ctx, r.client, wire.Options{}, consumer.Topic{
 		Name: r.o.Topics.Changelog, Partitions: partitions, Replication: r.o.Topics.Replication,
 		Configs: compacted,
 		Initial: map[string]string{timestampAhead: strconv.Itoa(math.MaxInt64)},
@@ -359,7 +360,7 @@ func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
 	}
 	// What was open when this began may have been committed by now, or somebody has
 	// started the service.
-	committed, found, err := consumer.Committed(ctx, r.client, consumer.Options{}, r.o.Group,
+	committed, found, err := consumer.Committed(ctx, r.client, wire.Options{}, r.o.Group,
 		r.o.Topics.Raw, p.Number)
 	if err != nil {
 		return err

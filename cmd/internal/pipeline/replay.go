@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -194,7 +195,7 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 		Output: r.Output, DeadLetters: p.replay.Topics.DeadLetters, Changelog: p.replay.Topics.Changelog, Group: p.r.Group, StateDir: p.r.StateDir,
 		Identical: true, Done: true, Epsilon: o.Release.Epsilon,
 	}
-	counts, err := consumer.Partitions(ctx, p.client, consumer.Options{}, p.first.Topics.Raw)
+	counts, err := consumer.Partitions(ctx, p.client, wire.Options{}, p.first.Topics.Raw)
 	if err != nil {
 		return plan, err
 	}
@@ -230,7 +231,7 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 }
 
 func (p *planner) exists(ctx context.Context, topic string) (bool, error) {
-	_, err := consumer.Partitions(ctx, p.client, consumer.Options{}, topic)
+	_, err := consumer.Partitions(ctx, p.client, wire.Options{}, topic)
 	var missing *consumer.MissingTopicsError
 	if errors.As(err, &missing) {
 		return false, nil
@@ -246,7 +247,7 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 	if err != nil || !there {
 		return err
 	}
-	counts, err := consumer.Partitions(ctx, p.client, consumer.Options{}, topic)
+	counts, err := consumer.Partitions(ctx, p.client, wire.Options{}, topic)
 	if err != nil {
 		return err
 	}
@@ -277,13 +278,13 @@ func (p *planner) requireFitting(ctx context.Context) error {
 			names = append(names, topic)
 		}
 	}
-	if _, err := consumer.CoPartitioned(ctx, p.client, consumer.Options{}, names...); err != nil {
+	if _, err := consumer.CoPartitioned(ctx, p.client, wire.Options{}, names...); err != nil {
 		return err
 	}
 	if !slices.Contains(names, t.Changelog) {
 		return nil
 	}
-	err := consumer.CheckConfigs(ctx, p.client, consumer.Options{}, t.Changelog, compacted)
+	err := consumer.CheckConfigs(ctx, p.client, wire.Options{}, t.Changelog, compacted)
 	if err != nil {
 		return fmt.Errorf("the changelog keeps every user's state: %w", err)
 	}
@@ -351,7 +352,7 @@ func (p *planner) resume(ctx context.Context, part ReplayPartition, own task.Mar
 		return part, true, err
 	}
 	committed, found, err := consumer.Committed(ctx, p.client,
-		consumer.Options{RetryTimeout: p.replay.TransactionTimeout + verifyPatience}, p.r.Group, p.first.Topics.Raw, part.Partition)
+		wire.Options{RetryTimeout: p.replay.TransactionTimeout + verifyPatience}, p.r.Group, p.first.Topics.Raw, part.Partition)
 	if err == nil && found {
 		part.Committed = committed
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // endInterval is how often an instance of a replay asks whether all are done.
@@ -153,7 +154,7 @@ func (p *ReplayPlan) await(ctx context.Context, s *Service, progress func(done, 
 			if w.empty() {
 				continue
 			}
-			committed, found, err := consumer.Committed(ctx, s.client, consumer.Options{RetryTimeout: callPatience}, s.options.Group, s.options.Topics.Raw, int32(i))
+			committed, found, err := consumer.Committed(ctx, s.client, wire.Options{RetryTimeout: callPatience}, s.options.Group, s.options.Topics.Raw, int32(i))
 			if ctx.Err() != nil {
 				p.Done = false
 				return nil

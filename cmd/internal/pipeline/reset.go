@@ -10,6 +10,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/state"
 )
 
@@ -55,7 +56,7 @@ func ResetState(ctx context.Context, o Options, keep, discard bool) (Reset, erro
 		o = o.WithDefaults()
 		look := &lossCheck{
 			client: NewClient(o.Brokers), o: o,
-			call: consumer.Options{RetryTimeout: callPatience},
+			call: wire.Options{RetryTimeout: callPatience},
 		}
 		if err := look.restorable(ctx); err != nil {
 			return plan, err
@@ -92,7 +93,7 @@ func ResetEverything(ctx context.Context, o Options, keep, discard bool) (Reset,
 		return plan, err
 	}
 	plan.Everything, plan.Group, plan.Changelog, plan.Epsilon = true, o.Group, o.Topics.Changelog, o.Release.Epsilon
-	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, o.Topics.Raw)
+	counts, err := consumer.Partitions(ctx, client, wire.Options{}, o.Topics.Raw)
 	if err != nil {
 		return plan, err
 	}
@@ -157,7 +158,7 @@ func deleteGroup(ctx context.Context, client *kafka.Client, group string) error 
 // remakeChangelog deletes the changelog and makes it anew, with its settings.
 func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error {
 	topic := o.Topics.Changelog
-	counts, err := consumer.Partitions(ctx, client, consumer.Options{}, topic)
+	counts, err := consumer.Partitions(ctx, client, wire.Options{}, topic)
 	var missing *consumer.MissingTopicsError
 	switch {
 	case errors.As(err, &missing):
@@ -166,7 +167,7 @@ func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error
 		return err
 	}
 	names := append(strings.Fields("segment.ms segment.bytes min.cleanable.dirty.ratio delete.retention.ms max.message.bytes min.insync.replicas"), timestampAhead)
-	configs, err := consumer.Configs(ctx, client, consumer.Options{}, topic, names...)
+	configs, err := consumer.Configs(ctx, client, wire.Options{}, topic, names...)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error
 	if err := awaitGone(ctx, client, topic); err != nil {
 		return err
 	}
-	return consumer.CreateTopics(ctx, client, consumer.Options{}, consumer.Topic{
+	return consumer.CreateTopics(ctx, client, wire.Options{}, consumer.Topic{
 		Name: topic, Partitions: counts[topic], Replication: o.Topics.Replication, Initial: configs, Configs: compacted,
 	})
 }
@@ -188,7 +189,7 @@ func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error
 // awaitGone waits until the cluster no longer knows a topic.
 func awaitGone(ctx context.Context, client *kafka.Client, topic string) error {
 	for {
-		_, err := consumer.Partitions(ctx, client, consumer.Options{}, topic)
+		_, err := consumer.Partitions(ctx, client, wire.Options{}, topic)
 		var missing *consumer.MissingTopicsError
 		if errors.As(err, &missing) {
 			return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/state"
@@ -85,7 +86,7 @@ func caller(partition int32) string { return fmt.Sprintf("partition %d", partiti
 
 func (s *Service) newLog(topic string, partition int32) (*partitionLog, error) {
 	fetcher, err := consumer.NewFetcher(s.client, topic, partition, consumer.FetcherOptions{
-		Options: consumer.Options{RetryTimeout: callPatience}, MaxWait: s.options.MaxInterval,
+		Options: wire.Options{RetryTimeout: callPatience}, MaxWait: s.options.MaxInterval,
 	})
 	return &partitionLog{fetcher: fetcher}, err
 }

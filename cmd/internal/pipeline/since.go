@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // change says what the raw topic tells of settings that may have changed during a first
@@ -53,7 +54,7 @@ func settingsChanged(ctx context.Context, client *kafka.Client, topic string, p 
 	}
 	// A compacted topic forgets records and does not say so.
 	const policy = "cleanup.policy"
-	have, err := consumer.Configs(ctx, client, consumer.Options{}, topic, policy)
+	have, err := consumer.Configs(ctx, client, wire.Options{}, topic, policy)
 	if err != nil || strings.Contains(have[policy], "compact") {
 		return unproved, err
 	}

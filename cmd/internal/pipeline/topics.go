@@ -11,6 +11,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // NewClient connects to brokers given as host:port, without TLS and SASL: they
@@ -56,7 +57,7 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 		if err == nil && wait > firstWait {
 			s.log.Info("found Kafka and its topics", "waited", time.Since(began).Round(time.Millisecond))
 		}
-		again := errors.Is(err, consumer.ErrTemporary) || errors.As(err, &missing) || lost != nil && lost.Missing && losses < lossLooks
+		again := errors.Is(err, wire.ErrTemporary) || errors.As(err, &missing) || lost != nil && lost.Missing && losses < lossLooks
 		if !again {
 			return found, err
 		}
@@ -69,7 +70,7 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 	}
 }
 
-func (s *Service) lossCheck(o consumer.Options) *lossCheck {
+func (s *Service) lossCheck(o wire.Options) *lossCheck {
 	return &lossCheck{client: s.client, call: o, o: s.options, replays: s.windows != nil}
 }
 
@@ -84,7 +85,7 @@ type ready struct {
 
 // checkTopics checks the four topics and creates what is missing if it may.
 func (s *Service) checkTopics(ctx context.Context) (ready, error) {
-	o := consumer.Options{RetryTimeout: s.patience}
+	o := wire.Options{RetryTimeout: s.patience}
 	t := s.options.Topics
 	// First, since what is made here would hide it.
 	if err := s.lossCheck(o).before(ctx); err != nil {
@@ -120,7 +121,7 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 // identify names the raw topic and the changelog by their ids, and says whose states a
 // folder holds. Topic ids tell a topic from one that was made anew under its name; a
 // cluster without them has names alone.
-func (s *Service) identify(ctx context.Context, o consumer.Options, found *ready) error {
+func (s *Service) identify(ctx context.Context, o wire.Options, found *ready) error {
 	t := s.options.Topics
 	cluster, err := consumer.ClusterID(ctx, s.client, o)
 	if err != nil {
@@ -150,10 +151,10 @@ func (s *Service) identify(ctx context.Context, o consumer.Options, found *ready
 // long to keep a record and whether to take it at all. So the topics made here
 // keep their records as long as the raw topic does, and take any timestamp.
 func CreateTopics(ctx context.Context, client *kafka.Client, t Topics) error {
-	return createTopics(ctx, client, consumer.Options{}, t)
+	return createTopics(ctx, client, wire.Options{}, t)
 }
 
-func createTopics(ctx context.Context, client *kafka.Client, o consumer.Options, t Topics) error {
+func createTopics(ctx context.Context, client *kafka.Client, o wire.Options, t Topics) error {
 	partitions, err := rawPartitions(ctx, client, o, t)
 	if err != nil {
 		return err
@@ -185,7 +186,7 @@ const (
 
 // warnOfRetention says so if a topic that was made elsewhere forgets sooner than
 // the raw topic: what is published for old records would be gone at once.
-func (s *Service) warnOfRetention(ctx context.Context, o consumer.Options) error {
+func (s *Service) warnOfRetention(ctx context.Context, o wire.Options) error {
 	t := s.options.Topics
 	raw, err := consumer.Configs(ctx, s.client, o, t.Raw, retentionMS)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // ErrRawPartitions says that the raw topic has another number of partitions than
@@ -22,7 +23,7 @@ var ErrRawPartitions = errors.New("the raw topic has another number of partition
 // has to match if it is set, or Topics.Partitions if the topic is missing. Nobody makes a
 // missing raw topic without being told how large: its name may be misspelt, and its
 // number of partitions can never change.
-func rawPartitions(ctx context.Context, client *kafka.Client, o consumer.Options, t Topics) (int, error) {
+func rawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t Topics) (int, error) {
 	counts, err := consumer.Partitions(ctx, client, o, t.Raw)
 	var missing *consumer.MissingTopicsError
 	switch {
@@ -40,7 +41,7 @@ func rawPartitions(ctx context.Context, client *kafka.Client, o consumer.Options
 }
 
 // checkRawPartitions is the part of rawPartitions that no waiting mends.
-func checkRawPartitions(ctx context.Context, client *kafka.Client, o consumer.Options, t Topics) error {
+func checkRawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t Topics) error {
 	if _, err := rawPartitions(ctx, client, o, t); errors.Is(err, ErrRawPartitions) {
 		return err
 	}
@@ -48,7 +49,7 @@ func checkRawPartitions(ctx context.Context, client *kafka.Client, o consumer.Op
 }
 
 // makeTopics is CreateTopics, and says in the log what it has made.
-func (s *Service) makeTopics(ctx context.Context, o consumer.Options) error {
+func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
 	t := s.options.Topics
 	_, err := consumer.Partitions(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
 	var missing *consumer.MissingTopicsError
@@ -78,7 +79,7 @@ func (s *Service) makeTopics(ctx context.Context, o consumer.Options) error {
 
 // similarTopics names topics of the cluster whose names are nearly those that are
 // missing, in words to go on with; "" if there are none, or if nobody tells.
-func similarTopics(ctx context.Context, client *kafka.Client, o consumer.Options, t Topics, missing []string) string {
+func similarTopics(ctx context.Context, client *kafka.Client, o wire.Options, t Topics, missing []string) string {
 	all, err := consumer.Topics(ctx, client, o)
 	if err != nil {
 		return "" // whoever asks has an error already

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // TestCreatedTopicsKeepOldRecords: output carries the raw records' timestamps, so
@@ -13,13 +14,13 @@ import (
 // of any time.
 func TestCreatedTopicsKeepOldRecords(t *testing.T) {
 	w := newWorld(t, 0)
-	ok(t, consumer.CreateTopics(t.Context(), w.client, consumer.Options{}, consumer.Topic{
+	ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{
 		Name: "archive", Partitions: 2, Initial: map[string]string{retentionMS: "123456789", retentionBytes: "987654321"},
 	}))
 	topics := Topics{Raw: "archive", Sanitized: "archive.out", Changelog: "archive.log", DeadLetters: "archive.dead"}
 	ok(t, CreateTopics(t.Context(), w.client, topics))
 	for _, name := range []string{topics.Sanitized, topics.DeadLetters} {
-		got, err := consumer.Configs(t.Context(), w.client, consumer.Options{}, name, retentionMS, retentionBytes, timestampAhead)
+		got, err := consumer.Configs(t.Context(), w.client, wire.Options{}, name, retentionMS, retentionBytes, timestampAhead)
 		ok(t, err)
 		if got[retentionMS] != "123456789" || got[retentionBytes] != "987654321" || got[timestampAhead] != "9223372036854775807" {
 			t.Errorf("%s has %v", name, got)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	kafka "github.com/segmentio/kafka-go"
 )
@@ -49,7 +50,7 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 	if t.source == nil {
 		return nil
 	}
-	ids, err := consumer.TopicIDs(ctx, t.client, consumer.Options{RetryTimeout: callPatience}, t.input.Topic, t.changelog.Topic)
+	ids, err := consumer.TopicIDs(ctx, t.client, wire.Options{RetryTimeout: callPatience}, t.input.Topic, t.changelog.Topic)
 	var missing *consumer.MissingTopicsError
 	if errors.As(err, &missing) {
 		if slices.Contains(missing.Topics, t.changelog.Topic) {
@@ -73,7 +74,7 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 
 // Committed implements task.Transactions.
 func (t *transactions) Committed(ctx context.Context) (int64, bool, error) {
-	offset, found, err := consumer.Committed(ctx, t.client, consumer.Options{RetryTimeout: callPatience}, t.group, t.input.Topic, t.input.Partition)
+	offset, found, err := consumer.Committed(ctx, t.client, wire.Options{RetryTimeout: callPatience}, t.group, t.input.Topic, t.input.Partition)
 	return offset, found, readRemedy(err)
 }
 
@@ -147,13 +148,13 @@ func writeRemedy(err error) error {
 // log sends the task back to look at the log's bounds, which decide.
 func readRemedy(err error) error {
 	var corrupt *consumer.CorruptError
-	var refused *consumer.Error
+	var refused *wire.Error
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, consumer.ErrNotMember):
 		return task.WithRemedy(err, task.Leave)
-	case errors.Is(err, consumer.ErrTemporary):
+	case errors.Is(err, wire.ErrTemporary):
 		return task.WithRemedy(err, task.Retry)
 	case errors.Is(err, consumer.ErrOffsetOutOfRange), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return task.WithRemedy(err, task.Rebuild)

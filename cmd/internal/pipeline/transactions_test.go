@@ -14,6 +14,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -159,13 +160,13 @@ func TestRemedies(t *testing.T) {
 	}{
 		{nil, task.Unmarked},
 		{fmt.Errorf("deep: %w", consumer.ErrNotMember), task.Leave},
-		{&consumer.Error{Temporary: true, Err: context.Canceled}, task.Retry},
+		{&wire.Error{Temporary: true, Err: context.Canceled}, task.Retry},
 		{&consumer.OffsetError{}, task.Rebuild},
 		{context.Canceled, task.Rebuild},
 		{context.DeadlineExceeded, task.Rebuild},
 		{&consumer.CorruptError{}, task.Fatal},
-		{&consumer.Error{Err: kafka.TopicAuthorizationFailed}, task.Fatal},
-		{&consumer.Error{Err: consumer.ErrNotMember}, task.Leave},
+		{&wire.Error{Err: kafka.TopicAuthorizationFailed}, task.Fatal},
+		{&wire.Error{Err: consumer.ErrNotMember}, task.Leave},
 		{errors.New("of nobody's"), task.Unmarked},
 	} {
 		if got := task.RemedyOf(readRemedy(c.err)); got != c.want {

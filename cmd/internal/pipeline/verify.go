@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/state"
 )
 
@@ -110,7 +111,7 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 	fallback(&v.Limit, 20)
 	sweep(v.TempDir)
 	client := NewClient(o.Brokers)
-	n, err := consumer.CoPartitioned(ctx, client, consumer.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
+	n, err := consumer.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {
 		return Report{}, LostTopic(err, o.Topics.Changelog)
 	}
@@ -303,7 +304,7 @@ func (c *check) readRefused(ctx context.Context, dead output) error {
 
 // committed waits for pending transactions, of a dead instance's too.
 func (c *check) committed(ctx context.Context) (int64, bool, error) {
-	return consumer.Committed(ctx, c.client, consumer.Options{RetryTimeout: c.o.TransactionTimeout + verifyPatience}, c.o.Group, c.o.Topics.Raw, c.p)
+	return consumer.Committed(ctx, c.client, wire.Options{RetryTimeout: c.o.TransactionTimeout + verifyPatience}, c.o.Group, c.o.Topics.Raw, c.p)
 }
 
 // judgeOffsets compares the group's offset, before and after the changelog was

@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -139,7 +140,7 @@ func (w *world) copyTopic(tb testing.TB, from, to string, partition int, change 
 	tb.Helper()
 	v := w.view(tb, from, false)
 	v.read(tb)
-	ok(tb, consumer.CreateTopics(tb.Context(), w.client, consumer.Options{}, consumer.Topic{Name: to, Partitions: partitions}))
+	ok(tb, consumer.CreateTopics(tb.Context(), w.client, wire.Options{}, consumer.Topic{Name: to, Partitions: partitions}))
 	for p, lines := range v.lines {
 		if p == partition {
 			lines = change(slices.Clone(lines))
@@ -296,7 +297,7 @@ func (w *world) moveOffset(tb testing.TB, group string, partition int, offset in
 func TestVerifyFindsMovedOffsets(t *testing.T) {
 	w := served(t, 30, 12)
 	const p = 3
-	at, found, err := consumer.Committed(t.Context(), w.client, consumer.Options{}, "first", "raw", p)
+	at, found, err := consumer.Committed(t.Context(), w.client, wire.Options{}, "first", "raw", p)
 	ok(t, err)
 	if !found {
 		t.Fatal("there is no offset")

@@ -1,4 +1,4 @@
-package consumer
+package wire
 
 import (
 	"errors"
@@ -38,8 +38,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is matches ErrTemporary.
 func (e *Error) Is(target error) bool { return target == ErrTemporary && e.Temporary }
 
-// temporary reports codes that a later attempt may not see again.
-func temporary(code kafka.Error) bool {
+// Temporary reports codes that a later attempt may not see again.
+func Temporary(code kafka.Error) bool {
 	switch code {
 	case kafka.UnknownTopicOrPartition, kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.ReplicaNotAvailable,
 		kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch, kafka.OffsetNotAvailable, kafka.KafkaStorageError, kafka.UnknownTopicID,
@@ -51,9 +51,9 @@ func temporary(code kafka.Error) bool {
 	return false
 }
 
-// refused turns a broker's answer into an error.
-func refused(op string, code kafka.Error) *Error {
-	e := &Error{Op: op, Temporary: temporary(code), Err: code}
+// Refused turns a broker's answer into an error.
+func Refused(op string, code kafka.Error) *Error {
+	e := &Error{Op: op, Temporary: Temporary(code), Err: code}
 	switch code {
 	case kafka.TopicAuthorizationFailed:
 		e.Hint = "grant this client Read and Describe on the topic"
@@ -67,9 +67,9 @@ func refused(op string, code kafka.Error) *Error {
 	return e
 }
 
-// failed turns a lost exchange into an error, and names the brokers if none of
+// Failed turns a lost exchange into an error, and names the brokers if none of
 // them could be reached.
-func failed(client *kafka.Client, op string, err error) *Error {
+func Failed(client *kafka.Client, op string, err error) *Error {
 	e := &Error{Op: op, Temporary: true, Err: err}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" && client.Addr != nil {
@@ -78,13 +78,13 @@ func failed(client *kafka.Client, op string, err error) *Error {
 	return e
 }
 
-// unexpected is an answer of another type than the request's: a broken
+// Unexpected is an answer of another type than the request's: a broken
 // transport.
-func unexpected(op string, res protocol.Message) *Error {
+func Unexpected(op string, res protocol.Message) *Error {
 	return &Error{Op: op, Err: fmt.Errorf("the transport answered with %T", res)}
 }
 
-// cutShort is an answer that ends in the middle of a field.
-func cutShort(op string) *Error {
+// CutShort is an answer that ends in the middle of a field.
+func CutShort(op string) *Error {
 	return &Error{Op: op, Temporary: true, Err: errors.New("the broker's answer is cut short")}
 }

@@ -1,4 +1,4 @@
-package consumer
+package wire
 
 import (
 	"context"
@@ -12,106 +12,106 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// anyBroker routes a message to whichever broker the transport has at hand.
-const anyBroker int32 = -1
+// AnyBroker routes a message to whichever broker the transport has at hand.
+const AnyBroker int32 = -1
 
-// maxAnswerBytes bounds what an answer may claim to hold. A fetch is answered
+// MaxAnswerBytes bounds what an answer may claim to hold. A fetch is answered
 // with at most its MaxBytes, or one batch, whichever is more.
-const maxAnswerBytes = 1 << 30
+const MaxAnswerBytes = 1 << 30
 
-// exchange carries a message to a broker of our choice over kafka-go's
+// Exchange carries a message to a broker of our choice over kafka-go's
 // connections, and can take the answer as bytes. kafka-go chooses the broker by
 // the message's type and by metadata up to 6 s old, and decodes by reflection.
 //
 // An exchange and its buffer are used once if the call fails: after a timeout
 // the connection may still be reading into it.
-type exchange struct {
-	message protocol.Message
-	broker  int32
-	raw     bool   // answer with a *frame
-	buf     []byte // for the frame, grown as needed
+type Exchange struct {
+	Message protocol.Message
+	To      int32
+	Raw     bool   // answer with a *frame
+	Buf     []byte // for the frame, grown as needed
 	version int16
 	// cut, if set, closes the connection when it ends. Without it an exchange
 	// that nobody waits for any more goes on until its deadline.
-	cut context.Context
+	Cut context.Context
 }
 
-// frame is an answer from behind its correlation id.
-type frame struct {
-	key     protocol.ApiKey
-	version int16
-	body    []byte
+// Frame is an answer from behind its correlation id.
+type Frame struct {
+	Key     protocol.ApiKey
+	Version int16
+	Body    []byte
 }
 
 // answer hides an answer's type from the transport, which takes every metadata
 // response for one to a request of its own.
 type answer struct{ protocol.Message }
 
-// encoded is a message that writes itself, for versions kafka-go does not know.
-type encoded interface {
+// Encoder is a message that writes itself, for versions kafka-go does not know.
+type Encoder interface {
 	protocol.Message
 	// encode returns the request behind its size, and its version.
-	encode(correlationID int32, clientID string) (request []byte, version int16)
+	Encode(correlationID int32, clientID string) (request []byte, version int16)
 }
 
 // ApiKey, with kafka-go's spelling, implements protocol.Message.
-func (f *frame) ApiKey() protocol.ApiKey { return f.key } //nolint:revive // kafka-go's name
+func (f *Frame) ApiKey() protocol.ApiKey { return f.Key } //nolint:revive // kafka-go's name
 
 // ApiKey, with kafka-go's spelling, implements protocol.Message.
-func (x *exchange) ApiKey() protocol.ApiKey { return x.message.ApiKey() } //nolint:revive // kafka-go's name
+func (x *Exchange) ApiKey() protocol.ApiKey { return x.Message.ApiKey() } //nolint:revive // kafka-go's name
 
 // Broker implements protocol.BrokerMessage.
-func (x *exchange) Broker(cluster protocol.Cluster) (protocol.Broker, error) {
-	if x.broker == anyBroker {
-		return protocol.Broker{ID: anyBroker}, nil
+func (x *Exchange) Broker(cluster protocol.Cluster) (protocol.Broker, error) {
+	if x.To == AnyBroker {
+		return protocol.Broker{ID: AnyBroker}, nil
 	}
-	if broker, ok := cluster.Brokers[x.broker]; ok {
+	if broker, ok := cluster.Brokers[x.To]; ok {
 		return broker, nil
 	}
-	return protocol.Broker{}, fmt.Errorf("broker %d is not in the cluster's metadata", x.broker)
+	return protocol.Broker{}, fmt.Errorf("broker %d is not in the cluster's metadata", x.To)
 }
 
 // Required implements protocol.RawExchanger: always, with the version that this
 // connection and its broker agreed on.
-func (x *exchange) Required(versions map[protocol.ApiKey]int16) bool {
-	x.version = versions[x.message.ApiKey()]
+func (x *Exchange) Required(versions map[protocol.ApiKey]int16) bool {
+	x.version = versions[x.Message.ApiKey()]
 	return true
 }
 
 // RawExchange implements protocol.RawExchanger. A connection carries one
 // exchange at a time, so that one correlation id is enough.
-func (x *exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err error) {
+func (x *Exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err error) {
 	const correlationID, clientID = 1, "geodither"
-	if conn, ok := rw.(net.Conn); ok && x.cut != nil {
-		stop := context.AfterFunc(x.cut, func() { _ = conn.Close() }) // the exchange will say so
+	if conn, ok := rw.(net.Conn); ok && x.Cut != nil {
+		stop := context.AfterFunc(x.Cut, func() { _ = conn.Close() }) // the exchange will say so
 		defer func() {
 			if !stop() {
-				res, err = nil, context.Cause(x.cut) // an error keeps the connection from being used again
+				res, err = nil, context.Cause(x.Cut) // an error keeps the connection from being used again
 			}
 		}()
 	}
-	if !x.raw {
-		res, err := protocol.RoundTrip(rw, x.version, correlationID, clientID, x.message)
+	if !x.Raw {
+		res, err := protocol.RoundTrip(rw, x.version, correlationID, clientID, x.Message)
 		if err != nil {
 			return nil, err
 		}
 		return &answer{res}, nil
 	}
 	version := x.version
-	if own, ok := x.message.(encoded); ok {
+	if own, ok := x.Message.(Encoder); ok {
 		var request []byte
-		request, version = own.encode(correlationID, clientID)
+		request, version = own.Encode(correlationID, clientID)
 		if _, err := rw.Write(request); err != nil {
 			return nil, err
 		}
-	} else if err := protocol.WriteRequest(rw, version, correlationID, clientID, x.message); err != nil {
+	} else if err := protocol.WriteRequest(rw, version, correlationID, clientID, x.Message); err != nil {
 		return nil, err
 	}
-	body, err := readFrame(rw, correlationID, x.buf)
+	body, err := readFrame(rw, correlationID, x.Buf)
 	if err != nil {
 		return nil, err
 	}
-	return &frame{key: x.message.ApiKey(), version: version, body: body}, nil
+	return &Frame{Key: x.Message.ApiKey(), Version: version, Body: body}, nil
 }
 
 // readFrame reads one answer into buf, or into a larger one.
@@ -121,7 +121,7 @@ func readFrame(r io.Reader, correlationID int32, buf []byte) ([]byte, error) {
 		return nil, err
 	}
 	size := int64(int32(binary.BigEndian.Uint32(head[:]))) - 4
-	if size < 0 || size > maxAnswerBytes {
+	if size < 0 || size > MaxAnswerBytes {
 		return nil, fmt.Errorf("an answer of %d bytes: not a Kafka broker, or one that expects TLS", size)
 	}
 	if id := int32(binary.BigEndian.Uint32(head[4:])); id != correlationID {
@@ -135,9 +135,9 @@ func readFrame(r io.Reader, correlationID int32, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
-// roundTrip sends a message once and waits for its answer, no longer than
+// RoundTrip sends a message once and waits for its answer, no longer than
 // timeout: kafka-go sets a connection's deadline from the context's.
-func roundTrip(ctx context.Context, client *kafka.Client, x *exchange, timeout time.Duration) (protocol.Message, error) {
+func RoundTrip(ctx context.Context, client *kafka.Client, x *Exchange, timeout time.Duration) (protocol.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	transport := client.Transport

@@ -1,4 +1,4 @@
-package consumer
+package wire
 
 import (
 	"cmp"
@@ -34,7 +34,7 @@ func (o Options) Validate() error {
 	return nil
 }
 
-func (o Options) withDefaults() Options {
+func (o Options) WithDefaults() Options {
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
 	o.RetryTimeout = cmp.Or(o.RetryTimeout, 30*time.Second)
 	o.MinBackoff = cmp.Or(o.MinBackoff, 10*time.Millisecond)
@@ -42,11 +42,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// retry repeats an attempt while its error is temporary, until
+// Retry repeats an attempt while its error is temporary, until
 // Options.RetryTimeout or the context ends; an attempt that has begun then may
 // still take its RequestTimeout. Pauses double up to a bound; there
 // is no jitter, since every worker has its partition to itself.
-func (o Options) retry(ctx context.Context, attempt func(context.Context) error) error {
+func (o Options) Retry(ctx context.Context, attempt func(context.Context) error) error {
 	patience, cancel := context.WithTimeout(ctx, o.RetryTimeout)
 	defer cancel()
 	pause := o.MinBackoff
@@ -74,36 +74,36 @@ func (o Options) retry(ctx context.Context, attempt func(context.Context) error)
 	}
 }
 
-// freshMetadata asks a broker about topics, all of them if none is named. It
+// Metadata asks a broker about topics, all of them if none is named. It
 // does not use the transport's cache and creates no topic.
-func freshMetadata(ctx context.Context, client *kafka.Client, o Options, topics ...string) (*metadata.Response, error) {
+func Metadata(ctx context.Context, client *kafka.Client, o Options, topics ...string) (*metadata.Response, error) {
 	const op = "read metadata"
-	res, err := roundTrip(ctx, client, &exchange{message: &metadata.Request{TopicNames: topics}, broker: anyBroker}, o.RequestTimeout)
+	res, err := RoundTrip(ctx, client, &Exchange{Message: &metadata.Request{TopicNames: topics}, To: AnyBroker}, o.RequestTimeout)
 	if err != nil {
-		return nil, failed(client, op, err)
+		return nil, Failed(client, op, err)
 	}
 	found, ok := res.(*metadata.Response)
 	if !ok {
-		return nil, unexpected(op, res)
+		return nil, Unexpected(op, res)
 	}
 	return found, nil
 }
 
-// findCoordinator asks a broker for the coordinator of a group.
-func findCoordinator(ctx context.Context, client *kafka.Client, o Options, group string) (int32, error) {
+// FindCoordinator asks a broker for the coordinator of a group.
+func FindCoordinator(ctx context.Context, client *kafka.Client, o Options, group string) (int32, error) {
 	op := "find the coordinator of group " + group
-	res, err := roundTrip(ctx, client, &exchange{
-		message: &findcoordinator.Request{Key: group, KeyType: int8(kafka.CoordinatorKeyTypeConsumer)}, broker: anyBroker,
+	res, err := RoundTrip(ctx, client, &Exchange{
+		Message: &findcoordinator.Request{Key: group, KeyType: int8(kafka.CoordinatorKeyTypeConsumer)}, To: AnyBroker,
 	}, o.RequestTimeout)
 	if err != nil {
-		return 0, failed(client, op, err)
+		return 0, Failed(client, op, err)
 	}
 	found, ok := res.(*findcoordinator.Response)
 	if !ok {
-		return 0, unexpected(op, res)
+		return 0, Unexpected(op, res)
 	}
 	if found.ErrorCode != 0 {
-		return 0, refused(op, kafka.Error(found.ErrorCode))
+		return 0, Refused(op, kafka.Error(found.ErrorCode))
 	}
 	return found.NodeID, nil
 }
