@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/producer"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/producer"
 )
 
 // brokerEnv makes the test binary a broker: a process of its own, so that a

@@ -5,9 +5,10 @@ import (
 	"hash/crc32"
 	"testing"
 
-	"github.com/geodither/geodither/consumer/wire"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // made is a record batch as a broker may hold it, whatever compaction has left

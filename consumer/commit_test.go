@@ -5,6 +5,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/consumer/wire/wiretest"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -14,11 +15,11 @@ func TestWhoMayCommit(t *testing.T) {
 	h := newGroupHarness(t, 1)
 	commit := func(by producer.Member, offset int64) error {
 		t.Helper()
-		p, err := producer.NewTransactional(h.client, h.topic, producer.Options{})
-		h.ok(err)
-		h.ok(p.Init(t.Context()))
-		if err := p.CommitOffsets(t.Context(), by, map[producer.TopicPartition]int64{{Topic: h.topic}: offset}); err != nil {
-			h.ok(p.Init(t.Context())) // ends the transaction
+		p, err := producer.NewTransactional(h.Client, h.Topic, producer.Options{})
+		h.OK(err)
+		h.OK(p.Init(t.Context()))
+		if err := p.CommitOffsets(t.Context(), by, map[producer.TopicPartition]int64{{Topic: h.Topic}: offset}); err != nil {
+			h.OK(p.Init(t.Context())) // ends the transaction
 			return err
 		}
 		_, err = p.Commit(t.Context())
@@ -28,7 +29,7 @@ func TestWhoMayCommit(t *testing.T) {
 		return producer.Member{Group: h.group, Generation: g.ID, MemberID: g.MemberID, InstanceID: g.InstanceID}
 	}
 	first := of(h.settle(1, h.start(GroupOptions{InstanceID: "one"}))[0])
-	h.ok(commit(first, 5))
+	h.OK(commit(first, 5))
 	second := of(h.settle(1, h.start(GroupOptions{InstanceID: "one"}))[0])
 	stale, unnamed := second, first
 	stale.Generation--
@@ -38,12 +39,12 @@ func TestWhoMayCommit(t *testing.T) {
 		code kafka.Error
 	}{{first, kafka.FencedInstanceID}, {unnamed, kafka.UnknownMemberId}, {stale, kafka.IllegalGeneration}} {
 		err := commit(c.by, 6)
-		h.is(err, c.code)
-		h.is(err, producer.ErrFenced)
+		h.Is(err, c.code)
+		h.Is(err, producer.ErrFenced)
 	}
-	h.ok(commit(second, 7))
-	offset, found, err := Committed(t.Context(), h.client, quick, h.group, h.topic, 0)
-	h.ok(err)
+	h.OK(commit(second, 7))
+	offset, found, err := Committed(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic, 0)
+	h.OK(err)
 	if !found || offset != 7 {
 		t.Errorf("offset %d, %v", offset, found)
 	}

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/consumer/wire"
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // traps are logs that a naive reader gets wrong, with what read_committed shows

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/producer"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/producer"
 )
 
 // The committed records of a partition, from its start to its stable end.

@@ -8,24 +8,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
 func TestFetchReadsCommittedRecords(t *testing.T) {
 	h := newHarness(t)
-	a, b := h.writer("a"), h.writer("b")
-	h.transact(a, kgo.TryCommit, "in", 1, "a0", "a1")
-	h.transact(b, kgo.TryAbort, "in", 1, "b0", "b1", "b2")
-	h.ok(a.BeginTransaction())
-	h.write(a, "in", 1, "a2")
-	h.transact(b, kgo.TryCommit, "in", 1, "b3")
-	h.ok(a.EndTransaction(t.Context(), kgo.TryCommit))
-	h.write(h.writer(""), "in", 1, "plain")
+	a, b := h.Writer("a"), h.Writer("b")
+	h.Transact(a, kgo.TryCommit, "in", 1, "a0", "a1")
+	h.Transact(b, kgo.TryAbort, "in", 1, "b0", "b1", "b2")
+	h.OK(a.BeginTransaction())
+	h.Write(a, "in", 1, "a2")
+	h.Transact(b, kgo.TryCommit, "in", 1, "b3")
+	h.OK(a.EndTransaction(t.Context(), kgo.TryCommit))
+	h.Write(h.Writer(""), "in", 1, "plain")
 	f := h.fetcher("in", 1, FetcherOptions{})
 	h.expect(f, 0, "a0", "a1", "a2", "b3", "plain")
 	h.expect(h.fetcher("in", 1, FetcherOptions{Uncommitted: true}), 0, "a0", "a1", "b0", "b1", "b2", "a2", "b3", "plain")
@@ -37,23 +39,23 @@ func TestFetchReadsCommittedRecords(t *testing.T) {
 
 func TestOpenTransactionsAreNotRead(t *testing.T) {
 	h := newHarness(t)
-	w, f := h.writer("w"), h.fetcher("in", 0, FetcherOptions{})
-	h.write(h.writer(""), "in", 0, "before")
-	h.ok(w.BeginTransaction())
-	h.write(w, "in", 0, "pending")
-	h.write(h.writer(""), "in", 0, "behind")
+	w, f := h.Writer("w"), h.fetcher("in", 0, FetcherOptions{})
+	h.Write(h.Writer(""), "in", 0, "before")
+	h.OK(w.BeginTransaction())
+	h.Write(w, "in", 0, "pending")
+	h.Write(h.Writer(""), "in", 0, "behind")
 	first, end, err := f.Bounds(t.Context())
-	h.ok(err)
+	h.OK(err)
 	if first != 0 || end != 1 {
 		t.Errorf("bounds %d and %d, want 0 and 1", first, end)
 	}
 	got, err := f.Fetch(t.Context(), 1)
-	h.ok(err)
+	h.OK(err)
 	if len(got.Records) != 0 || got.Next != 1 || got.StableEnd != 1 || got.End != 3 {
 		t.Errorf("in front of an open transaction: %+v", got)
 	}
 	h.expect(h.fetcher("in", 0, FetcherOptions{Uncommitted: true}), 0, "before", "pending", "behind")
-	h.ok(w.EndTransaction(t.Context(), kgo.TryCommit))
+	h.OK(w.EndTransaction(t.Context(), kgo.TryCommit))
 	h.expect(f, 1, "pending", "behind")
 }
 
@@ -61,19 +63,19 @@ func TestOpenTransactionsAreNotRead(t *testing.T) {
 // whoever opens a transaction only at its records hides the producer for ever.
 func TestFetchAfterCompaction(t *testing.T) {
 	h := newHarness(t, kfake.NumBrokers(1), kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "3600000"}))
-	h.ok(h.CreateTopic("log", 1, map[string]string{"cleanup.policy": "compact"}))
-	w := h.writer("w")
+	h.OK(h.CreateTopic("log", 1, map[string]string{"cleanup.policy": "compact"}))
+	w := h.Writer("w")
 	var want []string
 	for round := range 30 {
 		end := kgo.TryCommit
 		if round%3 == 1 {
 			end = kgo.TryAbort
 		}
-		values := numbered(fmt.Sprintf("r%d-", round), 10)
+		values := wiretest.Numbered(fmt.Sprintf("r%d-", round), 10)
 		if round%2 == 0 {
 			values = append(values, "again") // superseded by every later one
 		}
-		h.transact(w, end, "log", 0, values...)
+		h.Transact(w, end, "log", 0, values...)
 		if end {
 			want = append(want, values...)
 		}
@@ -102,12 +104,12 @@ func TestFetchAfterCompaction(t *testing.T) {
 
 func TestOffsetOutOfRange(t *testing.T) {
 	h := newHarness(t)
-	h.write(h.writer(""), "in", 0, numbered("", 10)...)
-	h.ok(h.DeleteRecords("in", 0, 5))
+	h.Write(h.Writer(""), "in", 0, wiretest.Numbered("", 10)...)
+	h.OK(h.DeleteRecords("in", 0, 5))
 	f := h.fetcher("in", 0, FetcherOptions{})
 	for _, offset := range []int64{4, 11, -1} {
 		_, err := f.Fetch(t.Context(), offset)
-		h.is(err, ErrOffsetOutOfRange)
+		h.Is(err, ErrOffsetOutOfRange)
 		var e *OffsetError
 		if !errors.As(err, &e) || *e != (OffsetError{"in", 0, offset}) {
 			t.Errorf("at %d: %v", offset, err)
@@ -117,7 +119,7 @@ func TestOffsetOutOfRange(t *testing.T) {
 		}
 	}
 	first, end, err := f.Bounds(t.Context())
-	h.ok(err)
+	h.OK(err)
 	if first != 5 || end != 10 {
 		t.Errorf("bounds %d and %d", first, end)
 	}
@@ -126,14 +128,14 @@ func TestOffsetOutOfRange(t *testing.T) {
 
 func TestPassingRefusalsAreRepeated(t *testing.T) {
 	h := newHarness(t)
-	h.write(h.writer(""), "in", 2, "a")
+	h.Write(h.Writer(""), "in", 2, "a")
 	for _, key := range []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets, kmsg.Metadata} {
 		for _, code := range []int16{3, 5, 6, 9, 56, 74, 75, 78} {
 			if key == kmsg.Metadata && code != 3 && code != 5 {
 				continue
 			}
 			f := h.fetcher("in", 2, FetcherOptions{})
-			fault := h.refuse(key, code, 2)
+			fault := h.Refuse(key, code, 2)
 			h.expect(f, 0, "a")
 			if fault.Hits() != 2 {
 				t.Errorf("%s was refused with %d %d times, not twice", key.Name(), code, fault.Hits())
@@ -141,24 +143,24 @@ func TestPassingRefusalsAreRepeated(t *testing.T) {
 			fault.Remove()
 		}
 	}
-	f := h.fetcher("in", 2, FetcherOptions{Options: impatient})
-	h.refuse(kmsg.Fetch, 6, -1)
+	f := h.fetcher("in", 2, FetcherOptions{Options: wiretest.Impatient})
+	h.Refuse(kmsg.Fetch, 6, -1)
 	_, err := f.Fetch(t.Context(), 0)
-	h.is(err, wire.ErrTemporary)
-	h.is(err, kafka.NotLeaderForPartition)
-	h.is(err, context.DeadlineExceeded)
+	h.Is(err, wire.ErrTemporary)
+	h.Is(err, kafka.NotLeaderForPartition)
+	h.Is(err, context.DeadlineExceeded)
 }
 
 func TestRefusalsForGood(t *testing.T) {
 	h := newHarness(t)
 	f := h.fetcher("in", 2, FetcherOptions{})
-	h.refuse(kmsg.Fetch, 29, 1)
+	h.Refuse(kmsg.Fetch, 29, 1)
 	_, err := f.Fetch(t.Context(), 0)
-	h.is(err, kafka.TopicAuthorizationFailed)
+	h.Is(err, kafka.TopicAuthorizationFailed)
 	if errors.Is(err, wire.ErrTemporary) {
 		t.Error("a missing permission is not temporary")
 	}
-	h.refuse(kmsg.Fetch, 2, 1)
+	h.Refuse(kmsg.Fetch, 2, 1)
 	_, err = f.Fetch(t.Context(), 0)
 	var corrupt *CorruptError
 	if !errors.As(err, &corrupt) {
@@ -168,13 +170,13 @@ func TestRefusalsForGood(t *testing.T) {
 
 func TestMovedLeaderIsFollowed(t *testing.T) {
 	h := newHarness(t)
-	w, f := h.writer(""), h.fetcher("in", 0, FetcherOptions{})
+	w, f := h.Writer(""), h.fetcher("in", 0, FetcherOptions{})
 	for round := range 6 {
-		h.ok(h.MoveTopicPartition("in", 0, int32(round%3)))
-		h.write(w, "in", 0, fmt.Sprint(round))
+		h.OK(h.MoveTopicPartition("in", 0, int32(round%3)))
+		h.Write(w, "in", 0, fmt.Sprint(round))
 		if round%2 == 0 { // both calls find it
 			got, err := f.Fetch(t.Context(), int64(round))
-			h.ok(err)
+			h.OK(err)
 			if !slices.Equal(valuesOf(got.Records), []string{fmt.Sprint(round)}) {
 				t.Errorf("round %d: %q", round, valuesOf(got.Records))
 			}
@@ -195,30 +197,30 @@ func TestNewTopicIsWaitedFor(t *testing.T) {
 		return true
 	}})
 	got, err := f.Fetch(t.Context(), 0)
-	h.ok(err)
+	h.OK(err)
 	if len(got.Records) != 0 || got.Next != 0 {
 		t.Errorf("an empty topic: %+v", got)
 	}
-	_, err = h.fetcher("never", 0, FetcherOptions{Options: impatient}).Fetch(t.Context(), 0)
-	h.is(err, wire.ErrTemporary)
-	h.is(err, kafka.UnknownTopicOrPartition)
+	_, err = h.fetcher("never", 0, FetcherOptions{Options: wiretest.Impatient}).Fetch(t.Context(), 0)
+	h.Is(err, wire.ErrTemporary)
+	h.Is(err, kafka.UnknownTopicOrPartition)
 }
 
 func TestBufferIsReusedOnlyAfterAnAnswer(t *testing.T) {
 	h := newHarness(t)
-	h.write(h.writer(""), "in", 0, numbered("", 50)...)
+	h.Write(h.Writer(""), "in", 0, wiretest.Numbered("", 50)...)
 	f := h.fetcher("in", 0, FetcherOptions{})
 	_, err := f.Fetch(t.Context(), 0)
-	h.ok(err)
+	h.OK(err)
 	buf := &f.buf[:1][0]
 	_, err = f.Fetch(t.Context(), 0)
-	h.ok(err)
+	h.OK(err)
 	if buf != &f.buf[:1][0] {
 		t.Error("the buffer of an answered fetch is not used again")
 	}
-	h.lossy.lose(protocol.Fetch, 1)
+	h.Network.Lose(protocol.Fetch, 1)
 	_, err = f.Fetch(t.Context(), 0)
-	h.ok(err)
+	h.OK(err)
 	if buf == &f.buf[:1][0] {
 		t.Error("the buffer of a lost fetch is used again, and its connection may still write to it")
 	}
@@ -230,7 +232,7 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	_, err := f.Fetch(ctx, 0)
-	h.is(err, context.DeadlineExceeded)
+	h.Is(err, context.DeadlineExceeded)
 }
 
 func TestFetcherOptions(t *testing.T) {

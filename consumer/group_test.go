@@ -18,22 +18,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
 func (h *harness) join(group string) *Group {
 	h.Helper()
-	g, err := NewGroup(h.client, GroupOptions{
+	g, err := NewGroup(h.Client, GroupOptions{
 		Options: wire.Options{MaxBackoff: 20 * time.Millisecond}, ID: group, Topic: "in",
 		HeartbeatInterval: 20 * time.Millisecond, WatchInterval: 20 * time.Millisecond,
 	})
-	h.ok(err)
+	h.OK(err)
 	h.Cleanup(func() { g.Close() })
 	return g
 }
@@ -43,7 +45,7 @@ func (h *harness) next(g *Group) *Generation {
 	ctx, cancel := context.WithTimeout(h.Context(), 20*time.Second)
 	defer cancel()
 	gen, err := g.Next(ctx)
-	h.ok(err)
+	h.OK(err)
 	return gen
 }
 
@@ -54,7 +56,7 @@ func TestGroupSharesPartitions(t *testing.T) {
 	if !slices.Equal(alone.Partitions, []int32{0, 1, 2, 3}) || alone.MemberID == "" {
 		t.Fatalf("a member alone has %+v", alone)
 	}
-	h.ok(alone.Check(t.Context()))
+	h.OK(alone.Check(t.Context()))
 	stopped := make(chan error, 1)
 	alone.Start(func(ctx context.Context) {
 		<-ctx.Done()
@@ -67,7 +69,7 @@ func TestGroupSharesPartitions(t *testing.T) {
 	wg.Go(func() { first = h.next(a) })
 	wg.Go(func() { second = h.next(b) })
 	wg.Wait()
-	h.is(<-stopped, kafka.ErrGenerationEnded)
+	h.Is(<-stopped, kafka.ErrGenerationEnded)
 	for first.ID != second.ID { // a generation that b's arrival has already ended
 		if first.ID < second.ID {
 			first = h.next(a)
@@ -80,15 +82,15 @@ func TestGroupSharesPartitions(t *testing.T) {
 	if !slices.Equal(all, []int32{0, 1, 2, 3}) || len(first.Partitions) != 2 {
 		t.Errorf("two members have %v and %v", first.Partitions, second.Partitions)
 	}
-	h.ok(first.Check(t.Context()))
-	h.ok(second.Check(t.Context()))
-	h.is(alone.Check(t.Context()), ErrNotMember)
+	h.OK(first.Check(t.Context()))
+	h.OK(second.Check(t.Context()))
+	h.Is(alone.Check(t.Context()), ErrNotMember)
 	stranger := *first
 	stranger.MemberID = "somebody-else"
-	h.is(stranger.Check(t.Context()), ErrNotMember)
+	h.Is(stranger.Check(t.Context()), ErrNotMember)
 
-	h.ok(b.Close())
-	h.is(second.Check(t.Context()), ErrNotMember)
+	h.OK(b.Close())
+	h.Is(second.Check(t.Context()), ErrNotMember)
 	if again := h.next(a); len(again.Partitions) != 4 {
 		t.Errorf("after the other has left: %v", again.Partitions)
 	}
@@ -105,8 +107,8 @@ func TestNewPartitionsBeginAGeneration(t *testing.T) {
 	topic := kmsg.NewCreatePartitionsRequestTopic()
 	topic.Topic, topic.Count = "in", 6
 	req.Topics, req.TimeoutMillis = append(req.Topics, topic), 5000
-	_, err := req.RequestWith(t.Context(), h.writer(""))
-	h.ok(err)
+	_, err := req.RequestWith(t.Context(), h.Writer(""))
+	h.OK(err)
 	if gen := h.next(g); len(gen.Partitions) != 6 {
 		t.Errorf("partitions %v", gen.Partitions)
 	}
@@ -115,12 +117,12 @@ func TestNewPartitionsBeginAGeneration(t *testing.T) {
 func TestGroupWaitsForItsBrokers(t *testing.T) {
 	h := newHarness(t)
 	var told atomic.Int32
-	h.refuse(kmsg.JoinGroup, 15, 2)
-	g, err := NewGroup(h.client, GroupOptions{
+	h.Refuse(kmsg.JoinGroup, 15, 2)
+	g, err := NewGroup(h.Client, GroupOptions{
 		Options: wire.Options{MaxBackoff: 5 * time.Millisecond}, ID: "group", Topic: "in",
 		Retrying: func(error) { told.Add(1) },
 	})
-	h.ok(err)
+	h.OK(err)
 	defer g.Close()
 	h.next(g)
 	if told.Load() != 2 {
@@ -130,14 +132,14 @@ func TestGroupWaitsForItsBrokers(t *testing.T) {
 
 func TestGroupErrorsForGood(t *testing.T) {
 	h := newHarness(t)
-	h.refuse(kmsg.JoinGroup, 26, 1)
+	h.Refuse(kmsg.JoinGroup, 26, 1)
 	_, err := h.join("group").Next(t.Context())
-	h.is(err, kafka.InvalidSessionTimeout)
+	h.Is(err, kafka.InvalidSessionTimeout)
 	if !strings.Contains(err.Error(), "group.min.session.timeout.ms") {
 		t.Errorf("%v does not say what to do", err)
 	}
 	for _, bad := range []GroupOptions{{}, {ID: "g"}, {ID: "g", Topic: "t", SessionTimeout: time.Second, HeartbeatInterval: time.Second}, {ID: "g", Topic: "t", Options: wire.Options{MinBackoff: -1}}} {
-		if _, err := NewGroup(h.client, bad); err == nil {
+		if _, err := NewGroup(h.Client, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
@@ -146,12 +148,12 @@ func TestGroupErrorsForGood(t *testing.T) {
 func TestUnreachableBrokersAreNamed(t *testing.T) {
 	client := &kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: &kafka.Transport{}}
 	const hint = "cannot reach any of 127.0.0.1:1: is Kafka running there?"
-	if err := Ping(t.Context(), client, impatient); err == nil || !strings.Contains(err.Error(), hint) {
+	if err := Ping(t.Context(), client, wiretest.Impatient); err == nil || !strings.Contains(err.Error(), hint) {
 		t.Errorf("Ping: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	g, err := NewGroup(client, GroupOptions{Options: impatient, ID: "group", Topic: "in"})
+	g, err := NewGroup(client, GroupOptions{Options: wiretest.Impatient, ID: "group", Topic: "in"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +161,7 @@ func TestUnreachableBrokersAreNamed(t *testing.T) {
 	if _, err := g.Next(ctx); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Next: %v", err)
 	}
-	if _, err := Partitions(t.Context(), client, impatient, "in"); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, wire.ErrTemporary) {
+	if _, err := Partitions(t.Context(), client, wiretest.Impatient, "in"); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, wire.ErrTemporary) {
 		t.Errorf("Partitions: %v", err)
 	}
 }
@@ -168,17 +170,17 @@ func TestCommitted(t *testing.T) {
 	h := newHarness(t)
 	read := func(group string, partition int32) (int64, bool) {
 		t.Helper()
-		offset, found, err := Committed(t.Context(), h.client, quick, group, "in", partition)
-		h.ok(err)
+		offset, found, err := Committed(t.Context(), h.Client, wiretest.Quick, group, "in", partition)
+		h.OK(err)
 		return offset, found
 	}
 	if _, found := read("nobody", 0); found {
 		t.Error("a group that does not exist has an offset")
 	}
-	_, err := h.client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+	_, err := h.Client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
 		GroupID: "group", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{"in": {{Partition: 1, Offset: 42}, {Partition: 2, Offset: 0}}},
 	})
-	h.ok(err)
+	h.OK(err)
 	if offset, found := read("group", 1); !found || offset != 42 {
 		t.Errorf("offset %d, %v", offset, found)
 	}
@@ -189,29 +191,29 @@ func TestCommitted(t *testing.T) {
 		t.Errorf("a partition without an offset has %d", offset)
 	}
 	for _, code := range []int16{14, 15, 16, 88} {
-		fault := h.refuse(kmsg.OffsetFetch, code, 2)
+		fault := h.Refuse(kmsg.OffsetFetch, code, 2)
 		if offset, _ := read("group", 1); offset != 42 || fault.Hits() != 2 {
 			t.Errorf("refused with %d: offset %d after %d attempts", code, offset, fault.Hits())
 		}
 	}
-	h.refuse(kmsg.OffsetFetch, 30, 1)
-	_, _, err = Committed(t.Context(), h.client, quick, "group", "in", 1)
-	h.is(err, kafka.GroupAuthorizationFailed)
+	h.Refuse(kmsg.OffsetFetch, 30, 1)
+	_, _, err = Committed(t.Context(), h.Client, wiretest.Quick, "group", "in", 1)
+	h.Is(err, kafka.GroupAuthorizationFailed)
 }
 
 // An offset that a transaction is about to commit is waited for. kafka-go's own
 // OffsetFetch returns the old one, which would process records twice.
 func TestCommittedWaitsForPendingTransactions(t *testing.T) {
 	h := newHarness(t)
-	w := h.writer("w")
+	w := h.Writer("w")
 	pend := func(offset int64) {
 		t.Helper()
 		id, epoch, err := w.ProducerID(t.Context())
-		h.ok(err)
+		h.OK(err)
 		add := kmsg.NewPtrAddOffsetsToTxnRequest()
 		add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = "w", id, epoch, "group"
 		added, err := add.RequestWith(t.Context(), w)
-		h.ok(errors.Join(err, kerr.ErrorForCode(added.ErrorCode)))
+		h.OK(errors.Join(err, kerr.ErrorForCode(added.ErrorCode)))
 		commit := kmsg.NewPtrTxnOffsetCommitRequest()
 		commit.TransactionalID, commit.Group, commit.ProducerID, commit.ProducerEpoch, commit.Generation = "w", "group", id, epoch, -1
 		topic := kmsg.NewTxnOffsetCommitRequestTopic()
@@ -220,26 +222,26 @@ func TestCommittedWaitsForPendingTransactions(t *testing.T) {
 		topic.Partitions = append(topic.Partitions, part)
 		commit.Topics = append(commit.Topics, topic)
 		committed, err := commit.RequestWith(t.Context(), w)
-		h.ok(errors.Join(err, kerr.ErrorForCode(committed.Topics[0].Partitions[0].ErrorCode)))
+		h.OK(errors.Join(err, kerr.ErrorForCode(committed.Topics[0].Partitions[0].ErrorCode)))
 	}
-	_, err := h.client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+	_, err := h.Client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
 		GroupID: "group", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{"in": {{Partition: 0, Offset: 6}}},
 	})
-	h.ok(err)
-	h.ok(w.BeginTransaction())
-	h.write(w, "in", 3, "x")
+	h.OK(err)
+	h.OK(w.BeginTransaction())
+	h.Write(w, "in", 3, "x")
 	pend(7)
-	_, _, err = Committed(t.Context(), h.client, impatient, "group", "in", 0)
-	h.is(err, kafka.UnstableOffsetCommit)
-	h.is(err, wire.ErrTemporary)
-	naive, err := h.client.OffsetFetch(t.Context(), &kafka.OffsetFetchRequest{GroupID: "group", Topics: map[string][]int{"in": {0}}})
-	h.ok(err)
+	_, _, err = Committed(t.Context(), h.Client, wiretest.Impatient, "group", "in", 0)
+	h.Is(err, kafka.UnstableOffsetCommit)
+	h.Is(err, wire.ErrTemporary)
+	naive, err := h.Client.OffsetFetch(t.Context(), &kafka.OffsetFetchRequest{GroupID: "group", Topics: map[string][]int{"in": {0}}})
+	h.OK(err)
 	if parts := naive.Topics["in"]; len(parts) != 1 || parts[0].CommittedOffset != 6 {
 		t.Errorf("kafka-go reads %v and not the old offset: this test proves nothing", parts)
 	}
-	h.ok(w.EndTransaction(t.Context(), kgo.TryCommit))
-	offset, found, err := Committed(t.Context(), h.client, quick, "group", "in", 0)
-	h.ok(err)
+	h.OK(w.EndTransaction(t.Context(), kgo.TryCommit))
+	offset, found, err := Committed(t.Context(), h.Client, wiretest.Quick, "group", "in", 0)
+	h.OK(err)
 	if !found || offset != 7 {
 		t.Errorf("offset %d, %v", offset, found)
 	}
@@ -275,8 +277,8 @@ func TestTransportSettingsHoldEverywhere(t *testing.T) {
 	h := newHarness(t, kfake.NumBrokers(1), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}}), kfake.EnableSASL(), kfake.Superuser("PLAIN", "user", "secret"))
 	transport := &kafka.Transport{TLS: &tls.Config{RootCAs: pool}, SASL: plain.Mechanism{Username: "user", Password: "secret"}}
 	defer transport.CloseIdleConnections()
-	h.client.Transport = transport
-	h.ok(Ping(t.Context(), h.client, quick))
+	h.Client.Transport = transport
+	h.OK(Ping(t.Context(), h.Client, wiretest.Quick))
 	if gen := h.next(h.join("group")); len(gen.Partitions) != 4 {
 		t.Errorf("partitions %v", gen.Partitions)
 	}

@@ -3,60 +3,43 @@ package consumer
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
 // groupHarness is a topic and a group of their own, in a cluster in this process
 // or, if GEODITHER_BROKERS names one, in a real one.
 type groupHarness struct {
-	*harness
-	brokers      []string
-	real         bool
-	topic, group string
+	*wiretest.Harness
+	group string
 }
 
 func newGroupHarness(t *testing.T, partitions int) *groupHarness {
 	t.Helper()
-	named := os.Getenv("GEODITHER_BROKERS")
-	if named == "" {
-		return newFakeGroupHarness(t, partitions)
-	}
-	h := &groupHarness{harness: &harness{T: t}, real: true, brokers: strings.Split(named, ",")}
-	return h.prepare(partitions)
+	return prepare(wiretest.OwnTopic(t, shortSessions), partitions)
 }
 
 // newFakeGroupHarness is for what only the cluster in this process can do.
 func newFakeGroupHarness(t *testing.T, partitions int) *groupHarness {
 	t.Helper()
-	h := &groupHarness{harness: newHarness(t, kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "500"}))}
-	h.brokers = h.ListenAddrs()
-	return h.prepare(partitions)
+	h := wiretest.New(t, shortSessions)
+	h.Topic = "group-test"
+	return prepare(h, partitions)
 }
 
-func (h *groupHarness) prepare(partitions int) *groupHarness {
+// shortSessions lets tests of silence be quick.
+var shortSessions = kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "500"})
+
+func prepare(h *wiretest.Harness, partitions int) *groupHarness {
 	h.Helper()
-	h.topic = fmt.Sprintf("group-test-%d", time.Now().UnixNano())
-	h.group = h.topic
-	h.client, h.lossy = h.newClient()
-	h.ok(CreateTopics(h.Context(), h.client, quick, Topic{Name: h.topic, Partitions: partitions, Replication: 1}))
-	return h
-}
-
-// newClient is one more process's, whose requests can be lost.
-func (h *groupHarness) newClient() (*kafka.Client, *lossy) {
-	transport := &kafka.Transport{}
-	h.Cleanup(transport.CloseIdleConnections)
-	network := &lossy{real: transport}
-	return &kafka.Client{Addr: kafka.TCP(h.brokers...), Transport: network}, network
+	h.OK(CreateTopics(h.Context(), h.Client, wiretest.Quick, Topic{Name: h.Topic, Partitions: partitions, Replication: 1}))
+	return &groupHarness{h, h.Topic}
 }
 
 // process is one member of the group, which follows it and keeps its last
@@ -64,7 +47,7 @@ func (h *groupHarness) newClient() (*kafka.Client, *lossy) {
 type process struct {
 	*Group
 	h       *groupHarness
-	network *lossy
+	network *wiretest.Network
 	told    chan error
 	client  *kafka.Client
 	last    *Generation
@@ -73,8 +56,8 @@ type process struct {
 func (h *groupHarness) start(o GroupOptions) *process {
 	h.Helper()
 	p := &process{h: h, told: make(chan error, 100)}
-	p.client, p.network = h.newClient()
-	o.Options, o.ID, o.Topic = quick, h.group, h.topic
+	p.client, p.network = h.NewClient()
+	o.Options, o.ID, o.Topic = wiretest.Quick, h.group, h.Topic
 	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, 20*time.Millisecond)
 	o.WatchInterval = cmp.Or(o.WatchInterval, 20*time.Millisecond)
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, 6*time.Second)
@@ -86,7 +69,7 @@ func (h *groupHarness) start(o GroupOptions) *process {
 	}
 	var err error
 	p.Group, err = NewGroup(p.client, o)
-	h.ok(err)
+	h.OK(err)
 	h.Cleanup(func() { p.Close() })
 	return p
 }
@@ -94,16 +77,13 @@ func (h *groupHarness) start(o GroupOptions) *process {
 // gen waits for the next generation.
 func (p *process) gen() *Generation {
 	p.h.Helper()
-	ctx, cancel := context.WithTimeout(p.h.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.h.Context(), wiretest.Patience)
 	defer cancel()
 	gen, err := p.Next(ctx)
-	p.h.ok(err)
+	p.h.OK(err)
 	p.last = gen
 	return gen
 }
-
-// patience is more than anything takes here, on a busy machine too.
-const patience = 2 * time.Minute
 
 // settle lets all processes follow the group until they are in the same
 // generation, and have all of the topic's partitions between them.
@@ -111,7 +91,7 @@ func (h *groupHarness) settle(partitions int, processes ...*process) []*Generati
 	h.Helper()
 	began := time.Now()
 	last := make([]*Generation, len(processes))
-	ctx, cancel := context.WithTimeout(h.Context(), patience)
+	ctx, cancel := context.WithTimeout(h.Context(), wiretest.Patience)
 	defer cancel()
 	for {
 		for i, p := range processes {
@@ -149,18 +129,9 @@ func (h *groupHarness) settle(partitions int, processes ...*process) []*Generati
 // settle2 is settle for the number of partitions that the topic has.
 func (h *groupHarness) settle2(processes ...*process) []*Generation {
 	h.Helper()
-	counts, err := Partitions(h.Context(), h.client, quick, h.topic)
-	h.ok(err)
-	return h.settle(counts[h.topic], processes...)
-}
-
-// franz is an admin client.
-func (h *groupHarness) franz() *kgo.Client {
-	h.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(h.brokers...))
-	h.ok(err)
-	h.Cleanup(c.Close)
-	return c
+	counts, err := Partitions(h.Context(), h.Client, wiretest.Quick, h.Topic)
+	h.OK(err)
+	return h.settle(counts[h.Topic], processes...)
 }
 
 // ended waits for the end of a generation and returns why.
@@ -169,18 +140,8 @@ func (h *groupHarness) ended(gen *Generation) error {
 	select {
 	case <-gen.life.ctx.Done():
 		return context.Cause(gen.life.ctx)
-	case <-time.After(patience):
+	case <-time.After(wiretest.Patience):
 		h.Fatalf("generation %d does not end", gen.ID)
 		return nil
-	}
-}
-
-// within fails the test unless something happens in time.
-func (h *groupHarness) within(what string, happens func() bool) {
-	h.Helper()
-	for deadline := time.Now().Add(patience); !happens(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			h.Fatalf("%s does not happen", what)
-		}
 	}
 }

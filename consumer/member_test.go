@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
 // moved counts the partitions of the topic whose member is another one, by name.
@@ -61,12 +63,12 @@ func TestScaling(t *testing.T) {
 			if n := moved(two, three); n != 4 {
 				t.Errorf("from 2 to 3: %d partitions move, want 4: %v, %v", n, two, three)
 			}
-			h.ok(a.Leave()) // the leader
+			h.OK(a.Leave()) // the leader
 			four := byName("bc", h.settle(12, b, c))
 			if n := moved(three, four); n != 4 {
 				t.Errorf("from 3 to 2: %d partitions move, want 4: %v, %v", n, three, four)
 			}
-			h.ok(b.Leave())
+			h.OK(b.Leave())
 			h.settle(12, c)
 		})
 	}
@@ -84,9 +86,9 @@ func TestRollingRestart(t *testing.T) {
 	}
 	first := h.settle(6, processes...)
 	for i := range processes {
-		h.ok(processes[i].Close())
+		h.OK(processes[i].Close())
 		processes[i] = h.start(GroupOptions{InstanceID: names[i : i+1]})
-		if !h.real {
+		if !h.Real {
 			h.settle(6, processes...)
 			continue
 		}
@@ -94,7 +96,7 @@ func TestRollingRestart(t *testing.T) {
 		if back.ID != first[i].ID || !slices.Equal(back.Partitions, first[i].Partitions) || back.MemberID == first[i].MemberID {
 			t.Errorf("%s had %v in generation %d and is back with %v in %d", names[i:i+1], first[i].Partitions, first[i].ID, back.Partitions, back.ID)
 		}
-		h.ok(back.Check(t.Context()))
+		h.OK(back.Check(t.Context()))
 		for j := range processes {
 			if j > i && first[j].life.ctx.Err() != nil {
 				t.Errorf("%s was stopped: %v", names[j:j+1], context.Cause(first[j].life.ctx))
@@ -102,7 +104,7 @@ func TestRollingRestart(t *testing.T) {
 		}
 		first[i] = back
 	}
-	if h.real {
+	if h.Real {
 		// Whoever led the group still leads it, and sees new partitions.
 		h.grow(7)
 		last := h.settle(7, processes...)
@@ -123,7 +125,7 @@ func TestStaticRestartDuringRebalance(t *testing.T) {
 	h := newGroupHarness(t, 9)
 	a, b := h.start(GroupOptions{InstanceID: "a"}), h.start(GroupOptions{InstanceID: "b"})
 	two := byName("ab", h.settle(9, a, b))
-	h.ok(b.Close())
+	h.OK(b.Close())
 	c := h.start(GroupOptions{InstanceID: "c"})
 	b = h.start(GroupOptions{InstanceID: "b"})
 	three := byName("abc", h.settle(9, a, b, c))
@@ -137,10 +139,10 @@ func (h *groupHarness) grow(count int32) {
 	h.Helper()
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	topic := kmsg.NewCreatePartitionsRequestTopic()
-	topic.Topic, topic.Count = h.topic, count
+	topic.Topic, topic.Count = h.Topic, count
 	req.Topics, req.TimeoutMillis = append(req.Topics, topic), 5000
-	res, err := req.RequestWith(h.Context(), h.franz())
-	h.ok(err)
+	res, err := req.RequestWith(h.Context(), h.Franz())
+	h.OK(err)
 	if code := res.Topics[0].ErrorCode; code != 0 {
 		h.Fatal(kafka.Error(code))
 	}
@@ -158,7 +160,7 @@ func TestStartRejoinAndCheck(t *testing.T) {
 		<-returned
 	}
 	for _, gen := range gens {
-		h.ok(gen.Check(t.Context()))
+		h.OK(gen.Check(t.Context()))
 		if err := gen.life.ctx.Err(); err != nil {
 			t.Errorf("a function that returned has ended the generation: %v", err)
 		}
@@ -176,7 +178,7 @@ func TestStartRejoinAndCheck(t *testing.T) {
 		})
 		gens[i].Rejoin()
 		gens[i].Rejoin()
-		h.is(<-stopped, kafka.ErrGenerationEnded)
+		h.Is(<-stopped, kafka.ErrGenerationEnded)
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		if gen, err := p.Next(short); err == nil {
 			t.Errorf("generation %d began beside the last one's work", gen.ID)
@@ -190,7 +192,7 @@ func TestStartRejoinAndCheck(t *testing.T) {
 		if !slices.Equal(again[0].Partitions, gens[0].Partitions) || !slices.Equal(again[1].Partitions, gens[1].Partitions) {
 			t.Errorf("joining again moves partitions: %v, %v", gens, again)
 		}
-		h.is(gens[i].Check(t.Context()), ErrNotMember)
+		h.Is(gens[i].Check(t.Context()), ErrNotMember)
 		gens = again
 	}
 }
@@ -210,8 +212,8 @@ func TestWhoAsksAloneStopsNobody(t *testing.T) {
 	if again.ID != of.ID || !slices.Equal(again.Partitions, of.Partitions) {
 		t.Errorf("generation %d with %v became %d with %v", of.ID, of.Partitions, again.ID, again.Partitions)
 	}
-	h.ok(again.Check(t.Context()))
-	h.ok(leads.Check(t.Context()))
+	h.OK(again.Check(t.Context()))
+	h.OK(leads.Check(t.Context()))
 	if leads.life.ctx.Err() != nil {
 		t.Errorf("the leader was stopped: %v", context.Cause(leads.life.ctx))
 	}
@@ -228,20 +230,20 @@ func TestLostConnections(t *testing.T) {
 					quiet := h.start(GroupOptions{})
 					h.settle(4, quiet)
 					p := h.start(o)
-					lose := p.network.lose
+					lose := p.network.Lose
 					if drop {
-						lose = p.network.dropNext
+						lose = p.network.DropNext
 					}
 					lose(key, 3)
 					gens := h.settle(4, quiet, p)
 					if key == protocol.Heartbeat {
-						h.within("the loss", func() bool { return p.network.lost() == 0 })
+						h.Within("the loss", func() bool { return p.network.Lost() == 0 })
 						if err := gens[1].life.ctx.Err(); err != nil {
 							t.Errorf("a few lost signs of life end the membership: %v", err)
 						}
 					}
-					h.ok(gens[1].Check(t.Context()))
-					h.ok(p.Leave())
+					h.OK(gens[1].Check(t.Context()))
+					h.OK(p.Leave())
 				})
 			}
 		}
@@ -254,12 +256,12 @@ func TestLostLeave(t *testing.T) {
 	h := newGroupHarness(t, 4)
 	a, b := h.start(GroupOptions{}), h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond})
 	h.settle(4, a, b)
-	b.network.dropNext(protocol.LeaveGroup, 2)
-	h.ok(b.Close())
+	b.network.DropNext(protocol.LeaveGroup, 2)
+	h.OK(b.Close())
 	h.settle(4, a)
 	c := h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond})
 	h.settle(4, a, c)
-	c.network.dropNext(protocol.LeaveGroup, 1_000_000)
+	c.network.DropNext(protocol.LeaveGroup, 1_000_000)
 	if err := c.Close(); err == nil || !strings.Contains(err.Error(), "leave group") {
 		t.Errorf("nobody was told, and closing says %v", err)
 	}
@@ -272,17 +274,17 @@ func TestSilence(t *testing.T) {
 	h := newGroupHarness(t, 4)
 	a, b := h.start(GroupOptions{}), h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond})
 	gens := h.settle(4, a, b)
-	b.network.dropNext(protocol.Heartbeat, 1_000_000)
+	b.network.DropNext(protocol.Heartbeat, 1_000_000)
 	cause := h.ended(gens[1])
-	h.is(cause, kafka.ErrGenerationEnded)
+	h.Is(cause, kafka.ErrGenerationEnded)
 	if !strings.Contains(cause.Error(), "no answer within the session timeout") {
 		t.Errorf("it ended for %v", cause)
 	}
-	h.is(gens[1].Check(t.Context()), ErrNotMember)
+	h.Is(gens[1].Check(t.Context()), ErrNotMember)
 	if err := <-b.told; !strings.Contains(err.Error(), "no answer within") {
 		t.Errorf("told of %v", err)
 	}
-	b.network.lose(protocol.Heartbeat, 0)
+	b.network.Lose(protocol.Heartbeat, 0)
 	h.settle(4, a, b)
 }
 
@@ -293,14 +295,14 @@ func TestPause(t *testing.T) {
 		h := newGroupHarness(t, 4)
 		a, b := h.start(GroupOptions{}), h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond, InstanceID: instance})
 		gens := h.settle(4, a, b)
-		resume := b.network.hold(protocol.Heartbeat)
+		resume := b.network.Hold(protocol.Heartbeat)
 		h.settle(4, a)
 		if err := gens[1].life.ctx.Err(); err != nil {
 			t.Errorf("a stopped process knows: %v", err)
 		}
 		resume()
-		h.is(h.ended(gens[1]), kafka.ErrGenerationEnded)
-		h.is(gens[1].Check(t.Context()), ErrNotMember)
+		h.Is(h.ended(gens[1]), kafka.ErrGenerationEnded)
+		h.Is(gens[1].Check(t.Context()), ErrNotMember)
 		h.settle(4, a, b)
 	}
 }
@@ -315,16 +317,16 @@ func TestFenced(t *testing.T) {
 	h.settle(4, young)
 	h.ended(gen)
 	for range 2 {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
 		_, err := old.Next(ctx)
 		cancel()
-		h.is(err, kafka.FencedInstanceID)
+		h.Is(err, kafka.FencedInstanceID)
 		if err == nil || !strings.Contains(err.Error(), `another instance runs with instance_id "one"`) || errors.Is(err, wire.ErrTemporary) {
 			t.Errorf("%v does not say what to do, or asks to try again", err)
 		}
 	}
-	h.is(gen.Check(t.Context()), ErrNotMember)
-	h.ok(old.Leave()) // which takes nothing from the younger
+	h.Is(gen.Check(t.Context()), ErrNotMember)
+	h.OK(old.Leave()) // which takes nothing from the younger
 	if gens := h.settle2(young); len(gens[0].Partitions) != 4 {
 		t.Errorf("the younger has %v", gens[0].Partitions)
 	}
@@ -336,16 +338,16 @@ func TestCloseAndLeave(t *testing.T) {
 	h := newGroupHarness(t, 4)
 	a, b := h.start(GroupOptions{}), h.start(GroupOptions{InstanceID: "b"})
 	gens := h.settle(4, a, b)
-	h.ok(b.Close())
-	h.ok(b.Close())
-	h.is(gens[1].Check(t.Context()), ErrNotMember)
-	h.ok(gens[0].Check(t.Context()))
+	h.OK(b.Close())
+	h.OK(b.Close())
+	h.Is(gens[1].Check(t.Context()), ErrNotMember)
+	h.OK(gens[0].Check(t.Context()))
 	if gens[0].life.ctx.Err() != nil {
 		t.Error("a static member that closes stops the others")
 	}
 	b = h.start(GroupOptions{InstanceID: "b"})
 	h.settle2(a, b)
-	h.ok(b.Leave())
+	h.OK(b.Leave())
 	h.settle(4, a)
 	if _, err := b.Next(t.Context()); !errors.Is(err, kafka.ErrGroupClosed) {
 		t.Errorf("a closed group: %v", err)
@@ -362,13 +364,13 @@ func TestCloseEndsEverything(t *testing.T) {
 	gen.Start(func(context.Context) { <-let })
 	waiting := h.start(GroupOptions{}) // for busy to join
 	h.ended(gen)
-	h.ok(waiting.Close())
-	unreachable, err := NewGroup(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: &kafka.Transport{}}, GroupOptions{Options: quick, ID: "g", Topic: "t"})
-	h.ok(err)
-	h.ok(unreachable.Close())
+	h.OK(waiting.Close())
+	unreachable, err := NewGroup(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: &kafka.Transport{}}, GroupOptions{Options: wiretest.Quick, ID: "g", Topic: "t"})
+	h.OK(err)
+	h.OK(unreachable.Close())
 	close(let)
-	h.ok(busy.Close())
-	h.within("the end of the group's goroutines", func() bool {
+	h.OK(busy.Close())
+	h.Within("the end of the group's goroutines", func() bool {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return !strings.Contains(string(stacks), "consumer.(*Group)")
@@ -385,7 +387,7 @@ func TestSlowWork(t *testing.T) {
 	let := make(chan struct{})
 	gen.Start(func(context.Context) { <-let })
 	other := h.start(GroupOptions{RebalanceTimeout: 3 * time.Second})
-	h.is(h.ended(gen), kafka.RebalanceInProgress)
+	h.Is(h.ended(gen), kafka.RebalanceInProgress)
 	if first := other.gen(); len(first.Partitions) != 4 {
 		t.Errorf("without the slow one there is %v", first.Partitions)
 	}
@@ -411,10 +413,10 @@ func TestWorkIsFinishedInTime(t *testing.T) {
 		<-let
 		res, err := a.client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
 			GroupID: h.group, GenerationID: int(gen.ID), MemberID: gen.MemberID,
-			Topics: map[string][]kafka.OffsetCommit{h.topic: {{Partition: 0, Offset: 7}}},
+			Topics: map[string][]kafka.OffsetCommit{h.Topic: {{Partition: 0, Offset: 7}}},
 		})
 		if err == nil {
-			err = res.Topics[h.topic][0].Error
+			err = res.Topics[h.Topic][0].Error
 		}
 		committed <- err
 	})
@@ -422,7 +424,7 @@ func TestWorkIsFinishedInTime(t *testing.T) {
 	h.ended(gen)
 	time.Sleep(2 * time.Second) // not for something to happen, but for the session to be over without the signs of life
 	close(let)
-	h.ok(<-committed)
+	h.OK(<-committed)
 	h.settle(4, a, b)
 }
 
@@ -468,17 +470,17 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.key.Name(), " ", int(c.code)), func(t *testing.T) {
 			h := newFakeGroupHarness(t, 4)
-			fault := h.refuse(c.key, int16(c.code), 2)
+			fault := h.Refuse(c.key, int16(c.code), 2)
 			p := h.start(GroupOptions{SessionTimeout: time.Second, RebalanceTimeout: time.Second})
 			p.gen()
-			h.within("the refusal", func() bool { return fault.Hits() == 2 })
+			h.Within("the refusal", func() bool { return fault.Hits() == 2 })
 			if c.tells {
 				if err := <-p.told; !errors.Is(err, c.code) || !errors.Is(err, wire.ErrTemporary) {
 					t.Errorf("told of %v", err)
 				}
 			}
 			// A generation may be about to end for the last refusal.
-			h.within("a lasting generation", func() bool { return h.settle(4, p)[0].Check(t.Context()) == nil })
+			h.Within("a lasting generation", func() bool { return h.settle(4, p)[0].Check(t.Context()) == nil })
 			if !c.tells && len(p.told) > 0 {
 				t.Errorf("told of %v", <-p.told)
 			}
@@ -499,9 +501,9 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.key.Name(), " ", int(c.code), " for good"), func(t *testing.T) {
 			h := newFakeGroupHarness(t, 4)
-			fault := h.refuse(c.key, int16(c.code), 1)
+			fault := h.Refuse(c.key, int16(c.code), 1)
 			p := h.start(GroupOptions{InstanceID: "i"})
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
 			defer cancel()
 			var err error
 			for err == nil {

@@ -1,6 +1,10 @@
 package consumer
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/geodither/geodither/consumer/wire/wiretest"
+)
 
 // TestAnotherTopic: static members come back and want another topic, with as many
 // partitions. The coordinator has kept their assignments of the first one, and
@@ -14,10 +18,10 @@ func TestAnotherTopic(t *testing.T) {
 			start(i)
 		}
 		h.settle(1, processes...)
-		h.topic += "-other"
-		h.ok(CreateTopics(h.Context(), h.client, quick, Topic{Name: h.topic, Partitions: 1, Replication: 1}))
+		h.Topic += "-other"
+		h.OK(CreateTopics(h.Context(), h.Client, wiretest.Quick, Topic{Name: h.Topic, Partitions: 1, Replication: 1}))
 		for i := range ids {
-			h.ok(processes[i].Close())
+			h.OK(processes[i].Close())
 			start(i)
 		}
 		h.settle(1, processes...)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
 // TestInForce: the settings that count are those with the partitions, whoever leads.
@@ -51,7 +53,7 @@ func TestInForce(t *testing.T) {
 // refusedFor waits until a member has left for its settings.
 func (p *process) refusedFor() *SettingsError {
 	p.h.Helper()
-	ctx, cancel := context.WithTimeout(p.h.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.h.Context(), wiretest.Patience)
 	defer cancel()
 	for {
 		gen, err := p.Next(ctx)
@@ -93,7 +95,7 @@ func TestOtherSettingsLeave(t *testing.T) {
 				done := make(chan *SettingsError, 1)
 				go func() { done <- c.refusedFor() }()
 				var other *SettingsError
-				h.within("the refusal", func() bool {
+				h.Within("the refusal", func() bool {
 					h.settle(6, a, b) // they follow the group meanwhile
 					select {
 					case other = <-done:
@@ -108,8 +110,8 @@ func TestOtherSettingsLeave(t *testing.T) {
 				if after := byName("ab", h.settle(6, a, b)); moved(two, after) != 0 {
 					t.Errorf("partitions have moved: %v, %v", two, after)
 				}
-				h.within("it has left", func() bool {
-					found, err := GroupSettings(t.Context(), h.client, quick, h.group, h.topic)
+				h.Within("it has left", func() bool {
+					found, err := GroupSettings(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic)
 					h.settle(6, a, b)
 					return err == nil && len(found) == 1 && string(found[0]) == "S"
 				})
@@ -126,10 +128,10 @@ func TestStaticMemberChangesItsSettings(t *testing.T) {
 	h := newGroupHarness(t, 3)
 	a := h.start(GroupOptions{InstanceID: "a", Settings: []byte("S")})
 	h.settle(3, a)
-	h.ok(a.Close())
+	h.OK(a.Close())
 	a = h.start(GroupOptions{InstanceID: "a", Settings: []byte("R"), SessionTimeout: time.Minute})
 	h.settle(3, a)
-	if found, err := GroupSettings(t.Context(), h.client, quick, h.group, h.topic); err != nil || len(found) != 1 || string(found[0]) != "R" {
+	if found, err := GroupSettings(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic); err != nil || len(found) != 1 || string(found[0]) != "R" {
 		t.Errorf("the group's settings are %q, %v", found, err)
 	}
 }
