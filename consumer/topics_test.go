@@ -14,7 +14,7 @@ import (
 )
 
 func TestCreateTopics(t *testing.T) {
-	h := newHarness(t)
+	h := wiretest.New(t)
 	compact := Topic{Name: "log", Partitions: 4, Replication: 1, Configs: map[string]string{"cleanup.policy": "compact", "retention.ms": "-1"}}
 	for range 3 { // safe to repeat
 		h.OK(CreateTopics(t.Context(), h.Client, wiretest.Quick, compact, Topic{Name: "out", Partitions: 4}))
@@ -43,7 +43,7 @@ func TestCreateTopics(t *testing.T) {
 }
 
 func TestMissingAndMismatchedTopics(t *testing.T) {
-	h := newHarness(t)
+	h := wiretest.New(t)
 	h.OK(h.CreateTopic("two", 2, nil))
 	_, err := CoPartitioned(t.Context(), h.Client, wiretest.Quick, "in", "missing", "absent")
 	var missing *MissingTopicsError
@@ -65,7 +65,7 @@ func TestMissingAndMismatchedTopics(t *testing.T) {
 }
 
 func TestCreateTopicsRepeatsAndRefuses(t *testing.T) {
-	h := newHarness(t)
+	h := wiretest.New(t)
 	h.Refuse(kmsg.CreateTopics, 41, 2)
 	h.OK(CreateTopics(t.Context(), h.Client, wiretest.Quick, Topic{Name: "a", Partitions: 1}))
 	h.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: nil})
@@ -81,7 +81,7 @@ func TestCreateTopicsRepeatsAndRefuses(t *testing.T) {
 }
 
 func TestCheckConfigs(t *testing.T) {
-	h := newHarness(t)
+	h := wiretest.New(t)
 	h.OK(h.CreateTopic("log", 1, map[string]string{"cleanup.policy": "compact"}))
 	check := func(topic string, configs map[string]string) error {
 		return CheckConfigs(t.Context(), h.Client, wiretest.Quick, topic, configs)
