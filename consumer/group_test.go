@@ -13,6 +13,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
@@ -136,7 +137,7 @@ func TestGroupErrorsForGood(t *testing.T) {
 func TestUnreachableBrokersAreNamed(t *testing.T) {
 	client := &kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: &kafka.Transport{}}
 	const hint = "cannot reach any of 127.0.0.1:1: is Kafka running there?"
-	if err := Ping(t.Context(), client, wiretest.Impatient); err == nil || !strings.Contains(err.Error(), hint) {
+	if err := admin.Ping(t.Context(), client, wiretest.Impatient); err == nil || !strings.Contains(err.Error(), hint) {
 		t.Errorf("Ping: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -149,7 +150,7 @@ func TestUnreachableBrokersAreNamed(t *testing.T) {
 	if _, err := g.Next(ctx); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Next: %v", err)
 	}
-	if _, err := Partitions(t.Context(), client, wiretest.Impatient, "in"); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, wire.ErrTemporary) {
+	if _, err := admin.Partitions(t.Context(), client, wiretest.Impatient, "in"); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, wire.ErrTemporary) {
 		t.Errorf("Partitions: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
@@ -38,7 +39,7 @@ var shortSessions = kfake.BrokerConfigs(map[string]string{"group.min.session.tim
 
 func prepare(h *wiretest.Harness, partitions int) *groupHarness {
 	h.Helper()
-	h.OK(CreateTopics(h.Context(), h.Client, wiretest.Quick, Topic{Name: h.Topic, Partitions: partitions, Replication: 1}))
+	h.OK(admin.CreateTopics(h.Context(), h.Client, wiretest.Quick, admin.Topic{Name: h.Topic, Partitions: partitions, Replication: 1}))
 	return &groupHarness{h, h.Topic}
 }
 
@@ -129,7 +130,7 @@ func (h *groupHarness) settle(partitions int, processes ...*process) []*Generati
 // settle2 is settle for the number of partitions that the topic has.
 func (h *groupHarness) settle2(processes ...*process) []*Generation {
 	h.Helper()
-	counts, err := Partitions(h.Context(), h.Client, wiretest.Quick, h.Topic)
+	counts, err := admin.Partitions(h.Context(), h.Client, wiretest.Quick, h.Topic)
 	h.OK(err)
 	return h.settle(counts[h.Topic], processes...)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 )
@@ -89,9 +90,9 @@ func (g *Group) shareOut(ctx context.Context, a joined) (map[string][]byte, erro
 	o := g.options.Options
 	o.RetryTimeout = g.options.SessionTimeout / 3
 	o.RequestTimeout = min(o.RequestTimeout, o.RetryTimeout)
-	counts, err := Partitions(ctx, g.client, o, g.options.Topic)
+	counts, err := admin.Partitions(ctx, g.client, o, g.options.Topic)
 	if err != nil {
-		var missing *MissingTopicsError
+		var missing *admin.MissingTopicsError
 		if errors.As(err, &missing) { // it may be on its way
 			err = &wire.Error{Op: "share out the partitions of " + g.options.Topic, Temporary: true, Err: err}
 		}
@@ -279,7 +280,7 @@ func (g *Group) watch(ctx context.Context, gen *Generation) {
 			return
 		case <-ticker.C:
 		}
-		counts, err := Partitions(ctx, g.client, o, g.options.Topic)
+		counts, err := admin.Partitions(ctx, g.client, o, g.options.Topic)
 		if err == nil && int32(counts[g.options.Topic]) != gen.life.total {
 			gen.life.end(ended(errGrown))
 			return

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
@@ -17,7 +18,7 @@ import (
 // TestOffsetAt goes by the records' own times, at which nothing is in order.
 func TestOffsetAt(t *testing.T) {
 	h := wiretest.OwnTopic(t)
-	h.OK(CreateTopics(t.Context(), h.Client, wiretest.Quick, Topic{Name: h.Topic, Partitions: 1, Replication: 1}))
+	h.OK(admin.CreateTopics(t.Context(), h.Client, wiretest.Quick, admin.Topic{Name: h.Topic, Partitions: 1, Replication: 1}))
 	f, err := NewFetcher(h.Client, h.Topic, 0, FetcherOptions{Options: wiretest.Quick})
 	h.OK(err)
 	at := func(ms int64) time.Time { return time.UnixMilli(ms) }

@@ -3,6 +3,7 @@ package consumer
 import (
 	"testing"
 
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
@@ -19,7 +20,7 @@ func TestAnotherTopic(t *testing.T) {
 		}
 		h.settle(1, processes...)
 		h.Topic += "-other"
-		h.OK(CreateTopics(h.Context(), h.Client, wiretest.Quick, Topic{Name: h.Topic, Partitions: 1, Replication: 1}))
+		h.OK(admin.CreateTopics(h.Context(), h.Client, wiretest.Quick, admin.Topic{Name: h.Topic, Partitions: 1, Replication: 1}))
 		for i := range ids {
 			h.OK(processes[i].Close())
 			start(i)

@@ -17,6 +17,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
@@ -51,7 +52,7 @@ func TestTransportSettingsHoldEverywhere(t *testing.T) {
 	transport := &kafka.Transport{TLS: &tls.Config{RootCAs: pool}, SASL: plain.Mechanism{Username: "user", Password: "secret"}}
 	defer transport.CloseIdleConnections()
 	h.Client.Transport = transport
-	h.OK(Ping(t.Context(), h.Client, wiretest.Quick))
+	h.OK(admin.Ping(t.Context(), h.Client, wiretest.Quick))
 	g, err := NewGroup(h.Client, GroupOptions{Options: wiretest.Quick, ID: "group", Topic: "in"})
 	h.OK(err)
 	defer g.Close()

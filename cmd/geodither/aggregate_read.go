@@ -19,6 +19,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
 )
@@ -96,7 +97,7 @@ func merged(ctx context.Context, sources []sanitizedSource, each func(schemas.Sa
 // topicSources are a topic's partitions, up to their ends of now. It notes in split
 // where each user's records lie.
 func topicSources(ctx context.Context, client *kafka.Client, topic string, encoding schemas.Encoding, split *splitUsers) ([]sanitizedSource, error) {
-	counts, err := consumer.Partitions(ctx, client, wire.Options{}, topic)
+	counts, err := admin.Partitions(ctx, client, wire.Options{}, topic)
 	if err != nil {
 		return nil, err
 	}

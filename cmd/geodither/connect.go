@@ -11,7 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -26,7 +26,7 @@ func connect(ctx context.Context, brokers []string) (*kafka.Client, error) {
 		return nil, cli.Usagef("--brokers names none: want HOST:PORT,...")
 	}
 	client := pipeline.NewClient(brokers)
-	err := consumer.Ping(ctx, client, wire.Options{RequestTimeout: connectPatience})
+	err := admin.Ping(ctx, client, wire.Options{RequestTimeout: connectPatience})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil, fmt.Errorf("no answer from %s within %v: is Kafka running there? (%w)", strings.Join(brokers, ", "), connectPatience, err)
 	}

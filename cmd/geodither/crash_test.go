@@ -17,6 +17,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -316,6 +317,6 @@ func requireNoOther(t *testing.T, committed, uncommitted map[int32][]line) {
 
 // isMissing reports that a topic does not exist (yet).
 func isMissing(err error) bool {
-	var missing *consumer.MissingTopicsError
+	var missing *admin.MissingTopicsError
 	return errors.As(err, &missing)
 }

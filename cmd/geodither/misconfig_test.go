@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -87,7 +88,7 @@ func (w *misconfigWorld) remake(topic string, partitions int, configs map[string
 
 func (w *misconfigWorld) topic(topic string, partitions int, configs map[string]string) {
 	w.Helper()
-	err := consumer.CreateTopics(w.Context(), w.client, wire.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: configs})
+	err := admin.CreateTopics(w.Context(), w.client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: configs})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func (w *misconfigWorld) topic(topic string, partitions int, configs map[string]
 // transaction markers included: more of them afterwards would be releases.
 func (w *misconfigWorld) spent() (n int64) {
 	w.Helper()
-	counts, err := consumer.Partitions(w.Context(), w.client, wire.Options{}, w.name("out"))
+	counts, err := admin.Partitions(w.Context(), w.client, wire.Options{}, w.name("out"))
 	if err != nil {
 		return 0 // not there
 	}

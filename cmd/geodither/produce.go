@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -110,14 +110,14 @@ const feedBatch = 2000
 
 func newFeeder(ctx context.Context, client *kafka.Client, topic string, create int, codec *schemas.Codec) (*feeder, error) {
 	if create > 0 {
-		err := consumer.CreateTopics(ctx, client, wire.Options{}, consumer.Topic{Name: topic, Partitions: create})
-		var other *consumer.PartitionsError
+		err := admin.CreateTopics(ctx, client, wire.Options{}, admin.Topic{Name: topic, Partitions: create})
+		var other *admin.PartitionsError
 		if err != nil && !errors.As(err, &other) { // what exists is kept as it is
 			return nil, err
 		}
 	}
-	counts, err := consumer.Partitions(ctx, client, wire.Options{}, topic)
-	var missing *consumer.MissingTopicsError
+	counts, err := admin.Partitions(ctx, client, wire.Options{}, topic)
+	var missing *admin.MissingTopicsError
 	switch {
 	case errors.As(err, &missing):
 		return nil, fmt.Errorf("%w; --create 4 makes it, with 4 partitions", err)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -45,7 +46,7 @@ func (t tail) run(ctx context.Context, each func(partition int32, r consumer.Rec
 // all reads the partitions at the same time. Once each has failed it is not
 // called again, and its error is the answer, whichever partition ends first.
 func (t tail) all(ctx context.Context, each func(partition int32, r consumer.Record) error) error {
-	counts, err := consumer.Partitions(ctx, t.client, wire.Options{}, t.topic)
+	counts, err := admin.Partitions(ctx, t.client, wire.Options{}, t.topic)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
 )
@@ -118,7 +119,7 @@ func (s *topicSource) all(ctx context.Context, gather func(workers int) *gatheri
 
 // windows resolves the bounds in every partition.
 func (s *topicSource) windows(ctx context.Context) (windows []window, total int64, err error) {
-	counts, err := consumer.Partitions(ctx, s.client, wire.Options{}, s.topic)
+	counts, err := admin.Partitions(ctx, s.client, wire.Options{}, s.topic)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
@@ -48,8 +48,8 @@ func TestEveryVersionIsTaken(t *testing.T) {
 	h.ok(err)
 	_, err = feed.Send(t.Context(), topic, 1, batch(topic, 0, "fed").Records)
 	h.ok(err)
-	h.ok(consumer.CheckConfigs(t.Context(), watched.client, wire.Options{}, topic, map[string]string{"cleanup.policy": "delete"}))
-	_, err = consumer.TopicIDs(t.Context(), watched.client, wire.Options{}, topic)
+	h.ok(admin.CheckConfigs(t.Context(), watched.client, wire.Options{}, topic, map[string]string{"cleanup.policy": "delete"}))
+	_, err = admin.TopicIDs(t.Context(), watched.client, wire.Options{}, topic)
 	h.ok(err)
 
 	res, err := kmsg.NewPtrApiVersionsRequest().RequestWith(t.Context(), h.admin)

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
@@ -117,7 +118,7 @@ func (h *harness) topic(name string, partitions int, configs map[string]string) 
 func (h *harness) replicated(name string, partitions, replication int, configs map[string]string) string {
 	h.Helper()
 	name = h.prefix + name
-	h.ok(consumer.CreateTopics(h.Context(), h.client, wire.Options{}, consumer.Topic{
+	h.ok(admin.CreateTopics(h.Context(), h.client, wire.Options{}, admin.Topic{
 		Name: name, Partitions: partitions, Replication: replication, Configs: configs,
 	}))
 	return name

@@ -14,6 +14,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -29,8 +30,8 @@ func (h *harness) deleteTopic(name string) {
 	h.ok(err)
 	h.ok(kerr.ErrorForCode(res.Topics[0].ErrorCode))
 	h.eventually("the topic is gone", func() bool {
-		_, err := consumer.Partitions(h.Context(), h.client, wire.Options{}, name)
-		var missing *consumer.MissingTopicsError
+		_, err := admin.Partitions(h.Context(), h.client, wire.Options{}, name)
+		var missing *admin.MissingTopicsError
 		return errors.As(err, &missing)
 	})
 }
@@ -38,7 +39,7 @@ func (h *harness) deleteTopic(name string) {
 // remakeChangelog makes it as somebody would who misses it.
 func (w *world) remakeChangelog(o pipeline.Options) {
 	w.Helper()
-	w.ok(consumer.CreateTopics(w.Context(), w.client, wire.Options{}, consumer.Topic{
+	w.ok(admin.CreateTopics(w.Context(), w.client, wire.Options{}, admin.Topic{
 		Name: o.Topics.Changelog, Partitions: w.partitions, Configs: map[string]string{"cleanup.policy": "compact"},
 	}))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -127,7 +128,7 @@ func (w *world) options(name string) pipeline.Options {
 // than Kafka would keep them by default.
 func (w *world) createRaw() {
 	w.Helper()
-	w.ok(consumer.CreateTopics(w.Context(), w.client, wire.Options{}, consumer.Topic{
+	w.ok(admin.CreateTopics(w.Context(), w.client, wire.Options{}, admin.Topic{
 		Name: w.raw, Partitions: w.partitions, Configs: map[string]string{"retention.ms": "-1"},
 	}))
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -44,7 +44,7 @@ func TestMostRecordsAreRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			raw := fmt.Sprintf("raw.%d", i)
-			ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{Name: raw, Partitions: 1}))
+			ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: raw, Partitions: 1}))
 			o := w.options(fmt.Sprintf("g%d", i))
 			o.Topics.Raw, o.RawEncoding, o.MaxRecords = raw, c.encoding, 100
 			key := []byte(sentinel().UserID)

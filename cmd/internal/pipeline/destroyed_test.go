@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -201,8 +201,8 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 		t.Errorf("without dead letters, with the service's own key: %v, %+v", err, plan.Partitions)
 	}
 	requireUnknown(t, whole)
-	ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{},
-		consumer.Topic{Name: o.Topics.DeadLetters, Partitions: partitions}))
+	ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{},
+		admin.Topic{Name: o.Topics.DeadLetters, Partitions: partitions}))
 	requireUnknown(t, whole)
 	text := ""
 	for _, p := range verify(t, whole).Partitions {

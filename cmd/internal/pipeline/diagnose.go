@@ -15,6 +15,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
@@ -144,7 +145,7 @@ func (d *diagnosis) brokers(ctx context.Context) (found bool) {
 	errs := make([]error, len(d.o.Brokers))
 	for i, broker := range d.o.Brokers {
 		call, cancel := context.WithTimeout(ctx, callPatience)
-		errs[i] = consumer.Ping(call, NewClient([]string{broker}), wire.Options{RetryTimeout: callPatience, RequestTimeout: callPatience})
+		errs[i] = admin.Ping(call, NewClient([]string{broker}), wire.Options{RetryTimeout: callPatience, RequestTimeout: callPatience})
 		cancel()
 		if errs[i] == nil {
 			found, level = true, LevelWarning // for those that do not
@@ -167,8 +168,8 @@ func (d *diagnosis) topics(ctx context.Context) {
 	d.members(ctx)
 	counts := map[string]int{}
 	for _, name := range []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters} {
-		have, err := consumer.Partitions(ctx, d.client, d.call, name)
-		var missing *consumer.MissingTopicsError
+		have, err := admin.Partitions(ctx, d.client, d.call, name)
+		var missing *admin.MissingTopicsError
 		switch {
 		case errors.As(err, &missing) && t.Create && name == t.Raw && t.Partitions > 0:
 			d.add("topic", LevelWarning, "%s is missing%s; run will make it, empty, with %d partitions (topics.create, topics.partitions)",
@@ -209,11 +210,11 @@ func (d *diagnosis) topics(ctx context.Context) {
 func (d *diagnosis) topic(ctx context.Context, name string, partitions, want int) {
 	t := d.o.Topics
 	if want > 0 && partitions != want {
-		d.add("topic", LevelFailure, "%v", grown(&consumer.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
+		d.add("topic", LevelFailure, "%v", grown(&admin.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
 		return
 	}
 	const batch = "max.message.bytes"
-	configs, err := consumer.Configs(ctx, d.client, d.call, name, "cleanup.policy", retentionMS, batch)
+	configs, err := admin.Configs(ctx, d.client, d.call, name, "cleanup.policy", retentionMS, batch)
 	if err != nil {
 		d.add("topic", LevelFailure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
 		return
@@ -222,11 +223,11 @@ func (d *diagnosis) topic(ctx context.Context, name string, partitions, want int
 	limit, err := strconv.Atoi(configs[batch])
 	switch {
 	case name == t.Changelog && configs["cleanup.policy"] != compacted["cleanup.policy"]:
-		level, detail = LevelFailure, (&consumer.ConfigError{Topic: name, Name: "cleanup.policy", Have: configs["cleanup.policy"], Want: "compact"}).Error()
+		level, detail = LevelFailure, (&admin.ConfigError{Topic: name, Name: "cleanup.policy", Have: configs["cleanup.policy"], Want: "compact"}).Error()
 	case name != t.Raw && err == nil && limit < d.o.MaxBatchBytes:
 		level, detail = LevelWarning, fmt.Sprintf("%s takes batches of %d bytes, and transaction.max_batch_bytes is %d: a larger one would stop the service", name, limit, d.o.MaxBatchBytes)
 	case name == t.Sanitized || name == t.DeadLetters:
-		if raw, err := consumer.Configs(ctx, d.client, d.call, t.Raw, retentionMS); err == nil && shorter(configs[retentionMS], raw[retentionMS]) {
+		if raw, err := admin.Configs(ctx, d.client, d.call, t.Raw, retentionMS); err == nil && shorter(configs[retentionMS], raw[retentionMS]) {
 			level, detail = LevelWarning, fmt.Sprintf("%s keeps its records for less time than %s, whose timestamps they carry", name, t.Raw)
 		}
 	}

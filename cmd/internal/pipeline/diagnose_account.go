@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -59,8 +60,8 @@ func (d *diagnosis) account(ctx context.Context) {
 
 // cut reports whether a partition of the changelog holds records but not from offset 0 on.
 func (d *diagnosis) cut(ctx context.Context) (bool, error) {
-	counts, err := consumer.Partitions(ctx, d.client, d.call, d.o.Topics.Changelog)
-	var missing *consumer.MissingTopicsError
+	counts, err := admin.Partitions(ctx, d.client, d.call, d.o.Topics.Changelog)
+	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		return false, nil
 	}
@@ -93,7 +94,7 @@ func (d *diagnosis) processed(ctx context.Context) bool {
 
 // has reports whether a topic exists.
 func (d *diagnosis) has(ctx context.Context, topic string) bool {
-	_, err := consumer.Partitions(ctx, d.client, d.call, topic)
+	_, err := admin.Partitions(ctx, d.client, d.call, topic)
 	return err == nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -106,7 +106,7 @@ func TestDiagnoseFixes(t *testing.T) {
 		}, LevelOK, "order: 0 of the last 50 (0.0 %) are late"},
 	} {
 		raw := fmt.Sprintf("sample.%d", i)
-		ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{Name: raw, Partitions: 1}))
+		ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: raw, Partitions: 1}))
 		var records []producer.Record
 		for n := range 50 {
 			fix := sentinel()

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
 )
@@ -45,8 +45,8 @@ func (c *lossCheck) elsewhere(ctx context.Context, found *LostError) error {
 		}
 	}
 	raw := c.o.Topics.Raw
-	ids, err := consumer.TopicIDs(ctx, c.client, c.call, raw)
-	var missing *consumer.MissingTopicsError
+	ids, err := admin.TopicIDs(ctx, c.client, c.call, raw)
+	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		return &ElsewhereError{Raw: raw, gone: true, lost: found}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -15,8 +15,8 @@ import (
 func (w *world) remakeRaw(tb testing.TB) {
 	tb.Helper()
 	w.deleteTopic(tb, "raw", false)
-	ok(tb, consumer.CreateTopics(tb.Context(), w.client, wire.Options{},
-		consumer.Topic{Name: "raw", Partitions: partitions}))
+	ok(tb, admin.CreateTopics(tb.Context(), w.client, wire.Options{},
+		admin.Topic{Name: "raw", Partitions: partitions}))
 }
 
 // TestFolderOfAnEarlierCluster: topics that were in memory are gone with the offsets. No

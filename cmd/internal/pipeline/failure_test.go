@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
@@ -37,7 +37,7 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 	w := newWorld(t, 0)
 	create := func(topic string, partitions int, configs map[string]string) {
 		t.Helper()
-		ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: configs}))
+		ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: configs}))
 	}
 	compact := map[string]string{"cleanup.policy": "compact"}
 	closed := func(group string) Options { // may not create topics
@@ -54,7 +54,7 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 			o := w.options(group)
 			o.Topics.Create = mayCreate
 			err := fails(t, o, group+".dead")
-			var other *consumer.PartitionsError
+			var other *admin.PartitionsError
 			if !errors.As(err, &other) || other.Have != partitions-1 || other.Want != partitions {
 				t.Errorf("%s: %v", group, err)
 			}
@@ -69,7 +69,7 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 				o := w.options(group)
 				o.Topics.Create = mayCreate
 				err := fails(t, o, group+".log", "cleanup.policy="+policy, "needs compact")
-				var config *consumer.ConfigError
+				var config *admin.ConfigError
 				if !errors.As(err, &config) {
 					t.Errorf("%s: %v", group, err)
 				}
@@ -80,8 +80,8 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 		r := start(t, w.options("made"))
 		await(t, "it has its partitions", func() bool { return strings.Contains(r.log.String(), "partitions assigned") }, r)
 		r.stop(t)
-		ok(t, consumer.CheckConfigs(t.Context(), w.client, wire.Options{}, "made.log", compact))
-		n, err := consumer.CoPartitioned(t.Context(), w.client, wire.Options{}, "raw", "made.out", "made.log", "made.dead")
+		ok(t, admin.CheckConfigs(t.Context(), w.client, wire.Options{}, "made.log", compact))
+		n, err := admin.CoPartitioned(t.Context(), w.client, wire.Options{}, "raw", "made.out", "made.log", "made.dead")
 		if err != nil || n != partitions {
 			t.Errorf("%d partitions, %v", n, err)
 		}
@@ -97,7 +97,7 @@ func TestWaitsForTopics(t *testing.T) {
 	w := newWorld(t, 0)
 	create := func(topic string, configs map[string]string) {
 		t.Helper()
-		ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: configs}))
+		ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: configs}))
 	}
 	create("late.out", nil)
 	o := w.options("late")

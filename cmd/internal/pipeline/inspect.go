@@ -12,6 +12,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
@@ -205,7 +206,7 @@ func findIn(store *state.Store, user []byte) (found []stored, err error) {
 
 func findInChangelog(ctx context.Context, o Options, user []byte) (found []stored, err error) {
 	client := NewClient(o.Brokers)
-	counts, err := consumer.Partitions(ctx, client, wire.Options{}, o.Topics.Changelog)
+	counts, err := admin.Partitions(ctx, client, wire.Options{}, o.Topics.Changelog)
 	if err != nil {
 		return nil, LostTopic(err, o.Topics.Changelog)
 	}

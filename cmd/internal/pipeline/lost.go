@@ -13,6 +13,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/state"
@@ -118,8 +119,8 @@ func someOf(list []string) string {
 // all that is left to see.
 func (c *lossCheck) before(ctx context.Context) error {
 	t := c.o.Topics
-	ids, err := consumer.TopicIDs(ctx, c.client, c.call, t.Changelog)
-	var missing *consumer.MissingTopicsError
+	ids, err := admin.TopicIDs(ctx, c.client, c.call, t.Changelog)
+	var missing *admin.MissingTopicsError
 	gone := errors.As(err, &missing)
 	if err != nil && !gone {
 		return err
@@ -269,8 +270,8 @@ func (c *lossCheck) holds(ctx context.Context, n int32) (bool, error) {
 
 // rawPartitions is 0 for a raw topic that is missing.
 func (c *lossCheck) rawPartitions(ctx context.Context) (int32, error) {
-	counts, err := consumer.Partitions(ctx, c.client, c.call, c.o.Topics.Raw)
-	var missing *consumer.MissingTopicsError
+	counts, err := admin.Partitions(ctx, c.client, c.call, c.o.Topics.Raw)
+	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		return 0, nil
 	}
@@ -306,8 +307,8 @@ func (c *lossCheck) published(ctx context.Context, n, partitions int32) (bool, e
 		return false, nil
 	}
 	for _, topic := range []string{c.o.Topics.Sanitized, c.o.Topics.DeadLetters} {
-		counts, err := consumer.Partitions(ctx, c.client, c.call, topic)
-		var missing *consumer.MissingTopicsError
+		counts, err := admin.Partitions(ctx, c.client, c.call, topic)
+		var missing *admin.MissingTopicsError
 		if errors.As(err, &missing) || err == nil && int(n) >= counts[topic] {
 			continue
 		}
@@ -350,7 +351,7 @@ func (c *lossCheck) folder(ctx context.Context) (inputs map[int32]int64, changel
 		return nil, nil, nil
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	cluster, err := consumer.ClusterID(ctx, c.client, c.call)
+	cluster, err := admin.ClusterID(ctx, c.client, c.call)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -426,7 +427,7 @@ const cutChangelog = "the changelog does not begin at offset 0: was a part of it
 
 // grown adds to an error about numbers of partitions what must not be done about it.
 func grown(err error, t Topics) error {
-	var differ *consumer.PartitionsError
+	var differ *admin.PartitionsError
 	if !errors.As(err, &differ) || differ.Topic == t.Raw {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -27,15 +28,15 @@ func (w *world) deleteTopic(tb testing.TB, topic string, again bool) {
 	ok(tb, errors.Join(err, res.Errors[topic]))
 	ok(tb, awaitGone(tb.Context(), w.client, topic))
 	if again {
-		ok(tb, consumer.CreateTopics(tb.Context(), w.client, wire.Options{}, consumer.Topic{Name: topic, Partitions: partitions, Configs: compacted}))
+		ok(tb, admin.CreateTopics(tb.Context(), w.client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: compacted}))
 	}
 }
 
 // exists reports whether a topic is there.
 func (w *world) exists(tb testing.TB, topic string) bool {
 	tb.Helper()
-	_, err := consumer.Partitions(tb.Context(), w.client, wire.Options{}, topic)
-	var missing *consumer.MissingTopicsError
+	_, err := admin.Partitions(tb.Context(), w.client, wire.Options{}, topic)
+	var missing *admin.MissingTopicsError
 	if err != nil && !errors.As(err, &missing) {
 		tb.Fatal(err)
 	}
@@ -275,7 +276,7 @@ func TestChangelogIsToDelete(t *testing.T) {
 	r := start(t, o, func(s *Service) { s.changelogEvery = 20 * time.Millisecond })
 	await(t, "it works", func() bool { return strings.Contains(r.log.String(), "state restored") }, r)
 	w.alter(t, o.Topics.Changelog, "cleanup.policy", "compact,delete")
-	var config *consumer.ConfigError
+	var config *admin.ConfigError
 	if err := r.wait(t); !errors.As(err, &config) || !strings.Contains(err.Error(), "account of ε") {
 		t.Errorf("the service ends with %v", err)
 	}

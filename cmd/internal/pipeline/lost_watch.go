@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -32,7 +32,7 @@ func (s *Service) watchChangelog(ctx context.Context) {
 		case <-ticker.C:
 		}
 		err := s.lookAtChangelog(ctx)
-		var missing *consumer.MissingTopicsError
+		var missing *admin.MissingTopicsError
 		if errors.As(err, &missing) {
 			if missed++; missed < lossLooks {
 				s.log.Warn("the changelog is missing: the service stops unless it comes back",
@@ -44,7 +44,7 @@ func (s *Service) watchChangelog(ctx context.Context) {
 		} else {
 			missed = 0
 		}
-		var config *consumer.ConfigError
+		var config *admin.ConfigError
 		if errors.Is(err, task.ErrLost) || errors.As(err, &config) {
 			if ctx.Err() == nil {
 				s.fail(err)
@@ -59,14 +59,14 @@ func (s *Service) watchChangelog(ctx context.Context) {
 func (s *Service) lookAtChangelog(ctx context.Context) error {
 	o := wire.Options{RetryTimeout: callPatience}
 	topic := s.options.Topics.Changelog
-	ids, err := consumer.TopicIDs(ctx, s.client, o, topic)
+	ids, err := admin.TopicIDs(ctx, s.client, o, topic)
 	if err != nil {
 		return err
 	}
 	if id := ids[topic]; s.copied != nil && !bytes.Equal(s.copied, id[:]) {
 		return remade(topic, s.copied, id[:])
 	}
-	if err := consumer.CheckConfigs(ctx, s.client, o, topic, compacted); err != nil {
+	if err := admin.CheckConfigs(ctx, s.client, o, topic, compacted); err != nil {
 		return fmt.Errorf("the changelog keeps every user's state and account of ε, and would "+
 			"soon begin to forget: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -107,7 +108,7 @@ type rebuilder struct {
 
 // open opens the folders and makes sure that they are of this service.
 func (r *rebuilder) open(ctx context.Context, folders []string) error {
-	cluster, err := consumer.ClusterID(ctx, r.client, wire.Options{})
+	cluster, err := admin.ClusterID(ctx, r.client, wire.Options{})
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (r *rebuilder) close() error {
 func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	t := r.o.Topics
 	plan := Rebuild{Changelog: t.Changelog}
-	counts, err := consumer.Partitions(ctx, r.client, wire.Options{}, t.Raw)
+	counts, err := admin.Partitions(ctx, r.client, wire.Options{}, t.Raw)
 	if err != nil {
 		return plan, err
 	}
@@ -156,15 +157,15 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	if err != nil {
 		return plan, err
 	}
-	_, err = consumer.CoPartitioned(ctx, r.client, wire.Options{}, t.Raw, t.Changelog)
-	var missing *consumer.MissingTopicsError
+	_, err = admin.CoPartitioned(ctx, r.client, wire.Options{}, t.Raw, t.Changelog)
+	var missing *admin.MissingTopicsError
 	switch {
 	case errors.As(err, &missing):
 		plan.Made = true
 	case err != nil:
 		return plan, grown(err, t)
 	default:
-		if err := consumer.CheckConfigs(ctx, r.client, wire.Options{}, t.Changelog,
+		if err := admin.CheckConfigs(ctx, r.client, wire.Options{}, t.Changelog,
 			compacted); err != nil {
 			return plan, err
 		}
@@ -334,7 +335,7 @@ func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltP
 
 // makeTopic makes the changelog as the service would.
 func (r *rebuilder) makeTopic(ctx context.Context, partitions int) error {
-	return consumer.CreateTopics(ctx, r.client, wire.Options{}, consumer.Topic{
+	return admin.CreateTopics(ctx, r.client, wire.Options{}, admin.Topic{
 		Name: r.o.Topics.Changelog, Partitions: partitions, Replication: r.o.Topics.Replication,
 		Configs: compacted,
 		Initial: map[string]string{timestampAhead: strconv.Itoa(math.MaxInt64)},

@@ -6,7 +6,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -26,7 +26,7 @@ func TestRawTopicIsRemade(t *testing.T) {
 	res, err := w.client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{"raw"}})
 	ok(t, errors.Join(err, res.Errors["raw"]))
 	await(t, "the topic is gone", func() bool {
-		return consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{Name: "raw", Partitions: partitions}) == nil
+		return admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: "raw", Partitions: partitions}) == nil
 	})
 	if err := r.wait(t); !errors.Is(err, task.ErrSource) {
 		t.Errorf("the service ended with %v", err)

@@ -14,6 +14,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
@@ -195,7 +196,7 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 		Output: r.Output, DeadLetters: p.replay.Topics.DeadLetters, Changelog: p.replay.Topics.Changelog, Group: p.r.Group, StateDir: p.r.StateDir,
 		Identical: true, Done: true, Epsilon: o.Release.Epsilon,
 	}
-	counts, err := consumer.Partitions(ctx, p.client, wire.Options{}, p.first.Topics.Raw)
+	counts, err := admin.Partitions(ctx, p.client, wire.Options{}, p.first.Topics.Raw)
 	if err != nil {
 		return plan, err
 	}
@@ -231,8 +232,8 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 }
 
 func (p *planner) exists(ctx context.Context, topic string) (bool, error) {
-	_, err := consumer.Partitions(ctx, p.client, wire.Options{}, topic)
-	var missing *consumer.MissingTopicsError
+	_, err := admin.Partitions(ctx, p.client, wire.Options{}, topic)
+	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		return false, nil
 	}
@@ -247,7 +248,7 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 	if err != nil || !there {
 		return err
 	}
-	counts, err := consumer.Partitions(ctx, p.client, wire.Options{}, topic)
+	counts, err := admin.Partitions(ctx, p.client, wire.Options{}, topic)
 	if err != nil {
 		return err
 	}
@@ -278,13 +279,13 @@ func (p *planner) requireFitting(ctx context.Context) error {
 			names = append(names, topic)
 		}
 	}
-	if _, err := consumer.CoPartitioned(ctx, p.client, wire.Options{}, names...); err != nil {
+	if _, err := admin.CoPartitioned(ctx, p.client, wire.Options{}, names...); err != nil {
 		return err
 	}
 	if !slices.Contains(names, t.Changelog) {
 		return nil
 	}
-	err := consumer.CheckConfigs(ctx, p.client, wire.Options{}, t.Changelog, compacted)
+	err := admin.CheckConfigs(ctx, p.client, wire.Options{}, t.Changelog, compacted)
 	if err != nil {
 		return fmt.Errorf("the changelog keeps every user's state: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -201,7 +201,7 @@ func TestReplayThatSpends(t *testing.T) {
 func TestReplayRefusals(t *testing.T) {
 	w := served(t, 10, 3)
 	o := w.options("first")
-	ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{Name: "calendar", Partitions: 1}))
+	ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: "calendar", Partitions: 1}))
 	w.write(t, true, "calendar", 0, line{key: "monday", value: "dentist"})
 	for want, r := range map[string]ReplayOptions{
 		"--output-topic":             {},

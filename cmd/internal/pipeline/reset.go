@@ -10,6 +10,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/state"
 )
@@ -93,7 +94,7 @@ func ResetEverything(ctx context.Context, o Options, keep, discard bool) (Reset,
 		return plan, err
 	}
 	plan.Everything, plan.Group, plan.Changelog, plan.Epsilon = true, o.Group, o.Topics.Changelog, o.Release.Epsilon
-	counts, err := consumer.Partitions(ctx, client, wire.Options{}, o.Topics.Raw)
+	counts, err := admin.Partitions(ctx, client, wire.Options{}, o.Topics.Raw)
 	if err != nil {
 		return plan, err
 	}
@@ -158,8 +159,8 @@ func deleteGroup(ctx context.Context, client *kafka.Client, group string) error 
 // remakeChangelog deletes the changelog and makes it anew, with its settings.
 func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error {
 	topic := o.Topics.Changelog
-	counts, err := consumer.Partitions(ctx, client, wire.Options{}, topic)
-	var missing *consumer.MissingTopicsError
+	counts, err := admin.Partitions(ctx, client, wire.Options{}, topic)
+	var missing *admin.MissingTopicsError
 	switch {
 	case errors.As(err, &missing):
 		return nil
@@ -167,7 +168,7 @@ func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error
 		return err
 	}
 	names := append(strings.Fields("segment.ms segment.bytes min.cleanable.dirty.ratio delete.retention.ms max.message.bytes min.insync.replicas"), timestampAhead)
-	configs, err := consumer.Configs(ctx, client, wire.Options{}, topic, names...)
+	configs, err := admin.Configs(ctx, client, wire.Options{}, topic, names...)
 	if err != nil {
 		return err
 	}
@@ -181,7 +182,7 @@ func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error
 	if err := awaitGone(ctx, client, topic); err != nil {
 		return err
 	}
-	return consumer.CreateTopics(ctx, client, wire.Options{}, consumer.Topic{
+	return admin.CreateTopics(ctx, client, wire.Options{}, admin.Topic{
 		Name: topic, Partitions: counts[topic], Replication: o.Topics.Replication, Initial: configs, Configs: compacted,
 	})
 }
@@ -189,8 +190,8 @@ func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error
 // awaitGone waits until the cluster no longer knows a topic.
 func awaitGone(ctx context.Context, client *kafka.Client, topic string) error {
 	for {
-		_, err := consumer.Partitions(ctx, client, wire.Options{}, topic)
-		var missing *consumer.MissingTopicsError
+		_, err := admin.Partitions(ctx, client, wire.Options{}, topic)
+		var missing *admin.MissingTopicsError
 		if errors.As(err, &missing) {
 			return nil
 		}

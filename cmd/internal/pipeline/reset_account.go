@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 )
 
 // ErrOnlyCopy says that a state folder may hold what no changelog does.
@@ -37,7 +38,7 @@ func (c *lossCheck) restorable(ctx context.Context) error {
 // missingThere says what the changelog may lack of the state folder; "" if nothing.
 func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
 	topic := c.o.Topics.Changelog
-	if err := consumer.Ping(ctx, c.client, c.call); err != nil {
+	if err := admin.Ping(ctx, c.client, c.call); err != nil {
 		return "", fmt.Errorf("no broker answers: %w", err)
 	}
 	stored, copied, err := c.folder(ctx)
@@ -51,7 +52,7 @@ func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
 	if len(stored) == 0 {
 		return "", nil // nothing was ever processed into it
 	}
-	ids, err := consumer.TopicIDs(ctx, c.client, c.call, topic)
+	ids, err := admin.TopicIDs(ctx, c.client, c.call, topic)
 	if err != nil {
 		return "", LostTopic(err, topic)
 	}
@@ -86,7 +87,7 @@ func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
 // LostTopic puts into an error of a missing changelog what must not be done about it.
 // Whatever makes the topic anew, empty, hides the loss. Other errors stay as they are.
 func LostTopic(err error, changelog string) error {
-	var missing *consumer.MissingTopicsError
+	var missing *admin.MissingTopicsError
 	if !errors.As(err, &missing) || !slices.Contains(missing.Topics, changelog) {
 		return err
 	}
@@ -96,7 +97,7 @@ func LostTopic(err error, changelog string) error {
 // LostTopicError is a consumer.MissingTopicsError of a changelog.
 type LostTopicError struct {
 	Changelog string
-	missing   *consumer.MissingTopicsError
+	missing   *admin.MissingTopicsError
 }
 
 // Error says what to do, and what not.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -122,7 +122,7 @@ func TestLostTopicAdvice(t *testing.T) {
 		},
 	} {
 		err := look(t.Context())
-		var missing *consumer.MissingTopicsError
+		var missing *admin.MissingTopicsError
 		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "do not create it") ||
 			strings.Contains(err.Error(), "create it, or") {
 			t.Errorf("%s: %v", name, err)

@@ -9,6 +9,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -54,7 +55,7 @@ func settingsChanged(ctx context.Context, client *kafka.Client, topic string, p 
 	}
 	// A compacted topic forgets records and does not say so.
 	const policy = "cleanup.policy"
-	have, err := consumer.Configs(ctx, client, wire.Options{}, topic, policy)
+	have, err := admin.Configs(ctx, client, wire.Options{}, topic, policy)
 	if err != nil || strings.Contains(have[policy], "compact") {
 		return unproved, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -49,7 +49,7 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 	losses, began := 0, time.Now()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		found, err := s.checkTopics(ctx)
-		var missing *consumer.MissingTopicsError
+		var missing *admin.MissingTopicsError
 		var lost *LostError
 		if errors.As(err, &lost) {
 			losses++
@@ -99,8 +99,8 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 			return ready{}, grown(err, t)
 		}
 	}
-	n, err := consumer.CoPartitioned(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
-	var missing *consumer.MissingTopicsError
+	n, err := admin.CoPartitioned(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
+	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		return ready{}, fmt.Errorf("%w%s; create them with as many partitions as %s, or set topics.create: true",
 			err, similarTopics(ctx, s.client, o, t, missing.Topics), t.Raw)
@@ -108,7 +108,7 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	if err != nil {
 		return ready{}, grown(err, t)
 	}
-	if err := consumer.CheckConfigs(ctx, s.client, o, t.Changelog, compacted); err != nil {
+	if err := admin.CheckConfigs(ctx, s.client, o, t.Changelog, compacted); err != nil {
 		return ready{}, fmt.Errorf("the changelog keeps every user's state: %w", err)
 	}
 	if err := s.warnOfRetention(ctx, o); err != nil {
@@ -123,11 +123,11 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 // cluster without them has names alone.
 func (s *Service) identify(ctx context.Context, o wire.Options, found *ready) error {
 	t := s.options.Topics
-	cluster, err := consumer.ClusterID(ctx, s.client, o)
+	cluster, err := admin.ClusterID(ctx, s.client, o)
 	if err != nil {
 		return err
 	}
-	ids, err := consumer.TopicIDs(ctx, s.client, o, t.Raw, t.Changelog)
+	ids, err := admin.TopicIDs(ctx, s.client, o, t.Raw, t.Changelog)
 	if err != nil {
 		return err
 	}
@@ -159,18 +159,18 @@ func createTopics(ctx context.Context, client *kafka.Client, o wire.Options, t T
 	if err != nil {
 		return err
 	}
-	topic := func(name string, initial, configs map[string]string) consumer.Topic {
-		return consumer.Topic{Name: name, Partitions: partitions, Replication: t.Replication, Initial: initial, Configs: configs}
+	topic := func(name string, initial, configs map[string]string) admin.Topic {
+		return admin.Topic{Name: name, Partitions: partitions, Replication: t.Replication, Initial: initial, Configs: configs}
 	}
-	if err := consumer.CreateTopics(ctx, client, o, topic(t.Raw, nil, nil)); err != nil {
+	if err := admin.CreateTopics(ctx, client, o, topic(t.Raw, nil, nil)); err != nil {
 		return err
 	}
-	initial, err := consumer.Configs(ctx, client, o, t.Raw, retentionMS, retentionBytes)
+	initial, err := admin.Configs(ctx, client, o, t.Raw, retentionMS, retentionBytes)
 	if err != nil {
 		return err
 	}
 	initial[timestampAhead] = strconv.Itoa(math.MaxInt64)
-	return consumer.CreateTopics(ctx, client, o,
+	return admin.CreateTopics(ctx, client, o,
 		topic(t.Sanitized, initial, nil),
 		topic(t.Changelog, map[string]string{timestampAhead: initial[timestampAhead]}, compacted),
 		topic(t.DeadLetters, initial, nil),
@@ -188,12 +188,12 @@ const (
 // the raw topic: what is published for old records would be gone at once.
 func (s *Service) warnOfRetention(ctx context.Context, o wire.Options) error {
 	t := s.options.Topics
-	raw, err := consumer.Configs(ctx, s.client, o, t.Raw, retentionMS)
+	raw, err := admin.Configs(ctx, s.client, o, t.Raw, retentionMS)
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{t.Sanitized, t.DeadLetters} {
-		have, err := consumer.Configs(ctx, s.client, o, name, retentionMS)
+		have, err := admin.Configs(ctx, s.client, o, name, retentionMS)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -24,8 +24,8 @@ var ErrRawPartitions = errors.New("the raw topic has another number of partition
 // missing raw topic without being told how large: its name may be misspelt, and its
 // number of partitions can never change.
 func rawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t Topics) (int, error) {
-	counts, err := consumer.Partitions(ctx, client, o, t.Raw)
-	var missing *consumer.MissingTopicsError
+	counts, err := admin.Partitions(ctx, client, o, t.Raw)
+	var missing *admin.MissingTopicsError
 	switch {
 	case err == nil && t.Partitions > 0 && counts[t.Raw] != t.Partitions:
 		return 0, fmt.Errorf("%w: %s has %d, and topics.partitions is %d. Set topics.partitions: %d or leave it out; "+
@@ -51,8 +51,8 @@ func checkRawPartitions(ctx context.Context, client *kafka.Client, o wire.Option
 // makeTopics is CreateTopics, and says in the log what it has made.
 func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
 	t := s.options.Topics
-	_, err := consumer.Partitions(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
-	var missing *consumer.MissingTopicsError
+	_, err := admin.Partitions(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
+	var missing *admin.MissingTopicsError
 	if err != nil && !errors.As(err, &missing) {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
 // similarTopics names topics of the cluster whose names are nearly those that are
 // missing, in words to go on with; "" if there are none, or if nobody tells.
 func similarTopics(ctx context.Context, client *kafka.Client, o wire.Options, t Topics, missing []string) string {
-	all, err := consumer.Topics(ctx, client, o)
+	all, err := admin.Topics(ctx, client, o)
 	if err != nil {
 		return "" // whoever asks has an error already
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -16,7 +16,7 @@ import (
 // is made meanwhile.
 func TestMissingRawTopicIsAwaited(t *testing.T) {
 	w := newWorld(t, 0)
-	ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{Name: "fleet.raw", Partitions: 2}))
+	ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: "fleet.raw", Partitions: 2}))
 	before := w.topicNames(t)
 	o := w.options("typo")
 	o.Topics.Raw = "fleet-rwa"
@@ -33,7 +33,7 @@ func TestMissingRawTopicIsAwaited(t *testing.T) {
 	if bad := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(bad, "topic: fleet-rwa is missing") || !strings.Contains(bad, "there is fleet.raw") {
 		t.Errorf("the doctor says: %s", bad)
 	}
-	ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{Name: "fleet-rwa", Partitions: 2}))
+	ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: "fleet-rwa", Partitions: 2}))
 	await(t, "it has its partitions", func() bool { return strings.Contains(r.log.String(), "partitions assigned") }, r)
 	r.stop(t)
 }
@@ -47,7 +47,7 @@ func TestRawTopicIsMadeLoudly(t *testing.T) {
 	r := start(t, o)
 	await(t, "it has its partitions", func() bool { return strings.Contains(r.log.String(), "partitions assigned") }, r)
 	r.stop(t)
-	n, err := consumer.CoPartitioned(t.Context(), w.client, wire.Options{}, "loud.raw", "loud.out", "loud.log", "loud.dead")
+	n, err := admin.CoPartitioned(t.Context(), w.client, wire.Options{}, "loud.raw", "loud.out", "loud.log", "loud.dead")
 	if err != nil || n != 3 {
 		t.Errorf("%d partitions, %v", n, err)
 	}

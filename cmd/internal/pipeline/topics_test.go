@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -14,13 +14,13 @@ import (
 // of any time.
 func TestCreatedTopicsKeepOldRecords(t *testing.T) {
 	w := newWorld(t, 0)
-	ok(t, consumer.CreateTopics(t.Context(), w.client, wire.Options{}, consumer.Topic{
+	ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{
 		Name: "archive", Partitions: 2, Initial: map[string]string{retentionMS: "123456789", retentionBytes: "987654321"},
 	}))
 	topics := Topics{Raw: "archive", Sanitized: "archive.out", Changelog: "archive.log", DeadLetters: "archive.dead"}
 	ok(t, CreateTopics(t.Context(), w.client, topics))
 	for _, name := range []string{topics.Sanitized, topics.DeadLetters} {
-		got, err := consumer.Configs(t.Context(), w.client, wire.Options{}, name, retentionMS, retentionBytes, timestampAhead)
+		got, err := admin.Configs(t.Context(), w.client, wire.Options{}, name, retentionMS, retentionBytes, timestampAhead)
 		ok(t, err)
 		if got[retentionMS] != "123456789" || got[retentionBytes] != "987654321" || got[timestampAhead] != "9223372036854775807" {
 			t.Errorf("%s has %v", name, got)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -50,8 +51,8 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 	if t.source == nil {
 		return nil
 	}
-	ids, err := consumer.TopicIDs(ctx, t.client, wire.Options{RetryTimeout: callPatience}, t.input.Topic, t.changelog.Topic)
-	var missing *consumer.MissingTopicsError
+	ids, err := admin.TopicIDs(ctx, t.client, wire.Options{RetryTimeout: callPatience}, t.input.Topic, t.changelog.Topic)
+	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		if slices.Contains(missing.Topics, t.changelog.Topic) {
 			err = fmt.Errorf("%w; the service stops unless it comes back",

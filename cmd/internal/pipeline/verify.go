@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/state"
@@ -111,7 +112,7 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 	fallback(&v.Limit, 20)
 	sweep(v.TempDir)
 	client := NewClient(o.Brokers)
-	n, err := consumer.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
+	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {
 		return Report{}, LostTopic(err, o.Topics.Changelog)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -140,7 +141,7 @@ func (w *world) copyTopic(tb testing.TB, from, to string, partition int, change 
 	tb.Helper()
 	v := w.view(tb, from, false)
 	v.read(tb)
-	ok(tb, consumer.CreateTopics(tb.Context(), w.client, wire.Options{}, consumer.Topic{Name: to, Partitions: partitions}))
+	ok(tb, admin.CreateTopics(tb.Context(), w.client, wire.Options{}, admin.Topic{Name: to, Partitions: partitions}))
 	for p, lines := range v.lines {
 		if p == partition {
 			lines = change(slices.Clone(lines))

@@ -5,13 +5,13 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
 // topicID is the id that a topic got when it was made; nil in a cluster without them.
 func topicID(ctx context.Context, client *kafka.Client, topic string) ([]byte, error) {
-	ids, err := consumer.TopicIDs(ctx, client, wire.Options{}, topic)
+	ids, err := admin.TopicIDs(ctx, client, wire.Options{}, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func undated(ctx context.Context, client *kafka.Client, topics ...string) (map[s
 	const timestampType = "message.timestamp.type"
 	found := map[string]bool{}
 	for _, topic := range topics {
-		have, err := consumer.Configs(ctx, client, wire.Options{}, topic, timestampType)
+		have, err := admin.Configs(ctx, client, wire.Options{}, topic, timestampType)
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -60,7 +60,7 @@ func newWorldAt(tb testing.TB, addr string, vehicles int) *world {
 		addr: addr, client: NewClient([]string{addr}), dir: tb.TempDir(), model: neighbourModel(tb, town, 1000, 4),
 		codec: newTestCodec(tb, schemas.Avro), fleet: rand.New(rand.NewPCG(1, 1)),
 	}
-	ok(tb, consumer.CreateTopics(tb.Context(), w.client, wire.Options{}, consumer.Topic{Name: "raw", Partitions: partitions}))
+	ok(tb, admin.CreateTopics(tb.Context(), w.client, wire.Options{}, admin.Topic{Name: "raw", Partitions: partitions}))
 	var err error
 	w.feeder, err = producer.NewIdempotent(w.client, producer.Options{})
 	ok(tb, err)
