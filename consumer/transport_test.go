@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
@@ -53,7 +54,7 @@ func TestTransportSettingsHoldEverywhere(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	h.Client.Transport = transport
 	h.OK(admin.Ping(t.Context(), h.Client, wiretest.Quick))
-	g, err := NewGroup(h.Client, GroupOptions{Options: wiretest.Quick, ID: "group", Topic: "in"})
+	g, err := group.Join(h.Client, group.Options{Options: wiretest.Quick, ID: "group", Topic: "in"})
 	h.OK(err)
 	defer g.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)

@@ -86,16 +86,33 @@ var table = map[string]rule{
 		pure:  true,
 	},
 
-	"schemas":       {third: []string{goavro}},
-	"state":         {third: []string{pebble}},
-	"producer":      {third: []string{kafkaGo}, tests: []string{franz}},
-	"consumer":      {third: []string{kafkaGo}, tests: []string{"producer", franz}},
+	"schemas":  {third: []string{goavro}},
+	"state":    {third: []string{pebble}},
+	"producer": {third: []string{kafkaGo}, tests: []string{franz}},
+	"consumer": {
+		ours:  []string{"consumer/wire"},
+		third: []string{kafkaGo},
+		tests: []string{"consumer/admin", "consumer/group", "consumer/wire/wiretest", "producer", franz},
+	},
+	"consumer/admin": {
+		ours:  []string{"consumer/wire"},
+		third: []string{kafkaGo},
+		tests: []string{"consumer/wire/wiretest", franz},
+	},
+	"consumer/group": {
+		ours:  []string{"consumer/admin", "consumer/wire"},
+		third: []string{kafkaGo},
+		tests: []string{"consumer", "consumer/wire/wiretest", "producer", franz},
+	},
 	"consumer/task": {},
+	"consumer/wire": {third: []string{kafkaGo}},
+	// What the tests of the packages around it share: a cluster in the test's process.
+	"consumer/wire/wiretest": {ours: []string{"consumer/wire"}, third: []string{kafkaGo, franz}},
 
 	"cmd/internal/pipeline": {
 		ours: []string{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
-			"schemas", "state", "consumer", "consumer/task", "producer",
+			"schemas", "state", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{"cmd/internal/devbroker", franz, pebble},
@@ -116,7 +133,7 @@ var table = map[string]rule{
 	"cmd/internal/parallel":  {},
 	"cmd/internal/traces":    {ours: []string{"schemas", "cmd/internal/parallel"}},
 	"cmd/internal/kafkatest": {tests: []string{
-		"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "schemas", "consumer", "consumer/task", "producer",
+		"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "schemas", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
 		"cmd/internal/pipeline", franz, kafkaGo,
 	}},
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
@@ -127,7 +144,7 @@ var table = map[string]rule{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation",
 			"mechanism/aggregate", "mechanism/evaluation/audit", "mechanism/evaluation/chart", "mechanism/evaluation/experiment",
 			"mechanism/evaluation/tune", "mechanism/trial",
-			"schemas", "consumer", "producer",
+			"schemas", "consumer", "consumer/admin", "consumer/wire", "producer",
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/pipeline", "cmd/internal/devbroker", "cmd/internal/parallel", "cmd/internal/traces",
 		},
 		third: []string{cobra, pflag, yamlGo, term, kafkaGo, sync},

@@ -8,7 +8,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -36,9 +36,9 @@ func TestAnUnknownGroupHasNoOffset(t *testing.T) {
 }
 
 // join makes a member of a group and waits for its first generation.
-func (h *harness) join(group, topic, instanceID string) (*consumer.Group, *consumer.Generation) {
+func (h *harness) join(id, topic, instanceID string) (*group.Member, *group.Generation) {
 	h.Helper()
-	g, err := consumer.NewGroup(h.client, consumer.GroupOptions{ID: group, Topic: topic, InstanceID: instanceID})
+	g, err := group.Join(h.client, group.Options{ID: id, Topic: topic, InstanceID: instanceID})
 	h.ok(err)
 	h.Cleanup(func() { g.Close() })
 	generation, err := g.Next(h.within(patience))

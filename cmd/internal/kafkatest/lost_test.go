@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
-	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -150,7 +150,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 			w.eventually("all is answered", func() bool { return w.answered(o) })
 			err := w.serve(other).wait()
 			t.Logf("%v", err)
-			var differ *consumer.SettingsError
+			var differ *group.SettingsError
 			if !errors.As(err, &differ) || !strings.Contains(err.Error(), "release.epsilon") {
 				t.Errorf("the second instance ends with %v", err)
 			}

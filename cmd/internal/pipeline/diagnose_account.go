@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -100,7 +101,7 @@ func (d *diagnosis) has(ctx context.Context, topic string) bool {
 
 // members compares the settings that live instances have told their group with these.
 func (d *diagnosis) members(ctx context.Context) {
-	found, err := consumer.GroupSettings(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw)
+	found, err := group.Settings(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw)
 	if err != nil {
 		d.add("instances", LevelWarning, "the settings of running instances cannot be read "+
 			"(Describe on the group): %v", err)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -211,7 +212,7 @@ func (w *loopWorld) try(crash int) (map[string]string, error) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	group, err := consumer.NewGroup(w.client, consumer.GroupOptions{
+	group, err := group.Join(w.client, group.Options{
 		ID: "loop", Topic: "raw", SessionTimeout: 2 * time.Second, HeartbeatInterval: 50 * time.Millisecond,
 	})
 	if err != nil {
@@ -243,7 +244,7 @@ func (w *loopWorld) try(crash int) (map[string]string, error) {
 
 var errLoopCrash = errors.New("crashed")
 
-func (w *loopWorld) run(ctx context.Context, partition *state.Partition, g *consumer.Generation) (err error) {
+func (w *loopWorld) run(ctx context.Context, partition *state.Partition, g *group.Generation) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:

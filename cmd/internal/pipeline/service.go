@@ -10,7 +10,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
 )
@@ -135,7 +135,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // work follows the group from generation to generation.
 func (s *Service) work(ctx context.Context, store *state.Store) error {
-	group, err := consumer.NewGroup(s.client, consumer.GroupOptions{
+	group, err := group.Join(s.client, group.Options{
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
 		InstanceID:        s.options.InstanceID,
 		Settings:          s.options.GroupFingerprint(),
@@ -202,7 +202,7 @@ const groupCaller = "group"
 
 // runTask runs one partition until the generation ends. If the task leaves
 // before that, this member joins anew; a fatal error stops the service.
-func (s *Service) runTask(ctx context.Context, store *state.Store, g *consumer.Generation, partition int32) {
+func (s *Service) runTask(ctx context.Context, store *state.Store, g *group.Generation, partition int32) {
 	log := s.log.With("partition", partition)
 	if partition >= s.partitions {
 		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s", s.partitions, growing))

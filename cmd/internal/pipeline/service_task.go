@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -12,7 +13,7 @@ import (
 	"github.com/geodither/geodither/state"
 )
 
-func (s *Service) newTask(store *state.Store, g *consumer.Generation, partition int32, log *slog.Logger) (*task.Task, error) {
+func (s *Service) newTask(store *state.Store, g *group.Generation, partition int32, log *slog.Logger) (*task.Task, error) {
 	o := s.options
 	processor, err := NewProcessor(o.Settings, Partition{o.Topics.Raw, partition, int(s.partitions)})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -34,7 +34,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 	for range 2 {
 		r := start(t, other)
 		err := r.wait(t)
-		var differ *consumer.SettingsError
+		var differ *group.SettingsError
 		if !errors.As(err, &differ) {
 			t.Fatalf("the second instance ends with %v", err)
 		}
@@ -119,7 +119,7 @@ func TestOtherKeyDaysBeside(t *testing.T) {
 		t.Errorf("doctor finds %q", bad)
 	}
 	err := start(t, advanced).wait(t)
-	var differ *consumer.SettingsError
+	var differ *group.SettingsError
 	if !errors.As(err, &differ) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "differs: geodither") {
 		t.Errorf("the second instance ends with %v", err)
 	}

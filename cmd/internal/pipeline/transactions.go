@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -20,7 +21,7 @@ type transactions struct {
 	producer   *producer.Transactional
 	client     *kafka.Client
 	group      string
-	generation *consumer.Generation
+	generation *group.Generation
 	source     []byte // the raw topic's id; nil: not known
 	copied     []byte // the changelog's id, of which the store is a copy; nil: not known
 
@@ -153,7 +154,7 @@ func readRemedy(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, consumer.ErrNotMember):
+	case errors.Is(err, group.ErrNotMember):
 		return task.WithRemedy(err, task.Leave)
 	case errors.Is(err, wire.ErrTemporary):
 		return task.WithRemedy(err, task.Retry)

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -20,7 +21,7 @@ import (
 
 // member is one of a group, with the transactions of the only partition.
 type member struct {
-	group *consumer.Group
+	group *group.Member
 	*transactions
 }
 
@@ -28,7 +29,7 @@ type member struct {
 // member if it has an instance id.
 func membership(t *testing.T, client *kafka.Client, instance string) *member {
 	t.Helper()
-	group, err := consumer.NewGroup(client, consumer.GroupOptions{
+	group, err := group.Join(client, group.Options{
 		ID: "g", Topic: "raw", InstanceID: instance, SessionTimeout: 6 * time.Second, HeartbeatInterval: 20 * time.Millisecond,
 	})
 	ok(t, err)
@@ -96,7 +97,7 @@ func testZombie(t *testing.T, instance string) {
 	}
 	ok(t, heir.Fence(t.Context()))
 	ok(t, heir.produce(t, "second"))
-	if err := old.Fence(t.Context()); task.RemedyOf(err) != task.Leave || !errors.Is(err, consumer.ErrNotMember) {
+	if err := old.Fence(t.Context()); task.RemedyOf(err) != task.Leave || !errors.Is(err, group.ErrNotMember) {
 		t.Errorf("a fence in a generation that is over: %v, %v", err, task.RemedyOf(err))
 	}
 	if _, err := heir.Commit(t.Context(), 6); err != nil {
@@ -159,14 +160,14 @@ func TestRemedies(t *testing.T) {
 		want task.Remedy
 	}{
 		{nil, task.Unmarked},
-		{fmt.Errorf("deep: %w", consumer.ErrNotMember), task.Leave},
+		{fmt.Errorf("deep: %w", group.ErrNotMember), task.Leave},
 		{&wire.Error{Temporary: true, Err: context.Canceled}, task.Retry},
 		{&consumer.OffsetError{}, task.Rebuild},
 		{context.Canceled, task.Rebuild},
 		{context.DeadlineExceeded, task.Rebuild},
 		{&consumer.CorruptError{}, task.Fatal},
 		{&wire.Error{Err: kafka.TopicAuthorizationFailed}, task.Fatal},
-		{&wire.Error{Err: consumer.ErrNotMember}, task.Leave},
+		{&wire.Error{Err: group.ErrNotMember}, task.Leave},
 		{errors.New("of nobody's"), task.Unmarked},
 	} {
 		if got := task.RemedyOf(readRemedy(c.err)); got != c.want {

@@ -1,4 +1,4 @@
-package consumer
+package group
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 )
 
-// GroupOptions are the settings of a Group; ID and Topic have no default.
-type GroupOptions struct {
+// Options are the settings of a Group; ID and Topic have no default.
+type Options struct {
 	wire.Options
 	ID    string // of the consumer group
 	Topic string // whose partitions the members share
@@ -51,7 +51,7 @@ type GroupOptions struct {
 // attempts keep failing.
 const longestSilence = 5 * time.Second
 
-func (o GroupOptions) withDefaults() GroupOptions {
+func (o Options) withDefaults() Options {
 	o.Options = o.Options.WithDefaults()
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, 30*time.Second)
 	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, min(time.Second, o.SessionTimeout/3))
@@ -61,7 +61,7 @@ func (o GroupOptions) withDefaults() GroupOptions {
 }
 
 // Validate reports settings that cannot work.
-func (o GroupOptions) Validate() error {
+func (o Options) Validate() error {
 	if err := o.Options.Validate(); err != nil {
 		return err
 	}
@@ -80,12 +80,12 @@ func (o GroupOptions) Validate() error {
 	return nil
 }
 
-// Group is a membership in a consumer group. Every change of members or
+// Member is a membership in a consumer group. Every change of members or
 // partitions begins a new generation: the old one's work is stopped before the
 // next begins. DESIGN.md says how it goes about it.
-type Group struct {
+type Member struct {
 	client  *kafka.Client
-	options GroupOptions
+	options Options
 
 	next    chan *Generation // handed over while it lasts
 	running running          // functions of all generations
@@ -102,21 +102,21 @@ type Group struct {
 	mu   sync.Mutex
 	last error // the last one that is being retried, nil once a generation has begun
 
-	member member // the group's goroutine's own
+	kept memory // the group's goroutine's own
 }
 
-// NewGroup starts joining in the background.
-func NewGroup(client *kafka.Client, o GroupOptions) (*Group, error) {
+// Join starts joining in the background.
+func Join(client *kafka.Client, o Options) (*Member, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	if client.Addr == nil {
 		return nil, errors.New("consumer: the client has no broker address")
 	}
-	g := &Group{
+	g := &Member{
 		client: client, options: o.withDefaults(), next: make(chan *Generation),
 		patience: make(chan struct{}), done: make(chan struct{}),
-		member: member{last: said{claim: claim{generation: -1}, settings: o.Settings}},
+		kept: memory{last: said{claim: claim{generation: -1}, settings: o.Settings}},
 	}
 	g.closing, g.close = context.WithCancel(context.Background())
 	go g.run()
@@ -128,7 +128,7 @@ func NewGroup(client *kafka.Client, o GroupOptions) (*Group, error) {
 // one, are retried until the context ends. Any other error is final: the member
 // is out, and every later call returns it again. kafka.ErrGroupClosed follows
 // Close.
-func (g *Group) Next(ctx context.Context) (*Generation, error) {
+func (g *Member) Next(ctx context.Context) (*Generation, error) {
 	for {
 		select {
 		case gen := <-g.next:
@@ -152,7 +152,7 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 }
 
 // unfinished is the context's error, with what the group was struggling with.
-func (g *Group) unfinished(ctx context.Context) error {
+func (g *Member) unfinished(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.last != nil {
@@ -167,13 +167,13 @@ func (g *Group) unfinished(ctx context.Context) error {
 // its next process has until then to take them up. An error says that a function
 // still runs, or that the coordinator could not be told; the group is closed all
 // the same. Safe to repeat.
-func (g *Group) Close() error { return g.shut(g.options.InstanceID == "") }
+func (g *Member) Close() error { return g.shut(g.options.InstanceID == "") }
 
 // Leave is Close, but a static member leaves the group too: the others get its
 // partitions at once.
-func (g *Group) Leave() error { return g.shut(true) }
+func (g *Member) Leave() error { return g.shut(true) }
 
-func (g *Group) shut(leave bool) error {
+func (g *Member) shut(leave bool) error {
 	g.once.Do(func() {
 		g.leaving.Store(leave)
 		limit := time.AfterFunc(g.options.RebalanceTimeout, func() { close(g.patience) })

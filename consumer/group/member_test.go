@@ -1,4 +1,4 @@
-package consumer
+package group
 
 import (
 	"context"
@@ -44,12 +44,12 @@ func byName(names string, gens []*Generation) map[string][]int32 {
 func TestScaling(t *testing.T) {
 	for _, static := range []bool{false, true} {
 		t.Run(fmt.Sprint("static=", static), func(t *testing.T) {
-			h := newGroupHarness(t, 12)
+			h := newHarness(t, 12)
 			start := func(name string) *process {
 				if static {
-					return h.start(GroupOptions{InstanceID: name})
+					return h.start(Options{InstanceID: name})
 				}
-				return h.start(GroupOptions{})
+				return h.start(Options{})
 			}
 			a := start("a")
 			one := byName("a", h.settle(12, a))
@@ -78,16 +78,16 @@ func TestScaling(t *testing.T) {
 // partitions again, and the others do not even stop. kfake compares what a
 // member says of itself when it comes back, so that it does begin a generation.
 func TestRollingRestart(t *testing.T) {
-	h := newGroupHarness(t, 6)
+	h := newHarness(t, 6)
 	names := "abc"
 	processes := make([]*process, len(names))
 	for i := range processes {
-		processes[i] = h.start(GroupOptions{InstanceID: names[i : i+1]})
+		processes[i] = h.start(Options{InstanceID: names[i : i+1]})
 	}
 	first := h.settle(6, processes...)
 	for i := range processes {
 		h.OK(processes[i].Close())
-		processes[i] = h.start(GroupOptions{InstanceID: names[i : i+1]})
+		processes[i] = h.start(Options{InstanceID: names[i : i+1]})
 		if !h.Real {
 			h.settle(6, processes...)
 			continue
@@ -122,12 +122,12 @@ func TestRollingRestart(t *testing.T) {
 // group is changing is known by its instance id, though it says nothing of what
 // it had.
 func TestStaticRestartDuringRebalance(t *testing.T) {
-	h := newGroupHarness(t, 9)
-	a, b := h.start(GroupOptions{InstanceID: "a"}), h.start(GroupOptions{InstanceID: "b"})
+	h := newHarness(t, 9)
+	a, b := h.start(Options{InstanceID: "a"}), h.start(Options{InstanceID: "b"})
 	two := byName("ab", h.settle(9, a, b))
 	h.OK(b.Close())
-	c := h.start(GroupOptions{InstanceID: "c"})
-	b = h.start(GroupOptions{InstanceID: "b"})
+	c := h.start(Options{InstanceID: "c"})
+	b = h.start(Options{InstanceID: "b"})
 	three := byName("abc", h.settle(9, a, b, c))
 	if n := moved(two, three); n != 3 {
 		t.Errorf("%d partitions move, want 3: %v, %v", n, two, three)
@@ -135,7 +135,7 @@ func TestStaticRestartDuringRebalance(t *testing.T) {
 }
 
 // grow adds partitions.
-func (h *groupHarness) grow(count int32) {
+func (h *harness) grow(count int32) {
 	h.Helper()
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	topic := kmsg.NewCreatePartitionsRequestTopic()
@@ -151,8 +151,8 @@ func (h *groupHarness) grow(count int32) {
 // TestStartRejoinAndCheck: returning ends nothing, Rejoin does, and the next
 // generation waits for what runs.
 func TestStartRejoinAndCheck(t *testing.T) {
-	h := newGroupHarness(t, 4)
-	a, b := h.start(GroupOptions{}), h.start(GroupOptions{})
+	h := newHarness(t, 4)
+	a, b := h.start(Options{}), h.start(Options{})
 	gens := h.settle(4, a, b)
 	returned := make(chan struct{})
 	for _, gen := range gens {
@@ -200,8 +200,8 @@ func TestStartRejoinAndCheck(t *testing.T) {
 // TestWhoAsksAloneStopsNobody: a member that does not lead the group and joins
 // again leaves the others alone.
 func TestWhoAsksAloneStopsNobody(t *testing.T) {
-	h := newGroupHarness(t, 4)
-	a, b := h.start(GroupOptions{}), h.start(GroupOptions{})
+	h := newHarness(t, 4)
+	a, b := h.start(Options{}), h.start(Options{})
 	gens := h.settle(4, a, b)
 	follower, leads, of := a, gens[1], gens[0]
 	if gens[0].life.lead {
@@ -225,9 +225,9 @@ func TestLostConnections(t *testing.T) {
 		for _, instance := range []string{"", "a"} {
 			for _, drop := range []bool{false, true} {
 				t.Run(fmt.Sprint(key, " static=", instance != "", " request=", drop), func(t *testing.T) {
-					h := newGroupHarness(t, 4)
-					o := GroupOptions{InstanceID: instance}
-					quiet := h.start(GroupOptions{})
+					h := newHarness(t, 4)
+					o := Options{InstanceID: instance}
+					quiet := h.start(Options{})
 					h.settle(4, quiet)
 					p := h.start(o)
 					lose := p.network.Lose
@@ -253,13 +253,13 @@ func TestLostConnections(t *testing.T) {
 // TestLostLeave: a coordinator that hears nothing of the leaving learns of it in
 // the end, and closing takes no longer for it.
 func TestLostLeave(t *testing.T) {
-	h := newGroupHarness(t, 4)
-	a, b := h.start(GroupOptions{}), h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond})
+	h := newHarness(t, 4)
+	a, b := h.start(Options{}), h.start(Options{SessionTimeout: 1500 * time.Millisecond})
 	h.settle(4, a, b)
 	b.network.DropNext(protocol.LeaveGroup, 2)
 	h.OK(b.Close())
 	h.settle(4, a)
-	c := h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond})
+	c := h.start(Options{SessionTimeout: 1500 * time.Millisecond})
 	h.settle(4, a, c)
 	c.network.DropNext(protocol.LeaveGroup, 1_000_000)
 	if err := c.Close(); err == nil || !strings.Contains(err.Error(), "leave group") {
@@ -271,8 +271,8 @@ func TestLostLeave(t *testing.T) {
 // TestSilence: a member that gets no answer for a session is out, by its own
 // judgement, and the others have its partitions.
 func TestSilence(t *testing.T) {
-	h := newGroupHarness(t, 4)
-	a, b := h.start(GroupOptions{}), h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond})
+	h := newHarness(t, 4)
+	a, b := h.start(Options{}), h.start(Options{SessionTimeout: 1500 * time.Millisecond})
 	gens := h.settle(4, a, b)
 	b.network.DropNext(protocol.Heartbeat, 1_000_000)
 	cause := h.ended(gens[1])
@@ -292,8 +292,8 @@ func TestSilence(t *testing.T) {
 // membership, whatever the answer that was waiting for it says.
 func TestPause(t *testing.T) {
 	for _, instance := range []string{"", "b"} {
-		h := newGroupHarness(t, 4)
-		a, b := h.start(GroupOptions{}), h.start(GroupOptions{SessionTimeout: 1500 * time.Millisecond, InstanceID: instance})
+		h := newHarness(t, 4)
+		a, b := h.start(Options{}), h.start(Options{SessionTimeout: 1500 * time.Millisecond, InstanceID: instance})
 		gens := h.settle(4, a, b)
 		resume := b.network.Hold(protocol.Heartbeat)
 		h.settle(4, a)
@@ -310,10 +310,10 @@ func TestPause(t *testing.T) {
 // TestFenced: of two instances with one id the newer stays, and the older is
 // told why and tries no more.
 func TestFenced(t *testing.T) {
-	h := newGroupHarness(t, 4)
-	old := h.start(GroupOptions{InstanceID: "one"})
+	h := newHarness(t, 4)
+	old := h.start(Options{InstanceID: "one"})
 	gen := h.settle(4, old)[0]
-	young := h.start(GroupOptions{InstanceID: "one"})
+	young := h.start(Options{InstanceID: "one"})
 	h.settle(4, young)
 	h.ended(gen)
 	for range 2 {
@@ -335,8 +335,8 @@ func TestFenced(t *testing.T) {
 // TestCloseAndLeave: a static member that closes keeps its partitions, one that
 // leaves gives them up, and both are out.
 func TestCloseAndLeave(t *testing.T) {
-	h := newGroupHarness(t, 4)
-	a, b := h.start(GroupOptions{}), h.start(GroupOptions{InstanceID: "b"})
+	h := newHarness(t, 4)
+	a, b := h.start(Options{}), h.start(Options{InstanceID: "b"})
 	gens := h.settle(4, a, b)
 	h.OK(b.Close())
 	h.OK(b.Close())
@@ -345,7 +345,7 @@ func TestCloseAndLeave(t *testing.T) {
 	if gens[0].life.ctx.Err() != nil {
 		t.Error("a static member that closes stops the others")
 	}
-	b = h.start(GroupOptions{InstanceID: "b"})
+	b = h.start(Options{InstanceID: "b"})
 	h.settle2(a, b)
 	h.OK(b.Leave())
 	h.settle(4, a)
@@ -357,15 +357,15 @@ func TestCloseAndLeave(t *testing.T) {
 // TestCloseEndsEverything: no goroutine of the group is left, whatever it was
 // doing: waiting for others to join, for a broker, for its turn.
 func TestCloseEndsEverything(t *testing.T) {
-	h := newGroupHarness(t, 4)
-	busy := h.start(GroupOptions{})
+	h := newHarness(t, 4)
+	busy := h.start(Options{})
 	gen := h.settle(4, busy)[0]
 	let := make(chan struct{})
 	gen.Start(func(context.Context) { <-let })
-	waiting := h.start(GroupOptions{}) // for busy to join
+	waiting := h.start(Options{}) // for busy to join
 	h.ended(gen)
 	h.OK(waiting.Close())
-	unreachable, err := NewGroup(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: &kafka.Transport{}}, GroupOptions{Options: wiretest.Quick, ID: "g", Topic: "t"})
+	unreachable, err := Join(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: &kafka.Transport{}}, Options{Options: wiretest.Quick, ID: "g", Topic: "t"})
 	h.OK(err)
 	h.OK(unreachable.Close())
 	close(let)
@@ -381,12 +381,12 @@ func TestCloseEndsEverything(t *testing.T) {
 // RebalanceTimeout, its signs of life last as long, and it joins again when the
 // work is done. Closing says if it is not.
 func TestSlowWork(t *testing.T) {
-	h := newGroupHarness(t, 4)
-	slow := h.start(GroupOptions{RebalanceTimeout: 3 * time.Second, SessionTimeout: 1500 * time.Millisecond})
+	h := newHarness(t, 4)
+	slow := h.start(Options{RebalanceTimeout: 3 * time.Second, SessionTimeout: 1500 * time.Millisecond})
 	gen := h.settle(4, slow)[0]
 	let := make(chan struct{})
 	gen.Start(func(context.Context) { <-let })
-	other := h.start(GroupOptions{RebalanceTimeout: 3 * time.Second})
+	other := h.start(Options{RebalanceTimeout: 3 * time.Second})
 	h.Is(h.ended(gen), kafka.RebalanceInProgress)
 	if first := other.gen(); len(first.Partitions) != 4 {
 		t.Errorf("without the slow one there is %v", first.Partitions)
@@ -404,8 +404,8 @@ func TestSlowWork(t *testing.T) {
 // TestWorkIsFinishedInTime: while its work is finished a member is in the group,
 // beyond its session timeout, and what it commits counts.
 func TestWorkIsFinishedInTime(t *testing.T) {
-	h := newGroupHarness(t, 4)
-	a := h.start(GroupOptions{SessionTimeout: time.Second})
+	h := newHarness(t, 4)
+	a := h.start(Options{SessionTimeout: time.Second})
 	gen := h.settle(4, a)[0]
 	let, committed := make(chan struct{}), make(chan error, 1)
 	gen.Start(func(ctx context.Context) {
@@ -420,7 +420,7 @@ func TestWorkIsFinishedInTime(t *testing.T) {
 		}
 		committed <- err
 	})
-	b := h.start(GroupOptions{})
+	b := h.start(Options{})
 	h.ended(gen)
 	time.Sleep(2 * time.Second) // not for something to happen, but for the session to be over without the signs of life
 	close(let)
@@ -430,8 +430,8 @@ func TestWorkIsFinishedInTime(t *testing.T) {
 
 // TestGrownTopic: new partitions are shared out, and the old ones stay.
 func TestGrownTopic(t *testing.T) {
-	h := newGroupHarness(t, 4)
-	a, b := h.start(GroupOptions{}), h.start(GroupOptions{})
+	h := newHarness(t, 4)
+	a, b := h.start(Options{}), h.start(Options{})
 	before := byName("ab", h.settle(4, a, b))
 	h.grow(6)
 	after := byName("ab", h.settle(6, a, b))
@@ -469,9 +469,9 @@ func TestRefusals(t *testing.T) {
 		{kmsg.Heartbeat, kafka.GroupIdNotFound, told},
 	} {
 		t.Run(fmt.Sprint(c.key.Name(), " ", int(c.code)), func(t *testing.T) {
-			h := newFakeGroupHarness(t, 4)
+			h := newFakeHarness(t, 4)
 			fault := h.Refuse(c.key, int16(c.code), 2)
-			p := h.start(GroupOptions{SessionTimeout: time.Second, RebalanceTimeout: time.Second})
+			p := h.start(Options{SessionTimeout: time.Second, RebalanceTimeout: time.Second})
 			p.gen()
 			h.Within("the refusal", func() bool { return fault.Hits() == 2 })
 			if c.tells {
@@ -500,9 +500,9 @@ func TestRefusals(t *testing.T) {
 		{kmsg.JoinGroup, groupMaxSizeReached, "group.max.size"},
 	} {
 		t.Run(fmt.Sprint(c.key.Name(), " ", int(c.code), " for good"), func(t *testing.T) {
-			h := newFakeGroupHarness(t, 4)
+			h := newFakeHarness(t, 4)
 			fault := h.Refuse(c.key, int16(c.code), 1)
-			p := h.start(GroupOptions{InstanceID: "i"})
+			p := h.start(Options{InstanceID: "i"})
 			ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
 			defer cancel()
 			var err error

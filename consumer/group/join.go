@@ -1,4 +1,4 @@
-package consumer
+package group
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 // join makes this member one of the group's next generation, or of its current
 // one, and learns its partitions. It makes one attempt; an answer that is lost
 // on the way is asked for again by the next one, with the same member id.
-func (g *Group) join(ctx context.Context) (*Generation, error) {
+func (g *Member) join(ctx context.Context) (*Generation, error) {
 	a, err := g.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g.member.id = a.member
+	g.kept.id = a.member
 	lead := a.leader == a.member
 	request := &syncGroup{group: g.options.ID, member: a.member, instance: g.options.InstanceID, generation: a.generation}
 	if lead && !a.skip {
@@ -38,33 +38,33 @@ func (g *Group) join(ctx context.Context) (*Generation, error) {
 	if !fits(given.settings, g.options.Settings) {
 		return nil, g.differs(given.settings)
 	}
-	g.member.last = said{claim{generation: a.generation, partitions: given.own}, given.all, g.options.Settings}
+	g.kept.last = said{claim{generation: a.generation, partitions: given.own}, given.all, g.options.Settings}
 	life := &life{lead: lead, total: given.total}
 	life.ctx, life.end = context.WithCancelCause(context.Background())
 	return &Generation{
 		ID: a.generation, MemberID: a.member, InstanceID: g.options.InstanceID, Partitions: append([]int32(nil), given.own...),
-		group: g, life: life,
+		member: g, life: life,
 	}, nil
 }
 
 // enter sends JoinGroup, and once more if the coordinator has only given out a
 // member id (KIP-394). The coordinator answers when everybody has joined, or
 // when those that have not have used up their RebalanceTimeout.
-func (g *Group) enter(ctx context.Context) (joined, error) {
+func (g *Member) enter(ctx context.Context) (joined, error) {
 	op := "join group " + g.options.ID
 	broker, err := wire.FindCoordinator(ctx, g.client, g.options.Options, g.options.ID)
 	if err != nil {
 		return joined{}, err
 	}
-	if !g.member.same || g.member.subscription == nil {
-		g.member.subscription = appendSubscription(nil, g.options.Topic, g.member.last)
+	if !g.kept.same || g.kept.subscription == nil {
+		g.kept.subscription = appendSubscription(nil, g.options.Topic, g.kept.last)
 	}
-	g.member.same = false
+	g.kept.same = false
 	for attempt := 0; ; attempt++ {
 		request := &joinGroup{
-			group: g.options.ID, member: g.member.id, instance: g.options.InstanceID,
+			group: g.options.ID, member: g.kept.id, instance: g.options.InstanceID,
 			sessionMS: int32(g.options.SessionTimeout.Milliseconds()), rebalanceMS: int32(g.options.RebalanceTimeout.Milliseconds()),
-			subscription: g.member.subscription,
+			subscription: g.kept.subscription,
 		}
 		body, err := g.send(ctx, broker, op, request, g.options.RebalanceTimeout+g.options.RequestTimeout)
 		if err != nil {
@@ -75,7 +75,7 @@ func (g *Group) enter(ctx context.Context) (joined, error) {
 		case !ok:
 			return joined{}, wire.CutShort(op)
 		case a.code == kafka.MemberIDRequired && attempt == 0 && a.member != "":
-			g.member.id = a.member
+			g.kept.id = a.member
 		case a.code != 0:
 			return joined{}, wire.Refused(op, a.code)
 		default:
@@ -86,7 +86,7 @@ func (g *Group) enter(ctx context.Context) (joined, error) {
 
 // shareOut is the leader's work: everybody's assignment. The others wait for it
 // and so does this member's own session, so that it gives up before that ends.
-func (g *Group) shareOut(ctx context.Context, a joined) (map[string][]byte, error) {
+func (g *Member) shareOut(ctx context.Context, a joined) (map[string][]byte, error) {
 	o := g.options.Options
 	o.RetryTimeout = g.options.SessionTimeout / 3
 	o.RequestTimeout = min(o.RequestTimeout, o.RetryTimeout)
@@ -113,7 +113,7 @@ func (g *Group) shareOut(ctx context.Context, a joined) (map[string][]byte, erro
 			shares = append(shares, share{member: m.id, instance: m.instance}) // nothing: it is told why
 		}
 	}
-	shares = append(shares, assign(int32(total), candidates(g.options.Topic, fitting, g.member.last))...)
+	shares = append(shares, assign(int32(total), candidates(g.options.Topic, fitting, g.kept.last))...)
 	known := fewEnough(shares)
 	assignments := make(map[string][]byte, len(shares))
 	for _, s := range shares {
@@ -146,7 +146,7 @@ func candidates(topic string, members []joinedMember, newest said) []candidate {
 
 // sync is repeated while its answer is lost: to join again would have the whole
 // group start over.
-func (g *Group) sync(ctx context.Context, request *syncGroup) ([]byte, error) {
+func (g *Member) sync(ctx context.Context, request *syncGroup) ([]byte, error) {
 	op := "join group " + g.options.ID
 	o := g.options.Options
 	o.RetryTimeout = g.options.SessionTimeout / 3
@@ -175,7 +175,7 @@ func (g *Group) sync(ctx context.Context, request *syncGroup) ([]byte, error) {
 
 // send makes one exchange with the coordinator, and ends with the context: its
 // connection is cut then, for the answer may be a long time coming.
-func (g *Group) send(ctx context.Context, broker int32, op string, message wire.Encoder, timeout time.Duration) ([]byte, error) {
+func (g *Member) send(ctx context.Context, broker int32, op string, message wire.Encoder, timeout time.Duration) ([]byte, error) {
 	res, err := wire.RoundTrip(ctx, g.client, &wire.Exchange{Message: message, To: broker, Raw: true, Cut: ctx}, timeout)
 	if err != nil {
 		return nil, wire.Failed(g.client, op, err)
@@ -188,7 +188,7 @@ func (g *Group) send(ctx context.Context, broker int32, op string, message wire.
 }
 
 // ask sends a request whose answer is a code.
-func (g *Group) ask(ctx context.Context, broker int32, op string, message wire.Encoder, timeout time.Duration) (kafka.Error, error) {
+func (g *Member) ask(ctx context.Context, broker int32, op string, message wire.Encoder, timeout time.Duration) (kafka.Error, error) {
 	body, err := g.send(ctx, broker, op, message, timeout)
 	if err != nil {
 		return 0, err
@@ -205,7 +205,7 @@ func (g *Group) ask(ctx context.Context, broker int32, op string, message wire.E
 // session is counted from when an answered request was sent, so that this member
 // never believes in it for longer than the coordinator does, and a process that
 // was stopped finds out when it goes on.
-func (g *Group) beat(ctx context.Context, gen *Generation) {
+func (g *Member) beat(ctx context.Context, gen *Generation) {
 	op := fmt.Sprintf("keep the membership in group %s", g.options.ID)
 	session := g.options.SessionTimeout
 	attempt := min(g.options.RequestTimeout, max(session/3, g.options.HeartbeatInterval))
@@ -247,7 +247,7 @@ func (g *Group) beat(ctx context.Context, gen *Generation) {
 }
 
 // pulse makes one heartbeat. A temporary refusal is an error.
-func (g *Group) pulse(ctx context.Context, gen *Generation, op string, broker *int32, timeout time.Duration) (kafka.Error, error) {
+func (g *Member) pulse(ctx context.Context, gen *Generation, op string, broker *int32, timeout time.Duration) (kafka.Error, error) {
 	if *broker == wire.AnyBroker {
 		o := g.options.Options
 		o.RequestTimeout = timeout
@@ -267,7 +267,7 @@ func (g *Group) pulse(ctx context.Context, gen *Generation, op string, broker *i
 // watch ends the generation when the topic's number of partitions is no longer
 // the one that was shared out, or if it was another topic's. Only the leader does: it is the one whose joining
 // makes the others join.
-func (g *Group) watch(ctx context.Context, gen *Generation) {
+func (g *Member) watch(ctx context.Context, gen *Generation) {
 	o := g.options.Options
 	o.RetryTimeout = g.options.WatchInterval
 	ticker := time.NewTicker(g.options.WatchInterval)

@@ -1,4 +1,4 @@
-package consumer
+package group
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
-func join(h *wiretest.Harness, group string) *Group {
+func join(h *wiretest.Harness, group string) *Member {
 	h.Helper()
-	g, err := NewGroup(h.Client, GroupOptions{
+	g, err := Join(h.Client, Options{
 		Options: wire.Options{MaxBackoff: 20 * time.Millisecond}, ID: group, Topic: "in",
 		HeartbeatInterval: 20 * time.Millisecond, WatchInterval: 20 * time.Millisecond,
 	})
@@ -29,7 +29,7 @@ func join(h *wiretest.Harness, group string) *Group {
 	return g
 }
 
-func next(h *wiretest.Harness, g *Group) *Generation {
+func next(h *wiretest.Harness, g *Member) *Generation {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), 20*time.Second)
 	defer cancel()
@@ -107,7 +107,7 @@ func TestGroupWaitsForItsBrokers(t *testing.T) {
 	h := wiretest.New(t)
 	var told atomic.Int32
 	h.Refuse(kmsg.JoinGroup, 15, 2)
-	g, err := NewGroup(h.Client, GroupOptions{
+	g, err := Join(h.Client, Options{
 		Options: wire.Options{MaxBackoff: 5 * time.Millisecond}, ID: "group", Topic: "in",
 		Retrying: func(error) { told.Add(1) },
 	})
@@ -127,8 +127,8 @@ func TestGroupErrorsForGood(t *testing.T) {
 	if !strings.Contains(err.Error(), "group.min.session.timeout.ms") {
 		t.Errorf("%v does not say what to do", err)
 	}
-	for _, bad := range []GroupOptions{{}, {ID: "g"}, {ID: "g", Topic: "t", SessionTimeout: time.Second, HeartbeatInterval: time.Second}, {ID: "g", Topic: "t", Options: wire.Options{MinBackoff: -1}}} {
-		if _, err := NewGroup(h.Client, bad); err == nil {
+	for _, bad := range []Options{{}, {ID: "g"}, {ID: "g", Topic: "t", SessionTimeout: time.Second, HeartbeatInterval: time.Second}, {ID: "g", Topic: "t", Options: wire.Options{MinBackoff: -1}}} {
+		if _, err := Join(h.Client, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
@@ -142,7 +142,7 @@ func TestUnreachableBrokersAreNamed(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	g, err := NewGroup(client, GroupOptions{Options: wiretest.Impatient, ID: "group", Topic: "in"})
+	g, err := Join(client, Options{Options: wiretest.Impatient, ID: "group", Topic: "in"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package consumer
+package group
 
 import (
 	"cmp"
@@ -14,20 +14,20 @@ import (
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
-// groupHarness is a topic and a group of their own, in a cluster in this process
+// harness is a topic and a group of their own, in a cluster in this process
 // or, if GEODITHER_BROKERS names one, in a real one.
-type groupHarness struct {
+type harness struct {
 	*wiretest.Harness
 	group string
 }
 
-func newGroupHarness(t *testing.T, partitions int) *groupHarness {
+func newHarness(t *testing.T, partitions int) *harness {
 	t.Helper()
 	return prepare(wiretest.OwnTopic(t, shortSessions), partitions)
 }
 
-// newFakeGroupHarness is for what only the cluster in this process can do.
-func newFakeGroupHarness(t *testing.T, partitions int) *groupHarness {
+// newFakeHarness is for what only the cluster in this process can do.
+func newFakeHarness(t *testing.T, partitions int) *harness {
 	t.Helper()
 	h := wiretest.New(t, shortSessions)
 	h.Topic = "group-test"
@@ -37,24 +37,24 @@ func newFakeGroupHarness(t *testing.T, partitions int) *groupHarness {
 // shortSessions lets tests of silence be quick.
 var shortSessions = kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "500"})
 
-func prepare(h *wiretest.Harness, partitions int) *groupHarness {
+func prepare(h *wiretest.Harness, partitions int) *harness {
 	h.Helper()
 	h.OK(admin.CreateTopics(h.Context(), h.Client, wiretest.Quick, admin.Topic{Name: h.Topic, Partitions: partitions, Replication: 1}))
-	return &groupHarness{h, h.Topic}
+	return &harness{h, h.Topic}
 }
 
 // process is one member of the group, which follows it and keeps its last
 // generation.
 type process struct {
-	*Group
-	h       *groupHarness
+	*Member
+	h       *harness
 	network *wiretest.Network
 	told    chan error
 	client  *kafka.Client
 	last    *Generation
 }
 
-func (h *groupHarness) start(o GroupOptions) *process {
+func (h *harness) start(o Options) *process {
 	h.Helper()
 	p := &process{h: h, told: make(chan error, 100)}
 	p.client, p.network = h.NewClient()
@@ -69,7 +69,7 @@ func (h *groupHarness) start(o GroupOptions) *process {
 		}
 	}
 	var err error
-	p.Group, err = NewGroup(p.client, o)
+	p.Member, err = Join(p.client, o)
 	h.OK(err)
 	h.Cleanup(func() { p.Close() })
 	return p
@@ -88,7 +88,7 @@ func (p *process) gen() *Generation {
 
 // settle lets all processes follow the group until they are in the same
 // generation, and have all of the topic's partitions between them.
-func (h *groupHarness) settle(partitions int, processes ...*process) []*Generation {
+func (h *harness) settle(partitions int, processes ...*process) []*Generation {
 	h.Helper()
 	began := time.Now()
 	last := make([]*Generation, len(processes))
@@ -128,7 +128,7 @@ func (h *groupHarness) settle(partitions int, processes ...*process) []*Generati
 }
 
 // settle2 is settle for the number of partitions that the topic has.
-func (h *groupHarness) settle2(processes ...*process) []*Generation {
+func (h *harness) settle2(processes ...*process) []*Generation {
 	h.Helper()
 	counts, err := admin.Partitions(h.Context(), h.Client, wiretest.Quick, h.Topic)
 	h.OK(err)
@@ -136,7 +136,7 @@ func (h *groupHarness) settle2(processes ...*process) []*Generation {
 }
 
 // ended waits for the end of a generation and returns why.
-func (h *groupHarness) ended(gen *Generation) error {
+func (h *harness) ended(gen *Generation) error {
 	h.Helper()
 	select {
 	case <-gen.life.ctx.Done():

@@ -1,4 +1,4 @@
-package consumer
+package group
 
 import (
 	"testing"
@@ -12,9 +12,9 @@ import (
 // asks nobody to share out anew. kfake does ask.
 func TestAnotherTopic(t *testing.T) {
 	for _, ids := range []string{"a", "abc"} {
-		h := newGroupHarness(t, 1)
+		h := newHarness(t, 1)
 		processes := make([]*process, len(ids))
-		start := func(i int) { processes[i] = h.start(GroupOptions{InstanceID: ids[i : i+1]}) }
+		start := func(i int) { processes[i] = h.start(Options{InstanceID: ids[i : i+1]}) }
 		for i := range ids {
 			start(i)
 		}

@@ -1,10 +1,11 @@
-package consumer
+package group
 
 import (
 	"testing"
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 	"github.com/geodither/geodither/producer"
 )
@@ -12,7 +13,7 @@ import (
 // TestWhoMayCommit: the coordinator takes offsets from the current member alone,
 // told apart by instance id too.
 func TestWhoMayCommit(t *testing.T) {
-	h := newGroupHarness(t, 1)
+	h := newHarness(t, 1)
 	commit := func(by producer.Member, offset int64) error {
 		t.Helper()
 		p, err := producer.NewTransactional(h.Client, h.Topic, producer.Options{})
@@ -28,9 +29,9 @@ func TestWhoMayCommit(t *testing.T) {
 	of := func(g *Generation) producer.Member {
 		return producer.Member{Group: h.group, Generation: g.ID, MemberID: g.MemberID, InstanceID: g.InstanceID}
 	}
-	first := of(h.settle(1, h.start(GroupOptions{InstanceID: "one"}))[0])
+	first := of(h.settle(1, h.start(Options{InstanceID: "one"}))[0])
 	h.OK(commit(first, 5))
-	second := of(h.settle(1, h.start(GroupOptions{InstanceID: "one"}))[0])
+	second := of(h.settle(1, h.start(Options{InstanceID: "one"}))[0])
 	stale, unnamed := second, first
 	stale.Generation--
 	unnamed.InstanceID = ""
@@ -43,7 +44,7 @@ func TestWhoMayCommit(t *testing.T) {
 		h.Is(err, producer.ErrFenced)
 	}
 	h.OK(commit(second, 7))
-	offset, found, err := Committed(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic, 0)
+	offset, found, err := consumer.Committed(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic, 0)
 	h.OK(err)
 	if !found || offset != 7 {
 		t.Errorf("offset %d, %v", offset, found)

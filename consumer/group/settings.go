@@ -1,4 +1,4 @@
-package consumer
+package group
 
 import (
 	"bytes"
@@ -97,13 +97,13 @@ func fits(a, b []byte) bool { return len(a) == 0 || len(b) == 0 || bytes.Equal(a
 // static member may have been given the assignment of its last life, whose settings were
 // other ones and whose companions may be gone: it leaves and joins once more, so that
 // those who are there decide. For any other member the answer is final.
-func (g *Group) differs(found []byte) error {
-	if g.options.InstanceID != "" && !g.member.asked {
-		g.member.asked = true
+func (g *Member) differs(found []byte) error {
+	if g.options.InstanceID != "" && !g.kept.asked {
+		g.kept.asked = true
 		if err := g.leave(); err != nil {
 			return err
 		}
-		g.member.id, g.member.subscription = "", nil
+		g.kept.id, g.kept.subscription = "", nil
 		return &wire.Error{
 			Op: "join group " + g.options.ID, Temporary: true,
 			Err: errors.New("the settings are other ones than those of this instance's last " +
@@ -116,11 +116,11 @@ func (g *Group) differs(found []byte) error {
 	}}
 }
 
-// GroupSettings returns the settings that the members of a group on a topic have named
+// Settings returns the settings that the members of a group on a topic have named
 // to it, each once, most members first. Members that name none, or are not of this
 // package, and groups without members have none. It needs the permission to describe the
 // group.
-func GroupSettings(ctx context.Context, client *kafka.Client, o wire.Options, group,
+func Settings(ctx context.Context, client *kafka.Client, o wire.Options, group,
 	topic string,
 ) ([][]byte, error) {
 	if err := o.Validate(); err != nil {

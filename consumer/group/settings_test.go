@@ -1,4 +1,4 @@
-package consumer
+package group
 
 import (
 	"context"
@@ -80,9 +80,9 @@ func TestOtherSettingsLeave(t *testing.T) {
 			name = "static"
 		}
 		t.Run(name, func(t *testing.T) {
-			h := newGroupHarness(t, 6)
+			h := newHarness(t, 6)
 			start := func(name, settings string) *process {
-				o := GroupOptions{Settings: []byte(settings)}
+				o := Options{Settings: []byte(settings)}
 				if static {
 					o.InstanceID = name
 				}
@@ -111,7 +111,7 @@ func TestOtherSettingsLeave(t *testing.T) {
 					t.Errorf("partitions have moved: %v, %v", two, after)
 				}
 				h.Within("it has left", func() bool {
-					found, err := GroupSettings(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic)
+					found, err := Settings(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic)
 					h.settle(6, a, b)
 					return err == nil && len(found) == 1 && string(found[0]) == "S"
 				})
@@ -125,13 +125,13 @@ func TestOtherSettingsLeave(t *testing.T) {
 // settings is given its old assignment by the coordinator, with the old settings in it;
 // there is nobody to differ from, and it goes on.
 func TestStaticMemberChangesItsSettings(t *testing.T) {
-	h := newGroupHarness(t, 3)
-	a := h.start(GroupOptions{InstanceID: "a", Settings: []byte("S")})
+	h := newHarness(t, 3)
+	a := h.start(Options{InstanceID: "a", Settings: []byte("S")})
 	h.settle(3, a)
 	h.OK(a.Close())
-	a = h.start(GroupOptions{InstanceID: "a", Settings: []byte("R"), SessionTimeout: time.Minute})
+	a = h.start(Options{InstanceID: "a", Settings: []byte("R"), SessionTimeout: time.Minute})
 	h.settle(3, a)
-	if found, err := GroupSettings(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic); err != nil || len(found) != 1 || string(found[0]) != "R" {
+	if found, err := Settings(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic); err != nil || len(found) != 1 || string(found[0]) != "R" {
 		t.Errorf("the group's settings are %q, %v", found, err)
 	}
 }

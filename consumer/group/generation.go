@@ -1,4 +1,4 @@
-package consumer
+package group
 
 import (
 	"context"
@@ -22,8 +22,8 @@ type Generation struct {
 	InstanceID string  // empty for a dynamic member
 	Partitions []int32 // of the group's topic, ascending; may be empty
 
-	group *Group
-	life  *life
+	member *Member
+	life   *life
 }
 
 // life is how long a generation lasts for this member.
@@ -49,9 +49,9 @@ func ended(why error) error { return fmt.Errorf("%w: %w", kafka.ErrGenerationEnd
 // it to return: the group for at most RebalanceTimeout, after which it goes on
 // without this member. It may return before; that ends nothing.
 func (g *Generation) Start(run func(ctx context.Context)) {
-	g.group.running.add()
+	g.member.running.add()
 	go func() {
-		defer g.group.running.done()
+		defer g.member.running.done()
 		run(g.life.ctx)
 	}()
 }
@@ -66,17 +66,17 @@ func (g *Generation) Rejoin() { g.life.end(ended(errRejoin)) }
 // the member still in it. ErrNotMember says no. It is what a worker asks before
 // it fences its transactional id, lest it fence its successor.
 func (g *Generation) Check(ctx context.Context) error {
-	o := g.group.options
+	o := g.member.options
 	op := fmt.Sprintf("check generation %d of group %s", g.ID, o.ID)
 	return o.Retry(ctx, func(ctx context.Context) error {
 		if g.life.out.Load() {
 			return &wire.Error{Op: op, Err: fmt.Errorf("%w: %w", ErrNotMember, context.Cause(g.life.ctx))}
 		}
-		broker, err := wire.FindCoordinator(ctx, g.group.client, o.Options, o.ID)
+		broker, err := wire.FindCoordinator(ctx, g.member.client, o.Options, o.ID)
 		if err != nil {
 			return err
 		}
-		code, err := g.group.ask(ctx, broker, op, g.heartbeat(), o.RequestTimeout)
+		code, err := g.member.ask(ctx, broker, op, g.heartbeat(), o.RequestTimeout)
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (g *Generation) Check(ctx context.Context) error {
 }
 
 func (g *Generation) heartbeat() *heartbeat {
-	return &heartbeat{group: g.group.options.ID, member: g.MemberID, instance: g.InstanceID, generation: g.ID}
+	return &heartbeat{group: g.member.options.ID, member: g.MemberID, instance: g.InstanceID, generation: g.ID}
 }
 
 // running counts functions, and tells when there are none.

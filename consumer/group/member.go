@@ -1,4 +1,4 @@
-package consumer
+package group
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 )
 
-// member is what one keeps from generation to generation.
-type member struct {
+// memory is what a member keeps from generation to generation.
+type memory struct {
 	id           string   // given by the coordinator, empty if not, or if it has forgotten us
 	last         said     // of the last generation
 	subscription []byte   // of the last join
@@ -23,7 +23,7 @@ type member struct {
 
 // run is the group's goroutine: join, live, join again, until closed or refused
 // for good.
-func (g *Group) run() {
+func (g *Member) run() {
 	defer close(g.done)
 	pause := g.options.MinBackoff
 	for g.closing.Err() == nil {
@@ -57,20 +57,20 @@ func (g *Group) run() {
 	// Whoever is fenced has no membership to give up.
 	var other *SettingsError
 	refused := g.failure != nil && (g.options.InstanceID == "" || errors.As(g.failure, &other))
-	if (refused || g.leaving.Load()) && g.member.id != "" {
+	if (refused || g.leaving.Load()) && g.kept.id != "" {
 		g.left = g.leave()
 	}
 }
 
 // retrying keeps the last error for Next, and tells of it.
-func (g *Group) retrying(failure *wire.Error) {
+func (g *Member) retrying(failure *wire.Error) {
 	g.mu.Lock()
 	g.last = nil
 	if failure != nil {
 		g.last = failure
 	}
 	g.mu.Unlock()
-	if g.member.telling.dueAt(time.Now(), failure, g.options.MinBackoff) && g.options.Retrying != nil {
+	if g.kept.telling.dueAt(time.Now(), failure, g.options.MinBackoff) && g.options.Retrying != nil {
 		g.options.Retrying(failure)
 	}
 }
@@ -98,7 +98,7 @@ func (r *reporter) dueAt(now time.Time, failure *wire.Error, first time.Duration
 
 // classify takes an error of a join or the end of a generation, and forgets what
 // it shows to be void. Nil: nothing is wrong, join again.
-func (g *Group) classify(err error) *wire.Error {
+func (g *Member) classify(err error) *wire.Error {
 	var e *wire.Error
 	if !errors.As(err, &e) {
 		return nil // the generation has ended as generations do
@@ -114,10 +114,10 @@ func (g *Group) classify(err error) *wire.Error {
 	case kafka.IllegalGeneration, kafka.MemberIDRequired:
 		given.Temporary = true
 	case kafka.UnknownMemberId, kafka.GroupIdNotFound:
-		g.member.id = ""
+		g.kept.id = ""
 		given.Temporary = true
 	case kafka.FencedInstanceID:
-		g.member.id = "" // it is another's
+		g.kept.id = "" // it is another's
 		given.Temporary = false
 		given.Hint = fmt.Sprintf("another instance runs with instance_id %q: give each one its own", g.options.InstanceID)
 	case kafka.InvalidSessionTimeout:
@@ -136,7 +136,7 @@ const groupMaxSizeReached kafka.Error = 81
 // live hands a generation over and keeps it alive until it ends and everything
 // that was started in it has returned. The signs of life go on meanwhile: work
 // that ends in time is to be committed. The answer is why it ended.
-func (g *Group) live(gen *Generation) error {
+func (g *Member) live(gen *Generation) error {
 	ctx, stop := context.WithCancel(context.Background())
 	var helpers sync.WaitGroup
 	helpers.Go(func() { g.beat(ctx, gen) })
@@ -158,14 +158,14 @@ func (g *Group) live(gen *Generation) error {
 	helpers.Wait()
 	gen.life.out.Store(true)
 	cause := context.Cause(gen.life.ctx)
-	g.member.same = errors.Is(cause, errRejoin)
+	g.kept.same = errors.Is(cause, errRejoin)
 	return cause
 }
 
 // drain waits for what was started. After RebalanceTimeout the signs of life
 // stop, so that the group goes on without this member; it still waits, for the
 // same partitions must not be worked on twice.
-func (g *Group) drain(stopBeating func()) {
+func (g *Member) drain(stopBeating func()) {
 	late := time.NewTimer(g.options.RebalanceTimeout)
 	defer late.Stop()
 	for {
@@ -185,11 +185,11 @@ func (g *Group) drain(stopBeating func()) {
 const leavePatience = 5 * time.Second
 
 // leave gives the membership up. That the coordinator does not know it is fine.
-func (g *Group) leave() error {
+func (g *Member) leave() error {
 	op := "leave group " + g.options.ID
 	ctx, cancel := context.WithTimeout(context.Background(), min(g.options.RequestTimeout, leavePatience))
 	defer cancel()
-	request := &leaveGroup{group: g.options.ID, member: g.member.id, instance: g.options.InstanceID}
+	request := &leaveGroup{group: g.options.ID, member: g.kept.id, instance: g.options.InstanceID}
 	err := g.options.Retry(ctx, func(ctx context.Context) error {
 		broker, err := wire.FindCoordinator(ctx, g.client, g.options.Options, g.options.ID)
 		if err != nil {
