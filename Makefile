@@ -16,7 +16,7 @@ NODES    ?= 1
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # Packages with goroutines of their own.
-CONCURRENT := ./consumer ./producer/... ./state/... ./cmd/geodither/... \
+CONCURRENT := ./consumer ./consumer/admin ./consumer/group ./consumer/wire/... ./producer/... ./state/... ./cmd/geodither/... \
 	./cmd/internal/audit/... ./cmd/internal/devbroker/... ./cmd/internal/parallel/... ./cmd/internal/pipeline/... ./cmd/internal/traces/... \
 	./mechanism/mobility
 

@@ -1,21 +1,23 @@
-// Package consumer reads from Kafka: a partition's committed records, a group's
-// assignments and committed offsets, and what topics there are.
+// Package consumer reads records from Kafka, one partition at a time, and a group's committed
+// offsets.
 //
-// Everything takes a *kafka.Client, of which it uses the address and the
-// transport: TLS, SASL and the time to dial are set on the transport, once, by
-// its owner.
+// kafka-go delivers aborted records to read_committed readers, skips corrupt batches that follow
+// a good one, and does not tell where a compacted batch ends. So Fetcher sends kafka-go's fetch
+// request over kafka-go's connections, and decodes the answer itself.
 //
-// kafka-go delivers aborted records to read_committed readers, skips corrupt
-// batches that follow a good one, and does not tell where a compacted batch
-// ends. So Fetcher sends kafka-go's fetch request over kafka-go's connections,
-// and reads the answer itself. Its consumer group cannot be a static member. So
-// Group speaks the group's protocol itself; DESIGN.md says how.
+// Functions and types take a *kafka.Client, of which they use the address and the transport: TLS,
+// SASL and the time to dial are set on the transport, once, by its owner.
 //
-// Files: fetcher.go one partition; filter.go what read_committed lets through;
-// batch.go record batches; wire.go the fields of an answer; group.go,
-// generation.go a membership and what it gives; member.go its life; join.go the
-// way in and the signs of life; assign.go who gets what; groupprotocol.go,
-// groupwire.go what members and coordinator say; offsets.go committed offsets
-// and partition bounds; topics.go, topicids.go topics; errors.go what can go
-// wrong; exchange.go, retry.go one request.
+// The packages below depend on each other in one direction:
+//
+//	consumer ─────► wire ◄───── producer
+//	group ► admin ───┘
+//
+// consumer/wire sends a request and reads the answer; consumer/admin knows topics and their
+// configuration; consumer/group is a member of a consumer group. consumer/task, which imports
+// none of them, is the transaction loop of one partition.
+//
+// Files: fetcher.go one partition; filter.go what read_committed lets through; batch.go record
+// batches; offsets.go committed offsets and a partition's bounds; errors.go damaged and missing
+// data.
 package consumer

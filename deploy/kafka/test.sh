@@ -63,6 +63,6 @@ export GEODITHER_BROKERS GEODITHER_KAFKA_DIR=$dir
 
 step "transactions, fetches, brokers" tests -tags kafka -parallel 4 -timeout 15m ./cmd/internal/kafkatest/...
 step "killed service" tests -timeout 10m -run TestKilled ./cmd/geodither
-step "groups" tests -timeout 10m ./consumer
+step "groups" tests -timeout 10m ./consumer ./consumer/admin ./consumer/group
 deploy/kafka/kafka.sh down --dir "$dir" > /dev/null # chaos has a cluster of its own
 step "chaos" "$go" run ./cmd/internal/chaos --records 100000 --faults 20
