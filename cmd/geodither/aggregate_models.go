@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -18,7 +19,7 @@ import (
 type readerModels struct {
 	public aggregate.Models
 	own    []*mobility.Personals // over each of the public ones; nil: none
-	starts []int64               // of each, milliseconds since 1970; a schedule's, else 0
+	rule   mobility.Succession   // which of the public ones counts when
 }
 
 // readModels reads all models that records may name. Users' own models, which a schedule
@@ -61,11 +62,15 @@ func (f *aggregateFlags) readModels() (readerModels, error) {
 		}
 		own, _ := material.Personals.(*mobility.Personals)
 		m.public, m.own = append(m.public, material.Model), append(m.own, own)
-		start := int64(0)
-		if i > 0 && !e.start.IsZero() {
-			start = e.start.UnixMilli()
+		if i == 0 {
+			m.rule = mobility.Succession{StepMS: material.Model.Step.Milliseconds(), GridID: material.Model.Grid.ID()}
+			continue
 		}
-		m.starts = append(m.starts, start)
+		later := mobility.Successor{GridID: material.Model.Grid.ID()}
+		if !e.start.IsZero() {
+			later.StartMS = e.start.UnixMilli()
+		}
+		m.rule.Later = append(m.rule.Later, later)
 	}
 	return m, nil
 }
@@ -74,12 +79,7 @@ func (f *aggregateFlags) readModels() (readerModels, error) {
 // model, and the public one that it lies over: that of the version of the record's time,
 // as the service chooses it. own is nil if the reader does not have it.
 func (m readerModels) ownOf(r schemas.Sanitized) (own *mobility.Personal, over string, err error) {
-	begin, at := r.Step*m.public[0].Step.Milliseconds(), 0
-	for i := range m.public {
-		if i > 0 && m.starts[i] <= begin && (at == 0 || m.starts[at] <= m.starts[i]) {
-			at = i
-		}
-	}
+	at := 1 + m.rule.At(math.MaxInt64, r.Step, mobility.LastStep{})
 	if m.own[at] == nil {
 		return nil, "", nil
 	}

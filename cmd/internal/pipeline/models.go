@@ -19,25 +19,25 @@ type lane struct {
 	material  *Material
 	sanitizer *mechanism.Sanitizer
 	modelID   string
-	gridID    string
 }
 
 // models picks for each fix the version of the mobility model, and brings the user's
-// state to it. Which version it is follows from the offset, the fix's step, the user's
-// state and the list of versions, and from nothing else. For one goroutine.
+// state to it (mobility.Succession has the rule). For one goroutine.
 type models struct {
 	first   *Material
 	build   func(m *mobility.Model) (*mechanism.Sanitizer, error)
 	stepMS  int64
 	amended []Amended
-	lanes   []*lane // the one used last in front; the first version's is not among them
-	base    *lane   // of the first version
+	rule    mobility.Succession // of the amended versions, in their order
+	lanes   []*lane             // the one used last in front; the first version's is not among them
+	base    *lane               // of the first version
 }
 
 func newModels(first *Material, build func(m *mobility.Model) (*mechanism.Sanitizer, error)) (*models, error) {
 	m := &models{first: first, build: build, stepMS: first.Model.Step.Milliseconds()}
 	var err error
 	m.base, err = m.newLane(VersionID{}, first)
+	m.rule = mobility.Succession{StepMS: m.stepMS, GridID: first.Model.Grid.ID()}
 	return m, err
 }
 
@@ -46,36 +46,32 @@ func (m *models) newLane(id VersionID, material *Material) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lane{id: id, material: material, sanitizer: sanitizer, modelID: material.Model.ID(), gridID: material.Model.Grid.ID()}, nil
+	return &lane{id: id, material: material, sanitizer: sanitizer, modelID: material.Model.ID()}, nil
 }
 
 // amend makes a list the one to go by, instead of the one before.
 func (m *models) amend(list []Amended) {
 	m.amended = list
+	m.rule.Later = make([]mobility.Successor, len(list))
+	for i, a := range list {
+		m.rule.Later[i] = mobility.Successor{StartMS: a.Version.ID.StartMS, GridID: a.Version.gridID, From: a.From}
+	}
 	m.lanes = slices.DeleteFunc(m.lanes, func(l *lane) bool {
 		return !slices.ContainsFunc(list, func(a Amended) bool { return a.Version.ID == l.id })
 	})
 }
 
-// versionAt is the version of a step, for a record at an offset: of those that count
-// there, the one with the last start that is not after the step's begin; nil is the
-// first. Starts are as they are, in whatever order the versions were adopted; of two
-// with one start the one adopted last counts.
+// versionAt is the version that counts for a new user's record at an offset; nil is the first.
 func (m *models) versionAt(offset, step int64) *Version {
-	found, _ := m.latest(offset, step, "")
-	return found
+	return m.version(m.rule.At(offset, step, mobility.LastStep{}))
 }
 
-// latest is versionAt among the versions of one map; "" is any. ok is false if there is none.
-func (m *models) latest(offset, step int64, gridID string) (found *Version, ok bool) {
-	begin := step * m.stepMS
-	for _, a := range m.amended {
-		if a.From <= offset && a.Version.ID.StartMS <= begin && (found == nil || found.ID.StartMS <= a.Version.ID.StartMS) &&
-			(gridID == "" || a.Version.gridID == gridID) {
-			found = a.Version
-		}
+// version is one by its index; nil is the first.
+func (m *models) version(i int) *Version {
+	if i < 0 {
+		return nil
 	}
-	return found, found != nil || gridID == "" || m.base.gridID == gridID
+	return m.amended[i].Version
 }
 
 // lane is that of a version.
@@ -111,29 +107,20 @@ type choice struct {
 	personal *mobility.Personal // nil: the user has none
 }
 
-// choose picks the version of a fix and the user's own model in it. It goes by the later of the
-// fix's step and the user's last one: whether a fix is late is for the user's state to say,
-// and no state goes back to a version that it has left. A further fix of the user's last
-// step stays on that step's map.
+// choose picks the version of a fix, as mobility.Succession has it, and the user's own model in
+// it. Whether a fix is late is for the user's state to say.
 func (m *models) choose(offset int64, user string, timestampMS int64, state *mechanism.State) (choice, error) {
 	c := choice{step: m.first.Model.StepAt(timestampMS)}
-	at := c.step
+	var last mobility.LastStep
 	if state.Started && state.StepMS == m.stepMS {
-		at = max(at, state.Step)
-	}
-	v := m.versionAt(offset, at)
-	var err error
-	if c.lane, err = m.lane(v); err != nil {
-		return c, err
-	}
-	if c.step == at && state.Started && state.Step == at && c.gridID != state.Grid.String() {
-		// A version of another map came in the middle of the step. What was released of
-		// the step is known on the old map alone, and would be released once more.
-		if v, ok := m.latest(offset, at, state.Grid.String()); ok {
-			if c.lane, err = m.lane(v); err != nil {
-				return c, err
-			}
+		last.Known, last.Step = true, state.Step
+		if last.Step == c.step {
+			last.GridID = state.Grid.String()
 		}
+	}
+	var err error
+	if c.lane, err = m.lane(m.version(m.rule.At(offset, c.step, last))); err != nil {
+		return c, err
 	}
 	if c.material.Personals != nil {
 		c.personal, err = c.material.Personals.Load(user)
