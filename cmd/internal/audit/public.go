@@ -146,8 +146,8 @@ func (o *observer) time(ms int64) int64 {
 }
 
 // counted is what one record adds to the counters, where o.state is the one after it.
-func (o *observer) counted(out mechanism.Outcome, f Fix) pipeline.Snapshot {
-	s := pipeline.Snapshot{RecordsIn: 1}
+func (o *observer) counted(out mechanism.Outcome, f Fix) pipeline.Tally {
+	s := pipeline.Tally{RecordsIn: 1}
 	if out.Kind.Published() {
 		s.RecordsOut = 1
 	}
@@ -176,7 +176,7 @@ func (o *observer) counted(out mechanism.Outcome, f Fix) pipeline.Snapshot {
 }
 
 // lateness is the histogram of one late fix: its step before the user's last one.
-func (o *observer) lateness(f Fix) (l pipeline.LatenessCounts) {
+func (o *observer) lateness(f Fix) (l pipeline.Lateness) {
 	late := time.Duration(o.state.Step-o.settings.Model.StepAt(f.Timestamp)) * o.settings.Model.Step
 	bucket, _ := slices.BinarySearch(pipeline.LatenessBounds(), late)
 	l.Counts[bucket], l.Seconds = 1, late.Seconds()

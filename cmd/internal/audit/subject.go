@@ -59,7 +59,7 @@ type Effect struct {
 	State []byte
 	// Counts are what the record adds to the counters. Drifts, and the fixes that were
 	// clamped or look swapped, are 0: they are a secret, which the owner alone may read.
-	Counts pipeline.Snapshot
+	Counts pipeline.Tally
 }
 
 // Subject is one instance of what is attacked. Feed hands it a fix and the user's encoded
@@ -112,9 +112,7 @@ func (e *engine) Feed(f Fix, state []byte) (Effect, error) {
 	if len(fx.State) > 0 {
 		effect.State = bytes.Clone(fx.State)
 	}
-	var counters pipeline.Counters
-	e.processor.Book(&counters)
-	effect.Counts = counters.Snapshot()
+	effect.Counts, _ = e.processor.Take()
 	effect.Counts.Drifts = 0
 	effect.Counts.OutsideClamped, effect.Counts.OutsideSwapped = 0, 0
 	return effect, nil

@@ -154,7 +154,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 			if !errors.As(err, &differ) || !strings.Contains(err.Error(), "release.epsilon") {
 				t.Errorf("the second instance ends with %v", err)
 			}
-			if n := other.Counters.RecordsIn.Load(); n != 0 {
+			if n := other.Counters.Snapshot().RecordsIn; n != 0 {
 				t.Errorf("it has processed %d records", n)
 			}
 			w.feed(5)

@@ -101,9 +101,9 @@ func TestAFreshClusterThatGoesAway(t *testing.T) {
 	w.createRaw()
 	r := w.serve(o)
 	w.feed(100)
-	w.eventually("it is at work", func() bool { return o.Counters.RecordsIn.Load() > 0 })
+	w.eventually("it is at work", func() bool { return o.Counters.Snapshot().RecordsIn > 0 })
 	cluster.on(1, "kill")
-	gone, done := time.Now(), o.Counters.RecordsIn.Load()
+	gone, done := time.Now(), o.Counters.Snapshot().RecordsIn
 	t.Logf("the broker is killed when %d of %d records are answered", done, w.fed)
 	if done == w.fed {
 		t.Error("nothing was left to do; the test shows nothing")

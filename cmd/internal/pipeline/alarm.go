@@ -21,19 +21,11 @@ const alarmRecords = 3
 // map that fits a fleet holds nearly all of its fixes.
 const outsideShare = .05
 
-// totals are one reading of what is reported.
-type totals struct {
-	Snapshot
-	refused refusals
-}
-
-func (c *Counters) totals() totals { return totals{c.Snapshot(), c.Refusals.load()} }
-
 // reporter says in the log what a service has done, and what looks wrong.
 type reporter struct {
 	*Service
-	last   totals // of the last report
-	warned bool   // since then, of most records being refused
+	last   Tally // of the last report
+	warned bool  // since then, of most records being refused
 }
 
 // report logs the totals while they grow, and warns where many records are refused: a
@@ -46,51 +38,51 @@ func (s *Service) report(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			r.warn(s.options.Counters.totals())
+			r.warn(s.options.Counters.Snapshot())
 			return
 		case <-alarm.C:
-			r.alarm(s.options.Counters.totals())
+			r.alarm(s.options.Counters.Snapshot())
 		case <-report.C:
-			r.report(s.options.Counters.totals())
+			r.report(s.options.Counters.Snapshot())
 		}
 	}
 }
 
 // alarm warns at once, and once a report, if most records are refused.
-func (r *reporter) alarm(now totals) {
+func (r *reporter) alarm(now Tally) {
 	refused, in := now.DeadLetters-r.last.DeadLetters, now.RecordsIn-r.last.RecordsIn
 	if r.warned || refused < alarmRecords || 2*refused <= in {
 		return
 	}
 	r.warned = true
-	reasons := now.refused.minus(r.last.refused)
+	reasons := now.Refusals.Minus(r.last.Refusals)
 	message := "most records are refused"
 	if refused == in {
 		message = "every record is refused"
 	}
 	r.log.Warn(message, "records", in, "refused", refused, "reasons", reasons.String(), //nolint:sloglint // one of two constants
-		"likely", reasons.advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
+		"likely", reasons.Advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
 		"topic", r.options.Topics.DeadLetters)
 }
 
 // report is made every reportInterval.
-func (r *reporter) report(now totals) {
+func (r *reporter) report(now Tally) {
 	if now.RecordsIn > r.last.RecordsIn {
-		r.logTotals("progress", now.Snapshot)
+		r.logTotals("progress", now)
 	}
 	r.warn(now)
 }
 
 // warn says what looks wrong since the last report. It also comes when the service stops:
 // a run may be shorter than the interval.
-func (r *reporter) warn(now totals) {
+func (r *reporter) warn(now Tally) {
 	r.alarm(now)
 	refused, in := now.DeadLetters-r.last.DeadLetters, now.RecordsIn-r.last.RecordsIn
 	if !r.warned && 10*refused > in {
-		reasons := now.refused.minus(r.last.refused)
+		reasons := now.Refusals.Minus(r.last.Refusals)
 		r.log.Warn("more than a tenth of the records is refused; the dead-letter topic says where they are",
 			"records", in, "refused", refused, "reasons", reasons.String(),
-			"likely", reasons.advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
+			"likely", reasons.Advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
 			"topic", r.options.Topics.DeadLetters)
 	}
 	if n := now.Misplaced - r.last.Misplaced; n > 0 {
@@ -107,7 +99,7 @@ func (r *reporter) warn(now totals) {
 
 // outside warns if many fixes lie outside the map. Those that are clamped get records
 // which claim a place that they do not have.
-func (r *reporter) outside(now totals) {
+func (r *reporter) outside(now Tally) {
 	outside, in := now.Outside()-r.last.Outside(), now.RecordsIn-r.last.RecordsIn
 	if outside < alarmRecords || float64(outside) <= outsideShare*float64(in) {
 		return
@@ -120,11 +112,6 @@ func (r *reporter) outside(now totals) {
 		"clamped", now.OutsideClamped-r.last.OutsideClamped, "refused", now.OutsideRefused-r.last.OutsideRefused, "likely", likely)
 }
 
-func (s *Service) logTotals(message string, t Snapshot, more ...any) {
-	s.log.With(more...).Info(message, "records_in", t.RecordsIn, "records_out", t.RecordsOut, "dead_letters", t.DeadLetters, //nolint:sloglint // one of two constants
-		"late", t.Late, "late_dropped", t.LateDropped, "lateness", t.Lateness.String(),
-		"outside_clamped", t.OutsideClamped, "outside_refused", t.OutsideRefused, "misplaced", t.Misplaced,
-		"releases", t.Releases, "repeats", t.Repeats, "predictions", t.Predictions,
-		"skipped", t.Skipped, "suppressed", t.Suppressed, "dropped", t.Dropped, "transactions", t.Transactions, "aborts", t.Aborts,
-		"versions_adopted", t.Adopted, "states_moved", t.Moved, "states_restarted", t.Restarted)
+func (s *Service) logTotals(message string, t Tally, more ...any) {
+	s.log.With(more...).Info(message, t.LogAttrs()...) //nolint:sloglint // one of two constants
 }

@@ -77,7 +77,7 @@ func TestMostRecordsAreRefused(t *testing.T) {
 }
 
 // judged is what a reporter says of two readings, the first one reported before.
-func judged(o Options, from, to totals) string {
+func judged(o Options, from, to Tally) string {
 	var log captured
 	r := reporter{Service: &Service{options: o, log: log.logger()}, last: from}
 	r.report(to)
@@ -87,23 +87,23 @@ func judged(o Options, from, to totals) string {
 // TestReports: shares count since the last report, not since the start.
 func TestReports(t *testing.T) {
 	o := testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults()
-	refused := func(reason schemas.Reason, n int) (r refusals) {
+	refused := func(reason schemas.Reason, n int) (r Refusals) {
 		for range n {
-			r.add(reason, nil)
+			r.Add(reason, nil)
 		}
 		return r
 	}
-	before := totals{Snapshot{RecordsIn: 1000, DeadLetters: 1000, OutsideRefused: 500}, refused(schemas.ReasonMalformed, 1000)}
-	after := func(in, dead, clamped, outside, swapped int64, r refusals) totals {
-		for i := range r.reasons {
-			r.reasons[i] += before.refused.reasons[i]
+	before := Tally{RecordsIn: 1000, DeadLetters: 1000, OutsideRefused: 500, Refusals: refused(schemas.ReasonMalformed, 1000)}
+	after := func(in, dead, clamped, outside, swapped int64, r Refusals) Tally {
+		for range 1000 {
+			r.Add(schemas.ReasonMalformed, nil)
 		}
-		return totals{Snapshot{
-			RecordsIn: 1000 + in, DeadLetters: 1000 + dead, OutsideClamped: clamped, OutsideRefused: 500 + outside, OutsideSwapped: swapped,
-		}, r}
+		return Tally{
+			RecordsIn: 1000 + in, DeadLetters: 1000 + dead, OutsideClamped: clamped, OutsideRefused: 500 + outside, OutsideSwapped: swapped, Refusals: r,
+		}
 	}
 	for name, c := range map[string]struct {
-		now         totals
+		now         Tally
 		want, never string
 	}{
 		"all is well":        {after(1000, 100, 0, 50, 0, refused(schemas.ReasonLate, 100)), "progress", "level=WARN"},
@@ -112,10 +112,10 @@ func TestReports(t *testing.T) {
 		"with the reason":    {after(1000, 200, 0, 0, 0, refused(schemas.ReasonLate, 200)), `reasons="late 200"`, "malformed"},
 		"most":               {after(1000, 501, 0, 0, 0, refused(schemas.ReasonKeyMismatch, 501)), `most records are refused`, "more than a tenth"},
 		"two are no share":   {after(2, 2, 0, 0, 0, refused(schemas.ReasonKeyMismatch, 2)), `more than a tenth`, "every record"},
-		"outside, clamped":   {after(1000, 0, 51, 0, 0, refusals{}), `many fixes lie outside the map" records=1000 clamped=51 refused=0`, "swapped"},
+		"outside, clamped":   {after(1000, 0, 51, 0, 0, Refusals{}), `many fixes lie outside the map" records=1000 clamped=51 refused=0`, "swapped"},
 		"outside, refused":   {after(1000, 60, 0, 60, 20, refused(schemas.ReasonOutsideMap, 60)), `clamped=0 refused=60`, "swapped"},
-		"swapped, clamped":   {after(1000, 0, 1000, 0, 900, refusals{}), "look swapped", "is refused"},
-		"outside, but a few": {after(1000, 0, 50, 0, 0, refusals{}), "progress", "level=WARN"},
+		"swapped, clamped":   {after(1000, 0, 1000, 0, 900, Refusals{}), "look swapped", "is refused"},
+		"outside, but a few": {after(1000, 0, 50, 0, 0, Refusals{}), "progress", "level=WARN"},
 	} {
 		got := judged(o, before, c.now)
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.never) {
@@ -143,7 +143,7 @@ func TestShortRunsWarn(t *testing.T) {
 	}
 	w.send(t, records...)
 	r := start(t, o)
-	await(t, "all is read", func() bool { return o.Counters.RecordsIn.Load() >= w.fed }, r)
+	await(t, "all is read", func() bool { return o.Counters.Snapshot().RecordsIn >= w.fed }, r)
 	r.stop(t)
 	for _, part := range []string{
 		`msg="more than a tenth of the records is refused`, `msg="many fixes lie outside the map"`,
@@ -161,13 +161,13 @@ func TestAlarmOncePerReport(t *testing.T) {
 	r := reporter{Service: &Service{options: testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults(), log: log.logger()}}
 	warnings := func() int { return strings.Count(log.String(), "every record is refused") }
 	for n := range int64(5) {
-		r.alarm(totals{Snapshot: Snapshot{RecordsIn: 10 * (n + 1), DeadLetters: 10 * (n + 1)}})
+		r.alarm(Tally{RecordsIn: 10 * (n + 1), DeadLetters: 10 * (n + 1)})
 	}
 	if warnings() != 1 {
 		t.Errorf("%d warnings before the report", warnings())
 	}
-	r.report(totals{Snapshot: Snapshot{RecordsIn: 60, DeadLetters: 60}})
-	r.alarm(totals{Snapshot: Snapshot{RecordsIn: 70, DeadLetters: 70}})
+	r.report(Tally{RecordsIn: 60, DeadLetters: 60})
+	r.alarm(Tally{RecordsIn: 70, DeadLetters: 70})
 	if warnings() != 2 {
 		t.Errorf("%d warnings after it", warnings())
 	}
@@ -185,7 +185,7 @@ func TestLateDropInTheService(t *testing.T) {
 		w.feed(t) // one late fix among them
 	}
 	service := start(t, o)
-	await(t, "everything is read", func() bool { return o.Counters.RecordsIn.Load() >= w.fed }, service)
+	await(t, "everything is read", func() bool { return o.Counters.Snapshot().RecordsIn >= w.fed }, service)
 	service.stop(t)
 	if n := published.read(t); n != w.fed-1 {
 		t.Errorf("%d answers to %d records, of which one is late", n, w.fed)

@@ -41,7 +41,7 @@ func (a *amender) Amended(list []task.Amendment) error {
 // adopted counts what is new, and says where it comes late. That is no fault: the offset
 // decides, and is written down.
 func (a *amender) adopted(added []Amended) {
-	a.counters.Adopted.Add(int64(len(added)))
+	a.counters.Book(Tally{Adopted: int64(len(added))})
 	for _, x := range added {
 		if a.processor.latestMS >= x.Version.ID.StartMS {
 			a.log.Warn("a model version came after its start: fixes of its time, before its offset, were released under the version before",

@@ -27,7 +27,3 @@ func NewAudited(s Settings, streams noise.Streams) (*Processor, error) {
 	}
 	return p, nil
 }
-
-// Book adds what was processed since the last call to the counters, as a service does
-// when it knows that a transaction is committed.
-func (p *Processor) Book(c *Counters) { p.tally.commit(c) }

@@ -40,11 +40,11 @@ func TestAudited(t *testing.T) {
 		} else if a, b := want.sanitized(t, schemas.Avro), got.sanitized(t, schemas.Avro); a.Latitude == b.Latitude || a.Step != b.Step || a.Epsilon != b.Epsilon {
 			t.Errorf("with streams: %+v, without: %+v", b, a)
 		}
-		var c Counters
-		p.Book(&c)
-		p.Book(&c)
-		if s := c.Snapshot(); s.RecordsIn != 2 || s.Releases != 2 {
+		if s, next := p.Take(); s.RecordsIn != 2 || s.Releases != 2 || next == 0 {
 			t.Errorf("%+v", s)
+		}
+		if s, _ := p.Take(); s != (Tally{}) {
+			t.Errorf("what was taken is there again: %+v", s)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func benchmarkProcess(b *testing.B, model *mobility.Model, encoding schemas.Enco
 		one(rec)
 	}
 	first = append(first, state...)
-	p.tally = tally{}
+	p.tally = Tally{}
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -89,7 +89,7 @@ func benchmarkProcess(b *testing.B, model *mobility.Model, encoding schemas.Enco
 		one(records[warm+n%walk])
 		n++
 	}
-	b.ReportMetric(float64(p.tally.setCells)/float64(p.tally.releases), "|ΔX|")
+	b.ReportMetric(float64(p.tally.SetCells)/float64(p.tally.Releases), "|ΔX|")
 	b.ReportMetric(float64(len(state)), "state-bytes")
 }
 
@@ -114,7 +114,7 @@ func BenchmarkService(b *testing.B) {
 			b.ResetTimer()
 			began := time.Now()
 			service := start(b, o)
-			await(b, "everything is answered", func() bool { return o.Counters.RecordsIn.Load() >= w.fed }, service)
+			await(b, "everything is answered", func() bool { return o.Counters.Snapshot().RecordsIn >= w.fed }, service)
 			b.StopTimer()
 			b.ReportMetric(float64(w.fed)/time.Since(began).Seconds(), "events/s")
 			service.stop(b)

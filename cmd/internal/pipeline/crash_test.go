@@ -104,8 +104,8 @@ func runCrashes(t *testing.T, seed uint64) {
 	w.requireUndisturbed(t, o.Group)
 	w.requireStates(t, o.Group, disk)
 	t.Logf("%d of 3 crashes left something of the store; %d changelog records were replayed, %d transactions dropped",
-		kept, o.Counters.Restored.Load(), o.Counters.Aborts.Load())
-	if o.Counters.Restored.Load() == 0 {
+		kept, o.Counters.Snapshot().Restored, o.Counters.Snapshot().Aborts)
+	if o.Counters.Snapshot().Restored == 0 {
 		t.Error("nothing was ever restored: the test shows nothing")
 	}
 	if kept == 0 {

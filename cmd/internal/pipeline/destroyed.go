@@ -282,7 +282,7 @@ func (c *check) restate(ctx context.Context, part *ReplayPartition, raw *consume
 	processor.refused = part.refused
 	err = processor.rerun(ctx, raw, part.Origin, c.to, c.recomputed, progress,
 		func(offset int64, _ *task.Effects) error {
-			if processor.tally.destroyed > 0 && offset < part.To && !part.refused.has(offset) {
+			if processor.tally.Destroyed > 0 && offset < part.To && !part.refused.has(offset) {
 				lacking++
 			}
 			return nil

@@ -79,9 +79,7 @@ func TestDestroyedDayIsADeadLetter(t *testing.T) {
 	if s := next.sanitized(t, schemas.Avro); s.Release != 1 || s.Epsilon != o.Release.Epsilon {
 		t.Errorf("the first fix of a day that is there is release %d for ε = %g", s.Release, s.Epsilon)
 	}
-	var c Counters
-	p.tally.commit(&c)
-	if n := c.Snapshot(); n.Destroyed != 1 || n.DeadLetters != 1 || n.Releases != 1 || n.Epsilon != o.Release.Epsilon {
+	if n, _ := p.Take(); n.Destroyed != 1 || n.DeadLetters != 1 || n.Releases != 1 || n.Epsilon != o.Release.Epsilon {
 		t.Errorf("counted %+v", n)
 	}
 }
@@ -234,7 +232,7 @@ func (w *world) process(tb testing.TB, o Options, steps int) {
 		w.feed(tb)
 	}
 	r := start(tb, o)
-	await(tb, "everything is processed", func() bool { return int(o.Counters.RecordsIn.Load()) >= int(w.fed) }, r)
+	await(tb, "everything is processed", func() bool { return int(o.Counters.Snapshot().RecordsIn) >= int(w.fed) }, r)
 	r.stop(tb)
 }
 

@@ -253,7 +253,7 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 				switch {
 				case err == nil && d.o.Day(fix.Timestamp) < d.o.Key.FirstDay():
 					placed.add(r.Key, n)
-					seen.refused.add(schemas.ReasonKeyDestroyed, r.Value)
+					seen.refused.Add(schemas.ReasonKeyDestroyed, r.Value)
 				case err == nil:
 					placed.add(r.Key, n)
 					return seen.add(p, fix)
@@ -262,7 +262,7 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 				case rejection.Reason == schemas.ReasonWrongPartition:
 					placed.add(r.Key, n) // where it lies is a finding of its own
 				default:
-					seen.refused.add(rejection.Reason, r.Value)
+					seen.refused.Add(rejection.Reason, r.Value)
 				}
 				return nil
 			})
@@ -272,9 +272,9 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 			return
 		}
 	}
-	bad := int(seen.refused.total())
-	advice := seen.refused.advice(d.o.RawEncoding, 0)
-	noDay := seen.refused.of(schemas.ReasonKeyDestroyed)
+	bad := int(seen.refused.Total())
+	advice := seen.refused.Advice(d.o.RawEncoding, 0)
+	noDay := seen.refused.Of(schemas.ReasonKeyDestroyed)
 	switch {
 	case bad > 0 && 2*noDay > int64(bad):
 		// No failure: these may be answered already, and the next ones are of a later day.

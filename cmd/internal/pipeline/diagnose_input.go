@@ -14,7 +14,7 @@ const lateShare = .01
 // sampled is what a sample of the raw records shows of their fixes. It holds numbers, and
 // of users no more than the last step of each.
 type sampled struct {
-	refused  refusals
+	refused  Refusals
 	fixes    int // that could be used but for their place and order
 	outside  int // of these, outside the map of their version
 	far      int // and beyond its margin

@@ -47,14 +47,14 @@ func TestFixesOutsideTheMap(t *testing.T) {
 				o.Input.Outside = policy
 				p := newTestProcessor(t, o, 0)
 				state := process(t, p, record(t, 0, sentinel()), nil).state
-				p.tally = tally{}
+				p.tally = Tally{}
 				fix := fixAt(model, c.column, c.row)
 				fix.Timestamp += 60_000
 				got := process(t, p, record(t, 1, fix), state)
-				want := tally{outsideClamped: 1}
+				want := Tally{OutsideClamped: 1}
 				switch {
 				case c.far && policy != OutsideClamp:
-					want = tally{outsideRefused: 1}
+					want = Tally{OutsideRefused: 1}
 					letter := got.letter(t, schemas.Avro)
 					if letter.Reason != schemas.ReasonOutsideMap || letter.Offset != 1 {
 						t.Errorf("the dead letter is %+v", letter)
@@ -62,7 +62,7 @@ func TestFixesOutsideTheMap(t *testing.T) {
 					secrets := append(coordinateSecrets(fix, model.Grid), userSecrets(fix.UserID)...)
 					requireNoLeak(t, "the dead letter", got.dead[0].Value, secrets)
 				case !c.outside:
-					want = tally{}
+					want = Tally{}
 					got.sanitized(t, schemas.Avro)
 				default: // the same as in the nearest cell
 					nearest := fix
@@ -70,8 +70,8 @@ func TestFixesOutsideTheMap(t *testing.T) {
 					nearest.Latitude, nearest.Longitude = model.Grid.ToDegrees(centre)
 					requireEqual(t, "the clamped fix", process(t, newTestProcessor(t, o, 0), record(t, 1, nearest), state), got)
 				}
-				if p.tally.outsideClamped != want.outsideClamped || p.tally.outsideRefused != want.outsideRefused {
-					t.Errorf("counted are %d clamped and %d refused", p.tally.outsideClamped, p.tally.outsideRefused)
+				if p.tally.OutsideClamped != want.OutsideClamped || p.tally.OutsideRefused != want.OutsideRefused {
+					t.Errorf("counted are %d clamped and %d refused", p.tally.OutsideClamped, p.tally.OutsideRefused)
 				}
 			})
 		}
@@ -89,7 +89,7 @@ func TestLateComesBeforeOutside(t *testing.T) {
 	if got := process(t, p, record(t, 1, fix), state).letter(t, schemas.Avro); got.Reason != schemas.ReasonLate {
 		t.Errorf("refused as %s", got.Reason)
 	}
-	if p.tally.outsideRefused != 0 || p.tally.late != 1 {
+	if p.tally.OutsideRefused != 0 || p.tally.Late != 1 {
 		t.Errorf("tally %+v", p.tally)
 	}
 }
@@ -161,8 +161,8 @@ func TestSwapped(t *testing.T) {
 		fix := sentinel()
 		c.change(&fix)
 		process(t, p, record(t, 0, fix), nil)
-		if p.tally.outsideSwapped != c.want {
-			t.Errorf("%s: counted %d", name, p.tally.outsideSwapped)
+		if p.tally.OutsideSwapped != c.want {
+			t.Errorf("%s: counted %d", name, p.tally.OutsideSwapped)
 		}
 	}
 }
@@ -173,12 +173,12 @@ func TestLatePolicy(t *testing.T) {
 	for _, policy := range []string{"", LateDeadLetter, LateDrop} {
 		o := testOptions(t, neighbourModel(t, town, 1000, 4)).WithDefaults()
 		o.Input.Late, o.Partitioner = policy, AnyPartitioner
-		watch := &observer{log: o.Logger, counters: o.Counters, processor: newTestProcessor(t, o, 0)}
-		state := process(t, watch.processor, record(t, 0, sentinel()), nil).state
+		p := newTestProcessor(t, o, 0)
+		state := process(t, p, record(t, 0, sentinel()), nil).state
 		for i, by := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Hour, 25 * time.Hour} {
 			fix := sentinel()
 			fix.Timestamp -= by.Milliseconds()
-			got := process(t, watch.processor, record(t, int64(i+1), fix), state)
+			got := process(t, p, record(t, int64(i+1), fix), state)
 			if policy != LateDrop {
 				if letter := got.letter(t, schemas.Avro); letter.Reason != schemas.ReasonLate {
 					t.Errorf("%s: refused as %s", policy, letter.Reason)
@@ -187,9 +187,8 @@ func TestLatePolicy(t *testing.T) {
 				t.Errorf("%s: a late fix leaves something", policy)
 			}
 		}
-		watch.processor.tally.commit(o.Counters)
-		s := o.Counters.Snapshot()
-		want := LatenessCounts{Counts: [7]int64{1, 2, 0, 0, 0, 1, 1}, Seconds: (8*time.Minute + 32*time.Hour).Seconds()}
+		s, _ := p.Take()
+		want := Lateness{Counts: [7]int64{1, 2, 0, 0, 0, 1, 1}, Seconds: (8*time.Minute + 32*time.Hour).Seconds()}
 		if s.Late != 5 || s.Lateness != want {
 			t.Errorf("%s: %d late, %+v", policy, s.Late, s.Lateness)
 		}
@@ -204,7 +203,7 @@ func TestLatePolicy(t *testing.T) {
 			t.Errorf("the histogram reads %q", got)
 		}
 	}
-	var none LatenessCounts
+	var none Lateness
 	if got := none.String(); got != "none" {
 		t.Errorf("an empty histogram reads %q", got)
 	}

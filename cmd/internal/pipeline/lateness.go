@@ -3,7 +3,6 @@ package pipeline
 import (
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -13,9 +12,9 @@ var latenessBounds = [...]time.Duration{
 	time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour,
 }
 
-// LatenessCounts is a histogram of how late fixes were: from the beginning of a fix's
+// Lateness is a histogram of how late fixes were: from the beginning of a fix's
 // step to the beginning of its user's last one, so it is a multiple of the model's step.
-type LatenessCounts struct {
+type Lateness struct {
 	Counts  [len(latenessBounds) + 1]int64 // of each bucket alone, its bound included
 	Seconds float64                        // their sum
 }
@@ -28,7 +27,7 @@ func LatenessBounds() []time.Duration {
 }
 
 // add counts one late fix.
-func (l *LatenessCounts) add(latenessMS int64) {
+func (l *Lateness) add(latenessMS int64) {
 	bucket := 0
 	for bucket < len(latenessBounds) && latenessMS > latenessBounds[bucket].Milliseconds() {
 		bucket++
@@ -37,8 +36,16 @@ func (l *LatenessCounts) add(latenessMS int64) {
 	l.Seconds += float64(latenessMS) / 1000
 }
 
+// merge adds the fixes of another histogram.
+func (l *Lateness) merge(more *Lateness) {
+	for i, n := range more.Counts {
+		l.Counts[i] += n
+	}
+	l.Seconds += more.Seconds
+}
+
 // String lists the buckets that hold something, as in "≤1m 12, ≤1h 3, >24h 1".
-func (l *LatenessCounts) String() string {
+func (l *Lateness) String() string {
 	var parts []string
 	for i, n := range l.Counts {
 		switch {
@@ -61,26 +68,4 @@ func plain(d time.Duration) string {
 		return fmt.Sprintf("%dh", d/time.Hour)
 	}
 	return fmt.Sprintf("%dm", d/time.Minute)
-}
-
-// Lateness is a histogram that several goroutines may add to. It starts empty.
-type Lateness struct {
-	counts  [len(latenessBounds) + 1]atomic.Int64
-	seconds Sum
-}
-
-// Load returns what has been added so far.
-func (l *Lateness) Load() (counts LatenessCounts) {
-	for i := range l.counts {
-		counts.Counts[i] = l.counts[i].Load()
-	}
-	counts.Seconds = l.seconds.Load()
-	return counts
-}
-
-func (l *Lateness) add(more *LatenessCounts) {
-	for i, n := range more.Counts {
-		l.counts[i].Add(n)
-	}
-	l.seconds.Add(more.Seconds)
 }

@@ -126,18 +126,16 @@ func TestMigrations(t *testing.T) {
 	}
 	ok(t, s.DecodeBinary(state))
 	before := s.EpsilonSpent
-	if p.tally.moved != 1 || p.tally.restarted != 0 {
-		t.Errorf("moved %d, restarted %d on one map", p.tally.moved, p.tally.restarted)
+	if p.tally.Moved != 1 || p.tally.Restarted != 0 {
+		t.Errorf("moved %d, restarted %d on one map", p.tally.Moved, p.tally.Restarted)
 	}
 	publishedBy(t, p, 4, fixOf("u", 3, 1), state) // a repeat is not stored
 	_, state = publishedBy(t, p, 5, fixOf("u", 4, 0), state)
 	ok(t, s.DecodeBinary(state))
-	if p.tally.moved != 1 || p.tally.restarted != 1 || s.Grid.String() != moved.Grid.ID() || s.EpsilonSpent != before+1 || s.Releases != 5 {
-		t.Errorf("moved %d, restarted %d; the state is on %v after %d releases, ε %g", p.tally.moved, p.tally.restarted, s.Grid, s.Releases, s.EpsilonSpent)
+	if p.tally.Moved != 1 || p.tally.Restarted != 1 || s.Grid.String() != moved.Grid.ID() || s.EpsilonSpent != before+1 || s.Releases != 5 {
+		t.Errorf("moved %d, restarted %d; the state is on %v after %d releases, ε %g", p.tally.Moved, p.tally.Restarted, s.Grid, s.Releases, s.EpsilonSpent)
 	}
-	c := new(Counters)
-	p.tally.commit(c)
-	if got := c.Snapshot(); got.Moved != 1 || got.Restarted != 1 {
+	if got, _ := p.Take(); got.Moved != 1 || got.Restarted != 1 {
 		t.Errorf("the counters are %+v", got)
 	}
 }

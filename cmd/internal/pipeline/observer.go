@@ -17,7 +17,8 @@ type observer struct {
 	log       *slog.Logger // has the partition
 	counters  *Counters
 	processor *Processor
-	dropped   tally // of a transaction that was given up; its outcome may still show
+	dropped   Tally // of a transaction that was given up; its outcome may still show
+	next      int64 // offset behind its last record
 	warned    bool  // of misplaced records
 
 	acceptLost bool // a lost changelog is no trouble
@@ -46,23 +47,28 @@ func (o *observer) Moved(from, to task.State) {
 
 // Committed implements task.Observer.
 func (o *observer) Committed(task.Transaction) {
-	if n := o.processor.tally.misplaced; n > 0 && !o.warned {
+	tally, _ := o.processor.Take()
+	if tally.Misplaced > 0 && !o.warned {
 		o.warned = true
-		o.log.Warn(misplacedWarning, "records", o.processor.tally.in, "misplaced", n)
+		o.log.Warn(misplacedWarning, "records", tally.RecordsIn, "misplaced", tally.Misplaced)
 	}
-	o.processor.tally.commit(o.counters)
-	o.counters.Transactions.Add(1)
+	o.book(tally)
 	o.outages.succeeded(o.caller)
+}
+
+// book counts a transaction that is known to be committed.
+func (o *observer) book(t Tally) {
+	t.Transactions++
+	o.counters.Book(t)
 }
 
 // Dropped implements task.Observer.
 func (o *observer) Dropped(records int, cause error) {
-	given := o.processor.tally
-	o.processor.tally = tally{}
+	given, next := o.processor.Take()
 	if records == 0 {
 		return
 	}
-	o.dropped = given
+	o.dropped, o.next = given, next
 	o.log.Warn("transaction dropped", "records", records, "cause", cause)
 }
 
@@ -88,15 +94,14 @@ func (o *observer) Restoring(p task.RestoreProgress) {
 // Restored implements task.Observer.
 func (o *observer) Restored(r task.Restore) {
 	switch {
-	case o.dropped.in == 0:
-	case r.Committed >= o.dropped.next: // its commit had come through
-		o.dropped.commit(o.counters)
-		o.counters.Transactions.Add(1)
+	case o.dropped.RecordsIn == 0:
+	case r.Committed >= o.next: // its commit had come through
+		o.book(o.dropped)
 	default:
-		o.counters.Aborts.Add(1)
+		o.counters.Book(Tally{Aborts: 1})
 	}
-	o.dropped = tally{}
-	o.counters.Restored.Add(int64(r.Records))
+	o.dropped = Tally{}
+	o.counters.Book(Tally{Restored: int64(r.Records)})
 	if r.Assumed {
 		o.log.Warn("accept_lost_account is set and the changelog is empty: every user's account of ε begins at 0 here and adds to what was spent before; "+
 			"a further fix of a step that was released already is released once more. Take accept_lost_account out of the config now",

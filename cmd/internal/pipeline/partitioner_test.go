@@ -51,7 +51,7 @@ func TestMisplacedRecord(t *testing.T) {
 			t.Errorf("%s: the dead letter is %+v", name, letter)
 		}
 	}
-	if away.tally.misplaced != 2 || away.tally.dead != 2 || away.tally.out != 0 {
+	if away.tally.Misplaced != 2 || away.tally.DeadLetters != 2 || away.tally.RecordsOut != 0 {
 		t.Errorf("counted %+v", away.tally)
 	}
 	mismatched := record(t, 8, fix)

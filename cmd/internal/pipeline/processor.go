@@ -35,7 +35,8 @@ type Processor struct {
 	value    []byte          // scratch: the encoded sanitized record or dead letter
 	stored   []byte          // scratch: the encoded state
 	name     []byte          // scratch: the sanitized record's key, where it is not the raw one's
-	tally    tally           // of the open transaction
+	tally    Tally           // since the last Take
+	next     int64           // offset behind the last record
 }
 
 // Partition is one partition of the raw topic.
@@ -83,17 +84,28 @@ func (p *Processor) Amend(list []task.Amendment, known []*Version) error {
 	return err
 }
 
+// Tally counts what was processed since the last Take, such as the open transaction. It is
+// the processor's own.
+func (p *Processor) Tally() *Tally { return &p.tally }
+
+// Take returns the tally and the offset behind the last record that is in it, and starts
+// again from nothing.
+func (p *Processor) Take() (taken Tally, next int64) {
+	taken, p.tally = p.tally, Tally{}
+	return taken, p.next
+}
+
 // Process implements task.Processor. Its error is fatal: a state that cannot be
 // read, or a record that cannot be written.
 func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) error {
-	p.tally.in++
-	p.tally.next = rec.Offset + 1
+	p.tally.RecordsIn++
+	p.next = rec.Offset + 1
 	fix, err := p.accept(rec)
 	if err != nil {
 		return p.reject(rec, err, fx)
 	}
 	if p.refused.has(rec.Offset) {
-		p.tally.destroyed++
+		p.tally.Destroyed++
 		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed}, fx)
 	}
 	if err := p.state.DecodeBinary(state); err != nil {
@@ -101,7 +113,7 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	}
 	record, outcome, migration, err := p.engine.sanitize(rec.Offset, fix, &p.state)
 	if errors.Is(err, noise.ErrDestroyed) {
-		p.tally.destroyed++
+		p.tally.Destroyed++
 		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed}, fx)
 	}
 	if err != nil {
@@ -112,7 +124,7 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 		return p.failure(rec, err)
 	}
 	p.latestMS = max(p.latestMS, fix.Timestamp)
-	p.tally.count(outcome, migration)
+	p.tally.outcome(outcome, migration)
 	p.tally.place(p.engine.placement, false)
 	if outcome.Changed {
 		p.stored = p.state.AppendBinary(p.stored[:0])
@@ -120,9 +132,9 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	}
 	switch {
 	case outcome.Kind == mechanism.Late:
-		p.tally.lateness.add(p.engine.latenessMS(fix, &p.state))
+		p.tally.Lateness.add(p.engine.latenessMS(fix, &p.state))
 		if p.engine.input.Late == LateDrop {
-			p.tally.lateDropped++
+			p.tally.LateDropped++
 			return nil
 		}
 		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonLate}, fx)
@@ -189,11 +201,11 @@ func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error
 	if err != nil {
 		return p.failure(rec, fmt.Errorf("encoding the dead letter: %w", err))
 	}
-	p.tally.dead++
+	p.tally.DeadLetters++
 	if rejection.Reason == schemas.ReasonWrongPartition {
-		p.tally.misplaced++
+		p.tally.Misplaced++
 	}
-	p.tally.refusals.add(rejection.Reason, rec.Value)
+	p.tally.Refusals.Add(rejection.Reason, rec.Value)
 	// No key: a refused record's key may be anything, a coordinate too.
 	fx.DeadLetters = append(fx.DeadLetters, task.Message{Value: p.value, Timestamp: rec.Timestamp})
 	return nil

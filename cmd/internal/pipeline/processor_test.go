@@ -162,15 +162,15 @@ func TestRepeatsAndLateRecords(t *testing.T) {
 	if got := process(t, p, record(t, 2, late), first.state).letter(t, schemas.Avro); got.Reason != schemas.ReasonLate || got.Offset != 2 {
 		t.Errorf("late: %+v", got)
 	}
-	booked := p.tally
-	if booked.setCells < 1 {
+	booked, next := p.Take()
+	if booked.SetCells < 1 {
 		t.Error("the size of the location set is not counted")
 	}
-	booked.setCells, booked.drifts = 0, 0
-	if booked != (tally{
-		in: 3, out: 2, dead: 1, releases: 1, repeats: 1, late: 1, epsilon: 1, next: 3,
-		lateness: booked.lateness, refusals: booked.refusals,
-	}) || booked.lateness.Counts[0] != 1 || booked.refusals.String() != "late 1" {
+	booked.SetCells, booked.Drifts = 0, 0
+	if booked != (Tally{
+		RecordsIn: 3, RecordsOut: 2, DeadLetters: 1, Releases: 1, Repeats: 1, Late: 1, Epsilon: 1,
+		Lateness: booked.Lateness, Refusals: booked.Refusals,
+	}) || booked.Lateness.Counts[0] != 1 || booked.Refusals.String() != "late 1" || next != 3 {
 		t.Errorf("tally %+v", booked)
 	}
 }

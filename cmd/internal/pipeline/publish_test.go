@@ -44,61 +44,61 @@ func TestKinds(t *testing.T) {
 		release func(o *mechanism.Options)
 		seconds []int64
 		want    string // r released, = repeated, p predicted, l late; - nothing at all
-		tally   tally
+		tally   Tally
 	}{
 		{
 			"as it is", func(*mechanism.Options) {},
 			[]int64{0, 10, 60, 30},
 			"R=Rl",
-			tally{in: 4, out: 3, dead: 1, releases: 2, repeats: 1, late: 1, epsilon: 2},
+			Tally{RecordsIn: 4, RecordsOut: 3, DeadLetters: 1, Releases: 2, Repeats: 1, Late: 1, Epsilon: 2},
 		},
 		{
 			"predicted between", func(o *mechanism.Options) { o.ReleaseInterval = 3 },
 			[]int64{0, 60, 70, 120, 180},
 			"RPpPR",
-			tally{in: 5, out: 5, releases: 2, predictions: 3, epsilon: 2},
+			Tally{RecordsIn: 5, RecordsOut: 5, Releases: 2, Predictions: 3, Epsilon: 2},
 		},
 		{
 			"nothing between", func(o *mechanism.Options) { o.ReleaseInterval, o.Between = 3, mechanism.BetweenSkip },
 			[]int64{0, 60, 70, 180},
 			"R+-R",
-			tally{in: 4, out: 2, releases: 2, skipped: 2, epsilon: 2},
+			Tally{RecordsIn: 4, RecordsOut: 2, Releases: 2, Skipped: 2, Epsilon: 2},
 		},
 		{
 			"budget, suppress", func(o *mechanism.Options) { o.Budget.Lifetime = 1 },
 			[]int64{0, 10, 60, 70},
 			"R=+-",
-			tally{in: 4, out: 2, releases: 1, repeats: 1, suppressed: 2, epsilon: 1},
+			Tally{RecordsIn: 4, RecordsOut: 2, Releases: 1, Repeats: 1, Suppressed: 2, Epsilon: 1},
 		},
 		{
 			"budget, repeat", func(o *mechanism.Options) { o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentRepeat },
 			[]int64{0, 60, 70},
 			"RE=",
-			tally{in: 3, out: 3, releases: 1, repeats: 2, epsilon: 1},
+			Tally{RecordsIn: 3, RecordsOut: 3, Releases: 1, Repeats: 2, Epsilon: 1},
 		},
 		{
 			"budget, predict", func(o *mechanism.Options) { o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentPredict },
 			[]int64{0, 60},
 			"RP",
-			tally{in: 2, out: 2, releases: 1, predictions: 1, epsilon: 1},
+			Tally{RecordsIn: 2, RecordsOut: 2, Releases: 1, Predictions: 1, Epsilon: 1},
 		},
 		{
 			"a window's budget comes back", func(o *mechanism.Options) { o.Budget.Epsilon, o.Budget.WindowSteps = 1, 2 },
 			[]int64{0, 60, 120},
 			"R+R",
-			tally{in: 3, out: 2, releases: 2, suppressed: 1, epsilon: 2},
+			Tally{RecordsIn: 3, RecordsOut: 2, Releases: 2, Suppressed: 1, Epsilon: 2},
 		},
 		{
 			"drop", func(o *mechanism.Options) { o.SameStep = mechanism.SameStepDrop },
 			[]int64{0, 10, 60},
 			"R-R",
-			tally{in: 3, out: 2, releases: 2, dropped: 1, epsilon: 2},
+			Tally{RecordsIn: 3, RecordsOut: 2, Releases: 2, Dropped: 1, Epsilon: 2},
 		},
 		{
 			"release again", func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease },
 			[]int64{0, 10},
 			"RR",
-			tally{in: 2, out: 2, releases: 2, epsilon: 2},
+			Tally{RecordsIn: 2, RecordsOut: 2, Releases: 2, Epsilon: 2},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,16 +112,14 @@ func TestKinds(t *testing.T) {
 			if got.String() != c.want {
 				t.Errorf("got %s, want %s", &got, c.want)
 			}
-			booked := p.tally
-			booked.setCells, booked.drifts, booked.next = 0, 0, 0
-			booked.lateness, booked.refusals = LatenessCounts{}, refusals{} // they have tests of their own
+			s, _ := p.Take()
+			booked := s
+			booked.SetCells, booked.Drifts = 0, 0
+			booked.Lateness, booked.Refusals = Lateness{}, Refusals{} // they have tests of their own
 			if booked != c.tally {
 				t.Errorf("tally %+v, want %+v", booked, c.tally)
 			}
-			counters := new(Counters)
-			p.tally.commit(counters)
-			s := counters.Snapshot()
-			if s.RecordsIn != s.RecordsOut+s.Silent()+s.DeadLetters || s.RecordsOut != s.Releases+s.Repeats+s.Predictions || s.Epsilon != c.tally.epsilon {
+			if s.RecordsIn != s.RecordsOut+s.Silent()+s.DeadLetters || s.RecordsOut != s.Releases+s.Repeats+s.Predictions || s.Epsilon != c.tally.Epsilon {
 				t.Errorf("%+v does not add up", s)
 			}
 		})

@@ -89,7 +89,7 @@ func TestRebuildFromSeveralFolders(t *testing.T) {
 	one, two := start(t, o), start(t, second)
 	await(t, "both have partitions", func() bool {
 		w.feed(t)
-		return o.Counters.RecordsIn.Load() > 0 && second.Counters.RecordsIn.Load() > 0 && a.read(t) > 0
+		return o.Counters.Snapshot().RecordsIn > 0 && second.Counters.Snapshot().RecordsIn > 0 && a.read(t) > 0
 	}, one, two)
 	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, one, two)
 	ends := make(chan struct{}, 2)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -104,14 +103,15 @@ func adviceFor(reason schemas.Reason) string {
 // and longitude swapped.
 const SwappedAdvice = "latitude and longitude look swapped: the other way round most of these lie on the map"
 
-// refusals count refused records by reason, and what the values of those that could not
+// Refusals count refused records by reason, and what the values of those that could not
 // be decoded begin with. They hold nothing else of the records.
-type refusals struct {
+type Refusals struct {
 	reasons  [maxReasons]int64
 	openings [openings]int64
 }
 
-func (r *refusals) add(reason schemas.Reason, value []byte) {
+// Add counts a refused record of that value.
+func (r *Refusals) Add(reason schemas.Reason, value []byte) {
 	if i := slices.Index(reasons, reason); i >= 0 {
 		r.reasons[i]++
 	}
@@ -121,8 +121,8 @@ func (r *refusals) add(reason schemas.Reason, value []byte) {
 	}
 }
 
-// minus returns what r has more than another.
-func (r refusals) minus(other refusals) refusals {
+// Minus returns what r has more than another.
+func (r Refusals) Minus(other Refusals) Refusals {
 	for i := range r.reasons {
 		r.reasons[i] -= other.reasons[i]
 	}
@@ -132,15 +132,16 @@ func (r refusals) minus(other refusals) refusals {
 	return r
 }
 
-// of returns how many were refused for one reason.
-func (r *refusals) of(reason schemas.Reason) int64 {
+// Of returns how many were refused for one reason.
+func (r *Refusals) Of(reason schemas.Reason) int64 {
 	if i := slices.Index(reasons, reason); i >= 0 {
 		return r.reasons[i]
 	}
 	return 0
 }
 
-func (r *refusals) total() (n int64) {
+// Total returns how many records were refused.
+func (r *Refusals) Total() (n int64) {
 	for _, of := range r.reasons {
 		n += of
 	}
@@ -148,7 +149,7 @@ func (r *refusals) total() (n int64) {
 }
 
 // String lists the reasons, the most frequent one first, as in "malformed 3, late 1".
-func (r *refusals) String() string {
+func (r *Refusals) String() string {
 	var order []int
 	for i := range reasons {
 		if r.reasons[i] > 0 {
@@ -163,11 +164,11 @@ func (r *refusals) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// advice is the best guess at what is wrong: by what most of the records that could not
+// Advice is the best guess at what is wrong: by what most of the records that could not
 // be decoded begin with, else by the most frequent reason. swapped is how many of the fixes
 // outside the map would lie on it with latitude and longitude swapped.
-func (r *refusals) advice(expected schemas.Encoding, swapped int64) string {
-	total := r.total()
+func (r *Refusals) Advice(expected schemas.Encoding, swapped int64) string {
+	total := r.Total()
 	for o, n := range r.openings {
 		if text := opening(o).advice(expected); text != "" && 2*n > total {
 			return text
@@ -185,41 +186,12 @@ func (r *refusals) advice(expected schemas.Encoding, swapped int64) string {
 	return adviceFor(reasons[most])
 }
 
-// Refusals are totals of refused records that several goroutines may add to. They start
-// at 0.
-type Refusals struct {
-	reasons  [maxReasons]atomic.Int64
-	openings [openings]atomic.Int64
-}
-
-// ByReason returns how many records were refused for each reason there is.
-func (r *Refusals) ByReason() map[schemas.Reason]int64 {
-	counts := make(map[schemas.Reason]int64, len(reasons))
-	for i, reason := range reasons {
-		counts[reason] = r.reasons[i].Load()
-	}
-	return counts
-}
-
-func (r *Refusals) load() (counts refusals) {
-	for i := range counts.reasons {
-		counts.reasons[i] = r.reasons[i].Load()
-	}
-	for i := range counts.openings {
-		counts.openings[i] = r.openings[i].Load()
-	}
-	return counts
-}
-
-func (r *Refusals) add(more *refusals) {
+// merge adds the refusals of another tally.
+func (r *Refusals) merge(more *Refusals) {
 	for i, n := range more.reasons {
-		if n > 0 {
-			r.reasons[i].Add(n)
-		}
+		r.reasons[i] += n
 	}
 	for i, n := range more.openings {
-		if n > 0 {
-			r.openings[i].Add(n)
-		}
+		r.openings[i] += n
 	}
 }

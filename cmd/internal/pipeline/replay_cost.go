@@ -166,7 +166,7 @@ func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64,
 				return nil
 			}
 			for _, m := range fx.Output {
-				if err := a.show(m.Key, processor.tally.epsilon); err != nil {
+				if err := a.show(m.Key, processor.tally.Epsilon); err != nil {
 					return err
 				}
 			}
@@ -194,7 +194,7 @@ func (p *Processor) rerun(ctx context.Context, raw *consumer.Fetcher, from, to i
 			_, before = split(value)
 		}
 		fx = task.Effects{Output: fx.Output[:0], DeadLetters: fx.DeadLetters[:0]}
-		p.tally = tally{}
+		p.tally = Tally{}
 		record := task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
 		if err := p.Process(record, before, &fx); err != nil {
 			return err

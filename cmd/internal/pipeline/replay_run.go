@@ -186,14 +186,15 @@ type windowed struct {
 // Process implements task.Processor.
 func (w *windowed) Process(rec task.Record, state []byte, fx *task.Effects) error {
 	p := w.Processor
-	before := p.tally
+	tally := p.Tally()
+	before := *tally
 	if err := p.Process(rec, state, fx); err != nil {
 		return err
 	}
 	if rec.Offset < w.window.from {
 		fx.Output, fx.DeadLetters = fx.Output[:0], fx.DeadLetters[:0]
-		before.in, before.next = p.tally.in, p.tally.next
-		p.tally = before
+		before.RecordsIn = tally.RecordsIn
+		*tally = before
 	}
 	return nil
 }

@@ -128,8 +128,8 @@ func (s *Service) Run(ctx context.Context) error {
 	err = errors.Join(err, store.Close())
 	s.stop()
 	beside.Wait()
-	total := s.options.Counters.totals()
-	s.logTotals("stopped", total.Snapshot, "reasons", total.refused.String())
+	total := s.options.Counters.Snapshot()
+	s.logTotals("stopped", total, "reasons", total.Refusals.String())
 	return err
 }
 

@@ -33,7 +33,7 @@ func TestTwoServicesShareTheWork(t *testing.T) {
 		o.StateDir = filepath.Join(w.dir, name)
 		return start(t, o)
 	}
-	answered := func(r *running) int64 { return r.options.Counters.RecordsIn.Load() }
+	answered := func(r *running) int64 { return r.options.Counters.Snapshot().RecordsIn }
 
 	a := instance("a")
 	pump("the first service works", func() bool { return answered(a) > 300 }, a)
@@ -76,7 +76,7 @@ func TestAbortedTransactionsCountOnce(t *testing.T) {
 		w.feed(t)
 	}
 	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, service)
-	await(t, "everything is counted", func() bool { return o.Counters.RecordsIn.Load() >= w.fed })
+	await(t, "everything is counted", func() bool { return o.Counters.Snapshot().RecordsIn >= w.fed })
 	service.stop(t)
 	got := o.Counters.Snapshot()
 	if got.RecordsIn != w.fed || got.RecordsOut+got.DeadLetters != w.fed || got.Aborts != refusals {

@@ -46,7 +46,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 		if strings.Contains(err.Error(), "key_file") {
 			t.Errorf("the error %q names what is equal", err)
 		}
-		if n := other.Counters.RecordsIn.Load(); n != 0 {
+		if n := other.Counters.Snapshot().RecordsIn; n != 0 {
 			t.Errorf("it has processed %d records", n)
 		}
 		w.feed(t)
@@ -59,7 +59,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 	second := start(t, rolling)
 	await(t, "it has a share", func() bool {
 		w.feed(t)
-		return rolling.Counters.RecordsIn.Load() > 0
+		return rolling.Counters.Snapshot().RecordsIn > 0
 	}, first, second)
 	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, first, second)
 	first.stop(t)

@@ -149,19 +149,19 @@ func TestSwap(t *testing.T) {
 	a, wireA := instance("a", 7)
 	pump("the first has begun", more(300), a)
 	b, wireB := instance("b", 23)
-	pump("both work", func() bool { return b.options.Counters.RecordsIn.Load() > 200 }, a, b)
+	pump("both work", func() bool { return b.options.Counters.Snapshot().RecordsIn > 200 }, a, b)
 	pump("each partition has begun", begun, a, b)
 	second := w.step + 4
 	puts.put(newVersionOf(t, second, Material{two, newOwn(t, two, 2)}))
-	pump("some adopt the second version", func() bool { return a.options.Counters.Adopted.Load()+b.options.Counters.Adopted.Load() > 0 }, a, b)
+	pump("some adopt the second version", func() bool { return a.options.Counters.Snapshot().Adopted+b.options.Counters.Snapshot().Adopted > 0 }, a, b)
 	wireA.cut() // it does not know how its transactions end
 	a.cancel()
 	pump("the second version is in use", amended(1), b)
 	c, wireC := instance("c", 11)
-	pump("both work again", func() bool { return c.options.Counters.RecordsIn.Load() > 200 }, b, c)
+	pump("both work again", func() bool { return c.options.Counters.Snapshot().RecordsIn > 200 }, b, c)
 	pump("the second version has some steps of its own", func() bool { return w.step-6 > second+5 }, b, c)
 	puts.put(newVersion(t, w.step-6, three))
-	pump("some adopt the third version", func() bool { return b.options.Counters.Adopted.Load()+c.options.Counters.Adopted.Load() > 1 }, b, c)
+	pump("some adopt the third version", func() bool { return b.options.Counters.Snapshot().Adopted+c.options.Counters.Snapshot().Adopted > 1 }, b, c)
 	wireB.cut()
 	b.cancel()
 	pump("the third version is in use", amended(2), c)
@@ -286,10 +286,10 @@ func TestSwapWaits(t *testing.T) {
 		if published.read(t) >= w.fed {
 			w.feed(t)
 		}
-		return a.options.Counters.RecordsIn.Load() > 0 && b.options.Counters.RecordsIn.Load() > 0
+		return a.options.Counters.Snapshot().RecordsIn > 0 && b.options.Counters.Snapshot().RecordsIn > 0
 	}, a, b)
 	boards[0].put(v)
-	await(t, "one has adopted what it works on", func() bool { return a.options.Counters.Adopted.Load() > 0 }, a, b)
+	await(t, "one has adopted what it works on", func() bool { return a.options.Counters.Snapshot().Adopted > 0 }, a, b)
 	a.stop(t)
 	for range 6 {
 		w.feed(t)

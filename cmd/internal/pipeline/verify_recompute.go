@@ -173,11 +173,11 @@ func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
 	}
 	r.fx = task.Effects{Output: r.fx.Output[:0], DeadLetters: r.fx.DeadLetters[:0]}
 	record := task.Record{Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value}
-	destroyed := r.processor.tally.destroyed
+	destroyed := r.processor.tally.Destroyed
 	if err := r.processor.Process(record, stored, &r.fx); err != nil {
 		return err
 	}
-	if !old && rec.Offset < r.to && r.processor.tally.destroyed > destroyed {
+	if !old && rec.Offset < r.to && r.processor.tally.Destroyed > destroyed {
 		if r.refused.has(rec.Offset) {
 			r.report.RefusedDays++
 		} else {

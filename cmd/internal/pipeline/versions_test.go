@@ -251,7 +251,7 @@ func TestAmender(t *testing.T) {
 	if n := strings.Count(log.String(), "mark is full"); n != 1 {
 		t.Errorf("a full mark is told of %d times", n)
 	}
-	if got := a.counters.Adopted.Load(); got != 1 {
+	if got := a.counters.Snapshot().Adopted; got != 1 {
 		t.Errorf("%d adoptions are counted", got)
 	}
 	a.processor.latestMS = stepTime(1).UnixMilli()
