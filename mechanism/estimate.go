@@ -22,6 +22,10 @@ const (
 	EstimateMode = "mode"
 )
 
+// massTolerance is how far the mass within a radius may stay below Credibility, as a share of all mass: ten times what the order of
+// a sum of millions of probabilities can make of it (see package locationset, which has the same one).
+const massTolerance = 1e-12
+
 // halfDiagonal is how far a place of a cell lies from its centre at most, in cells.
 const halfDiagonal = math.Sqrt2 / 2
 
@@ -60,7 +64,7 @@ func (e *Estimator) Estimate(g *grid.Grid, d *mobility.Distribution) (place grid
 	case EstimateMedian:
 		column, row = e.median(d.P, column, row)
 	case EstimateMode:
-		c := mostProbable(d)
+		c := d.MostProbable()
 		column, row = float64(g.Column(c)), float64(g.Row(c))
 	}
 	cell := g.CellKM()
@@ -111,7 +115,7 @@ func (e *Estimator) quantile(p []float64, largest, total float64) float64 {
 	for i, s := range e.square {
 		e.mass[radiusBucket(top, s)] += p[i]
 	}
-	target := float64(Credibility*total) - float64(setTolerance*total)
+	target := float64(Credibility*total) - float64(massTolerance*total)
 	sum, b := 0.0, radiusBuckets-1
 	for b > 0 && sum+e.mass[b] < target {
 		sum += e.mass[b]

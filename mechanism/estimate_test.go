@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -21,7 +22,7 @@ func TestEstimateAgainstSorting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := randomPrior(r, g.Cells())
+		d := testcase.Prior(r, g.Cells())
 		if i%3 == 0 {
 			d.Round()
 		}
@@ -88,8 +89,8 @@ func TestMedianAgainstSearch(t *testing.T) {
 	e := Estimator{Place: EstimateMedian}
 	atCell, between := 0, 0
 	for i := range 1000 {
-		g := plainGrid(t, 1+r.IntN(30), 1+r.IntN(30), 1)
-		d := randomPrior(r, g.Cells())
+		g := testcase.Grid(t, 1+r.IntN(30), 1+r.IntN(30), 1)
+		d := testcase.Prior(r, g.Cells())
 		expected := func(p grid.Point) float64 {
 			sum := 0.0
 			for j, c := range d.Cells {
@@ -127,7 +128,7 @@ func TestMedianAgainstSearch(t *testing.T) {
 // TestMedianIsNotDrawnAway moves a tenth of the mass far off.
 func TestMedianIsNotDrawnAway(t *testing.T) {
 	t.Parallel()
-	g := plainGrid(t, 200, 1, 1)
+	g := testcase.Grid(t, 200, 1, 1)
 	d := &mobility.Distribution{Cells: []grid.Cell{0, 1, 2, 199}, P: []float64{.3, .3, .3, .1}}
 	mean, _ := new(Estimator).Estimate(g, d)
 	median, _ := (&Estimator{Place: EstimateMedian}).Estimate(g, d)
@@ -144,8 +145,8 @@ func TestRadiusOfEveryPlace(t *testing.T) {
 	for _, name := range []string{EstimateMedian, EstimateMode} {
 		e := Estimator{Place: name}
 		for i := range 300 {
-			g := plainGrid(t, 1+r.IntN(40), 1+r.IntN(40), .34)
-			d := randomPrior(r, g.Cells())
+			g := testcase.Grid(t, 1+r.IntN(40), 1+r.IntN(40), .34)
+			d := testcase.Prior(r, g.Cells())
 			place, radius := e.Estimate(g, d)
 			reach := radius - .17*math.Sqrt2
 			within, less, most := 0.0, 0.0, 0.0

@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -157,7 +158,7 @@ func prepareGolden(t *testing.T, c goldenCase) *goldenSetting {
 	if !slices.Equal(s.set.Cells, c.DeltaSet) {
 		t.Fatalf("location set: got %v, want %v", s.set.Cells, c.DeltaSet)
 	}
-	near(t, "mass of the set", massOf(&s.prior, s.set.Cells), c.DeltaSetSum, 0)
+	near(t, "mass of the set", testcase.Mass(&s.prior, s.set.Cells), c.DeltaSetSum, 0)
 	members := slices.Clone(s.set.Cells)
 	slices.SortFunc(members, func(a, b grid.Cell) int {
 		return byProbability(candidate{c.Prior[a], a}, candidate{c.Prior[b], b})

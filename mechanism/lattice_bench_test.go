@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -22,7 +23,7 @@ func (c *countedSource) Uint64() uint64 {
 
 // BenchmarkLattice draws from the hulls of the golden cases, one of each number of vertices, of a thousand cells' thin diagonal and of a whole map.
 func BenchmarkLattice(b *testing.B) {
-	large := plainGrid(b, 1000, 1000, .34)
+	large := testcase.Grid(b, 1000, 1000, .34)
 	var diagonal, all []grid.Cell
 	for i := range 1000 {
 		diagonal = append(diagonal, grid.Cell(i*1000+i), grid.Cell(i*1000+min(i+1+i%3, 999)))
@@ -35,7 +36,7 @@ func BenchmarkLattice(b *testing.B) {
 		if c.Grid == nil || len(c.K) < 2 {
 			continue
 		}
-		g := plainGrid(b, c.Grid.W, c.Grid.H, c.Grid.Cell)
+		g := testcase.Grid(b, c.Grid.W, c.Grid.H, c.Grid.Cell)
 		hulls[fmt.Sprintf("%02d vertices", len(c.K))] = hullOf(g, c.DeltaSet...)
 	}
 	src := &countedSource{Source: noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil)}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -63,7 +64,7 @@ func TestLatticeBeyondWords(t *testing.T) {
 		words = append(words, 1, 1<<63)
 	}
 	words = append(words, 1<<63, 0, 1, 1<<63, 0)
-	g := plainGrid(t, 1001, 1001, .34)
+	g := testcase.Grid(t, 1001, 1001, .34)
 	for name, h := range map[string]*SensitivityHull{
 		"line":    hullOf(g, 0, 1000),
 		"diamond": hullOf(g, 500, 500*1001, 501*1001-1, 1001*1000+500),
@@ -158,7 +159,7 @@ func TestLatticeBounds(t *testing.T) {
 		{1 << 30, 1, 1, DefaultSubdivision, true},
 		{1, 1 << 20, .001, MaxSubdivision, true},
 	} {
-		g := plainGrid(t, c.width, c.height, 1e-5)
+		g := testcase.Grid(t, c.width, c.height, 1e-5)
 		o := Options{Mechanism: Lattice, Epsilon: c.epsilon, Subdivision: c.parts}
 		err := checkLattice(o, g)
 		if (err == nil) != c.ok {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -254,7 +255,7 @@ func TestReleaseAndWordsArePrivate(t *testing.T) {
 			t.Run(fmt.Sprint(c.name, " ", epsilon), func(t *testing.T) {
 				t.Parallel()
 				m := newLattice(t, DefaultSubdivision)
-				m.Prepare(hullOf(plainGrid(t, 20, 20, .34), c.cells...), epsilon)
+				m.Prepare(hullOf(testcase.Grid(t, 20, 20, .34), c.cells...), epsilon)
 				src := &countedSource{Source: noise.NewKeyed(noise.KeyFromSeed(91)).Stream([]byte(t.Name()))}
 				counts := c.count(m, src, joint)
 				if got := leastEpsilon(counts); got > epsilon {
@@ -281,7 +282,7 @@ func TestJointTestNoticesFaults(t *testing.T) {
 				t.Run(fmt.Sprint(fault, " ", c.name, " ", epsilon), func(t *testing.T) {
 					t.Parallel()
 					m := newLattice(t, DefaultSubdivision)
-					m.Prepare(hullOf(plainGrid(t, 20, 20, .34), c.cells...), epsilon)
+					m.Prepare(hullOf(testcase.Grid(t, 20, 20, .34), c.cells...), epsilon)
 					src := &countedSource{Source: noise.NewKeyed(noise.KeyFromSeed(92)).Stream([]byte(t.Name()))}
 					counts := c.count(m, src, draw)
 					least, ratio := leastEpsilon(counts), max(counts[0].dependence(), counts[1].dependence())

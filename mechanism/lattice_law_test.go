@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -19,15 +20,6 @@ func newLattice(tb testing.TB, parts int) *lattice {
 		tb.Fatal(err)
 	}
 	return m.(*lattice)
-}
-
-func plainGrid(tb testing.TB, width, height int, cellKM float64) *grid.Grid {
-	tb.Helper()
-	g, err := grid.Plain(width, height, cellKM)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return g
 }
 
 func hullOf(g *grid.Grid, cells ...grid.Cell) *SensitivityHull {
@@ -134,7 +126,7 @@ func latticeFit(p map[convex.Lattice]float64, draw func() convex.Lattice, n int)
 // latticeCases are hulls whose law has few enough outcomes to be compared one by one.
 func latticeCases(tb testing.TB) map[string]*lattice {
 	tb.Helper()
-	g := plainGrid(tb, 12, 12, .34)
+	g := testcase.Grid(tb, 12, 12, .34)
 	cases := map[string]*lattice{}
 	for _, c := range []struct {
 		name    string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -29,7 +30,7 @@ func randomSet(tb testing.TB, r *rand.Rand, i int) *latticeSet {
 	if i%8 == 6 {
 		width, height = 200+r.IntN(800), 200+r.IntN(800)
 	}
-	g := plainGrid(tb, width, height, .05+r.Float64())
+	g := testcase.Grid(tb, width, height, .05+r.Float64())
 	chosen := map[grid.Cell]bool{}
 	add := func(x, y int) {
 		if x >= 0 && y >= 0 && x < width && y < height {
@@ -144,7 +145,7 @@ func checkExact(tb testing.TB, r *rand.Rand, s *latticeSet, k []convex.Lattice) 
 	if s.grid.Cells() <= 1000 {
 		var search Surrogates
 		search.Reset(s.grid, s.cells)
-		for _, member := range search.All(nil, allCells(s.grid)) {
+		for _, member := range search.All(nil, testcase.AllCells(s.grid)) {
 			places = append(places, s.at(s.cells[member]))
 		}
 	} else {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -208,7 +209,7 @@ func TestWordBlock(t *testing.T) {
 // these s the mean of 200,000 draws is within a few percent of its expectation.
 func TestWordMoments(t *testing.T) {
 	t.Parallel()
-	small, large := plainGrid(t, 40, 40, 1), plainGrid(t, 999, 999, 1)
+	small, large := testcase.Grid(t, 40, 40, 1), testcase.Grid(t, 999, 999, 1)
 	for name, c := range map[string]struct {
 		hull    *SensitivityHull
 		epsilon float64

@@ -2,91 +2,23 @@ package mechanism
 
 import (
 	"fmt"
-	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// randomPrior gives some of the cells probabilities of very different sizes, or of few sizes with many ties.
-func randomPrior(r *rand.Rand, cells int) *mobility.Distribution {
-	d := &mobility.Distribution{}
-	spread := []float64{0, 1, 8, 30}[r.IntN(4)]
-	ties := r.IntN(3) == 0
-	for _, c := range randomCells(r, cells, []float64{.1, .5, 1}[r.IntN(3)]) {
-		p := math.Exp(-spread * r.Float64())
-		if ties {
-			p = float64(1 + r.IntN(3))
-		}
-		d.Cells, d.P = append(d.Cells, c), append(d.P, p)
-	}
-	d.Normalize()
-	return d
-}
-
-// massOf sums the probabilities of some of a distribution's cells, ascending.
-func massOf(d *mobility.Distribution, cells []grid.Cell) float64 {
-	mass := 0.0
-	for i, c := range d.Cells {
-		if _, member := slices.BinarySearch(cells, c); member {
-			mass += d.P[i]
-		}
-	}
-	return mass
-}
-
-// sortedPrefix is the definition: cells by probability, ties by index, the shortest prefix that reaches 1-δ.
-func sortedPrefix(d *mobility.Distribution, delta float64) []grid.Cell {
-	order := make([]int, len(d.P))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		if d.P[a] != d.P[b] {
-			if d.P[a] > d.P[b] {
-				return -1
-			}
-			return 1
-		}
-		return a - b
-	})
-	var set []grid.Cell
-	sum := 0.0
-	for _, i := range order {
-		set = append(set, d.Cells[i])
-		if sum += d.P[i]; delta > 0 && sum >= 1-delta-setTolerance {
-			break
-		}
-	}
-	slices.Sort(set)
-	return set
-}
-
-func TestLocationSetIsTheShortestPrefix(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(31, 1))
-	var s LocationSet
-	for i := range 4000 {
-		d := randomPrior(r, 1+r.IntN(300))
-		delta := []float64{0, 1e-6, .001, .01, .1, .3, .7, .999}[r.IntN(8)]
-		s.Choose(d, delta)
-		if want := sortedPrefix(d, delta); !slices.Equal(s.Cells, want) {
-			t.Fatalf("case %d, δ = %g: got %v, want %v", i, delta, s.Cells, want)
-		}
-	}
-}
-
-// TestLocationSetIsSmallest looks at every subset: none smaller reaches 1-δ, and of those as small none holds more.
-func TestLocationSetIsSmallest(t *testing.T) {
+// TestSetIsSmallest looks at every subset: none smaller reaches 1-δ, and of those as small none holds more.
+func TestSetIsSmallest(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(32, 1))
 	var s LocationSet
 	for range 300 {
-		d := randomPrior(r, 10)
+		d := testcase.Prior(r, 10)
 		delta := []float64{.01, .1, .3, .6}[r.IntN(4)]
 		s.Choose(d, delta)
 		for subset := range 1 << len(d.P) {
@@ -99,15 +31,15 @@ func TestLocationSetIsSmallest(t *testing.T) {
 			if size < len(s.Cells) && sum >= 1-delta-setTolerance/2 {
 				t.Fatalf("%d cells hold %g, but the set for δ = %g has %d", size, sum, delta, len(s.Cells))
 			}
-			if held := massOf(d, s.Cells); size == len(s.Cells) && sum > held+setTolerance {
+			if held := testcase.Mass(d, s.Cells); size == len(s.Cells) && sum > held+setTolerance {
 				t.Fatalf("another set of %d cells holds %g, more than %g", size, sum, held)
 			}
 		}
 	}
 }
 
-// TestLocationSetTolerance puts sums a little below 1-δ: as far as rounding goes they count as 1-δ, a thousand times further they do not.
-func TestLocationSetTolerance(t *testing.T) {
+// TestTolerance puts sums a little below 1-δ: as far as rounding goes they count as 1-δ, a thousand times further they do not.
+func TestTolerance(t *testing.T) {
 	t.Parallel()
 	var s LocationSet
 	for short, want := range map[float64]int{0: 1, 1e-13: 1, 9e-13: 1, 2e-12: 2, 1e-11: 2, 5e-10: 2, 1e-9: 2} {
@@ -118,7 +50,7 @@ func TestLocationSetTolerance(t *testing.T) {
 	}
 }
 
-func TestLocationSetOfRoundedSums(t *testing.T) {
+func TestRoundedSums(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		p     []float64
@@ -144,8 +76,8 @@ func TestLocationSetOfRoundedSums(t *testing.T) {
 	}
 }
 
-// TestLocationSetOfALooseTotal gives priors whose sum rounding has taken below what the set must reach: everything is in it.
-func TestLocationSetOfALooseTotal(t *testing.T) {
+// TestLooseTotal gives priors whose sum rounding has taken below what the set must reach: everything is in it.
+func TestLooseTotal(t *testing.T) {
 	t.Parallel()
 	d := &mobility.Distribution{Cells: []grid.Cell{0, 1, 2}, P: []float64{.5, .25, .2}}
 	var s LocationSet
@@ -154,7 +86,7 @@ func TestLocationSetOfALooseTotal(t *testing.T) {
 	}
 }
 
-func TestLocationSetNeedsAPrior(t *testing.T) {
+func TestSetNeedsAPrior(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if recover() == nil {
@@ -165,7 +97,7 @@ func TestLocationSetNeedsAPrior(t *testing.T) {
 }
 
 // The example of the paper's section 3.1. Cells are counted from 0 here, from 1 there.
-func ExampleLocationSet() {
+func ExampleSet() {
 	prior := mobility.Distribution{
 		Cells: []grid.Cell{0, 1, 2, 3, 4, 5},
 		P:     []float64{.3, .4, .05, .2, .03, .02},

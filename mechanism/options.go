@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +73,13 @@ const (
 	DefaultSubdivision = 256
 	// MaxSubdivision is the largest number: far below a millimetre for most cells.
 	MaxSubdivision = 1 << 16
+	// DefaultMinCells is the least number of cells of a location set. A set of one cell is released as that cell's centre, which looks like an exact
+	// fix and tells nothing: its ε is charged for a posterior that is the prior. Three is where the estimate is best or near it on models that are
+	// that sure of a place (DESIGN.md has the figures), and what a single cell needs for noise in both directions: two of its neighbours,
+	// one on each axis.
+	DefaultMinCells = 3
+	// MaxMinCells bounds the work of padding a set by its number of cells.
+	MaxMinCells = 1_000_000
 	// MaxDecimals is how many decimals ε may have for Lattice, which computes with them all: powers of ten beyond it do not leave the
 	// whole numbers of its draws room enough.
 	MaxDecimals = 9
@@ -246,4 +254,20 @@ func oneOf(setting, value string, names ...string) error {
 		return nil
 	}
 	return fmt.Errorf("%s %q is unknown: choose one of %s", setting, value, strings.Join(names, ", "))
+}
+
+// padding returns the options' padding with negative numbers as none.
+func (o Options) padding() Padding {
+	return Padding{MinCells: max(o.MinCells, 0), RadiusKM: max(o.MinRadiusKM, 0)}
+}
+
+func validatePadding(o Options) error {
+	var errs []error
+	if o.MinCells > MaxMinCells {
+		errs = append(errs, fmt.Errorf("min cells %d are above %d: pad by min radius instead, or use larger cells", o.MinCells, MaxMinCells))
+	}
+	if math.IsNaN(o.MinRadiusKM) || math.IsInf(o.MinRadiusKM, 0) {
+		errs = append(errs, errors.New("min radius is no finite number of kilometres: leave it out for none"))
+	}
+	return errors.Join(errs...)
 }

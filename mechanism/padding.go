@@ -1,23 +1,12 @@
 package mechanism
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
-
-// DefaultMinCells is the least number of cells of a location set. A set of one cell is released as that cell's centre, which looks like an exact
-// fix and tells nothing: its ε is charged for a posterior that is the prior. Three is where the estimate is best or near it on models that are
-// that sure of a place (DESIGN.md has the figures), and what a single cell needs for noise in both directions: two of its neighbours,
-// one on each axis.
-const DefaultMinCells = 3
-
-// MaxMinCells bounds the work of padding a set by its number of cells.
-const MaxMinCells = 1_000_000
 
 // radiusTolerance keeps a radius that is a whole number of cells from losing the outermost ones because .68/.34 is not 2 in binary. It
 // is far above the rounding of one division and a square, and far below the gap between two squared distances of cells less than 10⁴ cells away.
@@ -44,22 +33,11 @@ type Padding struct {
 func (s *LocationSet) ChoosePadded(g *grid.Grid, prior *mobility.Distribution, delta float64, p Padding) {
 	s.choose(prior, delta, p.MinCells)
 	if missing := min(p.MinCells, g.Cells()) - len(s.Cells); missing > 0 {
-		s.addNearest(g, mostProbable(prior), missing)
+		s.addNearest(g, prior.MostProbable(), missing)
 	}
 	if p.RadiusKM > 0 {
-		s.addDisc(g, mostProbable(prior), p.RadiusKM)
+		s.addDisc(g, prior.MostProbable(), p.RadiusKM)
 	}
-}
-
-// mostProbable returns the cell of the greatest probability, the lowest index among equals, of a distribution that is not empty.
-func mostProbable(d *mobility.Distribution) grid.Cell {
-	best := 0
-	for i, p := range d.P {
-		if p > d.P[best] {
-			best = i
-		}
-	}
-	return d.Cells[best]
 }
 
 // nearCell is a cell with its squared distance to another, in cells.
@@ -144,20 +122,4 @@ func (s *LocationSet) addDisc(g *grid.Grid, around grid.Cell, radiusKM float64) 
 	}
 	s.merged = append(s.merged, s.Cells[next:]...)
 	s.Cells, s.merged = s.merged, s.Cells
-}
-
-// padding returns the options' padding with negative numbers as none.
-func (o Options) padding() Padding {
-	return Padding{MinCells: max(o.MinCells, 0), RadiusKM: max(o.MinRadiusKM, 0)}
-}
-
-func validatePadding(o Options) error {
-	var errs []error
-	if o.MinCells > MaxMinCells {
-		errs = append(errs, fmt.Errorf("min cells %d are above %d: pad by min radius instead, or use larger cells", o.MinCells, MaxMinCells))
-	}
-	if math.IsNaN(o.MinRadiusKM) || math.IsInf(o.MinRadiusKM, 0) {
-		errs = append(errs, errors.New("min radius is no finite number of kilometres: leave it out for none"))
-	}
-	return errors.Join(errs...)
 }

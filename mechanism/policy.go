@@ -3,8 +3,9 @@ package mechanism
 import (
 	"errors"
 	"fmt"
-	"github.com/geodither/geodither/mechanism/ledger"
 	"math"
+
+	"github.com/geodither/geodither/mechanism/ledger"
 )
 
 // What is published where ReleaseInterval or AdaptiveRadiusKM holds a release back.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -19,7 +20,7 @@ func TestStoreIsUpdatePruneAndRound(t *testing.T) {
 		if i%40 == 0 { // more than pruning takes at the threshold alone
 			cells += 2 * mobility.PruneCells
 		}
-		prior := randomPrior(r, cells)
+		prior := testcase.Prior(r, cells)
 		likelihood := make([]float64, prior.Len())
 		for j := range likelihood {
 			likelihood[j] = math.Exp(-10 * r.Float64())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -32,7 +33,7 @@ func randomScene(tb testing.TB, r *rand.Rand) *scene {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &scene{grid: g, prior: randomPrior(r, g.Cells()), epsilon: []float64{.1, 1, 5}[r.IntN(3)]}
+	s := &scene{grid: g, prior: testcase.Prior(r, g.Cells()), epsilon: []float64{.1, 1, 5}[r.IntN(3)]}
 	s.set.Choose(s.prior, []float64{.01, .1, .5}[r.IntN(3)])
 	s.hull.OfCells(g, s.set.Cells)
 	s.search.Reset(g, s.set.Cells)
@@ -72,14 +73,6 @@ func worstRatio(m Mechanism, epsilon float64, z []grid.Point, places []convex.Ve
 	return worst
 }
 
-func allCells(g *grid.Grid) []grid.Cell {
-	all := make([]grid.Cell, g.Cells())
-	for i := range all {
-		all[i] = grid.Cell(i)
-	}
-	return all
-}
-
 // TestEveryReleaseIsPrivate checks the definition itself: density ratios of every pair of cells, through their surrogates, are at
 // most e^ε; on the location set alone this is the paper's ε-differential privacy.
 func TestEveryReleaseIsPrivate(t *testing.T) {
@@ -96,7 +89,7 @@ func TestEveryReleaseIsPrivate(t *testing.T) {
 				m.Prepare(&s.hull, s.epsilon)
 				centre := centres(nil, s.grid, s.set.Cells)
 				var emission []convex.Vec
-				for _, member := range s.search.All(nil, allCells(s.grid)) {
+				for _, member := range s.search.All(nil, testcase.AllCells(s.grid)) {
 					emission = append(emission, centre[member])
 				}
 				ratio := worstRatio(m, s.epsilon, s.releases(src, m), emission)
@@ -143,7 +136,7 @@ func TestPrivacyTestNoticesFaults(t *testing.T) {
 		// The true cell outside the set, released from its own place: what the surrogate is for.
 		m := mustMechanism(t, KNorm)
 		m.Prepare(&s.hull, s.epsilon)
-		if worstRatio(m, s.epsilon, s.releases(src, m), centres(nil, s.grid, allCells(s.grid))) > 1+rounding {
+		if worstRatio(m, s.epsilon, s.releases(src, m), centres(nil, s.grid, testcase.AllCells(s.grid))) > 1+rounding {
 			noticed["no surrogate"] = true
 		}
 	}
@@ -210,7 +203,7 @@ func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 			m := mustMechanism(t, name)
 			m.Prepare(&s.hull, s.epsilon)
 			for _, z := range s.releases(src, m) {
-				for _, prior := range []*mobility.Distribution{s.prior, randomPrior(r, s.grid.Cells())} {
+				for _, prior := range []*mobility.Distribution{s.prior, testcase.Prior(r, s.grid.Cells())} {
 					var f Inference
 					nearest := s.search.All(nil, prior.Cells)
 					likelihood := f.Surrogate(m, z, centres(nil, s.grid, s.set.Cells), nearest)
@@ -241,7 +234,7 @@ func TestPaperInferenceOnALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prior := mobility.Distribution{Cells: allCells(g), P: []float64{.01, .01, .01, .3, .3, .34, .01, .01, .01}}
+	prior := mobility.Distribution{Cells: testcase.AllCells(g), P: []float64{.01, .01, .01, .3, .3, .34, .01, .01, .01}}
 	var set LocationSet
 	set.Choose(&prior, .1)
 	var h SensitivityHull

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -69,7 +70,7 @@ func (r *rig) release(t *testing.T, cell grid.Cell) (Outcome, State) {
 // definedSet is the location set of the rig's next step from its definition: the whole prior sorted.
 func (r *rig) definedSet() []grid.Cell {
 	r.predict(&r.state, r.step)
-	return sortedPrefix(&r.prior, r.options.Delta)
+	return testcase.LocationSet(&r.prior, r.options.Delta)
 }
 
 // TestStepReleasesTheSurrogate releases every cell of the map. What comes out is the mechanism's sample from the surrogate by the
@@ -94,7 +95,7 @@ func TestStepReleasesTheSurrogate(t *testing.T) {
 			first := map[grid.Cell]published{}
 			drifted := 0
 			for cell := range grid.Cell(g.Cells()) {
-				surrogate := set[nearestByDefinition(g, set, cell)]
+				surrogate := set[testcase.Surrogate(g, set, cell)]
 				out, state := r.release(t, cell)
 				if want := m.Sample(onDay(t, streams, r.recorder.day, r.recorder.transcript), surrogate); out.Release != want {
 					t.Fatalf("cell %d with surrogate %d: released %v, want %v", cell, surrogate, out.Release, want)
@@ -171,7 +172,7 @@ func TestStepAsksForTheWholeTranscript(t *testing.T) {
 				}
 				want.Write(varint(uint64(c)))
 			}
-			fixed(set[nearestByDefinition(r.model.Grid, set, cell)])
+			fixed(set[testcase.Surrogate(r.model.Grid, set, cell)])
 			if !bytes.Equal(r.recorder.transcript, want.Bytes()) {
 				t.Errorf("%s, cell %d: transcript\n%x, want\n%x", name, cell, r.recorder.transcript, want.Bytes())
 			}

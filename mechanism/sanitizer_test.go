@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -95,11 +96,11 @@ func denseStep(t *testing.T, s *Sanitizer, before *State, cell grid.Cell, out Ou
 		}
 	}
 	sparse := sparsePrior(prior, max(s.options.Prune, 0))
-	set := sortedPrefix(sparse, s.options.Delta)
+	set := testcase.LocationSet(sparse, s.options.Delta)
 	if len(set) != out.SetSize {
 		t.Fatalf("|ΔX| = %d, want %d", out.SetSize, len(set))
 	}
-	if inside := set[nearestByDefinition(g, set, cell)] == cell; inside == out.Drift {
+	if inside := set[testcase.Surrogate(g, set, cell)] == cell; inside == out.Drift {
 		t.Fatalf("drift %t, but the cell's membership is %t", out.Drift, inside)
 	}
 	var hull SensitivityHull
@@ -113,7 +114,7 @@ func denseStep(t *testing.T, s *Sanitizer, before *State, cell grid.Cell, out Ou
 	emission := centres(nil, g, sparse.Cells)
 	if s.options.Inference == InferenceSurrogate {
 		for i, c := range sparse.Cells {
-			emission[i] = centres(nil, g, set[nearestByDefinition(g, set, c):])[0]
+			emission[i] = centres(nil, g, set[testcase.Surrogate(g, set, c):])[0]
 		}
 	}
 	likelihood := make([]float64, len(emission))
@@ -476,7 +477,7 @@ func TestNewSanitizerRefuses(t *testing.T) {
 	if _, err := NewSanitizer(model, streams, Options{Epsilon: math.Ln2, Mechanism: Lattice}); err == nil || !strings.Contains(err.Error(), "decimals") {
 		t.Errorf("an ε of sixteen decimals on a lattice: %v", err)
 	}
-	if err := checkLattice(Options{Epsilon: .123456789, Mechanism: Lattice}.withDefaults(), plainGrid(t, 46000, 46000, .1)); err == nil || !strings.Contains(err.Error(), "fewer decimals") {
+	if err := checkLattice(Options{Epsilon: .123456789, Mechanism: Lattice}.withDefaults(), testcase.Grid(t, 46000, 46000, .1)); err == nil || !strings.Contains(err.Error(), "fewer decimals") {
 		t.Errorf("nine decimals on two thousand million cells: %v", err)
 	}
 	s := newSanitizer(t, model, Options{Epsilon: 2, Delta: .5})

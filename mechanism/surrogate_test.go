@@ -6,32 +6,8 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 )
-
-// nearestByDefinition compares all members: the oracle.
-func nearestByDefinition(g *grid.Grid, set []grid.Cell, c grid.Cell) int32 {
-	best, least := int32(-1), 0
-	for i, m := range set {
-		dx, dy := g.Column(m)-g.Column(c), g.Row(m)-g.Row(c)
-		if d := dx*dx + dy*dy; best < 0 || d < least {
-			best, least = int32(i), d
-		}
-	}
-	return best
-}
-
-func randomCells(r *rand.Rand, cells int, share float64) []grid.Cell {
-	var some []grid.Cell
-	for c := range cells {
-		if r.Float64() < share {
-			some = append(some, grid.Cell(c))
-		}
-	}
-	if len(some) == 0 {
-		some = append(some, grid.Cell(r.IntN(cells)))
-	}
-	return some
-}
 
 func TestSurrogatesAgainstDefinition(t *testing.T) {
 	t.Parallel()
@@ -46,12 +22,12 @@ func TestSurrogatesAgainstDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set := randomCells(r, g.Cells(), []float64{.005, .03, .2, .8}[r.IntN(4)])
-		asked := randomCells(r, g.Cells(), []float64{.02, .3, 1}[r.IntN(3)])
+		set := testcase.Cells(r, g.Cells(), []float64{.005, .03, .2, .8}[r.IntN(4)])
+		asked := testcase.Cells(r, g.Cells(), []float64{.02, .3, 1}[r.IntN(3)])
 		s.Reset(g, set)
 		got := s.All(nil, asked)
 		for j, c := range asked {
-			want := nearestByDefinition(g, set, c)
+			want := testcase.Surrogate(g, set, c)
 			if got[j] != want {
 				t.Fatalf("case %d, %d×%d, set %v: surrogate of %d: all at once %d, want %d", i, width, height, set, c, set[got[j]], set[want])
 			}
@@ -91,7 +67,7 @@ func TestSurrogatesFarAway(t *testing.T) {
 		var s Surrogates
 		s.Reset(g, set)
 		for i, got := range s.All(nil, asked) {
-			if want := nearestByDefinition(g, set, asked[i]); got != want {
+			if want := testcase.Surrogate(g, set, asked[i]); got != want {
 				t.Fatalf("%d×%d: surrogate of %d: got %d, want %d", c.width, c.height, asked[i], set[got], set[want])
 			}
 		}

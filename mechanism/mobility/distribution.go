@@ -64,6 +64,17 @@ func (d *Distribution) Mean(g *grid.Grid) grid.Point {
 	return grid.Point{X: float64((columns + 0.5) * g.CellKM()), Y: float64((rows + 0.5) * g.CellKM())}
 }
 
+// MostProbable returns the cell of the greatest probability, the lowest index among equals. The distribution must not be empty.
+func (d *Distribution) MostProbable() grid.Cell {
+	best := 0
+	for i, p := range d.P {
+		if p > d.P[best] {
+			best = i
+		}
+	}
+	return d.Cells[best]
+}
+
 // Reset empties d and keeps its memory.
 func (d *Distribution) Reset() {
 	d.Cells = d.Cells[:0]

@@ -38,10 +38,13 @@ var table = map[string]rule{
 		tests: []string{gonum},
 		pure:  true,
 	},
-	"mechanism/ledger": {pure: true},
+	"mechanism/ledger":      {pure: true},
+	"mechanism/locationset": {ours: []string{"mechanism/grid", "mechanism/mobility"}, tests: []string{"mechanism/internal/testcase"}, pure: true},
+	// Inputs for tests, and oracles.
+	"mechanism/internal/testcase": {ours: []string{"mechanism/grid", "mechanism/mobility"}, pure: true},
 	"mechanism": {
 		ours:  []string{"mechanism/convex", "mechanism/grid", "mechanism/ledger", "mechanism/mobility", "mechanism/noise"},
-		tests: []string{gonum},
+		tests: []string{"mechanism/internal/testcase", gonum},
 		pure:  true,
 	},
 	"mechanism/trial": {pure: true},
