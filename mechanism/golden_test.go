@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -115,7 +117,7 @@ type goldenSetting struct {
 	goldenCase
 	prior     mobility.Distribution
 	grid      *grid.Grid // nil for free points
-	set       LocationSet
+	set       locationset.Set
 	nearest   []int32 // of every cell of the map
 	hull      SensitivityHull
 	places    []convex.Vec // of every cell of the map
@@ -161,7 +163,7 @@ func prepareGolden(t *testing.T, c goldenCase) *goldenSetting {
 	near(t, "mass of the set", testcase.Mass(&s.prior, s.set.Cells), c.DeltaSetSum, 0)
 	members := slices.Clone(s.set.Cells)
 	slices.SortFunc(members, func(a, b grid.Cell) int {
-		return byProbability(candidate{c.Prior[a], a}, candidate{c.Prior[b], b})
+		return cmp.Or(cmp.Compare(c.Prior[b], c.Prior[a]), cmp.Compare(a, b))
 	})
 	if !slices.Equal(members, c.DeltaSetByProb) {
 		t.Errorf("location set by probability: got %v, want %v", members, c.DeltaSetByProb)
@@ -206,7 +208,7 @@ func (s *goldenSetting) checkSurrogates(t *testing.T) {
 		}
 		return
 	}
-	var search Surrogates
+	var search locationset.Surrogates
 	search.Reset(s.grid, s.set.Cells)
 	all := make([]grid.Cell, s.M)
 	for i := range all {

@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -143,7 +144,7 @@ func checkExact(tb testing.TB, r *rand.Rand, s *latticeSet, k []convex.Lattice) 
 	m.Prepare(s.hull, s.epsilon)
 	var places []convex.Lattice
 	if s.grid.Cells() <= 1000 {
-		var search Surrogates
+		var search locationset.Surrogates
 		search.Reset(s.grid, s.cells)
 		for _, member := range search.All(nil, testcase.AllCells(s.grid)) {
 			places = append(places, s.at(s.cells[member]))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"math"
 	"slices"
 	"strconv"
@@ -114,7 +115,7 @@ type Options struct {
 	// DefaultMaxGap.
 	MaxGap int
 
-	// MinCells is the least number of cells of a location set, see LocationSet.ChoosePadded; 0 means DefaultMinCells, negative none.
+	// MinCells is the least number of cells of a location set, see locationset.Set.ChoosePadded; 0 means DefaultMinCells, negative none.
 	MinCells int
 	// MinRadiusKM is the radius of a disc around the prior's most probable cell that every location set holds, kilometres; 0 or negative
 	// is none. With one, K holds the disc of twice that radius as far as the map reaches, whatever shape the prior has.
@@ -257,8 +258,8 @@ func oneOf(setting, value string, names ...string) error {
 }
 
 // padding returns the options' padding with negative numbers as none.
-func (o Options) padding() Padding {
-	return Padding{MinCells: max(o.MinCells, 0), RadiusKM: max(o.MinRadiusKM, 0)}
+func (o Options) padding() locationset.Padding {
+	return locationset.Padding{MinCells: max(o.MinCells, 0), RadiusKM: max(o.MinRadiusKM, 0)}
 }
 
 func validatePadding(o Options) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -17,7 +18,7 @@ func TestPaddedSetHasARadius(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(72, 1))
 	g := testcase.Grid(t, 60, 60, .25)
-	var s LocationSet
+	var s locationset.Set
 	var h SensitivityHull
 	for range 300 {
 		const radius = 1.5
@@ -28,7 +29,7 @@ func TestPaddedSetHasARadius(t *testing.T) {
 			d.Cells, d.P = append(d.Cells, grid.Cell(row*60+x)), append(d.P, r.Float64())
 		}
 		d.Normalize()
-		s.ChoosePadded(g, d, .05, Padding{RadiusKM: radius})
+		s.ChoosePadded(g, d, .05, locationset.Padding{RadiusKM: radius})
 		h.OfCells(g, s.Cells)
 		// The disc's cells miss its rim by less than a cell's side, and K has twice its reach.
 		if inner := 1 / h.normRate(); inner < 2*(radius-.25) {
@@ -85,7 +86,7 @@ func TestPaddedReleasesArePrivate(t *testing.T) {
 		greatest := 0.0
 		for i := range 60 {
 			s := randomScene(t, r)
-			s.set.ChoosePadded(s.grid, s.prior, .5, Padding{MinCells: 1 + r.IntN(9), RadiusKM: []float64{0, .7}[r.IntN(2)]})
+			s.set.ChoosePadded(s.grid, s.prior, .5, locationset.Padding{MinCells: 1 + r.IntN(9), RadiusKM: []float64{0, .7}[r.IntN(2)]})
 			s.hull.OfCells(s.grid, s.set.Cells)
 			s.search.Reset(s.grid, s.set.Cells)
 			m := mustMechanism(t, name)

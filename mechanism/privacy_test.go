@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -21,9 +22,9 @@ const rounding = 1e-9
 type scene struct {
 	grid    *grid.Grid
 	prior   *mobility.Distribution
-	set     LocationSet
+	set     locationset.Set
 	hull    SensitivityHull
-	search  Surrogates
+	search  locationset.Surrogates
 	epsilon float64
 }
 
@@ -235,7 +236,7 @@ func TestPaperInferenceOnALine(t *testing.T) {
 		t.Fatal(err)
 	}
 	prior := mobility.Distribution{Cells: testcase.AllCells(g), P: []float64{.01, .01, .01, .3, .3, .34, .01, .01, .01}}
-	var set LocationSet
+	var set locationset.Set
 	set.Choose(&prior, .1)
 	var h SensitivityHull
 	h.OfCells(g, set.Cells)
@@ -258,11 +259,11 @@ func ExampleInference() {
 		Cells: []grid.Cell{0, 1, 2, 3, 4, 5, 6},
 		P:     []float64{.25, .25, .01, .01, .01, .01, .46},
 	}
-	var set LocationSet
+	var set locationset.Set
 	set.Choose(&prior, .1)
 	var hull SensitivityHull
 	hull.OfCells(g, set.Cells)
-	var search Surrogates
+	var search locationset.Surrogates
 	search.Reset(g, set.Cells)
 
 	pim, _ := NewMechanism(PIM, IsotropyClosedForm)

@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/ledger"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -29,8 +30,8 @@ type Sanitizer struct {
 
 	predictor  *mobility.Predictor
 	prior      mobility.Distribution
-	set        LocationSet
-	surrogates Surrogates
+	set        locationset.Set
+	surrogates locationset.Surrogates
 	nearest    []int32
 	hull       SensitivityHull
 	mechanism  Mechanism

@@ -1,3 +1,13 @@
+// Package ledger keeps what the releases of one user have cost, and when, so that budgets over any window can be kept.
+//
+// A step's number means nothing without the step's length, and a user's costs outlive a model. So the ledger keeps the
+// ends of steps in milliseconds: nothing has to be converted when the model changes, and since a release counts until
+// the end of its step has left the window, it is never counted for too short a time. Runs of equal steps make the ledger
+// as compact as the numbers of steps would be.
+//
+// Where there are too many runs, costs are added up and count as of the latest of their moments. If the window is made
+// longer, costs that had left it count as of the last of them. So the ledger may show more than was spent, for a while,
+// and never less. A new or longer budget can therefore hold a user's releases back for up to one window.
 package ledger
 
 import "math"

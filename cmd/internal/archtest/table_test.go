@@ -43,7 +43,9 @@ var table = map[string]rule{
 	// Inputs for tests, and oracles.
 	"mechanism/internal/testcase": {ours: []string{"mechanism/grid", "mechanism/mobility"}, pure: true},
 	"mechanism": {
-		ours:  []string{"mechanism/convex", "mechanism/grid", "mechanism/ledger", "mechanism/mobility", "mechanism/noise"},
+		ours: []string{
+			"mechanism/convex", "mechanism/grid", "mechanism/ledger", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+		},
 		tests: []string{"mechanism/internal/testcase", gonum},
 		pure:  true,
 	},
@@ -55,7 +57,7 @@ var table = map[string]rule{
 		pure:  true,
 	},
 	"mechanism/evaluation/audit": {
-		ours:  []string{"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/trial"},
+		ours:  []string{"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/locationset", "mechanism/mobility", "mechanism/noise", "mechanism/trial"},
 		third: []string{gonum},
 		pure:  true,
 	},
@@ -82,7 +84,8 @@ var table = map[string]rule{
 	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
-			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/evaluation/chart", "mechanism/evaluation/report",
+			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+			"mechanism/evaluation/chart", "mechanism/evaluation/report",
 			"mechanism/aggregate", "mechanism/evaluation/density", // what an analyst makes of a fleet's releases is one of the experiments
 		},
 		third: []string{gonum},

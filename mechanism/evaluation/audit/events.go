@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/locationset"
 )
 
 // pair is two cells that the attack tells apart, and how.
@@ -217,7 +218,7 @@ func (p *pair) find(v convex.Lattice) {
 
 // withOutside adds the same attack on two cells outside the set that have these surrogates, each as far from its surrogate as the map has one.
 func (s *Situation) withOutside(p *pair) []*pair {
-	var nearest mechanism.Surrogates
+	var nearest locationset.Surrogates
 	nearest.Reset(s.grid, s.cells)
 	outside := *p
 	outside.kind = "outside"

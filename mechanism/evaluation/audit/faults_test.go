@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -57,7 +58,7 @@ func perimeter(at *Situation, o mechanism.Options, right Sampler) Sampler {
 		sum += math.Hypot(edge.X, edge.Y)
 		lengths[i] = sum
 	}
-	var surrogates mechanism.Surrogates
+	var surrogates locationset.Surrogates
 	surrogates.Reset(at.grid, at.cells)
 	return func(src noise.Source, cell grid.Cell) grid.Point {
 		i, _ := slices.BinarySearch(lengths, noise.Uniform(src)*sum)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -56,7 +57,7 @@ type Lookout struct {
 	options   mechanism.Options
 	predictor *mobility.Predictor
 	prior     mobility.Distribution
-	set       mechanism.LocationSet
+	set       locationset.Set
 }
 
 // NewLookout returns a lookout for options with their defaults filled in.
@@ -73,7 +74,7 @@ func (l *Lookout) Cells(state *mechanism.State, step int64) []grid.Cell {
 		l.prior.CopyFrom(&l.model.Initial)
 		l.prior.Prune(prune)
 	}
-	padding := mechanism.Padding{MinCells: max(l.options.MinCells, 0), RadiusKM: max(l.options.MinRadiusKM, 0)}
+	padding := locationset.Padding{MinCells: max(l.options.MinCells, 0), RadiusKM: max(l.options.MinRadiusKM, 0)}
 	l.set.ChoosePadded(l.model.Grid, &l.prior, l.options.Delta, padding)
 	return l.set.Cells
 }

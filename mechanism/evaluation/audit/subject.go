@@ -5,6 +5,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -42,7 +43,7 @@ func (Sanitizers) Sampler(at *Situation, o mechanism.Options) (Sampler, error) {
 		return nil, err
 	}
 	m.Prepare(&at.hull, o.Epsilon)
-	var surrogates mechanism.Surrogates
+	var surrogates locationset.Surrogates
 	surrogates.Reset(at.grid, at.cells)
 	return func(src noise.Source, cell grid.Cell) grid.Point {
 		return m.Sample(src, at.cells[surrogates.Nearest(cell)])

@@ -6,6 +6,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -48,9 +49,9 @@ type law struct {
 	grid       *grid.Grid
 	options    mechanism.Options
 	mechanism  mechanism.Mechanism
-	set        mechanism.LocationSet
+	set        locationset.Set
 	hull       mechanism.SensitivityHull
-	surrogates mechanism.Surrogates
+	surrogates locationset.Surrogates
 	inference  mechanism.Inference
 	places     []convex.Vec
 	nearest    []int32

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -41,7 +42,7 @@ func simulate(t *testing.T, model *mobility.Model, v Variant, released, stated S
 		bits         = rand.NewPCG(5, 6)
 		predictor    = mobility.NewPredictor(model)
 		prior        mobility.Distribution
-		ours, theirs mechanism.LocationSet
+		ours, theirs locationset.Set
 		hull         mechanism.SensitivityHull
 	)
 	for user := range 160 {
@@ -154,13 +155,13 @@ func TestWalkBlind(t *testing.T) {
 	}
 	trace := &d.Traces[0]
 	var want mobility.Distribution
-	var set mechanism.LocationSet
+	var set locationset.Set
 	predictor := mobility.NewPredictor(model)
 	want.CopyFrom(&model.Initial)
 	want.Prune(mechanism.DefaultPrune)
 	last := trace.Steps[0]
 	seen := 0
-	err = WalkBlind(model, d.Release(PIM, 1, .01), trace, nil, []float64{.05, .4}, func(i int, out mechanism.Outcome, sets []mechanism.LocationSet) error {
+	err = WalkBlind(model, d.Release(PIM, 1, .01), trace, nil, []float64{.05, .4}, func(i int, out mechanism.Outcome, sets []locationset.Set) error {
 		if gap := int(trace.Steps[i] - last); gap > 0 {
 			predictor.PredictPruned(&want, &want, last, gap, mechanism.DefaultPrune)
 			want.Prune(mechanism.DefaultPrune)

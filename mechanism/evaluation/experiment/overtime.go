@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/locationset"
 )
 
 // timeline is what the runs of one trace give, [run][timestamp]. Distances are in kilometres, rounded to a metre.
@@ -99,7 +100,7 @@ func (d *Data) blindOverTime(t *Trace, delta float64, tick Tick) (*timeline, err
 	}
 	line := &timeline{}
 	line.begin()
-	err = WalkBlind(model, d.Release(PIM, 1, delta), t, nil, []float64{delta}, func(i int, out mechanism.Outcome, sets []mechanism.LocationSet) error {
+	err = WalkBlind(model, d.Release(PIM, 1, delta), t, nil, []float64{delta}, func(i int, out mechanism.Outcome, sets []locationset.Set) error {
 		_, in := slices.BinarySearch(sets[0].Cells, t.Cells[i])
 		line.add(d.Grid, t.Cells[i], out, len(sets[0].Cells), !in)
 		return nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/locationset"
 )
 
 // Case is a data set under a kind of model.
@@ -194,7 +195,7 @@ func (c Case) blind(traces []Trace, deltas []float64, tick Tick) ([][]Tally, err
 		if err != nil {
 			return nil, err
 		}
-		err = WalkBlind(model, c.Data.Release(PIM, 1, .01), t, personal, deltas, func(j int, out mechanism.Outcome, sets []mechanism.LocationSet) error {
+		err = WalkBlind(model, c.Data.Release(PIM, 1, .01), t, personal, deltas, func(j int, out mechanism.Outcome, sets []locationset.Set) error {
 			distance := out.Estimate.Distance(c.Data.Grid.Centre(t.Cells[j]))
 			for k := range sets {
 				_, in := slices.BinarySearch(sets[k].Cells, t.Cells[j])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -113,12 +114,12 @@ func Walk(s *mechanism.Sanitizer, t *Trace, personal *mobility.Personal, release
 
 // WalkBlind goes through a trace without releases. sets are, for each δ, the location set of the prior: what ΔX would be if nothing were known
 // but the model.
-func WalkBlind(m *mobility.Model, o mechanism.Options, t *Trace, personal *mobility.Personal, deltas []float64, visit func(i int, out mechanism.Outcome, sets []mechanism.LocationSet) error) error {
+func WalkBlind(m *mobility.Model, o mechanism.Options, t *Trace, personal *mobility.Personal, deltas []float64, visit func(i int, out mechanism.Outcome, sets []locationset.Set) error) error {
 	s, err := mechanism.NewSanitizer(m, Keyed(0, 0), o)
 	if err != nil {
 		return err
 	}
-	sets := make([]mechanism.LocationSet, len(deltas))
+	sets := make([]locationset.Set, len(deltas))
 	var prior mobility.Distribution
 	return Walk(s, t, personal, false, func(i int, out mechanism.Outcome, state *mechanism.State) error {
 		prior.CopyFrom(&state.Posterior)

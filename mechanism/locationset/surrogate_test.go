@@ -1,4 +1,4 @@
-package mechanism
+package locationset
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package mechanism
+package locationset
 
 import (
 	"math"
@@ -30,7 +30,7 @@ type Padding struct {
 // on this larger one.
 //
 // Cost: linear in the prior and the disc, and sorting up to 16·MinCells cells where the prior has too few. No allocation once s has grown.
-func (s *LocationSet) ChoosePadded(g *grid.Grid, prior *mobility.Distribution, delta float64, p Padding) {
+func (s *Set) ChoosePadded(g *grid.Grid, prior *mobility.Distribution, delta float64, p Padding) {
 	s.choose(prior, delta, p.MinCells)
 	if missing := min(p.MinCells, g.Cells()) - len(s.Cells); missing > 0 {
 		s.addNearest(g, prior.MostProbable(), missing)
@@ -48,7 +48,7 @@ type nearCell struct {
 
 // addNearest adds the missing cells of the map that are nearest to one. It looks at a square around it: of the cells that are not in the set,
 // those no farther than the square's half side are all in the square, so once they are enough the nearest are among them.
-func (s *LocationSet) addNearest(g *grid.Grid, around grid.Cell, missing int) {
+func (s *Set) addNearest(g *grid.Grid, around grid.Cell, missing int) {
 	for half := int64(1); ; half *= 2 {
 		whole := s.lookAround(g, around, half)
 		complete := 0
@@ -77,7 +77,7 @@ func (s *LocationSet) addNearest(g *grid.Grid, around grid.Cell, missing int) {
 }
 
 // lookAround lists the cells of a square that are not in the set, and says whether the square holds the whole map.
-func (s *LocationSet) lookAround(g *grid.Grid, around grid.Cell, half int64) (whole bool) {
+func (s *Set) lookAround(g *grid.Grid, around grid.Cell, half int64) (whole bool) {
 	s.nearby = s.nearby[:0]
 	column, row := int64(g.Column(around)), int64(g.Row(around))
 	left, right := max(column-half, 0), min(column+half, int64(g.Width())-1)
@@ -94,7 +94,7 @@ func (s *LocationSet) lookAround(g *grid.Grid, around grid.Cell, half int64) (wh
 }
 
 // addDisc adds the cells of the map whose centres lie within a radius of that of one: row by row, merged with the set as both ascend.
-func (s *LocationSet) addDisc(g *grid.Grid, around grid.Cell, radiusKM float64) {
+func (s *Set) addDisc(g *grid.Grid, around grid.Cell, radiusKM float64) {
 	reach := radiusKM / g.CellKM()
 	limit := math.MaxInt64 / 4.0 // wider than any map, whose squared diagonal is below 2⁶³/4
 	if square := float64(reach*reach) * (1 + radiusTolerance); square < limit {

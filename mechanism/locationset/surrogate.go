@@ -1,4 +1,4 @@
-package mechanism
+package locationset
 
 import (
 	"math"
@@ -60,7 +60,7 @@ const (
 // Reset prepares s for a set of at least one cell of g, ascending. It keeps the slice until the next call. O(len(set)).
 func (s *Surrogates) Reset(g *grid.Grid, set []grid.Cell) {
 	if len(set) == 0 {
-		panic("mechanism: surrogates need a location set")
+		panic("locationset: surrogates need a set of at least one cell")
 	}
 	s.width = int32(g.Width())
 	s.cells, s.rows = set, s.rows[:0]

@@ -1,4 +1,4 @@
-package mechanism
+package locationset
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 func TestSetIsSmallest(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(32, 1))
-	var s LocationSet
+	var s Set
 	for range 300 {
 		d := testcase.Prior(r, 10)
 		delta := []float64{.01, .1, .3, .6}[r.IntN(4)]
@@ -38,10 +38,20 @@ func TestSetIsSmallest(t *testing.T) {
 	}
 }
 
+// TestOrder sorts by probability, greatest first, and equal ones by index.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	members := []candidate{{.1, 2}, {.3, 4}, {.1, 0}, {.5, 9}, {.3, 1}}
+	slices.SortFunc(members, byProbability)
+	if want := []candidate{{.5, 9}, {.3, 1}, {.3, 4}, {.1, 0}, {.1, 2}}; !slices.Equal(members, want) {
+		t.Errorf("got %v, want %v", members, want)
+	}
+}
+
 // TestTolerance puts sums a little below 1-δ: as far as rounding goes they count as 1-δ, a thousand times further they do not.
 func TestTolerance(t *testing.T) {
 	t.Parallel()
-	var s LocationSet
+	var s Set
 	for short, want := range map[float64]int{0: 1, 1e-13: 1, 9e-13: 1, 2e-12: 2, 1e-11: 2, 5e-10: 2, 1e-9: 2} {
 		s.Choose(&mobility.Distribution{Cells: []grid.Cell{1, 2, 3}, P: []float64{.75 - short, .125 + short, .125}}, .25)
 		if len(s.Cells) != want {
@@ -69,7 +79,7 @@ func TestRoundedSums(t *testing.T) {
 		for i := range c.p {
 			d.Cells = append(d.Cells, grid.Cell(i))
 		}
-		var s LocationSet
+		var s Set
 		if s.Choose(d, c.delta); !slices.Equal(s.Cells, c.want) {
 			t.Errorf("%v, δ = %g: got %v, want %v", c.p, c.delta, s.Cells, c.want)
 		}
@@ -80,7 +90,7 @@ func TestRoundedSums(t *testing.T) {
 func TestLooseTotal(t *testing.T) {
 	t.Parallel()
 	d := &mobility.Distribution{Cells: []grid.Cell{0, 1, 2}, P: []float64{.5, .25, .2}}
-	var s LocationSet
+	var s Set
 	if s.Choose(d, .01); len(s.Cells) != 3 {
 		t.Errorf("got %v, want every cell", s.Cells)
 	}
@@ -93,7 +103,7 @@ func TestSetNeedsAPrior(t *testing.T) {
 			t.Error("an empty prior did not panic")
 		}
 	}()
-	new(LocationSet).Choose(&mobility.Distribution{}, .1)
+	new(Set).Choose(&mobility.Distribution{}, .1)
 }
 
 // The example of the paper's section 3.1. Cells are counted from 0 here, from 1 there.
@@ -102,7 +112,7 @@ func ExampleSet() {
 		Cells: []grid.Cell{0, 1, 2, 3, 4, 5},
 		P:     []float64{.3, .4, .05, .2, .03, .02},
 	}
-	var set LocationSet
+	var set Set
 	set.Choose(&prior, .1)
 	fmt.Println("δ = .1: ", set.Cells)
 	set.Choose(&prior, .05)

@@ -1,4 +1,10 @@
-package mechanism
+// Package locationset chooses the cells that a release tells apart: the paper's δ-location set, at least as large as a
+// padding asks for, and for every other cell of the map the member that is released in its place, its surrogate.
+//
+// Everything here is a function of the prior, the options and the map, hence of earlier releases and the model. Only
+// Surrogates.Nearest is ever given the true cell. Ties are decided by the index of a cell and distances are compared as
+// whole numbers, so the same prior gives the same set on every architecture.
+package locationset
 
 import (
 	"math"
@@ -13,11 +19,11 @@ import (
 // because .4+.3+.2 is .8999… in binary.
 const setTolerance = 1e-12
 
-// LocationSet is the paper's δ-location set ΔX (definition 3.1): the fewest cells whose prior probabilities sum to at least 1-δ.
+// Set is the paper's δ-location set ΔX (definition 3.1): the fewest cells whose prior probabilities sum to at least 1-δ.
 // Among cells of equal probability the lower index is taken first. With δ = 0 it is every cell of positive probability.
 //
-// A LocationSet keeps its memory between calls of Choose. It is public given the releases so far.
-type LocationSet struct {
+// A Set keeps its memory between calls of Choose. It is public given the releases so far.
+type Set struct {
 	// Cells are the members, ascending.
 	Cells []grid.Cell
 
@@ -49,12 +55,12 @@ func bucketOf(p float64) int {
 
 // Choose fills s with the location set of a prior that is not empty and sums to 1. The work is linear: a histogram over the exponents of
 // the probabilities finds the bucket in which the sum reaches 1-δ, and only that bucket is sorted.
-func (s *LocationSet) Choose(prior *mobility.Distribution, delta float64) { s.choose(prior, delta, 0) }
+func (s *Set) Choose(prior *mobility.Distribution, delta float64) { s.choose(prior, delta, 0) }
 
 // choose is Choose for a set of at least so many cells, as far as the prior has them.
-func (s *LocationSet) choose(prior *mobility.Distribution, delta float64, least int) {
+func (s *Set) choose(prior *mobility.Distribution, delta float64, least int) {
 	if len(prior.Cells) == 0 {
-		panic("mechanism: the prior of a location set is empty")
+		panic("locationset: the prior is empty")
 	}
 	if delta == 0 {
 		s.chooseAll(prior)
@@ -78,7 +84,7 @@ func (s *LocationSet) choose(prior *mobility.Distribution, delta float64, least 
 	s.collect(prior, last)
 }
 
-func (s *LocationSet) chooseAll(prior *mobility.Distribution) {
+func (s *Set) chooseAll(prior *mobility.Distribution) {
 	s.Cells = s.Cells[:0]
 	for i, p := range prior.P {
 		if p > 0 {
@@ -89,7 +95,7 @@ func (s *LocationSet) chooseAll(prior *mobility.Distribution) {
 
 // sortCut returns the last member by probability: of bucket b, as many cells in order as it takes for sum to reach the target, and at
 // least so many.
-func (s *LocationSet) sortCut(p []float64, b int, sum, target float64, least int) candidate {
+func (s *Set) sortCut(p []float64, b int, sum, target float64, least int) candidate {
 	s.cut = s.cut[:0]
 	for i, q := range p {
 		if bucketOf(q) == b {
@@ -121,7 +127,7 @@ func byProbability(a, b candidate) int {
 }
 
 // collect takes the cells up to and including last in the order of byProbability, ascending by index.
-func (s *LocationSet) collect(prior *mobility.Distribution, last candidate) {
+func (s *Set) collect(prior *mobility.Distribution, last candidate) {
 	s.Cells = s.Cells[:0]
 	for i, p := range prior.P {
 		if p > last.p || (p == last.p && int32(i) <= last.position && p > 0) {
