@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
@@ -203,7 +204,7 @@ func (f *aggregateFlags) check() error {
 		return err
 	}
 	for _, path := range []string{f.out, f.flows, f.image} {
-		if err := notAnInput(path, f.paths); err != nil {
+		if err := files.NotAnInput(path, f.paths); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -261,7 +262,7 @@ func TestAggregateOwnModelsOfVersions(t *testing.T) {
 
 // TestAggregateTopicOfModels follows users in the topic of a service whose config has a schedule of models, wherever its partitions have adopted them.
 func TestAggregateTopicOfModels(t *testing.T) {
-	t.Setenv(keyVariable, "")
+	t.Setenv(files.KeyVariable, "")
 	dir, broker := t.TempDir(), startBroker(t)
 	traces, _ := townVersions(t, dir)
 	write(t, dir, "schedule.yml", "- model: model.avro\n- model: second.avro\n  start: 2023-11-14T22:34:00Z\n")

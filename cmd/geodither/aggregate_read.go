@@ -267,3 +267,26 @@ func parseSanitized(fields []string) (r schemas.Sanitized, bad string) {
 	}
 	return r, ""
 }
+
+func sizesOf(paths []string) (total int64, err error) {
+	known := true
+	for _, path := range paths {
+		if path == "-" {
+			known = false
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return 0, fmt.Errorf("%w: check the path", err)
+		}
+		if info.IsDir() {
+			return 0, fmt.Errorf("%s is a folder: name files of sanitized records", path)
+		}
+		known = known && info.Mode().IsRegular()
+		total += info.Size()
+	}
+	if !known {
+		total = 0
+	}
+	return total, nil
+}

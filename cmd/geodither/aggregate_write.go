@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -67,7 +68,7 @@ func checkMapName(path string) error {
 	case ending != ".png" && ending != ".svg":
 		return cli.Usagef("--map %s: name a file that ends in .png or .svg", path)
 	}
-	return checkTarget(path)
+	return files.CheckTarget(path)
 }
 
 // aggregateOutput writes densities, flows and the map. Files appear when they are
@@ -76,8 +77,8 @@ type aggregateOutput struct {
 	zones   *aggregate.Zones // from the first window on
 	least   float64
 	format  string
-	density *textFile
-	flows   *textFile // nil if there are none
+	density *files.File
+	flows   *files.File // nil if there are none
 	image   string
 
 	rows     *csv.Writer
@@ -90,13 +91,13 @@ type aggregateOutput struct {
 func newAggregateOutput(f *aggregateFlags, std cli.Streams) (*aggregateOutput, error) {
 	o := &aggregateOutput{least: f.least, format: f.outFormat, image: f.image}
 	var err error
-	if o.density, err = newTextFile(f.out, std.Out); err != nil {
+	if o.density, err = files.CreateOrStdout(f.out, std.Out); err != nil {
 		return nil, err
 	}
 	o.rows = csv.NewWriter(o.density)
 	if f.flows != "" {
-		if o.flows, err = newTextFile(f.flows, std.Out); err != nil {
-			return nil, errors.Join(err, o.density.discard())
+		if o.flows, err = files.CreateOrStdout(f.flows, std.Out); err != nil {
+			return nil, errors.Join(err, o.density.Discard())
 		}
 		o.flowRows = csv.NewWriter(o.flows)
 		if err := o.flowRows.Write(flowHeader); err != nil {
@@ -114,9 +115,9 @@ func newAggregateOutput(f *aggregateFlags, std cli.Streams) (*aggregateOutput, e
 
 // restrict leaves the files to their owner: the estimates are about a few people.
 func (o *aggregateOutput) restrict() error {
-	err := o.density.restrict()
+	err := o.density.Restrict()
 	if o.flows != nil {
-		err = errors.Join(err, o.flows.restrict())
+		err = errors.Join(err, o.flows.Restrict())
 	}
 	return err
 }
@@ -222,9 +223,9 @@ func (o *aggregateOutput) close() error {
 	if err != nil {
 		return errors.Join(err, o.discard())
 	}
-	err = o.density.close()
+	err = o.density.Close()
 	if o.flows != nil {
-		err = errors.Join(err, o.flows.close())
+		err = errors.Join(err, o.flows.Close())
 	}
 	if err != nil || o.image == "" || o.most.Vehicles == 0 {
 		return err
@@ -247,7 +248,7 @@ func (o *aggregateOutput) draw() error {
 		Note:   "Vehicles to be expected. What does not differ between the two, the releases do not tell.",
 		Panels: []chart.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
 	}
-	return unwritten(o.image, figure.WriteFile(o.image))
+	return files.Unwritten(o.image, figure.WriteFile(o.image))
 }
 
 // panel is a map of an estimate.
@@ -256,9 +257,9 @@ func (o *aggregateOutput) panel(title string, vehicles []float64) *chart.Map {
 }
 
 func (o *aggregateOutput) discard() error {
-	err := o.density.discard()
+	err := o.density.Discard()
 	if o.flows != nil {
-		err = errors.Join(err, o.flows.discard())
+		err = errors.Join(err, o.flows.Discard())
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
 )
@@ -292,7 +293,7 @@ func TestCanaryAggregate(t *testing.T) {
 	if !strings.Contains(read(t, sanitized), canaryUser) {
 		t.Fatal("there is no record of the canary")
 	}
-	t.Setenv(keyVariable, "no key")
+	t.Setenv(files.KeyVariable, "no key")
 	config := write(t, dir, "geodither.yml", "model: model.avro\nkey_file: nowhere/noise.key\nstate_dir: nowhere/state\nrelease: {epsilon: 2, delta: 0.02, budget: none}\n")
 	args := func(in, format string) []string {
 		return []string{

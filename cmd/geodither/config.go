@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/schemas"
 )
@@ -189,7 +190,7 @@ func (c *configFile) options() (pipeline.Options, error) {
 	if o.Release, err = c.Release.options(o.Model); err != nil {
 		return o, fmt.Errorf("release: %w", err)
 	}
-	if o.Key, err = loadKey(c.KeyFile); err != nil {
+	if o.Key, err = files.LoadKey(c.KeyFile); err != nil {
 		return o, fmt.Errorf("key_file: %w", err)
 	}
 	return o, nil

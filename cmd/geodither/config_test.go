@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -46,7 +47,7 @@ log: {level: debug, format: json}
 // configDir is a folder with a model, a key and a config, and the config's path.
 func configDir(t *testing.T, text string) (dir, path string) {
 	t.Helper()
-	t.Setenv(keyVariable, "")
+	t.Setenv(files.KeyVariable, "")
 	dir = t.TempDir()
 	townFiles(t, dir)
 	write(t, dir, "noise.key", noise.KeyFromSeed(3<<40).Reveal())
@@ -216,7 +217,7 @@ func TestWrongConfig(t *testing.T) {
 		{"no model", "model: model.avro", "model: ''", []string{"model", "geodither train"}},
 		{"model missing", "model: model.avro", "model: gone.avro", []string{"model", "gone.avro", "no such file"}},
 		{"model garbage", "model: model.avro", "model: traces.csv", []string{"model", "traces.csv"}},
-		{"no key", "key_file: noise.key", "key_file: ''", []string{"key_file", "key new", keyVariable}},
+		{"no key", "key_file: noise.key", "key_file: ''", []string{"key_file", "key new", files.KeyVariable}},
 		{"key missing", "key_file: noise.key", "key_file: gone.key", []string{"key_file", "gone.key", "key new"}},
 		{"key short", "key_file: noise.key", "key_file: model.avro", []string{"key_file", "64 hexadecimal digits"}},
 		{"no state", "state_dir: state", "state_dir: ''", []string{"state_dir"}},

@@ -15,10 +15,12 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -101,7 +103,7 @@ func newCrashWorld(t *testing.T) *crashWorld {
 	if err := w.model.WriteFile(filepath.Join(w.dir, "model.avro")); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeKey(filepath.Join(w.dir, "noise.key")); err != nil {
+	if err := files.WriteKey(filepath.Join(w.dir, "noise.key"), noise.NewKey()); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -130,14 +131,14 @@ func (d *doctor) key(key noise.Key, path string) {
 	switch {
 	case bothKeys(path):
 		d.add("key", pipeline.LevelWarning, "%s", bothKeysText)
-	case os.Getenv(keyVariable) != "":
-		d.add("key", pipeline.LevelOK, "from %s in the environment", keyVariable)
-	case isExposed(path):
+	case os.Getenv(files.KeyVariable) != "":
+		d.add("key", pipeline.LevelOK, "from %s in the environment", files.KeyVariable)
+	case files.IsExposed(path):
 		d.add("key", pipeline.LevelWarning, "everybody on this machine can read %s: chmod 600", path)
 	default:
 		d.add("key", pipeline.LevelOK, "%s can be read, and not by everybody", path)
 	}
-	if err := refuseSeeded(key); err != nil {
+	if err := files.RefuseSeeded(key); err != nil {
 		d.add("key", pipeline.LevelFailure, "%v", err)
 	}
 	today := noise.DayAt(time.Now().UnixMilli())

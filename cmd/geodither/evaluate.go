@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 )
 
@@ -131,35 +130,13 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 // traces is for the caller alone, and stays out of any repository around it.
 func (f *evaluateFlags) prepare(sets []dataSet, std cli.Streams) error {
 	if err := os.MkdirAll(f.out, 0o700); err != nil {
-		return unwritten(f.out, err)
+		return files.Unwritten(f.out, err)
 	}
-	warnOpenFolder(f.out, std)
+	files.WarnOpenFolder(f.out, std.Err)
 	for _, set := range sets {
 		if !set.definition.Open {
-			return hide(f.out, std)
+			return files.Hide(f.out, std.Err)
 		}
-	}
-	return nil
-}
-
-// hide makes git leave a folder alone. A .gitignore that is there is somebody's: it stays,
-// and where it is not of hide the caller is told.
-func hide(folder string, std cli.Streams) error {
-	const all = "*\n"
-	path := filepath.Join(folder, ".gitignore")
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		if text, err := os.ReadFile(path); err != nil || string(text) != all {
-			fmt.Fprintf(std.Err, "%s is left as it is: what is written beside it tells of people, so keep it out of the repository\n", path)
-		}
-		return nil
-	}
-	if err != nil {
-		return unwritten(folder, err)
-	}
-	_, err = file.WriteString(all)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return unwritten(folder, errors.Join(err, os.Remove(path))) // half of it would hide nothing, and stay
 	}
 	return nil
 }
@@ -182,14 +159,14 @@ func (f *evaluateFlags) carry(ctx context.Context, study *experiment.Study, chos
 		if ctx.Err() != nil {
 			fmt.Fprintf(std.Err, "%d of %d pieces are measured and kept in %s: the same command goes on from there\n", last.Kept+last.Finished, last.Pieces, f.out)
 		}
-		return unwritten(f.out, err)
+		return files.Unwritten(f.out, err)
 	}
 	if last.Kept > 0 {
 		fmt.Fprintf(std.Err, "%d of %d pieces were measured before and are taken from %s\n", last.Kept, last.Pieces, f.out)
 	}
 	bar.Phase("drawing", nil)
 	if err := report.Write(f.out, func() error { return ctx.Err() }); err != nil {
-		return unwritten(f.out, err)
+		return files.Unwritten(f.out, err)
 	}
 	fmt.Fprintf(std.Out, "wrote %s\n", filepath.Join(f.out, "report.html"))
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -63,7 +64,7 @@ func (f *fitFlags) check() error {
 		if path == "-" {
 			return cli.Usagef("the fit's JSON and plot are files, since standard output has the text: name one in place of -")
 		}
-		if err := checkTarget(path); err != nil {
+		if err := files.CheckTarget(path); err != nil {
 			return err
 		}
 	}
@@ -130,7 +131,7 @@ func (f *fitFlags) write(fit *mobility.Fit) error {
 		if err != nil {
 			return err
 		}
-		if err := writeWhole(f.report, append(data, '\n')); err != nil {
+		if err := files.WriteWhole(f.report, append(data, '\n')); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -50,5 +51,5 @@ func plotFit(fit *mobility.Fit, path string) error {
 		}},
 		PanelWidth: 5, PanelHeight: 4,
 	}
-	return unwritten(path, figure.WriteFile(path))
+	return files.Unwritten(path, figure.WriteFile(path))
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -30,7 +31,7 @@ func byUser(records []schemas.Sanitized) map[string][]schemas.Sanitized {
 // every format. What comes out is what sanitize makes of the same file with the
 // same key, model and options, record for record, whatever the settings.
 func TestProduceRunConsume(t *testing.T) {
-	t.Setenv(keyVariable, "")
+	t.Setenv(files.KeyVariable, "")
 	for _, c := range []throughKafka{
 		{name: "avro", encoding: "avro", release: "mechanism: laplace-tight, budget: none", args: []string{"--mechanism", "laplace-tight"}, keeps: func(s sanitizeSummary) bool { return s.Repeats > 0 }},
 		{name: "json", encoding: "json", release: "budget: none", keeps: func(s sanitizeSummary) bool { return s.Mechanism == "lattice" }},
@@ -172,7 +173,7 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 // TestConsumeFollow: with --follow records are shown as they come, in each
 // format, and Ctrl-C ends it well, with complete output.
 func TestConsumeFollow(t *testing.T) {
-	t.Setenv(keyVariable, "")
+	t.Setenv(files.KeyVariable, "")
 	dir, broker := t.TempDir(), startBroker(t)
 	_, n := sanitizedTopic(t, dir, broker)
 	follow := func(more ...string) *background {
@@ -201,7 +202,7 @@ func TestConsumeFollow(t *testing.T) {
 // TestRunWarnsOfReadableKey: everybody can read the key, and the log says so
 // without the key.
 func TestRunWarnsOfReadableKey(t *testing.T) {
-	t.Setenv(keyVariable, "")
+	t.Setenv(files.KeyVariable, "")
 	dir := t.TempDir()
 	townFiles(t, dir)
 	key := write(t, dir, "noise.key", noise.KeyFromSeed(1<<40).Reveal())

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -51,7 +52,7 @@ Both can be exported from a whole key, and from a file of --until.`,
 		RunE: func(_ *cobra.Command, args []string) error { return f.run(args[0], std) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.keyFile, "key-file", "", "key `FILE` to export from; without it "+keyVariable)
+	flags.StringVar(&f.keyFile, "key-file", "", "key `FILE` to export from; without it "+files.KeyVariable)
 	flags.StringVar(&f.until, "until", "", "leave out the noise of all days before this `DAY`, such as 2026-11-01, in UTC")
 	flags.BoolVar(&f.pseudonym, "pseudonym", false, "leave out all but the pseudonyms")
 	return cmd
@@ -90,7 +91,7 @@ func (f *keyExportFlags) run(path string, std cli.Streams) error {
 			return err
 		}
 	}
-	if err := writeKeyFile(path, key); err != nil {
+	if err := files.WriteKey(path, key); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(std.Out, "wrote %s: %s\n", path, said)
@@ -100,10 +101,10 @@ func (f *keyExportFlags) run(path string, std cli.Streams) error {
 // read reads the key that is named, or that of the environment.
 func (f *keyExportFlags) read() (noise.Key, error) {
 	if f.keyFile != "" {
-		return readKey(f.keyFile)
+		return files.ReadKey(f.keyFile)
 	}
-	if os.Getenv(keyVariable) == "" {
-		return noise.Key{}, fmt.Errorf("name the file of the key to export from, or set %s", keyVariable)
+	if os.Getenv(files.KeyVariable) == "" {
+		return noise.Key{}, fmt.Errorf("name the file of the key to export from, or set %s", files.KeyVariable)
 	}
-	return loadKey("")
+	return files.LoadKey("")
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // TestKeyExport: of the files that are exported each does what it is for and nothing else.
 func TestKeyExport(t *testing.T) {
-	t.Setenv(keyVariable, "")
+	t.Setenv(files.KeyVariable, "")
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir) // of 2023-11-14
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -67,8 +68,8 @@ func TestKeyExport(t *testing.T) {
 	requireMessage(t, call(t, append(from, "--until", "tomorrow", in("x.key"))...), cli.ExitUsage, "2026-11-21")
 	tomorrow := (noise.DayAt(time.Now().UnixMilli()) + 1).String()
 	requireMessage(t, call(t, append(from, "--until", tomorrow, in("x.key"))...), cli.ExitUsage, tomorrow, "still to come")
-	requireMessage(t, call(t, "key", "export", "--pseudonym", in("x.key")), cli.ExitFailed, keyVariable)
-	t.Setenv(keyVariable, read(t, in("later.key")))
+	requireMessage(t, call(t, "key", "export", "--pseudonym", in("x.key")), cli.ExitFailed, files.KeyVariable)
+	t.Setenv(files.KeyVariable, read(t, in("later.key")))
 	if succeed(t, "key", "export", "--until", "2024-01-01", in("y.key")); read(t, in("y.key")) != read(t, in("onward.key")) {
 		t.Error("the environment's key is exported otherwise")
 	}
@@ -105,7 +106,7 @@ func TestDoctorOnKeys(t *testing.T) {
 		"seed 65536":  {noise.KeyFromSeed(65536), path, "", pipeline.LevelFailure, "key", "small seed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(keyVariable, c.env)
+			t.Setenv(files.KeyVariable, c.env)
 			var d doctor
 			d.key(c.key, c.path)
 			for _, f := range d.findings {
@@ -124,7 +125,7 @@ func TestRunRefusesSeeds(t *testing.T) {
 	dir := t.TempDir()
 	townFiles(t, dir)
 	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\ntopics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\nrelease: {epsilon: 1, delta: 0.1, budget: none}\n")
-	t.Setenv(keyVariable, "")
+	t.Setenv(files.KeyVariable, "")
 	part, err := noise.KeyFromSeed(7).From(20_000)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +144,7 @@ func TestRunRefusesSeeds(t *testing.T) {
 	}
 	write(t, dir, "noise.key", ahead.Reveal())
 	requireMessage(t, call(t, "run", "-c", config), cli.ExitUsage, ahead.FirstDay().String(), "every fix until then")
-	t.Setenv(keyVariable, noise.KeyFromSeed(1<<40).Reveal())
+	t.Setenv(files.KeyVariable, noise.KeyFromSeed(1<<40).Reveal())
 	service := start(t, nil, "run", "-c", config)
 	eventually(t, "a word about both keys", func() bool { return strings.Contains(service.log.String(), "both GEODITHER_KEY and key_file are set") })
 	service.stop(t)

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
 func TestKeyNew(t *testing.T) {
-	t.Setenv(keyVariable, "")
+	t.Setenv(files.KeyVariable, "")
 	path := filepath.Join(t.TempDir(), "noise.key")
 	r := succeed(t, "key", "new", path)
 	text := strings.TrimSpace(read(t, path))
@@ -21,7 +22,7 @@ func TestKeyNew(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
 	}
-	if _, err := loadKey(path); err != nil {
+	if _, err := files.LoadKey(path); err != nil {
 		t.Errorf("the new key cannot be read: %v", err)
 	}
 	requireMessage(t, call(t, "key", "new", path), cli.ExitFailed, path, "it is kept")
@@ -39,72 +40,12 @@ func TestKeyNew(t *testing.T) {
 	requireMessage(t, call(t, "key", "new", filepath.Join(path, "below")), cli.ExitFailed, "below")
 }
 
-func TestLoadKey(t *testing.T) {
-	dir := t.TempDir()
-	good, other := noise.KeyFromSeed(1), noise.KeyFromSeed(2)
-	file := write(t, dir, "good", "  "+good.Reveal()+"\n\n")
-	short := write(t, dir, "short", good.Reveal()[:40])
-	odd := write(t, dir, "odd", strings.Repeat("x", 64))
-	for _, c := range []struct {
-		name, env, path string
-		want            noise.Key
-		words           []string
-	}{
-		{name: "file", path: file, want: good},
-		{name: "environment", env: other.Reveal() + "\n", path: file, want: other},
-		{name: "environment alone", env: other.Reveal(), want: other},
-		{name: "neither", words: []string{"key new", keyVariable}},
-		{name: "missing", path: filepath.Join(dir, "gone"), words: []string{"gone", "key new"}},
-		{name: "folder", path: dir, words: []string{dir, "read"}},
-		{name: "short", path: short, words: []string{short, "64 hexadecimal digits"}},
-		{name: "no digits", path: odd, words: []string{odd, "hexadecimal"}},
-		{name: "short environment", env: good.Reveal()[:40], path: file, words: []string{keyVariable, "64 hexadecimal digits"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Setenv(keyVariable, c.env)
-			key, err := loadKey(c.path)
-			if len(c.words) == 0 {
-				if err != nil || !key.Equal(c.want) {
-					t.Errorf("%v, not the key that was meant", err)
-				}
-				return
-			}
-			if err == nil {
-				t.Fatal("no error")
-			}
-			for _, word := range c.words {
-				if !strings.Contains(err.Error(), word) {
-					t.Errorf("%q does not say %q", err, word)
-				}
-			}
-			if strings.Contains(err.Error(), good.Reveal()[:16]) || strings.Contains(err.Error(), "xxxx") {
-				t.Errorf("%q repeats the file", err)
-			}
-		})
-	}
-}
-
-func TestIsExposed(t *testing.T) {
-	path := write(t, t.TempDir(), "key", "x")
-	for mode, want := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o644: true, 0o604: true} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-		if isExposed(path) != want {
-			t.Errorf("mode %v: exposed %v, want %v", mode, !want, want)
-		}
-	}
-	if isExposed(path + "gone") {
-		t.Error("a missing file is exposed")
-	}
-}
-
 // TestPseudonym: it is that of the records that are published under the same key.
 func TestPseudonym(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
 	key := write(t, dir, "noise.key", noise.KeyFromSeed(1<<40).Reveal())
-	t.Setenv(keyVariable, noise.KeyFromSeed(1<<40+1).Reveal()) // is not the one that is named
+	t.Setenv(files.KeyVariable, noise.KeyFromSeed(1<<40+1).Reveal()) // is not the one that is named
 	named := strings.TrimSpace(succeed(t, "key", "pseudonym", "--key-file", key, "--user", "3").out)
 	users := byUser(records(t, succeed(t, sanitizeArgs(traces, model, "--key-file", key, "--publish-user", "pseudonym", "--out-format", "json")...).out))
 	if len(users[named]) == 0 || len(users) != 6 || len(users["3"]) != 0 {

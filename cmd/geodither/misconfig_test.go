@@ -11,6 +11,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -123,7 +124,7 @@ func TestMisconfigured(t *testing.T) {
 	if testing.Short() || raceDetector {
 		t.Skip("runs a service for each case")
 	}
-	t.Setenv(keyVariable, "")
+	t.Setenv(files.KeyVariable, "")
 	broker := startBroker(t)
 	model := t.TempDir()
 	townFiles(t, model)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -47,7 +48,7 @@ func (f *mapFlags) check() error {
 			return cli.Usagef("%s: a picture is .png or .svg", path)
 		}
 		if path != "" {
-			if err := checkTarget(path); err != nil {
+			if err := files.CheckTarget(path); err != nil {
 				return err
 			}
 		}
@@ -146,7 +147,7 @@ func drawPopularity(m *mobility.Model, path string) error {
 		}},
 		PanelWidth: 6, PanelHeight: 5,
 	}
-	return unwritten(path, figure.WriteFile(path))
+	return files.Unwritten(path, figure.WriteFile(path))
 }
 
 // flowSummary says where a vehicle goes from a cell.
@@ -266,5 +267,5 @@ func (s *flowSummary) draw(m *mobility.Model, path string) error {
 			Overlays: []chart.Overlay{{Name: "from here", Points: []grid.Point{centre}, Markers: true, Reference: true}},
 		})
 	}
-	return unwritten(path, figure.WriteFile(path))
+	return files.Unwritten(path, figure.WriteFile(path))
 }

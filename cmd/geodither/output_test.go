@@ -112,3 +112,27 @@ func mode(t *testing.T, path string) os.FileMode {
 	}
 	return info.Mode()
 }
+
+// TestFullDisk: commands name what they could not write, once, and what to do.
+func TestFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("this system has no device that is always full")
+	}
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	sanitized := filepath.Join(dir, "sanitized.csv")
+	succeed(t, sanitizeArgs(traces, model, "--out", sanitized)...)
+	for _, args := range [][]string{
+		sanitizeArgs(traces, model, "--out", "/dev/full"),
+		{"aggregate", "--model", model, "--in", sanitized, "--window", "15m", "--zone", "1km", "--epsilon", "2", "--delta", "0.02", "--out", "/dev/full"},
+		{"model", "fit", model, "--in", traces, "--min-segment", "10", "--json", "/dev/full"},
+	} {
+		r := call(t, args...)
+		if r.code != cli.ExitFailed || strings.Count(r.err, "/dev/full cannot be written: no space left on device: make room, or choose a place on another disk") != 1 {
+			t.Errorf("%s: exit %d\n%s", args[0], r.code, r.err)
+		}
+		if args[0] == "model" && !strings.Contains(r.out, "verdict") {
+			t.Error("the fit that cannot be written is not printed either")
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
@@ -39,10 +40,10 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 			if options.Logger, err = newLogger(std, file.Log); err != nil {
 				return configError(config, err)
 			}
-			if err := errors.Join(refuseSeeded(options.Key), refuseFuture(options.Key)); err != nil {
+			if err := errors.Join(files.RefuseSeeded(options.Key), files.RefuseFuture(options.Key)); err != nil {
 				return cli.Usagef("config %s: key_file: %w", config, err)
 			}
-			if os.Getenv(keyVariable) == "" && isExposed(file.KeyFile) {
+			if os.Getenv(files.KeyVariable) == "" && files.IsExposed(file.KeyFile) {
 				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600", "key_file", file.KeyFile)
 			}
 			if text, warn := pipeline.BudgetAdvice(options.Release, options.Model.Step); warn {

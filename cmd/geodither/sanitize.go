@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
@@ -106,21 +107,21 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 		key = noise.KeyFromSeed(f.seed)
 		warnSeeded(std.Err, "the released places")
 	case f.keyFile != "":
-		if key, err = readKey(f.keyFile); err != nil {
+		if key, err = files.ReadKey(f.keyFile); err != nil {
 			return err
 		}
-		if err := refuseSeeded(key); err != nil {
+		if err := files.RefuseSeeded(key); err != nil {
 			return cli.Usagef("--key-file: %w", err)
 		}
 	}
-	if err := notAnInput(f.out, slices.Concat(f.input.Paths, args)); err != nil {
+	if err := files.NotAnInput(f.out, slices.Concat(f.input.Paths, args)); err != nil {
 		return err
 	}
 	reader, err := f.input.Open(ctx, args, std.In)
 	if err != nil {
 		return err
 	}
-	out, err := newOutput(f.out, f.outFormat, std)
+	out, err := newOutput(f.out, f.outFormat, std.Out)
 	if err != nil {
 		return err
 	}

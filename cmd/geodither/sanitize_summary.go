@@ -2,13 +2,12 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
@@ -126,8 +125,8 @@ func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std cl
 	if err != nil {
 		return err
 	}
-	if err := writeSecret(f.report, append(data, '\n')); err != nil {
-		return fmt.Errorf("the records are written, but not the report: %w", unwritten(f.report, err))
+	if err := files.WriteSecret(f.report, append(data, '\n')); err != nil {
+		return fmt.Errorf("the records are written, but not the report: %w", files.Unwritten(f.report, err))
 	}
 	return nil
 }
@@ -152,31 +151,4 @@ func (s *sanitizeSummary) printRefused(out io.Writer) {
 	if 2*s.SwappedMap > s.OutsideMap {
 		fmt.Fprintln(out, pipeline.SwappedAdvice)
 	}
-}
-
-// writeSecret writes what comes from the truth to a file that only its owner
-// may read. A file that is there already loses what others may do with it
-// before anything is written; a device or a pipe is left as it is.
-func writeSecret(path string, data []byte) (err error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Mode().IsRegular() {
-		if open := info.Mode().Perm() & 0o077; open != 0 {
-			if err := file.Chmod(info.Mode().Perm() &^ open); err != nil {
-				return fmt.Errorf("others may use the file, which is to hold figures from the truth: remove it or name another one: %w", err)
-			}
-		}
-		if err := file.Truncate(0); err != nil {
-			return err
-		}
-	}
-	_, err = file.Write(data)
-	return err
 }

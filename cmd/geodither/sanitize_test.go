@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -98,7 +99,7 @@ func TestSanitizeSeeds(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	key := filepath.Join(dir, "noise.key")
 	succeed(t, "key", "new", key)
-	t.Setenv(keyVariable, noise.KeyFromSeed(1).Reveal()) // is the service's, and must not replace what is named
+	t.Setenv(files.KeyVariable, noise.KeyFromSeed(1).Reveal()) // is the service's, and must not replace what is named
 	seed := func(more ...string) string { return succeed(t, sanitizeArgs(traces, model, more...)...).out }
 	one := seed("--seed", "1")
 	if again := seed("--seed", "1"); again != one {

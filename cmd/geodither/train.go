@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -154,17 +155,17 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	file, err := prepare(ctx, model, f.out)
+	file, err := files.Prepare(ctx, f.out, model)
 	if err != nil {
 		return err
 	}
-	defer file.discard()
+	defer file.Discard()
 	bar.Phase("personal models", nil)
 	users, err := f.model.personal.write(trainer, model, bar.Reporter(ctx, "users"))
 	if err != nil {
 		return err
 	}
-	if err := file.commit(); err != nil {
+	if err := file.Commit(); err != nil {
 		return err
 	}
 	bar.Done()
@@ -195,13 +196,13 @@ func (f *trainFlags) checkOut(args []string) error {
 	if f.out == "-" {
 		return cli.Usagef("a model is a file, not a stream: name one with --out")
 	}
-	if err := checkTarget(f.out); err != nil {
+	if err := files.CheckTarget(f.out); err != nil {
 		return err
 	}
 	if info, err := os.Stat(f.out); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is a device or a pipe: name a file for the model", f.out)
 	}
-	return notAnInput(f.out, slices.Concat(f.input.Paths, args))
+	return files.NotAnInput(f.out, slices.Concat(f.input.Paths, args))
 }
 
 // finish turns what was read into a model, unless report returns an error.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -104,7 +105,7 @@ func TestFitToNoStream(t *testing.T) {
 	}
 	requireMessage(t, call(t, append(train, "--held-out", "0", "--fit-json", filepath.Join(dir, "fit.json"))...), cli.ExitUsage, "holds nobody out, and there is no fit to write")
 	t.Chdir(dir)
-	if err := writeWhole("-", []byte("x")); err != nil || read(t, "-") != "x" {
+	if err := files.WriteWhole("-", []byte("x")); err != nil || read(t, "-") != "x" {
 		t.Errorf("what writes files does not write one called -: %v", err)
 	}
 }

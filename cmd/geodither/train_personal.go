@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -35,7 +36,7 @@ func (f *personalFlags) check() error {
 	entries, err := os.ReadDir(f.dir)
 	switch {
 	case os.IsNotExist(err):
-		return checkTarget(f.dir)
+		return files.CheckTarget(f.dir)
 	case err != nil:
 		return err
 	case len(entries) > 0:
@@ -65,5 +66,5 @@ func (f *personalFlags) write(trainer *mobility.Trainer, popular *mobility.Model
 	if ended != nil {
 		return 0, ended
 	}
-	return users, unwritten(f.dir, err)
+	return users, files.Unwritten(f.dir, err)
 }

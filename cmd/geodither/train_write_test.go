@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -30,25 +30,25 @@ func TestModelFile(t *testing.T) {
 				cancel()
 			}
 			to := filepath.Join(t.TempDir(), "m.avro")
-			file, err := prepare(ctx, model, to)
+			file, err := files.Prepare(ctx, to, model)
 			if c.interrupted {
 				// The writing may have been done before the end was seen.
 				if err != nil && !errors.Is(err, context.Canceled) {
 					t.Fatal(err)
 				}
 				if err == nil {
-					file.discard()
+					file.Discard()
 				}
 			} else if err != nil {
 				t.Fatal(err)
 			}
 			if c.kept {
-				if err := file.commit(); err != nil {
+				if err := file.Commit(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if file != nil {
-				file.discard()
+				file.Discard()
 			}
 			left := names(t, filepath.Dir(to))
 			if !c.kept && len(left) > 0 || c.kept && len(left) != 1 {
@@ -63,20 +63,5 @@ func TestModelFile(t *testing.T) {
 	}
 	if len(names(t, dir)) != before {
 		t.Error("something was left beside the first model")
-	}
-}
-
-// Work that hears of no interruption does not hold up who waits for it.
-func TestInterruptibly(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	forever := make(chan struct{})
-	defer close(forever)
-	cancel()
-	if err := cli.Interruptibly(ctx, func() error { <-forever; return nil }); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	failed := errors.New("failed")
-	if err := cli.Interruptibly(t.Context(), func() error { return failed }); !errors.Is(err, failed) {
-		t.Errorf("got %v", err)
 	}
 }

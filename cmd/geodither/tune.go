@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -146,13 +147,13 @@ func (f *tuneFlags) claim(std cli.Streams) (leave func(), err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		err = os.MkdirAll(f.out, 0o700)
 	case err == nil:
-		warnOpenFolder(f.out, std)
+		files.WarnOpenFolder(f.out, std.Err)
 	}
 	if err != nil {
-		return nil, unwritten(f.out, err)
+		return nil, files.Unwritten(f.out, err)
 	}
 	// What comes from people's traces, and the key, stay out of any repository around it.
-	if err := hide(f.out, std); err != nil {
+	if err := files.Hide(f.out, std.Err); err != nil {
 		_ = os.Remove(f.out) // it is empty
 		return nil, err
 	}

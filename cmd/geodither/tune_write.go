@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
+	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // Files of a tuned folder.
@@ -30,7 +32,7 @@ var errNoChoice = errors.New("no setting meets the target; the folder has the fr
 func (f *tuneFlags) deliver(ctx context.Context, r *tune.Result, std cli.Streams) error {
 	printTuned(std.Out, r)
 	if err := r.Report().Write(f.out, func() error { return ctx.Err() }); err != nil {
-		return unwritten(f.out, err)
+		return files.Unwritten(f.out, err)
 	}
 	in := func(name string) string { return filepath.Join(f.out, name) }
 	fmt.Fprintf(std.Out, "\nwrote %s\n", in("report.html"))
@@ -40,18 +42,18 @@ func (f *tuneFlags) deliver(ctx context.Context, r *tune.Result, std cli.Streams
 	case r.Promise == nil:
 		return errNoChoice
 	}
-	model, err := prepare(ctx, r.Model, in(tunedModel))
+	model, err := files.Prepare(ctx, in(tunedModel), r.Model)
 	if err != nil {
 		return err
 	}
-	defer model.discard()
-	if err := writeKey(in(tunedKey)); err != nil {
-		return unwritten(in(tunedKey), err)
+	defer model.Discard()
+	if err := files.WriteKey(in(tunedKey), noise.NewKey()); err != nil {
+		return files.Unwritten(in(tunedKey), err)
 	}
-	if err := model.commit(); err != nil {
+	if err := model.Commit(); err != nil {
 		return err
 	}
-	if err := writeWhole(in(tunedConfig), []byte(tunedYAML(r))); err != nil {
+	if err := files.WriteWhole(in(tunedConfig), []byte(tunedYAML(r))); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.Out, `wrote %s

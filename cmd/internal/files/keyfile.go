@@ -1,0 +1,103 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// WriteKey puts a key into a new file of mode 0600. The file is on disk when it returns: a
+// service that lost its key after the first use could never repeat a release.
+func WriteKey(path string, key noise.Key) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w; it is kept: a new key would give other releases of the same fixes", err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(file, key.Reveal())
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		// Half a key must not be kept by the next "key new --if-missing".
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// KeyVariable is the environment variable that may hold the noise key, in hex.
+const KeyVariable = "GEODITHER_KEY"
+
+// LoadKey reads the noise key from the environment if it is set there, else from the file. The key
+// itself is never part of an error.
+func LoadKey(path string) (noise.Key, error) {
+	if hex := os.Getenv(KeyVariable); hex != "" {
+		key, err := noise.ParseKey(strings.TrimSpace(hex))
+		if err != nil {
+			return key, fmt.Errorf("%s in the environment: %w", KeyVariable, err)
+		}
+		return key, nil
+	}
+	if path == "" {
+		return noise.Key{}, fmt.Errorf("name a file (make one with \"geodither key new FILE\") or set %s",
+			KeyVariable)
+	}
+	return ReadKey(path)
+}
+
+// ReadKey reads the noise key from a file.
+func ReadKey(path string) (noise.Key, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noise.Key{}, fmt.Errorf("%w; make one with \"geodither key new %s\"", err, path)
+	}
+	if err != nil {
+		return noise.Key{}, fmt.Errorf("%w; the key must be a file that this user can read", err)
+	}
+	key, err := noise.ParseKey(strings.TrimSpace(string(data)))
+	if err != nil {
+		return key, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}
+
+// RefuseSeeded refuses a key that was made of a small seed. Use it where the key has to protect
+// somebody.
+func RefuseSeeded(key noise.Key) error {
+	tried := uint64(triedSeeds)
+	if !key.Whole() {
+		tried = triedSeedsPart
+	}
+	if _, found := key.SeedBelow(tried); found {
+		return errors.New("the noise key was made of a small seed, as experiments do: anybody can find it " +
+			"and take the noise off every release. Make a secret one with \"geodither key new FILE\", and " +
+			"start with a new group and new topics if anything was published under this one")
+	}
+	return nil
+}
+
+// RefuseFuture refuses a key whose noise begins after today, in UTC: a service would refuse every
+// fix until then. A command looks at the clock only when it starts; releases never depend on it.
+func RefuseFuture(key noise.Key) error {
+	today := noise.DayAt(time.Now().UnixMilli())
+	if first := key.FirstDay(); first > today {
+		return fmt.Errorf("the noise key begins at %v, and today is %v in UTC: every fix until then would be "+
+			"refused (key_destroyed). Use an older copy of the key file, or one exported --until a day that "+
+			"has begun", first, today)
+	}
+	return nil
+}
+
+// How many seeds refuseSeeded tries: more than anybody writes by hand, and as many as take some
+// tenths of a second. A seed costs five times as much on a key without past days.
+const (
+	triedSeeds     = 1<<19 + 1
+	triedSeedsPart = 1<<17 + 1
+)
