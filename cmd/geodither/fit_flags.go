@@ -11,7 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -76,8 +76,8 @@ func (f *fitFlags) release() mechanism.Options {
 }
 
 // options are the measurement's.
-func (f *fitFlags) options(ctx context.Context, bar *cli.Progress) evaluation.FitOptions {
-	return evaluation.FitOptions{
+func (f *fitFlags) options(ctx context.Context, bar *cli.Progress) fit.Options {
+	return fit.Options{
 		Release: f.release(), Deltas: f.deltas, MinSegment: f.minSegment, MaxSteps: f.steps, Runs: f.runs, Seed: f.seed, Workers: runtime.GOMAXPROCS(0),
 		Progress: func(done, total int64) error {
 			bar.Count(done, total, "steps")
@@ -113,7 +113,7 @@ func (f *fitFlags) segment(tracks iter.Seq[mobility.Track]) int {
 		}
 	}
 	for i, least := range segments {
-		if len(users[i]) >= evaluation.EnoughUsers && steps[i] >= enoughSteps {
+		if len(users[i]) >= fit.EnoughUsers && steps[i] >= enoughSteps {
 			return least
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -25,23 +25,23 @@ func checkPlot(path string) error {
 }
 
 // plotFit draws drift against δ.
-func plotFit(fit *mobility.Fit, path string) error {
+func plotFit(f *mobility.Fit, path string) error {
 	var delta, drift, low, high []float64
-	for _, at := range fit.Calibration {
+	for _, at := range f.Calibration {
 		delta, drift = append(delta, at.Delta), append(drift, at.Drift)
 		low, high = append(low, at.Low), append(high, at.High)
 	}
 	reading := "Band: 95 % over users, who are independent; their steps are not."
-	if fit.Users < evaluation.EnoughUsers {
-		low, high, reading = nil, nil, fmt.Sprintf("No band: it takes %d users.", evaluation.EnoughUsers)
+	if f.Users < fit.EnoughUsers {
+		low, high, reading = nil, nil, fmt.Sprintf("No band: it takes %d users.", fit.EnoughUsers)
 	}
-	if what, _ := evaluation.Judge(*fit); what != evaluation.Unclear {
+	if what, _ := fit.Judge(*f); what != fit.Unclear {
 		reading += " Above the dashed line the model is too sure."
 	}
 	figure := chart.Figure{
 		Title: "Drift against δ on users that the model was not trained on",
 		Note: fmt.Sprintf("%s, %s, ε = %g at every step. %s",
-			cli.Quantity(fit.Users, "user"), cli.Quantity(fit.Steps, "step"), fit.Epsilon, reading),
+			cli.Quantity(f.Users, "user"), cli.Quantity(f.Steps, "step"), f.Epsilon, reading),
 		Panels: []chart.Panel{&chart.Lines{
 			X: chart.Axis{Label: "δ", Log: true}, Y: chart.Axis{Label: "drift, share of releases", Log: true},
 			Series: []chart.Series{

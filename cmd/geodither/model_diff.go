@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/evaluation/compare"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 type diffFlags struct {
 	json    bool
-	compare evaluation.CompareOptions
+	compare compare.Options
 }
 
 // errDiffer makes the exit code of a comparison that found a difference.
@@ -62,13 +62,13 @@ provenance), 1 if they differ, 2 if one cannot be read.`,
 
 // diffSummary is what "model diff" prints.
 type diffSummary struct {
-	A          string                 `json:"a"` // ids
-	B          string                 `json:"b"`
-	Same       bool                   `json:"same"`
-	Comparable bool                   `json:"comparable"` // the same grid and step
-	Reason     string                 `json:"reason,omitempty"`
-	Changes    []string               `json:"changes,omitempty"` // of what the files say of themselves, in words
-	Comparison *evaluation.Comparison `json:"comparison,omitempty"`
+	A          string              `json:"a"` // ids
+	B          string              `json:"b"`
+	Same       bool                `json:"same"`
+	Comparable bool                `json:"comparable"` // the same grid and step
+	Reason     string              `json:"reason,omitempty"`
+	Changes    []string            `json:"changes,omitempty"` // of what the files say of themselves, in words
+	Comparison *compare.Comparison `json:"comparison,omitempty"`
 }
 
 func (f *diffFlags) run(cmd *cobra.Command, paths []string, std cli.Streams) error {
@@ -112,13 +112,13 @@ func (f *diffFlags) run(cmd *cobra.Command, paths []string, std cli.Streams) err
 	return err
 }
 
-func diffOf(a, b *mobility.Model, o evaluation.CompareOptions) (s diffSummary, err error) {
+func diffOf(a, b *mobility.Model, o compare.Options) (s diffSummary, err error) {
 	s = diffSummary{A: a.ID(), B: b.ID(), Same: a.ID() == b.ID(), Comparable: true, Changes: changes(a, b)}
 	if s.Same {
 		return s, nil
 	}
-	s.Comparison, err = evaluation.Compare(a, b, o)
-	if errors.Is(err, evaluation.ErrOtherMap) {
+	s.Comparison, err = compare.Models(a, b, o)
+	if errors.Is(err, compare.ErrOtherMap) {
 		s.Comparable, s.Reason, err = false, strings.TrimPrefix(err.Error(), "evaluation: "), nil
 	}
 	return s, err
@@ -174,7 +174,7 @@ func (s diffSummary) print(out io.Writer) error {
 	return err
 }
 
-func printComparison(b *strings.Builder, c *evaluation.Comparison) {
+func printComparison(b *strings.Builder, c *compare.Comparison) {
 	fmt.Fprintf(b, "initial      total variation %.3f\n", c.Initial)
 	fmt.Fprintf(b, "rows         total variation %.3f on average by popularity, %.3f at most; %d rows differ\n", c.RowMean, c.RowWorst, c.Rows)
 	if len(c.Cells) > 0 {
@@ -190,7 +190,7 @@ func printComparison(b *strings.Builder, c *evaluation.Comparison) {
 	b.WriteString("             under        drift (95 % interval)      |ΔX|  estimate      blind\n")
 	for _, run := range []struct {
 		name string
-		run  *evaluation.CompareRun
+		run  *compare.Run
 	}{{"the first", c.AofA}, {"the second", c.BofA}} {
 		fmt.Fprintf(b, "             %-10s  %.4f (%.4f to %.4f)  %8.1f  %8s   %8s\n", run.name, run.run.Drift, run.run.DriftLow, run.run.DriftHigh, run.run.SetMean,
 			cli.Metres(run.run.Estimate), cli.Metres(run.run.Blind))
@@ -199,7 +199,7 @@ func printComparison(b *strings.Builder, c *evaluation.Comparison) {
 }
 
 // comparisonVerdict says what a difference does to releases.
-func comparisonVerdict(c *evaluation.Comparison) string {
+func comparisonVerdict(c *compare.Comparison) string {
 	sets := c.BofA.SetMean / max(c.AofA.SetMean, 1)
 	switch {
 	case c.BofA.Drift > 1.5*c.Delta && c.BofA.DriftLow > c.AofA.DriftHigh:

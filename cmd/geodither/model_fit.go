@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -99,8 +99,8 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 		}
 		o.Personal = personals.Load
 	}
-	fit, err := evaluation.MeasureFit(model, trainer.Tracks(nil), o)
-	if errors.Is(err, evaluation.ErrNoTracks) {
+	measured, err := fit.Measure(model, trainer.Tracks(nil), o)
+	if errors.Is(err, fit.ErrNoTracks) {
 		return fmt.Errorf("%w; and see that the traces lie in the model's box", err)
 	} else if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 		fmt.Fprintln(std.Err, &in.skips)
 	}
 	var text strings.Builder
-	printFit(&text, &fit, evaluation.Verdict(fit))
+	printFit(&text, &measured, fit.Verdict(measured))
 	_, err = fmt.Fprint(std.Out, text.String())
-	return errors.Join(err, f.write(&fit)) // what cannot be written is printed all the same
+	return errors.Join(err, f.write(&measured)) // what cannot be written is printed all the same
 }

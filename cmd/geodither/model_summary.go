@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -64,7 +64,7 @@ func summarize(m *mobility.Model) modelSummary {
 		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) + 8*int64(len(m.Matrices)*(cells+1)),
 	}
 	if s.Fit != nil {
-		s.Verdict = evaluation.Verdict(*s.Fit)
+		s.Verdict = fit.Verdict(*s.Fit)
 		if s.Parameters["selected_of"] != "" { // it has been tried
 			for i := range s.Verdict {
 				s.Verdict[i] = strings.TrimSuffix(s.Verdict[i], ", or --select")
@@ -237,7 +237,7 @@ func printFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 	}
 	for _, p := range f.Calibration {
 		interval := fmt.Sprintf("%.4f to %.4f", p.Low, p.High)
-		if f.Users < evaluation.EnoughUsers || p.Low == p.High {
+		if f.Users < fit.EnoughUsers || p.Low == p.High {
 			interval = "not known" // of few users, or of users none of whom drifted
 		}
 		fmt.Fprintf(b, "             %-7.4g  %-7.4f  %-16s  %6.1f\n", p.Delta, p.Drift, interval, p.SetMean)

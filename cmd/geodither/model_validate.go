@@ -10,7 +10,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/evaluation/compare"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -60,11 +60,11 @@ const (
 
 // validation is what "model validate" says of a file.
 type validation struct {
-	File    string              `json:"file"`
-	Verdict string              `json:"verdict"`
-	ID      string              `json:"id,omitempty"`
-	Error   string              `json:"error,omitempty"` // why it is unusable
-	Remarks []evaluation.Remark `json:"remarks"`
+	File    string           `json:"file"`
+	Verdict string           `json:"verdict"`
+	ID      string           `json:"id,omitempty"`
+	Error   string           `json:"error,omitempty"` // why it is unusable
+	Remarks []compare.Remark `json:"remarks"`
 }
 
 func (f *validateFlags) run(paths []string, std cli.Streams) error {
@@ -95,14 +95,14 @@ func (f *validateFlags) run(paths []string, std cli.Streams) error {
 }
 
 func validate(path string, delta float64) validation {
-	v := validation{File: path, Verdict: verdictGood, Remarks: []evaluation.Remark{}}
+	v := validation{File: path, Verdict: verdictGood, Remarks: []compare.Remark{}}
 	m, err := mobility.ReadModelFile(path)
 	if err != nil {
 		v.Verdict, v.Error = verdictUnusable, err.Error()
 		return v
 	}
 	v.ID = m.ID()
-	v.Remarks = append(v.Remarks, evaluation.Check(m, delta)...)
+	v.Remarks = append(v.Remarks, compare.Check(m, delta)...)
 	for _, r := range v.Remarks {
 		if r.Suspicious {
 			v.Verdict = verdictSuspicious

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -58,14 +58,14 @@ func (f *trainFitFlags) measure(ctx context.Context, trainer *mobility.Trainer, 
 			}
 			return nil, errors.New("the map is so large that to measure the fit takes long: ask for it with --held-out")
 		}
-		if err := enoughPeople(evaluation.Weigh(trainer.Tracks(h.held), o), o); err != nil {
+		if err := enoughPeople(fit.Weigh(trainer.Tracks(h.held), o), o); err != nil {
 			if f.unasked(h) {
 				return nil, nil
 			}
 			return nil, err
 		}
 	}
-	fit, err := evaluation.MeasureFit(model, trainer.Tracks(h.held), o)
+	fit, err := fit.Measure(model, trainer.Tracks(h.held), o)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (f *trainFitFlags) chosen(ctx context.Context, trainer *mobility.Trainer, s
 		return trainer, "", nil
 	}
 	bar.Phase("choosing", nil)
-	selection, err := evaluation.Select(trainer, start, evaluation.SelectOptions{
+	selection, err := fit.Select(trainer, start, fit.SelectOptions{
 		Release: f.release(), MinSegment: f.segment(trainer.Tracks(nil)), MaxSteps: f.steps, Seed: f.seed, Runs: f.runs,
 		Workers: runtime.GOMAXPROCS(0), EveryFix: start.EveryFix,
 		Progress: func(done, total int64) error {
@@ -101,7 +101,7 @@ func (f *trainFitFlags) chosen(ctx context.Context, trainer *mobility.Trainer, s
 }
 
 // printSelection is the table of candidates.
-func printSelection(out io.Writer, s evaluation.Selection, delta float64) error {
+func printSelection(out io.Writer, s fit.Selection, delta float64) error {
 	_, err := fmt.Fprintf(out, "candidates, each measured on users that its models were not trained on (δ = %g):\n  radius backoff user cap   jumps   ln prior        behind   drift   |ΔX|  estimate\n", delta)
 	for _, c := range s.Candidates {
 		if err != nil {

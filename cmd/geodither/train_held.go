@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -25,7 +25,7 @@ const (
 	// this one moves, and where figures of a few are published, whoever knows all but one
 	// of them can take them off. Five is in the middle of what statistical offices ask for
 	// behind a published figure, three to ten; as they ask
-	// that no one stands behind most of it, see [evaluation.Weight.Dominated]. It proves nothing, as the rest of a model that
+	// that no one stands behind most of it, see [fit.Weight.Dominated]. It proves nothing, as the rest of a model that
 	// was learned without --dp-epsilon does not.
 	fewestHeld = 5
 )
@@ -51,11 +51,11 @@ func (f *trainFitFlags) holding(trainer *mobility.Trainer, every bool) (*holding
 		return nil, err
 	}
 	h.segment = f.segment(trainer.Tracks(h.held))
-	o := evaluation.FitOptions{MinSegment: h.segment, MaxSteps: f.steps, Seed: f.seed, EveryFix: every}
+	o := fit.Options{MinSegment: h.segment, MaxSteps: f.steps, Seed: f.seed, EveryFix: every}
 	if h.auto && f.steps == 0 {
 		o.MaxSteps = mostUnasked
 	}
-	if err := enoughPeople(evaluation.Weigh(trainer.Tracks(h.held), o), o); err != nil {
+	if err := enoughPeople(fit.Weigh(trainer.Tracks(h.held), o), o); err != nil {
 		if f.unasked(h) {
 			return nil, nil
 		}
@@ -93,7 +93,7 @@ func (f *trainFitFlags) check() error {
 }
 
 // enoughPeople refuses the measurement of too few users, or of one above all.
-func enoughPeople(w evaluation.Weight, o evaluation.FitOptions) error {
+func enoughPeople(w fit.Weight, o fit.Options) error {
 	fits := o.MaxSteps / int64(max(o.MinSegment, 1))
 	switch {
 	case o.MaxSteps > 0 && fits < fewestHeld:
@@ -144,7 +144,7 @@ func (f *trainFitFlags) whom(trainer *mobility.Trainer) (*holding, error) {
 		}
 		return nil, nil
 	case f.held == "":
-		number = max(evaluation.EnoughUsers, len(users)/10)
+		number = max(fit.EnoughUsers, len(users)/10)
 	case err != nil:
 		return holdingOf(f.held, users)
 	case v == 0:
@@ -232,6 +232,6 @@ func usersWith(steps int, tracks iter.Seq[mobility.Track]) (number int) {
 // them are a sample that depends on nothing else.
 func usersOf(trainer *mobility.Trainer) []string {
 	return slices.SortedFunc(trainer.Users(), func(a, b string) int {
-		return cmp.Or(cmp.Compare(evaluation.Unit(a, 0), evaluation.Unit(b, 0)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(fit.Unit(a, 0), fit.Unit(b, 0)), cmp.Compare(a, b))
 	})
 }

@@ -8,7 +8,7 @@ import "encoding/json"
 const EnoughForIntervals = 10
 
 // Fit says how well a model foretells users that it was not trained on. Aggregates over all of them only: nothing in it
-// belongs to one person or place. evaluation.MeasureFit makes it and evaluation.Verdict puts it in words.
+// belongs to one person or place. fit.Measure makes it and fit.Verdict puts it in words.
 type Fit struct {
 	// Held says in words which users were held out.
 	Held     string `json:"held_out,omitempty"`

@@ -61,8 +61,13 @@ var table = map[string]rule{
 		third: []string{gonum},
 		pure:  true,
 	},
-	"mechanism/evaluation": {
-		ours: []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/trial"},
+	"mechanism/parallel": {pure: true},
+	"mechanism/evaluation/fit": {
+		ours: []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/parallel", "mechanism/trial"},
+		pure: true,
+	},
+	"mechanism/evaluation/compare": {
+		ours: []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/evaluation/fit"},
 		pure: true,
 	},
 
@@ -77,7 +82,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/tune": {
 		ours: []string{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
-			"mechanism/evaluation", "mechanism/evaluation/chart", "mechanism/evaluation/report",
+			"mechanism/parallel", "mechanism/evaluation/chart", "mechanism/evaluation/fit", "mechanism/evaluation/report",
 		},
 		pure: true,
 	},
@@ -126,7 +131,7 @@ var table = map[string]rule{
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
 	"cmd/internal/audit": {
 		ours: []string{
-			"mechanism", "mechanism/evaluation", "mechanism/evaluation/audit", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism", "mechanism/parallel", "mechanism/evaluation/audit", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
 			"schemas", "consumer/task", "cmd/internal/pipeline",
 		},
 		third: []string{gonum},
@@ -160,10 +165,11 @@ var table = map[string]rule{
 			"consumer/wire",
 			"mechanism",
 			"mechanism/aggregate",
-			"mechanism/evaluation",
 			"mechanism/evaluation/audit",
 			"mechanism/evaluation/chart",
+			"mechanism/evaluation/compare",
 			"mechanism/evaluation/experiment",
+			"mechanism/evaluation/fit",
 			"mechanism/evaluation/tune",
 			"mechanism/grid",
 			"mechanism/mobility",

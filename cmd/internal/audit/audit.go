@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // Sizes say how much an audit looks at.
@@ -160,7 +160,7 @@ func (a *auditor) do(o Options) ([]*result, error) {
 		}
 		return o.Progress(done, total)
 	}
-	return results, evaluation.Tasks(o.Workers, len(tasks), worker, progress)
+	return results, parallel.Tasks(o.Workers, len(tasks), worker, progress)
 }
 
 // report puts the results together, in the order of tasks, and makes the tests of the law.

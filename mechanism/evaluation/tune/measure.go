@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // Models by whom they leave out: the users of a fold and those held out, those held out, or nobody.
@@ -209,7 +209,7 @@ func (l *lab) streams(run int) noise.Streams {
 
 // pool does tasks on all workers, and tells how much of the work is done, after what was done before.
 func (l *lab) pool(tasks int, before, total int64, do func(task int) (int64, error)) error {
-	return evaluation.Tasks(l.options.Workers, tasks, func() func(int) (int64, error) { return do }, func(done int64) error {
+	return parallel.Tasks(l.options.Workers, tasks, func() func(int) (int64, error) { return do }, func(done int64) error {
 		if total == 0 {
 			return nil
 		}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geodither/geodither/mechanism/evaluation"
+	"github.com/geodither/geodither/mechanism/evaluation/fit"
 )
 
 // trip is a stretch of a user's fixes that the filter follows from its beginning.
@@ -43,7 +43,7 @@ func split(f *Fixes, restart time.Duration, seed uint64) ([]user, error) {
 	}
 	unit := map[string]float64{}
 	for _, u := range users {
-		unit[u.name] = evaluation.Unit(u.name, seed)
+		unit[u.name] = fit.Unit(u.name, seed)
 	}
 	slices.SortFunc(users, func(a, b user) int {
 		return cmp.Or(cmp.Compare(unit[a.name], unit[b.name]), cmp.Compare(a.name, b.name))

@@ -1,4 +1,4 @@
-package evaluation
+package fit
 
 import (
 	"math"
@@ -7,11 +7,12 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/parallel"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// fitPart is what one pass over one track adds up to.
-type fitPart struct {
+// part is what one pass over one track adds up to.
+type part struct {
 	steps, lost int64 // lost: of probability 0
 	logs        float64
 
@@ -24,7 +25,7 @@ type fitPart struct {
 }
 
 // addLog counts one place and the probability that it was given.
-func (p *fitPart) addLog(probability float64) {
+func (p *part) addLog(probability float64) {
 	p.steps++
 	if probability == 0 {
 		p.lost++
@@ -33,8 +34,8 @@ func (p *fitPart) addLog(probability float64) {
 }
 
 // measure fills in the parts: every pass over every track is a task, and its result has a place of its own.
-func (f *fitting) measure() error {
-	f.parts = make([]fitPart, f.passes()*len(f.held))
+func (f *measurement) measure() error {
+	f.parts = make([]part, f.passes()*len(f.held))
 	blind, err := f.blindPlaces()
 	if err != nil {
 		return err
@@ -44,10 +45,10 @@ func (f *fitting) measure() error {
 		perPass += int64(len(t.Cells))
 	}
 	worker := func() func(int) (int64, error) {
-		w := &fitWorker{fitting: f, blind: blind, delta: -1}
+		w := &worker{measurement: f, blind: blind, delta: -1}
 		return func(i int) (int64, error) { return int64(len(f.held[i%len(f.held)].Cells)), w.task(i) }
 	}
-	return Tasks(f.options.Workers, len(f.parts), worker, func(done int64) error {
+	return parallel.Tasks(f.options.Workers, len(f.parts), worker, func(done int64) error {
 		if f.options.Progress == nil {
 			return nil
 		}
@@ -56,7 +57,7 @@ func (f *fitting) measure() error {
 }
 
 // blindPlaces returns the estimates of a filter without any release, by steps since its start, where they are the same for all tracks, else nil.
-func (f *fitting) blindPlaces() ([]grid.Point, error) {
+func (f *measurement) blindPlaces() ([]grid.Point, error) {
 	if len(f.model.Matrices) > 1 || f.options.Personal != nil {
 		return nil, nil
 	}
@@ -81,15 +82,15 @@ func (f *fitting) blindPlaces() ([]grid.Point, error) {
 }
 
 // sanitizer returns one for a δ.
-func (f *fitting) sanitizer(delta float64, streams noise.Streams) (*mechanism.Sanitizer, error) {
+func (f *measurement) sanitizer(delta float64, streams noise.Streams) (*mechanism.Sanitizer, error) {
 	release := f.options.Release
 	release.Delta = delta
 	return mechanism.NewSanitizer(f.model, streams, release)
 }
 
-// fitWorker is the scratch of one goroutine. Tasks come by ascending passes, so that it needs one sanitizer at a time.
-type fitWorker struct {
-	*fitting
+// worker is the scratch of one goroutine. Tasks come by ascending passes, so that it needs one sanitizer at a time.
+type worker struct {
+	*measurement
 	blind []grid.Point
 
 	predictor     *mobility.Predictor
@@ -102,7 +103,7 @@ type fitWorker struct {
 	state, unseen mechanism.State
 }
 
-func (w *fitWorker) task(i int) error {
+func (w *worker) task(i int) error {
 	pass, t := i/len(w.held), w.held[i%len(w.held)]
 	if pass == 0 {
 		return w.oneStep(&w.parts[i], t)
@@ -116,7 +117,7 @@ func (w *fitWorker) task(i int) error {
 }
 
 // begin makes a sanitizer for a pass, with the noise of its run.
-func (w *fitWorker) begin(pass int) (err error) {
+func (w *worker) begin(pass int) (err error) {
 	w.predictor, w.popularity = nil, nil
 	w.pass, w.delta = pass, w.options.Deltas[(pass-1)/w.options.Runs]
 	seed := w.options.Seed + uint64((pass-1)%w.options.Runs)
@@ -130,7 +131,7 @@ func (w *fitWorker) begin(pass int) (err error) {
 }
 
 // oneStep asks the model at each true cell for the next one.
-func (w *fitWorker) oneStep(p *fitPart, t mobility.Track) error {
+func (w *worker) oneStep(p *part, t mobility.Track) error {
 	if w.predictor == nil {
 		w.predictor = mobility.NewPredictor(w.model)
 		w.popularity = w.dense(&w.model.Initial)
@@ -158,7 +159,7 @@ func (w *fitWorker) oneStep(p *fitPart, t mobility.Track) error {
 }
 
 // dense returns a distribution as one number for each cell of the grid.
-func (w *fitWorker) dense(d *mobility.Distribution) []float64 {
+func (w *worker) dense(d *mobility.Distribution) []float64 {
 	p := make([]float64, w.model.Grid.Cells())
 	for i, c := range d.Cells {
 		p[c] = d.P[i]
@@ -167,7 +168,7 @@ func (w *fitWorker) dense(d *mobility.Distribution) []float64 {
 }
 
 // personal returns how a user moves; nil: as the popular model says.
-func (w *fitWorker) personal(user string) (*mobility.Personal, error) {
+func (w *worker) personal(user string) (*mobility.Personal, error) {
 	if w.options.Personal == nil {
 		return nil, nil
 	}
@@ -175,7 +176,7 @@ func (w *fitWorker) personal(user string) (*mobility.Personal, error) {
 }
 
 // filter releases a track.
-func (w *fitWorker) filter(p *fitPart, t mobility.Track) error {
+func (w *worker) filter(p *part, t mobility.Track) error {
 	g := w.model.Grid
 	user, err := w.personal(t.User)
 	if err != nil {
@@ -219,7 +220,7 @@ func (w *fitWorker) filter(p *fitPart, t mobility.Track) error {
 }
 
 // without returns the estimate without any release, at a step of a track that began at another.
-func (w *fitWorker) without(in mechanism.Input, first int64) (grid.Point, error) {
+func (w *worker) without(in mechanism.Input, first int64) (grid.Point, error) {
 	if w.blind != nil {
 		return w.blind[in.Step-first], nil
 	}

@@ -1,4 +1,4 @@
-package evaluation
+package fit
 
 import (
 	"cmp"
@@ -85,7 +85,7 @@ type Selection struct {
 }
 
 // ErrFewUsers says that there is nobody to choose on.
-var ErrFewUsers = errors.New("evaluation: choosing parameters takes at least two users in each of the parts that they are split into: give it more users, or choose the parameters yourself")
+var ErrFewUsers = errors.New("fit: choosing parameters takes at least two users in each of the parts that they are split into: give it more users, or choose the parameters yourself")
 
 // Select chooses the parameters of smoothing by cross-validation over users: each part of the users is gone through by the filter under a model of
 // the others, and the candidate under which the filter's prior has the greatest mean logarithm at the true cell is taken. That is a proper score
@@ -117,12 +117,12 @@ type fold struct {
 	held   []mobility.Track
 }
 
-func newFolds(trainer *mobility.Trainer, o SelectOptions, fit FitOptions) ([]fold, error) {
+func newFolds(trainer *mobility.Trainer, o SelectOptions, fit Options) ([]fold, error) {
 	folds := make([]fold, o.Folds)
 	for i := range folds {
 		held := func(user string) bool { return int(Unit(user, o.Seed)*float64(o.Folds)) == i }
 		folds[i] = fold{others: trainer.Without(held), held: gather(trainer.Tracks(held), fit)}
-		if users := (&fitting{held: folds[i].held}).users(); len(users) < 3 {
+		if users := (&measurement{held: folds[i].held}).users(); len(users) < 3 {
 			return nil, ErrFewUsers
 		}
 	}
@@ -165,7 +165,7 @@ func clusterMean(n int, of func(i int) (sum, size float64)) (mean, standardError
 }
 
 // byUser adds up a run's logarithms by user.
-func (f *fitting) byUser() []userSum {
+func (f *measurement) byUser() []userSum {
 	starts := f.users()
 	sums := make([]userSum, len(starts)-1)
 	for u := range sums {

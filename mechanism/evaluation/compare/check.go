@@ -1,10 +1,11 @@
-package evaluation
+package compare
 
 import (
 	"fmt"
 	"math"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -72,11 +73,11 @@ func (c *checking) ways() {
 	}
 	if stuck > 0 {
 		c.say("never left", true, "%s can never be left (the first is %d): who gets there is lost to the filter; train with a smoothing kernel, or leave the region out of the box",
-			plural(int64(stuck), "cell", "cells"), first)
+			countOf(int64(stuck), "cell", "cells"), first)
 	}
 	if n, first := c.unreached(); n > 0 {
 		c.say("never reached", true, "%s can never be reached from where users start (the first is %d): who goes there is not found; train with a larger --kernel-radius, or with a uniform share of the initial distribution",
-			plural(int64(n), "cell", "cells"), first)
+			countOf(int64(n), "cell", "cells"), first)
 	}
 }
 
@@ -183,16 +184,24 @@ func (c *checking) provenance() {
 	p := c.model.Provenance
 	if p.Fit == nil {
 		c.say("no fit", false, "nobody has measured how well it foretells other users: train with --held-out, or measure it with model fit on traces of others")
-	} else if what, _ := Judge(*p.Fit); what != Calibrated {
-		for _, line := range Verdict(*p.Fit) {
-			c.say("fit", what == TooSure || what == TooUnsure, "%s", line)
+	} else if what, _ := fit.Judge(*p.Fit); what != fit.Calibrated {
+		for _, line := range fit.Verdict(*p.Fit) {
+			c.say("fit", what == fit.TooSure || what == fit.TooUnsure, "%s", line)
 		}
 	}
 	users := p.Report.Users
 	if p.Privacy == nil {
 		c.say("privacy", false, "it was learned without differential privacy: whoever has the file learns about the traces behind it")
 		if users > 0 && users < fewPeople {
-			c.say("few users", true, "it was learned from %s: it tells about them; train on more, or with --dp-epsilon", plural(users, "user", "users"))
+			c.say("few users", true, "it was learned from %s: it tells about them; train on more, or with --dp-epsilon", countOf(users, "user", "users"))
 		}
 	}
+}
+
+// countOf returns a number with its noun, such as "3 cells".
+func countOf(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -1,4 +1,16 @@
-package evaluation
+// Package fit measures how well a mobility model predicts users that it was not trained on.
+//
+// [Measure] runs the filter along their tracks, as a service would, and compares how often it is
+// surprised with how often it may be: drift with δ. [Judge] and [Verdict] say what the figures
+// mean. [Select] chooses the smoothing of a model by cross-validation over users.
+//
+//	fit.go      Measure, its options, and how parts become figures; run.go makes the parts
+//	tracks.go   which tracks are measured, weight.go how much of them is one user's
+//	interval.go intervals over users
+//	noise.go    the same noise for two models
+//	verdict.go  figures in words
+//	select.go   Select and its options; search.go searches
+package fit
 
 import (
 	"errors"
@@ -13,8 +25,8 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// FitOptions say how a model is held against tracks. Release needs an ε and a δ; the zero value of each other field means its default.
-type FitOptions struct {
+// Options say how a model is held against tracks. Release needs an ε and a δ; the zero value of each other field means its default.
+type Options struct {
 	// Release is how the filter releases: at every step, unless it says otherwise.
 	Release mechanism.Options
 	// Deltas are the points of the calibration curve besides Release.Delta; default .001, .003, .01, .03, .1 and .3. Empty but not nil: none.
@@ -42,7 +54,7 @@ type FitOptions struct {
 	Progress func(done, total int64) error
 }
 
-func (o FitOptions) withDefaults() FitOptions {
+func (o Options) withDefaults() Options {
 	if o.Deltas == nil {
 		o.Deltas = []float64{.001, .003, .01, .03, .1, .3}
 	}
@@ -56,7 +68,7 @@ func (o FitOptions) withDefaults() FitOptions {
 }
 
 // Validate reports what cannot be used.
-func (o FitOptions) Validate() error {
+func (o Options) Validate() error {
 	errs := []error{o.Release.Validate()}
 	for _, delta := range o.Deltas {
 		errs = append(errs, mechanism.ValidateDelta(delta))
@@ -68,9 +80,9 @@ func (o FitOptions) Validate() error {
 }
 
 // ErrNoTracks says that nothing was long enough to measure.
-var ErrNoTracks = errors.New("evaluation: no held-out user has a stretch without a gap that is long enough: hold out more users, or allow shorter stretches or longer gaps")
+var ErrNoTracks = errors.New("fit: no held-out user has a stretch without a gap that is long enough: hold out more users, or allow shorter stretches or longer gaps")
 
-// MeasureFit holds a model against the tracks of users that it was not trained on. A track is a stretch without a gap, its steps one after the other;
+// Measure holds a model against the tracks of users that it was not trained on. A track is a stretch without a gap, its steps one after the other;
 // the filter starts anew in each, with the model's initial distribution. Tracks of one user must not overlap.
 //
 // For each δ and run the sanitizer goes through all tracks as it would in service; for Release.Delta the distances to the truth are measured as
@@ -78,12 +90,12 @@ var ErrNoTracks = errors.New("evaluation: no held-out user has a stretch without
 //
 // Cost: (number of δs) × Runs × steps releases, each a few hundred microseconds on maps of a thousand cells. Memory: 12 bytes a step and 30 a
 // step and run. The same arguments give the same figures whatever Workers is.
-func MeasureFit(model *mobility.Model, tracks iter.Seq[mobility.Track], o FitOptions) (mobility.Fit, error) {
+func Measure(model *mobility.Model, tracks iter.Seq[mobility.Track], o Options) (mobility.Fit, error) {
 	if err := o.Validate(); err != nil {
 		return mobility.Fit{}, err
 	}
 	o = o.withDefaults()
-	f, err := newFitting(model, gather(tracks, o), o)
+	f, err := newMeasurement(model, gather(tracks, o), o)
 	if err != nil {
 		return mobility.Fit{}, err
 	}
@@ -93,8 +105,8 @@ func MeasureFit(model *mobility.Model, tracks iter.Seq[mobility.Track], o FitOpt
 	return f.fit(), nil
 }
 
-// newFitting takes options with their defaults, and tracks as gather returns them.
-func newFitting(model *mobility.Model, held []mobility.Track, o FitOptions) (*fitting, error) {
+// newMeasurement takes options with their defaults, and tracks as gather returns them.
+func newMeasurement(model *mobility.Model, held []mobility.Track, o Options) (*measurement, error) {
 	if len(held) == 0 {
 		return nil, ErrNoTracks
 	}
@@ -103,27 +115,27 @@ func newFitting(model *mobility.Model, held []mobility.Track, o FitOptions) (*fi
 		return nil, err
 	}
 	o.Release = full.Options()
-	return &fitting{model: model, options: o, held: held}, nil
+	return &measurement{model: model, options: o, held: held}, nil
 }
 
-// fitting is one measurement in progress.
-type fitting struct {
+// measurement is one measurement in progress.
+type measurement struct {
 	model   *mobility.Model
-	options FitOptions
+	options Options
 	held    []mobility.Track // by user
-	parts   []fitPart        // for each pass and track; see pass
+	parts   []part           // for each pass and track; see pass
 }
 
 // A pass is the one-step likelihoods, number 0, or a run of the filter at a δ, numbers 1 to len(Deltas)·Runs, all runs of a δ together.
-func (f *fitting) passes() int { return 1 + len(f.options.Deltas)*f.options.Runs }
+func (f *measurement) passes() int { return 1 + len(f.options.Deltas)*f.options.Runs }
 
 // pass returns the results of a pass, by track.
-func (f *fitting) pass(number int) []fitPart {
+func (f *measurement) pass(number int) []part {
 	return f.parts[number*len(f.held) : (number+1)*len(f.held)]
 }
 
 // fit adds up the parts, in their order.
-func (f *fitting) fit() mobility.Fit {
+func (f *measurement) fit() mobility.Fit {
 	o := f.options
 	fit := mobility.Fit{
 		Segments: int64(len(f.held)), Shortest: o.MinSegment,
@@ -143,8 +155,8 @@ func (f *fitting) fit() mobility.Fit {
 }
 
 // oneStep fills in the one-step figures.
-func (f *fitting) oneStep(fit *mobility.Fit) {
-	var sum fitPart
+func (f *measurement) oneStep(fit *mobility.Fit) {
+	var sum part
 	for _, p := range f.pass(0) {
 		sum.steps += p.steps
 		sum.lost += p.lost
@@ -159,8 +171,8 @@ func (f *fitting) oneStep(fit *mobility.Fit) {
 }
 
 // calibrate returns the i-th point of the curve, and fills in what belongs to the settings if it is theirs.
-func (f *fitting) calibrate(fit *mobility.Fit, i int, delta float64, users []int) mobility.FitDelta {
-	var sum fitPart
+func (f *measurement) calibrate(fit *mobility.Fit, i int, delta float64, users []int) mobility.FitDelta {
+	var sum part
 	var release, estimate, blind trial.Distances
 	var sets []float64
 	by := make([]clusterCount, len(users)-1)
@@ -194,17 +206,17 @@ func (f *fitting) calibrate(fit *mobility.Fit, i int, delta float64, users []int
 	point.Low, point.High = bootstrapShare(by, f.options.Seed)
 	if delta == fit.Delta {
 		fit.LogPrior, fit.Unforeseen = point.LogPrior, trial.Share(sum.lost, sum.steps)
-		fit.Release, fit.Estimate, fit.Blind = fitError(&release), fitError(&estimate), fitError(&blind)
+		fit.Release, fit.Estimate, fit.Blind = errorOf(&release), errorOf(&estimate), errorOf(&blind)
 	}
 	return point
 }
 
-func fitError(d *trial.Distances) mobility.FitError {
+func errorOf(d *trial.Distances) mobility.FitError {
 	return mobility.FitError{RMS: d.RMS(), Mean: d.Mean(), Median: d.Median()}
 }
 
 // users returns where in f.held each user's tracks begin, and the end.
-func (f *fitting) users() []int {
+func (f *measurement) users() []int {
 	var starts []int
 	for i, t := range f.held {
 		if i == 0 || t.User != f.held[i-1].User {

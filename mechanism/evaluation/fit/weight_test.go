@@ -1,4 +1,4 @@
-package evaluation
+package fit
 
 import (
 	"slices"
@@ -16,17 +16,17 @@ func TestWeigh(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		tracks    []mobility.Track
-		o         FitOptions
+		o         Options
 		want      Weight
 		dominated bool
 	}{
-		{"even", even, FitOptions{}, Weight{4, 12, 7, 4, 3}, false},
-		{"long ones", even, FitOptions{MinSegment: 3}, Weight{2, 7, 5, 4, 3}, true},
-		{"one above all", ruled, FitOptions{}, Weight{3, 11, 8, 6, 5}, true},
-		{"cut evenly", ruled, FitOptions{MinSegment: 2, MaxSteps: 8}, Weight{3, 8, 5, 3, 2}, false},
-		{"one above all in moves", pieces, FitOptions{}, Weight{2, 12, 8, 6, 5}, true},
-		{"half", []mobility.Track{track("a", 1, 2), track("b", 1, 2)}, FitOptions{}, Weight{2, 4, 2, 2, 1}, false},
-		{"nobody", nil, FitOptions{}, Weight{}, false},
+		{"even", even, Options{}, Weight{4, 12, 7, 4, 3}, false},
+		{"long ones", even, Options{MinSegment: 3}, Weight{2, 7, 5, 4, 3}, true},
+		{"one above all", ruled, Options{}, Weight{3, 11, 8, 6, 5}, true},
+		{"cut evenly", ruled, Options{MinSegment: 2, MaxSteps: 8}, Weight{3, 8, 5, 3, 2}, false},
+		{"one above all in moves", pieces, Options{}, Weight{2, 12, 8, 6, 5}, true},
+		{"half", []mobility.Track{track("a", 1, 2), track("b", 1, 2)}, Options{}, Weight{2, 4, 2, 2, 1}, false},
+		{"nobody", nil, Options{}, Weight{}, false},
 	} {
 		w := Weigh(slices.Values(c.tracks), c.o)
 		if w != c.want || w.Dominated() != c.dominated {
@@ -34,7 +34,7 @@ func TestWeigh(t *testing.T) {
 		}
 	}
 	m := walk(t, .1)
-	o := FitOptions{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{}, MinSegment: 5, MaxSteps: 37}
+	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{}, MinSegment: 5, MaxSteps: 37}
 	tracks := wander(m, 9, 12)
 	if fit, w := measure(t, m, tracks, o), Weigh(slices.Values(tracks), o); fit.Users != w.Users || fit.Steps != w.Steps || fit.Moves != w.Moves {
 		t.Errorf("%d users, %d steps and %d moves are measured, and %+v was weighed", fit.Users, fit.Steps, fit.Moves, w)

@@ -1,4 +1,4 @@
-package evaluation
+package fit
 
 import (
 	"errors"
@@ -58,9 +58,9 @@ func track(user string, cells ...grid.Cell) mobility.Track {
 	return t
 }
 
-func measure(t *testing.T, m *mobility.Model, tracks []mobility.Track, o FitOptions) mobility.Fit {
+func measure(t *testing.T, m *mobility.Model, tracks []mobility.Track, o Options) mobility.Fit {
 	t.Helper()
-	fit, err := MeasureFit(m, slices.Values(tracks), o)
+	fit, err := Measure(m, slices.Values(tracks), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestFitByHand(t *testing.T) {
 	rows := [2][2]float64{{.9, .1}, {.4, .6}}
 	m := chain(t, 2, 1, []float64{.6, .4}, func(from, to grid.Cell) float64 { return rows[from][to] })
 	tracks := []mobility.Track{track("b", 1), track("a", 0, 0, 1)}
-	fit := measure(t, m, tracks, FitOptions{
+	fit := measure(t, m, tracks, Options{
 		Release: mechanism.Options{Epsilon: 1, Delta: .45, MinCells: -1}, Deltas: []float64{},
 	})
 	if fit.Users != 2 || fit.Segments != 2 || fit.Steps != 4 || fit.Moves != 2 || fit.Runs != 1 || len(fit.Calibration) != 1 {
@@ -114,7 +114,7 @@ func TestFitImpossible(t *testing.T) {
 		}
 		return 0
 	})
-	fit := measure(t, m, []mobility.Track{track("a", 0, 0, 2)}, FitOptions{Release: mechanism.Options{Epsilon: 1, Delta: .01}})
+	fit := measure(t, m, []mobility.Track{track("a", 0, 0, 2)}, Options{Release: mechanism.Options{Epsilon: 1, Delta: .01}})
 	about(t, "impossible", fit.Impossible, .5)
 	about(t, "log-likelihood", fit.LogLikelihood, math.Log(mobility.LeastForetold)/2)
 	about(t, "unforeseen", fit.Unforeseen, 1./3)
@@ -157,7 +157,7 @@ func walk(t *testing.T, move float64) *mobility.Model {
 func TestFitOnTheModel(t *testing.T) {
 	m := walk(t, .15)
 	tracks := wander(m, 200, 60)
-	o := FitOptions{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{.3}, Workers: 2}
+	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{.3}, Workers: 2}
 	for _, at := range measure(t, m, tracks, o).Calibration {
 		deviation := (at.High - at.Low) / 4 // of a normal law, from its 95 %
 		if low, high := .8*at.Delta-5*deviation, at.Delta+5*deviation; at.Drift < low || at.Drift > high {
@@ -173,7 +173,7 @@ func TestFitOnTheModel(t *testing.T) {
 func TestFitFindsFaults(t *testing.T) {
 	tracks := wander(walk(t, .15), 60, 60)
 	still := wander(walk(t, 0), 60, 60)
-	o := FitOptions{Release: mechanism.Options{Epsilon: 2, Delta: .1}, Deltas: []float64{}, Workers: 2}
+	o := Options{Release: mechanism.Options{Epsilon: 2, Delta: .1}, Deltas: []float64{}, Workers: 2}
 	for _, c := range []struct {
 		name   string
 		model  *mobility.Model
@@ -194,7 +194,7 @@ func TestFitFindsFaults(t *testing.T) {
 func TestFitRepeats(t *testing.T) {
 	m := walk(t, .1)
 	tracks := wander(m, 7, 20)
-	o := FitOptions{Release: mechanism.Options{Epsilon: 1, Delta: .05}, Runs: 2, Seed: 3, MaxSteps: 100}
+	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .05}, Runs: 2, Seed: 3, MaxSteps: 100}
 	want := measure(t, m, tracks, o)
 	for workers := 2; workers <= 5; workers++ {
 		o.Workers = workers
@@ -212,7 +212,7 @@ func TestFitRepeats(t *testing.T) {
 func TestFitStops(t *testing.T) {
 	m := walk(t, .1)
 	tracks := wander(m, 5, 10)
-	o := FitOptions{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{}}
+	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{}}
 	var last, all int64
 	o.Progress = func(done, total int64) error {
 		last, all = done, total
@@ -227,7 +227,7 @@ func TestFitStops(t *testing.T) {
 		calls++
 		return stop
 	}
-	if _, err := MeasureFit(m, slices.Values(tracks), o); !errors.Is(err, stop) || calls != 1 {
+	if _, err := Measure(m, slices.Values(tracks), o); !errors.Is(err, stop) || calls != 1 {
 		t.Errorf("error %v after %d calls, want that of the first", err, calls)
 	}
 }
@@ -237,11 +237,11 @@ func TestFitRefuses(t *testing.T) {
 	m := walk(t, .1)
 	tracks := slices.Values(wander(m, 2, 10))
 	good := mechanism.Options{Epsilon: 1, Delta: .1}
-	if _, err := MeasureFit(m, tracks, FitOptions{Release: good, MinSegment: 11}); !errors.Is(err, ErrNoTracks) {
+	if _, err := Measure(m, tracks, Options{Release: good, MinSegment: 11}); !errors.Is(err, ErrNoTracks) {
 		t.Errorf("tracks that are too short give %v", err)
 	}
-	for _, o := range []FitOptions{{}, {Release: mechanism.Options{Epsilon: 1, Delta: 1}}, {Release: good, Deltas: []float64{2}}, {Release: good, MaxSteps: -1}} {
-		if _, err := MeasureFit(m, tracks, o); err == nil {
+	for _, o := range []Options{{}, {Release: mechanism.Options{Epsilon: 1, Delta: 1}}, {Release: good, Deltas: []float64{2}}, {Release: good, MaxSteps: -1}} {
+		if _, err := Measure(m, tracks, o); err == nil {
 			t.Errorf("%+v is measured", o)
 		}
 	}
@@ -256,7 +256,7 @@ func TestFitPersonal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := FitOptions{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Personal: func(user string) (*mobility.Personal, error) {
+	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Personal: func(user string) (*mobility.Personal, error) {
 		if user == "a" {
 			return own, nil
 		}
@@ -266,7 +266,7 @@ func TestFitPersonal(t *testing.T) {
 	about(t, "log-likelihood", fit.LogLikelihood, (math.Log(.55)+math.Log(.1))/2)
 	broken := errors.New("broken")
 	o.Personal = func(string) (*mobility.Personal, error) { return nil, broken }
-	if _, err := MeasureFit(m, slices.Values([]mobility.Track{track("a", 0, 1)}), o); !errors.Is(err, broken) {
+	if _, err := Measure(m, slices.Values([]mobility.Track{track("a", 0, 1)}), o); !errors.Is(err, broken) {
 		t.Errorf("a model that cannot be read gives %v", err)
 	}
 }

@@ -1,4 +1,6 @@
-package evaluation
+// Package compare says how two mobility models differ, in their rows and in what the filter makes
+// of them, and what is remarkable about a single one.
+package compare
 
 import (
 	"cmp"
@@ -11,12 +13,13 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// CompareOptions say how two models are compared. The zero value of each field means its default.
-type CompareOptions struct {
+// Options say how two models are compared. The zero value of each field means its default.
+type Options struct {
 	Release mechanism.Options // of the simulation; ε 1 and δ .01 where they are 0
 	Tracks  int               // simulated; default 60, negative: no simulation
 	Steps   int               // of each; default 60
@@ -27,7 +30,7 @@ type CompareOptions struct {
 	Progress func(done, total int64) error
 }
 
-func (o CompareOptions) withDefaults() CompareOptions {
+func (o Options) withDefaults() Options {
 	o.Release.Epsilon = cmp.Or(o.Release.Epsilon, 1)
 	o.Release.Delta = cmp.Or(o.Release.Delta, .01)
 	o.Tracks = cmp.Or(o.Tracks, 60)
@@ -52,8 +55,8 @@ type Comparison struct {
 	Epsilon float64 `json:"epsilon"`
 	Delta   float64 `json:"delta"`
 	// AofA and BofA are what the filter does with tracks that are simulated from A, released under A and under B. The drift of the first is about δ.
-	AofA *CompareRun `json:"tracks_of_a_under_a,omitempty"`
-	BofA *CompareRun `json:"tracks_of_a_under_b,omitempty"`
+	AofA *Run `json:"tracks_of_a_under_a,omitempty"`
+	BofA *Run `json:"tracks_of_a_under_b,omitempty"`
 }
 
 // CellDifference is a cell and how its rows differ.
@@ -67,8 +70,8 @@ type CellDifference struct {
 	Share      float64 `json:"share"`
 }
 
-// CompareRun is what one simulated filter did.
-type CompareRun struct {
+// Run is what one simulated filter did.
+type Run struct {
 	Drift     float64 `json:"drift"`
 	DriftLow  float64 `json:"drift_low"` // 95 %, over tracks
 	DriftHigh float64 `json:"drift_high"`
@@ -78,13 +81,13 @@ type CompareRun struct {
 }
 
 // ErrOtherMap says that two models cannot be compared row by row.
-var ErrOtherMap = errors.New("evaluation: the models have another grid or step")
+var ErrOtherMap = errors.New("compare: the models have another grid or step")
 
 // Compare says how far b is from a. It returns [ErrOtherMap], and why, for models of another grid or step.
 //
 // Cost: one pass over the transitions for each pair of classes that meet in a week, and the simulation: Tracks × Steps releases under each model. The
 // same arguments give the same figures.
-func Compare(a, b *mobility.Model, o CompareOptions) (*Comparison, error) {
+func Models(a, b *mobility.Model, o Options) (*Comparison, error) {
 	if a.Grid.ID() != b.Grid.ID() {
 		return nil, fmt.Errorf("%w: %d × %d cells of %g m and %d × %d of %g m, or elsewhere; train both with the same box and cell", ErrOtherMap,
 			a.Grid.Width(), a.Grid.Height(), a.Grid.CellM(), b.Grid.Width(), b.Grid.Height(), b.Grid.CellM())
@@ -99,23 +102,23 @@ func Compare(a, b *mobility.Model, o CompareOptions) (*Comparison, error) {
 	if o.Tracks < 0 {
 		return c, nil
 	}
-	fit := FitOptions{Release: o.Release, Deltas: []float64{}, MinSegment: 1, Seed: o.Seed, Workers: o.Workers, Progress: o.Progress}
+	options := fit.Options{Release: o.Release, Deltas: []float64{}, MinSegment: 1, Seed: o.Seed, Workers: o.Workers, Progress: o.Progress}
 	for _, run := range []struct {
 		model *mobility.Model
-		into  **CompareRun
+		into  **Run
 	}{{a, &c.AofA}, {b, &c.BofA}} {
-		f, err := MeasureFit(run.model, simulated(a, o), fit)
+		f, err := fit.Measure(run.model, simulated(a, o), options)
 		if err != nil {
 			return nil, err
 		}
 		at := f.Calibration[0]
-		*run.into = &CompareRun{at.Drift, at.Low, at.High, at.SetMean, f.Estimate.Mean, f.Blind.Mean}
+		*run.into = &Run{at.Drift, at.Low, at.High, at.SetMean, f.Estimate.Mean, f.Blind.Mean}
 	}
 	return c, nil
 }
 
 // simulated yields tracks that move as the model says.
-func simulated(m *mobility.Model, o CompareOptions) iter.Seq[mobility.Track] {
+func simulated(m *mobility.Model, o Options) iter.Seq[mobility.Track] {
 	return func(yield func(mobility.Track) bool) {
 		bits := rand.NewPCG(o.Seed, 0x636f6d70617265) // any second word: it names the stream
 		// Starts are spread over a week, so that each class has its share.

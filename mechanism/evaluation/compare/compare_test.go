@@ -1,4 +1,4 @@
-package evaluation
+package compare
 
 import (
 	"errors"
@@ -54,7 +54,7 @@ func TestCompareByHand(t *testing.T) {
 		}
 	})
 	copy(b.Initial.P, []float64{.3, .1, .1, .1, .1, .1, .05, .05, .05, .05})
-	c, err := Compare(a, b, CompareOptions{Tracks: -1, Cells: 1})
+	c, err := Models(a, b, Options{Tracks: -1, Cells: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestCompareByHand(t *testing.T) {
 	near("share", c.Cells[0].Share, popular7/mean)
 	near("popularity", c.Cells[0].Popularity, popular7)
 
-	same, err := Compare(a, a, CompareOptions{Tracks: -1})
+	same, err := Models(a, a, Options{Tracks: -1})
 	if err != nil || same.RowMean != 0 || same.RowWorst != 0 || same.Initial != 0 || len(same.Cells) != 0 {
 		t.Errorf("a model and itself: %v, %+v", err, same)
 	}
@@ -88,7 +88,7 @@ func TestCompareClasses(t *testing.T) {
 	both := lineModel(t, 10, .5, nil)
 	both.Calendar = mobility.Calendar{Hours: []int{6, 22}} // the second part has 8 hours
 	both.Matrices = []*mobility.Matrix{day.Matrices[0], night.Matrices[0]}
-	c, err := Compare(day, both, CompareOptions{Tracks: -1})
+	c, err := Models(day, both, Options{Tracks: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,9 +102,9 @@ func TestCompareClasses(t *testing.T) {
 func TestCompareDrift(t *testing.T) {
 	a := lineModel(t, 30, .4, nil)
 	b := lineModel(t, 30, .995, nil)
-	o := CompareOptions{Tracks: 40, Steps: 40, Seed: 3}
+	o := Options{Tracks: 40, Steps: 40, Seed: 3}
 	o.Release.Epsilon, o.Release.Delta = 8, .1
-	c, err := Compare(a, b, o)
+	c, err := Models(a, b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,13 +112,13 @@ func TestCompareDrift(t *testing.T) {
 		t.Errorf("under its own model %+v, under the other %+v", c.AofA, c.BofA)
 	}
 	o.Workers = 2
-	again, err := Compare(a, b, o)
+	again, err := Models(a, b, o)
 	if err != nil || *again.BofA != *c.BofA {
 		t.Errorf("with more workers: %v, %+v", err, again)
 	}
 	stop := errors.New("stop")
 	o.Progress = func(int64, int64) error { return stop }
-	if _, err := Compare(a, b, o); !errors.Is(err, stop) {
+	if _, err := Models(a, b, o); !errors.Is(err, stop) {
 		t.Errorf("a progress that ends it: %v", err)
 	}
 }
@@ -128,7 +128,7 @@ func TestCompareRefuses(t *testing.T) {
 	slow := lineModel(t, 10, .5, nil)
 	slow.Step = time.Hour
 	for name, b := range map[string]*mobility.Model{"11 × 1": lineModel(t, 11, .5, nil), "1h0m0s": slow} {
-		if _, err := Compare(a, b, CompareOptions{}); !errors.Is(err, ErrOtherMap) || !strings.Contains(err.Error(), name) {
+		if _, err := Models(a, b, Options{}); !errors.Is(err, ErrOtherMap) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package evaluation
+package fit
 
 import (
 	"iter"
@@ -14,8 +14,8 @@ type Weight struct {
 	MostSteps, MostMoves int64 // of the user with most
 }
 
-// Weigh returns the weight of what [MeasureFit] would measure with the same arguments. It costs no release: 12 bytes a step for as long as it runs.
-func Weigh(tracks iter.Seq[mobility.Track], o FitOptions) Weight {
+// Weigh returns the weight of what [Measure] would measure with the same arguments. It costs no release: 12 bytes a step for as long as it runs.
+func Weigh(tracks iter.Seq[mobility.Track], o Options) Weight {
 	var w Weight
 	var steps, moves int64 // of the user so far
 	last := ""

@@ -1,4 +1,4 @@
-package evaluation
+package fit
 
 import (
 	"fmt"
@@ -52,7 +52,7 @@ func TestFairLimit(t *testing.T) {
 // TestGather: short tracks are left out, users come in order, and the bound takes from those with most.
 func TestGather(t *testing.T) {
 	tracks := []mobility.Track{track("b", 1, 2, 3, 4, 5), track("a", 1, 2, 3), track("b", 6), track("b", 7, 8, 9, 10)}
-	sizes := func(o FitOptions) (list []string) {
+	sizes := func(o Options) (list []string) {
 		for _, t := range gather(slices.Values(tracks), o) {
 			list = append(list, fmt.Sprintf("%s%d", t.User, len(t.Cells)))
 			if len(t.Cells) != len(t.Steps) {
@@ -61,18 +61,18 @@ func TestGather(t *testing.T) {
 		}
 		return list
 	}
-	if got := sizes(FitOptions{MinSegment: 2}); !slices.Equal(got, []string{"a3", "b5", "b4"}) {
+	if got := sizes(Options{MinSegment: 2}); !slices.Equal(got, []string{"a3", "b5", "b4"}) {
 		t.Errorf("tracks of two steps or more are %v", got)
 	}
 	for seed := range uint64(5) {
-		got := sizes(FitOptions{MinSegment: 2, MaxSteps: 7, Seed: seed})
+		got := sizes(Options{MinSegment: 2, MaxSteps: 7, Seed: seed})
 		if !slices.Equal(got, []string{"a3", "b4"}) {
 			t.Errorf("7 of 12 steps are %v", got)
 		}
 	}
 	chosen := map[string]bool{}
 	for seed := range uint64(20) {
-		got := sizes(FitOptions{MinSegment: 2, MaxSteps: 3, Seed: seed})
+		got := sizes(Options{MinSegment: 2, MaxSteps: 3, Seed: seed})
 		if len(got) != 1 || got[0][1:] != "3" && got[0][1:] != "2" {
 			t.Errorf("3 of 12 steps are %v", got)
 		}

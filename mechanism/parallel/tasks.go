@@ -1,4 +1,5 @@
-package evaluation
+// Package parallel does numbered tasks on several goroutines.
+package parallel
 
 import (
 	"sync"

@@ -1,4 +1,4 @@
-package evaluation
+package fit
 
 import (
 	"slices"
@@ -48,13 +48,13 @@ const typical = 24
 // search is one selection in progress.
 type search struct {
 	options SelectOptions
-	fit     FitOptions
+	fit     Options
 	folds   []fold
 	tried   []Candidate
 }
 
 func newSearch(trainer *mobility.Trainer, o SelectOptions) (*search, error) {
-	s := &search{options: o, fit: FitOptions{
+	s := &search{options: o, fit: Options{
 		Release: o.Release, Deltas: []float64{}, MinSegment: o.MinSegment, EveryFix: o.EveryFix, MaxSteps: max(o.MaxSteps/int64(o.Folds), 1), Runs: o.Runs,
 		Paired: true, Seed: o.Seed, Workers: o.Workers,
 	}.withDefaults()}
@@ -193,22 +193,22 @@ func (s *search) measure(c *Candidate, f fold) error {
 	if err != nil {
 		return err
 	}
-	fitting, err := newFitting(model, f.held, s.fit)
+	m, err := newMeasurement(model, f.held, s.fit)
 	if err != nil {
 		return err
 	}
-	fitting.options.Progress = progress
-	if err := fitting.measure(); err != nil {
+	m.options.Progress = progress
+	if err := m.measure(); err != nil {
 		return err
 	}
-	fit := fitting.fit()
+	fit := m.fit()
 	at, n := fit.Calibration[0], float64(fit.Steps)
 	c.steps += n
 	c.LogPrior += float64(n * at.LogPrior)
 	c.Drift += float64(n * at.Drift)
 	c.SetMean += float64(n * at.SetMean)
 	c.EstimateM += float64(n * fit.Estimate.Mean)
-	c.users = append(c.users, fitting.byUser()...)
+	c.users = append(c.users, m.byUser()...)
 	return nil
 }
 

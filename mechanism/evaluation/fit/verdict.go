@@ -1,4 +1,4 @@
-package evaluation
+package fit
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package evaluation
+package fit
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ func Unit(user string, salt uint64) float64 {
 }
 
 // gather returns the tracks that are measured, with memory of their own, by user and in the order they came.
-func gather(tracks iter.Seq[mobility.Track], o FitOptions) []mobility.Track {
+func gather(tracks iter.Seq[mobility.Track], o Options) []mobility.Track {
 	var held []mobility.Track
 	for t := range tracks {
 		if len(t.Cells) >= o.MinSegment {
@@ -51,7 +51,7 @@ func renumber(held []mobility.Track) {
 
 // atMost cuts what exceeds o.MaxSteps off the users with most. Where there are more users than stretches of the least length fit into it, it
 // takes as many of them as do, one at least, chosen at random.
-func atMost(held []mobility.Track, o FitOptions) []mobility.Track {
+func atMost(held []mobility.Track, o Options) []mobility.Track {
 	if o.MaxSteps == 0 {
 		return held
 	}
@@ -107,7 +107,7 @@ func fairLimit(totals []int64, bound int64) int64 {
 
 // some returns tracks of one user with at most limit steps together, chosen at random, in their order. The last one chosen is cut short, if
 // enough of it is left.
-func some(tracks []mobility.Track, limit int64, o FitOptions) []mobility.Track {
+func some(tracks []mobility.Track, limit int64, o Options) []mobility.Track {
 	total := int64(0)
 	for _, t := range tracks {
 		total += int64(len(t.Cells))
