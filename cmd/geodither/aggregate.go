@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
@@ -159,7 +160,7 @@ func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std cli.St
 		return err
 	}
 	run := &aggregateRun{settings: s, collect: collect, estimate: f.estimate, out: out, bar: bar, split: split, ctx: ctx}
-	err = merged(ctx, sources, run.add)
+	err = records.Merge(ctx, sources, run.add)
 	if err == nil {
 		err = run.finish()
 	}
@@ -221,7 +222,7 @@ func lastIndex(list []string, wanted string) int {
 }
 
 // sources opens what is to be read; total is its size in bytes, 0 if that is not known.
-func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, split *splitUsers, std cli.Streams) (sources []sanitizedSource, total int64, err error) {
+func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, split *splitUsers, std cli.Streams) (sources []records.Source, total int64, err error) {
 	if f.topic != "" {
 		client, err := connect(ctx, f.brokers)
 		if err != nil {
@@ -230,12 +231,12 @@ func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, split 
 		sources, err := topicSources(ctx, client, f.topic, schemas.Encoding(f.encoding), split)
 		return sources, 0, err
 	}
-	sizes, err := sizesOf(f.paths)
+	sizes, err := records.Sizes(f.paths)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, path := range f.paths {
-		sources = append(sources, fileSource(path, std.In, func(n int) { read.Add(int64(n)) }))
+		sources = append(sources, records.File(path, std.In, func(n int) { read.Add(int64(n)) }))
 	}
 	return sources, sizes, nil
 }

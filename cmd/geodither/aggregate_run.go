@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
@@ -20,7 +21,7 @@ type aggregateRun struct {
 	bar       *cli.Progress
 	split     *splitUsers
 	collector *aggregate.Collector // nil until the settings are complete
-	waiting   []located
+	waiting   []records.Located
 	records   int64
 	seeded    int64 // records that say that their noise came from a seed
 	wanted    wantedCounts
@@ -46,7 +47,7 @@ func (r *aggregateRun) add(record schemas.Sanitized, where string) error {
 	}
 	// Until a release has told ε, what was predicted waits.
 	if !r.settings.complete(record) {
-		r.waiting = append(r.waiting, located{record, where})
+		r.waiting = append(r.waiting, records.Located{Record: record, Where: where})
 		return nil
 	}
 	if err := r.begin(); err != nil {
@@ -69,8 +70,8 @@ func (r *aggregateRun) begin() error {
 		return cli.Usage(err)
 	}
 	for _, w := range r.waiting {
-		if err := r.one(w.record); err != nil {
-			return fmt.Errorf("%s: %w", w.where, err)
+		if err := r.one(w.Record); err != nil {
+			return fmt.Errorf("%s: %w", w.Where, err)
 		}
 	}
 	r.waiting = nil

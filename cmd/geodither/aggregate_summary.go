@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/mechanism/aggregate"
 )
 
@@ -56,7 +57,7 @@ func (r *aggregateRun) summarize(out io.Writer) error {
 	}
 	fmt.Fprintln(&b)
 	if r.seeded > 0 {
-		fmt.Fprintf(&b, "seeded      %s\n", seededRecords(r.seeded))
+		fmt.Fprintf(&b, "seeded      %s\n", records.SeededWords(r.seeded))
 	}
 	r.followed(&b, c)
 	r.outsiders(&b, c)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -152,7 +153,7 @@ func TestAggregateOutputs(t *testing.T) {
 		if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
 			t.Fatal(err)
 		}
-		if p := geo.Features[i].Properties; number(line["vehicles"].(float64)) != row[5] || number(p["vehicles"].(float64)) != row[5] || p["window_start"] != row[0] {
+		if p := geo.Features[i].Properties; records.Number(line["vehicles"].(float64)) != row[5] || records.Number(p["vehicles"].(float64)) != row[5] || p["window_start"] != row[0] {
 			t.Fatalf("row %d is %v, the line %v, the feature %v", i, row, line, p)
 		}
 		ring := geo.Features[i].Geometry.Coordinates[0]

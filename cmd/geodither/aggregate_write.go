@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -42,9 +42,9 @@ var zoneHeader = []string{
 }
 
 func (r zoneRow) fields() []string {
-	text := []string{r.WindowStart, r.WindowEnd, strconv.Itoa(r.Zone), degrees(r.Latitude), degrees(r.Longitude)}
+	text := []string{r.WindowStart, r.WindowEnd, strconv.Itoa(r.Zone), records.Degrees(r.Latitude), records.Degrees(r.Longitude)}
 	for _, x := range []float64{r.Vehicles, r.Low, r.High, r.Share, r.Posterior, r.PosteriorLow, r.PosteriorHigh, r.Naive, r.Model} {
-		text = append(text, number(x))
+		text = append(text, records.Number(x))
 	}
 	return text
 }
@@ -83,7 +83,7 @@ type aggregateOutput struct {
 
 	rows     *csv.Writer
 	flowRows *csv.Writer
-	begun    bool
+	features *records.Collection
 	most     aggregate.Density // the window with most vehicles
 	mostAt   time.Time
 }
@@ -94,7 +94,7 @@ func newAggregateOutput(f *aggregateFlags, std cli.Streams) (*aggregateOutput, e
 	if o.density, err = files.CreateOrStdout(f.out, std.Out); err != nil {
 		return nil, err
 	}
-	o.rows = csv.NewWriter(o.density)
+	o.rows, o.features = csv.NewWriter(o.density), records.NewCollection(o.density)
 	if f.flows != "" {
 		if o.flows, err = files.CreateOrStdout(f.flows, std.Out); err != nil {
 			return nil, errors.Join(err, o.density.Discard())
@@ -151,8 +151,8 @@ func (o *aggregateOutput) window(w *aggregate.Window, d aggregate.Density, level
 		fromLat, fromLon := o.middle(f.From)
 		toLat, toLon := o.middle(f.To)
 		err := o.flowRows.Write([]string{
-			start, strconv.Itoa(int(f.From)), degrees(fromLat), degrees(fromLon), strconv.Itoa(int(f.To)), degrees(toLat), degrees(toLon),
-			number(rounded(f.Vehicles)), number(f.Low), number(f.High),
+			start, strconv.Itoa(int(f.From)), records.Degrees(fromLat), records.Degrees(fromLon), strconv.Itoa(int(f.To)), records.Degrees(toLat), records.Degrees(toLon),
+			records.Number(rounded(f.Vehicles)), records.Number(f.Low), records.Number(f.High),
 		})
 		if err != nil {
 			return err
@@ -171,20 +171,7 @@ func (o *aggregateOutput) zone(r zoneRow) error {
 	case "csv":
 		return o.rows.Write(r.fields())
 	case "geojson":
-		data, err := json.Marshal(struct {
-			Type       string  `json:"type"`
-			Geometry   polygon `json:"geometry"`
-			Properties zoneRow `json:"properties"`
-		}{"Feature", o.polygon(int32(r.Zone)), r})
-		if err != nil {
-			return err
-		}
-		separator := ",\n"
-		if !o.begun {
-			o.begun, separator = true, geoJSONHead
-		}
-		_, err = fmt.Fprintf(o.density, "%s%s", separator, data)
-		return err
+		return o.features.Add(o.polygon(int32(r.Zone)), r)
 	}
 	return json.NewEncoder(o.density).Encode(r)
 }
@@ -209,12 +196,7 @@ func (o *aggregateOutput) close() error {
 	o.rows.Flush()
 	err := o.rows.Error()
 	if o.format == "geojson" {
-		tail := "\n]}\n"
-		if !o.begun {
-			tail = geoJSONHead + "]}\n"
-		}
-		_, wrote := io.WriteString(o.density, tail)
-		err = errors.Join(err, wrote)
+		err = errors.Join(err, o.features.Close())
 	}
 	if o.flows != nil {
 		o.flowRows.Flush()
@@ -274,6 +256,6 @@ func rounded(x float64) float64 {
 
 // toMetre keeps seven decimals of a degree: a centimetre.
 func toMetre(x float64) float64 {
-	v, _ := strconv.ParseFloat(degrees(x), 64)
+	v, _ := strconv.ParseFloat(records.Degrees(x), 64)
 	return v
 }

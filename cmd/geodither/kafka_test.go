@@ -95,7 +95,7 @@ publish: %s
 log: {level: debug}
 `, broker, encoding, encoding, c.release, c.publish))
 	report := filepath.Join(dir, "report.json")
-	want := records(t, succeed(t, sanitizeArgs(traces, model, append(c.args, "--key-file", key, "--out-format", "json", "--report", report)...)...).out)
+	want := decoded(t, succeed(t, sanitizeArgs(traces, model, append(c.args, "--key-file", key, "--out-format", "json", "--report", report)...)...).out)
 	var summary sanitizeSummary
 	if err := json.Unmarshal([]byte(read(t, report)), &summary); err != nil || !c.keeps(summary) {
 		t.Errorf("%v, sanitize's report: %+v", err, summary)
@@ -115,7 +115,7 @@ log: {level: debug}
 		t.Error("the service logged its key")
 	}
 
-	got := records(t, consume("--format", "json").out)
+	got := decoded(t, consume("--format", "json").out)
 	users := byUser(got)
 	if len(got) != len(want) || len(users) != 6 {
 		t.Errorf("%d records of %d users, want %d", len(got), len(users), len(want))
@@ -186,7 +186,7 @@ func TestConsumeFollow(t *testing.T) {
 			t.Errorf("exit %d: %s", code, b.log)
 		}
 	}
-	all := records(t, lines.out.String())
+	all := decoded(t, lines.out.String())
 	requireUsers(t, table.out.String(), byUser(all))
 	if len(all) != n || !json.Valid([]byte(features.out.String())) {
 		t.Errorf("%d records, want %d; GeoJSON is whole: %v", len(all), n, json.Valid([]byte(features.out.String())))

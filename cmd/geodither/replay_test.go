@@ -116,7 +116,7 @@ func TestReplaySecondRelease(t *testing.T) {
 
 	users := map[string]bool{}
 	consumed := succeed(t, "consume", "--brokers", s.addr, "--topic", output, "--format", "json").out
-	for _, record := range records(t, consumed) {
+	for _, record := range decoded(t, consumed) {
 		users[record.UserID] = true
 		if record.Mechanism != "lattice (second release)" {
 			t.Fatalf("a record says that its mechanism is %q", record.Mechanism)

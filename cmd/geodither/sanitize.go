@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -85,7 +86,7 @@ may read; a file that is there already is closed to others.`,
 }
 
 func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std cli.Streams) error {
-	if err := knownFormat(f.outFormat); err != nil {
+	if err := records.CheckFormat(f.outFormat); err != nil {
 		return cli.Usage(err)
 	}
 	if f.model.Model == "" && f.model.Models == "" {
@@ -121,24 +122,24 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 	if err != nil {
 		return err
 	}
-	out, err := newOutput(f.out, f.outFormat, std.Out)
+	out, err := records.NewOutput(f.out, f.outFormat, std.Out)
 	if err != nil {
 		return err
 	}
 	run, err := newSanitizeRun(model, pipeline.Settings{
 		Model: model.Model, Personals: model.Personals, Key: key,
 		Release: release, Publish: f.publish.options(), Input: f.admit(),
-	}, out.records)
+	}, out)
 	if err != nil {
-		return errors.Join(err, out.discard())
+		return errors.Join(err, out.Discard())
 	}
 	progress := cli.NewProgress(std.Err, reader.Progress)
 	err = run.all(ctx, reader, progress)
 	progress.Done()
 	if err != nil {
-		return errors.Join(err, out.discard())
+		return errors.Join(err, out.Discard())
 	}
-	if err := out.close(); err != nil {
+	if err := out.Close(); err != nil {
 		return err
 	}
 	if !seeded && f.keyFile == "" {
@@ -156,7 +157,7 @@ type sanitizeRun struct {
 	blind   *pipeline.Blind
 	model   chosen
 	states  map[string]*mechanism.State
-	out     recordWriter
+	out     *records.Output
 	metrics trial.Metrics
 
 	partial bool   // the key lacks days
@@ -171,7 +172,7 @@ type sanitizeRun struct {
 	took    time.Duration
 }
 
-func newSanitizeRun(model chosen, settings pipeline.Settings, out recordWriter) (*sanitizeRun, error) {
+func newSanitizeRun(model chosen, settings pipeline.Settings, out *records.Output) (*sanitizeRun, error) {
 	engine, err := pipeline.NewEngine(settings)
 	if err != nil {
 		return nil, err
@@ -242,7 +243,7 @@ func (r *sanitizeRun) one(fix schemas.Raw) error {
 	if err := r.measure(fix, outcome); err != nil || !outcome.Kind.Published() {
 		return err
 	}
-	return r.out.write(record)
+	return r.out.Write(record)
 }
 
 // remember keeps a state as it is before a step, for a fix whose day the key does not have: it

@@ -171,7 +171,7 @@ func TestSanitizeVersions(t *testing.T) {
 	args := []string{"sanitize", "--in", traces, "--models", path, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out-format", "json", "--report", report}
 	r := succeed(t, args...)
 	used, owners := map[string]int{}, map[string]string{}
-	for _, rec := range records(t, r.out) {
+	for _, rec := range decoded(t, r.out) {
 		want := first.ID()
 		if rec.Step*60_000 >= 1_700_001_240_000 {
 			want = second.ID()
@@ -206,7 +206,7 @@ func TestSanitizeVersions(t *testing.T) {
 	}
 	alone := succeed(t, sanitizeArgs(traces, filepath.Join(dir, "second.avro"), "--personal", filepath.Join(dir, "own"), "--seed", "5", "--out-format", "json")...)
 	personal := 0
-	for _, rec := range records(t, alone.out) {
+	for _, rec := range decoded(t, alone.out) {
 		if rec.ModelID != second.ID() {
 			personal++
 		}

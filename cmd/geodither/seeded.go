@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-
-	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
 // warnSeeded says at the start of a command that publishes under a seed's key what that means.
@@ -13,9 +11,4 @@ func warnSeeded(out io.Writer, what string) {
 model and finds the seed takes the noise off %s, exactly. The records are marked
 as "seeded, not private". For places of people use --key-file, or neither.
 `, what)
-}
-
-// seededRecords says what the mark in records means to a reader of them.
-func seededRecords(n int64) string {
-	return fmt.Sprintf("%s marked \"seeded, not private\": whoever guesses the seed takes the noise off; no ε holds for them", cli.Quantity(n, "record"))
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/noise"
-	"github.com/geodither/geodither/schemas"
 )
 
 const marked = "lattice (seeded, not private)"
@@ -48,36 +47,6 @@ func TestSeededOutput(t *testing.T) {
 			if said := strings.Contains(r.err, `marked "seeded, not private"`); said != c.says {
 				t.Errorf("%s %q: said %t:\n%s", name, more, said, r.err)
 			}
-		}
-	}
-}
-
-// TestConsumeSaysSeeded: as does the reader of a topic.
-func TestConsumeSaysSeeded(t *testing.T) {
-	for name, mechanism := range map[string]string{"seeded": schemas.Noted("lattice", schemas.Seeded), "keyed": "lattice"} {
-		codec, err := schemas.NewCodec(schemas.Avro)
-		if err != nil {
-			t.Fatal(err)
-		}
-		value, err := codec.AppendSanitized(nil, schemas.Sanitized{UserID: "u", Mechanism: mechanism, ModelID: "0123456789abcdef", Kind: schemas.KindReleased})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out, log strings.Builder
-		p, err := newPrinter("json", &out, &log, codec, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			if err := p.print(value); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := p.close(); err != nil {
-			t.Fatal(err)
-		}
-		if said := strings.HasPrefix(log.String(), "2 records marked"); said != (name == "seeded") || strings.Count(out.String(), mechanism) != 2 {
-			t.Errorf("%s: %q, %q", name, out.String(), log.String())
 		}
 	}
 }

@@ -1,0 +1,43 @@
+package records
+
+import (
+	"errors"
+	"io"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Output is where sanitized records go: a file that appears when it is complete, or a stream.
+type Output struct {
+	writer Writer
+	file   *files.File
+}
+
+// NewOutput opens a path, or standard output for "-".
+func NewOutput(path, format string, stdout io.Writer) (*Output, error) {
+	file, err := files.CreateOrStdout(path, stdout)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := NewWriter(format, file)
+	if err != nil {
+		return nil, errors.Join(cli.Usage(err), file.Discard())
+	}
+	return &Output{writer, file}, nil
+}
+
+// Write writes one record.
+func (o *Output) Write(r schemas.Sanitized) error { return o.writer.Write(r) }
+
+// Close completes the output.
+func (o *Output) Close() error {
+	if err := o.writer.Close(); err != nil {
+		return errors.Join(err, o.file.Discard())
+	}
+	return o.file.Close()
+}
+
+// Discard gives the output up. What a stream has seen stays.
+func (o *Output) Discard() error { return o.file.Discard() }

@@ -1,0 +1,89 @@
+package records
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Printer prints the encoded values of a topic's records.
+type Printer struct {
+	print func(value []byte) error
+	close func() error
+}
+
+// Print decodes a value and prints it.
+func (p Printer) Print(value []byte) error { return p.print(value) }
+
+// Close prints what completes the output.
+func (p Printer) Close() error { return p.close() }
+
+// NewPrinter returns a printer of sanitized records. At its end it says on log how many of them
+// protect nobody.
+func NewPrinter(format string, out, log io.Writer, codec *schemas.Codec) (Printer, error) {
+	writer, err := NewWriter(format, out)
+	if err != nil {
+		return Printer{}, err
+	}
+	seeded := int64(0)
+	end := func() error {
+		if seeded > 0 {
+			fmt.Fprintln(log, SeededWords(seeded))
+		}
+		return writer.Close()
+	}
+	return Printer{close: end, print: func(value []byte) error {
+		record, err := codec.DecodeSanitized(value)
+		if err != nil {
+			return fmt.Errorf("%w; is this a sanitized topic, and --encoding right?", err)
+		}
+		if schemas.HasNote(record.Mechanism, schemas.Seeded) {
+			seeded++
+		}
+		return writer.Write(record)
+	}}, nil
+}
+
+// SeededWords says what the mark in so many records means to whoever reads them.
+func SeededWords(n int64) string {
+	return cli.Quantity(n, "record") + ` marked "seeded, not private": ` +
+		"whoever guesses the seed takes the noise off; no ε holds for them"
+}
+
+// NewLetterPrinter returns a printer of dead letters, as csv or json: they have no place on a map.
+func NewLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (Printer, error) {
+	rows, lines := csv.NewWriter(out), json.NewEncoder(out)
+	write := func(d schemas.DeadLetter) error { return lines.Encode(d) }
+	end := func() error { return nil }
+	switch format {
+	case "json", "ndjson":
+	case "csv":
+		if err := rows.Write([]string{"topic", "partition", "offset", "reason", "timestamp"}); err != nil {
+			return Printer{}, err
+		}
+		write = func(d schemas.DeadLetter) error {
+			return rows.Write([]string{
+				d.Topic, strconv.FormatInt(int64(d.Partition), 10), strconv.FormatInt(d.Offset, 10),
+				string(d.Reason), strconv.FormatInt(d.Timestamp, 10),
+			})
+		}
+		end = func() error {
+			rows.Flush()
+			return rows.Error()
+		}
+	default:
+		return Printer{}, fmt.Errorf("output format %q does not fit dead letters: choose json or csv", format)
+	}
+	return Printer{close: end, print: func(value []byte) error {
+		letter, err := codec.DecodeDeadLetter(value)
+		if err != nil {
+			return fmt.Errorf("%w; is this a dead-letter topic, and --encoding right?", err)
+		}
+		return write(letter)
+	}}, nil
+}
