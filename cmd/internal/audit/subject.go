@@ -115,6 +115,7 @@ func (e *engine) Feed(f Fix, state []byte) (Effect, error) {
 	effect.Counts, _ = e.processor.Take()
 	effect.Counts.Drifts = 0
 	effect.Counts.OutsideClamped, effect.Counts.OutsideSwapped = 0, 0
+	effect.Counts.Refusals = pipeline.Refusals{} // a dead letter has its reason
 	return effect, nil
 }
 
