@@ -18,7 +18,7 @@ GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.
 # Packages with goroutines of their own.
 CONCURRENT := ./consumer ./consumer/admin ./consumer/group ./consumer/wire/... ./producer/... ./state/... ./cmd/geodither/... \
 	./cmd/internal/audit/... ./cmd/internal/devbroker/... ./cmd/internal/parallel/... ./cmd/internal/pipeline/... ./cmd/internal/traces/... \
-	./mechanism/mobility
+	./mechanism/mobility/... ./mechanism/parallel
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch audit figures verify check clean \

@@ -16,7 +16,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // dataFlags name data sets, and say what map and step each has.
@@ -56,7 +56,7 @@ func builtIn() []dataSet {
 		{
 			definition: experiment.Definition{Name: "gowalla", Title: "Gowalla", Timestamps: 500, Least: 100, Folds: 5},
 			input:      cli.InputFlags{Format: "gowalla"},
-			model:      modelFlags{box: "33.70,-118.69,34.34,-118.14", cell: "890m", step: time.Hour, train: mobility.TrainOptions{EveryFix: true}},
+			model:      modelFlags{box: "33.70,-118.69,34.34,-118.14", cell: "890m", step: time.Hour, train: train.Options{EveryFix: true}},
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 type modelFitFlags struct {
@@ -67,7 +68,7 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 	}
 	every := strings.Contains(model.Provenance.Options, "every_fix=true")
 	// It gathers fixes and makes no model of them: the radius is the smallest, for maps of any size.
-	gather := mobility.TrainOptions{KernelRadius: 1, EveryFix: every, MaxGap: f.maxGap, Interpolate: f.interpolate}
+	gather := train.Options{KernelRadius: 1, EveryFix: every, MaxGap: f.maxGap, Interpolate: f.interpolate}
 	if err := gather.Validate(model.Step); err != nil {
 		return cli.Usage(err)
 	}
@@ -77,8 +78,8 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 	}
 	bar := cli.NewProgress(std.Err, nil)
 	defer bar.Done()
-	in, err := traceFiles{reader, "reading"}.read(ctx, gatherings(model.Grid, func() *mobility.Trainer {
-		trainer, err := mobility.NewTrainer(model.Grid, model.Step, gather)
+	in, err := traceFiles{reader, "reading"}.read(ctx, gatherings(model.Grid, func() *train.Trainer {
+		trainer, err := train.New(model.Grid, model.Step, gather)
 		if err != nil {
 			panic(err) // the options are valid, and the radius fits any grid
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // townVersions are two models of the town, the second with models of its users, and a
@@ -339,13 +340,13 @@ func diagnosed(t *testing.T, config string) string {
 // neighbours is a model of another's map and step, in which everybody stays with one
 // half and else goes anywhere near.
 func neighbours(m *mobility.Model) (*mobility.Model, error) {
-	trainer, err := mobility.NewTrainer(m.Grid, m.Step, mobility.TrainOptions{Source: "test", Backoff: 7})
+	trainer, err := train.New(m.Grid, m.Step, train.Options{Source: "test", Backoff: 7})
 	if err != nil {
 		return nil, err
 	}
 	for i := range 50 {
 		lat, lon := m.Grid.ToDegrees(m.Grid.Centre(m.Initial.Cells[i%m.Initial.Len()]))
-		trainer.Add(mobility.Fix{User: fmt.Sprint(i % 5), TimeMS: int64(i/5) * m.Step.Milliseconds(), Lat: lat, Lon: lon})
+		trainer.Add(train.Fix{User: fmt.Sprint(i % 5), TimeMS: int64(i/5) * m.Step.Milliseconds(), Lat: lat, Lon: lon})
 	}
 	model, _, err := trainer.Finish()
 	return model, err

@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 type trainFlags struct {
@@ -114,7 +115,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 		return err
 	}
 	var (
-		trainer  *mobility.Trainer
+		trainer  *train.Trainer
 		held     *holding
 		selected string
 		model    *mobility.Model
@@ -140,7 +141,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 		model, report, err = f.finish(trainer, bar.Reporter(ctx, ""), std)
 		return err
 	})
-	if err == nil || errors.Is(err, mobility.ErrNoFixes) {
+	if err == nil || errors.Is(err, train.ErrNoFixes) {
 		err = f.refuse(in.useless(report, f.model.train), std)
 	}
 	if err != nil {
@@ -206,11 +207,11 @@ func (f *trainFlags) checkOut(args []string) error {
 }
 
 // finish turns what was read into a model, unless report returns an error.
-func (f *trainFlags) finish(trainer *mobility.Trainer, report func(done, total int64) error, std cli.Streams) (*mobility.Model, mobility.Report, error) {
+func (f *trainFlags) finish(trainer *train.Trainer, report func(done, total int64) error, std cli.Streams) (*mobility.Model, mobility.Report, error) {
 	if f.private.on() {
 		return f.private.train(trainer, report, std.Err)
 	}
-	return trainer.FinishWhile(report)
+	return trainer.FinishWithProgress(report)
 }
 
 // refuse is the error of traces that a model learns nothing from. For a private

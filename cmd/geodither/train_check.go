@@ -6,11 +6,12 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // useless returns an error for traces that a model learns nothing from, with what
 // may be wrong and what to do. It tells numbers and no places.
-func (in *gathered) useless(report mobility.Report, o mobility.TrainOptions) error {
+func (in *gathered) useless(report mobility.Report, o train.Options) error {
 	fixes, swapped := in.counts()
 	err := noneInside(in.from, fixes, report.Fixes, swapped)
 	switch {
@@ -47,7 +48,7 @@ func noneInside(from string, fixes, inside, swapped int64) error {
 	return nil
 }
 
-func orGap(o mobility.TrainOptions) string {
+func orGap(o train.Options) string {
 	if o.MaxGap == 0 {
 		return ""
 	}
@@ -55,7 +56,7 @@ func orGap(o mobility.TrainOptions) string {
 }
 
 // warn says what was left out, and what makes a poor model.
-func (in *gathered) warn(report mobility.Report, trainer *mobility.Trainer, model *mobility.Model, std cli.Streams) {
+func (in *gathered) warn(report mobility.Report, trainer *train.Trainer, model *mobility.Model, std cli.Streams) {
 	if in.skips.Total > 0 {
 		fmt.Fprintln(std.Err, &in.skips)
 	}
@@ -70,7 +71,7 @@ func (in *gathered) warn(report mobility.Report, trainer *mobility.Trainer, mode
 
 // idleClasses names the classes of a calendar in which nothing was counted, at the cost
 // of a pass over the fixes. It knows none where there is but one class.
-func idleClasses(trainer *mobility.Trainer, c mobility.Calendar) (names []string) {
+func idleClasses(trainer *train.Trainer, c mobility.Calendar) (names []string) {
 	if c.Classes() == 1 {
 		return nil
 	}

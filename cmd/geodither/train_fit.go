@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // trainFitFlags say whom a model is tried on, and whether its smoothing is chosen
@@ -36,12 +37,12 @@ func (f *trainFitFlags) asked() bool {
 
 // measure returns the fit of a model of the users that are not held out; nil: it
 // was not measured.
-func (f *trainFitFlags) measure(ctx context.Context, trainer *mobility.Trainer, h *holding, every bool, bar *cli.Progress) (*mobility.Fit, error) {
+func (f *trainFitFlags) measure(ctx context.Context, trainer *train.Trainer, h *holding, every bool, bar *cli.Progress) (*mobility.Fit, error) {
 	if h == nil {
 		return nil, nil
 	}
 	bar.Phase("holding out", nil)
-	model, _, err := trainer.Without(h.held).FinishWhile(func(done, total int64) error {
+	model, _, err := trainer.Without(h.held).FinishWithProgress(func(done, total int64) error {
 		bar.Count(done, total, "")
 		return ctx.Err()
 	})
@@ -75,7 +76,7 @@ func (f *trainFitFlags) measure(ctx context.Context, trainer *mobility.Trainer, 
 
 // chosen returns a trainer with the smoothing that serves the filter best, and
 // what to note in the model. It prints every candidate.
-func (f *trainFitFlags) chosen(ctx context.Context, trainer *mobility.Trainer, start mobility.TrainOptions, bar *cli.Progress, out io.Writer) (*mobility.Trainer, string, error) {
+func (f *trainFitFlags) chosen(ctx context.Context, trainer *train.Trainer, start train.Options, bar *cli.Progress, out io.Writer) (*train.Trainer, string, error) {
 	if !f.choose {
 		return trainer, "", nil
 	}

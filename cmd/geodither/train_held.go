@@ -15,6 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 const (
@@ -42,7 +43,7 @@ type holding struct {
 // holding returns who is held out and refuses what must not be measured, before anything
 // is trained: nil where nobody is held out, or there is nobody. every says that steps are
 // successive fixes.
-func (f *trainFitFlags) holding(trainer *mobility.Trainer, every bool) (*holding, error) {
+func (f *trainFitFlags) holding(trainer *train.Trainer, every bool) (*holding, error) {
 	if usersWith(2, trainer.Tracks(nil)) == 0 {
 		return nil, nil // training says what is wrong with the traces
 	}
@@ -132,7 +133,7 @@ func tooFewInAll(held string, users int) error {
 }
 
 // whom returns who is held out by the flag, and without it, by the number of users.
-func (f *trainFitFlags) whom(trainer *mobility.Trainer) (*holding, error) {
+func (f *trainFitFlags) whom(trainer *train.Trainer) (*holding, error) {
 	users := usersOf(trainer)
 	number := 0
 	switch v, err := strconv.ParseFloat(f.held, 64); {
@@ -230,7 +231,7 @@ func usersWith(steps int, tracks iter.Seq[mobility.Track]) (number int) {
 
 // usersOf returns the users with a fix, ordered by a hash of their ids: the first of
 // them are a sample that depends on nothing else.
-func usersOf(trainer *mobility.Trainer) []string {
+func usersOf(trainer *train.Trainer) []string {
 	return slices.SortedFunc(trainer.Users(), func(a, b string) int {
 		return cmp.Or(cmp.Compare(fit.Unit(a, 0), fit.Unit(b, 0)), cmp.Compare(a, b))
 	})

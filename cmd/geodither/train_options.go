@@ -8,7 +8,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // modelFlags say what map and step a model has, and how fixes become it.
@@ -16,7 +16,7 @@ type modelFlags struct {
 	box   string
 	cell  string
 	step  time.Duration
-	train mobility.TrainOptions
+	train train.Options
 	// personal models go beside the popular one.
 	personal personalFlags
 }
@@ -42,7 +42,7 @@ func (f *modelFlags) register(flags *pflag.FlagSet) {
 
 // trainers returns the map, and what makes a new trainer. It has made one: what
 // the flags ask for can be done.
-func (f *modelFlags) trainers(source string) (*grid.Grid, func() *mobility.Trainer, error) {
+func (f *modelFlags) trainers(source string) (*grid.Grid, func() *train.Trainer, error) {
 	g, err := f.grid()
 	if err != nil {
 		return nil, nil, cli.Usage(err)
@@ -55,11 +55,11 @@ func (f *modelFlags) trainers(source string) (*grid.Grid, func() *mobility.Train
 	}
 	o := f.train
 	o.Source, o.Tool = source, "geodither "+version()
-	if _, err := mobility.NewTrainer(g, f.step, o); err != nil {
+	if _, err := train.New(g, f.step, o); err != nil {
 		return nil, nil, cli.Usage(err)
 	}
-	return g, func() *mobility.Trainer {
-		trainer, err := mobility.NewTrainer(g, f.step, o)
+	return g, func() *train.Trainer {
+		trainer, err := train.New(g, f.step, o)
 		if err != nil {
 			panic(err) // the same arguments were fine a moment ago
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // personalFlags say where each user's own model goes.
@@ -46,7 +47,7 @@ func (f *personalFlags) check() error {
 }
 
 // write writes the users' own models, if they are wanted, and returns how many.
-func (f *personalFlags) write(trainer *mobility.Trainer, popular *mobility.Model, report func(done, total int64) error) (int64, error) {
+func (f *personalFlags) write(trainer *train.Trainer, popular *mobility.Model, report func(done, total int64) error) (int64, error) {
 	if f.dir == "" {
 		return 0, nil
 	}

@@ -10,10 +10,12 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
+	"github.com/geodither/geodither/mechanism/mobility/train/private"
 )
 
 // privateFlags ask for training with differential privacy.
-type privateFlags struct{ options mobility.PrivacyOptions }
+type privateFlags struct{ options private.Options }
 
 func (f *privateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.options.Epsilon, "dp-epsilon", "", "train with differential privacy: the `ε` that bounds what the model tells about any one user, such as 1")
@@ -28,9 +30,9 @@ func (f *privateFlags) on() bool { return f.options.Epsilon != "" }
 // privacy asks for. chosen says that something else would be computed from the
 // traces, for the file or for a choice of parameters, personal that users' own models
 // are asked for.
-func (f *privateFlags) apply(train *mobility.TrainOptions, chosen, personal bool) error {
+func (f *privateFlags) apply(to *train.Options, chosen, personal bool) error {
 	if !f.on() {
-		if f.options != (mobility.PrivacyOptions{}) {
+		if f.options != (private.Options{}) {
 			return cli.Usagef("--dp-contribution and --dp-radius are for private training: add --dp-epsilon")
 		}
 		return nil
@@ -47,16 +49,16 @@ func (f *privateFlags) apply(train *mobility.TrainOptions, chosen, personal bool
 	if personal {
 		return cli.Usagef("--dp-epsilon and --personal exclude each other: a user's own model is learned without privacy, and no ε covers it")
 	}
-	if train.UserCap != 0 {
+	if to.UserCap != 0 {
 		return cli.Usagef("--dp-epsilon and --user-cap exclude each other: of a private model --dp-contribution says how many transitions of each user count")
 	}
-	train.KeepShared = true
+	to.KeepShared = true
 	return nil
 }
 
 // train makes the private model, and says on the trusted side what it is worth.
-func (f *privateFlags) train(trainer *mobility.Trainer, report func(done, total int64) error, err io.Writer) (*mobility.Model, mobility.Report, error) {
-	model, seen, failed := trainer.FinishPrivate(f.options, systemRandom{}, report)
+func (f *privateFlags) train(trainer *train.Trainer, report func(done, total int64) error, err io.Writer) (*mobility.Model, mobility.Report, error) {
+	model, seen, failed := private.Train(trainer, f.options, systemRandom{}, report)
 	if failed != nil {
 		return nil, seen, failed
 	}

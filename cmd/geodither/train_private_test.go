@@ -7,6 +7,8 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
+	"github.com/geodither/geodither/mechanism/mobility/train/private"
 )
 
 func trainPrivately(t *testing.T, in string, more ...string) (result, string) {
@@ -87,8 +89,8 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 		}
 	}
 	var f privateFlags
-	f.options = mobility.PrivacyOptions{Epsilon: "1", Contribution: 10}
-	if err := f.apply(new(mobility.TrainOptions), true, false); err == nil || !strings.Contains(err.Error(), "covers the model alone") {
+	f.options = private.Options{Epsilon: "1", Contribution: 10}
+	if err := f.apply(new(train.Options), true, false); err == nil || !strings.Contains(err.Error(), "covers the model alone") {
 		t.Errorf("parameters chosen on private traces: %v", err)
 	}
 }

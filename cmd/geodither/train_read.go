@@ -11,7 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -69,7 +69,7 @@ type gathering struct {
 }
 
 type gatherer struct {
-	*mobility.Trainer
+	*train.Trainer
 	fixes   int64
 	swapped int64 // fixes that would lie in the box if latitude and longitude changed places
 	// places are the coordinates of the fixes on the map; nil: nobody asks for them.
@@ -77,7 +77,7 @@ type gatherer struct {
 }
 
 // gatherings returns what makes a gathering for a number of workers.
-func gatherings(g *grid.Grid, trainers func() *mobility.Trainer) func(workers int) *gathering {
+func gatherings(g *grid.Grid, trainers func() *train.Trainer) func(workers int) *gathering {
 	return func(workers int) *gathering {
 		gathering := &gathering{grid: g, workers: make([]*gatherer, max(1, workers))}
 		for i := range gathering.workers {
@@ -92,7 +92,7 @@ func gatherings(g *grid.Grid, trainers func() *mobility.Trainer) func(workers in
 func (g *gathering) take(worker int, raw schemas.Raw) (read int64) {
 	const many = 4096
 	w := g.workers[worker]
-	w.Add(mobility.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude})
+	w.Add(train.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude})
 	if w.places != nil && g.grid.Contains(raw.Latitude, raw.Longitude) {
 		w.places[[2]float64{raw.Latitude, raw.Longitude}] = struct{}{}
 	}
@@ -106,7 +106,7 @@ func (g *gathering) take(worker int, raw schemas.Raw) (read int64) {
 }
 
 // trainer returns one trainer with what all have read.
-func (g *gathering) trainer() *mobility.Trainer {
+func (g *gathering) trainer() *train.Trainer {
 	first := g.workers[0].Trainer
 	for _, w := range g.workers[1:] {
 		first.Merge(w.Trainer)

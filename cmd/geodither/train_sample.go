@@ -8,6 +8,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -33,12 +34,12 @@ func trainSample(fixes []schemas.Raw) (*mobility.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	trainer, err := mobility.NewTrainer(g, demoStep, mobility.TrainOptions{Source: "shipped sample", Tool: "geodither " + version()})
+	trainer, err := train.New(g, demoStep, train.Options{Source: "shipped sample", Tool: "geodither " + version()})
 	if err != nil {
 		return nil, err
 	}
 	for _, fix := range fixes {
-		trainer.Add(mobility.Fix{User: fix.UserID, TimeMS: fix.Timestamp, Lat: fix.Latitude, Lon: fix.Longitude})
+		trainer.Add(train.Fix{User: fix.UserID, TimeMS: fix.Timestamp, Lat: fix.Latitude, Lon: fix.Longitude})
 	}
 	model, _, err := trainer.Finish()
 	return model, err

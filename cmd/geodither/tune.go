@@ -19,7 +19,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 type tuneFlags struct {
@@ -260,5 +260,5 @@ func (f *tuneFlags) fill(o *tune.Options, fixes *tune.Fixes) {
 		}
 	}
 	// Moves that take longer than a step give transitions along the way.
-	o.Train = mobility.TrainOptions{Interpolate: true, MaxGap: max(5*time.Minute, 2*longest), Source: "traces", Tool: "geodither " + version()}
+	o.Train = train.Options{Interpolate: true, MaxGap: max(5*time.Minute, 2*longest), Source: "traces", Tool: "geodither " + version()}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -47,7 +47,7 @@ func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar
 		case g.Contains(raw.Longitude, raw.Latitude):
 			w.swapped++
 		}
-		w.Add(mobility.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude})
+		w.Add(train.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude})
 		if w.all++; w.all%many == 0 {
 			bar.Show(all.Add(many))
 		}

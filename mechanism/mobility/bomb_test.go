@@ -74,7 +74,7 @@ func hugeHeader(t *testing.T) fields {
 	parts := partsOf(t, neighbourModel(t, 2, 2, 1, true, 1))
 	header := inner(parts[0], headerPart)
 	header["width"], header["height"], header["cell_m"], header["cell_km"] = g.Width(), g.Height(), g.CellM(), g.CellKM()
-	header["entries"] = binary.AppendUvarint(nil, maxEntries)
+	header["entries"] = binary.AppendUvarint(nil, MaxEntries)
 	reseal(t, parts)
 	return parts[0]
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // ReadModel reads a model and checks all of it: the format, that rows and initial distribution are distributions, that
@@ -32,7 +34,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 		return nil, err
 	}
 	b := newBuilder(head)
-	if err := inOrder(b.tasks(in, first, content), b.add); err != nil {
+	if err := parallel.Ordered(b.tasks(in, first, content), b.add); err != nil {
 		return nil, err
 	}
 	return b.finish(in)

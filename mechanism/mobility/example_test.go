@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // A model is trained from fixes of any order, here of one user who goes to and fro between two cells, and says where a user
@@ -16,13 +17,13 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	trainer, err := mobility.NewTrainer(g, time.Minute, mobility.TrainOptions{KernelRadius: 2})
+	trainer, err := train.New(g, time.Minute, train.Options{KernelRadius: 2})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for minute := range int64(60) {
-		trainer.Add(mobility.Fix{User: "u", TimeMS: minute * 60_000, Lat: 10.021, Lon: 20.021 + .005*float64(minute%2)})
+		trainer.Add(train.Fix{User: "u", TimeMS: minute * 60_000, Lat: 10.021, Lon: 20.021 + .005*float64(minute%2)})
 	}
 	m, report, err := trainer.Finish()
 	if err != nil {

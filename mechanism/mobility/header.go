@@ -28,6 +28,9 @@ var schema1 string
 
 const fileVersion = 2
 
+// MaxEntries is the largest number of transitions that one matrix of a model file may have.
+const MaxEntries = 1 << 28
+
 // Made once; a goavro codec is safe for use by many goroutines.
 var (
 	codec  = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(Schema) })
@@ -179,9 +182,9 @@ func headOf(h fields, version int32) (*head, error) {
 	}
 	total := int64(0)
 	for _, n := range out.entries {
-		if n < int64(g.Cells()) || n > maxEntries {
+		if n < int64(g.Cells()) || n > MaxEntries {
 			return nil, fmt.Errorf("mobility: the model file states %d entries for a grid of %d cells: each needs one, and there can be %d in all; train again",
-				n, g.Cells(), maxEntries)
+				n, g.Cells(), MaxEntries)
 		}
 		total += n
 	}
@@ -226,8 +229,8 @@ func calendarOf(h fields) (Calendar, error) {
 func entriesOf(data []byte, classes int) (entries []int64, err error) {
 	for range classes {
 		n, read := binary.Uvarint(data)
-		if read <= 0 || n > maxEntries {
-			return nil, fmt.Errorf("mobility: the model file does not state how many entries each of its %d classes has, or states more than %d; train again", classes, maxEntries)
+		if read <= 0 || n > MaxEntries {
+			return nil, fmt.Errorf("mobility: the model file does not state how many entries each of its %d classes has, or states more than %d; train again", classes, MaxEntries)
 		}
 		data = data[read:]
 		entries = append(entries, int64(n))

@@ -22,8 +22,13 @@ func plainGrid(t testing.TB, width, height int) *grid.Grid {
 // the same row or column, as on a street map.
 func neighbourModel(t testing.TB, width, height, radius int, road bool, seed uint64) *Model {
 	t.Helper()
+	return neighboursOn(plainGrid(t, width, height), radius, road, seed)
+}
+
+// neighboursOn is [neighbourModel] on a grid.
+func neighboursOn(g *grid.Grid, radius int, road bool, seed uint64) *Model {
 	random := rand.New(rand.NewPCG(seed, 1))
-	g := plainGrid(t, width, height)
+	width, height := g.Width(), g.Height()
 	m := &Matrix{RowStart: []int64{0}}
 	for y := range height {
 		for x := range width {

@@ -52,6 +52,13 @@ type Provenance struct {
 	Fit *Fit `json:"fit,omitempty"`
 }
 
+// Privacy says what training with differential privacy has spent on every user whose traces went into a model.
+type Privacy struct {
+	Epsilon      string `json:"epsilon"`      // of the whole model, a decimal number as it was given
+	Contribution int    `json:"contribution"` // transitions that count of each user
+	Radius       int    `json:"radius"`       // cells: counts are kept for moves within it
+}
+
 // StepOf returns the step that holds a time, both counted from 1970: floor(timestampMS / stepMS), also before 1970, where
 // Go's division would round up. stepMS, the length of a step in milliseconds, must be positive.
 func StepOf(timestampMS, stepMS int64) int64 {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // entriesPerPart is how many numbers a part of a file holds, about 600 kB before compression: a part of one cell each
@@ -46,7 +47,7 @@ func (m *Model) Write(w io.Writer) error {
 	if _, err := w.Write(head); err != nil {
 		return fmt.Errorf("mobility: writing the model: %w", err)
 	}
-	return inOrder(m.blocks(), func(packed *bytes.Buffer) error {
+	return parallel.Ordered(m.blocks(), func(packed *bytes.Buffer) error {
 		size := binary.AppendVarint(binary.AppendVarint(nil, 1), int64(packed.Len()))
 		for _, data := range [][]byte{size, packed.Bytes(), marker} {
 			if _, err := w.Write(data); err != nil {

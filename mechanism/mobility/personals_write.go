@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // WritePersonals writes a folder of personal models over the popular one, from each user's counts in any order, a user
@@ -56,7 +58,7 @@ func writeFolder(dir string, popular *Model, counts iter.Seq2[string, PersonalCo
 		written = append(written, e)
 		return nil
 	}
-	if err := inOrder(tasks, keep); err != nil {
+	if err := parallel.Ordered(tasks, keep); err != nil {
 		return err
 	}
 	folders, err := os.ReadDir(dir)

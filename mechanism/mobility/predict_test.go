@@ -178,6 +178,21 @@ func TestPredictDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// TestClassesShareReach: classes with the same columns keep once which blocks of cells they reach.
+func TestClassesShareReach(t *testing.T) {
+	m := neighbourModel(t, 6, 5, 1, true, 1)
+	first := m.Matrices[0]
+	m.Calendar = Calendar{Hours: []int{6, 18}, Weekend: true}
+	for range m.Calendar.Classes() - 2 {
+		m.Matrices = append(m.Matrices, &Matrix{RowStart: first.RowStart, Columns: first.Columns, Values: slices.Clone(first.Values)})
+	}
+	m.Matrices = append(m.Matrices, &Matrix{RowStart: first.RowStart, Columns: slices.Clone(first.Columns), Values: first.Values})
+	NewPredictor(m)
+	if m.reach[0] != m.reach[1] || m.reach[0] != m.reach[2] || m.reach[0] == m.reach[3] {
+		t.Error("classes of the same columns keep what they reach twice, or others share it")
+	}
+}
+
 func TestPredictPanicsBelowZero(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -1,4 +1,5 @@
-// Package parallel does numbered tasks on several goroutines.
+// Package parallel does independent tasks on several goroutines: numbered ones, or a sequence whose
+// results are used in its order.
 package parallel
 
 import (

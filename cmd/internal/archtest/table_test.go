@@ -33,8 +33,23 @@ var table = map[string]rule{
 	"mechanism/grid":   {pure: true},
 	"mechanism/noise":  {tests: []string{gonum}, pure: true},
 	"mechanism/mobility": {
-		ours:  []string{"mechanism/grid", "mechanism/noise"}, // noise: training with differential privacy
-		third: []string{goavro, lru},                         // goavro: the model file; lru: the personal models used last
+		ours:  []string{"mechanism/grid", "mechanism/parallel"},
+		third: []string{goavro, lru}, // goavro: the model file; lru: the personal models used last
+		tests: []string{"mechanism/mobility/train"},
+		pure:  true,
+	},
+	"mechanism/mobility/train": {
+		ours:  []string{"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train/internal/smooth", "mechanism/parallel"},
+		tests: []string{goavro, "mechanism/noise"},
+		pure:  true,
+	},
+	// What training with and without privacy have in common.
+	"mechanism/mobility/train/internal/smooth": {ours: []string{"mechanism/grid", "mechanism/mobility", "mechanism/parallel"}, pure: true},
+	"mechanism/mobility/train/private": {
+		ours: []string{
+			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "mechanism/mobility/train/internal/smooth",
+			"mechanism/noise", "mechanism/parallel",
+		},
 		tests: []string{gonum},
 		pure:  true,
 	},
@@ -63,7 +78,7 @@ var table = map[string]rule{
 	},
 	"mechanism/parallel": {pure: true},
 	"mechanism/evaluation/fit": {
-		ours: []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/parallel", "mechanism/trial"},
+		ours: []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial"},
 		pure: true,
 	},
 	"mechanism/evaluation/compare": {
@@ -81,7 +96,7 @@ var table = map[string]rule{
 	},
 	"mechanism/evaluation/tune": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
 			"mechanism/parallel", "mechanism/evaluation/chart", "mechanism/evaluation/fit", "mechanism/evaluation/report",
 		},
 		pure: true,
@@ -89,7 +104,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
-			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/locationset", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
 			"mechanism/evaluation/chart", "mechanism/evaluation/report",
 			"mechanism/aggregate", "mechanism/evaluation/density", // what an analyst makes of a fleet's releases is one of the experiments
 		},
@@ -175,6 +190,8 @@ var table = map[string]rule{
 			"mechanism/evaluation/tune",
 			"mechanism/grid",
 			"mechanism/mobility",
+			"mechanism/mobility/train",
+			"mechanism/mobility/train/private",
 			"mechanism/noise",
 			"mechanism/trial",
 			"producer",

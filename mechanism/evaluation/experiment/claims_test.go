@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // around returns a comparison of nine users whose values lie evenly around a mean: its interval at 95 % is the mean ± 2.306·σ/3 with σ = √7.5·spread.
@@ -125,7 +125,7 @@ func claimStudy(t *testing.T) *Study {
 	t.Helper()
 	d := testDefinition()
 	d.Folds = 2
-	data, err := NewData(d, testTrainer(t, testGrid(t), mobility.TrainOptions{}, 12, 60))
+	data, err := NewData(d, testTrainer(t, testGrid(t), train.Options{}, 12, 60))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // Definition says how a data set is cut into traces.
@@ -54,7 +55,7 @@ type Data struct {
 	Grid     *grid.Grid
 	Step     time.Duration
 	EveryFix bool
-	Options  mobility.TrainOptions
+	Options  train.Options
 	// Traces has one trace for each user that takes part, in ascending order of users.
 	Traces []Trace
 	// Users is how many users the data have, also those that do not take part.
@@ -64,7 +65,7 @@ type Data struct {
 	// Places are the points of interest whose neighbours are looked for, set before the data are used; nil: synthetic ones.
 	Places *Places
 
-	trainer *mobility.Trainer
+	trainer *train.Trainer
 	mu      sync.Mutex
 	models  map[string]*lazyModel
 	tracks  map[string][]mobility.Track // of the users with a trace
@@ -74,7 +75,7 @@ type Data struct {
 var ErrNoTrace = errors.New("experiment: no user has a trace that is long enough")
 
 // NewData cuts what a trainer has been given into traces. It keeps the trainer, which takes no more fixes.
-func NewData(d Definition, trainer *mobility.Trainer) (*Data, error) {
+func NewData(d Definition, trainer *train.Trainer) (*Data, error) {
 	g, step, o := trainer.Grid(), trainer.Step(), trainer.Options()
 	if d.Timestamps < 2 || d.Least < 2 || d.Least > d.Timestamps || d.Folds < 2 {
 		return nil, fmt.Errorf("experiment: %s: traces need at least 2 timestamps and 2 folds, and no more at the least than at the most", d.Name)

@@ -8,16 +8,17 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // fixesAt gives a trainer a user's fixes: the column of each, one a step, -1 for none.
-func fixesAt(trainer *mobility.Trainer, g *grid.Grid, user string, columns []int) {
+func fixesAt(trainer *train.Trainer, g *grid.Grid, user string, columns []int) {
 	for i, column := range columns {
 		if column < 0 {
 			continue
 		}
 		lat, lon := g.ToDegrees(g.Centre(grid.Cell(column)))
-		trainer.Add(mobility.Fix{User: user, TimeMS: int64(i) * testStep.Milliseconds(), Lat: lat, Lon: lon})
+		trainer.Add(train.Fix{User: user, TimeMS: int64(i) * testStep.Milliseconds(), Lat: lat, Lon: lon})
 	}
 }
 
@@ -38,7 +39,7 @@ func TestCut(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := testGrid(t)
-			trainer := testTrainer(t, g, mobility.TrainOptions{}, 0, 0)
+			trainer := testTrainer(t, g, train.Options{}, 0, 0)
 			fixesAt(trainer, g, "u", c.columns)
 			d, err := NewData(Definition{Name: "x", Timestamps: 4, Least: 3, MaxGap: 90 * time.Second, Folds: 2}, trainer)
 			if c.steps == nil {
@@ -66,7 +67,7 @@ func TestCut(t *testing.T) {
 // TestCheckIns: each is a timestamp, counted one by one, and a trace is the last ones.
 func TestCheckIns(t *testing.T) {
 	g := testGrid(t)
-	trainer := testTrainer(t, g, mobility.TrainOptions{EveryFix: true}, 0, 0)
+	trainer := testTrainer(t, g, train.Options{EveryFix: true}, 0, 0)
 	fixesAt(trainer, g, "u", []int{0, 1, -1, -1, -1, -1, -1, -1, 2, 3, 4})
 	d, err := NewData(Definition{Name: "x", Timestamps: 3, Least: 2, Folds: 2}, trainer)
 	if err != nil {
@@ -112,7 +113,7 @@ func TestFolds(t *testing.T) {
 // TestPersonalCounts counts by hand: all of the user's fixes, or those before the trace.
 func TestPersonalCounts(t *testing.T) {
 	g := testGrid(t)
-	trainer := testTrainer(t, g, mobility.TrainOptions{}, 2, 60)
+	trainer := testTrainer(t, g, train.Options{}, 2, 60)
 	fixesAt(trainer, g, "u", []int{5, 5, 6, -1, -1, -1, -1, -1, 7, 8, 7, 8})
 	d, err := NewData(Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: testStep, Folds: 2}, trainer)
 	if err != nil {
@@ -154,7 +155,7 @@ func TestPersonalCounts(t *testing.T) {
 // TestDataID: data of other fixes or definitions have other ids.
 func TestDataID(t *testing.T) {
 	ids := map[string]string{}
-	note := func(name string, d Definition, users int, o mobility.TrainOptions) {
+	note := func(name string, d Definition, users int, o train.Options) {
 		t.Helper()
 		data, err := NewData(d, testTrainer(t, testGrid(t), o, users, 60))
 		if err != nil {
@@ -167,10 +168,10 @@ func TestDataID(t *testing.T) {
 	}
 	longer := testDefinition()
 	longer.Timestamps = 21
-	note("as it is", testDefinition(), 7, mobility.TrainOptions{})
-	note("a user less", testDefinition(), 6, mobility.TrainOptions{})
-	note("longer traces", longer, 7, mobility.TrainOptions{})
-	note("other smoothing", testDefinition(), 7, mobility.TrainOptions{Backoff: 5})
+	note("as it is", testDefinition(), 7, train.Options{})
+	note("a user less", testDefinition(), 6, train.Options{})
+	note("longer traces", longer, 7, train.Options{})
+	note("other smoothing", testDefinition(), 7, train.Options{Backoff: 5})
 	if a, b := testData(t), testData(t); a.ID != b.ID {
 		t.Error("the same data have two ids")
 	}

@@ -12,11 +12,11 @@ import (
 
 	"github.com/geodither/geodither/mechanism/evaluation/density"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // steadyData has six users who report in each of 50 steps, each in a row of the map of their own, to and fro.
-func steadyData(tb testing.TB, o mobility.TrainOptions) *Data {
+func steadyData(tb testing.TB, o train.Options) *Data {
 	tb.Helper()
 	g := testGrid(tb)
 	trainer := testTrainer(tb, g, o, 0, 0)
@@ -27,7 +27,7 @@ func steadyData(tb testing.TB, o mobility.TrainOptions) *Data {
 				x = 2*(testSide-1) - x
 			}
 			lat, lon := g.ToDegrees(g.Centre(grid.Cell(2*u*testSide + x)))
-			trainer.Add(mobility.Fix{User: fmt.Sprintf("user-%d", u), TimeMS: int64(i) * testStep.Milliseconds(), Lat: lat, Lon: lon})
+			trainer.Add(train.Fix{User: fmt.Sprintf("user-%d", u), TimeMS: int64(i) * testStep.Milliseconds(), Lat: lat, Lon: lon})
 		}
 	}
 	d, err := NewData(Definition{Name: "steady", Title: "Steady", Timestamps: 20, Least: 20, MaxGap: time.Minute, Folds: 3}, trainer)
@@ -48,7 +48,7 @@ func fleetStudy(tb testing.TB, d *Data) *Study {
 
 // TestFleetTraces: every stretch is of a user of its fold, whom the fold's model has not seen; no two are the same one; and a small fleet is of many users.
 func TestFleetTraces(t *testing.T) {
-	d := steadyData(t, mobility.TrainOptions{})
+	d := steadyData(t, train.Options{})
 	list := d.fleetTraces(Options{Seed: 1, Vehicles: 1000})
 	if len(list) != 6*5 {
 		t.Fatalf("%d stretches of 6 users of 50 steps", len(list))
@@ -79,7 +79,7 @@ func TestFleetTraces(t *testing.T) {
 
 // TestFleetScores holds the pieces to what density.Run says of all at once.
 func TestFleetScores(t *testing.T) {
-	d := steadyData(t, mobility.TrainOptions{})
+	d := steadyData(t, train.Options{})
 	s := fleetStudy(t, d)
 	model, err := d.WithoutFold(0)
 	if err != nil {
@@ -126,7 +126,7 @@ func TestFleetResumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := steadyData(t, mobility.TrainOptions{})
+	d := steadyData(t, train.Options{})
 	report := func(r Run) ([]string, error) {
 		got, err := Carry(fleetStudy(t, d), chosen, r)
 		if err != nil {
@@ -169,7 +169,7 @@ func TestFleetResumes(t *testing.T) {
 
 // TestFleetKeys: what a piece's result depends on is part of its key, and what is drawn beside the paper's mechanisms is not.
 func TestFleetKeys(t *testing.T) {
-	d := steadyData(t, mobility.TrainOptions{})
+	d := steadyData(t, train.Options{})
 	keys := func(change func(*Options)) (list []string) {
 		s := fleetStudy(t, d)
 		change(&s.Options)
@@ -203,7 +203,7 @@ func TestFleetKeys(t *testing.T) {
 
 // TestFleetOfCheckIns: simulated fleets alone, and the report says why.
 func TestFleetOfCheckIns(t *testing.T) {
-	s := fleetStudy(t, steadyData(t, mobility.TrainOptions{EveryFix: true}))
+	s := fleetStudy(t, steadyData(t, train.Options{EveryFix: true}))
 	pieces, err := planFleet(s)
 	if err != nil || len(pieces) != 4 {
 		t.Fatalf("%d pieces, %v", len(pieces), err)
@@ -284,7 +284,7 @@ func TestFleetUse(t *testing.T) {
 
 // TestFleetBands: a single fleet has no band, in figures and tables; and a figure says how many estimates it has.
 func TestFleetBands(t *testing.T) {
-	s := fleetStudy(t, steadyData(t, mobility.TrainOptions{}))
+	s := fleetStudy(t, steadyData(t, train.Options{}))
 	d := s.Data[0]
 	zones, _, err := d.fleetZones()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 const (
@@ -16,7 +16,7 @@ const (
 )
 
 // wander gives a trainer so many steps of a user who wanders over the map; every tenth step has no fix.
-func wander(trainer *mobility.Trainer, g *grid.Grid, user string, steps int, seed uint64) {
+func wander(trainer *train.Trainer, g *grid.Grid, user string, steps int, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x, y := rng.IntN(testSide), rng.IntN(testSide)
 	for i := range steps {
@@ -35,7 +35,7 @@ func wander(trainer *mobility.Trainer, g *grid.Grid, user string, steps int, see
 		}
 		centre := g.Centre(grid.Cell(y*testSide + x))
 		lat, lon := g.ToDegrees(centre)
-		trainer.Add(mobility.Fix{User: user, TimeMS: int64(i) * testStep.Milliseconds(), Lat: lat, Lon: lon})
+		trainer.Add(train.Fix{User: user, TimeMS: int64(i) * testStep.Milliseconds(), Lat: lat, Lon: lon})
 	}
 }
 
@@ -48,9 +48,9 @@ func testGrid(tb testing.TB) *grid.Grid {
 	return g
 }
 
-func testTrainer(tb testing.TB, g *grid.Grid, o mobility.TrainOptions, users, steps int) *mobility.Trainer {
+func testTrainer(tb testing.TB, g *grid.Grid, o train.Options, users, steps int) *train.Trainer {
 	tb.Helper()
-	trainer, err := mobility.NewTrainer(g, testStep, o)
+	trainer, err := train.New(g, testStep, o)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func testDefinition() Definition {
 
 func testData(tb testing.TB) *Data {
 	tb.Helper()
-	d, err := NewData(testDefinition(), testTrainer(tb, testGrid(tb), mobility.TrainOptions{}, 7, 60))
+	d, err := NewData(testDefinition(), testTrainer(tb, testGrid(tb), train.Options{}, 7, 60))
 	if err != nil {
 		tb.Fatal(err)
 	}

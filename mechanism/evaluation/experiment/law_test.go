@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // simulated is what many traces give that follow the model they are filtered with.
@@ -113,7 +114,7 @@ const alarm = 4.9
 // so a little below δ, and PIM's raw error is .43 to .97 of LM's, as the shapes of hulls allow. With planted faults, noise of twice the ε or sets of
 // three times the δ, the scores alarm.
 func TestSimulatedTruth(t *testing.T) {
-	model, _, err := testTrainer(t, testGrid(t), mobility.TrainOptions{KernelRadius: 3}, 7, 400).Finish()
+	model, _, err := testTrainer(t, testGrid(t), train.Options{KernelRadius: 3}, 7, 400).Finish()
 	if err != nil {
 		t.Fatal(err)
 	}

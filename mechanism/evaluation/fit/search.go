@@ -3,14 +3,14 @@ package fit
 import (
 	"slices"
 
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // A parameter is searched on a ladder of values.
 type parameter struct {
 	ladder []float64
-	get    func(mobility.TrainOptions) float64
-	set    func(*mobility.TrainOptions, float64)
+	get    func(train.Options) float64
+	set    func(*train.Options, float64)
 	// price is what a step up must gain in the mean logarithm: rows, and with them files and time, grow.
 	price float64
 }
@@ -19,19 +19,19 @@ type parameter struct {
 var smoothing = []parameter{
 	{
 		ladder: []float64{2, 5, 10, 20, 50, 100, 200, 500, 1000},
-		get:    func(o mobility.TrainOptions) float64 { return o.Backoff },
-		set:    func(o *mobility.TrainOptions, v float64) { o.Backoff = v },
+		get:    func(o train.Options) float64 { return o.Backoff },
+		set:    func(o *train.Options, v float64) { o.Backoff = v },
 	},
 	{
 		ladder: []float64{2, 3, 4, 5, 6, 8, 11, 15},
-		get:    func(o mobility.TrainOptions) float64 { return float64(o.KernelRadius) },
-		set:    func(o *mobility.TrainOptions, v float64) { o.KernelRadius = int(v) },
+		get:    func(o train.Options) float64 { return float64(o.KernelRadius) },
+		set:    func(o *train.Options, v float64) { o.KernelRadius = int(v) },
 		price:  .02,
 	},
 	{
 		ladder: []float64{5, 10, 30, 100, 300},
-		get:    func(o mobility.TrainOptions) float64 { return float64(o.UserCap) },
-		set:    func(o *mobility.TrainOptions, v float64) { o.UserCap = int(v) },
+		get:    func(o train.Options) float64 { return float64(o.UserCap) },
+		set:    func(o *train.Options, v float64) { o.UserCap = int(v) },
 	},
 }
 
@@ -53,7 +53,7 @@ type search struct {
 	tried   []Candidate
 }
 
-func newSearch(trainer *mobility.Trainer, o SelectOptions) (*search, error) {
+func newSearch(trainer *train.Trainer, o SelectOptions) (*search, error) {
 	s := &search{options: o, fit: Options{
 		Release: o.Release, Deltas: []float64{}, MinSegment: o.MinSegment, EveryFix: o.EveryFix, MaxSteps: max(o.MaxSteps/int64(o.Folds), 1), Runs: o.Runs,
 		Paired: true, Seed: o.Seed, Workers: o.Workers,
@@ -65,7 +65,7 @@ func newSearch(trainer *mobility.Trainer, o SelectOptions) (*search, error) {
 
 // from searches along one parameter after another: two rungs of its ladder at a time until nothing is gained by that, then one at a time until
 // nothing is gained by any parameter. It returns the number of the best candidate.
-func (s *search) from(start mobility.TrainOptions) (int, error) {
+func (s *search) from(start train.Options) (int, error) {
 	best, err := s.try(start)
 	if err != nil {
 		return 0, err
@@ -161,7 +161,7 @@ func (s *search) excess(i int) float64 {
 }
 
 // try measures a candidate that has not been, and returns its number.
-func (s *search) try(o mobility.TrainOptions) (int, error) {
+func (s *search) try(o train.Options) (int, error) {
 	for i, c := range s.tried {
 		if same(c.Options, o) {
 			return i, nil
@@ -189,7 +189,7 @@ func (s *search) measure(c *Candidate, f fold) error {
 	if err != nil {
 		return err
 	}
-	model, _, err := trainer.FinishWhile(progress)
+	model, _, err := trainer.FinishWithProgress(progress)
 	if err != nil {
 		return err
 	}
@@ -229,6 +229,6 @@ func (s *search) progress() error {
 }
 
 // same says whether two options smooth alike.
-func same(a, b mobility.TrainOptions) bool {
+func same(a, b train.Options) bool {
 	return a.KernelRadius == b.KernelRadius && a.Backoff == b.Backoff && a.UserCap == b.UserCap && a.Jumps == b.Jumps
 }

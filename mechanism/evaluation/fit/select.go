@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // SelectOptions say how the parameters of smoothing are chosen. Release needs an ε and a δ; the zero value of each other field means its default.
@@ -53,7 +54,7 @@ func (o SelectOptions) withDefaults() SelectOptions {
 
 // Candidate is one choice of parameters and what it gives on users that its models were not trained on.
 type Candidate struct {
-	Options mobility.TrainOptions
+	Options train.Options
 	// LogPrior is the mean natural logarithm of the filter's prior at the true cell: what the choice goes by.
 	LogPrior float64
 	// Behind is how much less that is than the chosen candidate's, step by step under the same noise, and Error the standard error of the
@@ -80,7 +81,7 @@ type userSum struct {
 
 // Selection is the outcome.
 type Selection struct {
-	Options    mobility.TrainOptions
+	Options    train.Options
 	Candidates []Candidate // in the order they were tried
 }
 
@@ -96,7 +97,7 @@ var ErrFewUsers = errors.New("fit: choosing parameters takes at least two users 
 // ones, as long as that gains. All candidates meet the same noise and the same tracks. A larger kernel must gain more than it costs.
 //
 // Cost: some 15 to 30 candidates, each a fit at one δ of MaxSteps steps and Folds trainings.
-func Select(trainer *mobility.Trainer, start mobility.TrainOptions, o SelectOptions) (Selection, error) {
+func Select(trainer *train.Trainer, start train.Options, o SelectOptions) (Selection, error) {
 	if err := o.Release.Validate(); err != nil {
 		return Selection{}, err
 	}
@@ -113,11 +114,11 @@ func Select(trainer *mobility.Trainer, start mobility.TrainOptions, o SelectOpti
 
 // fold is a part of the users: who is foretold, and what by.
 type fold struct {
-	others *mobility.Trainer
+	others *train.Trainer
 	held   []mobility.Track
 }
 
-func newFolds(trainer *mobility.Trainer, o SelectOptions, fit Options) ([]fold, error) {
+func newFolds(trainer *train.Trainer, o SelectOptions, fit Options) ([]fold, error) {
 	folds := make([]fold, o.Folds)
 	for i := range folds {
 		held := func(user string) bool { return int(Unit(user, o.Seed)*float64(o.Folds)) == i }

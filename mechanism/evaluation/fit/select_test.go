@@ -10,19 +10,20 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // trained gathers tracks as fixes at the centres of their cells.
-func trained(t *testing.T, m *mobility.Model, tracks []mobility.Track, o mobility.TrainOptions) *mobility.Trainer {
+func trained(t *testing.T, m *mobility.Model, tracks []mobility.Track, o train.Options) *train.Trainer {
 	t.Helper()
-	trainer, err := mobility.NewTrainer(m.Grid, time.Minute, o)
+	trainer, err := train.New(m.Grid, time.Minute, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for u, track := range tracks {
 		for i, c := range track.Cells {
 			lat, lon := m.Grid.ToDegrees(m.Grid.Centre(c))
-			trainer.Add(mobility.Fix{User: track.User, TimeMS: track.Steps[i]*60_000 + int64(u), // no two users report the same fix
+			trainer.Add(train.Fix{User: track.User, TimeMS: track.Steps[i]*60_000 + int64(u), // no two users report the same fix
 				Lat: lat, Lon: lon})
 		}
 	}
@@ -53,7 +54,7 @@ func oneWay(t *testing.T) *mobility.Model {
 func TestSelect(t *testing.T) {
 	m := oneWay(t)
 	tracks := wander(m, 18, 40)
-	start := mobility.TrainOptions{KernelRadius: 6, Backoff: 1000}.Defaults()
+	start := train.Options{KernelRadius: 6, Backoff: 1000}.Defaults()
 	trainer := trained(t, m, tracks, start)
 	o := SelectOptions{Release: mechanism.Options{Epsilon: 3, Delta: .1}, MaxSteps: 400, Workers: 2, Seed: 1}
 	var told int
@@ -92,7 +93,7 @@ func TestSelect(t *testing.T) {
 func TestSelectStops(t *testing.T) {
 	m := oneWay(t)
 	o := SelectOptions{Release: mechanism.Options{Epsilon: 3, Delta: .1}, MaxSteps: 400}
-	trainer := trained(t, m, wander(m, 18, 40), mobility.TrainOptions{})
+	trainer := trained(t, m, wander(m, 18, 40), train.Options{})
 	stop := errors.New("stop")
 	o.Progress = func(done, total int64) error {
 		if total <= done {
@@ -103,14 +104,14 @@ func TestSelectStops(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := Select(trainer, mobility.TrainOptions{}, o); !errors.Is(err, stop) {
+	if _, err := Select(trainer, train.Options{}, o); !errors.Is(err, stop) {
 		t.Errorf("stopped with %v", err)
 	}
 	o.Progress = nil
-	if _, err := Select(trained(t, m, wander(m, 3, 50), mobility.TrainOptions{}), mobility.TrainOptions{}, o); !errors.Is(err, ErrFewUsers) {
+	if _, err := Select(trained(t, m, wander(m, 3, 50), train.Options{}), train.Options{}, o); !errors.Is(err, ErrFewUsers) {
 		t.Errorf("three users give %v", err)
 	}
-	if _, err := Select(trainer, mobility.TrainOptions{}, SelectOptions{}); err == nil {
+	if _, err := Select(trainer, train.Options{}, SelectOptions{}); err == nil {
 		t.Error("no ε, no error")
 	}
 }

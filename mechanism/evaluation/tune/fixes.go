@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // fix is where a user was: milliseconds since 1970 and degrees. It stands for so many fixes, itself and those of its bin that were not kept.
@@ -33,7 +34,7 @@ func NewFixes(g *grid.Grid, bin time.Duration) *Fixes {
 }
 
 // Add takes a fix. One outside the box is left out.
-func (f *Fixes) Add(at mobility.Fix) {
+func (f *Fixes) Add(at train.Fix) {
 	if !f.grid.Contains(at.Lat, at.Lon) {
 		return
 	}

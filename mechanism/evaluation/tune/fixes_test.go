@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 var box = grid.Box{South: 10, West: 20, North: 10.05, East: 20.05}
@@ -23,7 +23,7 @@ func mapOf(tb testing.TB, cellM float64) *grid.Grid {
 }
 
 // dense returns fixes of some users every few seconds, in the order of time, a few of them outside the box.
-func dense(n int) (fixes []mobility.Fix) {
+func dense(n int) (fixes []train.Fix) {
 	random := rand.New(rand.NewPCG(1, 2))
 	lat, lon, ms := 10.02, 20.02, int64(1_700_000_000_000)
 	for i := range n {
@@ -33,7 +33,7 @@ func dense(n int) (fixes []mobility.Fix) {
 		}
 		lat = min(max(lat+.001*(random.Float64()-.5), 9.999), 10.05)
 		lon = min(max(lon+.001*(random.Float64()-.5), 20), 20.05)
-		fixes = append(fixes, mobility.Fix{User: []string{"ann", "bob", "cid"}[i%3], TimeMS: ms, Lat: lat, Lon: lon})
+		fixes = append(fixes, train.Fix{User: []string{"ann", "bob", "cid"}[i%3], TimeMS: ms, Lat: lat, Lon: lon})
 	}
 	return fixes
 }
@@ -42,7 +42,7 @@ func dense(n int) (fixes []mobility.Fix) {
 // most three.
 func TestFixesThin(t *testing.T) {
 	fixes := dense(9000)
-	gather := func(parts int, order []mobility.Fix) *Fixes {
+	gather := func(parts int, order []train.Fix) *Fixes {
 		all := make([]*Fixes, parts)
 		for i := range all {
 			all[i] = NewFixes(mapOf(t, 500), time.Minute)
@@ -103,25 +103,25 @@ func TestThinTrainsTheSame(t *testing.T) {
 		thin.Add(f)
 	}
 	for _, step := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
-		for _, o := range []mobility.TrainOptions{{}, {Interpolate: true, MaxGap: 5 * time.Minute}} {
+		for _, o := range []train.Options{{}, {Interpolate: true, MaxGap: 5 * time.Minute}} {
 			ids := map[string]bool{}
-			all, err := mobility.NewTrainer(mapOf(t, 500), step, o)
+			all, err := train.New(mapOf(t, 500), step, o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range fixes {
 				all.Add(f)
 			}
-			some, err := mobility.NewTrainer(mapOf(t, 500), step, o)
+			some, err := train.New(mapOf(t, 500), step, o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for user := range thin.users {
 				for _, at := range thin.thinned(user) {
-					some.Add(mobility.Fix{User: user, TimeMS: at.timeMS, Lat: at.lat, Lon: at.lon})
+					some.Add(train.Fix{User: user, TimeMS: at.timeMS, Lat: at.lat, Lon: at.lon})
 				}
 			}
-			for _, trainer := range []*mobility.Trainer{all, some} {
+			for _, trainer := range []*train.Trainer{all, some} {
 				m, _, err := trainer.Finish()
 				if err != nil {
 					t.Fatal(err)
@@ -138,7 +138,7 @@ func TestThinTrainsTheSame(t *testing.T) {
 func TestMedianGap(t *testing.T) {
 	f := NewFixes(mapOf(t, 500), time.Second)
 	for i, seconds := range []int64{0, 10, 30, 60, 100, 9000} { // gaps of 10, 20, 30 and 40 seconds, and one that is too long
-		f.Add(mobility.Fix{User: "ann", TimeMS: 1000 * seconds, Lat: 10.01 + float64(i)/1000, Lon: 20.01})
+		f.Add(train.Fix{User: "ann", TimeMS: 1000 * seconds, Lat: 10.01 + float64(i)/1000, Lon: 20.01})
 	}
 	if gap := f.MedianGap(); gap != 30*time.Second {
 		t.Errorf("median gap %v", gap)

@@ -6,6 +6,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/parallel"
 )
@@ -45,7 +46,7 @@ type lab struct {
 	options Options
 	users   []user
 	at      world
-	trainer *mobility.Trainer // of everybody
+	trainer *train.Trainer // of everybody
 	models  map[int]*mobility.Model
 	tell    func(done, total int64) error // of the phase at hand
 }
@@ -60,7 +61,7 @@ func (l *lab) enter(w world) error {
 	if err != nil {
 		return err
 	}
-	t, err := mobility.NewTrainer(g, w.step, l.options.Train)
+	t, err := train.New(g, w.step, l.options.Train)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (l *lab) enter(w world) error {
 		u := &l.users[i]
 		for _, trip := range u.trips {
 			for _, at := range trip.fixes {
-				t.Add(mobility.Fix{User: u.name, TimeMS: at.timeMS, Lat: at.lat, Lon: at.lon})
+				t.Add(train.Fix{User: u.name, TimeMS: at.timeMS, Lat: at.lat, Lon: at.lon})
 			}
 		}
 	}
@@ -87,7 +88,7 @@ func (l *lab) model(without int) (*mobility.Model, error) {
 	}
 	m, _, err := l.trainer.Without(func(user string) bool {
 		return without != ofEverybody && (fold[user] == withoutHeld || fold[user] == without)
-	}).FinishWhile(func(int64, int64) error { return l.tell(0, 1) })
+	}).FinishWithProgress(func(int64, int64) error { return l.tell(0, 1) })
 	if err == nil {
 		l.models[without] = m
 	}

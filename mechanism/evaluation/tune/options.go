@@ -9,7 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // Options say what is tried, and what for. Box, CellsM, Steps, Epsilons and Deltas have no default.
@@ -22,7 +22,7 @@ type Options struct {
 	Epsilons, Deltas []float64 // of a release
 	// Release is everything else about releases, Train how models are trained.
 	Release mechanism.Options
-	Train   mobility.TrainOptions
+	Train   train.Options
 	// TargetKM is the median error that is looked for at the least ε a day, kilometres; TargetEpsilonDay the ε a day at which the least
 	// error is looked for. With neither nothing is chosen.
 	TargetKM, TargetEpsilonDay float64

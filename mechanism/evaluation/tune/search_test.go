@@ -12,10 +12,11 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // fleet returns users who walk about in the box, each fix half a minute after the last, within streets of their own.
-func fleet(users, fixes int, seed uint64) (all []mobility.Fix) {
+func fleet(users, fixes int, seed uint64) (all []train.Fix) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for u := range users {
 		lat, lon := 10.01+.03*random.Float64(), 20.01+.03*random.Float64()
@@ -34,13 +35,13 @@ func fleet(users, fixes int, seed uint64) (all []mobility.Fix) {
 			} else {
 				dlon = -dlon
 			}
-			all = append(all, mobility.Fix{User: fmt.Sprintf("user-%d-%d", seed, u), TimeMS: int64(1_700_000_000_000 + 30_000*i), Lat: lat, Lon: lon})
+			all = append(all, train.Fix{User: fmt.Sprintf("user-%d-%d", seed, u), TimeMS: int64(1_700_000_000_000 + 30_000*i), Lat: lat, Lon: lon})
 		}
 	}
 	return all
 }
 
-func gathered(tb testing.TB, fixes []mobility.Fix) *Fixes {
+func gathered(tb testing.TB, fixes []train.Fix) *Fixes {
 	tb.Helper()
 	f := NewFixes(mapOf(tb, 500), 30*time.Second)
 	for _, at := range fixes {
@@ -172,7 +173,7 @@ func TestNobodyIsMeasuredUnderHisOwnModel(t *testing.T) {
 		for _, trip := range g.trips {
 			in[users[trip.user].name] = true
 		}
-		want, err := mobility.NewTrainer(mapOf(t, 500), w.step, o.Train)
+		want, err := train.New(mapOf(t, 500), w.step, o.Train)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,13 @@
+package smooth
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestMonotoneKernel(t *testing.T) {
+	heights := Monotone([]Ring{{0, 1, 5}, {1, 4, 4}, {2, 4, 8}, {4, 4, 2}})
+	if want := []float64{5, 1.5, 1.5, .5}; !slices.Equal(heights, want) {
+		t.Errorf("heights %v, want %v", heights, want)
+	}
+}

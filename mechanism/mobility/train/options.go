@@ -1,0 +1,108 @@
+package train
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// Options says how traces become a model. The zero value takes every default.
+type Options struct {
+	// KernelRadius is the reach in cells of the smoothing kernel (default 5). It decides the size of the model: each row
+	// holds the cells within it, 81 for a radius of 5, 29 for 3, 13 for 2, the jumps, and the transitions seen beyond it.
+	KernelRadius int
+	// Backoff is the weight κ of the kernel in a row, in transitions (default 20): a cell with n counted transitions out
+	// of it trusts them as n to κ. Rows never seen are the kernel alone.
+	Backoff float64
+	// UserCap bounds what one user contributes to one cell's row, in transitions, and to its popularity, in steps
+	// (default 30): a user who sat somewhere for weeks does not speak for the others. Weights beyond it are scaled down
+	// in proportion.
+	UserCap int
+	// MaxGap cuts a trace where two successive fixes are further apart. 0: no limit but that transitions are between
+	// consecutive steps. Otherwise it must be at least the step (or, with EveryFix, positive).
+	MaxGap time.Duration
+	// Interpolate takes for a step the place at its end on the straight line between the fixes around it, where they are at most MaxGap
+	// apart (which must then be set), instead of the step's last fix: moves that take longer than a step give transitions along
+	// the way.
+	Interpolate bool
+	// KeepShared also counts fixes that two users report, with the same time and place; by default they are dropped for all of them, as
+	// one trace under two names.
+	KeepShared bool
+	// Calendar counts transitions by the class of the step that they leave and gives each class a matrix of its own. Its rows back off to those
+	// of all classes together with the weight of Backoff, and those to the kernel.
+	Calendar mobility.Calendar
+	// EveryFix makes each pair of a user's successive fixes a transition, whatever the time between them: for check-ins,
+	// which come too rarely for any step. The model's step is then nominal.
+	EveryFix bool
+	// Uniform is the share of the initial distribution that is spread evenly over the grid (default 0.1), so that a
+	// user who starts where nobody was before can be found.
+	Uniform float64
+	// Jumps is the share of every row that goes to far cells, in eight directions at twice the radius, twice that and so
+	// on (default 5e-3; negative: none). It stands in for a uniform teleport, which would make every row as long as the
+	// grid: a user who reappears beyond the kernel is found again sooner. Drift falls where it grows, and location sets grow. It makes
+	// rows at most a third longer, and a radius of 1 or 2 has no room for it.
+	Jumps float64
+	// Source and Tool are copied into the provenance.
+	Source, Tool string
+}
+
+// Defaults returns o with every zero number replaced by its default.
+func (o Options) Defaults() Options {
+	o.KernelRadius = cmp.Or(o.KernelRadius, 5)
+	o.Backoff = cmp.Or(o.Backoff, 20)
+	o.UserCap = cmp.Or(o.UserCap, 30)
+	o.Uniform = cmp.Or(o.Uniform, 0.1)
+	o.Jumps = cmp.Or(o.Jumps, 5e-3)
+	return o
+}
+
+// maxInterpolated bounds the places that one pair of fixes makes.
+const maxInterpolated = 1000
+
+// MaxKernelRadius is the largest kernel radius in cells. It keeps a row below 50,000 cells.
+const MaxKernelRadius = 125
+
+// Validate reports the first option, defaults filled in, that training at the step cannot use.
+func (o Options) Validate(step time.Duration) error {
+	o = o.Defaults()
+	switch {
+	case step < time.Millisecond || step > 24*time.Hour || step%time.Millisecond != 0:
+		return errors.New("train: the step must be a whole number of milliseconds, at most a day")
+	case o.KernelRadius < 1 || o.KernelRadius > MaxKernelRadius:
+		return fmt.Errorf("train: the kernel radius must be 1 to %d cells", MaxKernelRadius)
+	case !(o.Backoff > 0) || o.Backoff > 1e6:
+		return errors.New("train: the back-off weight must be positive and at most 1e6")
+	case o.UserCap < 1 || o.UserCap > 1e6:
+		return errors.New("train: the cap of transitions per user and cell must be 1 to 1e6")
+	case !(o.Uniform > 0) || o.Uniform > 1:
+		return errors.New("train: the uniform share of the initial distribution must be in (0, 1]")
+	case !(o.Jumps < 1):
+		return errors.New("train: the share of jumps must be less than 1 (negative for none)")
+	case o.Interpolate && o.EveryFix:
+		return errors.New("train: between fixes that each count by themselves there is nothing to interpolate")
+	case o.Interpolate && o.MaxGap == 0:
+		return errors.New("train: interpolation needs a greatest gap (--max-gap): the longest silence, such as 5m, across which a straight line is believed")
+	case o.Interpolate && o.MaxGap > maxInterpolated*step:
+		return fmt.Errorf("train: the greatest gap to interpolate across is %d steps", maxInterpolated)
+	case o.MaxGap < 0, o.MaxGap > 0 && o.MaxGap < step && !o.EveryFix:
+		return errors.New("train: the greatest gap must be 0 (no limit) or at least the step")
+	}
+	return o.Calendar.Validate()
+}
+
+// String returns the options that a model depends on, each as name=value. Which place stands for a step is "last fix", "line to its end"
+// or "every fix".
+func (o Options) String() string {
+	place := "last fix"
+	switch {
+	case o.EveryFix:
+		place = "every fix"
+	case o.Interpolate:
+		place = "line to its end"
+	}
+	return fmt.Sprintf("kernel_radius=%d backoff=%g user_cap=%d max_gap=%s every_fix=%t place=%q uniform=%g jumps=%g keep_shared=%t calendar=%q",
+		o.KernelRadius, o.Backoff, o.UserCap, o.MaxGap, o.EveryFix, place, o.Uniform, max(o.Jumps, 0), o.KeepShared, o.Calendar)
+}

@@ -1,0 +1,210 @@
+package private
+
+import (
+	"math"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
+)
+
+// estimate is what a level says after its noise has been taken care of: expected moves of every block, and for every block and
+// ring, at block·rings + ring, the height of a kernel.
+type estimate struct {
+	level
+	moves   []float64 // of the block
+	heights []float64 // of the kernel, at one offset of the ring; over all offsets they add up to 1
+}
+
+func (l level) newEstimate() *estimate {
+	n := l.blocks() * len(l.rings)
+	return &estimate{level: l, moves: make([]float64, l.blocks()), heights: make([]float64, n)}
+}
+
+// count returns how many of the users' moves there are of every block and ring.
+func (l level) count(tallies []tally) []int64 {
+	counts := make([]int64, l.blocks()*len(l.rings))
+	for _, t := range tallies {
+		ring, _ := l.ringOf(smooth.Displacement(l.grid, t.from, t.to))
+		counts[l.block(t.class, t.from)*len(l.rings)+ring] += t.n
+	}
+	return counts
+}
+
+// first estimates the first level, the whole map. What to expect is a curve of two numbers (see [level.curve]), fitted to the noisy
+// counts; then the weight of a move may not grow with its length (see [smooth.Learn]).
+func (l level) first(counts []float64, s scale) *estimate {
+	e := l.newEstimate()
+	pairs := make([]float64, len(l.rings))
+	l.pairs(pairs, 0)
+	total := 0.0
+	for _, n := range counts {
+		total += n
+	}
+	total = max(total, s.value())
+	shrink(counts, counts, l.curve(counts, pairs, total, s), func(int) int { return 0 }, 1, s.law())
+	classes := make([]smooth.Ring, len(l.rings))
+	area := float64(l.grid.Cells())
+	for i, r := range l.rings {
+		classes[i] = smooth.Ring{Squared: r.Squared, Cells: r.Cells, Mass: float64(r.Cells) / float64(len(l.offsets))}
+		if pairs[i] > 0 { // as if there were no edges
+			classes[i].Mass += float64(float64(counts[i]*area) / pairs[i] * float64(r.Cells))
+		}
+	}
+	sum := 0.0
+	heights := smooth.Monotone(classes)
+	for i, height := range heights {
+		e.moves[0] += float64(height / area * pairs[i])
+		sum += float64(height * float64(l.rings[i].Cells))
+	}
+	for i, height := range heights {
+		e.heights[i] = height / sum
+	}
+	return e
+}
+
+// curve returns the expected counts of the rings by the most probable of many curves. A pair of cells has the weight exp(-decay·d) at
+// the distance d, and the one of a cell with itself exp(stay): on real traces at 340 m and a minute stay is near 0, so what
+// is known best, the share of moves that stay, tells the rest as well. Probable means: a small sum of the distances to
+// the counts in units of the noise's scale, which is minus the logarithm of the likelihood, of |stay|/0.3 and of
+// |ln decay|.
+func (l level) curve(counts, pairs []float64, total float64, s scale) []float64 {
+	best, least := make([]float64, len(counts)), math.Inf(1)
+	weights, tried := make([]float64, len(counts)), make([]float64, len(counts))
+	for decay := 0.1; decay < 8; decay *= 1.05 {
+		longer := 0.0 // moves: what all but those that stay weigh
+		for i, r := range l.rings[1:] {
+			weights[1+i] = float64(pairs[1+i] * math.Exp(-float64(decay*math.Sqrt(float64(r.Squared)))))
+			longer += weights[1+i]
+		}
+		for stay := -20; stay <= 20; stay++ {
+			weights[0] = float64(pairs[0] * math.Exp(float64(stay)/10))
+			misfit := math.Abs(float64(stay))/3 + math.Abs(math.Log(decay))
+			for i, w := range weights {
+				tried[i] = w * total / (weights[0] + longer)
+				misfit += math.Abs(counts[i]-tried[i]) / s.value()
+			}
+			if misfit < least {
+				least = misfit
+				copy(best, tried)
+			}
+		}
+	}
+	return best
+}
+
+// next estimates a level by its noisy counts and the coarser level's estimate: first how many moves there are of each block, then
+// of which lengths.
+func (l level) next(coarser *estimate, counts []float64, s scale, backoff float64) *estimate {
+	e := l.newEstimate()
+	rings := len(l.rings)
+	pairs := make([]float64, len(counts))
+	for b := range l.blocks() {
+		l.pairs(pairs[b*rings:(b+1)*rings], b)
+	}
+	expected, number, precision := make([]float64, len(counts)), make([]float64, l.blocks()), 0.0
+	for b := range l.blocks() {
+		above := coarser.heights[l.parent(coarser.level, b)*rings:][:rings]
+		weights := expected[b*rings : (b+1)*rings]
+		l.shape(weights, above, pairs[b*rings:(b+1)*rings])
+		n, squares := heard(weights, counts[b*rings:(b+1)*rings])
+		number[b] = n
+		precision += squares / float64(l.blocks())
+	}
+	e.moves = l.numbers(coarser, number, s.law().over(precision))
+	for i := range expected {
+		expected[i] *= e.moves[i/rings]
+	}
+	shrink(counts, counts, expected, func(i int) int { return i % rings }, rings, s.law())
+	for b := range l.blocks() {
+		above := coarser.heights[l.parent(coarser.level, b)*rings:][:rings]
+		e.settle(b, counts[b*rings:(b+1)*rings], pairs[b*rings:(b+1)*rings], above, backoff)
+	}
+	return e
+}
+
+// shape sets weights to how moves of a block spread over the rings by a kernel, as far as they stay on the map.
+func (l level) shape(weights, heights, pairs []float64) {
+	sum := 0.0
+	for i, h := range heights {
+		weights[i] = float64(h * pairs[i])
+		sum += weights[i]
+	}
+	for i := range weights {
+		weights[i] /= sum
+	}
+}
+
+// heard returns what a block's noisy counts say of the number of its moves, which are expected to be spread by the weights w:
+// Σ w·count / Σ w², whose noise has 1/Σ w² of the variance of a single count's.
+func heard(weights, counts []float64) (number, precision float64) {
+	for i, w := range weights {
+		number += float64(w * counts[i])
+		precision += float64(w * w)
+	}
+	return number / precision, precision
+}
+
+// numbers estimates the number of moves of each block of a level from what was heard of them, with noise of the law.
+func (l level) numbers(coarser *estimate, heard []float64, noise law) []float64 {
+	expected, area := make([]float64, len(heard)), make([]float64, coarser.blocks())
+	for b := range heard {
+		area[l.parent(coarser.level, b)] += l.area(b)
+	}
+	for b := range heard {
+		above := l.parent(coarser.level, b)
+		expected[b] = float64(coarser.moves[above]*l.area(b)) / area[above]
+	}
+	estimated := make([]float64, len(heard))
+	shrink(estimated, heard, expected, func(int) int { return 0 }, 1, noise)
+
+	// The coarser level's number is better known than the sum of its parts, on which there is more noise.
+	sums := make([]float64, coarser.blocks())
+	for b, n := range estimated {
+		sums[l.parent(coarser.level, b)] += n
+	}
+	for b := range estimated {
+		above := l.parent(coarser.level, b)
+		if sums[above] > 0 {
+			estimated[b] *= coarser.moves[above] / sums[above]
+		} else {
+			estimated[b] = expected[b]
+		}
+	}
+	return estimated
+}
+
+// settle turns the estimated moves of a block into a kernel, as if there were no edges, that is backed off to the one above.
+func (e *estimate) settle(block int, moves, pairs, above []float64, backoff float64) {
+	heights := e.heights[block*len(e.rings) : (block+1)*len(e.rings)]
+	weight, sum := 0.0, 0.0
+	for i, r := range e.rings {
+		if pairs[i] > 0 {
+			heights[i] = moves[i] / pairs[i]
+		}
+		weight += moves[i]
+		sum += float64(heights[i] * float64(r.Cells))
+	}
+	for i := range heights {
+		if sum > 0 {
+			heights[i] = (float64(weight*heights[i])/sum + float64(backoff*above[i])) / (weight + backoff)
+		} else {
+			heights[i] = above[i]
+		}
+	}
+}
+
+// kernel returns the back-off kernel of a block.
+func (e *estimate) kernel(block int) smooth.Kernel {
+	k := smooth.Kernel{Offsets: make([]smooth.Offset, len(e.offsets)), Reach: e.radius}
+	for i, o := range e.offsets {
+		o.Weight = e.heights[block*len(e.rings)+e.ring[i]]
+		k.Offsets[i] = o
+	}
+	return k
+}
+
+// of returns the heights of the block that holds a cell.
+func (e *estimate) of(class int, c grid.Cell) []float64 {
+	at := e.block(class, c) * len(e.rings)
+	return e.heights[at : at+len(e.rings)]
+}

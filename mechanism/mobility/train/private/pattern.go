@@ -1,0 +1,114 @@
+package private
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
+)
+
+// pattern is what private training may count: moves between cells at most a radius apart. It is known before anything is read, so
+// which counts there are tells nothing about anybody.
+//
+// Counts come in levels. The first one counts the moves of the whole map by their length; each further one cuts the map into
+// smaller blocks and counts the moves out of each; the last one counts every pair of cells. Few users are heard over the noise in
+// the first levels only, and many in all of them.
+type pattern struct {
+	grid    *grid.Grid
+	radius  int
+	classes int             // of the calendar
+	offsets []smooth.Offset // within the radius, by row, then column; weights 0
+	ring    []int           // of each offset: which of the rings it belongs to
+	rings   []smooth.Ring   // offsets of one length, in ascending order; masses 0
+}
+
+func newPattern(g *grid.Grid, classes, radius int) *pattern {
+	p := &pattern{grid: g, radius: radius, classes: classes, rings: smooth.Rings(radius)}
+	for rows := -radius; rows <= radius; rows++ {
+		for columns := -radius; columns <= radius; columns++ {
+			if ring, ok := p.ringOf(columns, rows); ok {
+				p.offsets = append(p.offsets, smooth.Offset{Columns: columns, Rows: rows})
+				p.ring = append(p.ring, ring)
+			}
+		}
+	}
+	return p
+}
+
+// ringOf returns the ring of a displacement; false: it lies beyond the radius.
+func (p *pattern) ringOf(columns, rows int) (ring int, ok bool) {
+	return slices.BinarySearchFunc(p.rings, columns*columns+rows*rows, func(c smooth.Ring, d int) int { return cmp.Compare(c.Squared, d) })
+}
+
+// level is one of the ways to cut the map: into blocks of side × side cells.
+type level struct {
+	*pattern
+	side          int
+	columns, rows int // of blocks
+	classes       int // 1 at the first level, which counts all classes of the calendar together
+}
+
+// levelFactor is how many times the sides of blocks shrink from one level to the next.
+const levelFactor = 4
+
+// levels returns the levels that count by length, from the whole map to the smallest blocks, which are not single cells. A map
+// within one such block has only the first one.
+func (p *pattern) levels() []level {
+	longer := max(p.grid.Width(), p.grid.Height())
+	var all []level
+	for side := levelFactor; side < longer; side *= levelFactor {
+		all = append(all, p.level(side, p.classes))
+	}
+	all = append(all, p.level(longer, 1))
+	slices.Reverse(all)
+	return all
+}
+
+func (p *pattern) level(side, classes int) level {
+	up := func(n int) int { return (n + side - 1) / side }
+	return level{pattern: p, side: side, columns: up(p.grid.Width()), rows: up(p.grid.Height()), classes: classes}
+}
+
+// blocks returns the number of blocks, of all classes.
+func (l level) blocks() int { return l.classes * l.columns * l.rows }
+
+// block returns the block of a class that holds a cell.
+func (l level) block(class int, c grid.Cell) int {
+	if l.classes == 1 {
+		class = 0
+	}
+	return (class*l.rows+l.grid.Row(c)/l.side)*l.columns + l.grid.Column(c)/l.side
+}
+
+// parent returns the block of a coarser level that a block lies in.
+func (l level) parent(coarser level, block int) int {
+	class, x, y := l.place(block)
+	if coarser.classes == 1 {
+		class = 0
+	}
+	return (class*coarser.rows+y*l.side/coarser.side)*coarser.columns + x*l.side/coarser.side
+}
+
+func (l level) place(block int) (class, column, row int) {
+	return block / (l.columns * l.rows), block % l.columns, block / l.columns % l.rows
+}
+
+// pairs adds to dst, for each ring, how many moves of that length begin in the block and end on the map.
+func (l level) pairs(dst []float64, block int) {
+	_, column, row := l.place(block)
+	clear(dst)
+	within := func(at, shift, size int) int {
+		first, end := max(at*l.side, -shift), min((at+1)*l.side, size, size-shift)
+		return max(0, end-first)
+	}
+	for i, o := range l.offsets {
+		dst[l.ring[i]] += float64(within(column, o.Columns, l.grid.Width()) * within(row, o.Rows, l.grid.Height()))
+	}
+}
+
+// area returns the number of a block's cells.
+func (l level) area(block int) float64 {
+	_, column, row := l.place(block)
+	return float64(min(l.side, l.grid.Width()-column*l.side) * min(l.side, l.grid.Height()-row*l.side))
+}

@@ -1,0 +1,295 @@
+package private
+
+import (
+	"cmp"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// cellCounts is what the last level counts, each pair of cells: the users' moves and the scale of the noise.
+type cellCounts struct {
+	tallies []tally
+	scale   scale
+}
+
+// spot is where a row has an entry, relative to its cell: an offset of a ring, or (ring < 0) a jump with its weight.
+type spot struct {
+	smooth.Offset
+	ring int
+}
+
+// rowMaker makes the matrices, one for each class. Rows are independent of each other but for a few sums, so that the cores share
+// them.
+//
+// Each row has the cells within the radius and the jumps, whatever was counted. Noisy counts are kept in the matrix's own
+// memory until they become probabilities: its 12 bytes an entry and 8 bytes a cell are all that this takes, 1.2 GB for a
+// million cells and a radius of 5.
+type rowMaker struct {
+	*training
+	last     *estimate
+	cells    *cellCounts // nil: single cells are not counted
+	spots    []spot
+	matrices []*mobility.Matrix
+
+	number    []float64 // of moves out of each cell, class after class
+	spread    []float64 // c² of each ring, see [shrink]
+	threshold float64
+}
+
+// rows makes the matrices, and the expected number of moves out of each cell.
+func (p *training) rows(last *estimate, cells *cellCounts) ([]*mobility.Matrix, []smooth.Pair, error) {
+	r := &rowMaker{training: p, last: last, cells: cells, spots: p.spots()}
+	if err := r.empty(); err != nil {
+		return nil, nil, err
+	}
+	if err := r.listen(); err != nil {
+		return nil, nil, err
+	}
+	if err := p.eachRow(func(class, y int) {
+		var own rowOf
+		for x := range p.grid.Width() {
+			r.finish(&own, class, grid.Cell(y*p.grid.Width()+x))
+		}
+	}); err != nil {
+		return nil, nil, err
+	}
+	popularity := make([]smooth.Pair, p.grid.Cells())
+	for i, n := range r.number {
+		c := grid.Cell(i % len(popularity))
+		popularity[c].From, popularity[c].To = c, c
+		popularity[c].Weight += n
+	}
+	return r.matrices, popularity, nil
+}
+
+// spots returns the pattern of a row, in ascending order of cells.
+func (p *training) spots() []spot {
+	flat := smooth.Kernel{Offsets: p.offsets, Reach: p.radius}.WithJumps(p.grid, p.radius, p.trainer.Options().Jumps)
+	list := make([]spot, len(flat.Offsets))
+	for i, o := range flat.Offsets {
+		list[i] = spot{o, -1}
+		if ring, ok := p.ringOf(o.Columns, o.Rows); ok {
+			list[i].ring = ring
+		}
+	}
+	return list
+}
+
+// empty makes the matrices with all their entries, every value 0. They share their columns.
+func (r *rowMaker) empty() error {
+	start := make([]int64, 1, r.grid.Cells()+1)
+	n := int64(0)
+	for c := range grid.Cell(r.grid.Cells()) {
+		for _, at := range r.spots {
+			if _, ok := r.reached(c, at); ok {
+				n++
+			}
+		}
+		start = append(start, n)
+	}
+	if err := r.trainer.CheckSize(n); err != nil {
+		return err
+	}
+	columns := make([]grid.Cell, 0, n)
+	for c := range grid.Cell(r.grid.Cells()) {
+		for _, at := range r.spots {
+			if to, ok := r.reached(c, at); ok {
+				columns = append(columns, to)
+			}
+		}
+	}
+	for range r.classes {
+		r.matrices = append(r.matrices, &mobility.Matrix{RowStart: start, Columns: columns, Values: make([]float64, n)})
+	}
+	return nil
+}
+
+// reached returns the cell at a place seen from c; false: it is not on the map.
+func (r *rowMaker) reached(c grid.Cell, at spot) (grid.Cell, bool) {
+	x, y := r.grid.Column(c)+at.Columns, r.grid.Row(c)+at.Rows
+	return grid.Cell(y*r.grid.Width() + x), x >= 0 && y >= 0 && x < r.grid.Width() && y < r.grid.Height()
+}
+
+// passes over all rows are made where single cells are counted, and only the last of them where they are not.
+const passes = 3
+
+// eachRow calls work for every class and row of the map, on all cores, and reports in between.
+func (p *training) eachRow(work func(class, y int)) error {
+	cores := runtime.GOMAXPROCS(0)
+	rows := p.classes * p.grid.Height()
+	for first := 0; first < rows; first += 8 * cores {
+		end := min(first+8*cores, rows)
+		var all sync.WaitGroup
+		for core := range cores {
+			all.Go(func() {
+				for i := first + core; i < end; i += cores {
+					work(i/p.grid.Height(), i%p.grid.Height())
+				}
+			})
+		}
+		all.Wait()
+		if err := p.work.Add((end - first) * p.grid.Width()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowOf is what a worker knows of one row's entries: their rings, the back-off kernel (which sums to 1, jumps and all), its part
+// within the radius (which sums to 1 too, jumps being 0), and their values in the matrix.
+type rowOf struct {
+	ring           []int
+	kernel, within []float64
+	columns        []grid.Cell
+	values         []float64
+}
+
+func (r *rowMaker) look(own *rowOf, class int, c grid.Cell) {
+	own.ring, own.kernel, own.within = own.ring[:0], own.kernel[:0], own.within[:0]
+	own.columns, own.values = r.matrices[class].Row(c)
+	heights := r.last.of(class, c)
+	jumps := max(r.trainer.Options().Jumps, 0)
+	mass, inner := 0.0, 0.0
+	for _, at := range r.spots {
+		if _, ok := r.reached(c, at); !ok {
+			continue
+		}
+		weight, height := at.Weight, 0.0
+		if at.ring >= 0 {
+			height = heights[at.ring]
+			weight = float64((1 - jumps) * height)
+		}
+		own.ring, own.kernel, own.within = append(own.ring, at.ring), append(own.kernel, weight), append(own.within, height)
+		mass += weight
+		inner += height
+	}
+	for i := range own.kernel {
+		own.kernel[i] /= mass
+		own.within[i] /= inner
+	}
+}
+
+// listen estimates how many moves leave each cell: from noisy counts of all pairs of cells, which it fills in, with how far
+// they spread about what is expected; or where cells are not counted, by an even share of what leaves the block.
+func (r *rowMaker) listen() error {
+	cells, height, width := r.level(1, r.classes), r.grid.Height(), r.grid.Width()
+	r.number = make([]float64, cells.blocks())
+	if r.cells == nil {
+		for i := range r.number {
+			above := cells.parent(r.last.level, i)
+			r.number[i] = r.last.moves[above] / float64(r.last.area(above)*float64(r.classes/r.last.classes))
+		}
+		return r.work.Add((passes - 1) * len(r.number))
+	}
+	precision := make([]float64, r.classes*height)
+	if err := r.eachRow(func(class, y int) {
+		random := r.secret.streams().Stream(rowName(class, y))
+		var own rowOf
+		for x := range width {
+			c := grid.Cell(y*width + x)
+			r.look(&own, class, c)
+			r.count(&own, class, c, random)
+			n, squares := heard(own.within, own.values)
+			r.number[cells.block(class, c)] = n
+			precision[class*height+y] += squares / float64(len(r.number))
+		}
+	}); err != nil {
+		return err
+	}
+	total := 0.0
+	for _, squares := range precision {
+		total += squares
+	}
+	law := r.cells.scale.law()
+	r.number = cells.numbers(r.last, r.number, law.over(total))
+	r.threshold = float64(law.size * math.Log(2*float64(len(r.number)*len(r.offsets))))
+	rows := make([]moments, r.classes*height)
+	err := r.eachRow(func(class, y int) {
+		sums := newMoments(len(r.rings))
+		var own rowOf
+		for x := range width {
+			c := grid.Cell(y*width + x)
+			r.look(&own, class, c)
+			n := r.number[cells.block(class, c)]
+			for i, ring := range own.ring {
+				if ring >= 0 {
+					expected := float64(n * own.within[i])
+					sums.add(ring, own.values[i]-expected, expected, r.threshold)
+				}
+			}
+		}
+		rows[class*height+y] = sums
+	})
+	if err != nil {
+		return err
+	}
+	sums := newMoments(len(r.rings))
+	for _, row := range rows {
+		sums.merge(row)
+	}
+	r.spread = sums.spreads(law.variance)
+	return nil
+}
+
+// count fills in a row's noisy counts.
+func (r *rowMaker) count(own *rowOf, class int, c grid.Cell, random noise.Source) {
+	tallies := r.tallied(class, c)
+	for i, ring := range own.ring {
+		if ring < 0 {
+			continue
+		}
+		n := int64(0)
+		if len(tallies) > 0 && tallies[0].to == own.columns[i] {
+			n, tallies = tallies[0].n, tallies[1:]
+		}
+		own.values[i] = r.draw(n, r.cells.scale, random)
+	}
+}
+
+// tallied returns the users' moves out of a cell, in ascending order of where they lead.
+func (r *rowMaker) tallied(class int, c grid.Cell) []tally {
+	list := r.cells.tallies
+	first := func(c grid.Cell) int {
+		at, _ := slices.BinarySearchFunc(list, c, func(t tally, c grid.Cell) int {
+			return cmp.Or(cmp.Compare(t.class, class), cmp.Compare(t.from, c))
+		})
+		return at
+	}
+	return list[first(c):first(c+1)]
+}
+
+// finish turns what is known of row c into probabilities: (moves + κ·kernel) / (their number + κ), as [smooth.Smoother] does, and the jumps,
+// which every row has as often.
+func (r *rowMaker) finish(own *rowOf, class int, c grid.Cell) {
+	r.look(own, class, c)
+	backoff := r.trainer.Options().Backoff
+	n := r.number[class*r.grid.Cells()+int(c)]
+	total, near := backoff, 1.0
+	for i, ring := range own.ring {
+		if ring < 0 {
+			near -= own.kernel[i]
+			continue
+		}
+		moves := float64(n * own.within[i])
+		if r.cells != nil {
+			moves = shrunk(own.values[i], moves, r.spread[ring], r.cells.scale.variance(), r.threshold)
+		}
+		own.values[i] = moves + float64(backoff*own.within[i])
+		total += moves
+	}
+	for i, ring := range own.ring {
+		if ring < 0 {
+			own.values[i] = own.kernel[i]
+		} else {
+			own.values[i] *= near / total
+		}
+	}
+	smooth.QuantizeRow(own.values)
+}

@@ -1,0 +1,89 @@
+package private
+
+import "math"
+
+// shrink estimates counts from noisy ones. Everything here is post-processing: it knows the noisy counts, what a coarser level
+// makes one expect, and the law of the noise.
+//
+// noisy[i] is the count of entry i with noise, expected[i] ≥ 0 what the coarser level says of it, group(i) < groups its group.
+// The spread c² of true counts about what is expected, relative to it, is estimated in each group by the method of
+// moments: E(noisy-expected)² = c²·expected² + variance. With it the best linear estimate is
+// expected + ρ(noisy-expected), ρ = c²·expected²/(c²·expected² + variance) (an empirical Bayes estimate: Efron and Morris 1973,
+// doi 10.1080/01621459.1973.10481350). A moment that is less than one standard deviation of what noise alone does counts
+// as none.
+//
+// A linear rule serves many small differences and loses the few great ones, such as a station in an empty quarter. So an entry
+// that differs by more than the noise of all entries would once is taken as it is: scale·ln(entries), the universal threshold
+// of Donoho and Johnstone 1994 (doi 10.1093/biomet/81.3.425) for this law. Results are not negative. dst may be noisy.
+func shrink(dst, noisy, expected []float64, group func(i int) int, groups int, noise law) {
+	threshold := float64(noise.size * math.Log(2*float64(len(noisy))))
+	m := newMoments(groups)
+	for i, n := range noisy {
+		m.add(group(i), n-expected[i], expected[i], threshold)
+	}
+	spread := m.spreads(noise.variance)
+	for i, n := range noisy {
+		dst[i] = shrunk(n, expected[i], spread[group(i)], noise.variance, threshold)
+	}
+}
+
+// law is what is known of the noise on a number.
+type law struct{ size, variance float64 } // the scale, or what stands for it
+
+func (s scale) law() law { return law{s.value(), s.variance()} }
+
+// over returns the law of a weighted sum with so many times the precision. The sum of Laplace variables has lighter tails than one
+// of the same variance, so the size is large enough.
+func (l law) over(precision float64) law {
+	return law{l.size / math.Sqrt(precision), l.variance / precision}
+}
+
+// shrunk is [shrink] of one entry.
+func shrunk(noisy, expected, spread, variance, threshold float64) float64 {
+	difference := noisy - expected
+	if math.Abs(difference) > threshold {
+		return max(0, noisy)
+	}
+	signal := float64(spread * float64(expected*expected))
+	if signal == 0 {
+		return expected
+	}
+	return max(0, expected+float64(signal/(signal+variance)*difference))
+}
+
+// moments are the sums of squares that tell the spread of each group.
+type moments struct{ difference, expected, number []float64 }
+
+func newMoments(groups int) moments {
+	return moments{make([]float64, groups), make([]float64, groups), make([]float64, groups)}
+}
+
+// add takes one entry, unless it stands out.
+func (m moments) add(group int, difference, expected, threshold float64) {
+	if math.Abs(difference) <= threshold {
+		m.difference[group] += float64(difference * difference)
+		m.expected[group] += float64(expected * expected)
+		m.number[group]++
+	}
+}
+
+func (m moments) merge(other moments) {
+	for g := range m.number {
+		m.difference[g] += other.difference[g]
+		m.expected[g] += other.expected[g]
+		m.number[g] += other.number[g]
+	}
+}
+
+// spreads returns c² of each group.
+func (m moments) spreads(variance float64) []float64 {
+	spread := make([]float64, len(m.number))
+	for g, n := range m.number {
+		// The square of a Laplace variable has five times its mean's square as variance.
+		excess := m.difference[g] - float64(variance*(n+math.Sqrt(5*n)))
+		if excess > 0 && m.expected[g] > 0 {
+			spread[g] = excess / m.expected[g]
+		}
+	}
+	return spread
+}
