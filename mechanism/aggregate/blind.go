@@ -6,11 +6,11 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// blindFilter computes where the model alone has a user, from the step at which the user's filter started. It is not pruned, so that no cell
-// of a posterior lies where it says never.
+// blindFilter computes where the model alone has a user, from the step at which the user's filter started.
+// It is not pruned, so that no cell of a posterior lies where it has none.
 type blindFilter struct {
 	predictors map[*version]*mobility.Predictor
-	known      map[blindKey]*mobility.Distribution // of users that started and stand together
+	known      map[blindKey]*mobility.Distribution // shared by users who started and reported together
 	last       mobility.Distribution
 }
 
@@ -21,7 +21,7 @@ type blindKey struct {
 	turns      string
 }
 
-// maxBlind bounds what is kept for users that stand together.
+// maxBlind bounds how many distributions are kept.
 const maxBlind = 64
 
 func newBlindFilter() blindFilter {
@@ -30,19 +30,19 @@ func newBlindFilter() blindFilter {
 
 // at returns the user's distribution at the last record, valid until the next call but one.
 func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
-	begun := len(u.blind) > 0 && u.blindFrom == u.origin && u.blindStep <= u.last
-	if !begun {
+	goesOn := len(u.alone) > 0 && u.aloneFrom == u.origin && u.aloneStep <= u.last
+	if !goesOn {
 		u.turns = ""
 	}
 	key := blindKey{u.origin, u.last, u.version, u.turns}
 	if d := b.known[key]; d != nil && u.own == nil {
 		return d, b.keep(u, d)
 	}
-	from, step := &b.last, u.blindStep
-	if !begun {
+	from, step := &b.last, u.aloneStep
+	if !goesOn {
 		b.initial(u)
 		step = u.origin
-	} else if _, err := b.last.DecodeBinary(u.blind); err != nil {
+	} else if _, err := b.last.DecodeBinary(u.alone); err != nil {
 		return nil, fmt.Errorf("aggregate: %w", err)
 	}
 	predictor := b.predictors[u.version]
@@ -55,7 +55,7 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 	predictor.Predict(d, from, step, int(u.last-step))
 	d.Round()
 	if u.own != nil {
-		return d, b.keep(u, d) // nobody else's
+		return d, b.keep(u, d) // it is nobody else's
 	}
 	if len(b.known) >= maxBlind {
 		clear(b.known)
@@ -64,8 +64,8 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 	return d, b.keep(u, d)
 }
 
-// turn takes the user's distribution up to the last record, from where it goes on under another model of the same map. Steps between that only
-// reports without a record have told the service of count under the new model.
+// turn takes the user's distribution up to the last record, from where it goes on under another model of the
+// same map. Steps of reports without a record count under the new model.
 func (b *blindFilter) turn(u *user) error {
 	if _, err := b.at(u); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (b *blindFilter) turn(u *user) error {
 	return nil
 }
 
-// initial sets b.last to where a user's model has him begin.
+// initial sets b.last to where a user's model has the user start.
 func (b *blindFilter) initial(u *user) {
 	if u.own != nil {
 		u.own.Initial(&b.last)
@@ -93,10 +93,10 @@ func idOf(own *mobility.Personal) string {
 
 // keep stores a distribution, to go on from at the user's next window.
 func (b *blindFilter) keep(u *user, d *mobility.Distribution) error {
-	if u.blindFrom == u.origin && u.blindStep == u.last && len(u.blind) > 0 {
+	if u.aloneFrom == u.origin && u.aloneStep == u.last && len(u.alone) > 0 {
 		return nil
 	}
-	u.blind = d.AppendBinary(u.blind[:0])
-	u.blindFrom, u.blindStep = u.origin, u.last
+	u.alone = d.AppendBinary(u.alone[:0])
+	u.aloneFrom, u.aloneStep = u.origin, u.last
 	return nil
 }

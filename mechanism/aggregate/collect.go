@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
@@ -11,24 +12,30 @@ import (
 
 // CollectOptions say what is collected.
 type CollectOptions struct {
-	// WindowSteps is the length of a window in steps of the model. Windows begin at multiples of it since 1970.
+	// WindowSteps is the length of a window in steps of the model. Windows start at multiples of it since 1970.
 	WindowSteps int64
-	// Block is the number of cells along a zone's side; 0 means 1. ZoneKM, if positive, gives the side instead: the whole number of cells nearest to it.
+	// Block is the number of cells along a zone's side; 0 means 1. ZoneKM, if positive, gives the side
+	// instead: the whole number of cells nearest to it.
 	Block  int
 	ZoneKM float64
-	// Flows says to count flows between the zones of successive windows, but for users under models of their own.
+	// Flows says to count flows between the zones of successive windows. Users under models of their own
+	// have no part in them.
 	Flows bool
-	// Open is how many windows are open at once: a record that comes when so many later ones have begun has no part in its window any more, but is
-	// followed. 0 keeps all open until the end.
+	// Open is how many windows are open at once, 0 for all until the end. The record of a window that is
+	// closed is followed, but has no part in the window.
 	Open int
-	// FromMS and BeforeMS bound the windows that are wanted: those that begin at FromMS or later and end at BeforeMS or earlier, milliseconds since 1970; 0 is
-	// no bound. The records of others are followed and no more, on whatever map they are.
+	// FromMS and BeforeMS bound the windows that are wanted: those that start at FromMS or later and end at
+	// BeforeMS or earlier, milliseconds since 1970; 0 is no bound. Records of other windows are followed and
+	// no more, on whatever map they are.
 	FromMS, BeforeMS int64
 }
 
-// Collector gathers records into windows. Memory: for each user the posterior, twice (with releases and without), about 10 bytes a cell that has
-// probability, and with flows 8 more; for each vehicle of an open window 12 bytes a zone. Time: a record costs the service's own step, and with flows about twice that;
-// a vehicle once a window the prediction of its prior through the window. It is for one goroutine.
+// Collector gathers records into windows. It is for one goroutine.
+//
+// Memory: for each user the posterior, twice (with releases and without), about 10 bytes a cell that has
+// probability, and with flows 8 more; for each vehicle of an open window 12 bytes a zone. Time: a record
+// costs the service's own step, with flows about twice that; a vehicle costs once a window the prediction
+// of its prior through the window.
 type Collector struct {
 	follower *Follower
 	zones    *Zones // nil before the first record that is wanted
@@ -39,16 +46,16 @@ type Collector struct {
 
 	users   map[string]*user
 	order   []*user
-	windows map[int64]*Window
-	latest  int64 // window
-	closed  int64 // windows before are closed
+	windows map[int64]*Window // open ones, by number
+	latest  int64             // number of the latest window
+	closed  int64             // windows before this one are closed
 	counts  Counts
 	whole   int                // users whose first record is here
 	foreign map[string]foreign // models that are not given
 
 	state     mechanism.State // scratch
 	dense     []float64       // scratch, a number a zone
-	posterior ByZone
+	posterior ByZone          // scratch
 	blind     blindFilter
 }
 
@@ -66,29 +73,34 @@ type Counts struct {
 	Models   int   `json:"models"`    // that are given and that records name
 }
 
+// user is what a Collector keeps of a user. The window that waits is that of the user's last record: a
+// vehicle counts where it last reported, so it is added when a later record comes or the window is closed.
 type user struct {
 	Track
-	name     string
-	window   int64
-	pending  bool // the window lacks the user yet
-	release  int32
-	lost     bool
-	personal bool   // was followed under a model of the user's own
-	foreign  string // model of the last record whose model is not given
+	name    string
+	waits   bool   // a window waits for the user
+	window  int64  // its number
+	release int32  // zone of the last release in it, -1 for none
+	ever    ever   // what has happened to the user at any time
+	foreign string // model of the last record whose model is not given
 
-	blind     []byte // encoded
-	blindStep int64
-	blindFrom int64
-	turns     string // from one model to another since blindFrom, and when
+	alone     []byte // encoded: where the model alone has the user, as of aloneStep
+	aloneStep int64
+	aloneFrom int64  // the Track's origin at that time
+	turns     string // from one model to another since aloneFrom, and when
 
 	marked     []uint16 // ancestors since the mark; empty: none
 	markWindow int64
 }
 
-// NewCollector calls each for every window, in order, when it is closed. Its error ends the work.
+// ever is what has happened to a user at any time.
+type ever struct{ lost, personal bool }
+
+// NewCollector returns a Collector that calls each for every window, in order, when the window is closed.
+// An error of each ends the work.
 func NewCollector(models Models, o mechanism.Options, c CollectOptions, each func(*Window) error) (*Collector, error) {
 	if c.WindowSteps < 1 {
-		return nil, errors.New("aggregate: a window needs a step at least")
+		return nil, errors.New("aggregate: a window needs at least one step")
 	}
 	follower, err := NewFollower(models, o)
 	if err != nil {
@@ -102,11 +114,11 @@ func NewCollector(models Models, o mechanism.Options, c CollectOptions, each fun
 	}, nil
 }
 
-// Zones returns the zones: those of the map of the first record that is wanted, nil before it.
+// Zones returns the zones of the map of the first record that is wanted, nil before it.
 func (k *Collector) Zones() *Zones { return k.zones }
 
 // MaxGap returns the number of steps after which a user that was lost can be found again.
-func (k *Collector) MaxGap() int { return int(k.follower.maxGap) }
+func (k *Collector) MaxGap() int { return int(k.follower.options.MaxGap) }
 
 // Grid and Snap are the Follower's.
 func (k *Collector) Grid(model string) *grid.Grid { return k.follower.Grid(model) }
@@ -119,13 +131,13 @@ func (k *Collector) Counts() Counts {
 	c := k.counts
 	c.Users = len(k.order)
 	for _, u := range k.order {
-		if u.personal {
+		if u.ever.personal {
 			c.Personal++
 		}
 		switch {
 		case u.foreign != "" && !k.foreign[u.foreign].shared:
 			c.Own++
-		case u.lost:
+		case u.ever.lost:
 			c.Lost++
 		}
 	}
@@ -137,20 +149,13 @@ func (k *Collector) Counts() Counts {
 	return c
 }
 
-// Add takes the next record. Records of a user come in their order; those of different users in any, as far as Open allows.
+// Add takes the next record. Records of a user come in their order; those of different users in any, as far
+// as Open allows.
 func (k *Collector) Add(r Record) error {
 	window := mobility.StepOf(r.Step, k.options.WindowSteps)
-	u := k.users[r.User]
-	if u == nil {
-		u = &user{name: r.User, window: window}
-		k.users[r.User] = u
-		k.order = append(k.order, u)
-		if r.Number <= 1 {
-			k.whole++
-		}
-	}
-	if u.pending && window > u.window {
-		if err := k.settle(u); err != nil {
+	u := k.userOf(r)
+	if u.waits && window > u.window {
+		if err := k.count(u); err != nil {
 			return err
 		}
 	}
@@ -159,7 +164,51 @@ func (k *Collector) Add(r Record) error {
 	if err != nil {
 		return err
 	}
-	if u.known && version != nil && version.sameMap(u.version) && (version != u.version || idOf(r.Personal) != idOf(u.own)) {
+	if err := k.follow(u, version, r); err != nil {
+		return err
+	}
+	if !wanted {
+		k.counts.Unwanted++
+		u.marked = u.marked[:0]
+		return nil
+	}
+	if err := k.trace(u); err != nil {
+		return err
+	}
+	if !u.waits {
+		u.window, u.waits, u.release = window, true, -1
+	}
+	if r.Kind == mechanism.Released && version != nil {
+		u.release = k.zones.Of(version.grid().CellAt(r.Release))
+	}
+	if k.zones == nil {
+		return nil // no record of a model that is given, up to now
+	}
+	if window < k.closed {
+		k.counts.Late++
+		u.waits = false
+		return nil
+	}
+	return k.open(window)
+}
+
+// userOf returns the user of a record, a new one with the first record.
+func (k *Collector) userOf(r Record) *user {
+	u := k.users[r.User]
+	if u == nil {
+		u = &user{name: r.User}
+		k.users[r.User] = u
+		k.order = append(k.order, u)
+		if r.Number <= 1 {
+			k.whole++
+		}
+	}
+	return u
+}
+
+// follow takes the user's filter on to a record.
+func (k *Collector) follow(u *user, v *version, r Record) error {
+	if v != nil && u.known() && u.changeTo(v, r.Personal) == sameMap {
 		if err := k.blind.turn(u); err != nil {
 			return err
 		}
@@ -171,33 +220,20 @@ func (k *Collector) Add(r Record) error {
 	k.counts.Records++
 	if known {
 		k.counts.Followed++
+		u.ever.personal = u.ever.personal || r.Personal != nil
+	} else {
+		u.ever.lost = true
 	}
-	u.lost = u.lost || !known
-	u.personal = u.personal || known && r.Personal != nil
-	if !wanted {
-		k.counts.Unwanted++
-		u.marked = u.marked[:0]
-		return nil
-	}
-	if err := k.trace(u, known); err != nil {
-		return err
-	}
-	if !u.pending {
-		u.window, u.pending, u.release = window, true, -1
-	}
-	if r.Kind == mechanism.Released && version != nil {
-		u.release = k.zones.Of(version.grid().CellAt(r.Release))
-	}
-	if k.zones == nil {
-		return nil // not one record of a model that is given, up to now
-	}
-	if window < k.closed {
-		k.counts.Late++
-		u.pending = false
-		return nil
-	}
+	return nil
+}
+
+// open makes a window unless it is there. A later one than all before closes those that were open longest.
+func (k *Collector) open(window int64) error {
 	if k.windows[window] == nil {
-		k.windows[window] = k.windowAt(window)
+		length := k.options.WindowSteps * k.stepMS
+		w := NewWindow(k.zones)
+		w.StartMS, w.EndMS = window*length, (window+1)*length
+		k.windows[window] = w
 	}
 	if window <= k.latest {
 		return nil
@@ -209,8 +245,77 @@ func (k *Collector) Add(r Record) error {
 	return nil
 }
 
-// Finish closes all windows. It is an error if no record is of a model that is given, or if most of those that are do not follow, and not because
-// others are missing.
+// count adds a user to the window that waits for the user.
+func (k *Collector) count(u *user) error {
+	u.waits = false
+	w := k.windows[u.window]
+	if w == nil {
+		return nil // before the first record of a model that is given
+	}
+	if u.release >= 0 {
+		w.AddRelease(u.release)
+	}
+	if !u.known() {
+		w.Lost++
+		u.marked = u.marked[:0]
+		return nil
+	}
+	if err := k.state.DecodeBinary(u.state); err != nil {
+		return fmt.Errorf("aggregate: %w", err)
+	}
+	k.zones.Gather(&k.posterior, &k.state.Posterior, k.dense)
+	blind, err := k.blind.at(u)
+	if err != nil {
+		return err
+	}
+	w.AddVehicle(&k.posterior, blind, k.dense)
+	if !k.options.Flows || u.own != nil {
+		return nil // ancestors are drawn by the public model's rows
+	}
+	t, err := k.tracer(u.version)
+	if err != nil {
+		return err
+	}
+	if len(u.marked) > 0 && u.markWindow == u.window-1 {
+		t.add(w.flows, u.marked, &k.state.Posterior)
+		w.Flowing++
+	}
+	u.marked, u.markWindow = t.mark(u.marked, &k.state.Posterior), u.window
+	return nil
+}
+
+// trace takes the user's ancestors along with the filter's last step.
+func (k *Collector) trace(u *user) error {
+	if len(u.marked) == 0 {
+		return nil
+	}
+	if !k.follower.linked || u.own != nil {
+		u.marked = u.marked[:0]
+		return nil
+	}
+	t, err := k.tracer(u.version)
+	if err != nil {
+		return err
+	}
+	u.marked = t.advance(u.marked, u.name, &k.follower.before, &k.follower.state)
+	return nil
+}
+
+// tracer returns the tracer of a model of the zones' map.
+func (k *Collector) tracer(v *version) (*tracer, error) {
+	t := k.tracers[v]
+	if t == nil {
+		var err error
+		if t, err = newTracer(v.model, k.zones, k.follower.options.Prune); err != nil {
+			return nil, err
+		}
+		k.tracers[v] = t
+	}
+	return t, nil
+}
+
+// Finish closes all windows. It fails with ErrModel if no record is of a model that is given, and with
+// ErrSettings if most of those that are do not follow though no record before them is missing.
 func (k *Collector) Finish() error {
 	if err := k.close(k.latest + 1); err != nil {
 		return err
@@ -239,8 +344,8 @@ func (k *Collector) close(before int64) error {
 	slices.Sort(done)
 	if len(done) > 0 {
 		for _, u := range k.order {
-			if u.pending && u.window < before {
-				if err := k.settle(u); err != nil {
+			if u.waits && u.window < before {
+				if err := k.count(u); err != nil {
 					return err
 				}
 			}
@@ -255,12 +360,4 @@ func (k *Collector) close(before int64) error {
 		}
 	}
 	return nil
-}
-
-// windowAt returns a new window by its number.
-func (k *Collector) windowAt(number int64) *Window {
-	length := k.options.WindowSteps * k.stepMS
-	w := NewWindow(k.zones)
-	w.StartMS, w.EndMS = number*length, (number+1)*length
-	return w
 }

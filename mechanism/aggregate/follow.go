@@ -10,54 +10,143 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Record is what one published record tells, in kilometres of its model's map.
+// Record is one published record, in kilometres of its model's map.
 type Record struct {
 	User string
-	// Model is the id of the model under which the record was made: a public one's, or of a user's own model a keyed hash, which nobody outside can
-	// tell from the id of a public model that is not given. For a reader who has the user's own model, Personal, it is the id of the one that this lies over.
+	// Model is the id of the model under which the record was made. Records of a user's own model have a
+	// keyed hash there, which nobody outside can tell from the id of a public model that is not given.
+	// A reader who has the user's own model sets Personal, and Model to the public model it lies over.
 	Model    string
 	Personal *mobility.Personal
 	Step     int64
 	Kind     mechanism.Kind
-	// Release is the released place of a record of Kind Released: see Follower.Snap, Estimate the place that the record gives
-	// for the user. Of a model that is not given neither is looked at.
+	// Release is the released place of a record of Kind Released (see Follower.Snap). Estimate is the
+	// record's estimate. Neither is read where the model is not given.
 	Release, Estimate grid.Point
-	// Number is that of the user's last release so far.
+	// Number is the user's number of releases, this record's included.
 	Number uint64
 }
 
-// Track is what is kept of a user between records: the posterior, some 5 bytes a cell that has probability. The zero Track is a new user.
+// Track is what a Follower keeps of a user between records: the posterior, about 5 bytes for each cell that
+// has probability. The zero Track is a new user.
 type Track struct {
-	state   []byte   // encoded
-	version *version // of the last record; nil: its model is not given
-	own     *mobility.Personal
-	last    int64 // step of the last record
-	origin  int64 // step at which the filter started from the model's initial distribution
-	seen    bool  // there was a record
-	known   bool  // the state is the service's
+	standing standing
+	state    []byte             // encoded; empty unless the user is followed
+	version  *version           // of the last record; nil: its model is not given
+	own      *mobility.Personal // of the last record; nil: none
+	last     int64              // step of the last record
+	origin   int64              // step at which the filter started from the model's initial distribution
+}
+
+// known says whether the user's posterior is the service's.
+func (t *Track) known() bool { return t.standing == followed }
+
+// standing is what a reader knows of a user. After a record a user is outside if the record's model is not
+// given, followed if one of the ways agrees with the record, and else lost.
+type standing uint8
+
+const (
+	unseen   standing = iota // no record yet
+	followed                 // the posterior is the service's
+	lost                     // the posterior is not known, but the map is
+	outside                  // the last record's model is not given: not even the map is known
+)
+
+// change is how a record's model differs from that of the user's last record.
+type change uint8
+
+const (
+	sameModel change = iota
+	sameMap          // another model of the same map; users' own models count as models
+	otherMap
+	fromNowhere // there is no last model: the user is unseen or outside
+)
+
+// changeTo returns the change to a version, with a user's own model over it or nil.
+func (t *Track) changeTo(v *version, own *mobility.Personal) change {
+	switch {
+	case t.version == nil:
+		return fromNowhere
+	case !t.version.sameMap(v):
+		return otherMap
+	case t.version == v && idOf(t.own) == idOf(own):
+		return sameModel
+	}
+	return sameMap
+}
+
+// way is one guess of what the service's filter did between a user's last record and the next one. The
+// estimate of the next record tells whether the guess is right.
+type way uint8
+
+const (
+	// goesOn: the filter goes on from the last record's state. Where the model has changed on the same map,
+	// the new one counts from the last record on.
+	goesOn way = iota
+	// turns: as goesOn, but reports without a record may have gone on under the old model for some steps
+	// before the new one took over. Where every report leaves a record this is goesOn.
+	turns
+	// arrives: the filter comes to another map. It starts at that map's initial distribution in the last
+	// record's step, and goes on from there.
+	arrives
+	// starts: the filter starts at the model's initial distribution, in the record's own step.
+	starts
+)
+
+// ways lists the guesses by what is known of the user before the record, in the order in which they are
+// tried. The gap between two records is within MaxGap steps or beyond; an unseen user counts as beyond. In
+// a gap beyond MaxGap the service starts anew, unless reports without a record have carried the filter over.
+var ways = [...]struct {
+	standing       standing
+	change         change
+	within, beyond []way
+}{
+	{unseen, fromNowhere, nil, []way{starts}},
+	{followed, sameModel, []way{goesOn}, []way{starts, goesOn}},
+	{followed, sameMap, []way{turns}, []way{starts, goesOn}},
+	{followed, otherMap, []way{arrives}, []way{starts, arrives}},
+	// The service's filter goes on with what this reader does not know, until it starts or arrives.
+	{lost, sameModel, nil, []way{starts}},
+	{lost, sameMap, nil, []way{starts}},
+	{lost, otherMap, []way{arrives}, []way{starts}},
+	{outside, fromNowhere, nil, []way{starts}},
+}
+
+// waysOf looks the table up.
+func waysOf(s standing, c change, beyond bool) []way {
+	for i := range ways {
+		if row := &ways[i]; row.standing == s && row.change == c {
+			if beyond {
+				return row.beyond
+			}
+			return row.within
+		}
+	}
+	panic(fmt.Sprintf("aggregate: no row for standing %d and change %d", s, c))
 }
 
 // Follower runs the filter again from records. It is scratch for one goroutine; users' tracks are separate.
 //
-// It holds every record's estimate against its own, so that it notices what it cannot follow: records that are missing, or other options
-// than the service's. Such a user is lost until the rule for gaps starts the service's filter anew, which any reader can do too.
+// It compares every record's estimate with its own, so it notices what it cannot follow: missing records,
+// or other options than the service's. Such a user is lost until the rule for gaps starts the service's
+// filter anew, which any reader can do too.
 //
-// Where a user's records go over to another of the models, the state is brought to that one as the service does it: on the same map what is known of the
-// place stays, on another one the filter starts at the new model's initial distribution. A record under a model that is not given is not followed,
-// and the user is lost as after a record that is missing.
+// Where a user's records change to another of the models, the Follower changes the state as the service
+// does: on the same map the posterior stays, on another one the filter starts at the new model's initial
+// distribution. A record under a model that is not given is not followed.
 type Follower struct {
 	versions map[string]*version // by the model's id
 	options  mechanism.Options
-	maxGap   uint64
 	hides    bool // reports may leave no record
-	followed bool // a record, ever
-	strays   int  // records whose estimate is wrong, though none before them is missing
+	agreed   bool // some record has agreed
+	strays   int  // guesses that no missing release explains, and whose estimate is wrong all the same
 
-	before, state, attempt mechanism.State
-	linked                 bool // state came from before by the model
+	before, state mechanism.State // of the last record that agreed: before it and after it
+	linked        bool            // state came from before by the model
+	attempt       mechanism.State // scratch
 }
 
-// NewFollower returns one for the models and the service's options.
+// NewFollower returns a Follower for the models and the service's options.
 func NewFollower(models Models, o mechanism.Options) (*Follower, error) {
 	if err := models.validate(); err != nil {
 		return nil, err
@@ -71,7 +160,7 @@ func NewFollower(models Models, o mechanism.Options) (*Follower, error) {
 		f.versions[m.ID()] = v
 		f.options = v.sanitizer.Options()
 	}
-	f.maxGap, f.hides = uint64(f.options.MaxGap), hides(f.options)
+	f.hides = hides(f.options)
 	return f, nil
 }
 
@@ -91,131 +180,146 @@ func (f *Follower) Snap(model string, p grid.Point) grid.Point {
 var (
 	// ErrOrder is what Follow returns for a record of a step before the user's last one.
 	ErrOrder = errors.New("aggregate: a record lies before the last one of its user: records of a user must come in the order in which they were published, each once")
-	// ErrSettings is what Follow returns where not even the first record follows, and Finish where most of them do not.
+	// ErrSettings is what Follow returns where not even the first record follows, and Finish where most of
+	// them do not.
 	ErrSettings = errors.New("aggregate: the records' estimates do not follow from this model and these options: give the service's own, " +
 		"those that differ from the defaults (min_cells, min_radius, prune, max_gap, inference, subdivision, estimate, interval, budget) as it has them in its config")
 )
 
-// Follow takes the next record of a user and says whether the user's posterior is the service's. Cost: that of the service's own step, in a gap
-// longer than MaxGap up to twice that, and at a change of model, where reports may leave no record, once and more for each step of the gap.
+// Follow takes the next record of a user and says whether the user's posterior is the service's then. Cost:
+// that of the service's own step, twice that in a gap beyond MaxGap, and once more for each step of the gap
+// where the model changes and reports may leave no record.
 func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
-	if t.seen && r.Step < t.last {
+	before, v := *t, f.versions[r.Model]
+	if before.standing != unseen && r.Step < before.last {
 		return false, ErrOrder
 	}
-	v, before := f.versions[r.Model], *t
-	gap := uint64(r.Step) - uint64(t.last)
-	silent, first := !t.seen || gap > f.maxGap, !t.seen && r.Number <= 1
 	f.linked = false
-	t.seen, t.last, t.version, t.own = true, r.Step, v, r.Personal
+	t.last, t.version, t.own = r.Step, v, r.Personal
 	if v == nil {
-		t.known, t.state = false, t.state[:0]
+		t.standing, t.state = outside, t.state[:0]
 		return false, nil
 	}
-	moved := mechanism.Unchanged
-	switch {
-	case t.known:
-		if err := f.before.DecodeBinary(t.state); err != nil {
-			return false, err
-		}
-		if moved, err = v.sanitizer.MigrateTo(&f.before, r.Personal); err != nil {
+	// The difference of two int64 fits uint64 where the first is not smaller.
+	gap := uint64(r.Step) - uint64(before.last)
+	beyond := before.standing == unseen || gap > uint64(f.options.MaxGap)
+	for _, w := range waysOf(before.standing, before.changeTo(v, r.Personal), beyond) {
+		agrees, err := f.goes(w, &before, v, r)
+		if err != nil {
 			return false, fmt.Errorf("aggregate: %w", err)
 		}
-	case silent:
-		f.before.CopyFrom(&mechanism.State{})
-		f.before.Releases = releasesBefore(r)
-	case before.version != nil && !before.version.sameMap(v):
-		// Whoever comes to another map begins anew there, at the last step.
-		f.before.CopyFrom(&mechanism.State{Started: true, Step: before.last, StepMS: v.model.Step.Milliseconds(), Releases: releasesBefore(r)})
-		if moved, err = v.sanitizer.MigrateTo(&f.before, r.Personal); err != nil {
-			return false, fmt.Errorf("aggregate: %w", err)
+		if agrees {
+			f.agreed = true
+			t.standing, t.state = followed, f.state.AppendBinary(t.state[:0])
+			switch w {
+			case starts:
+				t.origin = r.Step
+			case arrives:
+				t.origin = before.last
+			case goesOn, turns:
+			}
+			return true, nil
 		}
-	default: // lost, and the service's filter goes on
-		return false, nil
 	}
-	ok, anew, linked := false, silent, !silent && moved != mechanism.StartedAnew
-	if moved == mechanism.PosteriorKept && f.hides && !silent {
-		ok, linked, err = f.tryTurns(&before, v, r)
-	} else {
-		ok, err = f.try(v, r, false)
-	}
-	if !ok && err == nil && t.known && silent {
-		// Reports without a record may have carried the filter over the gap.
-		ok, err = f.try(v, r, true)
-		anew, linked = false, moved != mechanism.StartedAnew
-	}
-	if err != nil {
-		return false, err
-	}
-	if !ok && first && !f.followed {
+	t.standing, t.state = lost, t.state[:0]
+	if before.standing == unseen && r.Number <= 1 && !f.agreed {
 		return false, ErrSettings
 	}
-	f.followed = f.followed || ok
-	f.linked = ok && linked
-	switch {
-	case ok && anew:
-		t.origin = r.Step
-	case ok && moved == mechanism.StartedAnew:
-		t.origin = before.last
-	}
-	t.known = ok
-	t.state = t.state[:0]
-	if ok {
-		t.state = f.state.AppendBinary(t.state)
-	}
-	return ok, nil
+	return false, nil
 }
 
-// releasesBefore returns the number of releases before a record.
-func releasesBefore(r Record) uint64 {
-	if r.Kind == mechanism.Released && r.Number > 0 {
-		return r.Number - 1
+// goes takes the filter from a user's last record to the next one by one of the ways. It says whether that
+// agrees with the record; then f.state is the new state, and f.before the one that it came from.
+func (f *Follower) goes(w way, last *Track, v *version, r Record) (agrees bool, err error) {
+	if w == turns && !f.hides {
+		w = goesOn
 	}
-	return r.Number
+	switch w {
+	case goesOn:
+		if err = f.resume(last, v, r, last.last); err == nil {
+			agrees, err = f.observe(v, r)
+		}
+		f.linked = agrees
+	case turns:
+		agrees, err = f.turned(last, v, r)
+	case arrives, starts:
+		if err = f.restart(w, last, v, r); err == nil {
+			agrees, err = f.observe(v, r)
+		}
+	}
+	return agrees, err
 }
 
-// tryTurns is try where reports without a record may have gone on under the old model, of the same map, before the new one took over. Up to which step,
-// only the estimate tells: of all steps of the gap the one counts under which it agrees best. linked says whether that is the user's last record's.
-func (f *Follower) tryTurns(old *Track, v *version, r Record) (ok, linked bool, err error) {
-	last := f.before.Step
+// restart sets f.before to a state from which the filter starts at the model's initial distribution: in
+// the record's step, or in the last one's if it arrives.
+func (f *Follower) restart(w way, last *Track, v *version, r Record) error {
+	releases := releasesBefore(r)
+	if last.standing == followed {
+		if err := f.before.DecodeBinary(last.state); err != nil {
+			return err
+		}
+		releases = f.before.Releases
+	}
+	f.before.CopyFrom(&mechanism.State{Releases: releases})
+	if w != arrives {
+		return nil
+	}
+	// The state belongs to no map, so the version gives it the initial distribution of its own.
+	f.before.Started, f.before.Step, f.before.StepMS = true, last.last, v.model.Step.Milliseconds()
+	_, err := v.sanitizer.MigrateTo(&f.before, r.Personal)
+	return err
+}
+
+// turned tries each step of the gap as the last one that the old model has counted. Only the estimate tells
+// which it was, so the step counts under which the estimates agree best.
+func (f *Follower) turned(last *Track, v *version, r Record) (agrees bool, err error) {
 	best, least := int64(-1), math.Inf(1)
-	for step := last; step == last || step < r.Step; step++ {
-		if ok, err = f.tryTurn(old, v, r, step); err != nil {
-			return false, false, err
+	for step := last.last; step == last.last || step < r.Step; step++ {
+		if err := f.resume(last, v, r, step); err != nil {
+			return false, err
+		}
+		ok, err := f.observe(v, r)
+		if err != nil {
+			return false, err
 		}
 		if d := f.state.Estimate.Distance(r.Estimate); ok && d < least {
 			best, least = step, d
 		}
 	}
 	if math.IsInf(least, 1) {
-		return false, false, nil
+		return false, nil
 	}
-	ok, err = f.tryTurn(old, v, r, best)
-	return ok, best == last, err
-}
-
-// tryTurn is try if the old model has counted up to a step.
-func (f *Follower) tryTurn(old *Track, v *version, r Record, step int64) (bool, error) {
-	if err := f.before.DecodeBinary(old.state); err != nil {
+	if err := f.resume(last, v, r, best); err != nil {
 		return false, err
 	}
-	if step > f.before.Step {
-		seen := mechanism.Seen{Step: step, Kind: mechanism.Predicted, Personal: old.own}
-		if err := old.version.sanitizer.Observe(&f.before, seen); err != nil {
-			return false, fmt.Errorf("aggregate: %w", err)
-		}
-	}
-	if _, err := v.sanitizer.MigrateTo(&f.before, r.Personal); err != nil {
-		return false, fmt.Errorf("aggregate: %w", err)
-	}
-	return f.try(v, r, false)
+	agrees, err = f.observe(v, r)
+	f.linked = agrees && best == last.last
+	return agrees, err
 }
 
-// try observes the record from f.before into f.state and says whether the estimates agree.
-func (f *Follower) try(v *version, r Record, carried bool) (bool, error) {
+// resume sets f.before to a followed user's state after the old model has counted up to a step, brought to
+// the model of the next record.
+func (f *Follower) resume(last *Track, v *version, r Record, upTo int64) error {
+	if err := f.before.DecodeBinary(last.state); err != nil {
+		return err
+	}
+	if upTo > f.before.Step {
+		hidden := mechanism.Seen{Step: upTo, Kind: mechanism.Predicted, Personal: last.own}
+		if err := last.version.sanitizer.Observe(&f.before, hidden); err != nil {
+			return err
+		}
+	}
+	_, err := v.sanitizer.MigrateTo(&f.before, r.Personal)
+	return err
+}
+
+// observe advances f.before by a record into f.state, and says whether that agrees with the record. A state
+// that is started goes on over any gap: which ways there are over one, the table says.
+func (f *Follower) observe(v *version, r Record) (agrees bool, err error) {
 	f.attempt.CopyFrom(&f.before)
-	err := v.sanitizer.Observe(&f.attempt, mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: carried, Personal: r.Personal})
-	if err != nil {
-		return false, fmt.Errorf("aggregate: %w", err)
+	seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true, Personal: r.Personal}
+	if err := v.sanitizer.Observe(&f.attempt, seen); err != nil {
+		return false, err
 	}
 	if f.attempt.Releases != r.Number {
 		return false, nil
@@ -226,4 +330,12 @@ func (f *Follower) try(v *version, r Record, carried bool) (bool, error) {
 	}
 	f.state, f.attempt = f.attempt, f.state
 	return true, nil
+}
+
+// releasesBefore returns the number of releases before a record, as the record tells it.
+func releasesBefore(r Record) uint64 {
+	if r.Kind == mechanism.Released && r.Number > 0 {
+		return r.Number - 1
+	}
+	return r.Number
 }

@@ -40,8 +40,8 @@ func restless(tb testing.TB, width, height int) *mobility.Model {
 	return model
 }
 
-// change is a service whose model changes at a step. It returns its records and its states after the last one.
-func change(tb testing.TB, models Models, at int64, o mechanism.Options, vehicles int, steps int64) ([]Record, []mechanism.State) {
+// recordsOver runs a service whose model changes at a step, and returns its records and its states after the last one.
+func recordsOver(tb testing.TB, models Models, at int64, o mechanism.Options, vehicles int, steps int64) ([]Record, []mechanism.State) {
 	tb.Helper()
 	services := []*mechanism.Sanitizer{newService(tb, models[0], o), newService(tb, models[1], o)}
 	states, random := make([]mechanism.State, vehicles), rand.NewPCG(1, 2)
@@ -82,7 +82,7 @@ func TestFollowChange(t *testing.T) {
 		for _, later := range []*mobility.Model{same, other} {
 			for at := int64(5); at < 9; at++ { // at a release and between
 				models := Models{first, later}
-				records, states := change(t, models, at, o, 3, 13)
+				records, states := recordsOver(t, models, at, o, 3, 13)
 				f, err := NewFollower(Models{later, first}, o) // in any order
 				if err != nil {
 					t.Fatal(err)
@@ -120,7 +120,7 @@ func TestFollowAnewOnAnotherMap(t *testing.T) {
 		want  int
 	}{{restless(t, 8, 6), 2}, {restless(t, 7, 9), 2 + 5}} {
 		models := Models{town(t), test.later}
-		records, _ := change(t, models, 5, o, 1, 10)
+		records, _ := recordsOver(t, models, 5, o, 1, 10)
 		f, err := NewFollower(models, o)
 		if err != nil {
 			t.Fatal(err)
@@ -147,7 +147,7 @@ func TestLikelihoodOverChange(t *testing.T) {
 	t.Parallel()
 	models, o := Models{town(t), restless(t, 8, 6)}, mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
 	const steps, at = 9, 5
-	records, states := change(t, models, at, o, 20, steps)
+	records, states := recordsOver(t, models, at, o, 20, steps)
 	var windows []*Window
 	k, err := NewCollector(models, o, CollectOptions{WindowSteps: 3, Flows: true}, func(w *Window) error {
 		windows = append(windows, w)
@@ -251,7 +251,7 @@ func TestCollectForeign(t *testing.T) {
 func TestCollectMaps(t *testing.T) {
 	t.Parallel()
 	models, o := Models{town(t), restless(t, 7, 9)}, mechanism.Options{Epsilon: 2, Delta: .05}
-	records, _ := change(t, models, 12, o, 5, 20)
+	records, _ := recordsOver(t, models, 12, o, 5, 20)
 	for _, test := range []struct {
 		from, before   int64 // steps
 		windows, cells int

@@ -1,0 +1,131 @@
+package aggregate
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// TestWaysAreComplete: the table has one row for each thing that a reader may know of a user, and no other.
+func TestWaysAreComplete(t *testing.T) {
+	t.Parallel()
+	rows := map[[2]uint8]int{}
+	for _, row := range ways {
+		rows[[2]uint8{uint8(row.standing), uint8(row.change)}]++
+	}
+	for s := unseen; s <= outside; s++ {
+		for c := sameModel; c <= fromNowhere; c++ {
+			want := 0
+			if hasModel := s == followed || s == lost; hasModel == (c != fromNowhere) {
+				want = 1
+			}
+			if got := rows[[2]uint8{uint8(s), uint8(c)}]; got != want {
+				t.Errorf("standing %d, change %d: %d rows, want %d", s, c, got, want)
+			}
+		}
+	}
+}
+
+// TestTransitions walks every row of the table and every way in it with a real service of one user. Reports
+// are written as step and model: B has the map of A and C another one, X is made under A and names a model
+// that the reader does not have, and * is missing for the reader. Of reports closer than the interval there
+// is no record where the service skips what lies between releases. MaxGap is 3.
+func TestTransitions(t *testing.T) {
+	t.Parallel()
+	models := Models{town(t), restless(t, 8, 6), restless(t, 7, 9)}
+	for _, test := range []struct {
+		name, reports string
+		interval      int // 0: a release for every report
+		standing      standing
+		origin        int64
+		linked        bool
+	}{
+		{"unseen", "5A", 0, followed, 5, false},
+		{"followed, goes on", "5A 6A 8A", 0, followed, 5, true},
+		{"followed, beyond, starts", "5A 15A", 0, followed, 15, false},
+		{"followed, beyond, carried over", "5A 8A 11A", 6, followed, 5, true},
+		{"same map, every report has a record", "5A 6B", 0, followed, 5, true},
+		{"same map, turns at the last record", "5A 7B", 2, followed, 5, true},
+		{"same map, turns at a hidden report", "5A 6A 7B", 2, followed, 5, false},
+		{"same map, beyond, starts", "5A 15B", 0, followed, 15, false},
+		{"same map, beyond, carried over", "5A 8B 11B", 6, followed, 5, true},
+		{"other map, arrives", "5A 6A 8C", 0, followed, 6, false},
+		{"other map, beyond, starts", "5A 15C", 0, followed, 15, false},
+		{"other map, beyond, carried over", "5A 8C 11C", 6, followed, 5, false},
+		{"a record is missing", "5A 6A* 7A", 0, lost, 5, false},
+		{"lost, within", "5A 6A* 7A 8A", 0, lost, 5, false},
+		{"lost, beyond, starts", "5A 6A* 7A 17A", 0, followed, 17, false},
+		{"lost, same map, within", "5A 6A* 7A 8B", 0, lost, 5, false},
+		{"lost, same map, beyond, starts", "5A 6A* 7A 17B", 0, followed, 17, false},
+		{"lost, other map, arrives", "5A 6A* 7A 8C", 0, followed, 7, false},
+		{"lost, other map, beyond, starts", "5A 6A* 7A 17C", 0, followed, 17, false},
+		{"a model is not given", "5A 6X", 0, outside, 5, false},
+		{"outside, within", "5A 6X 7A", 0, lost, 5, false},
+		{"outside, within, to another map", "5A 6X 7C", 0, lost, 5, false},
+		{"outside, beyond, starts", "5A 6X 17A", 0, followed, 17, false},
+		{"outside, again", "5A 6X 17X", 0, outside, 5, false},
+		{"found again and lost again", "5A 6A* 7A 17A 18A* 19A", 0, lost, 17, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			o := mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
+			if test.interval > 0 {
+				o.ReleaseInterval, o.Between = test.interval, mechanism.BetweenSkip
+			}
+			f, err := NewFollower(models, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var track Track
+			known := false
+			for _, r := range recordsOf(t, models, o, test.reports) {
+				if known, err = f.Follow(&track, r); err != nil {
+					t.Fatalf("step %d: %v", r.Step, err)
+				}
+			}
+			if track.standing != test.standing || known != (test.standing == followed) || track.origin != test.origin || f.linked != test.linked {
+				t.Errorf("standing %d, known %t, origin %d, linked %t; want %d, %d, %t",
+					track.standing, known, track.origin, f.linked, test.standing, test.origin, test.linked)
+			}
+			if (len(track.state) > 0) != known {
+				t.Errorf("known %t with a state of %d bytes", known, len(track.state))
+			}
+		})
+	}
+}
+
+// recordsOf runs a service for one user and returns the records that its reader gets.
+func recordsOf(t *testing.T, models Models, o mechanism.Options, reports string) (records []Record) {
+	t.Helper()
+	services := make([]*mechanism.Sanitizer, len(models))
+	for i, m := range models {
+		services[i] = newService(t, m, o)
+	}
+	var state mechanism.State
+	for _, report := range strings.Fields(reports) {
+		text, missing := strings.CutSuffix(report, "*")
+		step, err := strconv.ParseInt(text[:len(text)-1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		letter := text[len(text)-1]
+		use := max(strings.IndexByte("ABC", letter), 0)
+		services[use].Migrate(&state)
+		out, err := services[use].Step(&state, mechanism.Input{User: "u", Step: step, Cell: 20 + grid.Cell(step%3), Release: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !out.Kind.Published() || missing {
+			continue
+		}
+		r := Record{User: "u", Model: models[use].ID(), Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number}
+		if letter == 'X' {
+			r.Model = "a model that is not given"
+		}
+		records = append(records, r)
+	}
+	return records
+}
