@@ -163,7 +163,7 @@ func (s *Sanitizer) follow(user *mobility.Personal) error {
 		}
 	}
 	s.personal, s.modelID = user, id
-	s.predictor.Follow(user)
+	s.predictor.Use(user)
 	s.transcript.follow(id)
 	return nil
 }

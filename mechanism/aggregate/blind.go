@@ -50,7 +50,7 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 		predictor = mobility.NewPredictor(u.version.model)
 		b.predictors[u.version] = predictor
 	}
-	predictor.Follow(u.own)
+	predictor.Use(u.own)
 	d := new(mobility.Distribution)
 	predictor.Predict(d, from, step, int(u.last-step))
 	d.Round()

@@ -61,7 +61,7 @@ func TestLikelihoodUnderOwnModel(t *testing.T) {
 			predictor := mobility.NewPredictor(model)
 			for step := range int64(6) {
 				if v != 1 && step >= at {
-					predictor.Follow(own)
+					predictor.Use(own)
 					if step == 0 {
 						own.Initial(&blind)
 					}

@@ -94,7 +94,7 @@ func TestPersonalEqualsMaterialized(t *testing.T) {
 		counts := ownCounts(m.Grid, cells/4+1, 3)
 		full := materialized(m, counts)
 		p := NewPredictor(m)
-		p.Follow(personal(t, m, counts))
+		p.Use(personal(t, m, counts))
 		var got Distribution
 		for range 20 {
 			from, at, k := scattered(random, cells), random.Int64N(3000), random.IntN(4)
@@ -109,7 +109,7 @@ func TestPersonalEqualsMaterialized(t *testing.T) {
 
 		// And back to the popular model.
 		from := scattered(random, cells)
-		p.Follow(nil)
+		p.Use(nil)
 		p.Predict(&got, from, 0, 2)
 		checkClose(t, &got, densePredict(m.MatrixAt(1), densePredict(m.MatrixAt(0), dense(from, cells))))
 	}
@@ -119,7 +119,7 @@ func TestPersonalEqualsMaterialized(t *testing.T) {
 func TestPersonalReachesBeyond(t *testing.T) {
 	m := neighbourModel(t, 100, 100, 1, true, 1)
 	p := NewPredictor(m)
-	p.Follow(personal(t, m, PersonalCounts{Weight: 1, Transitions: []Count{{5, 9999, 3}}}))
+	p.Use(personal(t, m, PersonalCounts{Weight: 1, Transitions: []Count{{5, 9999, 3}}}))
 	var got Distribution
 	p.Predict(&got, &Distribution{Cells: []grid.Cell{5}, P: []float64{1}}, 0, 1)
 	if last := got.Len() - 1; got.Cells[last] != 9999 || got.P[last] != .75 || math.Abs(got.Total()-1) > 1e-15 {
@@ -210,7 +210,7 @@ func TestNewPersonalRefuses(t *testing.T) {
 			t.Error("following a user of another model did not panic")
 		}
 	}()
-	NewPredictor(m).Follow(personal(t, neighbourModel(t, 3, 3, 1, true, 2), PersonalCounts{}))
+	NewPredictor(m).Use(personal(t, neighbourModel(t, 3, 3, 1, true, 2), PersonalCounts{}))
 }
 
 func TestPersonalDoesNotAllocate(t *testing.T) {
@@ -220,7 +220,7 @@ func TestPersonalDoesNotAllocate(t *testing.T) {
 	from := disc(m.Grid, 300, 1)
 	var dst, start Distribution
 	if n := testing.AllocsPerRun(20, func() {
-		p.Follow(user)
+		p.Use(user)
 		p.PredictPruned(&dst, from, 0, 3, 1e-7)
 		user.Initial(&start)
 	}); n != 0 {
@@ -233,7 +233,7 @@ func BenchmarkPredictPersonal(b *testing.B) {
 	m := neighbourModel(b, 32, 32, 2, false, 1)
 	from := disc(m.Grid, 800, 1)
 	p := NewPredictor(m)
-	p.Follow(personal(b, m, ownCounts(m.Grid, 512, 1)))
+	p.Use(personal(b, m, ownCounts(m.Grid, 512, 1)))
 	var dst Distribution
 	p.Predict(&dst, from, 0, 1)
 	b.ReportAllocs()

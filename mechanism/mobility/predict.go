@@ -54,9 +54,9 @@ func NewPredictor(m *Model) *Predictor {
 	}
 }
 
-// Follow makes the predictions that come those of a user's personal model, which must lie over the predictor's own; nil: of
+// Use makes the predictions that come those of a user's personal model, which must lie over the predictor's own; nil: of
 // the popular model alone. It costs nothing. It panics if the personal model lies over another one.
-func (p *Predictor) Follow(user *Personal) {
+func (p *Predictor) Use(user *Personal) {
 	if user != nil && user.popular != p.model && user.popular.ID() != p.model.ID() {
 		panic("mobility: the personal model lies over another popular model than the predictor's")
 	}

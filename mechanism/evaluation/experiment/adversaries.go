@@ -138,7 +138,7 @@ func (d *Data) filters(m *mobility.Model, t *Trace, o mechanism.Options) (list [
 			var own *mobility.Personal
 			if own, err = d.Personal(Personal, m, t); err == nil {
 				predictor := mobility.NewPredictor(m)
-				predictor.Follow(own)
+				predictor.Use(own)
 				f.start = own.Initial
 				f.move = func(dst, from *mobility.Distribution, at int64, steps int) {
 					predictor.PredictPruned(dst, from, at, steps, mechanism.DefaultPrune)

@@ -140,7 +140,7 @@ func (w *worker) oneStep(p *part, t mobility.Track) error {
 	if err != nil {
 		return err
 	}
-	w.predictor.Follow(user)
+	w.predictor.Use(user)
 	popularity := w.popularity
 	if user != nil {
 		user.Initial(&w.there)
