@@ -14,7 +14,8 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// changedTown is the town's sanitized records under a schedule whose second version starts at the twentieth minute.
+// changedTown is the town's sanitized records under a schedule whose second version starts at the
+// twentieth minute.
 func changedTown(t *testing.T, dir, second string, settings ...string) (sanitized, schedule string) {
 	t.Helper()
 	schedule = write(t, dir, "schedule.yml", "- model: model.avro\n- model: "+second+"\n  start: 2023-11-14T22:34:00Z\n")
@@ -24,8 +25,9 @@ func changedTown(t *testing.T, dir, second string, settings ...string) (sanitize
 	return sanitized, schedule
 }
 
-// TestAggregateFollowsModels: every record's estimate follows over a change of the model, whatever the settings of release and in whichever way the versions
-// are given, and a vehicle counts once in each window.
+// TestAggregateFollowsModels: every record's estimate follows over a change of the model, whatever
+// the settings of release and in whichever way the versions are given, and a vehicle counts once in
+// each window.
 func TestAggregateFollowsModels(t *testing.T) {
 	dir := t.TempDir()
 	townVersions(t, dir)
@@ -62,7 +64,8 @@ func TestAggregateFollowsModels(t *testing.T) {
 	}
 }
 
-// TestAggregateConfigOfModels: the service's config names the schedule, and the folder of users' own models beside it may be away, as the key.
+// TestAggregateConfigOfModels: the service's config names the schedule, and the folder of users'
+// own models beside it may be away, as the key.
 func TestAggregateConfigOfModels(t *testing.T) {
 	dir := t.TempDir()
 	townVersions(t, dir)
@@ -89,8 +92,9 @@ func TestAggregateConfigOfModels(t *testing.T) {
 	requireMessage(t, call(t, append(only, "--to", "2023-11-14T22:05:00Z")...), cli.ExitFailed, "ends after --to", "nothing to aggregate")
 }
 
-// TestAggregateFrom: records before --from are followed for what comes after, and how well they are is told apart from it. A record that is missing there
-// is no matter once a gap has started the filter anew.
+// TestAggregateFrom: records before --from are followed for what comes after, and how well they are
+// is told apart from it. A record that is missing there is no matter once a gap has started the
+// filter anew.
 func TestAggregateFrom(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
@@ -120,7 +124,8 @@ func TestAggregateFrom(t *testing.T) {
 	}
 }
 
-// TestAggregateLonelyModel: of one user's records nobody can tell a model of the user's own from a public one that is not given, and the summary says both.
+// TestAggregateLonelyModel: of one user's records nobody can tell a model of the user's own from a
+// public one that is not given, and the summary says both.
 func TestAggregateLonelyModel(t *testing.T) {
 	dir := t.TempDir()
 	townVersions(t, dir)
@@ -154,7 +159,8 @@ func TestAggregateLonelyModel(t *testing.T) {
 	}
 }
 
-// TestAggregateMaps: a later version with another map is refused where its windows are wanted, and aggregated by itself, with every record followed.
+// TestAggregateMaps: a later version with another map is refused where its windows are wanted, and
+// aggregated by itself, with every record followed.
 func TestAggregateMaps(t *testing.T) {
 	dir := t.TempDir()
 	traces, _ := townFiles(t, dir)
@@ -174,8 +180,9 @@ func TestAggregateMaps(t *testing.T) {
 	}
 }
 
-// TestAggregateOwnModels: users who are released under models of their own are left out and counted, and the others are followed. The id in a record, which
-// a change of the user's own model changes, is theirs alone.
+// TestAggregateOwnModels: users who are released under models of their own are left out and
+// counted, and the others are followed. The id in a record, which a change of the user's own model
+// changes, is theirs alone.
 func TestAggregateOwnModels(t *testing.T) {
 	dir := t.TempDir()
 	traces, _ := townFiles(t, dir)
@@ -246,7 +253,8 @@ func TestAggregateOwnModels(t *testing.T) {
 	}
 }
 
-// TestAggregateOwnModelsOfVersions: an inside reader follows users from the public model to models of their own over a later version.
+// TestAggregateOwnModelsOfVersions: an inside reader follows users from the public model to models
+// of their own over a later version.
 func TestAggregateOwnModelsOfVersions(t *testing.T) {
 	dir := t.TempDir()
 	traces, schedule := townVersions(t, dir)
@@ -260,7 +268,8 @@ func TestAggregateOwnModelsOfVersions(t *testing.T) {
 	}
 }
 
-// TestAggregateTopicOfModels follows users in the topic of a service whose config has a schedule of models, wherever its partitions have adopted them.
+// TestAggregateTopicOfModels follows users in the topic of a service whose config has a schedule of
+// models, wherever its partitions have adopted them.
 func TestAggregateTopicOfModels(t *testing.T) {
 	t.Setenv(files.KeyVariable, "")
 	dir, broker := t.TempDir(), startBroker(t)

@@ -42,8 +42,9 @@ func sumOfColumn(t *testing.T, text, column string) map[string]float64 {
 	return sums
 }
 
-// TestAggregateFiles: CSV and JSON lines, plain and in two files that are merged, tell the same densities; every record is followed,
-// whatever the settings of release; each window has its six vehicles once.
+// TestAggregateFiles: CSV and JSON lines, plain and in two files that are merged, tell the same
+// densities; every record is followed, whatever the settings of release; each window has its six
+// vehicles once.
 func TestAggregateFiles(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
@@ -105,7 +106,8 @@ func lastUser(t *testing.T, lines []string) (name string) {
 	return name
 }
 
-// TestAggregateOutputs: the formats say the same, flows and a map are written, and the zones tile the map.
+// TestAggregateOutputs: the formats say the same, flows and a map are written, and the zones tile
+// the map.
 func TestAggregateOutputs(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
@@ -163,8 +165,8 @@ func TestAggregateOutputs(t *testing.T) {
 	}
 }
 
-// TestAggregateTopic takes traces through Kafka: produce, run, aggregate with the service's own config, and without its key. It says what
-// sanitize and aggregate say of files.
+// TestAggregateTopic takes traces through Kafka: produce, run, aggregate with the service's own
+// config, and without its key. It says what sanitize and aggregate say of files.
 func TestAggregateTopic(t *testing.T) {
 	t.Setenv(files.KeyVariable, "")
 	dir, broker := t.TempDir(), startBroker(t)

@@ -178,7 +178,7 @@ func (o *aggregateOutput) zone(r zoneRow) error {
 
 type polygon struct {
 	Type        string         `json:"type"`
-	Coordinates [][][2]float64 `json:"coordinates"` // longitude first; counterclockwise, as RFC 7946 has it
+	Coordinates [][][2]float64 `json:"coordinates"` // longitude first, see RFC 7946
 }
 
 func (o *aggregateOutput) polygon(zone int32) polygon {

@@ -6,11 +6,11 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// blindFilter computes where the model alone has a user, from the step at which the user's filter started.
-// It is not pruned, so that no cell of a posterior lies where it has none.
+// blindFilter computes where the model alone has a user, from the step at which the user's filter
+// started. It is not pruned, so that no cell of a posterior lies where it has none.
 type blindFilter struct {
 	predictors map[*version]*mobility.Predictor
-	known      map[blindKey]*mobility.Distribution // shared by users who started and reported together
+	known      map[blindKey]*mobility.Distribution // of users who started and reported together
 	last       mobility.Distribution
 }
 
@@ -64,8 +64,8 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 	return d, b.keep(u, d)
 }
 
-// turn takes the user's distribution up to the last record, from where it goes on under another model of the
-// same map. Steps of reports without a record count under the new model.
+// turn takes the user's distribution up to the last record, from where it goes on under another
+// model of the same map. Steps of reports without a record count under the new model.
 func (b *blindFilter) turn(u *user) error {
 	if _, err := b.at(u); err != nil {
 		return err

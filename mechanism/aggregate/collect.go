@@ -12,30 +12,31 @@ import (
 
 // CollectOptions say what is collected.
 type CollectOptions struct {
-	// WindowSteps is the length of a window in steps of the model. Windows start at multiples of it since 1970.
+	// WindowSteps is the length of a window in steps of the model. Windows start at multiples of it
+	// since 1970.
 	WindowSteps int64
-	// Block is the number of cells along a zone's side; 0 means 1. ZoneKM, if positive, gives the side
-	// instead: the whole number of cells nearest to it.
+	// Block is the number of cells along a zone's side; 0 means 1. ZoneKM, if positive, gives the
+	// side instead: the whole number of cells nearest to it.
 	Block  int
 	ZoneKM float64
-	// Flows says to count flows between the zones of successive windows. Users under models of their own
-	// have no part in them.
+	// Flows says to count flows between the zones of successive windows. Users under models of
+	// their own have no part in them.
 	Flows bool
-	// Open is how many windows are open at once, 0 for all until the end. The record of a window that is
-	// closed is followed, but has no part in the window.
+	// Open is how many windows are open at once, 0 for all until the end. The record of a window
+	// that is closed is followed, but has no part in the window.
 	Open int
-	// FromMS and BeforeMS bound the windows that are wanted: those that start at FromMS or later and end at
-	// BeforeMS or earlier, milliseconds since 1970; 0 is no bound. Records of other windows are followed and
-	// no more, on whatever map they are.
+	// FromMS and BeforeMS bound the windows that are wanted: those that start at FromMS or later
+	// and end at BeforeMS or earlier, milliseconds since 1970; 0 is no bound. Records of other
+	// windows are followed and no more, on whatever map they are.
 	FromMS, BeforeMS int64
 }
 
 // Collector gathers records into windows. It is for one goroutine.
 //
-// Memory: for each user the posterior, twice (with releases and without), about 10 bytes a cell that has
-// probability, and with flows 8 more; for each vehicle of an open window 12 bytes a zone. Time: a record
-// costs the service's own step, with flows about twice that; a vehicle costs once a window the prediction
-// of its prior through the window.
+// Memory: for each user the posterior, twice (with releases and without), about 10 bytes a cell
+// that has probability, and with flows 8 more; for each vehicle of an open window 12 bytes a zone.
+// Time: a record costs the service's own step, with flows about twice that; a vehicle costs once a
+// window the prediction of its prior through the window.
 type Collector struct {
 	follower *Follower
 	zones    *Zones // nil before the first record that is wanted
@@ -67,14 +68,15 @@ type Counts struct {
 	Unwanted int64 `json:"unwanted"`  // of windows that are not wanted
 	Foreign  int64 `json:"foreign"`   // under models that are not given
 	Users    int   `json:"users"`     // seen
-	Own      int   `json:"own"`       // users with a record under a model that is not given and that no other user has
+	Own      int   `json:"own"`       // users alone with a record under a model that is not given
 	Lost     int   `json:"lost_ever"` // other users with a record that could not be followed
 	Personal int   `json:"personal"`  // users followed under models of their own
 	Models   int   `json:"models"`    // that are given and that records name
 }
 
-// user is what a Collector keeps of a user. The window that waits is that of the user's last record: a
-// vehicle counts where it last reported, so it is added when a later record comes or the window is closed.
+// user is what a Collector keeps of a user. The window that waits is that of the user's last
+// record: a vehicle counts where it last reported, so it is added when a later record comes or the
+// window is closed.
 type user struct {
 	Track
 	name    string
@@ -96,8 +98,8 @@ type user struct {
 // ever is what has happened to a user at any time.
 type ever struct{ lost, personal bool }
 
-// NewCollector returns a Collector that calls each for every window, in order, when the window is closed.
-// An error of each ends the work.
+// NewCollector returns a Collector that calls each for every window, in order, when the window is
+// closed. An error of each ends the work.
 func NewCollector(models Models, o mechanism.Options, c CollectOptions, each func(*Window) error) (*Collector, error) {
 	if c.WindowSteps < 1 {
 		return nil, errors.New("aggregate: a window needs at least one step")
@@ -123,7 +125,8 @@ func (k *Collector) MaxGap() int { return int(k.follower.options.MaxGap) }
 // Grid and Snap are the Follower's.
 func (k *Collector) Grid(model string) *grid.Grid { return k.follower.Grid(model) }
 
-// Snap returns the release that a place written in degrees stands for, on the map of a model that is given.
+// Snap returns the release that a place written in degrees stands for, on the map of a model that
+// is given.
 func (k *Collector) Snap(model string, p grid.Point) grid.Point { return k.follower.Snap(model, p) }
 
 // Counts returns what became of the records so far.
@@ -149,8 +152,8 @@ func (k *Collector) Counts() Counts {
 	return c
 }
 
-// Add takes the next record. Records of a user come in their order; those of different users in any, as far
-// as Open allows.
+// Add takes the next record. Records of a user come in their order; those of different users in
+// any, as far as Open allows.
 func (k *Collector) Add(r Record) error {
 	window := mobility.StepOf(r.Step, k.options.WindowSteps)
 	u := k.userOf(r)
@@ -227,7 +230,8 @@ func (k *Collector) follow(u *user, v *version, r Record) error {
 	return nil
 }
 
-// open makes a window unless it is there. A later one than all before closes those that were open longest.
+// open makes a window unless it is there. A later one than all before closes those that were open
+// longest.
 func (k *Collector) open(window int64) error {
 	if k.windows[window] == nil {
 		length := k.options.WindowSteps * k.stepMS
@@ -314,8 +318,8 @@ func (k *Collector) tracer(v *version) (*tracer, error) {
 	return t, nil
 }
 
-// Finish closes all windows. It fails with ErrModel if no record is of a model that is given, and with
-// ErrSettings if most of those that are do not follow though no record before them is missing.
+// Finish closes all windows. It fails with ErrModel if no record is of a model that is given, and
+// with ErrSettings if most of those that are do not follow though no record before them is missing.
 func (k *Collector) Finish() error {
 	if err := k.close(k.latest + 1); err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestCollectWindows: every vehicle counts once in each of its windows, and the mean of posteriors is that of the service's own states.
+// TestCollectWindows: every vehicle counts once in each of its windows, and the mean of posteriors
+// is that of the service's own states.
 func TestCollectWindows(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
@@ -69,7 +70,8 @@ func TestCollectWindows(t *testing.T) {
 	}
 }
 
-// TestCollectOrder: the order of users does not matter, windows close when they may, and what comes too late has no part.
+// TestCollectOrder: the order of users does not matter, windows close when they may, and what comes
+// too late has no part.
 func TestCollectOrder(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
@@ -105,7 +107,8 @@ func TestCollectOrder(t *testing.T) {
 	}
 }
 
-// TestFollowLoses: a user with a record missing is lost until the filter starts anew, and the others are not.
+// TestFollowLoses: a user with a record missing is lost until the filter starts anew, and the
+// others are not.
 func TestFollowLoses(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
@@ -167,8 +170,8 @@ func TestFollowSettings(t *testing.T) {
 	}
 }
 
-// TestLikelihoodIsBayes holds one vehicle's likelihood against a sum over all paths of three steps, with the law of the releases
-// evaluated at every cell, surrogates included.
+// TestLikelihoodIsBayes holds one vehicle's likelihood against a sum over all paths of three steps,
+// with the law of the releases evaluated at every cell, surrogates included.
 func TestLikelihoodIsBayes(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
@@ -225,7 +228,8 @@ func moved(model *mobility.Model, p []float64) []float64 {
 	return next
 }
 
-// TestFlows holds the flows of one vehicle against the exact joint distribution, and those of many against where they went.
+// TestFlows holds the flows of one vehicle against the exact joint distribution, and those of many
+// against where they went.
 func TestFlows(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
@@ -259,7 +263,8 @@ func TestFlows(t *testing.T) {
 	if d := Variation(into, w.posterior); d > 1e-6 {
 		t.Errorf("flows into zones are not their vehicles: %g", d)
 	}
-	// Three standard errors of 40 or so nearly independent intervals of 90 %: below .13 per cent by chance.
+	// Three standard errors of 40 or so nearly independent intervals of 90 %: below .13 per cent by
+	// chance.
 	if rate := float64(inside) / float64(listed); listed < 20 || rate < .9-3*math.Sqrt(.09/float64(listed)) {
 		t.Errorf("%d of %d intervals hold the truth", inside, listed)
 	}
@@ -274,7 +279,8 @@ func TestFlows(t *testing.T) {
 	}
 }
 
-// TestTracerIsExact compares one vehicle's flow, over many draws, with the exact joint distribution from a filter for each zone.
+// TestTracerIsExact compares one vehicle's flow, over many draws, with the exact joint distribution
+// from a filter for each zone.
 func TestTracerIsExact(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
@@ -339,7 +345,8 @@ func TestTracerIsExact(t *testing.T) {
 			mean[int(k>>16)*n+int(k&0xffff)] += f.sum / draws
 		}
 	}
-	// 144 pairs whose means have standard errors of some 10⁻³ at most, half of whose sum is below .03.
+	// 144 pairs whose means have standard errors of some 10⁻³ at most, half of whose sum is below
+	// .03.
 	if d := Variation(mean, joint); d > .03 {
 		t.Errorf("flows are %g from the exact ones", d)
 	}

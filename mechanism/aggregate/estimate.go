@@ -14,7 +14,8 @@ import (
 type EstimateOptions struct {
 	// Level of the intervals, default .9.
 	Level float64
-	// Resamples is the number of fleets drawn from the fleet to see how much the fitted prior depends on chance, default 40.
+	// Resamples is the number of fleets drawn from the fleet to see how much the fitted prior
+	// depends on chance, default 40.
 	Resamples int
 	// Seed of these draws. The same seed, code and window give the same estimate.
 	Seed uint64
@@ -55,19 +56,23 @@ func (o EstimateOptions) Validate() error {
 type Density struct {
 	// Vehicles is their sum.
 	Vehicles int
-	// Naive, Blind, Posterior and Fitted are the four estimates, by zone; Naive sums to the vehicles with a release.
+	// Naive, Blind, Posterior and Fitted are the four estimates, by zone; Naive sums to the
+	// vehicles with a release.
 	Naive, Blind, Posterior, Fitted []float64
-	// PosteriorLow and PosteriorHigh hold the number of vehicles of this very fleet that are in a zone with at least the stated level if vehicles move
-	// by the model, independently.
+	// PosteriorLow and PosteriorHigh hold the number of vehicles of this very fleet that are in a
+	// zone with at least the stated level if vehicles move by the model, independently.
 	PosteriorLow, PosteriorHigh []float64
-	// Low and High are the interval around Fitted: the same under the fitted prior, with what that prior itself owes to chance, and to the weight of the
-	// model: a fit that trusts the model ten times less than the fleet counts as a standard error away.
+	// Low and High are the interval around Fitted: the same under the fitted prior, with what that
+	// prior itself owes to chance, and to the weight of the model: a fit that trusts the model ten
+	// times less than the fleet counts as a standard error away.
 	Low, High []float64
-	// Kappa is how many vehicles the model was worth to the fit; +∞ if the releases do not contradict it.
+	// Kappa is how many vehicles the model was worth to the fit; +∞ if the releases do not
+	// contradict it.
 	Kappa float64
 }
 
-// Flow is the expected number of vehicles that were in one zone in the window before and are in another, or the same, in this one.
+// Flow is the expected number of vehicles that were in one zone in the window before and are in
+// another, or the same, in this one.
 type Flow struct {
 	From, To  int32
 	Vehicles  float64
@@ -77,12 +82,13 @@ type Flow struct {
 const (
 	// folds of the choice of kappa.
 	folds = 4
-	// distrust is how much less than the fleet the model may weigh; the interval reaches out to the fit with that weight.
+	// distrust is how much less than the fleet the model may weigh; the interval reaches out to the
+	// fit with that weight.
 	distrust = 10
 )
 
-// Estimate computes the four estimates of a window. Cost: some hundred passes over the vehicles' zones for the choice of kappa, and up to twenty for each
-// resample.
+// Estimate computes the four estimates of a window. Cost: some hundred passes over the vehicles'
+// zones for the choice of kappa, and up to twenty for each resample.
 func (w *Window) Estimate(o EstimateOptions) Density {
 	o = o.withDefaults()
 	fleet := w.Fleet()
@@ -116,14 +122,18 @@ func intervals(mean, variance []float64, level, most float64) (low, high []float
 	return low, high
 }
 
-// Choose returns the weight of the model's prior, in vehicles, under which a fit to three quarters of the fleet best foretells the releases of the rest: of
-// weights from a tenth of the fleet upwards, those whose mean log likelihood over the held-out vehicles is within one standard error of the
-// best, and of those the largest (Breiman and others 1984, section 3.4.3). Under strong noise likelihoods are nearly flat, and a chance gain must not move
-// the map: the model stays unless the fleet contradicts it.
+// Choose returns the weight of the model's prior, in vehicles, under which a fit to three quarters
+// of the fleet best foretells the releases of the rest: of weights from a tenth of the fleet
+// upwards, those whose mean log likelihood over the held-out vehicles is within one standard error
+// of the best, and of those the largest (Breiman and others 1984, section 3.4.3). Under strong
+// noise likelihoods are nearly flat, and a chance gain must not move the map: the model stays
+// unless the fleet contradicts it.
 //
-// The fleet outweighs the model ten times at most. Its likelihoods judge a whole history of releases by the model's way of moving, which is never quite
-// that of people, and less weight lets the fit explain such a misfit by places: on real traces at ε = 1 it made the error 1.6 times that of no fit at
-// all (RESULTS.md), whatever the held-out likelihood said. The price is that a fleet which the model does not expect is not found altogether.
+// The fleet outweighs the model ten times at most. Its likelihoods judge a whole history of
+// releases by the model's way of moving, which is never quite that of people, and less weight lets
+// the fit explain such a misfit by places: on real traces at ε = 1 it made the error 1.6 times that
+// of no fit at all (RESULTS.md), whatever the held-out likelihood said. The price is that a fleet
+// which the model does not expect is not found altogether.
 func (f *Fleet) Choose() float64 {
 	n := len(f.Vehicles)
 	if n < 2*folds {
@@ -188,11 +198,13 @@ func sumOf(values []float64) (sum float64) {
 	return sum
 }
 
-// average returns the vehicles to be expected in each zone, and the variance of their number, over the priors that fleets of the kind would have taught: the
-// means over resamples of the fleet, and of the kappa vehicles that stand for the model, each fitted and then judged for the fleet itself
-// (Laird and Louis 1987, doi 10.1080/01621459.1987.10478490; the resampled prior as in Lyddon, Walker and Holmes 2018, arXiv 1806.11544). The fit itself is a
-// mode, which strong noise makes jagged; the mean over resamples is nearer to the truth (Breiman 1996, doi 10.1007/BF00058655). What the variance does not
-// hold is the bias towards the model that is left.
+// average returns the vehicles to be expected in each zone, and the variance of their number, over
+// the priors that fleets of the kind would have taught: the means over resamples of the fleet, and
+// of the kappa vehicles that stand for the model, each fitted and then judged for the fleet itself
+// (Laird and Louis 1987, doi 10.1080/01621459.1987.10478490; the resampled prior as in Lyddon,
+// Walker and Holmes 2018, arXiv 1806.11544). The fit itself is a mode, which strong noise makes
+// jagged; the mean over resamples is nearer to the truth (Breiman 1996, doi 10.1007/BF00058655).
+// What the variance does not hold is the bias towards the model that is left.
 func (f *Fleet) average(kappa float64, o EstimateOptions) (mean, variance []float64) {
 	n := len(f.Vehicles)
 	if math.IsInf(kappa, 1) || n < 2 {
@@ -226,7 +238,8 @@ func (f *Fleet) average(kappa float64, o EstimateOptions) (mean, variance []floa
 	return mean, variance
 }
 
-// Flows returns the flows of at least so many vehicles, in order of zones. Their intervals hold if vehicles move by the model.
+// Flows returns the flows of at least so many vehicles, in order of zones. Their intervals hold if
+// vehicles move by the model.
 func (w *Window) Flows(least, level float64) []Flow {
 	if level == 0 {
 		level = DefaultLevel

@@ -7,9 +7,10 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// TestCoverage: intervals of 90 % hold the number of vehicles in at least that share of zones and fleets. Zones of one fleet are correlated, so
-// that the 16 fleets of 48 zones count as 16 × 10 independent ones: three standard errors are .071, which chance exceeds once in 700.
-// That an estimate without any doubt of its prior fails shows that the test can.
+// TestCoverage: intervals of 90 % hold the number of vehicles in at least that share of zones and
+// fleets. Zones of one fleet are correlated, so that the 16 fleets of 48 zones count as 16 × 10
+// independent ones: three standard errors are .071, which chance exceeds once in 700. That an
+// estimate without any doubt of its prior fails shows that the test can.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Likelihood is what one vehicle's releases say of its zone, up to a factor: Values[i] of Zones[i], which ascend; every other zone has 0.
+// Likelihood is what one vehicle's releases say of its zone, up to a factor: Values[i] of Zones[i],
+// which ascend; every other zone has 0.
 type Likelihood struct {
 	Zones  []int32
 	Values []float32
@@ -23,10 +24,12 @@ type Fleet struct {
 // Bounds of a fit.
 const (
 	maxIterations = 300
-	// fitted and roughly are the gains of the objective, a logarithm of probabilities of the whole fleet's releases, that are worth another
-	// iteration: of a fit that is kept, and of one of many that are compared, whose likelihoods differ by 1 or more where it matters.
+	// fitted and roughly are the gains of the objective, a logarithm of probabilities of the whole
+	// fleet's releases, that are worth another iteration: of a fit that is kept, and of one of many
+	// that are compared, whose likelihoods differ by 1 or more where it matters.
 	fitted, roughly = 1e-5, 1e-3
-	// chunks is into how many parts sums over vehicles are divided, always the same ones, added in order.
+	// chunks is into how many parts sums over vehicles are divided, always the same ones, added in
+	// order.
 	chunks = 64
 )
 
@@ -38,21 +41,24 @@ type Fit struct {
 	Objective []float64
 }
 
-// Fit returns the prior θ over zones under which the fleet's releases are most likely, held to the model's as if kappa more vehicles had been seen
-// there: the maximum of
+// Fit returns the prior θ over zones under which the fleet's releases are most likely, held to the
+// model's as if kappa more vehicles had been seen there: the maximum of
 //
 //	Σ_v w_v ln Σ_z θ_z L_v(z)  +  κ Σ_z b_z ln θ_z
 //
-// over distributions θ, where L_v is the likelihood of vehicle v under the public law of its releases, surrogates included, b the model's
-// prior, and κ b + 1 the parameters of the Dirichlet distribution of which this is the posterior's mode. The function is concave, and with κ > 0 strictly
-// so where b > 0: there is one maximum, wherever the search begins.
+// over distributions θ, where L_v is the likelihood of vehicle v under the public law of its
+// releases, surrogates included, b the model's prior, and κ b + 1 the parameters of the Dirichlet
+// distribution of which this is the posterior's mode. The function is concave, and with κ > 0
+// strictly so where b > 0: there is one maximum, wherever the search begins.
 //
-// It is found by expectation maximization (Dempster, Laird and Rubin 1977; for noise that was added on purpose Agrawal and Aggarwal 2001,
-// doi 10.1145/375551.375602), which is iterative Bayesian inference: every vehicle's zone is judged with θ as the prior, and θ becomes the mean of
-// those judgements and b. Without κ the maximum is a sum of few spikes, as with any deconvolution: strong noise has to be held to something.
-// With κ = ∞ θ is b.
+// It is found by expectation maximization (Dempster, Laird and Rubin 1977; for noise that was added
+// on purpose Agrawal and Aggarwal 2001, doi 10.1145/375551.375602), which is iterative Bayesian
+// inference: every vehicle's zone is judged with θ as the prior, and θ becomes the mean of those
+// judgements and b. Without κ the maximum is a sum of few spikes, as with any deconvolution: strong
+// noise has to be held to something. With κ = ∞ θ is b.
 //
-// weights, one a vehicle, nil for 1 each; start, nil for b, must be positive where b is. Cost: twice the vehicles' zones an iteration.
+// weights, one a vehicle, nil for 1 each; start, nil for b, must be positive where b is. Cost:
+// twice the vehicles' zones an iteration.
 func (f *Fleet) Fit(kappa float64, weights, start []float64) Fit {
 	if math.IsInf(kappa, 1) {
 		return Fit{Prior: append([]float64(nil), f.Prior...)}
@@ -103,8 +109,9 @@ func (f *Fleet) fit(pseudo, weights, start []float64, gain float64) Fit {
 	return fit
 }
 
-// Expected returns the number of vehicles to be expected in each zone if θ is the prior of each, and the variance of that number, given
-// θ: of independent vehicles each of which is in a zone or not.
+// Expected returns the number of vehicles to be expected in each zone if θ is the prior of each,
+// and the variance of that number, given θ: of independent vehicles each of which is in a zone or
+// not.
 func (f *Fleet) Expected(theta []float64) (mean, variance []float64) {
 	variance = make([]float64, len(theta))
 	mean, _ = f.judge(theta, nil, variance)
@@ -121,8 +128,9 @@ func weight(weights []float64, v int) float64 {
 	return weights[v]
 }
 
-// judge returns the sum over vehicles of w times the probabilities of their zones under the prior θ, and the weighted log likelihood. squares, if not
-// nil, is set to the sum of the squared probabilities. A vehicle that θ excludes altogether counts by the model's prior.
+// judge returns the sum over vehicles of w times the probabilities of their zones under the prior
+// θ, and the weighted log likelihood. squares, if not nil, is set to the sum of the squared
+// probabilities. A vehicle that θ excludes altogether counts by the model's prior.
 func (f *Fleet) judge(theta, weights, squares []float64) (sums []float64, logLikelihood float64) {
 	parts := min(chunks, len(f.Vehicles))
 	results := make([]judgement, parts)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// answers is a fleet whose vehicles tell their zone with randomized response: the zone itself with probability keep, else one of all.
-// It returns the true counts too.
+// answers is a fleet whose vehicles tell their zone with randomized response: the zone itself with
+// probability keep, else one of all. It returns the true counts too.
 func answers(density []float64, keep float64, vehicles int, seed uint64) (*Fleet, []float64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	zones := len(density)
@@ -89,7 +89,8 @@ func TestFitIsTheMaximum(t *testing.T) {
 	}
 }
 
-// TestFitNeverLoses: the objective grows with every iteration, and no result depends on the number of workers.
+// TestFitNeverLoses: the objective grows with every iteration, and no result depends on the number
+// of workers.
 func TestFitNeverLoses(t *testing.T) {
 	t.Parallel()
 	f, _ := answers([]float64{.5, .2, .1, .1, .05, .05}, .3, 500, 1)
@@ -111,7 +112,8 @@ func TestFitNeverLoses(t *testing.T) {
 	}
 }
 
-// TestFitRecovers: the more vehicles, the nearer to the truth, and far nearer than their answers themselves.
+// TestFitRecovers: the more vehicles, the nearer to the truth, and far nearer than their answers
+// themselves.
 func TestFitRecovers(t *testing.T) {
 	t.Parallel()
 	density := []float64{.4, .25, .15, .1, .05, .05, 0, 0}
@@ -128,7 +130,8 @@ func TestFitRecovers(t *testing.T) {
 			}
 		}
 		got, naive := Variation(mean, truth), Variation(told, truth)
-		// A share of one in eight has a standard error of about 1.1/√n, so half the sum of eight errors is some 3.5/√n.
+		// A share of one in eight has a standard error of about 1.1/√n, so half the sum of eight
+		// errors is some 3.5/√n.
 		if got > last || n >= 1000 && got > 6/math.Sqrt(float64(n)) || n >= 1000 && got > naive/2 {
 			t.Errorf("%d vehicles: an error of %.3f, naive %.3f, before %.3f", n, got, naive, last)
 		}
@@ -136,8 +139,9 @@ func TestFitRecovers(t *testing.T) {
 	}
 }
 
-// TestChoose: a fleet that the model foretells leaves it alone; one that it does not moves it. Under the first hypothesis another choice comes up in
-// some one of ten fleets, since the rule lets one standard error pass; of ten fleets five or more do with a probability below .002.
+// TestChoose: a fleet that the model foretells leaves it alone; one that it does not moves it.
+// Under the first hypothesis another choice comes up in some one of ten fleets, since the rule lets
+// one standard error pass; of ten fleets five or more do with a probability below .002.
 func TestChoose(t *testing.T) {
 	t.Parallel()
 	uniform := []float64{.125, .125, .125, .125, .125, .125, .125, .125}

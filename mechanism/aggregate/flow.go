@@ -15,16 +15,20 @@ import (
 // maxFlowZones bounds the zones between which flows are counted: pairs grow with the square.
 const maxFlowZones = 4096
 
-// ancestors is how many samples each cell keeps of where its mass came from. Two are enough for the error not to grow with time (Olsson and Westerborn
-// 2017, doi 10.3150/16-BEJ801); the more, the smaller it is, and it is averaged over all cells and vehicles.
+// ancestors is how many samples each cell keeps of where its mass came from. Two are enough for the
+// error not to grow with time (Olsson and Westerborn 2017, doi 10.3150/16-BEJ801); the more, the
+// smaller it is, and it is averaged over all cells and vehicles.
 const ancestors = 4
 
-// A tracer follows where the mass of posteriors came from. Filtering alone forgets it, and the exact joint distribution of two moments
-// costs a filter for each zone. Each cell of a posterior instead keeps samples of the zone in which a vehicle that is there now was at
-// the last mark; when the filter takes a step, a cell draws them anew from the cells before it, each as probable as its posterior times the matrix'
-// way from there. Their mean is the probability given all releases until now, those after the mark included: forward-only smoothing.
+// A tracer follows where the mass of posteriors came from. Filtering alone forgets it, and the
+// exact joint distribution of two moments costs a filter for each zone. Each cell of a posterior
+// instead keeps samples of the zone in which a vehicle that is there now was at the last mark; when
+// the filter takes a step, a cell draws them anew from the cells before it, each as probable as its
+// posterior times the matrix' way from there. Their mean is the probability given all releases
+// until now, those after the mark included: forward-only smoothing.
 //
-// The draws look at nothing but posteriors and are a function of the user's name and the step, so results repeat.
+// The draws look at nothing but posteriors and are a function of the user's name and the step, so
+// results repeat.
 type tracer struct {
 	model     *mobility.Model
 	zones     *Zones
@@ -134,7 +138,7 @@ func (t *tracer) step(dst, known []uint16, from *mobility.Distribution, targets 
 		for range ancestors {
 			u := float64(random.Uint64()>>11) / (1 << 53) * total
 			j := sort.Search(len(rows)-1, func(j int) bool { return t.weights[j] > u })
-			at := max(t.position[rows[j]]-1, 0) // below 0 only where pruning between has cut the cell off
+			at := max(t.position[rows[j]]-1, 0) // below 0 only where pruning has cut the cell off
 			dst = append(dst, known[int(at)*ancestors+int(random.Uint64()%ancestors)])
 		}
 	}
@@ -156,7 +160,8 @@ func (t *tracer) keep(from []uint16, before, after *mobility.Distribution) []uin
 	return kept
 }
 
-// flow is the expected number of vehicles that went from one zone to another, and its variance's missing part.
+// flow is the expected number of vehicles that went from one zone to another, and its variance's
+// missing part.
 type flow struct{ sum, squares float64 }
 
 // pair is a flow's zones, the first one in the upper half.

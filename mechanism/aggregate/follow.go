@@ -13,36 +13,37 @@ import (
 // Record is one published record, in kilometres of its model's map.
 type Record struct {
 	User string
-	// Model is the id of the model under which the record was made. Records of a user's own model have a
-	// keyed hash there, which nobody outside can tell from the id of a public model that is not given.
-	// A reader who has the user's own model sets Personal, and Model to the public model it lies over.
+	// Model is the id of the model under which the record was made. Records of a user's own model
+	// have a keyed hash there, which nobody outside can tell from the id of a public model that is
+	// not given. A reader who has the user's own model sets Personal, and Model to the public model
+	// it lies over.
 	Model    string
 	Personal *mobility.Personal
 	Step     int64
 	Kind     mechanism.Kind
-	// Release is the released place of a record of Kind Released (see Follower.Snap). Estimate is the
-	// record's estimate. Neither is read where the model is not given.
+	// Release is the released place of a record of Kind Released (see Follower.Snap). Estimate is
+	// the record's estimate. Neither is read where the model is not given.
 	Release, Estimate grid.Point
 	// Number is the user's number of releases, this record's included.
 	Number uint64
 }
 
-// Track is what a Follower keeps of a user between records: the posterior, about 5 bytes for each cell that
-// has probability. The zero Track is a new user.
+// Track is what a Follower keeps of a user between records: the posterior, about 5 bytes for each
+// cell that has probability. The zero Track is a new user.
 type Track struct {
 	standing standing
 	state    []byte             // encoded; empty unless the user is followed
 	version  *version           // of the last record; nil: its model is not given
 	own      *mobility.Personal // of the last record; nil: none
 	last     int64              // step of the last record
-	origin   int64              // step at which the filter started from the model's initial distribution
+	origin   int64              // step in which the filter started at the initial distribution
 }
 
 // known says whether the user's posterior is the service's.
 func (t *Track) known() bool { return t.standing == followed }
 
-// standing is what a reader knows of a user. After a record a user is outside if the record's model is not
-// given, followed if one of the ways agrees with the record, and else lost.
+// standing is what a reader knows of a user. After a record a user is outside if the record's model
+// is not given, followed if one of the ways agrees with the record, and else lost.
 type standing uint8
 
 const (
@@ -75,27 +76,28 @@ func (t *Track) changeTo(v *version, own *mobility.Personal) change {
 	return sameMap
 }
 
-// way is one guess of what the service's filter did between a user's last record and the next one. The
-// estimate of the next record tells whether the guess is right.
+// way is one guess of what the service's filter did between a user's last record and the next one.
+// The estimate of the next record tells whether the guess is right.
 type way uint8
 
 const (
-	// goesOn: the filter goes on from the last record's state. Where the model has changed on the same map,
-	// the new one counts from the last record on.
+	// goesOn: the filter goes on from the last record's state. Where the model has changed on the
+	// same map, the new one counts from the last record on.
 	goesOn way = iota
-	// turns: as goesOn, but reports without a record may have gone on under the old model for some steps
-	// before the new one took over. Where every report leaves a record this is goesOn.
+	// turns: as goesOn, but reports without a record may have gone on under the old model for some
+	// steps before the new one took over. Where every report leaves a record this is goesOn.
 	turns
-	// arrives: the filter comes to another map. It starts at that map's initial distribution in the last
-	// record's step, and goes on from there.
+	// arrives: the filter comes to another map. It starts at that map's initial distribution in the
+	// last record's step, and goes on from there.
 	arrives
 	// starts: the filter starts at the model's initial distribution, in the record's own step.
 	starts
 )
 
-// ways lists the guesses by what is known of the user before the record, in the order in which they are
-// tried. The gap between two records is within MaxGap steps or beyond; an unseen user counts as beyond. In
-// a gap beyond MaxGap the service starts anew, unless reports without a record have carried the filter over.
+// ways lists the guesses by what is known of the user before the record, in the order in which they
+// are tried. The gap between two records is within MaxGap steps or beyond; an unseen user counts as
+// beyond. In a gap beyond MaxGap the service starts anew, unless reports without a record have
+// carried the filter over.
 var ways = [...]struct {
 	standing       standing
 	change         change
@@ -125,21 +127,22 @@ func waysOf(s standing, c change, beyond bool) []way {
 	panic(fmt.Sprintf("aggregate: no row for standing %d and change %d", s, c))
 }
 
-// Follower runs the filter again from records. It is scratch for one goroutine; users' tracks are separate.
+// Follower runs the filter again from records. It is scratch for one goroutine; users' tracks are
+// separate.
 //
-// It compares every record's estimate with its own, so it notices what it cannot follow: missing records,
-// or other options than the service's. Such a user is lost until the rule for gaps starts the service's
-// filter anew, which any reader can do too.
+// It compares every record's estimate with its own, so it notices what it cannot follow: missing
+// records, or other options than the service's. Such a user is lost until the rule for gaps starts
+// the service's filter anew, which any reader can do too.
 //
-// Where a user's records change to another of the models, the Follower changes the state as the service
-// does: on the same map the posterior stays, on another one the filter starts at the new model's initial
-// distribution. A record under a model that is not given is not followed.
+// Where a user's records change to another of the models, the Follower changes the state as the
+// service does: on the same map the posterior stays, on another one the filter starts at the new
+// model's initial distribution. A record under a model that is not given is not followed.
 type Follower struct {
 	versions map[string]*version // by the model's id
 	options  mechanism.Options
 	hides    bool // reports may leave no record
 	agreed   bool // some record has agreed
-	strays   int  // guesses that no missing release explains, and whose estimate is wrong all the same
+	strays   int  // guesses with the right number of releases and a wrong estimate
 
 	before, state mechanism.State // of the last record that agreed: before it and after it
 	linked        bool            // state came from before by the model
@@ -172,7 +175,8 @@ func (f *Follower) Grid(model string) *grid.Grid {
 	return nil
 }
 
-// Snap returns the release that a place written in degrees stands for, on the map of a model that is given.
+// Snap returns the release that a place written in degrees stands for, on the map of a model that
+// is given.
 func (f *Follower) Snap(model string, p grid.Point) grid.Point {
 	return f.versions[model].sanitizer.Snap(p)
 }
@@ -180,15 +184,15 @@ func (f *Follower) Snap(model string, p grid.Point) grid.Point {
 var (
 	// ErrOrder is what Follow returns for a record of a step before the user's last one.
 	ErrOrder = errors.New("aggregate: a record lies before the last one of its user: records of a user must come in the order in which they were published, each once")
-	// ErrSettings is what Follow returns where not even the first record follows, and Finish where most of
-	// them do not.
+	// ErrSettings is what Follow returns where not even the first record follows, and Finish where
+	// most of them do not.
 	ErrSettings = errors.New("aggregate: the records' estimates do not follow from this model and these options: give the service's own, " +
 		"those that differ from the defaults (min_cells, min_radius, prune, max_gap, inference, subdivision, estimate, interval, budget) as it has them in its config")
 )
 
-// Follow takes the next record of a user and says whether the user's posterior is the service's then. Cost:
-// that of the service's own step, twice that in a gap beyond MaxGap, and once more for each step of the gap
-// where the model changes and reports may leave no record.
+// Follow takes the next record of a user and says whether the user's posterior is the service's
+// then. Cost: that of the service's own step, twice that in a gap beyond MaxGap, and once more for
+// each step of the gap where the model changes and reports may leave no record.
 func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	before, v := *t, f.versions[r.Model]
 	if before.standing != unseen && r.Step < before.last {
@@ -228,8 +232,9 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	return false, nil
 }
 
-// goes takes the filter from a user's last record to the next one by one of the ways. It says whether that
-// agrees with the record; then f.state is the new state, and f.before the one that it came from.
+// goes takes the filter from a user's last record to the next one by one of the ways. It says
+// whether that agrees with the record; then f.state is the new state, and f.before the one that it
+// came from.
 func (f *Follower) goes(w way, last *Track, v *version, r Record) (agrees bool, err error) {
 	if w == turns && !f.hides {
 		w = goesOn
@@ -250,8 +255,8 @@ func (f *Follower) goes(w way, last *Track, v *version, r Record) (agrees bool, 
 	return agrees, err
 }
 
-// restart sets f.before to a state from which the filter starts at the model's initial distribution: in
-// the record's step, or in the last one's if it arrives.
+// restart sets f.before to a state from which the filter starts at the model's initial
+// distribution: in the record's step, or in the last one's if it arrives.
 func (f *Follower) restart(w way, last *Track, v *version, r Record) error {
 	releases := releasesBefore(r)
 	if last.standing == followed {
@@ -270,8 +275,8 @@ func (f *Follower) restart(w way, last *Track, v *version, r Record) error {
 	return err
 }
 
-// turned tries each step of the gap as the last one that the old model has counted. Only the estimate tells
-// which it was, so the step counts under which the estimates agree best.
+// turned tries each step of the gap as the last one that the old model has counted. Only the
+// estimate tells which it was, so the step counts under which the estimates agree best.
 func (f *Follower) turned(last *Track, v *version, r Record) (agrees bool, err error) {
 	best, least := int64(-1), math.Inf(1)
 	for step := last.last; step == last.last || step < r.Step; step++ {
@@ -297,8 +302,8 @@ func (f *Follower) turned(last *Track, v *version, r Record) (agrees bool, err e
 	return agrees, err
 }
 
-// resume sets f.before to a followed user's state after the old model has counted up to a step, brought to
-// the model of the next record.
+// resume sets f.before to a followed user's state after the old model has counted up to a step,
+// brought to the model of the next record.
 func (f *Follower) resume(last *Track, v *version, r Record, upTo int64) error {
 	if err := f.before.DecodeBinary(last.state); err != nil {
 		return err
@@ -313,8 +318,8 @@ func (f *Follower) resume(last *Track, v *version, r Record, upTo int64) error {
 	return err
 }
 
-// observe advances f.before by a record into f.state, and says whether that agrees with the record. A state
-// that is started goes on over any gap: which ways there are over one, the table says.
+// observe advances f.before by a record into f.state, and says whether that agrees with the record.
+// A state that is started goes on over any gap: which ways there are over one, the table says.
 func (f *Follower) observe(v *version, r Record) (agrees bool, err error) {
 	f.attempt.CopyFrom(&f.before)
 	seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true, Personal: r.Personal}

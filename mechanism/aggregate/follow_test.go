@@ -9,7 +9,8 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// TestWaysAreComplete: the table has one row for each thing that a reader may know of a user, and no other.
+// TestWaysAreComplete: the table has one row for each thing that a reader may know of a user, and
+// no other.
 func TestWaysAreComplete(t *testing.T) {
 	t.Parallel()
 	rows := map[[2]uint8]int{}
@@ -29,10 +30,11 @@ func TestWaysAreComplete(t *testing.T) {
 	}
 }
 
-// TestTransitions walks every row of the table and every way in it with a real service of one user. Reports
-// are written as step and model: B has the map of A and C another one, X is made under A and names a model
-// that the reader does not have, and * is missing for the reader. Of reports closer than the interval there
-// is no record where the service skips what lies between releases. MaxGap is 3.
+// TestTransitions walks every row of the table and every way in it with a real service of one user.
+// Reports are written as step and model: B has the map of A and C another one, X is made under A
+// and names a model that the reader does not have, and * is missing for the reader. Of reports
+// closer than the interval there is no record where the service skips what lies between releases.
+// MaxGap is 3.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	models := Models{town(t), restless(t, 8, 6), restless(t, 7, 9)}

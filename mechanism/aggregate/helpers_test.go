@@ -13,7 +13,8 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// town is a map of 8 × 6 cells of half a kilometre, whose vehicles mostly stay, drift west and begin in the middle rows.
+// town is a map of 8 × 6 cells of half a kilometre, whose vehicles mostly stay, drift west and
+// begin in the middle rows.
 func town(tb testing.TB) *mobility.Model {
 	tb.Helper()
 	const width, height = 8, 6
@@ -53,8 +54,8 @@ func town(tb testing.TB) *mobility.Model {
 	return model
 }
 
-// drive returns the records of vehicles that move by the model from where start puts them (nil: as the model has it), in order of
-// steps, and the cells where they were, by vehicle and step.
+// drive returns the records of vehicles that move by the model from where start puts them (nil: as
+// the model has it), in order of steps, and the cells where they were, by vehicle and step.
 func drive(tb testing.TB, model *mobility.Model, o mechanism.Options, seed uint64, vehicles int, steps int64, start func(v int) grid.Cell) ([]Record, [][]grid.Cell) {
 	tb.Helper()
 	s, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(seed)), o)

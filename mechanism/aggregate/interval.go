@@ -6,9 +6,11 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// CountInterval returns the interval of whole numbers from the (1-level)/2 to the (1+level)/2 quantile of a count with a mean and a variance: of the
-// binomial distribution that has both where the variance is below the mean (the usual approximation to a sum of independent events of unequal
-// probability), the Poisson distribution where they are equal, and the negative binomial above. most bounds it.
+// CountInterval returns the interval of whole numbers from the (1-level)/2 to the (1+level)/2
+// quantile of a count with a mean and a variance: of the binomial distribution that has both where
+// the variance is below the mean (the usual approximation to a sum of independent events of unequal
+// probability), the Poisson distribution where they are equal, and the negative binomial above.
+// most bounds it.
 func CountInterval(mean, variance, level, most float64) (low, high float64) {
 	if !(mean > 0) {
 		return 0, 0

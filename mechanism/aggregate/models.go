@@ -10,10 +10,12 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// Models are the public models that records may name: the versions of a service's model, in any order. The first one's step is that of all.
+// Models are the public models that records may name: the versions of a service's model, in any
+// order. The first one's step is that of all.
 type Models []*mobility.Model
 
-// validate checks that there is a model, and that all have the step of the first, as the versions of one service have.
+// validate checks that there is a model, and that all have the step of the first, as the versions
+// of one service have.
 func (m Models) validate() error {
 	if len(m) == 0 {
 		return errors.New("aggregate: no model is given")
@@ -27,7 +29,8 @@ func (m Models) validate() error {
 	return nil
 }
 
-// version is one model at work: scratch memory of the filter under it. A user's Track points to the one of the last record.
+// version is one model at work: scratch memory of the filter under it. A user's Track points to the
+// one of the last record.
 type version struct {
 	model       *mobility.Model
 	sanitizer   *mechanism.Sanitizer
@@ -48,8 +51,9 @@ func newVersion(model *mobility.Model, o mechanism.Options) (*version, error) {
 	return &version{model: model, sanitizer: s, toleranceKM: max(tolerance*model.Grid.CellKM(), 1e-4)}, nil
 }
 
-// hides says whether reports may leave no record. Estimates agree up to the seven decimals of a degree that CSV has, a centimetre; hidden steps of
-// prediction are rounded and pruned on their own.
+// hides says whether reports may leave no record. Estimates agree up to the seven decimals of a
+// degree that CSV has, a centimetre; hidden steps of prediction are rounded and pruned on their
+// own.
 func hides(o mechanism.Options) bool {
 	return o.Between == mechanism.BetweenSkip || o.Budget.Spent == mechanism.SpentSuppress && (o.Budget.Lifetime > 0 || o.Budget.WindowSteps > 0)
 }

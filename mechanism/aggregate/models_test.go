@@ -40,7 +40,8 @@ func restless(tb testing.TB, width, height int) *mobility.Model {
 	return model
 }
 
-// recordsOver runs a service whose model changes at a step, and returns its records and its states after the last one.
+// recordsOver runs a service whose model changes at a step, and returns its records and its states
+// after the last one.
 func recordsOver(tb testing.TB, models Models, at int64, o mechanism.Options, vehicles int, steps int64) ([]Record, []mechanism.State) {
 	tb.Helper()
 	services := []*mechanism.Sanitizer{newService(tb, models[0], o), newService(tb, models[1], o)}
@@ -69,8 +70,8 @@ func recordsOver(tb testing.TB, models Models, at int64, o mechanism.Options, ve
 	return all, states
 }
 
-// TestFollowChange follows users over a change of model, on the same map and to another one: posteriors are the service's, bit for bit where every
-// report leaves a record.
+// TestFollowChange follows users over a change of model, on the same map and to another one:
+// posteriors are the service's, bit for bit where every report leaves a record.
 func TestFollowChange(t *testing.T) {
 	t.Parallel()
 	first, same, other := town(t), restless(t, 8, 6), restless(t, 7, 9)
@@ -111,7 +112,8 @@ func TestFollowChange(t *testing.T) {
 	}
 }
 
-// TestFollowAnewOnAnotherMap: who was lost is found where the service's filter starts anew, on another map, and not on the same one.
+// TestFollowAnewOnAnotherMap: who was lost is found where the service's filter starts anew, on
+// another map, and not on the same one.
 func TestFollowAnewOnAnotherMap(t *testing.T) {
 	t.Parallel()
 	o := mechanism.Options{Epsilon: 2, Delta: .05}
@@ -141,8 +143,9 @@ func TestFollowAnewOnAnotherMap(t *testing.T) {
 	}
 }
 
-// TestLikelihoodOverChange: the likelihood of a vehicle whose model has changed is its posterior over what the models, one after the other, say
-// without a release; and its flows go on over the change.
+// TestLikelihoodOverChange: the likelihood of a vehicle whose model has changed is its posterior
+// over what the models, one after the other, say without a release; and its flows go on over the
+// change.
 func TestLikelihoodOverChange(t *testing.T) {
 	t.Parallel()
 	models, o := Models{town(t), restless(t, 8, 6)}, mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
@@ -193,7 +196,8 @@ func TestLikelihoodOverChange(t *testing.T) {
 	}
 }
 
-// TestCollectForeign: a user under a model that nobody else has is left out, a public model that is missing is an error where its windows are wanted.
+// TestCollectForeign: a user under a model that nobody else has is left out, a public model that is
+// missing is an error where its windows are wanted.
 func TestCollectForeign(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
@@ -247,7 +251,8 @@ func TestCollectForeign(t *testing.T) {
 	}
 }
 
-// TestCollectMaps: windows that are wanted must be of one map; those of another are left out by their time, and users come over all the same.
+// TestCollectMaps: windows that are wanted must be of one map; those of another are left out by
+// their time, and users come over all the same.
 func TestCollectMaps(t *testing.T) {
 	t.Parallel()
 	models, o := Models{town(t), restless(t, 7, 9)}, mechanism.Options{Epsilon: 2, Delta: .05}

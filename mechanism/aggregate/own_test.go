@@ -9,8 +9,9 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestLikelihoodUnderOwnModel: of users who go over to models of their own, for a reader who has it, the posterior is the service's, and the likelihood
-// that over what their models say without a release; the one between them, who has none, is left alone.
+// TestLikelihoodUnderOwnModel: of users who go over to models of their own, for a reader who has
+// it, the posterior is the service's, and the likelihood that over what their models say without a
+// release; the one between them, who has none, is left alone.
 func TestLikelihoodUnderOwnModel(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}

@@ -9,9 +9,11 @@ import (
 )
 
 var (
-	// ErrModel is what Add returns for a public model that is not given, and Finish where no record is of one that is.
+	// ErrModel is what Add returns for a public model that is not given, and Finish where no record
+	// is of one that is.
 	ErrModel = errors.New("aggregate: a model is missing")
-	// ErrMaps is what Add returns where records of windows that are wanted lie on two maps: zones are parts of one.
+	// ErrMaps is what Add returns where records of windows that are wanted lie on two maps: zones
+	// are parts of one.
 	ErrMaps = errors.New("aggregate: the records lie on more than one map")
 )
 
@@ -29,9 +31,10 @@ func (k *Collector) wanted(window int64) bool {
 
 // versionOf returns the version of a record, nil if its model is not given.
 //
-// A model that is not given and that two users have is a public one: what records show of a user's own model is a hash of the user's too. To leave its
-// users out would make the fleet another one without a word, so a window that is wanted must not have them. Users with a model of their own are left out
-// and counted, since nobody outside can follow them.
+// A model that is not given and that two users have is a public one: what records show of a user's
+// own model is a hash of the user's too. To leave its users out would make the fleet another one
+// without a word, so a window that is wanted must not have them. Users with a model of their own
+// are left out and counted, since nobody outside can follow them.
 func (k *Collector) versionOf(u *user, r Record, wanted bool) (*version, error) {
 	v := k.follower.versions[r.Model]
 	if v == nil {

@@ -6,7 +6,8 @@ import "github.com/geodither/geodither/mechanism/mobility"
 type Window struct {
 	// StartMS and EndMS are when the window begins and ends, milliseconds since 1970.
 	StartMS, EndMS int64
-	// Released counts the vehicles with a release in the window, Lost those whose posterior is not known.
+	// Released counts the vehicles with a release in the window, Lost those whose posterior is not
+	// known.
 	Released, Lost int
 	// Flowing counts the vehicles that were in the window before, too.
 	Flowing int
@@ -49,13 +50,13 @@ func (w *Window) AddRelease(zone int32) {
 	w.Released++
 }
 
-// AddVehicle counts a vehicle whose posterior is known. blind is where the model alone has it at the
-// same step, and scratch is as for Zones.Gather.
+// AddVehicle counts a vehicle whose posterior is known. blind is where the model alone has it at
+// the same step, and scratch is as for Zones.Gather.
 //
-// The vehicle's likelihood of a zone is the posterior over what the model alone says there: by Bayes'
-// rule the probability of all its releases, given that it is there, whatever it did before and by the
-// model, up to a factor. That takes every release in, each under its own public law with its own
-// surrogates, and leaves the prior of the present open for the fleet to teach.
+// The vehicle's likelihood of a zone is the posterior over what the model alone says there: by
+// Bayes' rule the probability of all its releases, given that it is there, whatever it did before
+// and by the model, up to a factor. That takes every release in, each under its own public law with
+// its own surrogates, and leaves the prior of the present open for the fleet to teach.
 func (w *Window) AddVehicle(posterior *ByZone, blind *mobility.Distribution, scratch []float64) {
 	total := 0.0
 	for i, c := range blind.Cells {

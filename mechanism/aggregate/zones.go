@@ -1,15 +1,18 @@
-// Package aggregate estimates where a whole fleet is and how it flows from sanitized records and the public model alone: for an analyst on
-// the other side of the releases, who has neither fixes nor key. All of it is post-processing of releases and costs no ε.
+// Package aggregate estimates where a whole fleet is and how it flows from sanitized records and
+// the public model alone: for an analyst on the other side of the releases, who has neither fixes
+// nor key. All of it is post-processing of releases and costs no ε.
 //
-// A Follower runs the filter again from what is published, and so has every posterior that the service has. A Collector cuts time into windows, in
-// which each vehicle counts once, where it last reported. Estimate turns a window into expected vehicles per zone, four ways:
+// A Follower runs the filter again from what is published, and so has every posterior that the
+// service has. A Collector cuts time into windows, in which each vehicle counts once, where it last
+// reported. Estimate turns a window into expected vehicles per zone, four ways:
 //
 //	naive      the histogram of the releases, each in the zone nearest to it
 //	blind      the model alone, as if there were no release
-//	posterior  the mean of the vehicles' posteriors: each vehicle is judged by the model and its own releases
-//	fitted     the same under a prior that the fleet itself has taught (see Fleet.Fit), with intervals
+//	posterior  the mean of the vehicles' posteriors, each from the model and the vehicle's releases
+//	fitted     the same under a prior that is fitted to the fleet (Fleet.Fit), with intervals
 //
-// What few vehicles do is what people do: an estimate for a handful of vehicles is about them, however it was made.
+// What few vehicles do is what people do: an estimate for a handful of vehicles is about them,
+// however it was made.
 package aggregate
 
 import (
@@ -20,8 +23,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Zones are blocks of a grid's cells, numbered row by row from the south-west like cells. Blocks at the north and east edge may
-// have fewer cells.
+// Zones are blocks of a grid's cells, numbered row by row from the south-west like cells. Blocks at
+// the north and east edge may have fewer cells.
 type Zones struct {
 	grid    *grid.Grid
 	block   int // cells along a side
@@ -38,7 +41,8 @@ func NewZones(g *grid.Grid, block int) (*Zones, error) {
 	return &Zones{grid: g, block: block, columns: (g.Width() + block - 1) / block, rows: (g.Height() + block - 1) / block}, nil
 }
 
-// BlockOf returns how many cells a zone's side has that is nearest to a length in kilometres, 1 at least.
+// BlockOf returns how many cells a zone's side has that is nearest to a length in kilometres, 1 at
+// least.
 func BlockOf(g *grid.Grid, km float64) int {
 	return int(min(max(1, math.Round(km/g.CellKM())), float64(max(g.Width(), g.Height()))))
 }
@@ -75,8 +79,8 @@ func (z *Zones) Corners(zone int32) (southWest, northEast grid.Point) {
 	}
 }
 
-// PerKM2 returns, for each cell of the map, how many vehicles there are to the square kilometre of its
-// zone, given the number of vehicles in each zone. A zone without a number has 0.
+// PerKM2 returns, for each cell of the map, how many vehicles there are to the square kilometre of
+// its zone, given the number of vehicles in each zone. A zone without a number has 0.
 func (z *Zones) PerKM2(vehicles []float64) []float64 {
 	values := make([]float64, z.grid.Cells())
 	for c := range values {
@@ -96,8 +100,8 @@ type ByZone struct {
 	P     []float64
 }
 
-// Gather sets dst to the sums of a distribution over cells by zones, divided by their total. scratch
-// has Count numbers, all 0 before and after.
+// Gather sets dst to the sums of a distribution over cells by zones, divided by their total.
+// scratch has Count numbers, all 0 before and after.
 func (z *Zones) Gather(dst *ByZone, d *mobility.Distribution, scratch []float64) {
 	dst.Zones, dst.P = dst.Zones[:0], dst.P[:0]
 	total := 0.0

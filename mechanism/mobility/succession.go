@@ -1,8 +1,8 @@
 package mobility
 
-// A Succession is a model and the later versions of it, as one service takes them up. It holds the rule
-// for which of them counts when. A service that releases and a reader who follows its records both ask
-// it, so that they cannot differ.
+// A Succession is a model and the later versions of it, as one service takes them up. It holds the
+// rule for which of them counts when. A service that releases and a reader who follows its records
+// both ask it, so that they cannot differ.
 type Succession struct {
 	// StepMS is the length of a step in milliseconds, the same for all versions.
 	StepMS int64
@@ -18,8 +18,8 @@ type Successor struct {
 	StartMS int64
 	// GridID is the id of the version's map.
 	GridID string
-	// From is the position in the input from which on the version is known. A reader, who does not see
-	// the input, leaves it at 0.
+	// From is the position in the input from which on the version is known. A reader, who does not
+	// see the input, leaves it at 0.
 	From int64
 }
 
@@ -35,13 +35,13 @@ type LastStep struct {
 // At returns the index in Later of the version that counts for a user's record at a position of the
 // input, or -1 for the first version:
 //
-//   - Of the versions known at the position, the one with the latest start at or before the beginning of
-//     the step counts. Of several with one start, the one that was taken up last counts.
-//   - The step is the later of the record's and the user's last one: a state never goes back to a version
-//     that it has left.
-//   - A further record of the user's last step stays on the map of that step, as far as a version of that
-//     map counts: what was released of the step is known on that map alone, and on another one the step
-//     would be released, and paid for, once more.
+//   - Of the versions known at the position, the one with the latest start at or before the beginning
+//     of the step counts. Of several with one start, the one that was taken up last counts.
+//   - The step is the later of the record's and the user's last one: a state never goes back to a
+//     version that it has left.
+//   - A further record of the user's last step stays on the map of that step, as far as a version of
+//     that map counts: what was released of the step is known on that map alone, and on another one
+//     the step would be released, and paid for, once more.
 //
 // Starts need no order. Cost: one pass over the versions, seldom two.
 func (s *Succession) At(position, step int64, last LastStep) int {
@@ -58,8 +58,8 @@ func (s *Succession) At(position, step int64, last LastStep) int {
 	return found
 }
 
-// latest applies the first rule to the versions of one map, or of any if gridID is empty. ok is false if
-// there is none.
+// latest applies the first rule to the versions of one map, or of any if gridID is empty. ok is
+// false if there is none.
 func (s *Succession) latest(position, step int64, gridID string) (found int, ok bool) {
 	begin := step * s.StepMS
 	found = -1

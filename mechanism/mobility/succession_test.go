@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSuccession reads like the rule: which version counts, by start, by position and by the user's last
-// step.
+// TestSuccession reads like the rule: which version counts, by start, by position and by the user's
+// last step.
 func TestSuccession(t *testing.T) {
 	t.Parallel()
 	const minute = 60_000
@@ -14,7 +14,7 @@ func TestSuccession(t *testing.T) {
 	later := []Successor{ // 0 to 4, in the order in which they were taken up
 		{StartMS: 10 * minute, GridID: "town", From: 100},
 		{StartMS: 30*minute + 1, GridID: "country", From: 200},
-		{StartMS: 20 * minute, GridID: "town", From: 300},    // starts before the one taken up before it
+		{StartMS: 20 * minute, GridID: "town", From: 300},    // starts before the one above
 		{StartMS: 20 * minute, GridID: "country", From: 400}, // replaces the one of the same start
 		{StartMS: 50 * minute, GridID: "sea", From: 500},
 	}

@@ -1,5 +1,5 @@
-// Package density measures how near the estimates of mechanism/aggregate come to where a fleet is, by the
-// number of vehicles and ε, on simulated fleets and on traces.
+// Package density measures how near the estimates of mechanism/aggregate come to where a fleet is,
+// by the number of vehicles and ε, on simulated fleets and on traces.
 package density
 
 import (
@@ -32,8 +32,8 @@ const (
 // Options describe an experiment.
 type Options struct {
 	Model *mobility.Model
-	// Fleets are the kinds to try; none means traces if there are any, else both simulated ones. The
-	// result of one kind at one ε does not depend on the others.
+	// Fleets are the kinds to try; none means traces if there are any, else both simulated ones.
+	// The result of one kind at one ε does not depend on the others.
 	Fleets []string
 	// Release are the options of releases but for ε.
 	Release mechanism.Options
@@ -42,8 +42,8 @@ type Options struct {
 	// Vehicles are the sizes of fleets; none means 10, 100, 1,000 and 10,000. The largest fleet is
 	// divided into the smaller ones.
 	Vehicles []int
-	// Steps is how many steps a vehicle reports, with a release in each, before its place is estimated;
-	// 0 means 10.
+	// Steps is how many steps a vehicle reports, with a release in each, before its place is
+	// estimated; 0 means 10.
 	Steps int
 	// Block is the number of cells along a zone's side; 0 means 2.
 	Block int
@@ -51,17 +51,17 @@ type Options struct {
 	GatheredKM float64
 	// Top is how many of the fullest zones are looked for; 0 means 10.
 	Top int
-	// Traces are the cells of real vehicles by step, each of at least Steps. They make fleets of the
-	// given sizes, and one of all.
+	// Traces are the cells of real vehicles by step, each of at least Steps. They make fleets of
+	// the given sizes, and one of all.
 	Traces [][]grid.Cell
-	// Models has, for each of the Traces, the model under which it is released; nil means Model for all.
-	// They differ where Model was trained on some of the traces. All have the map of Model.
+	// Models has, for each of the Traces, the model under which it is released; nil means Model for
+	// all. They differ where Model was trained on some of the traces. All have the map of Model.
 	Models []*mobility.Model
 	Seed   uint64
 	// Workers is the number of goroutines, at least one. No result depends on it.
 	Workers int
-	// Progress, if set, is called now and then with the number of vehicles that have released, one call
-	// at a time. Its error ends the work.
+	// Progress, if set, is called now and then with the number of vehicles that have released, one
+	// call at a time. Its error ends the work.
 	Progress func(done, total int64) error
 }
 
@@ -95,17 +95,17 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Score is how near one estimator came to where the vehicles were: means over Fleets fleets of one kind
-// and size.
+// Score is how near one estimator came to where the vehicles were: means over Fleets fleets of one
+// kind and size.
 type Score struct {
 	Fleet     string  `json:"fleet"`
 	Epsilon   float64 `json:"epsilon"`
 	Vehicles  int     `json:"vehicles"`
 	Fleets    int     `json:"fleets"`
 	Estimator string  `json:"estimator"` // naive, blind, posterior or fitted
-	// Variation is the total variation distance. VariationLow and VariationHigh are its 10 % and 90 %
-	// quantiles over the fleets, which mean nothing for a single one. Variations has that of each fleet,
-	// in the same order for all estimators.
+	// Variation is the total variation distance. VariationLow and VariationHigh are its 10 % and 90
+	// % quantiles over the fleets, which mean nothing for a single one. Variations has that of each
+	// fleet, in the same order for all estimators.
 	Variation     float64   `json:"variation"`
 	VariationLow  float64   `json:"variation_low"`
 	VariationHigh float64   `json:"variation_high"`
@@ -119,8 +119,8 @@ type Score struct {
 // mostFleets bounds how many fleets of one size are scored.
 const mostFleets = 20
 
-// Estimators are the estimators that Run scores, in its order: the histogram of the releases, the model
-// alone, the mean of posteriors, and the fit.
+// Estimators are the estimators that Run scores, in its order: the histogram of the releases, the
+// model alone, the mean of posteriors, and the fit.
 func Estimators() []string { return []string{"naive", "blind", "posterior", "fitted"} }
 
 // check reports what is missing.
@@ -193,7 +193,7 @@ func Run(o Options) ([]Score, error) {
 type experiment struct {
 	options Options
 	zones   *aggregate.Zones
-	blind   map[*mobility.Model]*mobility.Distribution // at the last step, of each model that releases
+	blind   map[*mobility.Model]*mobility.Distribution // at the last step, by model
 
 	mu          sync.Mutex
 	done, total int64
@@ -236,8 +236,8 @@ func (x *experiment) score(kind string, epsilon float64, size int, vehicles []ve
 	return scores, nil
 }
 
-// TopFound returns the share of the k zones with most vehicles that are among the estimate's own k. Of
-// equal zones the one with the lower number counts. Zones without a vehicle are not looked for.
+// TopFound returns the share of the k zones with most vehicles that are among the estimate's own k.
+// Of equal zones the one with the lower number counts. Zones without a vehicle are not looked for.
 func TopFound(estimate, truth []float64, k int) float64 {
 	wanted := top(truth, k)
 	wanted = slices.DeleteFunc(wanted, func(z int) bool { return truth[z] == 0 })

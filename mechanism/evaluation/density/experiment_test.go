@@ -17,8 +17,8 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// smallTown is a map of 8 × 6 cells of half a kilometre. Its vehicles mostly stay, drift west, and start
-// in the middle rows.
+// smallTown is a map of 8 × 6 cells of half a kilometre. Its vehicles mostly stay, drift west, and
+// start in the middle rows.
 func smallTown(tb testing.TB) *mobility.Model {
 	tb.Helper()
 	const width, height = 8, 6
@@ -69,8 +69,9 @@ func scoreOf(t *testing.T, scores []Score, fleet string, vehicles int, estimator
 	return Score{}
 }
 
-// TestExperiment: the same whatever the workers; a fleet that the model does not foretell is found by its releases, the better the more
-// vehicles there are, and far better than by the model alone or by a histogram of releases.
+// TestExperiment: the same whatever the workers; a fleet that the model does not foretell is found
+// by its releases, the better the more vehicles there are, and far better than by the model alone
+// or by a histogram of releases.
 func TestExperiment(t *testing.T) {
 	t.Parallel()
 	o := Options{
@@ -127,7 +128,8 @@ func TestExperiment(t *testing.T) {
 	}
 }
 
-// TestExperimentInParts: one kind of fleet at one ε gives what it gives beside others, so that the parts can be measured apart.
+// TestExperimentInParts: one kind of fleet at one ε gives what it gives beside others, so that the
+// parts can be measured apart.
 func TestExperimentInParts(t *testing.T) {
 	t.Parallel()
 	whole := Options{
@@ -173,8 +175,9 @@ func TestExperimentInParts(t *testing.T) {
 	}
 }
 
-// TestExperimentModels: each trace is released under its own model, and judged by what that model alone says of it. Under models that have each
-// half of the fleet on a side of the town of its own, the model alone knows where they are.
+// TestExperimentModels: each trace is released under its own model, and judged by what that model
+// alone says of it. Under models that have each half of the fleet on a side of the town of its own,
+// the model alone knows where they are.
 func TestExperimentModels(t *testing.T) {
 	t.Parallel()
 	west, east := smallTown(t), smallTown(t)

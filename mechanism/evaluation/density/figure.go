@@ -63,7 +63,8 @@ func (m *Measure) Judged() []string {
 	return slices.DeleteFunc(Estimators(), func(name string) bool { return slices.Contains(m.without, name) })
 }
 
-// Figure draws what a measure says of each estimator against the number of vehicles: a row of panels for each kind of fleet, a column for each ε.
+// Figure draws what a measure says of each estimator against the number of vehicles: a row of
+// panels for each kind of fleet, a column for each ε.
 func Figure(scores []Score, m Measure) *chart.Figure {
 	f := &chart.Figure{
 		Title: "Where the fleet is, from its releases",

@@ -62,7 +62,8 @@ func (x *experiment) paths(kind string, n int) ([]path, error) {
 	return paths, nil
 }
 
-// gathering returns the cells around a place where the model puts few vehicles: a cell of the lower half by initial probability, and of the inner half of the map.
+// gathering returns the cells around a place where the model puts few vehicles: a cell of the lower
+// half by initial probability, and of the inner half of the map.
 func (x *experiment) gathering(random *rand.Rand) []grid.Cell {
 	g := x.options.Model.Grid
 	weights := make([]float64, g.Cells())
@@ -164,7 +165,8 @@ func (r *releaser) of(m *mobility.Model) (*mechanism.Sanitizer, error) {
 	return s, err
 }
 
-// one releases one path. The service's own state is used: an observer has it too (mechanism.Sanitizer.Observe).
+// one releases one path. The service's own state is used: an observer has it too
+// (mechanism.Sanitizer.Observe).
 func (r *releaser) one(v int, p path, to *vehicle) error {
 	s, err := r.of(p.model)
 	if err != nil {
@@ -184,7 +186,8 @@ func (r *releaser) one(v int, p path, to *vehicle) error {
 	return nil
 }
 
-// Stretches cuts tracks into stretches of so many successive steps, each to be taken for a vehicle of its own.
+// Stretches cuts tracks into stretches of so many successive steps, each to be taken for a vehicle
+// of its own.
 func Stretches(tracks iter.Seq[mobility.Track], steps int) (stretches [][]grid.Cell) {
 	for t := range tracks {
 		from := 0
