@@ -56,7 +56,7 @@ bench: ## Run the benchmarks whose name matches BENCH (all)
 
 audit: build ## Attack the default mechanism and the service on the sample's model
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
-	./bin/geodither train --in cmd/geodither/sample/liverpool.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out "$$dir/model.avro" > /dev/null && \
+	./bin/geodither train --in cmd/internal/fleet/sample/liverpool.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out "$$dir/model.avro" > /dev/null && \
 	./bin/geodither audit --model "$$dir/model.avro" --epsilon 1 --delta 0.01
 
 figures: build ## Draw the paper's figures on the shipped buses, or on DATA='geolife=PATH gowalla=PATH', into FIGURES (bin/figures)

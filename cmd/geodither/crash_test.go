@@ -15,7 +15,9 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/feed"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -92,12 +94,12 @@ func newCrashWorld(t *testing.T) *crashWorld {
 		})
 		addr = broker.Addr()
 	}
-	fixes, err := readSample()
+	fixes, err := fleet.Sample()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &crashWorld{dir: t.TempDir(), addr: addr, prefix: prefix, client: pipeline.NewClient(strings.Split(addr, ","))}
-	if w.model, err = trainSample(fixes); err != nil {
+	if w.model, err = fleet.SampleModel(fixes); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.model.WriteFile(filepath.Join(w.dir, "model.avro")); err != nil {
@@ -122,12 +124,12 @@ func (w *crashWorld) feedFrom(t *testing.T, vehicles, steps int, begin time.Time
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := newFeeder(t.Context(), w.client, w.prefix+"raw", 3, codec)
+	f, err := feed.New(t.Context(), w.client, w.prefix+"raw", 3, codec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	for fix, err := range newFleet(w.model, vehicles, 7).fixes(t.Context(), steps, begin) {
+	for fix, err := range fleet.New(w.model, vehicles, 7).Fixes(t.Context(), steps, begin) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,19 +137,19 @@ func (w *crashWorld) feedFrom(t *testing.T, vehicles, steps int, begin time.Time
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := f.add(t.Context(), []byte(fix.UserID), value, fix.Timestamp); err != nil {
+		if err := f.Add(t.Context(), []byte(fix.UserID), value, fix.Timestamp); err != nil {
 			t.Fatal(err)
 		}
 		if n++; n%100 == 0 {
-			if err := f.add(t.Context(), []byte(fix.UserID), value[:len(value)-3], fix.Timestamp); err != nil {
+			if err := f.Add(t.Context(), []byte(fix.UserID), value[:len(value)-3], fix.Timestamp); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := f.flush(t.Context()); err != nil {
+	if err := f.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return f.sent
+	return f.Sent()
 }
 
 // serve runs the service under a name until it has answered all that was fed.

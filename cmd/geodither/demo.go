@@ -19,26 +19,15 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
 
-//go:embed sample/liverpool.csv
-var sampleCSV []byte
-
-// The demo's map and model: the sample's buses report every 24 s or so, so that
-// a step of 30 s has one fix or two.
-var (
-	sampleBox = grid.Box{South: 53.40, West: -2.99, North: 53.47, East: -2.89}
-	demoStep  = 30 * time.Second
-)
-
 const (
-	demoCellM      = 250
 	demoPartitions = 4
 	demoGroup      = "demo"
 )
@@ -323,7 +312,7 @@ func (d *demo) introduce(addr string) {
   broker    %s (embedded); in another terminal:
             geodither consume --brokers %s --topic %s --follow
 
-`, d.model.ID(), g.Width(), g.Height(), demoCellM, d.model.Step, d.release.Mechanism,
+`, d.model.ID(), g.Width(), g.Height(), fleet.SampleCellM, d.model.Step, d.release.Mechanism,
 		d.release.Epsilon, d.release.Delta, d.budget(), addr, addr, demoTopics.Sanitized)
 }
 
@@ -388,20 +377,20 @@ func demoLogger(f demoFlags, std cli.Streams) *slog.Logger {
 // demoFleet reads the sample, trains the model on it, and adds the simulated
 // vehicles over the same time.
 func demoFleet(f demoFlags) (*mobility.Model, []schemas.Raw, error) {
-	fixes, err := readSample()
+	fixes, err := fleet.Sample()
 	if err != nil {
 		return nil, nil, err
 	}
-	model, err := trainSample(fixes)
+	model, err := fleet.SampleModel(fixes)
 	if err != nil {
 		return nil, nil, err
 	}
 	if f.vehicles > 0 {
 		stepMS := model.Step.Milliseconds()
 		first, last := fixes[0].Timestamp/stepMS, fixes[len(fixes)-1].Timestamp/stepMS
-		simulated := newFleet(model, f.vehicles, f.seed)
+		simulated := fleet.New(model, f.vehicles, f.seed)
 		for s := first; s <= last; s++ {
-			simulated.step(s*stepMS, func(fix schemas.Raw) bool {
+			simulated.Step(s*stepMS, func(fix schemas.Raw) bool {
 				fixes = append(fixes, fix)
 				return true
 			})

@@ -5,13 +5,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/feed"
 	"github.com/geodither/geodither/schemas"
 )
 
 // demoFeed writes the demo's fixes to the raw topic, at their pace times a
 // factor, and a few records that no pipeline should choke on.
 type demoFeed struct {
-	feeder *feeder
+	feeder *feed.Feeder
 	items  []feedItem
 	speed  float64
 	sent   atomic.Int64 // records acknowledged
@@ -40,7 +42,7 @@ func (d *demo) newFeed(ctx context.Context) (*demoFeed, error) {
 	if err != nil {
 		return nil, err
 	}
-	feeder, err := newFeeder(ctx, d.client, demoTopics.Raw, 0, codec)
+	feeder, err := feed.New(ctx, d.client, demoTopics.Raw, 0, codec)
 	if err != nil {
 		return nil, err
 	}
@@ -81,23 +83,23 @@ func (f *demoFeed) run(ctx context.Context) feedResult {
 				if err := f.flush(ctx); err != nil {
 					return feedResult{f.sent.Load(), err}
 				}
-				if err := sleep(ctx, wait); err != nil {
+				if err := cli.Sleep(ctx, wait); err != nil {
 					return feedResult{f.sent.Load(), err}
 				}
 			}
 		}
-		if err := f.feeder.add(ctx, item.key, item.value, item.timeMS); err != nil {
+		if err := f.feeder.Add(ctx, item.key, item.value, item.timeMS); err != nil {
 			return feedResult{f.sent.Load(), err}
 		}
 		f.at.Store(item.timeMS)
-		f.sent.Store(f.feeder.sent)
+		f.sent.Store(f.feeder.Sent())
 	}
 	err := f.flush(ctx)
 	return feedResult{f.sent.Load(), err}
 }
 
 func (f *demoFeed) flush(ctx context.Context) error {
-	err := f.feeder.flush(ctx)
-	f.sent.Store(f.feeder.sent)
+	err := f.feeder.Flush(ctx)
+	f.sent.Store(f.feeder.Sent())
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
@@ -53,7 +54,7 @@ func demoOnce(t *testing.T, more ...string) demoReport {
 
 func TestDemoOnce(t *testing.T) {
 	one := demoOnce(t)
-	fixes, err := readSample()
+	fixes, err := fleet.Sample()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,11 +251,11 @@ type board struct {
 
 func newBoard(t *testing.T, fixes []schemas.Raw) *board {
 	t.Helper()
-	sample, err := readSample()
+	sample, err := fleet.Sample()
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := trainSample(sample)
+	model, err := fleet.SampleModel(sample)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	started := time.Now()
 	options := experiment.Options{
 		Seed: f.seed, Quick: f.quick, TimeRuns: f.runs, Runs: f.runs, MaxUsers: f.users, Vehicles: f.vehicles,
-		Tool:  "geodither " + version(),
+		Tool:  cli.Tool(),
 		Clock: func() time.Duration { return time.Since(started) },
 	}
 	if len(f.also) != 1 || f.also[0] != "none" {

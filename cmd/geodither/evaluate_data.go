@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -62,11 +62,11 @@ func builtIn() []dataSet {
 }
 
 func sampleSet() dataSet {
-	b := sampleBox
+	b := fleet.SampleBox()
 	return dataSet{
 		definition: experiment.Definition{Name: sampleName, Title: "Liverpool buses", Timestamps: 60, Least: 60, MaxGap: 5 * time.Minute, Folds: 4, Open: true},
-		stdin:      bytes.NewReader(sampleCSV),
-		model:      modelFlags{box: fmt.Sprintf("%g,%g,%g,%g", b.South, b.West, b.North, b.East), cell: fmt.Sprintf("%dm", demoCellM), step: demoStep},
+		stdin:      fleet.SampleFile(),
+		model:      modelFlags{box: fmt.Sprintf("%g,%g,%g,%g", b.South, b.West, b.North, b.East), cell: fmt.Sprintf("%dm", fleet.SampleCellM), step: fleet.SampleStep},
 	}
 }
 

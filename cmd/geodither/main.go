@@ -33,7 +33,7 @@ one Kafka transaction.
 Start with:  geodither demo`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       version(),
+		Version:       cli.Version(),
 		Example: `  geodither demo
   geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
   geodither run -c geodither.yml`,

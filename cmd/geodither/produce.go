@@ -2,17 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
+	"io"
 
-	kafka "github.com/segmentio/kafka-go"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/consumer/admin"
-	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/cmd/internal/feed"
+	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -24,6 +23,21 @@ type produceFlags struct {
 	rate       float64
 	input      cli.InputFlags
 	simulation simulationFlags
+}
+
+// simulationFlags describe a fleet that moves by a model.
+type simulationFlags struct {
+	vehicles int
+	model    string
+	steps    int
+	seed     uint64
+}
+
+func (s *simulationFlags) register(flags *pflag.FlagSet) {
+	flags.IntVar(&s.vehicles, "simulate", 0, "simulate this many `VEHICLES` that move by --model")
+	flags.StringVar(&s.model, "model", "", "model `FILE` for --simulate")
+	flags.IntVar(&s.steps, "steps", 0, "simulate this many steps of the model, ending now; 0: live, until Ctrl-C")
+	flags.Uint64Var(&s.seed, "seed", 1, "seed of the simulation")
 }
 
 func newProduce(std cli.Streams) *cobra.Command {
@@ -65,7 +79,7 @@ func (f *produceFlags) run(ctx context.Context, args []string, std cli.Streams) 
 	}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	source, err := newFixSource(reading, f.input, args, f.simulation, std)
+	source, err := f.source(reading, args, std.In)
 	if err != nil {
 		return err
 	}
@@ -73,150 +87,48 @@ func (f *produceFlags) run(ctx context.Context, args []string, std cli.Streams) 
 	if err != nil {
 		return err
 	}
-	feed, err := newFeeder(ctx, client, f.topic, f.partitions, codec)
+	feeder, err := feed.New(ctx, client, f.topic, f.partitions, codec)
 	if err != nil {
 		return err
 	}
-	feed.rate = f.rate
-	fixes, ended := source.read(reading)
-	err = feed.all(ctx, fixes, cli.NewProgress(std.Err, source.progress()))
+	feeder.Rate = f.rate
+	fixes, ended := source.Read(reading)
+	err = feeder.All(ctx, fixes, cli.NewProgress(std.Err, source.Progress()))
 	stop() // where feeding failed the source has not ended
 	<-ended
-	if source.reader != nil && source.reader.Skips().Total > 0 {
-		fmt.Fprintln(std.Err, source.reader.Skips())
+	if skips := source.Skips(); skips.Total > 0 {
+		fmt.Fprintln(std.Err, skips)
 	}
-	fmt.Fprintf(std.Err, "produced %d records to %s (%d partitions)\n", feed.sent, f.topic, feed.partitions)
-	if source.live && ctx.Err() != nil {
+	fmt.Fprintf(std.Err, "produced %d records to %s (%d partitions)\n", feeder.Sent(), f.topic, feeder.Partitions())
+	if source.Live() && ctx.Err() != nil {
 		return nil // a live simulation ends in no other way
 	}
 	return err
 }
 
-// feeder writes fixes to a raw topic.
-type feeder struct {
-	producer   *producer.Idempotent
-	codec      *schemas.Codec
-	topic      string
-	partitions int
-	rate       float64 // records per second; 0: no limit
-
-	sent    int64
-	pending []producer.Record
-	started time.Time
-}
-
-// feedBatch is how many records go out together.
-const feedBatch = 2000
-
-func newFeeder(ctx context.Context, client *kafka.Client, topic string, create int, codec *schemas.Codec) (*feeder, error) {
-	if create > 0 {
-		err := admin.CreateTopics(ctx, client, wire.Options{}, admin.Topic{Name: topic, Partitions: create})
-		var other *admin.PartitionsError
-		if err != nil && !errors.As(err, &other) { // what exists is kept as it is
-			return nil, err
-		}
-	}
-	counts, err := admin.Partitions(ctx, client, wire.Options{}, topic)
-	var missing *admin.MissingTopicsError
+// source opens what the flags name: files, or a simulated fleet. The end of the context ends the
+// reading, too.
+func (f *produceFlags) source(ctx context.Context, args []string, stdin io.Reader) (feed.Source, error) {
+	s, files := f.simulation, len(f.input.Paths)+len(args) > 0
 	switch {
-	case errors.As(err, &missing):
-		return nil, fmt.Errorf("%w; --create 4 makes it, with 4 partitions", err)
-	case err != nil:
-		return nil, err
-	}
-	p, err := producer.NewIdempotent(client, producer.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return &feeder{producer: p, codec: codec, topic: topic, partitions: counts[topic]}, nil
-}
-
-// feedDelay is how long a fix may wait for others to go out with it.
-const feedDelay = 50 * time.Millisecond
-
-// all feeds what comes, to its end or to the first error. What came before a
-// silence does not wait for what comes after it.
-func (f *feeder) all(ctx context.Context, fixes <-chan fixOrError, progress *cli.Progress) error {
-	defer progress.Done()
-	late := time.NewTicker(feedDelay)
-	defer late.Stop()
-	for {
-		select {
-		case <-late.C:
-			if err := f.flush(ctx); err != nil {
-				return err
-			}
-			progress.Show(f.sent)
-		case next, more := <-fixes:
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if !more {
-				return f.flush(ctx)
-			}
-			if err := f.fix(ctx, next); err != nil {
-				return err
-			}
+	case s.vehicles < 0 || s.steps < 0:
+		return feed.Source{}, cli.Usagef("--simulate and --steps must not be negative")
+	case s.vehicles == 0 && (s.model != "" || s.steps > 0):
+		return feed.Source{}, cli.Usagef("--model and --steps belong to --simulate VEHICLES, which is missing")
+	case s.vehicles == 0:
+		reader, err := f.input.Open(ctx, args, stdin)
+		if err != nil {
+			return feed.Source{}, err
 		}
+		return feed.Traces(reader), nil
+	case files:
+		return feed.Source{}, cli.Usagef("--in and --simulate exclude each other")
+	case s.model == "":
+		return feed.Source{}, cli.Usagef("--simulate needs a --model that says how the vehicles move")
 	}
-}
-
-func (f *feeder) fix(ctx context.Context, next fixOrError) error {
-	if next.err != nil {
-		return next.err
-	}
-	value, err := f.codec.AppendRaw(nil, next.fix)
+	model, err := mobility.ReadModelFile(s.model)
 	if err != nil {
-		return fmt.Errorf("a fix of the input: %w", err)
+		return feed.Source{}, err
 	}
-	return f.add(ctx, []byte(next.fix.UserID), value, time.Now().UnixMilli())
-}
-
-// add queues one record, sends a full batch, and keeps the pace.
-func (f *feeder) add(ctx context.Context, key, value []byte, timestampMS int64) error {
-	if f.started.IsZero() {
-		f.started = time.Now()
-	}
-	f.pending = append(f.pending, producer.Record{Key: key, Value: value, Timestamp: timestampMS})
-	if f.rate <= 0 {
-		if len(f.pending) < feedBatch {
-			return nil
-		}
-		return f.flush(ctx)
-	}
-	due := f.started.Add(time.Duration(float64(f.sent+int64(len(f.pending))) / f.rate * float64(time.Second)))
-	wait := time.Until(due)
-	if wait < 10*time.Millisecond && len(f.pending) < feedBatch {
-		return nil
-	}
-	if err := f.flush(ctx); err != nil {
-		return err
-	}
-	return sleep(ctx, wait)
-}
-
-func (f *feeder) flush(ctx context.Context) error {
-	if len(f.pending) == 0 {
-		return nil
-	}
-	if _, err := f.producer.Send(ctx, f.topic, f.partitions, f.pending); err != nil {
-		return err
-	}
-	f.sent += int64(len(f.pending))
-	f.pending = f.pending[:0]
-	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return feed.Fleet(fleet.New(model, s.vehicles, s.seed), s.steps), nil
 }

@@ -125,7 +125,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 		unmeasured error // of the fit, which is told when the model is written
 	)
 	start := f.model.train
-	start.Source, start.Tool = f.origin(), "geodither "+version()
+	start.Source, start.Tool = f.origin(), cli.Tool()
 	err = cli.Interruptibly(ctx, func() (err error) {
 		trainer = in.trainer()
 		// Nothing else of a private model's users may be told, unasked or asked.

@@ -54,7 +54,7 @@ func (f *modelFlags) trainers(source string) (*grid.Grid, func() *train.Trainer,
 		return nil, nil, cli.Usagef("--utc-offset says what --hours and --weekend mean: name one of them too")
 	}
 	o := f.train
-	o.Source, o.Tool = source, "geodither "+version()
+	o.Source, o.Tool = source, cli.Tool()
 	if _, err := train.New(g, f.step, o); err != nil {
 		return nil, nil, cli.Usage(err)
 	}

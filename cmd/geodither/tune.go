@@ -260,5 +260,5 @@ func (f *tuneFlags) fill(o *tune.Options, fixes *tune.Fixes) {
 		}
 	}
 	// Moves that take longer than a step give transitions along the way.
-	o.Train = train.Options{Interpolate: true, MaxGap: max(5*time.Minute, 2*longest), Source: "traces", Tool: "geodither " + version()}
+	o.Train = train.Options{Interpolate: true, MaxGap: max(5*time.Minute, 2*longest), Source: "traces", Tool: cli.Tool()}
 }

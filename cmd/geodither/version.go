@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -20,13 +19,4 @@ func newVersion(std cli.Streams) *cobra.Command {
 			return err
 		},
 	}
-}
-
-// version is the module version the binary was built from, as Go records it.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "devel"
-	}
-	return info.Main.Version
 }

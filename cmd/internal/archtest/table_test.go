@@ -155,8 +155,21 @@ var table = map[string]rule{
 		ours:  []string{"mechanism/grid", "cmd/internal/traces"},
 		third: []string{cobra, pflag, term},
 	},
-	"cmd/internal/files":     {ours: []string{"mechanism/noise", "cmd/internal/cli"}},
+	"cmd/internal/files":   {ours: []string{"mechanism/noise", "cmd/internal/cli"}},
 	"cmd/internal/records": {ours: []string{"schemas", "cmd/internal/cli", "cmd/internal/files"}},
+	"cmd/internal/feed": {
+		ours: []string{
+			"schemas", "consumer/admin", "consumer/wire", "producer",
+			"cmd/internal/cli", "cmd/internal/fleet", "cmd/internal/traces",
+		},
+		third: []string{kafkaGo},
+	},
+	"cmd/internal/fleet": {
+		ours: []string{
+			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "schemas",
+			"cmd/internal/cli", "cmd/internal/traces",
+		},
+	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/parallel":  {},
 	"cmd/internal/traces":    {ours: []string{"schemas", "cmd/internal/parallel"}},
@@ -172,7 +185,9 @@ var table = map[string]rule{
 			"cmd/internal/audit",
 			"cmd/internal/cli",
 			"cmd/internal/devbroker",
+			"cmd/internal/feed",
 			"cmd/internal/files",
+			"cmd/internal/fleet",
 			"cmd/internal/parallel",
 			"cmd/internal/pipeline",
 			"cmd/internal/records",
@@ -194,11 +209,10 @@ var table = map[string]rule{
 			"mechanism/mobility/train/private",
 			"mechanism/noise",
 			"mechanism/trial",
-			"producer",
 			"schemas",
 		},
 		third: []string{cobra, pflag, yamlGo, term, kafkaGo, sync},
-		tests: []string{franz},
+		tests: []string{"producer", franz},
 	},
 }
 

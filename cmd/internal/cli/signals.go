@@ -34,3 +34,18 @@ func Interruptibly(ctx context.Context, work func() error) error {
 		return ctx.Err()
 	}
 }
+
+// Sleep waits for a time, or for the end of the context, whose error it returns.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,2 @@
+// Package feed writes raw fixes to a topic, from files or from a simulated fleet.
+package feed

@@ -1,0 +1,141 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Feeder writes fixes to a raw topic.
+type Feeder struct {
+	producer   *producer.Idempotent
+	codec      *schemas.Codec
+	topic      string
+	partitions int
+	// Rate is how many records a second go out at most; 0: no limit.
+	Rate float64
+
+	sent    int64
+	pending []producer.Record
+	started time.Time
+}
+
+// batch is how many records go out together at most.
+const batch = 2000
+
+// New returns a feeder of a topic. With create above 0 it makes the topic with so many partitions if
+// it is missing; a topic that exists is kept as it is.
+func New(ctx context.Context, client *kafka.Client, topic string, create int, codec *schemas.Codec) (*Feeder, error) {
+	if create > 0 {
+		err := admin.CreateTopics(ctx, client, wire.Options{}, admin.Topic{Name: topic, Partitions: create})
+		var other *admin.PartitionsError
+		if err != nil && !errors.As(err, &other) { // what exists is kept as it is
+			return nil, err
+		}
+	}
+	counts, err := admin.Partitions(ctx, client, wire.Options{}, topic)
+	var missing *admin.MissingTopicsError
+	switch {
+	case errors.As(err, &missing):
+		return nil, fmt.Errorf("%w; --create 4 makes it, with 4 partitions", err)
+	case err != nil:
+		return nil, err
+	}
+	p, err := producer.NewIdempotent(client, producer.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &Feeder{producer: p, codec: codec, topic: topic, partitions: counts[topic]}, nil
+}
+
+// delay is how long a fix may wait for others to go out with it.
+const delay = 50 * time.Millisecond
+
+// All feeds all fixes that come, or those before the first error. A fix waits at most 50 ms for
+// others to go out with it.
+func (f *Feeder) All(ctx context.Context, fixes <-chan Fix, progress *cli.Progress) error {
+	defer progress.Done()
+	late := time.NewTicker(delay)
+	defer late.Stop()
+	for {
+		select {
+		case <-late.C:
+			if err := f.Flush(ctx); err != nil {
+				return err
+			}
+			progress.Show(f.sent)
+		case next, more := <-fixes:
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if !more {
+				return f.Flush(ctx)
+			}
+			if err := f.fix(ctx, next); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f *Feeder) fix(ctx context.Context, next Fix) error {
+	if next.Err != nil {
+		return next.Err
+	}
+	value, err := f.codec.AppendRaw(nil, next.Fix)
+	if err != nil {
+		return fmt.Errorf("a fix of the input: %w", err)
+	}
+	return f.Add(ctx, []byte(next.Fix.UserID), value, time.Now().UnixMilli())
+}
+
+// Sent is how many records the brokers have acknowledged.
+func (f *Feeder) Sent() int64 { return f.sent }
+
+// Partitions is how many the topic has.
+func (f *Feeder) Partitions() int { return f.partitions }
+
+// Add queues one record, sends a full batch, and keeps the pace.
+func (f *Feeder) Add(ctx context.Context, key, value []byte, timestampMS int64) error {
+	if f.started.IsZero() {
+		f.started = time.Now()
+	}
+	f.pending = append(f.pending, producer.Record{Key: key, Value: value, Timestamp: timestampMS})
+	if f.Rate <= 0 {
+		if len(f.pending) < batch {
+			return nil
+		}
+		return f.Flush(ctx)
+	}
+	due := f.started.Add(time.Duration(float64(f.sent+int64(len(f.pending))) / f.Rate * float64(time.Second)))
+	wait := time.Until(due)
+	if wait < 10*time.Millisecond && len(f.pending) < batch {
+		return nil
+	}
+	if err := f.Flush(ctx); err != nil {
+		return err
+	}
+	return cli.Sleep(ctx, wait)
+}
+
+// Flush sends what is queued.
+func (f *Feeder) Flush(ctx context.Context) error {
+	if len(f.pending) == 0 {
+		return nil
+	}
+	if _, err := f.producer.Send(ctx, f.topic, f.partitions, f.pending); err != nil {
+		return err
+	}
+	f.sent += int64(len(f.pending))
+	f.pending = f.pending[:0]
+	return nil
+}
