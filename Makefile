@@ -15,13 +15,17 @@ NODES    ?= 1
 # Built and run by the go command, so that everybody lints with the same version.
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# Packages with goroutines of their own.
-CONCURRENT := ./consumer ./consumer/admin ./consumer/group ./consumer/wire/... ./producer/... ./state/... ./cmd/geodither/... \
-	./cmd/internal/audit/... ./cmd/internal/devbroker/... ./cmd/internal/parallel/... ./cmd/internal/pipeline/... ./cmd/internal/traces/... \
-	./mechanism/mobility/... ./mechanism/parallel
+GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
+# "make vuln" passes, and says so, where the database of vulnerabilities cannot be reached. With
+# VULN=required it fails there.
+VULN ?=
+
+# Packages with goroutines of their own; "make race" treats consumer/task apart.
+CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/... ./mechanism/mobility/... ./mechanism/parallel | \
+	grep -v -e /consumer/task$$ -e /archtest$$)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch audit figures verify check clean \
+.PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch tidy vuln audit figures verify check clean \
 	kafka-up kafka-down test-kafka chaos
 
 help: ## List the targets
@@ -86,10 +90,20 @@ vet: ## Run go vet
 lint: ## Run the linters of .golangci.yml
 	$(GOLANGCI) run
 
-arch: ## Check who imports what, and the top level
+arch: ## Check who imports what, the top level, and how far a reader walks
 	$(GO) test ./cmd/internal/archtest
 
-verify: fmt-check vet lint arch race ## All of check but the test suite
+tidy: ## Fail if "go mod tidy" would change anything
+	$(GO) mod tidy -diff
+
+vuln: ## Look for known vulnerabilities in what the code calls; needs vuln.go.dev
+	@echo "$(GOVULNCHECK) ./..."; err=$$(mktemp) && trap 'rm -f "$$err"' EXIT && \
+	if $(GOVULNCHECK) ./... 2> "$$err"; then :; \
+	elif [ "$(VULN)" != required ] && grep -q 'fetching vulnerabilities: Get ' "$$err"; then \
+		echo "vuln: NOT RUN: the database cannot be reached ($$(grep 'fetching vuln' "$$err"))"; \
+	else cat "$$err" >&2; exit 1; fi
+
+verify: tidy fmt-check vet lint vuln arch race ## All of check but the test suite
 
 check: verify test ## Everything that must pass before a change goes in
 
