@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -28,7 +29,7 @@ func topicSources(ctx context.Context, client *kafka.Client, topic string, encod
 			return nil, cli.Usage(err)
 		}
 		sources = append(sources, func(ctx context.Context, each func(schemas.Sanitized, string) error) error {
-			return tail{client: client, topic: topic}.partition(ctx, p, func(r consumer.Record) error {
+			return topics.Tail{Client: client, Topic: topic}.Partition(ctx, p, func(r consumer.Record) error {
 				where := fmt.Sprintf("%s/%d at offset %d", topic, p, r.Offset)
 				record, err := codec.DecodeSanitized(r.Value)
 				if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/schemas"
 )
@@ -57,7 +58,7 @@ lies, and why it was refused. Its content is not in it.`,
 			if err != nil {
 				return err
 			}
-			source := tail{client: client, topic: topic, uncommitted: uncommitted, fromEnd: fromEnd, follow: follow}
+			source := topics.Tail{Client: client, Topic: topic, Uncommitted: uncommitted, FromEnd: fromEnd, Follow: follow}
 			return consumeTopic(cmd.Context(), source, printer, buffered, std.Err)
 		},
 	}
@@ -77,20 +78,20 @@ lies, and why it was refused. Its content is not in it.`,
 // consumeTopic prints a topic's records and leaves complete output behind, also
 // when it is interrupted. That there was no record is said on log: the output may
 // not show it.
-func consumeTopic(ctx context.Context, source tail, printer records.Printer, buffered *bufio.Writer, log io.Writer) error {
+func consumeTopic(ctx context.Context, source topics.Tail, printer records.Printer, buffered *bufio.Writer, log io.Writer) error {
 	read := 0
-	err := source.run(ctx, func(_ int32, r consumer.Record) error {
+	err := source.Run(ctx, func(_ int32, r consumer.Record) error {
 		read++
 		if err := printer.Print(r.Value); err != nil {
 			return err
 		}
-		if source.follow {
+		if source.Follow {
 			return buffered.Flush()
 		}
 		return nil
 	})
 	if err == nil && read == 0 {
-		fmt.Fprintf(log, "no record of %s is committed yet: is what writes it running? --follow waits for some\n", source.topic)
+		fmt.Fprintf(log, "no record of %s is committed yet: is what writes it running? --follow waits for some\n", source.Topic)
 	}
 	return errors.Join(err, printer.Close(), buffered.Flush())
 }

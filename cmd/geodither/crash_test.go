@@ -19,6 +19,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -272,7 +273,7 @@ func (w *crashWorld) readIfThere(t *testing.T, topic string, uncommitted bool) m
 	lines := map[int32][]line{}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	err := tail{client: w.client, topic: w.prefix + topic, uncommitted: uncommitted}.run(ctx, func(p int32, r consumer.Record) error {
+	err := topics.Tail{Client: w.client, Topic: w.prefix + topic, Uncommitted: uncommitted}.Run(ctx, func(p int32, r consumer.Record) error {
 		lines[p] = append(lines[p], line{string(r.Key), string(r.Value), r.Timestamp})
 		return nil
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -169,8 +170,8 @@ func (d *demo) run(ctx context.Context, service *pipeline.Service) (demoReport, 
 		served <- service.Run(working)
 		close(served) // so that who asks again need not wait
 	}()
-	go func() { watched <- d.tail(demoTopics.Sanitized, true).run(working, d.live.sanitized) }()
-	go func() { watched <- d.tail(demoTopics.DeadLetters, true).run(working, d.live.deadLetter) }()
+	go func() { watched <- d.tail(demoTopics.Sanitized, true).Run(working, d.live.sanitized) }()
+	go func() { watched <- d.tail(demoTopics.DeadLetters, true).Run(working, d.live.deadLetter) }()
 	go func() { fed <- feed.run(working) }()
 
 	took, err := d.watch(ctx, feed, fed, served, watched)
@@ -253,10 +254,10 @@ func (d *demo) verified(fed int64, took time.Duration) (demoReport, error) {
 	if err != nil {
 		return demoReport{}, err
 	}
-	if err := d.tail(demoTopics.Sanitized, false).run(ctx, board.sanitized); err != nil {
+	if err := d.tail(demoTopics.Sanitized, false).Run(ctx, board.sanitized); err != nil {
 		return demoReport{}, err
 	}
-	if err := d.tail(demoTopics.DeadLetters, false).run(ctx, board.deadLetter); err != nil {
+	if err := d.tail(demoTopics.DeadLetters, false).Run(ctx, board.deadLetter); err != nil {
 		return demoReport{}, err
 	}
 	if err := board.verify(fed, d.counters.Snapshot().Silent()); err != nil {
@@ -265,8 +266,8 @@ func (d *demo) verified(fed int64, took time.Duration) (demoReport, error) {
 	return d.report(board, fed, took), nil
 }
 
-func (d *demo) tail(topic string, follow bool) tail {
-	return tail{client: d.client, topic: topic, follow: follow}
+func (d *demo) tail(topic string, follow bool) topics.Tail {
+	return topics.Tail{Client: d.client, Topic: topic, Follow: follow}
 }
 
 func (d *demo) report(board *scoreboard, fed int64, took time.Duration) demoReport {

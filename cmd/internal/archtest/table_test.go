@@ -170,6 +170,10 @@ var table = map[string]rule{
 			"cmd/internal/cli", "cmd/internal/traces",
 		},
 	},
+	"cmd/internal/topics": {
+		ours:  []string{"consumer", "consumer/admin", "consumer/wire"},
+		third: []string{kafkaGo, sync},
+	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/parallel":  {},
 	"cmd/internal/traces":    {ours: []string{"schemas", "cmd/internal/parallel"}},
@@ -191,6 +195,7 @@ var table = map[string]rule{
 			"cmd/internal/parallel",
 			"cmd/internal/pipeline",
 			"cmd/internal/records",
+			"cmd/internal/topics",
 			"cmd/internal/traces",
 			"consumer",
 			"consumer/admin",
@@ -211,7 +216,7 @@ var table = map[string]rule{
 			"mechanism/trial",
 			"schemas",
 		},
-		third: []string{cobra, pflag, yamlGo, term, kafkaGo, sync},
+		third: []string{cobra, pflag, yamlGo, term, kafkaGo},
 		tests: []string{"producer", franz},
 	},
 }

@@ -1,0 +1,100 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	kafka "github.com/segmentio/kafka-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
+)
+
+// Tail reads every partition of a topic from its first offset to the end that it had at the start.
+type Tail struct {
+	Client      *kafka.Client
+	Topic       string
+	Uncommitted bool // records of open and aborted transactions too
+	FromEnd     bool // from the end that it had at the start
+	Follow      bool // until the context ends, which is then no error
+}
+
+// Run calls each for every record, one call at a time, in the order of offsets within a partition.
+// The record is valid during the call only. An error of each ends the reading.
+func (t Tail) Run(ctx context.Context, each func(partition int32, r consumer.Record) error) error {
+	var refused error // by each; once the context ends, all else fails because of that
+	err := t.all(ctx, func(partition int32, r consumer.Record) error {
+		refused = each(partition, r)
+		return refused
+	})
+	switch {
+	case err == nil || refused != nil || ctx.Err() == nil:
+		return err
+	case t.Follow && errors.Is(ctx.Err(), context.Canceled):
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
+}
+
+// all reads the partitions at the same time. Once each has failed it is not called again, and its
+// error is returned whichever partition ends first.
+func (t Tail) all(ctx context.Context, each func(partition int32, r consumer.Record) error) error {
+	counts, err := admin.Partitions(ctx, t.Client, wire.Options{}, t.Topic)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	var first error
+	for p := range int32(counts[t.Topic]) {
+		group.Go(func() error {
+			return t.Partition(ctx, p, func(r consumer.Record) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if first != nil {
+					return first
+				}
+				if err := each(p, r); err != nil {
+					first = fmt.Errorf("%s/%d at offset %d: %w", t.Topic, p, r.Offset, err)
+				}
+				return first
+			})
+		})
+	}
+	return group.Wait()
+}
+
+// Partition calls each for every record of one partition, in the order of offsets.
+func (t Tail) Partition(ctx context.Context, p int32, each func(consumer.Record) error) error {
+	fetcher, err := consumer.NewFetcher(t.Client, t.Topic, p, consumer.FetcherOptions{Uncommitted: t.Uncommitted})
+	if err != nil {
+		return err
+	}
+	offset, end, err := fetcher.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	if t.FromEnd {
+		offset = end
+	}
+	for t.Follow || offset < end {
+		got, err := fetcher.Fetch(ctx, offset)
+		if err != nil {
+			return err
+		}
+		for _, r := range got.Records {
+			if !t.Follow && r.Offset >= end {
+				break
+			}
+			if err := each(r); err != nil {
+				return err
+			}
+		}
+		offset = got.Next
+	}
+	return nil
+}
