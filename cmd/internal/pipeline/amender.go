@@ -26,7 +26,7 @@ func (a *amender) Amended(list []task.Amendment) error {
 	if err != nil {
 		return task.WithRemedy(err, task.Rebuild)
 	}
-	a.processor.engine.models.amend(found)
+	a.processor.Use(found)
 	if len(found) > len(a.list) {
 		last := found[len(found)-1]
 		a.log.Info("model versions", "adopted", len(found), "newest_from_offset", last.From, "newest", last.Version.ID.String())
@@ -43,7 +43,7 @@ func (a *amender) Amended(list []task.Amendment) error {
 func (a *amender) adopted(added []Amended) {
 	a.counters.Book(Tally{Adopted: int64(len(added))})
 	for _, x := range added {
-		if a.processor.latestMS >= x.Version.ID.StartMS {
+		if a.processor.LatestMS() >= x.Version.ID.StartMS {
 			a.log.Warn("a model version came after its start: fixes of its time, before its offset, were released under the version before",
 				"from_offset", x.From, "version", x.Version.ID.String())
 		}
@@ -63,7 +63,7 @@ func (a *amender) Propose() (names [][]byte) {
 			}
 			break
 		}
-		names = append(names, v.ID.name())
+		names = append(names, v.ID.Name())
 	}
 	return names
 }

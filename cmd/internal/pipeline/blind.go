@@ -34,7 +34,7 @@ func NewBlind(model *mobility.Model, options mechanism.Options) (*Blind, error) 
 // which checks them.
 func (b *Blind) Follow(personals PersonalModels, later []*Version) {
 	b.models.first.Personals = personals
-	b.models.amend(fromTheStart(later))
+	b.models.amend(FromTheStart(later))
 }
 
 // blindOptions are those that belong to the filter. Nothing is ever released under

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -18,60 +17,24 @@ import (
 // a service goes on under it without a question. What it answers is the same too, but for
 // fixes whose noise is of days that it no longer has: those are refused. Whoever computes
 // the answers again, perhaps under an older copy of the key, has to refuse the same ones.
-// The dead letters name them (refusedDays). Where these are gone, the users' states in the
+// The dead letters name them (Offsets). Where these are gone, the users' states in the
 // changelog tell: each release counts in them, so they are the same only if the same fixes
 // were released.
-
-// refusedDays are the raw offsets of fixes that were refused since the key had no noise of
-// their day, in ascending runs. It takes 16 bytes for each run of neighbours. Nil has none.
-type refusedDays struct{ runs []offsetRun }
-
-type offsetRun struct{ from, end int64 }
-
-// add takes an offset, mostly behind all before.
-func (r *refusedDays) add(offset int64) {
-	if n := len(r.runs); n > 0 && r.runs[n-1].end == offset {
-		r.runs[n-1].end++
-		return
-	}
-	r.runs = append(r.runs, offsetRun{offset, offset + 1})
-}
-
-// sort brings what was added into order.
-func (r *refusedDays) sort() {
-	slices.SortFunc(r.runs, func(a, b offsetRun) int { return int(a.from - b.from) })
-}
-
-func (r *refusedDays) has(offset int64) bool {
-	if r == nil {
-		return false
-	}
-	_, found := slices.BinarySearchFunc(r.runs, offset, func(run offsetRun, offset int64) int {
-		switch {
-		case run.end <= offset:
-			return -1
-		case run.from > offset:
-			return 1
-		}
-		return 0
-	})
-	return found
-}
 
 // readRefused reads from a partition's dead letters which raw records [from, to) were
 // refused for their day, and counts all letters of that range.
 func (o Options) readRefused(ctx context.Context, letters *puller, partition int32,
 	from, to int64,
-) (refused *refusedDays, count int64, err error) {
+) (refused *Offsets, count int64, err error) {
 	codec, err := schemas.NewCodec(o.SanitizedEncoding)
 	if err != nil {
 		return nil, 0, err
 	}
-	refused = new(refusedDays)
+	refused = new(Offsets)
 	for {
 		e, more, err := letters.next(ctx)
 		if err != nil || !more {
-			refused.sort()
+			refused.Sort()
 			return refused, count, err
 		}
 		letter, err := codec.DecodeDeadLetter(e.value)
@@ -81,7 +44,7 @@ func (o Options) readRefused(ctx context.Context, letters *puller, partition int
 		}
 		count++
 		if letter.Reason == schemas.ReasonKeyDestroyed {
-			refused.add(letter.Offset)
+			refused.Add(letter.Offset)
 		}
 	}
 }
@@ -204,7 +167,7 @@ func (o Options) countDays(ctx context.Context, raw *consumer.Fetcher, part *Rep
 	first := o.Key.FirstDay()
 	err = scan(ctx, raw, part.Origin, to, func(r consumer.Record) error {
 		records++
-		if first == 0 || r.Offset >= part.To || part.refused.has(r.Offset) {
+		if first == 0 || r.Offset >= part.To || part.refused.Has(r.Offset) {
 			return nil
 		}
 		fix, err := Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
@@ -266,7 +229,7 @@ func (c *check) readStates(ctx context.Context) (err error) {
 		return err
 	}
 	c.to = c.mark.Input
-	c.amended, err = resolve(c.mark.Amendments, c.o.Later)
+	c.amended, err = Resolve(c.mark.Amendments, c.o.Later)
 	return err
 }
 
@@ -278,11 +241,11 @@ func (c *check) restate(ctx context.Context, part *ReplayPartition, raw *consume
 	if err != nil {
 		return 0, err
 	}
-	processor.engine.models.amend(c.amended)
-	processor.refused = part.refused
+	processor.Use(c.amended)
+	processor.Refuse(part.refused)
 	err = processor.rerun(ctx, raw, part.Origin, c.to, c.recomputed, progress,
 		func(offset int64, _ *task.Effects) error {
-			if processor.tally.Destroyed > 0 && offset < part.To && !part.refused.has(offset) {
+			if processor.Tally().Destroyed > 0 && offset < part.To && !part.refused.Has(offset) {
 				lacking++
 			}
 			return nil

@@ -284,17 +284,17 @@ func TestDroppedOnADestroyedDay(t *testing.T) {
 
 // TestRefusedDays: what was added is there, in whatever order, and nothing else.
 func TestRefusedDays(t *testing.T) {
-	var r refusedDays
+	var r Offsets
 	for _, offset := range []int64{3, 4, 5, 9, 20, 21, 7} {
-		r.add(offset)
+		r.Add(offset)
 	}
-	r.sort()
+	r.Sort()
 	for offset := range int64(30) {
-		if want := slices.Contains([]int64{3, 4, 5, 7, 9, 20, 21}, offset); r.has(offset) != want {
+		if want := slices.Contains([]int64{3, 4, 5, 7, 9, 20, 21}, offset); r.Has(offset) != want {
 			t.Errorf("offset %d: %t", offset, !want)
 		}
 	}
-	if (*refusedDays)(nil).has(3) || len(r.runs) != 4 {
+	if (*Offsets)(nil).Has(3) || len(r.runs) != 4 {
 		t.Errorf("%d runs", len(r.runs))
 	}
 }

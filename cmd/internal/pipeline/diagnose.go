@@ -245,10 +245,10 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 	for n := range int32(partitions) {
 		p, err := NewProcessor(d.o.Settings, Partition{d.o.Topics.Raw, n, partitions})
 		if err == nil {
-			p.engine.models.amend(fromTheStart(d.o.Later))
+			p.Use(FromTheStart(d.o.Later))
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
-				fix, err := p.accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+				fix, err := p.Accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 				var rejection *schemas.Rejection
 				switch {
 				case err == nil && d.o.Day(fix.Timestamp) < d.o.Key.FirstDay():
@@ -256,7 +256,7 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 					seen.refused.Add(schemas.ReasonKeyDestroyed, r.Value)
 				case err == nil:
 					placed.add(r.Key, n)
-					return seen.add(p, fix)
+					return seen.add(p, d.o.Input, fix)
 				case !errors.As(err, &rejection):
 					return err
 				case rejection.Reason == schemas.ReasonWrongPartition:
@@ -346,7 +346,7 @@ func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 			return
 		}
 		if bytes.Equal(mark.Settings, d.o.Fingerprint()) {
-			if _, err := resolve(mark.Amendments, d.o.Later); err != nil {
+			if _, err := Resolve(mark.Amendments, d.o.Later); err != nil {
 				d.add("changelog", LevelFailure, "partition %d: %v", n, err)
 				return
 			}

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -23,12 +22,9 @@ type sampled struct {
 	lastStep map[string]int64
 }
 
-// add looks at a fix in the order of its partition, which is its user's order. Versions
-// of the model count by event time alone here.
-func (s *sampled) add(p *Processor, fix schemas.Raw) error {
-	m := p.engine.models
-	step := m.first.Model.StepAt(fix.Timestamp)
-	lane, err := m.lane(m.versionAt(math.MaxInt64, step))
+// add looks at a fix in the order of its partition, which is its user's order.
+func (s *sampled) add(p *Processor, input Input, fix schemas.Raw) error {
+	step, place, err := p.Look(fix)
 	if err != nil {
 		return err
 	}
@@ -37,7 +33,6 @@ func (s *sampled) add(p *Processor, fix schemas.Raw) error {
 		s.late++
 		return nil
 	}
-	place := placeOn(lane.material.Model.Grid, fix)
 	if place.Outside {
 		s.outside++
 	}
@@ -46,7 +41,7 @@ func (s *sampled) add(p *Processor, fix schemas.Raw) error {
 	}
 	if place.Far {
 		s.far++
-		if p.engine.input.Outside == OutsideDeadLetter {
+		if input.Outside == OutsideDeadLetter {
 			return nil // it does not make later ones late
 		}
 	}

@@ -8,14 +8,14 @@ import (
 func (d *diagnosis) models() {
 	d.personals("the first version", d.o.Personals)
 	for _, v := range d.o.Later {
-		material, err := d.o.try(v)
+		material, err := d.o.Try(v)
 		if err != nil {
 			d.add("models", LevelFailure, "%v", err)
 			continue
 		}
 		g := material.Model.Grid
 		detail, level := fmt.Sprintf("%v: %d × %d cells of %.0f m", v.ID, g.Width(), g.Height(), 1000*g.CellKM()), LevelOK
-		if v.gridID != d.o.Model.Grid.ID() {
+		if v.GridID() != d.o.Model.Grid.ID() {
 			level, detail = LevelWarning, detail+", another map than the first version's: every user who comes to it begins anew"
 		}
 		d.add("models", level, "%s", detail)

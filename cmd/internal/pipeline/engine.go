@@ -74,10 +74,10 @@ func (e *Engine) Options() mechanism.Options { return e.options }
 // Follow makes the engine use later versions of the model, starts ascending, which must
 // have the first one's step.
 func (e *Engine) Follow(later []*Version) error {
-	if err := checkLater(e.models.first.Model, later, math.MaxInt); err != nil {
+	if err := CheckLater(e.models.first.Model, later, math.MaxInt); err != nil {
 		return err
 	}
-	e.models.amend(fromTheStart(later))
+	e.models.amend(FromTheStart(later))
 	return nil
 }
 
@@ -150,6 +150,17 @@ func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State)
 	record.EstimateLatitude, record.EstimateLongitude = g.ToDegrees(outcome.Estimate)
 	record.Factor200M, record.Factor1KM, record.FactorSet = e.publisher.factors(use.sanitizer)
 	return record, outcome, migration, nil
+}
+
+// Look says how a fix would be taken whose user has no state: its step, and how it lies to the
+// map of its version. All versions of the model count.
+func (e *Engine) Look(fix schemas.Raw) (step int64, place Placement, err error) {
+	step = e.models.first.Model.StepAt(fix.Timestamp)
+	use, err := e.models.lane(e.models.versionAt(math.MaxInt64, step))
+	if err != nil {
+		return step, Placement{}, err
+	}
+	return step, placeOn(use.material.Model.Grid, fix), nil
 }
 
 // late reports whether a fix is of a step before its user's last one.

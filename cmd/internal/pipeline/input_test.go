@@ -101,7 +101,7 @@ func TestOutsideWhichMap(t *testing.T) {
 	north.South, north.North = town.North+.5, town.North+.7
 	one, two := neighbourModel(t, town, 1000, 4), neighbourModel(t, north, 1000, 4)
 	p := newTestProcessor(t, testOptions(t, one), 0)
-	p.engine.models.amend(fromTheStart([]*Version{newVersion(t, 10, two)}))
+	p.Use(FromTheStart([]*Version{newVersion(t, 10, two)}))
 	inOne, inTwo := fixAt(one, 5.5, 5.5), fixAt(two, 5.5, 5.5)
 	step := func(fix schemas.Raw, n int64) schemas.Raw {
 		fix.Timestamp = startMS + n*60_000

@@ -22,7 +22,7 @@ type AdoptedVersion struct {
 // describe puts amendments into words.
 func describe(list []task.Amendment, known []*Version) (described []AdoptedVersion, err error) {
 	for _, a := range list {
-		id, err := parseName(a.Name)
+		id, err := ParseVersionID(a.Name)
 		if err != nil {
 			return nil, err
 		}

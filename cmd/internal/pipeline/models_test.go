@@ -60,7 +60,7 @@ func TestWhichVersion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newTestProcessor(t, testOptions(t, one), 0)
-			p.engine.models.amend(test.list)
+			p.Use(test.list)
 			var state []byte
 			for _, x := range test.seq {
 				var got string
@@ -72,7 +72,7 @@ func TestWhichVersion(t *testing.T) {
 	}
 	// Users who have not moved on yet keep the version of their own time.
 	p := newTestProcessor(t, testOptions(t, one), 0)
-	p.engine.models.amend([]Amended{{0, v2}})
+	p.Use([]Amended{{0, v2}})
 	if got, _ := publishedBy(t, p, 0, fixOf("quick", 11, 0), nil); got != two.ID() {
 		t.Errorf("the quick user has %s", got)
 	}
@@ -90,7 +90,7 @@ func TestLanesAreBounded(t *testing.T) {
 	}
 	run := func(order []int64, after func(*Processor)) (outputs map[int64]string) {
 		p := newTestProcessor(t, testOptions(t, one), 0)
-		p.engine.models.amend(list)
+		p.Use(list)
 		outputs = map[int64]string{}
 		for _, step := range order {
 			got := process(t, p, record(t, 0, fixOf("user", step, 0)), nil) // each a new user, in effect
@@ -118,7 +118,7 @@ func TestMigrations(t *testing.T) {
 	one, same := neighbourModel(t, town, 2000, 4), neighbourModel(t, town, 2000, 5)
 	moved := neighbourModel(t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
 	p := newTestProcessor(t, testOptions(t, one), 0)
-	p.engine.models.amend([]Amended{{0, newVersion(t, 2, same)}, {0, newVersion(t, 4, moved)}})
+	p.Use([]Amended{{0, newVersion(t, 2, same)}, {0, newVersion(t, 4, moved)}})
 	var state []byte
 	var s mechanism.State
 	for _, step := range []int64{0, 1, 2, 3} {
@@ -147,7 +147,7 @@ func TestOneReleaseAStep(t *testing.T) {
 	moved := neighbourModel(t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
 	for name, before := range map[string][]Amended{"from the first": nil, "from a later one": {{0, newVersion(t, 1, same)}}} {
 		p := newTestProcessor(t, testOptions(t, one), 0)
-		p.engine.models.amend(append(slices.Clone(before), Amended{5, newVersion(t, 3, moved)}))
+		p.Use(append(slices.Clone(before), Amended{5, newVersion(t, 3, moved)}))
 		first := process(t, p, record(t, 4, fixOf("u", 10, 0)), nil)
 		again := process(t, p, record(t, 5, fixOf("u", 10, 500)), first.state)
 		a, b := first.sanitized(t, schemas.Avro), again.sanitized(t, schemas.Avro)
@@ -185,7 +185,7 @@ func TestPersonal(t *testing.T) {
 		}
 	}
 	p := newTestProcessor(t, o, 0)
-	p.engine.models.amend([]Amended{{0, newVersionOf(t, 10, Material{two, second})}})
+	p.Use([]Amended{{0, newVersionOf(t, 10, Material{two, second})}})
 	names := newPersonalIDs(o.Key)
 	for user, want := range map[string][2]string{
 		with: {names.of(first.models[with], with), names.of(second.models[with], with)}, without: {one.ID(), two.ID()},

@@ -72,6 +72,13 @@ func (c Cluster) Validate() error {
 	return errors.Join(errs...)
 }
 
+// TransactionalID names the producer that may write for one partition of the raw topic:
+// whoever takes the partition over fences its predecessor by it. The separator is one that
+// no topic's name holds, so that two services never share an id.
+func (c Cluster) TransactionalID(partition int32) string {
+	return strings.Join([]string{c.Group, c.Topics.Raw, fmt.Sprint(partition)}, "/")
+}
+
 // Options configure a Service. Required, beside what Settings and Cluster require: StateDir.
 type Options struct {
 	Settings
@@ -147,9 +154,9 @@ func (o Options) Validate() error {
 		}
 	}
 	if o.Model != nil {
-		errs = append(errs, checkLater(o.Model, o.Later, d.MaxBatchBytes))
-		size := newUserBytes(o.Model.Initial.Len())
-		need(size < d.MaxBatchBytes, "model: "+tooLarge, size, d.MaxBatchBytes)
+		errs = append(errs, CheckLater(o.Model, o.Later, d.MaxBatchBytes))
+		err := CheckSize(o.Model, d.MaxBatchBytes)
+		need(err == nil, "model: %w", err)
 	}
 	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
 	need(o.MaxRecords >= 0, "transaction.max_records: must not be negative")

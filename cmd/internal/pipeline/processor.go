@@ -3,7 +3,6 @@ package pipeline
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/geodither/geodither/consumer/task"
@@ -23,12 +22,14 @@ import (
 // Options.Input says otherwise. A fix of a day whose noise key was destroyed is one too: it
 // spends nothing and leaves the user's state as it was.
 type Processor struct {
-	engine   *Engine
-	raw, out *schemas.Codec
-	at       Partition
-	by       Partitioner
-	maxAhead time.Duration
-	refused  *refusedDays // in a recomputation: what the first release refused for its day
+	engine    *Engine
+	publisher *publisher // the engine's
+	raw, out  *schemas.Codec
+	at        Partition
+	by        Partitioner
+	maxAhead  time.Duration
+	dropLate  bool     // late fixes leave no dead letter
+	refused   *Offsets // in a recomputation: what the first release refused for its day
 
 	latestMS int64           // of the fixes that were processed
 	state    mechanism.State // scratch
@@ -68,21 +69,43 @@ func NewProcessor(s Settings, at Partition) (*Processor, error) {
 		return nil, err
 	}
 	return &Processor{
-		engine: engine, raw: raw, out: out,
+		engine: engine, publisher: engine.publisher, raw: raw, out: out,
 		at: at, by: s.Partitioner, maxAhead: s.MaxAhead,
+		dropLate: s.Input.Late == LateDrop,
 	}, nil
 }
 
-// Amend makes the processor work with the versions of the model that a mark's
-// amendments name, each from its offset on. ErrVersion says that known lacks one. A service's
-// processor is told by its task.
+// Use makes the processor work with later versions of the model, each from its offset on, in
+// place of those before. A service's processor is told by its task.
+func (p *Processor) Use(list []Amended) { p.engine.models.amend(list) }
+
+// Amend is Use of the versions that a mark's amendments name. ErrVersion says that known
+// lacks one.
 func (p *Processor) Amend(list []task.Amendment, known []*Version) error {
-	found, err := resolve(list, known)
+	found, err := Resolve(list, known)
 	if err == nil {
-		p.engine.models.amend(found)
+		p.Use(found)
 	}
 	return err
 }
+
+// Refuse makes the processor refuse fixes for their day as a first release has refused them,
+// by their offsets, whatever its own key has.
+func (p *Processor) Refuse(offsets *Offsets) { p.refused = offsets }
+
+// Note adds a note about the releases to the mechanism that records name: schemas.Noted.
+func (p *Processor) Note(text string) { p.engine.note(text) }
+
+// LatestMS is the time of the latest fix that was processed, Unix milliseconds; 0: none.
+func (p *Processor) LatestMS() int64 { return p.latestMS }
+
+// Look is Engine.Look, by the versions that the processor works with.
+func (p *Processor) Look(fix schemas.Raw) (step int64, place Placement, err error) {
+	return p.engine.Look(fix)
+}
+
+// Options returns the options of releases with their defaults filled in.
+func (p *Processor) Options() mechanism.Options { return p.engine.Options() }
 
 // Tally counts what was processed since the last Take, such as the open transaction. It is
 // the processor's own.
@@ -100,11 +123,11 @@ func (p *Processor) Take() (taken Tally, next int64) {
 func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) error {
 	p.tally.RecordsIn++
 	p.next = rec.Offset + 1
-	fix, err := p.accept(rec)
+	fix, err := p.Accept(rec)
 	if err != nil {
 		return p.reject(rec, err, fx)
 	}
-	if p.refused.has(rec.Offset) {
+	if p.refused.Has(rec.Offset) {
 		p.tally.Destroyed++
 		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed}, fx)
 	}
@@ -118,14 +141,14 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	}
 	if err != nil {
 		if _, refused := errors.AsType[*schemas.Rejection](err); refused {
-			p.tally.place(p.engine.placement, refused)
+			p.tally.place(p.engine.Placement(), refused)
 			return p.reject(rec, err, fx)
 		}
 		return p.failure(rec, err)
 	}
 	p.latestMS = max(p.latestMS, fix.Timestamp)
 	p.tally.outcome(outcome, migration)
-	p.tally.place(p.engine.placement, false)
+	p.tally.place(p.engine.Placement(), false)
 	if outcome.Changed {
 		p.stored = p.state.AppendBinary(p.stored[:0])
 		fx.State = p.stored
@@ -133,7 +156,7 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	switch {
 	case outcome.Kind == mechanism.Late:
 		p.tally.Lateness.add(p.engine.latenessMS(fix, &p.state))
-		if p.engine.input.Late == LateDrop {
+		if p.dropLate {
 			p.tally.LateDropped++
 			return nil
 		}
@@ -146,14 +169,14 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 		return p.failure(rec, fmt.Errorf("encoding the sanitized record: %w", err))
 	}
 	fx.Output = append(fx.Output, task.Message{
-		Key: p.key(rec, record), Value: p.value, Timestamp: p.engine.publisher.timestamp(rec.Timestamp),
+		Key: p.key(rec, record), Value: p.value, Timestamp: p.publisher.timestamp(rec.Timestamp),
 	})
 	return nil
 }
 
 // key is the Kafka key of a sanitized record: the name it carries.
 func (p *Processor) key(rec task.Record, record schemas.Sanitized) []byte {
-	if p.engine.publisher.names == nil {
+	if p.publisher.names == nil {
 		return rec.Key
 	}
 	p.name = append(p.name[:0], record.UserID...)
@@ -173,11 +196,11 @@ func (p *Processor) failure(rec task.Record, err error) error {
 	return fmt.Errorf("partition %d, offset %d: %w%s", p.at.Number, rec.Offset, err, hint)
 }
 
-// accept checks a record in this order: what it says, its key, its times, and last
+// Accept checks a record by itself, in this order: what it says, its key, its times, and last
 // where it lies. A record's place follows from its key, so it means something only
 // where the key is the user's. No check looks at the user's state, so none of a
-// misplaced record's effects reaches it.
-func (p *Processor) accept(rec task.Record) (schemas.Raw, error) {
+// misplaced record's effects reaches it. Its only errors are *schemas.Rejection.
+func (p *Processor) Accept(rec task.Record) (schemas.Raw, error) {
 	fix, err := Accept(p.raw, p.maxAhead, rec.Key, rec.Value, rec.Timestamp)
 	if err != nil {
 		return fix, err
@@ -209,12 +232,4 @@ func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error
 	// No key: a refused record's key may be anything, a coordinate too.
 	fx.DeadLetters = append(fx.DeadLetters, task.Message{Value: p.value, Timestamp: rec.Timestamp})
 	return nil
-}
-
-// transactionalID names the producer that may write for one partition of the
-// raw topic: whoever takes the partition over fences its predecessor by it. The
-// separator is one that no topic's name holds, so that two services never share
-// an id.
-func transactionalID(group, topic string, partition int32) string {
-	return strings.Join([]string{group, topic, fmt.Sprint(partition)}, "/")
 }

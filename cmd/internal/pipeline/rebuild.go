@@ -347,8 +347,7 @@ const chunk = 1000
 
 // write writes a partition back in one transaction, its mark at the end.
 func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
-	tx, err := producer.NewTransactional(r.client, transactionalID(r.o.Group, r.o.Topics.Raw,
-		p.Number),
+	tx, err := producer.NewTransactional(r.client, r.o.TransactionalID(p.Number),
 		producer.Options{
 			TransactionTimeout: max(r.o.TransactionTimeout, rebuildTimeout),
 			MaxBatchBytes:      r.o.MaxBatchBytes,

@@ -88,7 +88,7 @@ type ReplayPartition struct {
 	begun   bool      // by an earlier run
 	second  bool      // it is not the first release again, and its records say so
 
-	refused *refusedDays // what the first release refused for its day
+	refused *Offsets // what the first release refused for its day
 }
 
 // ErrSpend says that a replay would be a second release.
@@ -99,8 +99,8 @@ type replayWindow struct {
 	origin, from, end int64
 	settings          []byte
 	amended           []Amended
-	second            bool         // the records say that they depend on second releases
-	refused           *refusedDays // refused again, as in the first release
+	second            bool     // the records say that they depend on second releases
+	refused           *Offsets // refused again, as in the first release
 }
 
 func (w replayWindow) empty() bool { return w.end <= w.origin || w.end <= w.from }
@@ -426,7 +426,7 @@ func (p ReplayPartition) window(settings []byte, output string) replayWindow {
 		fmt.Fprintln(h, schemas.SecondRelease)
 	}
 	for _, a := range p.amended {
-		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.name(), uint64(a.From)))
+		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.Name(), uint64(a.From)))
 	}
 	tag := append([]byte("replay"), h.Sum(nil)[:settingsSize]...)
 	w := replayWindow{

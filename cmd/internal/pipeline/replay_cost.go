@@ -159,14 +159,14 @@ func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64,
 	if err != nil {
 		return err
 	}
-	processor.engine.models.amend(a.part.amended)
+	processor.Use(a.part.amended)
 	return processor.rerun(ctx, raw, from, a.part.To, a.states, progress,
 		func(offset int64, fx *task.Effects) error {
 			if offset < a.part.From {
 				return nil
 			}
 			for _, m := range fx.Output {
-				if err := a.show(m.Key, processor.tally.Epsilon); err != nil {
+				if err := a.show(m.Key, processor.Tally().Epsilon); err != nil {
 					return err
 				}
 			}

@@ -21,9 +21,9 @@ func TestReplayShortened(t *testing.T) {
 	other := begun
 	other.From = 3
 	byTime := now
-	byTime.amended = fromTheStart([]*Version{two, three})
+	byTime.amended = FromTheStart([]*Version{two, three})
 	byTimeBegun := begun
-	byTimeBegun.amended = fromTheStart([]*Version{two})
+	byTimeBegun.amended = FromTheStart([]*Version{two})
 	for name, test := range map[string]struct {
 		part ReplayPartition
 		own  task.Mark

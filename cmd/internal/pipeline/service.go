@@ -71,7 +71,7 @@ func NewService(o Options) (*Service, error) {
 	timeline.keep = keep
 	return &Service{
 		options: o, client: NewClient(o.Brokers), log: o.Logger,
-		mechanism: processor.engine.options.Mechanism,
+		mechanism: processor.Options().Mechanism,
 		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval, outages: newOutages(o.Logger),
 		changes:        &changes{options: o, log: o.Logger},
 		changelogEvery: changelogEvery,

@@ -22,7 +22,7 @@ func (s *Service) newTask(store *state.Store, g *group.Generation, partition int
 	at := func(topic string) producer.TopicPartition {
 		return producer.TopicPartition{Topic: topic, Partition: partition}
 	}
-	tx, err := producer.NewTransactional(s.client, transactionalID(o.Group, o.Topics.Raw, partition),
+	tx, err := producer.NewTransactional(s.client, o.TransactionalID(partition),
 		producer.Options{TransactionTimeout: o.TransactionTimeout, MaxBatchBytes: o.MaxBatchBytes})
 	if err != nil {
 		return nil, err
@@ -60,10 +60,10 @@ func (s *Service) newTask(store *state.Store, g *group.Generation, partition int
 	if s.windows != nil {
 		w := s.windows[partition]
 		amends = nil // its versions are those of the first release
-		processor.engine.models.amend(w.amended)
-		processor.refused = w.refused
+		processor.Use(w.amended)
+		processor.Refuse(w.refused)
 		if w.second {
-			processor.engine.note(schemas.SecondRelease)
+			processor.Note(schemas.SecondRelease)
 		}
 		work, options.Settings = timed{&windowed{processor, w}, &o.Counters.Busy}, w.settings
 		// Not at whatever retention has left when it begins.

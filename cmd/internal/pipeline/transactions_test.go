@@ -44,7 +44,7 @@ func (m *member) next(t *testing.T, client *kafka.Client) {
 	defer cancel()
 	generation, err := m.group.Next(ctx)
 	ok(t, err)
-	tx, err := producer.NewTransactional(client, transactionalID("g", "raw", 0), producer.Options{})
+	tx, err := producer.NewTransactional(client, "g/raw/0", producer.Options{})
 	ok(t, err)
 	m.transactions = &transactions{
 		producer: tx, client: client, group: "g", generation: generation,

@@ -213,7 +213,7 @@ type check struct {
 	mark       task.Mark
 	marked     bool
 	changed    change           // the settings, after records were processed
-	refused    *refusedDays     // raw records that were refused for their day
+	refused    *Offsets         // raw records that were refused for their day
 	amendments []task.Amendment // as of when the outputs were opened, or later
 	amended    []Amended        // the same with their models
 	from       int64            // raw offset of the recomputation's begin
@@ -346,7 +346,7 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 			"Verify with the config that the service runs with", c.o.Differences(c.mark.Settings))
 	default:
 		var err error
-		if c.amended, err = resolve(c.amendments, c.o.Later); err != nil {
+		if c.amended, err = Resolve(c.amendments, c.o.Later); err != nil {
 			c.unverified("%v", err)
 			break
 		}

@@ -114,8 +114,8 @@ func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error)
 	if r.processor, err = NewProcessor(c.o.Settings, Partition{c.o.Topics.Raw, c.p, len(c.done)}); err != nil {
 		return nil, err
 	}
-	r.processor.engine.models.amend(c.amended)
-	r.processor.refused = c.refused
+	r.processor.Use(c.amended)
+	r.processor.Refuse(c.refused)
 	if r.letters, err = schemas.NewCodec(c.o.SanitizedEncoding); err != nil {
 		return nil, err
 	}
@@ -173,12 +173,12 @@ func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
 	}
 	r.fx = task.Effects{Output: r.fx.Output[:0], DeadLetters: r.fx.DeadLetters[:0]}
 	record := task.Record{Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value}
-	destroyed := r.processor.tally.Destroyed
+	destroyed := r.processor.Tally().Destroyed
 	if err := r.processor.Process(record, stored, &r.fx); err != nil {
 		return err
 	}
-	if !old && rec.Offset < r.to && r.processor.tally.Destroyed > destroyed {
-		if r.refused.has(rec.Offset) {
+	if !old && rec.Offset < r.to && r.processor.Tally().Destroyed > destroyed {
+		if r.refused.Has(rec.Offset) {
 			r.report.RefusedDays++
 		} else {
 			r.lacking++

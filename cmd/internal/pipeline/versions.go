@@ -54,16 +54,17 @@ func (id VersionID) Start() time.Time { return time.UnixMilli(id.StartMS).UTC() 
 // nameVersion is the first byte of an amendment's name.
 const nameVersion = 1
 
-// name is the amendment's name; state/FORMAT.md has the layout.
-func (id VersionID) name() []byte {
+// Name is the amendment's name; state/FORMAT.md has the layout.
+func (id VersionID) Name() []byte {
 	b := append([]byte{nameVersion}, id.Model[:]...)
 	return binary.BigEndian.AppendUint64(append(b, id.Personals[:]...), uint64(id.StartMS))
 }
 
 var errName = errors.New("the changelog's mark has an amendment that this version of geodither does not know: run the newer one")
 
-func parseName(name []byte) (id VersionID, err error) {
-	if len(name) != len(id.name()) || name[0] != nameVersion {
+// ParseVersionID reads an amendment's name.
+func ParseVersionID(name []byte) (id VersionID, err error) {
+	if len(name) != len(id.Name()) || name[0] != nameVersion {
 		return id, errName
 	}
 	n := 1 + copy(id.Model[:], name[1:])
@@ -117,6 +118,9 @@ func NewVersion(start time.Time, where string, open func() (*Material, error)) (
 	return v, m, nil
 }
 
+// GridID is the id of the version's map.
+func (v *Version) GridID() string { return v.gridID }
+
 // Load returns the material. An error that says that it cannot be read now is marked
 // Rebuild, since a file may be under way; other contents than it had are Fatal, since
 // releases are made with it.
@@ -148,8 +152,8 @@ type Amended struct {
 	Version *Version
 }
 
-// fromTheStart are versions that count whatever the offset: by event time alone.
-func fromTheStart(versions []*Version) []Amended {
+// FromTheStart are versions that count whatever the offset: by event time alone.
+func FromTheStart(versions []*Version) []Amended {
 	list := make([]Amended, len(versions))
 	for i, v := range versions {
 		list[i].Version = v
@@ -157,11 +161,11 @@ func fromTheStart(versions []*Version) []Amended {
 	return list
 }
 
-// resolve finds the versions that a mark's amendments name.
-func resolve(list []task.Amendment, versions []*Version) ([]Amended, error) {
+// Resolve finds the versions that a mark's amendments name.
+func Resolve(list []task.Amendment, versions []*Version) ([]Amended, error) {
 	found := make([]Amended, 0, len(list))
 	for _, a := range list {
-		id, err := parseName(a.Name)
+		id, err := ParseVersionID(a.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -69,17 +69,17 @@ func (o *own) Load(user string) (*mobility.Personal, error) { return o.models[us
 func TestVersionNames(t *testing.T) {
 	id := VersionID{Model: mechanism.ID{1, 2, 3, 4, 5, 6, 7, 8}, Personals: mechanism.ID{0xa, 0xb}, StartMS: 1_700_000_000_000}
 	const want = "01" + "0102030405060708" + "0a0b000000000000" + "0000018bcfe56800"
-	if got := hex.EncodeToString(id.name()); got != want {
+	if got := hex.EncodeToString(id.Name()); got != want {
 		t.Errorf("the name is %s, want %s", got, want)
 	}
-	if got, err := parseName(id.name()); err != nil || got != id {
+	if got, err := ParseVersionID(id.Name()); err != nil || got != id {
 		t.Errorf("read again it is %v, %v", got, err)
 	}
-	if !task.ValidName(id.name()) {
+	if !task.ValidName(id.Name()) {
 		t.Error("no mark can hold it")
 	}
-	for _, bad := range [][]byte{nil, id.name()[:24], append(id.name(), 0), append([]byte{2}, id.name()[1:]...)} {
-		if _, err := parseName(bad); err == nil {
+	for _, bad := range [][]byte{nil, id.Name()[:24], append(id.Name(), 0), append([]byte{2}, id.Name()[1:]...)} {
+		if _, err := ParseVersionID(bad); err == nil {
 			t.Errorf("%x was accepted", bad)
 		}
 	}
@@ -134,17 +134,17 @@ func TestVersionLoad(t *testing.T) {
 func TestResolve(t *testing.T) {
 	a, b := neighbourModel(t, town, 5000, 4), neighbourModel(t, town, 5000, 5)
 	v, w := newVersion(t, 3, a), newVersion(t, 3, b)
-	list := []task.Amendment{{From: 7, Name: v.ID.name()}}
-	found, err := resolve(list, []*Version{newVersion(t, 2, b), v})
+	list := []task.Amendment{{From: 7, Name: v.ID.Name()}}
+	found, err := Resolve(list, []*Version{newVersion(t, 2, b), v})
 	if err != nil || len(found) != 1 || found[0].Version != v || found[0].From != 7 {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	for name, have := range map[string][]*Version{"Put it back": nil, w.ID.Model.String(): {w}} {
-		if _, err := resolve(list, have); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), a.ID()) || !strings.Contains(err.Error(), name) {
+		if _, err := Resolve(list, have); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), a.ID()) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v does not say %q", err, name)
 		}
 	}
-	if _, err := resolve([]task.Amendment{{Name: []byte("?")}}, nil); !errors.Is(err, errName) {
+	if _, err := Resolve([]task.Amendment{{Name: []byte("?")}}, nil); !errors.Is(err, errName) {
 		t.Errorf("another name: %v", err)
 	}
 }
@@ -177,12 +177,12 @@ func TestSameStart(t *testing.T) {
 	one := neighbourModel(t, town, 5000, 4)
 	wrong, right := newVersion(t, 3, neighbourModel(t, town, 5000, 5)), newVersion(t, 3, neighbourModel(t, town, 5000, 6))
 	later := []*Version{wrong, right}
-	ok(t, checkLater(one, later, 1<<20))
+	ok(t, CheckLater(one, later, 1<<20))
 	for name, had := range map[string]*Version{"none": nil, "the first": wrong, "the last": right} {
 		a := &amender{timeline: newTimeline(later, nil), processor: newTestProcessor(t, testOptions(t, one), 0), counters: new(Counters), log: new(captured).logger()}
 		var list []task.Amendment
 		if had != nil {
-			list = append(list, task.Amendment{From: 2, Name: had.ID.name()})
+			list = append(list, task.Amendment{From: 2, Name: had.ID.Name()})
 		}
 		ok(t, a.Amended(list))
 		for _, n := range a.Propose() {
@@ -207,7 +207,7 @@ func TestSameStart(t *testing.T) {
 func TestTimelineReplace(t *testing.T) {
 	v, w := newVersion(t, 3, neighbourModel(t, town, 5000, 4)), newVersion(t, 5, neighbourModel(t, town, 5000, 5))
 	line := newTimeline([]*Version{v, w}, nil)
-	_, err := line.resolve([]task.Amendment{{Name: v.ID.name()}})
+	_, err := line.resolve([]task.Amendment{{Name: v.ID.Name()}})
 	ok(t, err)
 	ok(t, line.replace([]*Version{v}, nil))
 	if err := line.replace([]*Version{w}, nil); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), v.ID.Model.String()) {
@@ -233,14 +233,14 @@ func TestAmender(t *testing.T) {
 	a := &amender{timeline: newTimeline(later[:2], nil), processor: newTestProcessor(t, o, 0), counters: new(Counters), log: log.logger()}
 	ok(t, a.Amended(nil))
 	names := a.Propose()
-	if len(names) != 2 || !bytes.Equal(names[1], later[1].ID.name()) {
+	if len(names) != 2 || !bytes.Equal(names[1], later[1].ID.Name()) {
 		t.Fatalf("%d names", len(names))
 	}
 	ok(t, a.Amended([]task.Amendment{{From: 4, Name: names[0]}}))
 	if again := a.Propose(); len(again) != 1 || !bytes.Equal(again[0], names[1]) {
 		t.Errorf("after an adoption %d names", len(again))
 	}
-	err := a.Amended([]task.Amendment{{From: 4, Name: names[0]}, {From: 5, Name: later[2].ID.name()}})
+	err := a.Amended([]task.Amendment{{From: 4, Name: names[0]}, {From: 5, Name: later[2].ID.Name()}})
 	if task.RemedyOf(err) != task.Rebuild || !errors.Is(err, ErrVersion) {
 		t.Errorf("a version that is not here yet: %v (%v)", err, task.RemedyOf(err))
 	}
@@ -254,8 +254,10 @@ func TestAmender(t *testing.T) {
 	if got := a.counters.Snapshot().Adopted; got != 1 {
 		t.Errorf("%d adoptions are counted", got)
 	}
-	a.processor.latestMS = stepTime(1).UnixMilli()
-	ok(t, a.Amended([]task.Amendment{{From: 4, Name: names[0]}, {From: 9, Name: names[1]}, {From: 9, Name: later[2].ID.name()}}))
+	late := sentinel()
+	late.Timestamp = stepTime(1).UnixMilli()
+	process(t, a.processor, record(t, 0, late), nil)
+	ok(t, a.Amended([]task.Amendment{{From: 4, Name: names[0]}, {From: 9, Name: names[1]}, {From: 9, Name: later[2].ID.Name()}}))
 	if n := strings.Count(log.String(), "after its start"); n != 1 {
 		t.Errorf("%d versions are said to be late", n)
 	}

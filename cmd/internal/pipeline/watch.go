@@ -21,11 +21,11 @@ const keptVersions = 2
 func (o Options) prepare(later []*Version) (keep []*Material, err error) {
 	tried := map[string]bool{o.Model.Grid.ID(): true}
 	for i, v := range later {
-		if i < len(later)-keptVersions && tried[v.gridID] {
+		if i < len(later)-keptVersions && tried[v.GridID()] {
 			continue
 		}
-		tried[v.gridID] = true
-		material, err := o.try(v)
+		tried[v.GridID()] = true
+		material, err := o.Try(v)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (s *Service) look() error {
 		return errors.New("the first version has changed: that is another setting. Stop every instance cleanly and start again with it, " +
 			"or put the first version back and add the new one with a start")
 	}
-	if err := checkLater(s.options.Model, found.Later, s.options.MaxBatchBytes); err != nil {
+	if err := CheckLater(s.options.Model, found.Later, s.options.MaxBatchBytes); err != nil {
 		return err
 	}
 	if err := s.timeline.holds(found.Later); err != nil {
