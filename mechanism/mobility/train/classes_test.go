@@ -15,7 +15,8 @@ import (
 // TestCoresDoNotMatter trains on one core and on several.
 func TestCoresDoNotMatter(t *testing.T) {
 	g := plainGrid(t, 120, 90)
-	tr := trainer(t, g, Options{KernelRadius: 2, Calendar: mobility.Calendar{Hours: []int{6, 18}}}, wander(g, 20, 100, 2))
+	tr := trainer(t, g, Options{KernelRadius: 2, Calendar: mobility.Calendar{Hours: []int{6, 18}}},
+		wander(g, 20, 100, 2))
 	before := runtime.GOMAXPROCS(1)
 	one, _ := finished(t, tr)
 	runtime.GOMAXPROCS(7)
@@ -26,8 +27,8 @@ func TestCoresDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestClassesByHand: in the morning the user goes from 12 to 13, in the evening from 12 to 11. κ is 4, the kernel of radius 1 is pooled to a
-// fifth each by the argument of TestSmoothingByHand.
+// TestClassesByHand: in the morning the user goes from 12 to 13, in the evening from 12 to 11. κ is
+// 4, the kernel of radius 1 is pooled to a fifth each by the argument of TestSmoothingByHand.
 func TestClassesByHand(t *testing.T) {
 	g := plainGrid(t, 5, 5)
 	const hour = 3600
@@ -35,11 +36,13 @@ func TestClassesByHand(t *testing.T) {
 		fixesAt(g, "u", []int64{8 * hour, 8*hour + 60}, []grid.Cell{12, 13}),
 		fixesAt(g, "u", []int64{20 * hour, 20*hour + 60}, []grid.Cell{12, 11}),
 	)
-	m, _ := finished(t, trainer(t, g, Options{KernelRadius: 1, Backoff: 4, Jumps: -1, Calendar: mobility.Calendar{Hours: []int{6, 18}}}, fixes))
+	m, _ := finished(t, trainer(t, g, Options{KernelRadius: 1, Backoff: 4, Jumps: -1,
+		Calendar: mobility.Calendar{Hours: []int{6, 18}}}, fixes))
 	if len(m.Matrices) != 2 || m.Calendar.String() != (mobility.Calendar{Hours: []int{6, 18}}).String() {
 		t.Fatalf("%d matrices, calendar %v", len(m.Matrices), m.Calendar)
 	}
-	// All together: (1 + 4/5)/6 = .3 to each of 11 and 13, .8/6 to 7, 12 and 17. A class: (1 + 4·.3)/5 = .44 to its own.
+	// All together: (1 + 4/5)/6 = .3 to each of 11 and 13, .8/6 to 7, 12 and 17. A class: (1 +
+	// 4·.3)/5 = .44 to its own.
 	for class, want := range [][]float64{{.8 / 6 * .8, .24, .8 / 6 * .8, .44, .8 / 6 * .8}, {.8 / 6 * .8, .44, .8 / 6 * .8, .24, .8 / 6 * .8}} {
 		columns, values := m.Matrices[class].Row(12)
 		if !slices.Equal(columns, []grid.Cell{7, 11, 12, 13, 17}) {
@@ -51,7 +54,8 @@ func TestClassesByHand(t *testing.T) {
 			}
 		}
 	}
-	// Rows without transitions are the same in all classes, and predictions pick the class by the step that they leave.
+	// Rows without transitions are the same in all classes, and predictions pick the class by the
+	// step that they leave.
 	_, morning := m.Matrices[0].Row(0)
 	_, evening := m.Matrices[1].Row(0)
 	if !slices.Equal(morning, evening) {
@@ -70,7 +74,8 @@ func TestClassesByHand(t *testing.T) {
 	}
 }
 
-// TestCalendarOfTransitions counts moves by the class of the step that they leave: at the edges of hours, over midnight and into the weekend.
+// TestCalendarOfTransitions counts moves by the class of the step that they leave: at the edges of
+// hours, over midnight and into the weekend.
 func TestCalendarOfTransitions(t *testing.T) {
 	g := plainGrid(t, 10, 1)
 	calendar := mobility.Calendar{UTCOffset: time.Hour, Hours: []int{6, 22}, Weekend: true}

@@ -2,56 +2,52 @@ package train
 
 import (
 	"errors"
-	"time"
+	"iter"
+	"maps"
+	"slices"
 
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// ErrNoFixes says that training saw no fix inside the box.
-var ErrNoFixes = errors.New("train: no fix lies inside the box; check the box's order (south, west, north, east) and the input's columns")
+// ErrNoFixes says that no fix was added that lies inside the box.
+var ErrNoFixes = errors.New("train: no fix lies inside the box; " +
+	"check the box's order (south, west, north, east) and the input's columns")
 
-// Finish returns the model of everything added, and what was counted. The same set of fixes gives the same model,
-// whatever their order. The trainer may go on to take more fixes.
+// Finish returns the model of all fixes added, and what was counted. The same set of fixes gives
+// the same model, whatever their order. The trainer may take more fixes afterwards.
 func (t *Trainer) Finish() (*mobility.Model, mobility.Report, error) {
 	return t.FinishWithProgress(func(int64, int64) error { return nil })
 }
 
-// FinishWithProgress is [Trainer.Finish] that tells how far it is, in units of its own, and ends with the error that report returns,
-// if it returns one. Report is called from the goroutine that called FinishWithProgress, for each user and for every few
-// thousand rows, twice. Counting and smoothing take all cores; the bits do not depend on how many there are.
+// FinishWithProgress is [Trainer.Finish] that also reports its progress, in units of its own, and
+// ends with the first error that report returns. It calls report from the caller's goroutine: once
+// for each user, and twice for every few thousand rows. Counting and smoothing use all cores; the
+// model does not depend on how many there are.
 //
-// Cost where the map is large and little of it was seen: on 1000×1000 cells with the default kernel some two seconds of computing and 1.3 GB,
-// nearly all of it the matrix; each further class of a calendar adds 8 bytes to the 12 of each of its 10⁸ entries.
-func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (*mobility.Model, mobility.Report, error) {
+// Cost for a large map of which little was seen: 1000×1000 cells with the default kernel take two
+// seconds of processor time and 1.3 GB, nearly all of it the matrix. Each further class of a
+// calendar adds 8 bytes to the 12 of each of its 10⁸ entries.
+func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (
+	*mobility.Model, mobility.Report, error) {
 	counted := t.Seen()
 	if counted.Fixes == 0 {
 		return nil, counted, ErrNoFixes
 	}
-	t.settle()
 	work := parallel.Progress{Report: report, Total: int64(len(t.users)) + 2*int64(t.grid.Cells())}
-	counts, err := t.count(&work)
+	counts, err := count(t.users, t.tracer(), &work)
 	if err != nil {
 		return nil, counted, err
 	}
 	kernel := smooth.Learn(t.grid, counts.transitions, t.options.KernelRadius)
-	jumping := kernel.WithJumps(t.grid, t.options.KernelRadius, t.options.Jumps)
-	smoother := smooth.New(t.grid, jumping, t.options.Backoff, counts.transitions, counts.classes)
-	entries, err := smoother.Measure(&work)
-	if err != nil {
-		return nil, counted, err
-	}
-	if err := t.CheckSize(entries); err != nil {
-		return nil, counted, err
-	}
-	matrices, err := smoother.Matrices(&work)
+	matrices, err := t.smooth(counts, kernel, &work)
 	if err != nil {
 		return nil, counted, err
 	}
 	model := &mobility.Model{
 		Grid:     t.grid,
-		Step:     time.Duration(t.stepMS) * time.Millisecond,
+		Step:     t.Step(),
 		Calendar: t.options.Calendar,
 		Matrices: matrices,
 		Initial:  smooth.Initial(t.grid, counts.popularity, kernel, t.options.Uniform),
@@ -61,20 +57,24 @@ func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (*mob
 	counted.CellsSeen = int64(len(counts.popularity))
 	counted.RowsSeen = rowsSeen(counts.transitions)
 	counted.MatrixEntries = int64(model.Transitions())
-	model.Provenance = mobility.Provenance{Source: t.options.Source, Tool: t.options.Tool, Options: t.options.String(), Report: counted}
+	model.Provenance = mobility.Provenance{Source: t.options.Source, Tool: t.options.Tool,
+		Options: t.options.String(), Report: counted}
 	return model, counted, nil
 }
 
-// Seen returns how many users and fixes were added so far. Whatever only training counts is 0 in it.
-func (t *Trainer) Seen() (r mobility.Report) {
-	for _, user := range t.users {
-		r.Fixes += user.fixes
-		r.OutsideBox += user.outside
-		if user.fixes > 0 {
-			r.Users++
-		}
+// smooth turns counts into matrices, one for each class of the calendar.
+func (t *Trainer) smooth(c counts, kernel smooth.Kernel, work *parallel.Progress) (
+	[]*mobility.Matrix, error) {
+	jumping := kernel.WithJumps(t.grid, t.options.KernelRadius, t.options.Jumps)
+	smoother := smooth.New(t.grid, jumping, t.options.Backoff, c.transitions, c.classes)
+	entries, err := smoother.Measure(work)
+	if err != nil {
+		return nil, err
 	}
-	return r
+	if err := t.CheckSize(entries); err != nil {
+		return nil, err
+	}
+	return smoother.Matrices(work)
 }
 
 func rowsSeen(transitions []smooth.Pair) (rows int64) {
@@ -84,4 +84,61 @@ func rowsSeen(transitions []smooth.Pair) (rows int64) {
 		}
 	}
 	return rows
+}
+
+// tracer returns what cuts the users' records, which are settled then, into tracks.
+func (t *Trainer) tracer() tracer {
+	t.settle()
+	return tracer{t.settings, t.shared}
+}
+
+// Tracks returns what training counts, user by user in ascending order of their names, and each
+// user's tracks in order of time. Each pair of successive cells of a track is a transition. keep
+// chooses the users; nil chooses all.
+func (t *Trainer) Tracks(keep func(user string) bool) iter.Seq[mobility.Track] {
+	tracer := t.tracer()
+	return func(yield func(mobility.Track) bool) {
+		for _, name := range slices.Sorted(maps.Keys(t.users)) {
+			if keep != nil && !keep(name) {
+				continue
+			}
+			for track := range tracer.tracks(name, t.users[name]) {
+				if !yield(track) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Personals returns each user's own counts, which [mobility.NewPersonal] lays over the popular
+// model, in ascending order of the users' names. weight is κ; 0 means
+// [mobility.DefaultPersonalWeight]. Users without a fix in the box are left out.
+//
+// Counts are whole and have no cap. In the popular model a cap keeps one user from speaking for the
+// others; here a user speaks for nobody else. A Markov chain takes the transitions out of a cell
+// for independent draws, however long a user stayed. On Geolife a cap of 300 a cell changed
+// nothing, and a cap of 30 predicted worse.
+func (t *Trainer) Personals(weight float64) iter.Seq2[string, mobility.PersonalCounts] {
+	tracer := t.tracer()
+	return func(yield func(string, mobility.PersonalCounts) bool) {
+		for name := range t.Users() {
+			moves := tracer.moves(name, t.users[name])
+			c := mobility.PersonalCounts{
+				Weight: weight, Transitions: countsOf(smooth.Merge(moves.transitions)),
+				Visits: countsOf(smooth.Merge(moves.stays)),
+			}
+			if len(c.Visits) > 0 && !yield(name, c) {
+				return
+			}
+		}
+	}
+}
+
+func countsOf(list []smooth.Pair) []mobility.Count {
+	counts := make([]mobility.Count, len(list))
+	for i, w := range list {
+		counts[i] = mobility.Count{From: w.From, To: w.To, N: w.Weight}
+	}
+	return counts
 }

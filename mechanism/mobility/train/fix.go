@@ -6,8 +6,9 @@ import (
 	"log/slog"
 )
 
-// Fix is where a user was: milliseconds since 1970 and WGS 84 degrees. It prints [redacted] under every verb, in JSON
-// and in slog, so that no log or error can hold a raw location by accident.
+// Fix is where a user was at a time: milliseconds since 1970 and WGS 84 degrees. It prints
+// [redacted] under every verb, in JSON and in slog, so that no log or error can hold a raw location
+// by accident.
 type Fix struct {
 	User     string
 	TimeMS   int64

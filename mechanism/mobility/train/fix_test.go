@@ -12,7 +12,8 @@ func TestFixPrintsNothing(t *testing.T) {
 	f := Fix{User: "alice", TimeMS: 1234567, Lat: 39.9, Lon: 116.4}
 	var texts []string
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%f", "%T"} {
-		texts = append(texts, fmt.Sprintf(verb, f), fmt.Sprintf(verb, &f), fmt.Sprintf(verb, []Fix{f}))
+		texts = append(texts, fmt.Sprintf(verb, f), fmt.Sprintf(verb, &f),
+			fmt.Sprintf(verb, []Fix{f}))
 	}
 	encoded, err := json.Marshal(f)
 	if err != nil {

@@ -9,43 +9,51 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Options says how traces become a model. The zero value takes every default.
+// Options say how traces become a model. The zero value takes every default.
 type Options struct {
-	// KernelRadius is the reach in cells of the smoothing kernel (default 5). It decides the size of the model: each row
-	// holds the cells within it, 81 for a radius of 5, 29 for 3, 13 for 2, the jumps, and the transitions seen beyond it.
+	// KernelRadius is the reach of the smoothing kernel in cells (default 5). It decides the size
+	// of the model: each row holds the cells within it (81 for a radius of 5, 29 for 3, 13 for 2),
+	// the jumps, and the transitions seen beyond it.
 	KernelRadius int
-	// Backoff is the weight κ of the kernel in a row, in transitions (default 20): a cell with n counted transitions out
-	// of it trusts them as n to κ. Rows never seen are the kernel alone.
+	// Backoff is the weight κ of the kernel in a row, in transitions (default 20). A cell with n
+	// counted transitions out of it gives them the weight n/(n + κ) and the kernel κ/(n + κ). Rows
+	// without transitions are the kernel alone.
 	Backoff float64
-	// UserCap bounds what one user contributes to one cell's row, in transitions, and to its popularity, in steps
-	// (default 30): a user who sat somewhere for weeks does not speak for the others. Weights beyond it are scaled down
-	// in proportion.
+	// UserCap bounds what one user contributes to one cell: to its row, in transitions, and to its
+	// popularity, in steps (default 30). A user who sat somewhere for weeks does not speak for the
+	// others. Weights beyond the cap are scaled down in proportion.
 	UserCap int
-	// MaxGap cuts a trace where two successive fixes are further apart. 0: no limit but that transitions are between
-	// consecutive steps. Otherwise it must be at least the step (or, with EveryFix, positive).
+	// MaxGap cuts a trace where two successive fixes are further apart in time. 0 sets no limit,
+	// other than that transitions are between consecutive steps. Any other value must be at least
+	// the step (or, with EveryFix, positive).
 	MaxGap time.Duration
-	// Interpolate takes for a step the place at its end on the straight line between the fixes around it, where they are at most MaxGap
-	// apart (which must then be set), instead of the step's last fix: moves that take longer than a step give transitions along
+	// Interpolate places a user at the end of each step on the straight line between the fixes
+	// around it, where these are at most MaxGap apart (MaxGap must then be set). Without it a
+	// step's last fix counts. With it, moves that take longer than a step give transitions along
 	// the way.
 	Interpolate bool
-	// KeepShared also counts fixes that two users report, with the same time and place; by default they are dropped for all of them, as
-	// one trace under two names.
+	// KeepShared also counts fixes that two users report with the same time and place. By default
+	// they are dropped for all of these users, as one trace under two names.
 	KeepShared bool
-	// Calendar counts transitions by the class of the step that they leave and gives each class a matrix of its own. Its rows back off to those
-	// of all classes together with the weight of Backoff, and those to the kernel.
+	// Calendar gives each of its classes a matrix of its own. A transition counts in the class of
+	// the step that it leaves. The rows of a class back off to those of all classes together, with
+	// the weight of Backoff, and these to the kernel.
 	Calendar mobility.Calendar
-	// EveryFix makes each pair of a user's successive fixes a transition, whatever the time between them: for check-ins,
-	// which come too rarely for any step. The model's step is then nominal.
+	// EveryFix makes each pair of a user's successive fixes a transition, whatever the time between
+	// them. It is for check-ins, which come too rarely for any step. The model's step is then
+	// nominal.
 	EveryFix bool
-	// Uniform is the share of the initial distribution that is spread evenly over the grid (default 0.1), so that a
-	// user who starts where nobody was before can be found.
+	// Uniform is the share of the initial distribution that is spread evenly over the grid (default
+	// 0.1), so that a user who starts where nobody was before can be found.
 	Uniform float64
-	// Jumps is the share of every row that goes to far cells, in eight directions at twice the radius, twice that and so
-	// on (default 5e-3; negative: none). It stands in for a uniform teleport, which would make every row as long as the
-	// grid: a user who reappears beyond the kernel is found again sooner. Drift falls where it grows, and location sets grow. It makes
-	// rows at most a third longer, and a radius of 1 or 2 has no room for it.
+	// Jumps is the share of every row that goes to far cells, in eight directions at twice the
+	// radius, four times the radius and so on (default 5e-3; a negative number means none). Jumps
+	// replace a uniform teleport, which would make every row as long as the grid: with them a user
+	// who reappears beyond the kernel is found again sooner. A larger share lowers the drift and
+	// enlarges the location sets. Jumps make rows at most a third longer. A radius of 1 or 2 leaves
+	// no room for them.
 	Jumps float64
-	// Source and Tool are copied into the provenance.
+	// Source and Tool are copied into the model's provenance.
 	Source, Tool string
 }
 
@@ -59,13 +67,14 @@ func (o Options) Defaults() Options {
 	return o
 }
 
-// maxInterpolated bounds the places that one pair of fixes makes.
+// maxInterpolated bounds how many places are interpolated between two fixes.
 const maxInterpolated = 1000
 
 // MaxKernelRadius is the largest kernel radius in cells. It keeps a row below 50,000 cells.
 const MaxKernelRadius = 125
 
-// Validate reports the first option, defaults filled in, that training at the step cannot use.
+// Validate returns an error for the first option, with defaults filled in, that training at the
+// step cannot use.
 func (o Options) Validate(step time.Duration) error {
 	o = o.Defaults()
 	switch {
@@ -82,19 +91,22 @@ func (o Options) Validate(step time.Duration) error {
 	case !(o.Jumps < 1):
 		return errors.New("train: the share of jumps must be less than 1 (negative for none)")
 	case o.Interpolate && o.EveryFix:
-		return errors.New("train: between fixes that each count by themselves there is nothing to interpolate")
+		return errors.New("train: with EveryFix every fix counts by itself, " +
+			"so there is nothing to interpolate between two")
 	case o.Interpolate && o.MaxGap == 0:
-		return errors.New("train: interpolation needs a greatest gap (--max-gap): the longest silence, such as 5m, across which a straight line is believed")
+		return errors.New("train: Interpolate needs a greatest gap, MaxGap (--max-gap): " +
+			"the longest time between two fixes to interpolate across, such as 5m")
 	case o.Interpolate && o.MaxGap > maxInterpolated*step:
-		return fmt.Errorf("train: the greatest gap to interpolate across is %d steps", maxInterpolated)
+		return fmt.Errorf("train: MaxGap must be at most %d steps where places are interpolated",
+			maxInterpolated)
 	case o.MaxGap < 0, o.MaxGap > 0 && o.MaxGap < step && !o.EveryFix:
-		return errors.New("train: the greatest gap must be 0 (no limit) or at least the step")
+		return errors.New("train: MaxGap must be 0 (no limit) or at least the step")
 	}
 	return o.Calendar.Validate()
 }
 
-// String returns the options that a model depends on, each as name=value. Which place stands for a step is "last fix", "line to its end"
-// or "every fix".
+// String returns the options that a model depends on, each as name=value. The place that stands for
+// a step is "last fix", "line to its end" or "every fix".
 func (o Options) String() string {
 	place := "last fix"
 	switch {
@@ -103,6 +115,8 @@ func (o Options) String() string {
 	case o.Interpolate:
 		place = "line to its end"
 	}
-	return fmt.Sprintf("kernel_radius=%d backoff=%g user_cap=%d max_gap=%s every_fix=%t place=%q uniform=%g jumps=%g keep_shared=%t calendar=%q",
-		o.KernelRadius, o.Backoff, o.UserCap, o.MaxGap, o.EveryFix, place, o.Uniform, max(o.Jumps, 0), o.KeepShared, o.Calendar)
+	return fmt.Sprintf("kernel_radius=%d backoff=%g user_cap=%d max_gap=%s every_fix=%t place=%q "+
+		"uniform=%g jumps=%g keep_shared=%t calendar=%q",
+		o.KernelRadius, o.Backoff, o.UserCap, o.MaxGap, o.EveryFix, place, o.Uniform,
+		max(o.Jumps, 0), o.KeepShared, o.Calendar)
 }

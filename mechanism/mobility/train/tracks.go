@@ -2,36 +2,24 @@ package train
 
 import (
 	"iter"
-	"maps"
-	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
 )
 
-// Tracks returns what training counts, user by user in ascending order of their names and then of time: each pair of
-// successive cells of a track is a transition. keep chooses the users; nil: all.
-func (t *Trainer) Tracks(keep func(user string) bool) iter.Seq[mobility.Track] {
-	t.settle()
-	return func(yield func(mobility.Track) bool) {
-		for _, name := range slices.Sorted(maps.Keys(t.users)) {
-			if keep != nil && !keep(name) {
-				continue
-			}
-			for track := range t.tracksOf(name) {
-				if !yield(track) {
-					return
-				}
-			}
-		}
-	}
+// tracer cuts what users reported, which is settled, into tracks. Any number of goroutines may use
+// it.
+type tracer struct {
+	settings
+	shared sharedFixes
 }
 
-// tracksOf cuts what one user's records say, which are settled, into stretches.
-func (t *Trainer) tracksOf(name string) iter.Seq[mobility.Track] {
+// tracks returns one user's tracks in order of time.
+func (t tracer) tracks(name string, v *visits) iter.Seq[mobility.Track] {
 	return func(yield func(mobility.Track) bool) {
 		track := mobility.Track{User: name}
-		for at := range t.places(name) {
+		for at := range t.places(v) {
 			if !at.follows && len(track.Steps) > 0 {
 				if !yield(track) {
 					return
@@ -47,34 +35,56 @@ func (t *Trainer) tracksOf(name string) iter.Seq[mobility.Track] {
 	}
 }
 
-// position is where a user was in a step, and whether that follows the place before as a transition.
+// moves are one user's transitions, each with the step that it leaves, and stays: one for each step
+// with a place. None is merged with another.
+type moves struct {
+	transitions, stays []smooth.Pair
+	steps              []int64
+}
+
+func (t tracer) moves(name string, v *visits) (m moves) {
+	for track := range t.tracks(name, v) {
+		for i, cell := range track.Cells {
+			m.stays = append(m.stays, smooth.Pair{From: cell, To: cell, Weight: 1})
+			if i > 0 {
+				m.transitions = append(m.transitions,
+					smooth.Pair{From: track.Cells[i-1], To: cell, Weight: 1})
+				m.steps = append(m.steps, track.Steps[i-1])
+			}
+		}
+	}
+	return m
+}
+
+// position is where a user was in a step. follows is true if the move from the position before is a
+// transition.
 type position struct {
 	step    int64
 	cell    grid.Cell
 	follows bool
 }
 
-func (t *Trainer) places(name string) iter.Seq[position] {
+func (t tracer) places(v *visits) iter.Seq[position] {
 	if t.options.Interpolate {
-		return t.interpolated(name)
+		return t.interpolated(v)
 	}
 	return func(yield func(position) bool) {
 		var before *visit
-		for v := range t.unshared(name) {
-			if !yield(position{v.step, v.last.cell(t.grid), before != nil && t.linked(*before, *v)}) {
+		for at := range t.unshared(v) {
+			follows := before != nil && t.linked(*before, *at)
+			if !yield(position{at.step, at.last.cell(t.grid), follows}) {
 				return
 			}
-			before = v
+			before = at
 		}
 	}
 }
 
-// unshared returns a user's records without those that stand on a fix that another user reports too.
-func (t *Trainer) unshared(name string) iter.Seq[*visit] {
+// unshared returns a user's records without those that rest on a fix that another user reports too.
+func (t tracer) unshared(v *visits) iter.Seq[*visit] {
 	return func(yield func(*visit) bool) {
-		records := t.users[name].records
-		for i := range records {
-			if v := &records[i]; !t.drops(v) && !yield(v) {
+		for i := range v.records {
+			if at := &v.records[i]; !t.drops(at) && !yield(at) {
 				return
 			}
 		}
@@ -82,36 +92,38 @@ func (t *Trainer) unshared(name string) iter.Seq[*visit] {
 }
 
 // drops says whether a record is left out, as if the user had not reported in its step.
-func (t *Trainer) drops(v *visit) bool {
+func (t tracer) drops(v *visit) bool {
 	if t.options.KeepShared {
 		return false
 	}
-	return t.shared.has(v.step, t.stepMS, v.last) || t.options.Interpolate && t.shared.has(v.step, t.stepMS, v.first)
+	return t.shared.has(v.step, t.stepMS, v.last) ||
+		t.options.Interpolate && t.shared.has(v.step, t.stepMS, v.first)
 }
 
 // dropped counts a user's records that are left out.
-func (t *Trainer) dropped(name string) (n int64) {
-	for i := range t.users[name].records {
-		if t.drops(&t.users[name].records[i]) {
+func (t tracer) dropped(v *visits) (n int64) {
+	for i := range v.records {
+		if t.drops(&v.records[i]) {
 			n++
 		}
 	}
 	return n
 }
 
-// interpolated returns the place at the end of each step, on the straight line between the last fix before it and the first fix at or
-// after it, where they are at most MaxGap apart.
+// interpolated returns the place at the end of each step: on the straight line between the last fix
+// before it and the first fix at or after it, where these are at most MaxGap apart.
 //
-// The end of a step rather than its middle: it lies between the last fix of one step and the first of a later one, which are what is
-// kept, and it is what the last fix of a step stands for when nothing is interpolated.
-func (t *Trainer) interpolated(name string) iter.Seq[position] {
+// It takes the end of a step rather than its middle for two reasons. The end lies between the last
+// fix of one step and the first fix of a later one, and only first and last fixes are kept. And the
+// end is what the last fix of a step stands for when nothing is interpolated.
+func (t tracer) interpolated(v *visits) iter.Seq[position] {
 	return func(yield func(position) bool) {
 		var before *visit
 		follows := false
-		for v := range t.unshared(name) {
-			if before != nil && t.gapMS(*before, *v) <= t.options.MaxGap.Milliseconds() {
-				for step := before.step; step < v.step; step++ {
-					if !yield(position{step, t.between(before, v, step), follows}) {
+		for at := range t.unshared(v) {
+			if before != nil && t.gapMS(*before, *at) <= t.options.MaxGap.Milliseconds() {
+				for step := before.step; step < at.step; step++ {
+					if !yield(position{step, t.between(before, at, step), follows}) {
 						return
 					}
 					follows = true
@@ -119,13 +131,13 @@ func (t *Trainer) interpolated(name string) iter.Seq[position] {
 			} else {
 				follows = false
 			}
-			before = v
+			before = at
 		}
 	}
 }
 
 // between returns the cell at the end of a step, between a's last fix and b's first.
-func (t *Trainer) between(a, b *visit, step int64) grid.Cell {
+func (t tracer) between(a, b *visit, step int64) grid.Cell {
 	since := (step-a.step+1)*t.stepMS - int64(a.last.ms)
 	share := float64(since) / float64(t.gapMS(*a, *b))
 	at := func(from, to int32) float64 {
@@ -134,8 +146,8 @@ func (t *Trainer) between(a, b *visit, step int64) grid.Cell {
 	return t.grid.Locate(at(a.last.lat, b.first.lat), at(a.last.lon, b.first.lon))
 }
 
-// linked says whether b follows a as a transition.
-func (t *Trainer) linked(a, b visit) bool {
+// linked says whether the move from a to b is a transition.
+func (t tracer) linked(a, b visit) bool {
 	if !t.options.EveryFix && b.step != a.step+1 {
 		return false
 	}
@@ -144,6 +156,6 @@ func (t *Trainer) linked(a, b visit) bool {
 }
 
 // gapMS is the time from a's last fix to b's first one.
-func (t *Trainer) gapMS(a, b visit) int64 {
+func (t tracer) gapMS(a, b visit) int64 {
 	return (b.step-a.step)*t.stepMS + int64(b.first.ms) - int64(a.last.ms)
 }

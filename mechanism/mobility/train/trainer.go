@@ -1,3 +1,11 @@
+// Package train learns a mobility model from traces. A [Trainer] collects fixes, counts how often
+// users move from one cell to another, caps what each user contributes, and smooths the counts by a
+// kernel of typical moves. [Trainer.Finish] returns the model.
+//
+// A model holds counts of what people did. The package private trains models that protect each user
+// of the traces by differential privacy.
+//
+// Training is a function of the set of fixes and the options: it knows no clock and no randomness.
 package train
 
 import (
@@ -13,56 +21,74 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Trainer gathers fixes, in any order, and turns them into a model. Memory: 32 bytes for each user and step with a fix (for
-// each fix with EveryFix), up to three times as much while slices grow. It belongs to one goroutine; trainers that come
-// from it by [Trainer.Without] and [Trainer.With] may each have another.
+// Trainer collects fixes, in any order, and turns them into a model.
+//
+// Memory: 32 bytes for each user and step with a fix (for each fix with EveryFix), and up to three
+// times as much while slices grow. A Trainer belongs to one goroutine. Trainers that were derived
+// from it by [Trainer.Without] and [Trainer.With] may each belong to another.
 type Trainer struct {
+	settings
+	users map[string]*visits
+	// shared is known once sharedKnown is true, and until the next fix. inherited are the shared
+	// fixes of the trainer that this one was derived from.
+	shared      sharedFixes
+	sharedKnown bool
+	inherited   sharedFixes
+}
+
+// settings are what a trainer is made with.
+type settings struct {
 	grid    *grid.Grid
 	stepMS  int64
-	options Options
-	users   map[string]*visits
-	// shared fixes of all users, once they have been looked for, and those that were known when users were taken out.
-	shared    sharedFixes
-	looked    bool
-	inherited sharedFixes
+	options Options // with every default filled in
+}
+
+// New returns a trainer for models of the grid and step. It returns an error for options that are
+// not valid and for a model that would be too large.
+func New(g *grid.Grid, step time.Duration, o Options) (*Trainer, error) {
+	if err := o.Validate(step); err != nil {
+		return nil, err
+	}
+	t := &Trainer{
+		settings: settings{grid: g, stepMS: step.Milliseconds(), options: o.Defaults()},
+		users:    make(map[string]*visits),
+	}
+	return t, t.checkKernel()
 }
 
 // Bounds of a trained model in memory. Its matrices have the same columns, kept once, and each its
-// own values. Together they may take as much as a single matrix of [mobility.MaxEntries] does: 3.2 GB.
+// own values. Together they may take as much as a single matrix of [mobility.MaxEntries] does: 3.2
+// GB.
 const (
 	bytesPerColumn = 4
 	bytesPerValue  = 8
 	maxBytes       = (bytesPerColumn + bytesPerValue) * mobility.MaxEntries
 )
 
-// New returns a trainer for models of the grid and step, or an error for options that make no sense.
-func New(g *grid.Grid, step time.Duration, o Options) (*Trainer, error) {
-	if err := o.Validate(step); err != nil {
-		return nil, err
-	}
-	t := &Trainer{grid: g, stepMS: step.Milliseconds(), options: o.Defaults(), users: make(map[string]*visits)}
-	return t, t.checkSize()
-}
-
-// checkSize refuses a model that is too large, before anything is read and not by the operating system after it. Every row
-// holds the kernel: π r² cells or a few more.
-func (t *Trainer) checkSize() error {
+// checkKernel returns an error if the kernel alone makes the model too large: every row holds its
+// π r² cells or a few more. It is checked before anything is read, and by us rather than by the
+// operating system when memory runs out.
+func (t *Trainer) checkKernel() error {
 	radius := float64(t.options.KernelRadius) + 0.5
 	return t.CheckSize(int64(float64(t.grid.Cells()) * math.Pi * radius * radius))
 }
 
-// CheckSize returns an error if a model whose matrices have so many entries each would be too large.
+// CheckSize returns an error if a model whose matrices have so many entries each would be too
+// large.
 func (t *Trainer) CheckSize(entries int64) error {
 	classes := t.options.Calendar.Classes()
 	if size := float64(entries) * float64(bytesPerColumn+classes*bytesPerValue); size > maxBytes {
-		return fmt.Errorf("train: %d × %d cells with a kernel radius of %d and %d classes of time make a model of %.1f GB, of at most %.1f: choose larger cells, a smaller box, a smaller kernel radius or fewer classes",
-			t.grid.Width(), t.grid.Height(), t.options.KernelRadius, classes, size/1e9, float64(maxBytes)/1e9)
+		return fmt.Errorf("train: %d × %d cells with a kernel radius of %d and %d classes of time "+
+			"make a model of %.1f GB, which may have at most %.1f: "+
+			"choose larger cells, a smaller box, a smaller kernel radius or fewer classes",
+			t.grid.Width(), t.grid.Height(), t.options.KernelRadius, classes, size/1e9,
+			float64(maxBytes)/1e9)
 	}
 	return nil
 }
 
-// Add takes one fix. Fixes outside the grid's box are counted and left out, as if the user had not reported. It panics
-// if a coordinate is not a number.
+// Add adds one fix. A fix outside the grid's box is counted and otherwise left out, as if the user
+// had not reported. Add panics if a coordinate is not a number.
 func (t *Trainer) Add(f Fix) {
 	if math.IsNaN(f.Lat) || math.IsNaN(f.Lon) {
 		panic("train: a fix has a coordinate that is not a number")
@@ -81,18 +107,19 @@ func (t *Trainer) Add(f Fix) {
 		t.users[f.User] = user
 	}
 	user.fixes++
-	t.looked = false
+	t.sharedKnown = false
 	step := mobility.StepOf(f.TimeMS, t.stepMS)
 	at := pointOf(f, f.TimeMS-step*t.stepMS)
 	user.add(visit{step, at, at}, t.options.EveryFix)
 }
 
-// Merge adds what another trainer of the same grid, step and options has seen. Whatever the fixes' order was and however they
-// were split between trainers, the model is the same. The other's memory may become part of t: do not use it again. It
-// panics if the two do not fit together.
+// Merge adds all fixes of another trainer of the same grid, step and options. The model depends
+// neither on the order of the fixes nor on how they were split between trainers. The other's memory
+// may become part of t: do not use the other again. Merge panics if grid, step or options differ.
 func (t *Trainer) Merge(other *Trainer) {
-	if t == other || t.grid.ID() != other.grid.ID() || t.stepMS != other.stepMS || t.options.String() != other.options.String() {
-		panic("train: only two trainers of one grid, step and options can be merged")
+	if t == other || t.grid.ID() != other.grid.ID() || t.stepMS != other.stepMS ||
+		t.options.String() != other.options.String() {
+		panic("train: only two trainers of the same grid, step and options can be merged")
 	}
 	for _, name := range slices.Sorted(maps.Keys(other.users)) {
 		if mine := t.users[name]; mine != nil {
@@ -104,52 +131,39 @@ func (t *Trainer) Merge(other *Trainer) {
 		}
 	}
 	t.inherited = union(t.inherited, other.inherited)
-	t.looked = false
+	t.sharedKnown = false
 	other.users = nil
 }
 
-// settle makes every user's records ready to be read by many, and finds the fixes that are shared. Users whose records another trainer
-// reads too are settled, and change no more.
-func (t *Trainer) settle() {
-	for _, user := range t.users {
-		user.settle(t.options.EveryFix)
-	}
-	if !t.looked {
-		t.shared, t.looked = union(t.inherited, t.findShared(signedAtOnce)), true
-	}
-}
-
-func union(a, b sharedFixes) sharedFixes {
-	both := slices.Concat(a, b)
-	slices.Sort(both)
-	return slices.Compact(both)
-}
-
-// Without returns a trainer with the same fixes but those of the users for whom held says true. It shares memory with t, and
-// costs some bytes a user; both may take more fixes. Which fixes are shared between users stays decided by all of them: a
-// trace that a user who is held out has in common with another tells nothing about strangers.
+// Without returns a trainer with the same fixes except those of the users for whom held is true. It
+// shares memory with t and costs a few bytes a user; both may take more fixes. Which fixes are
+// shared between users stays decided by all users: a trace that a held-out user has in common with
+// another says nothing about strangers.
 func (t *Trainer) Without(held func(user string) bool) *Trainer {
 	return t.derive(t.options, held)
 }
 
-// With returns a trainer with the same fixes and other options, sharing memory with t. It refuses options that are not valid,
-// and another EveryFix, which decides what is kept of the fixes.
+// With returns a trainer with the same fixes and other options. It shares memory with t. It returns
+// an error for options that are not valid, for a model that would be too large, and for another
+// EveryFix, which decides what is kept of the fixes.
 func (t *Trainer) With(o Options) (*Trainer, error) {
-	if err := o.Validate(time.Duration(t.stepMS) * time.Millisecond); err != nil {
+	if err := o.Validate(t.Step()); err != nil {
 		return nil, err
 	}
 	if o.EveryFix != t.options.EveryFix {
-		return nil, errors.New("train: fixes gathered for steps cannot count each by itself, nor the other way round: read the traces again")
+		return nil, errors.New("train: these fixes were collected with another EveryFix, " +
+			"which decides what is kept of them: read the traces again")
 	}
 	derived := t.derive(o.Defaults(), func(string) bool { return false })
-	return derived, derived.checkSize()
+	return derived, derived.checkKernel()
 }
 
 func (t *Trainer) derive(o Options, held func(user string) bool) *Trainer {
 	t.settle()
 	derived := &Trainer{
-		grid: t.grid, stepMS: t.stepMS, options: o, users: make(map[string]*visits, len(t.users)),
-		shared: t.shared, looked: true, inherited: t.shared,
+		settings: settings{grid: t.grid, stepMS: t.stepMS, options: o},
+		users:    make(map[string]*visits, len(t.users)),
+		shared:   t.shared, sharedKnown: true, inherited: t.shared,
 	}
 	for name, user := range t.users {
 		if !held(name) {
@@ -158,6 +172,18 @@ func (t *Trainer) derive(o Options, held func(user string) bool) *Trainer {
 		}
 	}
 	return derived
+}
+
+// settle makes every user's records ready to be read by several goroutines, and finds the shared
+// fixes. Records that another trainer reads too are settled already and do not change.
+func (t *Trainer) settle() {
+	for _, user := range t.users {
+		user.settle(t.options.EveryFix)
+	}
+	if !t.sharedKnown {
+		t.shared = union(t.inherited, findShared(t.users, t.stepMS, printsAtOnce))
+		t.sharedKnown = true
+	}
 }
 
 // Grid returns the map that models are made for.
@@ -178,4 +204,17 @@ func (t *Trainer) Users() iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// Seen returns a report with the users and fixes added so far. Its other counts are 0: only
+// training makes them.
+func (t *Trainer) Seen() (r mobility.Report) {
+	for _, user := range t.users {
+		r.Fixes += user.fixes
+		r.OutsideBox += user.outside
+		if user.fixes > 0 {
+			r.Users++
+		}
+	}
+	return r
 }

@@ -27,14 +27,18 @@ func finished(t *testing.T, tr *Trainer) (*mobility.Model, mobility.Report) {
 
 func shuffled[T any](list []T, seed uint64) []T {
 	list = slices.Clone(list)
-	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(list), func(i, j int) {
+		list[i], list[j] = list[j], list[i]
+	})
 	return list
 }
 
-// TestMerge splits fixes between trainers, in any order and also within a step, and merges them in any order.
+// TestMerge splits fixes between trainers, in any order and also within a step, and merges them in
+// any order.
 func TestMerge(t *testing.T) {
 	g := plainGrid(t, 12, 12)
-	fixes := append(wander(g, 5, 400, 1), Fix{User: "user0", Lat: -1, Lon: -1}, Fix{User: "nowhere", Lat: -1, Lon: -1})
+	fixes := append(wander(g, 5, 400, 1), Fix{User: "user0", Lat: -1, Lon: -1},
+		Fix{User: "nowhere", Lat: -1, Lon: -1})
 	for _, o := range []Options{{}, {MaxGap: 70 * time.Second}, {EveryFix: true}} {
 		first, report := finished(t, trainer(t, g, o, fixes))
 		for seed := range uint64(4) {
@@ -93,7 +97,8 @@ func TestManyFixesInDisorder(t *testing.T) {
 	}
 }
 
-// TestWithout: a trainer without some users equals one that never saw them, and neither notices what the other takes later.
+// TestWithout: a trainer without some users equals one that never saw them, and neither notices
+// what the other takes later.
 func TestWithout(t *testing.T) {
 	g := plainGrid(t, 12, 12)
 	fixes := wander(g, 6, 200, 3)
@@ -136,7 +141,8 @@ func TestWith(t *testing.T) {
 	if m, _ := finished(t, other); m.ID() != want.ID() {
 		t.Error("other options on the same fixes give another model than training with them")
 	}
-	if _, err := tr.With(Options{EveryFix: true}); err == nil || !strings.Contains(err.Error(), "read the traces again") {
+	if _, err := tr.With(Options{EveryFix: true}); err == nil ||
+		!strings.Contains(err.Error(), "read the traces again") {
 		t.Errorf("every fix after the event: %v", err)
 	}
 	if _, err := tr.With(Options{Backoff: -1}); err == nil {
@@ -158,10 +164,12 @@ func TestTracks(t *testing.T) {
 		return found
 	}
 	notC := func(user string) bool { return user != "c" }
-	if got, want := list(trainer(t, g, Options{}, fixes), notC), []string{"a[0][9]", "b[0 1][1 3]", "b[10 11][7 8]"}; !slices.Equal(got, want) {
+	if got, want := list(trainer(t, g, Options{}, fixes), notC),
+		[]string{"a[0][9]", "b[0 1][1 3]", "b[10 11][7 8]"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got, want := list(trainer(t, g, Options{EveryFix: true}, fixes), nil), []string{"a[0][9]", "b[0 1 1 10 11][1 2 3 7 8]", "c[0][4]"}; !slices.Equal(got, want) {
+	if got, want := list(trainer(t, g, Options{EveryFix: true}, fixes), nil),
+		[]string{"a[0][9]", "b[0 1 1 10 11][1 2 3 7 8]", "c[0][4]"}; !slices.Equal(got, want) {
 		t.Errorf("every fix: %v, want %v", got, want)
 	}
 	for track := range trainer(t, g, Options{}, fixes).Tracks(nil) {
@@ -172,7 +180,8 @@ func TestTracks(t *testing.T) {
 	}
 }
 
-// TestFinishWithProgress: all of the work is reported, and an error of the report ends it, wherever it comes.
+// TestFinishWithProgress: all of the work is reported, and an error of the report ends it, wherever
+// it comes.
 func TestFinishWithProgress(t *testing.T) {
 	g := plainGrid(t, 100, 100)
 	tr := trainer(t, g, Options{KernelRadius: 2}, wander(g, 4, 50, 1))
@@ -205,7 +214,8 @@ func TestFinishWithProgress(t *testing.T) {
 
 // TestFileHoldsNoPerson trains on named users and looks for their names in the model and its file.
 func TestFileHoldsNoPerson(t *testing.T) {
-	m, _ := finished(t, trainer(t, plainGrid(t, 20, 15), Options{Source: "a walk", Tool: "test"}, wander(plainGrid(t, 20, 15), 3, 200, 3)))
+	m, _ := finished(t, trainer(t, plainGrid(t, 20, 15), Options{Source: "a walk", Tool: "test"},
+		wander(plainGrid(t, 20, 15), 3, 200, 3)))
 	if text := fmt.Sprintf("%+v", m.Provenance); strings.Contains(text, "user1") {
 		t.Errorf("the provenance names a user: %s", text)
 	}

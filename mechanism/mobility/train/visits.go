@@ -8,32 +8,35 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// visits holds what one user reported: records in the order they came, until they are settled.
+// visits holds what one user reported: records in the order in which they came, until they are
+// settled.
 type visits struct {
 	records []visit
-	// sorted says that the records ascend; compaction pays only where they do not.
+	// sorted says that the records ascend. Compaction pays only where they do not.
 	sorted bool
-	// shared says that another trainer reads the records too: they are copied before they change.
+	// shared says that another trainer reads the records too. They are copied before they change.
 	shared bool
-	// fixes inside the box and outside it.
+	// fixes is how many fixes lie inside the box, outside how many lie outside.
 	fixes, outside int64
 }
 
-// visit is what a user did in one step: its first and its last fix. Merging two visits of a step is commutative, which is
-// what makes the model independent of the order of fixes. With EveryFix each fix is a visit. 32 bytes.
+// visit is what a user did in one step: its first and its last fix. Merging two visits of a step is
+// commutative, which makes the model independent of the order of fixes. With EveryFix each fix is a
+// visit. 32 bytes.
 type visit struct {
 	step        int64
 	first, last point
 }
 
-// point is a fix within a step: milliseconds since it began, and degrees in units of 1e-7, 11 mm. Coordinates of up to seven
-// decimals come back from it exactly as they were read.
+// point is a fix within a step: milliseconds since the step began, and degrees in units of 1e-7,
+// which is 11 mm. Coordinates of up to seven decimals keep their exact value.
 type point struct{ ms, lat, lon int32 }
 
 const pointsPerDegree = 1e7
 
 func pointOf(f Fix, ms int64) point {
-	return point{int32(ms), int32(math.Round(f.Lat * pointsPerDegree)), int32(math.Round(f.Lon * pointsPerDegree))}
+	degrees := func(v float64) int32 { return int32(math.Round(v * pointsPerDegree)) }
+	return point{int32(ms), degrees(f.Lat), degrees(f.Lon)}
 }
 
 func (p point) cell(g *grid.Grid) grid.Cell {
@@ -48,8 +51,9 @@ func (v visit) compare(w visit) int {
 	return cmp.Or(cmp.Compare(v.step, w.step), v.last.compare(w.last), v.first.compare(w.first))
 }
 
-// merge returns one visit for two of the same step. Of fixes at the same millisecond the one further north, then further
-// east, is the last, and the other way round the first, so that the order does not matter.
+// merge returns one visit for two of the same step. Of fixes at the same millisecond the one
+// further north, then further east, counts as the last, and the one further south, then further
+// west, as the first. So the order of the fixes does not matter.
 func (v visit) merge(w visit) visit {
 	if w.first.compare(v.first) < 0 {
 		v.first = w.first
@@ -60,7 +64,7 @@ func (v visit) merge(w visit) visit {
 	return v
 }
 
-// worthCompacting is a number of records below which nobody cares.
+// worthCompacting is the number of records below which compaction is not worth its time.
 const worthCompacting = 1 << 10
 
 func (u *visits) add(v visit, every bool) {
@@ -82,7 +86,7 @@ func (u *visits) add(v visit, every bool) {
 	u.records = append(u.records, v)
 }
 
-// settle brings the records into the order of time, one for each step (or fix).
+// settle sorts the records by time and leaves one for each step (or fix).
 func (u *visits) settle(every bool) {
 	if u.sorted {
 		return
@@ -103,7 +107,7 @@ func (u *visits) settle(every bool) {
 	u.records = kept
 }
 
-// absorb adds what other holds. It may take over other's memory.
+// absorb adds the records of other. It may take over other's memory.
 func (u *visits) absorb(other *visits, every bool) {
 	u.fixes += other.fixes
 	u.outside += other.outside
@@ -116,7 +120,7 @@ func (u *visits) absorb(other *visits, every bool) {
 	}
 }
 
-// own returns u, or a copy of it that may change if u is read by others.
+// own returns u if no other trainer reads it, and otherwise a copy, which may change.
 func (u *visits) own() *visits {
 	if !u.shared {
 		return u

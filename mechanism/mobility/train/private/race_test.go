@@ -1,7 +1,6 @@
 //go:build race
 
-package mobility
+package private
 
-// raceDetector makes the same work allocate twice as many bytes, as measured, and take ten times as long: under it bounds are wider, and
-// tests do less of the same.
+// raceDetector: under it work takes ten times as long, and tests do less of it.
 const raceDetector = true

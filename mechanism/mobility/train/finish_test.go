@@ -8,7 +8,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestPersonals: what the trainer hands out is each user's own, whatever the others did, and whatever the order of fixes.
+// TestPersonals: what the trainer hands out is each user's own, whatever the others did, and
+// whatever the order of fixes.
 func TestPersonals(t *testing.T) {
 	g := plainGrid(t, 12, 12)
 	fixes := wander(g, 4, 300, 1)
@@ -16,7 +17,9 @@ func TestPersonals(t *testing.T) {
 	users, total := []string{}, 0.0
 	for name, counts := range tr.Personals(3) {
 		users = append(users, name)
-		alone := trainer(t, g, Options{}, slices.DeleteFunc(slices.Clone(fixes), func(f Fix) bool { return f.User != name }))
+		alone := trainer(t, g, Options{}, slices.DeleteFunc(slices.Clone(fixes), func(f Fix) bool {
+			return f.User != name
+		}))
 		for same, want := range alone.Personals(3) {
 			if same != name || !reflect.DeepEqual(counts, want) {
 				t.Errorf("%s: other counts among others", name)

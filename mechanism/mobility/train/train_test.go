@@ -38,7 +38,8 @@ func sequence(fixes []Fix) iter.Seq2[Fix, error] {
 }
 
 // trained makes a model of fixes, or returns the first error that reading them gives.
-func trained(g *grid.Grid, step time.Duration, fixes iter.Seq2[Fix, error], o Options) (*mobility.Model, mobility.Report, error) {
+func trained(g *grid.Grid, step time.Duration, fixes iter.Seq2[Fix, error], o Options) (
+	*mobility.Model, mobility.Report, error) {
 	t, err := New(g, step, o)
 	if err != nil {
 		return nil, mobility.Report{}, err
@@ -66,8 +67,9 @@ func trainer(t *testing.T, g *grid.Grid, o Options, fixes []Fix) *Trainer {
 
 func counted(t *testing.T, tr *Trainer) counts {
 	t.Helper()
-	tr.settle()
-	c, err := tr.count(&parallel.Progress{Report: func(int64, int64) error { return nil }})
+	c, err := count(tr.users, tr.tracer(), &parallel.Progress{Report: func(int64, int64) error {
+		return nil
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,21 +91,29 @@ func TestCountTransitions(t *testing.T) {
 		cells   []grid.Cell
 		want    []string
 	}{
-		"consecutive steps": {Options{}, []int64{0, 60, 120}, []grid.Cell{1, 2, 3}, []string{"1>2:1", "2>3:1"}},
-		"staying":           {Options{}, []int64{0, 60, 120}, []grid.Cell{1, 1, 1}, []string{"1>1:2"}},
+		"consecutive steps": {Options{}, []int64{0, 60, 120}, []grid.Cell{1, 2, 3},
+			[]string{"1>2:1", "2>3:1"}},
+		"staying": {Options{}, []int64{0, 60, 120}, []grid.Cell{1, 1, 1}, []string{"1>1:2"}},
 		"last fix of a step": {
 			Options{},
 			[]int64{0, 59, 60, 70},
 			[]grid.Cell{1, 2, 3, 4},
 			[]string{"2>4:1"},
 		},
-		"a step missing":        {Options{}, []int64{0, 60, 180, 240}, []grid.Cell{1, 2, 3, 4}, []string{"1>2:1", "3>4:1"}},
-		"before 1970":           {Options{}, []int64{-61, -60, -1, 0}, []grid.Cell{1, 2, 3, 4}, []string{"1>3:1", "3>4:1"}},
-		"gap within two steps":  {Options{MaxGap: time.Minute}, []int64{0, 119}, []grid.Cell{1, 2}, nil},
-		"gap just allowed":      {Options{MaxGap: time.Minute}, []int64{30, 90}, []grid.Cell{1, 2}, []string{"1>2:1"}},
-		"gap bridged by others": {Options{MaxGap: time.Minute}, []int64{0, 50, 65, 119}, []grid.Cell{1, 5, 6, 2}, []string{"5>2:1"}},
-		"every fix":             {Options{EveryFix: true}, []int64{0, 1, 100_000}, []grid.Cell{1, 2, 3}, []string{"1>2:1", "2>3:1"}},
-		"every fix, cut":        {Options{EveryFix: true, MaxGap: time.Second}, []int64{0, 1, 100_000}, []grid.Cell{1, 2, 3}, []string{"1>2:1"}},
+		"a step missing": {Options{}, []int64{0, 60, 180, 240}, []grid.Cell{1, 2, 3, 4},
+			[]string{"1>2:1", "3>4:1"}},
+		"before 1970": {Options{}, []int64{-61, -60, -1, 0}, []grid.Cell{1, 2, 3, 4},
+			[]string{"1>3:1", "3>4:1"}},
+		"gap within two steps": {Options{MaxGap: time.Minute}, []int64{0, 119}, []grid.Cell{1, 2},
+			nil},
+		"gap just allowed": {Options{MaxGap: time.Minute}, []int64{30, 90}, []grid.Cell{1, 2},
+			[]string{"1>2:1"}},
+		"gap bridged by others": {Options{MaxGap: time.Minute}, []int64{0, 50, 65, 119},
+			[]grid.Cell{1, 5, 6, 2}, []string{"5>2:1"}},
+		"every fix": {Options{EveryFix: true}, []int64{0, 1, 100_000}, []grid.Cell{1, 2, 3},
+			[]string{"1>2:1", "2>3:1"}},
+		"every fix, cut": {Options{EveryFix: true, MaxGap: time.Second}, []int64{0, 1, 100_000},
+			[]grid.Cell{1, 2, 3}, []string{"1>2:1"}},
 	} {
 		counts := counted(t, trainer(t, g, tt.options, fixesAt(g, "u", tt.seconds, tt.cells)))
 		if got := pairs(counts.transitions); !slices.Equal(got, tt.want) {
@@ -134,7 +144,8 @@ func TestUserCap(t *testing.T) {
 	heavy := fixesAt(g, "heavy", seconds, cells)
 	light := fixesAt(g, "light", []int64{1, 61}, []grid.Cell{1, 3})
 	counts := counted(t, trainer(t, g, Options{}, slices.Concat(heavy, light)))
-	if got, want := pairs(counts.transitions), []string{"1>1:29.7", "1>2:0.3", "1>3:1"}; !slices.Equal(got, want) {
+	if got, want := pairs(counts.transitions),
+		[]string{"1>1:29.7", "1>2:0.3", "1>3:1"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if counts.raw != 101 {
@@ -156,7 +167,9 @@ func TestTrainIgnoresOrder(t *testing.T) {
 		}
 		for seed := range uint64(3) {
 			shuffled := slices.Clone(fixes)
-			rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+			rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffled), func(i, j int) {
+				shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
+			})
 			m, again, err := trained(g, time.Minute, sequence(shuffled), o)
 			if err != nil {
 				t.Fatal(err)
@@ -170,7 +183,8 @@ func TestTrainIgnoresOrder(t *testing.T) {
 
 func TestTrainedModel(t *testing.T) {
 	g := plainGrid(t, 20, 15)
-	m, report, err := trained(g, time.Minute, sequence(wander(g, 8, 300, 2)), Options{KernelRadius: 3, Source: "a walk", Tool: "test"})
+	m, report, err := trained(g, time.Minute, sequence(wander(g, 8, 300, 2)),
+		Options{KernelRadius: 3, Source: "a walk", Tool: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,25 +205,32 @@ func TestTrainedModel(t *testing.T) {
 		}
 	}
 	if m.Initial.Len() != g.Cells() || m.Initial.Total() != 1 {
-		t.Errorf("the initial distribution has %d cells and total %v", m.Initial.Len(), m.Initial.Total())
+		t.Errorf("the initial distribution has %d cells and total %v", m.Initial.Len(),
+			m.Initial.Total())
 	}
-	if report.Users != 8 || report.Fixes != 8*300 || report.Transitions == 0 || report.MatrixEntries != int64(m.Matrices[0].Transitions()) {
+	if report.Users != 8 || report.Fixes != 8*300 || report.Transitions == 0 ||
+		report.MatrixEntries != int64(m.Matrices[0].Transitions()) {
 		t.Errorf("report %+v", report)
 	}
-	if m.Provenance.Report != report || m.Provenance.Source != "a walk" || !strings.Contains(m.Provenance.Options, "kernel_radius=3") {
+	if m.Provenance.Report != report || m.Provenance.Source != "a walk" ||
+		!strings.Contains(m.Provenance.Options, "kernel_radius=3") {
 		t.Errorf("provenance %+v", m.Provenance)
 	}
 }
 
-// TestSmoothingByHand has one transition out of cell 12, the middle of a 5×5 map, and a kernel of radius 1.
+// TestSmoothingByHand has one transition out of cell 12, the middle of a 5×5 map, and a kernel of
+// radius 1.
 func TestSmoothingByHand(t *testing.T) {
 	g := plainGrid(t, 5, 5)
-	m, _, err := trained(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{12, 13})), Options{KernelRadius: 1, Backoff: 3, Jumps: -1})
+	m, _, err := trained(g, time.Minute, sequence(
+		fixesAt(g, "u", []int64{0, 60}, []grid.Cell{12, 13})),
+		Options{KernelRadius: 1, Backoff: 3, Jumps: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Displacements: one of length 1 (4 cells), 1/5 pseudo-transition each for 5 cells. The middle's .2 is less than the
-	// .45 of the ring, so both are pooled: .4 each of a total of 2, .2 normalized.
+	// Displacements: one of length 1 (4 cells), 1/5 pseudo-transition each for 5 cells. The
+	// middle's .2 is less than the .45 of the ring, so both are pooled: .4 each of a total of 2, .2
+	// normalized.
 	columns, values := m.Matrices[0].Row(12)
 	if !slices.Equal(columns, []grid.Cell{7, 11, 12, 13, 17}) {
 		t.Fatalf("columns %v", columns)
@@ -265,17 +286,20 @@ func TestJumps(t *testing.T) {
 	}
 }
 
-// TestJumpsOfASeenRow: a row with a thousand counts to a back-off of 20, also in a class of its own, jumps as often as a row without any.
+// TestJumpsOfASeenRow: a row with a thousand counts to a back-off of 20, also in a class of its
+// own, jumps as often as a row without any.
 func TestJumpsOfASeenRow(t *testing.T) {
 	g := plainGrid(t, 60, 60)
 	middle := grid.Cell(30*60 + 30)
 	var fixes []Fix
 	for u := range 40 {
 		for i := range int64(30) {
-			fixes = append(fixes, fixesAt(g, fmt.Sprint("user", u), []int64{60 * i}, []grid.Cell{middle})...)
+			fixes = append(fixes, fixesAt(g, fmt.Sprint("user", u), []int64{60 * i},
+				[]grid.Cell{middle})...)
 		}
 	}
-	for _, o := range []Options{{Jumps: .24}, {Jumps: .24, Calendar: mobility.Calendar{Hours: []int{0, 12}}}} {
+	for _, o := range []Options{{Jumps: .24},
+		{Jumps: .24, Calendar: mobility.Calendar{Hours: []int{0, 12}}}} {
 		m, _, err := trained(g, time.Minute, sequence(fixes), o)
 		if err != nil {
 			t.Fatal(err)
@@ -295,7 +319,8 @@ func TestJumpsOfASeenRow(t *testing.T) {
 
 func TestTransitionsBeyondTheKernelAreKept(t *testing.T) {
 	g := plainGrid(t, 30, 1)
-	m, _, err := trained(g, time.Minute, sequence(fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 29})), Options{KernelRadius: 2, Backoff: 20})
+	m, _, err := trained(g, time.Minute, sequence(
+		fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 29})), Options{KernelRadius: 2, Backoff: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,20 +330,26 @@ func TestTransitionsBeyondTheKernelAreKept(t *testing.T) {
 	}
 }
 
-// TestTrainNothingCounts: fixes of which none counts, since two users share them or no step ends between two of them, make a valid model of nothing.
+// TestTrainNothingCounts: fixes of which none counts, since two users share them or no step ends
+// between two of them, make a valid model of nothing.
 func TestTrainNothingCounts(t *testing.T) {
 	g, err := grid.New(grid.Box{South: 10, West: 20, North: 10.1, East: 20.1}, 500)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func(user string, ms int64) Fix { return Fix{User: user, TimeMS: ms, Lat: 10.05, Lon: 20.05} }
+	at := func(user string, ms int64) Fix {
+		return Fix{User: user, TimeMS: ms, Lat: 10.05, Lon: 20.05}
+	}
 	for what, c := range map[string]struct {
 		fixes []Fix
 		o     Options
 	}{
-		"shared":         {[]Fix{at("a", 0), at("b", 0), at("a", 60_000), at("b", 60_000)}, Options{}},
-		"no step's end":  {[]Fix{at("a", 1000), at("a", 59_000)}, Options{Interpolate: true, MaxGap: 5 * time.Minute}},
-		"a lonely fix":   {[]Fix{at("a", 1000)}, Options{Interpolate: true, MaxGap: 5 * time.Minute}},
+		"shared": {[]Fix{at("a", 0), at("b", 0), at("a", 60_000), at("b", 60_000)},
+			Options{}},
+		"no step's end": {[]Fix{at("a", 1000), at("a", 59_000)},
+			Options{Interpolate: true, MaxGap: 5 * time.Minute}},
+		"a lonely fix": {[]Fix{at("a", 1000)},
+			Options{Interpolate: true, MaxGap: 5 * time.Minute}},
 		"every fix, too": {[]Fix{at("a", 0), at("b", 0)}, Options{EveryFix: true}},
 	} {
 		m, report, err := trained(g, time.Minute, sequence(c.fixes), c.o)
@@ -329,7 +360,8 @@ func TestTrainNothingCounts(t *testing.T) {
 			t.Errorf("%s: %v, %d transitions", what, err, report.Transitions)
 		}
 		for _, p := range m.Initial.P {
-			if uniform := 1 / float64(g.Cells()); what != "a lonely fix" && math.Abs(p/uniform-1) > 1e-3 {
+			if uniform := 1 / float64(g.Cells()); what != "a lonely fix" &&
+				math.Abs(p/uniform-1) > 1e-3 {
 				t.Errorf("%s: a cell has a probability of %g, of %g", what, p, uniform)
 			}
 		}
@@ -347,7 +379,9 @@ func TestTrainOutsideAndNothing(t *testing.T) {
 		t.Errorf("error %v, report %+v", err, report)
 	}
 	planted := errors.New("planted")
-	_, _, err = trained(g, time.Minute, func(yield func(Fix, error) bool) { yield(Fix{}, planted) }, Options{})
+	_, _, err = trained(g, time.Minute, func(yield func(Fix, error) bool) {
+		yield(Fix{}, planted)
+	}, Options{})
 	if !errors.Is(err, planted) {
 		t.Errorf("error %v, want the reader's", err)
 	}
@@ -372,7 +406,8 @@ func TestTrainOptionsValidate(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	for _, step := range []time.Duration{0, -1, time.Microsecond, 48 * time.Hour, 1500 * time.Microsecond} {
+	for _, step := range []time.Duration{0, -1, time.Microsecond, 48 * time.Hour,
+		1500 * time.Microsecond} {
 		if err := (Options{}).Validate(step); err == nil {
 			t.Errorf("step %v: no error", step)
 		}
@@ -390,19 +425,22 @@ func wander(g *grid.Grid, users, fixes int, seed uint64) []Fix {
 			x = min(max(x+random.IntN(3)-1, 0), g.Width()-1)
 			y = min(max(y+random.IntN(3)-1, 0), g.Height()-1)
 			at += []int64{0, 10, 30, 60, 60, 60, 200}[random.IntN(7)]
-			all = append(all, fixesAt(g, fmt.Sprint("user", u), []int64{at}, []grid.Cell{grid.Cell(y*g.Width() + x)})...)
+			all = append(all, fixesAt(g, fmt.Sprint("user", u), []int64{at},
+				[]grid.Cell{grid.Cell(y*g.Width() + x)})...)
 		}
 	}
 	return all
 }
 
-// TestTooLargeAModel: a map whose model would not fit into memory is refused before anything is read.
+// TestTooLargeAModel: a map whose model would not fit into memory is refused before anything is
+// read.
 func TestTooLargeAModel(t *testing.T) {
 	g, err := grid.Plain(7000, 7800, 0.001)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(g, time.Minute, Options{}); err == nil || !strings.Contains(err.Error(), "choose larger cells") {
+	if _, err := New(g, time.Minute, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "choose larger cells") {
 		t.Errorf("54 million cells: %v", err)
 	}
 	small, err := grid.Plain(1000, 1000, 0.1)
