@@ -127,7 +127,7 @@ func BenchmarkStage(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-		for _, name := range mechanismNames {
+		for _, name := range lawNames() {
 			m := mustMechanism(b, name)
 			stage("draw/"+name, func() {
 				m.Prepare(&s.hull, 1)
@@ -151,19 +151,5 @@ func BenchmarkStage(b *testing.B) {
 		})
 		store(&posterior, &s.prior, slices.Clone(likelihood), s.options.Prune)
 		stage("estimate", func() { s.estimator.Estimate(s.model.Grid, &posterior) })
-	}
-}
-
-func BenchmarkSampledIsotropy(b *testing.B) {
-	g, err := grid.Plain(32, 32, .34)
-	if err != nil {
-		b.Fatal(err)
-	}
-	var hull SensitivityHull
-	hull.OfCells(g, []grid.Cell{0, 7, 100, 240, 500})
-	src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		SampledIsotropy(src, &hull)
 	}
 }

@@ -84,7 +84,7 @@ func releaseBits(t *testing.T) string {
 		hull.OfCells(g, shape.set)
 		for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
 			for _, isotropy := range []string{IsotropyClosedForm, IsotropySampled} {
-				m, err := NewMechanism(name, isotropy)
+				m, err := newLaw(lawOptions{Name: name, Isotropy: isotropy})
 				if err != nil {
 					t.Fatal(err)
 				}

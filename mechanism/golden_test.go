@@ -2,10 +2,7 @@ package mechanism
 
 import (
 	"cmp"
-	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -16,93 +13,7 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// goldenCase is one file of testdata/golden; its README says what the fields mean.
-type goldenCase struct {
-	Name string
-	Grid *struct {
-		W, H int
-		Cell float64
-	}
-	M              int `json:"m"`
-	Coords         [][2]float64
-	Eps, Delta     float64
-	Prior          []float64
-	DeltaSetByProb []grid.Cell `json:"delta_set_by_prob"`
-	DeltaSet       []grid.Cell `json:"delta_set"`
-	DeltaSetSum    float64     `json:"delta_set_sum"`
-	TrueCell       grid.Cell   `json:"true_cell"`
-	EffectiveCell  grid.Cell   `json:"effective_cell"`
-	Drift          bool
-	Surrogate      []grid.Cell
-	Hull, K        [][2]float64
-	Dim            int
-	Measure        float64
-	SecondMoment   [2][2]float64  `json:"second_moment"`
-	T              *[2][2]float64 `json:"T"`
-	IsotropicConst *float64       `json:"isotropic_const_L2"`
-	Anisotropy     *float64
-	LaplaceS       float64 `json:"lm_S"`
-	LaplaceTightS  float64 `json:"lm_S_tight"`
-	SquaredPIM     float64 `json:"err2_pim"`
-	SquaredLaplace float64 `json:"err2_lm"`
-	Transitions    *struct {
-		RowPtr []int64
-		Col    []grid.Cell
-		Val    []float64
-	} `json:"M"`
-	Z []goldenRelease
-}
-
-type goldenRelease struct {
-	Kind             string
-	Z                [2]float64
-	OnSupport        bool `json:"pim_on_support"`
-	Norm             []*float64
-	PIMPaper         []float64 `json:"pim_paper"`
-	PIMExact         []float64 `json:"pim_exact"`
-	LaplacePaper     []float64 `json:"lm_paper"`
-	LaplaceExact     []float64 `json:"lm_exact"`
-	PostPIMPaper     []float64 `json:"post_pim_paper"`
-	PostPIMExact     []float64 `json:"post_pim_exact"`
-	PostLaplacePaper []float64 `json:"post_lm_paper"`
-	PostLaplaceExact []float64 `json:"post_lm_exact"`
-	NextPIMExact     []float64 `json:"next_prior_pim_exact"`
-	NextPIMPaper     []float64 `json:"next_prior_pim_paper"`
-}
-
-func goldenCases(tb testing.TB) []goldenCase {
-	tb.Helper()
-	folder := os.Getenv("GEODITHER_GOLDEN")
-	switch {
-	case folder == "":
-		folder = filepath.Join("testdata", "golden")
-	case !filepath.IsAbs(folder):
-		tb.Fatalf("GEODITHER_GOLDEN is %q: give an absolute path, for tests run in the folder of their package", folder)
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var cases []goldenCase
-	for _, file := range files {
-		if filepath.Base(file) == "index.json" {
-			continue
-		}
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		var c goldenCase
-		if err := json.Unmarshal(raw, &c); err != nil {
-			tb.Fatalf("%s: %v", file, err)
-		}
-		cases = append(cases, c)
-	}
-	if len(cases) == 0 {
-		tb.Fatalf("no golden case in %s", folder)
-	}
-	return cases
-}
+const goldenFolder = "testdata/golden"
 
 // near checks a relative tolerance of 1e-9 of the larger value or of a given scale.
 func near(t *testing.T, what string, got, want, scale float64) {
@@ -114,7 +25,7 @@ func near(t *testing.T, what string, got, want, scale float64) {
 
 // goldenSetting is one case with everything computed up to the hull.
 type goldenSetting struct {
-	goldenCase
+	testcase.GoldenCase
 	prior     mobility.Distribution
 	grid      *grid.Grid // nil for free points
 	set       locationset.Set
@@ -127,7 +38,7 @@ type goldenSetting struct {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	releases := 0
-	for _, c := range goldenCases(t) {
+	for _, c := range testcase.Golden(t, goldenFolder) {
 		releases += len(c.Z)
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
@@ -145,9 +56,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func prepareGolden(t *testing.T, c goldenCase) *goldenSetting {
+func prepareGolden(t *testing.T, c testcase.GoldenCase) *goldenSetting {
 	t.Helper()
-	s := &goldenSetting{goldenCase: c}
+	s := &goldenSetting{GoldenCase: c}
 	for i, p := range c.Prior {
 		if p > 0 {
 			s.prior.Cells, s.prior.P = append(s.prior.Cells, grid.Cell(i)), append(s.prior.P, p)
@@ -290,7 +201,7 @@ func (s *goldenSetting) checkNoise(t *testing.T) {
 	near(t, "squared error of tight Laplace", squared(LaplaceTight), 4*tight*tight, 0)
 }
 
-func (s *goldenSetting) checkRelease(t *testing.T, r goldenRelease) {
+func (s *goldenSetting) checkRelease(t *testing.T, r testcase.GoldenRelease) {
 	t.Helper()
 	z := grid.Point{X: r.Z[0], Y: r.Z[1]}
 	body := s.hull.Body()
@@ -390,7 +301,7 @@ func checkDense(t *testing.T, what string, d *mobility.Distribution, want []floa
 
 func mustMechanism(tb testing.TB, name string) Mechanism {
 	tb.Helper()
-	m, err := NewMechanism(name, IsotropyClosedForm)
+	m, err := newLaw(lawOptions{Name: name})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package mechanism
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/geodither/geodither/mechanism/convex"
@@ -52,8 +51,8 @@ type latticeEdge struct {
 // Name implements Mechanism.
 func (*lattice) Name() string { return Lattice }
 
-// Prepare implements Mechanism. It takes ε for the number that its shortest decimal text stands for. It panics where Options.Validate and
-// checkLattice would refuse, and a hull of points without a grid is good for nothing but Exponents. O(h), with a
+// Prepare implements Mechanism. It takes ε for the number that its shortest decimal text stands for. It panics where Options.CheckEpsilon and
+// Options.CheckGrid would refuse, and a hull of points without a grid is good for nothing but Exponents. O(h), with a
 // few passes more where K is thin; without allocation once m has grown.
 func (m *lattice) Prepare(h *SensitivityHull, epsilon float64) {
 	if epsilon != m.epsilon {
@@ -204,20 +203,19 @@ func onLattice(steps, n int64, sideKM float64) float64 {
 	return float64(2*steps+n) / float64(2*n) * sideKM
 }
 
-// checkLattice reports whether every set of a grid keeps the bounds: the scales of the proposals have to fit into words.
-func checkLattice(o Options, g *grid.Grid) error {
-	p, q, err := exactEpsilon(o.Epsilon)
-	if err != nil {
-		return err
+// SnapToLattice returns the point of the lattice that is nearest to a place, both in kilometres. Of a release that was written
+// down with an error of less than half a step it returns the very bits. A place so far away that no release can be there is
+// returned as it is.
+func SnapToLattice(p grid.Point, subdivision int, cellKM float64) grid.Point {
+	n := int64(subdivision)
+	at := func(x float64) float64 {
+		steps := math.Round(float64(x/cellKM*float64(n)) - float64(n)/2)
+		if !(math.Abs(steps) < furthest) {
+			return x
+		}
+		return onLattice(int64(steps), n, cellKM)
 	}
-	// A scale is at most den·M over at least 1, or 1 over at least num·w.
-	p, q = reduced(p, q*uint64(o.Subdivision))
-	side := uint64(max(g.Width(), g.Height()))
-	if noise.Product(q, 4*uint64(g.Cells())).Hi == 0 && noise.Product(p, side).Hi == 0 {
-		return nil
-	}
-	return fmt.Errorf("epsilon %v in %d steps a cell on %d × %d cells exceeds the lattice mechanism's whole numbers: write epsilon with fewer decimals, lower the subdivision or take larger cells",
-		o.Epsilon, o.Subdivision, g.Width(), g.Height())
+	return grid.Point{X: at(p.X), Y: at(p.Y)}
 }
 
 // reduced returns a and b without their common factor. Not both may be 0.

@@ -32,7 +32,7 @@ func BenchmarkLattice(b *testing.B) {
 		all = append(all, grid.Cell(i*1000), grid.Cell(i*1000+999))
 	}
 	hulls := map[string]*SensitivityHull{"diagonal of 1000": hullOf(large, diagonal...), "map of 1000×1000": hullOf(large, all...)}
-	for _, c := range goldenCases(b) {
+	for _, c := range testcase.Golden(b, "../testdata/golden") {
 		if c.Grid == nil || len(c.K) < 2 {
 			continue
 		}
@@ -67,5 +67,19 @@ func BenchmarkLattice(b *testing.B) {
 				b.ReportMetric(float64(tries)/n, "trials/op")
 			}
 		})
+	}
+}
+
+func BenchmarkSampledIsotropy(b *testing.B) {
+	g, err := grid.Plain(32, 32, .34)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var hull SensitivityHull
+	hull.OfCells(g, []grid.Cell{0, 7, 100, 240, 500})
+	src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		SampledIsotropy(src, &hull)
 	}
 }

@@ -2,7 +2,6 @@ package mechanism
 
 import (
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"testing"
 
@@ -18,16 +17,16 @@ func TestLatticeFarDraws(t *testing.T) {
 	r := rand.New(rand.NewPCG(73, 1))
 	for i := range 300 {
 		s := randomSet(t, r, i)
-		near, beyond := newLattice(t, s.parts), newLattice(t, s.parts)
-		near.Prepare(s.hull, s.epsilon)
-		beyond.Prepare(s.hull, s.epsilon)
+		near, beyond := newLattice(t, s.Parts), newLattice(t, s.Parts)
+		near.Prepare(s.hull, s.Epsilon)
+		beyond.Prepare(s.hull, s.Epsilon)
 		if s.hull.body.Dim() > 0 && (near.limit[0] < 1000*near.scale[0][0]/near.scale[0][1] || s.hull.body.Dim() == 2 && near.limit[1] < 1000*near.scale[1][0]/near.scale[1][1]) {
 			t.Fatalf("case %d: the limits %v are within 1000 scales %v", i, near.limit, near.scale)
 		}
 		beyond.limit = [2]uint64{}
 		a, b := rand.NewPCG(uint64(i), 1), rand.NewPCG(uint64(i), 1)
 		for range 20 {
-			x := s.cells[r.IntN(len(s.cells))]
+			x := s.Cells[r.IntN(len(s.Cells))]
 			if v, w := near.Sample(a, x), beyond.Sample(b, x); v != w {
 				t.Fatalf("case %d: %v in words, %v in numbers of any size", i, v, w)
 			}
@@ -82,63 +81,6 @@ func TestLatticeBeyondWords(t *testing.T) {
 	}
 }
 
-func TestExactEpsilon(t *testing.T) {
-	t.Parallel()
-	for epsilon, want := range map[float64][2]uint64{
-		1: {1, 1}, .1: {1, 10}, 2.5: {5, 2}, 700: {700, 1}, 1e-6: {1, 1_000_000}, .693147181: {693147181, 1_000_000_000},
-		12.000000001: {12_000_000_001, 1_000_000_000},
-	} {
-		p, q, err := exactEpsilon(epsilon)
-		if err != nil || [2]uint64{p, q} != want {
-			t.Errorf("%v: %d/%d, %v, want %v", epsilon, p, q, err, want)
-		}
-	}
-	for _, epsilon := range []float64{math.Ln2, 1. / 3, math.Nextafter(.3, 1), 1e-6 + 1e-10, 0, math.NaN(), 701, -1} {
-		if p, q, err := exactEpsilon(epsilon); err == nil {
-			t.Errorf("%v is taken for %d/%d", epsilon, p, q)
-		}
-	}
-}
-
-func FuzzExactEpsilon(f *testing.F) {
-	f.Add(1.5)
-	f.Add(1e-6)
-	f.Fuzz(func(t *testing.T, epsilon float64) {
-		p, q, err := exactEpsilon(epsilon)
-		if err != nil {
-			return
-		}
-		if back, _ := new(big.Rat).SetFrac(new(big.Int).SetUint64(p), new(big.Int).SetUint64(q)).Float64(); back != epsilon || p >= 1<<40 || q > 1e9 || gcd(p, q) != 1 {
-			t.Errorf("%v is taken for %d/%d", epsilon, p, q)
-		}
-	})
-}
-
-func TestLatticeOptions(t *testing.T) {
-	t.Parallel()
-	good := Options{Mechanism: Lattice, Epsilon: 1.5}
-	if err := good.Validate(); err != nil {
-		t.Error(err)
-	}
-	for name, change := range map[string]func(*Options){
-		"decimals":        func(o *Options) { o.Epsilon = math.Ln2 },
-		"a subdivision":   func(o *Options) { o.Subdivision = -1 },
-		"too fine":        func(o *Options) { o.Subdivision = MaxSubdivision + 1 },
-		"no ε":            func(o *Options) { o.Epsilon = 0 },
-		"not for lattice": func(o *Options) { o.Mechanism, o.Subdivision = PIM, -1 },
-	} {
-		o := good
-		change(&o)
-		if o.Validate() == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	others := Options{Mechanism: PIM, Epsilon: math.Ln2}
-	if err := others.Validate(); err != nil {
-		t.Errorf("the other mechanisms take any ε: %v", err)
-	}
-}
-
 // TestLatticeBounds asks for what no set may reach: the coarse bound of a sanitizer covers every set of its grid.
 func TestLatticeBounds(t *testing.T) {
 	t.Parallel()
@@ -160,8 +102,7 @@ func TestLatticeBounds(t *testing.T) {
 		{1, 1 << 20, .001, MaxSubdivision, true},
 	} {
 		g := testcase.Grid(t, c.width, c.height, 1e-5)
-		o := Options{Mechanism: Lattice, Epsilon: c.epsilon, Subdivision: c.parts}
-		err := checkLattice(o, g)
+		err := lawOptions{Subdivision: c.parts}.CheckGrid(c.epsilon, g)
 		if (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c, err)
 		}

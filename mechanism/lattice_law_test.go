@@ -15,7 +15,7 @@ import (
 
 func newLattice(tb testing.TB, parts int) *lattice {
 	tb.Helper()
-	m, err := Options{Mechanism: Lattice, Subdivision: parts}.NewMechanism()
+	m, err := newLaw(lawOptions{Subdivision: parts})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -41,40 +41,13 @@ func (m *lattice) steps(tb testing.TB, z grid.Point) convex.Lattice {
 	return s
 }
 
-// exactGauge returns ‖λ‖_K for K in cells and λ in steps from its definition, the greatest quotient over all edges, as a fraction: the
-// oracle. It is +∞ (the denominator 0) off a line and off a point.
-func exactGauge(k []convex.Lattice, v convex.Lattice) (num, den int64) {
-	switch {
-	case v == (convex.Lattice{}):
-		return 0, 1
-	case len(k) == 1:
-		return 1, 0
-	case len(k) == 2:
-		if convex.Cross(k[1], v) != 0 {
-			return 1, 0
-		}
-		n := convex.Dot(k[1], v)
-		return max(n, -n), convex.Dot(k[1], k[1])
-	}
-	den = 1
-	for i, p := range k {
-		q := k[(i+1)%len(k)]
-		edge := q.Sub(p)
-		n, d := convex.Cross(v, edge), convex.Cross(p, edge)
-		if n > 0 && noise.Product(uint64(num), uint64(d)).Less(noise.Product(uint64(n), uint64(den))) {
-			num, den = n, d
-		}
-	}
-	return num, den
-}
-
 // latticeLaw returns the probabilities of all displacements of up to 150 steps on each axis, of a line of up to 2000, by the definition, and
 // what is left.
 func latticeLaw(m *lattice) (p map[convex.Lattice]float64, rest float64) {
 	p = map[convex.Lattice]float64{}
 	total := 0.0
 	add := func(v convex.Lattice) {
-		if n, d := exactGauge(m.hull.exact, v); d != 0 {
+		if n, d := testcase.ExactGauge(m.hull.exact, v); d != 0 {
 			p[v] = math.Exp(-m.epsilon * float64(n) / float64(d) / float64(m.parts))
 			total += p[v]
 		}
@@ -233,11 +206,11 @@ func drawWord(src noise.Source, scale [2]uint64) (uint64, bool) {
 	return size.Lo, negative
 }
 
-func ExampleOptions_NewMechanism() {
+func Example_lattice() {
 	g, _ := grid.Plain(4, 4, 1)
 	var hull SensitivityHull
 	hull.OfCells(g, []grid.Cell{0, 1, 4, 5})
-	m, _ := Options{Mechanism: Lattice, Subdivision: 4}.NewMechanism()
+	m, _ := newLaw(lawOptions{Name: Lattice, Subdivision: 4})
 	m.Prepare(&hull, 1)
 	src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream([]byte("an experiment"))
 	for range 3 {

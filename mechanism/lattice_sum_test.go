@@ -31,10 +31,10 @@ func TestLatticeSums(t *testing.T) {
 		if s.hull.body.Dim() == 0 || s.hull.body.Measure() > 20_000*s.hull.scale*s.hull.scale {
 			continue
 		}
-		m := newLattice(t, s.parts)
-		m.Prepare(s.hull, s.epsilon)
-		float.Prepare(s.hull, s.epsilon)
-		x := s.epsilon / float64(s.parts)
+		m := newLattice(t, s.Parts)
+		m.Prepare(s.hull, s.Epsilon)
+		float.Prepare(s.hull, s.Epsilon)
+		x := s.Epsilon / float64(s.Parts)
 		if x >= 1 {
 			continue
 		}
@@ -64,11 +64,11 @@ func TestLatticeAcceptance(t *testing.T) {
 			continue
 		}
 		polygons++
-		if i%3 == 0 && s.epsilon < float64(s.parts) { // noise of a few steps and of less than one
-			s.parts, s.epsilon = 1, math.Round(1000*math.Exp(math.Log(MaxEpsilon)*r.Float64()))/1000
+		if i%3 == 0 && s.Epsilon < float64(s.Parts) { // noise of a few steps and of less than one
+			s.Parts, s.Epsilon = 1, math.Round(1000*math.Exp(math.Log(MaxEpsilon)*r.Float64()))/1000
 		}
-		m := newLattice(t, s.parts)
-		m.Prepare(s.hull, s.epsilon)
+		m := newLattice(t, s.Parts)
+		m.Prepare(s.hull, s.Epsilon)
 		area := s.hull.body.Measure() / s.hull.scale / s.hull.scale
 		kept := 0.0
 		if area < 20_000 || i%400 == 6 {
@@ -77,11 +77,11 @@ func TestLatticeAcceptance(t *testing.T) {
 			kept = m.leastAcceptance(area)
 		}
 		least = min(least, kept)
-		if x := s.epsilon / float64(s.parts); x <= 1.19 && area < 20_000 && m.leastAcceptance(area) < .2 {
+		if x := s.Epsilon / float64(s.Parts); x <= 1.19 && area < 20_000 && m.leastAcceptance(area) < .2 {
 			t.Fatalf("case %d: K %v, ε/n = %g: %g is proved only", i, s.hull.exact, x, m.leastAcceptance(area))
 		}
 		if kept < .2 || kept > 1+1e-9 {
-			t.Fatalf("case %d: K %v, ε/n = %g: %g of all proposals are kept", i, s.hull.exact, s.epsilon/float64(s.parts), kept)
+			t.Fatalf("case %d: K %v, ε/n = %g: %g of all proposals are kept", i, s.hull.exact, s.Epsilon/float64(s.Parts), kept)
 		}
 		// Without the lattice: area/(2κ²w1w2) ≥ 1/4.
 		if smooth := area * float64(m.width[0]*m.width[1]) / (2 * float64(m.most) * float64(m.most)); smooth < .25-1e-12 {

@@ -6,9 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/convex"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
-	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // The functions below bound E[s^W] for the number W of words that an exact draw takes, for a fixed
@@ -265,17 +263,17 @@ func TestKeptProposalsTakeOneBlock(t *testing.T) {
 	r := rand.New(rand.NewPCG(88, 1))
 	for i := range 600 {
 		s := randomSet(t, r, i)
-		m := newLattice(t, s.parts)
-		m.Prepare(s.hull, s.epsilon)
+		m := newLattice(t, s.Parts)
+		m.Prepare(s.hull, s.Epsilon)
 		a := &countedSource{Source: rand.NewPCG(uint64(i), 5)}
 		for range 250 {
 			a.words = 0
 			again := &countedSource{Source: rand.NewPCG(r.Uint64(), r.Uint64())}
 			a.Source = again.Source
 			state := *again.Source.(*rand.PCG)
-			x := s.cells[r.IntN(len(s.cells))]
+			x := s.Cells[r.IntN(len(s.Cells))]
 			z := m.Sample(a, x)
-			if len(s.cells) == 1 {
+			if len(s.Cells) == 1 {
 				if a.words != 0 {
 					t.Fatalf("case %d: a single place takes %d words", i, a.words)
 				}
@@ -292,54 +290,4 @@ func TestKeptProposalsTakeOneBlock(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestStepTakesWholeBlocks: whatever the kind of cell, a member of the set or one that is released
-// as its surrogate, near or far, a step's words are a block and whole units.
-func TestStepTakesWholeBlocks(t *testing.T) {
-	t.Parallel()
-	streams := &countedStreams{keyed: noise.NewKeyed(noise.KeyFromSeed(89))}
-	model := denseModel(t, 24, 24)
-	s, err := NewSanitizer(model, streams, Options{Epsilon: 4, Delta: .3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var state State
-	for step, cell := range walk(model, 1, 30) {
-		if _, err := s.Step(&state, Input{User: "u", Step: int64(step), Cell: cell, Release: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kinds, surrogates := map[bool]map[int]int{true: {}, false: {}}, 0
-	for cell := range grid.Cell(model.Grid.Cells()) {
-		for user := range 8 {
-			state := copyState(&state)
-			out, err := s.Step(&state, Input{User: string(rune('a' + user)), Step: 31, Cell: cell, Release: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if out.SetSize < 3 || streams.words%32 != 0 || streams.words < usualBlock {
-				t.Fatalf("cell %d of %d in the set: %d words", cell, out.SetSize, streams.words)
-			}
-			kinds[out.Drift][streams.words]++
-			if out.Drift {
-				surrogates++
-			}
-		}
-	}
-	if surrogates < 500 || kinds[true][usualBlock] < 100 || kinds[false][usualBlock] == 0 {
-		t.Errorf("the words of cells outside and inside the set: %v", kinds)
-	}
-}
-
-// countedStreams counts the words of the last stream.
-type countedStreams struct {
-	countedSource
-	keyed *noise.Keyed
-}
-
-func (c *countedStreams) On(day noise.Day, transcript []byte) (noise.Source, error) {
-	src, err := c.keyed.On(day, transcript)
-	c.countedSource = countedSource{Source: src}
-	return &c.countedSource, err
 }

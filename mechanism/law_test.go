@@ -48,7 +48,7 @@ type sampler func(src noise.Source, h *SensitivityHull) convex.Vec
 
 func mechanismSampler(tb testing.TB, name, isotropy string) sampler {
 	tb.Helper()
-	m, err := NewMechanism(name, isotropy)
+	m, err := newLaw(lawOptions{Name: name, Isotropy: isotropy})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -56,6 +56,15 @@ func mechanismSampler(tb testing.TB, name, isotropy string) sampler {
 		m.Prepare(h, lawEpsilon)
 		return displacement(m, src)
 	}
+}
+
+func mustNew(tb testing.TB, name string) Mechanism {
+	tb.Helper()
+	m, err := newLaw(lawOptions{Name: name})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
 }
 
 // displacement draws z - x, also for a hull of points without a grid where the mechanism has no need of cells.
@@ -320,8 +329,8 @@ func TestLaplaceLaw(t *testing.T) {
 func TestSquaredErrors(t *testing.T) {
 	t.Parallel()
 	h := crookedHull(t, .34)
-	for _, name := range mechanismNames {
-		m := mustMechanism(t, name)
+	for _, name := range lawNames() {
+		m := mustNew(t, name)
 		m.Prepare(h, lawEpsilon)
 		src := noise.NewKeyed(noise.KeyFromSeed(45)).Stream([]byte(name))
 		const n = 20000
@@ -355,8 +364,8 @@ func TestSinglePlace(t *testing.T) {
 	var h SensitivityHull
 	h.OfCells(g, []grid.Cell{7})
 	x := g.Centre(7)
-	for _, name := range mechanismNames {
-		m := mustMechanism(t, name)
+	for _, name := range lawNames() {
+		m := mustNew(t, name)
 		m.Prepare(&h, 1)
 		if z := m.Sample(&noSource{t}, 7); z != x {
 			t.Errorf("%s: released %v, want the cell's centre", name, z)

@@ -23,10 +23,4 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q is an identifier", digits)
 		}
 	}
-	if _, err := NewMechanism("x", ""); err == nil {
-		t.Error("an unknown mechanism")
-	}
-	if _, err := NewMechanism(PIM, "x"); err == nil {
-		t.Error("an unknown way of isotropy")
-	}
 }

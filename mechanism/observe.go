@@ -96,13 +96,5 @@ func (s *Sanitizer) Snap(p grid.Point) grid.Point {
 	if s.options.Mechanism != Lattice {
 		return p
 	}
-	n, side := int64(s.options.Subdivision), s.model.Grid.CellKM()
-	at := func(x float64) float64 {
-		steps := math.Round(float64(x/side*float64(n)) - float64(n)/2)
-		if !(math.Abs(steps) < furthest) {
-			return x
-		}
-		return onLattice(int64(steps), n, side)
-	}
-	return grid.Point{X: at(p.X), Y: at(p.Y)}
+	return SnapToLattice(p, s.options.Subdivision, s.model.Grid.CellKM())
 }

@@ -46,7 +46,7 @@ var reports = []int64{3, 4, 4, 5, 6, 7, 7, 6, 8, 9, 12, 13, 14, 15, 30, 31, 32, 
 // publish something for every report; up to the last bits of a release in degrees for the others.
 func TestObserveFollows(t *testing.T) {
 	t.Parallel()
-	for _, mechanism := range mechanismNames {
+	for _, mechanism := range lawNames() {
 		for name, o := range map[string]Options{
 			"plain":      {},
 			"paper":      {Inference: InferencePaper},

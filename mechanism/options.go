@@ -1,32 +1,14 @@
 package mechanism
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-)
 
-// Names of mechanisms.
-const (
-	// PIM is the planar isotropic mechanism, the paper's Algorithm 2: K-norm noise drawn in isotropic position.
-	PIM = "pim"
-	// KNorm draws the same law as PIM directly, without the transform.
-	KNorm = "knorm"
-	// Laplace is the paper's baseline, Algorithm 3: Laplace noise on each axis with the sum of the set's two extents as sensitivity.
-	Laplace = "laplace"
-	// LaplaceTight is Laplace with the greatest ℓ1 distance of two cells of the set as sensitivity, which is never larger.
-	LaplaceTight = "laplace-tight"
-	// Lattice is the law of PIM and KNorm on the points of a lattice, drawn exactly on whole numbers: the one mechanism whose guarantee
-	// holds for the very numbers that are published, not only for the real numbers they stand for. The default.
-	Lattice = "lattice"
+	"github.com/geodither/geodither/mechanism/locationset"
 )
-
-var mechanismNames = []string{PIM, KNorm, Laplace, LaplaceTight, Lattice}
 
 // Ways of inference.
 const (
@@ -42,23 +24,8 @@ const (
 	InferencePaper = "paper"
 )
 
-// Ways to find the isotropic transform T of PIM. The law of a release does not depend on T (‖Tz‖_TK = ‖z‖_K), so the choice changes
-// time and bits, not privacy or error.
-const (
-	// IsotropyClosedForm computes T from the exact second moment of the polygon. The default.
-	IsotropyClosedForm = "closed-form"
-	// IsotropySampled estimates T as Algorithm 2 does, from uniform points of K until two estimates differ by less than 10⁻³. It takes
-	// up to some 100 milliseconds a release: for experiments, not for a service.
-	IsotropySampled = "sampled"
-)
-
 // Bounds of the parameters, and their defaults.
 const (
-	// MinEpsilon is the least ε: below it the noise exceeds the hull a million times and a release says nothing.
-	MinEpsilon = 1e-6
-	// MaxEpsilon is the largest ε: e^700 is no promise any more, and beyond e^708 the likelihood of a cell of the location set could
-	// fall below the smallest normal float64 and count as 0.
-	MaxEpsilon = 700.0
 	// DefaultPrune is the share of the total mass below which a cell is dropped.
 	DefaultPrune = 1e-7
 	// MaxPrune is the largest share. What one pruning drops is at most mobility.PruneCells times as much, 1 % here; ten times this raised drift
@@ -68,12 +35,6 @@ const (
 	DefaultMaxGap = 60
 	// MaxMaxGap bounds the work of one record: a gap of k steps costs k predictions.
 	MaxMaxGap = 100_000
-	// DefaultSubdivision is the number of lattice steps to a cell's side: a step of 1.3 m in a cell of 340 m, as fine as a fix is. The law's
-	// squared error then differs from that of K-norm noise by less than 1 % up to ε = 88, and by 10⁻⁴ up to 8, also where the set is
-	// but two cells; it would take 1/12·(ε/n)² with n steps.
-	DefaultSubdivision = 256
-	// MaxSubdivision is the largest number: far below a millimetre for most cells.
-	MaxSubdivision = 1 << 16
 	// DefaultMinCells is the least number of cells of a location set. A set of one cell is released as that cell's centre, which looks like an exact
 	// fix and tells nothing: its ε is charged for a posterior that is the prior. Three is where the estimate is best or near it on models that are
 	// that sure of a place (DESIGN.md has the figures), and what a single cell needs for noise in both directions: two of its neighbours,
@@ -81,9 +42,6 @@ const (
 	DefaultMinCells = 3
 	// MaxMinCells bounds the work of padding a set by its number of cells.
 	MaxMinCells = 1_000_000
-	// MaxDecimals is how many decimals ε may have for Lattice, which computes with them all: powers of ten beyond it do not leave the
-	// whole numbers of its draws room enough.
-	MaxDecimals = 9
 )
 
 // Options configure a Sanitizer. Epsilon and Delta have no default: they are the user's decision. Everything else has one, so
@@ -136,19 +94,20 @@ type Options struct {
 	Budget Budget
 }
 
+// law returns the options that choose a mechanism.
+func (o Options) law() lawOptions {
+	return lawOptions{Name: o.Mechanism, Isotropy: o.Isotropy, Subdivision: o.Subdivision}
+}
+
+// NewMechanism returns the mechanism of Mechanism, Isotropy and Subdivision; the other options do not matter here.
+func (o Options) NewMechanism() (Mechanism, error) { return newLaw(o.law()) }
+
 // withDefaults returns o with empty fields filled.
 func (o Options) withDefaults() Options {
-	if o.Mechanism == "" {
-		o.Mechanism = Lattice
-	}
+	chosen := o.law().WithDefaults()
+	o.Mechanism, o.Isotropy, o.Subdivision = chosen.Name, chosen.Isotropy, chosen.Subdivision
 	if o.Inference == "" {
 		o.Inference = InferenceSurrogate
-	}
-	if o.Isotropy == "" {
-		o.Isotropy = IsotropyClosedForm
-	}
-	if o.Subdivision == 0 {
-		o.Subdivision = DefaultSubdivision
 	}
 	if o.Prune == 0 {
 		o.Prune = DefaultPrune
@@ -163,11 +122,9 @@ func (o Options) withDefaults() Options {
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	return errors.Join(
-		oneOf("mechanism", o.Mechanism, mechanismNames...),
+		o.law().Validate(),
 		oneOf("inference", o.Inference, InferenceSurrogate, InferencePaper),
-		oneOf("isotropy", o.Isotropy, IsotropyClosedForm, IsotropySampled),
-		validateSubdivision(o.Subdivision),
-		o.validateEpsilon(),
+		o.law().CheckEpsilon(o.Epsilon),
 		ValidateDelta(o.Delta),
 		validatePrune(o.Prune),
 		validateGap(o.MaxGap),
@@ -176,64 +133,12 @@ func (o Options) Validate() error {
 	)
 }
 
-// validateEpsilon also asks for a rational where the mechanism needs one.
-func (o Options) validateEpsilon() error {
-	if err := ValidateEpsilon(o.Epsilon); err != nil || o.Mechanism != Lattice {
-		return err
-	}
-	_, _, err := exactEpsilon(o.Epsilon)
-	return err
-}
-
-// exactEpsilon returns the fraction that ε stands for: its shortest decimal text, the one a user writes, as p/q in lowest terms. p < 2⁴⁰ and
-// q < 2³⁰ for MaxEpsilon and MaxDecimals.
-func exactEpsilon(epsilon float64) (p, q uint64, err error) {
-	if err := ValidateEpsilon(epsilon); err != nil {
-		return 0, 0, err
-	}
-	var buf [32]byte
-	whole, decimals, _ := bytes.Cut(strconv.AppendFloat(buf[:0], epsilon, 'f', -1, 64), []byte("."))
-	if len(decimals) > MaxDecimals {
-		return 0, 0, fmt.Errorf("epsilon %v has %d decimals, and the lattice mechanism computes with all of them, at most %d: write it shorter, such as %s",
-			epsilon, len(decimals), MaxDecimals, strconv.FormatFloat(epsilon, 'f', MaxDecimals, 64))
-	}
-	q = 1
-	for _, digit := range whole {
-		p = 10*p + uint64(digit-'0')
-	}
-	for _, digit := range decimals {
-		p, q = 10*p+uint64(digit-'0'), 10*q
-	}
-	p, q = reduced(p, q)
-	return p, q, nil
-}
-
-// ValidateEpsilon is the one place that knows which ε are allowed.
-func ValidateEpsilon(epsilon float64) error {
-	switch {
-	case epsilon >= MinEpsilon && epsilon <= MaxEpsilon:
-		return nil
-	case epsilon == 0:
-		return errors.New("epsilon is not set and has no default: choose it from the error you can accept (1 is strong, 10 is weak)")
-	case epsilon > MaxEpsilon:
-		return fmt.Errorf("epsilon %g is above %g, where a release protects nothing and likelihoods underflow: choose a smaller one", epsilon, MaxEpsilon)
-	}
-	return fmt.Errorf("epsilon %g is not between %g and %g: below that the noise drowns any map", epsilon, MinEpsilon, MaxEpsilon)
-}
-
 // ValidateDelta is the one place that knows which δ are allowed.
 func ValidateDelta(delta float64) error {
 	if delta >= 0 && delta < 1 {
 		return nil
 	}
 	return fmt.Errorf("delta %g is not in [0, 1): it is the share of prior mass that may stay outside the location set, and the set needs a cell", delta)
-}
-
-func validateSubdivision(steps int) error {
-	if steps >= 1 && steps <= MaxSubdivision {
-		return nil
-	}
-	return fmt.Errorf("a subdivision of %d steps a cell is not between 1 and %d: leave it out for %d", steps, MaxSubdivision, DefaultSubdivision)
 }
 
 func validatePrune(prune float64) error {

@@ -51,3 +51,28 @@ func TestLargestEpsilon(t *testing.T) {
 		t.Errorf("at ε = %g a cell of the set can have the likelihood %g", MaxEpsilon, least)
 	}
 }
+
+func TestLatticeOptions(t *testing.T) {
+	t.Parallel()
+	good := Options{Mechanism: Lattice, Epsilon: 1.5}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Options){
+		"decimals":        func(o *Options) { o.Epsilon = math.Ln2 },
+		"a subdivision":   func(o *Options) { o.Subdivision = -1 },
+		"too fine":        func(o *Options) { o.Subdivision = MaxSubdivision + 1 },
+		"no ε":            func(o *Options) { o.Epsilon = 0 },
+		"not for lattice": func(o *Options) { o.Mechanism, o.Subdivision = PIM, -1 },
+	} {
+		o := good
+		change(&o)
+		if o.Validate() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	others := Options{Mechanism: PIM, Epsilon: math.Ln2}
+	if err := others.Validate(); err != nil {
+		t.Errorf("the other mechanisms take any ε: %v", err)
+	}
+}

@@ -8,39 +8,8 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/locationset"
-	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
-
-// TestPaddedSetHasARadius checks what the disc is for: K holds every vector up to the radius wherever the map has room for the disc, for priors of
-// any shape.
-func TestPaddedSetHasARadius(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(72, 1))
-	g := testcase.Grid(t, 60, 60, .25)
-	var s locationset.Set
-	var h SensitivityHull
-	for range 300 {
-		const radius = 1.5
-		d := &mobility.Distribution{}
-		row := 10 + r.IntN(40)
-		for x := range 1 + r.IntN(40) { // along a street
-			x += 10
-			d.Cells, d.P = append(d.Cells, grid.Cell(row*60+x)), append(d.P, r.Float64())
-		}
-		d.Normalize()
-		s.ChoosePadded(g, d, .05, locationset.Padding{RadiusKM: radius})
-		h.OfCells(g, s.Cells)
-		// The disc's cells miss its rim by less than a cell's side, and K has twice its reach.
-		if inner := 1 / h.normRate(); inner < 2*(radius-.25) {
-			t.Fatalf("K has the inner radius %g km", inner)
-		}
-		h.OfCells(g, testcase.LocationSet(d, .05))
-		if h.Body().Dim() > 1 {
-			t.Fatal("the prior is no line")
-		}
-	}
-}
 
 // TestOneCellIsNeverReleased runs all mechanisms where the model is sure of one cell: under the defaults the release is not that cell's centre,
 // and with padding off it is, which shows that the test can tell.
@@ -48,7 +17,7 @@ func TestOneCellIsNeverReleased(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
 	middle := model.Initial.Cells[0]
-	for _, name := range mechanismNames {
+	for _, name := range lawNames() {
 		out := mustStep(t, newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: .1}), new(State), Input{User: "u", Cell: middle, Release: true})
 		if out.SetSize != DefaultMinCells || out.Release == model.Grid.Centre(middle) {
 			t.Errorf("%s: %+v", name, out)
@@ -82,7 +51,7 @@ func TestPaddedReleasesArePrivate(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(73, 1))
 	src := noise.NewKeyed(noise.KeyFromSeed(73)).Stream(nil)
-	for _, name := range mechanismNames {
+	for _, name := range lawNames() {
 		greatest := 0.0
 		for i := range 60 {
 			s := randomScene(t, r)

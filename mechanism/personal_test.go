@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -224,11 +225,13 @@ func TestPersonalStepsArePrivateExactly(t *testing.T) {
 	larger := 0
 	for step, cell := range walk(road, 9, 40) {
 		mustStep(t, s, &state, Input{User: "u", Step: int64(step), Cell: cell, Release: true, Personal: user})
-		set := &latticeSet{grid: road.Grid, cells: slices.Clone(s.set.Cells), hull: hullOf(road.Grid, s.set.Cells...), epsilon: 1, parts: DefaultSubdivision}
-		if worst, ok := checkExact(t, r, set, set.hull.exact); !ok {
+		set := &testcase.ExactSet{Grid: road.Grid, Cells: slices.Clone(s.set.Cells), Epsilon: 1, Parts: DefaultSubdivision}
+		var hull SensitivityHull
+		hull.OfCells(road.Grid, set.Cells)
+		if worst, ok := checkExact(t, r, set, &hull); !ok {
 			t.Fatalf("step %d: exponents differ by %v·ε", step, worst)
 		}
-		larger += min(1, len(set.cells)/4)
+		larger += min(1, len(set.Cells)/4)
 	}
 	if larger < 20 {
 		t.Errorf("only %d sets of four cells or more", larger)

@@ -78,7 +78,7 @@ func worstRatio(m Mechanism, epsilon float64, z []grid.Point, places []convex.Ve
 // most e^ε; on the location set alone this is the paper's ε-differential privacy.
 func TestEveryReleaseIsPrivate(t *testing.T) {
 	t.Parallel()
-	for _, name := range mechanismNames {
+	for _, name := range lawNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(51, 1))
@@ -124,7 +124,7 @@ func TestPrivacyTestNoticesFaults(t *testing.T) {
 		}{
 			{"half K", KNorm, func(m Mechanism) { m.Prepare(halved(&s.hull), s.epsilon) }},
 			{"2ε", KNorm, func(m Mechanism) { m.Prepare(&s.hull, 2*s.epsilon) }},
-			{"half of Δ1+Δ2", Laplace, func(m Mechanism) { m.(*laplace).rate *= 2.1 }},
+			{"half of Δ1+Δ2", Laplace, func(m Mechanism) { m.Prepare(&s.hull, 2.1*s.epsilon) }},
 		} {
 			m := mustMechanism(t, fault.mechanism)
 			m.Prepare(&s.hull, s.epsilon)
@@ -200,7 +200,7 @@ func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 	paper, pruned := 0.0, 0.0
 	for i := range 400 {
 		s := randomScene(t, r)
-		for _, name := range mechanismNames {
+		for _, name := range lawNames() {
 			m := mustMechanism(t, name)
 			m.Prepare(&s.hull, s.epsilon)
 			for _, z := range s.releases(src, m) {
@@ -266,7 +266,7 @@ func ExampleInference() {
 	var search locationset.Surrogates
 	search.Reset(g, set.Cells)
 
-	pim, _ := NewMechanism(PIM, IsotropyClosedForm)
+	pim, _ := newLaw(lawOptions{Name: PIM})
 	pim.Prepare(&hull, 1)
 	z := grid.Point{X: 9, Y: 0.5} // a release far to the east
 	places := func(cells []grid.Cell) []convex.Vec {

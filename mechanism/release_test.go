@@ -78,7 +78,7 @@ func (r *rig) definedSet() []grid.Cell {
 // be told apart by anything that is published or kept.
 func TestStepReleasesTheSurrogate(t *testing.T) {
 	t.Parallel()
-	for _, name := range mechanismNames {
+	for _, name := range lawNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, name)

@@ -64,18 +64,16 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 	if err != nil {
 		return nil, err
 	}
-	law, err := o.NewMechanism()
+	noisy, err := o.NewMechanism()
 	if err != nil {
 		return nil, err
 	}
-	if o.Mechanism == Lattice {
-		if err := checkLattice(o, m.Grid); err != nil {
-			return nil, err
-		}
+	if err := o.law().CheckGrid(o.Epsilon, m.Grid); err != nil {
+		return nil, err
 	}
 	s := &Sanitizer{
 		model: m, modelID: modelID, popularID: modelID, gridID: gridID, stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
-		predictor: mobility.NewPredictor(m), mechanism: law, estimator: Estimator{Place: o.Estimate},
+		predictor: mobility.NewPredictor(m), mechanism: noisy, estimator: Estimator{Place: o.Estimate},
 		cost: ledger.CostOf(o.Epsilon), window: ledger.LimitOf(o.Budget.Epsilon), lifetime: ledger.LimitOf(o.Budget.Lifetime),
 	}
 	s.transcript.begin(o, gridID, modelID, s.stepMS)

@@ -477,7 +477,7 @@ func TestNewSanitizerRefuses(t *testing.T) {
 	if _, err := NewSanitizer(model, streams, Options{Epsilon: math.Ln2, Mechanism: Lattice}); err == nil || !strings.Contains(err.Error(), "decimals") {
 		t.Errorf("an ε of sixteen decimals on a lattice: %v", err)
 	}
-	if err := checkLattice(Options{Epsilon: .123456789, Mechanism: Lattice}.withDefaults(), testcase.Grid(t, 46000, 46000, .1)); err == nil || !strings.Contains(err.Error(), "fewer decimals") {
+	if err := (Options{Mechanism: Lattice}).law().CheckGrid(.123456789, testcase.Grid(t, 46000, 46000, .1)); err == nil || !strings.Contains(err.Error(), "fewer decimals") {
 		t.Errorf("nine decimals on two thousand million cells: %v", err)
 	}
 	s := newSanitizer(t, model, Options{Epsilon: 2, Delta: .5})

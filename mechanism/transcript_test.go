@@ -137,7 +137,7 @@ func TestTwoSettingsOneKey(t *testing.T) {
 	model := denseModel(t, 5, 5)
 	const middle = 12
 	model.Initial = mobility.Distribution{Cells: []grid.Cell{0, 4, middle, 20, 24}, P: []float64{.24, .24, .04, .24, .24}}
-	for _, name := range mechanismNames {
+	for _, name := range lawNames() {
 		var hulls [][]convex.Lattice
 		release := func(delta float64, cell grid.Cell) Outcome {
 			s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: delta, MinCells: -1})

@@ -269,7 +269,7 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 			}
 			law.Prepare(&at.hull, f.Options.Epsilon)
 			if without == "mechanism" { // words in common show under laws that use them alike
-				law, _ = mechanism.NewMechanism(mechanism.KNorm, "")
+				law, _ = mechanism.Options{Mechanism: mechanism.KNorm}.NewMechanism()
 				law.Prepare(&at.hull, 1)
 			}
 			z := law.Sample(noise.NewKeyed(key).Stream(fmt.Append(nil, known)), cell)

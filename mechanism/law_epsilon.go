@@ -1,0 +1,89 @@
+package mechanism
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// Bounds of ε.
+const (
+	// MinEpsilon is the least ε: below it the noise exceeds the hull a million times and a release says nothing.
+	MinEpsilon = 1e-6
+	// MaxEpsilon is the largest ε: e^700 is no promise any more, and beyond e^708 the likelihood of a cell of the location set
+	// could fall below the smallest normal float64 and count as 0.
+	MaxEpsilon = 700.0
+	// MaxDecimals is how many decimals ε may have for Lattice, which computes with them all: larger powers of ten do not leave
+	// the whole numbers of its draws room enough.
+	MaxDecimals = 9
+)
+
+// ValidateEpsilon is the one place that knows which ε are allowed.
+func ValidateEpsilon(epsilon float64) error {
+	switch {
+	case epsilon >= MinEpsilon && epsilon <= MaxEpsilon:
+		return nil
+	case epsilon == 0:
+		return errors.New("epsilon is not set and has no default: choose it from the error you can accept (1 is strong, 10 is weak)")
+	case epsilon > MaxEpsilon:
+		return fmt.Errorf("epsilon %g is above %g, where a release protects nothing and likelihoods underflow: choose a smaller one", epsilon, MaxEpsilon)
+	}
+	return fmt.Errorf("epsilon %g is not between %g and %g: below that the noise drowns any map", epsilon, MinEpsilon, MaxEpsilon)
+}
+
+// CheckEpsilon is ValidateEpsilon for one mechanism: Lattice asks for a number of at most MaxDecimals decimals too.
+func (o lawOptions) CheckEpsilon(epsilon float64) error {
+	if err := ValidateEpsilon(epsilon); err != nil || o.WithDefaults().Name != Lattice {
+		return err
+	}
+	_, _, err := exactEpsilon(epsilon)
+	return err
+}
+
+// CheckGrid reports whether the mechanism can release from every set of a grid's cells. Only Lattice has bounds there: the
+// scales of its proposals have to fit into words.
+func (o lawOptions) CheckGrid(epsilon float64, g *grid.Grid) error {
+	o = o.WithDefaults()
+	if o.Name != Lattice {
+		return nil
+	}
+	p, q, err := exactEpsilon(epsilon)
+	if err != nil {
+		return err
+	}
+	// A scale is at most den·M over at least 1, or 1 over at least num·w.
+	p, q = reduced(p, q*uint64(o.Subdivision))
+	side := uint64(max(g.Width(), g.Height()))
+	if noise.Product(q, 4*uint64(g.Cells())).Hi == 0 && noise.Product(p, side).Hi == 0 {
+		return nil
+	}
+	return fmt.Errorf("epsilon %v in %d steps a cell on %d × %d cells exceeds the lattice mechanism's whole numbers: write epsilon with fewer decimals, lower the subdivision or take larger cells",
+		epsilon, o.Subdivision, g.Width(), g.Height())
+}
+
+// exactEpsilon returns the fraction that ε stands for: its shortest decimal text, the one a user writes, as p/q in lowest terms. p < 2⁴⁰ and
+// q < 2³⁰ for MaxEpsilon and MaxDecimals.
+func exactEpsilon(epsilon float64) (p, q uint64, err error) {
+	if err := ValidateEpsilon(epsilon); err != nil {
+		return 0, 0, err
+	}
+	var buf [32]byte
+	whole, decimals, _ := bytes.Cut(strconv.AppendFloat(buf[:0], epsilon, 'f', -1, 64), []byte("."))
+	if len(decimals) > MaxDecimals {
+		return 0, 0, fmt.Errorf("epsilon %v has %d decimals, and the lattice mechanism computes with all of them, at most %d: write it shorter, such as %s",
+			epsilon, len(decimals), MaxDecimals, strconv.FormatFloat(epsilon, 'f', MaxDecimals, 64))
+	}
+	q = 1
+	for _, digit := range whole {
+		p = 10*p + uint64(digit-'0')
+	}
+	for _, digit := range decimals {
+		p, q = 10*p+uint64(digit-'0'), 10*q
+	}
+	p, q = reduced(p, q)
+	return p, q, nil
+}

@@ -1,0 +1,138 @@
+package mechanism
+
+import (
+	"math"
+
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// normLaw is K-norm noise (Hardt and Talwar 2010, doi 10.1145/1806689.1806786): density ε²/(2 area(K)) e^{-ε‖z-x‖_K} under a polygon
+// K, ε/length(K) e^{-ε‖z-x‖_K} along a segment, a point mass on a point.
+//
+// Guarantee: for x1, x2 in the set x1 - x2 ∈ K, so by the triangle inequality ‖z-x1‖_K ≤ ‖z-x2‖_K + 1 and the density ratio is at most e^ε.
+type normLaw struct {
+	hull    *SensitivityHull
+	epsilon float64
+	logPeak float64
+}
+
+func (m *normLaw) prepare(h *SensitivityHull, epsilon float64) {
+	m.hull, m.epsilon = h, epsilon
+	switch h.body.Dim() {
+	case 2:
+		m.logPeak = math.Log(epsilon * epsilon / 2 / h.body.Measure())
+	case 1:
+		m.logPeak = math.Log(epsilon / h.body.Measure())
+	default:
+		m.logPeak = 0
+	}
+}
+
+// LogPeak implements Mechanism.
+func (m *normLaw) LogPeak() float64 { return m.logPeak }
+
+// Exponents implements Mechanism: -ε‖z-x‖_K.
+func (m *normLaw) Exponents(dst []float64, z grid.Point, places []convex.Vec) {
+	m.hull.body.Gauges(dst, convex.Vec(z), places)
+	for i, gauge := range dst {
+		dst[i] = -m.epsilon * gauge
+	}
+}
+
+// SquaredError implements Mechanism: E r² times the trace of K's second moment. For z - x = r·u with u uniform in a polygon r is
+// Gamma(3, 1/ε), E r² = 12/ε²; on a segment Gamma(2, 1/ε), 6/ε².
+func (m *normLaw) SquaredError() float64 {
+	trace := m.hull.body.Moment().Trace()
+	switch m.hull.body.Dim() {
+	case 2:
+		return 12 * trace / (m.epsilon * m.epsilon)
+	case 1:
+		return 6 * trace / (m.epsilon * m.epsilon)
+	}
+	return 0
+}
+
+// planarIsotropic is the paper's Algorithm 2.
+type planarIsotropic struct {
+	normLaw
+	sampled bool
+	image   convex.Sectors // of TK
+}
+
+// Name implements Mechanism.
+func (*planarIsotropic) Name() string { return PIM }
+
+// Prepare implements Mechanism.
+func (m *planarIsotropic) Prepare(h *SensitivityHull, epsilon float64) { m.prepare(h, epsilon) }
+
+// Sample implements Mechanism.
+func (m *planarIsotropic) Sample(src noise.Source, x grid.Cell) grid.Point {
+	return m.sampleAt(src, m.hull.centre(x))
+}
+
+// sampleAt releases a place as Algorithm 2 has it: T takes K into isotropic position, z' is uniform in TK, r ~ Gamma(3, 1/ε), and the
+// release is x + r T⁻¹ z'. On a segment with half-length vector u, which has no isotropic position, it is x + r t u with t uniform
+// in [-1, 1] and r ~ Gamma(2, 1/ε): K-norm noise of dimension 1, Laplace along the line.
+func (m *planarIsotropic) sampleAt(src noise.Source, x grid.Point) grid.Point {
+	switch m.hull.body.Dim() {
+	case 0:
+		return x
+	case 1:
+		u := m.hull.body.Vertices()[1]
+		t := 2*noise.Uniform(src) - 1
+		return along(x, u, t*noise.Gamma(src, 2)/m.epsilon)
+	}
+	t := m.transform(src)
+	m.image.ResetImage(m.hull.body.Sectors(), t)
+	z := t.Inverse().Times(uniform(src, &m.image))
+	return along(x, z, noise.Gamma(src, 3)/m.epsilon)
+}
+
+// transform returns T. K is a polygon here.
+func (m *planarIsotropic) transform(src noise.Source) convex.Matrix {
+	if m.sampled {
+		if t, _, ok := SampledIsotropy(src, m.hull); ok {
+			return t
+		}
+	}
+	t, ok := Isotropy(m.hull)
+	if !ok {
+		// So thin that the determinant rounds to 0: any invertible T gives the same law.
+		return convex.Matrix{XX: 1, YY: 1}
+	}
+	return t
+}
+
+// direct draws the law of planarIsotropic without the transform: ‖z-x‖_K ~ Gamma(2, 1/ε) independent of the direction, whose point of K's
+// boundary has the cone measure. The law is the same since ‖Tz‖_TK = ‖z‖_K: Algorithm 2's output does not depend on T at all.
+type direct struct{ normLaw }
+
+// Name implements Mechanism.
+func (*direct) Name() string { return KNorm }
+
+// Prepare implements Mechanism.
+func (m *direct) Prepare(h *SensitivityHull, epsilon float64) { m.prepare(h, epsilon) }
+
+// Sample implements Mechanism.
+func (m *direct) Sample(src noise.Source, x grid.Cell) grid.Point {
+	return m.sampleAt(src, m.hull.centre(x))
+}
+
+// sampleAt takes four words.
+func (m *direct) sampleAt(src noise.Source, x grid.Point) grid.Point {
+	switch m.hull.body.Dim() {
+	case 0:
+		return x
+	case 1:
+		return along(x, m.hull.body.Vertices()[1], noise.Laplace(src)/m.epsilon)
+	}
+	p := m.hull.body.Sectors().Boundary(noise.Uniform(src), noise.Uniform(src))
+	return along(x, p, noise.Gamma(src, 2)/m.epsilon)
+}
+
+// along returns x + s·v, each product rounded first.
+func along(x grid.Point, v convex.Vec, s float64) grid.Point {
+	return grid.Point{X: x.X + float64(s*v.X), Y: x.Y + float64(s*v.Y)}
+}
