@@ -77,7 +77,7 @@ func long(t *testing.T) {
 func TestUnbrokenTwinPasses(t *testing.T) {
 	t.Parallel()
 	long(t)
-	twin := law((*redraw).again)
+	twin := drawn((*redraw).again)
 	r, err := Run(twin(Engine), townSettings(t), Options{Seed: 3, Workers: 2, Sizes: soundSizes})
 	if err != nil || !r.Passed {
 		t.Errorf("%v, %+v", err, r)

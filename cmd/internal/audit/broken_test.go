@@ -166,10 +166,10 @@ type redraw struct {
 	epsilon    float64
 }
 
-// law plants another way to draw. All else is as an engine has it that draws so: state,
+// drawn plants another way to draw. All else is as an engine has it that draws so: state,
 // estimate and radius follow from the release. Where the fault leaves the engine's own release
 // alone, nothing is changed.
-func law(draw func(r *redraw) grid.Point) func(Maker) Maker {
+func drawn(draw func(r *redraw) grid.Point) func(Maker) Maker {
 	return wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
 		e, err := b.inner.Feed(f, before)
 		if err != nil || e.Counts.Releases != 1 {

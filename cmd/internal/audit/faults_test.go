@@ -210,7 +210,7 @@ func faultsOfRules() []fault {
 
 // stretched draws with another ε where a fault says so, and infers as stated.
 func stretched(factor float64, where func(r *redraw) bool) func(Maker) Maker {
-	return law(func(r *redraw) grid.Point {
+	return drawn(func(r *redraw) grid.Point {
 		if where(r) {
 			return r.sample(r.cells, r.site, r.epsilon*factor)
 		}
@@ -220,7 +220,7 @@ func stretched(factor float64, where func(r *redraw) bool) func(Maker) Maker {
 
 // cut redraws what lies in the tail.
 func cut(beyond float64) func(Maker) Maker {
-	return law(func(r *redraw) grid.Point {
+	return drawn(func(r *redraw) grid.Point {
 		k, z := r.span(), r.honest()
 		for r.epsilon*k.Gauge(r.noise(z)) > beyond {
 			z = r.again()
@@ -242,22 +242,22 @@ func faultsOfLaw() []fault {
 		{name: "ε × 2 on lines", plant: stretched(2, func(r *redraw) bool { return r.span().Dim() == 1 })},
 		example(fault{name: "a tail that is cut at a norm of 8/ε (.3 % of releases)", plant: cut(8)}),
 		{name: "a tail that is cut at a norm of 11/ε (.02 %)", plant: cut(11), whole: true},
-		{name: "the nearer of two draws", plant: law(func(r *redraw) grid.Point {
+		{name: "the nearer of two draws", plant: drawn(func(r *redraw) grid.Point {
 			first, second, k := r.honest(), r.again(), r.span()
 			if k.Gauge(r.noise(second)) < k.Gauge(r.noise(first)) {
 				return second
 			}
 			return first
 		})},
-		{name: "directions uniform on K's perimeter", plant: law(perimeter)},
-		{name: "lines get noise on one side only", plant: law(func(r *redraw) grid.Point {
+		{name: "directions uniform on K's perimeter", plant: drawn(perimeter)},
+		{name: "lines get noise on one side only", plant: drawn(func(r *redraw) grid.Point {
 			z := r.honest()
 			if x, y := r.noise(z); r.span().Dim() == 1 {
 				return r.at(math.Abs(x), math.Abs(y)*math.Copysign(1, x*y))
 			}
 			return z
 		})},
-		{name: "noise in even steps goes with that of the step before", plant: law(func(r *redraw) grid.Point {
+		{name: "noise in even steps goes with that of the step before", plant: drawn(func(r *redraw) grid.Point {
 			r.source = r.stream(fmt.Append(nil, "pair", r.fix.User, (r.step(r.fix)+1)/2))
 			return r.again()
 		})},
@@ -302,10 +302,10 @@ func perimeter(r *redraw) grid.Point {
 
 func faultsOfSets() []fault {
 	return []fault{
-		{name: "K of half the set", plant: law(func(r *redraw) grid.Point {
+		{name: "K of half the set", plant: drawn(func(r *redraw) grid.Point {
 			return r.sample(r.cells[:(len(r.cells)+1)/2], r.site, r.epsilon)
 		})},
-		{name: "K without the padded cells", plant: law(func(r *redraw) grid.Point {
+		{name: "K without the padded cells", plant: drawn(func(r *redraw) grid.Point {
 			bare := *r.broken
 			bare.Release.MinCells, bare.Release.MinRadiusKM = -1, 0
 			lookout, err := newObserver(bare.Settings)
@@ -318,23 +318,23 @@ func faultsOfSets() []fault {
 			}
 			return r.sample(cells, r.site, r.epsilon)
 		})},
-		{name: "K without its last corner", plant: law(func(r *redraw) grid.Point {
+		{name: "K without its last corner", plant: drawn(func(r *redraw) grid.Point {
 			if len(r.cells) < 4 {
 				return r.honest()
 			}
 			return r.sample(r.cells[:len(r.cells)-1], r.site, r.epsilon)
 		})},
-		{name: "the true cell joins the location set", plant: law(func(r *redraw) grid.Point {
+		{name: "the true cell joins the location set", plant: drawn(func(r *redraw) grid.Point {
 			return r.sample(r.cells, r.cell, r.epsilon)
 		})},
-		{name: "a cell beside the set is released as itself", plant: law(func(r *redraw) grid.Point {
+		{name: "a cell beside the set is released as itself", plant: drawn(func(r *redraw) grid.Point {
 			g := r.Model.Grid
 			if r.cell != r.site && g.Centre(r.cell).Distance(g.Centre(r.site)) < 1.1*g.CellKM() {
 				return r.sample(r.cells, r.cell, r.epsilon)
 			}
 			return r.honest()
 		})},
-		{name: "a single cell is released as the true one", plant: law(func(r *redraw) grid.Point {
+		{name: "a single cell is released as the true one", plant: drawn(func(r *redraw) grid.Point {
 			if len(r.cells) == 1 {
 				return r.Model.Grid.Centre(r.cell)
 			}
@@ -350,11 +350,11 @@ func faultsOfStreams() []fault {
 		{name: "noise without the cell", plant: streams(func() func(t []byte) []byte {
 			return func(t []byte) []byte { return t[:len(t)-4] }
 		})},
-		{name: "noise without the user", plant: law(func(r *redraw) grid.Point {
+		{name: "noise without the user", plant: drawn(func(r *redraw) grid.Point {
 			r.source = r.stream(fmt.Append(nil, "no user", r.step(r.fix), r.number, r.site, r.cells))
 			return r.again()
 		})},
-		{name: "noise without the step", plant: law(func(r *redraw) grid.Point {
+		{name: "noise without the step", plant: drawn(func(r *redraw) grid.Point {
 			r.source = r.stream(fmt.Append(nil, "no step", r.fix.User, r.number, r.site, r.cells))
 			return r.again()
 		})},

@@ -67,11 +67,11 @@ func roads(tb testing.TB, width, height int) *mobility.Model {
 
 // scouted returns a model, options and situations of a few simulated users. Without padding, and after releases that told more than those of the
 // options, there are lines and slivers among them.
-func scouted(tb testing.TB, law string) (*mobility.Model, mechanism.Options, []*Situation) {
+func scouted(tb testing.TB, name string) (*mobility.Model, mechanism.Options, []*Situation) {
 	tb.Helper()
 	m := roads(tb, 24, 24)
 	var situations []*Situation
-	o := mechanism.Options{Mechanism: law, Delta: .3, MinCells: -1}
+	o := mechanism.Options{Mechanism: name, Delta: .3, MinCells: -1}
 	for _, o.Epsilon = range []float64{20, 1} {
 		scout, err := NewScout(m, o, 3)
 		if err != nil {
@@ -100,9 +100,9 @@ func scouted(tb testing.TB, law string) (*mobility.Model, mechanism.Options, []*
 
 const testDraws = 200_000
 
-func audited(tb testing.TB, law string, subject Subject) *Report {
+func audited(tb testing.TB, name string, subject Subject) *Report {
 	tb.Helper()
-	m, o, situations := scouted(tb, law)
+	m, o, situations := scouted(tb, name)
 	report, err := Run(subject, m, o, situations, Options{Draws: testDraws, Seed: 3, Ratio: true, Workers: 2})
 	if err != nil {
 		tb.Fatal(err)
@@ -150,10 +150,10 @@ func TestAuditPassesTheLattice(t *testing.T) {
 // TestAuditOfFloats: the laws are right, the numbers are not. Their bits are found out, and nothing else.
 func TestAuditOfFloats(t *testing.T) {
 	t.Parallel()
-	for _, law := range []string{mechanism.PIM, mechanism.KNorm, mechanism.Laplace, mechanism.LaplaceTight} {
-		t.Run(law, func(t *testing.T) {
+	for _, name := range []string{mechanism.PIM, mechanism.KNorm, mechanism.Laplace, mechanism.LaplaceTight} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := audited(t, law, Sanitizers{})
+			r := audited(t, name, Sanitizers{})
 			if r.Passed || len(r.Findings) != 1 || !strings.Contains(r.Findings[0], "low bits") {
 				t.Errorf("findings are %q, want the low bits", r.Findings)
 			}

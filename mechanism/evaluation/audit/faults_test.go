@@ -263,16 +263,16 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 			if without == lowBit {
 				known["cell"] = cell &^ 1
 			}
-			law, err := f.Options.NewMechanism()
+			noisy, err := f.Options.NewMechanism()
 			if err != nil {
 				return first, again, err
 			}
-			law.Prepare(&at.hull, f.Options.Epsilon)
+			noisy.Prepare(&at.hull, f.Options.Epsilon)
 			if without == "mechanism" { // words in common show under laws that use them alike
-				law, _ = mechanism.Options{Mechanism: mechanism.KNorm}.NewMechanism()
-				law.Prepare(&at.hull, 1)
+				noisy, _ = mechanism.Options{Mechanism: mechanism.KNorm}.NewMechanism()
+				noisy.Prepare(&at.hull, 1)
 			}
-			z := law.Sample(noise.NewKeyed(key).Stream(fmt.Append(nil, known)), cell)
+			z := noisy.Sample(noise.NewKeyed(key).Stream(fmt.Append(nil, known)), cell)
 			first.Release = z
 			return first, first, nil
 		}

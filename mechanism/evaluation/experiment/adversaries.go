@@ -64,7 +64,7 @@ func (d *Data) watch(t *Trace, o Options, tick Tick) (*beliefs, error) {
 	if err != nil {
 		return nil, err
 	}
-	truth, err := newLaw(d.Grid, options)
+	truth, err := newNoiseLaw(d.Grid, options)
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +119,11 @@ func (d *Data) filters(m *mobility.Model, t *Trace, o mechanism.Options) (list [
 			everywhere := uniform(d.Grid)
 			f.start = func(dst *mobility.Distribution) { dst.CopyFrom(&everywhere) }
 			f.move = func(dst, _ *mobility.Distribution, _ int64, _ int) { dst.CopyFrom(&everywhere) }
-			f.own, err = newLaw(d.Grid, o)
+			f.own, err = newNoiseLaw(d.Grid, o)
 			f.fixed = true
 		case WeakWalk:
 			f = d.standard(walkModel(m), o)
-			f.own, err = newLaw(d.Grid, o)
+			f.own, err = newNoiseLaw(d.Grid, o)
 		case StrongStart:
 			initial := f.start
 			f.start = func(dst *mobility.Distribution) {

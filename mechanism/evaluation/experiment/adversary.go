@@ -44,8 +44,8 @@ func (a Adversary) look() int {
 	return map[Adversary]int{Standard: 1, WeakUniform: 2, WeakWalk: 3, StrongStart: 4, StrongPersonal: 5}[a]
 }
 
-// law is how a release is made, by the prior of whoever knows it: set, hull, surrogates and noise. Where that prior is M's it is the sanitizer's own.
-type law struct {
+// noiseLaw is how a release is made, by the prior of whoever knows it: set, hull, surrogates and noise. Where that prior is M's it is the sanitizer's own.
+type noiseLaw struct {
 	grid       *grid.Grid
 	options    mechanism.Options
 	mechanism  mechanism.Mechanism
@@ -57,12 +57,12 @@ type law struct {
 	nearest    []int32
 }
 
-func newLaw(g *grid.Grid, o mechanism.Options) (*law, error) {
+func newNoiseLaw(g *grid.Grid, o mechanism.Options) (*noiseLaw, error) {
 	noise, err := o.NewMechanism()
-	return &law{grid: g, options: o, mechanism: noise}, err
+	return &noiseLaw{grid: g, options: o, mechanism: noise}, err
 }
 
-func (l *law) prepare(prior *mobility.Distribution) {
+func (l *noiseLaw) prepare(prior *mobility.Distribution) {
 	l.set.Choose(prior, l.options.Delta)
 	l.hull.OfCells(l.grid, l.set.Cells)
 	l.surrogates.Reset(l.grid, l.set.Cells)
@@ -75,7 +75,7 @@ func (l *law) prepare(prior *mobility.Distribution) {
 }
 
 // likelihoods of the cells of a prior, given a release.
-func (l *law) likelihoods(z grid.Point, cells []grid.Cell) []float64 {
+func (l *noiseLaw) likelihoods(z grid.Point, cells []grid.Cell) []float64 {
 	l.nearest = l.surrogates.All(l.nearest, cells)
 	return l.inference.Surrogate(l.mechanism, z, l.places, l.nearest)
 }
@@ -85,7 +85,7 @@ func (l *law) likelihoods(z grid.Point, cells []grid.Cell) []float64 {
 type filter struct {
 	start     func(dst *mobility.Distribution)
 	move      func(dst, from *mobility.Distribution, at int64, steps int)
-	own       *law // nil: the true one
+	own       *noiseLaw // nil: the true one
 	fixed     bool // the own law is that of every timestamp
 	maxGap    int64
 	prior     mobility.Distribution
@@ -106,7 +106,7 @@ func (f *filter) foresee(step int64) {
 }
 
 // observe advances the filter to a timestamp; z nil: nothing was released.
-func (f *filter) observe(step int64, z *grid.Point, truth *law) {
+func (f *filter) observe(step int64, z *grid.Point, truth *noiseLaw) {
 	f.foresee(step)
 	f.posterior.CopyFrom(&f.prior)
 	if z != nil {

@@ -44,7 +44,7 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	truth, err := newLaw(d.Grid, o)
+	truth, err := newNoiseLaw(d.Grid, o)
 	if err != nil {
 		t.Fatal(err)
 	}

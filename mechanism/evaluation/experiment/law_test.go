@@ -35,7 +35,7 @@ func simulate(t *testing.T, model *mobility.Model, v Variant, released, stated S
 	if err != nil {
 		t.Fatal(err)
 	}
-	law, err := o.NewMechanism()
+	noisy, err := o.NewMechanism()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +62,8 @@ func simulate(t *testing.T, model *mobility.Model, v Variant, released, stated S
 				t.Fatalf("|ΔX| is %d, computed beside it %d", out.SetSize, len(theirs.Cells))
 			}
 			hull.OfCells(model.Grid, ours.Cells)
-			law.Prepare(&hull, stated.Epsilon)
-			s.add(model.Grid, trace.Cells[i], out, law.SquaredError(), outside(&prior, ours.Cells))
+			noisy.Prepare(&hull, stated.Epsilon)
+			s.add(model.Grid, trace.Cells[i], out, noisy.SquaredError(), outside(&prior, ours.Cells))
 			predictor.PredictPruned(&prior, &state.Posterior, trace.Steps[i], 1, mechanism.DefaultPrune)
 			return nil
 		})
