@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -127,7 +128,7 @@ func BenchmarkStage(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-		for _, name := range lawNames() {
+		for _, name := range law.Names() {
 			m := mustMechanism(b, name)
 			stage("draw/"+name, func() {
 				m.Prepare(&s.hull, 1)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -21,8 +22,9 @@ the same version publishes two equations in one noise when a record is replayed:
 mechanismVersion, and writes them anew with "go test ./mechanism -run TestBits -update".
 `
 
-// TestBits compares releases of every mechanism under every shape of hull, and states some steps into a walk, with a file. The file must be
-// of this version, and is not written anew under the same version with other bits: lines may only be added to its end.
+// TestBits compares releases of every mechanism under every shape of hull, and states some steps
+// into a walk, with a file. The file must be of this version, and is not written anew under the
+// same version with other bits: lines may only be added to its end.
 func TestBits(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "bits.txt")
@@ -63,7 +65,8 @@ func firstDifference(want, got string) string {
 	return "one has more lines"
 }
 
-// releaseBits draws three releases of each mechanism from a polygon, a line and a single place, with the stream that a step would take.
+// releaseBits draws three releases of each mechanism from a polygon, a line and a single place,
+// with the stream that a step would take.
 func releaseBits(t *testing.T) string {
 	t.Helper()
 	g, err := grid.Plain(20, 20, 1.7)
@@ -80,11 +83,11 @@ func releaseBits(t *testing.T) string {
 		{"line", []grid.Cell{21, 62, 103, 185}},
 		{"point", []grid.Cell{77}},
 	} {
-		var hull SensitivityHull
+		var hull law.SensitivityHull
 		hull.OfCells(g, shape.set)
-		for _, name := range []string{PIM, KNorm, Laplace, LaplaceTight} {
-			for _, isotropy := range []string{IsotropyClosedForm, IsotropySampled} {
-				m, err := newLaw(lawOptions{Name: name, Isotropy: isotropy})
+		for _, name := range []string{law.PIM, law.KNorm, law.Laplace, law.LaplaceTight} {
+			for _, isotropy := range []string{law.IsotropyClosedForm, law.IsotropySampled} {
+				m, err := law.New(law.Options{Name: name, Isotropy: isotropy})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -121,10 +124,10 @@ func latticeBits(t *testing.T) string {
 		{"line", []grid.Cell{21, 62, 103, 185}},
 		{"point", []grid.Cell{77}},
 	} {
-		var hull SensitivityHull
+		var hull law.SensitivityHull
 		hull.OfCells(g, shape.set)
-		for _, parts := range []int{1, 7, DefaultSubdivision} {
-			o := Options{Mechanism: Lattice, Subdivision: parts, Epsilon: .9}.withDefaults()
+		for _, parts := range []int{1, 7, law.DefaultSubdivision} {
+			o := Options{Mechanism: law.Lattice, Subdivision: parts, Epsilon: .9}.withDefaults()
 			m, err := o.NewMechanism()
 			if err != nil {
 				t.Fatal(err)
@@ -142,16 +145,16 @@ func latticeBits(t *testing.T) string {
 	return b.String()
 }
 
-// stateBits encodes the state after releases, a prediction, a repeat and a gap, in the first version of the encoding, and without padding, which
-// would change the sets.
+// stateBits encodes the state after releases, a prediction, a repeat and a gap, in the first
+// version of the encoding, and without padding, which would change the sets.
 func stateBits(t *testing.T) string {
 	t.Helper()
 	model := denseModel(t, 6, 5)
 	model.Initial = mobility.Distribution{Cells: []grid.Cell{7, 14, 22}, P: []float64{.25, .5, .25}}
 	var b strings.Builder
 	for _, o := range []Options{
-		{Epsilon: 1.1, Delta: .05, Mechanism: PIM, MinCells: -1},
-		{Epsilon: .7, Delta: .3, Mechanism: Laplace, Inference: InferencePaper, MinCells: -1},
+		{Epsilon: 1.1, Delta: .05, Mechanism: law.PIM, MinCells: -1},
+		{Epsilon: .7, Delta: .3, Mechanism: law.Laplace, Inference: InferencePaper, MinCells: -1},
 	} {
 		s := newSanitizer(t, model, o)
 		var state State

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// TestTenReleasesFit counts ε = .1 as what it is written as: in float64 ten of them are less than 1, and three more than .3.
+// TestTenReleasesFit counts ε = .1 as what it is written as: in float64 ten of them are less than
+// 1, and three more than .3.
 func TestTenReleasesFit(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
@@ -22,7 +24,7 @@ func TestTenReleasesFit(t *testing.T) {
 		fit             int
 	}{{.1, 1, 10}, {.1, .3, 3}, {.1, .999999999, 9}, {.7, 2.1, 3}, {1.1, 3.3, 3}, {math.Ln2, 2 * math.Ln2, 1}, {1.0 / 3, 1, 2}, {1e-6, 1e-5, 10}, {700, 2100, 3}} {
 		for name, b := range map[string]Budget{"window": {Epsilon: c.budget, WindowSteps: 100}, "lifetime": {Lifetime: c.budget}} {
-			s := newSanitizer(t, model, Options{Mechanism: KNorm, Epsilon: c.epsilon, Delta: .1, Budget: b})
+			s := newSanitizer(t, model, Options{Mechanism: law.KNorm, Epsilon: c.epsilon, Delta: .1, Budget: b})
 			var state State
 			steps := make([]int64, 30)
 			for i := range steps {
@@ -54,14 +56,16 @@ func habit(r *rand.Rand, kind int) int64 {
 	return int64(math.Exp(8 * r.Float64()))
 }
 
-// charged is a release as an auditor writes it down: in which milliseconds its report can have been made, and what it cost.
+// charged is a release as an auditor writes it down: in which milliseconds its report can have been
+// made, and what it cost.
 type charged struct {
 	from, to int64
 	amount   uint64
 }
 
-// TestNoBudgetIsExceeded runs random users with settings and models that change under them, states that are stored, and reports in any order. After each
-// release an auditor who keeps everything adds up every cost that can lie in the window, and over the lifetime.
+// TestNoBudgetIsExceeded runs random users with settings and models that change under them, states
+// that are stored, and reports in any order. After each release an auditor who keeps everything
+// adds up every cost that can lie in the window, and over the lifetime.
 func TestNoBudgetIsExceeded(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(95, 1))
@@ -139,7 +143,7 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 }
 
 func randomPolicy(r *rand.Rand) Options {
-	o := Options{Mechanism: KNorm, Delta: .1, Epsilon: []float64{.1, .3, 1, 2.5}[r.IntN(4)], SameStep: []string{SameStepRepeat, SameStepDrop, SameStepRelease}[r.IntN(3)]}
+	o := Options{Mechanism: law.KNorm, Delta: .1, Epsilon: []float64{.1, .3, 1, 2.5}[r.IntN(4)], SameStep: []string{SameStepRepeat, SameStepDrop, SameStepRelease}[r.IntN(3)]}
 	if r.IntN(4) > 0 {
 		o.Budget = Budget{Epsilon: o.Epsilon * float64(1+r.IntN(30)), WindowSteps: []int{1, 7, 60, 1440}[r.IntN(4)], Spent: []string{SpentSuppress, SpentRepeat, SpentPredict}[r.IntN(3)]}
 	}
@@ -161,7 +165,8 @@ func policySanitizer(t *testing.T, m *mobility.Model, streams noise.Streams, o O
 	return s
 }
 
-// TestIntervalSurvivesAChangeOfModel keeps the interval where the step's length changes, though the release cannot be repeated any more.
+// TestIntervalSurvivesAChangeOfModel keeps the interval where the step's length changes, though the
+// release cannot be repeated any more.
 func TestIntervalSurvivesAChangeOfModel(t *testing.T) {
 	t.Parallel()
 	other := roadModel(t)
@@ -176,7 +181,8 @@ func TestIntervalSurvivesAChangeOfModel(t *testing.T) {
 	}
 }
 
-// Two releases of ε = .5 in any three steps of eight hours, and the last one again where there is no more to spend.
+// Two releases of ε = .5 in any three steps of eight hours, and the last one again where there is
+// no more to spend.
 func ExampleBudget() {
 	g, _ := grid.Plain(3, 1, 10)
 	model := &mobility.Model{

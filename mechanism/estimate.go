@@ -15,22 +15,25 @@ const Credibility = 0.95
 const (
 	// EstimateMean is the mean, the place of least expected squared distance. The default.
 	EstimateMean = "mean"
-	// EstimateMedian is the geometric median, the place of least expected distance: not drawn away by a small mass far off.
+	// EstimateMedian is the geometric median, the place of least expected distance: not drawn away
+	// by a small mass far off.
 	EstimateMedian = "median"
-	// EstimateMode is the centre of the most probable cell, the lowest index among equals: a place where somebody can be, which a mean
-	// between two roads is not.
+	// EstimateMode is the centre of the most probable cell, the lowest index among equals: a place
+	// where somebody can be, which a mean between two roads is not.
 	EstimateMode = "mode"
 )
 
-// massTolerance is how far the mass within a radius may stay below Credibility, as a share of all mass: ten times what the order of
-// a sum of millions of probabilities can make of it (see package locationset, which has the same one).
+// massTolerance is how far the mass within a radius may stay below Credibility, as a share of all
+// mass: ten times what the order of a sum of millions of probabilities can make of it (see package
+// locationset, which has the same one).
 const massTolerance = 1e-12
 
 // halfDiagonal is how far a place of a cell lies from its centre at most, in cells.
 const halfDiagonal = math.Sqrt2 / 2
 
-// Estimator computes what an observer learns: the place that stands for a posterior, the mean unless told otherwise, and its credible
-// radius. It is post-processing of releases and costs no ε. It is scratch for one goroutine.
+// Estimator computes what an observer learns: the place that stands for a posterior, the mean
+// unless told otherwise, and its credible radius. It is post-processing of releases and costs no ε.
+// It is scratch for one goroutine.
 type Estimator struct {
 	// Place is EstimateMean, EstimateMedian or EstimateMode; empty means EstimateMean.
 	Place string
@@ -44,17 +47,20 @@ type Estimator struct {
 // distanced is a cell's squared distance with its probability.
 type distanced struct{ square, p float64 }
 
-// Buckets of squared distances: eight per power of two, over 24 powers below the largest. Nearer cells, within 2⁻¹² of the largest
-// distance, share the last one; on a map of whole cells that is one cell.
+// Buckets of squared distances: eight per power of two, over 24 powers below the largest. Nearer
+// cells, within 2⁻¹² of the largest distance, share the last one; on a map of whole cells that is
+// one cell.
 const (
 	radiusPerOctave = 8
 	radiusBuckets   = 24 * radiusPerOctave
 )
 
-// Estimate returns the place that stands for a distribution over g's cells, and a radius around it that holds at least 95 % of the mass
-// wherever in its cell a place lies: the smallest that reaches the centres of so many cells, and half a cell's diagonal. Both in
-// kilometres. A distribution on one cell has half the diagonal, not 0: a model of cells knows no place better. The distribution must
-// not be empty; it need not be normalized. Linear, but for sorting one bucket of distances; the median takes up to 128 passes.
+// Estimate returns the place that stands for a distribution over g's cells, and a radius around it
+// that holds at least 95 % of the mass wherever in its cell a place lies: the smallest that reaches
+// the centres of so many cells, and half a cell's diagonal. Both in kilometres. A distribution on
+// one cell has half the diagonal, not 0: a model of cells knows no place better. The distribution
+// must not be empty; it need not be normalized. Linear, but for sorting one bucket of distances;
+// the median takes up to 128 passes.
 func (e *Estimator) Estimate(g *grid.Grid, d *mobility.Distribution) (place grid.Point, radiusKM float64) {
 	if len(d.Cells) == 0 {
 		panic("mechanism: an empty distribution has no mean")
@@ -108,7 +114,8 @@ func (e *Estimator) squares(column, row float64) float64 {
 	return math.Float64frombits(largest)
 }
 
-// quantile returns the smallest squared distance s so that the cells at most that far hold Credibility of the total mass.
+// quantile returns the smallest squared distance s so that the cells at most that far hold
+// Credibility of the total mass.
 func (e *Estimator) quantile(p []float64, largest, total float64) float64 {
 	clear(e.mass[:])
 	top := radiusKey(largest)

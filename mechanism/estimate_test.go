@@ -11,8 +11,9 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestEstimateAgainstSorting compares mean and radius with sums over all cells in the order of their distance: without half a cell's diagonal
-// the radius reaches just so many centres, and with it the far corners of as many cells lie within.
+// TestEstimateAgainstSorting compares mean and radius with sums over all cells in the order of
+// their distance: without half a cell's diagonal the radius reaches just so many centres, and with
+// it the far corners of as many cells lie within.
 func TestEstimateAgainstSorting(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(62, 1))
@@ -55,7 +56,8 @@ func TestEstimateAgainstSorting(t *testing.T) {
 	}
 }
 
-// farthestCorner returns the distance from a place to the corner of a cell that is farthest from it.
+// farthestCorner returns the distance from a place to the corner of a cell that is farthest from
+// it.
 func farthestCorner(g *grid.Grid, c grid.Cell, from grid.Point) float64 {
 	centre, half, farthest := g.Centre(c), g.CellKM()/2, 0.0
 	for _, corner := range []grid.Point{{X: half, Y: half}, {X: half, Y: -half}, {X: -half, Y: half}, {X: -half, Y: -half}} {
@@ -82,7 +84,8 @@ func TestEstimateOfOneCell(t *testing.T) {
 	new(Estimator).Estimate(g, &mobility.Distribution{})
 }
 
-// TestMedianAgainstSearch compares the expected distance of the geometric median with that of every cell, of the mean, and of places around it.
+// TestMedianAgainstSearch compares the expected distance of the geometric median with that of every
+// cell, of the mean, and of places around it.
 func TestMedianAgainstSearch(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(63, 1))
@@ -181,11 +184,13 @@ func indexOf(cells []grid.Cell, c grid.Cell) int {
 	return -1
 }
 
-// TestRadiusIsCalibrated lets users follow the model, releases their places, and asks at the end of each walk whether the true cell lies within the radius: its
-// centre as far as the radius without half a cell's diagonal, and a place drawn from the cell as far as the radius. The walks are
-// independent, so the number within is binomial. A radius ends at the cell in which 95 % are reached, which may hold a little more:
-// the posterior says how much, and the share within must agree with that, by a test of 5 standard deviations (a false alarm in 1.7 million
-// runs, were the seeds not fixed).
+// TestRadiusIsCalibrated lets users follow the model, releases their places, and asks at the end of
+// each walk whether the true cell lies within the radius: its centre as far as the radius without
+// half a cell's diagonal, and a place drawn from the cell as far as the radius. The walks are
+// independent, so the number within is binomial. A radius ends at the cell in which 95 % are
+// reached, which may hold a little more: the posterior says how much, and the share within must
+// agree with that, by a test of 5 standard deviations (a false alarm in 1.7 million runs, were the
+// seeds not fixed).
 func TestRadiusIsCalibrated(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)

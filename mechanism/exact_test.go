@@ -7,13 +7,15 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 )
 
-// checkExact checks the definition of ε-differential privacy in whole numbers, over all pairs of the map's cells.
-func checkExact(tb testing.TB, r *rand.Rand, s *testcase.ExactSet, h *SensitivityHull) (*big.Rat, bool) {
+// checkExact checks the definition of ε-differential privacy in whole numbers, over all pairs of
+// the map's cells.
+func checkExact(tb testing.TB, r *rand.Rand, s *testcase.ExactSet, h *law.SensitivityHull) (*big.Rat, bool) {
 	tb.Helper()
-	m, err := newLaw(lawOptions{Subdivision: s.Parts})
+	m, err := law.New(law.Options{Subdivision: s.Parts})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -37,7 +39,7 @@ func TestLatticeIsPrivateOnGoldenCases(t *testing.T) {
 		}
 		cases++
 		g := prepareGolden(t, c)
-		for _, parts := range []int{1, 7, DefaultSubdivision} {
+		for _, parts := range []int{1, 7, law.DefaultSubdivision} {
 			if worst, ok := checkExact(t, r, &testcase.ExactSet{Grid: g.grid, Cells: g.set.Cells, Epsilon: c.Eps, Parts: parts}, &g.hull); !ok {
 				t.Errorf("%s: exponents differ by %v·ε", c.Name, worst)
 			}

@@ -2,11 +2,12 @@ package mechanism
 
 import "math"
 
-// exp returns e^x for x ≤ 0, to about one unit in the last place, and 0 below -708. The standard library's has assembly on some
-// architectures whose last bit differs; posteriors must be the same bits everywhere.
+// exp returns e^x for x ≤ 0, to about one unit in the last place, and 0 below -708. The standard
+// library's has assembly on some architectures whose last bit differs; posteriors must be the same
+// bits everywhere.
 //
-// x = k·ln2/32 + r with |r| ≤ ln2/64 < .0109, so e^x = 2^(k div 32) · 2^(k mod 32 / 32) · e^r. Of e^r the terms up to r⁶/720 are taken; the
-// next is below .0109⁷/5040 < 2⁻⁵⁷.
+// x = k·ln2/32 + r with |r| ≤ ln2/64 < .0109, so e^x = 2^(k div 32) · 2^(k mod 32 / 32) · e^r. Of
+// e^r the terms up to r⁶/720 are taken; the next is below .0109⁷/5040 < 2⁻⁵⁷.
 func exp(x float64) float64 {
 	if !(x > leastExponent) {
 		return 0
@@ -26,7 +27,8 @@ func exp(x float64) float64 {
 const (
 	leastExponent = -708                 // e^-708 is still a normal number
 	perStep       = 0x1.71547652b82fep+5 // 32/ln2
-	// ln2/32 in two parts; the upper one has 29 significant bits, so that its product with k is exact.
+	// ln2/32 in two parts; the upper one has 29 significant bits, so that its product with k is
+	// exact.
 	stepHigh = 0x1.62e42fe000000p-6
 	stepLow  = 0x1.f473de6af278fp-35
 )

@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -30,7 +31,7 @@ type goldenSetting struct {
 	grid      *grid.Grid // nil for free points
 	set       locationset.Set
 	nearest   []int32 // of every cell of the map
-	hull      SensitivityHull
+	hull      law.SensitivityHull
 	places    []convex.Vec // of every cell of the map
 	setPlaces []convex.Vec
 }
@@ -141,7 +142,7 @@ func (s *goldenSetting) checkGeometry(t *testing.T) {
 	t.Helper()
 	if s.grid != nil {
 		var corners []convex.Vec
-		for _, v := range s.hull.hull {
+		for _, v := range convex.HullOfCells(nil, s.set.Cells, s.grid.Width()) {
 			corners = append(corners, convex.Vec(s.grid.Centre(grid.Cell(v.Y*int64(s.grid.Width())+v.X))))
 		}
 		checkVertices(t, "hull", corners, s.Hull)
@@ -157,7 +158,7 @@ func (s *goldenSetting) checkGeometry(t *testing.T) {
 	near(t, "moment xy", m.XY, s.SecondMoment[0][1], m.Trace())
 	near(t, "moment yx", m.XY, s.SecondMoment[1][0], m.Trace())
 	near(t, "moment yy", m.YY, s.SecondMoment[1][1], m.Trace())
-	transform, ok := Isotropy(&s.hull)
+	transform, ok := law.Isotropy(&s.hull)
 	if ok != (s.T != nil) {
 		t.Fatalf("isotropic position: got %t, want %t", ok, s.T != nil)
 	}
@@ -194,11 +195,11 @@ func (s *goldenSetting) checkNoise(t *testing.T) {
 		m.Prepare(&s.hull, s.Eps)
 		return m.SquaredError()
 	}
-	near(t, "squared error of PIM", squared(PIM), s.SquaredPIM, 0)
-	near(t, "squared error of K-norm noise", squared(KNorm), s.SquaredPIM, 0)
-	near(t, "squared error of Laplace", squared(Laplace), s.SquaredLaplace, 0)
+	near(t, "squared error of PIM", squared(law.PIM), s.SquaredPIM, 0)
+	near(t, "squared error of K-norm noise", squared(law.KNorm), s.SquaredPIM, 0)
+	near(t, "squared error of Laplace", squared(law.Laplace), s.SquaredLaplace, 0)
 	tight := s.LaplaceTightS / s.Eps
-	near(t, "squared error of tight Laplace", squared(LaplaceTight), 4*tight*tight, 0)
+	near(t, "squared error of tight Laplace", squared(law.LaplaceTight), 4*tight*tight, 0)
 }
 
 func (s *goldenSetting) checkRelease(t *testing.T, r testcase.GoldenRelease) {
@@ -228,9 +229,9 @@ func (s *goldenSetting) checkRelease(t *testing.T, r testcase.GoldenRelease) {
 		postPaper, postExact     []float64
 		nextPaper, nextSurrogate []float64
 	}{
-		{PIM, r.PIMPaper, r.PIMExact, r.PostPIMPaper, r.PostPIMExact, r.NextPIMPaper, r.NextPIMExact},
-		{KNorm, r.PIMPaper, r.PIMExact, r.PostPIMPaper, r.PostPIMExact, r.NextPIMPaper, r.NextPIMExact},
-		{Laplace, r.LaplacePaper, r.LaplaceExact, r.PostLaplacePaper, r.PostLaplaceExact, nil, nil},
+		{law.PIM, r.PIMPaper, r.PIMExact, r.PostPIMPaper, r.PostPIMExact, r.NextPIMPaper, r.NextPIMExact},
+		{law.KNorm, r.PIMPaper, r.PIMExact, r.PostPIMPaper, r.PostPIMExact, r.NextPIMPaper, r.NextPIMExact},
+		{law.Laplace, r.LaplacePaper, r.LaplaceExact, r.PostLaplacePaper, r.PostLaplaceExact, nil, nil},
 	} {
 		m := mustMechanism(t, c.mechanism)
 		m.Prepare(&s.hull, s.Eps)
@@ -251,8 +252,9 @@ func (s *goldenSetting) checkRelease(t *testing.T, r testcase.GoldenRelease) {
 	}
 }
 
-// densities returns the density at z for every cell of the map, from its own place and from its surrogate's.
-func (s *goldenSetting) densities(m Mechanism, z grid.Point) (paper, exact []float64) {
+// densities returns the density at z for every cell of the map, from its own place and from its
+// surrogate's.
+func (s *goldenSetting) densities(m law.Mechanism, z grid.Point) (paper, exact []float64) {
 	paper, exact = make([]float64, s.M), make([]float64, s.M)
 	m.Exponents(paper, z, s.places)
 	for i, e := range paper {
@@ -299,9 +301,9 @@ func checkDense(t *testing.T, what string, d *mobility.Distribution, want []floa
 	}
 }
 
-func mustMechanism(tb testing.TB, name string) Mechanism {
+func mustMechanism(tb testing.TB, name string) law.Mechanism {
 	tb.Helper()
-	m, err := newLaw(lawOptions{Name: name})
+	m, err := law.New(law.Options{Name: name})
 	if err != nil {
 		tb.Fatal(err)
 	}

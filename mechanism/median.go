@@ -2,17 +2,20 @@ package mechanism
 
 import "math"
 
-// Where the search for a geometric median ends: after a move of less than 2⁻¹² cells, 8 cm in cells of 340 m, or after so many moves.
+// Where the search for a geometric median ends: after a move of less than 2⁻¹² cells, 8 cm in cells
+// of 340 m, or after so many moves.
 const (
 	medianMove  = 0x1p-12
 	medianMoves = 128
 )
 
-// median returns the geometric median in columns and rows, the place with the least expected distance, of the cells that centre has noted. It
-// goes there from the mean by Weiszfeld's steps, each to the mean of the cells weighted by probability over distance, with the rule of Vardi and
-// Zhang for a place that is a cell's centre (2000, doi 10.1073/pnas.97.4.1423), and asks first whether the most probable cell is the median, where
-// those steps would come to slowly. Each step has no larger expected distance than the one before. Sums ascend, so the bits are the
-// same everywhere. Where they end the cell that is nearest is asked too. Linear for each step.
+// median returns the geometric median in columns and rows, the place with the least expected
+// distance, of the cells that centre has noted. It goes there from the mean by Weiszfeld's steps,
+// each to the mean of the cells weighted by probability over distance, with the rule of Vardi and
+// Zhang for a place that is a cell's centre (2000, doi 10.1073/pnas.97.4.1423), and asks first
+// whether the most probable cell is the median, where those steps would come to slowly. Each step
+// has no larger expected distance than the one before. Sums ascend, so the bits are the same
+// everywhere. Where they end the cell that is nearest is asked too. Linear for each step.
 func (e *Estimator) median(p []float64, column, row float64) (x, y float64) {
 	best := 0
 	for i, q := range p {
@@ -29,7 +32,8 @@ func (e *Estimator) median(p []float64, column, row float64) (x, y float64) {
 		if f.still() {
 			break
 		}
-		// f's place is the weighted mean of all cells but the one here; what that one holds back shortens the move.
+		// f's place is the weighted mean of all cells but the one here; what that one holds back
+		// shortens the move.
 		stay := min(1, f.here/f.strength())
 		dx, dy := float64((1-stay)*(f.x-x)), float64((1-stay)*(f.y-y))
 		x, y = x+dx, y+dy
@@ -53,7 +57,8 @@ type pull struct {
 
 func (f pull) strength() float64 { return math.Sqrt(float64(f.dx*f.dx) + float64(f.dy*f.dy)) }
 
-// still says that no move is shorter for all cells together: the one here holds at least as much as the others pull.
+// still says that no move is shorter for all cells together: the one here holds at least as much as
+// the others pull.
 func (f pull) still() bool { return !f.others || f.strength() <= f.here }
 
 func (e *Estimator) pull(p []float64, x, y float64) pull {

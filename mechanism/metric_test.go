@@ -8,14 +8,16 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
-// TestMetricHoldsForPositions draws positions anywhere in the cells of a set and compares the releases of the cells they fall into.
+// TestMetricHoldsForPositions draws positions anywhere in the cells of a set and compares the
+// releases of the cells they fall into.
 func TestMetricHoldsForPositions(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
 	r := rand.New(rand.NewPCG(83, 1))
-	for _, name := range []string{PIM, Laplace, LaplaceTight} {
+	for _, name := range []string{law.PIM, law.Laplace, law.LaplaceTight} {
 		s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: 2, Delta: .01})
 		var state State
 		if _, ok := s.Metric(); ok {
@@ -67,7 +69,7 @@ func TestMetricOfOneCell(t *testing.T) {
 	model := roadModel(t)
 	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, MinCells: -1})
 	mustStep(t, s, new(State), Input{User: "u", Cell: 3, Release: true})
-	if m, ok := s.Metric(); !ok || m != (Metric{Within200M: 1, Within1KM: 1, Across: 1}) {
+	if m, ok := s.Metric(); !ok || m != (law.Metric{Within200M: 1, Within1KM: 1, Across: 1}) {
 		t.Errorf("a release that says nothing: %+v, %t", m, ok)
 	}
 }

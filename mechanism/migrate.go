@@ -15,7 +15,8 @@ const (
 	Unchanged Migration = iota
 	// PosteriorKept: the other model has the same grid, so what was known of the place stays.
 	PosteriorKept
-	// StartedAnew: the other model has another grid; the posterior is the new model's initial distribution.
+	// StartedAnew: the other model has another grid; the posterior is the new model's initial
+	// distribution.
 	StartedAnew
 )
 
@@ -38,16 +39,18 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 	return migration
 }
 
-// MigrateTo makes a state of another model one of a user's personal model, nil for the popular one: between the two of one grid what is
-// known of the place stays, and so does the release of the last step. It fails with ErrOtherPopular, and changes nothing, if the personal
-// model lies over another popular model than the sanitizer's.
+// MigrateTo makes a state of another model one of a user's personal model, nil for the popular one:
+// between the two of one grid what is known of the place stays, and so does the release of the last
+// step. It fails with ErrOtherPopular, and changes nothing, if the personal model lies over another
+// popular model than the sanitizer's.
 //
-// The last step becomes the new model's step that holds its end, so that late
-// reports stay late where the new steps are no longer than the old ones. Under longer steps an older report can fall into that
-// same step and counts as one of it. The number of releases and the ledger are kept in any case, for they are the user's and not the model's:
-// its times are milliseconds, the ends of the steps of old, so that no release leaves a window of new steps before its report must have.
-// The last release can be repeated only if grid and step length are the same; otherwise the step it was made in counts
-// as predicted. ReleaseInterval still counts from that release.
+// The last step becomes the new model's step that holds its end, so that late reports stay late
+// where the new steps are no longer than the old ones. Under longer steps an older report can fall
+// into that same step and counts as one of it. The number of releases and the ledger are kept in
+// any case, for they are the user's and not the model's: its times are milliseconds, the ends of
+// the steps of old, so that no release leaves a window of new steps before its report must have.
+// The last release can be repeated only if grid and step length are the same; otherwise the step it
+// was made in counts as predicted. ReleaseInterval still counts from that release.
 func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration, error) {
 	if err := s.follow(user); err != nil {
 		return Unchanged, err
@@ -70,7 +73,8 @@ func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration,
 	return result, nil
 }
 
-// convertStep returns the step of length to that holds the last millisecond of a step of length from.
+// convertStep returns the step of length to that holds the last millisecond of a step of length
+// from.
 func convertStep(step, from, to int64) int64 {
 	if from == to {
 		return step

@@ -8,9 +8,11 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Models for tests and benchmarks. Weights are fixed numbers, so the figures they lead to can be repeated.
+// Models for tests and benchmarks. Weights are fixed numbers, so the figures they lead to can be
+// repeated.
 
-// weightedModel builds a model from the unnormalized weight of every move (dx, dy) with |dx|, |dy| ≤ reach, and starts at the middle.
+// weightedModel builds a model from the unnormalized weight of every move (dx, dy) with |dx|, |dy|
+// ≤ reach, and starts at the middle.
 func weightedModel(tb testing.TB, width, height, reach int, cellKM float64, weight func(column, row, dx, dy int) float64) *mobility.Model {
 	tb.Helper()
 	g, err := grid.Plain(width, height, cellKM)
@@ -48,8 +50,8 @@ func weightedModel(tb testing.TB, width, height, reach int, cellKM float64, weig
 	return model
 }
 
-// roadModel is a town of 32×32 cells with a street every fourth row and column. Vehicles mostly stay or go on along their
-// street; elsewhere they drift to a street.
+// roadModel is a town of 32×32 cells with a street every fourth row and column. Vehicles mostly
+// stay or go on along their street; elsewhere they drift to a street.
 func roadModel(tb testing.TB) *mobility.Model {
 	tb.Helper()
 	const every, stay, along, off = 4, 100, 4, .01
@@ -79,7 +81,8 @@ func denseModel(tb testing.TB, width, height int) *mobility.Model {
 	})
 }
 
-// walk returns steps cells of a path that follows the model from its initial cell, by a fixed generator.
+// walk returns steps cells of a path that follows the model from its initial cell, by a fixed
+// generator.
 func walk(m *mobility.Model, seed uint64, steps int) []grid.Cell {
 	c := m.Initial.Cells[0]
 	path := make([]grid.Cell, steps)

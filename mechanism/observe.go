@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -16,8 +17,8 @@ type Seen struct {
 	Kind Kind
 	// Release is the released place in map kilometres, where Kind is Released; see Sanitizer.Snap.
 	Release grid.Point
-	// Carried says that reports without a record kept the user's filter going since the last record, so that a gap longer
-	// than MaxGap does not start it anew.
+	// Carried says that reports without a record kept the user's filter going since the last
+	// record, so that a gap longer than MaxGap does not start it anew.
 	Carried bool
 	// Personal is the user's personal model, as in Input; nil: the popular one.
 	Personal *mobility.Personal
@@ -26,15 +27,18 @@ type Seen struct {
 // ErrUnseen is what Observe returns for what no Step can have published.
 var ErrUnseen = errors.New("mechanism: this record cannot follow the user's last one")
 
-// Observe is Step for an observer: it advances a state of the observer's own by what was published of a report, with the code by which
-// Step advances the sanitizer's. It needs the model and the options and no secret: the streams of this sanitizer are not used.
+// Observe is Step for an observer: it advances a state of the observer's own by what was published
+// of a report, with the code by which Step advances the sanitizer's. It needs the model and the
+// options and no secret: the streams of this sanitizer are not used.
 //
-// Where every report of the user leaves a record (neither BetweenSkip, SameStepDrop with something withheld, nor SpentSuppress has left
-// one out) and Release has the very bits of Outcome.Release, the observer's posterior, estimate and radius are the sanitizer's, bit for bit.
-// A report without a record is a step of prediction that the observer takes together with the next one: posteriors then differ by the
-// rounding to float32 and the pruning that the sanitizer did in between.
+// Where every report of the user leaves a record (neither BetweenSkip, SameStepDrop with something
+// withheld, nor SpentSuppress has left one out) and Release has the very bits of Outcome.Release,
+// the observer's posterior, estimate and radius are the sanitizer's, bit for bit. A report without
+// a record is a step of prediction that the observer takes together with the next one: posteriors
+// then differ by the rounding to float32 and the pruning that the sanitizer did in between.
 //
-// State.Releases must be the number of releases before those that are shown to Observe. Cost: that of Step.
+// State.Releases must be the number of releases before those that are shown to Observe. Cost: that
+// of Step.
 func (s *Sanitizer) Observe(state *State, seen Seen) error {
 	s.fresh = false
 	if !seen.Kind.Published() || state.Started && seen.Step < state.Step {
@@ -72,7 +76,8 @@ func (s *Sanitizer) foresee(state *State, seen Seen) {
 	s.predictor.PredictPruned(&s.prior, &state.Posterior, state.Step, int(gap), max(s.options.Prune, 0))
 }
 
-// arrange chooses what determines the law of a release, all of it from the prior: set, hull, surrogates, mechanism.
+// arrange chooses what determines the law of a release, all of it from the prior: set, hull,
+// surrogates, mechanism.
 func (s *Sanitizer) arrange() {
 	g := s.model.Grid
 	s.set.ChoosePadded(g, &s.prior, s.options.Delta, s.options.padding())
@@ -89,12 +94,13 @@ func (s *Sanitizer) book(state *State, step int64, z grid.Point) {
 	s.charge(state)
 }
 
-// Snap returns the release that a place stands for after it was written in degrees: of Lattice the nearest point of the lattice, with the very
-// bits that were released as long as the writing is off by less than half a step; of the other mechanisms the place itself, whose last
-// bits are lost (posteriors then differ by as little).
+// Snap returns the release that a place stands for after it was written in degrees: of Lattice the
+// nearest point of the lattice, with the very bits that were released as long as the writing is off
+// by less than half a step; of the other mechanisms the place itself, whose last bits are lost
+// (posteriors then differ by as little).
 func (s *Sanitizer) Snap(p grid.Point) grid.Point {
-	if s.options.Mechanism != Lattice {
+	if s.options.Mechanism != law.Lattice {
 		return p
 	}
-	return SnapToLattice(p, s.options.Subdivision, s.model.Grid.CellKM())
+	return law.Snap(p, s.options.Subdivision, s.model.Grid.CellKM())
 }

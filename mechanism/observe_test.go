@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// observed lets an observer with another key, or none that matters, see what a sanitizer publishes, through degrees as a record has
-// them, and calls each with both states after every report that leaves a record.
+// observed lets an observer with another key, or none that matters, see what a sanitizer publishes,
+// through degrees as a record has them, and calls each with both states after every report that
+// leaves a record.
 func observed(t *testing.T, o, theirs Options, reports []int64, each func(step int64, state, seen *State)) (hidden int) {
 	t.Helper()
 	model := roadModel(t)
@@ -42,11 +44,12 @@ func observed(t *testing.T, o, theirs Options, reports []int64, each func(step i
 // reports are steps with repetitions, late ones, and gaps below and above 20 steps.
 var reports = []int64{3, 4, 4, 5, 6, 7, 7, 6, 8, 9, 12, 13, 14, 15, 30, 31, 32, 33, 34, 35, 60, 61, 62, 62, 63, 64, 65, 66, 67, 68}
 
-// TestObserveFollows: what is published determines the sanitizer's state. Exactly so for the lattice mechanism under all settings that
-// publish something for every report; up to the last bits of a release in degrees for the others.
+// TestObserveFollows: what is published determines the sanitizer's state. Exactly so for the
+// lattice mechanism under all settings that publish something for every report; up to the last bits
+// of a release in degrees for the others.
 func TestObserveFollows(t *testing.T) {
 	t.Parallel()
-	for _, mechanism := range lawNames() {
+	for _, mechanism := range law.Names() {
 		for name, o := range map[string]Options{
 			"plain":      {},
 			"paper":      {Inference: InferencePaper},
@@ -68,7 +71,7 @@ func TestObserveFollows(t *testing.T) {
 				n := 0
 				hidden := observed(t, o, o, reports, func(step int64, state, seen *State) {
 					n++
-					if mechanism != Lattice {
+					if mechanism != law.Lattice {
 						if d := distance(state, seen); d > 1e-6 || math.Abs(state.Estimate.X-seen.Estimate.X) > 1e-4 {
 							t.Fatalf("step %d: the observer's posterior is %g away", step, d)
 						}
@@ -86,7 +89,8 @@ func TestObserveFollows(t *testing.T) {
 	}
 }
 
-// TestObserveHidden: of reports without a record the observer knows nothing, and follows up to rounding and pruning.
+// TestObserveHidden: of reports without a record the observer knows nothing, and follows up to
+// rounding and pruning.
 func TestObserveHidden(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]Options{
@@ -102,7 +106,8 @@ func TestObserveHidden(t *testing.T) {
 	}
 }
 
-// TestObserveCarried: a gap that hides reports is bridged on demand, where the rule for gaps would start anew.
+// TestObserveCarried: a gap that hides reports is bridged on demand, where the rule for gaps would
+// start anew.
 func TestObserveCarried(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
@@ -129,7 +134,8 @@ func TestObserveCarried(t *testing.T) {
 	}
 }
 
-// TestObserveNotices: with the wrong public settings the observer's posterior is another one, which the records' estimates show.
+// TestObserveNotices: with the wrong public settings the observer's posterior is another one, which
+// the records' estimates show.
 func TestObserveNotices(t *testing.T) {
 	t.Parallel()
 	right := Options{Epsilon: 2, Delta: .05, MaxGap: 20}
@@ -137,7 +143,7 @@ func TestObserveNotices(t *testing.T) {
 		"ε":         func(o *Options) { o.Epsilon = 1 },
 		"δ":         func(o *Options) { o.Delta = .3 },
 		"inference": func(o *Options) { o.Inference = InferencePaper },
-		"mechanism": func(o *Options) { o.Mechanism = Laplace },
+		"mechanism": func(o *Options) { o.Mechanism = law.Laplace },
 		"max gap":   func(o *Options) { o.MaxGap = 40 },
 		"padding":   func(o *Options) { o.MinRadiusKM = 3 },
 	} {
@@ -182,7 +188,8 @@ func TestObserveRefuses(t *testing.T) {
 	}
 }
 
-// TestSnap takes releases of every kind of lattice back from degrees and from degrees with seven decimals.
+// TestSnap takes releases of every kind of lattice back from degrees and from degrees with seven
+// decimals.
 func TestSnap(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
@@ -205,7 +212,7 @@ func TestSnap(t *testing.T) {
 	if got := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1}).Snap(far); got != far {
 		t.Errorf("what no word holds became %v", got)
 	}
-	if got := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, Mechanism: PIM}).Snap(grid.Point{X: .123, Y: 4}); got != (grid.Point{X: .123, Y: 4}) {
+	if got := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, Mechanism: law.PIM}).Snap(grid.Point{X: .123, Y: 4}); got != (grid.Point{X: .123, Y: 4}) {
 		t.Errorf("pim has no lattice, but the place became %v", got)
 	}
 }

@@ -7,20 +7,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 )
 
 // Ways of inference.
 const (
-	// InferenceSurrogate infers with the law by which releases are made: a cell outside the set emits like its surrogate. The default.
-	// It keeps |ln posterior/prior| ≤ ε for every cell and every prior, also on a line and on a single cell, where the posterior
-	// equals the prior. That is what an observer of the release can infer; of the posterior that is kept it holds before pruning
-	// and up to float32 rounding, since a pruned cell has probability 0.
+	// InferenceSurrogate infers with the law by which releases are made: a cell outside the set
+	// emits like its surrogate. The default. It keeps |ln posterior/prior| ≤ ε for every cell and
+	// every prior, also on a line and on a single cell, where the posterior equals the prior. That
+	// is what an observer of the release can infer; of the posterior that is kept it holds before
+	// pruning and up to float32 rounding, since a pruned cell has probability 0.
 	InferenceSurrogate = "surrogate"
-	// InferencePaper infers with the paper's formula, in which every cell emits from its own centre, also outside the set. That is not how
-	// releases are made: it breaks the bound e^ε outside the set and can lock onto a wrong cell. Where the location set lies on a
-	// line, cells off the line have density 0 under K-norm noise and leave the posterior; where it is one cell, that cell's posterior
-	// becomes 1. It is here to repeat the paper's experiments.
+	// InferencePaper infers with the paper's formula, in which every cell emits from its own
+	// centre, also outside the set. That is not how releases are made: it breaks the bound e^ε
+	// outside the set and can lock onto a wrong cell. Where the location set lies on a line, cells
+	// off the line have density 0 under K-norm noise and leave the posterior; where it is one cell,
+	// that cell's posterior becomes 1. It is here to repeat the paper's experiments.
 	InferencePaper = "paper"
 )
 
@@ -28,79 +31,93 @@ const (
 const (
 	// DefaultPrune is the share of the total mass below which a cell is dropped.
 	DefaultPrune = 1e-7
-	// MaxPrune is the largest share. What one pruning drops is at most mobility.PruneCells times as much, 1 % here; ten times this raised drift
-	// on real traces from .01 to .018, and would allow to drop 10 % at each step.
+	// MaxPrune is the largest share. What one pruning drops is at most mobility.PruneCells times as
+	// much, 1 % here; ten times this raised drift on real traces from .01 to .018, and would allow
+	// to drop 10 % at each step.
 	MaxPrune = 1e-5
-	// DefaultMaxGap is the number of steps after which a silent user starts again at the model's initial distribution.
+	// DefaultMaxGap is the number of steps after which a silent user starts again at the model's
+	// initial distribution.
 	DefaultMaxGap = 60
 	// MaxMaxGap bounds the work of one record: a gap of k steps costs k predictions.
 	MaxMaxGap = 100_000
-	// DefaultMinCells is the least number of cells of a location set. A set of one cell is released as that cell's centre, which looks like an exact
-	// fix and tells nothing: its ε is charged for a posterior that is the prior. Three is where the estimate is best or near it on models that are
-	// that sure of a place (DESIGN.md has the figures), and what a single cell needs for noise in both directions: two of its neighbours,
-	// one on each axis.
+	// DefaultMinCells is the least number of cells of a location set. A set of one cell is released
+	// as that cell's centre, which looks like an exact fix and tells nothing: its ε is charged for
+	// a posterior that is the prior. Three is where the estimate is best or near it on models that
+	// are that sure of a place (DESIGN.md has the figures), and what a single cell needs for noise
+	// in both directions: two of its neighbours, one on each axis.
 	DefaultMinCells = 3
 	// MaxMinCells bounds the work of padding a set by its number of cells.
 	MaxMinCells = 1_000_000
 )
 
-// Options configure a Sanitizer. Epsilon and Delta have no default: they are the user's decision. Everything else has one, so
-// Options{Epsilon: e, Delta: d} is complete.
+// Options configure a Sanitizer. Epsilon and Delta have no default: they are the user's decision.
+// Everything else has one, so Options{Epsilon: e, Delta: d} is complete.
 type Options struct {
 	// Mechanism is Lattice, PIM, KNorm, Laplace or LaplaceTight; empty means Lattice.
 	Mechanism string
 	// Inference is InferenceSurrogate or InferencePaper; empty means InferenceSurrogate.
 	Inference string
-	// Isotropy is IsotropyClosedForm or IsotropySampled, for PIM only; empty means IsotropyClosedForm.
+	// Isotropy is IsotropyClosedForm or IsotropySampled, for PIM only; empty means
+	// IsotropyClosedForm.
 	Isotropy string
-	// Subdivision is how many steps of the lattice make a cell's side, for Lattice only; 0 means DefaultSubdivision. A finer lattice costs no
-	// ε and no time: the probabilities of two places have the same ratios on any, and the draws take as many random words. It
-	// rounds less: releases are whole steps away from the true cell's centre.
+	// Subdivision is how many steps of the lattice make a cell's side, for Lattice only; 0 means
+	// DefaultSubdivision. A finer lattice costs no ε and no time: the probabilities of two places
+	// have the same ratios on any, and the draws take as many random words. It rounds less:
+	// releases are whole steps away from the true cell's centre.
 	Subdivision int
-	// Epsilon bounds the logarithm of likelihood ratios of one release, between MinEpsilon and MaxEpsilon. For Lattice it has at most
-	// MaxDecimals decimals: the number that is meant is the one it is written as, the shortest text that gives this float64.
+	// Epsilon bounds the logarithm of likelihood ratios of one release, between MinEpsilon and
+	// MaxEpsilon. For Lattice it has at most MaxDecimals decimals: the number that is meant is the
+	// one it is written as, the shortest text that gives this float64.
 	Epsilon float64
-	// Delta is the prior mass that may stay outside the location set, in [0, 1). It trades the size of the noise against
-	// drift and does not weaken the bound ε. 0 means every cell of positive probability.
+	// Delta is the prior mass that may stay outside the location set, in [0, 1). It trades the size
+	// of the noise against drift and does not weaken the bound ε. 0 means every cell of positive
+	// probability.
 	Delta float64
-	// Prune is the share of the total mass below which a cell leaves a distribution; 0 means DefaultPrune, negative none.
-	// The prior is pruned after each prediction and the posterior after inference, and each time at most mobility.PruneCells times
-	// Prune of the mass is dropped: 10⁻⁴ by default. A pruned cell can come back only by the model's transitions. Pruning looks
-	// at nothing but releases and costs no ε: it makes the sanitizer's own belief, and with it later location sets, a little
-	// coarser.
+	// Prune is the share of the total mass below which a cell leaves a distribution; 0 means
+	// DefaultPrune, negative none. The prior is pruned after each prediction and the posterior
+	// after inference, and each time at most mobility.PruneCells times Prune of the mass is
+	// dropped: 10⁻⁴ by default. A pruned cell can come back only by the model's transitions.
+	// Pruning looks at nothing but releases and costs no ε: it makes the sanitizer's own belief,
+	// and with it later location sets, a little coarser.
 	Prune float64
-	// MaxGap is the number of steps after which prediction gives up and the model's initial distribution is taken; 0 means
-	// DefaultMaxGap.
+	// MaxGap is the number of steps after which prediction gives up and the model's initial
+	// distribution is taken; 0 means DefaultMaxGap.
 	MaxGap int
 
-	// MinCells is the least number of cells of a location set, see locationset.Set.ChoosePadded; 0 means DefaultMinCells, negative none.
+	// MinCells is the least number of cells of a location set, see locationset.Set.ChoosePadded; 0
+	// means DefaultMinCells, negative none.
 	MinCells int
-	// MinRadiusKM is the radius of a disc around the prior's most probable cell that every location set holds, kilometres; 0 or negative
-	// is none. With one, K holds the disc of twice that radius as far as the map reaches, whatever shape the prior has.
+	// MinRadiusKM is the radius of a disc around the prior's most probable cell that every location
+	// set holds, kilometres; 0 or negative is none. With one, K holds the disc of twice that radius
+	// as far as the map reaches, whatever shape the prior has.
 	MinRadiusKM float64
 	// Estimate is EstimateMean, EstimateMedian or EstimateMode; empty means EstimateMean.
 	Estimate string
 
-	// ReleaseInterval is the least number of steps from one release of a user to the next; 0 means 1.
+	// ReleaseInterval is the least number of steps from one release of a user to the next; 0 means
+	// 1.
 	ReleaseInterval int
-	// AdaptiveRadiusKM draws a release only where the prior's own credible radius exceeds it, kilometres; 0 means always.
+	// AdaptiveRadiusKM draws a release only where the prior's own credible radius exceeds it,
+	// kilometres; 0 means always.
 	AdaptiveRadiusKM float64
-	// Between is what ReleaseInterval and AdaptiveRadiusKM give instead of a release: BetweenPredict or BetweenSkip; empty means
-	// BetweenPredict.
+	// Between is what ReleaseInterval and AdaptiveRadiusKM give instead of a release:
+	// BetweenPredict or BetweenSkip; empty means BetweenPredict.
 	Between string
-	// SameStep is what a further report of a step gives: SameStepRepeat, SameStepDrop or SameStepRelease; empty means SameStepRepeat.
+	// SameStep is what a further report of a step gives: SameStepRepeat, SameStepDrop or
+	// SameStepRelease; empty means SameStepRepeat.
 	SameStep string
 	// Budget limits what the releases of one user cost.
 	Budget Budget
 }
 
 // law returns the options that choose a mechanism.
-func (o Options) law() lawOptions {
-	return lawOptions{Name: o.Mechanism, Isotropy: o.Isotropy, Subdivision: o.Subdivision}
+func (o Options) law() law.Options {
+	return law.Options{Name: o.Mechanism, Isotropy: o.Isotropy, Subdivision: o.Subdivision}
 }
 
-// NewMechanism returns the mechanism of Mechanism, Isotropy and Subdivision; the other options do not matter here.
-func (o Options) NewMechanism() (Mechanism, error) { return newLaw(o.law()) }
+// NewMechanism returns the mechanism of Mechanism, Isotropy and Subdivision; the other options do
+// not matter here.
+func (o Options) NewMechanism() (law.Mechanism, error) { return law.New(o.law()) }
 
 // withDefaults returns o with empty fields filled.
 func (o Options) withDefaults() Options {
@@ -118,7 +135,8 @@ func (o Options) withDefaults() Options {
 	return o.policyDefaults()
 }
 
-// Validate reports every setting that cannot be used, with what to set instead. Empty fields are valid: they mean the defaults.
+// Validate reports every setting that cannot be used, with what to set instead. Empty fields are
+// valid: they mean the defaults.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	return errors.Join(

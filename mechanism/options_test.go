@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"github.com/geodither/geodither/mechanism/law"
 	"math"
 	"strings"
 	"testing"
@@ -18,8 +19,8 @@ func TestOptionsValidate(t *testing.T) {
 	}{
 		"no epsilon":       {func(o *Options) { o.Epsilon = 0 }, "no default"},
 		"negative epsilon": {func(o *Options) { o.Epsilon = -1 }, "epsilon"},
-		"small epsilon":    {func(o *Options) { o.Epsilon = MinEpsilon / 2 }, "epsilon"},
-		"large epsilon":    {func(o *Options) { o.Epsilon = 2 * MaxEpsilon }, "smaller"},
+		"small epsilon":    {func(o *Options) { o.Epsilon = law.MinEpsilon / 2 }, "epsilon"},
+		"large epsilon":    {func(o *Options) { o.Epsilon = 2 * law.MaxEpsilon }, "smaller"},
 		"no number":        {func(o *Options) { o.Epsilon = math.NaN() }, "epsilon"},
 		"delta of 1":       {func(o *Options) { o.Delta = 1 }, "delta"},
 		"negative delta":   {func(o *Options) { o.Delta = -.1 }, "delta"},
@@ -44,26 +45,27 @@ func TestOptionsValidate(t *testing.T) {
 	}
 }
 
-// TestLargestEpsilon checks the likelihoods that the bounds of ε are made for: none of the set underflows at the largest one.
+// TestLargestEpsilon checks the likelihoods that the bounds of ε are made for: none of the set
+// underflows at the largest one.
 func TestLargestEpsilon(t *testing.T) {
 	t.Parallel()
-	if least := exp(-MaxEpsilon); !(least > 0x1p-1022) {
-		t.Errorf("at ε = %g a cell of the set can have the likelihood %g", MaxEpsilon, least)
+	if least := exp(-law.MaxEpsilon); !(least > 0x1p-1022) {
+		t.Errorf("at ε = %g a cell of the set can have the likelihood %g", law.MaxEpsilon, least)
 	}
 }
 
 func TestLatticeOptions(t *testing.T) {
 	t.Parallel()
-	good := Options{Mechanism: Lattice, Epsilon: 1.5}
+	good := Options{Mechanism: law.Lattice, Epsilon: 1.5}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*Options){
 		"decimals":        func(o *Options) { o.Epsilon = math.Ln2 },
 		"a subdivision":   func(o *Options) { o.Subdivision = -1 },
-		"too fine":        func(o *Options) { o.Subdivision = MaxSubdivision + 1 },
+		"too fine":        func(o *Options) { o.Subdivision = law.MaxSubdivision + 1 },
 		"no ε":            func(o *Options) { o.Epsilon = 0 },
-		"not for lattice": func(o *Options) { o.Mechanism, o.Subdivision = PIM, -1 },
+		"not for lattice": func(o *Options) { o.Mechanism, o.Subdivision = law.PIM, -1 },
 	} {
 		o := good
 		change(&o)
@@ -71,7 +73,7 @@ func TestLatticeOptions(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	others := Options{Mechanism: PIM, Epsilon: math.Ln2}
+	others := Options{Mechanism: law.PIM, Epsilon: math.Ln2}
 	if err := others.Validate(); err != nil {
 		t.Errorf("the other mechanisms take any ε: %v", err)
 	}

@@ -16,7 +16,8 @@ type Kind uint8
 const (
 	// Released: a new release was drawn and charged.
 	Released Kind = iota + 1
-	// Repeated: the release of this step, or where the budget is spent the last one, is given again and costs nothing.
+	// Repeated: the release of this step, or where the budget is spent the last one, is given again
+	// and costs nothing.
 	Repeated
 	// Predicted: nothing was released; the estimate is the prior's and costs nothing.
 	Predicted
@@ -43,7 +44,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Published says whether a report of this outcome leads to a record: Released, Repeated and Predicted do.
+// Published says whether a report of this outcome leads to a record: Released, Repeated and
+// Predicted do.
 func (k Kind) Published() bool { return k == Released || k == Repeated || k == Predicted }
 
 // Input is one report of a user.
@@ -54,10 +56,12 @@ type Input struct {
 	Step int64
 	// Cell is the true cell: secret. It is ignored where Release is false.
 	Cell grid.Cell
-	// Release says whether a release may be drawn; false only predicts, at no cost and outside all rules of when to release.
+	// Release says whether a release may be drawn; false only predicts, at no cost and outside all
+	// rules of when to release.
 	Release bool
-	// Personal is how this user moves; nil: as the popular model says. It must lie over the sanitizer's model. It is public, and chosen by
-	// what is public: by the user's identifier and by time, never by the place.
+	// Personal is how this user moves; nil: as the popular model says. It must lie over the
+	// sanitizer's model. It is public, and chosen by what is public: by the user's identifier and
+	// by time, never by the place.
 	Personal *mobility.Personal
 }
 
@@ -70,20 +74,21 @@ func (Input) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 // Outcome is what one report leads to. All of it but Drift may be published.
 type Outcome struct {
 	Kind Kind
-	// Release is the released place in map kilometres; where nothing was released it equals Estimate. Release, Estimate and RadiusKM are 0
-	// where nothing is published.
+	// Release is the released place in map kilometres; where nothing was released it equals
+	// Estimate. Release, Estimate and RadiusKM are 0 where nothing is published.
 	Release grid.Point
-	// Estimate is what the releases so far tell of the place: Options.Estimate of the posterior, by default its mean, the place of
-	// least expected squared error.
+	// Estimate is what the releases so far tell of the place: Options.Estimate of the posterior, by
+	// default its mean, the place of least expected squared error.
 	Estimate grid.Point
-	// RadiusKM is a radius around Estimate that holds 95 % of the posterior wherever in its cell a place lies: at least half a cell's
-	// diagonal, also where the posterior is one cell.
+	// RadiusKM is a radius around Estimate that holds 95 % of the posterior wherever in its cell a
+	// place lies: at least half a cell's diagonal, also where the posterior is one cell.
 	RadiusKM float64
 	// Epsilon is what this outcome costs: the option's ε for a new release, else 0.
 	Epsilon float64
 	// SetSize is |ΔX| of a new release, else 0.
 	SetSize int
-	// Drift says that the true cell lay outside the location set: secret. False where nothing was released.
+	// Drift says that the true cell lay outside the location set: secret. False where nothing was
+	// released.
 	Drift bool `json:"-"`
 	// Number is the number of the user's releases so far.
 	Number uint64

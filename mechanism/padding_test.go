@@ -7,17 +7,19 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// TestOneCellIsNeverReleased runs all mechanisms where the model is sure of one cell: under the defaults the release is not that cell's centre,
-// and with padding off it is, which shows that the test can tell.
+// TestOneCellIsNeverReleased runs all mechanisms where the model is sure of one cell: under the
+// defaults the release is not that cell's centre, and with padding off it is, which shows that the
+// test can tell.
 func TestOneCellIsNeverReleased(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
 	middle := model.Initial.Cells[0]
-	for _, name := range lawNames() {
+	for _, name := range law.Names() {
 		out := mustStep(t, newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: .1}), new(State), Input{User: "u", Cell: middle, Release: true})
 		if out.SetSize != DefaultMinCells || out.Release == model.Grid.Centre(middle) {
 			t.Errorf("%s: %+v", name, out)
@@ -29,7 +31,8 @@ func TestOneCellIsNeverReleased(t *testing.T) {
 	}
 }
 
-// TestPaddingNeverLooksAtTheCell releases every cell of the map from one state: one set for all of them.
+// TestPaddingNeverLooksAtTheCell releases every cell of the map from one state: one set for all of
+// them.
 func TestPaddingNeverLooksAtTheCell(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
@@ -51,7 +54,7 @@ func TestPaddedReleasesArePrivate(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(73, 1))
 	src := noise.NewKeyed(noise.KeyFromSeed(73)).Stream(nil)
-	for _, name := range lawNames() {
+	for _, name := range law.Names() {
 		greatest := 0.0
 		for i := range 60 {
 			s := randomScene(t, r)

@@ -9,11 +9,13 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// commuter is a user who was seen to go round a path of the road model three times, and then to jump where no road leads.
+// commuter is a user who was seen to go round a path of the road model three times, and then to
+// jump where no road leads.
 func commuter(tb testing.TB, m *mobility.Model, seed uint64) *mobility.Personal {
 	tb.Helper()
 	n := map[[2]grid.Cell]float64{}
@@ -75,8 +77,8 @@ func inFull(tb testing.TB, p *mobility.Personal) *mobility.Model {
 	return full
 }
 
-// TestPersonalSteps lets an observer with the full model follow the releases under the personal one: the two agree to the rounding of
-// what is stored. The popular model alone does not.
+// TestPersonalSteps lets an observer with the full model follow the releases under the personal
+// one: the two agree to the rounding of what is stored. The popular model alone does not.
 func TestPersonalSteps(t *testing.T) {
 	t.Parallel()
 	road := roadModel(t)
@@ -118,7 +120,8 @@ func TestPersonalSteps(t *testing.T) {
 	}
 }
 
-// TestPersonalStart: new users and those who were silent for long start at the personal initial distribution.
+// TestPersonalStart: new users and those who were silent for long start at the personal initial
+// distribution.
 func TestPersonalStart(t *testing.T) {
 	t.Parallel()
 	road := roadModel(t)
@@ -138,7 +141,8 @@ func TestPersonalStart(t *testing.T) {
 	}
 }
 
-// TestPersonalNeighbours: whoever's reports came before, with a personal model or without, changes nothing.
+// TestPersonalNeighbours: whoever's reports came before, with a personal model or without, changes
+// nothing.
 func TestPersonalNeighbours(t *testing.T) {
 	t.Parallel()
 	road := roadModel(t)
@@ -213,8 +217,9 @@ func TestPersonalMigrate(t *testing.T) {
 	}
 }
 
-// TestPersonalStepsArePrivateExactly checks the definition of ε-differential privacy in whole numbers, over all pairs of the map's cells,
-// for the sets that steps under a personal model choose.
+// TestPersonalStepsArePrivateExactly checks the definition of ε-differential privacy in whole
+// numbers, over all pairs of the map's cells, for the sets that steps under a personal model
+// choose.
 func TestPersonalStepsArePrivateExactly(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(83, 1))
@@ -225,8 +230,8 @@ func TestPersonalStepsArePrivateExactly(t *testing.T) {
 	larger := 0
 	for step, cell := range walk(road, 9, 40) {
 		mustStep(t, s, &state, Input{User: "u", Step: int64(step), Cell: cell, Release: true, Personal: user})
-		set := &testcase.ExactSet{Grid: road.Grid, Cells: slices.Clone(s.set.Cells), Epsilon: 1, Parts: DefaultSubdivision}
-		var hull SensitivityHull
+		set := &testcase.ExactSet{Grid: road.Grid, Cells: slices.Clone(s.set.Cells), Epsilon: 1, Parts: law.DefaultSubdivision}
+		var hull law.SensitivityHull
 		hull.OfCells(road.Grid, set.Cells)
 		if worst, ok := checkExact(t, r, set, &hull); !ok {
 			t.Fatalf("step %d: exponents differ by %v·ε", step, worst)

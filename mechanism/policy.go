@@ -18,11 +18,13 @@ const (
 
 // What a further report of a step leads to.
 const (
-	// SameStepRepeat gives the step's release again, ε 0. A step that has none yet may still get one. The default.
+	// SameStepRepeat gives the step's release again, ε 0. A step that has none yet may still get
+	// one. The default.
 	SameStepRepeat = "repeat"
 	// SameStepDrop publishes nothing more in a step that has had a report.
 	SameStepDrop = "drop"
-	// SameStepRelease draws afresh and charges ε. The number of the release keeps the noise of two releases of a step apart.
+	// SameStepRelease draws afresh and charges ε. The number of the release keeps the noise of two
+	// releases of a step apart.
 	SameStepRelease = "release"
 )
 
@@ -30,8 +32,9 @@ const (
 const (
 	// SpentSuppress publishes nothing. The default.
 	SpentSuppress = "suppress"
-	// SpentRepeat gives the last release again, with the estimate of the present step, ε 0. Where there is none that could be repeated,
-	// since the user never had one or the grid has changed, it predicts.
+	// SpentRepeat gives the last release again, with the estimate of the present step, ε 0. Where
+	// there is none that could be repeated, since the user never had one or the grid has changed,
+	// it predicts.
 	SpentRepeat = "repeat"
 	// SpentPredict publishes the prior's estimate, ε 0.
 	SpentPredict = "predict"
@@ -45,10 +48,12 @@ const (
 	MaxBudget = 1e9
 )
 
-// Budget limits what the releases of one user may cost. The zero Budget is no limit. Sums are exact: every ε counts as the decimal number it is
-// written as, rounded up to a billionth, and the limits are rounded down to one, so ten releases of ε = .1 fit a budget of 1.
+// Budget limits what the releases of one user may cost. The zero Budget is no limit. Sums are
+// exact: every ε counts as the decimal number it is written as, rounded up to a billionth, and the
+// limits are rounded down to one, so ten releases of ε = .1 fit a budget of 1.
 type Budget struct {
-	// Epsilon limits the sum of ε in every WindowSteps consecutive steps. 0 is no limit; then WindowSteps must be 0 too.
+	// Epsilon limits the sum of ε in every WindowSteps consecutive steps. 0 is no limit; then
+	// WindowSteps must be 0 too.
 	Epsilon     float64
 	WindowSteps int
 	// Lifetime limits the sum of ε of all releases of the user. 0 is no limit.

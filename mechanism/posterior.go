@@ -6,10 +6,11 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// store makes dst what is kept of a distribution: weight times likelihood (nil: of one everywhere), without the cells below prune of the
-// total, normalized and rounded to float32. It is mobility.Update, Prune and Round in three passes instead of eight; likelihood is
-// used up. If no cell with weight has any likelihood nothing was learned: the weights alone are taken. dst keeps its own memory
-// and must not be from. Sums ascend.
+// store makes dst what is kept of a distribution: weight times likelihood (nil: of one everywhere),
+// without the cells below prune of the total, normalized and rounded to float32. It is
+// mobility.Update, Prune and Round in three passes instead of eight; likelihood is used up. If no
+// cell with weight has any likelihood nothing was learned: the weights alone are taken. dst keeps
+// its own memory and must not be from. Sums ascend.
 func store(dst, from *mobility.Distribution, likelihood []float64, prune float64) {
 	weights, total := weigh(from.P, likelihood)
 	cells, p := append(dst.Cells[:0], from.Cells...), append(dst.P[:0], weights...)
@@ -17,7 +18,8 @@ func store(dst, from *mobility.Distribution, likelihood []float64, prune float64
 	if prune > 0 {
 		least = max(least, mobility.PruneLevel(p, prune, total))
 	}
-	// What rounding to float32 would make 0 is dropped whatever the threshold, so that every stored cell has mass.
+	// What rounding to float32 would make 0 is dropped whatever the threshold, so that every stored
+	// cell has mass.
 	kept, mass := 0, 0.0
 	for i, w := range p {
 		cells[kept], p[kept] = cells[i], w

@@ -59,7 +59,8 @@ func TestStoreIsUpdatePruneAndRound(t *testing.T) {
 	}
 }
 
-// TestStoreKeepsAFlatDistribution has more cells than the threshold allows for: none may be dropped.
+// TestStoreKeepsAFlatDistribution has more cells than the threshold allows for: none may be
+// dropped.
 func TestStoreKeepsAFlatDistribution(t *testing.T) {
 	t.Parallel()
 	const n = 20000

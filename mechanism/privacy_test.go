@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -23,7 +24,7 @@ type scene struct {
 	grid    *grid.Grid
 	prior   *mobility.Distribution
 	set     locationset.Set
-	hull    SensitivityHull
+	hull    law.SensitivityHull
 	search  locationset.Surrogates
 	epsilon float64
 }
@@ -41,15 +42,15 @@ func randomScene(tb testing.TB, r *rand.Rand) *scene {
 	return s
 }
 
-// releases returns places a release may come to: drawn ones, centres of cells, and for each vertex v of K the place x+v, where the
-// ratio of densities for x and x+v's neighbour is greatest.
-func (s *scene) releases(src noise.Source, m Mechanism) []grid.Point {
+// releases returns places a release may come to: drawn ones, centres of cells, and for each vertex
+// v of K the place x+v, where the ratio of densities for x and x+v's neighbour is greatest.
+func (s *scene) releases(src noise.Source, m law.Mechanism) []grid.Point {
 	x := s.grid.Centre(s.set.Cells[0])
 	z := []grid.Point{x, s.grid.Centre(s.set.Cells[len(s.set.Cells)-1])}
 	for range 5 {
 		z = append(z, m.Sample(src, s.set.Cells[0]))
 	}
-	if s.hull.Body().Dim() == 2 || m.Name() == Laplace || m.Name() == LaplaceTight {
+	if s.hull.Body().Dim() == 2 || m.Name() == law.Laplace || m.Name() == law.LaplaceTight {
 		for _, v := range s.hull.Body().Vertices() {
 			z = append(z, grid.Point{X: x.X + 3*v.X, Y: x.Y + 3*v.Y})
 		}
@@ -57,8 +58,9 @@ func (s *scene) releases(src noise.Source, m Mechanism) []grid.Point {
 	return z
 }
 
-// worstRatio returns the greatest difference of log densities over all pairs of places and over the given releases, in units of ε.
-func worstRatio(m Mechanism, epsilon float64, z []grid.Point, places []convex.Vec) float64 {
+// worstRatio returns the greatest difference of log densities over all pairs of places and over the
+// given releases, in units of ε.
+func worstRatio(m law.Mechanism, epsilon float64, z []grid.Point, places []convex.Vec) float64 {
 	worst := 0.0
 	e := make([]float64, len(places))
 	for _, at := range z {
@@ -74,11 +76,12 @@ func worstRatio(m Mechanism, epsilon float64, z []grid.Point, places []convex.Ve
 	return worst
 }
 
-// TestEveryReleaseIsPrivate checks the definition itself: density ratios of every pair of cells, through their surrogates, are at
-// most e^ε; on the location set alone this is the paper's ε-differential privacy.
+// TestEveryReleaseIsPrivate checks the definition itself: density ratios of every pair of cells,
+// through their surrogates, are at most e^ε; on the location set alone this is the paper's
+// ε-differential privacy.
 func TestEveryReleaseIsPrivate(t *testing.T) {
 	t.Parallel()
-	for _, name := range lawNames() {
+	for _, name := range law.Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(51, 1))
@@ -120,11 +123,11 @@ func TestPrivacyTestNoticesFaults(t *testing.T) {
 		centre := centres(nil, s.grid, s.set.Cells)
 		for _, fault := range []struct {
 			name, mechanism string
-			plant           func(Mechanism)
+			plant           func(law.Mechanism)
 		}{
-			{"half K", KNorm, func(m Mechanism) { m.Prepare(halved(&s.hull), s.epsilon) }},
-			{"2ε", KNorm, func(m Mechanism) { m.Prepare(&s.hull, 2*s.epsilon) }},
-			{"half of Δ1+Δ2", Laplace, func(m Mechanism) { m.Prepare(&s.hull, 2.1*s.epsilon) }},
+			{"half K", law.KNorm, func(m law.Mechanism) { m.Prepare(halved(&s.hull), s.epsilon) }},
+			{"2ε", law.KNorm, func(m law.Mechanism) { m.Prepare(&s.hull, 2*s.epsilon) }},
+			{"half of Δ1+Δ2", law.Laplace, func(m law.Mechanism) { m.Prepare(&s.hull, 2.1*s.epsilon) }},
 		} {
 			m := mustMechanism(t, fault.mechanism)
 			m.Prepare(&s.hull, s.epsilon)
@@ -135,7 +138,7 @@ func TestPrivacyTestNoticesFaults(t *testing.T) {
 			}
 		}
 		// The true cell outside the set, released from its own place: what the surrogate is for.
-		m := mustMechanism(t, KNorm)
+		m := mustMechanism(t, law.KNorm)
 		m.Prepare(&s.hull, s.epsilon)
 		if worstRatio(m, s.epsilon, s.releases(src, m), centres(nil, s.grid, testcase.AllCells(s.grid))) > 1+rounding {
 			noticed["no surrogate"] = true
@@ -148,8 +151,8 @@ func TestPrivacyTestNoticesFaults(t *testing.T) {
 	}
 }
 
-func halved(h *SensitivityHull) *SensitivityHull {
-	half := new(SensitivityHull)
+func halved(h *law.SensitivityHull) *law.SensitivityHull {
+	half := new(law.SensitivityHull)
 	var places []grid.Point
 	for _, v := range h.Body().Vertices() {
 		places = append(places, grid.Point{X: v.X / 4, Y: v.Y / 4})
@@ -175,7 +178,8 @@ func posteriorRatio(prior *mobility.Distribution, likelihood []float64, epsilon 
 	return worst
 }
 
-// storeRatio is posteriorRatio of what a step keeps: by store, rounded to float32, with a threshold of pruning.
+// storeRatio is posteriorRatio of what a step keeps: by store, rounded to float32, with a threshold
+// of pruning.
 func storeRatio(prior *mobility.Distribution, likelihood []float64, epsilon, prune float64) float64 {
 	var posterior mobility.Distribution
 	store(&posterior, prior, slices.Clone(likelihood), prune)
@@ -191,8 +195,9 @@ func storeRatio(prior *mobility.Distribution, likelihood []float64, epsilon, pru
 	return worst
 }
 
-// TestPosteriorStaysWithinEpsilonOfPrior checks what an observer can learn, for priors of any shape, also ones that the location set was
-// not made from: by the definition, and by store, which makes the posteriors that are kept, before it prunes.
+// TestPosteriorStaysWithinEpsilonOfPrior checks what an observer can learn, for priors of any
+// shape, also ones that the location set was not made from: by the definition, and by store, which
+// makes the posteriors that are kept, before it prunes.
 func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(53, 1))
@@ -200,7 +205,7 @@ func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 	paper, pruned := 0.0, 0.0
 	for i := range 400 {
 		s := randomScene(t, r)
-		for _, name := range lawNames() {
+		for _, name := range law.Names() {
 			m := mustMechanism(t, name)
 			m.Prepare(&s.hull, s.epsilon)
 			for _, z := range s.releases(src, m) {
@@ -238,9 +243,9 @@ func TestPaperInferenceOnALine(t *testing.T) {
 	prior := mobility.Distribution{Cells: testcase.AllCells(g), P: []float64{.01, .01, .01, .3, .3, .34, .01, .01, .01}}
 	var set locationset.Set
 	set.Choose(&prior, .1)
-	var h SensitivityHull
+	var h law.SensitivityHull
 	h.OfCells(g, set.Cells)
-	m := mustMechanism(t, PIM)
+	m := mustMechanism(t, law.PIM)
 	m.Prepare(&h, 1)
 	z := m.Sample(noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil), 4)
 	var f Inference
@@ -251,8 +256,9 @@ func TestPaperInferenceOnALine(t *testing.T) {
 	}
 }
 
-// A cell outside the location set emits like its surrogate, so nobody can tell the two apart, and the posterior stays within e^ε of the
-// prior. The paper's own formula, which lets the cell emit from its own place, moves it further.
+// A cell outside the location set emits like its surrogate, so nobody can tell the two apart, and
+// the posterior stays within e^ε of the prior. The paper's own formula, which lets the cell emit
+// from its own place, moves it further.
 func ExampleInference() {
 	g, _ := grid.Plain(6, 2, 1)
 	prior := mobility.Distribution{
@@ -261,12 +267,12 @@ func ExampleInference() {
 	}
 	var set locationset.Set
 	set.Choose(&prior, .1)
-	var hull SensitivityHull
+	var hull law.SensitivityHull
 	hull.OfCells(g, set.Cells)
 	var search locationset.Surrogates
 	search.Reset(g, set.Cells)
 
-	pim, _ := newLaw(lawOptions{Name: PIM})
+	pim, _ := law.New(law.Options{Name: law.PIM})
 	pim.Prepare(&hull, 1)
 	z := grid.Point{X: 9, Y: 0.5} // a release far to the east
 	places := func(cells []grid.Cell) []convex.Vec {

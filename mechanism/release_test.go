@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -67,23 +68,25 @@ func (r *rig) release(t *testing.T, cell grid.Cell) (Outcome, State) {
 	return out, state
 }
 
-// definedSet is the location set of the rig's next step from its definition: the whole prior sorted.
+// definedSet is the location set of the rig's next step from its definition: the whole prior
+// sorted.
 func (r *rig) definedSet() []grid.Cell {
 	r.predict(&r.state, r.step)
 	return testcase.LocationSet(&r.prior, r.options.Delta)
 }
 
-// TestStepReleasesTheSurrogate releases every cell of the map. What comes out is the mechanism's sample from the surrogate by the
-// definition, with the stream that was asked for, also where the true cell lies outside the set; cells with one surrogate cannot
-// be told apart by anything that is published or kept.
+// TestStepReleasesTheSurrogate releases every cell of the map. What comes out is the mechanism's
+// sample from the surrogate by the definition, with the stream that was asked for, also where the
+// true cell lies outside the set; cells with one surrogate cannot be told apart by anything that is
+// published or kept.
 func TestStepReleasesTheSurrogate(t *testing.T) {
 	t.Parallel()
-	for _, name := range lawNames() {
+	for _, name := range law.Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, name)
 			g, set := r.model.Grid, r.definedSet()
-			var hull SensitivityHull
+			var hull law.SensitivityHull
 			hull.OfCells(g, set)
 			m := mustMechanism(t, name)
 			m.Prepare(&hull, r.options.Epsilon)
@@ -129,10 +132,11 @@ func TestStepReleasesTheSurrogate(t *testing.T) {
 	}
 }
 
-// TestStepAsksForTheWholeTranscript writes down the transcript of a release by hand, for cells inside and outside the set.
+// TestStepAsksForTheWholeTranscript writes down the transcript of a release by hand, for cells
+// inside and outside the set.
 func TestStepAsksForTheWholeTranscript(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{PIM, Laplace} {
+	for _, name := range []string{law.PIM, law.Laplace} {
 		r := newRig(t, name)
 		set := r.definedSet()
 		for _, cell := range []grid.Cell{set[0], set[len(set)-1], 0, grid.Cell(r.model.Grid.Cells() - 1)} {
@@ -180,7 +184,8 @@ func TestStepAsksForTheWholeTranscript(t *testing.T) {
 	}
 }
 
-// varint is LEB128, from its definition: seven bits a byte, the low ones first, all but the last byte marked.
+// varint is LEB128, from its definition: seven bits a byte, the low ones first, all but the last
+// byte marked.
 func varint(v uint64) []byte {
 	var b []byte
 	for ; v > 127; v /= 128 {

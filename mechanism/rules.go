@@ -2,8 +2,8 @@ package mechanism
 
 import "github.com/geodither/geodither/mechanism/ledger"
 
-// The rules of Sanitizer.Step: each is a function of steps, of the state, which holds nothing but past releases, and of the prior, which
-// follows from it. None is given the true cell.
+// The rules of Sanitizer.Step: each is a function of steps, of the state, which holds nothing but
+// past releases, and of the prior, which follows from it. None is given the true cell.
 
 // again decides what needs no prediction: reports of steps that are past, and of the last one.
 func (s *Sanitizer) again(state *State, in Input) (out Outcome, done bool) {
@@ -24,7 +24,8 @@ func (s *Sanitizer) again(state *State, in Input) (out Outcome, done bool) {
 	return Outcome{}, false
 }
 
-// decide returns Released if a release may be drawn, and else what to do instead. s.prior is the step's.
+// decide returns Released if a release may be drawn, and else what to do instead. s.prior is the
+// step's.
 func (s *Sanitizer) decide(state *State, in Input) Kind {
 	switch {
 	case !in.Release:
@@ -46,8 +47,8 @@ func (s *Sanitizer) decide(state *State, in Input) Kind {
 	return Released
 }
 
-// tooSoon says whether the last release is less than the interval ago. With an interval of 1 no later step is, and SameStep decides for
-// the same one.
+// tooSoon says whether the last release is less than the interval ago. With an interval of 1 no
+// later step is, and SameStep decides for the same one.
 func (s *Sanitizer) tooSoon(state *State, step int64) bool {
 	last, ok := state.Ledger.Last()
 	interval := int64(s.options.ReleaseInterval)
@@ -65,10 +66,11 @@ func (s *Sanitizer) knownWellEnough() bool {
 
 // spent says whether one more release would exceed a budget.
 //
-// Guarantee: the ε of all releases in any WindowSteps consecutive steps add up to at most the budget that was in force when the last of
-// them was drawn. For then they passed here: the window up to its step holds the others, and the ledger tells of it no less than they cost, also what
-// was released under other settings or another model. Costs are whole billionths not below ε, and limits not above the budget, so
-// the sums are exact. The same goes for the lifetime.
+// Guarantee: the ε of all releases in any WindowSteps consecutive steps add up to at most the
+// budget that was in force when the last of them was drawn. For then they passed here: the window
+// up to its step holds the others, and the ledger tells of it no less than they cost, also what was
+// released under other settings or another model. Costs are whole billionths not below ε, and
+// limits not above the budget, so the sums are exact. The same goes for the lifetime.
 func (s *Sanitizer) spent(state *State, step int64) bool {
 	b := &s.options.Budget
 	if b.Lifetime > 0 && state.Ledger.Spent().Plus(s.cost) > s.lifetime {
@@ -90,7 +92,8 @@ func (s *Sanitizer) charge(state *State) {
 	state.Rho += float64(epsilon*epsilon) / 2
 }
 
-// withhold advances the state by prediction, once a step, and returns what is published instead of a release.
+// withhold advances the state by prediction, once a step, and returns what is published instead of
+// a release.
 func (s *Sanitizer) withhold(state *State, step int64, kind Kind) Outcome {
 	change := !state.Started || state.Step != step
 	if change {

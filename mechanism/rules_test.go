@@ -10,7 +10,8 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// follow steps a new user through reports at some steps, all with a release wanted, and returns the outcomes.
+// follow steps a new user through reports at some steps, all with a release wanted, and returns the
+// outcomes.
 func follow(t *testing.T, s *Sanitizer, state *State, steps ...int64) []Outcome {
 	t.Helper()
 	path := walk(s.model, 3, 400)
@@ -26,7 +27,8 @@ func follow(t *testing.T, s *Sanitizer, state *State, steps ...int64) []Outcome 
 	return outs
 }
 
-// kindsOf is a short text of outcomes: the kinds' first letters, a capital where the state has changed.
+// kindsOf is a short text of outcomes: the kinds' first letters, a capital where the state has
+// changed.
 func kindsOf(outs []Outcome) string {
 	text := ""
 	for _, o := range outs {
@@ -114,8 +116,8 @@ func with(b Budget, spent string) Budget {
 	return b
 }
 
-// TestWithheldStepsGoOneWay compares the states of what may be published instead of a release: the posterior advances the same, so the releases
-// that follow are the same too.
+// TestWithheldStepsGoOneWay compares the states of what may be published instead of a release: the
+// posterior advances the same, so the releases that follow are the same too.
 func TestWithheldStepsGoOneWay(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
@@ -161,8 +163,9 @@ func TestSpentWithNothingToRepeat(t *testing.T) {
 	}
 }
 
-// TestDecisionsNeverLookAtTheCell reports every cell of the map at once, at steps where each of the rules decides: what is decided is the same for
-// all, and where nothing is released so is all that is published and kept.
+// TestDecisionsNeverLookAtTheCell reports every cell of the map at once, at steps where each of the
+// rules decides: what is decided is the same for all, and where nothing is released so is all that
+// is published and kept.
 func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
@@ -224,7 +227,8 @@ func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 	}
 }
 
-// TestAdaptiveFollowsThePrior compares each decision with the radius of the blind prediction from the same state.
+// TestAdaptiveFollowsThePrior compares each decision with the radius of the blind prediction from
+// the same state.
 func TestAdaptiveFollowsThePrior(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
@@ -243,7 +247,8 @@ func TestAdaptiveFollowsThePrior(t *testing.T) {
 	}
 }
 
-// TestReleasesOfOneStepDrawIndependently draws one cell several times in a step: the set differs and, where it does not, the number.
+// TestReleasesOfOneStepDrawIndependently draws one cell several times in a step: the set differs
+// and, where it does not, the number.
 func TestReleasesOfOneStepDrawIndependently(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)

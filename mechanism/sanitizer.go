@@ -9,17 +9,20 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// Sanitizer runs the paper's Algorithm 1 for any number of users under one model and one set of options. It is scratch for one
-// goroutine; users' states are separate. After a few steps it does not allocate.
+// Sanitizer runs the paper's Algorithm 1 for any number of users under one model and one set of
+// options. It is scratch for one goroutine; users' states are separate. After a few steps it does
+// not allocate.
 type Sanitizer struct {
 	model *mobility.Model
-	// personal is the model of the user at hand, nil if that is the popular one; modelID is of whichever it is.
+	// personal is the model of the user at hand, nil if that is the popular one; modelID is of
+	// whichever it is.
 	personal  *mobility.Personal
 	modelID   ID
 	popularID ID
@@ -33,8 +36,8 @@ type Sanitizer struct {
 	set        locationset.Set
 	surrogates locationset.Surrogates
 	nearest    []int32
-	hull       SensitivityHull
-	mechanism  Mechanism
+	hull       law.SensitivityHull
+	mechanism  law.Mechanism
 	places     []convex.Vec
 	inference  Inference
 	estimator  Estimator
@@ -46,8 +49,9 @@ type Sanitizer struct {
 	fresh    bool              // the hull is of a release that the last step made
 }
 
-// NewSanitizer returns a sanitizer for a valid model. The streams decide whether releases are reproducible (noise.NewKeyed) and must
-// belong to this goroutine too. The first sanitizer of a model costs a pass over its transitions.
+// NewSanitizer returns a sanitizer for a valid model. The streams decide whether releases are
+// reproducible (noise.NewKeyed) and must belong to this goroutine too. The first sanitizer of a
+// model costs a pass over its transitions.
 func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitizer, error) {
 	if m == nil || streams == nil {
 		return nil, errors.New("mechanism: a sanitizer needs a model and a source of noise")
@@ -89,13 +93,16 @@ func (s *Sanitizer) Model() *mobility.Model { return s.model }
 // ErrOtherModel is what Step returns for a state that belongs to another model: call Migrate first.
 var ErrOtherModel = errors.New("mechanism: the state belongs to another model; migrate it first")
 
-// ErrOtherPopular is what Step returns for a personal model over another popular model than the sanitizer's.
+// ErrOtherPopular is what Step returns for a personal model over another popular model than the
+// sanitizer's.
 var ErrOtherPopular = errors.New("mechanism: the personal model lies over another popular model; make it anew over this one")
 
-// Step handles one report of one user: Algorithm 1 as a function of the state, the report, the models, the options and the key alone. It
-// updates the state in place, but not on an error and not where the outcome says that nothing changed.
+// Step handles one report of one user: Algorithm 1 as a function of the state, the report, the
+// models, the options and the key alone. It updates the state in place, but not on an error and not
+// where the outcome says that nothing changed.
 //
-// The rules look at steps and at what has been released, never at the place. The first that applies decides:
+// The rules look at steps and at what has been released, never at the place. The first that applies
+// decides:
 //
 //	report                                          option                    outcome      published   ε   posterior
 //	before the user's last step                                               Late         nothing     0   stays
@@ -110,17 +117,20 @@ var ErrOtherPopular = errors.New("mechanism: the personal model lies over anothe
 //	                                                Budget.Spent predict      Predicted    estimate    0   prior
 //	else                                                                      Released     z           ε   inferred
 //
-// "Prior" means that the posterior advances by prediction: to the same state whatever is published. It does so once for each step; in a step that
-// has advanced already a withheld report gives what the state says, and changes nothing. A release in a step with one
-// (SameStep release) starts at that one's posterior.
+// "Prior" means that the posterior advances by prediction: to the same state whatever is published.
+// It does so once for each step; in a step that has advanced already a withheld report gives what
+// the state says, and changes nothing. A release in a step with one (SameStep release) starts at
+// that one's posterior.
 //
-// With Input.Personal that model takes the place of the popular one, throughout: see Migrate for a state of the other.
+// With Input.Personal that model takes the place of the popular one, throughout: see Migrate for a
+// state of the other.
 //
-// A new user starts at the model's initial distribution. A later step predicts once for each step in between; a gap of more than MaxGap starts at the
-// initial distribution again.
+// A new user starts at the model's initial distribution. A later step predicts once for each step
+// in between; a gap of more than MaxGap starts at the initial distribution again.
 //
-// Cost: the transitions out of the posterior's support for each predicted step, and a release is linear in the prior's support.
-// Where Release is false nothing but prediction and the estimate is computed: a second state stepped that way is the blind baseline.
+// Cost: the transitions out of the posterior's support for each predicted step, and a release is
+// linear in the prior's support. Where Release is false nothing but prediction and the estimate is
+// computed: a second state stepped that way is the blind baseline.
 //
 // A release of a day whose noise key was destroyed is a noise.DestroyedError. Every other outcome
 // needs no key.
@@ -193,7 +203,8 @@ func (s *Sanitizer) check(state *State, in Input) error {
 	return nil
 }
 
-// predict fills s.prior, pruned and normalized. In a step that was only predicted so far the stored posterior is the prior.
+// predict fills s.prior, pruned and normalized. In a step that was only predicted so far the stored
+// posterior is the prior.
 func (s *Sanitizer) predict(state *State, step int64) {
 	prune := max(s.options.Prune, 0)
 	// The difference of two int64 fits uint64 where the first is not smaller.
@@ -237,8 +248,9 @@ func dayOf(step, stepMS int64) noise.Day {
 	return noise.DayAt(max(step, 0) * stepMS)
 }
 
-// likelihoods returns the likelihood of every cell of the prior given the release z, up to a common factor. Where no cell can emit z,
-// which only the paper's inference knows, all are 0 and the prior stays.
+// likelihoods returns the likelihood of every cell of the prior given the release z, up to a common
+// factor. Where no cell can emit z, which only the paper's inference knows, all are 0 and the prior
+// stays.
 func (s *Sanitizer) likelihoods(z grid.Point) []float64 {
 	if s.options.Inference == InferencePaper {
 		s.places = centres(s.places, s.model.Grid, s.prior.Cells)
@@ -249,7 +261,8 @@ func (s *Sanitizer) likelihoods(z grid.Point) []float64 {
 	return s.inference.Surrogate(s.mechanism, z, s.places, s.nearest)
 }
 
-// centres writes the centres of ascending cells into dst, the same numbers as Grid.Centre with one division a row.
+// centres writes the centres of ascending cells into dst, the same numbers as Grid.Centre with one
+// division a row.
 func centres(dst []convex.Vec, g *grid.Grid, cells []grid.Cell) []convex.Vec {
 	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
 	width, side := grid.Cell(g.Width()), g.CellKM()

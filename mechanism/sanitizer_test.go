@@ -13,6 +13,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -35,17 +36,17 @@ func mustStep(tb testing.TB, s *Sanitizer, state *State, in Input) Outcome {
 	return out
 }
 
-// TestStepIsAlgorithm1 follows a walk with every mechanism and inference and compares each step with the stages put together by hand,
-// in dense vectors where that is possible.
+// TestStepIsAlgorithm1 follows a walk with every mechanism and inference and compares each step
+// with the stages put together by hand, in dense vectors where that is possible.
 func TestStepIsAlgorithm1(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
 	for _, o := range []Options{
-		{Mechanism: PIM, Inference: InferenceSurrogate, Epsilon: 1, Delta: .01, Prune: -1, MinCells: -1},
-		{Mechanism: KNorm, Inference: InferencePaper, Epsilon: 1, Delta: .1, MinCells: -1},
-		{Mechanism: Laplace, Inference: InferenceSurrogate, Epsilon: 3, Delta: .3, MinCells: -1},
-		{Mechanism: LaplaceTight, Inference: InferencePaper, Epsilon: .5, Delta: 0, MinCells: -1},
-		{Mechanism: Lattice, Inference: InferenceSurrogate, Epsilon: 1.25, Delta: .02, Subdivision: 3, MinCells: -1},
+		{Mechanism: law.PIM, Inference: InferenceSurrogate, Epsilon: 1, Delta: .01, Prune: -1, MinCells: -1},
+		{Mechanism: law.KNorm, Inference: InferencePaper, Epsilon: 1, Delta: .1, MinCells: -1},
+		{Mechanism: law.Laplace, Inference: InferenceSurrogate, Epsilon: 3, Delta: .3, MinCells: -1},
+		{Mechanism: law.LaplaceTight, Inference: InferencePaper, Epsilon: .5, Delta: 0, MinCells: -1},
+		{Mechanism: law.Lattice, Inference: InferenceSurrogate, Epsilon: 1.25, Delta: .02, Subdivision: 3, MinCells: -1},
 	} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +60,8 @@ func TestStepIsAlgorithm1(t *testing.T) {
 				for j, c := range state.Posterior.Cells {
 					got[c] = state.Posterior.P[j]
 				}
-				// float32 rounding is 2⁻²⁴ of the value; pruning drops at most its share of each cell and raises the rest.
+				// float32 rounding is 2⁻²⁴ of the value; pruning drops at most its share of each
+				// cell and raises the rest.
 				prune := max(s.options.Prune, 0)
 				share := 0x1p-24 + 2*prune*float64(model.Grid.Cells())
 				for c, p := range want {
@@ -78,8 +80,9 @@ func TestStepIsAlgorithm1(t *testing.T) {
 	}
 }
 
-// denseStep computes the posterior of a step over all cells from the state before it and the release that came out: p·M as a
-// dense product, the set by sorting, surrogates by comparing all, densities cell by cell.
+// denseStep computes the posterior of a step over all cells from the state before it and the
+// release that came out: p·M as a dense product, the set by sorting, surrogates by comparing all,
+// densities cell by cell.
 func denseStep(t *testing.T, s *Sanitizer, before *State, cell grid.Cell, out Outcome) []float64 {
 	t.Helper()
 	g := s.model.Grid
@@ -103,7 +106,7 @@ func denseStep(t *testing.T, s *Sanitizer, before *State, cell grid.Cell, out Ou
 	if inside := set[testcase.Surrogate(g, set, cell)] == cell; inside == out.Drift {
 		t.Fatalf("drift %t, but the cell's membership is %t", out.Drift, inside)
 	}
-	var hull SensitivityHull
+	var hull law.SensitivityHull
 	var places []grid.Point
 	for _, c := range set {
 		places = append(places, g.Centre(c))
@@ -219,7 +222,8 @@ func TestGapPredictsStepByStep(t *testing.T) {
 	}
 }
 
-// TestBlindBaseline checks that a state without releases is the initial distribution times M^k, and costs nothing.
+// TestBlindBaseline checks that a state without releases is the initial distribution times M^k, and
+// costs nothing.
 func TestBlindBaseline(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
@@ -253,7 +257,8 @@ func TestBlindBaseline(t *testing.T) {
 	}
 }
 
-// TestReplayGivesTheSameBytes stores and restores the state after every step, in another sanitizer, and repeats steps as a retry would.
+// TestReplayGivesTheSameBytes stores and restores the state after every step, in another sanitizer,
+// and repeats steps as a retry would.
 func TestReplayGivesTheSameBytes(t *testing.T) {
 	t.Parallel()
 	model := denseModel(t, 20, 20)
@@ -366,7 +371,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestLateStaysLate converts steps to shorter and to equal ones: whatever was late is late after the change, to the millisecond.
+// TestLateStaysLate converts steps to shorter and to equal ones: whatever was late is late after
+// the change, to the millisecond.
 func TestLateStaysLate(t *testing.T) {
 	t.Parallel()
 	floor := func(ms, length int64) int64 { return int64(math.Floor(float64(ms) / float64(length))) }
@@ -387,9 +393,9 @@ func TestStepDoesNotAllocate(t *testing.T) {
 	model := roadModel(t)
 	for _, o := range []Options{
 		{Epsilon: 1, Delta: .01},
-		{Epsilon: 1, Delta: .01, Mechanism: KNorm, Inference: InferencePaper},
-		{Epsilon: 1, Delta: .01, Mechanism: LaplaceTight},
-		{Epsilon: 1, Delta: .01, Mechanism: Lattice},
+		{Epsilon: 1, Delta: .01, Mechanism: law.KNorm, Inference: InferencePaper},
+		{Epsilon: 1, Delta: .01, Mechanism: law.LaplaceTight},
+		{Epsilon: 1, Delta: .01, Mechanism: law.Lattice},
 	} {
 		s := newSanitizer(t, model, o)
 		path := walk(model, 1, 300)
@@ -427,7 +433,8 @@ func TestInputsNeverPrint(t *testing.T) {
 	}
 }
 
-// TestOutcomesNeverPrintDrift prints an outcome in every way, with and without drift: the texts must be the same and show the rest.
+// TestOutcomesNeverPrintDrift prints an outcome in every way, with and without drift: the texts
+// must be the same and show the rest.
 func TestOutcomesNeverPrintDrift(t *testing.T) {
 	t.Parallel()
 	text := func(drift bool) string {
@@ -474,21 +481,21 @@ func TestNewSanitizerRefuses(t *testing.T) {
 	if _, err := NewSanitizer(model, streams, Options{}); err == nil {
 		t.Error("no ε")
 	}
-	if _, err := NewSanitizer(model, streams, Options{Epsilon: math.Ln2, Mechanism: Lattice}); err == nil || !strings.Contains(err.Error(), "decimals") {
+	if _, err := NewSanitizer(model, streams, Options{Epsilon: math.Ln2, Mechanism: law.Lattice}); err == nil || !strings.Contains(err.Error(), "decimals") {
 		t.Errorf("an ε of sixteen decimals on a lattice: %v", err)
 	}
-	if err := (Options{Mechanism: Lattice}).law().CheckGrid(.123456789, testcase.Grid(t, 46000, 46000, .1)); err == nil || !strings.Contains(err.Error(), "fewer decimals") {
+	if err := (Options{Mechanism: law.Lattice}).law().CheckGrid(.123456789, testcase.Grid(t, 46000, 46000, .1)); err == nil || !strings.Contains(err.Error(), "fewer decimals") {
 		t.Errorf("nine decimals on two thousand million cells: %v", err)
 	}
 	s := newSanitizer(t, model, Options{Epsilon: 2, Delta: .5})
-	if o := s.Options(); o.Mechanism != Lattice || o.Inference != InferenceSurrogate || o.Isotropy != IsotropyClosedForm ||
-		o.Subdivision != DefaultSubdivision || o.Prune != DefaultPrune || o.MaxGap != DefaultMaxGap || s.Model() != model {
+	if o := s.Options(); o.Mechanism != law.Lattice || o.Inference != InferenceSurrogate || o.Isotropy != law.IsotropyClosedForm ||
+		o.Subdivision != law.DefaultSubdivision || o.Prune != DefaultPrune || o.MaxGap != DefaultMaxGap || s.Model() != model {
 		t.Errorf("defaults: %+v", o)
 	}
 }
 
-// One user's reports: two come out with noise, also where the model is sure of the place, the third, in the same minute, is repeated at
-// no cost, and a last one only predicts.
+// One user's reports: two come out with noise, also where the model is sure of the place, the
+// third, in the same minute, is repeated at no cost, and a last one only predicts.
 func ExampleSanitizer_Step() {
 	g, _ := grid.Plain(3, 1, 1)
 	model := &mobility.Model{

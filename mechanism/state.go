@@ -11,17 +11,20 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// State is everything that is kept of a user between records. The zero State is a new user. It holds no secret of the mechanism's
-// theory (all of it is a function of past releases and the model) but is kept private all the same.
+// State is everything that is kept of a user between records. The zero State is a new user. It
+// holds no secret of the mechanism's theory (all of it is a function of past releases and the
+// model) but is kept private all the same.
 //
-// What is stored is the state: Posterior holds float32 values only, so that a decoded state equals the live one bit for bit. A
-// State keeps its memory when it is used or decoded again.
+// What is stored is the state: Posterior holds float32 values only, so that a decoded state equals
+// the live one bit for bit. A State keeps its memory when it is used or decoded again.
 type State struct {
-	// Started says whether the user has been seen. In a state that is not started nothing else counts.
+	// Started says whether the user has been seen. In a state that is not started nothing else
+	// counts.
 	Started bool
 	// Step is the last step, counted in model steps since 1970.
 	Step int64
-	// HasRelease says whether a release may be repeated; then ReleaseStep and Release are its step and its place in map kilometres.
+	// HasRelease says whether a release may be repeated; then ReleaseStep and Release are its step
+	// and its place in map kilometres.
 	HasRelease  bool
 	ReleaseStep int64
 	Release     grid.Point
@@ -29,25 +32,27 @@ type State struct {
 	Releases uint64
 	// EpsilonSpent is the sum of their ε, as Ledger.Spent tells it: exact in billionths.
 	EpsilonSpent float64
-	// Rho is the sum of their ε²/2: all of them together are ρ-zCDP for this ρ, since a release that is ε-differentially private is
-	// ε²/2-zCDP and ρ adds (Bun and Steinke 2016, doi 10.1007/978-3-662-53641-4_24, proposition 1.4 and lemma 1.7). Below Σε where single
-	// releases are small and many. For inspection: no decision depends on it.
+	// Rho is the sum of their ε²/2: all of them together are ρ-zCDP for this ρ, since a release
+	// that is ε-differentially private is ε²/2-zCDP and ρ adds (Bun and Steinke 2016, doi
+	// 10.1007/978-3-662-53641-4_24, proposition 1.4 and lemma 1.7). Below Σε where single releases
+	// are small and many. For inspection: no decision depends on it.
 	Rho float64
 	// Ledger is when they were, for budgets.
 	Ledger ledger.Ledger
-	// Model and Grid identify the model that Posterior and Release belong to, the user's personal one if there is one; StepMS is its step in
-	// milliseconds.
+	// Model and Grid identify the model that Posterior and Release belong to, the user's personal
+	// one if there is one; StepMS is its step in milliseconds.
 	Model, Grid ID
 	StepMS      int64
-	// Estimate and RadiusKM are Posterior's mean and credible radius, in map kilometres: kept, so that repeating a release costs
-	// nothing that depends on the posterior.
+	// Estimate and RadiusKM are Posterior's mean and credible radius, in map kilometres: kept, so
+	// that repeating a release costs nothing that depends on the posterior.
 	Estimate grid.Point
 	RadiusKM float64
 	// Posterior is the distribution of the user's cell at Step, given all releases.
 	Posterior mobility.Distribution
 }
 
-// StateVersion is the first byte of every encoded state. It goes up whenever the same state gets other bytes.
+// StateVersion is the first byte of every encoded state. It goes up whenever the same state gets
+// other bytes.
 const StateVersion = 2
 
 // firstStateVersion had the sum of ε as a float64 and nothing else of the ledger.
@@ -61,8 +66,8 @@ const (
 // ErrState is what decoding errors wrap.
 var ErrState = errors.New("mechanism: the stored state of a user cannot be read")
 
-// AppendBinary appends the encoding of s to dst and returns it. Integers are little-endian where they have a fixed size, uvarint and
-// (zigzag) varint are those of encoding/binary:
+// AppendBinary appends the encoding of s to dst and returns it. Integers are little-endian where
+// they have a fixed size, uvarint and (zigzag) varint are those of encoding/binary:
 //
 //	version     1 byte    2
 //	flags       1 byte    bit 0: started, bit 1: a release follows; other bits 0. Not started: the encoding ends here
@@ -79,11 +84,14 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 //	ledger      as Ledger.AppendBinary
 //	posterior   to the end, as mobility.Distribution.AppendBinary
 //
-// About 80 bytes and 5 bytes a cell, and up to 600 bytes more of a user whose releases come at odd times.
+// About 80 bytes and 5 bytes a cell, and up to 600 bytes more of a user whose releases come at odd
+// times.
 //
-// Version 1 had "spent", Σε as a float64, in the place of rho, and no ledger. It is decoded for ever: Σε is rounded to a billionth, all
-// of it counts as of the last release (of the last step where that is not known), so that no window holds less than was spent; Rho is
-// taken as if all releases had cost the same, which is right unless the setting of ε had changed and else too little.
+// Version 1 had "spent", Σε as a float64, in the place of rho, and no ledger. It is decoded for
+// ever: Σε is rounded to a billionth, all of it counts as of the last release (of the last step
+// where that is not known), so that no window holds less than was spent; Rho is taken as if all
+// releases had cost the same, which is right unless the setting of ε had changed and else too
+// little.
 func (s *State) AppendBinary(dst []byte) []byte {
 	if !s.Started {
 		return append(dst, StateVersion, 0)
@@ -114,9 +122,10 @@ func appendFloat(dst []byte, x float64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(x))
 }
 
-// DecodeBinary replaces s by the state encoded in data, which must hold nothing else; empty data is a new user. It accepts any bytes: an
-// error wraps ErrState, says what is wrong without a value, and leaves s in no particular state. Its memory is bounded by the
-// length of data. It does not allocate once s has grown.
+// DecodeBinary replaces s by the state encoded in data, which must hold nothing else; empty data is
+// a new user. It accepts any bytes: an error wraps ErrState, says what is wrong without a value,
+// and leaves s in no particular state. Its memory is bounded by the length of data. It does not
+// allocate once s has grown.
 func (s *State) DecodeBinary(data []byte) error {
 	posterior, costs := s.Posterior, s.Ledger
 	posterior.Reset()
@@ -202,8 +211,8 @@ func (s *State) CopyFrom(from *State) {
 	s.Posterior, s.Ledger = posterior, costs
 }
 
-// decoder reads from the front of rest. After the first read beyond the end, or of a number that is not finite, bad is true and every
-// result 0.
+// decoder reads from the front of rest. After the first read beyond the end, or of a number that is
+// not finite, bad is true and every result 0.
 type decoder struct {
 	rest []byte
 	bad  bool

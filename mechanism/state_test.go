@@ -126,8 +126,8 @@ func TestStateFormat(t *testing.T) {
 	}
 }
 
-// TestFirstVersionIsReadForEver decodes the bytes of version 1, as programs have stored them, and counts what they tell of as spent at the last
-// release.
+// TestFirstVersionIsReadForEver decodes the bytes of version 1, as programs have stored them, and
+// counts what they tell of as spent at the last release.
 func TestFirstVersionIsReadForEver(t *testing.T) {
 	t.Parallel()
 	first := slices.Concat([]byte{1, 3}, sampleHead, []byte{0, 0, 0, 0, 0, 0, 0x31, 0x40}, sampleEstimate, samplePosterior)
@@ -219,8 +219,8 @@ func TestStateDecodesWithoutAllocation(t *testing.T) {
 	}
 }
 
-// FuzzStateDecode checks that any bytes are either refused or a state that encodes to what decodes to the same, and that a sanitizer
-// takes or refuses such a state without a panic.
+// FuzzStateDecode checks that any bytes are either refused or a state that encodes to what decodes
+// to the same, and that a sanitizer takes or refuses such a state without a panic.
 func FuzzStateDecode(f *testing.F) {
 	f.Add(sampleState().AppendBinary(nil))
 	f.Add(new(State).AppendBinary(nil))

@@ -6,18 +6,22 @@ import (
 	"strconv"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
-// mechanismVersion goes up whenever a mechanism turns the same facts into another release: other draws from the same stream, another
-// rounding, another transcript. The golden bits of testdata/bits.txt belong to one version.
+// mechanismVersion goes up whenever a mechanism turns the same facts into another release: other
+// draws from the same stream, another rounding, another transcript. The golden bits of
+// testdata/bits.txt belong to one version.
 const mechanismVersion = 3
 
-// Version is the version of the mechanisms: two programs of one version make the same releases and states of the same facts.
+// Version is the version of the mechanisms: two programs of one version make the same releases and
+// states of the same facts.
 const Version = mechanismVersion
 
-// transcript is what the noise of a release is a function of: everything that determines the release's law and whose it is. The law
-// for a true cell x is that of A(σ(x)), and the map σ depends on every member of ΔX. Releases that share noise have the same
-// transcript, hence the same law and the same value. DESIGN.md says what goes wrong without each fact.
+// transcript is what the noise of a release is a function of: everything that determines the
+// release's law and whose it is. The law for a true cell x is that of A(σ(x)), and the map σ
+// depends on every member of ΔX. Releases that share noise have the same transcript, hence the same
+// law and the same value. DESIGN.md says what goes wrong without each fact.
 //
 //	tag         "geodither release 3", with its length
 //	mechanism   name and way of isotropy, of the lattice "cell/" and its subdivision, with their lengths; version, 8 bytes
@@ -33,10 +37,11 @@ const Version = mechanismVersion
 // The stream is that of the transcript under the key of the day on which the step begins. The day
 // is no field: step and its length determine it.
 //
-// Every field has a fixed length or carries it, so no two transcripts of different contents are the same bytes. The sensitivity hull K is
-// not there: set and grid determine it. Nor are δ, padding, pruning, the longest gap and the way of inference, which act on a release
-// through the set alone; nor the rules of when to release and budgets, which decide whether there is one; nor the place of the estimate, which
-// comes after it.
+// Every field has a fixed length or carries it, so no two transcripts of different contents are the
+// same bytes. The sensitivity hull K is not there: set and grid determine it. Nor are δ, padding,
+// pruning, the longest gap and the way of inference, which act on a release through the set alone;
+// nor the rules of when to release and budgets, which decide whether there is one; nor the place of
+// the estimate, which comes after it.
 type transcript struct {
 	buf    []byte
 	prefix int
@@ -46,7 +51,7 @@ type transcript struct {
 func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
 	b := appendText(t.buf[:0], "geodither release 3")
 	b = appendText(b, o.Mechanism)
-	if o.Mechanism == Lattice {
+	if o.Mechanism == law.Lattice {
 		b = appendText(b, "cell/"+strconv.Itoa(o.Subdivision))
 	} else {
 		b = appendText(b, o.Isotropy)
@@ -62,7 +67,8 @@ func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
 // follow puts the id of the model that a release is made under into the prefix.
 func (t *transcript) follow(model ID) { copy(t.buf[t.prefix-len(model):t.prefix], model[:]) }
 
-// complete returns the transcript of one release from a location set. It is valid until the next call.
+// complete returns the transcript of one release from a location set. It is valid until the next
+// call.
 func (t *transcript) complete(user string, step int64, number uint64, set []grid.Cell, cell grid.Cell) []byte {
 	b := appendText(t.buf[:t.prefix], user)
 	b = binary.LittleEndian.AppendUint64(b, uint64(step))
@@ -73,7 +79,8 @@ func (t *transcript) complete(user string, step int64, number uint64, set []grid
 	return b
 }
 
-// appendCells writes ascending cells as their number and their differences: most sets are patches, with one byte a cell.
+// appendCells writes ascending cells as their number and their differences: most sets are patches,
+// with one byte a cell.
 func appendCells(b []byte, cells []grid.Cell) []byte {
 	b = binary.AppendUvarint(b, uint64(len(cells)))
 	b = slices.Grow(b, binary.MaxVarintLen32*len(cells))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -24,7 +25,7 @@ type facts struct {
 
 func sampleFacts() facts {
 	return facts{
-		options: Options{Mechanism: PIM, Isotropy: IsotropyClosedForm, Epsilon: 1},
+		options: Options{Mechanism: law.PIM, Isotropy: law.IsotropyClosedForm, Epsilon: 1},
 		grid:    ID{1}, model: ID{2}, stepMS: 60_000, user: "ab", step: 3, number: 4,
 		set: []grid.Cell{1, 3, 5, 300, 302}, cell: 5,
 	}
@@ -36,8 +37,8 @@ func (f facts) bytes() []byte {
 	return slices.Clone(t.complete(f.user, f.step, f.number, f.set, f.cell))
 }
 
-// TestEveryFactChangesTheStream changes one element after the other: each gives another transcript and another stream, and no two the
-// same. Without any change the stream repeats.
+// TestEveryFactChangesTheStream changes one element after the other: each gives another transcript
+// and another stream, and no two the same. Without any change the stream repeats.
 func TestEveryFactChangesTheStream(t *testing.T) {
 	t.Parallel()
 	streams := noise.NewKeyed(noise.KeyFromSeed(9))
@@ -54,10 +55,10 @@ func TestEveryFactChangesTheStream(t *testing.T) {
 		name   string
 		change func(*facts)
 	}{
-		{"mechanism", func(f *facts) { f.options.Mechanism = KNorm }},
-		{"isotropy", func(f *facts) { f.options.Isotropy = IsotropySampled }},
-		{"lattice", func(f *facts) { f.options.Mechanism, f.options.Subdivision = Lattice, 256 }},
-		{"subdivision", func(f *facts) { f.options.Mechanism, f.options.Subdivision = Lattice, 255 }},
+		{"mechanism", func(f *facts) { f.options.Mechanism = law.KNorm }},
+		{"isotropy", func(f *facts) { f.options.Isotropy = law.IsotropySampled }},
+		{"lattice", func(f *facts) { f.options.Mechanism, f.options.Subdivision = law.Lattice, 256 }},
+		{"subdivision", func(f *facts) { f.options.Mechanism, f.options.Subdivision = law.Lattice, 255 }},
 		{"epsilon", func(f *facts) { f.options.Epsilon = 1 + 0x1p-52 }},
 		{"grid", func(f *facts) { f.grid[7] = 1 }},
 		{"model", func(f *facts) { f.model[7] = 1 }},
@@ -88,19 +89,20 @@ func TestEveryFactChangesTheStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var h, without SensitivityHull
+	var h, without law.SensitivityHull
 	h.OfCells(g, sampleFacts().set)
 	without.OfCells(g, []grid.Cell{1, 5, 300, 302})
-	if !slices.Equal(h.exact, without.exact) {
+	if !slices.Equal(h.Body().Vertices(), without.Body().Vertices()) {
 		t.Error("the two sets do not have the same K")
 	}
-	// What does not determine a release does not change it: a lattice has no way of isotropy, the others no subdivision.
+	// What does not determine a release does not change it: a lattice has no way of isotropy, the
+	// others no subdivision.
 	one, two := sampleFacts(), sampleFacts()
 	one.options.Subdivision = 7
 	if head(one) != first {
 		t.Error("the subdivision changes the stream of another mechanism")
 	}
-	one.options.Mechanism, two.options = Lattice, Options{Mechanism: Lattice, Subdivision: 7, Isotropy: IsotropySampled, Epsilon: 1}
+	one.options.Mechanism, two.options = law.Lattice, Options{Mechanism: law.Lattice, Subdivision: 7, Isotropy: law.IsotropySampled, Epsilon: 1}
 	if head(one) != head(two) {
 		t.Error("the way of isotropy changes the stream of a lattice")
 	}
@@ -110,7 +112,8 @@ func TestEveryFactChangesTheStream(t *testing.T) {
 	}
 }
 
-// TestTranscriptTestNoticesAMissingFact plants the two omissions that would leak: a stream without the cell, or without the set.
+// TestTranscriptTestNoticesAMissingFact plants the two omissions that would leak: a stream without
+// the cell, or without the set.
 func TestTranscriptTestNoticesAMissingFact(t *testing.T) {
 	t.Parallel()
 	same := func(change, forget func(*facts)) bool {
@@ -130,19 +133,20 @@ func TestTranscriptTestNoticesAMissingFact(t *testing.T) {
 	}
 }
 
-// TestTwoSettingsOneKey runs one user under one key with several δ, from a prior whose set loses a cell in the middle of its hull as δ grows:
-// runs with another set must not share noise, though K and the surrogate are the same, and runs with the same set publish the same.
+// TestTwoSettingsOneKey runs one user under one key with several δ, from a prior whose set loses a
+// cell in the middle of its hull as δ grows: runs with another set must not share noise, though K
+// and the surrogate are the same, and runs with the same set publish the same.
 func TestTwoSettingsOneKey(t *testing.T) {
 	t.Parallel()
 	model := denseModel(t, 5, 5)
 	const middle = 12
 	model.Initial = mobility.Distribution{Cells: []grid.Cell{0, 4, middle, 20, 24}, P: []float64{.24, .24, .04, .24, .24}}
-	for _, name := range lawNames() {
-		var hulls [][]convex.Lattice
+	for _, name := range law.Names() {
+		var hulls [][]convex.Vec
 		release := func(delta float64, cell grid.Cell) Outcome {
 			s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: delta, MinCells: -1})
 			out := mustStep(t, s, new(State), Input{User: "u", Step: 1, Cell: cell, Release: true})
-			hulls = append(hulls, slices.Clone(s.hull.exact))
+			hulls = append(hulls, slices.Clone(s.hull.Body().Vertices()))
 			return out
 		}
 		five, four, also := release(.01, 0), release(.05, 0), release(.06, 0)
@@ -163,8 +167,8 @@ func TestTwoSettingsOneKey(t *testing.T) {
 	}
 }
 
-// TestNeighboursDrawIndependently compares the releases of two cells of one set: were the cell missing from the transcript, their
-// difference would be that of the cells, free of noise.
+// TestNeighboursDrawIndependently compares the releases of two cells of one set: were the cell
+// missing from the transcript, their difference would be that of the cells, free of noise.
 func TestNeighboursDrawIndependently(t *testing.T) {
 	t.Parallel()
 	model := denseModel(t, 20, 20)
@@ -184,8 +188,9 @@ func TestNeighboursDrawIndependently(t *testing.T) {
 	}
 }
 
-// TestOtherReportsUnderOneKey shows what the key does not protect from, and DESIGN.md warns of: two reports of one user, step and number in runs
-// over different fixes give the same release where they have the same surrogate, and else not.
+// TestOtherReportsUnderOneKey shows what the key does not protect from, and DESIGN.md warns of: two
+// reports of one user, step and number in runs over different fixes give the same release where
+// they have the same surrogate, and else not.
 func TestOtherReportsUnderOneKey(t *testing.T) {
 	t.Parallel()
 	model := denseModel(t, 5, 5)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -65,7 +66,7 @@ func (f *aggregateFlags) settings(flags *pflag.FlagSet) (observerSettings, error
 		return s, cli.Usage(err)
 	}
 	if s.options.Mechanism == "" {
-		s.options.Mechanism = mechanism.Lattice
+		s.options.Mechanism = law.Lattice
 	}
 	return s, nil
 }

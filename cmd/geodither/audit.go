@@ -18,6 +18,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/audit"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -79,7 +80,7 @@ of 1/(1-confidence) audits of different seeds.`,
 	f.input.Register(flags)
 	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its model, options of release, what it publishes and its rules for input; its key is not read")
 	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\"")
-	flags.StringVar(&f.release.Mechanism, "mechanism", mechanism.Lattice, "lattice, pim, knorm, laplace or laplace-tight")
+	flags.StringVar(&f.release.Mechanism, "mechanism", law.Lattice, "lattice, pim, knorm, laplace or laplace-tight")
 	flags.Float64Var(&f.release.Epsilon, "epsilon", 0, "privacy budget of one release, which is to be attacked; no default")
 	flags.Float64Var(&f.release.Delta, "delta", 0, "prior mass that the location set may leave out; no default")
 	flags.IntVar(&f.release.Subdivision, "subdivision", 0, "steps of the lattice to a cell's side; 0: 256")

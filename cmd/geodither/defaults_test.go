@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // TestFlagsNameTheirDefaults: where a flag of 0 stands for a default, its help
@@ -17,7 +18,7 @@ import (
 func TestFlagsNameTheirDefaults(t *testing.T) {
 	defaults := map[string]any{
 		"min-cells":   mechanism.DefaultMinCells,
-		"subdivision": mechanism.DefaultSubdivision,
+		"subdivision": law.DefaultSubdivision,
 		"prune":       "1e-7",
 		"max-gap":     mechanism.DefaultMaxGap,
 	}
@@ -47,7 +48,7 @@ func TestFlagsNameTheirDefaults(t *testing.T) {
 // whoever reads them has to be told.
 func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	var v metricView
-	v.add(mechanism.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})
+	v.add(law.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})
 	if text := v.summary().String(); !strings.Contains(text, "two places of its location set") || !strings.Contains(text, "outside") {
 		t.Errorf("%q does not say for which places it holds", text)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -277,7 +278,7 @@ func (b *board) answer(fixes ...schemas.Raw) {
 	b.t.Helper()
 	for _, f := range fixes {
 		value, err := b.codec.AppendSanitized(nil, schemas.Sanitized{
-			UserID: f.UserID, Timestamp: f.Timestamp, Epsilon: 1, Delta: .01, Mechanism: mechanism.PIM, ModelID: strings.Repeat("0", 16), Release: 1,
+			UserID: f.UserID, Timestamp: f.Timestamp, Epsilon: 1, Delta: .01, Mechanism: law.PIM, ModelID: strings.Repeat("0", 16), Release: 1,
 		})
 		if err != nil {
 			b.t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // metricView gathers the metric view of releases: by which factor each can tell
@@ -14,7 +14,7 @@ type metricView struct {
 	widthKM           float64
 }
 
-func (v *metricView) add(m mechanism.Metric) {
+func (v *metricView) add(m law.Metric) {
 	v.near = append(v.near, m.Within200M)
 	v.far = append(v.far, m.Within1KM)
 	v.across = append(v.across, m.Across)

@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -60,7 +61,7 @@ func TestReadmeFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	value, err := board.codec.AppendSanitized(nil, schemas.Sanitized{
-		UserID: fixes[0].UserID, Timestamp: fixes[0].Timestamp, Epsilon: 1, Delta: .01, Mechanism: mechanism.Lattice, ModelID: strings.Repeat("0", 16), Release: 1,
+		UserID: fixes[0].UserID, Timestamp: fixes[0].Timestamp, Epsilon: 1, Delta: .01, Mechanism: law.Lattice, ModelID: strings.Repeat("0", 16), Release: 1,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -45,10 +46,10 @@ func (c *releaseConfig) register(flags *pflag.FlagSet, epsilon, delta float64) {
 	}
 	flags.Float64Var(c.Epsilon, "epsilon", epsilon, "what one release may reveal, in natural logarithms; releases add up"+about)
 	flags.Float64Var(c.Delta, "delta", delta, "prior mass that the location set may leave out: the size of the noise against drift"+about)
-	flags.StringVar(&c.Mechanism, "mechanism", mechanism.Lattice, "lattice, pim, knorm, laplace or laplace-tight")
+	flags.StringVar(&c.Mechanism, "mechanism", law.Lattice, "lattice, pim, knorm, laplace or laplace-tight")
 	flags.IntVar(&c.Subdivision, "subdivision", 0, "steps of the lattice to a cell's side; 0: 256")
 	flags.StringVar(&c.Inference, "inference", mechanism.InferenceSurrogate, "surrogate or paper")
-	flags.StringVar(&c.Isotropy, "isotropy", mechanism.IsotropyClosedForm, "transform of pim: closed-form or sampled")
+	flags.StringVar(&c.Isotropy, "isotropy", law.IsotropyClosedForm, "transform of pim: closed-form or sampled")
 	flags.Float64Var(&c.Prune, "prune", 0, "posterior mass below which a cell is forgotten; 0: 1e-7")
 	flags.IntVar(&c.MaxGap, "max-gap", 0, "steps without a fix after which a user starts anew; 0: 60")
 	flags.IntVar(&c.MinCells, "min-cells", 0, "least number of cells of the location set; 0: 3, negative: no padding")

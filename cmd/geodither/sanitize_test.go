@@ -18,6 +18,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -56,10 +57,10 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []mechanism.Options{
-		{Mechanism: mechanism.PIM, Inference: mechanism.InferenceSurrogate},
-		{Mechanism: mechanism.KNorm, Inference: mechanism.InferenceSurrogate},
-		{Mechanism: mechanism.LaplaceTight, Inference: mechanism.InferencePaper},
-		{Mechanism: mechanism.Laplace, Inference: mechanism.InferenceSurrogate},
+		{Mechanism: law.PIM, Inference: mechanism.InferenceSurrogate},
+		{Mechanism: law.KNorm, Inference: mechanism.InferenceSurrogate},
+		{Mechanism: law.LaplaceTight, Inference: mechanism.InferencePaper},
+		{Mechanism: law.Laplace, Inference: mechanism.InferenceSurrogate},
 	} {
 		t.Run(o.Mechanism, func(t *testing.T) {
 			o.Epsilon, o.Delta = 2, .02

@@ -19,6 +19,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
@@ -81,7 +82,7 @@ in whole steps. The config limits it to that.`,
 	flags.DurationSliceVar(&f.intervals, "interval", nil, "least `TIMES` between two releases to try, of at most 60 of the longest step; default 1, 5, 10, 20 and 60 of it. A release in each step is always tried too")
 	flags.Float64SliceVar(&f.epsilons, "epsilon", []float64{.5, 1, 2, 4, 8, 16, 32}, "ε of a release to try, `NUMBERS`; between them it is refined for a target")
 	flags.Float64SliceVar(&f.deltas, "delta", []float64{.01, .1, .3, .6}, "δ to try, `NUMBERS`: prior mass that location sets may leave out")
-	flags.StringVar(&f.mechanism, "mechanism", mechanism.Lattice, "lattice, or one of the paper's: pim, knorm, laplace, laplace-tight")
+	flags.StringVar(&f.mechanism, "mechanism", law.Lattice, "lattice, or one of the paper's: pim, knorm, laplace, laplace-tight")
 	flags.StringVar(&f.targetRadius, "target-radius", "", "`LENGTH` within which half of the estimates are to be, such as 500m")
 	flags.Float64Var(&f.targetEpsilon, "target-epsilon", 0, "ε that the releases of a day may add up to")
 	flags.Float64Var(&f.factor, "factor-200m", 0, "leave out what lets a release, the median one, tell two likely places 200 m apart by more than this factor; 0: no limit")

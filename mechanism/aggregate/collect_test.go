@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -154,7 +155,7 @@ func TestFollowSettings(t *testing.T) {
 		"wrong ε":                       func(o *mechanism.Options) { o.Epsilon = 1 },
 		"wrong δ":                       func(o *mechanism.Options) { o.Delta = .01 },
 		"surrogates ignored":            func(o *mechanism.Options) { o.Inference = mechanism.InferencePaper },
-		"another mechanism":             func(o *mechanism.Options) { o.Mechanism = mechanism.Laplace },
+		"another mechanism":             func(o *mechanism.Options) { o.Mechanism = law.Laplace },
 		"the median instead of a mean":  func(o *mechanism.Options) { o.Estimate = mechanism.EstimateMedian },
 		"a location set that is padded": func(o *mechanism.Options) { o.MinRadiusKM = 2 },
 	} {

@@ -13,9 +13,10 @@ type Billionths uint64
 // billionth is the number of billionths in 1.
 const billionth = 1_000_000_000
 
-// CostOf returns ε in whole billionths, rounded up from the decimal number that ε is written as: the shortest one that gives this
-// float64. So ε = .1 costs 100,000,000 and not a little more, which is what the float64 nearest to .1 is. What is negative or not
-// finite costs nothing: options refuse it.
+// CostOf returns ε in whole billionths, rounded up from the decimal number that ε is written as:
+// the shortest one that gives this float64. So ε = .1 costs 100,000,000 and not a little more,
+// which is what the float64 nearest to .1 is. What is negative or not finite costs nothing: options
+// refuse it.
 func CostOf(epsilon float64) Billionths {
 	whole, rest := billionths(epsilon)
 	if rest && whole < math.MaxUint64 {
@@ -24,7 +25,8 @@ func CostOf(epsilon float64) Billionths {
 	return whole
 }
 
-// LimitOf returns a limit of ε in whole billionths, rounded down from the decimal number that it is written as.
+// LimitOf returns a limit of ε in whole billionths, rounded down from the decimal number that it is
+// written as.
 func LimitOf(epsilon float64) Billionths {
 	whole, _ := billionths(epsilon)
 	return whole
@@ -49,8 +51,8 @@ func (b Billionths) times(n uint64) Billionths {
 	return math.MaxUint64
 }
 
-// billionths returns the whole billionths of a number's shortest decimal text, and whether there is a rest. Not for numbers that are negative
-// or not finite: they have none.
+// billionths returns the whole billionths of a number's shortest decimal text, and whether there is
+// a rest. Not for numbers that are negative or not finite: they have none.
 func billionths(x float64) (whole Billionths, rest bool) {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return 0, false

@@ -18,8 +18,8 @@ import (
 //	  time    uvarint   for a count of 0 from the first to the last one, for one of 2 and more between two; for 1 it is not there
 //	  each    uvarint   billionths of ε of each release, or of all added up; 0 means as in the run before
 //
-// Times are ends of steps since 1970. Three bytes a run at a cost that does not change, in steps; eleven at the very most for each of its
-// numbers.
+// Times are ends of steps since 1970. Three bytes a run at a cost that does not change, in steps;
+// eleven at the very most for each of its numbers.
 func (l *Ledger) AppendBinary(dst []byte, stepMS int64) []byte {
 	unit := l.unit(stepMS)
 	head := 2 * uint64(len(l.runs))
@@ -60,7 +60,8 @@ func (l *Ledger) AppendBinary(dst []byte, stepMS int64) []byte {
 // first returns the time of the run's first release.
 func (r run) first() int64 { return int64(uint64(r.end) - r.span) }
 
-// unit returns the length of a step if all times are whole steps, as they are but after a change of model, and else a millisecond.
+// unit returns the length of a step if all times are whole steps, as they are but after a change of
+// model, and else a millisecond.
 func (l *Ledger) unit(stepMS int64) int64 {
 	if l.older.amount > 0 && l.older.end%stepMS != 0 {
 		return 1
@@ -76,8 +77,9 @@ func (l *Ledger) unit(stepMS int64) int64 {
 // errEncoding is what DecodeBinary returns. It is one value, so that decoding does not allocate.
 var errEncoding = errors.New("ledger: the encoding is cut short or out of range")
 
-// DecodeBinary replaces l by the ledger that AppendBinary wrote at the front of data, and returns what follows it. It accepts any bytes:
-// after an error l is in no particular state. It does not allocate once l has grown.
+// DecodeBinary replaces l by the ledger that AppendBinary wrote at the front of data, and returns
+// what follows it. It accepts any bytes: after an error l is in no particular state. It does not
+// allocate once l has grown.
 func (l *Ledger) DecodeBinary(data []byte, stepMS int64) (rest []byte, err error) {
 	l.Reset()
 	r := reader{rest: data}
@@ -142,7 +144,8 @@ func (d *reader) later(ms int64, units uint64, unit int64) int64 {
 	return int64(uint64(ms) + span)
 }
 
-// reader reads numbers from the front of rest. After the first one that is cut short, or too large, bad is true and every result 0.
+// reader reads numbers from the front of rest. After the first one that is cut short, or too large,
+// bad is true and every result 0.
 type reader struct {
 	rest []byte
 	bad  bool

@@ -1,28 +1,32 @@
-// Package ledger keeps what the releases of one user have cost, and when, so that budgets over any window can be kept.
+// Package ledger keeps what the releases of one user have cost, and when, so that budgets over any
+// window can be kept.
 //
-// A step's number means nothing without the step's length, and a user's costs outlive a model. So the ledger keeps the
-// ends of steps in milliseconds: nothing has to be converted when the model changes, and since a release counts until
-// the end of its step has left the window, it is never counted for too short a time. Runs of equal steps make the ledger
-// as compact as the numbers of steps would be.
+// A step's number means nothing without the step's length, and a user's costs outlive a model. So
+// the ledger keeps the ends of steps in milliseconds: nothing has to be converted when the model
+// changes, and since a release counts until the end of its step has left the window, it is never
+// counted for too short a time. Runs of equal steps make the ledger as compact as the numbers of
+// steps would be.
 //
-// Where there are too many runs, costs are added up and count as of the latest of their moments. If the window is made
-// longer, costs that had left it count as of the last of them. So the ledger may show more than was spent, for a while,
-// and never less. A new or longer budget can therefore hold a user's releases back for up to one window.
+// Where there are too many runs, costs are added up and count as of the latest of their moments. If
+// the window is made longer, costs that had left it count as of the last of them. So the ledger may
+// show more than was spent, for a while, and never less. A new or longer budget can therefore hold
+// a user's releases back for up to one window.
 package ledger
 
 import "math"
 
-// Ledger is what a user's releases have cost, and when: steps, numbers of releases and ε, which are public. It belongs to the user and not
-// to a model, so its times are milliseconds since 1970: of a release the end of its step, the latest moment its report can have had.
+// Ledger is what a user's releases have cost, and when: steps, numbers of releases and ε, which are
+// public. It belongs to the user and not to a model, so its times are milliseconds since 1970: of a
+// release the end of its step, the latest moment its report can have had.
 //
-// Costs are whole billionths of ε, so sums are exact. The releases of the past are kept as at most MaxRuns runs, newest last, and one
-// sum of everything before them:
+// Costs are whole billionths of ε, so sums are exact. The releases of the past are kept as at most
+// MaxRuns runs, newest last, and one sum of everything before them:
 //
 //	older ── run ── run ── … ── run
 //
-// A run is releases of equal cost at equal distances, exactly; or, where there would be too many runs, several costs as if all were of its
-// latest moment. A cost therefore never leaves a window before its time, and after it by no more than a 31st of the window (see
-// Ledger.shrink).
+// A run is releases of equal cost at equal distances, exactly; or, where there would be too many
+// runs, several costs as if all were of its latest moment. A cost therefore never leaves a window
+// before its time, and after it by no more than a 31st of the window (see Ledger.shrink).
 type Ledger struct {
 	runs  []run
 	older cost // all before the runs
@@ -35,8 +39,9 @@ type cost struct {
 	amount Billionths
 }
 
-// run is count releases of each billionths, at equal distances over span milliseconds up to end; or with a count of 0 releases of each billionths
-// altogether, within span up to end and counted as of end.
+// run is count releases of each billionths, at equal distances over span milliseconds up to end; or
+// with a count of 0 releases of each billionths altogether, within span up to end and counted as of
+// end.
 type run struct {
 	end   int64
 	span  uint64
@@ -44,15 +49,15 @@ type run struct {
 	each  Billionths
 }
 
-// MaxRuns is the largest number of runs of a ledger, and bounds its encoding to some 600 bytes with releases at odd times, while a user who
-// reports regularly has one run.
+// MaxRuns is the largest number of runs of a ledger, and bounds its encoding to some 600 bytes with
+// releases at odd times, while a user who reports regularly has one run.
 const MaxRuns = 64
 
 // Spent returns the sum of ε of all releases.
 func (l *Ledger) Spent() Billionths { return l.spent }
 
-// SpentSince returns the sum of ε of the releases of steps that end after a moment, milliseconds since 1970. It is exact or, after many
-// irregular releases, above.
+// SpentSince returns the sum of ε of the releases of steps that end after a moment, milliseconds
+// since 1970. It is exact or, after many irregular releases, above.
 func (l *Ledger) SpentSince(ms int64) Billionths {
 	sum := Billionths(0)
 	for i := len(l.runs) - 1; i >= 0 && l.runs[i].end > ms; i-- {
@@ -99,8 +104,9 @@ func (r run) total() Billionths {
 	return r.each.times(r.count)
 }
 
-// Charge adds the cost of a release in a step that ends at a moment, not before the latest one: an earlier one counts as of that.
-// Runs that end by expired may be added up: no window that is in force looks there.
+// Charge adds the cost of a release in a step that ends at a moment, not before the latest one: an
+// earlier one counts as of that. Runs that end by expired may be added up: no window that is in
+// force looks there.
 func (l *Ledger) Charge(end int64, amount Billionths, expired int64) {
 	if last, ok := l.Last(); ok {
 		end = max(end, last)
@@ -125,11 +131,13 @@ func (r *run) extend(end int64, amount Billionths) bool {
 	return true
 }
 
-// shrink makes room for a run. Up to half of the runs, those that no window in force holds, are added to the sum of older ones; if there are none the
-// two neighbours that lie closest together become one, all of it as of its end.
+// shrink makes room for a run. Up to half of the runs, those that no window in force holds, are
+// added to the sum of older ones; if there are none the two neighbours that lie closest together
+// become one, all of it as of its end.
 //
-// The error: all runs but the first lie within a window of W, and hold 31 pairs side by side. So the two that are closest span W/31 at most
-// with the time between them, and so does the run that they become: no cost is counted more than W/31 longer than it is due.
+// The error: all runs but the first lie within a window of W, and hold 31 pairs side by side. So
+// the two that are closest span W/31 at most with the time between them, and so does the run that
+// they become: no cost is counted more than W/31 longer than it is due.
 func (l *Ledger) shrink(expired int64) {
 	n := 0
 	for n < MaxRuns/2 && l.runs[n].end <= expired {

@@ -37,8 +37,9 @@ func habit(r *rand.Rand, kind int) int64 {
 	return int64(math.Exp(8 * r.Float64()))
 }
 
-// TestAgainstAList charges releases by many habits, with windows and costs that change, and encodes and decodes in between. The ledger never tells
-// of less than the list does; of more only where it had to add up, and then as if the window were a 31st longer.
+// TestAgainstAList charges releases by many habits, with windows and costs that change, and encodes
+// and decodes in between. The ledger never tells of less than the list does; of more only where it
+// had to add up, and then as if the window were a 31st longer.
 func TestAgainstAList(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(91, 1))
@@ -113,8 +114,8 @@ func TestAgainstAList(t *testing.T) {
 	}
 }
 
-// TestNoticesFaults plants the two faults that would let a budget be exceeded: what is added up counts as of its first release, and what
-// leaves the window is forgotten.
+// TestNoticesFaults plants the two faults that would let a budget be exceeded: what is added up
+// counts as of its first release, and what leaves the window is forgotten.
 func TestNoticesFaults(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(92, 1))
@@ -157,7 +158,8 @@ func TestRegularUser(t *testing.T) {
 	}
 }
 
-// TestNeverGoesBack charges a release before the latest one: it counts as of that, so that no window loses it early.
+// TestNeverGoesBack charges a release before the latest one: it counts as of that, so that no
+// window loses it early.
 func TestNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	var l Ledger
@@ -169,7 +171,8 @@ func TestNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestAtTheEdges charges steps whose times leave int64: nothing wraps, and nothing at an edge leaves a window.
+// TestAtTheEdges charges steps whose times leave int64: nothing wraps, and nothing at an edge
+// leaves a window.
 func TestAtTheEdges(t *testing.T) {
 	t.Parallel()
 	for _, step := range []int64{math.MinInt64, math.MinInt64 + 1, math.MinInt64 / 60_000, math.MaxInt64 / 60_000, math.MaxInt64 - 1, math.MaxInt64} {

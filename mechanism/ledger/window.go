@@ -2,7 +2,8 @@ package ledger
 
 import "math"
 
-// StepEnd returns the moment at which a step ends, milliseconds since 1970, or the one nearest to it between -(2⁶³-2) and 2⁶³-1.
+// StepEnd returns the moment at which a step ends, milliseconds since 1970, or the one nearest to
+// it between -(2⁶³-2) and 2⁶³-1.
 func StepEnd(step, stepMS int64) int64 {
 	switch {
 	case step >= math.MaxInt64/stepMS:
@@ -13,8 +14,8 @@ func StepEnd(step, stepMS int64) int64 {
 	return max((step+1)*stepMS, math.MinInt64+1)
 }
 
-// WindowStart returns the moment after which the steps end that lie in the window of so many steps up to one. Where times leave int64 the
-// window is wider, and holds all releases at the edge.
+// WindowStart returns the moment after which the steps end that lie in the window of so many steps
+// up to one. Where times leave int64 the window is wider, and holds all releases at the edge.
 func WindowStart(step, steps, stepMS int64) int64 {
 	if step < math.MinInt64+steps {
 		return math.MinInt64

@@ -8,28 +8,34 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// radiusTolerance keeps a radius that is a whole number of cells from losing the outermost ones because .68/.34 is not 2 in binary. It
-// is far above the rounding of one division and a square, and far below the gap between two squared distances of cells less than 10⁴ cells away.
+// radiusTolerance keeps a radius that is a whole number of cells from losing the outermost ones
+// because .68/.34 is not 2 in binary. It is far above the rounding of one division and a square,
+// and far below the gap between two squared distances of cells less than 10⁴ cells away.
 const radiusTolerance = 1e-9
 
 // Padding is how large a location set is at least. The zero Padding adds nothing.
 type Padding struct {
 	// MinCells is the least number of cells.
 	MinCells int
-	// RadiusKM is the radius of a disc that the set holds: every cell of the map whose centre lies at most so far from the
-	// centre of the prior's most probable cell, the lowest index among equals. 0 is no disc.
+	// RadiusKM is the radius of a disc that the set holds: every cell of the map whose centre lies
+	// at most so far from the centre of the prior's most probable cell, the lowest index among
+	// equals. 0 is no disc.
 	RadiusKM float64
 }
 
-// ChoosePadded fills s with the location set of a prior and pads it: first to the shortest prefix of the prior's cells, by
-// probability, that both holds 1-δ and has MinCells cells; if the prior has fewer, by the other cells of the map, the nearest to the prior's most
-// probable cell first, the lower index among equals; and then by the disc of Padding. A map of fewer than MinCells cells is in the set whole.
+// ChoosePadded fills s with the location set of a prior and pads it: first to the shortest prefix
+// of the prior's cells, by probability, that both holds 1-δ and has MinCells cells; if the prior
+// has fewer, by the other cells of the map, the nearest to the prior's most probable cell first,
+// the lower index among equals; and then by the disc of Padding. A map of fewer than MinCells cells
+// is in the set whole.
 //
-// Guarantee: the set is a function of the prior, δ, the padding and the grid, hence of earlier releases and the model, and never of the
-// true cell. ε-differential privacy on the set, and over all cells by their surrogates, is proved for any set that is given, so it holds
-// on this larger one.
+// Guarantee: the set is a function of the prior, δ, the padding and the grid, hence of earlier
+// releases and the model, and never of the true cell. ε-differential privacy on the set, and over
+// all cells by their surrogates, is proved for any set that is given, so it holds on this larger
+// one.
 //
-// Cost: linear in the prior and the disc, and sorting up to 16·MinCells cells where the prior has too few. No allocation once s has grown.
+// Cost: linear in the prior and the disc, and sorting up to 16·MinCells cells where the prior has
+// too few. No allocation once s has grown.
 func (s *Set) ChoosePadded(g *grid.Grid, prior *mobility.Distribution, delta float64, p Padding) {
 	s.choose(prior, delta, p.MinCells)
 	if missing := min(p.MinCells, g.Cells()) - len(s.Cells); missing > 0 {
@@ -46,8 +52,9 @@ type nearCell struct {
 	cell   grid.Cell
 }
 
-// addNearest adds the missing cells of the map that are nearest to one. It looks at a square around it: of the cells that are not in the set,
-// those no farther than the square's half side are all in the square, so once they are enough the nearest are among them.
+// addNearest adds the missing cells of the map that are nearest to one. It looks at a square around
+// it: of the cells that are not in the set, those no farther than the square's half side are all in
+// the square, so once they are enough the nearest are among them.
 func (s *Set) addNearest(g *grid.Grid, around grid.Cell, missing int) {
 	for half := int64(1); ; half *= 2 {
 		whole := s.lookAround(g, around, half)
@@ -76,7 +83,8 @@ func (s *Set) addNearest(g *grid.Grid, around grid.Cell, missing int) {
 	slices.Sort(s.Cells)
 }
 
-// lookAround lists the cells of a square that are not in the set, and says whether the square holds the whole map.
+// lookAround lists the cells of a square that are not in the set, and says whether the square holds
+// the whole map.
 func (s *Set) lookAround(g *grid.Grid, around grid.Cell, half int64) (whole bool) {
 	s.nearby = s.nearby[:0]
 	column, row := int64(g.Column(around)), int64(g.Row(around))
@@ -93,7 +101,8 @@ func (s *Set) lookAround(g *grid.Grid, around grid.Cell, half int64) (whole bool
 	return left == 0 && bottom == 0 && right == int64(g.Width())-1 && top == int64(g.Height())-1
 }
 
-// addDisc adds the cells of the map whose centres lie within a radius of that of one: row by row, merged with the set as both ascend.
+// addDisc adds the cells of the map whose centres lie within a radius of that of one: row by row,
+// merged with the set as both ascend.
 func (s *Set) addDisc(g *grid.Grid, around grid.Cell, radiusKM float64) {
 	reach := radiusKM / g.CellKM()
 	limit := math.MaxInt64 / 4.0 // wider than any map, whose squared diagonal is below 2⁶³/4

@@ -11,7 +11,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// paddedByDefinition sorts the whole map three times: by probability, by distance, and through the disc.
+// paddedByDefinition sorts the whole map three times: by probability, by distance, and through the
+// disc.
 func paddedByDefinition(g *grid.Grid, prior *mobility.Distribution, delta float64, p Padding) []grid.Cell {
 	members := map[grid.Cell]bool{}
 	for _, c := range testcase.LocationSet(prior, delta) {

@@ -1,9 +1,11 @@
-// Package locationset chooses the cells that a release tells apart: the paper's δ-location set, at least as large as a
-// padding asks for, and for every other cell of the map the member that is released in its place, its surrogate.
+// Package locationset chooses the cells that a release tells apart: the paper's δ-location set, at
+// least as large as a padding asks for, and for every other cell of the map the member that is
+// released in its place, its surrogate.
 //
-// Everything here is a function of the prior, the options and the map, hence of earlier releases and the model. Only
-// Surrogates.Nearest is ever given the true cell. Ties are decided by the index of a cell and distances are compared as
-// whole numbers, so the same prior gives the same set on every architecture.
+// Everything here is a function of the prior, the options and the map, hence of earlier releases
+// and the model. Only Surrogates.Nearest is ever given the true cell. Ties are decided by the index
+// of a cell and distances are compared as whole numbers, so the same prior gives the same set on
+// every architecture.
 package locationset
 
 import (
@@ -14,13 +16,15 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// setTolerance is how far the sum of a location set may stay below 1-δ. Probabilities come from float sums of at most millions of
-// terms of size 1 at most, whose order costs about √n·2⁻⁵³ < 10⁻¹³; ten times that keeps a set from growing by a cell only
-// because .4+.3+.2 is .8999… in binary.
+// setTolerance is how far the sum of a location set may stay below 1-δ. Probabilities come from
+// float sums of at most millions of terms of size 1 at most, whose order costs about √n·2⁻⁵³ <
+// 10⁻¹³; ten times that keeps a set from growing by a cell only because .4+.3+.2 is .8999… in
+// binary.
 const setTolerance = 1e-12
 
-// Set is the paper's δ-location set ΔX (definition 3.1): the fewest cells whose prior probabilities sum to at least 1-δ.
-// Among cells of equal probability the lower index is taken first. With δ = 0 it is every cell of positive probability.
+// Set is the paper's δ-location set ΔX (definition 3.1): the fewest cells whose prior probabilities
+// sum to at least 1-δ. Among cells of equal probability the lower index is taken first. With δ = 0
+// it is every cell of positive probability.
 //
 // A Set keeps its memory between calls of Choose. It is public given the releases so far.
 type Set struct {
@@ -41,20 +45,23 @@ type candidate struct {
 	position int32
 }
 
-// buckets of the histogram: four per power of two, down to 2⁻⁶⁴; smaller probabilities share the last one.
+// buckets of the histogram: four per power of two, down to 2⁻⁶⁴; smaller probabilities share the
+// last one.
 const (
 	bucketsPerOctave = 4
 	buckets          = 64 * bucketsPerOctave
 )
 
-// bucketOf orders probabilities: a lower bucket holds larger ones. It reads the exponent and two bits of the fraction.
+// bucketOf orders probabilities: a lower bucket holds larger ones. It reads the exponent and two
+// bits of the fraction.
 func bucketOf(p float64) int {
 	const one = 1023*bucketsPerOctave + bucketsPerOctave - 1
 	return min(max(one-int(math.Float64bits(p)>>50), 0), buckets-1)
 }
 
-// Choose fills s with the location set of a prior that is not empty and sums to 1. The work is linear: a histogram over the exponents of
-// the probabilities finds the bucket in which the sum reaches 1-δ, and only that bucket is sorted.
+// Choose fills s with the location set of a prior that is not empty and sums to 1. The work is
+// linear: a histogram over the exponents of the probabilities finds the bucket in which the sum
+// reaches 1-δ, and only that bucket is sorted.
 func (s *Set) Choose(prior *mobility.Distribution, delta float64) { s.choose(prior, delta, 0) }
 
 // choose is Choose for a set of at least so many cells, as far as the prior has them.
@@ -93,8 +100,8 @@ func (s *Set) chooseAll(prior *mobility.Distribution) {
 	}
 }
 
-// sortCut returns the last member by probability: of bucket b, as many cells in order as it takes for sum to reach the target, and at
-// least so many.
+// sortCut returns the last member by probability: of bucket b, as many cells in order as it takes
+// for sum to reach the target, and at least so many.
 func (s *Set) sortCut(p []float64, b int, sum, target float64, least int) candidate {
 	s.cut = s.cut[:0]
 	for i, q := range p {
@@ -108,14 +115,16 @@ func (s *Set) sortCut(p []float64, b int, sum, target float64, least int) candid
 			return c
 		}
 	}
-	// Added one by one the cells stayed below what their bucket's sum reached, by a rounding error, or the whole prior does.
+	// Added one by one the cells stayed below what their bucket's sum reached, by a rounding error,
+	// or the whole prior does.
 	if len(s.cut) > 0 {
 		return s.cut[len(s.cut)-1]
 	}
 	return candidate{0, math.MaxInt32}
 }
 
-// byProbability orders by probability descending, then by index ascending. No two candidates are equal, so the order is unique.
+// byProbability orders by probability descending, then by index ascending. No two candidates are
+// equal, so the order is unique.
 func byProbability(a, b candidate) int {
 	switch {
 	case a.p > b.p:
@@ -126,7 +135,8 @@ func byProbability(a, b candidate) int {
 	return int(a.position - b.position)
 }
 
-// collect takes the cells up to and including last in the order of byProbability, ascending by index.
+// collect takes the cells up to and including last in the order of byProbability, ascending by
+// index.
 func (s *Set) collect(prior *mobility.Distribution, last candidate) {
 	s.Cells = s.Cells[:0]
 	for i, p := range prior.P {

@@ -12,7 +12,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestSetIsSmallest looks at every subset: none smaller reaches 1-δ, and of those as small none holds more.
+// TestSetIsSmallest looks at every subset: none smaller reaches 1-δ, and of those as small none
+// holds more.
 func TestSetIsSmallest(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(32, 1))
@@ -48,7 +49,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestTolerance puts sums a little below 1-δ: as far as rounding goes they count as 1-δ, a thousand times further they do not.
+// TestTolerance puts sums a little below 1-δ: as far as rounding goes they count as 1-δ, a thousand
+// times further they do not.
 func TestTolerance(t *testing.T) {
 	t.Parallel()
 	var s Set
@@ -86,7 +88,8 @@ func TestRoundedSums(t *testing.T) {
 	}
 }
 
-// TestLooseTotal gives priors whose sum rounding has taken below what the set must reach: everything is in it.
+// TestLooseTotal gives priors whose sum rounding has taken below what the set must reach:
+// everything is in it.
 func TestLooseTotal(t *testing.T) {
 	t.Parallel()
 	d := &mobility.Distribution{Cells: []grid.Cell{0, 1, 2}, P: []float64{.5, .25, .2}}

@@ -7,14 +7,16 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Surrogates find, for any cell of a grid, its surrogate: the member of a location set whose centre is nearest, the lower index among
-// equals (the paper, section 3.2). A member is its own surrogate.
+// Surrogates find, for any cell of a grid, its surrogate: the member of a location set whose centre
+// is nearest, the lower index among equals (the paper, section 3.2). A member is its own surrogate.
 //
-// Distances are squares of whole numbers, so ties are exact. Nearest searches the rows from the cell's own outwards. All, for every
-// cell of a prior at once, goes up the map row by row and knows for each column of the set how far up or down its nearest member
-// is. Along a row the surrogate's column never moves left as the cell moves right, so each cell starts at the column of the one
-// before and stops where columns are too far away to win (the two phases of a distance transform: Meijster, Roerdink and
-// Hesselink 2000, doi 10.1007/0-306-47025-X_36, restricted to the rows and columns that count).
+// Distances are squares of whole numbers, so ties are exact. Nearest searches the rows from the
+// cell's own outwards. All, for every cell of a prior at once, goes up the map row by row and knows
+// for each column of the set how far up or down its nearest member is. Along a row the surrogate's
+// column never moves left as the cell moves right, so each cell starts at the column of the one
+// before and stops where columns are too far away to win (the two phases of a distance transform:
+// Meijster, Roerdink and Hesselink 2000, doi 10.1007/0-306-47025-X_36, restricted to the rows and
+// columns that count).
 type Surrogates struct {
 	width  int32
 	cells  []grid.Cell // the members, ascending; valid until the set changes
@@ -34,30 +36,33 @@ type Surrogates struct {
 // memberRow is one row's members, cells[first:end].
 type memberRow struct{ row, first, end int32 }
 
-// memberColumn is one column's nearest members on or below, and above, the row that is swept; far away, and a member of -1, for
-// none.
+// memberColumn is one column's nearest members on or below, and above, the row that is swept; far
+// away, and a member of -1, for none.
 type memberColumn struct {
 	below, above             int32 // their rows
 	belowMember, aboveMember int32
 }
 
 const (
-	// searchRatio is how many columns of the set a cell must justify for a sweep of the row; else cells are searched one by one.
+	// searchRatio is how many columns of the set a cell must justify for a sweep of the row; else
+	// cells are searched one by one.
 	searchRatio = 16
-	// A squared distance and a member are packed into one word, squares first, so that the least word is the nearest member
-	// with the lowest index. That holds up to mostSide cells a side and mostMembers members. A column without a member is given
-	// one far away: its distance of at least 2¹⁹ rows exceeds any of the map's, and (2¹⁹+2¹⁸)²+2³⁶ < 2⁴⁰ still fits.
+	// A squared distance and a member are packed into one word, squares first, so that the least
+	// word is the nearest member with the lowest index. That holds up to mostSide cells a side and
+	// mostMembers members. A column without a member is given one far away: its distance of at
+	// least 2¹⁹ rows exceeds any of the map's, and (2¹⁹+2¹⁸)²+2³⁶ < 2⁴⁰ still fits.
 	memberBits  = 24
 	mostMembers = 1 << memberBits
 	mostSide    = 1 << 18
 	farAway     = 1 << 19
-	// fewColumns is up to how many columns it is faster to compare all of them, always the same number of times, than to find
-	// out where to stop; mostFew is how far from them.
+	// fewColumns is up to how many columns it is faster to compare all of them, always the same
+	// number of times, than to find out where to stop; mostFew is how far from them.
 	fewColumns = 32
 	mostFew    = 96
 )
 
-// Reset prepares s for a set of at least one cell of g, ascending. It keeps the slice until the next call. O(len(set)).
+// Reset prepares s for a set of at least one cell of g, ascending. It keeps the slice until the
+// next call. O(len(set)).
 func (s *Surrogates) Reset(g *grid.Grid, set []grid.Cell) {
 	if len(set) == 0 {
 		panic("locationset: surrogates need a set of at least one cell")
@@ -87,7 +92,8 @@ func (s *Surrogates) Nearest(c grid.Cell) int {
 	return int(s.search(c-row*s.width, row))
 }
 
-// All writes the positions in the set of the surrogates of cells, which must ascend, into dst and returns it.
+// All writes the positions in the set of the surrogates of cells, which must ascend, into dst and
+// returns it.
 func (s *Surrogates) All(dst []int32, cells []grid.Cell) []int32 {
 	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
 	member, swept := 0, -1
@@ -123,8 +129,8 @@ func (s *Surrogates) All(dst []int32, cells []grid.Cell) []int32 {
 	return dst
 }
 
-// startSweep puts the sweep below all members, with 24 bytes for each column of the set's span. A set whose span is too wide to justify a
-// sweep never comes here.
+// startSweep puts the sweep below all members, with 24 bytes for each column of the set's span. A
+// set whose span is too wide to justify a sweep never comes here.
 func (s *Surrogates) startSweep() {
 	s.columns = slices.Grow(s.columns[:0], int(s.span))[:s.span]
 	s.heights = slices.Grow(s.heights[:0], int(s.span))[:s.span]
@@ -144,7 +150,8 @@ func (s *Surrogates) startSweep() {
 	}
 }
 
-// sweepTo moves the sweep up to a row: members on it count as below. swept members have been passed already.
+// sweepTo moves the sweep up to a row: members on it count as below. swept members have been passed
+// already.
 func (s *Surrogates) sweepTo(row int32, swept int) int {
 	for ; swept < len(s.cells) && s.row[swept] <= row; swept++ {
 		c := &s.columns[s.column[swept]-s.left]
@@ -177,8 +184,8 @@ func (s *Surrogates) sweepRow(dst []int32, cells []grid.Cell, row int32) {
 	}
 }
 
-// nearestOfFew compares all columns of the set's span, always the same number of times: two at a time, no branch but the loop's.
-// squares are the packed squares of the distances to the columns.
+// nearestOfFew compares all columns of the set's span, always the same number of times: two at a
+// time, no branch but the loop's. squares are the packed squares of the distances to the columns.
 func nearestOfFew(squares, heights []uint64) int32 {
 	best, other := uint64(math.MaxUint64), uint64(math.MaxUint64)
 	squares = squares[:len(heights)]
@@ -193,8 +200,8 @@ func nearestOfFew(squares, heights []uint64) int32 {
 	return int32(min(best, other) & (mostMembers - 1))
 }
 
-// nearestOfMany stops at the first column to the right that is too far away to win, given the least height of all. x counts from the first
-// column.
+// nearestOfMany stops at the first column to the right that is too far away to win, given the least
+// height of all. x counts from the first column.
 func nearestOfMany(x int64, heights []uint64, lowest uint64) int32 {
 	best := uint64(math.MaxUint64)
 	for j, height := range heights {
@@ -234,7 +241,8 @@ func (s *Surrogates) searchRow(dst []int32, cells []grid.Cell, row int32) {
 	}
 }
 
-// search returns the nearest member to a cell, going through the rows of members in the order of their distance.
+// search returns the nearest member to a cell, going through the rows of members in the order of
+// their distance.
 func (s *Surrogates) search(column, row int32) int32 {
 	up, _ := slices.BinarySearchFunc(s.rows, row, func(r memberRow, row int32) int { return int(r.row) - int(row) })
 	down := up - 1

@@ -38,8 +38,8 @@ func TestSurrogatesAgainstDefinition(t *testing.T) {
 	}
 }
 
-// TestSurrogatesFarAway asks for every cell of maps that are far wider than their sets: beyond the table of squares, and too wide for
-// packed distances.
+// TestSurrogatesFarAway asks for every cell of maps that are far wider than their sets: beyond the
+// table of squares, and too wide for packed distances.
 func TestSurrogatesFarAway(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(22, 1))
@@ -74,7 +74,8 @@ func TestSurrogatesFarAway(t *testing.T) {
 	}
 }
 
-// TestNoSweepNoTable asks for few cells of a very wide set: they are searched one by one, and nothing as long as the span is made.
+// TestNoSweepNoTable asks for few cells of a very wide set: they are searched one by one, and
+// nothing as long as the span is made.
 func TestNoSweepNoTable(t *testing.T) {
 	t.Parallel()
 	g, err := grid.Plain(1_000_000, 3, .01)

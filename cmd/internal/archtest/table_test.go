@@ -55,30 +55,36 @@ var table = map[string]rule{
 	},
 	"mechanism/ledger":      {pure: true},
 	"mechanism/locationset": {ours: []string{"mechanism/grid", "mechanism/mobility"}, tests: []string{"mechanism/internal/testcase"}, pure: true},
+	"mechanism/law": {
+		ours:  []string{"mechanism/convex", "mechanism/grid", "mechanism/noise"},
+		tests: []string{"mechanism/internal/testcase", "mechanism/locationset", "mechanism/mobility", gonum},
+		pure:  true,
+	},
 	// Inputs for tests, and oracles.
-	"mechanism/internal/testcase": {ours: []string{"mechanism/grid", "mechanism/mobility"}, pure: true},
+	"mechanism/internal/testcase": {ours: []string{"mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise"}, pure: true},
 	"mechanism": {
 		ours: []string{
-			"mechanism/convex", "mechanism/grid", "mechanism/ledger", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+			"mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/ledger", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
 		},
-		tests: []string{"mechanism/internal/testcase", gonum},
+		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
 	},
 	"mechanism/trial": {pure: true},
 	// A product for the readers of a sanitized topic, so it knows nothing of the evaluation.
 	"mechanism/aggregate": {
+		tests: []string{"mechanism/law"},
 		ours:  []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise"},
 		third: []string{gonum},
 		pure:  true,
 	},
 	"mechanism/evaluation/audit": {
-		ours:  []string{"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/locationset", "mechanism/mobility", "mechanism/noise", "mechanism/trial"},
+		ours:  []string{"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/noise", "mechanism/trial"},
 		third: []string{gonum},
 		pure:  true,
 	},
 	"mechanism/parallel": {pure: true},
 	"mechanism/evaluation/fit": {
-		ours: []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial"},
+		ours: []string{"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial"},
 		pure: true,
 	},
 	"mechanism/evaluation/compare": {
@@ -96,7 +102,7 @@ var table = map[string]rule{
 	},
 	"mechanism/evaluation/tune": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
+			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
 			"mechanism/parallel", "mechanism/evaluation/chart", "mechanism/evaluation/fit", "mechanism/evaluation/report",
 		},
 		pure: true,
@@ -104,7 +110,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
-			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/locationset", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
+			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
 			"mechanism/evaluation/chart", "mechanism/evaluation/report",
 			"mechanism/aggregate", "mechanism/evaluation/density", // what an analyst makes of a fleet's releases is one of the experiments
 		},
@@ -137,7 +143,7 @@ var table = map[string]rule{
 
 	"cmd/internal/pipeline": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise",
 			"schemas", "state", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
 		},
 		third: []string{kafkaGo, sync},
@@ -146,7 +152,7 @@ var table = map[string]rule{
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
 	"cmd/internal/audit": {
 		ours: []string{
-			"mechanism", "mechanism/parallel", "mechanism/evaluation/audit", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism", "mechanism/law", "mechanism/parallel", "mechanism/evaluation/audit", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
 			"schemas", "consumer/task", "cmd/internal/pipeline",
 		},
 		third: []string{gonum},
@@ -209,7 +215,7 @@ var table = map[string]rule{
 			"mechanism/evaluation/fit",
 			"mechanism/evaluation/tune",
 			"mechanism/grid",
-			"mechanism/mobility",
+			"mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train",
 			"mechanism/mobility/train/private",
 			"mechanism/noise",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -38,9 +39,9 @@ func TestSoundService(t *testing.T) {
 			s.Input = pipeline.Input{Outside: pipeline.OutsideClamp, Late: pipeline.LateDrop}
 			s.Encoding = schemas.JSON
 		},
-		"laplace": func(s *Settings) { s.Release.Mechanism = mechanism.Laplace },
-		"tight":   func(s *Settings) { s.Release.Mechanism = mechanism.LaplaceTight },
-		"pim":     func(s *Settings) { s.Release.Mechanism = mechanism.PIM },
+		"laplace": func(s *Settings) { s.Release.Mechanism = law.Laplace },
+		"tight":   func(s *Settings) { s.Release.Mechanism = law.LaplaceTight },
+		"pim":     func(s *Settings) { s.Release.Mechanism = law.PIM },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

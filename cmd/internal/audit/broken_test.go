@@ -8,6 +8,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -202,7 +203,7 @@ func (r *redraw) sample(cells []grid.Cell, from grid.Cell, epsilon float64) grid
 	if err != nil {
 		panic(err)
 	}
-	var hull mechanism.SensitivityHull
+	var hull law.SensitivityHull
 	hull.OfCells(r.Model.Grid, cells)
 	m.Prepare(&hull, epsilon)
 	return m.Sample(r.source, from)

@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // draw is one release as the tests of the law see it. Whatever the location set was,
@@ -31,9 +32,9 @@ type draw struct {
 // ball is the unit ball of the noise's norm.
 func ball(g *grid.Grid, o mechanism.Options, cells []grid.Cell) *attack.Span {
 	switch o.Mechanism {
-	case mechanism.Laplace:
+	case law.Laplace:
 		return attack.DiamondOf(cells, g.Width(), false)
-	case mechanism.LaplaceTight:
+	case law.LaplaceTight:
 		return attack.DiamondOf(cells, g.Width(), true)
 	}
 	return attack.SpanOf(cells, g.Width())

@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -59,7 +60,7 @@ func newObserver(s Settings) (*observer, error) {
 // decided is what public facts decide of a record before the release is drawn.
 type decided struct {
 	outcome mechanism.Outcome
-	metric  mechanism.Metric
+	metric  law.Metric
 }
 
 // decide takes the step with a cell of the observer's own. The rules must come to the same

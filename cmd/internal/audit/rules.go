@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // Two truths give equal releases now and then if the lattice is coarse, the location set
@@ -18,7 +19,7 @@ const (
 // coarse are the options under which equal releases are looked for.
 func coarse(o mechanism.Options) mechanism.Options {
 	scale := coarseEpsilon / o.Epsilon
-	o.Mechanism, o.Isotropy, o.Subdivision = mechanism.Lattice, "", 1
+	o.Mechanism, o.Isotropy, o.Subdivision = law.Lattice, "", 1
 	o.Epsilon, o.Delta = coarseEpsilon, max(o.Delta, coarseDelta)
 	o.Budget.Epsilon *= scale
 	o.Budget.Lifetime *= scale

@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -76,10 +77,10 @@ func (a *auditor) forced(s shape) Settings {
 // finest raises the subdivision of the lattice as far as it goes: the more points it has,
 // the less often two releases share their noise by chance.
 func finest(s Settings) Settings {
-	if s.Release.Mechanism != mechanism.Lattice {
+	if s.Release.Mechanism != law.Lattice {
 		return s
 	}
-	for n := mechanism.MaxSubdivision; n > s.Release.Subdivision; n /= 2 {
+	for n := law.MaxSubdivision; n > s.Release.Subdivision; n /= 2 {
 		o := s.Release
 		o.Subdivision = n
 		if _, err := mechanism.NewSanitizer(s.Model, noise.NewKeyed(s.Key), o); err == nil {
@@ -211,7 +212,7 @@ func (w *walker) separate(f Fix, cells []grid.Cell, x, y float64) error {
 // shift is the noise of a release, in so many parts of a cell.
 type shift struct{ x, y int64 }
 
-const shiftUnit = mechanism.MaxSubdivision
+const shiftUnit = law.MaxSubdivision
 
 // farthest returns two cells of a set whose difference has the greatest gauge.
 func farthest(g *grid.Grid, k *attack.Span, cells []grid.Cell) [2]grid.Cell {
@@ -269,7 +270,7 @@ func duplicates(t *tests, check *Check, all []shift, settings Settings, area flo
 		seen[s]++
 	}
 	points := float64(shiftUnit)
-	if settings.Release.Mechanism == mechanism.Lattice {
+	if settings.Release.Mechanism == law.Lattice {
 		points = float64(settings.Release.Subdivision)
 	}
 	n, epsilon := float64(len(all)), settings.Release.Epsilon

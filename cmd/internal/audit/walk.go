@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -177,7 +178,7 @@ func (w *walker) draw(cells []grid.Cell, cell grid.Cell, after *mechanism.State,
 	site := attack.NearestMember(g, cells, cell)
 	noise := after.Release.Sub(g.Centre(site))
 	x, y = noise.X/g.CellKM(), noise.Y/g.CellKM()
-	if w.settings.Release.Mechanism == mechanism.Lattice {
+	if w.settings.Release.Mechanism == law.Lattice {
 		// Whole steps, but for the rounding of kilometres.
 		n := float64(w.settings.Release.Subdivision)
 		x, y = math.Round(x*n)/n, math.Round(y*n)/n

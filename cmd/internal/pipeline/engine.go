@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -86,7 +87,7 @@ func (e *Engine) Grid() *grid.Grid { return e.last.material.Model.Grid }
 
 // Metric is the metric view of the release that the last Sanitize has made. ok is
 // false if it has made none.
-func (e *Engine) Metric() (m mechanism.Metric, ok bool) { return e.last.sanitizer.Metric() }
+func (e *Engine) Metric() (m law.Metric, ok bool) { return e.last.sanitizer.Metric() }
 
 // Sanitize takes the step of one valid fix on its user's state, in place, and
 // returns the record to publish. There is one if Outcome.Kind.Published says so.

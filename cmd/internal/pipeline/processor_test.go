@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -71,7 +72,7 @@ func TestPublished(t *testing.T) {
 	for _, encoding := range []schemas.Encoding{schemas.Avro, schemas.JSON} {
 		o := testOptions(t, model)
 		o.SanitizedEncoding = encoding
-		o.Release.Mechanism = mechanism.Laplace
+		o.Release.Mechanism = law.Laplace
 		p := newTestProcessor(t, o, 0)
 		var state []byte
 		for i := range int64(20) {
@@ -202,7 +203,7 @@ func TestDeterminism(t *testing.T) {
 		"delta":   func(o *Options) { o.Release.Delta = .02 },
 		"model":   func(o *Options) { o.Model = neighbourModel(t, town, 1000, 5) },
 		"grid":    func(o *Options) { o.Model = neighbourModel(t, town, 900, 4) },
-		"law":     func(o *Options) { o.Release.Mechanism = mechanism.LaplaceTight },
+		"law":     func(o *Options) { o.Release.Mechanism = law.LaplaceTight },
 	} {
 		o := base
 		change(&o)

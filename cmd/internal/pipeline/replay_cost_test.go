@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -32,7 +33,7 @@ func tail(tb testing.TB) (w *world, from Bound) {
 // that all or none of them are marked as a second release.
 func epsilons(tb testing.TB, a answers, second bool) map[string]float64 {
 	tb.Helper()
-	want := mechanism.Lattice
+	want := law.Lattice
 	if second {
 		want = "lattice (second release)"
 	}

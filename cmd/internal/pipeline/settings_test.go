@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -37,9 +38,9 @@ func TestSettings(t *testing.T) {
 		"RawEncoding":       func(o *Options) { o.RawEncoding = schemas.JSON },
 		"SanitizedEncoding": func(o *Options) { o.SanitizedEncoding = schemas.JSON },
 		"MaxAhead":          func(o *Options) { o.MaxAhead = time.Minute },
-		"Release.Mechanism": func(o *Options) { o.Release.Mechanism = mechanism.KNorm },
+		"Release.Mechanism": func(o *Options) { o.Release.Mechanism = law.KNorm },
 		"Release.Inference": func(o *Options) { o.Release.Inference = mechanism.InferencePaper },
-		"Release.Isotropy":  func(o *Options) { o.Release.Isotropy = mechanism.IsotropySampled },
+		"Release.Isotropy":  func(o *Options) { o.Release.Isotropy = law.IsotropySampled },
 		"Release.Epsilon":   func(o *Options) { o.Release.Epsilon = 1.000000001 },
 		"Release.Delta":     func(o *Options) { o.Release.Delta = .02 },
 		"Release.Prune":     func(o *Options) { o.Release.Prune = 2e-7 },

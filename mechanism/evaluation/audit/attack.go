@@ -8,6 +8,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -262,7 +263,7 @@ type frame struct {
 }
 
 func newFrame(g *grid.Grid, o mechanism.Options) frame {
-	if o.Mechanism != mechanism.Lattice {
+	if o.Mechanism != law.Lattice {
 		return frame{grid: g}
 	}
 	return frame{g, int64(o.Subdivision)}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -13,7 +14,7 @@ import (
 // for its luck would have its luck again, and the confidence would not hold.
 func TestAttackDrawsAfresh(t *testing.T) {
 	t.Parallel()
-	m, o, situations := scouted(t, mechanism.Lattice)
+	m, o, situations := scouted(t, law.Lattice)
 	const draws = 3 * chunk * surveyShare
 	var mu sync.Mutex
 	seen := make(map[uint64]int, draws)

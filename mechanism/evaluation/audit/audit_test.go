@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -112,7 +113,7 @@ func audited(tb testing.TB, name string, subject Subject) *Report {
 
 func TestAuditPassesTheLattice(t *testing.T) {
 	t.Parallel()
-	r := audited(t, mechanism.Lattice, Sanitizers{})
+	r := audited(t, law.Lattice, Sanitizers{})
 	if !r.Passed || len(r.Findings) > 0 {
 		t.Errorf("findings on the lattice: %q", r.Findings)
 	}
@@ -150,7 +151,7 @@ func TestAuditPassesTheLattice(t *testing.T) {
 // TestAuditOfFloats: the laws are right, the numbers are not. Their bits are found out, and nothing else.
 func TestAuditOfFloats(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{mechanism.PIM, mechanism.KNorm, mechanism.Laplace, mechanism.LaplaceTight} {
+	for _, name := range []string{law.PIM, law.KNorm, law.Laplace, law.LaplaceTight} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := audited(t, name, Sanitizers{})
@@ -167,7 +168,7 @@ func TestAuditOfFloats(t *testing.T) {
 
 func TestAuditIsReproducible(t *testing.T) {
 	t.Parallel()
-	m, o, situations := scouted(t, mechanism.Lattice)
+	m, o, situations := scouted(t, law.Lattice)
 	var reports [2]string
 	for i, workers := range []int{1, 3} {
 		r, err := Run(Sanitizers{}, m, o, situations, Options{Draws: 20_000, Seed: 9, Workers: workers})
@@ -187,7 +188,7 @@ func TestAuditIsReproducible(t *testing.T) {
 
 func TestAuditEnds(t *testing.T) {
 	t.Parallel()
-	m, o, situations := scouted(t, mechanism.Lattice)
+	m, o, situations := scouted(t, law.Lattice)
 	enough := errors.New("enough")
 	last := int64(0)
 	_, err := Run(Sanitizers{}, m, o, situations, Options{Draws: 100_000, Workers: 2, Progress: func(done, total int64) error {

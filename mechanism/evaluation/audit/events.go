@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 )
 
@@ -79,7 +80,7 @@ const far = 2
 
 // pairs returns what to attack in a situation.
 func (s *Situation) pairs(o mechanism.Options) []*pair {
-	if o.Mechanism == mechanism.Laplace || o.Mechanism == mechanism.LaplaceTight {
+	if o.Mechanism == law.Laplace || o.Mechanism == law.LaplaceTight {
 		return s.withOutside(s.laplacePair(o))
 	}
 	widest, _ := s.widestCone()
@@ -180,7 +181,7 @@ func (s *Situation) laplacePair(o mechanism.Options) *pair {
 		}
 	}
 	sensitivity := s.hull.Extents()
-	if o.Mechanism == mechanism.LaplaceTight {
+	if o.Mechanism == law.LaplaceTight {
 		sensitivity = s.hull.Diameter1()
 	}
 	p := &pair{

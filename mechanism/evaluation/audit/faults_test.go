@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -76,14 +77,14 @@ func TestAuditNoticesSamplers(t *testing.T) {
 		least     float64
 		sampler   func(at *Situation, o mechanism.Options, right Sampler) Sampler
 	}{
-		{"uniform on the perimeter", mechanism.KNorm, 1.05, perimeter},
-		{"half K", mechanism.KNorm, 1.9, func(at *Situation, _ mechanism.Options, right Sampler) Sampler {
+		{"uniform on the perimeter", law.KNorm, 1.05, perimeter},
+		{"half K", law.KNorm, 1.9, func(at *Situation, _ mechanism.Options, right Sampler) Sampler {
 			return func(src noise.Source, cell grid.Cell) grid.Point {
 				x := at.grid.Centre(at.surrogate(cell))
 				return plus(x, right(src, cell).Sub(x), .5)
 			}
 		}},
-		{"ε twice as large, on the lattice", mechanism.Lattice, 1.9, func(at *Situation, o mechanism.Options, _ Sampler) Sampler {
+		{"ε twice as large, on the lattice", law.Lattice, 1.9, func(at *Situation, o mechanism.Options, _ Sampler) Sampler {
 			o.Epsilon *= 2
 			s, err := Sanitizers{}.Sampler(at, o)
 			if err != nil {
@@ -91,18 +92,18 @@ func TestAuditNoticesSamplers(t *testing.T) {
 			}
 			return s
 		}},
-		{"mean of two draws", mechanism.KNorm, 1.2, func(_ *Situation, _ mechanism.Options, right Sampler) Sampler {
+		{"mean of two draws", law.KNorm, 1.2, func(_ *Situation, _ mechanism.Options, right Sampler) Sampler {
 			return func(src noise.Source, cell grid.Cell) grid.Point {
 				z, other := right(src, cell), right(src, cell)
 				return plus(z, other.Sub(z), .5)
 			}
 		}},
-		{"the true cell, not its surrogate", mechanism.KNorm, 1.5, func(at *Situation, _ mechanism.Options, right Sampler) Sampler {
+		{"the true cell, not its surrogate", law.KNorm, 1.5, func(at *Situation, _ mechanism.Options, right Sampler) Sampler {
 			return func(src noise.Source, cell grid.Cell) grid.Point {
 				return plus(right(src, cell), at.grid.Centre(cell).Sub(at.grid.Centre(at.surrogate(cell))), 1)
 			}
 		}},
-		{"a set without a cell", mechanism.Lattice, 1.02, func(at *Situation, o mechanism.Options, right Sampler) Sampler {
+		{"a set without a cell", law.Lattice, 1.02, func(at *Situation, o mechanism.Options, right Sampler) Sampler {
 			if len(at.cells) < 4 {
 				return right
 			}
@@ -128,8 +129,8 @@ func TestAuditNoticesSamplers(t *testing.T) {
 // TestAuditNoticesNaiveFloats: the right point of the lattice, but added up in kilometres.
 func TestAuditNoticesNaiveFloats(t *testing.T) {
 	t.Parallel()
-	r := audited(t, mechanism.Lattice, broken{sampler: func(at *Situation, _ mechanism.Options, right Sampler) Sampler {
-		pitch := at.grid.CellKM() / mechanism.DefaultSubdivision
+	r := audited(t, law.Lattice, broken{sampler: func(at *Situation, _ mechanism.Options, right Sampler) Sampler {
+		pitch := at.grid.CellKM() / law.DefaultSubdivision
 		return func(src noise.Source, cell grid.Cell) grid.Point {
 			x := at.grid.Centre(at.surrogate(cell))
 			v := right(src, cell).Sub(x)
@@ -229,7 +230,7 @@ func TestAuditNoticesPaths(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := audited(t, mechanism.Lattice, broken{publish: c.publish})
+			r := audited(t, law.Lattice, broken{publish: c.publish})
 			if r.Passed || !strings.Contains(strings.Join(r.Findings, "\n"), c.finding) {
 				t.Errorf("findings %q do not say %q", r.Findings, c.finding)
 			}
@@ -243,7 +244,7 @@ const lowBit = "low bit of the cell"
 // TestSeparationNoticesEachFact leaves one fact at a time, or a bit of one, out of the key of the noise.
 func TestSeparationNoticesEachFact(t *testing.T) {
 	t.Parallel()
-	m, o, situations := scouted(t, mechanism.Lattice)
+	m, o, situations := scouted(t, law.Lattice)
 	facts := []string{"key", "user", "cell", "step", "release number", "ε", "location set", "mechanism", "model"}
 	for _, without := range append(facts, lowBit, "") {
 		// The draw is the lattice's of words by a transcript of its own.
@@ -269,7 +270,7 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 			}
 			noisy.Prepare(&at.hull, f.Options.Epsilon)
 			if without == "mechanism" { // words in common show under laws that use them alike
-				noisy, _ = mechanism.Options{Mechanism: mechanism.KNorm}.NewMechanism()
+				noisy, _ = mechanism.Options{Mechanism: law.KNorm}.NewMechanism()
 				noisy.Prepare(&at.hull, 1)
 			}
 			z := noisy.Sample(noise.NewKeyed(key).Stream(fmt.Append(nil, known)), cell)

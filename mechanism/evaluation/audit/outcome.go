@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // public is an outcome without its secret.
@@ -98,7 +99,7 @@ func (a *auditor) estimates(report *Report) error {
 		known := map[grid.Point]twice{}
 		for i := range equalTrials {
 			f := a.facts(s, fmt.Sprintf("audit-%d", i), s.cells[rng.IntN(len(s.cells))])
-			f.Options.Mechanism, f.Options.Subdivision, f.Options.Epsilon, f.Options.Budget = mechanism.Lattice, 1, 1, mechanism.Budget{}
+			f.Options.Mechanism, f.Options.Subdivision, f.Options.Epsilon, f.Options.Budget = law.Lattice, 1, 1, mechanism.Budget{}
 			first, again, err := a.subject.Publish(f)
 			if err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -131,14 +132,14 @@ func (a *auditor) changes(at *Situation) []change {
 			f.State.Releases++
 		}},
 		{"ε", func(f *Facts) {
-			if f.Options.Epsilon *= 2; f.Options.Epsilon > mechanism.MaxEpsilon {
-				f.Options.Epsilon = mechanism.MaxEpsilon / 2
+			if f.Options.Epsilon *= 2; f.Options.Epsilon > law.MaxEpsilon {
+				f.Options.Epsilon = law.MaxEpsilon / 2
 			}
 		}},
 		{"mechanism", func(f *Facts) {
-			f.Options.Mechanism = mechanism.KNorm
-			if a.release.Mechanism == mechanism.KNorm {
-				f.Options.Mechanism = mechanism.PIM
+			f.Options.Mechanism = law.KNorm
+			if a.release.Mechanism == law.KNorm {
+				f.Options.Mechanism = law.PIM
 			}
 		}},
 	}

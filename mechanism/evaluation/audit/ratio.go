@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -34,7 +34,7 @@ func (a *auditor) ratio(report *Report) error {
 	if err != nil {
 		return err
 	}
-	r := &RatioReport{Exact: a.release.Mechanism == mechanism.Lattice || a.release.Mechanism == mechanism.KNorm || a.release.Mechanism == mechanism.PIM}
+	r := &RatioReport{Exact: a.release.Mechanism == law.Lattice || a.release.Mechanism == law.KNorm || a.release.Mechanism == law.PIM}
 	streams := noise.NewKeyed(noise.KeyFromSeed(a.options.Seed))
 	for i, s := range a.situations {
 		if r.Exact {
@@ -111,7 +111,7 @@ func (r *RatioReport) states(s *Situation, z grid.Point, exponents []float64, ep
 // releasesLooked is how many releases of each situation the stated exponents are compared at.
 const releasesLooked = 50
 
-func (r *RatioReport) releases(s *Situation, m mechanism.Mechanism, src noise.Source, epsilon float64) {
+func (r *RatioReport) releases(s *Situation, m law.Mechanism, src noise.Source, epsilon float64) {
 	places, exponents := s.places(), make([]float64, len(s.cells))
 	for i := range releasesLooked {
 		z := m.Sample(src, s.cells[i*len(s.cells)/releasesLooked])

@@ -7,6 +7,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // Situation is what everybody knows before a release: a state, which is a function of earlier releases, and the location set that follows.
@@ -14,7 +15,7 @@ type Situation struct {
 	name  string
 	grid  *grid.Grid
 	cells []grid.Cell // ΔX, ascending
-	hull  mechanism.SensitivityHull
+	hull  law.SensitivityHull
 	k     []convex.Lattice // K in cells, by brute force: see Span
 	state *mechanism.State
 	step  int64

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // TestSpanIsTheHullOfDifferences compares with the mechanism's hull, and the gauge with its
@@ -97,11 +97,11 @@ func TestDiamond(t *testing.T) {
 // TestRatioNoticesAnotherHull: a mechanism that draws with the hull of a part of the set.
 func TestRatioNoticesAnotherHull(t *testing.T) {
 	t.Parallel()
-	m, o, situations := scouted(t, mechanism.Lattice)
+	m, o, situations := scouted(t, law.Lattice)
 	for _, planted := range []bool{false, true} {
 		at := *situations[len(situations)-1]
 		if planted {
-			at.hull = mechanism.SensitivityHull{}
+			at.hull = law.SensitivityHull{}
 			at.hull.OfCells(m.Grid, at.cells[:len(at.cells)/2])
 		}
 		a := &auditor{model: m, release: o, situations: []*Situation{&at}, options: Options{Seed: 3, Ratio: true}.withDefaults()}

@@ -6,6 +6,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -48,9 +49,9 @@ func (a Adversary) look() int {
 type noiseLaw struct {
 	grid       *grid.Grid
 	options    mechanism.Options
-	mechanism  mechanism.Mechanism
+	mechanism  law.Mechanism
 	set        locationset.Set
-	hull       mechanism.SensitivityHull
+	hull       law.SensitivityHull
 	surrogates locationset.Surrogates
 	inference  mechanism.Inference
 	places     []convex.Vec
@@ -86,7 +87,7 @@ type filter struct {
 	start     func(dst *mobility.Distribution)
 	move      func(dst, from *mobility.Distribution, at int64, steps int)
 	own       *noiseLaw // nil: the true one
-	fixed     bool // the own law is that of every timestamp
+	fixed     bool      // the own law is that of every timestamp
 	maxGap    int64
 	prior     mobility.Distribution
 	posterior mobility.Distribution

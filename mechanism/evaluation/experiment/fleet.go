@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/density"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -29,7 +30,7 @@ const (
 )
 
 // fleetVariant is how fleets release: as the service does whose records an analyst reads. What else is drawn beside the paper's mechanisms changes nothing here.
-var fleetVariant = Variant{mechanism.Lattice, mechanism.InferenceSurrogate}
+var fleetVariant = Variant{law.Lattice, mechanism.InferenceSurrogate}
 
 // stretch is a part of a user's traces that is taken for a vehicle of its own.
 type stretch struct {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // Query is a pair of k, how many nearest places of the truth are wanted, and k', how many places nearest to the release are fetched.
@@ -96,7 +97,7 @@ func (n *neighbourhood) add(t *Neighbours, cell grid.Cell, out mechanism.Outcome
 // knnSettings are the paper's ε and δ, and ten times that ε.
 func (s *Study) knnSettings() []Setting {
 	list := []Setting{{s.Options.Epsilon, s.Options.Delta}}
-	if more := 10 * s.Options.Epsilon; mechanism.ValidateEpsilon(more) == nil {
+	if more := 10 * s.Options.Epsilon; law.ValidateEpsilon(more) == nil {
 		list = append(list, Setting{more, s.Options.Delta})
 	}
 	return list

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -44,7 +45,7 @@ func simulate(t *testing.T, model *mobility.Model, v Variant, released, stated S
 		predictor    = mobility.NewPredictor(model)
 		prior        mobility.Distribution
 		ours, theirs locationset.Set
-		hull         mechanism.SensitivityHull
+		hull         law.SensitivityHull
 	)
 	for user := range 160 {
 		// Users of one name would share noise where they share everything else.
@@ -120,7 +121,7 @@ func TestSimulatedTruth(t *testing.T) {
 	}
 	at := Setting{1, .1}
 	got := map[Variant]simulated{}
-	for _, v := range []Variant{LM, PIM, {mechanism.LaplaceTight, mechanism.InferenceSurrogate}, {mechanism.Lattice, mechanism.InferenceSurrogate}} {
+	for _, v := range []Variant{LM, PIM, {law.LaplaceTight, mechanism.InferenceSurrogate}, {law.Lattice, mechanism.InferenceSurrogate}} {
 		s := simulate(t, model, v, at, at)
 		got[v] = s
 		if score := s.errorScore(); math.Abs(score) > alarm {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // Options say how much is measured. The zero value of each field means its default.
@@ -100,7 +101,7 @@ func (o Options) Validate() error {
 		}
 	}
 	for _, epsilon := range append(slices.Concat(o.Epsilons, o.FleetEpsilons), o.Epsilon) {
-		errs = append(errs, mechanism.ValidateEpsilon(epsilon))
+		errs = append(errs, law.ValidateEpsilon(epsilon))
 	}
 	for _, delta := range append(slices.Clone(o.Deltas), o.Delta) {
 		errs = append(errs, mechanism.ValidateDelta(delta))

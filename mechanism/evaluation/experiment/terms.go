@@ -5,6 +5,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // terms is the section that says what the others measure, for readers who have not read the paper.
@@ -28,11 +29,11 @@ func (s *Study) terms() report.Section {
 	}
 	for _, v := range s.Variants() {
 		switch {
-		case v.Inference == mechanism.InferencePaper && v.Mechanism == mechanism.PIM:
+		case v.Inference == mechanism.InferencePaper && v.Mechanism == law.PIM:
 			table.Rows = append(table.Rows, []string{"paper's inference", "The observer's belief by the paper's formula, which differs from the law of the releases where the true cell may lie outside ΔX.", ""})
-		case v.Mechanism == mechanism.Lattice:
+		case v.Mechanism == law.Lattice:
 			table.Rows = append(table.Rows, []string{v.Label(), "geodither's default: the law of PIM on whole numbers, without rounding.", ""})
-		case v.Mechanism == mechanism.LaplaceTight:
+		case v.Mechanism == law.LaplaceTight:
 			table.Rows = append(table.Rows, []string{v.Label(), "Laplace noise no larger than ΔX needs: LM adds more.", ""})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -17,14 +18,14 @@ type Variant struct{ Mechanism, Inference string }
 
 // The paper's two mechanisms, with inference by the law that makes the releases.
 var (
-	LM  = Variant{mechanism.Laplace, mechanism.InferenceSurrogate}
-	PIM = Variant{mechanism.PIM, mechanism.InferenceSurrogate}
+	LM  = Variant{law.Laplace, mechanism.InferenceSurrogate}
+	PIM = Variant{law.PIM, mechanism.InferenceSurrogate}
 )
 
 // Label is the variant's name in figures.
 func (v Variant) Label() string {
 	name := map[string]string{
-		mechanism.Laplace: "LM", mechanism.PIM: "PIM", mechanism.Lattice: "lattice", mechanism.LaplaceTight: "LM, tight", mechanism.KNorm: "K-norm",
+		law.Laplace: "LM", law.PIM: "PIM", law.Lattice: "lattice", law.LaplaceTight: "LM, tight", law.KNorm: "K-norm",
 	}[v.Mechanism]
 	if v.Inference == mechanism.InferencePaper {
 		name += ", paper's inference"
@@ -34,7 +35,7 @@ func (v Variant) Label() string {
 
 // look is the variant's look in every figure.
 func (v Variant) look() int {
-	look := map[string]int{mechanism.PIM: 1, mechanism.Laplace: 2, mechanism.Lattice: 3, mechanism.LaplaceTight: 4}[v.Mechanism]
+	look := map[string]int{law.PIM: 1, law.Laplace: 2, law.Lattice: 3, law.LaplaceTight: 4}[v.Mechanism]
 	if v.Inference == mechanism.InferencePaper {
 		return look + 18 // the same colour, dashes and markers of no other variant
 	}
@@ -52,17 +53,17 @@ func (s *Study) groups() []group {
 	groups := []group{{"", "", []Variant{LM, PIM}}}
 	beside := group{"mechanisms", "the paper's mechanisms and others", []Variant{LM, PIM}}
 	if s.also(AlsoTight) {
-		beside.variants = append(beside.variants, Variant{mechanism.LaplaceTight, mechanism.InferenceSurrogate})
+		beside.variants = append(beside.variants, Variant{law.LaplaceTight, mechanism.InferenceSurrogate})
 	}
 	if s.also(AlsoLattice) {
-		beside.variants = append(beside.variants, Variant{mechanism.Lattice, mechanism.InferenceSurrogate})
+		beside.variants = append(beside.variants, Variant{law.Lattice, mechanism.InferenceSurrogate})
 	}
 	if len(beside.variants) > 2 {
 		groups = append(groups, beside)
 	}
 	if s.also(AlsoPaper) {
 		groups = append(groups, group{"inference", "inference by the law of the releases, and by the paper's formula", []Variant{
-			LM, PIM, {mechanism.Laplace, mechanism.InferencePaper}, {mechanism.PIM, mechanism.InferencePaper},
+			LM, PIM, {law.Laplace, mechanism.InferencePaper}, {law.PIM, mechanism.InferencePaper},
 		}})
 	}
 	return groups

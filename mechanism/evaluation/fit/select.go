@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
@@ -44,8 +45,8 @@ const (
 func (o SelectOptions) withDefaults() SelectOptions {
 	// The law is the one of K-norm noise in any case; KNorm takes the same random words for all models.
 	switch o.Release.Mechanism {
-	case "", mechanism.Lattice, mechanism.PIM:
-		o.Release.Mechanism = mechanism.KNorm
+	case "", law.Lattice, law.PIM:
+		o.Release.Mechanism = law.KNorm
 	}
 	o.Folds = cmp.Or(o.Folds, DefaultFolds)
 	o.MaxSteps = cmp.Or(o.MaxSteps, DefaultSelectSteps)

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // worthwhile is the share of the blind error that a setting has to fall below: what does not costs ε for nothing.
@@ -116,7 +116,7 @@ func (s *search) below() (Setting, bool) {
 		}
 	}
 	next := chosen.with(decimals(math.Sqrt(low*chosen.Epsilon), math.Ceil))
-	return next, chosen.Epsilon > near*low && next.Epsilon < chosen.Epsilon && !s.measured(next) && mechanism.ValidateEpsilon(next.Epsilon) == nil
+	return next, chosen.Epsilon > near*low && next.Epsilon < chosen.Epsilon && !s.measured(next) && law.ValidateEpsilon(next.Epsilon) == nil
 }
 
 // toTarget returns for each place the setting that should just reach the target, the cheapest first, but for those whose releases would tell more than the
@@ -151,7 +151,7 @@ func solve(errors map[float64]float64, target float64) (epsilon float64, ok bool
 			continue
 		}
 		if i == 0 {
-			if half := decimals(high/2, math.Ceil); mechanism.ValidateEpsilon(half) == nil {
+			if half := decimals(high/2, math.Ceil); law.ValidateEpsilon(half) == nil {
 				return half, true
 			}
 			return high, true

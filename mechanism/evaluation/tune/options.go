@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
@@ -121,7 +122,7 @@ func (o Options) within(place Setting) []float64 {
 		return nil
 	}
 	epsilon := decimals(o.TargetEpsilonDay/float64(place.ReleasesDay()), math.Floor)
-	if mechanism.ValidateEpsilon(epsilon) != nil || place.with(epsilon).EpsilonDay() > o.TargetEpsilonDay {
+	if law.ValidateEpsilon(epsilon) != nil || place.with(epsilon).EpsilonDay() > o.TargetEpsilonDay {
 		return nil
 	}
 	return []float64{epsilon}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -206,7 +206,7 @@ func (s *search) promise() error {
 	}
 	for range tries {
 		larger := decimals(more*tried.Epsilon, math.Ceil)
-		if o.TargetKM == 0 || tried.MedianKM <= o.TargetKM || mechanism.ValidateEpsilon(larger) != nil {
+		if o.TargetKM == 0 || tried.MedianKM <= o.TargetKM || law.ValidateEpsilon(larger) != nil {
 			break
 		}
 		if tried, err = anew(tried.with(larger), fresh); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// ExactSet is a location set with the parameters of a release from it on a lattice. Places are whole steps.
+// ExactSet is a location set with the parameters of a release from it on a lattice. Places are
+// whole steps.
 type ExactSet struct {
 	Grid    *grid.Grid
 	Cells   []grid.Cell // ascending
@@ -21,8 +22,8 @@ type ExactSet struct {
 	Parts   int // steps of the lattice in a cell's side
 }
 
-// RandomExactSet returns the i-th set of a kind that goes round: scattered cells, patches, lines, slivers, pairs, large
-// maps, one cell.
+// RandomExactSet returns the i-th set of a kind that goes round: scattered cells, patches, lines,
+// slivers, pairs, large maps, one cell.
 func RandomExactSet(tb testing.TB, r *rand.Rand, i int) ExactSet {
 	tb.Helper()
 	width, height := 2+r.IntN(30), 2+r.IntN(30)
@@ -79,8 +80,8 @@ func (s *ExactSet) At(c grid.Cell) convex.Lattice {
 	return convex.Lattice{X: int64(s.Grid.Column(c) * s.Parts), Y: int64(s.Grid.Row(c) * s.Parts)}
 }
 
-// Steps reads a release back as whole steps from the centre of cell 0. It fails the test where the release is not the very
-// place that these steps stand for.
+// Steps reads a release back as whole steps from the centre of cell 0. It fails the test where the
+// release is not the very place that these steps stand for.
 func (s *ExactSet) Steps(tb testing.TB, z grid.Point) convex.Lattice {
 	tb.Helper()
 	n, side := int64(s.Parts), s.Grid.CellKM()
@@ -103,13 +104,14 @@ type Sampler interface {
 	Sample(src noise.Source, x grid.Cell) grid.Point
 }
 
-// Check checks the definition of ε-differential privacy for one set in whole numbers. P(z|x) is e^{-(ε/n)·n‖z-x‖_K}/Z, so a
-// ratio is at most e^ε where the gauges of z - x1 and z - x2 differ by n at most. For all z at once that is ‖x1 - x2‖_K ≤ 1
-// for all pairs, by the triangle inequality; and for some z Check looks at the difference itself. emitting are the cells that
-// releases are made from: the surrogates of all cells of the map, or the set where the map is too large.
+// Check checks the definition of ε-differential privacy for one set in whole numbers. P(z|x) is
+// e^{-(ε/n)·n‖z-x‖_K}/Z, so a ratio is at most e^ε where the gauges of z - x1 and z - x2 differ by
+// n at most. For all z at once that is ‖x1 - x2‖_K ≤ 1 for all pairs, by the triangle inequality;
+// and for some z Check looks at the difference itself. emitting are the cells that releases are
+// made from: the surrogates of all cells of the map, or the set where the map is too large.
 //
-// k is the hull that the gauges are of, m a mechanism that is prepared for the set. Check returns the greatest difference
-// over n, and whether the definition holds.
+// k is the hull that the gauges are of, m a mechanism that is prepared for the set. Check returns
+// the greatest difference over n, and whether the definition holds.
 func (s *ExactSet) Check(tb testing.TB, r *rand.Rand, m Sampler, k []convex.Lattice, emitting []grid.Cell) (*big.Rat, bool) {
 	tb.Helper()
 	var places []convex.Lattice
@@ -137,8 +139,8 @@ func (s *ExactSet) Check(tb testing.TB, r *rand.Rand, m Sampler, k []convex.Latt
 	return worst, worst.Cmp(one) <= 0
 }
 
-// releases returns points of the lattice around a set: at and beyond the vertices of K from every place, where differences
-// are greatest, near every place, and drawn ones.
+// releases returns points of the lattice around a set: at and beyond the vertices of K from every
+// place, where differences are greatest, near every place, and drawn ones.
 func (s *ExactSet) releases(tb testing.TB, r *rand.Rand, m Sampler) []convex.Lattice {
 	tb.Helper()
 	n, hull := int64(s.Parts), s.Hull()
@@ -156,8 +158,8 @@ func (s *ExactSet) releases(tb testing.TB, r *rand.Rand, m Sampler) []convex.Lat
 	return append(z, base)
 }
 
-// ExactGauge returns ‖λ‖_K for K in cells and λ in steps from its definition, the greatest quotient over all edges, as a
-// fraction. It is +∞ (the denominator 0) off a line and off a point.
+// ExactGauge returns ‖λ‖_K for K in cells and λ in steps from its definition, the greatest quotient
+// over all edges, as a fraction. It is +∞ (the denominator 0) off a line and off a point.
 func ExactGauge(k []convex.Lattice, v convex.Lattice) (num, den int64) {
 	switch {
 	case v == (convex.Lattice{}):
@@ -183,8 +185,8 @@ func ExactGauge(k []convex.Lattice, v convex.Lattice) (num, den int64) {
 	return num, den
 }
 
-// worstDifference returns the greatest difference of exponents ‖z-x‖_K over all pairs of places, each times n, as an exact
-// fraction, and whether all or none of the places can emit z.
+// worstDifference returns the greatest difference of exponents ‖z-x‖_K over all pairs of places,
+// each times n, as an exact fraction, and whether all or none of the places can emit z.
 func worstDifference(k []convex.Lattice, z convex.Lattice, places []convex.Lattice) (*big.Rat, bool) {
 	var low, high [2]int64
 	for i, x := range places {

@@ -1,5 +1,5 @@
-// Package testcase makes inputs for tests of the mathematics, and computes by definition, however slowly, what the
-// mathematics computes fast.
+// Package testcase makes inputs for tests of the mathematics, and computes by definition, however
+// slowly, what the mathematics computes fast.
 package testcase
 
 import (
@@ -45,7 +45,8 @@ func Cells(r *rand.Rand, cells int, share float64) []grid.Cell {
 	return some
 }
 
-// Prior gives some of the cells probabilities of very different sizes, or of few sizes with many ties.
+// Prior gives some of the cells probabilities of very different sizes, or of few sizes with many
+// ties.
 func Prior(r *rand.Rand, cells int) *mobility.Distribution {
 	d := &mobility.Distribution{}
 	spread := []float64{0, 1, 8, 30}[r.IntN(4)]
@@ -75,8 +76,8 @@ func Mass(d *mobility.Distribution, cells []grid.Cell) float64 {
 // SetTolerance is how far the sum of a location set may stay below 1-δ.
 const SetTolerance = 1e-12
 
-// LocationSet is the definition of the δ-location set: the cells by probability, ties by index, and of them the shortest
-// prefix that reaches 1-δ.
+// LocationSet is the definition of the δ-location set: the cells by probability, ties by index, and
+// of them the shortest prefix that reaches 1-δ.
 func LocationSet(d *mobility.Distribution, delta float64) []grid.Cell {
 	order := make([]int, len(d.P))
 	for i := range order {
@@ -103,8 +104,8 @@ func LocationSet(d *mobility.Distribution, delta float64) []grid.Cell {
 	return set
 }
 
-// Surrogate is the definition of the surrogate: the position in the set of the member that is nearest to a cell, the
-// lowest among equals. It compares all members.
+// Surrogate is the definition of the surrogate: the position in the set of the member that is
+// nearest to a cell, the lowest among equals. It compares all members.
 func Surrogate(g *grid.Grid, set []grid.Cell, c grid.Cell) int32 {
 	best, least := int32(-1), 0
 	for i, m := range set {

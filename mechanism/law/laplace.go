@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"math"
@@ -10,8 +10,9 @@ import (
 
 // laplace is the baseline, the paper's Algorithm 3: Laplace noise of scale S/ε on each axis.
 //
-// Guarantee: ‖x1 - x2‖₁ ≤ S for all places of the set, for S = Δ1+Δ2 as in the paper as well as for the greatest ℓ1 distance, so the
-// density ratio e^{ε(‖z-x2‖₁ - ‖z-x1‖₁)/S} is at most e^ε. On a line the noise still has both axes.
+// Guarantee: ‖x1 - x2‖₁ ≤ S for all places of the set, for S = Δ1+Δ2 as in the paper as well as for
+// the greatest ℓ1 distance, so the density ratio e^{ε(‖z-x2‖₁ - ‖z-x1‖₁)/S} is at most e^ε. On a
+// line the noise still has both axes.
 type laplace struct {
 	hull    *SensitivityHull
 	tight   bool
@@ -62,7 +63,7 @@ func (m *laplace) LogPeak() float64 { return m.logPeak }
 // Exponents implements Mechanism: -ε‖z-x‖₁/S.
 func (m *laplace) Exponents(dst []float64, z grid.Point, places []convex.Vec) {
 	if len(dst) != len(places) {
-		panic("mechanism: Exponents needs as many results as places")
+		panic("law: Exponents needs as many results as places")
 	}
 	for i, x := range places {
 		distance := math.Abs(z.X-x.X) + math.Abs(z.Y-x.Y)

@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"fmt"
@@ -10,15 +10,17 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// standardErrors returns how many standard errors a T from l points is away from the exact one, at most: T = Σ^(-1/2) changes by at most
-// half of its greatest eigenvalue times the relative error of the second moment, whose standard error is √(E‖w‖⁴-2)/√l < 2/√l, w uniform in
-// TK (1.83/√l for an ellipse, 1.90/√l for a square). The trace of T is above its greatest eigenvalue. By the normal
+// standardErrors returns how many standard errors a T from l points is away from the exact one, at
+// most: T = Σ^(-1/2) changes by at most half of its greatest eigenvalue times the relative error of
+// the second moment, whose standard error is √(E‖w‖⁴-2)/√l < 2/√l, w uniform in TK (1.83/√l for an
+// ellipse, 1.90/√l for a square). The trace of T is above its greatest eigenvalue. By the normal
 // approximation six of them are exceeded once in 5·10⁸ times.
 func standardErrors(sampled, exact convex.Matrix, l int) float64 {
 	return frobenius(sampled, exact) * math.Sqrt(float64(l)) / (exact.XX + exact.YY)
 }
 
-// TestSampledIsotropy compares Algorithm 2's estimate with the closed form. With fresh seeds it would fail once in 10⁸ runs.
+// TestSampledIsotropy compares Algorithm 2's estimate with the closed form. With fresh seeds it
+// would fail once in 10⁸ runs.
 func TestSampledIsotropy(t *testing.T) {
 	t.Parallel()
 	h, larger := crookedHull(t, 1), crookedHull(t, 1.06)
@@ -69,7 +71,8 @@ func pointsOfTheBoundary(seed uint64, h *SensitivityHull, l int) convex.Matrix {
 	return t
 }
 
-// TestSampledIsotropyEnds takes a hull of a few metres, whose T is large: sampling ends at its bound.
+// TestSampledIsotropyEnds takes a hull of a few metres, whose T is large: sampling ends at its
+// bound.
 func TestSampledIsotropyEnds(t *testing.T) {
 	t.Parallel()
 	var h SensitivityHull

@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"math"
@@ -8,21 +8,21 @@ import (
 
 func TestNew(t *testing.T) {
 	t.Parallel()
-	for _, name := range append(lawNames(), "") {
+	for _, name := range append(Names(), "") {
 		for _, isotropy := range []string{IsotropyClosedForm, IsotropySampled, ""} {
-			m, err := newLaw(lawOptions{Name: name, Isotropy: isotropy})
+			m, err := New(Options{Name: name, Isotropy: isotropy})
 			if err != nil || m.Name() != name && (name != "" || m.Name() != Lattice) {
 				t.Errorf("%q, %q: %v, %v", name, isotropy, m, err)
 			}
 		}
 	}
-	for fault, o := range map[string]lawOptions{
+	for fault, o := range map[string]Options{
 		"an unknown mechanism":       {Name: "x"},
 		"an unknown way of isotropy": {Name: PIM, Isotropy: "x"},
 		"a negative subdivision":     {Subdivision: -1},
 		"a subdivision too fine":     {Subdivision: MaxSubdivision + 1},
 	} {
-		if _, err := newLaw(o); err == nil {
+		if _, err := New(o); err == nil {
 			t.Error(fault)
 		}
 	}

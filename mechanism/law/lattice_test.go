@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 func newLattice(tb testing.TB, parts int) *lattice {
 	tb.Helper()
-	m, err := newLaw(lawOptions{Subdivision: parts})
+	m, err := New(Options{Subdivision: parts})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -28,7 +28,8 @@ func hullOf(g *grid.Grid, cells ...grid.Cell) *SensitivityHull {
 	return h
 }
 
-// steps reads a release back as whole steps from the centre of cell 0. It fails the test where a release is not the place that steps stand for.
+// steps reads a release back as whole steps from the centre of cell 0. It fails the test where a
+// release is not the place that steps stand for.
 func (m *lattice) steps(tb testing.TB, z grid.Point) convex.Lattice {
 	tb.Helper()
 	at := func(km float64) int64 {
@@ -41,8 +42,8 @@ func (m *lattice) steps(tb testing.TB, z grid.Point) convex.Lattice {
 	return s
 }
 
-// latticeLaw returns the probabilities of all displacements of up to 150 steps on each axis, of a line of up to 2000, by the definition, and
-// what is left.
+// latticeLaw returns the probabilities of all displacements of up to 150 steps on each axis, of a
+// line of up to 2000, by the definition, and what is left.
 func latticeLaw(m *lattice) (p map[convex.Lattice]float64, rest float64) {
 	p = map[convex.Lattice]float64{}
 	total := 0.0
@@ -69,8 +70,9 @@ func latticeLaw(m *lattice) (p map[convex.Lattice]float64, rest float64) {
 	return p, 1 - total/m.mass
 }
 
-// latticeFit compares draws of displacements with the law by χ², every displacement that is expected ten times on its own and all others
-// together. It returns the statistic over its quantile at falseAlarm: above 1 the law is rejected.
+// latticeFit compares draws of displacements with the law by χ², every displacement that is
+// expected ten times on its own and all others together. It returns the statistic over its quantile
+// at falseAlarm: above 1 the law is rejected.
 func latticeFit(p map[convex.Lattice]float64, draw func() convex.Lattice, n int) float64 {
 	counts := map[convex.Lattice]float64{}
 	for range n {
@@ -147,7 +149,8 @@ func TestLatticeLaw(t *testing.T) {
 	}
 }
 
-// TestLatticeLawNoticesFaults plants samplers that would break the guarantee, and wrong inner workings.
+// TestLatticeLawNoticesFaults plants samplers that would break the guarantee, and wrong inner
+// workings.
 func TestLatticeLawNoticesFaults(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"crooked", "thin"} {
@@ -210,7 +213,7 @@ func Example_lattice() {
 	g, _ := grid.Plain(4, 4, 1)
 	var hull SensitivityHull
 	hull.OfCells(g, []grid.Cell{0, 1, 4, 5})
-	m, _ := newLaw(lawOptions{Name: Lattice, Subdivision: 4})
+	m, _ := New(Options{Name: Lattice, Subdivision: 4})
 	m.Prepare(&hull, 1)
 	src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream([]byte("an experiment"))
 	for range 3 {

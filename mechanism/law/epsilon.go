@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"bytes"
@@ -12,13 +12,14 @@ import (
 
 // Bounds of ε.
 const (
-	// MinEpsilon is the least ε: below it the noise exceeds the hull a million times and a release says nothing.
+	// MinEpsilon is the least ε: below it the noise exceeds the hull a million times and a release
+	// says nothing.
 	MinEpsilon = 1e-6
-	// MaxEpsilon is the largest ε: e^700 is no promise any more, and beyond e^708 the likelihood of a cell of the location set
-	// could fall below the smallest normal float64 and count as 0.
+	// MaxEpsilon is the largest ε: e^700 is no promise any more, and beyond e^708 the likelihood of
+	// a cell of the location set could fall below the smallest normal float64 and count as 0.
 	MaxEpsilon = 700.0
-	// MaxDecimals is how many decimals ε may have for Lattice, which computes with them all: larger powers of ten do not leave
-	// the whole numbers of its draws room enough.
+	// MaxDecimals is how many decimals ε may have for Lattice, which computes with them all: larger
+	// powers of ten do not leave the whole numbers of its draws room enough.
 	MaxDecimals = 9
 )
 
@@ -35,8 +36,9 @@ func ValidateEpsilon(epsilon float64) error {
 	return fmt.Errorf("epsilon %g is not between %g and %g: below that the noise drowns any map", epsilon, MinEpsilon, MaxEpsilon)
 }
 
-// CheckEpsilon is ValidateEpsilon for one mechanism: Lattice asks for a number of at most MaxDecimals decimals too.
-func (o lawOptions) CheckEpsilon(epsilon float64) error {
+// CheckEpsilon is ValidateEpsilon for one mechanism: Lattice asks for a number of at most
+// MaxDecimals decimals too.
+func (o Options) CheckEpsilon(epsilon float64) error {
 	if err := ValidateEpsilon(epsilon); err != nil || o.WithDefaults().Name != Lattice {
 		return err
 	}
@@ -44,9 +46,9 @@ func (o lawOptions) CheckEpsilon(epsilon float64) error {
 	return err
 }
 
-// CheckGrid reports whether the mechanism can release from every set of a grid's cells. Only Lattice has bounds there: the
-// scales of its proposals have to fit into words.
-func (o lawOptions) CheckGrid(epsilon float64, g *grid.Grid) error {
+// CheckGrid reports whether the mechanism can release from every set of a grid's cells. Only
+// Lattice has bounds there: the scales of its proposals have to fit into words.
+func (o Options) CheckGrid(epsilon float64, g *grid.Grid) error {
 	o = o.WithDefaults()
 	if o.Name != Lattice {
 		return nil
@@ -65,8 +67,8 @@ func (o lawOptions) CheckGrid(epsilon float64, g *grid.Grid) error {
 		epsilon, o.Subdivision, g.Width(), g.Height())
 }
 
-// exactEpsilon returns the fraction that ε stands for: its shortest decimal text, the one a user writes, as p/q in lowest terms. p < 2⁴⁰ and
-// q < 2³⁰ for MaxEpsilon and MaxDecimals.
+// exactEpsilon returns the fraction that ε stands for: its shortest decimal text, the one a user
+// writes, as p/q in lowest terms. p < 2⁴⁰ and q < 2³⁰ for MaxEpsilon and MaxDecimals.
 func exactEpsilon(epsilon float64) (p, q uint64, err error) {
 	if err := ValidateEpsilon(epsilon); err != nil {
 		return 0, 0, err

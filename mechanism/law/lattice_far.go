@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"math/big"
@@ -8,8 +8,8 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// What lattice.try, gauge and place do, in numbers of any size: for the draw so far out that words do not hold it. From the same words
-// it comes to the same place.
+// What lattice.try, gauge and place do, in numbers of any size: for the draw so far out that words
+// do not hold it. From the same words it comes to the same place.
 
 var zeroBig = new(big.Int) // never written
 

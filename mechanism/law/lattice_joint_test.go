@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"fmt"
@@ -53,8 +53,8 @@ var jointFaults = map[string]jointSampler{
 	},
 }
 
-// smallBlock is the weakest fault: a tenth of all proposals needs more than 32 words. The bound of ε
-// does not see it, and the test of independence sees it where nothing else varies, on a line.
+// smallBlock is the weakest fault: a tenth of all proposals needs more than 32 words. The bound of
+// ε does not see it, and the test of independence sees it where nothing else varies, on a line.
 const smallBlock = "a block of one unit"
 
 // gaugeFrom returns ‖z-x‖_K.
@@ -86,8 +86,8 @@ const (
 // jointCounts are numbers of draws by shell, side and number of words.
 type jointCounts [shells][sides]map[int]int
 
-// count draws from both cells of the pair, each draw from the one that a fair coin says, and returns
-// the counts of both. Shells and sides are about the first cell.
+// count draws from both cells of the pair, each draw from the one that a fair coin says, and
+// returns the counts of both. Shells and sides are about the first cell.
 func (c jointCase) count(m *lattice, src *countedSource, draw jointSampler) (counts [2]*jointCounts) {
 	for k := range counts {
 		counts[k] = new(jointCounts)
@@ -151,8 +151,8 @@ func (c *jointCounts) events(limits []int) []int {
 // leastEpsilon returns a lower bound of the ε of the pair of release and words: the greatest one
 // over all events and both orders of the cells, or 0. If the pair has an ε of its own, an event
 // that happened n times came from one of the cells with a probability of at most q = e^ε/(1+e^ε)
-// each time, so k times or more with at most exp(-n·D(k/n ‖ q)), D being the divergence of two coins
-// (Chernoff). All events share falseAlarm evenly, so that the bound exceeds the pair's ε with
+// each time, so k times or more with at most exp(-n·D(k/n ‖ q)), D being the divergence of two
+// coins (Chernoff). All events share falseAlarm evenly, so that the bound exceeds the pair's ε with
 // a probability of at most that.
 func leastEpsilon(counts [2]*jointCounts) float64 {
 	var limits []int
@@ -245,9 +245,10 @@ func (c *jointCounts) dependence() float64 {
 	return statistic / distuv.ChiSquared{K: float64((shells - 1) * (used - 1))}.Quantile(1-falseAlarm)
 }
 
-// TestReleaseAndWordsArePrivate checks the pair of release and number of words, for two cells at the
-// greatest distance: no event may tell them apart by more than e^ε, and in the draws of one cell
-// the number of words is independent of the release. Each false alarm has a probability of 10⁻⁶.
+// TestReleaseAndWordsArePrivate checks the pair of release and number of words, for two cells at
+// the greatest distance: no event may tell them apart by more than e^ε, and in the draws of one
+// cell the number of words is independent of the release. Each false alarm has a probability of
+// 10⁻⁶.
 func TestReleaseAndWordsArePrivate(t *testing.T) {
 	t.Parallel()
 	for _, c := range jointCases {

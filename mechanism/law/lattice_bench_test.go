@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"fmt"
@@ -21,7 +21,8 @@ func (c *countedSource) Uint64() uint64 {
 	return c.Source.Uint64()
 }
 
-// BenchmarkLattice draws from the hulls of the golden cases, one of each number of vertices, of a thousand cells' thin diagonal and of a whole map.
+// BenchmarkLattice draws from the hulls of the golden cases, one of each number of vertices, of a
+// thousand cells' thin diagonal and of a whole map.
 func BenchmarkLattice(b *testing.B) {
 	large := testcase.Grid(b, 1000, 1000, .34)
 	var diagonal, all []grid.Cell

@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"math/big"
@@ -25,8 +25,8 @@ func randomSet(tb testing.TB, r *rand.Rand, i int) *latticeSet {
 	return &latticeSet{s, hullOf(s.Grid, s.Cells...)}
 }
 
-// checkSet checks the definition of ε-differential privacy for one set, with the gauges of a hull k, over all cells of the
-// map where they are few.
+// checkSet checks the definition of ε-differential privacy for one set, with the gauges of a hull
+// k, over all cells of the map where they are few.
 func checkSet(tb testing.TB, r *rand.Rand, s *latticeSet, k []convex.Lattice) (*big.Rat, bool) {
 	tb.Helper()
 	m := newLattice(tb, s.Parts)
@@ -43,8 +43,8 @@ func checkSet(tb testing.TB, r *rand.Rand, s *latticeSet, k []convex.Lattice) (*
 	return s.Check(tb, r, m, k, emitting)
 }
 
-// TestLatticeIsPrivateExactly is the definition of ε-differential privacy on ΔX, and through the surrogates on all cells, compared in
-// whole numbers for 10,000 sets: no tolerance.
+// TestLatticeIsPrivateExactly is the definition of ε-differential privacy on ΔX, and through the
+// surrogates on all cells, compared in whole numbers for 10,000 sets: no tolerance.
 func TestLatticeIsPrivateExactly(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(81, 1))
@@ -65,7 +65,8 @@ func TestLatticeIsPrivateExactly(t *testing.T) {
 	}
 }
 
-// TestExactPrivacyTestNoticesFaults plants smaller hulls: half of K, K without one difference, and K of a set that lacks a vertex.
+// TestExactPrivacyTestNoticesFaults plants smaller hulls: half of K, K without one difference, and
+// K of a set that lacks a vertex.
 func TestExactPrivacyTestNoticesFaults(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(82, 1))
@@ -115,8 +116,9 @@ func TestExactPrivacyTestNoticesFaults(t *testing.T) {
 	}
 }
 
-// TestLatticeExponent takes the sampler apart: for every proposal, the exponent of proposing it and that of keeping it are together
-// exactly ε‖λ‖_K/n, with the gauge by its definition. So what is kept has the law, given exact draws.
+// TestLatticeExponent takes the sampler apart: for every proposal, the exponent of proposing it and
+// that of keeping it are together exactly ε‖λ‖_K/n, with the gauge by its definition. So what is
+// kept has the law, given exact draws.
 func TestLatticeExponent(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(84, 1))
@@ -162,8 +164,9 @@ func keeping(m *lattice, a, b int64) *big.Rat {
 	return new(big.Rat).SetFrac(excess.Big(), noise.Product(m.most, support).Times(m.den).Big())
 }
 
-// TestLatticeReleasesShareOneLattice: the releases of two cells lie on the same numbers, bit for bit, so no bit tells them apart by itself.
-// A sum in kilometres, which rounds in another way for each cell, is caught.
+// TestLatticeReleasesShareOneLattice: the releases of two cells lie on the same numbers, bit for
+// bit, so no bit tells them apart by itself. A sum in kilometres, which rounds in another way for
+// each cell, is caught.
 func TestLatticeReleasesShareOneLattice(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(85, 1))
@@ -193,7 +196,8 @@ func TestLatticeReleasesShareOneLattice(t *testing.T) {
 	}
 }
 
-// TestLatticeIgnoresThePlace: from one stream every cell takes the same draws, and as many words; only the place they are added to differs.
+// TestLatticeIgnoresThePlace: from one stream every cell takes the same draws, and as many words;
+// only the place they are added to differs.
 func TestLatticeIgnoresThePlace(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(86, 1))

@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"math"
@@ -12,8 +12,8 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// falseAlarm is the significance level of each statistic: with fresh seeds it would exceed its limit by chance once in a million runs;
-// with the fixed ones here runs are reproducible.
+// falseAlarm is the significance level of each statistic: with fresh seeds it would exceed its
+// limit by chance once in a million runs; with the fixed ones here runs are reproducible.
 const falseAlarm = 1e-6
 
 // ksLimit bounds √n·D: P(√n D > x) ≤ 2e^{-2x²} (Massart 1990, doi 10.1214/aop/1176990746).
@@ -48,7 +48,7 @@ type sampler func(src noise.Source, h *SensitivityHull) convex.Vec
 
 func mechanismSampler(tb testing.TB, name, isotropy string) sampler {
 	tb.Helper()
-	m, err := newLaw(lawOptions{Name: name, Isotropy: isotropy})
+	m, err := New(Options{Name: name, Isotropy: isotropy})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -60,14 +60,15 @@ func mechanismSampler(tb testing.TB, name, isotropy string) sampler {
 
 func mustNew(tb testing.TB, name string) Mechanism {
 	tb.Helper()
-	m, err := newLaw(lawOptions{Name: name})
+	m, err := New(Options{Name: name})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return m
 }
 
-// displacement draws z - x, also for a hull of points without a grid where the mechanism has no need of cells.
+// displacement draws z - x, also for a hull of points without a grid where the mechanism has no
+// need of cells.
 func displacement(m Mechanism, src noise.Source) convex.Vec {
 	if continuous, ok := m.(interface {
 		sampleAt(src noise.Source, x grid.Point) grid.Point
@@ -92,9 +93,10 @@ func crookedHull(tb testing.TB, cellKM float64) *SensitivityHull {
 	return h
 }
 
-// fit compares noise with the K-norm law of a polygon: the norm is Gamma(2, 1/ε), a direction falls into a sector with a probability
-// proportional to its area, independently of the norm, and uniformly along its edge. Together that is the whole law. It
-// returns each statistic over its limit: above 1 the hypothesis is rejected.
+// fit compares noise with the K-norm law of a polygon: the norm is Gamma(2, 1/ε), a direction falls
+// into a sector with a probability proportional to its area, independently of the norm, and
+// uniformly along its edge. Together that is the whole law. It returns each statistic over its
+// limit: above 1 the hypothesis is rejected.
 func fit(h *SensitivityHull, draw sampler, n int) map[string]float64 {
 	src := noise.NewKeyed(noise.KeyFromSeed(41)).Stream([]byte("law"))
 	body := h.Body()
@@ -129,7 +131,8 @@ func fit(h *SensitivityHull, draw sampler, n int) map[string]float64 {
 	}
 }
 
-// sectorOf returns the number of the triangle (0, vertex i, vertex i+1) that holds the direction of z.
+// sectorOf returns the number of the triangle (0, vertex i, vertex i+1) that holds the direction of
+// z.
 func sectorOf(k []convex.Vec, z convex.Vec) int {
 	for i, v := range k {
 		if convex.Cross(v, z) >= 0 && convex.Cross(z, k[(i+1)%len(k)]) > 0 {
@@ -149,7 +152,8 @@ func TestNormLaw(t *testing.T) {
 	}{
 		{"direct", mechanismSampler(t, KNorm, ""), .34, 30000},
 		{"PIM, closed form", mechanismSampler(t, PIM, IsotropyClosedForm), .34, 30000},
-		// Sampling T is fast on large cells, where 10⁻³ per kilometre is soon reached; the last case is fast by sampling once.
+		// Sampling T is fast on large cells, where 10⁻³ per kilometre is soon reached; the last
+		// case is fast by sampling once.
 		{"PIM, sampled", mechanismSampler(t, PIM, IsotropySampled), 10, 8000},
 		{"PIM, one sampled transform", oneSampledTransform(t), .34, 30000},
 	} {
@@ -164,7 +168,8 @@ func TestNormLaw(t *testing.T) {
 	}
 }
 
-// oneSampledTransform is PIM with a T that was sampled once: cheap enough for many draws, and T is not the closed form.
+// oneSampledTransform is PIM with a T that was sampled once: cheap enough for many draws, and T is
+// not the closed form.
 func oneSampledTransform(t *testing.T) sampler {
 	t.Helper()
 	h := crookedHull(t, .34)
@@ -324,12 +329,13 @@ func TestLaplaceLaw(t *testing.T) {
 	}
 }
 
-// TestSquaredErrors compares the closed forms with the mean of draws, within six standard errors: by the normal approximation each
-// mechanism would fail by chance once in 5·10⁸ runs with fresh seeds. An ε that is a tenth off must be noticed.
+// TestSquaredErrors compares the closed forms with the mean of draws, within six standard errors:
+// by the normal approximation each mechanism would fail by chance once in 5·10⁸ runs with fresh
+// seeds. An ε that is a tenth off must be noticed.
 func TestSquaredErrors(t *testing.T) {
 	t.Parallel()
 	h := crookedHull(t, .34)
-	for _, name := range lawNames() {
+	for _, name := range Names() {
 		m := mustNew(t, name)
 		m.Prepare(h, lawEpsilon)
 		src := noise.NewKeyed(noise.KeyFromSeed(45)).Stream([]byte(name))
@@ -364,7 +370,7 @@ func TestSinglePlace(t *testing.T) {
 	var h SensitivityHull
 	h.OfCells(g, []grid.Cell{7})
 	x := g.Centre(7)
-	for _, name := range lawNames() {
+	for _, name := range Names() {
 		m := mustNew(t, name)
 		m.Prepare(&h, 1)
 		if z := m.Sample(&noSource{t}, 7); z != x {

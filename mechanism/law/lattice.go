@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"math"
@@ -8,21 +8,25 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// lattice is K-norm noise on a lattice, drawn exactly: P(z|x) = e^{-ε‖z-x‖_K}/Z for the points z of x + Λ, where Λ is all whole multiples of
-// the pitch, a whole part of a cell's side, on both axes. It holds the differences of all cells' centres, so x + Λ is the same for every x.
+// lattice is K-norm noise on a lattice, drawn exactly: P(z|x) = e^{-ε‖z-x‖_K}/Z for the points z of
+// x + Λ, where Λ is all whole multiples of the pitch, a whole part of a cell's side, on both axes.
+// It holds the differences of all cells' centres, so x + Λ is the same for every x.
 //
-// Guarantee: for x1, x2 in the set P(z|x1) ≤ e^ε P(z|x2) for every z, as a statement on the very numbers that are published, given
-// independent uniform words: Z does not depend on x. PROOFS.md has the proof, and what a key instead of such words means.
+// Guarantee: for x1, x2 in the set P(z|x1) ≤ e^ε P(z|x2) for every z, as a statement on the very
+// numbers that are published, given independent uniform words: Z does not depend on x. PROOFS.md
+// has the proof, and what a key instead of such words means.
 //
-// From the true cell to z there are whole numbers only; a fixed function (place) turns z into kilometres. How many words a draw takes
-// depends on K, ε, the pitch and the words, not on x, which is added at the end. Nor does it tell
-// about λ, and with z about x: what is kept takes a whole block of words (lattice_words.go).
+// From the true cell to z there are whole numbers only; a fixed function (place) turns z into
+// kilometres. How many words a draw takes depends on K, ε, the pitch and the words, not on x, which
+// is added at the end. Nor does it tell about λ, and with z about x: what is kept takes a whole
+// block of words (lattice_words.go).
 //
-// With K in cells and n steps of the lattice in a cell, the exponent of a displacement of λ steps is ε‖λ‖_K/n. In coordinates (a, b) of
-// the lattice in which K is not thin (convex.Reduce), with K's half-widths w1 and w2, let M be the greatest |a|·w2 + |b|·w1 on K. By its
-// choice (|a|·w2 + |b|·w1)/M ≤ ‖λ‖_K, so two independent discrete Laplace draws make a proposal that is kept with probability
-// exp(-ε(‖λ‖_K - (|a|·w2 + |b|·w1)/M)/n), a rational's exponential. It is kept in area(K)·w1·w2/(2M²) of all cases, 1/4 or more, up to a
-// factor near 1: PROOFS.md.
+// With K in cells and n steps of the lattice in a cell, the exponent of a displacement of λ steps
+// is ε‖λ‖_K/n. In coordinates (a, b) of the lattice in which K is not thin (convex.Reduce), with
+// K's half-widths w1 and w2, let M be the greatest |a|·w2 + |b|·w1 on K. By its choice (|a|·w2 +
+// |b|·w1)/M ≤ ‖λ‖_K, so two independent discrete Laplace draws make a proposal that is kept with
+// probability exp(-ε(‖λ‖_K - (|a|·w2 + |b|·w1)/M)/n), a rational's exponential. It is kept in
+// area(K)·w1·w2/(2M²) of all cases, 1/4 or more, up to a factor near 1: PROOFS.md.
 type lattice struct {
 	normLaw  // K and ε as floats, for inference
 	parts    uint64
@@ -42,7 +46,8 @@ type lattice struct {
 	square float64 // E|λ|², steps²
 }
 
-// latticeEdge is one edge of K in the coordinates (a, b): the gauge is the greatest |x·b - y·a|/support over the edges.
+// latticeEdge is one edge of K in the coordinates (a, b): the gauge is the greatest |x·b -
+// y·a|/support over the edges.
 type latticeEdge struct {
 	x, y    int64
 	support uint64
@@ -51,14 +56,15 @@ type latticeEdge struct {
 // Name implements Mechanism.
 func (*lattice) Name() string { return Lattice }
 
-// Prepare implements Mechanism. It takes ε for the number that its shortest decimal text stands for. It panics where Options.CheckEpsilon and
-// Options.CheckGrid would refuse, and a hull of points without a grid is good for nothing but Exponents. O(h), with a
-// few passes more where K is thin; without allocation once m has grown.
+// Prepare implements Mechanism. It takes ε for the number that its shortest decimal text stands
+// for. It panics where Options.CheckEpsilon and Options.CheckGrid would refuse, and a hull of
+// points without a grid is good for nothing but Exponents. O(h), with a few passes more where K is
+// thin; without allocation once m has grown.
 func (m *lattice) Prepare(h *SensitivityHull, epsilon float64) {
 	if epsilon != m.epsilon {
 		p, q, err := exactEpsilon(epsilon)
 		if err != nil {
-			panic("mechanism: " + err.Error())
+			panic("law: " + err.Error())
 		}
 		m.num, m.den = reduced(p, q*m.parts)
 	}
@@ -72,7 +78,8 @@ func (m *lattice) Prepare(h *SensitivityHull, epsilon float64) {
 	}
 }
 
-// prepareLine is for the segment from -u to u: with u = g·e the lattice along it is the multiples of e, of the gauge 1/(n·g) each.
+// prepareLine is for the segment from -u to u: with u = g·e the lattice along it is the multiples
+// of e, of the gauge 1/(n·g) each.
 func (m *lattice) prepareLine(u convex.Lattice) {
 	g := gcd(absolute(u.X), absolute(u.Y))
 	m.step = convex.Lattice{X: u.X / int64(g), Y: u.Y / int64(g)}
@@ -81,8 +88,9 @@ func (m *lattice) prepareLine(u convex.Lattice) {
 	m.limit = [2]uint64{furthest / max(absolute(m.step.X), absolute(m.step.Y)), 0}
 }
 
-// preparePolygon is for K with vertices v. All of it is whole: widths and vertices are at most 2³¹, M and the supports at most area(K) ≤
-// 4·cells ≤ 2³³, for M ≤ 2·w1·w2 ≤ area(K) (convex.Reduce) and a support is twice the area of a triangle of K.
+// preparePolygon is for K with vertices v. All of it is whole: widths and vertices are at most 2³¹,
+// M and the supports at most area(K) ≤ 4·cells ≤ 2³³, for M ≤ 2·w1·w2 ≤ area(K) (convex.Reduce) and
+// a support is twice the area of a triangle of K.
 func (m *lattice) preparePolygon(v []convex.Lattice) {
 	d, e := convex.Reduce(v)
 	sign := convex.Cross(d, e) // the determinant, 1 or -1: the inverse is whole
@@ -102,7 +110,8 @@ func (m *lattice) preparePolygon(v []convex.Lattice) {
 	}
 	for i := range m.scale {
 		m.scale[i] = m.proposal(m.most, m.width[1-i])
-		// |x·b - y·a| and |a|·w2 + |b|·w1 stay below 2⁶², their products with M below 2⁸⁶, and λ below 2⁵¹: see try and place.
+		// |x·b - y·a| and |a|·w2 + |b|·w1 stay below 2⁶², their products with M below 2⁸⁶, and λ
+		// below 2⁵¹: see try and place.
 		m.limit[i] = min(1<<60/m.width[1-i]/(m.most>>24+1), furthest/max(absolute(m.base[i].X), absolute(m.base[i].Y)))
 	}
 	m.block = wordBlock(m.scale[0], m.scale[1])
@@ -115,7 +124,7 @@ func (m *lattice) proposal(over, weight uint64) [2]uint64 {
 	over, b := reduced(over, m.num)
 	num, den := noise.Product(a, over), noise.Product(b, weight)
 	if num.Hi|den.Hi != 0 {
-		panic("mechanism: ε, the subdivision and the hull exceed the lattice mechanism's bounds; a sanitizer checks them against its grid")
+		panic("law: ε, the subdivision and the hull exceed the lattice mechanism's bounds; a sanitizer checks them against its grid")
 	}
 	return [2]uint64{num.Lo, den.Lo}
 }
@@ -155,11 +164,13 @@ func (m *lattice) onLine(src noise.Source, site convex.Lattice) grid.Point {
 	return m.place(site, convex.Lattice{X: k * m.step.X, Y: k * m.step.Y})
 }
 
-// try makes one proposal and decides whether to keep it. site, the place's column and row, is only added to what is kept.
+// try makes one proposal and decides whether to keep it. site, the place's column and row, is only
+// added to what is kept.
 //
-// Bounds: with N = |x·b - y·a| and S the greatest gauge's two parts, N < 2⁶² and N·M < 2⁸⁶ by limit, ε/n = num/den has num < 2⁴⁰ and
-// den ≤ 2⁴⁶ (MaxSubdivision, MaxDecimals), S and M at most 2³³: both parts of the exponent stay below 2¹²⁸. Beyond limit, under the default
-// subdivision on 1000×1000 cells 2,000 scales away even for ε = 10⁻⁶, tryFar takes over with numbers of any size.
+// Bounds: with N = |x·b - y·a| and S the greatest gauge's two parts, N < 2⁶² and N·M < 2⁸⁶ by
+// limit, ε/n = num/den has num < 2⁴⁰ and den ≤ 2⁴⁶ (MaxSubdivision, MaxDecimals), S and M at most
+// 2³³: both parts of the exponent stay below 2¹²⁸. Beyond limit, under the default subdivision on
+// 1000×1000 cells 2,000 scales away even for ε = 10⁻⁶, tryFar takes over with numbers of any size.
 func (m *lattice) try(src noise.Source, site convex.Lattice) (grid.Point, bool) {
 	sizeA, negativeA := noise.DiscreteLaplace(src, m.scale[0][0], m.scale[0][1])
 	sizeB, negativeB := noise.DiscreteLaplace(src, m.scale[1][0], m.scale[1][1])
@@ -176,7 +187,8 @@ func (m *lattice) try(src noise.Source, site convex.Lattice) (grid.Point, bool) 
 	return m.place(site, convex.Lattice{X: a*m.base[0].X + b*m.base[1].X, Y: a*m.base[0].Y + b*m.base[1].Y}), true
 }
 
-// gauge returns ‖λ‖_K, K in cells and λ in steps, as a fraction: the greatest over the edges, compared by cross products.
+// gauge returns ‖λ‖_K, K in cells and λ in steps, as a fraction: the greatest over the edges,
+// compared by cross products.
 func (m *lattice) gauge(a, b int64) (norm, support uint64) {
 	support = 1
 	for _, e := range m.edges {
@@ -187,26 +199,29 @@ func (m *lattice) gauge(a, b int64) (norm, support uint64) {
 	return norm, support
 }
 
-// furthest bounds λ, in steps, where words suffice: a cell's own coordinates are at most 2³¹·2¹⁶ steps, so 2z+1 cells stay below 2⁵³.
+// furthest bounds λ, in steps, where words suffice: a cell's own coordinates are at most 2³¹·2¹⁶
+// steps, so 2z+1 cells stay below 2⁵³.
 const furthest = 1 << 50
 
-// place is the one function from the lattice to the map: the place shift steps from the centre of a cell, in kilometres. The number of half
-// steps from the map's corner is whole and below 2⁵³, so it is divided with one rounding and multiplied with one, and the centre of a
-// cell (shift 0) has the very bits of grid.Grid.Centre. What it rounds is public: it is a function of z alone.
+// place is the one function from the lattice to the map: the place shift steps from the centre of a
+// cell, in kilometres. The number of half steps from the map's corner is whole and below 2⁵³, so it
+// is divided with one rounding and multiplied with one, and the centre of a cell (shift 0) has the
+// very bits of grid.Grid.Centre. What it rounds is public: it is a function of z alone.
 func (m *lattice) place(site, shift convex.Lattice) grid.Point {
 	n := int64(m.parts)
 	return grid.Point{X: onLattice(site.X*n+shift.X, n, m.hull.scale), Y: onLattice(site.Y*n+shift.Y, n, m.hull.scale)}
 }
 
-// onLattice returns the coordinate that lies so many steps from the middle of the first cell, n steps to a cell of a side in kilometres.
+// onLattice returns the coordinate that lies so many steps from the middle of the first cell, n
+// steps to a cell of a side in kilometres.
 func onLattice(steps, n int64, sideKM float64) float64 {
 	return float64(2*steps+n) / float64(2*n) * sideKM
 }
 
-// SnapToLattice returns the point of the lattice that is nearest to a place, both in kilometres. Of a release that was written
-// down with an error of less than half a step it returns the very bits. A place so far away that no release can be there is
-// returned as it is.
-func SnapToLattice(p grid.Point, subdivision int, cellKM float64) grid.Point {
+// Snap returns the point of the lattice that is nearest to a place, both in kilometres. Of a
+// release that was written down with an error of less than half a step it returns the very bits. A
+// place so far away that no release can be there is returned as it is.
+func Snap(p grid.Point, subdivision int, cellKM float64) grid.Point {
 	n := int64(subdivision)
 	at := func(x float64) float64 {
 		steps := math.Round(float64(x/cellKM*float64(n)) - float64(n)/2)
@@ -240,8 +255,9 @@ func signed(size uint64, negative bool) int64 {
 	return int64(size)
 }
 
-// LogPeak implements Mechanism: the probability of the place itself over the area, or on a line the length, that a step stands for, to
-// compare it with densities. -ln Z is the same for every x, so inference does without it; O(area of K in cells).
+// LogPeak implements Mechanism: the probability of the place itself over the area, or on a line the
+// length, that a step stands for, to compare it with densities. -ln Z is the same for every x, so
+// inference does without it; O(area of K in cells).
 func (m *lattice) LogPeak() float64 {
 	m.sum()
 	pitch := m.hull.scale / float64(m.parts)
@@ -254,8 +270,9 @@ func (m *lattice) LogPeak() float64 {
 	return 0
 }
 
-// SquaredError implements Mechanism, up to rounding; O(area of K in cells). It falls short of K-norm noise's 12·tr(Σ_K)/ε² (6 on a line)
-// by (ε/n)²/12 of it at most for ε < n, 10⁻⁶ at ε = 1 under the default subdivision: proved on a line, tested for polygons.
+// SquaredError implements Mechanism, up to rounding; O(area of K in cells). It falls short of
+// K-norm noise's 12·tr(Σ_K)/ε² (6 on a line) by (ε/n)²/12 of it at most for ε < n, 10⁻⁶ at ε = 1
+// under the default subdivision: proved on a line, tested for polygons.
 func (m *lattice) SquaredError() float64 {
 	m.sum()
 	pitch := m.hull.scale / float64(m.parts)

@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"math"
@@ -9,7 +9,8 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// TestLatticeSums compares the closed forms of Z and of the squared error with sums over a box, and with the continuous law's.
+// TestLatticeSums compares the closed forms of Z and of the squared error with sums over a box, and
+// with the continuous law's.
 func TestLatticeSums(t *testing.T) {
 	t.Parallel()
 	for name, m := range latticeCases(t) {
@@ -52,8 +53,8 @@ func TestLatticeSums(t *testing.T) {
 	}
 }
 
-// TestLatticeAcceptance computes how many proposals are kept, Z over that of the proposals, for random sets of every kind, and counts
-// draws for some.
+// TestLatticeAcceptance computes how many proposals are kept, Z over that of the proposals, for
+// random sets of every kind, and counts draws for some.
 func TestLatticeAcceptance(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(75, 1))
@@ -120,7 +121,8 @@ func (m *lattice) acceptance() float64 {
 	return m.mass / proposals
 }
 
-// leastAcceptance is what PROOFS.md proves of the share: Z is 2·area/(ε/n)² at least, and coth(1/2t) is at most 2t + 1/(6t).
+// leastAcceptance is what PROOFS.md proves of the share: Z is 2·area/(ε/n)² at least, and
+// coth(1/2t) is at most 2t + 1/(6t).
 func (m *lattice) leastAcceptance(area float64) float64 {
 	rate := float64(m.num) / float64(m.den)
 	kept := 2 * area / rate / rate

@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"math"
@@ -24,8 +24,8 @@ func belowMoment(s, again float64) float64 {
 // wideMoment is for BelowWide: two words a turn, at most half of which are in vain, or Below.
 func wideMoment(s float64) float64 { return max(belowMoment(s*s, .5), belowMoment(s, .5)) }
 
-// expMoment returns the weights of both outcomes of BernoulliExp for γ < 1. A word below den has the
-// moment g; stay(k) and stop(k) are the means of γ^(k-1) and of γ^(k-1)·(1-γ).
+// expMoment returns the weights of both outcomes of BernoulliExp for γ < 1. A word below den has
+// the moment g; stay(k) and stop(k) are the means of γ^(k-1) and of γ^(k-1)·(1-γ).
 func expMoment(s, g float64, stay, stop func(k int) float64) (yes, no float64) {
 	if g > 8 {
 		return math.Inf(1), math.Inf(1) // what is left after 60 turns might count
@@ -84,9 +84,9 @@ func uniformStop(num float64) func(k int) float64 {
 	}
 }
 
-// laplaceMoment bounds E[s^W] of DiscreteLaplace for numerators whose words are drawn again with the
-// probability again at most, and for scales of at least steps, where a zero needs u < den and v = 0.
-// For steps 0 it is for all scales: every result may be zero, and half of them start over.
+// laplaceMoment bounds E[s^W] of DiscreteLaplace for numerators whose words are drawn again with
+// the probability again at most, and for scales of at least steps, where a zero needs u < den and v
+// = 0. For steps 0 it is for all scales: every result may be zero, and half of them start over.
 func laplaceMoment(s, again, steps float64) float64 {
 	g := belowMoment(s, again)
 	turn, end := overMoment(s)
@@ -132,8 +132,8 @@ var powerMeans = func() (means [64][61]float64) {
 	return means
 }()
 
-// keepMoment bounds E[s^W] of BernoulliExpWide for every rate: some turns of bernoulliOverE, and the
-// part below 1, whose moment grows with γ.
+// keepMoment bounds E[s^W] of BernoulliExpWide for every rate: some turns of bernoulliOverE, and
+// the part below 1, whose moment grows with γ.
 func keepMoment(s float64) float64 {
 	zero := func(int) float64 { return 0 }
 	yes, no := expMoment(s, wideMoment(s), one, zero) // γ = 1

@@ -1,12 +1,13 @@
-package mechanism
+package law
 
 import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// SensitivityHull is K = Conv{x1 - x2 : x1, x2 ∈ ΔX}, the convex hull of all differences of two places of a location set (the
-// paper, definition 4.1), with what the mechanisms need of the set. It is public given the releases so far.
+// SensitivityHull is K = Conv{x1 - x2 : x1, x2 ∈ ΔX}, the convex hull of all differences of two
+// places of a location set (the paper, definition 4.1), with what the mechanisms need of the set.
+// It is public given the releases so far.
 //
 // A hull keeps its memory between fillings.
 type SensitivityHull struct {
@@ -20,8 +21,8 @@ type SensitivityHull struct {
 	float []convex.Vec
 }
 
-// OfCells fills h for a set of at least one cell of g, ascending. K is exact in whole cells. O(len(set)), without allocation once
-// h has grown.
+// OfCells fills h for a set of at least one cell of g, ascending. K is exact in whole cells.
+// O(len(set)), without allocation once h has grown.
 func (h *SensitivityHull) OfCells(g *grid.Grid, set []grid.Cell) {
 	h.hull = convex.HullOfCells(h.hull, set, g.Width())
 	h.exact = convex.Difference(h.exact, h.hull)
@@ -32,8 +33,8 @@ func (h *SensitivityHull) OfCells(g *grid.Grid, set []grid.Cell) {
 	h.ell1 = float64(convex.Diameter1(h.hull)) * h.scale
 }
 
-// OfPoints fills h for places that have no grid, at least one: for its geometry and for inference; nothing can be sampled from it. It
-// allocates.
+// OfPoints fills h for places that have no grid, at least one: for its geometry and for inference;
+// nothing can be sampled from it. It allocates.
 func (h *SensitivityHull) OfPoints(places []grid.Point) {
 	h.float = h.float[:0]
 	for _, p := range places {
@@ -57,7 +58,7 @@ func (h *SensitivityHull) centre(c grid.Cell) grid.Point { return h.needGrid().C
 
 func (h *SensitivityHull) needGrid() *grid.Grid {
 	if h.grid == nil {
-		panic("mechanism: Sample needs a hull of cells; this one is of points without a grid")
+		panic("law: Sample needs a hull of cells; this one is of points without a grid")
 	}
 	return h.grid
 }
@@ -65,8 +66,10 @@ func (h *SensitivityHull) needGrid() *grid.Grid {
 // Body returns K as a convex body in kilometres: its gauge is ‖·‖_K. It belongs to h.
 func (h *SensitivityHull) Body() *convex.Body { return &h.body }
 
-// Extents returns Δ1+Δ2, the sum of the set's extents on both axes in kilometres: the sensitivity of the paper's Algorithm 3.
+// Extents returns Δ1+Δ2, the sum of the set's extents on both axes in kilometres: the sensitivity
+// of the paper's Algorithm 3.
 func (h *SensitivityHull) Extents() float64 { return h.sum }
 
-// Diameter1 returns the greatest ℓ1 distance of two places of the set in kilometres: the tight sensitivity of Laplace noise.
+// Diameter1 returns the greatest ℓ1 distance of two places of the set in kilometres: the tight
+// sensitivity of Laplace noise.
 func (h *SensitivityHull) Diameter1() float64 { return h.ell1 }

@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"math"
@@ -12,22 +12,22 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// lawRounding is how far float64 may carry a ratio of densities above e^ε.
-const lawRounding = 1e-9
+// rounding is how far float64 may carry a ratio of densities above e^ε.
+const rounding = 1e-9
 
-// lawScene is a random location set with its hull and an ε.
-type lawScene struct {
+// scene is a random location set with its hull and an ε.
+type scene struct {
 	grid    *grid.Grid
 	set     locationset.Set
 	hull    SensitivityHull
 	epsilon float64
 }
 
-func anyScene(tb testing.TB, r *rand.Rand) *lawScene {
+func randomScene(tb testing.TB, r *rand.Rand) *scene {
 	tb.Helper()
 	g := testcase.Grid(tb, 1+r.IntN(9), 1+r.IntN(9), .1+r.Float64())
 	prior := testcase.Prior(r, g.Cells())
-	s := &lawScene{grid: g, epsilon: []float64{.1, 1, 5}[r.IntN(3)]}
+	s := &scene{grid: g, epsilon: []float64{.1, 1, 5}[r.IntN(3)]}
 	s.set.Choose(prior, []float64{.01, .1, .5}[r.IntN(3)])
 	s.hull.OfCells(g, s.set.Cells)
 	return s
@@ -42,18 +42,19 @@ func places(g *grid.Grid, cells []grid.Cell) []convex.Vec {
 	return v
 }
 
-// TestFactorAgainstPairs compares the factor with the densities themselves, over all pairs of a set: for a pair x1, x2 the ratio is greatest at
-// z = x1. No pair may exceed the factor for its distance, and over all sets some pair must come near.
+// TestFactorAgainstPairs compares the factor with the densities themselves, over all pairs of a
+// set: for a pair x1, x2 the ratio is greatest at z = x1. No pair may exceed the factor for its
+// distance, and over all sets some pair must come near.
 func TestFactorAgainstPairs(t *testing.T) {
 	t.Parallel()
-	for _, name := range lawNames() {
+	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(81, 1))
 			m := mustNew(t, name)
 			nearest, dims := math.Inf(1), [3]int{}
 			for i := range 400 {
-				s := anyScene(t, r)
+				s := randomScene(t, r)
 				if i%4 == 0 { // part of a row, a column or a diagonal
 					first, step := s.set.Cells[0], []grid.Cell{1, grid.Cell(s.grid.Width()), grid.Cell(s.grid.Width()) + 1}[r.IntN(3)]
 					last := first + step*grid.Cell(r.IntN(3))
@@ -74,7 +75,7 @@ func TestFactorAgainstPairs(t *testing.T) {
 							continue
 						}
 						bound := math.Log(s.hull.Factor(name, s.epsilon, grid.Point(x).Distance(grid.Point(other))))
-						if gap := (bound + e[k]) / s.epsilon; gap < -lawRounding {
+						if gap := (bound + e[k]) / s.epsilon; gap < -rounding {
 							t.Fatalf("scene %d, ε = %g: a pair has the log ratio %g, and the factor is e^%g", i, s.epsilon, -e[k], bound)
 						} else {
 							nearest = min(nearest, gap)
@@ -92,12 +93,13 @@ func TestFactorAgainstPairs(t *testing.T) {
 	}
 }
 
-// TestFactorIsTheGreatestNorm goes round a circle: below the set's width the factor is the greatest norm of a vector so long, no more.
+// TestFactorIsTheGreatestNorm goes round a circle: below the set's width the factor is the greatest
+// norm of a vector so long, no more.
 func TestFactorIsTheGreatestNorm(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(82, 1))
 	for i := range 200 {
-		s := anyScene(t, r)
+		s := randomScene(t, r)
 		if i%2 == 0 { // the same places without a grid
 			var points []grid.Point
 			for _, c := range s.set.Cells {
@@ -122,14 +124,14 @@ func TestFactorIsTheGreatestNorm(t *testing.T) {
 				t.Fatalf("scene %d, %s: e^(ε·%g) at %g km, but the greatest norm is %g", i, name, got, d, norm)
 			}
 		}
-		if w := s.hull.WidthKM(); math.Abs(math.Log(s.hull.Factor(KNorm, 1, w))-1) > lawRounding {
+		if w := s.hull.WidthKM(); math.Abs(math.Log(s.hull.Factor(KNorm, 1, w))-1) > rounding {
 			t.Fatalf("scene %d: across its width of %g km the factor is not e^ε", i, w)
 		}
 	}
 }
 
-// TestPaddedSetHasARadius checks what the disc is for: K holds every vector up to the radius wherever the map has room for the disc, for priors of
-// any shape.
+// TestPaddedSetHasARadius checks what the disc is for: K holds every vector up to the radius
+// wherever the map has room for the disc, for priors of any shape.
 func TestPaddedSetHasARadius(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(72, 1))

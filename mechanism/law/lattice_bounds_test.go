@@ -1,4 +1,4 @@
-package mechanism
+package law
 
 import (
 	"math"
@@ -10,8 +10,8 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// TestLatticeFarDraws sends every draw the way of those that outgrow words: from the same stream they come to the same place, and to the
-// same next word.
+// TestLatticeFarDraws sends every draw the way of those that outgrow words: from the same stream
+// they come to the same place, and to the same next word.
 func TestLatticeFarDraws(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(73, 1))
@@ -52,9 +52,10 @@ func (s *script) Uint64() uint64 {
 	return first
 }
 
-// TestLatticeBeyondWords writes the words of a draw 40,000 scales away, which chance never gives: it comes to the place that the numbers
-// say. u is 0; each turn of the geometric loop takes a 0 below 2 and a 1 below 3, its end a 1 below 2; then the sign, and b = 0. On a
-// diamond every proposal is kept.
+// TestLatticeBeyondWords writes the words of a draw 40,000 scales away, which chance never gives:
+// it comes to the place that the numbers say. u is 0; each turn of the geometric loop takes a 0
+// below 2 and a 1 below 3, its end a 1 below 2; then the sign, and b = 0. On a diamond every
+// proposal is kept.
 func TestLatticeBeyondWords(t *testing.T) {
 	t.Parallel()
 	const turns = 40_000
@@ -81,7 +82,8 @@ func TestLatticeBeyondWords(t *testing.T) {
 	}
 }
 
-// TestLatticeBounds asks for what no set may reach: the coarse bound of a sanitizer covers every set of its grid.
+// TestLatticeBounds asks for what no set may reach: the coarse bound of a sanitizer covers every
+// set of its grid.
 func TestLatticeBounds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -102,7 +104,7 @@ func TestLatticeBounds(t *testing.T) {
 		{1, 1 << 20, .001, MaxSubdivision, true},
 	} {
 		g := testcase.Grid(t, c.width, c.height, 1e-5)
-		err := lawOptions{Subdivision: c.parts}.CheckGrid(c.epsilon, g)
+		err := Options{Subdivision: c.parts}.CheckGrid(c.epsilon, g)
 		if (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c, err)
 		}

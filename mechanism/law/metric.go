@@ -1,22 +1,27 @@
-package mechanism
+package law
 
 import "math"
 
-// Factor returns the largest factor by which one release can tell two places of the location set apart that are at most so many
-// kilometres from each other: the greatest density(z|x1)/density(z|x2) over all releases z and all such places. It is 1 for the same
-// place, grows with the distance, and ends at e^ε or below.
+// Factor returns the largest factor by which one release can tell two places of the location set
+// apart that are at most so many kilometres from each other: the greatest
+// density(z|x1)/density(z|x2) over all releases z and all such places. It is 1 for the same place,
+// grows with the distance, and ends at e^ε or below.
 //
-// Guarantee: under K-norm noise the ratio for x1 and x2 is at most exp(ε‖x1-x2‖_K), and is that for z = x1. The greatest norm of a vector of
-// length d is d/r for the radius r of the largest disc around 0 in a polygon K, and d/|u| along a segment from -u to u, the only direction in
-// which places of its set differ; in K no norm exceeds 1. Under Laplace noise the same goes for ‖·‖₁/S, at most √2·d/S, and in the
-// set at most the greatest ℓ1 distance over S. A set of one place has the factor 1: its release is the same for all.
+// Guarantee: under K-norm noise the ratio for x1 and x2 is at most exp(ε‖x1-x2‖_K), and is that for
+// z = x1. The greatest norm of a vector of length d is d/r for the radius r of the largest disc
+// around 0 in a polygon K, and d/|u| along a segment from -u to u, the only direction in which
+// places of its set differ; in K no norm exceeds 1. Under Laplace noise the same goes for ‖·‖₁/S,
+// at most √2·d/S, and in the set at most the greatest ℓ1 distance over S. A set of one place has
+// the factor 1: its release is the same for all.
 //
-// For whom: places are the centres of the set's cells. Two positions within such cells have centres up to a cell's diagonal further apart than
-// they are themselves: ask for that much more (Sanitizer.Metric does). A cell outside the set is released from its surrogate, and the surrogates of two near
-// cells can be far apart, on two sides of the set: for pairs with such a cell nothing better holds than the factor of their surrogates'
-// distance, and e^ε in any case.
+// For whom: places are the centres of the set's cells. Two positions within such cells have centres
+// up to a cell's diagonal further apart than they are themselves: ask for that much more
+// (Sanitizer.Metric does). A cell outside the set is released from its surrogate, and the
+// surrogates of two near cells can be far apart, on two sides of the set: for pairs with such a
+// cell nothing better holds than the factor of their surrogates' distance, and e^ε in any case.
 //
-// The bound looks at directions and not at pairs, so the pairs that a set has may all stay below it. O(vertices).
+// The bound looks at directions and not at pairs, so the pairs that a set has may all stay below
+// it. O(vertices).
 func (h *SensitivityHull) Factor(mechanism string, epsilon, km float64) float64 {
 	if !(km > 0) || h.body.Dim() == 0 {
 		return 1
@@ -39,7 +44,8 @@ func (h *SensitivityHull) sensitivity(mechanism string) float64 {
 	return 0
 }
 
-// normRate returns the greatest ‖v‖_K of a vector of one kilometre: of any in a polygon, of those along a segment.
+// normRate returns the greatest ‖v‖_K of a vector of one kilometre: of any in a polygon, of those
+// along a segment.
 func (h *SensitivityHull) normRate() float64 {
 	v := h.body.Vertices()
 	if len(v) == 2 {
@@ -69,7 +75,8 @@ func (h *SensitivityHull) sumRate() float64 {
 	return math.Sqrt2
 }
 
-// WidthKM returns the greatest distance of two places of the set in kilometres: the length of the longest vector of K.
+// WidthKM returns the greatest distance of two places of the set in kilometres: the length of the
+// longest vector of K.
 func (h *SensitivityHull) WidthKM() float64 {
 	most := 0.0
 	for _, v := range h.body.Vertices() {
@@ -78,19 +85,21 @@ func (h *SensitivityHull) WidthKM() float64 {
 	return math.Sqrt(most)
 }
 
-// Metric says in kilometres what ε meant for one release: by which factor at most it told two positions apart. It holds for any two
-// positions within cells of the location set, not only for their centres; where a position lies outside the set only e^ε holds. All of it
-// may be published.
+// Metric says in kilometres what ε meant for one release: by which factor at most it told two
+// positions apart. It holds for any two positions within cells of the location set, not only for
+// their centres; where a position lies outside the set only e^ε holds. All of it may be published.
 type Metric struct {
 	// Within200M and Within1KM are for positions at most so far apart.
 	Within200M, Within1KM float64
-	// Across is for any two of the set, whose most distant cells lie WidthKM apart: e^ε or, with Laplace noise, less.
+	// Across is for any two of the set, whose most distant cells lie WidthKM apart: e^ε or, with
+	// Laplace noise, less.
 	Across, WidthKM float64
 }
 
 // Metric describes a release from the set of cells that the hull is of.
 func (h *SensitivityHull) Metric(mechanism string, epsilon float64) Metric {
-	// How much further apart than two positions the centres of their cells can be: a cell's diagonal.
+	// How much further apart than two positions the centres of their cells can be: a cell's
+	// diagonal.
 	diagonal := float64(math.Sqrt2 * h.scale)
 	within := func(km float64) float64 { return h.Factor(mechanism, epsilon, km+diagonal) }
 	width := h.WidthKM()

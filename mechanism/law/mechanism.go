@@ -1,0 +1,37 @@
+package law
+
+import (
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// Mechanism releases one place of a location set with ε-differential privacy on the set: for all
+// places x1, x2 of the set and every z, density(z|x1) ≤ e^ε density(z|x2). Prepare fixes the set's
+// hull and ε, which are public; Sample is the only method that is given a secret. A Mechanism is
+// scratch for one goroutine.
+//
+// What happens when the set degenerates is the same for all: on a single place the release is that
+// place, whatever x is.
+type Mechanism interface {
+	// Name is one of PIM, KNorm, Laplace, LaplaceTight, Lattice.
+	Name() string
+	// Prepare fixes the hull and ε for the calls that follow. It keeps the hull, which must not
+	// change meanwhile.
+	Prepare(h *SensitivityHull, epsilon float64)
+	// Sample draws a release for the cell x of the set's grid, in kilometres. It panics if x is not
+	// a cell, or if the hull is one of points without a grid.
+	Sample(src noise.Source, x grid.Cell) grid.Point
+	// Exponents writes ln(density(z|x) / density(x|x)) for each place x into dst, which must be as
+	// long: 0 at most, and -Inf where the density is 0. It is all that inference needs, since
+	// density(x|x) is the same for every x. What is rounded here is public: a release, and the
+	// places of a public set.
+	Exponents(dst []float64, z grid.Point, places []convex.Vec)
+	// LogPeak returns ln density(x|x). Densities are per km² under a polygon, and for Laplace noise
+	// of a line too; per km along the line for K-norm noise on a line; and the probability itself
+	// for a single place. On a lattice it is the probability over the area, or length, of a step.
+	// Inference does not need it.
+	LogPeak() float64
+	// SquaredError returns E‖z - x‖², km².
+	SquaredError() float64
+}
