@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/parallel"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism/parallel"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -98,20 +98,26 @@ func (s *topicSource) all(ctx context.Context, gather func(workers int) *gatheri
 		skips[i] = &traces.Skips{Unit: "record"}
 	}
 	var done atomic.Int64
-	err = parallel.InOrder(ctx, workers, len(windows), func(ctx context.Context, worker, p int) error {
-		codec, err := schemas.NewCodec(s.encoding)
-		if err != nil {
-			return err
-		}
-		return s.partition(ctx, int32(p), windows[p], func(r consumer.Record) error {
-			bar.Count(done.Add(1), total, "records")
-			fix, err := pipeline.Accept(codec, s.maxAhead, r.Key, r.Value, r.Timestamp)
+	err = parallel.Pool{Workers: workers}.Do(len(windows), func(worker int) func(*parallel.Task) error {
+		return func(t *parallel.Task) error {
+			ctx, stop := context.WithCancel(ctx)
+			defer stop()
+			t.OnStop(stop)
+			codec, err := schemas.NewCodec(s.encoding)
 			if err != nil {
-				return s.refuse(skips[worker], p, r.Offset, err)
+				return err
 			}
-			in.take(worker, fix)
-			return nil
-		})
+			p := t.Number
+			return s.partition(ctx, int32(p), windows[p], func(r consumer.Record) error {
+				bar.Count(done.Add(1), total, "records")
+				fix, err := pipeline.Accept(codec, s.maxAhead, r.Key, r.Value, r.Timestamp)
+				if err != nil {
+					return s.refuse(skips[worker], p, r.Offset, err)
+				}
+				in.take(worker, fix)
+				return nil
+			})
+		}
 	})
 	in.skips = traces.Merge(skips...)
 	return in, err

@@ -2,7 +2,8 @@ package aggregate
 
 import (
 	"math"
-	"sync"
+
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // Likelihood is what one vehicle's releases say of its zone, up to a factor: Values[i] of Zones[i],
@@ -134,20 +135,10 @@ func weight(weights []float64, v int) float64 {
 func (f *Fleet) judge(theta, weights, squares []float64) (sums []float64, logLikelihood float64) {
 	parts := min(chunks, len(f.Vehicles))
 	results := make([]judgement, parts)
-	work := make(chan int, parts)
-	for p := range parts {
-		work <- p
-	}
-	close(work)
-	var group sync.WaitGroup
-	for range min(max(f.Workers, 1), max(parts, 1)) {
-		group.Go(func() {
-			for p := range work {
-				results[p] = f.judgePart(theta, weights, squares != nil, p*len(f.Vehicles)/parts, (p+1)*len(f.Vehicles)/parts)
-			}
-		})
-	}
-	group.Wait()
+	_ = parallel.Pool{Workers: f.Workers}.Each(parts, func(p int) error { // no part fails
+		results[p] = f.judgePart(theta, weights, squares != nil, p*len(f.Vehicles)/parts, (p+1)*len(f.Vehicles)/parts)
+		return nil
+	})
 	sums = make([]float64, len(theta))
 	clear(squares)
 	for _, r := range results {

@@ -73,12 +73,12 @@ var table = map[string]rule{
 	// A product for the readers of a sanitized topic, so it knows nothing of the evaluation.
 	"mechanism/aggregate": {
 		tests: []string{"mechanism/law"},
-		ours:  []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise"},
+		ours:  []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/parallel"},
 		third: []string{gonum},
 		pure:  true,
 	},
 	"mechanism/evaluation/audit": {
-		ours:  []string{"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/noise", "mechanism/trial"},
+		ours:  []string{"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/noise", "mechanism/parallel", "mechanism/trial"},
 		third: []string{gonum},
 		pure:  true,
 	},
@@ -96,7 +96,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/chart": {ours: []string{"mechanism/grid"}, third: []string{gonum}, pure: true},
 	"mechanism/evaluation/density": {
 		ours: []string{
-			"mechanism", "mechanism/aggregate", "mechanism/trial", "mechanism/evaluation/chart", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism", "mechanism/aggregate", "mechanism/trial", "mechanism/evaluation/chart", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/parallel",
 		},
 		pure: true,
 	},
@@ -110,7 +110,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
-			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
+			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise", "mechanism/parallel",
 			"mechanism/evaluation/chart", "mechanism/evaluation/report",
 			"mechanism/aggregate", "mechanism/evaluation/density", // what an analyst makes of a fleet's releases is one of the experiments
 		},
@@ -181,8 +181,7 @@ var table = map[string]rule{
 		third: []string{kafkaGo, sync},
 	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
-	"cmd/internal/parallel":  {},
-	"cmd/internal/traces":    {ours: []string{"schemas", "cmd/internal/parallel"}},
+	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {tests: []string{
 		"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "schemas", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
 		"cmd/internal/pipeline", franz, kafkaGo,
@@ -198,7 +197,6 @@ var table = map[string]rule{
 			"cmd/internal/feed",
 			"cmd/internal/files",
 			"cmd/internal/fleet",
-			"cmd/internal/parallel",
 			"cmd/internal/pipeline",
 			"cmd/internal/records",
 			"cmd/internal/topics",
@@ -219,6 +217,7 @@ var table = map[string]rule{
 			"mechanism/mobility/train",
 			"mechanism/mobility/train/private",
 			"mechanism/noise",
+			"mechanism/parallel",
 			"mechanism/trial",
 			"schemas",
 		},

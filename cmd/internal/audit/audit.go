@@ -147,20 +147,14 @@ func (a *auditor) do(o Options) ([]*result, error) {
 		total += n
 	}
 	results := make([]*result, len(tasks))
-	worker := func() func(int) (int64, error) {
-		return func(task int) (int64, error) {
-			var err error
-			results[task], err = tasks[task]()
-			return work[task], err
-		}
+	pool := parallel.Pool{Workers: o.Workers, Size: func(task int) int64 { return work[task] }}
+	if o.Progress != nil {
+		pool.Progress = func(done int64) error { return o.Progress(done, total) }
 	}
-	progress := func(done int64) error {
-		if o.Progress == nil {
-			return nil
-		}
-		return o.Progress(done, total)
-	}
-	return results, parallel.Tasks(o.Workers, len(tasks), worker, progress)
+	return results, pool.Each(len(tasks), func(task int) (err error) {
+		results[task], err = tasks[task]()
+		return err
+	})
 }
 
 // report puts the results together, in the order of tasks, and makes the tests of the law.

@@ -3,7 +3,7 @@ package traces
 import (
 	"context"
 
-	"github.com/geodither/geodither/cmd/internal/parallel"
+	"github.com/geodither/geodither/mechanism/parallel"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -30,16 +30,24 @@ func (r *Reader) Parallel(workers int, take func(worker int, fix schemas.Raw) er
 	}
 	r.used = true
 	lanes := make([]lane, max(1, min(workers, len(r.files))))
-	err := parallel.InOrder(r.ctx, len(lanes), len(r.files), func(ctx context.Context, worker, i int) error {
-		var refused error
-		err := r.read(ctx, &lanes[worker], i, func(fix schemas.Raw, _ error) bool {
-			refused = take(worker, fix)
-			return refused == nil
-		})
-		if refused != nil {
-			return refused
+	err := parallel.Pool{Workers: len(lanes)}.Do(len(r.files), func(worker int) func(*parallel.Task) error {
+		return func(t *parallel.Task) error {
+			if err := r.ctx.Err(); err != nil {
+				return err
+			}
+			ctx, stop := context.WithCancel(r.ctx)
+			defer stop()
+			t.OnStop(stop)
+			var refused error
+			err := r.read(ctx, &lanes[worker], t.Number, func(fix schemas.Raw, _ error) bool {
+				refused = take(worker, fix)
+				return refused == nil
+			})
+			if refused != nil {
+				return refused
+			}
+			return err
 		}
-		return err
 	})
 	parts := make([]*Skips, len(lanes))
 	for i := range lanes {

@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // AttackReport is the outcome of the closed-form attack: an observer is shown releases of two places, chosen by a coin, and guesses where an event in
@@ -146,55 +147,33 @@ func (p *pair) result(t tally, event, way int, draws int64, alpha float64) Attac
 // draw draws as many releases of each pair and counts its events. Words come from streams by the seed, the stage, the pair and the chunk, so workers can
 // take chunks in any order.
 func (a *auditor) draw(stage string, pairs []*pair, each int64) ([]tally, error) {
-	type job struct {
-		pair int
-		from int64
-	}
-	var (
-		jobs    = make(chan job)
-		mu      sync.Mutex
-		stopped error
-		sums    = make([]tally, len(pairs))
-		workers sync.WaitGroup
-	)
+	sums := make([]tally, len(pairs))
 	for i, p := range pairs {
 		sums[i] = make(tally, len(p.events))
 	}
-	for range a.options.Workers {
-		workers.Go(func() {
-			w := &worker{auditor: a, samplers: map[*Situation]Sampler{}, streams: noise.NewKeyed(noise.KeyFromSeed(a.options.Seed))}
-			for j := range jobs {
-				n := min(chunk, each-j.from)
-				name := fmt.Sprintf("geodither audit, %s %d/%d", stage, j.pair, j.from)
-				counts, err := w.count(pairs[j.pair], name, n)
-				mu.Lock()
-				if err == nil && stopped == nil && a.options.Progress != nil {
-					a.done += n
-					err = a.options.Progress(a.done, a.options.Draws)
-				}
-				if err != nil && stopped == nil {
-					stopped = err
-				}
-				sums[j.pair].add(counts)
-				mu.Unlock()
-			}
-		})
-	}
-feed:
-	for i := range pairs {
-		for from := int64(0); from < each; from += chunk {
-			mu.Lock()
-			over := stopped != nil
-			mu.Unlock()
-			if over {
-				break feed
-			}
-			jobs <- job{i, from}
+	chunks := int((each + chunk - 1) / chunk) // of each pair
+	before := a.done
+	size := func(task int) int64 { return min(chunk, each-int64(task%chunks)*chunk) }
+	pool := parallel.Pool{Workers: a.options.Workers, Size: size, Progress: func(done int64) error {
+		a.done = before + done
+		if a.options.Progress == nil {
+			return nil
 		}
-	}
-	close(jobs)
-	workers.Wait()
-	return sums, stopped
+		return a.options.Progress(a.done, a.options.Draws)
+	}}
+	var mu sync.Mutex // of the sums
+	return sums, pool.Do(chunks*len(pairs), func(int) func(*parallel.Task) error {
+		w := &worker{auditor: a, samplers: map[*Situation]Sampler{}, streams: noise.NewKeyed(noise.KeyFromSeed(a.options.Seed))}
+		return func(t *parallel.Task) error {
+			i := t.Number / chunks
+			name := fmt.Sprintf("geodither audit, %s %d/%d", stage, i, int64(t.Number%chunks)*chunk)
+			counts, err := w.count(pairs[i], name, size(t.Number))
+			mu.Lock()
+			defer mu.Unlock()
+			sums[i].add(counts)
+			return err
+		}
+	})
 }
 
 func (t tally) add(other tally) {

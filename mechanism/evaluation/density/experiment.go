@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
@@ -195,8 +194,7 @@ type experiment struct {
 	zones   *aggregate.Zones
 	blind   map[*mobility.Model]*mobility.Distribution // at the last step, by model
 
-	mu          sync.Mutex
-	done, total int64
+	done, total int64 // vehicles that have released
 }
 
 // score estimates fleets of one size.
@@ -206,7 +204,7 @@ func (x *experiment) score(kind string, epsilon float64, size int, vehicles []ve
 	distances := make([][]float64, len(names))
 	dense := make([]float64, x.zones.Count())
 	for f := range fleets {
-		if err := x.report(0); err != nil { // a large fleet takes seconds
+		if err := x.report(x.done); err != nil { // a large fleet takes seconds
 			return nil, err
 		}
 		window, truth := aggregate.NewWindow(x.zones), make([]float64, x.zones.Count())

@@ -1,18 +1,17 @@
 package density
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
 	"slices"
-	"sync"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // path is the cells of a vehicle by step, and the model under which it releases.
@@ -97,33 +96,24 @@ const batch = 32
 // release releases every path.
 func (x *experiment) release(paths []path, epsilon float64) ([]vehicle, error) {
 	vehicles := make([]vehicle, len(paths))
-	work := make(chan int, len(paths)/batch+1)
-	for from := 0; from < len(paths); from += batch {
-		work <- from
+	before := x.done
+	pool := parallel.Pool{
+		Workers:  x.options.Workers,
+		Size:     func(i int) int64 { return int64(min(batch, len(paths)-i*batch)) },
+		Progress: func(done int64) error { return x.report(before + done) },
 	}
-	close(work)
-	errs := make([]error, x.options.Workers)
-	var group sync.WaitGroup
-	for worker := range x.options.Workers {
-		group.Go(func() {
-			r := &releaser{x: x, epsilon: epsilon, sanitizers: map[*mobility.Model]*mechanism.Sanitizer{}, dense: make([]float64, x.zones.Count())}
-			for from := range work {
-				var err error
-				for v := from; v < min(from+batch, len(paths)) && err == nil; v++ {
-					err = r.one(v, paths[v], &vehicles[v])
-				}
-				if err == nil {
-					err = x.report(min(batch, len(paths)-from))
-				}
-				if err != nil {
-					errs[worker] = err
-					return
+	err := pool.Do((len(paths)+batch-1)/batch, func(int) func(*parallel.Task) error {
+		r := &releaser{x: x, epsilon: epsilon, sanitizers: map[*mobility.Model]*mechanism.Sanitizer{}, dense: make([]float64, x.zones.Count())}
+		return func(t *parallel.Task) error {
+			for v := t.Number * batch; v < min((t.Number+1)*batch, len(paths)); v++ {
+				if err := r.one(v, paths[v], &vehicles[v]); err != nil {
+					return err
 				}
 			}
-		})
-	}
-	group.Wait()
-	if err := errors.Join(errs...); err != nil {
+			return nil
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	for _, p := range paths {
@@ -135,10 +125,9 @@ func (x *experiment) release(paths []path, epsilon float64) ([]vehicle, error) {
 	return vehicles, nil
 }
 
-func (x *experiment) report(n int) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.done += int64(n)
+// report tells how many vehicles have released.
+func (x *experiment) report(done int64) error {
+	x.done = done
 	if x.options.Progress == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // revision goes up whenever a piece of the same name and inputs would give other results.
@@ -128,27 +129,11 @@ func carry(pieces []Piece, tool string, r Run) (*Results, error) {
 	if err := e.tell(0); err != nil {
 		return nil, err
 	}
-	jobs := make(chan *Piece)
-	var workers sync.WaitGroup
-	for range max(r.Workers, 1) {
-		workers.Go(func() {
-			for p := range jobs {
-				if err := e.measure(p); err != nil {
-					e.stop(err)
-				}
-			}
-		})
-	}
-	for i := range missing {
-		if e.over() {
-			break
-		}
-		jobs <- &missing[i]
-	}
-	close(jobs)
-	workers.Wait()
-	if e.stopped != nil {
-		return nil, e.stopped
+	err := parallel.Pool{Workers: r.Workers}.Do(len(missing), func(int) func(*parallel.Task) error {
+		return func(t *parallel.Task) error { return e.measure(&missing[t.Number], t) }
+	})
+	if err != nil {
+		return nil, err
 	}
 	return &Results{e.results}, nil
 }
@@ -165,9 +150,15 @@ func (e *engine) load(key string) json.RawMessage {
 	return data
 }
 
-func (e *engine) measure(p *Piece) error {
+// errBehind ends a piece behind one that has failed. Nobody sees it.
+var errBehind = errors.New("experiment: an earlier piece has failed")
+
+func (e *engine) measure(p *Piece, t *parallel.Task) error {
 	var done int64
 	got, err := p.Run(func(work int64) error {
+		if t.Stopped() {
+			return errBehind
+		}
 		// What a piece does beyond its estimate is not counted, nor what is missing from it.
 		work = min(work, p.Work-done)
 		done += work
@@ -199,18 +190,4 @@ func (e *engine) tell(work int64) error {
 		e.stopped = e.run.Progress(e.progress)
 	}
 	return e.stopped
-}
-
-func (e *engine) stop(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.stopped == nil {
-		e.stopped = err
-	}
-}
-
-func (e *engine) over() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.stopped != nil
 }

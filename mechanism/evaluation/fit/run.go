@@ -44,15 +44,13 @@ func (f *measurement) measure() error {
 	for _, t := range f.held {
 		perPass += int64(len(t.Cells))
 	}
-	worker := func() func(int) (int64, error) {
-		w := &worker{measurement: f, blind: blind, delta: -1}
-		return func(i int) (int64, error) { return int64(len(f.held[i%len(f.held)].Cells)), w.task(i) }
+	pool := parallel.Pool{Workers: f.options.Workers, Size: func(i int) int64 { return int64(len(f.held[i%len(f.held)].Cells)) }}
+	if f.options.Progress != nil {
+		pool.Progress = func(done int64) error { return f.options.Progress(done, perPass*int64(f.passes())) }
 	}
-	return parallel.Tasks(f.options.Workers, len(f.parts), worker, func(done int64) error {
-		if f.options.Progress == nil {
-			return nil
-		}
-		return f.options.Progress(done, perPass*int64(f.passes()))
+	return pool.Do(len(f.parts), func(int) func(*parallel.Task) error {
+		w := &worker{measurement: f, blind: blind, delta: -1}
+		return func(t *parallel.Task) error { return w.task(t.Number) }
 	})
 }
 

@@ -23,12 +23,18 @@ type group struct {
 	trips   []trip
 }
 
+// bins is how many bins a pass over the group's trips has.
+func (g *group) bins() (bins int64) {
+	for _, t := range g.trips {
+		bins += t.bins
+	}
+	return bins
+}
+
 // work is how many bins a pass over the groups' trips has.
 func work(groups []group) (bins int64) {
 	for i := range groups {
-		for _, t := range groups[i].trips {
-			bins += t.bins
-		}
+		bins += groups[i].bins()
 	}
 	return bins
 }
@@ -141,32 +147,42 @@ func (l *lab) measureHere(outcomes []Outcome, settings []Setting, numbers []int,
 	per := len(groups) * len(runs)
 	parts := make([]part, len(numbers)*per)
 	blind := make([]part, len(groups)) // the same filters without any release
-	err := l.pool(len(parts)+len(blind), done, total, func(i int) (int64, error) {
+	of := func(i int) *group {
 		if i >= len(parts) {
-			k := i - len(parts)
-			return l.pass(&blind[k], settings[numbers[0]], &groups[k], 0, false)
+			return &groups[i-len(parts)]
 		}
-		return l.pass(&parts[i], settings[numbers[i/per]], &groups[i%len(groups)], runs[i%per/len(groups)], true)
+		return &groups[i%len(groups)]
+	}
+	pool := parallel.Pool{
+		Workers:  l.options.Workers,
+		Size:     func(i int) int64 { return of(i).bins() },
+		Progress: func(part int64) error { return l.tell(done+part, total) },
+	}
+	err := pool.Each(len(parts)+len(blind), func(i int) error {
+		if i >= len(parts) {
+			return l.pass(&blind[i-len(parts)], settings[numbers[0]], of(i), 0, false)
+		}
+		return l.pass(&parts[i], settings[numbers[i/per]], of(i), runs[i%per/len(groups)], true)
 	})
 	if err != nil {
 		return err
 	}
 	unseen := summarize(settings[numbers[0]], blind).MedianKM
-	return l.pool(len(numbers), 0, 0, func(i int) (int64, error) {
+	return parallel.Pool{Workers: l.options.Workers}.Each(len(numbers), func(i int) error {
 		o := summarize(settings[numbers[i]], parts[i*per:(i+1)*per])
 		o.BlindKM, o.Runs, o.Fixes = unseen, len(runs), o.Fixes/int64(len(runs))
 		outcomes[numbers[i]] = o
-		return 0, nil
+		return nil
 	})
 }
 
 // pass takes a group's trips through the filter of a setting, as the service would: a release where the setting has one, an estimate at each fix.
-// Without release it is the blind baseline. It returns how many bins it has done.
-func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) (bins int64, err error) {
+// Without release it is the blind baseline.
+func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 	model := l.models[g.without]
 	sanitizer, err := mechanism.NewSanitizer(model, l.streams(run), s.options(l.options.Release))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	stepMS := s.Step.Milliseconds()
 	var state mechanism.State
@@ -179,7 +195,7 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) (bins in
 				User: l.users[t.user].name, Step: mobility.StepOf(at.timeMS, stepMS), Cell: model.Grid.Locate(at.lat, at.lon), Release: release,
 			})
 			if err != nil {
-				return 0, err
+				return err
 			}
 			if out.Kind == mechanism.Released {
 				p.release(out, sanitizer)
@@ -187,9 +203,8 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) (bins in
 			p.km = append(p.km, out.Estimate.Distance(model.Grid.ToMap(at.lat, at.lon)))
 			p.weights, p.users = append(p.weights, at.weight), append(p.users, int32(t.user))
 		}
-		bins += t.bins
 	}
-	return bins, nil
+	return nil
 }
 
 func (p *part) release(out mechanism.Outcome, s *mechanism.Sanitizer) {
@@ -206,14 +221,4 @@ func (p *part) release(out mechanism.Outcome, s *mechanism.Sanitizer) {
 // streams is the noise of a run.
 func (l *lab) streams(run int) noise.Streams {
 	return noise.NewKeyed(noise.KeyFromSeed(l.options.Seed + uint64(run)*0x9e3779b97f4a7c15))
-}
-
-// pool does tasks on all workers, and tells how much of the work is done, after what was done before.
-func (l *lab) pool(tasks int, before, total int64, do func(task int) (int64, error)) error {
-	return parallel.Tasks(l.options.Workers, tasks, func() func(int) (int64, error) { return do }, func(done int64) error {
-		if total == 0 {
-			return nil
-		}
-		return l.tell(before+done, total)
-	})
 }

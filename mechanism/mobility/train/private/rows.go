@@ -5,12 +5,12 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // cellCounts is what the last level counts, each pair of cells: the users' moves and the scale of the noise.
@@ -122,24 +122,14 @@ const passes = 3
 
 // eachRow calls work for every class and row of the map, on all cores, and reports in between.
 func (p *training) eachRow(work func(class, y int)) error {
-	cores := runtime.GOMAXPROCS(0)
-	rows := p.classes * p.grid.Height()
-	for first := 0; first < rows; first += 8 * cores {
-		end := min(first+8*cores, rows)
-		var all sync.WaitGroup
-		for core := range cores {
-			all.Go(func() {
-				for i := first + core; i < end; i += cores {
-					work(i/p.grid.Height(), i%p.grid.Height())
-				}
-			})
-		}
-		all.Wait()
-		if err := p.work.Add((end - first) * p.grid.Width()); err != nil {
-			return err
-		}
+	pool := parallel.Pool{
+		Workers:  runtime.GOMAXPROCS(0),
+		Progress: func(int64) error { return p.work.Add(p.grid.Width()) },
 	}
-	return nil
+	return pool.Each(p.classes*p.grid.Height(), func(i int) error {
+		work(i/p.grid.Height(), i%p.grid.Height())
+		return nil
+	})
 }
 
 // rowOf is what a worker knows of one row's entries: their rings, the back-off kernel (which sums to 1, jumps and all), its part
