@@ -23,7 +23,7 @@ const (
 	atProducerID      = 43
 	atCount           = 57
 	batchHeaderBytes  = 61
-	behindLength      = atLength + 4 // where the batch length begins to count
+	afterLength       = atLength + 4 // the batch length counts the bytes from here
 )
 
 // Attributes of a batch.
@@ -37,21 +37,20 @@ const (
 // minRecordBytes is the smallest encoded record: seven fields of a byte.
 const minRecordBytes = 7
 
-// maxInflatedBytes bounds a decompressed batch, against a small one that claims
-// to hold the world.
+// maxInflatedBytes bounds a decompressed batch, so that a small batch cannot use up the memory.
 const maxInflatedBytes = 256 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // batch is the header of one record batch and the bytes of its records.
 type batch struct {
-	base, last   int64 // offsets that the batch covers, whatever compaction left of it
+	base, last   int64 // offsets that the batch covers, with those that compaction removed
 	attributes   int16
 	first, max   int64 // timestamps, ms
 	producerID   int64
 	count        int32
 	payload      []byte // records, compressed if the attributes say so
-	offsetOfNext int    // of the batch behind it
+	offsetOfNext int    // where the next batch starts, in bytes
 }
 
 func (b *batch) control() bool       { return b.attributes&attributeControl != 0 }
@@ -60,32 +59,32 @@ func (b *batch) transactional() bool { return b.attributes&attributeTransactiona
 // flaw is why bytes are not a record batch.
 type flaw string
 
-// errCut is a batch of which the answer holds only a part: brokers cut at the
-// byte limit. It is not an error unless it is the first one.
+// errCut is a batch of which the answer holds only a part, because brokers cut answers at the byte
+// limit. It is an error only if it is the answer's first batch.
 const errCut flaw = "a batch is cut short"
 
 func (f flaw) Error() string { return string(f) }
 
-// parseBatch reads the batch at the front of b and checks its CRC. On any error
-// but errCut, base is the offset it claims to begin at.
+// parseBatch reads the batch at the front of b and checks its CRC. With any error but errCut, base
+// is the offset at which the batch claims to start.
 func parseBatch(b []byte) (batch, error) {
-	if len(b) < behindLength {
+	if len(b) < afterLength {
 		return batch{}, errCut
 	}
 	be := binary.BigEndian
 	p := batch{base: int64(be.Uint64(b))}
 	length := int64(int32(be.Uint32(b[atLength:])))
-	if length < batchHeaderBytes-behindLength {
+	if length < batchHeaderBytes-afterLength {
 		// Older formats (magic 0 and 1) can be this short.
 		if len(b) > atMagic && b[atMagic] < 2 {
 			return p, flaw(fmt.Sprintf("message format %d, older than Kafka 0.11", b[atMagic]))
 		}
 		return p, flaw("its length is impossible")
 	}
-	if length > int64(len(b)-behindLength) {
+	if length > int64(len(b)-afterLength) {
 		return p, errCut
 	}
-	b = b[:behindLength+int(length)]
+	b = b[:afterLength+int(length)]
 	if b[atMagic] != 2 {
 		return p, flaw(fmt.Sprintf("message format %d is not 2", b[atMagic]))
 	}
@@ -130,8 +129,8 @@ func (b *batch) records() ([]byte, error) {
 	return inflated, nil
 }
 
-// appendRecords decodes the batch's records at or behind an offset. Keys and
-// values are slices of the batch's bytes, or of what they were decompressed to.
+// appendRecords decodes the batch's records from an offset on. Keys and values are slices of the
+// batch's bytes, or of its decompressed bytes.
 func (b *batch) appendRecords(dst []Record, from int64) ([]Record, error) {
 	data, err := b.records()
 	if err != nil {
@@ -156,7 +155,7 @@ func (b *batch) appendRecords(dst []Record, from int64) ([]Record, error) {
 	return dst, nil
 }
 
-// record decodes one record. Headers are skipped: nothing here reads them.
+// record decodes one record. It skips the headers, which nothing here reads.
 func (b *batch) record(r *wire.Reader) (Record, error) {
 	size := r.Varint()
 	if size < minRecordBytes-1 || size > int64(len(r.Rest)) {
@@ -165,7 +164,10 @@ func (b *batch) record(r *wire.Reader) (Record, error) {
 	f := wire.Reader{Rest: r.Take(int(size))}
 	f.Int8() // attributes, none of them defined
 	timeDelta, offsetDelta := f.Varint(), f.Varint()
-	record := Record{Offset: b.base + offsetDelta, Timestamp: b.first + timeDelta, Key: f.VarintBytes(), Value: f.VarintBytes()}
+	record := Record{
+		Offset: b.base + offsetDelta, Timestamp: b.first + timeDelta,
+		Key: f.VarintBytes(), Value: f.VarintBytes(),
+	}
 	if b.attributes&attributeLogAppendTime != 0 {
 		record.Timestamp = b.max
 	}

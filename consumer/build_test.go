@@ -59,7 +59,7 @@ func (m made) bytes() []byte {
 
 // reseal makes the length and the checksum right.
 func reseal(raw []byte) []byte {
-	binary.BigEndian.PutUint32(raw[atLength:], uint32(len(raw)-behindLength))
+	binary.BigEndian.PutUint32(raw[atLength:], uint32(len(raw)-afterLength))
 	binary.BigEndian.PutUint32(raw[atCRC:], crc32.Checksum(raw[atAttributes:], castagnoli))
 	return raw
 }

@@ -328,7 +328,7 @@ func FuzzParse(f *testing.F) {
 		if part, err := fetcher.parse(&wire.Frame{Version: version % 13, Body: body}); err == nil {
 			_, _ = fetcher.decode(part, 0)
 		}
-		_, _, _ = (&offsetFetch{topic: "in"}).read("read", body)
+		_, _, _ = readCommitted("read", body, "in", 0)
 	})
 }
 

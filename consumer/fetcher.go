@@ -7,27 +7,27 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+
+	"github.com/geodither/geodither/consumer/wire"
 )
 
-// Record is one record of a partition. A nil key or value is Kafka's null.
-// Timestamp is Kafka's own, in milliseconds since 1970.
+// Record is one record of a partition. A nil key or value is Kafka's null. Timestamp is Kafka's
+// own, in milliseconds since 1970.
 type Record struct {
 	Offset, Timestamp int64
 	Key, Value        []byte
 }
 
-// Fetched is the answer to Fetch. Its memory is the fetcher's, and valid until
-// its next Fetch.
+// Fetched is the answer to Fetch. The fetcher owns its memory and reuses it in the next Fetch.
 type Fetched struct {
-	// Records in ascending order, none below the offset asked for, none of a
-	// control batch, and under read_committed none of an aborted or still open
-	// transaction. It may be empty.
+	// Records are in ascending order and start at the offset asked for or later. They leave out
+	// control batches and, unless the fetcher reads uncommitted records, transactions that are
+	// aborted or still open. There may be none.
 	Records []Record
-	// Next is the offset to ask for next. It can move without any record: over
-	// aborted ones, markers, and what compaction removed.
+	// Next is the offset to ask for next. It can move although there is no record: past aborted
+	// records, markers, and what compaction removed.
 	Next int64
 	// StableEnd is the last stable offset: where read_committed ends for now.
 	StableEnd int64
@@ -37,62 +37,57 @@ type Fetched struct {
 	Start int64
 }
 
-// FetcherOptions are the settings of a Fetcher. The zero value reads committed
-// records.
+// FetcherOptions are the settings of a Fetcher. The zero value reads committed records.
 type FetcherOptions struct {
 	wire.Options
 	// Uncommitted also delivers records of open and of aborted transactions.
 	Uncommitted bool
-	// MaxBytes is how much to ask for at once; a single larger batch is
-	// answered in full. Default 1 MiB.
+	// MaxBytes is how much to ask for at once. A single batch that is larger comes in full.
+	// Default 1 MiB.
 	MaxBytes int
-	// MaxWait is how long the broker waits for a record at the end of the
-	// log. Default 100 ms.
+	// MaxWait is how long the broker waits for a record at the end of the log. Default 100 ms.
 	MaxWait time.Duration
 }
 
-// Fetcher reads one partition from its leader. It keeps no position. Not safe
-// for concurrent use.
+// Fetcher reads one partition from its leader. It keeps no position. Not safe for concurrent use.
 type Fetcher struct {
 	client    *kafka.Client
 	options   FetcherOptions
 	topic     string
 	partition int32
-	leader    int32 // anyBroker: to be asked for
+	leader    int32 // wire.AnyBroker while it is not known
 	buf       []byte
 	records   []Record
 	aborted   []aborted
 }
 
 // NewFetcher returns a fetcher, which connects to nothing before it is used.
-func NewFetcher(client *kafka.Client, topic string, partition int32, o FetcherOptions) (*Fetcher, error) {
-	if err := o.Validate(); err != nil {
+func NewFetcher(client *kafka.Client, topic string, partition int32, o FetcherOptions) (
+	*Fetcher, error,
+) {
+	checked, err := o.Checked()
+	if err != nil {
 		return nil, err
 	}
+	o.Options = checked
 	if o.MaxBytes < 0 || o.MaxBytes > wire.MaxAnswerBytes/2 || o.MaxWait < 0 {
-		return nil, fmt.Errorf("consumer: MaxBytes %d is not between 0 and %d, or MaxWait %v is negative", o.MaxBytes, wire.MaxAnswerBytes/2, o.MaxWait)
+		return nil, fmt.Errorf("consumer: MaxBytes %d is not between 0 and %d, "+
+			"or MaxWait %v is negative", o.MaxBytes, wire.MaxAnswerBytes/2, o.MaxWait)
 	}
-	o.Options = o.WithDefaults()
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	o.MaxWait = cmp.Or(o.MaxWait, 100*time.Millisecond)
-	return &Fetcher{client: client, options: o, topic: topic, partition: partition, leader: wire.AnyBroker}, nil
+	return &Fetcher{
+		client: client, options: o, topic: topic, partition: partition, leader: wire.AnyBroker,
+	}, nil
 }
 
-// Fetch reads from an offset on. At the end of the log it waits for MaxWait and
-// then returns no record and the same offset. Moved leaders, restarting brokers
-// and topics that are still being created are retried for Options.RetryTimeout
-// and then returned as ErrTemporary. An offset outside of the log is an
-// OffsetError, damaged data a CorruptError.
-func (f *Fetcher) Fetch(ctx context.Context, offset int64) (Fetched, error) {
-	var got Fetched
-	err := f.options.Retry(ctx, func(ctx context.Context) error {
-		if err := f.lead(ctx); err != nil {
-			return err
-		}
-		var err error
-		if got, err = f.once(ctx, offset); errors.Is(err, wire.ErrTemporary) {
-			f.leader = wire.AnyBroker
-		}
+// Fetch reads from an offset on. At the end of the log it waits for MaxWait and then returns no
+// record and the same offset. It retries moved leaders, restarting brokers and topics that are
+// still being created for Options.RetryTimeout; after that the error is a wire.ErrTemporary. An
+// offset outside the log is an OffsetError, damaged data a CorruptError.
+func (f *Fetcher) Fetch(ctx context.Context, offset int64) (got Fetched, err error) {
+	err = f.atLeader(ctx, func(ctx context.Context) (err error) {
+		got, err = f.once(ctx, offset)
 		return err
 	})
 	if err != nil {
@@ -101,21 +96,29 @@ func (f *Fetcher) Fetch(ctx context.Context, offset int64) (Fetched, error) {
 	return got, nil
 }
 
-// lead makes sure that the leader is known.
-func (f *Fetcher) lead(ctx context.Context) error {
-	if f.leader != wire.AnyBroker {
-		return nil
-	}
-	leader, err := findLeader(ctx, f.client, f.options.Options, f.topic, f.partition)
-	if err != nil {
+// atLeader repeats an attempt for which the leader is known, and forgets the leader after a
+// temporary error: it may have moved.
+func (f *Fetcher) atLeader(ctx context.Context, attempt func(context.Context) error) error {
+	return f.options.Retry(ctx, func(ctx context.Context, o wire.Options) error {
+		if f.leader == wire.AnyBroker {
+			leader, err := findLeader(ctx, f.client, o, f.topic, f.partition)
+			if err != nil {
+				return err
+			}
+			f.leader = leader
+		}
+		err := attempt(ctx)
+		if errors.Is(err, wire.ErrTemporary) {
+			f.leader = wire.AnyBroker
+		}
 		return err
-	}
-	f.leader = leader
-	return nil
+	})
 }
 
 // findLeader asks a broker for the leader of a partition.
-func findLeader(ctx context.Context, client *kafka.Client, o wire.Options, topic string, partition int32) (int32, error) {
+func findLeader(ctx context.Context, client *kafka.Client, o wire.Options, topic string,
+	partition int32,
+) (int32, error) {
 	res, err := wire.Metadata(ctx, client, o, topic)
 	if err != nil {
 		return 0, err
@@ -144,18 +147,24 @@ func findLeader(ctx context.Context, client *kafka.Client, o wire.Options, topic
 
 func (f *Fetcher) op() string { return fmt.Sprintf("fetch %s/%d", f.topic, f.partition) }
 
+// isolation returns Kafka's code for what the fetcher reads.
+func (f *Fetcher) isolation() int8 {
+	if f.options.Uncommitted {
+		return int8(kafka.ReadUncommitted)
+	}
+	return int8(kafka.ReadCommitted)
+}
+
 // once makes one attempt.
 func (f *Fetcher) once(ctx context.Context, offset int64) (Fetched, error) {
 	buf := f.buf
-	f.buf = nil // its connection may write to it after a failure
-	res, err := wire.RoundTrip(ctx, f.client, &wire.Exchange{Message: f.request(offset), To: f.leader, Raw: true, Buf: buf},
-		f.options.MaxWait+f.options.RequestTimeout)
+	f.buf = nil // a connection may still write into it after a failure
+	answer, err := wire.Ask[*wire.Frame](ctx, f.client, wire.Exchange{
+		Op: f.op(), Message: f.request(offset), To: f.leader,
+		Timeout: f.options.MaxWait + f.options.RequestTimeout, Raw: true, Buf: buf,
+	})
 	if err != nil {
-		return Fetched{}, wire.Failed(f.client, f.op(), err)
-	}
-	answer, ok := res.(*wire.Frame)
-	if !ok {
-		return Fetched{}, wire.Unexpected(f.op(), res)
+		return Fetched{}, err
 	}
 	f.buf = answer.Body
 	part, err := f.parse(answer)
@@ -173,21 +182,20 @@ func (f *Fetcher) once(ctx context.Context, offset int64) (Fetched, error) {
 	return f.decode(part, offset)
 }
 
-// request asks for the partition alone, without a fetch session. The limit is
-// the partition's and not the request's: it comes to the same, but kfake leaves
-// the aborted transactions out of an answer that fills the request's.
+// request asks for the partition alone, without a fetch session. It limits the partition's bytes
+// and not the request's. To Kafka that is the same, but kfake leaves the aborted transactions out
+// of an answer that fills the request's limit.
 func (f *Fetcher) request(offset int64) *fetch.Request {
-	isolation := kafka.ReadCommitted
-	if f.options.Uncommitted {
-		isolation = kafka.ReadUncommitted
-	}
-	size := int32(f.options.MaxBytes)
 	return &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32(f.options.MaxWait.Milliseconds()), MinBytes: 1, MaxBytes: wire.MaxAnswerBytes,
-		IsolationLevel: int8(isolation), SessionEpoch: -1,
-		Topics: []fetch.RequestTopic{{Topic: f.topic, Partitions: []fetch.RequestPartition{{
-			Partition: f.partition, CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1, PartitionMaxBytes: size,
-		}}}},
+		ReplicaID: -1, MaxWaitTime: int32(f.options.MaxWait.Milliseconds()), MinBytes: 1,
+		MaxBytes: wire.MaxAnswerBytes, IsolationLevel: f.isolation(), SessionEpoch: -1,
+		Topics: []fetch.RequestTopic{{
+			Topic: f.topic,
+			Partitions: []fetch.RequestPartition{{
+				Partition: f.partition, CurrentLeaderEpoch: -1, FetchOffset: offset,
+				LogStartOffset: -1, PartitionMaxBytes: int32(f.options.MaxBytes),
+			}},
+		}},
 	}
 }
 
@@ -199,11 +207,13 @@ type answered struct {
 	records            []byte
 }
 
-// parse reads the answer of versions 4 to 11, which kafka-go and every broker
-// since Kafka 0.11 can agree on.
+// parse reads the answer in versions 4 to 11, on which kafka-go and every broker since Kafka 0.11
+// can agree.
 func (f *Fetcher) parse(a *wire.Frame) (answered, error) {
 	if a.Version < 4 || a.Version > 11 {
-		return answered{}, &wire.Error{Op: f.op(), Err: kafka.UnsupportedVersion, Hint: "the broker is older than Kafka 0.11"}
+		return answered{}, &wire.Error{
+			Op: f.op(), Err: kafka.UnsupportedVersion, Hint: "the broker is older than Kafka 0.11",
+		}
 	}
 	r := &wire.Reader{Rest: a.Body}
 	r.Int32() // throttle time
@@ -217,7 +227,7 @@ func (f *Fetcher) parse(a *wire.Frame) (answered, error) {
 	var part answered
 	found := false
 	for range r.Count(6) {
-		topic := r.String16()
+		topic := r.String()
 		for range r.Count(18) {
 			partition, p := f.parsePartition(r, a.Version)
 			if partition == f.partition && string(topic) == f.topic {
@@ -225,8 +235,11 @@ func (f *Fetcher) parse(a *wire.Frame) (answered, error) {
 			}
 		}
 	}
-	if r.Short || !found {
-		return answered{}, &wire.Error{Op: f.op(), Temporary: true, Err: errors.New("the broker's answer is cut short or leaves the partition out")}
+	switch {
+	case r.Short:
+		return answered{}, wire.CutShort(f.op())
+	case !found:
+		return answered{}, leftOut(f.op())
 	}
 	return part, nil
 }
@@ -243,7 +256,7 @@ func (f *Fetcher) parsePartition(r *wire.Reader, version int16) (int32, answered
 	}
 	p.aborted = f.aborted
 	if version >= 11 {
-		r.Int32() // preferred replica: no rack is given, so that there is none
+		r.Int32() // preferred replica: the request names no rack, so there is none
 	}
 	if size := r.Int32(); size > 0 {
 		p.records = r.Take(int(size))
@@ -251,10 +264,13 @@ func (f *Fetcher) parsePartition(r *wire.Reader, version int16) (int32, answered
 	return partition, p
 }
 
-// decode walks the batches. It stops in front of the first damaged one if there
-// is anything before it, so that the error comes when it is asked for.
+// decode walks the batches. If batches precede a damaged one it returns those, and the error comes
+// with the next fetch.
 func (f *Fetcher) decode(part answered, offset int64) (Fetched, error) {
-	got := Fetched{Records: f.records[:0], Next: offset, StableEnd: part.stable, End: part.end, Start: part.start}
+	got := Fetched{
+		Records: f.records[:0], Next: offset,
+		Start: part.start, StableEnd: part.stable, End: part.end,
+	}
 	hidden := newFilter(part.aborted)
 	data := part.records
 	for len(data) > 0 {
@@ -274,8 +290,8 @@ func (f *Fetcher) decode(part answered, offset int64) (Fetched, error) {
 	return got, nil
 }
 
-// take adds one batch to the answer, and moves past it whatever is left in it:
-// compaction may have removed its last records, or all of them.
+// take adds one batch to the answer, and moves past the batch even if compaction has removed its
+// last records, or all of them.
 func (f *Fetcher) take(got *Fetched, hidden *filter, b *batch, offset int64) error {
 	skip, err := hidden.skip(b)
 	if err != nil {

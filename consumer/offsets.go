@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -13,9 +12,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 )
 
-// Bounds returns the first offset of the partition and the offset behind the
-// last one that can be read: the last stable offset, or the high watermark if
-// the fetcher reads uncommitted records. Both are asked for anew.
+// Bounds asks the broker for the first offset of the partition and for the offset after the last
+// one that can be read: the last stable offset, or the high watermark if the fetcher reads
+// uncommitted records.
 func (f *Fetcher) Bounds(ctx context.Context) (first, end int64, err error) {
 	if first, err = f.listOffset(ctx, kafka.FirstOffset); err != nil {
 		return 0, 0, err
@@ -26,13 +25,13 @@ func (f *Fetcher) Bounds(ctx context.Context) (first, end int64, err error) {
 	return first, end, nil
 }
 
-// OffsetAt returns the offset of the first record whose timestamp is t or later,
-// of those that can be read (see Bounds), and the end if there is none. Kafka's
-// timestamps are what producers wrote, in whole milliseconds and not necessarily
-// in order: earlier ones may follow. A transaction's marker carries the time of
-// its end, so that the offset may be a marker's.
+// OffsetAt returns the offset of the first record whose timestamp is t or later, among the records
+// that can be read (see Bounds), and the end if there is none. Kafka's timestamps are what
+// producers wrote, in whole milliseconds and not necessarily in order: records with earlier
+// timestamps may follow. The marker that ends a transaction carries the time of its end, so the offset may be a
+// marker's.
 func (f *Fetcher) OffsetAt(ctx context.Context, t time.Time) (offset int64, err error) {
-	// The end first: a record that arrives between the two answers lies behind it.
+	// The end is asked for first: a record that arrives between the two answers lies after it.
 	end, err := f.listOffset(ctx, kafka.LastOffset)
 	if err != nil {
 		return 0, err
@@ -50,131 +49,88 @@ func (f *Fetcher) OffsetAt(ctx context.Context, t time.Time) (offset int64, err 
 	return offset, nil
 }
 
-// listOffset asks for the offset that stands for a time, or for one of Kafka's
-// two special times.
-func (f *Fetcher) listOffset(ctx context.Context, timestamp int64) (int64, error) {
+// listOffset asks for the offset that stands for a time, or for one of Kafka's two special times.
+func (f *Fetcher) listOffset(ctx context.Context, timestamp int64) (offset int64, err error) {
 	op := fmt.Sprintf("list offsets of %s/%d", f.topic, f.partition)
-	isolation := kafka.ReadCommitted
-	if f.options.Uncommitted {
-		isolation = kafka.ReadUncommitted
-	}
-	var offset int64
-	err := f.options.Retry(ctx, func(ctx context.Context) error {
-		if err := f.lead(ctx); err != nil {
+	err = f.atLeader(ctx, func(ctx context.Context) error {
+		answer, err := wire.Ask[*listoffsets.Response](ctx, f.client, wire.Exchange{
+			Op: op, To: f.leader, Timeout: f.options.RequestTimeout,
+			Message: &listoffsets.Request{
+				ReplicaID: -1, IsolationLevel: f.isolation(),
+				Topics: []listoffsets.RequestTopic{{
+					Topic: f.topic,
+					Partitions: []listoffsets.RequestPartition{{
+						Partition: f.partition, CurrentLeaderEpoch: -1, Timestamp: timestamp,
+					}},
+				}},
+			},
+		})
+		if err != nil {
 			return err
 		}
-		res, err := wire.RoundTrip(ctx, f.client, &wire.Exchange{To: f.leader, Message: &listoffsets.Request{
-			ReplicaID: -1, IsolationLevel: int8(isolation),
-			Topics: []listoffsets.RequestTopic{{Topic: f.topic, Partitions: []listoffsets.RequestPartition{{
-				Partition: f.partition, CurrentLeaderEpoch: -1, Timestamp: timestamp,
-			}}}},
-		}}, f.options.RequestTimeout)
-		if err == nil {
-			offset, err = readListOffsets(op, res)
-		} else {
-			err = wire.Failed(f.client, op, err)
+		if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
+			return leftOut(op)
 		}
-		if errors.Is(err, wire.ErrTemporary) {
-			f.leader = wire.AnyBroker
+		p := answer.Topics[0].Partitions[0]
+		if p.ErrorCode != 0 {
+			return wire.Refused(op, kafka.Error(p.ErrorCode))
 		}
-		return err
+		offset = p.Offset
+		return nil
 	})
 	return offset, err
 }
 
-func readListOffsets(op string, res protocol.Message) (int64, error) {
-	answer, ok := res.(*listoffsets.Response)
-	if !ok {
-		return 0, wire.Unexpected(op, res)
-	}
-	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
-		return 0, &wire.Error{Op: op, Temporary: true, Err: errors.New("the broker's answer leaves the partition out")}
-	}
-	p := answer.Topics[0].Partitions[0]
-	if p.ErrorCode != 0 {
-		return 0, wire.Refused(op, kafka.Error(p.ErrorCode))
-	}
-	return p.Offset, nil
-}
-
-// Committed returns a group's committed offset of a partition: the next one to
-// process. Found is false only if the coordinator said that there is none.
+// Committed returns a group's committed offset of a partition: the next offset to process. Found
+// is false only if the coordinator said that there is none.
 //
-// It waits until no transaction that commits an offset of the partition is
-// pending (KIP-447): an offset read while one is would be the old one. kafka-go
-// cannot ask for that. Fence the predecessor first, or the wait may last until
-// its transaction times out.
-func Committed(ctx context.Context, client *kafka.Client, o wire.Options, group, topic string, partition int32) (offset int64, found bool, err error) {
-	if err := o.Validate(); err != nil {
-		return 0, false, err
-	}
-	o = o.WithDefaults()
+// It waits until no transaction that commits an offset of the partition is pending (KIP-447),
+// because an offset that is read meanwhile would be the old one. kafka-go cannot ask for that.
+// Fence the predecessor first, or the wait may last until its transaction times out.
+func Committed(ctx context.Context, client *kafka.Client, o wire.Options, group, topic string,
+	partition int32,
+) (offset int64, found bool, err error) {
 	op := fmt.Sprintf("read the offset of group %s for %s/%d", group, topic, partition)
-	err = o.Retry(ctx, func(ctx context.Context) error {
+	err = o.Retry(ctx, func(ctx context.Context, o wire.Options) error {
 		broker, err := wire.FindCoordinator(ctx, client, o, group)
 		if err != nil {
 			return err
 		}
-		request := &offsetFetch{group: group, topic: topic, partition: partition}
-		res, err := wire.RoundTrip(ctx, client, &wire.Exchange{Message: request, To: broker, Raw: true}, o.RequestTimeout)
+		answer, err := wire.Ask[*wire.Frame](ctx, client, wire.Exchange{
+			Op: op, Message: requestCommitted(group, topic, partition),
+			To: broker, Timeout: o.RequestTimeout,
+		})
 		if err != nil {
-			return wire.Failed(client, op, err)
+			return err
 		}
-		answer, ok := res.(*wire.Frame)
-		if !ok {
-			return wire.Unexpected(op, res)
-		}
-		offset, found, err = request.read(op, answer.Body)
+		offset, found, err = readCommitted(op, answer.Body, topic, partition)
 		return err
 	})
 	return offset, found, err
 }
 
-// offsetFetch is OffsetFetch version 7, the first that can require stable
-// offsets. kafka-go has 5.
-type offsetFetch struct {
-	group, topic string
-	partition    int32
+// requestCommitted is OffsetFetch version 7, the first that can require stable offsets; kafka-go
+// has version 5:
+//
+//	group | topics array of (name | partitions array of 4 | tags) | require stable 1 | tags
+func requestCommitted(group, topic string, partition int32) *wire.Request {
+	const requireStable = 1
+	q := wire.NewRequest(protocol.OffsetFetch, 7).String(group)
+	q.Count(1).String(topic).Count(1).Int32(partition).End()
+	return q.Byte(requireStable).End()
 }
 
-// ApiKey, with kafka-go's spelling, implements protocol.Message.
-func (*offsetFetch) ApiKey() protocol.ApiKey { return protocol.OffsetFetch } //nolint:revive // kafka-go's name
-
-// Encode writes the request:
+// readCommitted reads the answer to requestCommitted:
 //
-//	size 4 | key 2 | version 2 | correlation id 4 | client id string | tags
-//	group compact string | topics compact array of
-//	  (name compact string | partitions compact array of int32 | tags) |
-//	require stable 1 | tags
-func (q *offsetFetch) Encode(correlationID int32, clientID string) ([]byte, int16) {
-	const version, oneElement, noTags, requireStable = 7, 2, 0, 1
-	be := binary.BigEndian
-	b := make([]byte, 4, 64+len(clientID)+len(q.group)+len(q.topic))
-	b = be.AppendUint16(b, uint16(protocol.OffsetFetch))
-	b = be.AppendUint16(b, version)
-	b = be.AppendUint32(b, uint32(correlationID))
-	b = be.AppendUint16(b, uint16(len(clientID)))
-	b = append(b, clientID...)
-	b = append(b, noTags)
-	b = wire.AppendCompact(b, q.group)
-	b = append(b, oneElement)
-	b = wire.AppendCompact(b, q.topic)
-	b = append(b, oneElement)
-	b = be.AppendUint32(b, uint32(q.partition))
-	b = append(b, noTags, requireStable, noTags)
-	be.PutUint32(b, uint32(len(b)-4))
-	return b, version
-}
-
-// read takes the answer:
+//	tags | throttle 4 | topics array of (name |
+//	  partitions array of (index 4 | offset 8 | leader epoch 4 | metadata | error 2 | tags) |
+//	  tags) | error 2 | tags
 //
-//	tags | throttle 4 | topics compact array of (name compact string |
-//	  partitions compact array of (index 4 | offset 8 | leader epoch 4 |
-//	  metadata compact string | error 2 | tags) | tags) | error 2 | tags
-//
-// A group that does not exist is answered with an offset of -1 by Kafka, and
-// with GROUP_ID_NOT_FOUND by others: both mean that there is none.
-func (q *offsetFetch) read(op string, body []byte) (offset int64, found bool, err error) {
+// For a group that does not exist Kafka answers the offset -1, and other brokers answer
+// GROUP_ID_NOT_FOUND. Both mean that there is no offset.
+func readCommitted(op string, body []byte, topic string, partition int32) (
+	offset int64, found bool, err error,
+) {
 	r := &wire.Reader{Rest: body}
 	r.SkipTags()
 	r.Int32() // throttle time
@@ -189,7 +145,7 @@ func (q *offsetFetch) read(op string, body []byte) (offset int64, found bool, er
 			r.CompactString()
 			partCode := kafka.Error(r.Int16())
 			r.SkipTags()
-			if index == q.partition && string(name) == q.topic {
+			if index == partition && string(name) == topic {
 				offset, code, listed = committed, partCode, true
 			}
 		}
@@ -200,13 +156,20 @@ func (q *offsetFetch) read(op string, body []byte) (offset int64, found bool, er
 	}
 	switch {
 	case r.Short:
-		return 0, false, &wire.Error{Op: op, Temporary: true, Err: errors.New("the coordinator's answer is cut short")}
+		return 0, false, wire.CutShort(op)
 	case code == kafka.GroupIdNotFound:
 		return 0, false, nil
 	case code != 0:
 		return 0, false, wire.Refused(op, code)
 	case !listed:
-		return 0, false, &wire.Error{Op: op, Temporary: true, Err: errors.New("the coordinator's answer leaves the partition out")}
+		return 0, false, leftOut(op)
 	}
 	return max(offset, 0), offset >= 0, nil
+}
+
+// leftOut is the error for an answer without the partition that was asked for.
+func leftOut(op string) error {
+	return &wire.Error{
+		Op: op, Temporary: true, Err: errors.New("the broker's answer leaves the partition out"),
+	}
 }

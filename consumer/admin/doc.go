@@ -1,3 +1,3 @@
-// Package admin asks a cluster about its topics, their ids and their configuration, and creates
-// topics.
+// Package admin asks a cluster about its topics (topics.go) and their configuration (configs.go),
+// and creates topics.
 package admin

@@ -2,37 +2,31 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/createtopics"
-	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/geodither/geodither/consumer/wire"
 )
 
-// Ping reads the cluster's metadata once. Its error names the brokers if none
-// of them could be reached.
+// Ping reads the cluster's metadata once. Its error names the brokers if none of them could be
+// reached.
 func Ping(ctx context.Context, client *kafka.Client, o wire.Options) error {
-	if err := o.Validate(); err != nil {
+	o, err := o.Checked()
+	if err != nil {
 		return err
 	}
-	_, err := wire.Metadata(ctx, client, o.WithDefaults())
+	_, err = wire.Metadata(ctx, client, o)
 	return err
 }
 
-// ClusterID returns the id that the cluster gave itself when it was made, empty
-// if its brokers do not tell.
-func ClusterID(ctx context.Context, client *kafka.Client, o wire.Options) (string, error) {
-	if err := o.Validate(); err != nil {
-		return "", err
-	}
-	o = o.WithDefaults()
-	var id string
-	err := o.Retry(ctx, func(ctx context.Context) error {
+// ClusterID returns the id that the cluster gave itself when it was made, empty if its brokers do
+// not tell.
+func ClusterID(ctx context.Context, client *kafka.Client, o wire.Options) (id string, err error) {
+	err = o.Retry(ctx, func(ctx context.Context, o wire.Options) error {
 		res, err := wire.Metadata(ctx, client, o)
 		if err == nil {
 			id = res.ClusterID
@@ -42,56 +36,11 @@ func ClusterID(ctx context.Context, client *kafka.Client, o wire.Options) (strin
 	return id, err
 }
 
-// Partitions returns the number of partitions of each topic. Topics that do not
-// exist are a MissingTopicsError that lists all of them, at once: whoever has
-// just created one waits for it there.
-func Partitions(ctx context.Context, client *kafka.Client, o wire.Options, topics ...string) (map[string]int, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	o = o.WithDefaults()
-	counts := make(map[string]int, len(topics))
-	if len(topics) == 0 {
-		return counts, nil // to name none would ask for all
-	}
-	err := o.Retry(ctx, func(ctx context.Context) error {
-		res, err := wire.Metadata(ctx, client, o, topics...)
-		if err != nil {
-			return err
-		}
-		var missing []string
-		for _, t := range res.Topics {
-			switch code := kafka.Error(t.ErrorCode); code {
-			case 0:
-				counts[t.Name] = len(t.Partitions)
-			case kafka.UnknownTopicOrPartition:
-				missing = append(missing, t.Name)
-			default:
-				return wire.Refused("read metadata of topic "+t.Name, code)
-			}
-		}
-		if len(missing) > 0 {
-			slices.Sort(missing)
-			return &MissingTopicsError{missing}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return counts, nil
-}
-
-// Topics returns the names of all topics that this client may see, sorted, without
-// those that Kafka keeps for itself.
-func Topics(ctx context.Context, client *kafka.Client, o wire.Options) ([]string, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	o = o.WithDefaults()
-	var names []string
-	err := o.Retry(ctx, func(ctx context.Context) error {
-		res, err := wire.Metadata(ctx, client, o) // to name none asks for all
+// Topics returns the names of all topics that this client may see, sorted, without those that
+// Kafka keeps for itself.
+func Topics(ctx context.Context, client *kafka.Client, o wire.Options) (names []string, err error) {
+	err = o.Retry(ctx, func(ctx context.Context, o wire.Options) error {
+		res, err := wire.Metadata(ctx, client, o)
 		if err != nil {
 			return err
 		}
@@ -107,10 +56,45 @@ func Topics(ctx context.Context, client *kafka.Client, o wire.Options) ([]string
 	return names, err
 }
 
-// CoPartitioned checks that all topics exist and have as many partitions as the
-// first one, and returns that number. The error is a MissingTopicsError or a
-// PartitionsError.
-func CoPartitioned(ctx context.Context, client *kafka.Client, o wire.Options, topics ...string) (int, error) {
+// Partitions returns the number of partitions of each topic. Topics that do not exist are a
+// MissingTopicsError that lists all of them. It comes at once: a caller that has just created a
+// topic has waited for it there.
+func Partitions(ctx context.Context, client *kafka.Client, o wire.Options, topics ...string) (
+	map[string]int, error,
+) {
+	counts := make(map[string]int, len(topics))
+	err := o.Retry(ctx, func(ctx context.Context, o wire.Options) error {
+		if len(topics) == 0 {
+			return nil // a request that names no topic asks for all of them
+		}
+		res, err := wire.Metadata(ctx, client, o, topics...)
+		if err != nil {
+			return err
+		}
+		var missing []string
+		for _, t := range res.Topics {
+			switch code := kafka.Error(t.ErrorCode); code {
+			case 0:
+				counts[t.Name] = len(t.Partitions)
+			case kafka.UnknownTopicOrPartition:
+				missing = append(missing, t.Name)
+			default:
+				return wire.Refused("read metadata of topic "+t.Name, code)
+			}
+		}
+		return missingTopics(missing)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
+// CoPartitioned checks that all topics exist and have as many partitions as the first one, and
+// returns that number. The error is a MissingTopicsError or a PartitionsError.
+func CoPartitioned(ctx context.Context, client *kafka.Client, o wire.Options, topics ...string) (
+	int, error,
+) {
 	counts, err := Partitions(ctx, client, o, topics...)
 	if err != nil || len(topics) == 0 {
 		return 0, err
@@ -124,189 +108,119 @@ func CoPartitioned(ctx context.Context, client *kafka.Client, o wire.Options, to
 	return want, nil
 }
 
-// Topic is a topic as it should be.
-type Topic struct {
-	Name       string
-	Partitions int
-	// Replication is the number of replicas of each partition, 0 the broker's
-	// default.
-	Replication int
-	// Configs are settings that the topic must have, such as cleanup.policy.
-	// Those that it has beside them are left alone.
-	Configs map[string]string
-	// Initial are settings that a topic gets when it is made here. A topic that
-	// exists may have others.
-	Initial map[string]string
-}
-
-// CreateTopics makes sure that topics exist as described. Those that exist are
-// not changed; if one has another number of partitions or another value of one
-// of Configs, the error is a PartitionsError or ConfigError. Safe to repeat, and
-// to call from several processes at once.
-func CreateTopics(ctx context.Context, client *kafka.Client, o wire.Options, topics ...Topic) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	o = o.WithDefaults()
-	for _, t := range topics {
-		if err := o.Retry(ctx, func(ctx context.Context) error { return create(ctx, client, o, t) }); err != nil {
+// TopicIDs returns the ids of topics (KIP-516): a topic that is deleted and created again under
+// its old name has another id. Topics that do not exist are a MissingTopicsError that lists all of
+// them. It needs Kafka 2.8; an id is zero if the cluster gives none.
+func TopicIDs(ctx context.Context, client *kafka.Client, o wire.Options, topics ...string) (
+	map[string][16]byte, error,
+) {
+	ids := make(map[string][16]byte, len(topics))
+	err := o.Retry(ctx, func(ctx context.Context, o wire.Options) error {
+		if len(topics) == 0 {
+			return nil
+		}
+		const op = "read the ids of topics"
+		answer, err := wire.Ask[*wire.Frame](ctx, client, wire.Exchange{
+			Op: op, Message: requestIDs(topics), To: wire.AnyBroker, Timeout: o.RequestTimeout,
+		})
+		if err != nil {
 			return err
 		}
-		if err := o.Retry(ctx, func(ctx context.Context) error { return verify(ctx, client, o, t) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// create asks the controller for one topic; that it exists is no error.
-func create(ctx context.Context, client *kafka.Client, o wire.Options, t Topic) error {
-	op := "create topic " + t.Name
-	meta, err := wire.Metadata(ctx, client, o, t.Name)
+		return readTopicIDs(op, answer.Body, ids)
+	})
 	if err != nil {
-		return err
-	}
-	request := createtopics.RequestTopic{Name: t.Name, NumPartitions: int32(t.Partitions), ReplicationFactor: int16(t.Replication)}
-	if t.Replication == 0 {
-		request.ReplicationFactor = -1
-	}
-	configs := maps.Clone(t.Initial)
-	if configs == nil {
-		configs = map[string]string{}
-	}
-	maps.Copy(configs, t.Configs)
-	for _, name := range slices.Sorted(maps.Keys(configs)) {
-		request.Configs = append(request.Configs, createtopics.RequestConfig{Name: name, Value: configs[name]})
-	}
-	res, err := wire.RoundTrip(ctx, client, &wire.Exchange{To: meta.ControllerID, Message: &createtopics.Request{
-		Topics: []createtopics.RequestTopic{request}, TimeoutMs: int32(o.RequestTimeout.Milliseconds()),
-	}}, o.RequestTimeout)
-	if err != nil {
-		return wire.Failed(client, op, err)
-	}
-	answer, ok := res.(*createtopics.Response)
-	if !ok {
-		return wire.Unexpected(op, res)
-	}
-	for _, a := range answer.Topics {
-		code := kafka.Error(a.ErrorCode)
-		if code == 0 || code == kafka.TopicAlreadyExists {
-			continue
-		}
-		e := wire.Refused(op, code)
-		if a.ErrorMessage != "" {
-			e.Err = fmt.Errorf("%w: %s", code, a.ErrorMessage)
-		}
-		return e
-	}
-	return nil
-}
-
-// verify compares a topic with its description. Metadata lags behind creation,
-// so that a missing topic is temporary here.
-func verify(ctx context.Context, client *kafka.Client, o wire.Options, t Topic) error {
-	once := o
-	once.RetryTimeout = o.RequestTimeout
-	counts, err := Partitions(ctx, client, once, t.Name)
-	var missing *MissingTopicsError
-	if errors.As(err, &missing) {
-		return &wire.Error{Op: "create topic " + t.Name, Temporary: true, Err: err}
-	}
-	if err != nil {
-		return err
-	}
-	if counts[t.Name] != t.Partitions {
-		return &PartitionsError{Topic: t.Name, Have: counts[t.Name], Want: t.Partitions}
-	}
-	return verifyConfigs(ctx, client, o, t.Name, t.Configs)
-}
-
-// CheckConfigs compares settings of an existing topic, such as cleanup.policy,
-// with the values they must have, and changes nothing. The first other value is
-// a ConfigError. It needs the permission to describe the topic's configuration.
-func CheckConfigs(ctx context.Context, client *kafka.Client, o wire.Options, topic string, configs map[string]string) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	o = o.WithDefaults()
-	return o.Retry(ctx, func(ctx context.Context) error { return verifyConfigs(ctx, client, o, topic, configs) })
-}
-
-// Configs reads settings of an existing topic, the broker's defaults where the
-// topic has none of its own. A setting that the broker does not know is left
-// out. It needs the permission to describe the topic's configuration.
-func Configs(ctx context.Context, client *kafka.Client, o wire.Options, topic string, names ...string) (map[string]string, error) {
-	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.WithDefaults()
-	var have map[string]string
-	err := o.Retry(ctx, func(ctx context.Context) error {
-		var err error
-		have, err = readConfigs(ctx, client, o, topic, names)
-		return err
-	})
-	return have, err
+	return ids, nil
 }
 
-// verifyConfigs is one attempt of CheckConfigs.
-func verifyConfigs(ctx context.Context, client *kafka.Client, o wire.Options, topic string, configs map[string]string) error {
-	names := slices.Sorted(maps.Keys(configs))
-	have, err := readConfigs(ctx, client, o, topic, names)
-	if err != nil {
-		return err
+// requestIDs is Metadata version 10, the first that answers with ids; kafka-go has version 8:
+//
+//	topics array of (id 16 | name, nullable | tags) | create them 1 |
+//	authorized operations of the cluster 1 | of the topics 1 | tags
+func requestIDs(topics []string) *wire.Request {
+	q := wire.NewRequest(protocol.Metadata, 10).Count(len(topics))
+	for _, name := range topics {
+		q.Int32(0).Int32(0).Int32(0).Int32(0) // no id: the name counts
+		q.String(name).End()
 	}
-	for _, name := range names {
-		if have[name] != configs[name] {
-			return &ConfigError{Topic: topic, Name: name, Have: have[name], Want: configs[name]}
-		}
-	}
-	return nil
+	return q.Byte(0).Byte(0).Byte(0).End()
 }
 
-// readConfigs is one attempt of Configs.
-func readConfigs(ctx context.Context, client *kafka.Client, o wire.Options, topic string, names []string) (map[string]string, error) {
-	have := make(map[string]string, len(names))
-	if len(names) == 0 {
-		return have, nil // to name none would ask for all
+// readTopicIDs reads the answer to requestIDs:
+//
+//	tags | throttle 4 | brokers array of (id 4 | host | port 4 | rack, nullable |
+//	  tags) | cluster id, nullable | controller 4 |
+//	topics array of (error 2 | name | id 16 | internal 1 | partitions array of
+//	  (error 2 | index 4 | leader 4 | epoch 4 | three arrays of 4 | tags) |
+//	  authorized operations 4 | tags) | authorized operations 4 | tags
+func readTopicIDs(op string, body []byte, ids map[string][16]byte) error {
+	r := &wire.Reader{Rest: body}
+	r.SkipTags()
+	r.Int32() // throttle time
+	for range r.CompactCount(11) {
+		r.Int32()
+		r.CompactString()
+		r.Int32()
+		r.CompactString()
+		r.SkipTags()
 	}
-	op := "read the configuration of topic " + topic
-	res, err := wire.RoundTrip(ctx, client, &wire.Exchange{To: wire.AnyBroker, Message: &describeconfigs.Request{
-		Resources: []describeconfigs.RequestResource{{
-			ResourceType: int8(kafka.ResourceTypeTopic), ResourceName: topic, ConfigNames: names,
-		}},
-	}}, o.RequestTimeout)
-	if err != nil {
-		return nil, wire.Failed(client, op, err)
-	}
-	answer, ok := res.(*describeconfigs.Response)
-	if !ok {
-		return nil, wire.Unexpected(op, res)
-	}
-	for _, r := range answer.Resources {
-		if code := kafka.Error(r.ErrorCode); code != 0 {
-			e := wire.Refused(op, code)
-			if code == kafka.TopicAuthorizationFailed {
-				e.Hint = "grant this client DescribeConfigs on the topic"
+	r.CompactString() // cluster id
+	r.Int32()         // controller
+	var missing []string
+	var failure error
+	for range r.CompactCount(25) {
+		code := kafka.Error(r.Int16())
+		name := string(r.CompactString())
+		id := r.Take(16)
+		r.Take(1) // internal
+		for range r.CompactCount(18) {
+			r.Take(2 + 4 + 4 + 4)
+			for range 3 { // replicas: all, in sync, offline
+				r.Take(4 * r.CompactCount(4))
 			}
-			return nil, e
+			r.SkipTags()
 		}
-		for _, c := range r.ConfigEntries {
-			have[c.ConfigName] = c.ConfigValue
+		r.Int32() // authorized operations
+		r.SkipTags()
+		switch {
+		case r.Short:
+		case code == kafka.UnknownTopicOrPartition:
+			missing = append(missing, name)
+		case code != 0:
+			failure = wire.Refused(op+": "+name, code)
+		default:
+			ids[name] = [16]byte(id)
 		}
 	}
-	return have, nil
+	switch {
+	case r.Short:
+		return wire.CutShort(op)
+	case len(missing) > 0:
+		return missingTopics(missing)
+	}
+	return failure
 }
 
-// MissingTopicsError lists the topics that do not exist.
+// MissingTopicsError lists the topics that do not exist, sorted.
 type MissingTopicsError struct{ Topics []string }
 
-// Error names them.
-func (e *MissingTopicsError) Error() string {
-	return fmt.Sprintf("no such topic: %s: create it, or check its name and this client's permission to see it", strings.Join(e.Topics, ", "))
+// missingTopics returns nil if no topic is missing.
+func missingTopics(names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return &MissingTopicsError{names}
 }
 
-// PartitionsError is a topic whose number of partitions is not the one needed.
+// Error names the topics.
+func (e *MissingTopicsError) Error() string {
+	return fmt.Sprintf("no such topic: %s: create it, or check its name and this client's "+
+		"permission to see it", strings.Join(e.Topics, ", "))
+}
+
+// PartitionsError is a topic that has not the number of partitions that it needs.
 type PartitionsError struct {
 	Topic      string
 	Have, Want int
@@ -316,16 +230,8 @@ type PartitionsError struct {
 // Error says which number would do.
 func (e *PartitionsError) Error() string {
 	if e.Like != "" {
-		return fmt.Sprintf("topic %s has %d partitions and %s has %d: they are written side by side and need the same number",
-			e.Topic, e.Have, e.Like, e.Want)
+		return fmt.Sprintf("topic %s has %d partitions and %s has %d: they are written side by "+
+			"side and need the same number", e.Topic, e.Have, e.Like, e.Want)
 	}
 	return fmt.Sprintf("topic %s exists with %d partitions, not %d", e.Topic, e.Have, e.Want)
-}
-
-// ConfigError is a topic whose setting is not the one needed.
-type ConfigError struct{ Topic, Name, Have, Want string }
-
-// Error says what to set.
-func (e *ConfigError) Error() string {
-	return fmt.Sprintf("topic %s has %s=%s and needs %s: alter its configuration", e.Topic, e.Name, e.Have, e.Want)
 }

@@ -5,28 +5,27 @@ import (
 	"slices"
 )
 
-// candidate is a member that takes part in an assignment, with all that is known
-// of what it had: by its own account, and by that of the last leader.
+// candidate is a member that takes part in an assignment, with what is known about the partitions
+// that it had: from its own account, and from the last leader's.
 type candidate struct {
 	member, instance string
 	claims           []claim
 }
 
-// key orders members, the same way for every leader: a static member by the
-// name that outlasts its process.
+// key orders members in the same way for every leader. A static member's key is its instance id,
+// which outlasts its process.
 func (c *candidate) key() string { return cmp.Or(c.instance, c.member) }
 
 // assign shares partitions 0 to n-1 among the members.
 //
-// Guarantee: every partition goes to exactly one member; the numbers of
-// partitions of two members differ by one at most; as many partitions as that
-// allows stay with the member that had them; and the result does not depend on
-// the order of the members. A partition that several claim belongs to the newest
-// claim. Cost: O(c log c) for c claimed partitions and members.
+// Guarantee: every partition goes to exactly one member; the numbers of partitions of two members
+// differ by at most one; as many partitions as that allows stay with the member that had them; and
+// the result does not depend on the order of the members. If several members claim a partition, the
+// newest claim counts. Cost: O(c log c) for c claimed partitions and members.
 //
-// Why that many stay: with q = ⌊n/m⌋ and r = n mod m, r members get q+1 and the
-// others q. A member that had h keeps min(h, its number), so that the sum is
-// largest if those that had more than q are the ones to get q+1.
+// Why that many stay: let q = ⌊n/m⌋ and r = n mod m. Then r members get q+1 partitions and the
+// others q. A member that had h keeps min(h, its number), so the sum is largest if those that had
+// more than q are the ones that get q+1.
 func assign(n int32, members []candidate) []share {
 	if len(members) == 0 {
 		return nil
@@ -77,8 +76,7 @@ func assign(n int32, members []candidate) []share {
 	return shares
 }
 
-// owners returns for each member, in order, the partitions that it had last,
-// ascending.
+// owners returns for each member, in order, the partitions that it had last, ascending.
 func owners(n int32, members []candidate) [][]int32 {
 	owner, since := make([]int, n), make([]int32, n)
 	for p := range owner {

@@ -3,8 +3,7 @@
 // kafka-go's ConsumerGroup cannot be a static member, so Member speaks the group's protocol
 // itself. DESIGN.md says how.
 //
-// Files: group.go, generation.go a membership and what it gives; member.go its life; join.go how
-// a member joins and gives signs of life; assign.go who gets which partitions; settings.go
-// members that work under other settings; protocol.go, messages.go what members and coordinator
-// say.
+// Files: member.go a membership and its life; generation.go what it gives; join.go how a member
+// joins and sends heartbeats; assign.go who gets which partitions; settings.go members that work
+// under other settings; protocol.go, messages.go what members and coordinator say.
 package group

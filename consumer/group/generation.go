@@ -7,12 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer/wire"
 )
 
-// ErrNotMember is matched when the group's coordinator says that a generation
-// is over or that the member is not in it.
+// ErrNotMember matches the error of Check when the group's coordinator says that a generation is
+// over or that the member is not in it.
 var ErrNotMember = errors.New("consumer: not a current member of the group")
 
 // Generation is what this member may work on until the group changes.
@@ -28,11 +29,13 @@ type Generation struct {
 
 // life is how long a generation lasts for this member.
 type life struct {
-	ctx   context.Context // its cause says why it ended
-	end   context.CancelCauseFunc
-	out   atomic.Bool // the member is not in it any more, as far as it knows
-	total int32       // the topic's partitions that were shared out, -1 if nobody says: the leader then does it anew
-	lead  bool        // this member shared them out, or is to do so next
+	ctx  context.Context // its cause says why it ended
+	end  context.CancelCauseFunc
+	out  atomic.Bool // the member is no longer in it, as far as the member knows
+	lead bool        // this member shared the partitions out, or does so next
+	// total is how many partitions of the topic were shared out, -1 if the assignment does not
+	// say. The leader shares them out again when that is not the topic's number.
+	total int32
 }
 
 // Causes of a generation's end, behind kafka.ErrGenerationEnded.
@@ -41,13 +44,13 @@ var (
 	errGrown  = errors.New("the topic's number of partitions has changed")
 )
 
-// ended is the cause of the context of everything that runs in a generation.
+// ended returns the cause for the context of the functions that run in a generation.
 func ended(why error) error { return fmt.Errorf("%w: %w", kafka.ErrGenerationEnded, why) }
 
-// Start runs a function on its own goroutine. Its context ends with the
-// generation, for the reason in context.Cause, and the next generation waits for
-// it to return: the group for at most RebalanceTimeout, after which it goes on
-// without this member. It may return before; that ends nothing.
+// Start runs a function on its own goroutine. Its context ends with the generation, for the reason
+// in context.Cause, and the next generation waits until the function has returned. The group waits
+// for at most RebalanceTimeout and then goes on without this member. The function may return
+// earlier; that ends nothing.
 func (g *Generation) Start(run func(ctx context.Context)) {
 	g.member.running.add()
 	go func() {
@@ -56,49 +59,49 @@ func (g *Generation) Start(run func(ctx context.Context)) {
 	}()
 }
 
-// Rejoin ends the generation for this member: the functions' contexts end, and
-// when all have returned it joins again. Unless it leads the group, or the group
-// has changed meanwhile, it gets the same generation again, and the others do
-// not notice. Returns at once; repeating it does nothing.
+// Rejoin ends the generation for this member: the functions' contexts end, and when all functions
+// have returned the member joins again. Unless it leads the group, or the group has changed
+// meanwhile, it gets the same generation again, and the others do not notice. Rejoin returns at
+// once; to repeat it does nothing.
 func (g *Generation) Rejoin() { g.life.end(ended(errRejoin)) }
 
-// Check asks the coordinator whether the generation is still the group's and
-// the member still in it. ErrNotMember says no. It is what a worker asks before
-// it fences its transactional id, lest it fence its successor.
+// Check asks the coordinator whether the generation is still the group's and the member still in
+// it; ErrNotMember says no. A worker asks this before it fences its transactional id, because a
+// worker that is out would fence its successor.
 func (g *Generation) Check(ctx context.Context) error {
 	o := g.member.options
 	op := fmt.Sprintf("check generation %d of group %s", g.ID, o.ID)
-	return o.Retry(ctx, func(ctx context.Context) error {
+	out := func(why error) error {
+		return &wire.Error{Op: op, Err: fmt.Errorf("%w: %w", ErrNotMember, why)}
+	}
+	return o.Retry(ctx, func(ctx context.Context, o wire.Options) error {
 		if g.life.out.Load() {
-			return &wire.Error{Op: op, Err: fmt.Errorf("%w: %w", ErrNotMember, context.Cause(g.life.ctx))}
+			return out(context.Cause(g.life.ctx))
 		}
-		broker, err := wire.FindCoordinator(ctx, g.member.client, o.Options, o.ID)
-		if err != nil {
-			return err
-		}
-		code, err := g.member.ask(ctx, broker, op, g.heartbeat(), o.RequestTimeout)
+		code, err := g.member.tell(ctx, o, op, g.heartbeat())
 		if err != nil {
 			return err
 		}
 		switch code {
 		case 0:
 			return nil
-		case kafka.RebalanceInProgress, kafka.IllegalGeneration, kafka.UnknownMemberId, kafka.FencedInstanceID, kafka.GroupIdNotFound:
-			return &wire.Error{Op: op, Err: fmt.Errorf("%w: %w", ErrNotMember, code)}
+		case kafka.RebalanceInProgress, kafka.IllegalGeneration, kafka.UnknownMemberId,
+			kafka.FencedInstanceID, kafka.GroupIdNotFound:
+			return out(code)
 		}
 		return wire.Refused(op, code)
 	})
 }
 
-func (g *Generation) heartbeat() *heartbeat {
-	return &heartbeat{group: g.member.options.ID, member: g.MemberID, instance: g.InstanceID, generation: g.ID}
+func (g *Generation) heartbeat() *wire.Request {
+	return requestHeartbeat(identity{g.member.options.ID, g.MemberID, g.InstanceID, g.ID})
 }
 
-// running counts functions, and tells when there are none.
+// running counts functions, and says when there are none.
 type running struct {
 	mu    sync.Mutex
 	n     int
-	empty chan struct{} // closed when n is 0; nil if nobody has asked since
+	empty chan struct{} // closed when n is 0; nil if nobody waits
 }
 
 func (r *running) add() {
@@ -117,7 +120,7 @@ func (r *running) done() {
 	}
 }
 
-// idle returns a channel that is closed when no function runs, or already is.
+// idle returns a channel that is closed as soon as no function runs.
 func (r *running) idle() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,132 +4,147 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
-	kafka "github.com/segmentio/kafka-go"
 )
 
-// join makes this member one of the group's next generation, or of its current
-// one, and learns its partitions. It makes one attempt; an answer that is lost
-// on the way is asked for again by the next one, with the same member id.
-func (g *Member) join(ctx context.Context) (*Generation, error) {
-	a, err := g.enter(ctx)
+// join makes this member part of the group's next generation, or of its current one, and learns its
+// partitions. It makes one attempt. If an answer is lost, the next attempt asks again with the same
+// member id.
+func (m *Member) join(ctx context.Context) (*Generation, error) {
+	a, err := m.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g.kept.id = a.member
+	m.kept.id = a.member
 	lead := a.leader == a.member
-	request := &syncGroup{group: g.options.ID, member: a.member, instance: g.options.InstanceID, generation: a.generation}
+	var assignments map[string][]byte
 	if lead && !a.skip {
-		if request.assignments, err = g.shareOut(ctx, a); err != nil {
+		if assignments, err = m.shareOut(ctx, a); err != nil {
 			return nil, err
 		}
 	}
-	body, err := g.sync(ctx, request)
+	body, err := m.sync(ctx, requestSync(m.identity(a.generation), assignments))
 	if err != nil {
 		return nil, err
 	}
-	given, ok := readAssignment(body, g.options.Topic)
+	given, ok := readAssignment(body, m.options.Topic)
 	if !ok {
-		return nil, &wire.Error{Op: "join group " + g.options.ID, Temporary: true, Err: errors.New("the assignment is cut short")}
+		return nil, &wire.Error{
+			Op: m.joinOp(), Temporary: true, Err: errors.New("the assignment is cut short"),
+		}
 	}
-	if !fits(given.settings, g.options.Settings) {
-		return nil, g.differs(given.settings)
+	if !fits(given.settings, m.options.Settings) {
+		return nil, m.differs(given.settings)
 	}
-	g.kept.last = said{claim{generation: a.generation, partitions: given.own}, given.all, g.options.Settings}
+	m.kept.last = said{
+		claim{generation: a.generation, partitions: given.own}, given.all, m.options.Settings,
+	}
 	life := &life{lead: lead, total: given.total}
 	life.ctx, life.end = context.WithCancelCause(context.Background())
 	return &Generation{
-		ID: a.generation, MemberID: a.member, InstanceID: g.options.InstanceID, Partitions: append([]int32(nil), given.own...),
-		member: g, life: life,
+		ID: a.generation, MemberID: a.member, InstanceID: m.options.InstanceID,
+		Partitions: slices.Clone(given.own), member: m, life: life,
 	}, nil
 }
 
-// enter sends JoinGroup, and once more if the coordinator has only given out a
-// member id (KIP-394). The coordinator answers when everybody has joined, or
-// when those that have not have used up their RebalanceTimeout.
-func (g *Member) enter(ctx context.Context) (joined, error) {
-	op := "join group " + g.options.ID
-	broker, err := wire.FindCoordinator(ctx, g.client, g.options.Options, g.options.ID)
+func (m *Member) joinOp() string { return "join group " + m.options.ID }
+
+// identity returns how this member names itself in a generation.
+func (m *Member) identity(generation int32) identity {
+	return identity{m.options.ID, m.kept.id, m.options.InstanceID, generation}
+}
+
+// enter sends JoinGroup, and sends it again if the coordinator has only given out a member id
+// (KIP-394). The coordinator answers when all members have joined, or when those that have not
+// have used up their RebalanceTimeout.
+func (m *Member) enter(ctx context.Context) (joined, error) {
+	o := m.options
+	broker, err := wire.FindCoordinator(ctx, m.client, o.Options, o.ID)
 	if err != nil {
 		return joined{}, err
 	}
-	if !g.kept.same || g.kept.subscription == nil {
-		g.kept.subscription = appendSubscription(nil, g.options.Topic, g.kept.last)
+	if !m.kept.same || m.kept.subscription == nil {
+		m.kept.subscription = appendSubscription(nil, o.Topic, m.kept.last)
 	}
-	g.kept.same = false
+	m.kept.same = false
 	for attempt := 0; ; attempt++ {
-		request := &joinGroup{
-			group: g.options.ID, member: g.kept.id, instance: g.options.InstanceID,
-			sessionMS: int32(g.options.SessionTimeout.Milliseconds()), rebalanceMS: int32(g.options.RebalanceTimeout.Milliseconds()),
-			subscription: g.kept.subscription,
-		}
-		body, err := g.send(ctx, broker, op, request, g.options.RebalanceTimeout+g.options.RequestTimeout)
+		request := requestJoin(m.identity(0), int32(o.SessionTimeout.Milliseconds()),
+			int32(o.RebalanceTimeout.Milliseconds()), m.kept.subscription)
+		body, err := m.ask(ctx, wire.Exchange{
+			Op: m.joinOp(), Message: request, To: broker,
+			Timeout: o.RebalanceTimeout + o.RequestTimeout,
+		})
 		if err != nil {
 			return joined{}, err
 		}
 		a, ok := readJoined(body)
 		switch {
 		case !ok:
-			return joined{}, wire.CutShort(op)
+			return joined{}, wire.CutShort(m.joinOp())
 		case a.code == kafka.MemberIDRequired && attempt == 0 && a.member != "":
-			g.kept.id = a.member
+			m.kept.id = a.member
 		case a.code != 0:
-			return joined{}, wire.Refused(op, a.code)
+			return joined{}, wire.Refused(m.joinOp(), a.code)
 		default:
 			return a, nil
 		}
 	}
 }
 
-// shareOut is the leader's work: everybody's assignment. The others wait for it
-// and so does this member's own session, so that it gives up before that ends.
-func (g *Member) shareOut(ctx context.Context, a joined) (map[string][]byte, error) {
-	o := g.options.Options
-	o.RetryTimeout = g.options.SessionTimeout / 3
+// shareOut is the leader's work: it returns the assignments of all members, by member id. The
+// others wait for it, and the leader's own session goes on meanwhile, so it gives up before the
+// session ends.
+func (m *Member) shareOut(ctx context.Context, a joined) (map[string][]byte, error) {
+	topic, o := m.options.Topic, m.options.Options
+	o.RetryTimeout = m.options.SessionTimeout / 3
 	o.RequestTimeout = min(o.RequestTimeout, o.RetryTimeout)
-	counts, err := admin.Partitions(ctx, g.client, o, g.options.Topic)
+	counts, err := admin.Partitions(ctx, m.client, o, topic)
+	if errors.As(err, new(*admin.MissingTopicsError)) { // somebody may be about to create it
+		err = &wire.Error{Op: "share out the partitions of " + topic, Temporary: true, Err: err}
+	}
 	if err != nil {
-		var missing *admin.MissingTopicsError
-		if errors.As(err, &missing) { // it may be on its way
-			err = &wire.Error{Op: "share out the partitions of " + g.options.Topic, Temporary: true, Err: err}
-		}
 		return nil, err
 	}
-	total := counts[g.options.Topic]
 	heard := make([]said, len(a.members))
-	for i, m := range a.members {
-		heard[i] = readSubscription(m.subscription, g.options.Topic)
+	for i, member := range a.members {
+		heard[i] = readSubscription(member.subscription, topic)
 	}
 	settings := inForce(a.members, heard, a.leader)
 	var fitting []joinedMember
 	var shares []share
-	for i, m := range a.members {
+	for i, member := range a.members {
 		if fits(heard[i].settings, settings) {
-			fitting = append(fitting, m)
-		} else {
-			shares = append(shares, share{member: m.id, instance: m.instance}) // nothing: it is told why
+			fitting = append(fitting, member)
+		} else { // it gets no partition, and learns which settings count
+			shares = append(shares, share{member: member.id, instance: member.instance})
 		}
 	}
-	shares = append(shares, assign(int32(total), candidates(g.options.Topic, fitting, g.kept.last))...)
+	total := int32(counts[topic])
+	shares = append(shares, assign(total, candidates(topic, fitting, m.kept.last))...)
 	known := fewEnough(shares)
 	assignments := make(map[string][]byte, len(shares))
 	for _, s := range shares {
-		assignments[s.member] = appendAssignment(nil, g.options.Topic, s.partitions, int32(total), known, settings)
+		assignments[s.member] = appendAssignment(nil, topic, s.partitions, total, known, settings)
 	}
 	return assignments, nil
 }
 
-// candidates gathers what is known of what the members had: by their own
-// accounts, and by the newest account of everybody's shares, the leader's or
-// another's.
+// candidates gathers what is known about which partitions the members had: from their own accounts,
+// and from the newest account of all members' shares, which may be the leader's or another
+// member's.
 func candidates(topic string, members []joinedMember, newest said) []candidate {
 	all := make([]candidate, len(members))
-	for i, m := range members {
-		s := readSubscription(m.subscription, topic)
-		all[i] = candidate{member: m.id, instance: m.instance, claims: []claim{s.claim}}
+	for i, member := range members {
+		s := readSubscription(member.subscription, topic)
+		all[i] = candidate{
+			member: member.id, instance: member.instance, claims: []claim{s.claim},
+		}
 		if len(s.shares) > 0 && (s.generation > newest.generation || len(newest.shares) == 0) {
 			newest = s
 		}
@@ -144,28 +159,29 @@ func candidates(topic string, members []joinedMember, newest said) []candidate {
 	return all
 }
 
-// sync is repeated while its answer is lost: to join again would have the whole
-// group start over.
-func (g *Member) sync(ctx context.Context, request *syncGroup) ([]byte, error) {
-	op := "join group " + g.options.ID
-	o := g.options.Options
-	o.RetryTimeout = g.options.SessionTimeout / 3
-	var assignment []byte
-	err := o.Retry(ctx, func(ctx context.Context) error {
-		broker, err := wire.FindCoordinator(ctx, g.client, o, g.options.ID)
+// sync sends SyncGroup and repeats it while the answer is lost, because to join again would make
+// the whole group start over.
+func (m *Member) sync(ctx context.Context, request *wire.Request) (assignment []byte, err error) {
+	o := m.options.Options
+	o.RetryTimeout = m.options.SessionTimeout / 3
+	err = o.Retry(ctx, func(ctx context.Context, o wire.Options) error {
+		broker, err := wire.FindCoordinator(ctx, m.client, o, m.options.ID)
 		if err != nil {
 			return err
 		}
-		body, err := g.send(ctx, broker, op, request, g.options.RebalanceTimeout+g.options.RequestTimeout)
+		body, err := m.ask(ctx, wire.Exchange{
+			Op: m.joinOp(), Message: request, To: broker,
+			Timeout: m.options.RebalanceTimeout + o.RequestTimeout,
+		})
 		if err != nil {
 			return err
 		}
 		code, got, ok := readSynced(body)
 		switch {
 		case !ok:
-			return wire.CutShort(op)
+			return wire.CutShort(m.joinOp())
 		case code != 0:
-			return wire.Refused(op, code)
+			return wire.Refused(m.joinOp(), code)
 		}
 		assignment = got
 		return nil
@@ -173,61 +189,94 @@ func (g *Member) sync(ctx context.Context, request *syncGroup) ([]byte, error) {
 	return assignment, err
 }
 
-// send makes one exchange with the coordinator, and ends with the context: its
-// connection is cut then, for the answer may be a long time coming.
-func (g *Member) send(ctx context.Context, broker int32, op string, message wire.Encoder, timeout time.Duration) ([]byte, error) {
-	res, err := wire.RoundTrip(ctx, g.client, &wire.Exchange{Message: message, To: broker, Raw: true, Cut: ctx}, timeout)
-	if err != nil {
-		return nil, wire.Failed(g.client, op, err)
+// differs returns the error for an assignment that names other settings than this member's.
+//
+// A static member may have been given the assignment of its last run, whose settings were different
+// and whose companions may be gone. So it leaves and joins once more, and the members who are
+// present decide. For any other member the answer is final.
+func (m *Member) differs(found []byte) error {
+	if m.options.InstanceID != "" && !m.kept.asked {
+		m.kept.asked = true
+		if err := m.leave(); err != nil {
+			return err
+		}
+		m.kept.id, m.kept.subscription = "", nil
+		return &wire.Error{
+			Op: m.joinOp(), Temporary: true,
+			Err: errors.New("the settings differ from those of this instance's last run: " +
+				"joining again"),
+		}
 	}
-	answer, ok := res.(*wire.Frame)
-	if !ok {
-		return nil, wire.Unexpected(op, res)
+	return &wire.Error{Op: m.joinOp(), Err: &SettingsError{
+		Group: m.options.ID, Found: found, Own: m.options.Settings,
+	}}
+}
+
+// ask makes one exchange with the coordinator. It cuts the connection when the context ends,
+// because the answer may be a long time coming.
+func (m *Member) ask(ctx context.Context, x wire.Exchange) ([]byte, error) {
+	x.Cut = ctx
+	answer, err := wire.Ask[*wire.Frame](ctx, m.client, x)
+	if err != nil {
+		return nil, err
 	}
 	return answer.Body, nil
 }
 
-// ask sends a request whose answer is a code.
-func (g *Member) ask(ctx context.Context, broker int32, op string, message wire.Encoder, timeout time.Duration) (kafka.Error, error) {
-	body, err := g.send(ctx, broker, op, message, timeout)
+// askCode is ask for a request whose answer is a code.
+func (m *Member) askCode(ctx context.Context, x wire.Exchange) (kafka.Error, error) {
+	body, err := m.ask(ctx, x)
 	if err != nil {
 		return 0, err
 	}
-	code, ok := readCode(message.ApiKey(), body)
+	code, ok := readCode(x.Message.ApiKey(), body)
 	if !ok {
-		return 0, wire.CutShort(op)
+		return 0, wire.CutShort(x.Op)
 	}
 	return code, nil
 }
 
-// beat gives signs of life until the context ends, or until the member is out:
-// refused by the coordinator, or without an answer for a whole session. The
-// session is counted from when an answered request was sent, so that this member
-// never believes in it for longer than the coordinator does, and a process that
-// was stopped finds out when it goes on.
-func (g *Member) beat(ctx context.Context, gen *Generation) {
-	op := fmt.Sprintf("keep the membership in group %s", g.options.ID)
-	session := g.options.SessionTimeout
-	attempt := min(g.options.RequestTimeout, max(session/3, g.options.HeartbeatInterval))
+// tell finds the coordinator and sends it a request whose answer is a code.
+func (m *Member) tell(ctx context.Context, o wire.Options, op string, request *wire.Request) (
+	kafka.Error, error,
+) {
+	broker, err := wire.FindCoordinator(ctx, m.client, o, m.options.ID)
+	if err != nil {
+		return 0, err
+	}
+	return m.askCode(ctx, wire.Exchange{
+		Op: op, Message: request, To: broker, Timeout: o.RequestTimeout,
+	})
+}
+
+// beat sends heartbeats until the context ends, or until the member is out: refused by the
+// coordinator, or without an answer for a whole session. It counts the session from when an
+// answered request was sent. So this member never believes in its session for longer than the
+// coordinator does, and a process that was stopped finds out when it goes on.
+func (m *Member) beat(ctx context.Context, gen *Generation) {
+	op := fmt.Sprintf("keep the membership in group %s", m.options.ID)
+	session := m.options.SessionTimeout
+	attempt := min(m.options.RequestTimeout, max(session/3, m.options.HeartbeatInterval))
 	broker, alive := wire.AnyBroker, time.Now()
 	var last error
 	out := func(err error) {
-		gen.life.end(ended(err)) // first: Check tells why
+		gen.life.end(ended(err)) // before out is set: Check says why
 		gen.life.out.Store(true)
 	}
 	for ctx.Err() == nil {
 		sent := time.Now()
 		left := session - sent.Sub(alive)
 		if left <= 0 {
-			out(&wire.Error{Op: op, Temporary: true, Err: errors.Join(fmt.Errorf("no answer within the session timeout of %v", session), last)})
+			silent := fmt.Errorf("no answer within the session timeout of %v", session)
+			out(&wire.Error{Op: op, Temporary: true, Err: errors.Join(silent, last)})
 			return
 		}
-		code, err := g.pulse(ctx, gen, op, &broker, min(attempt, left))
-		wait := g.options.HeartbeatInterval
+		code, err := m.pulse(ctx, gen, op, &broker, min(attempt, left))
+		wait := m.options.HeartbeatInterval
 		switch {
 		case err != nil:
 			last, broker = err, wire.AnyBroker
-			wait = min(wait, g.options.MaxBackoff)
+			wait = min(wait, m.options.MaxBackoff)
 		case code == 0:
 			alive, last = sent, nil
 		case code == kafka.RebalanceInProgress:
@@ -247,30 +296,34 @@ func (g *Member) beat(ctx context.Context, gen *Generation) {
 }
 
 // pulse makes one heartbeat. A temporary refusal is an error.
-func (g *Member) pulse(ctx context.Context, gen *Generation, op string, broker *int32, timeout time.Duration) (kafka.Error, error) {
+func (m *Member) pulse(ctx context.Context, gen *Generation, op string, broker *int32,
+	timeout time.Duration,
+) (kafka.Error, error) {
 	if *broker == wire.AnyBroker {
-		o := g.options.Options
+		o := m.options.Options
 		o.RequestTimeout = timeout
-		found, err := wire.FindCoordinator(ctx, g.client, o, g.options.ID)
+		found, err := wire.FindCoordinator(ctx, m.client, o, m.options.ID)
 		if err != nil {
 			return 0, err
 		}
 		*broker = found
 	}
-	code, err := g.ask(ctx, *broker, op, gen.heartbeat(), timeout)
+	code, err := m.askCode(ctx, wire.Exchange{
+		Op: op, Message: gen.heartbeat(), To: *broker, Timeout: timeout,
+	})
 	if err == nil && wire.Temporary(code) {
 		err = wire.Refused(op, code)
 	}
 	return code, err
 }
 
-// watch ends the generation when the topic's number of partitions is no longer
-// the one that was shared out, or if it was another topic's. Only the leader does: it is the one whose joining
-// makes the others join.
-func (g *Member) watch(ctx context.Context, gen *Generation) {
-	o := g.options.Options
-	o.RetryTimeout = g.options.WatchInterval
-	ticker := time.NewTicker(g.options.WatchInterval)
+// watch ends the generation when the topic's number of partitions is no longer the one that was
+// shared out, or if another topic's partitions were. Only the leader watches, because the others
+// join when the leader does.
+func (m *Member) watch(ctx context.Context, gen *Generation) {
+	o := m.options.Options
+	o.RetryTimeout = m.options.WatchInterval
+	ticker := time.NewTicker(m.options.WatchInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -280,8 +333,8 @@ func (g *Member) watch(ctx context.Context, gen *Generation) {
 			return
 		case <-ticker.C:
 		}
-		counts, err := admin.Partitions(ctx, g.client, o, g.options.Topic)
-		if err == nil && int32(counts[g.options.Topic]) != gen.life.total {
+		counts, err := admin.Partitions(ctx, m.client, o, m.options.Topic)
+		if err == nil && int32(counts[m.options.Topic]) != gen.life.total {
 			gen.life.end(ended(errGrown))
 			return
 		}

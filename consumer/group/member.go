@@ -5,73 +5,175 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/geodither/geodither/consumer/wire"
 	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer/wire"
 )
+
+// Member is this process's membership in a consumer group. Every change of members or partitions
+// begins a new generation, and the work of the old generation ends before the new one begins.
+// DESIGN.md says how.
+type Member struct {
+	client  *kafka.Client
+	options Options
+
+	next    chan *Generation // handed over while it lasts
+	running running          // functions of all generations
+
+	closing  context.Context // ends when Close begins
+	close    context.CancelFunc
+	once     sync.Once
+	leaving  atomic.Bool   // Close also gives the membership up
+	patience chan struct{} // closed when Close has waited long enough for functions
+	done     chan struct{} // closed when the member's goroutine has ended
+	failure  error         // why the goroutine ended by itself, if it did; read after done
+	left     error         // what leaving came to; read after done
+
+	mu   sync.Mutex
+	last error // the error after which the member tries again, nil once a generation has begun
+
+	kept memory // belongs to the member's goroutine
+}
 
 // memory is what a member keeps from generation to generation.
 type memory struct {
-	id           string   // given by the coordinator, empty if not, or if it has forgotten us
-	last         said     // of the last generation
+	id           string   // given by the coordinator; empty if it has given none, or forgotten it
+	last         said     // about the last generation
 	subscription []byte   // of the last join
-	same         bool     // join with that once more: this member alone has asked for it
+	same         bool     // join with that subscription once more: only this member asked to rejoin
 	telling      reporter // of errors
 	asked        bool     // it has left and joined once, to ask whose settings count
 }
 
-// run is the group's goroutine: join, live, join again, until closed or refused
-// for good.
-func (g *Member) run() {
-	defer close(g.done)
-	pause := g.options.MinBackoff
-	for g.closing.Err() == nil {
-		gen, err := g.join(g.closing)
-		if err == nil {
-			g.retrying(nil)
-			pause = g.options.MinBackoff
-			err = g.live(gen)
+// Join starts joining a group in the background.
+func Join(client *kafka.Client, o Options) (*Member, error) {
+	o, err := o.checked()
+	if err != nil {
+		return nil, err
+	}
+	if client.Addr == nil {
+		return nil, errors.New("consumer: the client has no broker address")
+	}
+	m := &Member{
+		client: client, options: o, next: make(chan *Generation),
+		patience: make(chan struct{}), done: make(chan struct{}),
+		kept: memory{last: said{claim: claim{generation: -1}, settings: o.Settings}},
+	}
+	m.closing, m.close = context.WithCancel(context.Background())
+	go m.run()
+	return m, nil
+}
+
+// Next waits for the next generation, and before that for all functions that were started in the
+// last one. It retries temporary errors, such as an unreachable broker, until the context ends. Any
+// other error is final: the member is out, and every later call returns the same error. After
+// Close the error is kafka.ErrGroupClosed.
+func (m *Member) Next(ctx context.Context) (*Generation, error) {
+	for {
+		select {
+		case gen := <-m.next:
+			// Functions that were started when their generation had just ended may still run.
+			select {
+			case <-m.running.idle():
+				return gen, nil
+			case <-gen.life.ctx.Done():
+			case <-ctx.Done():
+				return nil, m.unfinished(ctx)
+			}
+		case <-m.done:
+			if m.failure != nil {
+				return nil, m.failure
+			}
+			return nil, kafka.ErrGroupClosed
+		case <-ctx.Done():
+			return nil, m.unfinished(ctx)
 		}
-		if g.closing.Err() != nil {
+	}
+}
+
+// unfinished returns the context's error, with the error that keeps the member from joining.
+func (m *Member) unfinished(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last != nil {
+		return fmt.Errorf("%w; last: %w", ctx.Err(), m.last)
+	}
+	return ctx.Err()
+}
+
+// Close ends the current generation, waits at most RebalanceTimeout for the functions that were
+// started in it, and stops. A dynamic member then leaves the group. A static member tells the
+// coordinator nothing and keeps its partitions until the session timeout, by when its next process
+// can take them up. An error says that a function still runs, or that the coordinator could not be
+// told; the member is closed all the same. Safe to repeat.
+func (m *Member) Close() error { return m.shut(m.options.InstanceID == "") }
+
+// Leave is Close, but a static member leaves the group too, so the others get its partitions at
+// once.
+func (m *Member) Leave() error { return m.shut(true) }
+
+func (m *Member) shut(leave bool) error {
+	m.once.Do(func() {
+		m.leaving.Store(leave)
+		limit := time.AfterFunc(m.options.RebalanceTimeout, func() { close(m.patience) })
+		m.close()
+		<-m.done
+		limit.Stop()
+	})
+	<-m.done
+	return m.left
+}
+
+// run is the member's goroutine. It joins, lives for a generation, and joins again, until the
+// member is closed or refused for good.
+func (m *Member) run() {
+	defer close(m.done)
+	first := wire.Backoff{Next: m.options.MinBackoff, Longest: m.options.MaxBackoff}
+	pause := first
+	for m.closing.Err() == nil {
+		gen, err := m.join(m.closing)
+		if err == nil {
+			m.retrying(nil)
+			pause = first
+			err = m.live(gen)
+		}
+		if m.closing.Err() != nil {
 			break
 		}
-		failure := g.classify(err)
+		failure := m.classify(err)
 		if failure == nil {
 			continue
 		}
 		if !failure.Temporary {
-			g.failure = failure
+			m.failure = failure
 			break
 		}
-		g.retrying(failure)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-g.closing.Done():
-			timer.Stop()
-		}
-		pause = min(2*pause, g.options.MaxBackoff)
+		m.retrying(failure)
+		pause.Wait(m.closing)
 	}
-	// A member that was refused for good leaves, lest the others wait for it.
-	// Whoever is fenced has no membership to give up.
-	var other *SettingsError
-	refused := g.failure != nil && (g.options.InstanceID == "" || errors.As(g.failure, &other))
-	if (refused || g.leaving.Load()) && g.kept.id != "" {
-		g.left = g.leave()
+	// A member that was refused for good leaves, so that the others do not wait for it. A fenced
+	// member has no membership to give up.
+	refused := m.failure != nil &&
+		(m.options.InstanceID == "" || errors.As(m.failure, new(*SettingsError)))
+	if (refused || m.leaving.Load()) && m.kept.id != "" {
+		m.left = m.leave()
 	}
 }
 
-// retrying keeps the last error for Next, and tells of it.
-func (g *Member) retrying(failure *wire.Error) {
-	g.mu.Lock()
-	g.last = nil
+// retrying keeps the last error for Next, and reports it to Options.Retrying when that is due.
+func (m *Member) retrying(failure *wire.Error) {
+	m.mu.Lock()
+	m.last = nil
 	if failure != nil {
-		g.last = failure
+		m.last = failure
 	}
-	g.mu.Unlock()
-	if g.kept.telling.dueAt(time.Now(), failure, g.options.MinBackoff) && g.options.Retrying != nil {
-		g.options.Retrying(failure)
+	m.mu.Unlock()
+	due := m.kept.telling.dueAt(time.Now(), failure, m.options.MinBackoff)
+	if due && m.options.Retrying != nil {
+		m.options.Retrying(failure)
 	}
 }
 
@@ -81,8 +183,11 @@ type reporter struct {
 	last time.Time
 }
 
-// dueAt reports whether to tell of an error now; none begins anew. The gaps grow
-// as the pauses between attempts do, and then on.
+// longestSilence is the longest time between two reports while attempts keep failing.
+const longestSilence = 5 * time.Second
+
+// dueAt reports whether to tell of an error now. No error resets the reporter. The gaps grow as the
+// pauses between attempts do, and further, up to longestSilence.
 func (r *reporter) dueAt(now time.Time, failure *wire.Error, first time.Duration) bool {
 	if failure == nil {
 		*r = reporter{}
@@ -96,9 +201,9 @@ func (r *reporter) dueAt(now time.Time, failure *wire.Error, first time.Duration
 	return true
 }
 
-// classify takes an error of a join or the end of a generation, and forgets what
-// it shows to be void. Nil: nothing is wrong, join again.
-func (g *Member) classify(err error) *wire.Error {
+// classify takes the error of a join or the end of a generation, and forgets the member id if the
+// error shows it to be void. Nil means that nothing is wrong: join again.
+func (m *Member) classify(err error) *wire.Error {
 	var e *wire.Error
 	if !errors.As(err, &e) {
 		return nil // the generation has ended as generations do
@@ -114,14 +219,16 @@ func (g *Member) classify(err error) *wire.Error {
 	case kafka.IllegalGeneration, kafka.MemberIDRequired:
 		given.Temporary = true
 	case kafka.UnknownMemberId, kafka.GroupIdNotFound:
-		g.kept.id = ""
+		m.kept.id = ""
 		given.Temporary = true
 	case kafka.FencedInstanceID:
-		g.kept.id = "" // it is another's
+		m.kept.id = "" // it belongs to another process
 		given.Temporary = false
-		given.Hint = fmt.Sprintf("another instance runs with instance_id %q: give each one its own", g.options.InstanceID)
+		given.Hint = fmt.Sprintf("another instance runs with instance_id %q: give each one its own",
+			m.options.InstanceID)
 	case kafka.InvalidSessionTimeout:
-		given.Hint = "keep SessionTimeout between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms"
+		given.Hint = "keep SessionTimeout between the broker's group.min.session.timeout.ms " +
+			"and group.max.session.timeout.ms"
 	case kafka.InconsistentGroupProtocol:
 		given.Hint = "another kind of member is in this group: use a group of its own"
 	case groupMaxSizeReached:
@@ -133,49 +240,50 @@ func (g *Member) classify(err error) *wire.Error {
 // groupMaxSizeReached is GROUP_MAX_SIZE_REACHED, which kafka-go does not name.
 const groupMaxSizeReached kafka.Error = 81
 
-// live hands a generation over and keeps it alive until it ends and everything
-// that was started in it has returned. The signs of life go on meanwhile: work
-// that ends in time is to be committed. The answer is why it ended.
-func (g *Member) live(gen *Generation) error {
+// live hands a generation over, and returns why it ended when all functions that were started in it
+// have returned. Until then the heartbeats go on, because work that ends in time should still be
+// committed.
+func (m *Member) live(gen *Generation) error {
 	ctx, stop := context.WithCancel(context.Background())
 	var helpers sync.WaitGroup
-	helpers.Go(func() { g.beat(ctx, gen) })
+	helpers.Go(func() { m.beat(ctx, gen) })
 	if gen.life.lead {
-		helpers.Go(func() { g.watch(ctx, gen) })
+		helpers.Go(func() { m.watch(ctx, gen) })
 	}
 	select {
-	case g.next <- gen:
+	case m.next <- gen:
 		select {
 		case <-gen.life.ctx.Done():
-		case <-g.closing.Done():
+		case <-m.closing.Done():
 		}
 	case <-gen.life.ctx.Done():
-	case <-g.closing.Done():
+	case <-m.closing.Done():
 	}
 	gen.life.end(ended(kafka.ErrGroupClosed)) // unless it has ended already
-	g.drain(stop)
+	m.drain(stop)
 	stop()
 	helpers.Wait()
 	gen.life.out.Store(true)
 	cause := context.Cause(gen.life.ctx)
-	g.kept.same = errors.Is(cause, errRejoin)
+	m.kept.same = errors.Is(cause, errRejoin)
 	return cause
 }
 
-// drain waits for what was started. After RebalanceTimeout the signs of life
-// stop, so that the group goes on without this member; it still waits, for the
-// same partitions must not be worked on twice.
-func (g *Member) drain(stopBeating func()) {
-	late := time.NewTimer(g.options.RebalanceTimeout)
+// drain waits for the functions of a generation. After RebalanceTimeout it stops the heartbeats, so
+// that the group goes on without this member. It still waits then, because two generations must not
+// work on the same partition in one process.
+func (m *Member) drain(stopBeating func()) {
+	late := time.NewTimer(m.options.RebalanceTimeout)
 	defer late.Stop()
 	for {
 		select {
-		case <-g.running.idle():
+		case <-m.running.idle():
 			return
 		case <-late.C:
 			stopBeating()
-		case <-g.patience:
-			g.left = fmt.Errorf("consumer: group %s is closed, but work that was started in it has not ended within %v", g.options.ID, g.options.RebalanceTimeout)
+		case <-m.patience:
+			m.left = fmt.Errorf("consumer: group %s is closed, but work that was started in it "+
+				"has not ended within %v", m.options.ID, m.options.RebalanceTimeout)
 			return
 		}
 	}
@@ -184,25 +292,22 @@ func (g *Member) drain(stopBeating func()) {
 // leavePatience bounds how long closing waits for a coordinator.
 const leavePatience = 5 * time.Second
 
-// leave gives the membership up. That the coordinator does not know it is fine.
-func (g *Member) leave() error {
-	op := "leave group " + g.options.ID
-	ctx, cancel := context.WithTimeout(context.Background(), min(g.options.RequestTimeout, leavePatience))
+// leave gives the membership up. It is no error if the coordinator does not know it.
+func (m *Member) leave() error {
+	op := "leave group " + m.options.ID
+	ctx, cancel := context.WithTimeout(context.Background(),
+		min(m.options.RequestTimeout, leavePatience))
 	defer cancel()
-	request := &leaveGroup{group: g.options.ID, member: g.kept.id, instance: g.options.InstanceID}
-	err := g.options.Retry(ctx, func(ctx context.Context) error {
-		broker, err := wire.FindCoordinator(ctx, g.client, g.options.Options, g.options.ID)
+	err := m.options.Retry(ctx, func(ctx context.Context, o wire.Options) error {
+		code, err := m.tell(ctx, o, op, requestLeave(m.identity(0)))
 		if err != nil {
 			return err
 		}
-		code, err := g.ask(ctx, broker, op, request, g.options.RequestTimeout)
-		switch {
-		case err != nil:
-			return err
-		case code == 0, code == kafka.UnknownMemberId, code == kafka.GroupIdNotFound, code == kafka.FencedInstanceID:
+		switch code {
+		case 0, kafka.UnknownMemberId, kafka.GroupIdNotFound, kafka.FencedInstanceID:
 			return nil
 		}
 		return wire.Refused(op, code)
 	})
-	return errors.Join(g.left, err)
+	return errors.Join(m.left, err)
 }

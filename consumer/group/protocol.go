@@ -3,19 +3,20 @@ package group
 import (
 	"bytes"
 	"encoding/binary"
-	"github.com/geodither/geodither/consumer/wire"
 	"slices"
+
+	"github.com/geodither/geodither/consumer/wire"
 )
 
-// What the members say to each other is carried by the coordinator: in Kafka's
-// own format of consumers, so that its tools can read it, under a name of ours,
-// so that no other kind of member takes part.
+// The coordinator carries what the members say to each other. The format is that of Kafka's own
+// consumers, so that Kafka's tools can read it. The protocol's name is ours, so that no other kind
+// of member takes part.
 const (
 	protocolType = "consumer"
 	protocolName = "geodither-sticky"
 )
 
-// claim is what a member had, and in which generation: the newer one counts.
+// claim is which partitions a member had, and in which generation. The newer claim counts.
 type claim struct {
 	generation int32
 	partitions []int32
@@ -27,19 +28,17 @@ type share struct {
 	partitions       []int32
 }
 
-// said is what a member's subscription says: what it had, and if it knows what
-// all others had with it.
+// said is what a member's subscription says: which partitions it had, and if it knows that, which
+// ones all members had.
 type said struct {
 	claim
-	shares []share // of the same generation
-	// settings are what the member works under, opaque here; empty: it does not say.
-	settings []byte
+	shares   []share // of the same generation
+	settings []byte  // what the member works under, opaque here; empty if it does not say
 }
 
-// maxSharesBytes bounds what the shares add to all subscriptions, or to all
-// assignments, of a group: the coordinator keeps both in one record, which may
-// have 1 MiB as a rule. A larger group (of some fifty members on) goes
-// without.
+// maxSharesBytes bounds what the shares add to all subscriptions, or to all assignments, of a
+// group: the coordinator keeps both in one record, which may usually have 1 MiB. A larger group,
+// from some fifty members on, does without the shares.
 const maxSharesBytes = 256 << 10
 
 // appendSubscription writes version 2 of Kafka's ConsumerProtocolSubscription:
@@ -47,9 +46,9 @@ const maxSharesBytes = 256 << 10
 //	version 2 | topics array of string | user data bytes |
 //	owned array of (topic string | partitions array of 4) | generation 4
 //
-// The user data are the shares that were in the last assignment, so that whoever
-// leads the next generation knows what each member had, even if the leader and
-// another member have restarted since and know nothing; and the member's settings.
+// The user data hold the member's settings and the shares of the last assignment. So the next
+// leader knows which partitions each member had, even if it and another member have restarted since
+// and know nothing.
 func appendSubscription(b []byte, topic string, s said) []byte {
 	const version = 2
 	be := binary.BigEndian
@@ -61,13 +60,13 @@ func appendSubscription(b []byte, topic string, s said) []byte {
 	return be.AppendUint32(b, uint32(s.generation))
 }
 
-// readSubscription takes what a member of this or another program wrote. What
-// cannot be read claims nothing.
+// readSubscription reads what a member of this or another program wrote. A subscription that cannot
+// be read claims nothing.
 func readSubscription(b []byte, topic string) said {
 	r := &wire.Reader{Rest: b}
 	version := r.Int16()
 	for range r.Count(2) {
-		r.String16()
+		r.String()
 	}
 	data := r.Take(max(0, int(r.Int32())))
 	none := said{claim: claim{generation: -1}}
@@ -90,21 +89,21 @@ func readSubscription(b []byte, topic string) said {
 //
 //	version 2 | array of (topic string | partitions array of 4) | user data bytes
 //
-// The user data tell how many partitions were shared out, everybody's shares, and the
-// settings that the group goes by.
-// The topic is named also to a member that gets none of its partitions.
-func appendAssignment(b []byte, topic string, own []int32, total int32, all []share, settings []byte) []byte {
+// The user data hold how many partitions were shared out, all members' shares, and the settings
+// that the group goes by. The topic is named even if the member gets none of its partitions.
+func appendAssignment(b []byte, topic string, own []int32, total int32, all []share,
+	settings []byte,
+) []byte {
 	b = binary.BigEndian.AppendUint16(b, 0)
 	b = binary.BigEndian.AppendUint32(b, 1)
 	b = appendInts(appendString(b, topic), own)
 	return appendUserData(b, total, all, settings)
 }
 
-// readAssignment returns this member's partitions, ascending, and what the user
-// data tell; the total is -1 if somebody else wrote them, or for another topic: a
-// coordinator keeps the assignment of a static member that comes back, whatever
-// that wants now. An empty assignment is none at all: it is what a coordinator has
-// for a member that the leader did not know.
+// readAssignment returns this member's partitions, ascending, and the user data. The total is -1 if
+// another program wrote the assignment, or if it is for another topic: a coordinator keeps the
+// assignment of a static member that comes back, whichever topic the member wants now. A
+// coordinator has an empty assignment for a member that the leader did not know.
 func readAssignment(b []byte, topic string) (a assignment, ok bool) {
 	a.total = -1
 	if len(b) == 0 {
@@ -126,17 +125,18 @@ func readAssignment(b []byte, topic string) (a assignment, ok bool) {
 	return a, true
 }
 
-// assignment is what a member is told.
+// assignment is what the leader tells a member.
 type assignment struct {
 	own      []int32
 	total    int32
 	all      []share
-	settings []byte // that the group goes by; empty: the leader does not say
+	settings []byte // that the group goes by; empty if the leader does not say
 }
 
-// fewEnough returns the shares if everybody can be told of them.
+// fewEnough returns the shares if they are small enough to be sent to all members, else nil.
 func fewEnough(shares []share) []share {
-	if size := len(appendUserData(nil, 0, shares, nil)) + maxSettingsBytes; size*len(shares) > maxSharesBytes {
+	size := len(appendUserData(nil, 0, shares, nil)) + maxSettingsBytes
+	if size*len(shares) > maxSharesBytes {
 		return nil
 	}
 	return shares
@@ -150,8 +150,8 @@ const userDataVersion = 1
 //	array of (member string | instance string | partitions array of 4) |
 //	settings string
 //
-// The settings came later, and readers from before leave the rest unread: so the version
-// has stayed, and members of both kinds share a group.
+// The settings were added later. Older readers leave the rest unread, so the version has stayed the
+// same, and old and new members can share a group.
 func appendUserData(b []byte, partitions int32, shares []share, settings []byte) []byte {
 	be := binary.BigEndian
 	start := len(b)
@@ -169,7 +169,7 @@ func appendUserData(b []byte, partitions int32, shares []share, settings []byte)
 	return b
 }
 
-// readUserData returns -1 and none for what is not ours.
+// readUserData returns -1 and no shares for user data of another program.
 func readUserData(b []byte) (partitions int32, shares []share, settings []byte) {
 	r := &wire.Reader{Rest: b}
 	if r.Int8() != userDataVersion {
@@ -177,13 +177,15 @@ func readUserData(b []byte) (partitions int32, shares []share, settings []byte) 
 	}
 	partitions = r.Int32()
 	for range r.Count(8) {
-		shares = append(shares, share{member: string(r.String16()), instance: string(r.String16()), partitions: readInts(r)})
+		shares = append(shares, share{
+			member: string(r.String()), instance: string(r.String()), partitions: readInts(r),
+		})
 	}
 	if r.Short {
 		return -1, nil, nil
 	}
 	if len(r.Rest) > 0 {
-		settings = bytes.Clone(r.String16())
+		settings = bytes.Clone(r.String())
 	}
 	if r.Short {
 		settings = nil
@@ -211,7 +213,7 @@ func readInts(r *wire.Reader) []int32 {
 	return list
 }
 
-// appendPartitions writes partitions of one topic, or of none.
+// appendPartitions appends the partitions of one topic, or of no topic if there are none.
 func appendPartitions(b []byte, topic string, partitions []int32) []byte {
 	if len(partitions) == 0 {
 		return binary.BigEndian.AppendUint32(b, 0)
@@ -220,10 +222,10 @@ func appendPartitions(b []byte, topic string, partitions []int32) []byte {
 	return appendInts(appendString(b, topic), partitions)
 }
 
-// readPartitions returns those of one topic, and whether it is named at all.
+// readPartitions returns the partitions of one topic, and whether the topic is named at all.
 func readPartitions(r *wire.Reader, topic string) (found []int32, named bool) {
 	for range r.Count(6) {
-		name := string(r.String16())
+		name := string(r.String())
 		if list := readInts(r); name == topic {
 			found, named = append(found, list...), true
 		}

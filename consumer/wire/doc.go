@@ -1,9 +1,10 @@
 // Package wire sends one request to one Kafka broker and reads its answer.
 //
-// It uses kafka-go's connections, and so its TLS and SASL, but chooses the broker itself, can
-// speak versions of a request that kafka-go does not know, and can return an answer as bytes.
-// The packages that talk to Kafka share it.
+// It uses kafka-go's connections, and so its TLS and SASL, but chooses the broker itself, can send
+// versions of a request that kafka-go does not know, and can return an answer as bytes. All
+// packages that talk to Kafka share it: consumer, consumer/admin, consumer/group and producer.
 //
-// Files: exchange.go one request over a connection; request.go retries, metadata, coordinators;
-// fields.go the fields of requests and answers; errors.go what can go wrong.
+// Files: exchange.go one request and its answer; request.go, reader.go the fields of both; retry.go
+// repeated attempts, and the two questions that most requests begin with: who leads a partition,
+// and who coordinates a group; errors.go what can go wrong.
 package wire

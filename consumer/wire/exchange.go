@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,53 +13,113 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// AnyBroker routes a message to whichever broker the transport has at hand.
+// AnyBroker sends a message to whichever broker the transport has at hand.
 const AnyBroker int32 = -1
 
-// MaxAnswerBytes bounds what an answer may claim to hold. A fetch is answered
-// with at most its MaxBytes, or one batch, whichever is more.
+// MaxAnswerBytes bounds what an answer may claim to hold. Kafka answers a fetch with at most its
+// MaxBytes, or with one batch, whichever is more.
 const MaxAnswerBytes = 1 << 30
 
-// Exchange carries a message to a broker of our choice over kafka-go's
-// connections, and can take the answer as bytes. kafka-go chooses the broker by
-// the message's type and by metadata up to 6 s old, and decodes by reflection.
+// Exchange is one request to one broker, and its answer, over kafka-go's connections.
 //
-// An exchange and its buffer are used once if the call fails: after a timeout
-// the connection may still be reading into it.
+// Without it kafka-go chooses the broker by the message's type, which costs a FindCoordinator
+// request before each transactional one; it serves metadata from a cache that is up to 6 s old;
+// and it decodes every answer by reflection. An Exchange hides the message's type from the
+// transport, names the broker, and can return the answer as bytes.
+//
+// An exchange and its buffer are for one attempt: after a timeout the connection may still be
+// reading the message, or writing into the buffer.
 type Exchange struct {
-	Message protocol.Message
-	To      int32
-	Raw     bool   // answer with a *frame
-	Buf     []byte // for the frame, grown as needed
-	version int16
-	// cut, if set, closes the connection when it ends. Without it an exchange
-	// that nobody waits for any more goes on until its deadline.
+	Op      string           // what errors call the request
+	Message protocol.Message // one of kafka-go's, or a *Request
+	To      int32            // the id of a broker, or AnyBroker
+	Timeout time.Duration    // for the request and its answer together
+	// Raw asks for the answer as a *Frame, which is what a *Request is always answered with.
+	Raw bool
+	Buf []byte // memory for the frame, which may be replaced by a larger one
+	// Cut, if set, closes the connection when it ends. Without it an exchange that nobody waits
+	// for any more goes on until its deadline.
 	Cut context.Context
+
+	version int16 // of a kafka-go message: what the connection and its broker agreed on
 }
 
-// Frame is an answer from behind its correlation id.
+// Frame is an answer that is not decoded: the bytes that follow its correlation id.
 type Frame struct {
 	Key     protocol.ApiKey
 	Version int16
 	Body    []byte
 }
 
-// answer hides an answer's type from the transport, which takes every metadata
-// response for one to a request of its own.
-type answer struct{ protocol.Message }
-
-// Encoder is a message that writes itself, for versions kafka-go does not know.
-type Encoder interface {
-	protocol.Message
-	// encode returns the request behind its size, and its version.
-	Encode(correlationID int32, clientID string) (request []byte, version int16)
-}
-
-// ApiKey, with kafka-go's spelling, implements protocol.Message.
+// ApiKey implements protocol.Message.
 func (f *Frame) ApiKey() protocol.ApiKey { return f.Key } //nolint:revive // kafka-go's name
 
-// ApiKey, with kafka-go's spelling, implements protocol.Message.
-func (x *Exchange) ApiKey() protocol.ApiKey { return x.Message.ApiKey() } //nolint:revive // kafka-go's name
+// RoundTrip sends the message and waits for the answer. Any error is that of the connection or of
+// the context; NeverSent says whether the broker can have received the message.
+func RoundTrip(ctx context.Context, client *kafka.Client, x Exchange) (protocol.Message, error) {
+	// kafka-go sets the connection's deadline from the context's.
+	ctx, cancel := context.WithTimeout(ctx, x.Timeout)
+	defer cancel()
+	transport := client.Transport
+	if transport == nil {
+		transport = kafka.DefaultTransport
+	}
+	res, err := transport.RoundTrip(ctx, client.Addr, &x)
+	if hidden, ok := res.(*answer); ok {
+		return hidden.Message, err
+	}
+	return res, err
+}
+
+// Ask is RoundTrip for an answer of one type. Any error is an *Error: a temporary one if the
+// exchange failed.
+func Ask[T protocol.Message](ctx context.Context, client *kafka.Client, x Exchange) (T, error) {
+	var none T
+	res, err := RoundTrip(ctx, client, x)
+	if err != nil {
+		return none, &Error{Op: x.Op, Temporary: true, Hint: ReachHint(client, err), Err: err}
+	}
+	got, ok := res.(T)
+	if !ok { // a broken transport
+		return none, &Error{Op: x.Op, Err: fmt.Errorf("the transport answered with %T", res)}
+	}
+	return got, nil
+}
+
+// NeverSent reports whether a failed exchange cannot have reached a broker, because the transport
+// did not know the broker or could not connect. Any other failed exchange may have arrived.
+func NeverSent(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, new(*routingError)) ||
+		errors.Is(err, kafka.BrokerNotAvailable) ||
+		errors.As(err, &dial) && dial.Op == "dial"
+}
+
+// ReachHint names the brokers if an exchange failed because none of them could be reached. It is
+// empty otherwise.
+func ReachHint(client *kafka.Client, err error) string {
+	if NeverSent(err) && !errors.As(err, new(*routingError)) && client.Addr != nil {
+		return fmt.Sprintf("cannot reach any of %s: is Kafka running there?", client.Addr)
+	}
+	return ""
+}
+
+// routingError is a message that was not sent, because the transport does not know its broker
+// yet. It will when it has refreshed its metadata.
+type routingError struct{ broker int32 }
+
+func (e *routingError) Error() string {
+	return fmt.Sprintf("broker %d is not in the cluster's metadata", e.broker)
+}
+
+// answer hides an answer's type from the transport, which takes every metadata response for the
+// answer to a request of its own.
+type answer struct{ protocol.Message }
+
+// ApiKey implements protocol.Message.
+//
+//nolint:revive // kafka-go's name
+func (x *Exchange) ApiKey() protocol.ApiKey { return x.Message.ApiKey() }
 
 // Broker implements protocol.BrokerMessage.
 func (x *Exchange) Broker(cluster protocol.Cluster) (protocol.Broker, error) {
@@ -68,46 +129,50 @@ func (x *Exchange) Broker(cluster protocol.Cluster) (protocol.Broker, error) {
 	if broker, ok := cluster.Brokers[x.To]; ok {
 		return broker, nil
 	}
-	return protocol.Broker{}, fmt.Errorf("broker %d is not in the cluster's metadata", x.To)
+	return protocol.Broker{}, &routingError{x.To}
 }
 
-// Required implements protocol.RawExchanger: always, with the version that this
-// connection and its broker agreed on.
+// Required implements protocol.RawExchanger: RawExchange is always used, with the version of the
+// message that this connection and its broker agreed on.
 func (x *Exchange) Required(versions map[protocol.ApiKey]int16) bool {
 	x.version = versions[x.Message.ApiKey()]
 	return true
 }
 
-// RawExchange implements protocol.RawExchanger. A connection carries one
-// exchange at a time, so that one correlation id is enough.
+// A connection carries one exchange at a time, so one correlation id is enough.
+const (
+	correlationID = 1
+	clientID      = "geodither"
+)
+
+// RawExchange implements protocol.RawExchanger.
 func (x *Exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err error) {
-	const correlationID, clientID = 1, "geodither"
 	if conn, ok := rw.(net.Conn); ok && x.Cut != nil {
-		stop := context.AfterFunc(x.Cut, func() { _ = conn.Close() }) // the exchange will say so
+		stop := context.AfterFunc(x.Cut, func() { _ = conn.Close() }) // the exchange fails then
 		defer func() {
 			if !stop() {
-				res, err = nil, context.Cause(x.Cut) // an error keeps the connection from being used again
+				// An error keeps kafka-go from using the closed connection again.
+				res, err = nil, context.Cause(x.Cut)
 			}
 		}()
 	}
-	if !x.Raw {
-		res, err := protocol.RoundTrip(rw, x.version, correlationID, clientID, x.Message)
+	version := x.version
+	if own, ok := x.Message.(*Request); ok {
+		version = own.version
+		_, err = rw.Write(own.frame())
+	} else if x.Raw {
+		err = protocol.WriteRequest(rw, version, correlationID, clientID, x.Message)
+	} else {
+		res, err = protocol.RoundTrip(rw, version, correlationID, clientID, x.Message)
 		if err != nil {
 			return nil, err
 		}
 		return &answer{res}, nil
 	}
-	version := x.version
-	if own, ok := x.Message.(Encoder); ok {
-		var request []byte
-		request, version = own.Encode(correlationID, clientID)
-		if _, err := rw.Write(request); err != nil {
-			return nil, err
-		}
-	} else if err := protocol.WriteRequest(rw, version, correlationID, clientID, x.Message); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	body, err := readFrame(rw, correlationID, x.Buf)
+	body, err := readFrame(rw, x.Buf)
 	if err != nil {
 		return nil, err
 	}
@@ -115,14 +180,15 @@ func (x *Exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err erro
 }
 
 // readFrame reads one answer into buf, or into a larger one.
-func readFrame(r io.Reader, correlationID int32, buf []byte) ([]byte, error) {
+func readFrame(r io.Reader, buf []byte) ([]byte, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
 	}
 	size := int64(int32(binary.BigEndian.Uint32(head[:]))) - 4
 	if size < 0 || size > MaxAnswerBytes {
-		return nil, fmt.Errorf("an answer of %d bytes: not a Kafka broker, or one that expects TLS", size)
+		return nil, fmt.Errorf("an answer of %d bytes: not a Kafka broker, or one that expects TLS",
+			size)
 	}
 	if id := int32(binary.BigEndian.Uint32(head[4:])); id != correlationID {
 		return nil, fmt.Errorf("an answer to another request: %d, not %d", id, correlationID)
@@ -133,20 +199,4 @@ func readFrame(r io.Reader, correlationID int32, buf []byte) ([]byte, error) {
 	buf = buf[:size]
 	_, err := io.ReadFull(r, buf)
 	return buf, err
-}
-
-// RoundTrip sends a message once and waits for its answer, no longer than
-// timeout: kafka-go sets a connection's deadline from the context's.
-func RoundTrip(ctx context.Context, client *kafka.Client, x *Exchange, timeout time.Duration) (protocol.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	transport := client.Transport
-	if transport == nil {
-		transport = kafka.DefaultTransport
-	}
-	res, err := transport.RoundTrip(ctx, client.Addr, x)
-	if wrapped, ok := res.(*answer); ok {
-		return wrapped.Message, err
-	}
-	return res, err
 }

@@ -1,109 +1,84 @@
 package wire
 
 import (
-	"cmp"
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"time"
+	"encoding/binary"
 
-	kafka "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/findcoordinator"
-	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/segmentio/kafka-go/protocol"
 )
 
-// Options are the settings of requests. The zero value is usable.
-type Options struct {
-	// RequestTimeout bounds one request and its answer, beyond the time that
-	// the broker is asked to wait. Default 10 s.
-	RequestTimeout time.Duration
-	// RetryTimeout is how long a request is repeated; no attempt begins after
-	// it. Default 30 s.
-	RetryTimeout time.Duration
-	// MinBackoff and MaxBackoff are the first and the longest pause between two
-	// attempts; each pause is twice the one before. Default 10 ms and 500 ms.
-	MinBackoff, MaxBackoff time.Duration
+// Request is a request that kafka-go cannot encode: a version that it does not know, or encodes
+// wrongly. The version must be a flexible one (KIP-482), where lengths are varints and every
+// structure ends with tagged fields. The methods append one field each.
+type Request struct {
+	key     protocol.ApiKey
+	version int16
+	body    []byte
 }
 
-// Validate reports settings that cannot work.
-func (o Options) Validate() error {
-	if o.RequestTimeout < 0 || o.RetryTimeout < 0 || o.MinBackoff < 0 || o.MaxBackoff < 0 {
-		return errors.New("consumer: a negative timeout or backoff: leave it 0 for the default")
-	}
-	return nil
+// NewRequest returns a request without fields.
+func NewRequest(key protocol.ApiKey, version int16) *Request {
+	return &Request{key: key, version: version, body: make([]byte, 0, 256)}
 }
 
-func (o Options) WithDefaults() Options {
-	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
-	o.RetryTimeout = cmp.Or(o.RetryTimeout, 30*time.Second)
-	o.MinBackoff = cmp.Or(o.MinBackoff, 10*time.Millisecond)
-	o.MaxBackoff = max(o.MinBackoff, cmp.Or(o.MaxBackoff, 500*time.Millisecond))
-	return o
+// ApiKey implements protocol.Message.
+func (q *Request) ApiKey() protocol.ApiKey { return q.key } //nolint:revive // kafka-go's name
+
+// Byte appends one byte.
+func (q *Request) Byte(b byte) *Request {
+	q.body = append(q.body, b)
+	return q
 }
 
-// Retry repeats an attempt while its error is temporary, until
-// Options.RetryTimeout or the context ends; an attempt that has begun then may
-// still take its RequestTimeout. Pauses double up to a bound; there
-// is no jitter, since every worker has its partition to itself.
-func (o Options) Retry(ctx context.Context, attempt func(context.Context) error) error {
-	patience, cancel := context.WithTimeout(ctx, o.RetryTimeout)
-	defer cancel()
-	pause := o.MinBackoff
-	var last *Error
-	for {
-		err := attempt(ctx)
-		var e *Error
-		if err == nil || !errors.As(err, &e) || !e.Temporary {
-			return err
-		}
-		// Running out of time says less than what came before it.
-		if last == nil || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
-			last = e
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-			pause = min(2*pause, o.MaxBackoff)
-		case <-patience.Done():
-			timer.Stop()
-			given := *last
-			given.Err = fmt.Errorf("%w; last: %w", context.Cause(patience), last.Err)
-			return &given
-		}
-	}
+// Int32 appends an int32.
+func (q *Request) Int32(v int32) *Request {
+	q.body = binary.BigEndian.AppendUint32(q.body, uint32(v))
+	return q
 }
 
-// Metadata asks a broker about topics, all of them if none is named. It
-// does not use the transport's cache and creates no topic.
-func Metadata(ctx context.Context, client *kafka.Client, o Options, topics ...string) (*metadata.Response, error) {
-	const op = "read metadata"
-	res, err := RoundTrip(ctx, client, &Exchange{Message: &metadata.Request{TopicNames: topics}, To: AnyBroker}, o.RequestTimeout)
-	if err != nil {
-		return nil, Failed(client, op, err)
-	}
-	found, ok := res.(*metadata.Response)
-	if !ok {
-		return nil, Unexpected(op, res)
-	}
-	return found, nil
+// Count appends the length of an array; its elements follow.
+func (q *Request) Count(n int) *Request {
+	q.body = binary.AppendUvarint(q.body, uint64(n)+1)
+	return q
 }
 
-// FindCoordinator asks a broker for the coordinator of a group.
-func FindCoordinator(ctx context.Context, client *kafka.Client, o Options, group string) (int32, error) {
-	op := "find the coordinator of group " + group
-	res, err := RoundTrip(ctx, client, &Exchange{
-		Message: &findcoordinator.Request{Key: group, KeyType: int8(kafka.CoordinatorKeyTypeConsumer)}, To: AnyBroker,
-	}, o.RequestTimeout)
-	if err != nil {
-		return 0, Failed(client, op, err)
+// String appends a string.
+func (q *Request) String(s string) *Request {
+	q.Count(len(s))
+	q.body = append(q.body, s...)
+	return q
+}
+
+// Nullable appends a string, or null if it is empty.
+func (q *Request) Nullable(s string) *Request {
+	if s == "" {
+		return q.Byte(0)
 	}
-	found, ok := res.(*findcoordinator.Response)
-	if !ok {
-		return 0, Unexpected(op, res)
-	}
-	if found.ErrorCode != 0 {
-		return 0, Refused(op, kafka.Error(found.ErrorCode))
-	}
-	return found.NodeID, nil
+	return q.String(s)
+}
+
+// Bytes appends bytes behind their length.
+func (q *Request) Bytes(b []byte) *Request {
+	q.Count(len(b))
+	q.body = append(q.body, b...)
+	return q
+}
+
+// End ends a structure: it has no tagged fields.
+func (q *Request) End() *Request { return q.Byte(0) }
+
+// frame returns the request as it is sent:
+//
+//	size 4 | key 2 | version 2 | correlation id 4 | client id string | tags | body
+func (q *Request) frame() []byte {
+	be := binary.BigEndian
+	b := make([]byte, 4, 4+2+2+4+2+len(clientID)+1+len(q.body))
+	b = be.AppendUint16(b, uint16(q.key))
+	b = be.AppendUint16(b, uint16(q.version))
+	b = be.AppendUint32(b, correlationID)
+	b = be.AppendUint16(b, uint16(len(clientID)))
+	b = append(b, clientID...)
+	b = append(b, 0) // no tagged fields
+	b = append(b, q.body...)
+	be.PutUint32(b, uint32(len(b)-4))
+	return b
 }

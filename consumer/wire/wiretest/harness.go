@@ -26,7 +26,8 @@ var Quick = wire.Options{
 
 // Impatient gives up soon, for tests of giving up.
 var Impatient = wire.Options{
-	MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond, RetryTimeout: 100 * time.Millisecond,
+	MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond,
+	RetryTimeout: 100 * time.Millisecond,
 }
 
 // Patience is more than anything takes in a test, on a busy machine too.
@@ -142,8 +143,8 @@ func (h *Harness) Write(w *kgo.Client, topic string, partition int32, values ...
 }
 
 // Transact writes values in a transaction and ends it.
-func (h *Harness) Transact(w *kgo.Client, commit kgo.TransactionEndTry, topic string, partition int32,
-	values ...string,
+func (h *Harness) Transact(w *kgo.Client, commit kgo.TransactionEndTry, topic string,
+	partition int32, values ...string,
 ) {
 	h.Helper()
 	h.OK(w.BeginTransaction())

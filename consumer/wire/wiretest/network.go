@@ -72,7 +72,9 @@ func (n *Network) take(key protocol.ApiKey, answer bool) (lost bool, held <-chan
 }
 
 // RoundTrip implements kafka.RoundTripper.
-func (n *Network) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
+func (n *Network) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (
+	kafka.Response, error,
+) {
 	errLost := errors.New("connection reset by test")
 	lost, held := n.take(req.ApiKey(), false)
 	if lost {
