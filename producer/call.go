@@ -2,13 +2,13 @@ package producer
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
+
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // caller makes the requests that may be repeated: each of them has the same
@@ -51,7 +51,7 @@ type call struct {
 func (c *caller) do(ctx context.Context, what call) *Error {
 	patience, cancel := context.WithTimeout(ctx, c.options.RetryTimeout)
 	defer cancel()
-	pause := backoff{c.options.MinBackoff, c.options.MaxBackoff}
+	pause := wire.Backoff{Next: c.options.MinBackoff, Longest: c.options.MaxBackoff}
 	var last *Error
 	for {
 		err := c.once(ctx, what)
@@ -62,7 +62,7 @@ func (c *caller) do(ctx context.Context, what call) *Error {
 		if last.Remedy != Retriable {
 			return last
 		}
-		if !pause.wait(patience) {
+		if !pause.Wait(patience) {
 			return gaveUp(patience, last)
 		}
 	}
@@ -75,17 +75,11 @@ func latest(before, now *Error) *Error {
 		return now
 	}
 	doubt := before.Uncertain || now.Uncertain
-	if now.Remedy == Retriable && ranOut(now) {
+	if now.Remedy == Retriable && wire.RanOut(now) {
 		now = before
 	}
 	now.Uncertain = doubt
 	return now
-}
-
-// ranOut reports that an error is the end of the time for it: kafka-go returns
-// the context's error or the connection's, whichever is first.
-func ranOut(err error) bool {
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // once makes one attempt.
@@ -94,10 +88,10 @@ func (c *caller) once(ctx context.Context, what call) *Error {
 	if err != nil {
 		return err
 	}
-	res, sendErr := roundTrip(ctx, c.client, broker, what.message(), c.options.RequestTimeout)
+	res, sendErr := c.roundTrip(ctx, broker, what.message())
 	if sendErr != nil {
 		delete(c.coordinators, what.to)
-		return &Error{Op: what.op, Remedy: Retriable, Uncertain: !neverSent(sendErr), Hint: reachHint(c.client, sendErr), Err: sendErr}
+		return &Error{Op: what.op, Remedy: Retriable, Uncertain: !wire.NeverSent(sendErr), Hint: wire.ReachHint(c.client, sendErr), Err: sendErr}
 	}
 	code, where := what.answer(res)
 	if code == 0 {
@@ -116,19 +110,28 @@ func (c *caller) once(ctx context.Context, what call) *Error {
 	return refusal
 }
 
+// roundTrip sends a message to a broker and waits for the answer, without repeating it.
+func (c *caller) roundTrip(ctx context.Context, broker int32, message protocol.Message) (
+	protocol.Message, error,
+) {
+	return wire.RoundTrip(ctx, c.client, wire.Exchange{
+		Message: message, To: broker, Timeout: c.options.RequestTimeout,
+	})
+}
+
 // find returns the broker in charge, from the cache or by asking.
 func (c *caller) find(ctx context.Context, what call) (int32, *Error) {
 	if what.to == nobody {
-		return anyBroker, nil
+		return wire.AnyBroker, nil
 	}
 	if broker, ok := c.coordinators[what.to]; ok {
 		return broker, nil
 	}
 	op := what.op + ": find the coordinator"
-	res, err := roundTrip(ctx, c.client, anyBroker,
-		&findcoordinator.Request{Key: what.to.key, KeyType: int8(what.to.kind)}, c.options.RequestTimeout)
+	res, err := c.roundTrip(ctx, wire.AnyBroker,
+		&findcoordinator.Request{Key: what.to.key, KeyType: int8(what.to.kind)})
 	if err != nil {
-		return 0, &Error{Op: op, Remedy: Retriable, Hint: reachHint(c.client, err), Err: err}
+		return 0, &Error{Op: op, Remedy: Retriable, Hint: wire.ReachHint(c.client, err), Err: err}
 	}
 	found, ok := res.(*findcoordinator.Response)
 	if !ok {
@@ -152,12 +155,4 @@ func gaveUp(ctx context.Context, last *Error) *Error {
 // transport.
 func unexpected(op string, res protocol.Message) *Error {
 	return &Error{Op: op, Remedy: Fatal, Err: fmt.Errorf("the transport answered with %T", res)}
-}
-
-// reachHint names the brokers when none of them could be reached.
-func reachHint(client *kafka.Client, err error) string {
-	if neverSent(err) && !errors.As(err, new(*routingError)) && client.Addr != nil {
-		return fmt.Sprintf("cannot reach any of %s: is Kafka running there?", client.Addr)
-	}
-	return ""
 }

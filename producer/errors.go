@@ -3,7 +3,6 @@ package producer
 import (
 	"errors"
 	"fmt"
-	"net"
 
 	kafka "github.com/segmentio/kafka-go"
 )
@@ -187,14 +186,4 @@ func hintOfCode(code kafka.Error) string {
 // refused turns a broker's answer into an error.
 func refused(op string, where *TopicPartition, code kafka.Error) *Error {
 	return &Error{Op: op, Where: where, Remedy: remedyOfCode(code), Hint: hintOfCode(code), Err: code}
-}
-
-// neverSent reports that a failed exchange cannot have reached a broker: it was
-// not routed, or no connection came about. Everything else may have been sent.
-func neverSent(err error) bool {
-	var routing *routingError
-	var dial *net.OpError
-	return errors.As(err, &routing) ||
-		errors.Is(err, kafka.BrokerNotAvailable) ||
-		errors.As(err, &dial) && dial.Op == "dial"
 }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/geodither/geodither/producer"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/geodither/geodither/producer"
 )
 
 // A transaction over two topics, with the offset of the input that it was made

@@ -16,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // quick are options for tests: short pauses, and patience for a busy machine.
@@ -204,8 +206,8 @@ func (l *lossy) match(key protocol.ApiKey) *rule {
 var errLost = errors.New("connection reset by test")
 
 func (l *lossy) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
-	if x, ok := req.(*exchange); ok && l.onProduce != nil {
-		if p, ok := x.message.(*rawproduce.Request); ok {
+	if x, ok := req.(*wire.Exchange); ok && l.onProduce != nil {
+		if p, ok := x.Message.(*rawproduce.Request); ok {
 			l.onProduce(p)
 		}
 	}

@@ -120,7 +120,7 @@ var table = map[string]rule{
 
 	"schemas":  {third: []string{goavro}},
 	"state":    {third: []string{pebble}},
-	"producer": {third: []string{kafkaGo}, tests: []string{franz}},
+	"producer": {ours: []string{"consumer/wire"}, third: []string{kafkaGo}, tests: []string{franz}},
 	"consumer": {
 		ours:  []string{"consumer/wire"},
 		third: []string{kafkaGo},

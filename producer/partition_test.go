@@ -39,3 +39,38 @@ func TestPartitionAgreesWithKafkaGo(t *testing.T) {
 		t.Errorf("an empty key goes to partition %d", got)
 	}
 }
+
+// TestPartitionCRC32 pins vectors of CRC-32: the check value of its catalogue
+// (reveng.sourceforge.io/crc-catalogue, CRC-32/ISO-HDLC), and hashes above 2³¹, which
+// a signed remainder would send to a negative partition.
+func TestPartitionCRC32(t *testing.T) {
+	for _, test := range []struct {
+		key  string
+		n    int
+		want int32
+	}{
+		{"", 7, 0},
+		{"123456789", 1 << 30, 0xcbf43926 % (1 << 30)},
+		{"123456789", 1000, 3421780262 % 1000},
+		{"a", 10, 3904355907 % 10},
+		{"anything", 1, 0},
+	} {
+		if got := PartitionCRC32([]byte(test.key), test.n); got != test.want {
+			t.Errorf("PartitionCRC32(%q, %d) = %d, want %d", test.key, test.n, got, test.want)
+		}
+	}
+}
+
+func TestPartitionCRC32AgreesWithKafkaGo(t *testing.T) {
+	partitions := make([]int, 7)
+	for i := range partitions {
+		partitions[i] = i
+	}
+	balancer := kafka.CRC32Balancer{Consistent: true}
+	for i := range 1000 {
+		key := fmt.Appendf(nil, "user-%d", i*i)
+		if got, want := PartitionCRC32(key, 7), balancer.Balance(kafka.Message{Key: key}, partitions...); int(got) != want {
+			t.Fatalf("PartitionCRC32(%q, 7) = %d, want %d", key, got, want)
+		}
+	}
+}
