@@ -25,7 +25,7 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 	grep -v -e /consumer/task$$ -e /archtest$$)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test race fuzz bench fmt fmt-check vet lint arch tidy vuln audit figures verify check clean \
+.PHONY: help build image run test race fuzz bench fmt fmt-check vet lint arch tidy vuln audit figures verify check clean \
 	kafka-up kafka-down test-kafka chaos
 
 help: ## List the targets
@@ -34,6 +34,9 @@ help: ## List the targets
 build: ## Build bin/geodither
 	@echo "building bin/geodither (a minute or more the first time)"
 	@$(GO) build -trimpath -o bin/geodither ./cmd/geodither
+
+image: build ## Build the image geodither, with the version that bin/geodither has
+	docker build -f deploy/Dockerfile -t geodither --build-arg "VERSION=$$(./bin/geodither version | cut -d ' ' -f 2)" .
 
 run: build ## Run the demo: the whole pipeline, live on the terminal (ARGS='--vehicles 1000')
 	@./bin/geodither demo $(ARGS)

@@ -45,12 +45,36 @@ func readCompose(t *testing.T, tree fs.FS) compose {
 	return c
 }
 
+// plantedVersion is what the Dockerfile's build argument VERSION stands for in these tests.
+const plantedVersion = "v0.0.0-planted"
+
+// linkedVersion returns the linker flag by which the Dockerfile tells the binary its version.
+func linkedVersion(t *testing.T, dockerfile string) string {
+	t.Helper()
+	flag := regexp.MustCompile(`-X [\w./-]+=\$VERSION\b`).FindString(dockerfile)
+	if flag == "" {
+		t.Fatal("the Dockerfile links no version")
+	}
+	return strings.ReplaceAll(flag, "$VERSION", plantedVersion)
+}
+
 // TestCommand holds the files to the command as it is.
 func TestCommand(t *testing.T) {
+	dockerfile, err := fs.ReadFile(repository(t), "deploy/Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
 	binary := filepath.Join(t.TempDir(), "geodither")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../geodither").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-ldflags", linkedVersion(t, string(dockerfile)), "-o", binary, "../../geodither")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
+	t.Run("version", func(t *testing.T) {
+		out, err := exec.Command(binary, "version").Output()
+		if want := "geodither " + plantedVersion + "\n"; err != nil || string(out) != want {
+			t.Errorf("an image says %q (%v), want %q", out, err, want)
+		}
+	})
 	t.Run("compose", func(t *testing.T) { testCompose(t, binary) })
 	t.Run("configs", func(t *testing.T) { testConfigs(t, binary) })
 }
