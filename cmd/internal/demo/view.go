@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"fmt"
@@ -11,31 +11,31 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
-// demoStatus is what the live view shows at one moment.
-type demoStatus struct {
+// status is what the live view shows at one moment.
+type status struct {
 	elapsed   time.Duration
 	fleetTime time.Time // event time of the last fix fed
 	fed       float64   // share of the fleet's fixes fed, 0 to 1
 	perSecond float64   // records published in the last interval
-	report    demoReport
+	report    Report
 	latest    string
 }
 
-// demoView prints the state of the demo: in place on a terminal, else a line
+// view prints the state of the demo: in place on a terminal, else a line
 // now and then.
-type demoView struct {
+type view struct {
 	out   io.Writer
 	live  bool
 	width func() int // of the terminal, in columns
 	lines int        // printed by the last frame
 }
 
-func newDemoView(out io.Writer) *demoView {
+func newView(out io.Writer) *view {
 	file, ok := out.(interface{ Fd() uintptr })
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return &demoView{out: out}
+		return &view{out: out}
 	}
-	return &demoView{out: out, live: true, width: func() int {
+	return &view{out: out, live: true, width: func() int {
 		width, _, err := term.GetSize(int(file.Fd()))
 		if err != nil || width < 1 {
 			return 80
@@ -45,14 +45,14 @@ func newDemoView(out io.Writer) *demoView {
 }
 
 // interval is how often a frame is worth printing.
-func (v *demoView) interval() time.Duration {
+func (v *view) interval() time.Duration {
 	if v.live {
 		return 250 * time.Millisecond
 	}
 	return 2 * time.Second
 }
 
-func (v *demoView) show(s demoStatus) {
+func (v *view) show(s status) {
 	if !v.live {
 		r := s.report
 		fmt.Fprintf(v.out, "%s  in %d  out %d  dead %d  releases %d  repeats %d  predicted %d  |ΔX| %.0f  rms m: release %.0f, estimate %.0f, blind %.0f  %.0f/s\n",
@@ -80,7 +80,7 @@ func clip(line string, columns int) string {
 	return line
 }
 
-func (v *demoView) frame(s demoStatus) []string {
+func (v *view) frame(s status) []string {
 	const width = 30
 	r := s.report
 	done := int(s.fed*width + .5)
@@ -100,7 +100,7 @@ func (v *demoView) frame(s demoStatus) []string {
 }
 
 // pace is the rate of records, which a feed at a multiple of the fleet's pace decides.
-func (s demoStatus) pace() string {
+func (s status) pace() string {
 	if s.report.Speed > 0 {
 		return fmt.Sprintf("fed at %.0f/s", s.perSecond)
 	}

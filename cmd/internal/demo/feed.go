@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// demoFeed writes the demo's fixes to the raw topic, at their pace times a
-// factor, and a few records that no pipeline should choke on.
-type demoFeed struct {
+// sampleFeed writes the demo's fixes to the raw topic, at their pace times a factor, with a few
+// records among them that no pipeline may choke on.
+type sampleFeed struct {
 	feeder *feed.Feeder
 	items  []feedItem
 	speed  float64
@@ -30,23 +30,23 @@ type feedResult struct {
 	err  error
 }
 
-// answers counts what came back.
+// answers counts the records and dead letters that came back.
 func (s *scoreboard) answers() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.out + int64(len(s.dead))
 }
 
-func (d *demo) newFeed(ctx context.Context) (*demoFeed, error) {
+func (d *demo) newFeed(ctx context.Context) (*sampleFeed, error) {
 	codec, err := schemas.NewCodec(schemas.Avro)
 	if err != nil {
 		return nil, err
 	}
-	feeder, err := feed.New(ctx, d.client, demoTopics.Raw, 0, codec)
+	feeder, err := feed.New(ctx, d.client, topicNames.Raw, 0, codec)
 	if err != nil {
 		return nil, err
 	}
-	feed := &demoFeed{feeder: feeder, speed: d.flags.speed}
+	feed := &sampleFeed{feeder: feeder, speed: d.options.Speed}
 	for i, fix := range d.fixes {
 		value, err := codec.AppendRaw(nil, fix)
 		if err != nil {
@@ -61,8 +61,8 @@ func (d *demo) newFeed(ctx context.Context) (*demoFeed, error) {
 	return feed, nil
 }
 
-// spoil makes a record that must become a dead letter: one that is cut short,
-// or one under another user's key.
+// spoil makes a record that must become a dead letter: one that is cut short, or one under another
+// user's key.
 func spoil(item feedItem, i int) feedItem {
 	if i%2 == 0 {
 		item.value = item.value[:len(item.value)/2]
@@ -72,9 +72,9 @@ func spoil(item feedItem, i int) feedItem {
 	return item
 }
 
-// run feeds all items. The Kafka timestamp is the event time, so that two runs
-// write the same records.
-func (f *demoFeed) run(ctx context.Context) feedResult {
+// run feeds all items. The Kafka timestamp is the event time, so that two runs write the same
+// records.
+func (f *sampleFeed) run(ctx context.Context) feedResult {
 	began, first := time.Now(), f.items[0].timeMS
 	for _, item := range f.items {
 		if f.speed > 0 {
@@ -98,7 +98,7 @@ func (f *demoFeed) run(ctx context.Context) feedResult {
 	return feedResult{f.sent.Load(), err}
 }
 
-func (f *demoFeed) flush(ctx context.Context) error {
+func (f *sampleFeed) flush(ctx context.Context) error {
 	err := f.feeder.Flush(ctx)
 	f.sent.Store(f.feeder.Sent())
 	return err

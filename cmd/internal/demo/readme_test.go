@@ -1,24 +1,35 @@
-package main
+package demo
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
 
 // readmeFrame is the demo's view as the README shows it.
 func readmeFrame(t *testing.T) string {
 	t.Helper()
-	for _, block := range fence.FindAllStringSubmatch(read(t, filepath.Join(root, "README.md")), -1) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range codeBlock.FindAllStringSubmatch(string(text), -1) {
 		if strings.Contains(block[1], "fleet time") {
 			return strings.TrimRight(block[1], "\n")
 		}
@@ -30,6 +41,7 @@ func readmeFrame(t *testing.T) string {
 var (
 	frameBar    = regexp.MustCompile(`[█·]{30}`)
 	frameNumber = regexp.MustCompile(`[0-9][0-9.:,-]*`)
+	codeBlock   = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```")
 	frameSpace  = regexp.MustCompile(` +`)
 )
 
@@ -44,11 +56,22 @@ func skeleton(frame string) string {
 // The frame is of a moment before the end, and another key changes figures a little: a quarter is
 // allowed, which a frame of another mechanism or of half the noise does not pass.
 func TestReadmeFrame(t *testing.T) {
-	if raceDetector {
-		t.Skip("one demo shows the races there are")
+	o := Options{
+		Once: true, JSON: true, Seed: 1, Logger: slog.New(slog.DiscardHandler),
+		Release: func(*mobility.Model) (mechanism.Options, error) {
+			return mechanism.Options{Epsilon: 4, Delta: .01}, nil
+		},
 	}
-	shown, report := readmeFrame(t), demoOnce(t)
-	model, fixes, err := demoFleet(demoFlags{})
+	var out bytes.Buffer
+	if err := Run(t.Context(), o, cli.Streams{Out: &out, Err: io.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	var report Report
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatal(err)
+	}
+	shown := readmeFrame(t)
+	model, fixes, err := fleetOf(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +93,7 @@ func TestReadmeFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	report.Speed, report.cells = 600, model.Grid.Cells()
-	frame := strings.Join((&demoView{}).frame(demoStatus{report: report, latest: board.latest}), "\n")
+	frame := strings.Join((&view{}).frame(status{report: report, latest: board.latest}), "\n")
 	if got, want := skeleton(shown), skeleton(frame); got != want {
 		t.Errorf("the README shows\n%s\nand the demo prints\n%s", got, want)
 	}
@@ -87,7 +110,7 @@ func TestReadmeFrame(t *testing.T) {
 var frameFigures = regexp.MustCompile(`set \|ΔX\| ([0-9.]+) of|release    estimate    blind\n +([0-9]+) m +([0-9]+) m +([0-9]+) m`)
 
 // unlike lists the figures of a frame that are more than a quarter away from a report's.
-func unlike(frame string, r demoReport) (problems []string) {
+func unlike(frame string, r Report) (problems []string) {
 	found := frameFigures.FindAllStringSubmatch(frame, -1)
 	if len(found) != 2 {
 		return []string{"it has not all figures"}
@@ -108,8 +131,8 @@ func unlike(frame string, r demoReport) (problems []string) {
 
 // TestDemoPace: with a speed the rate is the feed's, and is not told as the pipeline's.
 func TestDemoPace(t *testing.T) {
-	paced := demoReport{EventsPerSecond: 21, Speed: 120, BusyMicros: 250}.pace()
-	free := demoReport{EventsPerSecond: 5000, BusyMicros: 250}.pace()
+	paced := Report{EventsPerSecond: 21, Speed: 120, BusyMicros: 250}.pace()
+	free := Report{EventsPerSecond: 5000, BusyMicros: 250}.pace()
 	if !strings.Contains(paced, "Fed at 120 times the fleet's pace, 21 records/s: that is the feed's pace, not a limit") || !strings.Contains(paced, "250 µs a record") {
 		t.Errorf("with a speed: %s", paced)
 	}

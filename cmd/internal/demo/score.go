@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"crypto/sha256"
@@ -21,8 +21,7 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// scoreboard holds what the demo reads back from Kafka against what it fed in.
-// Only a demo can: it knows the truth because the truth is open data.
+// scoreboard compares what the demo reads back from Kafka with what it fed in.
 type scoreboard struct {
 	mu        sync.Mutex
 	codec     *schemas.Codec
@@ -52,8 +51,8 @@ type deadLetter struct {
 	offset    int64
 }
 
-// newScoreboard takes what will have been fed, in order. Without a blind
-// baseline it counts and does not measure.
+// newScoreboard takes the fixes in the order in which they are fed. Without a blind baseline it
+// counts records and measures no distances.
 func newScoreboard(model *mobility.Model, blind *pipeline.Blind, fixes []schemas.Raw) (*scoreboard, error) {
 	codec, err := schemas.NewCodec(schemas.Avro)
 	if err != nil {
@@ -70,8 +69,8 @@ func newScoreboard(model *mobility.Model, blind *pipeline.Blind, fixes []schemas
 	return s, nil
 }
 
-// sanitized books one record of the sanitized topic. A record that answers no
-// fix, or one that was answered already, is an error.
+// sanitized counts one record of the sanitized topic. A record that answers no fix, or one that was
+// answered before, is an error.
 func (s *scoreboard) sanitized(partition int32, r consumer.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +102,7 @@ func (s *scoreboard) sanitized(partition int32, r consumer.Record) error {
 	return s.measure(&s.scores[partition].metrics, fix, record)
 }
 
-// answered finds the fix that a record answers. Fixes of the same user before it
-// were passed over.
+// answered finds the fix that a record answers. Earlier fixes of the same user have no record.
 func (s *scoreboard) answered(record schemas.Sanitized) (schemas.Raw, error) {
 	queue := s.truth[record.UserID]
 	for i, fix := range queue {
@@ -139,7 +137,7 @@ func (s *scoreboard) measure(metrics *trial.Metrics, fix schemas.Raw, record sch
 	return nil
 }
 
-// deadLetter books one record of the dead-letter topic.
+// deadLetter counts one record of the dead-letter topic.
 func (s *scoreboard) deadLetter(_ int32, r consumer.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,8 +156,8 @@ func (s *scoreboard) deadLetter(_ int32, r consumer.Record) error {
 	return nil
 }
 
-// verify says whether every fed record was answered exactly once, by a record, a
-// dead letter, or in silence, of which the service has counted so many.
+// verify returns an error unless every record that was fed was answered exactly once: by a
+// sanitized record, by a dead letter, or in silence, which the service counts.
 func (s *scoreboard) verify(fed, silent int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,13 +169,14 @@ func (s *scoreboard) verify(fed, silent int64) error {
 		skipped += int64(len(rest))
 	}
 	if skipped != s.late+silent {
-		return fmt.Errorf("%d fixes have no sanitized record, but %d dead letters say late and %d were to have none", skipped, s.late, silent)
+		return fmt.Errorf("%d fixes have no sanitized record, but %d dead letters say late and %d were to have "+
+			"none", skipped, s.late, silent)
 	}
 	return nil
 }
 
-// demoReport is the object that --json prints.
-type demoReport struct {
+// Report is the object that --json prints.
+type Report struct {
 	RecordsIn       int64   `json:"records_in"`
 	RecordsOut      int64   `json:"records_out"`
 	DeadLetters     int64   `json:"dead_letters"`
@@ -210,7 +209,7 @@ type demoReport struct {
 }
 
 // count writes the scoreboard's counts into a report.
-func (s *scoreboard) count(r *demoReport) {
+func (s *scoreboard) count(r *Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.RecordsOut, r.DeadLetters = s.out, int64(len(s.dead))
@@ -223,7 +222,7 @@ func (s *scoreboard) count(r *demoReport) {
 }
 
 // distances writes the distances to the truth into a report.
-func (s *scoreboard) distances(r *demoReport) {
+func (s *scoreboard) distances(r *Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var release, estimate, blind squares

@@ -1,0 +1,366 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+const (
+	partitions = 4
+	group      = "demo"
+)
+
+var topicNames = pipeline.Topics{
+	Raw: "demo.raw", Sanitized: "demo.sanitized", Changelog: "demo.changelog", DeadLetters: "demo.dead-letters",
+}
+
+// Options say what the demo shows.
+type Options struct {
+	// Once ends the demo with an error if a record is missing or double, also by an interrupt.
+	Once bool
+	// JSON prints the report as one JSON object, and everything else on the error stream.
+	JSON bool
+	// Vehicles are simulated beside the sample's.
+	Vehicles int
+	// Seed is that of the noise and of the simulated vehicles.
+	Seed uint64
+	// Speed is the number of times that the feed is faster than the fleet was; 0: as fast as it goes.
+	Speed float64
+	// Port is that of the embedded broker; 0: any free one.
+	Port int
+	// Release says how to release under the demo's model. Its errors are the user's.
+	Release func(*mobility.Model) (mechanism.Options, error)
+	// Logger gets what the broker and the service log.
+	Logger *slog.Logger
+}
+
+// demo is one run of it.
+type demo struct {
+	options  Options
+	out      io.Writer // for the view and the report
+	model    *mobility.Model
+	release  mechanism.Options
+	fixes    []schemas.Raw
+	client   *kafka.Client
+	counters *pipeline.Counters
+	live     *scoreboard
+	began    time.Time
+
+	interrupted bool // before the sample's end: nothing is verified
+}
+
+// Run runs the demo until the sample ends or the context does, and prints what comes out.
+func Run(ctx context.Context, o Options, std cli.Streams) error {
+	d := &demo{options: o, out: std.Out, counters: new(pipeline.Counters)}
+	if o.JSON {
+		d.out = std.Err
+	}
+	var err error
+	if d.model, d.fixes, err = fleetOf(o); err != nil {
+		return err
+	}
+	if d.release, err = o.Release(d.model); err == nil {
+		err = d.release.Validate()
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	dir, err := os.MkdirTemp("", "geodither-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	broker, err := devbroker.Start(devbroker.Options{Port: o.Port, Logger: o.Logger})
+	if err != nil {
+		return err
+	}
+	defer broker.Close() //nolint:errcheck // in memory only: nothing is lost
+	d.client = pipeline.NewClient([]string{broker.Addr()})
+	topics := topicNames
+	topics.Partitions = partitions
+	if err := pipeline.CreateTopics(ctx, d.client, topics); err != nil {
+		return err
+	}
+	service, err := pipeline.NewService(pipeline.Options{
+		Cluster:  pipeline.Cluster{Brokers: []string{broker.Addr()}, Group: group, Topics: topicNames},
+		Settings: pipeline.Settings{Model: d.model, Key: noise.KeyFromSeed(o.Seed), Release: d.release},
+		StateDir: filepath.Join(dir, "state"),
+		Logger:   o.Logger, Counters: d.counters,
+	})
+	if err != nil {
+		return err
+	}
+	d.introduce(broker.Addr())
+	report, err := d.run(ctx, service)
+	if err != nil {
+		return err
+	}
+	return d.print(report, std.Out)
+}
+
+// run feeds the topic and shows what comes out, until everything is answered or the context ends.
+func (d *demo) run(ctx context.Context, service *pipeline.Service) (Report, error) {
+	blind, err := pipeline.NewBlind(d.model, d.release)
+	if err != nil {
+		return Report{}, err
+	}
+	if d.live, err = newScoreboard(d.model, blind, d.fixes); err != nil {
+		return Report{}, err
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	fed := make(chan feedResult, 1)
+	served := make(chan error, 1)
+	watched := make(chan error, 2)
+	feed, err := d.newFeed(working)
+	if err != nil {
+		return Report{}, err
+	}
+	d.began = time.Now()
+	go func() {
+		served <- service.Run(working)
+		close(served) // so that who asks again need not wait
+	}()
+	go func() { watched <- d.tail(topicNames.Sanitized, true).Run(working, d.live.sanitized) }()
+	go func() { watched <- d.tail(topicNames.DeadLetters, true).Run(working, d.live.deadLetter) }()
+	go func() { fed <- feed.run(working) }()
+
+	took, err := d.watch(ctx, feed, fed, served, watched)
+	stop()
+	// Also after an error: the service still writes to the folder that goes next.
+	if late := <-served; err == nil {
+		err = late
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	if ctx.Err() != nil {
+		if d.options.Once {
+			return Report{}, fmt.Errorf("%w before the sample's end: nothing was verified", ctx.Err())
+		}
+		d.interrupted = true
+		return d.report(d.live, feed.sent.Load(), took), nil
+	}
+	return d.verified(feed.sent.Load(), took)
+}
+
+// watch shows how far the demo is until everything is answered, and returns the time that took. It
+// gives up when nothing has moved for a minute.
+func (d *demo) watch(ctx context.Context, feed *sampleFeed, fed <-chan feedResult, served, watched <-chan error) (time.Duration, error) {
+	const patience = time.Minute
+	view := newView(d.out)
+	ticker := time.NewTicker(view.interval())
+	defer ticker.Stop()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	var answered, shown int64
+	var total int64 = -1
+	moved := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return time.Since(d.began), nil
+		case err := <-served:
+			if ctx.Err() != nil {
+				return time.Since(d.began), err // it was told to end
+			}
+			return 0, errors.Join(errors.New("the service ended early"), err)
+		case err := <-watched:
+			if err != nil {
+				return 0, err
+			}
+		case r := <-fed:
+			if r.err != nil && ctx.Err() == nil {
+				return 0, r.err
+			}
+			total = r.sent
+		case <-poll.C:
+			// Fixes that the settings leave without a record are answered when they are counted.
+			if n := d.live.answers() + d.counters.Snapshot().Silent(); n != answered {
+				answered, moved = n, time.Now()
+			}
+			if answered == total {
+				took := moved.Sub(d.began)
+				view.show(d.status(feed, float64(answered)/took.Seconds()))
+				return took, nil
+			}
+			if time.Since(moved) > patience && total >= 0 {
+				return 0, fmt.Errorf("%d of %d records were answered and nothing has moved for %v; "+
+					"run with --verbose to see why", answered, total, patience)
+			}
+		case <-ticker.C:
+			if !d.options.JSON {
+				view.show(d.status(feed, float64(answered-shown)/view.interval().Seconds()))
+			}
+			shown = answered
+		}
+	}
+}
+
+// verified reads both output topics once more, now that the service is stopped, and compares them
+// with what was fed.
+func (d *demo) verified(fed int64, took time.Duration) (Report, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	board, err := newScoreboard(d.model, nil, d.fixes)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := d.tail(topicNames.Sanitized, false).Run(ctx, board.sanitized); err != nil {
+		return Report{}, err
+	}
+	if err := d.tail(topicNames.DeadLetters, false).Run(ctx, board.deadLetter); err != nil {
+		return Report{}, err
+	}
+	if err := board.verify(fed, d.counters.Snapshot().Silent()); err != nil {
+		return Report{}, err
+	}
+	return d.report(board, fed, took), nil
+}
+
+func (d *demo) tail(topic string, follow bool) topics.Tail {
+	return topics.Tail{Client: d.client, Topic: topic, Follow: follow}
+}
+
+func (d *demo) report(board *scoreboard, fed int64, took time.Duration) Report {
+	totals := d.counters.Snapshot()
+	r := Report{
+		RecordsIn: fed, Silent: totals.Silent(),
+		LocationSetMean: totals.LocationSetMean(), DriftRatio: totals.DriftRatio(),
+		Epsilon: d.release.Epsilon, Delta: d.release.Delta, Mechanism: d.release.Mechanism,
+		ModelID: d.model.ID(), Seed: d.options.Seed, cells: d.model.Grid.Cells(),
+	}
+	board.count(&r)
+	r.EpsilonSpent = float64(r.Releases) * r.Epsilon
+	r.Speed = d.options.Speed
+	if totals.RecordsIn > 0 {
+		r.BusyMicros = float64(d.counters.Busy.Load()) / 1000 / float64(totals.RecordsIn)
+	}
+	d.live.distances(&r)
+	if took > 0 {
+		r.EventsPerSecond = float64(r.RecordsOut+r.DeadLetters) / took.Seconds()
+	}
+	return r
+}
+
+func (d *demo) status(feed *sampleFeed, perSecond float64) status {
+	s := status{
+		elapsed: time.Since(d.began), perSecond: perSecond,
+		report: d.report(d.live, feed.sent.Load(), time.Since(d.began)),
+	}
+	s.fed = float64(s.report.RecordsIn) / float64(len(feed.items))
+	s.fleetTime = time.UnixMilli(feed.at.Load()).UTC()
+	d.live.mu.Lock()
+	s.latest = d.live.latest
+	d.live.mu.Unlock()
+	return s
+}
+
+func (d *demo) introduce(addr string) {
+	g := d.model.Grid
+	fmt.Fprintf(d.out, `geodither demo (its noise comes from a seed and is not private: records are marked so)
+  model     %s: %d × %d cells of %d m, step %v, trained on the sample itself
+  release   %s, ε = %g for each release, δ = %g
+  budget    %s
+  broker    %s (embedded); in another terminal:
+            geodither consume --brokers %s --topic %s --follow
+
+`, d.model.ID(), g.Width(), g.Height(), fleet.SampleCellM, d.model.Step, d.release.Mechanism,
+		d.release.Epsilon, d.release.Delta, d.budget(), addr, addr, topicNames.Sanitized)
+}
+
+// budget says what limits the Σε of a vehicle.
+func (d *demo) budget() string {
+	b := d.release.Budget
+	if b.WindowSteps == 0 && b.Lifetime == 0 {
+		return `none: these traces are public. "geodither run" asks for one`
+	}
+	var limits []string
+	if b.WindowSteps > 0 {
+		limits = append(limits, fmt.Sprintf("Σε ≤ %g in any %v", b.Epsilon, time.Duration(b.WindowSteps)*d.model.Step))
+	}
+	if b.Lifetime > 0 {
+		limits = append(limits, fmt.Sprintf("Σε ≤ %g for all time", b.Lifetime))
+	}
+	return strings.Join(limits, ", ") + ", for each vehicle"
+}
+
+// print writes the report for a person or for a program.
+func (d *demo) print(r Report, out io.Writer) error {
+	if d.options.JSON {
+		return json.NewEncoder(out).Encode(r)
+	}
+	verdict := "each fix answered exactly once"
+	if d.interrupted {
+		verdict = "interrupted, what was in flight is not answered"
+	}
+	silent := ""
+	if r.Silent > 0 {
+		silent = fmt.Sprintf(", %d left without a record by the settings", r.Silent)
+	}
+	_, err := fmt.Fprintf(out, `
+%d records in, %d out, %d dead letters%s: %s.
+%d users, %d releases, %d repeats, %d predictions, %d late; |ΔX| %.1f cells on average, true cell outside it in %.1f %%.
+Σε per user: %.0f on average. Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.
+%s
+`, r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict, r.Users, r.Releases, r.Repeats, r.Predictions, r.Late, r.LocationSetMean, 100*r.DriftRatio,
+		r.EpsilonSpent/float64(max(r.Users, 1)), cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM), r.pace())
+	return err
+}
+
+// pace says how fast it went, and what set the pace: a feed at a multiple of the fleet's pace says
+// nothing about what the pipeline can do.
+func (r Report) pace() string {
+	went := fmt.Sprintf("As fast as it goes: %.0f records/s through the broker and back, all in this one process", r.EventsPerSecond)
+	if r.Speed > 0 {
+		went = fmt.Sprintf("Fed at %g times the fleet's pace, %.0f records/s: that is the feed's pace, not a limit", r.Speed, r.EventsPerSecond)
+	}
+	return fmt.Sprintf("%s.\nThe pipeline itself was busy for %.0f µs a record: decoding, mechanism and encoding, without Kafka.", went, r.BusyMicros)
+}
+
+// fleetOf reads the sample, trains the model on it, and adds the simulated vehicles over the same
+// time.
+func fleetOf(o Options) (*mobility.Model, []schemas.Raw, error) {
+	fixes, err := fleet.Sample()
+	if err != nil {
+		return nil, nil, err
+	}
+	model, err := fleet.SampleModel(fixes)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.Vehicles > 0 {
+		stepMS := model.Step.Milliseconds()
+		first, last := fixes[0].Timestamp/stepMS, fixes[len(fixes)-1].Timestamp/stepMS
+		simulated := fleet.New(model, o.Vehicles, o.Seed)
+		for s := first; s <= last; s++ {
+			simulated.Step(s*stepMS, func(fix schemas.Raw) bool {
+				fixes = append(fixes, fix)
+				return true
+			})
+		}
+		slices.SortStableFunc(fixes, func(a, b schemas.Raw) int { return int(a.Timestamp - b.Timestamp) })
+	}
+	return model, fixes, nil
+}
