@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
@@ -224,7 +225,7 @@ func lastIndex(list []string, wanted string) int {
 // sources opens what is to be read; total is its size in bytes, 0 if that is not known.
 func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, split *splitUsers, std cli.Streams) (sources []records.Source, total int64, err error) {
 	if f.topic != "" {
-		client, err := connect(ctx, f.brokers)
+		client, err := kafkaconn.Connect(ctx, f.brokers)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -54,7 +55,7 @@ lies, and why it was refused. Its content is not in it.`,
 			if err != nil {
 				return cli.Usage(err)
 			}
-			client, err := connect(cmd.Context(), brokers)
+			client, err := kafkaconn.Connect(cmd.Context(), brokers)
 			if err != nil {
 				return err
 			}

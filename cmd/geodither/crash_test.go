@@ -18,7 +18,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/feed"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/fleet"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -99,7 +99,7 @@ func newCrashWorld(t *testing.T) *crashWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &crashWorld{dir: t.TempDir(), addr: addr, prefix: prefix, client: pipeline.NewClient(strings.Split(addr, ","))}
+	w := &crashWorld{dir: t.TempDir(), addr: addr, prefix: prefix, client: kafkaconn.NewClient(strings.Split(addr, ","))}
 	if w.model, err = fleet.SampleModel(fixes); err != nil {
 		t.Fatal(err)
 	}

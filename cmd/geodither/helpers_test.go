@@ -17,7 +17,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -241,7 +241,7 @@ func requireMessage(t *testing.T, r result, code int, words ...string) {
 	}
 }
 
-func pipelineClient(broker string) *kafka.Client { return pipeline.NewClient([]string{broker}) }
+func pipelineClient(broker string) *kafka.Client { return kafkaconn.NewClient([]string{broker}) }
 
 // pipe is a pair of files, as a shell makes it.
 func pipe(t *testing.T) (from, to *os.File) {

@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/feed"
 	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -83,7 +84,7 @@ func (f *produceFlags) run(ctx context.Context, args []string, std cli.Streams) 
 	if err != nil {
 		return err
 	}
-	client, err := connect(ctx, f.brokers)
+	client, err := kafkaconn.Connect(ctx, f.brokers)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
@@ -34,7 +35,7 @@ func newState(std cli.Streams) *cobra.Command {
 func loadService(ctx context.Context, config string, std cli.Streams) (pipeline.Options, error) {
 	options, err := loadLocal(ctx, config, std)
 	if err == nil {
-		_, err = connect(ctx, options.Brokers)
+		_, err = kafkaconn.Connect(ctx, options.Brokers)
 	}
 	return options, err
 }

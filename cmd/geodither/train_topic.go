@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/consumer"
@@ -68,7 +69,7 @@ func (f *topicFlags) open(ctx context.Context, strict bool) (*topicSource, error
 	if s.from.IsOffset && s.to.IsOffset && s.to.Offset <= s.from.Offset || !s.from.Time.IsZero() && !s.to.Time.IsZero() && !s.to.Time.After(s.from.Time) {
 		return nil, cli.Usagef("--to must be behind --from: the record at --to is left out")
 	}
-	s.client, err = connect(ctx, f.brokers)
+	s.client, err = kafkaconn.Connect(ctx, f.brokers)
 	return s, err
 }
 

@@ -140,8 +140,13 @@ var table = map[string]rule{
 	// What the tests of the packages around it share: a cluster in the test's process.
 	"consumer/wire/wiretest": {ours: []string{"consumer/wire"}, third: []string{kafkaGo, franz}},
 
+	"cmd/internal/kafkaconn": {
+		ours:  []string{"consumer/admin", "consumer/wire", "cmd/internal/cli"},
+		third: []string{kafkaGo},
+	},
 	"cmd/internal/pipeline": {
 		ours: []string{
+			"cmd/internal/kafkaconn",
 			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise",
 			"schemas", "state", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
 		},
@@ -184,7 +189,7 @@ var table = map[string]rule{
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/trial",
 			"schemas", "consumer",
 			"cmd/internal/cli", "cmd/internal/devbroker", "cmd/internal/feed", "cmd/internal/fleet",
-			"cmd/internal/pipeline", "cmd/internal/topics",
+			"cmd/internal/kafkaconn", "cmd/internal/pipeline", "cmd/internal/topics",
 		},
 		third: []string{kafkaGo, term},
 		tests: []string{"mechanism/law"},
@@ -207,6 +212,7 @@ var table = map[string]rule{
 			"cmd/internal/feed",
 			"cmd/internal/files",
 			"cmd/internal/fleet",
+			"cmd/internal/kafkaconn",
 			"cmd/internal/pipeline",
 			"cmd/internal/records",
 			"cmd/internal/topics",

@@ -18,6 +18,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/mechanism"
@@ -96,7 +97,7 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 		return err
 	}
 	defer broker.Close() //nolint:errcheck // in memory only: nothing is lost
-	d.client = pipeline.NewClient([]string{broker.Addr()})
+	d.client = kafkaconn.NewClient([]string{broker.Addr()})
 	topics := topicNames
 	topics.Partitions = partitions
 	if err := pipeline.CreateTopics(ctx, d.client, topics); err != nil {

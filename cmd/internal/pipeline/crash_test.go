@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
 )
@@ -162,7 +163,7 @@ type cable struct {
 }
 
 func (n *cable) client(addr string) *kafka.Client {
-	client := NewClient([]string{addr})
+	client := kafkaconn.NewClient([]string{addr})
 	client.Transport.(*kafka.Transport).Dial = n.dial
 	return client
 }

@@ -14,6 +14,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -58,7 +59,7 @@ func DiagnoseAloud(ctx context.Context, o Options, tell func(Finding)) []Finding
 		d.add("topics", LevelFailure, "not looked at: no broker answers")
 		return d.found
 	}
-	d.client = NewClient(o.Brokers)
+	d.client = kafkaconn.NewClient(o.Brokers)
 	d.topics(ctx)
 	return d.found
 }
@@ -145,7 +146,7 @@ func (d *diagnosis) brokers(ctx context.Context) (found bool) {
 	errs := make([]error, len(d.o.Brokers))
 	for i, broker := range d.o.Brokers {
 		call, cancel := context.WithTimeout(ctx, callPatience)
-		errs[i] = admin.Ping(call, NewClient([]string{broker}), wire.Options{RetryTimeout: callPatience, RequestTimeout: callPatience})
+		errs[i] = admin.Ping(call, kafkaconn.NewClient([]string{broker}), wire.Options{RetryTimeout: callPatience, RequestTimeout: callPatience})
 		cancel()
 		if errs[i] == nil {
 			found, level = true, LevelWarning // for those that do not

@@ -11,6 +11,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -130,7 +131,7 @@ func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, erro
 		if q.Local {
 			continue
 		}
-		mark, _, err := (&planner{client: NewClient(o.Brokers)}).lastMark(ctx, o.Topics.Changelog, f.partition)
+		mark, _, err := (&planner{client: kafkaconn.NewClient(o.Brokers)}).lastMark(ctx, o.Topics.Changelog, f.partition)
 		if err != nil {
 			return all[0], err
 		}
@@ -205,7 +206,7 @@ func findIn(store *state.Store, user []byte) (found []stored, err error) {
 }
 
 func findInChangelog(ctx context.Context, o Options, user []byte) (found []stored, err error) {
-	client := NewClient(o.Brokers)
+	client := kafkaconn.NewClient(o.Brokers)
 	counts, err := admin.Partitions(ctx, client, wire.Options{}, o.Topics.Changelog)
 	if err != nil {
 		return nil, LostTopic(err, o.Topics.Changelog)

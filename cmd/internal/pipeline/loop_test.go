@@ -19,6 +19,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -121,7 +122,7 @@ func newLoopWorld(t *testing.T, seed uint64, plant func(*task.Dependencies)) *lo
 	t.Cleanup(func() { ok(t, broker.Close()) })
 	w := &loopWorld{
 		t: t, plant: plant, broker: broker, rng: rand.New(rand.NewPCG(seed, 2)),
-		client: NewClient([]string{broker.Addr()}), disk: vfs.NewCrashableMem(),
+		client: kafkaconn.NewClient([]string{broker.Addr()}), disk: vfs.NewCrashableMem(),
 	}
 	w.feed()
 	return w

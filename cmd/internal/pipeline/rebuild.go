@@ -13,6 +13,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -68,7 +69,7 @@ func RebuildChangelog(ctx context.Context, o Options, folders []string, keep boo
 		return Rebuild{}, err
 	}
 	o = o.WithDefaults()
-	r := &rebuilder{client: NewClient(o.Brokers), o: o}
+	r := &rebuilder{client: kafkaconn.NewClient(o.Brokers), o: o}
 	r.look = &lossCheck{client: r.client, o: o}
 	if err := requireEmpty(ctx, r.client, o.Group); err != nil {
 		return Rebuild{}, err

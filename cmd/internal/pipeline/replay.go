@@ -13,6 +13,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -189,7 +190,7 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 	if err := r.check(o); err != nil {
 		return ReplayPlan{}, err
 	}
-	p := &planner{first: o.WithDefaults(), client: NewClient(o.Brokers)}
+	p := &planner{first: o.WithDefaults(), client: kafkaconn.NewClient(o.Brokers)}
 	p.replay, p.r = r.options(p.first)
 	p.settings = p.first.Fingerprint()
 	plan := ReplayPlan{

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -82,7 +83,7 @@ func (p *ReplayPlan) Refusal(r ReplayOptions) error {
 // settle reads from the replay's own topics what it has cost in the end, whoever has run it,
 // and logs it.
 func (p *ReplayPlan) settle(ctx context.Context, o Options, r ReplayOptions) error {
-	planner := &planner{first: o.WithDefaults(), client: NewClient(o.Brokers), partitions: len(p.Partitions)}
+	planner := &planner{first: o.WithDefaults(), client: kafkaconn.NewClient(o.Brokers), partitions: len(p.Partitions)}
 	planner.replay, planner.r = r.options(planner.first)
 	planner.r.Planning = nil
 	announced, ended := p.Cost, *p

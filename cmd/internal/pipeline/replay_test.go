@@ -12,6 +12,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -227,7 +228,7 @@ func TestReplayRefusals(t *testing.T) {
 func (w *world) topicNames(tb testing.TB) []string {
 	tb.Helper()
 	// A client of its own: the world's remembers for some seconds what there was.
-	res, err := NewClient([]string{w.addr}).Metadata(tb.Context(), &kafka.MetadataRequest{})
+	res, err := kafkaconn.NewClient([]string{w.addr}).Metadata(tb.Context(), &kafka.MetadataRequest{})
 	ok(tb, err)
 	var names []string
 	for _, t := range res.Topics {

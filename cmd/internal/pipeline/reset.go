@@ -9,6 +9,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -56,7 +57,7 @@ func ResetState(ctx context.Context, o Options, keep, discard bool) (Reset, erro
 	if !discard && len(found.Names) > 0 && !found.InUse { // else the removal says that it is
 		o = o.WithDefaults()
 		look := &lossCheck{
-			client: NewClient(o.Brokers), o: o,
+			client: kafkaconn.NewClient(o.Brokers), o: o,
 			call: wire.Options{RetryTimeout: callPatience},
 		}
 		if err := look.restorable(ctx); err != nil {
@@ -85,7 +86,7 @@ func ResetEverything(ctx context.Context, o Options, keep, discard bool) (Reset,
 		return Reset{}, err
 	}
 	o = o.WithDefaults()
-	client := NewClient(o.Brokers)
+	client := kafkaconn.NewClient(o.Brokers)
 	if err := requireEmpty(ctx, client, o.Group); err != nil {
 		return Reset{}, err
 	}

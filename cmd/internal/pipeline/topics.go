@@ -14,19 +14,6 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// NewClient connects to brokers given as host:port, without TLS and SASL: they
-// would be set on its transport, here alone.
-func NewClient(brokers []string) *kafka.Client {
-	return &kafka.Client{
-		Addr: kafka.TCP(brokers...),
-		Transport: &kafka.Transport{
-			ClientID:    "geodither",
-			DialTimeout: 5 * time.Second,
-			MetadataTTL: time.Second, // how long a new topic or a moved leader goes unnoticed
-		},
-	}
-}
-
 // compacted is the changelog's policy: any other loses states.
 var compacted = map[string]string{"cleanup.policy": "compact"}
 

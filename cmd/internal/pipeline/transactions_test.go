@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -65,7 +66,7 @@ func transactionsWorld(t *testing.T) (*kfake.Cluster, *kafka.Client) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "raw", "out", "log", "dead"))
 	ok(t, err)
 	t.Cleanup(cluster.Close)
-	return cluster, NewClient(cluster.ListenAddrs())
+	return cluster, kafkaconn.NewClient(cluster.ListenAddrs())
 }
 
 // TestZombie: a member whose generation is over neither commits nor fences its

@@ -13,6 +13,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -111,7 +112,7 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 	o = o.WithDefaults()
 	fallback(&v.Limit, 20)
 	sweep(v.TempDir)
-	client := NewClient(o.Brokers)
+	client := kafkaconn.NewClient(o.Brokers)
 	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {
 		return Report{}, LostTopic(err, o.Topics.Changelog)

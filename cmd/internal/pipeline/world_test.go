@@ -14,6 +14,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -57,7 +58,7 @@ func newWorld(tb testing.TB, vehicles int) *world {
 func newWorldAt(tb testing.TB, addr string, vehicles int) *world {
 	tb.Helper()
 	w := &world{
-		addr: addr, client: NewClient([]string{addr}), dir: tb.TempDir(), model: neighbourModel(tb, town, 1000, 4),
+		addr: addr, client: kafkaconn.NewClient([]string{addr}), dir: tb.TempDir(), model: neighbourModel(tb, town, 1000, 4),
 		codec: newTestCodec(tb, schemas.Avro), fleet: rand.New(rand.NewPCG(1, 1)),
 	}
 	ok(tb, admin.CreateTopics(tb.Context(), w.client, wire.Options{}, admin.Topic{Name: "raw", Partitions: partitions}))
