@@ -10,9 +10,9 @@
 // consumer/wire. kafka-go's record encoder writes no producer id, so the batches are encoded here
 // (see encoder) and sent as raw record sets.
 //
-// Files: record.go the types; encode.go record batches; partition.go which partition a key belongs
-// to; errors.go what can go wrong, by what to do next; call.go one request, with a cache of
-// coordinators and retries; send.go batches to partition leaders; transactional.go the state
-// machine, enlist.go what it tells the coordinators; idempotent.go the feeder's producer. DESIGN.md
-// has each crash point.
+// Files: record.go the types; encode.go record batches; errors.go what can go wrong, by what to do
+// next; call.go one request, with a cache of coordinators and retries; send.go batches to partition
+// leaders; transactional.go the state machine, enlist.go what it tells the coordinators;
+// idempotent.go the feeder's producer. DESIGN.md has each crash point. Which partition a key belongs
+// to is in producer/partition.
 package producer

@@ -55,9 +55,3 @@ func ExampleTransactional() {
 	}
 	// Output: committed; the changelog ends behind offset 1
 }
-
-// Records of a key go to the partition that Kafka's Java client chooses.
-func ExamplePartition() {
-	fmt.Println(producer.Partition([]byte("bus-7"), 12))
-	// Output: 1
-}

@@ -3,6 +3,7 @@ package producer
 import (
 	"context"
 
+	"github.com/geodither/geodither/producer/partition"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
@@ -51,7 +52,7 @@ func (p *Idempotent) Send(ctx context.Context, topic string, partitions int, rec
 	for _, r := range records {
 		to := p.rotate % int32(partitions)
 		if r.Key != nil {
-			to = Partition(r.Key, partitions)
+			to = partition.Murmur2(r.Key, partitions)
 		} else {
 			p.rotate = (to + 1) % int32(partitions)
 		}

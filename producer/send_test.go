@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/producer/partition"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
@@ -288,7 +289,7 @@ func TestIdempotentSpreadsByKey(t *testing.T) {
 	}
 	want := make([][]string, 4)
 	for _, r := range records[:40] {
-		to := Partition(r.Key, 4)
+		to := partition.Murmur2(r.Key, 4)
 		want[to] = append(want[to], string(r.Value))
 	}
 	for i, v := range []string{"a", "b", "c", "d"} { // without a key, around

@@ -10,7 +10,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -44,8 +44,8 @@ func copyMisplaced(t *testing.T, broker, topic string, partitions, records int) 
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := producer.PartitionCRC32(r.Key, partitions)
-			if at != producer.Partition(r.Key, partitions) {
+			at := partition.CRC32(r.Key, partitions)
+			if at != partition.Murmur2(r.Key, partitions) {
 				misplaced++
 			}
 			copies = append(copies, &kgo.Record{Topic: topic, Partition: at, Key: r.Key, Value: value, Timestamp: r.Timestamp})
@@ -92,7 +92,7 @@ release: {epsilon: 2, delta: 0.02, budget: {epsilon: 6, window: 10m, spent: pred
 	}
 	user := ""
 	for line := range strings.Lines(consumed("json")) {
-		if id := []byte(record(t, line).UserID); producer.PartitionCRC32(id, 3) != producer.Partition(id, 3) {
+		if id := []byte(record(t, line).UserID); partition.CRC32(id, 3) != partition.Murmur2(id, 3) {
 			user = string(id)
 		}
 	}

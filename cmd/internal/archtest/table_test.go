@@ -119,7 +119,8 @@ var table = map[string]rule{
 
 	"schemas":  {third: []string{goavro}},
 	"state":    {third: []string{pebble}},
-	"producer": {ours: []string{"consumer/wire"}, third: []string{kafkaGo}, tests: []string{franz}},
+	"producer":           {ours: []string{"consumer/wire", "producer/partition"}, third: []string{kafkaGo}, tests: []string{franz}},
+	"producer/partition": {tests: []string{kafkaGo}},
 	"consumer": {
 		ours:  []string{"consumer/wire"},
 		third: []string{kafkaGo},
@@ -148,7 +149,7 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/kafkaconn",
 			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise",
-			"schemas", "state", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
+			"schemas", "state", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer", "producer/partition",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{"cmd/internal/devbroker", franz, pebble},
@@ -197,7 +198,7 @@ var table = map[string]rule{
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {tests: []string{
-		"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "schemas", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
+		"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "schemas", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer", "producer/partition",
 		"cmd/internal/pipeline", franz, kafkaGo,
 	}},
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
@@ -238,7 +239,7 @@ var table = map[string]rule{
 			"schemas",
 		},
 		third: []string{cobra, pflag, yamlGo, kafkaGo},
-		tests: []string{"producer", franz},
+		tests: []string{"producer/partition", franz},
 	},
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -102,8 +102,8 @@ func TestPartitionsAreLibrdkafkas(t *testing.T) {
 		args  []string
 		place func([]byte, int) int32
 	}{
-		"crc32":   {asLibrdkafka, producer.PartitionCRC32},
-		"murmur2": {asJava, producer.Partition},
+		"crc32":   {asLibrdkafka, partition.CRC32},
+		"murmur2": {asJava, partition.Murmur2},
 	} {
 		w := newHarness(t).world(7, 1)
 		w.createRaw()
@@ -181,7 +181,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	w.createRaw()
 	users, misplaced := fleetOf(40), 0
 	for _, user := range users[:both] {
-		if producer.PartitionCRC32([]byte(user), 6) != producer.Partition([]byte(user), 6) {
+		if partition.CRC32([]byte(user), 6) != partition.Murmur2([]byte(user), 6) {
 			misplaced++
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/state"
 )
@@ -170,7 +171,7 @@ func (w *world) expose(t *testing.T, group string, fix schemas.Raw, publish Publ
 
 	// A second run finds a state that it cannot read.
 	user := "user-of-a-bad-state"
-	p := producer.Partition([]byte(user), partitions)
+	p := partition.Murmur2([]byte(user), partitions)
 	_, err := w.feeder.Produce(t.Context(), producer.Batch{
 		TopicPartition: producer.TopicPartition{Topic: topics(o.Group).Changelog, Partition: p},
 		Records:        []producer.Record{{Key: []byte(user), Value: []byte{99}, Timestamp: startMS}},

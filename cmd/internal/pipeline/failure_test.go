@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/state"
 )
 
@@ -162,7 +163,7 @@ func TestFatalErrorEndsTheService(t *testing.T) {
 	published := w.answers(t, "bad")
 	fix := sentinel()
 	rec := record(t, 0, fix)
-	p := producer.Partition(rec.Key, partitions)
+	p := partition.Murmur2(rec.Key, partitions)
 	_, err := w.feeder.Produce(t.Context(), producer.Batch{
 		TopicPartition: producer.TopicPartition{Topic: "bad.log", Partition: p},
 		Records: []producer.Record{

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
 )
 
-func murmur2Place(key []byte) int32 { return producer.Partition(key, partitions) }
+func murmur2Place(key []byte) int32 { return partition.Murmur2(key, partitions) }
 
 // switched is a world in which a service with a budget of 5 has spent it on each of 40
 // users under murmur2, and has stopped cleanly. Then the producers have switched to crc32.

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"fmt"
 
-	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
 )
 
 // Partitioner says how the producers of the raw topic choose a record's partition. A
@@ -30,8 +30,8 @@ var hashes = []struct {
 	place func(key []byte, partitions int) int32
 	who   string // uses it by default
 }{
-	{Murmur2, producer.Partition, "the default of Kafka's Java client"},
-	{CRC32, producer.PartitionCRC32, "the default of librdkafka"},
+	{Murmur2, partition.Murmur2, "the default of Kafka's Java client"},
+	{CRC32, partition.CRC32, "the default of librdkafka"},
 }
 
 // Validate reports a name that is unknown.

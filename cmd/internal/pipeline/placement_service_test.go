@@ -14,7 +14,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -88,10 +88,10 @@ func (w *world) twoProducers(tb testing.TB, steps int) (misplaced int) {
 	tb.Helper()
 	all := users(len(w.cells))
 	for range steps {
-		w.feedBy(tb, func(key []byte) int32 { return producer.Partition(key, partitions) }, 0, all...)
+		w.feedBy(tb, func(key []byte) int32 { return partition.Murmur2(key, partitions) }, 0, all...)
 		w.feedBy(tb, crc32Place, 30_000, all[:6]...)
 		for _, user := range all[:6] {
-			if crc32Place(user) != producer.Partition(user, partitions) {
+			if crc32Place(user) != partition.Murmur2(user, partitions) {
 				misplaced++
 			}
 		}
@@ -170,7 +170,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 
 	// Inspect finds both states of such a user, and doctor both partitions.
 	for _, user := range users(6) {
-		if crc32Place(user) == producer.Partition(user, partitions) {
+		if crc32Place(user) == partition.Murmur2(user, partitions) {
 			continue
 		}
 		for _, local := range []bool{false, true} {
@@ -183,7 +183,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 		}
 		got, err := Inspect(t.Context(), o, InspectOptions{User: string(user)})
 		ok(t, err)
-		if len(got.Elsewhere) != 0 || got.EpsilonSpentAll != budget || got.Partition != producer.Partition(user, partitions) {
+		if len(got.Elsewhere) != 0 || got.EpsilonSpentAll != budget || got.Partition != partition.Murmur2(user, partitions) {
 			t.Errorf("a user in one partition is inspected as %+v", got)
 		}
 	}
@@ -287,7 +287,7 @@ func TestProbationEnds(t *testing.T) {
 	w := newWorld(t, 40)
 	o := w.options("first")
 	for range 12 { // 480 records, 100 and more in each partition
-		w.feedBy(t, func(key []byte) int32 { return producer.Partition(key, partitions) }, 0, users(40)...)
+		w.feedBy(t, func(key []byte) int32 { return partition.Murmur2(key, partitions) }, 0, users(40)...)
 		w.step++
 	}
 	a := w.answers(t, o.Group)

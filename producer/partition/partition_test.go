@@ -1,4 +1,4 @@
-package producer
+package partition
 
 import (
 	"fmt"
@@ -31,19 +31,19 @@ func TestPartitionAgreesWithKafkaGo(t *testing.T) {
 	balancer := kafka.Murmur2Balancer{}
 	for i := range 1000 {
 		key := fmt.Appendf(nil, "user-%d", i*i)
-		if got, want := Partition(key, 7), balancer.Balance(kafka.Message{Key: key}, partitions...); int(got) != want {
-			t.Fatalf("Partition(%q, 7) = %d, want %d", key, got, want)
+		if got, want := Murmur2(key, 7), balancer.Balance(kafka.Message{Key: key}, partitions...); int(got) != want {
+			t.Fatalf("Murmur2(%q, 7) = %d, want %d", key, got, want)
 		}
 	}
-	if got := Partition([]byte{}, 7); got < 0 || got > 6 {
+	if got := Murmur2([]byte{}, 7); got < 0 || got > 6 {
 		t.Errorf("an empty key goes to partition %d", got)
 	}
 }
 
-// TestPartitionCRC32 pins vectors of CRC-32: the check value of its catalogue
+// TestCRC32 pins vectors of CRC-32: the check value of its catalogue
 // (reveng.sourceforge.io/crc-catalogue, CRC-32/ISO-HDLC), and hashes above 2³¹, which
 // a signed remainder would send to a negative partition.
-func TestPartitionCRC32(t *testing.T) {
+func TestCRC32(t *testing.T) {
 	for _, test := range []struct {
 		key  string
 		n    int
@@ -55,13 +55,13 @@ func TestPartitionCRC32(t *testing.T) {
 		{"a", 10, 3904355907 % 10},
 		{"anything", 1, 0},
 	} {
-		if got := PartitionCRC32([]byte(test.key), test.n); got != test.want {
-			t.Errorf("PartitionCRC32(%q, %d) = %d, want %d", test.key, test.n, got, test.want)
+		if got := CRC32([]byte(test.key), test.n); got != test.want {
+			t.Errorf("CRC32(%q, %d) = %d, want %d", test.key, test.n, got, test.want)
 		}
 	}
 }
 
-func TestPartitionCRC32AgreesWithKafkaGo(t *testing.T) {
+func TestCRC32AgreesWithKafkaGo(t *testing.T) {
 	partitions := make([]int, 7)
 	for i := range partitions {
 		partitions[i] = i
@@ -69,8 +69,8 @@ func TestPartitionCRC32AgreesWithKafkaGo(t *testing.T) {
 	balancer := kafka.CRC32Balancer{Consistent: true}
 	for i := range 1000 {
 		key := fmt.Appendf(nil, "user-%d", i*i)
-		if got, want := PartitionCRC32(key, 7), balancer.Balance(kafka.Message{Key: key}, partitions...); int(got) != want {
-			t.Fatalf("PartitionCRC32(%q, 7) = %d, want %d", key, got, want)
+		if got, want := CRC32(key, 7), balancer.Balance(kafka.Message{Key: key}, partitions...); int(got) != want {
+			t.Fatalf("CRC32(%q, 7) = %d, want %d", key, got, want)
 		}
 	}
 }

@@ -1,17 +1,17 @@
-package producer
+package partition
 
 import "hash/crc32"
 
-// Partition returns the partition of a topic of n partitions that Kafka's Java
+// Murmur2 returns the partition of a topic of n partitions that Kafka's Java
 // client writes a record with this key to: murmur2 of the key, its sign bit
 // cleared, modulo n. Records of a key therefore stay in order whichever client
 // writes them. It panics if n is not positive.
 //
 // The hash is Austin Appleby's MurmurHash2 with the seed that Kafka chose
 // (org.apache.kafka.common.utils.Utils.murmur2).
-func Partition(key []byte, n int) int32 {
+func Murmur2(key []byte, n int) int32 {
 	if n <= 0 {
-		panic("producer: a topic has at least one partition")
+		panic("partition: a topic has at least one partition")
 	}
 	return int32((murmur2(key) & 0x7fffffff) % uint32(n))
 }
@@ -46,7 +46,7 @@ func murmur2(data []byte) uint32 {
 	return h
 }
 
-// PartitionCRC32 returns the partition of a topic of n partitions that librdkafka's
+// CRC32 returns the partition of a topic of n partitions that librdkafka's
 // partitioner "consistent" writes a record with this key to: the CRC-32 of the key
 // that zlib computes, unsigned, modulo n. An empty key has the CRC 0 and so
 // partition 0. It panics if n is not positive.
@@ -54,9 +54,9 @@ func murmur2(data []byte) uint32 {
 // librdkafka's default, "consistent_random", does the same for every key but the
 // empty one, which it sends to a random partition. Clients built on librdkafka
 // (kcat, confluent-kafka for Python, Go, .NET and PHP) inherit that default.
-func PartitionCRC32(key []byte, n int) int32 {
+func CRC32(key []byte, n int) int32 {
 	if n <= 0 {
-		panic("producer: a topic has at least one partition")
+		panic("partition: a topic has at least one partition")
 	}
 	return int32(crc32.ChecksumIEEE(key) % uint32(n))
 }
