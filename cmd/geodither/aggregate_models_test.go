@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -98,11 +99,11 @@ func TestAggregateConfigOfModels(t *testing.T) {
 func TestAggregateFrom(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
-	gap := slices.DeleteFunc(town(), func(fix schemas.Raw) bool {
+	gap := slices.DeleteFunc(towntest.Fixes(), func(fix schemas.Raw) bool {
 		minute := time.UnixMilli(fix.Timestamp).UTC().Minute()
 		return minute >= 24 && minute < 36
 	})
-	traces, whole := write(t, dir, "gap.csv", asCSV(gap)), filepath.Join(dir, "whole.csv")
+	traces, whole := write(t, dir, "gap.csv", towntest.CSV(gap)), filepath.Join(dir, "whole.csv")
 	succeed(t, sanitizeArgs(traces, model, "--seed", "5", "--max-gap", "10", "--out", whole)...)
 	holed := ""
 	for _, line := range strings.SplitAfter(read(t, whole), "\n") {
@@ -164,7 +165,7 @@ func TestAggregateLonelyModel(t *testing.T) {
 func TestAggregateMaps(t *testing.T) {
 	dir := t.TempDir()
 	traces, _ := townFiles(t, dir)
-	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", "400m", "--step", townStep, "--out", filepath.Join(dir, "coarse.avro"))
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "400m", "--step", towntest.Step, "--out", filepath.Join(dir, "coarse.avro"))
 	sanitized, schedule := changedTown(t, dir, "coarse.avro")
 	out := filepath.Join(dir, "out.csv")
 	args := []string{"aggregate", "--in", sanitized, "--models", schedule, "--window", "5m", "--out", out}
@@ -197,7 +198,7 @@ func TestAggregateOwnModels(t *testing.T) {
 		}
 	}
 	popular, own := filepath.Join(dir, "popular.avro"), filepath.Join(dir, "own")
-	succeed(t, "train", "--in", write(t, dir, "half.csv", half), "--box", townBox, "--cell", townCell, "--step", townStep, "--backoff", "3", "--personal", own, "--out", popular)
+	succeed(t, "train", "--in", write(t, dir, "half.csv", half), "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--backoff", "3", "--personal", own, "--out", popular)
 	sanitized := filepath.Join(dir, "own.csv")
 	succeed(t, sanitizeArgs(traces, popular, "--personal", own, "--seed", "5", "--out", sanitized)...)
 	foreign := 0
@@ -245,7 +246,7 @@ func TestAggregateOwnModels(t *testing.T) {
 	}
 	// A stranger's models are noticed, by estimates that do not follow.
 	strangers := filepath.Join(dir, "strangers")
-	succeed(t, "train", "--in", write(t, dir, "half.csv", half), "--box", townBox, "--cell", townCell, "--step", townStep, "--backoff", "3", "--personal", strangers,
+	succeed(t, "train", "--in", write(t, dir, "half.csv", half), "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--backoff", "3", "--personal", strangers,
 		"--personal-weight", "1", "--out", filepath.Join(dir, "again.avro"))
 	wrong := call(t, "aggregate", "--in", sanitized, "--model", popular, "--personal", strangers)
 	if strings.Contains(wrong.err, "followed    all") || wrong.code == cli.ExitDone && !strings.Contains(wrong.err, "records missing") {

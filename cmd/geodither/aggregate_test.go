@@ -14,6 +14,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -221,7 +222,7 @@ func TestAggregateRefuses(t *testing.T) {
 	text := read(t, sanitized)
 	lines := strings.SplitAfter(text, "\n")
 	other := filepath.Join(dir, "other.avro")
-	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", "400m", "--step", townStep, "--out", other)
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "400m", "--step", towntest.Step, "--out", other)
 	file := func(name, text string) string { return write(t, dir, name, text) }
 	before := len(names(t, dir)) + 10 // the files below
 	args := func(in string, more ...string) []string {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
 )
@@ -159,7 +160,7 @@ func canaryTown(t *testing.T) (traces, bad string, g *grid.Grid) {
 	return write(t, dir, "traces.csv", text.String()), write(t, dir, "bad.csv", lines), g
 }
 
-// canaryMap is the map of townBox and townCell.
+// canaryMap is the map of towntest.Box and towntest.Cell.
 func canaryMap(t *testing.T) *grid.Grid {
 	t.Helper()
 	g, err := grid.New(grid.Box{South: 10, West: 20, North: 10.03, East: 20.03}, 500)
@@ -207,7 +208,7 @@ func TestCanaryTrain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			args := []string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "model.avro")}
+			args := []string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", filepath.Join(dir, "model.avro")}
 			if name != "private" {
 				args = append(args, "--fit-json", filepath.Join(dir, "fit.json"), "--fit-plot", filepath.Join(dir, "fit.svg"))
 			}
@@ -230,7 +231,7 @@ func TestCanaryFit(t *testing.T) {
 	traces, bad, g := canaryTown(t)
 	dir := t.TempDir()
 	model, own := filepath.Join(dir, "model.avro"), filepath.Join(dir, "own")
-	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--held-out", "0", "--personal", own, "--out", model)
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--held-out", "0", "--personal", own, "--out", model)
 	for _, more := range [][]string{nil, {"--personal", own}, {"--runs", "2", "--estimate", "mode"}, {"--strict"}} {
 		for _, in := range []string{traces, bad} {
 			out := t.TempDir()
@@ -266,7 +267,7 @@ func TestCanaryEvaluate(t *testing.T) {
 	few := slices.DeleteFunc(strings.SplitAfter(read(t, bad), "\n"), func(l string) bool {
 		return strings.HasPrefix(l, "user-") && !strings.HasPrefix(l, canaryUser) && l[6] != ',' || strings.HasPrefix(l, "user-") && l[5] > '4' && l[5] <= '9'
 	})
-	r := succeed(t, "evaluate", "--data", "crowd="+write(t, t.TempDir(), "few.csv", strings.Join(few, "")), "--box", townBox, "--cell", townCell, "--step", townStep, "--timestamps", "25", "--quick", "--out", dir)
+	r := succeed(t, "evaluate", "--data", "crowd="+write(t, t.TempDir(), "few.csv", strings.Join(few, "")), "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--timestamps", "25", "--quick", "--out", dir)
 	requireUntold(t, g, r, dir)
 	report := read(t, filepath.Join(dir, "report.md"))
 	for _, words := range []string{"in 5 different cells", "shows one person's trace: it is for whoever may see the data, and not to be passed on"} {
@@ -288,7 +289,7 @@ func TestCanaryAggregate(t *testing.T) {
 	traces, _, g := canaryTown(t)
 	dir, out := t.TempDir(), t.TempDir()
 	model, sanitized := filepath.Join(dir, "model.avro"), filepath.Join(dir, "sanitized.csv")
-	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--held-out", "0", "--out", model)
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--held-out", "0", "--out", model)
 	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", sanitized)...)
 	if !strings.Contains(read(t, sanitized), canaryUser) {
 		t.Fatal("there is no record of the canary")

@@ -43,13 +43,3 @@ func TestFlagsNameTheirDefaults(t *testing.T) {
 		t.Errorf("only %d such flags were found", seen)
 	}
 }
-
-// TestMetricSaysOfWhichPlaces: the factors hold within a location set alone, and
-// whoever reads them has to be told.
-func TestMetricSaysOfWhichPlaces(t *testing.T) {
-	var v metricView
-	v.add(law.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})
-	if text := v.summary().String(); !strings.Contains(text, "two places of its location set") || !strings.Contains(text, "outside") {
-		t.Errorf("%q does not say for which places it holds", text)
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -69,7 +70,7 @@ It exits with 1 if something would stop the service or keep it from publishing.`
 // doctor is what one examination has found.
 type doctor struct {
 	findings []pipeline.Finding
-	expected *expectedSummary
+	expected *expect.Summary
 
 	bar  *cli.Progress // nil: none
 	mu   sync.Mutex
@@ -176,15 +177,15 @@ func (d *doctor) starts(later []*pipeline.Version) {
 func (d *doctor) simulate(ctx context.Context, o pipeline.Options, bar *cli.Progress) {
 	bar.Announce("simulating what error to expect ...")
 	bar.Phase("simulating", nil)
-	x, err := expect(ctx, o.Model, o.Release, expectOptions{Seed: 1, Progress: bar.Reporter(ctx, "steps")})
+	x, err := expect.Simulate(ctx, o.Model, o.Release, expect.Options{Seed: 1, Progress: bar.Reporter(ctx, "steps")})
 	if err != nil {
 		d.add("expectation", pipeline.LevelFailure, "%v", err)
 		return
 	}
-	s := x.summary()
+	s := x.Summary()
 	d.expected = &s
 	level := pipeline.LevelOK
-	if !s.worthIt() {
+	if !s.WorthIt() {
 		level = pipeline.LevelWarning
 	}
 	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); Σε up to %s an hour, %s a day for each user",
@@ -206,7 +207,7 @@ func (d *doctor) finish(out io.Writer, asJSON bool) error {
 		return json.NewEncoder(out).Encode(struct {
 			OK       bool               `json:"ok"`
 			Findings []pipeline.Finding `json:"findings"`
-			Expected *expectedSummary   `json:"expected,omitempty"`
+			Expected *expect.Summary    `json:"expected,omitempty"`
 		}{d.count(pipeline.LevelFailure) == 0, d.findings, d.expected})
 	}
 	if d.expected == nil {

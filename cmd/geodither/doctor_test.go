@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism"
 )
 
@@ -20,7 +22,7 @@ import (
 type doctorReport struct {
 	OK       bool
 	Findings []pipeline.Finding
-	Expected *expectedSummary
+	Expected *expect.Summary
 }
 
 // examine runs the doctor, and returns its report by check and level.
@@ -92,7 +94,7 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone })
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", filepath.Join(dir, "traces.csv"))
 	eventually(t, "records", func() bool {
-		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= len(town())
+		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= len(towntest.Fixes())
 	})
 	service.stop(t)
 	report, found := examine(t, config)

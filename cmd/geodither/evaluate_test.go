@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 )
 
@@ -67,9 +68,9 @@ func golden(t *testing.T, path, got string) {
 // TestEvaluateOwn: a data set of the user's own, whose folder git leaves alone, with traces as long as the data have them.
 func TestEvaluateOwn(t *testing.T) {
 	dir := t.TempDir()
-	traces := write(t, dir, "traces.csv", asCSV(town()))
+	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
 	out := filepath.Join(dir, "out")
-	succeed(t, "evaluate", "--data", "town="+traces, "--box", townBox, "--cell", townCell, "--step", "town="+townStep, "--timestamps", "30",
+	succeed(t, "evaluate", "--data", "town="+traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", "town="+towntest.Step, "--timestamps", "30",
 		"--quick", "--experiment", "parameters", "--also", "lattice", "--out", out)
 	rows, err := csv.NewReader(strings.NewReader(read(t, filepath.Join(out, "tables", "parameters.csv")))).ReadAll()
 	if err != nil {
@@ -157,7 +158,7 @@ func TestEvaluateRefuses(t *testing.T) {
 		`"nonsense" is nothing`:            {"--also", "nonsense"},
 		"write NAME=PATH":                  {"--data", "traces.csv"},
 		"has no --box":                     {"--data", "fleet=traces.csv"},
-		"has no --step":                    {"--data", "fleet=traces.csv", "--box", townBox, "--cell", townCell},
+		"has no --step":                    {"--data", "fleet=traces.csv", "--box", towntest.Box, "--cell", towntest.Cell},
 		`"other=250m" is of a data set`:    {"--cell", "other=250m"},
 		"is no time":                       {"--step", "soon"},
 		"no number of timestamps":          {"--timestamps", "many"},

@@ -3,11 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +16,8 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
-	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // result is what a command line left behind.
@@ -123,46 +122,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// The synthetic town: a map of 7 × 7 cells, where each of six vehicles drives
-// round a block of its own and reports once a minute, twice now and then.
-const (
-	townBox  = "10,20,10.03,20.03"
-	townCell = "500m"
-	townStep = "60s"
-)
-
-func town() []schemas.Raw {
-	var fixes []schemas.Raw
-	corners := [][2]float64{{0, 0}, {0, 1}, {1, 1}, {1, 0}}
-	for minute := range 40 {
-		for v := range 6 {
-			corner := corners[(minute/2+v)%4]
-			fix := schemas.Raw{
-				UserID:    fmt.Sprintf("%d", v),
-				Timestamp: 1_700_000_040_000 + int64(minute)*60_000 + int64(v)*1000,
-				Latitude:  10.004 + .004*float64(v%3) + .01*corner[0],
-				Longitude: 20.006 + .008*float64(v%2) + .007*corner[1],
-			}
-			fixes = append(fixes, fix)
-			if minute%5 == 0 {
-				fix.Timestamp += 20_000
-				fixes = append(fixes, fix)
-			}
-		}
-	}
-	slices.SortStableFunc(fixes, func(a, b schemas.Raw) int { return int(a.Timestamp - b.Timestamp) })
-	return fixes
-}
-
-func asCSV(fixes []schemas.Raw) string {
-	var b strings.Builder
-	b.WriteString("user_id,timestamp,latitude,longitude\n")
-	for _, f := range fixes {
-		fmt.Fprintf(&b, "%s,%d,%.6f,%.6f\n", f.UserID, f.Timestamp, f.Latitude, f.Longitude)
-	}
-	return b.String()
-}
-
 // write puts a file into a folder and returns its path.
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
@@ -202,8 +161,8 @@ func names(t *testing.T, dir string) []string {
 // townFiles writes the town's traces and a model of them, and returns their paths.
 func townFiles(t *testing.T, dir string) (traces, model string) {
 	t.Helper()
-	traces, model = write(t, dir, "traces.csv", asCSV(town())), filepath.Join(dir, "model.avro")
-	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model)
+	traces, model = write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes())), filepath.Join(dir, "model.avro")
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model)
 	return traces, model
 }
 
@@ -255,4 +214,14 @@ func pipe(t *testing.T) (from, to *os.File) {
 		from.Close()
 	})
 	return from, to
+}
+
+// townModel is the model of the town.
+func townModel(t *testing.T) *mobility.Model {
+	t.Helper()
+	model, err := towntest.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model
 }

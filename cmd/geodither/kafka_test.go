@@ -13,6 +13,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -70,11 +71,11 @@ type throughKafka struct {
 func (c throughKafka) test(t *testing.T) {
 	t.Helper()
 	encoding := c.encoding
-	dir, broker, fixes := t.TempDir(), startBroker(t), town()
+	dir, broker, fixes := t.TempDir(), startBroker(t), towntest.Fixes()
 	_, model := townFiles(t, dir)
 	late := fixes[0]
 	late.Latitude += .001 // another fix of the first step, after the last one
-	traces := write(t, dir, "traces.csv", asCSV(append(fixes, late))+"0,junk,10,20\n")
+	traces := write(t, dir, "traces.csv", towntest.CSV(append(fixes, late))+"0,junk,10,20\n")
 	key := filepath.Join(dir, "noise.key")
 	succeed(t, "key", "new", key)
 
@@ -167,7 +168,7 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 	service = start(t, nil, "run", "-c", config)
 	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone })
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", traces)
-	return service, len(town())
+	return service, len(towntest.Fixes())
 }
 
 // TestConsumeFollow: with --follow records are shown as they come, in each

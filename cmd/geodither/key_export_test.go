@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -48,7 +49,7 @@ func TestKeyExport(t *testing.T) {
 		t.Errorf("the key from the day of the traces on gives other records: %s", same.err)
 	}
 	later := refused("later.key")
-	requireWords(t, later.err, fmt.Sprintf("left out, as the service refuses them: %d key_destroyed", len(town())), "no noise of the days")
+	requireWords(t, later.err, fmt.Sprintf("left out, as the service refuses them: %d key_destroyed", len(towntest.Fixes())), "no noise of the days")
 	if later.code != cli.ExitDone || strings.Count(read(t, in("refused.csv")), "lattice") != 0 {
 		t.Errorf("under a key without the day: exit %d, %s", later.code, later.err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -65,7 +66,7 @@ func (w *misconfigWorld) serve() {
 	w.Helper()
 	service := start(w.T, nil, "run", "-c", w.path())
 	eventually(w.T, "every answer", func() bool {
-		return strings.Count(call(w.T, "consume", "--brokers", w.broker, "--topic", w.name("out")).out, "\n") >= len(town())
+		return strings.Count(call(w.T, "consume", "--brokers", w.broker, "--topic", w.name("out")).out, "\n") >= len(towntest.Fixes())
 	})
 	if code := service.stop(w.T); code != cli.ExitDone {
 		w.Fatalf("the service ended with %d\n%s", code, service.log)
@@ -360,7 +361,7 @@ var misconfigurations = []misconfigured{
 		name:   "verification under another model",
 		served: true,
 		wrong: func(w *misconfigWorld) {
-			succeed(w.T, "train", "--in", filepath.Join(w.dir, "traces.csv"), "--box", townBox, "--cell", "250m", "--step", townStep, "--out", filepath.Join(w.dir, "model.avro"))
+			succeed(w.T, "train", "--in", filepath.Join(w.dir, "traces.csv"), "--box", towntest.Box, "--cell", "250m", "--step", towntest.Step, "--out", filepath.Join(w.dir, "model.avro"))
 		},
 		args:  []string{"state", "verify", "-c", "CONFIG"},
 		words: []string{"model"},
@@ -498,11 +499,11 @@ func (w *misconfigWorld) otherPartitioner() {
 	w.remake(w.name("raw"), 2, nil)
 	var fixes []schemas.Raw
 	for n := range 60 {
-		fix := town()[0]
+		fix := towntest.Fixes()[0]
 		fix.UserID = fmt.Sprintf("bus-%d", n)
 		fixes = append(fixes, fix)
 	}
-	succeed(w.T, "produce", "--brokers", w.broker, "--topic", w.name("raw"), write(w.T, w.dir, "many.csv", asCSV(fixes)))
+	succeed(w.T, "produce", "--brokers", w.broker, "--topic", w.name("raw"), write(w.T, w.dir, "many.csv", towntest.CSV(fixes)))
 	w.edit("create: true", "create: true, partitioner: crc32")
 }
 

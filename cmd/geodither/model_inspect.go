@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 type inspectFlags struct {
 	json    bool
 	release releaseConfig
-	expect  expectOptions
+	expect  expect.Options
 	maps    mapFlags
 	popular string
 }
@@ -105,11 +106,11 @@ func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summa
 	defer bar.Done()
 	bar.Phase("simulating", nil)
 	f.expect.Progress = bar.Reporter(cmd.Context(), "steps")
-	x, err := expect(cmd.Context(), model, release, f.expect)
+	x, err := expect.Simulate(cmd.Context(), model, release, f.expect)
 	if err != nil {
 		return fmt.Errorf("simulating: %w", err)
 	}
-	expected := x.summary()
+	expected := x.Summary()
 	summary.Expected = &expected
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -39,7 +40,7 @@ type modelSummary struct {
 	Private    bool                `json:"differentially_private"`
 	Fit        *mobility.Fit       `json:"fit,omitempty"`     // nil: not measured
 	Verdict    []string            `json:"verdict,omitempty"` // on the fit, in words
-	Expected   *expectedSummary    `json:"expected,omitempty"`
+	Expected   *expect.Summary     `json:"expected,omitempty"`
 	Flows      *flowSummary        `json:"flows,omitempty"`
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -152,7 +153,7 @@ func TestModelDiff(t *testing.T) {
 	dir := t.TempDir()
 	traces, a := townFiles(t, dir)
 	b := filepath.Join(dir, "b.avro")
-	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--backoff", "1", "--out", b)
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--backoff", "1", "--out", b)
 
 	r := call(t, "model", "diff", "--tracks", "6", "--steps", "20", "--cells", "3", a, b)
 	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the models differ") {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 )
 
 // requireMode checks who may use a file or a folder.
@@ -28,7 +29,7 @@ func TestFilesOfTracesAreClosed(t *testing.T) {
 	}
 	traces, model := townFiles(t, dir)
 	in := func(name string) string { return filepath.Join(dir, name) }
-	train := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--held-out", "0", "--out"}
+	train := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--held-out", "0", "--out"}
 	open := write(t, dir, "open.avro", "")
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)

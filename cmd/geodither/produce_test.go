@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 )
 
 // TestProduceSimulated: a fleet for a number of steps, the same one with the
@@ -56,8 +57,8 @@ func TestProduceRate(t *testing.T) {
 	began := time.Now()
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in", traces, "--rate", "1000")
 	// A lower bound only: a busy machine takes longer.
-	if took, least := time.Since(began), time.Duration(len(town())-20)*time.Millisecond; took < least {
-		t.Errorf("%d records at 1000 a second took %v", len(town()), took)
+	if took, least := time.Since(began), time.Duration(len(towntest.Fixes())-20)*time.Millisecond; took < least {
+		t.Errorf("%d records at 1000 a second took %v", len(towntest.Fixes()), took)
 	}
 }
 
@@ -66,7 +67,7 @@ func TestProduceQuietSource(t *testing.T) {
 	broker := startBroker(t)
 	in, feed := pipe(t)
 	b := start(t, in, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in", "-")
-	if _, err := feed.WriteString(asCSV(town()[:3])); err != nil {
+	if _, err := feed.WriteString(towntest.CSV(towntest.Fixes()[:3])); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "three records", func() bool { return end(t, broker, "raw") == 3 })

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
@@ -56,7 +57,7 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 			if err != nil {
 				return configError(config, err)
 			}
-			defer logExpectation(cmd.Context(), options)()
+			defer expect.Log(cmd.Context(), options.Model, options.Release, options.Logger)()
 			return service.Run(cmd.Context())
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/records"
@@ -168,7 +169,7 @@ type sanitizeRun struct {
 	swapped int64 // fixes outside it that are on it with latitude and longitude swapped
 	refused map[schemas.Reason]int64
 	kinds   map[mechanism.Kind]int64
-	metric  metricView
+	metric  expect.MetricView
 	took    time.Duration
 }
 
@@ -269,7 +270,7 @@ func (r *sanitizeRun) refuse(cause error) error {
 func (r *sanitizeRun) measure(fix schemas.Raw, outcome mechanism.Outcome) error {
 	if m, ok := r.engine.Metric(); ok {
 		r.metrics.AddRelease(outcome.SetSize, outcome.Drift)
-		r.metric.add(m)
+		r.metric.Add(m)
 	}
 	g := r.engine.Grid() // of the fix's version
 	blind, err := r.blind.Estimate(fix)

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -38,15 +38,15 @@ type sanitizeSummary struct {
 	Dropped     int64 `json:"dropped"`
 	Late        int64 `json:"late"`
 
-	EpsilonPerUser  float64       `json:"epsilon_per_user_mean"` // Σε
-	EpsilonMax      float64       `json:"epsilon_per_user_max"`  // Σε
-	Metric          metricSummary `json:"metric"`
-	LocationSetMean float64       `json:"location_set_mean"`
-	DriftRatio      float64       `json:"drift_ratio"`
+	EpsilonPerUser  float64              `json:"epsilon_per_user_mean"` // Σε
+	EpsilonMax      float64              `json:"epsilon_per_user_max"`  // Σε
+	Metric          expect.MetricSummary `json:"metric"`
+	LocationSetMean float64              `json:"location_set_mean"`
+	DriftRatio      float64              `json:"drift_ratio"`
 
-	Release  errorSummary `json:"release_m"`
-	Estimate errorSummary `json:"estimate_m"`
-	Blind    errorSummary `json:"blind_m"`
+	Release  expect.Errors `json:"release_m"`
+	Estimate expect.Errors `json:"estimate_m"`
+	Blind    expect.Errors `json:"blind_m"`
 
 	MicrosPerFix float64  `json:"microseconds_per_fix"`
 	Mechanism    string   `json:"mechanism"`
@@ -57,23 +57,6 @@ type sanitizeSummary struct {
 	LaterIDs     []string `json:"later_model_ids,omitempty"`
 }
 
-type errorSummary struct {
-	RMS    float64 `json:"rms"`
-	Mean   float64 `json:"mean"`
-	Median float64 `json:"median"`
-}
-
-func errorsOf(d *trial.Distances) errorSummary {
-	return errorSummary{RMS: d.RMS(), Mean: d.Mean(), Median: d.Median()}
-}
-
-// line is a row of a table of distances.
-func (e errorSummary) line(name string) string {
-	return fmt.Sprintf("  %-9s %10s %10s %10s\n", name, cli.Metres(e.RMS), cli.Metres(e.Mean), cli.Metres(e.Median))
-}
-
-const errorHead = "  distance         rms       mean     median\n"
-
 func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
 	o := r.engine.Options()
 	s := sanitizeSummary{
@@ -81,9 +64,9 @@ func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
 		Refused: r.refused, SwappedMap: r.swapped, Users: len(r.states),
 		Releases: r.kinds[mechanism.Released], Repeats: r.kinds[mechanism.Repeated], Predictions: r.kinds[mechanism.Predicted],
 		Skipped: r.kinds[mechanism.Skipped], Suppressed: r.kinds[mechanism.Suppressed], Dropped: r.kinds[mechanism.Dropped],
-		Late: r.kinds[mechanism.Late], Metric: r.metric.summary(),
+		Late: r.kinds[mechanism.Late], Metric: r.metric.Summary(),
 		LocationSetMean: r.metrics.LocationSetMean(), DriftRatio: r.metrics.DriftRatio(),
-		Release: errorsOf(&r.metrics.Release), Estimate: errorsOf(&r.metrics.Estimate), Blind: errorsOf(&r.metrics.Blind),
+		Release: expect.ErrorsOf(&r.metrics.Release), Estimate: expect.ErrorsOf(&r.metrics.Estimate), Blind: expect.ErrorsOf(&r.metrics.Blind),
 		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta, ModelID: r.model.Model.ID(),
 	}
 	for _, v := range r.model.later {
@@ -114,7 +97,7 @@ func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std cl
 |ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases; %.1f µs a fix
 `, cli.Sum(s.EpsilonMax), cli.Sum(s.EpsilonPerUser), s.Metric, s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
 	}
-	fmt.Fprint(std.Err, errorHead, s.Release.line("release"), s.Estimate.line("estimate"), s.Blind.line("blind"))
+	fmt.Fprint(std.Err, expect.ErrorsHead, s.Release.Line("release"), s.Estimate.Line("estimate"), s.Blind.Line("blind"))
 	if s.SkippedLines > 0 {
 		fmt.Fprintln(std.Err, skips)
 	}

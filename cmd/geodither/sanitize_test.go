@@ -17,6 +17,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -70,11 +71,11 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 			}
 			got := decoded(t, succeed(t, sanitizeArgs(traces, path, "--out-format", "json", "--seed", "5",
 				"--mechanism", o.Mechanism, "--inference", o.Inference)...).out)
-			if len(got) != len(town()) {
-				t.Fatalf("%d records of %d fixes", len(got), len(town()))
+			if len(got) != len(towntest.Fixes()) {
+				t.Fatalf("%d records of %d fixes", len(got), len(towntest.Fixes()))
 			}
 			states := map[string]*mechanism.State{}
-			for i, fix := range town() {
+			for i, fix := range towntest.Fixes() {
 				if states[fix.UserID] == nil {
 					states[fix.UserID] = new(mechanism.State)
 				}
@@ -225,21 +226,21 @@ func TestSanitizeNothing(t *testing.T) {
 func TestSanitizeInputs(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	fixes := town()
+	fixes := towntest.Fixes()
 	want := succeed(t, sanitizeArgs(traces, model, "--seed", "1")...).out
-	write(t, dir, "folder/a.csv", asCSV(fixes[:100]))
-	write(t, dir, "folder/b.csv.gz", packed(t, asCSV(fixes[100:])))
+	write(t, dir, "folder/a.csv", towntest.CSV(fixes[:100]))
+	write(t, dir, "folder/b.csv.gz", packed(t, towntest.CSV(fixes[100:])))
 	for name, got := range map[string]result{
 		"folder":         call(t, sanitizeArgs(filepath.Join(dir, "folder"), model, "--seed", "1")...),
-		"gzip":           call(t, sanitizeArgs(write(t, dir, "t.gz", packed(t, asCSV(fixes))), model, "--seed", "1")...),
+		"gzip":           call(t, sanitizeArgs(write(t, dir, "t.gz", packed(t, towntest.CSV(fixes))), model, "--seed", "1")...),
 		"ndjson":         call(t, sanitizeArgs(write(t, dir, "t.ndjson", asNDJSON(fixes)), model, "--seed", "1")...),
-		"standard input": callWith(t, asCSV(fixes), sanitizeArgs("-", model, "--seed", "1")...),
+		"standard input": callWith(t, towntest.CSV(fixes), sanitizeArgs("-", model, "--seed", "1")...),
 	} {
 		if got.code != cli.ExitDone || got.out != want {
 			t.Errorf("%s: exit %d, and other records than from one CSV file: %s", name, got.code, got.err)
 		}
 	}
-	cut := write(t, dir, "cut.gz", packed(t, asCSV(fixes))[:200])
+	cut := write(t, dir, "cut.gz", packed(t, towntest.CSV(fixes))[:200])
 	requireMessage(t, call(t, sanitizeArgs(cut, model, "--out", filepath.Join(dir, "out"))...), cli.ExitFailed, "cut.gz", "cut short")
 	if slices.ContainsFunc(names(t, dir), func(name string) bool { return strings.HasPrefix(name, "out") }) {
 		t.Errorf("a failed run left output behind: %v", names(t, dir))
@@ -251,8 +252,8 @@ func TestSanitizeInputs(t *testing.T) {
 func TestSanitizeReport(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	fixes := town()
-	text := asCSV(fixes) + fmt.Sprintf("0,%d,10.01,20.01\n", fixes[0].Timestamp) + "0,junk,10,20\n" +
+	fixes := towntest.Fixes()
+	text := towntest.CSV(fixes) + fmt.Sprintf("0,%d,10.01,20.01\n", fixes[0].Timestamp) + "0,junk,10,20\n" +
 		fmt.Sprintf("0,%d,11,21\n", fixes[len(fixes)-1].Timestamp+60_000)
 	traces = write(t, dir, filepath.Base(traces), text)
 	path := filepath.Join(dir, "report.json")
@@ -297,14 +298,14 @@ func TestSanitizeReport(t *testing.T) {
 func TestSanitizeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
-	last := town()[len(town())-1].Timestamp
+	last := towntest.Fixes()[len(towntest.Fixes())-1].Timestamp
 	rows := []string{
 		fmt.Sprintf("0,%d,0,0", last+60_000),
 		"1,315964800000,10.01,20.01",
 		fmt.Sprintf("2,%d,20.01,10.01", last+60_000),
 		fmt.Sprintf("3,%d,20.02,10.01", last+60_000),
 	}
-	traces := write(t, dir, "odd.csv", asCSV(town())+strings.Join(rows, "\n")+"\n")
+	traces := write(t, dir, "odd.csv", towntest.CSV(towntest.Fixes())+strings.Join(rows, "\n")+"\n")
 	path := filepath.Join(dir, "report.json")
 	for outside, refused := range map[string]map[schemas.Reason]int64{
 		"dead_letter": {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1, schemas.ReasonOutsideMap: 2},
@@ -319,7 +320,7 @@ func TestSanitizeRefuses(t *testing.T) {
 		if !maps.Equal(report.Refused, refused) || report.OutsideMap != 2 || report.Clamped != clamped || report.SwappedMap != 2 {
 			t.Errorf("%s: the report says %+v", outside, report)
 		}
-		if n := len(decoded(t, r.out)); n != len(town())+int(clamped) {
+		if n := len(decoded(t, r.out)); n != len(towntest.Fixes())+int(clamped) {
 			t.Errorf("%s: %d records", outside, n)
 		}
 		for _, part := range []string{"2 outside the map", "1 before_gps, 1 null_island", "latitude and longitude look swapped"} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
@@ -20,7 +21,7 @@ import (
 func townVersions(t *testing.T, dir string) (traces, scheduleFile string) {
 	t.Helper()
 	traces, _ = townFiles(t, dir)
-	succeed(t, "train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--backoff", "3",
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--backoff", "3",
 		"--personal", filepath.Join(dir, "own"), "--out", filepath.Join(dir, "second.avro"))
 	return traces, write(t, dir, "schedule.yml", "- model: model.avro\n- model: second.avro\n  personal: own\n  start: 2023-11-14T22:34:00Z\n")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -20,8 +21,8 @@ func TestSeededOutput(t *testing.T) {
 	succeed(t, "key", "new", key)
 	for _, format := range []string{"csv", "json", "geojson"} {
 		seeded := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out-format", format)...)
-		if n := strings.Count(seeded.out, marked); n != len(town()) {
-			t.Errorf("%s: %d of %d records are marked", format, n, len(town()))
+		if n := strings.Count(seeded.out, marked); n != len(towntest.Fixes()) {
+			t.Errorf("%s: %d of %d records are marked", format, n, len(towntest.Fixes()))
 		}
 		requireWords(t, seeded.err, "WARNING: NOT PRIVATE", "--key-file")
 		for name, r := range map[string]result{

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 )
 
 // TestTrainUseless: traces that teach nothing make no model, and the message
@@ -43,10 +44,10 @@ func TestTrainUseless(t *testing.T) {
 
 // TestTrainWarnings: what makes a poor model is said, beside the model.
 func TestTrainWarnings(t *testing.T) {
-	fixes := town()
+	fixes := towntest.Fixes()
 	outside := fixes[0]
 	outside.Latitude = 11
-	far := strings.Repeat(asCSV(append(fixes[:0:0], outside))[len(asCSV(nil)):], 10*len(fixes))
+	far := strings.Repeat(towntest.CSV(append(fixes[:0:0], outside))[len(towntest.CSV(nil)):], 10*len(fixes))
 	alone := fixes[:0:0]
 	for _, f := range fixes {
 		if f.UserID == "0" {
@@ -58,16 +59,16 @@ func TestTrainWarnings(t *testing.T) {
 		more []string
 		want string
 	}{
-		"good":         {asCSV(fixes), nil, ""},
-		"outside":      {asCSV(fixes) + far, nil, "fixes lie outside the box"},
-		"skipped":      {asCSV(fixes) + strings.Repeat("junk\n", 2*len(fixes)), nil, "more was skipped than read"},
-		"one user":     {asCSV(alone), nil, "all fixes are of one user"},
-		"small cells":  {asCSV(fixes), []string{"--cell", "50m"}, "little more than its smoothing"},
-		"large cells":  {asCSV(fixes), []string{"--box", "10,20,10.2,20.2", "--cell", "11km"}, "all fixes lie in one of 6 cells"},
-		"idle classes": {asCSV(fixes), []string{"--hours", "6,20", "--weekend"}, "no transition falls into 3 classes of 4 that --hours and --weekend make: working days, 6 to 20 h; weekends, 6 to 20 h; weekends, 20 to 6 h; there everybody moves as in all others together"},
-		"two classes":  {asCSV(fixes), []string{"--weekend"}, "no transition falls into 1 class of 2 that --hours and --weekend make: weekends;"},
-		"busy classes": {asCSV(fixes), []string{"--hours", "0,22", "--utc-offset", "-24m"}, ""},
-		"other places": {asCSV(fixes) + strings.Repeat("0,1700000040000,20.01,10.01\n", 2*len(fixes)), nil, "if latitude and longitude changed places"},
+		"good":         {towntest.CSV(fixes), nil, ""},
+		"outside":      {towntest.CSV(fixes) + far, nil, "fixes lie outside the box"},
+		"skipped":      {towntest.CSV(fixes) + strings.Repeat("junk\n", 2*len(fixes)), nil, "more was skipped than read"},
+		"one user":     {towntest.CSV(alone), nil, "all fixes are of one user"},
+		"small cells":  {towntest.CSV(fixes), []string{"--cell", "50m"}, "little more than its smoothing"},
+		"large cells":  {towntest.CSV(fixes), []string{"--box", "10,20,10.2,20.2", "--cell", "11km"}, "all fixes lie in one of 6 cells"},
+		"idle classes": {towntest.CSV(fixes), []string{"--hours", "6,20", "--weekend"}, "no transition falls into 3 classes of 4 that --hours and --weekend make: working days, 6 to 20 h; weekends, 6 to 20 h; weekends, 20 to 6 h; there everybody moves as in all others together"},
+		"two classes":  {towntest.CSV(fixes), []string{"--weekend"}, "no transition falls into 1 class of 2 that --hours and --weekend make: weekends;"},
+		"busy classes": {towntest.CSV(fixes), []string{"--hours", "0,22", "--utc-offset", "-24m"}, ""},
+		"other places": {towntest.CSV(fixes) + strings.Repeat("0,1700000040000,20.01,10.01\n", 2*len(fixes)), nil, "if latitude and longitude changed places"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -83,7 +84,7 @@ func TestTrainWarnings(t *testing.T) {
 // one, where it can be seen.
 func TestTrainBoxOrder(t *testing.T) {
 	dir := t.TempDir()
-	input, model := write(t, dir, "traces.csv", asCSV(town())), filepath.Join(dir, "model.avro")
+	input, model := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes())), filepath.Join(dir, "model.avro")
 	for _, box := range []string{"116.27,39.85,116.5,39.97", "39.85,39.97,116.27,116.5", "116.27,116.5,39.85,39.97", "39.97,116.27,39.85,116.5"} {
 		r := call(t, "train", "--in", input, "--box", box, "--cell", "340m", "--step", "60s", "--out", model)
 		requireMessage(t, r, cli.ExitUsage, "south,west,north,east", "is it --box 39.85,116.27,39.97,116.5?")
@@ -95,7 +96,7 @@ func TestTrainColumns(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
 	rename := strings.NewReplacer("user_id", "vehicle", "timestamp", "at")
-	for name, text := range map[string]string{"a.csv": asCSV(town()), "a.ndjson": asNDJSON(town())} {
+	for name, text := range map[string]string{"a.csv": towntest.CSV(towntest.Fixes()), "a.ndjson": asNDJSON(towntest.Fixes())} {
 		again := filepath.Join(dir, name+".avro")
 		r := trainOn(t, again, "--columns", "user_id=vehicle,timestamp=at", "--in", write(t, dir, name, rename.Replace(text)))
 		if r.code != cli.ExitDone || inspect(t, again).ID != inspect(t, model).ID {
@@ -108,8 +109,8 @@ func TestTrainColumns(t *testing.T) {
 // TestTrainReport: it says how much was read of what.
 func TestTrainReport(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "in/a.csv", asCSV(town()[:100]))
-	write(t, dir, "in/b.csv", asCSV(town()[100:])+"junk\n")
+	write(t, dir, "in/a.csv", towntest.CSV(towntest.Fixes()[:100]))
+	write(t, dir, "in/b.csv", towntest.CSV(towntest.Fixes()[100:])+"junk\n")
 	r := trainOn(t, filepath.Join(dir, "model.avro"), "--in", filepath.Join(dir, "in"))
 	if want := "read  2 files: 288 fixes\n"; !strings.Contains(r.out, want) || !strings.Contains(r.err, "1 line skipped: 1 wrong_columns") {
 		t.Errorf("it says\n%s%swant %s", r.out, r.err, want)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -34,7 +35,7 @@ func crowd() []schemas.Raw {
 func trainCrowd(t *testing.T, dir, in string, more ...string) (string, *mobility.Fit) {
 	t.Helper()
 	model := filepath.Join(dir, "model.avro")
-	out := succeed(t, append([]string{"train", "--in", in, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}, more...)...).out
+	out := succeed(t, append([]string{"train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}, more...)...).out
 	m, err := mobility.ReadModelFile(model)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +47,7 @@ func trainCrowd(t *testing.T, dir, in string, more ...string) (string, *mobility
 // report and the text say the same.
 func TestTrainHoldsOut(t *testing.T) {
 	dir := t.TempDir()
-	in := write(t, dir, "crowd.csv", asCSV(crowd()))
+	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
 	report, plot := filepath.Join(dir, "fit.json"), filepath.Join(dir, "fit.svg")
 	out, fit := trainCrowd(t, dir, in, "--fit-json", report, "--fit-plot", plot)
 	if fit == nil || fit.Users != 10 || fit.Held != "10 of 34 users held out" || len(fit.Calibration) != 6 || fit.Steps != 350 {
@@ -79,7 +80,7 @@ func TestTrainHoldsOut(t *testing.T) {
 // TestTrainHeldOutBy: a number, a share and a list.
 func TestTrainHeldOutBy(t *testing.T) {
 	dir := t.TempDir()
-	in := write(t, dir, "crowd.csv", asCSV(crowd()))
+	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
 	list := write(t, dir, "held.txt", "user-3\n\nuser-5\nnobody\nuser-8\nuser-13\nuser-21\n")
 	for by, want := range map[string]int64{"5": 5, "0.2": 7, list: 5} {
 		if _, fit := trainCrowd(t, dir, in, "--held-out", by); fit == nil || fit.Users != want {
@@ -90,7 +91,7 @@ func TestTrainHeldOutBy(t *testing.T) {
 	if out, fit := trainCrowd(t, dir, traces); fit != nil || strings.Contains(out, "verdict") {
 		t.Errorf("of six users some were held out unasked: %+v", fit)
 	}
-	args := []string{"train", "--in", in, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "m.avro")}
+	args := []string{"train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", filepath.Join(dir, "m.avro")}
 	for _, bad := range [][]string{
 		{"--held-out", "34"},
 		{"--held-out", "-1"},
@@ -119,10 +120,10 @@ func TestTrainHoldsOutEnough(t *testing.T) {
 			fixes[i].Timestamp += int64(i%35) * 60_000
 		}
 	}
-	in, sparse := write(t, dir, "crowd.csv", asCSV(crowd())), write(t, dir, "sparse.csv", asCSV(fixes))
+	in, sparse := write(t, dir, "crowd.csv", towntest.CSV(crowd())), write(t, dir, "sparse.csv", towntest.CSV(fixes))
 	list := write(t, dir, "held.txt", "user-3\nuser-5\nuser-8\nuser-13\nnobody\nno one\n")
 	model, report := filepath.Join(dir, "m.avro"), filepath.Join(dir, "fit.json")
-	args := []string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}
+	args := []string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}
 	const remedy = "a fit of fewer than 5, which stands in the model, would tell about these few: hold out more"
 	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "1")...), cli.ExitUsage, "of 34 users 1 would be held out", remedy)
 	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "0.12", "--fit-json", report)...), cli.ExitUsage, "of 34 users 4 would be held out", remedy)
@@ -145,8 +146,8 @@ func TestTrainHoldsOutEnough(t *testing.T) {
 // TestTrainPrivatelyMeasuresNothing: the figures would be of the users whose privacy the model keeps.
 func TestTrainPrivatelyMeasuresNothing(t *testing.T) {
 	dir := t.TempDir()
-	in, model := write(t, dir, "crowd.csv", asCSV(crowd())), filepath.Join(dir, "m.avro")
-	r := call(t, "train", "--in", in, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model, "--dp-epsilon", "1", "--dp-contribution", "50")
+	in, model := write(t, dir, "crowd.csv", towntest.CSV(crowd())), filepath.Join(dir, "m.avro")
+	r := call(t, "train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model, "--dp-epsilon", "1", "--dp-contribution", "50")
 	if r.code != cli.ExitDone || strings.Contains(r.out, "verdict") {
 		t.Fatalf("exit %d: %s%s", r.code, r.out, r.err)
 	}
@@ -158,7 +159,7 @@ func TestTrainPrivatelyMeasuresNothing(t *testing.T) {
 // TestTrainSelects: the table names the candidates, and the model is made with the one that is marked.
 func TestTrainSelects(t *testing.T) {
 	dir := t.TempDir()
-	in := write(t, dir, "crowd.csv", asCSV(crowd()))
+	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
 	out, _ := trainCrowd(t, dir, in, "--select", "--held-out", "0", "--fit-steps", "300", "--fit-epsilon", "3")
 	var marked []string
 	for line := range strings.Lines(out) {
@@ -182,7 +183,7 @@ func TestTrainSelects(t *testing.T) {
 func TestModelFit(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
-	in := write(t, dir, "crowd.csv", asCSV(crowd()))
+	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
 	first := succeed(t, "model", "fit", model, "--in", in, "--steps", "200", "--min-segment", "5", "--epsilon", "2").out
 	for _, word := range []string{"34 users", "ε = 2, δ = 0.01", "verdict      "} {
 		if !strings.Contains(first, word) {
@@ -204,7 +205,7 @@ func TestModelFit(t *testing.T) {
 	if strings.Contains(read(t, plot), judged) {
 		t.Error("the plot judges what the verdict calls unclear")
 	}
-	alone := strings.SplitAfter(asCSV(town()), "\n")
+	alone := strings.SplitAfter(towntest.CSV(towntest.Fixes()), "\n")
 	one := write(t, dir, "one.csv", alone[0]+strings.Join(slices.DeleteFunc(slices.Clone(alone), func(l string) bool { return !strings.HasPrefix(l, "3,") }), ""))
 	if of := succeed(t, "model", "fit", model, "--in", one, "--min-segment", "10", "--plot", plot).out; !strings.Contains(of, "fit          on 1 user and 40 steps,") || !strings.Contains(read(t, plot), "1 user, 40 steps") {
 		t.Errorf("of one user it says\n%s", of)

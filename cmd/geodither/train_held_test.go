@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -25,10 +26,10 @@ func ruled() []schemas.Raw {
 // TestTrainHoldsOutNoRuler: people who are there for the number only hide nobody, whose fit it is; fewer steps of him, as the message says, or none.
 func TestTrainHoldsOutNoRuler(t *testing.T) {
 	dir := t.TempDir()
-	in := write(t, dir, "ruled.csv", asCSV(ruled()))
+	in := write(t, dir, "ruled.csv", towntest.CSV(ruled()))
 	list := write(t, dir, "held.txt", "user-0\nuser-1\nuser-2\nuser-3\nuser-4\n")
 	model, report := filepath.Join(dir, "m.avro"), filepath.Join(dir, "fit.json")
-	args := []string{"train", "--in", in, "--box", townBox, "--cell", townCell, "--step", townStep, "--held-out", list, "--fit-json", report, "--out", model}
+	args := []string{"train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--held-out", list, "--fit-json", report, "--out", model}
 	r := call(t, args...)
 	requireMessage(t, r, cli.ExitFailed, "one of the users held out has 35 of the 43 steps that would be measured, more than half", "--held-out 0", "model fit")
 	if strings.Contains(r.err, "user-") || len(names(t, dir)) != 2 {
@@ -48,15 +49,15 @@ func TestTrainHoldsOutNoRuler(t *testing.T) {
 // TestTrainKeepsEnough: how well few people foretell others gets into no model.
 func TestTrainKeepsEnough(t *testing.T) {
 	dir := t.TempDir()
-	in := write(t, dir, "crowd.csv", asCSV(crowd()))
-	few := write(t, dir, "few.csv", asCSV(slices.DeleteFunc(crowd(), func(f schemas.Raw) bool { return len(f.UserID) > len("user-0") || f.UserID > "user-7" })))
-	still := write(t, dir, "still.csv", asCSV(standing()))
+	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
+	few := write(t, dir, "few.csv", towntest.CSV(slices.DeleteFunc(crowd(), func(f schemas.Raw) bool { return len(f.UserID) > len("user-0") || f.UserID > "user-7" })))
+	still := write(t, dir, "still.csv", towntest.CSV(standing()))
 	var others strings.Builder
 	for u := 4; u < 34; u++ {
 		fmt.Fprintf(&others, "user-%d\n", u)
 	}
 	list, moving := write(t, dir, "others.txt", others.String()), write(t, dir, "moving.txt", "user-0\nuser-1\nuser-2\nuser-3\nuser-4\n")
-	args := []string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "m.avro")}
+	args := []string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", filepath.Join(dir, "m.avro")}
 	const remedy = "would tell how well these few foretell the others: hold out fewer, or nobody with --held-out 0"
 	requireMessage(t, call(t, append(args, "--in", in, "--held-out", "30")...), cli.ExitUsage, "of 34 users 4 would not be held out", remedy)
 	requireMessage(t, call(t, append(args, "--in", in, "--held-out", list)...), cli.ExitUsage, "of the traces' 34 users 4 are not in it", remedy)
@@ -83,8 +84,8 @@ func TestTrainKeepsTheModel(t *testing.T) {
 		t.Skip("this system has no device that is always full")
 	}
 	dir := t.TempDir()
-	in, model := write(t, dir, "crowd.csv", asCSV(crowd())), filepath.Join(dir, "m.avro")
-	r := call(t, "train", "--in", in, "--box", townBox, "--cell", townCell, "--step", townStep, "--fit-json", "/dev/full", "--out", model)
+	in, model := write(t, dir, "crowd.csv", towntest.CSV(crowd())), filepath.Join(dir, "m.avro")
+	r := call(t, "train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--fit-json", "/dev/full", "--out", model)
 	if r.code != cli.ExitFailed || !strings.Contains(r.err, "/dev/full cannot be written: no space left on device") || !strings.Contains(r.err, "the model is in "+model+" all the same") {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
@@ -97,7 +98,7 @@ func TestTrainKeepsTheModel(t *testing.T) {
 func TestFitToNoStream(t *testing.T) {
 	dir := t.TempDir()
 	in, model := townFiles(t, dir)
-	train := []string{"train", "--in", filepath.Join(dir, "none.csv"), "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "m.avro")}
+	train := []string{"train", "--in", filepath.Join(dir, "none.csv"), "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", filepath.Join(dir, "m.avro")}
 	for _, args := range [][]string{
 		{"model", "fit", model, "--in", in, "--json", "-"}, {"model", "fit", model, "--in", in, "--plot", "-"}, append(train, "--fit-json", "-"), append(train, "--fit-plot", "-"),
 	} {

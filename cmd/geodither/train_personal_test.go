@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -16,13 +17,13 @@ import (
 // it; no name of a user is in anything that is printed or written.
 func TestTrainPersonal(t *testing.T) {
 	dir := t.TempDir()
-	fixes := town()
+	fixes := towntest.Fixes()
 	for i := range fixes {
 		fixes[i].UserID = "secret-name-" + fixes[i].UserID
 	}
-	traces := write(t, dir, "traces.csv", asCSV(fixes))
+	traces := write(t, dir, "traces.csv", towntest.CSV(fixes))
 	model, folder := filepath.Join(dir, "model.avro"), filepath.Join(dir, "personal")
-	args := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model, "--personal", folder}
+	args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model, "--personal", folder}
 	r := succeed(t, append(args, "--personal-weight", "7")...)
 	if !strings.Contains(r.out, "6 personal models") || strings.Contains(r.out+r.err, "secret-name") {
 		t.Errorf("it says %q and %q", r.out, r.err)
@@ -63,7 +64,7 @@ func TestTrainPersonal(t *testing.T) {
 // makes another model; what makes no sense is refused before anything is read.
 func TestTrainOptions(t *testing.T) {
 	dir := t.TempDir()
-	traces := write(t, dir, "traces.csv", asCSV(town()))
+	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
 	ids := map[string]string{}
 	for i, c := range []struct {
 		flags, said string
@@ -74,7 +75,7 @@ func TestTrainOptions(t *testing.T) {
 		{"--weekend", `weekend=true`},
 	} {
 		model := filepath.Join(dir, fmt.Sprint(i, ".avro"))
-		args := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}
+		args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}
 		succeed(t, append(args, strings.Fields(c.flags)...)...)
 		s := inspect(t, model)
 		if !strings.Contains(s.Provenance.Options, c.said) {
@@ -94,7 +95,7 @@ func TestTrainOptions(t *testing.T) {
 		"--hours 6,20 --utc-offset 30s":           "whole minutes",
 		"--personal " + filepath.Join(dir, "a/b"): "make it first",
 	} {
-		args := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "no.avro")}
+		args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", filepath.Join(dir, "no.avro")}
 		r := call(t, append(args, strings.Fields(flags)...)...)
 		if r.code == cli.ExitDone || !strings.Contains(r.err, said) {
 			t.Errorf("%q: exit %d, %q", flags, r.code, r.err)

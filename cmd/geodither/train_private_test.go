@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/mechanism/mobility/train/private"
@@ -14,14 +15,14 @@ import (
 func trainPrivately(t *testing.T, in string, more ...string) (result, string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "model.avro")
-	args := append([]string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", out, "--in", in}, more...)
+	args := append([]string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", out, "--in", in}, more...)
 	return call(t, args...), out
 }
 
 // TestTrainPrivately: the model's file says what was spent and counts nothing of
 // the traces, and no two runs draw the same noise.
 func TestTrainPrivately(t *testing.T) {
-	traces := write(t, t.TempDir(), "traces.csv", asCSV(town()))
+	traces := write(t, t.TempDir(), "traces.csv", towntest.CSV(towntest.Fixes()))
 	ids := map[string]bool{}
 	// Two runs are the same in 1 of 20: with so few users the noise often silences
 	// all of them. That all twelve are the same happens less than once in 10⁷.
@@ -67,7 +68,7 @@ func TestTrainPrivatelyWithNobody(t *testing.T) {
 }
 
 func TestTrainPrivatelyRefuses(t *testing.T) {
-	traces := write(t, t.TempDir(), "traces.csv", asCSV(town()))
+	traces := write(t, t.TempDir(), "traces.csv", towntest.CSV(towntest.Fixes()))
 	for name, c := range map[string]struct {
 		flags []string
 		says  string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -70,12 +71,12 @@ func packed(t *testing.T, text string) string {
 // TestTrainFormats writes the same traces in every format, plain and packed, as
 // files, folders and standard input: the models are the same.
 func TestTrainFormats(t *testing.T) {
-	dir, fixes := t.TempDir(), town()
+	dir, fixes := t.TempDir(), towntest.Fixes()
 	half := len(fixes) / 2
-	write(t, dir, "folder/a.csv", asCSV(fixes[:half]))
-	write(t, dir, "folder/b.csv.gz", packed(t, asCSV(fixes[half:])))
+	write(t, dir, "folder/a.csv", towntest.CSV(fixes[:half]))
+	write(t, dir, "folder/b.csv.gz", packed(t, towntest.CSV(fixes[half:])))
 	write(t, dir, "folder/c.txt", "not one of them")
-	comma := write(t, dir, "traces, all.csv", asCSV(fixes))
+	comma := write(t, dir, "traces, all.csv", towntest.CSV(fixes))
 	ids := map[string]string{}
 	for _, c := range []struct {
 		name, stdin string
@@ -87,17 +88,17 @@ func TestTrainFormats(t *testing.T) {
 		{"two files", "", []string{"--in", filepath.Join(dir, "folder/a.csv"), filepath.Join(dir, "folder/b.csv.gz")}},
 		{"two flags", "", []string{"--in", filepath.Join(dir, "folder/b.csv.gz"), "--in", filepath.Join(dir, "folder/a.csv")}},
 		{"folder", "", []string{"--in", filepath.Join(dir, "folder")}},
-		{"csv.gz", "", []string{"--in", write(t, dir, "traces.csv.gz", packed(t, asCSV(fixes)))}},
+		{"csv.gz", "", []string{"--in", write(t, dir, "traces.csv.gz", packed(t, towntest.CSV(fixes)))}},
 		{"ndjson", "", []string{"--format", "ndjson", "--in", write(t, dir, "traces.ndjson", asNDJSON(fixes))}},
 		{"geolife", "", []string{"--format", "geolife", "--in", writeGeolife(t, dir, fixes)}},
 		{"gowalla", "", []string{"--format", "gowalla", "--in", write(t, dir, "gowalla.txt", asGowalla(fixes))}},
 		{"gowalla.gz", "", []string{"--in", write(t, dir, "gowalla.txt.gz", packed(t, asGowalla(fixes)))}},
-		{"standard input", asCSV(fixes), []string{"--in", "-"}},
+		{"standard input", towntest.CSV(fixes), []string{"--in", "-"}},
 		{"packed standard input", packed(t, asNDJSON(fixes)), []string{"-"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			model := filepath.Join(t.TempDir(), "model.avro")
-			args := append([]string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}, c.input...)
+			args := append([]string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}, c.input...)
 			r := callWith(t, c.stdin, args...)
 			if r.code != cli.ExitDone || r.err != "" {
 				t.Fatalf("exit %d: %s", r.code, r.err)
@@ -129,7 +130,7 @@ func TestModelInspect(t *testing.T) {
 	if s.Width != 7 || s.Height != 7 || s.CellM != 500 || s.StepSeconds != 60 || s.Box.South != 10 || s.Box.East < 20.03 {
 		t.Errorf("map and step are not those that were asked for: %+v", s)
 	}
-	if report := s.Provenance.Report; report.Users != 6 || report.Fixes != int64(len(town())) || report.OutsideBox != 0 {
+	if report := s.Provenance.Report; report.Users != 6 || report.Fixes != int64(len(towntest.Fixes())) || report.OutsideBox != 0 {
 		t.Errorf("trained on %+v", report)
 	}
 	if s.StayMean <= 0 || s.StayMean >= 1 || s.StepBits <= 0 || s.InitialBits <= 0 || s.Transitions < 49 {
@@ -147,11 +148,11 @@ func TestModelInspect(t *testing.T) {
 // outside the box are counted, and --strict stops at the first bad line.
 func TestTrainCounts(t *testing.T) {
 	dir := t.TempDir()
-	text := asCSV(town()) + "0,junk,10,20\n" + "0,1700000000000,50,50\n"
+	text := towntest.CSV(towntest.Fixes()) + "0,junk,10,20\n" + "0,1700000000000,50,50\n"
 	traces, model := write(t, dir, "traces.csv", text), filepath.Join(dir, "model.avro")
-	args := []string{"train", "--in", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}
+	args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}
 	r := succeed(t, args...)
-	place := fmt.Sprintf("traces.csv:%d", len(town())+2)
+	place := fmt.Sprintf("traces.csv:%d", len(towntest.Fixes())+2)
 	if !strings.Contains(r.err, "1 line skipped") || !strings.Contains(r.err, place) || strings.Contains(r.err, "junk") {
 		t.Errorf("the bad line is not counted with its place alone: %q", r.err)
 	}
@@ -170,8 +171,8 @@ func TestTrainCounts(t *testing.T) {
 func TestTrainInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	in, feed := pipe(t)
-	b := start(t, in, "train", "--in", "-", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", filepath.Join(dir, "model.avro"))
-	if _, err := feed.WriteString(asCSV(town())); err != nil {
+	b := start(t, in, "train", "--in", "-", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", filepath.Join(dir, "model.avro"))
+	if _, err := feed.WriteString(towntest.CSV(towntest.Fixes())); err != nil {
 		t.Fatal(err)
 	}
 	if code := b.stop(t); code != cli.ExitFailed || !strings.Contains(b.log.String(), "interrupted") {

@@ -10,13 +10,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/schemas"
 )
 
 // trainOn trains on the town's map.
 func trainOn(t *testing.T, model string, more ...string) result {
 	t.Helper()
-	return call(t, append([]string{"train", "--box", townBox, "--cell", townCell, "--step", townStep, "--out", model}, more...)...)
+	return call(t, append([]string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}, more...)...)
 }
 
 // put writes records to partition 0 of a topic, each with a Kafka timestamp a
@@ -39,12 +40,12 @@ func put(t *testing.T, broker, topic string, records ...kgo.Record) {
 // putTown writes the town's fixes in JSON to partition 0 of 2, with Kafka timestamps a second apart.
 func putTown(t *testing.T, broker, topic string) (fixes []schemas.Raw) {
 	t.Helper()
-	fixes = town()
+	fixes = towntest.Fixes()
 	var records []kgo.Record
 	for i, line := range strings.Split(strings.TrimSpace(asNDJSON(fixes)), "\n") {
 		records = append(records, kgo.Record{Key: []byte(fixes[i].UserID), Value: []byte(line), Timestamp: kafkaTime(i)})
 	}
-	succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "2", "--in", write(t, t.TempDir(), "none.csv", asCSV(nil)))
+	succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "2", "--in", write(t, t.TempDir(), "none.csv", towntest.CSV(nil)))
 	put(t, broker, topic, records...)
 	return fixes
 }
@@ -81,7 +82,7 @@ func TestTrainTopicRange(t *testing.T) {
 	dir, broker := t.TempDir(), startBroker(t)
 	fixes := putTown(t, broker, "raw")
 	part := filepath.Join(dir, "part.avro")
-	if r := trainOn(t, part, "--in", write(t, dir, "part.csv", asCSV(fixes[30:200]))); r.code != cli.ExitDone {
+	if r := trainOn(t, part, "--in", write(t, dir, "part.csv", towntest.CSV(fixes[30:200]))); r.code != cli.ExitDone {
 		t.Fatal(r.err)
 	}
 	want := inspect(t, part).ID
@@ -152,6 +153,6 @@ func TestTrainTopicUsage(t *testing.T) {
 	requireMessage(t, trainOn(t, model, "--topic", "raw", "--columns", "user_id=v"), cli.ExitUsage, "are for files")
 	requireMessage(t, trainOn(t, model, "--topic", "raw", "--encoding", "xml"), cli.ExitUsage, "xml")
 	requireMessage(t, trainOn(t, model, "--brokers", broker, "--topic", "nowhere"), cli.ExitFailed, "nowhere")
-	succeed(t, "produce", "--brokers", broker, "--topic", "quiet", "--create", "2", "--in", write(t, t.TempDir(), "none.csv", asCSV(nil)))
+	succeed(t, "produce", "--brokers", broker, "--topic", "quiet", "--create", "2", "--in", write(t, t.TempDir(), "none.csv", towntest.CSV(nil)))
 	requireMessage(t, trainOn(t, model, "--brokers", broker, "--topic", "quiet"), cli.ExitFailed, "quiet holds no committed records")
 }

@@ -12,18 +12,19 @@ import (
 	"unicode/utf8"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 )
 
 // tuneTown is a search of few settings on the town.
 func tuneTown(t *testing.T, dir string, more ...string) []string {
 	t.Helper()
-	traces := write(t, dir, "traces.csv", asCSV(town()))
+	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
 	scout, steps := "200", "600"
 	if raceDetector {
 		scout, steps = "60", "120"
 	}
 	return append([]string{
-		"tune", "--data", traces, "--box", townBox, "--cell", townCell, "--step", townStep, "--epsilon", "1,4,16", "--delta", "0.01,0.3",
+		"tune", "--data", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--epsilon", "1,4,16", "--delta", "0.01,0.3",
 		"--scout-steps", scout, "--steps", steps, "--out", filepath.Join(dir, "tuned"),
 	}, more...)
 }
@@ -134,5 +135,5 @@ func TestTuneRefuses(t *testing.T) {
 	swapped := tuneTown(t, t.TempDir())
 	requireMessage(t, call(t, append(swapped, "--columns", "latitude=longitude,longitude=latitude")...), cli.ExitFailed, "changed places")
 	one := write(t, dir, "one.csv", "user_id,timestamp,latitude,longitude\n0,1700000040000,10.004,20.006\n0,1700000100000,10.005,20.006\n")
-	requireMessage(t, call(t, "tune", "--data", one, "--box", townBox, "--out", filepath.Join(dir, "one")), cli.ExitFailed, "two users")
+	requireMessage(t, call(t, "tune", "--data", one, "--box", towntest.Box, "--out", filepath.Join(dir, "one")), cli.ExitFailed, "two users")
 }

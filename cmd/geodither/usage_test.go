@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 )
 
 // TestWrongUsage gives each command what it cannot use: the exit code is 2 and
@@ -18,7 +19,7 @@ func TestWrongUsage(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	out := filepath.Join(dir, "out")
 	train := func(change ...string) []string {
-		return append([]string{"train", "--in", traces, "--out", out, "--box", townBox, "--cell", townCell, "--step", townStep}, change...)
+		return append([]string{"train", "--in", traces, "--out", out, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step}, change...)
 	}
 	sanitize := func(change ...string) []string {
 		return append([]string{"sanitize", "--in", traces, "--out", out, "--model", model, "--epsilon", "1", "--delta", ".01"}, change...)
@@ -63,7 +64,7 @@ func TestWrongUsage(t *testing.T) {
 		{train("--step", "-1m"), []string{"step"}},
 		{train("--format", "gpx"), []string{`"gpx"`, "csv, ndjson, geolife or gowalla"}},
 		{train("--out", "-"), []string{"--out"}},
-		{[]string{"train", "--out", out, "--box", townBox, "--cell", townCell, "--step", townStep}, []string{"--in"}},
+		{[]string{"train", "--out", out, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step}, []string{"--in"}},
 		{[]string{"sanitize"}, []string{`"epsilon"`, `"delta"`}},
 		{[]string{"sanitize", "--epsilon", "1", "--delta", "0.1", "--in", traces}, []string{"--model", "--models", "geodither train"}},
 		{[]string{"sanitize", "--model", model, "--delta", "0.1"}, []string{`"epsilon"`}},
@@ -117,7 +118,7 @@ func TestFailures(t *testing.T) {
 	unreadable := write(t, dir, "user.csv", "user_id,timestamp,latitude\n0,1,2\n")
 	out := filepath.Join(dir, "out")
 	train := func(in, out string) []string {
-		return []string{"train", "--in", in, "--out", out, "--box", townBox, "--cell", townCell, "--step", townStep}
+		return []string{"train", "--in", in, "--out", out, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step}
 	}
 	sanitize := func(model, in, out string) []string {
 		return []string{"sanitize", "--in", in, "--out", out, "--model", model, "--epsilon", "1", "--delta", ".01"}

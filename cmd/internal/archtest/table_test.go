@@ -195,6 +195,16 @@ var table = map[string]rule{
 		third: []string{kafkaGo, term},
 		tests: []string{"mechanism/law"},
 	},
+	"cmd/internal/expect": {
+		ours: []string{
+			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise",
+			"mechanism/trial", "schemas", "cmd/internal/cli", "cmd/internal/pipeline",
+		},
+		tests: []string{"cmd/internal/towntest"},
+	},
+	"cmd/internal/towntest": {
+		ours: []string{"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "schemas"},
+	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {tests: []string{
@@ -210,6 +220,7 @@ var table = map[string]rule{
 			"cmd/internal/cli",
 			"cmd/internal/demo",
 			"cmd/internal/devbroker",
+			"cmd/internal/expect",
 			"cmd/internal/feed",
 			"cmd/internal/files",
 			"cmd/internal/fleet",
@@ -230,7 +241,8 @@ var table = map[string]rule{
 			"mechanism/evaluation/fit",
 			"mechanism/evaluation/tune",
 			"mechanism/grid",
-			"mechanism/law", "mechanism/mobility",
+			"mechanism/law",
+			"mechanism/mobility",
 			"mechanism/mobility/train",
 			"mechanism/mobility/train/private",
 			"mechanism/noise",
@@ -239,7 +251,7 @@ var table = map[string]rule{
 			"schemas",
 		},
 		third: []string{cobra, pflag, yamlGo, kafkaGo},
-		tests: []string{"producer/partition", franz},
+		tests: []string{"producer/partition", "cmd/internal/towntest", franz},
 	},
 }
 

@@ -1,4 +1,4 @@
-package main
+package expect
 
 import (
 	"context"
@@ -16,19 +16,18 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// expectOptions say how much is simulated. The zero value is 100 tracks.
-type expectOptions struct {
+// Options say how much is simulated. The zero value is 100 tracks.
+type Options struct {
 	Tracks int // default 100
-	// Steps of each track; default 120, or ten release intervals if that is more, up
-	// to 1,200.
+	// Steps of each track; default 120, or ten release intervals if that is more, up to 1,200.
 	Steps int
 	Seed  uint64
-	// Progress, if set, is told how many steps of all tracks are done. Its error ends the
-	// simulation.
+	// Progress, if set, is called with the number of steps that are done, of all tracks. Its error
+	// ends the simulation.
 	Progress func(done, total int64) error
 }
 
-func (e expectOptions) withDefaults(release mechanism.Options) expectOptions {
+func (e Options) withDefaults(release mechanism.Options) Options {
 	if e.Tracks == 0 {
 		e.Tracks = 100
 	}
@@ -41,27 +40,27 @@ func (e expectOptions) withDefaults(release mechanism.Options) expectOptions {
 	return e
 }
 
-// expectation is what releases under a model and options would be worth, and cost,
-// if people moved as the model says, each from a place of its initial
-// distribution, and reported in each step. No one's data are in it.
-type expectation struct {
+// Expectation is what releases under a model and options are worth, and what they cost, if people
+// move as the model says, start at a place of its initial distribution, and report in each step.
+// Nobody's data are in it.
+type Expectation struct {
 	Options       mechanism.Options // with their defaults filled in
 	Seed          uint64
 	Tracks, Steps int // of each track
 	Step          time.Duration
 	Metrics       trial.Metrics // distances to the simulated truth, at each step that has a record
-	Metric        metricView    // of all releases
+	Metric        MetricView    // of all releases
 	Kinds         map[mechanism.Kind]int64
 
-	// EpsilonHour and EpsilonDay are a user's Σε in these times, at the simulated
-	// rate and no more than the budget's limits allow.
+	// EpsilonHour and EpsilonDay are a user's Σε in these times: at the simulated rate, and no more
+	// than the budget's limits allow.
 	EpsilonHour, EpsilonDay float64
 }
 
-// expect simulates. It costs a few dozen microseconds a step and track on maps of
-// a thousand cells, more on larger ones, and depends on nothing but its arguments.
-// The end of the context is an error.
-func expect(ctx context.Context, model *mobility.Model, release mechanism.Options, e expectOptions) (*expectation, error) {
+// Simulate releases simulated tracks. It takes a few dozen microseconds a step and track on maps of
+// a thousand cells, more on larger ones, and depends on nothing but its arguments. It returns the
+// context's error if the context ends.
+func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Options, e Options) (*Expectation, error) {
 	s, err := newSimulation(model, release, e)
 	if err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func expect(ctx context.Context, model *mobility.Model, release mechanism.Option
 	return &s.x, nil
 }
 
-// simulation is one run of expect.
+// simulation is one run of Simulate.
 type simulation struct {
 	model         *mobility.Model
 	released      *mechanism.Sanitizer
@@ -98,10 +97,10 @@ type simulation struct {
 	spent         float64
 	all           int64 // steps of all tracks
 	progress      func(done, total int64) error
-	x             expectation
+	x             Expectation
 }
 
-func newSimulation(model *mobility.Model, release mechanism.Options, e expectOptions) (*simulation, error) {
+func newSimulation(model *mobility.Model, release mechanism.Options, e Options) (*simulation, error) {
 	released, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(e.Seed)), release)
 	if err != nil {
 		return nil, err
@@ -115,11 +114,11 @@ func newSimulation(model *mobility.Model, release mechanism.Options, e expectOpt
 	return &simulation{
 		model: model, released: released, blind: blind,
 		bits: bits, rng: rand.New(bits), tracks: e.Tracks, steps: e.Steps, progress: e.Progress,
-		x: expectation{Options: released.Options(), Seed: e.Seed, Steps: e.Steps, Step: model.Step, Kinds: map[mechanism.Kind]int64{}},
+		x: Expectation{Options: released.Options(), Seed: e.Seed, Steps: e.Steps, Step: model.Step, Kinds: map[mechanism.Kind]int64{}},
 	}, nil
 }
 
-// start begins a track.
+// start starts a track.
 func (s *simulation) start() {
 	s.x.Tracks++
 	s.user = fmt.Sprintf("simulated-%d", s.x.Tracks)
@@ -148,7 +147,7 @@ func (s *simulation) step(i int64) error {
 	if m, ok := s.released.Metric(); ok {
 		s.x.Metrics.AddRelease(out.SetSize, out.Drift)
 		s.x.Metrics.Release.Add(out.Release.Distance(truth))
-		s.x.Metric.add(m)
+		s.x.Metric.Add(m)
 	}
 	if out.Kind.Published() {
 		s.x.Metrics.Estimate.Add(out.Estimate.Distance(truth))
@@ -157,7 +156,7 @@ func (s *simulation) step(i int64) error {
 	return nil
 }
 
-// price fills in what a user costs.
+// price fills in what a user spends in an hour and in a day.
 func (s *simulation) price() {
 	perStep := s.spent / float64(s.all)
 	budget := s.x.Options.Budget

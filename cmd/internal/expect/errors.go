@@ -1,0 +1,28 @@
+package expect
+
+import (
+	"fmt"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/mechanism/trial"
+)
+
+// Errors sums up distances to the truth, in metres.
+type Errors struct {
+	RMS    float64 `json:"rms"`
+	Mean   float64 `json:"mean"`
+	Median float64 `json:"median"`
+}
+
+// ErrorsOf sums up distances.
+func ErrorsOf(d *trial.Distances) Errors {
+	return Errors{RMS: d.RMS(), Mean: d.Mean(), Median: d.Median()}
+}
+
+// Line is a row of a table of distances, under [ErrorsHead].
+func (e Errors) Line(name string) string {
+	return fmt.Sprintf("  %-9s %10s %10s %10s\n", name, cli.Metres(e.RMS), cli.Metres(e.Mean), cli.Metres(e.Median))
+}
+
+// ErrorsHead is the first line of a table of distances.
+const ErrorsHead = "  distance         rms       mean     median\n"

@@ -1,0 +1,146 @@
+package expect
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+func expected(t *testing.T, release mechanism.Options, e Options) *Expectation {
+	t.Helper()
+	x, err := Simulate(t.Context(), town(t), release, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// TestExpect: what is expected is worth what it should be: little of a small ε, more
+// of a large one, and never the same as nothing; and it counts its costs.
+func TestExpect(t *testing.T) {
+	e := Options{Tracks: 30, Steps: 40, Seed: 7}
+	weak := expected(t, mechanism.Options{Epsilon: .01, Delta: .01}, e)
+	strong := expected(t, mechanism.Options{Epsilon: 20, Delta: .01}, e)
+	for _, x := range []*Expectation{weak, strong} {
+		m := &x.Metrics
+		if x.Tracks != 30 || x.Steps != 40 || m.Estimate.Len() != 30*40 || m.Blind.Len() != 30*40 || m.Releases() != 30*40 {
+			t.Errorf("simulated %d tracks of %d steps, %d estimates, %d releases", x.Tracks, x.Steps, m.Estimate.Len(), m.Releases())
+		}
+		if m.DriftRatio() > .05 || m.LocationSetMean() < 5 {
+			t.Errorf("drift %v, sets of %v cells", m.DriftRatio(), m.LocationSetMean())
+		}
+	}
+	if near := strong.Metrics.Estimate.RMS(); near > strong.Metrics.Blind.RMS()/2 || near < 200 {
+		t.Errorf("at ε = 20 the estimate is off by %v m, without releases by %v m", near, strong.Metrics.Blind.RMS())
+	}
+	if far := weak.Metrics.Estimate.RMS() / weak.Metrics.Blind.RMS(); far < .98 || far > 1.02 {
+		t.Errorf("at ε = .01 the estimate is off by %v of what it is without releases", far)
+	}
+	if weak.Metrics.Blind.RMS() != strong.Metrics.Blind.RMS() {
+		t.Error("the blind baseline depends on ε")
+	}
+	if math.Abs(strong.EpsilonHour-20*60) > 1e-6 || math.Abs(strong.EpsilonDay-20*60*24) > 1e-6 {
+		t.Errorf("ε %v an hour, %v a day", strong.EpsilonHour, strong.EpsilonDay)
+	}
+	if m := strong.Metric.Summary(); !(1 < m.Within200M.Median && m.Within200M.Largest <= m.Within1KM.Largest && m.Within1KM.Largest <= m.Across.Largest) || m.WidthKM <= 0 {
+		t.Errorf("metric view %+v", m)
+	}
+	if again := expected(t, mechanism.Options{Epsilon: 20, Delta: .01}, e); !reflect.DeepEqual(again, strong) {
+		t.Error("the same arguments give another expectation")
+	}
+}
+
+// TestExpectRules: costs are those of the rules of release, and a budget bounds
+// them also where the simulated time is too short to meet it.
+func TestExpectRules(t *testing.T) {
+	e := Options{Tracks: 3, Steps: 40}
+	for _, c := range []struct {
+		name      string
+		change    func(o *mechanism.Options)
+		hour, day float64
+		kind      mechanism.Kind
+	}{
+		{"interval", func(o *mechanism.Options) { o.ReleaseInterval = 10 }, 6, 144, mechanism.Predicted},
+		{"skip", func(o *mechanism.Options) { o.ReleaseInterval, o.Between = 10, mechanism.BetweenSkip }, 6, 144, mechanism.Skipped},
+		{"window", func(o *mechanism.Options) { o.Budget = mechanism.Budget{Epsilon: 50, WindowSteps: 120} }, 50, 600, mechanism.Released},
+		{"lifetime", func(o *mechanism.Options) { o.Budget.Lifetime = 70 }, 60, 70, mechanism.Released},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			release := mechanism.Options{Epsilon: 1, Delta: .01}
+			c.change(&release)
+			x := expected(t, release, e)
+			if math.Abs(x.EpsilonHour-c.hour) > 1e-9 || math.Abs(x.EpsilonDay-c.day) > 1e-9 || x.Kinds[c.kind] == 0 {
+				t.Errorf("ε %v an hour and %v a day, want %v and %v; kinds %v", x.EpsilonHour, x.EpsilonDay, c.hour, c.day, x.Kinds)
+			}
+		})
+	}
+}
+
+// TestExpectEnds with the context.
+func TestExpectEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Simulate(ctx, town(t), mechanism.Options{Epsilon: 1, Delta: .01}, Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	var told [][2]int64
+	enough := errors.New("enough")
+	progress := func(done, total int64) error {
+		if told = append(told, [2]int64{done, total}); done == 15 {
+			return enough
+		}
+		return nil
+	}
+	e := Options{Tracks: 4, Steps: 10, Progress: progress}
+	if _, err := Simulate(t.Context(), town(t), mechanism.Options{Epsilon: 1, Delta: .01}, e); !errors.Is(err, enough) || len(told) != 15 || told[14] != [2]int64{15, 40} {
+		t.Errorf("got %v after it told %v", err, told)
+	}
+	if _, err := Simulate(t.Context(), town(t), mechanism.Options{}, Options{}); err == nil {
+		t.Error("there is no ε, and no error")
+	}
+}
+
+// TestExpectationEndsWithTheService: whoever has stopped it may close the log.
+func TestExpectationEndsWithTheService(t *testing.T) {
+	var log strings.Builder // not safe beside another goroutine
+	model, release := town(t), mechanism.Options{Epsilon: 1, Delta: .01}
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	Log(ended, model, release, logger)()
+	if log.Len() > 0 {
+		t.Errorf("after the end of the context: %s", &log)
+	}
+	Log(t.Context(), model, release, logger)() // the race detector sees a line that comes later
+	if lines := strings.Count(log.String(), "\n"); lines > 2 {
+		t.Errorf("%d lines: %s", lines, &log)
+	}
+}
+
+// TestMetricSaysOfWhichPlaces: the factors hold within a location set alone, and
+// whoever reads them has to be told.
+func TestMetricSaysOfWhichPlaces(t *testing.T) {
+	var v MetricView
+	v.Add(law.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})
+	if text := v.Summary().String(); !strings.Contains(text, "two places of its location set") || !strings.Contains(text, "outside") {
+		t.Errorf("%q does not say for which places it holds", text)
+	}
+}
+
+func town(t *testing.T) *mobility.Model {
+	t.Helper()
+	model, err := towntest.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model
+}
