@@ -58,15 +58,18 @@ func Ordered[T any](tasks iter.Seq2[func() (T, error), error], use func(T) error
 // goroutine, such as the one that uses the results of [Ordered].
 type Progress struct {
 	// Report is told the work done and the total, in units of the computation's own. The error that
-	// it returns ends the computation.
+	// it returns ends the computation. nil reports nothing.
 	Report func(done, total int64) error
 	Total  int64
 
 	done int64
 }
 
-// Add adds n units to the work done and returns what Report returns.
+// Add adds n units to the work done. It returns what Report returns.
 func (p *Progress) Add(n int) error {
+	if p.Report == nil {
+		return nil
+	}
 	p.done += int64(n)
 	return p.Report(p.done, p.Total)
 }

@@ -36,14 +36,20 @@ func TestClassesByHand(t *testing.T) {
 		fixesAt(g, "u", []int64{8 * hour, 8*hour + 60}, []grid.Cell{12, 13}),
 		fixesAt(g, "u", []int64{20 * hour, 20*hour + 60}, []grid.Cell{12, 11}),
 	)
-	m, _ := finished(t, trainer(t, g, Options{KernelRadius: 1, Backoff: 4, Jumps: -1,
-		Calendar: mobility.Calendar{Hours: []int{6, 18}}}, fixes))
-	if len(m.Matrices) != 2 || m.Calendar.String() != (mobility.Calendar{Hours: []int{6, 18}}).String() {
+	m, _ := finished(t, trainer(t, g, Options{
+		KernelRadius: 1, Backoff: 4, Jumps: -1,
+		Calendar: mobility.Calendar{Hours: []int{6, 18}},
+	}, fixes))
+	if len(m.Matrices) != 2 ||
+		m.Calendar.String() != (mobility.Calendar{Hours: []int{6, 18}}).String() {
 		t.Fatalf("%d matrices, calendar %v", len(m.Matrices), m.Calendar)
 	}
 	// All together: (1 + 4/5)/6 = .3 to each of 11 and 13, .8/6 to 7, 12 and 17. A class: (1 +
 	// 4·.3)/5 = .44 to its own.
-	for class, want := range [][]float64{{.8 / 6 * .8, .24, .8 / 6 * .8, .44, .8 / 6 * .8}, {.8 / 6 * .8, .44, .8 / 6 * .8, .24, .8 / 6 * .8}} {
+	for class, want := range [][]float64{
+		{.8 / 6 * .8, .24, .8 / 6 * .8, .44, .8 / 6 * .8},
+		{.8 / 6 * .8, .44, .8 / 6 * .8, .24, .8 / 6 * .8},
+	} {
 		columns, values := m.Matrices[class].Row(12)
 		if !slices.Equal(columns, []grid.Cell{7, 11, 12, 13, 17}) {
 			t.Fatalf("columns %v", columns)
@@ -62,14 +68,18 @@ func TestClassesByHand(t *testing.T) {
 		t.Error("a row never seen differs between classes")
 	}
 	p := mobility.NewPredictor(m)
-	for step, want := range map[int64]float64{6*60 - 1: .24, 6 * 60: .44, 18*60 - 1: .44, 18 * 60: .24, 24*60 - 1: .24, -1: .24, -6 * 60: .24, -6*60 - 1: .44} {
+	for step, want := range map[int64]float64{
+		6*60 - 1: .24, 6 * 60: .44, 18*60 - 1: .44,
+		18 * 60: .24, 24*60 - 1: .24, -1: .24, -6 * 60: .24, -6*60 - 1: .44,
+	} {
 		var got mobility.Distribution
 		p.Predict(&got, &mobility.Distribution{Cells: []grid.Cell{12}, P: []float64{1}}, step, 1)
 		if p13 := got.P[3]; math.Abs(p13-want) > 1e-9 {
 			t.Errorf("step %d: 13 has %v, want %v", step, p13, want)
 		}
 	}
-	if a, b := m.Matrices[0], m.Matrices[1]; &a.Columns[0] != &b.Columns[0] || &a.RowStart[0] != &b.RowStart[0] {
+	if a, b := m.Matrices[0], m.Matrices[1]; &a.Columns[0] != &b.Columns[0] ||
+		&a.RowStart[0] != &b.RowStart[0] {
 		t.Error("classes of the same columns keep them twice")
 	}
 }
@@ -98,7 +108,8 @@ func TestCalendarOfTransitions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := counted(t, trainer(t, g, Options{Calendar: calendar}, fixesAt(g, "u", []int64{from.Unix(), from.Unix() + 60}, []grid.Cell{3, 4})))
+		c := counted(t, trainer(t, g, Options{Calendar: calendar},
+			fixesAt(g, "u", []int64{from.Unix(), from.Unix() + 60}, []grid.Cell{3, 4})))
 		for class, list := range c.classes {
 			if (len(list) == 1) != (class == tt.want) {
 				t.Errorf("%s: class %d has %v, want it in %d", name, class, pairs(list), tt.want)
@@ -120,7 +131,8 @@ func TestTooManyClasses(t *testing.T) {
 		t.Errorf("one class: %v", err)
 	}
 	_, err = New(g, time.Minute, Options{Calendar: mobility.Calendar{Hours: []int{6, 12, 18}}})
-	if err == nil || !strings.Contains(err.Error(), "3 classes of time") || !strings.Contains(err.Error(), "at most 3.2") {
+	if err == nil || !strings.Contains(err.Error(), "3 classes of time") ||
+		!strings.Contains(err.Error(), "at most 3.2") {
 		t.Errorf("three classes: %v", err)
 	}
 	small := trainer(t, plainGrid(t, 50, 50), Options{KernelRadius: 2}, nil)

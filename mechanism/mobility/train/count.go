@@ -54,8 +54,10 @@ func count(users map[string]*visits, t tracer, work *parallel.Progress) (counts,
 	}); err != nil {
 		return counts{}, err
 	}
-	c := counts{transitions: all.transitions.merged(), popularity: all.popularity.merged(),
-		raw: all.raw, dropped: all.dropped}
+	c := counts{
+		transitions: all.transitions.merged(), popularity: all.popularity.merged(),
+		raw: all.raw, dropped: all.dropped,
+	}
 	for class := range all.classes {
 		c.classes = append(c.classes, all.classes[class].merged())
 	}

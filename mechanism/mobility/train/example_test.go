@@ -45,7 +45,10 @@ func Example() {
 	sanitizer := must(mechanism.NewSanitizer(model, noise.NewKeyed(key), options))
 	states := map[string]*mechanism.State{"bus 7": {}, "bus 12": {}}
 	for _, f := range fixes {
-		in := mechanism.Input{User: f.User, Step: model.StepAt(f.TimeMS), Cell: g.Locate(f.Lat, f.Lon)}
+		in := mechanism.Input{
+			User: f.User, Step: model.StepAt(f.TimeMS),
+			Cell: g.Locate(f.Lat, f.Lon),
+		}
 		in.Release = true
 		out := must(sanitizer.Step(states[f.User], in))
 		lat, lon := g.ToDegrees(out.Estimate)

@@ -18,19 +18,20 @@ var ErrNoFixes = errors.New("train: no fix lies inside the box; " +
 // Finish returns the model of all fixes added, and what was counted. The same set of fixes gives
 // the same model, whatever their order. The trainer may take more fixes afterwards.
 func (t *Trainer) Finish() (*mobility.Model, mobility.Report, error) {
-	return t.FinishWithProgress(func(int64, int64) error { return nil })
+	return t.FinishWithProgress(nil)
 }
 
 // FinishWithProgress is [Trainer.Finish] that also reports its progress, in units of its own, and
-// ends with the first error that report returns. It calls report from the caller's goroutine: once
-// for each user, and twice for every few thousand rows. Counting and smoothing use all cores; the
-// model does not depend on how many there are.
+// ends with the first error that report returns; nil reports nothing. It calls report from the
+// caller's goroutine: once for each user, and twice for every few thousand rows. Counting and
+// smoothing use all cores; the model does not depend on how many there are.
 //
 // Cost for a large map of which little was seen: 1000×1000 cells with the default kernel take two
 // seconds of processor time and 1.3 GB, nearly all of it the matrix. Each further class of a
 // calendar adds 8 bytes to the 12 of each of its 10⁸ entries.
 func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (
-	*mobility.Model, mobility.Report, error) {
+	*mobility.Model, mobility.Report, error,
+) {
 	counted := t.Seen()
 	if counted.Fixes == 0 {
 		return nil, counted, ErrNoFixes
@@ -57,14 +58,17 @@ func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (
 	counted.CellsSeen = int64(len(counts.popularity))
 	counted.RowsSeen = rowsSeen(counts.transitions)
 	counted.MatrixEntries = int64(model.Transitions())
-	model.Provenance = mobility.Provenance{Source: t.options.Source, Tool: t.options.Tool,
-		Options: t.options.String(), Report: counted}
+	model.Provenance = mobility.Provenance{
+		Source: t.options.Source, Tool: t.options.Tool,
+		Options: t.options.String(), Report: counted,
+	}
 	return model, counted, nil
 }
 
 // smooth turns counts into matrices, one for each class of the calendar.
 func (t *Trainer) smooth(c counts, kernel smooth.Kernel, work *parallel.Progress) (
-	[]*mobility.Matrix, error) {
+	[]*mobility.Matrix, error,
+) {
 	jumping := kernel.WithJumps(t.grid, t.options.KernelRadius, t.options.Jumps)
 	smoother := smooth.New(t.grid, jumping, t.options.Backoff, c.transitions, c.classes)
 	entries, err := smoother.Measure(work)

@@ -1,11 +1,9 @@
 package train
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // plainGrid returns a width × height grid of 1 km cells.
@@ -17,5 +15,3 @@ func plainGrid(t testing.TB, width, height int) *grid.Grid {
 	}
 	return g
 }
-
-func pcg(seed uint64) noise.Source { return rand.NewPCG(seed, 3) }

@@ -47,14 +47,18 @@ func TestInterpolate(t *testing.T) {
 		"stays":                {line(0, 1.5, 130, 1.5), []string{"u[0 1][21 21]"}},
 		"a gap of just MaxGap": {line(0, 1.5, 300, 6.5), []string{"u[0 1 2 3 4][22 23 24 25 26]"}},
 		"a gap beyond":         {line(0, 1.5, 301, 6.5), nil},
-		"cut and gone on": {line(0, 1.5, 70, 2.5, 1000, 6.5, 1030, 7.5),
-			[]string{"u[0][22]", "u[16][27]"}},
+		"cut and gone on": {
+			line(0, 1.5, 70, 2.5, 1000, 6.5, 1030, 7.5),
+			[]string{"u[0][22]", "u[16][27]"},
+		},
 		"the last fix counts":  {line(0, 9.5, 58, 1.5, 62, 1.5), []string{"u[0][21]"}},
 		"the first fix counts": {line(50, 1.5, 70, 3.5, 90, 15.5), []string{"u[0][22]"}},
 		"before 1970":          {line(-90, 1.1, 60, 6.1), []string{"u[-2 -1 0][22 24 26]"}},
 		"backwards":            {line(0, 5.5, 120, 1.5), []string{"u[0 1][23 21]"}},
-		"two gaps of a long go": {line(0, .5, 290, 5.3, 580, 10.1),
-			[]string{"u[0 1 2 3 4 5 6 7 8][21 22 23 24 25 26 27 28 29]"}},
+		"two gaps of a long go": {
+			line(0, .5, 290, 5.3, 580, 10.1),
+			[]string{"u[0 1 2 3 4 5 6 7 8][21 22 23 24 25 26 27 28 29]"},
+		},
 	} {
 		if got := tracksOf(trainer(t, g, o, shuffled(tt.fixes, 1))); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
@@ -116,20 +120,44 @@ func TestSharedFixes(t *testing.T) {
 		dropped int64
 	}{
 		"one in the middle": {Options{}, both, []string{"a[0 1][21 22]", "a[3 4][24 25]"}, 2},
-		"kept": {Options{KeepShared: true}, both,
-			[]string{"a[0 1 2 3 4][21 22 23 24 25]", "b[2][23]"}, 0},
-		"other place": {Options{}, append(base("a", 60, 120), moved),
-			[]string{"a[1 2][22 23]", "b[2][23]"}, 0},
-		"other time": {Options{}, append(base("a", 60, 120), later),
-			[]string{"a[1 2][22 23]", "b[2][23]"}, 0},
+		"kept": {
+			Options{KeepShared: true},
+			both,
+			[]string{"a[0 1 2 3 4][21 22 23 24 25]", "b[2][23]"},
+			0,
+		},
+		"other place": {
+			Options{},
+			append(base("a", 60, 120), moved),
+			[]string{"a[1 2][22 23]", "b[2][23]"},
+			0,
+		},
+		"other time": {
+			Options{},
+			append(base("a", 60, 120), later),
+			[]string{"a[1 2][22 23]", "b[2][23]"},
+			0,
+		},
 		"the same user": {Options{}, base("a", 60, 60, 120), []string{"a[1 2][22 23]"}, 0},
-		"three users": {Options{}, slices.Concat(
-			base("a", 60, 120), base("b", 120, 180), base("c", 120)),
-			[]string{"a[1][22]", "b[3][24]"}, 3},
-		"not the last": {Options{}, slices.Concat(base("a", 60, 90), base("b", 60)),
-			[]string{"a[1][23]"}, 1},
-		"every fix": {Options{EveryFix: true}, slices.Concat(base("a", 60, 90, 100), base("b", 90)),
-			[]string{"a[1 1][22 23]"}, 2},
+		"three users": {
+			Options{},
+			slices.Concat(
+				base("a", 60, 120), base("b", 120, 180), base("c", 120)),
+			[]string{"a[1][22]", "b[3][24]"},
+			3,
+		},
+		"not the last": {
+			Options{},
+			slices.Concat(base("a", 60, 90), base("b", 60)),
+			[]string{"a[1][23]"},
+			1,
+		},
+		"every fix": {
+			Options{EveryFix: true},
+			slices.Concat(base("a", 60, 90, 100), base("b", 90)),
+			[]string{"a[1 1][22 23]"},
+			2,
+		},
 		"interpolated": {
 			Options{Interpolate: true, MaxGap: time.Hour},
 			slices.Concat(base("a", 0, 60, 120, 180), base("b", 60)),
@@ -159,8 +187,10 @@ func TestSharedFixes(t *testing.T) {
 // come later.
 func TestSharedFixesOfHeldOut(t *testing.T) {
 	g := plainGrid(t, 20, 3)
-	fixes := []Fix{at(g, "a", 0, 1.5, 1.5), at(g, "a", 60, 2.5, 1.5), at(g, "b", 60, 2.5, 1.5),
-		at(g, "b", 120, 9.5, 1.5)}
+	fixes := []Fix{
+		at(g, "a", 0, 1.5, 1.5), at(g, "a", 60, 2.5, 1.5), at(g, "b", 60, 2.5, 1.5),
+		at(g, "b", 120, 9.5, 1.5),
+	}
 	tr := trainer(t, g, Options{}, fixes)
 	rest := tr.Without(func(user string) bool { return user == "b" })
 	want := []string{"a[0][21]"}

@@ -39,7 +39,8 @@ func sequence(fixes []Fix) iter.Seq2[Fix, error] {
 
 // trained makes a model of fixes, or returns the first error that reading them gives.
 func trained(g *grid.Grid, step time.Duration, fixes iter.Seq2[Fix, error], o Options) (
-	*mobility.Model, mobility.Report, error) {
+	*mobility.Model, mobility.Report, error,
+) {
 	t, err := New(g, step, o)
 	if err != nil {
 		return nil, mobility.Report{}, err
@@ -91,8 +92,12 @@ func TestCountTransitions(t *testing.T) {
 		cells   []grid.Cell
 		want    []string
 	}{
-		"consecutive steps": {Options{}, []int64{0, 60, 120}, []grid.Cell{1, 2, 3},
-			[]string{"1>2:1", "2>3:1"}},
+		"consecutive steps": {
+			Options{},
+			[]int64{0, 60, 120},
+			[]grid.Cell{1, 2, 3},
+			[]string{"1>2:1", "2>3:1"},
+		},
 		"staying": {Options{}, []int64{0, 60, 120}, []grid.Cell{1, 1, 1}, []string{"1>1:2"}},
 		"last fix of a step": {
 			Options{},
@@ -100,20 +105,48 @@ func TestCountTransitions(t *testing.T) {
 			[]grid.Cell{1, 2, 3, 4},
 			[]string{"2>4:1"},
 		},
-		"a step missing": {Options{}, []int64{0, 60, 180, 240}, []grid.Cell{1, 2, 3, 4},
-			[]string{"1>2:1", "3>4:1"}},
-		"before 1970": {Options{}, []int64{-61, -60, -1, 0}, []grid.Cell{1, 2, 3, 4},
-			[]string{"1>3:1", "3>4:1"}},
-		"gap within two steps": {Options{MaxGap: time.Minute}, []int64{0, 119}, []grid.Cell{1, 2},
-			nil},
-		"gap just allowed": {Options{MaxGap: time.Minute}, []int64{30, 90}, []grid.Cell{1, 2},
-			[]string{"1>2:1"}},
-		"gap bridged by others": {Options{MaxGap: time.Minute}, []int64{0, 50, 65, 119},
-			[]grid.Cell{1, 5, 6, 2}, []string{"5>2:1"}},
-		"every fix": {Options{EveryFix: true}, []int64{0, 1, 100_000}, []grid.Cell{1, 2, 3},
-			[]string{"1>2:1", "2>3:1"}},
-		"every fix, cut": {Options{EveryFix: true, MaxGap: time.Second}, []int64{0, 1, 100_000},
-			[]grid.Cell{1, 2, 3}, []string{"1>2:1"}},
+		"a step missing": {
+			Options{},
+			[]int64{0, 60, 180, 240},
+			[]grid.Cell{1, 2, 3, 4},
+			[]string{"1>2:1", "3>4:1"},
+		},
+		"before 1970": {
+			Options{},
+			[]int64{-61, -60, -1, 0},
+			[]grid.Cell{1, 2, 3, 4},
+			[]string{"1>3:1", "3>4:1"},
+		},
+		"gap within two steps": {
+			Options{MaxGap: time.Minute},
+			[]int64{0, 119},
+			[]grid.Cell{1, 2},
+			nil,
+		},
+		"gap just allowed": {
+			Options{MaxGap: time.Minute},
+			[]int64{30, 90},
+			[]grid.Cell{1, 2},
+			[]string{"1>2:1"},
+		},
+		"gap bridged by others": {
+			Options{MaxGap: time.Minute},
+			[]int64{0, 50, 65, 119},
+			[]grid.Cell{1, 5, 6, 2},
+			[]string{"5>2:1"},
+		},
+		"every fix": {
+			Options{EveryFix: true},
+			[]int64{0, 1, 100_000},
+			[]grid.Cell{1, 2, 3},
+			[]string{"1>2:1", "2>3:1"},
+		},
+		"every fix, cut": {
+			Options{EveryFix: true, MaxGap: time.Second},
+			[]int64{0, 1, 100_000},
+			[]grid.Cell{1, 2, 3},
+			[]string{"1>2:1"},
+		},
 	} {
 		counts := counted(t, trainer(t, g, tt.options, fixesAt(g, "u", tt.seconds, tt.cells)))
 		if got := pairs(counts.transitions); !slices.Equal(got, tt.want) {
@@ -298,8 +331,10 @@ func TestJumpsOfASeenRow(t *testing.T) {
 				[]grid.Cell{middle})...)
 		}
 	}
-	for _, o := range []Options{{Jumps: .24},
-		{Jumps: .24, Calendar: mobility.Calendar{Hours: []int{0, 12}}}} {
+	for _, o := range []Options{
+		{Jumps: .24},
+		{Jumps: .24, Calendar: mobility.Calendar{Hours: []int{0, 12}}},
+	} {
 		m, _, err := trained(g, time.Minute, sequence(fixes), o)
 		if err != nil {
 			t.Fatal(err)
@@ -344,12 +379,18 @@ func TestTrainNothingCounts(t *testing.T) {
 		fixes []Fix
 		o     Options
 	}{
-		"shared": {[]Fix{at("a", 0), at("b", 0), at("a", 60_000), at("b", 60_000)},
-			Options{}},
-		"no step's end": {[]Fix{at("a", 1000), at("a", 59_000)},
-			Options{Interpolate: true, MaxGap: 5 * time.Minute}},
-		"a lonely fix": {[]Fix{at("a", 1000)},
-			Options{Interpolate: true, MaxGap: 5 * time.Minute}},
+		"shared": {
+			[]Fix{at("a", 0), at("b", 0), at("a", 60_000), at("b", 60_000)},
+			Options{},
+		},
+		"no step's end": {
+			[]Fix{at("a", 1000), at("a", 59_000)},
+			Options{Interpolate: true, MaxGap: 5 * time.Minute},
+		},
+		"a lonely fix": {
+			[]Fix{at("a", 1000)},
+			Options{Interpolate: true, MaxGap: 5 * time.Minute},
+		},
 		"every fix, too": {[]Fix{at("a", 0), at("b", 0)}, Options{EveryFix: true}},
 	} {
 		m, report, err := trained(g, time.Minute, sequence(c.fixes), c.o)
@@ -406,8 +447,10 @@ func TestTrainOptionsValidate(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	for _, step := range []time.Duration{0, -1, time.Microsecond, 48 * time.Hour,
-		1500 * time.Microsecond} {
+	for _, step := range []time.Duration{
+		0, -1, time.Microsecond, 48 * time.Hour,
+		1500 * time.Microsecond,
+	} {
 		if err := (Options{}).Validate(step); err == nil {
 			t.Errorf("step %v: no error", step)
 		}

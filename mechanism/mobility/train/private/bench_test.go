@@ -7,8 +7,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// BenchmarkPrivateRows makes a city's matrix from noisy counts of all pairs of cells: 300 × 300 cells, radius 5. It is linear in
-// the number of cells.
+// BenchmarkPrivateRows makes a city's matrix from noisy counts of all pairs of cells: 300 × 300
+// cells, radius 5. It is linear in the number of cells.
 func BenchmarkPrivateRows(b *testing.B) {
 	tr, err := train.New(plainGrid(b, 300, 300), time.Minute, train.Options{KeepShared: true})
 	if err != nil {

@@ -9,24 +9,26 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// scale is the scale of a discrete Laplace law, the rational number num/den.
+// scale is the scale of a discrete Laplace law: the rational number num/den.
 type scale struct{ num, den uint64 }
 
 func (s scale) value() float64 { return float64(s.num) / float64(s.den) }
 
-// variance returns that of the law, 2q/(1-q)² with q = exp(-den/num).
+// variance returns the variance of the law: 2q/(1-q)² with q = exp(-den/num).
 func (s scale) variance() float64 {
 	q := math.Exp(-float64(s.den) / float64(s.num))
 	return 2 * q / float64((1-q)*(1-q))
 }
 
-// saturation is where counts with noise stop: far beyond any that occur, and whole numbers up to it are exact in float64.
+// saturation is the largest noisy count. It is far beyond any count that occurs, and whole numbers
+// up to it are exact in float64.
 const saturation = 1 << 53
 
-// noisy returns the count and an exact discrete Laplace draw added, as far as ±saturation.
+// noisy returns the count plus an exact discrete Laplace draw, limited to ±saturation.
 //
-// Guarantee: for counts of [0, saturation] the result is the sum, saturated: a function of the sum alone. A draw of two words exceeds
-// twice the saturation, so that whatever the count is the sum lies beyond it on the draw's side.
+// Guarantee: for counts in [0, saturation] the result is the sum, saturated. It is a function of
+// the sum alone. A draw of two words exceeds twice the saturation, so whatever the count is, the
+// sum lies beyond the saturation on the draw's side.
 func noisy(count int64, s scale, random noise.Source) float64 {
 	size, negative := noise.DiscreteLaplace(random, s.num, s.den)
 	drawn := int64(2 * saturation)
@@ -39,8 +41,9 @@ func noisy(count int64, s scale, random noise.Source) float64 {
 	return float64(min(max(count+drawn, -saturation), saturation))
 }
 
-// secrets hands out streams of random words for the parts of one training run. A part's stream depends on the secret and the
-// part's name only, so that the order of the work, and on how many cores, does not change the model.
+// secrets hands out streams of random words for the parts of one training run. A part's stream
+// depends on the secret and on the part's name only. So the model depends neither on the order of
+// the work nor on the number of cores.
 type secrets struct{ key noise.Key }
 
 // newSecrets takes 256 bits from a source.

@@ -6,20 +6,23 @@ import (
 	"strings"
 )
 
-// Bounds of an ε that is written as a decimal number: at most nine decimals, so that whole numbers hold all that is computed with
-// it, and below 1000, which promises nothing any more.
+// Bounds of an ε that is written as a decimal number. With at most nine decimals everything that is
+// computed from it fits into whole numbers. Beyond 1000 it promises nothing.
 const (
 	maxEpsilonDecimals = 9
 	maxEpsilonDigits   = 3
 )
 
-var errEpsilon = errors.New("private: ε of private training must be a positive decimal number below 1000 with at most nine decimals, such as 0.5")
+var errEpsilon = errors.New("private: ε must be a positive decimal number below 1000 " +
+	"with at most nine decimals, such as 0.5")
 
-// parseEpsilon reads a decimal number as the rational num/den that it says, den a power of ten. No float64 comes near it.
+// parseEpsilon reads a decimal number as the rational number num/den, where den is a power of ten.
+// It uses no float64.
 func parseEpsilon(text string) (num, den uint64, err error) {
 	whole, decimals, _ := strings.Cut(text, ".")
 	digits := whole + decimals
-	if digits == "" || len(whole) > maxEpsilonDigits || len(decimals) > maxEpsilonDecimals || strings.Trim(digits, "0123456789") != "" {
+	if digits == "" || len(whole) > maxEpsilonDigits || len(decimals) > maxEpsilonDecimals ||
+		strings.Trim(digits, "0123456789") != "" {
 		return 0, 0, errEpsilon
 	}
 	num, err = strconv.ParseUint(digits, 10, 64)

@@ -7,12 +7,14 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
 )
 
-// estimate is what a level says after its noise has been taken care of: expected moves of every block, and for every block and
-// ring, at block·rings + ring, the height of a kernel.
+// estimate is what is known of a level once its noise has been reduced.
 type estimate struct {
 	level
-	moves   []float64 // of the block
-	heights []float64 // of the kernel, at one offset of the ring; over all offsets they add up to 1
+	// moves is the expected number of moves of each block.
+	moves []float64
+	// heights is the height of each block's kernel at one offset of each ring, at block·rings +
+	// ring. Over all offsets the heights add up to 1.
+	heights []float64
 }
 
 func (l level) newEstimate() *estimate {
@@ -20,7 +22,7 @@ func (l level) newEstimate() *estimate {
 	return &estimate{level: l, moves: make([]float64, l.blocks()), heights: make([]float64, n)}
 }
 
-// count returns how many of the users' moves there are of every block and ring.
+// count returns the number of the users' moves for every block and ring, at block·rings + ring.
 func (l level) count(tallies []tally) []int64 {
 	counts := make([]int64, l.blocks()*len(l.rings))
 	for _, t := range tallies {
@@ -30,8 +32,9 @@ func (l level) count(tallies []tally) []int64 {
 	return counts
 }
 
-// first estimates the first level, the whole map. What to expect is a curve of two numbers (see [level.curve]), fitted to the noisy
-// counts; then the weight of a move may not grow with its length (see [smooth.Learn]).
+// first estimates the first level, the whole map. The counts that it expects are a curve with two
+// parameters (see [level.curve]), fitted to the noisy counts. After that the weight of a move may
+// not grow with its length (see [smooth.Learn]).
 func (l level) first(counts []float64, s scale) *estimate {
 	e := l.newEstimate()
 	pairs := make([]float64, len(l.rings))
@@ -45,7 +48,10 @@ func (l level) first(counts []float64, s scale) *estimate {
 	classes := make([]smooth.Ring, len(l.rings))
 	area := float64(l.grid.Cells())
 	for i, r := range l.rings {
-		classes[i] = smooth.Ring{Squared: r.Squared, Cells: r.Cells, Mass: float64(r.Cells) / float64(len(l.offsets))}
+		classes[i] = smooth.Ring{
+			Squared: r.Squared, Cells: r.Cells,
+			Mass: float64(r.Cells) / float64(len(l.offsets)),
+		}
 		if pairs[i] > 0 { // as if there were no edges
 			classes[i].Mass += float64(float64(counts[i]*area) / pairs[i] * float64(r.Cells))
 		}
@@ -62,18 +68,21 @@ func (l level) first(counts []float64, s scale) *estimate {
 	return e
 }
 
-// curve returns the expected counts of the rings by the most probable of many curves. A pair of cells has the weight exp(-decay·d) at
-// the distance d, and the one of a cell with itself exp(stay): on real traces at 340 m and a minute stay is near 0, so what
-// is known best, the share of moves that stay, tells the rest as well. Probable means: a small sum of the distances to
-// the counts in units of the noise's scale, which is minus the logarithm of the likelihood, of |stay|/0.3 and of
-// |ln decay|.
+// curve returns the expected counts of the rings under the most probable of many curves. In a curve
+// a pair of cells at the distance d > 0 has the weight exp(-decay·d), and the pair of a cell with
+// itself exp(stay). On real traces with cells of 340 m and steps of a minute, stay is near 0. So
+// the share of moves that stay, which is known best, determines the others well.
+//
+// The most probable curve has the smallest sum of three terms: the distances to the counts in units
+// of the noise's scale (minus the logarithm of the likelihood), |stay|/0.3, and |ln decay|.
 func (l level) curve(counts, pairs []float64, total float64, s scale) []float64 {
 	best, least := make([]float64, len(counts)), math.Inf(1)
 	weights, tried := make([]float64, len(counts)), make([]float64, len(counts))
 	for decay := 0.1; decay < 8; decay *= 1.05 {
-		longer := 0.0 // moves: what all but those that stay weigh
+		longer := 0.0 // weight of all moves that do not stay
 		for i, r := range l.rings[1:] {
-			weights[1+i] = float64(pairs[1+i] * math.Exp(-float64(decay*math.Sqrt(float64(r.Squared)))))
+			distance := math.Sqrt(float64(r.Squared))
+			weights[1+i] = float64(pairs[1+i] * math.Exp(-float64(decay*distance)))
 			longer += weights[1+i]
 		}
 		for stay := -20; stay <= 20; stay++ {
@@ -92,8 +101,8 @@ func (l level) curve(counts, pairs []float64, total float64, s scale) []float64 
 	return best
 }
 
-// next estimates a level by its noisy counts and the coarser level's estimate: first how many moves there are of each block, then
-// of which lengths.
+// next estimates a level from its noisy counts and the estimate of the coarser level: first how
+// many moves leave each block, then how they spread over the rings.
 func (l level) next(coarser *estimate, counts []float64, s scale, backoff float64) *estimate {
 	e := l.newEstimate()
 	rings := len(l.rings)
@@ -106,7 +115,7 @@ func (l level) next(coarser *estimate, counts []float64, s scale, backoff float6
 		above := coarser.heights[l.parent(coarser.level, b)*rings:][:rings]
 		weights := expected[b*rings : (b+1)*rings]
 		l.shape(weights, above, pairs[b*rings:(b+1)*rings])
-		n, squares := heard(weights, counts[b*rings:(b+1)*rings])
+		n, squares := numberOf(weights, counts[b*rings:(b+1)*rings])
 		number[b] = n
 		precision += squares / float64(l.blocks())
 	}
@@ -122,7 +131,8 @@ func (l level) next(coarser *estimate, counts []float64, s scale, backoff float6
 	return e
 }
 
-// shape sets weights to how moves of a block spread over the rings by a kernel, as far as they stay on the map.
+// shape sets weights to the distribution of the moves of a block over the rings under a kernel, for
+// moves that stay on the map.
 func (l level) shape(weights, heights, pairs []float64) {
 	sum := 0.0
 	for i, h := range heights {
@@ -134,9 +144,10 @@ func (l level) shape(weights, heights, pairs []float64) {
 	}
 }
 
-// heard returns what a block's noisy counts say of the number of its moves, which are expected to be spread by the weights w:
-// Σ w·count / Σ w², whose noise has 1/Σ w² of the variance of a single count's.
-func heard(weights, counts []float64) (number, precision float64) {
+// numberOf estimates the number of moves of a block from its noisy counts. The moves are expected
+// to spread over the counts by the weights w. The estimate is Σ w·count / Σ w², and its noise has
+// 1/precision times the variance of a single count's, with precision = Σ w².
+func numberOf(weights, counts []float64) (number, precision float64) {
 	for i, w := range weights {
 		number += float64(w * counts[i])
 		precision += float64(w * w)
@@ -144,20 +155,22 @@ func heard(weights, counts []float64) (number, precision float64) {
 	return number / precision, precision
 }
 
-// numbers estimates the number of moves of each block of a level from what was heard of them, with noise of the law.
-func (l level) numbers(coarser *estimate, heard []float64, noise law) []float64 {
-	expected, area := make([]float64, len(heard)), make([]float64, coarser.blocks())
-	for b := range heard {
+// numbers estimates the number of moves of each block of a level. noisy are the numbers that
+// [numberOf] returned, with noise of the law.
+func (l level) numbers(coarser *estimate, noisy []float64, noise law) []float64 {
+	expected, area := make([]float64, len(noisy)), make([]float64, coarser.blocks())
+	for b := range noisy {
 		area[l.parent(coarser.level, b)] += l.area(b)
 	}
-	for b := range heard {
+	for b := range noisy {
 		above := l.parent(coarser.level, b)
 		expected[b] = float64(coarser.moves[above]*l.area(b)) / area[above]
 	}
-	estimated := make([]float64, len(heard))
-	shrink(estimated, heard, expected, func(int) int { return 0 }, 1, noise)
+	estimated := make([]float64, len(noisy))
+	shrink(estimated, noisy, expected, func(int) int { return 0 }, 1, noise)
 
-	// The coarser level's number is better known than the sum of its parts, on which there is more noise.
+	// The number of the coarser level is known better than the sum of its parts, which has more
+	// noise.
 	sums := make([]float64, coarser.blocks())
 	for b, n := range estimated {
 		sums[l.parent(coarser.level, b)] += n
@@ -173,7 +186,8 @@ func (l level) numbers(coarser *estimate, heard []float64, noise law) []float64 
 	return estimated
 }
 
-// settle turns the estimated moves of a block into a kernel, as if there were no edges, that is backed off to the one above.
+// settle turns the estimated moves of a block into a kernel, as if the map had no edges, and backs
+// it off to the kernel of the coarser level.
 func (e *estimate) settle(block int, moves, pairs, above []float64, backoff float64) {
 	heights := e.heights[block*len(e.rings) : (block+1)*len(e.rings)]
 	weight, sum := 0.0, 0.0
@@ -186,7 +200,8 @@ func (e *estimate) settle(block int, moves, pairs, above []float64, backoff floa
 	}
 	for i := range heights {
 		if sum > 0 {
-			heights[i] = (float64(weight*heights[i])/sum + float64(backoff*above[i])) / (weight + backoff)
+			own := float64(weight*heights[i]) / sum
+			heights[i] = (own + float64(backoff*above[i])) / (weight + backoff)
 		} else {
 			heights[i] = above[i]
 		}

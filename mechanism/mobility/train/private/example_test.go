@@ -32,9 +32,7 @@ func Example() {
 	}
 	random := rand.NewChaCha8([32]byte{}) // use a secret seed from crypto/rand
 	options := private.Options{Epsilon: "2", Contribution: 50}
-	model, _, err := private.Train(trainer, options, random, func(done, total int64) error {
-		return nil
-	})
+	model, _, err := private.Train(trainer, options, random, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -56,7 +56,8 @@ func wander(g *grid.Grid, users, fixes int, seed uint64) []train.Fix {
 			x = min(max(x+random.IntN(3)-1, 0), g.Width()-1)
 			y = min(max(y+random.IntN(3)-1, 0), g.Height()-1)
 			at += []int64{0, 10, 30, 60, 60, 60, 200}[random.IntN(7)]
-			all = append(all, fixesAt(g, fmt.Sprint("user", u), []int64{at}, []grid.Cell{grid.Cell(y*g.Width() + x)})...)
+			all = append(all, fixesAt(g, fmt.Sprint("user", u), []int64{at},
+				[]grid.Cell{grid.Cell(y*g.Width() + x)})...)
 		}
 	}
 	return all

@@ -29,13 +29,17 @@ var faultyDraws = map[string]func(count int64, s scale, random noise.Source) flo
 	"truncated": func(count int64, s scale, random noise.Source) float64 {
 		return float64(count) + math.Trunc(noise.Laplace(random)*s.value())
 	},
-	"clamped": func(count int64, s scale, random noise.Source) float64 { return max(0, noisy(count, s, random)) },
+	"clamped": func(count int64, s scale, random noise.Source) float64 {
+		return max(0, noisy(count, s, random))
+	},
 }
 
-// lawRatio returns the χ² statistic of noise against the discrete Laplace law of the scale, over its quantile: above 1 the law is
-// rejected. Values beyond reach share a class, as do both sides of it.
+// lawRatio returns the χ² statistic of noise against the discrete Laplace law of the scale, over
+// its quantile: above 1 the law is rejected. Values beyond reach share a class, as do both sides of
+// it.
 func lawRatio(drawn []float64, s scale) float64 {
-	reach := int(s.value() * math.Log(float64(len(drawn))/(20*s.value()))) // every class expects ten or so
+	// Every class expects ten or so.
+	reach := int(s.value() * math.Log(float64(len(drawn))/(20*s.value())))
 	counts, p := make([]float64, 2*reach+2), make([]float64, 2*reach+2)
 	q := math.Exp(-float64(s.den) / float64(s.num))
 	rest := 1.0
@@ -58,7 +62,8 @@ func lawRatio(drawn []float64, s scale) float64 {
 	return statistic / distuv.ChiSquared{K: float64(len(p) - 1)}.Quantile(1-lawFalseAlarm)
 }
 
-// TestNoiseOnEveryCount takes the true counts off all noisy ones of a run, of blocks and of single cells, zeros and others apart.
+// TestNoiseOnEveryCount takes the true counts off all noisy ones of a run, of blocks and of single
+// cells, zeros and others apart.
 func TestNoiseOnEveryCount(t *testing.T) {
 	g := plainGrid(t, 60, 50)
 	tr := trainer(t, g, train.Options{KeepShared: true, KernelRadius: 3}, wander(g, 800, 40, 9))
@@ -71,7 +76,8 @@ func TestNoiseOnEveryCount(t *testing.T) {
 					t.Fatalf("%s, %s: %d counts are too few for the test", kind, where, len(list))
 				}
 				if ratio := lawRatio(list, further(run)); ratio > 1 {
-					t.Errorf("ε %s, noise on %s of %s: %.2f times the limit", epsilon, where, kind, ratio)
+					t.Errorf("ε %s, noise on %s of %s: %.2f times the limit", epsilon, where, kind,
+						ratio)
 				}
 			}
 		}
@@ -80,7 +86,8 @@ func TestNoiseOnEveryCount(t *testing.T) {
 		run := privateRun(t, tr, Options{Epsilon: "20", Contribution: 20, Radius: 3}, 11)
 		run.draw = draw
 		for kind, drawn := range noiseOf(t, run) {
-			if max(lawRatio(drawn["zeros"], further(run)), lawRatio(drawn["others"], further(run))) <= 1 {
+			if max(lawRatio(drawn["zeros"], further(run)),
+				lawRatio(drawn["others"], further(run))) <= 1 {
 				t.Errorf("the test does not notice in %s: %s", kind, name)
 			}
 		}
@@ -92,7 +99,8 @@ func further(p *training) scale {
 	return further
 }
 
-// noiseOf returns the noise of blocks of four cells and of pairs of cells: noisy counts less true ones.
+// noiseOf returns the noise of blocks of four cells and of pairs of cells: noisy counts less true
+// ones.
 func noiseOf(t *testing.T, run *training) map[string]map[string][]float64 {
 	t.Helper()
 	tallies, err := run.contributions()
@@ -112,8 +120,12 @@ func noiseOf(t *testing.T, run *training) map[string]map[string][]float64 {
 	for i, n := range run.noisyBlocks(l, tallies, further(run), pcg(12)) {
 		note(blocks, n, counts[i])
 	}
-	r := &rowMaker{training: run, last: run.levels()[0].first(make([]float64, len(run.rings)), further(run)), cells: &cellCounts{tallies, further(run)}, spots: run.spots()}
-	if err := r.empty(); err != nil {
+	last := run.levels()[0].first(make([]float64, len(run.rings)), further(run))
+	r := &rowMaker{
+		training: run, last: last, cells: &cellCounts{tallies, further(run)},
+		spots: run.spots(),
+	}
+	if err := r.allocate(); err != nil {
 		t.Fatal(err)
 	}
 	truth := map[[2]grid.Cell]int64{}
@@ -189,15 +201,17 @@ func neighbours(t *testing.T) (without, with *train.Trainer) {
 		swing[i] = grid.Cell(i % 2)
 	}
 	others := slices.Concat(fixesAt(g, "a", seconds, stay), fixesAt(g, "b", seconds, swing))
-	return trainer(t, g, options, others), trainer(t, g, options, slices.Concat(others, fixesAt(g, "victim", seconds, stay)))
+	victim := fixesAt(g, "victim", seconds, stay)
+	return trainer(t, g, options, others), trainer(t, g, options, slices.Concat(others, victim))
 }
 
 // claimed is the ε that is attacked.
 const claimed = "2"
 
-// attack trains many models of both inputs, learns from some which side of which threshold of the chance to stay tells them apart best, and returns the
-// lower bound of ε that the rest proves: a model beyond the threshold is a guess. Given ε-differential privacy hits are binomial of
-// at most e^ε/(1+e^ε) among guesses; see audit.EpsilonLowerBound for the bound.
+// attack trains many models of both inputs, learns from some which side of which threshold of the
+// chance to stay tells them apart best, and returns the lower bound of ε that the rest proves: a
+// model beyond the threshold is a guess. Given ε-differential privacy hits are binomial of at most
+// e^ε/(1+e^ε) among guesses; see audit.EpsilonLowerBound for the bound.
 func attack(t *testing.T, runs int, alpha float64, spoil func(*training)) float64 {
 	t.Helper()
 	without, with := neighbours(t)
@@ -246,11 +260,11 @@ func attack(t *testing.T, runs int, alpha float64, spoil func(*training)) float6
 	return bound(beyond(b, threshold, side), beyond(a, threshold, side))
 }
 
-// TestNeighboursLookAlike attacks the whole of training, from traces to the model. The bound is wrong once in 10⁶ runs, the
-// planted faults are found with room to spare.
+// TestNeighboursLookAlike attacks the whole of training, from traces to the model. The bound is
+// wrong once in 10⁶ runs, the planted faults are found with room to spare.
 func TestNeighboursLookAlike(t *testing.T) {
 	if raceDetector {
-		t.Skip("a law, of which the race detector sees nothing but many repetitions of one goroutine")
+		t.Skip("a statistical test: the race detector would see one goroutine many times over")
 	}
 	const runs, alpha = 400, 1e-6
 	bound := attack(t, runs, alpha, func(*training) {})
@@ -260,7 +274,9 @@ func TestNeighboursLookAlike(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(*training){
 		"a tenth of the noise": func(p *training) {
-			p.draw = func(n int64, s scale, random noise.Source) float64 { return noisy(n, scale{s.num, 10 * s.den}, random) }
+			p.draw = func(n int64, s scale, random noise.Source) float64 {
+				return noisy(n, scale{s.num, 10 * s.den}, random)
+			}
 		},
 		"the kernel from raw counts": func(p *training) {
 			p.draw = func(n int64, s scale, random noise.Source) float64 {

@@ -8,19 +8,22 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
 )
 
-// pattern is what private training may count: moves between cells at most a radius apart. It is known before anything is read, so
-// which counts there are tells nothing about anybody.
+// pattern is what private training may count: moves between cells at most a radius apart. It is
+// known before anything is read, so the list of counts tells nothing about anybody.
 //
-// Counts come in levels. The first one counts the moves of the whole map by their length; each further one cuts the map into
-// smaller blocks and counts the moves out of each; the last one counts every pair of cells. Few users are heard over the noise in
-// the first levels only, and many in all of them.
+// Counts come in levels. The first level counts the moves of the whole map by their length. Each
+// further level cuts the map into smaller blocks and counts the moves out of each. The last level
+// counts every pair of cells. A few users rise above the noise in the first levels only, many users
+// in all levels.
 type pattern struct {
 	grid    *grid.Grid
 	radius  int
-	classes int             // of the calendar
-	offsets []smooth.Offset // within the radius, by row, then column; weights 0
-	ring    []int           // of each offset: which of the rings it belongs to
-	rings   []smooth.Ring   // offsets of one length, in ascending order; masses 0
+	classes int // of the calendar
+	// offsets are those within the radius, by row, then column, without weights.
+	offsets []smooth.Offset
+	// ring is the index in rings that each offset belongs to.
+	ring  []int
+	rings []smooth.Ring // by ascending length, without masses
 }
 
 func newPattern(g *grid.Grid, classes, radius int) *pattern {
@@ -36,9 +39,10 @@ func newPattern(g *grid.Grid, classes, radius int) *pattern {
 	return p
 }
 
-// ringOf returns the ring of a displacement; false: it lies beyond the radius.
+// ringOf returns the ring of a displacement; ok is false if it lies beyond the radius.
 func (p *pattern) ringOf(columns, rows int) (ring int, ok bool) {
-	return slices.BinarySearchFunc(p.rings, columns*columns+rows*rows, func(c smooth.Ring, d int) int { return cmp.Compare(c.Squared, d) })
+	return slices.BinarySearchFunc(p.rings, columns*columns+rows*rows,
+		func(c smooth.Ring, d int) int { return cmp.Compare(c.Squared, d) })
 }
 
 // level is one of the ways to cut the map: into blocks of side × side cells.
@@ -49,11 +53,11 @@ type level struct {
 	classes       int // 1 at the first level, which counts all classes of the calendar together
 }
 
-// levelFactor is how many times the sides of blocks shrink from one level to the next.
+// levelFactor is how many times smaller the sides of blocks are from one level to the next.
 const levelFactor = 4
 
-// levels returns the levels that count by length, from the whole map to the smallest blocks, which are not single cells. A map
-// within one such block has only the first one.
+// levels returns the levels that count by length, from the whole map to the smallest blocks, which
+// are larger than single cells. A map that fits into one such block has only the first level.
 func (p *pattern) levels() []level {
 	longer := max(p.grid.Width(), p.grid.Height())
 	var all []level
@@ -67,7 +71,10 @@ func (p *pattern) levels() []level {
 
 func (p *pattern) level(side, classes int) level {
 	up := func(n int) int { return (n + side - 1) / side }
-	return level{pattern: p, side: side, columns: up(p.grid.Width()), rows: up(p.grid.Height()), classes: classes}
+	return level{
+		pattern: p, side: side, columns: up(p.grid.Width()), rows: up(p.grid.Height()),
+		classes: classes,
+	}
 }
 
 // blocks returns the number of blocks, of all classes.
@@ -81,7 +88,7 @@ func (l level) block(class int, c grid.Cell) int {
 	return (class*l.rows+l.grid.Row(c)/l.side)*l.columns + l.grid.Column(c)/l.side
 }
 
-// parent returns the block of a coarser level that a block lies in.
+// parent returns the block of a coarser level in which a block lies.
 func (l level) parent(coarser level, block int) int {
 	class, x, y := l.place(block)
 	if coarser.classes == 1 {
@@ -94,7 +101,8 @@ func (l level) place(block int) (class, column, row int) {
 	return block / (l.columns * l.rows), block % l.columns, block / l.columns % l.rows
 }
 
-// pairs adds to dst, for each ring, how many moves of that length begin in the block and end on the map.
+// pairs sets dst, for each ring, to the number of moves of that length that start in the block and
+// end on the map.
 func (l level) pairs(dst []float64, block int) {
 	_, column, row := l.place(block)
 	clear(dst)
@@ -103,12 +111,16 @@ func (l level) pairs(dst []float64, block int) {
 		return max(0, end-first)
 	}
 	for i, o := range l.offsets {
-		dst[l.ring[i]] += float64(within(column, o.Columns, l.grid.Width()) * within(row, o.Rows, l.grid.Height()))
+		columns, rows := within(column, o.Columns, l.grid.Width()),
+			within(row, o.Rows, l.grid.Height())
+		dst[l.ring[i]] += float64(columns * rows)
 	}
 }
 
 // area returns the number of a block's cells.
 func (l level) area(block int) float64 {
 	_, column, row := l.place(block)
-	return float64(min(l.side, l.grid.Width()-column*l.side) * min(l.side, l.grid.Height()-row*l.side))
+	columns := min(l.side, l.grid.Width()-column*l.side)
+	rows := min(l.side, l.grid.Height()-row*l.side)
+	return float64(columns * rows)
 }

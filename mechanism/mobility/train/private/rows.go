@@ -13,24 +13,27 @@ import (
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// cellCounts is what the last level counts, each pair of cells: the users' moves and the scale of the noise.
+// cellCounts is what the last level counts, each pair of cells: the users' moves, and the scale of
+// the noise.
 type cellCounts struct {
 	tallies []tally
 	scale   scale
 }
 
-// spot is where a row has an entry, relative to its cell: an offset of a ring, or (ring < 0) a jump with its weight.
+// spot is the place of an entry in a row, relative to its cell: an offset of a ring or, if ring is
+// negative, a jump with its weight.
 type spot struct {
 	smooth.Offset
 	ring int
 }
 
-// rowMaker makes the matrices, one for each class. Rows are independent of each other but for a few sums, so that the cores share
-// them.
+// rowMaker makes the matrices, one for each class. Rows depend on each other only through a few
+// sums, so the cores share them.
 //
-// Each row has the cells within the radius and the jumps, whatever was counted. Noisy counts are kept in the matrix's own
-// memory until they become probabilities: its 12 bytes an entry and 8 bytes a cell are all that this takes, 1.2 GB for a
-// million cells and a radius of 5.
+// Each row has the cells within the radius and the jumps, whatever was counted. Noisy counts are
+// kept in the memory of the matrix until they become probabilities. So the matrix, with its 12
+// bytes an entry, and 8 bytes a cell are all the memory that is needed: 1.2 GB for a million cells
+// and a radius of 5.
 type rowMaker struct {
 	*training
 	last     *estimate
@@ -38,18 +41,20 @@ type rowMaker struct {
 	spots    []spot
 	matrices []*mobility.Matrix
 
-	number    []float64 // of moves out of each cell, class after class
+	number    []float64 // expected moves out of each cell, class after class
 	spread    []float64 // c² of each ring, see [shrink]
 	threshold float64
 }
 
-// rows makes the matrices, and the expected number of moves out of each cell.
-func (p *training) rows(last *estimate, cells *cellCounts) ([]*mobility.Matrix, []smooth.Pair, error) {
+// rows makes the matrices. It also returns the expected number of moves out of each cell.
+func (p *training) rows(last *estimate, cells *cellCounts) (
+	[]*mobility.Matrix, []smooth.Pair, error,
+) {
 	r := &rowMaker{training: p, last: last, cells: cells, spots: p.spots()}
-	if err := r.empty(); err != nil {
+	if err := r.allocate(); err != nil {
 		return nil, nil, err
 	}
-	if err := r.listen(); err != nil {
+	if err := r.estimateNumbers(); err != nil {
 		return nil, nil, err
 	}
 	if err := p.eachRow(func(class, y int) {
@@ -71,7 +76,8 @@ func (p *training) rows(last *estimate, cells *cellCounts) ([]*mobility.Matrix, 
 
 // spots returns the pattern of a row, in ascending order of cells.
 func (p *training) spots() []spot {
-	flat := smooth.Kernel{Offsets: p.offsets, Reach: p.radius}.WithJumps(p.grid, p.radius, p.trainer.Options().Jumps)
+	flat := smooth.Kernel{Offsets: p.offsets, Reach: p.radius}.WithJumps(
+		p.grid, p.radius, p.trainer.Options().Jumps)
 	list := make([]spot, len(flat.Offsets))
 	for i, o := range flat.Offsets {
 		list[i] = spot{o, -1}
@@ -82,8 +88,9 @@ func (p *training) spots() []spot {
 	return list
 }
 
-// empty makes the matrices with all their entries, every value 0. They share their columns.
-func (r *rowMaker) empty() error {
+// allocate makes the matrices with all their entries and with every value 0. They share their
+// columns.
+func (r *rowMaker) allocate() error {
 	start := make([]int64, 1, r.grid.Cells()+1)
 	n := int64(0)
 	for c := range grid.Cell(r.grid.Cells()) {
@@ -106,21 +113,26 @@ func (r *rowMaker) empty() error {
 		}
 	}
 	for range r.classes {
-		r.matrices = append(r.matrices, &mobility.Matrix{RowStart: start, Columns: columns, Values: make([]float64, n)})
+		r.matrices = append(r.matrices, &mobility.Matrix{
+			RowStart: start, Columns: columns,
+			Values: make([]float64, n),
+		})
 	}
 	return nil
 }
 
-// reached returns the cell at a place seen from c; false: it is not on the map.
+// reached returns the cell at a place seen from c; ok is false if it is not on the map.
 func (r *rowMaker) reached(c grid.Cell, at spot) (grid.Cell, bool) {
 	x, y := r.grid.Column(c)+at.Columns, r.grid.Row(c)+at.Rows
-	return grid.Cell(y*r.grid.Width() + x), x >= 0 && y >= 0 && x < r.grid.Width() && y < r.grid.Height()
+	ok := x >= 0 && y >= 0 && x < r.grid.Width() && y < r.grid.Height()
+	return grid.Cell(y*r.grid.Width() + x), ok
 }
 
-// passes over all rows are made where single cells are counted, and only the last of them where they are not.
+// passes is how often all rows are gone through where single cells are counted. Where they are not,
+// only the last pass is made.
 const passes = 3
 
-// eachRow calls work for every class and row of the map, on all cores, and reports in between.
+// eachRow calls work for every class and row of the map, on all cores, and reports the progress.
 func (p *training) eachRow(work func(class, y int)) error {
 	pool := parallel.Pool{
 		Workers:  runtime.GOMAXPROCS(0),
@@ -132,13 +144,15 @@ func (p *training) eachRow(work func(class, y int)) error {
 	})
 }
 
-// rowOf is what a worker knows of one row's entries: their rings, the back-off kernel (which sums to 1, jumps and all), its part
-// within the radius (which sums to 1 too, jumps being 0), and their values in the matrix.
+// rowOf is what is known of the entries of one row.
 type rowOf struct {
-	ring           []int
+	ring []int // -1: a jump
+	// kernel is the back-off kernel, which sums to 1 with the jumps. within is its part within the
+	// radius, which sums to 1 too and is 0 for jumps.
 	kernel, within []float64
-	columns        []grid.Cell
-	values         []float64
+	// columns and values are the row in the matrix.
+	columns []grid.Cell
+	values  []float64
 }
 
 func (r *rowMaker) look(own *rowOf, class int, c grid.Cell) {
@@ -156,7 +170,9 @@ func (r *rowMaker) look(own *rowOf, class int, c grid.Cell) {
 			height = heights[at.ring]
 			weight = float64((1 - jumps) * height)
 		}
-		own.ring, own.kernel, own.within = append(own.ring, at.ring), append(own.kernel, weight), append(own.within, height)
+		own.ring = append(own.ring, at.ring)
+		own.kernel = append(own.kernel, weight)
+		own.within = append(own.within, height)
 		mass += weight
 		inner += height
 	}
@@ -166,15 +182,17 @@ func (r *rowMaker) look(own *rowOf, class int, c grid.Cell) {
 	}
 }
 
-// listen estimates how many moves leave each cell: from noisy counts of all pairs of cells, which it fills in, with how far
-// they spread about what is expected; or where cells are not counted, by an even share of what leaves the block.
-func (r *rowMaker) listen() error {
+// estimateNumbers estimates how many moves leave each cell. Where single cells are counted it takes
+// the noisy counts of all pairs of cells, which it fills in, and also finds how far they spread
+// about what is expected. Elsewhere each cell of a block gets the same share of the block's moves.
+func (r *rowMaker) estimateNumbers() error {
 	cells, height, width := r.level(1, r.classes), r.grid.Height(), r.grid.Width()
 	r.number = make([]float64, cells.blocks())
 	if r.cells == nil {
 		for i := range r.number {
 			above := cells.parent(r.last.level, i)
-			r.number[i] = r.last.moves[above] / float64(r.last.area(above)*float64(r.classes/r.last.classes))
+			parts := float64(r.last.area(above) * float64(r.classes/r.last.classes))
+			r.number[i] = r.last.moves[above] / parts
 		}
 		return r.work.Add((passes - 1) * len(r.number))
 	}
@@ -186,7 +204,7 @@ func (r *rowMaker) listen() error {
 			c := grid.Cell(y*width + x)
 			r.look(&own, class, c)
 			r.count(&own, class, c, random)
-			n, squares := heard(own.within, own.values)
+			n, squares := numberOf(own.within, own.values)
 			r.number[cells.block(class, c)] = n
 			precision[class*height+y] += squares / float64(len(r.number))
 		}
@@ -228,7 +246,7 @@ func (r *rowMaker) listen() error {
 	return nil
 }
 
-// count fills in a row's noisy counts.
+// count fills in the noisy counts of a row.
 func (r *rowMaker) count(own *rowOf, class int, c grid.Cell, random noise.Source) {
 	tallies := r.tallied(class, c)
 	for i, ring := range own.ring {
@@ -243,7 +261,7 @@ func (r *rowMaker) count(own *rowOf, class int, c grid.Cell, random noise.Source
 	}
 }
 
-// tallied returns the users' moves out of a cell, in ascending order of where they lead.
+// tallied returns the users' moves out of a cell, in ascending order of the cells they lead to.
 func (r *rowMaker) tallied(class int, c grid.Cell) []tally {
 	list := r.cells.tallies
 	first := func(c grid.Cell) int {
@@ -255,8 +273,8 @@ func (r *rowMaker) tallied(class int, c grid.Cell) []tally {
 	return list[first(c):first(c+1)]
 }
 
-// finish turns what is known of row c into probabilities: (moves + κ·kernel) / (their number + κ), as [smooth.Smoother] does, and the jumps,
-// which every row has as often.
+// finish turns what is known of row c into probabilities, as [smooth.Smoother] does: (moves +
+// κ·kernel) / (their number + κ). Jumps have the same share in every row.
 func (r *rowMaker) finish(own *rowOf, class int, c grid.Cell) {
 	r.look(own, class, c)
 	backoff := r.trainer.Options().Backoff
@@ -269,7 +287,8 @@ func (r *rowMaker) finish(own *rowOf, class int, c grid.Cell) {
 		}
 		moves := float64(n * own.within[i])
 		if r.cells != nil {
-			moves = shrunk(own.values[i], moves, r.spread[ring], r.cells.scale.variance(), r.threshold)
+			moves = shrunk(own.values[i], moves, r.spread[ring], r.cells.scale.variance(),
+				r.threshold)
 		}
 		own.values[i] = moves + float64(backoff*own.within[i])
 		total += moves

@@ -17,14 +17,17 @@ type training struct {
 	calendar    mobility.Calendar
 	secret      secrets
 	work        parallel.Progress
-	transitions int64 // within the radius, before the choice
+	transitions int64 // within the radius, before some are chosen
 
-	// The two steps that privacy rests on, [contribute] and [noisy]: in fields, so that a test can show that it notices faults in them.
+	// Privacy rests on these two steps, [contribute] and [noisy]. They are fields so that a test
+	// can plant faults in them and show that it notices.
 	choose func(moves []move, contribution int, random noise.Source) []move
 	draw   func(count int64, s scale, random noise.Source) float64
 }
 
-func newTraining(t *train.Trainer, o Options, random noise.Source, report func(done, total int64) error) (*training, error) {
+func newTraining(t *train.Trainer, o Options, random noise.Source,
+	progress func(done, total int64) error,
+) (*training, error) {
 	secret, err := newSecrets(random)
 	if err != nil {
 		return nil, err
@@ -33,36 +36,43 @@ func newTraining(t *train.Trainer, o Options, random noise.Source, report func(d
 	return &training{
 		trainer: t, options: o, calendar: calendar, secret: secret,
 		pattern: newPattern(t.Grid(), calendar.Classes(), o.Radius),
-		work:    parallel.Progress{Report: report, Total: t.Seen().Users + passes*int64(calendar.Classes()*t.Grid().Cells())},
-		choose:  contribute,
-		draw:    noisy,
+		work: parallel.Progress{
+			Report: progress,
+			Total:  t.Seen().Users + passes*int64(calendar.Classes()*t.Grid().Cells()),
+		},
+		choose: contribute,
+		draw:   noisy,
 	}, nil
 }
 
-// How ε is shared out, and when a level is worth a share. These were set once, on Geolife's users, and are the same for all.
+// How ε is divided among the levels, and when a level is worth a part of it. The numbers were
+// chosen once, on Geolife's users, and are the same for all data.
 const (
-	// budgetParts is how many equal parts ε has. The first level gets one of them.
+	// budgetParts is the number of equal parts of ε. The first level gets one of them.
 	budgetParts = 4
-	// wellHeard is how many users the first level must hear, in units of its noise's scale, before any part of ε goes to further levels:
-	// up to there all of ε serves the one kernel for the whole map better.
-	wellHeard = 250
-	// audible is how many users must be heard in an average block of a further level.
-	audible = 5
+	// minUsersForLevels is the least number of users, in units of the scale of the first level's
+	// noise, for which further levels get a part of ε. With fewer users it is better to spend all
+	// of ε on the one kernel for the whole map.
+	minUsersForLevels = 250
+	// minUsersPerBlock is the same for an average block of a further level.
+	minUsersPerBlock = 5
 )
 
-// scales returns the scale of the first level's noise, and that of each of n further levels, which share the rest evenly: the
-// contribution over their parts of ε, which add up to ε.
+// scales returns the scale of the first level's noise, and the scale of each of n further levels,
+// which share the rest of ε evenly. A scale is the contribution over the level's part of ε; the
+// parts add up to ε.
 func (p *training) scales(n int) (first, further scale) {
 	num, den, _ := parseEpsilon(p.options.Epsilon) // validated
 	size := uint64(p.options.Contribution) * den * budgetParts
 	return scale{size, num}, scale{size * uint64(max(n, 1)), num * (budgetParts - 1)}
 }
 
-// depth returns how many levels after the first one are worth counting, of those by length and, beyond them, of single cells.
-// total is the first level's noisy number of moves. Both conditions are about how many users' whole contributions are heard.
+// depth returns how many levels after the first one are worth counting: levels by length and,
+// beyond these, single cells. total is the first level's noisy number of moves. Both conditions ask
+// how many users' whole contributions rise above the noise.
 func (p *training) depth(levels []level, total float64) int {
 	first, _ := p.scales(0)
-	if total < float64(wellHeard*first.value()) {
+	if total < float64(minUsersForLevels*first.value()) {
 		return 0
 	}
 	for n := len(levels); n > 0; n-- {
@@ -70,7 +80,8 @@ func (p *training) depth(levels []level, total float64) int {
 		if n < len(levels) {
 			blocks = levels[n].blocks()
 		}
-		if _, further := p.scales(n); total/float64(blocks) >= float64(audible*further.value()) {
+		_, further := p.scales(n)
+		if total/float64(blocks) >= float64(minUsersPerBlock*further.value()) {
 			return n
 		}
 	}
@@ -95,8 +106,9 @@ func (p *training) model() (*mobility.Model, error) {
 	n := p.depth(levels, total)
 	_, further := p.scales(n)
 	if n == 0 {
-		// The rest of ε goes to the same question again. The second noise has a third of the first one's scale: by the squares, the mean
-		// weighs it nine times. Its law is close to that of the second.
+		// The rest of ε goes to the same counts again. The second noise has a third of the scale of
+		// the first one, so the mean weighs it by the square, nine times. The law of the mean's
+		// noise is close to the law of the second noise.
 		again := p.noisyBlocks(whole, tallies, further, streams.Stream(levelName(-whole.side)))
 		const weight = (budgetParts - 1) * (budgetParts - 1)
 		for i := range counts {
@@ -107,7 +119,8 @@ func (p *training) model() (*mobility.Model, error) {
 	last := whole.first(counts, scale)
 	top := last.kernel(0)
 	for _, l := range levels[1:min(1+n, len(levels))] {
-		last = l.next(last, p.noisyBlocks(l, tallies, further, streams.Stream(levelName(l.side))), further, p.trainer.Options().Backoff)
+		counts := p.noisyBlocks(l, tallies, further, streams.Stream(levelName(l.side)))
+		last = l.next(last, counts, further, p.trainer.Options().Backoff)
 	}
 	var cells *cellCounts
 	if n == len(levels) {
@@ -124,14 +137,15 @@ func (p *training) model() (*mobility.Model, error) {
 	}, nil
 }
 
-// contributions chooses what counts of each user.
+// contributions chooses the moves that count of each user.
 func (p *training) contributions() ([]tally, error) {
 	streams := p.secret.streams()
 	var chosen, own []move
 	user := ""
 	finish := func() {
 		p.transitions += int64(len(own))
-		chosen = append(chosen, p.choose(own, p.options.Contribution, streams.Stream(userName(user)))...)
+		random := streams.Stream(userName(user))
+		chosen = append(chosen, p.choose(own, p.options.Contribution, random)...)
 		own = own[:0]
 	}
 	stepMS := p.trainer.Step().Milliseconds()
@@ -144,7 +158,8 @@ func (p *training) contributions() ([]tally, error) {
 			}
 		}
 		for i := 1; i < len(track.Cells); i++ {
-			m := move{p.calendar.ClassAt(track.Steps[i-1] * stepMS), track.Cells[i-1], track.Cells[i]}
+			class := p.calendar.ClassAt(track.Steps[i-1] * stepMS)
+			m := move{class, track.Cells[i-1], track.Cells[i]}
 			if _, ok := p.ringOf(smooth.Displacement(p.grid, m.from, m.to)); ok {
 				own = append(own, m)
 			}
@@ -154,7 +169,7 @@ func (p *training) contributions() ([]tally, error) {
 	return tallied(chosen), nil
 }
 
-// noisyBlocks returns the noisy counts of a level, of every block and ring.
+// noisyBlocks returns the noisy counts of a level, for every block and ring.
 func (p *training) noisyBlocks(l level, tallies []tally, s scale, random noise.Source) []float64 {
 	counts := l.count(tallies)
 	result := make([]float64, len(counts))

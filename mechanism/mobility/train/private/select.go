@@ -8,14 +8,15 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// move is one transition that counts: whence and whither, and the calendar's class of its time.
+// move is one transition that counts, and the calendar's class of its time.
 type move struct {
 	class    int
 	from, to grid.Cell
 }
 
 func (m move) compare(n move) int {
-	return cmp.Or(cmp.Compare(m.class, n.class), cmp.Compare(m.from, n.from), cmp.Compare(m.to, n.to))
+	return cmp.Or(cmp.Compare(m.class, n.class), cmp.Compare(m.from, n.from),
+		cmp.Compare(m.to, n.to))
 }
 
 // tally is how often a move counts, over all users.
@@ -24,24 +25,28 @@ type tally struct {
 	n int64
 }
 
-// contribute returns the moves of one user that count, at most contribution of them, in no particular order. moves are all of
-// the user's moves within the radius; they are sorted in place. The choice looks at nothing else but a secret random source of
-// the user's own, so that nobody's choice depends on who else is there.
+// contribute returns the moves of one user that count: at most contribution of them, in no
+// particular order. moves are all of the user's moves within the radius; they are sorted in place.
+// The choice depends on these and on a secret random source of the user's own, so no user's choice
+// depends on who else is there.
 //
-// Each move has the same chance, and those kept are evenly spaced in the order of classes and cells: every part of the map and
-// every kind of move has its share of them to within one. A share by cell, each the same, fills up with short visits and
-// underrates staying: on Geolife's users it cost .1 to .2 of the logarithm of the likelihood of a step.
+// Each move has the same chance. The moves kept are evenly spaced in the order of classes and
+// cells, so every part of the map and every kind of move has its share of them, to within one. The
+// alternative, the same number of moves for each cell, would fill up with short visits and
+// underrate staying: for Geolife's users it cost 0.1 to 0.2 of the logarithm of a step's
+// likelihood.
 func contribute(moves []move, contribution int, random noise.Source) []move {
 	slices.SortFunc(moves, move.compare)
 	return thin(moves, contribution, random)
 }
 
-// thin keeps n of the moves, or all if there are no more, evenly spaced from a random start. It works in place.
+// thin keeps n of the moves, evenly spaced from a random start, or all if there are no more than n.
+// It works in place.
 func thin(moves []move, n int, random noise.Source) []move {
 	if len(moves) <= n {
 		return moves
 	}
-	// The i-th is kept where a multiple of len, plus the start, passes another multiple of n.
+	// A move is kept where a multiple of n, plus the random start, passes a multiple of len(moves).
 	at := noise.Below(random, uint64(len(moves)))
 	kept := moves[:0]
 	for _, m := range moves {
@@ -53,7 +58,7 @@ func thin(moves []move, n int, random noise.Source) []move {
 	return kept
 }
 
-// tallied counts equal moves, in ascending order.
+// tallied counts equal moves and returns them in ascending order.
 func tallied(moves []move) []tally {
 	slices.SortFunc(moves, move.compare)
 	var list []tally

@@ -14,8 +14,8 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// adversary returns a user who tries to count for more than others: for weeks in one cell, to and fro, everywhere in turn, or at
-// random, in any order of time.
+// adversary returns a user who tries to count for more than others: for weeks in one cell, to and
+// fro, everywhere in turn, or at random, in any order of time.
 func adversary(g *grid.Grid, random *rand.Rand) []train.Fix {
 	n := 1 + random.IntN(600)
 	kind := random.IntN(4)
@@ -74,8 +74,8 @@ func reachOf(t testing.TB, a, b *train.Trainer, o Options, spoil func(*training)
 	return most
 }
 
-// TestOneUserMovesCountsByTheContribution adds a user to others, and removes one, and compares every level's exact counts. The limit
-// is reached, and a fault in the choice is noticed.
+// TestOneUserMovesCountsByTheContribution adds a user to others, and removes one, and compares
+// every level's exact counts. The limit is reached, and a fault in the choice is noticed.
 func TestOneUserMovesCountsByTheContribution(t *testing.T) {
 	g := plainGrid(t, 9, 7)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -106,21 +106,24 @@ func TestOneUserMovesCountsByTheContribution(t *testing.T) {
 			p.choose = func(moves []move, _ int, _ noise.Source) []move { return moves }
 		}) > int64(o.Contribution)
 		twice = twice || reachOf(t, alone, joined, o, func(p *training) {
-			p.choose = func(moves []move, n int, random noise.Source) []move { return contribute(moves, 2*n, random) }
+			p.choose = func(moves []move, n int, random noise.Source) []move {
+				return contribute(moves, 2*n, random)
+			}
 		}) > int64(o.Contribution)
 	}
 	if !reached {
 		t.Error("no user gave the whole contribution: the test says nothing")
 	}
 	if !noticed || !twice {
-		t.Errorf("the test notices no fault: uncapped %t, twice the contribution %t", noticed, twice)
+		t.Errorf("the test notices no fault: uncapped %t, twice the contribution %t", noticed,
+			twice)
 	}
 }
 
 // TestOneLocationMovesCounts changes one location of one user and compares every level's exact
-// counts. A user whose moves all count changes them by 4 at most, one whose moves are chosen from by
-// twice the contribution at most. The latter exceeds the contribution, so the model's ε alone would
-// be no bound for a user who stays among the users: it is twice that (theorem 9).
+// counts. A user whose moves all count changes them by 4 at most, one whose moves are chosen from
+// by twice the contribution at most. The latter exceeds the contribution, so the model's ε alone
+// would be no bound for a user who stays among the users: it is twice that (theorem 9).
 func TestOneLocationMovesCounts(t *testing.T) {
 	t.Parallel()
 	g := plainGrid(t, 9, 7)
@@ -135,9 +138,11 @@ func TestOneLocationMovesCounts(t *testing.T) {
 			cells = append(cells, grid.Cell(random.IntN(g.Cells())))
 		}
 		others := wander(g, 3, 60, uint64(round))
-		before := trainer(t, g, train.Options{KeepShared: true}, slices.Concat(fixesAt(g, "u", seconds, cells), others))
+		before := trainer(t, g, train.Options{KeepShared: true},
+			slices.Concat(fixesAt(g, "u", seconds, cells), others))
 		cells[random.IntN(steps)] = grid.Cell(random.IntN(g.Cells()))
-		after := trainer(t, g, train.Options{KeepShared: true}, slices.Concat(fixesAt(g, "u", seconds, cells), others))
+		after := trainer(t, g, train.Options{KeepShared: true},
+			slices.Concat(fixesAt(g, "u", seconds, cells), others))
 
 		all := Options{Epsilon: "1", Contribution: steps, Radius: reach}
 		mostAll = max(mostAll, reachOf(t, before, after, all, func(*training) {}))
@@ -145,15 +150,18 @@ func TestOneLocationMovesCounts(t *testing.T) {
 		mostChosen = max(mostChosen, reachOf(t, before, after, chosen, func(*training) {}))
 	}
 	if mostAll != 4 {
-		t.Errorf("one location of a user whose moves all count moves the counts by %d, want 4", mostAll)
+		t.Errorf("one location of a user whose moves all count moves the counts by %d, want 4",
+			mostAll)
 	}
 	if mostChosen <= 20 || mostChosen > 40 {
-		t.Errorf("one location moves counts by %d of 20 chosen moves, want more than 20 and at most 40", mostChosen)
+		t.Errorf("one location moves counts by %d of 20 chosen moves, want over 20, at most 40",
+			mostChosen)
 	}
 }
 
-// TestSharedFixesMustBeKept: a user who reports what all others did would take their fixes out of training, many times the
-// contribution. Where shared fixes are kept nothing of the kind happens, and private training refuses to work where they are not.
+// TestSharedFixesMustBeKept: a user who reports what all others did would take their fixes out of
+// training, many times the contribution. Where shared fixes are kept nothing of the kind happens,
+// and private training refuses to work where they are not.
 func TestSharedFixesMustBeKept(t *testing.T) {
 	g := plainGrid(t, 9, 7)
 	others := wander(g, 4, 60, 1)
@@ -164,18 +172,22 @@ func TestSharedFixesMustBeKept(t *testing.T) {
 	o := Options{Epsilon: "1", Contribution: 10, Radius: 2}
 	moved := func(kept bool) int64 {
 		options := train.Options{KeepShared: kept}
-		return reachOf(t, trainer(t, g, options, others), trainer(t, g, options, slices.Concat(others, copied)), o, func(*training) {})
+		return reachOf(t, trainer(t, g, options, others),
+			trainer(t, g, options, slices.Concat(others, copied)), o, func(*training) {})
 	}
 	if kept, dropped := moved(true), moved(false); kept > 10 || dropped <= 10 {
-		t.Errorf("a copyist moves the counts by %d, and where shared fixes are dropped by %d", kept, dropped)
+		t.Errorf("a copyist moves the counts by %d, and where shared fixes are dropped by %d", kept,
+			dropped)
 	}
-	if _, _, err := Train(trainer(t, g, train.Options{}, others), o, pcg(1), quietly); err == nil || !strings.Contains(err.Error(), "KeepShared") {
+	if _, _, err := Train(trainer(t, g, train.Options{}, others), o, pcg(1), nil); err == nil ||
+		!strings.Contains(err.Error(), "KeepShared") {
 		t.Errorf("a trainer that drops shared fixes: error %v", err)
 	}
 }
 
-// TestChoiceIsFair: every move has the same chance, n of N, whatever the others. 20,000 choices of 7 out of 23; each count has a
-// standard deviation of about 65, and six of them are exceeded once in 10⁷ runs.
+// TestChoiceIsFair: every move has the same chance, n of N, whatever the others. 20,000 choices of
+// 7 out of 23; each count has a standard deviation of about 65, and six of them are exceeded once
+// in 10⁷ runs.
 func TestChoiceIsFair(t *testing.T) {
 	const rounds, size, n = 20_000, 23, 7
 	random := pcg(3)

@@ -2,19 +2,27 @@ package private
 
 import "math"
 
-// shrink estimates counts from noisy ones. Everything here is post-processing: it knows the noisy counts, what a coarser level
-// makes one expect, and the law of the noise.
+// shrink estimates counts from noisy ones. It is post-processing: it uses the noisy counts, the
+// counts that a coarser level makes one expect, and the law of the noise.
 //
-// noisy[i] is the count of entry i with noise, expected[i] ≥ 0 what the coarser level says of it, group(i) < groups its group.
-// The spread c² of true counts about what is expected, relative to it, is estimated in each group by the method of
-// moments: E(noisy-expected)² = c²·expected² + variance. With it the best linear estimate is
-// expected + ρ(noisy-expected), ρ = c²·expected²/(c²·expected² + variance) (an empirical Bayes estimate: Efron and Morris 1973,
-// doi 10.1080/01621459.1973.10481350). A moment that is less than one standard deviation of what noise alone does counts
-// as none.
+// noisy[i] is the noisy count of entry i, expected[i] ≥ 0 the count expected from the coarser
+// level, and group(i) < groups the group of the entry. In each group c² is the spread of true
+// counts about the expected ones, relative to these. The method of moments estimates it from
 //
-// A linear rule serves many small differences and loses the few great ones, such as a station in an empty quarter. So an entry
-// that differs by more than the noise of all entries would once is taken as it is: scale·ln(entries), the universal threshold
-// of Donoho and Johnstone 1994 (doi 10.1093/biomet/81.3.425) for this law. Results are not negative. dst may be noisy.
+//	E(noisy-expected)² = c²·expected² + variance
+//
+// A moment that exceeds the variance by less than one standard deviation counts as no spread. The
+// best linear estimate is then (empirical Bayes: Efron and Morris 1973,
+// doi:10.1080/01621459.1973.10481350)
+//
+//	expected + ρ(noisy-expected), ρ = c²·expected²/(c²·expected² + variance)
+//
+// A linear rule serves many small differences and loses the few large ones, such as a station in an
+// empty quarter. So a count that differs by more than scale·ln(2·entries) is taken as it is. Noise
+// alone exceeds that in half an entry on average: it is the universal threshold of Donoho and
+// Johnstone 1994 (doi:10.1093/biomet/81.3.425) for this law.
+//
+// Results are not negative. dst may be noisy.
 func shrink(dst, noisy, expected []float64, group func(i int) int, groups int, noise law) {
 	threshold := float64(noise.size * math.Log(2*float64(len(noisy))))
 	m := newMoments(groups)
@@ -27,18 +35,19 @@ func shrink(dst, noisy, expected []float64, group func(i int) int, groups int, n
 	}
 }
 
-// law is what is known of the noise on a number.
-type law struct{ size, variance float64 } // the scale, or what stands for it
+// law is what is known of the noise on a number: its scale, or what stands for it, and its
+// variance.
+type law struct{ size, variance float64 }
 
 func (s scale) law() law { return law{s.value(), s.variance()} }
 
-// over returns the law of a weighted sum with so many times the precision. The sum of Laplace variables has lighter tails than one
-// of the same variance, so the size is large enough.
+// over returns the law of a weighted sum with so many times the precision. A sum of Laplace
+// variables has lighter tails than one variable of the same variance, so the size is large enough.
 func (l law) over(precision float64) law {
 	return law{l.size / math.Sqrt(precision), l.variance / precision}
 }
 
-// shrunk is [shrink] of one entry.
+// shrunk is [shrink] for one entry.
 func shrunk(noisy, expected, spread, variance, threshold float64) float64 {
 	difference := noisy - expected
 	if math.Abs(difference) > threshold {
@@ -51,14 +60,14 @@ func shrunk(noisy, expected, spread, variance, threshold float64) float64 {
 	return max(0, expected+float64(signal/(signal+variance)*difference))
 }
 
-// moments are the sums of squares that tell the spread of each group.
+// moments are the sums of squares that give the spread of each group.
 type moments struct{ difference, expected, number []float64 }
 
 func newMoments(groups int) moments {
 	return moments{make([]float64, groups), make([]float64, groups), make([]float64, groups)}
 }
 
-// add takes one entry, unless it stands out.
+// add adds one entry, unless it differs by more than the threshold.
 func (m moments) add(group int, difference, expected, threshold float64) {
 	if math.Abs(difference) <= threshold {
 		m.difference[group] += float64(difference * difference)
@@ -79,7 +88,7 @@ func (m moments) merge(other moments) {
 func (m moments) spreads(variance float64) []float64 {
 	spread := make([]float64, len(m.number))
 	for g, n := range m.number {
-		// The square of a Laplace variable has five times its mean's square as variance.
+		// The square of a Laplace variable has a variance of five times its mean's square.
 		excess := m.difference[g] - float64(variance*(n+math.Sqrt(5*n)))
 		if excess > 0 && m.expected[g] > 0 {
 			spread[g] = excess / m.expected[g]

@@ -7,7 +7,7 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// blend merges counts and back-off, both ascending, into one normalized row.
+// blend merges counts and a back-off distribution, both ascending, into one normalized row.
 func blend(dst, seen, about []Pair, backoff float64) []Pair {
 	dst = dst[:0]
 	total := backoff
@@ -20,7 +20,10 @@ func blend(dst, seen, about []Pair, backoff float64) []Pair {
 			dst = append(dst, Pair{To: seen[0].To, Weight: seen[0].Weight / total})
 			seen = seen[1:]
 		case len(seen) == 0 || about[0].To < seen[0].To:
-			dst = append(dst, Pair{To: about[0].To, Weight: float64(backoff*about[0].Weight) / total})
+			dst = append(dst, Pair{
+				To:     about[0].To,
+				Weight: float64(backoff*about[0].Weight) / total,
+			})
 			about = about[1:]
 		default:
 			weight := seen[0].Weight + float64(backoff*about[0].Weight)
@@ -31,20 +34,21 @@ func blend(dst, seen, about []Pair, backoff float64) []Pair {
 	return dst
 }
 
-// The units of trained probabilities: multiples of a power of two of up to 53 bits add up exactly, so sums are exactly
-// 1, and their float64 has zero bytes that deflate squeezes out. Rows have thousands of values at most; the initial
-// distribution has as many as the grid has cells and needs the finer unit.
+// Units of trained probabilities. Multiples of a power of two with at most 53 bits add up exactly,
+// so sums are exactly 1, and their float64 has zero bytes, which deflate squeezes out. Rows have
+// thousands of values at most. The initial distribution has as many as the grid has cells and needs
+// the finer unit.
 const (
 	rowQuantum     = 1.0 / (1 << 32)
 	initialQuantum = 1.0 / (1 << 48)
 )
 
-// QuantizeRow rounds the values of a row, which sum to about 1, to multiples of 2⁻³² that sum to
-// exactly 1. None becomes 0.
+// QuantizeRow rounds the values of a row, which sum to about 1, to positive multiples of 2⁻³² that
+// sum to exactly 1.
 func QuantizeRow(values []float64) { quantize(values, rowQuantum) }
 
-// quantize rounds the values, which sum to about 1, to positive multiples of the quantum that sum to exactly 1; the
-// difference goes to the largest value (the first of them).
+// quantize rounds the values, which sum to about 1, to positive multiples of the quantum that sum
+// to exactly 1. The difference goes to the largest value, the first of several.
 func quantize(values []float64, quantum float64) {
 	largest, total := 0, 0.0
 	for i, v := range values {
@@ -57,8 +61,8 @@ func quantize(values []float64, quantum float64) {
 	values[largest] += 1 - total
 }
 
-// Initial returns where a user may be found whose past is unknown: the popularity of the cells, each user capped, moved
-// one kernel on, and a uniform share.
+// Initial returns where a user may be whose past is unknown. It is the popularity of the cells,
+// moved on by one kernel, with a uniform share added.
 func Initial(g *grid.Grid, popularity []Pair, k Kernel, uniform float64) mobility.Distribution {
 	p := make([]float64, g.Cells())
 	total := 0.0
@@ -70,7 +74,7 @@ func Initial(g *grid.Grid, popularity []Pair, k Kernel, uniform float64) mobilit
 		}
 		total += seen.Weight
 	}
-	if total == 0 { // fixes, but none that counts: all were shared, or no step ends between two of them
+	if total == 0 { // no fix counts: all were shared, or no step ends between two of them
 		uniform, total = 1, 1
 	}
 	d := mobility.Distribution{Cells: make([]grid.Cell, g.Cells()), P: p}

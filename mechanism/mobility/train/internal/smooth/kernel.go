@@ -8,29 +8,34 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Kernel is a radial distribution of displacements: its offsets are sorted by row, then column, and its weights sum
-// to 1.
+// Kernel is a radial distribution of displacements. Its offsets are sorted by row, then column, and
+// their weights sum to 1.
 type Kernel struct {
 	Offsets []Offset
-	Reach   int // no column or row of an offset is larger
+	Reach   int // the largest column or row of an offset
 }
 
+// Offset is a displacement and its weight.
 type Offset struct {
 	Columns, Rows int
 	Weight        float64
 	far           bool // a jump
 }
 
-// Learn takes the displacements that the transitions show within the radius, averaged over all cells at the same
-// distance. A distance class that was seen less often than its neighbour further out is pooled with it (the weight
-// cannot grow with the distance), and every class gets the share of one extra transition spread evenly, so that none is
-// zero.
+// Learn returns the kernel of the displacements that the transitions show within the radius,
+// averaged over all cells at the same distance.
+//
+// Two rules smooth it. The weight may not grow with the distance: a ring that was seen less often
+// than the next one further out is pooled with it. And every ring gets its share of one extra
+// transition that is spread evenly, so that no weight is zero.
 func Learn(g *grid.Grid, transitions []Pair, radius int) Kernel {
 	classes := Rings(radius)
 	for _, w := range transitions {
 		columns, rows := Displacement(g, w.From, w.To)
 		if d := columns*columns + rows*rows; d <= radius*radius {
-			at, _ := slices.BinarySearchFunc(classes, d, func(c Ring, d int) int { return cmp.Compare(c.Squared, d) })
+			at, _ := slices.BinarySearchFunc(classes, d, func(c Ring, d int) int {
+				return cmp.Compare(c.Squared, d)
+			})
 			classes[at].Mass += w.Weight
 		}
 	}
@@ -51,32 +56,39 @@ func Learn(g *grid.Grid, transitions []Pair, radius int) Kernel {
 			if d > radius*radius {
 				continue
 			}
-			at, _ := slices.BinarySearchFunc(classes, d, func(c Ring, d int) int { return cmp.Compare(c.Squared, d) })
+			at, _ := slices.BinarySearchFunc(classes, d, func(c Ring, d int) int {
+				return cmp.Compare(c.Squared, d)
+			})
 			k.Offsets = append(k.Offsets, Offset{columns, rows, heights[at] / total, false})
 		}
 	}
 	return k
 }
 
-// inside says whether the grid's edges cut nothing off the kernel about a cell.
+// inside says whether the kernel about a cell lies on the map as a whole.
 func (k Kernel) inside(g *grid.Grid, c grid.Cell) bool {
 	column, row := g.Column(c), g.Row(c)
-	return column >= k.Reach && row >= k.Reach && column+k.Reach < g.Width() && row+k.Reach < g.Height()
+	return column >= k.Reach && row >= k.Reach && column+k.Reach < g.Width() &&
+		row+k.Reach < g.Height()
 }
 
-// WithJumps gives the share of k's mass to far offsets: eight directions at two, four, eight ... times the radius, as far
-// as the grid reaches and as long as they are at most a third of the kernel's own entries (three distances for a radius
-// of 5, one for 3, none for 2: a small radius is chosen to keep a large model small). With the kernel's spread they
-// reach every cell near them in a few steps, where a teleport to all cells would make every row as long as the grid.
-// The share is spread evenly over them.
+// WithJumps returns a kernel of which the share goes to far offsets, evenly: to eight directions at
+// two, four, eight ... times the radius. They go as far as the grid reaches, and are at most a
+// third as many as the kernel's own offsets: three distances for a radius of 5, one for 3, none for
+// 2, since a small radius is chosen to keep a large model small.
+//
+// Together with the kernel's spread, jumps reach every cell near them in a few steps. A teleport to
+// all cells would do so too, and make every row as long as the grid.
 func (k Kernel) WithJumps(g *grid.Grid, radius int, share float64) Kernel {
 	var far []Offset
 	farthest := k.Reach
-	for reach := 2 * radius; reach < max(g.Width(), g.Height()) && len(far)+8 <= len(k.Offsets)/3; reach *= 2 {
+	for reach := 2 * radius; reach < max(g.Width(), g.Height()) &&
+		len(far)+8 <= len(k.Offsets)/3; reach *= 2 {
 		diagonal := int(math.Round(float64(reach) * math.Sqrt2 / 2))
 		farthest = reach
 		far = append(far,
-			Offset{Columns: -reach}, Offset{Columns: reach}, Offset{Rows: -reach}, Offset{Rows: reach},
+			Offset{Columns: -reach}, Offset{Columns: reach}, Offset{Rows: -reach},
+			Offset{Rows: reach},
 			Offset{Columns: -diagonal, Rows: -diagonal}, Offset{Columns: diagonal, Rows: -diagonal},
 			Offset{Columns: -diagonal, Rows: diagonal}, Offset{Columns: diagonal, Rows: diagonal})
 	}
@@ -89,7 +101,9 @@ func (k Kernel) WithJumps(g *grid.Grid, radius int, share float64) Kernel {
 	for _, o := range k.Offsets {
 		far = append(far, Offset{o.Columns, o.Rows, float64((1 - share) * o.Weight), false})
 	}
-	slices.SortFunc(far, func(a, b Offset) int { return cmp.Or(cmp.Compare(a.Rows, b.Rows), cmp.Compare(a.Columns, b.Columns)) })
+	slices.SortFunc(far, func(a, b Offset) int {
+		return cmp.Or(cmp.Compare(a.Rows, b.Rows), cmp.Compare(a.Columns, b.Columns))
+	})
 	return Kernel{far, farthest}
 }
 
@@ -98,12 +112,14 @@ func Displacement(g *grid.Grid, from, to grid.Cell) (columns, rows int) {
 	return g.Column(to) - g.Column(from), g.Row(to) - g.Row(from)
 }
 
-// Ring is the set of displacements of one length: squared cells, how many there are, and the transitions among them.
+// Ring is the set of displacements of one length.
 type Ring struct {
-	Squared, Cells int
-	Mass           float64
+	Squared int     // the length's square, in cells
+	Cells   int     // number of displacements
+	Mass    float64 // of transitions by one of them
 }
 
+// Rings returns the rings within the radius, by ascending length, without mass.
 func Rings(radius int) []Ring {
 	number := make([]int, radius*radius+1)
 	for rows := -radius; rows <= radius; rows++ {
@@ -122,8 +138,8 @@ func Rings(radius int) []Ring {
 	return classes
 }
 
-// Monotone returns the weight per cell of each class, made non-increasing with distance by pooling adjacent violators
-// (Ayer et al. 1955, doi:10.1214/aoms/1177728423). It keeps the total.
+// Monotone returns the weight per cell of each ring. Pooling adjacent violators makes it
+// non-increasing with distance and keeps the total (Ayer et al. 1955, doi:10.1214/aoms/1177728423).
 func Monotone(classes []Ring) []float64 {
 	type pool struct {
 		mass    float64
@@ -150,10 +166,11 @@ func Monotone(classes []Ring) []float64 {
 	return heights
 }
 
-// jump stands in the place of from in a kernel's cells that are jumps.
+// jump marks the jumps in what [Kernel.around] returns: it stands in the place of From.
 const jump = grid.Cell(-1)
 
-// around returns the kernel about a cell, cut at the grid's edges and normalized, in ascending order of cells.
+// around returns the kernel about a cell, cut at the edges of the grid and normalized, in ascending
+// order of cells.
 func (k Kernel) around(dst []Pair, g *grid.Grid, c grid.Cell) []Pair {
 	dst = dst[:0]
 	column, row := g.Column(c), g.Row(c)
@@ -176,8 +193,9 @@ func (k Kernel) around(dst []Pair, g *grid.Grid, c grid.Cell) []Pair {
 	return dst
 }
 
-// takeJumps moves the jumps' weights out of a kernel about a cell, which sums to 1: far gets them, the rest of about is normalized and has 0 in
-// their places, and share is their total.
+// takeJumps separates the jumps from a kernel about a cell, which sums to 1. It returns them and
+// their total weight, share. What stays in about is normalized, and has 0 in the places of the
+// jumps.
 func takeJumps(about, far []Pair) (jumps []Pair, share float64) {
 	far = far[:0]
 	for _, w := range about {
@@ -199,7 +217,8 @@ func takeJumps(about, far []Pair) (jumps []Pair, share float64) {
 	return far, share
 }
 
-// addJumps gives the share of a row, which sums to 1, to jumps: cells that the row has too, in the same order.
+// addJumps gives the share of a row, which sums to 1, to the jumps far. The row has their cells
+// too, in the same order.
 func addJumps(row, far []Pair, share float64) {
 	if len(far) == 0 {
 		return

@@ -1,3 +1,6 @@
+// Package smooth turns counted transitions into rows of probabilities. It holds what training with
+// and without differential privacy have in common: the kernel of typical moves, jumps to far cells,
+// the blend of counts and kernel, and rounding to sums of exactly 1.
 package smooth
 
 import (
@@ -7,8 +10,8 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Pair is a pair of cells with a weight: a number of transitions from one to the other or, with
-// to = from, of steps spent in a cell.
+// Pair is a pair of cells with a weight: a number of transitions from one to the other or, where To
+// equals From, of steps spent in the cell.
 type Pair struct {
 	From, To grid.Cell
 	Weight   float64
@@ -18,7 +21,8 @@ func compareCells(a, b Pair) int {
 	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 }
 
-// Merge sorts by cells and adds up equal pairs, in the order they came. It works in place.
+// Merge sorts a list by cells and adds up equal pairs in the order in which they came. It works in
+// place.
 func Merge(list []Pair) []Pair {
 	slices.SortStableFunc(list, compareCells)
 	kept := list[:0]

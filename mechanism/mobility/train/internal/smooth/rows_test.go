@@ -68,7 +68,8 @@ func TestMatricesEqualOneByOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(matrices) != max(1, tt.classes) || matrices[0].Transitions() != int(entries) {
-			t.Fatalf("%d matrices of %d entries, measured %d", len(matrices), matrices[0].Transitions(), entries)
+			t.Fatalf("%d matrices of %d entries, measured %d", len(matrices),
+				matrices[0].Transitions(), entries)
 		}
 		copied := 0
 		for cell := range grid.Cell(g.Cells()) {
@@ -98,7 +99,8 @@ func TestMatricesEqualOneByOne(t *testing.T) {
 					columns, values = append(columns, w.To), append(values, w.Weight)
 				}
 				QuantizeRow(values)
-				if gotColumns, gotValues := matrix.Row(cell); !slices.Equal(columns, gotColumns) || !slices.Equal(values, gotValues) {
+				if gotColumns, gotValues := matrix.Row(cell); !slices.Equal(columns, gotColumns) ||
+					!slices.Equal(values, gotValues) {
 					t.Fatalf("%d×%d, class %d: row %d differs", tt.width, tt.height, class, cell)
 				}
 			}

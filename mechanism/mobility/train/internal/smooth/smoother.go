@@ -8,22 +8,28 @@ import (
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// Smoother turns counts into matrices: row c is (counts of c + κ·kernel about c) / (total of c + κ), the posterior mean under a
-// Dirichlet prior of weight κ (Mackay and Peto 1995, doi:10.1017/S1351324900000218). With a calendar that row is what the rows of
-// the classes back off to, with the same weight: (counts of c in the class + κ·row) / (their total + κ), so that a class with few
-// transitions out of a cell moves as all together do.
+// Smoother turns counts into matrices. With n transitions counted out of cell c, its row is the
+// posterior mean under a Dirichlet prior of weight κ (Mackay and Peto 1995,
+// doi:10.1017/S1351324900000218):
 //
-// Of every row the same share goes to far cells, however much was counted in it: where many were seen to stay, one who leaves must be found
-// again as soon as elsewhere. Were jumps a part of the kernel, 10,000 counts would leave 1/500 of them, and drift at δ = .01 would be half as
-// large again. There is no uniform teleport, which would make every row as long as the grid; see [Kernel.withJumps].
+//	(counts of c + κ·kernel about c) / (n + κ)
+//
+// With a calendar, the row of a class backs off to that row, with the same weight κ. So a class
+// with few transitions out of a cell moves as all classes together do.
+//
+// The same share of every row goes to far cells, however many transitions were counted in it. Where
+// many users stay, one who leaves must be found again as soon as elsewhere. If jumps were part of
+// the kernel, a row with 10,000 counts would have 1/500 of the jumps, and the drift at δ = 0.01
+// would grow by half. There is no uniform teleport, which would make every row as long as the grid;
+// see [Kernel.WithJumps].
 type Smoother struct {
 	grid    *grid.Grid
 	kernel  Kernel
 	backoff float64
 	all     rows
 	classes []rows
-	// plain is the kernel's row where the map's edges are far and nothing was counted, in units of probability that are final: most
-	// rows of a large map.
+	// plain has the final values of a row without counts that the map's edges do not cut: most rows
+	// of a large map.
 	plain []float64
 	start []int64 // of each row, once they were measured
 }
@@ -47,11 +53,11 @@ func rowsOf(list []Pair, cells int) rows {
 
 func (r rows) of(c grid.Cell) []Pair { return r.list[r.start[c]:r.start[c+1]] }
 
-// rowsAtOnce is a task's share of the rows: some ten thousand, a few milliseconds.
+// rowsAtOnce is the number of rows in a task, which takes a few milliseconds.
 const rowsAtOnce = 1 << 12
 
-// New returns a smoother of counts: of all transitions and, with a calendar of several
-// classes, of those of each class.
+// New returns a smoother of counts: of all transitions and, with a calendar of several classes, of
+// those of each class. The lists are merged.
 func New(g *grid.Grid, k Kernel, backoff float64, all []Pair, classes [][]Pair) *Smoother {
 	s := &Smoother{grid: g, kernel: k, backoff: backoff, all: rowsOf(all, g.Cells())}
 	for _, list := range classes {
@@ -61,12 +67,14 @@ func New(g *grid.Grid, k Kernel, backoff float64, all []Pair, classes [][]Pair) 
 	return s
 }
 
-// Measure finds how long the rows are and returns the number of entries of each matrix, on all
-// cores. It reports every row once.
+// Measure finds the lengths of the rows, on all cores, and returns the number of entries of each
+// matrix. It reports every row once.
 func (s *Smoother) Measure(work *parallel.Progress) (entries int64, err error) {
 	cells := s.grid.Cells()
 	s.start = make([]int64, cells+1)
-	if err := parallel.Ordered(s.tasks(func(b *bench, c grid.Cell) { s.start[c+1] = int64(b.length(c)) }), work.Add); err != nil {
+	if err := parallel.Ordered(s.tasks(func(b *scratch, c grid.Cell) {
+		s.start[c+1] = int64(b.length(c))
+	}), work.Add); err != nil {
 		return 0, err
 	}
 	for c := range cells {
@@ -75,26 +83,32 @@ func (s *Smoother) Measure(work *parallel.Progress) (entries int64, err error) {
 	return s.start[cells], nil
 }
 
-// matrices makes the matrices, one for each class, on all cores, after [Smoother.measure]. They share
-// their columns. It reports every row once.
+// Matrices makes the matrices, one for each class, on all cores. [Smoother.Measure] must come
+// first. The matrices share their columns. Every row is reported once.
 func (s *Smoother) Matrices(work *parallel.Progress) ([]*mobility.Matrix, error) {
 	entries := s.start[s.grid.Cells()]
 	columns := make([]grid.Cell, entries)
 	matrices := make([]*mobility.Matrix, max(1, len(s.classes)))
 	for i := range matrices {
-		matrices[i] = &mobility.Matrix{RowStart: s.start, Columns: columns, Values: make([]float64, entries)}
+		matrices[i] = &mobility.Matrix{
+			RowStart: s.start, Columns: columns,
+			Values: make([]float64, entries),
+		}
 	}
-	return matrices, parallel.Ordered(s.tasks(func(b *bench, c grid.Cell) { b.fill(matrices, c) }), work.Add)
+	return matrices, parallel.Ordered(s.tasks(func(b *scratch, c grid.Cell) {
+		b.fill(matrices, c)
+	}), work.Add)
 }
 
-// tasks cuts the rows into tasks, each with a bench of its own. A task's result is the number of its rows.
-func (s *Smoother) tasks(do func(*bench, grid.Cell)) iter.Seq2[func() (int, error), error] {
+// tasks cuts the rows into tasks, each with scratch memory of its own. The result of a task is the
+// number of its rows.
+func (s *Smoother) tasks(do func(*scratch, grid.Cell)) iter.Seq2[func() (int, error), error] {
 	cells := s.grid.Cells()
 	return func(yield func(func() (int, error), error) bool) {
 		for first := 0; first < cells; first += rowsAtOnce {
 			end := min(first+rowsAtOnce, cells)
 			if !yield(func() (int, error) {
-				b := &bench{Smoother: s}
+				b := &scratch{Smoother: s}
 				for c := first; c < end; c++ {
 					do(b, grid.Cell(c))
 				}
@@ -106,9 +120,9 @@ func (s *Smoother) tasks(do func(*bench, grid.Cell)) iter.Seq2[func() (int, erro
 	}
 }
 
-// plainRow returns the values of a row that the edges do not cut, without counts.
+// plainRow returns the values of a row without counts that the edges do not cut.
 func (s *Smoother) plainRow() []float64 {
-	b := &bench{Smoother: s}
+	b := &scratch{Smoother: s}
 	total := 0.0
 	for i, o := range s.kernel.Offsets {
 		total += o.Weight
@@ -128,19 +142,19 @@ func (s *Smoother) plainRow() []float64 {
 	return values
 }
 
-// bench is one task's scratch.
-type bench struct {
+// scratch is the memory of one task.
+type scratch struct {
 	*Smoother
 	about, row, class []Pair
 	far               []Pair // jumps of a row, with share of its mass
 	share             float64
 }
 
-// part takes the jumps out of what is about a cell.
-func (b *bench) part() { b.far, b.share = takeJumps(b.about, b.far) }
+// part takes the jumps out of about.
+func (b *scratch) part() { b.far, b.share = takeJumps(b.about, b.far) }
 
-// write gives a row its jumps and turns it into values. The row is used up.
-func (b *bench) write(values []float64, row []Pair) {
+// write adds the jumps to a row and turns it into values. The row is changed.
+func (b *scratch) write(values []float64, row []Pair) {
 	addJumps(row, b.far, b.share)
 	for i, w := range row {
 		values[i] = w.Weight
@@ -148,8 +162,9 @@ func (b *bench) write(values []float64, row []Pair) {
 	QuantizeRow(values)
 }
 
-// length returns how many columns row c has: the kernel's on the map, and others that were counted.
-func (b *bench) length(c grid.Cell) int {
+// length returns how many columns row c has: the cells of the kernel on the map, and further ones
+// that were counted.
+func (b *scratch) length(c grid.Cell) int {
 	counted := b.all.of(c)
 	if len(counted) == 0 && b.kernel.inside(b.grid, c) {
 		return len(b.plain)
@@ -168,7 +183,7 @@ func (b *bench) length(c grid.Cell) int {
 }
 
 // fill writes row c of every matrix.
-func (b *bench) fill(matrices []*mobility.Matrix, c grid.Cell) {
+func (b *scratch) fill(matrices []*mobility.Matrix, c grid.Cell) {
 	counted := b.all.of(c)
 	first, end := matrices[0].RowStart[c], matrices[0].RowStart[c+1]
 	if len(counted) == 0 && b.kernel.inside(b.grid, c) {
