@@ -110,12 +110,12 @@ func BenchmarkStage(b *testing.B) {
 				}
 			})
 		}
-		stage("predict", func() { s.predictor.Predict(&s.prior, &next().Posterior, 0, 1) })
+		stage("predict", func() { s.predictor.Predict(s.prior, &next().Posterior, 0, 1) })
 		stage("predict+prune", func() { st := next(); s.predict(st, st.Step+1) })
 		st := &set.states[benchPath/2]
 		s.predict(st, st.Step+1)
-		stage("set", func() { s.set.Choose(&s.prior, s.options.Delta) })
-		s.set.Choose(&s.prior, s.options.Delta)
+		stage("set", func() { s.set.Choose(s.prior, s.options.Delta) })
+		s.set.Choose(s.prior, s.options.Delta)
 		s.hull.OfCells(s.model.Grid, s.set.Cells)
 		stage("hull", func() { s.hull.OfCells(s.model.Grid, s.set.Cells) })
 		stage("surrogates", func() {
@@ -148,9 +148,9 @@ func BenchmarkStage(b *testing.B) {
 		likelihood := slices.Clone(s.inference.Surrogate(s.mechanism, z, s.places, s.nearest))
 		stage("posterior", func() {
 			copy(s.inference.likelihood, likelihood)
-			store(&posterior, &s.prior, s.inference.likelihood, s.options.Prune)
+			store(&posterior, s.prior, s.inference.likelihood, s.options.Prune)
 		})
-		store(&posterior, &s.prior, slices.Clone(likelihood), s.options.Prune)
+		store(&posterior, s.prior, slices.Clone(likelihood), s.options.Prune)
 		stage("estimate", func() { s.estimator.Estimate(s.model.Grid, &posterior) })
 	}
 }

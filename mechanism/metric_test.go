@@ -20,15 +20,15 @@ func TestMetricHoldsForPositions(t *testing.T) {
 	for _, name := range []string{law.PIM, law.Laplace, law.LaplaceTight} {
 		s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: 2, Delta: .01})
 		var state State
-		if _, ok := s.Metric(); ok {
+		if out := mustStep(t, s, &state, Input{User: "u", Step: -1}); out.Metric != (law.Metric{}) {
 			t.Errorf("%s: a metric before any release", name)
 		}
+		state = State{}
 		moved, most := 0, 0.0
 		for i, cell := range walk(model, 4, 40) {
-			mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true})
-			m, ok := s.Metric()
-			if !ok || m.Within200M > m.Within1KM || m.Within1KM > m.Across || m.Across > math.Exp(2)*(1+rounding) {
-				t.Fatalf("%s: %+v, %t", name, m, ok)
+			m := mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true}).Metric
+			if !(m.Within200M >= 1) || m.Within200M > m.Within1KM || m.Within1KM > m.Across || m.Across > math.Exp(2)*(1+rounding) {
+				t.Fatalf("%s: %+v", name, m)
 			}
 			for range 300 {
 				a := s.set.Cells[r.IntN(len(s.set.Cells))]
@@ -57,8 +57,8 @@ func TestMetricHoldsForPositions(t *testing.T) {
 		if moved < 100 || most < .8 {
 			t.Errorf("%s: poor cases: %d pairs in two cells, the bound reached up to a factor %g", name, moved, most)
 		}
-		mustStep(t, s, &state, Input{User: "u", Step: 39, Release: true})
-		if _, ok := s.Metric(); ok {
+		out := mustStep(t, s, &state, Input{User: "u", Step: 39, Release: true})
+		if out.Kind != Repeated || out.Metric != (law.Metric{}) {
 			t.Errorf("%s: a repeat has a metric", name)
 		}
 	}
@@ -68,8 +68,8 @@ func TestMetricOfOneCell(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
 	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, MinCells: -1})
-	mustStep(t, s, new(State), Input{User: "u", Cell: 3, Release: true})
-	if m, ok := s.Metric(); !ok || m != (law.Metric{Within200M: 1, Within1KM: 1, Across: 1}) {
-		t.Errorf("a release that says nothing: %+v, %t", m, ok)
+	out := mustStep(t, s, new(State), Input{User: "u", Cell: 3, Release: true})
+	if out.Metric != (law.Metric{Within200M: 1, Within1KM: 1, Across: 1}) {
+		t.Errorf("a release that says nothing: %+v", out.Metric)
 	}
 }

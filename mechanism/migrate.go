@@ -52,7 +52,7 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 // The last release can be repeated only if grid and step length are the same; otherwise the step it
 // was made in counts as predicted. ReleaseInterval still counts from that release.
 func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration, error) {
-	if err := s.follow(user); err != nil {
+	if err := s.use(user); err != nil {
 		return Unchanged, err
 	}
 	if !state.Started || state.Model == s.modelID && state.Grid == s.gridID && state.StepMS == s.stepMS {

@@ -17,8 +17,8 @@ type Seen struct {
 	Kind Kind
 	// Release is the released place in map kilometres, where Kind is Released; see Sanitizer.Snap.
 	Release grid.Point
-	// Carried says that reports without a record kept the user's filter going since the last
-	// record, so that a gap longer than MaxGap does not start it anew.
+	// Carried says that reports without a record kept the user's filter going since the last record,
+	// so that a gap longer than MaxGap does not start it again.
 	Carried bool
 	// Personal is the user's personal model, as in Input; nil: the popular one.
 	Personal *mobility.Personal
@@ -27,24 +27,23 @@ type Seen struct {
 // ErrUnseen is what Observe returns for what no Step can have published.
 var ErrUnseen = errors.New("mechanism: this record cannot follow the user's last one")
 
-// Observe is Step for an observer: it advances a state of the observer's own by what was published
-// of a report, with the code by which Step advances the sanitizer's. It needs the model and the
-// options and no secret: the streams of this sanitizer are not used.
+// Observe is Step for an observer: it advances a state of the observer's own by what was published of
+// a report, with the code by which Step advances the sanitizer's. It needs the model and the options
+// and no secret: the streams of this sanitizer are not used.
 //
-// Where every report of the user leaves a record (neither BetweenSkip, SameStepDrop with something
-// withheld, nor SpentSuppress has left one out) and Release has the very bits of Outcome.Release,
-// the observer's posterior, estimate and radius are the sanitizer's, bit for bit. A report without
-// a record is a step of prediction that the observer takes together with the next one: posteriors
+// Where every report of the user leaves a record and Release has the very bits of Outcome.Release,
+// the observer's posterior, estimate and radius are the sanitizer's, bit for bit. BetweenSkip,
+// SameStepDrop with something withheld, and SpentSuppress leave records out. The observer takes a
+// report without a record together with the next one, as one prediction over both steps: posteriors
 // then differ by the rounding to float32 and the pruning that the sanitizer did in between.
 //
-// State.Releases must be the number of releases before those that are shown to Observe. Cost: that
-// of Step.
+// State.Releases must be the number of releases before those that are shown to Observe. Cost: that of
+// Step.
 func (s *Sanitizer) Observe(state *State, seen Seen) error {
-	s.fresh = false
 	if !seen.Kind.Published() || state.Started && seen.Step < state.Step {
 		return ErrUnseen
 	}
-	if err := s.follow(seen.Personal); err != nil {
+	if err := s.use(seen.Personal); err != nil {
 		return err
 	}
 	if err := s.check(state, Input{Step: seen.Step}); err != nil {
@@ -57,7 +56,7 @@ func (s *Sanitizer) Observe(state *State, seen Seen) error {
 		}
 		return nil
 	}
-	if math.IsNaN(seen.Release.X+seen.Release.Y) || math.IsInf(seen.Release.X+seen.Release.Y, 0) {
+	if x := seen.Release.X + seen.Release.Y; math.IsNaN(x) || math.IsInf(x, 0) {
 		return ErrUnseen
 	}
 	s.foresee(state, seen)
@@ -72,32 +71,14 @@ func (s *Sanitizer) foresee(state *State, seen Seen) {
 		s.predict(state, seen.Step)
 		return
 	}
-	gap := min(uint64(seen.Step)-uint64(state.Step), MaxMaxGap)
-	s.predictor.PredictPruned(&s.prior, &state.Posterior, state.Step, int(gap), max(s.options.Prune, 0))
+	gap := int(min(uint64(seen.Step)-uint64(state.Step), MaxMaxGap))
+	s.predictor.PredictPruned(s.prior, &state.Posterior, state.Step, gap, max(s.options.Prune, 0))
 }
 
-// arrange chooses what determines the law of a release, all of it from the prior: set, hull,
-// surrogates, mechanism.
-func (s *Sanitizer) arrange() {
-	g := s.model.Grid
-	s.set.ChoosePadded(g, &s.prior, s.options.Delta, s.options.padding())
-	s.hull.OfCells(g, s.set.Cells)
-	s.surrogates.Reset(g, s.set.Cells)
-	s.mechanism.Prepare(&s.hull, s.options.Epsilon)
-}
-
-// book infers from a release, keeps it and charges it. Whoever knows the release can do it.
-func (s *Sanitizer) book(state *State, step int64, z grid.Point) {
-	s.advance(state, step, s.likelihoods(z))
-	state.HasRelease, state.ReleaseStep, state.Release = true, step, z
-	state.Releases++
-	s.charge(state)
-}
-
-// Snap returns the release that a place stands for after it was written in degrees: of Lattice the
-// nearest point of the lattice, with the very bits that were released as long as the writing is off
-// by less than half a step; of the other mechanisms the place itself, whose last bits are lost
-// (posteriors then differ by as little).
+// Snap returns the release that a place stands for after it was written in degrees. Under Lattice
+// that is the nearest point of the lattice, with the very bits that were released as long as the
+// writing is off by less than half a step. Under the other mechanisms it is the place itself, whose
+// last bits are lost; posteriors then differ by as little.
 func (s *Sanitizer) Snap(p grid.Point) grid.Point {
 	if s.options.Mechanism != law.Lattice {
 		return p

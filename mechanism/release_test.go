@@ -72,7 +72,7 @@ func (r *rig) release(t *testing.T, cell grid.Cell) (Outcome, State) {
 // sorted.
 func (r *rig) definedSet() []grid.Cell {
 	r.predict(&r.state, r.step)
-	return testcase.LocationSet(&r.prior, r.options.Delta)
+	return testcase.LocationSet(r.prior, r.options.Delta)
 }
 
 // TestStepReleasesTheSurrogate releases every cell of the map. What comes out is the mechanism's

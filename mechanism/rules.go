@@ -2,8 +2,8 @@ package mechanism
 
 import "github.com/geodither/geodither/mechanism/ledger"
 
-// The rules of Sanitizer.Step: each is a function of steps, of the state, which holds nothing but
-// past releases, and of the prior, which follows from it. None is given the true cell.
+// The rules of Sanitizer.Step. Each rule is a function of steps, of the state, which holds nothing
+// but past releases, and of the prior, which follows from the state. No rule is given the true cell.
 
 // again decides what needs no prediction: reports of steps that are past, and of the last one.
 func (s *Sanitizer) again(state *State, in Input) (out Outcome, done bool) {
@@ -13,13 +13,13 @@ func (s *Sanitizer) again(state *State, in Input) (out Outcome, done bool) {
 	has := state.HasRelease && state.ReleaseStep == in.Step
 	switch {
 	case in.Step < state.Step:
-		return outcome(state, Late), true
+		return s.outcome(state, Late), true
 	case s.options.SameStep == SameStepDrop:
-		return outcome(state, Dropped), true
+		return s.outcome(state, Dropped), true
 	case has && (s.options.SameStep == SameStepRepeat || !in.Release):
-		return outcome(state, Repeated), true
+		return s.outcome(state, Repeated), true
 	case !in.Release:
-		return outcome(state, Predicted), true
+		return s.outcome(state, Predicted), true
 	}
 	return Outcome{}, false
 }
@@ -48,7 +48,7 @@ func (s *Sanitizer) decide(state *State, in Input) Kind {
 }
 
 // tooSoon says whether the last release is less than the interval ago. With an interval of 1 no
-// later step is, and SameStep decides for the same one.
+// later step is too soon, and SameStep decides for the same one.
 func (s *Sanitizer) tooSoon(state *State, step int64) bool {
 	last, ok := state.Ledger.Last()
 	interval := int64(s.options.ReleaseInterval)
@@ -60,17 +60,17 @@ func (s *Sanitizer) knownWellEnough() bool {
 	if s.options.AdaptiveRadiusKM == 0 {
 		return false
 	}
-	_, radiusKM := s.estimator.Estimate(s.model.Grid, &s.prior)
+	_, radiusKM := s.estimator.Estimate(s.model.Grid, s.prior)
 	return radiusKM <= s.options.AdaptiveRadiusKM
 }
 
 // spent says whether one more release would exceed a budget.
 //
-// Guarantee: the ε of all releases in any WindowSteps consecutive steps add up to at most the
-// budget that was in force when the last of them was drawn. For then they passed here: the window
-// up to its step holds the others, and the ledger tells of it no less than they cost, also what was
-// released under other settings or another model. Costs are whole billionths not below ε, and
-// limits not above the budget, so the sums are exact. The same goes for the lifetime.
+// Guarantee: the ε of all releases in any WindowSteps consecutive steps add up to at most the budget
+// that was in force when the last of them was drawn. For that last release passed here. The window up
+// to its step holds the others, and the ledger never shows less than they cost, also of what was
+// released under other settings or another model. Costs are whole billionths not below ε, and limits
+// are not above the budget, so the sums are exact. The same goes for the lifetime.
 func (s *Sanitizer) spent(state *State, step int64) bool {
 	b := &s.options.Budget
 	if b.Lifetime > 0 && state.Ledger.Spent().Plus(s.cost) > s.lifetime {
@@ -82,37 +82,4 @@ func (s *Sanitizer) spent(state *State, step int64) bool {
 // expired returns the moment up to which no budget in force looks at releases.
 func (s *Sanitizer) expired(step int64) int64 {
 	return ledger.WindowStart(step, int64(max(s.options.Budget.WindowSteps, 0)), s.stepMS)
-}
-
-// charge enters a release of the state's step into its ledger.
-func (s *Sanitizer) charge(state *State) {
-	epsilon := s.options.Epsilon
-	state.Ledger.Charge(ledger.StepEnd(state.Step, s.stepMS), s.cost, s.expired(state.Step))
-	state.EpsilonSpent = state.Ledger.Spent().Epsilon()
-	state.Rho += float64(epsilon*epsilon) / 2
-}
-
-// withhold advances the state by prediction, once a step, and returns what is published instead of
-// a release.
-func (s *Sanitizer) withhold(state *State, step int64, kind Kind) Outcome {
-	change := !state.Started || state.Step != step
-	if change {
-		s.advance(state, step, nil)
-	}
-	out := outcome(state, kind)
-	out.Changed = change
-	return out
-}
-
-// outcome returns what the state alone says, at no cost.
-func outcome(state *State, kind Kind) Outcome {
-	out := Outcome{Kind: kind, Number: state.Releases}
-	if !kind.Published() {
-		return out
-	}
-	out.Release, out.Estimate, out.RadiusKM = state.Estimate, state.Estimate, state.RadiusKM
-	if kind != Predicted {
-		out.Release = state.Release
-	}
-	return out
 }

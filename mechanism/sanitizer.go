@@ -3,8 +3,6 @@ package mechanism
 import (
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/geodither/geodither/mechanism/convex"
@@ -21,8 +19,8 @@ import (
 // not allocate.
 type Sanitizer struct {
 	model *mobility.Model
-	// personal is the model of the user at hand, nil if that is the popular one; modelID is of
-	// whichever it is.
+	// personal is the model of the user at hand, nil if that is the popular one. modelID is the ID
+	// of whichever it is.
 	personal  *mobility.Personal
 	modelID   ID
 	popularID ID
@@ -31,8 +29,10 @@ type Sanitizer struct {
 	options   Options
 	streams   noise.Streams
 
-	predictor  *mobility.Predictor
-	prior      mobility.Distribution
+	predictor *mobility.Predictor
+	// prior is a piece of memory of its own, so that an outcome that is kept does not keep all of
+	// the sanitizer.
+	prior      *mobility.Distribution
 	set        locationset.Set
 	surrogates locationset.Surrogates
 	nearest    []int32
@@ -46,7 +46,6 @@ type Sanitizer struct {
 	cost     ledger.Billionths // of a release
 	window   ledger.Billionths // limit of the window
 	lifetime ledger.Billionths // limit of all
-	fresh    bool              // the hull is of a release that the last step made
 }
 
 // NewSanitizer returns a sanitizer for a valid model. The streams decide whether releases are
@@ -76,9 +75,12 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 		return nil, err
 	}
 	s := &Sanitizer{
-		model: m, modelID: modelID, popularID: modelID, gridID: gridID, stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
-		predictor: mobility.NewPredictor(m), mechanism: noisy, estimator: Estimator{Place: o.Estimate},
-		cost: ledger.CostOf(o.Epsilon), window: ledger.LimitOf(o.Budget.Epsilon), lifetime: ledger.LimitOf(o.Budget.Lifetime),
+		model: m, modelID: modelID, popularID: modelID, gridID: gridID,
+		stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
+		predictor: mobility.NewPredictor(m), prior: new(mobility.Distribution), mechanism: noisy, estimator: Estimator{Place: o.Estimate},
+		cost:     ledger.CostOf(o.Epsilon),
+		window:   ledger.LimitOf(o.Budget.Epsilon),
+		lifetime: ledger.LimitOf(o.Budget.Lifetime),
 	}
 	s.transcript.begin(o, gridID, modelID, s.stepMS)
 	return s, nil
@@ -97,66 +99,8 @@ var ErrOtherModel = errors.New("mechanism: the state belongs to another model; m
 // sanitizer's.
 var ErrOtherPopular = errors.New("mechanism: the personal model lies over another popular model; make it anew over this one")
 
-// Step handles one report of one user: Algorithm 1 as a function of the state, the report, the
-// models, the options and the key alone. It updates the state in place, but not on an error and not
-// where the outcome says that nothing changed.
-//
-// The rules look at steps and at what has been released, never at the place. The first that applies
-// decides:
-//
-//	report                                          option                    outcome      published   ε   posterior
-//	before the user's last step                                               Late         nothing     0   stays
-//	in that step                                    SameStep drop             Dropped      nothing     0   stays
-//	in that step, which has a release               SameStep repeat           Repeated     that one    0   stays
-//	no release is wanted (Input.Release is false)                             Predicted    estimate    0   prior
-//	fewer than ReleaseInterval steps after the      Between predict           Predicted    estimate    0   prior
-//	  user's last release, or the prior's radius    Between skip              Skipped      nothing     0   prior
-//	  is at most AdaptiveRadiusKM
-//	the window's or the lifetime's budget does      Budget.Spent suppress     Suppressed   nothing     0   prior
-//	  not hold one more release                     Budget.Spent repeat       Repeated     last one    0   prior
-//	                                                Budget.Spent predict      Predicted    estimate    0   prior
-//	else                                                                      Released     z           ε   inferred
-//
-// "Prior" means that the posterior advances by prediction: to the same state whatever is published.
-// It does so once for each step; in a step that has advanced already a withheld report gives what
-// the state says, and changes nothing. A release in a step with one (SameStep release) starts at
-// that one's posterior.
-//
-// With Input.Personal that model takes the place of the popular one, throughout: see Migrate for a
-// state of the other.
-//
-// A new user starts at the model's initial distribution. A later step predicts once for each step
-// in between; a gap of more than MaxGap starts at the initial distribution again.
-//
-// Cost: the transitions out of the posterior's support for each predicted step, and a release is
-// linear in the prior's support. Where Release is false nothing but prediction and the estimate is
-// computed: a second state stepped that way is the blind baseline.
-//
-// A release of a day whose noise key was destroyed is a noise.DestroyedError. Every other outcome
-// needs no key.
-func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
-	s.fresh = false
-	if err := s.follow(in.Personal); err != nil {
-		return Outcome{}, err
-	}
-	if err := s.check(state, in); err != nil {
-		return Outcome{}, err
-	}
-	if out, done := s.again(state, in); done {
-		return out, nil
-	}
-	s.predict(state, in.Step)
-	if s.prior.Len() == 0 {
-		return Outcome{}, fmt.Errorf("%w: its posterior holds no mass", ErrState)
-	}
-	if kind := s.decide(state, in); kind != Released {
-		return s.withhold(state, in.Step, kind), nil
-	}
-	return s.release(state, in)
-}
-
-// follow makes the user's personal model the one in use, or the popular model if it is nil.
-func (s *Sanitizer) follow(user *mobility.Personal) error {
+// use makes the user's personal model the one in use, or the popular model if it is nil.
+func (s *Sanitizer) use(user *mobility.Personal) error {
 	if user == s.personal {
 		return nil
 	}
@@ -172,17 +116,8 @@ func (s *Sanitizer) follow(user *mobility.Personal) error {
 	}
 	s.personal, s.modelID = user, id
 	s.predictor.Use(user)
-	s.transcript.follow(id)
+	s.transcript.use(id)
 	return nil
-}
-
-// initial sets dst to the model's initial distribution.
-func (s *Sanitizer) initial(dst *mobility.Distribution) {
-	if s.personal != nil {
-		s.personal.Initial(dst)
-		return
-	}
-	dst.CopyFrom(&s.model.Initial)
 }
 
 // check reports what makes a step impossible, without the cell's value.
@@ -197,90 +132,9 @@ func (s *Sanitizer) check(state *State, in Input) error {
 	if state.Model != s.modelID || state.Grid != s.gridID || state.StepMS != s.stepMS {
 		return ErrOtherModel
 	}
-	if n := state.Posterior.Len(); n == 0 || state.Posterior.Cells[0] < 0 || state.Posterior.Cells[n-1] >= cells {
+	n := state.Posterior.Len()
+	if n == 0 || state.Posterior.Cells[0] < 0 || state.Posterior.Cells[n-1] >= cells {
 		return fmt.Errorf("%w: its posterior does not fit the grid", ErrState)
 	}
 	return nil
-}
-
-// predict fills s.prior, pruned and normalized. In a step that was only predicted so far the stored
-// posterior is the prior.
-func (s *Sanitizer) predict(state *State, step int64) {
-	prune := max(s.options.Prune, 0)
-	// The difference of two int64 fits uint64 where the first is not smaller.
-	gap := uint64(step) - uint64(state.Step)
-	if state.Started && gap <= uint64(s.options.MaxGap) {
-		s.predictor.PredictPruned(&s.prior, &state.Posterior, state.Step, int(gap), prune)
-		return
-	}
-	s.initial(&s.prior)
-	s.prior.Prune(prune)
-}
-
-// release draws and charges a release of the prior's step. Where the key has no noise for the
-// step's day nothing has changed.
-func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
-	s.arrange()
-	effective := s.set.Cells[s.surrogates.Nearest(in.Cell)]
-	number := state.Releases + 1
-
-	source, err := s.streams.On(dayOf(in.Step, s.stepMS), s.transcript.complete(in.User, in.Step, number, s.set.Cells, effective))
-	if err != nil {
-		return Outcome{}, err
-	}
-	s.book(state, in.Step, s.mechanism.Sample(source, effective))
-
-	s.fresh = true
-	out := outcome(state, Released)
-	out.Changed = true
-	out.Epsilon = s.options.Epsilon
-	out.SetSize = len(s.set.Cells)
-	out.Drift = effective != in.Cell
-	return out, nil
-}
-
-// dayOf returns the day on which a step begins. It follows from the step alone: no clock decides
-// which key a release has.
-func dayOf(step, stepMS int64) noise.Day {
-	if step > math.MaxInt64/stepMS {
-		return noise.LastDay
-	}
-	return noise.DayAt(max(step, 0) * stepMS)
-}
-
-// likelihoods returns the likelihood of every cell of the prior given the release z, up to a common
-// factor. Where no cell can emit z, which only the paper's inference knows, all are 0 and the prior
-// stays.
-func (s *Sanitizer) likelihoods(z grid.Point) []float64 {
-	if s.options.Inference == InferencePaper {
-		s.places = centres(s.places, s.model.Grid, s.prior.Cells)
-		return s.inference.Paper(s.mechanism, z, s.places)
-	}
-	s.places = centres(s.places, s.model.Grid, s.set.Cells)
-	s.nearest = s.surrogates.All(s.nearest, s.prior.Cells)
-	return s.inference.Surrogate(s.mechanism, z, s.places, s.nearest)
-}
-
-// centres writes the centres of ascending cells into dst, the same numbers as Grid.Centre with one
-// division a row.
-func centres(dst []convex.Vec, g *grid.Grid, cells []grid.Cell) []convex.Vec {
-	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
-	width, side := grid.Cell(g.Width()), g.CellKM()
-	start, end, y := grid.Cell(0), int64(0), 0.0
-	for i, c := range cells {
-		if int64(c) >= end {
-			row := c / width
-			start, end, y = row*width, int64(row+1)*int64(width), (float64(row)+0.5)*side
-		}
-		dst[i] = convex.Vec{X: (float64(c-start) + 0.5) * side, Y: y}
-	}
-	return dst
-}
-
-// advance makes the prior, times a likelihood if there is one, the state's posterior of a step.
-func (s *Sanitizer) advance(state *State, step int64, likelihood []float64) {
-	store(&state.Posterior, &s.prior, likelihood, s.options.Prune)
-	state.Started, state.Step = true, step
-	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
-	state.Estimate, state.RadiusKM = s.estimator.Estimate(s.model.Grid, &state.Posterior)
 }

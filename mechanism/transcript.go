@@ -64,8 +64,8 @@ func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
 	t.buf, t.prefix = b, len(b)
 }
 
-// follow puts the id of the model that a release is made under into the prefix.
-func (t *transcript) follow(model ID) { copy(t.buf[t.prefix-len(model):t.prefix], model[:]) }
+// use puts the id of the model that a release is made under into the prefix.
+func (t *transcript) use(model ID) { copy(t.buf[t.prefix-len(model):t.prefix], model[:]) }
 
 // complete returns the transcript of one release from a location set. It is valid until the next
 // call.

@@ -268,16 +268,15 @@ func (r *sanitizeRun) refuse(cause error) error {
 // measure adds what one fix came to. The distance of a release is counted where
 // there is one, of an estimate where there is a record.
 func (r *sanitizeRun) measure(fix schemas.Raw, outcome mechanism.Outcome) error {
-	if m, ok := r.engine.Metric(); ok {
+	if outcome.Kind == mechanism.Released {
 		r.metrics.AddRelease(outcome.SetSize, outcome.Drift)
-		r.metric.Add(m)
+		r.metric.Add(outcome.Metric)
 	}
-	g := r.engine.Grid() // of the fix's version
 	blind, err := r.blind.Estimate(fix)
 	if err != nil || !outcome.Kind.Published() {
 		return err
 	}
-	truth := g.ToMap(fix.Latitude, fix.Longitude)
+	truth := outcome.Grid.ToMap(fix.Latitude, fix.Longitude)
 	if outcome.Kind != mechanism.Predicted {
 		r.metrics.Release.Add(outcome.Release.Distance(truth))
 	}

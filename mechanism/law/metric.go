@@ -16,7 +16,7 @@ import "math"
 //
 // For whom: places are the centres of the set's cells. Two positions within such cells have centres
 // up to a cell's diagonal further apart than they are themselves: ask for that much more
-// (Sanitizer.Metric does). A cell outside the set is released from its surrogate, and the
+// (Metric does). A cell outside the set is released from its surrogate, and the
 // surrogates of two near cells can be far apart, on two sides of the set: for pairs with such a
 // cell nothing better holds than the factor of their surrogates' distance, and e^ε in any case.
 //
@@ -26,11 +26,17 @@ func (h *SensitivityHull) Factor(mechanism string, epsilon, km float64) float64 
 	if !(km > 0) || h.body.Dim() == 0 {
 		return 1
 	}
-	rate, most := h.normRate(), 1.0
-	if sensitivity := h.sensitivity(mechanism); sensitivity > 0 {
-		rate, most = h.sumRate()/sensitivity, h.ell1/sensitivity
-	}
+	rate, most := h.rate(mechanism)
 	return math.Exp(epsilon * min(rate*km, most))
+}
+
+// rate returns the greatest norm of a vector of one kilometre, and of any that joins two places of
+// the set: the norm that the mechanism's noise falls with.
+func (h *SensitivityHull) rate(mechanism string) (perKM, most float64) {
+	if sensitivity := h.sensitivity(mechanism); sensitivity > 0 {
+		return h.sumRate() / sensitivity, h.ell1 / sensitivity
+	}
+	return h.normRate(), 1
 }
 
 // sensitivity returns S of Laplace noise and 0 of K-norm noise.
@@ -98,10 +104,13 @@ type Metric struct {
 
 // Metric describes a release from the set of cells that the hull is of.
 func (h *SensitivityHull) Metric(mechanism string, epsilon float64) Metric {
-	// How much further apart than two positions the centres of their cells can be: a cell's
-	// diagonal.
+	if h.body.Dim() == 0 {
+		return Metric{Within200M: 1, Within1KM: 1, Across: 1}
+	}
+	rate, most := h.rate(mechanism)
+	// The centres of two positions' cells can be a cell's diagonal further apart than the positions.
 	diagonal := float64(math.Sqrt2 * h.scale)
-	within := func(km float64) float64 { return h.Factor(mechanism, epsilon, km+diagonal) }
+	within := func(km float64) float64 { return math.Exp(epsilon * min(rate*(km+diagonal), most)) }
 	width := h.WidthKM()
 	return Metric{Within200M: within(.2), Within1KM: within(1), Across: within(width), WidthKM: width}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -57,53 +56,44 @@ func newObserver(s Settings) (*observer, error) {
 	}, nil
 }
 
-// decided is what public facts decide of a record before the release is drawn.
-type decided struct {
-	outcome mechanism.Outcome
-	metric  law.Metric
-}
-
 // decide takes the step with a cell of the observer's own. The rules must come to the same
 // result as with the true one. It leaves the state after a step without a release.
-func (o *observer) decide(f Fix, before []byte) (decided, error) {
+func (o *observer) decide(f Fix, before []byte) (mechanism.Outcome, error) {
 	if err := o.state.DecodeBinary(before); err != nil {
-		return decided{}, err
+		return mechanism.Outcome{}, err
 	}
-	outcome, err := o.sanitizer.Step(&o.state, mechanism.Input{
+	return o.sanitizer.Step(&o.state, mechanism.Input{
 		User: f.User, Step: o.settings.Model.StepAt(f.Timestamp), Release: true,
 	})
-	d := decided{outcome: outcome}
-	d.metric, _ = o.sanitizer.Metric()
-	return d, err
 }
 
 // expected is the effect that an instance must have, given what it has released. A dead
 // letter and a release are taken from got.
 func (o *observer) expected(f Fix, before []byte, got Effect) (Effect, error) {
-	d, err := o.decide(f, before)
+	out, err := o.decide(f, before)
 	if err != nil {
 		return Effect{}, err
 	}
-	if d.outcome.Kind == mechanism.Released {
+	if out.Kind == mechanism.Released {
 		var after mechanism.State
 		if err := after.DecodeBinary(got.State); err != nil {
 			return Effect{}, err
 		}
-		if err := o.observe(&d.outcome, f, before, after.Release); err != nil {
+		if err := o.observe(&out, f, before, after.Release); err != nil {
 			return Effect{}, err
 		}
 	}
-	if d.outcome.Kind == mechanism.Late && o.settings.Input.Late == pipeline.LateDrop {
+	if out.Kind == mechanism.Late && o.settings.Input.Late == pipeline.LateDrop {
 		got.DeadLetters = nil // none may be written
 	}
-	want := Effect{State: before, DeadLetters: got.DeadLetters, Counts: o.counted(d.outcome, f)}
-	if d.outcome.Changed {
+	want := Effect{State: before, DeadLetters: got.DeadLetters, Counts: o.counted(out, f)}
+	if out.Changed {
 		want.State = o.state.AppendBinary(nil)
 	}
-	if !d.outcome.Kind.Published() {
+	if !out.Kind.Published() {
 		return want, nil
 	}
-	record := o.record(f, d)
+	record := o.record(f, out)
 	value, err := o.codec.AppendSanitized(nil, record)
 	want.Records = []task.Message{{Key: []byte(record.UserID), Value: value, Timestamp: o.time(f.KafkaMS)}}
 	return want, err
@@ -120,20 +110,20 @@ func (o *observer) observe(out *mechanism.Outcome, f Fix, before []byte, z grid.
 	return err
 }
 
-func (o *observer) record(f Fix, d decided) schemas.Sanitized {
+func (o *observer) record(f Fix, out mechanism.Outcome) schemas.Sanitized {
 	g, options := o.settings.Model.Grid, o.settings.Release
 	r := schemas.Sanitized{
-		UserID: f.User, Timestamp: o.time(f.Timestamp), RadiusM: d.outcome.RadiusKM * 1000, Epsilon: d.outcome.Epsilon,
+		UserID: f.User, Timestamp: o.time(f.Timestamp), RadiusM: out.RadiusKM * 1000, Epsilon: out.Epsilon,
 		Delta: options.Delta, Mechanism: options.Mechanism, ModelID: o.settings.Model.ID(),
-		Step: o.settings.Model.StepAt(f.Timestamp), Release: int64(d.outcome.Number), Kind: d.outcome.Kind.String(),
+		Step: o.settings.Model.StepAt(f.Timestamp), Release: int64(out.Number), Kind: out.Kind.String(),
 	}
 	if o.settings.Publish.User == pipeline.UserPseudonym {
 		r.UserID = pipeline.Pseudonym(o.settings.Key, f.User)
 	}
-	r.Latitude, r.Longitude = g.ToDegrees(d.outcome.Release)
-	r.EstimateLatitude, r.EstimateLongitude = g.ToDegrees(d.outcome.Estimate)
+	r.Latitude, r.Longitude = g.ToDegrees(out.Release)
+	r.EstimateLatitude, r.EstimateLongitude = g.ToDegrees(out.Estimate)
 	if o.settings.Publish.Metric {
-		r.Factor200M, r.Factor1KM, r.FactorSet = d.metric.Within200M, d.metric.Within1KM, d.metric.Across
+		r.Factor200M, r.Factor1KM, r.FactorSet = out.Metric.Within200M, out.Metric.Within1KM, out.Metric.Across
 	}
 	return r
 }

@@ -144,10 +144,10 @@ func (s *simulation) step(i int64) error {
 	s.all++
 	s.spent += out.Epsilon
 	s.x.Kinds[out.Kind]++
-	if m, ok := s.released.Metric(); ok {
+	if out.Kind == mechanism.Released {
 		s.x.Metrics.AddRelease(out.SetSize, out.Drift)
 		s.x.Metrics.Release.Add(out.Release.Distance(truth))
-		s.x.Metric.Add(m)
+		s.x.Metric.Add(out.Metric)
 	}
 	if out.Kind.Published() {
 		s.x.Metrics.Estimate.Add(out.Estimate.Distance(truth))

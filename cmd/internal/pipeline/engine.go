@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -23,7 +21,6 @@ type Engine struct {
 	models    *models
 	options   mechanism.Options
 	publisher *publisher
-	last      *lane  // of the last Sanitize
 	mechanism string // as records name it
 	input     Input
 	placement Placement // of the last Sanitize's fix
@@ -53,7 +50,7 @@ func NewEngine(s Settings) (*Engine, error) {
 	}
 	options := models.base.sanitizer.Options()
 	e := &Engine{
-		models: models, options: options, publisher: publisher, last: models.base,
+		models: models, options: options, publisher: publisher,
 		mechanism: options.Mechanism, input: s.Input.withDefaults(),
 	}
 	if s.Key.Seeded() {
@@ -82,13 +79,6 @@ func (e *Engine) Follow(later []*Version) error {
 	return nil
 }
 
-// Grid is the map of the last Sanitize's model: outcomes are in its kilometres.
-func (e *Engine) Grid() *grid.Grid { return e.last.material.Model.Grid }
-
-// Metric is the metric view of the release that the last Sanitize has made. ok is
-// false if it has made none.
-func (e *Engine) Metric() (m law.Metric, ok bool) { return e.last.sanitizer.Metric() }
-
 // Sanitize takes the step of one valid fix on its user's state, in place, and
 // returns the record to publish. There is one if Outcome.Kind.Published says so.
 // The state is to be stored if Outcome.Changed says so, whether or not there is a
@@ -108,7 +98,6 @@ func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State)
 	if err != nil {
 		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, err
 	}
-	e.last = use.lane
 	g := use.material.Model.Grid
 	if e.placement = (Placement{}); !e.late(fix, state) {
 		// Whether a fix is late is known without a look at its place, so that comes first.
@@ -149,7 +138,7 @@ func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State)
 	// the degrees.
 	record.Latitude, record.Longitude = g.ToDegrees(outcome.Release)
 	record.EstimateLatitude, record.EstimateLongitude = g.ToDegrees(outcome.Estimate)
-	record.Factor200M, record.Factor1KM, record.FactorSet = e.publisher.factors(use.sanitizer)
+	record.Factor200M, record.Factor1KM, record.FactorSet = e.publisher.factors(outcome.Metric)
 	return record, outcome, migration, nil
 }
 

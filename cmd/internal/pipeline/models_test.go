@@ -222,13 +222,13 @@ func TestFollow(t *testing.T) {
 	var state mechanism.State
 	for step := range int64(5) {
 		fix := fixOf("u", step, 0)
-		got, _, err := engine.Sanitize(fix, &state)
+		got, outcome, err := engine.Sanitize(fix, &state)
 		ok(t, err)
 		want := one
 		if step >= 3 {
 			want = two
 		}
-		if got.ModelID != want.ID() || engine.Grid() != want.Grid {
+		if got.ModelID != want.ID() || outcome.Grid != want.Grid {
 			t.Errorf("step %d is released under %s, want %s", step, got.ModelID, want.ID())
 		}
 		at, err := blind.Estimate(fix)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"hash"
 
-	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -168,11 +168,10 @@ func (p *publisher) timestamp(ms int64) int64 {
 	return ms - ms%p.stepMS
 }
 
-// factors is the metric view of the release that the sanitizer has just made.
-func (p *publisher) factors(s *mechanism.Sanitizer) (near, far, across float64) {
+// factors is the metric view of a release, as far as it is to be published.
+func (p *publisher) factors(m law.Metric) (near, far, across float64) {
 	if !p.options.Metric {
 		return 0, 0, 0
 	}
-	m, _ := s.Metric()
 	return m.Within200M, m.Within1KM, m.Across
 }

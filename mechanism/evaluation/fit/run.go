@@ -190,9 +190,8 @@ func (w *worker) filter(p *part, t mobility.Track) error {
 		if err != nil {
 			return err
 		}
-		prior := w.released.Prior()
-		p.addLog(prior.At(cell))
-		p.entropy += entropyBits(prior.P)
+		p.addLog(out.Prior.At(cell))
+		p.entropy += entropyBits(out.Prior.P)
 		if out.Kind == mechanism.Released {
 			p.releases++
 			p.sets = append(p.sets, int32(out.SetSize))

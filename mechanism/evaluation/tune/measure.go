@@ -198,7 +198,7 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 				return err
 			}
 			if out.Kind == mechanism.Released {
-				p.release(out, sanitizer)
+				p.release(out)
 			}
 			p.km = append(p.km, out.Estimate.Distance(model.Grid.ToMap(at.lat, at.lon)))
 			p.weights, p.users = append(p.weights, at.weight), append(p.users, int32(t.user))
@@ -207,15 +207,13 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 	return nil
 }
 
-func (p *part) release(out mechanism.Outcome, s *mechanism.Sanitizer) {
+func (p *part) release(out mechanism.Outcome) {
 	p.releases++
 	p.cells += int64(out.SetSize)
 	if out.Drift {
 		p.drifts++
 	}
-	if m, ok := s.Metric(); ok {
-		p.near, p.far = append(p.near, m.Within200M), append(p.far, m.Within1KM)
-	}
+	p.near, p.far = append(p.near, out.Metric.Within200M), append(p.far, out.Metric.Within1KM)
 }
 
 // streams is the noise of a run.

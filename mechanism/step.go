@@ -1,0 +1,218 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/ledger"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// Step handles one report of one user: Algorithm 1 as a function of the state, the report, the
+// models, the options and the key alone. It updates the state in place, but not on an error and not
+// where the outcome says that nothing changed.
+//
+// The rules look at steps and at what has been released, never at the place. The first rule that
+// applies decides:
+//
+//	report                              option                 outcome     published   ε  posterior
+//	before the user's last step                                Late        nothing     0  stays
+//	in that step                        SameStep drop          Dropped     nothing     0  stays
+//	in that step, which has a release   SameStep repeat        Repeated    that one    0  stays
+//	Input.Release is false                                     Predicted   estimate    0  prior
+//	too soon after the last release,    Between predict        Predicted   estimate    0  prior
+//	  or the prior is narrow enough     Between skip           Skipped     nothing     0  prior
+//	a budget does not hold one more     Budget.Spent suppress  Suppressed  nothing     0  prior
+//	  release                           Budget.Spent repeat    Repeated    last one    0  prior
+//	                                    Budget.Spent predict   Predicted   estimate    0  prior
+//	else                                                       Released    z           ε  inferred
+//
+// Too soon is less than ReleaseInterval steps after the user's last release. The prior is narrow
+// enough if its radius is at most AdaptiveRadiusKM. The budgets are those of the window and of the
+// lifetime.
+//
+// "Prior" means that the posterior advances by prediction: to the same state whatever is published.
+// It does so once for each step. In a step that has advanced already, a withheld report gives what
+// the state says and changes nothing. A release in a step with one (SameStep release) starts at that
+// one's posterior.
+//
+// With Input.Personal that model takes the place of the popular one, throughout: see Migrate for a
+// state of the other.
+//
+// A new user starts at the model's initial distribution. A later step predicts once for each step in
+// between. A gap of more than MaxGap starts at the initial distribution again.
+//
+// Cost: the transitions out of the posterior's support for each predicted step, and a release is
+// linear in the prior's support. Where Release is false nothing but the prediction and the estimate
+// is computed: a second state that is stepped that way is the blind baseline.
+//
+// A release of a day whose noise key was destroyed is a noise.DestroyedError. Every other outcome
+// needs no key.
+func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
+	if err := s.use(in.Personal); err != nil {
+		return Outcome{}, err
+	}
+	if err := s.check(state, in); err != nil {
+		return Outcome{}, err
+	}
+	if out, done := s.again(state, in); done {
+		return out, nil
+	}
+	s.predict(state, in.Step)
+	if s.prior.Len() == 0 {
+		return Outcome{}, fmt.Errorf("%w: its posterior holds no mass", ErrState)
+	}
+	if kind := s.decide(state, in); kind != Released {
+		return s.withhold(state, in.Step, kind), nil
+	}
+	return s.release(state, in)
+}
+
+// predict fills s.prior, pruned and normalized. In a step that was only predicted so far the stored
+// posterior is the prior.
+func (s *Sanitizer) predict(state *State, step int64) {
+	prune := max(s.options.Prune, 0)
+	// The difference of two int64 fits uint64 where the first is not smaller.
+	gap := uint64(step) - uint64(state.Step)
+	if state.Started && gap <= uint64(s.options.MaxGap) {
+		s.predictor.PredictPruned(s.prior, &state.Posterior, state.Step, int(gap), prune)
+		return
+	}
+	s.initial(s.prior)
+	s.prior.Prune(prune)
+}
+
+// initial sets dst to the model's initial distribution.
+func (s *Sanitizer) initial(dst *mobility.Distribution) {
+	if s.personal != nil {
+		s.personal.Initial(dst)
+		return
+	}
+	dst.CopyFrom(&s.model.Initial)
+}
+
+// withhold advances the state by prediction, once a step, and returns what is published instead of a
+// release.
+func (s *Sanitizer) withhold(state *State, step int64, kind Kind) Outcome {
+	change := !state.Started || state.Step != step
+	if change {
+		s.advance(state, step, nil)
+	}
+	out := s.outcome(state, kind)
+	out.Changed, out.Prior = change, s.prior
+	return out
+}
+
+// release draws and charges a release of the prior's step. Where the key has no noise for the step's
+// day nothing has changed.
+//
+// This is the one place that uses the true cell: to look up its surrogate, which the transcript and
+// the draw are given, and to say whether they differ.
+func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
+	s.arrange()
+	surrogate := s.set.Cells[s.surrogates.Nearest(in.Cell)]
+	facts := s.transcript.complete(in.User, in.Step, state.Releases+1, s.set.Cells, surrogate)
+	source, err := s.streams.On(dayOf(in.Step, s.stepMS), facts)
+	if err != nil {
+		return Outcome{}, err
+	}
+	s.book(state, in.Step, s.mechanism.Sample(source, surrogate))
+
+	out := s.outcome(state, Released)
+	out.Changed, out.Prior = true, s.prior
+	out.Epsilon = s.options.Epsilon
+	out.Metric = s.hull.Metric(s.options.Mechanism, s.options.Epsilon)
+	out.SetSize = len(s.set.Cells)
+	out.Drift = surrogate != in.Cell
+	return out, nil
+}
+
+// arrange chooses what determines the law of a release, all of it from the prior: set, hull,
+// surrogates, mechanism.
+func (s *Sanitizer) arrange() {
+	g := s.model.Grid
+	s.set.ChoosePadded(g, s.prior, s.options.Delta, s.options.padding())
+	s.hull.OfCells(g, s.set.Cells)
+	s.surrogates.Reset(g, s.set.Cells)
+	s.mechanism.Prepare(&s.hull, s.options.Epsilon)
+}
+
+// dayOf returns the day on which a step begins. It follows from the step alone: no clock decides
+// which key a release has.
+func dayOf(step, stepMS int64) noise.Day {
+	if step > math.MaxInt64/stepMS {
+		return noise.LastDay
+	}
+	return noise.DayAt(max(step, 0) * stepMS)
+}
+
+// book infers from a release, keeps it and charges it. Whoever knows the release can do it.
+func (s *Sanitizer) book(state *State, step int64, z grid.Point) {
+	s.advance(state, step, s.likelihoods(z))
+	state.HasRelease, state.ReleaseStep, state.Release = true, step, z
+	state.Releases++
+	s.charge(state)
+}
+
+// likelihoods returns the likelihood of every cell of the prior given the release z, up to a common
+// factor. Where no cell can emit z, which only the paper's inference knows, all are 0 and the prior
+// stays.
+func (s *Sanitizer) likelihoods(z grid.Point) []float64 {
+	if s.options.Inference == InferencePaper {
+		s.places = centres(s.places, s.model.Grid, s.prior.Cells)
+		return s.inference.Paper(s.mechanism, z, s.places)
+	}
+	s.places = centres(s.places, s.model.Grid, s.set.Cells)
+	s.nearest = s.surrogates.All(s.nearest, s.prior.Cells)
+	return s.inference.Surrogate(s.mechanism, z, s.places, s.nearest)
+}
+
+// centres writes the centres of ascending cells into dst, the same numbers as Grid.Centre with one
+// division a row.
+func centres(dst []convex.Vec, g *grid.Grid, cells []grid.Cell) []convex.Vec {
+	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
+	width, side := grid.Cell(g.Width()), g.CellKM()
+	start, end, y := grid.Cell(0), int64(0), 0.0
+	for i, c := range cells {
+		if int64(c) >= end {
+			row := c / width
+			start, end, y = row*width, int64(row+1)*int64(width), (float64(row)+0.5)*side
+		}
+		dst[i] = convex.Vec{X: (float64(c-start) + 0.5) * side, Y: y}
+	}
+	return dst
+}
+
+// advance makes the prior, times a likelihood if there is one, the state's posterior of a step.
+func (s *Sanitizer) advance(state *State, step int64, likelihood []float64) {
+	store(&state.Posterior, s.prior, likelihood, s.options.Prune)
+	state.Started, state.Step = true, step
+	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
+	state.Estimate, state.RadiusKM = s.estimator.Estimate(s.model.Grid, &state.Posterior)
+}
+
+// charge enters a release of the state's step into its ledger.
+func (s *Sanitizer) charge(state *State) {
+	epsilon := s.options.Epsilon
+	state.Ledger.Charge(ledger.StepEnd(state.Step, s.stepMS), s.cost, s.expired(state.Step))
+	state.EpsilonSpent = state.Ledger.Spent().Epsilon()
+	state.Rho += float64(epsilon*epsilon) / 2
+}
+
+// outcome returns what the state alone says, at no cost.
+func (s *Sanitizer) outcome(state *State, kind Kind) Outcome {
+	out := Outcome{Kind: kind, Number: state.Releases}
+	if !kind.Published() {
+		return out
+	}
+	out.Release, out.Estimate, out.RadiusKM = state.Estimate, state.Estimate, state.RadiusKM
+	out.Grid = s.model.Grid
+	if kind != Predicted {
+		out.Release = state.Release
+	}
+	return out
+}
