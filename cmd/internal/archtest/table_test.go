@@ -117,8 +117,8 @@ var table = map[string]rule{
 		pure:  true,
 	},
 
-	"schemas":  {third: []string{goavro}},
-	"state":    {third: []string{pebble}},
+	"schemas":            {third: []string{goavro}},
+	"state":              {third: []string{pebble}},
 	"producer":           {ours: []string{"consumer/wire", "producer/partition"}, third: []string{kafkaGo}, tests: []string{franz}},
 	"producer/partition": {tests: []string{kafkaGo}},
 	"consumer": {
