@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,8 +13,8 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
@@ -189,49 +188,23 @@ func (s *dataSet) load(ctx context.Context, bar *cli.Progress, std cli.Streams) 
 	if err != nil {
 		return nil, err
 	}
-	in, err := traceFiles{reader, "reading " + s.definition.Name}.read(ctx, placesToo(gatherings(g, trainers), s.model.train.EveryFix), bar)
+	in, err := gather.Files{Reader: reader, Name: s.definition.Name}.Read(ctx, gather.Into{
+		Grid: g, New: trainers, Places: s.model.train.EveryFix,
+	}, bar)
 	bar.Done()
 	if err != nil {
 		return nil, err
 	}
-	if in.skips.Total > 0 {
-		fmt.Fprintln(std.Err, &in.skips)
+	if in.Skips.Total > 0 {
+		fmt.Fprintln(std.Err, &in.Skips)
 	}
-	data, err := experiment.NewData(s.definition, in.trainer())
-	if err == nil {
-		data.Places = in.places()
+	data, err := experiment.NewData(s.definition, in.Trainer())
+	if err != nil {
+		return nil, err
 	}
-	return data, err
-}
-
-// placesToo makes a gathering keep the places of check-ins: those are public, other fixes are not.
-func placesToo(gather func(workers int) *gathering, checkIns bool) func(workers int) *gathering {
-	if !checkIns {
-		return gather
+	if points, kept := in.Places(); kept {
+		data.Places = experiment.NewPlaces(fmt.Sprintf("the %d on the map at which somebody has checked in, "+
+			"those of the same coordinates as one", len(points)), points)
 	}
-	return func(workers int) *gathering {
-		in := gather(workers)
-		for _, w := range in.workers {
-			w.places = map[[2]float64]struct{}{}
-		}
-		return in
-	}
-}
-
-// places returns where somebody has checked in, from south to north; nil if that was not kept.
-func (g *gathering) places() *experiment.Places {
-	var all [][2]float64
-	for _, w := range g.workers {
-		if w.places == nil {
-			return nil
-		}
-		all = slices.AppendSeq(all, maps.Keys(w.places))
-	}
-	slices.SortFunc(all, func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) })
-	all = slices.Compact(all)
-	points := make([]grid.Point, len(all))
-	for i, at := range all {
-		points[i] = g.grid.ToMap(at[0], at[1])
-	}
-	return experiment.NewPlaces(fmt.Sprintf("the %d on the map at which somebody has checked in, those of the same coordinates as one", len(points)), points)
+	return data, nil
 }

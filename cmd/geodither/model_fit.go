@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -68,8 +69,8 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 	}
 	every := strings.Contains(model.Provenance.Options, "every_fix=true")
 	// It gathers fixes and makes no model of them: the radius is the smallest, for maps of any size.
-	gather := train.Options{KernelRadius: 1, EveryFix: every, MaxGap: f.maxGap, Interpolate: f.interpolate}
-	if err := gather.Validate(model.Step); err != nil {
+	options := train.Options{KernelRadius: 1, EveryFix: every, MaxGap: f.maxGap, Interpolate: f.interpolate}
+	if err := options.Validate(model.Step); err != nil {
 		return cli.Usage(err)
 	}
 	reader, err := f.input.Open(ctx, more, std.In)
@@ -78,17 +79,17 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 	}
 	bar := cli.NewProgress(std.Err, nil)
 	defer bar.Done()
-	in, err := traceFiles{reader, "reading"}.read(ctx, gatherings(model.Grid, func() *train.Trainer {
-		trainer, err := train.New(model.Grid, model.Step, gather)
+	in, err := gather.Files{Reader: reader}.Read(ctx, gather.Into{Grid: model.Grid, New: func() *train.Trainer {
+		trainer, err := train.New(model.Grid, model.Step, options)
 		if err != nil {
 			panic(err) // the options are valid, and the radius fits any grid
 		}
 		return trainer
-	}), bar)
+	}}, bar)
 	if err != nil {
 		return err
 	}
-	trainer := in.trainer()
+	trainer := in.Trainer()
 	bar.Phase("measuring", nil)
 	o := f.options(ctx, bar)
 	o.EveryFix = every
@@ -107,8 +108,8 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 		return err
 	}
 	bar.Done()
-	if in.skips.Total > 0 {
-		fmt.Fprintln(std.Err, &in.skips)
+	if in.Skips.Total > 0 {
+		fmt.Fprintln(std.Err, &in.Skips)
 	}
 	var text strings.Builder
 	printFit(&text, &measured, fit.Verdict(measured))

@@ -88,7 +88,7 @@ func summarizeClasses(m *mobility.Model) []classSummary {
 	}
 	for class, matrix := range m.Matrices {
 		c := &classes[class]
-		c.Name, c.Transitions = className(m.Calendar, class), matrix.Transitions()
+		c.Name, c.Transitions = m.Calendar.ClassName(class), matrix.Transitions()
 		for cell := range grid.Cell(m.Grid.Cells()) {
 			columns, values := matrix.Row(cell)
 			for i, to := range columns {
@@ -106,23 +106,6 @@ func summarizeClasses(m *mobility.Model) []classSummary {
 }
 
 const hoursAWeek = 7 * 24
-
-// className names a class of a calendar: "working days, 6 to 20 h".
-func className(c mobility.Calendar, class int) string {
-	var words []string
-	parts := max(1, len(c.Hours))
-	if c.Weekend {
-		words = append(words, [...]string{"working days", "weekends"}[class/parts])
-	}
-	if parts > 1 {
-		part := class % parts
-		words = append(words, fmt.Sprintf("%d to %d h", c.Hours[part], c.Hours[(part+1)%parts]))
-	}
-	if len(words) == 0 {
-		return "always"
-	}
-	return strings.Join(words, ", ")
-}
 
 // parameters takes name=value and name="a value" apart, with spaces between them.
 func parameters(options string) map[string]string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
@@ -110,7 +111,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	bar := cli.NewProgress(std.Err, nil)
 	defer bar.Done()
 
-	in, err := source.read(ctx, gatherings(g, trainers), bar)
+	in, err := source.Read(ctx, gather.Into{Grid: g, New: trainers}, bar)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	start := f.model.train
 	start.Source, start.Tool = f.origin(), cli.Tool()
 	err = cli.Interruptibly(ctx, func() (err error) {
-		trainer = in.trainer()
+		trainer = in.Trainer()
 		// Nothing else of a private model's users may be told, unasked or asked.
 		if !f.private.on() {
 			if held, err = f.fit.holding(trainer, start.EveryFix); err != nil {
@@ -142,7 +143,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 		return err
 	})
 	if err == nil || errors.Is(err, train.ErrNoFixes) {
-		err = f.refuse(in.useless(report, f.model.train), std)
+		err = f.refuse(in.Useless(report, f.model.train), std)
 	}
 	if err != nil {
 		return err
@@ -174,9 +175,9 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	if unmeasured == nil {
 		unmeasured = f.fit.write(model.Provenance.Fit)
 	}
-	in.warn(report, trainer, model, std)
-	fixes, _ := in.counts()
-	fmt.Fprintf(std.Out, "read  %s: %s\nwrote %s\n", in.from, cli.Quantity(fixes, "fix"), f.out)
+	warn(in, report, trainer, model, std.Err)
+	fixes, _ := in.Counts()
+	fmt.Fprintf(std.Out, "read  %s: %s\nwrote %s\n", in.From, cli.Quantity(fixes, "fix"), f.out)
 	if users > 0 {
 		fmt.Fprintf(std.Out, "wrote %s to %s\n", cli.Quantity(users, "personal model"), f.model.personal.dir)
 	}

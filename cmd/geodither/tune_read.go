@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -66,7 +67,7 @@ func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar
 		first.Merge(other.Fixes)
 		first.all, first.inside, first.swapped = first.all+other.all, first.inside+other.inside, first.swapped+other.swapped
 	}
-	if err := noneInside(cli.Quantity(int64(reader.Files()), "file"), first.all, first.inside, first.swapped); err != nil {
+	if err := gather.NoneInside(cli.Quantity(int64(reader.Files()), "file"), first.all, first.inside, first.swapped); err != nil {
 		return nil, err
 	}
 	if first.inside < first.all/2 {

@@ -46,6 +46,22 @@ func (c Calendar) ClassAt(timestampMS int64) int {
 	return class
 }
 
+// ClassName returns a class in words, such as "working days, 6 to 20 h".
+func (c Calendar) ClassName(class int) string {
+	var words []string
+	if c.Weekend {
+		words = append(words, [...]string{"working days", "weekends"}[class/c.parts()])
+	}
+	if c.parts() > 1 {
+		part := class % c.parts()
+		words = append(words, fmt.Sprintf("%d to %d h", c.Hours[part], c.Hours[(part+1)%c.parts()]))
+	}
+	if len(words) == 0 {
+		return "always"
+	}
+	return strings.Join(words, ", ")
+}
+
 // Validate reports what keeps c from being a calendar.
 func (c Calendar) Validate() error {
 	if c.UTCOffset%time.Minute != 0 || c.UTCOffset < -15*time.Hour || c.UTCOffset > 15*time.Hour {

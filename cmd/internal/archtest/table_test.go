@@ -205,6 +205,14 @@ var table = map[string]rule{
 	"cmd/internal/towntest": {
 		ours: []string{"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "schemas"},
 	},
+	"cmd/internal/gather": {
+		ours: []string{
+			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "mechanism/parallel", "schemas",
+			"consumer", "consumer/admin", "consumer/wire",
+			"cmd/internal/cli", "cmd/internal/pipeline", "cmd/internal/traces",
+		},
+		third: []string{kafkaGo},
+	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {tests: []string{
@@ -224,6 +232,7 @@ var table = map[string]rule{
 			"cmd/internal/feed",
 			"cmd/internal/files",
 			"cmd/internal/fleet",
+			"cmd/internal/gather",
 			"cmd/internal/kafkaconn",
 			"cmd/internal/pipeline",
 			"cmd/internal/records",
@@ -246,7 +255,6 @@ var table = map[string]rule{
 			"mechanism/mobility/train",
 			"mechanism/mobility/train/private",
 			"mechanism/noise",
-			"mechanism/parallel",
 			"mechanism/trial",
 			"schemas",
 		},

@@ -1,0 +1,167 @@
+package gather
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism/parallel"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Topic is a source of a range of a raw topic.
+type Topic struct {
+	Client   *kafka.Client
+	Name     string
+	Encoding schemas.Encoding
+	Strict   bool           // a record that the service would refuse is an error
+	From, To pipeline.Bound // the record at To is left out
+	// MaxAhead leaves out a fix whose time is this much ahead of its Kafka record's.
+	MaxAhead time.Duration
+}
+
+// window is the part of a partition that is read.
+type window struct{ first, from, to int64 }
+
+// Read implements [Source]. It reads the records that are committed when it starts.
+func (s *Topic) Read(ctx context.Context, into Into, bar *cli.Progress) (*Gathered, error) {
+	in, err := s.all(ctx, into, bar)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return in, err
+}
+
+func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathered, error) {
+	windows, total, err := s.windows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bar.Phase("reading", nil)
+	workers := min(len(windows), 2*runtime.GOMAXPROCS(0)) // some wait for the broker
+	in := newGathered(into, workers)
+	in.From = fmt.Sprintf("%d records in %d partitions of %s", total, len(windows), s.Name)
+	skips := make([]*traces.Skips, workers)
+	for i := range skips {
+		skips[i] = &traces.Skips{Unit: "record"}
+	}
+	var done atomic.Int64
+	err = parallel.Pool{Workers: workers}.Do(len(windows), func(worker int) func(*parallel.Task) error {
+		return func(t *parallel.Task) error {
+			ctx, stop := context.WithCancel(ctx)
+			defer stop()
+			t.OnStop(stop)
+			codec, err := schemas.NewCodec(s.Encoding)
+			if err != nil {
+				return err
+			}
+			p := t.Number
+			return s.partition(ctx, int32(p), windows[p], func(r consumer.Record) error {
+				bar.Count(done.Add(1), total, "records")
+				fix, err := pipeline.Accept(codec, s.MaxAhead, r.Key, r.Value, r.Timestamp)
+				if err != nil {
+					return s.refuse(skips[worker], p, r.Offset, err)
+				}
+				in.take(worker, fix)
+				return nil
+			})
+		}
+	})
+	in.Skips = traces.Merge(skips...)
+	return in, err
+}
+
+// windows resolves the bounds in every partition.
+func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err error) {
+	counts, err := admin.Partitions(ctx, s.Client, wire.Options{}, s.Name)
+	if err != nil {
+		return nil, 0, err
+	}
+	held := int64(0)
+	for p := range int32(counts[s.Name]) {
+		fetcher, err := consumer.NewFetcher(s.Client, s.Name, p, consumer.FetcherOptions{})
+		if err != nil {
+			return nil, 0, err
+		}
+		first, end, err := fetcher.Bounds(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		from, err := s.From.Resolve(ctx, fetcher, first)
+		if err != nil {
+			return nil, 0, err
+		}
+		to, err := s.To.Resolve(ctx, fetcher, end)
+		if err != nil {
+			return nil, 0, err
+		}
+		w := window{first: first, from: max(from, first), to: min(to, end)}
+		windows = append(windows, w)
+		total += max(0, w.to-w.from)
+		held += end - first
+	}
+	switch {
+	case held == 0:
+		return nil, 0, fmt.Errorf("topic %s holds no committed records: feed it first, or name another",
+			s.Name)
+	case total == 0:
+		return nil, 0, fmt.Errorf("topic %s holds %d offsets, none of them from --from to --to: "+
+			"choose other bounds; times are those of the Kafka records", s.Name, held)
+	}
+	return windows, total, nil
+}
+
+// partition calls each with every record of a partition's window.
+func (s *Topic) partition(ctx context.Context, p int32, w window, each func(consumer.Record) error) error {
+	fetcher, err := consumer.NewFetcher(s.Client, s.Name, p, consumer.FetcherOptions{})
+	if err != nil {
+		return err
+	}
+	for offset := w.from; offset < w.to; {
+		got, err := fetcher.Fetch(ctx, offset)
+		if errors.Is(err, consumer.ErrOffsetOutOfRange) {
+			return fmt.Errorf("%w: choose a later --from", err)
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range got.Records {
+			if r.Offset >= w.to {
+				return nil
+			}
+			if err := each(r); err != nil {
+				return err
+			}
+		}
+		offset = got.Next
+	}
+	return nil
+}
+
+// refuse counts a record that the service would refuse, or returns the error of strict reading.
+// Neither says what is in the record.
+func (s *Topic) refuse(skips *traces.Skips, p int, offset int64, cause error) error {
+	rejection, ok := errors.AsType[*schemas.Rejection](cause)
+	if !ok {
+		return cause
+	}
+	if s.Strict {
+		return fmt.Errorf("%s/%d at offset %d: %s: train without --strict to leave such records out",
+			s.Name, p, offset, rejection.Reason)
+	}
+	skips.Add(p, traces.Skip{
+		File: fmt.Sprintf("%s/%d", s.Name, p), Line: int(offset), Reason: string(rejection.Reason),
+	})
+	return nil
+}
