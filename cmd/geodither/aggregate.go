@@ -3,17 +3,22 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	command "github.com/geodither/geodither/cmd/internal/aggregate"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
-	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
@@ -25,21 +30,13 @@ type aggregateFlags struct {
 	encoding string
 	config   string
 	models   []string // files
-	schedule string   // in place of models
-	personal string   // folder
-	insists  bool     // the folder has to be there
-	release  releaseConfig
+	release  releaseFlags
 
-	window    time.Duration
-	zone      string
-	open      int
-	from, to  string // times
-	out       string
-	outFormat string
-	flows     string
-	least     float64
-	image     string
-	estimate  aggregate.EstimateOptions
+	window   time.Duration
+	zone     string
+	from, to string // times
+	level    float64
+	output   command.Output
 }
 
 func newAggregate(std cli.Streams) *cobra.Command {
@@ -48,142 +45,202 @@ func newAggregate(std cli.Streams) *cobra.Command {
 		Use:   "aggregate [PATH...]",
 		Short: "Where the fleet is and how it flows, from sanitized records and the model alone",
 		Long: `Estimate how many vehicles are in each zone of the map, window by window, and how many go
-from zone to zone, from a sanitized topic or from files of "sanitize" or "consume". It
-needs the public model and the service's public settings, and nothing secret: it runs the
-filter again from the releases. What it finds costs no ε.
-
-Where the service has changed its model, give all versions, by -c, --models or several
---model: users are followed from one to the next. Zones are parts of one map, so windows
-of versions with another map are refused: leave them out with --from or --to. Users who
-are released under a model of their own are left out and counted, since readers do not
-have it; so are those who are alone under a public model that is not given, which looks
-the same. Who has users' own models, inside, names the folder with --personal, or the config or schedule
-does: then these users are followed too, but for flows, as long as records have their
-plain ids.
+from zone to zone. The input is a sanitized topic, or files of "sanitize" or "consume". The
+command needs the public model and the service's public settings, and nothing secret: it
+runs the filter again from the releases. It costs no ε.
 
 A vehicle counts once in a window, where it last reported. For each zone there are
 
-  vehicles, low, high    to be expected under a prior that the fleet itself has taught, by
-                         the public law of the noise (expectation maximization, held to
-                         the model as far as the releases do not contradict it), with an
-                         interval of --level
+  vehicles, low, high    the expected number under a prior that is fitted to the fleet, by
+                         the public law of the noise (expectation maximization), with an
+                         interval of --level. The prior stays with the model as far as
+                         the releases do not contradict it
   posterior, ...         the mean of the vehicles' posteriors, with an interval that holds
-                         if vehicles move by the model: the better one for small fleets
-  naive                  how many last releases lie there: mostly noise under a strong ε
-  model                  the model alone, without a release: what does not differ from it,
-                         the releases do not tell
+                         if vehicles move by the model: better for small fleets
+  naive                  how many last releases lie in the zone: mostly noise if ε is small
+  model                  the model alone, without releases. Where an estimate is no
+                         different, the releases have added nothing
 
-Records tell ε, δ, the mechanism and the model. Give the service's other settings of
-release as it has them, by -c or by flags, if they are not the defaults: every record's
-estimate is compared, and a setting that changes an estimate is noticed. A user whose record
-is missing is left out until a gap of more than max_gap steps.
+Records tell ε, δ, the mechanism and the model. The service's other options of release
+come from its config (-c) where they are not the defaults. The command compares every
+record's estimate with its own, so it notices a setting that changes estimates. A user
+with a missing record is left out until a gap of more than max_gap steps.
 
-Few vehicles are few people: an estimate for a handful of them is about them. Windows of
-a hundred and more are about a fleet.`,
+Where the service has changed its model, give all versions, with -c or several --model:
+users are followed from one to the next. Zones are parts of one map, so windows on another
+map are refused: leave them out with --from or --to.
+
+Users who are released under models of their own are left out and counted, since readers do
+not have these models. So are users who are alone under a public model that is not given,
+which looks the same. Inside the company, a config that names the folder of users' own
+models lets the command follow these users too, as long as records have plain ids; flows
+leave them out.
+
+With a handful of vehicles the estimate is about individual people. Windows of a hundred
+and more are about a fleet.`,
 		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km --out density.csv --map density.png
   geodither aggregate -c geodither.yml --window 1h --zone 2km --flows flows.csv --out-format geojson --out density.geojson
-  geodither aggregate --models schedule.yml --in sanitized.csv --from 2026-12-01T04:00:00Z --window 1h --out december.csv
+  geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z --window 1h --out december.csv
   geodither aggregate --model model.avro --brokers localhost:9092 --topic fleet.sanitized --window 10m`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paths = append(f.paths, args...)
-			s, err := f.settings(cmd.Flags())
+			options, err := f.options(cmd.Flags())
 			if err != nil {
 				return err
 			}
-			return f.run(cmd.Context(), s, std)
+			in, err := f.input(cmd.Context(), std.In)
+			if err != nil {
+				return err
+			}
+			return command.Run(cmd.Context(), in, options, std)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON lines, plain or gzip; repeat it for several, or name them behind the flags; - is standard input")
 	flags.StringSliceVar(&f.brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
-	flags.StringVar(&f.topic, "topic", "", "sanitized topic to read, up to its end of now")
+	flags.StringVar(&f.topic, "topic", "", "sanitized topic to read, up to its present end")
 	flags.StringVar(&f.encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
-	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its model or models, topic and options of release; its key is not read")
+	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its models, topic and options of release; its key is not read")
 	flags.StringArrayVar(&f.models, "model", nil, "model `FILE` under which the records were released; repeat it for several versions")
-	flags.StringVar(&f.schedule, "models", "", "in place of --model: the service's `SCHEDULE` of models (YAML)")
-	flags.StringVar(&f.personal, "personal", "", "`FOLDER` of users' own models over --model, for those who have it")
+	f.release.register(flags)
 	flags.DurationVar(&f.window, "window", 15*time.Minute, "length of a window, a multiple of the model's step")
 	flags.StringVar(&f.zone, "zone", "", "`LENGTH` of a zone's side, such as 1km, rounded to whole cells; empty: a cell")
-	flags.StringVar(&f.from, "from", "", "`TIME` before which no window begins; records before it are followed and not counted")
-	flags.StringVar(&f.to, "to", "", "`TIME` after which no window ends; records of windows that do are not looked at")
-	flags.IntVar(&f.open, "open", 0, "windows that are open at once: memory, against records that come late; 0: all of files, 2 of a topic")
-	flags.StringVar(&f.out, "out", "-", "`FILE` to write the densities to; - is standard output")
-	flags.StringVar(&f.outFormat, "out-format", "csv", "csv, json (one object a line) or geojson (a polygon for each zone)")
-	flags.Float64Var(&f.least, "least", 0, "leave zones and flows out where fewer `VEHICLES` are expected; of flows, at least .01")
-	flags.StringVar(&f.flows, "flows", "", "also write the flows between zones from window to window to this `FILE`, as CSV")
-	flags.StringVar(&f.image, "map", "", "also draw the window with most vehicles to this `FILE`, .png or .svg")
-	flags.Float64Var(&f.estimate.Level, "level", aggregate.DefaultLevel, "confidence of the intervals")
-	flags.IntVar(&f.estimate.Resamples, "resamples", aggregate.DefaultResamples, "fleets drawn from the fleet for the intervals")
-	flags.Uint64Var(&f.estimate.Seed, "seed", 1, "seed of these draws")
-	f.release.register(flags, 0, 0)
+	flags.StringVar(&f.from, "from", "", "`TIME` before which no window starts; records before it are followed and not counted")
+	flags.StringVar(&f.to, "to", "", "`TIME` after which no window ends; records of later windows are not looked at")
+	flags.Float64Var(&f.level, "level", aggregate.DefaultLevel, "confidence of the intervals")
+	flags.StringVar(&f.output.Path, "out", "-", "`FILE` to write the densities to; - is standard output")
+	flags.StringVar(&f.output.Format, "out-format", "csv", "csv, json (one object a line) or geojson (a polygon for each zone)")
+	flags.Float64Var(&f.output.Least, "least", 0, "leave zones and flows out where fewer `VEHICLES` are expected; of flows, at least .01")
+	flags.StringVar(&f.output.Flows, "flows", "", "also write the flows between zones from window to window to this `FILE`, as CSV")
+	flags.StringVar(&f.output.Map, "map", "", "also draw the window with most vehicles to this `FILE`, .png or .svg")
 	return cmd
 }
 
-// fewOpen is how many windows of a topic are open unless told otherwise: a user's
-// partition may be behind another's by a window.
-const fewOpen = 2
+const (
+	// openWindows is how many windows of a topic are open at a time: a user's partition may be
+	// behind another's by a window, and memory must not grow with the topic. Files are small enough
+	// for all.
+	openWindows = 2
+	// aggregateSeed is fixed, so that the same records give the same figures. The draws resample
+	// the fleet for the intervals; no noise of a release depends on them.
+	aggregateSeed = 1
+)
 
-func (f *aggregateFlags) run(ctx context.Context, s observerSettings, std cli.Streams) error {
-	if err := f.check(); err != nil {
-		return err
+// options resolves the flags and the config of the service. It does not read the config's key.
+func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err error) {
+	var c configFile
+	if f.config != "" {
+		if c, err = readConfig(f.config); err != nil {
+			return o, configError(f.config, err)
+		}
+		c.resolve(filepath.Dir(f.config))
 	}
-	collect := aggregate.CollectOptions{Flows: f.flows != "", Open: f.open}
-	steps, err := cli.InSteps("window", f.window, s.models.public[0].Step)
+	f.fill(c, flags)
+	f.release.override(&c.Release, flags)
+	if o.Read.Versions, err = f.versions(c); err != nil {
+		return o, err
+	}
+	o.Read.TellEpsilon, o.Read.TellDelta = c.Release.Epsilon == nil, c.Release.Delta == nil
+	o.Read.TellMechanism = c.Release.Mechanism == "" && f.config == ""
+	if o.Read.TellEpsilon {
+		c.Release.Epsilon = new(float64)
+	}
+	if o.Read.TellDelta {
+		c.Release.Delta = new(float64)
+	}
+	model := o.Read.Versions[0].Model
+	if o.Read.Release, err = c.Release.options(model); err != nil {
+		return o, cli.Usage(err)
+	}
+	o.Read.Estimate = aggregate.EstimateOptions{Level: f.level, Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0)}
+	o.Output = f.output
+	if err := f.check(o); err != nil {
+		return o, err
+	}
+	collect := &o.Read.Collect
+	if f.topic != "" {
+		collect.Open = openWindows
+	}
+	steps, err := cli.InSteps("window", f.window, model.Step)
 	if err != nil {
-		return cli.Usage(err)
+		return o, cli.Usage(err)
 	}
 	collect.WindowSteps = int64(steps)
 	if collect.ZoneKM, err = cli.Kilometres("zone", f.zone); err != nil {
-		return cli.Usage(err)
+		return o, cli.Usage(err)
 	}
-	if collect.FromMS, err = cli.ParseTime("from", f.from); err != nil {
-		return err
+	if collect.FromMS, err = parseTime("from", f.from); err != nil {
+		return o, err
 	}
-	if collect.BeforeMS, err = cli.ParseTime("to", f.to); err != nil {
-		return err
+	if collect.BeforeMS, err = parseTime("to", f.to); err != nil {
+		return o, err
 	}
 	if f.from != "" && f.to != "" && collect.FromMS >= collect.BeforeMS {
-		return cli.Usagef("--from is not before --to: there is no window between them")
+		return o, cli.Usagef("--from is not before --to: there is no window between them")
 	}
-	read := new(atomic.Int64)
-	split := newSplitUsers()
-	sources, total, err := f.sources(ctx, read, split, std)
-	if err != nil {
-		return err
+	return o, nil
+}
+
+// fill takes from a config what no flag says.
+func (f *aggregateFlags) fill(c configFile, flags *pflag.FlagSet) {
+	if f.topic == "" && len(f.paths) == 0 {
+		f.topic = c.Topics.Sanitized
 	}
-	if len(f.paths) == 0 && f.open == 0 {
-		collect.Open = fewOpen
+	if !flags.Changed("brokers") && len(c.Brokers) > 0 {
+		f.brokers = c.Brokers
 	}
-	bar := cli.NewProgress(std.Err, func() (int64, int64) { return read.Load(), total })
-	out, err := newAggregateOutput(f, std)
-	if err != nil {
-		return err
+	if !flags.Changed("encoding") && c.Encoding.Sanitized != "" {
+		f.encoding = string(c.Encoding.Sanitized)
 	}
-	run := &aggregateRun{settings: s, collect: collect, estimate: f.estimate, out: out, bar: bar, split: split, ctx: ctx}
-	err = records.Merge(ctx, sources, run.add)
-	if err == nil {
-		err = run.finish()
+}
+
+// versions reads all models that records may name: those of the flags, or else the config's. Users'
+// own models, which a config names, are not for readers: where their folder is away, the users are
+// left out.
+func (f *aggregateFlags) versions(c configFile) (versions []aggregate.Version, err error) {
+	var entries []scheduleEntry
+	switch {
+	case len(f.models) > 0:
+		for _, file := range f.models {
+			entries = append(entries, scheduleEntry{Model: file})
+		}
+	case c.Models != "":
+		text, err := os.ReadFile(c.Models)
+		if err != nil {
+			return nil, fmt.Errorf("models: %w", err)
+		}
+		if entries, err = parseSchedule(text, filepath.Dir(c.Models)); err != nil {
+			return nil, fmt.Errorf("models: %s: %w", c.Models, err)
+		}
+	case c.Model != "":
+		entries = []scheduleEntry{{Model: c.Model, Personal: c.Personal}}
+	default:
+		return nil, cli.Usagef("name the model of the releases with --model, or the service's config with -c")
 	}
-	bar.Done()
-	if err != nil {
-		return errors.Join(err, out.discard())
+	for i, e := range entries {
+		if _, err := os.Stat(e.Personal); errors.Is(err, fs.ErrNotExist) {
+			e.Personal = ""
+		}
+		material, err := e.load(defaultPersonalCache)
+		if err != nil {
+			return nil, err
+		}
+		if first := entries[0].Model; i > 0 && material.Model.Step != versions[0].Model.Step {
+			return nil, fmt.Errorf("%s has a step of %v, and %s of %v: the versions of one service have the same",
+				e.Model, material.Model.Step, first, versions[0].Model.Step)
+		}
+		version := aggregate.Version{Model: material.Model, Own: material.Personals}
+		if !e.start.IsZero() {
+			version.StartMS = e.start.UnixMilli()
+		}
+		versions = append(versions, version)
 	}
-	if run.report.smallest < enough {
-		err = out.restrict()
-	}
-	if err != nil {
-		return errors.Join(err, out.discard())
-	}
-	if err := out.close(); err != nil {
-		return err
-	}
-	return run.summarize(std.Err)
+	return versions, nil
 }
 
 // check refuses what cannot be used before anything is read.
-func (f *aggregateFlags) check() error {
-	f.estimate.Workers = runtime.GOMAXPROCS(0)
+func (f *aggregateFlags) check(o command.Options) error {
 	switch {
 	case len(f.paths) > 0 && f.topic != "":
 		return cli.Usagef("--in and --topic exclude each other")
@@ -191,53 +248,41 @@ func (f *aggregateFlags) check() error {
 		return cli.Usagef("name the sanitized records to read with --in or --topic; - is standard input")
 	case f.window <= 0:
 		return cli.Usagef("--window %v is not positive: write a multiple of the model's step, such as 15m", f.window)
-	case f.open < 0:
-		return cli.Usagef("--open must not be negative")
-	case !(f.least >= 0):
-		return cli.Usagef("--least is not a number of vehicles")
 	}
-	if err := f.estimate.Validate(); err != nil {
+	if err := o.Read.Estimate.Validate(); err != nil {
 		return cli.Usage(err)
 	}
-	if slices.Index(f.paths, "-") != lastIndex(f.paths, "-") {
+	if i := slices.Index(f.paths, "-"); i >= 0 && slices.Contains(f.paths[i+1:], "-") {
 		return cli.Usagef("standard input is named twice: name - once")
 	}
-	if err := checkMapName(f.image); err != nil {
-		return err
-	}
-	for _, path := range []string{f.out, f.flows, f.image} {
+	for _, path := range []string{f.output.Path, f.output.Flows, f.output.Map} {
 		if err := files.NotAnInput(path, f.paths); err != nil {
 			return err
 		}
 	}
-	return knownAggregateFormat(f.outFormat)
+	return f.output.Validate()
 }
 
-func lastIndex(list []string, wanted string) int {
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i] == wanted {
-			return i
-		}
+// input opens the files, or connects to the brokers.
+func (f *aggregateFlags) input(ctx context.Context, stdin io.Reader) (*command.Input, error) {
+	if f.topic == "" {
+		return command.Files(f.paths, stdin)
 	}
-	return -1
-}
-
-// sources opens what is to be read; total is its size in bytes, 0 if that is not known.
-func (f *aggregateFlags) sources(ctx context.Context, read *atomic.Int64, split *splitUsers, std cli.Streams) (sources []records.Source, total int64, err error) {
-	if f.topic != "" {
-		client, err := kafkaconn.Connect(ctx, f.brokers)
-		if err != nil {
-			return nil, 0, err
-		}
-		sources, err := topicSources(ctx, client, f.topic, schemas.Encoding(f.encoding), split)
-		return sources, 0, err
-	}
-	sizes, err := records.Sizes(f.paths)
+	client, err := kafkaconn.Connect(ctx, f.brokers)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	for _, path := range f.paths {
-		sources = append(sources, records.File(path, std.In, func(n int) { read.Add(int64(n)) }))
+	return command.Topic(ctx, client, f.topic, schemas.Encoding(f.encoding))
+}
+
+// parseTime returns a time in milliseconds since 1970, 0 for none.
+func parseTime(flag, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
 	}
-	return sources, sizes, nil
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || at.UnixMilli() == 0 {
+		return 0, cli.Usagef("--%s %q is no time: write 2026-11-21T08:00:00Z", flag, text)
+	}
+	return at.UnixMilli(), nil
 }

@@ -33,15 +33,16 @@ func TestAggregateFollowsModels(t *testing.T) {
 	dir := t.TempDir()
 	townVersions(t, dir)
 	model, second := filepath.Join(dir, "model.avro"), filepath.Join(dir, "second.avro")
-	for name, settings := range map[string][]string{
-		"plain":    nil,
-		"interval": {"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"},
-		"skip":     {"--interval", "3m", "--between", "skip"},
-		"budget":   {"--budget", "8", "--budget-window", "20m", "--budget-spent", "suppress", "--same-step", "drop"},
+	for name, settings := range map[string]setting{
+		"plain":    {nil, "budget: none"},
+		"interval": {[]string{"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"}, "interval: 3m, estimate: median, min_radius: 0.7km, budget: none"},
+		"skip":     {[]string{"--interval", "3m", "--between", "skip"}, "interval: 3m, between: skip, budget: none"},
+		"budget":   {[]string{"--budget", "8", "--budget-window", "20m", "--budget-spent", "suppress", "--same-step", "drop"}, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: suppress}"},
 	} {
-		sanitized, schedule := changedTown(t, dir, "second.avro", settings...)
-		args := append([]string{"aggregate", "--in", sanitized, "--window", "10m"}, settings...)
-		r := succeed(t, append(args, "--models", schedule, "--flows", filepath.Join(dir, "flows.csv"))...)
+		sanitized, schedule := changedTown(t, dir, "second.avro", settings.flags...)
+		config := readerConfig(t, dir, "models: "+schedule, settings.release)
+		args := []string{"aggregate", "--in", sanitized, "--window", "10m", "-c", config}
+		r := succeed(t, append(args, "--flows", filepath.Join(dir, "flows.csv"))...)
 		if !strings.Contains(r.err, "followed    all:") || !strings.Contains(r.err, "2 versions") {
 			t.Errorf("%s: not every record is followed over the change:\n%s", name, r.err)
 		}
@@ -71,15 +72,16 @@ func TestAggregateConfigOfModels(t *testing.T) {
 	dir := t.TempDir()
 	townVersions(t, dir)
 	sanitized, schedule := changedTown(t, dir, "second.avro")
-	want := succeed(t, "aggregate", "--in", sanitized, "--models", schedule)
+	model, second := filepath.Join(dir, "model.avro"), filepath.Join(dir, "second.avro")
+	want := succeed(t, "aggregate", "--in", sanitized, "--model", model, "--model", second)
 	write(t, dir, "schedule.yml", read(t, schedule)+"  personal: nowhere\n")
 	config := write(t, dir, "geodither.yml", "models: schedule.yml\nkey_file: nowhere.key\nrelease: {epsilon: 2, delta: 0.02, budget: none}\n")
 	if r := succeed(t, "aggregate", "-c", config, "--in", sanitized); r.out != want.out {
 		t.Error("the config's schedule says something else")
 	}
 	// Without the second version its users are not followed, and would be missing from the windows.
-	only := []string{"aggregate", "--in", sanitized, "--model", filepath.Join(dir, "model.avro"), "--window", "10m", "--out", filepath.Join(dir, "out.csv")}
-	requireMessage(t, call(t, only...), cli.ExitFailed, "changed.csv:", "more than one user", "under the model", "--models")
+	only := []string{"aggregate", "--in", sanitized, "--model", model, "--window", "10m", "--out", filepath.Join(dir, "out.csv")}
+	requireMessage(t, call(t, only...), cli.ExitFailed, "changed.csv:", "more than one user", "under the model", "several --model")
 	// Its remedy: the records that are asked out are no missing ones.
 	r := succeed(t, append(only, "--to", "2023-11-14T22:30:00Z")...)
 	for _, said := range []string{"of windows that end after --to", "followed    all:", "with 6 vehicles on average"} {
@@ -111,7 +113,8 @@ func TestAggregateFrom(t *testing.T) {
 			holed += line
 		}
 	}
-	args := []string{"aggregate", "--in", write(t, dir, "holed.csv", holed), "--model", model, "--max-gap", "10", "--window", "5m"}
+	config := readerConfig(t, dir, "model: "+model, "max_gap: 10, budget: none")
+	args := []string{"aggregate", "--in", write(t, dir, "holed.csv", holed), "-c", config, "--window", "5m"}
 	for from, said := range map[string][]string{
 		"22:35:00": {"followed    all:", "of windows before --from"},
 		"22:20:00": {" % of the records: 1 user has records missing, or came under other settings", "The user is left out", "of windows before --from"},
@@ -168,7 +171,8 @@ func TestAggregateMaps(t *testing.T) {
 	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "400m", "--step", towntest.Step, "--out", filepath.Join(dir, "coarse.avro"))
 	sanitized, schedule := changedTown(t, dir, "coarse.avro")
 	out := filepath.Join(dir, "out.csv")
-	args := []string{"aggregate", "--in", sanitized, "--models", schedule, "--window", "5m", "--out", out}
+	config := readerConfig(t, dir, "models: "+schedule, "budget: none")
+	args := []string{"aggregate", "--in", sanitized, "-c", config, "--window", "5m", "--out", out}
 	requireMessage(t, call(t, args...), cli.ExitFailed, "more than one map", "in the window from 2023-11-14T22:30:00Z", "--to", "--from")
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a failure left a file behind")
@@ -219,7 +223,10 @@ func TestAggregateOwnModels(t *testing.T) {
 		}
 	}
 	// Who has the folder follows them too.
-	inside := succeed(t, "aggregate", "--in", sanitized, "--model", popular, "--personal", own, "--window", "10m", "--flows", filepath.Join(dir, "flows.csv"))
+	config := func(folder string) string {
+		return readerConfig(t, dir, "model: popular.avro\npersonal: "+folder, "epsilon: 2, delta: 0.02, budget: none")
+	}
+	inside := succeed(t, "aggregate", "--in", sanitized, "-c", config("own"), "--window", "10m", "--flows", filepath.Join(dir, "flows.csv"))
 	for _, want := range []string{"followed    all:", "3 users are followed under models of their own", "with 6 vehicles on average"} {
 		if !strings.Contains(inside.err, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, inside.err)
@@ -235,20 +242,17 @@ func TestAggregateOwnModels(t *testing.T) {
 			t.Errorf("%g of three vehicles flow into the window from %s", sum, window)
 		}
 	}
-	config := write(t, dir, "geodither.yml", "model: popular.avro\npersonal: own\nrelease: {epsilon: 2, delta: 0.02, budget: none}\n")
-	if r := succeed(t, "aggregate", "-c", config, "--in", sanitized, "--window", "10m"); r.out != inside.out {
-		t.Error("the config's folder says something else")
+	if away := succeed(t, "aggregate", "--in", sanitized, "-c", config("away"), "--window", "10m"); away.out != r.out {
+		t.Error("who has the config and not the folder finds something else than who has neither")
 	}
-	for _, folder := range []string{"away", "own/index.avro"} {
-		if r := call(t, "aggregate", "--in", sanitized, "--model", popular, "--personal", filepath.Join(dir, folder)); r.code != cli.ExitFailed || !strings.Contains(r.err, "personal models:") {
-			t.Errorf("a folder that is none: exit %d, %s", r.code, r.err)
-		}
+	if r := call(t, "aggregate", "--in", sanitized, "-c", config("own/index.avro")); r.code != cli.ExitFailed || !strings.Contains(r.err, "personal models:") {
+		t.Errorf("a folder that is none: exit %d, %s", r.code, r.err)
 	}
 	// A stranger's models are noticed, by estimates that do not follow.
 	strangers := filepath.Join(dir, "strangers")
 	succeed(t, "train", "--in", write(t, dir, "half.csv", half), "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--backoff", "3", "--personal", strangers,
 		"--personal-weight", "1", "--out", filepath.Join(dir, "again.avro"))
-	wrong := call(t, "aggregate", "--in", sanitized, "--model", popular, "--personal", strangers)
+	wrong := call(t, "aggregate", "--in", sanitized, "-c", config(strangers))
 	if strings.Contains(wrong.err, "followed    all") || wrong.code == cli.ExitDone && !strings.Contains(wrong.err, "records missing") {
 		t.Errorf("other models of the same users are taken for theirs: exit %d\n%s", wrong.code, wrong.err)
 	}
@@ -259,10 +263,13 @@ func TestAggregateOwnModels(t *testing.T) {
 func TestAggregateOwnModelsOfVersions(t *testing.T) {
 	dir := t.TempDir()
 	traces, schedule := townVersions(t, dir)
-	for name, settings := range map[string][]string{"plain": nil, "skip": {"--interval", "3m", "--between", "skip"}} {
+	for name, settings := range map[string]setting{
+		"plain": {nil, "budget: none"},
+		"skip":  {[]string{"--interval", "3m", "--between", "skip"}, "interval: 3m, between: skip, budget: none"},
+	} {
 		sanitized := filepath.Join(dir, name+".csv")
-		succeed(t, append([]string{"sanitize", "--in", traces, "--models", schedule, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out", sanitized}, settings...)...)
-		r := succeed(t, append([]string{"aggregate", "--in", sanitized, "--models", schedule, "--window", "10m"}, settings...)...)
+		succeed(t, append([]string{"sanitize", "--in", traces, "--models", schedule, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out", sanitized}, settings.flags...)...)
+		r := succeed(t, "aggregate", "--in", sanitized, "-c", readerConfig(t, dir, "models: "+schedule, settings.release), "--window", "10m")
 		if !strings.Contains(r.err, "followed    all:") || !strings.Contains(r.err, "6 users are followed under models of their own") {
 			t.Errorf("%s: not everybody is followed:\n%s", name, r.err)
 		}

@@ -43,27 +43,41 @@ func sumOfColumn(t *testing.T, text, column string) map[string]float64 {
 	return sums
 }
 
+// readerConfig writes as much of a service's config as a reader needs: the line that names its
+// models, and its settings of release.
+func readerConfig(t *testing.T, dir, models, release string) (path string) {
+	t.Helper()
+	return write(t, dir, "reader.yml", models+"\nrelease: {"+release+"}\n")
+}
+
+// setting is one way to release: flags of "sanitize", and the same in a reader's config.
+type setting struct {
+	flags   []string
+	release string
+}
+
 // TestAggregateFiles: CSV and JSON lines, plain and in two files that are merged, tell the same
 // densities; every record is followed, whatever the settings of release; each window has its six
 // vehicles once.
 func TestAggregateFiles(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	for name, settings := range map[string][]string{
-		"plain":     nil,
-		"interval":  {"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"},
-		"laplace":   {"--mechanism", "laplace-tight", "--inference", "paper"},
-		"skip":      {"--interval", "2m", "--between", "skip"},
-		"budget":    {"--budget", "8", "--budget-window", "20m", "--budget-spent", "repeat", "--same-step", "drop"},
-		"anonymous": {"--mechanism", "pim", "--publish-timestamp", "step", "--publish-user", "pseudonym"},
+	for name, settings := range map[string]setting{
+		"plain":     {},
+		"flags":     {[]string{"--interval", "3m", "--mechanism", "knorm"}, ""},
+		"interval":  {[]string{"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"}, "interval: 3m, estimate: median, min_radius: 0.7km, budget: none"},
+		"laplace":   {[]string{"--mechanism", "laplace-tight", "--inference", "paper"}, "mechanism: laplace-tight, inference: paper, budget: none"},
+		"skip":      {[]string{"--interval", "2m", "--between", "skip"}, "interval: 2m, between: skip, budget: none"},
+		"budget":    {[]string{"--budget", "8", "--budget-window", "20m", "--budget-spent", "repeat", "--same-step", "drop"}, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: repeat}"},
+		"anonymous": {[]string{"--mechanism", "pim", "--publish-timestamp", "step", "--publish-user", "pseudonym"}, "mechanism: pim, budget: none"},
 	} {
 		csvFile, jsonFile := filepath.Join(dir, name+".csv"), filepath.Join(dir, name+".ndjson")
-		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out", csvFile)...)...)
-		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out-format", "json", "--out", jsonFile)...)...)
-		observed := slices.DeleteFunc(slices.Clone(settings), func(s string) bool {
-			return strings.HasPrefix(s, "--publish") || s == "step" || s == "pseudonym"
-		})
-		args := append([]string{"aggregate", "--model", model, "--window", "10m"}, observed...)
+		succeed(t, sanitizeArgs(traces, model, append(settings.flags, "--seed", "3", "--out", csvFile)...)...)
+		succeed(t, sanitizeArgs(traces, model, append(settings.flags, "--seed", "3", "--out-format", "json", "--out", jsonFile)...)...)
+		args := append([]string{"aggregate", "--model", model, "--window", "10m"}, settings.flags...)
+		if settings.release != "" {
+			args = []string{"aggregate", "-c", readerConfig(t, dir, "model: "+model, settings.release), "--window", "10m"}
+		}
 		first := succeed(t, append(args, "--in", csvFile)...)
 		if !strings.Contains(first.err, "followed    all") {
 			t.Errorf("%s: not every record is followed:\n%s", name, first.err)
@@ -200,7 +214,8 @@ release: {epsilon: 2, delta: 0.02, min_cells: 7, interval: 2m, budget: none}
 		t.Fatal(err)
 	}
 	fromTopic := succeed(t, "aggregate", "-c", config, "--window", "10m")
-	fromFile := succeed(t, append([]string{"aggregate", "--model", model, "--in", sanitized, "--window", "10m"}, args[4:]...)...)
+	reader := readerConfig(t, dir, "model: "+model, "min_cells: 7, budget: none")
+	fromFile := succeed(t, "aggregate", "-c", reader, "--in", sanitized, "--window", "10m", "--interval", "2m")
 	if !strings.Contains(fromTopic.err, "followed    all") {
 		t.Errorf("not every record of the topic is followed:\n%s", fromTopic.err)
 	}
@@ -209,7 +224,8 @@ release: {epsilon: 2, delta: 0.02, min_cells: 7, interval: 2m, budget: none}
 			t.Errorf("%s: the topic says %v, the file %v", column, a, b)
 		}
 	}
-	requireMessage(t, call(t, "aggregate", "-c", config, "--epsilon", "3"), cli.ExitUsage, "--epsilon and --config exclude each other")
+	// A flag takes the place of the config's setting.
+	requireMessage(t, call(t, "aggregate", "-c", config, "--epsilon", "3"), cli.ExitFailed, "ε = 2", "the settings say 3", "leave --epsilon out")
 	requireMessage(t, call(t, "aggregate", "--model", model, "--brokers", broker, "--topic", "raw"), cli.ExitFailed, "is this a sanitized topic")
 }
 
@@ -240,7 +256,9 @@ func TestAggregateRefuses(t *testing.T) {
 		{args(sanitized, "--window", "0s"), cli.ExitUsage, []string{"not positive"}},
 		{args(sanitized, "--zone", "12"), cli.ExitUsage, []string{"no unit"}},
 		{args(sanitized, "--level", "2"), cli.ExitUsage, []string{"confidence level"}},
-		{args(sanitized, "--resamples", "1"), cli.ExitUsage, []string{"resamples"}},
+		{args(sanitized, "--resamples", "1"), cli.ExitUsage, []string{"--resamples is gone", "40 resamples"}},
+		{args(sanitized, "--budget", "1"), cli.ExitUsage, []string{"--budget is gone", "release.budget.epsilon"}},
+		{args(sanitized, "--least", "-1"), cli.ExitUsage, []string{"--least"}},
 		{args(sanitized, "--out-format", "xml"), cli.ExitUsage, []string{"csv, json or geojson"}},
 		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{".png or .svg"}},
 		{args(sanitized, "--out", sanitized), cli.ExitUsage, []string{"input too"}},
@@ -259,11 +277,11 @@ func TestAggregateRefuses(t *testing.T) {
 		{args(sanitized, "--epsilon", "1"), cli.ExitFailed, []string{"ε = 2", "leave --epsilon out"}},
 		{args(sanitized, "--delta", ".5"), cli.ExitFailed, []string{"δ = 0.02", "leave --delta out"}},
 		{args(sanitized, "--mechanism", "pim"), cli.ExitFailed, []string{"lattice", "leave --mechanism out"}},
-		{args(sanitized, "--min-radius", "3km"), cli.ExitFailed, []string{"do not follow from this model", "min_radius"}},
-		{[]string{"aggregate", "--model", other, "--in", sanitized}, cli.ExitFailed, []string{"under the model", "--models"}},
+		{[]string{"aggregate", "-c", readerConfig(t, t.TempDir(), "model: "+model, "min_radius: 3km, budget: none"), "--in", sanitized}, cli.ExitFailed, []string{"do not follow from this model", "min_radius"}},
+		{[]string{"aggregate", "--model", other, "--in", sanitized}, cli.ExitFailed, []string{"under the model", "several --model"}},
 		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{"gone.yml"}},
 		{[]string{"aggregate", "-c", write(t, t.TempDir(), "geodither.yml", "models: schedule.yml\nrelease: {budget: none}\n")}, cli.ExitFailed, []string{"models:", "schedule.yml"}},
-		{args(sanitized, "--models", filepath.Join(dir, "schedule.yml")), cli.ExitUsage, []string{"--model and --models exclude each other"}},
+		{args(sanitized, "--models", filepath.Join(dir, "schedule.yml")), cli.ExitUsage, []string{"--models is gone", "set models in a config"}},
 		{args(sanitized, "--from", "noon"), cli.ExitUsage, []string{"--from", "write 2026-11-21T08:00:00Z"}},
 		{args(sanitized, "--from", "2023-11-14T23:00:00Z", "--to", "2023-11-14T22:00:00Z"), cli.ExitUsage, []string{"--from is not before --to"}},
 	} {

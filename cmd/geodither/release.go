@@ -65,6 +65,37 @@ func (c *releaseConfig) register(flags *pflag.FlagSet, epsilon, delta float64) {
 	flags.StringVar(&c.Budget.Spent, "budget-spent", mechanism.SpentSuppress, "with the budget spent: suppress, repeat or predict")
 }
 
+// releaseFlags are the settings of release that a command takes beside a config. All others belong in
+// the config: they have to agree with the service's.
+type releaseFlags struct {
+	mechanism      string
+	epsilon, delta float64
+	interval       time.Duration
+}
+
+func (f *releaseFlags) register(flags *pflag.FlagSet) {
+	flags.Float64Var(&f.epsilon, "epsilon", 0, "what one release may reveal, in natural logarithms; releases add up")
+	flags.Float64Var(&f.delta, "delta", 0, "prior mass that the location set may leave out")
+	flags.StringVar(&f.mechanism, "mechanism", "", "lattice, pim, knorm, laplace or laplace-tight")
+	flags.DurationVar(&f.interval, "interval", 0, "least time between two releases of a user, a multiple of the model's step; 0: one step")
+}
+
+// override puts the flags that are given in the place of a config's settings.
+func (f *releaseFlags) override(c *releaseConfig, flags *pflag.FlagSet) {
+	if flags.Changed("epsilon") {
+		c.Epsilon = &f.epsilon
+	}
+	if flags.Changed("delta") {
+		c.Delta = &f.delta
+	}
+	if flags.Changed("mechanism") {
+		c.Mechanism = f.mechanism
+	}
+	if flags.Changed("interval") {
+		c.Interval = f.interval
+	}
+}
+
 // options are the mechanism's, for a model: intervals are counted in its steps.
 // Whether the values can be used together is left to the options' own Validate.
 func (c releaseConfig) options(model *mobility.Model) (mechanism.Options, error) {

@@ -9,7 +9,7 @@ import (
 // blindFilter computes where the model alone has a user, from the step at which the user's filter
 // started. It is not pruned, so that no cell of a posterior lies where it has none.
 type blindFilter struct {
-	predictors map[*version]*mobility.Predictor
+	predictors map[*filter]*mobility.Predictor
 	known      map[blindKey]*mobility.Distribution // of users who started and reported together
 	last       mobility.Distribution
 }
@@ -17,7 +17,7 @@ type blindFilter struct {
 // blindKey is all that such a distribution depends on.
 type blindKey struct {
 	from, step int64
-	version    *version
+	filter     *filter
 	turns      string
 }
 
@@ -25,7 +25,7 @@ type blindKey struct {
 const maxBlind = 64
 
 func newBlindFilter() blindFilter {
-	return blindFilter{predictors: map[*version]*mobility.Predictor{}, known: map[blindKey]*mobility.Distribution{}}
+	return blindFilter{predictors: map[*filter]*mobility.Predictor{}, known: map[blindKey]*mobility.Distribution{}}
 }
 
 // at returns the user's distribution at the last record, valid until the next call but one.
@@ -34,7 +34,7 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 	if !goesOn {
 		u.turns = ""
 	}
-	key := blindKey{u.origin, u.last, u.version, u.turns}
+	key := blindKey{u.origin, u.last, u.filter, u.turns}
 	if d := b.known[key]; d != nil && u.own == nil {
 		return d, b.keep(u, d)
 	}
@@ -45,10 +45,10 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 	} else if _, err := b.last.DecodeBinary(u.alone); err != nil {
 		return nil, fmt.Errorf("aggregate: %w", err)
 	}
-	predictor := b.predictors[u.version]
+	predictor := b.predictors[u.filter]
 	if predictor == nil {
-		predictor = mobility.NewPredictor(u.version.model)
-		b.predictors[u.version] = predictor
+		predictor = mobility.NewPredictor(u.filter.model)
+		b.predictors[u.filter] = predictor
 	}
 	predictor.Use(u.own)
 	d := new(mobility.Distribution)
@@ -70,7 +70,7 @@ func (b *blindFilter) turn(u *user) error {
 	if _, err := b.at(u); err != nil {
 		return err
 	}
-	u.turns += fmt.Sprintf("%s %s %d ", u.version.model.ID(), idOf(u.own), u.last)
+	u.turns += fmt.Sprintf("%s %s %d ", u.filter.model.ID(), idOf(u.own), u.last)
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (b *blindFilter) initial(u *user) {
 		u.own.Initial(&b.last)
 		return
 	}
-	b.last.CopyFrom(&u.version.model.Initial)
+	b.last.CopyFrom(&u.filter.model.Initial)
 }
 
 // idOf names a user's own model, empty if there is none.

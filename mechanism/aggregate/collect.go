@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -40,7 +39,7 @@ type CollectOptions struct {
 type Collector struct {
 	follower *Follower
 	zones    *Zones // nil before the first record that is wanted
-	tracers  map[*version]*tracer
+	tracers  map[*filter]*tracer
 	options  CollectOptions
 	stepMS   int64
 	each     func(*Window) error
@@ -72,6 +71,8 @@ type Counts struct {
 	Lost     int   `json:"lost_ever"` // other users with a record that could not be followed
 	Personal int   `json:"personal"`  // users followed under models of their own
 	Models   int   `json:"models"`    // that are given and that records name
+	// Wanted counts the records of windows that are wanted alone.
+	Wanted struct{ Records, Followed, Foreign int64 } `json:"wanted"`
 }
 
 // user is what a Collector keeps of a user. The window that waits is that of the user's last
@@ -98,11 +99,13 @@ type user struct {
 // ever is what has happened to a user at any time.
 type ever struct{ lost, personal bool }
 
+var errWindow = errors.New("aggregate: a window needs at least one step")
+
 // NewCollector returns a Collector that calls each for every window, in order, when the window is
 // closed. An error of each ends the work.
 func NewCollector(models Models, o mechanism.Options, c CollectOptions, each func(*Window) error) (*Collector, error) {
 	if c.WindowSteps < 1 {
-		return nil, errors.New("aggregate: a window needs at least one step")
+		return nil, errWindow
 	}
 	follower, err := NewFollower(models, o)
 	if err != nil {
@@ -110,7 +113,7 @@ func NewCollector(models Models, o mechanism.Options, c CollectOptions, each fun
 	}
 	return &Collector{
 		follower: follower, options: c, stepMS: models[0].Step.Milliseconds(), each: each,
-		tracers: map[*version]*tracer{}, foreign: map[string]foreign{},
+		tracers: map[*filter]*tracer{}, foreign: map[string]foreign{},
 		users: map[string]*user{}, windows: map[int64]*Window{}, latest: -1 << 62, closed: -1 << 62,
 		blind: newBlindFilter(),
 	}, nil
@@ -122,12 +125,14 @@ func (k *Collector) Zones() *Zones { return k.zones }
 // MaxGap returns the number of steps after which a user that was lost can be found again.
 func (k *Collector) MaxGap() int { return int(k.follower.options.MaxGap) }
 
-// Grid and Snap are the Follower's.
-func (k *Collector) Grid(model string) *grid.Grid { return k.follower.Grid(model) }
-
-// Snap returns the release that a place written in degrees stands for, on the map of a model that
-// is given.
-func (k *Collector) Snap(model string, p grid.Point) grid.Point { return k.follower.Snap(model, p) }
+// last returns where a user stands.
+func (k *Collector) last(name string) mobility.LastStep {
+	u := k.users[name]
+	if u == nil || u.filter == nil {
+		return mobility.LastStep{}
+	}
+	return mobility.LastStep{Known: true, Step: u.last, GridID: u.filter.grid().ID()}
+}
 
 // Counts returns what became of the records so far.
 func (k *Collector) Counts() Counts {
@@ -144,7 +149,7 @@ func (k *Collector) Counts() Counts {
 			c.Lost++
 		}
 	}
-	for _, v := range k.follower.versions {
+	for _, v := range k.follower.filters {
 		if v.seen {
 			c.Models++
 		}
@@ -163,11 +168,11 @@ func (k *Collector) Add(r Record) error {
 		}
 	}
 	wanted := k.wanted(window)
-	version, err := k.versionOf(u, r, wanted)
+	filter, err := k.filterOf(u, r, wanted)
 	if err != nil {
 		return err
 	}
-	if err := k.follow(u, version, r); err != nil {
+	if err := k.follow(u, filter, r, wanted); err != nil {
 		return err
 	}
 	if !wanted {
@@ -181,8 +186,8 @@ func (k *Collector) Add(r Record) error {
 	if !u.waits {
 		u.window, u.waits, u.release = window, true, -1
 	}
-	if r.Kind == mechanism.Released && version != nil {
-		u.release = k.zones.Of(version.grid().CellAt(r.Release))
+	if r.Kind == mechanism.Released && filter != nil {
+		u.release = k.zones.Of(filter.grid().CellAt(r.Release))
 	}
 	if k.zones == nil {
 		return nil // no record of a model that is given, up to now
@@ -210,7 +215,7 @@ func (k *Collector) userOf(r Record) *user {
 }
 
 // follow takes the user's filter on to a record.
-func (k *Collector) follow(u *user, v *version, r Record) error {
+func (k *Collector) follow(u *user, v *filter, r Record, wanted bool) error {
 	if v != nil && u.known() && u.changeTo(v, r.Personal) == sameMap {
 		if err := k.blind.turn(u); err != nil {
 			return err
@@ -226,6 +231,16 @@ func (k *Collector) follow(u *user, v *version, r Record) error {
 		u.ever.personal = u.ever.personal || r.Personal != nil
 	} else {
 		u.ever.lost = true
+	}
+	if !wanted {
+		return nil
+	}
+	k.counts.Wanted.Records++
+	if known {
+		k.counts.Wanted.Followed++
+	}
+	if v == nil {
+		k.counts.Wanted.Foreign++
 	}
 	return nil
 }
@@ -276,7 +291,7 @@ func (k *Collector) count(u *user) error {
 	if !k.options.Flows || u.own != nil {
 		return nil // ancestors are drawn by the public model's rows
 	}
-	t, err := k.tracer(u.version)
+	t, err := k.tracer(u.filter)
 	if err != nil {
 		return err
 	}
@@ -297,7 +312,7 @@ func (k *Collector) trace(u *user) error {
 		u.marked = u.marked[:0]
 		return nil
 	}
-	t, err := k.tracer(u.version)
+	t, err := k.tracer(u.filter)
 	if err != nil {
 		return err
 	}
@@ -306,7 +321,7 @@ func (k *Collector) trace(u *user) error {
 }
 
 // tracer returns the tracer of a model of the zones' map.
-func (k *Collector) tracer(v *version) (*tracer, error) {
+func (k *Collector) tracer(v *filter) (*tracer, error) {
 	t := k.tracers[v]
 	if t == nil {
 		var err error

@@ -354,7 +354,7 @@ func TestTracerIsExact(t *testing.T) {
 	// A gap of several steps at once comes to the same as its steps without releases.
 	var far mechanism.State
 	far.CopyFrom(&states[0])
-	if err := f.versions[model.ID()].sanitizer.Observe(&far, mechanism.Seen{Step: 3, Kind: mechanism.Predicted}); err != nil {
+	if err := f.filters[model.ID()].sanitizer.Observe(&far, mechanism.Seen{Step: 3, Kind: mechanism.Predicted}); err != nil {
 		t.Fatal(err)
 	}
 	marks := tr.advance(tr.mark(nil, &states[0].Posterior), "u", &states[0], &far)

@@ -21,8 +21,8 @@ type Record struct {
 	Personal *mobility.Personal
 	Step     int64
 	Kind     mechanism.Kind
-	// Release is the released place of a record of Kind Released (see Follower.Snap). Estimate is
-	// the record's estimate. Neither is read where the model is not given.
+	// Release is the released place of a record of Kind Released (see mechanism.Sanitizer.Snap).
+	// Estimate is the record's estimate. Neither is read where the model is not given.
 	Release, Estimate grid.Point
 	// Number is the user's number of releases, this record's included.
 	Number uint64
@@ -33,7 +33,7 @@ type Record struct {
 type Track struct {
 	standing standing
 	state    []byte             // encoded; empty unless the user is followed
-	version  *version           // of the last record; nil: its model is not given
+	filter   *filter            // of the last record; nil: its model is not given
 	own      *mobility.Personal // of the last record; nil: none
 	last     int64              // step of the last record
 	origin   int64              // step in which the filter started at the initial distribution
@@ -63,14 +63,14 @@ const (
 	fromNowhere // there is no last model: the user is unseen or outside
 )
 
-// changeTo returns the change to a version, with a user's own model over it or nil.
-func (t *Track) changeTo(v *version, own *mobility.Personal) change {
+// changeTo returns the change to a model, with a user's own model over it or nil.
+func (t *Track) changeTo(v *filter, own *mobility.Personal) change {
 	switch {
-	case t.version == nil:
+	case t.filter == nil:
 		return fromNowhere
-	case !t.version.sameMap(v):
+	case !t.filter.sameMap(v):
 		return otherMap
-	case t.version == v && idOf(t.own) == idOf(own):
+	case t.filter == v && idOf(t.own) == idOf(own):
 		return sameModel
 	}
 	return sameMap
@@ -138,11 +138,11 @@ func waysOf(s standing, c change, beyond bool) []way {
 // service does: on the same map the posterior stays, on another one the filter starts at the new
 // model's initial distribution. A record under a model that is not given is not followed.
 type Follower struct {
-	versions map[string]*version // by the model's id
-	options  mechanism.Options
-	hides    bool // reports may leave no record
-	agreed   bool // some record has agreed
-	strays   int  // guesses with the right number of releases and a wrong estimate
+	filters map[string]*filter // by the model's id
+	options mechanism.Options
+	hides   bool // reports may leave no record
+	agreed  bool // some record has agreed
+	strays  int  // guesses with the right number of releases and a wrong estimate
 
 	before, state mechanism.State // of the last record that agreed: before it and after it
 	linked        bool            // state came from before by the model
@@ -154,31 +154,17 @@ func NewFollower(models Models, o mechanism.Options) (*Follower, error) {
 	if err := models.validate(); err != nil {
 		return nil, err
 	}
-	f := &Follower{versions: map[string]*version{}}
+	f := &Follower{filters: map[string]*filter{}}
 	for _, m := range models {
-		v, err := newVersion(m, o)
+		v, err := newFilter(m, o)
 		if err != nil {
 			return nil, err
 		}
-		f.versions[m.ID()] = v
+		f.filters[m.ID()] = v
 		f.options = v.sanitizer.Options()
 	}
 	f.hides = hides(f.options)
 	return f, nil
-}
-
-// Grid returns the map of a model, nil if the model is not given.
-func (f *Follower) Grid(model string) *grid.Grid {
-	if v := f.versions[model]; v != nil {
-		return v.grid()
-	}
-	return nil
-}
-
-// Snap returns the release that a place written in degrees stands for, on the map of a model that
-// is given.
-func (f *Follower) Snap(model string, p grid.Point) grid.Point {
-	return f.versions[model].sanitizer.Snap(p)
 }
 
 var (
@@ -194,12 +180,12 @@ var (
 // then. Cost: that of the service's own step, twice that in a gap beyond MaxGap, and once more for
 // each step of the gap where the model changes and reports may leave no record.
 func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
-	before, v := *t, f.versions[r.Model]
+	before, v := *t, f.filters[r.Model]
 	if before.standing != unseen && r.Step < before.last {
 		return false, ErrOrder
 	}
 	f.linked = false
-	t.last, t.version, t.own = r.Step, v, r.Personal
+	t.last, t.filter, t.own = r.Step, v, r.Personal
 	if v == nil {
 		t.standing, t.state = outside, t.state[:0]
 		return false, nil
@@ -235,7 +221,7 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 // goes takes the filter from a user's last record to the next one by one of the ways. It says
 // whether that agrees with the record; then f.state is the new state, and f.before the one that it
 // came from.
-func (f *Follower) goes(w way, last *Track, v *version, r Record) (agrees bool, err error) {
+func (f *Follower) goes(w way, last *Track, v *filter, r Record) (agrees bool, err error) {
 	if w == turns && !f.hides {
 		w = goesOn
 	}
@@ -257,7 +243,7 @@ func (f *Follower) goes(w way, last *Track, v *version, r Record) (agrees bool, 
 
 // restart sets f.before to a state from which the filter starts at the model's initial
 // distribution: in the record's step, or in the last one's if it arrives.
-func (f *Follower) restart(w way, last *Track, v *version, r Record) error {
+func (f *Follower) restart(w way, last *Track, v *filter, r Record) error {
 	releases := releasesBefore(r)
 	if last.standing == followed {
 		if err := f.before.DecodeBinary(last.state); err != nil {
@@ -269,7 +255,7 @@ func (f *Follower) restart(w way, last *Track, v *version, r Record) error {
 	if w != arrives {
 		return nil
 	}
-	// The state belongs to no map, so the version gives it the initial distribution of its own.
+	// The state belongs to no map, so the model gives it the initial distribution of its own.
 	f.before.Started, f.before.Step, f.before.StepMS = true, last.last, v.model.Step.Milliseconds()
 	_, err := v.sanitizer.MigrateTo(&f.before, r.Personal)
 	return err
@@ -277,7 +263,7 @@ func (f *Follower) restart(w way, last *Track, v *version, r Record) error {
 
 // turned tries each step of the gap as the last one that the old model has counted. Only the
 // estimate tells which it was, so the step counts under which the estimates agree best.
-func (f *Follower) turned(last *Track, v *version, r Record) (agrees bool, err error) {
+func (f *Follower) turned(last *Track, v *filter, r Record) (agrees bool, err error) {
 	best, least := int64(-1), math.Inf(1)
 	for step := last.last; step == last.last || step < r.Step; step++ {
 		if err := f.resume(last, v, r, step); err != nil {
@@ -304,13 +290,13 @@ func (f *Follower) turned(last *Track, v *version, r Record) (agrees bool, err e
 
 // resume sets f.before to a followed user's state after the old model has counted up to a step,
 // brought to the model of the next record.
-func (f *Follower) resume(last *Track, v *version, r Record, upTo int64) error {
+func (f *Follower) resume(last *Track, v *filter, r Record, upTo int64) error {
 	if err := f.before.DecodeBinary(last.state); err != nil {
 		return err
 	}
 	if upTo > f.before.Step {
 		hidden := mechanism.Seen{Step: upTo, Kind: mechanism.Predicted, Personal: last.own}
-		if err := last.version.sanitizer.Observe(&f.before, hidden); err != nil {
+		if err := last.filter.sanitizer.Observe(&f.before, hidden); err != nil {
 			return err
 		}
 	}
@@ -320,7 +306,7 @@ func (f *Follower) resume(last *Track, v *version, r Record, upTo int64) error {
 
 // observe advances f.before by a record into f.state, and says whether that agrees with the record.
 // A state that is started goes on over any gap: which ways there are over one, the table says.
-func (f *Follower) observe(v *version, r Record) (agrees bool, err error) {
+func (f *Follower) observe(v *filter, r Record) (agrees bool, err error) {
 	f.attempt.CopyFrom(&f.before)
 	seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true, Personal: r.Personal}
 	if err := v.sanitizer.Observe(&f.attempt, seen); err != nil {

@@ -29,16 +29,16 @@ func (m Models) validate() error {
 	return nil
 }
 
-// version is one model at work: scratch memory of the filter under it. A user's Track points to the
-// one of the last record.
-type version struct {
+// filter is the service's filter under one model, with its scratch memory. A user's Track points to
+// the one of the last record.
+type filter struct {
 	model       *mobility.Model
 	sanitizer   *mechanism.Sanitizer
 	toleranceKM float64
 	seen        bool // a record names it
 }
 
-func newVersion(model *mobility.Model, o mechanism.Options) (*version, error) {
+func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
 	// The key is never used: an observer draws nothing.
 	s, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(0)), o)
 	if err != nil {
@@ -48,7 +48,7 @@ func newVersion(model *mobility.Model, o mechanism.Options) (*version, error) {
 	if hides(s.Options()) {
 		tolerance = .1
 	}
-	return &version{model: model, sanitizer: s, toleranceKM: max(tolerance*model.Grid.CellKM(), 1e-4)}, nil
+	return &filter{model: model, sanitizer: s, toleranceKM: max(tolerance*model.Grid.CellKM(), 1e-4)}, nil
 }
 
 // hides says whether reports may leave no record. Estimates agree up to the seven decimals of a
@@ -58,8 +58,8 @@ func hides(o mechanism.Options) bool {
 	return o.Between == mechanism.BetweenSkip || o.Budget.Spent == mechanism.SpentSuppress && (o.Budget.Lifetime > 0 || o.Budget.WindowSteps > 0)
 }
 
-// grid returns the version's map.
-func (v *version) grid() *grid.Grid { return v.model.Grid }
+// grid returns the model's map.
+func (v *filter) grid() *grid.Grid { return v.model.Grid }
 
-// sameMap says whether two versions have one map.
-func (v *version) sameMap(other *version) bool { return v.model.Grid.ID() == other.model.Grid.ID() }
+// sameMap says whether two models have one map.
+func (v *filter) sameMap(other *filter) bool { return v.model.Grid.ID() == other.model.Grid.ID() }

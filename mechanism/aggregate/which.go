@@ -29,14 +29,14 @@ func (k *Collector) wanted(window int64) bool {
 	return (k.options.FromMS == 0 || window*length >= k.options.FromMS) && (k.options.BeforeMS == 0 || (window+1)*length <= k.options.BeforeMS)
 }
 
-// versionOf returns the version of a record, nil if its model is not given.
+// filterOf returns the filter of a record's model, nil if the model is not given.
 //
 // A model that is not given and that two users have is a public one: what records show of a user's
 // own model is a hash of the user's too. To leave its users out would make the fleet another one
 // without a word, so a window that is wanted must not have them. Users with a model of their own
 // are left out and counted, since nobody outside can follow them.
-func (k *Collector) versionOf(u *user, r Record, wanted bool) (*version, error) {
-	v := k.follower.versions[r.Model]
+func (k *Collector) filterOf(u *user, r Record, wanted bool) (*filter, error) {
+	v := k.follower.filters[r.Model]
 	if v == nil {
 		k.counts.Foreign++
 		u.foreign = r.Model
@@ -71,8 +71,8 @@ func (k *Collector) beginOf(step int64) string {
 	return time.UnixMilli(ms - ((ms%length)+length)%length).UTC().Format(time.RFC3339)
 }
 
-// divide makes the zones of a version's map.
-func (k *Collector) divide(v *version) error {
+// divide makes the zones of a model's map.
+func (k *Collector) divide(v *filter) error {
 	block := max(k.options.Block, 1)
 	if k.options.ZoneKM > 0 {
 		block = BlockOf(v.grid(), k.options.ZoneKM)

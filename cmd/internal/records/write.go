@@ -38,7 +38,7 @@ func CheckFormat(format string) error {
 	case "json", "ndjson", "csv", "geojson":
 		return nil
 	}
-	return fmt.Errorf("output format %q is unknown: choose csv, json or geojson", format)
+	return fmt.Errorf("output format %q is unknown: choose json, csv or geojson", format)
 }
 
 type jsonWriter struct{ lines *json.Encoder }

@@ -1,19 +1,17 @@
-package main
+package aggregate
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
 
-// splitUsers finds users whose records come from two states: the service keeps a state
-// for each partition, so a user whose raw records lay in two partitions was released
-// twice, from two budgets. No one filter follows both. The partitions of a topic show it,
-// and in a file the numbers of releases do, which every state counts by itself.
-type splitUsers struct {
+// split finds users whose records come from two states. The service keeps a state for each
+// partition, so a user whose raw records lay in two partitions was released twice, from two
+// budgets, and no one filter follows both. The partitions of a topic show it. In a file the numbers
+// of releases do, because every state counts them by itself.
+type split struct {
 	mu         sync.Mutex // sources are read side by side
 	partitions map[string]int32
 	apart      map[string]bool // in more than one partition
@@ -28,15 +26,15 @@ type releaseNumber struct {
 	latitude, longitude float64
 }
 
-func newSplitUsers() *splitUsers {
-	return &splitUsers{
+func newSplit() *split {
+	return &split{
 		partitions: map[string]int32{}, apart: map[string]bool{},
 		numbers: map[string]releaseNumber{}, again: map[string]bool{},
 	}
 }
 
 // lies notes in which partition a user's record is.
-func (s *splitUsers) lies(user string, partition int32) {
+func (s *split) lies(user string, partition int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if first, known := s.partitions[user]; known && first != partition {
@@ -47,7 +45,7 @@ func (s *splitUsers) lies(user string, partition int32) {
 }
 
 // released notes the number of a fresh release.
-func (s *splitUsers) released(r schemas.Sanitized) {
+func (s *split) released(r schemas.Sanitized) {
 	if r.Kind != schemas.KindReleased {
 		return
 	}
@@ -63,7 +61,7 @@ func (s *splitUsers) released(r schemas.Sanitized) {
 }
 
 // cause says which users have records of two states, or nothing. It names none of them.
-func (s *splitUsers) cause() string {
+func (s *split) cause() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	users := func(n int) string {
@@ -82,15 +80,4 @@ func (s *splitUsers) cause() string {
 			"or the records are of two services or groups"
 	}
 	return ""
-}
-
-// explain adds the cause to an error of records that do not follow.
-func (s *splitUsers) explain(err error) error {
-	if !errors.Is(err, aggregate.ErrOrder) && !errors.Is(err, aggregate.ErrSettings) {
-		return err
-	}
-	if cause := s.cause(); cause != "" {
-		return fmt.Errorf("%w. A likely cause: %s", err, cause)
-	}
-	return err
 }

@@ -1,10 +1,11 @@
-package main
+package aggregate
 
 import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -53,50 +54,54 @@ var flowHeader = []string{
 	"window_start", "from_zone", "from_latitude", "from_longitude", "to_zone", "to_latitude", "to_longitude", "vehicles", "low", "high",
 }
 
-func knownAggregateFormat(format string) error {
-	switch format {
-	case "csv", "json", "ndjson", "geojson":
-		return nil
-	}
-	return cli.Usagef("output format %q is unknown: choose csv, json or geojson", format)
+// Output says where to write estimates and how.
+type Output struct {
+	Path   string // "-" is standard output
+	Format string // csv, json or geojson
+	// Least is the expected number of vehicles below which zones and flows are left out.
+	Least float64
+	Flows string // file; empty: none
+	Map   string // file, .png or .svg; empty: none
 }
 
-func checkMapName(path string) error {
-	switch ending := strings.ToLower(filepath.Ext(path)); {
-	case path == "":
+// Validate reports what cannot be used.
+func (o Output) Validate() error {
+	if records.CheckFormat(o.Format) != nil {
+		return cli.Usagef("output format %q is unknown: choose csv, json or geojson", o.Format)
+	}
+	if !(o.Least >= 0) {
+		return cli.Usagef("--least is not a number of vehicles")
+	}
+	switch ending := strings.ToLower(filepath.Ext(o.Map)); {
+	case o.Map == "":
 		return nil
 	case ending != ".png" && ending != ".svg":
-		return cli.Usagef("--map %s: name a file that ends in .png or .svg", path)
+		return cli.Usagef("--map %s: name a file that ends in .png or .svg", o.Map)
 	}
-	return files.CheckTarget(path)
+	return files.CheckTarget(o.Map)
 }
 
-// aggregateOutput writes densities, flows and the map. Files appear when they are
-// complete.
-type aggregateOutput struct {
+// output writes zones, flows and the map. Files appear when they are complete.
+type output struct {
+	options Output
 	zones   *aggregate.Zones // from the first window on
-	least   float64
-	format  string
 	density *files.File
 	flows   *files.File // nil if there are none
-	image   string
 
 	rows     *csv.Writer
 	flowRows *csv.Writer
 	features *records.Collection
-	most     aggregate.Density // the window with most vehicles
-	mostAt   time.Time
 }
 
-func newAggregateOutput(f *aggregateFlags, std cli.Streams) (*aggregateOutput, error) {
-	o := &aggregateOutput{least: f.least, format: f.outFormat, image: f.image}
+func newOutput(options Output, stdout io.Writer) (*output, error) {
+	o := &output{options: options}
 	var err error
-	if o.density, err = files.CreateOrStdout(f.out, std.Out); err != nil {
+	if o.density, err = files.CreateOrStdout(options.Path, stdout); err != nil {
 		return nil, err
 	}
 	o.rows, o.features = csv.NewWriter(o.density), records.NewCollection(o.density)
-	if f.flows != "" {
-		if o.flows, err = files.CreateOrStdout(f.flows, std.Out); err != nil {
+	if options.Flows != "" {
+		if o.flows, err = files.CreateOrStdout(options.Flows, stdout); err != nil {
 			return nil, errors.Join(err, o.density.Discard())
 		}
 		o.flowRows = csv.NewWriter(o.flows)
@@ -104,7 +109,7 @@ func newAggregateOutput(f *aggregateFlags, std cli.Streams) (*aggregateOutput, e
 			return nil, errors.Join(err, o.discard())
 		}
 	}
-	if o.format == "csv" {
+	if options.Format == "csv" {
 		err = o.rows.Write(zoneHeader)
 	}
 	if err != nil {
@@ -114,7 +119,7 @@ func newAggregateOutput(f *aggregateFlags, std cli.Streams) (*aggregateOutput, e
 }
 
 // restrict leaves the files to their owner: the estimates are about a few people.
-func (o *aggregateOutput) restrict() error {
+func (o *output) restrict() error {
 	err := o.density.Restrict()
 	if o.flows != nil {
 		err = errors.Join(err, o.flows.Restrict())
@@ -123,19 +128,18 @@ func (o *aggregateOutput) restrict() error {
 }
 
 // window writes one window.
-func (o *aggregateOutput) window(w *aggregate.Window, d aggregate.Density, level float64) error {
-	start, end := utc(w.StartMS), utc(w.EndMS)
-	if o.image != "" && d.Vehicles > o.most.Vehicles {
-		o.most, o.mostAt = d, time.UnixMilli(w.StartMS).UTC()
-	}
+func (o *output) window(zones *aggregate.Zones, w *aggregate.Window, d aggregate.Density, level float64) error {
+	o.zones = zones
 	for zone := range d.Fitted {
-		if d.Fitted[zone] < o.least {
+		if d.Fitted[zone] < o.options.Least {
 			continue
 		}
-		lat, lon := o.middle(int32(zone))
+		lat, lon := middle(zones, int32(zone))
 		err := o.zone(zoneRow{
-			WindowStart: start, WindowEnd: end, Zone: zone, Latitude: toMetre(lat), Longitude: toMetre(lon),
-			Vehicles: rounded(d.Fitted[zone]), Low: d.Low[zone], High: d.High[zone], Share: rounded(d.Fitted[zone] / float64(d.Vehicles)),
+			WindowStart: utc(w.StartMS), WindowEnd: utc(w.EndMS),
+			Zone: zone, Latitude: toMetre(lat), Longitude: toMetre(lon),
+			Vehicles: rounded(d.Fitted[zone]), Low: d.Low[zone], High: d.High[zone],
+			Share:     rounded(d.Fitted[zone] / float64(d.Vehicles)),
 			Posterior: rounded(d.Posterior[zone]), PosteriorLow: d.PosteriorLow[zone], PosteriorHigh: d.PosteriorHigh[zone],
 			Naive: d.Naive[zone], Model: rounded(d.Blind[zone]),
 		})
@@ -147,11 +151,13 @@ func (o *aggregateOutput) window(w *aggregate.Window, d aggregate.Density, level
 		return nil
 	}
 	const leastFlow = .01
-	for _, f := range w.Flows(max(o.least, leastFlow), level) {
-		fromLat, fromLon := o.middle(f.From)
-		toLat, toLon := o.middle(f.To)
+	for _, f := range w.Flows(max(o.options.Least, leastFlow), level) {
+		fromLat, fromLon := middle(zones, f.From)
+		toLat, toLon := middle(zones, f.To)
 		err := o.flowRows.Write([]string{
-			start, strconv.Itoa(int(f.From)), records.Degrees(fromLat), records.Degrees(fromLon), strconv.Itoa(int(f.To)), records.Degrees(toLat), records.Degrees(toLon),
+			utc(w.StartMS),
+			strconv.Itoa(int(f.From)), records.Degrees(fromLat), records.Degrees(fromLon),
+			strconv.Itoa(int(f.To)), records.Degrees(toLat), records.Degrees(toLon),
 			records.Number(rounded(f.Vehicles)), records.Number(f.Low), records.Number(f.High),
 		})
 		if err != nil {
@@ -161,13 +167,14 @@ func (o *aggregateOutput) window(w *aggregate.Window, d aggregate.Density, level
 	return nil
 }
 
-func (o *aggregateOutput) middle(zone int32) (lat, lon float64) {
-	low, high := o.zones.Corners(zone)
-	return o.zones.Grid().ToDegrees(low.Add(high).Scale(.5))
+// middle returns the middle of a zone.
+func middle(zones *aggregate.Zones, zone int32) (lat, lon float64) {
+	low, high := zones.Corners(zone)
+	return zones.Grid().ToDegrees(low.Add(high).Scale(.5))
 }
 
-func (o *aggregateOutput) zone(r zoneRow) error {
-	switch o.format {
+func (o *output) zone(r zoneRow) error {
+	switch o.options.Format {
 	case "csv":
 		return o.rows.Write(r.fields())
 	case "geojson":
@@ -181,7 +188,7 @@ type polygon struct {
 	Coordinates [][][2]float64 `json:"coordinates"` // longitude first, see RFC 7946
 }
 
-func (o *aggregateOutput) polygon(zone int32) polygon {
+func (o *output) polygon(zone int32) polygon {
 	low, high := o.zones.Corners(zone)
 	var ring [][2]float64
 	for _, p := range []grid.Point{low, {X: high.X, Y: low.Y}, high, {X: low.X, Y: high.Y}, low} {
@@ -191,11 +198,11 @@ func (o *aggregateOutput) polygon(zone int32) polygon {
 	return polygon{"Polygon", [][][2]float64{ring}}
 }
 
-// close completes what is written and draws the map.
-func (o *aggregateOutput) close() error {
+// close completes what is written and draws the map of the window with most vehicles.
+func (o *output) close(s aggregate.Summary) error {
 	o.rows.Flush()
 	err := o.rows.Error()
-	if o.format == "geojson" {
+	if o.options.Format == "geojson" {
 		err = errors.Join(err, o.features.Close())
 	}
 	if o.flows != nil {
@@ -209,15 +216,15 @@ func (o *aggregateOutput) close() error {
 	if o.flows != nil {
 		err = errors.Join(err, o.flows.Close())
 	}
-	if err != nil || o.image == "" || o.most.Vehicles == 0 {
+	if err != nil || o.options.Map == "" || s.Windows == 0 {
 		return err
 	}
-	return o.draw()
+	return o.draw(s)
 }
 
 // draw draws the fitted density and the model's with the same colours.
-func (o *aggregateOutput) draw() error {
-	fit, model := o.panel("as the releases tell", o.most.Fitted), o.panel("the model alone", o.most.Blind)
+func (o *output) draw(s aggregate.Summary) error {
+	fit, model := o.panel("as the releases tell", s.Most.Fitted), o.panel("the model alone", s.Most.Blind)
 	top := 0.0
 	for _, m := range []*chart.Map{fit, model} {
 		for _, v := range m.Values {
@@ -226,19 +233,19 @@ func (o *aggregateOutput) draw() error {
 	}
 	fit.Scale.Max, model.Scale.Max = top, top
 	figure := &chart.Figure{
-		Title:  fmt.Sprintf("%d vehicles in the window from %s", o.most.Vehicles, o.mostAt.Format(time.RFC3339)),
+		Title:  fmt.Sprintf("%d vehicles in the window from %s", s.Most.Vehicles, utc(s.MostMS)),
 		Note:   "Vehicles to be expected. What does not differ between the two, the releases do not tell.",
 		Panels: []chart.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
 	}
-	return files.Unwritten(o.image, figure.WriteFile(o.image))
+	return files.Unwritten(o.options.Map, figure.WriteFile(o.options.Map))
 }
 
 // panel is a map of an estimate.
-func (o *aggregateOutput) panel(title string, vehicles []float64) *chart.Map {
+func (o *output) panel(title string, vehicles []float64) *chart.Map {
 	return &chart.Map{Title: title, Grid: o.zones.Grid(), Values: o.zones.PerKM2(vehicles), Scale: chart.Axis{Label: "vehicles per km²", Zero: true}}
 }
 
-func (o *aggregateOutput) discard() error {
+func (o *output) discard() error {
 	err := o.density.Discard()
 	if o.flows != nil {
 		err = errors.Join(err, o.flows.Discard())

@@ -1,0 +1,129 @@
+// Package aggregate does the work of "geodither aggregate". It hands sanitized records to
+// mechanism/aggregate, writes the zones, the flows and a map, and says in words what was found and
+// how far to trust it.
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Options say what to estimate and where to write it.
+type Options struct {
+	Read   aggregate.ReadOptions
+	Output Output
+}
+
+// run is one pass over records.
+type run struct {
+	options Options
+	input   *Input
+	reader  *aggregate.Reader
+	out     *output
+	bar     *cli.Progress
+	records int64
+	seeded  int64 // records that say that their noise came from a seed
+}
+
+// Run reads the input, writes the estimates and then a summary to std.Err. Files appear when they
+// are complete, and only their owner may read them where a window has few vehicles.
+func Run(ctx context.Context, in *Input, o Options, std cli.Streams) error {
+	o.Read.Collect.Flows = o.Output.Flows != ""
+	out, err := newOutput(o.Output, std.Out)
+	if err != nil {
+		return err
+	}
+	r := &run{options: o, input: in, out: out, bar: cli.NewProgress(std.Err, in.progress)}
+	summary, err := r.read(ctx)
+	r.bar.Done()
+	if err == nil && summary.Smallest < enough {
+		err = out.restrict()
+	}
+	if err != nil {
+		return errors.Join(err, out.discard())
+	}
+	if err := out.close(summary); err != nil {
+		return err
+	}
+	_, err = io.WriteString(std.Err, r.words(summary))
+	return err
+}
+
+// read estimates and writes every window.
+func (r *run) read(ctx context.Context) (aggregate.Summary, error) {
+	var err error
+	r.reader, err = aggregate.NewReader(r.options.Read, func(w *aggregate.Window, d aggregate.Density) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return r.out.window(r.reader.Zones(), w, d, r.options.Read.Estimate.Level)
+	})
+	if err != nil {
+		return aggregate.Summary{}, cli.Usage(err)
+	}
+	if err := records.Merge(ctx, r.input.sources, r.add); err != nil {
+		return aggregate.Summary{}, err
+	}
+	summary, err := r.reader.Finish()
+	return summary, r.explain(err)
+}
+
+// add takes one record.
+func (r *run) add(record schemas.Sanitized, where string) error {
+	r.records++
+	if schemas.HasNote(record.Mechanism, schemas.Seeded) {
+		r.seeded++
+	}
+	const often = 256
+	if r.records%often == 0 {
+		r.bar.Show(r.records)
+	}
+	if !r.reader.After(record.Step) {
+		r.input.split.released(record)
+	}
+	return r.explain(r.reader.Add(aggregate.Published{
+		User: record.UserID, Model: record.ModelID, Mechanism: schemas.MechanismName(record.Mechanism),
+		Step: record.Step, Kind: kinds[record.Kind],
+		Latitude: record.Latitude, Longitude: record.Longitude,
+		EstimateLatitude: record.EstimateLatitude, EstimateLongitude: record.EstimateLongitude,
+		Epsilon: record.Epsilon, Delta: record.Delta, Number: record.Release, Where: where,
+	}))
+}
+
+// kinds are the kinds of records.
+var kinds = map[string]mechanism.Kind{
+	schemas.KindReleased: mechanism.Released, schemas.KindRepeated: mechanism.Repeated, schemas.KindPredicted: mechanism.Predicted,
+}
+
+// explain adds to an error what to do with the command.
+func (r *run) explain(err error) error {
+	if options, ok := errors.AsType[*aggregate.OptionsError](err); ok {
+		return cli.Usage(options)
+	}
+	if setting, ok := errors.AsType[*aggregate.SettingError](err); ok {
+		return fmt.Errorf("%w: leave --%s out, or aggregate the records of one setting by themselves", err, setting.Name)
+	}
+	switch {
+	case errors.Is(err, aggregate.ErrAfter):
+		return errors.New("every record is of a window that ends after --to: nothing to aggregate")
+	case errors.Is(err, aggregate.ErrModel):
+		return fmt.Errorf("%w. Give all models of the time, with several --model or the service's config with -c, "+
+			"or leave the time of the others out with --from or --to", err)
+	case errors.Is(err, aggregate.ErrMaps):
+		return fmt.Errorf("%w. Zones are parts of one map: aggregate the time of each map by itself, with --to that time for the one "+
+			"and --from it for the other, or a window later if the change lies inside of that window", err)
+	case errors.Is(err, aggregate.ErrOrder), errors.Is(err, aggregate.ErrSettings):
+		if cause := r.input.split.cause(); cause != "" {
+			return fmt.Errorf("%w. A likely cause: %s", err, cause)
+		}
+	}
+	return err
+}

@@ -1,0 +1,314 @@
+package aggregate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// Version is one version of a service's model, as a reader has it.
+type Version struct {
+	// Model is the version's public model.
+	Model *mobility.Model
+	// Own are users' own models over Model, for a reader inside the company who has them; nil:
+	// none.
+	Own OwnModels
+	// StartMS is when the version starts to count, milliseconds since 1970. That of the first
+	// version is not looked at, and the others' only where Own is.
+	StartMS int64
+}
+
+// OwnModels are users' own models over one public model, such as mobility.Personals.
+type OwnModels interface {
+	// Load returns a user's own model; nil, nil if there is none.
+	Load(user string) (*mobility.Personal, error)
+}
+
+// Published is one record as it is published: in degrees, with what it tells of the settings.
+type Published struct {
+	User string
+	// Model is the id of the model, or for a user's own model a keyed hash.
+	Model string
+	// Mechanism is the mechanism's name, without notes.
+	Mechanism string
+	Step      int64
+	Kind      mechanism.Kind
+	// Latitude and Longitude are the release, and the others the estimate.
+	Latitude, Longitude, EstimateLatitude, EstimateLongitude float64
+	// Epsilon is the cost of a record of Kind Released.
+	Epsilon, Delta float64
+	// Number is the user's number of releases, this record's included.
+	Number int64
+	// Where is the record's place in the input, for errors.
+	Where string
+}
+
+// ReadOptions say what a Reader knows and what it is to find.
+type ReadOptions struct {
+	// Versions are the versions of the service's model, the first one first.
+	Versions []Version
+	// Release are the service's options of release.
+	Release mechanism.Options
+	// TellEpsilon, TellDelta and TellMechanism say that Release does not have the value, and that
+	// the records tell it.
+	TellEpsilon, TellDelta, TellMechanism bool
+
+	Collect  CollectOptions
+	Estimate EstimateOptions
+}
+
+// Summary says what a Reader has found over all windows.
+type Summary struct {
+	Counts Counts
+	// After counts records of windows that end after what is wanted, which are not looked at.
+	After int64
+	// MaxGap is the number of steps after which a user that was lost can be found again.
+	MaxGap int
+	// Windows counts the windows with a vehicle, and Empty those without.
+	Windows, Empty int
+	// Vehicles, Lost and Flowing are sums over these windows.
+	Vehicles, Lost, Flowing int
+	// Smallest is the number of vehicles in the window with fewest.
+	Smallest int
+	// Moved is the mean share of the fleet that the releases move against the model alone.
+	Moved float64
+	// Taught counts the windows whose prior is fitted to the fleet.
+	Taught int
+	// Most is the estimate with most vehicles, that of the window that starts at MostMS.
+	Most   Density
+	MostMS int64
+}
+
+// ErrAfter is what Finish returns where no window is left: all of them end after what is wanted.
+var ErrAfter = errors.New("aggregate: every record is of a window that ends after the last one wanted")
+
+// OptionsError says that the options, completed by the records, cannot be used.
+type OptionsError struct{ cause error }
+
+// Error is the cause's.
+func (e *OptionsError) Error() string { return e.cause.Error() }
+
+// Unwrap returns the cause.
+func (e *OptionsError) Unwrap() error { return e.cause }
+
+// SettingError says that a record was made under another setting than those before it, or than the
+// reader has been told.
+type SettingError struct {
+	Name string // mechanism, delta or epsilon
+	text string
+}
+
+// Error says what the record has and what the settings say.
+func (e *SettingError) Error() string { return e.text }
+
+// A Reader estimates where a fleet is from published records, window by window. It is a Collector
+// that learns from the records what it has not been told. It is for one goroutine.
+type Reader struct {
+	options   ReadOptions
+	each      func(*Window, Density) error
+	rule      mobility.Succession
+	collector *Collector // nil until the settings are complete
+	waiting   []Published
+	records   int64
+	summary   Summary
+}
+
+// NewReader returns a Reader that calls each for every window with a vehicle, in order of time. An
+// error of each ends the work.
+func NewReader(o ReadOptions, each func(*Window, Density) error) (*Reader, error) {
+	if len(o.Versions) == 0 {
+		return nil, errors.New("aggregate: no model is given")
+	}
+	if o.Collect.WindowSteps < 1 {
+		return nil, errWindow
+	}
+	if o.Release.Mechanism == "" {
+		o.Release.Mechanism = law.Lattice
+	}
+	r := &Reader{options: o, each: each}
+	for i, v := range o.Versions {
+		if i == 0 {
+			r.rule = mobility.Succession{StepMS: v.Model.Step.Milliseconds(), GridID: v.Model.Grid.ID()}
+			continue
+		}
+		r.rule.Later = append(r.rule.Later, mobility.Successor{StartMS: v.StartMS, GridID: v.Model.Grid.ID()})
+	}
+	return r, nil
+}
+
+// Zones returns the zones, nil before the first record that is wanted.
+func (r *Reader) Zones() *Zones {
+	if r.collector == nil {
+		return nil
+	}
+	return r.collector.Zones()
+}
+
+// Add takes the next record. Records of a user come in their order; those of different users in
+// any, as far as CollectOptions.Open allows. It does not look at records of windows that end after
+// CollectOptions.BeforeMS: nothing that is wanted depends on them.
+func (r *Reader) Add(p Published) error {
+	r.records++
+	if r.After(p.Step) {
+		r.summary.After++
+		return nil
+	}
+	if r.collector == nil {
+		// Until a release has told ε, what was predicted waits.
+		if !r.learn(p) {
+			r.waiting = append(r.waiting, p)
+			return nil
+		}
+		if err := r.start(); err != nil {
+			return err
+		}
+	}
+	return r.add(p)
+}
+
+// Finish closes all windows and returns what was found over all of them.
+func (r *Reader) Finish() (Summary, error) {
+	switch {
+	case r.records == 0:
+		return r.summary, errors.New("there is no record in the input: nothing to aggregate")
+	case r.summary.After == r.records:
+		return r.summary, ErrAfter
+	}
+	if r.collector == nil {
+		if err := r.start(); err != nil {
+			return r.summary, err
+		}
+	}
+	err := r.collector.Finish()
+	s := &r.summary
+	s.Counts, s.MaxGap = r.collector.Counts(), r.collector.MaxGap()
+	if s.Windows > 0 {
+		s.Moved /= float64(s.Windows)
+	}
+	return *s, err
+}
+
+// learn takes from a record what the options do not say, and says whether all is known: records of
+// releases alone tell ε.
+func (r *Reader) learn(p Published) bool {
+	o := &r.options
+	if o.TellDelta {
+		o.Release.Delta, o.TellDelta = p.Delta, false
+	}
+	if o.TellMechanism {
+		o.Release.Mechanism, o.TellMechanism = p.Mechanism, false
+	}
+	if o.TellEpsilon && p.Kind == mechanism.Released {
+		o.Release.Epsilon, o.TellEpsilon = p.Epsilon, false
+	}
+	return !o.TellEpsilon
+}
+
+// start makes the collector and hands it the records that waited.
+func (r *Reader) start() error {
+	o := &r.options
+	if o.TellEpsilon {
+		o.Release.Epsilon, o.TellEpsilon = 1, false // there is no release
+	}
+	if err := o.Release.Validate(); err != nil {
+		return &OptionsError{err}
+	}
+	models := make(Models, len(o.Versions))
+	for i, v := range o.Versions {
+		models[i] = v.Model
+	}
+	var err error
+	if r.collector, err = NewCollector(models, o.Release, o.Collect, r.window); err != nil {
+		return &OptionsError{err}
+	}
+	for _, p := range r.waiting {
+		if err := r.add(p); err != nil {
+			return fmt.Errorf("%s: %w", p.Where, err)
+		}
+	}
+	r.waiting = nil
+	return nil
+}
+
+// add hands a record to the collector, in kilometres of its model's map.
+func (r *Reader) add(p Published) error {
+	if err := r.check(p); err != nil {
+		return err
+	}
+	record := Record{User: p.User, Model: p.Model, Step: p.Step, Kind: p.Kind, Number: uint64(p.Number)}
+	v := r.collector.follower.filters[p.Model]
+	if v == nil {
+		version := &r.options.Versions[1+r.rule.At(math.MaxInt64, p.Step, r.collector.last(p.User))]
+		if version.Own != nil {
+			own, err := version.Own.Load(p.User)
+			if err != nil {
+				return err
+			}
+			if own != nil {
+				record.Model, record.Personal = version.Model.ID(), own
+				v = r.collector.follower.filters[record.Model]
+			}
+		}
+	}
+	if v != nil {
+		g := v.grid()
+		record.Release = v.sanitizer.Snap(g.ToMap(p.Latitude, p.Longitude))
+		record.Estimate = g.ToMap(p.EstimateLatitude, p.EstimateLongitude)
+	}
+	return r.collector.Add(record)
+}
+
+// check refuses a record that was not made under the settings.
+func (r *Reader) check(p Published) error {
+	o := &r.options.Release
+	switch {
+	case !p.Kind.Published():
+		return errors.New("the record is of a kind that this program does not know: run a newer one")
+	case p.Mechanism != o.Mechanism:
+		return &SettingError{"mechanism", fmt.Sprintf("the record names the mechanism %.16s, and the settings say %s", p.Mechanism, o.Mechanism)}
+	case p.Delta != o.Delta:
+		return &SettingError{"delta", fmt.Sprintf("the record has δ = %g, and the settings say %g", p.Delta, o.Delta)}
+	case p.Kind == mechanism.Released && p.Epsilon != o.Epsilon:
+		return &SettingError{"epsilon", fmt.Sprintf("the record has ε = %g, and the settings say %g", p.Epsilon, o.Epsilon)}
+	case p.Number < 0:
+		return errors.New("the record has a negative number of releases")
+	}
+	return nil
+}
+
+// After says whether a step's window ends after what is wanted, so that Add does not look at its
+// records.
+func (r *Reader) After(step int64) bool {
+	c := &r.options.Collect
+	end := (mobility.StepOf(step, c.WindowSteps) + 1) * c.WindowSteps * r.rule.StepMS
+	return c.BeforeMS != 0 && end > c.BeforeMS
+}
+
+// window estimates one window.
+func (r *Reader) window(w *Window) error {
+	s := &r.summary
+	if w.Vehicles() == 0 {
+		s.Empty++
+		return nil
+	}
+	d := w.Estimate(r.options.Estimate)
+	s.Windows++
+	s.Vehicles += d.Vehicles
+	s.Lost += w.Lost
+	s.Flowing += w.Flowing
+	if s.Smallest == 0 || d.Vehicles < s.Smallest {
+		s.Smallest = d.Vehicles
+	}
+	s.Moved += Variation(d.Fitted, d.Blind)
+	if !math.IsInf(d.Kappa, 1) {
+		s.Taught++
+	}
+	if d.Vehicles > s.Most.Vehicles {
+		s.Most, s.MostMS = d, w.StartMS
+	}
+	return r.each(w, d)
+}

@@ -1,0 +1,205 @@
+package aggregate
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// published writes a record in degrees, as a service with these options publishes it.
+func published(g *grid.Grid, o mechanism.Options, r Record) Published {
+	p := Published{
+		User: r.User, Model: r.Model, Mechanism: law.Lattice, Step: r.Step, Kind: r.Kind,
+		Delta: o.Delta, Number: int64(r.Number), Where: "here",
+	}
+	if r.Kind == mechanism.Released {
+		p.Epsilon = o.Epsilon
+	}
+	p.Latitude, p.Longitude = g.ToDegrees(r.Release)
+	p.EstimateLatitude, p.EstimateLongitude = g.ToDegrees(r.Estimate)
+	return p
+}
+
+// read returns the estimates of records.
+func read(t *testing.T, o ReadOptions, records []Published) (all []Density, summary Summary, err error) {
+	t.Helper()
+	r, err := NewReader(o, func(_ *Window, d Density) error {
+		all = append(all, d)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range records {
+		if err := r.Add(p); err != nil {
+			return all, summary, err
+		}
+	}
+	summary, err = r.Finish()
+	return all, summary, err
+}
+
+// TestReaderLearns: what the records tell is as good as what the reader is told, also where
+// releases come only after records that do not tell ε; and the estimates are a Collector's.
+func TestReaderLearns(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05, ReleaseInterval: 3}
+	records, _ := drive(t, model, o, 3, 20, 12, nil)
+	windows, counts := collect(t, model, o, CollectOptions{WindowSteps: 5}, records)
+	all := make([]Published, len(records))
+	for i, r := range records {
+		all[i] = published(model.Grid, o, r)
+	}
+	told := ReadOptions{Versions: []Version{{Model: model}}, Release: o, Collect: CollectOptions{WindowSteps: 5}}
+	want, summary, err := read(t, told, all)
+	if err != nil || len(want) != len(windows) || summary.Counts.Followed != counts.Followed {
+		t.Fatalf("%v, %d of %d windows, %+v", err, len(want), len(windows), summary)
+	}
+	for i, w := range windows {
+		if got := w.Estimate(EstimateOptions{}); Variation(got.Fitted, want[i].Fitted) > 1e-9 {
+			t.Errorf("window %d: a collector finds something else", i)
+		}
+	}
+	learns := told
+	learns.Release = mechanism.Options{ReleaseInterval: 3}
+	learns.TellEpsilon, learns.TellDelta, learns.TellMechanism = true, true, true
+	if got, _, err := read(t, learns, all); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("learning from the records finds something else, or %v", err)
+	}
+	// A reader who comes in between two releases: until the next one, nothing tells ε.
+	if _, s, err := read(t, learns, all[80:]); err != nil || s.Counts.Records != int64(len(all)-80) || s.Counts.Followed != 0 {
+		t.Errorf("records that wait for a release: %v, %+v", err, s)
+	}
+	if s := summary; s.Windows != 3 || s.Vehicles != 60 || s.Smallest != 20 || s.Most.Vehicles != 20 || s.MostMS != 0 || s.Lost+s.Empty != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestReaderBounds: records after what is wanted are not looked at, those before are followed and
+// counted apart.
+func TestReaderBounds(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	records, _ := drive(t, model, o, 3, 4, 20, nil)
+	all := make([]Published, len(records))
+	for i, r := range records {
+		all[i] = published(model.Grid, o, r)
+		if r.Step >= 15 {
+			all[i].Kind = 0 // of a newer program
+		}
+	}
+	options := ReadOptions{Versions: []Version{{Model: model}}, Release: o, Collect: CollectOptions{WindowSteps: 5, FromMS: 300_000, BeforeMS: 900_000}}
+	_, s, err := read(t, options, all)
+	if err != nil || s.After != 20 || s.Windows != 2 || s.Counts.Unwanted != 20 || s.Counts.Wanted.Records != 40 || s.Counts.Wanted.Followed != 40 || s.Counts.Followed != 60 {
+		t.Errorf("%v, %+v", err, s)
+	}
+	options.Collect.FromMS, options.Collect.BeforeMS = 0, 60_000
+	if _, _, err := read(t, options, all); !errors.Is(err, ErrAfter) {
+		t.Errorf("no record is wanted: %v", err)
+	}
+	if _, _, err := read(t, options, nil); err == nil || !strings.Contains(err.Error(), "no record") {
+		t.Errorf("no record: %v", err)
+	}
+}
+
+// TestReaderRefuses gives records of other settings, and settings that cannot be.
+func TestReaderRefuses(t *testing.T) {
+	t.Parallel()
+	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	records, _ := drive(t, model, o, 3, 1, 2, nil)
+	first, second := published(model.Grid, o, records[0]), published(model.Grid, o, records[1])
+	options := ReadOptions{Versions: []Version{{Model: model}}, Release: o, Collect: CollectOptions{WindowSteps: 5}}
+	for name, change := range map[string]func(*Published){
+		"mechanism": func(p *Published) { p.Mechanism = law.PIM },
+		"delta":     func(p *Published) { p.Delta = .3 },
+		"epsilon":   func(p *Published) { p.Epsilon = 3 },
+		"kind":      func(p *Published) { p.Kind = mechanism.Late },
+		"number":    func(p *Published) { p.Number = -1 },
+	} {
+		other := second
+		change(&other)
+		_, _, err := read(t, options, []Published{first, other})
+		setting, is := errors.AsType[*SettingError](err)
+		if wants := name != "kind" && name != "number"; err == nil || is != wants || is && setting.Name != name {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+	options.Release.Epsilon = -1
+	if _, _, err := read(t, options, []Published{first}); !isOptions(err) {
+		t.Errorf("a negative ε: %v", err)
+	}
+	for name, o := range map[string]ReadOptions{
+		"no model":     {Collect: CollectOptions{WindowSteps: 5}},
+		"empty window": {Versions: options.Versions},
+	} {
+		if _, err := NewReader(o, nil); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func isOptions(err error) bool {
+	_, is := errors.AsType[*OptionsError](err)
+	return is
+}
+
+// onlyModel has one model for all users.
+type onlyModel struct{ own *mobility.Personal }
+
+// Load returns it.
+func (m onlyModel) Load(string) (*mobility.Personal, error) { return m.own, nil }
+
+// TestReaderChoosesOwnModel: of a user's own models, the one over the version that counts at the
+// record's step is the record's.
+func TestReaderChoosesOwnModel(t *testing.T) {
+	t.Parallel()
+	const start = 5
+	versions := []Version{{Model: town(t)}, {Model: restless(t, 8, 6), StartMS: start * 60_000}}
+	services := make([]*mechanism.Sanitizer, len(versions))
+	o := mechanism.Options{Epsilon: 2, Delta: .05}
+	for i := range versions {
+		own, err := mobility.NewPersonal(versions[i].Model, mobility.PersonalCounts{
+			Weight: 5, Transitions: []mobility.Count{{From: 20, To: 21, N: 30}}, Visits: []mobility.Count{{From: 20, To: 20, N: 30}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		versions[i].Own, services[i] = onlyModel{own}, newService(t, versions[i].Model, o)
+	}
+	var state mechanism.State
+	var all []Published
+	for step := range int64(2 * start) {
+		use := 0
+		if step >= start {
+			use = 1
+		}
+		own := versions[use].Own.(onlyModel).own
+		if _, err := services[use].MigrateTo(&state, own); err != nil {
+			t.Fatal(err)
+		}
+		out, err := services[use].Step(&state, mechanism.Input{User: "u", Step: step, Cell: 20, Release: true, Personal: own})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Record{User: "u", Model: "a keyed hash", Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number}
+		all = append(all, published(versions[use].Model.Grid, o, r))
+	}
+	options := ReadOptions{Versions: versions, Release: o, Collect: CollectOptions{WindowSteps: start}}
+	if _, s, err := read(t, options, all); err != nil || s.Counts.Followed != 2*start || s.Counts.Personal != 1 || s.Counts.Own != 0 {
+		t.Errorf("%v, %+v", err, s.Counts)
+	}
+	versions[1].StartMS += 60_000 // a record is taken for the other version's
+	if _, s, err := read(t, options, all); err != nil || s.Counts.Followed >= 2*start {
+		t.Errorf("another start: %v, %+v", err, s.Counts)
+	}
+	versions[0].Own, versions[1].Own = nil, nil
+	if _, s, err := read(t, options, all); !errors.Is(err, ErrModel) || s.Counts.Own != 1 {
+		t.Errorf("without users' own models: %v, %+v", err, s.Counts)
+	}
+}
