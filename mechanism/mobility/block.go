@@ -12,12 +12,12 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// block is a block of a model file and what it holds. Its memory is used again: see [blocks].
+// block is a block of a model file with its content. Its memory is reused: see [blocks].
 type block struct {
 	place
 	version int32
 	deflate bool
-	count   int64 // parts it states
+	count   int64 // of parts, as the block states
 	parts   []partOf
 
 	packed, unpacked bytes.Buffer
@@ -27,10 +27,11 @@ type block struct {
 	values           []float64
 }
 
-// blocks keeps blocks that are done with: a large model has thousands, a few of which are held at a time.
+// blocks keeps blocks for reuse. A large model has thousands, and a few are held at a time.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// partOf is a part of a model file but the header: rows of a class, or cells of the initial distribution.
+// partOf is any part of a model file except the header: rows of a class, or cells of the initial
+// distribution.
 type partOf struct {
 	kind         int64
 	class, first int
@@ -39,21 +40,22 @@ type partOf struct {
 	values       []float64
 }
 
-// Branches of the union that a part is.
+// Branches of the union in the schema of a part.
 const (
 	headerKind  = 0
 	rowsKind    = 1
 	initialKind = 2
 )
 
-// Reading a part costs as much as a few hundred entries, however few it has. [Model.Write] makes parts of tens of
-// thousands, but for the last ones.
+// Reading a part costs as much as reading a few hundred entries, however few it has. So a file may
+// have at most one part for every numbersPerPart numbers, and spareParts more. [Model.Write] makes
+// parts of tens of thousands of numbers, except for the last ones.
 const (
 	spareParts     = 1 << 10
 	numbersPerPart = 1 << 8
 )
 
-// content unpacks the block.
+// content returns the unpacked content of the block.
 func (b *block) content() ([]byte, error) {
 	if !b.deflate {
 		return b.packed.Bytes(), nil
@@ -71,12 +73,14 @@ func (b *block) content() ([]byte, error) {
 	return b.unpacked.Bytes(), nil
 }
 
-// decode reads count parts from the block's content, and checks each as far as it can be without the others: rows are
-// distributions over so many cells.
+// decode reads count parts from the block's content. It checks each part as far as it can without
+// the others: rows are distributions over so many cells.
 func (b *block) decode(content []byte, count int64, cells int) error {
-	b.parts, b.lengths, b.columns, b.values = b.parts[:0], b.lengths[:0], b.columns[:0], b.values[:0]
-	// A number takes nine bytes at least, eight of them of its value.
-	b.columns, b.values = slices.Grow(b.columns, len(content)/9), slices.Grow(b.values, len(content)/9)
+	b.parts, b.lengths, b.columns, b.values = b.parts[:0], b.lengths[:0], b.columns[:0],
+		b.values[:0]
+	// A number takes at least nine bytes, eight of them for its value.
+	b.columns, b.values = slices.Grow(b.columns, len(content)/9),
+		slices.Grow(b.values, len(content)/9)
 	c := cursor{data: content}
 	for n := range count {
 		if n > spareParts+int64(len(b.values)/numbersPerPart) {
@@ -103,7 +107,8 @@ func (b *block) part(c *cursor, cells int) error {
 		}
 		n := len(values) / 8
 		if len(values) == 0 || len(values)%8 != 0 || len(numbers) < n {
-			return b.damaged("a part of the initial distribution has no cells, or other cells than values")
+			return b.damaged("a part of the initial distribution has no cells, or other cells " +
+				"than values")
 		}
 		from := len(b.columns)
 		rest, err := b.appendColumns(numbers, 0, n)
@@ -139,7 +144,8 @@ func (b *block) rows(p partOf, lengths, columns, values []byte, cells int) error
 	firstLength := len(b.lengths)
 	for ; len(lengths) > 0; row++ {
 		length, read := binary.Uvarint(lengths)
-		if read <= 0 || length == 0 || row >= cells || length > uint64(len(columns)) || length > uint64(len(values)/8) {
+		if read <= 0 || length == 0 || row >= cells || length > uint64(len(columns)) ||
+			length > uint64(len(values)/8) {
 			return b.damaged("row %d does not have the entries it states", row)
 		}
 		lengths = lengths[read:]
@@ -163,14 +169,15 @@ func (b *block) rows(p partOf, lengths, columns, values []byte, cells int) error
 	return nil
 }
 
-// appendColumns reads n differences and returns what follows them.
+// appendColumns reads n differences and returns the bytes after them.
 func (b *block) appendColumns(data []byte, before grid.Cell, n int) ([]byte, error) {
 	at := int64(before)
 	for range n {
 		difference, read := int64(0), 1
-		if len(data) > 0 && data[0] < 0x80 { // nearly all
+		if len(data) > 0 && data[0] < 0x80 { // nearly always
 			difference = int64(data[0]>>1) ^ -int64(data[0]&1)
-		} else if difference, read = binary.Varint(data); read <= 0 || difference > math.MaxInt32 || difference < math.MinInt32 {
+		} else if difference, read = binary.Varint(data); read <= 0 || difference > math.MaxInt32 ||
+			difference < math.MinInt32 {
 			return nil, b.damaged("a column cannot be read")
 		}
 		data = data[read:]
@@ -188,7 +195,7 @@ func (b *block) appendValues(data []byte) {
 	}
 }
 
-// cursor reads Avro's binary encoding. It is bad once something could not be read.
+// cursor reads Avro's binary encoding. bad is set once something could not be read.
 type cursor struct {
 	data []byte
 	bad  bool
@@ -212,7 +219,7 @@ func (c *cursor) int() int {
 	return int(int32(v))
 }
 
-// bytes returns a length and so many bytes, of which it returns the latter, not copied.
+// bytes reads a length and so many bytes. It returns these bytes without copying them.
 func (c *cursor) bytes() []byte {
 	n := c.long()
 	if c.bad || n < 0 || n > int64(len(c.data)) {

@@ -11,19 +11,28 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// TestReadRefusesBombs reads small files that inflate to much, behind a header that allows for much, and bounds what
-// reading them allocates.
+// TestReadRefusesBombs reads small files that inflate to much, behind a header that allows for
+// much, and bounds what reading them allocates.
 func TestReadRefusesBombs(t *testing.T) {
 	const long = 6 << 20
 	one := binary.LittleEndian.AppendUint64(nil, math.Float64bits(1))
 	row := func(first int) fields {
-		return part(rowsPart, fields{"class": 0, "first": first, "lengths": []byte{1}, "columns": []byte{0}, "values": one})
+		return part(rowsPart, fields{
+			"class": 0, "first": first, "lengths": []byte{1},
+			"columns": []byte{0}, "values": one,
+		})
 	}
 	rows := func(lengths, columns, values []byte) fields {
-		return part(rowsPart, fields{"class": 0, "first": 0, "lengths": lengths, "columns": columns, "values": values})
+		return part(rowsPart, fields{
+			"class": 0, "first": 0, "lengths": lengths, "columns": columns,
+			"values": values,
+		})
 	}
 	initial := func(n int) fields {
-		return part(initialPart, fields{"cells": bytes.Repeat([]byte{2}, n), "values": bytes.Repeat(one, n)})
+		return part(initialPart, fields{
+			"cells":  bytes.Repeat([]byte{2}, n),
+			"values": bytes.Repeat(one, n),
+		})
 	}
 	times := func(n int, content func(i int) fields) (parts []fields) {
 		for i := range n {
@@ -41,13 +50,19 @@ func TestReadRefusesBombs(t *testing.T) {
 		says  string
 	}{
 		"rows of no length": {[]fields{rows(make([]byte, long), nil, nil)}, "row 0 does not have"},
-		"rows without mass": {[]fields{rows(bytes.Repeat([]byte{1}, n), make([]byte, n), make([]byte, 8*n))}, "row 0: "},
-		"a row many times":  {[]fields{rows(binary.AppendUvarint(nil, n), make([]byte, n), bytes.Repeat(one, n))}, "row 0: "},
-		"no rows":           {times(n/64, func(int) fields { return rows(nil, nil, nil) }), "a part has no rows"},
-		"short parts":       {times(n/64, row), "it is cut into more than 1029 parts for 1029 numbers"},
-		"no cells":          {times(n/64, func(int) fields { return initial(0) }), "has no cells"},
-		"many cells":        {times(3, func(int) fields { return initial(n / 2) }), "initial distribution comes where row 0"},
-		"a long block":      {[]fields{rows(make([]byte, 3*long), nil, nil)}, "does not inflate"},
+		"rows without mass": {[]fields{rows(bytes.Repeat([]byte{1}, n), make([]byte, n),
+			make([]byte, 8*n))}, "row 0: "},
+		"a row many times": {[]fields{rows(binary.AppendUvarint(nil, n), make([]byte, n),
+			bytes.Repeat(one, n))}, "row 0: "},
+		"no rows": {times(n/64, func(int) fields {
+			return rows(nil, nil, nil)
+		}), "a part has no rows"},
+		"short parts": {times(n/64, row), "it is cut into more than 1029 parts for 1029 numbers"},
+		"no cells":    {times(n/64, func(int) fields { return initial(0) }), "has no cells"},
+		"many cells": {times(3, func(int) fields {
+			return initial(n / 2)
+		}), "initial distribution comes where row 0"},
+		"a long block": {[]fields{rows(make([]byte, 3*long), nil, nil)}, "does not inflate"},
 	} {
 		data := avroFile(t, append([]fields{hugeHeader(t)}, tt.parts...), true)
 		if len(data) > 1<<20 {
@@ -73,7 +88,8 @@ func hugeHeader(t *testing.T) fields {
 	}
 	parts := partsOf(t, neighbourModel(t, 2, 2, 1, true, 1))
 	header := inner(parts[0], headerPart)
-	header["width"], header["height"], header["cell_m"], header["cell_km"] = g.Width(), g.Height(), g.CellM(), g.CellKM()
+	header["width"], header["height"], header["cell_m"], header["cell_km"] = g.Width(), g.Height(),
+		g.CellM(), g.CellKM()
 	header["entries"] = binary.AppendUvarint(nil, MaxEntries)
 	reseal(t, parts)
 	return parts[0]

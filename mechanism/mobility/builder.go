@@ -9,11 +9,14 @@ import (
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// ReadModel reads a model and checks all of it: the format, that rows and initial distribution are distributions, that
-// the content has the id that the header states, and the header its seal. Any bytes may be given; the error says where
-// it is wrong and what to do. Blocks are unpacked and checked on all cores while the id is computed. Time and memory
-// grow with the model that the file really holds up to its first fault, not with what it claims or inflates to. A small
-// file can hold a large model, though: equal rows pack a hundred times smaller and more.
+// ReadModel reads a model and checks everything: the format, that rows and initial distribution are
+// distributions, that the content has the id that the header states, and the seal of the header. r
+// may yield any bytes. The error says where they are wrong and what to do.
+//
+// Blocks are unpacked and checked on all cores while the id is computed. Time and memory grow with
+// the model that the file really holds up to its first fault, and not with the sizes that it claims
+// or inflates to. A small file can hold a large model, though: equal rows become a hundred times
+// smaller, or more.
 func ReadModel(r io.Reader) (*Model, error) {
 	in, err := newContainer(r)
 	if err != nil {
@@ -40,10 +43,10 @@ func ReadModel(r io.Reader) (*Model, error) {
 	return b.finish(in)
 }
 
-// builder puts a model together from parts. Deflate can make a thousand bytes of one, so every part is checked as it
-// comes: it brings rows that are distributions, as many entries as the header declares, or cells of the initial
-// distribution, as many as the grid has. What reading costs is thus bounded by the model that the file really holds up to
-// its first fault.
+// builder puts a model together from parts. Deflate can make a thousand bytes of one, so every part
+// is checked when it comes. It must bring rows that are distributions, with no more entries than
+// the header declares, or cells of the initial distribution, with no more than the grid has. So the
+// cost of reading is bounded by the model that the file really holds up to its first fault.
 type builder struct {
 	*head
 	hash  hashWriter
@@ -63,11 +66,16 @@ func (b *builder) nextMatrix() {
 	b.rows = 0
 }
 
-// tasks yields the decoding of each block, beginning with what is left of the first.
-func (b *builder) tasks(in *container, first *block, content []byte) iter.Seq2[func() (*block, error), error] {
+// tasks yields the decoding of each block. The first block has already lost its header; content is
+// what is left of it.
+func (b *builder) tasks(in *container, first *block,
+	content []byte,
+) iter.Seq2[func() (*block, error), error] {
 	cells := b.model.Grid.Cells()
 	return func(yield func(func() (*block, error), error) bool) {
-		if !yield(func() (*block, error) { return first, first.decode(content, first.count-1, cells) }, nil) {
+		if !yield(func() (*block, error) {
+			return first, first.decode(content, first.count-1, cells)
+		}, nil) {
 			return
 		}
 		for {
@@ -92,7 +100,7 @@ func (b *builder) tasks(in *container, first *block, content []byte) iter.Seq2[f
 	}
 }
 
-// add takes the parts of a block, which goes back to the pool.
+// add adds the parts of a block, which it returns to the pool.
 func (b *builder) add(from *block) error {
 	for _, p := range from.parts {
 		b.parts++
@@ -117,7 +125,8 @@ func (b *builder) numbers() int { return b.model.Transitions() + b.model.Initial
 
 func (b *builder) addRows(at *block, p partOf) error {
 	class := len(b.model.Matrices) - 1
-	if b.rows == b.model.Grid.Cells() && class+1 < len(b.entries) && p.first == 0 && p.class == class+1 {
+	if b.rows == b.model.Grid.Cells() && class+1 < len(b.entries) && p.first == 0 &&
+		p.class == class+1 {
 		if err := b.complete(at); err != nil {
 			return err
 		}
@@ -125,11 +134,14 @@ func (b *builder) addRows(at *block, p partOf) error {
 		class++
 	}
 	if p.class != class || p.first != b.rows || b.model.Initial.Len() > 0 {
-		return at.damaged("its parts are not in order: rows from %d of class %d come where row %d of class %d should", p.first, p.class, b.rows, class)
+		return at.damaged("its parts are not in order: "+
+			"rows from %d of class %d come where row %d of class %d should", p.first, p.class,
+			b.rows, class)
 	}
 	m, stated := b.model.Matrices[class], b.entries[class]
 	if int64(len(p.columns)) > stated-int64(len(m.Columns)) {
-		return at.damaged("it has more than the %d entries of class %d that the header states", stated, class)
+		return at.damaged("it has more than the %d entries of class %d that the header states",
+			stated, class)
 	}
 	m.Columns = append(growTo(m.Columns, len(p.columns), stated), p.columns...)
 	m.Values = append(growTo(m.Values, len(p.values), stated), p.values...)
@@ -146,11 +158,13 @@ func (b *builder) addRows(at *block, p partOf) error {
 	return nil
 }
 
-// complete checks that the matrix that was read has the entries that it should.
+// complete checks that the last matrix has as many entries as the header states.
 func (b *builder) complete(at *block) error {
 	class := len(b.model.Matrices) - 1
-	if got, stated := b.model.Matrices[class].Transitions(), b.entries[class]; int64(got) != stated {
-		return at.damaged("class %d has %d entries and not the %d that the header states", class, got, stated)
+	if got, stated := b.model.Matrices[class].Transitions(),
+		b.entries[class]; int64(got) != stated {
+		return at.damaged("class %d has %d entries and not the %d that the header states", class,
+			got, stated)
 	}
 	return nil
 }
@@ -158,7 +172,9 @@ func (b *builder) complete(at *block) error {
 func (b *builder) addInitial(at *block, p partOf) error {
 	d, cells := &b.model.Initial, b.model.Grid.Cells()
 	if len(b.model.Matrices) < len(b.entries) || b.rows < cells {
-		return at.damaged("its parts are not in order: the initial distribution comes where row %d of class %d should", b.rows, len(b.model.Matrices)-1)
+		return at.damaged("its parts are not in order: "+
+			"the initial distribution comes where row %d of class %d should", b.rows,
+			len(b.model.Matrices)-1)
 	}
 	if len(p.columns) > cells-d.Len() {
 		return at.damaged("the initial distribution has more cells than the grid")
@@ -168,9 +184,10 @@ func (b *builder) addInitial(at *block, p partOf) error {
 	return nil
 }
 
-// growTo makes room for n more, of which there are total in the end if the file is right: sixteen times as much as there
-// really is, so that a file cannot make us reserve much by what it claims, and a large matrix is copied by a fifteenth only.
-// Memory that is reserved and not yet used costs nothing: the system gives pages as they are written.
+// growTo makes room for n more elements; total is how many there will be if the file is right. It
+// reserves sixteen times what has come so far. So a file cannot make us reserve much memory by a
+// mere claim, and only a fifteenth of a large matrix is copied. Reserved memory costs nothing until
+// it is used: the system provides pages as they are written.
 func growTo[T any](s []T, n int, total int64) []T {
 	if len(s)+n <= cap(s) {
 		return s
@@ -179,11 +196,13 @@ func growTo[T any](s []T, n int, total int64) []T {
 	return append(make([]T, 0, room), s...) // not slices.Grow, which writes zeros
 }
 
-// finish checks the whole and returns it.
+// finish checks the model as a whole and returns it.
 func (b *builder) finish(in *container) (*Model, error) {
 	m := b.model
 	if len(m.Matrices) < len(b.entries) || b.rows < m.Grid.Cells() || m.Initial.Len() == 0 {
-		return nil, fmt.Errorf("mobility: the model file is cut short: it ends at byte %d after %d of %d rows of class %d (of %d); copy it again or train again",
+		return nil, fmt.Errorf("mobility: the model file is cut short: "+
+			"it ends at byte %d after %d of %d rows of class %d (of %d); "+
+			"copy it again or train again",
 			in.at(), b.rows, m.Grid.Cells(), len(m.Matrices)-1, len(b.entries))
 	}
 	end := &block{place: place{number: in.blocks, from: in.at(), to: in.at()}}

@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Calendar sorts steps into classes by public time alone: parts of the day, and working days or weekends. A model has one
-// matrix for each class. The zero value has a single class.
+// Calendar sorts steps into classes by public time alone: by parts of the day, and by working days
+// and weekends. A model has one matrix for each class. The zero value has a single class.
 type Calendar struct {
-	// UTCOffset is the map's local time less UTC, the same all year. Whole minutes.
+	// UTCOffset is the map's local time minus UTC, the same all year. Whole minutes.
 	UTCOffset time.Duration
-	// Hours are the local hours, 0 to 23 and ascending, at which a part of the day begins; the last one lasts until the
-	// first hour of the next day. Fewer than two: days have no parts.
+	// Hours are the local hours, 0 to 23 and ascending, at which the parts of the day start. The
+	// last part lasts until the first hour of the next day. With fewer than two hours, days have no
+	// parts.
 	Hours []int
 	// Weekend gives Saturdays and Sundays classes of their own.
 	Weekend bool
@@ -31,8 +32,8 @@ func (c Calendar) Classes() int {
 	return c.parts()
 }
 
-// ClassAt returns the class of a time in milliseconds since 1970: the part of the day that holds its local hour, and after those
-// of working days the parts of weekends.
+// ClassAt returns the class of a time in milliseconds since 1970. The parts of working days come
+// first, in order of Hours, then the parts of weekends.
 func (c Calendar) ClassAt(timestampMS int64) int {
 	local := time.UnixMilli(timestampMS).UTC().Add(c.UTCOffset)
 	class := 0
@@ -62,13 +63,15 @@ func (c Calendar) ClassName(class int) string {
 	return strings.Join(words, ", ")
 }
 
-// Validate reports what keeps c from being a calendar.
+// Validate returns an error if c is not a valid calendar.
 func (c Calendar) Validate() error {
 	if c.UTCOffset%time.Minute != 0 || c.UTCOffset < -15*time.Hour || c.UTCOffset > 15*time.Hour {
-		return errors.New("mobility: the calendar's offset from UTC must be whole minutes, at most 15 hours")
+		return errors.New("mobility: the calendar's offset from UTC must be whole minutes, at " +
+			"most 15 hours")
 	}
 	if len(c.Hours) == 1 {
-		return errors.New("mobility: a day needs two parts or none; name the hours at which each begins, such as 6 and 20")
+		return errors.New("mobility: a day needs two parts or none; " +
+			"name the hours at which the parts start, such as 6 and 20")
 	}
 	for i, hour := range c.Hours {
 		if hour < 0 || hour > 23 || i > 0 && hour <= c.Hours[i-1] {
@@ -78,11 +81,12 @@ func (c Calendar) Validate() error {
 	return nil
 }
 
-// String returns c as text that is the same for the same calendar.
+// String returns c as text. Equal calendars have the same text.
 func (c Calendar) String() string {
 	if c.Classes() == 1 {
 		return "always"
 	}
 	hours := strings.Trim(fmt.Sprint(c.Hours), "[]")
-	return fmt.Sprintf("utc%+dm hours=%s weekend=%t", int(c.UTCOffset.Minutes()), strings.ReplaceAll(hours, " ", ","), c.Weekend)
+	return fmt.Sprintf("utc%+dm hours=%s weekend=%t", int(c.UTCOffset.Minutes()),
+		strings.ReplaceAll(hours, " ", ","), c.Weekend)
 }

@@ -9,22 +9,24 @@ import (
 	"io"
 )
 
-// container reads the blocks of an Avro object container file (Avro specification 1.12, "Object Container Files").
+// container reads the blocks of an Avro object container file (Avro specification 1.12, "Object
+// Container Files").
 //
-// goavro's own reader reserves what a block claims to hold, up to 2 GiB, inflates without a limit, and builds a codec
-// from whatever schema the file brings. Here a block is read as far as it is there, inflated up to a limit, and decoded
-// by the schemas that a model may have. [builder] bounds how many blocks there can be: each holds a part, and a part has
-// to bring rows or cells of the model.
+// The reader of goavro reserves as much as a block claims to hold, up to 2 GiB, inflates without a
+// limit, and builds a codec from any schema that the file brings. This reader takes a block as far
+// as it is there, inflates it up to a limit, and decodes it by the schemas that a model may have.
+// [builder] bounds the number of blocks: each block holds a part, and each part must bring rows or
+// cells of the model.
 type container struct {
 	counted counter
 	in      *bufio.Reader
-	version int32 // whose schema the file has
+	version int32 // of the format, by the schema in the file
 	marker  [16]byte
 	deflate bool
 	blocks  int
 }
 
-// counter counts what was read of a file.
+// counter counts the bytes read from a file.
 type counter struct {
 	from io.Reader
 	n    int64
@@ -36,15 +38,16 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Limits on what a file may make us hold at once beside the model. A part is written in one block, and a row of the
-// matrix in one part; a part of many rows is about 650 kB.
+// Limits on what a file may make us hold at one time beside the model. A part is written in one
+// block, and a row of the matrix in one part. A part of many rows has about 650 kB.
 const (
 	maxBlockBytes  = 16 << 20
 	maxRowEntries  = maxBlockBytes / 16 // 8 bytes a value and up to 5 a column
 	maxHeaderBytes = 1 << 20
 )
 
-var errForeign = errors.New("mobility: this is not a mobility model (an Avro file of geodither.model parts); make one with train")
+var errForeign = errors.New("mobility: this is not a mobility model (an Avro file of " +
+	"geodither.model parts); make one with train")
 
 func newContainer(r io.Reader) (*container, error) {
 	c := &container{counted: counter{from: r}}
@@ -65,7 +68,8 @@ func newContainer(r io.Reader) (*container, error) {
 		c.deflate = true
 	case "", "null":
 	default:
-		return nil, errors.New("mobility: the model file is compressed by another codec than deflate; write it with deflate or null")
+		return nil, errors.New("mobility: the model file is compressed by a codec other than " +
+			"deflate; write it with deflate or null")
 	}
 	if _, err := io.ReadFull(c.in, c.marker[:]); err != nil {
 		return nil, c.cutShort(err)
@@ -84,22 +88,24 @@ func versionOf(schema []byte) (int32, error) {
 		}
 	}
 	if bytes.Contains(schema, []byte("geodither.model")) {
-		return 0, errors.New("mobility: the model file has another schema than this program knows; use the program that wrote it, or train again")
+		return 0, errors.New("mobility: the model file has a schema that this program does not " +
+			"know; use the program that wrote it, or train again")
 	}
 	return 0, errForeign
 }
 
-// at is how many bytes of the file are behind us.
+// at returns how many bytes of the file have been used.
 func (c *container) at() int64 { return c.counted.n - int64(c.in.Buffered()) }
 
 func (c *container) cutShort(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("mobility: the model file is cut short: it ends at byte %d; copy it again or train again", c.counted.n)
+		return fmt.Errorf("mobility: the model file is cut short: it ends at byte %d; "+
+			"copy it again or train again", c.counted.n)
 	}
 	return fmt.Errorf("mobility: reading the model at byte %d: %w", c.at(), err)
 }
 
-// metadata reads the header's map of strings to bytes: blocks of pairs, ended by an empty one.
+// metadata reads the header's map of strings to bytes: blocks of pairs up to an empty block.
 func (c *container) metadata() (map[string][]byte, error) {
 	metadata := map[string][]byte{}
 	budget := int64(maxHeaderBytes)
@@ -111,7 +117,7 @@ func (c *container) metadata() (map[string][]byte, error) {
 		if pairs == 0 {
 			return metadata, nil
 		}
-		if pairs < 0 { // then the block's size in bytes follows, which we need not know
+		if pairs < 0 { // the block's size in bytes follows, which is not needed
 			pairs = -pairs
 			if _, err := binary.ReadVarint(c.in); err != nil {
 				return nil, c.cutShort(err)
@@ -129,7 +135,7 @@ func (c *container) metadata() (map[string][]byte, error) {
 	}
 }
 
-// bytes reads a length and so many bytes, within a budget that it draws on.
+// bytes reads a length and so many bytes, and takes them off a budget.
 func (c *container) bytes(budget *int64) ([]byte, error) {
 	size, err := binary.ReadVarint(c.in)
 	if err != nil {
@@ -144,7 +150,7 @@ func (c *container) bytes(budget *int64) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// exactly reads size bytes, holding no more than twice what is really there.
+// exactly reads size bytes. It holds at most twice as many bytes as are really there.
 func (c *container) exactly(into *bytes.Buffer, size int64) error {
 	if _, err := io.CopyN(into, c.in, size); err != nil {
 		return c.cutShort(err)
@@ -152,7 +158,7 @@ func (c *container) exactly(into *bytes.Buffer, size int64) error {
 	return nil
 }
 
-// next reads the next block, still packed, into b; io.EOF after the last.
+// next reads the next block, still packed, into b. It returns io.EOF after the last block.
 func (c *container) next(b *block) error {
 	if _, err := c.in.Peek(1); errors.Is(err, io.EOF) {
 		return io.EOF
@@ -193,7 +199,8 @@ type place struct {
 	from, to int64
 }
 
-// damaged is the error that says so, and where.
+// damaged returns an error that says that the file is damaged, where, and how.
 func (p place) damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: block %d, bytes %d to %d: %s", errDamaged, p.number, p.from, p.to, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: block %d, bytes %d to %d: %s", errDamaged, p.number, p.from, p.to,
+		fmt.Sprintf(format, args...))
 }

@@ -7,9 +7,10 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Distribution is a sparse distribution over the cells of a grid: P[i] > 0 is the mass of Cells[i], cells ascend, every
-// other cell has none. Methods that say so need a total of 1; [Distribution.Normalize] makes it so. The zero value is
-// empty and ready to use. A distribution reuses its slices, so none may be shared between two of them.
+// Distribution is a sparse distribution over the cells of a grid. P[i] > 0 is the mass of Cells[i],
+// cells ascend, and every other cell has no mass. Methods that need a total of 1 say so;
+// [Distribution.Normalize] makes it 1. The zero value is empty and ready to use. A distribution
+// reuses its slices, so two distributions must not share one.
 type Distribution struct {
 	Cells []grid.Cell
 	P     []float64
@@ -18,7 +19,7 @@ type Distribution struct {
 // Len returns the number of cells with mass.
 func (d *Distribution) Len() int { return len(d.Cells) }
 
-// At returns the mass of a cell, 0 where it has none. Cost: a binary search.
+// At returns the mass of a cell, or 0 where it has none. Cost: a binary search.
 func (d *Distribution) At(c grid.Cell) float64 {
 	if i, ok := slices.BinarySearch(d.Cells, c); ok {
 		return d.P[i]
@@ -35,12 +36,13 @@ func (d *Distribution) Total() float64 {
 	return total
 }
 
-// Normalize divides every mass by the total. It reports false, and changes nothing, if the total is 0 or not finite.
+// Normalize divides every mass by the total. If the total is 0 or not finite it changes nothing and
+// returns false.
 func (d *Distribution) Normalize() bool {
 	return d.divide(d.Total())
 }
 
-// divide is [Distribution.Normalize] for a total already known.
+// divide is [Distribution.Normalize] for a total that is already known.
 func (d *Distribution) divide(total float64) bool {
 	if !(total > 0) || math.IsInf(total, 1) {
 		return false
@@ -51,8 +53,8 @@ func (d *Distribution) divide(total float64) bool {
 	return true
 }
 
-// Mean returns the mean of the cells' centres under d, which must be normalized: the estimate with the least expected
-// squared distance. Kilometres on g's map.
+// Mean returns the mean of the cells' centres under d, which must be normalized, in kilometres on
+// g's map. It is the estimate with the least expected squared distance.
 func (d *Distribution) Mean(g *grid.Grid) grid.Point {
 	var columns, rows float64
 	width := grid.Cell(g.Width())
@@ -61,10 +63,14 @@ func (d *Distribution) Mean(g *grid.Grid) grid.Point {
 		columns += float64(d.P[i] * float64(c-row*width))
 		rows += float64(d.P[i] * float64(row))
 	}
-	return grid.Point{X: float64((columns + 0.5) * g.CellKM()), Y: float64((rows + 0.5) * g.CellKM())}
+	return grid.Point{
+		X: float64((columns + 0.5) * g.CellKM()),
+		Y: float64((rows + 0.5) * g.CellKM()),
+	}
 }
 
-// MostProbable returns the cell of the greatest probability, the lowest index among equals. The distribution must not be empty.
+// MostProbable returns the cell with the largest probability, or the lowest index among equals. The
+// distribution must not be empty.
 func (d *Distribution) MostProbable() grid.Cell {
 	best := 0
 	for i, p := range d.P {
@@ -89,23 +95,30 @@ func (d *Distribution) CopyFrom(from *Distribution) {
 
 // Prune drops the cells with less than threshold of the total mass and normalizes the rest.
 //
-// Effect: at most [PruneCells]·threshold of the total is dropped, whatever the number of cells (see [PruneLevel]): 1e-4 at the
-// default 1e-7, well below any δ in use. The kept masses grow by at most the factor 1/(1 − PruneCells·threshold). A pruned
-// cell has posterior 0, so no later release can bring it back; only the matrix does, through its neighbours. If every cell
-// is below the threshold, d is only normalized.
+// At most [PruneCells]·threshold of the total is dropped, whatever the number of cells (see
+// [PruneLevel]): 1e-4 at the default of 1e-7, well below any δ in use. The masses that are kept
+// grow by at most the factor 1/(1 − PruneCells·threshold). A pruned cell has posterior 0, so no
+// later release can bring it back; only the matrix can, from its neighbours. If every cell is below
+// the threshold, d is only normalized.
 func (d *Distribution) Prune(threshold float64) {
 	total := d.Total()
 	d.divide(d.drop(PruneLevel(d.P, threshold, total), total))
 }
 
-// PruneCells bounds what one pruning drops: not more than so many cells have that are just below the threshold.
+// PruneCells bounds what one pruning drops: at most the mass of so many cells that are just below
+// the threshold.
 const PruneCells = 1000
 
-// PruneLevel returns the mass below which a pruning at the threshold, a share of the total, drops a cell. That is
-// threshold × total, as long as the cells below it have at most [PruneCells] times as much together: always so for up to
-// PruneCells cells. Otherwise the cells are so many that the threshold is not small for them, as 1e-7 is not on a map of 10⁶
-// cells, whose uniform share it would remove; the level is then PruneCells × threshold × total / len(p), below which no more
-// than the bound can lie. total must be the sum of p. Cost: nothing for up to PruneCells cells, else one pass over p.
+// PruneLevel returns the mass below which a pruning at the threshold, a share of the total, drops a
+// cell. total must be the sum of p.
+//
+// The level is threshold × total as long as the cells below it have at most [PruneCells] times as
+// much together, which is always so for up to PruneCells cells. Otherwise there are so many cells
+// that the threshold is not small for them. An example is 1e-7 on a map of 10⁶ cells, where it
+// would remove the uniform share. The level is then PruneCells × threshold × total / len(p), below
+// which no more than the bound can lie.
+//
+// Cost: nothing for up to PruneCells cells, otherwise one pass over p.
 func PruneLevel(p []float64, threshold, total float64) float64 {
 	level := float64(threshold * total)
 	if len(p) <= PruneCells {
@@ -123,7 +136,8 @@ func PruneLevel(p []float64, threshold, total float64) float64 {
 	return level
 }
 
-// drop removes the masses below least and returns the total of the rest. If none would be left it keeps all, and total.
+// drop removes the masses below least and returns the total of the rest. If nothing would be left
+// it keeps everything and returns total.
 func (d *Distribution) drop(least, total float64) float64 {
 	cells, p := d.Cells, d.P[:len(d.Cells)]
 	kept, rest := 0, 0.0
@@ -141,9 +155,9 @@ func (d *Distribution) drop(least, total float64) float64 {
 	return rest
 }
 
-// Round replaces every mass by the nearest float32, and drops those that become 0, so that d is what
-// [Distribution.AppendBinary] stores, bit for bit: what is stored is the state. The total then differs from 1 by up to
-// 6e-8.
+// Round replaces every mass by the nearest float32 and drops those that become 0. After that d is
+// what [Distribution.AppendBinary] stores, bit for bit: what is stored is the state. The total then
+// differs from 1 by up to 6e-8.
 func (d *Distribution) Round() {
 	kept := 0
 	for i, p := range d.P {
@@ -155,13 +169,14 @@ func (d *Distribution) Round() {
 	d.Cells, d.P = d.Cells[:kept], d.P[:kept]
 }
 
-// Update sets dst to the posterior, dst ∝ likelihood[i]·prior.P[i], where likelihood[i] belongs to prior.Cells[i] (not
-// to the i-th cell of the grid). It returns the evidence Σ likelihood[i]·prior.P[i]. If that is 0 or not finite nothing
-// was learned: dst is the prior and ok is false. dst may be the prior itself. Cells whose mass becomes 0 are dropped.
-// Panics if the lengths differ.
+// Update sets dst to the posterior, dst ∝ likelihood[i]·prior.P[i], and returns the evidence Σ
+// likelihood[i]·prior.P[i]. likelihood[i] belongs to prior.Cells[i], not to the i-th cell of the
+// grid. If the evidence is 0 or not finite, nothing was learned: dst is then the prior and ok is
+// false. dst may be the prior itself. Cells whose mass becomes 0 are dropped. Update panics if the
+// lengths differ.
 //
-// It is Bayes' rule in full, for filters of one's own. The sanitizer does the same in one pass with its pruning and rounding, and
-// is tested against this.
+// Update is the whole of Bayes' rule, for users' own filters. The sanitizer does the same in one
+// pass together with its pruning and rounding, and is tested against Update.
 func Update(dst, prior *Distribution, likelihood []float64) (evidence float64, ok bool) {
 	if len(likelihood) != prior.Len() {
 		panic("mobility: one likelihood for each cell of the prior is needed")
@@ -188,7 +203,7 @@ func Update(dst, prior *Distribution, likelihood []float64) (evidence float64, o
 	return evidence, true
 }
 
-// resize makes room for n cells, contents undefined.
+// resize makes room for n cells with undefined contents.
 func (d *Distribution) resize(n int) {
 	if cap(d.Cells) < n || cap(d.P) < n {
 		room := n + n/2

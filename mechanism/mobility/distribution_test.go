@@ -16,7 +16,8 @@ func TestUpdate(t *testing.T) {
 	if !ok || math.Abs(evidence-.2) > 1e-15 {
 		t.Errorf("evidence %v, %v; want .2", evidence, ok)
 	}
-	if !slices.Equal(got.Cells, []grid.Cell{2, 7}) || math.Abs(got.P[0]-.5) > 1e-15 || math.Abs(got.P[1]-.5) > 1e-15 {
+	if !slices.Equal(got.Cells, []grid.Cell{2, 7}) || math.Abs(got.P[0]-.5) > 1e-15 ||
+		math.Abs(got.P[1]-.5) > 1e-15 {
 		t.Errorf("posterior %v", got)
 	}
 	if prior.Len() != 3 {
@@ -31,7 +32,8 @@ func TestUpdateWithoutEvidence(t *testing.T) {
 	for _, likelihood := range [][]float64{{0, 0}, {math.NaN(), 1}, {math.Inf(1), 1}} {
 		prior := Distribution{Cells: []grid.Cell{2, 5}, P: []float64{.5, .5}}
 		var got Distribution
-		if _, ok := Update(&got, &prior, likelihood); ok || !slices.Equal(got.P, prior.P) || !slices.Equal(got.Cells, prior.Cells) {
+		if _, ok := Update(&got, &prior, likelihood); ok || !slices.Equal(got.P, prior.P) ||
+			!slices.Equal(got.Cells, prior.Cells) {
 			t.Errorf("likelihood %v: ok=%v, %v", likelihood, ok, got)
 		}
 		if _, ok := Update(&prior, &prior, likelihood); ok || !slices.Equal(got.P, prior.P) {
@@ -71,8 +73,9 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPruneKeepsTheUniformShare prunes what training makes of a map of 2,000,000 cells: a uniform share of a tenth, 5e-8 a
-// cell, and a few cells with the rest. At the threshold of 1e-7 alone the tenth would be gone.
+// TestPruneKeepsTheUniformShare prunes what training makes of a map of 2,000,000 cells: a uniform
+// share of a tenth, 5e-8 a cell, and a few cells with the rest. At the threshold of 1e-7 alone the
+// tenth would be gone.
 func TestPruneKeepsTheUniformShare(t *testing.T) {
 	const n, popular = 2_000_000, 150
 	var d Distribution
@@ -97,8 +100,9 @@ func TestPruneKeepsTheUniformShare(t *testing.T) {
 	}
 }
 
-// TestPruneLevel draws distributions whose masses span many powers of ten, and checks that the threshold is left as it is
-// where it loses little, and lowered no further than needed where it loses much.
+// TestPruneLevel draws distributions whose masses span many powers of ten, and checks that the
+// threshold is left as it is where it loses little, and lowered no further than needed where it
+// loses much.
 func TestPruneLevel(t *testing.T) {
 	const margin = 1e-12 // of rounding
 	random := rand.New(rand.NewPCG(8, 1))
@@ -128,7 +132,8 @@ func TestPruneLevel(t *testing.T) {
 		case len(p) <= PruneCells:
 			t.Fatalf("case %d: the threshold is lowered for %d cells", i, len(p))
 		case lost(threshold*total) <= bound*(1-margin):
-			t.Fatalf("case %d: the threshold loses %g only, but is lowered", i, lost(threshold*total))
+			t.Fatalf("case %d: the threshold loses %g only, but is lowered", i,
+				lost(threshold*total))
 		case math.Abs(got*float64(len(p))-bound*total) > margin*total:
 			t.Fatalf("case %d: level %g is not a %d-th of the bound", i, got, len(p))
 		default:

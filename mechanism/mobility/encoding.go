@@ -9,9 +9,11 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// AppendBinary appends d to dst and returns it: the number of cells, each cell's distance from the one before (the first
-// from -1) less one, both as unsigned varints, then the masses as little-endian float32. About 5 bytes a cell. Exact
-// after [Distribution.Round]; otherwise masses are rounded, and those that round to 0 are left out, as Round does.
+// AppendBinary appends d to dst and returns it: the number of cells; for each cell its distance
+// from the cell before it (for the first one, from -1) minus one; then the masses as little-endian
+// float32. Numbers and distances are unsigned varints. A cell takes about 5 bytes. The encoding is
+// exact after [Distribution.Round]. Otherwise masses are rounded, and those that round to 0 are
+// left out, as in Round.
 func (d *Distribution) AppendBinary(dst []byte) []byte {
 	n := 0
 	for _, p := range d.P {
@@ -38,10 +40,12 @@ func (d *Distribution) AppendBinary(dst []byte) []byte {
 // ErrDistribution says that bytes are not an encoded distribution.
 var ErrDistribution = errors.New("mobility: the stored distribution is damaged")
 
-// DecodeBinary replaces d by the distribution that data begins with and returns the bytes after it. It accepts any
-// bytes: what is not a distribution gives [ErrDistribution] and leaves d empty; cells ascend and masses are positive and
-// finite afterwards. It knows no grid: compare the last cell with the grid's size. It allocates only when d must grow,
-// and never more than 4 bytes of memory for each byte of data.
+// DecodeBinary replaces d by the distribution that data starts with and returns the bytes after it.
+// It accepts any bytes. If they are not a distribution it returns [ErrDistribution] and leaves d
+// empty. Otherwise the cells ascend and the masses are positive and finite. DecodeBinary does not
+// know the grid: compare the last cell with the size of the grid.
+//
+// It allocates only when d must grow, and at most 4 bytes of memory for each byte of data.
 func (d *Distribution) DecodeBinary(data []byte) (rest []byte, err error) {
 	d.Reset()
 	count, read := binary.Uvarint(data)

@@ -66,10 +66,14 @@ func TestDecodeRefuses(t *testing.T) {
 		"not a number":     one(0x7fc00000),
 		"infinite":         one(0x7f800000),
 		"cell too large":   {1, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0, 0x80, 0x3f},
-		"overflow by sum":  {2, 0xfe, 0xff, 0xff, 0xff, 0x07, 5, 0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f},
+		"overflow by sum": {
+			2, 0xfe, 0xff, 0xff, 0xff, 0x07, 5, 0, 0, 0x80, 0x3f, 0, 0, 0x80,
+			0x3f,
+		},
 	} {
 		d := Distribution{Cells: []grid.Cell{1}, P: []float64{1}}
-		if _, err := d.DecodeBinary(data); !errors.Is(err, ErrDistribution) || d.Len() != 0 || len(d.P) != 0 {
+		if _, err := d.DecodeBinary(data); !errors.Is(err, ErrDistribution) || d.Len() != 0 ||
+			len(d.P) != 0 {
 			t.Errorf("%s: error %v, %d cells left", name, err, d.Len())
 		}
 	}
@@ -113,7 +117,8 @@ func FuzzDecodeDistribution(f *testing.F) {
 		if len(encoded) > len(data)-len(rest) {
 			t.Fatalf("%d bytes were read as what takes %d", len(data)-len(rest), len(encoded))
 		}
-		if _, err := again.DecodeBinary(encoded); err != nil || !slices.Equal(again.Cells, d.Cells) || !slices.Equal(again.P, d.P) {
+		if _, err := again.DecodeBinary(encoded); err != nil ||
+			!slices.Equal(again.Cells, d.Cells) || !slices.Equal(again.P, d.P) {
 			t.Fatalf("the encoding of what was decoded differs: %v", err)
 		}
 	})

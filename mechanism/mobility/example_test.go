@@ -31,7 +31,8 @@ func Example() {
 
 	// The observation is four times as likely in the eastern cell as in the others.
 	evidence, _ := mobility.Update(&next, &next, []float64{.2, .2, .8})
-	fmt.Printf("evidence %.2f, posterior %.3f, on average at %.2f km\n", evidence, next.P, next.Mean(g).X)
+	fmt.Printf("evidence %.2f, posterior %.3f, on average at %.2f km\n", evidence, next.P,
+		next.Mean(g).X)
 	// Output:
 	// two steps later [0.25 0.5 0.25]
 	// evidence 0.35, posterior [0.143 0.286 0.571], on average at 1.93 km

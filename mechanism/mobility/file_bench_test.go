@@ -10,11 +10,15 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// cityModel is as training leaves a city: side × side cells, of which a share lie on roads; a row on a road has its own
-// probabilities, of the cells within the radius, and any other row the kernel's.
+// cityModel is as training leaves a city: side × side cells, of which a share lie on roads; a row
+// on a road has its own probabilities, of the cells within the radius, and any other row the
+// kernel's.
 func cityModel(t testing.TB, side, radius int, roads float64) *Model {
 	t.Helper()
-	g, err := grid.New(grid.Box{South: 39.5, West: 115.9, North: 39.5 + float64(side)*.0009, East: 115.9 + float64(side)*.00117}, 100)
+	g, err := grid.New(grid.Box{
+		South: 39.5, West: 115.9, North: 39.5 + float64(side)*.0009,
+		East: 115.9 + float64(side)*.00117,
+	}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,14 +29,16 @@ func cityModel(t testing.TB, side, radius int, roads float64) *Model {
 		for dy := -radius; dy <= radius; dy++ {
 			for dx := -radius; dx <= radius; dx++ {
 				x, y := g.Column(c)+dx, g.Row(c)+dy
-				if dx*dx+dy*dy > radius*radius || x < 0 || y < 0 || x >= g.Width() || y >= g.Height() {
+				if dx*dx+dy*dy > radius*radius || x < 0 || y < 0 || x >= g.Width() ||
+					y >= g.Height() {
 					continue
 				}
 				v := math.Exp(-float64(dx*dx+dy*dy) / 2)
 				if own {
 					v *= random.ExpFloat64()
 				}
-				m.Columns, m.Values = append(m.Columns, grid.Cell(y*g.Width()+x)), append(m.Values, v)
+				m.Columns, m.Values = append(m.Columns, grid.Cell(y*g.Width()+x)),
+					append(m.Values, v)
 				total += v
 			}
 		}
@@ -44,8 +50,9 @@ func cityModel(t testing.TB, side, radius int, roads float64) *Model {
 	return &Model{Grid: g, Step: time.Minute, Matrices: []*Matrix{m}, Initial: uniform(g)}
 }
 
-// Files of a city of a million cells of 100 m, a tenth of them on roads, and of one as small as the shipped sample's. "MB" is
-// what the model takes in memory, "file-MB" its file. With -short only the small one.
+// Files of a city of a million cells of 100 m, a tenth of them on roads, and of one as small as the
+// shipped sample's. "MB" is what the model takes in memory, "file-MB" its file. With -short only
+// the small one.
 func BenchmarkModelFile(b *testing.B) {
 	for _, size := range []struct {
 		name         string

@@ -28,7 +28,10 @@ func placedModel(t testing.TB) *Model {
 	m := neighboursOn(g, 2, false, 3)
 	m.Provenance = Provenance{
 		Source: "a walk", Tool: "test", Options: "kernel_radius=2",
-		Report: Report{Users: 3, Fixes: 600, Transitions: 400, CellsSeen: 30, RowsSeen: 20, MatrixEntries: int64(m.Transitions())},
+		Report: Report{
+			Users: 3, Fixes: 600, Transitions: 400, CellsSeen: 30, RowsSeen: 20,
+			MatrixEntries: int64(m.Transitions()),
+		},
 	}
 	return m
 }
@@ -44,33 +47,42 @@ func written(t testing.TB, m *Model) []byte {
 
 func checkSame(t *testing.T, got, want *Model) {
 	t.Helper()
-	if got.ID() != want.ID() || got.contentHash() != want.ID() || got.Grid.ID() != want.Grid.ID() || got.Step != want.Step {
+	if got.ID() != want.ID() || got.contentHash() != want.ID() || got.Grid.ID() != want.Grid.ID() ||
+		got.Step != want.Step {
 		t.Error("another model, grid or step")
 	}
 	if got.Calendar.String() != want.Calendar.String() || len(got.Matrices) != len(want.Matrices) {
-		t.Fatalf("calendar %q with %d matrices, want %q with %d", got.Calendar, len(got.Matrices), want.Calendar, len(want.Matrices))
+		t.Fatalf("calendar %q with %d matrices, want %q with %d", got.Calendar, len(got.Matrices),
+			want.Calendar, len(want.Matrices))
 	}
 	for class, m := range got.Matrices {
-		if w := want.Matrices[class]; !slices.Equal(m.RowStart, w.RowStart) || !slices.Equal(m.Columns, w.Columns) || !slices.Equal(m.Values, w.Values) {
+		if w := want.Matrices[class]; !slices.Equal(m.RowStart, w.RowStart) ||
+			!slices.Equal(m.Columns, w.Columns) || !slices.Equal(m.Values, w.Values) {
 			t.Errorf("another matrix of class %d", class)
 		}
 	}
-	if !slices.Equal(got.Initial.Cells, want.Initial.Cells) || !slices.Equal(got.Initial.P, want.Initial.P) {
+	if !slices.Equal(got.Initial.Cells, want.Initial.Cells) ||
+		!slices.Equal(got.Initial.P, want.Initial.P) {
 		t.Error("another initial distribution")
 	}
 }
 
-// classModel has a matrix for each of four classes, each with another number of entries, and a provenance with everything.
+// classModel has a matrix for each of four classes, each with another number of entries, and a
+// provenance with everything.
 func classModel(t testing.TB, width, height int) *Model {
 	t.Helper()
 	m := neighbourModel(t, width, height, 1, true, 1)
 	m.Calendar = Calendar{UTCOffset: 90 * time.Minute, Hours: []int{6, 20}, Weekend: true}
 	for class := 1; class < m.Calendar.Classes(); class++ {
-		m.Matrices = append(m.Matrices, neighbourModel(t, width, height, 1+class/2, class%2 == 0, uint64(class)+1).Matrices[0])
+		m.Matrices = append(m.Matrices, neighbourModel(
+			t, width, height, 1+class/2, class%2 == 0, uint64(class)+1).Matrices[0])
 	}
 	m.Provenance = Provenance{
 		Source: "a walk", Tool: "test", Options: "radius=2 classes=4",
-		Report:  Report{Users: 7, Fixes: 70, OutsideBox: 1, Transitions: 60, CellsSeen: 5, RowsSeen: 4, MatrixEntries: int64(m.Transitions())},
+		Report: Report{
+			Users: 7, Fixes: 70, OutsideBox: 1, Transitions: 60, CellsSeen: 5,
+			RowsSeen: 4, MatrixEntries: int64(m.Transitions()),
+		},
 		Privacy: &Privacy{Epsilon: "0.5", Contribution: 20, Radius: 2},
 		Fit:     &Fit{Users: 3, Steps: 30},
 	}
@@ -79,7 +91,8 @@ func classModel(t testing.TB, width, height int) *Model {
 
 func TestFileRoundTrip(t *testing.T) {
 	for _, m := range []*Model{
-		placedModel(t), jumpModel(t, 40, 30, 1), neighbourModel(t, 1, 1, 1, true, 1), neighbourModel(t, 130, 130, 1, true, 1),
+		placedModel(t), jumpModel(t, 40, 30, 1), neighbourModel(t, 1, 1, 1, true, 1),
+		neighbourModel(t, 130, 130, 1, true, 1),
 		classModel(t, 5, 4), classModel(t, 40, 30),
 	} {
 		got, err := ReadModel(bytes.NewReader(written(t, m)))
@@ -106,14 +119,21 @@ func TestFileOfVersion1(t *testing.T) {
 	}
 	want := Provenance{
 		Source: "a simulated walk", Tool: "geodither before version 2",
-		Options: "kernel_radius=1 backoff=20 user_cap=30 max_gap=5m0s every_fix=false uniform=0.1 jumps=0.001",
-		Report:  Report{Users: 3, Fixes: 180, Transitions: 88, CellsSeen: 23, RowsSeen: 21, MatrixEntries: 179 - 24},
+		Options: "kernel_radius=1 backoff=20 user_cap=30 max_gap=5m0s every_fix=false " +
+			"uniform=0.1 jumps=0.001",
+		Report: Report{
+			Users: 3, Fixes: 180, Transitions: 88, CellsSeen: 23, RowsSeen: 21,
+			MatrixEntries: 179 - 24,
+		},
 	}
 	want.Report.MatrixEntries = int64(m.Transitions())
-	if m.ID() != id || m.contentHash() != id || m.Grid.Width() != 7 || m.Grid.Height() != 5 || m.Step != time.Minute || m.Provenance != want {
-		t.Errorf("model %s of %d × %d cells, step %s, %+v", m.ID(), m.Grid.Width(), m.Grid.Height(), m.Step, m.Provenance)
+	if m.ID() != id || m.contentHash() != id || m.Grid.Width() != 7 || m.Grid.Height() != 5 ||
+		m.Step != time.Minute || m.Provenance != want {
+		t.Errorf("model %s of %d × %d cells, step %s, %+v", m.ID(), m.Grid.Width(), m.Grid.Height(),
+			m.Step, m.Provenance)
 	}
-	if columns, values := m.MatrixAt(0).Row(0); !slices.Equal(columns, []grid.Cell{0, 1, 7}) || values[0] != 0.5751295336522162 {
+	if columns, values := m.MatrixAt(0).Row(0); !slices.Equal(columns, []grid.Cell{0, 1, 7}) ||
+		values[0] != 0.5751295336522162 {
 		t.Errorf("row 0: %v %v", columns, values)
 	}
 	again, err := ReadModel(bytes.NewReader(written(t, m)))
@@ -166,7 +186,8 @@ func partsOf(t testing.TB, m *Model) (parts []fields) {
 	return parts
 }
 
-// TestFileIsAvro reads the file by goavro alone, and reads what goavro alone wrote, a part in a block and all in one.
+// TestFileIsAvro reads the file by goavro alone, and reads what goavro alone wrote, a part in a
+// block and all in one.
 func TestFileIsAvro(t *testing.T) {
 	for _, m := range []*Model{placedModel(t), classModel(t, 6, 5)} {
 		for _, together := range []bool{false, true} {
@@ -192,9 +213,11 @@ func TestIDIsOfTheContent(t *testing.T) {
 		t.Error("the provenance changes the id")
 	}
 	for name, change := range map[string]func(*Model){
-		"step":         func(m *Model) { m.Step = time.Second },
-		"grid":         func(m *Model) { m.Grid = plainGrid(t, 3, 4) },
-		"value":        func(m *Model) { m.Matrices[0].Values[0] += 1e-17 + m.Matrices[0].Values[0]*1e-15 },
+		"step": func(m *Model) { m.Step = time.Second },
+		"grid": func(m *Model) { m.Grid = plainGrid(t, 3, 4) },
+		"value": func(m *Model) {
+			m.Matrices[0].Values[0] += 1e-17 + m.Matrices[0].Values[0]*1e-15
+		},
 		"column":       func(m *Model) { m.Matrices[0].Columns[2]++ },
 		"row ends":     func(m *Model) { m.Matrices[0].RowStart[1]++ },
 		"initial mass": func(m *Model) { m.Initial.P[0] *= 2 },
@@ -255,13 +278,15 @@ func refusesTruncation(t *testing.T, data []byte) {
 			t.Fatalf("the first %d of %d bytes are a model", n, len(data))
 		}
 		where := fmt.Sprintf("ends at byte %d", n)
-		if !strings.HasPrefix(err.Error(), "mobility: ") || n > 3 && !strings.Contains(err.Error(), where) {
+		if !strings.HasPrefix(err.Error(), "mobility: ") ||
+			n > 3 && !strings.Contains(err.Error(), where) {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
 	}
 }
 
-// TestReadRefusesDamage flips a bit in each of many bytes: the format, the header's seal or the id finds it.
+// TestReadRefusesDamage flips a bit in each of many bytes: the format, the header's seal or the id
+// finds it.
 func TestReadRefusesDamage(t *testing.T) {
 	every := 1
 	if raceDetector {
@@ -270,7 +295,8 @@ func TestReadRefusesDamage(t *testing.T) {
 	for _, m := range []*Model{placedModel(t), classModel(t, 12, 10)} {
 		data, refused := written(t, m), 0
 		for at := range data {
-			if at > 5400 && at%31 > 0 || at < 5000 && at%11 > 0 || at/31%every > 0 { // the head is a schema
+			if at > 5400 && at%31 > 0 || at < 5000 && at%11 > 0 || at/31%every > 0 {
+				// The head is a schema.
 				continue
 			}
 			damaged := slices.Clone(data)
@@ -307,7 +333,9 @@ func TestReadRefusesSwappedBlocks(t *testing.T) {
 			"swapped":  slices.Insert(slices.Clone(without), (i+1)%len(parts), parts[i]),
 		} {
 			_, err := ReadModel(bytes.NewReader(slices.Concat(head, slices.Concat(changed...))))
-			if err == nil || !strings.Contains(err.Error(), "block ") && !strings.Contains(err.Error(), "cut short") {
+			if err == nil ||
+				!strings.Contains(err.Error(), "block ") &&
+					!strings.Contains(err.Error(), "cut short") {
 				t.Errorf("block %d %s: %v", i+1, name, err)
 			}
 		}
@@ -316,7 +344,10 @@ func TestReadRefusesSwappedBlocks(t *testing.T) {
 
 func TestReadSaysWhatIsWrong(t *testing.T) {
 	var foreign bytes.Buffer
-	out, err := goavro.NewOCFWriter(goavro.OCFConfig{W: &foreign, Schema: `{"type":"record","name":"other","fields":[{"name":"a","type":"long"}]}`})
+	out, err := goavro.NewOCFWriter(goavro.OCFConfig{
+		W:      &foreign,
+		Schema: `{"type":"record","name":"other","fields":[{"name":"a","type":"long"}]}`,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +355,9 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := func() []fields { return partsOf(t, neighbourModel(t, 3, 2, 1, true, 1)) }
-	changed := func(change func(parts []fields) []fields) []byte { return avroFile(t, change(good()), false) }
+	changed := func(change func(parts []fields) []fields) []byte {
+		return avroFile(t, change(good()), false)
+	}
 	header := func(name string, value any) []byte {
 		return changed(func(parts []fields) []fields {
 			inner(parts[0], headerPart)[name] = value
@@ -352,29 +385,42 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		data []byte
 		says string
 	}{
-		"nothing":        {nil, "not a mobility model"},
-		"text":           {[]byte("user_id,timestamp,latitude,longitude\n"), "not a mobility model"},
-		"foreign avro":   {foreign.Bytes(), "not a mobility model"},
-		"a huge header":  {append([]byte("Obj\x01"), 2, 0xfe, 0xff, 0xff, 0xff, 0x0f), "not a mobility model"},
-		"only a header":  {changed(func(p []fields) []fields { return p[:1] }), "cut short"},
-		"no header":      {changed(func(p []fields) []fields { return p[1:] }), "not in order"},
-		"two headers":    {changed(func(p []fields) []fields { return slices.Insert(p, 1, p[0]) }), "not in order"},
-		"rows twice":     {changed(func(p []fields) []fields { return slices.Insert(p, 1, p[1]) }), "not in order"},
-		"no initial":     {changed(func(p []fields) []fields { return p[:2] }), "cut short"},
-		"version":        {header("version", 9), "version 9"},
-		"another id":     {header("id", "0123456789abcdef"), "not what its id"},
-		"huge entries":   {entries(1 << 40), "states more than"},
-		"more entries":   {entries(1 << 20), "block 3, bytes"},
-		"few entries":    {entries(7), "block 2, bytes"},
-		"fewer entries":  {entries(5), "states 5 entries for a grid of 6"},
-		"no entries":     {entries(), "does not state how many"},
-		"other entries":  {entries(22, 22), "more than its 1 classes"},
-		"seal":           {changed(breakSeal), "seal"},
-		"epsilon":        {changed(addPrivacy), "seal"},
-		"hours":          {calendar("hours", 1<<24), "hours"},
-		"one hour":       {calendar("hours", 1<<7), "two parts or none"},
-		"offset":         {calendar("utc_offset_minutes", 100_000), "offset"},
-		"more classes":   {calendar("weekend", true), "does not state how many entries each of its 2"},
+		"nothing": {nil, "not a mobility model"},
+		"text": {
+			[]byte("user_id,timestamp,latitude,longitude\n"),
+			"not a mobility model",
+		},
+		"foreign avro": {foreign.Bytes(), "not a mobility model"},
+		"a huge header": {
+			append([]byte("Obj\x01"), 2, 0xfe, 0xff, 0xff, 0xff, 0x0f),
+			"not a mobility model",
+		},
+		"only a header": {changed(func(p []fields) []fields { return p[:1] }), "cut short"},
+		"no header":     {changed(func(p []fields) []fields { return p[1:] }), "not in order"},
+		"two headers": {changed(func(p []fields) []fields {
+			return slices.Insert(p, 1, p[0])
+		}), "not in order"},
+		"rows twice": {changed(func(p []fields) []fields {
+			return slices.Insert(p, 1, p[1])
+		}), "not in order"},
+		"no initial":    {changed(func(p []fields) []fields { return p[:2] }), "cut short"},
+		"version":       {header("version", 9), "version 9"},
+		"another id":    {header("id", "0123456789abcdef"), "not what its id"},
+		"huge entries":  {entries(1 << 40), "states more than"},
+		"more entries":  {entries(1 << 20), "block 3, bytes"},
+		"few entries":   {entries(7), "block 2, bytes"},
+		"fewer entries": {entries(5), "states 5 entries for a grid of 6"},
+		"no entries":    {entries(), "does not state how many"},
+		"other entries": {entries(22, 22), "more than its 1 classes"},
+		"seal":          {changed(breakSeal), "seal"},
+		"epsilon":       {changed(addPrivacy), "seal"},
+		"hours":         {calendar("hours", 1<<24), "hours"},
+		"one hour":      {calendar("hours", 1<<7), "two parts or none"},
+		"offset":        {calendar("utc_offset_minutes", 100_000), "offset"},
+		"more classes": {
+			calendar("weekend", true),
+			"does not state how many entries each of its 2",
+		},
 		"report":         {provenance("report", "users: 7"), "training report"},
 		"fit":            {provenance("fit", goavro.Union("string", "null")), "fit report"},
 		"step":           {header("step_ms", 0), "step"},
@@ -409,7 +455,8 @@ func breakSeal(parts []fields) []fields {
 }
 
 func addPrivacy(parts []fields) []fields {
-	inner(parts[0], headerPart)["provenance"].(fields)["privacy"] = goavro.Union(privacyPart, fields{"epsilon": "0.1", "contribution": 1, "radius": 1})
+	inner(parts[0], headerPart)["provenance"].(fields)["privacy"] = goavro.Union(
+		privacyPart, fields{"epsilon": "0.1", "contribution": 1, "radius": 1})
 	return parts
 }
 
@@ -432,7 +479,10 @@ func dropValues(parts []fields) []fields {
 func avroFile(t testing.TB, parts []fields, together bool) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	out, err := goavro.NewOCFWriter(goavro.OCFConfig{W: &buf, Schema: Schema, CompressionName: goavro.CompressionDeflateLabel})
+	out, err := goavro.NewOCFWriter(goavro.OCFConfig{
+		W: &buf, Schema: Schema,
+		CompressionName: goavro.CompressionDeflateLabel,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -452,7 +502,10 @@ func avroFile(t testing.TB, parts []fields, together bool) []byte {
 }
 
 func FuzzReadModel(f *testing.F) {
-	for _, m := range []*Model{neighbourModel(f, 3, 2, 1, true, 1), jumpModel(f, 5, 4, 1), classModel(f, 2, 2)} {
+	for _, m := range []*Model{
+		neighbourModel(f, 3, 2, 1, true, 1), jumpModel(f, 5, 4, 1),
+		classModel(f, 2, 2),
+	} {
 		f.Add(written(f, m))
 		f.Add(plainFile(f, partsOf(f, m))) // without compression the fuzzer can reach the content
 	}
@@ -478,7 +531,8 @@ func FuzzReadModel(f *testing.F) {
 	})
 }
 
-// FuzzReadBlocks is FuzzReadModel behind the file's head, five thousand bytes that would have to stay as they are: it reaches the blocks.
+// FuzzReadBlocks is FuzzReadModel behind the file's head, five thousand bytes that would have to
+// stay as they are: it reaches the blocks.
 func FuzzReadBlocks(f *testing.F) {
 	m := classModel(f, 2, 2)
 	file := plainFile(f, partsOf(f, m))
@@ -504,7 +558,10 @@ func FuzzReadBlocks(f *testing.F) {
 func plainFile(t testing.TB, parts []fields) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	out, err := goavro.NewOCFWriter(goavro.OCFConfig{W: &buf, Schema: Schema, SyncMarker: [16]byte([]byte("sixteen letters!"))})
+	out, err := goavro.NewOCFWriter(goavro.OCFConfig{
+		W: &buf, Schema: Schema,
+		SyncMarker: [16]byte([]byte("sixteen letters!")),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,12 +16,13 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Schema is the Avro schema of a model file, an Avro object container with the deflate codec; FORMAT.md says more.
+// Schema is the Avro schema of a model file, an Avro object container with the deflate codec; see
+// FORMAT.md.
 //
 //go:embed model.avsc
 var Schema string
 
-// schema1 is that of files of version 1, which had no classes, no seal, and a report of six numbers.
+// schema1 is the schema of version 1, which had no classes, no seal, and a report of six numbers.
 //
 //go:embed model_v1.avsc
 var schema1 string
@@ -31,7 +32,7 @@ const fileVersion = 2
 // MaxEntries is the largest number of transitions that one matrix of a model file may have.
 const MaxEntries = 1 << 28
 
-// Made once; a goavro codec is safe for use by many goroutines.
+// Codecs are made once. A goavro codec is safe for use by many goroutines.
 var (
 	codec  = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(Schema) })
 	codec1 = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(schema1) })
@@ -55,11 +56,11 @@ const (
 	privacyPart = "geodither.model.Privacy"
 )
 
-// fields is a record as goavro has it.
+// fields is a record as goavro represents it.
 type fields = map[string]any
 
-// header returns the file's first part, sealed.
-func (m *Model) header() (fields, error) {
+// headerOf returns the first part of a model's file, sealed.
+func headerOf(m *Model) (fields, error) {
 	g, p := m.Grid, m.Provenance
 	report, err := json.Marshal(p.Report)
 	if err != nil {
@@ -67,7 +68,10 @@ func (m *Model) header() (fields, error) {
 	}
 	var privacy, fit any
 	if p.Privacy != nil {
-		privacy = goavro.Union(privacyPart, fields{"epsilon": p.Privacy.Epsilon, "contribution": p.Privacy.Contribution, "radius": p.Privacy.Radius})
+		privacy = goavro.Union(privacyPart, fields{
+			"epsilon":      p.Privacy.Epsilon,
+			"contribution": p.Privacy.Contribution, "radius": p.Privacy.Radius,
+		})
 	}
 	if p.Fit != nil {
 		text, err := json.Marshal(p.Fit)
@@ -91,19 +95,21 @@ func (m *Model) header() (fields, error) {
 		"cell_m": g.CellM(), "cell_km": g.CellKM(), "width": g.Width(), "height": g.Height(),
 		"step_ms": m.Step.Milliseconds(),
 		"calendar": fields{
-			"utc_offset_minutes": int32(m.Calendar.UTCOffset.Minutes()), "hours": hours, "weekend": m.Calendar.Weekend,
+			"utc_offset_minutes": int32(m.Calendar.UTCOffset.Minutes()), "hours": hours,
+			"weekend": m.Calendar.Weekend,
 		},
 		"entries": entries,
 		"provenance": fields{
-			"source": p.Source, "tool": p.Tool, "options": p.Options, "report": string(report), "privacy": privacy, "fit": fit,
+			"source": p.Source, "tool": p.Tool, "options": p.Options, "report": string(report),
+			"privacy": privacy, "fit": fit,
 		},
 	}
 	content["seal"], err = seal(content)
 	return fields{"part": goavro.Union(headerPart, content)}, err
 }
 
-// seal hashes a header less its seal: 16 hex digits. What says how the model was learned is not part of the id, and a
-// damaged ε would go unnoticed.
+// seal returns the hash of a header without its seal: 16 hex digits. The model id does not cover
+// the provenance, so without the seal a damaged ε would go unnoticed.
 func seal(header fields) (string, error) {
 	c, err := partCodec(fileVersion)
 	if err != nil {
@@ -120,14 +126,16 @@ func seal(header fields) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// head is what a header says: a model without rows, its id, and how many entries each class has.
+// head is the content of a header: a model without rows, its id, and how many entries each class
+// has.
 type head struct {
 	model   *Model
 	id      string
 	entries []int64
 }
 
-// decodeHeader reads the header that the content of the file's first block begins with, and returns what follows it.
+// decodeHeader reads the header, with which the content of the file's first block starts. It
+// returns what follows the header.
 func decodeHeader(at *block, content []byte) (*head, []byte, error) {
 	if (&cursor{data: content}).long() != headerKind {
 		return nil, nil, at.damaged("its parts are not in order: it does not begin with a header")
@@ -144,11 +152,12 @@ func decodeHeader(at *block, content []byte) (*head, []byte, error) {
 	h := value.(fields)["part"].(fields)[headerPart].(fields)
 	// goavro has checked the types against the schema.
 	if version := h["version"].(int32); version != at.version {
-		return nil, nil, fmt.Errorf("mobility: the model file has version %d and the schema of version %d; use the program that wrote it, or train again", version, at.version)
+		return nil, nil, fmt.Errorf("mobility: the model file has version %d and the schema of "+
+			"version %d; use the program that wrote it, or train again", version, at.version)
 	}
 	if at.version > 1 {
 		if want, err := seal(h); err != nil || want != h["seal"].(string) {
-			return nil, nil, at.damaged("the header is not what its seal says")
+			return nil, nil, at.damaged("the header does not match its seal")
 		}
 	}
 	head, err := headOf(h, at.version)
@@ -162,9 +171,13 @@ func headOf(h fields, version int32) (*head, error) {
 	}
 	stepMS := h["step_ms"].(int64)
 	if stepMS < 1 || stepMS > (24*time.Hour).Milliseconds() {
-		return nil, errors.New("mobility: the model's step is not between a millisecond and a day; train again")
+		return nil, errors.New("mobility: the model's step is not between a millisecond and a " +
+			"day; train again")
 	}
-	out := &head{model: &Model{Grid: g, Step: time.Duration(stepMS) * time.Millisecond}, id: h["id"].(string)}
+	out := &head{
+		model: &Model{Grid: g, Step: time.Duration(stepMS) * time.Millisecond},
+		id:    h["id"].(string),
+	}
 	p := h["provenance"].(fields)
 	if version == 1 {
 		out.entries = []int64{h["entries"].(int64)}
@@ -173,7 +186,8 @@ func headOf(h fields, version int32) (*head, error) {
 		if out.model.Calendar, err = calendarOf(h["calendar"].(fields)); err != nil {
 			return nil, err
 		}
-		if out.entries, err = entriesOf(h["entries"].([]byte), out.model.Calendar.Classes()); err != nil {
+		if out.entries, err = entriesOf(h["entries"].([]byte),
+			out.model.Calendar.Classes()); err != nil {
 			return nil, err
 		}
 		if out.model.Provenance, err = provenanceOf(p); err != nil {
@@ -183,7 +197,8 @@ func headOf(h fields, version int32) (*head, error) {
 	total := int64(0)
 	for _, n := range out.entries {
 		if n < int64(g.Cells()) || n > MaxEntries {
-			return nil, fmt.Errorf("mobility: the model file states %d entries for a grid of %d cells: each needs one, and there can be %d in all; train again",
+			return nil, fmt.Errorf("mobility: the model file states %d entries for a grid of %d "+
+				"cells: each needs one, and there can be %d in all; train again",
 				n, g.Cells(), MaxEntries)
 		}
 		total += n
@@ -197,23 +212,32 @@ func gridOf(h fields) (g *grid.Grid, err error) {
 	if h["plain"].(bool) {
 		g, err = grid.Plain(width, height, h["cell_km"].(float64))
 	} else {
-		box := grid.Box{South: h["south"].(float64), West: h["west"].(float64), North: h["north"].(float64), East: h["east"].(float64)}
+		box := grid.Box{
+			South: h["south"].(float64), West: h["west"].(float64),
+			North: h["north"].(float64), East: h["east"].(float64),
+		}
 		g, err = grid.New(box, h["cell_m"].(float64))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("mobility: the model's grid cannot be: %w", err)
+		return nil, fmt.Errorf("mobility: the model's grid cannot be used: %w", err)
 	}
 	if g.Width() != width || g.Height() != height {
-		return nil, fmt.Errorf("mobility: the model's grid has %d × %d cells, its box gives %d × %d; train again", width, height, g.Width(), g.Height())
+		return nil, fmt.Errorf("mobility: the model's grid has %d × %d cells, its box gives %d "+
+			"× %d; train again", width,
+			height, g.Width(), g.Height())
 	}
 	return g, nil
 }
 
 func calendarOf(h fields) (Calendar, error) {
-	c := Calendar{UTCOffset: time.Duration(h["utc_offset_minutes"].(int32)) * time.Minute, Weekend: h["weekend"].(bool)}
+	c := Calendar{
+		UTCOffset: time.Duration(h["utc_offset_minutes"].(int32)) * time.Minute,
+		Weekend:   h["weekend"].(bool),
+	}
 	hours := h["hours"].(int32)
 	if hours < 0 || hours >= 1<<24 {
-		return c, errors.New("mobility: the model's calendar has other hours than 0 to 23; train again")
+		return c, errors.New("mobility: the model's calendar has hours outside 0 to 23; " +
+			"train again")
 	}
 	for hour := range 24 {
 		if hours>>hour&1 == 1 {
@@ -230,29 +254,41 @@ func entriesOf(data []byte, classes int) (entries []int64, err error) {
 	for range classes {
 		n, read := binary.Uvarint(data)
 		if read <= 0 || n > MaxEntries {
-			return nil, fmt.Errorf("mobility: the model file does not state how many entries each of its %d classes has, or states more than %d; train again", classes, MaxEntries)
+			return nil, fmt.Errorf("mobility: the model file does not state how many entries "+
+				"each of its %d classes has, or states more than %d; train again", classes,
+				MaxEntries)
 		}
 		data = data[read:]
 		entries = append(entries, int64(n))
 	}
 	if len(data) > 0 {
-		return nil, fmt.Errorf("mobility: the model file states entries of more than its %d classes; train again", classes)
+		return nil, fmt.Errorf("mobility: the model file states entries of more than its %d "+
+			"classes; train again", classes)
 	}
 	return entries, nil
 }
 
 func provenanceOf(h fields) (Provenance, error) {
-	p := Provenance{Source: h["source"].(string), Tool: h["tool"].(string), Options: h["options"].(string)}
+	p := Provenance{
+		Source: h["source"].(string), Tool: h["tool"].(string),
+		Options: h["options"].(string),
+	}
 	if err := json.Unmarshal([]byte(h["report"].(string)), &p.Report); err != nil {
-		return p, errors.New("mobility: the model file's training report is not JSON of one; train again")
+		return p, errors.New("mobility: the model file's training report is not JSON of the " +
+			"expected form; train again")
 	}
 	if branch, ok := h["privacy"].(fields); ok {
 		v := branch[privacyPart].(fields)
-		p.Privacy = &Privacy{Epsilon: v["epsilon"].(string), Contribution: int(v["contribution"].(int32)), Radius: int(v["radius"].(int32))}
+		p.Privacy = &Privacy{
+			Epsilon:      v["epsilon"].(string),
+			Contribution: int(v["contribution"].(int32)), Radius: int(v["radius"].(int32)),
+		}
 	}
 	if branch, ok := h["fit"].(fields); ok {
-		if err := json.Unmarshal([]byte(branch["string"].(string)), &p.Fit); err != nil || p.Fit == nil {
-			return p, errors.New("mobility: the model file's fit report is not JSON of one; train again, or read it with the program that wrote it")
+		if err := json.Unmarshal([]byte(branch["string"].(string)), &p.Fit); err != nil ||
+			p.Fit == nil {
+			return p, errors.New("mobility: the model file's fit report is not JSON of the " +
+				"expected form; train again, or read it with the program that wrote it")
 		}
 	}
 	return p, nil
@@ -264,7 +300,8 @@ func provenance1(h fields) Provenance {
 		Source: h["source"].(string), Tool: h["tool"].(string), Options: h["options"].(string),
 		Report: Report{
 			Users: number("users"), Fixes: number("fixes"), OutsideBox: number("outside_box"),
-			Transitions: number("transitions"), CellsSeen: number("cells_seen"), RowsSeen: number("rows_seen"),
+			Transitions: number("transitions"), CellsSeen: number("cells_seen"),
+			RowsSeen: number("rows_seen"),
 		},
 	}
 }

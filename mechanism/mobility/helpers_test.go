@@ -18,8 +18,8 @@ func plainGrid(t testing.TB, width, height int) *grid.Grid {
 	return g
 }
 
-// neighbourModel moves to the cells at most radius columns and rows away, with random weights; road keeps only those on
-// the same row or column, as on a street map.
+// neighbourModel moves to the cells at most radius columns and rows away, with random weights; road
+// keeps only those on the same row or column, as on a street map.
 func neighbourModel(t testing.TB, width, height, radius int, road bool, seed uint64) *Model {
 	t.Helper()
 	return neighboursOn(plainGrid(t, width, height), radius, road, seed)
@@ -37,7 +37,8 @@ func neighboursOn(g *grid.Grid, radius int, road bool, seed uint64) *Model {
 			for dy := -radius; dy <= radius; dy++ {
 				for dx := -radius; dx <= radius; dx++ {
 					nx, ny := x+dx, y+dy
-					if nx < 0 || ny < 0 || nx >= width || ny >= height || road && dx != 0 && dy != 0 {
+					if nx < 0 || ny < 0 || nx >= width || ny >= height ||
+						road && dx != 0 && dy != 0 {
 						continue
 					}
 					v := 0.1 + random.Float64()
@@ -64,11 +65,15 @@ func uniform(g *grid.Grid) Distribution {
 	return d
 }
 
-// disc returns a normalized random distribution over the n cells nearest to the middle of the grid, by rows.
+// disc returns a normalized random distribution over the n cells nearest to the middle of the grid,
+// by rows.
 func disc(g *grid.Grid, n int, seed uint64) *Distribution {
 	random := rand.New(rand.NewPCG(seed, 2))
 	d := &Distribution{}
-	middle := grid.Point{X: float64(g.Width()) / 2 * g.CellKM(), Y: float64(g.Height()) / 2 * g.CellKM()}
+	middle := grid.Point{
+		X: float64(g.Width()) / 2 * g.CellKM(),
+		Y: float64(g.Height()) / 2 * g.CellKM(),
+	}
 	radius := 0.0
 	for d.Len() < n {
 		radius += g.CellKM() / 8

@@ -10,7 +10,10 @@ import (
 
 func TestMatrixValidate(t *testing.T) {
 	good := func() *Matrix {
-		return &Matrix{RowStart: []int64{0, 2, 3}, Columns: []grid.Cell{0, 1, 1}, Values: []float64{.25, .75, 1}}
+		return &Matrix{
+			RowStart: []int64{0, 2, 3}, Columns: []grid.Cell{0, 1, 1},
+			Values: []float64{.25, .75, 1},
+		}
 	}
 	if err := good().Validate(2); err != nil {
 		t.Fatal(err)
@@ -19,12 +22,14 @@ func TestMatrixValidate(t *testing.T) {
 		change func(*Matrix)
 		says   string
 	}{
-		"a row too few":      {func(m *Matrix) { m.RowStart = m.RowStart[:2] }, "2 "},
-		"no row start":       {func(m *Matrix) { m.RowStart = nil }, "-1 rows"},
-		"values missing":     {func(m *Matrix) { m.Values = m.Values[:2] }, "2 values"},
-		"not from 0":         {func(m *Matrix) { m.RowStart[0] = 1 }, "cover"},
-		"not to the end":     {func(m *Matrix) { m.RowStart[2] = 2 }, "cover"},
-		"empty row":          {func(m *Matrix) { m.RowStart[1] = 0 }, "row 0 of the matrix is empty"},
+		"a row too few":  {func(m *Matrix) { m.RowStart = m.RowStart[:2] }, "2 "},
+		"no row start":   {func(m *Matrix) { m.RowStart = nil }, "-1 rows"},
+		"values missing": {func(m *Matrix) { m.Values = m.Values[:2] }, "2 values"},
+		"not from 0":     {func(m *Matrix) { m.RowStart[0] = 1 }, "cover"},
+		"not to the end": {func(m *Matrix) { m.RowStart[2] = 2 }, "cover"},
+		"empty row": {func(m *Matrix) {
+			m.RowStart[1] = 0
+		}, "row 0 of the matrix is empty"},
 		"row beyond the end": {func(m *Matrix) { m.RowStart[1] = 9 }, "row 0"},
 		"column twice":       {func(m *Matrix) { m.Columns[1] = 0 }, "ascend"},
 		"negative column":    {func(m *Matrix) { m.Columns[0] = -1 }, "ascend"},
@@ -41,8 +46,8 @@ func TestMatrixValidate(t *testing.T) {
 	}
 }
 
-// TestSampleFollowsTheRow draws from a row and compares frequencies by χ². 9 degrees of freedom, the .9999 quantile is
-// 33.72: a false alarm in 1e-4 of seeds, and the seed is fixed.
+// TestSampleFollowsTheRow draws from a row and compares frequencies by χ². 9 degrees of freedom,
+// the .9999 quantile is 33.72: a false alarm in 1e-4 of seeds, and the seed is fixed.
 func TestSampleFollowsTheRow(t *testing.T) {
 	const draws, quantile = 100_000, 33.72
 	values := []float64{.02, .18, .05, .15, .1, .1, .1, .1, .12, .08}
@@ -64,7 +69,9 @@ func TestSampleFollowsTheRow(t *testing.T) {
 		}
 		return chi
 	}
-	if chi := statistic(func(s Source) grid.Cell { return model.SampleNext(s, 0, 0) }); chi > quantile {
+	if chi := statistic(func(s Source) grid.Cell {
+		return model.SampleNext(s, 0, 0)
+	}); chi > quantile {
 		t.Errorf("next: χ² = %.1f", chi)
 	}
 	if chi := statistic(model.SampleInitial); chi > quantile {

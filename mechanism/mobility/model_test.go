@@ -19,11 +19,13 @@ func TestStepOf(t *testing.T) {
 		{math.MinInt64, 1000, -9_223_372_036_854_776},
 	} {
 		if got := StepOf(tt.timestampMS, tt.stepMS); got != tt.want {
-			t.Errorf("time %d in steps of %d ms: %d, want %d", tt.timestampMS, tt.stepMS, got, tt.want)
+			t.Errorf("time %d in steps of %d ms: %d, want %d", tt.timestampMS, tt.stepMS, got,
+				tt.want)
 		}
 		m := Model{Step: time.Duration(tt.stepMS) * time.Millisecond}
 		if got := m.StepAt(tt.timestampMS); got != tt.want {
-			t.Errorf("StepAt(%d) of a step of %s: %d, want %d", tt.timestampMS, m.Step, got, tt.want)
+			t.Errorf("StepAt(%d) of a step of %s: %d, want %d", tt.timestampMS, m.Step, got,
+				tt.want)
 		}
 	}
 }

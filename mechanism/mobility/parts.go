@@ -1,108 +1,22 @@
 package mobility
 
 import (
-	"bytes"
-	"compress/flate"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"iter"
 	"math"
-	"sync"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// entriesPerPart is how many numbers a part of a file holds, about 600 kB before compression: a part of one cell each
-// would make a model of a million cells slow to read. A row is never split.
+// entriesPerPart is how many numbers a part of a file holds: about 600 kB before compression. Parts
+// of one cell each would make a model of a million cells slow to read. A row is never split.
 const entriesPerPart = 1 << 16
 
-// Write writes the model as an Avro object container: the header, the rows of each class in blocks, the initial
-// distribution. Reading it gives the same model, bit for bit. The model must be valid. Blocks are packed on all cores;
-// the bytes depend on the model alone.
-func (m *Model) Write(w io.Writer) error {
-	if err := m.Validate(); err != nil {
-		return err
-	}
-	for _, matrix := range m.Matrices {
-		for c := range grid.Cell(m.Grid.Cells()) {
-			if columns, _ := matrix.Row(c); len(columns) > maxRowEntries {
-				return fmt.Errorf("mobility: row %d has %d entries, a file takes %d; choose larger cells", c, len(columns), maxRowEntries)
-			}
-		}
-	}
-	codec, err := partCodec(fileVersion)
-	if err != nil {
-		return err
-	}
-	// Not random: the same model gives the same bytes.
-	marker := []byte(m.ID())
-	// goavro's own writer packs one block after the other, and writes the pairs of the head in the order of a map.
-	head := append([]byte("Obj\x01"), 4) // two pairs
-	for _, text := range []string{"avro.codec", "deflate", "avro.schema", codec.Schema()} {
-		head = appendBytes(head, []byte(text))
-	}
-	head = append(append(head, 0), marker...)
-	if _, err := w.Write(head); err != nil {
-		return fmt.Errorf("mobility: writing the model: %w", err)
-	}
-	return parallel.Ordered(m.blocks(), func(packed *bytes.Buffer) error {
-		size := binary.AppendVarint(binary.AppendVarint(nil, 1), int64(packed.Len()))
-		for _, data := range [][]byte{size, packed.Bytes(), marker} {
-			if _, err := w.Write(data); err != nil {
-				return fmt.Errorf("mobility: writing the model: %w", err)
-			}
-		}
-		return nil
-	})
-}
-
-// blocks yields the packing of the file's parts, in order.
-func (m *Model) blocks() iter.Seq2[func() (*bytes.Buffer, error), error] {
-	return func(yield func(func() (*bytes.Buffer, error), error) bool) {
-		for encode := range m.parts() {
-			pack := func() (*bytes.Buffer, error) {
-				data, err := encode()
-				if err != nil {
-					return nil, err
-				}
-				return deflate(data)
-			}
-			if !yield(pack, nil) {
-				return
-			}
-		}
-	}
-}
-
-// deflaters keeps what packing a block needs, a megabyte each.
-var deflaters = sync.Pool{New: func() any {
-	w, err := flate.NewWriter(nil, flate.DefaultCompression)
-	if err != nil {
-		panic(err) // the level is one
-	}
-	return w
-}}
-
-func deflate(data []byte) (*bytes.Buffer, error) {
-	packed := new(bytes.Buffer)
-	w := deflaters.Get().(*flate.Writer)
-	defer deflaters.Put(w)
-	w.Reset(packed)
-	if _, err := w.Write(data); err != nil {
-		return nil, fmt.Errorf("mobility: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("mobility: %w", err)
-	}
-	return packed, nil
-}
-
 // parts yields the encoding of each part, in order.
-func (m *Model) parts() iter.Seq[func() ([]byte, error)] {
+func parts(m *Model) iter.Seq[func() ([]byte, error)] {
 	return func(yield func(func() ([]byte, error)) bool) {
-		if !yield(m.encodeHeader) {
+		if !yield(func() ([]byte, error) { return encodeHeader(m) }) {
 			return
 		}
 		cells := grid.Cell(m.Grid.Cells())
@@ -113,7 +27,9 @@ func (m *Model) parts() iter.Seq[func() ([]byte, error)] {
 					end++
 				}
 				from := first
-				if !yield(func() ([]byte, error) { return matrix.encodeRows(class, from, end), nil }) {
+				if !yield(func() ([]byte, error) {
+					return encodeRows(matrix, class, from, end), nil
+				}) {
 					return
 				}
 				first = end
@@ -121,15 +37,15 @@ func (m *Model) parts() iter.Seq[func() ([]byte, error)] {
 		}
 		for start := 0; start < m.Initial.Len(); start += entriesPerPart {
 			end := min(start+entriesPerPart, m.Initial.Len())
-			if !yield(func() ([]byte, error) { return m.Initial.encodePart(start, end), nil }) {
+			if !yield(func() ([]byte, error) { return encodePart(&m.Initial, start, end), nil }) {
 				return
 			}
 		}
 	}
 }
 
-func (m *Model) encodeHeader() ([]byte, error) {
-	header, err := m.header()
+func encodeHeader(m *Model) ([]byte, error) {
+	header, err := headerOf(m)
 	if err != nil {
 		return nil, err
 	}
@@ -142,15 +58,17 @@ func (m *Model) encodeHeader() ([]byte, error) {
 		return nil, fmt.Errorf("mobility: the header cannot be encoded: %w", err)
 	}
 	if len(data) > maxHeaderBytes {
-		return nil, fmt.Errorf("mobility: the model's header has %d bytes, a file takes %d; shorten its provenance", len(data), maxHeaderBytes)
+		return nil, fmt.Errorf("mobility: the model's header has %d bytes, and a file takes at "+
+			"most %d; shorten its provenance", len(data), maxHeaderBytes)
 	}
 	return data, nil
 }
 
-// encodeRows returns the part of the rows from first up to end, in Avro's binary encoding.
-func (m *Matrix) encodeRows(class int, first, end grid.Cell) []byte {
+// encodeRows returns the part with the rows from first up to end, in Avro's binary encoding.
+func encodeRows(m *Matrix, class int, first, end grid.Cell) []byte {
 	n := int(m.RowStart[end] - m.RowStart[first])
-	lengths, columns, values := make([]byte, 0, 2*(end-first)), make([]byte, 0, 2*n), make([]byte, 0, 8*n)
+	lengths, columns, values := make([]byte, 0, 2*(end-first)), make([]byte, 0, 2*n),
+		make([]byte, 0, 8*n)
 	for c := first; c < end; c++ {
 		rowColumns, rowValues := m.Row(c)
 		lengths = binary.AppendUvarint(lengths, uint64(len(rowColumns)))
@@ -164,19 +82,19 @@ func (m *Matrix) encodeRows(class int, first, end grid.Cell) []byte {
 	return appendBytes(appendBytes(appendBytes(data, lengths), columns), values)
 }
 
-func (d *Distribution) encodePart(start, end int) []byte {
+func encodePart(d *Distribution, start, end int) []byte {
 	data := binary.AppendVarint(nil, initialKind)
 	data = appendBytes(data, appendColumns(nil, 0, d.Cells[start:end]))
 	return appendBytes(data, appendValues(nil, d.P[start:end]))
 }
 
-// appendBytes writes data as Avro does.
+// appendBytes appends data in the encoding of Avro.
 func appendBytes(dst, data []byte) []byte {
 	return append(binary.AppendVarint(dst, int64(len(data))), data...)
 }
 
-// appendColumns writes cells as differences, the first from before. Rows of the same kernel then look the same, which
-// is what deflate needs.
+// appendColumns appends cells as differences, the first one from before. Rows of the same kernel
+// then look the same, which deflate makes use of.
 func appendColumns(dst []byte, before grid.Cell, cells []grid.Cell) []byte {
 	for _, c := range cells {
 		dst = binary.AppendVarint(dst, int64(c)-int64(before))

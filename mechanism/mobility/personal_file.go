@@ -19,16 +19,21 @@ import (
 //go:embed personal.avsc
 var PersonalSchema string
 
-var personalCodec = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(PersonalSchema) })
+var personalCodec = sync.OnceValues(func() (*goavro.Codec, error) {
+	return goavro.NewCodec(PersonalSchema)
+})
 
-// ErrPersonal says that bytes are not a personal model over the popular one.
-var ErrPersonal = errors.New("mobility: the personal model is damaged; copy it again or train again")
+// ErrPersonal says that bytes are not a personal model of the popular one.
+var ErrPersonal = errors.New("mobility: the personal model is damaged; " +
+	"copy it again or train again")
 
-// ErrForeignPersonal says that a personal model lies over another popular model than the one it was read with.
-var ErrForeignPersonal = errors.New("mobility: the personal model was learned over another popular model; use that one, or train again")
+// ErrForeignPersonal says that a personal model belongs to another popular model than the one it
+// was read with.
+var ErrForeignPersonal = errors.New("mobility: the personal model belongs to another popular " +
+	"model; use that one, or train again")
 
-// MarshalBinary returns p in Avro's single-object encoding: 10 bytes that name the schema, then the record. About 5 bytes
-// a transition or visit.
+// MarshalBinary returns p in Avro's single-object encoding: 10 bytes that name the schema, then the
+// record. A transition or visit takes about 5 bytes.
 func (p *Personal) MarshalBinary() ([]byte, error) {
 	codec, err := personalCodec()
 	if err != nil {
@@ -49,7 +54,8 @@ func (p *Personal) MarshalBinary() ([]byte, error) {
 		before = v.From
 	}
 	data, err := codec.SingleFromNative(nil, fields{
-		"popular": p.popular.ID(), "id": p.ID(), "weight": c.Weight, "transitions": transitions, "visits": visits,
+		"popular": p.popular.ID(), "id": p.ID(), "weight": c.Weight, "transitions": transitions,
+		"visits": visits,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("mobility: a personal model cannot be encoded: %w", err)
@@ -61,8 +67,9 @@ func appendCount(dst []byte, n float64) []byte {
 	return binary.AppendUvarint(dst, bits.ReverseBytes64(math.Float64bits(n)))
 }
 
-// DecodePersonal reads what [Personal.MarshalBinary] returned, over the popular model. Any bytes may be given: what is no
-// personal model gives [ErrPersonal], one over another popular model [ErrForeignPersonal]. Cost and memory: linear in data.
+// DecodePersonal reads what [Personal.MarshalBinary] returned. data may be any bytes: it returns
+// [ErrPersonal] if they are not a personal model, and [ErrForeignPersonal] if they belong to
+// another popular model. Cost and memory: linear in data.
 func DecodePersonal(popular *Model, data []byte) (*Personal, error) {
 	codec, err := personalCodec()
 	if err != nil {
@@ -70,11 +77,12 @@ func DecodePersonal(popular *Model, data []byte) (*Personal, error) {
 	}
 	value, rest, err := codec.NativeFromSingle(data)
 	if err != nil || len(rest) > 0 {
-		return nil, fmt.Errorf("%w: it is not one record of the schema geodither.personal.Personal", ErrPersonal)
+		return nil, fmt.Errorf("%w: it is not one record of the schema geodither.personal.Personal",
+			ErrPersonal)
 	}
 	record := value.(fields)
 	if of := record["popular"].(string); of != popular.ID() {
-		return nil, fmt.Errorf("%w: over %.16q and not %q", ErrForeignPersonal, of, popular.ID())
+		return nil, fmt.Errorf("%w: it is %.16q, not %q", ErrForeignPersonal, of, popular.ID())
 	}
 	c := PersonalCounts{Weight: record["weight"].(float64)}
 	if c.Transitions, err = decodeCounts(record["transitions"].([]byte), true); err != nil {
@@ -83,7 +91,7 @@ func DecodePersonal(popular *Model, data []byte) (*Personal, error) {
 	if c.Visits, err = decodeCounts(record["visits"].([]byte), false); err != nil {
 		return nil, err
 	}
-	if !(c.Weight > 0) { // zero would be a default, and another model than the one that was written
+	if !(c.Weight > 0) { // 0 would become the default, and so another model
 		return nil, fmt.Errorf("%w: its weight is not positive", ErrPersonal)
 	}
 	p, err := NewPersonal(popular, c)
@@ -91,7 +99,7 @@ func DecodePersonal(popular *Model, data []byte) (*Personal, error) {
 		return nil, fmt.Errorf("%w: %w", ErrPersonal, err)
 	}
 	if id := record["id"].(string); p.ID() != id {
-		return nil, fmt.Errorf("%w: its content is not what its id %.16q says", ErrPersonal, id)
+		return nil, fmt.Errorf("%w: its content does not match its id %.16q", ErrPersonal, id)
 	}
 	return p, nil
 }
@@ -120,7 +128,10 @@ func decodeCounts(data []byte, pairs bool) ([]Count, error) {
 			return nil, fmt.Errorf("%w: a count cannot be read", ErrPersonal)
 		}
 		data = data[read:]
-		counts = append(counts, Count{From: grid.Cell(from), To: grid.Cell(to), N: math.Float64frombits(bits.ReverseBytes64(n))})
+		counts = append(counts, Count{
+			From: grid.Cell(from), To: grid.Cell(to),
+			N: math.Float64frombits(bits.ReverseBytes64(n)),
+		})
 	}
 	return counts, nil
 }

@@ -18,7 +18,8 @@ func ownCounts(g *grid.Grid, rows int, seed uint64) PersonalCounts {
 	for range rows {
 		from := grid.Cell(random.IntN(g.Cells()))
 		for range 1 + random.IntN(4) {
-			found[[2]grid.Cell{from, grid.Cell(random.IntN(g.Cells()))}] = float64(1 + random.IntN(50))
+			found[[2]grid.Cell{from, grid.Cell(random.IntN(g.Cells()))}] = float64(
+				1 + random.IntN(50))
 		}
 	}
 	c := PersonalCounts{Weight: 7}
@@ -73,7 +74,8 @@ func materialized(m *Model, c PersonalCounts) *Model {
 			}
 			for to, v := range row {
 				if v > 0 {
-					next.Columns, next.Values = append(next.Columns, grid.Cell(to)), append(next.Values, v)
+					next.Columns, next.Values = append(next.Columns, grid.Cell(to)),
+						append(next.Values, v)
 				}
 			}
 			next.RowStart = append(next.RowStart, int64(len(next.Columns)))
@@ -83,13 +85,17 @@ func materialized(m *Model, c PersonalCounts) *Model {
 	return full
 }
 
-// TestPersonalEqualsMaterialized predicts by the own rows over the popular ones, and by rows that hold both.
+// TestPersonalEqualsMaterialized predicts by the own rows over the popular ones, and by rows that
+// hold both.
 func TestPersonalEqualsMaterialized(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 2))
 	classes := neighbourModel(t, 20, 20, 1, false, 6)
 	classes.Calendar = Calendar{Hours: []int{6, 18}}
 	classes.Matrices = append(classes.Matrices, neighbourModel(t, 20, 20, 2, false, 7).Matrices[0])
-	for _, m := range []*Model{neighbourModel(t, 1, 1, 1, true, 1), neighbourModel(t, 9, 7, 1, true, 2), jumpModel(t, 70, 30, 5), classes} {
+	for _, m := range []*Model{
+		neighbourModel(t, 1, 1, 1, true, 1),
+		neighbourModel(t, 9, 7, 1, true, 2), jumpModel(t, 70, 30, 5), classes,
+	} {
 		cells := m.Grid.Cells()
 		counts := ownCounts(m.Grid, cells/4+1, 3)
 		full := materialized(m, counts)
@@ -111,18 +117,21 @@ func TestPersonalEqualsMaterialized(t *testing.T) {
 		from := scattered(random, cells)
 		p.Use(nil)
 		p.Predict(&got, from, 0, 2)
-		checkClose(t, &got, densePredict(m.MatrixAt(1), densePredict(m.MatrixAt(0), dense(from, cells))))
+		checkClose(t, &got, densePredict(m.MatrixAt(1),
+			densePredict(m.MatrixAt(0), dense(from, cells))))
 	}
 }
 
-// TestPersonalReachesBeyond has a single transition to the other end of the map, far from all that the popular rows reach.
+// TestPersonalReachesBeyond has a single transition to the other end of the map, far from all that
+// the popular rows reach.
 func TestPersonalReachesBeyond(t *testing.T) {
 	m := neighbourModel(t, 100, 100, 1, true, 1)
 	p := NewPredictor(m)
 	p.Use(personal(t, m, PersonalCounts{Weight: 1, Transitions: []Count{{5, 9999, 3}}}))
 	var got Distribution
 	p.Predict(&got, &Distribution{Cells: []grid.Cell{5}, P: []float64{1}}, 0, 1)
-	if last := got.Len() - 1; got.Cells[last] != 9999 || got.P[last] != .75 || math.Abs(got.Total()-1) > 1e-15 {
+	if last := got.Len() - 1; got.Cells[last] != 9999 || got.P[last] != .75 ||
+		math.Abs(got.Total()-1) > 1e-15 {
 		t.Errorf("the far cell is missing: last of %d cells is %d", got.Len(), got.Cells[last])
 	}
 }
@@ -155,7 +164,8 @@ func TestPersonalIsWhatItWasMadeOf(t *testing.T) {
 	if again := personal(t, m, p.Counts()); again.ID() != p.ID() || len(p.ID()) != 16 {
 		t.Errorf("ids %s and %s", p.ID(), again.ID())
 	}
-	if p.Bytes() < int64(12*len(counts.Transitions)) || p.Bytes() > int64(100*len(counts.Transitions)+1000) {
+	if p.Bytes() < int64(12*len(counts.Transitions)) ||
+		p.Bytes() > int64(100*len(counts.Transitions)+1000) {
 		t.Errorf("%d bytes for %d transitions", p.Bytes(), len(counts.Transitions))
 	}
 	ids := []string{p.ID(), m.ID()}
@@ -198,7 +208,8 @@ func TestNewPersonalRefuses(t *testing.T) {
 		"two in one":  {PersonalCounts{Visits: []Count{{1, 2, 1}}}, "two cells"},
 		"visit cells": {PersonalCounts{Visits: []Count{{9, 9, 1}}}, "cell"},
 	} {
-		if _, err := NewPersonal(m, tt.counts); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := NewPersonal(m, tt.counts); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

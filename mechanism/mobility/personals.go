@@ -22,34 +22,39 @@ import (
 //go:embed personals.avsc
 var PersonalsSchema string
 
-var personalsCodec = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(PersonalsSchema) })
+var personalsCodec = sync.OnceValues(func() (*goavro.Codec, error) {
+	return goavro.NewCodec(PersonalsSchema)
+})
 
-// indexName is the index's file in the folder.
+// indexName is the name of the index's file in the folder.
 const indexName = "index.avro"
 
-// Sizes of what the index has of a user, in bytes.
+// Sizes of an index entry, in bytes.
 const (
 	nameSize    = 16
 	contentSize = 8
 )
 
-// Limits of what is read at once: an index of 20 million users, and a user with a few million transitions.
+// Limits of what is read at once: an index of 20 million users, and a user with a few million
+// transitions.
 const (
 	maxIndexBytes    = 1 << 29
 	maxPersonalBytes = 1 << 26
 )
 
-// index is which users a folder has. Memory: 24 bytes a user.
+// index says which users a folder has. Memory: 24 bytes for each user.
 type index struct {
 	id, popular     string
 	names, contents []byte
 }
 
-// ReadPersonalsIndex reads the index of a folder alone: the folder's id, that of the popular model, and the number of users.
+// ReadPersonalsIndex reads only the index of a folder: the folder's id, the popular model's id, and
+// the number of users.
 func ReadPersonalsIndex(dir string) (id, popular string, users int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", "", 0, fmt.Errorf("mobility: %w; make a folder of personal models with train", err)
+		return "", "", 0, fmt.Errorf("mobility: %w; make a folder of personal models with train",
+			err)
 	}
 	x, err := readIndex(root)
 	if err := errors.Join(err, root.Close()); err != nil {
@@ -58,12 +63,12 @@ func ReadPersonalsIndex(dir string) (id, popular string, users int, err error) {
 	return x.id, x.popular, x.Users(), nil
 }
 
-// Personals is a folder of personal models over one popular model, of which it keeps those used last in memory. It is for
-// any number of goroutines. The folder is public in the sense that ε does not protect what is in it, but it is a person's
-// data all the same: it belongs to its owner alone.
+// Personals is a folder of personal models of one popular model. It keeps the models used last in
+// memory. Any number of goroutines may use it. The folder counts as public in the sense that ε does
+// not protect its content. It is personal data all the same, so only its owner may read it.
 type Personals struct {
 	popular *Model
-	root    *os.Root // the folder itself, whatever becomes of its name
+	root    *os.Root // the folder itself, also if it is renamed
 	dir     string
 	index
 	limit int64
@@ -78,12 +83,13 @@ type PersonalsStats struct {
 	Hits, Misses int64 // loads of users who have a personal model
 	Evicted      int64 // models that made room for others
 	Models       int   // in memory now
-	Bytes        int64 // and what they take
+	Bytes        int64 // of memory that they take
 }
 
-// OpenPersonals opens a folder that [WritePersonals] wrote over the popular model. It reads the index, 24 bytes a user;
-// models are read when they are asked for, and those used last are kept, up to so many bytes. A folder over another
-// popular model is refused with [ErrForeignPersonal].
+// OpenPersonals opens a folder that [WritePersonals] wrote for the popular model. It reads the
+// index, 24 bytes for each user. Models are read when they are asked for; those used last are kept,
+// up to cacheBytes of memory. For a folder of another popular model it returns
+// [ErrForeignPersonal].
 func OpenPersonals(dir string, popular *Model, cacheBytes int64) (*Personals, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -91,14 +97,17 @@ func OpenPersonals(dir string, popular *Model, cacheBytes int64) (*Personals, er
 	}
 	index, err := readIndex(root)
 	if err == nil && index.popular != popular.ID() {
-		err = fmt.Errorf("%w: all of them over %.16q and not %q", ErrForeignPersonal, index.popular, popular.ID())
+		err = fmt.Errorf("%w: it is %.16q, not %q", ErrForeignPersonal, index.popular, popular.ID())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), root.Close())
 	}
 	p := &Personals{popular: popular, root: root, dir: dir, index: index, limit: max(cacheBytes, 0)}
-	// The number is not what bounds it. The callback runs within calls made under the lock.
-	p.cache, err = simplelru.NewLRU(max(1, p.Users()), func(_ [nameSize]byte, m *Personal) { p.stats.Bytes -= m.Bytes() })
+	// The cache is bounded by bytes, not by number. The callback runs within calls made under the
+	// lock.
+	p.cache, err = simplelru.NewLRU(max(1, p.Users()), func(_ [nameSize]byte, m *Personal) {
+		p.stats.Bytes -= m.Bytes()
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mobility: %w", err), root.Close())
 	}
@@ -108,7 +117,8 @@ func OpenPersonals(dir string, popular *Model, cacheBytes int64) (*Personals, er
 func readIndex(root *os.Root) (index, error) {
 	data, err := readAll(root, indexName, maxIndexBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return index{}, errors.New("mobility: this is not a folder of personal models: it has no index.avro; make one with train")
+		return index{}, errors.New("mobility: this is not a folder of personal models: " +
+			"it has no index.avro; make one with train")
 	} else if err != nil {
 		return index{}, err
 	}
@@ -117,7 +127,8 @@ func readIndex(root *os.Root) (index, error) {
 		return index{}, fmt.Errorf("mobility: %w", err)
 	}
 	damaged := func(what string) (index, error) {
-		return index{}, fmt.Errorf("mobility: the index of the personal models is damaged: %s; copy the folder again or train again", what)
+		return index{}, fmt.Errorf("mobility: the index of the personal models is damaged: %s; "+
+			"copy the folder again or train again", what)
 	}
 	value, rest, err := codec.NativeFromSingle(data)
 	if err != nil || len(rest) > 0 {
@@ -129,9 +140,9 @@ func readIndex(root *os.Root) (index, error) {
 	users := len(x.names) / nameSize
 	switch x.id = x.hash(); {
 	case len(x.names) != users*nameSize || len(x.contents) != users*contentSize:
-		return damaged("it has other names than contents")
+		return damaged("it does not have as many names as contents")
 	case x.id != record["id"].(string):
-		return damaged("its content is not what its id says")
+		return damaged("its content does not match its id")
 	}
 	for i := 1; i < users; i++ {
 		if bytes.Compare(x.name(i-1), x.name(i)) >= 0 {
@@ -157,7 +168,8 @@ func (x *index) content(i int) string {
 	return hex.EncodeToString(x.contents[i*contentSize:][:contentSize])
 }
 
-// ID returns 16 hex digits: a hash of the popular model's id, of who has a personal model and of all of their ids.
+// ID returns 16 hex digits: a hash of the popular model's id, of who has a personal model, and of
+// the ids of all of these models.
 func (x *index) ID() string { return x.id }
 
 // Users returns how many users have a personal model.
@@ -180,23 +192,25 @@ func (x *index) find(name [nameSize]byte) (int, bool) {
 	return 0, false
 }
 
-// nameOf returns what a user's file is called. It tells who the user is to anyone who can guess the id.
+// nameOf returns the name of a user's file. Whoever can guess the user id can recognize it.
 func nameOf(user string) [nameSize]byte {
 	sum := sha256.Sum256([]byte(user))
 	return [nameSize]byte(sum[:nameSize])
 }
 
-// fileOf returns where in the folder a file lies: one of 256 folders, so that each holds some thousands for a million users.
+// fileOf returns the path of a file in the folder. There are 256 subfolders, so that each holds
+// some thousands of files for a million users.
 func fileOf(name []byte) string {
 	text := hex.EncodeToString(name)
 	return text[:2] + "/" + text + ".avro"
 }
 
-// Popular returns the model that all of them lie over.
+// Popular returns the popular model.
 func (p *Personals) Popular() *Model { return p.popular }
 
-// Load returns a user's personal model, nil if there is none. The same folder gives the same model, whatever was loaded
-// before; it stays usable after it has left the memory. Errors name the file, not the user.
+// Load returns a user's personal model, or nil if there is none. The result does not depend on what
+// was loaded before, and stays usable after it has left the cache. Errors name the file, not the
+// user.
 func (p *Personals) Load(user string) (*Personal, error) {
 	name := nameOf(user)
 	at, found := p.find(name)
@@ -225,7 +239,8 @@ func (p *Personals) cached(name [nameSize]byte) *Personal {
 	return m
 }
 
-// keep puts a model into the memory, and others out of it. Of two that were loaded at a time the first stays.
+// keep adds a model to the cache, which may drop others. If two goroutines loaded the same model,
+// the first one stays.
 func (p *Personals) keep(name [nameSize]byte, m *Personal) *Personal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,7 +262,8 @@ func (p *Personals) read(at int) (*Personal, error) {
 	file := fileOf(p.name(at))
 	data, err := readAll(p.root, file, maxPersonalBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s/%s: %w: the index names the file and it is not there", p.dir, file, ErrPersonal)
+		return nil, fmt.Errorf("%s/%s: %w: the index names the file, which does not exist", p.dir,
+			file, ErrPersonal)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.dir, err)
 	}
@@ -256,12 +272,13 @@ func (p *Personals) read(at int) (*Personal, error) {
 		return nil, fmt.Errorf("%s/%s: %w", p.dir, file, err)
 	}
 	if want := p.content(at); m.ID() != want {
-		return nil, fmt.Errorf("%s/%s: %w: it is the model %s and the index names %s", p.dir, file, ErrPersonal, m.ID(), want)
+		return nil, fmt.Errorf("%s/%s: %w: it is the model %s, and the index names %s", p.dir, file,
+			ErrPersonal, m.ID(), want)
 	}
 	return m, nil
 }
 
-// All reads every model in order of the files' names, past the memory.
+// All reads every model in order of the files' names, without the cache.
 func (p *Personals) All() iter.Seq2[*Personal, error] {
 	return func(yield func(*Personal, error) bool) {
 		for at := range p.Users() {
@@ -272,7 +289,7 @@ func (p *Personals) All() iter.Seq2[*Personal, error] {
 	}
 }
 
-// Stats returns what was done up to now.
+// Stats returns what was done so far.
 func (p *Personals) Stats() PersonalsStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -281,7 +298,7 @@ func (p *Personals) Stats() PersonalsStats {
 	return stats
 }
 
-// Close lets go of the folder. Models that were loaded stay usable.
+// Close closes the folder. Models that were loaded stay usable.
 func (p *Personals) Close() error { return p.root.Close() }
 
 func readAll(root *os.Root, name string, limit int64) ([]byte, error) {
@@ -295,7 +312,8 @@ func readAll(root *os.Root, name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("mobility: %w", err)
 	}
 	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("mobility: %s has more than %d bytes; it is not a file of personal models, train again", name, limit)
+		return nil, fmt.Errorf("mobility: %s has more than %d bytes; "+
+			"it is not a file of personal models, train again", name, limit)
 	}
 	return data, nil
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A thousand users with about sixty transitions each: writing them, loading one from its file, and loading one that is in
-// memory.
+// A thousand users with about sixty transitions each: writing them, loading one from its file, and
+// loading one that is in memory.
 func BenchmarkPersonals(b *testing.B) {
 	const users = 1000
 	popular := neighbourModel(b, 6, 10, 1, true, 1)

@@ -28,7 +28,8 @@ func someCounts(user uint64, cells int) PersonalCounts {
 		}
 		for to := range grid.Cell(cells) {
 			if random.IntN(cells) == 0 {
-				c.Transitions = append(c.Transitions, Count{from, to, float64(1+random.IntN(300)) / float64(1+user%3)})
+				c.Transitions = append(c.Transitions,
+					Count{from, to, float64(1+random.IntN(300)) / float64(1+user%3)})
 			}
 		}
 	}
@@ -94,7 +95,8 @@ func TestPersonalsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPersonalsID: the id depends on the models and who has them, not on the order in which they came.
+// TestPersonalsID: the id depends on the models and who has them, not on the order in which they
+// came.
 func TestPersonalsID(t *testing.T) {
 	popular := neighbourModel(t, 6, 5, 1, true, 1)
 	id := func(counts iter.Seq2[string, PersonalCounts]) string {
@@ -123,7 +125,8 @@ func TestPersonalsID(t *testing.T) {
 		t.Errorf("ids %s and %s in another order", of, again)
 	}
 	exchanged := func(yield func(string, PersonalCounts) bool) {
-		_ = yield("a", someCounts('b', 30)) && yield("b", someCounts('a', 30)) && yield("c", someCounts('c', 30))
+		_ = yield("a", someCounts('b', 30)) && yield("b", someCounts('a', 30)) &&
+			yield("c", someCounts('c', 30))
 	}
 	ids := []string{of, id(list("a", "b")), id(list("a", "b", "d")), id(exchanged), id(list())}
 	slices.Sort(ids)
@@ -175,11 +178,13 @@ func TestWritePersonalsIsAtomic(t *testing.T) {
 			_ = yield("secret", PersonalCounts{Visits: []Count{{99, 99, 1}}})
 		}, "cell"},
 		"a user twice": {func(yield func(string, PersonalCounts) bool) {
-			_ = yield("secret", someCounts(1, 30)) && yield("other", someCounts(2, 30)) && yield("secret", someCounts(3, 30))
+			_ = yield("secret", someCounts(1, 30)) && yield("other", someCounts(2, 30)) &&
+				yield("secret", someCounts(3, 30))
 		}, "twice"},
 	} {
 		err := WritePersonals(dir, popular, tt.counts)
-		if err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "secret") {
+		if err == nil || !strings.Contains(err.Error(), tt.says) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if left, _ := os.ReadDir(parent); len(left) != 0 {
@@ -192,7 +197,8 @@ func TestWritePersonalsIsAtomic(t *testing.T) {
 	if err := WritePersonals(dir, popular, usersNamed(2, 30)); err != nil {
 		t.Errorf("into an empty folder: %v", err)
 	}
-	if err := WritePersonals(dir, popular, usersNamed(3, 30)); err == nil || !strings.Contains(err.Error(), "is not empty") {
+	if err := WritePersonals(dir, popular, usersNamed(3, 30)); err == nil ||
+		!strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("into a full folder: %v", err)
 	}
 	if p, err := OpenPersonals(dir, popular, 0); err != nil || p.Users() != 2 {
@@ -220,7 +226,8 @@ func TestPersonalsRefuseDamage(t *testing.T) {
 		changed := slices.Clone(data)
 		changed[at] ^= 1 << (at % 8)
 		put(t, index, changed)
-		if _, err := open(); err == nil || !strings.Contains(err.Error(), "index") && !errors.Is(err, ErrForeignPersonal) {
+		if _, err := open(); err == nil ||
+			!strings.Contains(err.Error(), "index") && !errors.Is(err, ErrForeignPersonal) {
 			t.Fatalf("index, byte %d: %v", at, err)
 		}
 		put(t, index, data[:at])
@@ -244,7 +251,8 @@ func TestPersonalsRefuseDamage(t *testing.T) {
 		if m != nil || err == nil || !errors.Is(err, is) {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if text := err.Error(); !strings.Contains(text, filepath.Base(file)) || strings.Contains(text, user) || !strings.Contains(text, "train again") {
+		if text := err.Error(); !strings.Contains(text, filepath.Base(file)) ||
+			strings.Contains(text, user) || !strings.Contains(text, "train again") {
 			t.Fatalf("%s: %q", what, text)
 		}
 	}
@@ -252,7 +260,8 @@ func TestPersonalsRefuseDamage(t *testing.T) {
 		changed := slices.Clone(good)
 		changed[at] ^= 1 << (at % 8)
 		put(t, file, changed)
-		if m, err := whole.Load(user); m != nil || !errors.Is(err, ErrPersonal) && !errors.Is(err, ErrForeignPersonal) {
+		if m, err := whole.Load(user); m != nil ||
+			!errors.Is(err, ErrPersonal) && !errors.Is(err, ErrForeignPersonal) {
 			t.Fatalf("byte %d: %v, %v", at, m, err)
 		}
 		if put(t, file, good[:at]); at%9 == 0 {
@@ -277,13 +286,16 @@ func TestPersonalsRefuseDamage(t *testing.T) {
 	}
 
 	// Of the popular model.
-	if _, err := OpenPersonals(dir, neighbourModel(t, 6, 5, 1, true, 2), 0); !errors.Is(err, ErrForeignPersonal) {
+	if _, err := OpenPersonals(dir, neighbourModel(t, 6, 5, 1, true, 2), 0); !errors.Is(
+		err, ErrForeignPersonal) {
 		t.Errorf("another popular model: %v", err)
 	}
-	if _, err := OpenPersonals(filepath.Join(dir, "missing"), popular, 0); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := OpenPersonals(filepath.Join(dir, "missing"), popular, 0); !errors.Is(
+		err, fs.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
 	}
-	if _, err := OpenPersonals(t.TempDir(), popular, 0); err == nil || !strings.Contains(err.Error(), "not a folder of personal models") {
+	if _, err := OpenPersonals(t.TempDir(), popular, 0); err == nil ||
+		!strings.Contains(err.Error(), "not a folder of personal models") {
 		t.Errorf("another folder: %v", err)
 	}
 }
@@ -339,7 +351,8 @@ func TestPersonalsCacheIsBounded(t *testing.T) {
 	}
 	group.Wait()
 	stats := p.Stats()
-	if stats.Hits+stats.Misses != workers*loads || stats.Evicted < users || stats.Models < 4 || stats.Models > users/2 {
+	if stats.Hits+stats.Misses != workers*loads || stats.Evicted < users || stats.Models < 4 ||
+		stats.Models > users/2 {
 		t.Errorf("%+v", stats)
 	}
 	held := int64(0)
@@ -364,7 +377,8 @@ func TestPersonalsCacheIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer none.Close()
-	if m, err := none.Load("person-3"); err != nil || m.ID() != last.ID() || none.Stats().Models != 0 {
+	if m, err := none.Load("person-3"); err != nil || m.ID() != last.ID() ||
+		none.Stats().Models != 0 {
 		t.Errorf("without memory: %v, %+v", err, none.Stats())
 	}
 }

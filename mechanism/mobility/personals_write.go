@@ -14,13 +14,17 @@ import (
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// WritePersonals writes a folder of personal models over the popular one, from each user's counts in any order, a user
-// once. The folder appears under its name complete or not at all: it is written beside it and renamed; the name must be
-// free, or an empty folder's. Folder and files are the owner's alone. Files are written on all cores, and synced.
-func WritePersonals(dir string, popular *Model, counts iter.Seq2[string, PersonalCounts]) (err error) {
+// WritePersonals writes a folder of personal models of the popular one, from each user's counts:
+// users in any order, each user once. The folder appears under its name complete or not at all: it
+// is written under another name and renamed. The name must be free, or that of an empty folder.
+// Only the owner may read the folder and its files. Files are written on all cores, and synced.
+func WritePersonals(dir string, popular *Model, counts iter.Seq2[string, PersonalCounts]) (
+	err error,
+) {
 	dir = filepath.Clean(dir)
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("mobility: the folder %s is not empty: name a new one for the personal models", dir)
+		return fmt.Errorf("mobility: the folder %s is not empty: "+
+			"name a new one for the personal models", dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("mobility: %w", err)
 	}
@@ -30,13 +34,14 @@ func WritePersonals(dir string, popular *Model, counts iter.Seq2[string, Persona
 	}
 	defer func() {
 		if err != nil {
-			_ = os.RemoveAll(temporary) // what failed is reported; a rest beside it does no harm
+			_ = os.RemoveAll(temporary) // the failure is reported; leftovers do no harm
 		}
 	}()
 	if err := writeFolder(temporary, popular, counts); err != nil {
 		return err
 	}
-	// A rename takes the place of a file only. What is not an empty folder stays, and fails the rename.
+	// A rename replaces a file but not a folder. If the folder is not empty it stays, and the
+	// rename fails.
 	_ = os.Remove(dir)
 	if err := os.Rename(temporary, dir); err != nil {
 		return fmt.Errorf("mobility: %w", err)
@@ -45,7 +50,7 @@ func WritePersonals(dir string, popular *Model, counts iter.Seq2[string, Persona
 }
 
 func writeFolder(dir string, popular *Model, counts iter.Seq2[string, PersonalCounts]) error {
-	popular.ID() // once, not by every file
+	popular.ID() // computed once, not for every file
 	var written []entry
 	tasks := func(yield func(func() (entry, error), error) bool) {
 		for user, c := range counts {
@@ -89,7 +94,8 @@ func writePersonal(dir, user string, popular *Model, c PersonalCounts) (e entry,
 		return e, err
 	}
 	if len(data) > maxPersonalBytes {
-		return e, fmt.Errorf("mobility: a personal model has %d bytes, a folder takes %d; choose larger cells", len(data), maxPersonalBytes)
+		return e, fmt.Errorf("mobility: a personal model has %d bytes, and a folder takes at "+
+			"most %d; choose larger cells", len(data), maxPersonalBytes)
 	}
 	e.name = nameOf(user)
 	if _, err := hex.Decode(e.content[:], []byte(m.ID())); err != nil {
@@ -101,7 +107,7 @@ func writePersonal(dir, user string, popular *Model, c PersonalCounts) (e entry,
 	}
 	err = writeSynced(path, data)
 	if errors.Is(err, fs.ErrExist) {
-		err = errors.New("mobility: a user's counts come twice: bring each user's together")
+		err = errors.New("mobility: a user occurs twice: give all counts of a user at once")
 	}
 	return e, err
 }
@@ -117,12 +123,16 @@ func writeIndex(dir string, popular *Model, written []entry) error {
 	if err != nil {
 		return fmt.Errorf("mobility: %w", err)
 	}
-	data, err := codec.SingleFromNative(nil, fields{"popular": popular.ID(), "id": x.hash(), "names": x.names, "contents": x.contents})
+	data, err := codec.SingleFromNative(nil, fields{
+		"popular": popular.ID(), "id": x.hash(),
+		"names": x.names, "contents": x.contents,
+	})
 	if err != nil {
 		return fmt.Errorf("mobility: the index cannot be encoded: %w", err)
 	}
 	if len(data) > maxIndexBytes {
-		return fmt.Errorf("mobility: %d users are more than a folder of personal models takes; split them", len(written))
+		return fmt.Errorf("mobility: a folder of personal models cannot hold %d users; split them",
+			len(written))
 	}
 	if err := writeSynced(filepath.Join(dir, indexName), data); err != nil {
 		return err
@@ -130,7 +140,7 @@ func writeIndex(dir string, popular *Model, written []entry) error {
 	return syncFolder(dir)
 }
 
-// writeSynced writes a file that is not there yet.
+// writeSynced writes a file that must not exist yet.
 func writeSynced(path string, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -8,34 +8,37 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Predictor computes predictions p·M^k for one model. It is scratch memory, 8 bytes a cell of which only blocks ever
-// reached are touched: one per goroutine.
+// Predictor computes predictions p·M^k of one model. It is scratch memory for one goroutine: 8
+// bytes for each cell, of which only blocks that were ever reached are touched.
 type Predictor struct {
 	model *Model
-	// personal is whose own transitions lie over the model's; nil: nobody's.
+	// personal is the user whose own transitions are blended with the model; nil: nobody's are.
 	personal *Personal
-	// mass accumulates p·M, whole blocks of it; it is all zero between calls.
+	// mass accumulates p·M by whole blocks. It is all zero between calls.
 	mass []float64
-	// touched marks the blocks that the last scatter may have reached. All zero between calls.
+	// touched marks the blocks that the last scatter may have reached. It is all zero between
+	// calls.
 	touched []uint64
 	steps   [2]Distribution
 }
 
-// blockBits is the logarithm of the number of cells in a block. Which cells a prediction reaches is noted by blocks: one
-// note for each block of cells it comes from, not for each cell, and the zeros in a block are skipped by a mask.
+// blockBits is the logarithm of the number of cells in a block. Which cells a prediction reaches is
+// noted by blocks: one note for each block that mass comes from, not for each cell. A mask skips
+// the zeros in a block.
 const (
 	blockBits = 6
 	blockSize = 1 << blockBits
 )
 
-// reach lists, per block of rows of the matrix, the blocks that its columns fall into, ascending.
+// reach lists, for each block of rows of the matrix, the blocks of its columns, ascending.
 type reach struct {
 	start  []int64
 	blocks []int32
 }
 
-// NewPredictor returns a predictor for m. The first one of a model costs a pass over its transitions and, where moves
-// are local, one to three bytes a cell (trained with a radius of 2 to 5), shared by all.
+// NewPredictor returns a predictor for m. The first one of a model costs a pass over its
+// transitions. All share its memory: where moves are local, one to three bytes for each cell
+// (trained with a radius of 2 to 5).
 func NewPredictor(m *Model) *Predictor {
 	m.reachOnce.Do(func() {
 		for i, matrix := range m.Matrices {
@@ -54,11 +57,12 @@ func NewPredictor(m *Model) *Predictor {
 	}
 }
 
-// Use makes the predictions that come those of a user's personal model, which must lie over the predictor's own; nil: of
-// the popular model alone. It costs nothing. It panics if the personal model lies over another one.
+// Use makes the following predictions those of a user's personal model or, if user is nil, of the
+// popular model alone. It costs nothing. It panics if the personal model belongs to another popular
+// model than the predictor's.
 func (p *Predictor) Use(user *Personal) {
 	if user != nil && user.popular != p.model && user.popular.ID() != p.model.ID() {
-		panic("mobility: the personal model lies over another popular model than the predictor's")
+		panic("mobility: the personal model belongs to another popular model than the predictor's")
 	}
 	p.personal = user
 }
@@ -67,7 +71,7 @@ func newReach(m *Matrix) *reach {
 	rows := len(m.RowStart) - 1
 	blocks := (rows + blockSize - 1) >> blockBits
 	r := &reach{start: make([]int64, 1, blocks+1)}
-	lastFrom := make([]int32, blocks) // per block: one more than the last block that was found to reach it
+	lastFrom := make([]int32, blocks) // by block: 1 + the last block found to reach it
 	for from := range int32(blocks) {
 		first := m.RowStart[from<<blockBits]
 		end := m.RowStart[min(int(from+1)<<blockBits, rows)]
@@ -83,17 +87,20 @@ func newReach(m *Matrix) *reach {
 	return r
 }
 
-// Predict sets dst to what from, the distribution of step at, becomes k steps later, normalized: from·M^k, where each
-// step is moved on by the matrix of its class. k = 0 copies. from must hold cells of the model's grid; dst may be from.
-// Cost: the transitions out of the support, k times over as it widens, whatever the size of the grid; no allocation once
-// dst and p have grown. Contributions to a cell are added in ascending order of the cell they come from. Panics if k is
-// negative.
+// Predict sets dst to the distribution k steps after from, which is that of step at: from·M^k,
+// normalized, where the matrix of each step's class applies. k = 0 copies. from must hold cells of
+// the model's grid; dst may be from. Predict panics if k is negative.
+//
+// Cost: the transitions out of the support, k times as the support widens, whatever the size of the
+// grid. It does not allocate once dst and p have grown. Contributions to a cell are added in
+// ascending order of the cells they come from.
 func (p *Predictor) Predict(dst, from *Distribution, at int64, k int) {
 	p.PredictPruned(dst, from, at, k, 0)
 }
 
-// PredictPruned is Predict that prunes at the threshold after each step (see [Distribution.Prune]; after none if k = 0), so
-// that a long gap costs what the mass spreads over, not everything within reach. With threshold 0 nothing is pruned.
+// PredictPruned is [Predictor.Predict] that prunes at the threshold after each step (see
+// [Distribution.Prune]). A long gap then costs as much as the mass spreads over, and not everything
+// within reach. With threshold 0 or k = 0 nothing is pruned.
 func (p *Predictor) PredictPruned(dst, from *Distribution, at int64, k int, threshold float64) {
 	switch {
 	case k < 0:
@@ -114,7 +121,8 @@ func (p *Predictor) PredictPruned(dst, from *Distribution, at int64, k int, thre
 	p.step(dst, from, at, threshold)
 }
 
-// step sets dst to from·M, pruned and normalized, with the matrix of step at. dst may be from, which is read before dst is written.
+// step sets dst to from·M, pruned and normalized, with the matrix of step at. dst may be from,
+// which is read before dst is written.
 func (p *Predictor) step(dst, from *Distribution, at int64, threshold float64) {
 	if class := p.model.classAt(at); p.personal == nil {
 		p.scatter(from, class)
@@ -152,8 +160,8 @@ func (p *Predictor) scatter(from *Distribution, class int) {
 	}
 }
 
-// scatterPersonal is scatter where a user's own rows lie over the model's: mass w of a cell with n own transitions gives each own
-// column w·count/(n + κ), and then the popular row w·κ/(n + κ).
+// scatterPersonal is scatter with a user's own rows. The mass w of a cell with n own transitions
+// adds w·count/(n + κ) to each own column, and the popular row with the weight w·κ/(n + κ).
 func (p *Predictor) scatterPersonal(from *Distribution, class int) {
 	m, r := p.model.Matrices[class], p.model.reach[class]
 	mass := p.mass
@@ -193,13 +201,18 @@ func (p *Predictor) touch(r *reach, block int32) {
 	}
 }
 
-// longRow is where taking four columns at a time starts to pay (measured: 4 % at 25 columns, 8 % at 81, a loss at 5).
+// longRow is the length from which on taking four columns at a time pays (measured: a gain of 4 %
+// at 25 columns and 8 % at 81, a loss at 5).
 const longRow = 16
 
-// scatterFours adds weight·values to the masses of the columns, which differ, four at a time, and returns the rest.
-func scatterFours(mass []float64, weight float64, columns []grid.Cell, values []float64) ([]grid.Cell, []float64) {
+// scatterFours adds weight·values to the masses of the columns, four at a time, and returns the
+// rest. No column may occur twice.
+func scatterFours(mass []float64, weight float64, columns []grid.Cell, values []float64) (
+	[]grid.Cell, []float64,
+) {
 	for len(columns) >= 4 && len(values) >= 4 {
-		a, b, c, d := float64(weight*values[0]), float64(weight*values[1]), float64(weight*values[2]), float64(weight*values[3])
+		a, b, c, d := float64(weight*values[0]), float64(weight*values[1]),
+			float64(weight*values[2]), float64(weight*values[3])
 		mass[columns[0]] += a
 		mass[columns[1]] += b
 		mass[columns[2]] += c
@@ -209,8 +222,8 @@ func scatterFours(mass []float64, weight float64, columns []grid.Cell, values []
 	return columns, values
 }
 
-// compact moves the masses of the touched blocks to dst in ascending order, leaves mass and touched zero, and returns the
-// total. Masses that underflowed to 0 are dropped.
+// compact moves the masses of the touched blocks to dst in ascending order and returns the total.
+// It leaves mass and touched zero. Masses that underflowed to 0 are dropped.
 func (p *Predictor) compact(dst *Distribution) (total float64) {
 	n := 0
 	dst.resize(cap(dst.P))
@@ -242,8 +255,8 @@ func (p *Predictor) compact(dst *Distribution) (total float64) {
 	return total
 }
 
-// nonzero returns a bit for each mass that is not 0. Masses are not negative, so as whole numbers they are below 2⁶³, and the
-// sign of minus such a number says whether it is 0, without a branch.
+// nonzero returns a bit for each mass that is not 0. Masses are not negative, so as whole numbers
+// they are below 2⁶³, and the sign of minus such a number says whether it is 0, without a branch.
 func nonzero(mass *[blockSize]float64) (marks uint64) {
 	sign := func(j int) uint64 { return -math.Float64bits(mass[j&(blockSize-1)]) >> 63 }
 	for j := 0; j < blockSize; j += 8 {

@@ -58,7 +58,8 @@ func TestPredictEqualsDense(t *testing.T) {
 	}
 }
 
-// TestPredictFindsAPlantedFault shows that the comparison above can fail: marks that miss a cell lose its mass.
+// TestPredictFindsAPlantedFault shows that the comparison above can fail: marks that miss a cell
+// lose its mass.
 func TestPredictFindsAPlantedFault(t *testing.T) {
 	m := neighbourModel(t, 9, 7, 1, true, 2)
 	p := NewPredictor(m)
@@ -86,7 +87,8 @@ func TestPredictIntoItsArgument(t *testing.T) {
 	}
 }
 
-// TestPredictKeepsNothing repeats a prediction on a used predictor: what is stored must follow from its arguments alone.
+// TestPredictKeepsNothing repeats a prediction on a used predictor: what is stored must follow from
+// its arguments alone.
 func TestPredictKeepsNothing(t *testing.T) {
 	m := neighbourModel(t, 70, 70, 2, false, 1)
 	from := disc(m.Grid, 200, 1)
@@ -141,7 +143,8 @@ func TestPredictPruned(t *testing.T) {
 	}
 }
 
-// TestPredictPrunedBoundsTheLoss predicts from a uniform share of a tenth, every cell of which is below the threshold.
+// TestPredictPrunedBoundsTheLoss predicts from a uniform share of a tenth, every cell of which is
+// below the threshold.
 func TestPredictPrunedBoundsTheLoss(t *testing.T) {
 	m := neighbourModel(t, 300, 300, 1, true, 1)
 	from := uniform(m.Grid)
@@ -172,7 +175,9 @@ func TestPredictDoesNotAllocate(t *testing.T) {
 	from := disc(m.Grid, 300, 1)
 	var dst Distribution
 	for _, k := range []int{0, 1, 5} {
-		if n := testing.AllocsPerRun(20, func() { p.PredictPruned(&dst, from, 0, k, 1e-7) }); n != 0 {
+		if n := testing.AllocsPerRun(20, func() {
+			p.PredictPruned(&dst, from, 0, k, 1e-7)
+		}); n != 0 {
 			t.Errorf("k=%d: %v allocations", k, n)
 		}
 	}
@@ -184,9 +189,15 @@ func TestClassesShareReach(t *testing.T) {
 	first := m.Matrices[0]
 	m.Calendar = Calendar{Hours: []int{6, 18}, Weekend: true}
 	for range m.Calendar.Classes() - 2 {
-		m.Matrices = append(m.Matrices, &Matrix{RowStart: first.RowStart, Columns: first.Columns, Values: slices.Clone(first.Values)})
+		m.Matrices = append(m.Matrices, &Matrix{
+			RowStart: first.RowStart, Columns: first.Columns,
+			Values: slices.Clone(first.Values),
+		})
 	}
-	m.Matrices = append(m.Matrices, &Matrix{RowStart: first.RowStart, Columns: slices.Clone(first.Columns), Values: first.Values})
+	m.Matrices = append(m.Matrices, &Matrix{
+		RowStart: first.RowStart,
+		Columns:  slices.Clone(first.Columns), Values: first.Values,
+	})
 	NewPredictor(m)
 	if m.reach[0] != m.reach[1] || m.reach[0] != m.reach[2] || m.reach[0] == m.reach[3] {
 		t.Error("classes of the same columns keep what they reach twice, or others share it")
@@ -199,7 +210,8 @@ func TestPredictPanicsBelowZero(t *testing.T) {
 			t.Error("k = -1 did not panic")
 		}
 	}()
-	NewPredictor(neighbourModel(t, 2, 2, 1, true, 1)).Predict(&Distribution{}, &Distribution{}, 0, -1)
+	NewPredictor(neighbourModel(t, 2, 2, 1, true, 1)).Predict(
+		&Distribution{}, &Distribution{}, 0, -1)
 }
 
 // jumpModel adds to each row a far cell, before and after the near ones.

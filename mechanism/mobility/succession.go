@@ -35,13 +35,14 @@ type LastStep struct {
 // At returns the index in Later of the version that counts for a user's record at a position of the
 // input, or -1 for the first version:
 //
-//   - Of the versions known at the position, the one with the latest start at or before the beginning
-//     of the step counts. Of several with one start, the one that was taken up last counts.
+//   - Of the versions known at the position, the one with the latest start at or before the
+//     beginning of the step counts. Of several with the same start, the one that was taken up last
+//     counts.
 //   - The step is the later of the record's and the user's last one: a state never goes back to a
 //     version that it has left.
-//   - A further record of the user's last step stays on the map of that step, as far as a version of
-//     that map counts: what was released of the step is known on that map alone, and on another one
-//     the step would be released, and paid for, once more.
+//   - A further record of the user's last step stays on the map of that step, if a version of that
+//     map counts. What was released of the step is known on that map alone; on another map the step
+//     would be released, and paid for, once more.
 //
 // Starts need no order. Cost: one pass over the versions, seldom two.
 func (s *Succession) At(position, step int64, last LastStep) int {

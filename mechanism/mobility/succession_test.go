@@ -42,15 +42,22 @@ func TestSuccession(t *testing.T) {
 		"the same step on another map":     {end, 20, at(20), 2},
 		"the same step on the first map":   {end, 55, at(55), 2},
 		"the same step, an older position": {250, 31, at(31), 0},
-		"the same step on no known map":    {end, 20, LastStep{Known: true, Step: 20, GridID: "moon"}, 3},
-		"the same step of a new user":      {end, 20, LastStep{Step: 20, GridID: "town"}, 3},
+		"the same step on no known map": {
+			end, 20,
+			LastStep{Known: true, Step: 20, GridID: "moon"},
+			3,
+		},
+		"the same step of a new user": {end, 20, LastStep{Step: 20, GridID: "town"}, 3},
 	} {
 		s := Succession{StepMS: minute, GridID: "town", Later: later}
 		if got := s.At(test.position, test.step, test.last); got != test.want {
 			t.Errorf("%s: version %d counts, want %d", name, got, test.want)
 		}
 	}
-	first := Succession{StepMS: minute, GridID: "town", Later: []Successor{{StartMS: 0, GridID: "sea"}}}
+	first := Succession{
+		StepMS: minute, GridID: "town",
+		Later: []Successor{{StartMS: 0, GridID: "sea"}},
+	}
 	if got := first.At(end, 3, at(3)); got != -1 {
 		t.Errorf("the first version's map: version %d counts", got)
 	}

@@ -116,7 +116,7 @@ func TestFitImpossible(t *testing.T) {
 	})
 	fit := measure(t, m, []mobility.Track{track("a", 0, 0, 2)}, Options{Release: mechanism.Options{Epsilon: 1, Delta: .01}})
 	about(t, "impossible", fit.Impossible, .5)
-	about(t, "log-likelihood", fit.LogLikelihood, math.Log(mobility.LeastForetold)/2)
+	about(t, "log-likelihood", fit.LogLikelihood, math.Log(mobility.MinProbability)/2)
 	about(t, "unforeseen", fit.Unforeseen, 1./3)
 }
 

@@ -30,7 +30,7 @@ func (p *part) addLog(probability float64) {
 	if probability == 0 {
 		p.lost++
 	}
-	p.logs += math.Log(max(probability, mobility.LeastForetold))
+	p.logs += math.Log(max(probability, mobility.MinProbability))
 }
 
 // measure fills in the parts: every pass over every track is a task, and its result has a place of its own.
@@ -151,7 +151,7 @@ func (w *worker) oneStep(p *part, t mobility.Track) error {
 		w.here.Cells, w.here.P = append(w.here.Cells[:0], t.Cells[i-1]), append(w.here.P[:0], 1)
 		w.predictor.Predict(&w.there, &w.here, t.Steps[i-1], 1)
 		p.addLog(w.there.At(t.Cells[i]))
-		p.popular += math.Log(max(popularity[t.Cells[i]], mobility.LeastForetold))
+		p.popular += math.Log(max(popularity[t.Cells[i]], mobility.MinProbability))
 	}
 	return nil
 }
