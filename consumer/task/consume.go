@@ -6,68 +6,74 @@ import (
 	"time"
 )
 
-// consume reads, processes and commits until ctx is done or End is reached. It
-// then commits what is in hand and answers nil.
+// consume reads, processes and commits until ctx is done or End is reached. It then commits the
+// transaction in hand and returns nil.
 func (t *Task) consume(ctx, work context.Context) error {
 	for ctx.Err() == nil && !t.ended() {
 		batch, err := t.fetch(ctx)
+		if err != nil && ctx.Err() != nil && RemedyOf(err) != Leave && RemedyOf(err) != Fatal {
+			break // ctx has cut the fetch short
+		}
 		if err != nil {
-			if ctx.Err() != nil && RemedyOf(err) != Leave && RemedyOf(err) != Fatal {
-				break
-			}
 			return err
 		}
-		for i := range batch.Records {
-			if ctx.Err() != nil {
-				return t.finish(work)
-			}
-			if t.records == 0 {
-				if err := t.open(work); err != nil {
-					return err
-				}
-			}
-			if err := t.process(batch.Records[i]); err != nil {
-				return err
-			}
-			if t.records >= t.o.MaxRecords || t.overlay.bytes >= t.o.MaxBytes {
-				if err := t.commit(work, true); err != nil {
-					return err
-				}
-			}
-		}
-		t.next = batch.Next
-		idle := len(batch.Records) == 0
-		if t.due(idle) && !t.ended() {
-			if err := t.commit(work, t.mark.Open); err != nil {
-				return err
-			}
-		}
-		if idle {
-			t.attempt = 0
-			if err := t.adoptIdle(work); err != nil {
-				return err
-			}
+		if err := t.take(ctx, work, batch); err != nil {
+			return err
 		}
 	}
 	return t.finish(work)
 }
 
+// take processes a batch, and commits where a transaction ends. It stops between two records when
+// ctx is done.
+func (t *Task) take(ctx, work context.Context, batch Batch) error {
+	for i := range batch.Records {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := t.step(work, batch.Records[i]); err != nil {
+			return err
+		}
+	}
+	t.next = batch.Next
+	idle := len(batch.Records) == 0
+	if t.due(idle) && !t.ended() {
+		if err := t.commit(work, t.mark.Open); err != nil {
+			return err
+		}
+	}
+	if !idle {
+		return nil
+	}
+	t.attempt = 0
+	return t.adoptIdle(work)
+}
+
+// step makes one record part of the transaction in hand, which it begins and ends where that is
+// due.
+func (t *Task) step(work context.Context, rec Record) error {
+	if t.records == 0 {
+		if err := t.open(work); err != nil {
+			return err
+		}
+	}
+	if err := t.process(rec); err != nil {
+		return err
+	}
+	if t.records < t.o.MaxRecords && t.overlay.bytes < t.o.MaxBytes {
+		return nil
+	}
+	return t.commit(work, true)
+}
+
 // ended reports whether End is reached.
 func (t *Task) ended() bool { return t.o.End > 0 && t.next >= t.o.End }
 
-// until removes from a batch what lies at or behind end.
-func (b Batch) until(end int64) Batch {
-	n := len(b.Records)
-	for n > 0 && b.Records[n-1].Offset >= end {
-		n--
-	}
-	b.Records, b.Next = b.Records[:n], min(b.Next, end)
-	return b
-}
-
-// due reports whether a transaction ends now. One of the mark alone moves the
-// group's offset past aborted and control records: were it left before them,
-// and retention removed them, the next start would take records for lost.
+// due reports whether a transaction ends now.
+//
+// A transaction without records, of the mark alone, moves the group's offset past aborted and
+// control records. If the offset stayed before them, and retention removed them, the next start
+// would take records for lost.
 func (t *Task) due(idle bool) bool {
 	switch {
 	case t.records > 0:
@@ -78,11 +84,11 @@ func (t *Task) due(idle bool) bool {
 	return false
 }
 
-// fetch asks for the records from t.next on and checks the answer, because all
-// that follows relies on offsets that go forward.
+// fetch asks for the records from t.next on. It checks the answer, because everything after it
+// relies on offsets that ascend.
 func (t *Task) fetch(ctx context.Context) (batch Batch, err error) {
 	batch, err = t.d.Input.Fetch(ctx, t.next)
-	if RemedyOf(err) == Retry { // apart, so that the good case makes no closure
+	if RemedyOf(err) == Retry { // apart from the first attempt, so that success makes no closure
 		err = t.retry(ctx, func() error {
 			batch, err = t.d.Input.Fetch(ctx, t.next)
 			return err
@@ -92,7 +98,8 @@ func (t *Task) fetch(ctx context.Context) (batch Batch, err error) {
 		return Batch{}, fmt.Errorf("read the input at offset %d: %w", t.next, err)
 	}
 	if err := batch.check(t.next); err != nil {
-		return Batch{}, WithRemedy(fmt.Errorf("read the input at offset %d: %w", t.next, err), Fatal)
+		err = fmt.Errorf("read the input at offset %d: %w", t.next, err)
+		return Batch{}, WithRemedy(err, Fatal)
 	}
 	if t.o.End > 0 {
 		batch = batch.until(t.o.End)
@@ -101,48 +108,54 @@ func (t *Task) fetch(ctx context.Context) (batch Batch, err error) {
 	return batch, nil
 }
 
-// check says how a batch breaks the contract of Fetch.
+// check returns how a batch breaks the contract of Fetch.
 func (b Batch) check(offset int64) error {
 	at := offset
 	for i := range b.Records {
 		if b.Records[i].Offset < at {
-			return fmt.Errorf("offset %d came where at least %d was due: this is a bug, please report it", b.Records[i].Offset, at)
+			return fmt.Errorf("offset %d came where at least %d was due: this is a bug, please "+
+				"report it", b.Records[i].Offset, at)
 		}
 		at = b.Records[i].Offset + 1
 	}
 	if b.Next < at {
-		return fmt.Errorf("the next offset is given as %d, at least %d was due: this is a bug, please report it", b.Next, at)
+		return fmt.Errorf("the next offset is given as %d, at least %d was due: this is a bug, "+
+			"please report it", b.Next, at)
 	}
 	return nil
 }
 
-// process adds one record to the overlay.
+// until returns the batch without the records from end on.
+func (b Batch) until(end int64) Batch {
+	n := len(b.Records)
+	for n > 0 && b.Records[n-1].Offset >= end {
+		n--
+	}
+	b.Records, b.Next = b.Records[:n], min(b.Next, end)
+	return b
+}
+
+// process adds the effects of one record to the overlay.
 func (t *Task) process(rec Record) error {
 	if t.records == 0 {
 		t.began = t.o.Clock.Now()
 	}
-	var state []byte
-	valid := ValidKey(rec.Key)
-	if valid {
-		found := false
-		if state, found = t.overlay.get(rec.Key); !found {
-			var err error
-			if state, err = t.d.Store.Get(rec.Key); err != nil {
-				return storeError("read a state", err)
-			}
-		}
+	state, err := t.stateOf(rec.Key)
+	if err != nil {
+		return err
 	}
 	fx := &t.fx
-	fx.Output, fx.DeadLetters, fx.State, fx.Forget = fx.Output[:0], fx.DeadLetters[:0], nil, false
+	*fx = Effects{Output: fx.Output[:0], DeadLetters: fx.DeadLetters[:0]}
 	if err := t.d.Processor.Process(rec, state, fx); err != nil {
 		return otherwise(fmt.Errorf("process offset %d: %w", rec.Offset, err), Fatal)
 	}
 	changed := len(fx.State) > 0 || fx.Forget
 	switch {
-	case changed && !valid:
+	case changed && !ValidKey(rec.Key):
 		return WithRemedy(fmt.Errorf("process offset %d: %w", rec.Offset, ErrReservedKey), Fatal)
 	case fx.Forget && len(fx.State) > 0:
-		return WithRemedy(fmt.Errorf("process offset %d: a state is both set and forgotten", rec.Offset), Fatal)
+		return WithRemedy(fmt.Errorf("process offset %d: a state is both set and forgotten",
+			rec.Offset), Fatal)
 	case changed:
 		t.overlay.put(rec.Key, fx.State, fx.Forget, rec.Timestamp)
 	}
@@ -154,28 +167,44 @@ func (t *Task) process(rec Record) error {
 	return nil
 }
 
-// finish ends the transaction in hand when the task is to stop, and leaves the
-// group's offset where reading has come to: it may be long until the next start.
-// It closes the mark if it can.
+// stateOf returns the state of a key as the transaction in hand leaves it. A key that may have no
+// state has none.
+func (t *Task) stateOf(key []byte) ([]byte, error) {
+	if !ValidKey(key) {
+		return nil, nil
+	}
+	if state, found := t.overlay.get(key); found {
+		return state, nil
+	}
+	state, err := t.d.Store.Get(key)
+	if err != nil {
+		return nil, storeError("read a state", err)
+	}
+	return state, nil
+}
+
+// finish ends the transaction in hand when the task stops. It commits the offset that reading has
+// reached, because the next start may be a long time away, and closes the mark if it can.
 func (t *Task) finish(work context.Context) error {
-	open := t.mark.Open && !t.closes()
+	open := t.mark.Open && !t.closes(t.next)
 	if t.records == 0 && t.next <= t.safe && open == t.mark.Open {
 		return nil
 	}
 	return t.commit(work, open)
 }
 
-// commit writes the overlay and t.next as one transaction, and then the store.
-// open is what its mark says.
-// Nothing is applied before the commit is definite: an aborted state in the
-// store would be a state that no output belongs to, and nothing would undo it.
+// commit writes the overlay and t.next as one transaction, with a mark that is open or not, and
+// then writes the store.
+//
+// It applies nothing before the commit is definite: an aborted state in the store would belong to
+// no output, and nothing would undo it.
 func (t *Task) commit(work context.Context, open bool) error {
 	t.move(Committing)
 	start := t.o.Clock.Now()
 	if t.records == 0 {
 		t.last = start.UnixMilli() // a mark alone has no record to take its time from
 	}
-	mark := t.nextMark(open)
+	mark := t.nextMark(t.next, open)
 	out := t.outputs(mark)
 	t.hand = opened
 	var end int64
@@ -225,9 +254,20 @@ func (t *Task) outputs(mark Mark) Outputs {
 	return Outputs{Output: t.overlay.out, DeadLetters: t.overlay.dead, Changelog: t.changelog}
 }
 
-// apply brings t.changes into the store. p.AppliedMS is a time at which the
-// values were still the last ones in the changelog, so it is taken before the
-// commit: a worker may be asleep for hours between commit and apply.
+// sameChangelog returns an error if the changelog was deleted and made again, or cut, since the
+// restore. The end is where the changelog ends after the n records of the transaction in hand.
+func (t *Task) sameChangelog(end int64, n int) error {
+	if end-int64(n) >= t.tail {
+		return nil
+	}
+	return WithRemedy(fmt.Errorf("the changelog was at offset %d already, and now has %d records "+
+		"up to %d: was it deleted and made again? Nothing of this is committed", t.tail, n, end),
+		Rebuild)
+}
+
+// apply brings t.changes into the store. p.AppliedMS is a time at which the values were still the
+// last ones in the changelog. It is taken before the commit, because a worker may be suspended for
+// hours between commit and apply.
 func (t *Task) apply(p Positions) error {
 	if err := t.d.Store.Apply(t.changes, p); err != nil {
 		return storeError("write states", err)
@@ -254,8 +294,84 @@ func (t *Task) committed(mark Mark, start time.Time) {
 	t.o.Observer.Committed(done)
 }
 
+// open makes sure, before the first record of a transaction, that the last mark is open, was
+// written by this task, and has the amendments to adopt. Otherwise it commits a mark alone.
+func (t *Task) open(work context.Context) error {
+	proposed, err := t.propose()
+	if err != nil || t.opened && len(proposed) == 0 {
+		return err
+	}
+	return t.adopt(work, proposed, true)
+}
+
+// propose returns the amendments to adopt now.
+//
+// It asks the Amender only between two transactions, and only where a reader of uncommitted data
+// cannot have seen anything from t.next on. There, no record has been processed without an
+// amendment that could be processed again with it. After a mark that was found open, this place is
+// where everything is committed that there was to read. Settings that replace other, known ones may
+// bring amendments at once: either the mark is closed, or somebody has accepted two results
+// (AcceptSettings).
+func (t *Task) propose() ([][]byte, error) {
+	if t.d.Amender == nil || t.records > 0 || !t.closes(t.next) && !t.other(t.mark) {
+		return nil, nil
+	}
+	proposed := t.d.Amender.Propose()
+	if n := len(proposed) + len(t.nextMark(t.next, true).Amendments); n > MaxAmendments {
+		return nil, WithRemedy(fmt.Errorf("%d amendments are proposed, %d are the most: "+
+			"this is a bug, please report it", n, MaxAmendments), Fatal)
+	}
+	for _, name := range proposed {
+		if !ValidName(name) {
+			return nil, WithRemedy(fmt.Errorf("an amendment is proposed with a name of %d bytes: "+
+				"this is a bug, please report it", len(name)), Fatal)
+		}
+	}
+	return proposed, nil
+}
+
+// adopt commits a mark alone with the proposed amendments, which count from t.next on, and then
+// tells the processor. If the outcome of the commit is unknown, the next start finds out: the mark
+// has the amendments or it does not, and no record was processed with them.
+func (t *Task) adopt(work context.Context, proposed [][]byte, open bool) error {
+	t.proposed = proposed
+	err := t.commit(work, open)
+	t.proposed = nil
+	if err != nil || len(proposed) == 0 {
+		return err
+	}
+	return t.amended(t.mark.Amendments)
+}
+
+// adoptIdle adopts amendments while no record is waiting, so most adoptions are committed long
+// before the first record that needs them. It shows nothing to readers, so a closed mark stays
+// closed.
+func (t *Task) adoptIdle(work context.Context) error {
+	if t.ended() {
+		return nil
+	}
+	proposed, err := t.propose()
+	if err != nil || len(proposed) == 0 {
+		return err
+	}
+	return t.adopt(work, proposed, t.mark.Open)
+}
+
+// amended tells the processor which amendments count.
+func (t *Task) amended(list []Amendment) error {
+	if t.d.Amender == nil {
+		if len(list) > 0 {
+			return WithRemedy(fmt.Errorf("%w: %d amendments up to offset %d", ErrAmended, len(list),
+				t.next), Fatal)
+		}
+		return nil
+	}
+	return t.d.Amender.Amended(list)
+}
+
 // storeError marks an error of the store and says what to do.
 func storeError(what string, err error) error {
-	return otherwise(fmt.Errorf("%w: %s: %w; free space or repair the state folder and start again. What was committed is restored "+
-		"from the changelog, if that is intact: run doctor before you remove the folder", ErrStore, what, err), Fatal)
+	return otherwise(fmt.Errorf("%w: %s: %w; free space or repair the state folder and start "+
+		"again. What was committed is restored from the changelog, if that is intact: run doctor "+
+		"before you remove the folder", ErrStore, what, err), Fatal)
 }

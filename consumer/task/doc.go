@@ -1,18 +1,16 @@
-// Package task runs one input partition: its life from assignment to release,
-// and its transaction loop. It is pure control over small interfaces. It knows
-// neither Kafka's protocol nor what a record means, so a simulator can crash it
-// at every call (see the tests).
+// Package task runs one input partition: its life from assignment to release, and its transaction
+// loop. It is pure control over small interfaces. It knows neither Kafka's protocol nor what a
+// record means, so a simulator can crash it at every call (see the tests).
 //
 // # The promise
 //
-// The committed output holds what the Processor made of each input record,
-// once, in input order, whatever crashes, fences, timeouts and ambiguous
-// answers happen in between. One transaction carries outputs, dead letters,
-// the changelog of states, and the input offset; the Store is written after the
-// transaction is known to be committed. The store may lag the changelog, it
-// never leads it, and it may lose any suffix of what was applied. A reader of
-// uncommitted data may see a result again, but never two different ones of one
-// record, unless somebody has allowed it (AcceptSettings; SkipLost says when).
+// The committed output holds what the Processor made of each input record, once and in input order,
+// whatever crashes, fences, timeouts and ambiguous answers happen. One transaction carries outputs,
+// dead letters, the changelog of states, and the input offset. The Store is written after the
+// transaction is known to be committed. The store may lag behind the changelog and never leads it,
+// and it may lose any suffix of what was applied. A reader of uncommitted data may see a result
+// again, but never two different results of one record, unless somebody has allowed that
+// (AcceptSettings; SkipLost says when).
 //
 // # Life of a task
 //
@@ -25,51 +23,47 @@
 //	 End; Leave, Fatal or the context   ▼                   ▼
 //	      at any state: ────────────► closed ◄──────────────┘
 //
-// The table of allowed transitions is in lifecycle.go; any other is a bug and
-// panics.
+// The table of allowed transitions is in lifecycle.go. Any other transition is a bug and panics.
 //
-// There is one path for everything that goes wrong and is not Leave or Fatal:
-// drop the overlay, abort, wait, and be assigned again, that is Fence, then
-// Committed, then restore, then run. It is the path of a fresh start, so it is
-// exercised by every start. In particular an unknown outcome of Commit needs no
-// code of its own: Fence completes or aborts what was left open, Committed says
-// which of both it was, and the changelog holds the states if it was committed.
+// Everything that goes wrong and is not Leave or Fatal takes one path: drop the overlay, abort,
+// wait, and be assigned again, that is Fence, then Committed, then restore, then run. It is the
+// path of a fresh start, so every start exercises it. In particular, an unknown outcome of Commit
+// needs no code of its own: Fence completes or aborts the open transaction, Committed says which of
+// both it was, and the changelog holds the states if it was committed.
 //
 // # Why the order matters
 //
-// The committed offset is read after fencing. Before it, a predecessor's
-// commit may be in flight: one would read the old offset, process records
-// again, and publish them twice. The changelog's end is taken after fencing too,
-// else a restore could miss the predecessor's last states.
+// The task reads the committed offset after fencing. Before that, a predecessor's commit may be on
+// its way: the task would read the old offset, process records again, and publish them twice. It
+// reads the changelog's end after fencing too, because a restoration could otherwise miss the
+// predecessor's last states.
 //
 // # The changelog
 //
-// It holds full values, at most one per key and transaction, and in each
-// transaction one record under MarkKey: a Mark, with the input offset that the
-// transaction commits. It must agree with the committed offset after a restore:
-// both were written by the same transaction. If it does not, somebody has moved
-// the group's offsets or the cluster has lost data, and going on would publish
-// wrong results; the task says so and stops. If the group's offset has expired,
-// the mark stands in for it.
+// It holds full values, at most one for each key and transaction, and in each transaction one
+// record under MarkKey: a Mark, with the input offset that the transaction commits. After a
+// restoration the mark must agree with the committed offset, because the same transaction wrote
+// both. If it does not, somebody has moved the group's offsets or the cluster has lost data, and
+// going on would publish wrong results: the task says so and stops. If the group's offset has
+// expired, the mark stands in for it.
 //
-// An empty changelog is good only where nothing was ever processed: where the group
-// has no offset or 0, and the store has never been written by a transaction. Else it
-// is lost, and the task ends with ErrLost and leaves the store as it is, unless
-// Options.AcceptLost. A changelog that has records and no mark is another topic.
+// An empty changelog is good only where nothing was ever processed: where the group has no offset
+// or 0, and no transaction has ever written the store. Otherwise it is lost. The task then leaves
+// the store as it is and ends with ErrLost, unless Options.AcceptLost. A changelog that has records
+// and no mark is another topic.
 //
-// A changelog that is deleted and made again while the task works is seen at the next
-// transaction, before its commit: its records come to lie at offsets that were taken
-// (lost.go). So nothing is ever committed beside an empty changelog.
+// A changelog that is deleted and made again while the task works shows at the next transaction,
+// before its commit: the transaction's records lie at offsets that were taken before. So nothing is
+// ever committed beside an empty changelog.
 //
-// The store gets the marks too. With its states, it is then all that is needed to
-// write a lost changelog back.
+// The store gets the marks too. So the store alone is enough to write a lost changelog back.
 //
 // # Settings
 //
-// A reader of uncommitted data sees the records of aborted transactions too. What
-// is processed again must then give the same bytes, and Options.Settings names
-// all that they depend on but amendments. The last mark tells a worker whether others may be
-// in the way:
+// A reader of uncommitted data sees the records of aborted transactions too. A record that is
+// processed again must therefore give the same bytes. Options.Settings names everything that the
+// bytes depend on except amendments. The last mark tells a worker whether another worker's records
+// may be in the way:
 //
 //	                 the first records of an assignment:
 //	                 a mark alone, with own settings
@@ -79,56 +73,60 @@
 //	       a clean stop (the context, End), if all that may
 //	       have been seen is committed
 //
-// Open means that a worker may have written more than it has committed. Under the
-// same settings that harms nobody. Under others the task ends with ErrSettings,
-// unless Options.AcceptSettings. The mark is committed before any record is
-// written, so a worker whose first mark is refused, a zombie say, has shown
-// nothing to anybody.
+// Open means that a worker may have written more than it has committed. With the same settings that
+// harms nobody. With other settings the task ends with ErrSettings, unless Options.AcceptSettings.
+// The task commits the mark before it writes any record. So a worker whose first mark is refused,
+// such as a zombie, has shown nothing to anybody.
 //
-// A stop is not clean by being calm: when a transaction was aborted and its
-// records not committed since, the mark stays open. A task that has found the
-// mark open does not know how far its predecessor went; it closes it when all
-// is committed that was in the input when it began.
+// A stop without an error is not always clean. If a transaction was aborted and its records were
+// not committed since, the mark stays open. A task that has found the mark open does not know how
+// far its predecessor went; it closes the mark when it has committed everything that was in the
+// input when it began.
 //
-// Mark.Source is the identity of the input topic: offsets of a topic that was
-// made anew mean something else, and the task ends with ErrSource.
+// Mark.Source is the identity of the input topic. In a topic that was deleted and made anew,
+// offsets mean something else, so the task ends with ErrSource.
 //
 // # Amendments
 //
-// Some of what the bytes depend on changes while the task works: a new version of a
-// model is put up. When it is seen depends on the clock and on the machine, so that
-// alone must not decide which records are made with it. The offset decides from which it
-// counts, and the changelog has the offset (Mark.Amendments): the task *adopts* it.
+// Some of what the bytes depend on changes while the task works, such as a new version of a model.
+// When a worker sees the new version depends on the clock and on the machine, so that alone must
+// not decide which records are processed with it. An input offset decides from where it counts, and
+// the changelog holds that offset (Mark.Amendments): the task adopts the amendment.
 //
 //	boundary at offset n           a mark alone: "v from n"          records from n on
-//	nothing in hand, nothing seen ─────────────────────────► committed ─────────────► may know v
+//	nothing in hand, nothing seen ─────────────────────────► committed ─────────────► may use v
 //	from n on by anybody                                         │
 //	                                                             └► the Processor is told
 //
 // Three rules make every history one that could have happened without a fault:
 //
-//   - The amendment is committed before the first record is made with it, in a
-//     transaction without results. If it carried results too, a death before its
-//     commit would leave results made with v on show, behind a mark that knows no v.
-//   - It counts from the offset that its own transaction commits, so no record that is
-//     committed was made without it.
-//   - Nothing from that offset on can have been seen. In one life that is so at every
-//     boundary between transactions: all that was written is committed. Behind a mark that was
-//     found open it is not, until all is committed that there was to read after the
-//     fence: an adoption before that could show a record again, made with v.
+//   - The task commits the amendment before it processes the first record with it, in a transaction
+//     without results. If that transaction carried results too, a death before its commit would
+//     leave results made with v on show, after a mark that does not know v.
+//   - The amendment counts from the offset that its own transaction commits, so no committed record
+//     from there on was processed without it.
+//   - Nobody can have seen results from that offset on. In one life of a task that is so at every
+//     boundary between transactions, where everything that was written is committed. After a mark
+//     that was found open it is not so until the task has committed everything that there was to
+//     read after the fence: an earlier adoption could show a record again, made with v.
 //
-// A worker that commits an adoption holds the newest epoch, so whoever comes after has
-// found it in the last mark, or has made sure that it never will be there. Whoever
-// wrote beyond the mark before has been fenced, and lies before that end. The list stays
-// with the settings: other settings begin with an empty one.
+// A worker that commits an adoption holds the newest epoch. So its successor either finds the
+// adoption in the last mark, or has made sure that it will never be there. Whoever wrote results
+// after the previous mark has been fenced, and those results lie before that end. The list belongs
+// to the settings: other settings begin with an empty one.
 //
-// What the machine lacks that the list names, it waits for: Amended answers with an error,
-// and the task is suspended with nothing processed.
+// If the list names something that this machine lacks, Amended returns an error, and the task is
+// suspended without processing anything until it is there.
 //
 // # Idle partitions
 //
-// Reading moves past aborted and control records, which no transaction of the
-// task's follows. Left there, the committed offset could fall behind what
-// retention keeps and look like lost input. So an idle task commits it now and
-// then, and a clean stop does too, in a transaction of the mark alone.
+// Reading moves past aborted and control records without a transaction of the task. If the
+// committed offset stayed before them, retention could remove them, and the input would look lost.
+// So an idle task commits the offset now and then, and a clean stop does too, in a transaction of
+// the mark alone.
+//
+// Files: task.go the life of a task; lifecycle.go its states; consume.go the transaction loop;
+// restore.go how the store catches up with the changelog; settings.go, mark.go what the marks say;
+// overlay.go the transaction in hand; interfaces.go, options.go, observer.go, remedy.go what the
+// task needs and what it says.
 package task

@@ -5,72 +5,68 @@ import (
 	"time"
 )
 
-// Record is one record of an input or changelog partition. Timestamp is Kafka's
-// record timestamp in milliseconds. A nil Value in a changelog is a tombstone.
+// Record is one record of an input or changelog partition. Timestamp is Kafka's record timestamp in
+// milliseconds. A nil Value in a changelog is a tombstone.
 type Record struct {
 	Offset, Timestamp int64
 	Key, Value        []byte
 }
 
-// Message is one record to be written, to the partition of the same number as
-// the task's input. Timestamp is in milliseconds.
+// Message is one record to write, to the partition with the same number as the task's input.
+// Timestamp is in milliseconds.
 type Message struct {
 	Key, Value []byte
 	Timestamp  int64
 }
 
-// Effects is what processing one record does. The task hands in an empty one
-// (its slices keep their capacity) and copies all bytes before it calls Process
-// again, so the processor may reuse its buffers.
+// Effects is what processing one record does. The task hands in an empty one, whose slices keep
+// their capacity, and copies all bytes before it calls Process again, so the processor may reuse
+// its buffers.
 type Effects struct {
 	Output      []Message // in order
 	DeadLetters []Message // in order
-	State       []byte    // new state of the record's key; empty: unchanged
+	State       []byte    // new state of the record's key; empty if it does not change
 	Forget      bool      // remove the state of the record's key; State must be empty
 }
 
-// Processor turns a record and the state of its key into effects. It is a
-// function of its arguments alone: processing the same record twice must give
-// the same bytes, because a retry publishes them again to whoever reads
-// uncommitted data.
+// Processor turns a record and the state of its key into effects. It is a function of its arguments
+// alone: processing the same record twice must give the same bytes, because a retry publishes them
+// again to readers of uncommitted data.
 //
-// The state is empty for a key that has none; it and the record are valid
-// during the call only and must not be modified. A bad record is a dead letter,
-// not an error: an error stops the task as Fatal unless it carries a Remedy.
-// For a key that ValidKey refuses, Process gets no state and must leave State
-// empty.
+// The state is empty for a key that has none. State and record are valid during the call only and
+// must not be modified. A bad record is a dead letter, not an error: an error stops the task as
+// Fatal unless it carries a Remedy. For a key that ValidKey refuses, Process gets no state and must
+// leave State empty.
 type Processor interface {
 	Process(rec Record, state []byte, fx *Effects) error
 }
 
-// Amender is the side of a processor that knows of what its settings may be amended by
-// while it works, a new version of a model say. That something is there is for the
-// clock to decide; from which record on it counts is not, for a record that is
-// processed again must give the same bytes. So the task commits an amendment, with the
-// input offset from which on it counts, in a transaction of its own, before the first
-// record that may know of it; whoever comes after finds it in the mark. The
-// package's documentation says at which offsets that can be done.
+// Amender is the side of a processor whose settings may be amended while it works, for example by a
+// new version of a model. The clock may decide when an amendment appears, but not from which record
+// on it counts, because a record that is processed again must give the same bytes. So the task
+// commits an amendment in a transaction of its own, with the input offset from which on it counts,
+// before the first record that may be processed with it. Every later worker finds it in the mark.
+// The package's documentation says at which offsets that is possible.
 //
 // It is used by one goroutine, the one that calls Process.
 type Amender interface {
-	// Amended tells the list that is in force, whole, after each restore and after
-	// each adoption: Process must use those with From ≤ the record's offset, and no
-	// others. The memory is the task's and stays as it is. An error says that it
-	// cannot work with one of them: Rebuild suspends the task, which tells it again
-	// after a while (a file that is not there yet), Fatal ends it.
+	// Amended gives the whole list of amendments, after each restoration and after each adoption.
+	// Process must use those with From ≤ the record's offset, and no others. The memory belongs to
+	// the task and does not change. An error says that the processor cannot work with one of them.
+	// Rebuild suspends the task, which calls Amended again after a while, for example because a
+	// file is not there yet. Fatal ends the task.
 	Amended(list []Amendment) error
-	// Propose names what is to be added to the list last told, in this order; mostly
-	// nothing. It is asked often, so it must be quick: whatever takes long has
-	// happened before. The list must stay within MaxAmendments and the names valid.
+	// Propose returns the names of amendments to add to the last list, in order, usually none. It
+	// is called often, so it must be quick, and anything slow must have happened before. The list
+	// must stay within MaxAmendments, and the names must be valid.
 	Propose() [][]byte
 }
 
-// Batch is an answer to Fetch. Records have ascending offsets, all ≥ the offset
-// asked for, none from an aborted transaction, no control records. Next is the
-// offset to ask for next: it is beyond the last record, and moves past aborted
-// and control records too. StableEnd is the end of the committed data as known
-// with this answer, for the lag. The memory belongs to the log and is valid
-// until the next Fetch.
+// Batch is an answer to Fetch. Records have ascending offsets from the offset asked for on, and
+// include no records of aborted transactions and no control records. Next is the offset to ask for
+// next: it is after the last record, and moves past aborted and control records too. StableEnd is
+// the end of the committed data at the time of this answer, for the lag. The memory belongs to the
+// log and is valid until the next Fetch.
 type Batch struct {
 	Records         []Record
 	Next, StableEnd int64
@@ -78,99 +74,93 @@ type Batch struct {
 
 // Log is the read_committed view of one partition. It is used by one goroutine.
 type Log interface {
-	// Fetch answers with records from offset on. It waits a bounded time for
-	// some to arrive and then answers with none and Next equal to offset. That
-	// time bounds how late a transaction may end, so it should not exceed
-	// Options.MaxInterval. An offset outside the bounds is an error.
+	// Fetch returns records from offset on. It waits a bounded time for records to arrive and then
+	// returns none and Next equal to offset. That time bounds how late a transaction may end, so it
+	// should not exceed Options.MaxInterval. An offset outside the bounds is an error.
 	Fetch(ctx context.Context, offset int64) (Batch, error)
-	// Bounds is the first offset and the last stable offset, asked afresh.
+	// Bounds asks the broker for the first offset and the last stable offset.
 	Bounds(ctx context.Context) (first, end int64, err error)
 }
 
-// Outputs is what one transaction writes. The memory is the task's and is
-// valid during Produce only.
+// Outputs is what one transaction writes. The memory belongs to the task and is valid during
+// Produce only.
 type Outputs struct {
 	Output, DeadLetters, Changelog []Message
 }
 
-// Transactions is a transactional producer of one input partition, which also
-// commits the input offset. It is used by one goroutine.
+// Transactions is a transactional producer of one input partition, which also commits the input
+// offset. It is used by one goroutine.
 type Transactions interface {
-	// Fence shuts out every earlier holder of the transactional id and returns
-	// when its open transaction is completed. When this worker is no longer a
-	// current member of its group, Fence answers with Leave and shuts out
-	// nobody: a zombie must not fence the rightful owner. It may be called
-	// again at any time and then begins anew.
+	// Fence shuts out every earlier holder of the transactional id and returns when that holder's
+	// open transaction is completed. If this worker is no longer a current member of its group,
+	// Fence returns Leave and shuts out nobody: a zombie must not fence the rightful owner. It may
+	// be called at any time, and then starts over.
 	Fence(ctx context.Context) error
-	// Committed is the group's committed input offset. found is false only if
-	// the broker said that there is none.
+	// Committed returns the group's committed input offset. found is false only if the broker said
+	// that there is none.
 	Committed(ctx context.Context) (offset int64, found bool, err error)
-	// Produce adds to the open transaction, and opens one if none is. It is
-	// called at most once a transaction, unless it answered with Retry.
-	// changelogEnd is the offset after the transaction's last record in the
-	// changelog. One that is smaller than it can be says that the changelog is no
-	// longer the one that was restored from; the task then drops the transaction.
+	// Produce adds to the open transaction, and opens one if there is none. It is called at most
+	// once a transaction, unless it answered Retry. changelogEnd is the offset after the
+	// transaction's last record in the changelog. If it is smaller than it can be, the changelog is
+	// no longer the one that was restored from, and the task drops the transaction.
 	Produce(ctx context.Context, out Outputs) (changelogEnd int64, err error)
-	// Commit adds the input offset next to the transaction and commits it. Nil
-	// means definitely committed, on every partition. changelogEnd is an
-	// offset of the changelog after the transaction's last record there, and
-	// not after any later record. Any error but Retry leaves the outcome open,
-	// and the transaction too: readers of committed data wait at its first
-	// record until the next Fence of the partition's owner, whoever that is,
-	// or until the broker ends it at the transaction's timeout.
+	// Commit adds the input offset next to the transaction and commits it. Nil means definitely
+	// committed, on every partition. changelogEnd is an offset of the changelog after the
+	// transaction's last record there, and not after any later record. Any error but Retry leaves
+	// the outcome open, and the transaction too: readers of committed data wait at its first record
+	// until the next Fence of the partition's owner, whoever that is, or until the broker ends it
+	// at the transaction's timeout.
 	Commit(ctx context.Context, next int64) (changelogEnd int64, err error)
-	// Abort drops the open transaction; without one it does nothing. It is not
-	// called after a Commit that has failed. It is best effort: Fence follows.
+	// Abort drops the open transaction; without one it does nothing. It is not called after a
+	// Commit that has failed. It is best effort: Fence follows.
 	Abort(ctx context.Context) error
 }
 
-// Positions say which prefix of the input and of the changelog a store holds.
-// An alias of an unnamed type, so that a store need not import this package.
+// Positions say which prefix of the input and of the changelog a store holds. The type is an alias
+// of an unnamed type, so that a store need not import this package.
 type Positions = struct {
-	// Input is the input offset that the states belong to: all records before
-	// it are in them. -1: not known yet, a full restore is under way.
+	// Input is the input offset that the states belong to: they contain all records before it. -1
+	// if it is not known yet, because a full restoration is under way.
 	Input int64
-	// Changelog is the changelog offset from which a restore goes on.
+	// Changelog is the changelog offset from which a restoration goes on.
 	Changelog int64
-	// AppliedMS is a time, in Unix milliseconds, at which the store's values
-	// were the last ones in the changelog.
+	// AppliedMS is a time, in Unix milliseconds, at which the store's values were the last ones in
+	// the changelog.
 	AppliedMS int64
 }
 
-// Change is a new value of a key; an empty Value removes the key. An alias of an
-// unnamed type, as Positions is.
+// Change is a new value of a key; an empty Value removes the key. It is an alias for the same
+// reason as Positions.
 type Change = struct{ Key, Value []byte }
 
-// Store holds the states of one partition: a cache of its changelog. It is used
-// by one goroutine. Errors of a store are Fatal unless they carry a Remedy.
+// Store holds the states of one partition. It is a cache of the partition's changelog, used by one
+// goroutine. Errors of a store are Fatal unless they carry a Remedy.
 type Store interface {
-	// Positions are those of the last Apply that survived; found is false in
-	// an empty store.
+	// Positions returns those of the last Apply that survived; found is false in an empty store.
 	Positions() (p Positions, found bool, err error)
-	// Get is the value of a key, nil if there is none. It is valid until the
-	// next call to the store.
+	// Get returns the value of a key, nil if there is none. It is valid until the next call to the
+	// store.
 	Get(key []byte) ([]byte, error)
-	// Apply writes changes and positions as one: after a crash either all of
-	// them are there or none. A crash may lose any number of the last Applies,
-	// but never one without all that came after it. It keeps none of the
-	// memory. If a key occurs several times, its last change counts. Beside users'
-	// keys it gets MarkKey with the last mark: who has lost the changelog can write
-	// it back from a store.
+	// Apply writes changes and positions as one: after a crash the store has all of them or none. A
+	// crash may lose any number of the last calls, but never one without all that came after it.
+	// Apply keeps none of the memory. If a key occurs several times, its last change counts. Beside
+	// users' keys the store gets MarkKey with the last mark, so that a lost changelog can be
+	// written back from a store.
 	Apply(changes []Change, p Positions) error
 	// Wipe removes everything, the positions first or at once.
 	Wipe() error
 }
 
-// Keeper is a Store that can keep a copy of itself. The task asks for one before it wipes
-// a store that may hold the only states left, because the loss of the changelog was
-// accepted (Options.AcceptLost). After an error nothing is wiped.
+// Keeper is a Store that can keep a copy of itself. If the loss of the changelog was accepted
+// (Options.AcceptLost), the store may hold the only states left, so the task asks for a copy before
+// it wipes the store. After an error it wipes nothing.
 type Keeper interface {
 	Keep() error
 }
 
-// Clock tells and passes time.
+// Clock tells the time and lets it pass.
 type Clock interface {
 	Now() time.Time
-	// Sleep waits for d or until ctx is done, and answers with ctx's error then.
+	// Sleep waits for d or until ctx is done, and then returns ctx's error.
 	Sleep(ctx context.Context, d time.Duration) error
 }

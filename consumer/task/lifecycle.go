@@ -1,8 +1,6 @@
 package task
 
-import "fmt"
-
-// State is where a task is in its life; see the package's picture.
+// State is where a task is in its life; the package's documentation has a picture.
 type State uint8
 
 // The states of a task.
@@ -16,7 +14,9 @@ const (
 	Closed                  // Run has returned
 )
 
-var stateNames = [...]string{"created", "fencing", "restoring", "running", "committing", "suspended", "closed"}
+var stateNames = [...]string{
+	"created", "fencing", "restoring", "running", "committing", "suspended", "closed",
+}
 
 // String names the state in lower case.
 func (s State) String() string {
@@ -44,18 +44,4 @@ var transitions = [...][]State{
 	Committing: {Running, Suspended, Closed},
 	Suspended:  {Fencing, Closed},
 	Closed:     {},
-}
-
-// move goes to another state. A transition that is not in the table is a bug
-// of this package.
-func (t *Task) move(to State) {
-	from := t.state
-	for _, s := range transitions[from] {
-		if s == to {
-			t.state = to
-			t.o.Observer.Moved(from, to)
-			return
-		}
-	}
-	panic(fmt.Sprintf("task: no transition from %v to %v", from, to))
 }

@@ -13,62 +13,62 @@ const MarkKey = "\x00input"
 
 var markKey = []byte(MarkKey)
 
-// Mark says how far a partition is and under which settings its results were
-// made. Every transaction writes one to the changelog, after everything else of
-// its there, so the last one is the state of the partition.
+// Mark says how far a partition is, and with which settings its records were processed. Every
+// transaction writes a mark to the changelog, as the last of its records there, so the last mark is
+// the state of the partition.
 type Mark struct {
 	// Input is the input offset that the transaction commits.
 	Input int64
-	// Origin is the input offset at which processing of the partition began:
-	// what was before it has never been seen. SkipLost moves it to where
-	// processing goes on. -1: not known, the partition began under version 1.
+	// Origin is the input offset at which processing of the partition began. SkipLost moves it to
+	// where processing goes on. -1 if it is not known, because the partition began with marks of
+	// version 1.
 	Origin int64
-	// Since is the input offset from which on Settings have been in force, not
-	// before Origin. -1: not known. What was processed from Origin to Since was
-	// made under other settings. It may be nothing at all: a worker that saw only
-	// aborted records leaves a mark too, and earlier versions of this package put
-	// the first Since behind the aborted records at the input's beginning.
+	// Since is the input offset from which on the task has used Settings, at least Origin; -1 if it
+	// is not known. Records from Origin to Since were processed with other settings. There may be
+	// no such records: a worker that saw only aborted records leaves a mark too, and earlier
+	// versions of this package put the first Since after the aborted records at the input's
+	// beginning.
 	Since int64
-	// Lost: SkipLost has moved Origin. Users were there before it, so that the
-	// results from Origin on depend on records that are gone.
+	// Lost says that SkipLost has moved Origin. Results from Origin on depend on records that are
+	// gone, because users had states before.
 	Lost bool
-	// Open: a worker may have begun a transaction after this one, and a reader
-	// of uncommitted data may have seen its records. A clean stop writes false.
+	// Open says that a worker may have begun a transaction after this one, and that a reader of
+	// uncommitted data may have seen its records. A clean stop writes false.
 	Open bool
-	// Settings is a fingerprint of everything that determines a processor's
-	// bytes, at most MarkBytes long; empty: not known.
+	// Settings is a fingerprint of everything that determines a processor's bytes, at most
+	// MarkBytes long; empty if it is not known.
 	Settings []byte
-	// Source is the identity of the input topic, at most MarkBytes long; empty:
-	// not known.
+	// Source is the identity of the input topic, at most MarkBytes long; empty if it is not known.
 	Source []byte
-	// Amendments are what Settings have been amended by, in the order in which
-	// it happened, at most MaxAmendments.
+	// Amendments are what Settings have been amended by, in order, at most MaxAmendments.
 	Amendments []Amendment
 }
 
-// Amendment is something that a processor's bytes depend on beside the settings,
-// from an offset of the input on. See Amender.
+// Amendment is something that a processor's bytes depend on beside the settings, from an input
+// offset on. See Amender.
 type Amendment struct {
-	From int64  // records before it know nothing of it
+	From int64  // records before it are processed without the amendment
 	Name []byte // opaque here; 1 to MarkBytes bytes
 }
 
-// MarkBytes is the greatest length of Mark.Settings, of Mark.Source, and of an
-// amendment's name; MaxAmendments how many of those a mark holds. A mark is in
-// every transaction, so it has to stay small.
+// MarkBytes is the greatest length of Mark.Settings, of Mark.Source, and of an amendment's name.
+// MaxAmendments is how many amendments a mark holds. Every transaction writes a mark, so it has to
+// stay small.
 const (
 	MarkBytes     = 64
 	MaxAmendments = 64
 )
 
-// Versions of a mark, its value's first byte. Version 1 is followed by Input.
-// Version 2 is followed by a byte of flags, by Input, Origin and Since, and by
-// Settings and Source, each after a byte with its length. Version 3 is version 2
-// and, behind it, a byte with the number of amendments, and of each its From and,
-// after a byte with its length, its Name. Integers are eight bytes, big-endian.
-// Version 1 is read for ever and not written any more. Version 3 is written where
-// there are amendments, so that a partition without can go back to a program
-// that does not know them.
+// Versions of a mark, the first byte of its value:
+//
+//	1: Input
+//	2: flags 1 | Input | Origin | Since | Settings | Source
+//	3: version 2 | number of amendments 1 | for each of them: From | Name
+//
+// Offsets are eight bytes, big-endian. Settings, Source and Name each follow a byte with their
+// length. Version 1 is no longer written, and stays readable for ever. Version 3 is written only if
+// there are amendments, so that a partition without amendments can go back to a program that does
+// not know them.
 const (
 	markVersion1 = 1
 	markVersion2 = 2
@@ -80,16 +80,17 @@ const (
 	markOpen, markLost = 1, 2 // the flags
 )
 
-// ValidKey reports whether a record's key may have a state: it is not empty and
-// does not begin with a zero byte, which is kept for keys such as MarkKey.
+// ValidKey reports whether a record's key may have a state: it is not empty and does not begin with
+// a zero byte, which is reserved for keys such as MarkKey.
 func ValidKey(key []byte) bool { return len(key) > 0 && key[0] != 0 }
 
-// AppendMark appends the value of a mark, in version 2 or, with amendments, 3. It
-// panics if one of its parts is longer than may be.
+// AppendMark appends the value of a mark, in version 2 or, with amendments, version 3. It panics if
+// a part of the mark is too long.
 func AppendMark(dst []byte, m Mark) []byte {
-	if len(m.Settings) > MarkBytes || len(m.Source) > MarkBytes || len(m.Amendments) > MaxAmendments {
-		panic(fmt.Sprintf("task: a mark's settings and source have %d and %d bytes, %d are the most; and %d amendments, of %d",
-			len(m.Settings), len(m.Source), MarkBytes, len(m.Amendments), MaxAmendments))
+	if max(len(m.Settings), len(m.Source)) > MarkBytes || len(m.Amendments) > MaxAmendments {
+		panic(fmt.Sprintf("task: a mark's settings and source have %d and %d bytes, %d are the "+
+			"most; and %d amendments, of %d", len(m.Settings), len(m.Source), MarkBytes,
+			len(m.Amendments), MaxAmendments))
 	}
 	version := byte(markVersion2)
 	if len(m.Amendments) > 0 {
@@ -114,7 +115,8 @@ func AppendMark(dst []byte, m Mark) []byte {
 	}
 	for _, a := range m.Amendments {
 		if !ValidName(a.Name) {
-			panic(fmt.Sprintf("task: an amendment's name has %d bytes, it must have 1 to %d", len(a.Name), MarkBytes))
+			panic(fmt.Sprintf("task: an amendment's name has %d bytes, it must have 1 to %d",
+				len(a.Name), MarkBytes))
 		}
 		dst = binary.BigEndian.AppendUint64(dst, uint64(a.From))
 		dst = append(append(dst, byte(len(a.Name))), a.Name...)
@@ -122,19 +124,22 @@ func AppendMark(dst []byte, m Mark) []byte {
 	return dst
 }
 
-// ValidName reports whether an amendment may have a name.
+// ValidName reports whether an amendment may have this name.
 func ValidName(name []byte) bool { return len(name) > 0 && len(name) <= MarkBytes }
 
 var (
-	errMarkVersion = errors.New("task: the changelog's mark is not of a known version: it was written by a newer geodither, or by something else")
-	errMarkDamaged = errors.New("task: the changelog's mark does not add up: it was not written by geodither")
+	errMarkVersion = errors.New("task: the changelog's mark is not of a known version: " +
+		"it was written by a newer geodither, or by something else")
+	errMarkDamaged = errors.New("task: the changelog's mark does not add up: " +
+		"it was not written by geodither")
 )
 
-// DecodeMark reads the value of a mark. All bytes of the mark are parts of value.
-// A mark of version 1 has no settings, an unknown Origin and Since, and is open.
+// DecodeMark reads the value of a mark. The mark's slices are parts of value. A mark of version 1
+// is open, has no settings, and an unknown Origin and Since.
 func DecodeMark(value []byte) (Mark, error) {
 	if len(value) == markLen1 && value[0] == markVersion1 {
-		m := Mark{Input: int64(binary.BigEndian.Uint64(value[1:])), Origin: none, Since: none, Open: true}
+		input := int64(binary.BigEndian.Uint64(value[1:]))
+		m := Mark{Input: input, Origin: none, Since: none, Open: true}
 		return m, m.check()
 	}
 	if len(value) == 0 || value[0] != markVersion2 && value[0] != markVersion3 {
@@ -144,7 +149,8 @@ func DecodeMark(value []byte) (Mark, error) {
 	flags := r.byte()
 	m := Mark{
 		Open: flags&markOpen != 0, Lost: flags&markLost != 0,
-		Input: r.offset(), Origin: r.offset(), Since: r.offset(), Settings: r.bytes(), Source: r.bytes(),
+		Input: r.offset(), Origin: r.offset(), Since: r.offset(),
+		Settings: r.bytes(), Source: r.bytes(),
 	}
 	if value[0] == markVersion3 {
 		n := int(r.byte())
@@ -159,8 +165,8 @@ func DecodeMark(value []byte) (Mark, error) {
 	return m, m.check()
 }
 
-// reader takes a value apart from its front. Once there is too little, it is bad
-// and gives zeros.
+// reader takes fields from the front of a value. If a field is cut short, the reader is bad, and it
+// and every later field are zero.
 type reader struct {
 	rest []byte
 	bad  bool
@@ -178,14 +184,14 @@ func (r *reader) take(n int) []byte {
 func (r *reader) byte() byte    { return r.take(1)[0] }
 func (r *reader) offset() int64 { return int64(binary.BigEndian.Uint64(r.take(8))) }
 
-// bytes reads a length, at most MarkBytes, and as many bytes.
+// bytes reads a length, at most MarkBytes, and that many bytes.
 func (r *reader) bytes() []byte {
 	n := int(r.byte())
 	r.bad = r.bad || n > MarkBytes
 	return r.take(n)
 }
 
-// check compares the offsets with each other.
+// check returns an error if the offsets contradict each other.
 func (m Mark) check() error {
 	if m.Origin < none || m.Since < m.Origin || m.Input < max(m.Since, 0) {
 		return errMarkDamaged
@@ -200,18 +206,23 @@ func (m Mark) check() error {
 	return nil
 }
 
-// Clone is m with memory of its own.
+// Clone returns the mark with memory of its own.
 func (m Mark) Clone() Mark {
-	m.Settings, m.Source, m.Amendments = bytes.Clone(m.Settings), bytes.Clone(m.Source), slices.Clone(m.Amendments)
+	m.Settings, m.Source = bytes.Clone(m.Settings), bytes.Clone(m.Source)
+	m.Amendments = slices.Clone(m.Amendments)
 	for i := range m.Amendments {
 		m.Amendments[i].Name = bytes.Clone(m.Amendments[i].Name)
 	}
 	return m
 }
 
-// sameBut reports whether m and o are the same but for Input.
+// sameBut reports whether two marks differ in nothing but Input.
 func (m Mark) sameBut(o Mark) bool {
 	return m.Origin == o.Origin && m.Since == o.Since && m.Open == o.Open && m.Lost == o.Lost &&
 		bytes.Equal(m.Settings, o.Settings) && bytes.Equal(m.Source, o.Source) &&
-		slices.EqualFunc(m.Amendments, o.Amendments, func(a, b Amendment) bool { return a.From == b.From && bytes.Equal(a.Name, b.Name) })
+		slices.EqualFunc(m.Amendments, o.Amendments, Amendment.equal)
+}
+
+func (a Amendment) equal(b Amendment) bool {
+	return a.From == b.From && bytes.Equal(a.Name, b.Name)
 }

@@ -5,10 +5,9 @@ import (
 	"hash/maphash"
 )
 
-// overlay is what one transaction will write: the new states, at most one for
-// each key, and the messages. Nothing of it is in the store yet. All bytes are
-// copies in an arena that is used again for the next transaction, so a running
-// task does not allocate.
+// overlay is what one transaction will write: the messages and the new states, at most one for each
+// key. None of it is in the store yet. All bytes are copies in an arena that the next transaction
+// uses again, so a running task does not allocate.
 type overlay struct {
 	entries []entry  // in order of first change
 	table   []uint32 // open addressing: 1 + index into entries, 0 is free
@@ -16,7 +15,7 @@ type overlay struct {
 	out     []Message
 	dead    []Message
 	arena   arena
-	bytes   int // of keys and values held in out, dead and entries
+	bytes   int // of the keys and values in out, dead and entries
 }
 
 // entry is the state of a key after this transaction.
@@ -34,8 +33,8 @@ func newOverlay() *overlay {
 	return &overlay{table: make([]uint32, minTable), seed: maphash.MakeSeed()}
 }
 
-// get is the state of key as this transaction leaves it; found is false if the
-// transaction has not changed it. A forgotten state is empty and found.
+// get returns the state of a key as this transaction leaves it. Found is false if the transaction
+// has not changed it. A forgotten state is empty and found.
 func (o *overlay) get(key []byte) (value []byte, found bool) {
 	_, e := o.slot(key, maphash.Bytes(o.seed, key))
 	if e == nil {
@@ -44,8 +43,8 @@ func (o *overlay) get(key []byte) (value []byte, found bool) {
 	return e.value, true
 }
 
-// put records a new state. It costs two copies for a new key, one for a key
-// that has changed before, and no allocation in steady state.
+// put records a new state. It costs two copies for a new key, one for a key that has changed
+// before, and no allocation in steady state.
 func (o *overlay) put(key, value []byte, forgotten bool, timestamp int64) {
 	hash := maphash.Bytes(o.seed, key)
 	at, e := o.slot(key, hash)
@@ -67,8 +66,8 @@ func (o *overlay) put(key, value []byte, forgotten bool, timestamp int64) {
 	e.forgotten, e.timestamp = forgotten, timestamp
 }
 
-// slot finds the entry of key, or the free place in the table where it goes.
-// The table is at most half full, so there is one.
+// slot returns the entry of a key, or the free place in the table where the entry goes. The table
+// is at most half full, so there is a free place.
 func (o *overlay) slot(key []byte, hash uint64) (at uint64, e *entry) {
 	mask := uint64(len(o.table) - 1)
 	for at = hash & mask; ; at = (at + 1) & mask {
@@ -95,16 +94,18 @@ func (o *overlay) grow() {
 	}
 }
 
-// send copies messages behind dst.
+// send appends copies of messages to dst.
 func (o *overlay) send(dst, messages []Message) []Message {
 	for _, m := range messages {
 		o.bytes += len(m.Key) + len(m.Value)
-		dst = append(dst, Message{Key: o.arena.copy(m.Key), Value: o.arena.copy(m.Value), Timestamp: m.Timestamp})
+		dst = append(dst, Message{
+			Key: o.arena.copy(m.Key), Value: o.arena.copy(m.Value), Timestamp: m.Timestamp,
+		})
 	}
 	return dst
 }
 
-// reset forgets everything and keeps the memory.
+// reset removes everything and keeps the memory.
 func (o *overlay) reset() {
 	clear(o.table)
 	o.entries, o.out, o.dead = o.entries[:0], o.out[:0], o.dead[:0]
@@ -112,15 +113,15 @@ func (o *overlay) reset() {
 	o.bytes = 0
 }
 
-// arena copies bytes into chunks that stay where they are until reset.
+// arena copies bytes into chunks that do not move until reset.
 type arena struct {
-	chunks [][]byte // all of them; chunks[:used] hold data
+	chunks [][]byte // chunks[:used] hold data
 	used   int
 }
 
 const chunkSize = 64 << 10
 
-// copy keeps nil nil: a null key or value of a message is not an empty one.
+// copy returns nil for nil, because a null key or value of a message is not an empty one.
 func (a *arena) copy(b []byte) []byte {
 	if b == nil {
 		return nil
@@ -134,8 +135,7 @@ func (a *arena) copy(b []byte) []byte {
 	return a.chunks[a.used-1][at : at+len(b) : at+len(b)]
 }
 
-// next opens a chunk with room for n bytes. An oversized one is made for the
-// purpose and not kept.
+// next opens a chunk with room for n bytes. It allocates an oversized chunk, which reset drops.
 func (a *arena) next(n int) {
 	if n <= chunkSize && a.used < len(a.chunks) {
 		a.used++

@@ -2,22 +2,21 @@ package task
 
 import "errors"
 
-// Remedy says what to do about an error, which is all the loop wants to know.
+// Remedy says what to do about an error. The loop looks at nothing else of an error.
 type Remedy uint8
 
 const (
-	// Unmarked is the remedy of an error that carries none. The loop reads it
-	// as Rebuild from a Log or Transactions, as Fatal from a Store or Processor.
+	// Unmarked is the remedy of an error that carries none. The loop reads it as Rebuild from a Log
+	// or Transactions, and as Fatal from a Store or Processor.
 	Unmarked Remedy = iota
-	// Retry: make the very same call again; it has had no effect, or repeating
-	// it is harmless.
+	// Retry means: make the same call again. It had no effect, or repeating it is harmless.
 	Retry
-	// Rebuild: drop what is not committed and start over from Fence.
+	// Rebuild means: drop what is not committed and start over from Fence.
 	Rebuild
-	// Leave: the partition belongs to another worker now, or soon will. Give it
-	// up without touching it, and join the group again.
+	// Leave means: the partition belongs to another worker, or soon will. Give it up without
+	// touching it, and join the group again.
 	Leave
-	// Fatal: doing it again will not help; a person has to act first.
+	// Fatal means: repeating does not help. A person has to act first.
 	Fatal
 )
 
@@ -45,8 +44,8 @@ type remedied struct {
 
 func (e *remedied) Unwrap() error { return e.error }
 
-// WithRemedy marks err; nil stays nil. The mark nearest to the outside counts,
-// and errors.Is and errors.As see through it.
+// WithRemedy marks an error with a remedy; nil stays nil. If an error carries several, the
+// outermost counts. errors.Is and errors.As see through it.
 func WithRemedy(err error, r Remedy) error {
 	if err == nil {
 		return nil
@@ -54,7 +53,7 @@ func WithRemedy(err error, r Remedy) error {
 	return &remedied{err, r}
 }
 
-// RemedyOf is the mark of err, Unmarked if it has none or is nil.
+// RemedyOf returns an error's remedy, Unmarked if it carries none or is nil.
 func RemedyOf(err error) Remedy {
 	var e *remedied
 	if errors.As(err, &e) {
@@ -63,7 +62,7 @@ func RemedyOf(err error) Remedy {
 	return Unmarked
 }
 
-// otherwise marks err unless it is marked already.
+// otherwise marks an error with a remedy unless it carries one.
 func otherwise(err error, r Remedy) error {
 	if err == nil || RemedyOf(err) != Unmarked {
 		return err
@@ -71,20 +70,20 @@ func otherwise(err error, r Remedy) error {
 	return WithRemedy(err, r)
 }
 
-// Conditions that a caller may want to tell apart; see errors.Is.
+// Conditions that a caller can tell apart with errors.Is.
 var (
 	// ErrDiverged: the committed offset and the changelog disagree for good.
 	ErrDiverged = errors.New("the group's committed offset and the changelog disagree")
-	// ErrLost: the changelog is empty, and there was something in it; or its beginning was
-	// deleted, and is needed.
+	// ErrLost: the changelog is empty although there was something in it, or its beginning is
+	// needed and was deleted.
 	ErrLost = errors.New("the changelog is lost")
 	// ErrInputLost: the committed offset lies outside the input's bounds.
 	ErrInputLost = errors.New("the input no longer holds the committed offset")
 	// ErrReservedKey: a processor gave a state to a key that ValidKey refuses.
 	ErrReservedKey = errors.New("a state was given to a reserved or empty key")
-	// ErrStore: the store failed. It is restored from the changelog, if that is intact.
+	// ErrStore: the store failed. An intact changelog restores it.
 	ErrStore = errors.New("the state store failed")
-	// ErrUnclean: the grace period ended before the outcome of the transaction
-	// in hand was known. Nothing is lost: the next owner finds out.
+	// ErrUnclean: the grace period ended before the outcome of the transaction in hand was known.
+	// Nothing is lost: the next owner finds the outcome out.
 	ErrUnclean = errors.New("stopped with a transaction in hand")
 )

@@ -4,203 +4,458 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
-// none stands for an offset that is not there.
+// none stands for an offset that does not exist.
 const none = -1
 
-// fence shuts out earlier owners and then, not before, reads the committed
-// offset; none if there is none.
-func (t *Task) fence(ctx context.Context) (committed int64, err error) {
-	err = t.retry(ctx, func() error { return t.d.Transactions.Fence(ctx) })
-	if err != nil {
-		return none, fmt.Errorf("fence earlier owners: %w", err)
+// restoration brings the store up to the end of the changelog. It happens once after each fence.
+//
+// The changelog holds every key's state, and with it whatever the processor counts there, such as
+// an account that must not start over unseen. So an empty changelog is good only where nothing was
+// ever processed. Three things show that something was:
+//
+//   - The group's committed offset, if it is not 0. Every offset that a task commits comes with a
+//     mark, and nothing lies before offset 0. An offset that somebody has set by hand looks the
+//     same, and somebody has to vouch for it (Options.AcceptLost).
+//   - A store that a transaction has written. It may be the only copy left, so the task neither
+//     wipes it nor writes to it. To accept the loss is to give the store up; a Keeper keeps a copy
+//     first.
+//   - The changelog's start, if it is not 0: retention or a person has deleted records.
+//
+// A changelog that has lost its beginning but still has its last mark is lost too if all of it has
+// to be restored: users whose states were in that part would start over. A store that is ahead of
+// that part has those states, so a task with such a store goes on.
+//
+// A changelog that is deleted and made again while a task works shows at the task's next
+// transaction: its records lie at lower offsets than records that were there before. The task sees
+// that before the commit (sameChangelog), so nothing is committed beside an empty changelog. It
+// drops the transaction and is assigned again, which finds the loss.
+type restoration struct {
+	t         *Task
+	committed int64 // the group's offset
+
+	store Positions // of the store before the restoration
+	first int64     // bounds of the changelog, read after the fence: before it, a predecessor's
+	end   int64     // last states could be missed
+	last  lastMark
+	known bool // the store was found with an input offset, so there was a mark
+	cut   bool // the changelog's beginning was deleted
+
+	full string // why the store is restored in full; "" if it is not
+	lost bool   // the changelog is lost, and that was accepted
+	keep bool   // the store may be the only copy of what is given up
+
+	from    Positions // where the replay began
+	at      Positions // where it is
+	records int       // how many it has read
+	start   time.Time // of the restoration
+	told    time.Time // when the observer heard last
+}
+
+// run brings the store up to the changelog's end. The result's Input is none if nothing was ever
+// processed.
+func (r *restoration) run(ctx context.Context) (Restore, error) {
+	if err := r.look(ctx); err != nil {
+		return Restore{}, err
 	}
-	found := false
+	if err := r.judge(); err != nil {
+		return Restore{}, err
+	}
+	if err := r.bringUp(ctx); err != nil {
+		return Restore{}, err
+	}
+	if !r.agrees() {
+		return Restore{}, r.t.doubt(r.disagreement())
+	}
+	return r.done()
+}
+
+// look reads where the store and the changelog are, and the last mark.
+func (r *restoration) look(ctx context.Context) error {
+	t := r.t
+	store, found, err := t.d.Store.Positions()
+	if err != nil {
+		return storeError("read its positions", err)
+	}
 	err = t.retry(ctx, func() (err error) {
-		committed, found, err = t.d.Transactions.Committed(ctx)
+		r.first, r.end, err = t.d.Changelog.Bounds(ctx)
 		return err
 	})
 	if err != nil {
-		return none, fmt.Errorf("read the committed offset: %w", err)
+		return fmt.Errorf("read the changelog's bounds: %w", err)
 	}
-	if !found {
-		return none, nil
-	}
-	return committed, nil
+	r.store, r.from = store, store
+	r.known = found && store.Input != none
+	r.cut = r.first > 0 && !t.o.CleanerTrims
+	r.full = r.whole(found)
+	return r.findMark(ctx)
 }
 
-// restore brings the store up to the changelog's end. The input offset that it
-// answers with is none if nothing was ever processed.
-func (t *Task) restore(ctx context.Context, committed int64) (done Restore, err error) {
-	start := t.o.Clock.Now()
-	p, found, err := t.d.Store.Positions()
-	if err != nil {
-		return done, storeError("read its positions", err)
-	}
-	var first, end int64 // after the fence, else a predecessor's last states are missed
-	err = t.retry(ctx, func() (err error) {
-		first, end, err = t.d.Changelog.Bounds(ctx)
-		return err
-	})
-	if err != nil {
-		return done, fmt.Errorf("read the changelog's bounds: %w", err)
-	}
-	r := &replay{
-		from: p, end: end, known: found && p.Input != none, full: whole(p, found, committed, first, end),
-		start: start, told: start,
-	}
-	if r.last, err = t.findMark(ctx, first, end); err != nil {
-		return done, err
-	}
-	r.cut = first > 0 && !t.o.CleanerTrims
-	if r.lost = r.isLost(committed); r.lost {
-		// A broker may show wrong bounds for a moment, so what is accepted is what
-		// would be fatal.
-		if err := t.doubt(r.lostError(committed)); !t.o.AcceptLost || RemedyOf(err) != Fatal {
-			return done, err
-		}
-		r.keep = r.known
-		r.full, r.known = "the changelog is lost, and that was accepted", false
-	}
-	if r.last.found && (committed == none || committed == r.last.mark.Input) {
-		// Now, and not after a long restore. A mark that does not agree with the
-		// group may be an old one.
-		if err := t.accept(r.last.mark); err != nil {
-			return done, err
-		}
-	}
-	if r.full == "" {
-		if r.full, err = t.catchUp(ctx, r, committed); err != nil {
-			return done, err
-		}
-	}
-	if r.full != "" {
-		if r.cut && r.last.found {
-			if err := t.doubt(cutError(first, r.full)); !t.o.AcceptLost || RemedyOf(err) != Fatal {
-				return done, err
-			}
-			r.keep = r.known
-		}
-		if err := t.startOver(ctx, r, first); err != nil {
-			return done, err
-		}
-	}
-	if !r.agrees(committed) {
-		return done, t.doubt(r.disagreement(committed))
-	}
-	done = Restore{
-		Wiped: r.full, Records: r.records, From: r.from.Changelog, To: r.at.Changelog,
-		Committed: committed, Input: r.at.Input, Assumed: r.lost,
-		Mark: r.last.mark, Marked: r.last.found, OtherSettings: r.last.found && t.other(r.last.mark),
-	}
-	if done.Input == none {
-		// The store does not get it: an offset there says that there was a mark.
-		done.Input = committed
-	}
-	if done.Input == none && r.lost {
-		done.Input = p.Input // the group's offset is lost too
-	}
-	t.changes = t.changes[:0]
-	r.at.AppliedMS = start.UnixMilli()
-	if err := t.apply(r.at); err != nil {
-		return done, err
-	}
-	t.tail = r.at.Changelog
-	done.Took = t.o.Clock.Now().Sub(start)
-	t.o.Observer.Restored(done)
-	return done, nil
-}
-
-// catchUp replays what the store lacks. why says that the store has to be
-// restored in full instead; "" if it is up to date.
-func (t *Task) catchUp(ctx context.Context, r *replay, committed int64) (why string, err error) {
-	if r.known && !r.last.found {
-		return "the changelog has no mark", nil
-	}
-	if r.known && r.last.at < r.from.Changelog && r.last.tail > r.from.Changelog {
-		// Every transaction ends with a mark, so records without one are not
-		// geodither's, and must not get into a good copy.
-		return "the changelog goes on without a mark", nil
-	}
-	switch err := t.replay(ctx, r); {
-	case errors.Is(err, errTooOld):
-		return errTooOld.Error(), nil
-	case err != nil:
-		return "", err
-	case !r.agrees(committed):
-		return "the store does not agree with the committed offset", nil
-	}
-	return "", nil
-}
-
-// startOver wipes the store and replays the whole changelog; but a store that
-// belongs to marks that the changelog no longer has is the only copy left, and
-// stays. Where its loss was accepted, a copy of it is kept first.
-func (t *Task) startOver(ctx context.Context, r *replay, first int64) error {
-	if r.known && !r.last.found {
-		return t.doubt(r.foreign())
-	}
-	if k, ok := t.d.Store.(Keeper); ok && r.keep {
-		if err := k.Keep(); err != nil {
-			return storeError("keep a copy of a partition that is given up", err)
-		}
-	}
-	if err := t.d.Store.Wipe(); err != nil {
-		return storeError("wipe a partition", err)
-	}
-	r.from = Positions{Input: none, Changelog: first, AppliedMS: r.start.UnixMilli()}
-	return t.replay(ctx, r)
-}
-
-// StoreEmpty is why a store is restored in full that nothing was written to yet.
+// StoreEmpty is the reason for a full restore of a store that nothing was written to yet.
 const StoreEmpty = "the store is empty"
 
-// whole says why the store cannot be caught up from where it is; "" if it can.
-func whole(p Positions, found bool, committed, first, end int64) string {
+// whole returns why the store cannot be caught up from where it is; "" if it can.
+func (r *restoration) whole(found bool) string {
 	switch {
 	case !found:
 		return StoreEmpty
-	case committed == none:
+	case r.committed == none:
 		return "the group has no committed offset"
-	case p.Input > committed:
+	case r.store.Input > r.committed:
 		return "the store is ahead of the committed offset"
-	case p.Changelog < first:
+	case r.store.Changelog < r.first:
 		return "the changelog no longer holds the store's position"
-	case p.Changelog > end:
+	case r.store.Changelog > r.end:
 		return "the changelog ends before the store's position"
 	}
 	return ""
 }
 
-// locate sets t.next to where processing goes on: at input, or where Start or
-// SkipLost says. It answers with the end of what there is to read.
-func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
-	var first int64
-	err = t.retry(ctx, func() (err error) {
-		first, end, err = t.d.Input.Bounds(ctx)
+// judge decides whether the task may go on with what it has found.
+func (r *restoration) judge() error {
+	t := r.t
+	if r.lost = r.isLost(); r.lost {
+		if err := r.give(r.lostError()); err != nil {
+			return err
+		}
+		r.full, r.known = "the changelog is lost, and that was accepted", false
+	}
+	if r.last.found && (r.committed == none || r.committed == r.last.mark.Input) {
+		// It is checked now, and not after a long replay. A mark that does not agree with the
+		// group's offset may be an old one.
+		return t.accept(r.last.mark, t.o.AcceptSettings)
+	}
+	return nil
+}
+
+// give returns the error of a loss, or nil if the loss was accepted; the store is then kept. A
+// broker may show wrong bounds for a moment, so only a loss that would be fatal can be accepted.
+func (r *restoration) give(loss error) error {
+	if err := r.t.doubt(loss); !r.t.o.AcceptLost || RemedyOf(err) != Fatal {
 		return err
+	}
+	r.keep = r.known
+	return nil
+}
+
+// isLost reports whether the changelog holds nothing although something was processed. A changelog
+// with records but without a mark is not lost: its records are not of this package.
+func (r *restoration) isLost() bool {
+	return !r.last.found && r.last.seen == 0 && (r.known || r.committed > 0 || r.cut)
+}
+
+// bringUp replays what the store lacks, or everything.
+func (r *restoration) bringUp(ctx context.Context) (err error) {
+	if r.full == "" {
+		if r.full, err = r.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	if r.full == "" {
+		return nil
+	}
+	if r.cut && r.last.found {
+		if err := r.give(r.cutError()); err != nil {
+			return err
+		}
+	}
+	return r.startOver(ctx)
+}
+
+// catchUp replays what the store lacks. It returns why the store has to be restored in full
+// instead, "" if the store is up to date.
+func (r *restoration) catchUp(ctx context.Context) (why string, err error) {
+	if r.known && !r.last.found {
+		return "the changelog has no mark", nil
+	}
+	if r.known && r.last.at < r.from.Changelog && r.last.tail > r.from.Changelog {
+		// Every transaction ends with a mark, so records without one are not geodither's, and must
+		// not get into a good copy.
+		return "the changelog goes on without a mark", nil
+	}
+	switch err := r.replay(ctx); {
+	case errors.Is(err, errTooOld):
+		return errTooOld.Error(), nil
+	case err != nil:
+		return "", err
+	case !r.agrees():
+		return "the store does not agree with the committed offset", nil
+	}
+	return "", nil
+}
+
+// startOver wipes the store and replays the whole changelog. A store that belongs to marks that the
+// changelog no longer has is the only copy left, and stays.
+func (r *restoration) startOver(ctx context.Context) error {
+	if r.known && !r.last.found {
+		return r.t.doubt(r.foreign())
+	}
+	if k, ok := r.t.d.Store.(Keeper); ok && r.keep {
+		if err := k.Keep(); err != nil {
+			return storeError("keep a copy of a partition that is given up", err)
+		}
+	}
+	if err := r.t.d.Store.Wipe(); err != nil {
+		return storeError("wipe a partition", err)
+	}
+	r.from = Positions{Input: none, Changelog: r.first, AppliedMS: r.start.UnixMilli()}
+	return r.replay(ctx)
+}
+
+// agrees compares what the changelog says with the committed offset. No committed offset agrees
+// with any mark: group offsets expire, and the mark was written by the same transaction as the last
+// offset. An empty changelog that is not lost, or whose loss was accepted, agrees with any offset.
+func (r *restoration) agrees() bool {
+	if r.at.Input == none {
+		return r.full != "" && r.records == 0 && !r.known
+	}
+	if r.last.found && r.last.mark.Input != r.at.Input {
+		return false
+	}
+	return r.committed == none || r.committed == r.at.Input
+}
+
+// done writes the positions into the store and sums up.
+func (r *restoration) done() (Restore, error) {
+	t := r.t
+	done := Restore{
+		Wiped: r.full, Records: r.records, From: r.from.Changelog, To: r.at.Changelog,
+		Committed: r.committed, Input: r.at.Input, Assumed: r.lost,
+		Mark: r.last.mark, Marked: r.last.found,
+		OtherSettings: r.last.found && t.other(r.last.mark),
+	}
+	// The store does not get these offsets: an offset there says that there was a mark.
+	if done.Input == none {
+		done.Input = r.committed
+	}
+	if done.Input == none && r.lost {
+		done.Input = r.store.Input // the group's offset is lost too
+	}
+	t.changes = t.changes[:0]
+	r.at.AppliedMS = r.start.UnixMilli()
+	if err := t.apply(r.at); err != nil {
+		return done, err
+	}
+	t.tail = r.at.Changelog
+	done.Took = t.o.Clock.Now().Sub(r.start)
+	t.o.Observer.Restored(done)
+	return done, nil
+}
+
+// errTooOld ends a replay that may have missed tombstones.
+var errTooOld = errors.New("the store is older than tombstones are kept")
+
+// replay reads the changelog from r.from to its end and applies it, one fetched batch at a time. A
+// crash in between is harmless: the positions say how far it has come, and values are whole.
+func (r *restoration) replay(ctx context.Context) error {
+	r.at, r.records = r.from, 0
+	return r.scan(ctx, r.from.Changelog, r.end, func(batch Batch) error {
+		if len(batch.Records) > 0 && r.tooOld() {
+			if r.full == "" {
+				return errTooOld
+			}
+			return r.t.doubt(r.tooSlow())
+		}
+		if err := r.replayBatch(batch); err != nil {
+			return err
+		}
+		r.tell()
+		return nil
 	})
+}
+
+// tooOld reports whether a tombstone that is still ahead may be gone. A tombstone is kept for at
+// least delete.retention.ms, counted from when the value that it deletes was last seen in the log,
+// which is not before r.from.AppliedMS.
+func (r *restoration) tooOld() bool {
+	return r.t.o.Clock.Now().Sub(time.UnixMilli(r.from.AppliedMS)) > r.t.o.MaxStoreAge
+}
+
+func (r *restoration) replayBatch(batch Batch) error {
+	t := r.t
+	t.changes = t.changes[:0]
+	for _, rec := range batch.Records {
+		r.records++
+		switch {
+		case string(rec.Key) == MarkKey:
+			m, err := readMark(rec)
+			if err != nil {
+				return err
+			}
+			r.at.Input = m.Input
+			t.changes = append(t.changes, Change{Key: markKey, Value: rec.Value})
+		case ValidKey(rec.Key):
+			t.changes = append(t.changes, Change{Key: rec.Key, Value: rec.Value})
+		}
+	}
+	r.at.Changelog = batch.Next
+	return t.apply(r.at)
+}
+
+// readMark decodes a record under MarkKey.
+func readMark(rec Record) (Mark, error) {
+	m, err := DecodeMark(rec.Value)
 	if err != nil {
-		return none, fmt.Errorf("read the input's bounds: %w", err)
+		err = WithRemedy(fmt.Errorf("read the changelog at offset %d: %w", rec.Offset, err), Fatal)
 	}
-	if input == none && t.o.Start == At {
-		input = t.o.Begin
+	return m, err
+}
+
+// progressInterval is how often a restoration that takes long says how far it is.
+const progressInterval = time.Second
+
+func (r *restoration) tell() {
+	now := r.t.o.Clock.Now()
+	if now.Sub(r.told) < progressInterval {
+		return
 	}
-	t.next = input
+	r.told = now
+	r.t.o.Observer.Restoring(RestoreProgress{
+		Records: r.records, At: r.at.Changelog, End: r.end, Took: now.Sub(r.start),
+	})
+}
+
+// lastMark is what lies at the end of a changelog.
+type lastMark struct {
+	mark  Mark
+	found bool
+	at    int64 // where the mark is; none if there is none
+	tail  int64 // after the last record of any kind
+	seen  int   // records looked at
+}
+
+// findMark looks for the changelog's last mark. The mark lies at the end, with nothing but aborted
+// transactions after it, so findMark looks there first: it takes one fetch unless there is no mark.
+func (r *restoration) findMark(ctx context.Context) error {
+	r.last = lastMark{at: none, tail: r.first}
+	end := r.end
+	for step := int64(16); end > r.first && !r.last.found; step *= 8 {
+		at := max(r.first, end-step)
+		if err := r.scan(ctx, at, end, r.last.look); err != nil {
+			return err
+		}
+		end = at
+	}
+	return nil
+}
+
+// look takes note of the marks in a batch.
+func (l *lastMark) look(batch Batch) error {
+	for i := range batch.Records {
+		rec := &batch.Records[i]
+		l.seen++
+		l.tail = max(l.tail, rec.Offset+1)
+		if rec.Offset < l.at || string(rec.Key) != MarkKey {
+			continue
+		}
+		m, err := readMark(*rec)
+		if err != nil {
+			return err
+		}
+		l.mark, l.at, l.found = m.Clone(), rec.Offset, true
+	}
+	return nil
+}
+
+// scan reads the changelog from at to end.
+func (r *restoration) scan(ctx context.Context, at, end int64, visit func(Batch) error) error {
+	t := r.t
+	for stalls := 0; at < end; {
+		var batch Batch
+		err := t.retry(ctx, func() (err error) {
+			batch, err = t.d.Changelog.Fetch(ctx, at)
+			return err
+		})
+		if err == nil {
+			err = batch.check(at)
+		}
+		if err != nil {
+			return fmt.Errorf("read the changelog at offset %d: %w", at, err)
+		}
+		if batch.Next == at {
+			if stalls++; stalls > t.o.Retries {
+				return fmt.Errorf("the changelog delivers nothing from offset %d, though it is "+
+					"said to end at %d", at, end)
+			}
+			continue
+		}
+		if err := visit(batch); err != nil {
+			return err
+		}
+		at, stalls = batch.Next, 0
+	}
+	return nil
+}
+
+// WaysOut says what can be done about a changelog that is lost.
+const WaysOut = "The changelog holds every user's state and account of ε: to go on without it " +
+	"would start every account at 0. Stop all instances. Then restore the topic from a mirror or " +
+	"a backup; or write it back from an intact state folder: " +
+	"\"geodither state rebuild-changelog --from-store\". If it is lost for good, or if the " +
+	"group's offset was set by hand before the first start, set accept_lost_account: true for " +
+	"one start: what each user has spent so far then counts no more, and adds to what is spent " +
+	"from there on"
+
+// lostError returns the error of a lost changelog: what shows the loss, and what can be done.
+func (r *restoration) lostError() error {
+	known := ""
 	switch {
-	case input == none && t.o.Start == Latest:
-		t.next = end
-	case input == none:
-		t.next = first
-	case input < first && t.o.SkipLost:
-		t.next = first
-	case input < first:
-		return none, WithRemedy(fmt.Errorf("%w: the group is at %d, the input begins at %d: retention has removed records before they were processed. "+
-			"Set skip_lost: true to go on without them, and lengthen the topic's retention (retention.ms)", ErrInputLost, input, first), Fatal)
-	case input > end:
-		return none, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the topic made anew, or has the cluster lost data? "+
-			"Another group with an empty topics.changelog starts over, with every user's account of ε at 0 beside what is spent already", ErrInputLost, input, end))
+	case r.committed > 0 && r.known:
+		known = fmt.Sprintf("the group is at input offset %d and the store here has the states "+
+			"up to %d", r.committed, r.from.Input)
+	case r.committed <= 0 && !r.known:
+		known = "records were deleted from its beginning"
+	case r.known:
+		known = fmt.Sprintf("the store here has the states up to input offset %d", r.from.Input)
+	default:
+		known = fmt.Sprintf("the group is at input offset %d", r.committed)
 	}
-	return end, nil
+	return fmt.Errorf("%w: %s, but the changelog is empty: it was deleted, emptied or made "+
+		"again. %s", ErrLost, known, WaysOut)
+}
+
+// cutError returns the error of a changelog that has lost its beginning. It says why the store does
+// not help, which is the reason for a full restore.
+func (r *restoration) cutError() error {
+	return fmt.Errorf("%w: it begins at offset %d, since retention or somebody has deleted what "+
+		"was before, and all of it is needed here (%s). A user whose state was in that part would "+
+		"have an account of ε that starts at 0 again. Stop all instances. Then restore the topic "+
+		"from a mirror or a backup; or delete it and write it back from intact state folders: "+
+		"\"geodither state rebuild-changelog --from-store\". If that part is lost for good, set "+
+		"accept_lost_account: true for one start: what those users have spent so far then counts "+
+		"no more, and adds to what is spent from there on. An instance without a state folder "+
+		"needs that again, until the topic was deleted and written back", ErrLost, r.first, r.full)
+}
+
+// foreign returns the error of a changelog that has records, but not the marks that the store has
+// seen.
+func (r *restoration) foreign() error {
+	return fmt.Errorf("%w: the store here has the states up to input offset %d, but the changelog "+
+		"has no mark of geodither's among its %d records: is it another topic? Set "+
+		"topics.changelog to the right one, or bring its records back",
+		ErrDiverged, r.from.Input, r.last.seen)
+}
+
+// disagreement returns the error of a changelog that does not agree with the committed offset.
+func (r *restoration) disagreement() error {
+	if r.at.Input == none {
+		return fmt.Errorf("%w: the changelog has %d records, but no mark of geodither's: is it "+
+			"another topic, or has its mark been deleted? Set topics.changelog to the right one; "+
+			"or, to start over with another account of ε for every user, which adds to the one so "+
+			"far, set another group and an empty topics.changelog", ErrDiverged, r.records)
+	}
+	return fmt.Errorf("%w: the group is at %d, the changelog at %d: were the group's offsets "+
+		"moved, or has the cluster lost data? To go on, set the group's offset to %[3]d. Another "+
+		"group with an empty topics.changelog would start every user's account of ε at 0, beside "+
+		"what is spent already", ErrDiverged, r.committed, r.at.Input)
+}
+
+// tooSlow returns the error of a full replay that took so long that tombstones may be gone.
+func (r *restoration) tooSlow() error {
+	return fmt.Errorf("read the changelog at offset %d: this restore has taken longer than %v, "+
+		"and tombstones that it has not come to yet may be gone: let the cleaner leave less to "+
+		"read (min.cleanable.dirty.ratio of the changelog), or give the worker a faster way to "+
+		"the brokers and a faster disk, and start again", r.at.Changelog, r.t.o.MaxStoreAge)
 }

@@ -2,33 +2,94 @@ package task
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 )
 
-// A reader of uncommitted data sees what aborted transactions have written. The
-// same record processed twice must then give the same bytes, also by two workers
-// one after the other, and what determines the bytes is Options.Settings. So a
-// worker writes its settings into the changelog before its first data (open),
-// and that nothing is left behind when it stops (close). A worker of other
-// settings that finds the mark open knows that there may be records beyond the
-// committed offset, made by those other settings, and does not begin.
+// marks is what a task knows about the marks of its partition.
+//
+// A reader of uncommitted data sees what aborted transactions have written. If a record is
+// processed twice, also by two workers one after the other, the bytes must be the same, and
+// Options.Settings is what determines them. So a worker writes its settings into the changelog
+// before its first record (an open mark), and when it stops, that nothing uncommitted is left
+// behind (a closed mark). A worker with other settings that finds the mark open knows that there
+// may be records beyond the committed offset that were made with those settings, and does not
+// start.
+type marks struct {
+	settings, source []byte // of this task: Options.Settings and Options.Source
 
-// accept says why this task must not go on behind the mark that it has found.
-func (t *Task) accept(m Mark) error {
-	if err := CheckSource(m, t.o.Source); err != nil {
+	mark   Mark  // the last one; before the first, what it would have been
+	opened bool  // the last mark is open and was written by this task
+	from   int64 // input offset at which this assignment goes on
+	seen   int64 // before this input offset, readers of uncommitted data may have seen results
+
+	proposed [][]byte // amendments that the mark that is being committed adds
+}
+
+// found takes over the mark that a restore has found, if there is one. The task goes on at next.
+// That differs from input, the offset to which the mark belongs, if SkipLost has skipped records.
+// The stable end was read after the fence.
+func (k *marks) found(m Mark, found bool, input, next, stable int64) {
+	k.mark, k.from = m, next
+	if !found {
+		k.mark = Mark{Origin: next, Since: next}
+	} else if next != input {
+		k.mark.Origin, k.mark.Since, k.mark.Lost = next, max(m.Since, next), true
+	}
+	k.opened = found && k.nextMark(next, true).sameBut(m)
+	k.seen = none
+	if found && m.Open {
+		// It is not known how far the predecessor's transaction went. It cannot go beyond what
+		// there was to read, and it grows no more, because the predecessor is fenced.
+		k.seen = stable
+	}
+}
+
+// nextMark returns the mark of a transaction that commits the input up to next.
+//
+// Settings that replace others have no amendments yet. They count from where this assignment went
+// on, because everything that it processes is made with them. They do not count from next: before
+// the first mark the task may have read past aborted records, which would then look like records of
+// the earlier settings.
+func (k *marks) nextMark(next int64, open bool) Mark {
+	m := k.mark
+	m.Input, m.Open = next, open
+	if !bytes.Equal(m.Settings, k.settings) {
+		m.Settings, m.Since, m.Amendments = k.settings, k.from, nil
+	}
+	for _, name := range k.proposed {
+		added := Amendment{From: next, Name: bytes.Clone(name)}
+		m.Amendments = append(slices.Clip(m.Amendments), added)
+	}
+	if len(k.source) > 0 {
+		m.Source = k.source
+	}
+	return m
+}
+
+// closes reports whether a mark at next may say that nothing is left behind: everything is
+// committed that a reader of uncommitted data can have seen.
+func (k *marks) closes(next int64) bool { return next >= k.seen }
+
+// other reports whether a mark is known to be of other settings than the task's.
+func (k *marks) other(m Mark) bool {
+	return len(m.Settings) > 0 && len(k.settings) > 0 && !bytes.Equal(m.Settings, k.settings)
+}
+
+// accept returns an error if this task must not go on after the last mark.
+func (k *marks) accept(m Mark, acceptSettings bool) error {
+	if err := CheckSource(m, k.source); err != nil {
 		return WithRemedy(err, Fatal)
 	}
-	if m.Open && t.other(m) && !t.o.AcceptSettings {
-		return WithRemedy(&SettingsError{Found: m.Settings, Own: t.o.Settings, Input: m.Input}, Fatal)
+	if m.Open && k.other(m) && !acceptSettings {
+		return WithRemedy(&SettingsError{Found: m.Settings, Own: k.settings, Input: m.Input}, Fatal)
 	}
 	return nil
 }
 
-// CheckSource answers with an ErrSource if a mark was written for another input topic than
-// the one of an id. Nobody knows where either is empty.
+// CheckSource returns an ErrSource if a mark was written for an input topic with another id. It
+// returns nil if either id is unknown, that is, empty.
 func CheckSource(m Mark, source []byte) error {
 	if len(m.Source) == 0 || len(source) == 0 || bytes.Equal(m.Source, source) {
 		return nil
@@ -40,65 +101,7 @@ func CheckSource(m Mark, source []byte) error {
 		ErrSource, source, m.Source, m.Input)
 }
 
-// other reports whether a mark is known to be of other settings than the task's.
-func (t *Task) other(m Mark) bool {
-	return len(m.Settings) > 0 && len(t.o.Settings) > 0 && !bytes.Equal(m.Settings, t.o.Settings)
-}
-
-// stand takes over the mark that a restore has found. Processing goes on at
-// t.next; the input's stable end was stable after the fence.
-func (t *Task) stand(m Mark, found bool, input, stable int64) {
-	t.mark, t.from = m, t.next
-	if !found {
-		t.mark = Mark{Origin: t.next, Since: t.next}
-	} else if t.next != input { // SkipLost
-		t.mark.Origin, t.mark.Since, t.mark.Lost = t.next, max(m.Since, t.next), true
-	}
-	t.opened = found && t.nextMark(true).sameBut(m)
-	t.seen = none
-	if found && m.Open {
-		// How far the transaction went is not known, but not beyond what there
-		// was to read; and its worker is fenced, so it is not longer now.
-		t.seen = stable
-	}
-}
-
-// open makes sure, before the first record of a transaction, that the last mark is
-// open and of this task, and has what is to be adopted; else it commits a mark alone.
-func (t *Task) open(work context.Context) error {
-	proposed, err := t.propose()
-	if err != nil || t.opened && len(proposed) == 0 {
-		return err
-	}
-	return t.adopt(work, proposed, true)
-}
-
-// nextMark is the mark of a transaction that commits t.next. Other settings are
-// amended by nothing yet, and are in force from where this task goes on: all that it
-// processes is made under them. t.next will not do for that. By the time of the first
-// mark it may have moved past aborted records, which would then look like records of
-// earlier settings.
-func (t *Task) nextMark(open bool) Mark {
-	m := t.mark
-	m.Input, m.Open = t.next, open
-	if !bytes.Equal(m.Settings, t.o.Settings) {
-		m.Settings, m.Since, m.Amendments = t.o.Settings, t.from, nil
-	}
-	for _, name := range t.proposed {
-		m.Amendments = append(slices.Clip(m.Amendments), Amendment{From: t.next, Name: bytes.Clone(name)})
-	}
-	if len(t.o.Source) > 0 {
-		m.Source = t.o.Source
-	}
-	return m
-}
-
-// closes reports whether a mark at t.next may say that nothing is left behind:
-// whatever a reader of uncommitted data can have seen is committed.
-func (t *Task) closes() bool { return t.next >= t.seen }
-
-// SettingsError is ErrSettings with the two fingerprints, for whoever can name what
-// differs.
+// SettingsError is ErrSettings with the two fingerprints, for callers that can name what differs.
 type SettingsError struct {
 	Found, Own []byte // of the last mark, and of this task
 	Input      int64  // of the last mark
@@ -106,11 +109,12 @@ type SettingsError struct {
 
 // Error says what may happen and what to do.
 func (e *SettingsError) Error() string {
-	return fmt.Sprintf("%v (%.4x, now %.4x), perhaps in the middle of a transaction beyond offset %d: "+
-		"going on could show readers of uncommitted data two different releases of the same fixes. "+
-		"Start once with the old settings, let it catch up with the input and stop it cleanly (SIGTERM); then start with the new ones. "+
-		"If nobody reads sanitized records uncommitted, or two releases of some fixes are acceptable, set accept_settings: true for one start",
-		ErrSettings, e.Found, e.Own, e.Input)
+	return fmt.Sprintf("%v (%.4x, now %.4x), perhaps in the middle of a transaction beyond offset "+
+		"%d: going on could show readers of uncommitted data two different releases of the same "+
+		"fixes. Start once with the old settings, let it catch up with the input and stop it "+
+		"cleanly (SIGTERM); then start with the new ones. If nobody reads sanitized records "+
+		"uncommitted, or two releases of some fixes are acceptable, set accept_settings: true for "+
+		"one start", ErrSettings, e.Found, e.Own, e.Input)
 }
 
 // Is matches ErrSettings.
@@ -119,9 +123,11 @@ func (e *SettingsError) Is(target error) bool { return target == ErrSettings }
 // Conditions of a start under other circumstances; see errors.Is.
 var (
 	// ErrSettings: the last mark is open and of other settings.
-	ErrSettings = errors.New("the worker before this one has ended under other settings without a clean stop")
+	ErrSettings = errors.New("the worker before this one has ended under other settings without " +
+		"a clean stop")
 	// ErrSource: the mark was written for another input topic.
 	ErrSource = errors.New("the input topic was deleted and made anew")
 	// ErrAmended: the mark has amendments, and the task has no Amender.
-	ErrAmended = errors.New("the settings were amended by the worker before this one, which this one cannot do")
+	ErrAmended = errors.New("the settings were amended by the worker before this one, which this " +
+		"one cannot do")
 )

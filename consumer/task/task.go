@@ -3,38 +3,35 @@ package task
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
-// Task is one partition's worker. Make one per assignment; it runs once and is
-// used by one goroutine.
+// Task is one partition's worker. Make one for each assignment; it runs once and is used by one
+// goroutine.
 type Task struct {
 	d     Dependencies
 	o     Options
 	state State
+	marks
 
-	next   int64     // input offset after the last one that was processed
-	from   int64     // what t.next was when the last restore had ended
-	safe   int64     // what t.next was at the last commit or at the start
-	tail   int64     // the changelog's offset behind all that was restored and committed
-	saved  time.Time // when that was
-	mark   Mark      // the last one; if there is none, what it would have been
-	opened bool      // it is open, and of this task
-	// proposed is what the mark alone that is being committed adds to the list.
-	proposed [][]byte
-	seen     int64    // before it a reader of uncommitted data may have seen results
-	overlay  *overlay // of the records since the last commit
-	records  int      // how many those are
-	began    time.Time
-	last     int64 // Kafka timestamp of the last of them, and of the mark
-	fx       Effects
-	hand     hand
+	next  int64     // input offset after the last record that was processed
+	safe  int64     // next at the last commit, or at the start
+	tail  int64     // changelog offset after everything that was restored and committed
+	saved time.Time // when safe was set
+
+	overlay *overlay // effects of the records since the last commit
+	records int      // how many those are
+	began   time.Time
+	last    int64 // Kafka timestamp of the last of them, and of the mark
+	fx      Effects
+	hand    hand
 
 	attempt int // recoveries since the last progress
 	doubts  int // restores in a row whose result did not add up
 
 	changelog []Message // scratch of commit
-	changes   []Change  // scratch of commit and replay
+	changes   []Change  // scratch of commit and restore
 	value     []byte    // scratch of commit: the mark
 }
 
@@ -42,27 +39,30 @@ type Task struct {
 type hand uint8
 
 const (
-	empty  hand = iota // nothing written
+	empty  hand = iota // nothing is written
 	opened             // Produce was called: there may be a transaction
-	undone             // Commit was called and has not answered well: either way
+	undone             // Commit was called and did not succeed: it may be committed or not
 )
 
-// New checks the options and makes a task. A missing dependency panics.
+// New checks the options and makes a task. It panics if a dependency is missing.
 func New(d Dependencies, o Options) (*Task, error) {
-	if d.Input == nil || d.Changelog == nil || d.Transactions == nil || d.Store == nil || d.Processor == nil {
+	if d.Input == nil || d.Changelog == nil || d.Transactions == nil || d.Store == nil ||
+		d.Processor == nil {
 		panic("task: every field of Dependencies but Amender is required")
 	}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Task{d: d, o: o.withDefaults(), overlay: newOverlay()}, nil
+	own := marks{settings: o.Settings, source: o.Source}
+	return &Task{d: d, o: o.withDefaults(), overlay: newOverlay(), marks: own}, nil
 }
 
-// Run works until ctx is done, Options.End is reached, or something ends it for
-// good. It returns nil when all before End is committed, or when ctx is done and the transaction in hand was committed or dropped
-// definitely; else an error whose RemedyOf is Leave or Fatal. When ctx is done,
-// the records already processed are committed if that succeeds within
-// Options.Grace. It may be called once.
+// Run works until ctx is done, Options.End is reached, or an error ends it for good.
+//
+// It returns nil when everything before End is committed, or when ctx is done and the transaction
+// in hand is known to be committed or dropped. Otherwise it returns an error whose RemedyOf is
+// Leave or Fatal. When ctx is done, it commits the records that are already processed if that
+// succeeds within Options.Grace. Run may be called once.
 func (t *Task) Run(ctx context.Context) error {
 	if t.state != Created {
 		panic("task: Run was called twice")
@@ -89,9 +89,8 @@ func (t *Task) Run(ctx context.Context) error {
 	}
 }
 
-// cycle is a fresh start and the work after it. It ends with nil when ctx is
-// done or End is reached, and the records in hand are committed; else with an
-// error.
+// cycle is a fresh start and the work after it. It returns nil when ctx is done or End is reached,
+// and the records in hand are committed.
 func (t *Task) cycle(ctx, work context.Context) error {
 	t.move(Fencing)
 	committed, err := t.fence(ctx)
@@ -108,24 +107,27 @@ func (t *Task) cycle(ctx, work context.Context) error {
 		return err
 	}
 	t.doubts = 0
-	t.stand(r.Mark, r.Marked, r.Input, stable)
+	t.found(r.Mark, r.Marked, r.Input, t.next, stable)
 	t.safe, t.saved = r.Input, t.o.Clock.Now()
 	fresh := r.Input == none
 	if fresh {
-		t.safe = t.next // without an offset there is none that could get lost
+		t.safe = t.next // there is no committed offset that retention could overtake
 	}
-	if err := t.amended(t.nextMark(true).Amendments); err != nil {
+	if err := t.amended(t.nextMark(t.next, true).Amendments); err != nil {
 		return err
 	}
 	t.move(Running)
 	if r.Assumed {
-		if err := t.beginAccount(work, stable); err != nil {
+		// A mark alone says that the loss was accepted, so that it need not be accepted again. What
+		// a predecessor has shown beyond it is not known.
+		t.seen = stable
+		if err := t.commit(work, !t.closes(t.next)); err != nil {
 			return err
 		}
 	}
 	if fresh && t.o.Start == Latest {
-		// Without this commit a crash before the first one would start at a
-		// later end, and what arrived in between would never be processed.
+		// Without this commit, a crash before the first one would start at a later end, and the
+		// records that arrived in between would never be processed.
 		if err := t.open(work); err != nil {
 			return err
 		}
@@ -133,8 +135,71 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	return t.consume(ctx, work)
 }
 
-// settle cleans up after a cycle and decides whether the task ends. result is
-// what Run returns then.
+// fence shuts out earlier owners, and only then reads the committed offset; none if there is none.
+func (t *Task) fence(ctx context.Context) (committed int64, err error) {
+	err = t.retry(ctx, func() error { return t.d.Transactions.Fence(ctx) })
+	if err != nil {
+		return none, fmt.Errorf("fence earlier owners: %w", err)
+	}
+	found := false
+	err = t.retry(ctx, func() (err error) {
+		committed, found, err = t.d.Transactions.Committed(ctx)
+		return err
+	})
+	if err != nil {
+		return none, fmt.Errorf("read the committed offset: %w", err)
+	}
+	if !found {
+		return none, nil
+	}
+	return committed, nil
+}
+
+// restore brings the store up to the changelog's end.
+func (t *Task) restore(ctx context.Context, committed int64) (Restore, error) {
+	start := t.o.Clock.Now()
+	r := restoration{t: t, committed: committed, start: start, told: start}
+	return r.run(ctx)
+}
+
+// locate sets t.next to where processing goes on: at input, or where Start or SkipLost says. It
+// returns the end of what there is to read.
+func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
+	var first int64
+	err = t.retry(ctx, func() (err error) {
+		first, end, err = t.d.Input.Bounds(ctx)
+		return err
+	})
+	if err != nil {
+		return none, fmt.Errorf("read the input's bounds: %w", err)
+	}
+	if input == none && t.o.Start == At {
+		input = t.o.Begin
+	}
+	t.next = input
+	switch {
+	case input == none && t.o.Start == Latest:
+		t.next = end
+	case input == none:
+		t.next = first
+	case input < first && t.o.SkipLost:
+		t.next = first
+	case input < first:
+		return none, WithRemedy(fmt.Errorf("%w: the group is at %d, the input begins at %d: "+
+			"retention has removed records before they were processed. Set skip_lost: true to go "+
+			"on without them, and lengthen the topic's retention (retention.ms)",
+			ErrInputLost, input, first), Fatal)
+	case input > end:
+		return none, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the "+
+			"topic deleted and created again, or has the cluster lost data? Another group with an "+
+			"empty topics.changelog starts over, with every user's account of ε at 0 beside what "+
+			"is spent already", ErrInputLost, input, end))
+	}
+	return end, nil
+}
+
+// settle cleans up after a cycle and decides whether the task ends. The result is what Run returns
+// then.
 func (t *Task) settle(ctx, work context.Context, err error) (done bool, result error) {
 	if err == nil {
 		return true, nil
@@ -147,7 +212,7 @@ func (t *Task) settle(ctx, work context.Context, err error) (done bool, result e
 		t.hand = empty
 	}
 	clean := t.hand == empty
-	t.hand = empty // whatever it was: Fence decides it, ours or the next owner's
+	t.hand = empty // the next Fence, this task's or the next owner's, decides how it ends
 	switch {
 	case remedy == Leave, remedy == Fatal:
 		return true, err
@@ -156,10 +221,30 @@ func (t *Task) settle(ctx, work context.Context, err error) (done bool, result e
 	case clean:
 		return true, nil
 	}
-	return true, WithRemedy(fmt.Errorf("%w; the next owner of the partition finds out how it ended: %w", ErrUnclean, err), Leave)
+	return true, WithRemedy(fmt.Errorf("%w; the next owner of the partition finds out how it "+
+		"ended: %w", ErrUnclean, err), Leave)
 }
 
-// backoff is the wait before repetition n, from 0.
+// move goes to another state. A transition that is not in the table is a bug of this package.
+func (t *Task) move(to State) {
+	from := t.state
+	if !slices.Contains(transitions[from], to) {
+		panic(fmt.Sprintf("task: no transition from %v to %v", from, to))
+	}
+	t.state = to
+	t.o.Observer.Moved(from, to)
+}
+
+// doubt makes an error Rebuild the first few times in a row, and then Fatal.
+func (t *Task) doubt(err error) error {
+	t.doubts++
+	if t.doubts >= t.o.Doubts {
+		return WithRemedy(err, Fatal)
+	}
+	return WithRemedy(err, Rebuild)
+}
+
+// backoff returns the wait before repetition n, from 0.
 func (t *Task) backoff(n int) time.Duration {
 	wait := t.o.BackoffMin
 	for ; n > 0 && wait < t.o.BackoffMax; n-- {
@@ -168,8 +253,8 @@ func (t *Task) backoff(n int) time.Duration {
 	return min(wait, t.o.BackoffMax)
 }
 
-// retry makes a call until it answers with something other than Retry, which
-// after Options.Retries repetitions reads as Rebuild.
+// retry makes a call until it answers something other than Retry. After Options.Retries repetitions
+// it reads Retry as Rebuild.
 func (t *Task) retry(ctx context.Context, call func() error) error {
 	for n := 0; ; n++ {
 		err := call()
@@ -187,8 +272,8 @@ func (t *Task) retry(ctx context.Context, call func() error) error {
 	}
 }
 
-// withGrace is a context that outlives ctx by grace. It runs on real time: a
-// goroutine cannot wait on an injected clock without racing the task for it.
+// withGrace returns a context that outlives ctx by grace. It runs on real time, because a goroutine
+// cannot wait on an injected clock without racing the task for it.
 func withGrace(ctx context.Context, grace time.Duration) (work context.Context, release func()) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
