@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/expect"
+	"github.com/geodither/geodither/cmd/internal/modelview"
 )
 
 // TestModelInspectExpects: what is printed is what is simulated, for people and
@@ -25,7 +26,7 @@ func TestModelInspectExpects(t *testing.T) {
 	if again := succeed(t, append(args, path)...).out; again != text {
 		t.Error("the same seed gives another text")
 	}
-	var s modelSummary
+	var s modelview.Summary
 	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json", path)...).out), &s); err != nil || s.Expected == nil {
 		t.Fatalf("%v, %+v", err, s)
 	}
@@ -48,7 +49,7 @@ func TestModelInspectExpects(t *testing.T) {
 func TestRunSaysWhatToExpect(t *testing.T) {
 	for epsilon, worth := range map[string]bool{"12": true, "0.01": false} {
 		dir, path := configDir(t, strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1", "{mechanism: laplace", "{epsilon: "+epsilon+", delta: 0.1, budget: none} #").Replace(complete))
-		var s modelSummary
+		var s modelview.Summary
 		text := succeed(t, "model", "inspect", "--epsilon", epsilon, "--delta", "0.1", "--tracks", "20", "--json", filepath.Join(dir, "model.avro")).out
 		if err := json.Unmarshal([]byte(text), &s); err != nil || s.Expected == nil {
 			t.Fatalf("%v: %s", err, text)

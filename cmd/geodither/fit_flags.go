@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -68,7 +69,7 @@ func (f *fitFlags) check() error {
 			return err
 		}
 	}
-	return checkPlot(f.plot)
+	return files.CheckPicture(f.plot)
 }
 
 func (f *fitFlags) release() mechanism.Options {
@@ -138,5 +139,5 @@ func (f *fitFlags) write(fit *mobility.Fit) error {
 	if f.plot == "" {
 		return nil
 	}
-	return plotFit(fit, f.plot)
+	return modelview.PlotFit(fit, f.plot)
 }

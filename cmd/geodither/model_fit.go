@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/gather"
+	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -112,7 +113,7 @@ func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std
 		fmt.Fprintln(std.Err, &in.Skips)
 	}
 	var text strings.Builder
-	printFit(&text, &measured, fit.Verdict(measured))
+	modelview.PrintFit(&text, &measured, fit.Verdict(measured))
 	_, err = fmt.Fprint(std.Out, text.String())
 	return errors.Join(err, f.write(&measured)) // what cannot be written is printed all the same
 }

@@ -1,16 +1,22 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/expect"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -72,7 +78,7 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	summary := summarize(model)
+	summary := modelview.Summarize(model)
 	if info, err := os.Stat(path); err == nil {
 		summary.FileBytes = info.Size()
 	}
@@ -87,11 +93,11 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 	if f.json {
 		return json.NewEncoder(std.Out).Encode(summary)
 	}
-	return summary.print(std.Out)
+	return summary.Print(std.Out)
 }
 
 // simulate fills in what error to expect.
-func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summary *modelSummary, log io.Writer) error {
+func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summary *modelview.Summary, log io.Writer) error {
 	if !cmd.Flags().Changed("epsilon") || !cmd.Flags().Changed("delta") {
 		return cli.Usagef("--epsilon and --delta belong together; neither has a default")
 	}
@@ -113,4 +119,97 @@ func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summa
 	expected := x.Summary()
 	summary.Expected = &expected
 	return nil
+}
+
+func (f *inspectFlags) runFolder(ctx context.Context, dir string, std cli.Streams) error {
+	if f.maps.popularity != "" || f.maps.flows != "" {
+		return cli.Usagef("--map and --flows belong to a model file, and %s is a folder: no picture is made of a user's own model", dir)
+	}
+	s, err := modelview.ReadFolder(ctx, dir, f.popular)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return json.NewEncoder(std.Out).Encode(s)
+	}
+	return s.Print(std.Out)
+}
+
+// mapFlags say what to draw of a model.
+type mapFlags struct {
+	popularity string
+	flows      string
+	from       string
+	ahead      []int
+	at         string
+}
+
+func (f *mapFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.popularity, "map", "", "draw where vehicles are to be found, into a `FILE` .png or .svg")
+	flags.StringVar(&f.flows, "flows", "", "draw where a vehicle goes from a cell, into a `FILE` .png or .svg")
+	flags.StringVar(&f.from, "from", "", "the cell of --flows: `LAT,LON`, or its number")
+	flags.IntSliceVar(&f.ahead, "ahead", []int{1, 3, 10}, "steps after which --flows shows where it is")
+	flags.StringVar(&f.at, "at", "", "`TIME` at which --flows begin, as 2024-05-01T08:00:00Z; for models with classes")
+}
+
+// maxAhead bounds the work of a picture.
+const maxAhead = 10_000
+
+func (f *mapFlags) check() error {
+	for _, path := range []string{f.popularity, f.flows} {
+		if err := files.CheckPicture(path); err != nil {
+			return err
+		}
+	}
+	if (f.flows == "") != (f.from == "") {
+		return cli.Usagef("--flows and --from belong together")
+	}
+	if f.flows != "" && f.popularity == f.flows {
+		return cli.Usagef("--map and --flows name the same file")
+	}
+	if f.flows != "" && (len(f.ahead) == 0 || len(f.ahead) > 12 || slices.Min(f.ahead) < 1 || slices.Max(f.ahead) > maxAhead) {
+		return cli.Usagef("--ahead must be one to twelve numbers of steps, 1 to %d", maxAhead)
+	}
+	if _, err := f.start(); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (f *mapFlags) start() (time.Time, error) {
+	if f.at == "" {
+		return time.UnixMilli(0), nil
+	}
+	at, err := time.Parse(time.RFC3339, f.at)
+	if err != nil {
+		return at, cli.Usagef("--at must be a time such as 2024-05-01T08:00:00Z")
+	}
+	return at, nil
+}
+
+// draw writes the pictures that were asked for, and returns the flows' figures.
+func (f *mapFlags) draw(m *mobility.Model, log io.Writer) (*modelview.Flows, error) {
+	if f.popularity != "" {
+		if err := modelview.DrawPopularity(m, f.popularity); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(log, "wrote %s\n", f.popularity)
+	}
+	if f.flows == "" {
+		return nil, nil //nolint:nilnil // nothing was asked for
+	}
+	from, err := modelview.ParseCell(f.from, m.Grid)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	at, err := f.start()
+	if err != nil {
+		return nil, err
+	}
+	flows := modelview.NewFlows(m, from, m.StepAt(at.UnixMilli()), f.ahead)
+	if err := flows.Draw(m, f.flows); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(log, "wrote %s\n", f.flows)
+	return flows, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -64,20 +65,6 @@ func TestModelInspectAll(t *testing.T) {
 	}
 }
 
-func TestParameters(t *testing.T) {
-	for text, want := range map[string]map[string]string{
-		"":                                   {},
-		`a=1 b="two words" c=x=y  d="q\"q" `: {"a": "1", "b": "two words", "c": "x=y", "d": `q"q`},
-		`a= b=2`:                             {"a": "", "b": "2"},
-		`a=1 words without a value`:          {"a": "1"},
-		`a="open`:                            {"a": `"open`},
-	} {
-		if got := parameters(text); !maps.Equal(got, want) {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
-	}
-}
-
 // TestModelPictures draws both pictures in both formats, and checks the flows' figures.
 func TestModelPictures(t *testing.T) {
 	dir := t.TempDir()
@@ -87,7 +74,7 @@ func TestModelPictures(t *testing.T) {
 	if !strings.HasPrefix(read(t, picture), "\x89PNG") || !strings.Contains(read(t, flows), "<svg") || !strings.Contains(r.err, flows) {
 		t.Errorf("no pictures: %s", r.err)
 	}
-	var s modelSummary
+	var s modelview.Summary
 	if err := json.Unmarshal([]byte(r.out), &s); err != nil || s.Flows == nil || len(s.Flows.After) != 2 {
 		t.Fatalf("%v: %s", err, r.out)
 	}
@@ -139,7 +126,7 @@ func TestModelInspectFolder(t *testing.T) {
 			t.Errorf("the text does not say %q:\n%s", word, text)
 		}
 	}
-	var s folderSummary
+	var s modelview.Folder
 	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", folder).out), &s); err != nil || s.Users != 2 || s.Popular != m.ID() || s.Largest == 0 || s.Read != nil {
 		t.Errorf("%v, %+v", err, s)
 	}
@@ -164,7 +151,7 @@ func TestModelDiff(t *testing.T) {
 			t.Errorf("the text does not say %q:\n%s", word, r.out)
 		}
 	}
-	var s diffSummary
+	var s modelview.Diff
 	if err := json.Unmarshal([]byte(call(t, "model", "diff", "--json", "--tracks", "6", "--steps", "20", "--cells", "3", a, b).out), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -205,9 +192,9 @@ func TestModelValidate(t *testing.T) {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	decoder := json.NewDecoder(strings.NewReader(r.out))
-	for _, want := range []string{verdictGood, verdictUnusable} {
-		var v validation
-		if err := decoder.Decode(&v); err != nil || v.Verdict != want || (v.Error == "") != (want == verdictGood) {
+	for _, want := range []string{modelview.Good, modelview.Unusable} {
+		var v modelview.Validation
+		if err := decoder.Decode(&v); err != nil || v.Verdict != want || (v.Error == "") != (want == modelview.Good) {
 			t.Errorf("%v, %+v, want %s", err, v, want)
 		}
 	}

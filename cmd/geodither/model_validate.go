@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/compare"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 type validateFlags struct {
@@ -51,79 +49,29 @@ suspicious.`,
 	return cmd
 }
 
-// The verdicts on a file, from good to bad.
-const (
-	verdictGood       = "good"
-	verdictSuspicious = "suspicious"
-	verdictUnusable   = "unusable"
-)
-
-// validation is what "model validate" says of a file.
-type validation struct {
-	File    string           `json:"file"`
-	Verdict string           `json:"verdict"`
-	ID      string           `json:"id,omitempty"`
-	Error   string           `json:"error,omitempty"` // why it is unusable
-	Remarks []compare.Remark `json:"remarks"`
-}
-
 func (f *validateFlags) run(paths []string, std cli.Streams) error {
 	if err := mechanism.ValidateDelta(f.delta); err != nil {
 		return cli.Usage(err)
 	}
 	count := map[string]int{}
 	for _, path := range paths {
-		v := validate(path, f.delta)
+		v := modelview.Validate(path, f.delta)
 		count[v.Verdict]++
 		var err error
 		if f.json {
 			err = json.NewEncoder(std.Out).Encode(v)
 		} else {
-			err = v.print(std.Out)
+			err = v.Print(std.Out)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	switch {
-	case count[verdictUnusable] > 0:
-		return fmt.Errorf("%d of %d files are unusable", count[verdictUnusable], len(paths))
-	case f.strict && count[verdictSuspicious] > 0:
-		return fmt.Errorf("%d of %d files are suspicious", count[verdictSuspicious], len(paths))
+	case count[modelview.Unusable] > 0:
+		return fmt.Errorf("%d of %d files are unusable", count[modelview.Unusable], len(paths))
+	case f.strict && count[modelview.Suspicious] > 0:
+		return fmt.Errorf("%d of %d files are suspicious", count[modelview.Suspicious], len(paths))
 	}
 	return nil
-}
-
-func validate(path string, delta float64) validation {
-	v := validation{File: path, Verdict: verdictGood, Remarks: []compare.Remark{}}
-	m, err := mobility.ReadModelFile(path)
-	if err != nil {
-		v.Verdict, v.Error = verdictUnusable, err.Error()
-		return v
-	}
-	v.ID = m.ID()
-	v.Remarks = append(v.Remarks, compare.Check(m, delta)...)
-	for _, r := range v.Remarks {
-		if r.Suspicious {
-			v.Verdict = verdictSuspicious
-		}
-	}
-	return v
-}
-
-func (v validation) print(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "%s: %s\n", v.File, v.Verdict)
-	if err == nil && v.Error != "" {
-		_, err = fmt.Fprintf(out, "  unusable    %s\n", v.Error)
-	}
-	for _, r := range v.Remarks {
-		word := "note"
-		if r.Suspicious {
-			word = verdictSuspicious
-		}
-		if err == nil {
-			_, err = fmt.Fprintf(out, "  %-10s  %s: %s\n", word, r.Name, r.Text)
-		}
-	}
-	return err
 }

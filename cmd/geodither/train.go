@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/gather"
+	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
@@ -121,7 +122,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 		selected string
 		model    *mobility.Model
 		report   mobility.Report
-		summary  modelSummary
+		summary  modelview.Summary
 
 		unmeasured error // of the fit, which is told when the model is written
 	)
@@ -151,7 +152,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	err = cli.Interruptibly(ctx, func() (err error) {
 		model.Provenance.Options += selected
 		model.Provenance.Fit, unmeasured = f.fit.measure(ctx, trainer, held, f.model.train.EveryFix, bar)
-		summary = summarize(model)
+		summary = modelview.Summarize(model)
 		return ctx.Err()
 	})
 	if err != nil {
@@ -181,7 +182,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	if users > 0 {
 		fmt.Fprintf(std.Out, "wrote %s to %s\n", cli.Quantity(users, "personal model"), f.model.personal.dir)
 	}
-	return errors.Join(summary.print(std.Out), f.besides(unmeasured))
+	return errors.Join(summary.Print(std.Out), f.besides(unmeasured))
 }
 
 // besides says of an error of the fit that the model is written all the same.

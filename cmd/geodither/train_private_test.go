@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -49,8 +50,9 @@ func TestTrainPrivately(t *testing.T) {
 		if !strings.Contains(m.Provenance.Options, "keep_shared=true") {
 			t.Errorf("options %s", m.Provenance.Options)
 		}
-		if line := summarize(m).trainedOn(); !strings.HasPrefix(line, "not told") {
-			t.Errorf("a private model says it was trained on %s", line)
+		var told strings.Builder
+		if err := modelview.Summarize(m).Print(&told); err != nil || !strings.Contains(told.String(), "\ntrained on   not told") {
+			t.Errorf("a private model says %v, %s", err, &told)
 		}
 		ids[m.ID()] = true
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/schemas"
 )
@@ -116,7 +117,7 @@ func TestTrainFormats(t *testing.T) {
 	}
 }
 
-func inspect(t *testing.T, model string) (s modelSummary) {
+func inspect(t *testing.T, model string) (s modelview.Summary) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", model).out), &s); err != nil {
 		t.Fatal(err)

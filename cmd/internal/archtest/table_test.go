@@ -220,6 +220,13 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 	},
+	"cmd/internal/modelview": {
+		ours: []string{
+			"mechanism/evaluation/chart", "mechanism/evaluation/compare", "mechanism/evaluation/fit",
+			"mechanism/grid", "mechanism/mobility",
+			"cmd/internal/cli", "cmd/internal/expect", "cmd/internal/files",
+		},
+	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {tests: []string{
@@ -242,6 +249,7 @@ var table = map[string]rule{
 			"cmd/internal/fleet",
 			"cmd/internal/gather",
 			"cmd/internal/kafkaconn",
+			"cmd/internal/modelview",
 			"cmd/internal/pipeline",
 			"cmd/internal/records",
 			"cmd/internal/topics",
@@ -250,7 +258,6 @@ var table = map[string]rule{
 			"mechanism",
 			"mechanism/aggregate",
 			"mechanism/evaluation/audit",
-			"mechanism/evaluation/chart",
 			"mechanism/evaluation/compare",
 			"mechanism/evaluation/experiment",
 			"mechanism/evaluation/fit",

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
@@ -126,4 +127,17 @@ func NotAnInput(out string, inputs []string) error {
 		}
 	}
 	return nil
+}
+
+// CheckPicture returns an error now if a picture could not be drawn into a file later; an empty path
+// is none.
+func CheckPicture(path string) error {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".png", ".svg":
+		return CheckTarget(path)
+	}
+	if path == "" {
+		return nil
+	}
+	return cli.Usagef("a picture is a .png or .svg file: %s is neither", path)
 }

@@ -1,8 +1,7 @@
-package main
+package modelview
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,34 +12,34 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// folderSummary is what "model inspect" prints of a folder of personal models: no
-// single user's figure but the largest file's size.
-type folderSummary struct {
+// Folder is what "model inspect" prints of a folder of personal models. The size of the largest file
+// is the only figure of a single user.
+type Folder struct {
 	ID        string `json:"id"`
 	Popular   string `json:"popular"` // the popular model's id
 	Users     int    `json:"users"`
 	FileBytes int64  `json:"file_bytes"`         // of all files
 	Largest   int64  `json:"largest_file_bytes"` // of one user
-	// Read says how the models themselves are; nil: the popular model was not named.
-	Read *folderRead `json:"read,omitempty"`
+	// Read sums up the models themselves; nil: the popular model was not named.
+	Read *FolderRead `json:"read,omitempty"`
 }
 
-// folderRead sums up models that were read and checked.
-type folderRead struct {
-	MemoryBytes int64   `json:"memory_bytes"`
-	Transitions counted `json:"transitions"` // different ones, a user
-	Counted     counted `json:"counted"`     // transitions, a user
-	Visited     counted `json:"visited"`     // cells, a user
+// FolderRead sums up models that were read and checked.
+type FolderRead struct {
+	MemoryBytes int64  `json:"memory_bytes"`
+	Transitions Spread `json:"transitions"` // different ones, a user
+	Counted     Spread `json:"counted"`     // transitions, a user
+	Visited     Spread `json:"visited"`     // cells, a user
 }
 
-// counted is how a number is spread over users.
-type counted struct {
+// Spread is how a number is spread over users.
+type Spread struct {
 	Mean   float64 `json:"mean"`
 	Median float64 `json:"median"`
 	Most   float64 `json:"most"`
 }
 
-func countedOf(values []float64) (c counted) {
+func spreadOf(values []float64) (c Spread) {
 	if len(values) == 0 {
 		return c
 	}
@@ -52,31 +51,21 @@ func countedOf(values []float64) (c counted) {
 	return c
 }
 
-func (f *inspectFlags) runFolder(ctx context.Context, dir string, std cli.Streams) error {
-	if f.maps.popularity != "" || f.maps.flows != "" {
-		return cli.Usagef("--map and --flows belong to a model file, and %s is a folder: no picture is made of a user's own model", dir)
-	}
-	var s folderSummary
-	var err error
+// ReadFolder looks at a folder of personal models. If the file of the popular model is named, which
+// they lie over, it reads and checks them all.
+func ReadFolder(ctx context.Context, dir, popular string) (s Folder, err error) {
 	if s.ID, s.Popular, s.Users, err = mobility.ReadPersonalsIndex(dir); err != nil {
-		return err
+		return s, err
 	}
-	if err := s.measure(dir); err != nil {
-		return err
+	if err := s.measure(dir); err != nil || popular == "" {
+		return s, err
 	}
-	if f.popular != "" {
-		if s.Read, err = readFolder(ctx, dir, f.popular); err != nil {
-			return err
-		}
-	}
-	if f.json {
-		return json.NewEncoder(std.Out).Encode(s)
-	}
-	return s.print(std.Out)
+	s.Read, err = readAll(ctx, dir, popular)
+	return s, err
 }
 
 // measure adds up the files.
-func (s *folderSummary) measure(dir string) error {
+func (s *Folder) measure(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -93,7 +82,7 @@ func (s *folderSummary) measure(dir string) error {
 	})
 }
 
-func readFolder(ctx context.Context, dir, popular string) (*folderRead, error) {
+func readAll(ctx context.Context, dir, popular string) (*FolderRead, error) {
 	model, err := mobility.ReadModelFile(popular)
 	if err != nil {
 		return nil, err
@@ -102,8 +91,8 @@ func readFolder(ctx context.Context, dir, popular string) (*folderRead, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = personals.Close() }() // read only: nothing is lost if closing fails
-	var r folderRead
+	defer func() { _ = personals.Close() }() // only read: nothing is lost if closing fails
+	var r FolderRead
 	var transitions, all, visited []float64
 	for m, err := range personals.All() {
 		if err != nil {
@@ -117,18 +106,22 @@ func readFolder(ctx context.Context, dir, popular string) (*folderRead, error) {
 			sum += t.N
 		}
 		r.MemoryBytes += m.Bytes()
-		transitions, all, visited = append(transitions, float64(len(c.Transitions))), append(all, sum), append(visited, float64(len(c.Visits)))
+		transitions = append(transitions, float64(len(c.Transitions)))
+		all, visited = append(all, sum), append(visited, float64(len(c.Visits)))
 	}
-	r.Transitions, r.Counted, r.Visited = countedOf(transitions), countedOf(all), countedOf(visited)
+	r.Transitions, r.Counted = spreadOf(transitions), spreadOf(all)
+	r.Visited = spreadOf(visited)
 	return &r, nil
 }
 
-func (s folderSummary) print(out io.Writer) error {
+// Print prints the folder for a person.
+func (s Folder) Print(out io.Writer) error {
 	_, err := fmt.Fprintf(out, `personal     %s
 popular      %s, the model that they lie over
 users        %d
 files        %s, the largest of a user %s
-privacy      whoever has this folder learns about each user's traces, and file names are a hash of user ids: anyone who can guess an id can look for it
+privacy      whoever has this folder learns about each user's traces, and file names are a hash of
+             user ids: anyone who can guess an id can look for it
 `, s.ID, s.Popular, s.Users, cli.ByteSize(s.FileBytes), cli.ByteSize(s.Largest))
 	if err != nil {
 		return err
@@ -138,7 +131,8 @@ privacy      whoever has this folder learns about each user's traces, and file n
 		return err
 	}
 	_, err = fmt.Fprintf(out, `models       all are whole; %s in memory if all were loaded
-             a user has %.0f transitions on average (median %.0f, most %.0f), of which %.0f are different (%.0f, %.0f), and has visited %.0f cells (%.0f, %.0f)
+             a user has %.0f transitions on average (median %.0f, most %.0f), of which %.0f are
+             different (%.0f, %.0f), and has visited %.0f cells (%.0f, %.0f)
 `, cli.ByteSize(s.Read.MemoryBytes),
 		s.Read.Counted.Mean, s.Read.Counted.Median, s.Read.Counted.Most,
 		s.Read.Transitions.Mean, s.Read.Transitions.Median, s.Read.Transitions.Most,

@@ -1,9 +1,7 @@
-package main
+package modelview
 
 import (
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
@@ -12,20 +10,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// checkPlot refuses a file whose name does not say how to draw into it.
-func checkPlot(path string) error {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".png", ".svg":
-		return nil
-	}
-	if path == "" {
-		return nil
-	}
-	return cli.Usagef("a plot is a .png or .svg file: %s is neither", path)
-}
-
-// plotFit draws drift against δ.
-func plotFit(f *mobility.Fit, path string) error {
+// PlotFit draws drift against δ into a .png or .svg file.
+func PlotFit(f *mobility.Fit, path string) error {
 	var delta, drift, low, high []float64
 	for _, at := range f.Calibration {
 		delta, drift = append(delta, at.Delta), append(drift, at.Drift)

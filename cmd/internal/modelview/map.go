@@ -1,18 +1,14 @@
-package main
+package modelview
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
@@ -21,93 +17,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// mapFlags say what to draw of a model.
-type mapFlags struct {
-	popularity string
-	flows      string
-	from       string
-	ahead      []int
-	at         string
-}
-
-func (f *mapFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.popularity, "map", "", "draw where vehicles are to be found, into a `FILE` .png or .svg")
-	flags.StringVar(&f.flows, "flows", "", "draw where a vehicle goes from a cell, into a `FILE` .png or .svg")
-	flags.StringVar(&f.from, "from", "", "the cell of --flows: `LAT,LON`, or its number")
-	flags.IntSliceVar(&f.ahead, "ahead", []int{1, 3, 10}, "steps after which --flows shows where it is")
-	flags.StringVar(&f.at, "at", "", "`TIME` at which --flows begin, as 2024-05-01T08:00:00Z; for models with classes")
-}
-
-// maxAhead bounds the work of a picture.
-const maxAhead = 10_000
-
-func (f *mapFlags) check() error {
-	for _, path := range []string{f.popularity, f.flows} {
-		ending := strings.ToLower(filepath.Ext(path))
-		if path != "" && ending != ".png" && ending != ".svg" {
-			return cli.Usagef("%s: a picture is .png or .svg", path)
-		}
-		if path != "" {
-			if err := files.CheckTarget(path); err != nil {
-				return err
-			}
-		}
-	}
-	if (f.flows == "") != (f.from == "") {
-		return cli.Usagef("--flows and --from belong together")
-	}
-	if f.flows != "" && f.popularity == f.flows {
-		return cli.Usagef("--map and --flows name the same file")
-	}
-	if f.flows != "" && (len(f.ahead) == 0 || len(f.ahead) > 12 || slices.Min(f.ahead) < 1 || slices.Max(f.ahead) > maxAhead) {
-		return cli.Usagef("--ahead must be one to twelve numbers of steps, 1 to %d", maxAhead)
-	}
-	if _, err := f.start(); err != nil {
-		return err
-	}
-	return nil
-}
-
-func (f *mapFlags) start() (time.Time, error) {
-	if f.at == "" {
-		return time.UnixMilli(0), nil
-	}
-	at, err := time.Parse(time.RFC3339, f.at)
-	if err != nil {
-		return at, cli.Usagef("--at must be a time such as 2024-05-01T08:00:00Z")
-	}
-	return at, nil
-}
-
-// draw writes the pictures that were asked for, and returns the flows' figures.
-func (f *mapFlags) draw(m *mobility.Model, log io.Writer) (*flowSummary, error) {
-	if f.popularity != "" {
-		if err := drawPopularity(m, f.popularity); err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(log, "wrote %s\n", f.popularity)
-	}
-	if f.flows == "" {
-		return nil, nil //nolint:nilnil // nothing was asked for
-	}
-	from, err := parseCell(f.from, m.Grid)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	at, err := f.start()
-	if err != nil {
-		return nil, err
-	}
-	flows := newFlows(m, from, m.StepAt(at.UnixMilli()), f.ahead)
-	if err := flows.draw(m, f.flows); err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(log, "wrote %s\n", f.flows)
-	return flows, nil
-}
-
-// parseCell reads a cell's number or the place of one. Its errors do not repeat a place.
-func parseCell(text string, g *grid.Grid) (grid.Cell, error) {
+// ParseCell reads the number of a cell, or a place in it, as LAT,LON. Its errors do not repeat a place.
+func ParseCell(text string, g *grid.Grid) (grid.Cell, error) {
 	if lat, lon, ok := strings.Cut(text, ","); ok {
 		y, errY := strconv.ParseFloat(strings.TrimSpace(lat), 64)
 		x, errX := strconv.ParseFloat(strings.TrimSpace(lon), 64)
@@ -138,7 +49,8 @@ func dense(g *grid.Grid, d *mobility.Distribution) []float64 {
 	return values
 }
 
-func drawPopularity(m *mobility.Model, path string) error {
+// DrawPopularity draws where vehicles are to be found, into a .png or .svg file.
+func DrawPopularity(m *mobility.Model, path string) error {
 	figure := chart.Figure{
 		Title: "Where vehicles are to be found",
 		Note:  fmt.Sprintf("Initial distribution of model %s, cells of %.0f m.", m.ID(), m.Grid.CellKM()*1000),
@@ -150,8 +62,8 @@ func drawPopularity(m *mobility.Model, path string) error {
 	return files.Unwritten(path, figure.WriteFile(path))
 }
 
-// flowSummary says where a vehicle goes from a cell.
-type flowSummary struct {
+// Flows says where a vehicle goes from a cell in some numbers of steps.
+type Flows struct {
 	Cell    grid.Cell  `json:"cell"`
 	Lat     float64    `json:"lat"` // of the cell's centre
 	Lon     float64    `json:"lon"`
@@ -176,12 +88,13 @@ type toCell struct {
 	P    float64   `json:"p"`
 }
 
-// likeliest is how many cells are named of each distribution.
+// likeliest is how many cells of each distribution are named.
 const likeliest = 10
 
-func newFlows(m *mobility.Model, from grid.Cell, step int64, ahead []int) *flowSummary {
+// NewFlows predicts from a cell and a step on, for each number of steps ahead.
+func NewFlows(m *mobility.Model, from grid.Cell, step int64, ahead []int) *Flows {
 	centre := m.Grid.Centre(from)
-	s := &flowSummary{Cell: from, Step: step, Seconds: m.Step.Seconds()}
+	s := &Flows{Cell: from, Step: step, Seconds: m.Step.Seconds()}
 	s.Lat, s.Lon = m.Grid.ToDegrees(centre)
 	predictor := mobility.NewPredictor(m)
 	now := mobility.Distribution{Cells: []grid.Cell{from}, P: []float64{1}}
@@ -209,12 +122,12 @@ func newFlows(m *mobility.Model, from grid.Cell, step int64, ahead []int) *flowS
 }
 
 // after is how long so many steps take.
-func (s *flowSummary) after(steps int) time.Duration {
+func (s *Flows) after(steps int) time.Duration {
 	return time.Duration(float64(steps) * s.Seconds * float64(time.Second))
 }
 
 // String is a line for each number of steps.
-func (s *flowSummary) String() string {
+func (s *Flows) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "flows        from cell %d\n", s.Cell)
 	for _, a := range s.After {
@@ -231,10 +144,11 @@ func stepsWord(n int) string {
 	return fmt.Sprintf("%d steps", n)
 }
 
-// seen is the probability below which a cell does not widen the picture.
+// seen is the probability from which on a cell is in the picture.
 const seen = 1e-4
 
-func (s *flowSummary) draw(m *mobility.Model, path string) error {
+// Draw draws a map for each number of steps, into a .png or .svg file.
+func (s *Flows) Draw(m *mobility.Model, path string) error {
 	centre, side := m.Grid.Centre(s.Cell), m.Grid.CellKM()
 	reach := 3 * side
 	for i := range s.distributions {
