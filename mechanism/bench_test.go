@@ -32,7 +32,8 @@ func settings(b *testing.B) []setting {
 		{"dense", denseModel(b, 32, 32)},
 		{"map", denseModel(b, 1000, 1000)},
 	} {
-		s, err := NewSanitizer(c.model, noise.NewKeyed(noise.KeyFromSeed(1)), Options{Epsilon: 1, Delta: .01})
+		s, err := NewSanitizer(c.model, noise.NewKeyed(noise.KeyFromSeed(1)),
+			Options{Epsilon: 1, Delta: .01})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -44,7 +45,10 @@ func settings(b *testing.B) []setting {
 			if i >= warm {
 				set.states = append(set.states, copyState(&state))
 			}
-			if _, err := s.Step(&state, Input{User: "bench", Step: int64(i), Cell: cell, Release: true}); err != nil {
+			if _, err := s.Step(&state, Input{
+				User: "bench", Step: int64(i), Cell: cell,
+				Release: true,
+			}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -72,7 +76,9 @@ func BenchmarkStep(b *testing.B) {
 				sizes, support, n := 0, 0, 0
 				for b.Loop() {
 					i := n % benchPath
-					if i == 0 { // from the first state again, so that both kinds of step see the same posteriors
+					// from the first state again, so that both kinds of step see the same
+					// posteriors
+					if i == 0 {
 						s := set.states[0]
 						posterior := state.Posterior
 						state = s
@@ -82,7 +88,11 @@ func BenchmarkStep(b *testing.B) {
 					if !release {
 						state.Posterior.CopyFrom(&set.states[i].Posterior)
 					}
-					out, err := set.sanitizer.Step(&state, Input{User: "bench", Step: set.step + int64(i), Cell: set.cells[i], Release: release})
+					out, err := set.sanitizer.Step(&state,
+						Input{
+							User: "bench", Step: set.step + int64(i), Cell: set.cells[i],
+							Release: release,
+						})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -124,7 +134,8 @@ func BenchmarkStage(b *testing.B) {
 		})
 		src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil)
 		stage("stream", func() {
-			if _, err := s.streams.On(1, s.transcript.complete("bench", 1, 1, s.set.Cells, 1)); err != nil {
+			if _, err := s.streams.On(1, s.transcript.complete("bench", 1, 1, s.set.Cells,
+				1)); err != nil {
 				b.Fatal(err)
 			}
 		})

@@ -17,10 +17,12 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/bits.txt anew, for a new mechanismVersion")
 
-const bitsHeader = `Releases and states, bit for bit, of one version of the mechanisms. A program that turns the same facts into other bits under
-the same version publishes two equations in one noise when a record is replayed: whoever changes these lines raises
-mechanismVersion, and writes them anew with "go test ./mechanism -run TestBits -update".
-`
+const bitsHeader = "Releases and states, bit for bit, of one version of the mechanisms. A program that " +
+	"turns the same facts into other bits under\n" +
+	"the same version publishes two equations in one noise when a record is replayed: " +
+	"whoever changes these lines raises\n" +
+	"mechanismVersion, and writes them anew with \"go test ./mechanism -run TestBits " +
+	"-update\".\n"
 
 // TestBits compares releases of every mechanism under every shape of hull, and states some steps
 // into a walk, with a file. The file must be of this version, and is not written anew under the
@@ -32,7 +34,8 @@ func TestBits(t *testing.T) {
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
-	got := bitsHeader + fmt.Sprintf("\nmechanism version %d\n\n", mechanismVersion) + releaseBits(t) + stateBits(t) + latticeBits(t)
+	got := bitsHeader + fmt.Sprintf("\nmechanism version %d\n\n", mechanismVersion) +
+		releaseBits(t) + stateBits(t) + latticeBits(t)
 	if got == string(stored) {
 		return
 	}
@@ -45,10 +48,12 @@ func TestBits(t *testing.T) {
 	}
 	added := strings.HasPrefix(got, string(stored))
 	if version == mechanismVersion && (!*update || !added) {
-		t.Fatalf("the bits of version %d have changed: undo that, or raise mechanismVersion and run with -update\n%s", version, firstDifference(string(stored), got))
+		t.Fatalf("the bits of version %d have changed: undo that, or raise mechanismVersion and "+
+			"run with -update\n%s", version, firstDifference(string(stored), got))
 	}
 	if !*update {
-		t.Fatalf("%s is of version %d, the program of %d: run with -update", file, version, mechanismVersion)
+		t.Fatalf("%s is of version %d, the program of %d: run with -update", file, version,
+			mechanismVersion)
 	}
 	if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 		t.Fatal(err)
@@ -93,11 +98,14 @@ func releaseBits(t *testing.T) string {
 				}
 				m.Prepare(&hull, .9)
 				var facts transcript
-				facts.begin(Options{Mechanism: name, Isotropy: isotropy, Epsilon: .9}, ID{1}, ID{2}, 60_000)
+				facts.begin(Options{Mechanism: name, Isotropy: isotropy, Epsilon: .9}, ID{1}, ID{2},
+					60_000)
 				for i := range 3 {
 					cell := shape.set[i*(len(shape.set)-1)/2]
-					z := m.Sample(onDay(t, streams, 1, facts.complete("u", int64(i), 1, shape.set, cell)), cell)
-					fmt.Fprintf(&b, "%s %s %s %d: %x %x\n", shape.name, name, isotropy, cell, z.X, z.Y)
+					z := m.Sample(onDay(t, streams, 1,
+						facts.complete("u", int64(i), 1, shape.set, cell)), cell)
+					fmt.Fprintf(&b, "%s %s %s %d: %x %x\n", shape.name, name, isotropy, cell, z.X,
+						z.Y)
 				}
 			}
 		}
@@ -137,7 +145,8 @@ func latticeBits(t *testing.T) string {
 			facts.begin(o, ID{1}, ID{2}, 60_000)
 			for i := range 3 {
 				cell := shape.set[i*(len(shape.set)-1)/2]
-				z := m.Sample(onDay(t, streams, 1, facts.complete("u", int64(i), 1, shape.set, cell)), cell)
+				z := m.Sample(onDay(t, streams, 1,
+					facts.complete("u", int64(i), 1, shape.set, cell)), cell)
 				fmt.Fprintf(&b, "%s lattice cell/%d %d: %x %x\n", shape.name, parts, cell, z.X, z.Y)
 			}
 		}
@@ -170,7 +179,8 @@ func stateBits(t *testing.T) string {
 			in.User = "bits"
 			mustStep(t, s, &state, in)
 		}
-		fmt.Fprintf(&b, "\nstate %s %s\n%x\n", s.options.Mechanism, s.options.Inference, appendFirstVersion(nil, &state))
+		fmt.Fprintf(&b, "\nstate %s %s\n%x\n", s.options.Mechanism, s.options.Inference,
+			appendFirstVersion(nil, &state))
 	}
 	return b.String()
 }

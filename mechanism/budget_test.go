@@ -1,7 +1,6 @@
 package mechanism
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -22,9 +21,25 @@ func TestTenReleasesFit(t *testing.T) {
 	for _, c := range []struct {
 		epsilon, budget float64
 		fit             int
-	}{{.1, 1, 10}, {.1, .3, 3}, {.1, .999999999, 9}, {.7, 2.1, 3}, {1.1, 3.3, 3}, {math.Ln2, 2 * math.Ln2, 1}, {1.0 / 3, 1, 2}, {1e-6, 1e-5, 10}, {700, 2100, 3}} {
-		for name, b := range map[string]Budget{"window": {Epsilon: c.budget, WindowSteps: 100}, "lifetime": {Lifetime: c.budget}} {
-			s := newSanitizer(t, model, Options{Mechanism: law.KNorm, Epsilon: c.epsilon, Delta: .1, Budget: b})
+	}{
+		{.1, 1, 10},
+		{.1, .3, 3},
+		{.1, .999999999, 9},
+		{.7, 2.1, 3},
+		{1.1, 3.3, 3},
+		{math.Ln2, 2 * math.Ln2, 1},
+		{1.0 / 3, 1, 2},
+		{1e-6, 1e-5, 10},
+		{700, 2100, 3},
+	} {
+		for name, b := range map[string]Budget{
+			"window":   {Epsilon: c.budget, WindowSteps: 100},
+			"lifetime": {Lifetime: c.budget},
+		} {
+			s := newSanitizer(t, model, Options{
+				Mechanism: law.KNorm, Epsilon: c.epsilon, Delta: .1,
+				Budget: b,
+			})
 			var state State
 			steps := make([]int64, 30)
 			for i := range steps {
@@ -32,7 +47,8 @@ func TestTenReleasesFit(t *testing.T) {
 			}
 			got := strings.Count(kindsOf(follow(t, s, &state, steps...)), "R")
 			if got != c.fit {
-				t.Errorf("ε = %g in a %s of %g: %d releases, want %d", c.epsilon, name, c.budget, got, c.fit)
+				t.Errorf("ε = %g in a %s of %g: %d releases, want %d", c.epsilon, name, c.budget,
+					got, c.fit)
 			}
 		}
 	}
@@ -107,7 +123,10 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 			state = restored
 			s.Migrate(&state)
 			step := now / stepMS
-			out, err := s.Step(&state, Input{User: "u", Step: step, Cell: grid.Cell(r.IntN(small.Grid.Cells())), Release: r.IntN(20) > 0})
+			out, err := s.Step(&state, Input{
+				User: "u", Step: step,
+				Cell: grid.Cell(r.IntN(small.Grid.Cells())), Release: r.IntN(20) > 0,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +135,10 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 				continue
 			}
 			released++
-			list = append(list, charged{step * stepMS, (step+1)*stepMS - 1, uint64(math.Round(out.Epsilon * billionth))})
+			list = append(list, charged{
+				step * stepMS, (step+1)*stepMS - 1,
+				uint64(math.Round(out.Epsilon * billionth)),
+			})
 			windowFrom := (step + 1 - int64(options.Budget.WindowSteps)) * stepMS
 			all, window := uint64(0), uint64(0)
 			for _, c := range list {
@@ -126,26 +148,38 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 				}
 			}
 			b := options.Budget
-			if b.Lifetime > 0 && all > uint64(math.Round(b.Lifetime*billionth)) || b.WindowSteps > 0 && window > uint64(math.Round(b.Epsilon*billionth)) {
-				t.Fatalf("user %d, report %d: ε %g in the window and %g in all, under %+v", user, report, float64(window)/billionth, float64(all)/billionth, b)
+			if b.Lifetime > 0 && all > uint64(math.Round(b.Lifetime*billionth)) ||
+				b.WindowSteps > 0 && window > uint64(math.Round(b.Epsilon*billionth)) {
+				t.Fatalf("user %d, report %d: ε %g in the window and %g in all, under %+v", user,
+					report, float64(window)/billionth, float64(all)/billionth, b)
 			}
-			if b.WindowSteps > 0 && window+uint64(math.Round(out.Epsilon*billionth)) > uint64(math.Round(b.Epsilon*billionth)) {
+			once := uint64(math.Round(out.Epsilon * billionth))
+			if b.WindowSteps > 0 && window+once > uint64(math.Round(b.Epsilon*billionth)) {
 				filled++
 			}
 			if uint64(state.Ledger.Spent()) != all || uint64(len(list)) != state.Releases {
-				t.Fatalf("user %d: the ledger has %d billionths of %d releases, want %d of %d", user, state.Ledger.Spent(), state.Releases, all, len(list))
+				t.Fatalf("user %d: the ledger has %d billionths of %d releases, want %d of %d",
+					user, state.Ledger.Spent(), state.Releases, all, len(list))
 			}
 		}
 	}
 	if released < 2000 || withheld < 2000 || changed < 50 || filled < 200 {
-		t.Errorf("poor cases: %d releases, %d without, %d changes of settings, %d budgets filled to the last", released, withheld, changed, filled)
+		t.Errorf("poor cases: %d releases, %d without, %d changes of settings, %d budgets filled "+
+			"to the last", released, withheld, changed, filled)
 	}
 }
 
 func randomPolicy(r *rand.Rand) Options {
-	o := Options{Mechanism: law.KNorm, Delta: .1, Epsilon: []float64{.1, .3, 1, 2.5}[r.IntN(4)], SameStep: []string{SameStepRepeat, SameStepDrop, SameStepRelease}[r.IntN(3)]}
+	o := Options{
+		Mechanism: law.KNorm, Delta: .1, Epsilon: []float64{.1, .3, 1, 2.5}[r.IntN(4)],
+		SameStep: []string{SameStepRepeat, SameStepDrop, SameStepRelease}[r.IntN(3)],
+	}
 	if r.IntN(4) > 0 {
-		o.Budget = Budget{Epsilon: o.Epsilon * float64(1+r.IntN(30)), WindowSteps: []int{1, 7, 60, 1440}[r.IntN(4)], Spent: []string{SpentSuppress, SpentRepeat, SpentPredict}[r.IntN(3)]}
+		o.Budget = Budget{
+			Epsilon:     o.Epsilon * float64(1+r.IntN(30)),
+			WindowSteps: []int{1, 7, 60, 1440}[r.IntN(4)],
+			Spent:       []string{SpentSuppress, SpentRepeat, SpentPredict}[r.IntN(3)],
+		}
 	}
 	if r.IntN(4) == 0 {
 		o.Budget.Lifetime = 50 + 200*r.Float64()
@@ -179,42 +213,4 @@ func TestIntervalSurvivesAChangeOfModel(t *testing.T) {
 	if outs := follow(t, b, &state, 201, 203, 210, 211, 212); kindsOf(outs) != "pPPRP" {
 		t.Errorf("got %s", kindsOf(outs))
 	}
-}
-
-// Two releases of ε = .5 in any three steps of eight hours, and the last one again where there is
-// no more to spend.
-func ExampleBudget() {
-	g, _ := grid.Plain(3, 1, 10)
-	model := &mobility.Model{
-		Grid: g, Step: 8 * time.Hour,
-		Matrices: []*mobility.Matrix{{
-			RowStart: []int64{0, 2, 5, 7},
-			Columns:  []grid.Cell{0, 1, 0, 1, 2, 1, 2},
-			Values:   []float64{.5, .5, .25, .5, .25, .5, .5},
-		}},
-		Initial: mobility.Distribution{Cells: []grid.Cell{1}, P: []float64{1}},
-	}
-	sanitizer, err := NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(1)), Options{
-		Epsilon: .5, Delta: .01,
-		Budget: Budget{Epsilon: 1, WindowSteps: 3, Spent: SpentRepeat},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	var state State
-	for step := range int64(5) {
-		out, err := sanitizer.Step(&state, Input{User: "bus 7", Step: step, Cell: 1, Release: true})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Printf("%-8v ε %g, spent %g, ρ %g\n", out.Kind, out.Epsilon, state.EpsilonSpent, state.Rho)
-	}
-	// Output:
-	// released ε 0.5, spent 0.5, ρ 0.125
-	// released ε 0.5, spent 1, ρ 0.25
-	// repeated ε 0, spent 1, ρ 0.25
-	// released ε 0.5, spent 1.5, ρ 0.375
-	// released ε 0.5, spent 2, ρ 0.5
 }

@@ -61,7 +61,9 @@ const (
 // one cell has half the diagonal, not 0: a model of cells knows no place better. The distribution
 // must not be empty; it need not be normalized. Linear, but for sorting one bucket of distances;
 // the median takes up to 128 passes.
-func (e *Estimator) Estimate(g *grid.Grid, d *mobility.Distribution) (place grid.Point, radiusKM float64) {
+func (e *Estimator) Estimate(
+	g *grid.Grid, d *mobility.Distribution,
+) (place grid.Point, radiusKM float64) {
 	if len(d.Cells) == 0 {
 		panic("mechanism: an empty distribution has no mean")
 	}

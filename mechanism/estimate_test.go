@@ -51,7 +51,8 @@ func TestEstimateAgainstSorting(t *testing.T) {
 			t.Fatalf("case %d: radius %g holds all of cells of %g only", i, radius, whole/total)
 		}
 		if within < (Credibility-1e-9)*total || less >= (Credibility+1e-9)*total {
-			t.Fatalf("case %d: radius %g holds %g, and less than it %g", i, radius, within/total, less/total)
+			t.Fatalf("case %d: radius %g holds %g, and less than it %g", i, radius, within/total,
+				less/total)
 		}
 	}
 }
@@ -60,7 +61,12 @@ func TestEstimateAgainstSorting(t *testing.T) {
 // it.
 func farthestCorner(g *grid.Grid, c grid.Cell, from grid.Point) float64 {
 	centre, half, farthest := g.Centre(c), g.CellKM()/2, 0.0
-	for _, corner := range []grid.Point{{X: half, Y: half}, {X: half, Y: -half}, {X: -half, Y: half}, {X: -half, Y: -half}} {
+	for _, corner := range []grid.Point{
+		{X: half, Y: half},
+		{X: half, Y: -half},
+		{X: -half, Y: half},
+		{X: -half, Y: -half},
+	} {
 		farthest = max(farthest, centre.Add(corner).Distance(from))
 	}
 	return farthest
@@ -72,7 +78,8 @@ func TestEstimateOfOneCell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mean, radius := new(Estimator).Estimate(g, &mobility.Distribution{Cells: []grid.Cell{6}, P: []float64{.5}})
+	mean, radius := new(Estimator).Estimate(g,
+		&mobility.Distribution{Cells: []grid.Cell{6}, P: []float64{.5}})
 	if mean != g.Centre(6) || math.Abs(radius-math.Hypot(.25, .25)) > 1e-15 {
 		t.Errorf("got %v ± %g, want half a cell's diagonal", mean, radius)
 	}
@@ -113,18 +120,21 @@ func TestMedianAgainstSearch(t *testing.T) {
 		for radius := 1.0; radius > 1e-4; radius /= 3 {
 			for k := range 16 {
 				sin, cos := math.Sincos(math.Pi / 8 * float64(k))
-				least = min(least, expected(median.Add(grid.Point{X: radius * cos, Y: radius * sin})))
+				least = min(least,
+					expected(median.Add(grid.Point{X: radius * cos, Y: radius * sin})))
 			}
 		}
 		if reached > least+1e-4*(1+least) {
-			t.Fatalf("case %d: the expected distance to the median is %g, and %g is possible", i, reached, least)
+			t.Fatalf("case %d: the expected distance to the median is %g, and %g is possible", i,
+				reached, least)
 		}
 		if expected(mean) > reached*1.01 {
 			between++
 		}
 	}
 	if atCell < 50 || between < 50 {
-		t.Errorf("poor cases: %d medians at a cell's centre, %d much better than the mean", atCell, between)
+		t.Errorf("poor cases: %d medians at a cell's centre, %d much better than the mean", atCell,
+			between)
 	}
 }
 
@@ -164,11 +174,13 @@ func TestRadiusOfEveryPlace(t *testing.T) {
 				most = max(most, d.P[j])
 			}
 			if within < Credibility-1e-9 || less >= Credibility+1e-9 {
-				t.Fatalf("%s, case %d: radius %g holds %g, and less than it %g", name, i, radius, within, less)
+				t.Fatalf("%s, case %d: radius %g holds %g, and less than it %g", name, i, radius,
+					within, less)
 			}
 			if name == EstimateMode {
 				if j := indexOf(d.Cells, g.CellAt(place)); d.P[j] != most {
-					t.Fatalf("case %d: a mode of probability %g, another cell has %g", i, d.P[j], most)
+					t.Fatalf("case %d: a mode of probability %g, another cell has %g", i, d.P[j],
+						most)
 				}
 			}
 		}
@@ -199,16 +211,21 @@ func TestRadiusIsCalibrated(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(65, 1))
-			s := newSanitizer(t, model, Options{Epsilon: 1, Delta: .05, Prune: -1, Estimate: place, ReleaseInterval: 3})
+			s := newSanitizer(t, model, Options{
+				Epsilon: 1, Delta: .05, Prune: -1, Estimate: place,
+				ReleaseInterval: 3,
+			})
 			const walks, steps = 4000, 8
 			centres, places, expected, kinds := 0, 0, 0.0, map[Kind]int{}
 			for i := range walks {
 				var state State
 				var out Outcome
-				path := append([]grid.Cell{model.Initial.Cells[0]}, walk(model, r.Uint64(), steps)...)
+				path := append([]grid.Cell{model.Initial.Cells[0]},
+					walk(model, r.Uint64(), steps)...)
 				long := steps - i%2 // ends in a release or a prediction
 				for step, cell := range path[:long] {
-					out = mustStep(t, s, &state, Input{User: fmt.Sprint(i), Step: int64(step), Cell: cell, Release: true})
+					out = mustStep(t, s, &state,
+						Input{User: fmt.Sprint(i), Step: int64(step), Cell: cell, Release: true})
 				}
 				kinds[out.Kind]++
 				truth := g.Centre(path[long-1])
@@ -216,7 +233,10 @@ func TestRadiusIsCalibrated(t *testing.T) {
 				if truth.Distance(out.Estimate) <= reach {
 					centres++
 				}
-				if truth.Add(grid.Point{X: .34 * (r.Float64() - .5), Y: .34 * (r.Float64() - .5)}).Distance(out.Estimate) <= out.RadiusKM {
+				if truth.Add(grid.Point{
+					X: .34 * (r.Float64() - .5),
+					Y: .34 * (r.Float64() - .5),
+				}).Distance(out.Estimate) <= out.RadiusKM {
 					places++
 				}
 				for j, c := range state.Posterior.Cells {
@@ -228,12 +248,15 @@ func TestRadiusIsCalibrated(t *testing.T) {
 			n, share := float64(walks), expected/walks
 			deviation := math.Sqrt(share * (1 - share) / n)
 			got := float64(centres) / n
-			t.Logf("%.4f of the centres and %.4f of the places lie within; the posteriors say %.4f ± %.4f", got, float64(places)/n, share, deviation)
+			t.Logf("%.4f of the centres and %.4f of the places lie within; the posteriors say "+
+				"%.4f ± %.4f", got, float64(places)/n, share, deviation)
 			if math.Abs(got-share) > 5*deviation {
-				t.Errorf("%.4f of the true cells lie within the radius, and the posteriors hold %.4f ± %.4f", got, share, deviation)
+				t.Errorf("%.4f of the true cells lie within the radius, and the posteriors hold "+
+					"%.4f ± %.4f", got, share, deviation)
 			}
 			if share < Credibility || share > .99 || float64(places)/n < Credibility-5*deviation {
-				t.Errorf("the posteriors hold %.4f, and %.4f of the places lie within", share, float64(places)/n)
+				t.Errorf("the posteriors hold %.4f, and %.4f of the places lie within", share,
+					float64(places)/n)
 			}
 			if kinds[Released] == 0 || kinds[Predicted] == 0 {
 				t.Errorf("the walks end in %v", kinds)

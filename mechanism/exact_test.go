@@ -13,7 +13,9 @@ import (
 
 // checkExact checks the definition of ε-differential privacy in whole numbers, over all pairs of
 // the map's cells.
-func checkExact(tb testing.TB, r *rand.Rand, s *testcase.ExactSet, h *law.SensitivityHull) (*big.Rat, bool) {
+func checkExact(
+	tb testing.TB, r *rand.Rand, s *testcase.ExactSet, h *law.SensitivityHull,
+) (*big.Rat, bool) {
 	tb.Helper()
 	m, err := law.New(law.Options{Subdivision: s.Parts})
 	if err != nil {
@@ -40,7 +42,8 @@ func TestLatticeIsPrivateOnGoldenCases(t *testing.T) {
 		cases++
 		g := prepareGolden(t, c)
 		for _, parts := range []int{1, 7, law.DefaultSubdivision} {
-			if worst, ok := checkExact(t, r, &testcase.ExactSet{Grid: g.grid, Cells: g.set.Cells, Epsilon: c.Eps, Parts: parts}, &g.hull); !ok {
+			s := testcase.ExactSet{Grid: g.grid, Cells: g.set.Cells, Epsilon: c.Eps, Parts: parts}
+			if worst, ok := checkExact(t, r, &s, &g.hull); !ok {
 				t.Errorf("%s: exponents differ by %v·ε", c.Name, worst)
 			}
 		}

@@ -18,7 +18,8 @@ func exp(x float64) float64 {
 	n := shifted - 0x1.8p52
 	r := (x - float64(n*stepHigh)) - float64(n*stepLow)
 	s := float64(r * r)
-	p := (0.5 + float64(r*(1.0/6))) + float64(s*((1.0/24+float64(r*(1.0/120)))+float64(s*(1.0/720))))
+	p := (0.5 + float64(r*(1.0/6))) +
+		float64(s*((1.0/24+float64(r*(1.0/120)))+float64(s*(1.0/720))))
 	t := roots[k&31]
 	y := t + float64(t*(r+float64(s*p)))
 	return math.Float64frombits(math.Float64bits(y) + uint64(k>>5)<<52)

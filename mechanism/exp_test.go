@@ -20,7 +20,8 @@ func TestExpAgainstStandardLibrary(t *testing.T) {
 	if worst > 4*0x1p-53 {
 		t.Errorf("relative error %g", worst)
 	}
-	if exp(0) != 1 || exp(-708) != 0 || exp(math.Inf(-1)) != 0 || exp(-707.9) == 0 || exp(-1e300) != 0 {
+	if exp(0) != 1 || exp(-708) != 0 || exp(math.Inf(-1)) != 0 || exp(-707.9) == 0 ||
+		exp(-1e300) != 0 {
 		t.Error("wrong at an end")
 	}
 }

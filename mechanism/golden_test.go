@@ -143,7 +143,8 @@ func (s *goldenSetting) checkGeometry(t *testing.T) {
 	if s.grid != nil {
 		var corners []convex.Vec
 		for _, v := range convex.HullOfCells(nil, s.set.Cells, s.grid.Width()) {
-			corners = append(corners, convex.Vec(s.grid.Centre(grid.Cell(v.Y*int64(s.grid.Width())+v.X))))
+			corners = append(corners,
+				convex.Vec(s.grid.Centre(grid.Cell(v.Y*int64(s.grid.Width())+v.X))))
 		}
 		checkVertices(t, "hull", corners, s.Hull)
 	}
@@ -229,9 +230,19 @@ func (s *goldenSetting) checkRelease(t *testing.T, r testcase.GoldenRelease) {
 		postPaper, postExact     []float64
 		nextPaper, nextSurrogate []float64
 	}{
-		{law.PIM, r.PIMPaper, r.PIMExact, r.PostPIMPaper, r.PostPIMExact, r.NextPIMPaper, r.NextPIMExact},
-		{law.KNorm, r.PIMPaper, r.PIMExact, r.PostPIMPaper, r.PostPIMExact, r.NextPIMPaper, r.NextPIMExact},
-		{law.Laplace, r.LaplacePaper, r.LaplaceExact, r.PostLaplacePaper, r.PostLaplaceExact, nil, nil},
+		{
+			law.PIM, r.PIMPaper, r.PIMExact, r.PostPIMPaper, r.PostPIMExact, r.NextPIMPaper,
+			r.NextPIMExact,
+		},
+		{
+			law.KNorm, r.PIMPaper, r.PIMExact, r.PostPIMPaper, r.PostPIMExact, r.NextPIMPaper,
+			r.NextPIMExact,
+		},
+		{
+			law.Laplace, r.LaplacePaper, r.LaplaceExact, r.PostLaplacePaper, r.PostLaplaceExact,
+			nil,
+			nil,
+		},
 	} {
 		m := mustMechanism(t, c.mechanism)
 		m.Prepare(&s.hull, s.Eps)
@@ -248,7 +259,8 @@ func (s *goldenSetting) checkRelease(t *testing.T, r testcase.GoldenRelease) {
 		}
 		name := c.mechanism + " of " + r.Kind
 		s.checkPosterior(t, name+", paper", inference.Paper(m, z, here), c.postPaper, c.nextPaper)
-		s.checkPosterior(t, name+", surrogate", inference.Surrogate(m, z, s.setPlaces, nearest), c.postExact, c.nextSurrogate)
+		s.checkPosterior(t, name+", surrogate", inference.Surrogate(m, z, s.setPlaces, nearest),
+			c.postExact, c.nextSurrogate)
 	}
 }
 
@@ -266,7 +278,9 @@ func (s *goldenSetting) densities(m law.Mechanism, z grid.Point) (paper, exact [
 	return paper, exact
 }
 
-func (s *goldenSetting) checkPosterior(t *testing.T, name string, likelihood, want, next []float64) {
+func (s *goldenSetting) checkPosterior(
+	t *testing.T, name string, likelihood, want, next []float64,
+) {
 	t.Helper()
 	var posterior mobility.Distribution
 	_, ok := mobility.Update(&posterior, &s.prior, likelihood)

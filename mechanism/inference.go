@@ -24,7 +24,9 @@ type Inference struct {
 //
 // Guarantee: the surrogates of two cells differ by a point of K, so their likelihoods differ by e^ε
 // at most, and so |ln posterior/prior| ≤ ε for every cell and every prior.
-func (f *Inference) Surrogate(m law.Mechanism, z grid.Point, places []convex.Vec, surrogates []int32) []float64 {
+func (f *Inference) Surrogate(
+	m law.Mechanism, z grid.Point, places []convex.Vec, surrogates []int32,
+) []float64 {
 	emission := f.relative(m, z, places)
 	f.likelihood = slices.Grow(f.likelihood[:0], len(surrogates))[:len(surrogates)]
 	for i, member := range surrogates {

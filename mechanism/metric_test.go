@@ -26,15 +26,25 @@ func TestMetricHoldsForPositions(t *testing.T) {
 		state = State{}
 		moved, most := 0, 0.0
 		for i, cell := range walk(model, 4, 40) {
-			m := mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true}).Metric
-			if !(m.Within200M >= 1) || m.Within200M > m.Within1KM || m.Within1KM > m.Across || m.Across > math.Exp(2)*(1+rounding) {
+			m := mustStep(t, s, &state, Input{
+				User: "u", Step: int64(i), Cell: cell,
+				Release: true,
+			}).Metric
+			if !(m.Within200M >= 1) || m.Within200M > m.Within1KM || m.Within1KM > m.Across ||
+				m.Across > math.Exp(2)*(1+rounding) {
 				t.Fatalf("%s: %+v", name, m)
 			}
 			for range 300 {
 				a := s.set.Cells[r.IntN(len(s.set.Cells))]
-				p := s.model.Grid.Centre(a).Add(grid.Point{X: (r.Float64() - .5) * .34, Y: (r.Float64() - .5) * .34})
+				p := s.model.Grid.Centre(a).Add(grid.Point{
+					X: (r.Float64() - .5) * .34,
+					Y: (r.Float64() - .5) * .34,
+				})
 				angle, far := 2*math.Pi*r.Float64(), []float64{.2, 1}[r.IntN(2)]
-				b := s.model.Grid.CellAt(p.Add(grid.Point{X: far * math.Cos(angle), Y: far * math.Sin(angle)}))
+				b := s.model.Grid.CellAt(p.Add(grid.Point{
+					X: far * math.Cos(angle),
+					Y: far * math.Sin(angle),
+				}))
 				if s.set.Cells[testcase.Surrogate(s.model.Grid, s.set.Cells, b)] != b {
 					continue // outside the set, where no more than e^ε is said
 				}
@@ -46,7 +56,8 @@ func TestMetricHoldsForPositions(t *testing.T) {
 					bound = m.Within1KM
 				}
 				if math.Exp(-e[0]) > bound*(1+rounding) {
-					t.Fatalf("%s: two positions %g km apart are told apart by %g, above %g", name, far, math.Exp(-e[0]), bound)
+					t.Fatalf("%s: two positions %g km apart are told apart by %g, above %g", name,
+						far, math.Exp(-e[0]), bound)
 				}
 				if a != b {
 					moved++
@@ -55,7 +66,8 @@ func TestMetricHoldsForPositions(t *testing.T) {
 			}
 		}
 		if moved < 100 || most < .8 {
-			t.Errorf("%s: poor cases: %d pairs in two cells, the bound reached up to a factor %g", name, moved, most)
+			t.Errorf("%s: poor cases: %d pairs in two cells, the bound reached up to a factor %g",
+				name, moved, most)
 		}
 		out := mustStep(t, s, &state, Input{User: "u", Step: 39, Release: true})
 		if out.Kind != Repeated || out.Metric != (law.Metric{}) {

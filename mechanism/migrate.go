@@ -55,7 +55,8 @@ func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration,
 	if err := s.use(user); err != nil {
 		return Unchanged, err
 	}
-	if !state.Started || state.Model == s.modelID && state.Grid == s.gridID && state.StepMS == s.stepMS {
+	if !state.Started || state.Model == s.modelID && state.Grid == s.gridID &&
+		state.StepMS == s.stepMS {
 		return Unchanged, nil
 	}
 	result := PosteriorKept

@@ -13,7 +13,10 @@ import (
 
 // weightedModel builds a model from the unnormalized weight of every move (dx, dy) with |dx|, |dy|
 // ≤ reach, and starts at the middle.
-func weightedModel(tb testing.TB, width, height, reach int, cellKM float64, weight func(column, row, dx, dy int) float64) *mobility.Model {
+func weightedModel(
+	tb testing.TB, width, height, reach int, cellKM float64,
+	weight func(column, row, dx, dy int) float64,
+) *mobility.Model {
 	tb.Helper()
 	g, err := grid.Plain(width, height, cellKM)
 	if err != nil {
@@ -43,7 +46,10 @@ func weightedModel(tb testing.TB, width, height, reach int, cellKM float64, weig
 		}
 	}
 	middle := grid.Cell(height/2*width + width/2)
-	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}, Initial: mobility.Distribution{Cells: []grid.Cell{middle}, P: []float64{1}}}
+	model := &mobility.Model{
+		Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m},
+		Initial: mobility.Distribution{Cells: []grid.Cell{middle}, P: []float64{1}},
+	}
 	if err := model.Validate(); err != nil {
 		tb.Fatal(err)
 	}

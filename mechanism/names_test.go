@@ -7,8 +7,10 @@ import (
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for got, want := range map[string]string{
-		Released.String(): "released", Repeated.String(): "repeated", Predicted.String(): "predicted", Late.String(): "late", Kind(9).String(): "Kind(9)",
-		Unchanged.String(): "unchanged", PosteriorKept.String(): "posterior_kept", StartedAnew.String(): "started_anew",
+		Released.String(): "released", Repeated.String(): "repeated",
+		Predicted.String(): "predicted", Late.String(): "late", Kind(9).String(): "Kind(9)",
+		Unchanged.String(): "unchanged", PosteriorKept.String(): "posterior_kept",
+		StartedAnew.String(): "started_anew",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

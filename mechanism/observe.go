@@ -17,8 +17,8 @@ type Seen struct {
 	Kind Kind
 	// Release is the released place in map kilometres, where Kind is Released; see Sanitizer.Snap.
 	Release grid.Point
-	// Carried says that reports without a record kept the user's filter going since the last record,
-	// so that a gap longer than MaxGap does not start it again.
+	// Carried says that reports without a record kept the user's filter going since the last
+	// record, so that a gap longer than MaxGap does not start it again.
 	Carried bool
 	// Personal is the user's personal model, as in Input; nil: the popular one.
 	Personal *mobility.Personal
@@ -27,9 +27,9 @@ type Seen struct {
 // ErrUnseen is what Observe returns for what no Step can have published.
 var ErrUnseen = errors.New("mechanism: this record cannot follow the user's last one")
 
-// Observe is Step for an observer: it advances a state of the observer's own by what was published of
-// a report, with the code by which Step advances the sanitizer's. It needs the model and the options
-// and no secret: the streams of this sanitizer are not used.
+// Observe is Step for an observer: it advances a state of the observer's own by what was published
+// of a report, with the code by which Step advances the sanitizer's. It needs the model and the
+// options and no secret: the streams of this sanitizer are not used.
 //
 // Where every report of the user leaves a record and Release has the very bits of Outcome.Release,
 // the observer's posterior, estimate and radius are the sanitizer's, bit for bit. BetweenSkip,
@@ -37,8 +37,8 @@ var ErrUnseen = errors.New("mechanism: this record cannot follow the user's last
 // report without a record together with the next one, as one prediction over both steps: posteriors
 // then differ by the rounding to float32 and the pruning that the sanitizer did in between.
 //
-// State.Releases must be the number of releases before those that are shown to Observe. Cost: that of
-// Step.
+// State.Releases must be the number of releases before those that are shown to Observe. Cost: that
+// of Step.
 func (s *Sanitizer) Observe(state *State, seen Seen) error {
 	if !seen.Kind.Published() || state.Started && seen.Step < state.Step {
 		return ErrUnseen

@@ -14,7 +14,9 @@ import (
 // observed lets an observer with another key, or none that matters, see what a sanitizer publishes,
 // through degrees as a record has them, and calls each with both states after every report that
 // leaves a record.
-func observed(t *testing.T, o, theirs Options, reports []int64, each func(step int64, state, seen *State)) (hidden int) {
+func observed(
+	t *testing.T, o, theirs Options, reports []int64, each func(step int64, state, seen *State),
+) (hidden int) {
 	t.Helper()
 	model := roadModel(t)
 	s := newSanitizer(t, model, o)
@@ -25,7 +27,10 @@ func observed(t *testing.T, o, theirs Options, reports []int64, each func(step i
 	path := walk(model, 5, 400)
 	var state, theirState State
 	for _, step := range reports {
-		out := mustStep(t, s, &state, Input{User: "u", Step: step, Cell: path[step%400], Release: true})
+		out := mustStep(t, s, &state, Input{
+			User: "u", Step: step, Cell: path[step%400],
+			Release: true,
+		})
 		if !out.Kind.Published() {
 			if out.Changed {
 				hidden++
@@ -33,7 +38,8 @@ func observed(t *testing.T, o, theirs Options, reports []int64, each func(step i
 			continue
 		}
 		z := model.Grid.ToMap(model.Grid.ToDegrees(out.Release))
-		if err := observer.Observe(&theirState, Seen{Step: step, Kind: out.Kind, Release: observer.Snap(z)}); err != nil {
+		if err := observer.Observe(&theirState,
+			Seen{Step: step, Kind: out.Kind, Release: observer.Snap(z)}); err != nil {
 			t.Fatal(err)
 		}
 		each(step, &state, &theirState)
@@ -42,7 +48,10 @@ func observed(t *testing.T, o, theirs Options, reports []int64, each func(step i
 }
 
 // reports are steps with repetitions, late ones, and gaps below and above 20 steps.
-var reports = []int64{3, 4, 4, 5, 6, 7, 7, 6, 8, 9, 12, 13, 14, 15, 30, 31, 32, 33, 34, 35, 60, 61, 62, 62, 63, 64, 65, 66, 67, 68}
+var reports = []int64{
+	3, 4, 4, 5, 6, 7, 7, 6, 8, 9, 12, 13, 14, 15, 30, 31, 32, 33, 34, 35, 60, 61,
+	62, 62, 63, 64, 65, 66, 67, 68,
+}
 
 // TestObserveFollows: what is published determines the sanitizer's state. Exactly so for the
 // lattice mechanism under all settings that publish something for every report; up to the last bits
@@ -59,8 +68,11 @@ func TestObserveFollows(t *testing.T) {
 			"adaptive":   {AdaptiveRadiusKM: 2},
 			"release":    {SameStep: SameStepRelease},
 			"drop":       {SameStep: SameStepDrop},
-			"repeat":     {Budget: Budget{Epsilon: 4, WindowSteps: 6, Lifetime: 20, Spent: SpentRepeat}},
-			"predict":    {Budget: Budget{Epsilon: 4, WindowSteps: 6, Spent: SpentPredict}},
+			"repeat": {Budget: Budget{
+				Epsilon: 4, WindowSteps: 6, Lifetime: 20,
+				Spent: SpentRepeat,
+			}},
+			"predict": {Budget: Budget{Epsilon: 4, WindowSteps: 6, Spent: SpentPredict}},
 		} {
 			t.Run(mechanism+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -72,7 +84,8 @@ func TestObserveFollows(t *testing.T) {
 				hidden := observed(t, o, o, reports, func(step int64, state, seen *State) {
 					n++
 					if mechanism != law.Lattice {
-						if d := distance(state, seen); d > 1e-6 || math.Abs(state.Estimate.X-seen.Estimate.X) > 1e-4 {
+						if d := distance(state, seen); d > 1e-6 ||
+							math.Abs(state.Estimate.X-seen.Estimate.X) > 1e-4 {
 							t.Fatalf("step %d: the observer's posterior is %g away", step, d)
 						}
 						return
@@ -99,7 +112,9 @@ func TestObserveHidden(t *testing.T) {
 	} {
 		o.Epsilon, o.Delta, o.MaxGap = 2, .05, 40
 		worst := 0.0
-		hidden := observed(t, o, o, reports, func(_ int64, state, seen *State) { worst = max(worst, distance(state, seen)) })
+		hidden := observed(t, o, o, reports, func(_ int64, state, seen *State) {
+			worst = max(worst, distance(state, seen))
+		})
 		if worst > 1e-4 || hidden == 0 {
 			t.Errorf("%s: posteriors differ by %g over %d hidden steps", name, worst, hidden)
 		}
@@ -124,7 +139,10 @@ func TestObserveCarried(t *testing.T) {
 		state *State
 		seen  Seen
 		near  bool
-	}{{&carried, Seen{Step: 10, Kind: Predicted, Carried: true}, true}, {&anew, Seen{Step: 10, Kind: Predicted}, false}} {
+	}{
+		{&carried, Seen{Step: 10, Kind: Predicted, Carried: true}, true},
+		{&anew, Seen{Step: 10, Kind: Predicted}, false},
+	} {
 		if err := s.Observe(c.state, c.seen); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +180,10 @@ func TestObserveRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSanitizer(t, roadModel(t), Options{Epsilon: 1, Delta: .1})
 	var state State
-	if err := s.Observe(&state, Seen{Step: 5, Kind: Released, Release: grid.Point{X: 3, Y: 3}}); err != nil {
+	if err := s.Observe(&state, Seen{
+		Step: 5, Kind: Released,
+		Release: grid.Point{X: 3, Y: 3},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	before := state.AppendBinary(nil)
@@ -197,7 +218,10 @@ func TestSnap(t *testing.T) {
 		s := newSanitizer(t, model, Options{Epsilon: .01, Delta: .1, Subdivision: parts})
 		var state State
 		for step := range int64(200) {
-			z := mustStep(t, s, &state, Input{User: "u", Step: step, Cell: 500, Release: true}).Release
+			z := mustStep(t, s, &state, Input{
+				User: "u", Step: step, Cell: 500,
+				Release: true,
+			}).Release
 			lat, lon := model.Grid.ToDegrees(z)
 			if got := s.Snap(model.Grid.ToMap(lat, lon)); got != z {
 				t.Fatalf("%d steps a cell: %v came back as %v", parts, z, got)
@@ -212,7 +236,8 @@ func TestSnap(t *testing.T) {
 	if got := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1}).Snap(far); got != far {
 		t.Errorf("what no word holds became %v", got)
 	}
-	if got := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, Mechanism: law.PIM}).Snap(grid.Point{X: .123, Y: 4}); got != (grid.Point{X: .123, Y: 4}) {
+	pim := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, Mechanism: law.PIM})
+	if got := pim.Snap(grid.Point{X: .123, Y: 4}); got != (grid.Point{X: .123, Y: 4}) {
 		t.Errorf("pim has no lattice, but the place became %v", got)
 	}
 }

@@ -156,28 +156,32 @@ func ValidateDelta(delta float64) error {
 	if delta >= 0 && delta < 1 {
 		return nil
 	}
-	return fmt.Errorf("delta %g is not in [0, 1): it is the share of prior mass that may stay outside the location set, and the set needs a cell", delta)
+	return fmt.Errorf("delta %g is not in [0, 1): it is the share of prior mass that may stay "+
+		"outside the location set, and the set needs a cell", delta)
 }
 
 func validatePrune(prune float64) error {
 	if prune <= MaxPrune { // negative: no pruning
 		return nil
 	}
-	return fmt.Errorf("prune %g is above %g, which visibly raises drift: leave it out for %g", prune, MaxPrune, DefaultPrune)
+	return fmt.Errorf("prune %g is above %g, which visibly raises drift: leave it out for %g",
+		prune, MaxPrune, DefaultPrune)
 }
 
 func validateGap(steps int) error {
 	if steps >= 1 && steps <= MaxMaxGap {
 		return nil
 	}
-	return fmt.Errorf("max gap of %d steps is not between 1 and %d: a gap costs one prediction a step", steps, MaxMaxGap)
+	return fmt.Errorf("max gap of %d steps is not between 1 and %d: a gap costs one prediction a "+
+		"step", steps, MaxMaxGap)
 }
 
 func oneOf(setting, value string, names ...string) error {
 	if slices.Contains(names, value) {
 		return nil
 	}
-	return fmt.Errorf("%s %q is unknown: choose one of %s", setting, value, strings.Join(names, ", "))
+	return fmt.Errorf("%s %q is unknown: choose one of %s", setting, value,
+		strings.Join(names, ", "))
 }
 
 // padding returns the options' padding with negative numbers as none.
@@ -188,10 +192,13 @@ func (o Options) padding() locationset.Padding {
 func validatePadding(o Options) error {
 	var errs []error
 	if o.MinCells > MaxMinCells {
-		errs = append(errs, fmt.Errorf("min cells %d are above %d: pad by min radius instead, or use larger cells", o.MinCells, MaxMinCells))
+		errs = append(errs,
+			fmt.Errorf("min cells %d are above %d: pad by min radius instead, or use larger cells",
+				o.MinCells, MaxMinCells))
 	}
 	if math.IsNaN(o.MinRadiusKM) || math.IsInf(o.MinRadiusKM, 0) {
-		errs = append(errs, errors.New("min radius is no finite number of kilometres: leave it out for none"))
+		errs = append(errs,
+			errors.New("min radius is no finite number of kilometres: leave it out for none"))
 	}
 	return errors.Join(errs...)
 }

@@ -1,10 +1,11 @@
 package mechanism
 
 import (
-	"github.com/geodither/geodither/mechanism/law"
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 func TestOptionsValidate(t *testing.T) {
@@ -25,13 +26,16 @@ func TestOptionsValidate(t *testing.T) {
 		"delta of 1":       {func(o *Options) { o.Delta = 1 }, "delta"},
 		"negative delta":   {func(o *Options) { o.Delta = -.1 }, "delta"},
 		"delta no number":  {func(o *Options) { o.Delta = math.NaN() }, "delta"},
-		"mechanism":        {func(o *Options) { o.Mechanism = "PIM" }, "pim, knorm, laplace, laplace-tight"},
-		"inference":        {func(o *Options) { o.Inference = "bayes" }, "surrogate, paper"},
-		"isotropy":         {func(o *Options) { o.Isotropy = "none" }, "closed-form, sampled"},
-		"prune":            {func(o *Options) { o.Prune = .01 }, "prune"},
-		"prune no number":  {func(o *Options) { o.Prune = math.NaN() }, "prune"},
-		"gap":              {func(o *Options) { o.MaxGap = -1 }, "gap"},
-		"long gap":         {func(o *Options) { o.MaxGap = MaxMaxGap + 1 }, "gap"},
+		"mechanism": {
+			func(o *Options) { o.Mechanism = "PIM" },
+			"pim, knorm, laplace, laplace-tight",
+		},
+		"inference":       {func(o *Options) { o.Inference = "bayes" }, "surrogate, paper"},
+		"isotropy":        {func(o *Options) { o.Isotropy = "none" }, "closed-form, sampled"},
+		"prune":           {func(o *Options) { o.Prune = .01 }, "prune"},
+		"prune no number": {func(o *Options) { o.Prune = math.NaN() }, "prune"},
+		"gap":             {func(o *Options) { o.MaxGap = -1 }, "gap"},
+		"long gap":        {func(o *Options) { o.MaxGap = MaxMaxGap + 1 }, "gap"},
 	} {
 		o := good
 		c.change(&o)

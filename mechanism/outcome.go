@@ -94,15 +94,16 @@ type Outcome struct {
 	// Number is the number of the user's releases so far.
 	Number uint64
 	// Metric says in kilometres what ε meant for a new release: by which factor at most it told two
-	// places apart. Zero where nothing was released: what is repeated or predicted tells nothing new.
+	// places apart. Zero where nothing was released: what is repeated or predicted tells nothing
+	// new.
 	Metric law.Metric `json:"-"`
 	// Grid is the map that Release and Estimate lie in, nil where nothing is published.
 	Grid *grid.Grid `json:"-"`
 	// Prior is the distribution of the user's cell that the step predicted, before any release of
-	// it: what the location set was chosen from. It is a function of past releases alone, and public
-	// given the model. It is nil where the step predicted nothing: in a step that is late, dropped,
-	// or answered from the state. It is the sanitizer's own memory: do not change it, and read it
-	// before the next Step.
+	// it: what the location set was chosen from. It is a function of past releases alone, and
+	// public given the model. It is nil where the step predicted nothing: in a step that is late,
+	// dropped, or answered from the state. It is the sanitizer's own memory: do not change it, and
+	// read it before the next Step.
 	Prior *mobility.Distribution `json:"-"`
 	// Changed says that the state has changed and must be stored with what is published.
 	Changed bool
@@ -120,7 +121,10 @@ type shown struct {
 }
 
 func (o Outcome) show() shown {
-	return shown{o.Kind, o.Release, o.Estimate, o.RadiusKM, o.Epsilon, o.SetSize, "[redacted]", o.Number, o.Changed}
+	return shown{
+		o.Kind, o.Release, o.Estimate, o.RadiusKM, o.Epsilon, o.SetSize, "[redacted]",
+		o.Number, o.Changed,
+	}
 }
 
 // Format writes everything but Drift, which is secret.

@@ -20,11 +20,14 @@ func TestOneCellIsNeverReleased(t *testing.T) {
 	model := roadModel(t)
 	middle := model.Initial.Cells[0]
 	for _, name := range law.Names() {
-		out := mustStep(t, newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: .1}), new(State), Input{User: "u", Cell: middle, Release: true})
+		out := mustStep(t, newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: .1}),
+			new(State), Input{User: "u", Cell: middle, Release: true})
 		if out.SetSize != DefaultMinCells || out.Release == model.Grid.Centre(middle) {
 			t.Errorf("%s: %+v", name, out)
 		}
-		off := mustStep(t, newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: .1, MinCells: -1}), new(State), Input{User: "u", Cell: middle, Release: true})
+		off := mustStep(t, newSanitizer(t, model,
+			Options{Mechanism: name, Epsilon: 1, Delta: .1, MinCells: -1}), new(State),
+			Input{User: "u", Cell: middle, Release: true})
 		if off.SetSize != 1 || off.Release != model.Grid.Centre(middle) {
 			t.Errorf("%s without padding: %+v", name, off)
 		}
@@ -58,7 +61,8 @@ func TestPaddedReleasesArePrivate(t *testing.T) {
 		greatest := 0.0
 		for i := range 60 {
 			s := randomScene(t, r)
-			s.set.ChoosePadded(s.grid, s.prior, .5, locationset.Padding{MinCells: 1 + r.IntN(9), RadiusKM: []float64{0, .7}[r.IntN(2)]})
+			s.set.ChoosePadded(s.grid, s.prior, .5,
+				locationset.Padding{MinCells: 1 + r.IntN(9), RadiusKM: []float64{0, .7}[r.IntN(2)]})
 			s.hull.OfCells(s.grid, s.set.Cells)
 			s.search.Reset(s.grid, s.set.Cells)
 			m := mustMechanism(t, name)

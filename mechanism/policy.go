@@ -95,13 +95,19 @@ func (o Options) validatePolicy() error {
 		o.Budget.validate(o.Epsilon),
 	}
 	if o.ReleaseInterval < 1 || o.ReleaseInterval > MaxSteps {
-		errs = append(errs, fmt.Errorf("release interval of %d steps is not between 1 and %d: leave it out for a release in every step", o.ReleaseInterval, MaxSteps))
+		errs = append(errs,
+			fmt.Errorf("release interval of %d steps is not between 1 and %d: leave it out for a "+
+				"release in every step", o.ReleaseInterval, MaxSteps))
 	}
 	if o.ReleaseInterval > 1 && o.SameStep == SameStepRelease {
-		errs = append(errs, errors.New("same step \"release\" draws several releases in a step, and the release interval forbids two in as many steps: choose one of them"))
+		errs = append(errs,
+			errors.New("same step \"release\" draws several releases in a step, and the release "+
+				"interval forbids two in as many steps: choose one of them"))
 	}
 	if !(o.AdaptiveRadiusKM >= 0) || math.IsInf(o.AdaptiveRadiusKM, 1) {
-		errs = append(errs, errors.New("adaptive radius is not a number of kilometres ≥ 0: leave it out to release whatever is known"))
+		errs = append(errs,
+			errors.New("adaptive radius is not a number of kilometres ≥ 0: leave it out to "+
+				"release whatever is known"))
 	}
 	return errors.Join(errs...)
 }
@@ -116,16 +122,23 @@ func (b Budget) validate(epsilon float64) error {
 	}{{"budget", b.Epsilon}, {"lifetime budget", b.Lifetime}} {
 		switch {
 		case !(limit.value >= 0 && limit.value <= MaxBudget):
-			errs = append(errs, fmt.Errorf("%s of ε %g is not between 0 and %g: leave it out for none", limit.name, limit.value, MaxBudget))
+			errs = append(errs,
+				fmt.Errorf("%s of ε %g is not between 0 and %g: leave it out for none", limit.name,
+					limit.value, MaxBudget))
 		case limit.value > 0 && ledger.LimitOf(limit.value) < cost:
-			errs = append(errs, fmt.Errorf("%s of ε %g is below the ε %g of one release: nothing would ever be released", limit.name, limit.value, epsilon))
+			errs = append(errs,
+				fmt.Errorf("%s of ε %g is below the ε %g of one release: nothing would ever be "+
+					"released", limit.name, limit.value, epsilon))
 		}
 	}
 	if b.WindowSteps < 0 || b.WindowSteps > MaxSteps {
-		errs = append(errs, fmt.Errorf("budget window of %d steps is not between 1 and %d", b.WindowSteps, MaxSteps))
+		errs = append(errs, fmt.Errorf("budget window of %d steps is not between 1 and %d",
+			b.WindowSteps, MaxSteps))
 	}
 	if (b.WindowSteps > 0) != (b.Epsilon > 0) {
-		errs = append(errs, errors.New("a budget needs both its window and its ε: set both, or neither (a limit for all time is the lifetime)"))
+		errs = append(errs,
+			errors.New("a budget needs both its window and its ε: set both, or neither (a limit "+
+				"for all time is the lifetime)"))
 	}
 	return errors.Join(errs...)
 }

@@ -23,7 +23,10 @@ func TestPolicyDoesNotAllocate(t *testing.T) {
 		step, i := int64(0), 0
 		next := func() {
 			step += int64(i * i % 7)
-			out := mustStep(t, s, &state, Input{User: "user", Step: step, Cell: path[i%len(path)], Release: true})
+			out := mustStep(t, s, &state, Input{
+				User: "user", Step: step, Cell: path[i%len(path)],
+				Release: true,
+			})
 			data = state.AppendBinary(data[:0])
 			if err := state.DecodeBinary(data); err != nil {
 				t.Fatal(err)
@@ -51,25 +54,37 @@ func TestPolicyOptions(t *testing.T) {
 		change func(*Options)
 		says   string
 	}{
-		"min cells":          {func(o *Options) { o.MinCells = MaxMinCells + 1 }, "min cells"},
-		"min radius":         {func(o *Options) { o.MinRadiusKM = math.NaN() }, "min radius"},
-		"endless radius":     {func(o *Options) { o.MinRadiusKM = math.Inf(1) }, "min radius"},
-		"estimate":           {func(o *Options) { o.Estimate = "best" }, "mean, median, mode"},
-		"between":            {func(o *Options) { o.Between = "guess" }, "predict, skip"},
-		"same step":          {func(o *Options) { o.SameStep = "again" }, "repeat, drop, release"},
-		"spent":              {func(o *Options) { o.Budget.Spent = "stop" }, "suppress, repeat, predict"},
-		"interval":           {func(o *Options) { o.ReleaseInterval = -1 }, "interval"},
-		"long interval":      {func(o *Options) { o.ReleaseInterval = MaxSteps + 1 }, "interval"},
-		"interval and again": {func(o *Options) { o.ReleaseInterval, o.SameStep = 2, SameStepRelease }, "choose one"},
+		"min cells":      {func(o *Options) { o.MinCells = MaxMinCells + 1 }, "min cells"},
+		"min radius":     {func(o *Options) { o.MinRadiusKM = math.NaN() }, "min radius"},
+		"endless radius": {func(o *Options) { o.MinRadiusKM = math.Inf(1) }, "min radius"},
+		"estimate":       {func(o *Options) { o.Estimate = "best" }, "mean, median, mode"},
+		"between":        {func(o *Options) { o.Between = "guess" }, "predict, skip"},
+		"same step":      {func(o *Options) { o.SameStep = "again" }, "repeat, drop, release"},
+		"spent": {
+			func(o *Options) { o.Budget.Spent = "stop" },
+			"suppress, repeat, predict",
+		},
+		"interval":      {func(o *Options) { o.ReleaseInterval = -1 }, "interval"},
+		"long interval": {func(o *Options) { o.ReleaseInterval = MaxSteps + 1 }, "interval"},
+		"interval and again": {func(o *Options) {
+			o.ReleaseInterval, o.SameStep = 2, SameStepRelease
+		}, "choose one"},
 		"adaptive":           {func(o *Options) { o.AdaptiveRadiusKM = -1 }, "adaptive"},
 		"adaptive no number": {func(o *Options) { o.AdaptiveRadiusKM = math.NaN() }, "adaptive"},
 		"no window":          {func(o *Options) { o.Budget.Epsilon = 5 }, "both"},
 		"no budget":          {func(o *Options) { o.Budget.WindowSteps = 5 }, "both"},
-		"negative window":    {func(o *Options) { o.Budget = Budget{Epsilon: 5, WindowSteps: -1} }, "window"},
-		"small budget":       {func(o *Options) { o.Budget = Budget{Epsilon: .9999999999, WindowSteps: 5} }, "below"},
-		"small lifetime":     {func(o *Options) { o.Budget.Lifetime = .5 }, "below"},
-		"large budget":       {func(o *Options) { o.Budget.Lifetime = 2 * MaxBudget }, "lifetime"},
-		"budget no number":   {func(o *Options) { o.Budget = Budget{Epsilon: math.NaN(), WindowSteps: 5} }, "budget"},
+		"negative window": {
+			func(o *Options) { o.Budget = Budget{Epsilon: 5, WindowSteps: -1} },
+			"window",
+		},
+		"small budget": {func(o *Options) {
+			o.Budget = Budget{Epsilon: .9999999999, WindowSteps: 5}
+		}, "below"},
+		"small lifetime": {func(o *Options) { o.Budget.Lifetime = .5 }, "below"},
+		"large budget":   {func(o *Options) { o.Budget.Lifetime = 2 * MaxBudget }, "lifetime"},
+		"budget no number": {func(o *Options) {
+			o.Budget = Budget{Epsilon: math.NaN(), WindowSteps: 5}
+		}, "budget"},
 	} {
 		o := Options{Epsilon: 1}
 		c.change(&o)
@@ -82,8 +97,10 @@ func TestPolicyOptions(t *testing.T) {
 		t.Errorf("no padding: %v", err)
 	}
 	o = Options{Epsilon: 1}.withDefaults()
-	if o.MinCells != DefaultMinCells || o.Estimate != EstimateMean || o.ReleaseInterval != 1 || o.Between != BetweenPredict ||
-		o.SameStep != SameStepRepeat || o.Budget != (Budget{Spent: SpentSuppress}) || o.MinRadiusKM != 0 || o.AdaptiveRadiusKM != 0 {
+	if o.MinCells != DefaultMinCells || o.Estimate != EstimateMean || o.ReleaseInterval != 1 ||
+		o.Between != BetweenPredict || o.SameStep != SameStepRepeat ||
+		o.Budget != (Budget{Spent: SpentSuppress}) ||
+		o.MinRadiusKM != 0 || o.AdaptiveRadiusKM != 0 {
 		t.Errorf("defaults: %+v", o)
 	}
 	for k := Kind(1); k <= Dropped; k++ {

@@ -52,7 +52,8 @@ func TestStoreIsUpdatePruneAndRound(t *testing.T) {
 		}
 		for j, p := range got.P {
 			// Other roundings on the way may end at the neighbouring float32.
-			if got.Cells[j] != want.Cells[j] || math.Abs(p-want.P[j]) > 1.3e-7*p || float64(float32(p)) != p || !(p > 0) {
+			if got.Cells[j] != want.Cells[j] || math.Abs(p-want.P[j]) > 1.3e-7*p ||
+				float64(float32(p)) != p || !(p > 0) {
 				t.Fatalf("case %d: cell %d has %g, want %g", i, got.Cells[j], p, want.P[j])
 			}
 		}

@@ -1,7 +1,6 @@
 package mechanism
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -35,7 +34,10 @@ func randomScene(tb testing.TB, r *rand.Rand) *scene {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &scene{grid: g, prior: testcase.Prior(r, g.Cells()), epsilon: []float64{.1, 1, 5}[r.IntN(3)]}
+	s := &scene{
+		grid: g, prior: testcase.Prior(r, g.Cells()),
+		epsilon: []float64{.1, 1, 5}[r.IntN(3)],
+	}
 	s.set.Choose(s.prior, []float64{.01, .1, .5}[r.IntN(3)])
 	s.hull.OfCells(g, s.set.Cells)
 	s.search.Reset(g, s.set.Cells)
@@ -127,7 +129,10 @@ func TestPrivacyTestNoticesFaults(t *testing.T) {
 		}{
 			{"half K", law.KNorm, func(m law.Mechanism) { m.Prepare(halved(&s.hull), s.epsilon) }},
 			{"2ε", law.KNorm, func(m law.Mechanism) { m.Prepare(&s.hull, 2*s.epsilon) }},
-			{"half of Δ1+Δ2", law.Laplace, func(m law.Mechanism) { m.Prepare(&s.hull, 2.1*s.epsilon) }},
+			{
+				"half of Δ1+Δ2", law.Laplace,
+				func(m law.Mechanism) { m.Prepare(&s.hull, 2.1*s.epsilon) },
+			},
 		} {
 			m := mustMechanism(t, fault.mechanism)
 			m.Prepare(&s.hull, s.epsilon)
@@ -140,7 +145,8 @@ func TestPrivacyTestNoticesFaults(t *testing.T) {
 		// The true cell outside the set, released from its own place: what the surrogate is for.
 		m := mustMechanism(t, law.KNorm)
 		m.Prepare(&s.hull, s.epsilon)
-		if worstRatio(m, s.epsilon, s.releases(src, m), centres(nil, s.grid, testcase.AllCells(s.grid))) > 1+rounding {
+		if worstRatio(m, s.epsilon, s.releases(src, m),
+			centres(nil, s.grid, testcase.AllCells(s.grid))) > 1+rounding {
 			noticed["no surrogate"] = true
 		}
 	}
@@ -180,7 +186,9 @@ func posteriorRatio(prior *mobility.Distribution, likelihood []float64, epsilon 
 
 // storeRatio is posteriorRatio of what a step keeps: by store, rounded to float32, with a threshold
 // of pruning.
-func storeRatio(prior *mobility.Distribution, likelihood []float64, epsilon, prune float64) float64 {
+func storeRatio(
+	prior *mobility.Distribution, likelihood []float64, epsilon, prune float64,
+) float64 {
 	var posterior mobility.Distribution
 	store(&posterior, prior, slices.Clone(likelihood), prune)
 	worst, j := 0.0, 0
@@ -209,7 +217,10 @@ func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 			m := mustMechanism(t, name)
 			m.Prepare(&s.hull, s.epsilon)
 			for _, z := range s.releases(src, m) {
-				for _, prior := range []*mobility.Distribution{s.prior, testcase.Prior(r, s.grid.Cells())} {
+				for _, prior := range []*mobility.Distribution{
+					s.prior,
+					testcase.Prior(r, s.grid.Cells()),
+				} {
 					var f Inference
 					nearest := s.search.All(nil, prior.Cells)
 					likelihood := f.Surrogate(m, z, centres(nil, s.grid, s.set.Cells), nearest)
@@ -217,17 +228,21 @@ func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 						t.Fatalf("scene %d, %s: |ln posterior/prior| = %g ε", i, name, ratio)
 					}
 					// Rounding to float32 changes a probability by up to 2⁻²⁴ of it.
-					if ratio := storeRatio(prior, likelihood, s.epsilon, -1); ratio > 1+1e-7/s.epsilon {
-						t.Fatalf("scene %d, %s: |ln posterior/prior| of what is kept = %g ε", i, name, ratio)
+					ratio := storeRatio(prior, likelihood, s.epsilon, -1)
+					if ratio > 1+1e-7/s.epsilon {
+						t.Fatalf("scene %d, %s: |ln posterior/prior| of what is kept = %g ε", i,
+							name, ratio)
 					}
 					pruned = max(pruned, storeRatio(prior, likelihood, s.epsilon, MaxPrune))
-					paper = max(paper, posteriorRatio(prior, f.Paper(m, z, centres(nil, s.grid, prior.Cells)), s.epsilon))
+					paper = max(paper, posteriorRatio(prior,
+						f.Paper(m, z, centres(nil, s.grid, prior.Cells)), s.epsilon))
 				}
 			}
 		}
 	}
 	if paper <= 1+rounding {
-		t.Errorf("the test does not notice the paper's inference, which breaks the bound: %g ε", paper)
+		t.Errorf("the test does not notice the paper's inference, which breaks the bound: %g ε",
+			paper)
 	}
 	if !math.IsInf(pruned, 1) {
 		t.Errorf("the test does not notice a pruned cell, whose posterior is 0: %g ε", pruned)
@@ -240,7 +255,10 @@ func TestPaperInferenceOnALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prior := mobility.Distribution{Cells: testcase.AllCells(g), P: []float64{.01, .01, .01, .3, .3, .34, .01, .01, .01}}
+	prior := mobility.Distribution{
+		Cells: testcase.AllCells(g),
+		P:     []float64{.01, .01, .01, .3, .3, .34, .01, .01, .01},
+	}
 	var set locationset.Set
 	set.Choose(&prior, .1)
 	var h law.SensitivityHull
@@ -254,45 +272,4 @@ func TestPaperInferenceOnALine(t *testing.T) {
 			t.Errorf("cell %d: likelihood %g", i, l)
 		}
 	}
-}
-
-// A cell outside the location set emits like its surrogate, so nobody can tell the two apart, and
-// the posterior stays within e^ε of the prior. The paper's own formula, which lets the cell emit
-// from its own place, moves it further.
-func ExampleInference() {
-	g, _ := grid.Plain(6, 2, 1)
-	prior := mobility.Distribution{
-		Cells: []grid.Cell{0, 1, 2, 3, 4, 5, 6},
-		P:     []float64{.25, .25, .01, .01, .01, .01, .46},
-	}
-	var set locationset.Set
-	set.Choose(&prior, .1)
-	var hull law.SensitivityHull
-	hull.OfCells(g, set.Cells)
-	var search locationset.Surrogates
-	search.Reset(g, set.Cells)
-
-	pim, _ := law.New(law.Options{Name: law.PIM})
-	pim.Prepare(&hull, 1)
-	z := grid.Point{X: 9, Y: 0.5} // a release far to the east
-	places := func(cells []grid.Cell) []convex.Vec {
-		var v []convex.Vec
-		for _, c := range cells {
-			v = append(v, convex.Vec(g.Centre(c)))
-		}
-		return v
-	}
-	var inference Inference
-	var posterior mobility.Distribution
-	change := func(likelihood []float64) float64 {
-		mobility.Update(&posterior, &prior, likelihood)
-		return math.Log(posterior.P[5] / prior.P[5])
-	}
-	fmt.Println("set:", set.Cells)
-	fmt.Printf("cell 5, ln posterior/prior: surrogate %.2f, paper %.2f\n",
-		change(inference.Surrogate(pim, z, places(set.Cells), search.All(nil, prior.Cells))),
-		change(inference.Paper(pim, z, places(prior.Cells))))
-	// Output:
-	// set: [0 1 6]
-	// cell 5, ln posterior/prior: surrogate 0.60, paper 3.69
 }

@@ -43,7 +43,10 @@ func newRig(t *testing.T, mechanism string) *rig {
 	t.Helper()
 	model := roadModel(t)
 	r := &rig{recorder: &recorder{streams: noise.NewKeyed(noise.KeyFromSeed(77))}}
-	s, err := NewSanitizer(model, r.recorder, Options{Mechanism: mechanism, Epsilon: 1.5, Delta: .02})
+	s, err := NewSanitizer(model, r.recorder, Options{
+		Mechanism: mechanism, Epsilon: 1.5,
+		Delta: .02,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +64,10 @@ func (r *rig) release(t *testing.T, cell grid.Cell) (Outcome, State) {
 	t.Helper()
 	state := copyState(&r.state)
 	asked := r.recorder.asked
-	out := mustStep(t, r.Sanitizer, &state, Input{User: rigUser, Step: r.step, Cell: cell, Release: true})
+	out := mustStep(t, r.Sanitizer, &state, Input{
+		User: rigUser, Step: r.step, Cell: cell,
+		Release: true,
+	})
 	if r.recorder.asked != asked+1 {
 		t.Fatalf("a release asked for %d streams", r.recorder.asked-asked)
 	}
@@ -100,8 +106,10 @@ func TestStepReleasesTheSurrogate(t *testing.T) {
 			for cell := range grid.Cell(g.Cells()) {
 				surrogate := set[testcase.Surrogate(g, set, cell)]
 				out, state := r.release(t, cell)
-				if want := m.Sample(onDay(t, streams, r.recorder.day, r.recorder.transcript), surrogate); out.Release != want {
-					t.Fatalf("cell %d with surrogate %d: released %v, want %v", cell, surrogate, out.Release, want)
+				if want := m.Sample(onDay(t, streams, r.recorder.day, r.recorder.transcript),
+					surrogate); out.Release != want {
+					t.Fatalf("cell %d with surrogate %d: released %v, want %v", cell, surrogate,
+						out.Release, want)
 				}
 				if out.Drift != (cell != surrogate) || out.SetSize != len(set) {
 					t.Fatalf("cell %d with surrogate %d: %+v", cell, surrogate, out)
@@ -115,11 +123,13 @@ func TestStepReleasesTheSurrogate(t *testing.T) {
 				if !seen {
 					first[surrogate] = now
 				} else if now.out != before.out || !bytes.Equal(now.state, before.state) {
-					t.Fatalf("cell %d: what is published or kept differs from that of another cell with surrogate %d", cell, surrogate)
+					t.Fatalf("cell %d: what is published or kept differs from that of another "+
+						"cell with surrogate %d", cell, surrogate)
 				}
 			}
 			if len(first) != len(set) || len(set) < 5 || drifted < 100 {
-				t.Errorf("a poor case: %d cells in the set, %d of them released, %d cells outside", len(set), len(first), drifted)
+				t.Errorf("a poor case: %d cells in the set, %d of them released, %d cells outside",
+					len(set), len(first), drifted)
 			}
 			releases := map[grid.Point]bool{}
 			for _, p := range first {
@@ -139,7 +149,10 @@ func TestStepAsksForTheWholeTranscript(t *testing.T) {
 	for _, name := range []string{law.PIM, law.Laplace} {
 		r := newRig(t, name)
 		set := r.definedSet()
-		for _, cell := range []grid.Cell{set[0], set[len(set)-1], 0, grid.Cell(r.model.Grid.Cells() - 1)} {
+		for _, cell := range []grid.Cell{
+			set[0], set[len(set)-1], 0,
+			grid.Cell(r.model.Grid.Cells() - 1),
+		} {
 			r.release(t, cell)
 			var want bytes.Buffer
 			text := func(s string) {
@@ -178,7 +191,8 @@ func TestStepAsksForTheWholeTranscript(t *testing.T) {
 			}
 			fixed(set[testcase.Surrogate(r.model.Grid, set, cell)])
 			if !bytes.Equal(r.recorder.transcript, want.Bytes()) {
-				t.Errorf("%s, cell %d: transcript\n%x, want\n%x", name, cell, r.recorder.transcript, want.Bytes())
+				t.Errorf("%s, cell %d: transcript\n%x, want\n%x", name, cell, r.recorder.transcript,
+					want.Bytes())
 			}
 		}
 	}
@@ -200,7 +214,10 @@ func TestTranscriptsOfManySets(t *testing.T) {
 	for _, set := range [][]grid.Cell{
 		{0},
 		{math.MaxInt32},
-		{0, 1, 127, 128, 129, 256, 384, 16383, 16384, 40000, 2_000_000, 300_000_000, math.MaxInt32 - 1, math.MaxInt32},
+		{
+			0, 1, 127, 128, 129, 256, 384, 16383, 16384, 40000, 2_000_000, 300_000_000,
+			math.MaxInt32 - 1, math.MaxInt32,
+		},
 	} {
 		t.Run(fmt.Sprint(len(set)), func(t *testing.T) {
 			t.Parallel()

@@ -3,7 +3,8 @@ package mechanism
 import "github.com/geodither/geodither/mechanism/ledger"
 
 // The rules of Sanitizer.Step. Each rule is a function of steps, of the state, which holds nothing
-// but past releases, and of the prior, which follows from the state. No rule is given the true cell.
+// but past releases, and of the prior, which follows from the state. No rule is given the true
+// cell.
 
 // again decides what needs no prediction: reports of steps that are past, and of the last one.
 func (s *Sanitizer) again(state *State, in Input) (out Outcome, done bool) {
@@ -66,11 +67,11 @@ func (s *Sanitizer) knownWellEnough() bool {
 
 // spent says whether one more release would exceed a budget.
 //
-// Guarantee: the ε of all releases in any WindowSteps consecutive steps add up to at most the budget
-// that was in force when the last of them was drawn. For that last release passed here. The window up
-// to its step holds the others, and the ledger never shows less than they cost, also of what was
-// released under other settings or another model. Costs are whole billionths not below ε, and limits
-// are not above the budget, so the sums are exact. The same goes for the lifetime.
+// Guarantee: the ε of all releases in any WindowSteps consecutive steps add up to at most the
+// budget that was in force when the last of them was drawn. For that last release passed here. The
+// window up to its step holds the others, and the ledger never shows less than they cost, also of
+// what was released under other settings or another model. Costs are whole billionths not below ε,
+// and limits are not above the budget, so the sums are exact. The same goes for the lifetime.
 func (s *Sanitizer) spent(state *State, step int64) bool {
 	b := &s.options.Budget
 	if b.Lifetime > 0 && state.Ledger.Spent().Plus(s.cost) > s.lifetime {

@@ -18,7 +18,10 @@ func follow(t *testing.T, s *Sanitizer, state *State, steps ...int64) []Outcome 
 	var outs []Outcome
 	for _, step := range steps {
 		before := state.AppendBinary(nil)
-		out := mustStep(t, s, state, Input{User: "u", Step: step, Cell: path[step%400], Release: true})
+		out := mustStep(t, s, state, Input{
+			User: "u", Step: step, Cell: path[step%400],
+			Release: true,
+		})
 		if same := bytes.Equal(before, state.AppendBinary(nil)); same == out.Changed {
 			t.Errorf("step %d: the state stays: %t, but the outcome is %+v", step, same, out)
 		}
@@ -32,7 +35,10 @@ func follow(t *testing.T, s *Sanitizer, state *State, steps ...int64) []Outcome 
 func kindsOf(outs []Outcome) string {
 	text := ""
 	for _, o := range outs {
-		letter := map[Kind]string{Released: "r", Repeated: "=", Predicted: "p", Late: "l", Skipped: "s", Suppressed: "x", Dropped: "d"}[o.Kind]
+		letter := map[Kind]string{
+			Released: "r", Repeated: "=", Predicted: "p", Late: "l",
+			Skipped: "s", Suppressed: "x", Dropped: "d",
+		}[o.Kind]
 		if o.Changed {
 			letter = strings.ToUpper(letter)
 			if o.Kind == Repeated {
@@ -56,24 +62,62 @@ func TestRules(t *testing.T) {
 		want    string
 		spent   float64
 	}{
-		"every step":             {Options{}, ten, "RRRRRRRRRRRR", 6},
-		"interval":               {Options{ReleaseInterval: 4}, ten, "RPPPRPPPRPPP", 1.5},
-		"interval, skip":         {Options{ReleaseInterval: 4, Between: BetweenSkip}, ten, "RSSSRSSSRSSS", 1.5},
-		"interval, gaps":         {Options{ReleaseInterval: 4}, []int64{0, 3, 3, 5, 5, 8, 9, 30, 29}, "RPpR=PRRl", 2},
-		"interval, skip, twice":  {Options{ReleaseInterval: 4, Between: BetweenSkip}, []int64{0, 2, 2, 4, 4}, "RSsR=", 1},
-		"repeat":                 {Options{}, twice, "R=R=l=R", 1.5},
-		"drop":                   {Options{SameStep: SameStepDrop}, twice, "RdRdldR", 1.5},
-		"drop what is predicted": {Options{SameStep: SameStepDrop, ReleaseInterval: 2}, twice, "RdPdldR", 1},
-		"release":                {Options{SameStep: SameStepRelease}, twice, "RRRRlRR", 3},
-		"budget":                 {Options{Budget: budget}, ten, "RRXXXRRXXXRR", 3},
-		"budget, repeat":         {Options{Budget: with(budget, SpentRepeat)}, ten, "RR≠≠≠RR≠≠≠RR", 3},
-		"budget, predict":        {Options{Budget: with(budget, SpentPredict)}, ten, "RRPPPRRPPPRR", 3},
-		"budget, twice":          {Options{Budget: with(budget, SpentRepeat)}, []int64{0, 1, 2, 2, 3, 5}, "RR≠=≠R", 1.5},
-		"budget, same step":      {Options{Budget: budget, SameStep: SameStepRelease}, []int64{0, 0, 0, 1, 5, 5, 5}, "RRxXRRx", 2},
-		"lifetime":               {Options{Budget: Budget{Lifetime: 2}}, ten, "RRRRXXXXXXXX", 2},
-		"both budgets":           {Options{Budget: Budget{Epsilon: 1, WindowSteps: 5, Lifetime: 1.5}}, ten, "RRXXXRXXXXXX", 1.5},
-		"interval and budget":    {Options{ReleaseInterval: 2, Between: BetweenSkip, Budget: budget}, ten, "RSRSXRSRSXRS", 2.5},
-		"known well enough":      {Options{AdaptiveRadiusKM: 1e6}, ten, "PPPPPPPPPPPP", 0},
+		"every step": {Options{}, ten, "RRRRRRRRRRRR", 6},
+		"interval":   {Options{ReleaseInterval: 4}, ten, "RPPPRPPPRPPP", 1.5},
+		"interval, skip": {
+			Options{ReleaseInterval: 4, Between: BetweenSkip},
+			ten,
+			"RSSSRSSSRSSS", 1.5,
+		},
+		"interval, gaps": {
+			Options{ReleaseInterval: 4},
+			[]int64{0, 3, 3, 5, 5, 8, 9, 30, 29},
+			"RPpR=PRRl", 2,
+		},
+		"interval, skip, twice": {
+			Options{ReleaseInterval: 4, Between: BetweenSkip},
+			[]int64{0, 2, 2, 4, 4},
+			"RSsR=", 1,
+		},
+		"repeat": {Options{}, twice, "R=R=l=R", 1.5},
+		"drop":   {Options{SameStep: SameStepDrop}, twice, "RdRdldR", 1.5},
+		"drop what is predicted": {
+			Options{SameStep: SameStepDrop, ReleaseInterval: 2},
+			twice,
+			"RdPdldR", 1,
+		},
+		"release": {Options{SameStep: SameStepRelease}, twice, "RRRRlRR", 3},
+		"budget":  {Options{Budget: budget}, ten, "RRXXXRRXXXRR", 3},
+		"budget, repeat": {
+			Options{Budget: with(budget, SpentRepeat)},
+			ten, "RR≠≠≠RR≠≠≠RR",
+			3,
+		},
+		"budget, predict": {
+			Options{Budget: with(budget, SpentPredict)},
+			ten, "RRPPPRRPPPRR",
+			3,
+		},
+		"budget, twice": {
+			Options{Budget: with(budget, SpentRepeat)},
+			[]int64{0, 1, 2, 2, 3, 5},
+			"RR≠=≠R", 1.5,
+		},
+		"budget, same step": {
+			Options{Budget: budget, SameStep: SameStepRelease},
+			[]int64{0, 0, 0, 1, 5, 5, 5},
+			"RRxXRRx", 2,
+		},
+		"lifetime": {Options{Budget: Budget{Lifetime: 2}}, ten, "RRRRXXXXXXXX", 2},
+		"both budgets": {Options{Budget: Budget{
+			Epsilon: 1, WindowSteps: 5,
+			Lifetime: 1.5,
+		}}, ten, "RRXXXRXXXXXX", 1.5},
+		"interval and budget": {Options{
+			ReleaseInterval: 2, Between: BetweenSkip,
+			Budget: budget,
+		}, ten, "RSRSXRSRSXRS", 2.5},
+		"known well enough": {Options{AdaptiveRadiusKM: 1e6}, ten, "PPPPPPPPPPPP", 0},
 		"known well enough, skip": {
 			Options{AdaptiveRadiusKM: 1e6, Between: BetweenSkip},
 			[]int64{0, 0, 1},
@@ -90,8 +134,10 @@ func TestRules(t *testing.T) {
 			if got := kindsOf(outs); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if state.EpsilonSpent != c.spent || state.Ledger.Spent().Epsilon() != c.spent || state.Rho != c.spent*.5/2 || float64(state.Releases) != c.spent/.5 {
-				t.Errorf("spent %g, ρ %g in %d releases, want %g", state.EpsilonSpent, state.Rho, state.Releases, c.spent)
+			if state.EpsilonSpent != c.spent || state.Ledger.Spent().Epsilon() != c.spent ||
+				state.Rho != c.spent*.5/2 || float64(state.Releases) != c.spent/.5 {
+				t.Errorf("spent %g, ρ %g in %d releases, want %g", state.EpsilonSpent, state.Rho,
+					state.Releases, c.spent)
 			}
 			var last *Outcome
 			for i, o := range outs {
@@ -100,10 +146,13 @@ func TestRules(t *testing.T) {
 					cost, last = .5, &outs[i]
 				}
 				published := o.Kind == Released || o.Kind == Repeated || o.Kind == Predicted
-				if o.Epsilon != cost || o.Kind.Published() != published || published != (o.RadiusKM > 0) || !published && (o.Release != grid.Point{} || o.Estimate != grid.Point{}) {
+				if o.Epsilon != cost || o.Kind.Published() != published ||
+					published != (o.RadiusKM > 0) || !published &&
+					(o.Release != grid.Point{} || o.Estimate != grid.Point{}) {
 					t.Errorf("report %d: %+v", i, o)
 				}
-				if o.Kind == Repeated && o.Release != last.Release || o.Kind == Predicted && o.Release != o.Estimate {
+				if o.Kind == Repeated && o.Release != last.Release || o.Kind == Predicted &&
+					o.Release != o.Estimate {
 					t.Errorf("report %d: %+v after %+v", i, o, last)
 				}
 			}
@@ -128,7 +177,11 @@ func TestWithheldStepsGoOneWay(t *testing.T) {
 		return state, outs[len(outs)-1]
 	}
 	for _, group := range [][]Options{
-		{{ReleaseInterval: 5}, {ReleaseInterval: 5, Between: BetweenSkip}, {ReleaseInterval: 5, SameStep: SameStepDrop}},
+		{
+			{ReleaseInterval: 5},
+			{ReleaseInterval: 5, Between: BetweenSkip},
+			{ReleaseInterval: 5, SameStep: SameStepDrop},
+		},
 		{
 			{Budget: Budget{Epsilon: 2, WindowSteps: 8}},
 			{Budget: Budget{Epsilon: 2, WindowSteps: 8, Spent: SpentRepeat}},
@@ -138,7 +191,8 @@ func TestWithheldStepsGoOneWay(t *testing.T) {
 		first, out := run(group[0])
 		for _, o := range group[1:] {
 			state, again := run(o)
-			if !bytes.Equal(state.AppendBinary(nil), first.AppendBinary(nil)) || bare(again) != bare(out) {
+			if !bytes.Equal(state.AppendBinary(nil), first.AppendBinary(nil)) ||
+				bare(again) != bare(out) {
 				t.Errorf("%+v: another state or release than %+v", o, group[0])
 			}
 		}
@@ -158,7 +212,8 @@ func TestSpentWithNothingToRepeat(t *testing.T) {
 	if b.Migrate(&state) != StartedAnew {
 		t.Fatal("the grid is the same")
 	}
-	if outs := follow(t, b, &state, 3, 4); kindsOf(outs) != "PP" || outs[1].Release != outs[1].Estimate {
+	if outs := follow(t, b, &state, 3, 4); kindsOf(outs) != "PP" ||
+		outs[1].Release != outs[1].Estimate {
 		t.Errorf("got %s: %+v", kindsOf(outs), outs)
 	}
 }
@@ -172,10 +227,13 @@ func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 	radius := .8
 	seen := map[Kind]int{}
 	for name, o := range map[string]Options{
-		"interval":       {ReleaseInterval: 3},
-		"skip":           {ReleaseInterval: 3, Between: BetweenSkip},
-		"adaptive":       {AdaptiveRadiusKM: radius},
-		"adaptive, skip": {AdaptiveRadiusKM: radius, Between: BetweenSkip, Estimate: EstimateMedian},
+		"interval": {ReleaseInterval: 3},
+		"skip":     {ReleaseInterval: 3, Between: BetweenSkip},
+		"adaptive": {AdaptiveRadiusKM: radius},
+		"adaptive, skip": {
+			AdaptiveRadiusKM: radius, Between: BetweenSkip,
+			Estimate: EstimateMedian,
+		},
 		"budget":         {Budget: Budget{Epsilon: 4, WindowSteps: 3}},
 		"budget, repeat": {Budget: Budget{Epsilon: 4, WindowSteps: 3, Spent: SpentRepeat}},
 		"drop":           {SameStep: SameStepDrop},
@@ -198,12 +256,15 @@ func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 					if other == 0 {
 						first, kept = out, now
 					}
-					if out.Kind != first.Kind || out.Epsilon != first.Epsilon || out.Changed != first.Changed || out.SetSize != first.SetSize ||
+					if out.Kind != first.Kind || out.Epsilon != first.Epsilon ||
+						out.Changed != first.Changed || out.SetSize != first.SetSize ||
 						trial.Ledger.Spent() != trial.Ledger.SpentSince(math.MinInt64) {
-						t.Fatalf("%s, step %d: cell %d leads to %v, cell 0 to %v", name, i, other, out.Kind, first.Kind)
+						t.Fatalf("%s, step %d: cell %d leads to %v, cell 0 to %v", name, i, other,
+							out.Kind, first.Kind)
 					}
 					if out.Kind != Released && (out != first || !bytes.Equal(now, kept)) {
-						t.Fatalf("%s, step %d: cell %d is seen in what is published or kept without a release", name, i, other)
+						t.Fatalf("%s, step %d: cell %d is seen in what is published or kept "+
+							"without a release", name, i, other)
 					}
 				}
 				seen[first.Kind]++
@@ -241,7 +302,8 @@ func TestAdaptiveFollowsThePrior(t *testing.T) {
 		prior := mustStep(t, free, &blind, Input{User: "u", Step: int64(i)})
 		out := mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true})
 		// What is kept is rounded to float32 and pruned, the prior is not yet.
-		if math.Abs(prior.RadiusKM-radius) > 1e-3 && (out.Kind == Released) != (prior.RadiusKM > radius) {
+		if math.Abs(prior.RadiusKM-radius) > 1e-3 &&
+			(out.Kind == Released) != (prior.RadiusKM > radius) {
 			t.Fatalf("step %d: %v at a prior radius of %g", i, out.Kind, prior.RadiusKM)
 		}
 	}

@@ -77,10 +77,11 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 	s := &Sanitizer{
 		model: m, modelID: modelID, popularID: modelID, gridID: gridID,
 		stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
-		predictor: mobility.NewPredictor(m), prior: new(mobility.Distribution), mechanism: noisy, estimator: Estimator{Place: o.Estimate},
-		cost:     ledger.CostOf(o.Epsilon),
-		window:   ledger.LimitOf(o.Budget.Epsilon),
-		lifetime: ledger.LimitOf(o.Budget.Lifetime),
+		predictor: mobility.NewPredictor(m), prior: new(mobility.Distribution), mechanism: noisy,
+		estimator: Estimator{Place: o.Estimate},
+		cost:      ledger.CostOf(o.Epsilon),
+		window:    ledger.LimitOf(o.Budget.Epsilon),
+		lifetime:  ledger.LimitOf(o.Budget.Lifetime),
 	}
 	s.transcript.begin(o, gridID, modelID, s.stepMS)
 	return s, nil
@@ -97,7 +98,8 @@ var ErrOtherModel = errors.New("mechanism: the state belongs to another model; m
 
 // ErrOtherPopular is what Step returns for a personal model over another popular model than the
 // sanitizer's.
-var ErrOtherPopular = errors.New("mechanism: the personal model lies over another popular model; make it anew over this one")
+var ErrOtherPopular = errors.New("mechanism: the personal model lies over another popular model; " +
+	"make it anew over this one")
 
 // use makes the user's personal model the one in use, or the popular model if it is nil.
 func (s *Sanitizer) use(user *mobility.Personal) error {
@@ -124,7 +126,8 @@ func (s *Sanitizer) use(user *mobility.Personal) error {
 func (s *Sanitizer) check(state *State, in Input) error {
 	cells := grid.Cell(s.model.Grid.Cells())
 	if in.Release && (in.Cell < 0 || in.Cell >= cells) {
-		return errors.New("mechanism: the true cell is not a cell of the model's grid; locate fixes with that grid")
+		return errors.New("mechanism: the true cell is not a cell of the model's grid; locate " +
+			"fixes with that grid")
 	}
 	if !state.Started {
 		return nil

@@ -39,7 +39,8 @@ func same(a, b Outcome) bool {
 	if a.Prior == nil || b.Prior == nil {
 		return a == b
 	}
-	return bare(a) == bare(b) && slices.Equal(a.Prior.Cells, b.Prior.Cells) && slices.Equal(a.Prior.P, b.Prior.P)
+	return bare(a) == bare(b) && slices.Equal(a.Prior.Cells, b.Prior.Cells) &&
+		slices.Equal(a.Prior.P, b.Prior.P)
 }
 
 func mustStep(tb testing.TB, s *Sanitizer, state *State, in Input) Outcome {
@@ -57,11 +58,23 @@ func TestStepIsAlgorithm1(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
 	for _, o := range []Options{
-		{Mechanism: law.PIM, Inference: InferenceSurrogate, Epsilon: 1, Delta: .01, Prune: -1, MinCells: -1},
+		{
+			Mechanism: law.PIM, Inference: InferenceSurrogate, Epsilon: 1, Delta: .01, Prune: -1,
+			MinCells: -1,
+		},
 		{Mechanism: law.KNorm, Inference: InferencePaper, Epsilon: 1, Delta: .1, MinCells: -1},
-		{Mechanism: law.Laplace, Inference: InferenceSurrogate, Epsilon: 3, Delta: .3, MinCells: -1},
-		{Mechanism: law.LaplaceTight, Inference: InferencePaper, Epsilon: .5, Delta: 0, MinCells: -1},
-		{Mechanism: law.Lattice, Inference: InferenceSurrogate, Epsilon: 1.25, Delta: .02, Subdivision: 3, MinCells: -1},
+		{
+			Mechanism: law.Laplace, Inference: InferenceSurrogate, Epsilon: 3, Delta: .3,
+			MinCells: -1,
+		},
+		{
+			Mechanism: law.LaplaceTight, Inference: InferencePaper, Epsilon: .5, Delta: 0,
+			MinCells: -1,
+		},
+		{
+			Mechanism: law.Lattice, Inference: InferenceSurrogate, Epsilon: 1.25, Delta: .02,
+			Subdivision: 3, MinCells: -1,
+		},
 	} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +82,10 @@ func TestStepIsAlgorithm1(t *testing.T) {
 			var state State
 			for i, cell := range walk(model, 7, 60) {
 				before := copyState(&state)
-				out := mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true})
+				out := mustStep(t, s, &state, Input{
+					User: "u", Step: int64(i), Cell: cell,
+					Release: true,
+				})
 				want := denseStep(t, s, &before, cell, out)
 				got := make([]float64, model.Grid.Cells())
 				for j, c := range state.Posterior.Cells {
@@ -84,7 +100,8 @@ func TestStepIsAlgorithm1(t *testing.T) {
 						t.Fatalf("step %d, cell %d: posterior %g, want %g", i, c, got[c], p)
 					}
 				}
-				if out.Kind != Released || out.Epsilon != o.Epsilon || out.Number != uint64(i+1) || state.Releases != out.Number {
+				if out.Kind != Released || out.Epsilon != o.Epsilon || out.Number != uint64(i+1) ||
+					state.Releases != out.Number {
 					t.Fatalf("step %d: %+v", i, out)
 				}
 			}
@@ -175,12 +192,13 @@ func TestTimeRules(t *testing.T) {
 	}
 	first := report(100, true)
 	if first.Kind != Released || first.SetSize != 1 || first.Release != model.Grid.Centre(cell) {
-		t.Errorf("a new user starts at the model's initial distribution, which is one cell here: %+v", first)
+		t.Errorf("a new user starts at the initial distribution, one cell here: %+v", first)
 	}
 	second := report(102, true)
 	stored := state.AppendBinary(nil)
 	again := report(102, true)
-	if again.Kind != Repeated || again.Release != second.Release || again.Estimate != second.Estimate || again.RadiusKM != second.RadiusKM ||
+	if again.Kind != Repeated || again.Release != second.Release ||
+		again.Estimate != second.Estimate || again.RadiusKM != second.RadiusKM ||
 		again.Epsilon != 0 || again.Number != second.Number || again.Drift {
 		t.Errorf("the same step: got %+v after %+v", again, second)
 	}
@@ -192,12 +210,14 @@ func TestTimeRules(t *testing.T) {
 		t.Errorf("an earlier step: %+v", late)
 	}
 	predicted := report(103, false)
-	if predicted.Kind != Predicted || predicted.Epsilon != 0 || predicted.Release != predicted.Estimate || predicted.Number != 2 {
+	if predicted.Kind != Predicted || predicted.Epsilon != 0 ||
+		predicted.Release != predicted.Estimate || predicted.Number != 2 {
 		t.Errorf("prediction: %+v", predicted)
 	}
 	stored = state.AppendBinary(nil)
 	predicted.Changed = false
-	if twice := report(103, false); bare(twice) != bare(predicted) || !bytes.Equal(state.AppendBinary(nil), stored) {
+	if twice := report(103, false); bare(twice) != bare(predicted) ||
+		!bytes.Equal(state.AppendBinary(nil), stored) {
 		t.Errorf("a second prediction in a step: got %+v, want %+v", twice, predicted)
 	}
 	if now := report(103, true); now.Kind != Released || now.Number != 3 {
@@ -272,10 +292,8 @@ func TestBlindBaseline(t *testing.T) {
 	}
 }
 
-// TestReplayGivesTheSameBytes stores and restores the state after every step, in another sanitizer,
-// and repeats steps as a retry would.
-// TestOutcomeSaysWhatTheStepDid: the prior is there where the step predicted, and is what the set was
-// chosen from; the metric is there where something was released, the map where something is
+// TestOutcomeSaysWhatTheStepDid: the prior is there where the step predicted, and is what the set
+// was chosen from; the metric is there where something was released, the map where something is
 // published.
 func TestOutcomeSaysWhatTheStepDid(t *testing.T) {
 	t.Parallel()
@@ -311,11 +329,14 @@ func TestOutcomeSaysWhatTheStepDid(t *testing.T) {
 		}
 		set := testcase.LocationSet(out.Prior, .05)
 		if math.Abs(out.Prior.Total()-1) > 1e-9 || out.SetSize != max(len(set), DefaultMinCells) {
-			t.Errorf("step %d: a set of %d cells, but the prior's has %d", c.step, out.SetSize, len(set))
+			t.Errorf("step %d: a set of %d cells, but the prior's has %d", c.step, out.SetSize,
+				len(set))
 		}
 	}
 }
 
+// TestReplayGivesTheSameBytes stores and restores the state after every step, in another sanitizer,
+// and repeats steps as a retry would.
 func TestReplayGivesTheSameBytes(t *testing.T) {
 	t.Parallel()
 	model := denseModel(t, 20, 20)
@@ -348,15 +369,20 @@ func TestStepErrorsLeaveTheState(t *testing.T) {
 	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1})
 	state := *sampleState()
 	before := state.AppendBinary(nil)
-	if _, err := s.Step(&state, Input{User: "u", Step: 1, Cell: 0, Release: true}); !errors.Is(err, ErrOtherModel) {
+	if _, err := s.Step(&state, Input{User: "u", Step: 1, Cell: 0, Release: true}); !errors.Is(err,
+		ErrOtherModel) {
 		t.Errorf("another model: %v", err)
 	}
 	state.Model, state.Grid = s.modelID, s.gridID
 	for _, c := range []grid.Cell{-1, 32 * 32, math.MaxInt32} {
-		_, err := s.Step(&state, Input{User: "secret", Step: state.Step + 1, Cell: c, Release: true})
+		_, err := s.Step(&state, Input{
+			User: "secret", Step: state.Step + 1, Cell: c,
+			Release: true,
+		})
 		if err == nil {
 			t.Errorf("cell %d was taken", c)
-		} else if strings.Contains(err.Error(), fmt.Sprint(c)) || strings.Contains(err.Error(), "secret") {
+		} else if strings.Contains(err.Error(), fmt.Sprint(c)) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("the error tells a secret: %v", err)
 		}
 	}
@@ -386,26 +412,31 @@ func TestMigrate(t *testing.T) {
 	}
 	same := newSanitizer(t, denseModel(t, 32, 32), Options{Epsilon: 1, Delta: .1})
 	kept := copyState(&state)
-	if got := same.Migrate(&kept); got != PosteriorKept || kept.Posterior.Len() != state.Posterior.Len() || kept.Step != 19 || !kept.HasRelease {
+	if got := same.Migrate(&kept); got != PosteriorKept ||
+		kept.Posterior.Len() != state.Posterior.Len() || kept.Step != 19 || !kept.HasRelease {
 		t.Errorf("same grid: %v, %+v", got, kept)
 	}
-	if out := mustStep(t, same, &kept, Input{User: "u", Step: 19, Cell: 0, Release: true}); out.Kind != Repeated || out.Release != state.Release {
+	out := mustStep(t, same, &kept, Input{User: "u", Step: 19, Cell: 0, Release: true})
+	if out.Kind != Repeated || out.Release != state.Release {
 		t.Errorf("same grid, same step: %+v", out)
 	}
 	other := denseModel(t, 20, 20)
 	other.Step = 30 * time.Second
 	anew := newSanitizer(t, other, Options{Epsilon: 1, Delta: .1})
 	moved := copyState(&state)
-	if got := anew.Migrate(&moved); got != StartedAnew || moved.Posterior.Len() != other.Initial.Len() || moved.Step != 39 || moved.HasRelease {
+	if got := anew.Migrate(&moved); got != StartedAnew ||
+		moved.Posterior.Len() != other.Initial.Len() || moved.Step != 39 || moved.HasRelease {
 		t.Errorf("another grid: %v, %+v", got, moved)
 	}
 	if moved.EpsilonSpent != state.EpsilonSpent || moved.Releases != 20 {
 		t.Errorf("the ledger was lost: %g in %d", moved.EpsilonSpent, moved.Releases)
 	}
-	if out := mustStep(t, anew, &moved, Input{User: "u", Step: 38, Release: true}); out.Kind != Late {
+	out = mustStep(t, anew, &moved, Input{User: "u", Step: 38, Release: true})
+	if out.Kind != Late {
 		t.Errorf("late reports stay late: %+v", out)
 	}
-	if out := mustStep(t, anew, &moved, Input{User: "u", Step: 39, Cell: 5, Release: true}); out.Kind != Released || out.Number != 21 {
+	out = mustStep(t, anew, &moved, Input{User: "u", Step: 39, Cell: 5, Release: true})
+	if out.Kind != Released || out.Number != 21 {
 		t.Errorf("after migration: %+v", out)
 	}
 	for _, c := range []struct{ step, from, to, want int64 }{
@@ -423,7 +454,8 @@ func TestMigrate(t *testing.T) {
 		{math.MinInt64, 60_000, 1000, math.MinInt64},
 	} {
 		if got := convertStep(c.step, c.from, c.to); got != c.want {
-			t.Errorf("step %d of %d ms in steps of %d ms: got %d, want %d", c.step, c.from, c.to, got, c.want)
+			t.Errorf("step %d of %d ms in steps of %d ms: got %d, want %d", c.step, c.from, c.to,
+				got, c.want)
 		}
 	}
 }
@@ -432,15 +464,26 @@ func TestMigrate(t *testing.T) {
 // the change, to the millisecond.
 func TestLateStaysLate(t *testing.T) {
 	t.Parallel()
-	floor := func(ms, length int64) int64 { return int64(math.Floor(float64(ms) / float64(length))) }
-	for _, c := range []struct{ from, to int64 }{{60, 60}, {60, 30}, {60, 45}, {60, 59}, {60, 7}, {60, 1}} {
+	floor := func(ms, length int64) int64 {
+		return int64(math.Floor(float64(ms) / float64(length)))
+	}
+	for _, c := range []struct{ from, to int64 }{
+		{60, 60},
+		{60, 30},
+		{60, 45},
+		{60, 59},
+		{60, 7},
+		{60, 1},
+	} {
 		for step := int64(-20); step < 20; step++ {
 			converted := convertStep(step, c.from, c.to)
 			if last := step*c.from - 1; floor(last, c.to) >= converted {
-				t.Errorf("step %d of %d ms in steps of %d ms: a report before it is not late", step, c.from, c.to)
+				t.Errorf("step %d of %d ms in steps of %d ms: a report before it is not late", step,
+					c.from, c.to)
 			}
 			if next := (step + 1) * c.from; floor(next, c.to) < converted {
-				t.Errorf("step %d of %d ms in steps of %d ms: a report after it is late", step, c.from, c.to)
+				t.Errorf("step %d of %d ms in steps of %d ms: a report after it is late", step,
+					c.from, c.to)
 			}
 		}
 	}
@@ -460,7 +503,10 @@ func TestStepDoesNotAllocate(t *testing.T) {
 		var bytes []byte
 		i := 0
 		next := func() {
-			mustStep(t, s, &state, Input{User: "user", Step: int64(i), Cell: path[i%len(path)], Release: i%4 != 3})
+			mustStep(t, s, &state, Input{
+				User: "user", Step: int64(i), Cell: path[i%len(path)],
+				Release: i%4 != 3,
+			})
 			bytes = state.AppendBinary(bytes[:0])
 			if err := state.DecodeBinary(bytes); err != nil {
 				t.Fatal(err)
@@ -470,7 +516,8 @@ func TestStepDoesNotAllocate(t *testing.T) {
 		for range len(path) {
 			next()
 		}
-		state, i = State{Posterior: state.Posterior}, 0 // the same path again, with all memory grown
+		// the same path again, with all memory grown
+		state, i = State{Posterior: state.Posterior}, 0
 		if n := testing.AllocsPerRun(len(path)-1, next); n != 0 {
 			t.Errorf("%+v: %g allocations a step", o, n)
 		}
@@ -481,7 +528,8 @@ func TestInputsNeverPrint(t *testing.T) {
 	t.Parallel()
 	in := Input{User: "u", Cell: 12345}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%d", "%s", "%x"} {
-		if text := fmt.Sprintf(verb, in); strings.Contains(text, "12345") || strings.Contains(text, "3039") {
+		if text := fmt.Sprintf(verb, in); strings.Contains(text, "12345") ||
+			strings.Contains(text, "3039") {
 			t.Errorf("%s prints the cell: %s", verb, text)
 		}
 	}
@@ -495,7 +543,10 @@ func TestInputsNeverPrint(t *testing.T) {
 func TestOutcomesNeverPrintDrift(t *testing.T) {
 	t.Parallel()
 	text := func(drift bool) string {
-		out := Outcome{Kind: Released, Release: grid.Point{X: 1.5}, SetSize: 7, Drift: drift, Number: 3}
+		out := Outcome{
+			Kind: Released, Release: grid.Point{X: 1.5}, SetSize: 7, Drift: drift,
+			Number: 3,
+		}
 		var b bytes.Buffer
 		for _, v := range []any{out, &out, []Outcome{out}, struct{ Out Outcome }{out}} {
 			for _, verb := range []string{"%v", "%+v", "%#v", "%d", "%s", "%t", "%x"} {
@@ -521,7 +572,8 @@ func TestOutcomesNeverPrintDrift(t *testing.T) {
 	if with != without {
 		t.Error("a printed outcome shows its drift")
 	}
-	if !strings.Contains(with, "Drift:[redacted]") || !strings.Contains(with, "SetSize:7") || !strings.Contains(with, `"Number":3`) {
+	if !strings.Contains(with, "Drift:[redacted]") || !strings.Contains(with, "SetSize:7") ||
+		!strings.Contains(with, `"Number":3`) {
 		t.Errorf("the rest does not show: %s", with)
 	}
 }
@@ -538,57 +590,22 @@ func TestNewSanitizerRefuses(t *testing.T) {
 	if _, err := NewSanitizer(model, streams, Options{}); err == nil {
 		t.Error("no ε")
 	}
-	if _, err := NewSanitizer(model, streams, Options{Epsilon: math.Ln2, Mechanism: law.Lattice}); err == nil || !strings.Contains(err.Error(), "decimals") {
+	if _, err := NewSanitizer(model, streams, Options{
+		Epsilon:   math.Ln2,
+		Mechanism: law.Lattice,
+	}); err == nil || !strings.Contains(err.Error(), "decimals") {
 		t.Errorf("an ε of sixteen decimals on a lattice: %v", err)
 	}
-	if err := (Options{Mechanism: law.Lattice}).law().CheckGrid(.123456789, testcase.Grid(t, 46000, 46000, .1)); err == nil || !strings.Contains(err.Error(), "fewer decimals") {
+	if err := (Options{Mechanism: law.Lattice}).law().CheckGrid(.123456789,
+		testcase.Grid(t, 46000, 46000, .1)); err == nil ||
+		!strings.Contains(err.Error(), "fewer decimals") {
 		t.Errorf("nine decimals on two thousand million cells: %v", err)
 	}
 	s := newSanitizer(t, model, Options{Epsilon: 2, Delta: .5})
-	if o := s.Options(); o.Mechanism != law.Lattice || o.Inference != InferenceSurrogate || o.Isotropy != law.IsotropyClosedForm ||
-		o.Subdivision != law.DefaultSubdivision || o.Prune != DefaultPrune || o.MaxGap != DefaultMaxGap || s.Model() != model {
+	if o := s.Options(); o.Mechanism != law.Lattice || o.Inference != InferenceSurrogate ||
+		o.Isotropy != law.IsotropyClosedForm ||
+		o.Subdivision != law.DefaultSubdivision || o.Prune != DefaultPrune ||
+		o.MaxGap != DefaultMaxGap || s.Model() != model {
 		t.Errorf("defaults: %+v", o)
 	}
-}
-
-// One user's reports: two come out with noise, also where the model is sure of the place, the
-// third, in the same minute, is repeated at no cost, and a last one only predicts.
-func ExampleSanitizer_Step() {
-	g, _ := grid.Plain(3, 1, 1)
-	model := &mobility.Model{
-		Grid: g, Step: time.Minute,
-		Matrices: []*mobility.Matrix{{
-			RowStart: []int64{0, 2, 5, 7},
-			Columns:  []grid.Cell{0, 1, 0, 1, 2, 1, 2},
-			Values:   []float64{.5, .5, .25, .5, .25, .5, .5},
-		}},
-		Initial: mobility.Distribution{Cells: []grid.Cell{1}, P: []float64{1}},
-	}
-	sanitizer, err := NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(1)), Options{Epsilon: 1, Delta: .01})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	var state State
-	for _, in := range []Input{
-		{User: "bus 7", Step: 10, Cell: 1, Release: true},
-		{User: "bus 7", Step: 11, Cell: 2, Release: true},
-		{User: "bus 7", Step: 11, Cell: 2, Release: true},
-		{User: "bus 7", Step: 12},
-	} {
-		out, err := sanitizer.Step(&state, in)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Printf("%-9v release (%.2f, %.2f), estimate (%.2f, %.2f) ± %.2f km, ε %g\n",
-			out.Kind, out.Release.X, out.Release.Y, out.Estimate.X, out.Estimate.Y, out.RadiusKM, out.Epsilon)
-	}
-	fmt.Println("spent", state.EpsilonSpent)
-	// Output:
-	// released  release (-1.30, 0.50), estimate (1.50, 0.50) ± 0.71 km, ε 1
-	// released  release (-1.98, 0.50), estimate (1.26, 0.50) ± 1.95 km, ε 1
-	// repeated  release (-1.98, 0.50), estimate (1.26, 0.50) ± 1.95 km, ε 0
-	// predicted release (1.38, 0.50), estimate (1.38, 0.50) ± 1.83 km, ε 0
-	// spent 2
 }

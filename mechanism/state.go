@@ -70,7 +70,8 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 // they have a fixed size, uvarint and (zigzag) varint are those of encoding/binary:
 //
 //	version     1 byte    2
-//	flags       1 byte    bit 0: started, bit 1: a release follows; other bits 0. Not started: the encoding ends here
+//	flags       1 byte    bit 0: started, bit 1: a release follows; other bits 0
+//	            if the user is not started, the encoding ends here
 //	model       8 bytes
 //	grid        8 bytes
 //	step_ms     uvarint   ≥ 1
@@ -135,7 +136,8 @@ func (s *State) DecodeBinary(data []byte) error {
 		return nil
 	}
 	if data[0] != StateVersion && data[0] != firstStateVersion {
-		return fmt.Errorf("%w: version %d is not known here; run the program that wrote it, or a newer one", ErrState, data[0])
+		return fmt.Errorf("%w: version %d is not known here; run the program that wrote it, or a "+
+			"newer one", ErrState, data[0])
 	}
 	d := decoder{rest: data[1:]}
 	flags := d.byte()
@@ -174,7 +176,8 @@ func (s *State) decodeHead(d *decoder, flags, version byte) {
 		s.Release.X, s.Release.Y = d.float(), d.float()
 	}
 	if !s.Started || flags&^(flagStarted|flagRelease) != 0 || s.StepMS < 1 ||
-		s.ReleaseStep > s.Step && s.HasRelease || !(total >= 0) || !(s.RadiusKM >= 0) || s.HasRelease && s.Releases == 0 {
+		s.ReleaseStep > s.Step && s.HasRelease || !(total >= 0) || !(s.RadiusKM >= 0) ||
+		s.HasRelease && s.Releases == 0 {
 		d.bad = true
 	}
 	switch {

@@ -15,7 +15,8 @@ import (
 
 func sampleState() *State {
 	s := &State{
-		Started: true, Step: 29_000_123, HasRelease: true, ReleaseStep: 29_000_120, Release: grid.Point{X: -1.25, Y: 3.5},
+		Started: true, Step: 29_000_123, HasRelease: true, ReleaseStep: 29_000_120,
+		Release:  grid.Point{X: -1.25, Y: 3.5},
 		Releases: 17, EpsilonSpent: 17, Model: ID{1, 2, 3}, Grid: ID{4, 5}, StepMS: 60_000,
 		Estimate: grid.Point{X: 2, Y: -.5}, RadiusKM: .25,
 		Rho:       8.5,
@@ -56,7 +57,8 @@ func appendFirstVersion(dst []byte, s *State) []byte {
 
 func equalStates(a, b *State) bool {
 	return bytes.Equal(a.AppendBinary(nil), b.AppendBinary(nil)) &&
-		a.Started == b.Started && a.Step == b.Step && a.Release == b.Release && a.Posterior.Len() == b.Posterior.Len()
+		a.Started == b.Started && a.Step == b.Step && a.Release == b.Release &&
+		a.Posterior.Len() == b.Posterior.Len()
 }
 
 func TestStateRoundTrip(t *testing.T) {
@@ -65,7 +67,10 @@ func TestStateRoundTrip(t *testing.T) {
 	fresh.HasRelease, fresh.Releases, fresh.Release, fresh.ReleaseStep = false, 0, grid.Point{}, 0
 	old := sampleState()
 	old.Step, old.ReleaseStep = -5, math.MinInt64+7
-	for name, s := range map[string]*State{"released": sampleState(), "predicted only": fresh, "negative steps": old, "new user": {}} {
+	for name, s := range map[string]*State{
+		"released": sampleState(), "predicted only": fresh,
+		"negative steps": old, "new user": {},
+	} {
 		var back State
 		if err := back.DecodeBinary(s.AppendBinary([]byte{})); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -130,7 +135,8 @@ func TestStateFormat(t *testing.T) {
 // counts what they tell of as spent at the last release.
 func TestFirstVersionIsReadForEver(t *testing.T) {
 	t.Parallel()
-	first := slices.Concat([]byte{1, 3}, sampleHead, []byte{0, 0, 0, 0, 0, 0, 0x31, 0x40}, sampleEstimate, samplePosterior)
+	first := slices.Concat([]byte{1, 3}, sampleHead, []byte{0, 0, 0, 0, 0, 0, 0x31, 0x40},
+		sampleEstimate, samplePosterior)
 	if got := appendFirstVersion(nil, sampleState()); !bytes.Equal(got, first) {
 		t.Fatalf("version 1 was %#v, not %#v", first, got)
 	}
@@ -143,7 +149,8 @@ func TestFirstVersionIsReadForEver(t *testing.T) {
 	if !equalStates(&s, want) || s.EpsilonSpent != 17 || s.Rho != 17*.5 {
 		t.Errorf("got %+v, want %+v", s, *want)
 	}
-	if last, ok := s.Ledger.Last(); !ok || last != 29_000_121*60_000 || s.Ledger.SpentSince(last-1).Epsilon() != 17 || s.Ledger.SpentSince(last) != 0 {
+	if last, ok := s.Ledger.Last(); !ok || last != 29_000_121*60_000 ||
+		s.Ledger.SpentSince(last-1).Epsilon() != 17 || s.Ledger.SpentSince(last) != 0 {
 		t.Errorf("the ledger: %+v", s.Ledger)
 	}
 	// After a change of model the last release was not kept: it can have been in the last step.
@@ -161,11 +168,13 @@ func TestFirstVersionIsReadForEver(t *testing.T) {
 		sum += .1
 	}
 	moved.EpsilonSpent = sum
-	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil || sum == 1 || s.EpsilonSpent != 1 {
+	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil || sum == 1 ||
+		s.EpsilonSpent != 1 {
 		t.Errorf("%v became %v: %v", sum, s.EpsilonSpent, err)
 	}
 	moved.EpsilonSpent = 1e300
-	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil || s.Ledger.Spent() != math.MaxUint64 || math.IsInf(s.Rho, 0) {
+	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil ||
+		s.Ledger.Spent() != math.MaxUint64 || math.IsInf(s.Rho, 0) {
 		t.Errorf("a sum beyond all limits: %+v, %v", s.Ledger, err)
 	}
 }
@@ -241,7 +250,8 @@ func FuzzStateDecode(f *testing.F) {
 		}
 		again := state.AppendBinary(nil)
 		var back State
-		if err := back.DecodeBinary(again); err != nil || !bytes.Equal(back.AppendBinary(nil), again) {
+		if err := back.DecodeBinary(again); err != nil ||
+			!bytes.Equal(back.AppendBinary(nil), again) {
 			t.Fatalf("a decoded state does not survive encoding: %v", err)
 		}
 		if back.Ledger.Spent() != state.Ledger.Spent() || back.EpsilonSpent != state.EpsilonSpent {
@@ -254,7 +264,8 @@ func FuzzStateDecode(f *testing.F) {
 			t.Fatalf("no estimate: %+v", out)
 		}
 		if err == nil && state.Ledger.Spent() != before.Plus(ledger.CostOf(out.Epsilon)) {
-			t.Fatalf("a release of ε %g made %d billionths %d", out.Epsilon, before, state.Ledger.Spent())
+			t.Fatalf("a release of ε %g made %d billionths %d", out.Epsilon, before,
+				state.Ledger.Spent())
 		}
 	})
 }

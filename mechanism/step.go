@@ -37,14 +37,14 @@ import (
 //
 // "Prior" means that the posterior advances by prediction: to the same state whatever is published.
 // It does so once for each step. In a step that has advanced already, a withheld report gives what
-// the state says and changes nothing. A release in a step with one (SameStep release) starts at that
-// one's posterior.
+// the state says and changes nothing. A release in a step with one (SameStep release) starts at
+// that one's posterior.
 //
 // With Input.Personal that model takes the place of the popular one, throughout: see Migrate for a
 // state of the other.
 //
-// A new user starts at the model's initial distribution. A later step predicts once for each step in
-// between. A gap of more than MaxGap starts at the initial distribution again.
+// A new user starts at the model's initial distribution. A later step predicts once for each step
+// in between. A gap of more than MaxGap starts at the initial distribution again.
 //
 // Cost: the transitions out of the posterior's support for each predicted step, and a release is
 // linear in the prior's support. Where Release is false nothing but the prediction and the estimate
@@ -95,8 +95,8 @@ func (s *Sanitizer) initial(dst *mobility.Distribution) {
 	dst.CopyFrom(&s.model.Initial)
 }
 
-// withhold advances the state by prediction, once a step, and returns what is published instead of a
-// release.
+// withhold advances the state by prediction, once a step, and returns what is published instead of
+// a release.
 func (s *Sanitizer) withhold(state *State, step int64, kind Kind) Outcome {
 	change := !state.Started || state.Step != step
 	if change {
@@ -107,8 +107,8 @@ func (s *Sanitizer) withhold(state *State, step int64, kind Kind) Outcome {
 	return out
 }
 
-// release draws and charges a release of the prior's step. Where the key has no noise for the step's
-// day nothing has changed.
+// release draws and charges a release of the prior's step. Where the key has no noise for the
+// step's day nothing has changed.
 //
 // This is the one place that uses the true cell: to look up its surrogate, which the transcript and
 // the draw are given, and to say whether they differ.

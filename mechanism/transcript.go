@@ -24,14 +24,16 @@ const Version = mechanismVersion
 // law and the same value. DESIGN.md says what goes wrong without each fact.
 //
 //	tag         "geodither release 3", with its length
-//	mechanism   name and way of isotropy, of the lattice "cell/" and its subdivision, with their lengths; version, 8 bytes
+//	mechanism   name, then the way of isotropy or for the lattice "cell/" and its subdivision, with
+//	            their lengths; version, 8 bytes
 //	epsilon     8 bytes, float64
 //	grid        8 bytes, with the step 8 bytes: of the model
 //	model       8 bytes: of the user's personal model where there is one, else of the popular one
 //	user        with its length
 //	step        8 bytes
 //	release     8 bytes, its number
-//	set         number of cells of ΔX, uvarint; its cells ascending, uvarints: the first one, then each minus the one before
+//	set         number of cells of ΔX, uvarint; its cells ascending, uvarints: the first one, then
+//	            each minus the one before
 //	cell        4 bytes, the surrogate
 //
 // The stream is that of the transcript under the key of the day on which the step begins. The day
@@ -69,7 +71,9 @@ func (t *transcript) use(model ID) { copy(t.buf[t.prefix-len(model):t.prefix], m
 
 // complete returns the transcript of one release from a location set. It is valid until the next
 // call.
-func (t *transcript) complete(user string, step int64, number uint64, set []grid.Cell, cell grid.Cell) []byte {
+func (t *transcript) complete(
+	user string, step int64, number uint64, set []grid.Cell, cell grid.Cell,
+) []byte {
 	b := appendText(t.buf[:t.prefix], user)
 	b = binary.LittleEndian.AppendUint64(b, uint64(step))
 	b = binary.LittleEndian.AppendUint64(b, number)

@@ -57,8 +57,12 @@ func TestEveryFactChangesTheStream(t *testing.T) {
 	}{
 		{"mechanism", func(f *facts) { f.options.Mechanism = law.KNorm }},
 		{"isotropy", func(f *facts) { f.options.Isotropy = law.IsotropySampled }},
-		{"lattice", func(f *facts) { f.options.Mechanism, f.options.Subdivision = law.Lattice, 256 }},
-		{"subdivision", func(f *facts) { f.options.Mechanism, f.options.Subdivision = law.Lattice, 255 }},
+		{"lattice", func(f *facts) {
+			f.options.Mechanism, f.options.Subdivision = law.Lattice, 256
+		}},
+		{"subdivision", func(f *facts) {
+			f.options.Mechanism, f.options.Subdivision = law.Lattice, 255
+		}},
 		{"epsilon", func(f *facts) { f.options.Epsilon = 1 + 0x1p-52 }},
 		{"grid", func(f *facts) { f.grid[7] = 1 }},
 		{"model", func(f *facts) { f.model[7] = 1 }},
@@ -102,7 +106,8 @@ func TestEveryFactChangesTheStream(t *testing.T) {
 	if head(one) != first {
 		t.Error("the subdivision changes the stream of another mechanism")
 	}
-	one.options.Mechanism, two.options = law.Lattice, Options{Mechanism: law.Lattice, Subdivision: 7, Isotropy: law.IsotropySampled, Epsilon: 1}
+	one.options.Mechanism, two.options = law.Lattice,
+		Options{Mechanism: law.Lattice, Subdivision: 7, Isotropy: law.IsotropySampled, Epsilon: 1}
 	if head(one) != head(two) {
 		t.Error("the way of isotropy changes the stream of a lattice")
 	}
@@ -140,29 +145,40 @@ func TestTwoSettingsOneKey(t *testing.T) {
 	t.Parallel()
 	model := denseModel(t, 5, 5)
 	const middle = 12
-	model.Initial = mobility.Distribution{Cells: []grid.Cell{0, 4, middle, 20, 24}, P: []float64{.24, .24, .04, .24, .24}}
+	model.Initial = mobility.Distribution{
+		Cells: []grid.Cell{0, 4, middle, 20, 24},
+		P:     []float64{.24, .24, .04, .24, .24},
+	}
 	for _, name := range law.Names() {
 		var hulls [][]convex.Vec
 		release := func(delta float64, cell grid.Cell) Outcome {
-			s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: delta, MinCells: -1})
+			s := newSanitizer(t, model, Options{
+				Mechanism: name, Epsilon: 1, Delta: delta,
+				MinCells: -1,
+			})
 			out := mustStep(t, s, new(State), Input{User: "u", Step: 1, Cell: cell, Release: true})
 			hulls = append(hulls, slices.Clone(s.hull.Body().Vertices()))
 			return out
 		}
 		five, four, also := release(.01, 0), release(.05, 0), release(.06, 0)
-		if five.SetSize != 5 || four.SetSize != 4 || also.SetSize != 4 || !slices.Equal(hulls[0], hulls[1]) {
-			t.Fatalf("%s: sets of %d, %d and %d cells, hulls %v", name, five.SetSize, four.SetSize, also.SetSize, hulls)
+		if five.SetSize != 5 || four.SetSize != 4 || also.SetSize != 4 ||
+			!slices.Equal(hulls[0], hulls[1]) {
+			t.Fatalf("%s: sets of %d, %d and %d cells, hulls %v", name, five.SetSize, four.SetSize,
+				also.SetSize, hulls)
 		}
 		if four.Release != also.Release {
 			t.Errorf("%s: the same set, surrogate and key gave two releases", name)
 		}
 		if five.Release == four.Release {
-			t.Errorf("%s: two sets share noise: cells whose surrogate is the same in both are told apart from the others", name)
+			t.Errorf("%s: two sets share noise: cells whose surrogate is the same in both are "+
+				"told apart from the others", name)
 		}
 		inside, outside := release(.01, middle), release(.05, middle)
 		shift := model.Grid.Centre(middle).Sub(model.Grid.Centre(0))
-		if inside.Drift || !outside.Drift || inside.Release.Sub(outside.Release).Distance(shift) < 1e-6 {
-			t.Errorf("%s: the releases of a cell and of its surrogate differ by nothing but their places", name)
+		if inside.Drift || !outside.Drift ||
+			inside.Release.Sub(outside.Release).Distance(shift) < 1e-6 {
+			t.Errorf("%s: the releases of a cell and of its surrogate differ by nothing but "+
+				"their places", name)
 		}
 	}
 }
@@ -194,13 +210,20 @@ func TestNeighboursDrawIndependently(t *testing.T) {
 func TestOtherReportsUnderOneKey(t *testing.T) {
 	t.Parallel()
 	model := denseModel(t, 5, 5)
-	model.Initial = mobility.Distribution{Cells: []grid.Cell{0, 4, 20, 24}, P: []float64{.25, .25, .25, .25}}
+	model.Initial = mobility.Distribution{
+		Cells: []grid.Cell{0, 4, 20, 24},
+		P:     []float64{.25, .25, .25, .25},
+	}
 	run := func(key uint64, cell grid.Cell) grid.Point {
-		s, err := NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(key)), Options{Epsilon: 1, Delta: .01})
+		s, err := NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(key)),
+			Options{Epsilon: 1, Delta: .01})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return mustStep(t, s, new(State), Input{User: "u", Step: 1, Cell: cell, Release: true}).Release
+		return mustStep(t, s, new(State), Input{
+			User: "u", Step: 1, Cell: cell,
+			Release: true,
+		}).Release
 	}
 	if run(1, 0) != run(1, 5) {
 		t.Error("two cells of one surrogate give two releases")

@@ -22,7 +22,10 @@ func TestStepTakesWholeBlocks(t *testing.T) {
 	}
 	var state State
 	for step, cell := range walk(model, 1, 30) {
-		if _, err := s.Step(&state, Input{User: "u", Step: int64(step), Cell: cell, Release: true}); err != nil {
+		if _, err := s.Step(&state, Input{
+			User: "u", Step: int64(step), Cell: cell,
+			Release: true,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -30,7 +33,10 @@ func TestStepTakesWholeBlocks(t *testing.T) {
 	for cell := range grid.Cell(model.Grid.Cells()) {
 		for user := range 8 {
 			state := copyState(&state)
-			out, err := s.Step(&state, Input{User: string(rune('a' + user)), Step: 31, Cell: cell, Release: true})
+			out, err := s.Step(&state, Input{
+				User: string(rune('a' + user)), Step: 31, Cell: cell,
+				Release: true,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

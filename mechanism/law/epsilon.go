@@ -29,11 +29,14 @@ func ValidateEpsilon(epsilon float64) error {
 	case epsilon >= MinEpsilon && epsilon <= MaxEpsilon:
 		return nil
 	case epsilon == 0:
-		return errors.New("epsilon is not set and has no default: choose it from the error you can accept (1 is strong, 10 is weak)")
+		return errors.New("epsilon is not set and has no default: choose it from the error you " +
+			"can accept (1 is strong, 10 is weak)")
 	case epsilon > MaxEpsilon:
-		return fmt.Errorf("epsilon %g is above %g, where a release protects nothing and likelihoods underflow: choose a smaller one", epsilon, MaxEpsilon)
+		return fmt.Errorf("epsilon %g is above %g, where a release protects nothing and "+
+			"likelihoods underflow: choose a smaller one", epsilon, MaxEpsilon)
 	}
-	return fmt.Errorf("epsilon %g is not between %g and %g: below that the noise drowns any map", epsilon, MinEpsilon, MaxEpsilon)
+	return fmt.Errorf("epsilon %g is not between %g and %g: below that the noise drowns any map",
+		epsilon, MinEpsilon, MaxEpsilon)
 }
 
 // CheckEpsilon is ValidateEpsilon for one mechanism: Lattice asks for a number of at most
@@ -63,7 +66,9 @@ func (o Options) CheckGrid(epsilon float64, g *grid.Grid) error {
 	if noise.Product(q, 4*uint64(g.Cells())).Hi == 0 && noise.Product(p, side).Hi == 0 {
 		return nil
 	}
-	return fmt.Errorf("epsilon %v in %d steps a cell on %d × %d cells exceeds the lattice mechanism's whole numbers: write epsilon with fewer decimals, lower the subdivision or take larger cells",
+	return fmt.Errorf("epsilon %v in %d steps a cell on %d × %d cells exceeds the lattice "+
+		"mechanism's whole numbers: write epsilon with fewer decimals, lower the subdivision or "+
+		"take larger cells",
 		epsilon, o.Subdivision, g.Width(), g.Height())
 }
 
@@ -76,7 +81,8 @@ func exactEpsilon(epsilon float64) (p, q uint64, err error) {
 	var buf [32]byte
 	whole, decimals, _ := bytes.Cut(strconv.AppendFloat(buf[:0], epsilon, 'f', -1, 64), []byte("."))
 	if len(decimals) > MaxDecimals {
-		return 0, 0, fmt.Errorf("epsilon %v has %d decimals, and the lattice mechanism computes with all of them, at most %d: write it shorter, such as %s",
+		return 0, 0, fmt.Errorf("epsilon %v has %d decimals, and the lattice mechanism computes "+
+			"with all of them, at most %d: write it shorter, such as %s",
 			epsilon, len(decimals), MaxDecimals, strconv.FormatFloat(epsilon, 'f', MaxDecimals, 64))
 	}
 	q = 1

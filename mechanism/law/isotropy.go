@@ -10,7 +10,9 @@ import (
 // Isotropy returns T = E[u uᵀ]^(-1/2), u uniform in K, in closed form: TK is in isotropic position,
 // its second moment is 1. In 1/km. ok is false where K is a line or a point, which have no such
 // position.
-func Isotropy(h *SensitivityHull) (t convex.Matrix, ok bool) { return h.body.Moment().InverseRoot() }
+func Isotropy(h *SensitivityHull) (t convex.Matrix, ok bool) {
+	return h.body.Moment().InverseRoot()
+}
 
 // Parameters of the sampled transform.
 const (

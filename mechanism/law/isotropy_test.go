@@ -1,7 +1,6 @@
 package law
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -31,8 +30,10 @@ func TestSampledIsotropy(t *testing.T) {
 	noticed := 0
 	for seed := range uint64(5) {
 		sample := func(h *SensitivityHull) (convex.Matrix, int) {
-			sampled, samples, ok := SampledIsotropy(noise.NewKeyed(noise.KeyFromSeed(seed)).Stream([]byte("T")), h)
-			if !ok || samples < 2*firstSamples || samples > mostSamples || samples&(samples-1) != 0 {
+			src := noise.NewKeyed(noise.KeyFromSeed(seed)).Stream([]byte("T"))
+			sampled, samples, ok := SampledIsotropy(src, h)
+			if !ok || samples < 2*firstSamples || samples > mostSamples ||
+				samples&(samples-1) != 0 {
 				t.Errorf("seed %d: %d samples, %t", seed, samples, ok)
 			}
 			return sampled, samples
@@ -45,7 +46,8 @@ func TestSampledIsotropy(t *testing.T) {
 			noticed++
 		}
 		if e := standardErrors(pointsOfTheBoundary(seed, h, l), exact, l); e <= 6 {
-			t.Errorf("seed %d: the test does not notice points of the boundary instead of K: %.1f standard errors", seed, e)
+			t.Errorf("seed %d: the test does not notice points of the boundary instead of K: "+
+				"%.1f standard errors", seed, e)
 		}
 	}
 	if noticed < 4 { // two early estimates can agree by chance, and few points tell little
@@ -97,15 +99,4 @@ func TestNoIsotropyOfALine(t *testing.T) {
 	if _, _, ok := SampledIsotropy(&noSource{t}, &h); ok {
 		t.Error("a line has a sampled isotropic position")
 	}
-}
-
-func ExampleIsotropy() {
-	var h SensitivityHull
-	h.OfPoints([]grid.Point{{X: 0, Y: 0}, {X: 4, Y: 0}, {X: 4, Y: 1}, {X: 0, Y: 1}}) // four places in a rectangle
-	transform, _ := Isotropy(&h)
-	m := h.Body().Moment()
-	fmt.Printf("K has area %g and second moment diag(%.3f, %.3f); T = diag(%.3f, %.3f)\n",
-		h.Body().Measure(), m.XX, m.YY, transform.XX, transform.YY)
-	// Output:
-	// K has area 16 and second moment diag(5.333, 0.333); T = diag(0.433, 1.732)
 }

@@ -105,14 +105,16 @@ func (m *lattice) preparePolygon(v []convex.Lattice) {
 		from := convex.Lattice{X: convex.Dot(d, corner), Y: convex.Dot(e, corner)}
 		to := convex.Lattice{X: convex.Dot(d, v[i+1]), Y: convex.Dot(e, v[i+1])}
 		along := to.Sub(from)
-		m.edges = append(m.edges, latticeEdge{along.X, along.Y, absolute(convex.Cross(from, along))})
+		support := absolute(convex.Cross(from, along))
+		m.edges = append(m.edges, latticeEdge{along.X, along.Y, support})
 		m.most = max(m.most, absolute(from.X)*m.width[1]+absolute(from.Y)*m.width[0])
 	}
 	for i := range m.scale {
 		m.scale[i] = m.proposal(m.most, m.width[1-i])
 		// |x·b - y·a| and |a|·w2 + |b|·w1 stay below 2⁶², their products with M below 2⁸⁶, and λ
 		// below 2⁵¹: see try and place.
-		m.limit[i] = min(1<<60/m.width[1-i]/(m.most>>24+1), furthest/max(absolute(m.base[i].X), absolute(m.base[i].Y)))
+		m.limit[i] = min(1<<60/m.width[1-i]/(m.most>>24+1),
+			furthest/max(absolute(m.base[i].X), absolute(m.base[i].Y)))
 	}
 	m.block = wordBlock(m.scale[0], m.scale[1])
 }
@@ -124,7 +126,8 @@ func (m *lattice) proposal(over, weight uint64) [2]uint64 {
 	over, b := reduced(over, m.num)
 	num, den := noise.Product(a, over), noise.Product(b, weight)
 	if num.Hi|den.Hi != 0 {
-		panic("law: ε, the subdivision and the hull exceed the lattice mechanism's bounds; a sanitizer checks them against its grid")
+		panic("law: ε, the subdivision and the hull exceed the lattice mechanism's bounds; a " +
+			"sanitizer checks them against its grid")
 	}
 	return [2]uint64{num.Lo, den.Lo}
 }
@@ -181,10 +184,15 @@ func (m *lattice) try(src noise.Source, site convex.Lattice) (grid.Point, bool) 
 	norm, support := m.gauge(a, b)
 	proposed := sizeA.Lo*m.width[1] + sizeB.Lo*m.width[0]
 	excess := noise.Product(norm, m.most).Minus(noise.Product(proposed, support))
-	if !noise.BernoulliExpWide(src, excess.Times(m.num), noise.Product(m.most, support).Times(m.den)) {
+	if !noise.BernoulliExpWide(src, excess.Times(m.num),
+		noise.Product(m.most, support).Times(m.den)) {
 		return grid.Point{}, false
 	}
-	return m.place(site, convex.Lattice{X: a*m.base[0].X + b*m.base[1].X, Y: a*m.base[0].Y + b*m.base[1].Y}), true
+	shift := convex.Lattice{
+		X: a*m.base[0].X + b*m.base[1].X,
+		Y: a*m.base[0].Y + b*m.base[1].Y,
+	}
+	return m.place(site, shift), true
 }
 
 // gauge returns ‖λ‖_K, K in cells and λ in steps, as a fraction: the greatest over the edges,
@@ -192,7 +200,8 @@ func (m *lattice) try(src noise.Source, site convex.Lattice) (grid.Point, bool) 
 func (m *lattice) gauge(a, b int64) (norm, support uint64) {
 	support = 1
 	for _, e := range m.edges {
-		if n := absolute(e.x*b - e.y*a); noise.Product(norm, e.support).Less(noise.Product(n, support)) {
+		n := absolute(e.x*b - e.y*a)
+		if noise.Product(norm, e.support).Less(noise.Product(n, support)) {
 			norm, support = n, e.support
 		}
 	}
@@ -209,7 +218,10 @@ const furthest = 1 << 50
 // very bits of grid.Grid.Centre. What it rounds is public: it is a function of z alone.
 func (m *lattice) place(site, shift convex.Lattice) grid.Point {
 	n := int64(m.parts)
-	return grid.Point{X: onLattice(site.X*n+shift.X, n, m.hull.scale), Y: onLattice(site.Y*n+shift.Y, n, m.hull.scale)}
+	return grid.Point{
+		X: onLattice(site.X*n+shift.X, n, m.hull.scale),
+		Y: onLattice(site.Y*n+shift.Y, n, m.hull.scale),
+	}
 }
 
 // onLattice returns the coordinate that lies so many steps from the middle of the first cell, n

@@ -32,7 +32,10 @@ func BenchmarkLattice(b *testing.B) {
 	for i := range 1000 {
 		all = append(all, grid.Cell(i*1000), grid.Cell(i*1000+999))
 	}
-	hulls := map[string]*SensitivityHull{"diagonal of 1000": hullOf(large, diagonal...), "map of 1000×1000": hullOf(large, all...)}
+	hulls := map[string]*SensitivityHull{
+		"diagonal of 1000": hullOf(large, diagonal...),
+		"map of 1000×1000": hullOf(large, all...),
+	}
 	for _, c := range testcase.Golden(b, "../testdata/golden") {
 		if c.Grid == nil || len(c.K) < 2 {
 			continue

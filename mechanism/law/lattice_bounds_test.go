@@ -20,7 +20,8 @@ func TestLatticeFarDraws(t *testing.T) {
 		near, beyond := newLattice(t, s.Parts), newLattice(t, s.Parts)
 		near.Prepare(s.hull, s.Epsilon)
 		beyond.Prepare(s.hull, s.Epsilon)
-		if s.hull.body.Dim() > 0 && (near.limit[0] < 1000*near.scale[0][0]/near.scale[0][1] || s.hull.body.Dim() == 2 && near.limit[1] < 1000*near.scale[1][0]/near.scale[1][1]) {
+		if s.hull.body.Dim() > 0 && (near.limit[0] < 1000*near.scale[0][0]/near.scale[0][1] ||
+			s.hull.body.Dim() == 2 && near.limit[1] < 1000*near.scale[1][0]/near.scale[1][1]) {
 			t.Fatalf("case %d: the limits %v are within 1000 scales %v", i, near.limit, near.scale)
 		}
 		beyond.limit = [2]uint64{}
@@ -71,10 +72,12 @@ func TestLatticeBeyondWords(t *testing.T) {
 	} {
 		m := newLattice(t, MaxSubdivision)
 		m.Prepare(h, 1e-6)
-		if size, _ := noise.DiscreteLaplace(&script{words, nil}, m.scale[0][0], m.scale[0][1]); size.Hi == 0 && size.Lo <= m.limit[0] {
+		if size, _ := noise.DiscreteLaplace(&script{words, nil}, m.scale[0][0],
+			m.scale[0][1]); size.Hi == 0 && size.Lo <= m.limit[0] {
 			t.Fatalf("%s: the draw is within the limit", name)
 		}
-		z := m.Sample(&script{words, rand.NewPCG(1, 1)}, 0) // what follows only fills the last block
+		// what follows only fills the last block
+		z := m.Sample(&script{words, rand.NewPCG(1, 1)}, 0)
 		got, want := max(math.Abs(z.X), math.Abs(z.Y)), turns*1000/1e-6*.34
 		if math.Abs(got/want-1) > 1e-9 {
 			t.Errorf("%s: the draw ends at %v, want %g km from the corner", name, z, want)
@@ -114,7 +117,11 @@ func TestLatticeBounds(t *testing.T) {
 		last := grid.Cell(g.Cells() - 1)
 		column := grid.Cell(c.width - 1)
 		for _, cells := range [][]grid.Cell{
-			{0, last}, {0, column, last}, {0, last - column, last}, {0, column, last - column, last}, {0, min(column, 1), last},
+			{0, last},
+			{0, column, last},
+			{0, last - column, last},
+			{0, column, last - column, last},
+			{0, min(column, 1), last},
 		} {
 			set := cells[:0:0]
 			for _, cell := range cells {

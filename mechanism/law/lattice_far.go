@@ -18,11 +18,13 @@ func (m *lattice) tryFar(src noise.Source, site convex.Lattice, a, b *big.Int) (
 	norm, support := m.gaugeFar(a, b)
 	most := new(big.Int).SetUint64(m.most)
 	proposed := new(big.Int).Mul(new(big.Int).Abs(a), new(big.Int).SetUint64(m.width[1]))
-	proposed.Add(proposed, new(big.Int).Mul(new(big.Int).Abs(b), new(big.Int).SetUint64(m.width[0])))
+	proposed.Add(proposed, new(big.Int).Mul(new(big.Int).Abs(b),
+		new(big.Int).SetUint64(m.width[0])))
 	excess := new(big.Int).Mul(norm, most)
 	excess.Sub(excess, proposed.Mul(proposed, support))
 	excess.Mul(excess, new(big.Int).SetUint64(m.num))
-	if !noise.BernoulliExpBig(src, excess, support.Mul(support, most).Mul(support, new(big.Int).SetUint64(m.den))) {
+	support.Mul(support, most).Mul(support, new(big.Int).SetUint64(m.den))
+	if !noise.BernoulliExpBig(src, excess, support) {
 		return grid.Point{}, false
 	}
 	return m.placeFar(site, far(m.base[0], m.base[1], a, b)), true

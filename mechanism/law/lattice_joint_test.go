@@ -36,7 +36,9 @@ func unpadded(m *lattice, src *countedSource, x grid.Cell) (grid.Point, int) {
 // jointFaults are samplers of the right law whose number of words tells something.
 var jointFaults = map[string]jointSampler{
 	"no padding": unpadded,
-	"padding for far draws only": func(m *lattice, src *countedSource, x grid.Cell) (grid.Point, int) {
+	"padding for far draws only": func(m *lattice, src *countedSource,
+		x grid.Cell,
+	) (grid.Point, int) {
 		z, words := unpadded(m, src, x)
 		if m.gaugeFrom(x, z) > 2/m.epsilon {
 			words = usualBlock
@@ -47,7 +49,9 @@ var jointFaults = map[string]jointSampler{
 		m.block = noise.WordUnit
 		return joint(m, src, x)
 	},
-	"a unit more for one of the cells": func(m *lattice, src *countedSource, x grid.Cell) (grid.Point, int) {
+	"a unit more for one of the cells": func(m *lattice, src *countedSource,
+		x grid.Cell,
+	) (grid.Point, int) {
 		z, words := joint(m, src, x)
 		return z, words + noise.WordUnit*int(x&1)
 	},
@@ -88,7 +92,9 @@ type jointCounts [shells][sides]map[int]int
 
 // count draws from both cells of the pair, each draw from the one that a fair coin says, and
 // returns the counts of both. Shells and sides are about the first cell.
-func (c jointCase) count(m *lattice, src *countedSource, draw jointSampler) (counts [2]*jointCounts) {
+func (c jointCase) count(
+	m *lattice, src *countedSource, draw jointSampler,
+) (counts [2]*jointCounts) {
 	for k := range counts {
 		counts[k] = new(jointCounts)
 		for i := range counts[k] {
@@ -242,7 +248,8 @@ func (c *jointCounts) dependence() float64 {
 	if used < 2 {
 		return 0
 	}
-	return statistic / distuv.ChiSquared{K: float64((shells - 1) * (used - 1))}.Quantile(1-falseAlarm)
+	limit := distuv.ChiSquared{K: float64((shells - 1) * (used - 1))}.Quantile(1 - falseAlarm)
+	return statistic / limit
 }
 
 // TestReleaseAndWordsArePrivate checks the pair of release and number of words, for two cells at
@@ -257,7 +264,8 @@ func TestReleaseAndWordsArePrivate(t *testing.T) {
 				t.Parallel()
 				m := newLattice(t, DefaultSubdivision)
 				m.Prepare(hullOf(testcase.Grid(t, 20, 20, .34), c.cells...), epsilon)
-				src := &countedSource{Source: noise.NewKeyed(noise.KeyFromSeed(91)).Stream([]byte(t.Name()))}
+				words := noise.NewKeyed(noise.KeyFromSeed(91)).Stream([]byte(t.Name()))
+				src := &countedSource{Source: words}
 				counts := c.count(m, src, joint)
 				if got := leastEpsilon(counts); got > epsilon {
 					t.Errorf("release and words together have an ε of %.2f or more", got)
@@ -284,12 +292,15 @@ func TestJointTestNoticesFaults(t *testing.T) {
 					t.Parallel()
 					m := newLattice(t, DefaultSubdivision)
 					m.Prepare(hullOf(testcase.Grid(t, 20, 20, .34), c.cells...), epsilon)
-					src := &countedSource{Source: noise.NewKeyed(noise.KeyFromSeed(92)).Stream([]byte(t.Name()))}
+					words := noise.NewKeyed(noise.KeyFromSeed(92)).Stream([]byte(t.Name()))
+					src := &countedSource{Source: words}
 					counts := c.count(m, src, draw)
-					least, ratio := leastEpsilon(counts), max(counts[0].dependence(), counts[1].dependence())
+					least, ratio := leastEpsilon(counts),
+						max(counts[0].dependence(), counts[1].dependence())
 					t.Logf("ε ≥ %.2f, dependence %.2f", least, ratio)
 					if least <= epsilon && (fault != smallBlock || ratio <= 1) {
-						t.Errorf("not noticed: ε ≥ %.2f, dependence %.2f of its limit", least, ratio)
+						t.Errorf("not noticed: ε ≥ %.2f, dependence %.2f of its limit", least,
+							ratio)
 					}
 				})
 			}

@@ -54,7 +54,8 @@ func TestLatticeIsPrivateExactly(t *testing.T) {
 		dims[s.hull.body.Dim()]++
 		worst, ok := checkSet(t, r, s, s.hull.exact)
 		if !ok {
-			t.Fatalf("case %d, cells %v on %d×%d: exponents differ by %v·ε", i, s.Cells, s.Grid.Width(), s.Grid.Height(), worst)
+			t.Fatalf("case %d, cells %v on %d×%d: exponents differ by %v·ε", i, s.Cells,
+				s.Grid.Width(), s.Grid.Height(), worst)
 		}
 		if worst.Cmp(big.NewRat(1, 1)) == 0 {
 			reached++
@@ -78,14 +79,18 @@ func TestExactPrivacyTestNoticesFaults(t *testing.T) {
 			continue
 		}
 		cases++
-		shrunk := func(by int64) []convex.Lattice { // K·by/16, with everything else 16 times as large
+		// K·by/16, with everything else 16 times as large
+		shrunk := func(by int64) []convex.Lattice {
 			k := make([]convex.Lattice, len(s.hull.exact))
 			for j, v := range s.hull.exact {
 				k[j] = convex.Lattice{X: by * v.X, Y: by * v.Y}
 			}
 			return k
 		}
-		for name, k := range map[string][]convex.Lattice{"half K": shrunk(8), "15/16 of K": shrunk(15), "K itself": shrunk(16)} {
+		for name, k := range map[string][]convex.Lattice{
+			"half K":     shrunk(8),
+			"15/16 of K": shrunk(15), "K itself": shrunk(16),
+		} {
 			ok := true
 			for a := range s.Cells {
 				for b := range a {
@@ -111,7 +116,8 @@ func TestExactPrivacyTestNoticesFaults(t *testing.T) {
 			noticed["a vertex less"]++
 		}
 	}
-	if cases < 150 || noticed["K itself"] != 0 || noticed["half K"] != cases || noticed["15/16 of K"] != cases || noticed["a vertex less"] != cases {
+	if cases < 150 || noticed["K itself"] != 0 || noticed["half K"] != cases ||
+		noticed["15/16 of K"] != cases || noticed["a vertex less"] != cases {
 		t.Errorf("noticed of %d cases: %v", cases, noticed)
 	}
 }
@@ -133,12 +139,16 @@ func TestLatticeExponent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rate := new(big.Rat).SetFrac(new(big.Int).SetUint64(p), new(big.Int).SetUint64(q*uint64(s.Parts)))
+		rate := new(big.Rat).SetFrac(new(big.Int).SetUint64(p),
+			new(big.Int).SetUint64(q*uint64(s.Parts)))
 		for range 10 {
 			a, b := r.Int64N(2000)-1000, r.Int64N(2000)-1000
 			shift, exponent := convex.Lattice{X: a * m.step.X, Y: a * m.step.Y}, proposing(m, 0, a)
 			if s.hull.body.Dim() == 2 {
-				shift = convex.Lattice{X: a*m.base[0].X + b*m.base[1].X, Y: a*m.base[0].Y + b*m.base[1].Y}
+				shift = convex.Lattice{
+					X: a*m.base[0].X + b*m.base[1].X,
+					Y: a*m.base[0].Y + b*m.base[1].Y,
+				}
 				exponent.Add(exponent, proposing(m, 1, b))
 				exponent.Add(exponent, keeping(m, a, b))
 			}
@@ -152,7 +162,8 @@ func TestLatticeExponent(t *testing.T) {
 }
 
 func proposing(m *lattice, i int, k int64) *big.Rat {
-	scale := new(big.Rat).SetFrac(new(big.Int).SetUint64(m.scale[i][1]), new(big.Int).SetUint64(m.scale[i][0]))
+	scale := new(big.Rat).SetFrac(new(big.Int).SetUint64(m.scale[i][1]),
+		new(big.Int).SetUint64(m.scale[i][0]))
 	return scale.Mul(scale, big.NewRat(max(k, -k), 1))
 }
 
@@ -181,7 +192,10 @@ func TestLatticeReleasesShareOneLattice(t *testing.T) {
 			z := m.Sample(r, x)
 			shift := m.steps(t, z).Sub(s.At(x))
 			centre := s.Grid.Centre(x)
-			naive := grid.Point{X: centre.X + float64(shift.X)*pitch, Y: centre.Y + float64(shift.Y)*pitch}
+			naive := grid.Point{
+				X: centre.X + float64(shift.X)*pitch,
+				Y: centre.Y + float64(shift.Y)*pitch,
+			}
 			total++
 			if naive != z {
 				off++
@@ -192,7 +206,8 @@ func TestLatticeReleasesShareOneLattice(t *testing.T) {
 		}
 	}
 	if off < total/10 {
-		t.Errorf("sums in kilometres leave the lattice in %d of %d cases only: the test shows nothing", off, total)
+		t.Errorf("sums in kilometres leave the lattice in %d of %d cases only: the test shows "+
+			"nothing", off, total)
 	}
 }
 

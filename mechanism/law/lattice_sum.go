@@ -50,7 +50,10 @@ type ray struct {
 // newRay returns the ray through a vertex of K, which has the gauge 1.
 func newRay(corner convex.Lattice, rate float64) ray {
 	g := gcd(absolute(corner.X), absolute(corner.Y))
-	r := ray{step: convex.Lattice{X: corner.X / int64(g), Y: corner.Y / int64(g)}, rate: rate / float64(g)}
+	r := ray{
+		step: convex.Lattice{X: corner.X / int64(g), Y: corner.Y / int64(g)},
+		rate: rate / float64(g),
+	}
 	rest := -math.Expm1(-r.rate)
 	r.total = 1 / rest
 	r.mean = (1 - rest) / rest

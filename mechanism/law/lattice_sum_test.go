@@ -21,7 +21,8 @@ func TestLatticeSums(t *testing.T) {
 			square += probability * float64(convex.Dot(v, v)) * pitch * pitch
 		}
 		if math.Abs(rest) > 1e-9 || math.Abs(square/m.SquaredError()-1) > 1e-9 {
-			t.Errorf("%s: Z is off by %g, the squared error is %g, want %g", name, rest, m.SquaredError(), square)
+			t.Errorf("%s: Z is off by %g, the squared error is %g, want %g", name, rest,
+				m.SquaredError(), square)
 		}
 	}
 	r := rand.New(rand.NewPCG(74, 1))
@@ -41,7 +42,8 @@ func TestLatticeSums(t *testing.T) {
 		}
 		off := (float.SquaredError() - m.SquaredError()) / float.SquaredError()
 		if off < -1e-9 || off > x*x/12+1e-9 {
-			t.Errorf("case %d: ε/n = %g: the squared error falls short by %g, more than (ε/n)²/12", i, x, off)
+			t.Errorf("case %d: ε/n = %g: the squared error falls short by %g, more than (ε/n)²/12",
+				i, x, off)
 		}
 		worst = max(worst, off/(x*x/12))
 		if peak := m.LogPeak() - float.LogPeak(); peak > 1e-9 || peak < -x*x/6 {
@@ -78,18 +80,23 @@ func TestLatticeAcceptance(t *testing.T) {
 			kept = m.leastAcceptance(area)
 		}
 		least = min(least, kept)
-		if x := s.Epsilon / float64(s.Parts); x <= 1.19 && area < 20_000 && m.leastAcceptance(area) < .2 {
-			t.Fatalf("case %d: K %v, ε/n = %g: %g is proved only", i, s.hull.exact, x, m.leastAcceptance(area))
+		if x := s.Epsilon / float64(s.Parts); x <= 1.19 && area < 20_000 &&
+			m.leastAcceptance(area) < .2 {
+			t.Fatalf("case %d: K %v, ε/n = %g: %g is proved only", i, s.hull.exact, x,
+				m.leastAcceptance(area))
 		}
 		if kept < .2 || kept > 1+1e-9 {
-			t.Fatalf("case %d: K %v, ε/n = %g: %g of all proposals are kept", i, s.hull.exact, s.Epsilon/float64(s.Parts), kept)
+			t.Fatalf("case %d: K %v, ε/n = %g: %g of all proposals are kept", i, s.hull.exact,
+				s.Epsilon/float64(s.Parts), kept)
 		}
 		// Without the lattice: area/(2κ²w1w2) ≥ 1/4.
-		if smooth := area * float64(m.width[0]*m.width[1]) / (2 * float64(m.most) * float64(m.most)); smooth < .25-1e-12 {
+		smooth := area * float64(m.width[0]*m.width[1]) / (2 * float64(m.most) * float64(m.most))
+		if smooth < .25-1e-12 {
 			t.Fatalf("case %d: K %v: %g < 1/4", i, s.hull.exact, smooth)
 		}
 		if area < 20_000 && m.leastAcceptance(area) > kept+1e-9 {
-			t.Fatalf("case %d: K %v: %g of all proposals are kept, less than proved", i, s.hull.exact, kept)
+			t.Fatalf("case %d: K %v: %g of all proposals are kept, less than proved", i,
+				s.hull.exact, kept)
 		}
 		if area < 20_000 && i%100 == 0 {
 			const n = 4000

@@ -1,7 +1,6 @@
 package law
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -92,7 +91,8 @@ func latticeFit(p map[convex.Lattice]float64, draw func() convex.Lattice, n int)
 	}
 	if expected := restP * float64(n); expected >= 10 {
 		add(restCount, expected)
-	} else if restCount > 60 { // a Poisson number of mean 10 exceeds 60 less than once in 10²⁰ times
+	} else if restCount > 60 {
+		// A Poisson number of mean 10 exceeds 60 less than once in 10²⁰ times.
 		return math.Inf(1)
 	}
 	return statistic / distuv.ChiSquared{K: degrees}.Quantile(1-falseAlarm)
@@ -141,8 +141,12 @@ func TestLatticeLaw(t *testing.T) {
 			}
 			src := noise.NewKeyed(noise.KeyFromSeed(71)).Stream([]byte(name))
 			const from = 65 // any cell: the draw is compared as a displacement
-			centre := convex.Lattice{X: int64(from%12) * int64(m.parts), Y: int64(from/12) * int64(m.parts)}
-			if ratio := latticeFit(p, func() convex.Lattice { return m.steps(t, m.Sample(src, from)).Sub(centre) }, latticeDraws); ratio > 1 {
+			centre := convex.Lattice{
+				X: int64(from%12) * int64(m.parts),
+				Y: int64(from/12) * int64(m.parts),
+			}
+			draw := func() convex.Lattice { return m.steps(t, m.Sample(src, from)).Sub(centre) }
+			if ratio := latticeFit(p, draw, latticeDraws); ratio > 1 {
 				t.Errorf("the statistic is %.2f times its limit", ratio)
 			}
 		})
@@ -160,7 +164,10 @@ func TestLatticeLawNoticesFaults(t *testing.T) {
 		exact := func() convex.Lattice { return m.steps(t, m.Sample(src, 0)) }
 		round := func(v convex.Vec) convex.Lattice {
 			scale := m.hull.scale / float64(m.parts)
-			return convex.Lattice{X: int64(math.Round(v.X / scale)), Y: int64(math.Round(v.Y / scale))}
+			return convex.Lattice{
+				X: int64(math.Round(v.X / scale)),
+				Y: int64(math.Round(v.Y / scale)),
+			}
 		}
 		float := &direct{}
 		float.Prepare(m.hull, m.epsilon)
@@ -169,7 +176,10 @@ func TestLatticeLawNoticesFaults(t *testing.T) {
 			if second {
 				b = a
 			}
-			return convex.Lattice{X: a*m.base[0].X + b*m.base[1].X, Y: a*m.base[0].Y + b*m.base[1].Y}
+			return convex.Lattice{
+				X: a*m.base[0].X + b*m.base[1].X,
+				Y: a*m.base[0].Y + b*m.base[1].Y,
+			}
 		}
 		double := latticeCases(t)[name] // its draws for ε are those that half of K would have
 		double.Prepare(m.hull, 2*m.epsilon)
@@ -180,7 +190,9 @@ func TestLatticeLawNoticesFaults(t *testing.T) {
 				r := noise.Gamma(src, 2) / m.epsilon
 				return round(convex.Vec{X: r * v.X, Y: r * v.Y})
 			},
-			"rounded floats":                func() convex.Lattice { return round(displacement(float, src)) },
+			"rounded floats": func() convex.Lattice {
+				return round(displacement(float, src))
+			},
 			"one draw for both coordinates": func() convex.Lattice { return propose(true) },
 			"every proposal kept":           func() convex.Lattice { return propose(false) },
 			"the shorter of two draws": func() convex.Lattice {
@@ -207,20 +219,4 @@ func TestLatticeLawNoticesFaults(t *testing.T) {
 func drawWord(src noise.Source, scale [2]uint64) (uint64, bool) {
 	size, negative := noise.DiscreteLaplace(src, scale[0], scale[1])
 	return size.Lo, negative
-}
-
-func Example_lattice() {
-	g, _ := grid.Plain(4, 4, 1)
-	var hull SensitivityHull
-	hull.OfCells(g, []grid.Cell{0, 1, 4, 5})
-	m, _ := New(Options{Name: Lattice, Subdivision: 4})
-	m.Prepare(&hull, 1)
-	src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream([]byte("an experiment"))
-	for range 3 {
-		fmt.Println(m.Sample(src, 5)) // whole quarters of a cell away from (1.5, 1.5)
-	}
-	// Output:
-	// {3.75 1.25}
-	// {0.75 2}
-	// {0.75 2.5}
 }

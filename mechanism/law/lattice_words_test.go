@@ -286,7 +286,8 @@ func TestKeptProposalsTakeOneBlock(t *testing.T) {
 				rejected = again.words
 			}
 			if want := (rejected+31)/32*32 + int(m.block); a.words != want || z != kept {
-				t.Fatalf("case %d: %d words, want %d; release %v, want %v", i, a.words, want, z, kept)
+				t.Fatalf("case %d: %d words, want %d; release %v, want %v", i, a.words, want, z,
+					kept)
 			}
 		}
 	}

@@ -200,7 +200,8 @@ func TestNormLawNoticesFaults(t *testing.T) {
 	var half SensitivityHull
 	var places []grid.Point
 	for _, v := range h.Body().Vertices() {
-		places = append(places, grid.Point{X: v.X / 4, Y: v.Y / 4}) // their differences are half of K
+		// their differences are half of K
+		places = append(places, grid.Point{X: v.X / 4, Y: v.Y / 4})
 	}
 	half.OfPoints(places)
 	perimeter := func(src noise.Source, h *SensitivityHull) convex.Vec {
@@ -217,14 +218,19 @@ func TestNormLawNoticesFaults(t *testing.T) {
 		{"Gamma(2) instead of Gamma(3)", "norm", withTransform(transform, transform.Inverse(), 2)},
 		{"another way back than there", "sector", withTransform(transform, skewed.Inverse(), 3)},
 		{"no way back", "sector", withTransform(transform, convex.Matrix{XX: 1, YY: 1}, 3)},
-		{"half K", "norm", func(src noise.Source, _ *SensitivityHull) convex.Vec { return direct(src, &half) }},
-		{"one half of the directions", "sector", func(src noise.Source, h *SensitivityHull) convex.Vec {
-			if z := direct(src, h); z.X > 0 {
-				return z
-			} else {
-				return z.Neg()
-			}
+		{"half K", "norm", func(src noise.Source, _ *SensitivityHull) convex.Vec {
+			return direct(src, &half)
 		}},
+		{
+			"one half of the directions", "sector",
+			func(src noise.Source, h *SensitivityHull) convex.Vec {
+				if z := direct(src, h); z.X > 0 {
+					return z
+				} else {
+					return z.Neg()
+				}
+			},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -295,7 +301,8 @@ func TestLaplaceLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := new(SensitivityHull)
-	h.OfCells(g, []grid.Cell{5, 55, 65, 115}) // a diamond, on which the two sensitivities differ most
+	// a diamond, on which the two sensitivities differ most
+	h.OfCells(g, []grid.Cell{5, 55, 65, 115})
 	statistic := func(draw sampler, sensitivity float64) float64 {
 		src := noise.NewKeyed(noise.KeyFromSeed(44)).Stream([]byte("laplace"))
 		var x, y, joint []float64
@@ -306,7 +313,8 @@ func TestLaplaceLaw(t *testing.T) {
 			joint = append(joint, (math.Abs(z.X)+math.Abs(z.Y))*lawEpsilon/sensitivity)
 		}
 		// The ℓ1 norm is Gamma(2) only where the axes are independent.
-		return max(kolmogorov(x, laplaceCDF), kolmogorov(y, laplaceCDF), kolmogorov(joint, gamma2CDF)) / ksLimit()
+		return max(kolmogorov(x, laplaceCDF), kolmogorov(y, laplaceCDF),
+			kolmogorov(joint, gamma2CDF)) / ksLimit()
 	}
 	if ratio := statistic(mechanismSampler(t, Laplace, ""), h.Extents()); ratio > 1 {
 		t.Errorf("Laplace: %.2f times its limit", ratio)
@@ -350,7 +358,8 @@ func TestSquaredErrors(t *testing.T) {
 		mean := sum / n
 		slack := 6 * math.Sqrt((squares/n-mean*mean)/n)
 		if math.Abs(mean-m.SquaredError()) > slack {
-			t.Errorf("%s: mean squared error %g, closed form %g ± %g", name, mean, m.SquaredError(), slack)
+			t.Errorf("%s: mean squared error %g, closed form %g ± %g", name, mean, m.SquaredError(),
+				slack)
 		}
 		for _, wrong := range []float64{.9 * lawEpsilon, 1.1 * lawEpsilon} {
 			m.Prepare(h, wrong)
@@ -379,7 +388,8 @@ func TestSinglePlace(t *testing.T) {
 		e := make([]float64, 2)
 		m.Exponents(e, x, []convex.Vec{convex.Vec(x), {X: 9, Y: 9}})
 		if e[0] != 0 || !math.IsInf(e[1], -1) || m.LogPeak() != 0 || m.SquaredError() != 0 {
-			t.Errorf("%s: not a point mass: exponents %v, peak %g, squared error %g", name, e, m.LogPeak(), m.SquaredError())
+			t.Errorf("%s: not a point mass: exponents %v, peak %g, squared error %g", name, e,
+				m.LogPeak(), m.SquaredError())
 		}
 	}
 }

@@ -108,9 +108,13 @@ func (h *SensitivityHull) Metric(mechanism string, epsilon float64) Metric {
 		return Metric{Within200M: 1, Within1KM: 1, Across: 1}
 	}
 	rate, most := h.rate(mechanism)
-	// The centres of two positions' cells can be a cell's diagonal further apart than the positions.
+	// The centres of two positions' cells can be a cell's diagonal further apart than the
+	// positions.
 	diagonal := float64(math.Sqrt2 * h.scale)
 	within := func(km float64) float64 { return math.Exp(epsilon * min(rate*(km+diagonal), most)) }
 	width := h.WidthKM()
-	return Metric{Within200M: within(.2), Within1KM: within(1), Across: within(width), WidthKM: width}
+	return Metric{
+		Within200M: within(.2), Within1KM: within(1), Across: within(width),
+		WidthKM: width,
+	}
 }

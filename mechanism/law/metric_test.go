@@ -56,7 +56,8 @@ func TestFactorAgainstPairs(t *testing.T) {
 			for i := range 400 {
 				s := randomScene(t, r)
 				if i%4 == 0 { // part of a row, a column or a diagonal
-					first, step := s.set.Cells[0], []grid.Cell{1, grid.Cell(s.grid.Width()), grid.Cell(s.grid.Width()) + 1}[r.IntN(3)]
+					width := grid.Cell(s.grid.Width())
+					first, step := s.set.Cells[0], []grid.Cell{1, width, width + 1}[r.IntN(3)]
 					last := first + step*grid.Cell(r.IntN(3))
 					s.set.Cells = append(s.set.Cells[:0], first)
 					if int(last) < s.grid.Cells() && last > first {
@@ -74,9 +75,11 @@ func TestFactorAgainstPairs(t *testing.T) {
 						if j == k {
 							continue
 						}
-						bound := math.Log(s.hull.Factor(name, s.epsilon, grid.Point(x).Distance(grid.Point(other))))
+						bound := math.Log(s.hull.Factor(name, s.epsilon,
+							grid.Point(x).Distance(grid.Point(other))))
 						if gap := (bound + e[k]) / s.epsilon; gap < -rounding {
-							t.Fatalf("scene %d, ε = %g: a pair has the log ratio %g, and the factor is e^%g", i, s.epsilon, -e[k], bound)
+							t.Fatalf("scene %d, ε = %g: a pair has the log ratio %g, and the "+
+								"factor is e^%g", i, s.epsilon, -e[k], bound)
 						} else {
 							nearest = min(nearest, gap)
 						}
@@ -118,10 +121,15 @@ func TestFactorIsTheGreatestNorm(t *testing.T) {
 			knorm = max(knorm, s.hull.Body().Gauge(v))
 			sum = max(sum, math.Abs(v.X)+math.Abs(v.Y))
 		}
-		for name, norm := range map[string]float64{PIM: knorm, Lattice: knorm, Laplace: sum / s.hull.Extents(), LaplaceTight: sum / s.hull.Diameter1()} {
+		for name, norm := range map[string]float64{
+			PIM: knorm, Lattice: knorm,
+			Laplace: sum / s.hull.Extents(), LaplaceTight: sum / s.hull.Diameter1(),
+		} {
 			got := math.Log(s.hull.Factor(name, s.epsilon, d)) / s.epsilon
-			if math.Abs(got/norm-1) > 1e-6 { // the circle's points miss the greatest by an angle of at most π/20000
-				t.Fatalf("scene %d, %s: e^(ε·%g) at %g km, but the greatest norm is %g", i, name, got, d, norm)
+			// the circle's points miss the greatest by an angle of at most π/20000
+			if math.Abs(got/norm-1) > 1e-6 {
+				t.Fatalf("scene %d, %s: e^(ε·%g) at %g km, but the greatest norm is %g", i, name,
+					got, d, norm)
 			}
 		}
 		if w := s.hull.WidthKM(); math.Abs(math.Log(s.hull.Factor(KNorm, 1, w))-1) > rounding {

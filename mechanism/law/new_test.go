@@ -31,7 +31,8 @@ func TestNew(t *testing.T) {
 func TestExactEpsilon(t *testing.T) {
 	t.Parallel()
 	for epsilon, want := range map[float64][2]uint64{
-		1: {1, 1}, .1: {1, 10}, 2.5: {5, 2}, 700: {700, 1}, 1e-6: {1, 1_000_000}, .693147181: {693147181, 1_000_000_000},
+		1: {1, 1}, .1: {1, 10}, 2.5: {5, 2}, 700: {700, 1}, 1e-6: {1, 1_000_000},
+		.693147181:   {693147181, 1_000_000_000},
 		12.000000001: {12_000_000_001, 1_000_000_000},
 	} {
 		p, q, err := exactEpsilon(epsilon)
@@ -39,7 +40,10 @@ func TestExactEpsilon(t *testing.T) {
 			t.Errorf("%v: %d/%d, %v, want %v", epsilon, p, q, err, want)
 		}
 	}
-	for _, epsilon := range []float64{math.Ln2, 1. / 3, math.Nextafter(.3, 1), 1e-6 + 1e-10, 0, math.NaN(), 701, -1} {
+	for _, epsilon := range []float64{
+		math.Ln2, 1. / 3, math.Nextafter(.3, 1), 1e-6 + 1e-10, 0,
+		math.NaN(), 701, -1,
+	} {
 		if p, q, err := exactEpsilon(epsilon); err == nil {
 			t.Errorf("%v is taken for %d/%d", epsilon, p, q)
 		}
@@ -54,7 +58,9 @@ func FuzzExactEpsilon(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if back, _ := new(big.Rat).SetFrac(new(big.Int).SetUint64(p), new(big.Int).SetUint64(q)).Float64(); back != epsilon || p >= 1<<40 || q > 1e9 || gcd(p, q) != 1 {
+		num, den := new(big.Int).SetUint64(p), new(big.Int).SetUint64(q)
+		back, _ := new(big.Rat).SetFrac(num, den).Float64()
+		if back != epsilon || p >= 1<<40 || q > 1e9 || gcd(p, q) != 1 {
 			t.Errorf("%v is taken for %d/%d", epsilon, p, q)
 		}
 	})

@@ -9,14 +9,15 @@ import (
 
 // AppendBinary appends the encoding of l:
 //
-//	head      uvarint   2 × number of runs, and 1 more where times are in milliseconds and not in steps of step_ms
-//	older     uvarint   billionths of ε before the runs
-//	base      varint    their latest time; where there are none, that of the first release of the first run
-//	runs      oldest first, each:
-//	  gap     uvarint   from the time before (the base, then the end of the run before) to the run's first release
-//	  count   uvarint   releases at equal distances; 0 for costs added up
-//	  time    uvarint   for a count of 0 from the first to the last one, for one of 2 and more between two; for 1 it is not there
-//	  each    uvarint   billionths of ε of each release, or of all added up; 0 means as in the run before
+//	head    uvarint  2 × number of runs; 1 more where times are milliseconds, not steps of step_ms
+//	older   uvarint  billionths of ε before the runs
+//	base    varint   the latest time before the runs, else that of the first run's first release
+//	runs    oldest first, each:
+//	  gap   uvarint  to the first release, from the base or from the end of the run before
+//	  count uvarint  releases at equal distances; 0 for costs added up
+//	  time  uvarint  from one release to the next; for a count of 0 from the first to the last;
+//	                 absent for a count of 1
+//	  each  uvarint  billionths of ε of each release, or of all added up; 0: as in the run before
 //
 // Times are ends of steps since 1970. Three bytes a run at a cost that does not change, in steps;
 // eleven at the very most for each of its numbers.

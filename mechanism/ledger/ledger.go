@@ -124,7 +124,8 @@ func (l *Ledger) Charge(end int64, amount Billionths, expired int64) {
 // extend takes a release into a run it goes on with.
 func (r *run) extend(end int64, amount Billionths) bool {
 	step := uint64(end) - uint64(r.end)
-	if r.count == 0 || r.each != amount || r.count > 1 && r.stride() != step || r.span+step < r.span {
+	if r.count == 0 || r.each != amount || r.count > 1 && r.stride() != step ||
+		r.span+step < r.span {
 		return false
 	}
 	r.end, r.span, r.count = end, r.span+step, r.count+1

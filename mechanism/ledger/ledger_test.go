@@ -66,8 +66,10 @@ func TestAgainstAList(t *testing.T) {
 			end := StepEnd(step, stepMS)
 			l.Charge(end, amount, WindowStart(step, window, stepMS))
 			list = append(list, cost{end, amount})
-			if l.spent != list.since(math.MinInt64) || l.SpentSince(math.MinInt64) != l.spent || len(l.runs) > MaxRuns {
-				t.Fatalf("case %d, release %d: %d spent, want %d; %d runs", i, n, l.spent, list.since(math.MinInt64), len(l.runs))
+			if l.spent != list.since(math.MinInt64) || l.SpentSince(math.MinInt64) != l.spent ||
+				len(l.runs) > MaxRuns {
+				t.Fatalf("case %d, release %d: %d spent, want %d; %d runs", i, n, l.spent,
+					list.since(math.MinInt64), len(l.runs))
 			}
 			if last, ok := l.Last(); !ok || last != end {
 				t.Fatalf("case %d, release %d: the last ends at %d, want %d", i, n, last, end)
@@ -79,7 +81,8 @@ func TestAgainstAList(t *testing.T) {
 				t.Fatalf("case %d, release %d: the window holds %d, below %d", i, n, got, want)
 			}
 			if longer := list.since(from - window*stepMS/31 - 1); constant && got > longer {
-				t.Fatalf("case %d, release %d: the window holds %d, and one a 31st longer %d", i, n, got, longer)
+				t.Fatalf("case %d, release %d: the window holds %d, and one a 31st longer %d", i, n,
+					got, longer)
 			}
 			if got == want {
 				exact++
@@ -99,7 +102,8 @@ func TestAgainstAList(t *testing.T) {
 				longest = max(longest, len(data))
 				var back Ledger
 				rest, err := back.DecodeBinary(data, stepMS)
-				if err != nil || len(rest) > 0 || !slices.Equal(back.runs, l.runs) || back.older != l.older || back.spent != l.spent {
+				if err != nil || len(rest) > 0 || !slices.Equal(back.runs, l.runs) ||
+					back.older != l.older || back.spent != l.spent {
 					t.Fatalf("case %d, release %d: %+v became %+v", i, n, l, back)
 				}
 				l = back
@@ -109,7 +113,8 @@ func TestAgainstAList(t *testing.T) {
 	if exact < 10_000 || above < 1000 || full < 1000 {
 		t.Errorf("poor cases: %d windows exact, %d above, %d full ledgers", exact, above, full)
 	}
-	if longest > 64*14 { // a new cost in every run: up to 5 bytes of gap, 2 of distance, 1 of count, 5 of cost
+	// a new cost in every run: up to 5 bytes of gap, 2 of distance, 1 of count, 5 of cost
+	if longest > 64*14 {
 		t.Errorf("a ledger takes %d bytes", longest)
 	}
 }
@@ -136,7 +141,8 @@ func TestNoticesFaults(t *testing.T) {
 			}
 		}
 		early = early || wrong.SpentSince(at) < list.since(at)
-		forgotten = forgotten || (&Ledger{runs: l.runs}).SpentSince(math.MinInt64) < list.since(math.MinInt64)
+		forgotten = forgotten ||
+			(&Ledger{runs: l.runs}).SpentSince(math.MinInt64) < list.since(math.MinInt64)
 	}
 	if !early || !forgotten {
 		t.Errorf("noticed: too early %t, forgotten %t", early, forgotten)
@@ -153,8 +159,10 @@ func TestRegularUser(t *testing.T) {
 	if data := l.AppendBinary(nil, 60_000); len(l.runs) != 1 || len(data) > 16 {
 		t.Errorf("%d runs in %d bytes", len(l.runs), len(data))
 	}
-	if got := l.SpentSince(WindowStart(99_995, 60, 60_000)); got.Epsilon() != 6 || l.Spent().Epsilon() != 10_000 {
-		t.Errorf("an hour holds ε %g, want 6; all %g, want 10000", got.Epsilon(), l.Spent().Epsilon())
+	if got := l.SpentSince(WindowStart(99_995, 60, 60_000)); got.Epsilon() != 6 ||
+		l.Spent().Epsilon() != 10_000 {
+		t.Errorf("an hour holds ε %g, want 6; all %g, want 10000", got.Epsilon(),
+			l.Spent().Epsilon())
 	}
 }
 
@@ -166,8 +174,10 @@ func TestNeverGoesBack(t *testing.T) {
 	l.Charge(1000, 5, 0)
 	l.Charge(400, 5, 0)
 	l.Charge(700, 3, 0)
-	if last, _ := l.Last(); last != 1000 || l.SpentSince(999) != 13 || l.SpentSince(1000) != 0 || l.spent != 13 {
-		t.Errorf("after 999 ms %d, after 1000 ms %d, in all %d, the latest at %d", l.SpentSince(999), l.SpentSince(1000), l.spent, last)
+	if last, _ := l.Last(); last != 1000 || l.SpentSince(999) != 13 || l.SpentSince(1000) != 0 ||
+		l.spent != 13 {
+		t.Errorf("after 999 ms %d, after 1000 ms %d, in all %d, the latest at %d",
+			l.SpentSince(999), l.SpentSince(1000), l.spent, last)
 	}
 }
 
@@ -175,7 +185,10 @@ func TestNeverGoesBack(t *testing.T) {
 // leaves a window.
 func TestAtTheEdges(t *testing.T) {
 	t.Parallel()
-	for _, step := range []int64{math.MinInt64, math.MinInt64 + 1, math.MinInt64 / 60_000, math.MaxInt64 / 60_000, math.MaxInt64 - 1, math.MaxInt64} {
+	for _, step := range []int64{
+		math.MinInt64, math.MinInt64 + 1, math.MinInt64 / 60_000,
+		math.MaxInt64 / 60_000, math.MaxInt64 - 1, math.MaxInt64,
+	} {
 		for _, steps := range []int64{1, 1_000_000_000} {
 			var l Ledger
 			for range 3 {
@@ -239,8 +252,11 @@ func TestBillionths(t *testing.T) {
 			t.Fatal(text)
 		}
 		exact.Mul(exact, big.NewRat(billionth, 1))
-		up, down := new(big.Rat).SetUint64(uint64(CostOf(x))), new(big.Rat).SetUint64(uint64(LimitOf(x)))
-		if up.Cmp(exact) < 0 || down.Cmp(exact) > 0 || new(big.Rat).Sub(up, down).Cmp(big.NewRat(1, 1)) > 0 || exact.IsInt() && up.Cmp(down) != 0 {
+		up, down := new(big.Rat).SetUint64(uint64(CostOf(x))),
+			new(big.Rat).SetUint64(uint64(LimitOf(x)))
+		if up.Cmp(exact) < 0 || down.Cmp(exact) > 0 ||
+			new(big.Rat).Sub(up, down).Cmp(big.NewRat(1, 1)) > 0 || exact.IsInt() &&
+			up.Cmp(down) != 0 {
 			t.Fatalf("%s: %v and %v", text, up, down)
 		}
 	}

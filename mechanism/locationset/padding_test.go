@@ -13,7 +13,9 @@ import (
 
 // paddedByDefinition sorts the whole map three times: by probability, by distance, and through the
 // disc.
-func paddedByDefinition(g *grid.Grid, prior *mobility.Distribution, delta float64, p Padding) []grid.Cell {
+func paddedByDefinition(
+	g *grid.Grid, prior *mobility.Distribution, delta float64, p Padding,
+) []grid.Cell {
 	members := map[grid.Cell]bool{}
 	for _, c := range testcase.LocationSet(prior, delta) {
 		members[c] = true
@@ -80,10 +82,14 @@ func TestPaddingByDefinition(t *testing.T) {
 			d.Normalize()
 		}
 		delta := []float64{0, .01, .3, .7}[r.IntN(4)]
-		p := Padding{MinCells: []int{0, 1, 2, 5, 9, 40, 700}[r.IntN(7)], RadiusKM: []float64{0, .1, .34, .68, 1.02, 2.5, 100}[r.IntN(7)]}
+		p := Padding{
+			MinCells: []int{0, 1, 2, 5, 9, 40, 700}[r.IntN(7)],
+			RadiusKM: []float64{0, .1, .34, .68, 1.02, 2.5, 100}[r.IntN(7)],
+		}
 		s.ChoosePadded(g, d, delta, p)
 		if want := paddedByDefinition(g, d, delta, p); !slices.Equal(s.Cells, want) {
-			t.Fatalf("case %d, map of %d×%d, δ = %g, %+v, prior %v: got %v, want %v", i, g.Width(), g.Height(), delta, p, d, s.Cells, want)
+			t.Fatalf("case %d, map of %d×%d, δ = %g, %+v, prior %v: got %v, want %v", i, g.Width(),
+				g.Height(), delta, p, d, s.Cells, want)
 		}
 		plain := testcase.LocationSet(d, delta)
 		if len(plain) < p.MinCells {
@@ -100,7 +106,8 @@ func TestPaddingByDefinition(t *testing.T) {
 		}
 	}
 	if padded < 100 || completed < 100 || discs < 100 {
-		t.Errorf("poor cases: %d sets padded, %d beyond the prior, %d by a disc", padded, completed, discs)
+		t.Errorf("poor cases: %d sets padded, %d beyond the prior, %d by a disc", padded, completed,
+			discs)
 	}
 }
 
@@ -110,7 +117,8 @@ func TestPaddingOnALine(t *testing.T) {
 	var s Set
 	for _, size := range [][2]int{{200, 1}, {1, 200}} {
 		g := testcase.Grid(t, size[0], size[1], 1)
-		s.ChoosePadded(g, &mobility.Distribution{Cells: []grid.Cell{3}, P: []float64{1}}, .1, Padding{MinCells: 100})
+		s.ChoosePadded(g, &mobility.Distribution{Cells: []grid.Cell{3}, P: []float64{1}}, .1,
+			Padding{MinCells: 100})
 		if len(s.Cells) != 100 || s.Cells[0] != 0 || s.Cells[99] != 99 {
 			t.Errorf("%v: %v", size, s.Cells)
 		}

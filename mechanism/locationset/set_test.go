@@ -30,7 +30,8 @@ func TestSetIsSmallest(t *testing.T) {
 				}
 			}
 			if size < len(s.Cells) && sum >= 1-delta-setTolerance/2 {
-				t.Fatalf("%d cells hold %g, but the set for δ = %g has %d", size, sum, delta, len(s.Cells))
+				t.Fatalf("%d cells hold %g, but the set for δ = %g has %d", size, sum, delta,
+					len(s.Cells))
 			}
 			if held := testcase.Mass(d, s.Cells); size == len(s.Cells) && sum > held+setTolerance {
 				t.Fatalf("another set of %d cells holds %g, more than %g", size, sum, held)
@@ -44,7 +45,8 @@ func TestOrder(t *testing.T) {
 	t.Parallel()
 	members := []candidate{{.1, 2}, {.3, 4}, {.1, 0}, {.5, 9}, {.3, 1}}
 	slices.SortFunc(members, byProbability)
-	if want := []candidate{{.5, 9}, {.3, 1}, {.3, 4}, {.1, 0}, {.1, 2}}; !slices.Equal(members, want) {
+	if want := []candidate{{.5, 9}, {.3, 1}, {.3, 4}, {.1, 0}, {.1, 2}}; !slices.Equal(members,
+		want) {
 		t.Errorf("got %v, want %v", members, want)
 	}
 }
@@ -54,8 +56,14 @@ func TestOrder(t *testing.T) {
 func TestTolerance(t *testing.T) {
 	t.Parallel()
 	var s Set
-	for short, want := range map[float64]int{0: 1, 1e-13: 1, 9e-13: 1, 2e-12: 2, 1e-11: 2, 5e-10: 2, 1e-9: 2} {
-		s.Choose(&mobility.Distribution{Cells: []grid.Cell{1, 2, 3}, P: []float64{.75 - short, .125 + short, .125}}, .25)
+	for short, want := range map[float64]int{
+		0: 1, 1e-13: 1, 9e-13: 1, 2e-12: 2, 1e-11: 2, 5e-10: 2,
+		1e-9: 2,
+	} {
+		s.Choose(&mobility.Distribution{
+			Cells: []grid.Cell{1, 2, 3},
+			P:     []float64{.75 - short, .125 + short, .125},
+		}, .25)
 		if len(s.Cells) != want {
 			t.Errorf("%g below 1-δ: a set of %d cells, want %d", short, len(s.Cells), want)
 		}
@@ -69,9 +77,14 @@ func TestRoundedSums(t *testing.T) {
 		delta float64
 		want  []grid.Cell
 	}{
-		{[]float64{.3, .4, .05, .2, .03, .02}, .1, []grid.Cell{0, 1, 3}}, // .4+.3+.2 = .8999… in binary
+		// .4+.3+.2 = .8999… in binary
+		{[]float64{.3, .4, .05, .2, .03, .02}, .1, []grid.Cell{0, 1, 3}},
 		{[]float64{.3, .4, .05, .2, .03, .02}, .05, []grid.Cell{0, 1, 2, 3}},
-		{[]float64{.1, .1, .1, .1, .1, .1, .1, .1, .1, .1}, .1, []grid.Cell{0, 1, 2, 3, 4, 5, 6, 7, 8}},
+		{
+			[]float64{.1, .1, .1, .1, .1, .1, .1, .1, .1, .1},
+			.1,
+			[]grid.Cell{0, 1, 2, 3, 4, 5, 6, 7, 8},
+		},
 		{[]float64{.25, .25, .25, .25}, .5, []grid.Cell{0, 1}},
 		{[]float64{1}, .5, []grid.Cell{0}},
 		{[]float64{1 - 1e-15, 1e-15}, 0, []grid.Cell{0, 1}},

@@ -30,7 +30,9 @@ type Surrogates struct {
 	columns []memberColumn // from the least column on
 	next    []int32        // per member: the next one up its column, or -1
 	squares []uint64       // packed squares of the numbers from -mostFew to mostFew+fewColumns
-	heights []uint64       // per column: squared distance of its nearest member to the row that is swept, packed with the member
+	// per column: squared distance of its nearest member to the row that is swept, packed with the
+	// member
+	heights []uint64
 }
 
 // memberRow is one row's members, cells[first:end].
@@ -222,7 +224,8 @@ func (s *Surrogates) measure(row int32) uint64 {
 	for i := range s.columns {
 		c := &s.columns[i]
 		away, member := int64(row-c.below), c.belowMember
-		if up := int64(c.above - row); up < away { // at the same distance the lower row has the lower index
+		// at the same distance the lower row has the lower index
+		if up := int64(c.above - row); up < away {
 			away, member = up, c.aboveMember
 		}
 		word := uint64(away*away)<<memberBits | uint64(member)&(mostMembers-1)
@@ -244,7 +247,8 @@ func (s *Surrogates) searchRow(dst []int32, cells []grid.Cell, row int32) {
 // search returns the nearest member to a cell, going through the rows of members in the order of
 // their distance.
 func (s *Surrogates) search(column, row int32) int32 {
-	up, _ := slices.BinarySearchFunc(s.rows, row, func(r memberRow, row int32) int { return int(r.row) - int(row) })
+	up, _ := slices.BinarySearchFunc(s.rows, row,
+		func(r memberRow, row int32) int { return int(r.row) - int(row) })
 	down := up - 1
 	square, best := int64(math.MaxInt64), int32(-1)
 	for up < len(s.rows) || down >= 0 {

@@ -16,7 +16,8 @@ func TestSurrogatesAgainstDefinition(t *testing.T) {
 	for i := range 1500 {
 		width, height := 1+r.IntN(40), 1+r.IntN(40)
 		if i%50 == 0 {
-			width, height = 150+r.IntN(100), 1+r.IntN(8) // wide and flat: cells are searched one by one
+			// wide and flat: cells are searched one by one
+			width, height = 150+r.IntN(100), 1+r.IntN(8)
 		}
 		g, err := grid.Plain(width, height, 1)
 		if err != nil {
@@ -29,10 +30,12 @@ func TestSurrogatesAgainstDefinition(t *testing.T) {
 		for j, c := range asked {
 			want := testcase.Surrogate(g, set, c)
 			if got[j] != want {
-				t.Fatalf("case %d, %d×%d, set %v: surrogate of %d: all at once %d, want %d", i, width, height, set, c, set[got[j]], set[want])
+				t.Fatalf("case %d, %d×%d, set %v: surrogate of %d: all at once %d, want %d", i,
+					width, height, set, c, set[got[j]], set[want])
 			}
 			if alone := s.Nearest(c); int32(alone) != want {
-				t.Fatalf("case %d, %d×%d, set %v: surrogate of %d: alone %d, want %d", i, width, height, set, c, set[alone], set[want])
+				t.Fatalf("case %d, %d×%d, set %v: surrogate of %d: alone %d, want %d", i, width,
+					height, set, c, set[alone], set[want])
 			}
 		}
 	}
@@ -68,7 +71,8 @@ func TestSurrogatesFarAway(t *testing.T) {
 		s.Reset(g, set)
 		for i, got := range s.All(nil, asked) {
 			if want := testcase.Surrogate(g, set, asked[i]); got != want {
-				t.Fatalf("%d×%d: surrogate of %d: got %d, want %d", c.width, c.height, asked[i], set[got], set[want])
+				t.Fatalf("%d×%d: surrogate of %d: got %d, want %d", c.width, c.height, asked[i],
+					set[got], set[want])
 			}
 		}
 	}
@@ -85,7 +89,8 @@ func TestNoSweepNoTable(t *testing.T) {
 	set := []grid.Cell{0, 999_999, 2_500_000}
 	var s Surrogates
 	s.Reset(g, set)
-	if got := s.All(nil, []grid.Cell{10, 999_998, 1_500_000, 2_400_000}); !slices.Equal(got, []int32{0, 1, 2, 2}) {
+	if got := s.All(nil, []grid.Cell{10, 999_998, 1_500_000, 2_400_000}); !slices.Equal(got,
+		[]int32{0, 1, 2, 2}) {
 		t.Errorf("surrogates %v", got)
 	}
 	if cap(s.columns)+cap(s.heights) > 0 {

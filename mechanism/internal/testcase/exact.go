@@ -112,7 +112,9 @@ type Sampler interface {
 //
 // k is the hull that the gauges are of, m a mechanism that is prepared for the set. Check returns
 // the greatest difference over n, and whether the definition holds.
-func (s *ExactSet) Check(tb testing.TB, r *rand.Rand, m Sampler, k []convex.Lattice, emitting []grid.Cell) (*big.Rat, bool) {
+func (s *ExactSet) Check(
+	tb testing.TB, r *rand.Rand, m Sampler, k []convex.Lattice, emitting []grid.Cell,
+) (*big.Rat, bool) {
 	tb.Helper()
 	var places []convex.Lattice
 	for _, c := range emitting {
@@ -178,7 +180,7 @@ func ExactGauge(k []convex.Lattice, v convex.Lattice) (num, den int64) {
 		q := k[(i+1)%len(k)]
 		edge := q.Sub(p)
 		n, d := convex.Cross(v, edge), convex.Cross(p, edge)
-		if n > 0 && noise.Product(uint64(num), uint64(d)).Less(noise.Product(uint64(n), uint64(den))) {
+		if n > 0 && less([2]int64{num, den}, [2]int64{n, d}) {
 			num, den = n, d
 		}
 	}
@@ -187,7 +189,9 @@ func ExactGauge(k []convex.Lattice, v convex.Lattice) (num, den int64) {
 
 // worstDifference returns the greatest difference of exponents ‖z-x‖_K over all pairs of places,
 // each times n, as an exact fraction, and whether all or none of the places can emit z.
-func worstDifference(k []convex.Lattice, z convex.Lattice, places []convex.Lattice) (*big.Rat, bool) {
+func worstDifference(
+	k []convex.Lattice, z convex.Lattice, places []convex.Lattice,
+) (*big.Rat, bool) {
 	var low, high [2]int64
 	for i, x := range places {
 		n, d := ExactGauge(k, z.Sub(x))

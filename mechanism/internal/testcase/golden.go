@@ -69,7 +69,8 @@ func Golden(tb testing.TB, folder string) []GoldenCase {
 	tb.Helper()
 	if other := os.Getenv("GEODITHER_GOLDEN"); other != "" {
 		if folder = other; !filepath.IsAbs(folder) {
-			tb.Fatalf("GEODITHER_GOLDEN is %q: give an absolute path, for tests run in the folder of their package", folder)
+			tb.Fatalf("GEODITHER_GOLDEN is %q: give an absolute path, for tests run in the "+
+				"folder of their package", folder)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
