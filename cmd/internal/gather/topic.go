@@ -32,7 +32,10 @@ type Topic struct {
 }
 
 // window is the part of a partition that is read.
-type window struct{ first, from, to int64 }
+type window struct {
+	reader   *pipeline.Reader
+	from, to int64
+}
 
 // Read implements [Source]. It reads the records that are committed when it starts.
 func (s *Topic) Read(ctx context.Context, into Into, bar *cli.Progress) (*Gathered, error) {
@@ -67,7 +70,8 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 				return err
 			}
 			p := t.Number
-			return s.partition(ctx, int32(p), windows[p], func(r consumer.Record) error {
+			w := windows[p]
+			err = w.reader.Scan(ctx, w.from, w.to, func(r consumer.Record) error {
 				bar.Count(done.Add(1), total, "records")
 				fix, err := pipeline.Accept(codec, s.MaxAhead, r.Key, r.Value, r.Timestamp)
 				if err != nil {
@@ -76,6 +80,10 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 				in.take(worker, fix)
 				return nil
 			})
+			if errors.Is(err, consumer.ErrOffsetOutOfRange) {
+				err = fmt.Errorf("%w: choose a later --from", err)
+			}
+			return err
 		}
 	})
 	in.Skips = traces.Merge(skips...)
@@ -90,26 +98,22 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 	}
 	held := int64(0)
 	for p := range int32(counts[s.Name]) {
-		fetcher, err := consumer.NewFetcher(s.Client, s.Name, p, consumer.FetcherOptions{})
+		r, err := pipeline.Open(ctx, s.Client, s.Name, p, consumer.FetcherOptions{})
 		if err != nil {
 			return nil, 0, err
 		}
-		first, end, err := fetcher.Bounds(ctx)
+		from, err := s.From.Resolve(ctx, r, r.First)
 		if err != nil {
 			return nil, 0, err
 		}
-		from, err := s.From.Resolve(ctx, fetcher, first)
+		to, err := s.To.Resolve(ctx, r, r.End)
 		if err != nil {
 			return nil, 0, err
 		}
-		to, err := s.To.Resolve(ctx, fetcher, end)
-		if err != nil {
-			return nil, 0, err
-		}
-		w := window{first: first, from: max(from, first), to: min(to, end)}
+		w := window{r, max(from, r.First), min(to, r.End)}
 		windows = append(windows, w)
 		total += max(0, w.to-w.from)
-		held += end - first
+		held += r.End - r.First
 	}
 	switch {
 	case held == 0:
@@ -120,33 +124,6 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 			"choose other bounds; times are those of the Kafka records", s.Name, held)
 	}
 	return windows, total, nil
-}
-
-// partition calls each with every record of a partition's window.
-func (s *Topic) partition(ctx context.Context, p int32, w window, each func(consumer.Record) error) error {
-	fetcher, err := consumer.NewFetcher(s.Client, s.Name, p, consumer.FetcherOptions{})
-	if err != nil {
-		return err
-	}
-	for offset := w.from; offset < w.to; {
-		got, err := fetcher.Fetch(ctx, offset)
-		if errors.Is(err, consumer.ErrOffsetOutOfRange) {
-			return fmt.Errorf("%w: choose a later --from", err)
-		}
-		if err != nil {
-			return err
-		}
-		for _, r := range got.Records {
-			if r.Offset >= w.to {
-				return nil
-			}
-			if err := each(r); err != nil {
-				return err
-			}
-		}
-		offset = got.Next
-	}
-	return nil
 }
 
 // refuse counts a record that the service would refuse, or returns the error of strict reading.

@@ -1,10 +1,8 @@
 package pipeline
 
 import (
-	"context"
 	"time"
 
-	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -35,10 +33,4 @@ func Accept(codec *schemas.Codec, maxAhead time.Duration, key, value []byte, kaf
 		return fix, &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
 	}
 	return fix, Plausible(fix)
-}
-
-// Resolve returns the offset that a bound stands for in the fetcher's partition,
-// and zero for the zero bound. It need not be one that the partition holds.
-func (b Bound) Resolve(ctx context.Context, f *consumer.Fetcher, zero int64) (int64, error) {
-	return b.offset(ctx, f, zero)
 }

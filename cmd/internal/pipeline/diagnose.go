@@ -296,15 +296,11 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 
 // sample visits the last records of a raw partition.
 func (d *diagnosis) sample(ctx context.Context, n int32, visit func(consumer.Record) error) error {
-	f, err := consumer.NewFetcher(d.client, d.o.Topics.Raw, n, consumer.FetcherOptions{Options: d.call})
+	r, err := Open(ctx, d.client, d.o.Topics.Raw, n, consumer.FetcherOptions{Options: d.call})
 	if err != nil {
 		return err
 	}
-	first, end, err := f.Bounds(ctx)
-	if err != nil {
-		return err
-	}
-	return scan(ctx, f, max(first, end-sampleRecords), end, visit)
+	return r.Scan(ctx, max(r.First, r.End-sampleRecords), r.End, visit)
 }
 
 // group asks for what it has committed, which also shows that it may be asked.
@@ -329,15 +325,14 @@ func (d *diagnosis) group(ctx context.Context, partitions int) {
 
 // lastSettings compares the last marks of the changelog with the options.
 func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
-	look := &planner{client: d.client}
-	source, err := topicID(ctx, d.client, d.o.Topics.Raw)
+	source, err := ID(ctx, d.client, d.o.Topics.Raw)
 	if err != nil {
 		d.add("changelog", LevelFailure, "the id of %s cannot be read: %v", d.o.Topics.Raw, err)
 		return
 	}
 	other, open, adopted, differ := 0, 0, 0, ""
 	for n := range int32(partitions) {
-		mark, found, err := look.lastMark(ctx, d.o.Topics.Changelog, n)
+		mark, found, err := LastMark(ctx, d.client, d.o.Topics.Changelog, n)
 		if err != nil {
 			d.add("changelog", LevelFailure, "partition %d of %s: %v", n, d.o.Topics.Changelog, err)
 			return

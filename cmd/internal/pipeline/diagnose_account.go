@@ -67,13 +67,9 @@ func (d *diagnosis) cut(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	for n := range int32(counts[d.o.Topics.Changelog]) {
-		f, err := consumer.NewFetcher(d.client, d.o.Topics.Changelog, n,
+		r, err := Open(ctx, d.client, d.o.Topics.Changelog, n,
 			consumer.FetcherOptions{Options: d.call})
-		if err != nil {
-			return false, err
-		}
-		first, end, err := f.Bounds(ctx)
-		if err != nil || first > 0 && end > first {
+		if err != nil || r.First > 0 && r.End > r.First {
 			return err == nil, err
 		}
 	}

@@ -70,7 +70,7 @@ func (c *homeCheck) check(ctx context.Context, partitions int32) (homes, error) 
 	var found homes
 	moved := &MovedError{Changelog: c.o.Topics.Changelog, By: by}
 	for n := range partitions {
-		mark, marked, err := (&planner{client: c.client}).lastMark(ctx, c.o.Topics.Changelog, n)
+		mark, marked, err := LastMark(ctx, c.client, c.o.Topics.Changelog, n)
 		if err != nil {
 			return found, err
 		}
@@ -102,17 +102,13 @@ func (c *homeCheck) check(ctx context.Context, partitions int32) (homes, error) 
 // to another partition. It reads what is not committed yet too: an instance that was
 // killed may have left its first states behind, and they are committed when it is fenced.
 func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away int, err error) {
-	f, err := consumer.NewFetcher(c.client, c.o.Topics.Changelog, n,
+	reader, err := Open(ctx, c.client, c.o.Topics.Changelog, n,
 		consumer.FetcherOptions{Options: c.call, Uncommitted: true})
 	if err != nil {
 		return 0, 0, err
 	}
-	first, end, err := f.Bounds(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
 	live := map[string]bool{} // the users with a state: is it away from their partition?
-	err = scan(ctx, f, first, end, func(r consumer.Record) error {
+	err = reader.Scan(ctx, reader.First, reader.End, func(r consumer.Record) error {
 		switch {
 		case !task.ValidKey(r.Key):
 		case len(r.Value) == 0:

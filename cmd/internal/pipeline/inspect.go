@@ -131,7 +131,7 @@ func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, erro
 		if q.Local {
 			continue
 		}
-		mark, _, err := (&planner{client: kafkaconn.NewClient(o.Brokers)}).lastMark(ctx, o.Topics.Changelog, f.partition)
+		mark, _, err := LastMark(ctx, o.Client(), o.Topics.Changelog, f.partition)
 		if err != nil {
 			return all[0], err
 		}
@@ -227,16 +227,12 @@ func findInChangelog(ctx context.Context, o Options, user []byte) (found []store
 
 // lastValue reads a partition of the changelog for one key.
 func lastValue(ctx context.Context, client *kafka.Client, topic string, p int32, key []byte) (stored, error) {
-	f, err := consumer.NewFetcher(client, topic, p, consumer.FetcherOptions{})
-	if err != nil {
-		return stored{}, err
-	}
-	first, end, err := f.Bounds(ctx)
+	reader, err := Open(ctx, client, topic, p, consumer.FetcherOptions{})
 	if err != nil {
 		return stored{}, err
 	}
 	found := stored{partition: p, offset: -1}
-	err = scan(ctx, f, first, end, func(r consumer.Record) error {
+	err = reader.Scan(ctx, reader.First, reader.End, func(r consumer.Record) error {
 		if string(r.Key) == string(key) {
 			found.offset, found.value = r.Offset, append(found.value[:0], r.Value...)
 		}

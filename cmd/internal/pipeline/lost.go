@@ -242,30 +242,17 @@ func (c *lossCheck) lostPartitions(ctx context.Context, partitions int32) (*Lost
 // reached every partition. What the record is worth is for the task to judge, which ends
 // open transactions before it looks.
 func (c *lossCheck) holds(ctx context.Context, n int32) (bool, error) {
-	var ends [2]int64
-	var f *consumer.Fetcher
-	var first int64
-	for i, uncommitted := range []bool{true, false} {
-		var err error
-		f, err = consumer.NewFetcher(c.client, c.o.Topics.Changelog, n,
-			consumer.FetcherOptions{Options: c.call, Uncommitted: uncommitted})
-		if err != nil {
-			return false, err
-		}
-		if first, ends[i], err = f.Bounds(ctx); err != nil {
-			return false, err
-		}
+	all, err := Open(ctx, c.client, c.o.Topics.Changelog, n,
+		consumer.FetcherOptions{Options: c.call, Uncommitted: true})
+	if err != nil {
+		return false, err
 	}
-	all, end := ends[0], ends[1]
-	if all > end {
-		return true, nil
+	committed, err := Open(ctx, c.client, c.o.Topics.Changelog, n,
+		consumer.FetcherOptions{Options: c.call})
+	if err != nil || all.End > committed.End {
+		return err == nil, err
 	}
-	some := errors.New("there is one")
-	err := scan(ctx, f, first, end, func(consumer.Record) error { return some })
-	if errors.Is(err, some) {
-		return true, nil
-	}
-	return false, err
+	return committed.Any(ctx, committed.First, committed.End)
 }
 
 // rawPartitions is 0 for a raw topic that is missing.
@@ -315,28 +302,15 @@ func (c *lossCheck) published(ctx context.Context, n, partitions int32) (bool, e
 		if err != nil {
 			return false, err
 		}
-		f, err := consumer.NewFetcher(c.client, topic, n, consumer.FetcherOptions{Options: c.call})
-		if err != nil {
-			return false, err
-		}
-		first, end, err := f.Bounds(ctx)
-		if err != nil || first > 0 {
+		r, err := Open(ctx, c.client, topic, n, consumer.FetcherOptions{Options: c.call})
+		if err != nil || r.First > 0 {
 			return err == nil, err
 		}
-		err = scan(ctx, f, first, end, func(consumer.Record) error { return errRead })
-		if err != nil {
-			return errors.Is(err, errRead), ignore(err, errRead)
+		if some, err := r.Any(ctx, r.First, r.End); err != nil || some {
+			return some, err
 		}
 	}
 	return false, nil
-}
-
-// ignore is err, or nil if it is the one that is expected.
-func ignore(err, expected error) error {
-	if errors.Is(err, expected) {
-		return nil
-	}
-	return err
 }
 
 // folder reads from the local state folder up to which raw offset it has which
@@ -424,25 +398,3 @@ const cutChangelog = "the changelog does not begin at offset 0: was a part of it
 	"retention or by hand? " +
 	"A user whose state was in that part, and who has not reported since, has an account of ε " +
 	"that starts at 0 again"
-
-// grown adds to an error about numbers of partitions what must not be done about it.
-func grown(err error, t Topics) error {
-	var differ *admin.PartitionsError
-	if !errors.As(err, &differ) || differ.Topic == t.Raw {
-		return err
-	}
-	if differ.Topic != t.Changelog {
-		return fmt.Errorf("%w. If %s is new, name another one, or make it with %d partitions. If "+
-			"the raw topic was given more partitions: %s",
-			err, differ.Topic, differ.Want, growing)
-	}
-	return fmt.Errorf("%w. If the raw topic was given more partitions: %s", err, growing)
-}
-
-// growing is what to do with a raw topic that has to be larger.
-const growing = "a user's records may be in another partition now than the user's state. Do not " +
-	"delete or grow the changelog to match: it " +
-	"holds every user's state and account of ε, and each account would start at 0 again. Feed a " +
-	"new raw topic of the new size, and give it " +
-	"a group, a sanitized topic and a changelog of its own; there too each account starts at 0, " +
-	"and adds to what this service has spent"

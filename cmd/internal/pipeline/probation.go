@@ -209,7 +209,7 @@ func (s *Service) patiently(ctx context.Context, call func() error) error {
 // one, or at the first record.
 func (s *Service) firstOffset(ctx context.Context, n int32, first int64) (int64, error) {
 	t := s.options.Topics
-	mark, found, err := (&planner{client: s.client}).lastMark(ctx, t.Changelog, n)
+	mark, found, err := LastMark(ctx, s.client, t.Changelog, n)
 	switch {
 	case err != nil:
 		return 0, err

@@ -154,7 +154,7 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	if err != nil {
 		return plan, err
 	}
-	source, err := topicID(ctx, r.client, t.Raw)
+	source, err := ID(ctx, r.client, t.Raw)
 	if err != nil {
 		return plan, err
 	}
@@ -211,7 +211,7 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 ) (RebuiltPartition, error) {
 	p := RebuiltPartition{Number: n}
 	if !made {
-		_, found, err := (&planner{client: r.client}).lastMark(ctx, r.o.Topics.Changelog, n)
+		_, found, err := LastMark(ctx, r.client, r.o.Topics.Changelog, n)
 		if err != nil {
 			return p, err
 		}
@@ -279,22 +279,14 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 // hasInput reports whether a partition of the raw topic has, or had, a record: then
 // something of it may have been processed.
 func (r *rebuilder) hasInput(ctx context.Context, n int32) (bool, error) {
-	f, err := consumer.NewFetcher(r.client, r.o.Topics.Raw, n, consumer.FetcherOptions{})
-	if err != nil {
-		return false, err
-	}
-	_, end, err := f.Bounds(ctx)
-	return end > 0, err
+	raw, err := Open(ctx, r.client, r.o.Topics.Raw, n, consumer.FetcherOptions{})
+	return err == nil && raw.End > 0, err
 }
 
 // whole makes sure that a partition that is left alone still has its beginning.
 func (r *rebuilder) whole(ctx context.Context, n int32) error {
-	f, err := consumer.NewFetcher(r.client, r.o.Topics.Changelog, n, consumer.FetcherOptions{})
-	if err != nil {
-		return err
-	}
-	first, _, err := f.Bounds(ctx)
-	if err == nil && first > 0 {
+	changelog, err := Open(ctx, r.client, r.o.Topics.Changelog, n, consumer.FetcherOptions{})
+	if err == nil && changelog.First > 0 {
 		return fmt.Errorf("%s. Delete %s, with all instances stopped, and run this again: all of it "+
 			"is then written back", cutChangelog, r.o.Topics.Changelog)
 	}

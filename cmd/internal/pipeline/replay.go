@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 
@@ -20,15 +19,6 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
 )
-
-// Bound is one end of a range of the raw topic: an offset, the same in each
-// partition; a time, of which each partition has an offset of its own; or, zero,
-// the first record that was processed, or behind the last one.
-type Bound struct {
-	IsOffset bool
-	Offset   int64
-	Time     time.Time
-}
 
 // ReplayOptions say what to release once more, and where to.
 type ReplayOptions struct {
@@ -201,7 +191,7 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 	if err != nil {
 		return plan, err
 	}
-	if p.source, err = topicID(ctx, p.client, p.first.Topics.Raw); err != nil {
+	if p.source, err = ID(ctx, p.client, p.first.Topics.Raw); err != nil {
 		return plan, err
 	}
 	p.partitions = counts[p.first.Topics.Raw]
@@ -232,20 +222,11 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 	return plan, p.costs(ctx, &plan)
 }
 
-func (p *planner) exists(ctx context.Context, topic string) (bool, error) {
-	_, err := admin.Partitions(ctx, p.client, wire.Options{}, topic)
-	var missing *admin.MissingTopicsError
-	if errors.As(err, &missing) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 var errUsed = errors.New("holds records already, and not of this replay")
 
 // requireUnused refuses an output topic that holds records of something else.
 func (p *planner) requireUnused(ctx context.Context, topic string) error {
-	there, err := p.exists(ctx, topic)
+	there, err := Exists(ctx, p.client, topic)
 	if err != nil || !there {
 		return err
 	}
@@ -254,13 +235,11 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 		return err
 	}
 	for n := range int32(counts[topic]) {
-		f, err := consumer.NewFetcher(p.client, topic, n, consumer.FetcherOptions{Uncommitted: true})
+		r, err := Open(ctx, p.client, topic, n, consumer.FetcherOptions{Uncommitted: true})
 		if err != nil {
 			return err
 		}
-		if _, end, err := f.Bounds(ctx); err != nil {
-			return err
-		} else if end > 0 {
+		if r.End > 0 {
 			return fmt.Errorf("topic %s %w: name a new --output-topic", topic, errUsed)
 		}
 	}
@@ -272,7 +251,7 @@ func (p *planner) requireFitting(ctx context.Context) error {
 	names := []string{p.first.Topics.Raw}
 	t := p.replay.Topics
 	for _, topic := range []string{t.Sanitized, t.Changelog, t.DeadLetters} {
-		there, err := p.exists(ctx, topic)
+		there, err := Exists(ctx, p.client, topic)
 		if err != nil {
 			return err
 		}
@@ -295,19 +274,16 @@ func (p *planner) requireFitting(ctx context.Context) error {
 
 // partition plans one partition, and says whether an earlier run has begun with it.
 func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition, begun bool, err error) {
-	raw, err := consumer.NewFetcher(p.client, p.first.Topics.Raw, n, consumer.FetcherOptions{})
+	raw, err := Open(ctx, p.client, p.first.Topics.Raw, n, consumer.FetcherOptions{})
 	if err != nil {
 		return part, false, err
 	}
-	first, end, err := raw.Bounds(ctx)
+	first, end := raw.First, raw.End
+	mark, marked, err := LastMark(ctx, p.client, p.first.Topics.Changelog, n)
 	if err != nil {
 		return part, false, err
 	}
-	mark, marked, err := p.lastMark(ctx, p.first.Topics.Changelog, n)
-	if err != nil {
-		return part, false, err
-	}
-	own, begun, err := p.lastMark(ctx, p.replay.Topics.Changelog, n)
+	own, begun, err := LastMark(ctx, p.client, p.replay.Topics.Changelog, n)
 	if err != nil {
 		return part, false, err
 	}
@@ -317,7 +293,7 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 		first = min(first, own.Origin)
 	}
 	part = ReplayPartition{Partition: n, Origin: max(first, mark.Origin), Committed: -1}
-	if part.From, err = p.r.From.offset(ctx, raw, part.Origin); err != nil {
+	if part.From, err = p.r.From.Resolve(ctx, raw, part.Origin); err != nil {
 		return part, false, err
 	}
 	// Without an end it is that of the first release, so that it does not move.
@@ -325,11 +301,11 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 	if marked {
 		last = min(end, mark.Input)
 	}
-	if part.To, err = p.r.To.offset(ctx, raw, last); err != nil {
+	if part.To, err = p.r.To.Resolve(ctx, raw, last); err != nil {
 		return part, false, err
 	}
 	part.From, part.To = max(part.From, part.Origin), min(part.To, end)
-	changed, err := settingsChanged(ctx, p.client, p.first.Topics.Raw, n, mark)
+	changed, err := SettingsChanged(ctx, p.client, p.first.Topics.Raw, n, mark)
 	if err != nil {
 		return part, false, err
 	}
@@ -382,7 +358,7 @@ func (p *planner) takeUp(part *ReplayPartition, own task.Mark) error {
 }
 
 // differs lists why the result is not the first release again.
-func (p *planner) differs(mark task.Mark, marked bool, settings change, first, to int64) []string {
+func (p *planner) differs(mark task.Mark, marked bool, settings Change, first, to int64) []string {
 	if !marked {
 		return []string{fmt.Sprintf("%s holds no mark: the service has not released these fixes yet", p.first.Topics.Changelog)}
 	}
@@ -395,23 +371,12 @@ func (p *planner) differs(mark task.Mark, marked bool, settings change, first, t
 	say(mark.Origin < 0 || len(mark.Settings) == 0, "the first release was begun by a version that did not write down its settings")
 	say(len(mark.Settings) > 0 && !bytes.Equal(mark.Settings, p.settings),
 		"the settings are not those of the first release. Different: %s", p.first.Differences(mark.Settings))
-	say(settings != unchanged, "%s, during the first release", settings.at(mark.Since))
+	say(settings != Unchanged, "%s, during the first release", settings.At(mark.Since))
 	say(mark.Origin >= 0 && first > mark.Origin, "retention has removed the raw records from offset %d, where the first release began, to %d: states depend on them", mark.Origin, first)
 	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source), "the raw topic was deleted and made anew since the first release")
 	say(mark.Lost, "the first release went on at raw offset %d after a loss (skip_lost): it depends on lost records", mark.Origin)
 	say(to > mark.Input, "the service has come to raw offset %d only: what lies behind is not released yet (leave --to out to end there)", mark.Input)
 	return why
-}
-
-// offset resolves a bound in a partition; zero is the one that is given.
-func (b Bound) offset(ctx context.Context, f *consumer.Fetcher, zero int64) (int64, error) {
-	switch {
-	case b.IsOffset:
-		return b.Offset, nil
-	case b.Time.IsZero():
-		return zero, nil
-	}
-	return f.OffsetAt(ctx, b.Time)
 }
 
 // empty reports that there is nothing to publish in the partition.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"sync"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/state"
 )
 
 // ReplayCost is the Σε of second releases. It counts every release, from where
@@ -51,8 +49,8 @@ type account struct {
 	o      Options // of the replay
 	part   ReplayPartition
 	of     int         // partitions of the raw topic
-	states *scratch    // user → offset of the last fix, state
-	shown  *scratch    // published name → ε of the published releases, for users with a record
+	states *Map        // user → offset of the last fix, state
+	shown  *Map        // published name → ε of the published releases, for users with a record
 	names  *pseudonyms // nil: users are published under their own names
 	aged   bool        // retention has removed published records: anybody may have had one
 
@@ -60,10 +58,10 @@ type account struct {
 	name  []byte          // scratch
 }
 
-func newAccount(o Options, part ReplayPartition, of int, store *state.Store) *account {
+func newAccount(o Options, part ReplayPartition, of int, folder *Folder) *account {
 	a := &account{
 		o: o, part: part, of: of,
-		states: newScratch(store.Partition(0)), shown: newScratch(store.Partition(1)),
+		states: folder.Map(0), shown: folder.Map(1),
 	}
 	if o.Publish.User == UserPseudonym {
 		a.names = newPseudonyms(o.Key)
@@ -73,28 +71,28 @@ func newAccount(o Options, part ReplayPartition, of int, store *state.Store) *ac
 
 // show books a published record under its name.
 func (a *account) show(name []byte, epsilon float64) error {
-	value, err := a.shown.get(name)
+	_, value, err := a.shown.Get(name)
 	if err != nil {
 		return err
 	}
-	if len(value) >= 16 {
-		epsilon += math.Float64frombits(binary.BigEndian.Uint64(value[8:]))
+	if len(value) >= 8 {
+		epsilon += math.Float64frombits(binary.BigEndian.Uint64(value))
 	}
-	return a.shown.put(name, 0, binary.BigEndian.AppendUint64(nil, math.Float64bits(epsilon)))
+	return a.shown.Put(name, 0, binary.BigEndian.AppendUint64(nil, math.Float64bits(epsilon)))
 }
 
 // cost adds what is booked to the users' sums over all partitions.
-func (a *account) cost(costs *userCosts, to *scratch) error {
-	if err := a.shown.flush(); err != nil {
+func (a *account) cost(costs *userCosts, to *Map) error {
+	if err := a.shown.Flush(); err != nil {
 		return err
 	}
-	return a.states.each(func(user []byte, _ int64, value []byte) error {
+	return a.states.Each(func(user []byte, _ int64, value []byte) error {
 		name := user
 		if a.names != nil {
 			a.name = a.names.of(a.name[:0], string(user))
 			name = a.name
 		}
-		found, err := a.shown.get(name)
+		_, found, err := a.shown.Get(name)
 		if err != nil || found == nil && !a.aged {
 			return err
 		}
@@ -103,7 +101,7 @@ func (a *account) cost(costs *userCosts, to *scratch) error {
 		}
 		published := 0.
 		if found != nil {
-			published = math.Float64frombits(binary.BigEndian.Uint64(found[8:]))
+			published = math.Float64frombits(binary.BigEndian.Uint64(found))
 		}
 		spent := a.state.EpsilonSpent
 		return costs.add(to, user, spent, max(0, spent-published))
@@ -113,46 +111,33 @@ func (a *account) cost(costs *userCosts, to *scratch) error {
 // load books what the replay has committed, from its own changelog and topic, and answers
 // with the raw offset up to which that is. The topic is read after the changelog, so that
 // nobody who has a record is missing while other instances go on.
-func (a *account) load(ctx context.Context, own *check) (next int64, err error) {
-	own.stored = a.states
-	// A transaction may be committed while its marker is still on its way to the changelog.
-	if _, err := own.openOutput(ctx, a.o.Topics.Changelog); err != nil {
-		return 0, err
-	}
-	if err := own.readChangelog(ctx); err != nil || !own.marked {
+func (a *account) load(ctx context.Context, p *planner) (next int64, err error) {
+	own, err := p.committedStates(ctx, a.o, a.part.Partition, a.states)
+	if err != nil || !own.Marked {
 		return a.part.Origin, err
 	}
-	out, err := own.openOutput(ctx, a.o.Topics.Sanitized)
+	t := a.o.Topics
+	out, err := OpenDecided(ctx, p.client, t.Sanitized, a.part.Partition, a.o.TransactionTimeout+verifyPatience)
 	if err != nil {
 		return 0, err
 	}
-	a.aged = out.first > 0
+	a.aged = out.First > 0
 	codec, err := schemas.NewCodec(a.o.SanitizedEncoding)
 	if err != nil {
 		return 0, err
 	}
-	records, err := own.pull(out, false)
-	if err != nil {
-		return 0, err
-	}
-	for {
-		e, more, err := records.next(ctx)
-		if err != nil || !more {
-			return own.mark.Input, err
-		}
-		s, err := codec.DecodeSanitized(e.value)
+	return own.Mark.Input, out.Scan(ctx, out.First, out.End, func(r consumer.Record) error {
+		s, err := codec.DecodeSanitized(r.Value)
 		if err != nil {
-			return 0, fmt.Errorf("%s at offset %d: %w", a.o.Topics.Sanitized, e.offset, err)
+			return fmt.Errorf("%s at offset %d: %w", t.Sanitized, r.Offset, err)
 		}
-		if err := a.show(e.key, s.Epsilon); err != nil {
-			return 0, err
-		}
-	}
+		return a.show(r.Key, s.Epsilon)
+	})
 }
 
 // run processes the raw records from an offset to the end of the range as the replay will,
 // and books what comes of them. It publishes nothing.
-func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64,
+func (a *account) run(ctx context.Context, raw *Reader, from int64,
 	progress func(at int64),
 ) error {
 	processor, err := NewProcessor(a.o.Settings, Partition{a.o.Topics.Raw, a.part.Partition, a.of})
@@ -160,52 +145,19 @@ func (a *account) run(ctx context.Context, raw *consumer.Fetcher, from int64,
 		return err
 	}
 	processor.Use(a.part.amended)
-	return processor.rerun(ctx, raw, from, a.part.To, a.states, progress,
-		func(offset int64, fx *task.Effects) error {
+	rerun := Rerun{Processor: processor, States: a.states}
+	return rerun.All(ctx, raw, from, a.part.To, progress,
+		func(offset int64, fx *task.Effects, tally Tally) error {
 			if offset < a.part.From {
 				return nil
 			}
 			for _, m := range fx.Output {
-				if err := a.show(m.Key, processor.Tally().Epsilon); err != nil {
+				if err := a.show(m.Key, tally.Epsilon); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-}
-
-// rerun processes the raw records of a range on the states in a scratch, keeps the new ones
-// there, and shows the effects of each record; the tally is of that record alone. It
-// publishes nothing.
-func (p *Processor) rerun(ctx context.Context, raw *consumer.Fetcher, from, to int64,
-	states *scratch, progress func(at int64), show func(offset int64, fx *task.Effects) error,
-) error {
-	var fx task.Effects
-	return scan(ctx, raw, from, to, func(r consumer.Record) error {
-		if r.Offset%256 == 0 {
-			progress(r.Offset)
-		}
-		var before []byte
-		if task.ValidKey(r.Key) {
-			value, err := states.get(r.Key)
-			if err != nil {
-				return err
-			}
-			_, before = split(value)
-		}
-		fx = task.Effects{Output: fx.Output[:0], DeadLetters: fx.DeadLetters[:0]}
-		p.tally = Tally{}
-		record := task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
-		if err := p.Process(record, before, &fx); err != nil {
-			return err
-		}
-		if len(fx.State) > 0 {
-			if err := states.put(r.Key, r.Offset, fx.State); err != nil {
-				return err
-			}
-		}
-		return show(r.Offset, &fx)
-	})
 }
 
 // costs reports whether the partition has second releases. Where nothing differs it has the
@@ -220,7 +172,7 @@ func (p *planner) costs(ctx context.Context, plan *ReplayPlan) (err error) {
 	if plan.Identical {
 		return nil
 	}
-	sweep(p.r.TempDir)
+	Sweep(p.r.TempDir)
 	costs, err := p.openCosts()
 	if err != nil {
 		return fmt.Errorf("the cost of the replay: %w", err)
@@ -273,23 +225,21 @@ func (p *planner) costs(ctx context.Context, plan *ReplayPlan) (err error) {
 func (p *planner) cost(ctx context.Context, part ReplayPartition, costs *userCosts,
 	progress func(at int64),
 ) error {
-	dir, store, err := p.openScratch()
+	folder, err := NewFolder(p.r.TempDir, p.replay.Logger)
 	if err != nil {
 		return err
 	}
-	err = p.costIn(ctx, store, part, costs, progress)
-	return errors.Join(err, store.Close(), os.RemoveAll(dir))
+	return errors.Join(p.costIn(ctx, folder, part, costs, progress), folder.Close())
 }
 
-// costIn is cost with an open store of the partition's own.
-func (p *planner) costIn(ctx context.Context, store *state.Store, part ReplayPartition,
+// costIn is cost with an open folder of the partition's own.
+func (p *planner) costIn(ctx context.Context, folder *Folder, part ReplayPartition,
 	costs *userCosts, progress func(at int64),
 ) error {
-	a, next := newAccount(p.replay, part, p.partitions, store), part.Origin
+	a, next := newAccount(p.replay, part, p.partitions, folder), part.Origin
 	if part.begun {
 		var err error
-		own := &check{verification: &verification{o: p.replay, client: p.client}, p: part.Partition}
-		if next, err = a.load(ctx, own); err != nil {
+		if next, err = a.load(ctx, p); err != nil {
 			return err
 		}
 		if err := a.cost(costs, costs.spent); err != nil {
@@ -297,7 +247,7 @@ func (p *planner) costIn(ctx context.Context, store *state.Store, part ReplayPar
 		}
 	}
 	if next < part.To {
-		raw, err := consumer.NewFetcher(p.client, p.first.Topics.Raw, part.Partition,
+		raw, err := Open(ctx, p.client, p.first.Topics.Raw, part.Partition,
 			consumer.FetcherOptions{})
 		if err != nil {
 			return err

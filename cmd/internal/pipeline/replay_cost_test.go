@@ -239,7 +239,7 @@ func TestReplayTakenUp(t *testing.T) {
 	same := ReplayOptions{Output: "same", To: Bound{IsOffset: true, Offset: 20}}
 	replay(t, o, same)
 	for p := range int32(partitions) { // the service has lost records since
-		mark, _, err := (&planner{client: w.client}).lastMark(t.Context(), o.Topics.Changelog, p)
+		mark, _, err := LastMark(t.Context(), w.client, o.Topics.Changelog, p)
 		ok(t, err)
 		mark.Lost = true
 		w.write(t, true, o.Topics.Changelog, p,

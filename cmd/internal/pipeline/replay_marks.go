@@ -2,10 +2,8 @@ package pipeline
 
 import (
 	"bytes"
-	"context"
 	"slices"
 
-	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -43,31 +41,4 @@ func (p *planner) shorten(part *ReplayPartition, own task.Mark) bool {
 			return false
 		}
 	}
-}
-
-// lastMark looks for the last mark of a changelog's partition: at the end first.
-// A topic that does not exist has none.
-func (p *planner) lastMark(ctx context.Context, topic string, n int32) (mark task.Mark, found bool, err error) {
-	mark = task.Mark{Origin: -1}
-	if there, err := p.exists(ctx, topic); err != nil || !there {
-		return mark, false, err
-	}
-	f, err := consumer.NewFetcher(p.client, topic, n, consumer.FetcherOptions{})
-	if err != nil {
-		return mark, false, err
-	}
-	first, end, err := f.Bounds(ctx)
-	for step := int64(16); err == nil && end > first && !found; step *= 8 {
-		at := max(first, end-step)
-		err = scan(ctx, f, at, end, func(r consumer.Record) error {
-			if string(r.Key) != task.MarkKey {
-				return nil
-			}
-			m, err := task.DecodeMark(r.Value)
-			mark, found = m.Clone(), true
-			return err
-		})
-		end = at
-	}
-	return mark, found, err
 }

@@ -100,15 +100,11 @@ func ResetEverything(ctx context.Context, o Options, keep, discard bool) (Reset,
 		return plan, err
 	}
 	for p := range int32(counts[o.Topics.Raw]) {
-		f, err := consumer.NewFetcher(client, o.Topics.Raw, p, consumer.FetcherOptions{})
+		raw, err := Open(ctx, client, o.Topics.Raw, p, consumer.FetcherOptions{})
 		if err != nil {
 			return plan, err
 		}
-		first, end, err := f.Bounds(ctx)
-		if err != nil {
-			return plan, err
-		}
-		plan.Fixes += end - first
+		plan.Fixes += raw.End - raw.First
 	}
 	if keep {
 		return plan, nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -59,17 +58,16 @@ func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
 	if id := ids[topic]; !bytes.Equal(copied, id[:]) {
 		return fmt.Sprintf("%s was made again since the folder was written", topic), nil
 	}
-	look := &planner{client: c.client}
 	for _, n := range slices.Sorted(maps.Keys(stored)) {
-		f, err := consumer.NewFetcher(c.client, topic, n, consumer.FetcherOptions{Options: c.call})
+		r, err := Open(ctx, c.client, topic, n, consumer.FetcherOptions{Options: c.call})
 		if err != nil {
 			return "", err
 		}
-		if first, _, err := f.Bounds(ctx); err != nil || first > 0 {
+		if r.First > 0 {
 			return fmt.Sprintf("partition %d of %s does not begin at offset 0: a part of it was "+
-				"deleted", n, topic), err
+				"deleted", n, topic), nil
 		}
-		mark, found, err := look.lastMark(ctx, topic, n)
+		mark, found, err := LastMark(ctx, c.client, topic, n)
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("partition %d of %s: %w", n, topic, err)
@@ -83,35 +81,3 @@ func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
 	}
 	return "", nil
 }
-
-// LostTopic puts into an error of a missing changelog what must not be done about it.
-// Whatever makes the topic anew, empty, hides the loss. Other errors stay as they are.
-func LostTopic(err error, changelog string) error {
-	var missing *admin.MissingTopicsError
-	if !errors.As(err, &missing) || !slices.Contains(missing.Topics, changelog) {
-		return err
-	}
-	return &LostTopicError{changelog, missing}
-}
-
-// LostTopicError is a consumer.MissingTopicsError of a changelog.
-type LostTopicError struct {
-	Changelog string
-	missing   *admin.MissingTopicsError
-}
-
-// Error says what to do, and what not.
-func (e *LostTopicError) Error() string {
-	others := slices.DeleteFunc(slices.Clone(e.missing.Topics), func(name string) bool {
-		return name == e.Changelog
-	})
-	and := ""
-	if len(others) > 0 {
-		and = fmt.Sprintf(" (nor %s: is this the right cluster?)", strings.Join(others, ", "))
-	}
-	return fmt.Sprintf("there is no changelog %s%s: if the service has ever run, the changelog is "+
-		"lost: do not create it; see state rebuild-changelog", e.Changelog, and)
-}
-
-// Unwrap returns the consumer.MissingTopicsError.
-func (e *LostTopicError) Unwrap() error { return e.missing }

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"slices"
 
+	kafka "github.com/segmentio/kafka-go"
+
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
-	kafka "github.com/segmentio/kafka-go"
 )
 
 // transactions is task.Transactions on a transactional producer.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/state"
 )
 
 // VerifyOptions have usable zero values.
@@ -111,17 +109,17 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 	}
 	o = o.WithDefaults()
 	fallback(&v.Limit, 20)
-	sweep(v.TempDir)
+	Sweep(v.TempDir)
 	client := kafkaconn.NewClient(o.Brokers)
 	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {
 		return Report{}, LostTopic(err, o.Topics.Changelog)
 	}
 	w := &verification{o: o, v: v, client: client, settings: o.Fingerprint(), done: make([]int64, n), total: make([]int64, n)}
-	if w.undated, err = undated(ctx, client, o.Topics.Sanitized, o.Topics.DeadLetters); err != nil {
+	if w.undated, err = Undated(ctx, client, o.Topics.Sanitized, o.Topics.DeadLetters); err != nil {
 		return Report{}, err
 	}
-	if w.source, err = topicID(ctx, client, o.Topics.Raw); err != nil {
+	if w.source, err = ID(ctx, client, o.Topics.Raw); err != nil {
 		return Report{}, err
 	}
 	report := Report{Verified: true, Partitions: make([]PartitionReport, n)}
@@ -184,18 +182,12 @@ func (w *verification) progress(p int32, done, total int64) {
 // partition verifies one partition.
 func (w *verification) partition(ctx context.Context, p int32) (PartitionReport, error) {
 	c := &check{verification: w, p: p, report: PartitionReport{Partition: p, From: -1, To: -1, Violations: []Violation{}}}
-	dir, err := os.MkdirTemp(w.v.TempDir, scratchPrefix)
+	folder, err := NewFolder(w.v.TempDir, w.o.Logger)
 	if err != nil {
-		return c.report, fmt.Errorf("verification needs a temporary folder: %w", err)
+		return c.report, fmt.Errorf("verification: %w", err)
 	}
-	store, err := state.Open(dir, state.Options{CacheBytes: 16 << 20, BlockCacheBytes: 16 << 20, MemTableBytes: 8 << 20, Logger: w.o.Logger})
-	if err != nil {
-		return c.report, errors.Join(err, os.RemoveAll(dir))
-	}
-	c.recomputed, c.stored = newScratch(store.Partition(0)), newScratch(store.Partition(1))
-	c.shown, c.seen = newScratch(store.Partition(2)), newScratch(store.Partition(3))
-	err = c.run(ctx)
-	err = errors.Join(err, store.Close(), os.RemoveAll(dir))
+	c.recomputed, c.stored, c.shown, c.seen = folder.Map(0), folder.Map(1), folder.Map(2), folder.Map(3)
+	err = errors.Join(c.run(ctx), folder.Close())
 	c.report.Verified = c.report.ViolationCount == 0 && len(c.report.NotVerified) == 0
 	return c.report, err
 }
@@ -206,14 +198,13 @@ type check struct {
 	p      int32
 	report PartitionReport
 
-	recomputed *scratch // user → raw offset and state, recomputed
-	stored     *scratch // user → changelog offset and state, as committed
-	shown      *scratch // hash of a record that is not committed → its offset
-	seen       *scratch // users that were there before the settings changed
+	recomputed *Map // user → raw offset and state, recomputed
+	stored     *Map // user → changelog offset and state, as committed
+	shown      *Map // hash of a record that is not committed → its offset
+	seen       *Map // users that were there before the settings changed
 
-	mark       task.Mark
-	marked     bool
-	changed    change           // the settings, after records were processed
+	changelog  Changelog
+	changed    Change           // the settings, after records were processed
 	refused    *Offsets         // raw records that were refused for their day
 	amendments []task.Amendment // as of when the outputs were opened, or later
 	amended    []Amended        // the same with their models
@@ -263,45 +254,34 @@ func (c *check) run(ctx context.Context) error {
 	if err := c.readAmendments(ctx); err != nil {
 		return err
 	}
-	raw, err := consumer.NewFetcher(c.client, c.o.Topics.Raw, c.p, consumer.FetcherOptions{})
+	raw, err := Open(ctx, c.client, c.o.Topics.Raw, c.p, consumer.FetcherOptions{})
 	if err != nil {
 		return err
 	}
-	first, end, err := raw.Bounds(ctx)
-	if err != nil {
-		return err
-	}
-	c.end = end
-	c.report.committed = found || c.marked
+	c.end = raw.End
+	c.report.committed = found || c.changelog.Marked
 	c.judgeOffsets(before, after, found)
-	if c.changed, err = settingsChanged(ctx, c.client, c.o.Topics.Raw, c.p, c.mark); err != nil {
+	if c.changed, err = SettingsChanged(ctx, c.client, c.o.Topics.Raw, c.p, c.changelog.Mark); err != nil {
 		return err
 	}
-	if !c.judgeOrigin(first, before, found) {
+	if !c.judgeOrigin(raw.First, before, found) {
 		return nil
 	}
-	if err := scan(ctx, raw, c.to, c.end, func(consumer.Record) error {
+	if err := raw.Scan(ctx, c.to, c.end, func(consumer.Record) error {
 		c.report.Unprocessed++
 		return nil
 	}); err != nil {
 		return err
 	}
-	if err := c.readRefused(ctx, dead); err != nil {
+	c.refused, _, err = ReadRefused(ctx, dead.pull().Cursor, c.o.SanitizedEncoding,
+		Partition{Topic: c.o.Topics.Raw, Number: c.p}, c.from, c.end)
+	if err != nil {
 		return err
 	}
 	if err := c.scanUncommitted(ctx, sanitized); err != nil {
 		return err
 	}
 	return c.recompute(ctx, raw, sanitized, dead)
-}
-
-// readRefused reads which fixes were refused for their day.
-func (c *check) readRefused(ctx context.Context, dead output) error {
-	letters, err := c.pull(dead, false)
-	if err == nil {
-		c.refused, _, err = c.o.readRefused(ctx, letters, c.p, c.from, c.end)
-	}
-	return err
 }
 
 // committed waits for pending transactions, of a dead instance's too.
@@ -313,49 +293,49 @@ func (c *check) committed(ctx context.Context) (int64, bool, error) {
 // read, with the changelog's mark: each transaction writes both.
 func (c *check) judgeOffsets(before, after int64, found bool) {
 	switch {
-	case !c.marked && found && before > 0:
+	case !c.changelog.Marked && found && before > 0:
 		c.violation(OffsetMoved, before, "the group is at this offset of %s, but the changelog %s has no mark of geodither's", c.o.Topics.Raw, c.o.Topics.Changelog)
-	case !c.marked:
+	case !c.changelog.Marked:
 	case !found:
-		c.unverified("the group has no committed offset (expired, or deleted): the changelog's mark, %d, was taken in its place", c.mark.Input)
-	case c.mark.Input < before:
-		c.violation(OffsetMoved, before, "the group is at this offset of %s, the changelog's last mark at %d: the group was moved forward, or the changelog has lost its end", c.o.Topics.Raw, c.mark.Input)
-	case c.mark.Input > after:
-		c.violation(OffsetMoved, after, "the group is at this offset of %s, the changelog's last mark at %d: the group was moved back", c.o.Topics.Raw, c.mark.Input)
+		c.unverified("the group has no committed offset (expired, or deleted): the changelog's mark, %d, was taken in its place", c.changelog.Mark.Input)
+	case c.changelog.Mark.Input < before:
+		c.violation(OffsetMoved, before, "the group is at this offset of %s, the changelog's last mark at %d: the group was moved forward, or the changelog has lost its end", c.o.Topics.Raw, c.changelog.Mark.Input)
+	case c.changelog.Mark.Input > after:
+		c.violation(OffsetMoved, after, "the group is at this offset of %s, the changelog's last mark at %d: the group was moved back", c.o.Topics.Raw, c.changelog.Mark.Input)
 	}
 }
 
 // judgeOrigin finds out from where and up to where results can be recomputed. It
 // answers false if they cannot.
 func (c *check) judgeOrigin(first, committed int64, found bool) bool {
-	c.from, c.to = max(c.mark.Origin, 0), c.mark.Input
-	if !c.marked {
+	c.from, c.to = max(c.changelog.Mark.Origin, 0), c.changelog.Mark.Input
+	if !c.changelog.Marked {
 		c.from, c.to = first, first
 		if found && committed > first {
 			c.to = committed
 		}
 	}
 	switch {
-	case c.marked && len(c.mark.Source) > 0 && len(c.source) > 0 && !bytes.Equal(c.mark.Source, c.source):
+	case c.changelog.Marked && len(c.changelog.Mark.Source) > 0 && len(c.source) > 0 && !bytes.Equal(c.changelog.Mark.Source, c.source):
 		c.unverified("the raw topic was deleted and made anew: its records are not those that were processed")
 	case first > c.from:
 		c.unverified("the raw topic begins at offset %d now, and processing began at %d: retention has removed what the results were made of", first, c.from)
-	case c.mark.Lost:
-		c.unverified("processing went on at raw offset %d after a loss (skip_lost): results depend on lost records", c.mark.Origin)
-	case c.marked && len(c.mark.Settings) > 0 && !bytes.Equal(c.mark.Settings, c.settings):
+	case c.changelog.Mark.Lost:
+		c.unverified("processing went on at raw offset %d after a loss (skip_lost): results depend on lost records", c.changelog.Mark.Origin)
+	case c.changelog.Marked && len(c.changelog.Mark.Settings) > 0 && !bytes.Equal(c.changelog.Mark.Settings, c.settings):
 		c.unverified("the changelog was last written under other settings than this config's. Different: %s. "+
-			"Verify with the config that the service runs with", c.o.Differences(c.mark.Settings))
+			"Verify with the config that the service runs with", c.o.Differences(c.changelog.Mark.Settings))
 	default:
 		var err error
 		if c.amended, err = Resolve(c.amendments, c.o.Later); err != nil {
 			c.unverified("%v", err)
 			break
 		}
-		c.part = c.marked && c.changed != unchanged
+		c.part = c.changelog.Marked && c.changed != Unchanged
 		if c.part {
 			c.unverified("%s: what was released from %d to there, and all of the users that were there before, "+
 				"depends, or may depend, on settings that are gone. Only users that came later were recomputed",
-				c.changed.at(c.mark.Since), c.from)
+				c.changed.At(c.changelog.Mark.Since), c.from)
 		}
 		c.report.From, c.report.To = c.from, c.to
 		return true

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
@@ -12,10 +11,10 @@ import (
 
 // recompute runs the mechanism over the raw records and compares what comes of
 // them with what is committed, as it goes.
-func (c *check) recompute(ctx context.Context, raw *consumer.Fetcher, sanitized, dead output) error {
+func (c *check) recompute(ctx context.Context, raw *Reader, sanitized, dead output) error {
 	from := c.from
 	if c.part {
-		from = c.mark.Since
+		from = c.changelog.Mark.Since
 		if err := c.see(ctx, raw, from); err != nil {
 			return err
 		}
@@ -31,7 +30,7 @@ func (c *check) recompute(ctx context.Context, raw *consumer.Fetcher, sanitized,
 		return err
 	}
 	compared := false
-	err = scan(ctx, raw, from, c.end, func(r consumer.Record) error {
+	err = raw.Scan(ctx, from, c.end, func(r consumer.Record) error {
 		if r.Offset >= c.to && !compared {
 			compared = true
 			if err := c.compareStates(); err != nil {
@@ -68,12 +67,12 @@ func (c *check) recompute(ctx context.Context, raw *consumer.Fetcher, sanitized,
 
 // see collects the users that were there before the settings changed, under either
 // name that their records may carry.
-func (c *check) see(ctx context.Context, raw *consumer.Fetcher, until int64) error {
+func (c *check) see(ctx context.Context, raw *Reader, until int64) error {
 	names := newPseudonyms(c.o.Key)
 	var name []byte
-	return scan(ctx, raw, c.from, until, func(r consumer.Record) error {
+	return raw.Scan(ctx, c.from, until, func(r consumer.Record) error {
 		name = names.of(name[:0], string(r.Key))
-		return errors.Join(c.seen.put(r.Key, 0, []byte{1}), c.seen.put(name, 0, []byte{1}))
+		return errors.Join(c.seen.Put(r.Key, 0, []byte{1}), c.seen.Put(name, 0, []byte{1}))
 	})
 }
 
@@ -81,26 +80,25 @@ func (c *check) see(ctx context.Context, raw *consumer.Fetcher, until int64) err
 var errExplained = errors.New("nothing that was written is left to explain")
 
 // forget removes what belongs to users that were there before the settings changed.
-func (c *check) forget(s *scratch, user func(key, value []byte) []byte) error {
-	if err := c.seen.flush(); err != nil {
+func (c *check) forget(s *Map, user func(key, value []byte) []byte) error {
+	if err := c.seen.Flush(); err != nil {
 		return err
 	}
-	return s.each(func(key []byte, _ int64, value []byte) error {
-		known, err := c.seen.get(user(key, value))
-		if err != nil || known == nil {
+	return s.Each(func(key []byte, _ int64, value []byte) error {
+		known, err := c.seen.Has(user(key, value))
+		if err != nil || !known {
 			return err
 		}
-		return s.remove(key)
+		return s.Remove(key)
 	})
 }
 
 // recomputation is one pass over the raw records.
 type recomputation struct {
 	*check
-	processor       *Processor
+	rerun           Rerun
 	letters         *schemas.Codec
 	sanitized, dead *matcher
-	fx              task.Effects
 	buf             []byte
 	unexplained     int64    // digests in c.shown
 	showing         []uint64 // a bit set where c.shown may have a digest
@@ -110,29 +108,28 @@ type recomputation struct {
 
 func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error) {
 	r := &recomputation{check: c}
-	var err error
-	if r.processor, err = NewProcessor(c.o.Settings, Partition{c.o.Topics.Raw, c.p, len(c.done)}); err != nil {
+	processor, err := NewProcessor(c.o.Settings, Partition{c.o.Topics.Raw, c.p, len(c.done)})
+	if err != nil {
 		return nil, err
 	}
-	r.processor.Use(c.amended)
-	r.processor.Refuse(c.refused)
+	processor.Use(c.amended)
+	processor.Refuse(c.refused)
+	r.rerun = Rerun{Processor: processor, States: c.recomputed}
 	if r.letters, err = schemas.NewCodec(c.o.SanitizedEncoding); err != nil {
 		return nil, err
 	}
-	if r.sanitized, err = c.newMatcher(sanitized, c.sanitizedViolation); err != nil {
-		return nil, err
-	}
-	if r.dead, err = c.newMatcher(dead, func(kind string, offset int64, detail string) {
+	r.sanitized = c.newMatcher(sanitized, func(kind string, offset int64, detail string) {
+		c.violation(kind, offset, "%s", detail)
+	})
+	r.dead = c.newMatcher(dead, func(kind string, offset int64, detail string) {
 		c.violation(DeadLetter, offset, "%s: %s", kind, detail)
-	}); err != nil {
-		return nil, err
-	}
+	})
 	if c.part {
-		r.sanitized.keep = func(e *entry) bool { return !r.old(e.key) }
-		r.dead.keep = func(e *entry) bool { return r.judged(e.value) }
+		r.sanitized.keep = func(e *entry) bool { return !r.old(e.Key) }
+		r.dead.keep = func(e *entry) bool { return r.judged(e.Value) }
 	}
 	r.showing = make([]uint64, 1<<16)
-	return r, c.shown.each(func(key []byte, _ int64, _ []byte) error {
+	return r, c.shown.Each(func(key []byte, _ int64, _ []byte) error {
 		word, bit := place(digest(key))
 		r.showing[word] |= bit
 		r.unexplained++
@@ -140,19 +137,11 @@ func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error)
 	})
 }
 
-func (c *check) sanitizedViolation(kind string, offset int64, detail string) {
-	c.violation(kind, offset, "%s", detail)
-}
-
-func (c *check) newMatcher(o output, report func(kind string, offset int64, detail string)) (*matcher, error) {
-	actual, err := c.pull(o, false)
-	if err != nil {
-		return nil, err
-	}
+func (c *check) newMatcher(o output, report func(kind string, offset int64, detail string)) *matcher {
 	return &matcher{
-		actual: actual, required: c.to, lost: o.first > 0, report: report,
+		actual: o.pull(), required: c.to, lost: o.reader.First > 0, report: report,
 		topic: o.topic, raw: c.o.Topics.Raw, recent: map[digest]struct{}{},
-	}, nil
+	}
 }
 
 // place is where a digest has its bit.
@@ -162,22 +151,13 @@ func place(d digest) (word int, bit uint64) {
 
 // step processes one raw record.
 func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
-	var stored []byte
-	valid, old := task.ValidKey(rec.Key), r.part && r.old(rec.Key)
-	if valid && !old {
-		value, err := r.recomputed.get(rec.Key)
-		if err != nil {
-			return err
-		}
-		_, stored = split(value)
-	}
-	r.fx = task.Effects{Output: r.fx.Output[:0], DeadLetters: r.fx.DeadLetters[:0]}
-	record := task.Record{Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value}
-	destroyed := r.processor.Tally().Destroyed
-	if err := r.processor.Process(record, stored, &r.fx); err != nil {
+	old := r.part && r.old(rec.Key)
+	fx, err := r.rerun.Step(rec, !old)
+	if err != nil {
 		return err
 	}
-	if !old && rec.Offset < r.to && r.processor.Tally().Destroyed > destroyed {
+	tally, _ := r.rerun.Processor.Take()
+	if !old && rec.Offset < r.to && tally.Destroyed > 0 {
 		if r.refused.Has(rec.Offset) {
 			r.report.RefusedDays++
 		} else {
@@ -185,12 +165,7 @@ func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
 		}
 	}
 	if !old {
-		if len(r.fx.State) > 0 {
-			if err := r.recomputed.put(rec.Key, rec.Offset, r.fx.State); err != nil {
-				return err
-			}
-		}
-		for _, m := range r.fx.Output {
+		for _, m := range fx.Output {
 			e := made(rec.Offset, m, r.sanitized.actual.undated)
 			if err := r.explainShown(&e); err != nil {
 				return err
@@ -200,7 +175,7 @@ func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
 			}
 		}
 	}
-	for _, m := range r.fx.DeadLetters {
+	for _, m := range fx.DeadLetters {
 		if r.part && !r.judged(m.Value) {
 			continue
 		}
@@ -213,9 +188,9 @@ func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
 }
 
 func made(offset int64, m task.Message, undated bool) entry {
-	e := entry{offset: offset, timestamp: m.Timestamp, key: m.Key, value: m.Value}
+	e := entry{Offset: offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value}
 	if undated {
-		e.timestamp = 0
+		e.Timestamp = 0
 	}
 	return e
 }
@@ -230,12 +205,12 @@ func (r *recomputation) explainShown(e *entry) error {
 	if word, bit := place(d); r.showing[word]&bit == 0 {
 		return nil
 	}
-	known, err := r.shown.get(d[:])
-	if err != nil || known == nil {
+	known, err := r.shown.Has(d[:])
+	if err != nil || !known {
 		return err
 	}
 	r.unexplained--
-	return r.shown.remove(d[:])
+	return r.shown.Remove(d[:])
 }
 
 // explained reports that nothing is left which a further raw record could be the
@@ -247,11 +222,11 @@ func (r *recomputation) explained() bool {
 // old reports whether a user was there before the settings changed. An error of
 // the scratch ends the verification in finish.
 func (r *recomputation) old(key []byte) bool {
-	value, err := r.seen.get(key)
+	known, err := r.seen.Has(key)
 	if err != nil && r.fault == nil {
 		r.fault = err
 	}
-	return err == nil && value != nil
+	return err == nil && known
 }
 
 // judged reports whether a dead letter can be known after the settings have
@@ -266,7 +241,7 @@ func (r *recomputation) judged(value []byte) bool {
 	case schemas.ReasonLate, schemas.ReasonOutsideMap, schemas.ReasonKeyDestroyed:
 		return false
 	}
-	return letter.Offset >= r.mark.Since
+	return letter.Offset >= r.changelog.Mark.Since
 }
 
 // finish compares what is left at the end.
@@ -288,7 +263,7 @@ func (r *recomputation) finish(ctx context.Context) error {
 		}
 	}
 	r.report.Sanitized, r.report.DeadLetters = r.sanitized.actual.read, r.dead.actual.read
-	return r.shown.each(func(_ []byte, offset int64, _ []byte) error {
+	return r.shown.Each(func(_ []byte, offset int64, _ []byte) error {
 		r.violation(Uncommitted, offset, "this record of %s, of an aborted transaction, is not what any fix gives: readers of uncommitted data have seen another release", r.o.Topics.Sanitized)
 		return nil
 	})
@@ -296,34 +271,34 @@ func (r *recomputation) finish(ctx context.Context) error {
 
 // compareStates compares the changelog's last values with the recomputed ones,
 // as they are when everything up to its mark is processed.
-func (c *check) compareStates() error {
-	if err := c.recomputed.flush(); err != nil {
-		return err
-	}
-	err := c.stored.each(func(user []byte, at int64, state []byte) error {
-		c.report.Users++
-		value, err := c.recomputed.get(user)
-		if err != nil {
-			return err
-		}
-		last, want := split(value)
-		switch {
-		case want == nil:
-			c.violation(StateDiffer, at, "the state at this offset of %s is of a user of whom no fix was accepted", c.o.Topics.Changelog)
-		case !bytes.Equal(want, state):
+func (c *check) compareStates() (err error) {
+	t := c.o.Topics
+	c.report.Users, err = CompareStates(c.recomputed, c.stored, func(is StateDifference, at, last int64) {
+		switch is {
+		case StateUnfounded:
+			c.violation(StateDiffer, at, "the state at this offset of %s is of a user of whom no fix was accepted", t.Changelog)
+		case StateOther:
 			c.violation(StateDiffer, at, "the state at this offset of %s is not the recomputed one; the user's last release is of the fix at offset %d of %s",
-				c.o.Topics.Changelog, last, c.o.Topics.Raw)
+				t.Changelog, last, t.Raw)
+		case StateMissing:
+			c.violation(StateDiffer, last, "the user whose fix is at this offset of %s has no state in %s", t.Raw, t.Changelog)
 		}
-		return nil
 	})
-	if err != nil {
-		return err
+	return err
+}
+
+// judgeDays ends a recomputation. Where the key lacked days of fixes that were not refused,
+// and the results differ, nothing can be said of them.
+func (r *recomputation) judgeDays(dead output) {
+	c := r.check
+	switch {
+	case c.report.ViolationCount == 0:
+	case r.lacking > 0:
+		c.unverified("%s", LackingNoise(c.o.Key, r.lacking))
+		c.report.From, c.report.To = -1, -1
+		c.report.ViolationCount, c.report.Violations = 0, []Violation{}
+	case dead.reader.First > 0 || dead.reader.End == 0:
+		c.unverified("dead letters are gone, so it is not known which fixes were refused since the service's key " +
+			"no longer had their day: such a one shows as missing, and its user's state as another")
 	}
-	return c.recomputed.each(func(user []byte, last int64, _ []byte) error {
-		value, err := c.stored.get(user)
-		if err == nil && value == nil {
-			c.violation(StateDiffer, last, "the user whose fix is at this offset of %s has no state in %s", c.o.Topics.Raw, c.o.Topics.Changelog)
-		}
-		return err
-	})
 }

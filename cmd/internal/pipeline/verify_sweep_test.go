@@ -19,15 +19,15 @@ func TestSweep(t *testing.T) {
 		ok(t, store.Partition(0).Apply([]state.Change{{Key: []byte("user"), Value: []byte("place")}}, state.Positions{}))
 		return path, store
 	}
-	killed, store := made(scratchPrefix + "1")
+	killed, store := made(folderPrefix + "1")
 	ok(t, store.Close())
-	working, store := made(scratchPrefix + "2")
+	working, store := made(folderPrefix + "2")
 	defer store.Close()
-	beginning := filepath.Join(dir, scratchPrefix+"3")
+	beginning := filepath.Join(dir, folderPrefix+"3")
 	ok(t, os.Mkdir(beginning, 0o700))
 	other, store := made("other")
 	ok(t, store.Close())
-	sweep(dir)
+	Sweep(dir)
 	if _, err := os.Stat(killed); !os.IsNotExist(err) {
 		t.Errorf("what was left behind is still there: %v", err)
 	}

@@ -104,9 +104,9 @@ func (s *Service) look() error {
 // checkAdopted refuses to start without a version that a partition has adopted: going on
 // would wait for it where this instance gets that partition. What others adopt later is waited for.
 func (s *Service) checkAdopted(ctx context.Context) error {
-	look, settings := &planner{client: s.client}, s.options.Fingerprint()
+	settings := s.options.Fingerprint()
 	for n := range s.partitions {
-		mark, _, err := look.lastMark(ctx, s.options.Topics.Changelog, n)
+		mark, _, err := LastMark(ctx, s.client, s.options.Topics.Changelog, n)
 		if err != nil {
 			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Changelog, err)
 		}

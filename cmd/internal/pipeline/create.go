@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -13,6 +14,51 @@ import (
 
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
+)
+
+// compacted is the changelog's policy: any other loses states.
+var compacted = map[string]string{"cleanup.policy": "compact"}
+
+// CreateTopics makes those of the four topics that are missing: with the raw
+// topic's number of partitions, or t.Partitions where that is missing too and
+// t.Partitions is set; otherwise a missing raw topic is an error, and none is made. The
+// changelog is compacted. A topic that exists otherwise than needed is an error.
+//
+// Output carries the timestamps of the raw records, and Kafka judges by them how
+// long to keep a record and whether to take it at all. So the topics made here
+// keep their records as long as the raw topic does, and take any timestamp.
+func CreateTopics(ctx context.Context, client *kafka.Client, t Topics) error {
+	return createTopics(ctx, client, wire.Options{}, t)
+}
+
+func createTopics(ctx context.Context, client *kafka.Client, o wire.Options, t Topics) error {
+	partitions, err := rawPartitions(ctx, client, o, t)
+	if err != nil {
+		return err
+	}
+	topic := func(name string, initial, configs map[string]string) admin.Topic {
+		return admin.Topic{Name: name, Partitions: partitions, Replication: t.Replication, Initial: initial, Configs: configs}
+	}
+	if err := admin.CreateTopics(ctx, client, o, topic(t.Raw, nil, nil)); err != nil {
+		return err
+	}
+	initial, err := admin.Configs(ctx, client, o, t.Raw, retentionMS, retentionBytes)
+	if err != nil {
+		return err
+	}
+	initial[timestampAhead] = strconv.Itoa(math.MaxInt64)
+	return admin.CreateTopics(ctx, client, o,
+		topic(t.Sanitized, initial, nil),
+		topic(t.Changelog, map[string]string{timestampAhead: initial[timestampAhead]}, compacted),
+		topic(t.DeadLetters, initial, nil),
+	)
+}
+
+// Settings of topics, by Kafka's names.
+const (
+	retentionMS    = "retention.ms"
+	retentionBytes = "retention.bytes"
+	timestampAhead = "message.timestamp.after.max.ms"
 )
 
 // ErrRawPartitions says that the raw topic has another number of partitions than
@@ -44,35 +90,6 @@ func rawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t 
 func checkRawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t Topics) error {
 	if _, err := rawPartitions(ctx, client, o, t); errors.Is(err, ErrRawPartitions) {
 		return err
-	}
-	return nil
-}
-
-// makeTopics is CreateTopics, and says in the log what it has made.
-func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
-	t := s.options.Topics
-	_, err := admin.Partitions(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
-	var missing *admin.MissingTopicsError
-	if err != nil && !errors.As(err, &missing) {
-		return err
-	}
-	if err := createTopics(ctx, s.client, o, t); err != nil || missing == nil {
-		return err
-	}
-	// At a first start all are missing. One that alone is missing was there, or is misspelt.
-	level := slog.LevelWarn
-	if out := slices.DeleteFunc(slices.Clone(missing.Topics), func(name string) bool {
-		return name == t.Raw
-	}); len(out) == 3 {
-		level = slog.LevelInfo
-	}
-	for _, name := range missing.Topics {
-		if name == t.Raw {
-			s.log.Warn("the raw topic was missing and has been made, empty: is topics.raw spelt as the producers have it?",
-				"topic", name, "partitions", t.Partitions)
-			continue
-		}
-		s.log.Log(ctx, level, "a topic was missing and has been made", "topic", name)
 	}
 	return nil
 }
@@ -139,4 +156,14 @@ func distance(a, b []rune) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// shorter compares two values of retention.ms, of which -1 is for ever.
+func shorter(a, b string) bool {
+	x, errX := strconv.ParseInt(a, 10, 64)
+	y, errY := strconv.ParseInt(b, 10, 64)
+	if errX != nil || errY != nil || x < 0 {
+		return false
+	}
+	return y < 0 || x < y
 }

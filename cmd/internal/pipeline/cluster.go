@@ -1,0 +1,86 @@
+package pipeline
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+)
+
+// Topics names the four topics of a service. All must have the same number of
+// partitions: a user's records keep their partition number in each of them.
+type Topics struct {
+	Raw         string // read: raw fixes, keyed by user
+	Sanitized   string // written: sanitized records
+	Changelog   string // written and restored from: states, compacted
+	DeadLetters string // written: what was refused, and why
+
+	// Create makes the missing topics at start, with as many partitions as the
+	// raw topic has. The raw topic itself is made only if Partitions says how large;
+	// else it is waited for. A raw topic that is there must have Partitions if that is set.
+	Create      bool
+	Partitions  int // 0: whatever the raw topic has
+	Replication int // default: the broker's
+}
+
+// Cluster is a service's place in Kafka: where it is, and the group and the topics that
+// are its own there.
+type Cluster struct {
+	Brokers []string // host:port
+	Group   string   // consumer group; also the prefix of the transactional ids
+	Topics  Topics   // Changelog and DeadLetters default to names under Group
+}
+
+// WithDefaults returns the cluster with the names of its topics filled in.
+func (c Cluster) WithDefaults() Cluster {
+	c.Topics.Changelog = cmp.Or(c.Topics.Changelog, c.Group+"-changelog")
+	c.Topics.DeadLetters = cmp.Or(c.Topics.DeadLetters, c.Group+"-dead-letters")
+	return c
+}
+
+// Validate reports everything that is missing or out of range, in one error, by the keys of
+// the config.
+func (c Cluster) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(len(c.Brokers) > 0, "brokers: name at least one host:port")
+	need(c.Group != "", "group: name the consumer group")
+	need(c.Topics.Raw != "", "topics.raw: name the topic of raw fixes")
+	need(c.Topics.Sanitized != "", "topics.sanitized: name the topic to publish to")
+	need(!slices.Contains(c.Brokers, ""), "brokers: one of them is empty; each is a host:port")
+	need(!slices.ContainsFunc(c.Brokers, func(b string) bool { return strings.Contains(b, ",") }),
+		"brokers: one of them has a comma; write a list, [host:port, host:port]")
+	need(c.Topics.Partitions >= 0 && c.Topics.Replication >= 0, "topics: partitions and replication must not be negative")
+	topics, t := map[string]string{}, c.WithDefaults().Topics
+	for _, named := range [][2]string{
+		{"topics.raw", t.Raw},
+		{"topics.sanitized", t.Sanitized},
+		{"topics.changelog", t.Changelog},
+		{"topics.dead_letters", t.DeadLetters},
+	} {
+		key, topic := named[0], named[1]
+		other, taken := topics[topic]
+		need(!taken || topic == "", "%s: %q is already %s; give each its own topic", key, topic, other)
+		topics[topic] = key
+	}
+	return errors.Join(errs...)
+}
+
+// TransactionalID names the producer that may write for one partition of the raw topic:
+// whoever takes the partition over fences its predecessor by it. The separator is one that
+// no topic's name holds, so that two services never share an id.
+func (c Cluster) TransactionalID(partition int32) string {
+	return strings.Join([]string{c.Group, c.Topics.Raw, fmt.Sprint(partition)}, "/")
+}
+
+// Client returns a client of the cluster, which connects to nothing before it is used.
+func (c Cluster) Client() *kafka.Client { return kafkaconn.NewClient(c.Brokers) }

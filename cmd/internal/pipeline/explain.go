@@ -1,0 +1,64 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/geodither/geodither/consumer/admin"
+)
+
+// LostTopic puts into an error of a missing changelog what must not be done about it.
+// Whatever makes the topic anew, empty, hides the loss. Other errors stay as they are.
+func LostTopic(err error, changelog string) error {
+	var missing *admin.MissingTopicsError
+	if !errors.As(err, &missing) || !slices.Contains(missing.Topics, changelog) {
+		return err
+	}
+	return &LostTopicError{changelog, missing}
+}
+
+// LostTopicError is a consumer.MissingTopicsError of a changelog.
+type LostTopicError struct {
+	Changelog string
+	missing   *admin.MissingTopicsError
+}
+
+// Error says what to do, and what not.
+func (e *LostTopicError) Error() string {
+	others := slices.DeleteFunc(slices.Clone(e.missing.Topics), func(name string) bool {
+		return name == e.Changelog
+	})
+	and := ""
+	if len(others) > 0 {
+		and = fmt.Sprintf(" (nor %s: is this the right cluster?)", strings.Join(others, ", "))
+	}
+	return fmt.Sprintf("there is no changelog %s%s: if the service has ever run, the changelog is "+
+		"lost: do not create it; see state rebuild-changelog", e.Changelog, and)
+}
+
+// Unwrap returns the consumer.MissingTopicsError.
+func (e *LostTopicError) Unwrap() error { return e.missing }
+
+// grown adds to an error about numbers of partitions what must not be done about it.
+func grown(err error, t Topics) error {
+	var differ *admin.PartitionsError
+	if !errors.As(err, &differ) || differ.Topic == t.Raw {
+		return err
+	}
+	if differ.Topic != t.Changelog {
+		return fmt.Errorf("%w. If %s is new, name another one, or make it with %d partitions. If "+
+			"the raw topic was given more partitions: %s",
+			err, differ.Topic, differ.Want, growing)
+	}
+	return fmt.Errorf("%w. If the raw topic was given more partitions: %s", err, growing)
+}
+
+// growing is what to do with a raw topic that has to be larger.
+const growing = "a user's records may be in another partition now than the user's state. Do not " +
+	"delete or grow the changelog to match: it " +
+	"holds every user's state and account of ε, and each account would start at 0 again. Feed a " +
+	"new raw topic of the new size, and give it " +
+	"a group, a sanitized topic and a changelog of its own; there too each account starts at 0, " +
+	"and adds to what this service has spent"

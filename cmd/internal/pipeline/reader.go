@@ -1,0 +1,188 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/consumer"
+)
+
+// Reader reads one partition of a topic between two offsets. Not for concurrent use.
+type Reader struct {
+	// First and End are the bounds of the partition when it was opened, or at the last Refresh:
+	// the first offset that it still has, and the one behind the last that can be read.
+	First, End int64
+
+	fetcher *consumer.Fetcher
+}
+
+// Open returns a reader and takes the partition's bounds.
+func Open(ctx context.Context, client *kafka.Client, topic string, partition int32,
+	o consumer.FetcherOptions,
+) (*Reader, error) {
+	f, err := consumer.NewFetcher(client, topic, partition, o)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{fetcher: f}
+	return r, r.Refresh(ctx)
+}
+
+// OpenDecided returns a reader of committed records that ends where the partition ends now. It
+// waits until every transaction before that is committed or aborted, and gives up after patience.
+func OpenDecided(ctx context.Context, client *kafka.Client, topic string, partition int32,
+	patience time.Duration,
+) (*Reader, error) {
+	all, err := Open(ctx, client, topic, partition, consumer.FetcherOptions{Uncommitted: true})
+	if err != nil {
+		return nil, err
+	}
+	r, err := Open(ctx, client, topic, partition, consumer.FetcherOptions{})
+	for began := time.Now(); ; {
+		if err != nil {
+			return nil, err
+		}
+		if r.End >= all.End {
+			r.End = all.End
+			return r, nil
+		}
+		if time.Since(began) > patience {
+			return nil, fmt.Errorf("a transaction in %s has been open from offset %d on for more than %v: "+
+				"wait for its timeout, or end it (kafka-transactions.sh find-hanging), and try again", topic, r.End, patience)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+		err = r.Refresh(ctx)
+	}
+}
+
+// Refresh takes the partition's bounds again.
+func (r *Reader) Refresh(ctx context.Context) (err error) {
+	r.First, r.End, err = r.fetcher.Bounds(ctx)
+	return err
+}
+
+// Scan visits the records from an offset up to another. A record is valid during the call only.
+// An error of visit ends the scan.
+func (r *Reader) Scan(ctx context.Context, from, end int64, visit func(consumer.Record) error) error {
+	for at := from; at < end; {
+		got, err := r.fetcher.Fetch(ctx, at)
+		if err != nil {
+			return err
+		}
+		for _, record := range got.Records {
+			if record.Offset >= end {
+				return nil
+			}
+			if err := visit(record); err != nil {
+				return err
+			}
+		}
+		at = got.Next
+	}
+	return nil
+}
+
+// errFound ends a scan at its first record.
+var errFound = errors.New("there is a record")
+
+// Any reports whether there is a record from an offset up to another. The cost is one fetch where
+// there is one, and else a pass over the aborted records.
+func (r *Reader) Any(ctx context.Context, from, end int64) (bool, error) {
+	err := r.Scan(ctx, from, end, func(consumer.Record) error { return errFound })
+	if errors.Is(err, errFound) {
+		return true, nil
+	}
+	return false, err
+}
+
+// catchUpRecords is how short a pass over a compacted topic has to be to be the last.
+const catchUpRecords = 10_000
+
+// ScanCompacted visits the partition of a compacted topic from its first record on. The end is
+// taken again after each pass: while one is under way, the cleaner may remove values for the
+// sake of newer ones behind it.
+func (r *Reader) ScanCompacted(ctx context.Context, visit func(consumer.Record) error) error {
+	for at := r.First; at < r.End; {
+		if err := r.Scan(ctx, at, r.End, visit); err != nil {
+			return err
+		}
+		if r.End-at <= catchUpRecords {
+			return nil
+		}
+		at = r.End
+		if err := r.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Cursor gives the records of a Reader one by one, in memory of their own.
+type Cursor struct {
+	reader  *Reader
+	at, end int64
+	queue   []consumer.Record
+}
+
+// Cursor begins at an offset and ends before another.
+func (r *Reader) Cursor(from, end int64) *Cursor { return &Cursor{reader: r, at: from, end: end} }
+
+// Next returns the next record, false at the end.
+func (c *Cursor) Next(ctx context.Context) (consumer.Record, bool, error) {
+	for len(c.queue) == 0 && c.at < c.end {
+		got, err := c.reader.fetcher.Fetch(ctx, c.at)
+		if err != nil {
+			return consumer.Record{}, false, err
+		}
+		for _, r := range got.Records {
+			if r.Offset < c.end {
+				c.queue = append(c.queue, owned(r))
+			}
+		}
+		c.at = got.Next
+	}
+	if len(c.queue) == 0 {
+		return consumer.Record{}, false, nil
+	}
+	next := c.queue[0]
+	c.queue = c.queue[1:]
+	return next, true, nil
+}
+
+// owned keeps nil nil: a null key is not an empty one.
+func owned(r consumer.Record) consumer.Record {
+	b := append(append(make([]byte, 0, len(r.Key)+len(r.Value)), r.Key...), r.Value...)
+	own := consumer.Record{Offset: r.Offset, Timestamp: r.Timestamp, Value: b[len(r.Key):]}
+	if r.Key != nil {
+		own.Key = b[:len(r.Key):len(r.Key)]
+	}
+	return own
+}
+
+// Bound is one end of a range of a topic: an offset, the same in each partition; a time, of
+// which each partition has an offset of its own; or, zero, whatever the range has by itself.
+type Bound struct {
+	IsOffset bool
+	Offset   int64
+	Time     time.Time
+}
+
+// Resolve returns the offset that a bound stands for in the reader's partition, and zero for the
+// zero bound. It need not be one that the partition holds.
+func (b Bound) Resolve(ctx context.Context, r *Reader, zero int64) (int64, error) {
+	switch {
+	case b.IsOffset:
+		return b.Offset, nil
+	case b.Time.IsZero():
+		return zero, nil
+	}
+	return r.fetcher.OffsetAt(ctx, b.Time)
+}

@@ -1,0 +1,184 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// days finds out whether a replay can be the first release again as far as the key's days
+// go. It refuses one of releases whose days the key no longer has, which no ε buys back.
+// It reads the raw topic and what the service has written; where these do not tell it runs
+// the mechanism once over the raw records.
+func (p *planner) days(ctx context.Context, part *ReplayPartition, raw *Reader) error {
+	again, first := len(part.Differs) == 0, p.first.Key.FirstDay()
+	if part.empty() || !again && first == 0 {
+		return nil
+	}
+	known, to, err := p.answered(ctx, part)
+	if err != nil {
+		return err
+	}
+	if err := raw.Refresh(ctx); err != nil || raw.First > part.Origin {
+		return err // an earlier run has begun while they were there, and decided then
+	}
+	if !again {
+		to = part.To
+	}
+	records, doubtful, err := p.first.countDays(ctx, raw, part, to)
+	if err != nil {
+		return err
+	}
+	if doubtful == 0 && (!again || known == records) {
+		return nil // each record has its answer
+	}
+	lacking, same, err := p.repeat(ctx, part, raw, again)
+	switch {
+	case err != nil || same:
+		return err
+	case lacking > 0:
+		return fmt.Errorf("%w: %s", noise.ErrDestroyed, LackingNoise(p.first.Key, lacking))
+	case again:
+		part.Differs = append(part.Differs, "it is not known which fixes were refused: dead letters are gone, "+
+			"and the states that the raw records give now are not those of the first release")
+	}
+	return nil
+}
+
+// answered reads what the service has refused for its day, and counts the answers that are
+// there to raw records of the partition's range; -1 where retention has removed some. They
+// are to records before the offset that it returns: the mark is read after them.
+func (p *planner) answered(ctx context.Context, part *ReplayPartition) (n, to int64, err error) {
+	t := p.first.Topics
+	letters, lost, err := p.open(ctx, t.DeadLetters, part.Partition)
+	if err != nil {
+		return 0, 0, err
+	}
+	sanitized, gone, err := p.open(ctx, t.Sanitized, part.Partition)
+	if err != nil {
+		return 0, 0, err
+	}
+	mark, _, err := LastMark(ctx, p.client, t.Changelog, part.Partition)
+	if err != nil {
+		return 0, 0, err
+	}
+	part.refused, n, err = ReadRefused(ctx, letters.Cursor(letters.First, letters.End), p.first.SanitizedEncoding,
+		Partition{Topic: t.Raw, Number: part.Partition}, part.Origin, mark.Input)
+	if err != nil {
+		return 0, 0, err
+	}
+	if lost || gone {
+		return -1, mark.Input, nil
+	}
+	err = sanitized.Scan(ctx, sanitized.First, sanitized.End, func(consumer.Record) error {
+		n++
+		return nil
+	})
+	return n, mark.Input, err
+}
+
+// open opens one of the service's outputs, and says whether its beginning is gone. One
+// that does not exist is empty.
+func (p *planner) open(ctx context.Context, topic string, partition int32) (r *Reader, lost bool, err error) {
+	there, err := Exists(ctx, p.client, topic)
+	if err != nil || !there {
+		return &Reader{}, !there, err
+	}
+	if r, err = Open(ctx, p.client, topic, partition, consumer.FetcherOptions{}); err != nil {
+		return nil, false, err
+	}
+	return r, r.First > 0, nil
+}
+
+// countDays counts the raw records from the origin up to an offset, and those of them before
+// the range's end whose day the key lacks and that were not refused: their noise may be needed.
+func (o Options) countDays(ctx context.Context, raw *Reader, part *ReplayPartition,
+	to int64,
+) (records, doubtful int64, err error) {
+	codec, err := schemas.NewCodec(o.RawEncoding)
+	if err != nil {
+		return 0, 0, err
+	}
+	first := o.Key.FirstDay()
+	err = raw.Scan(ctx, part.Origin, to, func(r consumer.Record) error {
+		records++
+		if first == 0 || r.Offset >= part.To || part.refused.Has(r.Offset) {
+			return nil
+		}
+		fix, err := Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
+		if err == nil && o.Day(fix.Timestamp) < first {
+			doubtful++
+		}
+		return nil // what is not accepted is a dead letter under any key
+	})
+	return records, doubtful, err
+}
+
+// repeat runs the mechanism over the raw records once. It counts the releases of the range
+// that the key cannot make, and says whether the states that come of all that the service has
+// answered are those of its changelog. Where it is another release anyway, it goes no further
+// than the range and has nothing to compare. It takes a folder on disk, as costs does.
+func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *Reader,
+	again bool,
+) (lacking int64, same bool, err error) {
+	Sweep(p.r.TempDir)
+	folder, err := NewFolder(p.r.TempDir, p.first.Logger)
+	if err != nil {
+		return 0, false, fmt.Errorf("comparing states: %w", err)
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	recomputed, stored := folder.Map(0), folder.Map(1)
+	to, amended := part.To, part.amended
+	if again {
+		found, err := p.committedStates(ctx, p.first, part.Partition, stored)
+		if err != nil {
+			return 0, false, err
+		}
+		to = found.Mark.Input
+		if amended, err = Resolve(found.Mark.Amendments, p.first.Later); err != nil {
+			return 0, false, err
+		}
+	}
+	processor, err := NewProcessor(p.first.Settings, Partition{p.first.Topics.Raw, part.Partition, p.partitions})
+	if err != nil {
+		return 0, false, err
+	}
+	processor.Use(amended)
+	processor.Refuse(part.refused)
+	rerun := Rerun{Processor: processor, States: recomputed}
+	err = rerun.All(ctx, raw, part.Origin, to, func(at int64) {
+		if p.r.Planning != nil {
+			p.r.Planning(at-part.Origin, to-part.Origin)
+		}
+	}, func(offset int64, _ *task.Effects, tally Tally) error {
+		if tally.Destroyed > 0 && offset < part.To && !part.refused.Has(offset) {
+			lacking++
+		}
+		return nil
+	})
+	if err != nil || !again {
+		return lacking, false, err
+	}
+	same = true
+	_, err = CompareStates(recomputed, stored, func(StateDifference, int64, int64) { same = false })
+	return lacking, same, err
+}
+
+// committedStates reads the states and the mark of a changelog. A transaction may be committed
+// while its marker is still on its way to the changelog, so it waits for that.
+func (p *planner) committedStates(ctx context.Context, o Options, partition int32, states *Map) (Changelog, error) {
+	r, err := OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.TransactionTimeout+verifyPatience)
+	if err == nil {
+		// The transaction that was waited for may reach behind the end of then.
+		err = r.Refresh(ctx)
+	}
+	if err != nil {
+		return Changelog{}, err
+	}
+	return ReadChangelog(ctx, r, states)
+}
