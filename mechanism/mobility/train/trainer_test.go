@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -239,5 +240,29 @@ func TestFileHoldsNoPerson(t *testing.T) {
 	}
 	if in.Err() != nil || parts < 3 {
 		t.Errorf("%d parts, error %v", parts, in.Err())
+	}
+}
+
+// TestTrainedFile: a trained model, of one class or of several that share their columns, comes back
+// from its file as it was.
+func TestTrainedFile(t *testing.T) {
+	g := plainGrid(t, 20, 15)
+	for _, o := range []Options{
+		{KernelRadius: 2, Source: "a walk", Tool: "test"},
+		{Calendar: mobility.Calendar{Hours: []int{6, 18}, Weekend: true}},
+	} {
+		m, _ := finished(t, trainer(t, g, o, wander(g, 3, 200, 3)))
+		var file bytes.Buffer
+		if err := m.Write(&file); err != nil {
+			t.Fatal(err)
+		}
+		got, err := mobility.ReadModel(&file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.ID() != m.ID() || !reflect.DeepEqual(got.Provenance, m.Provenance) ||
+			!reflect.DeepEqual(got.Matrices, m.Matrices) || !reflect.DeepEqual(got.Initial, m.Initial) {
+			t.Errorf("%v: the file holds another model", o)
+		}
 	}
 }
