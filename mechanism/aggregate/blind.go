@@ -25,7 +25,10 @@ type blindKey struct {
 const maxBlind = 64
 
 func newBlindFilter() blindFilter {
-	return blindFilter{predictors: map[*filter]*mobility.Predictor{}, known: map[blindKey]*mobility.Distribution{}}
+	return blindFilter{
+		predictors: map[*filter]*mobility.Predictor{},
+		known:      map[blindKey]*mobility.Distribution{},
+	}
 }
 
 // at returns the user's distribution at the last record, valid until the next call but one.

@@ -108,7 +108,7 @@ func TestCollectOrder(t *testing.T) {
 	}
 }
 
-// TestFollowLoses: a user with a record missing is lost until the filter starts anew, and the
+// TestFollowLoses: a user with a record missing is lost until the filter starts again, and the
 // others are not.
 func TestFollowLoses(t *testing.T) {
 	t.Parallel()
@@ -127,7 +127,7 @@ func TestFollowLoses(t *testing.T) {
 	}
 }
 
-// TestFollowComesBack: a lost user is found again where the service's filter starts anew.
+// TestFollowComesBack: a lost user is found again where the service's filter starts again.
 func TestFollowComesBack(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}

@@ -10,14 +10,14 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// EstimateOptions say how. The zero value of each field means its default.
+// EstimateOptions say how to estimate. The zero value of each field means its default.
 type EstimateOptions struct {
-	// Level of the intervals, default .9.
+	// Level is the confidence of the intervals, default .9.
 	Level float64
-	// Resamples is the number of fleets drawn from the fleet to see how much the fitted prior
-	// depends on chance, default 40.
+	// Resamples is how many times the fleet is resampled to see how much the fitted prior depends
+	// on chance, default 40.
 	Resamples int
-	// Seed of these draws. The same seed, code and window give the same estimate.
+	// Seed is that of the resampling. The same seed, code and window give the same estimate.
 	Seed uint64
 	// Workers is the number of goroutines, default one. The estimate does not depend on it.
 	Workers int
@@ -44,10 +44,12 @@ func (o EstimateOptions) withDefaults() EstimateOptions {
 func (o EstimateOptions) Validate() error {
 	o = o.withDefaults()
 	if !(o.Level > 0 && o.Level < 1) {
-		return fmt.Errorf("a confidence level of %g is not between 0 and 1: leave it out for %g", o.Level, DefaultLevel)
+		return fmt.Errorf("a confidence level of %g is not between 0 and 1: leave it out for %g",
+			o.Level, DefaultLevel)
 	}
 	if o.Resamples < 2 || o.Resamples > 10_000 {
-		return fmt.Errorf("%d resamples are not between 2 and 10000: leave them out for %d", o.Resamples, DefaultResamples)
+		return fmt.Errorf("%d resamples are not between 2 and 10000: leave them out for %d",
+			o.Resamples, DefaultResamples)
 	}
 	return nil
 }
@@ -59,12 +61,13 @@ type Density struct {
 	// Naive, Blind, Posterior and Fitted are the four estimates, by zone; Naive sums to the
 	// vehicles with a release.
 	Naive, Blind, Posterior, Fitted []float64
-	// PosteriorLow and PosteriorHigh hold the number of vehicles of this very fleet that are in a
-	// zone with at least the stated level if vehicles move by the model, independently.
+	// PosteriorLow and PosteriorHigh are an interval around Posterior. It holds the number of
+	// vehicles of this fleet with at least the stated level, if vehicles move independently by the
+	// model.
 	PosteriorLow, PosteriorHigh []float64
-	// Low and High are the interval around Fitted: the same under the fitted prior, with what that
-	// prior itself owes to chance, and to the weight of the model: a fit that trusts the model ten
-	// times less than the fleet counts as a standard error away.
+	// Low and High are an interval around Fitted: the same under the fitted prior, wider by how
+	// much that prior owes to chance and to the weight of the model. A fit that trusts the model
+	// ten times less than the fleet counts as one standard error away.
 	Low, High []float64
 	// Kappa is how many vehicles the model was worth to the fit; +∞ if the releases do not
 	// contradict it.
@@ -95,8 +98,8 @@ func (w *Window) Estimate(o EstimateOptions) Density {
 	fleet.Workers = o.Workers
 	n := float64(w.Vehicles())
 	d := Density{
-		Vehicles: w.Vehicles(), Naive: w.naive, Posterior: w.posterior, Blind: make([]float64, len(w.naive)),
-		Kappa: fleet.Choose(),
+		Vehicles: w.Vehicles(), Naive: w.naive, Posterior: w.posterior,
+		Blind: make([]float64, len(w.naive)), Kappa: fleet.Choose(),
 	}
 	variance := make([]float64, len(w.naive))
 	for z, sum := range w.posterior {
@@ -123,7 +126,7 @@ func intervals(mean, variance []float64, level, most float64) (low, high []float
 }
 
 // Choose returns the weight of the model's prior, in vehicles, under which a fit to three quarters
-// of the fleet best foretells the releases of the rest: of weights from a tenth of the fleet
+// of the fleet best predicts the releases of the rest: of weights from a tenth of the fleet
 // upwards, those whose mean log likelihood over the held-out vehicles is within one standard error
 // of the best, and of those the largest (Breiman and others 1984, section 3.4.3). Under strong
 // noise likelihoods are nearly flat, and a chance gain must not move the map: the model stays
@@ -251,7 +254,8 @@ func (w *Window) Flows(least, level float64) []Flow {
 			continue
 		}
 		low, high := CountInterval(f.sum, max(f.sum-f.squares, 0), level, float64(w.Flowing))
-		all = append(all, Flow{From: int32(key >> 16), To: int32(key & 0xffff), Vehicles: f.sum, Low: low, High: high})
+		all = append(all, Flow{From: int32(key >> 16), To: int32(key & 0xffff), Vehicles: f.sum,
+			Low: low, High: high})
 	}
 	return all
 }

@@ -50,7 +50,7 @@ type Fit struct {
 // over distributions θ, where L_v is the likelihood of vehicle v under the public law of its
 // releases, surrogates included, b the model's prior, and κ b + 1 the parameters of the Dirichlet
 // distribution of which this is the posterior's mode. The function is concave, and with κ > 0
-// strictly so where b > 0: there is one maximum, wherever the search begins.
+// strictly so where b > 0: there is one maximum, wherever the search starts.
 //
 // It is found by expectation maximization (Dempster, Laird and Rubin 1977; for noise that was added
 // on purpose Agrawal and Aggarwal 2001, doi 10.1145/375551.375602), which is iterative Bayesian
@@ -136,7 +136,8 @@ func (f *Fleet) judge(theta, weights, squares []float64) (sums []float64, logLik
 	parts := min(chunks, len(f.Vehicles))
 	results := make([]judgement, parts)
 	_ = parallel.Pool{Workers: f.Workers}.Each(parts, func(p int) error { // no part fails
-		results[p] = f.judgePart(theta, weights, squares != nil, p*len(f.Vehicles)/parts, (p+1)*len(f.Vehicles)/parts)
+		results[p] = f.judgePart(theta, weights, squares != nil, p*len(f.Vehicles)/parts,
+			(p+1)*len(f.Vehicles)/parts)
 		return nil
 	})
 	sums = make([]float64, len(theta))

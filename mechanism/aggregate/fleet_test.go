@@ -139,7 +139,7 @@ func TestFitRecovers(t *testing.T) {
 	}
 }
 
-// TestChoose: a fleet that the model foretells leaves it alone; one that it does not moves it.
+// TestChoose: a fleet that the model predicts leaves it alone; one that it does not moves it.
 // Under the first hypothesis another choice comes up in some one of ten fleets, since the rule lets
 // one standard error pass; of ten fleets five or more do with a probability below .002.
 func TestChoose(t *testing.T) {
@@ -153,7 +153,7 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	if moved > 4 {
-		t.Errorf("the model is given up for %d of ten fleets that it foretells", moved)
+		t.Errorf("the model is given up for %d of ten fleets that it predicts", moved)
 	}
 	f, _ := answers([]float64{.7, .3, 0, 0, 0, 0, 0, 0}, .3, 400, 1)
 	if kappa := f.Choose(); kappa > 400 {

@@ -20,12 +20,14 @@ const maxFlowZones = 4096
 // smaller it is, and it is averaged over all cells and vehicles.
 const ancestors = 4
 
-// A tracer follows where the mass of posteriors came from. Filtering alone forgets it, and the
-// exact joint distribution of two moments costs a filter for each zone. Each cell of a posterior
-// instead keeps samples of the zone in which a vehicle that is there now was at the last mark; when
-// the filter takes a step, a cell draws them anew from the cells before it, each as probable as its
-// posterior times the matrix' way from there. Their mean is the probability given all releases
-// until now, those after the mark included: forward-only smoothing.
+// A tracer keeps where the mass of a posterior came from, by forward-only smoothing. Filtering
+// alone forgets it, and the exact joint distribution of two moments costs a filter for each zone.
+//
+// Each cell of a posterior keeps samples: zones in which a vehicle that is there now was at the
+// last mark. When the filter takes a step, a cell draws new samples from the cells before it. A
+// cell before it is drawn with the probability of its posterior times the matrix's transition from
+// there. The mean of the samples is the probability given all releases until now, those after the
+// mark included.
 //
 // The draws look at nothing but posteriors and are a function of the user's name and the step, so
 // results repeat.
@@ -50,9 +52,11 @@ type backwards struct {
 
 func newTracer(model *mobility.Model, zones *Zones, prune float64) (*tracer, error) {
 	if zones.Count() > maxFlowZones {
-		return nil, errors.New("aggregate: flows are counted between at most 4096 zones: choose larger ones")
+		return nil, errors.New("aggregate: flows are counted between at most 4096 zones: " +
+			"choose larger ones")
 	}
-	t := &tracer{model: model, zones: zones, predictor: mobility.NewPredictor(model), prune: max(prune, 0), position: make([]int32, model.Grid.Cells())}
+	t := &tracer{model: model, zones: zones, predictor: mobility.NewPredictor(model),
+		prune: max(prune, 0), position: make([]int32, model.Grid.Cells())}
 	for _, m := range model.Matrices {
 		t.back = append(t.back, transposed(m))
 	}
@@ -61,7 +65,8 @@ func newTracer(model *mobility.Model, zones *Zones, prune float64) (*tracer, err
 
 func transposed(m *mobility.Matrix) backwards {
 	cells := len(m.RowStart) - 1
-	b := backwards{start: make([]int64, cells+1), rows: make([]grid.Cell, len(m.Columns)), values: make([]float64, len(m.Values))}
+	b := backwards{start: make([]int64, cells+1), rows: make([]grid.Cell, len(m.Columns)),
+		values: make([]float64, len(m.Values))}
 	for _, c := range m.Columns {
 		b.start[c+1]++
 	}
@@ -120,7 +125,8 @@ func (t *tracer) class(step int64) int {
 	return t.model.Calendar.ClassAt(step * t.model.Step.Milliseconds())
 }
 
-func (t *tracer) step(dst, known []uint16, from *mobility.Distribution, targets []grid.Cell, class int, random *rand.PCG) []uint16 {
+func (t *tracer) step(dst, known []uint16, from *mobility.Distribution, targets []grid.Cell,
+	class int, random *rand.PCG) []uint16 {
 	for i, c := range from.Cells {
 		t.position[c] = int32(i) + 1
 	}

@@ -96,7 +96,7 @@ const (
 
 // ways lists the guesses by what is known of the user before the record, in the order in which they
 // are tried. The gap between two records is within MaxGap steps or beyond; an unseen user counts as
-// beyond. In a gap beyond MaxGap the service starts anew, unless reports without a record have
+// beyond. In a gap beyond MaxGap the service starts again, unless reports without a record have
 // carried the filter over.
 var ways = [...]struct {
 	standing       standing
@@ -132,7 +132,7 @@ func waysOf(s standing, c change, beyond bool) []way {
 //
 // It compares every record's estimate with its own, so it notices what it cannot follow: missing
 // records, or other options than the service's. Such a user is lost until the rule for gaps starts
-// the service's filter anew, which any reader can do too.
+// the service's filter again, which any reader can do too.
 //
 // Where a user's records change to another of the models, the Follower changes the state as the
 // service does: on the same map the posterior stays, on another one the filter starts at the new
@@ -169,11 +169,14 @@ func NewFollower(models Models, o mechanism.Options) (*Follower, error) {
 
 var (
 	// ErrOrder is what Follow returns for a record of a step before the user's last one.
-	ErrOrder = errors.New("aggregate: a record lies before the last one of its user: records of a user must come in the order in which they were published, each once")
+	ErrOrder = errors.New("aggregate: a record lies before the last one of its user: " +
+		"records of a user must come in the order in which they were published, each once")
 	// ErrSettings is what Follow returns where not even the first record follows, and Finish where
 	// most of them do not.
-	ErrSettings = errors.New("aggregate: the records' estimates do not follow from this model and these options: give the service's own, " +
-		"those that differ from the defaults (min_cells, min_radius, prune, max_gap, inference, subdivision, estimate, interval, budget) as it has them in its config")
+	ErrSettings = errors.New("aggregate: the records' estimates do not follow from this model " +
+		"and these options: give the service's own, those that differ from the defaults (min_cells, " +
+		"min_radius, prune, max_gap, inference, subdivision, estimate, interval, budget) " +
+		"as it has them in its config")
 )
 
 // Follow takes the next record of a user and says whether the user's posterior is the service's
@@ -308,7 +311,8 @@ func (f *Follower) resume(last *Track, v *filter, r Record, upTo int64) error {
 // A state that is started goes on over any gap: which ways there are over one, the table says.
 func (f *Follower) observe(v *filter, r Record) (agrees bool, err error) {
 	f.attempt.CopyFrom(&f.before)
-	seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true, Personal: r.Personal}
+	seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true,
+		Personal: r.Personal}
 	if err := v.sanitizer.Observe(&f.attempt, seen); err != nil {
 		return false, err
 	}

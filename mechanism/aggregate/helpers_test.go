@@ -14,7 +14,7 @@ import (
 )
 
 // town is a map of 8 × 6 cells of half a kilometre, whose vehicles mostly stay, drift west and
-// begin in the middle rows.
+// start in the middle rows.
 func town(tb testing.TB) *mobility.Model {
 	tb.Helper()
 	const width, height = 8, 6

@@ -22,7 +22,8 @@ func (m Models) validate() error {
 	}
 	for _, other := range m[1:] {
 		if other.Step != m[0].Step {
-			return fmt.Errorf("aggregate: the models %s and %s have steps of %v and %v: the versions of one service have the same step, "+
+			return fmt.Errorf("aggregate: the models %s and %s have steps of %v and %v: "+
+				"the versions of one service have the same step, "+
 				"so these are not of one", m[0].ID(), other.ID(), m[0].Step, other.Step)
 		}
 	}
@@ -48,14 +49,16 @@ func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
 	if hides(s.Options()) {
 		tolerance = .1
 	}
-	return &filter{model: model, sanitizer: s, toleranceKM: max(tolerance*model.Grid.CellKM(), 1e-4)}, nil
+	return &filter{model: model, sanitizer: s,
+		toleranceKM: max(tolerance*model.Grid.CellKM(), 1e-4)}, nil
 }
 
 // hides says whether reports may leave no record. Estimates agree up to the seven decimals of a
 // degree that CSV has, a centimetre; hidden steps of prediction are rounded and pruned on their
 // own.
 func hides(o mechanism.Options) bool {
-	return o.Between == mechanism.BetweenSkip || o.Budget.Spent == mechanism.SpentSuppress && (o.Budget.Lifetime > 0 || o.Budget.WindowSteps > 0)
+	return o.Between == mechanism.BetweenSkip || o.Budget.Spent == mechanism.SpentSuppress &&
+		(o.Budget.Lifetime > 0 || o.Budget.WindowSteps > 0)
 }
 
 // grid returns the model's map.

@@ -112,9 +112,9 @@ func TestFollowChange(t *testing.T) {
 	}
 }
 
-// TestFollowAnewOnAnotherMap: who was lost is found where the service's filter starts anew, on
+// TestFollowFoundOnAnotherMap: who was lost is found where the service's filter starts again, on
 // another map, and not on the same one.
-func TestFollowAnewOnAnotherMap(t *testing.T) {
+func TestFollowFoundOnAnotherMap(t *testing.T) {
 	t.Parallel()
 	o := mechanism.Options{Epsilon: 2, Delta: .05}
 	for _, test := range []struct {

@@ -84,7 +84,8 @@ type Summary struct {
 }
 
 // ErrAfter is what Finish returns where no window is left: all of them end after what is wanted.
-var ErrAfter = errors.New("aggregate: every record is of a window that ends after the last one wanted")
+var ErrAfter = errors.New("aggregate: every record is of a window that ends after " +
+	"the last one wanted")
 
 // OptionsError says that the options, completed by the records, cannot be used.
 type OptionsError struct{ cause error }
@@ -132,10 +133,11 @@ func NewReader(o ReadOptions, each func(*Window, Density) error) (*Reader, error
 	r := &Reader{options: o, each: each}
 	for i, v := range o.Versions {
 		if i == 0 {
-			r.rule = mobility.Succession{StepMS: v.Model.Step.Milliseconds(), GridID: v.Model.Grid.ID()}
+			r.rule.StepMS, r.rule.GridID = v.Model.Step.Milliseconds(), v.Model.Grid.ID()
 			continue
 		}
-		r.rule.Later = append(r.rule.Later, mobility.Successor{StartMS: v.StartMS, GridID: v.Model.Grid.ID()})
+		later := mobility.Successor{StartMS: v.StartMS, GridID: v.Model.Grid.ID()}
+		r.rule.Later = append(r.rule.Later, later)
 	}
 	return r, nil
 }
@@ -239,7 +241,8 @@ func (r *Reader) add(p Published) error {
 	if err := r.check(p); err != nil {
 		return err
 	}
-	record := Record{User: p.User, Model: p.Model, Step: p.Step, Kind: p.Kind, Number: uint64(p.Number)}
+	record := Record{User: p.User, Model: p.Model, Step: p.Step, Kind: p.Kind,
+		Number: uint64(p.Number)}
 	v := r.collector.follower.filters[p.Model]
 	if v == nil {
 		version := &r.options.Versions[1+r.rule.At(math.MaxInt64, p.Step, r.collector.last(p.User))]
@@ -267,13 +270,18 @@ func (r *Reader) check(p Published) error {
 	o := &r.options.Release
 	switch {
 	case !p.Kind.Published():
-		return errors.New("the record is of a kind that this program does not know: run a newer one")
+		return errors.New("the record is of a kind that this program does not know: " +
+			"run a newer one")
 	case p.Mechanism != o.Mechanism:
-		return &SettingError{"mechanism", fmt.Sprintf("the record names the mechanism %.16s, and the settings say %s", p.Mechanism, o.Mechanism)}
+		return &SettingError{"mechanism", fmt.Sprintf(
+			"the record names the mechanism %.16s, and the settings say %s",
+			p.Mechanism, o.Mechanism)}
 	case p.Delta != o.Delta:
-		return &SettingError{"delta", fmt.Sprintf("the record has δ = %g, and the settings say %g", p.Delta, o.Delta)}
+		return &SettingError{"delta", fmt.Sprintf(
+			"the record has δ = %g, and the settings say %g", p.Delta, o.Delta)}
 	case p.Kind == mechanism.Released && p.Epsilon != o.Epsilon:
-		return &SettingError{"epsilon", fmt.Sprintf("the record has ε = %g, and the settings say %g", p.Epsilon, o.Epsilon)}
+		return &SettingError{"epsilon", fmt.Sprintf(
+			"the record has ε = %g, and the settings say %g", p.Epsilon, o.Epsilon)}
 	case p.Number < 0:
 		return errors.New("the record has a negative number of releases")
 	}

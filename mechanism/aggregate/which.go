@@ -26,7 +26,8 @@ type foreign struct {
 // wanted says whether a window is.
 func (k *Collector) wanted(window int64) bool {
 	length := k.options.WindowSteps * k.stepMS
-	return (k.options.FromMS == 0 || window*length >= k.options.FromMS) && (k.options.BeforeMS == 0 || (window+1)*length <= k.options.BeforeMS)
+	return (k.options.FromMS == 0 || window*length >= k.options.FromMS) &&
+		(k.options.BeforeMS == 0 || (window+1)*length <= k.options.BeforeMS)
 }
 
 // filterOf returns the filter of a record's model, nil if the model is not given.
@@ -47,7 +48,8 @@ func (k *Collector) filterOf(u *user, r Record, wanted bool) (*filter, error) {
 		known.shared = known.shared || known.user != r.User
 		k.foreign[r.Model] = known
 		if wanted && known.shared {
-			return nil, fmt.Errorf("%w: records of more than one user were made under the model %.16s, which is not among those given", ErrModel, r.Model)
+			return nil, fmt.Errorf("%w: records of more than one user were made under "+
+				"the model %.16s, which is not among those given", ErrModel, r.Model)
 		}
 		return nil, nil //nolint:nilnil // such a record is left out, which is no error
 	}
@@ -59,13 +61,14 @@ func (k *Collector) filterOf(u *user, r Record, wanted bool) (*filter, error) {
 		return v, k.divide(v)
 	}
 	if v.grid().ID() != k.zones.grid.ID() {
-		return nil, fmt.Errorf("%w: that of the model %.16s, in the window from %s, is not that of the records before", ErrMaps, r.Model, k.beginOf(r.Step))
+		return nil, fmt.Errorf("%w: that of the model %.16s, in the window from %s, is not that "+
+			"of the records before", ErrMaps, r.Model, k.startOf(r.Step))
 	}
 	return v, nil
 }
 
-// beginOf writes when a step's window begins.
-func (k *Collector) beginOf(step int64) string {
+// startOf writes when a step's window starts.
+func (k *Collector) startOf(step int64) string {
 	length := k.options.WindowSteps * k.stepMS
 	ms := step * k.stepMS
 	return time.UnixMilli(ms - ((ms%length)+length)%length).UTC().Format(time.RFC3339)
@@ -91,6 +94,7 @@ func (k *Collector) divide(v *filter) error {
 // noneGiven is the error of an end without a record of a model that is given.
 func (k *Collector) noneGiven() error {
 	names := slices.Sorted(maps.Keys(k.foreign))
-	return fmt.Errorf("%w: no record was made under a model that is given; %d others are named, such as %.16s: each of them may be a public model that is missing, "+
+	return fmt.Errorf("%w: no record was made under a model that is given; %d others are "+
+		"named, such as %.16s: each of them may be a public model that is missing, "+
 		"or a user's own one, which readers do not have", ErrModel, len(names), names[0])
 }

@@ -4,7 +4,7 @@ import "github.com/geodither/geodither/mechanism/mobility"
 
 // Window is what the vehicles of one window have published, by zones.
 type Window struct {
-	// StartMS and EndMS are when the window begins and ends, milliseconds since 1970.
+	// StartMS and EndMS are when the window starts and ends, milliseconds since 1970.
 	StartMS, EndMS int64
 	// Released counts the vehicles with a release in the window, Lost those whose posterior is not
 	// known.
@@ -39,7 +39,8 @@ func (w *Window) Fleet() *Fleet {
 func NewWindow(zones *Zones) *Window {
 	n := zones.Count()
 	return &Window{
-		zones: zones, naive: make([]float64, n), posterior: make([]float64, n), squares: make([]float64, n),
+		zones: zones,
+		naive: make([]float64, n), posterior: make([]float64, n), squares: make([]float64, n),
 		fleet: Fleet{Prior: make([]float64, n)}, flows: map[pair]*flow{},
 	}
 }
@@ -63,7 +64,8 @@ func (w *Window) AddVehicle(posterior *ByZone, blind *mobility.Distribution, scr
 		scratch[w.zones.Of(c)] += blind.P[i]
 		total += blind.P[i]
 	}
-	vehicle := Likelihood{Zones: make([]int32, 0, len(posterior.Zones)), Values: make([]float32, 0, len(posterior.Zones))}
+	n := len(posterior.Zones)
+	vehicle := Likelihood{Zones: make([]int32, 0, n), Values: make([]float32, 0, n)}
 	for i, z := range posterior.Zones {
 		p := posterior.P[i]
 		w.posterior[z] += p

@@ -1,18 +1,19 @@
-// Package aggregate estimates where a whole fleet is and how it flows from sanitized records and
-// the public model alone: for an analyst on the other side of the releases, who has neither fixes
-// nor key. All of it is post-processing of releases and costs no ε.
+// Package aggregate estimates where a whole fleet is, and how it flows, from sanitized records and
+// the public model alone. It is for an analyst on the other side of the releases, who has neither
+// the fixes nor the key. All of it is post-processing of releases and costs no ε.
 //
-// A Follower runs the filter again from what is published, and so has every posterior that the
-// service has. A Collector cuts time into windows, in which each vehicle counts once, where it last
-// reported. Estimate turns a window into expected vehicles per zone, four ways:
+// A Reader takes records as they are published. It consists of three parts, which can be used
+// alone. A Follower runs the filter again from the records, so it has every posterior that the
+// service has. A Collector cuts time into windows; a vehicle counts once in a window, where it last
+// reported. Window.Estimate turns a window into the expected number of vehicles in each zone, four
+// ways:
 //
 //	naive      the histogram of the releases, each in the zone nearest to it
 //	blind      the model alone, as if there were no release
 //	posterior  the mean of the vehicles' posteriors, each from the model and the vehicle's releases
 //	fitted     the same under a prior that is fitted to the fleet (Fleet.Fit), with intervals
 //
-// What few vehicles do is what people do: an estimate for a handful of vehicles is about them,
-// however it was made.
+// With a handful of vehicles the estimate is about individual people, however it was made.
 package aggregate
 
 import (
@@ -38,7 +39,10 @@ func NewZones(g *grid.Grid, block int) (*Zones, error) {
 		return nil, errors.New("aggregate: a zone needs a cell at least")
 	}
 	block = min(block, max(g.Width(), g.Height()))
-	return &Zones{grid: g, block: block, columns: (g.Width() + block - 1) / block, rows: (g.Height() + block - 1) / block}, nil
+	return &Zones{
+		grid: g, block: block,
+		columns: (g.Width() + block - 1) / block, rows: (g.Height() + block - 1) / block,
+	}, nil
 }
 
 // BlockOf returns how many cells a zone's side has that is nearest to a length in kilometres, 1 at

@@ -36,13 +36,16 @@ func Files(paths []string, stdin io.Reader) (*Input, error) {
 	}
 	in := &Input{split: newSplit(), total: total}
 	for _, path := range paths {
-		in.sources = append(in.sources, records.File(path, stdin, func(n int) { in.read.Add(int64(n)) }))
+		count := func(n int) { in.read.Add(int64(n)) }
+		in.sources = append(in.sources, records.File(path, stdin, count))
 	}
 	return in, nil
 }
 
 // Topic is an input of a sanitized topic, from its first offset to the end that it has now.
-func Topic(ctx context.Context, client *kafka.Client, topic string, encoding schemas.Encoding) (*Input, error) {
+func Topic(
+	ctx context.Context, client *kafka.Client, topic string, encoding schemas.Encoding,
+) (*Input, error) {
 	counts, err := admin.Partitions(ctx, client, wire.Options{}, topic)
 	if err != nil {
 		return nil, err
@@ -53,17 +56,23 @@ func Topic(ctx context.Context, client *kafka.Client, topic string, encoding sch
 		if err != nil {
 			return nil, cli.Usage(err)
 		}
-		in.sources = append(in.sources, func(ctx context.Context, each func(schemas.Sanitized, string) error) error {
-			return topics.Tail{Client: client, Topic: topic}.Partition(ctx, p, func(r consumer.Record) error {
-				where := fmt.Sprintf("%s/%d at offset %d", topic, p, r.Offset)
-				record, err := codec.DecodeSanitized(r.Value)
-				if err != nil {
-					return fmt.Errorf("%s: %w; is this a sanitized topic, and --encoding right?", where, err)
-				}
-				in.split.lies(record.UserID, p)
-				return each(record, where)
-			})
-		})
+		tail := topics.Tail{Client: client, Topic: topic}
+		in.sources = append(in.sources, in.partition(tail, p, codec))
 	}
 	return in, nil
+}
+
+// partition reads one partition, and notes whose records lie there.
+func (in *Input) partition(t topics.Tail, p int32, codec *schemas.Codec) records.Source {
+	return func(ctx context.Context, each func(schemas.Sanitized, string) error) error {
+		return t.Partition(ctx, p, func(r consumer.Record) error {
+			where := fmt.Sprintf("%s/%d at offset %d", t.Topic, p, r.Offset)
+			record, err := codec.DecodeSanitized(r.Value)
+			if err != nil {
+				return fmt.Errorf("%s: %w; is this a sanitized topic, and --encoding right?", where, err)
+			}
+			in.split.lies(record.UserID, p)
+			return each(record, where)
+		})
+	}
 }

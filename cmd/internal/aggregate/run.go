@@ -59,14 +59,14 @@ func Run(ctx context.Context, in *Input, o Options, std cli.Streams) error {
 
 // read estimates and writes every window.
 func (r *run) read(ctx context.Context) (aggregate.Summary, error) {
-	var err error
-	r.reader, err = aggregate.NewReader(r.options.Read, func(w *aggregate.Window, d aggregate.Density) error {
+	write := func(w *aggregate.Window, d aggregate.Density) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return r.out.window(r.reader.Zones(), w, d, r.options.Read.Estimate.Level)
-	})
-	if err != nil {
+	}
+	var err error
+	if r.reader, err = aggregate.NewReader(r.options.Read, write); err != nil {
 		return aggregate.Summary{}, cli.Usage(err)
 	}
 	if err := records.Merge(ctx, r.input.sources, r.add); err != nil {
@@ -90,8 +90,9 @@ func (r *run) add(record schemas.Sanitized, where string) error {
 		r.input.split.released(record)
 	}
 	return r.explain(r.reader.Add(aggregate.Published{
-		User: record.UserID, Model: record.ModelID, Mechanism: schemas.MechanismName(record.Mechanism),
-		Step: record.Step, Kind: kinds[record.Kind],
+		User: record.UserID, Model: record.ModelID,
+		Mechanism: schemas.MechanismName(record.Mechanism),
+		Step:      record.Step, Kind: kinds[record.Kind],
 		Latitude: record.Latitude, Longitude: record.Longitude,
 		EstimateLatitude: record.EstimateLatitude, EstimateLongitude: record.EstimateLongitude,
 		Epsilon: record.Epsilon, Delta: record.Delta, Number: record.Release, Where: where,
@@ -100,7 +101,9 @@ func (r *run) add(record schemas.Sanitized, where string) error {
 
 // kinds are the kinds of records.
 var kinds = map[string]mechanism.Kind{
-	schemas.KindReleased: mechanism.Released, schemas.KindRepeated: mechanism.Repeated, schemas.KindPredicted: mechanism.Predicted,
+	schemas.KindReleased:  mechanism.Released,
+	schemas.KindRepeated:  mechanism.Repeated,
+	schemas.KindPredicted: mechanism.Predicted,
 }
 
 // explain adds to an error what to do with the command.
@@ -109,17 +112,19 @@ func (r *run) explain(err error) error {
 		return cli.Usage(options)
 	}
 	if setting, ok := errors.AsType[*aggregate.SettingError](err); ok {
-		return fmt.Errorf("%w: leave --%s out, or aggregate the records of one setting by themselves", err, setting.Name)
+		return fmt.Errorf("%w: leave --%s out, or aggregate the records of one setting "+
+			"by themselves", err, setting.Name)
 	}
 	switch {
 	case errors.Is(err, aggregate.ErrAfter):
 		return errors.New("every record is of a window that ends after --to: nothing to aggregate")
 	case errors.Is(err, aggregate.ErrModel):
-		return fmt.Errorf("%w. Give all models of the time, with several --model or the service's config with -c, "+
-			"or leave the time of the others out with --from or --to", err)
+		return fmt.Errorf("%w. Give all models of the time, with several --model or the service's "+
+			"config with -c, or leave the time of the others out with --from or --to", err)
 	case errors.Is(err, aggregate.ErrMaps):
-		return fmt.Errorf("%w. Zones are parts of one map: aggregate the time of each map by itself, with --to that time for the one "+
-			"and --from it for the other, or a window later if the change lies inside of that window", err)
+		return fmt.Errorf("%w. Zones are parts of one map: aggregate the time of each map by itself, "+
+			"with --to that time for the one and --from it for the other, or a window later "+
+			"if the change lies inside of that window", err)
 	case errors.Is(err, aggregate.ErrOrder), errors.Is(err, aggregate.ErrSettings):
 		if cause := r.input.split.cause(); cause != "" {
 			return fmt.Errorf("%w. A likely cause: %s", err, cause)

@@ -72,12 +72,14 @@ func (s *split) cause() string {
 	}
 	switch {
 	case len(s.apart) > 0:
-		return users(len(s.apart)) + " records in more than one partition, so each of these partitions had a state and a budget for the user: " +
-			"the raw topic's producers do not agree on a partitioner. \"geodither doctor\" says which ones they use"
+		return users(len(s.apart)) + " records in more than one partition, so each of these " +
+			"partitions had a state and a budget for the user: the raw topic's producers do not " +
+			"agree on a partitioner. \"geodither doctor\" says which ones they use"
 	case len(s.again) > 0:
-		return users(len(s.again)) + " releases whose numbers go back, so these come from two states of the user, each with a budget: " +
-			"the raw topic's producers may not agree on a partitioner (\"geodither doctor\" says which ones they use), " +
-			"or the records are of two services or groups"
+		return users(len(s.again)) + " releases whose numbers go back, so these come from two " +
+			"states of the user, each with a budget: the raw topic's producers may not agree on a " +
+			"partitioner (\"geodither doctor\" says which ones they use), or the records are of " +
+			"two services or groups"
 	}
 	return ""
 }

@@ -15,63 +15,57 @@ import (
 // enough is how many vehicles make an estimate one of a fleet.
 const enough = 100
 
-// words say what was found, and how far to trust it.
-func (r *run) words(s aggregate.Summary) string {
-	c, zones, model := s.Counts, r.reader.Zones(), r.options.Read.Versions[0].Model
-	length := time.Duration(r.options.Read.Collect.WindowSteps) * model.Step
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s; windows of %v", cli.Quantity(c.Records, "record"), cli.Quantity(int64(c.Users), "user"), length)
-	if zones != nil {
-		fmt.Fprintf(&b, ", %d zones of %.2f km", zones.Count(), zones.SideKM())
-	}
-	fmt.Fprintln(&b)
-	if r.seeded > 0 {
-		fmt.Fprintf(&b, "seeded      %s\n", records.SeededWords(r.seeded))
-	}
-	leftOut(&b, s)
-	followed(&b, s)
-	if cause := r.input.split.cause(); cause != "" {
-		fmt.Fprintf(&b, "beware      %s\n", cause)
-	}
-	models(&b, c)
-	outside(&b, s)
-	if c.Late > 0 {
-		fmt.Fprintf(&b, "late        %d records came when their window was closed, and have no part in it: "+
-			"of a topic, %d windows are open at a time\n", c.Late, r.options.Read.Collect.Open)
-	}
-	if s.Windows == 0 {
-		fmt.Fprintln(&b, "no window has a vehicle that could be followed: nothing is estimated")
-		return b.String()
-	}
-	windows(&b, s)
-	if r.options.Read.Collect.Flows {
-		fmt.Fprintf(&b, "flows       of %d vehicles from one window to the next, over all windows\n", s.Flowing)
-	}
-	fullest(&b, zones, s)
-	if s.Smallest < enough {
-		fmt.Fprintf(&b, "beware      windows of fewer than %d vehicles are about few people, and what a zone has there "+
-			"is mostly the model's: look at low and high, and at larger zones or windows\n", enough)
-	}
-	return b.String()
+// lines is a text of lines with a word in front of each.
+type lines struct{ strings.Builder }
+
+func (l *lines) add(word, format string, args ...any) {
+	fmt.Fprintf(l, "%-12s"+format+"\n", append([]any{word}, args...)...)
 }
 
-// windows says what the windows have on average.
-func windows(b *strings.Builder, s aggregate.Summary) {
-	n := float64(s.Windows)
-	fmt.Fprintf(b, "windows     %d with %.0f vehicles on average, the smallest with %d", s.Windows, float64(s.Vehicles)/n, s.Smallest)
-	if s.Lost > 0 {
-		fmt.Fprintf(b, "; %.1f more that are left out", float64(s.Lost)/n)
+// words say what was found, and how far to trust it.
+func (r *run) words(s aggregate.Summary) string {
+	c, zones, collect := s.Counts, r.reader.Zones(), &r.options.Read.Collect
+	length := time.Duration(collect.WindowSteps) * r.options.Read.Versions[0].Model.Step
+	l := new(lines)
+	fmt.Fprintf(l, "%s of %s; windows of %v",
+		cli.Quantity(c.Records, "record"), cli.Quantity(int64(c.Users), "user"), length)
+	if zones != nil {
+		fmt.Fprintf(l, ", %d zones of %.2f km", zones.Count(), zones.SideKM())
 	}
-	if s.Empty > 0 {
-		fmt.Fprintf(b, "; %d more windows have nobody who could be followed", s.Empty)
+	fmt.Fprintln(l)
+	if r.seeded > 0 {
+		l.add("seeded", "%s", records.SeededWords(r.seeded))
 	}
-	fmt.Fprintln(b)
-	fmt.Fprintf(b, "releases    move %.0f %% of the fleet against the model alone, on average; in %d of %d windows "+
-		"they contradict it so far that the fleet's own prior replaces it in part\n", 100*s.Moved, s.Taught, s.Windows)
+	l.leftOut(s)
+	l.followed(s)
+	if cause := r.input.split.cause(); cause != "" {
+		l.add("beware", "%s", cause)
+	}
+	l.models(c)
+	l.outside(s)
+	if c.Late > 0 {
+		l.add("late", "%d records came when their window was closed, and have no part in it: "+
+			"of a topic, %d windows are open at a time", c.Late, collect.Open)
+	}
+	if s.Windows == 0 {
+		fmt.Fprintln(l, "no window has a vehicle that could be followed: nothing is estimated")
+		return l.String()
+	}
+	l.windows(s)
+	if collect.Flows {
+		l.add("flows", "of %d vehicles from one window to the next, over all windows", s.Flowing)
+	}
+	l.fullest(zones, s)
+	if s.Smallest < enough {
+		l.add("beware", "windows of fewer than %d vehicles are about few people, and what a zone "+
+			"has there is mostly the model's: look at low and high, and at larger zones or windows",
+			enough)
+	}
+	return l.String()
 }
 
 // leftOut says which users nobody outside can follow.
-func leftOut(b *strings.Builder, s aggregate.Summary) {
+func (l *lines) leftOut(s aggregate.Summary) {
 	c, w := s.Counts, s.Counts.Wanted
 	if c.Own == 0 || w.Followed == w.Records {
 		return
@@ -84,69 +78,94 @@ func leftOut(b *strings.Builder, s aggregate.Summary) {
 	if w.Foreign == 0 {
 		what = "what follows such records before --from"
 	}
-	fmt.Fprintf(b, "left out    %s, or under a public model that is not given (records do not tell which): %s up to a gap of more than %s\n",
-		who, what, cli.Quantity(int64(s.MaxGap), "step"))
+	l.add("left out", "%s, or under a public model that is not given (records do not tell which): "+
+		"%s up to a gap of more than %s", who, what, cli.Quantity(int64(s.MaxGap), "step"))
 }
 
 // followed says whose records were followed, and why those of others were not. Only records of
 // windows that are wanted count.
-func followed(b *strings.Builder, s aggregate.Summary) {
+func (l *lines) followed(s aggregate.Summary) {
+	const why = "estimate follows from the model, the settings and the releases"
 	c, w := s.Counts, s.Counts.Wanted
 	switch {
 	case w.Records == 0:
 	case w.Followed == w.Records:
-		fmt.Fprintln(b, "followed    all: every record's estimate follows from the model, the settings and the releases")
+		l.add("followed", "all: every record's "+why)
 	case c.Lost > 0:
 		have, are := "have", "They are"
 		if c.Lost == 1 {
 			have, are = "has", "The user is"
 		}
-		fmt.Fprintf(b, "followed    %.1f %% of the records: %s %s records missing, or came under other settings (a change of settings, a model that is not given, "+
-			"a topic whose beginning retention has removed). %s left out until a gap of more than %s\n",
-			100*float64(w.Followed)/float64(w.Records), cli.Quantity(int64(c.Lost), "user"), have, are, cli.Quantity(int64(s.MaxGap), "step"))
+		l.add("followed", "%.1f %% of the records: %s %s records missing, or came under other "+
+			"settings (a change of settings, a model that is not given, a topic whose beginning "+
+			"retention has removed). %s left out until a gap of more than %s",
+			100*float64(w.Followed)/float64(w.Records), cli.Quantity(int64(c.Lost), "user"), have,
+			are, cli.Quantity(int64(s.MaxGap), "step"))
 	case w.Followed == 0:
-		fmt.Fprintln(b, "followed    none of the records")
+		l.add("followed", "none of the records")
 	default:
-		fmt.Fprintf(b, "followed    all others, %d of %d records: every one's estimate follows from the model, the settings and the releases\n", w.Followed, w.Records)
+		l.add("followed", "all others, %d of %d records: every one's "+why, w.Followed, w.Records)
 	}
 }
 
 // models says under which models users were followed.
-func models(b *strings.Builder, c aggregate.Counts) {
+func (l *lines) models(c aggregate.Counts) {
 	switch {
 	case c.Personal == 1:
-		fmt.Fprintln(b, "own models  1 user is followed under a model of their own; flows leave this one out")
+		l.add("own models", "1 user is followed under a model of their own; flows leave this one out")
 	case c.Personal > 1:
-		fmt.Fprintf(b, "own models  %d users are followed under models of their own; flows leave them out\n", c.Personal)
+		l.add("own models", "%d users are followed under models of their own; flows leave them out",
+			c.Personal)
 	}
 	if c.Models > 1 {
-		fmt.Fprintf(b, "models      %d versions; users are followed from one to the next\n", c.Models)
+		l.add("models", "%d versions; users are followed from one to the next", c.Models)
 	}
 }
 
 // outside says what became of records outside of --from and --to.
-func outside(b *strings.Builder, s aggregate.Summary) {
+func (l *lines) outside(s aggregate.Summary) {
 	if c := s.Counts; c.Unwanted > 0 {
-		fmt.Fprintf(b, "outside     %s of windows before --from count in no window; %d could be followed\n",
+		l.add("outside", "%s of windows before --from count in no window; %d could be followed",
 			cli.Quantity(c.Unwanted, "record"), c.Followed-c.Wanted.Followed)
 	}
 	if s.After > 0 {
-		fmt.Fprintf(b, "outside     %s of windows that end after --to, not looked at\n", cli.Quantity(s.After, "more record"))
+		l.add("outside", "%s of windows that end after --to, not looked at",
+			cli.Quantity(s.After, "more record"))
 	}
 }
 
+// windows says what the windows have on average.
+func (l *lines) windows(s aggregate.Summary) {
+	n := float64(s.Windows)
+	text := fmt.Sprintf("%d with %.0f vehicles on average, the smallest with %d",
+		s.Windows, float64(s.Vehicles)/n, s.Smallest)
+	if s.Lost > 0 {
+		text += fmt.Sprintf("; %.1f more that are left out", float64(s.Lost)/n)
+	}
+	if s.Empty > 0 {
+		text += fmt.Sprintf("; %d more windows have nobody who could be followed", s.Empty)
+	}
+	l.add("windows", "%s", text)
+	l.add("releases", "move %.0f %% of the fleet against the model alone, on average; "+
+		"in %d of %d windows they contradict it so far that the fleet's own prior replaces it in part",
+		100*s.Moved, s.Taught, s.Windows)
+}
+
 // fullest names the zones with most vehicles in the window with most vehicles.
-func fullest(b *strings.Builder, zones *aggregate.Zones, s aggregate.Summary) {
+func (l *lines) fullest(zones *aggregate.Zones, s aggregate.Summary) {
 	d := s.Most
 	order := make([]int, len(d.Fitted))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(d.Fitted[j], d.Fitted[i]) })
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Compare(d.Fitted[j], d.Fitted[i])
+	})
 	const shown = 5
-	fmt.Fprintf(b, "fullest     from %s, %s:\n", utc(s.MostMS), cli.Quantity(int64(d.Vehicles), "vehicle"))
+	l.add("fullest", "from %s, %s:", utc(s.MostMS), cli.Quantity(int64(d.Vehicles), "vehicle"))
 	for _, z := range order[:min(shown, len(order))] {
 		lat, lon := middle(zones, int32(z))
-		fmt.Fprintf(b, "            %.5f, %.5f   %5.1f vehicles (%g to %g), by the model alone %.1f\n", lat, lon, d.Fitted[z], d.Low[z], d.High[z], d.Blind[z])
+		l.add("", "%.5f, %.5f   %5.1f vehicles (%g to %g), by the model alone %.1f",
+			lat, lon, d.Fitted[z], d.Low[z], d.High[z], d.Blind[z])
 	}
 }

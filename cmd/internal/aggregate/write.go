@@ -38,20 +38,28 @@ type zoneRow struct {
 }
 
 var zoneHeader = []string{
-	"window_start", "window_end", "zone", "latitude", "longitude", "vehicles", "low", "high", "share",
+	"window_start", "window_end", "zone", "latitude", "longitude",
+	"vehicles", "low", "high", "share",
 	"posterior", "posterior_low", "posterior_high", "naive", "model",
 }
 
 func (r zoneRow) fields() []string {
-	text := []string{r.WindowStart, r.WindowEnd, strconv.Itoa(r.Zone), records.Degrees(r.Latitude), records.Degrees(r.Longitude)}
-	for _, x := range []float64{r.Vehicles, r.Low, r.High, r.Share, r.Posterior, r.PosteriorLow, r.PosteriorHigh, r.Naive, r.Model} {
+	text := []string{
+		r.WindowStart, r.WindowEnd,
+		strconv.Itoa(r.Zone), records.Degrees(r.Latitude), records.Degrees(r.Longitude),
+	}
+	for _, x := range []float64{
+		r.Vehicles, r.Low, r.High, r.Share,
+		r.Posterior, r.PosteriorLow, r.PosteriorHigh, r.Naive, r.Model,
+	} {
 		text = append(text, records.Number(x))
 	}
 	return text
 }
 
 var flowHeader = []string{
-	"window_start", "from_zone", "from_latitude", "from_longitude", "to_zone", "to_latitude", "to_longitude", "vehicles", "low", "high",
+	"window_start", "from_zone", "from_latitude", "from_longitude",
+	"to_zone", "to_latitude", "to_longitude", "vehicles", "low", "high",
 }
 
 // Output says where to write estimates and how.
@@ -128,7 +136,9 @@ func (o *output) restrict() error {
 }
 
 // window writes one window.
-func (o *output) window(zones *aggregate.Zones, w *aggregate.Window, d aggregate.Density, level float64) error {
+func (o *output) window(
+	zones *aggregate.Zones, w *aggregate.Window, d aggregate.Density, level float64,
+) error {
 	o.zones = zones
 	for zone := range d.Fitted {
 		if d.Fitted[zone] < o.options.Least {
@@ -139,9 +149,12 @@ func (o *output) window(zones *aggregate.Zones, w *aggregate.Window, d aggregate
 			WindowStart: utc(w.StartMS), WindowEnd: utc(w.EndMS),
 			Zone: zone, Latitude: toMetre(lat), Longitude: toMetre(lon),
 			Vehicles: rounded(d.Fitted[zone]), Low: d.Low[zone], High: d.High[zone],
-			Share:     rounded(d.Fitted[zone] / float64(d.Vehicles)),
-			Posterior: rounded(d.Posterior[zone]), PosteriorLow: d.PosteriorLow[zone], PosteriorHigh: d.PosteriorHigh[zone],
-			Naive: d.Naive[zone], Model: rounded(d.Blind[zone]),
+			Share:         rounded(d.Fitted[zone] / float64(d.Vehicles)),
+			Posterior:     rounded(d.Posterior[zone]),
+			PosteriorLow:  d.PosteriorLow[zone],
+			PosteriorHigh: d.PosteriorHigh[zone],
+			Naive:         d.Naive[zone],
+			Model:         rounded(d.Blind[zone]),
 		})
 		if err != nil {
 			return err
@@ -224,7 +237,8 @@ func (o *output) close(s aggregate.Summary) error {
 
 // draw draws the fitted density and the model's with the same colours.
 func (o *output) draw(s aggregate.Summary) error {
-	fit, model := o.panel("as the releases tell", s.Most.Fitted), o.panel("the model alone", s.Most.Blind)
+	fit := o.panel("as the releases tell", s.Most.Fitted)
+	model := o.panel("the model alone", s.Most.Blind)
 	top := 0.0
 	for _, m := range []*chart.Map{fit, model} {
 		for _, v := range m.Values {
@@ -233,8 +247,9 @@ func (o *output) draw(s aggregate.Summary) error {
 	}
 	fit.Scale.Max, model.Scale.Max = top, top
 	figure := &chart.Figure{
-		Title:  fmt.Sprintf("%d vehicles in the window from %s", s.Most.Vehicles, utc(s.MostMS)),
-		Note:   "Vehicles to be expected. What does not differ between the two, the releases do not tell.",
+		Title: fmt.Sprintf("%d vehicles in the window from %s", s.Most.Vehicles, utc(s.MostMS)),
+		Note: "Vehicles to be expected. What does not differ between the two, " +
+			"the releases do not tell.",
 		Panels: []chart.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
 	}
 	return files.Unwritten(o.options.Map, figure.WriteFile(o.options.Map))
@@ -242,7 +257,10 @@ func (o *output) draw(s aggregate.Summary) error {
 
 // panel is a map of an estimate.
 func (o *output) panel(title string, vehicles []float64) *chart.Map {
-	return &chart.Map{Title: title, Grid: o.zones.Grid(), Values: o.zones.PerKM2(vehicles), Scale: chart.Axis{Label: "vehicles per km²", Zero: true}}
+	return &chart.Map{
+		Title: title, Grid: o.zones.Grid(), Values: o.zones.PerKM2(vehicles),
+		Scale: chart.Axis{Label: "vehicles per km²", Zero: true},
+	}
 }
 
 func (o *output) discard() error {

@@ -132,7 +132,8 @@ func (o *Options) check() error {
 		case Expected, Gathered:
 		case Traces:
 			if len(o.Traces) == 0 || o.Models != nil && len(o.Models) != len(o.Traces) {
-				return fmt.Errorf("density: %d traces and %d models of them", len(o.Traces), len(o.Models))
+				return fmt.Errorf("density: %d traces and %d models of them",
+					len(o.Traces), len(o.Models))
 			}
 		default:
 			return fmt.Errorf("density: no fleet is %q", kind)
@@ -147,7 +148,8 @@ func (o *Options) sizes(kind string) (sizes []int, largest int) {
 		return o.Vehicles, slices.Max(o.Vehicles)
 	}
 	largest = len(o.Traces)
-	return append(slices.DeleteFunc(slices.Clone(o.Vehicles), func(n int) bool { return n >= largest }), largest), largest
+	smaller := slices.DeleteFunc(slices.Clone(o.Vehicles), func(n int) bool { return n >= largest })
+	return append(smaller, largest), largest
 }
 
 // Run runs an experiment. Its scores are in order of fleet, ε, size and estimator.
@@ -198,7 +200,9 @@ type experiment struct {
 }
 
 // score estimates fleets of one size.
-func (x *experiment) score(kind string, epsilon float64, size int, vehicles []vehicle) ([]Score, error) {
+func (x *experiment) score(
+	kind string, epsilon float64, size int, vehicles []vehicle,
+) ([]Score, error) {
 	fleets, names := min(len(vehicles)/size, mostFleets), Estimators()
 	scores := make([]Score, len(names))
 	distances := make([][]float64, len(names))
@@ -214,22 +218,26 @@ func (x *experiment) score(kind string, epsilon float64, size int, vehicles []ve
 			window.AddRelease(v.release)
 			window.AddVehicle(&v.posterior, x.blind[v.model], dense)
 		}
-		d := window.Estimate(aggregate.EstimateOptions{Seed: x.options.Seed, Workers: x.options.Workers})
+		estimate := aggregate.EstimateOptions{Seed: x.options.Seed, Workers: x.options.Workers}
+		d := window.Estimate(estimate)
 		for i, estimate := range [][]float64{d.Naive, d.Blind, d.Posterior, d.Fitted} {
 			distances[i] = append(distances[i], aggregate.Variation(estimate, truth))
 			scores[i].Rank += trial.RankCorrelation(estimate, truth) / float64(fleets)
 			scores[i].TopFound += TopFound(estimate, truth, x.options.Top) / float64(fleets)
 		}
-		scores[2].Coverage += aggregate.Coverage(d.Posterior, d.PosteriorLow, d.PosteriorHigh, truth) / float64(fleets)
+		posterior := aggregate.Coverage(d.Posterior, d.PosteriorLow, d.PosteriorHigh, truth)
+		scores[2].Coverage += posterior / float64(fleets)
 		scores[3].Coverage += aggregate.Coverage(d.Fitted, d.Low, d.High, truth) / float64(fleets)
 	}
 	for i := range scores {
 		s := &scores[i]
-		s.Fleet, s.Epsilon, s.Vehicles, s.Fleets, s.Estimator = kind, epsilon, size, fleets, names[i]
+		s.Fleet, s.Epsilon, s.Vehicles, s.Fleets = kind, epsilon, size, fleets
+		s.Estimator = names[i]
 		s.Variations = slices.Clone(distances[i])
 		slices.Sort(distances[i])
 		s.Variation = mean(distances[i])
-		s.VariationLow, s.VariationHigh = distances[i][fleets/10], distances[i][int(math.Ceil(.9*float64(fleets)))-1]
+		s.VariationLow = distances[i][fleets/10]
+		s.VariationHigh = distances[i][int(math.Ceil(.9*float64(fleets)))-1]
 	}
 	return scores, nil
 }

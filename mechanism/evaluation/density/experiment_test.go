@@ -69,7 +69,7 @@ func scoreOf(t *testing.T, scores []Score, fleet string, vehicles int, estimator
 	return Score{}
 }
 
-// TestExperiment: the same whatever the workers; a fleet that the model does not foretell is found
+// TestExperiment: the same whatever the workers; a fleet that the model does not predict is found
 // by its releases, the better the more vehicles there are, and far better than by the model alone
 // or by a histogram of releases.
 func TestExperiment(t *testing.T) {

@@ -27,25 +27,33 @@ func Measures() []Measure {
 	return []Measure{
 		{
 			Name: "variation", Axis: "total variation distance",
-			Note: "Total variation distance from where the vehicles are: the share of the fleet that would have to be elsewhere, 0 to 1. Bands, or bars of a single size, hold 80 % or more of the fleets of a size; " +
-				"where there is a single fleet there is none. What lies below blind is what the releases tell.",
-			Of:  func(s Score) float64 { return s.Variation },
-			low: func(s Score) float64 { return s.end(s.VariationLow) }, high: func(s Score) float64 { return s.end(s.VariationHigh) },
+			Note: "Total variation distance from where the vehicles are: the share of the fleet " +
+				"that would have to be elsewhere, 0 to 1. Bands, or bars of a single size, hold " +
+				"80 % or more of the fleets of a size; where there is a single fleet there is " +
+				"none. What lies below blind is what the releases tell.",
+			Of:   func(s Score) float64 { return s.Variation },
+			low:  func(s Score) float64 { return s.end(s.VariationLow) },
+			high: func(s Score) float64 { return s.end(s.VariationHigh) },
 		},
 		{
 			Name: "top", Axis: "share of the fullest zones found",
-			Note: "Share of the zones with most vehicles that an estimate has among as many of its own. What lies above blind is what the releases tell.",
-			Of:   func(s Score) float64 { return s.TopFound },
+			Note: "Share of the zones with most vehicles that an estimate has among as many of " +
+				"its own. What lies above blind is what the releases tell.",
+			Of: func(s Score) float64 { return s.TopFound },
 		},
 		{
 			Name: "rank", Axis: "rank correlation",
-			Note: "Spearman's correlation over zones of the estimate with the true numbers of vehicles: 1 if it has the zones in the right order.",
-			Of:   func(s Score) float64 { return s.Rank },
+			Note: "Spearman's correlation over zones of the estimate with the true numbers of " +
+				"vehicles: 1 if it has the zones in the right order.",
+			Of: func(s Score) float64 { return s.Rank },
 		},
 		{
 			Name: "coverage", Axis: "coverage of 90 % intervals",
-			Note: "Share of the zones whose interval of 90 % holds the true number of vehicles, of those where at least a twentieth of a vehicle is expected. Below what is stated, the intervals promise too much.",
-			Of:   func(s Score) float64 { return s.Coverage }, stated: aggregate.DefaultLevel, without: []string{"naive", "blind"},
+			Note: "Share of the zones whose interval of 90 % holds the true number of vehicles, " +
+				"of those where at least a twentieth of a vehicle is expected. Below what is " +
+				"stated, the intervals promise too much.",
+			Of:     func(s Score) float64 { return s.Coverage },
+			stated: aggregate.DefaultLevel, without: []string{"naive", "blind"},
 		},
 	}
 }
@@ -60,7 +68,9 @@ func (s *Score) end(quantile float64) float64 {
 
 // Judged are the estimators that a measure judges.
 func (m *Measure) Judged() []string {
-	return slices.DeleteFunc(Estimators(), func(name string) bool { return slices.Contains(m.without, name) })
+	return slices.DeleteFunc(Estimators(), func(name string) bool {
+		return slices.Contains(m.without, name)
+	})
 }
 
 // Figure draws what a measure says of each estimator against the number of vehicles: a row of
@@ -96,7 +106,10 @@ func Figure(scores []Score, m Measure) *chart.Figure {
 	for _, panel := range panels {
 		panel.X, panel.Y = sizes, values
 		if m.stated > 0 {
-			panel.Series = append(panel.Series, chart.Series{Name: "stated", X: []float64{sizes.Min, sizes.Max}, Y: []float64{m.stated, m.stated}, Reference: true})
+			panel.Series = append(panel.Series, chart.Series{
+				Name: "stated", Reference: true,
+				X: []float64{sizes.Min, sizes.Max}, Y: []float64{m.stated, m.stated},
+			})
 		}
 	}
 	f.Columns = len(columns)
@@ -106,7 +119,10 @@ func Figure(scores []Score, m Measure) *chart.Figure {
 // legend says what the lines are.
 func (m *Measure) legend() string {
 	var parts []string
-	for i, what := range []string{"the histogram of the releases", "the model alone", "the mean of the vehicles' posteriors", "under a prior that the fleet has taught"} {
+	for i, what := range []string{
+		"the histogram of the releases", "the model alone",
+		"the mean of the vehicles' posteriors", "under a prior that the fleet has taught",
+	} {
 		if name := Estimators()[i]; !slices.Contains(m.without, name) {
 			parts = append(parts, name+": "+what)
 		}
@@ -116,10 +132,15 @@ func (m *Measure) legend() string {
 
 // add adds a score to its estimator's line.
 func (m *Measure) add(panel *chart.Lines, s Score) {
-	at := slices.IndexFunc(panel.Series, func(of chart.Series) bool { return of.Name == s.Estimator })
+	at := slices.IndexFunc(panel.Series, func(of chart.Series) bool {
+		return of.Name == s.Estimator
+	})
 	if at < 0 {
 		at = len(panel.Series)
-		panel.Series = append(panel.Series, chart.Series{Name: s.Estimator, Reference: s.Estimator == "blind", Look: 1 + slices.Index(Estimators(), s.Estimator)})
+		panel.Series = append(panel.Series, chart.Series{
+			Name: s.Estimator, Reference: s.Estimator == "blind",
+			Look: 1 + slices.Index(Estimators(), s.Estimator),
+		})
 	}
 	to := &panel.Series[at]
 	to.X, to.Y = append(to.X, float64(s.Vehicles)), append(to.Y, m.Of(s))

@@ -33,7 +33,8 @@ func (x *experiment) paths(kind string, n int) ([]path, error) {
 	if kind == Traces {
 		for i, cells := range x.options.Traces {
 			if len(cells) < x.options.Steps {
-				return nil, fmt.Errorf("density: trace %d has %d of %d steps", i, len(cells), x.options.Steps)
+				return nil, fmt.Errorf("density: trace %d has %d of %d steps", i, len(cells),
+					x.options.Steps)
 			}
 			paths[i] = path{cells, m}
 			if x.options.Models != nil {
@@ -73,7 +74,9 @@ func (x *experiment) gathering(random *rand.Rand) []grid.Cell {
 	var inner []grid.Cell
 	for c := range grid.Cell(g.Cells()) {
 		column, row := g.Column(c), g.Row(c)
-		if 4*column >= g.Width() && 4*column < 3*g.Width() && 4*row >= g.Height() && 4*row < 3*g.Height() && weights[c] <= middle {
+		inside := 4*column >= g.Width() && 4*column < 3*g.Width() &&
+			4*row >= g.Height() && 4*row < 3*g.Height()
+		if inside && weights[c] <= middle {
 			inner = append(inner, c)
 		}
 	}
@@ -103,7 +106,10 @@ func (x *experiment) release(paths []path, epsilon float64) ([]vehicle, error) {
 		Progress: func(done int64) error { return x.report(before + done) },
 	}
 	err := pool.Do((len(paths)+batch-1)/batch, func(int) func(*parallel.Task) error {
-		r := &releaser{x: x, epsilon: epsilon, sanitizers: map[*mobility.Model]*mechanism.Sanitizer{}, dense: make([]float64, x.zones.Count())}
+		r := &releaser{
+			x: x, epsilon: epsilon, dense: make([]float64, x.zones.Count()),
+			sanitizers: map[*mobility.Model]*mechanism.Sanitizer{},
+		}
 		return func(t *parallel.Task) error {
 			for v := t.Number * batch; v < min((t.Number+1)*batch, len(paths)); v++ {
 				if err := r.one(v, paths[v], &vehicles[v]); err != nil {
@@ -119,7 +125,8 @@ func (x *experiment) release(paths []path, epsilon float64) ([]vehicle, error) {
 	for _, p := range paths {
 		if x.blind[p.model] == nil {
 			x.blind[p.model] = new(mobility.Distribution)
-			mobility.NewPredictor(p.model).Predict(x.blind[p.model], &p.model.Initial, 0, x.options.Steps-1)
+			mobility.NewPredictor(p.model).Predict(x.blind[p.model], &p.model.Initial, 0,
+				x.options.Steps-1)
 		}
 	}
 	return vehicles, nil
@@ -149,7 +156,8 @@ func (r *releaser) of(m *mobility.Model) (*mechanism.Sanitizer, error) {
 	}
 	options := r.x.options.Release
 	options.Epsilon = r.epsilon
-	s, err := mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(r.x.options.Seed)), options)
+	streams := noise.NewKeyed(noise.KeyFromSeed(r.x.options.Seed))
+	s, err := mechanism.NewSanitizer(m, streams, options)
 	r.sanitizers[m] = s
 	return s, err
 }
@@ -164,7 +172,9 @@ func (r *releaser) one(v int, p path, to *vehicle) error {
 	var state mechanism.State
 	name, zones := fmt.Sprintf("vehicle %d", v), r.x.zones
 	for step := range r.x.options.Steps {
-		out, err := s.Step(&state, mechanism.Input{User: name, Step: int64(step), Cell: p.cells[step], Release: true})
+		out, err := s.Step(&state, mechanism.Input{
+			User: name, Step: int64(step), Cell: p.cells[step], Release: true,
+		})
 		if err != nil {
 			return err
 		}
