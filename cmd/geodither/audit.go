@@ -20,6 +20,7 @@ import (
 	"github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 type auditFlags struct {
@@ -215,18 +216,18 @@ func (f *auditFlags) follow(ctx context.Context, args []string, scout *audit.Sco
 // simulate sends vehicles past the scout that move by the model.
 func (f *auditFlags) simulate(ctx context.Context, scout *audit.Scout, model *mobility.Model) (visits int, err error) {
 	const vehicles, steps = 20, mostVisits / 20
-	src := rand.NewPCG(f.seed, 0x6175646974) // any second word: it names the stream
+	rng := rand.New(rand.NewPCG(f.seed, 0x6175646974)) // any second word: it names the stream
 	for v := range vehicles {
-		cell := model.SampleInitial(src)
+		walker := trial.NewWalker(model, rng)
 		for step := range steps {
 			if err := ctx.Err(); err != nil {
 				return visits, err
 			}
-			if _, err := scout.Visit(fmt.Sprintf("sim-%06d", v), int64(step), cell); err != nil {
+			if _, err := scout.Visit(fmt.Sprintf("sim-%06d", v), int64(step), walker.Cell); err != nil {
 				return visits, err
 			}
 			visits++
-			cell = model.SampleNext(src, cell, int64(step))
+			walker.Move(int64(step))
 		}
 	}
 	return visits, nil

@@ -159,7 +159,7 @@ type sanitizeRun struct {
 	model   chosen
 	states  map[string]*mechanism.State
 	out     *records.Output
-	metrics trial.Metrics
+	metrics trial.Score
 
 	partial bool   // the key lacks days
 	before  []byte // a user's state before the last step, if it does

@@ -68,7 +68,10 @@ var table = map[string]rule{
 		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
 	},
-	"mechanism/trial": {pure: true},
+	"mechanism/trial": {
+		ours: []string{"mechanism", "mechanism/grid", "mechanism/mobility"}, tests: []string{"mechanism/noise"},
+		pure: true,
+	},
 	// A product for the readers of a sanitized topic, so it knows nothing of the evaluation.
 	"mechanism/aggregate": {
 		ours:  []string{"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise", "mechanism/parallel"},
@@ -86,7 +89,7 @@ var table = map[string]rule{
 		pure: true,
 	},
 	"mechanism/evaluation/compare": {
-		ours: []string{"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/evaluation/fit"},
+		ours: []string{"mechanism/trial", "mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/evaluation/fit"},
 		pure: true,
 	},
 
@@ -100,6 +103,7 @@ var table = map[string]rule{
 	},
 	"mechanism/evaluation/tune": {
 		ours: []string{
+			"mechanism/trial",
 			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
 			"mechanism/parallel", "mechanism/evaluation/chart", "mechanism/evaluation/fit", "mechanism/evaluation/report",
 		},
@@ -108,6 +112,7 @@ var table = map[string]rule{
 	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
+			"mechanism/trial",
 			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise", "mechanism/parallel",
 			"mechanism/evaluation/chart", "mechanism/evaluation/report",
 			"mechanism/aggregate", "mechanism/evaluation/density", // what an analyst makes of a fleet's releases is one of the experiments
@@ -156,6 +161,7 @@ var table = map[string]rule{
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
 	"cmd/internal/audit": {
 		ours: []string{
+			"mechanism/trial",
 			"mechanism", "mechanism/law", "mechanism/parallel", "mechanism/evaluation/audit", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
 			"schemas", "consumer/task", "cmd/internal/pipeline",
 		},
@@ -176,6 +182,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/fleet": {
 		ours: []string{
+			"mechanism/trial",
 			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "schemas",
 			"cmd/internal/cli", "cmd/internal/traces",
 		},
@@ -196,8 +203,8 @@ var table = map[string]rule{
 	},
 	"cmd/internal/expect": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise",
-			"mechanism/trial", "schemas", "cmd/internal/cli", "cmd/internal/pipeline",
+			"mechanism", "mechanism/law", "mechanism/mobility", "mechanism/noise",
+			"mechanism/trial", "cmd/internal/cli", "cmd/internal/pipeline",
 		},
 		tests: []string{"cmd/internal/towntest"},
 	},

@@ -7,6 +7,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Two truths give equal releases now and then if the lattice is coarse, the location set
@@ -108,14 +109,16 @@ func (a *auditor) rulesOf(variant int) (*result, error) {
 	}
 	model, user := a.settings.Model, userName("rules", variant)
 	step, stepMS := a.firstStep, model.Step.Milliseconds()
-	first, second := model.SampleInitial(rng), grid.Cell(rng.IntN(model.Grid.Cells()))
+	anywhere := func() grid.Cell { return grid.Cell(rng.IntN(model.Grid.Cells())) }
+	first := trial.NewWalker(model, rng)
+	second := trial.WalkerAt(model, rng, anywhere())
 	var state []byte
 	var sum sums
 	for i := range a.sizes.RuleSteps {
 		at := publicSchedule(rng, &step, a.plain.MaxGap)
-		f := fix(model.Grid, user, at*stepMS+rng.Int64N(stepMS), first, rng)
+		f := fix(model.Grid, user, at*stepMS+rng.Int64N(stepMS), first.Cell, rng)
 		f.KafkaMS, f.Offset = f.Timestamp+rng.Int64N(stepMS), int64(i)
-		effect, err := d.record([2]Fix{f, placed(f, model.Grid, second, rng)}, state)
+		effect, err := d.record([2]Fix{f, placed(f, model.Grid, second.Cell, rng)}, state)
 		if err != nil {
 			return nil, err
 		}
@@ -123,9 +126,9 @@ func (a *auditor) rulesOf(variant int) (*result, error) {
 			return nil, err
 		}
 		state = effect.State
-		first = model.SampleNext(rng, first, step)
-		if second = model.SampleNext(rng, second, step); rng.IntN(3) == 0 {
-			second = grid.Cell(rng.IntN(model.Grid.Cells()))
+		first.Move(step)
+		if second.Move(step); rng.IntN(3) == 0 {
+			second.Cell = anywhere()
 		}
 	}
 	return &result{checks: d.checks}, nil
@@ -141,16 +144,16 @@ func (a *auditor) usualRadius(rng *rand.Rand) (float64, error) {
 	}
 	var state mechanism.State
 	var radii []float64
-	cell := a.settings.Model.SampleInitial(rng)
+	walker := trial.NewWalker(a.settings.Model, rng)
 	for i := range int64(24) {
-		in := mechanism.Input{User: "scout", Step: a.firstStep + i, Cell: cell, Release: i%2 == 0}
+		in := mechanism.Input{User: "scout", Step: a.firstStep + i, Cell: walker.Cell, Release: i%2 == 0}
 		if _, err := sanitizer.Step(&state, in); err != nil {
 			return 0, err
 		}
 		if i%2 == 1 {
 			radii = append(radii, state.RadiusKM) // of a prior: what the rule looks at
 		}
-		cell = a.settings.Model.SampleNext(rng, cell, a.firstStep+i)
+		walker.Move(a.firstStep + i)
 	}
 	slices.Sort(radii)
 	return radii[len(radii)/2], nil

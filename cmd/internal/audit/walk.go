@@ -10,6 +10,7 @@ import (
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -88,7 +89,7 @@ func (a *auditor) vehicle(number int) (*result, error) {
 	}
 	var (
 		user   = userName("vehicle", number)
-		cell   = s.Model.SampleInitial(rng)
+		walker = trial.NewWalker(s.Model, rng)
 		step   = a.firstStep
 		stepMS = s.Model.Step.Milliseconds()
 		state  []byte
@@ -96,13 +97,13 @@ func (a *auditor) vehicle(number int) (*result, error) {
 		sum    sums
 	)
 	for i := range a.sizes.Steps {
-		f := fix(s.Model.Grid, user, step*stepMS+rng.Int64N(stepMS), cell, rng)
+		f := fix(s.Model.Grid, user, step*stepMS+rng.Int64N(stepMS), walker.Cell, rng)
 		f.KafkaMS, f.Offset = f.Timestamp+rng.Int64N(3*stepMS), int64(i)
 		effect, err := w.feed(f, state)
 		if err != nil {
 			return nil, err
 		}
-		if err := w.examine(f, cell, number, state, effect); err != nil {
+		if err := w.examine(f, walker.Cell, number, state, effect); err != nil {
 			return nil, err
 		}
 		if i%eachBorder == 0 {
@@ -119,8 +120,8 @@ func (a *auditor) vehicle(number int) (*result, error) {
 		state = effect.State
 		if next := nextStep(rng, step); next > step {
 			step = next
-			if cell = s.Model.SampleNext(rng, cell, step); number%4 == 3 {
-				cell = grid.Cell(rng.IntN(s.Model.Grid.Cells()))
+			if walker.Move(step); number%4 == 3 {
+				walker.Cell = grid.Cell(rng.IntN(s.Model.Grid.Cells()))
 			}
 		}
 	}

@@ -42,7 +42,7 @@ type scoreboard struct {
 
 // score is what one partition's records add up to.
 type score struct {
-	metrics trial.Metrics
+	metrics trial.Score
 	digest  digest
 }
 
@@ -117,7 +117,7 @@ func (s *scoreboard) answered(record schemas.Sanitized) (schemas.Raw, error) {
 }
 
 // measure adds the distances of one record to the truth.
-func (s *scoreboard) measure(metrics *trial.Metrics, fix schemas.Raw, record schemas.Sanitized) error {
+func (s *scoreboard) measure(metrics *trial.Score, fix schemas.Raw, record schemas.Sanitized) error {
 	blind, err := s.blind.Estimate(fix)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package expect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,11 +10,9 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/trial"
-	"github.com/geodither/geodither/schemas"
 )
 
 // Options say how much is simulated. The zero value is 100 tracks.
@@ -48,8 +47,8 @@ type Expectation struct {
 	Seed          uint64
 	Tracks, Steps int // of each track
 	Step          time.Duration
-	Metrics       trial.Metrics // distances to the simulated truth, at each step that has a record
-	Metric        MetricView    // of all releases
+	Score         trial.Score // distances to the simulated truth, at each step that has a record
+	Metric        MetricView  // of all releases
 	Kinds         map[mechanism.Kind]int64
 
 	// EpsilonHour and EpsilonDay are a user's Σε in these times: at the simulated rate, and no more
@@ -65,18 +64,15 @@ func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Opti
 	if err != nil {
 		return nil, err
 	}
-	for range s.tracks {
-		s.start()
-		for i := range s.steps {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			if err := s.step(int64(i)); err != nil {
-				return nil, err
-			}
-			if err := s.progress(s.all, int64(s.tracks)*int64(s.steps)); err != nil {
-				return nil, err
-			}
+	for number := range s.tracks {
+		s.x.Tracks++
+		track := trial.Track{User: fmt.Sprintf("simulated-%d", number+1), Reports: s.reports}
+		err := s.runner.Run(track, func(r *trial.Result) error {
+			s.book(r)
+			return errors.Join(ctx.Err(), s.progress(s.all, int64(s.tracks)*int64(s.steps)))
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	s.price()
@@ -86,14 +82,9 @@ func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Opti
 // simulation is one run of Simulate.
 type simulation struct {
 	model         *mobility.Model
-	released      *mechanism.Sanitizer
-	blind         *pipeline.Blind
-	bits          *rand.PCG
+	runner        trial.Runner
 	rng           *rand.Rand
 	tracks, steps int
-	cell          grid.Cell
-	user          string
-	state         mechanism.State
 	spent         float64
 	all           int64 // steps of all tracks
 	progress      func(done, total int64) error
@@ -105,55 +96,35 @@ func newSimulation(model *mobility.Model, release mechanism.Options, e Options) 
 	if err != nil {
 		return nil, err
 	}
-	blind, err := pipeline.NewBlind(model, release)
-	if err != nil {
-		return nil, err
-	}
 	e = e.withDefaults(released.Options())
-	bits := rand.NewPCG(e.Seed, 0x657870656374) // any second word: it names the stream
 	return &simulation{
-		model: model, released: released, blind: blind,
-		bits: bits, rng: rand.New(bits), tracks: e.Tracks, steps: e.Steps, progress: e.Progress,
+		model: model, runner: trial.Runner{Sanitizer: released, Release: true, Beside: true},
+		rng:    rand.New(rand.NewPCG(e.Seed, 0x657870656374)), // any second word: it names the stream
+		tracks: e.Tracks, steps: e.Steps, progress: e.Progress,
 		x: Expectation{Options: released.Options(), Seed: e.Seed, Steps: e.Steps, Step: model.Step, Kinds: map[mechanism.Kind]int64{}},
 	}, nil
 }
 
-// start starts a track.
-func (s *simulation) start() {
-	s.x.Tracks++
-	s.user = fmt.Sprintf("simulated-%d", s.x.Tracks)
-	s.state = mechanism.State{}
-	s.cell = s.model.SampleInitial(s.bits)
+// reports yields the next track's, each from anywhere within its cell.
+func (s *simulation) reports(yield func(trial.Report) bool) {
+	walker := trial.NewWalker(s.model, s.rng)
+	for step := range int64(s.steps) {
+		if !yield(trial.Report{Step: step, Cell: walker.Cell, Place: walker.Place()}) {
+			return
+		}
+		walker.Move(step)
+	}
 }
 
-// step releases where the track is, from anywhere within its cell, and moves on.
-func (s *simulation) step(i int64) error {
-	out, err := s.released.Step(&s.state, mechanism.Input{User: s.user, Step: i, Cell: s.cell, Release: true})
-	if err != nil {
-		return err
-	}
-	blind, err := s.blind.Estimate(schemas.Raw{UserID: s.user, Timestamp: i * s.model.Step.Milliseconds()})
-	if err != nil {
-		return err
-	}
-	side, truth := s.model.Grid.CellKM(), s.model.Grid.Centre(s.cell)
-	truth.X += float64(side * (s.rng.Float64() - .5))
-	truth.Y += float64(side * (s.rng.Float64() - .5))
-	s.cell = s.model.SampleNext(s.bits, s.cell, i)
-
+// book counts what a report has led to.
+func (s *simulation) book(r *trial.Result) {
 	s.all++
-	s.spent += out.Epsilon
-	s.x.Kinds[out.Kind]++
-	if out.Kind == mechanism.Released {
-		s.x.Metrics.AddRelease(out.SetSize, out.Drift)
-		s.x.Metrics.Release.Add(out.Release.Distance(truth))
-		s.x.Metric.Add(out.Metric)
+	s.spent += r.Outcome.Epsilon
+	s.x.Kinds[r.Outcome.Kind]++
+	s.x.Score.Add(r)
+	if r.Outcome.Kind == mechanism.Released {
+		s.x.Metric.Add(r.Outcome.Metric)
 	}
-	if out.Kind.Published() {
-		s.x.Metrics.Estimate.Add(out.Estimate.Distance(truth))
-		s.x.Metrics.Blind.Add(blind.Distance(truth))
-	}
-	return nil
 }
 
 // price fills in what a user spends in an hour and in a day.

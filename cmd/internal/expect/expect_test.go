@@ -31,7 +31,7 @@ func TestExpect(t *testing.T) {
 	weak := expected(t, mechanism.Options{Epsilon: .01, Delta: .01}, e)
 	strong := expected(t, mechanism.Options{Epsilon: 20, Delta: .01}, e)
 	for _, x := range []*Expectation{weak, strong} {
-		m := &x.Metrics
+		m := &x.Score
 		if x.Tracks != 30 || x.Steps != 40 || m.Estimate.Len() != 30*40 || m.Blind.Len() != 30*40 || m.Releases() != 30*40 {
 			t.Errorf("simulated %d tracks of %d steps, %d estimates, %d releases", x.Tracks, x.Steps, m.Estimate.Len(), m.Releases())
 		}
@@ -39,13 +39,13 @@ func TestExpect(t *testing.T) {
 			t.Errorf("drift %v, sets of %v cells", m.DriftRatio(), m.LocationSetMean())
 		}
 	}
-	if near := strong.Metrics.Estimate.RMS(); near > strong.Metrics.Blind.RMS()/2 || near < 200 {
-		t.Errorf("at ε = 20 the estimate is off by %v m, without releases by %v m", near, strong.Metrics.Blind.RMS())
+	if near := strong.Score.Estimate.RMS(); near > strong.Score.Blind.RMS()/2 || near < 200 {
+		t.Errorf("at ε = 20 the estimate is off by %v m, without releases by %v m", near, strong.Score.Blind.RMS())
 	}
-	if far := weak.Metrics.Estimate.RMS() / weak.Metrics.Blind.RMS(); far < .98 || far > 1.02 {
+	if far := weak.Score.Estimate.RMS() / weak.Score.Blind.RMS(); far < .98 || far > 1.02 {
 		t.Errorf("at ε = .01 the estimate is off by %v of what it is without releases", far)
 	}
-	if weak.Metrics.Blind.RMS() != strong.Metrics.Blind.RMS() {
+	if weak.Score.Blind.RMS() != strong.Score.Blind.RMS() {
 		t.Error("the blind baseline depends on ε")
 	}
 	if math.Abs(strong.EpsilonHour-20*60) > 1e-6 || math.Abs(strong.EpsilonDay-20*60*24) > 1e-6 {

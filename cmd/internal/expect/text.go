@@ -40,7 +40,7 @@ func (x *Expectation) Summary() Summary {
 	for _, n := range x.Kinds {
 		all += n
 	}
-	m := &x.Metrics
+	m := &x.Score
 	return Summary{
 		Mechanism: o.Mechanism, Epsilon: o.Epsilon, Delta: o.Delta,
 		Tracks: x.Tracks, Steps: x.Steps, Seconds: (time.Duration(x.Steps) * x.Step).Seconds(), Seed: x.Seed,

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -17,18 +17,16 @@ import (
 // moves by its matrix, and reports once a step: at its own moment within the step, and from
 // anywhere within its cell.
 type Fleet struct {
-	model *mobility.Model
-	cells []grid.Cell
-	rng   *rand.Rand
-	bits  rand.Source
+	model    *mobility.Model
+	vehicles []trial.Walker
 }
 
 // New places the vehicles of a fleet. The same model, number and seed give the same fleet.
 func New(model *mobility.Model, vehicles int, seed uint64) *Fleet {
-	bits := rand.NewPCG(seed, 0x67656f646974686) // any second word: it names the stream
-	f := &Fleet{model: model, cells: make([]grid.Cell, vehicles), bits: bits, rng: rand.New(bits)}
-	for i := range f.cells {
-		f.cells[i] = model.SampleInitial(bits)
+	rng := rand.New(rand.NewPCG(seed, 0x67656f646974686)) // any second word: it names the stream
+	f := &Fleet{model: model, vehicles: make([]trial.Walker, vehicles)}
+	for i := range f.vehicles {
+		f.vehicles[i] = trial.NewWalker(model, rng)
 	}
 	return f
 }
@@ -37,21 +35,17 @@ func New(model *mobility.Model, vehicles int, seed uint64) *Fleet {
 // the fleet on. It returns false as soon as yield does.
 func (f *Fleet) Step(startMS int64, yield func(schemas.Raw) bool) bool {
 	stepMS := f.model.Step.Milliseconds()
-	side := f.model.Grid.CellKM()
-	for i, c := range f.cells {
-		centre := f.model.Grid.Centre(c)
-		lat, lon := f.model.Grid.ToDegrees(grid.Point{
-			X: centre.X + float64(side*(f.rng.Float64()-.5)),
-			Y: centre.Y + float64(side*(f.rng.Float64()-.5)),
-		})
+	for i := range f.vehicles {
+		vehicle := &f.vehicles[i]
+		lat, lon := f.model.Grid.ToDegrees(vehicle.Place())
 		if !yield(schemas.Raw{
 			UserID:    fmt.Sprintf("sim-%06d", i),
-			Timestamp: startMS + stepMS*int64(i)/int64(len(f.cells)),
+			Timestamp: startMS + stepMS*int64(i)/int64(len(f.vehicles)),
 			Latitude:  lat, Longitude: lon,
 		}) {
 			return false
 		}
-		f.cells[i] = f.model.SampleNext(f.bits, c, startMS/stepMS)
+		vehicle.Move(startMS / stepMS)
 	}
 	return true
 }

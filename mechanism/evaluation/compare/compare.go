@@ -16,6 +16,7 @@ import (
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Options say how two models are compared. The zero value of each field means its default.
@@ -120,16 +121,16 @@ func Models(a, b *mobility.Model, o Options) (*Comparison, error) {
 // simulated yields tracks that move as the model says.
 func simulated(m *mobility.Model, o Options) iter.Seq[mobility.Track] {
 	return func(yield func(mobility.Track) bool) {
-		bits := rand.NewPCG(o.Seed, 0x636f6d70617265) // any second word: it names the stream
+		rng := rand.New(rand.NewPCG(o.Seed, 0x636f6d70617265)) // any second word: it names the stream
 		// Starts are spread over a week, so that each class has its share.
 		week := int64(7 * 24 * time.Hour / m.Step)
 		for i := range o.Tracks {
 			first := week * int64(i) / int64(o.Tracks)
 			track := mobility.Track{User: fmt.Sprintf("simulated-%06d", i)}
-			cell := m.SampleInitial(bits)
+			walker := trial.NewWalker(m, rng)
 			for step := first; step < first+int64(o.Steps); step++ {
-				track.Steps, track.Cells = append(track.Steps, step), append(track.Cells, cell)
-				cell = m.SampleNext(bits, cell, step)
+				track.Steps, track.Cells = append(track.Steps, step), append(track.Cells, walker.Cell)
+				walker.Move(step)
 			}
 			if !yield(track) {
 				return

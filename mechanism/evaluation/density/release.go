@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/parallel"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // path is the cells of a vehicle by step, and the model under which it releases.
@@ -46,16 +47,16 @@ func (x *experiment) paths(kind string, n int) ([]path, error) {
 	random := rand.New(rand.NewPCG(x.options.Seed, 0x7061746873))
 	around := x.gathering(random)
 	for v := range paths {
-		c := m.SampleInitial(random)
+		walker := trial.NewWalker(m, random)
 		if kind == Gathered && v%2 == 0 {
-			c = around[random.IntN(len(around))]
+			walker.Cell = around[random.IntN(len(around))]
 		}
 		cells := make([]grid.Cell, x.options.Steps)
 		for step := range cells {
 			if step > 0 {
-				c = m.SampleNext(random, c, int64(step-1))
+				walker.Move(int64(step - 1))
 			}
-			cells[step] = c
+			cells[step] = walker.Cell
 		}
 		paths[v] = path{cells, m}
 	}
@@ -106,10 +107,7 @@ func (x *experiment) release(paths []path, epsilon float64) ([]vehicle, error) {
 		Progress: func(done int64) error { return x.report(before + done) },
 	}
 	err := pool.Do((len(paths)+batch-1)/batch, func(int) func(*parallel.Task) error {
-		r := &releaser{
-			x: x, epsilon: epsilon, dense: make([]float64, x.zones.Count()),
-			sanitizers: map[*mobility.Model]*mechanism.Sanitizer{},
-		}
+		r := x.newReleaser(epsilon)
 		return func(t *parallel.Task) error {
 			for v := t.Number * batch; v < min((t.Number+1)*batch, len(paths)); v++ {
 				if err := r.one(v, paths[v], &vehicles[v]); err != nil {
@@ -146,7 +144,20 @@ type releaser struct {
 	x          *experiment
 	epsilon    float64
 	sanitizers map[*mobility.Model]*mechanism.Sanitizer
+	runner     trial.Runner
+	steps      []int64   // those in which vehicles report
 	dense      []float64 // scratch, a number a zone
+}
+
+func (x *experiment) newReleaser(epsilon float64) *releaser {
+	r := &releaser{
+		x: x, epsilon: epsilon, sanitizers: map[*mobility.Model]*mechanism.Sanitizer{},
+		runner: trial.Runner{Release: true}, dense: make([]float64, x.zones.Count()),
+	}
+	for step := range int64(x.options.Steps) {
+		r.steps = append(r.steps, step)
+	}
+	return r
 }
 
 // of returns the sanitizer of a model.
@@ -169,20 +180,20 @@ func (r *releaser) one(v int, p path, to *vehicle) error {
 	if err != nil {
 		return err
 	}
-	var state mechanism.State
-	name, zones := fmt.Sprintf("vehicle %d", v), r.x.zones
-	for step := range r.x.options.Steps {
-		out, err := s.Step(&state, mechanism.Input{
-			User: name, Step: int64(step), Cell: p.cells[step], Release: true,
-		})
-		if err != nil {
-			return err
-		}
-		to.release = zones.Of(p.model.Grid.CellAt(out.Release))
+	zones, last := r.x.zones, r.x.options.Steps-1
+	r.runner.Sanitizer = s
+	track := trial.Track{
+		User:    fmt.Sprintf("vehicle %d", v),
+		Reports: trial.Centres(p.model.Grid, r.steps, p.cells[:last+1]),
 	}
-	to.model, to.truth = p.model, zones.Of(p.cells[r.x.options.Steps-1])
-	zones.Gather(&to.posterior, &state.Posterior, r.dense)
-	return nil
+	return r.runner.Run(track, func(now *trial.Result) error {
+		if now.Number == last {
+			to.model, to.truth = p.model, zones.Of(now.Cell)
+			to.release = zones.Of(p.model.Grid.CellAt(now.Outcome.Release))
+			zones.Gather(&to.posterior, &now.State.Posterior, r.dense)
+		}
+		return nil
+	})
 }
 
 // Stretches cuts tracks into stretches of so many successive steps, each to be taken for a vehicle

@@ -5,6 +5,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // beliefs are what the adversaries learn of one user, [adversary][window of time], from the releases and without any.
@@ -78,20 +79,20 @@ func (d *Data) watch(t *Trace, o Options, tick Tick) (*beliefs, error) {
 	}
 	// The sanitizer's prior of a timestamp is known before the release, and with it the law.
 	next := d.standard(model, options)
-	err = Walk(s, t, nil, true, func(i int, out mechanism.Outcome, state *mechanism.State) error {
-		next.foresee(t.Steps[i])
+	err = releasing(s, t.track(d.Grid, nil), func(r *trial.Result) error {
+		next.foresee(r.Step)
 		truth.prepare(&next.prior)
-		if len(truth.set.Cells) != out.SetSize {
+		if len(truth.set.Cells) != r.Outcome.SetSize {
 			return fmt.Errorf("experiment: an observer who knows M finds another location set than the sanitizer")
 		}
-		window := min(windows-1, i*windows/d.Timestamps)
+		window := min(windows-1, r.Number*windows/d.Timestamps)
 		for a := range with {
-			with[a].observe(t.Steps[i], &out.Release, truth)
-			got.With[a][window].add(d.Grid, &with[a].posterior, t.Cells[i])
-			without[a].observe(t.Steps[i], nil, nil)
-			got.Without[a][window].add(d.Grid, &without[a].posterior, t.Cells[i])
+			with[a].observe(r.Step, &r.Outcome.Release, truth)
+			got.With[a][window].add(d.Grid, &with[a].posterior, r.Cell)
+			without[a].observe(r.Step, nil, nil)
+			got.Without[a][window].add(d.Grid, &without[a].posterior, r.Cell)
 		}
-		next.posterior.CopyFrom(&state.Posterior)
+		next.posterior.CopyFrom(&r.State.Posterior)
 		return tick(8)
 	})
 	return got, err

@@ -8,6 +8,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // TestLearnedByHand: a belief of a half in the true cell and a quarter in each of two others.
@@ -62,7 +63,8 @@ func TestFilters(t *testing.T) {
 	standard, walk := slices.Index(Adversaries(), Standard), slices.Index(Adversaries(), WeakWalk)
 	next := d.standard(model, o)
 	var walking mechanism.State
-	err = Walk(s, trace, nil, true, func(i int, out mechanism.Outcome, state *mechanism.State) error {
+	err = releasing(s, trace.track(d.Grid, nil), func(r *trial.Result) error {
+		i, out, state := r.Number, r.Outcome, r.State
 		next.foresee(trace.Steps[i])
 		truth.prepare(&next.prior)
 		for _, f := range filters {

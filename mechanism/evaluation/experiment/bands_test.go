@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 func close1(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
@@ -28,7 +29,10 @@ func TestTally(t *testing.T) {
 		{testSide + 1, 2, true, at(1, 1), at(1, 3)},    // 0; 1 km
 		{testSide*2 + 2, 3, false, at(8, 2), at(2, 6)}, // 3 km; 2 km
 	} {
-		tally.addOutcome(g, c.cell, mechanism.Outcome{SetSize: c.set, Drift: c.drift, Release: c.release, Estimate: c.estimate})
+		tally.addResult(&trial.Result{
+			Report:  trial.Report{Cell: c.cell, Place: g.Centre(c.cell)},
+			Outcome: mechanism.Outcome{SetSize: c.set, Drift: c.drift, Release: c.release, Estimate: c.estimate},
+		})
 	}
 	all := []Tally{tally}
 	for name, c := range map[string]struct{ got, want float64 }{

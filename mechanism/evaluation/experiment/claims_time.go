@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // promised is the paper's time for a release.
@@ -32,7 +33,7 @@ func (d *Data) timeReleases(o Options, tick Tick) (*timing, error) {
 	}
 	var took []time.Duration
 	before := o.Clock()
-	err = Walk(s, t, nil, true, func(int, mechanism.Outcome, *mechanism.State) error {
+	err = releasing(s, t.track(d.Grid, nil), func(*trial.Result) error {
 		now := o.Clock()
 		took = append(took, now-before)
 		if err := tick(1); err != nil {

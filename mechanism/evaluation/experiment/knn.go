@@ -7,6 +7,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Query is a pair of k, how many nearest places of the truth are wanted, and k', how many places nearest to the release are fetched.
@@ -157,12 +158,13 @@ func (d *Data) neighbours(traces []Trace, v Variant, at Setting, runs int, seed 
 		if err != nil {
 			return nil, err
 		}
+		runner := trial.Runner{Sanitizer: s, Release: release}
 		for i := range traces {
 			t := &traces[i]
 			tell := strides(len(t.Steps), tick)
-			err := Walk(s, t, nil, release, func(k int, out mechanism.Outcome, _ *mechanism.State) error {
-				around.add(&tallies[i], t.Cells[k], out)
-				return tell(k)
+			err := runner.Run(t.track(d.Grid, nil), func(r *trial.Result) error {
+				around.add(&tallies[i], r.Cell, r.Outcome)
+				return tell(r.Number)
 			})
 			if err != nil {
 				return nil, err

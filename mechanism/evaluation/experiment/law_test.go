@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // simulated is what many traces give that follow the model they are filtered with.
@@ -41,7 +42,7 @@ func simulate(t *testing.T, model *mobility.Model, v Variant, released, stated S
 		t.Fatal(err)
 	}
 	var (
-		bits         = rand.NewPCG(5, 6)
+		bits         = rand.New(rand.NewPCG(5, 6))
 		predictor    = mobility.NewPredictor(model)
 		prior        mobility.Distribution
 		ours, theirs locationset.Set
@@ -49,14 +50,16 @@ func simulate(t *testing.T, model *mobility.Model, v Variant, released, stated S
 	)
 	for user := range 160 {
 		// Users of one name would share noise where they share everything else.
-		trace := &Trace{User: fmt.Sprint(user), Steps: []int64{0}, Cells: []grid.Cell{model.SampleInitial(bits)}}
+		walker := trial.NewWalker(model, bits)
+		trace := &Trace{User: fmt.Sprint(user), Steps: []int64{0}, Cells: []grid.Cell{walker.Cell}}
 		for i := int64(1); i < 24; i++ {
-			trace.Steps = append(trace.Steps, i)
-			trace.Cells = append(trace.Cells, model.SampleNext(bits, trace.Cells[i-1], i-1))
+			walker.Move(i - 1)
+			trace.Steps, trace.Cells = append(trace.Steps, i), append(trace.Cells, walker.Cell)
 		}
 		prior.CopyFrom(&model.Initial)
 		prior.Prune(mechanism.DefaultPrune)
-		err := Walk(sanitizer, trace, nil, true, func(i int, out mechanism.Outcome, state *mechanism.State) error {
+		err := releasing(sanitizer, trace.track(model.Grid, nil), func(r *trial.Result) error {
+			out := r.Outcome
 			ours.Choose(&prior, stated.Delta)
 			theirs.Choose(&prior, released.Delta)
 			if len(theirs.Cells) != out.SetSize {
@@ -64,8 +67,8 @@ func simulate(t *testing.T, model *mobility.Model, v Variant, released, stated S
 			}
 			hull.OfCells(model.Grid, ours.Cells)
 			noisy.Prepare(&hull, stated.Epsilon)
-			s.add(model.Grid, trace.Cells[i], out, noisy.SquaredError(), outside(&prior, ours.Cells))
-			predictor.PredictPruned(&prior, &state.Posterior, trace.Steps[i], 1, mechanism.DefaultPrune)
+			s.add(model.Grid, r.Cell, out, noisy.SquaredError(), outside(&prior, ours.Cells))
+			predictor.PredictPruned(&prior, &r.State.Posterior, r.Step, 1, mechanism.DefaultPrune)
 			return nil
 		})
 		if err != nil {
@@ -148,8 +151,8 @@ func TestSimulatedTruth(t *testing.T) {
 	}
 }
 
-// TestWalkBlind: without releases the filter is the model alone: the initial distribution, moved on.
-func TestWalkBlind(t *testing.T) {
+// TestBlindly: without releases the filter is the model alone: the initial distribution, moved on.
+func TestBlindly(t *testing.T) {
 	d := testData(t)
 	model, err := d.WithoutFold(0)
 	if err != nil {
@@ -163,7 +166,8 @@ func TestWalkBlind(t *testing.T) {
 	want.Prune(mechanism.DefaultPrune)
 	last := trace.Steps[0]
 	seen := 0
-	err = WalkBlind(model, d.Release(PIM, 1, .01), trace, nil, []float64{.05, .4}, func(i int, out mechanism.Outcome, sets []locationset.Set) error {
+	err = blindly(model, d.Release(PIM, 1, .01), trace.track(d.Grid, nil), []float64{.05, .4}, func(r *trial.Result, sets []locationset.Set) error {
+		i, out := r.Number, r.Outcome
 		if gap := int(trace.Steps[i] - last); gap > 0 {
 			predictor.PredictPruned(&want, &want, last, gap, mechanism.DefaultPrune)
 			want.Prune(mechanism.DefaultPrune)

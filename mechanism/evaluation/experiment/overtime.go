@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/locationset"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // timeline is what the runs of one trace give, [run][timestamp]. Distances are in kilometres, rounded to a metre.
@@ -75,10 +76,10 @@ func (d *Data) followTrace(t *Trace, v Variant, o Options, tick Tick) (*timeline
 			return nil, err
 		}
 		line.begin()
-		err = Walk(s, t, nil, true, func(i int, out mechanism.Outcome, _ *mechanism.State) error {
-			line.add(d.Grid, t.Cells[i], out, out.SetSize, out.Drift)
+		err = releasing(s, t.track(d.Grid, nil), func(r *trial.Result) error {
+			line.add(r, r.Outcome.SetSize, r.Outcome.Drift)
 			if run == 0 {
-				line.Places = append(line.Places, grid.Point{X: metre(out.Release.X), Y: metre(out.Release.Y)})
+				line.Places = append(line.Places, grid.Point{X: metre(r.Outcome.Release.X), Y: metre(r.Outcome.Release.Y)})
 			}
 			return nil
 		})
@@ -100,9 +101,9 @@ func (d *Data) blindOverTime(t *Trace, delta float64, tick Tick) (*timeline, err
 	}
 	line := &timeline{}
 	line.begin()
-	err = WalkBlind(model, d.Release(PIM, 1, delta), t, nil, []float64{delta}, func(i int, out mechanism.Outcome, sets []locationset.Set) error {
-		_, in := slices.BinarySearch(sets[0].Cells, t.Cells[i])
-		line.add(d.Grid, t.Cells[i], out, len(sets[0].Cells), !in)
+	err = blindly(model, d.Release(PIM, 1, delta), t.track(d.Grid, nil), []float64{delta}, func(r *trial.Result, sets []locationset.Set) error {
+		_, in := slices.BinarySearch(sets[0].Cells, r.Cell)
+		line.add(r, len(sets[0].Cells), !in)
 		return nil
 	})
 	if err == nil {
@@ -116,12 +117,12 @@ func (l *timeline) begin() {
 	l.Release, l.Estimate = append(l.Release, nil), append(l.Estimate, nil)
 }
 
-func (l *timeline) add(g *grid.Grid, cell grid.Cell, out mechanism.Outcome, set int, drift bool) {
-	run, truth := len(l.Set)-1, g.Centre(cell)
+func (l *timeline) add(r *trial.Result, set int, drift bool) {
+	run := len(l.Set) - 1
 	l.Set[run] = append(l.Set[run], set)
 	l.Drift[run] = append(l.Drift[run], drift)
-	l.Release[run] = append(l.Release[run], metre(out.Release.Distance(truth)))
-	l.Estimate[run] = append(l.Estimate[run], metre(out.Estimate.Distance(truth)))
+	l.Release[run] = append(l.Release[run], metre(r.Outcome.Release.Distance(r.Place)))
+	l.Estimate[run] = append(l.Estimate[run], metre(r.Outcome.Estimate.Distance(r.Place)))
 }
 
 // tallies returns a tally for each run of the timestamps from one to another: the runs are the clusters of their bands.

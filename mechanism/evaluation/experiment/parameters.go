@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/locationset"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Case is a data set under a kind of model.
@@ -166,9 +167,9 @@ func (c Case) measure(traces []Trace, v Variant, at Setting, o Options, tick Tic
 				return nil, err
 			}
 			tell := strides(len(t.Steps), tick)
-			err = Walk(s, t, personal, true, func(k int, out mechanism.Outcome, _ *mechanism.State) error {
-				tallies[i].addOutcome(c.Data.Grid, t.Cells[k], out)
-				return tell(k)
+			err = releasing(s, t.track(c.Data.Grid, personal), func(r *trial.Result) error {
+				tallies[i].addResult(r)
+				return tell(r.Number)
 			})
 			if err != nil {
 				return nil, err
@@ -195,10 +196,10 @@ func (c Case) blind(traces []Trace, deltas []float64, tick Tick) ([][]Tally, err
 		if err != nil {
 			return nil, err
 		}
-		err = WalkBlind(model, c.Data.Release(PIM, 1, .01), t, personal, deltas, func(j int, out mechanism.Outcome, sets []locationset.Set) error {
-			distance := out.Estimate.Distance(c.Data.Grid.Centre(t.Cells[j]))
+		err = blindly(model, c.Data.Release(PIM, 1, .01), t.track(c.Data.Grid, personal), deltas, func(r *trial.Result, sets []locationset.Set) error {
+			distance := r.Outcome.Estimate.Distance(r.Place)
 			for k := range sets {
-				_, in := slices.BinarySearch(sets[k].Cells, t.Cells[j])
+				_, in := slices.BinarySearch(sets[k].Cells, r.Cell)
 				tallies[k][i].add(len(sets[k].Cells), !in, distance, distance)
 			}
 			return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Variant is one way to release.
@@ -97,38 +98,32 @@ func Keyed(seed uint64, run int) noise.Streams {
 	return noise.NewKeyed(noise.KeyFromSeed(binary.BigEndian.Uint64(sum[:])))
 }
 
-// Walk gives a trace to a sanitizer, a release at each timestamp, and visit every outcome; release false asks for none, which is the blind
-// baseline. state is the filter's after the timestamp; personal may be nil.
-func Walk(s *mechanism.Sanitizer, t *Trace, personal *mobility.Personal, release bool, visit func(i int, out mechanism.Outcome, state *mechanism.State) error) error {
-	var state mechanism.State
-	for i, step := range t.Steps {
-		out, err := s.Step(&state, mechanism.Input{User: t.User, Step: step, Cell: t.Cells[i], Release: release, Personal: personal})
-		if err != nil {
-			return err
-		}
-		if err := visit(i, out, &state); err != nil {
-			return err
-		}
-	}
-	return nil
+// track returns the trace for a runner; personal may be nil.
+func (t *Trace) track(g *grid.Grid, personal *mobility.Personal) trial.Track {
+	return trial.Track{User: t.User, Personal: personal, Reports: trial.Centres(g, t.Steps, t.Cells)}
 }
 
-// WalkBlind goes through a trace without releases. sets are, for each δ, the location set of the prior: what ΔX would be if nothing were known
+// releasing runs a trace with a release at each timestamp.
+func releasing(s *mechanism.Sanitizer, t trial.Track, visit func(*trial.Result) error) error {
+	return (&trial.Runner{Sanitizer: s, Release: true}).Run(t, visit)
+}
+
+// blindly runs a trace without releases. sets are, for each δ, the location set of the prior: what ΔX would be if nothing were known
 // but the model.
-func WalkBlind(m *mobility.Model, o mechanism.Options, t *Trace, personal *mobility.Personal, deltas []float64, visit func(i int, out mechanism.Outcome, sets []locationset.Set) error) error {
+func blindly(m *mobility.Model, o mechanism.Options, t trial.Track, deltas []float64, visit func(r *trial.Result, sets []locationset.Set) error) error {
 	s, err := mechanism.NewSanitizer(m, Keyed(0, 0), o)
 	if err != nil {
 		return err
 	}
 	sets := make([]locationset.Set, len(deltas))
 	var prior mobility.Distribution
-	return Walk(s, t, personal, false, func(i int, out mechanism.Outcome, state *mechanism.State) error {
-		prior.CopyFrom(&state.Posterior)
+	return (&trial.Runner{Sanitizer: s}).Run(t, func(r *trial.Result) error {
+		prior.CopyFrom(&r.State.Posterior)
 		prior.Normalize()
 		for k, delta := range deltas {
 			sets[k].Choose(&prior, delta)
 		}
-		return visit(i, out, sets)
+		return visit(r, sets)
 	})
 }
 
@@ -153,8 +148,8 @@ func (t *Tally) add(set int, drift bool, releaseKM, estimateKM float64) {
 	t.Estimate2 += float64(estimateKM * estimateKM)
 }
 
-// addOutcome adds a release of a true cell.
-func (t *Tally) addOutcome(g *grid.Grid, cell grid.Cell, out mechanism.Outcome) {
-	truth := g.Centre(cell)
-	t.add(out.SetSize, out.Drift, out.Release.Distance(truth), out.Estimate.Distance(truth))
+// addResult adds a release at a timestamp.
+func (t *Tally) addResult(r *trial.Result) {
+	out := &r.Outcome
+	t.add(out.SetSize, out.Drift, out.Release.Distance(r.Place), out.Estimate.Distance(r.Place))
 }

@@ -173,40 +173,36 @@ func (f *measurement) oneStep(fit *mobility.Fit) {
 // calibrate returns the i-th point of the curve, and fills in what belongs to the settings if it is theirs.
 func (f *measurement) calibrate(fit *mobility.Fit, i int, delta float64, users []int) mobility.FitDelta {
 	var sum part
-	var release, estimate, blind trial.Distances
+	var score trial.Score
 	var sets []float64
 	by := make([]clusterCount, len(users)-1)
 	for run := range f.options.Runs {
 		parts := f.pass(1 + i*f.options.Runs + run)
 		for u := range by {
 			for _, p := range parts[users[u]:users[u+1]] {
-				by[u].n += p.releases
-				by[u].hits += p.drifts
+				by[u].n += p.score.Releases()
+				by[u].hits += p.score.Drifts()
 			}
 		}
 		for _, p := range parts {
 			sum.steps += p.steps
-			sum.releases += p.releases
-			sum.drifts += p.drifts
 			sum.lost += p.lost
 			sum.logs += p.logs
 			sum.entropy += p.entropy
 			for _, n := range p.sets {
 				sets = append(sets, float64(n))
 			}
-			release.Merge(&p.release)
-			estimate.Merge(&p.estimate)
-			blind.Merge(&p.blind)
+			score.Merge(&p.score)
 		}
 	}
 	point := mobility.FitDelta{
-		Delta: delta, Drift: trial.Share(sum.drifts, sum.releases), SetMean: mean(sets), SetMedian: median(sets),
+		Delta: delta, Drift: score.DriftRatio(), SetMean: mean(sets), SetMedian: median(sets),
 		EntropyBits: sum.entropy / float64(sum.steps), LogPrior: sum.logs / float64(sum.steps),
 	}
 	point.Low, point.High = bootstrapShare(by, f.options.Seed)
 	if delta == fit.Delta {
 		fit.LogPrior, fit.Unforeseen = point.LogPrior, trial.Share(sum.lost, sum.steps)
-		fit.Release, fit.Estimate, fit.Blind = errorOf(&release), errorOf(&estimate), errorOf(&blind)
+		fit.Release, fit.Estimate, fit.Blind = errorOf(&score.Release), errorOf(&score.Estimate), errorOf(&score.Blind)
 	}
 	return point
 }

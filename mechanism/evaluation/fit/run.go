@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"iter"
 	"math"
 
 	"github.com/geodither/geodither/mechanism"
@@ -18,10 +19,9 @@ type part struct {
 
 	popular float64 // one step
 
-	releases, drifts         int64 // the rest: the filter
-	entropy                  float64
-	sets                     []int32
-	release, estimate, blind trial.Distances // only for the δ of the settings
+	entropy float64 // the rest: the filter
+	sets    []int32
+	score   trial.Score // with distances only for the δ of the settings
 }
 
 // addLog counts one place and the probability that it was given.
@@ -49,7 +49,7 @@ func (f *measurement) measure() error {
 		pool.Progress = func(done int64) error { return f.options.Progress(done, perPass*int64(f.passes())) }
 	}
 	return pool.Do(len(f.parts), func(int) func(*parallel.Task) error {
-		w := &worker{measurement: f, blind: blind, delta: -1}
+		w := &worker{measurement: f, blind: blind}
 		return func(t *parallel.Task) error { return w.task(t.Number) }
 	})
 }
@@ -67,16 +67,7 @@ func (f *measurement) blindPlaces() ([]grid.Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	var state mechanism.State
-	places := make([]grid.Point, longest+1)
-	for i := range places {
-		out, err := s.Step(&state, mechanism.Input{Step: int64(i)})
-		if err != nil {
-			return nil, err
-		}
-		places[i] = out.Estimate
-	}
-	return places, nil
+	return trial.Alone(s, longest+1)
 }
 
 // sanitizer returns one for a δ.
@@ -91,14 +82,12 @@ type worker struct {
 	*measurement
 	blind []grid.Point
 
-	predictor     *mobility.Predictor
-	popularity    []float64
-	here, there   mobility.Distribution
-	pass          int
-	released      *mechanism.Sanitizer
-	paired        *pairedNoise // nil: noise is keyed
-	delta         float64
-	state, unseen mechanism.State
+	predictor   *mobility.Predictor
+	popularity  []float64
+	here, there mobility.Distribution
+	pass        int
+	runner      trial.Runner
+	paired      *pairedNoise // nil: noise is keyed
 }
 
 func (w *worker) task(i int) error {
@@ -106,7 +95,7 @@ func (w *worker) task(i int) error {
 	if pass == 0 {
 		return w.oneStep(&w.parts[i], t)
 	}
-	if w.released == nil || w.pass != pass {
+	if w.runner.Sanitizer == nil || w.pass != pass {
 		if err := w.begin(pass); err != nil {
 			return err
 		}
@@ -117,14 +106,16 @@ func (w *worker) task(i int) error {
 // begin makes a sanitizer for a pass, with the noise of its run.
 func (w *worker) begin(pass int) (err error) {
 	w.predictor, w.popularity = nil, nil
-	w.pass, w.delta = pass, w.options.Deltas[(pass-1)/w.options.Runs]
+	w.pass = pass
+	delta := w.options.Deltas[(pass-1)/w.options.Runs]
 	seed := w.options.Seed + uint64((pass-1)%w.options.Runs)
 	var streams noise.Streams = noise.NewKeyed(noise.KeyFromSeed(seed))
 	if w.options.Paired {
 		w.paired = newPairedNoise(seed)
 		streams = w.paired
 	}
-	w.released, err = w.sanitizer(w.delta, streams)
+	w.runner.Release, w.runner.Beside, w.runner.Alone = true, delta == w.options.Release.Delta, w.blind
+	w.runner.Sanitizer, err = w.sanitizer(delta, streams)
 	return err
 }
 
@@ -175,62 +166,39 @@ func (w *worker) personal(user string) (*mobility.Personal, error) {
 
 // filter releases a track.
 func (w *worker) filter(p *part, t mobility.Track) error {
-	g := w.model.Grid
 	user, err := w.personal(t.User)
 	if err != nil {
 		return err
 	}
-	w.state, w.unseen = restarted(w.state), restarted(w.unseen)
-	for i, cell := range t.Cells {
-		in := mechanism.Input{User: t.User, Step: t.Steps[i], Cell: cell, Release: true, Personal: user}
-		if w.paired != nil {
-			w.paired.at(t.User, t.Steps[i])
+	return w.runner.Run(trial.Track{User: t.User, Personal: user, Reports: w.reports(t)}, func(r *trial.Result) error {
+		p.addLog(r.Outcome.Prior.At(r.Cell))
+		p.entropy += entropyBits(r.Outcome.Prior.P)
+		if r.Outcome.Kind == mechanism.Released {
+			p.sets = append(p.sets, int32(r.Outcome.SetSize))
 		}
-		out, err := w.released.Step(&w.state, in)
-		if err != nil {
-			return err
+		switch {
+		case w.runner.Beside:
+			p.score.Add(r)
+		case r.Outcome.Kind == mechanism.Released:
+			p.score.AddRelease(r.Outcome.SetSize, r.Outcome.Drift)
 		}
-		p.addLog(out.Prior.At(cell))
-		p.entropy += entropyBits(out.Prior.P)
-		if out.Kind == mechanism.Released {
-			p.releases++
-			p.sets = append(p.sets, int32(out.SetSize))
-			if out.Drift {
-				p.drifts++
+		return nil
+	})
+}
+
+// reports yields a track's reports, each with its noise at hand.
+func (w *worker) reports(t mobility.Track) iter.Seq[trial.Report] {
+	reports := trial.Centres(w.model.Grid, t.Steps, t.Cells)
+	if w.paired == nil {
+		return reports
+	}
+	return func(yield func(trial.Report) bool) {
+		for r := range reports {
+			if w.paired.at(t.User, r.Step); !yield(r) {
+				return
 			}
 		}
-		if w.delta != w.options.Release.Delta {
-			continue
-		}
-		truth := g.Centre(cell)
-		if out.Kind == mechanism.Released {
-			p.release.Add(out.Release.Distance(truth))
-		}
-		p.estimate.Add(out.Estimate.Distance(truth))
-		unseen, err := w.without(in, t.Steps[0])
-		if err != nil {
-			return err
-		}
-		p.blind.Add(unseen.Distance(truth))
 	}
-	return nil
-}
-
-// without returns the estimate without any release, at a step of a track that began at another.
-func (w *worker) without(in mechanism.Input, first int64) (grid.Point, error) {
-	if w.blind != nil {
-		return w.blind[in.Step-first], nil
-	}
-	in.Release = false
-	// The prior of the release is not needed any more: one sanitizer serves both.
-	out, err := w.released.Step(&w.unseen, in)
-	return out.Estimate, err
-}
-
-// restarted returns the state of a new user in the memory of another.
-func restarted(s mechanism.State) mechanism.State {
-	s.Posterior.Reset()
-	return mechanism.State{Posterior: s.Posterior}
 }
 
 // entropyBits returns the entropy of a normalized distribution.

@@ -176,8 +176,8 @@ func (f *measurement) byUser() []userSum {
 			for _, p := range f.pass(1 + run)[starts[u]:starts[u+1]] {
 				sums[u].steps += p.steps
 				sums[u].logs += p.logs
-				sums[u].releases += p.releases
-				sums[u].drifts += p.drifts
+				sums[u].releases += p.score.Releases()
+				sums[u].drifts += p.score.Drifts()
 			}
 		}
 	}

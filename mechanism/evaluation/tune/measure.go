@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"iter"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
@@ -9,6 +10,7 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/parallel"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Models by whom they leave out: the users of a fold and those held out, those held out, or nobody.
@@ -184,27 +186,35 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 	if err != nil {
 		return err
 	}
-	stepMS := s.Step.Milliseconds()
-	var state mechanism.State
+	runner := trial.Runner{Sanitizer: sanitizer, Release: release}
 	for _, t := range g.trips {
-		posterior := state.Posterior
-		posterior.Reset()
-		state = mechanism.State{Posterior: posterior}
-		for _, at := range t.fixes {
-			out, err := sanitizer.Step(&state, mechanism.Input{
-				User: l.users[t.user].name, Step: mobility.StepOf(at.timeMS, stepMS), Cell: model.Grid.Locate(at.lat, at.lon), Release: release,
-			})
-			if err != nil {
-				return err
+		track := trial.Track{User: l.users[t.user].name, Reports: t.reports(model.Grid, s.Step)}
+		err := runner.Run(track, func(r *trial.Result) error {
+			if r.Outcome.Kind == mechanism.Released {
+				p.release(r.Outcome)
 			}
-			if out.Kind == mechanism.Released {
-				p.release(out)
-			}
-			p.km = append(p.km, out.Estimate.Distance(model.Grid.ToMap(at.lat, at.lon)))
-			p.weights, p.users = append(p.weights, at.weight), append(p.users, int32(t.user))
+			p.km = append(p.km, r.Outcome.Estimate.Distance(r.Place))
+			p.weights, p.users = append(p.weights, t.fixes[r.Number].weight), append(p.users, int32(t.user))
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// reports yields the trip's fixes as a sanitizer is given them.
+func (t *trip) reports(g *grid.Grid, step time.Duration) iter.Seq[trial.Report] {
+	return func(yield func(trial.Report) bool) {
+		for _, at := range t.fixes {
+			if !yield(trial.Report{
+				Step: mobility.StepOf(at.timeMS, step.Milliseconds()), Cell: g.Locate(at.lat, at.lon), Place: g.ToMap(at.lat, at.lon),
+			}) {
+				return
+			}
+		}
+	}
 }
 
 func (p *part) release(out mechanism.Outcome) {

@@ -71,7 +71,7 @@ func TestMergeIsConcatenation(t *testing.T) {
 }
 
 func TestReleasesAreCounted(t *testing.T) {
-	var m Metrics
+	var m Score
 	for i := range 10 {
 		m.AddRelease(i, i%3 == 0)
 	}
@@ -82,9 +82,9 @@ func TestReleasesAreCounted(t *testing.T) {
 	}
 }
 
-func TestEmptyMetrics(t *testing.T) {
-	var m Metrics
+func TestEmptyScore(t *testing.T) {
+	var m Score
 	if m.LocationSetMean() != 0 || m.DriftRatio() != 0 || m.Releases() != 0 {
-		t.Error("metrics without a release must be 0")
+		t.Error("a score without a release must be 0")
 	}
 }

@@ -1,10 +1,10 @@
-// Package trial measures how good releases are, on the trusted side, where
-// the truth is known. What it holds are aggregates: no place and no user.
 package trial
 
 import (
 	"math"
 	"slices"
+
+	"github.com/geodither/geodither/mechanism"
 )
 
 // Distances summarizes distances to the truth. The zero value is empty. It
@@ -57,36 +57,65 @@ func (d *Distances) per(total float64) float64 {
 	return total / float64(len(d.values))
 }
 
-// Metrics are the paper's metrics of a run (section 6) with the estimate and
-// the blind baseline beside the release. The zero value is empty.
-type Metrics struct {
+// Score is how near releases and estimates came to the truth: the paper's metrics (section 6), with
+// the estimate and the blind baseline beside the release. The zero value is empty.
+type Score struct {
 	Release  Distances // of the released place
-	Estimate Distances // of the posterior mean
-	Blind    Distances // of the posterior mean without any release
+	Estimate Distances // of the estimate
+	Blind    Distances // of the estimate without any release
 
 	releases int64
 	setCells int64
 	drifts   int64
 }
 
-// AddRelease counts a fresh release with its |ΔX| and whether the true cell lay
-// outside ΔX.
-func (m *Metrics) AddRelease(setSize int, drift bool) {
-	m.releases++
-	m.setCells += int64(setSize)
-	if drift {
-		m.drifts++
+// Add adds a result: the distance of the release where a new one was drawn, and those of the
+// estimates where something would be published. Blind stays empty if no blind filter ran.
+func (s *Score) Add(r *Result) {
+	out := &r.Outcome
+	if out.Kind == mechanism.Released {
+		s.AddRelease(out.SetSize, out.Drift)
+		s.Release.Add(out.Release.Distance(r.Place))
+	}
+	if !out.Kind.Published() {
+		return
+	}
+	s.Estimate.Add(out.Estimate.Distance(r.Place))
+	if r.beside {
+		s.Blind.Add(r.Blind.Distance(r.Place))
 	}
 }
 
-// Releases returns the number of fresh releases.
-func (m *Metrics) Releases() int64 { return m.releases }
+// AddRelease counts a new release with its |ΔX| and whether the true cell lay outside ΔX.
+func (s *Score) AddRelease(setSize int, drift bool) {
+	s.releases++
+	s.setCells += int64(setSize)
+	if drift {
+		s.drifts++
+	}
+}
+
+// Merge adds all that another score has counted, its distances in their order.
+func (s *Score) Merge(other *Score) {
+	s.Release.Merge(&other.Release)
+	s.Estimate.Merge(&other.Estimate)
+	s.Blind.Merge(&other.Blind)
+	s.releases += other.releases
+	s.setCells += other.setCells
+	s.drifts += other.drifts
+}
+
+// Releases returns the number of new releases.
+func (s *Score) Releases() int64 { return s.releases }
+
+// Drifts returns how many of them had the true cell outside ΔX.
+func (s *Score) Drifts() int64 { return s.drifts }
 
 // LocationSetMean returns the mean |ΔX| in cells.
-func (m *Metrics) LocationSetMean() float64 { return Share(m.setCells, m.releases) }
+func (s *Score) LocationSetMean() float64 { return Share(s.setCells, s.releases) }
 
 // DriftRatio returns the share of releases whose true cell lay outside ΔX.
-func (m *Metrics) DriftRatio() float64 { return Share(m.drifts, m.releases) }
+func (s *Score) DriftRatio() float64 { return Share(s.drifts, s.releases) }
 
 // Share returns part / whole, and 0 of nothing.
 func Share(part, whole int64) float64 {

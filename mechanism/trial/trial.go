@@ -1,0 +1,142 @@
+// Package trial takes people whose places are known through a filter, and says how near its releases
+// and estimates come to the truth.
+//
+//	trial.go   Runner: a track through a sanitizer, and the same filter without releases beside it
+//	score.go   Score: distances, location sets and drift
+//	walker.go  Walker: somebody who moves as a model says
+//	ranks.go   the rank correlation of two rows
+package trial
+
+import (
+	"iter"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// Report is one report of a track.
+type Report struct {
+	Step int64
+	Cell grid.Cell
+	// Place is where the person is on the map, in kilometres: what distances are measured to. The
+	// filter is given the cell alone.
+	Place grid.Point
+}
+
+// Track is one person's reports, ascending by step.
+type Track struct {
+	User string
+	// Personal is how the person moves; nil: as the popular model says.
+	Personal *mobility.Personal
+	Reports  iter.Seq[Report]
+}
+
+// Centres yields the reports of somebody who is in the centre of each cell.
+func Centres(g *grid.Grid, steps []int64, cells []grid.Cell) iter.Seq[Report] {
+	return func(yield func(Report) bool) {
+		for i, cell := range cells {
+			if !yield(Report{steps[i], cell, g.Centre(cell)}) {
+				return
+			}
+		}
+	}
+}
+
+// Result is what a report has led to. It is valid during the call that it is given to.
+type Result struct {
+	Report
+	// Number is the report's in its track, from 0.
+	Number int
+	// Outcome is the sanitizer's.
+	Outcome mechanism.Outcome
+	// State is the filter's after the report.
+	State *mechanism.State
+	// Blind is the estimate of the blind filter, if [Runner.Beside] is set.
+	Blind grid.Point
+
+	beside bool
+}
+
+// Runner takes tracks through a sanitizer, one after another, each from the state of a new user. It
+// belongs to one goroutine.
+type Runner struct {
+	Sanitizer *mechanism.Sanitizer
+	// Release asks for a release at each report. Without it the filter only predicts: that is the
+	// blind baseline, what somebody would say who sees no release at all.
+	Release bool
+	// Beside runs the blind filter beside the one that releases. It leaves no trace in the latter.
+	Beside bool
+	// Alone, if set, is what the blind filter estimates, by steps since a track's first report: see
+	// [Alone]. It saves running the filter again where its estimates are the same for all tracks.
+	Alone []grid.Point
+
+	state, blind mechanism.State
+}
+
+// Run takes a track through the sanitizer and has visit called with each result. The first error, of
+// the sanitizer or of visit, ends it.
+//
+// Cost: one step of the sanitizer for each report, and with Beside a prediction.
+func (r *Runner) Run(t Track, visit func(*Result) error) error {
+	r.state, r.blind = restarted(r.state), restarted(r.blind)
+	result := Result{State: &r.state, beside: r.Beside}
+	first := int64(0)
+	for report := range t.Reports {
+		if result.Number == 0 {
+			first = report.Step
+		}
+		result.Report = report
+		in := mechanism.Input{User: t.User, Step: report.Step, Cell: report.Cell, Release: r.Release, Personal: t.Personal}
+		var err error
+		// The blind filter comes first: the outcome's prior is the sanitizer's memory of its last step.
+		if result.Blind, err = r.unseen(in, first); err != nil {
+			return err
+		}
+		if result.Outcome, err = r.Sanitizer.Step(&r.state, in); err != nil {
+			return err
+		}
+		if err := visit(&result); err != nil {
+			return err
+		}
+		result.Number++
+	}
+	return nil
+}
+
+// unseen returns the blind filter's estimate at a report of a track that began with a step.
+func (r *Runner) unseen(in mechanism.Input, first int64) (grid.Point, error) {
+	switch {
+	case !r.Beside:
+		return grid.Point{}, nil
+	case r.Alone != nil:
+		return r.Alone[in.Step-first], nil
+	}
+	in.Release = false
+	out, err := r.Sanitizer.Step(&r.blind, in)
+	return out.Estimate, err
+}
+
+// Alone returns what a blind filter estimates in each of a number of successive steps. It is the same
+// for all tracks only where the model is: where it has one matrix and nobody has a model of their own.
+func Alone(s *mechanism.Sanitizer, steps int64) ([]grid.Point, error) {
+	estimates := make([]grid.Point, 0, steps)
+	silent := func(yield func(Report) bool) {
+		for step := range steps {
+			if !yield(Report{Step: step}) {
+				return
+			}
+		}
+	}
+	err := (&Runner{Sanitizer: s}).Run(Track{Reports: silent}, func(r *Result) error {
+		estimates = append(estimates, r.Outcome.Estimate)
+		return nil
+	})
+	return estimates, err
+}
+
+// restarted returns the state of a new user in the memory of another.
+func restarted(s mechanism.State) mechanism.State {
+	s.Posterior.Reset()
+	return mechanism.State{Posterior: s.Posterior}
+}
