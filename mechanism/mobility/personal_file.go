@@ -29,8 +29,8 @@ var ErrPersonal = errors.New("mobility: the personal model is damaged; " +
 
 // ErrForeignPersonal says that a personal model belongs to another popular model than the one it
 // was read with.
-var ErrForeignPersonal = errors.New("mobility: the personal model belongs to another popular " +
-	"model; use that one, or train again")
+var ErrForeignPersonal = errors.New("mobility: the personal model was learned over another " +
+	"popular model; use that one, or train again")
 
 // MarshalBinary returns p in Avro's single-object encoding: 10 bytes that name the schema, then the
 // record. A transition or visit takes about 5 bytes.
