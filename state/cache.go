@@ -6,14 +6,13 @@ import (
 	"sync"
 )
 
-// cache holds the values that were used last, up to a number of bytes. It is
-// split into shards, so that partitions seldom wait for each other.
+// cache holds the values that were used last, up to a number of bytes. It is split into shards, so
+// that partitions seldom wait for each other.
 //
-// A value that get has answered stays as it is until its own key is put again or
-// removed, which only its partition does: memory is used again for the same key
-// and never for another one.
+// A value that get has returned does not change until its own key is put again or removed, which
+// only its partition does. The cache reuses memory for the same key and never for another key.
 type cache struct {
-	shards []shard // none: no cache
+	shards []shard // empty if there is no cache
 	seed   maphash.Seed
 }
 
@@ -22,7 +21,7 @@ const cacheShards = 16
 type shard struct {
 	mu           sync.Mutex
 	nodes        map[string]*node
-	used         node // head of a ring, the last used one first
+	used         node // head of a ring that begins with the node used last
 	bytes, limit int64
 	hits, misses uint64
 	_            [64]byte // keeps neighbours off the same cache line
@@ -34,8 +33,8 @@ type node struct {
 	value      []byte
 }
 
-// nodeBytes is about what an entry costs besides its key and value: the node
-// and its allocation, and a slot of the map at its usual load.
+// nodeBytes is about what an entry costs beside its key and value: the node and its allocation, and
+// a slot of the map at its usual load.
 const nodeBytes = 144
 
 func newCache(limit int64) *cache {
@@ -75,9 +74,8 @@ func (c *cache) get(key []byte) ([]byte, bool) {
 	return n.value, true
 }
 
-// put copies a value in and answers with the copy, or with nil if it is not
-// kept: one that would take more than an eighth of its shard is not worth its
-// place.
+// put stores a copy of a value and returns the copy. It returns nil and stores nothing if the value
+// would take more than an eighth of its shard.
 func (c *cache) put(key, value []byte) []byte {
 	if c.shards == nil {
 		return nil
@@ -125,7 +123,7 @@ func (c *cache) remove(key []byte) {
 	}
 }
 
-// removePrefix costs a look at every entry.
+// removePrefix removes all keys with a prefix. It visits every entry.
 func (c *cache) removePrefix(prefix []byte) {
 	for i := range c.shards {
 		s := &c.shards[i]

@@ -8,15 +8,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Pebble's answer to a write that fails is, in places, to end the process: at a
-// new log file it panics in a way that cannot be recovered from, at the manifest
-// it calls Fatalf. A full disk should end in an error that says so. Hence the
-// first failing write is remembered and does not return: whichever goroutine of
-// Pebble's it is stays where it is, with the locks that it holds. Calls to the
-// store do not wait for it, they answer with the error. Reopening needs a new
-// process. Nothing is lost, because the store is a cache.
-
-// health is what is known of one open database.
+// health is what is known about the disk of one open database.
+//
+// In places, Pebble answers a failed write by ending the process: at a new log file it panics in a
+// way that cannot be recovered from, and at the manifest it calls Fatalf. A full disk should end in
+// an error that says so. So the first write that fails is remembered and does not return: the
+// goroutine of Pebble stays where it is, with the locks that it holds. Calls to the store do not
+// wait for it and return the error. To open the store again takes a new process. Nothing is lost,
+// because the store is a cache.
 type health struct {
 	broken  chan struct{} // closed at the first failure
 	breaks  sync.Once
@@ -30,8 +29,7 @@ func newHealth(report func(error)) *health {
 	return &health{broken: make(chan struct{}), frozen: make(chan struct{}), report: report}
 }
 
-// fail makes err the failure if it is the first one, and answers with err
-// explained.
+// fail makes an error the failure if it is the first one, and returns it explained.
 func (h *health) fail(err error) error {
 	h.breaks.Do(func() {
 		h.failure = err
@@ -41,14 +39,14 @@ func (h *health) fail(err error) error {
 	return explain(err)
 }
 
-// freeze makes err the failure and does not return.
+// freeze makes an error the failure and does not return.
 func (h *health) freeze(err error) {
 	_ = h.fail(err)
 	h.freezes.Do(func() { close(h.frozen) })
 	select {}
 }
 
-// check is the failure, if there is one.
+// check returns the failure, if there is one.
 func (h *health) check() error {
 	select {
 	case <-h.broken:
@@ -58,9 +56,9 @@ func (h *health) check() error {
 	}
 }
 
-// await makes a call that may write, and gives up on it when the database fails:
-// the call may be frozen then. What the call uses is lost to the caller in that
-// case. A goroutine a call costs less than a microsecond.
+// await makes a call that may write, and gives up on it when the database fails, because the call
+// may be frozen. The caller must not touch what the call uses after that. The goroutine costs less
+// than a microsecond a call.
 func (h *health) await(call func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- call() }()
@@ -98,16 +96,20 @@ func (f freezingFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, erro
 }
 
 // ReuseForWrite implements vfs.FS.
-func (f freezingFS) ReuseForWrite(oldName, newName string, c vfs.DiskWriteCategory) (vfs.File, error) {
+func (f freezingFS) ReuseForWrite(oldName, newName string, c vfs.DiskWriteCategory) (
+	vfs.File, error,
+) {
 	return f.file(f.FS.ReuseForWrite(oldName, newName, c))
 }
 
 // OpenReadWrite implements vfs.FS.
-func (f freezingFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+func (f freezingFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (
+	vfs.File, error,
+) {
 	return f.file(f.FS.OpenReadWrite(name, c, opts...))
 }
 
-// OpenDir implements vfs.FS; a folder is opened to be synced.
+// OpenDir implements vfs.FS. A folder is opened to sync it.
 func (f freezingFS) OpenDir(name string) (vfs.File, error) { return f.file(f.FS.OpenDir(name)) }
 
 // Rename implements vfs.FS.

@@ -7,21 +7,21 @@ import (
 	"math"
 )
 
-// prefixLen is the length of a partition's number in front of each key.
+// prefixLen is the length of a partition's number, with which each key begins.
 const prefixLen = 4
 
-// storePartition is the prefix of keys that belong to the store as a whole. No
-// partition has this number: they are not negative as int32.
+// storePartition is the prefix of keys that belong to the store as a whole. No partition has this
+// number, because it is negative as an int32.
 const storePartition = math.MaxUint32
 
-// Keys of our own begin with a zero byte, which users' keys do not.
+// The store's own keys begin with a zero byte. Users' keys do not.
 const (
 	positionsName = "\x00positions"
 	identityName  = "\x00identity"
 )
 
-// MarkName is the one key of a partition that is not a user's and that Apply and Get
-// take: the last mark of the changelog, opaque here.
+// MarkName is the only key beside users' keys that Apply and Get take: the last mark of the
+// changelog, opaque here.
 const MarkName = "\x00input"
 
 const (
@@ -30,13 +30,13 @@ const (
 	identityVersion  = 1
 )
 
-// appendPrefix appends a partition's prefix: its number, big-endian, so that a
-// partition's keys lie together and partitions in order.
+// appendPrefix appends a partition's prefix. It is the partition's number, big-endian, so that a
+// partition's keys lie together and partitions are in order.
 func appendPrefix(dst []byte, partition uint32) []byte {
 	return binary.BigEndian.AppendUint32(dst, partition)
 }
 
-// userKey is the part of a key after the prefix; ok is false for keys of ours.
+// userKey returns the part of a key after the prefix; ok is false for the store's own keys.
 func userKey(key []byte) (user []byte, ok bool) {
 	if len(key) <= prefixLen || key[prefixLen] == 0 {
 		return nil, false

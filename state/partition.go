@@ -6,27 +6,26 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Positions say which prefix of the input and of the changelog a partition's
-// values are: the input offset (-1: not known yet), the changelog offset from
-// which a restore goes on, and a time in Unix milliseconds at which the values
-// were the changelog's last. An alias of an unnamed type, so that whoever uses
-// the store need not name this package.
+// Positions say which prefix of the input and of the changelog a partition's values are: the input
+// offset (-1 if it is not known yet), the changelog offset from which a restoration goes on, and a
+// time in Unix milliseconds at which the values were the changelog's last. The type is an alias of
+// an unnamed type, so that users of the store need not import this package.
 type Positions = struct{ Input, Changelog, AppliedMS int64 }
 
-// Change is a new value of a key; an empty Value removes the key. An alias, as
-// Positions is.
+// Change is a new value of a key; an empty Value removes the key. It is an alias for the same
+// reason as Positions.
 type Change = struct{ Key, Value []byte }
 
 // Partition is the store of one partition, for one goroutine.
 type Partition struct {
 	s      *Store
 	number uint32
-	key    []byte // scratch; the prefix stays in front
+	key    []byte // scratch; it always begins with the prefix
 	value  []byte // scratch
 }
 
-// batchRetain is up to which size Pebble keeps a batch's memory for the next one.
-// Its default of 1 MiB is less than a transaction of some thousand users.
+// batchRetain is the size up to which Pebble keeps a batch's memory for the next batch. Its default
+// of 1 MiB is less than a transaction of some thousand users.
 const batchRetain = 4 << 20
 
 // ErrKey says that a user's key is empty or begins with a zero byte.
@@ -34,7 +33,7 @@ var ErrKey = errors.New("state: a key must not be empty or begin with a zero byt
 
 var errLooking = errors.New("state: the store was opened to be looked at only")
 
-// full is the database's key of a user's key, valid until the next call.
+// full returns the database's key for a user's key, valid until the next call.
 func (p *Partition) full(key string) []byte {
 	p.key = append(p.key[:prefixLen], key...)
 	return p.key
@@ -48,8 +47,8 @@ func (p *Partition) fullBytes(key []byte) ([]byte, error) {
 	return p.key, nil
 }
 
-// Positions are those of the last Apply that is still there; found is false in
-// an empty partition.
+// Positions returns those of the last Apply that is still there; found is false in an empty
+// partition.
 func (p *Partition) Positions() (pos Positions, found bool, err error) {
 	if err := p.s.begin(); err != nil {
 		return pos, false, err
@@ -69,9 +68,9 @@ func (p *Partition) Positions() (pos Positions, found bool, err error) {
 	return pos, true, nil
 }
 
-// Get is the value of a key, nil if there is none. It is valid until the next
-// call to the partition, and must not be changed. A value in the cache costs a
-// lookup and no allocation; any other a read of Pebble and a copy.
+// Get returns the value of a key, nil if there is none. It is valid until the next call to the
+// partition, and must not be modified. A value in the cache costs a lookup and no allocation; any
+// other costs a read of Pebble and a copy.
 func (p *Partition) Get(key []byte) ([]byte, error) {
 	full, err := p.fullBytes(key)
 	if err != nil {
@@ -102,10 +101,10 @@ func (p *Partition) Get(key []byte) ([]byte, error) {
 	return kept, nil
 }
 
-// Apply writes changes and positions in one batch, without waiting for the
-// disk: a crash loses it whole, with all that came after it, or not at all. If a
-// key occurs several times, its last change counts. After an error the store
-// takes no more writes, because it cannot be known what of it was written.
+// Apply writes changes and positions in one batch, without waiting for the disk. A crash loses the
+// whole batch and everything after it, or nothing of it. If a key occurs several times, its last
+// change counts. After an error the store takes no more writes, because nobody can know how much of
+// the batch was written.
 func (p *Partition) Apply(changes []Change, pos Positions) error {
 	for _, c := range changes {
 		if _, err := p.fullBytes(c.Key); err != nil {
@@ -124,7 +123,7 @@ func (p *Partition) Apply(changes []Change, pos Positions) error {
 		return explain(errors.Join(err, batch.Close()))
 	}
 	if err := p.s.health.await(func() error { return batch.Commit(pebble.NoSync) }); err != nil {
-		return p.s.health.fail(err) // and the batch is left to whoever holds it
+		return p.s.health.fail(err) // the batch is not closed: the frozen call may still use it
 	}
 	if err := batch.Close(); err != nil {
 		return p.s.health.fail(err)
@@ -157,8 +156,7 @@ func (p *Partition) fill(batch *pebble.Batch, changes []Change, pos Positions) e
 	return batch.Set(p.full(positionsName), p.value, nil)
 }
 
-// Wipe removes everything of the partition at once. Its space is freed as
-// Pebble compacts.
+// Wipe removes everything of the partition at once. Pebble frees the space as it compacts.
 func (p *Partition) Wipe() error {
 	if err := p.s.begin(); err != nil {
 		return err
@@ -168,7 +166,8 @@ func (p *Partition) Wipe() error {
 		return errLooking
 	}
 	err := p.s.health.await(func() error {
-		return p.s.db.DeleteRange(appendPrefix(nil, p.number), appendPrefix(nil, p.number+1), pebble.NoSync)
+		first, end := appendPrefix(nil, p.number), appendPrefix(nil, p.number+1)
+		return p.s.db.DeleteRange(first, end, pebble.NoSync)
 	})
 	if err != nil {
 		return p.s.health.fail(err)
@@ -177,9 +176,39 @@ func (p *Partition) Wipe() error {
 	return nil
 }
 
-// Iterate calls visit with each user's key and value, in the order of keys, as
-// they are when it begins. Both are valid during the call only. It ends with the
-// first error, which it returns. It may run beside anything else.
+// Keep keeps a copy of the partition's values and positions before a Wipe that gives up what may be
+// the only copy left. It copies the whole database to store.aside-N, by links to its files, so it
+// costs little time and space. If the partition has not changed since the last copy of this Store,
+// it does nothing, so one copy serves all partitions that are given up together.
+func (p *Partition) Keep() error {
+	if p.s.o.ReadOnly {
+		return errLooking
+	}
+	p.s.keeping.Lock()
+	defer p.s.keeping.Unlock()
+	now, found, err := p.Positions()
+	if err != nil || !found {
+		return err
+	}
+	if at, ok := p.s.kept[int32(p.number)]; ok && at == now {
+		return nil
+	}
+	// The positions are read before the copy is made. So a partition that has the same positions
+	// later has not changed since, and is in the copy.
+	kept, err := p.s.positions()
+	if err != nil {
+		return err
+	}
+	if err := p.s.copyAside(); err != nil {
+		return err
+	}
+	p.s.kept = kept
+	return nil
+}
+
+// Iterate calls visit with each user's key and value, in the order of keys, as they are when it
+// begins. Both are valid during the call only. It ends with the first error of visit, and returns
+// it. It may run beside any other call.
 func (p *Partition) Iterate(visit func(key, value []byte) error) error {
 	if err := p.s.begin(); err != nil {
 		return err

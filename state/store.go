@@ -12,15 +12,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Store is an open database: one in a process. Its methods, and those of
-// different partitions, may be called at the same time.
+// Store is an open database. A process opens one. Its methods, and those of different partitions,
+// may be called at the same time.
 type Store struct {
-	dir      string
+	folder   folder
 	o        Options
 	lockFile io.Closer
 	db       *pebble.DB
 	cache    *cache
-	identity []byte
+	identity []byte // of the database
 
 	closing sync.RWMutex // held for reading by every call, for writing by Close
 	closed  bool
@@ -30,18 +30,17 @@ type Store struct {
 	kept    map[int32]Positions // of the partitions in the last copy that Keep has made
 }
 
-// Open opens the store in a folder and makes it if it is not there. A store of
-// another identity, or one that is damaged, is renamed to store.aside-N and
-// logged, and a new one begun. Errors: ErrLocked, ErrFull, ErrReadOnly; with
-// Options.ReadOnly also ErrAbsent, ErrForeign, ErrDamaged.
+// Open opens the store in a folder, and makes it if it is not there. It renames a store of another
+// identity, or a damaged one, to store.aside-N, logs that, and makes a new store. Errors:
+// ErrLocked, ErrFull, ErrReadOnly; with Options.ReadOnly also ErrAbsent, ErrForeign, ErrDamaged.
 func Open(dir string, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
-	s := &Store{dir: dir, o: o, cache: newCache(o.CacheBytes)}
+	s := &Store{folder: folder{dir, o.FS, o.Logger}, o: o, cache: newCache(o.CacheBytes)}
 	var err error
-	if s.lockFile, err = s.lock(); err != nil {
+	if s.lockFile, err = s.folder.lock(!o.ReadOnly); err != nil {
 		return nil, fmt.Errorf("%w: folder %s", err, dir)
 	}
 	if err := s.openOrReplace(); err != nil {
@@ -53,8 +52,139 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close writes what is in memory and releases the folder. When the disk has
-// failed it only releases the folder. It waits for calls that are under way.
+// openOrReplace opens the database. It sets a database that cannot be used aside and makes a new
+// one: the store is a cache, and a person may still want to look at the old one.
+func (s *Store) openOrReplace() error {
+	noted := s.folder.exists(damagedName)
+	if noted && s.o.ReadOnly {
+		return fmt.Errorf("state: %w", ErrDamaged)
+	}
+	err := ErrDamaged
+	if !noted {
+		err = s.openOwn()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case environment(err) || s.o.ReadOnly:
+		return explain(err)
+	}
+	if err := s.folder.setAside(err, s.reason(err)); err != nil {
+		return explain(err)
+	}
+	if err := s.openDB(); err != nil {
+		return explain(err)
+	}
+	return explain(s.identify())
+}
+
+// openOwn opens the database if its identity is the right one.
+func (s *Store) openOwn() error {
+	if err := s.openDB(); err != nil {
+		return err
+	}
+	err := s.identify()
+	if err != nil {
+		err = errors.Join(err, s.closeDB())
+		s.db = nil
+	}
+	return err
+}
+
+func (s *Store) openDB() error {
+	if s.o.ReadOnly && !s.folder.exists(storeName) {
+		return ErrAbsent
+	}
+	var db *pebble.DB
+	s.health = newHealth(s.failed)
+	err := s.health.await(func() (err error) {
+		db, err = pebble.Open(s.folder.path(storeName), pebbleOptions(s.o, s.health))
+		return err
+	})
+	if err == nil {
+		s.db = db
+	}
+	return err
+}
+
+// closeDB closes the database, unless it is frozen: then the call would not return.
+func (s *Store) closeDB() error {
+	done := make(chan error, 1)
+	select {
+	case <-s.health.frozen:
+		return nil
+	default:
+		go func() { done <- s.db.Close() }()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-s.health.frozen:
+		return s.health.failure
+	}
+}
+
+// identify checks the identity record, and writes it into an empty database. The record is synced
+// before anything else is written, so a database with records and without an identity is not one of
+// ours.
+func (s *Store) identify() error {
+	key := append(appendPrefix(nil, storePartition), identityName...)
+	record, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return s.writeIdentity(key)
+	}
+	if err != nil {
+		return err
+	}
+	s.identity = bytes.Clone(record[min(1, len(record)):])
+	wanted := s.o.Identity
+	if s.o.ReadOnly && wanted == nil {
+		wanted = s.identity // any will do
+	}
+	same := sameIdentity(record, wanted)
+	if err := closer.Close(); err != nil {
+		return err
+	}
+	if !same {
+		return ErrForeign
+	}
+	return nil
+}
+
+// writeIdentity writes the identity record into a database that must be empty.
+func (s *Store) writeIdentity(key []byte) error {
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	found := it.First()
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return err
+	}
+	switch {
+	case found:
+		return ErrForeign
+	case s.o.ReadOnly:
+		return ErrAbsent
+	}
+	s.identity = bytes.Clone(s.o.Identity)
+	return s.health.await(func() error {
+		return s.db.Set(key, appendIdentity(nil, s.o.Identity), pebble.Sync)
+	})
+}
+
+// reason returns why a store is set aside, in the caller's words if it expects that.
+func (s *Store) reason(why error) any {
+	if s.o.Foreign != nil && errors.Is(why, ErrForeign) {
+		if text := s.o.Foreign(s.identity); text != "" {
+			return text
+		}
+	}
+	return why
+}
+
+// Close writes what is in memory and releases the folder. If the disk has failed, it only releases
+// the folder. It waits for calls that have begun.
 func (s *Store) Close() error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -65,12 +195,35 @@ func (s *Store) Close() error {
 	return errors.Join(explain(s.closeDB()), s.lockFile.Close())
 }
 
-// Identity is that of the folder.
+// begin lets a call in, unless the store is closed or has failed; end lets it out.
+func (s *Store) begin() error {
+	s.closing.RLock()
+	err := s.health.check()
+	if s.closed {
+		err = fmt.Errorf("state: %w", ErrClosed)
+	}
+	if err != nil {
+		s.closing.RUnlock()
+	}
+	return err
+}
+
+func (s *Store) end() { s.closing.RUnlock() }
+
+// failed is called once, with the first failure of the open database.
+func (s *Store) failed(err error) {
+	s.o.Logger.Error("state: the store has failed; it is restored from the changelog, if that is "+
+		"intact: run doctor before you remove anything", "error", explain(err))
+	if damaged(err) && !s.o.ReadOnly {
+		s.folder.markDamaged()
+	}
+}
+
+// Identity returns the identity of the folder.
 func (s *Store) Identity() []byte { return bytes.Clone(s.identity) }
 
-// Partition is the store of one partition. The values of two handles on the
-// same partition must not be used at the same time. It panics on a negative
-// number.
+// Partition returns the store of one partition. The values of two handles on the same partition
+// must not be used at the same time. It panics on a negative number.
 func (s *Store) Partition(number int32) *Partition {
 	if number < 0 {
 		panic(fmt.Sprintf("state: partition %d is negative", number))
@@ -79,8 +232,8 @@ func (s *Store) Partition(number int32) *Partition {
 	return &Partition{s: s, number: uint32(number), key: prefix}
 }
 
-// Partitions lists the partitions that the store holds anything of, in order. It
-// costs one seek each.
+// Partitions lists the partitions of which the store holds anything, in order. It costs one seek
+// for each.
 func (s *Store) Partitions() ([]int32, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -106,14 +259,56 @@ func (s *Store) Partitions() ([]int32, error) {
 	return found, explain(errors.Join(it.Error(), it.Close()))
 }
 
+// positions returns the positions of all partitions that have some.
+func (s *Store) positions() (map[int32]Positions, error) {
+	numbers, err := s.Partitions()
+	if err != nil {
+		return nil, err
+	}
+	all := map[int32]Positions{}
+	for _, n := range numbers {
+		at, found, err := s.Partition(n).Positions()
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			all[n] = at
+		}
+	}
+	return all, nil
+}
+
+// copyAside copies the database to the first free name of stores that are set aside.
+func (s *Store) copyAside() error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	name := s.folder.freeAside()
+	if name == "" {
+		return fmt.Errorf("state: %d stores were set aside already: remove %s* after a look at "+
+			"why, before states are given up", maxAside, s.folder.path(storeName+asideSuffix))
+	}
+	err := s.health.await(func() error {
+		return s.db.Checkpoint(s.folder.path(name), pebble.WithFlushedWAL())
+	})
+	if err != nil {
+		return s.health.fail(err)
+	}
+	s.o.Logger.Warn("state: a copy of the store is kept, since states in it are given up. As "+
+		"the folder named store in another state folder it can be read, and a changelog be "+
+		"written back from it", "folder", s.folder.path(name))
+	return s.folder.sync()
+}
+
 // Stats are counts since Open and sizes now.
 type Stats struct {
 	CacheHits, CacheMisses uint64
-	CacheBytes             int64 // held by the cache, its overhead included
+	CacheBytes             int64 // used by the cache, with its overhead
 	DiskBytes              uint64
 }
 
-// Stats reads them. It takes a few microseconds. DiskBytes is 0 after a failure.
+// Stats takes a few microseconds. DiskBytes is 0 after a failure.
 func (s *Store) Stats() Stats {
 	st := s.cache.stats()
 	if s.begin() == nil {
@@ -121,27 +316,4 @@ func (s *Store) Stats() Stats {
 		s.end()
 	}
 	return st
-}
-
-// begin lets a call in, unless the store is closed or has failed; end lets it out.
-func (s *Store) begin() error {
-	s.closing.RLock()
-	err := s.health.check()
-	if s.closed {
-		err = fmt.Errorf("state: %w", ErrClosed)
-	}
-	if err != nil {
-		s.closing.RUnlock()
-	}
-	return err
-}
-
-func (s *Store) end() { s.closing.RUnlock() }
-
-// failed is called once with the first failure of the open database.
-func (s *Store) failed(err error) {
-	s.o.Logger.Error("state: the store has failed; it is restored from the changelog, if that is intact: run doctor before you remove anything", "error", explain(err))
-	if damaged(err) && !s.o.ReadOnly {
-		s.markDamaged()
-	}
 }
