@@ -18,25 +18,24 @@ func header(fingerprint uint64) (h [headerBytes]byte) {
 	return h
 }
 
-// wire holds goavro's codecs of the primitive types. A record's encoding is
-// that of its fields one after the other, so coding them one by one gives
-// goavro's bytes without goavro's map[string]any of every record (a test holds
-// the two against each other). Only primitives are ever decoded: they allocate
-// no more than the input is long, whatever it says, and do not panic.
-type wire struct {
-	long, double, bytes *goavro.Codec // bytes are strings, too, before the copy to a Go string
+// primitives holds goavro's codecs of the primitive types. The encoding of a record is that of its
+// fields, one after the other. So to code the fields one by one gives goavro's bytes without
+// goavro's map[string]any for every record; a test compares the two. To decode a primitive never
+// allocates more than the length of the input, whatever the input says, and does not panic.
+type primitives struct {
+	long, double, bytes *goavro.Codec // bytes also decodes strings, without a copy
 }
 
-func newWire() (w wire, err error) {
+func newPrimitives() (p primitives, err error) {
 	for _, t := range []struct {
 		name string
 		into **goavro.Codec
-	}{{`"long"`, &w.long}, {`"double"`, &w.double}, {`"bytes"`, &w.bytes}} {
+	}{{`"long"`, &p.long}, {`"double"`, &p.double}, {`"bytes"`, &p.bytes}} {
 		if *t.into, err = goavro.NewCodec(t.name); err != nil {
-			return w, err
+			return p, err
 		}
 	}
-	return w, nil
+	return p, nil
 }
 
 // Branches of the union of null and double, in the order of the schema.
@@ -45,7 +44,7 @@ const (
 	branchDouble = 1
 )
 
-// decodeAvro reads the fields into row and returns "" or the reason of refusal.
+// decodeAvro reads the fields into row. It returns "" or the reason why the record is refused.
 func (l *layout) decodeAvro(row []value, data []byte) Reason {
 	fingerprint, rest, err := goavro.FingerprintFromSOE(data)
 	if err != nil {
@@ -56,7 +55,7 @@ func (l *layout) decodeAvro(row []value, data []byte) Reason {
 	}
 	for i, c := range l.columns {
 		var reason Reason
-		if rest, reason = l.wire.decode(&row[i], c.kind, rest); reason != "" {
+		if rest, reason = l.primitives.decode(&row[i], c.kind, rest); reason != "" {
 			return reason
 		}
 	}
@@ -66,24 +65,24 @@ func (l *layout) decodeAvro(row []value, data []byte) Reason {
 	return ""
 }
 
-func (w *wire) decode(v *value, k kind, data []byte) (rest []byte, reason Reason) {
+func (p *primitives) decode(v *value, k kind, data []byte) (rest []byte, reason Reason) {
 	v.present = true
 	switch k {
 	case kindText:
-		return w.decodeText(v, data)
+		return p.decodeText(v, data)
 	case kindInt:
-		// An int is a long that fits: goavro's own int wraps around silently.
-		rest, reason = w.decodeLong(v, data)
+		// An int is decoded as a long that must fit, because goavro's int wraps around silently.
+		rest, reason = p.decodeLong(v, data)
 		if reason == "" && int64(int32(v.integer)) != v.integer {
 			reason = ReasonMalformed
 		}
 		return rest, reason
 	case kindLong, kindTimestamp:
-		return w.decodeLong(v, data)
+		return p.decodeLong(v, data)
 	case kindDouble:
-		return w.decodeDouble(v, data)
+		return p.decodeDouble(v, data)
 	case kindNullOrDouble:
-		if rest, reason = w.decodeLong(v, data); reason != "" {
+		if rest, reason = p.decodeLong(v, data); reason != "" {
 			return nil, reason
 		}
 		switch v.integer {
@@ -91,14 +90,14 @@ func (w *wire) decode(v *value, k kind, data []byte) (rest []byte, reason Reason
 			v.present = false
 			return rest, ""
 		case branchDouble:
-			return w.decodeDouble(v, rest)
+			return p.decodeDouble(v, rest)
 		}
 	}
 	return nil, ReasonMalformed
 }
 
-func (w *wire) decodeText(v *value, data []byte) ([]byte, Reason) {
-	native, rest, err := w.bytes.NativeFromBinary(data)
+func (p *primitives) decodeText(v *value, data []byte) ([]byte, Reason) {
+	native, rest, err := p.bytes.NativeFromBinary(data)
 	if err != nil {
 		return nil, ReasonMalformed
 	}
@@ -108,7 +107,7 @@ func (w *wire) decodeText(v *value, data []byte) ([]byte, Reason) {
 	}
 	var prefix [binary.MaxVarintLen64]byte
 	if len(data)-len(rest) != binary.PutVarint(prefix[:], int64(len(text)))+len(text) {
-		return nil, ReasonMalformed // the length took more bytes than it needs
+		return nil, ReasonMalformed // the length takes more bytes than it needs
 	}
 	if !utf8.Valid(text) {
 		return nil, ReasonInvalidUTF8
@@ -117,8 +116,8 @@ func (w *wire) decodeText(v *value, data []byte) ([]byte, Reason) {
 	return rest, ""
 }
 
-func (w *wire) decodeLong(v *value, data []byte) ([]byte, Reason) {
-	native, rest, err := w.long.NativeFromBinary(data)
+func (p *primitives) decodeLong(v *value, data []byte) ([]byte, Reason) {
+	native, rest, err := p.long.NativeFromBinary(data)
 	if err != nil {
 		return nil, ReasonMalformed
 	}
@@ -126,7 +125,7 @@ func (w *wire) decodeLong(v *value, data []byte) ([]byte, Reason) {
 	if !ok {
 		return nil, ReasonMalformed
 	}
-	// goavro takes varints of any length and drops what does not fit.
+	// goavro accepts varints of any length and drops what does not fit.
 	var shortest [binary.MaxVarintLen64]byte
 	n := binary.PutVarint(shortest[:], integer)
 	if !bytes.Equal(shortest[:n], data[:len(data)-len(rest)]) {
@@ -136,8 +135,8 @@ func (w *wire) decodeLong(v *value, data []byte) ([]byte, Reason) {
 	return rest, ""
 }
 
-func (w *wire) decodeDouble(v *value, data []byte) ([]byte, Reason) {
-	native, rest, err := w.double.NativeFromBinary(data)
+func (p *primitives) decodeDouble(v *value, data []byte) ([]byte, Reason) {
+	native, rest, err := p.double.NativeFromBinary(data)
 	if err != nil {
 		return nil, ReasonMalformed
 	}
@@ -157,29 +156,29 @@ func (l *layout) appendAvro(dst []byte, row []value) ([]byte, error) {
 	out := append(dst, l.header[:]...)
 	var err error
 	for i, c := range l.columns {
-		if out, err = l.wire.append(out, c.kind, row[i]); err != nil {
+		if out, err = l.primitives.append(out, c.kind, row[i]); err != nil {
 			return dst, err
 		}
 	}
 	return out, nil
 }
 
-func (w *wire) append(dst []byte, k kind, v value) ([]byte, error) {
+func (p *primitives) append(dst []byte, k kind, v value) ([]byte, error) {
 	switch k {
 	case kindText:
-		return w.bytes.BinaryFromNative(dst, v.text)
+		return p.bytes.BinaryFromNative(dst, v.text)
 	case kindDouble:
-		return w.double.BinaryFromNative(dst, v.number)
+		return p.double.BinaryFromNative(dst, v.number)
 	case kindNullOrDouble:
 		if !v.present {
-			return w.long.BinaryFromNative(dst, branchNull)
+			return p.long.BinaryFromNative(dst, branchNull)
 		}
-		out, err := w.long.BinaryFromNative(dst, branchDouble)
+		out, err := p.long.BinaryFromNative(dst, branchDouble)
 		if err != nil {
 			return dst, err
 		}
-		return w.double.BinaryFromNative(out, v.number)
+		return p.double.BinaryFromNative(out, v.number)
 	default: // kindInt, kindLong, kindTimestamp
-		return w.long.BinaryFromNative(dst, v.integer)
+		return p.long.BinaryFromNative(dst, v.integer)
 	}
 }

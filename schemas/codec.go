@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// Codec encodes and decodes records in one encoding. It keeps scratch space:
-// use one per goroutine.
+// Codec encodes and decodes records in one encoding. It keeps scratch space, so use one for each
+// goroutine.
 type Codec struct {
 	encoding   Encoding
 	raw        *layout
 	sanitized  *layout
-	sanitized1 *layout // the first version: the same columns without the last ones
+	sanitized1 *layout // the first version, which lacks the last columns
 	deadLetter *layout
 	row        [maxFields]value
 }
 
-// NewCodec returns a codec of the encoding. It parses the schemas, which costs
-// some hundred microseconds: make it once, not per record.
+// NewCodec returns a codec of the encoding. It parses the schemas, which takes some hundred
+// microseconds: make one codec, and not one for each record.
 func NewCodec(encoding Encoding) (*Codec, error) {
 	if err := encoding.Validate(); err != nil {
 		return nil, err
@@ -28,7 +28,12 @@ func NewCodec(encoding Encoding) (*Codec, error) {
 	for _, s := range []struct {
 		schema string
 		into   **layout
-	}{{rawSchema, &c.raw}, {sanitizedSchema, &c.sanitized}, {sanitizedSchema1, &c.sanitized1}, {deadLetterSchema, &c.deadLetter}} {
+	}{
+		{rawSchema, &c.raw},
+		{sanitizedSchema, &c.sanitized},
+		{sanitizedSchema1, &c.sanitized1},
+		{deadLetterSchema, &c.deadLetter},
+	} {
 		l, err := newLayout(s.schema)
 		if err != nil {
 			return nil, err
@@ -38,14 +43,13 @@ func NewCodec(encoding Encoding) (*Codec, error) {
 	return c, nil
 }
 
-// RenameRaw returns a codec of JSON like c whose raw records have other names for
-// some fields: names maps a field of the schema to the name it has in the JSON
-// object. It is for data of another origin than this project. It refuses an
-// encoding without names in its records, a field that the schema does not have,
-// and two fields of one name.
+// RenameRaw returns a JSON codec like c whose raw records have other names for some fields. The map
+// gives the name in the JSON object for fields of the schema. It is for data that other programs
+// have written. RenameRaw refuses an encoding whose records hold no names, a field that the schema
+// does not have, and two fields with one name.
 func (c *Codec) RenameRaw(names map[string]string) (*Codec, error) {
 	if c.encoding != JSON {
-		return nil, fmt.Errorf("schemas: records in %s hold no names of fields that could be others", c.encoding)
+		return nil, fmt.Errorf("schemas: records in %s hold no names of fields to rename", c.encoding)
 	}
 	raw := *c.raw
 	raw.columns = slices.Clone(raw.columns)
@@ -76,7 +80,10 @@ func (c *Codec) DecodeRaw(data []byte) (Raw, error) {
 	if err != nil {
 		return Raw{}, err
 	}
-	r := Raw{UserID: row[0].text, Timestamp: row[1].integer, Latitude: row[2].number, Longitude: row[3].number}
+	r := Raw{
+		UserID: row[0].text, Timestamp: row[1].integer,
+		Latitude: row[2].number, Longitude: row[3].number,
+	}
 	if row[4].present {
 		accuracy := row[4].number
 		r.AccuracyM = &accuracy
@@ -87,8 +94,8 @@ func (c *Codec) DecodeRaw(data []byte) (Raw, error) {
 	return r, nil
 }
 
-// AppendRaw appends the encoding of r to dst, or returns dst and the
-// *Rejection of r's Validate.
+// AppendRaw appends the encoding of r to dst. If Validate refuses r, it returns dst and the
+// *Rejection.
 func (c *Codec) AppendRaw(dst []byte, r Raw) ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return dst, err
@@ -105,8 +112,8 @@ func (c *Codec) AppendRaw(dst []byte, r Raw) ([]byte, error) {
 	return c.append(c.raw, dst, row)
 }
 
-// DecodeSanitized reads one sanitized record. Its only errors are *Rejection. A
-// kind that this version does not know is kept as it is.
+// DecodeSanitized reads one sanitized record. Its only errors are *Rejection. It keeps a kind that
+// this version does not know.
 func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 	row, err := c.decode(c.sanitized, data)
 	first := false
@@ -133,7 +140,7 @@ func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 		for i, factor := range []*float64{&s.Factor200M, &s.Factor1KM, &s.FactorSet} {
 			*factor = row[14+i].number
 			if row[14+i].present && *factor < 1 {
-				return Sanitized{}, reject(ReasonMalformed) // no factor is, and 0 says that there is none
+				return Sanitized{}, reject(ReasonMalformed) // factors are at least 1
 			}
 		}
 	}
@@ -143,14 +150,15 @@ func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 	return s, nil
 }
 
-// lacksKind reports that a record may be one of the first version: another
-// fingerprint, or in JSON, which has none, a field that is not there.
+// lacksKind reports whether a record may be one of the first version: it has another fingerprint
+// or, in JSON, which has no fingerprints, lacks a field.
 func lacksKind(err error) bool {
 	var refused *Rejection
-	return errors.As(err, &refused) && (refused.Reason == ReasonUnknownSchema || refused.Reason.Kind() == ReasonMissingField)
+	return errors.As(err, &refused) &&
+		(refused.Reason == ReasonUnknownSchema || refused.Reason.Kind() == ReasonMissingField)
 }
 
-// firstKind is the kind of a record of the first version, which knew two.
+// firstKind returns the kind of a record of the first version, which had two kinds.
 func firstKind(epsilon float64) string {
 	if epsilon > 0 {
 		return KindReleased
@@ -158,9 +166,9 @@ func firstKind(epsilon float64) string {
 	return KindRepeated
 }
 
-// AppendSanitized appends the encoding of s to dst. A record without a sound
-// user id or with a number that is not finite is an error, no *Rejection: it
-// comes from a fault of ours, not from anyone's data. So is a factor below 1.
+// AppendSanitized appends the encoding of s to dst. An invalid user id, a number that is not
+// finite, and a factor below 1 are errors, but not *Rejection: they come from a bug in this
+// program, and not from anybody's data.
 func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 	if reason, ok := s.check(); !ok {
 		return dst, fmt.Errorf("encode sanitized record: %s", reason)
@@ -191,14 +199,15 @@ func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 	for i := 14; i < len(row); i++ {
 		row[i].present = row[i].number != 0
 		if row[i].present && row[i].number < 1 {
-			return dst, fmt.Errorf("encode sanitized record: %s is below 1", c.sanitized.columns[i].name)
+			return dst, fmt.Errorf("encode sanitized record: %s is below 1",
+				c.sanitized.columns[i].name)
 		}
 	}
 	return c.append(c.sanitized, dst, row)
 }
 
-// DecodeDeadLetter reads one dead letter. Its only errors are *Rejection. A
-// reason that this version does not know is kept as it is.
+// DecodeDeadLetter reads one dead letter. Its only errors are *Rejection. It keeps a reason that
+// this version does not know.
 func (c *Codec) DecodeDeadLetter(data []byte) (DeadLetter, error) {
 	row, err := c.decode(c.deadLetter, data)
 	if err != nil {

@@ -103,7 +103,7 @@ func TestFactorsAreAtLeastOne(t *testing.T) {
 		}
 		data := must(c.AppendSanitized(nil, exampleSanitized()))
 		for _, wrong := range []float64{0, .5, -2} {
-			broken := bytes.Replace(data, must(c.sanitized.wire.double.BinaryFromNative(nil, 1.5)), must(c.sanitized.wire.double.BinaryFromNative(nil, wrong)), 1)
+			broken := bytes.Replace(data, must(c.sanitized.primitives.double.BinaryFromNative(nil, 1.5)), must(c.sanitized.primitives.double.BinaryFromNative(nil, wrong)), 1)
 			broken = bytes.Replace(broken, []byte(`"factor_1km":1.5`), fmt.Appendf(nil, `"factor_1km":%v`, wrong), 1)
 			if _, err := c.DecodeSanitized(broken); reasonOf(t, err) != ReasonMalformed {
 				t.Errorf("%s: a factor of %v was read: %v", c.encoding, wrong, err)

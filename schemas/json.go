@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// decodeJSON reads the fields into row and returns "" or the reason of refusal.
-// Fields are found by their exact name, in any order; unknown ones are skipped.
+// decodeJSON reads the fields into row. It returns "" or the reason why the record is refused. It
+// finds fields by their exact name, in any order, and skips unknown ones.
 func (l *layout) decodeJSON(row []value, data []byte) Reason {
 	if !utf8.Valid(data) {
 		return ReasonInvalidUTF8
 	}
-	// From here on the text is known to be one JSON value, so that the walk
-	// below only has to find where its parts end.
+	// From here on the text is known to be one JSON value, so the walker only has to find where its
+	// parts end.
 	if !json.Valid(data) {
 		return ReasonMalformed
 	}
@@ -53,8 +53,8 @@ func (l *layout) decodeJSON(row []value, data []byte) Reason {
 	return ""
 }
 
-// find returns the index of the column that a key, still in quotes, names; -1
-// if none.
+// find returns the index of the column with the name of a key, which is still in quotes; -1 if
+// there is none.
 func (l *layout) find(key []byte) (int, Reason) {
 	name := key[1 : len(key)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -102,8 +102,8 @@ func decodeString(literal []byte) (string, Reason) {
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner), ""
 	}
-	// encoding/json makes U+FFFD of half a surrogate pair: two user ids that
-	// differ would become one.
+	// encoding/json replaces half a surrogate pair by U+FFFD, so two different user ids would
+	// become one.
 	if loneSurrogate(inner) {
 		return "", ReasonInvalidUTF8
 	}
@@ -124,8 +124,8 @@ func decodeInteger(v *value, literal []byte, bits int) Reason {
 	return ""
 }
 
-// decodeMillis reads epoch milliseconds. Integers beyond 64 bits become the
-// nearest one, whose reason Validate then gives.
+// decodeMillis reads milliseconds since 1970. An integer beyond 64 bits becomes the nearest one,
+// which Validate refuses.
 func decodeMillis(v *value, literal []byte) Reason {
 	if bytes.ContainsAny(literal, ".eE") {
 		return ReasonWrongType
@@ -135,8 +135,7 @@ func decodeMillis(v *value, literal []byte) Reason {
 	return ""
 }
 
-// decodeTime reads an RFC 3339 time; what is finer than a millisecond is cut
-// off towards the past.
+// decodeTime reads an RFC 3339 time, and rounds it down to a millisecond.
 func decodeTime(v *value, literal []byte) Reason {
 	text, reason := decodeString(literal)
 	if reason != "" {
@@ -153,14 +152,14 @@ func decodeTime(v *value, literal []byte) Reason {
 func decodeNumber(v *value, literal []byte) Reason {
 	number, err := strconv.ParseFloat(string(literal), 64)
 	if err != nil || math.IsInf(number, 0) {
-		return ReasonNotFinite // the grammar is sound: only its size can be wrong
+		return ReasonNotFinite // the JSON is valid, so only the number's size can be wrong
 	}
 	v.number = number
 	return ""
 }
 
-// appendJSON appends row as one object in the order of the schema, without
-// absent fields and without spaces. Numbers must be finite.
+// appendJSON appends row as one object in the order of the schema, without absent fields and
+// without spaces. Numbers must be finite.
 func (l *layout) appendJSON(dst []byte, row []value) []byte {
 	dst = append(dst, '{')
 	for i, c := range l.columns {
@@ -185,8 +184,8 @@ func (l *layout) appendJSON(dst []byte, row []value) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends text as a JSON string with the least escaping there is
-// (RFC 8259, section 7). Text must be UTF-8.
+// appendString appends text as a JSON string with as little escaping as possible (RFC 8259, section
+// 7). Text must be UTF-8.
 func appendString(dst []byte, text string) []byte {
 	dst = append(dst, '"')
 	for i := range len(text) {
@@ -202,11 +201,140 @@ func appendString(dst []byte, text string) []byte {
 	return append(dst, '"')
 }
 
-// appendNumber appends the shortest decimal that reads back as x, without an
-// exponent where a person would not write one.
+// appendNumber appends the shortest decimal that reads back as x. It uses an exponent only where a
+// person would.
 func appendNumber(dst []byte, x float64) []byte {
 	if a := math.Abs(x); a == 0 || a >= 1e-6 && a < 1e21 {
 		return strconv.AppendFloat(dst, x, 'f', -1, 64)
 	}
 	return strconv.AppendFloat(dst, x, 'e', -1, 64)
+}
+
+// walker steps through the members of one JSON object that is known to be valid. It finds where
+// each part ends and checks nothing.
+type walker struct {
+	data []byte
+	at   int
+}
+
+// peek skips spaces and returns the byte that follows.
+func (w *walker) peek() byte {
+	for {
+		switch b := w.data[w.at]; b {
+		case ' ', '\t', '\n', '\r':
+			w.at++
+		default:
+			return b
+		}
+	}
+}
+
+// next moves past the brace or comma before a member; false at the end.
+func (w *walker) next() bool {
+	if w.peek() == '}' {
+		return false
+	}
+	w.at++
+	return w.peek() != '}' // an empty object
+}
+
+// member returns the next key, in its quotes, and its value, not decoded.
+func (w *walker) member() (key, literal []byte) {
+	w.peek()
+	key = w.token()
+	w.peek()
+	w.at++ // the colon
+	w.peek()
+	return key, w.token()
+}
+
+// token returns one whole value and moves past it.
+func (w *walker) token() []byte {
+	start := w.at
+	switch w.data[w.at] {
+	case '"':
+		w.skipString()
+	case '{', '[':
+		w.skipNested()
+	default:
+		for w.at < len(w.data) && !endsLiteral(w.data[w.at]) {
+			w.at++
+		}
+	}
+	return w.data[start:w.at]
+}
+
+func (w *walker) skipString() {
+	for w.at++; w.data[w.at] != '"'; w.at++ {
+		if w.data[w.at] == '\\' {
+			w.at++
+		}
+	}
+	w.at++
+}
+
+func (w *walker) skipNested() {
+	for depth := 0; ; {
+		switch w.data[w.at] {
+		case '"':
+			w.skipString()
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		w.at++
+		if depth == 0 {
+			return
+		}
+	}
+}
+
+func endsLiteral(b byte) bool {
+	switch b {
+	case ',', '}', ']', ' ', '\t', '\n', '\r':
+		return true
+	}
+	return false
+}
+
+// loneSurrogate reports whether the inside of a valid JSON string escapes half of a UTF-16
+// surrogate pair.
+func loneSurrogate(inner []byte) bool {
+	for i := 0; i < len(inner); i++ {
+		if inner[i] != '\\' {
+			continue
+		}
+		i++
+		unit, ok := escapedUnit(inner, i)
+		if !ok {
+			continue
+		}
+		i += 4
+		switch {
+		case unit>>10 == 0xDC00>>10: // a low half first
+			return true
+		case unit>>10 != 0xD800>>10:
+			continue
+		}
+		low, ok := uint64(0), false
+		if i+1 < len(inner) && inner[i+1] == '\\' {
+			low, ok = escapedUnit(inner, i+2)
+		}
+		if !ok || low>>10 != 0xDC00>>10 {
+			return true
+		}
+		i += 6
+	}
+	return false
+}
+
+// escapedUnit reads the code unit of a \uXXXX whose u stands at index i.
+func escapedUnit(inner []byte, i int) (unit uint64, ok bool) {
+	if i+5 > len(inner) || inner[i] != 'u' {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(string(inner[i+1:i+5]), 16, 16)
+	return unit, err == nil
 }

@@ -11,7 +11,7 @@ import (
 // maxFields is at least the number of fields of every schema.
 const maxFields = 20
 
-// kind is what a field holds, and so how it is written in either encoding.
+// kind is the type of a field, which decides how either encoding writes it.
 type kind uint8
 
 const (
@@ -23,28 +23,26 @@ const (
 	kindNullOrDouble             // union of null and double, in this order
 )
 
-// value is one field of a record: the part that the field's kind uses, and
-// whether it is there at all.
+// value is one field of a record. Only the part for the field's kind is used.
 type value struct {
 	text    string
 	number  float64
 	integer int64
-	present bool
+	present bool // the record has the field
 }
 
 // column is one field of a schema.
 type column struct {
 	name  string // in the encoded record
-	field string // in the schema; another than name where RenameRaw says so
+	field string // in the schema; differs from name after RenameRaw
 	kind  kind
 }
 
-// layout is a schema made ready for coding: its fields in order, and the header
-// that marks its data.
+// layout is a schema that is prepared for coding: its fields in order, and the header of its data.
 type layout struct {
-	columns []column
-	header  [headerBytes]byte
-	wire    wire
+	columns    []column
+	header     [headerBytes]byte
+	primitives primitives
 }
 
 // definition is the part of an .avsc file that matters here.
@@ -66,7 +64,8 @@ func newLayout(schema string) (*layout, error) {
 		return nil, err
 	}
 	if len(d.Fields) > maxFields {
-		return nil, fmt.Errorf("schema %s: %d fields, at most %d are supported", d.Name, len(d.Fields), maxFields)
+		return nil, fmt.Errorf("schema %s: %d fields, at most %d are supported",
+			d.Name, len(d.Fields), maxFields)
 	}
 	l := &layout{columns: make([]column, len(d.Fields))}
 	for i, f := range d.Fields {
@@ -81,7 +80,7 @@ func newLayout(schema string) (*layout, error) {
 		return nil, fmt.Errorf("schema %s: %w", d.Name, err)
 	}
 	l.header = header(codec.Rabin)
-	l.wire, err = newWire()
+	l.primitives, err = newPrimitives()
 	return l, err
 }
 
@@ -93,10 +92,10 @@ func parse(schema string) (definition, error) {
 	return d, nil
 }
 
-// plainCodec builds goavro's codec of the schema without its logical types,
-// which are no part of the parsing canonical form that the fingerprint is of.
-// goavro leaves {"type":"long"} where they stood, the specification "long":
-// with them the fingerprint would be one that no other implementation has.
+// plainCodec builds goavro's codec of the schema without its logical types. The fingerprint is that
+// of the parsing canonical form, which has no logical types: the specification leaves "long" in
+// their place, but goavro leaves {"type":"long"}. With them the fingerprint would differ from that
+// of every other implementation.
 func plainCodec(d definition) (*goavro.Codec, error) {
 	d.Fields = slices.Clone(d.Fields)
 	for i, f := range d.Fields {
@@ -113,8 +112,7 @@ func plainCodec(d definition) (*goavro.Codec, error) {
 	return goavro.NewCodec(string(plain))
 }
 
-// kindOf reads a field's type and returns its kind, and the type without its
-// logical type.
+// kindOf returns the kind of a field's type, and the type without its logical type.
 func kindOf(t any) (k kind, plain any, err error) {
 	switch t := t.(type) {
 	case string:

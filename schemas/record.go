@@ -1,14 +1,19 @@
 package schemas
 
 import (
+	"fmt"
+	"io"
+	"log/slog"
 	"math"
+	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
-// Bounds of what a record may hold.
+// Bounds of a record's fields.
 const (
-	// MaxRecordBytes is the longest encoded record that is decoded: far above
-	// any honest one, and small enough that a hostile one costs little.
+	// MaxRecordBytes is the longest encoded record that a Codec decodes: far longer than any honest
+	// one, and short enough that a hostile one costs little.
 	MaxRecordBytes = 64 << 10
 	// MaxUserIDBytes is the longest user id, in bytes of UTF-8.
 	MaxUserIDBytes = 255
@@ -17,8 +22,8 @@ const (
 	lastTimestamp = 253402300799999
 )
 
-// Raw is one GPS fix as a device reported it. It is secret: under every verb of
-// fmt, in JSON, text and slog it prints as [redacted]. Only a Codec writes it.
+// Raw is one GPS fix as a device reported it. It is secret: under every verb of fmt, in JSON, text
+// and slog it prints as [redacted]. Only a Codec writes it.
 type Raw struct {
 	UserID    string
 	Timestamp int64 // event time, milliseconds since 1970
@@ -27,10 +32,10 @@ type Raw struct {
 	AccuracyM *float64 // metres; nil if the device gives none
 }
 
-// Validate returns a *Rejection with the first reason why r cannot be a fix, or
-// nil: a user id of 1 to MaxUserIDBytes bytes of UTF-8 that does not start with
-// NUL, a time from 1970 to 9999, finite degrees in [-90, 90] and [-180, 180],
-// and an accuracy, if there is one, that is finite and not negative.
+// Validate returns a *Rejection with the first reason why r cannot be a fix, or nil. A fix has a
+// user id of 1 to MaxUserIDBytes bytes of UTF-8 that does not start with NUL, a time from 1970 to
+// 9999, finite degrees in [-90, 90] and [-180, 180], and an accuracy that is finite and not
+// negative, if it has one.
 func (r Raw) Validate() error {
 	if reason, ok := checkUserID(r.UserID); !ok {
 		return reject(reason)
@@ -74,46 +79,79 @@ func checkUserID(id string) (Reason, bool) {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
+const redacted = "[redacted]"
+
+// String returns [redacted].
+func (Raw) String() string { return redacted }
+
+// GoString returns [redacted].
+func (Raw) GoString() string { return redacted }
+
+// Format writes [redacted] under every verb and flag, %#v and %d included.
+//
+// Two ways past it are closed elsewhere. fmt calls no method of a value in an unexported field, so
+// a test of the repository allows no such field. fmt calls no method either for %p with a value
+// that is not a pointer, which go vet refuses.
+func (Raw) Format(s fmt.State, _ rune) {
+	// A fmt.State never fails: it writes into fmt's own buffer.
+	_, _ = io.WriteString(s, redacted)
+}
+
+// MarshalJSON returns the JSON string "[redacted]".
+func (Raw) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
+
+// MarshalText returns [redacted]: what XML, YAML and map keys use.
+func (Raw) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// LogValue returns [redacted].
+func (Raw) LogValue() slog.Value { return slog.StringValue(redacted) }
+
 // Kinds of sanitized records.
 const (
-	KindReleased  = "released"  // a new release, which cost Epsilon
-	KindRepeated  = "repeated"  // an earlier release again, at no cost
+	KindReleased  = "released"  // a new release, which spent Epsilon
+	KindRepeated  = "repeated"  // an earlier release again, which spent nothing
 	KindPredicted = "predicted" // no release; latitude and longitude are the estimate's
 )
 
-// Sanitized is one differentially private location of a user. All of it is
-// public given the model: it is a function of the user's releases so far.
+// Sanitized is one differentially private location of a user. It is public given the model, because
+// it is a function of the user's releases so far.
 //
-// The factors are the metric view of a new release, where it is asked for: by how
-// much better than before it tells two positions so far apart from each other, as
-// a factor of their odds between 1 and e^Epsilon. They hold for positions in cells of
-// the location set; outside it e^Epsilon does. 0 says that the record has none.
+// The factors are the metric view of a new release, if the settings ask for it. A factor says how
+// much better than before two positions at most that far apart can be told from each other, as a
+// factor of their odds between 1 and e^Epsilon. It holds for positions in cells of the location
+// set; outside it e^Epsilon holds. 0 says that the record has no factors.
 type Sanitized struct {
-	UserID            string  `json:"user_id"`   // or a pseudonym of it
-	Timestamp         int64   `json:"timestamp"` // event time of the raw record or the start of its step, milliseconds since 1970
-	Latitude          float64 `json:"latitude"`  // of the release, WGS 84 degrees; noise may carry it off the map
-	Longitude         float64 `json:"longitude"`
-	EstimateLatitude  float64 `json:"estimate_latitude"` // what the releases so far tell, WGS 84 degrees
+	UserID string `json:"user_id"` // or a pseudonym of it
+	// Timestamp is the event time of the raw record, or the start of its step, in milliseconds
+	// since 1970.
+	Timestamp int64 `json:"timestamp"`
+	// Latitude and Longitude are those of the release, in degrees (WGS 84). Noise may put them off
+	// the map.
+	Latitude  float64 `json:"latitude"`
+	Longitude float64 `json:"longitude"`
+	// EstimateLatitude and EstimateLongitude are the estimate from all releases of the user so far,
+	// in degrees (WGS 84).
+	EstimateLatitude  float64 `json:"estimate_latitude"`
 	EstimateLongitude float64 `json:"estimate_longitude"`
 	RadiusM           float64 `json:"radius_m"` // 95 % credible radius of the estimate, metres
-	Epsilon           float64 `json:"epsilon"`  // spent by this record; 0 if it repeats or predicts
+	Epsilon           float64 `json:"epsilon"`  // spent by this record; 0 if it is no new release
 	Delta             float64 `json:"delta"`
-	Mechanism         string  `json:"mechanism"` // by name, with a note perhaps: see Noted
+	Mechanism         string  `json:"mechanism"` // its name, maybe with notes: see Noted
 	ModelID           string  `json:"model_id"`
 	Step              int64   `json:"step"`    // of the model
 	Release           int64   `json:"release"` // number of the user's releases so far
-	Kind              string  `json:"kind"`    // one of the kinds above; later versions may have more
+	Kind              string  `json:"kind"`    // later versions may have more kinds
 	Factor200M        float64 `json:"factor_200m,omitempty"`
 	Factor1KM         float64 `json:"factor_1km,omitempty"`
 	FactorSet         float64 `json:"factor_set,omitempty"` // any two positions of the location set
 }
 
-// check returns why s cannot be published, if it cannot. Places are not held to
-// the globe's ranges: noise may carry a release anywhere.
+// check returns the reason why s cannot be published, if there is one. It allows places outside the
+// globe's ranges, because noise may put a release anywhere.
 func (s *Sanitized) check() (Reason, bool) {
 	for _, x := range [...]float64{
-		s.Latitude, s.Longitude, s.EstimateLatitude, s.EstimateLongitude, s.RadiusM, s.Epsilon, s.Delta,
-		s.Factor200M, s.Factor1KM, s.FactorSet,
+		s.Latitude, s.Longitude, s.EstimateLatitude, s.EstimateLongitude, s.RadiusM,
+		s.Epsilon, s.Delta, s.Factor200M, s.Factor1KM, s.FactorSet,
 	} {
 		if !finite(x) {
 			return ReasonNotFinite, false
@@ -122,11 +160,59 @@ func (s *Sanitized) check() (Reason, bool) {
 	return checkUserID(s.UserID)
 }
 
-// DeadLetter says where a refused record lies and why it was refused.
+// Notes about the releases of a record, which follow the mechanism's name.
+const (
+	// SecondRelease: the record depends on second releases of fixes that have a release in another
+	// topic already. The ε of both add up.
+	SecondRelease = "second release"
+	// Seeded: the noise came from a seed. Anybody who guesses the seed can remove the noise.
+	Seeded = "seeded, not private"
+)
+
+const noteSeparator = "; "
+
+// Noted adds a note to the text of Sanitized.Mechanism: "lattice" becomes "lattice (second
+// release)", and with another note "lattice (second release; seeded, not private)".
+func Noted(text, note string) string {
+	name := MechanismName(text)
+	return name + " (" + strings.Join(append(notes(text), note), noteSeparator) + ")"
+}
+
+// MechanismName returns the mechanism from a text with any notes or none.
+func MechanismName(text string) string {
+	if name, _, ok := cutNotes(text); ok {
+		return name
+	}
+	return text
+}
+
+// HasNote reports whether a text has a note.
+func HasNote(text, note string) bool { return slices.Contains(notes(text), note) }
+
+func notes(text string) []string {
+	if _, list, ok := cutNotes(text); ok {
+		return strings.Split(list, noteSeparator)
+	}
+	return nil
+}
+
+func cutNotes(text string) (name, list string, ok bool) {
+	name, list, ok = strings.Cut(text, " (")
+	if !ok {
+		return text, "", false
+	}
+	if list, ok = strings.CutSuffix(list, ")"); !ok {
+		return text, "", false
+	}
+	return name, list, true
+}
+
+// DeadLetter says where a refused record is and why it was refused.
 type DeadLetter struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
 	Reason    Reason `json:"reason"`
-	Timestamp int64  `json:"timestamp"` // of the refused Kafka record, milliseconds since 1970; -1 if it has none
+	// Timestamp is that of the refused Kafka record, in milliseconds since 1970; -1 if it has none.
+	Timestamp int64 `json:"timestamp"`
 }

@@ -1,22 +1,23 @@
-// Package schemas holds the records that geodither reads and writes: their Avro
-// schemas (*.avsc, embedded), their Go types and the codecs between the two.
+// Package schemas holds the records that geodither reads and writes: their Avro schemas (*.avsc,
+// embedded), their Go types and the codecs between the two.
 //
 // A [Codec] turns bytes into records and back, in one of two encodings:
 //
-//   - [Avro] is Avro's single-object encoding: C3 01, the little-endian
-//     CRC-64-AVRO fingerprint of the schema's parsing canonical form, the datum.
+//   - [Avro] is Avro's single-object encoding: C3 01, the little-endian CRC-64-AVRO fingerprint of
+//     the schema's parsing canonical form, the datum.
 //     https://avro.apache.org/docs/1.12.0/specification/#single-object-encoding
-//   - [JSON] is one object a record with the schema's field names.
+//   - [JSON] is one object for each record, with the schema's field names.
 //
-// Decoding is strict. A datum has exactly one Avro encoding that is accepted,
-// so bytes after it, varints that are longer than they need to be and foreign
-// fingerprints are refused, and what was decoded encodes to the same bytes
-// again. Sanitized records of the first version, without a kind, are the one
-// exception: they are read as well, and get theirs from what they cost. What is
-// refused gives a [Rejection], which names a constant [Reason]
-// and nothing of the payload.
+// Decoding is strict. A codec accepts exactly one Avro encoding of a datum. It refuses bytes after
+// the datum, varints that are longer than necessary and foreign fingerprints, and a decoded record
+// encodes to the same bytes again. Sanitized records of the first version are the only exception:
+// they have no kind and get it from the ε that they spent. A refused record gives a [Rejection],
+// which names a constant [Reason] and nothing of the payload.
 //
 // [Raw] is secret and prints as [redacted].
+//
+// Files: record.go the types; codec.go, layout.go records and rows of fields; avro.go, json.go the
+// two encodings; reason.go why a record is refused (REASONS.md explains the reasons).
 package schemas
 
 import (
@@ -30,7 +31,7 @@ var rawSchema string
 //go:embed sanitized.avsc
 var sanitizedSchema string
 
-// sanitizedSchema1 had no kinds and no factors. It is read for ever.
+// sanitizedSchema1 is the first version, without kinds and factors. It stays readable for ever.
 //
 //go:embed sanitized_1.avsc
 var sanitizedSchema1 string
@@ -47,16 +48,16 @@ func SanitizedSchema() string { return sanitizedSchema }
 // DeadLetterSchema returns the Avro schema of dead letters, as JSON.
 func DeadLetterSchema() string { return deadLetterSchema }
 
-// Encoding names a form that records have as bytes.
+// Encoding is how a record is written as bytes.
 type Encoding string
 
-// The encodings there are.
+// The encodings.
 const (
 	Avro Encoding = "avro" // single-object encoding
-	JSON Encoding = "json" // an object a record
+	JSON Encoding = "json" // one object for each record
 )
 
-// Validate returns an error that lists the encodings if e is none of them.
+// Validate returns an error that lists the encodings if e is not one of them.
 func (e Encoding) Validate() error {
 	switch e {
 	case Avro, JSON:
