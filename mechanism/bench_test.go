@@ -32,11 +32,7 @@ func settings(b *testing.B) []setting {
 		{"dense", denseModel(b, 32, 32)},
 		{"map", denseModel(b, 1000, 1000)},
 	} {
-		s, err := NewSanitizer(c.model, noise.NewKeyed(noise.KeyFromSeed(1)),
-			Options{Epsilon: 1, Delta: .01})
-		if err != nil {
-			b.Fatal(err)
-		}
+		s := newSanitizer(b, c.model, Options{Epsilon: 1, Delta: .01})
 		const warm = 200
 		path := walk(c.model, 1, warm+benchPath)
 		var state State
@@ -55,12 +51,6 @@ func settings(b *testing.B) []setting {
 		all = append(all, set)
 	}
 	return all
-}
-
-func copyState(s *State) State {
-	var c State
-	c.CopyFrom(s)
-	return c
 }
 
 func BenchmarkStep(b *testing.B) {

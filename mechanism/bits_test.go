@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/bits.txt anew, for a new mechanismVersion")
 
-const bitsHeader = "Releases and states, bit for bit, of one version of the mechanisms. A program that " +
-	"turns the same facts into other bits under\n" +
+const bitsHeader = "Releases and states, bit for bit, of one version of the mechanisms. A " +
+	"program that turns the same facts into other bits under\n" +
 	"the same version publishes two equations in one noise when a record is replayed: " +
 	"whoever changes these lines raises\n" +
 	"mechanismVersion, and writes them anew with \"go test ./mechanism -run TestBits " +

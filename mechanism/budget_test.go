@@ -98,14 +98,14 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 		var state State
 		var list []charged
 		options, model := randomPolicy(r), models[0]
-		s := policySanitizer(t, model, streams, options)
+		s := sanitizerWith(t, model, streams, options)
 		now, kind := int64(1e12), r.IntN(4)
 		for report := range 400 {
 			if r.IntN(80) == 0 {
 				if options = randomPolicy(r); r.IntN(2) == 0 {
 					model = models[r.IntN(len(models))]
 				}
-				s = policySanitizer(t, model, streams, options)
+				s = sanitizerWith(t, model, streams, options)
 				changed++
 			}
 			if r.IntN(40) == 0 {
@@ -188,15 +188,6 @@ func randomPolicy(r *rand.Rand) Options {
 		o.ReleaseInterval = 1 + r.IntN(5)
 	}
 	return o
-}
-
-func policySanitizer(t *testing.T, m *mobility.Model, streams noise.Streams, o Options) *Sanitizer {
-	t.Helper()
-	s, err := NewSanitizer(m, streams, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // TestIntervalSurvivesAChangeOfModel keeps the interval where the step's length changes, though the

@@ -53,10 +53,7 @@ func daySanitizer(t *testing.T, m *mobility.Model, first noise.Day) *Sanitizer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSanitizer(m, noise.NewKeyed(key), Options{Epsilon: 1, Delta: .01})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := sanitizerWith(t, m, noise.NewKeyed(key), Options{Epsilon: 1, Delta: .01})
 	return s
 }
 
@@ -117,10 +114,7 @@ func TestDayChangesTheNoise(t *testing.T) {
 func TestStepAsksForItsDay(t *testing.T) {
 	t.Parallel()
 	r := &recorder{streams: noise.NewKeyed(noise.KeyFromSeed(14))}
-	s, err := NewSanitizer(roadModel(t), r, Options{Epsilon: 1, Delta: .01})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := sanitizerWith(t, roadModel(t), r, Options{Epsilon: 1, Delta: .01})
 	perDay := dayMS / s.stepMS
 	for _, day := range []int64{0, 1, 20_778, 20_779} {
 		for _, step := range []int64{day * perDay, (day+1)*perDay - 1} {

@@ -314,12 +314,3 @@ func checkDense(t *testing.T, what string, d *mobility.Distribution, want []floa
 		}
 	}
 }
-
-func mustMechanism(tb testing.TB, name string) law.Mechanism {
-	tb.Helper()
-	m, err := law.New(law.Options{Name: name})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return m
-}

@@ -7,12 +7,13 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Inference turns a release into the likelihood of every cell of the prior, up to a common factor;
-// prior times likelihood, normalized, is the posterior (the paper, equation 8), which
-// Sanitizer.Step prunes and rounds to float32 before it is kept. It is scratch for one goroutine;
-// the slices it returns are valid until its next call.
+// Inference turns a release into the likelihood of every cell of the prior, up to a common factor.
+// Prior times likelihood, normalized, is the posterior (the paper, equation 8), which
+// Sanitizer.Step prunes and rounds to float32 before it is kept. An Inference is scratch for one
+// goroutine; the slices it returns are valid until its next call.
 type Inference struct {
 	exponents  []float64
 	likelihood []float64
@@ -59,4 +60,51 @@ func (f *Inference) relative(m law.Mechanism, z grid.Point, places []convex.Vec)
 		e[i] = exp(x - largest)
 	}
 	return e
+}
+
+// store makes dst what is kept of a distribution: weight times likelihood, without the cells below
+// prune of the total, normalized and rounded to float32. A nil likelihood is 1 everywhere. store is
+// mobility.Update, Prune and Round in three passes instead of eight, and uses the likelihood up. If
+// no cell with weight has any likelihood, nothing was learned: the weights alone are taken. dst
+// keeps its own memory and must not be from. Sums ascend.
+func store(dst, from *mobility.Distribution, likelihood []float64, prune float64) {
+	weights, total := weigh(from.P, likelihood)
+	cells, p := append(dst.Cells[:0], from.Cells...), append(dst.P[:0], weights...)
+	least := math.SmallestNonzeroFloat32 * total
+	if prune > 0 {
+		least = max(least, mobility.PruneLevel(p, prune, total))
+	}
+	// What rounding to float32 would make 0 is dropped whatever the threshold, so that every stored
+	// cell has mass.
+	kept, mass := 0, 0.0
+	for i, w := range p {
+		cells[kept], p[kept] = cells[i], w
+		if w >= least {
+			mass += w
+			kept++
+		}
+	}
+	dst.Cells, dst.P = cells[:kept], p[:kept]
+	for i, w := range dst.P {
+		dst.P[i] = float64(float32(w / mass))
+	}
+}
+
+// weigh returns weight times likelihood in the memory of likelihood, and its sum.
+func weigh(p, likelihood []float64) (weights []float64, total float64) {
+	if likelihood != nil {
+		for i, w := range p {
+			product := float64(w * likelihood[i])
+			likelihood[i] = product
+			total += product
+		}
+		if total > 0 && !math.IsInf(total, 1) {
+			return likelihood, total
+		}
+		total = 0
+	}
+	for _, w := range p {
+		total += w
+	}
+	return p, total
 }

@@ -9,13 +9,15 @@ const (
 	medianMoves = 128
 )
 
-// median returns the geometric median in columns and rows, the place with the least expected
-// distance, of the cells that centre has noted. It goes there from the mean by Weiszfeld's steps,
+// median returns the geometric median, the place with the least expected distance, of the cells
+// that centre has noted, in columns and rows. It goes there from the mean by Weiszfeld's steps,
 // each to the mean of the cells weighted by probability over distance, with the rule of Vardi and
-// Zhang for a place that is a cell's centre (2000, doi 10.1073/pnas.97.4.1423), and asks first
-// whether the most probable cell is the median, where those steps would come to slowly. Each step
-// has no larger expected distance than the one before. Sums ascend, so the bits are the same
-// everywhere. Where they end the cell that is nearest is asked too. Linear for each step.
+// Zhang for a place that is a cell's centre (2000, doi 10.1073/pnas.97.4.1423). Each step has no
+// larger expected distance than the one before.
+//
+// The steps come to the most probable cell only slowly where that cell is the median, so median
+// looks there first. It looks at the cell nearest to where the steps end too. Sums ascend, so the
+// bits are the same everywhere. Linear for each step.
 func (e *Estimator) median(p []float64, column, row float64) (x, y float64) {
 	best := 0
 	for i, q := range p {

@@ -39,18 +39,22 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 	return migration
 }
 
-// MigrateTo makes a state of another model one of a user's personal model, nil for the popular one:
-// between the two of one grid what is known of the place stays, and so does the release of the last
-// step. It fails with ErrOtherPopular, and changes nothing, if the personal model lies over another
+// MigrateTo makes a state of another model one of a user's personal model, nil for the popular one.
+// It fails with ErrOtherPopular, and changes nothing, if the personal model lies over another
 // popular model than the sanitizer's.
+//
+// If both models have the same grid, what is known of the place stays, and so does the release of
+// the last step. Else the posterior starts at the new model's initial distribution.
 //
 // The last step becomes the new model's step that holds its end, so that late reports stay late
 // where the new steps are no longer than the old ones. Under longer steps an older report can fall
-// into that same step and counts as one of it. The number of releases and the ledger are kept in
-// any case, for they are the user's and not the model's: its times are milliseconds, the ends of
-// the steps of old, so that no release leaves a window of new steps before its report must have.
-// The last release can be repeated only if grid and step length are the same; otherwise the step it
-// was made in counts as predicted. ReleaseInterval still counts from that release.
+// into that same step and counts as one of it.
+//
+// The number of releases and the ledger are kept in any case, for they are the user's and not the
+// model's. The ledger's times are the ends of the old steps in milliseconds, so no release leaves a
+// window of new steps early. The last release can be repeated only if grid and step length are the
+// same; otherwise the step it was made in counts as predicted. ReleaseInterval still counts from
+// that release.
 func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration, error) {
 	if err := s.use(user); err != nil {
 		return Unchanged, err

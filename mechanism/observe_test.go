@@ -20,10 +20,7 @@ func observed(
 	t.Helper()
 	model := roadModel(t)
 	s := newSanitizer(t, model, o)
-	observer, err := NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(99)), theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	observer := sanitizerWith(t, model, noise.NewKeyed(noise.KeyFromSeed(99)), theirs)
 	path := walk(model, 5, 400)
 	var state, theirState State
 	for _, step := range reports {

@@ -16,8 +16,8 @@ const (
 	// InferenceSurrogate infers with the law by which releases are made: a cell outside the set
 	// emits like its surrogate. The default. It keeps |ln posterior/prior| ≤ ε for every cell and
 	// every prior, also on a line and on a single cell, where the posterior equals the prior. That
-	// is what an observer of the release can infer; of the posterior that is kept it holds before
-	// pruning and up to float32 rounding, since a pruned cell has probability 0.
+	// bounds what an observer of the release can infer. For the posterior that is kept it holds
+	// before pruning and up to float32 rounding, since a pruned cell has probability 0.
 	InferenceSurrogate = "surrogate"
 	// InferencePaper infers with the paper's formula, in which every cell emits from its own
 	// centre, also outside the set. That is not how releases are made: it breaks the bound e^ε
@@ -31,9 +31,9 @@ const (
 const (
 	// DefaultPrune is the share of the total mass below which a cell is dropped.
 	DefaultPrune = 1e-7
-	// MaxPrune is the largest share. What one pruning drops is at most mobility.PruneCells times as
-	// much, 1 % here; ten times this raised drift on real traces from .01 to .018, and would allow
-	// to drop 10 % at each step.
+	// MaxPrune is the largest share. One pruning drops at most mobility.PruneCells times as much, 1
+	// % here. Ten times this value raised drift on real traces from .01 to .018, and would allow to
+	// drop 10 % at each step.
 	MaxPrune = 1e-5
 	// DefaultMaxGap is the number of steps after which a silent user starts again at the model's
 	// initial distribution.
@@ -41,10 +41,10 @@ const (
 	// MaxMaxGap bounds the work of one record: a gap of k steps costs k predictions.
 	MaxMaxGap = 100_000
 	// DefaultMinCells is the least number of cells of a location set. A set of one cell is released
-	// as that cell's centre, which looks like an exact fix and tells nothing: its ε is charged for
-	// a posterior that is the prior. Three is where the estimate is best or near it on models that
-	// are that sure of a place (DESIGN.md has the figures), and what a single cell needs for noise
-	// in both directions: two of its neighbours, one on each axis.
+	// as that cell's centre, which looks like an exact fix and says nothing: its ε is charged for a
+	// posterior that is the prior. Three is where the estimate is best, or near it, on models that
+	// are so sure of a place (DESIGN.md has the figures). It is also what a single cell needs for
+	// noise in both directions: two neighbours, one on each axis.
 	DefaultMinCells = 3
 	// MaxMinCells bounds the work of padding a set by its number of cells.
 	MaxMinCells = 1_000_000
@@ -53,21 +53,19 @@ const (
 // Options configure a Sanitizer. Epsilon and Delta have no default: they are the user's decision.
 // Everything else has one, so Options{Epsilon: e, Delta: d} is complete.
 type Options struct {
-	// Mechanism is Lattice, PIM, KNorm, Laplace or LaplaceTight; empty means Lattice.
+	// Mechanism is law.Lattice, PIM, KNorm, Laplace or LaplaceTight; empty means Lattice.
 	Mechanism string
 	// Inference is InferenceSurrogate or InferencePaper; empty means InferenceSurrogate.
 	Inference string
-	// Isotropy is IsotropyClosedForm or IsotropySampled, for PIM only; empty means
+	// Isotropy is law.IsotropyClosedForm or law.IsotropySampled, for PIM only; empty means
 	// IsotropyClosedForm.
 	Isotropy string
 	// Subdivision is how many steps of the lattice make a cell's side, for Lattice only; 0 means
-	// DefaultSubdivision. A finer lattice costs no ε and no time: the probabilities of two places
-	// have the same ratios on any, and the draws take as many random words. It rounds less:
-	// releases are whole steps away from the true cell's centre.
+	// law.DefaultSubdivision. See law.Options.
 	Subdivision int
-	// Epsilon bounds the logarithm of likelihood ratios of one release, between MinEpsilon and
-	// MaxEpsilon. For Lattice it has at most MaxDecimals decimals: the number that is meant is the
-	// one it is written as, the shortest text that gives this float64.
+	// Epsilon bounds the logarithm of likelihood ratios of one release. It lies between
+	// law.MinEpsilon and law.MaxEpsilon. For Lattice it has at most law.MaxDecimals decimals: it
+	// stands for the number it is written as, the shortest text that gives this float64.
 	Epsilon float64
 	// Delta is the prior mass that may stay outside the location set, in [0, 1). It trades the size
 	// of the noise against drift and does not weaken the bound ε. 0 means every cell of positive
@@ -75,10 +73,10 @@ type Options struct {
 	Delta float64
 	// Prune is the share of the total mass below which a cell leaves a distribution; 0 means
 	// DefaultPrune, negative none. The prior is pruned after each prediction and the posterior
-	// after inference, and each time at most mobility.PruneCells times Prune of the mass is
-	// dropped: 10⁻⁴ by default. A pruned cell can come back only by the model's transitions.
-	// Pruning looks at nothing but releases and costs no ε: it makes the sanitizer's own belief,
-	// and with it later location sets, a little coarser.
+	// after inference. Each time at most mobility.PruneCells times Prune of the mass is dropped:
+	// 10⁻⁴ by default. A pruned cell can come back only by the model's transitions. Pruning looks
+	// at nothing but releases and costs no ε: it makes the sanitizer's own belief, and with it
+	// later location sets, a little coarser.
 	Prune float64
 	// MaxGap is the number of steps after which prediction gives up and the model's initial
 	// distribution is taken; 0 means DefaultMaxGap.

@@ -78,11 +78,11 @@ type Outcome struct {
 	// Release is the released place in map kilometres; where nothing was released it equals
 	// Estimate. Release, Estimate and RadiusKM are 0 where nothing is published.
 	Release grid.Point
-	// Estimate is what the releases so far tell of the place: Options.Estimate of the posterior, by
-	// default its mean, the place of least expected squared error.
+	// Estimate is the place that the releases so far point to: Options.Estimate of the posterior,
+	// by default its mean, the place of least expected squared error.
 	Estimate grid.Point
-	// RadiusKM is a radius around Estimate that holds 95 % of the posterior wherever in its cell a
-	// place lies: at least half a cell's diagonal, also where the posterior is one cell.
+	// RadiusKM is the radius around Estimate that holds 95 % of the posterior, wherever in its cell
+	// a place lies. It is at least half a cell's diagonal, also where the posterior is one cell.
 	RadiusKM float64
 	// Epsilon is what this outcome costs: the option's ε for a new release, else 0.
 	Epsilon float64

@@ -11,7 +11,6 @@ import (
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // commuter is a user who was seen to go round a path of the road model three times, and then to
@@ -271,11 +270,7 @@ func TestPersonalStepDoesNotAllocate(t *testing.T) {
 	road := roadModel(t)
 	users := []*mobility.Personal{commuter(t, road, 1), nil, commuter(t, road, 2)}
 	states := make([]State, len(users))
-	s, err := NewSanitizer(road, noise.NewKeyed(noise.KeyFromSeed(1)),
-		Options{Epsilon: 1, Delta: .01})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newSanitizer(t, road, Options{Epsilon: 1, Delta: .01})
 	path := walk(road, 1, 200)
 	i := 0
 	next := func() {

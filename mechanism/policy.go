@@ -50,7 +50,7 @@ const (
 
 // Budget limits what the releases of one user may cost. The zero Budget is no limit. Sums are
 // exact: every ε counts as the decimal number it is written as, rounded up to a billionth, and the
-// limits are rounded down to one, so ten releases of ε = .1 fit a budget of 1.
+// limits are rounded down to a billionth. So ten releases of ε = .1 fit a budget of 1.
 type Budget struct {
 	// Epsilon limits the sum of ε in every WindowSteps consecutive steps. 0 is no limit; then
 	// WindowSteps must be 0 too.

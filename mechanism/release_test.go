@@ -43,13 +43,10 @@ func newRig(t *testing.T, mechanism string) *rig {
 	t.Helper()
 	model := roadModel(t)
 	r := &rig{recorder: &recorder{streams: noise.NewKeyed(noise.KeyFromSeed(77))}}
-	s, err := NewSanitizer(model, r.recorder, Options{
+	s := sanitizerWith(t, model, r.recorder, Options{
 		Mechanism: mechanism, Epsilon: 1.5,
 		Delta: .02,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	r.Sanitizer = s
 	for i, cell := range walk(model, 11, 40) {
 		r.step = int64(i)

@@ -4,51 +4,10 @@ import (
 	"bytes"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
-
-// follow steps a new user through reports at some steps, all with a release wanted, and returns the
-// outcomes.
-func follow(t *testing.T, s *Sanitizer, state *State, steps ...int64) []Outcome {
-	t.Helper()
-	path := walk(s.model, 3, 400)
-	var outs []Outcome
-	for _, step := range steps {
-		before := state.AppendBinary(nil)
-		out := mustStep(t, s, state, Input{
-			User: "u", Step: step, Cell: path[step%400],
-			Release: true,
-		})
-		if same := bytes.Equal(before, state.AppendBinary(nil)); same == out.Changed {
-			t.Errorf("step %d: the state stays: %t, but the outcome is %+v", step, same, out)
-		}
-		outs = append(outs, out)
-	}
-	return outs
-}
-
-// kindsOf is a short text of outcomes: the kinds' first letters, a capital where the state has
-// changed.
-func kindsOf(outs []Outcome) string {
-	text := ""
-	for _, o := range outs {
-		letter := map[Kind]string{
-			Released: "r", Repeated: "=", Predicted: "p", Late: "l",
-			Skipped: "s", Suppressed: "x", Dropped: "d",
-		}[o.Kind]
-		if o.Changed {
-			letter = strings.ToUpper(letter)
-			if o.Kind == Repeated {
-				letter = "≠"
-			}
-		}
-		text += letter
-	}
-	return text
-}
 
 func TestRules(t *testing.T) {
 	t.Parallel()

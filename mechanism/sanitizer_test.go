@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,39 +17,6 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
-
-func newSanitizer(tb testing.TB, m *mobility.Model, o Options) *Sanitizer {
-	tb.Helper()
-	s, err := NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(1)), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
-}
-
-// bare returns an outcome without its prior, which is of the sanitizer's memory.
-func bare(o Outcome) Outcome {
-	o.Prior = nil
-	return o
-}
-
-// same says whether two outcomes are equal, priors by their content.
-func same(a, b Outcome) bool {
-	if a.Prior == nil || b.Prior == nil {
-		return a == b
-	}
-	return bare(a) == bare(b) && slices.Equal(a.Prior.Cells, b.Prior.Cells) &&
-		slices.Equal(a.Prior.P, b.Prior.P)
-}
-
-func mustStep(tb testing.TB, s *Sanitizer, state *State, in Input) Outcome {
-	tb.Helper()
-	out, err := s.Step(state, in)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return out
-}
 
 // TestStepIsAlgorithm1 follows a walk with every mechanism and inference and compares each step
 // with the stages put together by hand, in dense vectors where that is possible.

@@ -11,9 +11,9 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// State is everything that is kept of a user between records. The zero State is a new user. It
-// holds no secret of the mechanism's theory (all of it is a function of past releases and the
-// model) but is kept private all the same.
+// State is everything that is kept of a user between records. The zero State is a new user. In
+// theory it holds no secret, since all of it is a function of past releases and the model, but it
+// is kept private all the same.
 //
 // What is stored is the state: Posterior holds float32 values only, so that a decoded state equals
 // the live one bit for bit. A State keeps its memory when it is used or decoded again.
@@ -34,17 +34,17 @@ type State struct {
 	EpsilonSpent float64
 	// Rho is the sum of their ε²/2: all of them together are ρ-zCDP for this ρ, since a release
 	// that is ε-differentially private is ε²/2-zCDP and ρ adds (Bun and Steinke 2016, doi
-	// 10.1007/978-3-662-53641-4_24, proposition 1.4 and lemma 1.7). Below Σε where single releases
-	// are small and many. For inspection: no decision depends on it.
+	// 10.1007/978-3-662-53641-4_24, proposition 1.4 and lemma 1.7). Where single releases are small
+	// and many, it says more than Σε. For inspection: no decision depends on it.
 	Rho float64
-	// Ledger is when they were, for budgets.
+	// Ledger is what the releases cost, and when, for budgets.
 	Ledger ledger.Ledger
 	// Model and Grid identify the model that Posterior and Release belong to, the user's personal
 	// one if there is one; StepMS is its step in milliseconds.
 	Model, Grid ID
 	StepMS      int64
-	// Estimate and RadiusKM are Posterior's mean and credible radius, in map kilometres: kept, so
-	// that repeating a release costs nothing that depends on the posterior.
+	// Estimate and RadiusKM are the place that stands for Posterior and its credible radius, in map
+	// kilometres. They are kept so that repeating a release does not need the posterior.
 	Estimate grid.Point
 	RadiusKM float64
 	// Posterior is the distribution of the user's cell at Step, given all releases.

@@ -215,11 +215,8 @@ func TestOtherReportsUnderOneKey(t *testing.T) {
 		P:     []float64{.25, .25, .25, .25},
 	}
 	run := func(key uint64, cell grid.Cell) grid.Point {
-		s, err := NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(key)),
+		s := sanitizerWith(t, model, noise.NewKeyed(noise.KeyFromSeed(key)),
 			Options{Epsilon: 1, Delta: .01})
-		if err != nil {
-			t.Fatal(err)
-		}
 		return mustStep(t, s, new(State), Input{
 			User: "u", Step: 1, Cell: cell,
 			Release: true,

@@ -16,10 +16,7 @@ func TestStepTakesWholeBlocks(t *testing.T) {
 	t.Parallel()
 	streams := &countedStreams{keyed: noise.NewKeyed(noise.KeyFromSeed(89))}
 	model := denseModel(t, 24, 24)
-	s, err := NewSanitizer(model, streams, Options{Epsilon: 4, Delta: .3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := sanitizerWith(t, model, streams, Options{Epsilon: 4, Delta: .3})
 	var state State
 	for step, cell := range walk(model, 1, 30) {
 		if _, err := s.Step(&state, Input{

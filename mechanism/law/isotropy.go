@@ -7,9 +7,9 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// Isotropy returns T = E[u uᵀ]^(-1/2), u uniform in K, in closed form: TK is in isotropic position,
-// its second moment is 1. In 1/km. ok is false where K is a line or a point, which have no such
-// position.
+// Isotropy returns T = E[u uᵀ]^(-1/2) for u uniform in K, in 1/km and in closed form. TK is in
+// isotropic position: its second moment is 1. ok is false where K is a line or a point, which have
+// no such position.
 func Isotropy(h *SensitivityHull) (t convex.Matrix, ok bool) {
 	return h.body.Moment().InverseRoot()
 }
@@ -22,18 +22,23 @@ const (
 	// firstSamples is the number of points of the first estimate; each further one has twice as
 	// many.
 	firstSamples = 512
-	// mostSamples ends sampling of hulls so small (below about a kilometre) that T, which grows as
-	// they shrink, cannot come within an absolute 10⁻³ in reasonable time: at this number T is
-	// right to about 1/√mostSamples = .1 % of itself.
+	// mostSamples ends the sampling of hulls below about a kilometre. T grows as they shrink, and
+	// cannot come within an absolute 10⁻³ in reasonable time. At this number T is right to about
+	// 1/√mostSamples = .1 % of itself.
 	mostSamples = 1 << 20
 )
 
-// SampledIsotropy estimates T as the paper's Algorithm 2 does (lines 3 to 6): T = (1/l Σ y
-// yᵀ)^(-1/2) over uniform points y_1..y_l of K, again with twice the points (the earlier ones kept)
-// until ‖T' - T‖_F < 10⁻³. The points depend on K alone, so T tells nothing of the user's place. It
-// takes 10³ to 10⁶ points of about 10⁻⁷ s each, since T = O(1/diameter) converges like 1/√l: 10 ms
-// under hulls of tens of kilometres, 100 ms and more under those of a few, where the closed form
-// takes nanoseconds. samples is how many were drawn; ok is false where K is a line or a point.
+// SampledIsotropy estimates T as the paper's Algorithm 2 does (lines 3 to 6):
+//
+//	T = (1/l Σ y yᵀ)^(-1/2)  over uniform points y_1 … y_l of K.
+//
+// It doubles the number of points, and keeps the earlier ones, until ‖T' - T‖_F < 10⁻³. The points
+// depend on K alone, so T says nothing about the user's place. samples is how many points were
+// drawn; ok is false where K is a line or a point.
+//
+// Cost: 10³ to 10⁶ points of about 10⁻⁷ s each, since T = O(1/diameter) converges like 1/√l. That
+// is 10 ms under hulls of tens of kilometres, and 100 ms and more under hulls of a few, where the
+// closed form takes nanoseconds.
 func SampledIsotropy(src noise.Source, h *SensitivityHull) (t convex.Matrix, samples int, ok bool) {
 	if h.body.Dim() < 2 {
 		return convex.Matrix{}, 0, false

@@ -8,12 +8,15 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// normLaw is K-norm noise (Hardt and Talwar 2010, doi 10.1145/1806689.1806786): density ε²/(2
-// area(K)) e^{-ε‖z-x‖_K} under a polygon K, ε/length(K) e^{-ε‖z-x‖_K} along a segment, a point mass
-// on a point.
+// normLaw is K-norm noise (Hardt and Talwar 2010, doi 10.1145/1806689.1806786), with the density
 //
-// Guarantee: for x1, x2 in the set x1 - x2 ∈ K, so by the triangle inequality ‖z-x1‖_K ≤ ‖z-x2‖_K +
-// 1 and the density ratio is at most e^ε.
+//	ε²/(2 area(K)) · e^{-ε‖z-x‖_K}  under a polygon K,
+//	ε/length(K) · e^{-ε‖z-x‖_K}     along a segment,
+//
+// and a point mass on a point.
+//
+// Guarantee: for x1, x2 in the set x1 - x2 ∈ K, so ‖z-x1‖_K ≤ ‖z-x2‖_K + 1 by the triangle
+// inequality, and the density ratio is at most e^ε.
 type normLaw struct {
 	hull    *SensitivityHull
 	epsilon float64
@@ -43,8 +46,9 @@ func (m *normLaw) Exponents(dst []float64, z grid.Point, places []convex.Vec) {
 	}
 }
 
-// SquaredError implements Mechanism: E r² times the trace of K's second moment. For z - x = r·u
-// with u uniform in a polygon r is Gamma(3, 1/ε), E r² = 12/ε²; on a segment Gamma(2, 1/ε), 6/ε².
+// SquaredError implements Mechanism: E r² times the trace of K's second moment. In a polygon z - x
+// is r·u with u uniform in K and r ~ Gamma(3, 1/ε), so E r² = 12/ε². On a segment r ~ Gamma(2,
+// 1/ε), so E r² = 6/ε².
 func (m *normLaw) SquaredError() float64 {
 	trace := m.hull.body.Moment().Trace()
 	switch m.hull.body.Dim() {
@@ -75,9 +79,9 @@ func (m *planarIsotropic) Sample(src noise.Source, x grid.Cell) grid.Point {
 }
 
 // sampleAt releases a place as Algorithm 2 has it: T takes K into isotropic position, z' is uniform
-// in TK, r ~ Gamma(3, 1/ε), and the release is x + r T⁻¹ z'. On a segment with half-length vector
-// u, which has no isotropic position, it is x + r t u with t uniform in [-1, 1] and r ~ Gamma(2,
-// 1/ε): K-norm noise of dimension 1, Laplace along the line.
+// in TK, r ~ Gamma(3, 1/ε), and the release is x + r T⁻¹ z'. A segment has no isotropic position.
+// With its half-length vector u the release is x + r t u, with t uniform in [-1, 1] and r ~
+// Gamma(2, 1/ε): K-norm noise of dimension 1, which is Laplace noise along the line.
 func (m *planarIsotropic) sampleAt(src noise.Source, x grid.Point) grid.Point {
 	switch m.hull.body.Dim() {
 	case 0:
@@ -108,9 +112,9 @@ func (m *planarIsotropic) transform(src noise.Source) convex.Matrix {
 	return t
 }
 
-// direct draws the law of planarIsotropic without the transform: ‖z-x‖_K ~ Gamma(2, 1/ε)
+// direct draws the law of planarIsotropic without the transform. ‖z-x‖_K ~ Gamma(2, 1/ε) is
 // independent of the direction, whose point of K's boundary has the cone measure. The law is the
-// same since ‖Tz‖_TK = ‖z‖_K: Algorithm 2's output does not depend on T at all.
+// same because ‖Tz‖_TK = ‖z‖_K: the output of Algorithm 2 does not depend on T at all.
 type direct struct{ normLaw }
 
 // Name implements Mechanism.

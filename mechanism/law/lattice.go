@@ -2,31 +2,41 @@ package law
 
 import (
 	"math"
+	"math/big"
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// lattice is K-norm noise on a lattice, drawn exactly: P(z|x) = e^{-ε‖z-x‖_K}/Z for the points z of
-// x + Λ, where Λ is all whole multiples of the pitch, a whole part of a cell's side, on both axes.
-// It holds the differences of all cells' centres, so x + Λ is the same for every x.
+// lattice is K-norm noise on a lattice, drawn exactly:
 //
-// Guarantee: for x1, x2 in the set P(z|x1) ≤ e^ε P(z|x2) for every z, as a statement on the very
-// numbers that are published, given independent uniform words: Z does not depend on x. PROOFS.md
-// has the proof, and what a key instead of such words means.
+//	P(z|x) = e^{-ε‖z-x‖_K}/Z  for the points z of x + Λ.
+//
+// Λ is all whole multiples of the pitch on both axes, and the pitch is a whole part of a cell's
+// side. Λ holds the differences of all cells' centres, so x + Λ is the same for every x.
+//
+// Guarantee: for x1, x2 in the set and every z, P(z|x1) ≤ e^ε P(z|x2), because Z does not depend on
+// x. This is a statement on the very numbers that are published, given independent uniform words.
+// PROOFS.md has the proof, and says what a key instead of such words means.
 //
 // From the true cell to z there are whole numbers only; a fixed function (place) turns z into
-// kilometres. How many words a draw takes depends on K, ε, the pitch and the words, not on x, which
-// is added at the end. Nor does it tell about λ, and with z about x: what is kept takes a whole
-// block of words (lattice_words.go).
+// kilometres. How many words a draw takes depends on K, ε, the pitch and the words, but not on x,
+// which is added at the end. Nor does it show λ = z - x, and with z x itself: the proposal that is
+// kept takes a whole block of words (lattice_words.go).
 //
 // With K in cells and n steps of the lattice in a cell, the exponent of a displacement of λ steps
-// is ε‖λ‖_K/n. In coordinates (a, b) of the lattice in which K is not thin (convex.Reduce), with
-// K's half-widths w1 and w2, let M be the greatest |a|·w2 + |b|·w1 on K. By its choice (|a|·w2 +
-// |b|·w1)/M ≤ ‖λ‖_K, so two independent discrete Laplace draws make a proposal that is kept with
-// probability exp(-ε(‖λ‖_K - (|a|·w2 + |b|·w1)/M)/n), a rational's exponential. It is kept in
-// area(K)·w1·w2/(2M²) of all cases, 1/4 or more, up to a factor near 1: PROOFS.md.
+// is ε‖λ‖_K/n. Take coordinates (a, b) of the lattice in which K is not thin (convex.Reduce), K's
+// half-widths w1 and w2 in them, and M, the greatest |a|·w2 + |b|·w1 on K. By the choice of M
+//
+//	(|a|·w2 + |b|·w1)/M ≤ ‖λ‖_K,
+//
+// so two independent discrete Laplace draws make a proposal that is kept with the probability
+//
+//	exp(-ε(‖λ‖_K - (|a|·w2 + |b|·w1)/M)/n),
+//
+// the exponential of a rational. It is kept in area(K)·w1·w2/(2M²) of all cases, which is 1/4 or
+// more, up to a factor near 1 (PROOFS.md).
 type lattice struct {
 	normLaw  // K and ε as floats, for inference
 	parts    uint64
@@ -46,8 +56,8 @@ type lattice struct {
 	square float64 // E|λ|², steps²
 }
 
-// latticeEdge is one edge of K in the coordinates (a, b): the gauge is the greatest |x·b -
-// y·a|/support over the edges.
+// latticeEdge is one edge of K in the coordinates (a, b). The gauge is the greatest value of
+// |x·b - y·a|/support over the edges.
 type latticeEdge struct {
 	x, y    int64
 	support uint64
@@ -57,9 +67,9 @@ type latticeEdge struct {
 func (*lattice) Name() string { return Lattice }
 
 // Prepare implements Mechanism. It takes ε for the number that its shortest decimal text stands
-// for. It panics where Options.CheckEpsilon and Options.CheckGrid would refuse, and a hull of
-// points without a grid is good for nothing but Exponents. O(h), with a few passes more where K is
-// thin; without allocation once m has grown.
+// for. It panics where Options.CheckEpsilon or Options.CheckGrid would refuse. A hull of points
+// without a grid is good for Exponents only. O(h), with a few passes more where K is thin; without
+// allocation once m has grown.
 func (m *lattice) Prepare(h *SensitivityHull, epsilon float64) {
 	if epsilon != m.epsilon {
 		p, q, err := exactEpsilon(epsilon)
@@ -78,8 +88,8 @@ func (m *lattice) Prepare(h *SensitivityHull, epsilon float64) {
 	}
 }
 
-// prepareLine is for the segment from -u to u: with u = g·e the lattice along it is the multiples
-// of e, of the gauge 1/(n·g) each.
+// prepareLine prepares for the segment from -u to u. With u = g·e the lattice along the segment is
+// the multiples of e, each of the gauge 1/(n·g).
 func (m *lattice) prepareLine(u convex.Lattice) {
 	g := gcd(absolute(u.X), absolute(u.Y))
 	m.step = convex.Lattice{X: u.X / int64(g), Y: u.Y / int64(g)}
@@ -88,9 +98,9 @@ func (m *lattice) prepareLine(u convex.Lattice) {
 	m.limit = [2]uint64{furthest / max(absolute(m.step.X), absolute(m.step.Y)), 0}
 }
 
-// preparePolygon is for K with vertices v. All of it is whole: widths and vertices are at most 2³¹,
-// M and the supports at most area(K) ≤ 4·cells ≤ 2³³, for M ≤ 2·w1·w2 ≤ area(K) (convex.Reduce) and
-// a support is twice the area of a triangle of K.
+// preparePolygon prepares for K with vertices v. Everything is whole: widths and vertices are at
+// most 2³¹, M and the supports at most area(K) ≤ 4·cells ≤ 2³³. For M ≤ 2·w1·w2 ≤ area(K)
+// (convex.Reduce), and a support is twice the area of a triangle of K.
 func (m *lattice) preparePolygon(v []convex.Lattice) {
 	d, e := convex.Reduce(v)
 	sign := convex.Cross(d, e) // the determinant, 1 or -1: the inverse is whole
@@ -289,4 +299,68 @@ func (m *lattice) SquaredError() float64 {
 	m.sum()
 	pitch := m.hull.scale / float64(m.parts)
 	return m.square * pitch * pitch
+}
+
+// What lattice.try, gauge and place do, in numbers of any size: for the draw so far out that words
+// do not hold it. From the same words it comes to the same place.
+
+var zeroBig = new(big.Int) // never written
+
+// tryFar decides whether a proposal is kept.
+func (m *lattice) tryFar(src noise.Source, site convex.Lattice, a, b *big.Int) (grid.Point, bool) {
+	norm, support := m.gaugeFar(a, b)
+	most := new(big.Int).SetUint64(m.most)
+	proposed := new(big.Int).Mul(new(big.Int).Abs(a), new(big.Int).SetUint64(m.width[1]))
+	proposed.Add(proposed, new(big.Int).Mul(new(big.Int).Abs(b),
+		new(big.Int).SetUint64(m.width[0])))
+	excess := new(big.Int).Mul(norm, most)
+	excess.Sub(excess, proposed.Mul(proposed, support))
+	excess.Mul(excess, new(big.Int).SetUint64(m.num))
+	support.Mul(support, most).Mul(support, new(big.Int).SetUint64(m.den))
+	if !noise.BernoulliExpBig(src, excess, support) {
+		return grid.Point{}, false
+	}
+	return m.placeFar(site, far(m.base[0], m.base[1], a, b)), true
+}
+
+func (m *lattice) gaugeFar(a, b *big.Int) (norm, support *big.Int) {
+	norm, support = new(big.Int), big.NewInt(1)
+	for _, e := range m.edges {
+		n := new(big.Int).Mul(big.NewInt(e.x), b)
+		n.Abs(n.Sub(n, new(big.Int).Mul(big.NewInt(e.y), a)))
+		s := new(big.Int).SetUint64(e.support)
+		if new(big.Int).Mul(norm, s).Cmp(new(big.Int).Mul(n, support)) < 0 {
+			norm, support = n, s
+		}
+	}
+	return norm, support
+}
+
+// far returns a·p + b·q.
+func far(p, q convex.Lattice, a, b *big.Int) [2]*big.Int {
+	row := func(x, y int64) *big.Int {
+		sum := new(big.Int).Mul(a, big.NewInt(x))
+		return sum.Add(sum, new(big.Int).Mul(b, big.NewInt(y)))
+	}
+	return [2]*big.Int{row(p.X, q.X), row(p.Y, q.Y)}
+}
+
+// placeFar is place: the nearest float64 to the same fraction, times the same side.
+func (m *lattice) placeFar(site convex.Lattice, shift [2]*big.Int) grid.Point {
+	n := int64(m.parts)
+	at := func(cell int64, steps *big.Int) float64 {
+		half := big.NewInt(cell*n*2 + n)
+		half.Add(half, new(big.Int).Lsh(steps, 1))
+		nearest, _ := new(big.Rat).SetFrac(half, big.NewInt(2*n)).Float64()
+		return nearest * m.hull.scale
+	}
+	return grid.Point{X: at(site.X, shift[0]), Y: at(site.Y, shift[1])}
+}
+
+func signedBig(size noise.Wide, negative bool) *big.Int {
+	b := size.Big()
+	if negative {
+		b.Neg(b)
+	}
+	return b
 }

@@ -7,11 +7,11 @@ import (
 )
 
 // sum computes Z = Σ e^{-ε‖λ‖_K/n} over the lattice and E|λ|², in closed form up to rounding.
-// Between two neighbouring vertices of K the gauge is linear, so the sum over the cone between them
-// is a sum over the cone's fundamental cell, D = p×q points for the least steps p and q of the
-// lattice along its sides, times two geometric series (as Brion and Barvinok count lattice points).
-// All cones of K together have at most as many such points as K has area in cells. It is for
-// reports: no release depends on it.
+// Between two neighbouring vertices of K the gauge is linear. So the sum over the cone between them
+// is a sum over the cone's fundamental cell, times two geometric series (as Brion and Barvinok
+// count lattice points). The fundamental cell has D = p×q points for the least steps p and q of the
+// lattice along the cone's sides. All cones of K together have at most as many such points as K has
+// area in cells. sum is for reports: no release depends on it.
 func (m *lattice) sum() {
 	if m.summed {
 		return
@@ -62,8 +62,11 @@ func newRay(corner convex.Lattice, rate float64) ray {
 }
 
 // cone returns Σ e^{-ε‖λ‖/n} and Σ |λ|² e^{-ε‖λ‖/n} over the lattice from the ray p, included, to
-// the ray q, excluded, without 0. Its points are μ + a·p + b·q with whole a, b ≥ 0 and μ = (i·p +
-// j·q)/D, 0 < i ≤ D and 0 ≤ j < D, of which one i belongs to each j.
+// the ray q, excluded, without 0. Its points are μ + a·p + b·q with whole a, b ≥ 0 and
+//
+//	μ = (i·p + j·q)/D,  0 < i ≤ D, 0 ≤ j < D.
+//
+// To each j belongs one i.
 func cone(p, q ray) (mass, square float64) {
 	d := convex.Cross(p.step, q.step)
 	// With p×r = 1, the points at p×μ = j are j·r + k·p, and μ×q = i is j·(r×q) modulo D.

@@ -8,11 +8,10 @@ import (
 
 // Mechanism releases one place of a location set with ε-differential privacy on the set: for all
 // places x1, x2 of the set and every z, density(z|x1) ≤ e^ε density(z|x2). Prepare fixes the set's
-// hull and ε, which are public; Sample is the only method that is given a secret. A Mechanism is
+// hull and ε, which are public. Sample is the only method that is given a secret. A Mechanism is
 // scratch for one goroutine.
 //
-// What happens when the set degenerates is the same for all: on a single place the release is that
-// place, whatever x is.
+// All mechanisms treat a set of a single place alike: the release is that place, whatever x is.
 type Mechanism interface {
 	// Name is one of PIM, KNorm, Laplace, LaplaceTight, Lattice.
 	Name() string
@@ -23,14 +22,14 @@ type Mechanism interface {
 	// a cell, or if the hull is one of points without a grid.
 	Sample(src noise.Source, x grid.Cell) grid.Point
 	// Exponents writes ln(density(z|x) / density(x|x)) for each place x into dst, which must be as
-	// long: 0 at most, and -Inf where the density is 0. It is all that inference needs, since
-	// density(x|x) is the same for every x. What is rounded here is public: a release, and the
-	// places of a public set.
+	// long: 0 at most, and -Inf where the density is 0. Inference needs nothing else, since
+	// density(x|x) is the same for every x. Only public numbers are rounded here: a release, and
+	// the places of a public set.
 	Exponents(dst []float64, z grid.Point, places []convex.Vec)
-	// LogPeak returns ln density(x|x). Densities are per km² under a polygon, and for Laplace noise
-	// of a line too; per km along the line for K-norm noise on a line; and the probability itself
-	// for a single place. On a lattice it is the probability over the area, or length, of a step.
-	// Inference does not need it.
+	// LogPeak returns ln density(x|x). The unit of a density is 1/km² under a polygon, and for
+	// Laplace noise of a line too; 1/km along the line for K-norm noise on a line; and for a single
+	// place it is the probability itself. On a lattice it is the probability over the area, or the
+	// length, of a step. Inference does not need it.
 	LogPeak() float64
 	// SquaredError returns E‖z - x‖², km².
 	SquaredError() float64

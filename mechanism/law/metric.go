@@ -7,21 +7,24 @@ import "math"
 // density(z|x1)/density(z|x2) over all releases z and all such places. It is 1 for the same place,
 // grows with the distance, and ends at e^ε or below.
 //
-// Guarantee: under K-norm noise the ratio for x1 and x2 is at most exp(ε‖x1-x2‖_K), and is that for
-// z = x1. The greatest norm of a vector of length d is d/r for the radius r of the largest disc
-// around 0 in a polygon K, and d/|u| along a segment from -u to u, the only direction in which
-// places of its set differ; in K no norm exceeds 1. Under Laplace noise the same goes for ‖·‖₁/S,
-// at most √2·d/S, and in the set at most the greatest ℓ1 distance over S. A set of one place has
-// the factor 1: its release is the same for all.
+// Guarantee: under K-norm noise the ratio for x1 and x2 is at most exp(ε‖x1-x2‖_K), and reaches it
+// at z = x1. In K no norm exceeds 1. The greatest norm of a vector of length d is
 //
-// For whom: places are the centres of the set's cells. Two positions within such cells have centres
-// up to a cell's diagonal further apart than they are themselves: ask for that much more
-// (Metric does). A cell outside the set is released from its surrogate, and the
-// surrogates of two near cells can be far apart, on two sides of the set: for pairs with such a
-// cell nothing better holds than the factor of their surrogates' distance, and e^ε in any case.
+//	d/r    in a polygon K, with r the radius of the largest disc around 0 in K,
+//	d/|u|  along a segment from -u to u, the only direction in which places of its set differ.
 //
-// The bound looks at directions and not at pairs, so the pairs that a set has may all stay below
-// it. O(vertices).
+// Under Laplace noise the same goes for ‖·‖₁/S: it is at most √2·d/S, and in the set at most the
+// greatest ℓ1 distance over S. A set of one place has the factor 1: its release is the same for
+// all.
+//
+// The places are the centres of the set's cells. Two positions within such cells have centres up to
+// a cell's diagonal further apart than the positions themselves: ask for that much more, as Metric
+// does. A cell outside the set is released from its surrogate, and the surrogates of two near cells
+// can be far apart, on two sides of the set. For pairs with such a cell nothing better holds than
+// the factor for the distance of their surrogates, and e^ε in any case.
+//
+// The bound looks at directions and not at pairs, so all pairs that a set has may stay below it.
+// O(vertices).
 func (h *SensitivityHull) Factor(mechanism string, epsilon, km float64) float64 {
 	if !(km > 0) || h.body.Dim() == 0 {
 		return 1
@@ -93,7 +96,7 @@ func (h *SensitivityHull) WidthKM() float64 {
 
 // Metric says in kilometres what ε meant for one release: by which factor at most it told two
 // positions apart. It holds for any two positions within cells of the location set, not only for
-// their centres; where a position lies outside the set only e^ε holds. All of it may be published.
+// their centres. Where a position lies outside the set only e^ε holds. All of it may be published.
 type Metric struct {
 	// Within200M and Within1KM are for positions at most so far apart.
 	Within200M, Within1KM float64

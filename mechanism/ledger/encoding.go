@@ -172,7 +172,8 @@ func (d *reader) varint() int64 {
 	return v
 }
 
-// StartWith makes l the ledger of a user of whom only a sum is known: so much ε, spent by a moment.
+// StartWith makes l the ledger of a user of whom only a sum is known: so much ε, all of it spent by
+// a moment.
 func (l *Ledger) StartWith(end int64, spent float64) {
 	l.Reset()
 	if amount := math.Round(spent * billionth); amount >= math.MaxUint64 {

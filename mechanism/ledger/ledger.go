@@ -16,17 +16,17 @@ package ledger
 import "math"
 
 // Ledger is what a user's releases have cost, and when: steps, numbers of releases and ε, which are
-// public. It belongs to the user and not to a model, so its times are milliseconds since 1970: of a
-// release the end of its step, the latest moment its report can have had.
+// public. It belongs to the user and not to a model. Its times are milliseconds since 1970: the
+// time of a release is the end of its step, the latest moment that its report can have had.
 //
-// Costs are whole billionths of ε, so sums are exact. The releases of the past are kept as at most
-// MaxRuns runs, newest last, and one sum of everything before them:
+// The releases of the past are kept as at most MaxRuns runs, newest last, and one sum of everything
+// before them:
 //
 //	older ── run ── run ── … ── run
 //
-// A run is releases of equal cost at equal distances, exactly; or, where there would be too many
-// runs, several costs as if all were of its latest moment. A cost therefore never leaves a window
-// before its time, and after it by no more than a 31st of the window (see Ledger.shrink).
+// A run is releases of equal cost at equal distances, exactly. Where there would be too many runs,
+// a run can also be several costs that count as of its latest moment. Costs therefore never leave a
+// window early, and at most a 31st of the window late (see shrink).
 type Ledger struct {
 	runs  []run
 	older cost // all before the runs
@@ -39,9 +39,9 @@ type cost struct {
 	amount Billionths
 }
 
-// run is count releases of each billionths, at equal distances over span milliseconds up to end; or
-// with a count of 0 releases of each billionths altogether, within span up to end and counted as of
-// end.
+// run is count releases of the cost each, at equal distances over span milliseconds up to end. With
+// a count of 0 it is several releases of the cost each together, within span milliseconds up to
+// end, and counts as of end.
 type run struct {
 	end   int64
 	span  uint64
@@ -49,15 +49,16 @@ type run struct {
 	each  Billionths
 }
 
-// MaxRuns is the largest number of runs of a ledger, and bounds its encoding to some 600 bytes with
-// releases at odd times, while a user who reports regularly has one run.
+// MaxRuns is the largest number of runs of a ledger. It bounds the encoding to some 600 bytes for
+// releases at odd times. A user who reports regularly has one run.
 const MaxRuns = 64
 
 // Spent returns the sum of ε of all releases.
 func (l *Ledger) Spent() Billionths { return l.spent }
 
-// SpentSince returns the sum of ε of the releases of steps that end after a moment, milliseconds
-// since 1970. It is exact or, after many irregular releases, above.
+// SpentSince returns the sum of ε of the releases in steps that end after a moment, given in
+// milliseconds since 1970. It is exact, or after many irregular releases too much, but never too
+// little.
 func (l *Ledger) SpentSince(ms int64) Billionths {
 	sum := Billionths(0)
 	for i := len(l.runs) - 1; i >= 0 && l.runs[i].end > ms; i-- {
@@ -104,9 +105,9 @@ func (r run) total() Billionths {
 	return r.each.times(r.count)
 }
 
-// Charge adds the cost of a release in a step that ends at a moment, not before the latest one: an
-// earlier one counts as of that. Runs that end by expired may be added up: no window that is in
-// force looks there.
+// Charge adds the cost of a release in a step that ends at a moment. A moment before the latest one
+// counts as the latest one. Runs that end at expired or before may be added up: no window that is
+// in force looks there.
 func (l *Ledger) Charge(end int64, amount Billionths, expired int64) {
 	if last, ok := l.Last(); ok {
 		end = max(end, last)
@@ -121,7 +122,7 @@ func (l *Ledger) Charge(end int64, amount Billionths, expired int64) {
 	l.runs = append(l.runs, run{end: end, count: 1, each: amount})
 }
 
-// extend takes a release into a run it goes on with.
+// extend takes a release into the run if the release continues it.
 func (r *run) extend(end int64, amount Billionths) bool {
 	step := uint64(end) - uint64(r.end)
 	if r.count == 0 || r.each != amount || r.count > 1 && r.stride() != step ||
@@ -133,12 +134,12 @@ func (r *run) extend(end int64, amount Billionths) bool {
 }
 
 // shrink makes room for a run. Up to half of the runs, those that no window in force holds, are
-// added to the sum of older ones; if there are none the two neighbours that lie closest together
-// become one, all of it as of its end.
+// added to the sum of older ones. If there are none, the two neighbours that lie closest together
+// become one run, all of which counts as of its end.
 //
 // The error: all runs but the first lie within a window of W, and hold 31 pairs side by side. So
-// the two that are closest span W/31 at most with the time between them, and so does the run that
-// they become: no cost is counted more than W/31 longer than it is due.
+// the closest pair spans W/31 at most, with the time between its runs, and so does the run that it
+// becomes: no cost is counted more than W/31 longer than it is due.
 func (l *Ledger) shrink(expired int64) {
 	n := 0
 	for n < MaxRuns/2 && l.runs[n].end <= expired {

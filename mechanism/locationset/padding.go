@@ -8,9 +8,9 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// radiusTolerance keeps a radius that is a whole number of cells from losing the outermost ones
-// because .68/.34 is not 2 in binary. It is far above the rounding of one division and a square,
-// and far below the gap between two squared distances of cells less than 10⁴ cells away.
+// radiusTolerance keeps a radius of a whole number of cells from losing the outermost ones because
+// .68/.34 is not 2 in binary. It is far above the rounding of one division and a square, and far
+// below the gap between two squared distances of cells less than 10⁴ cells away.
 const radiusTolerance = 1e-9
 
 // Padding is how large a location set is at least. The zero Padding adds nothing.
@@ -23,11 +23,15 @@ type Padding struct {
 	RadiusKM float64
 }
 
-// ChoosePadded fills s with the location set of a prior and pads it: first to the shortest prefix
-// of the prior's cells, by probability, that both holds 1-δ and has MinCells cells; if the prior
-// has fewer, by the other cells of the map, the nearest to the prior's most probable cell first,
-// the lower index among equals; and then by the disc of Padding. A map of fewer than MinCells cells
-// is in the set whole.
+// ChoosePadded fills s with the location set of a prior and pads it in three ways, one after the
+// other:
+//
+//  1. The set is the shortest prefix of the prior's cells, by probability, that both holds 1-δ
+//     and has MinCells cells.
+//  2. If the prior has fewer cells than MinCells, the other cells of the map are added: the
+//     nearest to the prior's most probable cell first, the lower index among equals. A map of
+//     fewer than MinCells cells is in the set as a whole.
+//  3. The disc of Padding is added.
 //
 // Guarantee: the set is a function of the prior, δ, the padding and the grid, hence of earlier
 // releases and the model, and never of the true cell. ε-differential privacy on the set, and over
@@ -52,9 +56,9 @@ type nearCell struct {
 	cell   grid.Cell
 }
 
-// addNearest adds the missing cells of the map that are nearest to one. It looks at a square around
-// it: of the cells that are not in the set, those no farther than the square's half side are all in
-// the square, so once they are enough the nearest are among them.
+// addNearest adds the missing cells that are nearest to a given one. It looks at a square around
+// that cell. All cells no farther away than the square's half side are in the square, so once there
+// are enough of them the nearest are among them.
 func (s *Set) addNearest(g *grid.Grid, around grid.Cell, missing int) {
 	for half := int64(1); ; half *= 2 {
 		whole := s.lookAround(g, around, half)

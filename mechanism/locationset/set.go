@@ -17,8 +17,8 @@ import (
 )
 
 // setTolerance is how far the sum of a location set may stay below 1-δ. Probabilities come from
-// float sums of at most millions of terms of size 1 at most, whose order costs about √n·2⁻⁵³ <
-// 10⁻¹³; ten times that keeps a set from growing by a cell only because .4+.3+.2 is .8999… in
+// float sums of at most millions of terms of size 1 at most. Their order costs about √n·2⁻⁵³ <
+// 10⁻¹³. Ten times that keeps a set from growing by a cell only because .4+.3+.2 is .8999… in
 // binary.
 const setTolerance = 1e-12
 

@@ -7,16 +7,16 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Surrogates find, for any cell of a grid, its surrogate: the member of a location set whose centre
-// is nearest, the lower index among equals (the paper, section 3.2). A member is its own surrogate.
+// Surrogates find the surrogate of any cell of a grid: the member of a location set whose centre is
+// nearest, the lower index among equals (the paper, section 3.2). A member is its own surrogate.
 //
 // Distances are squares of whole numbers, so ties are exact. Nearest searches the rows from the
-// cell's own outwards. All, for every cell of a prior at once, goes up the map row by row and knows
-// for each column of the set how far up or down its nearest member is. Along a row the surrogate's
-// column never moves left as the cell moves right, so each cell starts at the column of the one
-// before and stops where columns are too far away to win (the two phases of a distance transform:
-// Meijster, Roerdink and Hesselink 2000, doi 10.1007/0-306-47025-X_36, restricted to the rows and
-// columns that count).
+// cell's own row outwards. All is for every cell of a prior at once. It goes up the map row by row,
+// and knows for each column of the set how far up or down its nearest member is. Along a row the
+// surrogate's column never moves left as the cell moves right. So each cell starts at the column of
+// the cell before, and stops where columns are too far away to win. These are the two phases of a
+// distance transform (Meijster, Roerdink and Hesselink 2000, doi 10.1007/0-306-47025-X_36),
+// restricted to the rows and columns that count.
 type Surrogates struct {
 	width  int32
 	cells  []grid.Cell // the members, ascending; valid until the set changes

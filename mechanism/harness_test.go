@@ -1,12 +1,113 @@
 package mechanism
 
 import (
+	"bytes"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
 )
+
+// What the tests of this package share: sanitizers and their steps, mechanisms, models, walks.
+
+// newSanitizer makes a sanitizer under the key of seed 1.
+func newSanitizer(tb testing.TB, m *mobility.Model, o Options) *Sanitizer {
+	tb.Helper()
+	return sanitizerWith(tb, m, noise.NewKeyed(noise.KeyFromSeed(1)), o)
+}
+
+func sanitizerWith(tb testing.TB, m *mobility.Model, streams noise.Streams, o Options) *Sanitizer {
+	tb.Helper()
+	s, err := NewSanitizer(m, streams, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func mustStep(tb testing.TB, s *Sanitizer, state *State, in Input) Outcome {
+	tb.Helper()
+	out, err := s.Step(state, in)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out
+}
+
+// bare returns an outcome without its prior, which is of the sanitizer's memory.
+func bare(o Outcome) Outcome {
+	o.Prior = nil
+	return o
+}
+
+// same says whether two outcomes are equal, priors by their content.
+func same(a, b Outcome) bool {
+	if a.Prior == nil || b.Prior == nil {
+		return a == b
+	}
+	return bare(a) == bare(b) && slices.Equal(a.Prior.Cells, b.Prior.Cells) &&
+		slices.Equal(a.Prior.P, b.Prior.P)
+}
+
+// follow steps a new user through reports at some steps, all with a release wanted, and returns the
+// outcomes.
+func follow(t *testing.T, s *Sanitizer, state *State, steps ...int64) []Outcome {
+	t.Helper()
+	path := walk(s.model, 3, 400)
+	var outs []Outcome
+	for _, step := range steps {
+		before := state.AppendBinary(nil)
+		out := mustStep(t, s, state, Input{
+			User: "u", Step: step, Cell: path[step%400],
+			Release: true,
+		})
+		if same := bytes.Equal(before, state.AppendBinary(nil)); same == out.Changed {
+			t.Errorf("step %d: the state stays: %t, but the outcome is %+v", step, same, out)
+		}
+		outs = append(outs, out)
+	}
+	return outs
+}
+
+// kindsOf is a short text of outcomes: the kinds' first letters, a capital where the state has
+// changed.
+func kindsOf(outs []Outcome) string {
+	text := ""
+	for _, o := range outs {
+		letter := map[Kind]string{
+			Released: "r", Repeated: "=", Predicted: "p", Late: "l",
+			Skipped: "s", Suppressed: "x", Dropped: "d",
+		}[o.Kind]
+		if o.Changed {
+			letter = strings.ToUpper(letter)
+			if o.Kind == Repeated {
+				letter = "≠"
+			}
+		}
+		text += letter
+	}
+	return text
+}
+
+func copyState(s *State) State {
+	var c State
+	c.CopyFrom(s)
+	return c
+}
+
+func mustMechanism(tb testing.TB, name string) law.Mechanism {
+	tb.Helper()
+	m, err := law.New(law.Options{Name: name})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
 
 // Models for tests and benchmarks. Weights are fixed numbers, so the figures they lead to can be
 // repeated.
