@@ -10,9 +10,10 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 )
 
-// public is an outcome without its secret.
+// public is an outcome without its secret, and without the prior, which is a sanitizer's own memory:
+// what follows from the prior is compared.
 func public(o mechanism.Outcome) mechanism.Outcome {
-	o.Drift = false
+	o.Drift, o.Prior = false, nil
 	return o
 }
 
