@@ -104,7 +104,8 @@ var errWindow = errors.New("aggregate: a window needs at least one step")
 // NewCollector returns a Collector that calls each for every window, in order, when the window is
 // closed. An error of each ends the work.
 func NewCollector(models Models, o mechanism.Options, c CollectOptions,
-	each func(*Window) error) (*Collector, error) {
+	each func(*Window) error,
+) (*Collector, error) {
 	if c.WindowSteps < 1 {
 		return nil, errWindow
 	}

@@ -254,8 +254,8 @@ func (w *Window) Flows(least, level float64) []Flow {
 			continue
 		}
 		low, high := CountInterval(f.sum, max(f.sum-f.squares, 0), level, float64(w.Flowing))
-		all = append(all, Flow{From: int32(key >> 16), To: int32(key & 0xffff), Vehicles: f.sum,
-			Low: low, High: high})
+		from, to := int32(key>>16), int32(key&0xffff)
+		all = append(all, Flow{From: from, To: to, Vehicles: f.sum, Low: low, High: high})
 	}
 	return all
 }

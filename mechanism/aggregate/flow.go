@@ -55,8 +55,10 @@ func newTracer(model *mobility.Model, zones *Zones, prune float64) (*tracer, err
 		return nil, errors.New("aggregate: flows are counted between at most 4096 zones: " +
 			"choose larger ones")
 	}
-	t := &tracer{model: model, zones: zones, predictor: mobility.NewPredictor(model),
-		prune: max(prune, 0), position: make([]int32, model.Grid.Cells())}
+	t := &tracer{
+		model: model, zones: zones, predictor: mobility.NewPredictor(model),
+		prune: max(prune, 0), position: make([]int32, model.Grid.Cells()),
+	}
 	for _, m := range model.Matrices {
 		t.back = append(t.back, transposed(m))
 	}
@@ -65,8 +67,10 @@ func newTracer(model *mobility.Model, zones *Zones, prune float64) (*tracer, err
 
 func transposed(m *mobility.Matrix) backwards {
 	cells := len(m.RowStart) - 1
-	b := backwards{start: make([]int64, cells+1), rows: make([]grid.Cell, len(m.Columns)),
-		values: make([]float64, len(m.Values))}
+	b := backwards{
+		start: make([]int64, cells+1), rows: make([]grid.Cell, len(m.Columns)),
+		values: make([]float64, len(m.Values)),
+	}
 	for _, c := range m.Columns {
 		b.start[c+1]++
 	}
@@ -126,7 +130,8 @@ func (t *tracer) class(step int64) int {
 }
 
 func (t *tracer) step(dst, known []uint16, from *mobility.Distribution, targets []grid.Cell,
-	class int, random *rand.PCG) []uint16 {
+	class int, random *rand.PCG,
+) []uint16 {
 	for i, c := range from.Cells {
 		t.position[c] = int32(i) + 1
 	}

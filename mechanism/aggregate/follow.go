@@ -311,8 +311,10 @@ func (f *Follower) resume(last *Track, v *filter, r Record, upTo int64) error {
 // A state that is started goes on over any gap: which ways there are over one, the table says.
 func (f *Follower) observe(v *filter, r Record) (agrees bool, err error) {
 	f.attempt.CopyFrom(&f.before)
-	seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true,
-		Personal: r.Personal}
+	seen := mechanism.Seen{
+		Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true,
+		Personal: r.Personal,
+	}
 	if err := v.sanitizer.Observe(&f.attempt, seen); err != nil {
 		return false, err
 	}

@@ -49,8 +49,8 @@ func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
 	if hides(s.Options()) {
 		tolerance = .1
 	}
-	return &filter{model: model, sanitizer: s,
-		toleranceKM: max(tolerance*model.Grid.CellKM(), 1e-4)}, nil
+	tolerance = max(tolerance*model.Grid.CellKM(), 1e-4)
+	return &filter{model: model, sanitizer: s, toleranceKM: tolerance}, nil
 }
 
 // hides says whether reports may leave no record. Estimates agree up to the seven decimals of a

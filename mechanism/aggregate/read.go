@@ -241,8 +241,10 @@ func (r *Reader) add(p Published) error {
 	if err := r.check(p); err != nil {
 		return err
 	}
-	record := Record{User: p.User, Model: p.Model, Step: p.Step, Kind: p.Kind,
-		Number: uint64(p.Number)}
+	record := Record{
+		User: p.User, Model: p.Model, Step: p.Step, Kind: p.Kind,
+		Number: uint64(p.Number),
+	}
 	v := r.collector.follower.filters[p.Model]
 	if v == nil {
 		version := &r.options.Versions[1+r.rule.At(math.MaxInt64, p.Step, r.collector.last(p.User))]
