@@ -16,6 +16,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -160,9 +161,9 @@ func kindOf(goType string) string {
 // values are left to the options' own Validate.
 func (c *configFile) options() (pipeline.Options, error) {
 	o := pipeline.Options{
-		Cluster: pipeline.Cluster{
+		Cluster: topics.Cluster{
 			Brokers: c.Brokers, Group: c.Group,
-			Topics: pipeline.Topics{
+			Topics: topics.Set{
 				Raw: c.Topics.Raw, Sanitized: c.Topics.Sanitized,
 				Changelog: c.Topics.Changelog, DeadLetters: c.Topics.DeadLetters,
 				Create: c.Topics.Create, Partitions: c.Topics.Partitions, Replication: c.Topics.Replication,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
 type replayFlags struct {
@@ -132,18 +133,18 @@ func refused(err error) error {
 }
 
 // parseBound reads an offset or a time; empty is neither.
-func parseBound(flag, text string) (pipeline.Bound, error) {
+func parseBound(flag, text string) (topics.Bound, error) {
 	if text == "" {
-		return pipeline.Bound{}, nil
+		return topics.Bound{}, nil
 	}
 	if offset, err := strconv.ParseInt(text, 10, 64); err == nil && offset >= 0 {
-		return pipeline.Bound{IsOffset: true, Offset: offset}, nil
+		return topics.Bound{IsOffset: true, Offset: offset}, nil
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || at.IsZero() {
-		return pipeline.Bound{}, cli.Usagef("--%s %q is neither an offset nor a time: write 1234 or 2026-11-21T08:00:00Z", flag, text)
+		return topics.Bound{}, cli.Usagef("--%s %q is neither an offset nor a time: write 1234 or 2026-11-21T08:00:00Z", flag, text)
 	}
-	return pipeline.Bound{Time: at}, nil
+	return topics.Bound{Time: at}, nil
 }
 
 // print prints a plan, or what was done.

@@ -151,9 +151,10 @@ var table = map[string]rule{
 	},
 	"cmd/internal/pipeline": {
 		ours: []string{
-			"cmd/internal/kafkaconn",
-			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise",
-			"schemas", "state", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer", "producer/partition",
+			"cmd/internal/kafkaconn", "cmd/internal/topics", "consumer", "consumer/admin",
+			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
+			"mechanism/law", "mechanism/mobility", "mechanism/noise", "producer",
+			"producer/partition", "schemas", "state",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{"cmd/internal/devbroker", franz, pebble},
@@ -188,15 +189,19 @@ var table = map[string]rule{
 		},
 	},
 	"cmd/internal/topics": {
-		ours:  []string{"consumer", "consumer/admin", "consumer/wire"},
+		ours: []string{
+			"cmd/internal/kafkaconn", "consumer", "consumer/admin", "consumer/task",
+			"consumer/wire",
+		},
 		third: []string{kafkaGo, sync},
+		tests: []string{"cmd/internal/devbroker"},
 	},
 	"cmd/internal/demo": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/trial",
-			"schemas", "consumer",
-			"cmd/internal/cli", "cmd/internal/devbroker", "cmd/internal/feed", "cmd/internal/fleet",
-			"cmd/internal/kafkaconn", "cmd/internal/pipeline", "cmd/internal/topics",
+			"cmd/internal/cli", "cmd/internal/devbroker", "cmd/internal/feed",
+			"cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/pipeline",
+			"cmd/internal/topics", "consumer", "consumer/wire", "mechanism", "mechanism/grid",
+			"mechanism/mobility", "mechanism/noise", "mechanism/trial", "schemas",
 		},
 		third: []string{kafkaGo, term},
 		tests: []string{"mechanism/law"},
@@ -213,9 +218,10 @@ var table = map[string]rule{
 	},
 	"cmd/internal/gather": {
 		ours: []string{
-			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "mechanism/parallel", "schemas",
-			"consumer", "consumer/admin", "consumer/wire",
-			"cmd/internal/cli", "cmd/internal/pipeline", "cmd/internal/traces",
+			"cmd/internal/cli", "cmd/internal/pipeline", "cmd/internal/topics",
+			"cmd/internal/traces", "consumer", "consumer/admin", "consumer/wire",
+			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train",
+			"mechanism/parallel", "schemas",
 		},
 		third: []string{kafkaGo},
 	},
@@ -236,10 +242,14 @@ var table = map[string]rule{
 	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
-	"cmd/internal/kafkatest": {tests: []string{
-		"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "schemas", "consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer", "producer/partition",
-		"cmd/internal/pipeline", franz, kafkaGo,
-	}},
+	"cmd/internal/kafkatest": {
+		tests: []string{
+			"cmd/internal/pipeline", "cmd/internal/topics", "consumer", "consumer/admin",
+			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
+			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition",
+			"schemas", franz, kafkaGo,
+		},
+	},
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
 	// Another client library reads what is checked.
 	"cmd/internal/chaos": {ours: []string{"schemas"}, third: []string{franz, sync}},

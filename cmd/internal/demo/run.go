@@ -21,6 +21,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -32,7 +33,7 @@ const (
 	group      = "demo"
 )
 
-var topicNames = pipeline.Topics{
+var topicNames = topics.Set{
 	Raw: "demo.raw", Sanitized: "demo.sanitized", Changelog: "demo.changelog", DeadLetters: "demo.dead-letters",
 }
 
@@ -98,13 +99,13 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 	}
 	defer broker.Close() //nolint:errcheck // in memory only: nothing is lost
 	d.client = kafkaconn.NewClient([]string{broker.Addr()})
-	topics := topicNames
-	topics.Partitions = partitions
-	if err := pipeline.CreateTopics(ctx, d.client, topics); err != nil {
+	made := topicNames
+	made.Partitions = partitions
+	if err := topics.Create(ctx, d.client, wire.Options{}, made); err != nil {
 		return err
 	}
 	service, err := pipeline.NewService(pipeline.Options{
-		Cluster:  pipeline.Cluster{Brokers: []string{broker.Addr()}, Group: group, Topics: topicNames},
+		Cluster:  topics.Cluster{Brokers: []string{broker.Addr()}, Group: group, Topics: topicNames},
 		Settings: pipeline.Settings{Model: d.model, Key: noise.KeyFromSeed(o.Seed), Release: d.release},
 		StateDir: filepath.Join(dir, "state"),
 		Logger:   o.Logger, Counters: d.counters,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -25,15 +26,15 @@ type Topic struct {
 	Client   *kafka.Client
 	Name     string
 	Encoding schemas.Encoding
-	Strict   bool           // a record that the service would refuse is an error
-	From, To pipeline.Bound // the record at To is left out
+	Strict   bool         // a record that the service would refuse is an error
+	From, To topics.Bound // the record at To is left out
 	// MaxAhead leaves out a fix whose time is this much ahead of its Kafka record's.
 	MaxAhead time.Duration
 }
 
 // window is the part of a partition that is read.
 type window struct {
-	reader   *pipeline.Reader
+	reader   *topics.Reader
 	from, to int64
 }
 
@@ -98,7 +99,7 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 	}
 	held := int64(0)
 	for p := range int32(counts[s.Name]) {
-		r, err := pipeline.Open(ctx, s.Client, s.Name, p, consumer.FetcherOptions{})
+		r, err := topics.Open(ctx, s.Client, s.Name, p, consumer.FetcherOptions{})
 		if err != nil {
 			return nil, 0, err
 		}

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // TestADeathInATransaction kills an instance between its writing and its commit.
@@ -27,7 +28,7 @@ func TestADeathInATransaction(t *testing.T) {
 				o.TransactionTimeout = 10 * time.Minute // more than anybody waits here: it is the successor who ends it
 			}
 			w.createRaw()
-			w.ok(pipeline.CreateTopics(t.Context(), w.client, o.Topics))
+			w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 			first := w.spawn(o, "first")
 			w.eventually("it has joined", func() bool { return strings.Contains(first.log.String(), "partitions assigned") })
 			var second *process

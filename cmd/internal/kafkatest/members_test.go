@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 var assignment = regexp.MustCompile(`msg="partitions assigned" generation=(\d+) partitions=("[^"]*"|\S+)`)
@@ -40,7 +42,7 @@ func TestARollingRestart(t *testing.T) {
 	o := w.options("service")
 	o.SessionTimeout = 20 * time.Second
 	w.createRaw()
-	w.ok(pipeline.CreateTopics(t.Context(), w.client, o.Topics))
+	w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 	var options [3]pipeline.Options
 	var services [3]*running
 	for i := range services {
@@ -96,7 +98,7 @@ func TestScaling(t *testing.T) {
 	w := newHarness(t).world(6, 30)
 	o := w.options("service")
 	w.createRaw()
-	w.ok(pipeline.CreateTopics(t.Context(), w.client, o.Topics))
+	w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 	var services [3]*running
 	var options [3]pipeline.Options
 	for i := range options {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/producer"
 )
 
@@ -66,7 +67,7 @@ func TestReplaySpends(t *testing.T) {
 	o := w.options("service")
 	w.createRaw()
 	w.feed(30)
-	from := pipeline.Bound{Time: time.UnixMilli(startMS + w.step*60_000)}
+	from := topics.Bound{Time: time.UnixMilli(startMS + w.step*60_000)}
 	w.cells = w.cells[:5]
 	w.feed(1)
 	r := w.serve(o)

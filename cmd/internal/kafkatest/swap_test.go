@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -50,7 +52,7 @@ func TestASwapUnderAKill(t *testing.T) {
 	}
 	w.ok(os.WriteFile(schedule, []byte(listed), 0o600))
 	w.createRaw()
-	w.ok(pipeline.CreateTopics(t.Context(), w.client, o.Topics))
+	w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 	first, second := w.spawn(o, "first"), w.spawn(o, "second")
 	w.eventually("both have joined", func() bool {
 		return strings.Contains(first.log.String(), "state restored") && strings.Contains(second.log.String(), "state restored")

@@ -9,7 +9,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -34,7 +34,7 @@ func TestTopicsMadeLate(t *testing.T) {
 	w.createRaw()
 	w.feed(5)
 	w.says(r, o.Topics.Sanitized)
-	w.ok(pipeline.CreateTopics(t.Context(), w.client, o.Topics))
+	w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 	w.eventually("all is answered", func() bool { return w.answered(o) })
 	r.stop()
 	w.exactlyOnce(o)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -106,8 +107,8 @@ func newModel(t *testing.T, stay float64) *mobility.Model {
 }
 
 // topics are those of a service.
-func (w *world) topics(name string) pipeline.Topics {
-	return pipeline.Topics{
+func (w *world) topics(name string) topics.Set {
+	return topics.Set{
 		Raw: w.raw, Sanitized: w.prefix + name + ".out", Changelog: w.prefix + name + ".log", DeadLetters: w.prefix + name + ".dead",
 		Create: true, Partitions: w.partitions,
 	}
@@ -116,7 +117,7 @@ func (w *world) topics(name string) pipeline.Topics {
 // options are those of a service with small transactions.
 func (w *world) options(name string) pipeline.Options {
 	return pipeline.Options{
-		Cluster:    pipeline.Cluster{Brokers: w.brokers, Group: w.prefix + name, Topics: w.topics(name)},
+		Cluster:    topics.Cluster{Brokers: w.brokers, Group: w.prefix + name, Topics: w.topics(name)},
 		Settings:   pipeline.Settings{Model: w.model, Key: testKey, Release: mechanism.Options{Epsilon: 1, Delta: .01}},
 		StateDir:   filepath.Join(w.dir, name),
 		MaxRecords: 50, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,

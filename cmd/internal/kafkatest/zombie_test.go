@@ -11,7 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // TestAFrozenInstanceWakesUp freezes an instance at work for longer than its
@@ -24,7 +25,7 @@ func TestAFrozenInstanceWakesUp(t *testing.T) {
 	o := w.options("service")
 	o.SessionTimeout, o.TransactionTimeout = 2*time.Second, 15*time.Second
 	w.createRaw()
-	w.ok(pipeline.CreateTopics(t.Context(), w.client, o.Topics))
+	w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 	instances := []*process{w.spawn(o, "a"), w.spawn(o, "b")}
 	assigned := func(p *process) int { return strings.Count(p.log.String(), "partitions assigned") }
 	for _, p := range instances {

@@ -173,7 +173,7 @@ func (w *world) expose(t *testing.T, group string, fix schemas.Raw, publish Publ
 	user := "user-of-a-bad-state"
 	p := partition.Murmur2([]byte(user), partitions)
 	_, err := w.feeder.Produce(t.Context(), producer.Batch{
-		TopicPartition: producer.TopicPartition{Topic: topics(o.Group).Changelog, Partition: p},
+		TopicPartition: producer.TopicPartition{Topic: topicsOf(o.Group).Changelog, Partition: p},
 		Records:        []producer.Record{{Key: []byte(user), Value: []byte{99}, Timestamp: startMS}},
 	})
 	ok(t, err)
@@ -188,8 +188,8 @@ func (w *world) expose(t *testing.T, group string, fix schemas.Raw, publish Publ
 	e.log = append(append(e.log, second.log.bytes()...), failure.Error()...)
 	requireNoLeak(t, "the error", []byte(failure.Error()), userSecrets(user))
 
-	e.sanitized, e.deadLetters = w.records(t, topics(o.Group).Sanitized), w.records(t, topics(o.Group).DeadLetters)
-	e.changelog = w.records(t, topics(o.Group).Changelog)
+	e.sanitized, e.deadLetters = w.records(t, topicsOf(o.Group).Sanitized), w.records(t, topicsOf(o.Group).DeadLetters)
+	e.changelog = w.records(t, topicsOf(o.Group).Changelog)
 	for name, b := range readFiles(t, o.StateDir) {
 		e.files["closed/"+name] = b
 	}

@@ -15,6 +15,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -174,17 +175,17 @@ func (d *diagnosis) topics(ctx context.Context) {
 		switch {
 		case errors.As(err, &missing) && t.Create && name == t.Raw && t.Partitions > 0:
 			d.add("topic", LevelWarning, "%s is missing%s; run will make it, empty, with %d partitions (topics.create, topics.partitions)",
-				name, similarTopics(ctx, d.client, d.call, t, missing.Topics), t.Partitions)
+				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics), t.Partitions)
 		case errors.As(err, &missing) && t.Create && name == t.Raw:
 			d.add("topic", LevelFailure, "%s is missing%s: run waits for it; create it, or set topics.partitions to have it made",
-				name, similarTopics(ctx, d.client, d.call, t, missing.Topics))
+				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics))
 		case errors.As(err, &missing) && t.Create && name == t.Changelog && d.failed("account"):
 			d.add("topic", LevelFailure, "%s is missing, and run would not make it: see the account", name)
 		case errors.As(err, &missing) && t.Create:
 			d.add("topic", LevelOK, "%s is missing; run will make it (topics.create)", name)
 		case errors.As(err, &missing):
 			d.add("topic", LevelFailure, "%s is missing%s: create it, set topics.create: true, or let this client see it",
-				name, similarTopics(ctx, d.client, d.call, t, missing.Topics))
+				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics))
 		case err != nil:
 			d.add("topic", LevelFailure, "%s: %v", name, err)
 		default:
@@ -192,7 +193,7 @@ func (d *diagnosis) topics(ctx context.Context) {
 			d.topic(ctx, name, have[name], counts[t.Raw])
 		}
 	}
-	if err := checkRawPartitions(ctx, d.client, d.call, t); err != nil {
+	if err := topics.CheckRawPartitions(ctx, d.client, d.call, t); err != nil {
 		d.add("topic", LevelFailure, "%v", err)
 	}
 	if n := counts[t.Raw]; n > 0 {
@@ -211,11 +212,11 @@ func (d *diagnosis) topics(ctx context.Context) {
 func (d *diagnosis) topic(ctx context.Context, name string, partitions, want int) {
 	t := d.o.Topics
 	if want > 0 && partitions != want {
-		d.add("topic", LevelFailure, "%v", grown(&admin.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
+		d.add("topic", LevelFailure, "%v", topics.ExplainPartitions(&admin.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
 		return
 	}
 	const batch = "max.message.bytes"
-	configs, err := admin.Configs(ctx, d.client, d.call, name, "cleanup.policy", retentionMS, batch)
+	configs, err := admin.Configs(ctx, d.client, d.call, name, "cleanup.policy", topics.RetentionMS, batch)
 	if err != nil {
 		d.add("topic", LevelFailure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
 		return
@@ -223,12 +224,12 @@ func (d *diagnosis) topic(ctx context.Context, name string, partitions, want int
 	level, detail := LevelOK, fmt.Sprintf("%s has %d partitions", name, partitions)
 	limit, err := strconv.Atoi(configs[batch])
 	switch {
-	case name == t.Changelog && configs["cleanup.policy"] != compacted["cleanup.policy"]:
+	case name == t.Changelog && configs["cleanup.policy"] != topics.Compacted["cleanup.policy"]:
 		level, detail = LevelFailure, (&admin.ConfigError{Topic: name, Name: "cleanup.policy", Have: configs["cleanup.policy"], Want: "compact"}).Error()
 	case name != t.Raw && err == nil && limit < d.o.MaxBatchBytes:
 		level, detail = LevelWarning, fmt.Sprintf("%s takes batches of %d bytes, and transaction.max_batch_bytes is %d: a larger one would stop the service", name, limit, d.o.MaxBatchBytes)
 	case name == t.Sanitized || name == t.DeadLetters:
-		if raw, err := admin.Configs(ctx, d.client, d.call, t.Raw, retentionMS); err == nil && shorter(configs[retentionMS], raw[retentionMS]) {
+		if raw, err := admin.Configs(ctx, d.client, d.call, t.Raw, topics.RetentionMS); err == nil && topics.ShorterRetention(configs[topics.RetentionMS], raw[topics.RetentionMS]) {
 			level, detail = LevelWarning, fmt.Sprintf("%s keeps its records for less time than %s, whose timestamps they carry", name, t.Raw)
 		}
 	}
@@ -296,7 +297,7 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 
 // sample visits the last records of a raw partition.
 func (d *diagnosis) sample(ctx context.Context, n int32, visit func(consumer.Record) error) error {
-	r, err := Open(ctx, d.client, d.o.Topics.Raw, n, consumer.FetcherOptions{Options: d.call})
+	r, err := topics.Open(ctx, d.client, d.o.Topics.Raw, n, consumer.FetcherOptions{Options: d.call})
 	if err != nil {
 		return err
 	}
@@ -325,14 +326,14 @@ func (d *diagnosis) group(ctx context.Context, partitions int) {
 
 // lastSettings compares the last marks of the changelog with the options.
 func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
-	source, err := ID(ctx, d.client, d.o.Topics.Raw)
+	source, err := topics.ID(ctx, d.client, d.o.Topics.Raw)
 	if err != nil {
 		d.add("changelog", LevelFailure, "the id of %s cannot be read: %v", d.o.Topics.Raw, err)
 		return
 	}
 	other, open, adopted, differ := 0, 0, 0, ""
 	for n := range int32(partitions) {
-		mark, found, err := LastMark(ctx, d.client, d.o.Topics.Changelog, n)
+		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
 		if err != nil {
 			d.add("changelog", LevelFailure, "partition %d of %s: %v", n, d.o.Topics.Changelog, err)
 			return

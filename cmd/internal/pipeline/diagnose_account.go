@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/group"
@@ -67,7 +68,7 @@ func (d *diagnosis) cut(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	for n := range int32(counts[d.o.Topics.Changelog]) {
-		r, err := Open(ctx, d.client, d.o.Topics.Changelog, n,
+		r, err := topics.Open(ctx, d.client, d.o.Topics.Changelog, n,
 			consumer.FetcherOptions{Options: d.call})
 		if err != nil || r.First > 0 && r.End > r.First {
 			return err == nil, err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -98,7 +99,7 @@ func third(i, n int) bool { return 3*i >= n-2 && 3*i < 2*n }
 func testOptions(tb testing.TB, model *mobility.Model) Options {
 	tb.Helper()
 	return Options{
-		Cluster:  Cluster{Brokers: []string{"127.0.0.1:1"}, Group: "g", Topics: Topics{Raw: "raw", Sanitized: "sanitized"}},
+		Cluster:  topics.Cluster{Brokers: []string{"127.0.0.1:1"}, Group: "g", Topics: topics.Set{Raw: "raw", Sanitized: "sanitized"}},
 		Settings: Settings{Model: model, Key: testKey, Release: testRelease},
 		StateDir: tb.TempDir(),
 		Logger:   slog.New(slog.DiscardHandler),

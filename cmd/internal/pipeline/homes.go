@@ -7,6 +7,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -70,7 +71,7 @@ func (c *homeCheck) check(ctx context.Context, partitions int32) (homes, error) 
 	var found homes
 	moved := &MovedError{Changelog: c.o.Topics.Changelog, By: by}
 	for n := range partitions {
-		mark, marked, err := LastMark(ctx, c.client, c.o.Topics.Changelog, n)
+		mark, marked, err := topics.LastMark(ctx, c.client, c.o.Topics.Changelog, n)
 		if err != nil {
 			return found, err
 		}
@@ -102,7 +103,7 @@ func (c *homeCheck) check(ctx context.Context, partitions int32) (homes, error) 
 // to another partition. It reads what is not committed yet too: an instance that was
 // killed may have left its first states behind, and they are committed when it is fenced.
 func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away int, err error) {
-	reader, err := Open(ctx, c.client, c.o.Topics.Changelog, n,
+	reader, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, n,
 		consumer.FetcherOptions{Options: c.call, Uncommitted: true})
 	if err != nil {
 		return 0, 0, err

@@ -12,6 +12,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -131,7 +132,7 @@ func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, erro
 		if q.Local {
 			continue
 		}
-		mark, _, err := LastMark(ctx, o.Client(), o.Topics.Changelog, f.partition)
+		mark, _, err := topics.LastMark(ctx, o.Client(), o.Topics.Changelog, f.partition)
 		if err != nil {
 			return all[0], err
 		}
@@ -209,7 +210,7 @@ func findInChangelog(ctx context.Context, o Options, user []byte) (found []store
 	client := kafkaconn.NewClient(o.Brokers)
 	counts, err := admin.Partitions(ctx, client, wire.Options{}, o.Topics.Changelog)
 	if err != nil {
-		return nil, LostTopic(err, o.Topics.Changelog)
+		return nil, topics.LostTopic(err, o.Topics.Changelog)
 	}
 	n := counts[o.Topics.Changelog]
 	for p := range int32(n) {
@@ -227,7 +228,7 @@ func findInChangelog(ctx context.Context, o Options, user []byte) (found []store
 
 // lastValue reads a partition of the changelog for one key.
 func lastValue(ctx context.Context, client *kafka.Client, topic string, p int32, key []byte) (stored, error) {
-	reader, err := Open(ctx, client, topic, p, consumer.FetcherOptions{})
+	reader, err := topics.Open(ctx, client, topic, p, consumer.FetcherOptions{})
 	if err != nil {
 		return stored{}, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -242,12 +243,12 @@ func (c *lossCheck) lostPartitions(ctx context.Context, partitions int32) (*Lost
 // reached every partition. What the record is worth is for the task to judge, which ends
 // open transactions before it looks.
 func (c *lossCheck) holds(ctx context.Context, n int32) (bool, error) {
-	all, err := Open(ctx, c.client, c.o.Topics.Changelog, n,
+	all, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, n,
 		consumer.FetcherOptions{Options: c.call, Uncommitted: true})
 	if err != nil {
 		return false, err
 	}
-	committed, err := Open(ctx, c.client, c.o.Topics.Changelog, n,
+	committed, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, n,
 		consumer.FetcherOptions{Options: c.call})
 	if err != nil || all.End > committed.End {
 		return err == nil, err
@@ -302,7 +303,7 @@ func (c *lossCheck) published(ctx context.Context, n, partitions int32) (bool, e
 		if err != nil {
 			return false, err
 		}
-		r, err := Open(ctx, c.client, topic, n, consumer.FetcherOptions{Options: c.call})
+		r, err := topics.Open(ctx, c.client, topic, n, consumer.FetcherOptions{Options: c.call})
 		if err != nil || r.First > 0 {
 			return err == nil, err
 		}
@@ -360,18 +361,18 @@ func maxPartition(stored map[int32]int64) int32 {
 
 // identityOf says whose states a folder holds: the changelog that they cache, in its
 // cluster.
-func identityOf(cluster, group string, t Topics, changelog [16]byte) []byte {
+func identityOf(cluster, group string, t topics.Set, changelog [16]byte) []byte {
 	return fmt.Appendf(namesOf(cluster, group, t), "%x", changelog)
 }
 
-func namesOf(cluster, group string, t Topics) []byte {
+func namesOf(cluster, group string, t topics.Set) []byte {
 	return fmt.Appendf(nil, "cluster %q group %q raw %q changelog %q ", cluster, group, t.Raw,
 		t.Changelog)
 }
 
 // copyOf takes an identity apart: ours says that all names are those of a service, and
 // changelog is the id that the changelog had.
-func copyOf(identity []byte, cluster, group string, t Topics) (changelog []byte, ours bool) {
+func copyOf(identity []byte, cluster, group string, t topics.Set) (changelog []byte, ours bool) {
 	rest, ours := bytes.CutPrefix(identity, namesOf(cluster, group, t))
 	var id []byte
 	if ours {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -60,7 +61,7 @@ func TestLostWithItsOffsets(t *testing.T) {
 func TestFirstTransactionIsNoEvidence(t *testing.T) {
 	w := newWorld(t, 12)
 	o := w.options("first").WithDefaults()
-	ok(t, CreateTopics(t.Context(), w.client, o.Topics))
+	ok(t, topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 	check := &lossCheck{client: w.client, o: o}
 	require := func(want bool, when string) {
 		t.Helper()

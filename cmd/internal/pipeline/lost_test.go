@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -28,7 +29,7 @@ func (w *world) deleteTopic(tb testing.TB, topic string, again bool) {
 	ok(tb, errors.Join(err, res.Errors[topic]))
 	ok(tb, awaitGone(tb.Context(), w.client, topic))
 	if again {
-		ok(tb, admin.CreateTopics(tb.Context(), w.client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: compacted}))
+		ok(tb, admin.CreateTopics(tb.Context(), w.client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: topics.Compacted}))
 	}
 }
 
@@ -120,7 +121,7 @@ func TestLostChangelog(t *testing.T) {
 func TestUndecidedIsNotLost(t *testing.T) {
 	w := newWorld(t, 12)
 	o := w.options("first").WithDefaults()
-	ok(t, CreateTopics(t.Context(), w.client, o.Topics))
+	ok(t, topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 	check := &lossCheck{client: w.client, o: o}
 	require := func(want bool, when string) {
 		t.Helper()

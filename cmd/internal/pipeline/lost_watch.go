@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -36,7 +37,7 @@ func (s *Service) watchChangelog(ctx context.Context) {
 		if errors.As(err, &missing) {
 			if missed++; missed < lossLooks {
 				s.log.Warn("the changelog is missing: the service stops unless it comes back",
-					"cause", LostTopic(err, s.options.Topics.Changelog))
+					"cause", topics.LostTopic(err, s.options.Topics.Changelog))
 				continue
 			}
 			err = fmt.Errorf("%w: %s was deleted while the service worked. %s", task.ErrLost,
@@ -66,7 +67,7 @@ func (s *Service) lookAtChangelog(ctx context.Context) error {
 	if id := ids[topic]; s.copied != nil && !bytes.Equal(s.copied, id[:]) {
 		return remade(topic, s.copied, id[:])
 	}
-	if err := admin.CheckConfigs(ctx, s.client, o, topic, compacted); err != nil {
+	if err := admin.CheckConfigs(ctx, s.client, o, topic, topics.Compacted); err != nil {
 		return fmt.Errorf("the changelog keeps every user's state and account of ε, and would "+
 			"soon begin to forget: %w", err)
 	}

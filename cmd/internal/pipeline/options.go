@@ -3,6 +3,7 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"log/slog"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 // Options configure a Service. Required, beside what Settings and Cluster require: StateDir.
 type Options struct {
 	Settings
-	Cluster
+	topics.Cluster
 
 	// Later are the versions of the mobility model that follow the first one, starts
 	// ascending, all of the first one's step. Watch, if set, is asked now and then what

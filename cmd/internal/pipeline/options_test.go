@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -80,7 +81,7 @@ func TestOptionsValidate(t *testing.T) {
 
 // TestOptionsDefaults pins what an operator gets who says nothing.
 func TestOptionsDefaults(t *testing.T) {
-	o := Options{Cluster: Cluster{Group: "fleet"}}.WithDefaults()
+	o := Options{Cluster: topics.Cluster{Group: "fleet"}}.WithDefaults()
 	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 0 || o.Topics.Replication != 0 {
 		t.Errorf("topics %+v", o.Topics)
 	}
@@ -94,23 +95,9 @@ func TestOptionsDefaults(t *testing.T) {
 	if static := (Options{InstanceID: "a"}).WithDefaults(); static.SessionTimeout != 45*time.Second {
 		t.Errorf("a static member's session lasts %v", static.SessionTimeout)
 	}
-	kept := Options{MaxRecords: 7, Cluster: Cluster{Topics: Topics{Changelog: "mine"}}}.WithDefaults()
+	kept := Options{MaxRecords: 7, Cluster: topics.Cluster{Topics: topics.Set{Changelog: "mine"}}}.WithDefaults()
 	if kept.MaxRecords != 7 || kept.Topics.Changelog != "mine" {
 		t.Error("a setting is overwritten by its default")
-	}
-}
-
-// TestTransactionalID: one for each group, topic and partition, also where the
-// names run into each other.
-func TestTransactionalID(t *testing.T) {
-	id := func(group, raw string, partition int32) string {
-		return Cluster{Group: group, Topics: Topics{Raw: raw}}.TransactionalID(partition)
-	}
-	if got := id("fleet", "fleet.raw", 3); got != "fleet/fleet.raw/3" {
-		t.Errorf("got %q", got)
-	}
-	if id("fleet", "eu-raw", 0) == id("fleet-eu", "raw", 0) {
-		t.Error("two services share a transactional id and would fence each other for ever")
 	}
 }
 
@@ -141,17 +128,6 @@ func TestNextWait(t *testing.T) {
 	}
 	if got := s.nextWait(1, time.Hour); got != time.Second {
 		t.Errorf("after an hour's work it waits %v", got)
-	}
-}
-
-func TestShorterRetention(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{{"1", "2", true}, {"2", "2", false}, {"-1", "2", false}, {"2", "-1", true}, {"-1", "-1", false}, {"", "2", false}, {"2", "", false}} {
-		if got := shorter(c.a, c.b); got != c.want {
-			t.Errorf("shorter(%q, %q) is %t", c.a, c.b, got)
-		}
 	}
 }
 

@@ -137,7 +137,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	}
 
 	again := o
-	again.Group, again.Topics, again.StateDir = "again", topics("again"), w.dir+"/again"
+	again.Group, again.Topics, again.StateDir = "again", topicsOf("again"), w.dir+"/again"
 	again.Counters, again.MaxRecords = new(Counters), 1000
 	b := w.answers(t, again.Group)
 	rerun := start(t, again)
@@ -152,7 +152,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 
 	// The fault that the check is for: without it the independent count finds it.
 	blind := again
-	blind.Group, blind.Topics, blind.StateDir = "blind", topics("blind"), w.dir+"/blind"
+	blind.Group, blind.Topics, blind.StateDir = "blind", topicsOf("blind"), w.dir+"/blind"
 	blind.Counters, blind.Partitioner = new(Counters), AnyPartitioner
 	c := w.answers(t, blind.Group)
 	unchecked := start(t, blind)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -209,7 +210,7 @@ func (s *Service) patiently(ctx context.Context, call func() error) error {
 // one, or at the first record.
 func (s *Service) firstOffset(ctx context.Context, n int32, first int64) (int64, error) {
 	t := s.options.Topics
-	mark, found, err := LastMark(ctx, s.client, t.Changelog, n)
+	mark, found, err := topics.LastMark(ctx, s.client, t.Changelog, n)
 	switch {
 	case err != nil:
 		return 0, err

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
 )
@@ -18,7 +20,7 @@ func TestRulesOfReleaseVerified(t *testing.T) {
 	o.Release.ReleaseInterval, o.Release.Between = 3, mechanism.BetweenSkip
 	o.Release.Budget = mechanism.Budget{Lifetime: 4}
 	o.Publish = Publish{Timestamp: TimestampStep, User: UserPseudonym, Metric: true}
-	ok(t, CreateTopics(t.Context(), w.client, topics(o.Group)))
+	ok(t, topics.Create(t.Context(), w.client, wire.Options{}, topicsOf(o.Group)))
 	for range 20 {
 		w.feed(t)
 	}
@@ -34,7 +36,7 @@ func TestRulesOfReleaseVerified(t *testing.T) {
 		t.Errorf("six users with a budget of four releases each: %+v", s)
 	}
 	names := map[string]bool{}
-	for _, r := range w.records(t, topics(o.Group).Sanitized) {
+	for _, r := range w.records(t, topicsOf(o.Group).Sanitized) {
 		record, err := newTestCodec(t, schemas.Avro).DecodeSanitized(r.Value)
 		ok(t, err)
 		names[record.UserID] = true

@@ -14,6 +14,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -154,7 +155,7 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	if err != nil {
 		return plan, err
 	}
-	source, err := ID(ctx, r.client, t.Raw)
+	source, err := topics.ID(ctx, r.client, t.Raw)
 	if err != nil {
 		return plan, err
 	}
@@ -164,10 +165,10 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	case errors.As(err, &missing):
 		plan.Made = true
 	case err != nil:
-		return plan, grown(err, t)
+		return plan, topics.ExplainPartitions(err, t)
 	default:
 		if err := admin.CheckConfigs(ctx, r.client, wire.Options{}, t.Changelog,
-			compacted); err != nil {
+			topics.Compacted); err != nil {
 			return plan, err
 		}
 	}
@@ -211,7 +212,7 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 ) (RebuiltPartition, error) {
 	p := RebuiltPartition{Number: n}
 	if !made {
-		_, found, err := LastMark(ctx, r.client, r.o.Topics.Changelog, n)
+		_, found, err := topics.LastMark(ctx, r.client, r.o.Topics.Changelog, n)
 		if err != nil {
 			return p, err
 		}
@@ -279,13 +280,13 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 // hasInput reports whether a partition of the raw topic has, or had, a record: then
 // something of it may have been processed.
 func (r *rebuilder) hasInput(ctx context.Context, n int32) (bool, error) {
-	raw, err := Open(ctx, r.client, r.o.Topics.Raw, n, consumer.FetcherOptions{})
+	raw, err := topics.Open(ctx, r.client, r.o.Topics.Raw, n, consumer.FetcherOptions{})
 	return err == nil && raw.End > 0, err
 }
 
 // whole makes sure that a partition that is left alone still has its beginning.
 func (r *rebuilder) whole(ctx context.Context, n int32) error {
-	changelog, err := Open(ctx, r.client, r.o.Topics.Changelog, n, consumer.FetcherOptions{})
+	changelog, err := topics.Open(ctx, r.client, r.o.Topics.Changelog, n, consumer.FetcherOptions{})
 	if err == nil && changelog.First > 0 {
 		return fmt.Errorf("%s. Delete %s, with all instances stopped, and run this again: all of it "+
 			"is then written back", cutChangelog, r.o.Topics.Changelog)
@@ -330,8 +331,8 @@ func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltP
 func (r *rebuilder) makeTopic(ctx context.Context, partitions int) error {
 	return admin.CreateTopics(ctx, r.client, wire.Options{}, admin.Topic{
 		Name: r.o.Topics.Changelog, Partitions: partitions, Replication: r.o.Topics.Replication,
-		Configs: compacted,
-		Initial: map[string]string{timestampAhead: strconv.Itoa(math.MaxInt64)},
+		Configs: topics.Compacted,
+		Initial: map[string]string{topics.TimestampAhead: strconv.Itoa(math.MaxInt64)},
 	})
 }
 

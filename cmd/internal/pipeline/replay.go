@@ -13,6 +13,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -22,10 +23,10 @@ import (
 
 // ReplayOptions say what to release once more, and where to.
 type ReplayOptions struct {
-	From, To Bound  // From's record is in, To's is not
-	Output   string // topic of the replayed records
-	Group    string // default: that of the service, ".replay.", the output topic
-	StateDir string // one folder per running instance; default: the service's, ".replay-", the output topic
+	From, To topics.Bound // From's record is in, To's is not
+	Output   string       // topic of the replayed records
+	Group    string       // default: that of the service, ".replay.", the output topic
+	StateDir string       // one folder per running instance; default: the service's, ".replay-", the output topic
 
 	// SpendAgain accepts a second release of the same fixes.
 	SpendAgain bool
@@ -101,7 +102,7 @@ func (r ReplayOptions) options(o Options) (Options, ReplayOptions) {
 	fallback(&r.Group, o.Group+".replay."+r.Output)
 	fallback(&r.StateDir, o.StateDir+".replay-"+r.Output)
 	o.Group, o.StateDir = r.Group, r.StateDir
-	o.Topics = Topics{
+	o.Topics = topics.Set{
 		Raw: o.Topics.Raw, Sanitized: r.Output, Changelog: r.Group + "-changelog", DeadLetters: r.Group + "-dead-letters",
 		Create: true, Replication: o.Topics.Replication,
 	}
@@ -191,7 +192,7 @@ func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, er
 	if err != nil {
 		return plan, err
 	}
-	if p.source, err = ID(ctx, p.client, p.first.Topics.Raw); err != nil {
+	if p.source, err = topics.ID(ctx, p.client, p.first.Topics.Raw); err != nil {
 		return plan, err
 	}
 	p.partitions = counts[p.first.Topics.Raw]
@@ -226,7 +227,7 @@ var errUsed = errors.New("holds records already, and not of this replay")
 
 // requireUnused refuses an output topic that holds records of something else.
 func (p *planner) requireUnused(ctx context.Context, topic string) error {
-	there, err := Exists(ctx, p.client, topic)
+	there, err := topics.Exists(ctx, p.client, topic)
 	if err != nil || !there {
 		return err
 	}
@@ -235,7 +236,7 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 		return err
 	}
 	for n := range int32(counts[topic]) {
-		r, err := Open(ctx, p.client, topic, n, consumer.FetcherOptions{Uncommitted: true})
+		r, err := topics.Open(ctx, p.client, topic, n, consumer.FetcherOptions{Uncommitted: true})
 		if err != nil {
 			return err
 		}
@@ -251,7 +252,7 @@ func (p *planner) requireFitting(ctx context.Context) error {
 	names := []string{p.first.Topics.Raw}
 	t := p.replay.Topics
 	for _, topic := range []string{t.Sanitized, t.Changelog, t.DeadLetters} {
-		there, err := Exists(ctx, p.client, topic)
+		there, err := topics.Exists(ctx, p.client, topic)
 		if err != nil {
 			return err
 		}
@@ -265,7 +266,7 @@ func (p *planner) requireFitting(ctx context.Context) error {
 	if !slices.Contains(names, t.Changelog) {
 		return nil
 	}
-	err := admin.CheckConfigs(ctx, p.client, wire.Options{}, t.Changelog, compacted)
+	err := admin.CheckConfigs(ctx, p.client, wire.Options{}, t.Changelog, topics.Compacted)
 	if err != nil {
 		return fmt.Errorf("the changelog keeps every user's state: %w", err)
 	}
@@ -274,16 +275,16 @@ func (p *planner) requireFitting(ctx context.Context) error {
 
 // partition plans one partition, and says whether an earlier run has begun with it.
 func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition, begun bool, err error) {
-	raw, err := Open(ctx, p.client, p.first.Topics.Raw, n, consumer.FetcherOptions{})
+	raw, err := topics.Open(ctx, p.client, p.first.Topics.Raw, n, consumer.FetcherOptions{})
 	if err != nil {
 		return part, false, err
 	}
 	first, end := raw.First, raw.End
-	mark, marked, err := LastMark(ctx, p.client, p.first.Topics.Changelog, n)
+	mark, marked, err := topics.LastMark(ctx, p.client, p.first.Topics.Changelog, n)
 	if err != nil {
 		return part, false, err
 	}
-	own, begun, err := LastMark(ctx, p.client, p.replay.Topics.Changelog, n)
+	own, begun, err := topics.LastMark(ctx, p.client, p.replay.Topics.Changelog, n)
 	if err != nil {
 		return part, false, err
 	}
@@ -305,7 +306,7 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 		return part, false, err
 	}
 	part.From, part.To = max(part.From, part.Origin), min(part.To, end)
-	changed, err := SettingsChanged(ctx, p.client, p.first.Topics.Raw, n, mark)
+	changed, err := topics.SettingsChanged(ctx, p.client, p.first.Topics.Raw, n, mark)
 	if err != nil {
 		return part, false, err
 	}
@@ -358,7 +359,7 @@ func (p *planner) takeUp(part *ReplayPartition, own task.Mark) error {
 }
 
 // differs lists why the result is not the first release again.
-func (p *planner) differs(mark task.Mark, marked bool, settings Change, first, to int64) []string {
+func (p *planner) differs(mark task.Mark, marked bool, settings topics.Change, first, to int64) []string {
 	if !marked {
 		return []string{fmt.Sprintf("%s holds no mark: the service has not released these fixes yet", p.first.Topics.Changelog)}
 	}
@@ -371,7 +372,7 @@ func (p *planner) differs(mark task.Mark, marked bool, settings Change, first, t
 	say(mark.Origin < 0 || len(mark.Settings) == 0, "the first release was begun by a version that did not write down its settings")
 	say(len(mark.Settings) > 0 && !bytes.Equal(mark.Settings, p.settings),
 		"the settings are not those of the first release. Different: %s", p.first.Differences(mark.Settings))
-	say(settings != Unchanged, "%s, during the first release", settings.At(mark.Since))
+	say(settings != topics.Unchanged, "%s, during the first release", settings.At(mark.Since))
 	say(mark.Origin >= 0 && first > mark.Origin, "retention has removed the raw records from offset %d, where the first release began, to %d: states depend on them", mark.Origin, first)
 	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source), "the raw topic was deleted and made anew since the first release")
 	say(mark.Lost, "the first release went on at raw offset %d after a loss (skip_lost): it depends on lost records", mark.Origin)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
@@ -117,7 +118,7 @@ func (a *account) load(ctx context.Context, p *planner) (next int64, err error) 
 		return a.part.Origin, err
 	}
 	t := a.o.Topics
-	out, err := OpenDecided(ctx, p.client, t.Sanitized, a.part.Partition, a.o.TransactionTimeout+verifyPatience)
+	out, err := topics.OpenDecided(ctx, p.client, t.Sanitized, a.part.Partition, a.o.TransactionTimeout+verifyPatience)
 	if err != nil {
 		return 0, err
 	}
@@ -137,7 +138,7 @@ func (a *account) load(ctx context.Context, p *planner) (next int64, err error) 
 
 // run processes the raw records from an offset to the end of the range as the replay will,
 // and books what comes of them. It publishes nothing.
-func (a *account) run(ctx context.Context, raw *Reader, from int64,
+func (a *account) run(ctx context.Context, raw *topics.Reader, from int64,
 	progress func(at int64),
 ) error {
 	processor, err := NewProcessor(a.o.Settings, Partition{a.o.Topics.Raw, a.part.Partition, a.of})
@@ -247,7 +248,7 @@ func (p *planner) costIn(ctx context.Context, folder *Folder, part ReplayPartiti
 		}
 	}
 	if next < part.To {
-		raw, err := Open(ctx, p.client, p.first.Topics.Raw, part.Partition,
+		raw, err := topics.Open(ctx, p.client, p.first.Topics.Raw, part.Partition,
 			consumer.FetcherOptions{})
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
@@ -17,13 +18,13 @@ import (
 )
 
 // tail is a world of which most fixes lie before a time, and few users report after it.
-func tail(tb testing.TB) (w *world, from Bound) {
+func tail(tb testing.TB) (w *world, from topics.Bound) {
 	tb.Helper()
 	w = newWorld(tb, 30)
 	for range 25 {
 		w.feed(tb)
 	}
-	from = Bound{Time: time.UnixMilli(startMS + w.step*60_000)}
+	from = topics.Bound{Time: time.UnixMilli(startMS + w.step*60_000)}
 	w.cells = w.cells[:6]
 	w.serve(tb, w.options("first"), 2)
 	return w, from
@@ -140,12 +141,12 @@ func TestReplayCostResumed(t *testing.T) {
 	w := served(t, 20, 20)
 	o := w.options("first")
 	o.Release.Epsilon = 2
-	r := ReplayOptions{Output: "resumed", SpendAgain: true, From: Bound{IsOffset: true, Offset: 30}}
+	r := ReplayOptions{Output: "resumed", SpendAgain: true, From: topics.Bound{IsOffset: true, Offset: 30}}
 	whole, err := PlanReplay(t.Context(), o, r)
 	ok(t, err)
 	var spent ReplayCost
 	for _, to := range []int64{25, 40, 60} {
-		r.To = Bound{IsOffset: true, Offset: to}
+		r.To = topics.Bound{IsOffset: true, Offset: to}
 		if to == 25 {
 			if _, err := PlanReplay(t.Context(), o, r); err == nil {
 				t.Error("a range that ends before it begins is planned")
@@ -153,7 +154,7 @@ func TestReplayCostResumed(t *testing.T) {
 			continue
 		}
 		part := replay(t, o, r)
-		r.To, spent = Bound{}, part.Spent
+		r.To, spent = topics.Bound{}, part.Spent
 		rest, err := PlanReplay(t.Context(), o, r)
 		ok(t, err)
 		if !rest.Begun || rest.Done || rest.Identical || !rest.Cost.near(whole.Cost) ||
@@ -217,7 +218,7 @@ func TestReplayTakenUp(t *testing.T) {
 	for range 8 {
 		w.feed(t)
 	}
-	r := ReplayOptions{Output: "early", To: Bound{IsOffset: true, Offset: 60}}
+	r := ReplayOptions{Output: "early", To: topics.Bound{IsOffset: true, Offset: 60}}
 	if _, err := Replay(t.Context(), o, r); !errors.Is(err, ErrSpend) ||
 		!strings.Contains(err.Error(), "leave --to out") {
 		t.Fatalf("a replay beyond the service: %v", err)
@@ -225,7 +226,7 @@ func TestReplayTakenUp(t *testing.T) {
 	r.SpendAgain = true
 	replay(t, o, r)
 	w.serve(t, o, 0)
-	r.To, r.SpendAgain = Bound{}, false
+	r.To, r.SpendAgain = topics.Bound{}, false
 	plan, err := Replay(t.Context(), o, r)
 	if !errors.Is(err, ErrSpend) ||
 		!strings.Contains(err.Error(), "begun with it as a second release") ||
@@ -236,16 +237,16 @@ func TestReplayTakenUp(t *testing.T) {
 	epsilons(t, w.replayed(t, replay(t, o, r)), true)
 
 	// The other way round: a first release cannot go on as a second one.
-	same := ReplayOptions{Output: "same", To: Bound{IsOffset: true, Offset: 20}}
+	same := ReplayOptions{Output: "same", To: topics.Bound{IsOffset: true, Offset: 20}}
 	replay(t, o, same)
 	for p := range int32(partitions) { // the service has lost records since
-		mark, _, err := LastMark(t.Context(), w.client, o.Topics.Changelog, p)
+		mark, _, err := topics.LastMark(t.Context(), w.client, o.Topics.Changelog, p)
 		ok(t, err)
 		mark.Lost = true
 		w.write(t, true, o.Topics.Changelog, p,
 			line{key: task.MarkKey, value: string(task.AppendMark(nil, mark)), timestamp: startMS})
 	}
-	same.To, same.SpendAgain = Bound{}, true
+	same.To, same.SpendAgain = topics.Bound{}, true
 	if _, err := Replay(t.Context(), o, same); err == nil ||
 		!strings.Contains(err.Error(), "it would be a second release now") {
 		t.Errorf("a replay that began as the first release goes on as a second one: %v", err)

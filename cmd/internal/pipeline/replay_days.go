@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -15,7 +16,7 @@ import (
 // go. It refuses one of releases whose days the key no longer has, which no ε buys back.
 // It reads the raw topic and what the service has written; where these do not tell it runs
 // the mechanism once over the raw records.
-func (p *planner) days(ctx context.Context, part *ReplayPartition, raw *Reader) error {
+func (p *planner) days(ctx context.Context, part *ReplayPartition, raw *topics.Reader) error {
 	again, first := len(part.Differs) == 0, p.first.Key.FirstDay()
 	if part.empty() || !again && first == 0 {
 		return nil
@@ -63,7 +64,7 @@ func (p *planner) answered(ctx context.Context, part *ReplayPartition) (n, to in
 	if err != nil {
 		return 0, 0, err
 	}
-	mark, _, err := LastMark(ctx, p.client, t.Changelog, part.Partition)
+	mark, _, err := topics.LastMark(ctx, p.client, t.Changelog, part.Partition)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -84,12 +85,12 @@ func (p *planner) answered(ctx context.Context, part *ReplayPartition) (n, to in
 
 // open opens one of the service's outputs, and says whether its beginning is gone. One
 // that does not exist is empty.
-func (p *planner) open(ctx context.Context, topic string, partition int32) (r *Reader, lost bool, err error) {
-	there, err := Exists(ctx, p.client, topic)
+func (p *planner) open(ctx context.Context, topic string, partition int32) (r *topics.Reader, lost bool, err error) {
+	there, err := topics.Exists(ctx, p.client, topic)
 	if err != nil || !there {
-		return &Reader{}, !there, err
+		return &topics.Reader{}, !there, err
 	}
-	if r, err = Open(ctx, p.client, topic, partition, consumer.FetcherOptions{}); err != nil {
+	if r, err = topics.Open(ctx, p.client, topic, partition, consumer.FetcherOptions{}); err != nil {
 		return nil, false, err
 	}
 	return r, r.First > 0, nil
@@ -97,7 +98,7 @@ func (p *planner) open(ctx context.Context, topic string, partition int32) (r *R
 
 // countDays counts the raw records from the origin up to an offset, and those of them before
 // the range's end whose day the key lacks and that were not refused: their noise may be needed.
-func (o Options) countDays(ctx context.Context, raw *Reader, part *ReplayPartition,
+func (o Options) countDays(ctx context.Context, raw *topics.Reader, part *ReplayPartition,
 	to int64,
 ) (records, doubtful int64, err error) {
 	codec, err := schemas.NewCodec(o.RawEncoding)
@@ -123,7 +124,7 @@ func (o Options) countDays(ctx context.Context, raw *Reader, part *ReplayPartiti
 // that the key cannot make, and says whether the states that come of all that the service has
 // answered are those of its changelog. Where it is another release anyway, it goes no further
 // than the range and has nothing to compare. It takes a folder on disk, as costs does.
-func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *Reader,
+func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *topics.Reader,
 	again bool,
 ) (lacking int64, same bool, err error) {
 	Sweep(p.r.TempDir)
@@ -172,7 +173,7 @@ func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *Reader
 // committedStates reads the states and the mark of a changelog. A transaction may be committed
 // while its marker is still on its way to the changelog, so it waits for that.
 func (p *planner) committedStates(ctx context.Context, o Options, partition int32, states *Map) (Changelog, error) {
-	r, err := OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.TransactionTimeout+verifyPatience)
+	r, err := topics.OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.TransactionTimeout+verifyPatience)
 	if err == nil {
 		// The transaction that was waited for may reach behind the end of then.
 		err = r.Refresh(ctx)

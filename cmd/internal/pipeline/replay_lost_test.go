@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"errors"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 // committed is the group's offset of each partition.
 func (w *world) committed(tb testing.TB, o Options) []int64 {
 	tb.Helper()
-	plan, err := PlanReplay(tb.Context(), o, ReplayOptions{Output: "unused", To: Bound{IsOffset: true, Offset: 1 << 40}})
+	plan, err := PlanReplay(tb.Context(), o, ReplayOptions{Output: "unused", To: topics.Bound{IsOffset: true, Offset: 1 << 40}})
 	ok(tb, err)
 	var at []int64
 	for _, p := range plan.Partitions {
@@ -68,12 +69,12 @@ func TestReplayIntoAnotherTopic(t *testing.T) {
 func TestReplayGoesOnAfterRetention(t *testing.T) {
 	w := served(t, 20, 8)
 	o := w.options("first")
-	r := ReplayOptions{Output: "again", To: Bound{IsOffset: true, Offset: 20}}
+	r := ReplayOptions{Output: "again", To: topics.Bound{IsOffset: true, Offset: 20}}
 	replay(t, o, r)
 	for p := range int32(partitions) {
 		w.deleteRecords(t, "raw", p, 15)
 	}
-	r.To = Bound{}
+	r.To = topics.Bound{}
 	plan := replay(t, o, r)
 	if !plan.Identical || plan.Partitions[0].Origin != 0 {
 		t.Errorf("the plan is %+v", plan)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -27,19 +28,19 @@ func TestReplayShortened(t *testing.T) {
 	for name, test := range map[string]struct {
 		part ReplayPartition
 		own  task.Mark
-		to   Bound
+		to   topics.Bound
 		want int64 // To; -1: refused
 		left int   // amendments
 	}{
-		"nothing adopted since":           {begun, mark(begun, 50), Bound{}, 80, 1},
-		"the service has gone on":         {now, mark(now, 50), Bound{}, 200, 3},
-		"two adopted since":               {now, mark(begun, 50), Bound{}, 90, 1},
-		"at its end":                      {now, mark(begun, 90), Bound{}, 90, 1},
-		"it has come past one":            {now, mark(begun, 91), Bound{}, -1, 0},
-		"another replay":                  {now, mark(other, 50), Bound{}, -1, 0},
-		"with an end as an offset":        {now, mark(begun, 50), Bound{IsOffset: true, Offset: 200}, -1, 0},
-		"with an end as a time":           {now, mark(begun, 50), Bound{Time: time.UnixMilli(startMS)}, -1, 0},
-		"by event time alone, and longer": {byTime, mark(byTimeBegun, 50), Bound{}, -1, 0},
+		"nothing adopted since":           {begun, mark(begun, 50), topics.Bound{}, 80, 1},
+		"the service has gone on":         {now, mark(now, 50), topics.Bound{}, 200, 3},
+		"two adopted since":               {now, mark(begun, 50), topics.Bound{}, 90, 1},
+		"at its end":                      {now, mark(begun, 90), topics.Bound{}, 90, 1},
+		"it has come past one":            {now, mark(begun, 91), topics.Bound{}, -1, 0},
+		"another replay":                  {now, mark(other, 50), topics.Bound{}, -1, 0},
+		"with an end as an offset":        {now, mark(begun, 50), topics.Bound{IsOffset: true, Offset: 200}, -1, 0},
+		"with an end as a time":           {now, mark(begun, 50), topics.Bound{Time: time.UnixMilli(startMS)}, -1, 0},
+		"by event time alone, and longer": {byTime, mark(byTimeBegun, 50), topics.Bound{}, -1, 0},
 	} {
 		p := &planner{settings: settings, r: ReplayOptions{Output: "again", To: test.to}}
 		part := test.part

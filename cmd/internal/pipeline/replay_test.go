@@ -13,6 +13,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -94,10 +95,10 @@ func TestReplayRange(t *testing.T) {
 	}
 	middle := time.UnixMilli(startMS + 7*60_000)
 	for name, r := range map[string]ReplayOptions{
-		"offsets": {From: Bound{IsOffset: true, Offset: 21}, To: Bound{IsOffset: true, Offset: 47}},
-		"from":    {From: Bound{IsOffset: true, Offset: 30}},
-		"to":      {To: Bound{IsOffset: true, Offset: 30}},
-		"times":   {From: Bound{Time: middle}, To: Bound{Time: middle.Add(3 * time.Minute)}},
+		"offsets": {From: topics.Bound{IsOffset: true, Offset: 21}, To: topics.Bound{IsOffset: true, Offset: 47}},
+		"from":    {From: topics.Bound{IsOffset: true, Offset: 30}},
+		"to":      {To: topics.Bound{IsOffset: true, Offset: 30}},
+		"times":   {From: topics.Bound{Time: middle}, To: topics.Bound{Time: middle.Add(3 * time.Minute)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.Output = "range-" + name
@@ -125,7 +126,7 @@ func TestReplayRange(t *testing.T) {
 				}
 			}
 			other := r
-			other.From = Bound{IsOffset: true, Offset: 22}
+			other.From = topics.Bound{IsOffset: true, Offset: 22}
 			if _, err := Replay(t.Context(), w.options("first"), other); err == nil || !strings.Contains(err.Error(), "another --from") {
 				t.Errorf("another beginning into the same topic: %v", err)
 			}
@@ -183,11 +184,11 @@ func TestReplayThatSpends(t *testing.T) {
 	for range 2 {
 		w.feed(t)
 	}
-	beyond := ReplayOptions{Output: "beyond", To: Bound{IsOffset: true, Offset: 1 << 40}}
+	beyond := ReplayOptions{Output: "beyond", To: topics.Bound{IsOffset: true, Offset: 1 << 40}}
 	if _, err := Replay(t.Context(), o, beyond); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "leave --to out") {
 		t.Errorf("beyond the service's offset: %v", err)
 	}
-	beyond.To = Bound{}
+	beyond.To = topics.Bound{}
 	if plan, err := PlanReplay(t.Context(), o, beyond); err != nil || !plan.Identical {
 		t.Errorf("up to the service's offset: %v, %+v", err, plan)
 	}
@@ -211,7 +212,7 @@ func TestReplayRefusals(t *testing.T) {
 		"uses topic first.log":       {Output: "first.log"},
 		"service's own, and its off": {Output: "x", Group: "first"},
 		"is the service's own":       {Output: "x", StateDir: o.StateDir},
-		"holds nothing":              {Output: "x", From: Bound{IsOffset: true, Offset: 5}, To: Bound{IsOffset: true, Offset: 5}},
+		"holds nothing":              {Output: "x", From: topics.Bound{IsOffset: true, Offset: 5}, To: topics.Bound{IsOffset: true, Offset: 5}},
 		"holds records already":      {Output: "calendar"},
 	} {
 		if _, err := PlanReplay(t.Context(), o, r); err == nil || !strings.Contains(err.Error(), want) {

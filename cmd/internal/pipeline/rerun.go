@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -47,7 +48,7 @@ const progressEvery = 256
 
 // All processes the raw records of a range, and shows the effects and the tally of each. It
 // publishes nothing.
-func (r *Rerun) All(ctx context.Context, raw *Reader, from, to int64, progress func(at int64),
+func (r *Rerun) All(ctx context.Context, raw *topics.Reader, from, to int64, progress func(at int64),
 	show func(offset int64, fx *task.Effects, tally Tally) error,
 ) error {
 	return raw.Scan(ctx, from, to, func(rec consumer.Record) error {
@@ -71,7 +72,7 @@ type Changelog struct {
 
 // ReadChangelog copies the last state of each user into a map, with its offset, and returns the
 // last mark.
-func ReadChangelog(ctx context.Context, r *Reader, states *Map) (Changelog, error) {
+func ReadChangelog(ctx context.Context, r *topics.Reader, states *Map) (Changelog, error) {
 	var found Changelog
 	err := r.ScanCompacted(ctx, func(r consumer.Record) error {
 		switch {
@@ -145,7 +146,7 @@ func CompareStates(recomputed, stored *Map, differs func(is StateDifference, at,
 
 // ReadRefused reads from a partition's dead letters which raw records [from, to) were refused for
 // their day, and counts all letters of that range.
-func ReadRefused(ctx context.Context, letters *Cursor, encoding schemas.Encoding, raw Partition,
+func ReadRefused(ctx context.Context, letters *topics.Cursor, encoding schemas.Encoding, raw Partition,
 	from, to int64,
 ) (refused *Offsets, count int64, err error) {
 	codec, err := schemas.NewCodec(encoding)

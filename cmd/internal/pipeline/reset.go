@@ -10,6 +10,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -100,7 +101,7 @@ func ResetEverything(ctx context.Context, o Options, keep, discard bool) (Reset,
 		return plan, err
 	}
 	for p := range int32(counts[o.Topics.Raw]) {
-		raw, err := Open(ctx, client, o.Topics.Raw, p, consumer.FetcherOptions{})
+		raw, err := topics.Open(ctx, client, o.Topics.Raw, p, consumer.FetcherOptions{})
 		if err != nil {
 			return plan, err
 		}
@@ -164,7 +165,7 @@ func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error
 	case err != nil:
 		return err
 	}
-	names := append(strings.Fields("segment.ms segment.bytes min.cleanable.dirty.ratio delete.retention.ms max.message.bytes min.insync.replicas"), timestampAhead)
+	names := append(strings.Fields("segment.ms segment.bytes min.cleanable.dirty.ratio delete.retention.ms max.message.bytes min.insync.replicas"), topics.TimestampAhead)
 	configs, err := admin.Configs(ctx, client, wire.Options{}, topic, names...)
 	if err != nil {
 		return err
@@ -180,7 +181,7 @@ func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error
 		return err
 	}
 	return admin.CreateTopics(ctx, client, wire.Options{}, admin.Topic{
-		Name: topic, Partitions: counts[topic], Replication: o.Topics.Replication, Initial: configs, Configs: compacted,
+		Name: topic, Partitions: counts[topic], Replication: o.Topics.Replication, Initial: configs, Configs: topics.Compacted,
 	})
 }
 

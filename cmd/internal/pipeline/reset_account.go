@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 )
@@ -53,13 +54,13 @@ func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
 	}
 	ids, err := admin.TopicIDs(ctx, c.client, c.call, topic)
 	if err != nil {
-		return "", LostTopic(err, topic)
+		return "", topics.LostTopic(err, topic)
 	}
 	if id := ids[topic]; !bytes.Equal(copied, id[:]) {
 		return fmt.Sprintf("%s was made again since the folder was written", topic), nil
 	}
 	for _, n := range slices.Sorted(maps.Keys(stored)) {
-		r, err := Open(ctx, c.client, topic, n, consumer.FetcherOptions{Options: c.call})
+		r, err := topics.Open(ctx, c.client, topic, n, consumer.FetcherOptions{Options: c.call})
 		if err != nil {
 			return "", err
 		}
@@ -67,7 +68,7 @@ func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
 			return fmt.Sprintf("partition %d of %s does not begin at offset 0: a part of it was "+
 				"deleted", n, topic), nil
 		}
-		mark, found, err := LastMark(ctx, c.client, topic, n)
+		mark, found, err := topics.LastMark(ctx, c.client, topic, n)
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("partition %d of %s: %w", n, topic, err)

@@ -11,6 +11,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
@@ -206,7 +207,7 @@ const groupCaller = "group"
 func (s *Service) runTask(ctx context.Context, store *state.Store, g *group.Generation, partition int32) {
 	log := s.log.With("partition", partition)
 	if partition >= s.partitions {
-		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s", s.partitions, growing))
+		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s", s.partitions, topics.Growing))
 		return
 	}
 	if s.windows != nil && (int(partition) >= len(s.windows) || s.windows[partition].empty()) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -73,24 +74,24 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	if err := s.lossCheck(o).before(ctx); err != nil {
 		return ready{}, err
 	}
-	if err := checkRawPartitions(ctx, s.client, o, t); err != nil {
+	if err := topics.CheckRawPartitions(ctx, s.client, o, t); err != nil {
 		return ready{}, err
 	}
 	if t.Create {
 		if err := s.makeTopics(ctx, o); err != nil {
-			return ready{}, grown(err, t)
+			return ready{}, topics.ExplainPartitions(err, t)
 		}
 	}
 	n, err := admin.CoPartitioned(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		return ready{}, fmt.Errorf("%w%s; create them with as many partitions as %s, or set topics.create: true",
-			err, similarTopics(ctx, s.client, o, t, missing.Topics), t.Raw)
+			err, topics.Similar(ctx, s.client, o, t, missing.Topics), t.Raw)
 	}
 	if err != nil {
-		return ready{}, grown(err, t)
+		return ready{}, topics.ExplainPartitions(err, t)
 	}
-	if err := admin.CheckConfigs(ctx, s.client, o, t.Changelog, compacted); err != nil {
+	if err := admin.CheckConfigs(ctx, s.client, o, t.Changelog, topics.Compacted); err != nil {
 		return ready{}, fmt.Errorf("the changelog keeps every user's state: %w", err)
 	}
 	if err := s.warnOfRetention(ctx, o); err != nil {
@@ -128,18 +129,18 @@ func (s *Service) identify(ctx context.Context, o wire.Options, found *ready) er
 // the raw topic: what is published for old records would be gone at once.
 func (s *Service) warnOfRetention(ctx context.Context, o wire.Options) error {
 	t := s.options.Topics
-	raw, err := admin.Configs(ctx, s.client, o, t.Raw, retentionMS)
+	raw, err := admin.Configs(ctx, s.client, o, t.Raw, topics.RetentionMS)
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{t.Sanitized, t.DeadLetters} {
-		have, err := admin.Configs(ctx, s.client, o, name, retentionMS)
+		have, err := admin.Configs(ctx, s.client, o, name, topics.RetentionMS)
 		if err != nil {
 			return err
 		}
-		if shorter(have[retentionMS], raw[retentionMS]) {
+		if topics.ShorterRetention(have[topics.RetentionMS], raw[topics.RetentionMS]) {
 			s.log.Warn("a topic keeps its records for less time than the raw topic, whose timestamps they carry",
-				"topic", name, "retention_ms", have[retentionMS], "raw_retention_ms", raw[retentionMS])
+				"topic", name, "retention_ms", have[topics.RetentionMS], "raw_retention_ms", raw[topics.RetentionMS])
 		}
 	}
 	return nil
@@ -153,7 +154,7 @@ func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
 	if err != nil && !errors.As(err, &missing) {
 		return err
 	}
-	if err := createTopics(ctx, s.client, o, t); err != nil || missing == nil {
+	if err := topics.Create(ctx, s.client, o, t); err != nil || missing == nil {
 		return err
 	}
 	// At a first start all are missing. One that alone is missing was there, or is misspelt.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
@@ -89,9 +90,9 @@ func TestSettings(t *testing.T) {
 		"Later": true, "Watch": true, // amendments: each counts from an offset on
 	}
 	moved := Options{
-		Cluster: Cluster{
+		Cluster: topics.Cluster{
 			Brokers: []string{"elsewhere:1"}, Group: "another",
-			Topics: Topics{Raw: "a", Sanitized: "b", Changelog: "c", DeadLetters: "d", Partitions: 9},
+			Topics: topics.Set{Raw: "a", Sanitized: "b", Changelog: "c", DeadLetters: "d", Partitions: 9},
 		},
 		Settings: Settings{Model: base.Model, Key: base.Key, Release: base.Release},
 		StateDir: "elsewhere", CacheBytes: 1, MaxRecords: 1, MaxInterval: time.Second, MaxBatchBytes: 1 << 21,

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -44,7 +45,7 @@ func TestAbortedFirst(t *testing.T) {
 	w.serve(t, o, 6)
 	topic := o.Topics.Changelog
 	for p := range int32(partitions) {
-		mark, found, err := LastMark(t.Context(), w.client, topic, p)
+		mark, found, err := topics.LastMark(t.Context(), w.client, topic, p)
 		if err != nil || !found || mark.Origin != 0 || mark.Since != 0 || mark.Open ||
 			mark.Input <= 12 {
 			t.Errorf("partition %d: the mark is %+v, %v; want one from 0 and since 0", p, mark, err)
@@ -68,7 +69,7 @@ func TestMarksBehindAbortedRecords(t *testing.T) {
 	w.serve(t, o, 6)
 	since := func(offset int64) {
 		for p := range int32(partitions) {
-			mark, _, err := LastMark(t.Context(), w.client, o.Topics.Changelog, p)
+			mark, _, err := topics.LastMark(t.Context(), w.client, o.Topics.Changelog, p)
 			ok(t, err)
 			mark.Since = offset
 			value := string(task.AppendMark(nil, mark))

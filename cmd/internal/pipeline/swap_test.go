@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
@@ -56,7 +57,7 @@ func often(s *Service) { s.watchEvery = 5 * time.Millisecond }
 func (w *world) lastMarks(tb testing.TB, topic string) (marks []task.Mark) {
 	tb.Helper()
 	for p := range int32(partitions) {
-		mark, found, err := LastMark(tb.Context(), w.client, topic, p)
+		mark, found, err := topics.LastMark(tb.Context(), w.client, topic, p)
 		ok(tb, err)
 		if !found {
 			tb.Fatalf("partition %d has no mark", p)
@@ -129,7 +130,7 @@ func TestSwap(t *testing.T) {
 	// begun: each partition has results.
 	begun := func() bool {
 		for p := range int32(partitions) {
-			if m, found, err := LastMark(t.Context(), w.client, o.Topics.Changelog, p); err != nil || !found || m.Input == 0 {
+			if m, found, err := topics.LastMark(t.Context(), w.client, o.Topics.Changelog, p); err != nil || !found || m.Input == 0 {
 				return false
 			}
 		}

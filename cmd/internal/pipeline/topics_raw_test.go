@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -76,7 +77,7 @@ func TestOtherRawPartitions(t *testing.T) {
 	for _, create := range []bool{true, false} {
 		o := w.options("other")
 		o.Topics.Create, o.Topics.Partitions = create, partitions+2
-		if err := fails(t, o, "raw has 4", "topics.partitions is 6", "Set topics.partitions: 4"); !errors.Is(err, ErrRawPartitions) {
+		if err := fails(t, o, "raw has 4", "topics.partitions is 6", "Set topics.partitions: 4"); !errors.Is(err, topics.ErrRawPartitions) {
 			t.Errorf("the error is %v", err)
 		}
 		if bad := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(bad, "raw has 4, and topics.partitions is 6") {
@@ -85,24 +86,6 @@ func TestOtherRawPartitions(t *testing.T) {
 		o.Topics.Partitions = partitions
 		if bad := details(Diagnose(t.Context(), o), LevelFailure); strings.Contains(bad, "topics.partitions is") {
 			t.Errorf("the doctor refuses the raw topic's own number: %s", bad)
-		}
-	}
-}
-
-func TestSimilarNames(t *testing.T) {
-	for pair, want := range map[[2]string]bool{
-		{"fleet.raw", "fleet-raw"}:            true,
-		{"fleet.raw", "Fleet_Raw"}:            true,
-		{"fleet.raw", "flet.raw"}:             true,
-		{"fleet.raw", "fleet.row"}:            true,
-		{"raw", "raws"}:                       true,
-		{"vehicle.positions", "vehicles.pos"}: false,
-		{"fleet.raw", "fleet.sanitized"}:      false,
-		{"raw", "log"}:                        false,
-		{"a", "orders"}:                       false,
-	} {
-		if similar(pair[0], pair[1]) != want || similar(pair[1], pair[0]) != want {
-			t.Errorf("%v: want %v", pair, want)
 		}
 	}
 }

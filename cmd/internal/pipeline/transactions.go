@@ -9,6 +9,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/group"
@@ -58,7 +59,7 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 	if errors.As(err, &missing) {
 		if slices.Contains(missing.Topics, t.changelog.Topic) {
 			err = fmt.Errorf("%w; the service stops unless it comes back",
-				LostTopic(err, t.changelog.Topic))
+				topics.LostTopic(err, t.changelog.Topic))
 		}
 		return task.WithRemedy(err, task.Retry)
 	}

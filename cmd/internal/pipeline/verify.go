@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -113,13 +114,13 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 	client := kafkaconn.NewClient(o.Brokers)
 	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {
-		return Report{}, LostTopic(err, o.Topics.Changelog)
+		return Report{}, topics.LostTopic(err, o.Topics.Changelog)
 	}
 	w := &verification{o: o, v: v, client: client, settings: o.Fingerprint(), done: make([]int64, n), total: make([]int64, n)}
-	if w.undated, err = Undated(ctx, client, o.Topics.Sanitized, o.Topics.DeadLetters); err != nil {
+	if w.undated, err = topics.Undated(ctx, client, o.Topics.Sanitized, o.Topics.DeadLetters); err != nil {
 		return Report{}, err
 	}
-	if w.source, err = ID(ctx, client, o.Topics.Raw); err != nil {
+	if w.source, err = topics.ID(ctx, client, o.Topics.Raw); err != nil {
 		return Report{}, err
 	}
 	report := Report{Verified: true, Partitions: make([]PartitionReport, n)}
@@ -204,7 +205,7 @@ type check struct {
 	seen       *Map // users that were there before the settings changed
 
 	changelog  Changelog
-	changed    Change           // the settings, after records were processed
+	changed    topics.Change    // the settings, after records were processed
 	refused    *Offsets         // raw records that were refused for their day
 	amendments []task.Amendment // as of when the outputs were opened, or later
 	amended    []Amended        // the same with their models
@@ -254,14 +255,14 @@ func (c *check) run(ctx context.Context) error {
 	if err := c.readAmendments(ctx); err != nil {
 		return err
 	}
-	raw, err := Open(ctx, c.client, c.o.Topics.Raw, c.p, consumer.FetcherOptions{})
+	raw, err := topics.Open(ctx, c.client, c.o.Topics.Raw, c.p, consumer.FetcherOptions{})
 	if err != nil {
 		return err
 	}
 	c.end = raw.End
 	c.report.committed = found || c.changelog.Marked
 	c.judgeOffsets(before, after, found)
-	if c.changed, err = SettingsChanged(ctx, c.client, c.o.Topics.Raw, c.p, c.changelog.Mark); err != nil {
+	if c.changed, err = topics.SettingsChanged(ctx, c.client, c.o.Topics.Raw, c.p, c.changelog.Mark); err != nil {
 		return err
 	}
 	if !c.judgeOrigin(raw.First, before, found) {
@@ -331,7 +332,7 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 			c.unverified("%v", err)
 			break
 		}
-		c.part = c.changelog.Marked && c.changed != Unchanged
+		c.part = c.changelog.Marked && c.changed != topics.Unchanged
 		if c.part {
 			c.unverified("%s: what was released from %d to there, and all of the users that were there before, "+
 				"depends, or may depend, on settings that are gone. Only users that came later were recomputed",

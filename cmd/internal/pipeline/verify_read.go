@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 )
 
@@ -37,19 +38,19 @@ func (e *entry) digest(scratch []byte) (digest, []byte) {
 // decided.
 type output struct {
 	topic   string
-	reader  *Reader
+	reader  *topics.Reader
 	undated bool // the brokers set the timestamps: they are left out
 }
 
 // openOutput takes the topic's end and waits until all before it is decided.
 func (c *check) openOutput(ctx context.Context, topic string) (output, error) {
-	r, err := OpenDecided(ctx, c.client, topic, c.p, c.o.TransactionTimeout+verifyPatience)
+	r, err := topics.OpenDecided(ctx, c.client, topic, c.p, c.o.TransactionTimeout+verifyPatience)
 	return output{topic: topic, reader: r, undated: c.undated[topic]}, err
 }
 
 // puller reads an output record by record.
 type puller struct {
-	*Cursor
+	*topics.Cursor
 	undated bool
 	read    int64
 }
@@ -74,7 +75,7 @@ func (p *puller) next(ctx context.Context) (entry, bool, error) {
 
 // readChangelog copies the last state of each user, and the last mark.
 func (c *check) readChangelog(ctx context.Context) error {
-	r, err := Open(ctx, c.client, c.o.Topics.Changelog, c.p, consumer.FetcherOptions{})
+	r, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, c.p, consumer.FetcherOptions{})
 	if err == nil {
 		c.changelog, err = ReadChangelog(ctx, r, c.stored)
 	}
@@ -85,7 +86,7 @@ func (c *check) readChangelog(ctx context.Context) error {
 // not older than what the outputs hold: the service may go on and adopt another.
 func (c *check) readAmendments(ctx context.Context) error {
 	c.amendments = c.changelog.Mark.Amendments
-	mark, found, err := LastMark(ctx, c.client, c.o.Topics.Changelog, c.p)
+	mark, found, err := topics.LastMark(ctx, c.client, c.o.Topics.Changelog, c.p)
 	if err == nil && found && bytes.Equal(mark.Settings, c.settings) {
 		c.amendments = mark.Amendments
 	}
@@ -95,7 +96,7 @@ func (c *check) readAmendments(ctx context.Context) error {
 // scanUncommitted collects what was written to the sanitized topic and is not
 // committed: of aborted transactions, for all before the output's end is decided.
 func (c *check) scanUncommitted(ctx context.Context, o output) error {
-	r, err := Open(ctx, c.client, o.topic, c.p, consumer.FetcherOptions{Uncommitted: true})
+	r, err := topics.Open(ctx, c.client, o.topic, c.p, consumer.FetcherOptions{Uncommitted: true})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/schemas"
@@ -11,7 +12,7 @@ import (
 
 // recompute runs the mechanism over the raw records and compares what comes of
 // them with what is committed, as it goes.
-func (c *check) recompute(ctx context.Context, raw *Reader, sanitized, dead output) error {
+func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, dead output) error {
 	from := c.from
 	if c.part {
 		from = c.changelog.Mark.Since
@@ -67,7 +68,7 @@ func (c *check) recompute(ctx context.Context, raw *Reader, sanitized, dead outp
 
 // see collects the users that were there before the settings changed, under either
 // name that their records may carry.
-func (c *check) see(ctx context.Context, raw *Reader, until int64) error {
+func (c *check) see(ctx context.Context, raw *topics.Reader, until int64) error {
 	names := newPseudonyms(c.o.Key)
 	var name []byte
 	return raw.Scan(ctx, c.from, until, func(r consumer.Record) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -122,7 +123,7 @@ func TestVerify(t *testing.T) {
 	})
 	t.Run("nothing yet", func(t *testing.T) {
 		o := w.options("nobody")
-		ok(t, CreateTopics(t.Context(), w.client, o.Topics))
+		ok(t, topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 		report := verify(t, o)
 		if report.Verified || !strings.Contains(fmt.Sprint(report.Partitions[0].NotVerified), "group nobody has committed nothing") {
 			t.Errorf("a service that never ran has %+v", report)

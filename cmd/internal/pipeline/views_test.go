@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // line is a record as it is compared.
@@ -56,7 +58,7 @@ type answers struct{ out, dead *view }
 
 func (w *world) answers(tb testing.TB, group string) answers {
 	tb.Helper()
-	ok(tb, CreateTopics(tb.Context(), w.client, topics(group)))
+	ok(tb, topics.Create(tb.Context(), w.client, wire.Options{}, topicsOf(group)))
 	return answers{w.view(tb, group+".out", false), w.view(tb, group+".dead", false)}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"slices"
 	"time"
 )
@@ -106,7 +107,7 @@ func (s *Service) look() error {
 func (s *Service) checkAdopted(ctx context.Context) error {
 	settings := s.options.Fingerprint()
 	for n := range s.partitions {
-		mark, _, err := LastMark(ctx, s.client, s.options.Topics.Changelog, n)
+		mark, _, err := topics.LastMark(ctx, s.client, s.options.Topics.Changelog, n)
 		if err != nil {
 			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Changelog, err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -114,14 +115,14 @@ func (w *world) send(tb testing.TB, records ...producer.Record) {
 }
 
 // topics are those of a service.
-func topics(group string) Topics {
-	return Topics{Raw: "raw", Sanitized: group + ".out", Changelog: group + ".log", DeadLetters: group + ".dead", Create: true}
+func topicsOf(group string) topics.Set {
+	return topics.Set{Raw: "raw", Sanitized: group + ".out", Changelog: group + ".log", DeadLetters: group + ".dead", Create: true}
 }
 
 // options are those of a service with small transactions.
 func (w *world) options(group string) Options {
 	return Options{
-		Cluster:    Cluster{Brokers: []string{w.addr}, Group: group, Topics: topics(group)},
+		Cluster:    topics.Cluster{Brokers: []string{w.addr}, Group: group, Topics: topicsOf(group)},
 		Settings:   Settings{Model: w.model, Key: testKey, Release: testRelease},
 		StateDir:   filepath.Join(w.dir, group),
 		MaxRecords: 20, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,

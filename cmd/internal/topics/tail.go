@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -70,31 +71,16 @@ func (t Tail) all(ctx context.Context, each func(partition int32, r consumer.Rec
 
 // Partition calls each for every record of one partition, in the order of offsets.
 func (t Tail) Partition(ctx context.Context, p int32, each func(consumer.Record) error) error {
-	fetcher, err := consumer.NewFetcher(t.Client, t.Topic, p, consumer.FetcherOptions{Uncommitted: t.Uncommitted})
+	r, err := Open(ctx, t.Client, t.Topic, p, consumer.FetcherOptions{Uncommitted: t.Uncommitted})
 	if err != nil {
 		return err
 	}
-	offset, end, err := fetcher.Bounds(ctx)
-	if err != nil {
-		return err
-	}
+	from, end := r.First, r.End
 	if t.FromEnd {
-		offset = end
+		from = r.End
 	}
-	for t.Follow || offset < end {
-		got, err := fetcher.Fetch(ctx, offset)
-		if err != nil {
-			return err
-		}
-		for _, r := range got.Records {
-			if !t.Follow && r.Offset >= end {
-				break
-			}
-			if err := each(r); err != nil {
-				return err
-			}
-		}
-		offset = got.Next
+	if t.Follow {
+		end = math.MaxInt64
 	}
-	return nil
+	return r.Scan(ctx, from, end, each)
 }

@@ -1,4 +1,4 @@
-package pipeline
+package topics
 
 import (
 	"errors"
@@ -41,8 +41,8 @@ func (e *LostTopicError) Error() string {
 // Unwrap returns the consumer.MissingTopicsError.
 func (e *LostTopicError) Unwrap() error { return e.missing }
 
-// grown adds to an error about numbers of partitions what must not be done about it.
-func grown(err error, t Topics) error {
+// ExplainPartitions adds to an error about numbers of partitions what must not be done about it.
+func ExplainPartitions(err error, t Set) error {
 	var differ *admin.PartitionsError
 	if !errors.As(err, &differ) || differ.Topic == t.Raw {
 		return err
@@ -50,13 +50,13 @@ func grown(err error, t Topics) error {
 	if differ.Topic != t.Changelog {
 		return fmt.Errorf("%w. If %s is new, name another one, or make it with %d partitions. If "+
 			"the raw topic was given more partitions: %s",
-			err, differ.Topic, differ.Want, growing)
+			err, differ.Topic, differ.Want, Growing)
 	}
-	return fmt.Errorf("%w. If the raw topic was given more partitions: %s", err, growing)
+	return fmt.Errorf("%w. If the raw topic was given more partitions: %s", err, Growing)
 }
 
-// growing is what to do with a raw topic that has to be larger.
-const growing = "a user's records may be in another partition now than the user's state. Do not " +
+// Growing is what to do with a raw topic that has to be larger.
+const Growing = "a user's records may be in another partition now than the user's state. Do not " +
 	"delete or grow the changelog to match: it " +
 	"holds every user's state and account of ε, and each account would start at 0 again. Feed a " +
 	"new raw topic of the new size, and give it " +

@@ -1,4 +1,4 @@
-package pipeline
+package topics
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 )
 
-// Topics names the four topics of a service. All must have the same number of
+// Set names the four topics of a service. All must have the same number of
 // partitions: a user's records keep their partition number in each of them.
-type Topics struct {
+type Set struct {
 	Raw         string // read: raw fixes, keyed by user
 	Sanitized   string // written: sanitized records
 	Changelog   string // written and restored from: states, compacted
@@ -33,7 +33,7 @@ type Topics struct {
 type Cluster struct {
 	Brokers []string // host:port
 	Group   string   // consumer group; also the prefix of the transactional ids
-	Topics  Topics   // Changelog and DeadLetters default to names under Group
+	Topics  Set      // Changelog and DeadLetters default to names under Group
 }
 
 // WithDefaults returns the cluster with the names of its topics filled in.
@@ -60,7 +60,7 @@ func (c Cluster) Validate() error {
 	need(!slices.ContainsFunc(c.Brokers, func(b string) bool { return strings.Contains(b, ",") }),
 		"brokers: one of them has a comma; write a list, [host:port, host:port]")
 	need(c.Topics.Partitions >= 0 && c.Topics.Replication >= 0, "topics: partitions and replication must not be negative")
-	topics, t := map[string]string{}, c.WithDefaults().Topics
+	used, t := map[string]string{}, c.WithDefaults().Topics
 	for _, named := range [][2]string{
 		{"topics.raw", t.Raw},
 		{"topics.sanitized", t.Sanitized},
@@ -68,9 +68,9 @@ func (c Cluster) Validate() error {
 		{"topics.dead_letters", t.DeadLetters},
 	} {
 		key, topic := named[0], named[1]
-		other, taken := topics[topic]
+		other, taken := used[topic]
 		need(!taken || topic == "", "%s: %q is already %s; give each its own topic", key, topic, other)
-		topics[topic] = key
+		used[topic] = key
 	}
 	return errors.Join(errs...)
 }

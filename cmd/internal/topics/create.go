@@ -1,4 +1,4 @@
-package pipeline
+package topics
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// compacted is the changelog's policy: any other loses states.
-var compacted = map[string]string{"cleanup.policy": "compact"}
+// Compacted is the changelog's policy: any other loses states.
+var Compacted = map[string]string{"cleanup.policy": "compact"}
 
-// CreateTopics makes those of the four topics that are missing: with the raw
+// Create makes those of the four topics that are missing: with the raw
 // topic's number of partitions, or t.Partitions where that is missing too and
 // t.Partitions is set; otherwise a missing raw topic is an error, and none is made. The
 // changelog is compacted. A topic that exists otherwise than needed is an error.
@@ -27,11 +27,7 @@ var compacted = map[string]string{"cleanup.policy": "compact"}
 // Output carries the timestamps of the raw records, and Kafka judges by them how
 // long to keep a record and whether to take it at all. So the topics made here
 // keep their records as long as the raw topic does, and take any timestamp.
-func CreateTopics(ctx context.Context, client *kafka.Client, t Topics) error {
-	return createTopics(ctx, client, wire.Options{}, t)
-}
-
-func createTopics(ctx context.Context, client *kafka.Client, o wire.Options, t Topics) error {
+func Create(ctx context.Context, client *kafka.Client, o wire.Options, t Set) error {
 	partitions, err := rawPartitions(ctx, client, o, t)
 	if err != nil {
 		return err
@@ -42,23 +38,23 @@ func createTopics(ctx context.Context, client *kafka.Client, o wire.Options, t T
 	if err := admin.CreateTopics(ctx, client, o, topic(t.Raw, nil, nil)); err != nil {
 		return err
 	}
-	initial, err := admin.Configs(ctx, client, o, t.Raw, retentionMS, retentionBytes)
+	initial, err := admin.Configs(ctx, client, o, t.Raw, RetentionMS, RetentionBytes)
 	if err != nil {
 		return err
 	}
-	initial[timestampAhead] = strconv.Itoa(math.MaxInt64)
+	initial[TimestampAhead] = strconv.Itoa(math.MaxInt64)
 	return admin.CreateTopics(ctx, client, o,
 		topic(t.Sanitized, initial, nil),
-		topic(t.Changelog, map[string]string{timestampAhead: initial[timestampAhead]}, compacted),
+		topic(t.Changelog, map[string]string{TimestampAhead: initial[TimestampAhead]}, Compacted),
 		topic(t.DeadLetters, initial, nil),
 	)
 }
 
 // Settings of topics, by Kafka's names.
 const (
-	retentionMS    = "retention.ms"
-	retentionBytes = "retention.bytes"
-	timestampAhead = "message.timestamp.after.max.ms"
+	RetentionMS    = "retention.ms"
+	RetentionBytes = "retention.bytes"
+	TimestampAhead = "message.timestamp.after.max.ms"
 )
 
 // ErrRawPartitions says that the raw topic has another number of partitions than
@@ -69,7 +65,7 @@ var ErrRawPartitions = errors.New("the raw topic has another number of partition
 // has to match if it is set, or Topics.Partitions if the topic is missing. Nobody makes a
 // missing raw topic without being told how large: its name may be misspelt, and its
 // number of partitions can never change.
-func rawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t Topics) (int, error) {
+func rawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t Set) (int, error) {
 	counts, err := admin.Partitions(ctx, client, o, t.Raw)
 	var missing *admin.MissingTopicsError
 	switch {
@@ -81,22 +77,22 @@ func rawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t 
 	case errors.As(err, &missing) && t.Partitions > 0:
 		return t.Partitions, nil
 	case errors.As(err, &missing):
-		return 0, fmt.Errorf("%w%s; geodither makes it only if topics.partitions says how large", missing, similarTopics(ctx, client, o, t, missing.Topics))
+		return 0, fmt.Errorf("%w%s; geodither makes it only if topics.partitions says how large", missing, Similar(ctx, client, o, t, missing.Topics))
 	}
 	return 0, err
 }
 
-// checkRawPartitions is the part of rawPartitions that no waiting mends.
-func checkRawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t Topics) error {
+// CheckRawPartitions is the part of rawPartitions that no waiting mends.
+func CheckRawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t Set) error {
 	if _, err := rawPartitions(ctx, client, o, t); errors.Is(err, ErrRawPartitions) {
 		return err
 	}
 	return nil
 }
 
-// similarTopics names topics of the cluster whose names are nearly those that are
+// Similar names topics of the cluster whose names are nearly those that are
 // missing, in words to go on with; "" if there are none, or if nobody tells.
-func similarTopics(ctx context.Context, client *kafka.Client, o wire.Options, t Topics, missing []string) string {
+func Similar(ctx context.Context, client *kafka.Client, o wire.Options, t Set, missing []string) string {
 	all, err := admin.Topics(ctx, client, o)
 	if err != nil {
 		return "" // whoever asks has an error already
@@ -158,8 +154,8 @@ func distance(a, b []rune) int {
 	return row[len(b)]
 }
 
-// shorter compares two values of retention.ms, of which -1 is for ever.
-func shorter(a, b string) bool {
+// ShorterRetention compares two values of retention.ms, of which -1 is for ever.
+func ShorterRetention(a, b string) bool {
 	x, errX := strconv.ParseInt(a, 10, 64)
 	y, errY := strconv.ParseInt(b, 10, 64)
 	if errX != nil || errY != nil || x < 0 {
