@@ -11,43 +11,40 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// caller makes the requests that may be repeated: each of them has the same
-// effect twice as once. It caches coordinators, which saves four of nine round
-// trips a transaction. Not safe for concurrent use.
+// caller makes the requests that may be repeated, because to repeat one has the same effect. It
+// caches coordinators, which saves four of nine round trips a transaction. Not safe for concurrent
+// use.
 type caller struct {
 	client       *kafka.Client
 	options      Options
 	coordinators map[coordinator]int32
 }
 
-// coordinator is a transactional id or a group, of which one broker is in
-// charge.
+// coordinator is a transactional id or a group, for which one broker is responsible.
 type coordinator struct {
 	key  string
 	kind kafka.CoordinatorKeyType
 }
 
-// nobody is the coordinator of requests that any broker answers.
+// nobody is the coordinator for requests that any broker answers.
 var nobody coordinator
 
 func newCaller(client *kafka.Client, o Options) *caller {
 	return &caller{client: client, options: o, coordinators: map[coordinator]int32{}}
 }
 
-// call is one request: what it is called in errors, who answers it, the message
-// for one attempt, and the first error code in its answer with the partition it
-// is about.
+// call is one request.
 type call struct {
-	op      string
+	op      string // what errors call it
 	to      coordinator
-	message func() protocol.Message
-	answer  func(protocol.Message) (kafka.Error, *TopicPartition)
+	message func() protocol.Message // for one attempt
+	// answer returns the first error code in the answer, and the partition that it is about.
+	answer func(protocol.Message) (kafka.Error, *TopicPartition)
 }
 
-// do repeats a call until it is answered for good, or until Options.RetryTimeout
-// or the context ends. An attempt that has begun is not cut short by
-// RetryTimeout: its answer would be lost. The error's Uncertain tells whether an
-// attempt may have taken effect without our knowing.
+// do repeats a call until the answer is definite, or until Options.RetryTimeout or the context
+// ends. RetryTimeout does not cut an attempt short, because its answer would be lost. The error's
+// Uncertain says whether an attempt may have taken effect.
 func (c *caller) do(ctx context.Context, what call) *Error {
 	patience, cancel := context.WithTimeout(ctx, c.options.RetryTimeout)
 	defer cancel()
@@ -68,8 +65,8 @@ func (c *caller) do(ctx context.Context, what call) *Error {
 	}
 }
 
-// latest returns the error to go on with after another attempt. Doubt once
-// raised stays. An attempt that ran out of time says less than the one before.
+// latest returns the error to go on with after another attempt. Once an attempt is uncertain, so
+// are all later errors. An attempt that ran out of time says less than the one before it.
 func latest(before, now *Error) *Error {
 	if before == nil {
 		return now
@@ -91,7 +88,10 @@ func (c *caller) once(ctx context.Context, what call) *Error {
 	res, sendErr := c.roundTrip(ctx, broker, what.message())
 	if sendErr != nil {
 		delete(c.coordinators, what.to)
-		return &Error{Op: what.op, Remedy: Retriable, Uncertain: !wire.NeverSent(sendErr), Hint: wire.ReachHint(c.client, sendErr), Err: sendErr}
+		return &Error{
+			Op: what.op, Remedy: Retriable, Uncertain: !wire.NeverSent(sendErr),
+			Hint: wire.ReachHint(c.client, sendErr), Err: sendErr,
+		}
 	}
 	code, where := what.answer(res)
 	if code == 0 {
@@ -100,8 +100,8 @@ func (c *caller) once(ctx context.Context, what call) *Error {
 	refusal := refused(what.op, where, code)
 	switch code {
 	case kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup, kafka.RequestTimedOut:
-		// A coordinator also answers these when it wrote its decision and then
-		// could not replicate it: a successor may find it and act on it.
+		// A coordinator also answers these when it has written its decision and could not
+		// replicate it. Its successor may find the decision and act on it.
 		refusal.Uncertain = true
 		delete(c.coordinators, what.to)
 	case kafka.GroupLoadInProgress:
@@ -119,7 +119,7 @@ func (c *caller) roundTrip(ctx context.Context, broker int32, message protocol.M
 	})
 }
 
-// find returns the broker in charge, from the cache or by asking.
+// find returns the responsible broker, from the cache or by asking.
 func (c *caller) find(ctx context.Context, what call) (int32, *Error) {
 	if what.to == nobody {
 		return wire.AnyBroker, nil
@@ -144,15 +144,14 @@ func (c *caller) find(ctx context.Context, what call) (int32, *Error) {
 	return found.NodeID, nil
 }
 
-// gaveUp adds to the last error why no further attempt was made.
+// gaveUp adds to the last error why no other attempt was made.
 func gaveUp(ctx context.Context, last *Error) *Error {
 	given := *last
 	given.Err = fmt.Errorf("%w; last: %w", context.Cause(ctx), last.Err)
 	return &given
 }
 
-// unexpected is an answer of another type than the request's: a broken
-// transport.
+// unexpected returns the error for an answer of the wrong type, which a broken transport gives.
 func unexpected(op string, res protocol.Message) *Error {
 	return &Error{Op: op, Remedy: Fatal, Err: fmt.Errorf("the transport answered with %T", res)}
 }

@@ -1,9 +1,9 @@
 // Package producer writes to Kafka exactly once.
 //
-// Transactional is the producer of one worker: everything it sends between two
-// calls of Commit, to however many partitions, becomes visible together with
-// the consumer offsets it carries, or not at all. Idempotent is the producer of
-// a feeder: no transaction, but a retry doubles nothing.
+// Transactional is the producer of one worker. Everything that it sends between two calls of
+// Commit, to any number of partitions, becomes visible together with the consumer offsets that it
+// carries, or not at all. Idempotent is the producer of a feeder. It has no transactions, but a
+// retry doubles nothing.
 //
 // Both take a *kafka.Client, of which they use the address and the transport: TLS, SASL, the client
 // id and the time to dial are set on the transport, once, by its owner. Requests go through
@@ -12,7 +12,6 @@
 //
 // Files: record.go the types; encode.go record batches; errors.go what can go wrong, by what to do
 // next; call.go one request, with a cache of coordinators and retries; send.go batches to partition
-// leaders; transactional.go the state machine, enlist.go what it tells the coordinators;
-// idempotent.go the feeder's producer. DESIGN.md has each crash point. Which partition a key belongs
-// to is in producer/partition.
+// leaders; transactional.go, idempotent.go the two producers. DESIGN.md has each crash point.
+// Package producer/partition says to which partition a key belongs.
 package producer

@@ -38,9 +38,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encoder encodes one record batch at a time into a buffer that it keeps. The
-// bytes that seal returns live in that buffer: whoever hands them to a
-// connection may not reset the encoder before the connection has answered.
+// encoder encodes one record batch at a time into a buffer that it keeps. The bytes that seal
+// returns are in that buffer, so the encoder must not be used again before the connection that
+// sends them has answered.
 type encoder struct {
 	buf        []byte // size prefix, header, records
 	packed     []byte // the same with compressed records, if there is a codec
@@ -48,9 +48,9 @@ type encoder struct {
 	first, max int64 // timestamps, ms
 }
 
-// fill starts a new batch and puts in as many of the records as fit into limit
-// bytes, header included. It returns how many those are; 0 means that even the
-// first one alone does not fit, and bytes then holds the size it would have.
+// fill starts a new batch with as many of the records as fit into limit bytes, header included. It
+// returns how many those are, and the size. 0 means that the first record alone does not fit; the
+// size is then that of a batch with this record.
 func (e *encoder) fill(records []Record, limit int) (n, size int) {
 	if cap(e.buf) < frameBytes {
 		e.buf = make([]byte, frameBytes, 16<<10)
@@ -75,7 +75,7 @@ func (e *encoder) fill(records []Record, limit int) (n, size int) {
 	return len(records), size
 }
 
-// append writes one record whose body is known to take body bytes.
+// append writes one record whose body takes the given number of bytes.
 func (e *encoder) append(r *Record, body int, timeDelta, offsetDelta int64) {
 	b := binary.AppendVarint(e.buf, int64(body))
 	b = append(b, 0) // no record attribute is defined
@@ -93,7 +93,7 @@ func (e *encoder) append(r *Record, body int, timeDelta, offsetDelta int64) {
 	e.buf = b
 }
 
-// seal completes the batch for its writer and returns it, size prefix first.
+// seal completes the batch for a session and returns it, with its size in front.
 func (e *encoder) seal(s *session, sequence int32, codec kafka.Compression) ([]byte, error) {
 	frame := e.buf
 	var attributes uint16
@@ -126,7 +126,7 @@ func (e *encoder) seal(s *session, sequence int32, codec kafka.Compression) ([]b
 	return frame, nil
 }
 
-// compress writes a frame with room for the header and the compressed records.
+// compress returns a frame with room for the header, and with the compressed records.
 func (e *encoder) compress(codec kafka.Compression) ([]byte, error) {
 	out := bytes.NewBuffer(append(e.packed[:0], make([]byte, frameBytes)...))
 	w := codec.Codec().NewWriter(out)
@@ -140,7 +140,7 @@ func (e *encoder) compress(codec kafka.Compression) ([]byte, error) {
 	return e.packed, nil
 }
 
-// bodyBytes is the encoded size of a record without its own length.
+// bodyBytes returns the encoded size of a record without its length field.
 func bodyBytes(r *Record, timeDelta, offsetDelta int64) int {
 	n := 1 + varintBytes(timeDelta) + varintBytes(offsetDelta) +
 		nullableBytes(r.Key) + nullableBytes(r.Value) + varintBytes(int64(len(r.Headers)))
@@ -165,14 +165,14 @@ func nullableBytes(v []byte) int {
 	return varintBytes(int64(len(v))) + len(v)
 }
 
-// varintBytes is the length of a zig-zag varint.
+// varintBytes returns the length of a zig-zag varint.
 func varintBytes(v int64) int {
 	zigzag := uint64(v<<1) ^ uint64(v>>63)
 	return (bits.Len64(zigzag|1) + 6) / 7
 }
 
-// advance returns the sequence number after n records. Sequences run from 0 to
-// 2^31-1 and start again at 0 (Kafka's DefaultRecordBatch.incrementSequence).
+// advance returns the sequence number after n records. After 2^31-1 the numbers start again at 0
+// (Kafka's DefaultRecordBatch.incrementSequence).
 func advance(sequence int32, n int) int32 {
 	return int32((int64(sequence) + int64(n)) & 0x7fffffff)
 }

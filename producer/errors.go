@@ -11,21 +11,20 @@ import (
 type Remedy uint8
 
 const (
-	// Retriable: nothing happened, and the producer is where it was. The call
-	// was repeated for as long as Options.RetryTimeout allowed; it may be made
-	// again later.
+	// Retriable: nothing happened, and the producer's state has not changed. The call was repeated
+	// for Options.RetryTimeout; it may be made again later.
 	Retriable Remedy = iota + 1
-	// Abortable: the transaction cannot be committed. Call Abort, or Init if
-	// the worker still owns its partition, and do the work again.
+	// Abortable: the transaction cannot be committed. Call Abort, or Init if the worker still owns
+	// its partition, and do the work again.
 	Abortable
-	// Fenced: another producer has taken over the transactional id, or the
-	// group has moved on. Stop working on this partition and call nothing more,
-	// Init least of all: it would fence the rightful owner.
+	// Fenced: another producer has taken over the transactional id, or the group has moved on. Stop
+	// working on this partition and make no more calls. Above all do not call Init, which would
+	// fence the rightful owner.
 	Fenced
-	// Unknown: the end of the transaction was asked for and no answer came. It
-	// may have been committed. Only Init and then the committed offset tell.
+	// Unknown: the producer asked for the end of the transaction and got no answer. The transaction
+	// may be committed. Only Init, and then the committed offset, say so.
 	Unknown
-	// Fatal: repeating will not help. A person has to change something.
+	// Fatal: repeating does not help. A person has to change something.
 	Fatal
 )
 
@@ -46,9 +45,9 @@ func (r Remedy) String() string {
 	return "no remedy"
 }
 
-// One sentinel per remedy: errors.Is(err, ErrFenced) is the question to ask.
-// ErrUnknownOutcome also matches a fenced commit of which an earlier answer was
-// lost: the producer is fenced, and whether it committed before is not known.
+// One sentinel for each remedy: ask errors.Is(err, ErrFenced). ErrUnknownOutcome also matches a
+// fenced commit of which an earlier answer was lost: the producer is fenced, and nobody knows
+// whether it committed before.
 var (
 	ErrRetriable      = errors.New("producer: retriable")
 	ErrAbortable      = errors.New("producer: transaction must be aborted")
@@ -57,17 +56,17 @@ var (
 	ErrFatal          = errors.New("producer: fatal")
 )
 
-// ErrState is matched by the error of a call that the producer's state does not
-// allow, such as Produce before Init. Its remedy is the state's.
+// ErrState matches the error of a call that the producer's state does not allow, such as Produce
+// before Init. The state decides the error's remedy.
 var ErrState = errors.New("producer: call not allowed in this state")
 
-// Error is what every method of this package returns. It unwraps to the cause,
-// a kafka.Error where the broker gave one.
+// Error is the error that every method of this package returns. It unwraps to the cause, which is a
+// kafka.Error where the broker gave one.
 type Error struct {
 	Op     string          // the request that failed, in words
 	Where  *TopicPartition // the partition it is about, nil if none
 	Remedy Remedy
-	// Uncertain reports that the request may have taken effect all the same.
+	// Uncertain says that the request may have taken effect all the same.
 	Uncertain bool
 	Hint      string // what a person can do, empty if nothing
 	Err       error
@@ -115,8 +114,8 @@ func RemedyOf(err error) Remedy {
 	return 0
 }
 
-// TooLargeError is the cause of an error about a record or batch that a limit
-// does not let through. It is fatal: the record will not shrink.
+// TooLargeError is the cause of an error about a record or batch that exceeds a limit. It is fatal,
+// because the record will not shrink.
 type TooLargeError struct {
 	TopicPartition
 	Bytes int // of the batch with the record alone in it
@@ -126,37 +125,45 @@ type TooLargeError struct {
 // Error names the topic, the size and the setting.
 func (e *TooLargeError) Error() string {
 	if e.Limit > 0 {
-		return fmt.Sprintf("a record of %d bytes for %s exceeds the producer's limit of %d bytes a batch: raise MaxBatchBytes (transaction.max_batch_bytes in the service's config), and the topic's max.message.bytes with it",
-			e.Bytes, e.TopicPartition, e.Limit)
+		return fmt.Sprintf("a record of %d bytes for %s exceeds the producer's limit of %d bytes "+
+			"a batch: raise MaxBatchBytes (transaction.max_batch_bytes in the service's config), "+
+			"and the topic's max.message.bytes with it", e.Bytes, e.TopicPartition, e.Limit)
 	}
-	return fmt.Sprintf("the broker refused a batch of %d bytes for %s: raise the topic's max.message.bytes (or the broker's message.max.bytes), or lower MaxBatchBytes (transaction.max_batch_bytes) below it",
-		e.Bytes, e.TopicPartition)
+	return fmt.Sprintf("the broker refused a batch of %d bytes for %s: raise the topic's "+
+		"max.message.bytes (or the broker's message.max.bytes), or lower MaxBatchBytes "+
+		"(transaction.max_batch_bytes) below it", e.Bytes, e.TopicPartition)
 }
 
 // transactionAbortable is TRANSACTION_ABORTABLE (KIP-890), which kafka-go does
 // not name.
 const transactionAbortable kafka.Error = 120
 
-// remedyOfCode classifies what a broker answered. Codes that are not listed are
-// abortable: the transaction is given up, and nothing that may be wrong is
-// committed.
+// remedyOfCode classifies a broker's answer. Codes that are not listed are abortable: the producer
+// gives the transaction up, and commits nothing that may be wrong.
 func remedyOfCode(code kafka.Error) Remedy {
 	switch code {
-	case kafka.InvalidProducerEpoch, kafka.ProducerFenced, // another producer has our transactional id
-		kafka.IllegalGeneration, kafka.UnknownMemberId, kafka.FencedInstanceID, kafka.RebalanceInProgress, // the group moved on
-		kafka.OutOfOrderSequenceNumber, kafka.InvalidTransactionState: // our view of the log or the transaction is not the broker's
+	case
+		// Another producer has this transactional id.
+		kafka.InvalidProducerEpoch, kafka.ProducerFenced,
+		// The group has moved on.
+		kafka.IllegalGeneration, kafka.UnknownMemberId, kafka.FencedInstanceID,
+		kafka.RebalanceInProgress,
+		// The producer and the broker disagree about the log or the transaction.
+		kafka.OutOfOrderSequenceNumber, kafka.InvalidTransactionState:
 		return Fenced
-	case kafka.ConcurrentTransactions,
-		kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup,
-		kafka.UnknownTopicOrPartition, kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.FencedLeaderEpoch, kafka.UnknownTopicID,
-		kafka.RequestTimedOut, kafka.NetworkException, kafka.BrokerNotAvailable, kafka.KafkaStorageError,
+	case kafka.ConcurrentTransactions, kafka.GroupLoadInProgress,
+		kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup,
+		kafka.UnknownTopicOrPartition, kafka.LeaderNotAvailable, kafka.NotLeaderForPartition,
+		kafka.FencedLeaderEpoch, kafka.UnknownTopicID, kafka.RequestTimedOut,
+		kafka.NetworkException, kafka.BrokerNotAvailable, kafka.KafkaStorageError,
 		kafka.NotEnoughReplicas, kafka.NotEnoughReplicasAfterAppend, kafka.ThrottlingQuotaExceeded:
 		return Retriable
-	case kafka.MessageSizeTooLarge, kafka.RecordListTooLarge,
-		kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed,
+	case kafka.MessageSizeTooLarge, kafka.RecordListTooLarge, kafka.TopicAuthorizationFailed,
+		kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed,
 		kafka.TransactionalIDAuthorizationFailed, kafka.SASLAuthenticationFailed,
-		kafka.InvalidTransactionTimeout, kafka.InvalidTopic, kafka.InvalidRecord, kafka.InvalidRequest, kafka.InvalidTimestamp,
-		kafka.UnsupportedVersion, kafka.UnsupportedForMessageFormat, kafka.UnsupportedCompressionType, kafka.InvalidGroupId:
+		kafka.InvalidTransactionTimeout, kafka.InvalidTopic, kafka.InvalidRecord,
+		kafka.InvalidRequest, kafka.InvalidTimestamp, kafka.UnsupportedVersion,
+		kafka.UnsupportedForMessageFormat, kafka.UnsupportedCompressionType, kafka.InvalidGroupId:
 		return Fatal
 	}
 	return Abortable
@@ -174,16 +181,20 @@ func hintOfCode(code kafka.Error) string {
 	case kafka.ClusterAuthorizationFailed:
 		return "grant this client IdempotentWrite on the cluster"
 	case kafka.InvalidTransactionTimeout:
-		return "lower the transaction timeout (transaction.timeout) or raise the broker's transaction.max.timeout.ms"
+		return "lower the transaction timeout (transaction.timeout) or raise the broker's " +
+			"transaction.max.timeout.ms"
 	case kafka.InvalidTimestamp:
-		return "a record's timestamp lies further ahead than the topic takes: raise its message.timestamp.after.max.ms"
+		return "a record's timestamp lies further ahead than the topic takes: raise its " +
+			"message.timestamp.after.max.ms"
 	case kafka.UnknownTopicOrPartition:
 		return "does the topic exist, with that many partitions?"
 	}
 	return ""
 }
 
-// refused turns a broker's answer into an error.
+// refused returns the error for a code that a broker answered.
 func refused(op string, where *TopicPartition, code kafka.Error) *Error {
-	return &Error{Op: op, Where: where, Remedy: remedyOfCode(code), Hint: hintOfCode(code), Err: code}
+	return &Error{
+		Op: op, Where: where, Remedy: remedyOfCode(code), Hint: hintOfCode(code), Err: code,
+	}
 }

@@ -9,16 +9,15 @@ import (
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 )
 
-// Idempotent writes records outside of transactions: they are visible as soon
-// as they are acknowledged, and a retry of a lost answer doubles nothing,
-// because every batch carries the producer's id and a sequence number by which
-// the broker recognizes it. The promise covers one value of Idempotent: whoever
-// starts a feed again from the beginning writes it again.
+// Idempotent writes records outside transactions. They are visible as soon as they are
+// acknowledged. A retry after a lost answer doubles nothing, because every batch carries the
+// producer's id and a sequence number, by which the broker recognizes it. The promise covers one
+// value of Idempotent: a feed that is started again from the beginning is written again.
 //
-// It has one request in flight for each partition. An error that matches
-// ErrRetriable means that nothing of the call was written. After any other one
-// some of it may have been, and every later call returns the same error: to go
-// on would write records twice, or lose them. Not safe for concurrent use.
+// It has one request in flight for each partition. An error that matches ErrRetriable means that
+// nothing of the call was written. After any other error a part of it may be written, and every
+// later call returns the same error, because to go on would write records twice or lose them. Not
+// safe for concurrent use.
 type Idempotent struct {
 	sender  *sender
 	session session
@@ -27,7 +26,7 @@ type Idempotent struct {
 	rotate  int32 // partition of the next record without a key
 }
 
-// NewIdempotent returns a producer that connects to nothing before it is used.
+// NewIdempotent returns a producer, which connects to nothing before it is used.
 func NewIdempotent(client *kafka.Client, o Options) (*Idempotent, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -44,7 +43,9 @@ func NewIdempotent(client *kafka.Client, o Options) (*Idempotent, error) {
 // in-sync replicas, with the last offset written to each partition (a partition
 // is left out if the broker could not say which). The records may be reused
 // after Send returns.
-func (p *Idempotent) Send(ctx context.Context, topic string, partitions int, records []Record) (Offsets, error) {
+func (p *Idempotent) Send(ctx context.Context, topic string, partitions int, records []Record) (
+	Offsets, error,
+) {
 	batches := make([]Batch, partitions)
 	for i := range batches {
 		batches[i].TopicPartition = TopicPartition{topic, int32(i)}
@@ -82,7 +83,7 @@ func (p *Idempotent) Produce(ctx context.Context, batches ...Batch) (Offsets, er
 	return last, nil
 }
 
-// start fetches a producer id, once. Any broker hands them out.
+// start fetches a producer id, once. Any broker gives one.
 func (p *Idempotent) start(ctx context.Context) error {
 	if p.started {
 		return nil
@@ -91,7 +92,7 @@ func (p *Idempotent) start(ctx context.Context) error {
 	err := p.sender.do(ctx, call{
 		op: "init producer id",
 		message: func() protocol.Message {
-			// kafka-go writes an empty transactional id as null.
+			// kafka-go encodes an empty transactional id as null.
 			return &initproducerid.Request{ProducerID: -1, ProducerEpoch: -1}
 		},
 		answer: func(m protocol.Message) (kafka.Error, *TopicPartition) {

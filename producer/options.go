@@ -11,48 +11,51 @@ import (
 
 // Options are the settings of a producer. The zero value is usable.
 type Options struct {
-	// TransactionTimeout is how long Kafka leaves a transaction open before it
-	// aborts it. It bounds how long a dead worker blocks readers of its output.
-	// Default 60 s; the broker's transaction.max.timeout.ms is the upper limit.
+	// TransactionTimeout is how long Kafka leaves a transaction open before it aborts it. So a dead
+	// worker blocks readers of its output for at most that long. Default 60 s; the broker's
+	// transaction.max.timeout.ms is the upper limit.
 	TransactionTimeout time.Duration
 	// RequestTimeout bounds one request and its answer. Default 10 s.
 	RequestTimeout time.Duration
-	// RetryTimeout is how long a request is repeated, Commit's and Abort's
-	// included; no attempt begins after it, and one that has begun may take its
-	// RequestTimeout. Default 60 s. Init waits as long for a predecessor's
-	// transaction to end.
+	// RetryTimeout is how long a request is repeated, also that of Commit and Abort. No attempt
+	// begins after it, and one that has begun may take its RequestTimeout. Init waits as long for a
+	// predecessor's transaction to end. Default 60 s.
 	RetryTimeout time.Duration
-	// MinBackoff and MaxBackoff are the first and the longest pause between two
-	// attempts; each pause is twice the one before. Default 5 ms and 500 ms.
+	// MinBackoff and MaxBackoff are the first and the longest pause between two attempts; each
+	// pause is twice the one before. Default 5 ms and 500 ms.
 	MinBackoff, MaxBackoff time.Duration
-	// MaxBatchBytes bounds an encoded record batch before compression. Default
-	// 1 MiB, just under the broker's default message.max.bytes of 1,048,588.
+	// MaxBatchBytes bounds an encoded record batch before compression. Default 1 MiB, just under
+	// the broker's default message.max.bytes of 1,048,588.
 	MaxBatchBytes int
 	// Compression of the record batches; none by default (DESIGN.md says why).
 	Compression kafka.Compression
 }
 
-// Smallest and largest MaxBatchBytes: a batch of one small record, and what the
-// batch's 32-bit length still holds with room for the request around it.
+// Smallest and largest MaxBatchBytes: a batch of one small record, and what the batch's 32-bit
+// length can hold with room for the request around it.
 const (
 	minBatchBytes = 1 << 10
 	maxBatchBytes = 1 << 30
 )
 
-// Validate reports settings that cannot work.
+// Validate returns an error about settings that cannot work.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	switch {
 	case o.TransactionTimeout < time.Millisecond || o.TransactionTimeout > 1<<31*time.Millisecond-1:
-		return fmt.Errorf("producer: TransactionTimeout %v is not between 1 ms and 24 days", o.TransactionTimeout)
+		return fmt.Errorf("producer: TransactionTimeout %v is not between 1 ms and 24 days",
+			o.TransactionTimeout)
 	case o.RequestTimeout < 0 || o.RetryTimeout < 0 || o.MinBackoff < 0 || o.MaxBackoff < 0:
 		return errors.New("producer: a negative timeout or backoff: leave it 0 for the default")
 	case o.MaxBackoff < o.MinBackoff:
-		return fmt.Errorf("producer: MaxBackoff %v is below MinBackoff %v", o.MaxBackoff, o.MinBackoff)
+		return fmt.Errorf("producer: MaxBackoff %v is below MinBackoff %v",
+			o.MaxBackoff, o.MinBackoff)
 	case o.MaxBatchBytes < minBatchBytes || o.MaxBatchBytes > maxBatchBytes:
-		return fmt.Errorf("producer: MaxBatchBytes %d is not between %d and %d", o.MaxBatchBytes, minBatchBytes, maxBatchBytes)
+		return fmt.Errorf("producer: MaxBatchBytes %d is not between %d and %d",
+			o.MaxBatchBytes, minBatchBytes, maxBatchBytes)
 	case o.Compression != 0 && o.Compression.Codec() == nil:
-		return fmt.Errorf("producer: unknown compression %d: use gzip, snappy, lz4 or zstd", o.Compression)
+		return fmt.Errorf("producer: unknown compression %d: use gzip, snappy, lz4 or zstd",
+			o.Compression)
 	}
 	return nil
 }

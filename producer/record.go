@@ -22,24 +22,24 @@ type Header struct {
 	Value []byte
 }
 
-// Record is one record to be written. A nil key or value is Kafka's null, which
-// is not the same as an empty one; in a compacted topic a null value deletes
-// the key. Timestamp is in milliseconds since 1970 and is written as it is.
+// Record is one record to write. A nil key or value is Kafka's null, which is not the same as an
+// empty one: in a compacted topic a null value deletes the key. Timestamp is in milliseconds since
+// 1970, and is written unchanged.
 type Record struct {
 	Key, Value []byte
 	Timestamp  int64
 	Headers    []Header
 }
 
-// Batch is a run of records for one partition, in the order they are to be
-// written. The producer splits it where it exceeds Options.MaxBatchBytes.
+// Batch is a run of records for one partition, in the order in which to write them. The producer
+// splits it if it exceeds Options.MaxBatchBytes.
 type Batch struct {
 	TopicPartition
 	Records []Record
 }
 
-// Offsets maps a partition to the offset of the last record written to it.
-// Whoever reads on from there starts at that offset plus one.
+// Offsets maps a partition to the offset of the last record written to it. A reader goes on at that
+// offset plus one.
 type Offsets map[TopicPartition]int64
 
 func (b Batch) String() string {

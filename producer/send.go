@@ -17,28 +17,28 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// session is what a producer id and epoch stand for: the broker accepts a
-// partition's batches in the order of their sequence numbers, each once.
+// session is what a producer id and epoch stand for: the broker accepts the batches of a partition
+// in the order of their sequence numbers, each once.
 type session struct {
-	transactionalID string // empty: idempotent only
+	transactionalID string // empty if there are no transactions
 	producerID      int64
 	producerEpoch   int16
 	sequences       map[TopicPartition]int32 // of the next record
 }
 
-// maxRequestBytes bounds one produce request; Kafka's default
-// socket.request.max.bytes is 100 MiB. A single batch may be larger.
+// maxRequestBytes bounds one produce request, but a single batch may be larger. Kafka's default
+// socket.request.max.bytes is 100 MiB.
 const maxRequestBytes = 32 << 20
 
-// sender delivers batches to the leaders of their partitions: one request a
-// leader, the leaders at the same time, and never two requests in flight for one
-// partition, because kafka-go's connections would let them overtake each other.
+// sender delivers batches to the leaders of their partitions: one request for each leader, to all
+// leaders at the same time. It never has two requests in flight for one partition, because on
+// kafka-go's connections they could overtake each other.
 type sender struct {
 	*caller
 	leaders map[TopicPartition]int32
-	free    []*encoder // whose buffers no connection can still be reading
-	// resend repeats a batch of which no answer came. The broker recognizes
-	// the sequence number. Without it such a batch is uncertain: see DESIGN.md.
+	free    []*encoder // no connection can still be reading their buffers
+	// resend repeats a batch whose answer was lost; the broker recognizes the sequence number.
+	// Without resend such a batch stays uncertain: see DESIGN.md.
 	resend bool
 }
 
@@ -49,7 +49,7 @@ type parcel struct {
 	enc     *encoder // holds the first n of them
 	n       int
 	frame   []byte
-	shared  bool // an attempt is in doubt: its connection may still read the frame
+	shared  bool // an attempt is uncertain, so its connection may still read the frame
 	offset  int64
 	err     *Error // of the last attempt, nil once acknowledged
 }
@@ -58,9 +58,8 @@ func newSender(c *caller, resend bool) *sender {
 	return &sender{caller: c, leaders: map[TopicPartition]int32{}, resend: resend}
 }
 
-// send delivers the batches and adds the last offset of each partition to last.
-// On an error some may have been written; Uncertain says whether any sequence
-// number is in doubt.
+// send delivers the batches and adds the last offset of each partition to last. After an error some
+// of them may be written; the error's Uncertain says whether any sequence number is uncertain.
 func (s *sender) send(ctx context.Context, ses *session, batches []Batch, last Offsets) *Error {
 	parcels := s.parcels(batches)
 	for len(parcels) > 0 {
@@ -122,9 +121,11 @@ func (s *sender) encode(ses *session, p *parcel) *Error {
 	return nil
 }
 
-// deliver repeats the parcels' current batches, always the same bytes, until
-// each is acknowledged.
-func (s *sender) deliver(ctx context.Context, ses *session, parcels []*parcel, last Offsets) *Error {
+// deliver repeats the parcels' current batches, always with the same bytes, until all of them are
+// acknowledged.
+func (s *sender) deliver(ctx context.Context, ses *session, parcels []*parcel,
+	last Offsets,
+) *Error {
 	patience, cancel := context.WithTimeout(ctx, s.options.RetryTimeout)
 	defer cancel()
 	pause := wire.Backoff{Next: s.options.MinBackoff, Longest: s.options.MaxBackoff}
@@ -149,9 +150,11 @@ func (s *sender) deliver(ctx context.Context, ses *session, parcels []*parcel, l
 	}
 }
 
-// attempt sends every waiting parcel once, keeps those that were not
-// acknowledged, and returns the gravest error among them.
-func (s *sender) attempt(ctx context.Context, ses *session, waiting *[]*parcel, last Offsets) *Error {
+// attempt sends every waiting parcel once, keeps those that were not acknowledged, and returns the
+// gravest of their errors.
+func (s *sender) attempt(ctx context.Context, ses *session, waiting *[]*parcel,
+	last Offsets,
+) *Error {
 	if err := s.lead(ctx, *waiting); err != nil {
 		return err
 	}
@@ -160,7 +163,7 @@ func (s *sender) attempt(ctx context.Context, ses *session, waiting *[]*parcel, 
 	for _, g := range groups[1:] {
 		wg.Go(func() { s.request(ctx, ses, g) })
 	}
-	s.request(ctx, ses, groups[0]) // on this goroutine: mostly there is one
+	s.request(ctx, ses, groups[0]) // on this goroutine, because usually there is one group
 	wg.Wait()
 
 	var worst *Error
@@ -179,7 +182,7 @@ func (s *sender) attempt(ctx context.Context, ses *session, waiting *[]*parcel, 
 	return worst
 }
 
-// acknowledge books a batch as written.
+// acknowledge takes note that a batch is written.
 func (s *sender) acknowledge(ses *session, p *parcel, last Offsets) {
 	ses.sequences[p.to] = advance(ses.sequences[p.to], p.n)
 	if p.offset >= 0 {
@@ -199,7 +202,7 @@ func graver(a, b *Error) *Error {
 	return a
 }
 
-// gravity orders remedies: what forbids the most comes last.
+// gravity orders remedies: the one that forbids the most is the greatest.
 func gravity(r Remedy) int {
 	switch r {
 	case Fenced:
@@ -219,7 +222,10 @@ func gravity(r Remedy) int {
 func (s *sender) request(ctx context.Context, ses *session, parcels []*parcel) {
 	fail := func(remedy Remedy, uncertain bool, cause error) {
 		for _, p := range parcels {
-			p.err = &Error{Op: "produce", Where: &p.to, Remedy: remedy, Uncertain: uncertain, Hint: wire.ReachHint(s.client, cause), Err: cause}
+			p.err = &Error{
+				Op: "produce", Where: &p.to, Remedy: remedy, Uncertain: uncertain,
+				Hint: wire.ReachHint(s.client, cause), Err: cause,
+			}
 		}
 	}
 	res, err := s.roundTrip(ctx, s.leaders[parcels[0].to], s.message(ses, parcels))
@@ -257,17 +263,22 @@ func (s *sender) message(ses *session, parcels []*parcel) *rawproduce.Request {
 	topics := make([]rawproduce.RequestTopic, 0, len(parcels))
 next:
 	for _, p := range parcels {
-		part := rawproduce.RequestPartition{Partition: p.to.Partition, RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(p.frame)}}
+		part := rawproduce.RequestPartition{
+			Partition: p.to.Partition,
+			RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(p.frame)},
+		}
 		for i := range topics {
 			if topics[i].Topic == p.to.Topic {
 				topics[i].Partitions = append(topics[i].Partitions, part)
 				continue next
 			}
 		}
-		topics = append(topics, rawproduce.RequestTopic{Topic: p.to.Topic, Partitions: []rawproduce.RequestPartition{part}})
+		topics = append(topics, rawproduce.RequestTopic{
+			Topic: p.to.Topic, Partitions: []rawproduce.RequestPartition{part},
+		})
 	}
-	// The broker waits for its replicas for less time than the answer is waited
-	// for: its refusal can be answered by the same bytes, a lost answer cannot.
+	// The broker waits for its replicas for less time than the producer waits for the answer. After
+	// a refusal the producer can send the same bytes again, but not after a lost answer.
 	return &rawproduce.Request{
 		TransactionalID: ses.transactionalID, Acks: allReplicas,
 		Timeout: int32(s.options.RequestTimeout.Milliseconds() / 2), Topics: topics,
@@ -280,19 +291,22 @@ func (s *sender) read(p *parcel, a *produce.ResponsePartition) {
 	case code == 0:
 		p.offset, p.err = a.BaseOffset, nil
 	case code == kafka.DuplicateSequenceNumber && s.resend:
-		// The broker has had the batch and no longer knows its offset. It is in
-		// the log, which is all that the idempotent producer promises.
+		// The broker has the batch and no longer knows its offset. The batch is in the log, which
+		// is all that the idempotent producer promises.
 		p.offset, p.err = -1, nil
 	case code == kafka.MessageSizeTooLarge || code == kafka.RecordListTooLarge:
 		size := &TooLargeError{TopicPartition: p.to, Bytes: len(p.frame) - sizePrefixBytes}
-		p.err = &Error{Op: "produce", Where: &p.to, Remedy: Fatal, Err: fmt.Errorf("%w: %w", code, size)}
+		p.err = &Error{
+			Op: "produce", Where: &p.to, Remedy: Fatal, Err: fmt.Errorf("%w: %w", code, size),
+		}
 	default:
 		p.err = refused("produce", &p.to, code)
 		if a.ErrorMessage != "" {
 			p.err.Err = fmt.Errorf("%w: %s", code, a.ErrorMessage)
 		}
 		switch code {
-		case kafka.RequestTimedOut, kafka.NotEnoughReplicasAfterAppend, kafka.DuplicateSequenceNumber:
+		case kafka.RequestTimedOut, kafka.NotEnoughReplicasAfterAppend,
+			kafka.DuplicateSequenceNumber:
 			p.err.Uncertain = true // it is in the leader's log, replicated or not
 		}
 	}
@@ -332,7 +346,7 @@ func (s *sender) lead(ctx context.Context, parcels []*parcel) *Error {
 	return nil
 }
 
-// metadata asks a broker, not the transport's cache.
+// metadata asks a broker and not the transport's cache.
 func (s *sender) metadata(ctx context.Context, topics []string) (*metadata.Response, *Error) {
 	var res *metadata.Response
 	err := s.once(ctx, call{
@@ -359,8 +373,8 @@ func (s *sender) metadata(ctx context.Context, topics []string) (*metadata.Respo
 	return res, err
 }
 
-// byLeader groups parcels by their leader, in the order of their appearance, and
-// starts another group where a request would grow too large.
+// byLeader groups parcels by their leader, in the order of their appearance. It starts another
+// group when a request would grow too large.
 func (s *sender) byLeader(parcels []*parcel) [][]*parcel {
 	var groups [][]*parcel
 	open := map[int32]int{} // leader: its last group

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
+	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
@@ -42,22 +45,22 @@ import (
 // ErrState comes with the remedy of the state: abortable in idle and failed,
 // unknown in unknown, fenced in fenced.
 //
-// Why a send in doubt leads to idle rather than to ready: if the lost batch was
-// written, the broker expects the sequence number after it; if not, the one
-// before. Guessing wrong once is refused, but guessing wrong the other way lets
-// the broker take the next, different batch for a repetition and drop it. A new
-// epoch starts at zero.
+// Why a send in doubt leads to idle rather than to ready: if the lost batch was written, the broker
+// expects the sequence number after it, otherwise the same number again. If the producer guesses
+// that it was written and it was not, the broker refuses the next batch. If it guesses the other
+// way round, the broker takes the next, different batch for a repetition and drops it. A new epoch
+// starts at zero.
 //
 // A Transactional is not safe for concurrent use.
 type Transactional struct {
 	sender    *sender
 	session   session
 	state     state
-	doubt     bool                    // a batch or an added partition may or may not have arrived
-	confirmed bool                    // the coordinator said that the transaction is open
+	doubt     bool                    // it is not known whether a batch or partition has arrived
+	confirmed bool                    // the coordinator has said that the transaction is open
 	added     map[TopicPartition]bool // partitions of the open transaction
-	groups    map[string]bool         // groups whose offsets it carries
-	offsets   Offsets                 // last offset of its records
+	groups    map[string]bool         // groups whose offsets the transaction carries
+	offsets   Offsets                 // last offsets of its records
 }
 
 type state uint8
@@ -76,10 +79,12 @@ func (s state) String() string {
 	return [...]string{"idle", "ready", "open", "failed", "unknown", "fenced"}[s]
 }
 
-// NewTransactional returns a producer in state idle. It connects to nothing
-// before Init. The transactional id names the worker, not the process: the next
-// worker on the same partition uses the same id, and so fences this one.
-func NewTransactional(client *kafka.Client, transactionalID string, o Options) (*Transactional, error) {
+// NewTransactional returns a producer in state idle. It connects to nothing before Init. The
+// transactional id names the worker, not the process: the next worker on the same partition uses
+// the same id, and so fences this one.
+func NewTransactional(client *kafka.Client, transactionalID string, o Options) (
+	*Transactional, error,
+) {
 	if transactionalID == "" {
 		return nil, errors.New("producer: a transactional producer needs a transactional id")
 	}
@@ -92,11 +97,10 @@ func NewTransactional(client *kafka.Client, transactionalID string, o Options) (
 	}, nil
 }
 
-// Init fences every earlier producer with the same transactional id, ends its
-// open transaction, and makes the producer ready, from any state. When it
-// returns nil, the committed offset is what it will stay until this producer
-// commits. Safe to repeat. Only the current owner of the partition may call it:
-// a zombie that does would fence the owner.
+// Init fences every earlier producer with the same transactional id, ends that producer's open
+// transaction, and makes this one ready, from any state. When it returns nil, the committed offset
+// does not change until this producer commits. Safe to repeat. Only the current owner of the
+// partition may call Init: a zombie would fence the owner.
 func (t *Transactional) Init(ctx context.Context) error {
 	var got *initproducerid.Response
 	err := t.sender.do(ctx, call{
@@ -105,7 +109,7 @@ func (t *Transactional) Init(ctx context.Context) error {
 			return &initproducerid.Request{
 				TransactionalID:      t.session.transactionalID,
 				TransactionTimeoutMs: int32(t.sender.options.TransactionTimeout.Milliseconds()),
-				ProducerID:           -1, ProducerEpoch: -1, // none yet: 0 and 0 would be one
+				ProducerID:           -1, ProducerEpoch: -1, // there is none yet; 0 is an id
 			}
 		},
 		answer: func(m protocol.Message) (kafka.Error, *TopicPartition) {
@@ -117,7 +121,7 @@ func (t *Transactional) Init(ctx context.Context) error {
 		},
 	})
 	if err != nil {
-		// Whether it fenced anyone or not, repeating it does it again.
+		// It does not matter whether it fenced anyone: the next Init does so again.
 		err.Uncertain = false
 		if t.state != unknown && t.state != fenced {
 			t.clear()
@@ -132,18 +136,15 @@ func (t *Transactional) Init(ctx context.Context) error {
 	return nil
 }
 
-// Produce writes records to any number of partitions as part of the
-// transaction, which it opens if there is none. It returns when all are
-// acknowledged by all in-sync replicas, with the last offset of every partition
-// that the transaction has written to so far (the map is the producer's own
-// until the transaction ends). Nothing is visible to read_committed consumers
-// before Commit.
+// Produce writes records to any number of partitions as part of the transaction, which it opens if
+// there is none. It returns when all in-sync replicas have acknowledged all records, with the last
+// offset of every partition that the transaction has written to so far. The producer owns that map
+// until the transaction ends. Nothing is visible to read_committed consumers before Commit.
 //
-// A refusal that may pass (not enough replicas, a moved leader, a topic that is
-// still being created) is repeated with the same sequence numbers. If an answer
-// is lost, the error is abortable. The records are encoded before the first
-// request, so that they may be reused after Produce returns, whatever it
-// returns.
+// Produce repeats a refusal that may pass, such as too few replicas, a moved leader, or a topic
+// that is still being created, with the same sequence numbers. If an answer is lost, the error is
+// abortable. The records are encoded before the first request, so the caller may reuse them after
+// Produce returns, whatever it returns.
 func (t *Transactional) Produce(ctx context.Context, batches ...Batch) (Offsets, error) {
 	if err := t.require("produce"); err != nil {
 		return nil, err
@@ -157,9 +158,9 @@ func (t *Transactional) Produce(ctx context.Context, batches ...Batch) (Offsets,
 	return t.offsets, nil
 }
 
-// Member is on whose behalf offsets are committed: a member of a consumer group,
-// in the generation that assigned it the partitions. Kafka refuses it once the
-// group has moved on, or once another process has taken the instance id over.
+// Member names the member of a consumer group for which offsets are committed, in the generation
+// that assigned it the partitions. Kafka refuses it once the group has moved on, or once another
+// process has taken the instance id over.
 type Member struct {
 	Group      string
 	Generation int32 // -1 without a membership
@@ -167,11 +168,13 @@ type Member struct {
 	InstanceID string // of a static member (KIP-345), else empty
 }
 
-// CommitOffsets makes consumer offsets part of the transaction: the next offset
-// to read, by partition. Kafka refuses them if the member is not the group's any
-// more (ErrFenced), which is what stops a zombie that has not noticed its
-// eviction. Without a membership (Generation -1, no ids) nothing is checked.
-func (t *Transactional) CommitOffsets(ctx context.Context, by Member, offsets map[TopicPartition]int64) error {
+// CommitOffsets makes consumer offsets part of the transaction: the next offset to read, by
+// partition. Kafka refuses them (ErrFenced) if the member is no longer in the group. That stops a
+// zombie that has not noticed its eviction. Without a membership (Generation -1, no ids) Kafka
+// checks nothing.
+func (t *Transactional) CommitOffsets(ctx context.Context, by Member,
+	offsets map[TopicPartition]int64,
+) error {
 	if err := t.require("commit offsets"); err != nil {
 		return err
 	}
@@ -179,7 +182,8 @@ func (t *Transactional) CommitOffsets(ctx context.Context, by Member, offsets ma
 		return t.fail(err)
 	}
 	err := t.sender.do(ctx, call{
-		op: "commit offsets of group " + by.Group, to: coordinator{by.Group, kafka.CoordinatorKeyTypeConsumer},
+		op: "commit offsets of group " + by.Group,
+		to: coordinator{by.Group, kafka.CoordinatorKeyTypeConsumer},
 		message: func() protocol.Message {
 			return &txnoffsetcommit.Request{
 				TransactionalID: t.session.transactionalID, GroupID: by.Group,
@@ -209,13 +213,11 @@ func (t *Transactional) CommitOffsets(ctx context.Context, by Member, offsets ma
 	return nil
 }
 
-// Commit ends the transaction and returns the last offset of every partition
-// that it wrote to. Nil means committed, definitely. ErrUnknownOutcome means
-// that no definite answer came within Options.RetryTimeout or before the context
-// ended: do not apply and do not drop what depends on it, but Init and read the
-// committed offset. With an error that does not match it, it is definitely not
-// committed. A
-// transaction that carries nothing is not ended, and its offsets are empty.
+// Commit ends the transaction and returns the last offset of every partition that it wrote to. A
+// nil error means definitely committed. ErrUnknownOutcome means that no definite answer came within
+// Options.RetryTimeout or before the context ended: neither apply nor drop what depends on the
+// transaction, but call Init and read the committed offset. Any other error means definitely not
+// committed. Commit does not end a transaction that carries nothing, and returns no offsets.
 func (t *Transactional) Commit(ctx context.Context) (Offsets, error) {
 	if err := t.require("commit"); err != nil {
 		return nil, err
@@ -232,9 +234,9 @@ func (t *Transactional) Commit(ctx context.Context) (Offsets, error) {
 	return offsets, nil
 }
 
-// Abort ends the transaction without making anything of it visible. Nil means
-// that it is ended; the next call may still have to be Init (see the diagram),
-// and errors.Is(err, ErrState) says so. Abort without a transaction is nil.
+// Abort ends the transaction without making anything of it visible. Nil means that it is ended. The
+// next call may still have to be Init (see the diagram); any other call then returns ErrState.
+// Abort without a transaction returns nil.
 func (t *Transactional) Abort(ctx context.Context) error {
 	switch t.state {
 	case idle, ready:
@@ -269,7 +271,8 @@ func (t *Transactional) end(ctx context.Context, commit bool) error {
 		message: func() protocol.Message {
 			return &endtxn.Request{
 				TransactionalID: t.session.transactionalID,
-				ProducerID:      t.session.producerID, ProducerEpoch: t.session.producerEpoch, Committed: commit,
+				ProducerID:      t.session.producerID, ProducerEpoch: t.session.producerEpoch,
+				Committed: commit,
 			}
 		},
 		answer: func(m protocol.Message) (kafka.Error, *TopicPartition) {
@@ -284,8 +287,8 @@ func (t *Transactional) end(ctx context.Context, commit bool) error {
 	case err == nil:
 		return nil
 	case !commit && !t.confirmed && errors.Is(err, kafka.InvalidTransactionState):
-		// The one request that would have opened the transaction was lost and
-		// never arrived: there is nothing to abort.
+		// The only request that would have opened the transaction never arrived, so there is
+		// nothing to abort.
 		t.doubt = true
 		return nil
 	case err.Remedy == Fenced:
@@ -302,10 +305,117 @@ func (t *Transactional) end(ctx context.Context, commit bool) error {
 	return err
 }
 
-// known reports that the coordinator refused to end the transaction with a
-// code whose meaning is clear. Anything else leaves the outcome open.
+// known reports whether the coordinator refused to end the transaction with a code whose meaning is
+// clear. Any other answer leaves the outcome open.
 func known(err *Error) bool {
 	return err.Remedy == Retriable || err.Remedy == Fatal || errors.Is(err, transactionAbortable)
+}
+
+// addPartitions tells the coordinator about the partitions that the transaction writes to and that
+// the coordinator does not know yet.
+func (t *Transactional) addPartitions(ctx context.Context, batches []Batch) *Error {
+	var added []TopicPartition
+	for _, b := range batches {
+		if len(b.Records) == 0 || t.added[b.TopicPartition] {
+			continue
+		}
+		t.added[b.TopicPartition] = true
+		added = append(added, b.TopicPartition)
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	t.state = open
+	err := t.sender.do(ctx, call{
+		op: "add partitions to transaction", to: t.coordinator(),
+		message: func() protocol.Message {
+			return &addpartitionstotxn.Request{
+				TransactionalID: t.session.transactionalID,
+				ProducerID:      t.session.producerID, ProducerEpoch: t.session.producerEpoch,
+				Topics: partitionTopics(added),
+			}
+		},
+		answer: addPartitionsAnswer,
+	})
+	t.confirmed = t.confirmed || err == nil
+	return err
+}
+
+// addPartitionsAnswer returns the first refusal of a partition. If Kafka refuses one partition, it
+// answers the others with OPERATION_NOT_ATTEMPTED, which says nothing about them.
+func addPartitionsAnswer(m protocol.Message) (kafka.Error, *TopicPartition) {
+	const operationNotAttempted = 55
+	res, ok := m.(*addpartitionstotxn.Response)
+	if !ok {
+		return kafka.Unknown, nil
+	}
+	var code kafka.Error
+	var where *TopicPartition
+	for _, topic := range res.Results {
+		for _, p := range topic.Results {
+			if p.ErrorCode != 0 && (code == 0 || code == operationNotAttempted) {
+				code = kafka.Error(p.ErrorCode)
+				where = &TopicPartition{topic.Name, p.PartitionIndex}
+			}
+		}
+	}
+	return code, where
+}
+
+// partitionTopics lists each topic once, as the coordinator wants it.
+func partitionTopics(added []TopicPartition) []addpartitionstotxn.RequestTopic {
+	type topic = addpartitionstotxn.RequestTopic
+	var topics []topic
+	for _, tp := range added {
+		i := slices.IndexFunc(topics, func(t topic) bool { return t.Name == tp.Topic })
+		if i < 0 {
+			i = len(topics)
+			topics = append(topics, topic{Name: tp.Topic})
+		}
+		topics[i].Partitions = append(topics[i].Partitions, tp.Partition)
+	}
+	return topics
+}
+
+// addGroup tells the coordinator that the transaction carries offsets of a group.
+func (t *Transactional) addGroup(ctx context.Context, group string) *Error {
+	if t.groups[group] {
+		return nil
+	}
+	t.groups[group] = true
+	t.state = open
+	err := t.sender.do(ctx, call{
+		op: "add offsets to transaction", to: t.coordinator(),
+		message: func() protocol.Message {
+			return &addoffsetstotxn.Request{
+				TransactionalID: t.session.transactionalID, GroupID: group,
+				ProducerID: t.session.producerID, ProducerEpoch: t.session.producerEpoch,
+			}
+		},
+		answer: func(m protocol.Message) (kafka.Error, *TopicPartition) {
+			res, ok := m.(*addoffsetstotxn.Response)
+			if !ok {
+				return kafka.Unknown, nil
+			}
+			return kafka.Error(res.ErrorCode), nil
+		},
+	})
+	t.confirmed = t.confirmed || err == nil
+	return err
+}
+
+func offsetTopics(offsets map[TopicPartition]int64) []txnoffsetcommit.RequestTopic {
+	byTopic := map[string][]txnoffsetcommit.RequestPartition{}
+	for tp, offset := range offsets {
+		byTopic[tp.Topic] = append(byTopic[tp.Topic], txnoffsetcommit.RequestPartition{
+			Partition: tp.Partition, CommittedOffset: offset, CommittedLeaderEpoch: -1,
+		})
+	}
+	topics := make([]txnoffsetcommit.RequestTopic, 0, len(byTopic))
+	for name, partitions := range byTopic {
+		topics = append(topics, txnoffsetcommit.RequestTopic{Name: name, Partitions: partitions})
+	}
+	return topics
 }
 
 func (t *Transactional) coordinator() coordinator {
@@ -319,8 +429,8 @@ func (t *Transactional) clear() {
 	t.offsets = Offsets{}
 }
 
-// fail books an error of a call inside the transaction. A retriable one has used
-// up its retries: the transaction is given up.
+// fail changes the state after an error of a call inside the transaction. A retriable error has
+// used up its retries, so the transaction is given up.
 func (t *Transactional) fail(err *Error) error {
 	t.doubt = t.doubt || err.Uncertain
 	t.state = failed
@@ -342,7 +452,7 @@ func (t *Transactional) require(op string) error {
 	return t.misuse(op)
 }
 
-// misuse is the error of a call that the state does not allow.
+// misuse returns the error of a call that the state does not allow.
 func (t *Transactional) misuse(op string) error {
 	e := &Error{Op: op, Remedy: Abortable, Err: fmt.Errorf("%w: %s", ErrState, t.state)}
 	switch t.state {

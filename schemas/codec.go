@@ -49,7 +49,8 @@ func NewCodec(encoding Encoding) (*Codec, error) {
 // does not have, and two fields with one name.
 func (c *Codec) RenameRaw(names map[string]string) (*Codec, error) {
 	if c.encoding != JSON {
-		return nil, fmt.Errorf("schemas: records in %s hold no names of fields to rename", c.encoding)
+		return nil, fmt.Errorf("schemas: records in %s have no names of fields to rename",
+			c.encoding)
 	}
 	raw := *c.raw
 	raw.columns = slices.Clone(raw.columns)
