@@ -2,12 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -17,6 +12,7 @@ import (
 
 	command "github.com/geodither/geodither/cmd/internal/aggregate"
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/mechanism/aggregate"
@@ -30,7 +26,7 @@ type aggregateFlags struct {
 	encoding string
 	config   string
 	models   []string // files
-	release  releaseFlags
+	release  config.ReleaseFlags
 
 	window   time.Duration
 	zone     string
@@ -103,7 +99,7 @@ and more are about a fleet.`,
 	flags.StringVar(&f.encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
 	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its models, topic and options of release; its key is not read")
 	flags.StringArrayVar(&f.models, "model", nil, "model `FILE` under which the records were released; repeat it for several versions")
-	f.release.register(flags)
+	f.release.Register(flags)
 	flags.DurationVar(&f.window, "window", 15*time.Minute, "length of a window, a multiple of the model's step")
 	flags.StringVar(&f.zone, "zone", "", "`LENGTH` of a zone's side, such as 1km, rounded to whole cells; empty: a cell")
 	flags.StringVar(&f.from, "from", "", "`TIME` before which no window starts; records before it are followed and not counted")
@@ -129,15 +125,14 @@ const (
 
 // options resolves the flags and the config of the service. It does not read the config's key.
 func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err error) {
-	var c configFile
+	var c config.File
 	if f.config != "" {
-		if c, err = readConfig(f.config); err != nil {
-			return o, configError(f.config, err)
+		if c, err = config.Read(f.config); err != nil {
+			return o, config.Error(f.config, err)
 		}
-		c.resolve(filepath.Dir(f.config))
 	}
 	f.fill(c, flags)
-	f.release.override(&c.Release, flags)
+	f.release.Override(&c.Release, flags)
 	if o.Read.Versions, err = f.versions(c); err != nil {
 		return o, err
 	}
@@ -150,7 +145,7 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 		c.Release.Delta = new(float64)
 	}
 	model := o.Read.Versions[0].Model
-	if o.Read.Release, err = c.Release.options(model); err != nil {
+	if o.Read.Release, err = c.Release.Options(model); err != nil {
 		return o, cli.Usage(err)
 	}
 	o.Read.Estimate = aggregate.EstimateOptions{Level: f.level, Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0)}
@@ -183,7 +178,7 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 }
 
 // fill takes from a config what no flag says.
-func (f *aggregateFlags) fill(c configFile, flags *pflag.FlagSet) {
+func (f *aggregateFlags) fill(c config.File, flags *pflag.FlagSet) {
 	if f.topic == "" && len(f.paths) == 0 {
 		f.topic = c.Topics.Sanitized
 	}
@@ -195,48 +190,16 @@ func (f *aggregateFlags) fill(c configFile, flags *pflag.FlagSet) {
 	}
 }
 
-// versions reads all models that records may name: those of the flags, or else the config's. Users'
-// own models, which a config names, are not for readers: where their folder is away, the users are
-// left out.
-func (f *aggregateFlags) versions(c configFile) (versions []aggregate.Version, err error) {
-	var entries []scheduleEntry
-	switch {
-	case len(f.models) > 0:
-		for _, file := range f.models {
-			entries = append(entries, scheduleEntry{Model: file})
-		}
-	case c.Models != "":
-		text, err := os.ReadFile(c.Models)
-		if err != nil {
-			return nil, fmt.Errorf("models: %w", err)
-		}
-		if entries, err = parseSchedule(text, filepath.Dir(c.Models)); err != nil {
-			return nil, fmt.Errorf("models: %s: %w", c.Models, err)
-		}
-	case c.Model != "":
-		entries = []scheduleEntry{{Model: c.Model, Personal: c.Personal}}
-	default:
+// versions reads all models that records may name: those of the flags, or else the config's.
+func (f *aggregateFlags) versions(c config.File) (versions []aggregate.Version, err error) {
+	if len(f.models) == 0 && c.Model == "" && c.Models == "" {
 		return nil, cli.Usagef("name the model of the releases with --model, or the service's config with -c")
 	}
-	for i, e := range entries {
-		if _, err := os.Stat(e.Personal); errors.Is(err, fs.ErrNotExist) {
-			e.Personal = ""
-		}
-		material, err := e.load(defaultPersonalCache)
-		if err != nil {
-			return nil, err
-		}
-		if first := entries[0].Model; i > 0 && material.Model.Step != versions[0].Model.Step {
-			return nil, fmt.Errorf("%s has a step of %v, and %s of %v: the versions of one service have the same",
-				e.Model, material.Model.Step, first, versions[0].Model.Step)
-		}
-		version := aggregate.Version{Model: material.Model, Own: material.Personals}
-		if !e.start.IsZero() {
-			version.StartMS = e.start.UnixMilli()
-		}
-		versions = append(versions, version)
+	read, err := c.Versions(f.models)
+	for _, v := range read {
+		versions = append(versions, aggregate.Version{Model: v.Model, Own: v.Personals, StartMS: v.StartMS})
 	}
-	return versions, nil
+	return versions, err
 }
 
 // check refuses what cannot be used before anything is read.

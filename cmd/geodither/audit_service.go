@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"text/tabwriter"
 
 	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -38,21 +38,20 @@ func (f *auditFlags) service() (serviceaudit.Settings, error) {
 
 // ofConfig reads what an audit needs of a service's config. It leaves the key alone.
 func (f *auditFlags) ofConfig() (serviceaudit.Settings, error) {
-	file, err := readConfig(f.config)
+	file, err := config.Read(f.config)
 	if err != nil {
 		return serviceaudit.Settings{}, cli.Usagef("config %s: %w", f.config, err)
 	}
-	file.resolve(filepath.Dir(f.config))
-	chosen, err := modelConfig{Model: file.Model, Models: file.Models}.read()
+	chosen, err := config.Models{Model: file.Model, Models: file.Models}.Read()
 	if err != nil {
 		return serviceaudit.Settings{}, cli.Usagef("config %s: %w", f.config, err)
 	}
 	s := serviceaudit.Settings{
-		Model: chosen.Model, Publish: file.Publish.options(),
+		Model: chosen.Model, Publish: file.Publish.Options(),
 		Input:    pipeline.Input{Outside: file.Input.Outside, Late: file.Input.Late},
 		Encoding: file.Encoding.Sanitized,
 	}
-	if s.Release, err = file.Release.options(s.Model); err == nil {
+	if s.Release, err = file.Release.Options(s.Model); err == nil {
 		err = errors.Join(s.Release.Validate(), s.Publish.Validate(), s.Input.Validate())
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 )
@@ -41,7 +42,7 @@ func TestBudgetRequired(t *testing.T) {
 			t.Errorf("doctor: exit %d, %s", r.code, r.out)
 		}
 	}
-	o, _, err := loadConfig(write(t, dir, "none.yml", withBudget("budget: none")))
+	o, _, err := config.Service(write(t, dir, "none.yml", withBudget("budget: none")))
 	if err != nil || o.Release.Budget != (mechanism.Budget{}) {
 		t.Errorf("none is %+v: %v", o.Release.Budget, err)
 	}
@@ -79,14 +80,14 @@ func TestWrongBudget(t *testing.T) {
 // own interval, and cost a user no more than is worth a warning.
 func TestExampleBudgets(t *testing.T) {
 	for _, name := range []string{"deploy/geodither.yml", "deploy/compose/geodither.yml"} {
-		file, err := readConfig(filepath.Join(root, filepath.FromSlash(name)))
+		file, err := config.Read(filepath.Join(root, filepath.FromSlash(name)))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		model := townModel(t)
 		for _, model.Step = range []time.Duration{30 * time.Second, time.Minute} {
-			o, err := file.Release.options(model)
+			o, err := file.Release.Options(model)
 			if err != nil || o.Validate() != nil {
 				t.Errorf("%s with a step of %v: %v, %v", name, model.Step, err, o.Validate())
 				continue
@@ -131,8 +132,8 @@ func TestRunWarnsOfTheBudget(t *testing.T) {
 // TestBudgetOfAnAlias: YAML's own ways of writing a mapping once work for a budget too.
 func TestBudgetOfAnAlias(t *testing.T) {
 	var file struct {
-		One budgetConfig `yaml:"one"`
-		Two budgetConfig `yaml:"two"`
+		One config.Budget `yaml:"one"`
+		Two config.Budget `yaml:"two"`
 	}
 	if err := yaml.Unmarshal([]byte("one: &b {epsilon: 6, window: 2h}\ntwo: *b\n"), &file); err != nil || file.One != file.Two || file.Two.Window != 2*time.Hour {
 		t.Errorf("%+v, %v", file, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/geodither/geodither/cmd/internal/config"
 )
 
 // TestRunHelpListsTheKeys: every key of a config is in the help of run, a section in a line, and
@@ -15,21 +17,21 @@ func TestRunHelpListsTheKeys(t *testing.T) {
 	help := succeed(t, "run", "--help").out
 	example := read(t, filepath.Join(root, "deploy", "geodither.yml"))
 	known := func(key string) bool { return regexp.MustCompile(`(?m)^[ #]*` + key + `:`).MatchString(example) }
-	top, sections := keysOf(reflect.TypeFor[configFile]())
+	top, sections := config.KeysOf(reflect.TypeFor[config.File]())
 	if len(top) < 12 || len(sections) < 7 || known("nonsense") {
 		t.Fatalf("the keys are %q and %+v", top, sections)
 	}
-	sections = append(sections, section{"", top})
+	sections = append(sections, config.Section{Keys: top})
 	for _, s := range sections {
-		if _, line, ok := strings.Cut(help, "\n  "+s.name+": "); s.name != "" && (!ok || !strings.HasPrefix(line, s.keys[0])) {
-			t.Errorf("the help has no line for %s", s.name)
+		if _, line, ok := strings.Cut(help, "\n  "+s.Name+": "); s.Name != "" && (!ok || !strings.HasPrefix(line, s.Keys[0])) {
+			t.Errorf("the help has no line for %s", s.Name)
 		}
-		for _, key := range s.keys {
+		for _, key := range s.Keys {
 			if !regexp.MustCompile(`\b` + key + `\b`).MatchString(help) {
-				t.Errorf("the help does not name %s of %q", key, s.name)
+				t.Errorf("the help does not name %s of %q", key, s.Name)
 			}
 			if !known(key) {
-				t.Errorf("deploy/geodither.yml does not explain %s of %q", key, s.name)
+				t.Errorf("deploy/geodither.yml does not explain %s of %q", key, s.Name)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
@@ -56,7 +57,7 @@ func configDir(t *testing.T, text string) (dir, path string) {
 
 func TestLoadConfig(t *testing.T) {
 	dir, path := configDir(t, complete)
-	o, file, err := loadConfig(path)
+	o, file, err := config.Service(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestLoadConfig(t *testing.T) {
 		"state":       o.StateDir == filepath.Join(dir, "state") && o.CacheBytes == 8<<20,
 		"transaction": o.MaxRecords == 100 && o.MaxInterval == 20*time.Millisecond && o.TransactionTimeout == 12*time.Second,
 		"times":       o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
-		"log":         file.Log == logConfig{Level: "debug", Format: "json"},
+		"log":         file.Log == config.Log{Level: "debug", Format: "json"},
 		"release": o.Release == mechanism.Options{
 			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, Prune: 1e-6, MaxGap: 30, Isotropy: "sampled", Subdivision: 64,
 			MinCells: 7, MinRadiusKM: .75, Estimate: "median", ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
@@ -91,7 +92,7 @@ func TestLoadConfig(t *testing.T) {
 // none is without effect: it would be a setting that silently keeps its default.
 func TestConfigIsWhole(t *testing.T) {
 	_, path := configDir(t, complete)
-	o, file, err := loadConfig(path)
+	o, file, err := config.Service(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,17 +118,17 @@ func TestConfigIsWhole(t *testing.T) {
 // and flags that nobody has touched mean the same.
 func TestReleaseDefaults(t *testing.T) {
 	_, path := configDir(t, complete[:strings.Index(complete, "release:")]+"release: {epsilon: 2, delta: 0.02, budget: none}\n")
-	o, _, err := loadConfig(path)
+	o, _, err := config.Service(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := (mechanism.Options{Epsilon: 2, Delta: .02}); o.Release != want || o.Publish != (pipeline.Publish{}) {
 		t.Errorf("%+v, %+v", o.Release, o.Publish)
 	}
-	var c releaseConfig
+	var c config.Release
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	c.register(flags, 2, .02)
-	flagged, err := c.options(o.Model)
+	c.Register(flags, 2, .02)
+	flagged, err := c.Options(o.Model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestReleaseDefaults(t *testing.T) {
 		t.Errorf("the flags' defaults %+v give other bytes than the config's", flagged)
 	}
 	// All fields but the budget itself, and the budget's but "decided", which is no key.
-	keys := reflect.TypeFor[releaseConfig]().NumField() - 1 + reflect.TypeFor[budgetConfig]().NumField() - 1
+	keys := reflect.TypeFor[config.Release]().NumField() - 1 + reflect.TypeFor[config.Budget]().NumField() - 1
 	n := 0
 	flags.VisitAll(func(*pflag.Flag) { n++ })
 	if n != keys {
@@ -150,7 +151,7 @@ func TestConfigPaths(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	text := strings.Replace(complete, "model: model.avro", "model: "+filepath.Join(dir, "model.avro"), 1)
 	text = strings.Replace(text, "key_file: noise.key", "key_file: ../noise.key", 1)
-	o, _, err := loadConfig(write(t, dir, "below/geodither.yml", text))
+	o, _, err := config.Service(write(t, dir, "below/geodither.yml", text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +256,7 @@ func TestConfigModels(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	townVersions(t, dir)
 	load := func(model string) (pipeline.Options, error) {
-		o, _, err := loadConfig(write(t, dir, "geodither.yml", strings.Replace(complete, "model: model.avro", model, 1)))
+		o, _, err := config.Service(write(t, dir, "geodither.yml", strings.Replace(complete, "model: model.avro", model, 1)))
 		return o, err
 	}
 	plain, err := load("model: second.avro")

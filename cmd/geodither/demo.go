@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/demo"
 )
 
@@ -17,7 +18,7 @@ type demoFlags struct {
 	speed      float64
 	port       int
 	verbose    bool
-	release    releaseConfig
+	release    config.Release
 }
 
 func newDemo(std cli.Streams) *cobra.Command {
@@ -50,7 +51,7 @@ Contains public sector information licensed under the Open Government Licence v3
 	flags.Float64Var(&f.speed, "speed", 120, "times the pace at which it happened; 0: as fast as it goes")
 	flags.IntVar(&f.port, "port", 0, "port of the embedded broker on 127.0.0.1; 0: any free one")
 	flags.BoolVar(&f.verbose, "verbose", false, "log what the service does")
-	f.release.register(flags, 4, 0.01)
+	f.release.Register(flags, 4, 0.01)
 	return cmd
 }
 
@@ -65,7 +66,7 @@ func (f *demoFlags) run(ctx context.Context, std cli.Streams) error {
 	}
 	return demo.Run(ctx, demo.Options{
 		Once: f.once, JSON: f.json, Vehicles: f.vehicles, Seed: f.seed, Speed: f.speed, Port: f.port,
-		Release: f.release.options,
+		Release: f.release.Options,
 		Logger:  slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: level})),
 	}, std)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
@@ -107,16 +108,16 @@ func (d *doctor) leave() {
 	d.out = nil
 }
 
-func (d *doctor) examine(ctx context.Context, config string, bar *cli.Progress) {
-	options, file, err := loadConfig(config)
+func (d *doctor) examine(ctx context.Context, path string, bar *cli.Progress) {
+	options, file, err := config.Service(path)
 	if err == nil {
-		options.Logger, err = newLogger(cli.Streams{Err: io.Discard}, file.Log)
+		options.Logger, err = file.Log.Logger(io.Discard)
 	}
 	if err != nil {
 		d.add("config", pipeline.LevelFailure, "%v", err)
 		return
 	}
-	d.add("config", pipeline.LevelOK, "%s can be read", config)
+	d.add("config", pipeline.LevelOK, "%s can be read", path)
 	m := options.Model
 	d.add("model", pipeline.LevelOK, "%s: %d × %d cells of %.0f m, step %v", m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
 	d.starts(options.Later)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/modelview"
@@ -22,7 +23,7 @@ import (
 
 type inspectFlags struct {
 	json    bool
-	release releaseConfig
+	release config.Release
 	expect  expect.Options
 	maps    mapFlags
 	popular string
@@ -57,7 +58,7 @@ with --popular, the model that they lie over, all of them are read and checked.`
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	f.maps.register(flags)
 	flags.StringVar(&f.popular, "popular", "", "of a folder: the model `FILE` that its personal models lie over")
-	f.release.register(flags, 0, 0)
+	f.release.Register(flags, 0, 0)
 	flags.IntVar(&f.expect.Tracks, "tracks", 100, "simulate this many tracks")
 	flags.IntVar(&f.expect.Steps, "steps", 0, "steps of each simulated track; 0: 120, or ten release intervals")
 	flags.Uint64Var(&f.expect.Seed, "seed", 1, "seed of the simulation")
@@ -104,7 +105,7 @@ func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summa
 	if f.expect.Tracks < 1 || f.expect.Steps < 0 {
 		return cli.Usagef("--tracks must be at least 1, and --steps not negative")
 	}
-	release, err := f.release.options(model)
+	release, err := f.release.Options(model)
 	if err := errors.Join(err, release.Validate()); err != nil {
 		return cli.Usage(err)
 	}

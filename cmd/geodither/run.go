@@ -2,20 +2,19 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
 func newRun(std cli.Streams) *cobra.Command {
-	var config string
+	var path string
 	cmd := &cobra.Command{
 		Use:   "run -c FILE",
 		Short: "Run the service: raw topic in, sanitized topic out",
@@ -27,22 +26,22 @@ killed one loses nothing and repeats nothing: whoever gets its partitions restor
 states from the changelog and goes on at the committed offset.
 
 Keys of the config; deploy/geodither.yml is a complete one that explains each of them:
-` + configKeys() + `
+` + config.Keys() + `
 Required: brokers, group, topics.raw, topics.sanitized, model or models, key_file (or the
 key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.budget.`,
 		Example: `  geodither run -c geodither.yml
   GEODITHER_KEY=$(cat noise.key) geodither run -c geodither.yml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options, file, err := loadConfig(config)
+			options, file, err := config.Service(path)
 			if err != nil {
 				return err
 			}
-			if options.Logger, err = newLogger(std, file.Log); err != nil {
-				return configError(config, err)
+			if options.Logger, err = file.Log.Logger(std.Err); err != nil {
+				return config.Error(path, err)
 			}
 			if err := errors.Join(files.RefuseSeeded(options.Key), files.RefuseFuture(options.Key)); err != nil {
-				return cli.Usagef("config %s: key_file: %w", config, err)
+				return cli.Usagef("config %s: key_file: %w", path, err)
 			}
 			if os.Getenv(files.KeyVariable) == "" && files.IsExposed(file.KeyFile) {
 				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600", "key_file", file.KeyFile)
@@ -55,31 +54,13 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 			}
 			service, err := pipeline.NewService(options)
 			if err != nil {
-				return configError(config, err)
+				return config.Error(path, err)
 			}
 			defer expect.Log(cmd.Context(), options.Model, options.Release, options.Logger)()
 			return service.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVarP(&config, "config", "c", "", "config `FILE` (YAML)")
+	cmd.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
 	cli.Required(cmd, "config")
 	return cmd
-}
-
-// newLogger logs to the standard error stream.
-func newLogger(std cli.Streams, c logConfig) (*slog.Logger, error) {
-	var level slog.Level
-	if c.Level != "" {
-		if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-			return nil, fmt.Errorf("log.level %q is unknown: choose debug, info, warn or error", c.Level)
-		}
-	}
-	options := &slog.HandlerOptions{Level: level}
-	switch c.Format {
-	case "", "text":
-		return slog.New(slog.NewTextHandler(std.Err, options)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(std.Err, options)), nil
-	}
-	return nil, fmt.Errorf("log.format %q is unknown: choose text or json", c.Format)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
@@ -23,14 +24,14 @@ import (
 
 type sanitizeFlags struct {
 	input     cli.InputFlags
-	model     modelConfig
+	model     config.Models
 	out       string
 	outFormat string
 	keyFile   string
 	seed      uint64
 	report    string
-	release   releaseConfig
-	publish   publishConfig
+	release   config.Release
+	publish   config.Publish
 	outside   string
 }
 
@@ -79,8 +80,8 @@ may read; a file that is there already is closed to others.`,
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed in place of a key, for experiments only: the records are marked as not private")
 	flags.StringVar(&f.report, "report", "", "also write the run's summary as JSON to this `FILE`: it comes from the truth, and only the owner may read it")
-	f.release.register(flags, 0, 0)
-	f.publish.register(flags)
+	f.release.Register(flags, 0, 0)
+	f.publish.Register(flags)
 	flags.StringVar(&f.outside, "outside", pipeline.OutsideDeadLetter, "fixes further than one cell outside the map: dead_letter leaves them out, clamp takes them as in the nearest cell")
 	cli.Required(cmd, "epsilon", "delta")
 	return cmd
@@ -93,12 +94,12 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 	if f.model.Model == "" && f.model.Models == "" {
 		return cli.Usagef("name a model, --model FILE, or a schedule of them, --models FILE; make a model with \"geodither train\"")
 	}
-	model, err := f.model.read()
+	model, err := f.model.Read()
 	if err != nil {
 		return err
 	}
-	release, err := f.release.options(model.Model)
-	if err := errors.Join(err, release.Validate(), f.publish.options().Validate(), f.admit().Validate()); err != nil {
+	release, err := f.release.Options(model.Model)
+	if err := errors.Join(err, release.Validate(), f.publish.Options().Validate(), f.admit().Validate()); err != nil {
 		return cli.Usage(err)
 	}
 	key := noise.NewKey()
@@ -129,7 +130,7 @@ func (f *sanitizeFlags) run(ctx context.Context, args []string, seeded bool, std
 	}
 	run, err := newSanitizeRun(model, pipeline.Settings{
 		Model: model.Model, Personals: model.Personals, Key: key,
-		Release: release, Publish: f.publish.options(), Input: f.admit(),
+		Release: release, Publish: f.publish.Options(), Input: f.admit(),
 	}, out)
 	if err != nil {
 		return errors.Join(err, out.Discard())
@@ -156,7 +157,7 @@ func (f *sanitizeFlags) admit() pipeline.Input { return pipeline.Input{Outside: 
 type sanitizeRun struct {
 	engine  *pipeline.Engine
 	blind   *pipeline.Blind
-	model   chosen
+	model   config.Chosen
 	states  map[string]*mechanism.State
 	out     *records.Output
 	metrics trial.Score
@@ -173,19 +174,19 @@ type sanitizeRun struct {
 	took    time.Duration
 }
 
-func newSanitizeRun(model chosen, settings pipeline.Settings, out *records.Output) (*sanitizeRun, error) {
+func newSanitizeRun(model config.Chosen, settings pipeline.Settings, out *records.Output) (*sanitizeRun, error) {
 	engine, err := pipeline.NewEngine(settings)
 	if err != nil {
 		return nil, err
 	}
-	if err := engine.Follow(model.later); err != nil {
+	if err := engine.Follow(model.Later); err != nil {
 		return nil, err
 	}
 	blind, err := pipeline.NewBlind(model.Model, settings.Release)
 	if err != nil {
 		return nil, err
 	}
-	blind.Follow(model.Personals, model.later)
+	blind.Follow(model.Personals, model.Later)
 	return &sanitizeRun{
 		engine: engine, blind: blind, model: model, out: out, partial: settings.Key.FirstDay() > 0,
 		states: map[string]*mechanism.State{}, kinds: map[mechanism.Kind]int64{}, refused: map[schemas.Reason]int64{},

@@ -69,7 +69,7 @@ func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
 		Release: expect.ErrorsOf(&r.metrics.Release), Estimate: expect.ErrorsOf(&r.metrics.Estimate), Blind: expect.ErrorsOf(&r.metrics.Blind),
 		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta, ModelID: r.model.Model.ID(),
 	}
-	for _, v := range r.model.later {
+	for _, v := range r.model.Later {
 		s.LaterIDs = append(s.LaterIDs, v.ID.Model.String())
 	}
 	for _, state := range r.states {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -45,22 +46,22 @@ func TestScheduleFaults(t *testing.T) {
 		"- model: none.avro": {"none.avro", "geodither train"},
 		"- model: model.avro\n- {model: half.avro, start: 2023-11-14T22:34:00Z}":    {"half.avro"},
 		"- {model: model.avro, personal: none}":                                     {"none"},
-		"- {model: model.avro, personal: own}":                                      {"own", "over"},
+		"- {model: model.avro, personal: own}":                                      {"own", "another popular model"},
 		"- model: model.avro\n- {model: second.avro, start: 2023-11-14T22:34:00Z, ": {"yaml"},
 	} {
 		write(t, dir, "schedule.yml", text)
-		_, err := modelConfig{Models: path}.read()
+		_, err := config.Models{Models: path}.Read()
 		for _, word := range words {
 			if err == nil || !strings.Contains(err.Error(), word) {
 				t.Errorf("%q: %v does not say %q", text, err, word)
 			}
 		}
 	}
-	for want, c := range map[string]modelConfig{
+	for want, c := range map[string]config.Models{
 		"exclude each other": {Model: "a", Models: "b"}, "each version names its own": {Models: "a", Personal: "b"},
 		"geodither train": {}, "personal_cache_mib": {Model: "a", Cache: -1},
 	} {
-		if _, err := c.read(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Read(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v does not say %q", c, err, want)
 		}
 	}
@@ -75,23 +76,23 @@ func TestScheduleWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := modelConfig{Models: path}.read()
+	model, err := config.Models{Models: path}.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(model.later) != 1 || model.Personals != nil || model.later[0].ID.StartMS != 1_700_001_240_000 {
-		t.Fatalf("the schedule is %+v", model.later)
+	if len(model.Later) != 1 || model.Personals != nil || model.Later[0].ID.StartMS != 1_700_001_240_000 {
+		t.Fatalf("the schedule is %+v", model.Later)
 	}
 	look := func(wantErr string) pipeline.Schedule {
 		t.Helper()
-		found, err := model.watch()
+		found, err := model.Watch()
 		if (err != nil) != (wantErr != "") || err != nil && !strings.Contains(err.Error(), wantErr) {
 			t.Fatalf("a look answers %v, want %q", err, wantErr)
 		}
 		return found
 	}
 	same := func(s pipeline.Schedule) bool {
-		return len(s.Later) == 1 && s.Later[0] == model.later[0] && s.First.Model.String() == model.Model.ID()
+		return len(s.Later) == 1 && s.Later[0] == model.Later[0] && s.First.Model.String() == model.Model.ID()
 	}
 	if !same(look("")) || !same(look("")) {
 		t.Error("an untouched schedule is another one")
@@ -109,7 +110,7 @@ func TestScheduleWatch(t *testing.T) {
 		t.Error("a new text is taken at first sight")
 	}
 	found := look("")
-	if len(found.Later) != 2 || found.Later[0] != model.later[0] || found.Later[1].ID.Model.String() != model.Model.ID() {
+	if len(found.Later) != 2 || found.Later[0] != model.Later[0] || found.Later[1].ID.Model.String() != model.Model.ID() {
 		t.Errorf("the new schedule is %+v", found)
 	}
 	write(t, dir, "schedule.yml", "- model: ")
@@ -323,9 +324,9 @@ session_timeout: 2s
 }
 
 // diagnosed is what the doctor finds, without its simulation, which takes long.
-func diagnosed(t *testing.T, config string) string {
+func diagnosed(t *testing.T, path string) string {
 	t.Helper()
-	options, _, err := loadConfig(config)
+	options, _, err := config.Service(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
@@ -32,8 +33,8 @@ func newState(std cli.Streams) *cobra.Command {
 
 // loadService reads the config of a service for a command that only looks at what
 // it does, and makes sure that its brokers answer.
-func loadService(ctx context.Context, config string, std cli.Streams) (pipeline.Options, error) {
-	options, err := loadLocal(ctx, config, std)
+func loadService(ctx context.Context, path string, std cli.Streams) (pipeline.Options, error) {
+	options, err := loadLocal(ctx, path, std)
 	if err == nil {
 		_, err = kafkaconn.Connect(ctx, options.Brokers)
 	}
@@ -41,13 +42,13 @@ func loadService(ctx context.Context, config string, std cli.Streams) (pipeline.
 }
 
 // loadLocal reads the config alone.
-func loadLocal(_ context.Context, config string, std cli.Streams) (pipeline.Options, error) {
-	options, file, err := loadConfig(config)
+func loadLocal(_ context.Context, path string, std cli.Streams) (pipeline.Options, error) {
+	options, file, err := config.Service(path)
 	if err != nil {
 		return options, err
 	}
-	if options.Logger, err = newLogger(std, file.Log); err != nil {
-		return options, configError(config, err)
+	if options.Logger, err = file.Log.Logger(std.Err); err != nil {
+		return options, config.Error(path, err)
 	}
 	return options, nil
 }

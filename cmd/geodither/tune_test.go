@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 )
 
@@ -45,8 +46,8 @@ func TestTune(t *testing.T) {
 			t.Errorf("%s has mode %v, want %v: %v", path, info.Mode(), want, err)
 		}
 	}
-	config := filepath.Join(folder, tunedConfig)
-	o, _, err := loadConfig(config)
+	path := filepath.Join(folder, tunedConfig)
+	o, _, err := config.Service(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestTune(t *testing.T) {
 	if budget := o.Release.Budget; !(budget.Epsilon <= 3000) || budget.WindowSteps == 0 || o.Release.Epsilon*float64(budget.WindowSteps) < budget.Epsilon {
 		t.Errorf("the budget is %+v with ε = %v a release", budget, o.Release.Epsilon)
 	}
-	if promised := "ε = " + strconv.FormatFloat(o.Release.Epsilon, 'g', 3, 64); !strings.Contains(r.out, promised) || !strings.Contains(read(t, config), "model: model.avro") {
+	if promised := "ε = " + strconv.FormatFloat(o.Release.Epsilon, 'g', 3, 64); !strings.Contains(r.out, promised) || !strings.Contains(read(t, path), "model: model.avro") {
 		t.Errorf("%q is not in\n%s", promised, r.out)
 	}
 	rows, err := csv.NewReader(strings.NewReader(read(t, filepath.Join(folder, "tables", "scouted.csv")))).ReadAll()
@@ -69,10 +70,10 @@ func TestTune(t *testing.T) {
 	requireMessage(t, call(t, line...), cli.ExitUsage, "not empty", "--out")
 
 	broker := startBroker(t)
-	write(t, folder, tunedConfig, strings.Replace(read(t, config), "localhost:9092", broker, 1))
+	write(t, folder, tunedConfig, strings.Replace(read(t, path), "localhost:9092", broker, 1))
 	succeed(t, "produce", "--brokers", broker, "--topic", "fleet.raw", "--create", "4", "--in", filepath.Join(dir, "traces.csv"))
-	succeed(t, "doctor", "-c", config)
-	service := start(t, nil, "run", "-c", config)
+	succeed(t, "doctor", "-c", path)
+	service := start(t, nil, "run", "-c", path)
 	eventually(t, "sanitized records", func() bool {
 		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "fleet.sanitized").out, "\n") >= 20
 	})

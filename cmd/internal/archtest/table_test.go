@@ -240,6 +240,13 @@ var table = map[string]rule{
 			"cmd/internal/cli", "cmd/internal/expect", "cmd/internal/files",
 		},
 	},
+	"cmd/internal/config": {
+		ours: []string{
+			"mechanism", "mechanism/law", "mechanism/mobility", "schemas",
+			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/pipeline", "cmd/internal/topics",
+		},
+		third: []string{cobra, pflag, yamlGo},
+	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
@@ -258,6 +265,7 @@ var table = map[string]rule{
 			"cmd/internal/aggregate",
 			"cmd/internal/audit",
 			"cmd/internal/cli",
+			"cmd/internal/config",
 			"cmd/internal/demo",
 			"cmd/internal/devbroker",
 			"cmd/internal/expect",
@@ -288,8 +296,8 @@ var table = map[string]rule{
 			"mechanism/trial",
 			"schemas",
 		},
-		third: []string{cobra, pflag, yamlGo},
-		tests: []string{"consumer/admin", "consumer/wire", "producer/partition", "cmd/internal/towntest", franz, kafkaGo},
+		third: []string{cobra, pflag},
+		tests: []string{"consumer/admin", "consumer/wire", "producer/partition", "cmd/internal/towntest", franz, kafkaGo, yamlGo},
 	},
 }
 

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
-// configError is everything that is wrong with a config, each in a line of its own that names the
+// Error is everything that is wrong with a config, each in a line of its own that names the
 // file, so that it can be read and searched for by itself.
-func configError(path string, err error) error {
+func Error(path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -21,17 +21,17 @@ func configError(path string, err error) error {
 	for i, fault := range faults {
 		faults[i] = fmt.Sprintf("config %s: %s", path, strings.Join(strings.Fields(fault), " "))
 	}
-	return cli.Usage(configFaults{strings.Join(faults, "\n"), err})
+	return cli.Usage(allFaults{strings.Join(faults, "\n"), err})
 }
 
-// configFaults is an error with another text.
-type configFaults struct {
+// allFaults is an error with another text.
+type allFaults struct {
 	text  string
 	cause error
 }
 
-func (e configFaults) Error() string { return e.text }
-func (e configFaults) Unwrap() error { return e.cause }
+func (e allFaults) Error() string { return e.text }
+func (e allFaults) Unwrap() error { return e.cause }
 
 // eachOf takes an error apart into those that were joined in it. What was put in front of several
 // is put in front of each: "release: a, b" is "release: a" and "release: b".
@@ -95,11 +95,11 @@ func nearKeys(key string) (near []string) {
 
 // allKeys are the keys of configs and schedules, each once.
 func allKeys() []string {
-	top, sections := keysOf(reflect.TypeFor[configFile]())
-	versions, _ := keysOf(reflect.TypeFor[scheduleEntry]())
+	top, sections := KeysOf(reflect.TypeFor[File]())
+	versions, _ := KeysOf(reflect.TypeFor[entry]())
 	all := append(top, versions...)
 	for _, s := range sections {
-		all = append(append(all, s.name[strings.LastIndex(s.name, ".")+1:]), s.keys...)
+		all = append(append(all, s.Name[strings.LastIndex(s.Name, ".")+1:]), s.Keys...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -13,10 +13,10 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
-// budgetConfig limits a user's sum of ε. In a config it has no default: how much a service may
+// Budget limits a user's sum of ε. In a config it has no default: how much a service may
 // ever tell about a person is a decision, and "none" has to be written out. The commands on files
 // take it from flags, where no limit is allowed: they make one result and end.
-type budgetConfig struct {
+type Budget struct {
 	Epsilon  float64       `yaml:"epsilon"`
 	Window   time.Duration `yaml:"window"`
 	Lifetime float64       `yaml:"lifetime"`
@@ -30,24 +30,24 @@ const noBudget = "none"
 
 // UnmarshalYAML reads the word none, or the limits. The decoder does not look for unknown keys
 // below a type that reads itself, so this does.
-func (b *budgetConfig) UnmarshalYAML(node *yaml.Node) error {
+func (b *Budget) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
 		if node.Value != noBudget {
 			return wrongYAML(node, "release.budget: `%s` cannot be used here: write %s, or its settings, such as {epsilon: 16, window: 24h}",
 				node.Value, noBudget)
 		}
-		*b = budgetConfig{decided: true}
+		*b = Budget{decided: true}
 		return nil
 	}
-	if err := knownKeys(node, reflect.TypeFor[budgetConfig]()); err != nil {
+	if err := knownKeys(node, reflect.TypeFor[Budget]()); err != nil {
 		return err
 	}
-	type plain budgetConfig // without this method
+	type plain Budget // without this method
 	read := plain{decided: true}
 	if err := node.Decode(&read); err != nil {
 		return err
 	}
-	*b = budgetConfig(read)
+	*b = Budget(read)
 	if b.Epsilon == 0 && b.Lifetime == 0 {
 		return wrongYAML(node, "release.budget: it limits nothing: set epsilon and window, or lifetime, or write \"budget: %s\"", noBudget)
 	}
@@ -82,7 +82,7 @@ func knownKeys(node *yaml.Node, t reflect.Type) error {
 }
 
 // required refuses a config that says nothing about the budget.
-func (b *budgetConfig) required() error {
+func (b *Budget) required() error {
 	if b.decided {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (b *budgetConfig) required() error {
 
 // agree refuses limits that contradict each other. Whether each is a number that can be used, and
 // leaves room for one release, is left to the mechanism's own Validate.
-func (b *budgetConfig) agree() error {
+func (b *Budget) agree() error {
 	if b.Lifetime > 0 && b.Lifetime < b.Epsilon {
 		return fmt.Errorf("budget.lifetime of Σε = %s is below the Σε = %s that budget.epsilon allows in one window, which could never be spent: "+
 			"raise lifetime or lower epsilon", strings.TrimSpace(cli.Sum(b.Lifetime)), strings.TrimSpace(cli.Sum(b.Epsilon)))

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"bytes"
@@ -16,12 +16,12 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// defaultPersonalCache bounds the memory of users' own models, for each version in use.
-const defaultPersonalCache = 64 << 20
+// personalCache bounds the memory of users' own models, for each version in use.
+const personalCache = 64 << 20
 
-// scheduleEntry is one version in a schedule of models. A start is a text here: a YAML
+// entry is one version in a schedule of models. A start is a text here: a YAML
 // date without a time, such as a file cut short would have, must not pass for one.
-type scheduleEntry struct {
+type entry struct {
 	Model    string `yaml:"model"`
 	Personal string `yaml:"personal"`
 	Start    string `yaml:"start"`
@@ -38,7 +38,7 @@ type schedule struct {
 	text    []byte // that the last answer is of
 	pending []byte // that was seen last, and not twice yet
 	stamps  []stamp
-	entries []scheduleEntry
+	entries []entry
 	first   pipeline.VersionID
 	later   []*pipeline.Version
 }
@@ -121,7 +121,7 @@ func (s *schedule) take(text []byte) (first *pipeline.Material, err error) {
 }
 
 // known is the place of an entry that is there already, with the same files; -1: it is not.
-func (s *schedule) known(e scheduleEntry, files stamp) int {
+func (s *schedule) known(e entry, files stamp) int {
 	for i, old := range s.entries {
 		if old == e && files.same(s.stamps[i]) {
 			return i
@@ -140,7 +140,7 @@ func (s *schedule) moved() bool {
 	return false
 }
 
-func stampOf(e scheduleEntry) (files stamp, err error) {
+func stampOf(e entry) (files stamp, err error) {
 	for i, path := range [2]string{e.Model, e.Personal} {
 		if path == "" {
 			continue
@@ -176,7 +176,7 @@ func absent(err error) error {
 }
 
 // load reads what an entry names.
-func (e scheduleEntry) load(cache int64) (*pipeline.Material, error) {
+func (e entry) load(cache int64) (*pipeline.Material, error) {
 	m := new(pipeline.Material)
 	var err error
 	if m.Model, err = mobility.ReadModelFile(e.Model); err != nil || e.Personal == "" {
@@ -191,8 +191,8 @@ func (e scheduleEntry) load(cache int64) (*pipeline.Material, error) {
 }
 
 // parseSchedule reads the list, and makes its paths those of the folder it lies in.
-func parseSchedule(text []byte, dir string) ([]scheduleEntry, error) {
-	var entries []scheduleEntry
+func parseSchedule(text []byte, dir string) ([]entry, error) {
+	var entries []entry
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&entries); err != nil && !errors.Is(err, io.EOF) {
@@ -228,47 +228,94 @@ func parseSchedule(text []byte, dir string) ([]scheduleEntry, error) {
 	return entries, nil
 }
 
-// modelConfig is how a config, or a command without one, names the model.
-type modelConfig struct {
+// Models is how a config, or a command without one, names the model.
+type Models struct {
 	Model    string // a file
 	Models   string // a schedule, instead
 	Personal string // a folder, with Model
 	Cache    int64  // bytes; 0 the default
 }
 
-// chosen is what a modelConfig names.
-type chosen struct {
+// Chosen is what a modelConfig names.
+type Chosen struct {
 	*pipeline.Material
-	later []*pipeline.Version
-	watch func() (pipeline.Schedule, error) // nil: nothing changes
+	Later []*pipeline.Version
+	Watch func() (pipeline.Schedule, error) // nil: nothing changes
 }
 
-// read reads the first version, and learns what the later ones are.
-func (c modelConfig) read() (chosen, error) {
+// Read reads the first version, and learns what the later ones are.
+func (c Models) Read() (Chosen, error) {
 	cache := c.Cache
 	if cache == 0 {
-		cache = defaultPersonalCache
+		cache = personalCache
 	}
 	switch {
 	case c.Model != "" && c.Models != "":
-		return chosen{}, errors.New("model and models exclude each other: one file, or a schedule of them")
+		return Chosen{}, errors.New("model and models exclude each other: one file, or a schedule of them")
 	case c.Models != "" && c.Personal != "":
-		return chosen{}, errors.New("personal belongs to model; in a schedule each version names its own")
+		return Chosen{}, errors.New("personal belongs to model; in a schedule each version names its own")
 	case c.Cache < 0:
-		return chosen{}, errors.New("personal_cache_mib: must not be negative")
+		return Chosen{}, errors.New("personal_cache_mib: must not be negative")
 	case c.Models != "":
 		s := &schedule{path: c.Models, cache: cache}
 		first, err := s.open()
 		if err != nil {
-			return chosen{}, fmt.Errorf("models: %w", err)
+			return Chosen{}, fmt.Errorf("models: %w", err)
 		}
-		return chosen{first, s.later, s.watch}, nil
+		return Chosen{first, s.later, s.watch}, nil
 	case c.Model == "":
-		return chosen{}, errors.New(`model: name a model file; make one with "geodither train"`)
+		return Chosen{}, errors.New(`model: name a model file; make one with "geodither train"`)
 	}
-	first, err := scheduleEntry{Model: c.Model, Personal: c.Personal}.load(cache)
+	first, err := entry{Model: c.Model, Personal: c.Personal}.load(cache)
 	if err != nil {
-		return chosen{}, fmt.Errorf("model: %w", err)
+		return Chosen{}, fmt.Errorf("model: %w", err)
 	}
-	return chosen{Material: first}, nil
+	return Chosen{Material: first}, nil
+}
+
+// PublicVersion is a version of the model as readers of sanitized records have it.
+type PublicVersion struct {
+	Model     *mobility.Model
+	Personals pipeline.PersonalModels // nil: there are none, or the reader does not have them
+	StartMS   int64                   // milliseconds since 1970; 0 for the first one, or where nothing says it
+}
+
+// Versions reads all models that records may name: the named files, or else those of the config.
+// Users' own models are not for readers: it leaves them out where their folder is away.
+func (c *File) Versions(files []string) (versions []PublicVersion, err error) {
+	entries := []entry{{Model: c.Model, Personal: c.Personal}}
+	switch {
+	case len(files) > 0:
+		entries = nil
+		for _, file := range files {
+			entries = append(entries, entry{Model: file})
+		}
+	case c.Models != "":
+		text, err := os.ReadFile(c.Models)
+		if err != nil {
+			return nil, fmt.Errorf("models: %w", err)
+		}
+		if entries, err = parseSchedule(text, filepath.Dir(c.Models)); err != nil {
+			return nil, fmt.Errorf("models: %s: %w", c.Models, err)
+		}
+	}
+	for i, e := range entries {
+		if _, err := os.Stat(e.Personal); errors.Is(err, fs.ErrNotExist) {
+			e.Personal = ""
+		}
+		material, err := e.load(personalCache)
+		if err != nil {
+			return nil, err
+		}
+		if first := entries[0].Model; i > 0 && material.Model.Step != versions[0].Model.Step {
+			return nil, fmt.Errorf("%s has a step of %v, and %s of %v: the versions of one service have the same",
+				e.Model, material.Model.Step, first, versions[0].Model.Step)
+		}
+		version := PublicVersion{Model: material.Model, Personals: material.Personals}
+		if !e.start.IsZero() {
+			version.StartMS = e.start.UnixMilli()
+		}
+		versions = append(versions, version)
+	}
+	return versions, nil
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// releaseConfig says when and how to release, with units in text: the section
+// Release says when and how to release, with units in text: the section
 // "release" of a config, and the flags of the commands that release without one.
-type releaseConfig struct {
+type Release struct {
 	Mechanism   string   `yaml:"mechanism"`
 	Subdivision int      `yaml:"subdivision"`
 	Inference   string   `yaml:"inference"`
@@ -33,12 +33,12 @@ type releaseConfig struct {
 	Between        string        `yaml:"between"`
 	AdaptiveRadius string        `yaml:"adaptive_radius"` // a length
 	SameStep       string        `yaml:"same_step"`
-	Budget         budgetConfig  `yaml:"budget"`
+	Budget         Budget        `yaml:"budget"`
 }
 
-// register makes flags of all that a config's section has, by the same names. ε
+// Register makes flags of all that a config's section has, by the same names. ε
 // and δ start at the given values.
-func (c *releaseConfig) register(flags *pflag.FlagSet, epsilon, delta float64) {
+func (c *Release) Register(flags *pflag.FlagSet, epsilon, delta float64) {
 	c.Epsilon, c.Delta = new(float64), new(float64)
 	about := "; no default"
 	if epsilon > 0 {
@@ -65,23 +65,23 @@ func (c *releaseConfig) register(flags *pflag.FlagSet, epsilon, delta float64) {
 	flags.StringVar(&c.Budget.Spent, "budget-spent", mechanism.SpentSuppress, "with the budget spent: suppress, repeat or predict")
 }
 
-// releaseFlags are the settings of release that a command takes beside a config. All others belong in
+// ReleaseFlags are the settings of release that a command takes beside a config. All others belong in
 // the config: they have to agree with the service's.
-type releaseFlags struct {
+type ReleaseFlags struct {
 	mechanism      string
 	epsilon, delta float64
 	interval       time.Duration
 }
 
-func (f *releaseFlags) register(flags *pflag.FlagSet) {
+func (f *ReleaseFlags) Register(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.epsilon, "epsilon", 0, "what one release may reveal, in natural logarithms; releases add up")
 	flags.Float64Var(&f.delta, "delta", 0, "prior mass that the location set may leave out")
 	flags.StringVar(&f.mechanism, "mechanism", "", "lattice, pim, knorm, laplace or laplace-tight")
 	flags.DurationVar(&f.interval, "interval", 0, "least time between two releases of a user, a multiple of the model's step; 0: one step")
 }
 
-// override puts the flags that are given in the place of a config's settings.
-func (f *releaseFlags) override(c *releaseConfig, flags *pflag.FlagSet) {
+// Override puts the flags that are given in the place of a config's settings.
+func (f *ReleaseFlags) Override(c *Release, flags *pflag.FlagSet) {
 	if flags.Changed("epsilon") {
 		c.Epsilon = &f.epsilon
 	}
@@ -96,9 +96,9 @@ func (f *releaseFlags) override(c *releaseConfig, flags *pflag.FlagSet) {
 	}
 }
 
-// options are the mechanism's, for a model: intervals are counted in its steps.
+// Options are the mechanism's, for a model: intervals are counted in its steps.
 // Whether the values can be used together is left to the options' own Validate.
-func (c releaseConfig) options(model *mobility.Model) (mechanism.Options, error) {
+func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 	o := mechanism.Options{
 		Mechanism: c.Mechanism, Subdivision: c.Subdivision, Inference: c.Inference, Isotropy: c.Isotropy,
 		Prune: c.Prune, MaxGap: c.MaxGap, MinCells: c.MinCells, Estimate: c.Estimate,
@@ -119,19 +119,19 @@ func (c releaseConfig) options(model *mobility.Model) (mechanism.Options, error)
 	return o, errors.Join(errs[:]...)
 }
 
-// publishConfig says what records tell beside the place.
-type publishConfig struct {
+// Publish says what records tell beside the place.
+type Publish struct {
 	Timestamp string `yaml:"timestamp"`
 	User      string `yaml:"user"`
 	Metric    bool   `yaml:"metric"`
 }
 
-func (c *publishConfig) register(flags *pflag.FlagSet) {
+func (c *Publish) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Timestamp, "publish-timestamp", pipeline.TimestampExact, "time that a record tells: exact, or the start of its step")
 	flags.StringVar(&c.User, "publish-user", pipeline.UserPlain, "name that a record carries: plain, or a keyed pseudonym")
 	flags.BoolVar(&c.Metric, "publish-metric", false, "add to each release by which factor it tells two places of the location set 200 m and 1 km apart from each other")
 }
 
-func (c publishConfig) options() pipeline.Publish {
+func (c Publish) Options() pipeline.Publish {
 	return pipeline.Publish{Timestamp: c.Timestamp, User: c.User, Metric: c.Metric}
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,9 +21,9 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// configFile is the YAML of "run -c". This file alone knows YAML; each package
+// File is the YAML of "run -c". This file alone knows YAML; each package
 // owns its options.
-type configFile struct {
+type File struct {
 	Brokers []string `yaml:"brokers"`
 	Group   string   `yaml:"group"`
 	Member  string   `yaml:"instance_id"`
@@ -40,15 +41,15 @@ type configFile struct {
 		Raw       schemas.Encoding `yaml:"raw"`
 		Sanitized schemas.Encoding `yaml:"sanitized"`
 	} `yaml:"encoding"`
-	Model       string        `yaml:"model"`
-	Models      string        `yaml:"models"`
-	Personal    string        `yaml:"personal"`
-	PersonalMiB int64         `yaml:"personal_cache_mib"`
-	KeyFile     string        `yaml:"key_file"`
-	StateDir    string        `yaml:"state_dir"`
-	CacheMiB    int64         `yaml:"cache_mib"`
-	Release     releaseConfig `yaml:"release"`
-	Publish     publishConfig `yaml:"publish"`
+	Model       string  `yaml:"model"`
+	Models      string  `yaml:"models"`
+	Personal    string  `yaml:"personal"`
+	PersonalMiB int64   `yaml:"personal_cache_mib"`
+	KeyFile     string  `yaml:"key_file"`
+	StateDir    string  `yaml:"state_dir"`
+	CacheMiB    int64   `yaml:"cache_mib"`
+	Release     Release `yaml:"release"`
+	Publish     Publish `yaml:"publish"`
 	Input       struct {
 		Outside string `yaml:"outside"`
 		Late    string `yaml:"late"`
@@ -64,36 +65,37 @@ type configFile struct {
 	SkipLost       bool          `yaml:"skip_lost"`
 	AcceptSettings bool          `yaml:"accept_settings"`
 	AcceptLost     bool          `yaml:"accept_lost_account"`
-	Log            logConfig     `yaml:"log"`
+	Log            Log           `yaml:"log"`
 }
 
-// logConfig says what is logged and how.
-type logConfig struct {
+// Log says what is logged and how.
+type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn, error; default info
 	Format string `yaml:"format"` // text or json; default text
 }
 
-// loadConfig reads the YAML file and everything it names. Relative paths are
+// Service reads the YAML file and everything it names. Relative paths are
 // relative to the file's folder. Unknown keys are refused: a misspelt setting
 // must not silently keep its default.
-func loadConfig(path string) (pipeline.Options, configFile, error) {
-	file, err := readConfig(path)
+func Service(path string) (pipeline.Options, File, error) {
+	file, err := Read(path)
 	if err != nil {
-		return pipeline.Options{}, file, configError(path, err)
+		return pipeline.Options{}, file, Error(path, err)
 	}
-	file.resolve(filepath.Dir(path))
 	options, err := file.options()
 	if err != nil {
-		return pipeline.Options{}, file, configError(path, err)
+		return pipeline.Options{}, file, Error(path, err)
 	}
 	if err := options.Validate(); err != nil {
-		return pipeline.Options{}, file, configError(path, err)
+		return pipeline.Options{}, file, Error(path, err)
 	}
 	return options, file, nil
 }
 
-func readConfig(path string) (configFile, error) {
-	var file configFile
+// Read reads a config file and no file that it names. Relative paths are relative to its
+// folder.
+func Read(path string) (File, error) {
+	var file File
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, fmt.Errorf("%w; deploy/geodither.yml is a complete one to start from", err)
@@ -112,6 +114,7 @@ func readConfig(path string) (configFile, error) {
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return file, errors.New("a second YAML document follows the first (---), and would be ignored: keep one")
 	}
+	file.resolve(filepath.Dir(path))
 	return file, file.Release.Budget.required()
 }
 
@@ -159,7 +162,7 @@ func kindOf(goType string) string {
 
 // options resolves a file's settings. Files that cannot be read are errors;
 // values are left to the options' own Validate.
-func (c *configFile) options() (pipeline.Options, error) {
+func (c *File) options() (pipeline.Options, error) {
 	o := pipeline.Options{
 		Cluster: topics.Cluster{
 			Brokers: c.Brokers, Group: c.Group,
@@ -173,7 +176,7 @@ func (c *configFile) options() (pipeline.Options, error) {
 			RawEncoding: c.Encoding.Raw, SanitizedEncoding: c.Encoding.Sanitized,
 			MaxAhead:    c.MaxAhead,
 			Partitioner: pipeline.Partitioner(c.Topics.Partitioner),
-			Publish:     c.Publish.options(),
+			Publish:     c.Publish.Options(),
 			Input:       pipeline.Input{Outside: c.Input.Outside, Late: c.Input.Late},
 		},
 		InstanceID: c.Member,
@@ -183,12 +186,12 @@ func (c *configFile) options() (pipeline.Options, error) {
 		TransactionTimeout: c.Transaction.Timeout, SessionTimeout: c.SessionTimeout,
 		SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
 	}
-	model, err := modelConfig{c.Model, c.Models, c.Personal, c.PersonalMiB << 20}.read()
+	model, err := Models{c.Model, c.Models, c.Personal, c.PersonalMiB << 20}.Read()
 	if err != nil {
 		return o, err
 	}
-	o.Model, o.Personals, o.Later, o.Watch = model.Model, model.Personals, model.later, model.watch
-	if o.Release, err = c.Release.options(o.Model); err != nil {
+	o.Model, o.Personals, o.Later, o.Watch = model.Model, model.Personals, model.Later, model.Watch
+	if o.Release, err = c.Release.Options(o.Model); err != nil {
 		return o, fmt.Errorf("release: %w", err)
 	}
 	if o.Key, err = files.LoadKey(c.KeyFile); err != nil {
@@ -199,10 +202,28 @@ func (c *configFile) options() (pipeline.Options, error) {
 
 // resolve makes paths that are relative to a folder absolute or relative to where
 // the process runs.
-func (c *configFile) resolve(dir string) {
+func (c *File) resolve(dir string) {
 	for _, path := range []*string{&c.Model, &c.Models, &c.Personal, &c.KeyFile, &c.StateDir} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)
 		}
 	}
+}
+
+// Logger makes the logger that the section asks for.
+func (c Log) Logger(out io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if c.Level != "" {
+		if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+			return nil, fmt.Errorf("log.level %q is unknown: choose debug, info, warn or error", c.Level)
+		}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch c.Format {
+	case "", "text":
+		return slog.New(slog.NewTextHandler(out, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(out, options)), nil
+	}
+	return nil, fmt.Errorf("log.format %q is unknown: choose text or json", c.Format)
 }
