@@ -86,7 +86,7 @@ func TestDestroyedDayIsNotReleased(t *testing.T) {
 	for step := first * perDay; step < first*perDay+20; step++ {
 		in := Input{User: "u", Step: step, Cell: 1, Release: true}
 		x, y := mustStep(t, whole, &a, in), mustStep(t, part, &b, in)
-		if !same(x, y) || !bytes.Equal(a.AppendBinary(nil), b.AppendBinary(nil)) {
+		if x != y || !bytes.Equal(a.AppendBinary(nil), b.AppendBinary(nil)) {
 			t.Fatalf("step %d: the key from day %d on gives another release", step, first)
 		}
 	}

@@ -2,7 +2,6 @@ package mechanism
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,21 +36,6 @@ func mustStep(tb testing.TB, s *Sanitizer, state *State, in Input) Outcome {
 		tb.Fatal(err)
 	}
 	return out
-}
-
-// bare returns an outcome without its prior, which is of the sanitizer's memory.
-func bare(o Outcome) Outcome {
-	o.Prior = nil
-	return o
-}
-
-// same says whether two outcomes are equal, priors by their content.
-func same(a, b Outcome) bool {
-	if a.Prior == nil || b.Prior == nil {
-		return a == b
-	}
-	return bare(a) == bare(b) && slices.Equal(a.Prior.Cells, b.Prior.Cells) &&
-		slices.Equal(a.Prior.P, b.Prior.P)
 }
 
 // follow steps a new user through reports at some steps, all with a release wanted, and returns the

@@ -60,6 +60,8 @@ type Input struct {
 	// Release says whether a release may be drawn; false only predicts, at no cost and outside all
 	// rules of when to release.
 	Release bool
+	// Prior asks for Outcome.Prior.
+	Prior bool
 	// Personal is how this user moves; nil: as the popular model says. It must lie over the
 	// sanitizer's model. It is public, and chosen by what is public: by the user's identifier and
 	// by time, never by the place.
@@ -101,9 +103,9 @@ type Outcome struct {
 	Grid *grid.Grid `json:"-"`
 	// Prior is the distribution of the user's cell that the step predicted, before any release of
 	// it: what the location set was chosen from. It is a function of past releases alone, and
-	// public given the model. It is nil where the step predicted nothing: in a step that is late,
-	// dropped, or answered from the state. It is the sanitizer's own memory: do not change it, and
-	// read it before the next Step.
+	// public given the model. It is nil where Input.Prior does not ask for it, and where the step
+	// predicted nothing: where it is late, dropped, or answered from the state. It is the
+	// sanitizer's own memory: do not change it, and read it before the next Step.
 	Prior *mobility.Distribution `json:"-"`
 	// Changed says that the state has changed and must be stored with what is published.
 	Changed bool

@@ -171,7 +171,7 @@ func TestPersonalNeighbours(t *testing.T) {
 				Personal: user,
 			}
 			a, b := mustStep(t, together, &states[i], in), mustStep(t, alone[i], &apart[i], in)
-			if !same(a, b) ||
+			if a != b ||
 				!bytes.Equal(states[i].AppendBinary(nil), apart[i].AppendBinary(nil)) {
 				t.Fatalf("step %d: user %d depends on the others", step, i)
 			}

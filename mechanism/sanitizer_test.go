@@ -182,7 +182,7 @@ func TestTimeRules(t *testing.T) {
 	}
 	stored = state.AppendBinary(nil)
 	predicted.Changed = false
-	if twice := report(103, false); bare(twice) != bare(predicted) ||
+	if twice := report(103, false); twice != predicted ||
 		!bytes.Equal(state.AppendBinary(nil), stored) {
 		t.Errorf("a second prediction in a step: got %+v, want %+v", twice, predicted)
 	}
@@ -258,9 +258,9 @@ func TestBlindBaseline(t *testing.T) {
 	}
 }
 
-// TestOutcomeSaysWhatTheStepDid: the prior is there where the step predicted, and is what the set
-// was chosen from; the metric is there where something was released, the map where something is
-// published.
+// TestOutcomeSaysWhatTheStepDid: the prior is there where the step predicted and was asked, and is
+// what the set was chosen from; the metric is there where something was released, the map where
+// something is published.
 func TestOutcomeSaysWhatTheStepDid(t *testing.T) {
 	t.Parallel()
 	model := denseModel(t, 20, 20)
@@ -277,10 +277,11 @@ func TestOutcomeSaysWhatTheStepDid(t *testing.T) {
 		{0, true, Late, false, false},
 		{2, true, Predicted, true, true},
 		{2, true, Predicted, true, false},
-		{2, false, Predicted, false, false},
-		{3, true, Released, true, true},
+		{2, false, Predicted, false, false}, // answered from the state
+		{3, true, Released, false, true},    // not asked for
 	} {
-		out := mustStep(t, s, &state, Input{User: "u", Step: c.step, Cell: 210, Release: c.release})
+		in := Input{User: "u", Step: c.step, Cell: 210, Release: c.release, Prior: c.step != 3}
+		out := mustStep(t, s, &state, in)
 		if out.Kind != c.kind || out.Changed != c.changed || (out.Prior != nil) != c.prior {
 			t.Errorf("step %d: %+v, prior %v", c.step, out, out.Prior)
 		}
@@ -290,7 +291,7 @@ func TestOutcomeSaysWhatTheStepDid(t *testing.T) {
 		if (out.Grid == model.Grid) != c.kind.Published() {
 			t.Errorf("step %d, %v: map %v", c.step, c.kind, out.Grid)
 		}
-		if c.kind != Released {
+		if c.kind != Released || !c.prior {
 			continue
 		}
 		set := testcase.LocationSet(out.Prior, .05)
@@ -318,7 +319,7 @@ func TestReplayGivesTheSameBytes(t *testing.T) {
 			if err := restored.DecodeBinary(stored); err != nil {
 				t.Fatal(err)
 			}
-			if got := mustStep(t, b, &restored, in); !same(got, want) {
+			if got := mustStep(t, b, &restored, in); got != want {
 				t.Fatalf("step %d: got %+v, want %+v", i, got, want)
 			}
 			if next := restored.AppendBinary(nil); !bytes.Equal(next, live.AppendBinary(nil)) {

@@ -67,7 +67,7 @@ func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("%w: its posterior holds no mass", ErrState)
 	}
 	if kind := s.decide(state, in); kind != Released {
-		return s.withhold(state, in.Step, kind), nil
+		return s.withhold(state, in, kind), nil
 	}
 	return s.release(state, in)
 }
@@ -97,13 +97,13 @@ func (s *Sanitizer) initial(dst *mobility.Distribution) {
 
 // withhold advances the state by prediction, once a step, and returns what is published instead of
 // a release.
-func (s *Sanitizer) withhold(state *State, step int64, kind Kind) Outcome {
-	change := !state.Started || state.Step != step
+func (s *Sanitizer) withhold(state *State, in Input, kind Kind) Outcome {
+	change := !state.Started || state.Step != in.Step
 	if change {
-		s.advance(state, step, nil)
+		s.advance(state, in.Step, nil)
 	}
-	out := s.outcome(state, kind)
-	out.Changed, out.Prior = change, s.prior
+	out := s.predicted(state, in, kind)
+	out.Changed = change
 	return out
 }
 
@@ -122,8 +122,8 @@ func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 	}
 	s.book(state, in.Step, s.mechanism.Sample(source, surrogate))
 
-	out := s.outcome(state, Released)
-	out.Changed, out.Prior = true, s.prior
+	out := s.predicted(state, in, Released)
+	out.Changed = true
 	out.Epsilon = s.options.Epsilon
 	out.Metric = s.hull.Metric(s.options.Mechanism, s.options.Epsilon)
 	out.SetSize = len(s.set.Cells)
@@ -201,6 +201,15 @@ func (s *Sanitizer) charge(state *State) {
 	state.Ledger.Charge(ledger.StepEnd(state.Step, s.stepMS), s.cost, s.expired(state.Step))
 	state.EpsilonSpent = state.Ledger.Spent().Epsilon()
 	state.Rho += float64(epsilon*epsilon) / 2
+}
+
+// predicted is the outcome of a step that has predicted a prior.
+func (s *Sanitizer) predicted(state *State, in Input, kind Kind) Outcome {
+	out := s.outcome(state, kind)
+	if in.Prior {
+		out.Prior = s.prior
+	}
+	return out
 }
 
 // outcome returns what the state alone says, at no cost.

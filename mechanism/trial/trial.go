@@ -48,7 +48,7 @@ type Result struct {
 	Report
 	// Number is the report's in its track, from 0.
 	Number int
-	// Outcome is the sanitizer's.
+	// Outcome is the sanitizer's, with its prior.
 	Outcome mechanism.Outcome
 	// State is the filter's after the report.
 	State *mechanism.State
@@ -87,7 +87,10 @@ func (r *Runner) Run(t Track, visit func(*Result) error) error {
 			first = report.Step
 		}
 		result.Report = report
-		in := mechanism.Input{User: t.User, Step: report.Step, Cell: report.Cell, Release: r.Release, Personal: t.Personal}
+		in := mechanism.Input{
+			User: t.User, Step: report.Step, Cell: report.Cell, Release: r.Release,
+			Prior: true, Personal: t.Personal,
+		}
 		var err error
 		// The blind filter comes first: the outcome's prior is the sanitizer's memory of its last step.
 		if result.Blind, err = r.unseen(in, first); err != nil {

@@ -10,10 +10,9 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 )
 
-// public is an outcome without its secret, and without the prior, which is a sanitizer's own memory:
-// what follows from the prior is compared.
+// public is an outcome without its secret.
 func public(o mechanism.Outcome) mechanism.Outcome {
-	o.Drift, o.Prior = false, nil
+	o.Drift = false
 	return o
 }
 
