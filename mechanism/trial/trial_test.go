@@ -85,7 +85,10 @@ func TestRun(t *testing.T) {
 			var state, unseen mechanism.State
 			var score Score
 			err := runner.Run(Track{User: user, Reports: Centres(m.Grid, steps, cells)}, func(r *Result) error {
-				in := mechanism.Input{User: user, Step: r.Step, Cell: cells[r.Number], Release: runner.Release}
+				in := mechanism.Input{
+					User: user, Step: r.Step, Cell: cells[r.Number], Release: runner.Release,
+					Prior: true,
+				}
 				out, err := want.Step(&state, in)
 				if err != nil {
 					return err
