@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/big"
@@ -260,4 +261,35 @@ func TestBillionths(t *testing.T) {
 			t.Fatalf("%s: %v and %v", text, up, down)
 		}
 	}
+}
+
+// FuzzDecode checks that any bytes are either refused or a ledger within its bounds, which encodes to
+// what decodes to the same.
+func FuzzDecode(f *testing.F) {
+	var l Ledger
+	f.Add(l.AppendBinary(nil, 60_000), int64(60_000))
+	l.StartWith(StepEnd(5, 60_000), 2.5)
+	for step := range int64(100) {
+		l.Charge(StepEnd(10+step*step, 60_000), CostOf(1), WindowStart(step, 60, 60_000))
+	}
+	f.Add(l.AppendBinary(nil, 60_000), int64(60_000))
+	f.Add(l.AppendBinary(nil, 7), int64(7))
+	f.Fuzz(func(t *testing.T, data []byte, stepMS int64) {
+		if stepMS < 1 {
+			return
+		}
+		var first, again Ledger
+		if _, err := first.DecodeBinary(data, stepMS); err != nil {
+			return
+		}
+		if len(first.runs) > MaxRuns {
+			t.Fatalf("%d runs", len(first.runs))
+		}
+		encoded := first.AppendBinary(nil, stepMS)
+		rest, err := again.DecodeBinary(encoded, stepMS)
+		if err != nil || len(rest) > 0 || again.Spent() != first.Spent() ||
+			!bytes.Equal(again.AppendBinary(nil, stepMS), encoded) {
+			t.Fatalf("%+v became %+v: %v", first, again, err)
+		}
+	})
 }
