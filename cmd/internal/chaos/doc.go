@@ -1,22 +1,24 @@
-// Command chaos breaks a running service in every way that a machine can, and
-// then proves that nobody could tell:
+// Command chaos breaks a running service in every way that a machine can fail, and then checks
+// that no reader of its topics could have noticed:
 //
 //	go run ./cmd/internal/chaos --records 100000 --faults 20
 //
-// Three Kafka nodes (deploy/kafka), three instances of "geodither run" and a
-// simulated fleet at a steady rate; meanwhile, by a seeded schedule, instances
-// and brokers are killed, frozen, stopped and started again, and state folders
-// deleted. A read_committed reader of another client library watches all the
-// time. At the end the topics are held against each other, and "geodither state
-// verify" recomputes everything from the raw topic.
+// A run has three Kafka nodes (deploy/kafka), three instances of "geodither run" and a simulated
+// fleet that reports at a steady rate. A seeded schedule kills, freezes, stops and restarts
+// instances and brokers, and deletes state folders. All the time a read_committed reader of
+// another client library watches. At the end the command compares the topics with each other,
+// and "geodither state verify" recomputes everything from the raw topic.
 //
-// Exit 0: every promise held; 1: one did not, or the run failed; 2: wrong usage.
-// What a failed run leaves is kept: its folder and how to repeat it are printed.
+// The exit code is 0 if every promise held, 1 if one did not or the run failed, and 2 for wrong
+// usage. A failed run keeps its folder, and prints where it is and how to repeat the run.
 //
-// Files: main.go the command line; run.go the course of a run; cluster.go,
-// instance.go what is broken; feed.go, second.go what is fed, by two kinds of producers;
-// faults.go the schedule and what it does; reader.go, kafka.go the independent client;
-// ledger.go the checks, budget.go what was spent;
-// verify.go the recomputation; plant.go faults that the checks must find;
-// report.go the report.
+//	settings.go   what a run is asked for: flags' values, topics, the users' budget
+//	main.go       the command line and the printed report
+//	run.go        the course of a run, and the checks at its end
+//	faults.go     the schedule of faults, and how each is carried out
+//	processes.go  the cluster and the instances, which the faults break
+//	feed.go       the raw topic's producers: the fleet, odd records, a second producer
+//	reader.go     the independent client, and the reader that watches
+//	ledger.go     what was published for each raw record, and what each user has spent
+//	plant.go      broken promises that the checks must find
 package main

@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// kind is what a fault does.
+// kind is a kind of fault.
 type kind string
 
 const (
@@ -25,7 +27,7 @@ const (
 	brokerBounce   kind = "broker restart (SIGTERM)"
 )
 
-// hard are the kinds that --faults counts, as often as they are in the bag.
+// hard are the kinds that --faults counts, each as often as the bag has it.
 var hard = []kind{
 	instanceKill, instanceKill, instanceKill, instanceFreeze, instanceFreeze, instanceWipe,
 	brokerKill, brokerKill, brokerFreeze, brokerFreeze,
@@ -33,7 +35,7 @@ var hard = []kind{
 
 var soft = []kind{instanceRoll, brokerBounce}
 
-// softEvery is how many hard faults go with a soft one.
+// softEvery is the number of hard faults for each soft one.
 const softEvery = 5
 
 func (k kind) onBroker() bool { return k == brokerKill || k == brokerFreeze || k == brokerBounce }
@@ -42,13 +44,13 @@ func (k kind) onBroker() bool { return k == brokerKill || k == brokerFreeze || k
 type fault struct {
 	kind   kind
 	target int           // number of the instance or node, from 0
-	at     time.Duration // after the feed has begun
-	lasts  time.Duration // from the blow to the remedy
+	at     time.Duration // time since the feed began
+	lasts  time.Duration // from the blow to its repair
 }
 
-// schedule deals the faults of a seed over the time of the feed: each kind as
-// often as the bag holds it, in random order, at random moments of equal slots.
-// The last tenth is left for the last ones to take effect under load.
+// schedule spreads the faults of a seed over the time of the feed. It draws the kinds from the
+// bag in random order, and the moment of each fault within one of equal slots. The last tenth
+// of the time has no fault, so that the last faults still take effect under load.
 func schedule(s settings) []fault {
 	rng := rand.New(rand.NewPCG(s.Seed, 0x6368616f73)) // any second word
 	kinds := make([]kind, 0, s.Faults+s.Faults/softEvery)
@@ -82,26 +84,26 @@ func lasting(k kind, rng *rand.Rand) time.Duration {
 	}
 	switch k {
 	case instanceKill, instanceWipe:
-		if rng.IntN(4) == 0 { // its partitions go to others
+		if rng.IntN(4) == 0 { // long enough for other instances to take its partitions
 			return between(sessionTimeout, sessionTimeout+3*time.Second)
 		}
 		return between(0, 3*time.Second)
 	case instanceFreeze:
 		return between(sessionTimeout+time.Second, sessionTimeout+4*time.Second)
-	case brokerFreeze: // a broker is given up after 3 s
+	case brokerFreeze: // the cluster gives a broker up after 3 s
 		return between(4*time.Second, 7*time.Second)
 	case brokerKill, brokerBounce:
 		return between(0, 3*time.Second)
-	case instanceRoll: // one after the other, at once
+	case instanceRoll: // a restart takes as long as it takes
 	}
 	return 0
 }
 
-// breath is how long what was mended may work before the next fault, where the
-// schedule is late: a process that is killed as it starts shows little.
+// breath is the least time between a repair and the next fault, even if the schedule is late:
+// to kill a process while it starts shows little.
 const breath = 2 * time.Second
 
-// breaker carries a schedule out.
+// breaker carries out a schedule.
 type breaker struct {
 	cluster   cluster
 	instances []*instance
@@ -109,56 +111,58 @@ type breaker struct {
 	feeding   func() bool
 
 	began  time.Time
-	counts map[kind]int
-	idle   int // hard faults that began when nothing was fed any more
+	mu     sync.Mutex
+	counts map[kind]int // faults that were carried out
+	idle   int          // hard faults among them that began after the feed had ended
 }
 
-// run lets the faults on instances and those on brokers take their course side by
-// side. Of either sort there is one at a time, so that one node at most is down.
-func (b *breaker) run(ctx context.Context, faults []fault) error {
-	b.began = time.Now()
-	lanes := [2][]fault{}
-	for _, f := range faults {
-		lane := 0
+// run carries out the schedule of a run. Faults on instances and faults on brokers happen side
+// by side, but of either sort only one at a time: no two nodes are ever down together.
+func (b *breaker) run(ctx context.Context, s settings) error {
+	b.began, b.counts = time.Now(), map[kind]int{}
+	var onInstances, onBrokers []fault
+	for _, f := range schedule(s) {
 		if f.kind.onBroker() {
-			lane = 1
+			onBrokers = append(onBrokers, f)
+		} else {
+			onInstances = append(onInstances, f)
 		}
-		lanes[lane] = append(lanes[lane], f)
 	}
-	done := [2]map[kind]int{{}, {}}
-	idle := [2]int{}
 	group, ctx := errgroup.WithContext(ctx)
-	for lane := range lanes {
-		group.Go(func() error {
-			for _, f := range lanes[lane] {
-				if err := pause(ctx, time.Until(b.began.Add(f.at))); err != nil {
-					return err
-				}
-				if !b.feeding() && slices.Contains(hard, f.kind) {
-					idle[lane]++
-				}
-				b.note("%s %d for %v", f.kind, f.target+1, f.lasts.Round(time.Millisecond))
-				if err := b.strike(ctx, f); err != nil {
-					return fmt.Errorf("%s %d: %w", f.kind, f.target+1, err)
-				}
-				done[lane][f.kind]++
-				if err := pause(ctx, breath); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	err := group.Wait()
-	b.counts = done[0]
-	for k, n := range done[1] {
-		b.counts[k] += n
-	}
-	b.idle = idle[0] + idle[1]
-	return err
+	group.Go(func() error { return b.strikeAll(ctx, onInstances) })
+	group.Go(func() error { return b.strikeAll(ctx, onBrokers) })
+	return group.Wait()
 }
 
-// strike breaks something, waits, and mends it.
+// strikeAll carries out faults one after the other, each at its time or later.
+func (b *breaker) strikeAll(ctx context.Context, faults []fault) error {
+	for _, f := range faults {
+		if err := pause(ctx, time.Until(b.began.Add(f.at))); err != nil {
+			return err
+		}
+		feeding := b.feeding()
+		b.note("%s %d for %v", f.kind, f.target+1, f.lasts.Round(time.Millisecond))
+		if err := b.strike(ctx, f); err != nil {
+			return fmt.Errorf("%s %d: %w", f.kind, f.target+1, err)
+		}
+		b.count(f.kind, feeding)
+		if err := pause(ctx, breath); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *breaker) count(k kind, feeding bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.counts[k]++
+	if !feeding && slices.Contains(hard, k) {
+		b.idle++
+	}
+}
+
+// strike breaks something, waits, and repairs it.
 func (b *breaker) strike(ctx context.Context, f fault) error {
 	if f.kind.onBroker() {
 		return b.strikeBroker(ctx, f)
@@ -184,7 +188,7 @@ func (b *breaker) strike(ctx context.Context, f fault) error {
 		}
 		return nil
 	case instanceWipe:
-		if err := errors.Join(i.kill(), i.wipe()); err != nil {
+		if err := errors.Join(i.kill(), os.RemoveAll(i.stateDir)); err != nil {
 			return err
 		}
 	default:
@@ -196,10 +200,10 @@ func (b *breaker) strike(ctx context.Context, f fault) error {
 }
 
 func (b *breaker) strikeBroker(ctx context.Context, f fault) error {
-	blow, remedy := "kill", "start"
+	blow, repair := "kill", "start"
 	switch f.kind {
 	case brokerFreeze:
-		blow, remedy = "stop", "cont"
+		blow, repair = "stop", "cont"
 	case brokerBounce:
 		blow = "term"
 	default:
@@ -207,13 +211,28 @@ func (b *breaker) strikeBroker(ctx context.Context, f fault) error {
 	if err := b.cluster.node(ctx, blow, f.target); err != nil {
 		return err
 	}
-	if err := errors.Join(pause(ctx, f.lasts), b.cluster.node(ctx, remedy, f.target)); err != nil {
+	if err := errors.Join(pause(ctx, f.lasts), b.cluster.node(ctx, repair, f.target)); err != nil {
 		return err
 	}
-	return b.cluster.ready(ctx)
+	return b.ready(ctx)
 }
 
-// pause waits, no longer than the context.
+// ready waits until every node answers: the cluster has to take a frozen broker in again.
+func (b *breaker) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := b.cluster.call(ctx, "status")
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if pause(ctx, 200*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
+// pause waits for a while, or until the context ends, whose error it then returns.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(max(d, 0))
 	defer timer.Stop()

@@ -1,47 +1,50 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/geodither/geodither/schemas"
 )
 
-// ledger holds the raw topic against what was published. Every raw record must be
-// answered once, by a sanitized record of its partition or by a dead letter; the
-// answers of a partition stand in the order of the raw records; and all records
-// of a fix that a read_uncommitted reader can find are the same, byte for byte.
+// ledger compares the raw topic with what was published. Every raw record must have one answer:
+// a sanitized record in its partition, or a dead letter. The answers of a partition must have
+// the order of the raw records. All records of a fix that a read_uncommitted reader can find
+// must be the same, byte for byte.
 //
-// It recomputes nothing: it knows a fix by its user and time alone. What was spent of
-// each user's budget it adds up from the published records.
+// The ledger recomputes nothing: it identifies a fix by its user and time. It adds up what each
+// user has spent from the published records.
 type ledger struct {
 	codec    *schemas.Codec
 	fixes    []map[uint64]int64 // of each partition, a fix's raw offset
 	raw      []map[int64]int    // of each partition, a raw offset's number of answers
 	releases []map[uint64]uint64
-	order    map[string][]int64 // of each topic's partition, the raw offset last answered
+	order    map[string][]int64 // by topic and partition, the raw offset last answered
 	epochs   map[string]map[int64]int16
 	costs    costs                // published, by user
 	places   kgo.TopicPartitioner // where another client library puts a raw record
-	// away are the raw offsets, of each partition, of misplaced fixes that have no dead
-	// letter that says so.
+	// away holds, for each partition, the raw offsets of the misplaced fixes that have no dead
+	// letter with reason wrong_partition.
 	away []map[int64]struct{}
 
 	Raw, Sanitized, Dead           int
-	FedTwice                       int // two raw records of the same user and time: the feed's fault
+	FedTwice                       int // raw records with the user and time of another: an error of the feed
 	Lost, Duplicates, OutOfOrder   int
 	Strangers                      int // published for no raw record
-	Differing                      int // fixes of which there are two different releases
+	Differing                      int // fixes with two different releases
 	Uncommitted                    int // records that only a read_uncommitted reader sees
 	Committed, Aborted             int // transactions, by the changelog's markers
-	Zombies                        int // records of a producer that had been fenced
+	Zombies                        int // records of fenced producers
 	OpenTransactions, ReaderDiffer int // partitions
-	Misplaced                      int // fixes in another partition than murmur2 of their key
-	MisplacedLetters               int // dead letters that say so
-	WronglyMisplaced               int // of these, of other records
+	Misplaced                      int // fixes that are not in the partition that murmur2 gives their key
+	MisplacedLetters               int // dead letters with reason wrong_partition
+	WronglyMisplaced               int // those of them for records in the right partition
 	Unrefused                      int // misplaced fixes without such a dead letter
-	Users, Exceeded                int // with a release; with more than the budget in a window
+	Users, Exceeded                int // users with a release; users with more than the budget in a window
 	MostSpent                      float64
 }
 
@@ -123,7 +126,7 @@ func (l *ledger) addCommitted(r *kgo.Record) {
 	l.answer(r.Topic, r.Partition, offset)
 }
 
-// answer notes that a raw record was answered.
+// answer counts an answer to a raw record.
 func (l *ledger) answer(topic string, partition int32, offset int64) {
 	n, known := l.raw[partition][offset]
 	switch {
@@ -160,8 +163,8 @@ func (l *ledger) addUncommitted(r *kgo.Record) {
 	l.releases[r.Partition][id] = hash
 }
 
-// addChangelog takes a record of the changelog, committed or not. Every
-// transaction writes there.
+// addChangelog takes a record of the changelog, committed or not. Every transaction writes to
+// the changelog.
 func (l *ledger) addChangelog(r *kgo.Record) {
 	l.fence(r)
 	if !r.Attrs.IsControl() || len(r.Key) < 4 {
@@ -174,7 +177,7 @@ func (l *ledger) addChangelog(r *kgo.Record) {
 	}
 }
 
-// fence holds a record's producer epoch against those before it in its partition.
+// fence compares a record's producer epoch with the epochs before it in its partition.
 func (l *ledger) fence(r *kgo.Record) {
 	where := fmt.Sprintf("%s/%d", r.Topic, r.Partition)
 	if l.epochs[where] == nil {
@@ -188,7 +191,7 @@ func (l *ledger) fence(r *kgo.Record) {
 	l.epochs[where][r.ProducerID] = r.ProducerEpoch
 }
 
-// count works out what was never answered.
+// count completes the counts after the last record.
 func (l *ledger) count() {
 	for _, offsets := range l.raw {
 		for _, answers := range offsets {
@@ -205,7 +208,46 @@ func (l *ledger) count() {
 	l.Exceeded, l.MostSpent = l.costs.exceeded(budgetEpsilon, budgetSteps)
 }
 
-// compare holds what the witness saw of a topic against what it holds now.
+// read reads all topics, and returns the broken promises and what the run did not test.
+func (l *ledger) read(ctx context.Context, brokers []string, w *witness) (broken []string, err error) {
+	partitions := len(l.raw)
+	now := map[string][][]seen{
+		sanitizedTopic: make([][]seen, partitions),
+		deadTopic:      make([][]seen, partitions),
+	}
+	committed := func(r *kgo.Record) {
+		l.addCommitted(r)
+		if !r.Attrs.IsControl() {
+			now[r.Topic][r.Partition] = append(now[r.Topic][r.Partition], seen{r.Offset, hashRecord(r)})
+		}
+	}
+	for _, s := range []struct {
+		topic       string
+		uncommitted bool
+		each        func(*kgo.Record)
+	}{
+		{rawTopic, true, l.addRaw},
+		{sanitizedTopic, false, committed},
+		{deadTopic, false, committed},
+		{sanitizedTopic, true, l.addUncommitted},
+		{changelogTopic, true, l.addChangelog},
+	} {
+		if err := scan(ctx, brokers, s.topic, partitions, s.uncommitted, s.each); err != nil {
+			return nil, err
+		}
+	}
+	l.count()
+	for _, topic := range []string{sanitizedTopic, deadTopic} {
+		broken = append(broken, l.compare(topic, w.saw[topic], now[topic])...)
+	}
+	for _, err := range w.errs {
+		broken = append(broken, "the concurrent reader: "+err)
+	}
+	broken = append(broken, l.violations()...)
+	return append(broken, l.untried()...), nil
+}
+
+// compare compares what the witness saw of a topic with what the topic holds now.
 func (l *ledger) compare(topic string, saw, now [][]seen) (violations []string) {
 	for p := range now {
 		if len(saw[p]) != len(now[p]) {
@@ -246,11 +288,50 @@ func (l *ledger) violations() (broken []string) {
 	return broken
 }
 
-// untried names what a run has not put to the test, so that its passing says nothing of it.
+// untried names what a run has not tested, so that its success says nothing about it.
 func (l *ledger) untried() []string {
 	if l.MostSpent >= budgetEpsilon {
 		return nil
 	}
-	return []string{fmt.Sprintf("budgets were not tried: no user has reached the budget of ε %d, "+
+	return []string{fmt.Sprintf("budgets were not tried: no user reached the budget of ε %d, "+
 		"the most in any %v is %g; give more --records or fewer --vehicles", budgetEpsilon, budgetWindow, l.MostSpent)}
+}
+
+// cost is the ε that one published record has cost its user.
+type cost struct {
+	step    int64
+	epsilon float64
+}
+
+// costs are the costs of each user's records in all partitions. An observer of the sanitized
+// topic can add them up without knowing how the service keeps its account.
+type costs map[string][]cost
+
+func (c costs) add(r schemas.Sanitized) {
+	if r.Epsilon != 0 {
+		c[r.UserID] = append(c[r.UserID], cost{r.Step, r.Epsilon})
+	}
+}
+
+// exceeded counts the users whose costs in some window of so many steps exceed the budget. It
+// also returns the largest sum of any user in any window.
+func (c costs) exceeded(budget float64, steps int64) (users int, most float64) {
+	const rounding = 1e-9 // error of a sum of at most a few thousand costs
+	for _, all := range c {
+		slices.SortFunc(all, func(a, b cost) int { return cmp.Compare(a.step, b.step) })
+		first, sum, largest := 0, 0.0, 0.0
+		for _, last := range all {
+			sum += last.epsilon
+			for all[first].step <= last.step-steps {
+				sum -= all[first].epsilon
+				first++
+			}
+			largest = max(largest, sum)
+		}
+		if largest > budget+rounding {
+			users++
+		}
+		most = max(most, largest)
+	}
+	return users, most
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// plants are faults of the topics themselves, by name: what the checks are for.
-// The service has stopped when they are planted.
-var plants = map[string]func(context.Context, *harness, *witness) error{
+// plants are broken promises in the topics themselves, by name: each must make the checks fail.
+// They are planted after the service has stopped.
+var plants = map[string]func(context.Context, stage) error{
 	"budget":    plantBudget,
 	"duplicate": plantDuplicate,
 	"lost":      plantLost,
@@ -22,21 +22,31 @@ var plants = map[string]func(context.Context, *harness, *witness) error{
 	"reader":    plantReader,
 }
 
+// stage is where a fault is planted.
+type stage struct {
+	brokers    []string
+	partitions int
+	began      time.Time // of the run
+	witness    *witness
+	fed        *fed // counts what a plant feeds
+}
+
+// plantNames lists the plants in order.
 func plantNames() []string { return slices.Sorted(maps.Keys(plants)) }
 
 // plantDuplicate publishes a sanitized record a second time.
-func plantDuplicate(ctx context.Context, h *harness, _ *witness) error {
-	r, err := h.published(ctx)
+func plantDuplicate(ctx context.Context, at stage) error {
+	r, err := at.published(ctx)
 	if err != nil {
 		return err
 	}
-	return h.publish(ctx, r)
+	return at.publish(ctx, r)
 }
 
-// plantBudget publishes releases of a user in another partition, as a service would that
-// keeps a budget there too.
-func plantBudget(ctx context.Context, h *harness, _ *witness) error {
-	r, err := h.published(ctx)
+// plantBudget publishes releases of a user in another partition, as a service would if it kept
+// a budget for the user there too.
+func plantBudget(ctx context.Context, at stage) error {
+	r, err := at.published(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,7 +59,7 @@ func plantBudget(ctx context.Context, h *harness, _ *witness) error {
 		return err
 	}
 	release.Kind, release.Epsilon = schemas.KindReleased, 1
-	r.Partition = (r.Partition + 1) % int32(h.Partitions)
+	r.Partition = (r.Partition + 1) % int32(at.partitions)
 	for range budgetEpsilon + 1 {
 		release.Step++
 		release.Timestamp += fleetStep.Milliseconds()
@@ -57,7 +67,7 @@ func plantBudget(ctx context.Context, h *harness, _ *witness) error {
 			return err
 		}
 		again := *r
-		if err := h.publish(ctx, &again); err != nil {
+		if err := at.publish(ctx, &again); err != nil {
 			return err
 		}
 	}
@@ -65,23 +75,23 @@ func plantBudget(ctx context.Context, h *harness, _ *witness) error {
 }
 
 // plantLost writes a raw record that nobody answers.
-func plantLost(ctx context.Context, h *harness, _ *witness) error {
+func plantLost(ctx context.Context, at stage) error {
 	codec, err := schemas.NewCodec(schemas.Avro)
 	if err != nil {
 		return err
 	}
-	value, err := codec.AppendRaw(nil, schemas.Raw{UserID: "planted", Timestamp: h.began.UnixMilli(), Latitude: 53.43, Longitude: -2.94})
+	value, err := codec.AppendRaw(nil, schemas.Raw{UserID: "planted", Timestamp: at.began.UnixMilli(), Latitude: 53.43, Longitude: -2.94})
 	if err != nil {
 		return err
 	}
-	h.fed.odd++
-	return h.publish(ctx, &kgo.Record{Topic: rawTopic, Key: []byte("planted"), Value: value})
+	at.fed.odd++
+	return at.publish(ctx, &kgo.Record{Topic: rawTopic, Key: []byte("planted"), Value: value})
 }
 
-// plantDiffering writes another release of a fix in a transaction, and aborts it:
-// only a read_uncommitted reader can see it.
-func plantDiffering(ctx context.Context, h *harness, _ *witness) error {
-	r, err := h.published(ctx)
+// plantDiffering writes another release of a fix in a transaction and aborts it, so only a
+// read_uncommitted reader can see it.
+func plantDiffering(ctx context.Context, at stage) error {
+	r, err := at.published(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,7 +107,7 @@ func plantDiffering(ctx context.Context, h *harness, _ *witness) error {
 	if r.Value, err = codec.AppendSanitized(nil, release); err != nil {
 		return err
 	}
-	client, err := newClient(h.brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	client, err := newClient(at.brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.TransactionalID("plant"), kgo.TransactionTimeout(10*time.Second))
 	if err != nil {
 		return err
@@ -109,12 +119,11 @@ func plantDiffering(ctx context.Context, h *harness, _ *witness) error {
 	return errors.Join(client.ProduceSync(ctx, r).FirstErr(), client.EndTransaction(ctx, kgo.TryAbort))
 }
 
-// plantReader makes the concurrent reader forget a record, as if it had been
-// published unseen.
-func plantReader(_ context.Context, _ *harness, w *witness) error {
-	for p, saw := range w.saw[sanitizedTopic] {
+// plantReader makes the witness forget a record, as if it had never seen it.
+func plantReader(_ context.Context, at stage) error {
+	for p, saw := range at.witness.saw[sanitizedTopic] {
 		if len(saw) > 0 {
-			w.saw[sanitizedTopic][p] = saw[:len(saw)-1]
+			at.witness.saw[sanitizedTopic][p] = saw[:len(saw)-1]
 			return nil
 		}
 	}
@@ -122,9 +131,9 @@ func plantReader(_ context.Context, _ *harness, w *witness) error {
 }
 
 // published returns one committed sanitized record.
-func (h *harness) published(ctx context.Context) (*kgo.Record, error) {
+func (at stage) published(ctx context.Context) (*kgo.Record, error) {
 	var found *kgo.Record
-	err := scan(ctx, h.brokers, sanitizedTopic, h.Partitions, false, func(r *kgo.Record) {
+	err := scan(ctx, at.brokers, sanitizedTopic, at.partitions, false, func(r *kgo.Record) {
 		if found == nil && !r.Attrs.IsControl() {
 			found = &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp}
 		}
@@ -135,9 +144,9 @@ func (h *harness) published(ctx context.Context) (*kgo.Record, error) {
 	return found, err
 }
 
-// publish writes a record as anybody could.
-func (h *harness) publish(ctx context.Context, r *kgo.Record) error {
-	client, err := newClient(h.brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+// publish writes a record to its partition.
+func (at stage) publish(ctx context.Context, r *kgo.Record) error {
+	client, err := newClient(at.brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		return err
 	}

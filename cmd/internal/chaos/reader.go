@@ -2,13 +2,124 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
+
+// newClient returns a client of franz-go: the checks must not rely on the product's own
+// reading.
+func newClient(brokers []string, options ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(brokers...),
+		kgo.RequestTimeoutOverhead(5 * time.Second),
+		kgo.MetadataMinAge(250 * time.Millisecond),
+	}, options...)...)
+}
+
+// ends returns the end of each partition of a topic: its last stable offset or, with
+// uncommitted, its high watermark.
+func ends(ctx context.Context, client *kgo.Client, topic string, partitions int, uncommitted bool) ([]int64, error) {
+	request := kmsg.NewPtrListOffsetsRequest()
+	if !uncommitted {
+		request.IsolationLevel = 1
+	}
+	of := kmsg.NewListOffsetsRequestTopic()
+	of.Topic = topic
+	for p := range partitions {
+		partition := kmsg.NewListOffsetsRequestTopicPartition()
+		partition.Partition, partition.Timestamp = int32(p), -1
+		of.Partitions = append(of.Partitions, partition)
+	}
+	request.Topics = append(request.Topics, of)
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("ends of %s: %w", topic, err)
+	}
+	found := make([]int64, partitions)
+	n := 0
+	for _, t := range response.Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode != 0 {
+				return nil, fmt.Errorf("end of %s/%d: error %d", topic, p.Partition, p.ErrorCode)
+			}
+			found[p.Partition] = p.Offset
+			n++
+		}
+	}
+	if n != partitions {
+		return nil, fmt.Errorf("ends of %s: %d of %d partitions answered", topic, n, partitions)
+	}
+	return found, nil
+}
+
+// from returns the options to read whole topics, each partition from its start.
+func from(topics []string, partitions int, uncommitted bool) []kgo.Opt {
+	at := map[string]map[int32]kgo.Offset{}
+	for _, topic := range topics {
+		at[topic] = map[int32]kgo.Offset{}
+		for p := range partitions {
+			at[topic][int32(p)] = kgo.NewOffset().AtStart()
+		}
+	}
+	level := kgo.ReadCommitted()
+	if uncommitted {
+		level = kgo.ReadUncommitted()
+	}
+	return []kgo.Opt{
+		kgo.ConsumePartitions(at), kgo.FetchIsolationLevel(level), kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(200 * time.Millisecond),
+	}
+}
+
+// scan calls each for every record of a topic, control records included, in order
+// within a partition, up to where the partitions end now.
+func scan(ctx context.Context, brokers []string, topic string, partitions int, uncommitted bool, each func(*kgo.Record)) error {
+	client, err := newClient(brokers, from([]string{topic}, partitions, uncommitted)...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	end, err := ends(ctx, client, topic, partitions, uncommitted)
+	if err != nil {
+		return err
+	}
+	left := 0
+	for _, e := range end {
+		if e > 0 {
+			left++
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	finished := make([]bool, partitions)
+	for left > 0 {
+		fetches := client.PollFetches(ctx)
+		var failed error
+		fetches.EachError(func(topic string, p int32, err error) {
+			failed = errors.Join(failed, fmt.Errorf("scan of %s/%d: %w", topic, p, err))
+		})
+		if failed != nil {
+			return failed
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if r.Offset < end[r.Partition] {
+				each(r)
+			}
+			// If the last write was a transaction's, the last record is its marker.
+			if r.Offset >= end[r.Partition]-1 && !finished[r.Partition] {
+				finished[r.Partition] = true
+				left--
+			}
+		})
+	}
+	return nil
+}
 
 // seen is a record as a reader remembers it.
 type seen struct {
@@ -16,8 +127,8 @@ type seen struct {
 	hash   uint64
 }
 
-// hashes tell records apart: of 64 bits, so that a million of them are all
-// different but for a chance of 3 in 100 million.
+// hashes is the seed of the hashes that identify records. With 64 bits, two of a million records
+// have the same hash with a probability of 3 in 100 million.
 var hashes = maphash.MakeSeed()
 
 func hashRecord(r *kgo.Record) uint64 {
@@ -38,43 +149,47 @@ func hashFix(user string, timestampMS int64) uint64 {
 	return h.Sum64()
 }
 
-// witness reads what the service publishes while things break, read_committed,
-// and keeps what it saw in the order in which it saw it.
+// witness reads what the service publishes, read_committed, while the faults happen. It keeps
+// all records in the order in which it saw them.
 type witness struct {
-	client *kgo.Client
-
 	mu      sync.Mutex
 	saw     map[string][][]seen // by topic and partition
 	records int
 	last    []time.Time   // of each partition of the sanitized topic
 	gap     time.Duration // longest time between two records of a partition
 	delay   time.Duration // longest time from a raw record to its sanitized one
-	late    string        // which one that was
+	late    string        // the record with that delay
 	errs    []string
 }
 
-func newWitness(brokers []string, partitions int) (*witness, error) {
+// watch starts a witness. The function that it returns ends the reading, and may be called twice.
+func watch(ctx context.Context, brokers []string, partitions int) (*witness, func(), error) {
 	topics := []string{sanitizedTopic, deadTopic}
-	client, err := newClient(brokers, append(from(topics, partitions, false), kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
+	options := append(from(topics, partitions, false), kgo.ConsumeResetOffset(kgo.NoResetOffset()))
+	client, err := newClient(brokers, options...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	w := &witness{client: client, saw: map[string][][]seen{}, last: make([]time.Time, partitions)}
+	w := &witness{saw: map[string][][]seen{}, last: make([]time.Time, partitions)}
 	for _, topic := range topics {
 		w.saw[topic] = make([][]seen, partitions)
 	}
-	return w, nil
-}
-
-// run reads until the context ends.
-func (w *witness) run(ctx context.Context) {
-	for {
-		fetches := w.client.PollFetches(ctx)
-		if ctx.Err() != nil || fetches.IsClientClosed() {
-			return
+	ctx, cancel := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			fetches := client.PollFetches(ctx)
+			if ctx.Err() != nil || fetches.IsClientClosed() {
+				return
+			}
+			w.take(fetches, time.Now())
 		}
-		w.take(fetches, time.Now())
-	}
+	})
+	return w, sync.OnceFunc(func() {
+		cancel()
+		reading.Wait()
+		client.Close()
+	}), nil
 }
 
 func (w *witness) take(fetches kgo.Fetches, now time.Time) {
@@ -102,7 +217,7 @@ func (w *witness) take(fetches kgo.Fetches, now time.Time) {
 	})
 }
 
-// count is how many records it has seen in both topics.
+// count returns the number of records in both topics.
 func (w *witness) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,19 +1,41 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 )
+
+// report is the result of a run.
+type report struct {
+	Settings     settings
+	Faults       map[kind]int
+	IdleFaults   int
+	Gap          time.Duration // longest time between two records of a partition, for the witness
+	Delay        time.Duration // longest time from a raw record to its sanitized one, for the witness
+	Late         string        // the record with the longest delay
+	LoggedErrors int
+	StateEqual   bool            // "geodither state verify" found nothing
+	Verified     json.RawMessage // the report of "geodither state verify"
+	Took         time.Duration
+	Violations   []string
+
+	ledger *ledger
+}
 
 // harness is one run.
 type harness struct {
@@ -29,12 +51,7 @@ type harness struct {
 	fed       fed
 }
 
-// fed is what went into the raw topic.
-type fed struct{ fleet, odd, second int }
-
-func (f fed) all() int { return f.fleet + f.odd + f.second }
-
-// chaos runs everything. The report is worth reading even with an error; dir is
+// chaos runs everything. It returns a report, which is worth reading even beside an error, and
 // the folder with all logs and topics.
 func chaos(ctx context.Context, s settings, log io.Writer) (report, string, error) {
 	h := &harness{settings: s, began: time.Now()}
@@ -59,21 +76,17 @@ func (h *harness) run(ctx context.Context, r *report) (err error) {
 		return err
 	}
 	defer func() {
-		// Also after an interrupt, and before the topics are gone.
+		// The instances end after an interrupt too, and before the topics are gone.
 		err = errors.Join(err, h.end(r), h.cluster.call(context.WithoutCancel(ctx), "down"))
 	}()
-	if err := h.launch(ctx); err != nil {
+	if err := h.start(ctx); err != nil {
 		return err
 	}
-	w, err := newWitness(h.brokers, h.Partitions)
+	w, stop, err := watch(ctx, h.brokers, h.Partitions)
 	if err != nil {
 		return err
 	}
-	defer w.client.Close()
-	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	var watch sync.WaitGroup
-	watch.Go(func() { w.run(watching) })
 
 	if err := h.breakAndFeed(ctx, r); err != nil {
 		return err
@@ -87,11 +100,10 @@ func (h *harness) run(ctx context.Context, r *report) (err error) {
 		}
 	}
 	stop()
-	watch.Wait()
 	return h.check(ctx, r, w)
 }
 
-// prepare makes the cluster, the binary, the model, the key and the topics.
+// prepare makes the binary, the model and the key, and starts the cluster.
 func (h *harness) prepare(ctx context.Context) error {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -122,8 +134,8 @@ func (h *harness) prepare(ctx context.Context) error {
 
 func (h *harness) model() string { return filepath.Join(h.dir, "model.avro") }
 
-// launch makes the topics and starts the instances.
-func (h *harness) launch(ctx context.Context) error {
+// start creates the topics and starts the instances.
+func (h *harness) start(ctx context.Context) error {
 	client, err := newClient(h.brokers)
 	if err != nil {
 		return err
@@ -142,19 +154,50 @@ func (h *harness) launch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		i, err := newInstance(h.binary, config, state, name)
+		i, err := launch(h.binary, config, state, name)
 		if err != nil {
 			return err
 		}
 		h.instances = append(h.instances, i)
-		if err := i.start(); err != nil {
-			return err
+	}
+	return nil
+}
+
+// createTopics creates the four topics, with the cluster's replication. In the raw topic the
+// broker sets the timestamps. The service copies them to what it publishes, so a reader knows
+// how long a record took. The changelog has small segments, so that Kafka compacts it during
+// the run.
+func createTopics(ctx context.Context, client *kgo.Client, partitions int) error {
+	request := kmsg.NewPtrCreateTopicsRequest()
+	request.TimeoutMillis = 20_000
+	add := func(name string, configs ...string) {
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, int32(partitions), -1
+		for n := 0; n < len(configs); n += 2 {
+			config := kmsg.NewCreateTopicsRequestTopicConfig()
+			config.Name, config.Value = configs[n], &configs[n+1]
+			topic.Configs = append(topic.Configs, config)
+		}
+		request.Topics = append(request.Topics, topic)
+	}
+	add(rawTopic, "message.timestamp.type", "LogAppendTime")
+	add(sanitizedTopic, "message.timestamp.after.max.ms", "9223372036854775807")
+	add(deadTopic, "message.timestamp.after.max.ms", "9223372036854775807")
+	add(changelogTopic, "message.timestamp.after.max.ms", "9223372036854775807",
+		"cleanup.policy", "compact", "segment.bytes", "1048576", "min.cleanable.dirty.ratio", "0.1")
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return fmt.Errorf("create topics: %w", err)
+	}
+	for _, topic := range response.Topics {
+		if topic.ErrorCode != 0 {
+			return fmt.Errorf("create topic %s: error %d", topic.Topic, topic.ErrorCode)
 		}
 	}
 	return nil
 }
 
-// config writes the configuration of an instance and names its state folder.
+// config writes the configuration of an instance. It returns the file and the state folder.
 func (h *harness) config(name, id string) (path, state string, err error) {
 	state = filepath.Join(h.dir, name+"-state")
 	text := fmt.Sprintf(`brokers: [%s]
@@ -174,58 +217,53 @@ session_timeout: %v
 	return path, state, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// breakAndFeed feeds the raw topic and carries the schedule out meanwhile.
+// breakAndFeed feeds the raw topic while the schedule's faults happen.
 func (h *harness) breakAndFeed(ctx context.Context, r *report) error {
 	feedLog, err := os.Create(filepath.Join(h.dir, "produce.log"))
 	if err != nil {
 		return err
 	}
 	defer feedLog.Close()
-	fleet, ended := context.WithCancel(ctx)
-	defer ended()
+	var ended atomic.Bool
+	f := &feeder{
+		settings: h.settings, binary: h.binary, model: h.model(), brokers: h.brokers, log: feedLog,
+		ended: func() {
+			ended.Store(true)
+			h.note("the fleet has ended")
+		},
+	}
 	b := &breaker{
 		cluster: h.cluster, instances: h.instances, note: h.note,
-		feeding: func() bool { return fleet.Err() == nil },
+		feeding: func() bool { return !ended.Load() },
 	}
-	h.note("%d records in %v, %d hard faults, seed %d", h.steps()*h.Vehicles, h.Duration.Round(time.Second), h.Faults, h.Seed)
+	h.note("%d records in %v, %d hard faults, seed %d",
+		h.steps()*h.Vehicles, h.Duration.Round(time.Second), h.Faults, h.Seed)
 	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer ended()
-		h.fed.fleet = h.steps() * h.Vehicles
-		err := feedFleet(running, h.settings, h.binary, h.model(), h.brokers, feedLog)
-		h.note("the fleet has ended")
-		return err
-	})
 	group.Go(func() (err error) {
-		h.fed.odd, err = feedOdd(running, fleet, h.settings, h.brokers)
+		h.fed, err = f.feed(running)
 		return err
 	})
-	group.Go(func() (err error) {
-		h.fed.second, err = feedSecond(running, fleet, h.settings, h.brokers)
-		return err
-	})
-	group.Go(func() error { return b.run(running, schedule(h.settings)) })
+	group.Go(func() error { return b.run(running, h.settings) })
 	err = group.Wait()
-	r.Faults = b.counts
-	r.IdleFaults = b.idle
+	r.Faults, r.IdleFaults = b.counts, b.idle
 	return err
 }
 
-// stuckAfter is how long nothing may be published, all faults being mended,
-// before the service counts as stuck.
+// stuckAfter is how long the service may publish nothing, once no fault is left, before it
+// counts as stuck.
 const stuckAfter = 90 * time.Second
 
-// drain waits until every raw record has its answer.
+// drain waits until every raw record is answered.
 func (h *harness) drain(ctx context.Context, w *witness) error {
 	want := h.fed.all()
-	h.note("waiting for the rest of %d records", want)
+	h.note("waiting until all %d records are answered", want)
 	last, at := -1, time.Now()
 	for w.count() < want {
 		if n := w.count(); n != last {
 			last, at = n, time.Now()
 		}
 		if time.Since(at) > stuckAfter {
-			return fmt.Errorf("stuck: %d of %d records are answered, and none came for %v", last, want, stuckAfter)
+			return fmt.Errorf("the service is stuck: it answered %d of %d records, and none in the last %v", last, want, stuckAfter)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err
@@ -235,17 +273,16 @@ func (h *harness) drain(ctx context.Context, w *witness) error {
 	return nil
 }
 
-// end kills what still runs and says what the instances did by themselves.
+// end kills the instances that still run and reports how all of them behaved.
 func (h *harness) end(r *report) error {
 	var failed error
 	for _, i := range h.instances {
-		failed = errors.Join(failed, i.close())
-		for _, death := range i.died() {
+		deaths, errorLines, err := i.close()
+		failed = errors.Join(failed, err)
+		for _, death := range deaths {
 			r.Violations = append(r.Violations, "an instance exited by itself: "+death)
 		}
-		n, err := i.logged("level=ERROR")
-		failed = errors.Join(failed, err)
-		r.LoggedErrors += n
+		r.LoggedErrors += errorLines
 	}
 	return failed
 }
@@ -253,4 +290,110 @@ func (h *harness) end(r *report) error {
 // note writes a line of the timeline.
 func (h *harness) note(format string, args ...any) {
 	fmt.Fprintf(h.log, "%6.1fs "+format+"\n", append([]any{time.Since(h.began).Seconds()}, args...)...)
+}
+
+// check reads all topics, after the instances have stopped, and fills the report.
+func (h *harness) check(ctx context.Context, r *report, w *witness) error {
+	l, err := newLedger(h.Partitions)
+	if err != nil {
+		return err
+	}
+	r.ledger = l
+	if l.OpenTransactions, err = h.settle(ctx); err != nil {
+		return err
+	}
+	if h.Plant != "" {
+		h.note("planting: %s", h.Plant)
+		at := stage{brokers: h.brokers, partitions: h.Partitions, began: h.began, witness: w, fed: &h.fed}
+		if err := plants[h.Plant](ctx, at); err != nil {
+			return fmt.Errorf("plant %s: %w", h.Plant, err)
+		}
+	}
+	h.note("reading all topics")
+	broken, err := l.read(ctx, h.brokers, w)
+	r.Violations = append(r.Violations, broken...)
+	if err != nil {
+		return err
+	}
+	r.Gap, r.Delay, r.Late = w.gap.Round(time.Millisecond), w.delay.Round(time.Millisecond), w.late
+	if fed := h.fed.all(); fed != l.Raw {
+		r.Violations = append(r.Violations, fmt.Sprintf("%d records were fed, the raw topic holds %d", fed, l.Raw))
+	}
+	if h.fed.second > 0 && l.Misplaced == 0 && h.Partitions > 1 {
+		r.Violations = append(r.Violations, "the second producer misplaced no record, so this run did not test "+
+			"the budgets: give more --vehicles or another number of --partitions")
+	}
+	if r.IdleFaults > 0 {
+		r.Violations = append(r.Violations, fmt.Sprintf(
+			"%d hard faults came after the feed had ended and show nothing: give a longer --duration", r.IdleFaults))
+	}
+	h.note("recomputing everything from the raw topic")
+	return h.verify(ctx, r)
+}
+
+// settle waits until no transaction is open, and returns the number of partitions where one
+// still is. The transaction of a dead instance without a successor ends by its timeout.
+func (h *harness) settle(ctx context.Context) (open int, err error) {
+	client, err := newClient(h.brokers)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	deadline := time.Now().Add(2*transactionTimeout + 10*time.Second)
+	for {
+		if open, err = openTransactions(ctx, client, h.Partitions); err != nil {
+			return 0, err
+		}
+		if open == 0 || time.Now().After(deadline) {
+			return open, nil
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return open, err
+		}
+	}
+}
+
+// openTransactions counts the partitions that end with an open transaction.
+func openTransactions(ctx context.Context, client *kgo.Client, partitions int) (open int, err error) {
+	for _, topic := range []string{sanitizedTopic, deadTopic, changelogTopic} {
+		stable, err := ends(ctx, client, topic, partitions, false)
+		if err != nil {
+			return 0, err
+		}
+		high, err := ends(ctx, client, topic, partitions, true)
+		if err != nil {
+			return 0, err
+		}
+		for p := range stable {
+			if stable[p] != high[p] {
+				open++
+			}
+		}
+	}
+	return open, nil
+}
+
+// verify lets "geodither state verify" recompute everything and compare.
+func (h *harness) verify(ctx context.Context, r *report) error {
+	config, _, err := h.config("verify", "")
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, h.binary, "state", "verify", "-c", config, "--json")
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	failed := cmd.Run()
+	if json.Valid(out.Bytes()) {
+		r.Verified = slices.Clone(out.Bytes())
+	}
+	var exit *exec.ExitError
+	if errors.As(failed, &exit) && exit.ExitCode() == 1 {
+		r.Violations = append(r.Violations, fmt.Sprintf("geodither state verify: %s", bytes.TrimSpace(said.Bytes())))
+		return nil
+	}
+	if failed != nil {
+		return fmt.Errorf("geodither state verify: %w\n%s", failed, bytes.TrimSpace(said.Bytes()))
+	}
+	r.StateEqual = true
+	return nil
 }

@@ -2,36 +2,77 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// instance is one "geodither run", under a supervisor: if it exits by itself,
-// that is noted, and it is started again. Its log goes on over restarts.
+// cluster is three Kafka nodes by deploy/kafka/kafka.sh.
+type cluster struct{ script, dir string }
+
+// call runs one command of kafka.sh. An error holds the command's output.
+func (c cluster) call(ctx context.Context, command string, args ...string) error {
+	cmd := exec.CommandContext(ctx, c.script, append([]string{command, "--dir", c.dir}, args...)...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("kafka.sh %s %s: %w\n%s", command, strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
+	}
+	return nil
+}
+
+// up starts the cluster and returns its brokers.
+func (c cluster) up(ctx context.Context) ([]string, error) {
+	if err := c.call(ctx, "up", "--nodes", strconv.Itoa(nodes)); err != nil {
+		// An interrupt kills the script, but not the nodes that it has started.
+		return nil, errors.Join(err, c.call(context.WithoutCancel(ctx), "down"))
+	}
+	text, err := os.ReadFile(filepath.Join(c.dir, "brokers"))
+	if err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSpace(string(text)), ","), nil
+}
+
+// node runs one command on a node, counted from 0.
+func (c cluster) node(ctx context.Context, command string, n int) error {
+	return c.call(ctx, command, strconv.Itoa(n+1))
+}
+
+// instance is one "geodither run" under a supervisor, which notes an exit that nobody asked for
+// and starts the process again. All starts write to the same log.
 type instance struct {
 	name, binary, config, stateDir string
 	log                            *os.File
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
-	ended  chan error // of cmd: takes its exit, once
-	wanted bool       // it is to run; false before it is killed or stopped
+	ended  chan error // receives the result of cmd once
+	wanted bool       // false from just before it is killed or stopped
 	began  int64      // size of the log at the last start
-	deaths []string   // how it exited by itself
+	deaths []string   // exits that nobody asked for
 }
 
-func newInstance(binary, config, stateDir, name string) (*instance, error) {
-	log, err := os.OpenFile(filepath.Join(filepath.Dir(config), name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+// launch starts an instance with a configuration file, beside which it puts its log.
+func launch(binary, config, stateDir, name string) (*instance, error) {
+	path := filepath.Join(filepath.Dir(config), name+".log")
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &instance{name: name, binary: binary, config: config, stateDir: stateDir, log: log}, nil
+	i := &instance{name: name, binary: binary, config: config, stateDir: stateDir, log: log}
+	if err := i.start(); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return i, nil
 }
 
 func (i *instance) start() error {
@@ -43,7 +84,7 @@ func (i *instance) start() error {
 func (i *instance) startLocked() error {
 	cmd := exec.Command(i.binary, "run", "-c", i.config)
 	cmd.Stdout, cmd.Stderr = i.log, i.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the harness, which ends them in order
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must reach only the harness, which ends all in order
 	fmt.Fprintf(i.log, "--- start %s\n", time.Now().Format(time.RFC3339Nano))
 	if info, err := i.log.Stat(); err == nil {
 		i.began = info.Size()
@@ -56,7 +97,7 @@ func (i *instance) startLocked() error {
 	return nil
 }
 
-// supervise waits for the process and, if nobody ended it, starts it anew.
+// supervise waits for the process and, if nobody ended it, starts it again.
 func (i *instance) supervise(cmd *exec.Cmd, ended chan<- error) {
 	err := cmd.Wait()
 	i.mu.Lock()
@@ -110,8 +151,8 @@ func (i *instance) kill() error { return i.end(syscall.SIGKILL, 10*time.Second) 
 // failover included.
 const stopPatience = 45 * time.Second
 
-// terminate asks the process to stop, which it must do cleanly: once it has said
-// anything, since a signal in its first moments finds nobody who handles it.
+// terminate asks the process to stop cleanly. It waits until the process has logged something,
+// because at the very start the process does not handle signals yet.
 func (i *instance) terminate() error {
 	i.mu.Lock()
 	began := i.began
@@ -137,21 +178,12 @@ func (i *instance) signal(signal os.Signal) error {
 	return nil
 }
 
-// wipe deletes the state folder.
-func (i *instance) wipe() error { return os.RemoveAll(i.stateDir) }
-
-// close ends the process for good.
-func (i *instance) close() error { return errors.Join(i.kill(), i.log.Close()) }
-
-// died says how the process has exited by itself.
-func (i *instance) died() []string {
+// close ends the process for good. It returns the exits that nobody asked for, and the number
+// of errors in the log.
+func (i *instance) close() (deaths []string, errorLines int, err error) {
+	err = errors.Join(i.kill(), i.log.Close())
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.deaths
-}
-
-// logged counts the lines of the log that hold a text.
-func (i *instance) logged(text string) (int, error) {
-	data, err := os.ReadFile(i.log.Name())
-	return bytes.Count(data, []byte(text)), err
+	text, failed := os.ReadFile(i.log.Name())
+	return i.deaths, bytes.Count(text, []byte("level=ERROR")), errors.Join(err, failed)
 }
