@@ -100,7 +100,8 @@ func BenchmarkConsumeProduce(b *testing.B) {
 			producer.Batch{TopicPartition: producer.TopicPartition{Topic: "out"}, Records: out},
 			producer.Batch{TopicPartition: producer.TopicPartition{Topic: "log"}, Records: log})
 		must(b, err)
-		must(b, p.CommitOffsets(b.Context(), producer.Member{Group: "group", Generation: -1}, map[producer.TopicPartition]int64{{Topic: "in"}: next}))
+		must(b, p.CommitOffsets(b.Context(), producer.Member{Group: "group", Generation: -1},
+			map[producer.TopicPartition]int64{{Topic: "in"}: next}))
 		_, err = p.Commit(b.Context())
 		must(b, err)
 		out, log = out[:0], log[:0]
@@ -134,9 +135,13 @@ func preload(b *testing.B, client *kafka.Client, n int) {
 	for from := 0; from < n; from += 10_000 {
 		records := make([]producer.Record, min(10_000, n-from))
 		for i := range records {
-			records[i] = producer.Record{Key: fmt.Appendf(nil, "user-%08d", from+i), Value: value, Timestamp: int64(from + i)}
+			records[i] = producer.Record{
+				Key: fmt.Appendf(nil, "user-%08d", from+i), Value: value,
+				Timestamp: int64(from + i),
+			}
 		}
-		_, err := p.Produce(b.Context(), producer.Batch{TopicPartition: producer.TopicPartition{Topic: "in"}, Records: records})
+		_, err := p.Produce(b.Context(),
+			producer.Batch{TopicPartition: producer.TopicPartition{Topic: "in"}, Records: records})
 		must(b, err)
 	}
 }

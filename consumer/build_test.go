@@ -44,7 +44,10 @@ func (m made) bytes() []byte {
 		}
 		b.LastOffsetDelta = int32(i)
 		b.NumRecords++
-		r := kmsg.Record{OffsetDelta: int32(i), TimestampDelta64: int64(i), Key: []byte(value), Value: []byte(value)}
+		r := kmsg.Record{
+			OffsetDelta: int32(i), TimestampDelta64: int64(i), Key: []byte(value),
+			Value: []byte(value),
+		}
 		body := r.AppendTo(nil)
 		_, prefix := binary.Varint(body)
 		r.Length = int32(len(body) - prefix)
@@ -77,7 +80,8 @@ func answerOf(records []byte, list ...aborted) *wire.Frame {
 	res := kmsg.NewFetchResponse()
 	res.Version = 11
 	part := kmsg.NewFetchResponseTopicPartition()
-	part.Partition, part.HighWatermark, part.LastStableOffset, part.LogStartOffset, part.RecordBatches = 3, 99, 88, 1, records
+	part.Partition, part.HighWatermark, part.LastStableOffset, part.LogStartOffset,
+		part.RecordBatches = 3, 99, 88, 1, records
 	for _, a := range list {
 		entry := kmsg.NewFetchResponseTopicPartitionAbortedTransaction()
 		entry.ProducerID, entry.FirstOffset = a.producerID, a.first

@@ -35,7 +35,9 @@ var traps = map[string]struct {
 			{base: 6, producer: 7, control: "commit"},
 		},
 		aborted: []aborted{{7, 0}}, want: []string{"c", "d"}, next: 7,
-		broken: func(b []made, _ []aborted, from int64) ([]string, int64) { return naive(b, nil, from, rules{}) },
+		broken: func(b []made, _ []aborted, from int64) ([]string, int64) {
+			return naive(b, nil, from, rules{})
+		},
 	},
 	"a marker whose records were compacted away": {
 		batches: []made{
@@ -69,13 +71,15 @@ var traps = map[string]struct {
 		},
 	},
 	"a batch whose last records were compacted away": {
-		batches: []made{{base: 0, last: 9, records: []string{"a", "b", "c"}}}, from: 3, want: []string{}, next: 10,
+		batches: []made{{base: 0, last: 9, records: []string{"a", "b", "c"}}}, from: 3,
+		want: []string{}, next: 10,
 		broken: func(b []made, list []aborted, from int64) ([]string, int64) {
 			return naive(b, list, from, rules{moveByRecords: true})
 		},
 	},
 	"records before the offset asked for": {
-		batches: []made{{base: 0, records: []string{"a", "b", "c"}}}, from: 1, want: []string{"b", "c"}, next: 3,
+		batches: []made{{base: 0, records: []string{"a", "b", "c"}}}, from: 1,
+		want: []string{"b", "c"}, next: 3,
 		broken: func(b []made, list []aborted, from int64) ([]string, int64) {
 			return naive(b, list, from, rules{keepEarlier: true})
 		},
@@ -93,23 +97,37 @@ var traps = map[string]struct {
 		},
 	},
 	"control records": {
-		batches: []made{{base: 0, producer: 7, control: "commit"}, {base: 1, producer: 7, control: "abort"}},
-		want:    []string{}, next: 2,
+		batches: []made{
+			{base: 0, producer: 7, control: "commit"},
+			{base: 1, producer: 7, control: "abort"},
+		},
+		want: []string{}, next: 2,
 		broken: func(b []made, list []aborted, from int64) ([]string, int64) {
 			return naive(b, list, from, rules{showControl: true})
 		},
 	},
 	"a marker that was compacted itself": {
-		batches: []made{{base: 0, last: 0, producer: 7, attributes: attributeControl | attributeTransactional}, {base: 1, producer: 7, records: []string{"a"}}},
-		want:    []string{"a"}, next: 2,
+		batches: []made{
+			{
+				base: 0, last: 0, producer: 7,
+				attributes: attributeControl | attributeTransactional,
+			},
+			{base: 1, producer: 7, records: []string{"a"}},
+		},
+		want: []string{"a"}, next: 2,
 	},
 }
 
 // rules that a naive reader may lack.
-type rules struct{ openAtDataOnly, unsorted, moveByRecords, keepEarlier, byProducerOnly, showControl bool }
+type rules struct {
+	openAtDataOnly, unsorted, moveByRecords, keepEarlier, byProducerOnly,
+	showControl bool
+}
 
 // naive reads a log as the fetcher does, but for the rules that are planted out.
-func naive(batches []made, list []aborted, from int64, without rules) (values []string, next int64) {
+func naive(batches []made, list []aborted, from int64, without rules) (
+	values []string, next int64,
+) {
 	hidden := newFilter(slices.Clone(list))
 	if without.unsorted {
 		hidden = &filter{pending: slices.Clone(list)}
@@ -122,7 +140,9 @@ func naive(batches []made, list []aborted, from int64, without rules) (values []
 		}
 		if without.openAtDataOnly && b.control() {
 			if abort, _ := abortMarker(&b); abort {
-				hidden.aborting = slices.DeleteFunc(hidden.aborting, func(id int64) bool { return id == b.producerID })
+				hidden.aborting = slices.DeleteFunc(hidden.aborting, func(id int64) bool {
+					return id == b.producerID
+				})
 			}
 			next = max(next, b.last+1)
 			continue
@@ -154,12 +174,14 @@ func naive(batches []made, list []aborted, from int64, without rules) (values []
 func TestReadCommittedTraps(t *testing.T) {
 	for name, c := range traps {
 		t.Run(name, func(t *testing.T) {
-			got, err := decoded(t, newFetcher(t, FetcherOptions{}), answerOf(encodeAll(c.batches...), c.aborted...), c.from)
+			got, err := decoded(t, newFetcher(t, FetcherOptions{}),
+				answerOf(encodeAll(c.batches...), c.aborted...), c.from)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(valuesOf(got.Records), c.want) || got.Next != c.next {
-				t.Errorf("%q and next %d, want %q and %d", valuesOf(got.Records), got.Next, c.want, c.next)
+				t.Errorf("%q and next %d, want %q and %d", valuesOf(got.Records), got.Next, c.want,
+					c.next)
 			}
 			if got.StableEnd != 88 || got.End != 99 || got.Start != 1 {
 				t.Errorf("bounds %+v", got)
@@ -177,11 +199,13 @@ func TestReadCommittedTraps(t *testing.T) {
 
 func TestUncommittedShowsAllRecords(t *testing.T) {
 	c := traps["aborted records are hidden"]
-	got, err := decoded(t, newFetcher(t, FetcherOptions{Uncommitted: true}), answerOf(encodeAll(c.batches...)), 0)
+	got, err := decoded(t, newFetcher(t, FetcherOptions{Uncommitted: true}),
+		answerOf(encodeAll(c.batches...)), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"a", "b", "c", "d"}; !slices.Equal(valuesOf(got.Records), want) || got.Next != 7 {
+	if want := []string{"a", "b", "c", "d"}; !slices.Equal(valuesOf(got.Records), want) ||
+		got.Next != 7 {
 		t.Errorf("%q and next %d, want %q and 7", valuesOf(got.Records), got.Next, want)
 	}
 }
@@ -213,7 +237,8 @@ func TestCorruptBatches(t *testing.T) {
 	} {
 		_, err := decoded(t, newFetcher(t, FetcherOptions{}), answerOf(c.data), 11)
 		var corrupt *CorruptError
-		if !errors.As(err, &corrupt) || corrupt.Topic != "in" || corrupt.Partition != 3 || corrupt.Offset != 11 || !strings.Contains(corrupt.Reason, c.reason) {
+		if !errors.As(err, &corrupt) || corrupt.Topic != "in" || corrupt.Partition != 3 ||
+			corrupt.Offset != 11 || !strings.Contains(corrupt.Reason, c.reason) {
 			t.Errorf("%s: %v, want in/3 corrupt at 11 because of %q", name, err, c.reason)
 		}
 		if errors.Is(err, wire.ErrTemporary) {
@@ -264,7 +289,8 @@ func TestCompressedBatches(t *testing.T) {
 		raw = append(raw[:batchHeaderBytes], packed.Bytes()...)
 		raw[atAttributes+1] |= byte(code)
 		got, err := decoded(t, newFetcher(t, FetcherOptions{}), answerOf(reseal(raw)), 5)
-		if err != nil || !slices.Equal(valuesOf(got.Records), []string{"a", "b", "c"}) || got.Next != 8 {
+		if err != nil || !slices.Equal(valuesOf(got.Records), []string{"a", "b", "c"}) ||
+			got.Next != 8 {
 			t.Errorf("%v: %+v, %v", code, got, err)
 		}
 	}
@@ -272,12 +298,19 @@ func TestCompressedBatches(t *testing.T) {
 
 func TestRecordFields(t *testing.T) {
 	b := kmsg.NewRecordBatch()
-	b.FirstOffset, b.Magic, b.FirstTimestamp, b.MaxTimestamp, b.LastOffsetDelta, b.NumRecords = 40, 2, 5000, 9000, 3, 4
+	b.FirstOffset, b.Magic, b.FirstTimestamp, b.MaxTimestamp, b.LastOffsetDelta, b.NumRecords = 40,
+		2, 5000, 9000, 3, 4
 	for i, r := range []kmsg.Record{
-		{Key: []byte("k"), Value: []byte("v"), Headers: []kmsg.Header{{Key: "h", Value: []byte("x")}, {Key: "null"}}},
+		{
+			Key: []byte("k"), Value: []byte("v"),
+			Headers: []kmsg.Header{{Key: "h", Value: []byte("x")}, {Key: "null"}},
+		},
 		{TimestampDelta64: -700, Key: nil, Value: []byte{}},
 		{TimestampDelta64: 300, Key: []byte{}, Value: nil},
-		{TimestampDelta64: 4000, Key: bytes.Repeat([]byte("k"), 300), Value: bytes.Repeat([]byte("v"), 70000)},
+		{
+			TimestampDelta64: 4000, Key: bytes.Repeat([]byte("k"), 300),
+			Value: bytes.Repeat([]byte("v"), 70000),
+		},
 	} {
 		r.OffsetDelta = int32(i)
 		r.Length = int32(len(r.AppendTo(nil)) - 1)
@@ -309,7 +342,8 @@ func FuzzDecode(f *testing.F) {
 		if len(data) >= batchHeaderBytes {
 			reseal(data) // behind the checksum
 		}
-		got, err := decoded(t, newFetcher(t, FetcherOptions{}), answerOf(data, aborted{7, 0}), offset)
+		got, err := decoded(t, newFetcher(t, FetcherOptions{}), answerOf(data, aborted{7, 0}),
+			offset)
 		if err != nil {
 			return
 		}

@@ -19,7 +19,8 @@ func ExampleFetcher() {
 		return
 	}
 	defer cluster.Close()
-	client := &kafka.Client{Addr: kafka.TCP(cluster.ListenAddrs()...), Transport: &kafka.Transport{}}
+	addr := kafka.TCP(cluster.ListenAddrs()...)
+	client := &kafka.Client{Addr: addr, Transport: &kafka.Transport{}}
 	ctx := context.Background()
 
 	read := func() error {
@@ -27,7 +28,11 @@ func ExampleFetcher() {
 		if err != nil {
 			return err
 		}
-		if _, err := feeder.Send(ctx, "sanitized", 1, []producer.Record{{Key: []byte("bus-7"), Value: []byte("here")}, {Key: []byte("bus-7"), Value: []byte("there")}}); err != nil {
+		records := []producer.Record{
+			{Key: []byte("bus-7"), Value: []byte("here")},
+			{Key: []byte("bus-7"), Value: []byte("there")},
+		}
+		if _, err := feeder.Send(ctx, "sanitized", 1, records); err != nil {
 			return err
 		}
 		fetcher, err := consumer.NewFetcher(client, "sanitized", 0, consumer.FetcherOptions{})

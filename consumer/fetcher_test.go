@@ -30,7 +30,8 @@ func TestFetchReadsCommittedRecords(t *testing.T) {
 	h.Write(h.Writer(""), "in", 1, "plain")
 	f := h.fetcher("in", 1, FetcherOptions{})
 	h.expect(f, 0, "a0", "a1", "a2", "b3", "plain")
-	h.expect(h.fetcher("in", 1, FetcherOptions{Uncommitted: true}), 0, "a0", "a1", "b0", "b1", "b2", "a2", "b3", "plain")
+	h.expect(h.fetcher("in", 1, FetcherOptions{Uncommitted: true}), 0, "a0", "a1", "b0", "b1", "b2",
+		"a2", "b3", "plain")
 	h.expect(f, 1, "a1", "a2", "b3", "plain")
 
 	// Small answers: the same, a batch at a time.
@@ -54,7 +55,8 @@ func TestOpenTransactionsAreNotRead(t *testing.T) {
 	if len(got.Records) != 0 || got.Next != 1 || got.StableEnd != 1 || got.End != 3 {
 		t.Errorf("in front of an open transaction: %+v", got)
 	}
-	h.expect(h.fetcher("in", 0, FetcherOptions{Uncommitted: true}), 0, "before", "pending", "behind")
+	h.expect(h.fetcher("in", 0, FetcherOptions{Uncommitted: true}), 0, "before", "pending",
+		"behind")
 	h.OK(w.EndTransaction(t.Context(), kgo.TryCommit))
 	h.expect(f, 1, "pending", "behind")
 }
@@ -62,7 +64,8 @@ func TestOpenTransactionsAreNotRead(t *testing.T) {
 // The trap of a compacted topic: aborted records go, their markers stay, and
 // whoever opens a transaction only at its records hides the producer for ever.
 func TestFetchAfterCompaction(t *testing.T) {
-	h := newHarness(t, kfake.NumBrokers(1), kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "3600000"}))
+	h := newHarness(t, kfake.NumBrokers(1),
+		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "3600000"}))
 	h.OK(h.CreateTopic("log", 1, map[string]string{"cleanup.policy": "compact"}))
 	w := h.Writer("w")
 	var want []string
@@ -138,7 +141,8 @@ func TestPassingRefusalsAreRepeated(t *testing.T) {
 			fault := h.Refuse(key, code, 2)
 			h.expect(f, 0, "a")
 			if fault.Hits() != 2 {
-				t.Errorf("%s was refused with %d %d times, not twice", key.Name(), code, fault.Hits())
+				t.Errorf("%s was refused with %d %d times, not twice", key.Name(), code,
+					fault.Hits())
 			}
 			fault.Remove()
 		}
@@ -190,18 +194,22 @@ func TestNewTopicIsWaitedFor(t *testing.T) {
 	h := newHarness(t)
 	f := h.fetcher("late", 0, FetcherOptions{})
 	asked := 0
-	h.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Observe: true, Count: -1, When: func(kmsg.Request) bool {
-		if asked++; asked == 4 {
-			go h.CreateTopic("late", 1, nil)
-		}
-		return true
-	}})
+	h.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Metadata}, Observe: true, Count: -1,
+		When: func(kmsg.Request) bool {
+			if asked++; asked == 4 {
+				go h.CreateTopic("late", 1, nil)
+			}
+			return true
+		},
+	})
 	got, err := f.Fetch(t.Context(), 0)
 	h.OK(err)
 	if len(got.Records) != 0 || got.Next != 0 {
 		t.Errorf("an empty topic: %+v", got)
 	}
-	_, err = h.fetcher("never", 0, FetcherOptions{Options: wiretest.Impatient}).Fetch(t.Context(), 0)
+	_, err = h.fetcher("never", 0, FetcherOptions{Options: wiretest.Impatient}).Fetch(t.Context(),
+		0)
 	h.Is(err, wire.ErrTemporary)
 	h.Is(err, kafka.UnknownTopicOrPartition)
 }
@@ -222,7 +230,7 @@ func TestBufferIsReusedOnlyAfterAnAnswer(t *testing.T) {
 	_, err = f.Fetch(t.Context(), 0)
 	h.OK(err)
 	if buf == &f.buf[:1][0] {
-		t.Error("the buffer of a lost fetch is used again, and its connection may still write to it")
+		t.Error("the buffer of a lost fetch is used again: its connection may still write to it")
 	}
 }
 
@@ -236,7 +244,12 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 }
 
 func TestFetcherOptions(t *testing.T) {
-	for _, bad := range []FetcherOptions{{MaxBytes: -1}, {MaxBytes: 1 << 30}, {MaxWait: -1}, {Options: wire.Options{RetryTimeout: -1}}} {
+	for _, bad := range []FetcherOptions{
+		{MaxBytes: -1},
+		{MaxBytes: 1 << 30},
+		{MaxWait: -1},
+		{Options: wire.Options{RetryTimeout: -1}},
+	} {
 		if _, err := NewFetcher(nil, "in", 0, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}

@@ -44,7 +44,8 @@ func (h *harness) readAll(f *Fetcher, from int64) (values []string, next int64) 
 			h.Fatalf("no progress at %d", from)
 		}
 		for i, r := range got.Records {
-			if r.Offset < from || r.Offset >= got.Next || i > 0 && r.Offset <= got.Records[i-1].Offset {
+			if r.Offset < from || r.Offset >= got.Next ||
+				i > 0 && r.Offset <= got.Records[i-1].Offset {
 				h.Fatalf("offset %d is out of place from %d to %d", r.Offset, from, got.Next)
 			}
 		}

@@ -28,8 +28,8 @@ func (f *Fetcher) Bounds(ctx context.Context) (first, end int64, err error) {
 // OffsetAt returns the offset of the first record whose timestamp is t or later, among the records
 // that can be read (see Bounds), and the end if there is none. Kafka's timestamps are what
 // producers wrote, in whole milliseconds and not necessarily in order: records with earlier
-// timestamps may follow. The marker that ends a transaction carries the time of its end, so the offset may be a
-// marker's.
+// timestamps may follow. The marker that ends a transaction carries the time of its end, so the
+// offset may be a marker's.
 func (f *Fetcher) OffsetAt(ctx context.Context, t time.Time) (offset int64, err error) {
 	// The end is asked for first: a record that arrives between the two answers lies after it.
 	end, err := f.listOffset(ctx, kafka.LastOffset)

@@ -18,7 +18,8 @@ import (
 // TestOffsetAt goes by the records' own times, at which nothing is in order.
 func TestOffsetAt(t *testing.T) {
 	h := wiretest.OwnTopic(t)
-	h.OK(admin.CreateTopics(t.Context(), h.Client, wiretest.Quick, admin.Topic{Name: h.Topic, Partitions: 1, Replication: 1}))
+	h.OK(admin.CreateTopics(t.Context(), h.Client, wiretest.Quick,
+		admin.Topic{Name: h.Topic, Partitions: 1, Replication: 1}))
 	f, err := NewFetcher(h.Client, h.Topic, 0, FetcherOptions{Options: wiretest.Quick})
 	h.OK(err)
 	at := func(ms int64) time.Time { return time.UnixMilli(ms) }
@@ -32,7 +33,8 @@ func TestOffsetAt(t *testing.T) {
 	expect(at(now), 0) // an empty log
 	w := h.Franz()
 	for _, ms := range []int64{now, now + 10, now + 5, now + 20} {
-		h.OK(w.ProduceSync(t.Context(), &kgo.Record{Topic: h.Topic, Value: []byte("v"), Timestamp: at(ms)}).FirstErr())
+		h.OK(w.ProduceSync(t.Context(),
+			&kgo.Record{Topic: h.Topic, Value: []byte("v"), Timestamp: at(ms)}).FirstErr())
 	}
 	expect(time.Time{}, 0)
 	expect(at(-1), 0)
@@ -48,7 +50,8 @@ func TestOffsetAt(t *testing.T) {
 	h.OK(err)
 	defer tx.Close()
 	h.OK(tx.BeginTransaction())
-	h.OK(tx.ProduceSync(t.Context(), &kgo.Record{Topic: h.Topic, Value: []byte("v"), Timestamp: at(now + 30)}).FirstErr())
+	h.OK(tx.ProduceSync(t.Context(),
+		&kgo.Record{Topic: h.Topic, Value: []byte("v"), Timestamp: at(now + 30)}).FirstErr())
 	expect(at(now+25), 4)
 	h.OK(tx.EndTransaction(t.Context(), kgo.TryCommit))
 	h.Within("the commit's marker", func() bool { // Kafka answers before it is written
@@ -66,7 +69,8 @@ func TestCommitted(t *testing.T) {
 	h := newHarness(t)
 	read := func(group string, partition int32) (int64, bool) {
 		t.Helper()
-		offset, found, err := Committed(t.Context(), h.Client, wiretest.Quick, group, "in", partition)
+		offset, found, err := Committed(t.Context(), h.Client, wiretest.Quick, group, "in",
+			partition)
 		h.OK(err)
 		return offset, found
 	}
@@ -74,7 +78,11 @@ func TestCommitted(t *testing.T) {
 		t.Error("a group that does not exist has an offset")
 	}
 	_, err := h.Client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
-		GroupID: "group", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{"in": {{Partition: 1, Offset: 42}, {Partition: 2, Offset: 0}}},
+		GroupID: "group", GenerationID: -1,
+		Topics: map[string][]kafka.OffsetCommit{"in": {
+			{Partition: 1, Offset: 42},
+			{Partition: 2, Offset: 0},
+		}},
 	})
 	h.OK(err)
 	if offset, found := read("group", 1); !found || offset != 42 {
@@ -111,17 +119,20 @@ func TestCommittedWaitsForPendingTransactions(t *testing.T) {
 		added, err := add.RequestWith(t.Context(), w)
 		h.OK(errors.Join(err, kerr.ErrorForCode(added.ErrorCode)))
 		commit := kmsg.NewPtrTxnOffsetCommitRequest()
-		commit.TransactionalID, commit.Group, commit.ProducerID, commit.ProducerEpoch, commit.Generation = "w", "group", id, epoch, -1
+		commit.TransactionalID, commit.Group, commit.ProducerID, commit.ProducerEpoch,
+			commit.Generation = "w", "group", id, epoch, -1
 		topic := kmsg.NewTxnOffsetCommitRequestTopic()
 		part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-		topic.Topic, topic.TopicID, part.Partition, part.Offset = "in", h.TopicInfo("in").TopicID, 0, offset
+		topic.Topic, topic.TopicID, part.Partition, part.Offset = "in", h.TopicInfo("in").TopicID,
+			0, offset
 		topic.Partitions = append(topic.Partitions, part)
 		commit.Topics = append(commit.Topics, topic)
 		committed, err := commit.RequestWith(t.Context(), w)
 		h.OK(errors.Join(err, kerr.ErrorForCode(committed.Topics[0].Partitions[0].ErrorCode)))
 	}
 	_, err := h.Client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
-		GroupID: "group", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{"in": {{Partition: 0, Offset: 6}}},
+		GroupID: "group", GenerationID: -1,
+		Topics: map[string][]kafka.OffsetCommit{"in": {{Partition: 0, Offset: 6}}},
 	})
 	h.OK(err)
 	h.OK(w.BeginTransaction())
@@ -130,7 +141,8 @@ func TestCommittedWaitsForPendingTransactions(t *testing.T) {
 	_, _, err = Committed(t.Context(), h.Client, wiretest.Impatient, "group", "in", 0)
 	h.Is(err, kafka.UnstableOffsetCommit)
 	h.Is(err, wire.ErrTemporary)
-	naive, err := h.Client.OffsetFetch(t.Context(), &kafka.OffsetFetchRequest{GroupID: "group", Topics: map[string][]int{"in": {0}}})
+	naive, err := h.Client.OffsetFetch(t.Context(),
+		&kafka.OffsetFetchRequest{GroupID: "group", Topics: map[string][]int{"in": {0}}})
 	h.OK(err)
 	if parts := naive.Topics["in"]; len(parts) != 1 || parts[0].CommittedOffset != 6 {
 		t.Errorf("kafka-go reads %v and not the old offset: this test proves nothing", parts)

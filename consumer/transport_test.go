@@ -30,8 +30,10 @@ func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -49,8 +51,13 @@ func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 // TLS and SASL are set in one place, the transport, and hold for the group too.
 func TestTransportSettingsHoldEverywhere(t *testing.T) {
 	cert, pool := certificate(t)
-	h := newHarness(t, kfake.NumBrokers(1), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}}), kfake.EnableSASL(), kfake.Superuser("PLAIN", "user", "secret"))
-	transport := &kafka.Transport{TLS: &tls.Config{RootCAs: pool}, SASL: plain.Mechanism{Username: "user", Password: "secret"}}
+	h := newHarness(t, kfake.NumBrokers(1),
+		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}}), kfake.EnableSASL(),
+		kfake.Superuser("PLAIN", "user", "secret"))
+	transport := &kafka.Transport{
+		TLS:  &tls.Config{RootCAs: pool},
+		SASL: plain.Mechanism{Username: "user", Password: "secret"},
+	}
 	defer transport.CloseIdleConnections()
 	h.Client.Transport = transport
 	h.OK(admin.Ping(t.Context(), h.Client, wiretest.Quick))

@@ -19,7 +19,10 @@ func sanitizedLike(n, valueBytes int) []Record {
 		for j := valueBytes / 2; j+8 <= valueBytes; j += 8 {
 			binary.LittleEndian.PutUint64(value[j:], rng.Uint64())
 		}
-		records[i] = Record{Key: fmt.Appendf(nil, "user-%08d", i), Value: value, Timestamp: 1_700_000_000_000 + int64(i)}
+		records[i] = Record{
+			Key: fmt.Appendf(nil, "user-%08d", i), Value: value,
+			Timestamp: 1_700_000_000_000 + int64(i),
+		}
 	}
 	return records
 }

@@ -20,23 +20,31 @@ var goldenRecords = []Record{
 	{Key: nil, Value: []byte{}, Timestamp: 1_700_000_000_500},
 	{
 		Key: []byte("user-2"), Value: nil, Timestamp: 1_699_999_999_000,
-		Headers: []Header{{Key: "source", Value: []byte("bus")}, {Key: "empty", Value: []byte{}}, {Key: "null"}},
+		Headers: []Header{
+			{Key: "source", Value: []byte("bus")},
+			{Key: "empty", Value: []byte{}},
+			{Key: "null"},
+		},
 	},
 }
 
 // goldenFrame was worked out from the format's description, field by field;
 // kafka-go and franz-go agree with it (TestGolden). It never changes silently.
 const goldenFrame = "0000007d" + // size
-	"0000000000000000" + "00000071" + "ffffffff" + "02" + // base offset, length, leader epoch, magic
+	// base offset, length, leader epoch, magic
+	"0000000000000000" + "00000071" + "ffffffff" + "02" +
 	"cc4d07ce" + "0010" + "00000002" + // crc, attributes, last offset delta
 	"0000018bcfe56800" + "0000018bcfe569f4" + // first and max timestamp
 	"0000000000000457" + "0007" + "0000002a" + "00000003" + // producer, epoch, sequence, count
 	"22" + "00" + "00" + "00" + "0c" + "757365722d31" + "0a" + "6669727374" + "00" +
 	"0e" + "00" + "e807" + "02" + "01" + "00" + "00" +
 	"4a" + "00" + "cf0f" + "04" + "0c" + "757365722d32" + "01" +
-	"06" + "0c" + "736f75726365" + "06" + "627573" + "0a" + "656d707479" + "00" + "08" + "6e756c6c" + "01"
+	"06" + "0c" + "736f75726365" + "06" + "627573" + "0a" + "656d707479" + "00" + "08" +
+	"6e756c6c" + "01"
 
-func seal(tb testing.TB, records []Record, ses session, sequence int32, codec kafka.Compression) []byte {
+func seal(tb testing.TB, records []Record, ses session, sequence int32,
+	codec kafka.Compression,
+) []byte {
 	tb.Helper()
 	var e encoder
 	if n, _ := e.fill(records, 1<<20); n != len(records) {
@@ -50,7 +58,8 @@ func seal(tb testing.TB, records []Record, ses session, sequence int32, codec ka
 }
 
 func TestGolden(t *testing.T) {
-	frame := seal(t, goldenRecords, session{transactionalID: "t", producerID: 1111, producerEpoch: 7}, 42, 0)
+	frame := seal(t, goldenRecords,
+		session{transactionalID: "t", producerID: 1111, producerEpoch: 7}, 42, 0)
 	if got := hex.EncodeToString(frame); got != goldenFrame {
 		t.Errorf("the encoding has changed:\n got %s\nwant %s", got, goldenFrame)
 	}
@@ -58,9 +67,12 @@ func TestGolden(t *testing.T) {
 	if err := batch.ReadFrom(frame[sizePrefixBytes:]); err != nil {
 		t.Fatal(err)
 	}
-	if batch.ProducerID != 1111 || batch.ProducerEpoch != 7 || batch.FirstSequence != 42 || batch.NumRecords != 3 ||
-		batch.LastOffsetDelta != 2 || batch.FirstTimestamp != 1_700_000_000_000 || batch.MaxTimestamp != 1_700_000_000_500 ||
-		batch.Attributes != attributeTransactional || batch.PartitionLeaderEpoch != -1 || int(batch.Length) != len(frame)-16 {
+	if batch.ProducerID != 1111 || batch.ProducerEpoch != 7 || batch.FirstSequence != 42 ||
+		batch.NumRecords != 3 ||
+		batch.LastOffsetDelta != 2 || batch.FirstTimestamp != 1_700_000_000_000 ||
+		batch.MaxTimestamp != 1_700_000_000_500 ||
+		batch.Attributes != attributeTransactional || batch.PartitionLeaderEpoch != -1 ||
+		int(batch.Length) != len(frame)-16 {
 		t.Errorf("franz-go reads another header: %+v", batch)
 	}
 	if got, _ := decode(t, frame); !reflect.DeepEqual(normal(got), normal(goldenRecords)) {
@@ -92,7 +104,10 @@ func decode(tb testing.TB, frame []byte) ([]Record, *protocol.RecordBatch) {
 		if r.Offset != int64(len(records)) {
 			tb.Fatalf("record %d has offset %d", len(records), r.Offset)
 		}
-		got := Record{Timestamp: r.Time.UnixMilli(), Key: readAll(tb, r.Key), Value: readAll(tb, r.Value)}
+		got := Record{
+			Timestamp: r.Time.UnixMilli(), Key: readAll(tb, r.Key),
+			Value: readAll(tb, r.Value),
+		}
 		for _, h := range r.Headers {
 			got.Headers = append(got.Headers, Header(h))
 		}
@@ -130,7 +145,8 @@ func randomRecords(rng *rand.Rand, n int) []Record {
 	for i := range records {
 		records[i] = Record{Key: maybe(20), Value: maybe(300), Timestamp: rng.Int64N(4e12) - 1e12}
 		for range rng.IntN(3) {
-			records[i].Headers = append(records[i].Headers, Header{Key: strings.Repeat("h", rng.IntN(70)), Value: maybe(9)})
+			records[i].Headers = append(records[i].Headers,
+				Header{Key: strings.Repeat("h", rng.IntN(70)), Value: maybe(9)})
 		}
 	}
 	return records
@@ -148,7 +164,8 @@ func TestRoundTripThroughKafkaGo(t *testing.T) {
 			t.Fatalf("%v: kafka-go reads other records:\n got %v\nwant %v", codec, got, want)
 		}
 		if batch.ProducerID != ses.producerID || batch.ProducerEpoch != ses.producerEpoch {
-			t.Fatalf("kafka-go reads producer %d epoch %d, want %d %d", batch.ProducerID, batch.ProducerEpoch, ses.producerID, ses.producerEpoch)
+			t.Fatalf("kafka-go reads producer %d epoch %d, want %d %d", batch.ProducerID,
+				batch.ProducerEpoch, ses.producerID, ses.producerEpoch)
 		}
 	}
 }
@@ -236,7 +253,12 @@ func TestAdvanceWrapsAround(t *testing.T) {
 		from int32
 		n    int
 		want int32
-	}{{0, 1, 1}, {math.MaxInt32 - 1, 1, math.MaxInt32}, {math.MaxInt32, 1, 0}, {math.MaxInt32 - 2, 10, 7}} {
+	}{
+		{0, 1, 1},
+		{math.MaxInt32 - 1, 1, math.MaxInt32},
+		{math.MaxInt32, 1, 0},
+		{math.MaxInt32 - 2, 10, 7},
+	} {
 		if got := advance(c.from, c.n); got != c.want {
 			t.Errorf("advance(%d, %d) = %d, want %d", c.from, c.n, got, c.want)
 		}
@@ -244,7 +266,10 @@ func TestAdvanceWrapsAround(t *testing.T) {
 }
 
 func TestVarintBytes(t *testing.T) {
-	for _, v := range []int64{0, -1, 1, 63, 64, -64, -65, 1 << 20, -1 << 40, math.MaxInt64, math.MinInt64} {
+	for _, v := range []int64{
+		0, -1, 1, 63, 64, -64, -65, 1 << 20, -1 << 40, math.MaxInt64,
+		math.MinInt64,
+	} {
 		if got, want := varintBytes(v), len(binary.AppendVarint(nil, v)); got != want {
 			t.Errorf("varintBytes(%d) = %d, want %d", v, got, want)
 		}

@@ -11,16 +11,17 @@ import (
 	"github.com/geodither/geodither/producer"
 )
 
-// A transaction over two topics, with the offset of the input that it was made
-// from.
+// A transaction that writes to two topics, and commits the offset of its input.
 func ExampleTransactional() {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "raw", "sanitized", "changelog"))
+	topics := kfake.SeedTopics(1, "raw", "sanitized", "changelog")
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), topics)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer cluster.Close()
-	client := &kafka.Client{Addr: kafka.TCP(cluster.ListenAddrs()...), Transport: &kafka.Transport{}}
+	addr := kafka.TCP(cluster.ListenAddrs()...)
+	client := &kafka.Client{Addr: addr, Transport: &kafka.Transport{}}
 
 	ctx := context.Background()
 	p, err := producer.NewTransactional(client, "group-raw-0", producer.Options{})
@@ -32,26 +33,35 @@ func ExampleTransactional() {
 		if err := p.Init(ctx); err != nil {
 			return nil, err
 		}
-		record := producer.Record{Key: []byte("bus-7"), Value: []byte("somewhere"), Timestamp: 1_700_000_000_000}
-		if _, err := p.Produce(ctx,
-			producer.Batch{TopicPartition: producer.TopicPartition{Topic: "sanitized"}, Records: []producer.Record{record}},
-			producer.Batch{TopicPartition: producer.TopicPartition{Topic: "changelog"}, Records: []producer.Record{record, record}},
-		); err != nil {
+		record := producer.Record{
+			Key: []byte("bus-7"), Value: []byte("somewhere"), Timestamp: 1_700_000_000_000,
+		}
+		sanitized := producer.Batch{
+			TopicPartition: producer.TopicPartition{Topic: "sanitized"},
+			Records:        []producer.Record{record},
+		}
+		changelog := producer.Batch{
+			TopicPartition: producer.TopicPartition{Topic: "changelog"},
+			Records:        []producer.Record{record, record},
+		}
+		if _, err := p.Produce(ctx, sanitized, changelog); err != nil {
 			return nil, err
 		}
+		member := producer.Member{Group: "group", Generation: -1}
 		next := map[producer.TopicPartition]int64{{Topic: "raw"}: 1}
-		if err := p.CommitOffsets(ctx, producer.Member{Group: "group", Generation: -1}, next); err != nil {
+		if err := p.CommitOffsets(ctx, member, next); err != nil {
 			return nil, err
 		}
 		return p.Commit(ctx)
 	}
 	switch last, err := run(); {
 	case err == nil:
-		fmt.Println("committed; the changelog ends behind offset", last[producer.TopicPartition{Topic: "changelog"}])
+		end := last[producer.TopicPartition{Topic: "changelog"}]
+		fmt.Println("committed; the changelog ends after offset", end)
 	case errors.Is(err, producer.ErrFenced):
 		fmt.Println("stop: another worker has the partition")
 	default:
 		fmt.Println("Init, read the committed offset, and do it again:", err)
 	}
-	// Output: committed; the changelog ends behind offset 1
+	// Output: committed; the changelog ends after offset 1
 }

@@ -21,10 +21,16 @@ import (
 )
 
 // quick are options for tests: short pauses, and patience for a busy machine.
-var quick = Options{MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, RetryTimeout: 20 * time.Second}
+var quick = Options{
+	MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond,
+	RetryTimeout: 20 * time.Second,
+}
 
 // impatient gives up soon, for tests of giving up.
-var impatient = Options{MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond, RetryTimeout: 150 * time.Millisecond}
+var impatient = Options{
+	MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond,
+	RetryTimeout: 150 * time.Millisecond,
+}
 
 // harness is a cluster in this process and a client whose requests can be lost.
 type harness struct {
@@ -43,12 +49,18 @@ func newHarness(t *testing.T, opts ...kfake.Opt) *harness {
 		t.Fatal(err)
 	}
 	transport := &kafka.Transport{}
-	network := &lossy{real: transport, rules: map[protocol.ApiKey][]*rule{}, sent: map[protocol.ApiKey]int{}}
+	network := &lossy{
+		real: transport, rules: map[protocol.ApiKey][]*rule{},
+		sent: map[protocol.ApiKey]int{},
+	}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		cluster.Close()
 	})
-	return &harness{t, cluster, &kafka.Client{Addr: kafka.TCP(cluster.ListenAddrs()...), Transport: network}, network}
+	return &harness{t, cluster, &kafka.Client{
+		Addr:      kafka.TCP(cluster.ListenAddrs()...),
+		Transport: network,
+	}, network}
 }
 
 func (h *harness) transactional(id string, o Options) *Transactional {
@@ -79,8 +91,11 @@ func (h *harness) read(topic string, partition int32) []string {
 	if end == 0 {
 		return values
 	}
-	c, err := kgo.NewClient(kgo.SeedBrokers(h.ListenAddrs()...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}))
+	c, err := kgo.NewClient(kgo.SeedBrokers(h.ListenAddrs()...),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
+			topic: {partition: kgo.NewOffset().AtStart()},
+		}))
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -129,7 +144,10 @@ func (h *harness) ok(err error) {
 func values(from, n int) []Record {
 	records := make([]Record, n)
 	for i := range records {
-		records[i] = Record{Key: fmt.Appendf(nil, "k%d", from+i), Value: fmt.Appendf(nil, "v%d", from+i), Timestamp: int64(1000 + i)}
+		records[i] = Record{
+			Key:   fmt.Appendf(nil, "k%d", from+i),
+			Value: fmt.Appendf(nil, "v%d", from+i), Timestamp: int64(1000 + i),
+		}
 	}
 	return records
 }
@@ -143,7 +161,9 @@ func names(from, n int) []string {
 }
 
 // produce sends through p and fails the test on an error.
-func (h *harness) produce(p *Transactional, topic string, partition int32, records []Record) Offsets {
+func (h *harness) produce(p *Transactional, topic string, partition int32,
+	records []Record,
+) Offsets {
 	h.Helper()
 	offsets, err := p.Produce(h.Context(), Batch{TopicPartition{topic, partition}, records})
 	h.ok(err)
@@ -205,7 +225,9 @@ func (l *lossy) match(key protocol.ApiKey) *rule {
 
 var errLost = errors.New("connection reset by test")
 
-func (l *lossy) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
+func (l *lossy) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (
+	kafka.Response, error,
+) {
 	if x, ok := req.(*wire.Exchange); ok && l.onProduce != nil {
 		if p, ok := x.Message.(*rawproduce.Request); ok {
 			l.onProduce(p)

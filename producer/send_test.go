@@ -29,7 +29,8 @@ func TestSplitBatchesKeepTheOrder(t *testing.T) {
 	o := quick
 	o.MaxBatchBytes = minBatchBytes
 	p := h.started("worker", o)
-	offsets, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 300)}, Batch{TopicPartition{"log", 1}, values(0, 5)},
+	offsets, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 300)},
+		Batch{TopicPartition{"log", 1}, values(0, 5)},
 		Batch{TopicPartition{"out", 0}, values(300, 50)})
 	h.ok(err)
 	if offsets[TopicPartition{"out", 0}] != 349 || offsets[TopicPartition{"log", 1}] != 4 {
@@ -50,7 +51,8 @@ func TestCompressedBatchesAreRead(t *testing.T) {
 		o := quick
 		o.Compression = codec
 		p := h.idempotent(o)
-		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", int32(codec) - 1}, values(0, 100)})
+		_, err := p.Produce(t.Context(),
+			Batch{TopicPartition{"out", int32(codec) - 1}, values(0, 100)})
 		h.ok(err)
 		h.expect("out", int32(codec)-1, names(0, 100)...)
 	}
@@ -65,7 +67,8 @@ func TestOneRequestForEachLeader(t *testing.T) {
 	p := h.started("worker", quick)
 	var batches []Batch
 	for partition := range int32(4) {
-		batches = append(batches, Batch{TopicPartition{"out", partition}, values(0, 1)}, Batch{TopicPartition{"log", partition}, values(0, 1)})
+		batches = append(batches, Batch{TopicPartition{"out", partition}, values(0, 1)},
+			Batch{TopicPartition{"log", partition}, values(0, 1)})
 	}
 	_, err := p.Produce(t.Context(), batches...)
 	h.ok(err)
@@ -92,7 +95,8 @@ func TestMovedCoordinatorIsFound(t *testing.T) {
 	for round := range 6 {
 		h.RehashCoordinators()
 		h.produce(p, "out", 0, values(round, 1))
-		h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: int64(round)}))
+		h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
+			map[TopicPartition]int64{{"in", 0}: int64(round)}))
 		_, err := p.Commit(t.Context())
 		h.ok(err)
 	}
@@ -131,12 +135,15 @@ func TestNewTopicIsWaitedFor(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", quick)
 	var asked atomic.Int32
-	h.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Observe: true, Count: -1, When: func(kmsg.Request) bool {
-		if asked.Add(1) == 3 {
-			go h.CreateTopic("late", 1, nil)
-		}
-		return true
-	}})
+	h.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Observe: true, Count: -1,
+		When: func(kmsg.Request) bool {
+			if asked.Add(1) == 3 {
+				go h.CreateTopic("late", 1, nil)
+			}
+			return true
+		},
+	})
 	h.produce(p, "late", 0, values(0, 2))
 	_, err := p.Commit(t.Context())
 	h.ok(err)
@@ -170,7 +177,8 @@ func TestTooLarge(t *testing.T) {
 		_, err := h.started(name, o).Produce(t.Context(), Batch{TopicPartition{"small", 0}, big})
 		h.is(err, ErrFatal)
 		var size *TooLargeError
-		if !errors.As(err, &size) || size.Topic != "small" || size.Bytes < 3000 || size.Bytes > 3100 || size.Limit != o.MaxBatchBytes {
+		if !errors.As(err, &size) || size.Topic != "small" || size.Bytes < 3000 ||
+			size.Bytes > 3100 || size.Limit != o.MaxBatchBytes {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, word := range []string{"small/0", "max.message.bytes", "MaxBatchBytes"} {
@@ -281,7 +289,8 @@ func TestPlainRetriesDouble(t *testing.T) {
 func TestIdempotentSpreadsByKey(t *testing.T) {
 	h := newHarness(t)
 	p := h.idempotent(quick)
-	records := append(values(0, 40), Record{Value: []byte("a")}, Record{Value: []byte("b")}, Record{Value: []byte("c")}, Record{Value: []byte("d")})
+	records := append(values(0, 40), Record{Value: []byte("a")}, Record{Value: []byte("b")},
+		Record{Value: []byte("c")}, Record{Value: []byte("d")})
 	last, err := p.Send(t.Context(), "out", 4, records)
 	h.ok(err)
 	if len(last) != 4 {

@@ -22,18 +22,21 @@ func TestCommitMakesEverythingVisibleTogether(t *testing.T) {
 	p := h.started("worker", quick)
 	var batches []Batch
 	for partition := range int32(4) { // over three leaders
-		batches = append(batches, Batch{TopicPartition{"out", partition}, values(int(partition)*10, 3)},
+		batches = append(batches,
+			Batch{TopicPartition{"out", partition}, values(int(partition)*10, 3)},
 			Batch{TopicPartition{"log", partition}, values(int(partition)*10, 2)})
 	}
 	offsets, err := p.Produce(t.Context(), batches...)
 	h.ok(err)
-	h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 2}: 7, {"in", 3}: 9}))
+	h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
+		map[TopicPartition]int64{{"in", 2}: 7, {"in", 3}: 9}))
 	h.expect("out", 1)
 	committed, err := p.Commit(t.Context())
 	h.ok(err)
 	for partition := range int32(4) {
 		h.expect("log", partition, names(int(partition)*10, 2)...)
-		if got := committed[TopicPartition{"out", partition}]; got != 2 || offsets[TopicPartition{"out", partition}] != 2 {
+		if got := committed[TopicPartition{"out", partition}]; got != 2 ||
+			offsets[TopicPartition{"out", partition}] != 2 {
 			t.Errorf("the last offset of out/%d is %d, want 2", partition, got)
 		}
 	}
@@ -57,7 +60,8 @@ func TestAbortHidesEverything(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", quick)
 	h.produce(p, "out", 0, values(0, 3))
-	h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: 3}))
+	h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
+		map[TopicPartition]int64{{"in", 0}: 3}))
 	h.ok(p.Abort(t.Context()))
 	h.produce(p, "out", 0, values(10, 2))
 	_, err := p.Commit(t.Context())
@@ -80,7 +84,8 @@ func TestInitFencesTheOldProducer(t *testing.T) {
 			return err
 		},
 		"offsets": func(p *Transactional) error {
-			return p.CommitOffsets(h.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: 5})
+			return p.CommitOffsets(h.Context(), Member{Group: "group", Generation: -1},
+				map[TopicPartition]int64{{"in", 0}: 5})
 		},
 		"commit": func(p *Transactional) error { _, err := p.Commit(h.Context()); return err },
 		"abort":  func(p *Transactional) error { return p.Abort(h.Context()) },
@@ -105,7 +110,8 @@ func TestInitFencesTheOldProducer(t *testing.T) {
 		_, err = fresh.Commit(t.Context())
 		h.ok(err)
 	}
-	if got := h.read("out", 0); len(got) != len(calls) || slices.Contains(got, "v80") || slices.Contains(got, "v90") {
+	if got := h.read("out", 0); len(got) != len(calls) || slices.Contains(got, "v80") ||
+		slices.Contains(got, "v90") {
 		t.Errorf("readers see %q", got)
 	}
 }
@@ -115,15 +121,25 @@ func join(h *harness, group string) (generation int32, member string) {
 	h.Helper()
 	for range 2 { // the first attempt is told its member id
 		res, err := h.client.JoinGroup(h.Context(), &kafka.JoinGroupRequest{
-			GroupID: group, MemberID: member, ProtocolType: "consumer", SessionTimeout: 30 * time.Second, RebalanceTimeout: 30 * time.Second,
-			Protocols: []kafka.GroupProtocol{{Name: "range", Metadata: kafka.GroupProtocolSubscription{Topics: []string{"in"}}}},
+			GroupID: group, MemberID: member, ProtocolType: "consumer",
+			SessionTimeout: 30 * time.Second, RebalanceTimeout: 30 * time.Second,
+			Protocols: []kafka.GroupProtocol{{
+				Name:     "range",
+				Metadata: kafka.GroupProtocolSubscription{Topics: []string{"in"}},
+			}},
 		})
 		h.ok(err)
 		generation, member = int32(res.GenerationID), res.MemberID
 	}
 	_, err := h.client.SyncGroup(h.Context(), &kafka.SyncGroupRequest{
-		GroupID: group, GenerationID: int(generation), MemberID: member, ProtocolType: "consumer", ProtocolName: "range",
-		Assignments: []kafka.SyncGroupRequestAssignment{{MemberID: member, Assignment: kafka.GroupProtocolAssignment{AssignedPartitions: map[string][]int{"in": {0}}}}},
+		GroupID: group, GenerationID: int(generation), MemberID: member, ProtocolType: "consumer",
+		ProtocolName: "range",
+		Assignments: []kafka.SyncGroupRequestAssignment{{
+			MemberID: member,
+			Assignment: kafka.GroupProtocolAssignment{
+				AssignedPartitions: map[string][]int{"in": {0}},
+			},
+		}},
 	})
 	h.ok(err)
 	return generation, member
@@ -143,7 +159,8 @@ func TestZombieCommitIsRefusedByGeneration(t *testing.T) {
 	} {
 		p := h.started(name, quick)
 		h.produce(p, "out", 0, values(0, 1))
-		err := p.CommitOffsets(t.Context(), Member{Group: "group", Generation: c.generation, MemberID: c.member}, in)
+		err := p.CommitOffsets(t.Context(),
+			Member{Group: "group", Generation: c.generation, MemberID: c.member}, in)
 		h.is(err, ErrFenced)
 		h.is(err, c.cause)
 		_, err = p.Commit(t.Context())
@@ -155,7 +172,8 @@ func TestZombieCommitIsRefusedByGeneration(t *testing.T) {
 
 	p := h.started("current", quick)
 	h.produce(p, "out", 0, values(0, 1))
-	h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: generation, MemberID: member}, in))
+	h.ok(p.CommitOffsets(t.Context(),
+		Member{Group: "group", Generation: generation, MemberID: member}, in))
 	_, err := p.Commit(t.Context())
 	h.ok(err)
 	h.expect("out", 0, "v0")
@@ -163,17 +181,22 @@ func TestZombieCommitIsRefusedByGeneration(t *testing.T) {
 
 func TestPassingRefusalsAreRepeated(t *testing.T) {
 	h := newHarness(t)
-	for _, key := range []kmsg.Key{kmsg.InitProducerID, kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn} {
+	for _, key := range []kmsg.Key{
+		kmsg.InitProducerID, kmsg.AddPartitionsToTxn,
+		kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn,
+	} {
 		for _, code := range []int16{14, 15, 16, 51} {
 			fault := h.refuse(key, code, 2)
 			p := h.started(fmt.Sprint(key, code), quick)
 			h.produce(p, "out", 0, values(0, 1))
-			h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: 1}))
+			h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
+				map[TopicPartition]int64{{"in", 0}: 1}))
 			if _, err := p.Commit(t.Context()); err != nil {
 				t.Errorf("%s refused with %d twice: %v", key.Name(), code, err)
 			}
 			if fault.Hits() != 2 {
-				t.Errorf("%s was refused with %d %d times, not twice", key.Name(), code, fault.Hits())
+				t.Errorf("%s was refused with %d %d times, not twice", key.Name(), code,
+					fault.Hits())
 			}
 			fault.Remove()
 		}
@@ -201,7 +224,11 @@ func TestProduceRepeatsTheSameSequence(t *testing.T) {
 
 func TestRefusedProduceIsAborted(t *testing.T) {
 	h := newHarness(t)
-	for code, target := range map[int16]error{2: ErrAbortable, 46: ErrAbortable, 59: ErrAbortable, 120: ErrAbortable, -1: ErrAbortable, 29: ErrFatal, 45: ErrFenced, 48: ErrFenced, 47: ErrFenced} {
+	for code, target := range map[int16]error{
+		2: ErrAbortable, 46: ErrAbortable, 59: ErrAbortable,
+		120: ErrAbortable, -1: ErrAbortable, 29: ErrFatal, 45: ErrFenced, 48: ErrFenced,
+		47: ErrFenced,
+	} {
 		p := h.started("worker", quick)
 		fault := h.refuse(kmsg.Produce, code, 1)
 		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 2}, values(0, 1)})
@@ -250,7 +277,8 @@ func TestGoingOnAfterALostAnswerLosesRecords(t *testing.T) {
 	_, err = p.Commit(t.Context())
 	h.ok(err)
 	if got := h.read("out", 0); len(got) != 0 {
-		t.Errorf("readers see %q: the broker has not taken the batch for a repetition, and this test proves nothing", got)
+		t.Errorf("readers see %q: the broker has not taken the batch for a repetition, and this "+
+			"test proves nothing", got)
 	}
 }
 
@@ -315,7 +343,10 @@ func TestFencedAfterALostCommitIsBoth(t *testing.T) {
 
 func TestUnclearAnswersToCommitAreUnknown(t *testing.T) {
 	h := newHarness(t)
-	for code, target := range map[int16]error{-1: ErrUnknownOutcome, 15: ErrUnknownOutcome, 7: ErrUnknownOutcome, 51: ErrAbortable, 53: ErrFatal, 48: ErrFenced} {
+	for code, target := range map[int16]error{
+		-1: ErrUnknownOutcome, 15: ErrUnknownOutcome,
+		7: ErrUnknownOutcome, 51: ErrAbortable, 53: ErrFatal, 48: ErrFenced,
+	} {
 		p := h.started("worker", impatient)
 		h.produce(p, "out", 0, values(0, 1))
 		fault := h.refuse(kmsg.EndTxn, code, -1)
@@ -384,7 +415,8 @@ func TestStates(t *testing.T) {
 		return err
 	}
 	offsets := func(p *Transactional) error {
-		return p.CommitOffsets(ctx, Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: 1})
+		return p.CommitOffsets(ctx, Member{Group: "group", Generation: -1},
+			map[TopicPartition]int64{{"in", 0}: 1})
 	}
 	commit := func(p *Transactional) error { _, err := p.Commit(ctx); return err }
 	abort := func(p *Transactional) error { return p.Abort(ctx) }
@@ -396,28 +428,35 @@ func TestStates(t *testing.T) {
 	}
 	for from, steps := range map[state]map[string]step{
 		idle: {
-			"produce": {produce, ErrAbortable, idle}, "offsets": {offsets, ErrAbortable, idle}, "commit": {commit, ErrAbortable, idle},
-			"abort": {abort, nil, idle}, "init": {init, nil, ready},
+			"produce": {produce, ErrAbortable, idle}, "offsets": {offsets, ErrAbortable, idle},
+			"commit": {commit, ErrAbortable, idle},
+			"abort":  {abort, nil, idle}, "init": {init, nil, ready},
 		},
 		ready: {
-			"produce": {produce, nil, open}, "offsets": {offsets, nil, open}, "commit": {commit, nil, ready},
-			"abort": {abort, nil, ready}, "init": {init, nil, ready},
+			"produce": {produce, nil, open}, "offsets": {offsets, nil, open},
+			"commit": {commit, nil, ready},
+			"abort":  {abort, nil, ready}, "init": {init, nil, ready},
 		},
 		open: {
-			"produce": {produce, nil, open}, "offsets": {offsets, nil, open}, "commit": {commit, nil, ready},
-			"abort": {abort, nil, ready}, "init": {init, nil, ready},
+			"produce": {produce, nil, open}, "offsets": {offsets, nil, open},
+			"commit": {commit, nil, ready},
+			"abort":  {abort, nil, ready}, "init": {init, nil, ready},
 		},
 		failed: {
-			"produce": {produce, ErrAbortable, failed}, "offsets": {offsets, ErrAbortable, failed}, "commit": {commit, ErrAbortable, failed},
-			"abort": {abort, nil, ready}, "init": {init, nil, ready},
+			"produce": {produce, ErrAbortable, failed}, "offsets": {offsets, ErrAbortable, failed},
+			"commit": {commit, ErrAbortable, failed},
+			"abort":  {abort, nil, ready}, "init": {init, nil, ready},
 		},
 		unknown: {
-			"produce": {produce, ErrUnknownOutcome, unknown}, "offsets": {offsets, ErrUnknownOutcome, unknown}, "commit": {commit, ErrUnknownOutcome, unknown},
-			"abort": {abort, ErrUnknownOutcome, unknown}, "init": {init, nil, ready},
+			"produce": {produce, ErrUnknownOutcome, unknown},
+			"offsets": {offsets, ErrUnknownOutcome, unknown},
+			"commit":  {commit, ErrUnknownOutcome, unknown},
+			"abort":   {abort, ErrUnknownOutcome, unknown}, "init": {init, nil, ready},
 		},
 		fenced: {
-			"produce": {produce, ErrFenced, fenced}, "offsets": {offsets, ErrFenced, fenced}, "commit": {commit, ErrFenced, fenced},
-			"abort": {abort, ErrFenced, fenced}, "init": {init, nil, ready},
+			"produce": {produce, ErrFenced, fenced}, "offsets": {offsets, ErrFenced, fenced},
+			"commit": {commit, ErrFenced, fenced},
+			"abort":  {abort, ErrFenced, fenced}, "init": {init, nil, ready},
 		},
 	} {
 		for name, s := range steps {
@@ -451,7 +490,8 @@ func TestEmptyTransactionIsNotEnded(t *testing.T) {
 	h.ok(p.Abort(t.Context()))
 	_, err = p.Produce(t.Context(), Batch{TopicPartition: TopicPartition{"out", 0}})
 	h.ok(err)
-	if n := h.net.count(protocol.EndTxn) + h.net.count(protocol.AddPartitionsToTxn); n != 0 || len(offsets) != 0 {
+	if n := h.net.count(protocol.EndTxn) + h.net.count(protocol.AddPartitionsToTxn); n != 0 ||
+		len(offsets) != 0 {
 		t.Errorf("%d requests and offsets %v for nothing", n, offsets)
 	}
 }
@@ -460,9 +500,11 @@ func TestFiveRoundTripsATransaction(t *testing.T) {
 	h := newHarness(t, kfake.NumBrokers(1))
 	p := h.started("worker", quick)
 	run := func() {
-		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 5)}, Batch{TopicPartition{"log", 0}, values(0, 5)})
+		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 5)},
+			Batch{TopicPartition{"log", 0}, values(0, 5)})
 		h.ok(err)
-		h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1}, map[TopicPartition]int64{{"in", 0}: 1}))
+		h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
+			map[TopicPartition]int64{{"in", 0}: 1}))
 		_, err = p.Commit(t.Context())
 		h.ok(err)
 	}
@@ -478,7 +520,8 @@ func TestFiveRoundTripsATransaction(t *testing.T) {
 	before := total()
 	run()
 	if n := total() - before; n != 5 {
-		t.Errorf("a transaction takes %d round trips, want 5: add partitions, produce, add offsets, commit offsets, end", n)
+		t.Errorf("a transaction takes %d round trips, want 5: add partitions, produce, add "+
+			"offsets, commit offsets, end", n)
 	}
 }
 
@@ -505,7 +548,8 @@ func TestUnreachableBrokerIsNamed(t *testing.T) {
 	}
 	err = p.Init(t.Context())
 	var e *Error
-	if !errors.As(err, &e) || e.Remedy != Retriable || e.Uncertain || e.Hint != "cannot reach any of 127.0.0.1:1: is Kafka running there?" {
+	if !errors.As(err, &e) || e.Remedy != Retriable || e.Uncertain ||
+		e.Hint != "cannot reach any of 127.0.0.1:1: is Kafka running there?" {
 		t.Errorf("got %v", err)
 	}
 }

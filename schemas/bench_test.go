@@ -64,7 +64,8 @@ func BenchmarkDecodeSanitized(b *testing.B) {
 func BenchmarkWholeRecord(b *testing.B) {
 	codec := must(goavro.NewCodec(sanitizedSchema))
 	var native map[string]any
-	if err := json.Unmarshal(must(must(NewCodec(JSON)).AppendSanitized(nil, exampleSanitized())), &native); err != nil {
+	if err := json.Unmarshal(must(must(NewCodec(JSON)).AppendSanitized(nil, exampleSanitized())),
+		&native); err != nil {
 		b.Fatal(err)
 	}
 	for _, name := range []string{"factor_200m", "factor_1km", "factor_set"} {
@@ -86,11 +87,14 @@ func BenchmarkWholeRecord(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			dst = must(codec.SingleFromNative(dst[:0], map[string]any{
-				"user_id": s.UserID, "timestamp": s.Timestamp, "latitude": s.Latitude, "longitude": s.Longitude,
+				"user_id": s.UserID, "timestamp": s.Timestamp, "latitude": s.Latitude,
+				"longitude":         s.Longitude,
 				"estimate_latitude": s.EstimateLatitude, "estimate_longitude": s.EstimateLongitude,
-				"radius_m": s.RadiusM, "epsilon": s.Epsilon, "delta": s.Delta, "mechanism": s.Mechanism,
-				"model_id": s.ModelID, "step": s.Step, "release": s.Release, "kind": s.Kind,
-				"factor_200m": nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM), "factor_set": nullable(s.FactorSet),
+				"radius_m": s.RadiusM, "epsilon": s.Epsilon, "delta": s.Delta,
+				"mechanism": s.Mechanism,
+				"model_id":  s.ModelID, "step": s.Step, "release": s.Release, "kind": s.Kind,
+				"factor_200m": nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM),
+				"factor_set": nullable(s.FactorSet),
 			}))
 		}
 	})

@@ -28,12 +28,17 @@ func TestConsumersPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	value, err := codec.AppendSanitized(nil, Sanitized{UserID: "u", ModelID: strings.Repeat("0", 16), Mechanism: "lattice", Epsilon: 1, Delta: .01, Release: 1})
+	value, err := codec.AppendSanitized(nil,
+		Sanitized{
+			UserID: "u", ModelID: strings.Repeat("0", 16), Mechanism: "lattice", Epsilon: 1,
+			Delta: .01, Release: 1,
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var shown strings.Builder
-	for _, line := range regexp.MustCompile(`(?m)^((?:[0-9a-f]{2} )+) `).FindAllStringSubmatch(page, -1) {
+	hexBytes := regexp.MustCompile(`(?m)^((?:[0-9a-f]{2} )+) `)
+	for _, line := range hexBytes.FindAllStringSubmatch(page, -1) {
 		shown.WriteString(strings.ReplaceAll(line[1], " ", ""))
 	}
 	if want := hex.EncodeToString(value[:headerBytes]); shown.String() != want {
@@ -47,7 +52,8 @@ func TestConsumersPage(t *testing.T) {
 	for _, f := range schema.Fields {
 		known[f.Name] = true
 	}
-	fields := regexp.MustCompile(`record(?:\[|\.get\()"([a-z_0-9]+)"`).FindAllStringSubmatch(page, -1)
+	readField := regexp.MustCompile(`record(?:\[|\.get\()"([a-z_0-9]+)"`)
+	fields := readField.FindAllStringSubmatch(page, -1)
 	if len(fields) < 10 {
 		t.Errorf("only %d fields were found", len(fields))
 	}
@@ -66,7 +72,8 @@ func TestConsumersPage(t *testing.T) {
 // TestConsumersPython runs the page's own decode on a record, where Python has fastavro.
 func TestConsumersPython(t *testing.T) {
 	python, err := exec.LookPath("python3")
-	if err != nil || exec.CommandContext(t.Context(), python, "-c", "import fastavro").Run() != nil {
+	if err != nil || exec.CommandContext(t.Context(), python, "-c",
+		"import fastavro").Run() != nil {
 		t.Skip("needs python3 with fastavro")
 	}
 	_, program, ok := strings.Cut(consumersPage(t), "```python\n")
@@ -85,14 +92,17 @@ print(json.dumps(record))
 		t.Fatal(err)
 	}
 	want := Sanitized{
-		UserID: "bus-7", Timestamp: 1_769_442_912_000, Latitude: 53.4, Longitude: -2.9, EstimateLatitude: 53.5, EstimateLongitude: -2.8, RadiusM: 321.5,
-		Epsilon: 2, Delta: .01, Mechanism: "lattice", ModelID: "9748cd0d7f99080a", Step: 58981430, Release: 3, Kind: KindReleased,
+		UserID: "bus-7", Timestamp: 1_769_442_912_000, Latitude: 53.4, Longitude: -2.9,
+		EstimateLatitude: 53.5, EstimateLongitude: -2.8, RadiusM: 321.5,
+		Epsilon: 2, Delta: .01, Mechanism: "lattice", ModelID: "9748cd0d7f99080a", Step: 58981430,
+		Release: 3, Kind: KindReleased,
 	}
 	value, err := codec.AppendSanitized(nil, want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), python, "-c", program, hex.EncodeToString(value)).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), python, "-c", program,
+		hex.EncodeToString(value)).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -105,7 +115,9 @@ print(json.dumps(record))
 		t.Errorf("Python reads %s (%v), want %+v", out, err, want)
 	}
 	value[3]++
-	if out, err := exec.CommandContext(t.Context(), python, "-c", program, hex.EncodeToString(value)).CombinedOutput(); err == nil || !strings.Contains(string(out), "another schema") {
+	if out, err := exec.CommandContext(t.Context(), python, "-c", program,
+		hex.EncodeToString(value)).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "another schema") {
 		t.Errorf("a record of another schema passes: %s", out)
 	}
 }

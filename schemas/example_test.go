@@ -3,6 +3,7 @@ package schemas_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -34,13 +35,28 @@ func ExampleCodec_AppendSanitized() {
 	line, err := codec.AppendSanitized(nil, schemas.Sanitized{
 		UserID: "bus-31", Timestamp: 1700000000000, Latitude: 53.51, Longitude: -2.7,
 		EstimateLatitude: 53.41, EstimateLongitude: -2.981, RadiusM: 1250, Epsilon: 1, Delta: 0.01,
-		Mechanism: "lattice", ModelID: "0123456789abcdef", Step: 28333333, Release: 17, Kind: schemas.KindReleased,
+		Mechanism: "lattice", ModelID: "0123456789abcdef", Step: 28333333, Release: 17,
+		Kind: schemas.KindReleased,
 	})
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(string(line))
-	// Output: {"user_id":"bus-31","timestamp":1700000000000,"latitude":53.51,"longitude":-2.7,"estimate_latitude":53.41,"estimate_longitude":-2.981,"radius_m":1250,"epsilon":1,"delta":0.01,"mechanism":"lattice","model_id":"0123456789abcdef","step":28333333,"release":17,"kind":"released"}
+	fmt.Println(strings.ReplaceAll(string(line), ",", ",\n"))
+	// Output:
+	// {"user_id":"bus-31",
+	// "timestamp":1700000000000,
+	// "latitude":53.51,
+	// "longitude":-2.7,
+	// "estimate_latitude":53.41,
+	// "estimate_longitude":-2.981,
+	// "radius_m":1250,
+	// "epsilon":1,
+	// "delta":0.01,
+	// "mechanism":"lattice",
+	// "model_id":"0123456789abcdef",
+	// "step":28333333,
+	// "release":17,
+	// "kind":"released"}
 }
 
 func ExampleRejection() {
@@ -48,7 +64,8 @@ func ExampleRejection() {
 	if err != nil {
 		panic(err)
 	}
-	_, err = codec.DecodeRaw([]byte(`{"user_id":"bus-31","timestamp":1,"latitude":"53.4","longitude":-2.98}`))
+	const fix = `{"user_id":"bus-31","timestamp":1,"latitude":"53.4","longitude":-2.98}`
+	_, err = codec.DecodeRaw([]byte(fix))
 	var refused *schemas.Rejection
 	if errors.As(err, &refused) {
 		fmt.Println("dead letter:", refused.Reason)

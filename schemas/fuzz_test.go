@@ -22,7 +22,8 @@ func seed(f *testing.F) {
 	for _, m := range regexp.MustCompile(`(?m)^json (.*)$`).FindAllSubmatch(golden, -1) {
 		f.Add(m[1])
 	}
-	f.Add([]byte(`{"x":[{"]":"}\"{"}],"user\u005fid":"\ud83d\ude8c","timestamp":"2024-02-29T23:59:59.9+01:00","latitude":1e1,"longitude":-0}`))
+	f.Add([]byte(`{"x":[{"]":"}\"{"}],"user\u005fid":"\ud83d\ude8c",` +
+		`"timestamp":"2024-02-29T23:59:59.9+01:00","latitude":1e1,"longitude":-0}`))
 	f.Add(fields(varint(1<<62), []byte("u")))
 	f.Add(fields(text("u"), bytes.Repeat([]byte{0xff}, 20)))
 }
@@ -45,7 +46,8 @@ func FuzzDecodeAvro(f *testing.F) {
 // would rarely find.
 func FuzzDecodeAvroBody(f *testing.F) {
 	f.Add(uint8(0), fields(text("u"), varint(1), double(1), double(2), varint(0))[headerBytes:])
-	f.Add(uint8(2), bytes.Join([][]byte{text("t"), varint(1), varint(2), text("late"), varint(-1)}, nil))
+	f.Add(uint8(2), bytes.Join([][]byte{text("t"), varint(1), varint(2), text("late"), varint(-1)},
+		nil))
 	c := must(NewCodec(Avro))
 	layouts := []*layout{c.raw, c.sanitized, c.deadLetter, c.sanitized1}
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
@@ -80,7 +82,8 @@ func decodeAll(t *testing.T, c *Codec, data []byte) (encoded [3][]byte) {
 		encoded[0] = must(c.AppendRaw(nil, r))
 	}
 	// One of the first version gets a kind and encodes as the present one does.
-	if s, err := c.DecodeSanitized(data); reasonOf(t, err) == "" && !bytes.HasPrefix(data, c.sanitized1.header[:]) {
+	if s, err := c.DecodeSanitized(data); reasonOf(t, err) == "" &&
+		!bytes.HasPrefix(data, c.sanitized1.header[:]) {
 		encoded[1] = must(c.AppendSanitized(nil, s))
 	}
 	if d, err := c.DecodeDeadLetter(data); reasonOf(t, err) == "" {
@@ -117,7 +120,8 @@ func TestHostileBytesAreCheap(t *testing.T) {
 			}
 			runtime.ReadMemStats(&after)
 			if each := (after.TotalAlloc - before.TotalAlloc) / decodes; each > limitBytes {
-				t.Errorf("a damaged record costs %d bytes of memory, at most %d are allowed", each, limitBytes)
+				t.Errorf("a damaged record costs %d bytes of memory, at most %d are allowed", each,
+					limitBytes)
 			}
 		})
 	}

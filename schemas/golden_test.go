@@ -26,9 +26,13 @@ func TestGolden(t *testing.T) {
 		append func(*Codec) ([]byte, error)
 	}{
 		{rawSchema, func(c *Codec) ([]byte, error) { return c.AppendRaw(nil, exampleRaw()) }},
-		{sanitizedSchema, func(c *Codec) ([]byte, error) { return c.AppendSanitized(nil, exampleSanitized()) }},
+		{sanitizedSchema, func(c *Codec) ([]byte, error) {
+			return c.AppendSanitized(nil, exampleSanitized())
+		}},
 		{sanitizedSchema1, nil},
-		{deadLetterSchema, func(c *Codec) ([]byte, error) { return c.AppendDeadLetter(nil, exampleDeadLetter()) }},
+		{deadLetterSchema, func(c *Codec) ([]byte, error) {
+			return c.AppendDeadLetter(nil, exampleDeadLetter())
+		}},
 	} {
 		codec := must(plainCodec(must(parse(s.schema))))
 		fmt.Fprintf(&got, "%s\nfingerprint %016x\n", codec.CanonicalSchema(), codec.Rabin)
@@ -67,14 +71,18 @@ func TestPlainCodec(t *testing.T) {
 // get theirs; the bytes are those that the golden file had for them.
 func TestFirstVersion(t *testing.T) {
 	const (
-		avro = "c301ff977b3601e00bd70c6275732d3331f6a1abfef962e17a14ae47c14a409a999999999905c0780b24287eb44a4045d8f0f44ad907c0" +
-			"00000000008a9340000000000000f03f7b14ae47e17a843f0670696d2030313233343536373839616263646566aad4821b22"
-		text = `{"user_id":"bus-31","timestamp":1700000000123,"latitude":53.51,"longitude":-2.7,"estimate_latitude":53.4101,` +
-			`"estimate_longitude":-2.9811,"radius_m":1250.5,"epsilon":1,"delta":0.01,"mechanism":"pim","model_id":"0123456789abcdef","step":28333333,"release":17}`
+		avro = "c301ff977b3601e00bd70c6275732d3331f6a1abfef962e17a14ae47c14a409a999999999905c0" +
+			"780b24287eb44a4045d8f0f44ad907c000000000008a9340000000000000f03f7b14ae47e17a843f" +
+			"0670696d2030313233343536373839616263646566aad4821b22"
+		text = `{"user_id":"bus-31","timestamp":1700000000123,"latitude":53.51,"longitude":-2.7,` +
+			`"estimate_latitude":53.4101,"estimate_longitude":-2.9811,"radius_m":1250.5,` +
+			`"epsilon":1,"delta":0.01,"mechanism":"pim","model_id":"0123456789abcdef",` +
+			`"step":28333333,"release":17}`
 	)
 	want := exampleSanitized()
 	want.Factor200M, want.Factor1KM, want.FactorSet = 0, 0, 0
-	for encoding, data := range map[Encoding][]byte{Avro: must(hex.DecodeString(avro)), JSON: []byte(text)} {
+	written := map[Encoding][]byte{Avro: must(hex.DecodeString(avro)), JSON: []byte(text)}
+	for encoding, data := range written {
 		c := must(NewCodec(encoding))
 		if got, err := c.DecodeSanitized(data); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v", encoding, got, err)
@@ -84,11 +92,13 @@ func TestFirstVersion(t *testing.T) {
 		}
 	}
 	repeated := strings.Replace(text, `"epsilon":1`, `"epsilon":0`, 1)
-	if got := must(must(NewCodec(JSON)).DecodeSanitized([]byte(repeated))); got.Kind != KindRepeated {
+	got := must(must(NewCodec(JSON)).DecodeSanitized([]byte(repeated)))
+	if got.Kind != KindRepeated {
 		t.Errorf("a record that cost nothing is %q", got.Kind)
 	}
 	missing := strings.Replace(text, `"epsilon":1,`, "", 1)
-	if _, err := must(NewCodec(JSON)).DecodeSanitized([]byte(missing)); reasonOf(t, err) != ReasonMissingField.At("epsilon") {
+	_, err := must(NewCodec(JSON)).DecodeSanitized([]byte(missing))
+	if reasonOf(t, err) != ReasonMissingField.At("epsilon") {
 		t.Errorf("without an epsilon: %v", err)
 	}
 }
@@ -103,8 +113,11 @@ func TestFactorsAreAtLeastOne(t *testing.T) {
 		}
 		data := must(c.AppendSanitized(nil, exampleSanitized()))
 		for _, wrong := range []float64{0, .5, -2} {
-			broken := bytes.Replace(data, must(c.sanitized.primitives.double.BinaryFromNative(nil, 1.5)), must(c.sanitized.primitives.double.BinaryFromNative(nil, wrong)), 1)
-			broken = bytes.Replace(broken, []byte(`"factor_1km":1.5`), fmt.Appendf(nil, `"factor_1km":%v`, wrong), 1)
+			broken := bytes.Replace(data,
+				must(c.sanitized.primitives.double.BinaryFromNative(nil, 1.5)),
+				must(c.sanitized.primitives.double.BinaryFromNative(nil, wrong)), 1)
+			broken = bytes.Replace(broken, []byte(`"factor_1km":1.5`),
+				fmt.Appendf(nil, `"factor_1km":%v`, wrong), 1)
 			if _, err := c.DecodeSanitized(broken); reasonOf(t, err) != ReasonMalformed {
 				t.Errorf("%s: a factor of %v was read: %v", c.encoding, wrong, err)
 			}

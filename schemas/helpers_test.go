@@ -17,26 +17,36 @@ func codecs() []*Codec { return []*Codec{must(NewCodec(Avro)), must(NewCodec(JSO
 
 func exampleRaw() Raw {
 	accuracy := 12.5
-	return Raw{UserID: "bus-31", Timestamp: 1700000000123, Latitude: 53.40842, Longitude: -2.97919, AccuracyM: &accuracy}
+	return Raw{
+		UserID: "bus-31", Timestamp: 1700000000123, Latitude: 53.40842, Longitude: -2.97919,
+		AccuracyM: &accuracy,
+	}
 }
 
 func exampleSanitized() Sanitized {
 	return Sanitized{
 		UserID: "bus-31", Timestamp: 1700000000123, Latitude: 53.51, Longitude: -2.7,
-		EstimateLatitude: 53.4101, EstimateLongitude: -2.9811, RadiusM: 1250.5, Epsilon: 1, Delta: 0.01,
+		EstimateLatitude: 53.4101, EstimateLongitude: -2.9811, RadiusM: 1250.5, Epsilon: 1,
+		Delta:     0.01,
 		Mechanism: "pim", ModelID: "0123456789abcdef", Step: 28333333, Release: 17,
 		Kind: KindReleased, Factor200M: 1.25, Factor1KM: 1.5, FactorSet: 2.71828,
 	}
 }
 
 func exampleDeadLetter() DeadLetter {
-	return DeadLetter{Topic: "raw", Partition: 3, Offset: 1 << 40, Reason: ReasonNotFinite, Timestamp: -1}
+	return DeadLetter{
+		Topic: "raw", Partition: 3, Offset: 1 << 40, Reason: ReasonNotFinite,
+		Timestamp: -1,
+	}
 }
 
 // randomText returns up to n runes out of all of Unicode, JSON's and Go's
 // special ones more often than their share; never a leading NUL.
 func randomText(rng *rand.Rand, n int) string {
-	special := []rune{0, '"', '\\', '/', '\n', 0x1f, 0x7f, '<', '&', 0x2028, 0xfffd, 0xffff, 0x10000, 0x10ffff, 'é'}
+	special := []rune{
+		0, '"', '\\', '/', '\n', 0x1f, 0x7f, '<', '&', 0x2028, 0xfffd, 0xffff,
+		0x10000, 0x10ffff, 'é',
+	}
 	var text []rune
 	for range rng.IntN(n + 1) {
 		r := special[rng.IntN(len(special))]
@@ -112,7 +122,8 @@ func randomFactor(rng *rand.Rand) float64 {
 
 func randomDeadLetter(rng *rand.Rand) DeadLetter {
 	return DeadLetter{
-		Topic: randomText(rng, 20), Partition: int32(randomInteger(rng)), Offset: randomInteger(rng),
+		Topic: randomText(rng, 20), Partition: int32(randomInteger(rng)),
+		Offset: randomInteger(rng),
 		Reason: Reason(randomText(rng, 20)), Timestamp: randomInteger(rng),
 	}
 }

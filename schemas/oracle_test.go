@@ -38,8 +38,10 @@ func TestAgainstWholeRecords(t *testing.T) {
 				"latitude": s.Latitude, "longitude": s.Longitude,
 				"estimate_latitude": s.EstimateLatitude, "estimate_longitude": s.EstimateLongitude,
 				"radius_m": s.RadiusM, "epsilon": s.Epsilon, "delta": s.Delta,
-				"mechanism": s.Mechanism, "model_id": s.ModelID, "step": s.Step, "release": s.Release, "kind": s.Kind,
-				"factor_200m": nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM), "factor_set": nullable(s.FactorSet),
+				"mechanism": s.Mechanism, "model_id": s.ModelID, "step": s.Step,
+				"release": s.Release, "kind": s.Kind,
+				"factor_200m": nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM),
+				"factor_set": nullable(s.FactorSet),
 			}
 		}},
 		{"dead_letter", deadLetterSchema, func() ([]byte, map[string]any) {
@@ -55,7 +57,8 @@ func TestAgainstWholeRecords(t *testing.T) {
 			whole := must(goavro.NewCodec(s.schema))
 			for range 500 {
 				ours, native := s.encode()
-				if theirs := must(whole.BinaryFromNative(nil, native)); !bytes.Equal(ours[headerBytes:], theirs) {
+				theirs := must(whole.BinaryFromNative(nil, native))
+				if !bytes.Equal(ours[headerBytes:], theirs) {
 					t.Fatalf("encoded\n%x, goavro\n%x", ours[headerBytes:], theirs)
 				}
 				got, rest, err := whole.NativeFromBinary(ours[headerBytes:])

@@ -17,7 +17,9 @@ func TestValidate(t *testing.T) {
 	accuracy := func(x float64) Raw { return change(func(r *Raw) { r.AccuracyM = &x }) }
 	user := func(id string) Raw { return change(func(r *Raw) { r.UserID = id }) }
 	at := func(ms int64) Raw { return change(func(r *Raw) { r.Timestamp = ms }) }
-	place := func(lat, lon float64) Raw { return change(func(r *Raw) { r.Latitude, r.Longitude = lat, lon }) }
+	place := func(lat, lon float64) Raw {
+		return change(func(r *Raw) { r.Latitude, r.Longitude = lat, lon })
+	}
 	for _, test := range []struct {
 		name string
 		r    Raw
@@ -41,7 +43,10 @@ func TestValidate(t *testing.T) {
 		{"beyond the pole", place(math.Nextafter(90, 91), 0), ReasonLatitudeOutOfRange},
 		{"beyond the other pole", place(math.Nextafter(-90, -91), 0), ReasonLatitudeOutOfRange},
 		{"beyond the date line", place(0, math.Nextafter(180, 181)), ReasonLongitudeOutOfRange},
-		{"beyond the date line west", place(0, math.Nextafter(-180, -181)), ReasonLongitudeOutOfRange},
+		{
+			"beyond the date line west", place(0, math.Nextafter(-180, -181)),
+			ReasonLongitudeOutOfRange,
+		},
 		{"latitude NaN", place(math.NaN(), 0), ReasonNotFinite},
 		{"longitude infinite", place(0, math.Inf(1)), ReasonNotFinite},
 		{"accuracy zero", accuracy(0), ""},
@@ -76,11 +81,13 @@ func TestReasons(t *testing.T) {
 		if r := ReasonWrongType.At(c.field); !slices.Contains(all, r) {
 			t.Errorf("reason %q is not listed", r)
 		}
-		if r := ReasonMissingField.At(c.field); slices.Contains(all, r) != (c.kind != kindNullOrDouble) {
+		r := ReasonMissingField.At(c.field)
+		if slices.Contains(all, r) != (c.kind != kindNullOrDouble) {
 			t.Errorf("reason %q is listed, or is not, and the field is otherwise", r)
 		}
 	}
-	if got := ReasonWrongType.At("latitude").Kind(); got != ReasonWrongType || ReasonLate.Kind() != ReasonLate {
+	if got := ReasonWrongType.At("latitude").Kind(); got != ReasonWrongType ||
+		ReasonLate.Kind() != ReasonLate {
 		t.Errorf("the kind of a reason is %q", got)
 	}
 }
@@ -89,11 +96,13 @@ func TestReasons(t *testing.T) {
 func TestReasonsAreDocumented(t *testing.T) {
 	text := string(must(os.ReadFile("REASONS.md")))
 	var rows []Reason
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|").FindAllStringSubmatch(text, -1) {
+	tableRows := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|")
+	for _, row := range tableRows.FindAllStringSubmatch(text, -1) {
 		rows = append(rows, Reason(row[1]))
 	}
 	for i, r := range rows {
-		if !slices.Contains(Reasons(), r) && r != ReasonMissingField || slices.Contains(rows[:i], r) {
+		if !slices.Contains(Reasons(), r) && r != ReasonMissingField ||
+			slices.Contains(rows[:i], r) {
 			t.Errorf("REASONS.md has a row for %q, which is no reason or has two", r)
 		}
 	}
@@ -139,13 +148,17 @@ func TestSchemasAreDocumented(t *testing.T) {
 	}
 }
 
-// TestRepeatsAreExplained: a repeated record has an old release under the settings of the moment, which a reader learns nowhere else.
+// TestRepeatsAreExplained: a repeated record has an old release under the settings of the moment,
+// which a reader learns nowhere else.
 func TestRepeatsAreExplained(t *testing.T) {
 	var schema struct{ Fields []struct{ Name, Doc string } }
 	if err := json.Unmarshal([]byte(sanitizedSchema), &schema); err != nil {
 		t.Fatal(err)
 	}
-	explained := map[string]bool{"latitude": false, "delta": false, "mechanism": false, "model_id": false, "step": false, "release": false}
+	explained := map[string]bool{
+		"latitude": false, "delta": false, "mechanism": false,
+		"model_id": false, "step": false, "release": false,
+	}
 	for _, f := range schema.Fields {
 		if _, asked := explained[f.Name]; asked {
 			explained[f.Name] = strings.Contains(f.Doc, "repeated record")

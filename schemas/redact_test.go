@@ -16,11 +16,17 @@ import (
 )
 
 // secrets are texts that would give away part of secretRaw.
-var secrets = []string{"mallory", "1712345", "51.4778", "51.47", "0.0014", "33.25", "6d616c6c6f7279"}
+var secrets = []string{
+	"mallory", "1712345", "51.4778", "51.47", "0.0014", "33.25",
+	"6d616c6c6f7279",
+}
 
 func secretRaw() Raw {
 	accuracy := 33.25
-	return Raw{UserID: "mallory", Timestamp: 1712345678901, Latitude: 51.4778, Longitude: -0.0014, AccuracyM: &accuracy}
+	return Raw{
+		UserID: "mallory", Timestamp: 1712345678901, Latitude: 51.4778, Longitude: -0.0014,
+		AccuracyM: &accuracy,
+	}
 }
 
 func mustBeRedacted(t *testing.T, how, got string) {
@@ -68,7 +74,8 @@ func TestFormatRedacts(t *testing.T) {
 	for name, v := range carriers() {
 		for _, verb := range verbs {
 			got := fmt.Sprintf(verb, v)
-			if strings.ContainsAny(verb, "T*") || name != "value" && name != "pointer" && !strings.HasSuffix(verb, "v") {
+			if strings.ContainsAny(verb, "T*") ||
+				name != "value" && name != "pointer" && !strings.HasSuffix(verb, "v") {
 				// A type, or a verb refused before the record is reached:
 				// all that is asked is that no part of the record shows.
 				got += redacted
@@ -96,14 +103,18 @@ func TestMarshalRedacts(t *testing.T) {
 func TestSlogRedacts(t *testing.T) {
 	for name, v := range carriers() {
 		var out bytes.Buffer
-		for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		for _, h := range []slog.Handler{
+			slog.NewTextHandler(&out, nil),
+			slog.NewJSONHandler(&out, nil),
+		} {
 			out.Reset()
 			slog.New(h).With("with", v).Info("fix", "fix", v, slog.Group("g", "fix", v))
 			mustBeRedacted(t, fmt.Sprintf("%s in %T", name, h), out.String())
 		}
 	}
 	// A handler that knows neither fmt nor JSON gets the resolved value.
-	if got := slog.AnyValue(secretRaw()).Resolve(); got.Kind() != slog.KindString || got.String() != redacted {
+	if got := slog.AnyValue(secretRaw()).Resolve(); got.Kind() != slog.KindString ||
+		got.String() != redacted {
 		t.Errorf("resolved to %v", got)
 	}
 }
@@ -112,7 +123,8 @@ func TestSlogRedacts(t *testing.T) {
 // gives itself away under the same checks.
 func TestRedactionIsNeeded(t *testing.T) {
 	type bare Raw
-	if got := fmt.Sprint(bare(secretRaw())); !strings.Contains(got, secrets[0]) || !strings.Contains(got, secrets[2]) {
+	if got := fmt.Sprint(bare(secretRaw())); !strings.Contains(got, secrets[0]) ||
+		!strings.Contains(got, secrets[2]) {
 		t.Errorf("the bare record prints as %q: the checks above find nothing", got)
 	}
 }

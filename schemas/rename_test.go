@@ -19,7 +19,10 @@ func TestRenameRaw(t *testing.T) {
 	const renamed = `{"vehicle":"u1","timestamp":1700000000000,"y":1.5,"longitude":2.5}`
 	const own = `{"user_id":"u1","timestamp":1700000000000,"latitude":1.5,"longitude":2.5}`
 	fix, err := other.DecodeRaw([]byte(renamed))
-	if err != nil || fix != (Raw{UserID: "u1", Timestamp: 1_700_000_000_000, Latitude: 1.5, Longitude: 2.5}) {
+	if err != nil || fix != (Raw{
+		UserID: "u1", Timestamp: 1_700_000_000_000, Latitude: 1.5,
+		Longitude: 2.5,
+	}) {
 		t.Errorf("another record was read: %v", err)
 	}
 	again, err := other.AppendRaw(nil, fix)
@@ -33,7 +36,8 @@ func TestRenameRaw(t *testing.T) {
 		t.Errorf("the first codec has changed: %v", err)
 	}
 	var rejection *Rejection
-	if _, err := other.DecodeRaw([]byte(own)); !errors.As(err, &rejection) || rejection.Reason != ReasonMissingField.At("user_id") {
+	if _, err := other.DecodeRaw([]byte(own)); !errors.As(err, &rejection) ||
+		rejection.Reason != ReasonMissingField.At("user_id") {
 		t.Errorf("a record without the names gives %v", err)
 	}
 }

@@ -93,7 +93,8 @@ func TestAppendKeepsPrefix(t *testing.T) {
 		t.Run(string(c.encoding), func(t *testing.T) {
 			prefix := []byte("before")
 			out := must(c.AppendSanitized(prefix, exampleSanitized()))
-			if !bytes.HasPrefix(out, prefix) || must(c.DecodeSanitized(out[len(prefix):])) != exampleSanitized() {
+			if !bytes.HasPrefix(out, prefix) ||
+				must(c.DecodeSanitized(out[len(prefix):])) != exampleSanitized() {
 				t.Errorf("appended %q", out)
 			}
 			bad := exampleSanitized()
@@ -101,7 +102,8 @@ func TestAppendKeepsPrefix(t *testing.T) {
 			if out, err := c.AppendSanitized(prefix, bad); err == nil || string(out) != "before" {
 				t.Errorf("a record with NaN gave %q, %v", out, err)
 			}
-			if out, err := c.AppendDeadLetter(prefix, DeadLetter{Topic: "\xff"}); err == nil || string(out) != "before" {
+			if out, err := c.AppendDeadLetter(prefix, DeadLetter{Topic: "\xff"}); err == nil ||
+				string(out) != "before" {
 				t.Errorf("a topic that is not UTF-8 gave %q, %v", out, err)
 			}
 			if out, err := c.AppendRaw(prefix, Raw{}); err == nil || string(out) != "before" {
@@ -132,7 +134,8 @@ func TestDecodedIsIndependent(t *testing.T) {
 }
 
 func sameRaw(a, b Raw) bool {
-	if (a.AccuracyM == nil) != (b.AccuracyM == nil) || a.AccuracyM != nil && *a.AccuracyM != *b.AccuracyM {
+	if (a.AccuracyM == nil) != (b.AccuracyM == nil) ||
+		a.AccuracyM != nil && *a.AccuracyM != *b.AccuracyM {
 		return false
 	}
 	a.AccuracyM, b.AccuracyM = nil, nil

@@ -54,7 +54,11 @@ func benchBytes(rng *rand.Rand) []byte {
 var benchCaches = []struct {
 	name  string
 	bytes int64
-}{{"none", -1}, {"quarter", benchUsers * (benchValue + 200) / 4}, {"all", 2 * benchUsers * (benchValue + 200)}}
+}{
+	{"none", -1},
+	{"quarter", benchUsers * (benchValue + 200) / 4},
+	{"all", 2 * benchUsers * (benchValue + 200)},
+}
 
 func BenchmarkGet(b *testing.B) {
 	for _, c := range benchCaches {

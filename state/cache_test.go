@@ -20,7 +20,9 @@ func TestCache(t *testing.T) {
 	c := newCache(limit)
 	truth := map[string]string{}
 	found := 0
-	key := func() []byte { return fmt.Appendf([]byte{0, 0, 0, byte(rng.IntN(3))}, "user%d", rng.IntN(2000)) }
+	key := func() []byte {
+		return fmt.Appendf([]byte{0, 0, 0, byte(rng.IntN(3))}, "user%d", rng.IntN(2000))
+	}
 	for i := range 60_000 {
 		k := key()
 		switch rng.IntN(8) {
@@ -66,7 +68,8 @@ func TestCache(t *testing.T) {
 			t.Errorf("shard %d: %d in the ring, %d in the map", i, n, len(s.nodes))
 		}
 	}
-	if st := c.stats(); st.CacheBytes != held || held > limit || held < limit/2 || int(st.CacheHits) != found || found == 0 || st.CacheMisses == 0 {
+	if st := c.stats(); st.CacheBytes != held || held > limit || held < limit/2 ||
+		int(st.CacheHits) != found || found == 0 || st.CacheMisses == 0 {
 		t.Errorf("stats %+v, held %d of %d, found %d", st, held, limit, found)
 	}
 }
@@ -116,7 +119,8 @@ func TestTogether(t *testing.T) {
 			for i := range 400 {
 				k := fmt.Sprint(rng.IntN(50))
 				v := strings.Repeat(fmt.Sprint(n), 1+rng.IntN(700))
-				if err := p.Apply([]Change{{Key: []byte(k), Value: []byte(v)}}, Positions{Input: int64(i)}); err != nil {
+				if err := p.Apply([]Change{{Key: []byte(k), Value: []byte(v)}},
+					Positions{Input: int64(i)}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -124,7 +128,8 @@ func TestTogether(t *testing.T) {
 				k = fmt.Sprint(rng.IntN(50))
 				got, err := p.Get([]byte(k))
 				if err != nil || string(got) != truth[k] {
-					t.Errorf("partition %d: %s is %d bytes, want %d: %v", n, k, len(got), len(truth[k]), err)
+					t.Errorf("partition %d: %s is %d bytes, want %d: %v", n, k, len(got),
+						len(truth[k]), err)
 					return
 				}
 				if i%100 == 50 {
@@ -178,7 +183,8 @@ func FuzzKeys(f *testing.F) {
 		if len(user) == 0 || user[0] == 0 || !bytes.Equal(full, data) {
 			t.Errorf("%x has the user key %x", data, user)
 		}
-		if !sameIdentity(appendIdentity(nil, data), data) || sameIdentity(appendIdentity(nil, data), user) || sameIdentity(data[:0], nil) {
+		if !sameIdentity(appendIdentity(nil, data), data) ||
+			sameIdentity(appendIdentity(nil, data), user) || sameIdentity(data[:0], nil) {
 			t.Errorf("identity %x is not itself", data)
 		}
 	})

@@ -41,13 +41,17 @@ func TestCrash(t *testing.T) {
 		for round := range 5 {
 			s := open(t, fs, Options{MemTableBytes: 256 << 10, CacheBytes: 64 << 10, Identity: nil})
 			for p := range history {
-				lost += recovered(t, s.Partition(int32(p)), &history[p], fmt.Sprintf("seed %d round %d", seed, round))
+				lost += recovered(t, s.Partition(int32(p)), &history[p],
+					fmt.Sprintf("seed %d round %d", seed, round))
 			}
 			for range rng.IntN(150) {
 				p := rng.IntN(2)
 				step(t, rng, s.Partition(int32(p)), &history[p])
 			}
-			crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[rng.IntN(3)], RNG: rng})
+			crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{
+				0, 50,
+				100,
+			}[rng.IntN(3)], RNG: rng})
 			shut(t, s)
 			fs = crashed
 		}
@@ -63,7 +67,8 @@ func step(t *testing.T, rng *rand.Rand, p *Partition, h *prefixes) {
 	now := maps.Clone((*h)[len(*h)-1])
 	var changes []Change
 	for range rng.IntN(20) {
-		key, value := fmt.Sprint(rng.IntN(60)), strings.Repeat(fmt.Sprint(rng.IntN(10)), rng.IntN(900))
+		key, value := fmt.Sprint(rng.IntN(60)),
+			strings.Repeat(fmt.Sprint(rng.IntN(10)), rng.IntN(900))
 		changes = append(changes, Change{Key: []byte(key), Value: []byte(value)})
 		if value == "" {
 			delete(now, key)
@@ -91,7 +96,8 @@ func recovered(t *testing.T, p *Partition, h *prefixes, when string) (lost int) 
 	if err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
-	if found && (pos.Changelog != 10*pos.Input || pos.AppliedMS != -pos.Input) || pos.Input >= int64(len(*h)) {
+	if found && (pos.Changelog != 10*pos.Input || pos.AppliedMS != -pos.Input) ||
+		pos.Input >= int64(len(*h)) {
 		t.Fatalf("%s: positions %+v were never written", when, pos)
 	}
 	got := map[string]string{}
@@ -103,7 +109,8 @@ func recovered(t *testing.T, p *Partition, h *prefixes, when string) (lost int) 
 		t.Fatalf("%s: %v", when, err)
 	}
 	if !maps.Equal(got, (*h)[pos.Input]) {
-		t.Fatalf("%s: %d values do not belong to position %d with %d", when, len(got), pos.Input, len((*h)[pos.Input]))
+		t.Fatalf("%s: %d values do not belong to position %d with %d", when, len(got), pos.Input,
+			len((*h)[pos.Input]))
 	}
 	lost = len(*h) - 1 - int(pos.Input)
 	*h = (*h)[:pos.Input+1]
@@ -163,7 +170,8 @@ func applyUntilError(p *Partition, most int) (n int, err error) {
 	value := []byte(strings.Repeat("x", 3000))
 	for n < most {
 		n++
-		if err := p.Apply([]Change{{Key: fmt.Append(nil, n), Value: value}}, Positions{Input: int64(n)}); err != nil {
+		if err := p.Apply([]Change{{Key: fmt.Append(nil, n), Value: value}},
+			Positions{Input: int64(n)}); err != nil {
 			return n, err
 		}
 	}

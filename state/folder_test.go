@@ -54,7 +54,8 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("another identity sees %q", got)
 	}
 	shut(t, s)
-	if aside(t, fs) != 1 || !strings.Contains(log.String(), "level=WARN") || strings.Contains(log.String(), "secret") {
+	if aside(t, fs) != 1 || !strings.Contains(log.String(), "level=WARN") ||
+		strings.Contains(log.String(), "secret") {
 		t.Errorf("%d stores set aside, log: %s", aside(t, fs), log.String())
 	}
 	for range 2 * maxAside {
@@ -79,7 +80,8 @@ func TestForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(db.Set([]byte("theirs"), []byte("value"), pebble.Sync), db.Close()); err != nil {
+	if err := errors.Join(db.Set([]byte("theirs"), []byte("value"), pebble.Sync),
+		db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, fs, Options{})
@@ -179,7 +181,8 @@ func afterDamage(t *testing.T, fs *vfs.MemFS, what string) string {
 	_, found, err := p.Positions()
 	for i := 0; i < 300 && err == nil; i++ {
 		var v []byte
-		if v, err = p.Get(fmt.Appendf(nil, "user%d", i)); err == nil && found && string(v) != strings.Repeat(fmt.Sprint(i), 40) {
+		if v, err = p.Get(fmt.Appendf(nil, "user%d", i)); err == nil && found &&
+			string(v) != strings.Repeat(fmt.Sprint(i), 40) {
 			t.Errorf("%s: user%d is %.20q", what, i, v)
 		}
 	}
@@ -211,7 +214,8 @@ func TestLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []Options{{}, {ReadOnly: true}, {Identity: []byte("other")}} {
-		if _, err := Open(dir, o); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
+		if _, err := Open(dir, o); !errors.Is(err, ErrLocked) ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("a second Open answers %v", err)
 		}
 	}
@@ -256,11 +260,13 @@ func TestReadOnly(t *testing.T) {
 	shut(t, s)
 
 	s = open(t, fs, o)
-	if ps, err := s.Partitions(); err != nil || fmt.Sprint(ps) != "[3]" || string(s.Identity()) != "group a" {
+	if ps, err := s.Partitions(); err != nil || fmt.Sprint(ps) != "[3]" ||
+		string(s.Identity()) != "group a" {
 		t.Errorf("partitions %v, %v, identity %q", ps, err, s.Identity())
 	}
 	p := s.Partition(3)
-	if pos, found, err := p.Positions(); pos.Input != 5 || !found || err != nil || contents(t, p) != "ann=1 " {
+	if pos, found, err := p.Positions(); pos.Input != 5 || !found || err != nil ||
+		contents(t, p) != "ann=1 " {
 		t.Errorf("%+v, %v, %v, %q", pos, found, err, contents(t, p))
 	}
 	if err := p.Apply(nil, Positions{}); err == nil {

@@ -28,12 +28,14 @@ func TestRemovedWhileOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = applyUntilError(s.Partition(0), 100_000)
-	if !errors.Is(err, ErrGone) || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "start again") {
+	if !errors.Is(err, ErrGone) || !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "start again") {
 		t.Errorf("the error is %v", err)
 	}
 	_ = s.Close()
 	for what, text := range map[string]string{"error": err.Error(), "log": log.String()} {
-		if strings.Contains(text, "stack trace") || strings.Contains(text, ".go:") || strings.Contains(text, "goroutine") {
+		if strings.Contains(text, "stack trace") || strings.Contains(text, ".go:") ||
+			strings.Contains(text, "goroutine") {
 			t.Errorf("the %s has a stack trace: %s", what, text)
 		}
 	}
@@ -67,7 +69,10 @@ func TestOtherProcess(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"in use by another instance", filepath.Join(dir, "LOCK"), "a state folder of its own"} {
+	for _, want := range []string{
+		"in use by another instance", filepath.Join(dir, "LOCK"),
+		"a state folder of its own",
+	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the other process is not told %q:\n%s", want, out)
 		}

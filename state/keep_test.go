@@ -36,8 +36,12 @@ func TestKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	shut(t, s)
-	for name, want := range map[string][2]string{"store.aside-1": {"first", "second"}, "store.aside-2": {"", "third"}} {
-		ok, err := vfs.Clone(fs, fs, "data/geodither/"+name, "data/geodither/"+strings.TrimPrefix(name, "store."))
+	for name, want := range map[string][2]string{
+		"store.aside-1": {"first", "second"},
+		"store.aside-2": {"", "third"},
+	} {
+		ok, err := vfs.Clone(fs, fs, "data/geodither/"+name,
+			"data/geodither/"+strings.TrimPrefix(name, "store."))
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
@@ -48,7 +52,10 @@ func TestKeep(t *testing.T) {
 			t.Fatal(err)
 		}
 		copied := open(t, fs, o)
-		if got := [2]string{get(t, copied.Partition(0), "ann"), get(t, copied.Partition(1), "bob")}; got != want {
+		if got := [2]string{
+			get(t, copied.Partition(0), "ann"),
+			get(t, copied.Partition(1), "bob"),
+		}; got != want {
 			t.Errorf("%s holds %q, want %q", name, got, want)
 		}
 		shut(t, copied)

@@ -20,16 +20,20 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Partition(1).Apply([]Change{{Key: []byte("k"), Value: []byte("v")}}, Positions{}); err != nil {
+	if err := s.Partition(1).Apply([]Change{{Key: []byte("k"), Value: []byte("v")}},
+		Positions{}); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := Remove(dir, true); err != nil || !found.InUse || !slices.Equal(found.Names, []string{"store"}) || found.Bytes == 0 {
+	if found, err := Remove(dir, true); err != nil || !found.InUse ||
+		!slices.Equal(found.Names, []string{"store"}) || found.Bytes == 0 {
 		t.Errorf("a look at an open store: %+v, %v", found, err)
 	}
-	if _, err := Remove(dir, false); !errors.Is(err, ErrLocked) || strings.Contains(err.Error(), "\n") {
+	if _, err := Remove(dir, false); !errors.Is(err, ErrLocked) ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("removing an open store: %v", err)
 	}
-	if err := s.Partition(1).Apply([]Change{{Key: []byte("k"), Value: []byte("w")}}, Positions{}); err != nil {
+	if err := s.Partition(1).Apply([]Change{{Key: []byte("k"), Value: []byte("w")}},
+		Positions{}); err != nil {
 		t.Errorf("the store after that: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -42,7 +46,8 @@ func TestRemove(t *testing.T) {
 	}
 	for _, keep := range []bool{true, false} {
 		found, err := Remove(dir, keep)
-		if err != nil || found.InUse || !slices.Equal(found.Names, []string{"store", "store.aside-1"}) || found.Bytes < 5 {
+		if err != nil || found.InUse ||
+			!slices.Equal(found.Names, []string{"store", "store.aside-1"}) || found.Bytes < 5 {
 			t.Errorf("keep %t: %+v, %v", keep, found, err)
 		}
 	}

@@ -45,7 +45,8 @@ func apply(t *testing.T, p *Partition, pos Positions, keysAndValues ...string) {
 	t.Helper()
 	var changes []Change
 	for i := 0; i < len(keysAndValues); i += 2 {
-		changes = append(changes, Change{Key: []byte(keysAndValues[i]), Value: []byte(keysAndValues[i+1])})
+		changes = append(changes,
+			Change{Key: []byte(keysAndValues[i]), Value: []byte(keysAndValues[i+1])})
 	}
 	if err := p.Apply(changes, pos); err != nil {
 		t.Fatal(err)
@@ -76,7 +77,8 @@ func TestPartitions(t *testing.T) {
 		at := Positions{Input: 4, Changelog: 9, AppliedMS: 77}
 		apply(t, a, at, "ann", "1", "bob", "2", "ann", "3")
 		apply(t, b, Positions{Input: -1}, "ann", "other")
-		if got := get(t, a, "ann") + get(t, a, "bob") + get(t, b, "ann") + get(t, a, "eve"); got != "32other" {
+		if got := get(t, a, "ann") + get(t, a, "bob") + get(t, b, "ann") + get(t, a,
+			"eve"); got != "32other" {
 			t.Errorf("cache %d: got %q", cache, got)
 		}
 		apply(t, a, at, "bob", "", "cid", "new")
@@ -117,7 +119,8 @@ func TestKeys(t *testing.T) {
 		if _, err := p.Get([]byte(key)); !errors.Is(err, ErrKey) {
 			t.Errorf("Get(%q): %v", key, err)
 		}
-		if err := p.Apply([]Change{{Key: []byte("good"), Value: []byte("v")}, {Key: []byte(key)}}, Positions{}); !errors.Is(err, ErrKey) {
+		if err := p.Apply([]Change{{Key: []byte("good"), Value: []byte("v")}, {Key: []byte(key)}},
+			Positions{}); !errors.Is(err, ErrKey) {
 			t.Errorf("Apply(%q): %v", key, err)
 		}
 	}
@@ -127,7 +130,8 @@ func TestKeys(t *testing.T) {
 	// The mark lies beside the users' values, and is none of them.
 	apply(t, p, Positions{Input: 3}, MarkName, "mark of 3", "ann", "1")
 	apply(t, p, Positions{Input: 4}, MarkName, "mark of 4")
-	if mark, got := get(t, p, MarkName), contents(t, p); mark != "mark of 4" || strings.Contains(got, "mark") || get(t, s.Partition(2), MarkName) != "" {
+	if mark, got := get(t, p, MarkName), contents(t, p); mark != "mark of 4" ||
+		strings.Contains(got, "mark") || get(t, s.Partition(2), MarkName) != "" {
 		t.Errorf("the mark is %q, the users' values %q", mark, got)
 	}
 	if err := p.Wipe(); err != nil || get(t, p, MarkName) != "" {
@@ -149,7 +153,11 @@ func TestKeys(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{BlockCacheBytes: -1}, {MemTableBytes: -1}, {MemTableBytes: 2 << 30}} {
+	for _, o := range []Options{
+		{BlockCacheBytes: -1},
+		{MemTableBytes: -1},
+		{MemTableBytes: 2 << 30},
+	} {
 		if _, err := Open("x", o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}

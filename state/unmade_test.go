@@ -38,16 +38,25 @@ func TestFolderThatCannotBeMade(t *testing.T) {
 		reason error // of a folder that the test cannot make fail by itself
 		want   error
 	}{
-		"a file of that name":             {file, nil, ErrNoFolder},
-		"a file on the path":              {filepath.Join(file, "below", "state"), nil, ErrNoFolder},
-		"a link to nowhere":               {dangling, nil, ErrNoFolder},
-		"a link to nowhere on the path":   {filepath.Join(dangling, "state"), nil, ErrNoFolder},
-		"a parent in which nothing is":    {filepath.Join(base, "x"), syscall.ENOENT, ErrUnmade},
-		"a read-only file system":         {filepath.Join(base, "x"), syscall.EROFS, ErrReadOnly},
-		"a parent of somebody else":       {filepath.Join(base, "x"), syscall.EACCES, ErrReadOnly},
-		"a full disk":                     {filepath.Join(base, "x"), syscall.ENOSPC, ErrFull},
-		"a name that is too long":         {filepath.Join(base, strings.Repeat("x", 300)), nil, ErrUnmade},
-		"a file system that makes no dir": {filepath.Join(base, "x"), syscall.EOPNOTSUPP, ErrUnmade},
+		"a file of that name": {file, nil, ErrNoFolder},
+		"a file on the path": {
+			filepath.Join(file, "below", "state"), nil,
+			ErrNoFolder,
+		},
+		"a link to nowhere":             {dangling, nil, ErrNoFolder},
+		"a link to nowhere on the path": {filepath.Join(dangling, "state"), nil, ErrNoFolder},
+		"a parent in which nothing is":  {filepath.Join(base, "x"), syscall.ENOENT, ErrUnmade},
+		"a read-only file system":       {filepath.Join(base, "x"), syscall.EROFS, ErrReadOnly},
+		"a parent of somebody else":     {filepath.Join(base, "x"), syscall.EACCES, ErrReadOnly},
+		"a full disk":                   {filepath.Join(base, "x"), syscall.ENOSPC, ErrFull},
+		"a name that is too long": {
+			filepath.Join(base, strings.Repeat("x", 300)), nil,
+			ErrUnmade,
+		},
+		"a file system that makes no dir": {
+			filepath.Join(base, "x"), syscall.EOPNOTSUPP,
+			ErrUnmade,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{Logger: quiet()}
@@ -60,7 +69,8 @@ func TestFolderThatCannotBeMade(t *testing.T) {
 				t.Fatal("it opens")
 			}
 			text := err.Error()
-			if !errors.Is(err, c.want) || errors.Is(err, ErrGone) || !strings.Contains(text, c.dir) || strings.Contains(text, "\n") {
+			if !errors.Is(err, c.want) || errors.Is(err, ErrGone) ||
+				!strings.Contains(text, c.dir) || strings.Contains(text, "\n") {
 				t.Errorf("it says %q", text)
 			}
 		})

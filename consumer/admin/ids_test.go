@@ -16,7 +16,8 @@ func TestTopicIDs(t *testing.T) {
 	h := wiretest.OwnTopic(t)
 	create := func() {
 		t.Helper()
-		h.OK(CreateTopics(t.Context(), h.Client, wiretest.Quick, Topic{Name: h.Topic, Partitions: 2, Replication: 1}))
+		h.OK(CreateTopics(t.Context(), h.Client, wiretest.Quick,
+			Topic{Name: h.Topic, Partitions: 2, Replication: 1}))
 	}
 	create()
 	read := func() [16]byte {
@@ -34,7 +35,8 @@ func TestTopicIDs(t *testing.T) {
 	}
 	_, err := TopicIDs(t.Context(), h.Client, wiretest.Quick, h.Topic+"-b", h.Topic, h.Topic+"-a")
 	var missing *MissingTopicsError
-	if !errors.As(err, &missing) || !slices.Equal(missing.Topics, []string{h.Topic + "-a", h.Topic + "-b"}) {
+	if !errors.As(err, &missing) ||
+		!slices.Equal(missing.Topics, []string{h.Topic + "-a", h.Topic + "-b"}) {
 		t.Errorf("missing topics: %v", err)
 	}
 	if ids, err := TopicIDs(t.Context(), h.Client, wiretest.Quick); err != nil || len(ids) != 0 {
@@ -43,7 +45,8 @@ func TestTopicIDs(t *testing.T) {
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	topic := kmsg.NewDeleteTopicsRequestTopic()
 	topic.Topic = kmsg.StringPtr(h.Topic)
-	req.Topics, req.TopicNames, req.TimeoutMillis = append(req.Topics, topic), []string{h.Topic}, 5000
+	req.Topics, req.TopicNames, req.TimeoutMillis = append(req.Topics, topic), []string{h.Topic},
+		5000
 	_, err = req.RequestWith(t.Context(), h.Franz())
 	h.OK(err)
 	h.Within("the deletion", func() bool {
@@ -58,7 +61,8 @@ func TestTopicIDs(t *testing.T) {
 
 func TestTopicIDsAreReadWhole(t *testing.T) {
 	for size := range 40 {
-		if err := readTopicIDs("test", make([]byte, size), map[string][16]byte{}); size < 12 && !errors.Is(err, wire.ErrTemporary) {
+		if err := readTopicIDs("test", make([]byte, size), map[string][16]byte{}); size < 12 &&
+			!errors.Is(err, wire.ErrTemporary) {
 			t.Errorf("an answer of %d bytes: %v", size, err)
 		}
 	}

@@ -15,9 +15,13 @@ import (
 
 func TestCreateTopics(t *testing.T) {
 	h := wiretest.New(t)
-	compact := Topic{Name: "log", Partitions: 4, Replication: 1, Configs: map[string]string{"cleanup.policy": "compact", "retention.ms": "-1"}}
+	compact := Topic{
+		Name: "log", Partitions: 4, Replication: 1,
+		Configs: map[string]string{"cleanup.policy": "compact", "retention.ms": "-1"},
+	}
 	for range 3 { // safe to repeat
-		h.OK(CreateTopics(t.Context(), h.Client, wiretest.Quick, compact, Topic{Name: "out", Partitions: 4}))
+		h.OK(CreateTopics(t.Context(), h.Client, wiretest.Quick, compact,
+			Topic{Name: "out", Partitions: 4}))
 	}
 	counts, err := Partitions(t.Context(), h.Client, wiretest.Quick, "log", "out")
 	h.OK(err)
@@ -35,9 +39,11 @@ func TestCreateTopics(t *testing.T) {
 	if !errors.As(err, &count) || *count != (PartitionsError{Topic: "log", Have: 4, Want: 5}) {
 		t.Errorf("another number of partitions: %v", err)
 	}
-	err = CreateTopics(t.Context(), h.Client, wiretest.Quick, Topic{Name: "out", Partitions: 4, Configs: map[string]string{"cleanup.policy": "compact"}})
+	err = CreateTopics(t.Context(), h.Client, wiretest.Quick,
+		Topic{Name: "out", Partitions: 4, Configs: map[string]string{"cleanup.policy": "compact"}})
 	var config *ConfigError
-	if !errors.As(err, &config) || *config != (ConfigError{"out", "cleanup.policy", "delete", "compact"}) {
+	if !errors.As(err, &config) ||
+		*config != (ConfigError{"out", "cleanup.policy", "delete", "compact"}) {
 		t.Errorf("another policy: %v", err)
 	}
 }
@@ -56,10 +62,12 @@ func TestMissingAndMismatchedTopics(t *testing.T) {
 		t.Errorf("mismatched topics: %v", err)
 	}
 	names, err := Topics(t.Context(), h.Client, wiretest.Quick)
-	if err != nil || !slices.Contains(names, "two") || !slices.Contains(names, "in") || !slices.IsSorted(names) {
+	if err != nil || !slices.Contains(names, "two") || !slices.Contains(names, "in") ||
+		!slices.IsSorted(names) {
 		t.Errorf("the topics are %v, %v", names, err)
 	}
-	if counts, err := Partitions(t.Context(), h.Client, wiretest.Quick); err != nil || len(counts) != 0 {
+	if counts, err := Partitions(t.Context(), h.Client, wiretest.Quick); err != nil ||
+		len(counts) != 0 {
 		t.Errorf("no topic: %v, %v", counts, err)
 	}
 }
@@ -69,13 +77,15 @@ func TestCreateTopicsRepeatsAndRefuses(t *testing.T) {
 	h.Refuse(kmsg.CreateTopics, 41, 2)
 	h.OK(CreateTopics(t.Context(), h.Client, wiretest.Quick, Topic{Name: "a", Partitions: 1}))
 	h.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: nil})
-	if err := CreateTopics(t.Context(), h.Client, wiretest.Quick, Topic{Name: "b", Partitions: 1}); err == nil {
+	if err := CreateTopics(t.Context(), h.Client, wiretest.Quick,
+		Topic{Name: "b", Partitions: 1}); err == nil {
 		t.Error("an unknown error is taken for success")
 	}
 	h.Refuse(kmsg.CreateTopics, 31, 1)
 	err := CreateTopics(t.Context(), h.Client, wiretest.Quick, Topic{Name: "c", Partitions: 1})
 	h.Is(err, kafka.ClusterAuthorizationFailed)
-	if err := CreateTopics(t.Context(), h.Client, wire.Options{MinBackoff: -1}, Topic{}); err == nil {
+	if err := CreateTopics(t.Context(), h.Client, wire.Options{MinBackoff: -1},
+		Topic{}); err == nil {
 		t.Error("bad options are accepted")
 	}
 }
@@ -90,10 +100,12 @@ func TestCheckConfigs(t *testing.T) {
 	h.OK(check("log", compacted))
 	h.OK(check("log", nil))
 	var config *ConfigError
-	if err := check("in", compacted); !errors.As(err, &config) || *config != (ConfigError{"in", "cleanup.policy", "delete", "compact"}) {
+	if err := check("in", compacted); !errors.As(err, &config) ||
+		*config != (ConfigError{"in", "cleanup.policy", "delete", "compact"}) {
 		t.Errorf("another policy: %v", err)
 	}
-	if err := check("log", map[string]string{"no.such.setting": "1"}); !errors.As(err, &config) || config.Have != "" {
+	if err := check("log", map[string]string{"no.such.setting": "1"}); !errors.As(err, &config) ||
+		config.Have != "" {
 		t.Errorf("a setting that the broker does not name passes: %v", err)
 	}
 	h.Refuse(kmsg.DescribeConfigs, 41, 1) // asked again
@@ -105,7 +117,8 @@ func TestCheckConfigs(t *testing.T) {
 	if !errors.As(err, &refusal) || refusal.Hint == "" {
 		t.Errorf("a missing permission comes without a hint: %v", err)
 	}
-	if err := CheckConfigs(t.Context(), h.Client, wire.Options{MinBackoff: -1}, "log", nil); err == nil {
+	if err := CheckConfigs(t.Context(), h.Client, wire.Options{MinBackoff: -1}, "log",
+		nil); err == nil {
 		t.Error("bad options are accepted")
 	}
 }

@@ -85,7 +85,8 @@ func TestAssignProperties(t *testing.T) {
 			for range rng.IntN(3) {
 				c := claim{generation: int32(rng.IntN(4)) - 1}
 				for range rng.IntN(8) {
-					c.partitions = append(c.partitions, int32(rng.IntN(25))-2) // some of them foreign
+					// some of them foreign
+					c.partitions = append(c.partitions, int32(rng.IntN(25))-2)
 				}
 				members[i].claims = append(members[i].claims, c)
 			}
@@ -102,7 +103,9 @@ func TestAssignProperties(t *testing.T) {
 		if got, most := kept(had, members, shares), mostKept(int(n), had); got != most {
 			t.Fatalf("seed %d: %d partitions stay, %d could", seed, got, most)
 		}
-		rng.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+		rng.Shuffle(len(members), func(i, j int) {
+			members[i], members[j] = members[j], members[i]
+		})
 		if again := assign(n, members); !reflect.DeepEqual(shares, again) {
 			t.Fatalf("seed %d: the order of members matters:\n%v\n%v", seed, shares, again)
 		}
@@ -115,7 +118,15 @@ func TestAssignMovesLittle(t *testing.T) {
 	const n = 12
 	var members []candidate
 	shares := []share{}
-	for step, c := range []struct{ size, mayMove int }{{1, 12}, {2, 6}, {3, 4}, {4, 3}, {3, 3}, {2, 4}, {1, 6}} {
+	for step, c := range []struct{ size, mayMove int }{
+		{1, 12},
+		{2, 6},
+		{3, 4},
+		{4, 3},
+		{3, 3},
+		{2, 4},
+		{1, 6},
+	} {
 		for len(members) < c.size {
 			members = append(members, candidate{member: fmt.Sprint("m", len(members))})
 		}
@@ -151,8 +162,9 @@ func TestNewerClaimWins(t *testing.T) {
 func TestGroupProtocolIsReadBack(t *testing.T) {
 	shares := []share{{"a", "", []int32{0, 3}}, {"b", "two", nil}, {"c", "three", []int32{1, 2}}}
 	had := said{claim{7, []int32{0, 3}}, shares, []byte("settings")}
-	if got := readSubscription(appendSubscription(nil, "in", had), "in"); !reflect.DeepEqual(got, had) {
-		t.Errorf("subscription %+v", got)
+	told := readSubscription(appendSubscription(nil, "in", had), "in")
+	if !reflect.DeepEqual(told, had) {
+		t.Errorf("subscription %+v", told)
 	}
 	if got := readSubscription(appendSubscription(nil, "other", had), "in"); got.partitions != nil {
 		t.Errorf("another topic's: %+v", got)
@@ -166,14 +178,20 @@ func TestGroupProtocolIsReadBack(t *testing.T) {
 		topic   string
 		want    assignment
 	}{
-		"an assignment":     {appendAssignment(nil, "in", shares[2].partitions, 4, shares, settings), "in", assignment{[]int32{1, 2}, 4, shares, settings}},
-		"no settings":       {appendAssignment(nil, "in", shares[2].partitions, 4, shares, nil), "in", assignment{[]int32{1, 2}, 4, shares, nil}},
+		"an assignment": {appendAssignment(nil, "in", shares[2].partitions, 4, shares,
+			settings), "in", assignment{[]int32{1, 2}, 4, shares, settings}},
+		"no settings": {
+			appendAssignment(nil, "in", shares[2].partitions, 4, shares, nil),
+			"in",
+			assignment{[]int32{1, 2}, 4, shares, nil},
+		},
 		"no partition":      {none, "in", assignment{nil, 4, shares, nil}},
 		"another topic's":   {none, "other", nothing},
 		"no assignment":     {nil, "in", nothing},
 		"another program's": {foreign, "in", assignment{own: []int32{4}, total: -1}},
 	} {
-		if got, ok := readAssignment(test.written, test.topic); !ok || !reflect.DeepEqual(got, test.want) {
+		if got, ok := readAssignment(test.written, test.topic); !ok ||
+			!reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s is read as %+v, %v", name, got, ok)
 		}
 	}
@@ -187,8 +205,10 @@ func TestCandidates(t *testing.T) {
 	nothing := said{claim: claim{generation: -1}}
 	members := []joinedMember{
 		{id: "b2", instance: "b", subscription: appendSubscription(nil, "in", nothing)},
-		{id: "z", subscription: appendSubscription(nil, "in", said{claim{4, []int32{1}}, old, nil})},
-		{id: "a", subscription: appendSubscription(nil, "in", said{claim{5, []int32{0}}, young, nil})},
+		{id: "z", subscription: appendSubscription(nil, "in",
+			said{claim{4, []int32{1}}, old, nil})},
+		{id: "a", subscription: appendSubscription(nil, "in",
+			said{claim{5, []int32{0}}, young, nil})},
 	}
 	for _, leader := range []said{nothing, {claim{4, nil}, old, nil}} {
 		had := owners(4, candidates("in", members, leader))
@@ -204,13 +224,17 @@ func TestLargeGroupsGoWithoutShares(t *testing.T) {
 	for _, size := range []int{1, 30, 100, 300} {
 		shares := make([]share, size)
 		for i := range shares {
-			shares[i] = share{member: fmt.Sprintf("geodither-0b9f8f6e-3a4c-4bb5-9c9e-%012d", i), instance: fmt.Sprint("instance-", i), partitions: []int32{int32(i)}}
+			shares[i] = share{
+				member:   fmt.Sprintf("geodither-0b9f8f6e-3a4c-4bb5-9c9e-%012d", i),
+				instance: fmt.Sprint("instance-", i), partitions: []int32{int32(i)},
+			}
 		}
 		known := fewEnough(shares)
 		if got := known != nil; got != (size < 50) {
 			t.Errorf("%d members are told of each other: %v", size, got)
 		}
-		if all := size * len(appendAssignment(nil, "in", []int32{1}, int32(size), known, nil)); all > maxSharesBytes+100*size {
+		if all := size * len(appendAssignment(nil, "in", []int32{1}, int32(size), known,
+			nil)); all > maxSharesBytes+100*size {
 			t.Errorf("%d members: %d bytes", size, all)
 		}
 	}
@@ -220,18 +244,23 @@ func TestLargeGroupsGoWithoutShares(t *testing.T) {
 // tools show, here read by another implementation.
 func TestKafkaReadsTheGroupProtocol(t *testing.T) {
 	var told kmsg.ConsumerMemberMetadata
-	if err := told.ReadFrom(appendSubscription(nil, "in", said{claim{7, []int32{0, 2}}, nil, []byte("s")})); err != nil {
+	if err := told.ReadFrom(appendSubscription(nil, "in",
+		said{claim{7, []int32{0, 2}}, nil, []byte("s")})); err != nil {
 		t.Fatal(err)
 	}
-	if told.Version != 2 || !slices.Equal(told.Topics, []string{"in"}) || told.Generation != 7 || len(told.OwnedPartitions) != 1 ||
-		told.OwnedPartitions[0].Topic != "in" || !slices.Equal(told.OwnedPartitions[0].Partitions, []int32{0, 2}) {
+	if told.Version != 2 || !slices.Equal(told.Topics, []string{"in"}) || told.Generation != 7 ||
+		len(told.OwnedPartitions) != 1 ||
+		told.OwnedPartitions[0].Topic != "in" ||
+		!slices.Equal(told.OwnedPartitions[0].Partitions, []int32{0, 2}) {
 		t.Errorf("subscription %+v", told)
 	}
 	var given kmsg.ConsumerMemberAssignment
-	if err := given.ReadFrom(appendAssignment(nil, "in", []int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s"))); err != nil {
+	if err := given.ReadFrom(appendAssignment(nil, "in", []int32{1}, 2,
+		[]share{{"a", "b", []int32{1}}}, []byte("s"))); err != nil {
 		t.Fatal(err)
 	}
-	if len(given.Topics) != 1 || given.Topics[0].Topic != "in" || !slices.Equal(given.Topics[0].Partitions, []int32{1}) {
+	if len(given.Topics) != 1 || given.Topics[0].Topic != "in" ||
+		!slices.Equal(given.Topics[0].Partitions, []int32{1}) {
 		t.Errorf("assignment %+v", given)
 	}
 }
@@ -239,7 +268,8 @@ func TestKafkaReadsTheGroupProtocol(t *testing.T) {
 // FuzzGroupProtocol: what other members write neither crashes this one nor makes
 // it claim more than was written.
 func FuzzGroupProtocol(f *testing.F) {
-	f.Add(appendSubscription(nil, "in", said{claim{1, []int32{0, 1}}, []share{{"a", "b", []int32{1}}}, []byte("s")}))
+	f.Add(appendSubscription(nil, "in",
+		said{claim{1, []int32{0, 1}}, []share{{"a", "b", []int32{1}}}, []byte("s")}))
 	f.Add(appendAssignment(nil, "in", []int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := readSubscription(b, "in")

@@ -19,7 +19,8 @@ func TestWhoMayCommit(t *testing.T) {
 		p, err := producer.NewTransactional(h.Client, h.Topic, producer.Options{})
 		h.OK(err)
 		h.OK(p.Init(t.Context()))
-		if err := p.CommitOffsets(t.Context(), by, map[producer.TopicPartition]int64{{Topic: h.Topic}: offset}); err != nil {
+		if err := p.CommitOffsets(t.Context(), by,
+			map[producer.TopicPartition]int64{{Topic: h.Topic}: offset}); err != nil {
 			h.OK(p.Init(t.Context())) // ends the transaction
 			return err
 		}
@@ -27,7 +28,10 @@ func TestWhoMayCommit(t *testing.T) {
 		return err
 	}
 	of := func(g *Generation) producer.Member {
-		return producer.Member{Group: h.group, Generation: g.ID, MemberID: g.MemberID, InstanceID: g.InstanceID}
+		return producer.Member{
+			Group: h.group, Generation: g.ID, MemberID: g.MemberID,
+			InstanceID: g.InstanceID,
+		}
 	}
 	first := of(h.settle(1, h.start(Options{InstanceID: "one"}))[0])
 	h.OK(commit(first, 5))
@@ -38,13 +42,18 @@ func TestWhoMayCommit(t *testing.T) {
 	for _, c := range []struct {
 		by   producer.Member
 		code kafka.Error
-	}{{first, kafka.FencedInstanceID}, {unnamed, kafka.UnknownMemberId}, {stale, kafka.IllegalGeneration}} {
+	}{
+		{first, kafka.FencedInstanceID},
+		{unnamed, kafka.UnknownMemberId},
+		{stale, kafka.IllegalGeneration},
+	} {
 		err := commit(c.by, 6)
 		h.Is(err, c.code)
 		h.Is(err, producer.ErrFenced)
 	}
 	h.OK(commit(second, 7))
-	offset, found, err := consumer.Committed(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic, 0)
+	offset, found, err := consumer.Committed(t.Context(), h.Client, wiretest.Quick, h.group,
+		h.Topic, 0)
 	h.OK(err)
 	if !found || offset != 7 {
 		t.Errorf("offset %d, %v", offset, found)

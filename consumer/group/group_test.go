@@ -127,7 +127,12 @@ func TestGroupErrorsForGood(t *testing.T) {
 	if !strings.Contains(err.Error(), "group.min.session.timeout.ms") {
 		t.Errorf("%v does not say what to do", err)
 	}
-	for _, bad := range []Options{{}, {ID: "g"}, {ID: "g", Topic: "t", SessionTimeout: time.Second, HeartbeatInterval: time.Second}, {ID: "g", Topic: "t", Options: wire.Options{MinBackoff: -1}}} {
+	for _, bad := range []Options{
+		{},
+		{ID: "g"},
+		{ID: "g", Topic: "t", SessionTimeout: time.Second, HeartbeatInterval: time.Second},
+		{ID: "g", Topic: "t", Options: wire.Options{MinBackoff: -1}},
+	} {
 		if _, err := Join(h.Client, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
@@ -137,7 +142,8 @@ func TestGroupErrorsForGood(t *testing.T) {
 func TestUnreachableBrokersAreNamed(t *testing.T) {
 	client := &kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: &kafka.Transport{}}
 	const hint = "cannot reach any of 127.0.0.1:1: is Kafka running there?"
-	if err := admin.Ping(t.Context(), client, wiretest.Impatient); err == nil || !strings.Contains(err.Error(), hint) {
+	if err := admin.Ping(t.Context(), client, wiretest.Impatient); err == nil ||
+		!strings.Contains(err.Error(), hint) {
 		t.Errorf("Ping: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -147,10 +153,12 @@ func TestUnreachableBrokersAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	if _, err := g.Next(ctx); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := g.Next(ctx); err == nil || !strings.Contains(err.Error(), hint) ||
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Next: %v", err)
 	}
-	if _, err := admin.Partitions(t.Context(), client, wiretest.Impatient, "in"); err == nil || !strings.Contains(err.Error(), hint) || !errors.Is(err, wire.ErrTemporary) {
+	if _, err := admin.Partitions(t.Context(), client, wiretest.Impatient, "in"); err == nil ||
+		!strings.Contains(err.Error(), hint) || !errors.Is(err, wire.ErrTemporary) {
 		t.Errorf("Partitions: %v", err)
 	}
 }

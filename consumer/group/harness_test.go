@@ -39,7 +39,8 @@ var shortSessions = kfake.BrokerConfigs(map[string]string{"group.min.session.tim
 
 func prepare(h *wiretest.Harness, partitions int) *harness {
 	h.Helper()
-	h.OK(admin.CreateTopics(h.Context(), h.Client, wiretest.Quick, admin.Topic{Name: h.Topic, Partitions: partitions, Replication: 1}))
+	h.OK(admin.CreateTopics(h.Context(), h.Client, wiretest.Quick,
+		admin.Topic{Name: h.Topic, Partitions: partitions, Replication: 1}))
 	return &harness{h, h.Topic}
 }
 
@@ -121,7 +122,8 @@ func (h *harness) settle(partitions int, processes ...*process) []*Generation {
 			time.Sleep(5 * time.Millisecond)
 		}
 		if same && len(all) == partitions && len(slices.Compact(all)) == partitions {
-			h.Logf("%d members have settled in generation %d after %v", len(processes), last[0].ID, time.Since(began).Round(time.Millisecond))
+			h.Logf("%d members have settled in generation %d after %v", len(processes), last[0].ID,
+				time.Since(began).Round(time.Millisecond))
 			return last
 		}
 	}

@@ -93,8 +93,10 @@ func TestRollingRestart(t *testing.T) {
 			continue
 		}
 		back := processes[i].gen()
-		if back.ID != first[i].ID || !slices.Equal(back.Partitions, first[i].Partitions) || back.MemberID == first[i].MemberID {
-			t.Errorf("%s had %v in generation %d and is back with %v in %d", names[i:i+1], first[i].Partitions, first[i].ID, back.Partitions, back.ID)
+		if back.ID != first[i].ID || !slices.Equal(back.Partitions, first[i].Partitions) ||
+			back.MemberID == first[i].MemberID {
+			t.Errorf("%s had %v in generation %d and is back with %v in %d", names[i:i+1],
+				first[i].Partitions, first[i].ID, back.Partitions, back.ID)
 		}
 		h.OK(back.Check(t.Context()))
 		for j := range processes {
@@ -189,7 +191,8 @@ func TestStartRejoinAndCheck(t *testing.T) {
 		if running {
 			t.Error("the last one's work still runs")
 		}
-		if !slices.Equal(again[0].Partitions, gens[0].Partitions) || !slices.Equal(again[1].Partitions, gens[1].Partitions) {
+		if !slices.Equal(again[0].Partitions, gens[0].Partitions) ||
+			!slices.Equal(again[1].Partitions, gens[1].Partitions) {
 			t.Errorf("joining again moves partitions: %v, %v", gens, again)
 		}
 		h.Is(gens[i].Check(t.Context()), ErrNotMember)
@@ -210,7 +213,8 @@ func TestWhoAsksAloneStopsNobody(t *testing.T) {
 	of.Rejoin()
 	again := follower.gen()
 	if again.ID != of.ID || !slices.Equal(again.Partitions, of.Partitions) {
-		t.Errorf("generation %d with %v became %d with %v", of.ID, of.Partitions, again.ID, again.Partitions)
+		t.Errorf("generation %d with %v became %d with %v", of.ID, of.Partitions, again.ID,
+			again.Partitions)
 	}
 	h.OK(again.Check(t.Context()))
 	h.OK(leads.Check(t.Context()))
@@ -221,30 +225,34 @@ func TestWhoAsksAloneStopsNobody(t *testing.T) {
 
 // TestLostConnections loses requests, or answers, of each kind, in a row.
 func TestLostConnections(t *testing.T) {
-	for _, key := range []protocol.ApiKey{protocol.FindCoordinator, protocol.JoinGroup, protocol.SyncGroup, protocol.Heartbeat, protocol.Metadata} {
+	for _, key := range []protocol.ApiKey{
+		protocol.FindCoordinator, protocol.JoinGroup,
+		protocol.SyncGroup, protocol.Heartbeat, protocol.Metadata,
+	} {
 		for _, instance := range []string{"", "a"} {
 			for _, drop := range []bool{false, true} {
-				t.Run(fmt.Sprint(key, " static=", instance != "", " request=", drop), func(t *testing.T) {
-					h := newHarness(t, 4)
-					o := Options{InstanceID: instance}
-					quiet := h.start(Options{})
-					h.settle(4, quiet)
-					p := h.start(o)
-					lose := p.network.Lose
-					if drop {
-						lose = p.network.DropNext
-					}
-					lose(key, 3)
-					gens := h.settle(4, quiet, p)
-					if key == protocol.Heartbeat {
-						h.Within("the loss", func() bool { return p.network.Lost() == 0 })
-						if err := gens[1].life.ctx.Err(); err != nil {
-							t.Errorf("a few lost signs of life end the membership: %v", err)
+				t.Run(fmt.Sprint(key, " static=", instance != "", " request=", drop),
+					func(t *testing.T) {
+						h := newHarness(t, 4)
+						o := Options{InstanceID: instance}
+						quiet := h.start(Options{})
+						h.settle(4, quiet)
+						p := h.start(o)
+						lose := p.network.Lose
+						if drop {
+							lose = p.network.DropNext
 						}
-					}
-					h.OK(gens[1].Check(t.Context()))
-					h.OK(p.Leave())
-				})
+						lose(key, 3)
+						gens := h.settle(4, quiet, p)
+						if key == protocol.Heartbeat {
+							h.Within("the loss", func() bool { return p.network.Lost() == 0 })
+							if err := gens[1].life.ctx.Err(); err != nil {
+								t.Errorf("a few lost signs of life end the membership: %v", err)
+							}
+						}
+						h.OK(gens[1].Check(t.Context()))
+						h.OK(p.Leave())
+					})
 			}
 		}
 	}
@@ -293,7 +301,8 @@ func TestSilence(t *testing.T) {
 func TestPause(t *testing.T) {
 	for _, instance := range []string{"", "b"} {
 		h := newHarness(t, 4)
-		a, b := h.start(Options{}), h.start(Options{SessionTimeout: 1500 * time.Millisecond, InstanceID: instance})
+		a, b := h.start(Options{}),
+			h.start(Options{SessionTimeout: 1500 * time.Millisecond, InstanceID: instance})
 		gens := h.settle(4, a, b)
 		resume := b.network.Hold(protocol.Heartbeat)
 		h.settle(4, a)
@@ -321,7 +330,8 @@ func TestFenced(t *testing.T) {
 		_, err := old.Next(ctx)
 		cancel()
 		h.Is(err, kafka.FencedInstanceID)
-		if err == nil || !strings.Contains(err.Error(), `another instance runs with instance_id "one"`) || errors.Is(err, wire.ErrTemporary) {
+		if err == nil || !strings.Contains(err.Error(),
+			`another instance runs with instance_id "one"`) || errors.Is(err, wire.ErrTemporary) {
 			t.Errorf("%v does not say what to do, or asks to try again", err)
 		}
 	}
@@ -365,7 +375,10 @@ func TestCloseEndsEverything(t *testing.T) {
 	waiting := h.start(Options{}) // for busy to join
 	h.ended(gen)
 	h.OK(waiting.Close())
-	unreachable, err := Join(&kafka.Client{Addr: kafka.TCP("127.0.0.1:1"), Transport: &kafka.Transport{}}, Options{Options: wiretest.Quick, ID: "g", Topic: "t"})
+	unreachable, err := Join(&kafka.Client{
+		Addr:      kafka.TCP("127.0.0.1:1"),
+		Transport: &kafka.Transport{},
+	}, Options{Options: wiretest.Quick, ID: "g", Topic: "t"})
 	h.OK(err)
 	h.OK(unreachable.Close())
 	close(let)
@@ -382,7 +395,10 @@ func TestCloseEndsEverything(t *testing.T) {
 // work is done. Closing says if it is not.
 func TestSlowWork(t *testing.T) {
 	h := newHarness(t, 4)
-	slow := h.start(Options{RebalanceTimeout: 3 * time.Second, SessionTimeout: 1500 * time.Millisecond})
+	slow := h.start(Options{
+		RebalanceTimeout: 3 * time.Second,
+		SessionTimeout:   1500 * time.Millisecond,
+	})
 	gen := h.settle(4, slow)[0]
 	let := make(chan struct{})
 	gen.Start(func(context.Context) { <-let })
@@ -422,7 +438,8 @@ func TestWorkIsFinishedInTime(t *testing.T) {
 	})
 	b := h.start(Options{})
 	h.ended(gen)
-	time.Sleep(2 * time.Second) // not for something to happen, but for the session to be over without the signs of life
+	// not for something to happen, but for the session to be over without the signs of life
+	time.Sleep(2 * time.Second)
 	close(let)
 	h.OK(<-committed)
 	h.settle(4, a, b)
@@ -480,7 +497,9 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 			// A generation may be about to end for the last refusal.
-			h.Within("a lasting generation", func() bool { return h.settle(4, p)[0].Check(t.Context()) == nil })
+			h.Within("a lasting generation", func() bool {
+				return h.settle(4, p)[0].Check(t.Context()) == nil
+			})
 			if !c.tells && len(p.told) > 0 {
 				t.Errorf("told of %v", <-p.told)
 			}
@@ -494,7 +513,10 @@ func TestRefusals(t *testing.T) {
 		{kmsg.JoinGroup, kafka.FencedInstanceID, "give each one its own"},
 		{kmsg.SyncGroup, kafka.FencedInstanceID, "give each one its own"},
 		{kmsg.Heartbeat, kafka.FencedInstanceID, "give each one its own"},
-		{kmsg.JoinGroup, kafka.GroupAuthorizationFailed, "grant this client Read on the consumer group"},
+		{
+			kmsg.JoinGroup, kafka.GroupAuthorizationFailed,
+			"grant this client Read on the consumer group",
+		},
 		{kmsg.JoinGroup, kafka.InvalidSessionTimeout, "group.min.session.timeout.ms"},
 		{kmsg.JoinGroup, kafka.InconsistentGroupProtocol, "use a group of its own"},
 		{kmsg.JoinGroup, groupMaxSizeReached, "group.max.size"},
@@ -509,7 +531,8 @@ func TestRefusals(t *testing.T) {
 			for err == nil {
 				_, err = p.Next(ctx)
 			}
-			if !errors.Is(err, c.code) || errors.Is(err, wire.ErrTemporary) || !strings.Contains(err.Error(), c.hint) {
+			if !errors.Is(err, c.code) || errors.Is(err, wire.ErrTemporary) ||
+				!strings.Contains(err.Error(), c.hint) {
 				t.Errorf("%v", err)
 			}
 			if fault.Hits() != 1 {
@@ -526,7 +549,8 @@ func TestErrorsAreToldLessAndLess(t *testing.T) {
 	now := time.Now()
 	away := &wire.Error{Temporary: true}
 	var told []time.Duration
-	for at, pause := time.Duration(0), 10*time.Millisecond; at < time.Minute; at, pause = at+pause, min(2*pause, 500*time.Millisecond) {
+	for at, pause := time.Duration(0), 10*time.Millisecond; at < time.Minute; at, pause = at+pause,
+		min(2*pause, 500*time.Millisecond) {
 		if r.dueAt(now.Add(at), away, 10*time.Millisecond) {
 			told = append(told, at.Round(10*time.Millisecond))
 		}
@@ -535,7 +559,8 @@ func TestErrorsAreToldLessAndLess(t *testing.T) {
 		t.Errorf("in a minute it is told at %v", told)
 	}
 	for i := 2; i < len(told); i++ {
-		if gap := told[i] - told[i-1]; gap < told[i-1]-told[i-2] && gap < longestSilence || gap > longestSilence+500*time.Millisecond {
+		if gap := told[i] - told[i-1]; gap < told[i-1]-told[i-2] && gap < longestSilence ||
+			gap > longestSilence+500*time.Millisecond {
 			t.Errorf("gap %d is %v: %v", i, gap, told)
 		}
 	}

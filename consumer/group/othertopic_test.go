@@ -20,7 +20,8 @@ func TestAnotherTopic(t *testing.T) {
 		}
 		h.settle(1, processes...)
 		h.Topic += "-other"
-		h.OK(admin.CreateTopics(h.Context(), h.Client, wiretest.Quick, admin.Topic{Name: h.Topic, Partitions: 1, Replication: 1}))
+		h.OK(admin.CreateTopics(h.Context(), h.Client, wiretest.Quick,
+			admin.Topic{Name: h.Topic, Partitions: 1, Replication: 1}))
 		for i := range ids {
 			h.OK(processes[i].Close())
 			start(i)

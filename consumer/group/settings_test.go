@@ -24,17 +24,34 @@ func TestInForce(t *testing.T) {
 		leader string
 		want   string
 	}{
-		"nobody names any":           {[]said{claims(1, "", 0), claims(1, "", 1)}, "a", ""},
-		"one does":                   {[]said{claims(1, "", 0, 1), claims(-1, "S")}, "a", "S"},
-		"a newcomer":                 {[]said{claims(1, "S", 0, 1), claims(-1, "R")}, "a", "S"},
-		"a newcomer that leads":      {[]said{claims(1, "S", 0, 1), claims(-1, "R")}, "b", "S"},
-		"several newcomers":          {[]said{claims(1, "S", 0), claims(-1, "R"), claims(-1, "R")}, "b", "S"},
-		"a zombie's claim is older":  {[]said{claims(1, "R", 0, 1), claims(3, "S", 0, 1)}, "a", "S"},
-		"all begin: the most":        {[]said{claims(-1, "S"), claims(-1, "S"), claims(-1, "R")}, "c", "S"},
+		"nobody names any":      {[]said{claims(1, "", 0), claims(1, "", 1)}, "a", ""},
+		"one does":              {[]said{claims(1, "", 0, 1), claims(-1, "S")}, "a", "S"},
+		"a newcomer":            {[]said{claims(1, "S", 0, 1), claims(-1, "R")}, "a", "S"},
+		"a newcomer that leads": {[]said{claims(1, "S", 0, 1), claims(-1, "R")}, "b", "S"},
+		"several newcomers": {
+			[]said{claims(1, "S", 0), claims(-1, "R"), claims(-1, "R")},
+			"b", "S",
+		},
+		"a zombie's claim is older": {
+			[]said{claims(1, "R", 0, 1), claims(3, "S", 0, 1)},
+			"a",
+			"S",
+		},
+		"all begin: the most": {
+			[]said{claims(-1, "S"), claims(-1, "S"), claims(-1, "R")},
+			"c", "S",
+		},
 		"all begin: the leader":      {[]said{claims(-1, "S"), claims(-1, "R")}, "a", "S"},
 		"all begin: the other leads": {[]said{claims(-1, "S"), claims(-1, "R")}, "b", "R"},
-		"the leader names none":      {[]said{claims(-1, "S"), claims(-1, "R"), claims(-1, "")}, "c", "R"},
-		"a claim that cannot be":     {[]said{claims(9, "R", -5, 1<<30), claims(1, "S", 0)}, "a", "S"},
+		"the leader names none": {
+			[]said{claims(-1, "S"), claims(-1, "R"), claims(-1, "")},
+			"c", "R",
+		},
+		"a claim that cannot be": {
+			[]said{claims(9, "R", -5, 1<<30), claims(1, "S", 0)},
+			"a",
+			"S",
+		},
 	} {
 		for range 2 { // in either order of the members
 			members := make([]joinedMember, len(test.said))
@@ -104,7 +121,8 @@ func TestOtherSettingsLeave(t *testing.T) {
 						return false
 					}
 				})
-				if string(other.Found) != "S" || string(other.Own) != "R" || other.Group != h.group {
+				if string(other.Found) != "S" || string(other.Own) != "R" ||
+					other.Group != h.group {
 					t.Errorf("it is told %+v", other)
 				}
 				if after := byName("ab", h.settle(6, a, b)); moved(two, after) != 0 {
@@ -131,7 +149,8 @@ func TestStaticMemberChangesItsSettings(t *testing.T) {
 	h.OK(a.Close())
 	a = h.start(Options{InstanceID: "a", Settings: []byte("R"), SessionTimeout: time.Minute})
 	h.settle(3, a)
-	if found, err := Settings(t.Context(), h.Client, wiretest.Quick, h.group, h.Topic); err != nil || len(found) != 1 || string(found[0]) != "R" {
+	if found, err := Settings(t.Context(), h.Client, wiretest.Quick, h.group,
+		h.Topic); err != nil || len(found) != 1 || string(found[0]) != "R" {
 		t.Errorf("the group's settings are %q, %v", found, err)
 	}
 }
@@ -140,14 +159,16 @@ func TestStaticMemberChangesItsSettings(t *testing.T) {
 // an older version, which took the user data for its first three parts.
 func TestOlderMembersReadTheUserData(t *testing.T) {
 	shares := []share{{"a", "b", []int32{1}}}
-	with, without := appendUserData(nil, 2, shares, []byte("settings")), appendUserData(nil, 2, shares, nil)
+	with, without := appendUserData(nil, 2, shares, []byte("settings")),
+		appendUserData(nil, 2, shares, nil)
 	if !slices.Equal(with[4:len(without)], without[4:]) {
 		t.Errorf("the settings have changed what stands before them: %x, %x", with, without)
 	}
 	if n, all, settings := readUserData(without[4:]); n != 2 || len(all) != 1 || settings != nil {
 		t.Errorf("an older member's is read as %d, %v, %q", n, all, settings)
 	}
-	if n, all, settings := readUserData(with[4 : len(with)-1]); n != 2 || len(all) != 1 || settings != nil {
+	if n, all, settings := readUserData(with[4 : len(with)-1]); n != 2 || len(all) != 1 ||
+		settings != nil {
 		t.Errorf("settings that are cut short are read as %d, %v, %q", n, all, settings)
 	}
 }

@@ -29,7 +29,9 @@ func (a *scriptAmender) Amended(list []Amendment) error {
 
 func (a *scriptAmender) Propose() (names [][]byte) {
 	for _, name := range a.proposals {
-		if !slices.ContainsFunc(a.list, func(x Amendment) bool { return string(x.Name) == string(name) }) {
+		if !slices.ContainsFunc(a.list, func(x Amendment) bool {
+			return string(x.Name) == string(name)
+		}) {
 			names = append(names, name)
 		}
 	}
@@ -47,7 +49,9 @@ func printAmendments(list []Amendment) string {
 // TestAmend gives a start every kind of mark, and something to adopt.
 func TestAmend(t *testing.T) {
 	s1, s2 := []byte("S1"), []byte("S2")
-	a, b := Amendment{0, []byte("a")}, func(from int64) Amendment { return Amendment{from, []byte("b")} }
+	a, b := Amendment{0, []byte("a")}, func(from int64) Amendment {
+		return Amendment{from, []byte("b")}
+	}
 	for _, test := range []struct {
 		name    string
 		mark    []Message
@@ -56,16 +60,60 @@ func TestAmend(t *testing.T) {
 		lines   string      // the first thing that the processor is told, and the last
 	}{
 		{"none", nil, Options{Settings: s1}, []Amendment{b(0)}, "amended|amended b from 0"},
-		{"closed", v2(Mark{Input: 1, Settings: s1}), Options{Settings: s1}, []Amendment{b(1)}, "amended|amended b from 1"},
-		{"closed, with one", v2(Mark{Input: 1, Settings: s1, Amendments: []Amendment{a}}), Options{Settings: s1}, []Amendment{a, b(1)}, "amended a from 0|amended a from 0, b from 1"},
-		{"it is adopted", v2(Mark{Input: 1, Open: true, Settings: s1, Amendments: []Amendment{b(1)}}), Options{Settings: s1}, []Amendment{b(1)}, "amended b from 1|amended b from 1"},
+		{
+			"closed", v2(Mark{Input: 1, Settings: s1}),
+			Options{Settings: s1},
+			[]Amendment{b(1)},
+			"amended|amended b from 1",
+		},
+		{
+			"closed, with one", v2(Mark{Input: 1, Settings: s1, Amendments: []Amendment{a}}),
+			Options{Settings: s1},
+			[]Amendment{a, b(1)},
+			"amended a from 0|amended a from 0, b from 1",
+		},
+		{
+			"it is adopted", v2(Mark{
+				Input: 1, Open: true, Settings: s1,
+				Amendments: []Amendment{b(1)},
+			}),
+			Options{Settings: s1},
+			[]Amendment{b(1)},
+			"amended b from 1|amended b from 1",
+		},
 		// Behind an open mark only where all is committed that there was to read.
-		{"open", v2(Mark{Input: 1, Open: true, Settings: s1}), Options{Settings: s1}, []Amendment{b(3)}, "amended|amended b from 3"},
-		{"open, and an end before that", v2(Mark{Input: 1, Open: true, Settings: s1}), Options{Settings: s1, End: 2}, nil, "amended|amended"},
-		{"version 1", []Message{mark(1)}, Options{Settings: s1}, []Amendment{b(3)}, "amended|amended b from 3"},
+		{
+			"open", v2(Mark{Input: 1, Open: true, Settings: s1}),
+			Options{Settings: s1},
+			[]Amendment{b(3)},
+			"amended|amended b from 3",
+		},
+		{
+			"open, and an end before that", v2(Mark{Input: 1, Open: true, Settings: s1}),
+			Options{Settings: s1, End: 2},
+			nil, "amended|amended",
+		},
+		{
+			"version 1",
+			[]Message{mark(1)},
+			Options{Settings: s1},
+			[]Amendment{b(3)},
+			"amended|amended b from 3",
+		},
 		// Other settings begin without the amendments of the old ones.
-		{"other settings", v2(Mark{Input: 1, Settings: s1, Amendments: []Amendment{a}}), Options{Settings: s2}, []Amendment{b(1)}, "amended|amended b from 1"},
-		{"other settings, accepted", v2(Mark{Input: 1, Open: true, Settings: s1, Amendments: []Amendment{a}}), Options{Settings: s2, AcceptSettings: true}, []Amendment{b(1)}, "amended|amended b from 1"},
+		{
+			"other settings", v2(Mark{Input: 1, Settings: s1, Amendments: []Amendment{a}}),
+			Options{Settings: s2},
+			[]Amendment{b(1)},
+			"amended|amended b from 1",
+		},
+		{
+			"other settings, accepted",
+			v2(Mark{Input: 1, Open: true, Settings: s1, Amendments: []Amendment{a}}),
+			Options{Settings: s2, AcceptSettings: true},
+			[]Amendment{b(1)},
+			"amended|amended b from 1",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScript()
@@ -77,7 +125,8 @@ func TestAmend(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := s.lastMark(t); printAmendments(got.Amendments) != printAmendments(test.want) {
-				t.Errorf("the last mark has%s, want%s", printAmendments(got.Amendments), printAmendments(test.want))
+				t.Errorf("the last mark has%s, want%s", printAmendments(got.Amendments),
+					printAmendments(test.want))
 			}
 			var told []string
 			for _, l := range s.lines {
@@ -85,7 +134,8 @@ func TestAmend(t *testing.T) {
 					told = append(told, l)
 				}
 			}
-			if first, last, _ := strings.Cut(test.lines, "|"); told[0] != first || told[len(told)-1] != last {
+			if first, last, _ := strings.Cut(test.lines, "|"); told[0] != first ||
+				told[len(told)-1] != last {
 				t.Errorf("the processor is told %q, want %q", told, test.lines)
 			}
 		})
@@ -96,15 +146,25 @@ func TestAmend(t *testing.T) {
 // and nothing is processed before.
 func TestAmendRefused(t *testing.T) {
 	s := newScript()
-	s.committed, s.changelog = 1, v2(Mark{Input: 1, Settings: []byte("S"), Amendments: []Amendment{{1, []byte("late")}}})
-	s.amender = &scriptAmender{script: s, refuses: map[string]error{"late": errors.New("no such file")}}
+	s.committed, s.changelog = 1,
+		v2(Mark{Input: 1, Settings: []byte("S"), Amendments: []Amendment{{1, []byte("late")}}})
+	s.amender = &scriptAmender{
+		script:  s,
+		refuses: map[string]error{"late": errors.New("no such file")},
+	}
 	if err := s.run(t, Options{Settings: []byte("S")}); err != nil {
 		t.Fatal(err)
 	}
-	refused := slices.IndexFunc(s.lines, func(l string) bool { return strings.Contains(l, "refused") })
-	processed := slices.IndexFunc(s.lines, func(l string) bool { return strings.HasPrefix(l, "process ") })
-	if refused < 0 || processed < refused || count(s, "txn.fence") != 2 || count(s, "process ") != 2 {
-		t.Errorf("refused at %d, processed at %d:\n%s", refused, processed, strings.Join(s.lines, "\n"))
+	refused := slices.IndexFunc(s.lines, func(l string) bool {
+		return strings.Contains(l, "refused")
+	})
+	processed := slices.IndexFunc(s.lines, func(l string) bool {
+		return strings.HasPrefix(l, "process ")
+	})
+	if refused < 0 || processed < refused || count(s, "txn.fence") != 2 ||
+		count(s, "process ") != 2 {
+		t.Errorf("refused at %d, processed at %d:\n%s", refused, processed,
+			strings.Join(s.lines, "\n"))
 	}
 }
 
@@ -112,11 +172,13 @@ func TestAmendRefused(t *testing.T) {
 // amendments that nobody here knows of.
 func TestAmenderBugs(t *testing.T) {
 	for name, proposals := range map[string][][]byte{
-		"no name": {{}}, "a long name": {make([]byte, MarkBytes+1)}, "too many": make([][]byte, MaxAmendments+1),
+		"no name": {{}}, "a long name": {make([]byte, MarkBytes+1)},
+		"too many": make([][]byte, MaxAmendments+1),
 	} {
 		s := newScript()
 		s.amender = &scriptAmender{script: s, proposals: proposals}
-		if err := s.run(t, Options{}); RemedyOf(err) != Fatal || !strings.Contains(err.Error(), "bug") || count(s, "process ") > 0 {
+		if err := s.run(t, Options{}); RemedyOf(err) != Fatal ||
+			!strings.Contains(err.Error(), "bug") || count(s, "process ") > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -4,10 +4,13 @@ import "context"
 
 // amendMutants are mistakes about what settings are amended by.
 var amendMutants = []mutant{
-	{"adoption while something that was seen is not committed", func(n *node, d *Dependencies, o *Options) {
-		m := &rash{watch: watch{n: n}, Amender: d.Amender}
-		o.Observer, d.Amender = m, m
-	}},
+	{
+		"adoption while something that was seen is not committed",
+		func(n *node, d *Dependencies, o *Options) {
+			m := &rash{watch: watch{n: n}, Amender: d.Amender}
+			o.Observer, d.Amender = m, m
+		},
+	},
 	{"a processor uses what is put up, adopted or not", func(n *node, d *Dependencies, _ *Options) {
 		process := d.Processor
 		d.Processor = processFunc(func(rec Record, state []byte, fx *Effects) error {
@@ -18,21 +21,28 @@ var amendMutants = []mutant{
 			return process.Process(rec, state, fx)
 		})
 	}},
-	{"results are made with an amendment before it is committed", func(n *node, d *Dependencies, _ *Options) {
-		d.Amender = hasty{d.Amender, n, nil}
-	}},
-	{"adoption in the transaction of the first results made with it", func(n *node, d *Dependencies, _ *Options) {
-		n.w.trusting = true // the mark's look gives it away; so do its results
-		h := &hasty{d.Amender, n, map[string]int64{}}
-		d.Amender = h
-		d.Transactions = marking{n, func(m *Mark) {
-			for i := range versions {
-				if from, ok := h.pending[string(versionName(i))]; ok {
-					m.Amendments = append(m.Amendments, Amendment{From: from, Name: versionName(i)})
+	{
+		"results are made with an amendment before it is committed",
+		func(n *node, d *Dependencies, _ *Options) {
+			d.Amender = hasty{d.Amender, n, nil}
+		},
+	},
+	{
+		"adoption in the transaction of the first results made with it",
+		func(n *node, d *Dependencies, _ *Options) {
+			n.w.trusting = true // the mark's look gives it away; so do its results
+			h := &hasty{d.Amender, n, map[string]int64{}}
+			d.Amender = h
+			d.Transactions = marking{n, func(m *Mark) {
+				for i := range versions {
+					if from, ok := h.pending[string(versionName(i))]; ok {
+						m.Amendments = append(m.Amendments,
+							Amendment{From: from, Name: versionName(i)})
+					}
 				}
-			}
-		}}
-	}},
+			}}
+		},
+	},
 	{"an amendment is lost in a restore", func(n *node, d *Dependencies, _ *Options) {
 		n.w.trusting = true
 		d.Amender = &forgetful{Amender: d.Amender}
@@ -49,7 +59,9 @@ var amendMutants = []mutant{
 			}
 		}}
 	}},
-	{"an amendment counts from the next offset on", func(n *node, _ *Dependencies, _ *Options) { n.shift = -1 }},
+	{"an amendment counts from the next offset on", func(n *node, _ *Dependencies, _ *Options) {
+		n.shift = -1
+	}},
 	{"amendments outlive the settings that they amend", func(n *node, _ *Dependencies, o *Options) {
 		o.Observer = &onRunning{watch{n: n}, func(t *Task) {
 			if string(t.mark.Settings) != string(t.o.Settings) {
@@ -57,9 +69,12 @@ var amendMutants = []mutant{
 			}
 		}}
 	}},
-	{"the processor hears of an adoption whose commit has failed", func(n *node, d *Dependencies, _ *Options) {
-		d.Transactions = hearsay{n, d.Amender}
-	}},
+	{
+		"the processor hears of an adoption whose commit has failed",
+		func(n *node, d *Dependencies, _ *Options) {
+			d.Transactions = hearsay{n, d.Amender}
+		},
+	},
 }
 
 // rash lets everything pass for committed while it is asked what to adopt.
@@ -73,7 +88,8 @@ type rash struct {
 // Fetched comes before it, and before any stop that closes a mark by what was seen.
 func (m *rash) Fetched(_ int, next, _ int64) {
 	t := m.n.task
-	if ended := t.o.End > 0 && next >= t.o.End; t.records == 0 && t.state == Running && m.n.ctx.Err() == nil && !ended {
+	if ended := t.o.End > 0 && next >= t.o.End; t.records == 0 && t.state == Running &&
+		m.n.ctx.Err() == nil && !ended {
 		m.seen, t.seen, m.blind = t.seen, none, true
 	}
 }

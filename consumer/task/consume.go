@@ -9,9 +9,9 @@ import (
 // consume reads, processes and commits until ctx is done or End is reached. It then commits the
 // transaction in hand and returns nil.
 func (t *Task) consume(ctx, work context.Context) error {
-	for ctx.Err() == nil && !t.ended() {
+	for !stopped(ctx) && !t.ended() {
 		batch, err := t.fetch(ctx)
-		if err != nil && ctx.Err() != nil && RemedyOf(err) != Leave && RemedyOf(err) != Fatal {
+		if err != nil && stopped(ctx) && RemedyOf(err) != Leave && RemedyOf(err) != Fatal {
 			break // ctx has cut the fetch short
 		}
 		if err != nil {
@@ -28,7 +28,7 @@ func (t *Task) consume(ctx, work context.Context) error {
 // ctx is done.
 func (t *Task) take(ctx, work context.Context, batch Batch) error {
 	for i := range batch.Records {
-		if ctx.Err() != nil {
+		if stopped(ctx) {
 			return nil
 		}
 		if err := t.step(work, batch.Records[i]); err != nil {
@@ -65,6 +65,9 @@ func (t *Task) step(work context.Context, rec Record) error {
 	}
 	return t.commit(work, true)
 }
+
+// stopped reports whether the task is to stop.
+func stopped(ctx context.Context) bool { return ctx.Err() != nil }
 
 // ended reports whether End is reached.
 func (t *Task) ended() bool { return t.o.End > 0 && t.next >= t.o.End }

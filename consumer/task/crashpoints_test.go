@@ -12,8 +12,10 @@ import (
 // interfaceCalls lists every method that a task calls of what it drives.
 func interfaceCalls() (names []string) {
 	for name, t := range map[string]reflect.Type{
-		"Input": reflect.TypeFor[Log](), "Changelog": reflect.TypeFor[Log](), "Transactions": reflect.TypeFor[Transactions](),
-		"Store": reflect.TypeFor[Store](), "Processor": reflect.TypeFor[Processor](), "Amender": reflect.TypeFor[Amender](),
+		"Input": reflect.TypeFor[Log](), "Changelog": reflect.TypeFor[Log](),
+		"Transactions": reflect.TypeFor[Transactions](),
+		"Store":        reflect.TypeFor[Store](), "Processor": reflect.TypeFor[Processor](),
+		"Amender": reflect.TypeFor[Amender](),
 	} {
 		for i := range t.NumMethod() {
 			names = append(names, name+"."+t.Method(i).Name)
@@ -29,20 +31,32 @@ var scenarios = []struct {
 	set  func(w *world)
 }{
 	{"nothing else", func(*world) {}},
-	{"a lost answer to Produce", func(w *world) { w.plan = []point{{"Transactions.Produce", 3, failAfter}} }},
-	{"a lost answer to Commit", func(w *world) { w.plan = []point{{"Transactions.Commit", 3, failAfter}} }},
+	{"a lost answer to Produce", func(w *world) {
+		w.plan = []point{{"Transactions.Produce", 3, failAfter}}
+	}},
+	{"a lost answer to Commit", func(w *world) {
+		w.plan = []point{{"Transactions.Commit", 3, failAfter}}
+	}},
 	{"a lost disk", func(w *world) { w.plan = []point{{"Transactions.Commit", 4, loseDisk}} }},
 	{"a takeover", func(w *world) { w.plan = []point{{"Processor.Process", 9, takeover}} }},
 	{"a suspended owner", func(w *world) { w.plan = []point{{"Transactions.Commit", 3, suspend}} }},
-	{"other settings after a stop", func(w *world) { w.plan = []point{{"Processor.Process", 7, restart}} }},
-	{"other settings after a crash", func(w *world) { w.plan = []point{{"Transactions.Commit", 3, upgrade}} }},
+	{"other settings after a stop", func(w *world) {
+		w.plan = []point{{"Processor.Process", 7, restart}}
+	}},
+	{"other settings after a crash", func(w *world) {
+		w.plan = []point{{"Transactions.Commit", 3, upgrade}}
+	}},
 	{"a version", func(w *world) { w.plan = []point{{"Processor.Process", 5, putUp}} }},
 	{"a version, and a lost answer to its Commit", func(w *world) {
 		w.plan = []point{{"Transactions.Commit", 1, putUp}, {"Transactions.Commit", 2, failAfter}}
 	}},
-	{"a version, and other settings after a crash", func(w *world) { w.plan = []point{{"Processor.Process", 5, putUp}, {"Transactions.Commit", 5, upgrade}} }},
+	{"a version, and other settings after a crash", func(w *world) {
+		w.plan = []point{{"Processor.Process", 5, putUp}, {"Transactions.Commit", 5, upgrade}}
+	}},
 	{"an end", func(w *world) { w.end = 11 }},
-	{"records removed", func(w *world) { w.plan, w.skip = []point{{"Transactions.Fence", 1, retention}}, true }},
+	{"records removed", func(w *world) {
+		w.plan, w.skip = []point{{"Transactions.Fence", 1, retention}}, true
+	}},
 }
 
 // TestCrashPoints makes each fault at every single call of a task's life, one at
@@ -53,7 +67,10 @@ func TestCrashPoints(t *testing.T) {
 		t.Skip("11,000 worlds: run without -short")
 	}
 	const seed = 5
-	kinds := []fault{crashBefore, crashAfter, loseDisk, failBefore, failAfter, retryBefore, takeover, suspend, stop, restart, upgrade, putUp}
+	kinds := []fault{
+		crashBefore, crashAfter, loseDisk, failBefore, failAfter, retryBefore,
+		takeover, suspend, stop, restart, upgrade, putUp,
+	}
 	covered := map[string]map[fault]int{}
 	worlds := 0
 	for _, scenario := range scenarios {
@@ -101,7 +118,9 @@ func TestCrashPoints(t *testing.T) {
 		t.Logf("%-42s%s", where, strings.TrimSuffix(line.String(), ","))
 	}
 	for _, call := range interfaceCalls() {
-		if !slices.ContainsFunc(list, func(where string) bool { return strings.HasSuffix(where, " "+call) }) {
+		if !slices.ContainsFunc(list, func(where string) bool {
+			return strings.HasSuffix(where, " "+call)
+		}) {
 			t.Errorf("%s is never called, so nothing is known about a crash there", call)
 		}
 	}

@@ -38,9 +38,16 @@ type script struct {
 }
 
 func newScript() *script {
-	s := &script{fail: map[string]error{}, wait: map[string]int{}, committed: none, states: map[string]string{}, now: time.UnixMilli(1_000_000), ends: true}
+	s := &script{
+		fail: map[string]error{}, wait: map[string]int{}, committed: none,
+		states: map[string]string{}, now: time.UnixMilli(1_000_000), ends: true,
+	}
 	for i, key := range []string{"ann", "bob", "ann"} {
-		s.input = append(s.input, Record{Offset: int64(i), Timestamp: int64(100 + i), Key: []byte(key), Value: fmt.Appendf(nil, "v%d", i)})
+		s.input = append(s.input,
+			Record{
+				Offset: int64(i), Timestamp: int64(100 + i), Key: []byte(key),
+				Value: fmt.Appendf(nil, "v%d", i),
+			})
 	}
 	s.end = int64(len(s.input))
 	return s
@@ -68,7 +75,10 @@ func (s *script) runOn(t *testing.T, input Log, o Options) error {
 	defer cancel()
 	s.cancel = cancel
 	o.Name, o.Clock, o.Observer = "raw/0", s, s
-	d := Dependencies{Input: input, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s, Amender: s.amender}
+	d := Dependencies{
+		Input: input, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s},
+		Store: scriptStore{s}, Processor: s, Amender: s.amender,
+	}
 	task, err := New(d, o)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +99,11 @@ func (s *script) Moved(_, to State) { s.lines = append(s.lines, "-- "+to.String(
 func (s *script) Restored(r Restore) { s.restored = r }
 
 func (s *script) Process(rec Record, state []byte, fx *Effects) error {
-	fx.Output = append(fx.Output, Message{Key: rec.Key, Value: append([]byte("out:"), rec.Value...), Timestamp: rec.Timestamp})
+	fx.Output = append(fx.Output,
+		Message{
+			Key: rec.Key, Value: append([]byte("out:"), rec.Value...),
+			Timestamp: rec.Timestamp,
+		})
 	fx.State = fmt.Appendf(nil, "%s+%s", state, rec.Value)
 	return s.note("process", "%s=%s state %q", rec.Key, rec.Value, state)
 }
@@ -145,7 +159,8 @@ func (x scriptTxn) Committed(context.Context) (int64, bool, error) {
 
 func (x scriptTxn) Produce(_ context.Context, out Outputs) (int64, error) {
 	for _, m := range out.Output {
-		x.s.lines = append(x.s.lines, fmt.Sprintf("  output %s=%s @%d", m.Key, m.Value, m.Timestamp))
+		x.s.lines = append(x.s.lines,
+			fmt.Sprintf("  output %s=%s @%d", m.Key, m.Value, m.Timestamp))
 	}
 	var changes []Message
 	for _, m := range out.Changelog {
@@ -153,7 +168,8 @@ func (x scriptTxn) Produce(_ context.Context, out Outputs) (int64, error) {
 		if string(m.Key) == MarkKey {
 			value = printMark(m.Value)
 		}
-		x.s.lines = append(x.s.lines, fmt.Sprintf("  changelog %q=%s @%d", m.Key, value, m.Timestamp))
+		x.s.lines = append(x.s.lines,
+			fmt.Sprintf("  changelog %q=%s @%d", m.Key, value, m.Timestamp))
 		changes = append(changes, clone(m))
 	}
 	if err := x.s.note("txn.produce", ""); err != nil {
@@ -181,7 +197,8 @@ func printMark(value []byte) string {
 	if m.Open {
 		state = "open"
 	}
-	return fmt.Sprintf("%d %s, %q since %d of %q from %d", m.Input, state, m.Settings, m.Since, m.Source, m.Origin) + printAmendments(m.Amendments)
+	return fmt.Sprintf("%d %s, %q since %d of %q from %d", m.Input, state, m.Settings, m.Since,
+		m.Source, m.Origin) + printAmendments(m.Amendments)
 }
 
 type scriptStore struct{ s *script }
@@ -199,7 +216,8 @@ func (x scriptStore) Apply(changes []Change, p Positions) error {
 	for _, c := range changes {
 		x.s.states[string(c.Key)] = string(c.Value)
 	}
-	return x.s.note("store.apply", "%d changes, input %d, changelog %d", len(changes), p.Input, p.Changelog)
+	return x.s.note("store.apply", "%d changes, input %d, changelog %d", len(changes), p.Input,
+		p.Changelog)
 }
 
 func (x scriptStore) Wipe() error {
@@ -215,7 +233,8 @@ func TestEffects(t *testing.T) {
 	scene := func(title string, o Options, s *script) {
 		s.lines = nil
 		err := s.run(t, o)
-		fmt.Fprintf(&b, "== %s\n%s\nrun returns %v (%v)\n\n", title, strings.Join(s.lines, "\n"), err, RemedyOf(err))
+		fmt.Fprintf(&b, "== %s\n%s\nrun returns %v (%v)\n\n", title, strings.Join(s.lines, "\n"),
+			err, RemedyOf(err))
 	}
 	s := newScript()
 	scene("a first start, one transaction, a clean stop", Options{}, s)
@@ -237,7 +256,8 @@ func TestEffects(t *testing.T) {
 	scene("produce fails once", Options{}, broken("txn.produce", lost))
 	scene("produce is to be repeated", Options{}, broken("txn.produce", WithRemedy(lost, Retry)))
 	scene("commit fails once", Options{}, broken("txn.commit", lost))
-	scene("commit finds the worker fenced", Options{}, broken("txn.commit", WithRemedy(lost, Leave)))
+	scene("commit finds the worker fenced", Options{},
+		broken("txn.commit", WithRemedy(lost, Leave)))
 	full := broken("store.apply", errors.New("no space left on device"))
 	full.wait["store.apply"] = 2 // at the end of the restore, and of the mark
 	scene("the disk is full at apply", Options{MaxRecords: 1}, full)
@@ -251,7 +271,8 @@ func TestEffects(t *testing.T) {
 	s = newScript()
 	scene("an end", Options{End: 2, Settings: []byte("S"), Source: []byte("T")}, s)
 	scene("an end that is reached", Options{End: 2, Settings: []byte("S"), Source: []byte("T")}, s)
-	scene("other settings after a clean stop", Options{Settings: []byte("S2"), Source: []byte("T")}, s)
+	scene("other settings after a clean stop", Options{Settings: []byte("S2"), Source: []byte("T")},
+		s)
 	full = broken("store.apply", errors.New("no space left on device"))
 	full.wait["store.apply"] = 2
 	scene("a death under some settings", Options{Settings: []byte("S")}, full)
@@ -261,7 +282,10 @@ func TestEffects(t *testing.T) {
 	s.amender = &scriptAmender{script: s, proposals: [][]byte{[]byte("v2"), []byte("v3")}}
 	scene("a first start with amendments", Options{Settings: []byte("S")}, s)
 	s.committed, s.end = 2, 2
-	s.changelog = v2(Mark{Input: 2, Settings: []byte("S"), Amendments: []Amendment{{1, []byte("v2")}}})
+	s.changelog = v2(Mark{
+		Input: 2, Settings: []byte("S"),
+		Amendments: []Amendment{{1, []byte("v2")}},
+	})
 	s.input, s.found = nil, false
 	scene("an idle task has something to adopt", Options{Settings: []byte("S")}, s)
 	s = broken("txn.commit", lost)
@@ -283,7 +307,8 @@ func TestEffects(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.String(); got != string(want) {
-		t.Errorf("the order of effects has changed; look at it, then run: go test ./consumer/task -update\n%s", firstDifference(got, string(want)))
+		t.Errorf("the order of effects has changed; look at it, then run: go test "+
+			"./consumer/task -update\n%s", firstDifference(got, string(want)))
 	}
 }
 

@@ -20,6 +20,7 @@ func ExampleWithRemedy() {
 
 // Keys that begin with a zero byte are kept for marks.
 func ExampleValidKey() {
-	fmt.Println(task.ValidKey([]byte("vehicle-7")), task.ValidKey([]byte(task.MarkKey)), task.ValidKey(nil))
+	fmt.Println(task.ValidKey([]byte("vehicle-7")), task.ValidKey([]byte(task.MarkKey)),
+		task.ValidKey(nil))
 	// Output: true false false
 }

@@ -55,7 +55,8 @@ func TestIdle(t *testing.T) {
 				t.Errorf("committed %q, want %q", got, test.want)
 			}
 			if s.committed != test.stops || s.positions.Input != test.stops {
-				t.Errorf("the group is at %d, the store at %d, want %d", s.committed, s.positions.Input, test.stops)
+				t.Errorf("the group is at %d, the store at %d, want %d", s.committed,
+					s.positions.Input, test.stops)
 			}
 		})
 	}

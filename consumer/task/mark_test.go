@@ -8,7 +8,10 @@ import (
 	"testing"
 )
 
-var fullMark = Mark{Input: 9, Origin: 2, Since: 5, Open: true, Settings: []byte("settings"), Source: []byte("source")}
+var fullMark = Mark{
+	Input: 9, Origin: 2, Since: 5, Open: true, Settings: []byte("settings"),
+	Source: []byte("source"),
+}
 
 // TestMarkBytes pins the layout: marks outlive the program.
 func TestMarkBytes(t *testing.T) {
@@ -17,9 +20,22 @@ func TestMarkBytes(t *testing.T) {
 		want Mark
 	}{
 		{"01" + "0000000000000007", Mark{Input: 7, Origin: -1, Since: -1, Open: true}},
-		{"02" + "01" + "0000000000000009" + "0000000000000002" + "0000000000000005" + "08" + hex.EncodeToString([]byte("settings")) + "06" + hex.EncodeToString([]byte("source")), fullMark},
-		{"02" + "02" + "0000000000000003" + "0000000000000003" + "0000000000000003" + "00" + "00", Mark{Input: 3, Origin: 3, Since: 3, Lost: true}},
-		{"02" + "00" + "0000000000000000" + "ffffffffffffffff" + "ffffffffffffffff" + "00" + "00", Mark{Origin: -1, Since: -1}},
+		{
+			"02" + "01" + "0000000000000009" + "0000000000000002" + "0000000000000005" + "08" +
+				hex.EncodeToString([]byte("settings")) + "06" +
+				hex.EncodeToString([]byte("source")),
+			fullMark,
+		},
+		{
+			"02" + "02" + "0000000000000003" + "0000000000000003" + "0000000000000003" + "00" +
+				"00",
+			Mark{Input: 3, Origin: 3, Since: 3, Lost: true},
+		},
+		{
+			"02" + "00" + "0000000000000000" + "ffffffffffffffff" + "ffffffffffffffff" + "00" +
+				"00",
+			Mark{Origin: -1, Since: -1},
+		},
 	} {
 		value, err := hex.DecodeString(test.hex)
 		if err != nil {
@@ -39,12 +55,16 @@ func TestMarkBytes(t *testing.T) {
 func TestBadMarks(t *testing.T) {
 	good := AppendMark(nil, fullMark)
 	bad := map[string][]byte{
-		"nothing": nil, "version 0": {0}, "version 4": append([]byte{4}, good[1:]...), "version 1 and more": append([]byte{1}, good[1:]...),
+		"nothing": nil, "version 0": {0}, "version 4": append([]byte{4}, good[1:]...),
+		"version 1 and more":             append([]byte{1}, good[1:]...),
 		"a negative offset of version 1": {1, 255, 0, 0, 0, 0, 0, 0, 0},
-		"another flag":                   append([]byte{2, 4}, good[2:]...), "a byte more": append(bytes.Clone(good), 0),
-		"settings too long": AppendMark(nil, Mark{Settings: make([]byte, MarkBytes)}),
-		"input < since":     AppendMark(nil, Mark{Input: 4, Since: 5}), "since < origin": AppendMark(nil, Mark{Input: 9, Since: 2, Origin: 3}),
-		"negative input": AppendMark(nil, Mark{Input: -1, Origin: -1, Since: -1}), "origin < -1": AppendMark(nil, Mark{Origin: math.MinInt64}),
+		"another flag":                   append([]byte{2, 4}, good[2:]...),
+		"a byte more":                    append(bytes.Clone(good), 0),
+		"settings too long":              AppendMark(nil, Mark{Settings: make([]byte, MarkBytes)}),
+		"input < since":                  AppendMark(nil, Mark{Input: 4, Since: 5}),
+		"since < origin":                 AppendMark(nil, Mark{Input: 9, Since: 2, Origin: 3}),
+		"negative input":                 AppendMark(nil, Mark{Input: -1, Origin: -1, Since: -1}),
+		"origin < -1":                    AppendMark(nil, Mark{Origin: math.MinInt64}),
 	}
 	bad["settings too long"][markFixed]++
 	for n := range good {
@@ -87,11 +107,15 @@ func FuzzDecodeMark(f *testing.F) {
 }
 
 // amendedMark has two amendments, adopted at one offset.
-var amendedMark = Mark{Input: 9, Open: true, Settings: []byte("s"), Amendments: []Amendment{{From: 4, Name: []byte("one")}, {From: 4, Name: []byte("two")}}}
+var amendedMark = Mark{
+	Input: 9, Open: true, Settings: []byte("s"),
+	Amendments: []Amendment{{From: 4, Name: []byte("one")}, {From: 4, Name: []byte("two")}},
+}
 
 // TestAmendedMarkBytes pins version 3, and what is refused of it.
 func TestAmendedMarkBytes(t *testing.T) {
-	value, err := hex.DecodeString("03" + "01" + "0000000000000009" + "0000000000000000" + "0000000000000000" + "01" + "73" + "00" +
+	value, err := hex.DecodeString("03" + "01" + "0000000000000009" + "0000000000000000" +
+		"0000000000000000" + "01" + "73" + "00" +
 		"02" + "0000000000000004" + "03" + "6f6e65" + "0000000000000004" + "03" + "74776f")
 	if err != nil {
 		t.Fatal(err)
@@ -111,16 +135,21 @@ func TestAmendedMarkBytes(t *testing.T) {
 	for range MaxAmendments {
 		full.Amendments = append(full.Amendments, Amendment{Name: make([]byte, MarkBytes)})
 	}
-	if m, err := DecodeMark(AppendMark(nil, full)); err != nil || len(m.Amendments) != MaxAmendments {
+	if m, err := DecodeMark(AppendMark(nil, full)); err != nil ||
+		len(m.Amendments) != MaxAmendments {
 		t.Errorf("a full mark decodes to %d amendments, %v", len(m.Amendments), err)
 	}
 	bad := map[string][]byte{
-		"no amendment": value[:len(value)-24], "one announced too many": bytes.Clone(value), "a byte more": append(bytes.Clone(value), 0),
+		"no amendment": value[:len(value)-24], "one announced too many": bytes.Clone(value),
+		"a byte more":           append(bytes.Clone(value), 0),
 		"from beyond the input": AppendMark(nil, Mark{Input: 3, Amendments: one}),
-		"from going back":       AppendMark(nil, Mark{Input: 9, Amendments: []Amendment{{5, []byte("a")}, {4, []byte("b")}}}),
-		"a negative offset":     AppendMark(nil, Mark{Input: 9, Amendments: []Amendment{{-1, []byte("a")}}}),
-		"a name without bytes":  append(bytes.Clone(value[:len(value)-15]), 1, 0, 0, 0, 0, 0, 0, 0, 4, 0),
-		"too many":              append(AppendMark(nil, full), make([]byte, 74)...),
+		"from going back": AppendMark(nil,
+			Mark{Input: 9, Amendments: []Amendment{{5, []byte("a")}, {4, []byte("b")}}}),
+		"a negative offset": AppendMark(nil,
+			Mark{Input: 9, Amendments: []Amendment{{-1, []byte("a")}}}),
+		"a name without bytes": append(bytes.Clone(value[:len(value)-15]), 1, 0, 0, 0, 0, 0, 0, 0,
+			4, 0),
+		"too many": append(AppendMark(nil, full), make([]byte, 74)...),
 	}
 	bad["no amendment"] = append(bytes.Clone(value[:markFixed+3]), 0)
 	bad["one announced too many"][markFixed+3]++

@@ -44,7 +44,9 @@ func TestMutants(t *testing.T) {
 func TestCrossCheck(t *testing.T) {
 	for seed := range uint64(1000) {
 		w := newWorld(seed, true)
-		w.mutant = mutant{make: func(n *node, d *Dependencies, _ *Options) { d.Transactions = &earlyOffset{node: n} }}
+		w.mutant = mutant{make: func(n *node, d *Dependencies, _ *Options) {
+			d.Transactions = &earlyOffset{node: n}
+		}}
 		if err := w.run(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -55,30 +57,49 @@ var mutants = []mutant{
 	{"the store is applied before the commit", func(n *node, d *Dependencies, _ *Options) {
 		d.Transactions = &earlyApply{node: n}
 	}},
-	{"the committed offset is read before fencing, and no cross-check", func(n *node, d *Dependencies, _ *Options) {
-		early := &earlyOffset{node: n}
-		d.Transactions, d.Changelog = early, blindMarks{d.Changelog, early}
-	}},
-	{"the changelog's end is taken before fencing, and no cross-check", func(n *node, d *Dependencies, _ *Options) {
-		early := &earlyEnd{node: n}
-		d.Transactions, d.Changelog = early, earlyBounds{blindMarks{d.Changelog, early}, early}
-	}},
+	{
+		"the committed offset is read before fencing, and no cross-check",
+		func(n *node, d *Dependencies, _ *Options) {
+			early := &earlyOffset{node: n}
+			d.Transactions, d.Changelog = early, blindMarks{d.Changelog, early}
+		},
+	},
+	{
+		"the changelog's end is taken before fencing, and no cross-check",
+		func(n *node, d *Dependencies, _ *Options) {
+			early := &earlyEnd{node: n}
+			d.Transactions, d.Changelog = early, earlyBounds{blindMarks{d.Changelog, early}, early}
+		},
+	},
 	{"the overlay is kept after an abort", func(n *node, _ *Dependencies, o *Options) {
 		o.Observer = &keepOverlay{watch: watch{n: n}}
 	}},
-	{"the overlay is not looked at by later records of a transaction", func(n *node, d *Dependencies, _ *Options) {
-		d.Processor = processFunc(func(rec Record, _ []byte, fx *Effects) error {
-			states, _, _ := n.store.contents()
-			return (&simProcessor{settings: n.settings, made: inForce(n.list, rec.Offset)}).Process(rec, []byte(states[string(rec.Key)]), fx)
-		})
-	}},
-	{"an unknown outcome of commit is taken for success", func(n *node, d *Dependencies, _ *Options) {
-		d.Transactions = hopeful{node: n}
-	}},
-	{"an unknown outcome of commit is taken for failure", func(n *node, d *Dependencies, _ *Options) {
-		own := &ownOffset{node: n}
-		d.Transactions, d.Changelog = own, blindMarks{d.Changelog, own}
-	}},
+	{
+		"the overlay is not looked at by later records of a transaction",
+		func(n *node, d *Dependencies, _ *Options) {
+			d.Processor = processFunc(func(rec Record, _ []byte, fx *Effects) error {
+				states, _, _ := n.store.contents()
+				return (&simProcessor{
+					settings: n.settings,
+					made:     inForce(n.list, rec.Offset),
+				}).Process(rec,
+					[]byte(states[string(rec.Key)]), fx)
+			})
+		},
+	},
+	{
+		"an unknown outcome of commit is taken for success",
+		func(n *node, d *Dependencies, _ *Options) {
+			d.Transactions = hopeful{node: n}
+		},
+	},
+	{
+		"an unknown outcome of commit is taken for failure",
+		func(n *node, d *Dependencies, _ *Options) {
+			own := &ownOffset{node: n}
+			d.Transactions, d.Changelog = own, blindMarks{d.Changelog, own}
+		},
+	},
 	{"offsets are committed outside the transaction", func(n *node, d *Dependencies, _ *Options) {
 		early := &outside{node: n}
 		d.Transactions, d.Changelog = early, blindMarks{d.Changelog, early}
@@ -92,22 +113,33 @@ var mutants = []mutant{
 	{"positions survive a crash without their values", func(_ *node, d *Dependencies, _ *Options) {
 		d.Store = tornStore{d.Store.(*simStore)}
 	}},
-	{"a store of any age is caught up without looking for lost tombstones", func(_ *node, _ *Dependencies, o *Options) {
-		o.MaxStoreAge = 1 << 62
-	}},
-	{"the processor makes something else of a record when it is processed again", func(n *node, d *Dependencies, _ *Options) {
-		d.Processor = processFunc(func(rec Record, state []byte, fx *Effects) error {
-			try := fmt.Sprintf("try %d", rec.Offset)
-			n.w.events[try]++
-			rec.Timestamp += int64(n.w.events[try])
-			return (&simProcessor{settings: n.settings, made: inForce(n.list, rec.Offset)}).Process(rec, state, fx)
-		})
-	}},
+	{
+		"a store of any age is caught up without looking for lost tombstones",
+		func(_ *node, _ *Dependencies, o *Options) {
+			o.MaxStoreAge = 1 << 62
+		},
+	},
+	{
+		"the processor makes something else of a record when it is processed again",
+		func(n *node, d *Dependencies, _ *Options) {
+			d.Processor = processFunc(func(rec Record, state []byte, fx *Effects) error {
+				try := fmt.Sprintf("try %d", rec.Offset)
+				n.w.events[try]++
+				rec.Timestamp += int64(n.w.events[try])
+				return (&simProcessor{
+					settings: n.settings,
+					made:     inForce(n.list, rec.Offset),
+				}).Process(rec, state, fx)
+			})
+		},
+	},
 }
 
 type processFunc func(rec Record, state []byte, fx *Effects) error
 
-func (f processFunc) Process(rec Record, state []byte, fx *Effects) error { return f(rec, state, fx) }
+func (f processFunc) Process(rec Record, state []byte, fx *Effects) error {
+	return f(rec, state, fx)
+}
 
 type earlyApply struct{ *node }
 
@@ -115,7 +147,10 @@ func (m *earlyApply) Produce(ctx context.Context, out Outputs) (int64, error) {
 	end, err := m.node.Produce(ctx, out)
 	if err == nil {
 		t := m.task
-		err = t.apply(Positions{Input: t.next, Changelog: int64(len(m.w.changelog.entries)), AppliedMS: m.w.now.UnixMilli()})
+		err = t.apply(Positions{
+			Input: t.next, Changelog: int64(len(m.w.changelog.entries)),
+			AppliedMS: m.w.now.UnixMilli(),
+		})
 	}
 	return end, err
 }
@@ -272,7 +307,8 @@ func (m uncommitted) Fetch(_ context.Context, offset int64) (Batch, error) {
 	l := &m.n.w.changelog
 	b := Batch{Next: l.high(), StableEnd: l.high()}
 	for i := offset; i < b.Next; i++ {
-		if e := l.entries[i]; e.status < control && string(e.rec.Key) != MarkKey || e.status == plain {
+		if e := l.entries[i]; e.status < control && string(e.rec.Key) != MarkKey ||
+			e.status == plain {
 			b.Records = append(b.Records, Record{Offset: i, Key: e.rec.Key, Value: e.rec.Value})
 		}
 	}
@@ -290,7 +326,8 @@ func (m rawInput) Fetch(ctx context.Context, offset int64) (Batch, error) {
 	for i := offset; i < b.Next; i++ {
 		if e := m.n.w.input.entries[i]; e.status != control {
 			c := clone(e.rec)
-			b.Records = append(b.Records, Record{Offset: i, Timestamp: c.Timestamp, Key: c.Key, Value: c.Value})
+			b.Records = append(b.Records,
+				Record{Offset: i, Timestamp: c.Timestamp, Key: c.Key, Value: c.Value})
 		}
 	}
 	return b, err

@@ -14,7 +14,10 @@ import (
 
 // mark is one of version 1, which has to stay readable.
 func mark(next int64) Message {
-	return Message{Key: []byte(MarkKey), Value: binary.BigEndian.AppendUint64([]byte{1}, uint64(next))}
+	return Message{
+		Key:   []byte(MarkKey),
+		Value: binary.BigEndian.AppendUint64([]byte{1}, uint64(next)),
+	}
 }
 
 // keeper is a store that keeps copies.
@@ -25,7 +28,9 @@ func (k keeper) Keep() error { return k.s.note("store.keep", "%d", k.s.positions
 // TestKeep: a store that may be the only copy is kept before it is wiped, and one that cannot
 // be kept stays. A store that the changelog can restore is not kept.
 func TestKeep(t *testing.T) {
-	lost := func(s *script) { s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7} }
+	lost := func(s *script) {
+		s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7}
+	}
 	for name, test := range map[string]struct {
 		set          func(s *script)
 		keeps, wipes int
@@ -39,23 +44,30 @@ func TestKeep(t *testing.T) {
 			s.committed, s.changelog = 1, []Message{mark(1)}
 			s.found, s.positions = true, Positions{Input: 2, Changelog: 1}
 		}, 0, 1},
-		"the copy fails": {func(s *script) { lost(s); s.fail["store.keep"] = errors.New("full") }, 1, 0},
+		"the copy fails": {func(s *script) {
+			lost(s)
+			s.fail["store.keep"] = errors.New("full")
+		}, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript()
 			test.set(s)
 			fails := s.fail["store.keep"] != nil
 			task, err := New(Dependencies{
-				Input: scriptInput{s}, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s}, Store: keeper{scriptStore{s}}, Processor: s,
+				Input: scriptInput{s}, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s},
+				Store: keeper{scriptStore{s}}, Processor: s,
 			}, Options{AcceptLost: true, Doubts: 1, Clock: s})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := task.restore(t.Context(), s.committed); (err != nil) != fails || fails && !errors.Is(err, ErrStore) {
+			if _, err := task.restore(t.Context(), s.committed); (err != nil) != fails ||
+				fails && !errors.Is(err, ErrStore) {
 				t.Errorf("restore answers %v", err)
 			}
-			if k, w := count(s, "store.keep"), count(s, "store.wipe"); k != test.keeps || w != test.wipes {
-				t.Errorf("%d copies and %d wipes, want %d and %d: %q", k, w, test.keeps, test.wipes, s.lines)
+			if k, w := count(s, "store.keep"), count(s, "store.wipe"); k != test.keeps ||
+				w != test.wipes {
+				t.Errorf("%d copies and %d wipes, want %d and %d: %q", k, w, test.keeps, test.wipes,
+					s.lines)
 			}
 		})
 	}
@@ -86,45 +98,55 @@ func TestReconcile(t *testing.T) {
 		assumed bool
 	}{
 		{
-			name: "the group's offset has expired, the changelog has its mark", next: 1, fences: 1, wipes: 1,
-			set: func(s *script) { s.changelog = []Message{old, mark(1)} },
+			name: "the group's offset has expired, the changelog has its mark", next: 1, fences: 1,
+			wipes: 1,
+			set:   func(s *script) { s.changelog = []Message{old, mark(1)} },
 		},
 		{
-			name: "the group has an offset, and nothing else is there", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			name: "the group has an offset, and nothing else is there", is: ErrLost, remedy: Fatal,
+			fences: 3, wipes: 0,
 			set: func(s *script) { s.committed = 2 },
 		},
 		{
-			name: "the group was given an offset, and that is accepted", next: 2, fences: 3, wipes: 1, assumed: true,
+			name: "the group was given an offset, and that is accepted", next: 2, fences: 3,
+			wipes: 1, assumed: true,
 			options: Options{AcceptLost: true},
 			set:     func(s *script) { s.committed = 2 },
 		},
 		{
-			name: "the changelog is lost, and that is accepted", next: 2, fences: 3, wipes: 1, assumed: true,
+			name: "the changelog is lost, and that is accepted", next: 2, fences: 3, wipes: 1,
+			assumed: true,
 			options: Options{AcceptLost: true},
 			set: func(s *script) {
 				s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7}
 			},
 		},
 		{
-			name: "the changelog and the group's offset are lost, and that is accepted", next: 2, fences: 3, wipes: 1, assumed: true,
+			name: "the changelog and the group's offset are lost, and that is accepted", next: 2,
+			fences: 3, wipes: 1, assumed: true,
 			options: Options{AcceptLost: true},
-			set:     func(s *script) { s.found, s.positions = true, Positions{Input: 2, Changelog: 7} },
+			set: func(s *script) {
+				s.found, s.positions = true, Positions{Input: 2, Changelog: 7}
+			},
 		},
 		{
-			name: "nothing is lost, whatever is accepted", next: 1, fences: 1, wipes: 0, options: Options{AcceptLost: true},
+			name: "nothing is lost, whatever is accepted", next: 1, fences: 1, wipes: 0,
+			options: Options{AcceptLost: true},
 			set: func(s *script) {
 				s.committed, s.changelog = 1, []Message{old, mark(1)}
 				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
 			},
 		},
 		{
-			name: "another topic is not a lost one, whatever is accepted", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 3,
+			name: "another topic is not a lost one, whatever is accepted", is: ErrDiverged,
+			remedy: Fatal, fences: 3, wipes: 3,
 			options: Options{AcceptLost: true},
 			set:     func(s *script) { s.committed, s.changelog = 1, []Message{old} },
 		},
 		{
-			name: "a first start, whatever is accepted", next: 0, fences: 1, wipes: 1, options: Options{AcceptLost: true},
-			set: func(*script) {},
+			name: "a first start, whatever is accepted", next: 0, fences: 1, wipes: 1,
+			options: Options{AcceptLost: true},
+			set:     func(*script) {},
 		},
 		{
 			name: "the group was given the first offset", next: 0, fences: 1, wipes: 1,
@@ -132,21 +154,26 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "the changelog is lost", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
-			set: func(s *script) { s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7} },
+			set: func(s *script) {
+				s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7}
+			},
 		},
 		{
-			name: "the changelog and the group's offset are lost", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			name: "the changelog and the group's offset are lost", is: ErrLost, remedy: Fatal,
+			fences: 3, wipes: 0,
 			set: func(s *script) { s.found, s.positions = true, Positions{Input: 2, Changelog: 7} },
 		},
 		{
-			name: "the changelog is another topic, and there is a store", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 0,
+			name: "the changelog is another topic, and there is a store", is: ErrDiverged,
+			remedy: Fatal, fences: 3, wipes: 0,
 			set: func(s *script) {
 				s.committed, s.changelog = 2, []Message{old, old}
 				s.found, s.positions = true, Positions{Input: 2, Changelog: 7}
 			},
 		},
 		{
-			name: "the changelog is another topic, longer than the store's position", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 0,
+			name: "the changelog is another topic, longer than the store's position",
+			is:   ErrDiverged, remedy: Fatal, fences: 3, wipes: 0,
 			set: func(s *script) {
 				s.committed, s.changelog = 2, slices.Repeat([]Message{old}, 400)
 				s.found, s.positions = true, Positions{Input: 2, Changelog: 7}
@@ -155,23 +182,29 @@ func TestReconcile(t *testing.T) {
 		{
 			name: "the last mark is far from the changelog's end", next: 1, fences: 1, wipes: 1,
 			set: func(s *script) {
-				s.committed, s.changelog = 1, append([]Message{old, mark(1)}, slices.Repeat([]Message{old}, 400)...)
+				s.committed, s.changelog = 1,
+					append([]Message{old, mark(1)}, slices.Repeat([]Message{old}, 400)...)
 				s.found, s.positions = true, Positions{Input: 0, Changelog: 900}
 			},
 		},
 		{
-			name: "the changelog has lost its beginning", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
-			set: func(s *script) { s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1 },
+			name: "the changelog has lost its beginning", is: ErrLost, remedy: Fatal, fences: 3,
+			wipes: 0,
+			set: func(s *script) {
+				s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1
+			},
 		},
 		{
-			name: "the changelog has lost its beginning and the group its offset", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			name: "the changelog has lost its beginning and the group its offset", is: ErrLost,
+			remedy: Fatal, fences: 3, wipes: 0,
 			set: func(s *script) {
 				s.changelog, s.cut = []Message{old, mark(1)}, 1
 				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
 			},
 		},
 		{
-			name: "the changelog has lost what the store lacks", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			name: "the changelog has lost what the store lacks", is: ErrLost, remedy: Fatal,
+			fences: 3, wipes: 0,
 			set: func(s *script) {
 				s.committed, s.changelog, s.cut = 1, []Message{old, old, mark(1)}, 2
 				s.found, s.positions = true, Positions{Input: 0, Changelog: 1}
@@ -185,17 +218,23 @@ func TestReconcile(t *testing.T) {
 			},
 		},
 		{
-			name: "the changelog has lost its beginning, and that is accepted", next: 1, fences: 3, wipes: 1,
+			name: "the changelog has lost its beginning, and that is accepted", next: 1, fences: 3,
+			wipes:   1,
 			options: Options{AcceptLost: true},
-			set:     func(s *script) { s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1 },
+			set: func(s *script) {
+				s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1
+			},
 		},
 		{
 			name: "the cleaner moves the changelog's start", next: 1, fences: 1, wipes: 1,
 			options: Options{CleanerTrims: true},
-			set:     func(s *script) { s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1 },
+			set: func(s *script) {
+				s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1
+			},
 		},
 		{
-			name: "the changelog has lost all, the group its offset, and there is no store", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
+			name: "the changelog has lost all, the group its offset, and there is no store",
+			is:   ErrLost, remedy: Fatal, fences: 3, wipes: 0,
 			set: func(s *script) { s.changelog, s.cut = []Message{old, mark(1)}, 2 },
 		},
 		{
@@ -206,7 +245,8 @@ func TestReconcile(t *testing.T) {
 			},
 		},
 		{
-			name: "the store has a position that the changelog has not", next: 1, fences: 1, wipes: 1,
+			name: "the store has a position that the changelog has not", next: 1, fences: 1,
+			wipes: 1,
 			set: func(s *script) {
 				s.committed, s.changelog = 1, []Message{old, mark(1)}
 				s.found, s.positions = true, Positions{Input: 1, Changelog: 3}
@@ -223,7 +263,8 @@ func TestReconcile(t *testing.T) {
 			name: "a full restore was interrupted", next: 1, fences: 1, wipes: 0,
 			set: func(s *script) {
 				s.committed, s.changelog = 1, []Message{old, mark(1)}
-				s.found, s.positions = true, Positions{Input: none, Changelog: 1, AppliedMS: s.now.UnixMilli()}
+				s.found, s.positions = true,
+					Positions{Input: none, Changelog: 1, AppliedMS: s.now.UnixMilli()}
 			},
 		},
 		{
@@ -239,8 +280,9 @@ func TestReconcile(t *testing.T) {
 			set: func(s *script) { s.committed, s.changelog = 1, []Message{old, mark(2)} },
 		},
 		{
-			name: "the changelog is another topic", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 3,
-			set: func(s *script) { s.committed, s.changelog = 1, []Message{old} },
+			name: "the changelog is another topic", is: ErrDiverged, remedy: Fatal, fences: 3,
+			wipes: 3,
+			set:   func(s *script) { s.committed, s.changelog = 1, []Message{old} },
 		},
 		{
 			name: "the mark is of a later version", remedy: Fatal, fences: 1, wipes: 0,
@@ -251,19 +293,27 @@ func TestReconcile(t *testing.T) {
 		{
 			name: "a reserved key of a later version is passed over", next: 1, fences: 1, wipes: 1,
 			set: func(s *script) {
-				s.committed, s.changelog = 1, []Message{{Key: []byte("\x00later"), Value: []byte{9}}, mark(1)}
+				s.committed, s.changelog = 1,
+					[]Message{{Key: []byte("\x00later"), Value: []byte{9}}, mark(1)}
 			},
 		},
 		{
-			name: "the input has lost records", is: ErrInputLost, remedy: Fatal, fences: 1, wipes: 1,
-			set: func(s *script) { s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2 },
+			name: "the input has lost records", is: ErrInputLost, remedy: Fatal, fences: 1,
+			wipes: 1,
+			set: func(s *script) {
+				s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2
+			},
 		},
 		{
-			name: "the input has lost records, and that is allowed", next: 2, fences: 1, wipes: 1, options: Options{SkipLost: true},
-			set: func(s *script) { s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2 },
+			name: "the input has lost records, and that is allowed", next: 2, fences: 1, wipes: 1,
+			options: Options{SkipLost: true},
+			set: func(s *script) {
+				s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2
+			},
 		},
 		{
-			name: "the input is shorter than the offset", is: ErrInputLost, remedy: Fatal, fences: 3, wipes: 1,
+			name: "the input is shorter than the offset", is: ErrInputLost, remedy: Fatal,
+			fences: 3, wipes: 1,
 			set: func(s *script) { s.committed, s.changelog = 9, []Message{old, mark(9)} },
 		},
 		{
@@ -283,13 +333,16 @@ func TestReconcile(t *testing.T) {
 			o.Doubts = 3
 			err := s.run(t, o)
 			if RemedyOf(err) != test.remedy || test.is != nil && !errors.Is(err, test.is) {
-				t.Fatalf("Run answers %v (%v), want %v (%v)", err, RemedyOf(err), test.is, test.remedy)
+				t.Fatalf("Run answers %v (%v), want %v (%v)", err, RemedyOf(err), test.is,
+					test.remedy)
 			}
-			if f, w := count(s, "txn.fence"), count(s, "store.wipe"); f != test.fences || w != test.wipes {
+			if f, w := count(s, "txn.fence"), count(s, "store.wipe"); f != test.fences ||
+				w != test.wipes {
 				t.Errorf("%d fences and %d wipes, want %d and %d", f, w, test.fences, test.wipes)
 			}
 			if s.restored.Assumed != test.assumed {
-				t.Errorf("the observer is told assumed %v, want %v", s.restored.Assumed, test.assumed)
+				t.Errorf("the observer is told assumed %v, want %v", s.restored.Assumed,
+					test.assumed)
 			}
 			if test.remedy != Unmarked {
 				if s.found && test.wipes == 0 && count(s, "store.apply") > 0 {
@@ -323,11 +376,13 @@ func TestAcceptedLoss(t *testing.T) {
 	for i, assumed := range []bool{true, false, false} {
 		s.restored = Restore{}
 		o := Options{AcceptLost: i == 0, Doubts: 2}
-		if err := s.run(t, o); err != nil || s.restored.Assumed != assumed || s.restored.Input != 2 {
+		if err := s.run(t, o); err != nil || s.restored.Assumed != assumed ||
+			s.restored.Input != 2 {
 			t.Fatalf("start %d answers %v, restored %+v", i, err, s.restored)
 		}
 	}
-	if m, err := DecodeMark(s.changelog[0].Value); err != nil || m.Origin != 2 || m.Input != 2 || m.Open {
+	if m, err := DecodeMark(s.changelog[0].Value); err != nil || m.Origin != 2 || m.Input != 2 ||
+		m.Open {
 		t.Fatalf("the first mark is %+v, %v", m, err)
 	}
 	s.input, s.end = rest, 3
@@ -336,7 +391,8 @@ func TestAcceptedLoss(t *testing.T) {
 	}
 	s.changelog = nil
 	states := maps.Clone(s.states)
-	if err := s.run(t, Options{}); !errors.Is(err, ErrLost) || RemedyOf(err) != Fatal || !strings.Contains(err.Error(), "accept_lost_account") {
+	if err := s.run(t, Options{}); !errors.Is(err, ErrLost) || RemedyOf(err) != Fatal ||
+		!strings.Contains(err.Error(), "accept_lost_account") {
 		t.Errorf("a lost changelog answers %v", err)
 	}
 	if len(states) == 0 || !maps.Equal(s.states, states) {
@@ -355,8 +411,10 @@ func TestChangelogIsRemadeAtWork(t *testing.T) {
 	if !errors.Is(err, ErrLost) || RemedyOf(err) != Fatal {
 		t.Errorf("Run answers %v", err)
 	}
-	if len(s.changelog) != 0 || s.committed != committed || committed != 3 || count(s, "txn.abort") != 1 {
-		t.Errorf("the group has gone from %d to %d, the changelog holds %d records: %q", committed, s.committed, len(s.changelog), s.lines)
+	if len(s.changelog) != 0 || s.committed != committed || committed != 3 ||
+		count(s, "txn.abort") != 1 {
+		t.Errorf("the group has gone from %d to %d, the changelog holds %d records: %q", committed,
+			s.committed, len(s.changelog), s.lines)
 	}
 }
 
@@ -381,7 +439,8 @@ func TestStalledChangelog(t *testing.T) {
 	s := newScript()
 	s.committed, s.changelog = 1, []Message{mark(1)}
 	task, err := New(Dependencies{
-		Input: scriptInput{s}, Changelog: stalled{scriptChangelog{s}}, Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s,
+		Input: scriptInput{s}, Changelog: stalled{scriptChangelog{s}}, Transactions: scriptTxn{s},
+		Store: scriptStore{s}, Processor: s,
 	}, Options{Retries: 3})
 	if err != nil {
 		t.Fatal(err)
@@ -424,13 +483,20 @@ func TestBadProcessor(t *testing.T) {
 		effect func(fx *Effects)
 		is     error
 	}{
-		"a state for a reserved key": {"\x00key", func(fx *Effects) { fx.State = []byte("s") }, ErrReservedKey},
-		"a state for no key":         {"", func(fx *Effects) { fx.Forget = true }, ErrReservedKey},
-		"set and forgotten":          {"key", func(fx *Effects) { fx.Forget, fx.State = true, []byte("s") }, nil},
+		"a state for a reserved key": {"\x00key", func(fx *Effects) {
+			fx.State = []byte("s")
+		}, ErrReservedKey},
+		"a state for no key": {"", func(fx *Effects) { fx.Forget = true }, ErrReservedKey},
+		"set and forgotten": {"key", func(fx *Effects) {
+			fx.Forget, fx.State = true, []byte("s")
+		}, nil},
 	} {
 		task, err := New(Dependencies{
 			Input: &endless{}, Changelog: &endless{}, Transactions: idleTxn{}, Store: emptyStore{},
-			Processor: processFunc(func(_ Record, _ []byte, fx *Effects) error { test.effect(fx); return nil }),
+			Processor: processFunc(func(_ Record, _ []byte, fx *Effects) error {
+				test.effect(fx)
+				return nil
+			}),
 		}, Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -34,15 +34,46 @@ func TestAccept(t *testing.T) {
 		last    Mark // after a run to the end of the input
 		other   bool
 	}{
-		{name: "version 1", mark: []Message{mark(1)}, options: Options{Settings: s1, Source: t1}, last: Mark{Input: 3, Origin: -1, Since: 1, Settings: s1, Source: t1}},
-		{name: "version 1, no settings", mark: []Message{mark(1)}, last: Mark{Input: 3, Origin: -1, Since: -1}},
-		{name: "the same, open", mark: v2(Mark{Input: 1, Open: true, Settings: s1, Source: t1}), options: Options{Settings: s1, Source: t1}, last: Mark{Input: 3, Settings: s1, Source: t1}},
-		{name: "other settings, closed", mark: v2(Mark{Input: 1, Settings: s1}), options: Options{Settings: s2}, last: Mark{Input: 3, Since: 1, Settings: s2}, other: true},
-		{name: "other settings, open", mark: v2(Mark{Input: 1, Open: true, Settings: s1}), options: Options{Settings: s2}, is: ErrSettings},
-		{name: "other settings, open, accepted", mark: v2(Mark{Input: 1, Open: true, Settings: s1}), options: Options{Settings: s2, AcceptSettings: true}, last: Mark{Input: 3, Since: 1, Settings: s2}, other: true},
-		{name: "no settings, open", mark: v2(Mark{Input: 1, Open: true, Settings: s1}), last: Mark{Input: 3, Since: 1}},
-		{name: "another source, closed", mark: v2(Mark{Input: 1, Source: t1}), options: Options{Source: t2, AcceptSettings: true}, is: ErrSource},
-		{name: "no source is kept", mark: v2(Mark{Input: 1, Source: t1}), last: Mark{Input: 3, Source: t1}},
+		{
+			name: "version 1", mark: []Message{mark(1)}, options: Options{Settings: s1, Source: t1},
+			last: Mark{Input: 3, Origin: -1, Since: 1, Settings: s1, Source: t1},
+		},
+		{
+			name: "version 1, no settings", mark: []Message{mark(1)},
+			last: Mark{Input: 3, Origin: -1, Since: -1},
+		},
+		{
+			name: "the same, open", mark: v2(Mark{Input: 1, Open: true, Settings: s1, Source: t1}),
+			options: Options{Settings: s1, Source: t1},
+			last:    Mark{Input: 3, Settings: s1, Source: t1},
+		},
+		{
+			name: "other settings, closed", mark: v2(Mark{Input: 1, Settings: s1}),
+			options: Options{Settings: s2}, last: Mark{Input: 3, Since: 1, Settings: s2},
+			other: true,
+		},
+		{
+			name: "other settings, open", mark: v2(Mark{Input: 1, Open: true, Settings: s1}),
+			options: Options{Settings: s2}, is: ErrSettings,
+		},
+		{
+			name:    "other settings, open, accepted",
+			mark:    v2(Mark{Input: 1, Open: true, Settings: s1}),
+			options: Options{Settings: s2, AcceptSettings: true},
+			last:    Mark{Input: 3, Since: 1, Settings: s2}, other: true,
+		},
+		{
+			name: "no settings, open", mark: v2(Mark{Input: 1, Open: true, Settings: s1}),
+			last: Mark{Input: 3, Since: 1},
+		},
+		{
+			name: "another source, closed", mark: v2(Mark{Input: 1, Source: t1}),
+			options: Options{Source: t2, AcceptSettings: true}, is: ErrSource,
+		},
+		{
+			name: "no source is kept", mark: v2(Mark{Input: 1, Source: t1}),
+			last: Mark{Input: 3, Source: t1},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -61,7 +92,8 @@ func TestAccept(t *testing.T) {
 			if got := s.lastMark(t); got.Input != test.last.Input || !got.sameBut(test.last) {
 				t.Errorf("the last mark is %+v, want %+v", got, test.last)
 			}
-			if !s.restored.Marked || s.restored.Mark.Input != 1 || s.restored.OtherSettings != test.other {
+			if !s.restored.Marked || s.restored.Mark.Input != 1 ||
+				s.restored.OtherSettings != test.other {
 				t.Errorf("the observer is told %+v", s.restored)
 			}
 		})
@@ -136,7 +168,8 @@ type slowChangelog struct {
 func (l slowChangelog) Fetch(_ context.Context, offset int64) (Batch, error) {
 	l.s.now = l.s.now.Add(l.takes)
 	m := l.s.changelog[offset]
-	return Batch{Records: []Record{{Offset: offset, Key: m.Key, Value: m.Value}}, Next: offset + 1}, nil
+	return Batch{Records: []Record{{Offset: offset, Key: m.Key, Value: m.Value}}, Next: offset + 1},
+		nil
 }
 
 // progress keeps what the observer hears.
@@ -150,7 +183,10 @@ func (p *progress) Restoring(r RestoreProgress) { p.heard = append(p.heard, r) }
 // TestRestoring: a long restore says how far it is, about once a second, and a
 // short one nothing.
 func TestRestoring(t *testing.T) {
-	for n, takes := range map[int]time.Duration{1: 200 * time.Millisecond, 20: 400 * time.Millisecond} {
+	for n, takes := range map[int]time.Duration{
+		1:  200 * time.Millisecond,
+		20: 400 * time.Millisecond,
+	} {
 		s := newScript()
 		s.committed = 1
 		for range n {
@@ -159,7 +195,8 @@ func TestRestoring(t *testing.T) {
 		s.changelog = append(s.changelog, mark(1))
 		p := &progress{script: s}
 		task, err := New(Dependencies{
-			Input: scriptInput{s}, Changelog: slowChangelog{scriptChangelog{s}, takes}, Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s,
+			Input: scriptInput{s}, Changelog: slowChangelog{scriptChangelog{s}, takes},
+			Transactions: scriptTxn{s}, Store: scriptStore{s}, Processor: s,
 		}, Options{Clock: s, Observer: p})
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +215,8 @@ func TestRestoring(t *testing.T) {
 			t.Errorf("%d reports of a restore of %d records: %+v", len(p.heard), n, p.heard)
 		}
 		for i, r := range p.heard {
-			if r.End != int64(n+1) || r.At != int64(r.Records) || r.Took < time.Second || i > 0 && r.At <= p.heard[i-1].At {
+			if r.End != int64(n+1) || r.At != int64(r.Records) || r.Took < time.Second ||
+				i > 0 && r.At <= p.heard[i-1].At {
 				t.Errorf("report %d is %+v", i, r)
 			}
 		}
@@ -204,12 +242,16 @@ func TestMarkMemory(t *testing.T) {
 // TestRefusalsSayWhatToDo by the names of the configuration.
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	s := newScript()
-	s.committed, s.changelog = 1, v2(Mark{Input: 1, Open: true, Settings: []byte("S1"), Source: []byte("T1")})
+	s.committed, s.changelog = 1,
+		v2(Mark{Input: 1, Open: true, Settings: []byte("S1"), Source: []byte("T1")})
 	for _, test := range []struct {
 		o    Options
 		want []string
 	}{
-		{Options{Settings: []byte("S2")}, []string{"accept_settings: true", "stop it cleanly", "beyond offset 1"}},
+		{
+			Options{Settings: []byte("S2")},
+			[]string{"accept_settings: true", "stop it cleanly", "beyond offset 1"},
+		},
 		{Options{Source: []byte("T2")}, []string{"made anew", "another group"}},
 	} {
 		err := s.run(t, test.o)

@@ -7,9 +7,12 @@ var settingsMutants = []mutant{
 	{"data is written before the mark is open", func(n *node, _ *Dependencies, o *Options) {
 		o.Observer = &onRunning{watch{n: n}, func(t *Task) { t.opened = true }}
 	}},
-	{"a stop closes the mark before what was left behind is committed", func(n *node, _ *Dependencies, o *Options) {
-		o.Observer = &onRunning{watch{n: n}, func(t *Task) { t.seen = none }}
-	}},
+	{
+		"a stop closes the mark before what was left behind is committed",
+		func(n *node, _ *Dependencies, o *Options) {
+			o.Observer = &onRunning{watch{n: n}, func(t *Task) { t.seen = none }}
+		},
+	},
 	{"a stop closes the mark after an abort", func(n *node, d *Dependencies, _ *Options) {
 		d.Transactions = closer{n}
 	}},
@@ -22,26 +25,43 @@ var settingsMutants = []mutant{
 	{"marks say that they are closed", func(n *node, d *Dependencies, _ *Options) {
 		d.Transactions = marking{n, func(m *Mark) { m.Open = false }}
 	}},
-	{"other settings are in force from where the old ones were", func(n *node, d *Dependencies, _ *Options) {
-		d.Transactions = marking{n, func(m *Mark) { m.Since = m.Origin }}
-	}},
-	{"settings are in force from the first record, not from the start", func(n *node, _ *Dependencies, o *Options) {
-		o.Observer = &lateBegun{watch{n: n}}
-	}},
-	{"a mark does not say that lost records were skipped", func(n *node, d *Dependencies, _ *Options) {
-		d.Transactions = marking{n, func(m *Mark) { m.Origin = min(m.Origin, n.w.mark.Origin) }}
-	}},
+	{
+		"other settings are in force from where the old ones were",
+		func(n *node, d *Dependencies, _ *Options) {
+			d.Transactions = marking{n, func(m *Mark) { m.Since = m.Origin }}
+		},
+	},
+	{
+		"settings are in force from the first record, not from the start",
+		func(n *node, _ *Dependencies, o *Options) {
+			o.Observer = &lateBegun{watch{n: n}}
+		},
+	},
+	{
+		"a mark does not say that lost records were skipped",
+		func(n *node, d *Dependencies, _ *Options) {
+			d.Transactions = marking{n, func(m *Mark) { m.Origin = min(m.Origin, n.w.mark.Origin) }}
+		},
+	},
 	{"a mark forgets that lost records were skipped", func(n *node, d *Dependencies, _ *Options) {
 		d.Transactions = marking{n, func(m *Mark) { m.Lost = false }}
 	}},
-	{"a task goes on where the input begins, without a word", func(_ *node, d *Dependencies, _ *Options) {
-		d.Input = noRetention{d.Input}
-	}},
+	{
+		"a task goes on where the input begins, without a word",
+		func(_ *node, d *Dependencies, _ *Options) {
+			d.Input = noRetention{d.Input}
+		},
+	},
 	{"the end is not observed", func(_ *node, _ *Dependencies, o *Options) { o.End = 0 }},
-	{"the end is off by one", func(_ *node, _ *Dependencies, o *Options) { o.End += min(o.End, 1) }},
-	{"the offset is committed whatever the generation is", func(n *node, d *Dependencies, _ *Options) {
-		d.Transactions = anyGeneration{n}
+	{"the end is off by one", func(_ *node, _ *Dependencies, o *Options) {
+		o.End += min(o.End, 1)
 	}},
+	{
+		"the offset is committed whatever the generation is",
+		func(n *node, d *Dependencies, _ *Options) {
+			d.Transactions = anyGeneration{n}
+		},
+	},
 }
 
 // onRunning touches a task after each restore.
@@ -76,7 +96,10 @@ func (m closer) Abort(ctx context.Context) error {
 	}
 	mark := t.mark
 	mark.Open = false
-	_, err := m.Produce(ctx, Outputs{Changelog: []Message{{Key: markKey, Value: AppendMark(nil, mark)}}})
+	_, err := m.Produce(ctx, Outputs{Changelog: []Message{{
+		Key:   markKey,
+		Value: AppendMark(nil, mark),
+	}}})
 	if err == nil {
 		_, err = m.Commit(ctx, mark.Input)
 	}

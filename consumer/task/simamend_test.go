@@ -26,7 +26,9 @@ func (a simAmender) Amended(list []Amendment) error {
 			if n.w.rng.IntN(2) == 0 {
 				n.known = n.w.versions
 			}
-			if !slices.ContainsFunc(n.names(), func(name []byte) bool { return string(name) == string(x.Name) }) {
+			if !slices.ContainsFunc(n.names(), func(name []byte) bool {
+				return string(name) == string(x.Name)
+			}) {
 				n.w.events["waits for a version"]++
 				return WithRemedy(errUnknown, Rebuild)
 			}
@@ -43,7 +45,9 @@ func (a simAmender) Propose() (proposed [][]byte) {
 			n.known++
 		}
 		for _, name := range n.names() {
-			if !slices.ContainsFunc(n.list, func(x Amendment) bool { return string(x.Name) == string(name) }) {
+			if !slices.ContainsFunc(n.list, func(x Amendment) bool {
+				return string(x.Name) == string(name)
+			}) {
 				proposed = append(proposed, name)
 			}
 		}
@@ -87,7 +91,8 @@ func (w *world) bookAmendments(m Mark, from int64) {
 	if string(m.Settings) != string(w.mark.Settings) {
 		had = nil
 	}
-	if len(m.Amendments) < len(had) || !(Mark{Amendments: had}).sameBut(Mark{Amendments: m.Amendments[:len(had)]}) {
+	if len(m.Amendments) < len(had) ||
+		!(Mark{Amendments: had}).sameBut(Mark{Amendments: m.Amendments[:len(had)]}) {
 		w.violated("the mark %+v has lost amendments of %+v", m, w.mark)
 		return
 	}
@@ -97,7 +102,9 @@ func (w *world) bookAmendments(m Mark, from int64) {
 		if x.From != m.Input {
 			w.violated("the mark %+v adopts from another offset than its own", m)
 		}
-		if slices.ContainsFunc(m.Amendments[:len(had)+i], func(y Amendment) bool { return string(x.Name) == string(y.Name) }) {
+		if slices.ContainsFunc(m.Amendments[:len(had)+i], func(y Amendment) bool {
+			return string(x.Name) == string(y.Name)
+		}) {
 			w.violated("the mark %+v adopts twice", m)
 		}
 	}
@@ -123,8 +130,10 @@ func (w *world) bookAmendments(m Mark, from int64) {
 // for each record, what it was made with.
 func (w *world) checkAmendments() error {
 	for at := max(w.mark.Since, 0); at < min(w.mark.Input, int64(len(w.fate))); at++ {
-		if w.input.entries[at].status == plain && w.fate[at] >= 0 && w.made[at] != inForce(w.mark.Amendments, at) {
-			return fmt.Errorf("record %d was made with %q, the last mark says %q", at, w.made[at], inForce(w.mark.Amendments, at))
+		if w.input.entries[at].status == plain && w.fate[at] >= 0 &&
+			w.made[at] != inForce(w.mark.Amendments, at) {
+			return fmt.Errorf("record %d was made with %q, the last mark says %q", at, w.made[at],
+				inForce(w.mark.Amendments, at))
 		}
 	}
 	return nil

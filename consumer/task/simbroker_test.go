@@ -210,7 +210,8 @@ func (p *simProcessor) Process(rec Record, state []byte, fx *Effects) error {
 		made = inForce(p.n.list, rec.Offset+p.n.shift)
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %q %q %q %q %d %d", p.settings, made, rec.Key, state, rec.Value, rec.Offset, rec.Timestamp)
+	fmt.Fprintf(h, "%d %q %q %q %q %d %d", p.settings, made, rec.Key, state, rec.Value, rec.Offset,
+		rec.Timestamp)
 	sum := h.Sum64()
 	message := func(i int) Message {
 		p.bufs[i] = fmt.Appendf(spoilt(p.bufs[i]), "%d.%d|%x", rec.Offset, i, sum)

@@ -10,20 +10,24 @@ import (
 func (w *world) check() error {
 	output, dead, states, end := w.oracle()
 	if got := render(w.output.committed()); got != render(output) {
-		return fmt.Errorf("committed output differs from a run without faults\ngot  %s\nwant %s", got, render(output))
+		return fmt.Errorf("committed output differs from a run without faults\ngot  %s\nwant %s",
+			got, render(output))
 	}
 	if got := render(w.dead.committed()); got != render(dead) {
-		return fmt.Errorf("committed dead letters differ from a run without faults\ngot  %s\nwant %s", got, render(dead))
+		return fmt.Errorf("committed dead letters differ from a run without faults\ngot  "+
+			"%s\nwant %s", got, render(dead))
 	}
 	changelog := &w.changelog
 	if w.backup != nil { // nobody has written to it since it was lost, and so nobody knows
 		changelog = w.backup
 	}
 	if got := changelog.fold(int64(len(changelog.history))); !maps.Equal(got, states) {
-		return fmt.Errorf("the changelog's states differ from a run without faults\ngot  %q\nwant %q", got, states)
+		return fmt.Errorf("the changelog's states differ from a run without faults\ngot  "+
+			"%q\nwant %q", got, states)
 	}
 	if w.committed > max(end, w.mark.Origin) || w.smooth && w.committed != end {
-		return fmt.Errorf("the group was left at %d, it should have read up to %d", w.committed, end)
+		return fmt.Errorf("the group was left at %d, it should have read up to %d", w.committed,
+			end)
 	}
 	if w.smooth && w.mark.Open {
 		return fmt.Errorf("a clean stop has left the mark open: %+v", w.mark)
@@ -49,11 +53,13 @@ func (w *world) releases(l *simLog, end int64) error {
 		}
 		id, _, _ := strings.Cut(string(e.rec.Value), "|")
 		var offset int64
-		if _, err := fmt.Sscan(id[:strings.IndexByte(id, '.')], &offset); err != nil || offset >= end {
+		if _, err := fmt.Sscan(id[:strings.IndexByte(id, '.')], &offset); err != nil ||
+			offset >= end {
 			return fmt.Errorf("a result of %s was written, the end is %d: %w", id, end, err)
 		}
 		if old, ok := seen[id]; ok && old != string(e.rec.Value) && !w.accepted {
-			return fmt.Errorf("a read_uncommitted reader sees two outputs of input and number %s: %q and %q", id, old, e.rec.Value)
+			return fmt.Errorf("a read_uncommitted reader sees two outputs of input and number "+
+				"%s: %q and %q", id, old, e.rec.Value)
 		}
 		seen[id] = string(e.rec.Value)
 	}
@@ -68,9 +74,9 @@ func render(ms []Message) string {
 	return b.String()
 }
 
-// oracle is the loop as one would write it if nothing ever failed. Under which
-// settings and with which amendments a record was processed is taken from what was committed, and which
-// ones retention has taken.
+// oracle is the loop as one would write it if nothing ever failed. Under which settings and with
+// which amendments a record was processed is taken from what was committed, and which ones
+// retention has taken.
 func (w *world) oracle() (output, dead []Message, states map[string]string, end int64) {
 	end = int64(len(w.input.entries))
 	if w.end > 0 {
@@ -79,7 +85,8 @@ func (w *world) oracle() (output, dead []Message, states map[string]string, end 
 	states = map[string]string{}
 	emptied := w.emptied
 	for i, e := range w.input.entries[:end] {
-		if e.status != plain || w.fate[i] == skipped || w.fate[i] == unseen && int64(i) < w.input.first {
+		if e.status != plain || w.fate[i] == skipped ||
+			w.fate[i] == unseen && int64(i) < w.input.first {
 			continue
 		}
 		for len(emptied) > 0 && int64(i) >= emptied[0] {
@@ -92,7 +99,10 @@ func (w *world) oracle() (output, dead []Message, states map[string]string, end 
 		if ValidKey(e.rec.Key) {
 			state = states[string(e.rec.Key)]
 		}
-		rec := Record{Offset: int64(i), Timestamp: e.rec.Timestamp, Key: e.rec.Key, Value: e.rec.Value}
+		rec := Record{
+			Offset: int64(i), Timestamp: e.rec.Timestamp, Key: e.rec.Key,
+			Value: e.rec.Value,
+		}
 		if err := p.Process(rec, []byte(state), &fx); err != nil {
 			panic(err)
 		}

@@ -83,7 +83,8 @@ func (l *simLog) read(offset int64, limit int) (Batch, error) {
 	for ; b.Next < b.StableEnd && limit > 0; limit-- {
 		if e := l.entries[b.Next]; e.status == plain {
 			m := clone(e.rec)
-			b.Records = append(b.Records, Record{Offset: b.Next, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value})
+			b.Records = append(b.Records,
+				Record{Offset: b.Next, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value})
 		}
 		b.Next++
 	}
@@ -167,10 +168,11 @@ func clone(m Message) Message {
 // simStore is a store that remembers its applies, to lose some in a crash.
 type simStore struct {
 	applied []simApply
-	synced  int                                    // applies that a crash cannot lose
-	given   []byte                                 // memory handed out by Get, spoilt at the next call
-	call    func(name string, effect func()) error // of the task that runs on it
-	of      int                                    // the changelog that it is a copy of
+	synced  int // applies that a crash cannot lose
+	// memory handed out by Get, spoilt at the next call
+	given []byte
+	call  func(name string, effect func()) error // of the task that runs on it
+	of    int                                    // the changelog that it is a copy of
 }
 
 type simApply struct {

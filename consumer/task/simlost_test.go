@@ -13,7 +13,9 @@ func (w *world) loseChangelog() {
 		return // there is nothing to lose
 	}
 	if w.staled {
-		return // both at once cannot be told from a fresh start: an old offset of 0, and nothing in the changelog
+		// both at once cannot be told from a fresh start: an old offset of 0, and nothing in the
+		// changelog
+		return
 	}
 	lost := w.changelog
 	w.backup, w.changelog = &lost, simLog{visible: -1}
@@ -33,7 +35,9 @@ func (n *node) copied() *simLog {
 
 // pendingMark is the mark of the open transaction, nil if there is none.
 func (l *simLog) pendingMark() []byte {
-	i := slices.IndexFunc(l.entries, func(e logEntry) bool { return e.status == pending && string(e.rec.Key) == MarkKey })
+	i := slices.IndexFunc(l.entries, func(e logEntry) bool {
+		return e.status == pending && string(e.rec.Key) == MarkKey
+	})
 	if i < 0 {
 		return nil
 	}
@@ -129,7 +133,8 @@ func (w *world) rebuild(s *simStore) bool {
 	}
 	mark, w.mark = AppendMark(nil, m), m.Clone()
 	if want := w.backup.fold(int64(len(w.backup.history))); !maps.Equal(states, want) {
-		w.violated("the store at the group's offset differs from the lost changelog: %q, want %q", states, want)
+		w.violated("the store at the group's offset differs from the lost changelog: %q, want %q",
+			states, want)
 	}
 	for _, key := range slices.Sorted(maps.Keys(states)) {
 		w.changelog.write(Message{Key: []byte(key), Value: []byte(states[key])})
@@ -149,15 +154,24 @@ func (l *simLog) write(m Message) {
 
 // lostMutants are mistakes about a changelog that is lost.
 var lostMutants = []mutant{
-	{"an empty changelog is a fresh start, whatever the group's offset and the store say", func(_ *node, _ *Dependencies, o *Options) {
-		o.AcceptLost = true
-	}},
-	{"where the changelog's records come to lie is not looked at", func(n *node, d *Dependencies, _ *Options) {
-		d.Transactions = anywhere{n}
-	}},
-	{"a store that is written back is not the one at the group's offset", func(n *node, d *Dependencies, _ *Options) {
-		d.Store = hollow{n.store}
-	}},
+	{
+		"an empty changelog is a fresh start, whatever the group's offset and the store say",
+		func(_ *node, _ *Dependencies, o *Options) {
+			o.AcceptLost = true
+		},
+	},
+	{
+		"where the changelog's records come to lie is not looked at",
+		func(n *node, d *Dependencies, _ *Options) {
+			d.Transactions = anywhere{n}
+		},
+	},
+	{
+		"a store that is written back is not the one at the group's offset",
+		func(n *node, d *Dependencies, _ *Options) {
+			d.Store = hollow{n.store}
+		},
+	},
 }
 
 // anywhere says of each transaction that its records lie behind all others.

@@ -63,8 +63,10 @@ const (
 )
 
 var faultNames = [...]string{
-	"fine", "crash before", "crash after", "crash, disk lost", "error before", "error after", "retry", "takeover", "suspended",
-	"stop", "stop, other settings", "crash, other settings", "clock jumps", "transaction expires", "records removed", "a version is put up", "the changelog is deleted",
+	"fine", "crash before", "crash after", "crash, disk lost", "error before", "error after",
+	"retry", "takeover", "suspended",
+	"stop", "stop, other settings", "crash, other settings", "clock jumps", "transaction expires",
+	"records removed", "a version is put up", "the changelog is deleted",
 }
 
 func (f fault) String() string { return faultNames[f] }
@@ -169,7 +171,10 @@ func (n *node) call(name string, effect func(lost bool) error) error {
 
 // start makes a task on a machine. It runs when it is resumed.
 func (w *world) start(where int) *node {
-	n := &node{w: w, where: where, store: w.stores[where], generation: w.generation, settings: w.settings}
+	n := &node{
+		w: w, where: where, store: w.stores[where], generation: w.generation,
+		settings: w.settings,
+	}
 	n.known = w.rng.IntN(w.versions + 1)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.store.call = n.storeCall
@@ -180,9 +185,12 @@ func (w *world) start(where int) *node {
 		Amender: simAmender{n},
 	}
 	o := Options{
-		Name: "sim", MaxRecords: 1 + w.rng.IntN(8), MaxBytes: 1 + w.rng.IntN(1000), MaxInterval: time.Duration(1+w.rng.IntN(100)) * time.Millisecond,
-		IdleInterval: time.Duration(1+w.rng.IntN(200)) * time.Millisecond, Retries: 3, Doubts: 8, Clock: simClock{w}, Observer: &watch{n: n},
-		Settings: []byte(strconv.Itoa(n.settings)), Source: []byte("input"), AcceptSettings: w.accept, SkipLost: w.skip, End: w.end,
+		Name: "sim", MaxRecords: 1 + w.rng.IntN(8), MaxBytes: 1 + w.rng.IntN(1000),
+		MaxInterval:  time.Duration(1+w.rng.IntN(100)) * time.Millisecond,
+		IdleInterval: time.Duration(1+w.rng.IntN(200)) * time.Millisecond, Retries: 3, Doubts: 8,
+		Clock: simClock{w}, Observer: &watch{n: n},
+		Settings: []byte(strconv.Itoa(n.settings)), Source: []byte("input"),
+		AcceptSettings: w.accept, SkipLost: w.skip, End: w.end,
 		AcceptLost: n.acceptLost, CleanerTrims: true, // simLog.trim
 	}
 	if w.unnamed {
@@ -247,7 +255,8 @@ func (n *node) follows() {
 	}
 	stable := l.stable()
 	if at.Changelog > stable {
-		w.violated("the store is at changelog %d, its stable end is %d: it leads", at.Changelog, stable)
+		w.violated("the store is at changelog %d, its stable end is %d: it leads", at.Changelog,
+			stable)
 		return
 	}
 	if n.task.state == Committing {
@@ -268,7 +277,8 @@ func (n *node) compare(states map[string]string, end int64) {
 		return
 	}
 	if want := l.fold(end); !maps.Equal(states, want) {
-		n.w.violated("the store differs from the changelog up to %d: %q, want %q", end, states, want)
+		n.w.violated("the store differs from the changelog up to %d: %q, want %q", end, states,
+			want)
 	}
 }
 

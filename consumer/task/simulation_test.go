@@ -30,7 +30,8 @@ func TestSimulation(t *testing.T) {
 	for seed := first; seed < first+count; seed++ {
 		w := newWorld(seed, true)
 		if err := w.run(); err != nil {
-			t.Fatalf("seed %d: %v\nrun it again with: %s=%d go test ./consumer/task -run TestSimulation", seed, err, seedEnv, seed)
+			t.Fatalf("seed %d: %v\nrun it again with: %s=%d go test ./consumer/task -run "+
+				"TestSimulation", seed, err, seedEnv, seed)
 		}
 		calls += w.calls
 		for e, n := range w.events {
@@ -49,9 +50,12 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	for _, why := range []string{
-		"empty", "no committed offset", "no longer holds", "older than tombstones", "input lost", "settings refused", "a zombie writes", "a zombie is refused",
-		"adopted in the middle", "adopted by an idle task", "adopted with other settings", "waits for a version", "aborted input first",
-		"lost: told", "lost: put back", "lost: rebuilt from a store", "lost: accepted", "lost: another id",
+		"empty", "no committed offset", "no longer holds", "older than tombstones", "input lost",
+		"settings refused", "a zombie writes", "a zombie is refused",
+		"adopted in the middle", "adopted by an idle task", "adopted with other settings",
+		"waits for a version", "aborted input first",
+		"lost: told", "lost: put back", "lost: rebuilt from a store", "lost: accepted",
+		"lost: another id",
 	} {
 		if !has(events, why) {
 			t.Errorf("%q has never happened", why)

@@ -82,7 +82,8 @@ func newWorld(seed uint64, faults bool) *world {
 	data := rand.New(rand.NewPCG(seed, 1))
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 2)), now: time.UnixMilli(1_700_000_000_000),
-		committed: none, stores: [3]*simStore{{}, {}, {}}, events: map[string]int{}, counts: map[string]int{},
+		committed: none, stores: [3]*simStore{{}, {}, {}}, events: map[string]int{},
+		counts: map[string]int{},
 		points: func(*node, string, fault) {},
 	}
 	w.output.visible, w.dead.visible, w.changelog.visible = -1, -1, -1
@@ -94,7 +95,10 @@ func newWorld(seed uint64, faults bool) *world {
 			value[i] = byte(data.Uint32())
 		}
 		m := Message{Key: []byte(key), Value: value, Timestamp: int64(data.IntN(1000))}
-		w.input.append([]status{plain, plain, plain, plain, plain, plain, aborted, control}[data.IntN(8)], m)
+		w.input.append([]status{
+			plain, plain, plain, plain, plain, plain, aborted,
+			control,
+		}[data.IntN(8)], m)
 		w.fate, w.made = append(w.fate, unseen), append(w.made, "")
 	}
 	if data.IntN(4) == 0 { // the input begins with aborted transactions
@@ -334,8 +338,10 @@ func (w *world) book() {
 		w.violated("the mark %+v says since %d, want %d", m, m.Since, since)
 	}
 	for at := max(m.Since, 0); at < min(m.Input, int64(len(w.fate))); at++ {
-		if w.fate[at] != w.open.settings && len(m.Settings) > 0 && w.input.entries[at].status == plain {
-			w.violated("the mark %+v says since %d, but %d was made under settings %d", m, m.Since, at, w.fate[at])
+		if w.fate[at] != w.open.settings && len(m.Settings) > 0 &&
+			w.input.entries[at].status == plain {
+			w.violated("the mark %+v says since %d, but %d was made under settings %d", m, m.Since,
+				at, w.fate[at])
 		}
 	}
 	if m.Lost != w.lost {

@@ -24,7 +24,8 @@ func TestRemedy(t *testing.T) {
 	if !errors.Is(err, base) {
 		t.Error("errors.Is does not see through a mark")
 	}
-	if RemedyOf(otherwise(err, Fatal)) != Leave || RemedyOf(otherwise(base, Fatal)) != Fatal || otherwise(nil, Fatal) != nil {
+	if RemedyOf(otherwise(err, Fatal)) != Leave || RemedyOf(otherwise(base, Fatal)) != Fatal ||
+		otherwise(nil, Fatal) != nil {
 		t.Error("otherwise must mark what is unmarked, and only that")
 	}
 	for r, want := range []string{"unmarked", "retry", "rebuild", "leave", "fatal", "unknown"} {
@@ -58,7 +59,8 @@ func TestOverlay(t *testing.T) {
 		for i := range o.entries {
 			e := &o.entries[i]
 			got[string(e.key)] = string(e.value)
-			if v, found := o.get(e.key); !found || string(v) != string(e.value) || e.forgotten != (len(v) == 0) || e.timestamp != 7 {
+			if v, found := o.get(e.key); !found || string(v) != string(e.value) ||
+				e.forgotten != (len(v) == 0) || e.timestamp != 7 {
 				t.Fatalf("get %q is %.20q, %v", e.key, v, found)
 			}
 		}
@@ -102,7 +104,10 @@ func TestNoAllocation(t *testing.T) {
 		fx.Output = append(fx.Output, Message{Key: rec.Key, Value: rec.Value})
 		return nil
 	})
-	task, err := New(Dependencies{Input: log, Changelog: log, Transactions: idleTxn{}, Store: emptyStore{}, Processor: process}, Options{MaxRecords: 250})
+	task, err := New(Dependencies{
+		Input: log, Changelog: log, Transactions: idleTxn{},
+		Store: emptyStore{}, Processor: process,
+	}, Options{MaxRecords: 250})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +179,10 @@ func TestGrace(t *testing.T) {
 		log := &endless{batch: []Record{{Key: []byte("k")}}, left: 1000, cancel: cancel}
 		txn := hanging{at: make(chan struct{})}
 		process := processFunc(func(Record, []byte, *Effects) error { return nil })
-		task, err := New(Dependencies{Input: log, Changelog: log, Transactions: txn, Store: emptyStore{}, Processor: process},
+		task, err := New(Dependencies{
+			Input: log, Changelog: log, Transactions: txn,
+			Store: emptyStore{}, Processor: process,
+		},
 			Options{MaxRecords: 1, Grace: 3 * time.Second})
 		if err != nil {
 			t.Fatal(err)
@@ -189,7 +197,8 @@ func TestGrace(t *testing.T) {
 		if took := time.Since(start); took != 3*time.Second {
 			t.Errorf("took %v, want the grace of 3s", took)
 		}
-		if !errors.Is(err, ErrUnclean) || RemedyOf(err) != Leave || !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, ErrUnclean) || RemedyOf(err) != Leave ||
+			!errors.Is(err, context.Canceled) {
 			t.Errorf("Run answers %v (%v)", err, RemedyOf(err))
 		}
 	})
@@ -206,7 +215,10 @@ func TestMisuse(t *testing.T) {
 		f()
 	}
 	panics("a missing dependency", func() { _, _ = New(Dependencies{}, Options{}) })
-	d := Dependencies{Input: &endless{}, Changelog: &endless{}, Transactions: idleTxn{}, Store: emptyStore{}, Processor: processFunc(nil)}
+	d := Dependencies{
+		Input: &endless{}, Changelog: &endless{}, Transactions: idleTxn{},
+		Store: emptyStore{}, Processor: processFunc(nil),
+	}
 	for _, o := range []Options{{Start: 3}, {Begin: -1}, {MaxRecords: -1}, {MaxInterval: -1}} {
 		if _, err := New(d, o); err == nil {
 			t.Errorf("%+v was accepted", o)
@@ -247,7 +259,8 @@ func TestSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c SystemClock
 		start := c.Now()
-		if err := c.Sleep(t.Context(), time.Minute); err != nil || c.Now().Sub(start) != time.Minute {
+		if err := c.Sleep(t.Context(), time.Minute); err != nil ||
+			c.Now().Sub(start) != time.Minute {
 			t.Errorf("slept %v: %v", c.Now().Sub(start), err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
