@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	_ "embed"
 	"fmt"
 
 	"github.com/geodither/geodither/mechanism"
@@ -8,19 +9,52 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
+//go:embed adversaries.md
+var adversariesText string
+
 // beliefs are what the adversaries learn of one user, [adversary][window of time], from the releases and without any.
 type beliefs struct {
 	With, Without [][]Learned
 }
 
-// adversaryUsers is how many traces are given to adversaries at the most: five filters of each, twice.
+// adversaryUsers is how many traces are given to adversaries at the most: five filters of each,
+// twice.
 const adversaryUsers = 40
 
+// adversaries is the experiment on one data set: what those learn who know more or less than M.
+type adversaries struct {
+	*Study
+	prose Prose
+	data  *Data
+}
+
+// eachAdversaries returns the experiment on each data set.
+func eachAdversaries(s *Study) (list []*adversaries) {
+	prose := NewProse(adversariesText)
+	for _, d := range s.Data {
+		list = append(list, &adversaries{s, prose, d})
+	}
+	return list
+}
+
+func adversariesExperiment() Experiment {
+	return Experiment{
+		Name: "adversaries", Title: "Adversaries",
+		Plan: func(s *Study) (pieces []Piece, err error) {
+			for _, x := range eachAdversaries(s) {
+				pieces = append(pieces, x.pieces()...)
+			}
+			return pieces, nil
+		},
+		Report: reportAdversaries,
+	}
+}
+
 // watched are the traces that adversaries see.
-func (s *Study) watched(d *Data) []Trace {
-	traces := s.Traces(d)
+func (x *adversaries) watched() []Trace {
+	traces := x.Traces(x.data)
 	n := min(len(traces), adversaryUsers)
-	if s.Options.Quick {
+	if x.Options.Quick {
 		n = min(n, 6)
 	}
 	chosen := make([]Trace, 0, n)
@@ -30,38 +64,36 @@ func (s *Study) watched(d *Data) []Trace {
 	return chosen
 }
 
-func adversaryPiece(d *Data, user int) string {
-	return fmt.Sprintf("adversaries/%s/trace %d", d.Name, user)
+func (x *adversaries) name(user int) string {
+	return fmt.Sprintf("adversaries/%s/trace %d", x.data.Name, user)
 }
 
-func planAdversaries(s *Study) (pieces []Piece, err error) {
-	for _, d := range s.Data {
-		traces := s.watched(d)
-		for i := range traces {
-			t := &traces[i]
-			pieces = append(pieces, Piece{
-				Name:   adversaryPiece(d, i),
-				Inputs: fmt.Sprintf("%s traces %d seed %d ε %g δ %g", d.ID, len(traces), s.Options.Seed, s.Options.Epsilon, s.Options.Delta),
-				Work:   8 * int64(len(t.Steps)),
-				Run:    func(tick Tick) (any, error) { return d.watch(t, s.Options, tick) },
-			})
-		}
+// pieces are one for each trace.
+func (x *adversaries) pieces() (pieces []Piece) {
+	o, traces := x.Options, x.watched()
+	inputs := fmt.Sprintf("%s traces %d seed %d ε %g δ %g", x.data.ID, len(traces), o.Seed, o.Epsilon, o.Delta)
+	for i := range traces {
+		t := &traces[i]
+		pieces = append(pieces, Piece{
+			Name: x.name(i), Inputs: inputs, Work: 8 * int64(len(t.Steps)),
+			Run: func(tick Tick) (any, error) { return watch(x.data, t, o, tick) },
+		})
 	}
-	return pieces, nil
+	return pieces
 }
 
 // watch gives one run of PIM to all adversaries.
-func (d *Data) watch(t *Trace, o Options, tick Tick) (*beliefs, error) {
+func watch(d *Data, t *Trace, o Options, tick Tick) (*beliefs, error) {
 	model, err := d.WithoutFold(t.Fold)
 	if err != nil {
 		return nil, err
 	}
 	options := d.Release(PIM, o.Epsilon, o.Delta)
-	with, err := d.filters(model, t, options)
+	with, err := filters(d, model, t, options)
 	if err != nil {
 		return nil, err
 	}
-	without, err := d.filters(model, t, options)
+	without, err := filters(d, model, t, options)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +110,8 @@ func (d *Data) watch(t *Trace, o Options, tick Tick) (*beliefs, error) {
 		got.With[a], got.Without[a] = make([]Learned, windows), make([]Learned, windows)
 	}
 	// The sanitizer's prior of a timestamp is known before the release, and with it the law.
-	next := d.standard(model, options)
-	err = releasing(s, t.track(d.Grid, nil), func(r *trial.Result) error {
+	next := standard(model, options)
+	err = Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
 		next.foresee(r.Step)
 		truth.prepare(&next.prior)
 		if len(truth.set.Cells) != r.Outcome.SetSize {
@@ -99,7 +131,7 @@ func (d *Data) watch(t *Trace, o Options, tick Tick) (*beliefs, error) {
 }
 
 // standard is the filter of the sanitizer.
-func (d *Data) standard(m *mobility.Model, o mechanism.Options) *filter {
+func standard(m *mobility.Model, o mechanism.Options) *filter {
 	predictor := mobility.NewPredictor(m)
 	return &filter{
 		maxGap: int64(o.MaxGap),
@@ -111,9 +143,9 @@ func (d *Data) standard(m *mobility.Model, o mechanism.Options) *filter {
 }
 
 // filters are the adversaries, in the order of Adversaries.
-func (d *Data) filters(m *mobility.Model, t *Trace, o mechanism.Options) (list []*filter, err error) {
+func filters(d *Data, m *mobility.Model, t *Trace, o mechanism.Options) (list []*filter, err error) {
 	for _, a := range Adversaries() {
-		f := d.standard(m, o)
+		f := standard(m, o)
 		switch a {
 		case Standard: // as it is
 		case WeakUniform:
@@ -123,7 +155,7 @@ func (d *Data) filters(m *mobility.Model, t *Trace, o mechanism.Options) (list [
 			f.own, err = newNoiseLaw(d.Grid, o)
 			f.fixed = true
 		case WeakWalk:
-			f = d.standard(walkModel(m), o)
+			f = standard(walkModel(m), o)
 			f.own, err = newNoiseLaw(d.Grid, o)
 		case StrongStart:
 			initial := f.start
@@ -175,10 +207,11 @@ func learnedIn(users []beliefs, adversary, from, to int, with bool) (list []Lear
 	return list
 }
 
-func (s *Study) beliefs(d *Data, r *Results) (list []beliefs, err error) {
-	for i := range s.watched(d) {
+// beliefs reads what was measured of each trace.
+func (x *adversaries) beliefs(r *Results) (list []beliefs, err error) {
+	for i := range x.watched() {
 		var b beliefs
-		if err := r.Get(adversaryPiece(d, i), &b); err != nil {
+		if err := r.Get(x.name(i), &b); err != nil {
 			return nil, err
 		}
 		list = append(list, b)

@@ -41,7 +41,7 @@ func TestFilters(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := d.Release(PIM, 2, .05)
-	filters, err := d.filters(model, trace, o)
+	filters, err := filters(d, model, trace, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,10 +60,10 @@ func TestFilters(t *testing.T) {
 	if err := walkModel(model).Validate(); err != nil {
 		t.Fatal(err)
 	}
-	standard, walk := slices.Index(Adversaries(), Standard), slices.Index(Adversaries(), WeakWalk)
-	next := d.standard(model, o)
+	known, walk := slices.Index(Adversaries(), Standard), slices.Index(Adversaries(), WeakWalk)
+	next := standard(model, o)
 	var walking mechanism.State
-	err = releasing(s, trace.track(d.Grid, nil), func(r *trial.Result) error {
+	err = Releasing(s, trace.Track(d.Grid, nil), func(r *trial.Result) error {
 		i, out, state := r.Number, r.Outcome, r.State
 		next.foresee(trace.Steps[i])
 		truth.prepare(&next.prior)
@@ -71,7 +71,7 @@ func TestFilters(t *testing.T) {
 			f.observe(trace.Steps[i], &out.Release, truth)
 		}
 		next.posterior.CopyFrom(&state.Posterior)
-		sameBelief(t, "standard", i, &filters[standard].posterior, &state.Posterior)
+		sameBelief(t, "standard", i, &filters[known].posterior, &state.Posterior)
 		if err := walker.Observe(&walking, mechanism.Seen{Step: trace.Steps[i], Kind: mechanism.Released, Release: out.Release}); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func TestAdversariesRank(t *testing.T) {
 	d := testData(t)
 	sums := map[bool][]Learned{true: make([]Learned, 5), false: make([]Learned, 5)}
 	for i := range d.Traces {
-		got, err := d.watch(&d.Traces[i], Options{Seed: 2, Epsilon: 5, Delta: .01}, func(int64) error { return nil })
+		got, err := watch(d, &d.Traces[i], Options{Seed: 2, Epsilon: 5, Delta: .01}, func(int64) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

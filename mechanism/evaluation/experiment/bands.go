@@ -10,8 +10,8 @@ import (
 // are NaN.
 type Band struct{ Value, Low, High float64 }
 
-// level is two-sided.
-const level = .95
+// Level is the confidence of a Band, two-sided.
+const Level = .95
 
 // equal is up to which part of a value an interval is rounding alone.
 const equal = 1e-12
@@ -22,13 +22,13 @@ const equal = 1e-12
 // would reach below 0 is cut off there, since no quantity here is negative. Clusters that are all equal, such as users none of whom has drifted, tell
 // nothing of how others would differ: no interval is better than one of width 0.
 func Ratio(over, by []float64) Band {
-	b := signed(over, by, level)
+	b := Signed(over, by, Level)
 	b.Low = max(0, b.Low)
 	return b
 }
 
-// signed is Ratio at any confidence, of what may be below 0.
-func signed(over, by []float64, level float64) Band {
+// Signed is Ratio at any confidence, of what may be below 0.
+func Signed(over, by []float64, confidence float64) Band {
 	n := float64(len(over))
 	var sum, weight float64
 	for i := range over {
@@ -47,7 +47,7 @@ func signed(over, by []float64, level float64) Band {
 		rest := over[i] - float64(b.Value*by[i])
 		squares += float64(rest * rest)
 	}
-	half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1+level)/2) * math.Sqrt(n/(n-1)*squares) / weight
+	half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1+confidence)/2) * math.Sqrt(n/(n-1)*squares) / weight
 	if half > equal*math.Abs(b.Value) {
 		b.Low, b.High = b.Value-half, b.Value+half
 	}

@@ -29,7 +29,7 @@ func TestTally(t *testing.T) {
 		{testSide + 1, 2, true, at(1, 1), at(1, 3)},    // 0; 1 km
 		{testSide*2 + 2, 3, false, at(8, 2), at(2, 6)}, // 3 km; 2 km
 	} {
-		tally.addResult(&trial.Result{
+		tally.AddResult(&trial.Result{
 			Report:  trial.Report{Cell: c.cell, Place: g.Centre(c.cell)},
 			Outcome: mechanism.Outcome{SetSize: c.set, Drift: c.drift, Release: c.release, Estimate: c.estimate},
 		})
@@ -66,8 +66,8 @@ func TestRatio(t *testing.T) {
 			over[i] = share * by[i]
 		}
 		b := Ratio(over, by)
-		if !close1(b.Value, share) || !math.IsNaN(b.Low) || !math.IsNaN(b.High) || b.String() != short(b.Value) || b.fields()[1] != "" {
-			t.Errorf("eight equal users have the band %+v, %q, %q", b, b.String(), b.fields())
+		if !close1(b.Value, share) || !math.IsNaN(b.Low) || !math.IsNaN(b.High) || b.String() != Short(b.Value) || b.Fields()[1] != "" {
+			t.Errorf("eight equal users have the band %+v, %q, %q", b, b.String(), b.Fields())
 		}
 		if root := b.Root(); !math.IsNaN(root.Low) || !math.IsNaN(root.High) {
 			t.Errorf("and the root %+v", root)

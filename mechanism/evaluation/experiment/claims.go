@@ -26,11 +26,11 @@ type comparison struct {
 }
 
 // band returns the number with its interval at a confidence.
-func (c *comparison) band(level float64) Band { return signed(c.over, c.by, level) }
+func (c *comparison) band(confidence float64) Band { return Signed(c.over, c.by, confidence) }
 
 // verdict of a single comparison. Where there is no interval nothing is decided.
-func (c *comparison) verdict(level float64) Verdict {
-	switch b := c.band(level); {
+func (c *comparison) verdict(confidence float64) Verdict {
+	switch b := c.band(confidence); {
 	case b.Low > 0:
 		return Holds
 	case b.High < 0:
@@ -71,7 +71,7 @@ type claim struct {
 }
 
 // level of each comparison, so that all intervals of the claim hold together with about 95 % confidence (Bonferroni).
-func (c *claim) level() float64 { return 1 - (1-level)/float64(max(1, len(c.comparisons))) }
+func (c *claim) level() float64 { return 1 - (1-Level)/float64(max(1, len(c.comparisons))) }
 
 // score counts the comparisons of a where, of all for "".
 func (c *claim) score(where string) (hold, fail, open int) {

@@ -27,20 +27,20 @@ func TestComparison(t *testing.T) {
 		want Verdict
 	}{{2.2, Holds}, {2.0, Undecided}, {0, Undecided}, {-2.0, Undecided}, {-2.2, Fails}} {
 		of := around("", c.mean, 1)
-		if b := of.band(level); math.Abs(b.High-b.Value-2.105) > .001 || math.Abs(b.Value-b.Low-2.105) > .001 {
+		if b := of.band(Level); math.Abs(b.High-b.Value-2.105) > .001 || math.Abs(b.Value-b.Low-2.105) > .001 {
 			t.Errorf("interval %v, want ± 2.105", b)
 		}
-		if got := of.verdict(level); got != c.want {
+		if got := of.verdict(Level); got != c.want {
 			t.Errorf("%g ± 2.105: %s, want %s", c.mean, got, c.want)
 		}
 	}
-	if one := (&comparison{over: []float64{5}, by: []float64{1}}); one.verdict(level) != Undecided {
+	if one := (&comparison{over: []float64{5}, by: []float64{1}}); one.verdict(Level) != Undecided {
 		t.Error("a single user decides")
 	}
-	if none := around("", 0, 0); none.verdict(level) != Undecided {
+	if none := around("", 0, 0); none.verdict(Level) != Undecided {
 		t.Error("no difference at all decides")
 	}
-	if same := around("", 5, 0); same.verdict(level) != Undecided {
+	if same := around("", 5, 0); same.verdict(Level) != Undecided {
 		t.Error("users of whom none differs decide")
 	}
 }
@@ -102,7 +102,7 @@ func TestLinear(t *testing.T) {
 	if c.over[0] != 2*100-50-30 || c.over[1] != 2*100-10-60 || c.by[1] != 20 {
 		t.Errorf("%v over %v", c.over, c.by)
 	}
-	if got := c.band(level).Value; !close1(got, 250./30) {
+	if got := c.band(Level).Value; !close1(got, 250./30) {
 		t.Errorf("%g, want %g", got, 250./30)
 	}
 }
@@ -143,16 +143,12 @@ func claimStudy(t *testing.T) *Study {
 // TestClaimsNotice plants a fault: the results of LM and PIM change places, and those of the least and the largest δ. What held must fail.
 func TestClaimsNotice(t *testing.T) {
 	s := claimStudy(t)
-	pieces, err := planClaims(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := carry(pieces, "", Run{Workers: 2})
+	r, err := s.Measure([]Experiment{claimsExperiment()}, Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	verdicts := func(r *Results) map[string]Verdict {
-		p := &prover{s: s, r: r}
+		p := &prover{Study: s, prose: NewProse(claimsText), results: r}
 		list, err := p.claims()
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ type timing struct {
 func timingPiece(d *Data) string { return "time/" + d.Name }
 
 // timeReleases measures the first trace's.
-func (d *Data) timeReleases(o Options, tick Tick) (*timing, error) {
+func timeReleases(d *Data, o Options, tick Tick) (*timing, error) {
 	t := &d.Traces[0]
 	model, err := d.WithoutFold(t.Fold)
 	if err != nil {
@@ -33,7 +33,7 @@ func (d *Data) timeReleases(o Options, tick Tick) (*timing, error) {
 	}
 	var took []time.Duration
 	before := o.Clock()
-	err = releasing(s, t.track(d.Grid, nil), func(*trial.Result) error {
+	err = Releasing(s, t.Track(d.Grid, nil), func(*trial.Result) error {
 		now := o.Clock()
 		took = append(took, now-before)
 		if err := tick(1); err != nil {

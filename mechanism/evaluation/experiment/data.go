@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -207,3 +208,15 @@ func (d *Data) without(key string, held func(string) bool) (*mobility.Model, err
 	})
 	return lazy.model, lazy.err
 }
+
+// Release returns the options of a variant on a data set. Location sets are the paper's: the fewest cells, even a single one.
+func (d *Data) Release(v Variant, epsilon, delta float64) mechanism.Options {
+	gap := mechanism.DefaultMaxGap
+	if !d.EveryFix {
+		gap = max(gap, int(d.MaxGap/d.Step))
+	}
+	return mechanism.Options{Mechanism: v.Mechanism, Inference: v.Inference, Epsilon: epsilon, Delta: delta, MinCells: -1, MaxGap: gap}
+}
+
+// Tracks returns all tracks of a user with a trace.
+func (d *Data) Tracks(user string) []mobility.Track { return d.tracks[user] }

@@ -37,6 +37,13 @@ func (p *Piece) key(tool string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
+// Experiment is one question. Plan returns the pieces of work whose results Report needs; experiments that share a piece, by its name, share its result.
+type Experiment struct {
+	Name, Title string
+	Plan        func(*Study) ([]Piece, error)
+	Report      func(*Study, *Results) (report.Section, error)
+}
+
 // Results are the results of a study's pieces.
 type Results struct{ byName map[string]json.RawMessage }
 
@@ -72,8 +79,8 @@ type Progress struct {
 	Finished    int   // pieces that have been measured
 }
 
-// Carry carries the experiments out and reports them. What was measured before an error stays in the store.
-func Carry(s *Study, experiments []Experiment, r Run) (*report.Report, error) {
+// Measure measures what the experiments need. What was measured before an error stays in the store.
+func (s *Study) Measure(experiments []Experiment, r Run) (*Results, error) {
 	var pieces []Piece
 	known := map[string]bool{}
 	for _, e := range experiments {
@@ -88,19 +95,7 @@ func Carry(s *Study, experiments []Experiment, r Run) (*report.Report, error) {
 			}
 		}
 	}
-	results, err := carry(pieces, s.Options.Tool, r)
-	if err != nil {
-		return nil, err
-	}
-	out := &report.Report{Title: "Experiments on releases of locations", Text: s.preface(), Sections: []report.Section{s.terms()}}
-	for _, e := range experiments {
-		section, err := e.Report(s, results)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Name, err)
-		}
-		out.Sections = append(out.Sections, section)
-	}
-	return out, nil
+	return carry(pieces, s.Options.Tool, r)
 }
 
 // engine is the pieces of a study being worked off.

@@ -143,12 +143,12 @@ func TestPieceKeys(t *testing.T) {
 	}
 	// The plan's pieces: all names differ, and another seed changes the key of all that hold noise.
 	s := testStudy(t)
-	pieces, err := planParameters(s)
+	pieces, err := parametersExperiment().Plan(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Options.Seed++
-	reseeded, err := planParameters(s)
+	reseeded, err := parametersExperiment().Plan(s)
 	if err != nil {
 		t.Fatal(err)
 	}

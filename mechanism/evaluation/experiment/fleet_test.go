@@ -49,7 +49,8 @@ func fleetStudy(tb testing.TB, d *Data) *Study {
 // TestFleetTraces: every stretch is of a user of its fold, whom the fold's model has not seen; no two are the same one; and a small fleet is of many users.
 func TestFleetTraces(t *testing.T) {
 	d := steadyData(t, train.Options{})
-	list := d.fleetTraces(Options{Seed: 1, Vehicles: 1000})
+	tracesOf := func(o Options) []stretch { return (&fleet{Study: &Study{Options: o}, data: d}).traces() }
+	list := tracesOf(Options{Seed: 1, Vehicles: 1000})
 	if len(list) != 6*5 {
 		t.Fatalf("%d stretches of 6 users of 50 steps", len(list))
 	}
@@ -62,17 +63,17 @@ func TestFleetTraces(t *testing.T) {
 		if len(s.cells) != fleetSteps {
 			t.Errorf("a stretch of %d steps", len(s.cells))
 		}
-		if i < leastFleet {
+		if i < LeastFleet {
 			first[int32(row)] = true
 		}
 	}
 	if len(first) < 3 {
 		t.Errorf("the first ten vehicles are of %d users", len(first))
 	}
-	if few := d.fleetTraces(Options{Seed: 1, Vehicles: 12}); !reflect.DeepEqual(few, list[:12]) {
+	if few := tracesOf(Options{Seed: 1, Vehicles: 12}); !reflect.DeepEqual(few, list[:12]) {
 		t.Error("fewer vehicles are others")
 	}
-	if other := d.fleetTraces(Options{Seed: 2, Vehicles: 1000}); reflect.DeepEqual(other, list) {
+	if other := tracesOf(Options{Seed: 2, Vehicles: 1000}); reflect.DeepEqual(other, list) {
 		t.Error("another seed has the same order")
 	}
 }
@@ -90,7 +91,7 @@ func TestFleetScores(t *testing.T) {
 		Model: model, Fleets: []string{density.Expected, density.Gathered, density.Traces},
 		Release: d.Release(fleetVariant, 7, .01), Epsilons: []float64{1, 4}, Vehicles: []int{10, 25}, Steps: 10, Block: 1, GatheredKM: 1.1 * .5, Top: 10, Seed: 5, Workers: 2,
 	}
-	for _, trace := range d.fleetTraces(s.Options) {
+	for _, trace := range fleets(s)[0].traces() {
 		unseen, err := d.WithoutFold(trace.fold)
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +102,7 @@ func TestFleetScores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces, err := planFleet(s)
+	pieces, err := fleetExperiment().Plan(s)
 	if err != nil || len(pieces) != 6 {
 		t.Fatalf("%d pieces, %v", len(pieces), err)
 	}
@@ -110,11 +111,11 @@ func TestFleetScores(t *testing.T) {
 			t.Errorf("%s: work %d", p.Name, p.Work)
 		}
 	}
-	results, err := carry(pieces, "", Run{Workers: 2})
+	results, err := s.Measure([]Experiment{fleetExperiment()}, Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := s.fleetScores(d, results)
+	got, err := fleets(s)[0].scores(results)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d scores differ from %d, or %v", len(got), len(want), err)
 	}
@@ -173,7 +174,7 @@ func TestFleetKeys(t *testing.T) {
 	keys := func(change func(*Options)) (list []string) {
 		s := fleetStudy(t, d)
 		change(&s.Options)
-		pieces, err := planFleet(s)
+		pieces, err := fleetExperiment().Plan(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +205,7 @@ func TestFleetKeys(t *testing.T) {
 // TestFleetOfCheckIns: simulated fleets alone, and the report says why.
 func TestFleetOfCheckIns(t *testing.T) {
 	s := fleetStudy(t, steadyData(t, train.Options{EveryFix: true}))
-	pieces, err := planFleet(s)
+	pieces, err := fleetExperiment().Plan(s)
 	if err != nil || len(pieces) != 4 {
 		t.Fatalf("%d pieces, %v", len(pieces), err)
 	}
@@ -213,8 +214,8 @@ func TestFleetOfCheckIns(t *testing.T) {
 			t.Errorf("a piece %q", p.Name)
 		}
 	}
-	zones, _, err := s.Data[0].fleetZones()
-	if err != nil || !strings.Contains(s.fleetText(s.Data[0], zones), "There is no fleet of traces") {
+	zones, _, err := zonesOf(s.Data[0])
+	if err != nil || !strings.Contains(fleets(s)[0].describe(zones), "There is no fleet of traces") {
 		t.Errorf("the report does not say that check-ins have no fleet of traces: %v", err)
 	}
 }
@@ -227,7 +228,7 @@ func TestFleetZones(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &Data{Grid: g}
-		zones, block, err := d.fleetZones()
+		zones, block, err := zonesOf(d)
 		if err != nil || block != c.block || zones.Count() > mostZones {
 			t.Errorf("%d × %d cells: blocks of %d, %d zones, %v", c.width, c.height, block, zones.Count(), err)
 		}
@@ -271,7 +272,7 @@ func TestFleetUse(t *testing.T) {
 	if one := rows[2].gain(); !close1(one.Value, .9) || !math.IsNaN(one.Low) || !math.IsNaN(one.High) {
 		t.Errorf("a single fleet has the gain %+v", one)
 	}
-	text := fleetFindings(rows)
+	text := (&fleet{prose: NewProse(fleetText), data: &Data{}}).findings(rows)
 	for _, want := range []string{
 		"expected, ε = 1: not at 10,", "; gathered, ε = 1: at 10, not at 100,", "; gathered, ε = 4: at 100 and 1000,",
 		"by -90 to +2 %; the mean of posteriors is nearer than the fit in 1 of 10 rows", "in 10 of 10 rows",
@@ -286,16 +287,16 @@ func TestFleetUse(t *testing.T) {
 func TestFleetBands(t *testing.T) {
 	s := fleetStudy(t, steadyData(t, train.Options{}))
 	d := s.Data[0]
-	zones, _, err := d.fleetZones()
+	zones, _, err := zonesOf(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	score := density.Score{Fleet: "expected", Epsilon: 1, Vehicles: 25, Fleets: 1, Estimator: "fitted", Variation: .3, VariationLow: .3, VariationHigh: .3}
-	if row := s.fleetLong(d, zones, score); row[9] == "" || row[10] != "" || row[11] != "" {
+	if row := fleets(s)[0].row(zones, score); row[9] == "" || row[10] != "" || row[11] != "" {
 		t.Errorf("a single fleet: %q", row)
 	}
 	score.Fleets, score.VariationLow = 2, .2
-	if row := s.fleetLong(d, zones, score); row[10] != "0.2" || row[11] != "0.3" {
+	if row := fleets(s)[0].row(zones, score); row[10] != "0.2" || row[11] != "0.3" {
 		t.Errorf("two fleets: %q", row)
 	}
 	for _, m := range density.Measures() {
@@ -303,7 +304,7 @@ func TestFleetBands(t *testing.T) {
 		if m.Name == "coverage" {
 			want = "of 2 estimates"
 		}
-		if f := s.fleetFigure(d, []density.Score{score}, m); !strings.Contains(f.Caption, want) {
+		if f := fleets(s)[0].figure([]density.Score{score}, m); !strings.Contains(f.Caption, want) {
 			t.Errorf("%s: %s", m.Name, f.Caption)
 		}
 	}

@@ -35,7 +35,7 @@ func (r *fleetRow) gain() Band {
 	for i, alone := range by {
 		over[i] = alone - r.fitted.Variations[i]
 	}
-	interval := signed(over, by, level)
+	interval := Signed(over, by, Level)
 	of.Low, of.High = interval.Low, interval.High
 	return of
 }
@@ -52,17 +52,17 @@ const (
 
 // fleetUse is what the releases of a kind of fleet gain at an ε.
 type fleetUse struct {
-	kind    string
-	epsilon float64
+	Kind    string
+	Epsilon float64
 	rows    []fleetRow // by size
 }
 
 // uses puts the rows together, kind by kind and ε by ε.
-func uses(rows []fleetRow) (list []fleetUse) {
+func uses(rows []fleetRow) (list []*fleetUse) {
 	for _, row := range rows {
 		last := len(list) - 1
-		if last < 0 || list[last].kind != row.blind.Fleet || list[last].epsilon != row.blind.Epsilon {
-			list = append(list, fleetUse{kind: row.blind.Fleet, epsilon: row.blind.Epsilon})
+		if last < 0 || list[last].Kind != row.blind.Fleet || list[last].Epsilon != row.blind.Epsilon {
+			list = append(list, &fleetUse{Kind: row.blind.Fleet, Epsilon: row.blind.Epsilon})
 			last++
 		}
 		list[last].rows = append(list[last].rows, row)
@@ -111,23 +111,13 @@ func (u *fleetUse) gains() string {
 	return strings.Join(parts, ", ")
 }
 
-// fleetFindings are what the rows of a data set say, in a paragraph.
-func fleetFindings(rows []fleetRow) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Releases are called of use at a size where the fit errs less than the model alone by more than %g %% of its error, and not of use where by less, with %g %% confidence over the fleets of the size; else it is undecided, and so is a size of which there are fewer than %d fleets, such as the largest one. The intervals take fleets for independent, though gathered ones share their place and those of traces their users, and each of them is wrong now and then: what decides is whether neighbouring sizes and ε agree. By vehicles they are of use:",
-		100*usefulGain, 100*level, leastFleets)
-	for i, u := range uses(rows) {
-		if i > 0 {
-			b.WriteString(";")
-		}
-		fmt.Fprintf(&b, " %s, ε = %g: %s", u.kind, u.epsilon, &u)
-	}
-	better, mean, least, most := 0, 0, math.Inf(1), math.Inf(-1)
-	var own, fit [2]float64
-	own[0], fit[0] = 1, 1
+// findings are what the rows of a data set say, in a paragraph.
+func (x *fleet) findings(rows []fleetRow) string {
+	naive, mean, least, most := 0, 0, math.Inf(1), math.Inf(-1)
+	own, fit := []float64{1, 0}, []float64{1, 0}
 	for _, r := range rows {
 		if r.naive.Variation < r.blind.Variation {
-			better++
+			naive++
 		}
 		if r.posterior.Variation < r.fitted.Variation {
 			mean++
@@ -136,7 +126,9 @@ func fleetFindings(rows []fleetRow) string {
 		own[0], own[1] = min(own[0], r.posterior.Coverage), max(own[1], r.posterior.Coverage)
 		fit[0], fit[1] = min(fit[0], r.fitted.Coverage), max(fit[1], r.fitted.Coverage)
 	}
-	fmt.Fprintf(&b, ". Over all sizes and ε the fit changes the model's error by %+.0f to %+.0f %%; the mean of posteriors is nearer than the fit in %d of %d rows. The histogram of the releases is nearer than the model alone in %d of %d rows. Intervals of 90 %% hold the number of vehicles in %s to %s of the zones around the mean of posteriors, and in %s to %s around the fit.",
-		-percent(most)+0, -percent(least)+0, mean, len(rows), better, len(rows), short(own[0]), short(own[1]), short(fit[0]), short(fit[1]))
-	return b.String()
+	return x.prose.Say("findings", Figures{
+		"data": x.data.Title, "useful": 100 * usefulGain, "confidence": 100 * Level, "leastFleets": leastFleets,
+		"uses": uses(rows), "best": -percent(most) + 0, "worst": -percent(least) + 0,
+		"fleets": len(rows), "meanNearer": mean, "naiveNearer": naive, "own": own, "fit": fit,
+	})
 }

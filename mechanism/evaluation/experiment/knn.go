@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,9 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/trial"
 )
+
+//go:embed knn.md
+var knnText string
 
 // Query is a pair of k, how many nearest places of the truth are wanted, and k', how many places nearest to the release are fetched.
 type Query struct{ K, Fetched int }
@@ -95,74 +99,107 @@ func (n *neighbourhood) add(t *Neighbours, cell grid.Cell, out mechanism.Outcome
 	n.count(t.Estimate, truth, out.Estimate)
 }
 
-// knnSettings are the paper's ε and δ, and ten times that ε.
-func (s *Study) knnSettings() []Setting {
-	list := []Setting{{s.Options.Epsilon, s.Options.Delta}}
-	if more := 10 * s.Options.Epsilon; law.ValidateEpsilon(more) == nil {
-		list = append(list, Setting{more, s.Options.Delta})
+// knn is the experiment on one data set: nearest places asked from releases.
+type knn struct {
+	*Study
+	prose Prose
+	data  *Data
+}
+
+// knns returns the experiment on each data set.
+func knns(s *Study) (list []*knn) {
+	prose := NewProse(knnText)
+	for _, d := range s.Data {
+		list = append(list, &knn{s, prose, d})
 	}
 	return list
 }
 
-func knnPiece(d *Data, what string, fold int) string {
-	return fmt.Sprintf("knn/%s/%s/fold %d", d.Name, what, fold)
+func knnExperiment() Experiment {
+	return Experiment{
+		Name: "knn", Title: "Nearest neighbours",
+		Plan: func(s *Study) (pieces []Piece, err error) {
+			for _, x := range knns(s) {
+				pieces = append(pieces, x.pieces()...)
+			}
+			return pieces, nil
+		},
+		Report: reportKNN,
+	}
 }
 
-func planKNN(s *Study) (pieces []Piece, err error) {
-	for _, d := range s.Data {
-		traces := s.Traces(d)
-		inputs := fmt.Sprintf("%s places %s users %d", d.ID, d.Places.ID, len(traces))
-		for fold := range d.Folds {
-			of, _ := folded(traces, fold)
-			if len(of) == 0 {
-				continue
-			}
-			timestamps := timestampsOf(of)
-			pieces = append(pieces, Piece{
-				Name: knnPiece(d, "blind", fold), Inputs: inputs, Work: timestamps,
-				Run: func(tick Tick) (any, error) { return d.neighbours(of, PIM, Setting{1, .01}, 1, 0, false, tick) },
-			})
-			for _, v := range s.Variants() {
-				for _, at := range s.knnSettings() {
-					pieces = append(pieces, Piece{
-						Name: knnPiece(d, v.at(at), fold), Inputs: fmt.Sprintf("%s seed %d runs %d", inputs, s.Options.Seed, s.Options.Runs),
-						Work: timestamps * int64(s.Options.Runs),
-						Run: func(tick Tick) (any, error) {
-							return d.neighbours(of, v, at, s.Options.Runs, s.Options.Seed, true, tick)
-						},
-					})
-				}
+// settings are the paper's ε and δ, and ten times that ε.
+func (x *knn) settings() []Setting {
+	o := x.Options
+	list := []Setting{{o.Epsilon, o.Delta}}
+	if more := 10 * o.Epsilon; law.ValidateEpsilon(more) == nil {
+		list = append(list, Setting{more, o.Delta})
+	}
+	return list
+}
+
+func (x *knn) name(what string, fold int) string {
+	return fmt.Sprintf("knn/%s/%s/fold %d", x.data.Name, what, fold)
+}
+
+// pieces are, for each fold, the blind baseline and one for each variant and setting.
+func (x *knn) pieces() (pieces []Piece) {
+	d, o := x.data, x.Options
+	inputs := fmt.Sprintf("%s places %s users %d", d.ID, d.Places.ID, len(x.Traces(d)))
+	x.EachFold(d, func(of []Trace) {
+		timestamps, fold := Timestamps(of), of[0].Fold
+		pieces = append(pieces, Piece{
+			Name: x.name("blind", fold), Inputs: inputs, Work: timestamps,
+			Run: func(tick Tick) (any, error) {
+				return x.neighbours(of, asked{variant: PIM, at: Setting{1, .01}, runs: 1, blind: true}, tick)
+			},
+		})
+		for _, v := range x.Variants() {
+			for _, at := range x.settings() {
+				pieces = append(pieces, Piece{
+					Name:   x.name(v.At(at), fold),
+					Inputs: fmt.Sprintf("%s seed %d runs %d", inputs, o.Seed, o.Runs),
+					Work:   timestamps * int64(o.Runs),
+					Run: func(tick Tick) (any, error) {
+						return x.neighbours(of, asked{variant: v, at: at, runs: o.Runs, seed: o.Seed}, tick)
+					},
+				})
 			}
 		}
-	}
-	return pieces, nil
+	})
+	return pieces
 }
 
-func timestampsOf(traces []Trace) (n int64) {
-	for i := range traces {
-		n += int64(len(traces[i].Steps))
-	}
-	return n
+// asked says from what places are asked for: the releases of a variant at a setting, or the blind
+// baseline.
+type asked struct {
+	variant Variant
+	at      Setting
+	runs    int
+	seed    uint64
+	blind   bool
 }
 
-// neighbours measures a fold's traces under the popular model; without releases it is the blind baseline.
-func (d *Data) neighbours(traces []Trace, v Variant, at Setting, runs int, seed uint64, release bool, tick Tick) ([]Neighbours, error) {
+// neighbours measures a fold's traces under the popular model.
+func (x *knn) neighbours(traces []Trace, from asked, tick Tick) ([]Neighbours, error) {
+	d := x.data
 	model, err := d.WithoutFold(traces[0].Fold)
 	if err != nil {
 		return nil, err
 	}
 	around := newNeighbourhood(d)
 	tallies := make([]Neighbours, len(traces))
-	for run := range runs {
-		s, err := mechanism.NewSanitizer(model, Keyed(seed, run), d.Release(v, at.Epsilon, at.Delta))
+	for run := range from.runs {
+		options := d.Release(from.variant, from.at.Epsilon, from.at.Delta)
+		s, err := mechanism.NewSanitizer(model, Keyed(from.seed, run), options)
 		if err != nil {
 			return nil, err
 		}
-		runner := trial.Runner{Sanitizer: s, Release: release}
+		runner := trial.Runner{Sanitizer: s, Release: !from.blind}
 		for i := range traces {
 			t := &traces[i]
-			tell := strides(len(t.Steps), tick)
-			err := runner.Run(t.track(d.Grid, nil), func(r *trial.Result) error {
+			tell := Strides(len(t.Steps), tick)
+			err := runner.Run(t.Track(d.Grid, nil), func(r *trial.Result) error {
 				around.add(&tallies[i], r.Cell, r.Outcome)
 				return tell(r.Number)
 			})
@@ -174,11 +211,11 @@ func (d *Data) neighbours(traces []Trace, v Variant, at Setting, runs int, seed 
 	return tallies, nil
 }
 
-// Neighbours returns the users' tallies of a data set and what was measured on it: a variant at a setting, or "blind".
-func (s *Study) Neighbours(r *Results, d *Data, what string) ([]Neighbours, error) {
-	return gatherOf(s, d, func(fold int) ([]Neighbours, error) {
+// tallies returns the users' tallies of what was measured: a variant at a setting, or "blind".
+func (x *knn) tallies(r *Results, what string) ([]Neighbours, error) {
+	return Gathered(x.Study, x.data, func(fold int) ([]Neighbours, error) {
 		var got []Neighbours
-		err := r.Get(knnPiece(d, what, fold), &got)
+		err := r.Get(x.name(what, fold), &got)
 		return got, err
 	})
 }

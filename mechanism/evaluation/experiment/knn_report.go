@@ -8,38 +8,44 @@ import (
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
-func knn() Experiment {
-	return Experiment{Name: "knn", Title: "Nearest neighbours", Plan: planKNN, Report: reportKNN}
-}
-
 func reportKNN(s *Study, r *Results) (report.Section, error) {
-	section := report.Section{Title: "Nearest neighbours", Parts: []report.Part{report.Text(fmt.Sprintf(
-		"Somebody asks for the k places nearest to where they are, and a service answers with the k' places nearest to what was released. Precision is the share of the answers that are wanted, recall the share of the wanted places that are in the answer; for k = k' they are the same. δ = %g, and ε is what each timestamp costs: %g as in the paper, and ten times that. M is popular: trained on other users. Blind asks from where the model alone would have the user, which no release enters. A place outside the map is asked from as it is. Bands are 95 %% confidence over users.",
-		s.Options.Delta, s.Options.Epsilon))}}
+	o := s.Options
+	intro := NewProse(knnText).Say("intro", Figures{"delta": o.Delta, "epsilon": o.Epsilon})
+	section := report.Section{Title: "Nearest neighbours", Parts: []report.Part{report.Text(intro)}}
 	long := &report.Table{
 		Name: "knn", Long: true, Caption: "Every number of the section.",
-		Columns: []string{"data", "mechanism", "inference", "epsilon", "delta", "asked from", "k", "k'", "metric", "value", "low", "high"},
+		Columns: []string{
+			"data", "mechanism", "inference", "epsilon", "delta", "asked from", "k", "k'",
+			"metric", "value", "low", "high",
+		},
 	}
-	for _, d := range s.Data {
-		answers, err := s.answers(d, r)
+	for _, x := range knns(s) {
+		answers, err := x.answers(r)
 		if err != nil {
 			return section, err
 		}
-		section.Parts = append(section.Parts, report.Text(fmt.Sprintf("%s: the places are %s. Of any k of them k = %d is %s %%.",
-			d.Title, d.Places.Origin, fixedK, short(100*float64(fixedK)/float64(d.Places.Len())))))
-		for _, g := range s.groups() {
-			section.Parts = append(section.Parts, s.knnFigure(d, g, answers, false))
-			if s.also(AlsoEstimate) {
-				section.Parts = append(section.Parts, s.knnFigure(d, g, answers, true))
-			}
-		}
-		section.Parts = append(section.Parts, s.knnTable(d, answers))
+		section.Parts = append(section.Parts, x.parts(answers)...)
 		for _, a := range answers {
-			long.Rows = append(long.Rows, a.rows(d)...)
+			long.Rows = append(long.Rows, a.rows(x.data)...)
 		}
 	}
 	section.Parts = append(section.Parts, long)
 	return section, nil
+}
+
+func (x *knn) parts(answers []answered) []report.Part {
+	d := x.data
+	parts := []report.Part{report.Text(x.prose.Say("places", Figures{
+		"data": d.Title, "origin": d.Places.Origin, "k": fixedK,
+		"share": 100 * float64(fixedK) / float64(d.Places.Len()),
+	}))}
+	for _, g := range x.Groups() {
+		parts = append(parts, x.figure(g, answers, false))
+		if x.Also(AlsoEstimate) {
+			parts = append(parts, x.figure(g, answers, true))
+		}
+	}
+	return append(parts, x.table(answers))
 }
 
 // answered is what was measured of a variant at a setting, or of the blind baseline.
@@ -50,18 +56,19 @@ type answered struct {
 	tallies []Neighbours
 }
 
-func (s *Study) answers(d *Data, r *Results) (list []answered, err error) {
-	for _, at := range s.knnSettings() {
-		for _, v := range s.Variants() {
+// answers reads what was measured, blind last.
+func (x *knn) answers(r *Results) (list []answered, err error) {
+	for _, at := range x.settings() {
+		for _, v := range x.Variants() {
 			a := answered{variant: v, at: at}
-			if a.tallies, err = s.Neighbours(r, d, v.at(at)); err != nil {
+			if a.tallies, err = x.tallies(r, v.At(at)); err != nil {
 				return nil, err
 			}
 			list = append(list, a)
 		}
 	}
-	blind := answered{blind: true, at: Setting{0, s.Options.Delta}}
-	blind.tallies, err = s.Neighbours(r, d, "blind")
+	blind := answered{blind: true, at: Setting{0, x.Options.Delta}}
+	blind.tallies, err = x.tallies(r, "blind")
 	return append(list, blind), err
 }
 
@@ -72,19 +79,22 @@ func (a *answered) label() string {
 	return a.variant.Label()
 }
 
-// questions are the three columns of a figure.
-func questions() []question {
-	return []question{
-		{"as many answers as wanted", "k = k', places", "precision = recall, share", func(q Query) (float64, bool) { return float64(q.K), q.K == q.Fetched }, precision},
-		{fmt.Sprintf("the nearest %d wanted", fixedK), "answers k', places", "precision, share of the answers", func(q Query) (float64, bool) { return float64(q.Fetched), q.K == fixedK }, precision},
-		{fmt.Sprintf("the nearest %d wanted", fixedK), "answers k', places", "recall, share of the wanted", func(q Query) (float64, bool) { return float64(q.Fetched), q.K == fixedK }, recall},
-	}
-}
-
+// question is one column of a figure.
 type question struct {
 	title, x, y string
 	at          func(Query) (x float64, in bool)
 	of          func([]Neighbours, int, Query, bool) Band
+}
+
+func questions() []question {
+	equal := func(q Query) (float64, bool) { return float64(q.K), q.K == q.Fetched }
+	more := func(q Query) (float64, bool) { return float64(q.Fetched), q.K == fixedK }
+	nearest := fmt.Sprintf("the nearest %d wanted", fixedK)
+	return []question{
+		{"as many answers as wanted", "k = k', places", "precision = recall, share", equal, precision},
+		{nearest, "answers k', places", "precision, share of the answers", more, precision},
+		{nearest, "answers k', places", "recall, share of the wanted", more, recall},
+	}
 }
 
 // line returns a question's line.
@@ -93,21 +103,18 @@ func (q question) line(queries []Query, a *answered, estimate bool) chart.Series
 	if a.blind {
 		series.Reference = true
 	} else {
-		series.Look = a.variant.look()
+		series.Look = a.variant.Look()
 	}
 	for i, query := range queries {
-		x, in := q.at(query)
-		if !in {
-			continue
+		if at, in := q.at(query); in {
+			add(&series, at, q.of(a.tallies, i, query, estimate))
 		}
-		band := q.of(a.tallies, i, query, estimate)
-		series.X, series.Y = append(series.X, x), append(series.Y, band.Value)
-		series.Low, series.High = append(series.Low, band.Low), append(series.High, band.High)
 	}
 	return series
 }
 
-func (s *Study) knnFigure(d *Data, g group, answers []answered, estimate bool) *report.Figure {
+func (x *knn) figure(g Group, answers []answered, estimate bool) *report.Figure {
+	d := x.data
 	from := "releases"
 	figure := &report.Figure{Name: "knn-" + d.Name}
 	if estimate {
@@ -115,26 +122,26 @@ func (s *Study) knnFigure(d *Data, g group, answers []answered, estimate bool) *
 		figure.Name += "-estimate"
 	}
 	title := fmt.Sprintf("%s: nearest places found from %s", d.Title, from)
-	if g.name != "" {
-		figure.Name += "-" + g.name
-		title += "; " + g.title
+	if g.Name != "" {
+		figure.Name += "-" + g.Name
+		title += "; " + g.Title
 	}
-	figure.Caption = fmt.Sprintf("%s: precision and recall of the nearest places, asked from %s", d.Title, from)
-	if g.title != "" {
-		figure.Caption += ", " + g.title
-	}
-	figure.Caption += "."
+	figure.Caption = x.prose.Say("caption", Figures{"data": d.Title, "from": from, "group": g.Title})
 	queries := d.Places.queries()
 	f := &chart.Figure{
 		Title: title, Columns: 3, PanelWidth: 3.5, PanelHeight: 2.8,
-		Note: fmt.Sprintf("%d places; %s, %s each; popular M, δ = %g. Bands: 95 %% confidence over users. blind: asked from the model's own guess, without any release.",
-			d.Places.Len(), plural(len(s.Traces(d)), "user"), plural(s.Options.Runs, "run"), s.Options.Delta),
+		Note: x.prose.Say("note", Figures{
+			"places": d.Places.Len(), "users": len(x.Traces(d)), "runs": x.Options.Runs, "delta": x.Options.Delta,
+		}),
 	}
-	for _, at := range s.knnSettings() {
+	for _, at := range x.settings() {
 		for _, question := range questions() {
-			panel := &chart.Lines{Title: fmt.Sprintf("ε = %g: %s", at.Epsilon, question.title), X: chart.Axis{Label: question.x, Log: true}, Y: chart.Axis{Label: question.y, Zero: true}}
+			panel := &chart.Lines{
+				Title: fmt.Sprintf("ε = %g: %s", at.Epsilon, question.title),
+				X:     chart.Axis{Label: question.x, Log: true}, Y: chart.Axis{Label: question.y, Zero: true},
+			}
 			for i := range answers {
-				if a := &answers[i]; a.blind || a.at == at && slices.Contains(g.variants, a.variant) {
+				if a := &answers[i]; a.blind || a.at == at && slices.Contains(g.Variants, a.variant) {
 					panel.Series = append(panel.Series, question.line(queries, a, estimate))
 				}
 			}
@@ -145,10 +152,12 @@ func (s *Study) knnFigure(d *Data, g group, answers []answered, estimate bool) *
 	return figure
 }
 
-// knnTable has some of the queries.
-func (s *Study) knnTable(d *Data, answers []answered) *report.Table {
+// table has some of the queries.
+func (x *knn) table(answers []answered) *report.Table {
+	d := x.data
 	table := &report.Table{
-		Name: "knn-" + d.Name, Caption: d.Title + ": share of the nearest places found, with 95 % confidence over users.",
+		Name:    "knn-" + d.Name,
+		Caption: d.Title + ": share of the nearest places found, with 95 % confidence over users.",
 		Columns: []string{"ε", "mechanism", "asked from"},
 	}
 	queries := d.Places.queries()
@@ -192,7 +201,10 @@ func askedFrom(estimate bool) string {
 func (a *answered) rows(d *Data) (rows [][]string) {
 	for i, q := range d.Places.queries() {
 		for _, estimate := range []bool{false, true} {
-			head := []string{d.Name, a.variant.Mechanism, a.variant.Inference, number(a.at.Epsilon), number(a.at.Delta), askedFrom(estimate)}
+			head := []string{
+				d.Name, a.variant.Mechanism, a.variant.Inference, Number(a.at.Epsilon), Number(a.at.Delta),
+				askedFrom(estimate),
+			}
 			if a.blind {
 				if !estimate {
 					continue
@@ -203,8 +215,11 @@ func (a *answered) rows(d *Data) (rows [][]string) {
 			for _, m := range []struct {
 				name string
 				band Band
-			}{{"precision", precision(a.tallies, i, q, estimate)}, {"recall", recall(a.tallies, i, q, estimate)}} {
-				rows = append(rows, append(append(slices.Clone(head), m.name), m.band.fields()...))
+			}{
+				{"precision", precision(a.tallies, i, q, estimate)},
+				{"recall", recall(a.tallies, i, q, estimate)},
+			} {
+				rows = append(rows, append(append(slices.Clone(head), m.name), m.band.Fields()...))
 			}
 		}
 	}

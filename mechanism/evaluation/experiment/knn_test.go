@@ -43,7 +43,7 @@ func TestNeighboursOfLoudAndQuiet(t *testing.T) {
 	d := testData(t)
 	d.Places = Synthetic(d.Grid)
 	share := func(epsilon float64) float64 {
-		got, err := d.neighbours(d.Traces, PIM, Setting{epsilon, .01}, 1, 1, true, func(int64) error { return nil })
+		got, err := (&knn{data: d}).neighbours(d.Traces, asked{variant: PIM, at: Setting{epsilon, .01}, runs: 1, seed: 1}, func(int64) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,7 @@ func simulate(t *testing.T, model *mobility.Model, v Variant, released, stated S
 		}
 		prior.CopyFrom(&model.Initial)
 		prior.Prune(mechanism.DefaultPrune)
-		err := releasing(sanitizer, trace.track(model.Grid, nil), func(r *trial.Result) error {
+		err := Releasing(sanitizer, trace.Track(model.Grid, nil), func(r *trial.Result) error {
 			out := r.Outcome
 			ours.Choose(&prior, stated.Delta)
 			theirs.Choose(&prior, released.Delta)
@@ -166,7 +166,7 @@ func TestBlindly(t *testing.T) {
 	want.Prune(mechanism.DefaultPrune)
 	last := trace.Steps[0]
 	seen := 0
-	err = blindly(model, d.Release(PIM, 1, .01), trace.track(d.Grid, nil), []float64{.05, .4}, func(r *trial.Result, sets []locationset.Set) error {
+	err = Blindly(model, d.Release(PIM, 1, .01), trace.Track(d.Grid, nil), []float64{.05, .4}, func(r *trial.Result, sets []locationset.Set) error {
 		i, out := r.Number, r.Outcome
 		if gap := int(trace.Steps[i] - last); gap > 0 {
 			predictor.PredictPruned(&want, &want, last, gap, mechanism.DefaultPrune)

@@ -2,69 +2,113 @@ package experiment
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// timeline is what the runs of one trace give, [run][timestamp]. Distances are in kilometres, rounded to a metre.
-type timeline struct {
-	Set      [][]int
-	Drift    [][]bool
-	Release  [][]float64
-	Estimate [][]float64
-	Places   []grid.Point // the releases of the first run
+//go:embed overtime.md
+var overTimeText string
+
+// overTime is the experiment on one data set: many runs of a single trace.
+type overTime struct {
+	*Study
+	prose Prose
+	data  *Data
+	trace *Trace
 }
 
-// overTimeTrace returns the trace that is followed: of those with the fewest holes the one that visits the most cells, so that there is something
-// to follow.
-func (d *Data) overTimeTrace() *Trace {
+// overTimes returns the experiment on each data set with traces over time: check-ins have none.
+func overTimes(s *Study) (list []*overTime) {
+	prose := NewProse(overTimeText)
+	for _, d := range s.Data {
+		if !d.EveryFix {
+			list = append(list, &overTime{s, prose, d, longestFollowed(d)})
+		}
+	}
+	return list
+}
+
+// longestFollowed returns the trace that is followed: of the longest ones with the fewest holes the
+// one that visits the most cells, so that there is something to follow.
+func longestFollowed(d *Data) *Trace {
 	best := &d.Traces[0]
 	for i := range d.Traces {
 		t := &d.Traces[i]
-		if cmp.Or(-cmp.Compare(len(t.Steps), len(best.Steps)), cmp.Compare(t.Holes(), best.Holes()), -cmp.Compare(t.Distinct(), best.Distinct())) < 0 {
+		if cmp.Or(
+			-cmp.Compare(len(t.Steps), len(best.Steps)),
+			cmp.Compare(t.Holes(), best.Holes()),
+			-cmp.Compare(t.Distinct(), best.Distinct()),
+		) < 0 {
 			best = t
 		}
 	}
 	return best
 }
 
-// followed are the data sets with traces over time: check-ins have none.
-func (s *Study) followed() []*Data {
-	return slices.DeleteFunc(slices.Clone(s.Data), func(d *Data) bool { return d.EveryFix })
-}
-
-func timePiece(d *Data, what string) string { return fmt.Sprintf("over-time/%s/%s", d.Name, what) }
-
-func planOverTime(s *Study) (pieces []Piece, err error) {
-	o := s.Options
-	at := Setting{o.Epsilon, o.Delta}
-	for _, d := range s.followed() {
-		t := d.overTimeTrace()
-		pieces = append(pieces, Piece{
-			Name: timePiece(d, "blind"), Inputs: fmt.Sprintf("%s δ %g", d.ID, o.Delta), Work: int64(len(t.Steps)),
-			Run: func(tick Tick) (any, error) { return d.blindOverTime(t, o.Delta, tick) },
-		})
-		for _, v := range s.Variants() {
-			pieces = append(pieces, Piece{
-				Name: timePiece(d, v.at(at)), Inputs: fmt.Sprintf("%s seed %d runs %d", d.ID, o.Seed, o.TimeRuns),
-				Work: int64(len(t.Steps) * o.TimeRuns),
-				Run:  func(tick Tick) (any, error) { return d.followTrace(t, v, o, tick) },
-			})
-		}
+func overTimeExperiment() Experiment {
+	return Experiment{
+		Name: "over-time", Title: "Performance over time",
+		Plan: func(s *Study) (pieces []Piece, err error) {
+			for _, x := range overTimes(s) {
+				pieces = append(pieces, x.pieces()...)
+			}
+			return pieces, nil
+		},
+		Report: reportOverTime,
 	}
-	return pieces, nil
 }
 
-func metre(km float64) float64 { return math.Round(km*1000) / 1000 }
+func reportOverTime(s *Study, r *Results) (report.Section, error) {
+	prose := NewProse(overTimeText)
+	section := report.Section{Title: "Performance over time", Parts: []report.Part{report.Text(prose.Say("intro", nil))}}
+	list := overTimes(s)
+	if len(list) == 0 {
+		section.Parts = append(section.Parts, report.Text(prose.Say("none", nil)))
+	}
+	for _, x := range list {
+		lines, err := x.timelines(r)
+		if err != nil {
+			return section, err
+		}
+		section.Parts = append(section.Parts, x.parts(lines)...)
+	}
+	return section, nil
+}
 
-// followTrace measures all runs of a variant.
-func (d *Data) followTrace(t *Trace, v Variant, o Options, tick Tick) (*timeline, error) {
+func (x *overTime) name(what string) string {
+	return fmt.Sprintf("over-time/%s/%s", x.data.Name, what)
+}
+
+// pieces are the runs of each variant, and the one without releases.
+func (x *overTime) pieces() []Piece {
+	o := x.Options
+	at := Setting{o.Epsilon, o.Delta}
+	steps := len(x.trace.Steps)
+	pieces := []Piece{{
+		Name: x.name("blind"), Inputs: fmt.Sprintf("%s δ %g", x.data.ID, o.Delta), Work: int64(steps),
+		Run: func(tick Tick) (any, error) { return x.blind(tick) },
+	}}
+	for _, v := range x.Variants() {
+		pieces = append(pieces, Piece{
+			Name: x.name(v.At(at)), Inputs: fmt.Sprintf("%s seed %d runs %d", x.data.ID, o.Seed, o.TimeRuns),
+			Work: int64(steps * o.TimeRuns),
+			Run:  func(tick Tick) (any, error) { return x.follow(v, tick) },
+		})
+	}
+	return pieces
+}
+
+// follow measures all runs of a variant.
+func (x *overTime) follow(v Variant, tick Tick) (*timeline, error) {
+	d, t, o := x.data, x.trace, x.Options
 	model, err := d.WithoutUser(t.User)
 	if err != nil {
 		return nil, err
@@ -76,10 +120,10 @@ func (d *Data) followTrace(t *Trace, v Variant, o Options, tick Tick) (*timeline
 			return nil, err
 		}
 		line.begin()
-		err = releasing(s, t.track(d.Grid, nil), func(r *trial.Result) error {
+		err = Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
 			line.add(r, r.Outcome.SetSize, r.Outcome.Drift)
-			if run == 0 {
-				line.Places = append(line.Places, grid.Point{X: metre(r.Outcome.Release.X), Y: metre(r.Outcome.Release.Y)})
+			if at := r.Outcome.Release; run == 0 {
+				line.Places = append(line.Places, grid.Point{X: metre(at.X), Y: metre(at.Y)})
 			}
 			return nil
 		})
@@ -93,24 +137,38 @@ func (d *Data) followTrace(t *Trace, v Variant, o Options, tick Tick) (*timeline
 	return line, nil
 }
 
-// blindOverTime is one run without releases; there is no chance in it.
-func (d *Data) blindOverTime(t *Trace, delta float64, tick Tick) (*timeline, error) {
+// blind is one run without releases; there is no chance in it.
+func (x *overTime) blind(tick Tick) (*timeline, error) {
+	d, t, delta := x.data, x.trace, x.Options.Delta
 	model, err := d.WithoutUser(t.User)
 	if err != nil {
 		return nil, err
 	}
 	line := &timeline{}
 	line.begin()
-	err = blindly(model, d.Release(PIM, 1, delta), t.track(d.Grid, nil), []float64{delta}, func(r *trial.Result, sets []locationset.Set) error {
+	visit := func(r *trial.Result, sets []locationset.Set) error {
 		_, in := slices.BinarySearch(sets[0].Cells, r.Cell)
 		line.add(r, len(sets[0].Cells), !in)
 		return nil
-	})
+	}
+	err = Blindly(model, d.Release(PIM, 1, delta), t.Track(d.Grid, nil), []float64{delta}, visit)
 	if err == nil {
 		err = tick(int64(len(t.Steps)))
 	}
 	return line, err
 }
+
+// timeline is what the runs of one trace give, [run][timestamp]. Distances are in kilometres,
+// rounded to a metre.
+type timeline struct {
+	Set      [][]int
+	Drift    [][]bool
+	Release  [][]float64
+	Estimate [][]float64
+	Places   []grid.Point // the releases of the first run
+}
+
+func metre(km float64) float64 { return math.Round(km*1000) / 1000 }
 
 func (l *timeline) begin() {
 	l.Set, l.Drift = append(l.Set, nil), append(l.Drift, nil)
@@ -125,13 +183,40 @@ func (l *timeline) add(r *trial.Result, set int, drift bool) {
 	l.Estimate[run] = append(l.Estimate[run], metre(r.Outcome.Estimate.Distance(r.Place)))
 }
 
-// tallies returns a tally for each run of the timestamps from one to another: the runs are the clusters of their bands.
+// tallies returns a tally for each run of the timestamps from one to another: the runs are the
+// clusters of their bands.
 func (l *timeline) tallies(from, to int) []Tally {
 	tallies := make([]Tally, len(l.Set))
 	for run := range tallies {
 		for i := from; i < to; i++ {
-			tallies[run].add(l.Set[run][i], l.Drift[run][i], l.Release[run][i], l.Estimate[run][i])
+			tallies[run].Add(l.Set[run][i], l.Drift[run][i], l.Release[run][i], l.Estimate[run][i])
 		}
 	}
 	return tallies
+}
+
+// named is a timeline with its variant; blind has none.
+type named struct {
+	label, what string
+	variant     Variant
+	look        int
+	blind       bool
+	line        timeline
+}
+
+// timelines reads what was measured, blind last.
+func (x *overTime) timelines(r *Results) (lines []named, err error) {
+	at := Setting{x.Options.Epsilon, x.Options.Delta}
+	for _, v := range x.Variants() {
+		n := named{label: v.Label(), variant: v, what: v.At(at), look: v.Look()}
+		if err := r.Get(x.name(n.what), &n.line); err != nil {
+			return nil, err
+		}
+		lines = append(lines, n)
+	}
+	blind := named{label: "blind", what: "blind", blind: true}
+	if err := r.Get(x.name("blind"), &blind.line); err != nil {
+		return nil, err
+	}
+	return append(lines, blind), nil
 }

@@ -11,86 +11,38 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-func overTime() Experiment {
-	return Experiment{Name: "over-time", Title: "Performance over time", Plan: planOverTime, Report: reportOverTime}
-}
-
-// windows is into how many equal parts of a trace drift and distances are averaged for the eye.
-const windows = 25
-
-// named is a timeline with its variant; blind has none.
-type named struct {
-	label, what string
-	variant     Variant
-	look        int
-	blind       bool
-	line        timeline
-}
-
-func reportOverTime(s *Study, r *Results) (report.Section, error) {
-	section := report.Section{Title: "Performance over time", Parts: []report.Part{report.Text(
-		"One person's trace, timestamp by timestamp: how the filter settles from knowing nothing but the model, and whether the releases keep it near the truth.")}}
-	if len(s.followed()) == 0 {
-		section.Parts = append(section.Parts, report.Text("No data set has traces over time: check-ins come hours apart."))
-	}
-	for _, d := range s.followed() {
-		lines, err := s.timelines(d, r)
-		if err != nil {
-			return section, err
-		}
-		section.Parts = append(section.Parts, s.overTimeParts(d, lines)...)
-	}
-	return section, nil
-}
-
-func (s *Study) timelines(d *Data, r *Results) (lines []named, err error) {
-	at := Setting{s.Options.Epsilon, s.Options.Delta}
-	for _, v := range s.Variants() {
-		n := named{label: v.Label(), variant: v, what: v.at(at), look: v.look()}
-		if err := r.Get(timePiece(d, n.what), &n.line); err != nil {
-			return nil, err
-		}
-		lines = append(lines, n)
-	}
-	blind := named{label: "blind", what: "blind", blind: true}
-	if err := r.Get(timePiece(d, "blind"), &blind.line); err != nil {
-		return nil, err
-	}
-	return append(lines, blind), nil
-}
-
-func (s *Study) overTimeParts(d *Data, lines []named) []report.Part {
-	t, o := d.overTimeTrace(), s.Options
-	text := fmt.Sprintf(`%s: one trace of %d timestamps at steps of %s, with %s without a fix between them, in %d different cells of %s; of the traces with the fewest such steps the one that visits the most cells. M is popular: trained on all users but this one. ε = %g at every timestamp, δ = %g, %s. The true place of a timestamp is the centre of its cell. An observer who sees the releases of the whole trace has cost ε = %s, not %g.`,
-		d.Title, len(t.Steps), seconds(d.Step), plural(int(t.Holes()), "step"), t.Distinct(), lengthOf(d.Grid), o.Epsilon, o.Delta, plural(o.TimeRuns, "run"), short(o.Epsilon*float64(len(t.Steps))), o.Epsilon)
-	if !d.Open {
-		text += " The map shows one person's trace: it is for whoever may see the data, and not to be passed on."
-	}
+func (x *overTime) parts(lines []named) []report.Part {
+	d, t, o := x.data, x.trace, x.Options
 	parts := []report.Part{
-		report.Text(text),
+		report.Text(x.prose.Say("trace", Figures{
+			"data": d.Title, "timestamps": len(t.Steps), "step": d.Step, "holes": int(t.Holes()),
+			"cells": t.Distinct(), "cell": LengthOf(d.Grid), "epsilon": o.Epsilon, "delta": o.Delta,
+			"runs": o.TimeRuns, "spent": o.Epsilon * float64(len(t.Steps)), "open": d.Open,
+		})),
 		&report.Figure{
-			Name: "over-time-" + d.Name + "-map", Chart: s.overTimeMap(d, lines),
-			Caption: fmt.Sprintf("%s: the true trace, and what one run of LM and of PIM releases of it.", d.Title),
+			Name: "over-time-" + d.Name + "-map", Chart: x.trajectory(lines),
+			Caption: x.prose.Say("map.caption", Figures{"data": d.Title}),
 		},
 	}
-	for _, g := range s.groups() {
-		parts = append(parts, s.overTimeLines(d, g, lines))
+	for _, g := range x.Groups() {
+		parts = append(parts, x.lines(g, lines))
 	}
-	return append(parts, overTimeTable(d, lines), overTimeLong(d, lines))
+	return append(parts, x.table(lines), x.long(lines))
 }
 
-func (s *Study) overTimeMap(d *Data, lines []named) *chart.Figure {
-	t := d.overTimeTrace()
+// trajectory is the map of the trace and of its releases.
+func (x *overTime) trajectory(lines []named) *chart.Figure {
+	d := x.data
 	var truth []grid.Point
-	for _, c := range t.Cells {
+	for _, c := range x.trace.Cells {
 		truth = append(truth, d.Grid.Centre(c))
 	}
 	start := chart.Overlay{Name: "start of the trace", Points: truth[:1], Markers: true, Look: 3}
+	whole := chart.Overlay{Name: "true place", Points: truth, Line: true, Markers: true, Reference: true}
 	f := &chart.Figure{
 		Title: d.Title + ": one trace and its releases", PanelWidth: 4, PanelHeight: 3.6,
 		Panels: []chart.Panel{&chart.Map{
-			Title: "true trace, on the map", Grid: d.Grid,
-			Overlays: []chart.Overlay{{Name: "true place", Points: truth, Line: true, Markers: true, Reference: true}, start},
+			Title: "true trace, on the map", Grid: d.Grid, Overlays: []chart.Overlay{whole, start},
 		}},
 	}
 	view, share := viewOf(d.Grid, lines[0].line.Places) // LM's releases reach furthest
@@ -104,12 +56,14 @@ func (s *Study) overTimeMap(d *Data, lines []named) *chart.Figure {
 			},
 		})
 	}
-	f.Note = fmt.Sprintf("ε = %g at every timestamp, δ = %g. True places are centres of cells. The grey frame is the map. The views on the right hold %.0f %% of LM's releases; the others lie further away.",
-		s.Options.Epsilon, s.Options.Delta, 100*share)
+	f.Note = x.prose.Say("map.note", Figures{
+		"epsilon": x.Options.Epsilon, "delta": x.Options.Delta, "share": 100 * share,
+	})
 	return f
 }
 
-// viewOf returns corners that hold the map and the inner nine tenths of the places on each axis, and what share of the places they hold.
+// viewOf returns corners that hold the map and the inner nine tenths of the places on each axis, and
+// what share of the places they hold.
 func viewOf(g *grid.Grid, places []grid.Point) (view [2]grid.Point, share float64) {
 	side := g.CellKM()
 	axis := func(of func(grid.Point) float64, length float64) (low, high float64) {
@@ -132,42 +86,40 @@ func viewOf(g *grid.Grid, places []grid.Point) (view [2]grid.Point, share float6
 	return view, float64(in) / float64(len(places))
 }
 
-func (s *Study) overTimeLines(d *Data, g group, lines []named) *report.Figure {
-	figure := &report.Figure{Name: "over-time-" + d.Name, Caption: d.Title + ": size of the location set, drift ratio and distance to the truth over time"}
-	title := fmt.Sprintf("%s over time: ε = %g, δ = %g, popular M", d.Title, s.Options.Epsilon, s.Options.Delta)
-	if g.name != "" {
-		figure.Name += "-" + g.name
-		figure.Caption += ", " + g.title
-		title += "; " + g.title
+// lines is the figure of a group's metrics over time.
+func (x *overTime) lines(g Group, lines []named) *report.Figure {
+	d, o := x.data, x.Options
+	figure := &report.Figure{
+		Name:    "over-time-" + d.Name,
+		Caption: x.prose.Say("lines.caption", Figures{"data": d.Title, "group": g.Title}),
 	}
-	figure.Caption += "."
+	title := fmt.Sprintf("%s over time: ε = %g, δ = %g, popular M", d.Title, o.Epsilon, o.Delta)
+	if g.Name != "" {
+		figure.Name += "-" + g.Name
+		title += "; " + g.Title
+	}
 	n := len(lines[0].line.Set[0])
 	window := max(1, n/windows)
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 5, PanelHeight: 2.8,
-		Note: fmt.Sprintf("One trace of %d timestamps, %s. |ΔX| is the mean over the runs at each timestamp; drift ratio and distances are over the runs and %s. Bands: 95 %% confidence for the mean over further runs of the same trace; none where no two runs differ. blind: the same filter without any release, which no chance enters; its own location set and drift stand beside the others', and its estimate's distance beside releases and estimates.",
-			n, plural(s.Options.TimeRuns, "run"), plural(window, "timestamp")),
+		Note: x.prose.Say("lines.note", Figures{"timestamps": n, "runs": o.TimeRuns, "window": window}),
 	}
 	for _, m := range Metrics() {
 		width := window
 		if m.Name == "set" {
 			width = 1
 		}
-		panel := &chart.Lines{X: d.timeAxis(n), Y: chart.Axis{Label: m.Axis, Log: m.Log && m.Name != "drift", Zero: true}}
+		panel := &chart.Lines{
+			X: timeAxis(d, n), Y: chart.Axis{Label: m.Axis, Log: m.Log && m.Name != "drift", Zero: true},
+		}
 		for _, l := range lines {
-			if !l.blind && !slices.Contains(g.variants, l.variant) {
-				continue
+			if l.blind || slices.Contains(g.Variants, l.variant) {
+				panel.Series = append(panel.Series, l.series(m, width))
 			}
-			series := chart.Series{Name: l.label, Look: l.look, Reference: l.blind, NoMarkers: m.Name == "set"}
-			for from := 0; from+width <= n; from += width {
-				band := m.Of(l.line.tallies(from, from+width))
-				series.X = append(series.X, float64(from)+float64(width+1)/2)
-				series.Y, series.Low, series.High = append(series.Y, band.Value), append(series.Low, band.Low), append(series.High, band.High)
-			}
-			panel.Series = append(panel.Series, series)
 		}
 		if m.Name == "drift" {
-			panel.Series = append(panel.Series, driftGuide([]float64{1, float64(n)}, func(float64) float64 { return s.Options.Delta }))
+			guide := driftGuide([]float64{1, float64(n)}, func(float64) float64 { return o.Delta })
+			panel.Series = append(panel.Series, guide)
 		}
 		f.Panels = append(f.Panels, panel)
 	}
@@ -175,9 +127,20 @@ func (s *Study) overTimeLines(d *Data, g group, lines []named) *report.Figure {
 	return figure
 }
 
-func overTimeTable(d *Data, lines []named) *report.Table {
+// series is the line of a metric over windows of so many timestamps.
+func (n *named) series(m Metric, width int) chart.Series {
+	series := chart.Series{Name: n.label, Look: n.look, Reference: n.blind, NoMarkers: m.Name == "set"}
+	for from := 0; from+width <= len(n.line.Set[0]); from += width {
+		band := m.Of(n.line.tallies(from, from+width))
+		add(&series, float64(from)+float64(width+1)/2, band)
+	}
+	return series
+}
+
+func (x *overTime) table(lines []named) *report.Table {
 	table := &report.Table{
-		Name: "over-time-" + d.Name, Caption: fmt.Sprintf("%s over the whole trace, with 95 %% confidence over runs.", d.Title),
+		Name:    "over-time-" + x.data.Name,
+		Caption: x.data.Title + " over the whole trace, with 95 % confidence over runs.",
 		Columns: []string{"mechanism"},
 	}
 	for _, m := range Metrics() {
@@ -197,22 +160,27 @@ func overTimeTable(d *Data, lines []named) *report.Table {
 	return table
 }
 
-// overTimeLong has every timestamp.
-func overTimeLong(d *Data, lines []named) *report.Table {
+// long has every timestamp.
+func (x *overTime) long(lines []named) *report.Table {
 	table := &report.Table{
-		Name: "over-time-" + d.Name + "-timestamps", Long: true, Caption: d.Title + ": every timestamp, over the runs.",
+		Name: "over-time-" + x.data.Name + "-timestamps", Long: true,
+		Caption: x.data.Title + ": every timestamp, over the runs.",
 		Columns: []string{"timestamp", "mechanism", "metric", "value", "low", "high"},
 	}
 	for _, l := range lines {
+		what := strings.ReplaceAll(l.what, "/", " ")
 		for i := range l.line.Set[0] {
 			tallies := l.line.tallies(i, i+1)
 			for _, m := range Metrics() {
-				band := m.Of(tallies)
-				table.Rows = append(table.Rows, append([]string{fmt.Sprint(i + 1), strings.ReplaceAll(l.what, "/", " "), m.Name}, band.fields()...))
+				row := []string{fmt.Sprint(i + 1), what, m.Name}
+				table.Rows = append(table.Rows, append(row, m.Of(tallies).Fields()...))
 			}
 		}
 	}
 	return table
 }
 
-func lengthOf(g *grid.Grid) string { return fmt.Sprintf("%g km", math.Round(g.CellM())/1000) }
+// LengthOf writes the side of a map's cells.
+func LengthOf(g *grid.Grid) string {
+	return fmt.Sprintf("%g km", math.Round(g.CellM())/1000)
+}

@@ -2,57 +2,34 @@ package experiment
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
-func parameters() Experiment {
-	return Experiment{Name: "parameters", Title: "Impact of parameters", Plan: planParameters, Report: reportParameters}
-}
-
-func reportParameters(s *Study, r *Results) (report.Section, error) {
-	o := s.Options
-	section := report.Section{Title: "Impact of parameters", Parts: []report.Part{report.Text(fmt.Sprintf(
-		"How the size of the location set, the drift and the distances change with ε and with δ. ε is swept at δ = %g, and δ at ε = %g; ε is spent at every timestamp. Each user is one trace. Bands are 95 %% confidence intervals that treat users as independent and nothing within a user: they say how the mean would differ for other users like these. Beside the releases stands the blind baseline, the same filter without any release: its location set, its drift, and the distance of its estimate, which is what an observer knows who sees nothing.",
-		o.Delta, o.Epsilon))}}
-	for _, c := range s.Cases() {
-		parts, err := s.caseParts(c, r)
-		if err != nil {
-			return section, err
-		}
-		section.Parts = append(section.Parts, parts...)
-	}
-	long, err := s.parametersLong(r)
-	if err != nil {
-		return section, err
-	}
-	section.Parts = append(section.Parts, long)
-	return section, nil
-}
-
-func (s *Study) caseParts(c Case, r *Results) ([]report.Part, error) {
-	parts := []report.Part{report.Text(s.describe(c))}
-	for _, g := range s.groups() {
-		figure, err := s.caseFigure(c, g, r)
+func (x *parameters) parts(r *Results) ([]report.Part, error) {
+	parts := []report.Part{report.Text(x.describe())}
+	for _, g := range x.Groups() {
+		figure, err := x.figure(g, r)
 		if err != nil {
 			return nil, err
 		}
 		parts = append(parts, figure)
 	}
-	table, err := s.caseTable(c, r)
+	table, err := x.table(r)
 	if err != nil {
 		return nil, err
 	}
 	return append(parts, table), nil
 }
 
-func fileOf(c Case) string { return fmt.Sprintf("parameters-%s-%s", c.Data.Name, c.Kind) }
+func (x *parameters) file() string {
+	return fmt.Sprintf("parameters-%s-%s", x.on.Data.Name, x.on.Kind)
+}
 
 // describe says what was measured.
-func (s *Study) describe(c Case) string {
-	d, traces := c.Data, s.Traces(c.Data)
+func (x *parameters) describe() string {
+	d, traces := x.on.Data, x.Traces(x.on.Data)
 	var timestamps, shortest, holes int64
 	for i, t := range traces {
 		n := int64(len(t.Steps))
@@ -62,26 +39,13 @@ func (s *Study) describe(c Case) string {
 			shortest = n
 		}
 	}
-	what := fmt.Sprintf("%s: %d of %d users have a trace of %d timestamps or more", c.Title(), len(d.Traces), d.Users, d.Least)
-	if len(traces) < len(d.Traces) {
-		what += fmt.Sprintf(", of whom %d were taken", len(traces))
-	}
-	what += fmt.Sprintf("; at most %d of each count, the shortest trace has %d, together %d, each in %s. ", d.Timestamps, shortest, timestamps, plural(s.Options.Runs, "run"))
-	if d.EveryFix {
-		what += "A timestamp is a check-in, whatever the time since the last one. "
-	} else {
-		what += fmt.Sprintf("A timestamp is a step of %s with a fix; gaps of up to %s are predicted across, which are %.0f %% of the steps. ",
-			seconds(d.Step), seconds(d.MaxGap), 100*float64(holes)/float64(holes+timestamps))
-	}
-	switch c.Kind {
-	case Popular:
-		what += fmt.Sprintf("M is trained on other users: %d parts of the users take turns to be left out.", d.Folds)
-	case Personal:
-		what += "M is the user's own, over the popular one where the user has never been, learned from all of the user's traces and thus also from the one that is measured, as the paper has it: nobody gets figures as good as these. Such an M is itself a description of the person, and assumed public."
-	case PersonalEarlier:
-		what += "M is the user's own, from traces before the measured one only, over the popular one. Such an M is itself a description of the person, and assumed public."
-	}
-	return what
+	return x.prose.Say("case", Figures{
+		"case": x.on.Title(), "kind": string(x.on.Kind), "folds": d.Folds, "runs": x.Options.Runs,
+		"users": d.Users, "able": len(d.Traces), "taken": len(traces),
+		"least": d.Least, "most": d.Timestamps, "shortest": shortest, "timestamps": timestamps,
+		"everyFix": d.EveryFix, "step": d.Step, "maxGap": d.MaxGap,
+		"holes": 100 * float64(holes) / float64(holes+timestamps),
+	})
 }
 
 // sweep is one column of a figure.
@@ -91,65 +55,48 @@ type sweep struct {
 	at     func(v float64) Setting
 }
 
-func (s *Study) sweeps() []sweep {
-	o := s.Options
+func (x *parameters) sweeps() []sweep {
+	o := x.Options
 	return []sweep{
-		{fmt.Sprintf("ε of a release (δ = %g)", o.Delta), o.Epsilons, func(v float64) Setting { return Setting{v, o.Delta} }},
-		{fmt.Sprintf("δ (ε = %g)", o.Epsilon), o.Deltas, func(v float64) Setting { return Setting{o.Epsilon, v} }},
+		{
+			fmt.Sprintf("ε of a release (δ = %g)", o.Delta), o.Epsilons,
+			func(v float64) Setting { return Setting{v, o.Delta} },
+		},
+		{
+			fmt.Sprintf("δ (ε = %g)", o.Epsilon), o.Deltas,
+			func(v float64) Setting { return Setting{o.Epsilon, v} },
+		},
 	}
 }
 
 // metrics are those that are drawn: the paper's, and by option the estimate's.
-func (s *Study) metrics() []Metric {
+func (x *parameters) metrics() []Metric {
 	list := Metrics()
-	if !s.also(AlsoEstimate) {
+	if !x.Also(AlsoEstimate) {
 		list = list[:3]
 	}
 	return list
 }
 
-func (s *Study) caseFigure(c Case, g group, r *Results) (*report.Figure, error) {
-	figure := &report.Figure{Name: fileOf(c), Caption: fmt.Sprintf("%s: size of the location set, drift ratio and distance to the truth over ε (left) and δ (right)", c.Title())}
-	title := c.Title() + ", over ε (left) and δ (right)"
-	if g.name != "" {
-		figure.Name += "-" + g.name
-		figure.Caption += ", " + g.title
-		title += ": " + g.title
+func (x *parameters) figure(g Group, r *Results) (*report.Figure, error) {
+	figure := &report.Figure{
+		Name:    x.file(),
+		Caption: x.prose.Say("caption", Figures{"case": x.on.Title(), "group": g.Title}),
 	}
-	figure.Caption += "."
+	title := x.on.Title() + ", over ε (left) and δ (right)"
+	if g.Name != "" {
+		figure.Name += "-" + g.Name
+		title += ": " + g.Title
+	}
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 4.6, PanelHeight: 2.6, SameY: true,
-		Note: fmt.Sprintf("%s, %s each. Bands, and bars where one would have no width: 95 %% confidence over users; none where no two differ. blind: the same filter without any release.",
-			plural(len(s.Traces(c.Data)), "user"), plural(s.Options.Runs, "run")),
+		Note: x.prose.Say("note", Figures{"users": len(x.Traces(x.on.Data)), "runs": x.Options.Runs}),
 	}
-	for _, m := range s.metrics() {
-		for _, sweep := range s.sweeps() {
-			panel := &chart.Lines{X: chart.Axis{Label: sweep.label, Log: true, At: sweep.values}, Y: chart.Axis{Label: m.Axis, Log: m.Log, Zero: true}}
-			add := func(series chart.Series, tallies func(Setting) ([]Tally, error)) error {
-				for _, v := range sweep.values {
-					of, err := tallies(sweep.at(v))
-					if err != nil {
-						return err
-					}
-					band := m.Of(of)
-					series.X, series.Y = append(series.X, v), append(series.Y, band.Value)
-					series.Low, series.High = append(series.Low, band.Low), append(series.High, band.High)
-				}
-				panel.Series = append(panel.Series, series)
-				return nil
-			}
-			for _, v := range g.variants {
-				err := add(chart.Series{Name: v.Label(), Look: v.look()}, func(at Setting) ([]Tally, error) { return s.Tallies(r, c, v, at) })
-				if err != nil {
-					return nil, err
-				}
-			}
-			err := add(chart.Series{Name: "blind", Reference: true}, func(at Setting) ([]Tally, error) { return s.BlindTallies(r, c, at.Delta) })
+	for _, m := range x.metrics() {
+		for _, sweep := range x.sweeps() {
+			panel, err := x.panel(m, sweep, g, r)
 			if err != nil {
 				return nil, err
-			}
-			if m.Name == "drift" {
-				panel.Series = append(panel.Series, driftGuide(sweep.values, func(v float64) float64 { return sweep.at(v).Delta }))
 			}
 			f.Panels = append(f.Panels, panel)
 		}
@@ -158,25 +105,50 @@ func (s *Study) caseFigure(c Case, g group, r *Results) (*report.Figure, error) 
 	return figure, nil
 }
 
-// driftGuide is the drift that a right M has at most, on average.
-func driftGuide(x []float64, delta func(float64) float64) chart.Series {
-	guide := chart.Series{Name: "δ: the drift that a right M has at most, on average", X: x, Guide: true}
-	for _, v := range x {
-		guide.Y = append(guide.Y, delta(v))
+// panel draws a metric over the values of a sweep.
+func (x *parameters) panel(m Metric, over sweep, g Group, r *Results) (*chart.Lines, error) {
+	panel := &chart.Lines{
+		X: chart.Axis{Label: over.label, Log: true, At: over.values},
+		Y: chart.Axis{Label: m.Axis, Log: m.Log, Zero: true},
 	}
-	return guide
+	draw := func(series chart.Series, tallies func(Setting) ([]Tally, error)) error {
+		for _, v := range over.values {
+			of, err := tallies(over.at(v))
+			if err != nil {
+				return err
+			}
+			add(&series, v, m.Of(of))
+		}
+		panel.Series = append(panel.Series, series)
+		return nil
+	}
+	for _, v := range g.Variants {
+		tallies := func(at Setting) ([]Tally, error) { return x.tallies(r, v, at) }
+		if err := draw(chart.Series{Name: v.Label(), Look: v.Look()}, tallies); err != nil {
+			return nil, err
+		}
+	}
+	blind := func(at Setting) ([]Tally, error) { return x.blindTallies(r, at.Delta) }
+	if err := draw(chart.Series{Name: "blind", Reference: true}, blind); err != nil {
+		return nil, err
+	}
+	if m.Name == "drift" {
+		guide := driftGuide(over.values, func(v float64) float64 { return over.at(v).Delta })
+		panel.Series = append(panel.Series, guide)
+	}
+	return panel, nil
 }
 
-// caseTable has the figures of the fixed ε and δ, and of the ends of the sweeps.
-func (s *Study) caseTable(c Case, r *Results) (*report.Table, error) {
+// table has the figures of every setting.
+func (x *parameters) table(r *Results) (*report.Table, error) {
 	table := &report.Table{
-		Name: fileOf(c), Caption: c.Title() + ", with 95 % confidence over users.",
+		Name: x.file(), Caption: x.on.Title() + ", with 95 % confidence over users.",
 		Columns: []string{"ε", "δ", "mechanism"},
 	}
 	for _, m := range Metrics() {
 		table.Columns = append(table.Columns, m.Axis)
 	}
-	for _, at := range s.Settings() {
+	for _, at := range x.Settings() {
 		row := func(label string, tallies []Tally) []string {
 			cells := []string{fmt.Sprint(at.Epsilon), fmt.Sprint(at.Delta), label}
 			for _, m := range Metrics() {
@@ -184,14 +156,14 @@ func (s *Study) caseTable(c Case, r *Results) (*report.Table, error) {
 			}
 			return cells
 		}
-		for _, v := range s.Variants() {
-			tallies, err := s.Tallies(r, c, v, at)
+		for _, v := range x.Variants() {
+			tallies, err := x.tallies(r, v, at)
 			if err != nil {
 				return nil, err
 			}
 			table.Rows = append(table.Rows, row(v.Label(), tallies))
 		}
-		blind, err := s.BlindTallies(r, c, at.Delta)
+		blind, err := x.blindTallies(r, at.Delta)
 		if err != nil {
 			return nil, err
 		}
@@ -202,56 +174,34 @@ func (s *Study) caseTable(c Case, r *Results) (*report.Table, error) {
 	return table, nil
 }
 
-// parametersLong has every number of every case.
-func (s *Study) parametersLong(r *Results) (*report.Table, error) {
-	table := &report.Table{
-		Name: "parameters", Long: true, Caption: "Every number of the section.",
-		Columns: []string{"data", "model", "mechanism", "inference", "epsilon", "delta", "users", "timestamps", "metric", "value", "low", "high"},
+// rows are every number of the case.
+func (x *parameters) rows(r *Results) (rows [][]string, err error) {
+	add := func(head []string, tallies []Tally) {
+		var n int64
+		for _, t := range tallies {
+			n += t.N
+		}
+		for _, m := range Metrics() {
+			row := append([]string{x.on.Data.Name, string(x.on.Kind)}, head...)
+			row = append(row, fmt.Sprint(len(tallies)), fmt.Sprint(n), m.Name)
+			rows = append(rows, append(row, m.Of(tallies).Fields()...))
+		}
 	}
-	for _, c := range s.Cases() {
-		add := func(head []string, tallies []Tally) {
-			var n int64
-			for _, t := range tallies {
-				n += t.N
-			}
-			for _, m := range Metrics() {
-				row := append([]string{c.Data.Name, string(c.Kind)}, head...)
-				row = append(row, fmt.Sprint(len(tallies)), fmt.Sprint(n), m.Name)
-				table.Rows = append(table.Rows, append(row, m.Of(tallies).fields()...))
-			}
-		}
-		for _, v := range s.Variants() {
-			for _, at := range s.Settings() {
-				tallies, err := s.Tallies(r, c, v, at)
-				if err != nil {
-					return nil, err
-				}
-				add([]string{v.Mechanism, v.Inference, number(at.Epsilon), number(at.Delta)}, tallies)
-			}
-		}
-		for _, delta := range s.deltas() {
-			tallies, err := s.BlindTallies(r, c, delta)
+	for _, v := range x.Variants() {
+		for _, at := range x.Settings() {
+			tallies, err := x.tallies(r, v, at)
 			if err != nil {
 				return nil, err
 			}
-			add([]string{"blind", "", "", number(delta)}, tallies)
+			add([]string{v.Mechanism, v.Inference, Number(at.Epsilon), Number(at.Delta)}, tallies)
 		}
 	}
-	return table, nil
-}
-
-// preface says what the study is.
-func (s *Study) preface() []string {
-	var sets []string
-	for _, d := range s.Data {
-		sets = append(sets, fmt.Sprintf("%s (%d users, cells of %s, %d × %d of them)", d.Title, d.Users, lengthOf(d.Grid), d.Grid.Width(), d.Grid.Height()))
+	for _, delta := range x.Deltas() {
+		tallies, err := x.blindTallies(r, delta)
+		if err != nil {
+			return nil, err
+		}
+		add([]string{"blind", "", "", Number(delta)}, tallies)
 	}
-	size := "All figures"
-	if s.Options.Quick {
-		size = "A quick look with few users, runs and parameters: all figures"
-	}
-	return []string{
-		fmt.Sprintf("The experiments of Xiao and Xiong, Protecting Locations with Differential Privacy under Temporal Correlations (CCS 2015, section 6), on: %s. The data are as they were given, which may be a part of what the paper had.", strings.Join(sets, "; ")),
-		fmt.Sprintf("%s come from seed %d: the same data, seed, options and program give the same report, but for the times that releases take. LM is the paper's Laplace mechanism and PIM its planar isotropic mechanism. Inference is by the law that makes the releases, in which a cell outside the location set is released as its surrogate; the paper's own formula differs there and is measured only where it is named. Location sets are the fewest cells, even a single one. ε is what a single release costs; releases of one user add up.", size, s.Options.Seed),
-	}
+	return rows, nil
 }

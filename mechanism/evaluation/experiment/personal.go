@@ -8,20 +8,6 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Kind is whose traces a mobility model is learned from.
-type Kind string
-
-// The kinds.
-const (
-	// Popular is the others' traces: whoever is measured has not been seen.
-	Popular Kind = "popular"
-	// Personal is all of the user's own traces, the measured one among them, over the popular model: as the paper has it. The
-	// model has seen what it is measured on, so its figures are better than anybody would get.
-	Personal Kind = "personal"
-	// PersonalEarlier is the user's own traces from before the measured one, over the popular model.
-	PersonalEarlier Kind = "personal-earlier"
-)
-
 // ownWeight is κ of a personal model here: its rows are the user's own where there are any, as the paper's are.
 const ownWeight = .1
 

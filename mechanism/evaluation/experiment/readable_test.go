@@ -75,9 +75,9 @@ func TestLooks(t *testing.T) {
 	s := testStudy(t)
 	seen := map[int]string{}
 	for _, v := range s.Variants() {
-		if other := seen[v.look()]; other != "" {
+		if other := seen[v.Look()]; other != "" {
 			t.Errorf("%s looks like %s", v.Label(), other)
 		}
-		seen[v.look()] = v.Label()
+		seen[v.Look()] = v.Label()
 	}
 }

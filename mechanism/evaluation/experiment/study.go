@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/law"
 )
 
@@ -91,6 +90,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// The smallest fleet that is looked at, and the most vehicles that one may have, of some kilobytes
+// each.
+const (
+	LeastFleet   = 10
+	MostVehicles = 100_000
+)
+
 // Validate reports what cannot be used.
 func (o Options) Validate() error {
 	o = o.withDefaults()
@@ -110,10 +116,10 @@ func (o Options) Validate() error {
 		errs = append(errs, errors.New("runs and users must be at least 1"))
 	}
 	switch {
-	case o.Vehicles < leastFleet:
-		errs = append(errs, fmt.Errorf("a fleet of %d vehicles says more of people than of a fleet: take %d at least", o.Vehicles, leastFleet))
-	case o.Vehicles > mostVehicles:
-		errs = append(errs, fmt.Errorf("a fleet of %d vehicles is more than memory holds: take %d at most", o.Vehicles, mostVehicles))
+	case o.Vehicles < LeastFleet:
+		errs = append(errs, fmt.Errorf("a fleet of %d vehicles says more of people than of a fleet: take %d at least", o.Vehicles, LeastFleet))
+	case o.Vehicles > MostVehicles:
+		errs = append(errs, fmt.Errorf("a fleet of %d vehicles is more than memory holds: take %d at most", o.Vehicles, MostVehicles))
 	}
 	return errors.Join(errs...)
 }
@@ -140,34 +146,85 @@ func NewStudy(data []*Data, o Options) (*Study, error) {
 	return &Study{Data: data, Options: o.withDefaults()}, nil
 }
 
-// also says whether something is drawn beside the paper's mechanisms.
-func (s *Study) also(what string) bool { return slices.Contains(s.Options.Also, what) }
+// Also says whether something is drawn beside the paper's mechanisms.
+func (s *Study) Also(what string) bool { return slices.Contains(s.Options.Also, what) }
 
-// Experiment is one question. Plan returns the pieces of work whose results Report needs; experiments that share a piece, by its name, share its result.
-type Experiment struct {
-	Name, Title string
-	Plan        func(*Study) ([]Piece, error)
-	Report      func(*Study, *Results) (report.Section, error)
-}
-
-// All returns the experiments in the order of the report.
-func All() []Experiment {
-	return []Experiment{overTime(), parameters(), knn(), adversaries(), fleet(), claimsTable()}
-}
-
-// Choose returns the experiments of some names, in the order of All; "all" stands for all of them.
-func Choose(names []string) ([]Experiment, error) {
-	var known []string
-	all := All()
-	for _, e := range all {
-		known = append(known, e.Name)
+// Groups are what the figures compare: the paper's mechanisms, and by option others with them.
+func (s *Study) Groups() []Group {
+	groups := []Group{{"", "", []Variant{LM, PIM}}}
+	beside := Group{"mechanisms", "the paper's mechanisms and others", []Variant{LM, PIM}}
+	if s.Also(AlsoTight) {
+		beside.Variants = append(beside.Variants, Variant{law.LaplaceTight, mechanism.InferenceSurrogate})
 	}
-	for _, name := range names {
-		if name != "all" && !slices.Contains(known, name) {
-			return nil, fmt.Errorf("experiment %q is unknown: choose of %v, or all", name, known)
+	if s.Also(AlsoLattice) {
+		beside.Variants = append(beside.Variants, Variant{law.Lattice, mechanism.InferenceSurrogate})
+	}
+	if len(beside.Variants) > 2 {
+		groups = append(groups, beside)
+	}
+	if s.Also(AlsoPaper) {
+		groups = append(groups, Group{"inference", "inference by the law of the releases, and by the paper's formula", []Variant{
+			LM, PIM, {law.Laplace, mechanism.InferencePaper}, {law.PIM, mechanism.InferencePaper},
+		}})
+	}
+	return groups
+}
+
+// Variants are the paper's mechanisms and what is measured beside them.
+func (s *Study) Variants() (list []Variant) {
+	for _, g := range s.Groups() {
+		for _, v := range g.Variants {
+			if !slices.Contains(list, v) {
+				list = append(list, v)
+			}
 		}
 	}
-	return slices.DeleteFunc(all, func(e Experiment) bool {
-		return !slices.Contains(names, "all") && !slices.Contains(names, e.Name)
-	}), nil
+	return list
+}
+
+// Cases are the paper's: every data set with the popular model, and with the personal one where traces are more than check-ins.
+func (s *Study) Cases() (cases []Case) {
+	for _, d := range s.Data {
+		cases = append(cases, Case{d, Popular})
+		if !d.EveryFix {
+			cases = append(cases, Case{d, Personal})
+		}
+	}
+	for _, d := range s.Data {
+		if s.Also(AlsoEarlier) {
+			cases = append(cases, Case{d, PersonalEarlier})
+		}
+	}
+	return cases
+}
+
+// Traces are those of a case that are measured: up to MaxUsers of them, evenly spread over the users.
+func (s *Study) Traces(d *Data) []Trace {
+	n := min(len(d.Traces), s.Options.MaxUsers)
+	chosen := make([]Trace, 0, n)
+	for i := range n {
+		chosen = append(chosen, d.Traces[i*len(d.Traces)/n])
+	}
+	return chosen
+}
+
+// Settings are those that are swept, each once: the ε at the fixed δ, and the δ at the fixed ε.
+func (s *Study) Settings() []Setting {
+	var list []Setting
+	for _, epsilon := range s.Options.Epsilons {
+		list = append(list, Setting{epsilon, s.Options.Delta})
+	}
+	for _, delta := range s.Options.Deltas {
+		if at := (Setting{s.Options.Epsilon, delta}); !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// Deltas are all that occur, ascending.
+func (s *Study) Deltas() []float64 {
+	list := append(slices.Clone(s.Options.Deltas), s.Options.Delta)
+	slices.Sort(list)
+	return slices.Compact(list)
 }

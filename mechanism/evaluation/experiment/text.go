@@ -10,16 +10,16 @@ import (
 // digits is to how many significant digits figures are written: fewer than any bits that another machine's arithmetic could change.
 const digits = 4
 
-// number writes a figure for a table of all numbers; empty where there is none.
-func number(v float64) string {
+// Number writes a figure for a table of all numbers; empty where there is none.
+func Number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""
 	}
 	return strconv.FormatFloat(v, 'g', digits, 64)
 }
 
-// short writes a figure for people, with three significant digits.
-func short(v float64) string {
+// Short writes a figure for people, with three significant digits.
+func Short(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
 	}
@@ -36,23 +36,23 @@ func short(v float64) string {
 // String writes the value and its interval for people.
 func (b Band) String() string {
 	if math.IsNaN(b.Low) {
-		return short(b.Value)
+		return Short(b.Value)
 	}
-	return fmt.Sprintf("%s (%s to %s)", short(b.Value), short(b.Low), short(b.High))
+	return fmt.Sprintf("%s (%s to %s)", Short(b.Value), Short(b.Low), Short(b.High))
 }
 
-// fields are the value and its interval for a table of all numbers.
-func (b Band) fields() []string { return []string{number(b.Value), number(b.Low), number(b.High)} }
+// Fields are the value and its interval for a table of all numbers.
+func (b Band) Fields() []string { return []string{Number(b.Value), Number(b.Low), Number(b.High)} }
 
-// seconds writes a time in seconds or whole minutes.
-func seconds(d time.Duration) string {
+// Seconds writes a time in seconds or whole minutes.
+func Seconds(d time.Duration) string {
 	if d >= time.Minute && d%time.Minute == 0 {
 		return fmt.Sprintf("%g min", d.Minutes())
 	}
 	return fmt.Sprintf("%g s", d.Seconds())
 }
 
-func plural(n int, what string) string {
+func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
