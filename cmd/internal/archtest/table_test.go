@@ -157,7 +157,7 @@ var table = map[string]rule{
 			"producer/partition", "schemas", "state",
 		},
 		third: []string{kafkaGo, sync},
-		tests: []string{"cmd/internal/devbroker", franz, pebble},
+		tests: []string{"cmd/internal/devbroker", "cmd/internal/servicetest", franz, pebble},
 	},
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
 	"cmd/internal/audit": {
@@ -256,6 +256,15 @@ var table = map[string]rule{
 			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition",
 			"schemas", franz, kafkaGo,
 		},
+	},
+	"cmd/internal/servicetest": {
+		ours: []string{
+			"cmd/internal/devbroker", "cmd/internal/kafkaconn", "cmd/internal/topics",
+			"consumer", "consumer/admin", "consumer/task", "consumer/wire", "mechanism",
+			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "producer",
+			"producer/partition", "schemas",
+		},
+		third: []string{franz, kafkaGo},
 	},
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
 	// Another client library reads what is checked.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -17,11 +18,11 @@ import (
 // long before it reports, with a guess from the first bytes or the reason. Nothing of the
 // records is in the log but the bytes that were recognised.
 func TestMostRecordsAreRefused(t *testing.T) {
-	w := newWorld(t, 0)
-	avro, asJSON := encode(t, schemas.Avro, sentinel()), encode(t, schemas.JSON, sentinel())
+	w := servicetest.NewWorld(t, 0)
+	avro, asJSON := servicetest.Encode(t, schemas.Avro, servicetest.Sentinel()), servicetest.Encode(t, schemas.JSON, servicetest.Sentinel())
 	foreign := bytes.Clone(avro)
 	foreign[5] ^= 0x40
-	swapped := sentinel()
+	swapped := servicetest.Sentinel()
 	swapped.Latitude, swapped.Longitude = swapped.Longitude, swapped.Latitude
 	for i, c := range []struct {
 		name     string
@@ -40,53 +41,53 @@ func TestMostRecordsAreRefused(t *testing.T) {
 			"a string for a number", schemas.JSON, bytes.Replace(asJSON, []byte(`"latitude":53.40718281828459`), []byte(`"latitude":"53.40718281828459"`), 1), true,
 			[]string{"wrong_type: latitude 8", "other names or types"},
 		},
-		{"swapped", schemas.Avro, forge(t, swapped), false, []string{"outside_map 8", "latitude and longitude look swapped"}},
+		{"swapped", schemas.Avro, servicetest.Forge(t, swapped), false, []string{"outside_map 8", "latitude and longitude look swapped"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			raw := fmt.Sprintf("raw.%d", i)
-			ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: raw, Partitions: 1}))
-			o := w.options(fmt.Sprintf("g%d", i))
+			servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: raw, Partitions: 1}))
+			o := optionsFor(w, fmt.Sprintf("g%d", i))
 			o.Topics.Raw, o.RawEncoding, o.MaxRecords = raw, c.encoding, 100
-			key := []byte(sentinel().UserID)
+			key := []byte(servicetest.Sentinel().UserID)
 			var records []producer.Record
 			for range 8 {
-				records = append(records, producer.Record{Key: key, Value: c.bad, Timestamp: startMS})
+				records = append(records, producer.Record{Key: key, Value: c.bad, Timestamp: servicetest.StartMS})
 			}
 			for n := 0; n < 4 && !c.all; n++ {
-				records = append(records, producer.Record{Key: key, Value: encode(t, c.encoding, sentinel()), Timestamp: startMS})
+				records = append(records, producer.Record{Key: key, Value: servicetest.Encode(t, c.encoding, servicetest.Sentinel()), Timestamp: servicetest.StartMS})
 			}
-			_, err := w.feeder.Send(t.Context(), raw, 1, records)
-			ok(t, err)
+			_, err := w.Feeder.Send(t.Context(), raw, 1, records)
+			servicetest.OK(t, err)
 			r := start(t, o)
-			await(t, "it warns", func() bool { return strings.Contains(r.log.String(), "refused\" records=") }, r)
-			r.stop(t)
+			servicetest.Await(t, "it warns", func() bool { return strings.Contains(r.Log.String(), "refused\" records=") }, r)
+			r.Stop(t)
 			for _, part := range c.want {
-				if !strings.Contains(r.log.String(), part) {
-					t.Errorf("the log does not say %q:\n%s", part, r.log)
+				if !strings.Contains(r.Log.String(), part) {
+					t.Errorf("the log does not say %q:\n%s", part, r.Log)
 				}
 			}
-			secrets := append(coordinateSecrets(sentinel(), w.model.Grid), userSecrets(sentinel().UserID)...)
-			requireNoLeak(t, "the log", r.log.bytes(), secrets)
+			secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), w.Model.Grid), servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
+			servicetest.RequireNoLeak(t, "the log", r.Log.Bytes(), secrets)
 			found := details(Diagnose(t.Context(), o), LevelFailure) + details(Diagnose(t.Context(), o), LevelWarning)
 			if advice := c.want[len(c.want)-1]; strings.HasPrefix(advice, "these") && !strings.Contains(found, advice) {
 				t.Errorf("the doctor does not say %q: %s", advice, found)
 			}
-			requireNoLeak(t, "the findings", []byte(found), secrets)
+			servicetest.RequireNoLeak(t, "the findings", []byte(found), secrets)
 		})
 	}
 }
 
 // judged is what a reporter says of two readings, the first one reported before.
 func judged(o Options, from, to Tally) string {
-	var log captured
-	r := reporter{Service: &Service{options: o, log: log.logger()}, last: from}
+	var log servicetest.Log
+	r := reporter{Service: &Service{options: o, log: log.Logger()}, last: from}
 	r.report(to)
 	return log.String()
 }
 
 // TestReports: shares count since the last report, not since the start.
 func TestReports(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults()
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
 	refused := func(reason schemas.Reason, n int) (r Refusals) {
 		for range n {
 			r.Add(reason, nil)
@@ -127,38 +128,38 @@ func TestReports(t *testing.T) {
 // TestShortRunsWarn: what a report would warn of is said when the service stops, however
 // short its run was, and the last line has the reasons of what was refused.
 func TestShortRunsWarn(t *testing.T) {
-	w := newWorld(t, 0)
-	o := w.options("short")
-	raw := forge(t, sentinel())
-	outside := sentinel()
+	w := servicetest.NewWorld(t, 0)
+	o := optionsFor(w, "short")
+	raw := servicetest.Forge(t, servicetest.Sentinel())
+	outside := servicetest.Sentinel()
 	outside.Latitude++
 	var records []producer.Record
 	for n := range 20 {
 		value := raw
 		if n%5 == 4 {
-			value = forge(t, outside)
+			value = servicetest.Forge(t, outside)
 		}
 		records = append(records,
-			producer.Record{Key: []byte(sentinel().UserID), Value: value, Timestamp: startMS})
+			producer.Record{Key: []byte(servicetest.Sentinel().UserID), Value: value, Timestamp: servicetest.StartMS})
 	}
-	w.send(t, records...)
+	w.Send(t, records...)
 	r := start(t, o)
-	await(t, "all is read", func() bool { return o.Counters.Snapshot().RecordsIn >= w.fed }, r)
-	r.stop(t)
+	servicetest.Await(t, "all is read", func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, r)
+	r.Stop(t)
 	for _, part := range []string{
 		`msg="more than a tenth of the records is refused`, `msg="many fixes lie outside the map"`,
 		`msg=stopped reasons="outside_map 4" records_in=20 records_out=16 dead_letters=4 `,
 	} {
-		if n := strings.Count(r.log.String(), part); n != 1 {
-			t.Errorf("the log says %d times %s:\n%s", n, part, r.log)
+		if n := strings.Count(r.Log.String(), part); n != 1 {
+			t.Errorf("the log says %d times %s:\n%s", n, part, r.Log)
 		}
 	}
 }
 
 // TestAlarmOncePerReport: what goes on is not repeated every two seconds.
 func TestAlarmOncePerReport(t *testing.T) {
-	var log captured
-	r := reporter{Service: &Service{options: testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults(), log: log.logger()}}
+	var log servicetest.Log
+	r := reporter{Service: &Service{options: testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults(), log: log.Logger()}}
 	warnings := func() int { return strings.Count(log.String(), "every record is refused") }
 	for n := range int64(5) {
 		r.alarm(Tally{RecordsIn: 10 * (n + 1), DeadLetters: 10 * (n + 1)})
@@ -176,22 +177,22 @@ func TestAlarmOncePerReport(t *testing.T) {
 // TestLateDropInTheService: with input.late: drop a late fix leaves no dead letter, and
 // the log's totals have it.
 func TestLateDropInTheService(t *testing.T) {
-	w := newWorld(t, 3)
-	o := w.options("drops")
+	w := servicetest.NewWorld(t, 3)
+	o := optionsFor(w, "drops")
 	o.Input.Late = LateDrop
-	o.StateDir = filepath.Join(w.dir, "drops")
-	published := w.answers(t, o.Group)
+	o.StateDir = filepath.Join(w.Dir, "drops")
+	published := w.Answers(t, o.Group)
 	for range 10 {
-		w.feed(t) // one late fix among them
+		w.Feed(t) // one late fix among them
 	}
 	service := start(t, o)
-	await(t, "everything is read", func() bool { return o.Counters.Snapshot().RecordsIn >= w.fed }, service)
-	service.stop(t)
-	if n := published.read(t); n != w.fed-1 {
-		t.Errorf("%d answers to %d records, of which one is late", n, w.fed)
+	servicetest.Await(t, "everything is read", func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, service)
+	service.Stop(t)
+	if n := published.Read(t); n != w.Fed-1 {
+		t.Errorf("%d answers to %d records, of which one is late", n, w.Fed)
 	}
-	if !strings.Contains(service.log.String(), `late=1 late_dropped=1 lateness="≤1m 1"`) {
-		t.Errorf("the totals do not say what was late:\n%s", service.log)
+	if !strings.Contains(service.Log.String(), `late=1 late_dropped=1 lateness="≤1m 1"`) {
+		t.Errorf("the totals do not say what was late:\n%s", service.Log)
 	}
 	if report := verify(t, o); !report.Verified {
 		t.Errorf("it does not verify: %+v", report)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/schemas"
 )
@@ -24,7 +25,7 @@ type badRecord struct {
 // holds the sentinel's coordinates wherever it can.
 func badRecords(tb testing.TB) []badRecord {
 	tb.Helper()
-	good := encode(tb, schemas.Avro, sentinel())
+	good := servicetest.Encode(tb, schemas.Avro, servicetest.Sentinel())
 	foreign := slices.Clone(good)
 	foreign[5] ^= 0x40
 	nan, inf := math.NaN(), math.Inf(1)
@@ -32,7 +33,7 @@ func badRecords(tb testing.TB) []badRecord {
 		{name: "no value", reason: schemas.ReasonEmpty},
 		{name: "empty value", rec: task.Record{Value: []byte{}}, reason: schemas.ReasonEmpty},
 		{name: "garbage", rec: task.Record{Value: []byte("53.40718281828459,-2.98314159265358")}, reason: schemas.ReasonMalformed},
-		{name: "JSON", rec: task.Record{Value: encode(tb, schemas.JSON, sentinel())}, reason: schemas.ReasonMalformed},
+		{name: "JSON", rec: task.Record{Value: servicetest.Encode(tb, schemas.JSON, servicetest.Sentinel())}, reason: schemas.ReasonMalformed},
 		{name: "foreign fingerprint", rec: task.Record{Value: foreign}, reason: schemas.ReasonUnknownSchema},
 		{name: "trailing byte", rec: task.Record{Value: append(slices.Clone(good), 0)}, reason: schemas.ReasonMalformed},
 		{name: "twice", rec: task.Record{Value: append(slices.Clone(good), good...)}, reason: schemas.ReasonMalformed},
@@ -41,7 +42,7 @@ func badRecords(tb testing.TB) []badRecord {
 		{name: "no key", rec: task.Record{Key: nil, Value: good}, reason: schemas.ReasonKeyMismatch},
 		{name: "empty key", rec: task.Record{Key: []byte{}, Value: good}, reason: schemas.ReasonKeyMismatch},
 		{name: "reserved key", rec: task.Record{Key: []byte(task.MarkKey), Value: good}, reason: schemas.ReasonKeyMismatch},
-		{name: "key with NUL in front", rec: task.Record{Key: []byte("\x00" + sentinel().UserID), Value: good}, reason: schemas.ReasonKeyMismatch},
+		{name: "key with NUL in front", rec: task.Record{Key: []byte("\x00" + servicetest.Sentinel().UserID), Value: good}, reason: schemas.ReasonKeyMismatch},
 		{name: "coordinate for a key", rec: task.Record{Key: []byte("53.40718281828459"), Value: good}, reason: schemas.ReasonKeyMismatch},
 	}
 	for _, n := range []int{1, 2, 9, 10, 11, 20, len(good) - 9, len(good) - 1} {
@@ -74,21 +75,21 @@ func badRecords(tb testing.TB) []badRecord {
 		{"never had a fix", schemas.ReasonBeforeGPS, func(r *schemas.Raw) {
 			r.Timestamp = time.Date(1980, 1, 6, 0, 0, 0, 0, time.UTC).UnixMilli()
 		}},
-		{"just ahead", schemas.ReasonTimestampAhead, func(r *schemas.Raw) { r.Timestamp = startMS + 2*time.Minute.Milliseconds() + 1 }},
+		{"just ahead", schemas.ReasonTimestampAhead, func(r *schemas.Raw) { r.Timestamp = servicetest.StartMS + 2*time.Minute.Milliseconds() + 1 }},
 		{"no place", schemas.ReasonNullIsland, func(r *schemas.Raw) { r.Latitude, r.Longitude = 0, math.Copysign(0, -1) }},
 		{"another town", schemas.ReasonOutsideMap, func(r *schemas.Raw) { r.Latitude += 2 }},
 		{"on the equator", schemas.ReasonOutsideMap, func(r *schemas.Raw) { r.Latitude = 0 }},
 		{"years ahead", schemas.ReasonTimestampAhead, func(r *schemas.Raw) { r.Timestamp += 10 * 365 * 24 * time.Hour.Milliseconds() }},
 	} {
-		fix := sentinel()
+		fix := servicetest.Sentinel()
 		c.change(&fix)
 		// The key is the user, so that nothing but the change is wrong.
-		cases = append(cases, badRecord{c.name, task.Record{Key: []byte(fix.UserID), Value: forge(tb, fix)}, c.reason})
+		cases = append(cases, badRecord{c.name, task.Record{Key: []byte(fix.UserID), Value: servicetest.Forge(tb, fix)}, c.reason})
 	}
 	for i := range cases {
-		cases[i].rec.Timestamp = startMS
+		cases[i].rec.Timestamp = servicetest.StartMS
 		if cases[i].rec.Key == nil && cases[i].name != "no key" {
-			cases[i].rec.Key = []byte(sentinel().UserID)
+			cases[i].rec.Key = []byte(servicetest.Sentinel().UserID)
 		}
 	}
 	unstamped := cases[2]
@@ -98,7 +99,7 @@ func badRecords(tb testing.TB) []badRecord {
 
 func badJSONRecords(tb testing.TB) []badRecord {
 	tb.Helper()
-	good := string(encode(tb, schemas.JSON, sentinel()))
+	good := string(servicetest.Encode(tb, schemas.JSON, servicetest.Sentinel()))
 	replaced := func(old, with string) string {
 		if !strings.Contains(good, old) {
 			tb.Fatalf("the encoded record has no %s", old)
@@ -122,7 +123,7 @@ func badJSONRecords(tb testing.TB) []badRecord {
 		{"no latitude", replaced(lat+",", ""), schemas.ReasonMissingField.At("latitude")},
 		{"out of range", replaced(lat, `"latitude":534.0718281828459`), schemas.ReasonLatitudeOutOfRange},
 	} {
-		rec := task.Record{Timestamp: startMS, Key: []byte(sentinel().UserID), Value: []byte(c.value)}
+		rec := task.Record{Timestamp: servicetest.StartMS, Key: []byte(servicetest.Sentinel().UserID), Value: []byte(c.value)}
 		cases = append(cases, badRecord{"JSON: " + c.name, rec, c.reason})
 	}
 	return cases
@@ -131,7 +132,7 @@ func badJSONRecords(tb testing.TB) []badRecord {
 // TestBadRecords: each gives one dead letter that says where it lies and why, and
 // nothing of what it holds; the partition goes on as if it had not been there.
 func TestBadRecords(t *testing.T) {
-	model := neighbourModel(t, town, 1000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	for _, encoding := range []schemas.Encoding{schemas.Avro, schemas.JSON} {
 		o := testOptions(t, model)
 		o.RawEncoding, o.SanitizedEncoding = encoding, encoding
@@ -141,26 +142,26 @@ func TestBadRecords(t *testing.T) {
 		if encoding == schemas.JSON {
 			cases = badJSONRecords(t)
 		}
-		next := sentinel()
+		next := servicetest.Sentinel()
 		next.Timestamp += 60_000
-		goesOn := record(t, 4711, next)
-		goesOn.Value = encode(t, encoding, next)
-		state := process(t, newTestProcessor(t, o, partition), task.Record{
-			Offset: 1, Timestamp: startMS, Key: []byte(next.UserID), Value: encode(t, encoding, sentinel()),
-		}, nil).state
-		want := process(t, newTestProcessor(t, o, partition), goesOn, state)
+		goesOn := servicetest.Record(t, 4711, next)
+		goesOn.Value = servicetest.Encode(t, encoding, next)
+		state := servicetest.Process(t, newTestProcessor(t, o, partition), task.Record{
+			Offset: 1, Timestamp: servicetest.StartMS, Key: []byte(next.UserID), Value: servicetest.Encode(t, encoding, servicetest.Sentinel()),
+		}, nil).State
+		want := servicetest.Process(t, newTestProcessor(t, o, partition), goesOn, state)
 		for i, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				c.rec.Offset = int64(1_000_000_007 + i)
-				got := process(t, p, c.rec, state)
-				letter := got.letter(t, encoding)
+				got := servicetest.Process(t, p, c.rec, state)
+				letter := got.Letter(t, encoding)
 				due := schemas.DeadLetter{
 					Topic: "raw", Partition: partition, Offset: c.rec.Offset, Reason: c.reason, Timestamp: c.rec.Timestamp,
 				}
 				if letter != due {
 					t.Errorf("dead letter %+v, want %+v", letter, due)
 				}
-				m := got.dead[0]
+				m := got.Dead[0]
 				if m.Key != nil || m.Timestamp != c.rec.Timestamp {
 					t.Errorf("dead letter has key %q and timestamp %d", m.Key, m.Timestamp)
 				}
@@ -168,9 +169,9 @@ func TestBadRecords(t *testing.T) {
 				if !bytes.Equal(m.Value, public) {
 					t.Error("the dead letter holds more than its fields")
 				}
-				secrets := append(coordinateSecrets(sentinel(), model.Grid), userSecrets(sentinel().UserID)...)
-				requireNoLeak(t, "the dead letter", m.Value, append(secrets, payloadSecrets(c.rec.Value, public)...))
-				requireEqual(t, "the next record", want, process(t, p, goesOn, state))
+				secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), model.Grid), servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
+				servicetest.RequireNoLeak(t, "the dead letter", m.Value, append(secrets, servicetest.PayloadSecrets(c.rec.Value, public)...))
+				servicetest.RequireEqual(t, "the next record", want, servicetest.Process(t, p, goesOn, state))
 			})
 		}
 	}
@@ -178,7 +179,7 @@ func TestBadRecords(t *testing.T) {
 
 func encodeLetter(tb testing.TB, encoding schemas.Encoding, letter schemas.DeadLetter) []byte {
 	tb.Helper()
-	value, err := newTestCodec(tb, encoding).AppendDeadLetter(nil, letter)
+	value, err := servicetest.NewCodec(tb, encoding).AppendDeadLetter(nil, letter)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -187,12 +188,12 @@ func encodeLetter(tb testing.TB, encoding schemas.Encoding, letter schemas.DeadL
 
 // TestEveryCut: no prefix of a record is taken for one, and none breaks anything.
 func TestEveryCut(t *testing.T) {
-	p := newTestProcessor(t, testOptions(t, neighbourModel(t, town, 5000, 4)), 0)
-	good := record(t, 0, sentinel())
+	p := newTestProcessor(t, testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), 0)
+	good := servicetest.Record(t, 0, servicetest.Sentinel())
 	for n := 1; n < len(good.Value); n++ {
 		cut := good
 		cut.Value = good.Value[:n]
-		if got := process(t, p, cut, nil).letter(t, schemas.Avro).Reason; got != schemas.ReasonMalformed {
+		if got := servicetest.Process(t, p, cut, nil).Letter(t, schemas.Avro).Reason; got != schemas.ReasonMalformed {
 			t.Errorf("%d bytes of it: %s", n, got)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -14,10 +15,10 @@ import (
 // trained from a sample, where each cell leads to the 80 around it.
 func benchModels(tb testing.TB) map[string]*mobility.Model {
 	tb.Helper()
-	g, err := grid.New(town, 700)
-	ok(tb, err)
+	g, err := grid.New(servicetest.Town, 700)
+	servicetest.OK(tb, err)
 	return map[string]*mobility.Model{
-		"road": localModel(tb, g, 1, func(dx, dy int) float64 {
+		"road": servicetest.LocalModel(tb, g, 1, func(dx, dy int) float64 {
 			switch {
 			case dx == 0 && dy == 0:
 				return 100
@@ -26,7 +27,7 @@ func benchModels(tb testing.TB) map[string]*mobility.Model {
 			}
 			return 0
 		}),
-		"dense": localModel(tb, g, 5, func(dx, dy int) float64 {
+		"dense": servicetest.LocalModel(tb, g, 5, func(dx, dy int) float64 {
 			if dx == 0 && dy == 0 {
 				return 60
 			}
@@ -59,20 +60,20 @@ func benchmarkProcess(b *testing.B, model *mobility.Model, encoding schemas.Enco
 	const warm, walk = 64, 512
 	records := make([]task.Record, warm+walk)
 	for i := range records {
-		fix := sentinel()
+		fix := servicetest.Sentinel()
 		// A cell further every eighth step, along a row and back.
 		leg := i / 8 % 16
 		c := grid.Cell(model.Grid.Height()/2*model.Grid.Width() + model.Grid.Width()/3 + min(leg, 16-leg))
 		fix.Latitude, fix.Longitude = model.Grid.ToDegrees(model.Grid.Centre(c))
-		fix.Timestamp = startMS + int64(i)*60_000
-		records[i] = record(b, int64(i), fix)
-		records[i].Value = encode(b, encoding, fix)
+		fix.Timestamp = servicetest.StartMS + int64(i)*60_000
+		records[i] = servicetest.Record(b, int64(i), fix)
+		records[i].Value = servicetest.Encode(b, encoding, fix)
 	}
 	var fx task.Effects
 	var state, first []byte
 	one := func(rec task.Record) {
 		fx.Output, fx.DeadLetters, fx.State = fx.Output[:0], fx.DeadLetters[:0], nil
-		ok(b, p.Process(rec, state, &fx))
+		servicetest.OK(b, p.Process(rec, state, &fx))
 		state = append(state[:0], fx.State...)
 	}
 	for _, rec := range records[:warm] {
@@ -99,26 +100,26 @@ func benchmarkProcess(b *testing.B, model *mobility.Model, encoding schemas.Enco
 func BenchmarkService(b *testing.B) {
 	for name, model := range benchModels(b) {
 		b.Run(name, func(b *testing.B) {
-			w := newWorld(b, 2000)
-			w.model = model
-			for v := range w.cells {
-				w.cells[v] = model.SampleInitial(w.fleet)
+			w := servicetest.NewWorld(b, 2000)
+			w.Model = model
+			for v := range w.Cells {
+				w.Cells[v] = model.SampleInitial(w.Fleet)
 			}
-			o := w.options("bench")
+			o := optionsFor(w, "bench")
 			o.MaxRecords, o.MaxInterval = 0, 0 // the defaults
-			for w.fed < int64(b.N) {
-				w.feed(b)
+			for w.Fed < int64(b.N) {
+				w.Feed(b)
 			}
-			w.answers(b, o.Group) // makes the topics
+			w.Answers(b, o.Group) // makes the topics
 			b.ReportAllocs()
 			b.ResetTimer()
 			began := time.Now()
 			service := start(b, o)
-			await(b, "everything is answered", func() bool { return o.Counters.Snapshot().RecordsIn >= w.fed }, service)
+			servicetest.Await(b, "everything is answered", func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, service)
 			b.StopTimer()
-			b.ReportMetric(float64(w.fed)/time.Since(began).Seconds(), "events/s")
-			service.stop(b)
-			if got := o.Counters.Snapshot(); got.RecordsOut+got.DeadLetters != w.fed {
+			b.ReportMetric(float64(w.Fed)/time.Since(began).Seconds(), "events/s")
+			service.Stop(b)
+			if got := o.Counters.Snapshot(); got.RecordsOut+got.DeadLetters != w.Fed {
 				b.Fatalf("%+v", got)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -34,11 +35,11 @@ type exposure struct {
 // sanitized topic, unless it is anonymous, and the keys of changelog and store
 // name the user, nothing else may.
 func audit(e exposure, fix schemas.Raw, g *grid.Grid) (found []string) {
-	place := append(coordinateSecrets(fix, g), cellSecrets(fix, g)...)
-	place = append(place, keySecrets(testKey, dayOfFix(fix))...)
-	person := append(userSecrets(fix.UserID), place...)
-	look := func(where string, b []byte, secrets []secret) {
-		for _, name := range leaks(b, secrets) {
+	place := append(servicetest.CoordinateSecrets(fix, g), servicetest.CellSecrets(fix, g)...)
+	place = append(place, servicetest.KeySecrets(servicetest.Key, servicetest.DayOfFix(fix))...)
+	person := append(servicetest.UserSecrets(fix.UserID), place...)
+	look := func(where string, b []byte, secrets []servicetest.Secret) {
+		for _, name := range servicetest.Leaks(b, secrets) {
 			found = append(found, where+": "+name)
 		}
 	}
@@ -52,7 +53,7 @@ func audit(e exposure, fix schemas.Raw, g *grid.Grid) (found []string) {
 	}
 	public := place
 	if e.anonymous {
-		public = append(timeSecrets(fix.Timestamp), person...)
+		public = append(servicetest.TimeSecrets(fix.Timestamp), person...)
 	}
 	for _, r := range e.sanitized {
 		look("sanitized key", r.Key, public)
@@ -72,18 +73,18 @@ func audit(e exposure, fix schemas.Raw, g *grid.Grid) (found []string) {
 func TestCanary(t *testing.T) {
 	// A large map, whose cells have six digits, so that none occurs by chance.
 	box := grid.Box{South: 53.2, West: -3.3, North: 53.6, East: -2.6}
-	w := newWorld(t, 0)
-	w.model = neighbourModel(t, box, 70, 4)
-	fix, g := sentinel(), w.model.Grid
+	w := servicetest.NewWorld(t, 0)
+	w.Model = servicetest.NeighbourModel(t, box, 70, 4)
+	fix, g := servicetest.Sentinel(), w.Model.Grid
 	cell := g.Locate(fix.Latitude, fix.Longitude)
 	if cell < 100_000 {
 		t.Fatalf("the cell %d is too small a number to be recognized", cell)
 	}
-	e := w.expose(t, "canary", fix, Publish{})
+	e := expose(t, w, "canary", fix, Publish{})
 	if found := audit(e, fix, g); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}
-	hidden := w.expose(t, "anonymous", fix, Publish{Timestamp: TimestampStep, User: UserPseudonym, Metric: true})
+	hidden := expose(t, w, "anonymous", fix, Publish{Timestamp: TimestampStep, User: UserPseudonym, Metric: true})
 	hidden.anonymous = true
 	if found := audit(hidden, fix, g); len(found) > 0 || len(hidden.sanitized) == 0 {
 		t.Errorf("found %q in %d anonymous records and what is beside them", found, len(hidden.sanitized))
@@ -95,7 +96,7 @@ func TestCanary(t *testing.T) {
 		t.Fatal("there was nothing to search")
 	}
 
-	raw := encode(t, schemas.Avro, fix)
+	raw := servicetest.Encode(t, schemas.Avro, fix)
 	type bare schemas.Raw // a raw record without what redacts it
 	redacted := e
 	redacted.log = fmt.Appendf(redacted.log, "fix=%v", fix)
@@ -103,17 +104,21 @@ func TestCanary(t *testing.T) {
 		t.Errorf("a raw record that is logged shows %q", found)
 	}
 	plants := map[string]func(e *exposure){
-		"log":           func(e *exposure) { e.log = fmt.Appendf(e.log, "msg=late lat=%v", fix.Latitude) },
-		"log record":    func(e *exposure) { e.log = fmt.Appendf(e.log, "fix=%v", bare(fix)) },
-		"log user":      func(e *exposure) { e.log = fmt.Appendf(e.log, "user=%s", fix.UserID) },
-		"log key":       func(e *exposure) { e.log = fmt.Appendf(e.log, "key=%s", testKey.Reveal()) },
-		"log day's key": func(e *exposure) { e.log = fmt.Appendf(e.log, "key=%x", dayKey(t, testKey, dayOfFix(fix))) },
-		"log subkey":    func(e *exposure) { e.log = fmt.Appendf(e.log, "key=%x", subkey(t, testKey, "geodither 1: pseudonyms")) },
+		"log":        func(e *exposure) { e.log = fmt.Appendf(e.log, "msg=late lat=%v", fix.Latitude) },
+		"log record": func(e *exposure) { e.log = fmt.Appendf(e.log, "fix=%v", bare(fix)) },
+		"log user":   func(e *exposure) { e.log = fmt.Appendf(e.log, "user=%s", fix.UserID) },
+		"log key":    func(e *exposure) { e.log = fmt.Appendf(e.log, "key=%s", servicetest.Key.Reveal()) },
+		"log day's key": func(e *exposure) {
+			e.log = fmt.Appendf(e.log, "key=%x", servicetest.DayKey(t, servicetest.Key, servicetest.DayOfFix(fix)))
+		},
+		"log subkey": func(e *exposure) {
+			e.log = fmt.Appendf(e.log, "key=%x", servicetest.Subkey(t, servicetest.Key, "geodither 1: pseudonyms"))
+		},
 		"sanitized key": func(e *exposure) {
-			e.sanitized = append(e.sanitized, consumer.Record{Key: dayKey(t, testKey, dayOfFix(fix))})
+			e.sanitized = append(e.sanitized, consumer.Record{Key: servicetest.DayKey(t, servicetest.Key, servicetest.DayOfFix(fix))})
 		},
 		"changelog's key": func(e *exposure) {
-			e.changelog = append(e.changelog, consumer.Record{Value: subkey(t, testKey, "geodither 1: all days")})
+			e.changelog = append(e.changelog, consumer.Record{Value: servicetest.Subkey(t, servicetest.Key, "geodither 1: all days")})
 		},
 		"log cell":        func(e *exposure) { e.log = fmt.Appendf(e.log, "cell=%d", cell) },
 		"dead letter":     func(e *exposure) { e.deadLetters = append(e.deadLetters, consumer.Record{Value: raw}) },
@@ -131,11 +136,11 @@ func TestCanary(t *testing.T) {
 		}
 	}
 	t.Run("planted in the store's files", func(t *testing.T) {
-		dir := filepath.Join(w.dir, "leaking")
-		store, err := state.Open(dir, state.Options{Logger: w.options("leaking").Logger})
-		ok(t, err)
-		ok(t, store.Partition(0).Apply([]state.Change{{Key: []byte("user"), Value: raw}}, state.Positions{}))
-		ok(t, store.Close())
+		dir := filepath.Join(w.Dir, "leaking")
+		store, err := state.Open(dir, state.Options{Logger: optionsFor(w, "leaking").Logger})
+		servicetest.OK(t, err)
+		servicetest.OK(t, store.Partition(0).Apply([]state.Change{{Key: []byte("user"), Value: raw}}, state.Positions{}))
+		servicetest.OK(t, store.Close())
 		if len(audit(exposure{files: readFiles(t, dir)}, fix, g)) == 0 {
 			t.Error("not found")
 		}
@@ -144,70 +149,57 @@ func TestCanary(t *testing.T) {
 
 // expose runs a service over the canary in every guise, and then over a record
 // on whose state it must give up.
-func (w *world) expose(t *testing.T, group string, fix schemas.Raw, publish Publish) exposure {
+func expose(t *testing.T, w *servicetest.World, group string, fix schemas.Raw, publish Publish) exposure {
 	t.Helper()
 	var records []producer.Record
 	for i := range int64(10) { // good ones: new steps, repeats, a late one
 		later := fix
 		later.Timestamp += i / 2 * 60_000
-		rec := record(t, 0, later)
+		rec := servicetest.Record(t, 0, later)
 		records = append(records, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
 	}
-	late := record(t, 0, fix)
+	late := servicetest.Record(t, 0, fix)
 	records = append(records, producer.Record{Key: late.Key, Value: late.Value, Timestamp: late.Timestamp})
 	for _, b := range append(badRecords(t), badJSONRecords(t)...) {
 		records = append(records, producer.Record{Key: b.rec.Key, Value: b.rec.Value, Timestamp: max(b.rec.Timestamp, 0)})
 	}
-	w.send(t, records...)
+	w.Send(t, records...)
 
-	o := w.options(group)
+	o := optionsFor(w, group)
 	o.Publish = publish
-	published := w.answers(t, o.Group)
+	published := w.Answers(t, o.Group)
 	first := start(t, o)
-	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, first)
+	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, first)
 	e := exposure{files: readFiles(t, o.StateDir)} // with what is only in the write-ahead log
-	first.stop(t)
-	e.log = first.log.bytes()
+	first.Stop(t)
+	e.log = first.Log.Bytes()
 
 	// A second run finds a state that it cannot read.
 	user := "user-of-a-bad-state"
-	p := partition.Murmur2([]byte(user), partitions)
-	_, err := w.feeder.Produce(t.Context(), producer.Batch{
-		TopicPartition: producer.TopicPartition{Topic: topicsOf(o.Group).Changelog, Partition: p},
-		Records:        []producer.Record{{Key: []byte(user), Value: []byte{99}, Timestamp: startMS}},
+	p := partition.Murmur2([]byte(user), servicetest.Partitions)
+	_, err := w.Feeder.Produce(t.Context(), producer.Batch{
+		TopicPartition: producer.TopicPartition{Topic: servicetest.Topics(o.Group).Changelog, Partition: p},
+		Records:        []producer.Record{{Key: []byte(user), Value: []byte{99}, Timestamp: servicetest.StartMS}},
 	})
-	ok(t, err)
+	servicetest.OK(t, err)
 	fix.UserID = user
-	rec := record(t, 0, fix)
-	w.send(t, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
+	rec := servicetest.Record(t, 0, fix)
+	w.Send(t, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
 	second := start(t, o)
-	failure := second.wait(t)
+	failure := second.Wait(t)
 	if failure == nil {
 		t.Fatal("the second run does not fail")
 	}
-	e.log = append(append(e.log, second.log.bytes()...), failure.Error()...)
-	requireNoLeak(t, "the error", []byte(failure.Error()), userSecrets(user))
+	e.log = append(append(e.log, second.Log.Bytes()...), failure.Error()...)
+	servicetest.RequireNoLeak(t, "the error", []byte(failure.Error()), servicetest.UserSecrets(user))
 
-	e.sanitized, e.deadLetters = w.records(t, topicsOf(o.Group).Sanitized), w.records(t, topicsOf(o.Group).DeadLetters)
-	e.changelog = w.records(t, topicsOf(o.Group).Changelog)
+	e.sanitized, e.deadLetters = w.Records(t, servicetest.Topics(o.Group).Sanitized), w.Records(t, servicetest.Topics(o.Group).DeadLetters)
+	e.changelog = w.Records(t, servicetest.Topics(o.Group).Changelog)
 	for name, b := range readFiles(t, o.StateDir) {
 		e.files["closed/"+name] = b
 	}
 	e.states = readStates(t, o.StateDir)
 	return e
-}
-
-// records reads all of a topic, keys included.
-func (w *world) records(t *testing.T, topic string) (all []consumer.Record) {
-	t.Helper()
-	v := w.view(t, topic, true)
-	v.read(t)
-	for _, lines := range v.lines {
-		for _, l := range lines {
-			all = append(all, consumer.Record{Key: []byte(l.key), Value: []byte(l.value), Timestamp: l.timestamp})
-		}
-	}
-	return all
 }
 
 // readFiles reads every file of a folder, which may be in use.
@@ -228,7 +220,7 @@ func readFiles(t *testing.T, dir string) map[string][]byte {
 		files[strings.TrimPrefix(path, dir)] = b
 		return nil
 	})
-	ok(t, err)
+	servicetest.OK(t, err)
 	return files
 }
 
@@ -236,12 +228,12 @@ func readFiles(t *testing.T, dir string) map[string][]byte {
 func readStates(t *testing.T, dir string) (all []byte) {
 	t.Helper()
 	store, err := state.Open(dir, state.Options{ReadOnly: true, Logger: testOptions(t, nil).Logger})
-	ok(t, err)
+	servicetest.OK(t, err)
 	defer store.Close()
 	numbers, err := store.Partitions()
-	ok(t, err)
+	servicetest.OK(t, err)
 	for _, p := range numbers {
-		ok(t, store.Partition(p).Iterate(func(key, value []byte) error {
+		servicetest.OK(t, store.Partition(p).Iterate(func(key, value []byte) error {
 			if !task.ValidKey(key) {
 				return fmt.Errorf("key %q is kept for the store", key)
 			}

@@ -5,13 +5,14 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 )
 
 // newTestObserver observes a processor that works on a state-less user.
 func newTestObserver(t *testing.T) *observer {
 	t.Helper()
-	o := testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults()
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
 	return &observer{log: o.Logger, counters: o.Counters, processor: newTestProcessor(t, anywhere(o), 0)}
 }
 
@@ -19,9 +20,9 @@ func newTestObserver(t *testing.T) *observer {
 func work(t *testing.T, o *observer, first, n int64) {
 	t.Helper()
 	for i := range n {
-		fix := sentinel()
+		fix := servicetest.Sentinel()
 		fix.UserID += string(rune('a' + i))
-		process(t, o.processor, record(t, first+i, fix), nil)
+		servicetest.Process(t, o.processor, servicetest.Record(t, first+i, fix), nil)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
 )
@@ -55,29 +56,29 @@ func runCrashes(t *testing.T, seed uint64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 77))
 	disk := vfs.NewCrashableMem()
-	w := newWorld(t, 30)
-	o := w.options("crashing")
+	w := servicetest.NewWorld(t, 30)
+	o := optionsFor(w, "crashing")
 	o.SessionTimeout = 500 * time.Millisecond
-	published := w.answers(t, o.Group)
+	published := w.Answers(t, o.Group)
 	kept := 0 // restarts that went on from what the disk had kept
-	run := func() (*running, *cable) {
+	run := func() (*serving, *cable) {
 		network, fs := new(cable), disk
 		return start(t, o, func(s *Service) {
 			s.openStore = func(dir string, o state.Options) (*state.Store, error) {
 				o.FS, o.MemTableBytes = fs, 256<<10 // so that tables are written too
 				return state.Open(dir, o)
 			}
-			s.client = network.client(w.addr)
+			s.client = network.client(w.Addr)
 			s.grace = 100 * time.Millisecond
 		}), network
 	}
 	for round := range 4 {
 		service, network := run()
-		enough := published.read(t) + 150 + rng.Int64N(300)
-		await(t, "the service has done its part", func() bool {
-			n := published.read(t)
-			for n > w.fed-800 { // so that it is in the middle of something
-				w.feed(t)
+		enough := published.Read(t) + 150 + rng.Int64N(300)
+		servicetest.Await(t, "the service has done its part", func() bool {
+			n := published.Read(t)
+			for n > w.Fed-800 { // so that it is in the middle of something
+				w.Feed(t)
 			}
 			return n >= enough
 		}, service)
@@ -94,16 +95,16 @@ func runCrashes(t *testing.T, seed uint64) {
 		if !first {
 			network.cut()
 		}
-		service.cancel() // it lives on without a connection for a while, as a zombie
-		if round > 0 && untouched.MatchString(service.log.String()) {
+		service.Cancel() // it lives on without a connection for a while, as a zombie
+		if round > 0 && untouched.MatchString(service.Log.String()) {
 			kept++
 		}
 	}
 	service, _ := run()
-	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, service)
-	service.stop(t)
-	w.requireUndisturbed(t, o.Group)
-	w.requireStates(t, o.Group, disk)
+	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
+	service.Stop(t)
+	requireUndisturbed(t, w, o.Group)
+	requireStates(t, w, o.Group, disk)
 	t.Logf("%d of 3 crashes left something of the store; %d changelog records were replayed, %d transactions dropped",
 		kept, o.Counters.Snapshot().Restored, o.Counters.Snapshot().Aborts)
 	if o.Counters.Snapshot().Restored == 0 {
@@ -116,24 +117,24 @@ func runCrashes(t *testing.T, seed uint64) {
 
 // requireStates holds the states of a group, in its changelog and in its store,
 // against those of the undisturbed service.
-func (w *world) requireStates(t *testing.T, group string, disk vfs.FS) {
+func requireStates(t *testing.T, w *servicetest.World, group string, disk vfs.FS) {
 	t.Helper()
-	want, got := w.view(t, "calm.log", false), w.view(t, group+".log", false)
-	want.read(t)
-	got.read(t)
-	store, err := state.Open(filepath.Join(w.dir, group), state.Options{FS: disk, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
-	ok(t, err)
-	defer func() { ok(t, store.Close()) }()
-	for p := range want.lines {
-		states := fold(want.lines[p])
+	want, got := w.View(t, "calm.log", false), w.View(t, group+".log", false)
+	want.Read(t)
+	got.Read(t)
+	store, err := state.Open(filepath.Join(w.Dir, group), state.Options{FS: disk, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
+	servicetest.OK(t, err)
+	defer func() { servicetest.OK(t, store.Close()) }()
+	for p := range want.Lines {
+		states := fold(want.Lines[p])
 		if len(states) == 0 {
 			t.Errorf("partition %d: no states to compare", p)
 		}
-		if !maps.Equal(fold(got.lines[p]), states) {
+		if !maps.Equal(fold(got.Lines[p]), states) {
 			t.Errorf("partition %d: the changelog's states are not those of an undisturbed service", p)
 		}
 		stored := map[string]string{}
-		ok(t, store.Partition(int32(p)).Iterate(func(k, v []byte) error { stored[string(k)] = string(v); return nil }))
+		servicetest.OK(t, store.Partition(int32(p)).Iterate(func(k, v []byte) error { stored[string(k)] = string(v); return nil }))
 		if !maps.Equal(stored, states) {
 			t.Errorf("partition %d: the store's states are not those of an undisturbed service", p)
 		}
@@ -141,15 +142,15 @@ func (w *world) requireStates(t *testing.T, group string, disk vfs.FS) {
 }
 
 // fold is the last value of each user.
-func fold(lines []line) map[string]string {
+func fold(lines []servicetest.Line) map[string]string {
 	states := map[string]string{}
 	for _, l := range lines {
 		switch {
-		case !task.ValidKey([]byte(l.key)):
-		case l.value == "":
-			delete(states, l.key)
+		case !task.ValidKey([]byte(l.Key)):
+		case l.Value == "":
+			delete(states, l.Key)
 		default:
-			states[l.key] = l.value
+			states[l.Key] = l.Value
 		}
 	}
 	return states

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
@@ -16,25 +17,25 @@ import (
 // states goes on. Its folder is what the changelog is written back from.
 func TestCutChangelog(t *testing.T) {
 	const budget = 5
-	w := newWorld(t, 12)
-	o := w.options("first")
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
 	o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
-	w.serve(t, o, 8)
+	serve(t, w, o, 8)
 	cut := func() {
 		t.Helper()
-		for p := range int32(partitions) {
-			f, err := consumer.NewFetcher(w.client, o.Topics.Changelog, p, consumer.FetcherOptions{})
-			ok(t, err)
+		for p := range int32(servicetest.Partitions) {
+			f, err := consumer.NewFetcher(w.Client, o.Topics.Changelog, p, consumer.FetcherOptions{})
+			servicetest.OK(t, err)
 			_, end, err := f.Bounds(t.Context())
-			ok(t, err)
-			w.deleteRecords(t, o.Topics.Changelog, p, end-2) // the last mark and its marker
+			servicetest.OK(t, err)
+			w.DeleteRecords(t, o.Topics.Changelog, p, end-2) // the last mark and its marker
 		}
 	}
 	if said := details(Diagnose(t.Context(), o), LevelFailure); strings.Contains(said, "does not begin") {
 		t.Errorf("doctor finds %s", said)
 	}
 	cut()
-	w.serve(t, o, 1) // its folder has all states
+	serve(t, w, o, 1) // its folder has all states
 	cut()
 	other := o
 	other.StateDir = o.StateDir + ".other"
@@ -42,23 +43,23 @@ func TestCutChangelog(t *testing.T) {
 		t.Errorf("doctor finds %s", said)
 	}
 	for range 5 {
-		w.feed(t)
+		w.Feed(t)
 	}
-	a := w.answers(t, o.Group)
-	before := a.read(t)
+	a := w.Answers(t, o.Group)
+	before := a.Read(t)
 	err := fails(t, other, "restore the topic", "rebuild-changelog --from-store", "accept_lost_account: true", "starts at 0 again")
-	if !errors.Is(err, task.ErrLost) || a.read(t) != before {
-		t.Errorf("the service ends with %v, and %d answers have become %d", err, before, a.read(t))
+	if !errors.Is(err, task.ErrLost) || a.Read(t) != before {
+		t.Errorf("the service ends with %v, and %d answers have become %d", err, before, a.Read(t))
 	}
 	if _, err := RebuildChangelog(t.Context(), o, []string{o.StateDir}, false); err == nil || !strings.Contains(err.Error(), "Delete first.log") {
 		t.Errorf("writing back beside what is left: %v", err)
 	}
-	w.deleteTopic(t, o.Topics.Changelog, false)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
 	_, err = RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
-	ok(t, err)
-	ok(t, os.RemoveAll(other.StateDir))
-	w.serve(t, other, 0)
-	for user, sum := range w.spent(t, "first.out") {
+	servicetest.OK(t, err)
+	servicetest.OK(t, os.RemoveAll(other.StateDir))
+	serve(t, w, other, 0)
+	for user, sum := range w.Spent(t, "first.out") {
 		if sum > budget {
 			t.Errorf("ε %v are published of %s, the budget is %v", sum, user, budget)
 		}
@@ -67,18 +68,18 @@ func TestCutChangelog(t *testing.T) {
 
 // TestCutChangelogIsAccepted: who says so goes on with what is left, and is warned.
 func TestCutChangelogIsAccepted(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 3)
-	w.deleteRecords(t, o.Topics.Changelog, 0, 2)
-	ok(t, os.RemoveAll(o.StateDir))
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 3)
+	w.DeleteRecords(t, o.Topics.Changelog, 0, 2)
+	servicetest.OK(t, os.RemoveAll(o.StateDir))
 	o.AcceptLost = true
 	if said := details(Diagnose(t.Context(), o), LevelWarning); !strings.Contains(said, "does not begin at offset 0") {
 		t.Errorf("doctor finds %s", said)
 	}
 	r := start(t, o)
-	await(t, "it says so", func() bool { return strings.Contains(r.log.String(), "does not begin at offset 0") }, r)
-	r.stop(t)
+	servicetest.Await(t, "it says so", func() bool { return strings.Contains(r.Log.String(), "does not begin at offset 0") }, r)
+	r.Stop(t)
 	o.AcceptLost = false
-	w.serve(t, o, 1)
+	serve(t, w, o, 1)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
@@ -21,23 +22,23 @@ const beforeMidnight = 98
 // nextDay is the key without the day on which a world begins.
 func nextDay(tb testing.TB) noise.Key {
 	tb.Helper()
-	key, err := testKey.From(noise.DayAt(startMS) + 1)
-	ok(tb, err)
+	key, err := servicetest.Key.From(noise.DayAt(servicetest.StartMS) + 1)
+	servicetest.OK(tb, err)
 	return key
 }
 
 // TestSettingsOfAdvancedKey: an advanced key is the same key to whoever compares settings.
 func TestSettingsOfAdvancedKey(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	want := o.Fingerprint()
 	o.Key = nextDay(t)
 	if got := o.Fingerprint(); len(got) == 0 || !bytes.Equal(got, want) {
 		t.Errorf("the settings are %x, want %x", got, want)
 	}
-	if Pseudonym(o.Key, "u") != Pseudonym(testKey, "u") || Pseudonym(testKey.PseudonymsOnly(), "u") != Pseudonym(testKey, "u") {
+	if Pseudonym(o.Key, "u") != Pseudonym(servicetest.Key, "u") || Pseudonym(servicetest.Key.PseudonymsOnly(), "u") != Pseudonym(servicetest.Key, "u") {
 		t.Error("the pseudonyms of a restricted key are others")
 	}
-	o.Key = testKey.PseudonymsOnly()
+	o.Key = servicetest.Key.PseudonymsOnly()
 	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "pseudonyms only") || o.Fingerprint() != nil {
 		t.Errorf("a service takes a key of pseudonyms: %v", err)
 	}
@@ -49,14 +50,14 @@ func TestSettingsOfAdvancedKey(t *testing.T) {
 // TestSeededRecords: what is published under a seed's key says so, and under the same key from a
 // file nothing of the kind.
 func TestSeededRecords(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	for _, c := range []struct {
 		key    noise.Key
 		want   string
 		seeded bool
-	}{{noise.KeyFromSeed(1), "lattice (seeded, not private)", true}, {testKey, "lattice", false}} {
+	}{{noise.KeyFromSeed(1), "lattice (seeded, not private)", true}, {servicetest.Key, "lattice", false}} {
 		o.Key = c.key
-		s := process(t, newTestProcessor(t, o, 0), record(t, 0, sentinel()), nil).sanitized(t, schemas.Avro)
+		s := servicetest.Process(t, newTestProcessor(t, o, 0), servicetest.Record(t, 0, servicetest.Sentinel()), nil).Sanitized(t, schemas.Avro)
 		name, seeded := schemas.MechanismName(s.Mechanism), schemas.HasNote(s.Mechanism, schemas.Seeded)
 		if s.Mechanism != c.want || name != "lattice" || seeded != c.seeded {
 			t.Errorf("the mechanism is %q, read as %q, seeded %t", s.Mechanism, name, seeded)
@@ -66,17 +67,17 @@ func TestSeededRecords(t *testing.T) {
 
 // TestDestroyedDayIsADeadLetter: it spends nothing, leaves the state as it was, and is counted.
 func TestDestroyedDayIsADeadLetter(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 1000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
 	o.Key = nextDay(t)
 	p := newTestProcessor(t, o, 0)
-	fix := sentinel()
-	got := process(t, p, record(t, 4, fix), nil)
-	if letter := got.letter(t, schemas.Avro); letter.Reason != schemas.ReasonKeyDestroyed || letter.Offset != 4 || got.state != nil || len(got.output) > 0 {
-		t.Errorf("%+v with %d bytes of state and %d records", letter, len(got.state), len(got.output))
+	fix := servicetest.Sentinel()
+	got := servicetest.Process(t, p, servicetest.Record(t, 4, fix), nil)
+	if letter := got.Letter(t, schemas.Avro); letter.Reason != schemas.ReasonKeyDestroyed || letter.Offset != 4 || got.State != nil || len(got.Output) > 0 {
+		t.Errorf("%+v with %d bytes of state and %d records", letter, len(got.State), len(got.Output))
 	}
 	fix.Timestamp += 24 * 60 * 60 * 1000
-	next := process(t, p, record(t, 5, fix), nil)
-	if s := next.sanitized(t, schemas.Avro); s.Release != 1 || s.Epsilon != o.Release.Epsilon {
+	next := servicetest.Process(t, p, servicetest.Record(t, 5, fix), nil)
+	if s := next.Sanitized(t, schemas.Avro); s.Release != 1 || s.Epsilon != o.Release.Epsilon {
 		t.Errorf("the first fix of a day that is there is release %d for ε = %g", s.Release, s.Epsilon)
 	}
 	if n, _ := p.Take(); n.Destroyed != 1 || n.DeadLetters != 1 || n.Releases != 1 || n.Epsilon != o.Release.Epsilon {
@@ -88,13 +89,13 @@ func TestDestroyedDayIsADeadLetter(t *testing.T) {
 // again goes on without a question; what it published until then can be verified and replayed with
 // the older key and not with the newer.
 func TestAdvanceTheKey(t *testing.T) {
-	w := newWorld(t, 8)
-	w.step = beforeMidnight
-	o := w.options("first")
-	w.serve(t, o, 12)
+	w := servicetest.NewWorld(t, 8)
+	w.Step = beforeMidnight
+	o := optionsFor(w, "first")
+	serve(t, w, o, 12)
 	older := o
 	o.Key = nextDay(t)
-	w.serve(t, o, 4)
+	serve(t, w, o, 4)
 	if report := verify(t, older); !report.Verified {
 		t.Errorf("with the older key: %+v", report)
 	}
@@ -114,26 +115,26 @@ func TestAdvanceTheKey(t *testing.T) {
 			t.Errorf("spend again %t: replayed, %v", again, err)
 		}
 	}
-	first := w.answers(t, "first")
-	first.read(t)
+	first := w.Answers(t, "first")
+	first.Read(t)
 	plan := replay(t, older, ReplayOptions{Output: "again"})
 	if !plan.Identical {
 		t.Errorf("with the older key the replay is another release: %+v", plan.Partitions)
 	}
-	requireSame(t, first.out, w.replayed(t, plan).out)
+	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
 
 	// A vehicle that comes late from the destroyed day is refused, and the others are as before.
-	late := sentinel()
-	late.UserID, late.Timestamp = "vehicle-of-yesterday", startMS
-	rec := record(t, 0, late)
-	w.send(t, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
-	w.serve(t, o, 1)
-	first.read(t)
+	late := servicetest.Sentinel()
+	late.UserID, late.Timestamp = "vehicle-of-yesterday", servicetest.StartMS
+	rec := servicetest.Record(t, 0, late)
+	w.Send(t, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
+	serve(t, w, o, 1)
+	first.Read(t)
 	refused := 0
-	for _, lines := range first.dead.lines {
+	for _, lines := range first.Dead.Lines {
 		for _, l := range lines {
-			letter, err := newTestCodec(t, schemas.Avro).DecodeDeadLetter([]byte(l.value))
-			ok(t, err)
+			letter, err := servicetest.NewCodec(t, schemas.Avro).DecodeDeadLetter([]byte(l.Value))
+			servicetest.OK(t, err)
 			if letter.Reason == schemas.ReasonKeyDestroyed {
 				refused++
 			}
@@ -147,7 +148,7 @@ func TestAdvanceTheKey(t *testing.T) {
 
 // requireOlder: a key that has days which the service's had not verifies what was published, and
 // makes it once more, refusals and all: the dead letters say what was refused.
-func requireOlder(t *testing.T, w *world, first answers, older Options, output string, refused int64) {
+func requireOlder(t *testing.T, w *servicetest.World, first servicetest.Answers, older Options, output string, refused int64) {
 	t.Helper()
 	report := verify(t, older)
 	sum := int64(0)
@@ -157,23 +158,23 @@ func requireOlder(t *testing.T, w *world, first answers, older Options, output s
 	if !report.Verified || sum != refused {
 		t.Errorf("with the older key, %d fixes refused, want %d: %+v", sum, refused, report)
 	}
-	first.read(t)
+	first.Read(t)
 	plan := replay(t, older, ReplayOptions{Output: output})
 	if !plan.Identical || plan.Cost.Epsilon != 0 {
 		t.Errorf("with the older key the replay is another release: %+v", plan.Partitions)
 	}
-	requireSame(t, first.out, w.replayed(t, plan).out)
-	requireSame(t, first.dead, w.replayed(t, plan).dead)
+	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
+	servicetest.RequireSame(t, first.Dead, replayed(t, w, plan).Dead)
 }
 
 // TestBegunUnderAnAdvancedKey: of a service that never had the day, all is as it should be, under
 // its own key.
 func TestBegunUnderAnAdvancedKey(t *testing.T) {
-	w := newWorld(t, 8)
-	w.step = beforeMidnight
-	o := w.options("first")
+	w := servicetest.NewWorld(t, 8)
+	w.Step = beforeMidnight
+	o := optionsFor(w, "first")
 	o.Key = nextDay(t)
-	w.serve(t, o, 16)
+	serve(t, w, o, 16)
 	refused := o.Counters.Snapshot().Destroyed
 	if n := o.Counters.Snapshot(); refused == 0 || n.Releases == 0 || n.Epsilon != float64(n.Releases) {
 		t.Fatalf("counted %+v", n)
@@ -181,26 +182,26 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 	if report := verify(t, o); !report.Verified {
 		t.Errorf("%+v", report)
 	}
-	first := w.answers(t, "first")
-	first.read(t)
+	first := w.Answers(t, "first")
+	first.Read(t)
 	plan := replay(t, o, ReplayOptions{Output: "again"})
 	if !plan.Identical {
 		t.Errorf("the replay is another release: %+v", plan.Partitions)
 	}
-	requireSame(t, first.out, w.replayed(t, plan).out)
-	requireSame(t, first.dead, w.replayed(t, plan).dead)
+	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
+	servicetest.RequireSame(t, first.Dead, replayed(t, w, plan).Dead)
 	whole := o
-	whole.Key = testKey
+	whole.Key = servicetest.Key
 	requireOlder(t, w, first, whole, "older", refused)
 
 	// Without the dead letters nothing says what was refused but the states.
-	w.deleteTopic(t, o.Topics.DeadLetters, false)
+	w.DeleteTopic(t, o.Topics.DeadLetters, false)
 	if plan, err := PlanReplay(t.Context(), o, ReplayOptions{Output: "own"}); err != nil || !plan.Identical {
 		t.Errorf("without dead letters, with the service's own key: %v, %+v", err, plan.Partitions)
 	}
 	requireUnknown(t, whole)
-	ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{},
-		admin.Topic{Name: o.Topics.DeadLetters, Partitions: partitions}))
+	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: o.Topics.DeadLetters, Partitions: servicetest.Partitions}))
 	requireUnknown(t, whole)
 	text := ""
 	for _, p := range verify(t, whole).Partitions {
@@ -225,30 +226,19 @@ func requireUnknown(t *testing.T, whole Options) {
 	}
 }
 
-// process runs a service over steps of the feed of which some have no answer.
-func (w *world) process(tb testing.TB, o Options, steps int) {
-	tb.Helper()
-	for range steps {
-		w.feed(tb)
-	}
-	r := start(tb, o)
-	await(tb, "everything is processed", func() bool { return int(o.Counters.Snapshot().RecordsIn) >= int(w.fed) }, r)
-	r.stop(tb)
-}
-
 // TestDeadLettersAgedOut: of a service whose key has always been whole the dead letters are of no
 // account, also where some fixes have no answer.
 func TestDeadLettersAgedOut(t *testing.T) {
-	w := newWorld(t, 8)
-	o := w.options("first")
+	w := servicetest.NewWorld(t, 8)
+	o := optionsFor(w, "first")
 	o.Release.ReleaseInterval, o.Release.Between = 3, mechanism.BetweenSkip
-	w.process(t, o, 12)
+	processAll(t, w, o, 12)
 	if n := o.Counters.Snapshot(); n.Skipped == 0 {
 		t.Fatalf("counted %+v", n)
 	}
 	for _, gone := range []bool{false, true} {
 		if gone {
-			w.deleteTopic(t, o.Topics.DeadLetters, false)
+			w.DeleteTopic(t, o.Topics.DeadLetters, false)
 		}
 		plan, err := PlanReplay(t.Context(), o, ReplayOptions{Output: "again"})
 		if err != nil || !plan.Identical {
@@ -260,26 +250,26 @@ func TestDeadLettersAgedOut(t *testing.T) {
 // TestDroppedOnADestroyedDay: a late fix needs no noise, so one of a destroyed day that is dropped
 // is no release which the key lacks.
 func TestDroppedOnADestroyedDay(t *testing.T) {
-	w := newWorld(t, 8)
-	w.step = beforeMidnight + 12
-	o := w.options("first")
+	w := servicetest.NewWorld(t, 8)
+	w.Step = beforeMidnight + 12
+	o := optionsFor(w, "first")
 	o.Key, o.Input.Late = nextDay(t), LateDrop
-	w.process(t, o, 4)
-	w.step = beforeMidnight
-	w.process(t, o, 2)
+	processAll(t, w, o, 4)
+	w.Step = beforeMidnight
+	processAll(t, w, o, 2)
 	if n := o.Counters.Snapshot(); n.LateDropped == 0 || n.Destroyed != 0 {
 		t.Fatalf("counted %+v", n)
 	}
 	if report := verify(t, o); !report.Verified {
 		t.Errorf("%+v", report)
 	}
-	first := w.answers(t, "first")
-	first.read(t)
+	first := w.Answers(t, "first")
+	first.Read(t)
 	plan := replay(t, o, ReplayOptions{Output: "again"})
 	if !plan.Identical {
 		t.Errorf("the replay is another release: %+v", plan.Partitions)
 	}
-	requireSame(t, first.out, w.replayed(t, plan).out)
+	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
 }
 
 // TestRefusedDays: what was added is there, in whatever order, and nothing else.

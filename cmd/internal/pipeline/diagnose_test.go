@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -30,12 +31,12 @@ func details(found []Finding, level string) string {
 // TestDiagnoseOtherSettings: while an instance works, one of other settings is told
 // that it would be refused; once it has stopped cleanly, that it would not.
 func TestDiagnoseOtherSettings(t *testing.T) {
-	w := newWorld(t, 4)
-	o := w.options("first")
-	published := w.answers(t, o.Group)
-	w.feed(t)
+	w := servicetest.NewWorld(t, 4)
+	o := optionsFor(w, "first")
+	published := w.Answers(t, o.Group)
+	w.Feed(t)
 	service := start(t, o)
-	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, service)
+	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
 	if bad := details(Diagnose(t.Context(), o), LevelFailure); bad != "" {
 		t.Errorf("the service itself: %s", bad)
 	}
@@ -49,7 +50,7 @@ func TestDiagnoseOtherSettings(t *testing.T) {
 		t.Errorf("other settings, accepted: %s", bad)
 	}
 	other.AcceptSettings = false
-	service.stop(t)
+	service.Stop(t)
 	found := Diagnose(t.Context(), other)
 	if bad := details(found, LevelFailure); bad != "" || !strings.Contains(details(found, LevelWarning), "other settings") {
 		t.Errorf("other settings after it: %+v", found)
@@ -68,7 +69,7 @@ func TestDiagnoseOtherSettings(t *testing.T) {
 // TestDiagnoseFixes: the doctor says which share of the last fixes lies outside the map,
 // which share is late, and that swapped coordinates look swapped.
 func TestDiagnoseFixes(t *testing.T) {
-	w := newWorld(t, 0)
+	w := servicetest.NewWorld(t, 0)
 	for i, c := range []struct {
 		name   string
 		policy string
@@ -106,30 +107,30 @@ func TestDiagnoseFixes(t *testing.T) {
 		}, LevelOK, "order: 0 of the last 50 (0.0 %) are late"},
 	} {
 		raw := fmt.Sprintf("sample.%d", i)
-		ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: raw, Partitions: 1}))
+		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: raw, Partitions: 1}))
 		var records []producer.Record
 		for n := range 50 {
-			fix := sentinel()
+			fix := servicetest.Sentinel()
 			fix.Timestamp += int64(n) * 60_000
 			c.change(n, &fix)
-			records = append(records, producer.Record{Key: []byte(fix.UserID), Value: encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp})
+			records = append(records, producer.Record{Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp})
 		}
-		_, err := w.feeder.Send(t.Context(), raw, 1, records)
-		ok(t, err)
-		o := w.options("doctor")
+		_, err := w.Feeder.Send(t.Context(), raw, 1, records)
+		servicetest.OK(t, err)
+		o := optionsFor(w, "doctor")
 		o.Topics.Raw, o.Input.Outside = raw, c.policy
 		found := Diagnose(t.Context(), o)
 		if said := details(found, c.level); !strings.Contains(said, c.want) {
 			t.Errorf("%s: no %q in %+v", c.name, c.want, found)
 		}
-		secrets := append(coordinateSecrets(sentinel(), w.model.Grid), userSecrets(sentinel().UserID)...)
-		requireNoLeak(t, "the findings", []byte(fmt.Sprint(found)), secrets)
+		secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), w.Model.Grid), servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
+		servicetest.RequireNoLeak(t, "the findings", []byte(fmt.Sprint(found)), secrets)
 	}
 }
 
 // TestDiagnoseBadOptions goes no further than them.
 func TestDiagnoseBadOptions(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	o.Group = ""
 	if found := Diagnose(t.Context(), o); len(found) != 1 || found[0].Level != LevelFailure || !strings.Contains(found[0].Detail, "group") {
 		t.Errorf("found %+v", found)
@@ -140,7 +141,7 @@ func TestDiagnoseBadOptions(t *testing.T) {
 // file can be made and not written.
 func TestProbe(t *testing.T) {
 	dir := t.TempDir()
-	ok(t, probe(dir, os.CreateTemp))
+	servicetest.OK(t, probe(dir, os.CreateTemp))
 	full := func(dir, pattern string) (*os.File, error) {
 		link := filepath.Join(dir, pattern)
 		if err := os.Symlink("/dev/full", link); err != nil {
@@ -159,9 +160,9 @@ func TestProbe(t *testing.T) {
 
 // TestDiagnoseDestroyedDays: doctor tries the last raw records on the days that the key has.
 func TestDiagnoseDestroyedDays(t *testing.T) {
-	w := newWorld(t, 4)
-	o := w.options("first")
-	w.feed(t)
+	w := servicetest.NewWorld(t, 4)
+	o := optionsFor(w, "first")
+	w.Feed(t)
 	o.Key = nextDay(t)
 	found := details(Diagnose(t.Context(), o), LevelWarning)
 	for _, part := range []string{"would be refused: key_destroyed", "was it advanced", o.Key.FirstDay().String()} {

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
 )
@@ -19,12 +20,12 @@ import (
 // service ends with an error that says so; with room again it goes on, and the
 // output is that of an undisturbed one.
 func TestDiskFull(t *testing.T) {
-	w := newWorld(t, 30)
-	o := w.options("full")
-	published := w.answers(t, o.Group)
+	w := servicetest.NewWorld(t, 30)
+	o := optionsFor(w, "full")
+	published := w.Answers(t, o.Group)
 	disk := vfs.NewMem()
 	var full atomic.Bool
-	run := func(mem vfs.FS) *running {
+	run := func(mem vfs.FS) *serving {
 		fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 				return fmt.Errorf("write: %w", syscall.ENOSPC)
@@ -38,15 +39,15 @@ func TestDiskFull(t *testing.T) {
 			}
 		})
 	}
-	w.feed(t)
+	w.Feed(t)
 	service := run(disk)
-	await(t, "the service works", func() bool { return published.read(t) > 0 }, service)
+	servicetest.Await(t, "the service works", func() bool { return published.Read(t) > 0 }, service)
 	full.Store(true)
 	ended := make(chan error, 1)
-	go func() { ended <- service.wait(t) }()
+	go func() { ended <- service.Wait(t) }()
 	var err error
-	await(t, "the service has noticed", func() bool {
-		w.feed(t)
+	servicetest.Await(t, "the service has noticed", func() bool {
+		w.Feed(t)
 		select {
 		case err = <-ended:
 			return true
@@ -68,8 +69,8 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(cloned, err)
 	}
 	service = run(left)
-	await(t, "everything is answered", func() bool { return published.read(t) >= w.fed }, service)
-	service.stop(t)
-	w.requireUndisturbed(t, o.Group)
-	w.requireStates(t, o.Group, left)
+	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
+	service.Stop(t)
+	requireUndisturbed(t, w, o.Group)
+	requireStates(t, w, o.Group, left)
 }

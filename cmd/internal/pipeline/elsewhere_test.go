@@ -6,31 +6,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
-	"github.com/geodither/geodither/consumer/wire"
 )
-
-// remakeRaw deletes the raw topic and makes it anew, with its number of partitions.
-func (w *world) remakeRaw(tb testing.TB) {
-	tb.Helper()
-	w.deleteTopic(tb, "raw", false)
-	ok(tb, admin.CreateTopics(tb.Context(), w.client, wire.Options{},
-		admin.Topic{Name: "raw", Partitions: partitions}))
-}
 
 // TestFolderOfAnEarlierCluster: topics that were in memory are gone with the offsets. No
 // account was lost here, and the way out is to give the state folder up.
 func TestFolderOfAnEarlierCluster(t *testing.T) {
 	for _, accept := range []bool{false, true} {
-		w := newWorld(t, 12)
-		o := w.options("first")
-		w.serve(t, o, 2)
+		w := servicetest.NewWorld(t, 12)
+		o := optionsFor(w, "first")
+		serve(t, w, o, 2)
 		for _, topic := range []string{o.Topics.Changelog, o.Topics.Sanitized, o.Topics.DeadLetters} {
-			w.deleteTopic(t, topic, false)
+			w.DeleteTopic(t, topic, false)
 		}
-		ok(t, deleteGroup(t.Context(), w.client, o.Group))
-		w.remakeRaw(t)
+		servicetest.OK(t, deleteGroup(t.Context(), w.Client, o.Group))
+		w.RemakeRaw(t)
 		o.AcceptLost = accept
 		err := fails(t, o, "of another cluster or of an earlier raw topic",
 			"state reset --discard-account")
@@ -42,30 +33,30 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 			t.Errorf("accepting %t, the doctor finds %s", accept, bad)
 		}
 		_, err = ResetState(t.Context(), o, false, true)
-		ok(t, err)
+		servicetest.OK(t, err)
 		o.AcceptLost = false
 		r := start(t, o)
-		await(t, "it works", func() bool {
-			return strings.Contains(r.log.String(), "state restored")
+		servicetest.Await(t, "it works", func() bool {
+			return strings.Contains(r.Log.String(), "state restored")
 		}, r)
-		r.stop(t)
+		r.Stop(t)
 	}
 }
 
 // TestDiagnoseRemadeRaw: the doctor refuses what run refuses, in the same words.
 func TestDiagnoseRemadeRaw(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
 	if found := details(Diagnose(t.Context(), o), LevelOK); !strings.Contains(found,
 		"account: nothing processed yet") {
 		t.Errorf("before anything was processed: %s", found)
 	}
-	w.serve(t, o, 2)
+	serve(t, w, o, 2)
 	if found := details(Diagnose(t.Context(), o), LevelOK); !strings.Contains(found,
 		"account: the changelog has states") {
 		t.Errorf("after something was processed: %s", found)
 	}
-	w.remakeRaw(t)
+	w.RemakeRaw(t)
 	bad := details(Diagnose(t.Context(), o), LevelFailure)
 	if !strings.Contains(bad, task.ErrSource.Error()) {
 		t.Errorf("the doctor finds %s", bad)
@@ -78,8 +69,8 @@ func TestDiagnoseRemadeRaw(t *testing.T) {
 // TestAcceptedLossIsNotTrouble: the looks before a loss is accepted are no warnings.
 func TestAcceptedLossIsNotTrouble(t *testing.T) {
 	for accept, want := range map[bool]int{false: 1, true: 0} {
-		var log captured
-		o := &observer{log: log.logger(), caller: caller(0), acceptLost: accept}
+		var log servicetest.Log
+		o := &observer{log: log.Logger(), caller: caller(0), acceptLost: accept}
 		o.Retried(task.ErrLost, time.Second)
 		if n := strings.Count(log.String(), "level=WARN"); n != want {
 			t.Errorf("accepting %t: %d warnings", accept, n)
@@ -90,18 +81,18 @@ func TestAcceptedLossIsNotTrouble(t *testing.T) {
 // TestFolderOfTheChangelogBefore: after a rebuild the folder is set aside, and nobody is told
 // to name another one.
 func TestFolderOfTheChangelogBefore(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 2)
-	w.deleteTopic(t, o.Topics.Changelog, false)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 2)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
 	_, err := RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
-	ok(t, err)
+	servicetest.OK(t, err)
 	r := start(t, o)
-	await(t, "it works", func() bool {
-		return strings.Contains(r.log.String(), "state restored")
+	servicetest.Await(t, "it works", func() bool {
+		return strings.Contains(r.Log.String(), "state restored")
 	}, r)
-	r.stop(t)
-	log := r.log.String()
+	r.Stop(t)
+	log := r.Log.String()
 	if !strings.Contains(log, "it belongs to the changelog before") ||
 		strings.Contains(log, "another group or topic") {
 		t.Errorf("the log says\n%s", log)

@@ -5,32 +5,30 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/producer/partition"
 )
-
-func murmur2Place(key []byte) int32 { return partition.Murmur2(key, partitions) }
 
 // switched is a world in which a service with a budget of 5 has spent it on each of 40
 // users under murmur2, and has stopped cleanly. Then the producers have switched to crc32.
-func switched(t *testing.T) (*world, Options, answers) {
+func switched(t *testing.T) (*servicetest.World, Options, servicetest.Answers) {
 	t.Helper()
 	const budget = 5
-	w := newWorld(t, 40)
+	w := servicetest.NewWorld(t, 40)
 	feed := func(place func([]byte) int32, steps int) {
 		for range steps {
-			w.feedBy(t, place, 0, users(40)...)
-			w.step++
+			w.FeedBy(t, place, 0, servicetest.Users(40)...)
+			w.Step++
 		}
 	}
-	feed(murmur2Place, 12) // 100 records and more in each partition: probation is over
-	o := w.options("first")
+	feed(servicetest.Murmur2Place, 12) // 100 records and more in each partition: probation is over
+	o := optionsFor(w, "first")
 	o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
-	a := w.answers(t, o.Group)
+	a := w.Answers(t, o.Group)
 	service := start(t, o)
-	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, service)
-	service.stop(t)
-	feed(crc32Place, 8)
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+	service.Stop(t)
+	feed(servicetest.CRC32Place, 8)
 	return w, o, a
 }
 
@@ -41,7 +39,7 @@ func TestPartitionerIsChanged(t *testing.T) {
 	w, o, a := switched(t)
 	changed := o
 	changed.Partitioner = CRC32
-	before := a.read(t)
+	before := a.Read(t)
 	for range 2 {
 		err := fails(t, changed, "of 40 users in first.log", "topics.partitioner: crc32 puts them",
 			"Put back topics.partitioner: murmur2", "feed a new raw topic", "accept_lost_account: true for one start")
@@ -49,7 +47,7 @@ func TestPartitionerIsChanged(t *testing.T) {
 			t.Errorf("the service ends with %v", err)
 		}
 	}
-	if n := a.read(t); n != before {
+	if n := a.Read(t); n != before {
 		t.Errorf("%d answers have become %d", before, n)
 	}
 	if said := details(Diagnose(t.Context(), changed), LevelFailure); !strings.Contains(said, ErrMoved.Error()) {
@@ -65,9 +63,9 @@ func TestPartitionerIsChanged(t *testing.T) {
 		t.Errorf("doctor says %s", said)
 	}
 	service := start(t, o)
-	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, service)
-	service.stop(t)
-	for user, sum := range w.spent(t, "first.out") {
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+	service.Stop(t)
+	for user, sum := range w.Spent(t, "first.out") {
 		if sum > budget {
 			t.Errorf("ε %v are published of %s, the budget is %v", sum, user, budget)
 		}
@@ -84,19 +82,19 @@ func TestPartitionerIsAccepted(t *testing.T) {
 		t.Errorf("doctor says %s", said)
 	}
 	service := start(t, o)
-	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, service)
-	service.stop(t)
-	if !strings.Contains(service.log.String(), "topics.partitioner has changed") {
-		t.Errorf("the log says\n%s", service.log)
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+	service.Stop(t)
+	if !strings.Contains(service.Log.String(), "topics.partitioner has changed") {
+		t.Errorf("the log says\n%s", service.Log)
 	}
 	exceeded, moved := 0, 0
-	for _, sum := range w.spent(t, "first.out") {
+	for _, sum := range w.Spent(t, "first.out") {
 		if sum > budget {
 			exceeded++
 		}
 	}
-	for _, user := range users(40) {
-		if crc32Place(user) != murmur2Place(user) {
+	for _, user := range servicetest.Users(40) {
+		if servicetest.CRC32Place(user) != servicetest.Murmur2Place(user) {
 			moved++
 		}
 	}
@@ -104,27 +102,27 @@ func TestPartitionerIsAccepted(t *testing.T) {
 		t.Errorf("%d budgets are exceeded, and %d users moved", exceeded, moved)
 	}
 	o.AcceptLost = false
-	start(t, o).stop(t)
+	start(t, o).Stop(t)
 }
 
 // TestPartitionerAny: any cannot be compared with anything, and says what it vouches for.
 // From any to a partitioner that moves nobody is no loss.
 func TestPartitionerAny(t *testing.T) {
-	w := newWorld(t, 40)
-	w.feedBy(t, crc32Place, 0, users(40)...)
-	o := w.options("first")
-	a := w.answers(t, o.Group)
+	w := servicetest.NewWorld(t, 40)
+	w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
+	o := optionsFor(w, "first")
+	a := w.Answers(t, o.Group)
 	for i, by := range []Partitioner{CRC32, AnyPartitioner, CRC32} {
 		o.Partitioner = by
 		if i > 0 {
-			w.step++
-			w.feedBy(t, crc32Place, 0, users(40)...)
+			w.Step++
+			w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
 		}
 		service := start(t, o)
-		await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, service)
-		service.stop(t)
-		if said := strings.Contains(service.log.String(), "vouches for it that every user's records stay"); said != (by == AnyPartitioner) {
-			t.Errorf("start %d with %s: %t\n%s", i, by, said, service.log)
+		servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+		service.Stop(t)
+		if said := strings.Contains(service.Log.String(), "vouches for it that every user's records stay"); said != (by == AnyPartitioner) {
+			t.Errorf("start %d with %s: %t\n%s", i, by, said, service.Log)
 		}
 	}
 	o.Partitioner = Murmur2
@@ -136,7 +134,7 @@ func TestPartitionerAny(t *testing.T) {
 // TestPartitionerOf: a fingerprint tells all partitioners apart; one of a version that had
 // other settings tells nothing, so its states are looked at.
 func TestPartitionerOf(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4)).WithDefaults()
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
 	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
 		other := o
 		other.Partitioner = by

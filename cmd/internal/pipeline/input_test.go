@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
@@ -13,7 +14,7 @@ import (
 // fixAt is the sentinel's, at a place given in cells of a model's map from its
 // south-west corner.
 func fixAt(m *mobility.Model, column, row float64) schemas.Raw {
-	fix := sentinel()
+	fix := servicetest.Sentinel()
 	side := m.Grid.CellKM()
 	fix.Latitude, fix.Longitude = m.Grid.ToDegrees(grid.Point{X: column * side, Y: row * side})
 	return fix
@@ -23,7 +24,7 @@ func fixAt(m *mobility.Model, column, row float64) schemas.Raw {
 // cell; one further away is a dead letter unless it is to be clamped, and changes
 // nothing: what follows is as if it had not been there.
 func TestFixesOutsideTheMap(t *testing.T) {
-	model := neighbourModel(t, town, 1000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	width, height := float64(model.Grid.Width()), float64(model.Grid.Height())
 	for _, c := range []struct {
 		name        string
@@ -46,29 +47,29 @@ func TestFixesOutsideTheMap(t *testing.T) {
 				o := testOptions(t, model)
 				o.Input.Outside = policy
 				p := newTestProcessor(t, o, 0)
-				state := process(t, p, record(t, 0, sentinel()), nil).state
+				state := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
 				p.tally = Tally{}
 				fix := fixAt(model, c.column, c.row)
 				fix.Timestamp += 60_000
-				got := process(t, p, record(t, 1, fix), state)
+				got := servicetest.Process(t, p, servicetest.Record(t, 1, fix), state)
 				want := Tally{OutsideClamped: 1}
 				switch {
 				case c.far && policy != OutsideClamp:
 					want = Tally{OutsideRefused: 1}
-					letter := got.letter(t, schemas.Avro)
+					letter := got.Letter(t, schemas.Avro)
 					if letter.Reason != schemas.ReasonOutsideMap || letter.Offset != 1 {
 						t.Errorf("the dead letter is %+v", letter)
 					}
-					secrets := append(coordinateSecrets(fix, model.Grid), userSecrets(fix.UserID)...)
-					requireNoLeak(t, "the dead letter", got.dead[0].Value, secrets)
+					secrets := append(servicetest.CoordinateSecrets(fix, model.Grid), servicetest.UserSecrets(fix.UserID)...)
+					servicetest.RequireNoLeak(t, "the dead letter", got.Dead[0].Value, secrets)
 				case !c.outside:
 					want = Tally{}
-					got.sanitized(t, schemas.Avro)
+					got.Sanitized(t, schemas.Avro)
 				default: // the same as in the nearest cell
 					nearest := fix
 					centre := model.Grid.Centre(model.Grid.Locate(fix.Latitude, fix.Longitude))
 					nearest.Latitude, nearest.Longitude = model.Grid.ToDegrees(centre)
-					requireEqual(t, "the clamped fix", process(t, newTestProcessor(t, o, 0), record(t, 1, nearest), state), got)
+					servicetest.RequireEqual(t, "the clamped fix", servicetest.Process(t, newTestProcessor(t, o, 0), servicetest.Record(t, 1, nearest), state), got)
 				}
 				if p.tally.OutsideClamped != want.OutsideClamped || p.tally.OutsideRefused != want.OutsideRefused {
 					t.Errorf("counted are %d clamped and %d refused", p.tally.OutsideClamped, p.tally.OutsideRefused)
@@ -81,12 +82,12 @@ func TestFixesOutsideTheMap(t *testing.T) {
 // TestLateComesBeforeOutside: whether a fix is late is known without its place, so a late
 // fix outside the map says the same as one inside, and is not counted as outside.
 func TestLateComesBeforeOutside(t *testing.T) {
-	model := neighbourModel(t, town, 1000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	p := newTestProcessor(t, testOptions(t, model), 0)
-	state := process(t, p, record(t, 0, sentinel()), nil).state
+	state := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
 	fix := fixAt(model, 205, 5.5)
 	fix.Timestamp -= 60_000
-	if got := process(t, p, record(t, 1, fix), state).letter(t, schemas.Avro); got.Reason != schemas.ReasonLate {
+	if got := servicetest.Process(t, p, servicetest.Record(t, 1, fix), state).Letter(t, schemas.Avro); got.Reason != schemas.ReasonLate {
 		t.Errorf("refused as %s", got.Reason)
 	}
 	if p.tally.OutsideRefused != 0 || p.tally.Late != 1 {
@@ -97,17 +98,17 @@ func TestLateComesBeforeOutside(t *testing.T) {
 // TestOutsideWhichMap: the map that counts is that of the version chosen for the fix. A
 // fix that is refused does not bring the user's state to that version.
 func TestOutsideWhichMap(t *testing.T) {
-	north := town
-	north.South, north.North = town.North+.5, town.North+.7
-	one, two := neighbourModel(t, town, 1000, 4), neighbourModel(t, north, 1000, 4)
+	north := servicetest.Town
+	north.South, north.North = servicetest.Town.North+.5, servicetest.Town.North+.7
+	one, two := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4), servicetest.NeighbourModel(t, north, 1000, 4)
 	p := newTestProcessor(t, testOptions(t, one), 0)
 	p.Use(FromTheStart([]*Version{newVersion(t, 10, two)}))
 	inOne, inTwo := fixAt(one, 5.5, 5.5), fixAt(two, 5.5, 5.5)
 	step := func(fix schemas.Raw, n int64) schemas.Raw {
-		fix.Timestamp = startMS + n*60_000
+		fix.Timestamp = servicetest.StartMS + n*60_000
 		return fix
 	}
-	state := process(t, p, record(t, 0, step(inOne, 1)), nil).state
+	state := servicetest.Process(t, p, servicetest.Record(t, 0, step(inOne, 1)), nil).State
 	for name, c := range map[string]struct {
 		fix     schemas.Raw
 		refused bool
@@ -117,19 +118,19 @@ func TestOutsideWhichMap(t *testing.T) {
 		"on the second map, in its time":   {step(inTwo, 10), false},
 		"on the first map, after its time": {step(inOne, 10), true},
 	} {
-		got := process(t, p, record(t, 1, c.fix), state)
+		got := servicetest.Process(t, p, servicetest.Record(t, 1, c.fix), state)
 		if c.refused {
-			if letter := got.letter(t, schemas.Avro); letter.Reason != schemas.ReasonOutsideMap {
+			if letter := got.Letter(t, schemas.Avro); letter.Reason != schemas.ReasonOutsideMap {
 				t.Errorf("%s: refused as %s", name, letter.Reason)
 			}
 			continue
 		}
-		got.sanitized(t, schemas.Avro)
+		got.Sanitized(t, schemas.Avro)
 	}
 	// A file's states are kept in memory, so that a refused fix could leave a mark on one.
-	engine, err := NewEngine(Settings{Model: one, Key: testKey, Release: testRelease})
-	ok(t, err)
-	ok(t, engine.Follow([]*Version{newVersion(t, 10, two)}))
+	engine, err := NewEngine(Settings{Model: one, Key: servicetest.Key, Release: servicetest.Release})
+	servicetest.OK(t, err)
+	servicetest.OK(t, engine.Follow([]*Version{newVersion(t, 10, two)}))
 	if err := p.state.DecodeBinary(state); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestOutsideWhichMap(t *testing.T) {
 // TestSwapped: fixes outside the map are held against it with latitude and longitude
 // swapped; those on it are not.
 func TestSwapped(t *testing.T) {
-	model := neighbourModel(t, town, 1000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	for name, c := range map[string]struct {
 		policy string
 		change func(*schemas.Raw)
@@ -158,9 +159,9 @@ func TestSwapped(t *testing.T) {
 		o := testOptions(t, model)
 		o.Input.Outside = c.policy
 		p := newTestProcessor(t, o, 0)
-		fix := sentinel()
+		fix := servicetest.Sentinel()
 		c.change(&fix)
-		process(t, p, record(t, 0, fix), nil)
+		servicetest.Process(t, p, servicetest.Record(t, 0, fix), nil)
 		if p.tally.OutsideSwapped != c.want {
 			t.Errorf("%s: counted %d", name, p.tally.OutsideSwapped)
 		}
@@ -171,19 +172,19 @@ func TestSwapped(t *testing.T) {
 // number; either way it changes no state and its lateness is counted.
 func TestLatePolicy(t *testing.T) {
 	for _, policy := range []string{"", LateDeadLetter, LateDrop} {
-		o := testOptions(t, neighbourModel(t, town, 1000, 4)).WithDefaults()
+		o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)).WithDefaults()
 		o.Input.Late, o.Partitioner = policy, AnyPartitioner
 		p := newTestProcessor(t, o, 0)
-		state := process(t, p, record(t, 0, sentinel()), nil).state
+		state := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
 		for i, by := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Hour, 25 * time.Hour} {
-			fix := sentinel()
+			fix := servicetest.Sentinel()
 			fix.Timestamp -= by.Milliseconds()
-			got := process(t, p, record(t, int64(i+1), fix), state)
+			got := servicetest.Process(t, p, servicetest.Record(t, int64(i+1), fix), state)
 			if policy != LateDrop {
-				if letter := got.letter(t, schemas.Avro); letter.Reason != schemas.ReasonLate {
+				if letter := got.Letter(t, schemas.Avro); letter.Reason != schemas.ReasonLate {
 					t.Errorf("%s: refused as %s", policy, letter.Reason)
 				}
-			} else if len(got.output)+len(got.dead)+len(got.state) > 0 {
+			} else if len(got.Output)+len(got.Dead)+len(got.State) > 0 {
 				t.Errorf("%s: a late fix leaves something", policy)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
 )
@@ -13,29 +14,29 @@ import (
 // tell is what the user's last sanitized record says.
 func TestInspect(t *testing.T) {
 	w := served(t, 12, 6)
-	v := w.view(t, "first.out", false)
-	v.read(t)
+	v := w.View(t, "first.out", false)
+	v.Read(t)
 	const user = "vehicle-003"
 	var last schemas.Sanitized
-	for _, lines := range v.lines {
+	for _, lines := range v.Lines {
 		for _, l := range lines {
-			if l.key == user {
-				s, err := newTestCodec(t, schemas.Avro).DecodeSanitized([]byte(l.value))
-				ok(t, err)
+			if l.Key == user {
+				s, err := servicetest.NewCodec(t, schemas.Avro).DecodeSanitized([]byte(l.Value))
+				servicetest.OK(t, err)
 				last = s
 			}
 		}
 	}
-	o := w.options("first")
+	o := optionsFor(w, "first")
 	for _, local := range []bool{false, true} {
 		got, err := Inspect(t.Context(), o, InspectOptions{User: user, Local: local, Top: 3})
-		ok(t, err)
+		servicetest.OK(t, err)
 		if got.Step != last.Step || int64(got.Releases) != last.Release || got.ModelID != last.ModelID || !got.OfThisModel ||
 			*got.Estimate != (Place{last.EstimateLatitude, last.EstimateLongitude}) ||
 			*got.LastRelease != (Place{last.Latitude, last.Longitude}) || got.RadiusM != last.RadiusM {
 			t.Errorf("local %t: %+v, want what the last record says: %+v", local, got, last)
 		}
-		if got.EpsilonSpent != float64(last.Release)*testRelease.Epsilon || got.Cells < 3 || !(got.EntropyBits > 0) || got.EntropyBits > math.Log2(float64(got.Cells)) {
+		if got.EpsilonSpent != float64(last.Release)*servicetest.Release.Epsilon || got.Cells < 3 || !(got.EntropyBits > 0) || got.EntropyBits > math.Log2(float64(got.Cells)) {
 			t.Errorf("local %t: %+v", local, got)
 		}
 		if len(got.Top) != 3 || got.Top[0].Probability < got.Top[1].Probability || (got.Offset < 0) != local {
@@ -52,15 +53,15 @@ func TestInspect(t *testing.T) {
 	budgeted.Release.Budget = mechanism.Budget{Epsilon: 5, WindowSteps: 2}
 	budgeted.Publish.User = UserPseudonym
 	spent, err := Inspect(t.Context(), budgeted, InspectOptions{User: user})
-	ok(t, err)
-	if spent.EpsilonWindow == nil || *spent.EpsilonWindow != 2*testRelease.Epsilon || spent.PublishedAs != Pseudonym(testKey, user) {
+	servicetest.OK(t, err)
+	if spent.EpsilonWindow == nil || *spent.EpsilonWindow != 2*servicetest.Release.Epsilon || spent.PublishedAs != Pseudonym(servicetest.Key, user) {
 		t.Errorf("with a budget: %+v", spent)
 	}
 	// Under another map the points mean nothing, and are not shown.
 	other := o
-	other.Model = neighbourModel(t, town, 2000, 4)
+	other.Model = servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
 	got, err := Inspect(t.Context(), other, InspectOptions{User: user, Top: 3})
-	ok(t, err)
+	servicetest.OK(t, err)
 	if got.OfThisModel || got.Estimate != nil || got.LastRelease != nil || got.Top != nil || got.Step != last.Step {
 		t.Errorf("under another map: %+v", got)
 	}
@@ -71,11 +72,11 @@ func TestInspect(t *testing.T) {
 func TestInspectElsewhere(t *testing.T) {
 	w := served(t, 4, 2)
 	s := mechanism.State{}
-	w.write(t, true, "first.log", 0, line{key: "a", value: string(s.AppendBinary(nil))}, line{key: "b", value: string(s.AppendBinary(nil))},
-		line{key: "c", value: string(s.AppendBinary(nil))}, line{key: "d", value: string(s.AppendBinary(nil))})
+	w.Write(t, true, "first.log", 0, servicetest.Line{Key: "a", Value: string(s.AppendBinary(nil))}, servicetest.Line{Key: "b", Value: string(s.AppendBinary(nil))},
+		servicetest.Line{Key: "c", Value: string(s.AppendBinary(nil))}, servicetest.Line{Key: "d", Value: string(s.AppendBinary(nil))})
 	for _, user := range []string{"a", "b", "c", "d"} {
-		got, err := Inspect(t.Context(), w.options("first"), InspectOptions{User: user})
-		ok(t, err)
+		got, err := Inspect(t.Context(), optionsFor(w, "first"), InspectOptions{User: user})
+		servicetest.OK(t, err)
 		if got.Partition != 0 {
 			t.Errorf("%s is found in partition %d", user, got.Partition)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -59,7 +60,7 @@ func TestLoopCrashes(t *testing.T) {
 	seeds := uint64(6)
 	if s := os.Getenv(crashesEnv); s != "" {
 		_, err := fmt.Sscan(s, &seeds)
-		ok(t, err)
+		servicetest.OK(t, err)
 	}
 	lost := 0
 	for seed := range seeds {
@@ -119,7 +120,7 @@ func newLoopWorld(t *testing.T, seed uint64, plant func(*task.Dependencies)) *lo
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { ok(t, broker.Close()) })
+	t.Cleanup(func() { servicetest.OK(t, broker.Close()) })
 	w := &loopWorld{
 		t: t, plant: plant, broker: broker, rng: rand.New(rand.NewPCG(seed, 2)),
 		client: kafkaconn.NewClient([]string{broker.Addr()}), disk: vfs.NewCrashableMem(),
@@ -156,7 +157,7 @@ func (w *loopWorld) refused() (open bool, err error) {
 	for _, r := range w.read("log", false) {
 		if string(r.Key) == task.MarkKey {
 			last, err = task.DecodeMark(r.Value)
-			ok(w.t, err)
+			servicetest.OK(w.t, err)
 		}
 	}
 	w.other = true

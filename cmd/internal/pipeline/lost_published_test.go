@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -20,20 +21,20 @@ func TestLostWithItsOffsets(t *testing.T) {
 	for name, again := range map[string]bool{"deleted": false, "made again": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 12)
-			o := w.options("first")
-			w.serve(t, o, 4)
-			var at [partitions]int64
+			w := servicetest.NewWorld(t, 12)
+			o := optionsFor(w, "first")
+			serve(t, w, o, 4)
+			var at [servicetest.Partitions]int64
 			for p := range at {
 				var err error
-				at[p], _, err = consumer.Committed(t.Context(), w.client, wire.Options{}, o.Group, "raw", int32(p))
-				ok(t, err)
+				at[p], _, err = consumer.Committed(t.Context(), w.Client, wire.Options{}, o.Group, "raw", int32(p))
+				servicetest.OK(t, err)
 			}
-			w.deleteTopic(t, o.Topics.Changelog, again)
-			ok(t, deleteGroup(t.Context(), w.client, o.Group))
-			ok(t, os.RemoveAll(o.StateDir))
-			out := w.view(t, o.Topics.Sanitized, true)
-			published := out.read(t)
+			w.DeleteTopic(t, o.Topics.Changelog, again)
+			servicetest.OK(t, deleteGroup(t.Context(), w.Client, o.Group))
+			servicetest.OK(t, os.RemoveAll(o.StateDir))
+			out := w.View(t, o.Topics.Sanitized, true)
+			published := out.Read(t)
 			err := fails(t, o, "first.out or first.dead has records in partition 0", "rebuild-changelog --from-store",
 				"set its offsets first", "If this is a new service")
 			if !errors.Is(err, task.ErrLost) {
@@ -42,16 +43,16 @@ func TestLostWithItsOffsets(t *testing.T) {
 			if bad := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %s", bad)
 			}
-			if got := out.read(t); got != published {
+			if got := out.Read(t); got != published {
 				t.Errorf("%d sanitized records have become %d", published, got)
 			}
 			for p, offset := range at {
-				w.moveOffset(t, o.Group, p, offset)
+				w.MoveOffset(t, o.Group, p, offset)
 			}
 			o.AcceptLost = true
-			w.serve(t, o, 1)
+			serve(t, w, o, 1)
 			o.AcceptLost = false
-			w.serve(t, o, 1)
+			serve(t, w, o, 1)
 		})
 	}
 }
@@ -59,34 +60,34 @@ func TestLostWithItsOffsets(t *testing.T) {
 // TestFirstTransactionIsNoEvidence: what an instance has left that was killed in its first
 // transaction, open or aborted, was not published.
 func TestFirstTransactionIsNoEvidence(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first").WithDefaults()
-	ok(t, topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
-	check := &lossCheck{client: w.client, o: o}
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first").WithDefaults()
+	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
+	check := &lossCheck{client: w.Client, o: o}
 	require := func(want bool, when string) {
 		t.Helper()
-		got, err := check.published(t.Context(), 0, partitions)
-		ok(t, err)
+		got, err := check.published(t.Context(), 0, servicetest.Partitions)
+		servicetest.OK(t, err)
 		if got != want {
 			t.Errorf("%s something is published: %t", when, got)
 		}
 	}
 	require(false, "new,")
-	tx, err := producer.NewTransactional(w.client, "test/first", producer.Options{})
-	ok(t, err)
-	ok(t, tx.Init(t.Context()))
+	tx, err := producer.NewTransactional(w.Client, "test/first", producer.Options{})
+	servicetest.OK(t, err)
+	servicetest.OK(t, tx.Init(t.Context()))
 	_, err = tx.Produce(t.Context(), producer.Batch{
 		TopicPartition: producer.TopicPartition{Topic: o.Topics.Sanitized},
-		Records:        []producer.Record{{Key: []byte("a"), Value: []byte("b"), Timestamp: startMS}},
+		Records:        []producer.Record{{Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS}},
 	})
-	ok(t, err)
+	servicetest.OK(t, err)
 	require(false, "with an open transaction,")
-	ok(t, tx.Abort(t.Context()))
+	servicetest.OK(t, tx.Abort(t.Context()))
 	require(false, "after the abort,")
-	ok(t, check.before(t.Context()))
-	w.write(t, true, o.Topics.DeadLetters, 0, line{key: "a", value: "b", timestamp: startMS})
+	servicetest.OK(t, check.before(t.Context()))
+	w.Write(t, true, o.Topics.DeadLetters, 0, servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
 	require(true, "after a dead letter,")
-	w.deleteRecords(t, o.Topics.DeadLetters, 0, 2)
+	w.DeleteRecords(t, o.Topics.DeadLetters, 0, 2)
 	require(true, "after retention,")
 	check.replays = true
 	require(false, "in a replay,")
@@ -96,90 +97,90 @@ func TestFirstTransactionIsNoEvidence(t *testing.T) {
 func without(t *testing.T, dir string, partition int32) string {
 	t.Helper()
 	other := dir + ".without"
-	ok(t, os.CopyFS(other, os.DirFS(dir)))
+	servicetest.OK(t, os.CopyFS(other, os.DirFS(dir)))
 	looked, err := state.Open(other, state.Options{ReadOnly: true})
-	ok(t, err)
+	servicetest.OK(t, err)
 	identity := looked.Identity()
-	ok(t, looked.Close())
+	servicetest.OK(t, looked.Close())
 	store, err := state.Open(other, state.Options{Identity: identity})
-	ok(t, err)
-	ok(t, store.Partition(partition).Wipe())
-	ok(t, store.Close())
+	servicetest.OK(t, err)
+	servicetest.OK(t, store.Partition(partition).Wipe())
+	servicetest.OK(t, store.Close())
 	return other
 }
 
 // TestRebuildUnnamedPartition: without the group's offsets a partition that no folder has
 // is not taken for one that was never processed, unless its raw partition is empty.
 func TestRebuildUnnamedPartition(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 3)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 3)
 	part := without(t, o.StateDir, 2)
-	w.deleteTopic(t, o.Topics.Changelog, false)
-	ok(t, deleteGroup(t.Context(), w.client, o.Group))
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	servicetest.OK(t, deleteGroup(t.Context(), w.Client, o.Group))
 	for _, folders := range [][]string{{part}, nil} {
 		plan, err := RebuildChangelog(t.Context(), o, folders, false)
-		if err == nil || !strings.Contains(err.Error(), "partition 2: no folder has its states") || w.exists(t, o.Topics.Changelog) {
+		if err == nil || !strings.Contains(err.Error(), "partition 2: no folder has its states") || w.Exists(t, o.Topics.Changelog) {
 			t.Fatalf("rebuilt from %q as %+v: %v", folders, plan, err)
 		}
 	}
 	_, err := RebuildChangelog(t.Context(), o, []string{part, o.StateDir}, false)
-	ok(t, err)
-	w.serve(t, o, 2)
-	w.requireUndisturbed(t, "first")
+	servicetest.OK(t, err)
+	serve(t, w, o, 2)
+	requireUndisturbed(t, w, "first")
 
 	// One vehicle: three of the partitions have never had a record.
-	w = newWorld(t, 1)
-	o = w.options("first")
-	w.serve(t, o, 3)
-	w.deleteTopic(t, o.Topics.Changelog, false)
-	ok(t, deleteGroup(t.Context(), w.client, o.Group))
+	w = servicetest.NewWorld(t, 1)
+	o = optionsFor(w, "first")
+	serve(t, w, o, 3)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	servicetest.OK(t, deleteGroup(t.Context(), w.Client, o.Group))
 	_, err = RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
-	ok(t, err)
-	w.serve(t, o, 1)
+	servicetest.OK(t, err)
+	serve(t, w, o, 1)
 }
 
 // TestRebuildFromLaggingStates: what the refusal advises makes the account whole. The same
 // records come again, byte for byte, and no others.
 func TestRebuildFromLaggingStates(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 3)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 3)
 	old := o.StateDir + ".old"
-	ok(t, os.CopyFS(old, os.DirFS(o.StateDir)))
-	w.serve(t, o, 3)
-	w.deleteTopic(t, o.Topics.Changelog, false)
-	ok(t, os.RemoveAll(o.StateDir))
+	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
+	serve(t, w, o, 3)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	servicetest.OK(t, os.RemoveAll(o.StateDir))
 	_, err := RebuildChangelog(t.Context(), o, []string{old}, false)
 	if err == nil || !strings.Contains(err.Error(), "set the group's offset in this partition back to") {
 		t.Fatalf("states that lag: %v", err)
 	}
-	var at [partitions]int64
+	var at [servicetest.Partitions]int64
 	store, err := state.Open(old, state.Options{ReadOnly: true})
-	ok(t, err)
+	servicetest.OK(t, err)
 	for p := range at {
 		stored, _, err := store.Partition(int32(p)).Positions()
-		ok(t, err)
+		servicetest.OK(t, err)
 		at[p] = stored.Input
 	}
-	ok(t, store.Close())
+	servicetest.OK(t, store.Close())
 	for p, offset := range at {
-		w.moveOffset(t, o.Group, p, offset)
+		w.MoveOffset(t, o.Group, p, offset)
 	}
 	_, err = RebuildChangelog(t.Context(), o, []string{old}, false)
-	ok(t, err)
-	a := w.answers(t, o.Group)
-	before := a.read(t)
-	want := w.fed
+	servicetest.OK(t, err)
+	a := w.Answers(t, o.Group)
+	before := a.Read(t)
+	want := w.Fed
 	for _, offset := range at {
 		want -= offset // one raw record, one answer; the rest is made again
 	}
 	service := start(t, o)
-	await(t, "it is made again", func() bool { return a.read(t) >= before+want }, service)
-	service.stop(t)
-	calm := w.calm(t)
-	for p, lines := range calm.out.lines {
-		got, known := a.out.lines[p], map[line]bool{}
+	servicetest.Await(t, "it is made again", func() bool { return a.Read(t) >= before+want }, service)
+	service.Stop(t)
+	calm := calm(t, w)
+	for p, lines := range calm.Out.Lines {
+		got, known := a.Out.Lines[p], map[servicetest.Line]bool{}
 		for _, l := range lines {
 			known[l] = true
 		}
@@ -196,23 +197,23 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 
 // TestRebuildFromTwoChangelogs: offsets of two changelogs cannot be compared.
 func TestRebuildFromTwoChangelogs(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 3)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 3)
 	old := o.StateDir + ".old"
-	ok(t, os.CopyFS(old, os.DirFS(o.StateDir)))
-	w.deleteTopic(t, o.Topics.Changelog, false)
+	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
+	w.DeleteTopic(t, o.Topics.Changelog, false)
 	_, err := RebuildChangelog(t.Context(), o, []string{old}, false)
-	ok(t, err)
-	w.serve(t, o, 2)
-	w.deleteTopic(t, o.Topics.Changelog, false)
+	servicetest.OK(t, err)
+	serve(t, w, o, 2)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for _, folders := range [][]string{{old, o.StateDir}, {o.StateDir, old}} {
 		if plan, err := RebuildChangelog(t.Context(), o, folders, false); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
 			t.Errorf("rebuilt as %+v: %v", plan, err)
 		}
 	}
 	_, err = RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
-	ok(t, err)
-	w.serve(t, o, 1)
-	w.requireUndisturbed(t, "first")
+	servicetest.OK(t, err)
+	serve(t, w, o, 1)
+	requireUndisturbed(t, w, "first")
 }

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,10 +8,7 @@ import (
 	"testing"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -21,28 +17,6 @@ import (
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/state"
 )
-
-// deleteTopic deletes a topic, and makes it again, empty, if it is told to.
-func (w *world) deleteTopic(tb testing.TB, topic string, again bool) {
-	tb.Helper()
-	res, err := w.client.DeleteTopics(tb.Context(), &kafka.DeleteTopicsRequest{Topics: []string{topic}})
-	ok(tb, errors.Join(err, res.Errors[topic]))
-	ok(tb, awaitGone(tb.Context(), w.client, topic))
-	if again {
-		ok(tb, admin.CreateTopics(tb.Context(), w.client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: topics.Compacted}))
-	}
-}
-
-// exists reports whether a topic is there.
-func (w *world) exists(tb testing.TB, topic string) bool {
-	tb.Helper()
-	_, err := admin.Partitions(tb.Context(), w.client, wire.Options{}, topic)
-	var missing *admin.MissingTopicsError
-	if err != nil && !errors.As(err, &missing) {
-		tb.Fatal(err)
-	}
-	return err == nil
-}
 
 // TestLostChangelog: a changelog that was deleted, or deleted and made again, is not
 // begun anew while the group has offsets or the folder has states. It is written back from
@@ -58,20 +32,20 @@ func TestLostChangelog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 12)
-			o := w.options("first")
-			w.serve(t, o, 4)
+			w := servicetest.NewWorld(t, 12)
+			o := optionsFor(w, "first")
+			serve(t, w, o, 4)
 			saved := o.StateDir + ".saved"
-			ok(t, os.CopyFS(saved, os.DirFS(o.StateDir)))
-			w.deleteTopic(t, o.Topics.Changelog, test.again)
+			servicetest.OK(t, os.CopyFS(saved, os.DirFS(o.StateDir)))
+			w.DeleteTopic(t, o.Topics.Changelog, test.again)
 			o.Topics.Create = test.create
 			if !test.folder {
-				ok(t, os.RemoveAll(o.StateDir))
+				servicetest.OK(t, os.RemoveAll(o.StateDir))
 			}
-			out := w.view(t, o.Topics.Sanitized, true)
-			published := out.read(t)
+			out := w.View(t, o.Topics.Sanitized, true)
+			published := out.Read(t)
 			r := start(t, o, func(s *Service) { s.patience = 200 * time.Millisecond })
-			err := r.wait(t)
+			err := r.Wait(t)
 			if !errors.Is(err, task.ErrLost) {
 				t.Fatalf("the service ends with %v", err)
 			}
@@ -80,10 +54,10 @@ func TestLostChangelog(t *testing.T) {
 					t.Errorf("the error %q does not say %q", err, part)
 				}
 			}
-			if !test.again && w.exists(t, o.Topics.Changelog) {
+			if !test.again && w.Exists(t, o.Topics.Changelog) {
 				t.Error("the changelog was made again")
 			}
-			if got := out.read(t); got != published {
+			if got := out.Read(t); got != published {
 				t.Errorf("%d sanitized records have become %d", published, got)
 			}
 			if aside, err := filepath.Glob(filepath.Join(o.StateDir, "store.aside*")); err != nil || len(aside) > 0 {
@@ -98,16 +72,16 @@ func TestLostChangelog(t *testing.T) {
 			}
 
 			plan, err := RebuildChangelog(t.Context(), o, []string{saved}, false)
-			ok(t, err)
-			if plan.Made == test.again || len(plan.Partitions) != partitions {
+			servicetest.OK(t, err)
+			if plan.Made == test.again || len(plan.Partitions) != servicetest.Partitions {
 				t.Errorf("rebuilt as %+v", plan)
 			}
 			if report := verify(t, o); !report.Verified {
 				t.Errorf("what was written back is reported as %+v", report)
 			}
 			o.Topics.Create = false
-			w.serve(t, o, 4)
-			w.requireUndisturbed(t, "first")
+			serve(t, w, o, 4)
+			requireUndisturbed(t, w, "first")
 			if report := verify(t, o); !report.Verified {
 				t.Errorf("after it went on: %+v", report)
 			}
@@ -119,83 +93,83 @@ func TestLostChangelog(t *testing.T) {
 // decided there yet is not called empty. Right after a commit the marker may still be on its
 // way. Once the transaction is aborted it is empty.
 func TestUndecidedIsNotLost(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first").WithDefaults()
-	ok(t, topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
-	check := &lossCheck{client: w.client, o: o}
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first").WithDefaults()
+	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
+	check := &lossCheck{client: w.Client, o: o}
 	require := func(want bool, when string) {
 		t.Helper()
 		holds, err := check.holds(t.Context(), 0)
-		ok(t, err)
+		servicetest.OK(t, err)
 		if holds != want {
 			t.Errorf("%s it holds something: %t", when, holds)
 		}
 	}
 	require(false, "new,")
-	tx, err := producer.NewTransactional(w.client, "test/undecided", producer.Options{})
-	ok(t, err)
-	ok(t, tx.Init(t.Context()))
+	tx, err := producer.NewTransactional(w.Client, "test/undecided", producer.Options{})
+	servicetest.OK(t, err)
+	servicetest.OK(t, tx.Init(t.Context()))
 	_, err = tx.Produce(t.Context(), producer.Batch{
 		TopicPartition: producer.TopicPartition{Topic: o.Topics.Changelog},
-		Records:        []producer.Record{{Key: []byte("a"), Value: []byte("b"), Timestamp: startMS}},
+		Records:        []producer.Record{{Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS}},
 	})
-	ok(t, err)
+	servicetest.OK(t, err)
 	require(true, "with an open transaction,")
-	ok(t, tx.Abort(t.Context()))
+	servicetest.OK(t, tx.Abort(t.Context()))
 	require(false, "after the abort,")
-	w.write(t, true, o.Topics.Changelog, 0, line{key: "a", value: "b", timestamp: startMS})
+	w.Write(t, true, o.Topics.Changelog, 0, servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
 	require(true, "after a commit,")
 }
 
 // TestAcceptedLoss: who says so goes on without the account, once, and no fix is
 // answered twice or left out.
 func TestAcceptedLoss(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 4)
-	w.deleteTopic(t, o.Topics.Changelog, false)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 4)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
 	accepting := o
 	accepting.AcceptLost = true
 	if bad := details(Diagnose(t.Context(), accepting), LevelFailure); bad != "" {
 		t.Errorf("doctor finds %s", bad)
 	}
-	w.serve(t, accepting, 2)
+	serve(t, w, accepting, 2)
 	if said := details(Diagnose(t.Context(), accepting), LevelWarning); !strings.Contains(said, "take it out") {
 		t.Errorf("doctor finds nothing in accept_lost_account: %s", said)
 	}
-	w.serve(t, o, 2) // the permission was for one start
-	if a := w.answers(t, "first"); a.read(t) != w.fed {
-		t.Errorf("%d records have %d answers", w.fed, a.read(t))
+	serve(t, w, o, 2) // the permission was for one start
+	if a := w.Answers(t, "first"); a.Read(t) != w.Fed {
+		t.Errorf("%d records have %d answers", w.Fed, a.Read(t))
 	}
 }
 
 // TestAcceptedLossKeepsTheStore: a changelog that was emptied has the same id, so the state
 // folder is not set aside at the start. Who accepts the loss finds a copy of it all the same.
 func TestAcceptedLossKeepsTheStore(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 3)
-	for p := range int32(partitions) {
-		w.deleteRecords(t, o.Topics.Changelog, p, -1)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 3)
+	for p := range int32(servicetest.Partitions) {
+		w.DeleteRecords(t, o.Topics.Changelog, p, -1)
 	}
 	if err := fails(t, o, "the changelog is empty"); !errors.Is(err, task.ErrLost) {
 		t.Errorf("the service ends with %v", err)
 	}
 	o.AcceptLost = true
-	w.serve(t, o, 1)
+	serve(t, w, o, 1)
 	copies, err := filepath.Glob(filepath.Join(o.StateDir, "store.aside-*"))
 	if err != nil || len(copies) != 1 {
 		t.Fatalf("there are the copies %v, %v", copies, err)
 	}
 	dir := o.StateDir + ".kept"
-	ok(t, os.CopyFS(filepath.Join(dir, "store"), os.DirFS(copies[0])))
+	servicetest.OK(t, os.CopyFS(filepath.Join(dir, "store"), os.DirFS(copies[0])))
 	store, err := state.Open(dir, state.Options{ReadOnly: true})
-	ok(t, err)
+	servicetest.OK(t, err)
 	kept := 0
-	for p := range int32(partitions) {
-		ok(t, store.Partition(p).Iterate(func(_, _ []byte) error { kept++; return nil }))
+	for p := range int32(servicetest.Partitions) {
+		servicetest.OK(t, store.Partition(p).Iterate(func(_, _ []byte) error { kept++; return nil }))
 	}
-	ok(t, store.Close())
+	servicetest.OK(t, store.Close())
 	if kept != 12 {
 		t.Errorf("the copy has %d states, want 12", kept)
 	}
@@ -204,11 +178,11 @@ func TestAcceptedLossKeepsTheStore(t *testing.T) {
 // TestAcceptedLossNeedsAnOffset: with the group's offsets gone too, going on would release
 // everything again.
 func TestAcceptedLossNeedsAnOffset(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 2)
-	w.deleteTopic(t, o.Topics.Changelog, false)
-	ok(t, deleteGroup(t.Context(), w.client, o.Group))
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 2)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	servicetest.OK(t, deleteGroup(t.Context(), w.Client, o.Group))
 	o.AcceptLost = true
 	if err := fails(t, o, "set its offset to"); !errors.Is(err, task.ErrLost) {
 		t.Errorf("the service ends with %v", err)
@@ -218,14 +192,14 @@ func TestAcceptedLossNeedsAnOffset(t *testing.T) {
 		t.Errorf("the service ends with %v", err)
 	}
 	plan, err := RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
-	ok(t, err)
+	servicetest.OK(t, err)
 	for _, p := range plan.Partitions {
 		if !p.NoOffset {
 			t.Errorf("rebuilt as %+v", p)
 		}
 	}
-	w.serve(t, o, 2)
-	w.requireUndisturbed(t, "first")
+	serve(t, w, o, 2)
+	requireUndisturbed(t, w, "first")
 }
 
 // TestChangelogIsRemadeAtWork: a changelog that is deleted under a service, or deleted and
@@ -241,29 +215,29 @@ func TestChangelogIsRemadeAtWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 12)
+			w := servicetest.NewWorld(t, 12)
 			for range 4 {
-				w.feed(t)
+				w.Feed(t)
 			}
-			o := w.options("first")
-			a := w.answers(t, o.Group)
+			o := optionsFor(w, "first")
+			a := w.Answers(t, o.Group)
 			r := start(t, o, func(s *Service) { s.changelogEvery = test.every })
-			await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, r)
-			w.deleteTopic(t, o.Topics.Changelog, test.again)
-			before := w.fed
+			servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
+			w.DeleteTopic(t, o.Topics.Changelog, test.again)
+			before := w.Fed
 			if test.fed {
-				w.feed(t)
+				w.Feed(t)
 			}
-			if err := r.wait(t); !errors.Is(err, task.ErrLost) || !strings.Contains(err.Error(), "rebuild-changelog") {
+			if err := r.Wait(t); !errors.Is(err, task.ErrLost) || !strings.Contains(err.Error(), "rebuild-changelog") {
 				t.Fatalf("the service ends with %v", err)
 			}
-			if got := a.read(t); got != before {
+			if got := a.Read(t); got != before {
 				t.Errorf("%d answers have become %d", before, got)
 			}
 			_, err := RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
-			ok(t, err)
-			w.serve(t, o, 2)
-			w.requireUndisturbed(t, "first")
+			servicetest.OK(t, err)
+			serve(t, w, o, 2)
+			requireUndisturbed(t, w, "first")
 		})
 	}
 }
@@ -271,76 +245,59 @@ func TestChangelogIsRemadeAtWork(t *testing.T) {
 // TestChangelogIsToDelete: a policy under which the changelog would forget stops the
 // service before the broker begins to.
 func TestChangelogIsToDelete(t *testing.T) {
-	w := newWorld(t, 4)
-	o := w.options("first")
-	w.serve(t, o, 2)
+	w := servicetest.NewWorld(t, 4)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 2)
 	r := start(t, o, func(s *Service) { s.changelogEvery = 20 * time.Millisecond })
-	await(t, "it works", func() bool { return strings.Contains(r.log.String(), "state restored") }, r)
-	w.alter(t, o.Topics.Changelog, "cleanup.policy", "compact,delete")
+	servicetest.Await(t, "it works", func() bool { return strings.Contains(r.Log.String(), "state restored") }, r)
+	w.Alter(t, o.Topics.Changelog, "cleanup.policy", "compact,delete")
 	var config *admin.ConfigError
-	if err := r.wait(t); !errors.As(err, &config) || !strings.Contains(err.Error(), "account of ε") {
+	if err := r.Wait(t); !errors.As(err, &config) || !strings.Contains(err.Error(), "account of ε") {
 		t.Errorf("the service ends with %v", err)
 	}
-}
-
-// alter sets a topic's setting.
-func (w *world) alter(tb testing.TB, topic, name, value string) {
-	tb.Helper()
-	admin, err := kgo.NewClient(kgo.SeedBrokers(w.addr))
-	ok(tb, err)
-	defer admin.Close()
-	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, topic
-	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-	config.Name, config.Value = name, &value
-	resource.Configs = append(resource.Configs, config)
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	req.Resources = append(req.Resources, resource)
-	_, err = req.RequestWith(context.WithoutCancel(tb.Context()), admin)
-	ok(tb, err)
 }
 
 // TestSanitizedTopicIsRemade: no account is in the sanitized topic. The service goes on
 // into the new one, and what it publishes there is what it would have published.
 func TestSanitizedTopicIsRemade(t *testing.T) {
-	w := newWorld(t, 6)
-	o := w.options("first")
-	w.serve(t, o, 3)
-	w.deleteTopic(t, o.Topics.Sanitized, false)
-	w.feed(t)
+	w := servicetest.NewWorld(t, 6)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 3)
+	w.DeleteTopic(t, o.Topics.Sanitized, false)
+	w.Feed(t)
 	r := start(t, o)
 	ends := func() (n int64) {
-		for p := range int32(partitions) {
-			f, err := consumer.NewFetcher(w.client, "raw", p, consumer.FetcherOptions{})
-			ok(t, err)
+		for p := range int32(servicetest.Partitions) {
+			f, err := consumer.NewFetcher(w.Client, "raw", p, consumer.FetcherOptions{})
+			servicetest.OK(t, err)
 			_, end, err := f.Bounds(t.Context())
-			ok(t, err)
+			servicetest.OK(t, err)
 			n += end
 		}
 		return n
 	}()
-	await(t, "everything is processed", func() bool {
+	servicetest.Await(t, "everything is processed", func() bool {
 		var n int64
-		for p := range int32(partitions) {
-			at, _, err := consumer.Committed(t.Context(), w.client, wire.Options{}, o.Group, "raw", p)
-			ok(t, err)
+		for p := range int32(servicetest.Partitions) {
+			at, _, err := consumer.Committed(t.Context(), w.Client, wire.Options{}, o.Group, "raw", p)
+			servicetest.OK(t, err)
 			n += at
 		}
 		return n == ends
 	}, r)
-	r.stop(t)
-	undisturbed := w.options("undisturbed")
-	w.serve(t, undisturbed, 0)
-	want, got := w.view(t, undisturbed.Topics.Sanitized, false), w.view(t, o.Topics.Sanitized, false)
-	want.read(t)
-	got.read(t)
-	for p := range want.lines {
-		n := len(got.lines[p])
-		if n == 0 || n >= len(want.lines[p]) {
-			t.Fatalf("partition %d: %d records of %d", p, n, len(want.lines[p]))
+	r.Stop(t)
+	undisturbed := optionsFor(w, "undisturbed")
+	serve(t, w, undisturbed, 0)
+	want, got := w.View(t, undisturbed.Topics.Sanitized, false), w.View(t, o.Topics.Sanitized, false)
+	want.Read(t)
+	got.Read(t)
+	for p := range want.Lines {
+		n := len(got.Lines[p])
+		if n == 0 || n >= len(want.Lines[p]) {
+			t.Fatalf("partition %d: %d records of %d", p, n, len(want.Lines[p]))
 		}
-		for i, line := range got.lines[p] {
-			if line != want.lines[p][len(want.lines[p])-n+i] {
+		for i, line := range got.Lines[p] {
+			if line != want.Lines[p][len(want.Lines[p])-n+i] {
 				t.Fatalf("partition %d: record %d is another one", p, i)
 			}
 		}

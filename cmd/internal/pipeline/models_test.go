@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -22,23 +23,23 @@ func fixOf(user string, n, ms int64) schemas.Raw {
 // publishedBy runs one fix and answers with the model that it was released under.
 func publishedBy(t *testing.T, p *Processor, offset int64, fix schemas.Raw, state []byte) (string, []byte) {
 	t.Helper()
-	got := process(t, p, record(t, offset, fix), state)
-	if len(got.dead) > 0 {
+	got := servicetest.Process(t, p, servicetest.Record(t, offset, fix), state)
+	if len(got.Dead) > 0 {
 		return "dead", state
 	}
-	if len(got.state) > 0 {
-		state = got.state
+	if len(got.State) > 0 {
+		state = got.State
 	}
-	return got.sanitized(t, schemas.Avro).ModelID, state
+	return got.Sanitized(t, schemas.Avro).ModelID, state
 }
 
 // TestWhichVersion: the fix's step against the start, the record's offset against the
 // adoption's, and the user's state against both.
 func TestWhichVersion(t *testing.T) {
-	one, two, three := neighbourModel(t, town, 2000, 4), neighbourModel(t, town, 2000, 5), neighbourModel(t, town, 2000, 6)
+	one, two, three := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4), servicetest.NeighbourModel(t, servicetest.Town, 2000, 5), servicetest.NeighbourModel(t, servicetest.Town, 2000, 6)
 	v2, v3 := newVersion(t, 10, two), newVersion(t, 20, three)
 	half, _, err := NewVersion(stepTime(10).Add(time.Millisecond), "half.avro", func() (*Material, error) { return &Material{Model: two}, nil })
-	ok(t, err)
+	servicetest.OK(t, err)
 	names := map[string]string{one.ID(): "one", two.ID(): "two", three.ID(): "three", "dead": "dead"}
 	type at struct {
 		offset, step, ms int64
@@ -83,18 +84,18 @@ func TestWhichVersion(t *testing.T) {
 
 // TestLanesAreBounded, and which of them are there changes nothing.
 func TestLanesAreBounded(t *testing.T) {
-	one := neighbourModel(t, town, 2000, 4)
+	one := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
 	var list []Amended
 	for n := range int64(5) {
-		list = append(list, Amended{0, newVersion(t, 10*(n+1), neighbourModel(t, town, 2000, 5+float64(n)))})
+		list = append(list, Amended{0, newVersion(t, 10*(n+1), servicetest.NeighbourModel(t, servicetest.Town, 2000, 5+float64(n)))})
 	}
 	run := func(order []int64, after func(*Processor)) (outputs map[int64]string) {
 		p := newTestProcessor(t, testOptions(t, one), 0)
 		p.Use(list)
 		outputs = map[int64]string{}
 		for _, step := range order {
-			got := process(t, p, record(t, 0, fixOf("user", step, 0)), nil) // each a new user, in effect
-			outputs[step] = string(got.output[0].Value)
+			got := servicetest.Process(t, p, servicetest.Record(t, 0, fixOf("user", step, 0)), nil) // each a new user, in effect
+			outputs[step] = string(got.Output[0].Value)
 			if n := len(p.engine.models.lanes); n >= maxLanes {
 				t.Errorf("%d lanes beside the first", n)
 			}
@@ -115,8 +116,8 @@ func TestLanesAreBounded(t *testing.T) {
 // TestMigrations: on the same map the posterior stays, on another one the user begins
 // anew; both are counted, once, and only where the state is stored.
 func TestMigrations(t *testing.T) {
-	one, same := neighbourModel(t, town, 2000, 4), neighbourModel(t, town, 2000, 5)
-	moved := neighbourModel(t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
+	one, same := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4), servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
+	moved := servicetest.NeighbourModel(t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
 	p := newTestProcessor(t, testOptions(t, one), 0)
 	p.Use([]Amended{{0, newVersion(t, 2, same)}, {0, newVersion(t, 4, moved)}})
 	var state []byte
@@ -124,14 +125,14 @@ func TestMigrations(t *testing.T) {
 	for _, step := range []int64{0, 1, 2, 3} {
 		_, state = publishedBy(t, p, step, fixOf("u", step, 0), state)
 	}
-	ok(t, s.DecodeBinary(state))
+	servicetest.OK(t, s.DecodeBinary(state))
 	before := s.EpsilonSpent
 	if p.tally.Moved != 1 || p.tally.Restarted != 0 {
 		t.Errorf("moved %d, restarted %d on one map", p.tally.Moved, p.tally.Restarted)
 	}
 	publishedBy(t, p, 4, fixOf("u", 3, 1), state) // a repeat is not stored
 	_, state = publishedBy(t, p, 5, fixOf("u", 4, 0), state)
-	ok(t, s.DecodeBinary(state))
+	servicetest.OK(t, s.DecodeBinary(state))
 	if p.tally.Moved != 1 || p.tally.Restarted != 1 || s.Grid.String() != moved.Grid.ID() || s.EpsilonSpent != before+1 || s.Releases != 5 {
 		t.Errorf("moved %d, restarted %d; the state is on %v after %d releases, ε %g", p.tally.Moved, p.tally.Restarted, s.Grid, s.Releases, s.EpsilonSpent)
 	}
@@ -143,18 +144,18 @@ func TestMigrations(t *testing.T) {
 // TestOneReleaseAStep: a version of another map that is adopted after its start, between two
 // fixes of one step, does not release the step a second time.
 func TestOneReleaseAStep(t *testing.T) {
-	one, same := neighbourModel(t, town, 2000, 4), neighbourModel(t, town, 2000, 5)
-	moved := neighbourModel(t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
+	one, same := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4), servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
+	moved := servicetest.NeighbourModel(t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
 	for name, before := range map[string][]Amended{"from the first": nil, "from a later one": {{0, newVersion(t, 1, same)}}} {
 		p := newTestProcessor(t, testOptions(t, one), 0)
 		p.Use(append(slices.Clone(before), Amended{5, newVersion(t, 3, moved)}))
-		first := process(t, p, record(t, 4, fixOf("u", 10, 0)), nil)
-		again := process(t, p, record(t, 5, fixOf("u", 10, 500)), first.state)
-		a, b := first.sanitized(t, schemas.Avro), again.sanitized(t, schemas.Avro)
-		if b.Kind != schemas.KindRepeated || b.Epsilon != 0 || len(again.state) > 0 || a.Latitude != b.Latitude || a.Longitude != b.Longitude {
+		first := servicetest.Process(t, p, servicetest.Record(t, 4, fixOf("u", 10, 0)), nil)
+		again := servicetest.Process(t, p, servicetest.Record(t, 5, fixOf("u", 10, 500)), first.State)
+		a, b := first.Sanitized(t, schemas.Avro), again.Sanitized(t, schemas.Avro)
+		if b.Kind != schemas.KindRepeated || b.Epsilon != 0 || len(again.State) > 0 || a.Latitude != b.Latitude || a.Longitude != b.Longitude {
 			t.Errorf("%s: the step's second fix is %s, for ε %g, under %s", name, b.Kind, b.Epsilon, b.ModelID)
 		}
-		got, _ := publishedBy(t, p, 6, fixOf("u", 11, 0), first.state)
+		got, _ := publishedBy(t, p, 6, fixOf("u", 11, 0), first.State)
 		if got != moved.ID() {
 			t.Errorf("%s: the next step is released under %s", name, got)
 		}
@@ -162,7 +163,7 @@ func TestOneReleaseAStep(t *testing.T) {
 	// Under other settings than the state's there is no version of its map.
 	p := newTestProcessor(t, testOptions(t, moved), 0)
 	q := newTestProcessor(t, testOptions(t, one), 0)
-	state := process(t, q, record(t, 4, fixOf("u", 10, 0)), nil).state
+	state := servicetest.Process(t, q, servicetest.Record(t, 4, fixOf("u", 10, 0)), nil).State
 	if got, _ := publishedBy(t, p, 5, fixOf("u", 10, 500), state); got != moved.ID() {
 		t.Errorf("a state of another map is handled under %s", got)
 	}
@@ -171,7 +172,7 @@ func TestOneReleaseAStep(t *testing.T) {
 // TestPersonal: who has a model of their own is released under it, in each version,
 // and everybody else under the popular one. A damaged one is an error.
 func TestPersonal(t *testing.T) {
-	one, two := neighbourModel(t, town, 2000, 4), neighbourModel(t, town, 2000, 5)
+	one, two := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4), servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
 	o := testOptions(t, one)
 	first, second := newOwn(t, one, 1), newOwn(t, two, 2)
 	o.Personals = first
@@ -200,7 +201,7 @@ func TestPersonal(t *testing.T) {
 	}
 	second.fails = errors.New("personal/ab12.avro: damaged")
 	var fx task.Effects
-	err := p.Process(record(t, 3, fixOf(without, 11, 0)), nil, &fx)
+	err := p.Process(servicetest.Record(t, 3, fixOf(without, 11, 0)), nil, &fx)
 	if err == nil || task.RemedyOf(err) != task.Unmarked || !strings.Contains(err.Error(), "ab12.avro") || len(fx.Output) > 0 {
 		t.Errorf("a damaged personal model: %v (%v)", err, task.RemedyOf(err))
 	}
@@ -208,13 +209,13 @@ func TestPersonal(t *testing.T) {
 
 // TestFollow: for a file there is no offset, and the baseline goes with the engine.
 func TestFollow(t *testing.T) {
-	one, two := neighbourModel(t, town, 2000, 4), neighbourModel(t, town, 1000, 5)
-	engine, err := NewEngine(Settings{Model: one, Key: testKey, Release: testRelease})
-	ok(t, err)
-	blind, err := NewBlind(one, testRelease)
-	ok(t, err)
+	one, two := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4), servicetest.NeighbourModel(t, servicetest.Town, 1000, 5)
+	engine, err := NewEngine(Settings{Model: one, Key: servicetest.Key, Release: servicetest.Release})
+	servicetest.OK(t, err)
+	blind, err := NewBlind(one, servicetest.Release)
+	servicetest.OK(t, err)
 	later := []*Version{newVersion(t, 3, two)}
-	ok(t, engine.Follow(later))
+	servicetest.OK(t, engine.Follow(later))
 	if engine.Follow([]*Version{later[0], later[0]}) == nil {
 		t.Error("a start that comes twice was accepted")
 	}
@@ -223,7 +224,7 @@ func TestFollow(t *testing.T) {
 	for step := range int64(5) {
 		fix := fixOf("u", step, 0)
 		got, outcome, err := engine.Sanitize(fix, &state)
-		ok(t, err)
+		servicetest.OK(t, err)
 		want := one
 		if step >= 3 {
 			want = two
@@ -232,7 +233,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("step %d is released under %s, want %s", step, got.ModelID, want.ID())
 		}
 		at, err := blind.Estimate(fix)
-		ok(t, err)
+		servicetest.OK(t, err)
 		lat, lon := want.Grid.ToDegrees(at)
 		if math.Abs(lat-53.4) > .1 || math.Abs(lon+2.95) > .15 {
 			t.Errorf("step %d: the baseline is at %v, %v of another map", step, lat, lon)

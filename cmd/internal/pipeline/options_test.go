@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -13,7 +14,7 @@ import (
 // TestOptionsValidate: each bad setting is named, in the words of the config
 // file, and all of them at once.
 func TestOptionsValidate(t *testing.T) {
-	model := neighbourModel(t, town, 5000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
 	good := testOptions(t, model)
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
@@ -135,7 +136,7 @@ func TestNextWait(t *testing.T) {
 // the records' time.
 func TestModelStep(t *testing.T) {
 	for _, step := range []time.Duration{1500 * time.Microsecond, time.Microsecond, time.Second + 1} {
-		model := neighbourModel(t, town, 5000, 4)
+		model := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
 		model.Step = step
 		if _, err := NewService(testOptions(t, model)); err == nil || !strings.Contains(err.Error(), "milliseconds") {
 			t.Errorf("a step of %v: %v", step, err)

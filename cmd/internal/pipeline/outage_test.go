@@ -13,6 +13,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -58,37 +59,37 @@ func (g *gate) open() {
 // TestKafkaIsBack: an outage under a working service has one line at its begin and one at
 // its end, however many partitions it has, and work goes on.
 func TestKafkaIsBack(t *testing.T) {
-	w := newWorld(t, 5)
-	o := w.options("outage")
-	published := w.answers(t, o.Group)
-	w.feed(t)
+	w := servicetest.NewWorld(t, 5)
+	o := optionsFor(w, "outage")
+	published := w.Answers(t, o.Group)
+	w.Feed(t)
 	var g gate
 	r := start(t, o, func(s *Service) { s.client.Transport.(*kafka.Transport).Dial = g.dial })
-	await(t, "it works", func() bool { return published.read(t) >= w.fed }, r)
-	if said := r.log.String(); strings.Contains(said, "calls to Kafka") {
+	servicetest.Await(t, "it works", func() bool { return published.Read(t) >= w.Fed }, r)
+	if said := r.Log.String(); strings.Contains(said, "calls to Kafka") {
 		t.Errorf("an outage is seen where none is:\n%s", said)
 	}
 	for n := 1; n <= 2; n++ {
 		g.close()
-		await(t, "it says that Kafka is away", func() bool { return strings.Count(r.log.String(), `level=WARN msg="calls to Kafka fail:`) == n }, r)
-		w.feed(t)
+		servicetest.Await(t, "it says that Kafka is away", func() bool { return strings.Count(r.Log.String(), `level=WARN msg="calls to Kafka fail:`) == n }, r)
+		w.Feed(t)
 		g.open()
-		await(t, "it says that Kafka is back", func() bool {
-			return strings.Count(r.log.String(), `level=INFO msg="contact restored: Kafka is back" away=`) == n
+		servicetest.Await(t, "it says that Kafka is back", func() bool {
+			return strings.Count(r.Log.String(), `level=INFO msg="contact restored: Kafka is back" away=`) == n
 		}, r)
-		await(t, "it works again", func() bool { return published.read(t) >= w.fed }, r)
+		servicetest.Await(t, "it works again", func() bool { return published.Read(t) >= w.Fed }, r)
 	}
-	r.stop(t)
-	if said := r.log.String(); strings.Count(said, "calls to Kafka fail:") != 2 || strings.Count(said, "Kafka is back") != 2 {
+	r.Stop(t)
+	if said := r.Log.String(); strings.Count(said, "calls to Kafka fail:") != 2 || strings.Count(said, "Kafka is back") != 2 {
 		t.Errorf("two outages have other lines than two and two:\n%s", said)
 	}
 }
 
 // TestOutages follows several callers over a clock of the test's.
 func TestOutages(t *testing.T) {
-	var log captured
+	var log servicetest.Log
 	now := time.Unix(1_700_000_000, 0)
-	o := newOutages(log.logger())
+	o := newOutages(log.Logger())
 	o.now = func() time.Time { return now }
 	cause := errors.New("dial refused")
 	lines := func(level string) int { return strings.Count(log.String(), "level="+level) }
@@ -166,8 +167,8 @@ func TestIsAway(t *testing.T) {
 // TestOtherTroubleIsPaced: what is no outage is logged at once and then less and less
 // often, and at once again after it was over.
 func TestOtherTroubleIsPaced(t *testing.T) {
-	var log captured
-	o := &observer{log: log.logger(), outages: newOutages(log.logger()), caller: caller(0)}
+	var log servicetest.Log
+	o := &observer{log: log.Logger(), outages: newOutages(log.Logger()), caller: caller(0)}
 	for range 100 {
 		o.Retried(fs.ErrNotExist, time.Second)
 	}

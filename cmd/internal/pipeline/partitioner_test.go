@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -34,19 +35,19 @@ func TestPartitioners(t *testing.T) {
 // TestMisplacedRecord: a record in a partition that is not its key's is a dead letter
 // that touches no state. What is wrong with the record itself is named first.
 func TestMisplacedRecord(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	o.Partitioner = Murmur2
-	fix := sentinel()
+	fix := servicetest.Sentinel()
 	right, _ := Murmur2.Partition([]byte(fix.UserID), 4)
 	home, err := NewProcessor(o.Settings, Partition{"raw", right, 4})
-	ok(t, err)
-	state := process(t, home, record(t, 0, fix), nil).state
+	servicetest.OK(t, err)
+	state := servicetest.Process(t, home, servicetest.Record(t, 0, fix), nil).State
 	away, err := NewProcessor(o.Settings, Partition{"raw", (right + 1) % 4, 4})
-	ok(t, err)
+	servicetest.OK(t, err)
 	late := fix
 	late.Timestamp -= 120_000
 	for name, rec := range map[string]schemas.Raw{"a new step": fix, "a late one": late} {
-		letter := process(t, away, record(t, 7, rec), state).letter(t, schemas.Avro)
+		letter := servicetest.Process(t, away, servicetest.Record(t, 7, rec), state).Letter(t, schemas.Avro)
 		if letter.Reason != schemas.ReasonWrongPartition || letter.Offset != 7 || letter.Partition != (right+1)%4 {
 			t.Errorf("%s: the dead letter is %+v", name, letter)
 		}
@@ -54,9 +55,9 @@ func TestMisplacedRecord(t *testing.T) {
 	if away.tally.Misplaced != 2 || away.tally.DeadLetters != 2 || away.tally.RecordsOut != 0 {
 		t.Errorf("counted %+v", away.tally)
 	}
-	mismatched := record(t, 8, fix)
+	mismatched := servicetest.Record(t, 8, fix)
 	mismatched.Key = []byte("another")
-	if letter := process(t, away, mismatched, nil).letter(t, schemas.Avro); letter.Reason != schemas.ReasonKeyMismatch {
+	if letter := servicetest.Process(t, away, mismatched, nil).Letter(t, schemas.Avro); letter.Reason != schemas.ReasonKeyMismatch {
 		t.Errorf("a key of another user in a wrong partition: %s", letter.Reason)
 	}
 	for _, n := range []int32{-1, 4} {
@@ -64,15 +65,6 @@ func TestMisplacedRecord(t *testing.T) {
 			t.Errorf("there is a processor for partition %d of 4", n)
 		}
 	}
-}
-
-// users are the keys that a simulated producer writes.
-func users(n int) [][]byte {
-	var keys [][]byte
-	for i := range n {
-		keys = append(keys, fmt.Appendf(nil, "vehicle-%03d", i))
-	}
-	return keys
 }
 
 // placed is what is seen of users who were placed by a partitioner.
@@ -89,7 +81,7 @@ func placed(by Partitioner, partitions int, keys ...[]byte) *placement {
 // TestPlacement: what is said of topics whose producers are known.
 func TestPlacement(t *testing.T) {
 	for _, partitions := range []int{1, 2, 3, 4, 16, 64} {
-		right, wrong := placed(Murmur2, partitions, users(60)...), placed(CRC32, partitions, users(60)...)
+		right, wrong := placed(Murmur2, partitions, servicetest.Users(60)...), placed(CRC32, partitions, servicetest.Users(60)...)
 		if right.mostly(Murmur2) || right.misplaced[Murmur2] != 0 {
 			t.Errorf("%d partitions: a murmur2 topic is called misplaced", partitions)
 		}
@@ -100,8 +92,8 @@ func TestPlacement(t *testing.T) {
 			t.Errorf("%d partitions: a crc32 topic looks like %q, %t", partitions, by, found)
 		}
 		// A tenth of the users is also written by another producer.
-		mixed := placed(Murmur2, partitions, users(60)...)
-		for _, key := range users(6) {
+		mixed := placed(Murmur2, partitions, servicetest.Users(60)...)
+		for _, key := range servicetest.Users(6) {
 			at, _ := CRC32.Partition(key, partitions)
 			mixed.add(key, at)
 		}
@@ -114,7 +106,7 @@ func TestPlacement(t *testing.T) {
 	}
 	// However many records a few users have, they are few.
 	few := newPlacement(4)
-	for _, key := range users(leastMisplaced - 1) {
+	for _, key := range servicetest.Users(leastMisplaced - 1) {
 		right, _ := Murmur2.Partition(key, 4)
 		for range 1000 {
 			few.add(key, (right+1)%4)
@@ -125,7 +117,7 @@ func TestPlacement(t *testing.T) {
 	}
 	// A producer of neither kind is told apart from both.
 	other := newPlacement(8)
-	for i, key := range users(80) {
+	for i, key := range servicetest.Users(80) {
 		other.add(key, int32(i%8))
 	}
 	if _, found := other.likely(); found || !other.mostly(Murmur2) || !other.mostly(CRC32) {
@@ -134,7 +126,7 @@ func TestPlacement(t *testing.T) {
 	if said := other.advice(Murmur2, "raw", false); !strings.Contains(said, "topics.partitioner: any") || strings.Contains(said, "vehicle") {
 		t.Errorf("the advice is %q", said)
 	}
-	if said := placed(CRC32, 4, users(40)...).advice(Murmur2, "raw", false); !strings.Contains(said, "these records lie where crc32 puts them (the default of librdkafka): set topics.partitioner: crc32") {
+	if said := placed(CRC32, 4, servicetest.Users(40)...).advice(Murmur2, "raw", false); !strings.Contains(said, "these records lie where crc32 puts them (the default of librdkafka): set topics.partitioner: crc32") {
 		t.Errorf("the advice is %q", said)
 	}
 }

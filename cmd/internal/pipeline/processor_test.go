@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -17,19 +18,9 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-func requireEqual(tb testing.TB, what string, want, got effects) {
-	tb.Helper()
-	same := func(a, b task.Message) bool {
-		return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && a.Timestamp == b.Timestamp
-	}
-	if !slices.EqualFunc(want.output, got.output, same) || !slices.EqualFunc(want.dead, got.dead, same) || !bytes.Equal(want.state, got.state) {
-		tb.Errorf("%s differs", what)
-	}
-}
-
 // TestBoundsOfTime: what is just within them is published.
 func TestBoundsOfTime(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	o.MaxAhead = 30 * time.Second
 	p := newTestProcessor(t, o, 0)
 	for _, c := range []struct {
@@ -37,29 +28,29 @@ func TestBoundsOfTime(t *testing.T) {
 		kafka, fix int64
 		reason     schemas.Reason // "" for none
 	}{
-		{"at the bound", startMS, startMS + 30_000, ""},
-		{"beyond the bound", startMS, startMS + 30_001, schemas.ReasonTimestampAhead},
-		{"long before the Kafka timestamp", startMS, firstGPS + 1, ""},
-		{"before GPS time", startMS, firstGPS, schemas.ReasonBeforeGPS},
-		{"without a Kafka timestamp", -1, startMS, ""},
+		{"at the bound", servicetest.StartMS, servicetest.StartMS + 30_000, ""},
+		{"beyond the bound", servicetest.StartMS, servicetest.StartMS + 30_001, schemas.ReasonTimestampAhead},
+		{"long before the Kafka timestamp", servicetest.StartMS, firstGPS + 1, ""},
+		{"before GPS time", servicetest.StartMS, firstGPS, schemas.ReasonBeforeGPS},
+		{"without a Kafka timestamp", -1, servicetest.StartMS, ""},
 		{"Kafka's first moment", 0, 30_000, schemas.ReasonBeforeGPS},
 		{"beyond Kafka's first moment", 0, 30_001, schemas.ReasonTimestampAhead},
-		{"Kafka's last moment", math.MaxInt64, startMS, ""},
+		{"Kafka's last moment", math.MaxInt64, servicetest.StartMS, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fix := sentinel()
+			fix := servicetest.Sentinel()
 			fix.Timestamp = c.fix
-			rec := record(t, 5, fix)
+			rec := servicetest.Record(t, 5, fix)
 			rec.Timestamp = c.kafka
-			got := process(t, p, rec, nil)
+			got := servicetest.Process(t, p, rec, nil)
 			if c.reason != "" {
-				if letter := got.letter(t, schemas.Avro); letter.Reason != c.reason {
+				if letter := got.Letter(t, schemas.Avro); letter.Reason != c.reason {
 					t.Errorf("refused as %s", letter.Reason)
 				}
 				return
 			}
-			if s := got.sanitized(t, schemas.Avro); s.Timestamp != c.fix || got.output[0].Timestamp != c.kafka {
-				t.Errorf("timestamps %d and %d", s.Timestamp, got.output[0].Timestamp)
+			if s := got.Sanitized(t, schemas.Avro); s.Timestamp != c.fix || got.Output[0].Timestamp != c.kafka {
+				t.Errorf("timestamps %d and %d", s.Timestamp, got.Output[0].Timestamp)
 			}
 		})
 	}
@@ -68,7 +59,7 @@ func TestBoundsOfTime(t *testing.T) {
 // TestPublished: every field of the sanitized record says what it should, step
 // after step, in both encodings.
 func TestPublished(t *testing.T) {
-	model := neighbourModel(t, town, 1000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	for _, encoding := range []schemas.Encoding{schemas.Avro, schemas.JSON} {
 		o := testOptions(t, model)
 		o.SanitizedEncoding = encoding
@@ -76,19 +67,19 @@ func TestPublished(t *testing.T) {
 		p := newTestProcessor(t, o, 0)
 		var state []byte
 		for i := range int64(20) {
-			fix := sentinel()
+			fix := servicetest.Sentinel()
 			fix.Timestamp += i * 60_000
-			rec := record(t, i, fix)
+			rec := servicetest.Record(t, i, fix)
 			rec.Timestamp = fix.Timestamp + 777
-			got := process(t, p, rec, state)
-			s := got.sanitized(t, encoding)
-			m := got.output[0]
+			got := servicetest.Process(t, p, rec, state)
+			s := got.Sanitized(t, encoding)
+			m := got.Output[0]
 			if string(m.Key) != fix.UserID || m.Timestamp != rec.Timestamp {
 				t.Fatalf("key %q, timestamp %d", m.Key, m.Timestamp)
 			}
 			requirePublic(t, s, fix, o, i+1)
-			requireOfState(t, s, got.state, o)
-			state = got.state
+			requireOfState(t, s, got.State, o)
+			state = got.State
 		}
 	}
 }
@@ -120,7 +111,7 @@ func requirePublic(t *testing.T, s schemas.Sanitized, fix schemas.Raw, o Options
 func requireOfState(t *testing.T, s schemas.Sanitized, stored []byte, o Options) {
 	t.Helper()
 	var state mechanism.State
-	ok(t, state.DecodeBinary(stored))
+	servicetest.OK(t, state.DecodeBinary(stored))
 	var estimator mechanism.Estimator
 	mean, radiusKM := estimator.Estimate(o.Model.Grid, &state.Posterior)
 	lat, lon := o.Model.Grid.ToDegrees(state.Release)
@@ -139,28 +130,28 @@ func requireOfState(t *testing.T, s schemas.Sanitized, stored []byte, o Options)
 // TestRepeatsAndLateRecords: a second fix in a step repeats the release at no
 // cost and leaves the state alone; one of an earlier step is a dead letter.
 func TestRepeatsAndLateRecords(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 1000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
 	p := newTestProcessor(t, o, 0)
-	fix := sentinel()
-	first := process(t, p, record(t, 0, fix), nil)
-	released := first.sanitized(t, schemas.Avro)
+	fix := servicetest.Sentinel()
+	first := servicetest.Process(t, p, servicetest.Record(t, 0, fix), nil)
+	released := first.Sanitized(t, schemas.Avro)
 
 	again := fix
 	again.Timestamp += 30_000
-	again.Latitude, again.Longitude = town.South+.01, town.East-.01 // another place: no new release all the same
-	second := process(t, p, record(t, 1, again), first.state)
-	if len(second.state) != 0 {
+	again.Latitude, again.Longitude = servicetest.Town.South+.01, servicetest.Town.East-.01 // another place: no new release all the same
+	second := servicetest.Process(t, p, servicetest.Record(t, 1, again), first.State)
+	if len(second.State) != 0 {
 		t.Error("a repeat changes the state")
 	}
 	want := released
 	want.Timestamp, want.Epsilon, want.Kind = again.Timestamp, 0, schemas.KindRepeated
-	if got := second.sanitized(t, schemas.Avro); got != want {
+	if got := second.Sanitized(t, schemas.Avro); got != want {
 		t.Errorf("the repeat is %+v, want %+v", got, want)
 	}
 
 	late := fix
-	late.Timestamp = startMS - 1
-	if got := process(t, p, record(t, 2, late), first.state).letter(t, schemas.Avro); got.Reason != schemas.ReasonLate || got.Offset != 2 {
+	late.Timestamp = servicetest.StartMS - 1
+	if got := servicetest.Process(t, p, servicetest.Record(t, 2, late), first.State).Letter(t, schemas.Avro); got.Reason != schemas.ReasonLate || got.Offset != 2 {
 		t.Errorf("late: %+v", got)
 	}
 	booked, next := p.Take()
@@ -179,43 +170,43 @@ func TestRepeatsAndLateRecords(t *testing.T) {
 // TestDeterminism: the bytes are a function of record, state, model, key and
 // options, whatever the processor did before; and each of them matters.
 func TestDeterminism(t *testing.T) {
-	model := neighbourModel(t, town, 1000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	base := testOptions(t, model)
 	p := newTestProcessor(t, base, 0)
-	first := process(t, p, record(t, 0, sentinel()), nil)
-	fix := sentinel()
+	first := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil)
+	fix := servicetest.Sentinel()
 	fix.Timestamp += 120_000
-	rec := record(t, 9, fix)
-	want := process(t, p, rec, first.state)
+	rec := servicetest.Record(t, 9, fix)
+	want := servicetest.Process(t, p, rec, first.State)
 	for range 3 { // from the same state, with others in between
-		other := sentinel()
+		other := servicetest.Sentinel()
 		other.UserID = "somebody"
-		process(t, p, record(t, 8, other), nil)
-		requireEqual(t, "the same record", want, process(t, p, rec, first.state))
+		servicetest.Process(t, p, servicetest.Record(t, 8, other), nil)
+		servicetest.RequireEqual(t, "the same record", want, servicetest.Process(t, p, rec, first.State))
 	}
 	moved := rec
 	moved.Offset += 100
-	requireEqual(t, "the record at another offset", want, process(t, newTestProcessor(t, base, 3), moved, first.state))
+	servicetest.RequireEqual(t, "the record at another offset", want, servicetest.Process(t, newTestProcessor(t, base, 3), moved, first.State))
 
 	for name, change := range map[string]func(*Options){
 		"key":     func(o *Options) { o.Key = noise.KeyFromSeed(2) },
 		"epsilon": func(o *Options) { o.Release.Epsilon = 1.01 },
 		"delta":   func(o *Options) { o.Release.Delta = .02 },
-		"model":   func(o *Options) { o.Model = neighbourModel(t, town, 1000, 5) },
-		"grid":    func(o *Options) { o.Model = neighbourModel(t, town, 900, 4) },
+		"model":   func(o *Options) { o.Model = servicetest.NeighbourModel(t, servicetest.Town, 1000, 5) },
+		"grid":    func(o *Options) { o.Model = servicetest.NeighbourModel(t, servicetest.Town, 900, 4) },
 		"law":     func(o *Options) { o.Release.Mechanism = law.LaplaceTight },
 	} {
 		o := base
 		change(&o)
-		s := process(t, newTestProcessor(t, o, 0), rec, first.state).sanitized(t, schemas.Avro)
-		if was := want.sanitized(t, schemas.Avro); s.Latitude == was.Latitude || s.Longitude == was.Longitude {
+		s := servicetest.Process(t, newTestProcessor(t, o, 0), rec, first.State).Sanitized(t, schemas.Avro)
+		if was := want.Sanitized(t, schemas.Avro); s.Latitude == was.Latitude || s.Longitude == was.Longitude {
 			t.Errorf("another %s gives the same release", name)
 		}
 	}
 	user := fix
 	user.UserID = "user-canary-7732"
-	s := process(t, p, record(t, 9, user), first.state).sanitized(t, schemas.Avro)
-	if was := want.sanitized(t, schemas.Avro); s.Latitude == was.Latitude {
+	s := servicetest.Process(t, p, servicetest.Record(t, 9, user), first.State).Sanitized(t, schemas.Avro)
+	if was := want.Sanitized(t, schemas.Avro); s.Latitude == was.Latitude {
 		t.Error("another user has the same noise")
 	}
 }
@@ -224,22 +215,22 @@ func TestDeterminism(t *testing.T) {
 // that nothing finer than the cell, nor the accuracy, can be in any of them. And
 // two cells with one surrogate give the same bytes, though one of them is true.
 func TestBeyondTheCellNothingMatters(t *testing.T) {
-	model := neighbourModel(t, town, 1000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	p := newTestProcessor(t, testOptions(t, model), 0)
-	state := process(t, p, record(t, 0, sentinel()), nil).state
-	at := func(column, row int, dx, dy float64) effects {
+	state := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
+	at := func(column, row int, dx, dy float64) servicetest.Effects {
 		centre := model.Grid.Centre(grid.Cell(row*model.Grid.Width() + column))
-		fix := sentinel()
+		fix := servicetest.Sentinel()
 		fix.Latitude, fix.Longitude = model.Grid.ToDegrees(grid.Point{X: centre.X + dx, Y: centre.Y + dy})
 		fix.Timestamp += 60_000
 		fix.AccuracyM = nil
-		return process(t, p, record(t, 1, fix), state)
+		return servicetest.Process(t, p, servicetest.Record(t, 1, fix), state)
 	}
 	centre := at(9, 11, 0, 0)
-	requireEqual(t, "a fix in the cell's corner", centre, at(9, 11, .4, -.4))
+	servicetest.RequireEqual(t, "a fix in the cell's corner", centre, at(9, 11, .4, -.4))
 	west := at(0, 11, 0, 0)
-	requireEqual(t, "a cell of the same surrogate", west, at(1, 11, 0, 0))
-	if bytes.Equal(centre.output[0].Value, west.output[0].Value) {
+	servicetest.RequireEqual(t, "a cell of the same surrogate", west, at(1, 11, 0, 0))
+	if bytes.Equal(centre.Output[0].Value, west.Output[0].Value) {
 		t.Error("the place does not matter at all")
 	}
 }
@@ -247,18 +238,18 @@ func TestBeyondTheCellNothingMatters(t *testing.T) {
 // TestCorruptState: a state that cannot be read ends the task with an error that
 // names the place and nobody, and says what to do.
 func TestCorruptState(t *testing.T) {
-	model := neighbourModel(t, town, 1000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	p := newTestProcessor(t, testOptions(t, model), 5)
-	good := process(t, p, record(t, 0, sentinel()), nil).state
-	rec := record(t, 8123, sentinel())
+	good := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
+	rec := servicetest.Record(t, 8123, servicetest.Sentinel())
 	rec.Timestamp += 60_000
-	small := newTestProcessor(t, testOptions(t, neighbourModel(t, town, 5000, 4)), 5)
+	small := newTestProcessor(t, testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), 5)
 	foreign := mechanism.State{}
 	if err := foreign.DecodeBinary(good); err != nil {
 		t.Fatal(err)
 	}
 	var donor mechanism.State
-	if err := donor.DecodeBinary(process(t, small, record(t, 0, sentinel()), nil).state); err != nil {
+	if err := donor.DecodeBinary(servicetest.Process(t, small, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State); err != nil {
 		t.Fatal(err)
 	}
 	donor.Posterior.CopyFrom(&foreign.Posterior) // cells of a larger grid under a smaller one's name
@@ -286,25 +277,25 @@ func TestCorruptState(t *testing.T) {
 				t.Errorf("%s: %q does not say %q", name, err, part)
 			}
 		}
-		secrets := append(coordinateSecrets(sentinel(), model.Grid), userSecrets(sentinel().UserID)...)
-		requireNoLeak(t, "the error", []byte(err.Error()), secrets)
+		secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), model.Grid), servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
+		servicetest.RequireNoLeak(t, "the error", []byte(err.Error()), secrets)
 		// A bad record is refused without a look at the state.
 		bad := rec
 		bad.Value = bad.Value[:20]
-		process(t, c.p, bad, c.state).letter(t, schemas.Avro)
+		servicetest.Process(t, c.p, bad, c.state).Letter(t, schemas.Avro)
 	}
 }
 
 // TestMigration: a state of another model is used by rule, and goes on counting.
 func TestMigration(t *testing.T) {
-	old := newTestProcessor(t, testOptions(t, neighbourModel(t, town, 1000, 4)), 0)
-	state := process(t, old, record(t, 0, sentinel()), nil).state
-	fix := sentinel()
+	old := newTestProcessor(t, testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)), 0)
+	state := servicetest.Process(t, old, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
+	fix := servicetest.Sentinel()
 	fix.Timestamp += 60_000
 	for name, cell := range map[string]float64{"same grid": 1000, "other grid": 700} {
-		o := testOptions(t, neighbourModel(t, town, cell, 9))
-		got := process(t, newTestProcessor(t, o, 0), record(t, 1, fix), state)
-		if s := got.sanitized(t, schemas.Avro); s.Release != 2 || s.ModelID != o.Model.ID() || s.Epsilon != 1 {
+		o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, cell, 9))
+		got := servicetest.Process(t, newTestProcessor(t, o, 0), servicetest.Record(t, 1, fix), state)
+		if s := got.Sanitized(t, schemas.Avro); s.Release != 2 || s.ModelID != o.Model.ID() || s.Epsilon != 1 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
@@ -15,30 +16,30 @@ import (
 // under pseudonyms and step times, has committed what can be recomputed; nobody is
 // named; and each fix is counted where it belongs.
 func TestRulesOfReleaseVerified(t *testing.T) {
-	w := newWorld(t, 6)
-	o := w.options("rules")
+	w := servicetest.NewWorld(t, 6)
+	o := optionsFor(w, "rules")
 	o.Release.ReleaseInterval, o.Release.Between = 3, mechanism.BetweenSkip
 	o.Release.Budget = mechanism.Budget{Lifetime: 4}
 	o.Publish = Publish{Timestamp: TimestampStep, User: UserPseudonym, Metric: true}
-	ok(t, topics.Create(t.Context(), w.client, wire.Options{}, topicsOf(o.Group)))
+	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, servicetest.Topics(o.Group)))
 	for range 20 {
-		w.feed(t)
+		w.Feed(t)
 	}
 	service := start(t, o)
-	await(t, "everything is processed", func() bool { return o.Counters.Snapshot().RecordsIn >= w.fed }, service)
-	service.stop(t)
+	servicetest.Await(t, "everything is processed", func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, service)
+	service.Stop(t)
 
 	s := o.Counters.Snapshot()
-	if s.RecordsIn != w.fed || s.RecordsIn != s.RecordsOut+s.Silent()+s.DeadLetters {
-		t.Errorf("%d records were fed, and counted as %+v", w.fed, s)
+	if s.RecordsIn != w.Fed || s.RecordsIn != s.RecordsOut+s.Silent()+s.DeadLetters {
+		t.Errorf("%d records were fed, and counted as %+v", w.Fed, s)
 	}
 	if s.Releases != 6*4 || s.Epsilon != 24 || s.Skipped == 0 || s.Suppressed == 0 || s.Late == 0 {
 		t.Errorf("six users with a budget of four releases each: %+v", s)
 	}
 	names := map[string]bool{}
-	for _, r := range w.records(t, topicsOf(o.Group).Sanitized) {
-		record, err := newTestCodec(t, schemas.Avro).DecodeSanitized(r.Value)
-		ok(t, err)
+	for _, r := range w.Records(t, servicetest.Topics(o.Group).Sanitized) {
+		record, err := servicetest.NewCodec(t, schemas.Avro).DecodeSanitized(r.Value)
+		servicetest.OK(t, err)
 		names[record.UserID] = true
 		if string(r.Key) != record.UserID || record.Timestamp%60_000 != 0 || r.Timestamp%60_000 != 0 || (record.FactorSet > 1) != (record.Kind == schemas.KindReleased) {
 			t.Errorf("key %q, timestamp %d, record %+v", r.Key, r.Timestamp, record)
@@ -46,7 +47,7 @@ func TestRulesOfReleaseVerified(t *testing.T) {
 	}
 	var want []string
 	for _, user := range []string{"vehicle-000", "vehicle-001", "vehicle-002", "vehicle-003", "vehicle-004", "vehicle-005"} {
-		want = append(want, Pseudonym(testKey, user))
+		want = append(want, Pseudonym(servicetest.Key, user))
 	}
 	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("names %q, want %q", got, want)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -20,15 +21,15 @@ import (
 // reports runs fixes of one user, at so many seconds after the sentinel's, one
 // after the other, and returns what came of each. It stores a state as the task
 // does: where one was given.
-func reports(t *testing.T, p *Processor, seconds ...int64) (all []effects) {
+func reports(t *testing.T, p *Processor, seconds ...int64) (all []servicetest.Effects) {
 	t.Helper()
 	var state []byte
 	for i, s := range seconds {
-		fix := sentinel()
+		fix := servicetest.Sentinel()
 		fix.Timestamp += s * 1000
-		e := process(t, p, record(t, int64(i), fix), state)
-		if len(e.state) > 0 {
-			state = e.state
+		e := servicetest.Process(t, p, servicetest.Record(t, int64(i), fix), state)
+		if len(e.State) > 0 {
+			state = e.State
 		}
 		all = append(all, e)
 	}
@@ -38,7 +39,7 @@ func reports(t *testing.T, p *Processor, seconds ...int64) (all []effects) {
 // TestKinds: what each kind of outcome publishes, keeps and counts, through the
 // processor. In the wanted text an upper-case letter has its state stored.
 func TestKinds(t *testing.T) {
-	model := neighbourModel(t, town, 1000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	for _, c := range []struct {
 		name    string
 		release func(o *mechanism.Options)
@@ -128,17 +129,17 @@ func TestKinds(t *testing.T) {
 
 // letterOf is the letter of TestKinds for what came of one record; + is a state
 // without a record.
-func letterOf(t *testing.T, e effects, o Options) string {
+func letterOf(t *testing.T, e servicetest.Effects, o Options) string {
 	t.Helper()
 	letter := "-"
 	switch {
-	case len(e.dead) > 0:
-		if l := e.letter(t, schemas.Avro); l.Reason != schemas.ReasonLate {
+	case len(e.Dead) > 0:
+		if l := e.Letter(t, schemas.Avro); l.Reason != schemas.ReasonLate {
 			t.Errorf("dead letter %s", l.Reason)
 		}
 		return "l"
-	case len(e.output) > 0:
-		s := e.sanitized(t, schemas.Avro)
+	case len(e.Output) > 0:
+		s := e.Sanitized(t, schemas.Avro)
 		letter = map[string]string{schemas.KindReleased: "r", schemas.KindRepeated: "=", schemas.KindPredicted: "p"}[s.Kind]
 		if want := map[bool]float64{true: o.Release.Epsilon}[s.Kind == schemas.KindReleased]; s.Epsilon != want {
 			t.Errorf("a %s record costs %v", s.Kind, s.Epsilon)
@@ -147,7 +148,7 @@ func letterOf(t *testing.T, e effects, o Options) string {
 			t.Error("a predicted record's place is not its estimate")
 		}
 	}
-	if len(e.state) == 0 {
+	if len(e.State) == 0 {
 		return letter
 	}
 	if letter == "=" { // the posterior has moved on
@@ -159,13 +160,13 @@ func letterOf(t *testing.T, e effects, o Options) string {
 // TestMetricView: the factors are there where they are asked for and on new releases
 // only, they grow with the distance, and end below e^ε.
 func TestMetricView(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 500, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 500, 4))
 	o.Release.Delta = 1e-4
 	plain := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
 	o.Publish.Metric = true
 	viewed := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
 	for i := range viewed {
-		s := viewed[i].sanitized(t, schemas.Avro)
+		s := viewed[i].Sanitized(t, schemas.Avro)
 		near, far, across := s.Factor200M, s.Factor1KM, s.FactorSet
 		if i == 2 && (near != 0 || far != 0 || across != 0) {
 			t.Errorf("a repeat has factors: %+v", s)
@@ -174,7 +175,7 @@ func TestMetricView(t *testing.T) {
 			t.Errorf("factors %v, %v, %v", near, far, across)
 		}
 		s.Factor200M, s.Factor1KM, s.FactorSet = 0, 0, 0
-		if s != plain[i].sanitized(t, schemas.Avro) {
+		if s != plain[i].Sanitized(t, schemas.Avro) {
 			t.Error("the view changes something else")
 		}
 	}
@@ -183,41 +184,41 @@ func TestMetricView(t *testing.T) {
 // TestStepTimestamps: neither the record nor its Kafka timestamp is exact, and a
 // record without a Kafka timestamp keeps none.
 func TestStepTimestamps(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 1000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
 	o.Publish.Timestamp = TimestampStep
 	p := newTestProcessor(t, o, 0)
-	rec := record(t, 0, sentinel())
+	rec := servicetest.Record(t, 0, servicetest.Sentinel())
 	rec.Timestamp += 777
-	got := process(t, p, rec, nil)
-	if s := got.sanitized(t, schemas.Avro); s.Timestamp != startMS || s.Timestamp != s.Step*60_000 || got.output[0].Timestamp != startMS {
-		t.Errorf("timestamps %d and %d, want %d", s.Timestamp, got.output[0].Timestamp, startMS)
+	got := servicetest.Process(t, p, rec, nil)
+	if s := got.Sanitized(t, schemas.Avro); s.Timestamp != servicetest.StartMS || s.Timestamp != s.Step*60_000 || got.Output[0].Timestamp != servicetest.StartMS {
+		t.Errorf("timestamps %d and %d, want %d", s.Timestamp, got.Output[0].Timestamp, servicetest.StartMS)
 	}
 	rec.Timestamp = -1
-	if got := process(t, p, rec, nil); got.output[0].Timestamp != -1 {
-		t.Errorf("a record without a timestamp got %d", got.output[0].Timestamp)
+	if got := servicetest.Process(t, p, rec, nil); got.Output[0].Timestamp != -1 {
+		t.Errorf("a record without a timestamp got %d", got.Output[0].Timestamp)
 	}
 }
 
 // TestPseudonym: it names the record and its key, and changes no place; it is the
 // HMAC that the documentation says, and tells two users and two keys apart.
 func TestPseudonym(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 1000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
 	plain := reports(t, newTestProcessor(t, o, 0), 0, 60)
 	o.Publish.User = UserPseudonym
 	hidden := reports(t, newTestProcessor(t, o, 0), 0, 60)
-	user := sentinel().UserID
+	user := servicetest.Sentinel().UserID
 	want := Pseudonym(o.Key, user)
 	for i := range hidden {
-		s := hidden[i].sanitized(t, schemas.Avro)
-		if s.UserID != want || string(hidden[i].output[0].Key) != want {
-			t.Errorf("user %q, key %q, want %q", s.UserID, hidden[i].output[0].Key, want)
+		s := hidden[i].Sanitized(t, schemas.Avro)
+		if s.UserID != want || string(hidden[i].Output[0].Key) != want {
+			t.Errorf("user %q, key %q, want %q", s.UserID, hidden[i].Output[0].Key, want)
 		}
 		s.UserID = user
-		if s != plain[i].sanitized(t, schemas.Avro) || !bytes.Equal(hidden[i].state, plain[i].state) {
+		if s != plain[i].Sanitized(t, schemas.Avro) || !bytes.Equal(hidden[i].State, plain[i].State) {
 			t.Error("the pseudonym changes something else")
 		}
 	}
-	mac := hmac.New(sha256.New, subkey(t, o.Key, "geodither 1: pseudonyms"))
+	mac := hmac.New(sha256.New, servicetest.Subkey(t, o.Key, "geodither 1: pseudonyms"))
 	mac.Write([]byte("geodither pseudonym 2\x00" + user))
 	if byHand := hex.EncodeToString(mac.Sum(nil)[:16]); byHand != want {
 		t.Errorf("%s, by hand %s", want, byHand)
@@ -232,7 +233,7 @@ func TestPseudonym(t *testing.T) {
 
 // TestPublishRefuses what is unknown, through the options of a service.
 func TestPublishRefuses(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	o.Publish = Publish{Timestamp: "hour", User: "nobody"}
 	err := o.Validate()
 	if err == nil || !strings.Contains(err.Error(), `timestamp "hour"`) || !strings.Contains(err.Error(), `user "nobody"`) {
@@ -247,20 +248,20 @@ func TestPublishRefuses(t *testing.T) {
 // key, the model and the user, and not the content hash, which would confirm a guess at
 // what is in the model.
 func TestPersonalModelID(t *testing.T) {
-	popular := neighbourModel(t, town, 1000, 4)
+	popular := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	personal := func(cell grid.Cell) *mobility.Personal {
 		p, err := mobility.NewPersonal(popular, mobility.PersonalCounts{Visits: []mobility.Count{{From: cell, To: cell, N: 1}}})
-		ok(t, err)
+		servicetest.OK(t, err)
 		return p
 	}
 	id := func(key noise.Key, p *mobility.Personal, user string) string {
 		publisher, err := newPublisher(Publish{}, popular, key)
-		ok(t, err)
+		servicetest.OK(t, err)
 		return publisher.model(choice{lane: &lane{modelID: popular.ID()}, personal: p}, user)
 	}
 	one := personal(7)
-	got := id(testKey, one, "u")
-	mac := hmac.New(sha256.New, subkey(t, testKey, "geodither 1: ids of personal models"))
+	got := id(servicetest.Key, one, "u")
+	mac := hmac.New(sha256.New, servicetest.Subkey(t, servicetest.Key, "geodither 1: ids of personal models"))
 	mac.Write([]byte("geodither personal model 2\x00" + one.ID() + "u"))
 	if want := hex.EncodeToString(mac.Sum(nil)[:8]); got != want {
 		t.Errorf("it is published as %s, want %s", got, want)
@@ -269,13 +270,13 @@ func TestPersonalModelID(t *testing.T) {
 		t.Error("the content hash is published")
 	}
 	for name, other := range map[string]string{
-		"key": id(noise.KeyFromSeed(99), one, "u"), "user": id(testKey, one, "v"), "model": id(testKey, personal(8), "u"), "popular": id(testKey, nil, "u"),
+		"key": id(noise.KeyFromSeed(99), one, "u"), "user": id(servicetest.Key, one, "v"), "model": id(servicetest.Key, personal(8), "u"), "popular": id(servicetest.Key, nil, "u"),
 	} {
 		if other == got {
 			t.Errorf("another %s has the same id", name)
 		}
 	}
-	if id(testKey, nil, "u") != popular.ID() {
+	if id(servicetest.Key, nil, "u") != popular.ID() {
 		t.Error("the popular model has another id in records than its own")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
 )
@@ -13,11 +14,11 @@ import (
 // TestRebuildRefuses whatever would leave something out of an account: a running service,
 // states that lag, folders of others, partitions without a folder.
 func TestRebuildRefuses(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 3)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 3)
 	old := o.StateDir + ".old"
-	ok(t, os.CopyFS(old, os.DirFS(o.StateDir)))
+	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
 	refused := func(what string, o Options, folders []string, want ...string) {
 		t.Helper()
 		for _, keep := range []bool{true, false} {
@@ -36,22 +37,22 @@ func TestRebuildRefuses(t *testing.T) {
 	refused("nothing is lost", o, []string{o.StateDir}, "nothing to write back")
 
 	for range 3 {
-		w.feed(t)
+		w.Feed(t)
 	}
-	a := w.answers(t, o.Group)
+	a := w.Answers(t, o.Group)
 	r := start(t, o)
-	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, r)
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
 	refused("a service at work", o, []string{old}, "has members")
-	r.stop(t)
+	r.Stop(t)
 
-	w.deleteTopic(t, o.Topics.Changelog, false)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
 	refused("states that lag", o, []string{old}, "the newest states", "is in no account", old)
 	refused("no folder has them", o, nil, "no folder has states of it")
 	refused("a folder that is not there", o, []string{o.StateDir + ".none"}, "no store")
-	other := w.options("second")
-	w.serve(t, other, 0)
+	other := optionsFor(w, "second")
+	serve(t, w, other, 0)
 	refused("another service's folder", o, []string{other.StateDir}, "belongs to another group")
-	if w.exists(t, o.Topics.Changelog) {
+	if w.Exists(t, o.Topics.Changelog) {
 		t.Error("a refusal has made the topic")
 	}
 
@@ -59,7 +60,7 @@ func TestRebuildRefuses(t *testing.T) {
 	// nothing left to do.
 	for _, keep := range []bool{true, false} {
 		plan, err := RebuildChangelog(t.Context(), o, []string{old, o.StateDir, old}, keep)
-		ok(t, err)
+		servicetest.OK(t, err)
 		users := 0
 		for _, p := range plan.Partitions {
 			users += p.Users
@@ -67,50 +68,50 @@ func TestRebuildRefuses(t *testing.T) {
 				t.Errorf("partition %d: %+v", p.Number, p)
 			}
 		}
-		if users != 12 || !plan.Made || w.exists(t, o.Topics.Changelog) == keep {
+		if users != 12 || !plan.Made || w.Exists(t, o.Topics.Changelog) == keep {
 			t.Errorf("keep %v: %d users, %+v", keep, users, plan)
 		}
 	}
 	refused("it is written back already", o, []string{o.StateDir}, "nothing to write back")
-	w.serve(t, o, 2)
-	w.requireUndisturbed(t, "first")
+	serve(t, w, o, 2)
+	requireUndisturbed(t, w, "first")
 }
 
 // TestRebuildFromSeveralFolders: each instance has the states of its own partitions, and
 // old copies of others'. One folder alone is refused, all together are whole.
 func TestRebuildFromSeveralFolders(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	a := w.answers(t, o.Group)
-	w.serve(t, o, 2) // the first instance has all partitions
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	a := w.Answers(t, o.Group)
+	serve(t, w, o, 2) // the first instance has all partitions
 	second := o
 	second.StateDir, second.Counters = o.StateDir+".second", new(Counters)
 	o.Counters = new(Counters)
 	one, two := start(t, o), start(t, second)
-	await(t, "both have partitions", func() bool {
-		w.feed(t)
-		return o.Counters.Snapshot().RecordsIn > 0 && second.Counters.Snapshot().RecordsIn > 0 && a.read(t) > 0
+	servicetest.Await(t, "both have partitions", func() bool {
+		w.Feed(t)
+		return o.Counters.Snapshot().RecordsIn > 0 && second.Counters.Snapshot().RecordsIn > 0 && a.Read(t) > 0
 	}, one, two)
-	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, one, two)
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, one, two)
 	ends := make(chan struct{}, 2)
-	for _, r := range []*running{one, two} { // both at once, so that neither gets the other's partitions
-		go func() { r.cancel(); <-r.done; ends <- struct{}{} }()
+	for _, r := range []*serving{one, two} { // both at once, so that neither gets the other's partitions
+		go func() { r.Cancel(); <-r.Done(); ends <- struct{}{} }()
 	}
 	<-ends
 	<-ends
-	ok(t, errors.Join(one.err, two.err))
-	w.deleteTopic(t, o.Topics.Changelog, false)
+	servicetest.OK(t, errors.Join(one.Err, two.Err))
+	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for _, folders := range [][]string{{o.StateDir}, {second.StateDir}} {
 		if plan, err := RebuildChangelog(t.Context(), o, folders, true); err == nil {
 			t.Logf("%s has taken everything over before its end: %+v", folders, plan)
 		}
 	}
 	plan, err := RebuildChangelog(t.Context(), o, []string{o.StateDir, second.StateDir}, false)
-	ok(t, err)
+	servicetest.OK(t, err)
 	t.Logf("rebuilt as %+v", plan.Partitions)
-	w.serve(t, second, 2)
-	w.serve(t, o, 2)
-	w.requireUndisturbed(t, "first")
+	serve(t, w, second, 2)
+	serve(t, w, o, 2)
+	requireUndisturbed(t, w, "first")
 	if report := verify(t, o); !report.Verified {
 		t.Errorf("afterwards: %+v", report)
 	}
@@ -119,10 +120,10 @@ func TestRebuildFromSeveralFolders(t *testing.T) {
 // TestRebuildChecksTheMark: a store whose mark does not belong to its states, or that has
 // none, is not written back.
 func TestRebuildChecksTheMark(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 3)
-	w.deleteTopic(t, o.Topics.Changelog, false)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 3)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for what, change := range map[string]struct {
 		mark func(task.Mark) []byte
 		want string
@@ -135,24 +136,24 @@ func TestRebuildChecksTheMark(t *testing.T) {
 		}, "deleted and made anew"},
 	} {
 		dir := o.StateDir + "." + strings.ReplaceAll(what, " ", "-")
-		ok(t, os.CopyFS(dir, os.DirFS(o.StateDir)))
+		servicetest.OK(t, os.CopyFS(dir, os.DirFS(o.StateDir)))
 		looked, err := state.Open(dir, state.Options{ReadOnly: true})
-		ok(t, err)
+		servicetest.OK(t, err)
 		identity := looked.Identity()
-		ok(t, looked.Close())
+		servicetest.OK(t, looked.Close())
 		store, err := state.Open(dir, state.Options{Identity: identity})
-		ok(t, err)
-		for n := range int32(partitions) {
+		servicetest.OK(t, err)
+		for n := range int32(servicetest.Partitions) {
 			p := store.Partition(n)
 			at, _, err := p.Positions()
-			ok(t, err)
+			servicetest.OK(t, err)
 			value, err := p.Get([]byte(state.MarkName))
-			ok(t, err)
+			servicetest.OK(t, err)
 			m, err := task.DecodeMark(value)
-			ok(t, err)
-			ok(t, p.Apply([]state.Change{{Key: []byte(state.MarkName), Value: change.mark(m)}}, at))
+			servicetest.OK(t, err)
+			servicetest.OK(t, p.Apply([]state.Change{{Key: []byte(state.MarkName), Value: change.mark(m)}}, at))
 		}
-		ok(t, store.Close())
+		servicetest.OK(t, store.Close())
 		if _, err := RebuildChangelog(t.Context(), o, []string{dir}, false); err == nil || !strings.Contains(err.Error(), change.want) {
 			t.Errorf("%s: %v", what, err)
 		}

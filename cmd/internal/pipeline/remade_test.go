@@ -6,6 +6,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -15,20 +16,20 @@ import (
 // at work ends it. Going on at the old offset would leave the new records before
 // it out, for ever.
 func TestRawTopicIsRemade(t *testing.T) {
-	w := newWorld(t, 10)
+	w := servicetest.NewWorld(t, 10)
 	for range 4 {
-		w.feed(t)
+		w.Feed(t)
 	}
-	o := w.options("service")
-	a := w.answers(t, "service")
+	o := optionsFor(w, "service")
+	a := w.Answers(t, "service")
 	r := start(t, o)
-	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, r)
-	res, err := w.client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{"raw"}})
-	ok(t, errors.Join(err, res.Errors["raw"]))
-	await(t, "the topic is gone", func() bool {
-		return admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: "raw", Partitions: partitions}) == nil
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
+	res, err := w.Client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{"raw"}})
+	servicetest.OK(t, errors.Join(err, res.Errors["raw"]))
+	servicetest.Await(t, "the topic is gone", func() bool {
+		return admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "raw", Partitions: servicetest.Partitions}) == nil
 	})
-	if err := r.wait(t); !errors.Is(err, task.ErrSource) {
+	if err := r.Wait(t); !errors.Is(err, task.ErrSource) {
 		t.Errorf("the service ended with %v", err)
 	}
 }

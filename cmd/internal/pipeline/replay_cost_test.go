@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
@@ -18,32 +19,32 @@ import (
 )
 
 // tail is a world of which most fixes lie before a time, and few users report after it.
-func tail(tb testing.TB) (w *world, from topics.Bound) {
+func tail(tb testing.TB) (w *servicetest.World, from topics.Bound) {
 	tb.Helper()
-	w = newWorld(tb, 30)
+	w = servicetest.NewWorld(tb, 30)
 	for range 25 {
-		w.feed(tb)
+		w.Feed(tb)
 	}
-	from = topics.Bound{Time: time.UnixMilli(startMS + w.step*60_000)}
-	w.cells = w.cells[:6]
-	w.serve(tb, w.options("first"), 2)
+	from = topics.Bound{Time: time.UnixMilli(servicetest.StartMS + w.Step*60_000)}
+	w.Cells = w.Cells[:6]
+	serve(tb, w, optionsFor(w, "first"), 2)
 	return w, from
 }
 
 // epsilons adds up the ε of published records, by the name that they carry. It requires
 // that all or none of them are marked as a second release.
-func epsilons(tb testing.TB, a answers, second bool) map[string]float64 {
+func epsilons(tb testing.TB, a servicetest.Answers, second bool) map[string]float64 {
 	tb.Helper()
 	want := law.Lattice
 	if second {
 		want = "lattice (second release)"
 	}
-	codec := newTestCodec(tb, schemas.Avro)
+	codec := servicetest.NewCodec(tb, schemas.Avro)
 	sums := map[string]float64{}
-	for _, lines := range a.out.lines {
+	for _, lines := range a.Out.Lines {
 		for _, l := range lines {
-			s, err := codec.DecodeSanitized([]byte(l.value))
-			ok(tb, err)
+			s, err := codec.DecodeSanitized([]byte(l.Value))
+			servicetest.OK(tb, err)
 			sums[s.UserID] += s.Epsilon
 			if s.Mechanism != want {
 				tb.Fatalf("a record names the mechanism %q, want %q", s.Mechanism, want)
@@ -90,15 +91,15 @@ func TestReplayCost(t *testing.T) {
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := w.options("first")
+			o := optionsFor(w, "first")
 			o.Release.Epsilon = 2
 			change(&o)
 			name := strings.NewReplacer(" ", "-", ",", "").Replace(name)
 			all := replay(t, o, ReplayOptions{Output: "whole-" + name, SpendAgain: true})
-			whole := epsilons(t, w.replayed(t, all), true)
+			whole := epsilons(t, replayed(t, w, all), true)
 
-			log := new(captured)
-			o.Logger = log.logger()
+			log := new(servicetest.Log)
+			o.Logger = log.Logger()
 			r := ReplayOptions{Output: "part-" + name, From: from, TempDir: t.TempDir()}
 			announced, err := Replay(t.Context(), o, r)
 			if !errors.Is(err, ErrSpend) {
@@ -107,7 +108,7 @@ func TestReplayCost(t *testing.T) {
 			var done, total int64
 			r.SpendAgain, r.Planning = true, func(d, n int64) { done, total = d, n }
 			plan := replay(t, o, r)
-			want := counted(whole, epsilons(t, w.replayed(t, plan), true))
+			want := counted(whole, epsilons(t, replayed(t, w, plan), true))
 			if want.BeforeFrom < 3*(want.Epsilon-want.BeforeFrom) || want.Users == 0 ||
 				want.Users > 6 {
 				t.Fatalf("%+v is spent: the test shows nothing", want)
@@ -139,11 +140,11 @@ func TestReplayCost(t *testing.T) {
 // the whole cost again, and what of it is spent.
 func TestReplayCostResumed(t *testing.T) {
 	w := served(t, 20, 20)
-	o := w.options("first")
+	o := optionsFor(w, "first")
 	o.Release.Epsilon = 2
 	r := ReplayOptions{Output: "resumed", SpendAgain: true, From: topics.Bound{IsOffset: true, Offset: 30}}
 	whole, err := PlanReplay(t.Context(), o, r)
-	ok(t, err)
+	servicetest.OK(t, err)
 	var spent ReplayCost
 	for _, to := range []int64{25, 40, 60} {
 		r.To = topics.Bound{IsOffset: true, Offset: to}
@@ -156,7 +157,7 @@ func TestReplayCostResumed(t *testing.T) {
 		part := replay(t, o, r)
 		r.To, spent = topics.Bound{}, part.Spent
 		rest, err := PlanReplay(t.Context(), o, r)
-		ok(t, err)
+		servicetest.OK(t, err)
 		if !rest.Begun || rest.Done || rest.Identical || !rest.Cost.near(whole.Cost) ||
 			!rest.Spent.near(part.Cost) ||
 			rest.Spent.Epsilon <= 0 {
@@ -171,11 +172,11 @@ func TestReplayCostResumed(t *testing.T) {
 		r.SpendAgain = true
 	}
 	// What is published of it may be removed: then everybody may have had a record.
-	for p := range int32(partitions) {
-		w.deleteRecords(t, r.Output, p, -1) // all there are
+	for p := range int32(servicetest.Partitions) {
+		w.DeleteRecords(t, r.Output, p, -1) // all there are
 	}
 	aged, err := PlanReplay(t.Context(), o, r)
-	ok(t, err)
+	servicetest.OK(t, err)
 	if aged.Cost.Epsilon < whole.Cost.Epsilon || aged.Cost.Users < whole.Cost.Users ||
 		aged.Spent.Users != 20 ||
 		aged.Spent.Epsilon < spent.Epsilon {
@@ -191,19 +192,19 @@ func TestReplayCostResumed(t *testing.T) {
 // the first release's records, whatever is the matter with another.
 func TestReplayMarksSecondReleases(t *testing.T) {
 	w := served(t, 30, 8)
-	o := w.options("first")
-	first := w.answers(t, "first")
-	first.read(t)
-	w.deleteRecords(t, "raw", 2, 4)
+	o := optionsFor(w, "first")
+	first := w.Answers(t, "first")
+	first.Read(t)
+	w.DeleteRecords(t, "raw", 2, 4)
 	plan := replay(t, o, ReplayOptions{Output: "cut", SpendAgain: true})
-	cut := w.replayed(t, plan)
-	for p, lines := range cut.out.lines {
-		if p != 2 && !slices.Equal(lines, first.out.lines[p]) {
+	cut := replayed(t, w, plan)
+	for p, lines := range cut.Out.Lines {
+		if p != 2 && !slices.Equal(lines, first.Out.Lines[p]) {
 			t.Errorf("partition %d is not the first release", p)
 		}
 	}
 	alone := cut
-	alone.out.lines = [][]line{cut.out.lines[2]}
+	alone.Out.Lines = [][]servicetest.Line{cut.Out.Lines[2]}
 	if sums := epsilons(t, alone, true); !plan.Cost.near(counted(sums, sums)) || len(sums) == 0 {
 		t.Errorf("the cost is %+v, partition 2 has %v", plan.Cost,
 			slices.Collect(maps.Values(sums)))
@@ -214,9 +215,9 @@ func TestReplayMarksSecondReleases(t *testing.T) {
 // began before the service had released its fixes stays a second release when it has.
 func TestReplayTakenUp(t *testing.T) {
 	w := served(t, 20, 8)
-	o := w.options("first")
+	o := optionsFor(w, "first")
 	for range 8 {
-		w.feed(t)
+		w.Feed(t)
 	}
 	r := ReplayOptions{Output: "early", To: topics.Bound{IsOffset: true, Offset: 60}}
 	if _, err := Replay(t.Context(), o, r); !errors.Is(err, ErrSpend) ||
@@ -225,7 +226,7 @@ func TestReplayTakenUp(t *testing.T) {
 	}
 	r.SpendAgain = true
 	replay(t, o, r)
-	w.serve(t, o, 0)
+	serve(t, w, o, 0)
 	r.To, r.SpendAgain = topics.Bound{}, false
 	plan, err := Replay(t.Context(), o, r)
 	if !errors.Is(err, ErrSpend) ||
@@ -234,17 +235,17 @@ func TestReplayTakenUp(t *testing.T) {
 		t.Errorf("taken up when the service has come there: %v, %+v", err, plan)
 	}
 	r.SpendAgain = true
-	epsilons(t, w.replayed(t, replay(t, o, r)), true)
+	epsilons(t, replayed(t, w, replay(t, o, r)), true)
 
 	// The other way round: a first release cannot go on as a second one.
 	same := ReplayOptions{Output: "same", To: topics.Bound{IsOffset: true, Offset: 20}}
 	replay(t, o, same)
-	for p := range int32(partitions) { // the service has lost records since
-		mark, _, err := topics.LastMark(t.Context(), w.client, o.Topics.Changelog, p)
-		ok(t, err)
+	for p := range int32(servicetest.Partitions) { // the service has lost records since
+		mark, _, err := topics.LastMark(t.Context(), w.Client, o.Topics.Changelog, p)
+		servicetest.OK(t, err)
 		mark.Lost = true
-		w.write(t, true, o.Topics.Changelog, p,
-			line{key: task.MarkKey, value: string(task.AppendMark(nil, mark)), timestamp: startMS})
+		w.Write(t, true, o.Topics.Changelog, p,
+			servicetest.Line{Key: task.MarkKey, Value: string(task.AppendMark(nil, mark)), Timestamp: servicetest.StartMS})
 	}
 	same.To, same.SpendAgain = topics.Bound{}, true
 	if _, err := Replay(t.Context(), o, same); err == nil ||
@@ -257,33 +258,33 @@ func TestReplayTakenUp(t *testing.T) {
 // leave users in several. What a user's second releases cost is the sum over all, and each
 // user counts once.
 func TestReplayCostOverPartitions(t *testing.T) {
-	w := newWorld(t, 12)
+	w := servicetest.NewWorld(t, 12)
 	for range 8 {
-		w.feed(t)
+		w.Feed(t)
 	}
-	for p := range int32(partitions) {
-		var lines []line
-		for v := 0; v < len(w.cells); v += 3 {
-			lat, lon := w.model.Grid.ToDegrees(w.model.Grid.Centre(w.cells[v]))
-			user, at := fmt.Sprintf("vehicle-%03d", v), startMS+w.step*60_000
-			value, err := w.codec.AppendRaw(nil,
+	for p := range int32(servicetest.Partitions) {
+		var lines []servicetest.Line
+		for v := 0; v < len(w.Cells); v += 3 {
+			lat, lon := w.Model.Grid.ToDegrees(w.Model.Grid.Centre(w.Cells[v]))
+			user, at := fmt.Sprintf("vehicle-%03d", v), servicetest.StartMS+w.Step*60_000
+			value, err := w.Codec.AppendRaw(nil,
 				schemas.Raw{UserID: user, Timestamp: at, Latitude: lat, Longitude: lon})
-			ok(t, err)
-			lines = append(lines, line{key: user, value: string(value), timestamp: at})
+			servicetest.OK(t, err)
+			lines = append(lines, servicetest.Line{Key: user, Value: string(value), Timestamp: at})
 		}
-		w.write(t, true, "raw", p, lines...)
-		w.fed += int64(len(lines))
+		w.Write(t, true, "raw", p, lines...)
+		w.Fed += int64(len(lines))
 	}
-	o := w.options("first")
+	o := optionsFor(w, "first")
 	o.Partitioner = AnyPartitioner
-	w.serve(t, o, 0)
+	serve(t, w, o, 0)
 	o.Release.Epsilon = 2
 	r := ReplayOptions{Output: "again", TempDir: t.TempDir()}
 	announced, err := PlanReplay(t.Context(), o, r)
-	ok(t, err)
+	servicetest.OK(t, err)
 	r.SpendAgain = true
 	plan := replay(t, o, r)
-	sums := epsilons(t, w.replayed(t, plan), true)
+	sums := epsilons(t, replayed(t, w, plan), true)
 	want := counted(sums, sums)
 	if alone := sums["vehicle-001"]; want.Users != 12 || want.UserMax < alone+2*o.Release.Epsilon {
 		t.Fatalf("%+v is spent, %g by a user of one partition: the test shows nothing", want, alone)

@@ -2,17 +2,19 @@ package pipeline
 
 import (
 	"errors"
-	"github.com/geodither/geodither/cmd/internal/topics"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
 // committed is the group's offset of each partition.
-func (w *world) committed(tb testing.TB, o Options) []int64 {
+func committed(tb testing.TB, w *servicetest.World, o Options) []int64 {
 	tb.Helper()
 	plan, err := PlanReplay(tb.Context(), o, ReplayOptions{Output: "unused", To: topics.Bound{IsOffset: true, Offset: 1 << 40}})
-	ok(tb, err)
+	servicetest.OK(tb, err)
 	var at []int64
 	for _, p := range plan.Partitions {
 		at = append(at, p.To)
@@ -25,18 +27,18 @@ func (w *world) committed(tb testing.TB, o Options) []int64 {
 // then: a replay would be another release, and nothing can be verified.
 func TestLostRecordsAreRemembered(t *testing.T) {
 	w := served(t, 20, 8)
-	o := w.options("first")
-	ends := w.committed(t, o)
-	w.feed(t)
-	w.feed(t)
+	o := optionsFor(w, "first")
+	ends := committed(t, w, o)
+	w.Feed(t)
+	w.Feed(t)
 	for p, end := range ends {
-		w.deleteRecords(t, "raw", int32(p), end+2)
+		w.DeleteRecords(t, "raw", int32(p), end+2)
 	}
 	lost := o
 	lost.SkipLost = true
-	w.fed -= 2 * partitions // which have no answers
-	w.serve(t, lost, 2)
-	w.serve(t, o, 1) // the permission was for one start
+	w.Fed -= 2 * servicetest.Partitions // which have no answers
+	serve(t, w, lost, 2)
+	serve(t, w, o, 1) // the permission was for one start
 
 	for _, skip := range []bool{false, true} {
 		o.SkipLost = skip
@@ -57,9 +59,9 @@ func TestLostRecordsAreRemembered(t *testing.T) {
 // pass for having done so into another.
 func TestReplayIntoAnotherTopic(t *testing.T) {
 	w := served(t, 10, 4)
-	o := w.options("first")
-	replay(t, o, ReplayOptions{Output: "one", Group: "replays", StateDir: filepath.Join(w.dir, "one")})
-	plan, err := Replay(t.Context(), o, ReplayOptions{Output: "two", Group: "replays", StateDir: filepath.Join(w.dir, "two")})
+	o := optionsFor(w, "first")
+	replay(t, o, ReplayOptions{Output: "one", Group: "replays", StateDir: filepath.Join(w.Dir, "one")})
+	plan, err := Replay(t.Context(), o, ReplayOptions{Output: "two", Group: "replays", StateDir: filepath.Join(w.Dir, "two")})
 	if err == nil || !strings.Contains(err.Error(), "another --output-topic") {
 		t.Errorf("the plan is %+v, %v", plan, err)
 	}
@@ -68,27 +70,27 @@ func TestReplayIntoAnotherTopic(t *testing.T) {
 // TestReplayGoesOnAfterRetention: what a replay has come past may go.
 func TestReplayGoesOnAfterRetention(t *testing.T) {
 	w := served(t, 20, 8)
-	o := w.options("first")
+	o := optionsFor(w, "first")
 	r := ReplayOptions{Output: "again", To: topics.Bound{IsOffset: true, Offset: 20}}
 	replay(t, o, r)
-	for p := range int32(partitions) {
-		w.deleteRecords(t, "raw", p, 15)
+	for p := range int32(servicetest.Partitions) {
+		w.DeleteRecords(t, "raw", p, 15)
 	}
 	r.To = topics.Bound{}
 	plan := replay(t, o, r)
 	if !plan.Identical || plan.Partitions[0].Origin != 0 {
 		t.Errorf("the plan is %+v", plan)
 	}
-	first := w.answers(t, "first")
-	first.read(t)
-	again := w.replayed(t, plan)
-	requireSame(t, first.out, again.out)
+	first := w.Answers(t, "first")
+	first.Read(t)
+	again := replayed(t, w, plan)
+	servicetest.RequireSame(t, first.Out, again.Out)
 
-	for p := range int32(partitions) {
-		w.deleteRecords(t, "raw", p, 25)
+	for p := range int32(servicetest.Partitions) {
+		w.DeleteRecords(t, "raw", p, 25)
 	}
 	for range 2 {
-		w.feed(t)
+		w.Feed(t)
 	}
 	other := r
 	other.Output = "other"

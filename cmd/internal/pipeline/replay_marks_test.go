@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 )
@@ -11,7 +12,7 @@ import (
 // TestReplayShortened: a replay that is taken up again after the service has adopted another
 // version ends before that one, and is no other replay; one that has come past it is.
 func TestReplayShortened(t *testing.T) {
-	two, three := newVersion(t, 3, neighbourModel(t, town, 5000, 4)), newVersion(t, 5, neighbourModel(t, town, 5000, 5))
+	two, three := newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), newVersion(t, 5, servicetest.NeighbourModel(t, servicetest.Town, 5000, 5))
 	settings := []byte("settings")
 	begun := ReplayPartition{Origin: 0, From: 2, To: 80, amended: []Amended{{10, two}}}
 	now := begun
@@ -39,7 +40,7 @@ func TestReplayShortened(t *testing.T) {
 		"it has come past one":            {now, mark(begun, 91), topics.Bound{}, -1, 0},
 		"another replay":                  {now, mark(other, 50), topics.Bound{}, -1, 0},
 		"with an end as an offset":        {now, mark(begun, 50), topics.Bound{IsOffset: true, Offset: 200}, -1, 0},
-		"with an end as a time":           {now, mark(begun, 50), topics.Bound{Time: time.UnixMilli(startMS)}, -1, 0},
+		"with an end as a time":           {now, mark(begun, 50), topics.Bound{Time: time.UnixMilli(servicetest.StartMS)}, -1, 0},
 		"by event time alone, and longer": {byTime, mark(byTimeBegun, 50), topics.Bound{}, -1, 0},
 	} {
 		p := &planner{settings: settings, r: ReplayOptions{Output: "again", To: test.to}}

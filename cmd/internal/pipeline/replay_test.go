@@ -10,9 +10,7 @@ import (
 	"testing"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
-
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -23,10 +21,10 @@ import (
 // replay runs one instance of a replay to its end.
 func replay(tb testing.TB, o Options, r ReplayOptions) ReplayPlan {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), servicetest.Patience)
 	defer cancel()
 	plan, err := Replay(ctx, o, r)
-	ok(tb, err)
+	servicetest.OK(tb, err)
 	if !plan.Done {
 		tb.Fatalf("the replay has not ended: %+v", plan)
 	}
@@ -34,10 +32,10 @@ func replay(tb testing.TB, o Options, r ReplayOptions) ReplayPlan {
 }
 
 // replayed reads what a replay has published.
-func (w *world) replayed(tb testing.TB, plan ReplayPlan) answers {
+func replayed(tb testing.TB, w *servicetest.World, plan ReplayPlan) servicetest.Answers {
 	tb.Helper()
-	a := answers{w.view(tb, plan.Output, false), w.view(tb, plan.DeadLetters, false)}
-	a.read(tb)
+	a := servicetest.Answers{Out: w.View(tb, plan.Output, false), Dead: w.View(tb, plan.DeadLetters, false)}
+	a.Read(tb)
 	return a
 }
 
@@ -45,34 +43,34 @@ func (w *world) replayed(tb testing.TB, plan ReplayPlan) answers {
 // topic gives the records of the first release, in each partition and in order.
 func TestReplayIsTheFirstRelease(t *testing.T) {
 	w := served(t, 40, 15)
-	first := w.answers(t, "first")
-	first.read(t)
-	o := w.options("first")
+	first := w.Answers(t, "first")
+	first.Read(t)
+	o := optionsFor(w, "first")
 
 	var told int64
 	plan := replay(t, o, ReplayOptions{Output: "alone", Progress: func(done, total int64) { told = done - total }})
-	if !plan.Identical || plan.Cost != (ReplayCost{}) || plan.Publish != w.fed || plan.Read != w.fed || told != 0 {
-		t.Errorf("the plan of a replay of %d records is %+v; told %d", w.fed, plan, told)
+	if !plan.Identical || plan.Cost != (ReplayCost{}) || plan.Publish != w.Fed || plan.Read != w.Fed || told != 0 {
+		t.Errorf("the plan of a replay of %d records is %+v; told %d", w.Fed, plan, told)
 	}
-	alone := w.replayed(t, plan)
-	requireSame(t, first.out, alone.out)
-	requireSame(t, first.dead, alone.dead)
+	alone := replayed(t, w, plan)
+	servicetest.RequireSame(t, first.Out, alone.Out)
+	servicetest.RequireSame(t, first.Dead, alone.Dead)
 
 	// Once more does nothing: it is done.
-	if again := replay(t, o, ReplayOptions{Output: "alone"}); !again.Begun || w.replayed(t, again).out.lines[0] == nil {
+	if again := replay(t, o, ReplayOptions{Output: "alone"}); !again.Begun || replayed(t, w, again).Out.Lines[0] == nil {
 		t.Errorf("once more: %+v", again)
 	}
-	requireSame(t, first.out, w.replayed(t, plan).out)
+	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
 
 	var wait sync.WaitGroup
 	for _, name := range []string{"a", "b", "c"} {
-		wait.Go(func() { replay(t, o, ReplayOptions{Output: "three", StateDir: filepath.Join(w.dir, "three", name)}) })
+		wait.Go(func() { replay(t, o, ReplayOptions{Output: "three", StateDir: filepath.Join(w.Dir, "three", name)}) })
 	}
 	wait.Wait()
 	plan.Output, plan.DeadLetters = "three", "first.replay.three-dead-letters"
-	three := w.replayed(t, plan)
-	requireSame(t, first.out, three.out)
-	requireSame(t, first.dead, three.dead)
+	three := replayed(t, w, plan)
+	servicetest.RequireSame(t, first.Out, three.Out)
+	servicetest.RequireSame(t, first.Dead, three.Dead)
 	if report := verify(t, o); !report.Verified {
 		t.Errorf("after replays the first release does not verify: %+v", report)
 	}
@@ -82,18 +80,18 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 // records are published, and they are those of the first release.
 func TestReplayRange(t *testing.T) {
 	w := served(t, 40, 15)
-	first := w.answers(t, "first")
-	first.read(t)
-	refused := make([]map[int64]bool, partitions)
-	for p, lines := range first.dead.lines {
+	first := w.Answers(t, "first")
+	first.Read(t)
+	refused := make([]map[int64]bool, servicetest.Partitions)
+	for p, lines := range first.Dead.Lines {
 		refused[p] = map[int64]bool{}
 		for _, l := range lines {
-			letter, err := newTestCodec(t, schemas.Avro).DecodeDeadLetter([]byte(l.value))
-			ok(t, err)
+			letter, err := servicetest.NewCodec(t, schemas.Avro).DecodeDeadLetter([]byte(l.Value))
+			servicetest.OK(t, err)
 			refused[p][letter.Offset] = true
 		}
 	}
-	middle := time.UnixMilli(startMS + 7*60_000)
+	middle := time.UnixMilli(servicetest.StartMS + 7*60_000)
 	for name, r := range map[string]ReplayOptions{
 		"offsets": {From: topics.Bound{IsOffset: true, Offset: 21}, To: topics.Bound{IsOffset: true, Offset: 47}},
 		"from":    {From: topics.Bound{IsOffset: true, Offset: 30}},
@@ -102,8 +100,8 @@ func TestReplayRange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.Output = "range-" + name
-			plan := replay(t, w.options("first"), r)
-			got := w.replayed(t, plan)
+			plan := replay(t, optionsFor(w, "first"), r)
+			got := replayed(t, w, plan)
 			for p, part := range plan.Partitions {
 				if name == "times" && part.To-part.From < 10 || part.From >= part.To {
 					t.Fatalf("partition %d is planned from %d to %d", p, part.From, part.To)
@@ -118,16 +116,16 @@ func TestReplayRange(t *testing.T) {
 						within++
 					}
 				}
-				if want := first.out.lines[p][before : before+within]; !slices.Equal(want, got.out.lines[p]) {
-					t.Errorf("partition %d: %d records, not the %d of raw offsets %d to %d", p, len(got.out.lines[p]), within, part.From, part.To)
+				if want := first.Out.Lines[p][before : before+within]; !slices.Equal(want, got.Out.Lines[p]) {
+					t.Errorf("partition %d: %d records, not the %d of raw offsets %d to %d", p, len(got.Out.Lines[p]), within, part.From, part.To)
 				}
-				if n := int64(len(got.out.lines[p]) + len(got.dead.lines[p])); n != part.To-part.From {
+				if n := int64(len(got.Out.Lines[p]) + len(got.Dead.Lines[p])); n != part.To-part.From {
 					t.Errorf("partition %d: %d answers, want %d", p, n, part.To-part.From)
 				}
 			}
 			other := r
 			other.From = topics.Bound{IsOffset: true, Offset: 22}
-			if _, err := Replay(t.Context(), w.options("first"), other); err == nil || !strings.Contains(err.Error(), "another --from") {
+			if _, err := Replay(t.Context(), optionsFor(w, "first"), other); err == nil || !strings.Contains(err.Error(), "another --from") {
 				t.Errorf("another beginning into the same topic: %v", err)
 			}
 		})
@@ -138,12 +136,12 @@ func TestReplayRange(t *testing.T) {
 // the reason and the cost, and goes with SpendAgain.
 func TestReplayThatSpends(t *testing.T) {
 	w := served(t, 20, 8)
-	o := w.options("first")
+	o := optionsFor(w, "first")
 	refuse := func(o Options, words ...string) {
 		t.Helper()
-		before := w.topicNames(t)
+		before := w.TopicNames(t)
 		plan, err := Replay(t.Context(), o, ReplayOptions{Output: "spent"})
-		if !errors.Is(err, ErrSpend) || plan.Identical || plan.Cost.Epsilon <= 0 || plan.Cost.Epsilon > float64(w.fed)*o.Release.Epsilon {
+		if !errors.Is(err, ErrSpend) || plan.Identical || plan.Cost.Epsilon <= 0 || plan.Cost.Epsilon > float64(w.Fed)*o.Release.Epsilon {
 			t.Errorf("%v; the plan is %+v", err, plan)
 			return
 		}
@@ -152,7 +150,7 @@ func TestReplayThatSpends(t *testing.T) {
 				t.Errorf("%q does not say %q", err, word)
 			}
 		}
-		if after := w.topicNames(t); !slices.Equal(before, after) {
+		if after := w.TopicNames(t); !slices.Equal(before, after) {
 			t.Errorf("a refused replay has made topics: %v, before there were %v", after, before)
 		}
 	}
@@ -164,16 +162,16 @@ func TestReplayThatSpends(t *testing.T) {
 	refuse(other, "settings are not those", "Different: key_file;")
 
 	plan, err := Replay(t.Context(), dearer, ReplayOptions{Output: "spent", SpendAgain: true})
-	ok(t, err)
+	servicetest.OK(t, err)
 	if !plan.Done || plan.Identical {
 		t.Errorf("the plan is %+v", plan)
 	}
-	first := w.answers(t, "first")
-	first.read(t)
-	spent := w.replayed(t, plan)
-	for p, lines := range spent.out.lines {
-		if len(lines) != len(first.out.lines[p]) || slices.Equal(lines, first.out.lines[p]) {
-			t.Errorf("partition %d: %d records, want %d others", p, len(lines), len(first.out.lines[p]))
+	first := w.Answers(t, "first")
+	first.Read(t)
+	spent := replayed(t, w, plan)
+	for p, lines := range spent.Out.Lines {
+		if len(lines) != len(first.Out.Lines[p]) || slices.Equal(lines, first.Out.Lines[p]) {
+			t.Errorf("partition %d: %d records, want %d others", p, len(lines), len(first.Out.Lines[p]))
 		}
 	}
 	if _, err := Replay(t.Context(), o, ReplayOptions{Output: "spent"}); err == nil || !strings.Contains(err.Error(), "under other settings") {
@@ -182,7 +180,7 @@ func TestReplayThatSpends(t *testing.T) {
 
 	// What the service has not come to yet would be released before its time.
 	for range 2 {
-		w.feed(t)
+		w.Feed(t)
 	}
 	beyond := ReplayOptions{Output: "beyond", To: topics.Bound{IsOffset: true, Offset: 1 << 40}}
 	if _, err := Replay(t.Context(), o, beyond); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "leave --to out") {
@@ -192,7 +190,7 @@ func TestReplayThatSpends(t *testing.T) {
 	if plan, err := PlanReplay(t.Context(), o, beyond); err != nil || !plan.Identical {
 		t.Errorf("up to the service's offset: %v, %+v", err, plan)
 	}
-	w.deleteRecords(t, "raw", 2, 4)
+	w.DeleteRecords(t, "raw", 2, 4)
 	if _, err := Replay(t.Context(), o, beyond); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "partition 2: retention") {
 		t.Errorf("after retention: %v", err)
 	}
@@ -202,9 +200,9 @@ func TestReplayThatSpends(t *testing.T) {
 // that holds something else.
 func TestReplayRefusals(t *testing.T) {
 	w := served(t, 10, 3)
-	o := w.options("first")
-	ok(t, admin.CreateTopics(t.Context(), w.client, wire.Options{}, admin.Topic{Name: "calendar", Partitions: 1}))
-	w.write(t, true, "calendar", 0, line{key: "monday", value: "dentist"})
+	o := optionsFor(w, "first")
+	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "calendar", Partitions: 1}))
+	w.Write(t, true, "calendar", 0, servicetest.Line{Key: "monday", Value: "dentist"})
 	for want, r := range map[string]ReplayOptions{
 		"--output-topic":             {},
 		`topics.sanitized: "raw"`:    {Output: "raw"},
@@ -219,22 +217,8 @@ func TestReplayRefusals(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", r, err, want)
 		}
 	}
-	nobody := w.options("nobody")
+	nobody := optionsFor(w, "nobody")
 	if _, err := Replay(t.Context(), nobody, ReplayOptions{Output: "x"}); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "not released these fixes yet") {
 		t.Errorf("of a service that never ran: %v", err)
 	}
-}
-
-// topicNames lists the broker's topics.
-func (w *world) topicNames(tb testing.TB) []string {
-	tb.Helper()
-	// A client of its own: the world's remembers for some seconds what there was.
-	res, err := kafkaconn.NewClient([]string{w.addr}).Metadata(tb.Context(), &kafka.MetadataRequest{})
-	ok(tb, err)
-	var names []string
-	for _, t := range res.Topics {
-		names = append(names, t.Name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/producer"
 )
@@ -16,41 +17,41 @@ import (
 // removed, whatever has become of the changelog, unless somebody says so.
 func TestResetKeepsTheOnlyCopy(t *testing.T) {
 	for name, test := range map[string]struct {
-		lose func(*world, Options) Options
+		lose func(*servicetest.World, Options) Options
 		says string
 	}{
-		"deleted": {func(w *world, o Options) Options {
-			w.deleteTopic(t, o.Topics.Changelog, false)
+		"deleted": {func(w *servicetest.World, o Options) Options {
+			w.DeleteTopic(t, o.Topics.Changelog, false)
 			return o
 		}, "do not create it"},
-		"made again": {func(w *world, o Options) Options {
-			w.deleteTopic(t, o.Topics.Changelog, true)
+		"made again": {func(w *servicetest.World, o Options) Options {
+			w.DeleteTopic(t, o.Topics.Changelog, true)
 			return o
 		}, "was made again"},
-		"behind, after an accepted loss": {func(w *world, o Options) Options {
+		"behind, after an accepted loss": {func(w *servicetest.World, o Options) Options {
 			saved := o.StateDir + ".saved"
-			ok(t, os.CopyFS(saved, os.DirFS(o.StateDir)))
-			w.deleteTopic(t, o.Topics.Changelog, false)
+			servicetest.OK(t, os.CopyFS(saved, os.DirFS(o.StateDir)))
+			w.DeleteTopic(t, o.Topics.Changelog, false)
 			accepting := o
 			accepting.AcceptLost = true
-			w.serve(t, accepting, 2)
+			serve(t, w, accepting, 2)
 			o.StateDir = saved
 			return o
 		}, "was made again"},
-		"of another group": {func(_ *world, o Options) Options {
+		"of another group": {func(_ *servicetest.World, o Options) Options {
 			o.Group = "another"
 			return o
 		}, "of another cluster, group or topic"},
-		"no broker": {func(_ *world, o Options) Options {
+		"no broker": {func(_ *servicetest.World, o Options) Options {
 			o.Brokers = []string{"127.0.0.1:1"}
 			return o
 		}, "no broker answers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 12)
-			o := w.options("first")
-			w.serve(t, o, 3)
+			w := servicetest.NewWorld(t, 12)
+			o := optionsFor(w, "first")
+			serve(t, w, o, 3)
 			o = test.lose(w, o)
 			for _, keep := range []bool{true, false} {
 				_, err := ResetState(t.Context(), o, keep, false)
@@ -78,11 +79,11 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 // TestResetLeavesWhatIsAside: a store that was set aside may be the last copy of an account
 // too, and nobody can tell.
 func TestResetLeavesWhatIsAside(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 2)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 2)
 	aside := filepath.Join(o.StateDir, "store.aside-1")
-	ok(t, os.CopyFS(aside, os.DirFS(filepath.Join(o.StateDir, "store"))))
+	servicetest.OK(t, os.CopyFS(aside, os.DirFS(filepath.Join(o.StateDir, "store"))))
 	got, err := ResetState(t.Context(), o, false, false)
 	if err != nil || len(got.Names) != 1 || len(got.Aside) != 1 || !got.Restorable {
 		t.Errorf("%+v, %v", got, err)
@@ -100,10 +101,10 @@ func TestResetLeavesWhatIsAside(t *testing.T) {
 
 // TestLostTopicAdvice: who looks for a changelog that is not there is never told to make it.
 func TestLostTopicAdvice(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 2)
-	w.deleteTopic(t, o.Topics.Changelog, false)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 2)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for name, look := range map[string]func(context.Context) error{
 		"inspect": func(ctx context.Context) error {
 			_, err := Inspect(ctx, o, InspectOptions{User: "vehicle-001"})
@@ -111,7 +112,7 @@ func TestLostTopicAdvice(t *testing.T) {
 		},
 		"the service": func(ctx context.Context) error {
 			return (&transactions{
-				client: w.client, source: make([]byte, 16),
+				client: w.Client, source: make([]byte, 16),
 				input:     producer.TopicPartition{Topic: "raw"},
 				changelog: producer.TopicPartition{Topic: o.Topics.Changelog},
 			}).sameTopics(ctx)

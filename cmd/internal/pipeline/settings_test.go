@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
@@ -20,7 +21,7 @@ import (
 // with no other. Each field of the options has to be named here, so that none
 // is added without a thought of it.
 func TestSettings(t *testing.T) {
-	model := neighbourModel(t, town, 5000, 4)
+	model := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
 	base := testOptions(t, model)
 	want := base.Fingerprint()
 	if size := settingsSize + len(base.settings()); len(want) != size || size > task.MarkBytes {
@@ -33,7 +34,7 @@ func TestSettings(t *testing.T) {
 		t.Error("spelling the defaults out changes the fingerprint")
 	}
 	changes := map[string]func(*Options){
-		"Model":             func(o *Options) { o.Model = neighbourModel(t, town, 5000, 5) },
+		"Model":             func(o *Options) { o.Model = servicetest.NeighbourModel(t, servicetest.Town, 5000, 5) },
 		"Personals":         func(o *Options) { o.Personals = newOwn(t, o.Model, 1) },
 		"Key":               func(o *Options) { o.Key = noise.KeyFromSeed(2) },
 		"RawEncoding":       func(o *Options) { o.RawEncoding = schemas.JSON },
@@ -123,7 +124,7 @@ func TestSettings(t *testing.T) {
 // TestSettingsHideTheKey: no byte of the key, and no plain hash of it, is in the
 // fingerprint's text.
 func TestSettingsHideTheKey(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	fingerprint := hex.EncodeToString(keyFingerprint(o.Key))
 	secret := o.Key.Reveal()
 	for at := 0; at+8 <= len(secret); at += 2 {
@@ -131,7 +132,7 @@ func TestSettingsHideTheKey(t *testing.T) {
 			t.Fatal("bytes of the key are in its fingerprint")
 		}
 	}
-	requireNoLeak(t, "the fingerprint", keyFingerprint(o.Key), keySecrets(o.Key, noise.DayAt(startMS)))
+	servicetest.RequireNoLeak(t, "the fingerprint", keyFingerprint(o.Key), servicetest.KeySecrets(o.Key, noise.DayAt(servicetest.StartMS)))
 	if bytes.Equal(keyFingerprint(o.Key), keyFingerprint(noise.KeyFromSeed(2))) {
 		t.Error("two keys have one fingerprint")
 	}
@@ -139,7 +140,7 @@ func TestSettingsHideTheKey(t *testing.T) {
 
 // TestSettingsOfBadOptions: what cannot run has no fingerprint.
 func TestSettingsOfBadOptions(t *testing.T) {
-	good := testOptions(t, neighbourModel(t, town, 5000, 4))
+	good := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	for name, change := range map[string]func(*Options){
 		"no model":   func(o *Options) { o.Model = nil },
 		"no key":     func(o *Options) { o.Key = noise.Key{} },
@@ -156,7 +157,7 @@ func TestSettingsOfBadOptions(t *testing.T) {
 // TestDifferentSettings: what differs is named by its key in the config, nothing else is,
 // and no value is shown.
 func TestDifferences(t *testing.T) {
-	base := testOptions(t, neighbourModel(t, town, 5000, 4))
+	base := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	if got := base.Differences(base.Fingerprint()); got != "" {
 		t.Errorf("equal settings differ in %s", got)
 	}

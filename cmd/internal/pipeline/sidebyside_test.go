@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 )
@@ -14,12 +15,12 @@ import (
 // itself and names them, whoever leads; the first goes on. Settings that change no bytes
 // are no obstacle. doctor says so beforehand.
 func TestOtherSettingsBeside(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	a := w.answers(t, o.Group)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	a := w.Answers(t, o.Group)
 	first := start(t, o)
-	w.feed(t)
-	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, first)
+	w.Feed(t)
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first)
 
 	other := o
 	other.StateDir, other.Counters = o.StateDir+".other", new(Counters)
@@ -33,7 +34,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 	}
 	for range 2 {
 		r := start(t, other)
-		err := r.wait(t)
+		err := r.Wait(t)
 		var differ *group.SettingsError
 		if !errors.As(err, &differ) {
 			t.Fatalf("the second instance ends with %v", err)
@@ -49,28 +50,28 @@ func TestOtherSettingsBeside(t *testing.T) {
 		if n := other.Counters.Snapshot().RecordsIn; n != 0 {
 			t.Errorf("it has processed %d records", n)
 		}
-		w.feed(t)
-		await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, first)
+		w.Feed(t)
+		servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first)
 	}
 
 	rolling := o
 	rolling.StateDir, rolling.Counters = o.StateDir+".rolling", new(Counters)
 	rolling.MaxRecords, rolling.TransactionTimeout = 7, 20*time.Second
 	second := start(t, rolling)
-	await(t, "it has a share", func() bool {
-		w.feed(t)
+	servicetest.Await(t, "it has a share", func() bool {
+		w.Feed(t)
 		return rolling.Counters.Snapshot().RecordsIn > 0
 	}, first, second)
-	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, first, second)
-	first.stop(t)
-	second.stop(t)
-	w.requireUndisturbed(t, "first")
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first, second)
+	first.Stop(t)
+	second.Stop(t)
+	requireUndisturbed(t, w, "first")
 }
 
 // TestOldSettingsAreNamed: the last owner ended in the middle under other settings. The
 // error names them.
 func TestOldSettingsAreNamed(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4))
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	before := o
 	before.Publish.Metric = true
 	err := o.named(task.WithRemedy(&task.SettingsError{Found: before.Fingerprint(), Own: o.Fingerprint(), Input: 7}, task.Fatal))
@@ -84,18 +85,18 @@ func TestOldSettingsAreNamed(t *testing.T) {
 
 // TestChangedSettingsAreNamed in one warning of an instance, however many partitions it has.
 func TestChangedSettingsAreNamed(t *testing.T) {
-	w := newWorld(t, 20)
-	o := w.options("first")
-	w.serve(t, o, 3)
+	w := servicetest.NewWorld(t, 20)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 3)
 	o.Release.Epsilon *= 2
 	o.Counters = new(Counters)
 	service := start(t, o)
 	line := `msg="begins under the changed settings"`
-	await(t, "all partitions begin", func() bool {
-		return strings.Count(service.log.String(), line) == partitions
+	servicetest.Await(t, "all partitions begin", func() bool {
+		return strings.Count(service.Log.String(), line) == servicetest.Partitions
 	}, service)
-	service.stop(t)
-	log := service.log.String()
+	service.Stop(t)
+	log := service.Log.String()
 	if n := strings.Count(log, `level=WARN msg="settings have changed`); n != 1 ||
 		!strings.Contains(log, "different=release.epsilon\n") {
 		t.Errorf("%d warnings, or they do not name what has changed:\n%s", n, log)
@@ -105,12 +106,12 @@ func TestChangedSettingsAreNamed(t *testing.T) {
 // TestOtherKeyDaysBeside: an instance under an advanced key stops beside one under the older key,
 // and says why; alone it goes on without a question.
 func TestOtherKeyDaysBeside(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	a := w.answers(t, o.Group)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	a := w.Answers(t, o.Group)
 	first := start(t, o)
-	w.feed(t)
-	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, first)
+	w.Feed(t)
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first)
 
 	advanced := o
 	advanced.StateDir, advanced.Counters, advanced.Key = o.StateDir+".other", new(Counters), nextDay(t)
@@ -118,16 +119,16 @@ func TestOtherKeyDaysBeside(t *testing.T) {
 	if bad := details(Diagnose(t.Context(), advanced), LevelFailure); !strings.Contains(bad, says) {
 		t.Errorf("doctor finds %q", bad)
 	}
-	err := start(t, advanced).wait(t)
+	err := start(t, advanced).Wait(t)
 	var differ *group.SettingsError
 	if !errors.As(err, &differ) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "differs: geodither") {
 		t.Errorf("the second instance ends with %v", err)
 	}
-	first.stop(t)
+	first.Stop(t)
 	alone := start(t, advanced)
-	w.feed(t)
-	await(t, "everything is answered", func() bool { return a.read(t) >= w.fed }, alone)
-	alone.stop(t)
+	w.Feed(t)
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, alone)
+	alone.Stop(t)
 	if n := advanced.Counters.Snapshot(); n.Destroyed == 0 {
 		t.Errorf("it has refused nothing: %+v", n)
 	}

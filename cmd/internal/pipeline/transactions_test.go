@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -33,7 +34,7 @@ func membership(t *testing.T, client *kafka.Client, instance string) *member {
 	group, err := group.Join(client, group.Options{
 		ID: "g", Topic: "raw", InstanceID: instance, SessionTimeout: 6 * time.Second, HeartbeatInterval: 20 * time.Millisecond,
 	})
-	ok(t, err)
+	servicetest.OK(t, err)
 	t.Cleanup(func() { group.Close() })
 	return &member{group: group}
 }
@@ -41,12 +42,12 @@ func membership(t *testing.T, client *kafka.Client, instance string) *member {
 // next waits for the member's next generation and gives it fresh transactions.
 func (m *member) next(t *testing.T, client *kafka.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), servicetest.Patience)
 	defer cancel()
 	generation, err := m.group.Next(ctx)
-	ok(t, err)
+	servicetest.OK(t, err)
 	tx, err := producer.NewTransactional(client, "g/raw/0", producer.Options{})
-	ok(t, err)
+	servicetest.OK(t, err)
 	m.transactions = &transactions{
 		producer: tx, client: client, group: "g", generation: generation,
 		input: producer.TopicPartition{Topic: "raw"}, output: producer.TopicPartition{Topic: "out"},
@@ -56,7 +57,7 @@ func (m *member) next(t *testing.T, client *kafka.Client) {
 
 func (m *member) produce(t *testing.T, value string) error {
 	t.Helper()
-	messages := []task.Message{{Key: []byte("k"), Value: []byte(value), Timestamp: startMS}}
+	messages := []task.Message{{Key: []byte("k"), Value: []byte(value), Timestamp: servicetest.StartMS}}
 	_, err := m.Produce(t.Context(), task.Outputs{Output: messages, Changelog: messages})
 	return err
 }
@@ -64,7 +65,7 @@ func (m *member) produce(t *testing.T, value string) error {
 func transactionsWorld(t *testing.T) (*kfake.Cluster, *kafka.Client) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "raw", "out", "log", "dead"))
-	ok(t, err)
+	servicetest.OK(t, err)
 	t.Cleanup(cluster.Close)
 	return cluster, kafkaconn.NewClient(cluster.ListenAddrs())
 }
@@ -84,20 +85,20 @@ func testZombie(t *testing.T, instance string) {
 	_, client := transactionsWorld(t)
 	old := membership(t, client, instance)
 	old.next(t, client)
-	ok(t, old.Fence(t.Context()))
-	ok(t, old.produce(t, "first"))
+	servicetest.OK(t, old.Fence(t.Context()))
+	servicetest.OK(t, old.produce(t, "first"))
 	if _, err := old.Commit(t.Context(), 5); err != nil {
 		t.Fatal(err)
 	}
-	ok(t, old.produce(t, "of a zombie"))
+	servicetest.OK(t, old.produce(t, "of a zombie"))
 
 	heir := membership(t, client, instance) // the group moves on, though nobody has fenced the old member
 	heir.next(t, client)
 	if _, err := old.Commit(t.Context(), 9); task.RemedyOf(err) != task.Leave {
 		t.Errorf("a commit in a generation that is over: %v, %v", err, task.RemedyOf(err))
 	}
-	ok(t, heir.Fence(t.Context()))
-	ok(t, heir.produce(t, "second"))
+	servicetest.OK(t, heir.Fence(t.Context()))
+	servicetest.OK(t, heir.produce(t, "second"))
 	if err := old.Fence(t.Context()); task.RemedyOf(err) != task.Leave || !errors.Is(err, group.ErrNotMember) {
 		t.Errorf("a fence in a generation that is over: %v, %v", err, task.RemedyOf(err))
 	}
@@ -109,13 +110,13 @@ func testZombie(t *testing.T, instance string) {
 		t.Errorf("committed is %d, %v, %v", offset, found, err)
 	}
 	f, err := consumer.NewFetcher(client, "out", 0, consumer.FetcherOptions{})
-	ok(t, err)
+	servicetest.OK(t, err)
 	var values []string
 	_, end, err := f.Bounds(t.Context())
-	ok(t, err)
+	servicetest.OK(t, err)
 	for at := int64(0); at < end; {
 		got, err := f.Fetch(t.Context(), at)
-		ok(t, err)
+		servicetest.OK(t, err)
 		for _, r := range got.Records {
 			values = append(values, string(r.Value))
 		}
@@ -135,7 +136,7 @@ func TestFenceTellsOfRefusals(t *testing.T) {
 	if err := m.Fence(t.Context()); task.RemedyOf(err) != task.Fatal {
 		t.Errorf("a refused transactional id: %v, %v", err, task.RemedyOf(err))
 	}
-	ok(t, m.Fence(t.Context()))
+	servicetest.OK(t, m.Fence(t.Context()))
 }
 
 // TestRemedies translates each kind of error into what the task is to do.

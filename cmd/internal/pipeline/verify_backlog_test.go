@@ -1,13 +1,16 @@
 package pipeline
 
-import "testing"
+import (
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"testing"
+)
 
 // TestVerifyCountsTheBacklog: raw records that nobody has processed yet are counted and not
 // judged.
 func TestVerifyCountsTheBacklog(t *testing.T) {
-	w := newWorld(t, 12)
-	o := w.options("first")
-	w.serve(t, o, 2)
+	w := servicetest.NewWorld(t, 12)
+	o := optionsFor(w, "first")
+	serve(t, w, o, 2)
 	backlog := func() (n int64) {
 		report := verify(t, o)
 		if !report.Verified {
@@ -21,9 +24,9 @@ func TestVerifyCountsTheBacklog(t *testing.T) {
 	if n := backlog(); n != 0 {
 		t.Errorf("%d records are left to process", n)
 	}
-	before := w.fed
-	w.feed(t)
-	if n := backlog(); n != w.fed-before {
-		t.Errorf("%d records are left to process, and %d were added", n, w.fed-before)
+	before := w.Fed
+	w.Feed(t)
+	if n := backlog(); n != w.Fed-before {
+		t.Errorf("%d records are left to process, and %d were added", n, w.Fed-before)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -15,7 +16,7 @@ import (
 // can be recomputed, and after a change of settings only users that came later.
 func TestVerifyUnderOtherSettings(t *testing.T) {
 	w := served(t, 10, 6)
-	other := w.options("first")
+	other := optionsFor(w, "first")
 	other.Release = mechanism.Options{Epsilon: 2, Delta: .01}
 	report := verify(t, other)
 	for _, p := range report.Partitions {
@@ -24,9 +25,9 @@ func TestVerifyUnderOtherSettings(t *testing.T) {
 		}
 	}
 	for range 15 {
-		w.cells = append(w.cells, w.model.SampleInitial(w.fleet))
+		w.Cells = append(w.Cells, w.Model.SampleInitial(w.Fleet))
 	}
-	w.serve(t, other, 6)
+	serve(t, w, other, 6)
 	report = verify(t, other)
 	if report.Verified {
 		t.Error("what was released under other settings is said to be verified")
@@ -43,8 +44,8 @@ func TestVerifyUnderOtherSettings(t *testing.T) {
 	}
 	// What can be known is still looked at.
 	other.Topics.Sanitized = "later.out"
-	w.copyTopic(t, "first.out", "later.out", 1, func(l []line) []line {
-		i := slices.IndexFunc(l, func(l line) bool { return l.key >= "vehicle-010" })
+	w.CopyTopic(t, "first.out", "later.out", 1, func(l []servicetest.Line) []servicetest.Line {
+		i := slices.IndexFunc(l, func(l servicetest.Line) bool { return l.Key >= "vehicle-010" })
 		l[i] = altered(l[i])
 		return l
 	})
@@ -59,17 +60,17 @@ func TestVerifyUnderOtherSettings(t *testing.T) {
 // one that is outside and not late. Neither is a violation.
 func TestVerifyOutsideAfterOtherSettings(t *testing.T) {
 	w := served(t, 10, 3)
-	other := w.options("first")
+	other := optionsFor(w, "first")
 	other.Release = mechanism.Options{Epsilon: 2, Delta: .01}
 	for v := range 10 {
-		fix := fixAt(w.model, 205, 5)
-		fix.UserID, fix.Timestamp = fmt.Sprintf("vehicle-%03d", v), startMS // its user's first step
-		late := producer.Record{Key: []byte(fix.UserID), Value: encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}
+		fix := fixAt(w.Model, 205, 5)
+		fix.UserID, fix.Timestamp = fmt.Sprintf("vehicle-%03d", v), servicetest.StartMS // its user's first step
+		late := producer.Record{Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}
 		fix.Timestamp += 10 * 60_000
-		outside := producer.Record{Key: []byte(fix.UserID), Value: encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}
-		w.send(t, late, outside)
+		outside := producer.Record{Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}
+		w.Send(t, late, outside)
 	}
-	w.serve(t, other, 3)
+	serve(t, w, other, 3)
 	for _, p := range verify(t, other).Partitions {
 		if p.ViolationCount > 0 {
 			t.Errorf("partition %d: %+v", p.Partition, p.Violations)

@@ -7,38 +7,19 @@ import (
 	"strings"
 	"testing"
 
-	kafka "github.com/segmentio/kafka-go"
-
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/producer"
 )
 
 // served is a world whose service "first" has answered everything and stopped.
-func served(tb testing.TB, vehicles, steps int) *world {
+func served(tb testing.TB, vehicles, steps int) *servicetest.World {
 	tb.Helper()
-	w := newWorld(tb, vehicles)
-	w.serve(tb, w.options("first"), steps)
+	w := servicetest.NewWorld(tb, vehicles)
+	serve(tb, w, optionsFor(w, "first"), steps)
 	return w
-}
-
-// serve feeds some steps, and runs a service until it has answered everything.
-func (w *world) serve(tb testing.TB, o Options, steps int) {
-	tb.Helper()
-	for range steps {
-		w.feed(tb)
-	}
-	a := w.answers(tb, o.Group)
-	service := start(tb, o)
-	await(tb, "everything is answered", func() bool { return a.read(tb) >= w.fed }, service)
-	service.stop(tb)
 }
 
 // verify runs a verification whose temporary folders are looked after.
@@ -47,9 +28,9 @@ func verify(tb testing.TB, o Options) Report {
 	dir := tb.TempDir()
 	var done, total int64
 	report, err := Verify(tb.Context(), o, VerifyOptions{TempDir: dir, Progress: func(d, t int64) { done, total = d, t }})
-	ok(tb, err)
+	servicetest.OK(tb, err)
 	left, err := os.ReadDir(dir)
-	ok(tb, err)
+	servicetest.OK(tb, err)
 	if len(left) > 0 {
 		tb.Errorf("verification leaves %d folders behind", len(left))
 	}
@@ -100,7 +81,7 @@ func requireKinds(tb testing.TB, r Report, partition int32, kinds ...string) {
 // also while another one works on it.
 func TestVerify(t *testing.T) {
 	w := served(t, 30, 12)
-	report := verify(t, w.options("first"))
+	report := verify(t, optionsFor(w, "first"))
 	if !report.Verified {
 		t.Fatalf("a clean run does not verify: %+v", report)
 	}
@@ -108,79 +89,39 @@ func TestVerify(t *testing.T) {
 	for _, p := range report.Partitions {
 		raw, answered, users = raw+p.Raw, answered+p.Sanitized+p.DeadLetters, users+p.Users
 	}
-	if raw != w.fed || answered != w.fed || users != 30 {
-		t.Errorf("%d raw records, %d answers and %d users are counted, want %d, as many, and 30", raw, answered, users, w.fed)
+	if raw != w.Fed || answered != w.Fed || users != 30 {
+		t.Errorf("%d raw records, %d answers and %d users are counted, want %d, as many, and 30", raw, answered, users, w.Fed)
 	}
 	t.Run("beside a service", func(t *testing.T) {
-		service := start(t, w.options("first"))
+		service := start(t, optionsFor(w, "first"))
 		for range 3 {
-			w.feed(t)
-			if report := verify(t, w.options("first")); !report.Verified {
+			w.Feed(t)
+			if report := verify(t, optionsFor(w, "first")); !report.Verified {
 				t.Errorf("a running service does not verify: %+v", report)
 			}
 		}
-		service.stop(t)
+		service.Stop(t)
 	})
 	t.Run("nothing yet", func(t *testing.T) {
-		o := w.options("nobody")
-		ok(t, topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
+		o := optionsFor(w, "nobody")
+		servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
 		report := verify(t, o)
 		if report.Verified || !strings.Contains(fmt.Sprint(report.Partitions[0].NotVerified), "group nobody has committed nothing") {
 			t.Errorf("a service that never ran has %+v", report)
 		}
 	})
 	t.Run("no topics", func(t *testing.T) {
-		if _, err := Verify(t.Context(), w.options("typo"), VerifyOptions{}); err == nil || !strings.Contains(err.Error(), "typo") {
+		if _, err := Verify(t.Context(), optionsFor(w, "typo"), VerifyOptions{}); err == nil || !strings.Contains(err.Error(), "typo") {
 			t.Errorf("the error is %v", err)
 		}
 	})
 }
 
-// copyTopic writes a partition of a topic, changed, into a new one, and the other
-// partitions as they are.
-func (w *world) copyTopic(tb testing.TB, from, to string, partition int, change func([]line) []line) {
-	tb.Helper()
-	v := w.view(tb, from, false)
-	v.read(tb)
-	ok(tb, admin.CreateTopics(tb.Context(), w.client, wire.Options{}, admin.Topic{Name: to, Partitions: partitions}))
-	for p, lines := range v.lines {
-		if p == partition {
-			lines = change(slices.Clone(lines))
-		}
-		w.write(tb, true, to, int32(p), lines...)
-	}
-}
-
-// write puts records into a partition in a transaction of their own.
-func (w *world) write(tb testing.TB, commit bool, topic string, partition int32, lines ...line) {
-	tb.Helper()
-	tx, err := producer.NewTransactional(w.client, fmt.Sprintf("test/%s/%d", topic, partition), producer.Options{})
-	ok(tb, err)
-	ok(tb, tx.Init(tb.Context()))
-	var batch producer.Batch
-	batch.TopicPartition = producer.TopicPartition{Topic: topic, Partition: partition}
-	for _, l := range lines {
-		r := producer.Record{Value: []byte(l.value), Timestamp: l.timestamp}
-		if l.key != "" {
-			r.Key = []byte(l.key)
-		}
-		batch.Records = append(batch.Records, r)
-	}
-	_, err = tx.Produce(tb.Context(), batch)
-	ok(tb, err)
-	if commit {
-		_, err = tx.Commit(tb.Context())
-	} else {
-		err = tx.Abort(tb.Context())
-	}
-	ok(tb, err)
-}
-
 // altered changes the last byte of a record's value.
-func altered(l line) line {
-	b := []byte(l.value)
+func altered(l servicetest.Line) servicetest.Line {
+	b := []byte(l.Value)
 	b[len(b)-1] ^= 2
-	l.value = string(b)
+	l.Value = string(b)
 	return l
 }
 
@@ -190,31 +131,31 @@ func TestVerifyFindsDamage(t *testing.T) {
 	w := served(t, 30, 12)
 	const p, at = 1, 20
 	cases := map[string]struct {
-		change func([]line) []line
+		change func([]servicetest.Line) []servicetest.Line
 		kinds  []string
 	}{
-		"removed":         {func(l []line) []line { return slices.Delete(l, at, at+1) }, []string{Missing}},
-		"first removed":   {func(l []line) []line { return l[1:] }, []string{Missing}},
-		"last removed":    {func(l []line) []line { return l[:len(l)-1] }, []string{Missing}},
-		"all removed":     {func([]line) []line { return []line{} }, []string{Missing}},
-		"duplicated":      {func(l []line) []line { return slices.Insert(l, at, l[at]) }, []string{Duplicate}},
-		"duplicated late": {func(l []line) []line { return append(l, l[len(l)-3]) }, []string{Duplicate}},
-		"altered":         {func(l []line) []line { l[at] = altered(l[at]); return l }, []string{Different}},
-		"another time":    {func(l []line) []line { l[at].timestamp++; return l }, []string{Different}},
-		"swapped":         {func(l []line) []line { l[at], l[at+1] = l[at+1], l[at]; return l }, []string{Order}},
-		"moved": {func(l []line) []line {
+		"removed":         {func(l []servicetest.Line) []servicetest.Line { return slices.Delete(l, at, at+1) }, []string{Missing}},
+		"first removed":   {func(l []servicetest.Line) []servicetest.Line { return l[1:] }, []string{Missing}},
+		"last removed":    {func(l []servicetest.Line) []servicetest.Line { return l[:len(l)-1] }, []string{Missing}},
+		"all removed":     {func([]servicetest.Line) []servicetest.Line { return []servicetest.Line{} }, []string{Missing}},
+		"duplicated":      {func(l []servicetest.Line) []servicetest.Line { return slices.Insert(l, at, l[at]) }, []string{Duplicate}},
+		"duplicated late": {func(l []servicetest.Line) []servicetest.Line { return append(l, l[len(l)-3]) }, []string{Duplicate}},
+		"altered":         {func(l []servicetest.Line) []servicetest.Line { l[at] = altered(l[at]); return l }, []string{Different}},
+		"another time":    {func(l []servicetest.Line) []servicetest.Line { l[at].Timestamp++; return l }, []string{Different}},
+		"swapped":         {func(l []servicetest.Line) []servicetest.Line { l[at], l[at+1] = l[at+1], l[at]; return l }, []string{Order}},
+		"moved": {func(l []servicetest.Line) []servicetest.Line {
 			late := l[at]
 			return append(slices.Delete(l, at, at+1), late)
 		}, []string{Order}},
-		"foreign": {func(l []line) []line {
-			return slices.Insert(l, at, line{key: "somebody", value: "something", timestamp: 1})
+		"foreign": {func(l []servicetest.Line) []servicetest.Line {
+			return slices.Insert(l, at, servicetest.Line{Key: "somebody", Value: "something", Timestamp: 1})
 		}, []string{Extra}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := w.options("first")
+			o := optionsFor(w, "first")
 			o.Topics.Sanitized = strings.ReplaceAll(name, " ", "-") + ".out"
-			w.copyTopic(t, "first.out", o.Topics.Sanitized, p, func(l []line) []line {
+			w.CopyTopic(t, "first.out", o.Topics.Sanitized, p, func(l []servicetest.Line) []servicetest.Line {
 				if len(l) <= at+2 {
 					t.Fatalf("there are %d records only", len(l))
 				}
@@ -227,15 +168,15 @@ func TestVerifyFindsDamage(t *testing.T) {
 			}
 		})
 	}
-	for name, change := range map[string]func([]line) []line{
-		"removed":    func(l []line) []line { return l[1:] },
-		"altered":    func(l []line) []line { l[0] = altered(l[0]); return l },
-		"duplicated": func(l []line) []line { return append(l, l[len(l)-1]) },
+	for name, change := range map[string]func([]servicetest.Line) []servicetest.Line{
+		"removed":    func(l []servicetest.Line) []servicetest.Line { return l[1:] },
+		"altered":    func(l []servicetest.Line) []servicetest.Line { l[0] = altered(l[0]); return l },
+		"duplicated": func(l []servicetest.Line) []servicetest.Line { return append(l, l[len(l)-1]) },
 	} {
 		t.Run("dead letter "+name, func(t *testing.T) {
-			o := w.options("first")
+			o := optionsFor(w, "first")
 			o.Topics.DeadLetters = name + ".dead"
-			w.copyTopic(t, "first.dead", o.Topics.DeadLetters, p, change)
+			w.CopyTopic(t, "first.dead", o.Topics.DeadLetters, p, change)
 			requireKinds(t, verify(t, o), p, DeadLetter)
 		})
 	}
@@ -245,16 +186,16 @@ func TestVerifyFindsDamage(t *testing.T) {
 // nothing else.
 func TestVerifyFindsOtherReleases(t *testing.T) {
 	w := served(t, 30, 12)
-	v := w.view(t, "first.out", false)
-	v.read(t)
+	v := w.View(t, "first.out", false)
+	v.Read(t)
 	const p = 2
-	w.write(t, false, "first.out", p, v.lines[p][5:15]...)
-	report := verify(t, w.options("first"))
+	w.Write(t, false, "first.out", p, v.Lines[p][5:15]...)
+	report := verify(t, optionsFor(w, "first"))
 	if !report.Verified || report.Partitions[p].NotCommitted != 10 {
 		t.Fatalf("an aborted repetition does not verify: %+v", report)
 	}
-	w.write(t, false, "first.out", p, v.lines[p][15], altered(v.lines[p][16]))
-	report = verify(t, w.options("first"))
+	w.Write(t, false, "first.out", p, v.Lines[p][15], altered(v.Lines[p][16]))
+	report = verify(t, optionsFor(w, "first"))
 	requireKinds(t, report, p, Uncommitted)
 	if n := report.Partitions[p].ViolationCount; n != 1 {
 		t.Errorf("%d violations are counted, want 1", n)
@@ -266,47 +207,36 @@ func TestVerifyFindsOtherReleases(t *testing.T) {
 func TestVerifyFindsStates(t *testing.T) {
 	w := served(t, 30, 12)
 	const p = 0
-	v := w.view(t, "first.log", false)
-	v.read(t)
-	last := v.lines[p][slices.IndexFunc(v.lines[p], func(l line) bool { return l.key != task.MarkKey })]
+	v := w.View(t, "first.log", false)
+	v.Read(t)
+	last := v.Lines[p][slices.IndexFunc(v.Lines[p], func(l servicetest.Line) bool { return l.Key != task.MarkKey })]
 	old := last // an older value of a user whose state has changed since
-	for name, l := range map[string]line{
+	for name, l := range map[string]servicetest.Line{
 		"altered": altered(old),
-		"removed": {key: old.key, timestamp: old.timestamp},
-		"nobody":  {key: "nobody", value: old.value, timestamp: old.timestamp},
+		"removed": {Key: old.Key, Timestamp: old.Timestamp},
+		"nobody":  {Key: "nobody", Value: old.Value, Timestamp: old.Timestamp},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := w.options("first")
+			o := optionsFor(w, "first")
 			o.Topics.Changelog = name + ".log"
-			w.copyTopic(t, "first.log", o.Topics.Changelog, p, func(lines []line) []line { return append(lines, l) })
+			w.CopyTopic(t, "first.log", o.Topics.Changelog, p, func(lines []servicetest.Line) []servicetest.Line { return append(lines, l) })
 			requireKinds(t, verify(t, o), p, StateDiffer)
 		})
 	}
-}
-
-// moveOffset commits an offset for the group, as an administrator does.
-func (w *world) moveOffset(tb testing.TB, group string, partition int, offset int64) {
-	tb.Helper()
-	res, err := w.client.OffsetCommit(tb.Context(), &kafka.OffsetCommitRequest{
-		GroupID: group, GenerationID: -1,
-		Topics: map[string][]kafka.OffsetCommit{"raw": {{Partition: partition, Offset: offset}}},
-	})
-	ok(tb, err)
-	ok(tb, res.Topics["raw"][0].Error)
 }
 
 // TestVerifyFindsMovedOffsets: back, and forward.
 func TestVerifyFindsMovedOffsets(t *testing.T) {
 	w := served(t, 30, 12)
 	const p = 3
-	at, found, err := consumer.Committed(t.Context(), w.client, wire.Options{}, "first", "raw", p)
-	ok(t, err)
+	at, found, err := consumer.Committed(t.Context(), w.Client, wire.Options{}, "first", "raw", p)
+	servicetest.OK(t, err)
 	if !found {
 		t.Fatal("there is no offset")
 	}
 	for _, to := range []int64{at - 5, at + 5} {
-		w.moveOffset(t, "first", p, to)
-		report := verify(t, w.options("first"))
+		w.MoveOffset(t, "first", p, to)
+		report := verify(t, optionsFor(w, "first"))
 		requireKinds(t, report, p, OffsetMoved)
 		if v := report.Partitions[p].Violations; len(v) != 1 || v[0].Offset != to {
 			t.Errorf("violations of a group moved to %d: %+v", to, v)
@@ -314,30 +244,13 @@ func TestVerifyFindsMovedOffsets(t *testing.T) {
 	}
 }
 
-// deleteRecords moves the beginning of a partition, as retention does.
-func (w *world) deleteRecords(tb testing.TB, topic string, partition int32, before int64) {
-	tb.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.addr))
-	ok(tb, err)
-	defer client.Close()
-	p := kmsg.NewDeleteRecordsRequestTopicPartition()
-	p.Partition, p.Offset = partition, before
-	topics := kmsg.NewDeleteRecordsRequestTopic()
-	topics.Topic, topics.Partitions = topic, append(topics.Partitions, p)
-	req := kmsg.NewPtrDeleteRecordsRequest()
-	req.Topics = append(req.Topics, topics)
-	res, err := req.RequestWith(tb.Context(), client)
-	ok(tb, err)
-	ok(tb, kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode))
-}
-
 // TestVerifyAfterRetention: without the raw records there is nothing to verify
 // against, and the report says so.
 func TestVerifyAfterRetention(t *testing.T) {
 	w := served(t, 30, 12)
 	const p = 1
-	w.deleteRecords(t, "raw", p, 3)
-	report := verify(t, w.options("first"))
+	w.DeleteRecords(t, "raw", p, 3)
+	report := verify(t, optionsFor(w, "first"))
 	for _, got := range report.Partitions {
 		if got.Verified != (got.Partition != p) || got.ViolationCount > 0 {
 			t.Errorf("partition %d: %+v", got.Partition, got)

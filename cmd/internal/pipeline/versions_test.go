@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -19,7 +20,7 @@ import (
 )
 
 // stepTime is the begin of the nth step of the tests' fleets.
-func stepTime(n int64) time.Time { return time.UnixMilli(startMS + n*60_000) }
+func stepTime(n int64) time.Time { return time.UnixMilli(servicetest.StartMS + n*60_000) }
 
 // newVersion starts a model at the nth step.
 func newVersion(tb testing.TB, n int64, m *mobility.Model) *Version {
@@ -30,7 +31,7 @@ func newVersion(tb testing.TB, n int64, m *mobility.Model) *Version {
 func newVersionOf(tb testing.TB, n int64, m Material) *Version {
 	tb.Helper()
 	v, _, err := NewVersion(stepTime(n), fmt.Sprintf("step-%d.avro", n), func() (*Material, error) { return &m, nil })
-	ok(tb, err)
+	servicetest.OK(tb, err)
 	return v
 }
 
@@ -56,7 +57,7 @@ func newOwn(tb testing.TB, popular *mobility.Model, seed int64) *own {
 		counts := mobility.PersonalCounts{Transitions: []mobility.Count{{From: from, To: from, N: float64(5 + seed)}}, Visits: []mobility.Count{{From: from, To: from, N: 3}}}
 		var err error
 		o.models[user], err = mobility.NewPersonal(popular, counts)
-		ok(tb, err)
+		servicetest.OK(tb, err)
 	}
 	return o
 }
@@ -91,7 +92,7 @@ func TestVersionNames(t *testing.T) {
 // TestVersionLoad: the material is read again when nobody has it any more, and has to
 // be what it was.
 func TestVersionLoad(t *testing.T) {
-	model, other := neighbourModel(t, town, 5000, 4), neighbourModel(t, town, 5000, 5)
+	model, other := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4), servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
 	var err error
 	next, opened := model, 0
 	v := func() *Version { // with a frame of its own, which keeps the material and ends
@@ -99,7 +100,7 @@ func TestVersionLoad(t *testing.T) {
 			opened++
 			return &Material{Model: next}, err
 		})
-		ok(t, errNew)
+		servicetest.OK(t, errNew)
 		if again, err := v.Load(); err != nil || again != m || opened != 1 {
 			t.Errorf("while it is kept it is opened %d times, %v", opened, err)
 		}
@@ -132,7 +133,7 @@ func TestVersionLoad(t *testing.T) {
 
 // TestResolve says what to put back.
 func TestResolve(t *testing.T) {
-	a, b := neighbourModel(t, town, 5000, 4), neighbourModel(t, town, 5000, 5)
+	a, b := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4), servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
 	v, w := newVersion(t, 3, a), newVersion(t, 3, b)
 	list := []task.Amendment{{From: 7, Name: v.ID.Name()}}
 	found, err := Resolve(list, []*Version{newVersion(t, 2, b), v})
@@ -151,10 +152,10 @@ func TestResolve(t *testing.T) {
 
 // TestCheckLater refuses schedules that no service can follow.
 func TestCheckLater(t *testing.T) {
-	first := neighbourModel(t, town, 5000, 4)
-	slow := neighbourModel(t, town, 5000, 5)
+	first := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
+	slow := servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
 	slow.Step = 2 * time.Minute
-	wide := neighbourModel(t, grid.Box{South: 53.2, West: -3.2, North: 53.6, East: -2.7}, 500, 4)
+	wide := servicetest.NeighbourModel(t, grid.Box{South: 53.2, West: -3.2, North: 53.6, East: -2.7}, 500, 4)
 	for want, later := range map[string][]*Version{
 		"in the order":  {newVersion(t, 2, first), newVersion(t, 2, first)},
 		"keeps its":     {newVersion(t, 1, slow)},
@@ -174,29 +175,29 @@ func TestCheckLater(t *testing.T) {
 // TestSameStart: of two versions with one start the last one listed is what partitions
 // come to, whichever of the two they have adopted before.
 func TestSameStart(t *testing.T) {
-	one := neighbourModel(t, town, 5000, 4)
-	wrong, right := newVersion(t, 3, neighbourModel(t, town, 5000, 5)), newVersion(t, 3, neighbourModel(t, town, 5000, 6))
+	one := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
+	wrong, right := newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)), newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 6))
 	later := []*Version{wrong, right}
-	ok(t, CheckLater(one, later, 1<<20))
+	servicetest.OK(t, CheckLater(one, later, 1<<20))
 	for name, had := range map[string]*Version{"none": nil, "the first": wrong, "the last": right} {
-		a := &amender{timeline: newTimeline(later, nil), processor: newTestProcessor(t, testOptions(t, one), 0), counters: new(Counters), log: new(captured).logger()}
+		a := &amender{timeline: newTimeline(later, nil), processor: newTestProcessor(t, testOptions(t, one), 0), counters: new(Counters), log: new(servicetest.Log).Logger()}
 		var list []task.Amendment
 		if had != nil {
 			list = append(list, task.Amendment{From: 2, Name: had.ID.Name()})
 		}
-		ok(t, a.Amended(list))
+		servicetest.OK(t, a.Amended(list))
 		for _, n := range a.Propose() {
 			list = append(list, task.Amendment{From: 7, Name: n})
 		}
-		ok(t, a.Amended(list))
+		servicetest.OK(t, a.Amended(list))
 		if n := len(a.Propose()); n > 0 {
 			t.Errorf("%s adopted: %d more are proposed", name, n)
 		}
-		if got := a.processor.engine.models.versionAt(7, startMS/60_000+3); got != right {
+		if got := a.processor.engine.models.versionAt(7, servicetest.StartMS/60_000+3); got != right {
 			t.Errorf("%s adopted: the version is %v, want %v", name, got.ID, right.ID)
 		}
 		if had != nil {
-			if got := a.processor.engine.models.versionAt(6, startMS/60_000+3); got != had {
+			if got := a.processor.engine.models.versionAt(6, servicetest.StartMS/60_000+3); got != had {
 				t.Errorf("%s adopted: before the adoption of the last it is %v", name, got.ID)
 			}
 		}
@@ -205,11 +206,11 @@ func TestSameStart(t *testing.T) {
 
 // TestTimelineReplace: what a partition has adopted stays.
 func TestTimelineReplace(t *testing.T) {
-	v, w := newVersion(t, 3, neighbourModel(t, town, 5000, 4)), newVersion(t, 5, neighbourModel(t, town, 5000, 5))
+	v, w := newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), newVersion(t, 5, servicetest.NeighbourModel(t, servicetest.Town, 5000, 5))
 	line := newTimeline([]*Version{v, w}, nil)
 	_, err := line.resolve([]task.Amendment{{Name: v.ID.Name()}})
-	ok(t, err)
-	ok(t, line.replace([]*Version{v}, nil))
+	servicetest.OK(t, err)
+	servicetest.OK(t, line.replace([]*Version{v}, nil))
 	if err := line.replace([]*Version{w}, nil); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), v.ID.Model.String()) {
 		t.Errorf("without a version in use: %v", err)
 	}
@@ -223,20 +224,20 @@ func TestTimelineReplace(t *testing.T) {
 
 // TestAmender proposes what is not in force yet, as long as a mark holds it.
 func TestAmender(t *testing.T) {
-	o := testOptions(t, neighbourModel(t, town, 5000, 4))
-	model := neighbourModel(t, town, 5000, 5)
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
+	model := servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
 	var later []*Version
 	for n := range int64(task.MaxAmendments + 2) {
 		later = append(later, newVersion(t, n, model))
 	}
-	log := new(captured)
-	a := &amender{timeline: newTimeline(later[:2], nil), processor: newTestProcessor(t, o, 0), counters: new(Counters), log: log.logger()}
-	ok(t, a.Amended(nil))
+	log := new(servicetest.Log)
+	a := &amender{timeline: newTimeline(later[:2], nil), processor: newTestProcessor(t, o, 0), counters: new(Counters), log: log.Logger()}
+	servicetest.OK(t, a.Amended(nil))
 	names := a.Propose()
 	if len(names) != 2 || !bytes.Equal(names[1], later[1].ID.Name()) {
 		t.Fatalf("%d names", len(names))
 	}
-	ok(t, a.Amended([]task.Amendment{{From: 4, Name: names[0]}}))
+	servicetest.OK(t, a.Amended([]task.Amendment{{From: 4, Name: names[0]}}))
 	if again := a.Propose(); len(again) != 1 || !bytes.Equal(again[0], names[1]) {
 		t.Errorf("after an adoption %d names", len(again))
 	}
@@ -244,7 +245,7 @@ func TestAmender(t *testing.T) {
 	if task.RemedyOf(err) != task.Rebuild || !errors.Is(err, ErrVersion) {
 		t.Errorf("a version that is not here yet: %v (%v)", err, task.RemedyOf(err))
 	}
-	ok(t, a.timeline.replace(later, nil))
+	servicetest.OK(t, a.timeline.replace(later, nil))
 	if got := len(a.Propose()); got != task.MaxAmendments-1 || a.Propose() == nil {
 		t.Errorf("%d names are proposed beside one", got)
 	}
@@ -254,10 +255,10 @@ func TestAmender(t *testing.T) {
 	if got := a.counters.Snapshot().Adopted; got != 1 {
 		t.Errorf("%d adoptions are counted", got)
 	}
-	late := sentinel()
+	late := servicetest.Sentinel()
 	late.Timestamp = stepTime(1).UnixMilli()
-	process(t, a.processor, record(t, 0, late), nil)
-	ok(t, a.Amended([]task.Amendment{{From: 4, Name: names[0]}, {From: 9, Name: names[1]}, {From: 9, Name: later[2].ID.Name()}}))
+	servicetest.Process(t, a.processor, servicetest.Record(t, 0, late), nil)
+	servicetest.OK(t, a.Amended([]task.Amendment{{From: 4, Name: names[0]}, {From: 9, Name: names[1]}, {From: 9, Name: later[2].ID.Name()}}))
 	if n := strings.Count(log.String(), "after its start"); n != 1 {
 		t.Errorf("%d versions are said to be late", n)
 	}
