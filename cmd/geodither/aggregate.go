@@ -20,13 +20,12 @@ import (
 )
 
 type aggregateFlags struct {
+	settings config.Flags
 	paths    []string
 	brokers  []string
 	topic    string
 	encoding string
-	config   string
 	models   []string // files
-	release  config.ReleaseFlags
 
 	window   time.Duration
 	zone     string
@@ -97,9 +96,9 @@ and more are about a fleet.`,
 	flags.StringSliceVar(&f.brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
 	flags.StringVar(&f.topic, "topic", "", "sanitized topic to read, up to its present end")
 	flags.StringVar(&f.encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
-	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its models, topic and options of release; its key is not read")
+	f.settings.Register(flags, "models, topic, release")
+	f.settings.RegisterInterval(flags)
 	flags.StringArrayVar(&f.models, "model", nil, "model `FILE` under which the records were released; repeat it for several versions")
-	f.release.Register(flags)
 	flags.DurationVar(&f.window, "window", 15*time.Minute, "length of a window, a multiple of the model's step")
 	flags.StringVar(&f.zone, "zone", "", "`LENGTH` of a zone's side, such as 1km, rounded to whole cells; empty: a cell")
 	flags.StringVar(&f.from, "from", "", "`TIME` before which no window starts; records before it are followed and not counted")
@@ -125,19 +124,16 @@ const (
 
 // options resolves the flags and the config of the service. It does not read the config's key.
 func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err error) {
-	var c config.File
-	if f.config != "" {
-		if c, err = config.Read(f.config); err != nil {
-			return o, config.Error(f.config, err)
-		}
+	c, err := f.settings.File(flags)
+	if err != nil {
+		return o, err
 	}
 	f.fill(c, flags)
-	f.release.Override(&c.Release, flags)
 	if o.Read.Versions, err = f.versions(c); err != nil {
 		return o, err
 	}
 	o.Read.TellEpsilon, o.Read.TellDelta = c.Release.Epsilon == nil, c.Release.Delta == nil
-	o.Read.TellMechanism = c.Release.Mechanism == "" && f.config == ""
+	o.Read.TellMechanism = c.Release.Mechanism == "" && f.settings.Path == ""
 	if o.Read.TellEpsilon {
 		c.Release.Epsilon = new(float64)
 	}
@@ -146,7 +142,7 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 	}
 	model := o.Read.Versions[0].Model
 	if o.Read.Release, err = c.Release.Options(model); err != nil {
-		return o, cli.Usage(err)
+		return o, f.settings.Error(err)
 	}
 	o.Read.Estimate = aggregate.EstimateOptions{Level: f.level, Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0)}
 	o.Output = f.output

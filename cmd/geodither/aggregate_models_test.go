@@ -12,17 +12,18 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
 )
 
 // changedTown is the town's sanitized records under a schedule whose second version starts at the
 // twentieth minute.
-func changedTown(t *testing.T, dir, second string, settings ...string) (sanitized, schedule string) {
+func changedTown(t *testing.T, dir, second, release string) (sanitized, schedule string) {
 	t.Helper()
 	schedule = write(t, dir, "schedule.yml", "- model: model.avro\n- model: "+second+"\n  start: 2023-11-14T22:34:00Z\n")
 	sanitized = filepath.Join(dir, "changed.csv")
-	args := []string{"sanitize", "--in", filepath.Join(dir, "traces.csv"), "--models", schedule, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out", sanitized}
-	succeed(t, append(args, settings...)...)
+	args := []string{"sanitize", "--in", filepath.Join(dir, "traces.csv"), "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out", sanitized}
+	succeed(t, append(args, withConfig(t, "models: "+schedule, "release: {"+release+"}")...)...)
 	return sanitized, schedule
 }
 
@@ -33,14 +34,14 @@ func TestAggregateFollowsModels(t *testing.T) {
 	dir := t.TempDir()
 	townVersions(t, dir)
 	model, second := filepath.Join(dir, "model.avro"), filepath.Join(dir, "second.avro")
-	for name, settings := range map[string]setting{
-		"plain":    {nil, "budget: none"},
-		"interval": {[]string{"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"}, "interval: 3m, estimate: median, min_radius: 0.7km, budget: none"},
-		"skip":     {[]string{"--interval", "3m", "--between", "skip"}, "interval: 3m, between: skip, budget: none"},
-		"budget":   {[]string{"--budget", "8", "--budget-window", "20m", "--budget-spent", "suppress", "--same-step", "drop"}, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: suppress}"},
+	for name, release := range map[string]string{
+		"plain":    "budget: none",
+		"interval": "interval: 3m, min_radius: 0.7km, budget: none",
+		"skip":     "interval: 3m, between: skip, budget: none",
+		"budget":   "same_step: drop, budget: {epsilon: 8, window: 20m, spent: suppress}",
 	} {
-		sanitized, schedule := changedTown(t, dir, "second.avro", settings.flags...)
-		config := readerConfig(t, dir, "models: "+schedule, settings.release)
+		sanitized, schedule := changedTown(t, dir, "second.avro", release)
+		config := readerConfig(t, dir, "models: "+schedule, release)
 		args := []string{"aggregate", "--in", sanitized, "--window", "10m", "-c", config}
 		r := succeed(t, append(args, "--flows", filepath.Join(dir, "flows.csv"))...)
 		if !strings.Contains(r.err, "followed    all:") || !strings.Contains(r.err, "2 versions") {
@@ -71,7 +72,7 @@ func TestAggregateFollowsModels(t *testing.T) {
 func TestAggregateConfigOfModels(t *testing.T) {
 	dir := t.TempDir()
 	townVersions(t, dir)
-	sanitized, schedule := changedTown(t, dir, "second.avro")
+	sanitized, schedule := changedTown(t, dir, "second.avro", "budget: none")
 	model, second := filepath.Join(dir, "model.avro"), filepath.Join(dir, "second.avro")
 	want := succeed(t, "aggregate", "--in", sanitized, "--model", model, "--model", second)
 	write(t, dir, "schedule.yml", read(t, schedule)+"  personal: nowhere\n")
@@ -105,15 +106,20 @@ func TestAggregateFrom(t *testing.T) {
 		minute := time.UnixMilli(fix.Timestamp).UTC().Minute()
 		return minute >= 24 && minute < 36
 	})
+	for i := range gap { // long enough for everybody to start anew after it
+		if time.UnixMilli(gap[i].Timestamp).UTC().Minute() >= 36 {
+			gap[i].Timestamp += mechanism.DefaultMaxGap * time.Minute.Milliseconds()
+		}
+	}
 	traces, whole := write(t, dir, "gap.csv", towntest.CSV(gap)), filepath.Join(dir, "whole.csv")
-	succeed(t, sanitizeArgs(traces, model, "--seed", "5", "--max-gap", "10", "--out", whole)...)
+	succeed(t, sanitizeArgs(traces, model, "--seed", "5", "--out", whole)...)
 	holed := ""
 	for _, line := range strings.SplitAfter(read(t, whole), "\n") {
 		if !strings.HasPrefix(line, "3,2023-11-14T22:16") {
 			holed += line
 		}
 	}
-	config := readerConfig(t, dir, "model: "+model, "max_gap: 10, budget: none")
+	config := readerConfig(t, dir, "model: "+model, "budget: none")
 	args := []string{"aggregate", "--in", write(t, dir, "holed.csv", holed), "-c", config, "--window", "5m"}
 	for from, said := range map[string][]string{
 		"22:35:00": {"followed    all:", "of windows before --from"},
@@ -133,7 +139,7 @@ func TestAggregateFrom(t *testing.T) {
 func TestAggregateLonelyModel(t *testing.T) {
 	dir := t.TempDir()
 	townVersions(t, dir)
-	sanitized, _ := changedTown(t, dir, "second.avro")
+	sanitized, _ := changedTown(t, dir, "second.avro", "budget: none")
 	lines := strings.SplitAfter(read(t, sanitized), "\n")
 	lonely := lines[0]
 	for _, line := range lines[1:] {
@@ -169,7 +175,7 @@ func TestAggregateMaps(t *testing.T) {
 	dir := t.TempDir()
 	traces, _ := townFiles(t, dir)
 	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "400m", "--step", towntest.Step, "--out", filepath.Join(dir, "coarse.avro"))
-	sanitized, schedule := changedTown(t, dir, "coarse.avro")
+	sanitized, schedule := changedTown(t, dir, "coarse.avro", "budget: none")
 	out := filepath.Join(dir, "out.csv")
 	config := readerConfig(t, dir, "models: "+schedule, "budget: none")
 	args := []string{"aggregate", "--in", sanitized, "-c", config, "--window", "5m", "--out", out}
@@ -204,7 +210,8 @@ func TestAggregateOwnModels(t *testing.T) {
 	popular, own := filepath.Join(dir, "popular.avro"), filepath.Join(dir, "own")
 	succeed(t, "train", "--in", write(t, dir, "half.csv", half), "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--backoff", "3", "--personal", own, "--out", popular)
 	sanitized := filepath.Join(dir, "own.csv")
-	succeed(t, sanitizeArgs(traces, popular, "--personal", own, "--seed", "5", "--out", sanitized)...)
+	args := []string{"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out", sanitized}
+	succeed(t, append(args, withConfig(t, "model: "+popular, "personal: "+own)...)...)
 	foreign := 0
 	for _, line := range strings.Split(read(t, sanitized), "\n") {
 		if name, _, _ := strings.Cut(line, ","); names[name] {
@@ -263,13 +270,14 @@ func TestAggregateOwnModels(t *testing.T) {
 func TestAggregateOwnModelsOfVersions(t *testing.T) {
 	dir := t.TempDir()
 	traces, schedule := townVersions(t, dir)
-	for name, settings := range map[string]setting{
-		"plain": {nil, "budget: none"},
-		"skip":  {[]string{"--interval", "3m", "--between", "skip"}, "interval: 3m, between: skip, budget: none"},
+	for name, release := range map[string]string{
+		"plain": "budget: none",
+		"skip":  "interval: 3m, between: skip, budget: none",
 	} {
 		sanitized := filepath.Join(dir, name+".csv")
-		succeed(t, append([]string{"sanitize", "--in", traces, "--models", schedule, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out", sanitized}, settings.flags...)...)
-		r := succeed(t, "aggregate", "--in", sanitized, "-c", readerConfig(t, dir, "models: "+schedule, settings.release), "--window", "10m")
+		args := []string{"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out", sanitized}
+		succeed(t, append(args, withConfig(t, "models: "+schedule, "release: {"+release+"}")...)...)
+		r := succeed(t, "aggregate", "--in", sanitized, "-c", readerConfig(t, dir, "models: "+schedule, release), "--window", "10m")
 		if !strings.Contains(r.err, "followed    all:") || !strings.Contains(r.err, "6 users are followed under models of their own") {
 			t.Errorf("%s: not everybody is followed:\n%s", name, r.err)
 		}

@@ -50,33 +50,33 @@ func readerConfig(t *testing.T, dir, models, release string) (path string) {
 	return write(t, dir, "reader.yml", models+"\nrelease: {"+release+"}\n")
 }
 
-// setting is one way to release: flags of "sanitize", and the same in a reader's config.
-type setting struct {
-	flags   []string
-	release string
-}
-
 // TestAggregateFiles: CSV and JSON lines, plain and in two files that are merged, tell the same
 // densities; every record is followed, whatever the settings of release; each window has its six
 // vehicles once.
 func TestAggregateFiles(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	for name, settings := range map[string]setting{
-		"plain":     {},
-		"flags":     {[]string{"--interval", "3m", "--mechanism", "knorm"}, ""},
-		"interval":  {[]string{"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"}, "interval: 3m, estimate: median, min_radius: 0.7km, budget: none"},
-		"laplace":   {[]string{"--mechanism", "laplace-tight", "--inference", "paper"}, "mechanism: laplace-tight, inference: paper, budget: none"},
-		"skip":      {[]string{"--interval", "2m", "--between", "skip"}, "interval: 2m, between: skip, budget: none"},
-		"budget":    {[]string{"--budget", "8", "--budget-window", "20m", "--budget-spent", "repeat", "--same-step", "drop"}, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: repeat}"},
-		"anonymous": {[]string{"--mechanism", "pim", "--publish-timestamp", "step", "--publish-user", "pseudonym"}, "mechanism: pim, budget: none"},
+	const none = "" // of a config
+	for name, c := range map[string]struct {
+		flags   []string
+		release string
+		publish string
+	}{
+		"plain":     {nil, none, none},
+		"flags":     {[]string{"--interval", "3m", "--mechanism", "knorm"}, none, none},
+		"interval":  {nil, "interval: 3m, min_radius: 0.7km, budget: none", none},
+		"laplace":   {nil, "mechanism: laplace-tight, inference: paper, budget: none", none},
+		"skip":      {nil, "interval: 2m, between: skip, budget: none", none},
+		"budget":    {nil, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: repeat}", none},
+		"anonymous": {nil, "mechanism: pim, budget: none", "{timestamp: step, user: pseudonym}"},
 	} {
+		settings := slices.Concat(c.flags, withConfig(t, "release: {"+c.release+"}", "publish: "+c.publish))
 		csvFile, jsonFile := filepath.Join(dir, name+".csv"), filepath.Join(dir, name+".ndjson")
-		succeed(t, sanitizeArgs(traces, model, append(settings.flags, "--seed", "3", "--out", csvFile)...)...)
-		succeed(t, sanitizeArgs(traces, model, append(settings.flags, "--seed", "3", "--out-format", "json", "--out", jsonFile)...)...)
-		args := append([]string{"aggregate", "--model", model, "--window", "10m"}, settings.flags...)
-		if settings.release != "" {
-			args = []string{"aggregate", "-c", readerConfig(t, dir, "model: "+model, settings.release), "--window", "10m"}
+		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out", csvFile)...)...)
+		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out-format", "json", "--out", jsonFile)...)...)
+		args := append([]string{"aggregate", "--model", model, "--window", "10m"}, c.flags...)
+		if c.release != none {
+			args = []string{"aggregate", "-c", readerConfig(t, dir, "model: "+model, c.release), "--window", "10m"}
 		}
 		first := succeed(t, append(args, "--in", csvFile)...)
 		if !strings.Contains(first.err, "followed    all") {
@@ -197,12 +197,11 @@ encoding: {raw: avro, sanitized: avro}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02, min_cells: 7, interval: 2m, budget: none}
+release: {epsilon: 2, delta: 0.02, min_radius: 700m, interval: 2m, budget: none}
 `, broker))
 	service := start(t, nil, "run", "-c", config)
-	args := []string{"--epsilon", "2", "--delta", "0.02", "--min-cells", "7", "--interval", "2m"}
 	sanitized := filepath.Join(dir, "sanitized.csv")
-	succeed(t, append([]string{"sanitize", "--in", traces, "--model", model, "--key-file", key, "--out", sanitized}, args...)...)
+	succeed(t, "sanitize", "--in", traces, "-c", config, "--key-file", key, "--out", sanitized)
 	want := strings.Count(read(t, sanitized), "\n") - 1
 	eventually(t, "every record", func() bool {
 		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= want
@@ -214,7 +213,7 @@ release: {epsilon: 2, delta: 0.02, min_cells: 7, interval: 2m, budget: none}
 		t.Fatal(err)
 	}
 	fromTopic := succeed(t, "aggregate", "-c", config, "--window", "10m")
-	reader := readerConfig(t, dir, "model: "+model, "min_cells: 7, budget: none")
+	reader := readerConfig(t, dir, "model: "+model, "min_radius: 700m, budget: none")
 	fromFile := succeed(t, "aggregate", "-c", reader, "--in", sanitized, "--window", "10m", "--interval", "2m")
 	if !strings.Contains(fromTopic.err, "followed    all") {
 		t.Errorf("not every record of the topic is followed:\n%s", fromTopic.err)

@@ -16,19 +16,16 @@ import (
 
 	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/mechanism/evaluation/audit"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
 type auditFlags struct {
 	input      cli.InputFlags
-	config     string
+	settings   config.Flags
 	model      string
-	release    mechanism.Options
-	minRadius  string
 	draws      float64
 	seed       uint64
 	confidence float64
@@ -74,27 +71,18 @@ of 1/(1-confidence) audits of different seeds.`,
   geodither audit --model model.avro --mechanism pim --epsilon 1 --delta 0.01 --draws 1e5 --in traces.csv --json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), args, f.again(cmd, args), std)
+			return f.run(cmd, args, std)
 		},
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags)
-	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service: its model, options of release, what it publishes and its rules for input; its key is not read")
-	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\"")
-	flags.StringVar(&f.release.Mechanism, "mechanism", law.Lattice, "lattice, pim, knorm, laplace or laplace-tight")
-	flags.Float64Var(&f.release.Epsilon, "epsilon", 0, "privacy budget of one release, which is to be attacked; no default")
-	flags.Float64Var(&f.release.Delta, "delta", 0, "prior mass that the location set may leave out; no default")
-	flags.IntVar(&f.release.Subdivision, "subdivision", 0, "steps of the lattice to a cell's side; 0: 256")
-	flags.IntVar(&f.release.MinCells, "min-cells", 0, "least number of cells of the location set; 0: 3, negative: no padding")
-	flags.StringVar(&f.minRadius, "min-radius", "", "`LENGTH` of the radius of a disc that the location set holds at least, such as 500m")
-	flags.Float64Var(&f.draws, "draws", audit.DefaultDraws, "`NUMBER` of releases that the attack draws, such as 1e6; the audit of the service grows with it")
+	f.settings.Register(flags, "model, release, publish, input")
+	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\", in place of the config's")
+	flags.Float64Var(&f.draws, "draws", audit.DefaultDraws, "`NUMBER` of releases that the attack draws; the audit of the service grows with it")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the simulated traces and of all draws")
-	flags.Float64Var(&f.confidence, "confidence", audit.DefaultConfidence, "one minus the rate of false alarms, over all tests of the mechanism and the service together")
-	flags.BoolVar(&f.exact, "exact", true, "compare the exponents of all pairs of places too, in whole numbers where the mechanism has them")
+	flags.Float64Var(&f.confidence, "confidence", audit.DefaultConfidence, "one minus the rate of false alarms, over all tests together")
+	flags.BoolVar(&f.exact, "exact", true, "also compare the exponents of all pairs of places")
 	flags.BoolVar(&f.asJSON, "json", false, "print the report as one JSON object")
-	for _, name := range auditSettings {
-		cmd.MarkFlagsMutuallyExclusive("config", name)
-	}
 	return cmd
 }
 
@@ -116,12 +104,13 @@ func (f *auditFlags) options() (audit.Options, error) {
 // halfOf is the confidence of one of two audits that share the rate of false alarms.
 func halfOf(confidence float64) float64 { return (1 + confidence) / 2 }
 
-func (f *auditFlags) run(ctx context.Context, args []string, again string, std cli.Streams) error {
+func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) error {
+	ctx := cmd.Context()
 	options, err := f.options()
 	if err != nil {
 		return cli.Usage(err)
 	}
-	service, err := f.service()
+	service, err := f.service(cmd.Flags())
 	if err != nil {
 		return err
 	}
@@ -161,7 +150,7 @@ func (f *auditFlags) run(ctx context.Context, args []string, again string, std c
 	}
 	report.Findings = append(report.Findings, serviceFindings(attacked)...)
 	report.Passed = report.Passed && attacked.Passed
-	printed := auditReport{Report: report, Service: attacked, Visits: visits, Met: scout.Met(), Simulated: !traced, Again: again, Seconds: time.Since(began).Seconds()}
+	printed := auditReport{Report: report, Service: attacked, Visits: visits, Met: scout.Met(), Simulated: !traced, Again: f.again(cmd, args), Seconds: time.Since(began).Seconds()}
 	if f.asJSON {
 		err = json.NewEncoder(std.Out).Encode(printed)
 	} else {

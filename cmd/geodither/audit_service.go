@@ -9,55 +9,35 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/pflag"
+
 	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// auditSettings are the flags that a config takes the place of.
-var auditSettings = []string{"model", "mechanism", "epsilon", "delta", "subdivision", "min-cells", "min-radius"}
-
-// service returns the settings that are audited: those of a config, or those of the flags.
-func (f *auditFlags) service() (serviceaudit.Settings, error) {
-	if f.config != "" {
-		return f.ofConfig()
-	}
-	if f.model == "" {
-		return serviceaudit.Settings{}, cli.Usagef("name a config with -c, or a model with --model")
-	}
-	var err error
-	f.release.MinRadiusKM, err = cli.Kilometres("--min-radius", f.minRadius)
-	if err := errors.Join(f.release.Validate(), err); err != nil {
-		return serviceaudit.Settings{}, cli.Usage(err)
-	}
-	model, err := mobility.ReadModelFile(f.model)
-	return serviceaudit.Settings{Model: model, Release: f.release}, err
-}
-
-// ofConfig reads what an audit needs of a service's config. It leaves the key alone.
-func (f *auditFlags) ofConfig() (serviceaudit.Settings, error) {
-	file, err := config.Read(f.config)
+// service returns the settings that are audited. It leaves the key and users' own models alone.
+func (f *auditFlags) service(flags *pflag.FlagSet) (s serviceaudit.Settings, err error) {
+	c, err := f.settings.File(flags)
 	if err != nil {
-		return serviceaudit.Settings{}, cli.Usagef("config %s: %w", f.config, err)
+		return s, err
 	}
-	chosen, err := config.Models{Model: file.Model, Models: file.Models}.Read()
+	if f.model != "" {
+		c.Model, c.Models = f.model, ""
+	}
+	if c.Model == "" && c.Models == "" {
+		return s, cli.Usagef("name a config with -c, or a model with --model")
+	}
+	c.Personal = ""
+	chosen, err := c.Chosen()
 	if err != nil {
-		return serviceaudit.Settings{}, cli.Usagef("config %s: %w", f.config, err)
+		return s, f.settings.FileError(err)
 	}
-	s := serviceaudit.Settings{
-		Model: chosen.Model, Publish: file.Publish.Options(),
-		Input:    pipeline.Input{Outside: file.Input.Outside, Late: file.Input.Late},
-		Encoding: file.Encoding.Sanitized,
+	s = serviceaudit.Settings{
+		Model: chosen.Model, Publish: c.Publish.Options(), Input: c.Input.Options(),
+		Encoding: c.Encoding.Sanitized,
 	}
-	if s.Release, err = file.Release.Options(s.Model); err == nil {
-		err = errors.Join(s.Release.Validate(), s.Publish.Validate(), s.Input.Validate())
-	}
-	if err != nil {
-		return s, cli.Usagef("config %s: %w", f.config, err)
-	}
-	return s, nil
+	s.Release, err = c.Release.Options(s.Model)
+	return s, f.settings.Error(errors.Join(err, s.Release.Validate(), s.Publish.Validate(), s.Input.Validate()))
 }
 
 // attackService audits the code that "run" and "sanitize" use.

@@ -8,9 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/schemas"
 )
@@ -49,14 +53,15 @@ func TestAuditOfTheLattice(t *testing.T) {
 		Visits   int
 		Command  string
 	}
-	r = succeed(t, auditArgs(model, "--json", "--in", traces, "--seed", "7", "--min-radius", "1km")...)
+	settings := withConfig(t, "release: {min_radius: 1km, budget: none}")[1]
+	r = succeed(t, auditArgs(model, "--json", "--in", traces, "--seed", "7", "-c", settings)...)
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatal(err)
 	}
 	if !report.Passed || report.Findings == nil || len(report.Findings) > 0 || report.Attack.Bound < .8 || report.Attack.Bound > 1 || report.Visits != 6*40 {
 		t.Errorf("of six vehicles' 40 steps: %s", r.out)
 	}
-	for _, word := range []string{"--in=" + traces, "--seed=7", "--min-radius=1km"} {
+	for _, word := range []string{"--in=" + traces, "--seed=7", "--config=" + settings} {
 		if !strings.Contains(report.Command, word) {
 			t.Errorf("the command %q lacks %q", report.Command, word)
 		}
@@ -92,14 +97,14 @@ func TestAuditExitsOnFindings(t *testing.T) {
 func TestAuditOfAConfig(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
-	config := write(t, dir, "geodither.yml", "model: "+filepath.Base(model)+`
+	path := write(t, dir, "geodither.yml", "model: "+filepath.Base(model)+`
 key_file: there-is-none
 release: {epsilon: 2, delta: 0.1, interval: 1m, same_step: drop, budget: none}
 publish: {user: pseudonym, timestamp: step}
 encoding: {sanitized: json}
 input: {outside: clamp, late: drop}
 `)
-	given, err := (&auditFlags{config: config}).service()
+	given, err := (&auditFlags{settings: config.Flags{Path: path}}).service(new(pflag.FlagSet))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +112,7 @@ input: {outside: clamp, late: drop}
 		given.Input != (pipeline.Input{Outside: pipeline.OutsideClamp, Late: pipeline.LateDrop}) {
 		t.Errorf("audited under %v, %v, %v", given.Encoding, given.Publish, given.Input)
 	}
-	r := succeed(t, "audit", "-c", config, "--draws", "2e4", "--json")
+	r := succeed(t, "audit", "-c", path, "--draws", "2e4", "--json")
 	var report struct {
 		Passed  bool
 		Epsilon float64
@@ -149,7 +154,9 @@ func TestServiceFindings(t *testing.T) {
 
 func TestAuditUsage(t *testing.T) {
 	dir := t.TempDir()
-	_, model := townFiles(t, dir)
+	traces, model := townFiles(t, dir)
+	tiny := filepath.Join(dir, "tiny.avro") // a map of one cell
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "11km", "--step", towntest.Step, "--out", tiny)
 	for _, c := range []struct {
 		args  []string
 		code  int
@@ -157,7 +164,6 @@ func TestAuditUsage(t *testing.T) {
 	}{
 		{[]string{"audit"}, cli.ExitUsage, []string{"-c", "--model"}},
 		{[]string{"audit", "--model", model}, cli.ExitUsage, []string{"epsilon"}},
-		{[]string{"audit", "-c", "x.yml", "--epsilon", "1"}, cli.ExitUsage, []string{"config", "epsilon"}},
 		{[]string{"audit", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{"gone.yml"}},
 		{auditArgs(model, "--draws", "10"), cli.ExitUsage, []string{"10 draws tell nothing"}},
 		{auditArgs(model, "--draws", "0"), cli.ExitUsage, []string{"--draws"}},
@@ -169,11 +175,12 @@ func TestAuditUsage(t *testing.T) {
 		{auditArgs(model, "--mechanism", "gauss"), cli.ExitUsage, []string{`"gauss"`, "lattice"}},
 		{auditArgs(model, "--epsilon", "0"), cli.ExitUsage, []string{"epsilon"}},
 		{auditArgs(model, "--delta", "1"), cli.ExitUsage, []string{"delta"}},
-		{auditArgs(model, "--min-radius", "3"), cli.ExitUsage, []string{"no unit"}},
+		{auditArgs(model, withConfig(t, "release: {min_radius: 3, budget: none}")...), cli.ExitUsage, []string{"settings.yml", "no unit"}},
+		{auditArgs(model, "--min-radius", "3km"), cli.ExitUsage, []string{"--min-radius is gone", "release.min_radius"}},
 		{auditArgs(model, "--format", "gpx", "--in", model), cli.ExitUsage, []string{`"gpx"`}},
 		{auditArgs(filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
 		{auditArgs(model, "--in", filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
-		{auditArgs(model, "--min-cells", "-1", "--delta", ".9999"), cli.ExitFailed, []string{"more than one place", "--delta"}},
+		{auditArgs(tiny), cli.ExitFailed, []string{"more than one place", "--delta"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			requireMessage(t, call(t, c.args...), c.code, c.words...)

@@ -73,7 +73,7 @@ func TestWrongBudget(t *testing.T) {
 		})
 	}
 	requireMessage(t, call(t, sanitizeArgs(filepath.Join(dir, "traces.csv"), filepath.Join(dir, "model.avro"),
-		"--budget", "6", "--budget-window", "1h", "--budget-lifetime", "5")...), cli.ExitUsage, "lifetime of Σε = 5 is below")
+		withConfig(t, "release: {budget: {epsilon: 6, window: 1h, lifetime: 5}}")...)...), cli.ExitUsage, "lifetime of Σε = 5 is below")
 }
 
 // TestExampleBudgets: the budgets of the shipped configs last a day of 30 or 60 s steps at their

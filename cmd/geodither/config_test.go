@@ -36,7 +36,7 @@ model: model.avro
 key_file: noise.key
 state_dir: state
 cache_mib: 8
-release: {mechanism: laplace, inference: paper, epsilon: 0.5, delta: 0.02, prune: 1e-6, max_gap: 30, isotropy: sampled, subdivision: 64, min_cells: 7, min_radius: 750m, estimate: median, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
+release: {mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5, delta: 0.02, min_radius: 750m, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
 publish: {timestamp: step, user: pseudonym, metric: true}
 input: {outside: clamp, late: drop}
 transaction: {max_records: 100, max_interval: 20ms, timeout: 12s}
@@ -75,8 +75,7 @@ func TestLoadConfig(t *testing.T) {
 		"times":       o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
 		"log":         file.Log == config.Log{Level: "debug", Format: "json"},
 		"release": o.Release == mechanism.Options{
-			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, Prune: 1e-6, MaxGap: 30, Isotropy: "sampled", Subdivision: 64,
-			MinCells: 7, MinRadiusKM: .75, Estimate: "median", ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
+			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, MinRadiusKM: .75, ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
 			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "predict"},
 		},
 		"input":   o.Input == pipeline.Input{Outside: "clamp", Late: "drop"},
@@ -110,7 +109,7 @@ func TestConfigIsWhole(t *testing.T) {
 	}
 	whole("file.release", reflect.ValueOf(file.Release))
 	whole("file.publish", reflect.ValueOf(file.Publish))
-	whole("options.release", reflect.ValueOf(o.Release))
+	whole("options.release.budget", reflect.ValueOf(o.Release.Budget))
 	whole("options.publish", reflect.ValueOf(o.Publish))
 }
 
@@ -125,24 +124,19 @@ func TestReleaseDefaults(t *testing.T) {
 	if want := (mechanism.Options{Epsilon: 2, Delta: .02}); o.Release != want || o.Publish != (pipeline.Publish{}) {
 		t.Errorf("%+v, %+v", o.Release, o.Publish)
 	}
-	var c config.Release
+	// Flags of the same values mean the same.
+	var f config.Flags
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	c.Register(flags, 2, .02)
-	flagged, err := c.Options(o.Model)
+	f.Register(flags, "release")
+	if err := flags.Parse([]string{"--epsilon", "2", "--delta", "0.02"}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := f.File(flags)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := o, o
-	b.Release = flagged
-	if !bytes.Equal(a.Fingerprint(), b.Fingerprint()) {
-		t.Errorf("the flags' defaults %+v give other bytes than the config's", flagged)
-	}
-	// All fields but the budget itself, and the budget's but "decided", which is no key.
-	keys := reflect.TypeFor[config.Release]().NumField() - 1 + reflect.TypeFor[config.Budget]().NumField() - 1
-	n := 0
-	flags.VisitAll(func(*pflag.Flag) { n++ })
-	if n != keys {
-		t.Errorf("%d flags for %d keys", n, keys)
+	if flagged, err := c.Release.Options(o.Model); err != nil || flagged != o.Release {
+		t.Errorf("the flags give %+v, %v", flagged, err)
 	}
 }
 
@@ -193,13 +187,16 @@ func TestWrongConfig(t *testing.T) {
 		{"window between steps", "window: 2h", "window: 61s", []string{"budget.window", "whole multiple"}},
 		{"radius without unit", "min_radius: 750m", "min_radius: 750", []string{"min_radius", "no unit"}},
 		{"radius negative", "adaptive_radius: 1.5km", "adaptive_radius: -1km", []string{"adaptive_radius", "positive"}},
-		{"estimate", "estimate: median", "estimate: guess", []string{`"guess"`, "mode"}},
+		{"removed key", "between: skip", "estimate: median, between: skip", []string{"line 16", `the key "estimate" is gone`, "the mean of the posterior"}},
+		{"another removed key", "between: skip", "prune: 1e-6, between: skip", []string{`the key "prune" is gone`}},
+		{"unproved mechanism", "unproved: true, ", "", []string{"release: mechanism laplace has no proof", "unproved: true"}},
+		{"unproved inference", "mechanism: laplace, inference: paper, unproved: true", "inference: paper", []string{"release: inference paper has no proof"}},
 		{"between", "between: skip", "between: nothing", []string{`"nothing"`, "predict"}},
 		{"same step", "same_step: drop", "same_step: charge", []string{`"charge"`, "release"}},
 		{"budget below epsilon", "{epsilon: 6,", "{epsilon: 0.1,", []string{"budget", "nothing would ever be released"}},
 		{"budget without window", "window: 2h, ", "", []string{"window"}},
 		{"spent", "spent: predict", "spent: cry", []string{`"cry"`, "suppress"}},
-		{"too exact", "mechanism: laplace, inference: paper, epsilon: 0.5", "mechanism: lattice, epsilon: 0.1234567891", []string{"epsilon", "decimals"}},
+		{"too exact", "mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5", "mechanism: lattice, epsilon: 0.1234567891", []string{"epsilon", "decimals"}},
 		{"timestamp", "timestamp: step", "timestamp: day", []string{`timestamp "day"`, "exact"}},
 		{"user", "user: pseudonym", "user: hidden", []string{`user "hidden"`, "plain"}},
 		{"inference", "inference: paper", "inference: guess", []string{`"guess"`, "surrogate"}},

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/demo"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 type demoFlags struct {
@@ -18,7 +24,7 @@ type demoFlags struct {
 	speed      float64
 	port       int
 	verbose    bool
-	release    config.Release
+	settings   config.Flags
 }
 
 func newDemo(std cli.Streams) *cobra.Command {
@@ -40,7 +46,7 @@ Contains public sector information licensed under the Open Government Licence v3
 			if f.once && !cmd.Flags().Changed("speed") {
 				f.speed = 0
 			}
-			return f.run(cmd.Context(), std)
+			return f.run(cmd.Context(), cmd.Flags(), std)
 		},
 	}
 	flags := cmd.Flags()
@@ -51,13 +57,29 @@ Contains public sector information licensed under the Open Government Licence v3
 	flags.Float64Var(&f.speed, "speed", 120, "times the pace at which it happened; 0: as fast as it goes")
 	flags.IntVar(&f.port, "port", 0, "port of the embedded broker on 127.0.0.1; 0: any free one")
 	flags.BoolVar(&f.verbose, "verbose", false, "log what the service does")
-	f.release.Register(flags, 4, 0.01)
+	f.settings.Register(flags, "release")
+	f.settings.RegisterInterval(flags)
 	return cmd
 }
 
-func (f *demoFlags) run(ctx context.Context, std cli.Streams) error {
+func (f *demoFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Streams) error {
 	if f.vehicles < 0 || !(f.speed >= 0) { // so written, no NaN passes either
 		return cli.Usagef("--vehicles and --speed must not be negative")
+	}
+	c, err := f.settings.File(flags)
+	if err != nil {
+		return err
+	}
+	if c.Release.Epsilon == nil {
+		c.Release.Epsilon = new(4.)
+	}
+	if c.Release.Delta == nil {
+		c.Release.Delta = new(.01)
+	}
+	c.Release.Mechanism = cmp.Or(c.Release.Mechanism, law.Lattice)
+	release := func(model *mobility.Model) (mechanism.Options, error) {
+		o, err := c.Release.Options(model)
+		return o, f.settings.Error(errors.Join(err, o.Validate()))
 	}
 	// The log keeps the view clean unless asked otherwise.
 	level := slog.LevelError
@@ -66,7 +88,7 @@ func (f *demoFlags) run(ctx context.Context, std cli.Streams) error {
 	}
 	return demo.Run(ctx, demo.Options{
 		Once: f.once, JSON: f.json, Vehicles: f.vehicles, Seed: f.seed, Speed: f.speed, Port: f.port,
-		Release: f.release.Options,
+		Release: release,
 		Logger:  slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: level})),
 	}, std)
 }

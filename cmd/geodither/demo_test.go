@@ -95,11 +95,11 @@ func TestDemoRules(t *testing.T) {
 	if raceDetector {
 		t.Skip("one demo shows the races there are")
 	}
-	r := demoOnce(t, "--interval", "2m", "--budget-lifetime", "40")
+	r := demoOnce(t, append(withConfig(t, "release: {budget: {lifetime: 40}}"), "--interval", "2m")...)
 	if r.Predictions == 0 || r.Silent == 0 || r.Releases != 8*10 || r.EpsilonSpent != 8*40 {
 		t.Errorf("an interval and a budget of ten releases for eight buses gave %+v", r)
 	}
-	if r := demoOnce(t, "--same-step", "drop"); r.Repeats != 0 || r.Silent == 0 || r.RecordsOut != r.Releases {
+	if r := demoOnce(t, withConfig(t, "release: {same_step: drop, budget: none}")...); r.Repeats != 0 || r.Silent == 0 || r.RecordsOut != r.Releases {
 		t.Errorf("without further reports of a step: %+v", r)
 	}
 }

@@ -225,3 +225,9 @@ func townModel(t *testing.T) *mobility.Model {
 	}
 	return model
 }
+
+// withConfig writes a config with some lines, and returns the flag that names it.
+func withConfig(t *testing.T, lines ...string) []string {
+	t.Helper()
+	return []string{"-c", write(t, t.TempDir(), "settings.yml", strings.Join(lines, "\n")+"\n")}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -34,45 +35,38 @@ func byUser(records []schemas.Sanitized) map[string][]schemas.Sanitized {
 func TestProduceRunConsume(t *testing.T) {
 	t.Setenv(files.KeyVariable, "")
 	for _, c := range []throughKafka{
-		{name: "avro", encoding: "avro", release: "mechanism: laplace-tight, budget: none", args: []string{"--mechanism", "laplace-tight"}, keeps: func(s sanitizeSummary) bool { return s.Repeats > 0 }},
-		{name: "json", encoding: "json", release: "budget: none", keeps: func(s sanitizeSummary) bool { return s.Mechanism == "lattice" }},
+		{name: "avro", encoding: "avro", release: "mechanism: laplace-tight, unproved: true, budget: none", keeps: func(s sanitize.Summary) bool { return s.Repeats > 0 }},
+		{name: "json", encoding: "json", release: "budget: none", keeps: func(s sanitize.Summary) bool { return s.Mechanism == "lattice" }},
 		{
-			name: "interval", encoding: "avro", release: "interval: 3m, estimate: median, min_radius: 700m, budget: none",
-			args:  []string{"--interval", "3m", "--estimate", "median", "--min-radius", "0.7km"},
-			keeps: func(s sanitizeSummary) bool { return s.Predictions > 0 },
+			name: "interval", encoding: "avro", release: "interval: 3m, min_radius: 700m, budget: none",
+			keeps: func(s sanitize.Summary) bool { return s.Predictions > 0 },
 		},
 		{
 			name: "rules", encoding: "avro", release: "interval: 2m, between: skip, same_step: drop, budget: {epsilon: 8, window: 20m, lifetime: 20, spent: repeat}",
-			args: []string{
-				"--interval", "2m", "--between", "skip", "--same-step", "drop",
-				"--budget", "8", "--budget-window", "20m", "--budget-lifetime", "20", "--budget-spent", "repeat",
-			},
-			keeps: func(s sanitizeSummary) bool {
+			keeps: func(s sanitize.Summary) bool {
 				return s.Skipped > 0 && s.Dropped > 0 && s.Repeats > 0 && s.EpsilonMax <= 20
 			},
 		},
 		{
-			name: "anonymous", encoding: "avro", release: "mechanism: pim, adaptive_radius: 1.9km, budget: none", publish: "{timestamp: step, user: pseudonym, metric: true}",
-			args:  []string{"--mechanism", "pim", "--adaptive-radius", "1900m", "--publish-timestamp", "step", "--publish-user", "pseudonym", "--publish-metric"},
-			keeps: func(s sanitizeSummary) bool { return s.Predictions > 0 && s.Metric.Across.Largest > 1 },
+			name: "anonymous", encoding: "avro", release: "mechanism: pim, unproved: true, adaptive_radius: 1.9km, budget: none", publish: "{timestamp: step, user: pseudonym, metric: true}",
+			keeps: func(s sanitize.Summary) bool { return s.Predictions > 0 && s.Metric.Across.Largest > 1 },
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t) })
 	}
 }
 
-// throughKafka is one set of settings, as a config and as flags have it.
+// throughKafka is one set of settings, as the config of a service and of sanitize.
 type throughKafka struct {
 	name, encoding, release, publish string
-	args                             []string
-	keeps                            func(s sanitizeSummary) bool // that the settings have had their effect
+	keeps                            func(s sanitize.Summary) bool // that the settings have had their effect
 }
 
 func (c throughKafka) test(t *testing.T) {
 	t.Helper()
 	encoding := c.encoding
 	dir, broker, fixes := t.TempDir(), startBroker(t), towntest.Fixes()
-	_, model := townFiles(t, dir)
+	townFiles(t, dir)
 	late := fixes[0]
 	late.Latitude += .001 // another fix of the first step, after the last one
 	traces := write(t, dir, "traces.csv", towntest.CSV(append(fixes, late))+"0,junk,10,20\n")
@@ -96,8 +90,8 @@ publish: %s
 log: {level: debug}
 `, broker, encoding, encoding, c.release, c.publish))
 	report := filepath.Join(dir, "report.json")
-	want := decoded(t, succeed(t, sanitizeArgs(traces, model, append(c.args, "--key-file", key, "--out-format", "json", "--report", report)...)...).out)
-	var summary sanitizeSummary
+	want := decoded(t, succeed(t, "sanitize", "-c", config, "--in", traces, "--key-file", key, "--out-format", "json", "--report", report).out)
+	var summary sanitize.Summary
 	if err := json.Unmarshal([]byte(read(t, report)), &summary); err != nil || !c.keeps(summary) {
 		t.Errorf("%v, sanitize's report: %+v", err, summary)
 	}

@@ -38,8 +38,9 @@ func TestKeyExport(t *testing.T) {
 		}
 	}
 
+	pseudonyms := withConfig(t, "publish: {user: pseudonym}")[1]
 	sanitize := func(key string) result {
-		return call(t, sanitizeArgs(traces, model, "--key-file", in(key), "--publish-user", "pseudonym")...)
+		return call(t, sanitizeArgs(traces, model, "--key-file", in(key), "-c", pseudonyms)...)
 	}
 	refused := func(key string) result {
 		return call(t, sanitizeArgs(traces, model, "--key-file", in(key), "--out", in("refused.csv"))...)

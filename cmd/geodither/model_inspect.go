@@ -22,11 +22,10 @@ import (
 )
 
 type inspectFlags struct {
-	json    bool
-	release config.Release
-	expect  expect.Options
-	maps    mapFlags
-	popular string
+	json     bool
+	settings config.Flags
+	maps     mapFlags
+	popular  string
 }
 
 func newModelInspect(std cli.Streams) *cobra.Command {
@@ -35,16 +34,18 @@ func newModelInspect(std cli.Streams) *cobra.Command {
 		Use:   "inspect FILE|FOLDER",
 		Short: "Print what a model holds, and what error to expect from releases under it",
 		Long: `Print what a model file holds, how it was made, what anyone who has it may learn about the
-traces behind it, and how well it foretells users it was not trained on, if that was
-measured. --map draws where vehicles are to be found, --flows where one goes from a cell.
+traces behind it, and how well it predicts users it was not trained on, if "geodither model
+fit" has measured that. --map draws where vehicles are to be found, --flows where a vehicle
+goes from a cell.
 
-With --epsilon and --delta also what error to expect: of the release, of the estimate, and
-of the blind estimate that knows no release at all, in simulated tracks that move as the
-model says; how large the location sets are; and what it costs a user in an hour and a
-day. Real people move otherwise: "geodither sanitize" measures the same on traces.
+With -c, or with --epsilon and --delta, it also prints what to expect of releases: the error
+of the release and of the estimate, beside that of an estimate that sees no release (blind);
+the size of the location sets, |ΔX|; and the ε that a user spends in an hour and a day. It
+simulates tracks that move as the model says. Real people move otherwise: "geodither
+sanitize" measures the same on traces.
 
-Of a folder of personal models the number and the sizes are printed, no single user's;
-with --popular, the model that they lie over, all of them are read and checked.`,
+For a folder of personal models it prints their number and sizes, none of a single user. With
+--popular, the model that they lie over, it reads and checks all of them.`,
 		Example: `  geodither model inspect model.avro
   geodither model inspect --map popularity.png model.avro
   geodither model inspect --flows flows.svg --from 39.91,116.39 --ahead 1,5,15 model.avro
@@ -58,10 +59,8 @@ with --popular, the model that they lie over, all of them are read and checked.`
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	f.maps.register(flags)
 	flags.StringVar(&f.popular, "popular", "", "of a folder: the model `FILE` that its personal models lie over")
-	f.release.Register(flags, 0, 0)
-	flags.IntVar(&f.expect.Tracks, "tracks", 100, "simulate this many tracks")
-	flags.IntVar(&f.expect.Steps, "steps", 0, "steps of each simulated track; 0: 120, or ten release intervals")
-	flags.Uint64Var(&f.expect.Seed, "seed", 1, "seed of the simulation")
+	f.settings.Register(flags, "release")
+	f.settings.RegisterInterval(flags)
 	return cmd
 }
 
@@ -83,7 +82,7 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 	if info, err := os.Stat(path); err == nil {
 		summary.FileBytes = info.Size()
 	}
-	if cmd.Flags().Changed("epsilon") || cmd.Flags().Changed("delta") {
+	if f.settings.Given(cmd.Flags()) {
 		if err := f.simulate(cmd, model, &summary, std.Err); err != nil {
 			return err
 		}
@@ -99,21 +98,23 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 
 // simulate fills in what error to expect.
 func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summary *modelview.Summary, log io.Writer) error {
-	if !cmd.Flags().Changed("epsilon") || !cmd.Flags().Changed("delta") {
+	c, err := f.settings.File(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	if c.Release.Epsilon == nil || c.Release.Delta == nil {
 		return cli.Usagef("--epsilon and --delta belong together; neither has a default")
 	}
-	if f.expect.Tracks < 1 || f.expect.Steps < 0 {
-		return cli.Usagef("--tracks must be at least 1, and --steps not negative")
-	}
-	release, err := f.release.Options(model)
-	if err := errors.Join(err, release.Validate()); err != nil {
-		return cli.Usage(err)
+	release, err := c.Release.Options(model)
+	if err := f.settings.Error(errors.Join(err, release.Validate())); err != nil {
+		return err
 	}
 	bar := cli.NewProgress(log, nil)
 	defer bar.Done()
 	bar.Phase("simulating", nil)
-	f.expect.Progress = bar.Reporter(cmd.Context(), "steps")
-	x, err := expect.Simulate(cmd.Context(), model, release, f.expect)
+	x, err := expect.Simulate(cmd.Context(), model, release, expect.Options{
+		Seed: 1, Progress: bar.Reporter(cmd.Context(), "steps"),
+	})
 	if err != nil {
 		return fmt.Errorf("simulating: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
@@ -70,7 +71,7 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := decoded(t, succeed(t, sanitizeArgs(traces, path, "--out-format", "json", "--seed", "5",
-				"--mechanism", o.Mechanism, "--inference", o.Inference)...).out)
+				"--mechanism", o.Mechanism, "-c", withConfig(t, "release: {inference: "+o.Inference+", budget: none}")[1])...).out)
 			if len(got) != len(towntest.Fixes()) {
 				t.Fatalf("%d records of %d fixes", len(got), len(towntest.Fixes()))
 			}
@@ -132,10 +133,11 @@ func TestSanitizeSeeds(t *testing.T) {
 func TestSanitizeFormats(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
+	metric := withConfig(t, "publish: {metric: true}")[1]
 	in := func(format string) string {
 		path := filepath.Join(dir, "out."+format)
-		r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--publish-metric", "--out-format", format, "--out", path)...)
-		if stream := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--publish-metric", "--out-format", format)...).out; stream != read(t, path) || r.out != "" {
+		r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "-c", metric, "--out-format", format, "--out", path)...)
+		if stream := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "-c", metric, "--out-format", format)...).out; stream != read(t, path) || r.out != "" {
 			t.Errorf("%s: the file is not what standard output gets", format)
 		}
 		return read(t, path)
@@ -258,7 +260,7 @@ func TestSanitizeReport(t *testing.T) {
 	traces = write(t, dir, filepath.Base(traces), text)
 	path := filepath.Join(dir, "report.json")
 	r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out-format", "json", "--report", path)...)
-	var report sanitizeSummary
+	var report sanitize.Summary
 	if err := json.Unmarshal([]byte(read(t, path)), &report); err != nil {
 		t.Fatal(err)
 	}
@@ -311,8 +313,8 @@ func TestSanitizeRefuses(t *testing.T) {
 		"dead_letter": {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1, schemas.ReasonOutsideMap: 2},
 		"clamp":       {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1},
 	} {
-		r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--outside", outside, "--out-format", "json", "--report", path)...)
-		var report sanitizeSummary
+		r := succeed(t, sanitizeArgs(traces, model, append(withConfig(t, "input: {outside: "+outside+"}"), "--seed", "1", "--out-format", "json", "--report", path)...)...)
+		var report sanitize.Summary
 		if err := json.Unmarshal([]byte(read(t, path)), &report); err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +331,7 @@ func TestSanitizeRefuses(t *testing.T) {
 			}
 		}
 	}
-	requireMessage(t, call(t, sanitizeArgs(traces, model, "--outside", "keep")...), cli.ExitUsage, "dead_letter or clamp")
+	requireMessage(t, call(t, sanitizeArgs(traces, model, withConfig(t, "input: {outside: keep}")...)...), cli.ExitUsage, "dead_letter or clamp")
 }
 
 // TestReportIsClosed: the report comes from the truth, so only its owner may

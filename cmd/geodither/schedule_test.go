@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -171,7 +172,7 @@ func TestSanitizeVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := filepath.Join(dir, "report.json")
-	args := []string{"sanitize", "--in", traces, "--models", path, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out-format", "json", "--report", report}
+	args := []string{"sanitize", "--in", traces, "-c", withConfig(t, "models: "+path)[1], "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out-format", "json", "--report", report}
 	r := succeed(t, args...)
 	used, owners := map[string]int{}, map[string]string{}
 	for _, rec := range decoded(t, r.out) {
@@ -203,11 +204,12 @@ func TestSanitizeVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var summary sanitizeSummary
+	var summary sanitize.Summary
 	if err := json.Unmarshal(data, &summary); err != nil || len(summary.LaterIDs) != 1 || summary.LaterIDs[0] != second.ID() || summary.ModelID != first.ID() {
 		t.Errorf("the report says %q and %q, %v", summary.ModelID, summary.LaterIDs, err)
 	}
-	alone := succeed(t, sanitizeArgs(traces, filepath.Join(dir, "second.avro"), "--personal", filepath.Join(dir, "own"), "--seed", "5", "--out-format", "json")...)
+	personals := withConfig(t, "model: "+filepath.Join(dir, "second.avro"), "personal: "+filepath.Join(dir, "own"))
+	alone := succeed(t, append([]string{"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out-format", "json"}, personals...)...)
 	personal := 0
 	for _, rec := range decoded(t, alone.out) {
 		if rec.ModelID != second.ID() {

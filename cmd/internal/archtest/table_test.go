@@ -247,6 +247,13 @@ var table = map[string]rule{
 		},
 		third: []string{cobra, pflag, yamlGo},
 	},
+	"cmd/internal/sanitize": {
+		ours: []string{
+			"mechanism", "mechanism/noise", "mechanism/trial", "schemas",
+			"cmd/internal/cli", "cmd/internal/expect", "cmd/internal/pipeline", "cmd/internal/records",
+			"cmd/internal/traces",
+		},
+	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
@@ -286,8 +293,8 @@ var table = map[string]rule{
 			"cmd/internal/modelview",
 			"cmd/internal/pipeline",
 			"cmd/internal/records",
+			"cmd/internal/sanitize",
 			"cmd/internal/topics",
-			"cmd/internal/traces",
 			"consumer",
 			"mechanism",
 			"mechanism/aggregate",

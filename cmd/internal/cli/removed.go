@@ -15,32 +15,55 @@ import (
 // instead. The text completes "--name is gone: ". A flag stays in the table for good: scripts are
 // old when they meet a new release.
 var removed = map[string]map[string]string{
-	"aggregate": {
-		"resamples":       "the intervals are always made with 40 resamples",
-		"seed":            "the seed is fixed, so that the same records give the same figures",
-		"open":            "all windows of files are open at once, and two of a topic",
-		"models":          inConfig("models"),
-		"personal":        inConfig("personal"),
-		"min-radius":      inConfig("release.min_radius"),
-		"between":         inConfig("release.between"),
-		"adaptive-radius": inConfig("release.adaptive_radius"),
-		"same-step":       inConfig("release.same_step"),
-		"inference":       inConfig("release.inference"),
-		"budget":          inConfig("release.budget.epsilon"),
-		"budget-window":   inConfig("release.budget.window"),
-		"budget-lifetime": inConfig("release.budget.lifetime"),
-		"budget-spent":    inConfig("release.budget.spent"),
-		"estimate":        asTheService,
-		"isotropy":        asTheService,
-		"max-gap":         asTheService,
-		"min-cells":       asTheService,
-		"prune":           asTheService,
-		"subdivision":     asTheService,
-	},
+	"aggregate": with(releaseKeys, map[string]string{
+		"resamples": "the intervals are always made with 40 resamples",
+		"seed":      "the seed is fixed, so that the same records give the same figures",
+		"open":      "all windows of files are open at once, and two of a topic",
+		"models":    inConfig("models"),
+		"personal":  inConfig("personal"),
+	}),
+	"audit": with(releaseKeys, nil),
+	"demo":  with(releaseKeys, nil),
+	"model inspect": with(releaseKeys, map[string]string{
+		"tracks": "100 tracks are always simulated",
+		"steps":  "a track always has 120 steps, or ten release intervals if that is more",
+		"seed":   "the seed is fixed, so that the same settings give the same figures",
+	}),
+	"sanitize": with(releaseKeys, map[string]string{
+		"models":            inConfig("models"),
+		"personal":          inConfig("personal"),
+		"outside":           inConfig("input.outside"),
+		"publish-timestamp": inConfig("publish.timestamp"),
+		"publish-user":      inConfig("publish.user"),
+		"publish-metric":    inConfig("publish.metric"),
+	}),
 }
 
-// asTheService is for a setting that has to be the service's.
-const asTheService = "the service's own setting counts; name its config with -c FILE"
+// releaseKeys are the settings of release that commands on files once had as flags.
+var releaseKeys = map[string]string{
+	"min-radius":      inConfig("release.min_radius"),
+	"between":         inConfig("release.between"),
+	"adaptive-radius": inConfig("release.adaptive_radius"),
+	"same-step":       inConfig("release.same_step"),
+	"inference":       inConfig("release.inference"),
+	"budget":          inConfig("release.budget.epsilon"),
+	"budget-window":   inConfig("release.budget.window"),
+	"budget-lifetime": inConfig("release.budget.lifetime"),
+	"budget-spent":    inConfig("release.budget.spent"),
+	"estimate":        "the estimate is always the mean of the posterior",
+	"isotropy":        "pim always takes the transform in closed form",
+	"max-gap":         "a user always starts anew after 60 steps without a fix",
+	"min-cells":       "location sets always have at least 3 cells",
+	"prune":           "cells are always forgotten below a posterior mass of 1e-7",
+	"subdivision":     "the lattice always has 256 steps to a cell's side",
+}
+
+// with returns both maps in one.
+func with(a, b map[string]string) map[string]string {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return both
+}
 
 // inConfig says that a setting is a key of the service's config now.
 func inConfig(key string) string {

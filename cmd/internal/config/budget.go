@@ -13,9 +13,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
-// Budget limits a user's sum of ε. In a config it has no default: how much a service may
-// ever tell about a person is a decision, and "none" has to be written out. The commands on files
-// take it from flags, where no limit is allowed: they make one result and end.
+// Budget limits a user's sum of ε. It has no default: how much a service may ever reveal about a
+// person is a decision, so "none" has to be written out. Commands on files need no budget if they
+// take ε and δ from flags: they make one result and end.
 type Budget struct {
 	Epsilon  float64       `yaml:"epsilon"`
 	Window   time.Duration `yaml:"window"`

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,11 +12,11 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
-// Error is everything that is wrong with a config, each in a line of its own that names the
-// file, so that it can be read and searched for by itself.
+// Error returns everything that is wrong with a config, as an error of the user's: each fault on a
+// line of its own that names the file. It returns an error that it has made before as it is.
 func Error(path string, err error) error {
-	if err == nil {
-		return nil
+	if _, done := errors.AsType[allFaults](err); err == nil || done {
+		return err
 	}
 	faults := eachOf(err)
 	for i, fault := range faults {
@@ -30,11 +31,14 @@ type allFaults struct {
 	cause error
 }
 
+// Error implements error.
 func (e allFaults) Error() string { return e.text }
+
+// Unwrap returns the error in its own words.
 func (e allFaults) Unwrap() error { return e.cause }
 
-// eachOf takes an error apart into those that were joined in it. What was put in front of several
-// is put in front of each: "release: a, b" is "release: a" and "release: b".
+// eachOf takes an error apart into those that were joined in it. It repeats a prefix of several for
+// each of them: "release: a, b" becomes "release: a" and "release: b".
 func eachOf(err error) (texts []string) {
 	switch e := err.(type) { //nolint:errorlint // it takes the tree apart, and looks for nothing in it
 	case interface{ Unwrap() []error }:
@@ -62,8 +66,21 @@ func eachOf(err error) (texts []string) {
 	return []string{err.Error()}
 }
 
-// unknown says of a key that there is none, and which one may have been meant.
+// removedKeys has the keys that earlier releases had, with what became of them.
+var removedKeys = map[string]string{
+	"prune":       "cells are always forgotten below a posterior mass of 1e-7",
+	"subdivision": "the lattice always has 256 steps to a cell's side",
+	"max_gap":     "a user always starts anew after 60 steps without a fix",
+	"isotropy":    "pim always takes the transform in closed form",
+	"min_cells":   "location sets always have at least 3 cells",
+	"estimate":    "the published estimate is always the mean of the posterior",
+}
+
+// unknown says that a key does not exist, and where it went or which one may have been meant.
 func unknown(key string) string {
+	if why, ok := removedKeys[key]; ok {
+		return fmt.Sprintf("the key %q is gone: %s. Remove it", key, why)
+	}
 	message := fmt.Sprintf("unknown key %q: ", key)
 	near := nearKeys(key)
 	if len(near) == 0 {
@@ -72,9 +89,9 @@ func unknown(key string) string {
 	return message + "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearKeys are the known keys, of whatever section, that differ least from one, if that is
-// little. cobra compares, as it does for commands: two letters in the wrong order are two
-// differences. What is near many keys says nothing.
+// nearKeys returns the known keys, of any section, that differ least from a key. cobra compares them,
+// as it does for commands: two letters in the wrong order are two differences. A key that is near
+// many others is near none.
 func nearKeys(key string) (near []string) {
 	most := max(2, len(key)/3)
 	if len(key) <= 3 {

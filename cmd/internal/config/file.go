@@ -21,8 +21,7 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// File is the YAML of "run -c". This file alone knows YAML; each package
-// owns its options.
+// File is a config as it is written.
 type File struct {
 	Brokers []string `yaml:"brokers"`
 	Group   string   `yaml:"group"`
@@ -50,10 +49,7 @@ type File struct {
 	CacheMiB    int64   `yaml:"cache_mib"`
 	Release     Release `yaml:"release"`
 	Publish     Publish `yaml:"publish"`
-	Input       struct {
-		Outside string `yaml:"outside"`
-		Late    string `yaml:"late"`
-	} `yaml:"input"`
+	Input       Input   `yaml:"input"`
 	Transaction struct {
 		MaxRecords  int           `yaml:"max_records"`
 		MaxInterval time.Duration `yaml:"max_interval"`
@@ -74,27 +70,47 @@ type Log struct {
 	Format string `yaml:"format"` // text or json; default text
 }
 
-// Service reads the YAML file and everything it names. Relative paths are
-// relative to the file's folder. Unknown keys are refused: a misspelt setting
-// must not silently keep its default.
+// Service reads the config of a service, and everything that it names. Its errors are the user's and
+// name the file.
 func Service(path string) (pipeline.Options, File, error) {
 	file, err := Read(path)
 	if err != nil {
+		return pipeline.Options{}, file, err
+	}
+	if err := file.Release.Budget.required(); err != nil {
 		return pipeline.Options{}, file, Error(path, err)
 	}
 	options, err := file.options()
 	if err != nil {
 		return pipeline.Options{}, file, Error(path, err)
 	}
-	if err := options.Validate(); err != nil {
+	if err := errors.Join(options.Validate(), inSection("release", file.Release.proved())); err != nil {
 		return pipeline.Options{}, file, Error(path, err)
 	}
 	return options, file, nil
 }
 
-// Read reads a config file and no file that it names. Relative paths are relative to its
-// folder.
+// Read reads a config and no file that it names, for a command that needs some of its sections.
+// Relative paths are those of the config's folder. An unknown key is an error: a misspelt setting
+// must not silently keep its default. The errors are the user's and name the file.
 func Read(path string) (File, error) {
+	file, err := read(path)
+	if err == nil && file.Release != (Release{}) {
+		err = file.Release.Budget.required()
+	}
+	file.resolve(filepath.Dir(path))
+	return file, Error(path, err)
+}
+
+// inSection names the section of an error.
+func inSection(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+func read(path string) (File, error) {
 	var file File
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,8 +130,7 @@ func Read(path string) (File, error) {
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return file, errors.New("a second YAML document follows the first (---), and would be ignored: keep one")
 	}
-	file.resolve(filepath.Dir(path))
-	return file, file.Release.Budget.required()
+	return file, nil
 }
 
 var (
@@ -123,8 +138,7 @@ var (
 	wrongKind  = regexp.MustCompile("cannot unmarshal \\S+( `.*`)? into (.*)")
 )
 
-// explainYAML puts the decoder's errors, which speak of Go's types, into words
-// for whoever wrote the file.
+// explainYAML translates the decoder's errors, which name Go types, for the author of the file.
 func explainYAML(err error) error {
 	var wrong *yaml.TypeError
 	if !errors.As(err, &wrong) {
@@ -160,8 +174,7 @@ func kindOf(goType string) string {
 	return "settings below it, each on its line"
 }
 
-// options resolves a file's settings. Files that cannot be read are errors;
-// values are left to the options' own Validate.
+// options reads the files that the config names. It leaves values to the options' own Validate.
 func (c *File) options() (pipeline.Options, error) {
 	o := pipeline.Options{
 		Cluster: topics.Cluster{
@@ -177,7 +190,7 @@ func (c *File) options() (pipeline.Options, error) {
 			MaxAhead:    c.MaxAhead,
 			Partitioner: pipeline.Partitioner(c.Topics.Partitioner),
 			Publish:     c.Publish.Options(),
-			Input:       pipeline.Input{Outside: c.Input.Outside, Late: c.Input.Late},
+			Input:       c.Input.Options(),
 		},
 		InstanceID: c.Member,
 		StateDir:   c.StateDir, CacheBytes: c.CacheMiB << 20,
@@ -186,22 +199,19 @@ func (c *File) options() (pipeline.Options, error) {
 		TransactionTimeout: c.Transaction.Timeout, SessionTimeout: c.SessionTimeout,
 		SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
 	}
-	model, err := Models{c.Model, c.Models, c.Personal, c.PersonalMiB << 20}.Read()
+	model, err := c.Chosen()
 	if err != nil {
 		return o, err
 	}
 	o.Model, o.Personals, o.Later, o.Watch = model.Model, model.Personals, model.Later, model.Watch
 	if o.Release, err = c.Release.Options(o.Model); err != nil {
-		return o, fmt.Errorf("release: %w", err)
+		return o, inSection("release", err)
 	}
-	if o.Key, err = files.LoadKey(c.KeyFile); err != nil {
-		return o, fmt.Errorf("key_file: %w", err)
-	}
-	return o, nil
+	o.Key, err = files.LoadKey(c.KeyFile)
+	return o, inSection("key_file", err)
 }
 
-// resolve makes paths that are relative to a folder absolute or relative to where
-// the process runs.
+// resolve makes relative paths those of a folder.
 func (c *File) resolve(dir string) {
 	for _, path := range []*string{&c.Model, &c.Models, &c.Personal, &c.KeyFile, &c.StateDir} {
 		if *path != "" && !filepath.IsAbs(*path) {

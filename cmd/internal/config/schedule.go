@@ -228,6 +228,11 @@ func parseSchedule(text []byte, dir string) ([]entry, error) {
 	return entries, nil
 }
 
+// Chosen reads the first version of the model, and learns what the later ones are.
+func (c *File) Chosen() (Chosen, error) {
+	return Models{c.Model, c.Models, c.Personal, c.PersonalMiB << 20}.Read()
+}
+
 // Models is how a config, or a command without one, names the model.
 type Models struct {
 	Model    string // a file
@@ -236,7 +241,7 @@ type Models struct {
 	Cache    int64  // bytes; 0 the default
 }
 
-// Chosen is what a modelConfig names.
+// Chosen is the model that a config names, in its versions.
 type Chosen struct {
 	*pipeline.Material
 	Later []*pipeline.Version

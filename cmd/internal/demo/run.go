@@ -51,7 +51,7 @@ type Options struct {
 	Speed float64
 	// Port is that of the embedded broker; 0: any free one.
 	Port int
-	// Release says how to release under the demo's model. Its errors are the user's.
+	// Release says how to release under the demo's model.
 	Release func(*mobility.Model) (mechanism.Options, error)
 	// Logger gets what the broker and the service log.
 	Logger *slog.Logger
@@ -82,11 +82,8 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 	if d.model, d.fixes, err = fleetOf(o); err != nil {
 		return err
 	}
-	if d.release, err = o.Release(d.model); err == nil {
-		err = d.release.Validate()
-	}
-	if err != nil {
-		return cli.Usage(err)
+	if d.release, err = o.Release(d.model); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "geodither-demo-")
 	if err != nil {

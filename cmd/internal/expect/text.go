@@ -85,8 +85,8 @@ func (s Summary) LogValue() slog.Value {
 
 func Whole(x float64) float64 { return float64(int64(x + .5)) }
 
-// runExpects is what a service simulates at its start. It is always the same, so that the numbers
-// are those of "model inspect --tracks 20" on any machine under any load.
+// runExpects is what a service simulates at its start. It is always the same, so that the numbers do
+// not depend on the machine and its load.
 var runExpects = Options{Tracks: 20, Seed: 1}
 
 // Log simulates what the settings of a service are worth, while the service runs, and logs it. The

@@ -1,23 +1,21 @@
-package main
+package sanitize
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
 )
 
-// sanitizeSummary is the run's report. Errors are in metres; "blind" is the
-// same filter without any release.
-type sanitizeSummary struct {
+// Summary is what a run released, what it cost, and how far it is from the truth. Errors are in
+// metres; "blind" is the same filter without any release.
+type Summary struct {
 	Fixes        int64 `json:"fixes"`
 	SkippedLines int64 `json:"skipped_lines"`
 	OutsideMap   int64 `json:"outside_map"` // clamped or refused
@@ -57,9 +55,10 @@ type sanitizeSummary struct {
 	LaterIDs     []string `json:"later_model_ids,omitempty"`
 }
 
-func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
+// Summary sums the run up, with what the reader has skipped.
+func (r *Run) Summary(skips *traces.Skips) Summary {
 	o := r.engine.Options()
-	s := sanitizeSummary{
+	s := Summary{
 		Fixes: r.fixes, SkippedLines: skips.Total, OutsideMap: r.clamped + r.refused[schemas.ReasonOutsideMap], Clamped: r.clamped,
 		Refused: r.refused, SwappedMap: r.swapped, Users: len(r.states),
 		Releases: r.kinds[mechanism.Released], Repeats: r.kinds[mechanism.Repeated], Predictions: r.kinds[mechanism.Predicted],
@@ -67,9 +66,9 @@ func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
 		Late: r.kinds[mechanism.Late], Metric: r.metric.Summary(),
 		LocationSetMean: r.metrics.LocationSetMean(), DriftRatio: r.metrics.DriftRatio(),
 		Release: expect.ErrorsOf(&r.metrics.Release), Estimate: expect.ErrorsOf(&r.metrics.Estimate), Blind: expect.ErrorsOf(&r.metrics.Blind),
-		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta, ModelID: r.model.Model.ID(),
+		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta, ModelID: r.settings.Model.ID(),
 	}
-	for _, v := range r.model.Later {
+	for _, v := range r.settings.Later {
 		s.LaterIDs = append(s.LaterIDs, v.ID.Model.String())
 	}
 	for _, state := range r.states {
@@ -84,38 +83,31 @@ func (r *sanitizeRun) summary(skips *traces.Skips) sanitizeSummary {
 	return s
 }
 
-func (f *sanitizeFlags) summarize(s sanitizeSummary, skips *traces.Skips, std cli.Streams) error {
-	fmt.Fprintf(std.Err, `%d fixes of %d users: %d releases (ε = %g each), %d repeats, %d predictions; %d late, %d outside the map
-`, s.Fixes, s.Users, s.Releases, s.Epsilon, s.Repeats, s.Predictions, s.Late, s.OutsideMap)
-	s.printRefused(std.Err)
+// Print prints the summary for a person.
+func (s Summary) Print(out io.Writer, skips *traces.Skips) {
+	fmt.Fprintf(out, "%d fixes of %d users: %d releases (ε = %g each), %d repeats, %d predictions; "+
+		"%d late, %d outside the map\n",
+		s.Fixes, s.Users, s.Releases, s.Epsilon, s.Repeats, s.Predictions, s.Late, s.OutsideMap)
+	s.printRefused(out)
 	if s.Skipped+s.Suppressed+s.Dropped > 0 {
-		fmt.Fprintf(std.Err, "without a record, as the settings have it: %d skipped, %d suppressed (budget spent), %d dropped\n", s.Skipped, s.Suppressed, s.Dropped)
+		fmt.Fprintf(out, "without a record, as the settings have it: "+
+			"%d skipped, %d suppressed (budget spent), %d dropped\n", s.Skipped, s.Suppressed, s.Dropped)
 	}
 	if s.Releases > 0 {
-		fmt.Fprintf(std.Err, `Σε per user: %s at most, %s on average
-%s
-|ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases; %.1f µs a fix
-`, cli.Sum(s.EpsilonMax), cli.Sum(s.EpsilonPerUser), s.Metric, s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
+		fmt.Fprintf(out, "Σε per user: %s at most, %s on average\n%s\n",
+			cli.Sum(s.EpsilonMax), cli.Sum(s.EpsilonPerUser), s.Metric)
+		fmt.Fprintf(out, "|ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases; %.1f µs a fix\n",
+			s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
 	}
-	fmt.Fprint(std.Err, expect.ErrorsHead, s.Release.Line("release"), s.Estimate.Line("estimate"), s.Blind.Line("blind"))
+	fmt.Fprint(out, expect.ErrorsHead,
+		s.Release.Line("release"), s.Estimate.Line("estimate"), s.Blind.Line("blind"))
 	if s.SkippedLines > 0 {
-		fmt.Fprintln(std.Err, skips)
+		fmt.Fprintln(out, skips)
 	}
-	if f.report == "" {
-		return nil
-	}
-	data, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := files.WriteSecret(f.report, append(data, '\n')); err != nil {
-		return fmt.Errorf("the records are written, but not the report: %w", files.Unwritten(f.report, err))
-	}
-	return nil
 }
 
 // printRefused says what was left out as the service would leave it out, and guesses why.
-func (s *sanitizeSummary) printRefused(out io.Writer) {
+func (s *Summary) printRefused(out io.Writer) {
 	parts := make([]string, 0, len(s.Refused))
 	for _, reason := range schemas.Reasons() {
 		if n := s.Refused[reason]; n > 0 {
@@ -126,7 +118,7 @@ func (s *sanitizeSummary) printRefused(out io.Writer) {
 		fmt.Fprintf(out, "left out, as the service refuses them: %s\n", strings.Join(parts, ", "))
 	}
 	if s.Refused[schemas.ReasonOutsideMap] > 0 {
-		fmt.Fprintln(out, "--outside clamp takes fixes outside the map as in its nearest cell")
+		fmt.Fprintln(out, "with \"input: {outside: clamp}\" in a config, -c FILE, a fix outside the map counts as in its nearest cell")
 	}
 	if s.Refused[schemas.ReasonKeyDestroyed] > 0 {
 		fmt.Fprintln(out, "the key file has no noise of the days of these fixes (key_destroyed): was it advanced, or is it the wrong file?")

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+)
+
+// Flags are -c FILE, and the settings of release that a command takes beside it. All other settings
+// belong in the config, so that a command on files releases as the service does.
+type Flags struct {
+	Path           string // of the config; empty: none
+	mechanism      string
+	epsilon, delta float64
+	interval       time.Duration
+}
+
+// Register registers -c, --mechanism, --epsilon and --delta. uses says in the help what the command
+// reads of the config.
+func (f *Flags) Register(flags *pflag.FlagSet, uses string) {
+	flags.StringVarP(&f.Path, "config", "c", "", "service's config `FILE`: "+uses+"; not its key")
+	flags.StringVar(&f.mechanism, "mechanism", "", "lattice (default), pim, knorm, laplace or laplace-tight")
+	flags.Float64Var(&f.epsilon, "epsilon", 0, "what one release may reveal, a natural logarithm; releases add up")
+	flags.Float64Var(&f.delta, "delta", 0, "prior mass that the location set may leave out")
+}
+
+// RegisterInterval registers --interval.
+func (f *Flags) RegisterInterval(flags *pflag.FlagSet) {
+	flags.DurationVar(&f.interval, "interval", 0, "least time between two releases of a user; default one step of the model")
+}
+
+// File returns the config that is named, or an empty one, with the flags in the place of its
+// settings.
+func (f *Flags) File(flags *pflag.FlagSet) (c File, err error) {
+	if f.Path != "" {
+		if c, err = Read(f.Path); err != nil {
+			return c, err
+		}
+	}
+	if flags.Changed("epsilon") {
+		c.Release.Epsilon = &f.epsilon
+	}
+	if flags.Changed("delta") {
+		c.Release.Delta = &f.delta
+	}
+	if flags.Changed("mechanism") {
+		c.Release.Mechanism = f.mechanism
+	}
+	if flags.Changed("interval") {
+		c.Release.Interval = f.interval
+	}
+	return c, nil
+}
+
+// Given says whether the user has named a config or any setting of the release.
+func (f *Flags) Given(flags *pflag.FlagSet) bool {
+	for _, name := range []string{"config", "mechanism", "epsilon", "delta", "interval"} {
+		if flags.Changed(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// FileError names the config in an error of reading a file that the config names. Without a config the
+// error stays as it is.
+func (f *Flags) FileError(err error) error {
+	if f.Path == "" {
+		return err
+	}
+	return Error(f.Path, err)
+}
+
+// Error marks an error of the settings as the user's. It names the config, if there is one.
+func (f *Flags) Error(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case f.Path == "":
+		return cli.Usage(err)
+	}
+	return Error(f.Path, err)
+}
