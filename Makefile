@@ -25,11 +25,11 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 	grep -v -e /consumer/task$$ -e /archtest$$)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image run test race fuzz bench fmt fmt-check vet lint arch tidy vuln audit figures verify check clean \
+.PHONY: help build image run test race fuzz bench fmt fmt-check vet lint arch tidy vuln arm64 audit figures verify check clean \
 	kafka-up kafka-down test-kafka chaos
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
 
 build: ## Build bin/geodither
 	@echo "building bin/geodither (a minute or more the first time)"
@@ -60,6 +60,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 
 bench: ## Run the benchmarks whose name matches BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+arm64: ## Check that arm64 computes the same: tests of the mathematics, models and releases (qemu-user-static)
+	@GO='$(GO)' .ci/arm64
 
 audit: build ## Attack the default mechanism and the service on the sample's model
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
