@@ -1,0 +1,137 @@
+package archtest
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode"
+)
+
+// TestDocuments: links within the repository lead somewhere, and targets of make exist.
+func TestDocuments(t *testing.T) {
+	broken, err := documents(repository(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range broken {
+		t.Error(b)
+	}
+}
+
+var (
+	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	fenced     = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	makeTarget = regexp.MustCompile("`make ([a-z0-9 -]+)")
+	target     = regexp.MustCompile(`(?m)^([a-z0-9-]+):.*## `)
+	headline   = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+)
+
+// documents returns the links of Markdown files that lead nowhere, and the targets of make that they
+// name but that do not exist.
+func documents(tree fs.FS) (broken []string, err error) {
+	makefile, err := fs.ReadFile(tree, "Makefile")
+	if err != nil {
+		return nil, err
+	}
+	var targets []string
+	for _, m := range target.FindAllStringSubmatch(string(makefile), -1) {
+		targets = append(targets, m[1])
+	}
+	return broken, fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (name == ".git" || name == "bin" || entry.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if path.Ext(name) != ".md" {
+			return nil
+		}
+		data, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(string(data), ""), -1) {
+			if !leads(tree, name, m[1]) {
+				broken = append(broken, fmt.Sprintf("%s: the link to %s leads nowhere", name, m[1]))
+			}
+		}
+		for _, m := range makeTarget.FindAllStringSubmatch(string(data), -1) {
+			for _, word := range strings.Fields(m[1]) {
+				if !slices.Contains(targets, word) {
+					broken = append(broken, fmt.Sprintf("%s: there is no target %q of make", name, word))
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// leads says whether a link of a document leads to a file, and to a headline if it names one. Links to
+// elsewhere are not followed.
+func leads(tree fs.FS, document, to string) bool {
+	if strings.Contains(to, ":") {
+		return true
+	}
+	file, anchor, named := strings.Cut(to, "#")
+	if file = path.Join(path.Dir(document), file); strings.HasPrefix(to, "#") {
+		file = document
+	}
+	info, err := fs.Stat(tree, file)
+	if err != nil || !named || path.Ext(file) != ".md" {
+		return err == nil
+	}
+	data, err := fs.ReadFile(tree, file)
+	if err != nil || info.IsDir() {
+		return false
+	}
+	return slices.ContainsFunc(headline.FindAllStringSubmatch(string(data), -1), func(m []string) bool {
+		return anchorOf(m[1]) == anchor
+	})
+}
+
+// anchorOf returns the name by which GitHub links to a headline.
+func anchorOf(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, title)
+}
+
+func TestPlantedDocuments(t *testing.T) {
+	for text, want := range map[string]string{
+		"[a](a/b.md), [folder](a), [out](https://example.org/x)": "",
+		"[a](a/b.md#two-words-and-more)":                         "",
+		"[below](#one) and [README](../README.md)":               "README.md leads nowhere",
+		"[gone](a/c.md)":                        "a/c.md leads nowhere",
+		"[gone](a/b.md#three)":                  "a/b.md#three leads nowhere",
+		"[gone](#two)":                          "#two leads nowhere",
+		"run `make check` or `make check lint`": "",
+		"run `make chekc`":                      `no target "chekc"`,
+		"run `make check lnit`":                 `no target "lnit"`,
+		"run `make run ARGS='--vehicles 1000'`": `no target "run"`,
+		"make peace":                            "",
+		"```\n[not](a.link)\n```":               "",
+	} {
+		tree := fstest.MapFS{
+			"Makefile": {Data: []byte("check: lint ## All\n\ttrue\nlint: ## Lint\n")},
+			"x.md":     {Data: []byte("# One\n" + text)},
+			"a/b.md":   {Data: []byte("## Two words, and *more*\n")},
+		}
+		broken, err := documents(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustComplain(t, broken, want)
+	}
+}
