@@ -226,7 +226,7 @@ func TestBufferIsReusedOnlyAfterAnAnswer(t *testing.T) {
 	if buf != &f.buf[:1][0] {
 		t.Error("the buffer of an answered fetch is not used again")
 	}
-	h.Network.Lose(protocol.Fetch, 1)
+	h.Network.Lose(protocol.Fetch, wiretest.Loss{Times: 1, Answer: true})
 	_, err = f.Fetch(t.Context(), 0)
 	h.OK(err)
 	if buf == &f.buf[:1][0] {

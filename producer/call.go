@@ -26,8 +26,8 @@ type coordinator struct {
 	kind kafka.CoordinatorKeyType
 }
 
-// nobody is the coordinator for requests that any broker answers.
-var nobody coordinator
+// noCoordinator is the coordinator for requests that any broker answers.
+var noCoordinator coordinator
 
 func newCaller(client *kafka.Client, o Options) *caller {
 	return &caller{client: client, options: o, coordinators: map[coordinator]int32{}}
@@ -121,7 +121,7 @@ func (c *caller) roundTrip(ctx context.Context, broker int32, message protocol.M
 
 // find returns the responsible broker, from the cache or by asking.
 func (c *caller) find(ctx context.Context, what call) (int32, *Error) {
-	if what.to == nobody {
+	if what.to == noCoordinator {
 		return wire.AnyBroker, nil
 	}
 	if broker, ok := c.coordinators[what.to]; ok {

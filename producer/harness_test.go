@@ -2,22 +2,15 @@ package producer
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/rawproduce"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
 // quick are options for tests: short pauses, and patience for a busy machine.
@@ -32,40 +25,18 @@ var impatient = Options{
 	RetryTimeout: 150 * time.Millisecond,
 }
 
-// harness is a cluster in this process and a client whose requests can be lost.
-type harness struct {
-	*testing.T
-	*kfake.Cluster
-	client *kafka.Client
-	net    *lossy
-}
+// harness is a cluster in this process, and a client whose requests can be lost.
+type harness struct{ *wiretest.Harness }
 
 func newHarness(t *testing.T, opts ...kfake.Opt) *harness {
 	t.Helper()
-	cluster, err := kfake.NewCluster(append([]kfake.Opt{
-		kfake.NumBrokers(3), kfake.SeedTopics(4, "out", "log"), kfake.SeedTopics(4, "in"),
-	}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &kafka.Transport{}
-	network := &lossy{
-		real: transport, rules: map[protocol.ApiKey][]*rule{},
-		sent: map[protocol.ApiKey]int{},
-	}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		cluster.Close()
-	})
-	return &harness{t, cluster, &kafka.Client{
-		Addr:      kafka.TCP(cluster.ListenAddrs()...),
-		Transport: network,
-	}, network}
+	topics := kfake.SeedTopics(4, "out", "log")
+	return &harness{wiretest.New(t, append([]kfake.Opt{topics}, opts...)...)}
 }
 
 func (h *harness) transactional(id string, o Options) *Transactional {
 	h.Helper()
-	p, err := NewTransactional(h.client, id, o)
+	p, err := NewTransactional(h.Client, id, o)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -126,21 +97,6 @@ func (h *harness) expect(topic string, partition int32, want ...string) {
 	}
 }
 
-// is fails the test unless err matches target.
-func (h *harness) is(err, target error) {
-	h.Helper()
-	if !errors.Is(err, target) {
-		h.Errorf("error %v\nis not %v", err, target)
-	}
-}
-
-func (h *harness) ok(err error) {
-	h.Helper()
-	if err != nil {
-		h.Fatal(err)
-	}
-}
-
 func values(from, n int) []Record {
 	records := make([]Record, n)
 	for i := range records {
@@ -166,86 +122,6 @@ func (h *harness) produce(p *Transactional, topic string, partition int32,
 ) Offsets {
 	h.Helper()
 	offsets, err := p.Produce(h.Context(), Batch{TopicPartition{topic, partition}, records})
-	h.ok(err)
+	h.OK(err)
 	return offsets
-}
-
-// lossy is a transport that can lose requests on the way there, or answers on
-// the way back.
-type lossy struct {
-	real  kafka.RoundTripper
-	mutex sync.Mutex
-	rules map[protocol.ApiKey][]*rule
-	sent  map[protocol.ApiKey]int
-	// onProduce, if set, sees every produce request before it is sent.
-	onProduce func(*rawproduce.Request)
-}
-
-type rule struct {
-	times   int  // how often it applies, -1 always
-	deliver bool // the request arrives, only its answer is lost
-	skip    int  // how many requests to let through first
-}
-
-// lose adds a rule for a kind of request.
-func (l *lossy) lose(key protocol.ApiKey, r rule) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.rules[key] = append(l.rules[key], &r)
-}
-
-func (l *lossy) heal() {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	clear(l.rules)
-}
-
-func (l *lossy) count(key protocol.ApiKey) int {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.sent[key]
-}
-
-func (l *lossy) match(key protocol.ApiKey) *rule {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.sent[key]++
-	for _, r := range l.rules[key] {
-		if r.skip > 0 {
-			r.skip--
-			return nil
-		}
-		if r.times != 0 {
-			r.times--
-			return r
-		}
-	}
-	return nil
-}
-
-var errLost = errors.New("connection reset by test")
-
-func (l *lossy) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (
-	kafka.Response, error,
-) {
-	if x, ok := req.(*wire.Exchange); ok && l.onProduce != nil {
-		if p, ok := x.Message.(*rawproduce.Request); ok {
-			l.onProduce(p)
-		}
-	}
-	r := l.match(req.ApiKey())
-	if r == nil {
-		return l.real.RoundTrip(ctx, addr, req)
-	}
-	if r.deliver {
-		if _, err := l.real.RoundTrip(ctx, addr, req); err != nil {
-			return nil, err
-		}
-	}
-	return nil, errLost
-}
-
-// refuse makes the cluster answer the next requests of a kind with an error.
-func (h *harness) refuse(key kmsg.Key, code int16, count int) *kfake.FaultHandle {
-	return h.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerrOf(code), Count: count})
 }

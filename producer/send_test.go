@@ -9,18 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/producer/partition"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/geodither/geodither/consumer/wire/wiretest"
+	"github.com/geodither/geodither/producer/partition"
 )
 
 func (h *harness) idempotent(o Options) *Idempotent {
 	h.Helper()
-	p, err := NewIdempotent(h.client, o)
-	h.ok(err)
+	p, err := NewIdempotent(h.Client, o)
+	h.OK(err)
 	return p
 }
 
@@ -32,15 +34,15 @@ func TestSplitBatchesKeepTheOrder(t *testing.T) {
 	offsets, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 300)},
 		Batch{TopicPartition{"log", 1}, values(0, 5)},
 		Batch{TopicPartition{"out", 0}, values(300, 50)})
-	h.ok(err)
+	h.OK(err)
 	if offsets[TopicPartition{"out", 0}] != 349 || offsets[TopicPartition{"log", 1}] != 4 {
 		t.Errorf("last offsets %v", offsets)
 	}
-	if n := h.net.count(protocol.Produce); n < 5 {
+	if n := h.Network.Sent(protocol.Produce); n < 5 {
 		t.Errorf("only %d requests: nothing was split", n)
 	}
 	_, err = p.Commit(t.Context())
-	h.ok(err)
+	h.OK(err)
 	h.expect("out", 0, names(0, 350)...)
 	h.expect("log", 1, names(0, 5)...)
 }
@@ -53,7 +55,7 @@ func TestCompressedBatchesAreRead(t *testing.T) {
 		p := h.idempotent(o)
 		_, err := p.Produce(t.Context(),
 			Batch{TopicPartition{"out", int32(codec) - 1}, values(0, 100)})
-		h.ok(err)
+		h.OK(err)
 		h.expect("out", int32(codec)-1, names(0, 100)...)
 	}
 }
@@ -61,8 +63,8 @@ func TestCompressedBatchesAreRead(t *testing.T) {
 func TestOneRequestForEachLeader(t *testing.T) {
 	h := newHarness(t, kfake.NumBrokers(3))
 	for partition := range int32(4) {
-		h.ok(h.MoveTopicPartition("out", partition, partition%2))
-		h.ok(h.MoveTopicPartition("log", partition, partition%2))
+		h.OK(h.MoveTopicPartition("out", partition, partition%2))
+		h.OK(h.MoveTopicPartition("log", partition, partition%2))
 	}
 	p := h.started("worker", quick)
 	var batches []Batch
@@ -71,8 +73,8 @@ func TestOneRequestForEachLeader(t *testing.T) {
 			Batch{TopicPartition{"log", partition}, values(0, 1)})
 	}
 	_, err := p.Produce(t.Context(), batches...)
-	h.ok(err)
-	if n := h.net.count(protocol.Produce); n != 2 {
+	h.OK(err)
+	if n := h.Network.Sent(protocol.Produce); n != 2 {
 		t.Errorf("%d produce requests to two leaders", n)
 	}
 }
@@ -81,11 +83,11 @@ func TestMovedLeaderIsFound(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", quick)
 	for round := range 6 {
-		h.ok(h.MoveTopicPartition("out", 0, int32(round%3)))
+		h.OK(h.MoveTopicPartition("out", 0, int32(round%3)))
 		h.produce(p, "out", 0, values(round, 1))
 	}
 	_, err := p.Commit(t.Context())
-	h.ok(err)
+	h.OK(err)
 	h.expect("out", 0, names(0, 6)...)
 }
 
@@ -95,10 +97,10 @@ func TestMovedCoordinatorIsFound(t *testing.T) {
 	for round := range 6 {
 		h.RehashCoordinators()
 		h.produce(p, "out", 0, values(round, 1))
-		h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
+		h.OK(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
 			map[TopicPartition]int64{{"in", 0}: int64(round)}))
 		_, err := p.Commit(t.Context())
-		h.ok(err)
+		h.OK(err)
 	}
 	h.expect("out", 0, names(0, 6)...)
 }
@@ -109,12 +111,12 @@ func TestBrokerGoesAway(t *testing.T) {
 	run := func(round int) {
 		h.produce(p, "out", 0, values(round, 1))
 		_, err := p.Commit(t.Context())
-		h.ok(err)
+		h.OK(err)
 	}
 	run(0)
-	h.ok(h.MoveTopicPartition("out", 0, (h.CoordinatorFor("worker")+1)%3))
+	h.OK(h.MoveTopicPartition("out", 0, (h.CoordinatorFor("worker")+1)%3))
 	run(1)
-	h.ok(h.RemoveNode(h.CoordinatorFor("worker")))
+	h.OK(h.RemoveNode(h.CoordinatorFor("worker")))
 	run(2)
 	h.expect("out", 0, names(0, 3)...)
 }
@@ -123,10 +125,10 @@ func TestBrokerGoesAway(t *testing.T) {
 func TestSilentCoordinatorIsLookedUpAgain(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", quick)
-	before := h.net.count(protocol.FindCoordinator)
-	h.net.lose(protocol.AddPartitionsToTxn, rule{times: 1})
+	before := h.Network.Sent(protocol.FindCoordinator)
+	h.Network.Lose(protocol.AddPartitionsToTxn, wiretest.Loss{Times: 1})
 	h.produce(p, "out", 0, values(0, 1))
-	if n := h.net.count(protocol.FindCoordinator) - before; n != 1 {
+	if n := h.Network.Sent(protocol.FindCoordinator) - before; n != 1 {
 		t.Errorf("looked up %d times, want once", n)
 	}
 }
@@ -146,7 +148,7 @@ func TestNewTopicIsWaitedFor(t *testing.T) {
 	})
 	h.produce(p, "late", 0, values(0, 2))
 	_, err := p.Commit(t.Context())
-	h.ok(err)
+	h.OK(err)
 	h.expect("late", 0, names(0, 2)...)
 }
 
@@ -154,28 +156,28 @@ func TestMissingTopicIsNotWaitedForForEver(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", impatient)
 	_, err := p.Produce(t.Context(), Batch{TopicPartition{"nowhere", 0}, values(0, 1)})
-	h.is(err, ErrAbortable)
-	h.is(err, kafka.UnknownTopicOrPartition)
+	h.Is(err, ErrAbortable)
+	h.Is(err, kafka.UnknownTopicOrPartition)
 	if !strings.Contains(err.Error(), "nowhere/0") {
 		t.Errorf("%v does not name the topic", err)
 	}
 	q := h.idempotent(impatient)
 	for _, tp := range []TopicPartition{{"nowhere", 0}, {"out", 99}} {
 		_, err = q.Produce(t.Context(), Batch{tp, values(0, 1)})
-		h.is(err, ErrRetriable)
-		h.is(err, kafka.UnknownTopicOrPartition)
+		h.Is(err, ErrRetriable)
+		h.Is(err, kafka.UnknownTopicOrPartition)
 	}
 	_, err = q.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 1)})
-	h.ok(err)
+	h.OK(err)
 }
 
 func TestTooLarge(t *testing.T) {
 	h := newHarness(t)
-	h.ok(h.CreateTopic("small", 1, map[string]string{"max.message.bytes": "2000"}))
+	h.OK(h.CreateTopic("small", 1, map[string]string{"max.message.bytes": "2000"}))
 	big := []Record{{Value: make([]byte, 3000)}}
 	for name, o := range map[string]Options{"here": {MaxBatchBytes: 2000}, "there": {}} {
 		_, err := h.started(name, o).Produce(t.Context(), Batch{TopicPartition{"small", 0}, big})
-		h.is(err, ErrFatal)
+		h.Is(err, ErrFatal)
 		var size *TooLargeError
 		if !errors.As(err, &size) || size.Topic != "small" || size.Bytes < 3000 ||
 			size.Bytes > 3100 || size.Limit != o.MaxBatchBytes {
@@ -196,24 +198,28 @@ func TestBuffersOfLostRequestsAreNotReused(t *testing.T) {
 	p := h.started("worker", quick)
 	h.produce(p, "out", 0, values(0, 3)) // fills the pool of buffers
 	var kept [][]io.Reader
-	h.net.onProduce = func(r *rawproduce.Request) {
+	h.Network.Sending = func(message protocol.Message) {
+		r, ok := message.(*rawproduce.Request)
+		if !ok {
+			return
+		}
 		var readers []io.Reader
 		for range 2 {
 			readers = append(readers, readerOf(r))
 		}
 		kept = append(kept, readers)
 	}
-	h.net.lose(protocol.Produce, rule{times: 1})
+	h.Network.Lose(protocol.Produce, wiretest.Loss{Times: 1})
 	_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(3, 3)})
-	h.is(err, ErrAbortable)
+	h.Is(err, ErrAbortable)
 	before, err := io.ReadAll(kept[0][0])
-	h.ok(err)
-	h.ok(p.Init(t.Context()))
+	h.OK(err)
+	h.OK(p.Init(t.Context()))
 	for i := range 5 {
 		h.produce(p, "out", 0, values(10*i, 3))
 	}
 	after, err := io.ReadAll(kept[0][1])
-	h.ok(err)
+	h.OK(err)
 	if !bytes.Equal(before, after) {
 		t.Error("the bytes of a request that was lost have changed")
 	}
@@ -224,15 +230,15 @@ func TestBuffersOfLostRequestsAreNotReused(t *testing.T) {
 	// The same if the repetition of a lost request was answered.
 	q := h.idempotent(quick)
 	kept = nil
-	h.net.lose(protocol.Produce, rule{times: 1})
+	h.Network.Lose(protocol.Produce, wiretest.Loss{Times: 1})
 	for i := range 5 {
 		_, err = q.Produce(t.Context(), Batch{TopicPartition{"log", 0}, values(10*i, 3)})
-		h.ok(err)
+		h.OK(err)
 	}
 	lost, err := io.ReadAll(kept[0][0])
-	h.ok(err)
+	h.OK(err)
 	again, err := io.ReadAll(kept[1][0])
-	h.ok(err)
+	h.OK(err)
 	if !bytes.Contains(lost, []byte("v0")) || !bytes.Equal(lost, again) {
 		t.Error("the bytes of a request that was repeated have changed")
 	}
@@ -252,13 +258,13 @@ func readerOf(r *rawproduce.Request) io.Reader {
 func TestIdempotentRetriesDoubleNothing(t *testing.T) {
 	h := newHarness(t)
 	p := h.idempotent(quick)
-	h.net.lose(protocol.InitProducerId, rule{times: 1, deliver: true})
+	h.Network.Lose(protocol.InitProducerId, wiretest.Loss{Times: 1, Answer: true})
 	want := 0
 	for _, deliver := range []bool{true, false} {
 		for range 3 {
-			h.net.lose(protocol.Produce, rule{times: 2, deliver: deliver})
+			h.Network.Lose(protocol.Produce, wiretest.Loss{Times: 2, Answer: deliver})
 			last, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(want, 4)})
-			h.ok(err)
+			h.OK(err)
 			want += 4
 			if last[TopicPartition{"out", 0}] != int64(want-1) {
 				t.Errorf("last offset %v, want %d", last, want-1)
@@ -266,9 +272,9 @@ func TestIdempotentRetriesDoubleNothing(t *testing.T) {
 		}
 	}
 	for _, code := range []int16{6, 7, 19, 20} {
-		h.refuse(kmsg.Produce, code, 2)
+		h.Refuse(kmsg.Produce, code, 2)
 		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(want, 4)})
-		h.ok(err)
+		h.OK(err)
 		want += 4
 	}
 	h.expect("out", 0, names(0, want)...)
@@ -280,9 +286,9 @@ func TestPlainRetriesDouble(t *testing.T) {
 	p := h.idempotent(quick)
 	p.started, p.session.producerID, p.session.producerEpoch = true, -1, -1 // the planted fault
 	p.session.sequences[TopicPartition{"out", 0}] = -1
-	h.net.lose(protocol.Produce, rule{times: 2, deliver: true})
+	h.Network.Lose(protocol.Produce, wiretest.Loss{Times: 2, Answer: true})
 	_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 2)})
-	h.ok(err)
+	h.OK(err)
 	h.expect("out", 0, "v0", "v1", "v0", "v1", "v0", "v1")
 }
 
@@ -292,7 +298,7 @@ func TestIdempotentSpreadsByKey(t *testing.T) {
 	records := append(values(0, 40), Record{Value: []byte("a")}, Record{Value: []byte("b")},
 		Record{Value: []byte("c")}, Record{Value: []byte("d")})
 	last, err := p.Send(t.Context(), "out", 4, records)
-	h.ok(err)
+	h.OK(err)
 	if len(last) != 4 {
 		t.Errorf("last offsets %v", last)
 	}
@@ -314,12 +320,12 @@ func TestIdempotentWithoutAnswersIsBroken(t *testing.T) {
 	o := quick
 	p := h.idempotent(o)
 	_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 1)})
-	h.ok(err)
+	h.OK(err)
 	p.sender.options.RetryTimeout = 100 * time.Millisecond
-	h.net.lose(protocol.Produce, rule{times: -1})
+	h.Network.Lose(protocol.Produce, wiretest.Loss{Times: -1})
 	_, err = p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(1, 1)})
-	h.is(err, ErrUnknownOutcome)
-	h.net.heal()
+	h.Is(err, ErrUnknownOutcome)
+	h.Network.Heal()
 	_, again := p.Produce(t.Context(), Batch{TopicPartition{"out", 1}, values(1, 1)})
 	if !errors.Is(again, ErrUnknownOutcome) {
 		t.Errorf("a broken producer goes on: %v", again)
@@ -329,9 +335,9 @@ func TestIdempotentWithoutAnswersIsBroken(t *testing.T) {
 func TestDuplicateSequenceAnswer(t *testing.T) {
 	h := newHarness(t)
 	p := h.idempotent(quick)
-	h.refuse(kmsg.Produce, 46, 1)
+	h.Refuse(kmsg.Produce, 46, 1)
 	last, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 1)})
-	h.ok(err)
+	h.OK(err)
 	if len(last) != 0 {
 		t.Errorf("an offset that nobody knows: %v", last)
 	}

@@ -10,12 +10,11 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
-)
 
-func kerrOf(code int16) *kerr.Error { return kerr.TypedErrorForCode(code) }
+	"github.com/geodither/geodither/consumer/wire/wiretest"
+)
 
 func TestCommitMakesEverythingVisibleTogether(t *testing.T) {
 	h := newHarness(t)
@@ -27,12 +26,12 @@ func TestCommitMakesEverythingVisibleTogether(t *testing.T) {
 			Batch{TopicPartition{"log", partition}, values(int(partition)*10, 2)})
 	}
 	offsets, err := p.Produce(t.Context(), batches...)
-	h.ok(err)
-	h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
+	h.OK(err)
+	h.OK(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
 		map[TopicPartition]int64{{"in", 2}: 7, {"in", 3}: 9}))
 	h.expect("out", 1)
 	committed, err := p.Commit(t.Context())
-	h.ok(err)
+	h.OK(err)
 	for partition := range int32(4) {
 		h.expect("log", partition, names(int(partition)*10, 2)...)
 		if got := committed[TopicPartition{"out", partition}]; got != 2 ||
@@ -49,7 +48,7 @@ func TestCommitMakesEverythingVisibleTogether(t *testing.T) {
 	// A second transaction goes on where the first ended.
 	h.produce(p, "out", 0, values(3, 2))
 	committed, err = p.Commit(t.Context())
-	h.ok(err)
+	h.OK(err)
 	h.expect("out", 0, append(names(0, 3), names(3, 2)...)...)
 	if len(committed) != 1 {
 		t.Errorf("the second transaction has offsets %v", committed)
@@ -60,12 +59,12 @@ func TestAbortHidesEverything(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", quick)
 	h.produce(p, "out", 0, values(0, 3))
-	h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
+	h.OK(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
 		map[TopicPartition]int64{{"in", 0}: 3}))
-	h.ok(p.Abort(t.Context()))
+	h.OK(p.Abort(t.Context()))
 	h.produce(p, "out", 0, values(10, 2))
 	_, err := p.Commit(t.Context())
-	h.ok(err)
+	h.OK(err)
 	h.expect("out", 0, names(10, 2)...)
 	if info := h.GroupInfo("group"); info != nil && len(info.Commits["in"]) > 0 {
 		t.Errorf("an aborted transaction left offsets: %v", info.Commits)
@@ -95,7 +94,7 @@ func TestInitFencesTheOldProducer(t *testing.T) {
 		h.produce(old, "out", 0, values(80, 1))
 		fresh := h.started(name, quick)
 		err := call(old)
-		h.is(err, ErrFenced)
+		h.Is(err, ErrFenced)
 		if errors.Is(err, ErrUnknownOutcome) {
 			t.Errorf("%s: a plain refusal is taken for an unknown outcome", name)
 		}
@@ -103,12 +102,12 @@ func TestInitFencesTheOldProducer(t *testing.T) {
 			t.Errorf("%s: state %v after %v", name, old.state, err)
 		}
 		_, err = old.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(91, 1)})
-		h.is(err, ErrFenced)
-		h.is(err, ErrState)
-		h.is(old.Abort(t.Context()), ErrFenced)
+		h.Is(err, ErrFenced)
+		h.Is(err, ErrState)
+		h.Is(old.Abort(t.Context()), ErrFenced)
 		h.produce(fresh, "out", 0, []Record{{Value: []byte(name)}})
 		_, err = fresh.Commit(t.Context())
-		h.ok(err)
+		h.OK(err)
 	}
 	if got := h.read("out", 0); len(got) != len(calls) || slices.Contains(got, "v80") ||
 		slices.Contains(got, "v90") {
@@ -120,7 +119,7 @@ func TestInitFencesTheOldProducer(t *testing.T) {
 func join(h *harness, group string) (generation int32, member string) {
 	h.Helper()
 	for range 2 { // the first attempt is told its member id
-		res, err := h.client.JoinGroup(h.Context(), &kafka.JoinGroupRequest{
+		res, err := h.Client.JoinGroup(h.Context(), &kafka.JoinGroupRequest{
 			GroupID: group, MemberID: member, ProtocolType: "consumer",
 			SessionTimeout: 30 * time.Second, RebalanceTimeout: 30 * time.Second,
 			Protocols: []kafka.GroupProtocol{{
@@ -128,10 +127,10 @@ func join(h *harness, group string) (generation int32, member string) {
 				Metadata: kafka.GroupProtocolSubscription{Topics: []string{"in"}},
 			}},
 		})
-		h.ok(err)
+		h.OK(err)
 		generation, member = int32(res.GenerationID), res.MemberID
 	}
-	_, err := h.client.SyncGroup(h.Context(), &kafka.SyncGroupRequest{
+	_, err := h.Client.SyncGroup(h.Context(), &kafka.SyncGroupRequest{
 		GroupID: group, GenerationID: int(generation), MemberID: member, ProtocolType: "consumer",
 		ProtocolName: "range",
 		Assignments: []kafka.SyncGroupRequestAssignment{{
@@ -141,7 +140,7 @@ func join(h *harness, group string) (generation int32, member string) {
 			},
 		}},
 	})
-	h.ok(err)
+	h.OK(err)
 	return generation, member
 }
 
@@ -161,21 +160,21 @@ func TestZombieCommitIsRefusedByGeneration(t *testing.T) {
 		h.produce(p, "out", 0, values(0, 1))
 		err := p.CommitOffsets(t.Context(),
 			Member{Group: "group", Generation: c.generation, MemberID: c.member}, in)
-		h.is(err, ErrFenced)
-		h.is(err, c.cause)
+		h.Is(err, ErrFenced)
+		h.Is(err, c.cause)
 		_, err = p.Commit(t.Context())
-		h.is(err, ErrState)
-		h.is(err, ErrFenced)
-		h.ok(h.started(name, quick).Abort(t.Context())) // the successor ends it
+		h.Is(err, ErrState)
+		h.Is(err, ErrFenced)
+		h.OK(h.started(name, quick).Abort(t.Context())) // the successor ends it
 	}
 	h.expect("out", 0)
 
 	p := h.started("current", quick)
 	h.produce(p, "out", 0, values(0, 1))
-	h.ok(p.CommitOffsets(t.Context(),
+	h.OK(p.CommitOffsets(t.Context(),
 		Member{Group: "group", Generation: generation, MemberID: member}, in))
 	_, err := p.Commit(t.Context())
-	h.ok(err)
+	h.OK(err)
 	h.expect("out", 0, "v0")
 }
 
@@ -186,10 +185,10 @@ func TestPassingRefusalsAreRepeated(t *testing.T) {
 		kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn,
 	} {
 		for _, code := range []int16{14, 15, 16, 51} {
-			fault := h.refuse(key, code, 2)
+			fault := h.Refuse(key, code, 2)
 			p := h.started(fmt.Sprint(key, code), quick)
 			h.produce(p, "out", 0, values(0, 1))
-			h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
+			h.OK(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
 				map[TopicPartition]int64{{"in", 0}: 1}))
 			if _, err := p.Commit(t.Context()); err != nil {
 				t.Errorf("%s refused with %d twice: %v", key.Name(), code, err)
@@ -208,11 +207,11 @@ func TestProduceRepeatsTheSameSequence(t *testing.T) {
 	want := []string{}
 	for i, code := range []int16{3, 5, 6, 7, 19, 20, 56} {
 		p := h.started("worker", quick)
-		fault := h.refuse(kmsg.Produce, code, 2)
+		fault := h.Refuse(kmsg.Produce, code, 2)
 		h.produce(p, "out", 1, values(10*i, 2))
 		h.produce(p, "out", 1, values(10*i+2, 1))
 		_, err := p.Commit(t.Context())
-		h.ok(err)
+		h.OK(err)
 		if fault.Hits() != 2 {
 			t.Errorf("Produce was refused with %d %d times, not twice", code, fault.Hits())
 		}
@@ -230,15 +229,15 @@ func TestRefusedProduceIsAborted(t *testing.T) {
 		47: ErrFenced,
 	} {
 		p := h.started("worker", quick)
-		fault := h.refuse(kmsg.Produce, code, 1)
+		fault := h.Refuse(kmsg.Produce, code, 1)
 		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 2}, values(0, 1)})
-		h.is(err, target)
-		h.is(err, kafka.Error(code))
+		h.Is(err, target)
+		h.Is(err, kafka.Error(code))
 		fault.Remove()
 		if !errors.Is(target, ErrFenced) {
 			_, err = p.Commit(t.Context())
-			h.is(err, ErrState)
-			h.ok(p.Abort(t.Context()))
+			h.Is(err, ErrState)
+			h.OK(p.Abort(t.Context()))
 		}
 	}
 	h.expect("out", 2)
@@ -248,16 +247,16 @@ func TestLostProduceAnswerIsAborted(t *testing.T) {
 	h := newHarness(t)
 	for _, arrives := range []bool{true, false} {
 		p := h.started("worker", quick)
-		h.net.lose(protocol.Produce, rule{times: 1, deliver: arrives})
+		h.Network.Lose(protocol.Produce, wiretest.Loss{Times: 1, Answer: arrives})
 		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 2)})
-		h.is(err, ErrAbortable)
-		h.ok(p.Abort(t.Context()))
+		h.Is(err, ErrAbortable)
+		h.OK(p.Abort(t.Context()))
 		_, err = p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(2, 2)})
-		h.is(err, ErrState)
-		h.ok(p.Init(t.Context()))
+		h.Is(err, ErrState)
+		h.OK(p.Init(t.Context()))
 		h.produce(p, "out", 0, values(4, 2))
 		_, err = p.Commit(t.Context())
-		h.ok(err)
+		h.OK(err)
 	}
 	h.expect("out", 0, "v4", "v5", "v4", "v5")
 }
@@ -268,14 +267,14 @@ func TestLostProduceAnswerIsAborted(t *testing.T) {
 func TestGoingOnAfterALostAnswerLosesRecords(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", quick)
-	h.net.lose(protocol.Produce, rule{times: 1, deliver: true})
+	h.Network.Lose(protocol.Produce, wiretest.Loss{Times: 1, Answer: true})
 	_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 2)})
-	h.is(err, ErrAbortable)
-	h.ok(p.Abort(t.Context()))
+	h.Is(err, ErrAbortable)
+	h.OK(p.Abort(t.Context()))
 	p.state = ready // the planted fault: no Init
 	h.produce(p, "out", 0, values(4, 2))
 	_, err = p.Commit(t.Context())
-	h.ok(err)
+	h.OK(err)
 	if got := h.read("out", 0); len(got) != 0 {
 		t.Errorf("readers see %q: the broker has not taken the batch for a repetition, and this "+
 			"test proves nothing", got)
@@ -289,13 +288,13 @@ func TestLostEndOfTransaction(t *testing.T) {
 	// Lost once: asked again, and definite.
 	for i, deliver := range []bool{true, false} {
 		h.produce(p, "out", int32(i), values(0, 1))
-		h.net.lose(protocol.EndTxn, rule{times: 1, deliver: deliver})
+		h.Network.Lose(protocol.EndTxn, wiretest.Loss{Times: 1, Answer: deliver})
 		_, err := p.Commit(t.Context())
-		h.ok(err)
+		h.OK(err)
 		h.expect("out", int32(i), "v0")
 		h.produce(p, "out", int32(i), values(1, 1))
-		h.net.lose(protocol.EndTxn, rule{times: 1, deliver: deliver})
-		h.ok(p.Abort(t.Context()))
+		h.Network.Lose(protocol.EndTxn, wiretest.Loss{Times: 1, Answer: deliver})
+		h.OK(p.Abort(t.Context()))
 	}
 
 	// Lost for good: unknown, and Init settles it either way.
@@ -303,15 +302,15 @@ func TestLostEndOfTransaction(t *testing.T) {
 		p := h.started("other", impatient)
 		partition := int32(2 + i)
 		h.produce(p, "out", partition, values(0, 1))
-		h.net.lose(protocol.EndTxn, rule{times: -1, deliver: deliver})
+		h.Network.Lose(protocol.EndTxn, wiretest.Loss{Times: -1, Answer: deliver})
 		_, err := p.Commit(t.Context())
-		h.is(err, ErrUnknownOutcome)
+		h.Is(err, ErrUnknownOutcome)
 		_, err = p.Produce(t.Context(), Batch{TopicPartition{"out", partition}, values(1, 1)})
-		h.is(err, ErrUnknownOutcome)
-		h.is(p.Abort(t.Context()), ErrState)
-		h.net.heal()
+		h.Is(err, ErrUnknownOutcome)
+		h.Is(p.Abort(t.Context()), ErrState)
+		h.Network.Heal()
 		p.sender.options = quick.withDefaults()
-		h.ok(p.Init(t.Context()))
+		h.OK(p.Init(t.Context()))
 		if deliver {
 			h.expect("out", partition, "v0")
 		} else {
@@ -324,7 +323,7 @@ func TestFencedAfterALostCommitIsBoth(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", quick)
 	h.produce(p, "out", 0, values(0, 1))
-	h.net.lose(protocol.EndTxn, rule{times: 1, deliver: true})
+	h.Network.Lose(protocol.EndTxn, wiretest.Loss{Times: 1, Answer: true})
 	done := false
 	h.ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
 		if !done { // the first one goes through, its answer is lost
@@ -336,8 +335,8 @@ func TestFencedAfterALostCommitIsBoth(t *testing.T) {
 		return &res, nil, true
 	})
 	_, err := p.Commit(t.Context())
-	h.is(err, ErrFenced)
-	h.is(err, ErrUnknownOutcome)
+	h.Is(err, ErrFenced)
+	h.Is(err, ErrUnknownOutcome)
 	h.expect("out", 0, "v0")
 }
 
@@ -349,9 +348,9 @@ func TestUnclearAnswersToCommitAreUnknown(t *testing.T) {
 	} {
 		p := h.started("worker", impatient)
 		h.produce(p, "out", 0, values(0, 1))
-		fault := h.refuse(kmsg.EndTxn, code, -1)
+		fault := h.Refuse(kmsg.EndTxn, code, -1)
 		_, err := p.Commit(t.Context())
-		h.is(err, target)
+		h.Is(err, target)
 		fault.Remove()
 	}
 	h.started("worker", quick)
@@ -368,8 +367,8 @@ func TestCancelledCommitIsUnknown(t *testing.T) {
 		return nil, nil, true // and no answer
 	})
 	_, err := p.Commit(ctx)
-	h.is(err, ErrUnknownOutcome)
-	h.is(err, context.Canceled)
+	h.Is(err, ErrUnknownOutcome)
+	h.Is(err, context.Canceled)
 }
 
 func TestAbortOfATransactionThatNeverOpened(t *testing.T) {
@@ -377,14 +376,14 @@ func TestAbortOfATransactionThatNeverOpened(t *testing.T) {
 	p := h.started("worker", quick)
 	h.produce(p, "out", 0, values(0, 1))
 	_, err := p.Commit(t.Context())
-	h.ok(err)
+	h.OK(err)
 	p.sender.options.RetryTimeout = 100 * time.Millisecond
-	h.net.lose(protocol.AddPartitionsToTxn, rule{times: -1})
+	h.Network.Lose(protocol.AddPartitionsToTxn, wiretest.Loss{Times: -1})
 	_, err = p.Produce(t.Context(), Batch{TopicPartition{"out", 1}, values(1, 1)})
-	h.is(err, ErrAbortable)
+	h.Is(err, ErrAbortable)
 	p.sender.options.RetryTimeout = quick.RetryTimeout
-	h.ok(p.Abort(t.Context()))
-	h.ok(p.Init(t.Context()))
+	h.OK(p.Abort(t.Context()))
+	h.OK(p.Init(t.Context()))
 }
 
 func TestTransactionTimeout(t *testing.T) {
@@ -462,10 +461,10 @@ func TestStates(t *testing.T) {
 		for name, s := range steps {
 			p := h.transactional(fmt.Sprint(from, name), quick)
 			if from != idle {
-				h.ok(p.Init(ctx))
+				h.OK(p.Init(ctx))
 			}
 			if from == open || from == failed {
-				h.ok(produce(p))
+				h.OK(produce(p))
 			}
 			p.state = from
 			err := s.call(p)
@@ -486,11 +485,11 @@ func TestEmptyTransactionIsNotEnded(t *testing.T) {
 	h := newHarness(t)
 	p := h.started("worker", quick)
 	offsets, err := p.Commit(t.Context())
-	h.ok(err)
-	h.ok(p.Abort(t.Context()))
+	h.OK(err)
+	h.OK(p.Abort(t.Context()))
 	_, err = p.Produce(t.Context(), Batch{TopicPartition: TopicPartition{"out", 0}})
-	h.ok(err)
-	if n := h.net.count(protocol.EndTxn) + h.net.count(protocol.AddPartitionsToTxn); n != 0 ||
+	h.OK(err)
+	if n := h.Network.Sent(protocol.EndTxn) + h.Network.Sent(protocol.AddPartitionsToTxn); n != 0 ||
 		len(offsets) != 0 {
 		t.Errorf("%d requests and offsets %v for nothing", n, offsets)
 	}
@@ -502,24 +501,16 @@ func TestFiveRoundTripsATransaction(t *testing.T) {
 	run := func() {
 		_, err := p.Produce(t.Context(), Batch{TopicPartition{"out", 0}, values(0, 5)},
 			Batch{TopicPartition{"log", 0}, values(0, 5)})
-		h.ok(err)
-		h.ok(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
+		h.OK(err)
+		h.OK(p.CommitOffsets(t.Context(), Member{Group: "group", Generation: -1},
 			map[TopicPartition]int64{{"in", 0}: 1}))
 		_, err = p.Commit(t.Context())
-		h.ok(err)
+		h.OK(err)
 	}
 	run()
-	total := func() (n int) {
-		h.net.mutex.Lock()
-		defer h.net.mutex.Unlock()
-		for _, c := range h.net.sent {
-			n += c
-		}
-		return n
-	}
-	before := total()
+	before := h.Network.Sent()
 	run()
-	if n := total() - before; n != 5 {
+	if n := h.Network.Sent() - before; n != 5 {
 		t.Errorf("a transaction takes %d round trips, want 5: add partitions, produce, add "+
 			"offsets, commit offsets, end", n)
 	}
@@ -527,17 +518,17 @@ func TestFiveRoundTripsATransaction(t *testing.T) {
 
 func TestInitWaitsForAPendingCommit(t *testing.T) {
 	h := newHarness(t)
-	fault := h.refuse(kmsg.InitProducerID, 51, 5)
+	fault := h.Refuse(kmsg.InitProducerID, 51, 5)
 	h.started("worker", quick)
 	if fault.Hits() != 5 {
 		t.Errorf("asked %d times", fault.Hits())
 	}
-	h.refuse(kmsg.InitProducerID, 51, -1)
+	h.Refuse(kmsg.InitProducerID, 51, -1)
 	p := h.transactional("other", impatient)
 	err := p.Init(t.Context())
-	h.is(err, ErrRetriable)
-	h.is(err, kafka.ConcurrentTransactions)
-	h.is(err, context.DeadlineExceeded)
+	h.Is(err, ErrRetriable)
+	h.Is(err, kafka.ConcurrentTransactions)
+	h.Is(err, context.DeadlineExceeded)
 }
 
 func TestUnreachableBrokerIsNamed(t *testing.T) {

@@ -38,7 +38,7 @@ type life struct {
 	total int32
 }
 
-// Causes of a generation's end, behind kafka.ErrGenerationEnded.
+// Causes of a generation's end, beside kafka.ErrGenerationEnded.
 var (
 	errRejoin = errors.New("this member asked to join again")
 	errGrown  = errors.New("the topic's number of partitions has changed")

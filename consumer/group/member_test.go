@@ -238,14 +238,10 @@ func TestLostConnections(t *testing.T) {
 						quiet := h.start(Options{})
 						h.settle(4, quiet)
 						p := h.start(o)
-						lose := p.network.Lose
-						if drop {
-							lose = p.network.DropNext
-						}
-						lose(key, 3)
+						p.network.Lose(key, wiretest.Loss{Times: 3, Answer: !drop})
 						gens := h.settle(4, quiet, p)
 						if key == protocol.Heartbeat {
-							h.Within("the loss", func() bool { return p.network.Lost() == 0 })
+							h.Within("the loss", func() bool { return p.network.Lost(key) })
 							if err := gens[1].life.ctx.Err(); err != nil {
 								t.Errorf("a few lost signs of life end the membership: %v", err)
 							}
@@ -264,12 +260,12 @@ func TestLostLeave(t *testing.T) {
 	h := newHarness(t, 4)
 	a, b := h.start(Options{}), h.start(Options{SessionTimeout: 1500 * time.Millisecond})
 	h.settle(4, a, b)
-	b.network.DropNext(protocol.LeaveGroup, 2)
+	b.network.Lose(protocol.LeaveGroup, wiretest.Loss{Times: 2})
 	h.OK(b.Close())
 	h.settle(4, a)
 	c := h.start(Options{SessionTimeout: 1500 * time.Millisecond})
 	h.settle(4, a, c)
-	c.network.DropNext(protocol.LeaveGroup, 1_000_000)
+	c.network.Lose(protocol.LeaveGroup, wiretest.Loss{Times: -1})
 	if err := c.Close(); err == nil || !strings.Contains(err.Error(), "leave group") {
 		t.Errorf("nobody was told, and closing says %v", err)
 	}
@@ -282,7 +278,7 @@ func TestSilence(t *testing.T) {
 	h := newHarness(t, 4)
 	a, b := h.start(Options{}), h.start(Options{SessionTimeout: 1500 * time.Millisecond})
 	gens := h.settle(4, a, b)
-	b.network.DropNext(protocol.Heartbeat, 1_000_000)
+	b.network.Lose(protocol.Heartbeat, wiretest.Loss{Times: -1})
 	cause := h.ended(gens[1])
 	h.Is(cause, kafka.ErrGenerationEnded)
 	if !strings.Contains(cause.Error(), "no answer within the session timeout") {
@@ -292,7 +288,7 @@ func TestSilence(t *testing.T) {
 	if err := <-b.told; !strings.Contains(err.Error(), "no answer within") {
 		t.Errorf("told of %v", err)
 	}
-	b.network.Lose(protocol.Heartbeat, 0)
+	b.network.Heal()
 	h.settle(4, a, b)
 }
 

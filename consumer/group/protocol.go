@@ -144,7 +144,7 @@ func fewEnough(shares []share) []share {
 
 const userDataVersion = 1
 
-// appendUserData writes, behind its length in 4 bytes:
+// appendUserData appends the length of what follows, in 4 bytes, and then:
 //
 //	version 1 | number of partitions 4 |
 //	array of (member string | instance string | partitions array of 4) |

@@ -83,7 +83,7 @@
 // far its predecessor went; it closes the mark when it has committed everything that was in the
 // input when it began.
 //
-// Mark.Source is the identity of the input topic. In a topic that was deleted and made anew,
+// Mark.Source is the identity of the input topic. In a topic that was deleted and created again,
 // offsets mean something else, so the task ends with ErrSource.
 //
 // # Amendments

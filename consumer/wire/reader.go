@@ -75,7 +75,7 @@ func (r *Reader) uvarint() uint64 {
 	return v
 }
 
-// VarintBytes reads bytes behind a zig-zag varint with their length. A length of -1 is null and
+// VarintBytes reads bytes that follow their length, a zig-zag varint. A length of -1 is null and
 // gives nil; no bytes give an empty slice that is not nil.
 func (r *Reader) VarintBytes() []byte {
 	n := r.Varint()
@@ -89,7 +89,7 @@ func (r *Reader) VarintBytes() []byte {
 	return r.Take(int(n))
 }
 
-// String reads a string behind an int16 with its length; null is empty.
+// String reads a string that follows its length, an int16; null is empty.
 func (r *Reader) String() []byte {
 	n := r.Int16()
 	if n < 0 {

@@ -56,7 +56,7 @@ func (q *Request) Nullable(s string) *Request {
 	return q.String(s)
 }
 
-// Bytes appends bytes behind their length.
+// Bytes appends the length of bytes, and the bytes.
 func (q *Request) Bytes(b []byte) *Request {
 	q.Count(len(b))
 	q.body = append(q.body, b...)

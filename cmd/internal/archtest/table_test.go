@@ -121,9 +121,13 @@ var table = map[string]rule{
 		pure:  true,
 	},
 
-	"schemas":            {third: []string{goavro}},
-	"state":              {third: []string{pebble}},
-	"producer":           {ours: []string{"consumer/wire", "producer/partition"}, third: []string{kafkaGo}, tests: []string{franz}},
+	"schemas": {third: []string{goavro}},
+	"state":   {third: []string{pebble}},
+	"producer": {
+		ours:  []string{"consumer/wire", "producer/partition"},
+		third: []string{kafkaGo},
+		tests: []string{"consumer/wire/wiretest", franz},
+	},
 	"producer/partition": {tests: []string{kafkaGo}},
 	"consumer": {
 		ours:  []string{"consumer/wire"},

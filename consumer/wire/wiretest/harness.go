@@ -77,7 +77,7 @@ func OwnTopic(t *testing.T, opts ...kfake.Opt) *Harness {
 func (h *Harness) NewClient() (*kafka.Client, *Network) {
 	transport := &kafka.Transport{}
 	h.Cleanup(transport.CloseIdleConnections)
-	network := &Network{real: transport}
+	network := newNetwork(transport)
 	return &kafka.Client{Addr: kafka.TCP(h.Brokers...), Transport: network}, network
 }
 
