@@ -1,6 +1,8 @@
 package convex
 
-import "math"
+import (
+	"math"
+)
 
 // Body is a convex set K of the plane with K = -K, ready for its gauge ‖v‖_K = min{r ≥ 0 : v ∈ rK}, for its sectors and for
 // drawing points of it. A Body of dimension 2 is a polygon, of dimension 1 a segment, of dimension 0 the point 0.
@@ -77,6 +79,30 @@ func (b *Body) prepare(scale float64) {
 		b.spread = max(b.spread, math.Abs(v.X)+math.Abs(v.Y))
 	}
 	b.sector.scale(scale)
+}
+
+// segmentMoment is the moment of the uniform law on [-u, u]: u uᵀ/3.
+func segmentMoment(u Vec) Moment {
+	return Moment{Matrix: Matrix{u.X * u.X / 3, u.X * u.Y / 3, u.Y * u.Y / 3}}
+}
+
+// polygonMoment is the moment of a symmetric polygon, given the first half of its vertices and the one after them: with
+// c_i = v_i × v_{i+1} and area A = ½Σc_i, E[u uᵀ] = 1/(24A) Σ c_i [v vᵀ + w wᵀ + (v+w)(v+w)ᵀ], w = v_{i+1}. Half of the
+// sectors give half of both sums. Whole vertices make whole sums, exact below 2⁵³, and the determinant is formed before the
+// division.
+func polygonMoment(vertices []Vec) Moment {
+	var xx, xy, yy, area float64
+	for i, v := range vertices[:len(vertices)-1] {
+		w := vertices[i+1]
+		c := Cross(v, w)
+		s := v.Add(w)
+		area += c
+		xx += float64(c * (float64(v.X*v.X) + float64(w.X*w.X) + float64(s.X*s.X)))
+		xy += float64(c * (float64(v.X*v.Y) + float64(w.X*w.Y) + float64(s.X*s.Y)))
+		yy += float64(c * (float64(v.Y*v.Y) + float64(w.Y*w.Y) + float64(s.Y*s.Y)))
+	}
+	d := 12 * area
+	return Moment{Matrix{xx / d, xy / d, yy / d}, difference(xx, yy, xy, xy) / d / d}
 }
 
 // Dim returns the dimension of K: 2, 1 or 0.
@@ -175,4 +201,94 @@ func (b *Body) GaugeFrom(z, x Vec) float64 {
 		return math.Inf(1)
 	}
 	return b.project(v)
+}
+
+// Sectors are the triangles between 0 and the edges of a symmetric polygon K, with their areas: from them a uniform point of K, or
+// a point of its boundary by the cone measure, is one look-up. Only half of them is kept; the other half is its mirror image.
+type Sectors struct {
+	vertices   []Vec     // the first half and the vertex after it
+	cumulative []float64 // areas of the first i+1 triangles times two
+}
+
+// Reset fills s from all vertices of a symmetric polygon or segment, as Difference orders them. Points have no sector.
+func (s *Sectors) Reset(vertices []Vec) {
+	half := len(vertices) / 2
+	if cap(s.cumulative) < half {
+		s.cumulative = make([]float64, half, 2*half)
+		s.vertices = make([]Vec, half+1, 2*half+1)
+	}
+	s.cumulative, s.vertices = s.cumulative[:half], s.vertices[:0]
+	if half == 0 {
+		return
+	}
+	s.vertices = append(s.vertices, vertices[:half+1]...)
+	s.accumulate()
+}
+
+// ResetImage fills s with the sectors of TK, the image of the polygon of from under the linear map t of positive determinant.
+func (s *Sectors) ResetImage(from *Sectors, t Matrix) {
+	if cap(s.cumulative) < len(from.cumulative) {
+		s.cumulative = make([]float64, len(from.cumulative), cap(from.cumulative))
+		s.vertices = make([]Vec, 0, cap(from.vertices))
+	}
+	s.cumulative, s.vertices = s.cumulative[:len(from.cumulative)], s.vertices[:0]
+	for _, v := range from.vertices {
+		s.vertices = append(s.vertices, t.Times(v))
+	}
+	s.accumulate()
+}
+
+func (s *Sectors) accumulate() {
+	sum := 0.0
+	for i := range s.cumulative {
+		sum += Cross(s.vertices[i], s.vertices[i+1])
+		s.cumulative[i] = sum
+	}
+}
+
+func (s *Sectors) scale(by float64) {
+	for i, v := range s.vertices {
+		s.vertices[i] = Vec{v.X * by, v.Y * by}
+	}
+	for i := range s.cumulative {
+		s.cumulative[i] *= by * by
+	}
+}
+
+// Area returns the area of the polygon, the sum of its triangles.
+func (s *Sectors) Area() float64 {
+	if len(s.cumulative) == 0 {
+		return 0
+	}
+	return s.cumulative[len(s.cumulative)-1]
+}
+
+// Boundary maps two uniform numbers of [0, 1) to a point of the boundary of K under the cone measure: the triangle with a
+// probability proportional to its area, and a uniform point of its edge. The gauge of the result is 1. Times the square
+// root of a third uniform number it is a uniform point of K. On a segment it is one of the two ends.
+func (s *Sectors) Boundary(u, t float64) Vec {
+	n := len(s.cumulative)
+	if n == 0 {
+		return Vec{}
+	}
+	u *= 2
+	mirror := u >= 1
+	if mirror {
+		u--
+	}
+	i := 0
+	if target := u * s.cumulative[n-1]; n > 1 {
+		for i < n-1 && s.cumulative[i] <= target {
+			i++
+		}
+	}
+	v, w := s.vertices[i], s.vertices[i+1]
+	if n == 1 {
+		w = v
+	}
+	p := Vec{v.X + float64(t*(w.X-v.X)), v.Y + float64(t*(w.Y-v.Y))}
+	if mirror {
+		return p.Neg()
+	}
+	return p
 }

@@ -42,30 +42,6 @@ func (m Moment) scaled(scale float64) Moment {
 	return Moment{Matrix{m.XX * s, m.XY * s, m.YY * s}, m.Determinant * s * s}
 }
 
-// segmentMoment is the moment of the uniform law on [-u, u]: u uᵀ/3.
-func segmentMoment(u Vec) Moment {
-	return Moment{Matrix: Matrix{u.X * u.X / 3, u.X * u.Y / 3, u.Y * u.Y / 3}}
-}
-
-// polygonMoment is the moment of a symmetric polygon, given the first half of its vertices and the one after them: with
-// c_i = v_i × v_{i+1} and area A = ½Σc_i, E[u uᵀ] = 1/(24A) Σ c_i [v vᵀ + w wᵀ + (v+w)(v+w)ᵀ], w = v_{i+1}. Half of the
-// sectors give half of both sums. Whole vertices make whole sums, exact below 2⁵³, and the determinant is formed before the
-// division.
-func polygonMoment(vertices []Vec) Moment {
-	var xx, xy, yy, area float64
-	for i, v := range vertices[:len(vertices)-1] {
-		w := vertices[i+1]
-		c := Cross(v, w)
-		s := v.Add(w)
-		area += c
-		xx += float64(c * (float64(v.X*v.X) + float64(w.X*w.X) + float64(s.X*s.X)))
-		xy += float64(c * (float64(v.X*v.Y) + float64(w.X*w.Y) + float64(s.X*s.Y)))
-		yy += float64(c * (float64(v.Y*v.Y) + float64(w.Y*w.Y) + float64(s.Y*s.Y)))
-	}
-	d := 12 * area
-	return Moment{Matrix{xx / d, xy / d, yy / d}, difference(xx, yy, xy, xy) / d / d}
-}
-
 // InverseRoot returns M^(-1/2), the symmetric positive definite T with T M T = 1, in closed form: the square root of a 2×2
 // matrix is (M + √det·1)/√(tr + 2√det) (Levinger 1980, doi 10.1080/0025570X.1980.11976858), its inverse has √det for
 // determinant of the inverse. ok is false where the determinant is not positive: a segment or a point.

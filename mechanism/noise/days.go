@@ -6,7 +6,52 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"time"
 )
+
+// Day is a day in UTC, counted from 1970-01-01, which is day 0. A key has a noise key of its own
+// for each day, so that the noise keys of past days can be destroyed. Day 0 also stands for
+// everything before it, LastDay for everything after it.
+type Day int32
+
+// dayBits is the height of the tree of days, and LastDay its last leaf: 2²¹ days are some 5,700
+// years.
+const dayBits = 21
+
+// LastDay is 7711-10-22. A step that begins later is on this day too.
+const LastDay Day = 1<<dayBits - 1
+
+const (
+	dayMS     = 24 * 60 * 60 * 1000
+	dayLayout = time.DateOnly
+)
+
+// DayAt returns the day of a time in Unix milliseconds. Any time has one.
+func DayAt(unixMS int64) Day {
+	return Day(min(max(unixMS, 0)/dayMS, int64(LastDay)))
+}
+
+// ParseDay reads a day such as 2026-11-21.
+func ParseDay(text string) (Day, error) {
+	at, err := time.Parse(dayLayout, text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a day: write it as 2026-11-21, in UTC", text)
+	}
+	day := DayAt(at.UnixMilli())
+	if !at.Equal(day.Start()) {
+		return 0, fmt.Errorf("the day %s is out of range: choose one from %v to %v", text, Day(0), LastDay)
+	}
+	return day, nil
+}
+
+// Start returns the moment at which the day begins.
+func (d Day) Start() time.Time { return time.UnixMilli(int64(d) * dayMS).UTC() }
+
+// String returns the day as 2026-11-21.
+func (d Day) String() string { return d.Start().Format(dayLayout) }
+
+// KeySize is the length of a key in bytes, and of every secret derived from it.
+const KeySize = 32
 
 // The secrets of all days are the leaves of a binary tree (Goldreich, Goldwasser and Micali 1986,
 // doi 10.1145/6490.6503): a node gives its two halves by HKDF-Expand-SHA-256 under two labels, and
@@ -54,11 +99,6 @@ func extract(master *[KeySize]byte, label string) (derived [KeySize]byte) {
 	}
 	copy(derived[:], b)
 	return derived
-}
-
-// allDays is the root of the tree.
-func allDays(master *[KeySize]byte) []subtree {
-	return []subtree{{first: 0, height: dayBits, secret: extract(master, labelDays)}}
 }
 
 // descend returns the subtree of a height that holds a day, which s must hold.
@@ -129,14 +169,4 @@ func daysFrom(days []subtree, first Day) ([]subtree, error) {
 		}
 	})
 	return kept, nil
-}
-
-// ofDay returns the secret from which the noise of a day is drawn.
-func ofDay(days []subtree, day Day) (secret [KeySize]byte, err error) {
-	s, err := within(days, day)
-	if err != nil {
-		return secret, err
-	}
-	leaf := s.descend(day, 0)
-	return expand(leaf.secret[:], labelNoise), nil
 }

@@ -1,6 +1,9 @@
 package noise
 
-import "math/bits"
+import (
+	"math/big"
+	"math/bits"
+)
 
 // The draws of this file are exact: given independent uniform words, every outcome has the very probability of its law, which a float64 could
 // not even hold. They are those of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", 2020
@@ -122,4 +125,93 @@ func DiscreteLaplace(src Source, num, den uint64) (y Wide, negative bool) {
 			return y, negative
 		}
 	}
+}
+
+// Wide is the whole number Hi·2⁶⁴ + Lo, for products of two words.
+type Wide struct{ Hi, Lo uint64 }
+
+// Product returns a·b. It cannot overflow.
+func Product(a, b uint64) Wide {
+	hi, lo := bits.Mul64(a, b)
+	return Wide{hi, lo}
+}
+
+// Times returns w·b, which must be below 2¹²⁸: the caller's bounds say why it is.
+func (w Wide) Times(b uint64) Wide {
+	hi, lo := bits.Mul64(w.Lo, b)
+	return Wide{w.Hi*b + hi, lo}
+}
+
+// Minus returns w - v, which must not be negative.
+func (w Wide) Minus(v Wide) Wide {
+	lo, borrow := bits.Sub64(w.Lo, v.Lo, 0)
+	hi, _ := bits.Sub64(w.Hi, v.Hi, borrow)
+	return Wide{hi, lo}
+}
+
+// Less reports whether w < v.
+func (w Wide) Less(v Wide) bool { return w.Hi < v.Hi || (w.Hi == v.Hi && w.Lo < v.Lo) }
+
+// IsZero reports whether w is 0.
+func (w Wide) IsZero() bool { return w.Hi|w.Lo == 0 }
+
+// over returns the whole part of (w + add) / by. w + add must be below 2¹²⁸, by positive.
+func (w Wide) over(add, by uint64) Wide {
+	lo, carry := bits.Add64(w.Lo, add, 0)
+	hi := w.Hi + carry
+	if hi == 0 {
+		return Wide{0, lo / by}
+	}
+	top := hi / by
+	q, _ := bits.Div64(hi%by, lo, by)
+	return Wide{top, q}
+}
+
+// BernoulliExpBig is BernoulliExp for whole numbers of any size, num ≥ 0 and den > 0, for the rare draw that outgrows two words. From the
+// same words it returns the same. It allocates.
+func BernoulliExpBig(src Source, num, den *big.Int) bool {
+	if num.Sign() < 0 || den.Sign() <= 0 {
+		panic("noise: a rate below 0, or over 0")
+	}
+	rest := new(big.Int).Set(num)
+	for ; rest.Cmp(den) >= 0; rest.Sub(rest, den) {
+		if !bernoulliOverE(src) {
+			return false
+		}
+	}
+	if rest.Sign() == 0 {
+		return true
+	}
+	odd := true
+	for k := uint64(1); (k == 1 || Below(src, k) == 0) && belowBig(src, den).Cmp(rest) < 0; k++ {
+		odd = !odd
+	}
+	return odd
+}
+
+// belowBig returns a uniform whole number of [0, n), from the same words as Below and BelowWide.
+func belowBig(src Source, n *big.Int) *big.Int {
+	if n.IsUint64() {
+		return new(big.Int).SetUint64(Below(src, n.Uint64()))
+	}
+	length := n.BitLen()
+	for {
+		w, word := new(big.Int), new(big.Int)
+		for shift := 0; shift < length; shift += 64 {
+			bits := src.Uint64()
+			if rest := length - shift; rest < 64 {
+				bits &= 1<<rest - 1
+			}
+			w.Or(w, word.Lsh(word.SetUint64(bits), uint(shift)))
+		}
+		if w.Cmp(n) < 0 {
+			return w
+		}
+	}
+}
+
+// Big returns w as a number without bounds.
+func (w Wide) Big() *big.Int {
+	b := new(big.Int).SetUint64(w.Hi)
+	return b.Or(b.Lsh(b, 64), new(big.Int).SetUint64(w.Lo))
 }

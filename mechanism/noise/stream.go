@@ -99,10 +99,12 @@ func (k *Keyed) ofDay(day Day) (hash.Hash, error) {
 	}
 	found := k.recent[at]
 	if found.mac == nil || found.day != day {
-		secret, err := ofDay(k.secrets.days, day)
+		s, err := within(k.secrets.days, day)
 		if err != nil {
 			return nil, err
 		}
+		leaf := s.descend(day, 0)
+		secret := expand(leaf.secret[:], labelNoise)
 		found = dayMAC{day, hmac.New(sha256.New, secret[:])}
 	}
 	copy(k.recent[1:at+1], k.recent[:at])
