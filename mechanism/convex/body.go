@@ -1,20 +1,23 @@
 package convex
 
-import (
-	"math"
-)
+import "math"
 
-// Body is a convex set K of the plane with K = -K, ready for its gauge ‖v‖_K = min{r ≥ 0 : v ∈ rK}, for its sectors and for
-// drawing points of it. A Body of dimension 2 is a polygon, of dimension 1 a segment, of dimension 0 the point 0.
+// Body is a convex set K of the plane with K = -K, ready for its gauge ‖v‖_K = min{r ≥ 0 : v ∈ rK},
+// for its sectors and for drawing points of it. A Body of dimension 2 is a polygon, of dimension 1
+// a segment, of dimension 0 the point 0.
 //
-// A Body is filled by Reset or ResetLattice and keeps its memory between fillings. It must not be changed while it is read.
+// A Body is filled by Reset or ResetLattice and keeps its memory between fillings. It must not be
+// changed while it is read.
 type Body struct {
-	vertices []Vec   // counter-clockwise from the smallest (x, y); the second half is minus the first
-	inverse  []Vec   // outward normals of the first half of the edges, divided by their support: the gauge is the greatest |inverse·v|
-	sector   Sectors // of the first half of the edges
-	moment   Moment
-	measure  float64
-	spread   float64 // ‖vertex‖₁ at most, the scale of rounding errors
+	// vertices run counter-clockwise from the smallest (x, y); the second half is minus the first.
+	vertices []Vec
+	// inverse holds the outward normals of the first half of the edges, divided by their support:
+	// the gauge is the greatest |inverse·v|.
+	inverse []Vec
+	sector  Sectors // of the first half of the edges
+	moment  Moment
+	measure float64
+	spread  float64 // ‖vertex‖₁ at most, the scale of rounding errors
 }
 
 // Reset fills b with the polygon whose canonical vertices Difference returned.
@@ -24,8 +27,9 @@ func (b *Body) Reset(vertices []Vec) {
 	b.prepare(1)
 }
 
-// ResetLattice fills b with the polygon of canonical whole vertices times scale, for instance kilometres a cell. Area and moments
-// are summed in whole numbers, which float64 holds exactly while they stay below 2⁵³ (spans up to about 2,000 cells).
+// ResetLattice fills b with the polygon of canonical whole vertices times scale, for instance
+// kilometres a cell. Area and moments are summed in whole numbers, which float64 holds exactly
+// while they stay below 2⁵³ (spans up to about 2,000 cells).
 func (b *Body) ResetLattice(vertices []Lattice, scale float64) {
 	if !(scale > 0) || math.IsInf(scale, 0) {
 		panic("convex: the scale of a body must be positive and finite")
@@ -48,8 +52,8 @@ func (b *Body) reset(n int) {
 	b.vertices, b.inverse = b.vertices[:n], b.inverse[:0]
 }
 
-// prepare derives everything from the vertices and then multiplies it by scale: cross products of whole vertices are exact, those of
-// scaled ones of a thin body would not be.
+// prepare derives everything from the vertices and then multiplies it by scale: the cross products
+// of whole vertices are exact, and those of a thin body's scaled vertices would not be.
 func (b *Body) prepare(scale float64) {
 	half := len(b.vertices) / 2
 	b.sector.Reset(b.vertices)
@@ -86,10 +90,13 @@ func segmentMoment(u Vec) Moment {
 	return Moment{Matrix: Matrix{u.X * u.X / 3, u.X * u.Y / 3, u.Y * u.Y / 3}}
 }
 
-// polygonMoment is the moment of a symmetric polygon, given the first half of its vertices and the one after them: with
-// c_i = v_i × v_{i+1} and area A = ½Σc_i, E[u uᵀ] = 1/(24A) Σ c_i [v vᵀ + w wᵀ + (v+w)(v+w)ᵀ], w = v_{i+1}. Half of the
-// sectors give half of both sums. Whole vertices make whole sums, exact below 2⁵³, and the determinant is formed before the
-// division.
+// polygonMoment is the moment of a symmetric polygon, given the first half of its vertices and the
+// one after them. With v = v_i, w = v_{i+1}, c_i = v × w and the area A = ½ Σ c_i,
+//
+//	E[u uᵀ] = 1/(24A) Σ c_i [v vᵀ + w wᵀ + (v+w)(v+w)ᵀ].
+//
+// Half of the sectors give half of both sums. The sums of whole vertices are whole, exact below
+// 2⁵³, and the determinant is formed before the division.
 func polygonMoment(vertices []Vec) Moment {
 	var xx, xy, yy, area float64
 	for i, v := range vertices[:len(vertices)-1] {
@@ -116,7 +123,8 @@ func (b *Body) Dim() int {
 	return 2
 }
 
-// Vertices returns the vertices, counter-clockwise from the smallest (x, then y). They belong to b and must not be changed.
+// Vertices returns the vertices, counter-clockwise from the smallest (x, then y). They belong to b
+// and must not be changed.
 func (b *Body) Vertices() []Vec { return b.vertices }
 
 // Measure returns the area of a polygon, the length of a segment, and 1 for a point.
@@ -128,13 +136,15 @@ func (b *Body) Moment() Moment { return b.moment }
 // Sectors returns the triangles of K around 0, for drawing. They belong to b.
 func (b *Body) Sectors() *Sectors { return &b.sector }
 
-// lineTolerance decides whether a point lies on the line of a segment: its distance to the line must stay below this share of the
-// lengths that took part. A point computed as x + t·u is off by a few units of 2⁻⁵³ of them; a thousand times that is
-// still below the gap between a line through cells and the next cell for any map of less than 10⁶ cells along the line.
+// lineTolerance decides whether a point lies on the line of a segment: its distance to the line
+// must be below this share of the lengths in the computation. A point computed as x + t·u is off by
+// a few units of 2⁻⁵³ of these lengths. A thousand times that is still less than the gap between a
+// line through cells and the next cell, for any map with fewer than 10⁶ cells along the line.
 const lineTolerance = 1e-12
 
-// Gauge returns ‖v‖_K. It is +Inf where no multiple of K reaches v: off the line of a segment (up to rounding, relative
-// 1e-12 of the lengths of v and K), and everywhere but at 0 for a point. O(len(vertices)/2) products without a branch.
+// Gauge returns ‖v‖_K. It is +Inf where no multiple of K reaches v: off the line of a segment (up
+// to rounding, relative 1e-12 of the lengths of v and K), and everywhere but at 0 for a point.
+// O(len(vertices)/2) products without a branch.
 func (b *Body) Gauge(v Vec) float64 {
 	switch len(b.vertices) {
 	case 0, 1:
@@ -164,7 +174,8 @@ func (b *Body) onLine(v Vec) bool {
 	return off <= lineTolerance*(b.spread+math.Abs(v.X)+math.Abs(v.Y))*b.spread
 }
 
-// Gauges writes ‖z - x‖_K for every x of points into dst, which must be as long: Gauge for many points at once.
+// Gauges writes ‖z - x‖_K for every x of points into dst, which must be as long: Gauge for many
+// points at once.
 func (b *Body) Gauges(dst []float64, z Vec, points []Vec) {
 	if len(dst) != len(points) {
 		panic("convex: Gauges needs as many results as points")
@@ -178,8 +189,9 @@ func (b *Body) Gauges(dst []float64, z Vec, points []Vec) {
 	inverse := b.inverse
 	for i, x := range points {
 		vx, vy := z.X-x.X, z.Y-x.Y
-		// The greatest absolute value as bits: for numbers without a sign the order of floats is that of whole numbers, and the
-		// comparison of whole numbers is a conditional move where that of floats, which may be no number, is a branch.
+		// This takes the greatest absolute value by its bits. Floats without a sign have the same
+		// order as their bits have as whole numbers. Comparing whole numbers compiles to a
+		// conditional move, while comparing floats, which may be NaN, compiles to a branch.
 		g := uint64(0)
 		for _, a := range inverse {
 			g = max(g, math.Float64bits(float64(a.X*vx)+float64(a.Y*vy))&^signBit)
@@ -190,7 +202,8 @@ func (b *Body) Gauges(dst []float64, z Vec, points []Vec) {
 
 const signBit = 1 << 63
 
-// GaugeFrom returns ‖z - x‖_K, with a tolerance on a line that knows the lengths of z and x, whose difference may have lost digits.
+// GaugeFrom returns ‖z - x‖_K. For a segment its tolerance includes the lengths of z and x, because
+// their difference may have lost digits.
 func (b *Body) GaugeFrom(z, x Vec) float64 {
 	v := z.Sub(x)
 	if len(b.vertices) != 2 {
@@ -203,14 +216,16 @@ func (b *Body) GaugeFrom(z, x Vec) float64 {
 	return b.project(v)
 }
 
-// Sectors are the triangles between 0 and the edges of a symmetric polygon K, with their areas: from them a uniform point of K, or
-// a point of its boundary by the cone measure, is one look-up. Only half of them is kept; the other half is its mirror image.
+// Sectors are the triangles between 0 and the edges of a symmetric polygon K, with their areas.
+// From them one look-up gives a uniform point of K, or a point of its boundary under the cone
+// measure. Only half of them is kept; the other half is its mirror image.
 type Sectors struct {
 	vertices   []Vec     // the first half and the vertex after it
 	cumulative []float64 // areas of the first i+1 triangles times two
 }
 
-// Reset fills s from all vertices of a symmetric polygon or segment, as Difference orders them. Points have no sector.
+// Reset fills s from all vertices of a symmetric polygon or segment, as Difference orders them.
+// Points have no sector.
 func (s *Sectors) Reset(vertices []Vec) {
 	half := len(vertices) / 2
 	if cap(s.cumulative) < half {
@@ -225,7 +240,8 @@ func (s *Sectors) Reset(vertices []Vec) {
 	s.accumulate()
 }
 
-// ResetImage fills s with the sectors of TK, the image of the polygon of from under the linear map t of positive determinant.
+// ResetImage fills s with the sectors of TK, the image of the polygon of from under the linear map
+// t of positive determinant.
 func (s *Sectors) ResetImage(from *Sectors, t Matrix) {
 	if cap(s.cumulative) < len(from.cumulative) {
 		s.cumulative = make([]float64, len(from.cumulative), cap(from.cumulative))
@@ -263,9 +279,10 @@ func (s *Sectors) Area() float64 {
 	return s.cumulative[len(s.cumulative)-1]
 }
 
-// Boundary maps two uniform numbers of [0, 1) to a point of the boundary of K under the cone measure: the triangle with a
-// probability proportional to its area, and a uniform point of its edge. The gauge of the result is 1. Times the square
-// root of a third uniform number it is a uniform point of K. On a segment it is one of the two ends.
+// Boundary maps two uniform numbers of [0, 1) to a point of the boundary of K under the cone
+// measure: the triangle with a probability proportional to its area, and a uniform point of its
+// edge. The gauge of the result is 1. Times the square root of a third uniform number it is a
+// uniform point of K. On a segment it is one of the two ends.
 func (s *Sectors) Boundary(u, t float64) Vec {
 	n := len(s.cumulative)
 	if n == 0 {

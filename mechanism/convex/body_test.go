@@ -20,7 +20,8 @@ func randomBody(r *rand.Rand) (*Body, []Lattice) {
 	}
 }
 
-// inside tells whether v lies in the polygon by the signs of cross products alone, with a margin of rounding.
+// inside tells whether v lies in the polygon by the signs of cross products alone, with a margin of
+// rounding.
 func inside(b *Body, v Vec, margin float64) bool {
 	k := b.Vertices()
 	for i, p := range k {
@@ -80,7 +81,8 @@ func TestGaugesAtOnce(t *testing.T) {
 				t.Errorf("dimension %d, point %d: at once %g, alone %g", b.Dim(), i, got[i], want)
 			}
 			if want := b.Gauge(z.Sub(p)); math.Abs(got[i]-want) > 1e-12 {
-				t.Errorf("dimension %d, point %d: at once %g, of the difference %g", b.Dim(), i, got[i], want)
+				t.Errorf("dimension %d, point %d: at once %g, of the difference %g",
+					b.Dim(), i, got[i], want)
 			}
 		}
 	}
@@ -102,11 +104,13 @@ func TestSegmentAndPoint(t *testing.T) {
 	if m := b.Moment(); m.XX != 3 || m.XY != 6 || m.YY != 12 || m.Determinant != 0 {
 		t.Errorf("moment of a segment: %+v", m)
 	}
-	if p, q := b.Sectors().Boundary(.2, .9), b.Sectors().Boundary(.7, .1); p != (Vec{-3, -6}) || q != (Vec{3, 6}) {
+	if p, q := b.Sectors().Boundary(.2, .9), b.Sectors().Boundary(.7, .1); p != (Vec{-3, -6}) ||
+		q != (Vec{3, 6}) {
 		t.Errorf("ends of the segment: %v, %v", p, q)
 	}
 	b.Reset([]Vec{{}})
-	if b.Dim() != 0 || b.Measure() != 1 || b.Gauge(Vec{}) != 0 || !math.IsInf(b.Gauge(Vec{1e-300, 0}), 1) {
+	if b.Dim() != 0 || b.Measure() != 1 || b.Gauge(Vec{}) != 0 ||
+		!math.IsInf(b.Gauge(Vec{1e-300, 0}), 1) {
 		t.Error("a point is its own unit ball")
 	}
 	if _, ok := b.Moment().InverseRoot(); ok {
@@ -117,7 +121,8 @@ func TestSegmentAndPoint(t *testing.T) {
 	}
 }
 
-// TestOnLineOfCells draws cells on and next to long lines with awkward spacings, and points of the line as releases make them.
+// TestOnLineOfCells draws cells on and next to long lines with awkward spacings, and points of the
+// line as releases make them.
 func TestOnLineOfCells(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(13, 1))
@@ -129,23 +134,29 @@ func TestOnLineOfCells(t *testing.T) {
 		}
 		var b Body
 		b.ResetLattice(Difference(nil, Hull(nil, []Lattice{{}, {dx, dy}})), cell)
-		at := func(x, y int64) Vec { return Vec{(float64(x) + .5) * cell, (float64(y) + .5) * cell} }
+		at := func(x, y int64) Vec {
+			return Vec{
+				(float64(x) + .5) * cell, (float64(y) + .5) * cell,
+			}
+		}
 		ox, oy := int64(r.IntN(4000)), int64(r.IntN(4000))
 		x, u, s := at(ox, oy), b.Vertices()[1], 8*r.Float64()-4
 		z := Vec{x.X + s*u.X, x.Y + s*u.Y}
 		for _, c := range []Vec{x, at(ox+dx, oy+dy), at(ox-dx, oy-dy)} {
 			if g := b.GaugeFrom(z, c); math.IsInf(g, 1) {
-				t.Fatalf("a cell on the line counts as off it: spacing %g, step (%d, %d), share %g", cell, dx, dy, s)
+				t.Fatalf("a cell on the line counts as off it: spacing %g, step (%d, %d), share %g",
+					cell, dx, dy, s)
 			}
 		}
 		if g := b.GaugeFrom(z, at(ox+1, oy)); dy != 0 && !math.IsInf(g, 1) {
-			t.Fatalf("a cell next to the line counts as on it: spacing %g, step (%d, %d)", cell, dx, dy)
+			t.Fatalf("a cell next to the line counts as on it: spacing %g, step (%d, %d)",
+				cell, dx, dy)
 		}
 	}
 }
 
-// TestLineTolerance moves points off a line by shares of the lengths that take part: what rounding can do counts as on the line, ten times
-// the tolerance does not.
+// TestLineTolerance moves points off a line by shares of the lengths that take part: what rounding
+// can do counts as on the line, ten times the tolerance does not.
 func TestLineTolerance(t *testing.T) {
 	t.Parallel()
 	var b Body
@@ -153,16 +164,21 @@ func TestLineTolerance(t *testing.T) {
 	x, along, across := Vec{40, 50}, Vec{3, 6}, Vec{-6 / math.Sqrt(45), 3 / math.Sqrt(45)}
 	z := x.Add(along)
 	size := b.spread + math.Abs(z.X) + math.Abs(z.Y) + math.Abs(x.X) + math.Abs(x.Y)
-	for share, on := range map[float64]bool{1e-15: true, 1e-14: true, 1e-13: true, 5e-13: true, 1e-11: false, 1e-10: false, 1e-6: false} {
+	for share, on := range map[float64]bool{
+		1e-15: true, 1e-14: true, 1e-13: true, 5e-13: true, 1e-11: false, 1e-10: false, 1e-6: false,
+	} {
 		for _, side := range []float64{1, -1} {
 			off := side * share * size
 			at := Vec{z.X + off*across.X, z.Y + off*across.Y}
 			if got := !math.IsInf(b.GaugeFrom(at, x), 1); got != on {
 				t.Errorf("%g of the lengths off the line: on it %t, want %t", side*share, got, on)
 			}
-			short := Vec{along.X + off/size*2*b.spread*across.X, along.Y + off/size*2*b.spread*across.Y}
+			short := Vec{
+				along.X + off/size*2*b.spread*across.X, along.Y + off/size*2*b.spread*across.Y,
+			}
 			if got := !math.IsInf(b.Gauge(short), 1); got != on {
-				t.Errorf("%g of the lengths off the line, from 0: on it %t, want %t", side*share, got, on)
+				t.Errorf("%g of the lengths off the line, from 0: on it %t, want %t",
+					side*share, got, on)
 			}
 		}
 	}
@@ -234,10 +250,12 @@ func TestInverseRoot(t *testing.T) {
 	}
 }
 
-// TestThinBody takes a hull whose moment's determinant would be lost if it were computed from scaled, rounded entries.
+// TestThinBody takes a hull whose moment's determinant would be lost if it were computed from
+// scaled, rounded entries.
 func TestThinBody(t *testing.T) {
 	t.Parallel()
-	// A parallelogram with sides (900, 901) and (1, 1)/(0, 1): area 4·|det| of the half sides, moment of a parallelogram ±p±q: (ppᵀ+qqᵀ)/3.
+	// A parallelogram with sides (900, 901) and (1, 1)/(0, 1): area 4·|det| of the half sides,
+	// moment of a parallelogram ±p±q: (ppᵀ+qqᵀ)/3.
 	p, q := Lattice{900, 901}, Lattice{1, 1}
 	k := Hull(nil, []Lattice{p.Add(q), p.Sub(q), q.Sub(p), p.Neg().Sub(q)})
 	var b Body
@@ -308,7 +326,8 @@ func ExampleBody_Gauge() {
 	hull := HullOfCells(nil, []int32{0, 2, 6}, 5)
 	var k Body
 	k.ResetLattice(Difference(nil, hull), 0.5) // cells of half a kilometre
-	fmt.Printf("area %g km², gauge of (1, 0): %g, of (0, 1): %g\n", k.Measure(), k.Gauge(Vec{X: 1}), k.Gauge(Vec{Y: 1}))
+	fmt.Printf("area %g km², gauge of (1, 0): %g, of (0, 1): %g\n", k.Measure(), k.Gauge(Vec{X: 1}),
+		k.Gauge(Vec{Y: 1}))
 	// Output:
 	// area 1.5 km², gauge of (1, 0): 1, of (0, 1): 2
 }

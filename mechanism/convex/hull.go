@@ -1,15 +1,15 @@
 package convex
 
-import (
-	"slices"
-)
+import "slices"
 
-// HullOfCells returns the convex hull of the centres of cells, in cell coordinates (column, row): counter-clockwise from the
-// smallest (x, then y), no three vertices on a line. One cell gives one vertex, cells on a line give its two ends.
+// HullOfCells returns the convex hull of the centres of cells, in cell coordinates (column, row):
+// counter-clockwise from the smallest (x, then y), no three vertices on a line. One cell gives one
+// vertex, cells on a line give its two ends.
 //
-// The cells must ascend (row-major, cell = row·width + column) and there must be one at least. The hull overwrites dst and is
-// returned, grown if need be. Only the two extreme cells of each row can be vertices, so after one pass up and one pass down
-// over the list (Andrew's monotone chain by rows) nothing is left to sort: O(len(cells)), without allocation once dst is large enough.
+// The cells must ascend (row-major, cell = row·width + column) and there must be one at least. The
+// hull overwrites dst and is returned, grown if need be. Only the two extreme cells of each row can
+// be vertices, so after one pass up and one pass down over the list (Andrew's monotone chain by
+// rows) nothing is left to sort: O(len(cells)), without allocation once dst is large enough.
 func HullOfCells(dst []Lattice, cells []int32, width int) []Lattice {
 	if len(cells) == 0 || width < 1 {
 		panic("convex: HullOfCells needs a cell and a width")
@@ -28,7 +28,8 @@ func HullOfCells(dst []Lattice, cells []int32, width int) []Lattice {
 		}
 	}
 	right := len(dst)
-	for i, row := n-1, dst[right-1].Y; i >= 0; { // the left side, downwards: the first cell of each row
+	for i, row := n-1, dst[right-1].Y; i >= 0; {
+		// the left side, downwards: the first cell of each row
 		start := row * w
 		for i--; i >= 0 && int64(cells[i]) >= start; i-- {
 		}
@@ -37,7 +38,7 @@ func HullOfCells(dst []Lattice, cells []int32, width int) []Lattice {
 			row = int64(cells[i]) / w
 		}
 	}
-	if len(dst) > 1 { // the chain has come back to where it began
+	if len(dst) > 1 { // the chain has returned to its start
 		dst = dst[:len(dst)-1]
 	}
 	rotate(dst)
@@ -49,8 +50,9 @@ func lattice(cell int32, width int64) Lattice {
 	return Lattice{int64(cell) - row*width, row}
 }
 
-// push appends p to the chain, first taking back the vertices that p turns into inner or collinear points. The first keep
-// points belong to the chain before and stay. A point equal to the last one is not pushed, unless it closes the polygon.
+// push appends p to the chain, first taking back the vertices that p turns into inner or collinear
+// points. The first keep points belong to the chain before and stay. A point equal to the last one
+// is not pushed, unless it closes the polygon.
 func push[T Number](chain []Point[T], keep int, p Point[T]) []Point[T] {
 	for len(chain) > keep {
 		if turnsLeft(chain[len(chain)-2], chain[len(chain)-1], p) {
@@ -79,11 +81,13 @@ func rotate[T Number](vertices []Point[T]) {
 	}
 }
 
-// Hull returns the convex hull of points in the same canonical form as HullOfCells, for points that have no grid. It overwrites
-// dst and sorts points in place: Andrew's monotone chain, O(n log n). There must be one point at least.
+// Hull returns the convex hull of points in the same canonical form as HullOfCells, for points that
+// have no grid. It overwrites dst and sorts points in place: Andrew's monotone chain, O(n log n).
+// There must be one point at least.
 //
-// Float64 points that lie on a line up to the rounding of their coordinates give the segment between their ends, and a vertex that is
-// no corner but for rounding is dropped: see rounding. n points along a slow curve can lie up to n times that outside.
+// Float64 points on a line, up to the rounding of their coordinates, give the segment between their
+// ends. A vertex that is a corner only by rounding is dropped: see rounding. With n points along a
+// slow curve, a point can lie up to n times that bound outside the hull.
 func Hull[T Number](dst, points []Point[T]) []Point[T] {
 	if len(points) == 0 {
 		panic("convex: Hull needs a point")
@@ -111,14 +115,16 @@ func Hull[T Number](dst, points []Point[T]) []Point[T] {
 	return flatten(dst)
 }
 
-// Difference returns the difference body K = H ⊕ (-H) of a canonical convex polygon H: the convex hull of all differences of two
-// points of H. For H = Conv(ΔX) it is the sensitivity hull. K comes in canonical form too, its second half the negated first:
-// vertex i+len/2 is minus vertex i, exactly. A point gives the point 0, a segment s the segment from -s to s.
+// Difference returns the difference body K = H ⊕ (-H) of a canonical convex polygon H: the convex
+// hull of all differences of two points of H. For H = Conv(ΔX) it is the sensitivity hull. K comes
+// in canonical form too, its second half the negated first: vertex i+len/2 is minus vertex i,
+// exactly. A point gives the point 0, a segment s the segment from -s to s.
 //
-// The edges of K are those of H and of -H in the order of their angle, parallel ones joined. Taken from the smallest vertex to
-// the largest, the lower side of H and the reversed upper side are each sorted already, so one merge of O(h) does it; the paper
-// takes the hull of all h² differences, O(h² log h). Every vertex is computed as one difference of two vertices of H, hence
-// exact in whole numbers and rounded once in float64. K overwrites dst, which must not overlap hull.
+// The edges of K are those of H and of -H in the order of their angle, parallel ones joined. Taken
+// from the smallest vertex to the largest, the lower side of H and the reversed upper side are each
+// sorted already, so one merge of O(h) does it; the paper takes the hull of all h² differences,
+// O(h² log h). Every vertex is computed as one difference of two vertices of H, hence exact in
+// whole numbers and rounded once in float64. K overwrites dst, which must not overlap hull.
 func Difference[T Number](dst, hull []Point[T]) []Point[T] {
 	dst = dst[:0]
 	h := len(hull)
@@ -134,7 +140,8 @@ func Difference[T Number](dst, hull []Point[T]) []Point[T] {
 			top = i
 		}
 	}
-	low, up := 0, top // walk the lower side from the smallest vertex, the upper one from the largest
+	// walk the lower side from the smallest vertex, the upper one from the largest
+	low, up := 0, top
 	for low < top || up < h {
 		dst = append(dst, hull[low].Sub(hull[up%h]))
 		switch turn := edgeOrder(hull, low, top, up); {
@@ -153,7 +160,8 @@ func Difference[T Number](dst, hull []Point[T]) []Point[T] {
 	return dst
 }
 
-// edgeOrder says which edge comes next by angle: positive the lower side's, negative the upper side's, zero both (parallel).
+// edgeOrder says which edge comes next by angle: positive the lower side's, negative the upper
+// side's, zero both (parallel).
 func edgeOrder[T Number](hull []Point[T], low, top, up int) T {
 	if low == top {
 		return -1
@@ -168,7 +176,8 @@ func edgeOrder[T Number](hull []Point[T], low, top, up int) T {
 	return Cross(hull[low+1].Sub(hull[low]), hull[up].Sub(hull[next]))
 }
 
-// Extent returns the side lengths of the smallest upright box around a polygon: the paper's Δ1 and Δ2 when given Conv(ΔX).
+// Extent returns the side lengths of the smallest upright box around a polygon: the paper's Δ1 and
+// Δ2 when given Conv(ΔX).
 func Extent[T Number](polygon []Point[T]) (dx, dy T) {
 	lo, hi := polygon[0], polygon[0]
 	for _, v := range polygon {
@@ -178,7 +187,8 @@ func Extent[T Number](polygon []Point[T]) (dx, dy T) {
 	return hi.X - lo.X, hi.Y - lo.Y
 }
 
-// Diameter1 returns the greatest ℓ1 distance of two points of a polygon, max(range(x+y), range(x-y)).
+// Diameter1 returns the greatest ℓ1 distance of two points of a polygon, max(range(x+y),
+// range(x-y)).
 func Diameter1[T Number](polygon []Point[T]) T {
 	p := polygon[0]
 	sumLo, sumHi, difLo, difHi := p.X+p.Y, p.X+p.Y, p.X-p.Y, p.X-p.Y
@@ -189,14 +199,17 @@ func Diameter1[T Number](polygon []Point[T]) T {
 	return max(sumHi-sumLo, difHi-difLo)
 }
 
-// rounding bounds the error of the cross product of two steps, from a over b to c, of float64 points. Let every coordinate be off by four
-// roundings (the centre of a cell has one), 4u of the greatest coordinate m with u = 2⁻⁵³. Each component of a step is then off by
-// 8u·m and its own rounding, u times at most 2m: 10u·m. Each is a factor of one product with a component of the other step, so
-// both products together are off by 10u·m·s, where s is the sum of the four components without sign; rounding the products and
-// their difference adds 4u·m·s at most. 14u·m·s, and 16u·m·s with room for terms of second order.
+// rounding bounds the error of the cross product of two steps, from a over b to c, of float64
+// points. Let every coordinate be off by four roundings (the centre of a cell has one), 4u of the
+// greatest coordinate m with u = 2⁻⁵³. Each component of a step is then off by 8u·m and its own
+// rounding, u times at most 2m: 10u·m. Each is a factor of one product with a component of the
+// other step, so both products together are off by 10u·m·s, where s is the sum of the four
+// components without sign; rounding the products and their difference adds 4u·m·s at most. 14u·m·s,
+// and 16u·m·s with room for terms of second order.
 const rounding = 0x1p-49
 
-// slack returns rounding·m·s of the way from a over b to c: 0 for whole numbers, which are exact.
+// slack returns rounding·m·s for the way from a over b to c, and 0 for whole numbers, which are
+// exact.
 func slack[T Number](a, b, c Point[T]) T {
 	if half := T(1) / 2; half == 0 {
 		return 0
@@ -207,16 +220,17 @@ func slack[T Number](a, b, c Point[T]) T {
 	return T(rounding * float64(m) * float64(s))
 }
 
-// turnsLeft reports whether the way from a over b to c turns left by more than rounding. A way back turns by any amount: else the far
-// end of a line could be taken for a point on it.
+// turnsLeft reports whether the way from a over b to c turns left by more than rounding. If the way
+// goes back, any amount counts: else the far end of a line could be taken for a point on it.
 func turnsLeft[T Number](a, b, c Point[T]) bool {
 	there, on := b.Sub(a), c.Sub(b)
 	turn := Cross(there, on)
 	return turn > 0 && (Dot(there, on) < 0 || turn > slack(a, b, c))
 }
 
-// flatten makes a polygon all of whose vertices lie on one line, up to rounding, the segment between its ends. Points on a steep line are sorted
-// by what rounding made of their x, so the chain of turns alone can leave a sliver of them.
+// flatten turns a polygon whose vertices all lie on one line, up to rounding, into the segment
+// between its ends. The chain of turns alone can leave a sliver: points on a steep line are sorted
+// by their x, which is mostly rounding there.
 func flatten[T Number](hull []Point[T]) []Point[T] {
 	if half := T(1) / 2; half == 0 || len(hull) < 3 {
 		return hull

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// bruteHull keeps the points that lie in no triangle or segment of others: O(n⁴), straight from the definition of a vertex.
+// bruteHull keeps the points that lie in no triangle or segment of others: O(n⁴), straight from the
+// definition of a vertex.
 func bruteHull(points []Lattice) []Lattice {
 	var vertices []Lattice
 	for i, p := range points {
@@ -25,7 +26,8 @@ func bruteHull(points []Lattice) []Lattice {
 		}
 		return 1
 	})
-	slices.SortFunc(vertices, func(a, b Lattice) int { // around the first vertex, which sees all others within half a turn
+	slices.SortFunc(vertices, func(a, b Lattice) int {
+		// around the first vertex, which sees all others within half a turn
 		c := Cross(a.Sub(first), b.Sub(first))
 		switch {
 		case a == first || c > 0:
@@ -51,7 +53,8 @@ func insideOthers(p Lattice, points []Lattice) bool {
 				if c == p || Cross(b.Sub(a), c.Sub(a)) <= 0 {
 					continue
 				}
-				if Cross(b.Sub(a), p.Sub(a)) >= 0 && Cross(c.Sub(b), p.Sub(b)) >= 0 && Cross(a.Sub(c), p.Sub(c)) >= 0 {
+				if Cross(b.Sub(a), p.Sub(a)) >= 0 && Cross(c.Sub(b), p.Sub(b)) >= 0 &&
+					Cross(a.Sub(c), p.Sub(c)) >= 0 {
 					return true
 				}
 			}
@@ -90,10 +93,12 @@ func TestHullOfCellsAgainstDefinition(t *testing.T) {
 		cells := randomCells(r, width, height)
 		want := bruteHull(points(cells, width))
 		if got := HullOfCells(nil, cells, width); !slices.Equal(got, want) {
-			t.Fatalf("case %d: hull of cells %v (width %d): got %v, want %v", i, cells, width, got, want)
+			t.Fatalf("case %d: hull of cells %v (width %d): got %v, want %v",
+				i, cells, width, got, want)
 		}
 		if got := Hull(nil, points(cells, width)); !slices.Equal(got, want) {
-			t.Fatalf("case %d: hull of points of %v (width %d): got %v, want %v", i, cells, width, got, want)
+			t.Fatalf("case %d: hull of points of %v (width %d): got %v, want %v",
+				i, cells, width, got, want)
 		}
 	}
 }
@@ -164,8 +169,9 @@ func TestDifferenceOfPointsIsSymmetricAndConvex(t *testing.T) {
 	}
 }
 
-// TestCollinearFloats takes centres of cells along lines of every slope, in units that float64 cannot hold: each is a segment between its
-// ends, and no difference of two of its points has a gauge that is not a number or beyond 1.
+// TestCollinearFloats takes centres of cells along lines of every slope, in units that float64
+// cannot hold: each is a segment between its ends, and no difference of two of its points has a
+// gauge that is not a number or beyond 1.
 func TestCollinearFloats(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(6, 1))
@@ -193,7 +199,8 @@ func TestCollinearFloats(t *testing.T) {
 		}
 		hull := Hull(nil, slices.Clone(p))
 		if len(hull) > 2 {
-			t.Fatalf("case %d: points on a line of slope %g/%g in units of %g have the hull %v", i, dy, dx, unit, hull)
+			t.Fatalf("case %d: points on a line of slope %g/%g in units of %g have the hull %v",
+				i, dy, dx, unit, hull)
 		}
 		if len(hull) == 2 && !hull[0].Less(hull[1]) {
 			t.Fatalf("case %d: the segment %v does not begin at its smaller end", i, hull)
@@ -213,16 +220,19 @@ func checkDifferences(t *testing.T, points, hull []Vec, margin float64) {
 	for _, a := range points {
 		for _, b := range points {
 			if g := body.GaugeFrom(a, b); !(g <= 1+margin) {
-				t.Fatalf("the difference of %v and %v has gauge %g in the body of %v", a, b, g, hull)
+				t.Fatalf("the difference of %v and %v has gauge %g in the body of %v",
+					a, b, g, hull)
 			}
 		}
 	}
-	if m := body.Moment(); !(body.Measure() > 0) || math.IsNaN(m.Trace()) || math.IsNaN(m.Determinant) {
+	if m := body.Moment(); !(body.Measure() > 0) || math.IsNaN(m.Trace()) ||
+		math.IsNaN(m.Determinant) {
 		t.Fatalf("the body of %v has measure %g and moment %+v", hull, body.Measure(), m)
 	}
 }
 
-// TestFloatPolygonsHaveTrueCorners puts many points on the sides of slanted squares, where rounding makes corners that are none.
+// TestFloatPolygonsHaveTrueCorners puts many points on the sides of slanted squares, where rounding
+// makes corners that are none.
 func TestFloatPolygonsHaveTrueCorners(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(8, 1))
@@ -233,19 +243,26 @@ func TestFloatPolygonsHaveTrueCorners(t *testing.T) {
 		var p []Vec
 		for n := range 21 {
 			k := float64(n)
-			for _, at := range []Vec{{k * dx, k * dy}, {k*dx - 20*dy, k*dy + 20*dx}, {-k * dy, k * dx}, {20*dx - k*dy, 20*dy + k*dx}} {
+			for _, at := range []Vec{
+				{k * dx, k * dy},
+				{k*dx - 20*dy, k*dy + 20*dx},
+				{-k * dy, k * dx},
+				{20*dx - k*dy, 20*dy + k*dx},
+			} {
 				p = append(p, Vec{(x + at.X + .5) * unit, (y + at.Y + .5) * unit})
 			}
 		}
 		hull := Hull(nil, slices.Clone(p))
 		if len(hull) != 4 {
-			t.Fatalf("case %d: a square with sides (%g, %g) in units of %g has %d corners", i, dx, dy, unit, len(hull))
+			t.Fatalf("case %d: a square with sides (%g, %g) in units of %g has %d corners",
+				i, dx, dy, unit, len(hull))
 		}
 		checkDifferences(t, p, hull, 1e-13)
 	}
 }
 
-// TestShortEdges cuts a corner of a square off, so near it that the edge's distance from 0 would drown in v × w.
+// TestShortEdges cuts a corner of a square off, so near it that the edge's distance from 0 would
+// drown in v × w.
 func TestShortEdges(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []float64{1e-6, 1e-10, 1e-13} {
@@ -258,7 +275,8 @@ func TestShortEdges(t *testing.T) {
 	}
 }
 
-// TestAlmostCollinearFloats widens a line by shares of its length, from rounding to a thousandth: the body is a segment or a sound polygon.
+// TestAlmostCollinearFloats widens a line by shares of its length, from rounding to a thousandth:
+// the body is a segment or a sound polygon.
 func TestAlmostCollinearFloats(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 1))

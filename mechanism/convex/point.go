@@ -1,12 +1,14 @@
-// Package convex holds the plane geometry of the sensitivity hull: convex hulls of cells and of points, the difference body
-// K = H ⊕ (-H), its gauge ‖·‖_K, area, second moment, and the sectors from which uniform points of K are drawn.
+// Package convex holds the plane geometry of the sensitivity hull: convex hulls of cells and of
+// points, the difference body K = H ⊕ (-H), its gauge ‖·‖_K, area, second moment, and the sectors
+// from which uniform points of K are drawn.
 //
-// Cells have whole coordinates, so their hulls and difference bodies are exact: every orientation test is a product of integers
-// that fits into 64 bits. Points without a grid go through the same code in float64, where a turn counts
-// only if it exceeds what rounding can do.
+// Cells have whole coordinates, so their hulls and difference bodies are exact: every orientation
+// test is a product of integers that fits into 64 bits. Points without a grid go through the same
+// code in float64, where a turn counts only if it is larger than rounding could make it.
 //
-// Source: Xiao and Xiong, "Protecting Locations with Differential Privacy under Temporal Correlations", CCS 2015,
-// sections 4.1 and 5.1 (the sensitivity hull and the K-norm), doi 10.1145/2810103.2813640.
+// Source: Xiao and Xiong, "Protecting Locations with Differential Privacy under Temporal
+// Correlations", CCS 2015, sections 4.1 and 5.1 (the sensitivity hull and the K-norm), doi
+// 10.1145/2810103.2813640.
 package convex
 
 // Number is a coordinate: whole cells, or map kilometres.
@@ -15,7 +17,8 @@ type Number interface{ int64 | float64 }
 // Point is a place or a displacement of the plane.
 type Point[T Number] struct{ X, Y T }
 
-// Lattice is a point in whole cells: X columns east, Y rows north. Both stay below 2³¹, so that a cross product fits into 64 bits.
+// Lattice is a point in whole cells: X columns east, Y rows north. Both stay below 2³¹, so that a
+// cross product fits into 64 bits.
 type Lattice = Point[int64]
 
 // Vec is a point in a unit of length, usually map kilometres.

@@ -71,12 +71,14 @@ func TestReduceFindsTheLeastWidths(t *testing.T) {
 		}
 		least, other := leastWidths(half, 30)
 		if width(d, half) != least || width(e, half) != other {
-			t.Fatalf("case %d, K %v: widths %d and %d, want %d and %d", i, k, width(d, half), width(e, half), least, other)
+			t.Fatalf("case %d, K %v: widths %d and %d, want %d and %d", i, k, width(d, half),
+				width(e, half), least, other)
 		}
 		var body Body
 		body.ResetLattice(k, 1)
 		if area := body.Measure(); float64(least*other) > area/2+1e-9 {
-			t.Fatalf("case %d, K %v: widths %d·%d exceed half the area %g", i, k, least, other, area)
+			t.Fatalf("case %d, K %v: widths %d·%d exceed half the area %g",
+				i, k, least, other, area)
 		}
 		if float64(width(Lattice{1, 0}, half)*width(Lattice{0, 1}, half)) > body.Measure()/2 {
 			thin++
@@ -90,7 +92,8 @@ func TestReduceFindsTheLeastWidths(t *testing.T) {
 	}
 }
 
-// TestReduceOfLargestGrids takes slivers across grids of 2³¹ cells, whose forms are as large as they get.
+// TestReduceOfLargestGrids takes slivers across grids of 2³¹ cells, whose forms are as large as
+// they get.
 func TestReduceOfLargestGrids(t *testing.T) {
 	t.Parallel()
 	for _, hull := range [][]Lattice{
@@ -108,7 +111,8 @@ func TestReduceOfLargestGrids(t *testing.T) {
 		}
 		d, e := Reduce(k)
 		if det := Cross(d, e); det != 1 && det != -1 || 2*width(d, half)*width(e, half) > area {
-			t.Errorf("hull %v: forms %v and %v, widths %d and %d, area %d", hull, d, e, width(d, half), width(e, half), area)
+			t.Errorf("hull %v: forms %v and %v, widths %d and %d, area %d",
+				hull, d, e, width(d, half), width(e, half), area)
 		}
 	}
 }

@@ -1,18 +1,25 @@
-// Package grid lays whole square cells over a box of the Earth and converts between degrees, map kilometres and cells.
+// Package grid lays whole square cells over a box of the Earth and converts between degrees, map
+// kilometres and cells.
 //
-// The map is equirectangular: kilometres grow with degrees at two constant rates, those of the WGS 84 ellipsoid at the
-// box's middle latitude φ₀,
+// The map is equirectangular: kilometres grow with degrees at two constant rates, those of the WGS
+// 84 ellipsoid at the box's middle latitude φ₀,
 //
-//	X = (lon − west)  · N(φ₀) cos φ₀ · π/180      N(φ) = a / √(1 − e² sin² φ)             (prime vertical radius)
-//	Y = (lat − south) · M(φ₀)        · π/180      M(φ) = a (1 − e²) / (1 − e² sin² φ)^³⁄²  (meridian radius)
+//	X = (lon − west)  · N(φ₀) cos φ₀ · π/180
+//	Y = (lat − south) · M(φ₀)        · π/180
 //
-// How wrong that is: at latitude φ the Earth's own metric is M(φ)² dφ² + (N(φ) cos φ)² dλ², the map's is the same with
-// φ₀. Along any path the two lengths therefore differ by a factor between the least and the greatest of M(φ)/M(φ₀) and
-// N(φ) cos φ / (N(φ₀) cos φ₀) over the latitudes the path visits. The true distance is at most the true length of the
-// map's straight line, and the map distance at most the map's length of the geodesic, so the ratio of the distances lies
-// between the same two factors, taken over the box's latitudes and those to which a geodesic between its corners bulges.
-// To first order the relative error is tan φ₀ · (north − south)/2 in radians: .09 % for a box .12° high at 40°.
-// [Grid.Distortion] returns the bound for a grid.
+// with the prime vertical radius N and the meridian radius M,
+//
+//	N(φ) = a / √(1 − e² sin² φ)
+//	M(φ) = a (1 − e²) / (1 − e² sin² φ)^³⁄²
+//
+// How wrong that is: at latitude φ the Earth's own metric is M(φ)² dφ² + (N(φ) cos φ)² dλ², the
+// map's is the same with φ₀. Along any path the two lengths therefore differ by a factor between
+// the least and the greatest of M(φ)/M(φ₀) and N(φ) cos φ / (N(φ₀) cos φ₀) over the latitudes the
+// path visits. The true distance is at most the true length of the map's straight line, and the map
+// distance at most the map's length of the geodesic, so the ratio of the distances lies between the
+// same two factors, taken over the box's latitudes and those to which a geodesic between its
+// corners bulges. To first order the relative error is tan φ₀ · (north − south)/2 in radians: .09 %
+// for a box .12° high at 40°. [Grid.Distortion] returns the bound for a grid.
 package grid
 
 import (
@@ -30,8 +37,8 @@ type Box struct{ South, West, North, East float64 }
 // Cell is the number of a cell, row-major from the south-west: row*Width + column.
 type Cell = int32
 
-// Limits of a grid. A box nearer to a pole, or so high that distances are off by more than a quarter, is refused: the
-// equirectangular map would mislead there.
+// Limits of a grid. A box nearer to a pole, or so high that distances are off by more than a
+// quarter, is refused: the equirectangular map would mislead there.
 const (
 	MaxLatitude   = 85.0
 	MaxDistortion = 0.25
@@ -50,38 +57,47 @@ type Grid struct {
 	id            string
 }
 
-// New lays cells of side cellM metres over the box, starting in its south-west corner; the last column and row may reach
-// beyond the east and north sides, so that whole cells cover the box. It refuses boxes that are empty, cross the
-// antimeridian, come within 5° of a pole, or are distorted by more than [MaxDistortion], and grids of more than
-// [MaxCells] cells.
+// New lays cells of side cellM metres over the box, starting in its south-west corner; the last
+// column and row may reach beyond the east and north sides, so that whole cells cover the box. It
+// refuses boxes that are empty, cross the antimeridian, come within 5° of a pole, or are distorted
+// by more than [MaxDistortion], and grids of more than [MaxCells] cells.
 func New(box Box, cellM float64) (*Grid, error) {
 	if err := box.check(); err != nil {
 		return nil, err
 	}
 	if !(cellM > 0) || math.IsInf(cellM, 1) {
-		return nil, errors.New("grid: the cell size must be a positive number of metres, such as 340")
+		return nil, errors.New("grid: the cell size must be a positive number of metres, " +
+			"such as 340")
 	}
 	middle := (box.South + box.North) / 2
-	g := &Grid{box: box, cellM: cellM, cellKM: cellM / 1000, kmPerLat: perLatitude(middle), kmPerLon: perLongitude(middle)}
+	g := &Grid{
+		box: box, cellM: cellM, cellKM: cellM / 1000, kmPerLat: perLatitude(middle),
+		kmPerLon: perLongitude(middle),
+	}
 	g.distortion = distortion(box, middle)
 	if g.distortion > MaxDistortion {
-		return nil, fmt.Errorf("grid: distances on this box would be wrong by up to %.0f %%; choose a box less high, or further from the pole", 100*g.distortion)
+		return nil, fmt.Errorf("grid: distances on this box would be wrong by up to %.0f %%; "+
+			"choose a box less high, or further from the pole", 100*g.distortion)
 	}
 	columns := wholeCells((box.East-box.West)*g.kmPerLon, g.cellKM)
 	rows := wholeCells((box.North-box.South)*g.kmPerLat, g.cellKM)
 	if !(float64(columns*rows) <= MaxCells) {
-		return nil, fmt.Errorf("grid: %.0f × %.0f cells are more than %d; choose larger cells or a smaller box", columns, rows, MaxCells)
+		return nil, fmt.Errorf("grid: %.0f × %.0f cells are more than %d; choose larger cells or "+
+			"a smaller box", columns, rows, MaxCells)
 	}
 	g.width, g.height = int(columns), int(rows)
 	g.id = g.hash("placed", box.South, box.West, box.North, box.East, cellM)
 	return g, nil
 }
 
-// Plain returns a grid that has no place on Earth: a synthetic map of width × height cells of cellKM kilometres. Calls
-// in degrees use a fixed nominal box with its south-west corner at 0° N 0° E and the rates of the equator.
+// Plain returns a grid that has no place on Earth: a synthetic map of width × height cells of
+// cellKM kilometres. Calls in degrees use a fixed nominal box with its south-west corner at 0° N 0°
+// E and the rates of the equator.
 func Plain(width, height int, cellKM float64) (*Grid, error) {
 	if width < 1 || height < 1 || width > MaxCells/height {
-		return nil, fmt.Errorf("grid: %d × %d cells: both sides must be at least 1 and their product at most %d", width, height, MaxCells)
+		return nil, fmt.Errorf(
+			"grid: %d × %d cells: both sides must be at least 1 and their product at most %d",
+			width, height, MaxCells)
 	}
 	if !(cellKM > 0) || math.IsInf(cellKM, 1) {
 		return nil, errors.New("grid: the cell size must be a positive number of kilometres")
@@ -90,7 +106,8 @@ func Plain(width, height int, cellKM float64) (*Grid, error) {
 	g.kmPerLat, g.kmPerLon = perLatitude(0), perLongitude(0)
 	g.box.North, g.box.East = float64(height)*cellKM/g.kmPerLat, float64(width)*cellKM/g.kmPerLon
 	if g.box.North > 90 || g.box.East > 180 {
-		return nil, errors.New("grid: a plain grid may not be larger than a quarter of the Earth; choose smaller cells")
+		return nil, errors.New("grid: a plain grid may not be larger than a quarter of the " +
+			"Earth; choose smaller cells")
 	}
 	g.id = g.hash("plain", float64(width), float64(height), cellKM)
 	return g, nil
@@ -99,23 +116,28 @@ func Plain(width, height int, cellKM float64) (*Grid, error) {
 func (b Box) check() error {
 	for _, v := range [...]float64{b.South, b.West, b.North, b.East} {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return errors.New("grid: a side of the box is not a finite number; give south, west, north, east in degrees")
+			return errors.New("grid: a side of the box is not a finite number; give south, west, " +
+				"north, east in degrees")
 		}
 	}
 	switch {
 	case b.West < -180 || b.East > 180:
 		return errors.New("grid: west and east must lie in [-180, 180] degrees")
 	case b.West > b.East:
-		return errors.New("grid: west lies east of east: if the box crosses the antimeridian, split it there into two grids; else swap the two")
+		return errors.New("grid: west lies east of east: if the box crosses the antimeridian, " +
+			"split it there into two grids; else swap the two")
 	case b.South < -MaxLatitude || b.North > MaxLatitude:
-		return fmt.Errorf("grid: south and north must lie in [-%[1]g, %[1]g] degrees: this map cannot hold a pole", MaxLatitude)
+		return fmt.Errorf("grid: south and north must lie in [-%[1]g, %[1]g] degrees: this map "+
+			"cannot hold a pole", MaxLatitude)
 	case b.South >= b.North || b.West == b.East:
-		return errors.New("grid: the box is empty: south must be less than north and west less than east; the order is south, west, north, east")
+		return errors.New("grid: the box is empty: south must be less than north and west less " +
+			"than east; the order is south, west, north, east")
 	}
 	return nil
 }
 
-// wholeCells returns how many cells cover length. A rest below a millionth of a cell is rounding, not a cell.
+// wholeCells returns how many cells cover length. A rest below a millionth of a cell is rounding,
+// not a cell.
 func wholeCells(lengthKM, cellKM float64) float64 {
 	return math.Max(1, math.Ceil(lengthKM/cellKM-1e-6))
 }
@@ -123,7 +145,8 @@ func wholeCells(lengthKM, cellKM float64) float64 {
 func (g *Grid) hash(kind string, numbers ...float64) string {
 	buf := append([]byte("geodither grid 1 "), kind...)
 	for _, v := range numbers {
-		buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v+0)) // +0: -0 and 0 are one box
+		// +0: -0 and 0 are one box
+		buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v+0))
 	}
 	sum := sha256.Sum256(buf)
 	return hex.EncodeToString(sum[:8])
@@ -141,10 +164,11 @@ func (g *Grid) Cells() int { return g.width * g.height }
 // CellKM returns the side of a cell in kilometres.
 func (g *Grid) CellKM() float64 { return g.cellKM }
 
-// CellM returns the side of a cell in metres: for a grid from [New] the very number it was made with.
+// CellM returns the side of a cell in metres: for a grid from [New] exactly the number given there.
 func (g *Grid) CellM() float64 { return g.cellM }
 
-// Box returns the box that the grid was made for; the cells may reach a little further north and east.
+// Box returns the box that the grid was made for; the cells may reach a little further north and
+// east.
 func (g *Grid) Box() Box { return g.box }
 
 // IsPlain says whether the grid came from [Plain] and so has no true place on Earth.
@@ -153,7 +177,8 @@ func (g *Grid) IsPlain() bool { return g.plain }
 // ID returns 16 hex digits that stand for the numbers which define the grid.
 func (g *Grid) ID() string { return g.id }
 
-// Distortion bounds the relative error of map distances within the box: true/map lies in [1-d, 1+d]. 0 for a plain grid.
+// Distortion bounds the relative error of map distances within the box: true/map lies in [1-d,
+// 1+d]. 0 for a plain grid.
 func (g *Grid) Distortion() float64 { return g.distortion }
 
 // Contains says whether the place lies in the box, its sides included.
@@ -161,15 +186,16 @@ func (g *Grid) Contains(lat, lon float64) bool {
 	return lat >= g.box.South && lat <= g.box.North && lon >= g.box.West && lon <= g.box.East
 }
 
-// Beyond returns how far a place lies outside the cells of the map, in kilometres: the larger of the distances along
-// the two axes, and 0 within the cells and on their border.
+// Beyond returns how far a place lies outside the cells of the map, in kilometres: the larger of
+// the distances along the two axes, and 0 within the cells and on their border.
 func (g *Grid) Beyond(lat, lon float64) float64 {
 	p := g.ToMap(lat, lon)
 	east, north := float64(float64(g.width)*g.cellKM), float64(float64(g.height)*g.cellKM)
 	return max(0, -p.X, p.X-east, -p.Y, p.Y-north)
 }
 
-// ToMap returns the place's map coordinates, also outside the box. A longitude is taken the shorter way round the Earth.
+// ToMap returns the place's map coordinates, also outside the box. A longitude is taken the shorter
+// way round the Earth.
 func (g *Grid) ToMap(lat, lon float64) Point {
 	east := lon - g.box.West
 	if middle := (g.box.East - g.box.West) / 2; east > middle+180 {
@@ -180,8 +206,9 @@ func (g *Grid) ToMap(lat, lon float64) Point {
 	return Point{X: float64(east * g.kmPerLon), Y: float64((lat - g.box.South) * g.kmPerLat)}
 }
 
-// ToDegrees is the inverse of ToMap. Points far outside the grid (noise may throw them there) are held within the
-// Earth: latitude in [-90, 90], longitude wrapped into [-180, 180].
+// ToDegrees is the inverse of ToMap. Noise may
+// move a point far outside the grid; its latitude is then limited to [-90, 90] and its longitude
+// wrapped into [-180, 180].
 func (g *Grid) ToDegrees(p Point) (lat, lon float64) {
 	lat = min(max(g.box.South+float64(p.Y/g.kmPerLat), -90), 90)
 	lon = g.box.West + float64(p.X/g.kmPerLon)
@@ -191,17 +218,18 @@ func (g *Grid) ToDegrees(p Point) (lat, lon float64) {
 	return lat, lon
 }
 
-// Locate returns the cell nearest to a place, also from outside the box. Not-a-number counts as the south-west corner:
-// check coordinates before.
+// Locate returns the cell nearest to a place, also from outside the box. NaN counts as the
+// south-west corner, so check coordinates before.
 func (g *Grid) Locate(lat, lon float64) Cell { return g.CellAt(g.ToMap(lat, lon)) }
 
-// CellAt returns the cell nearest to p: the one that holds it, or for a point outside the one at the nearest edge.
-// A point on the side between two cells belongs to the one further east or north.
+// CellAt returns the cell nearest to p: the one that holds it, or for a point outside the one at
+// the nearest edge. A point on the side between two cells belongs to the one further east or north.
 func (g *Grid) CellAt(p Point) Cell {
 	return Cell(clampIndex(p.Y/g.cellKM, g.height)*g.width + clampIndex(p.X/g.cellKM, g.width))
 }
 
-// clampIndex compares before it converts, since float to int conversion out of range differs between architectures.
+// clampIndex compares before it converts, since float to int conversion out of range differs
+// between architectures.
 func clampIndex(v float64, n int) int {
 	switch {
 	case !(v > 0):
@@ -215,10 +243,14 @@ func clampIndex(v float64, n int) int {
 // Centre returns the middle of cell c. It panics if c is not a cell of the grid.
 func (g *Grid) Centre(c Cell) Point {
 	g.checkCell(c)
-	return Point{X: float64((float64(int(c)%g.width) + 0.5) * g.cellKM), Y: float64((float64(int(c)/g.width) + 0.5) * g.cellKM)}
+	return Point{
+		X: float64((float64(int(c)%g.width) + 0.5) * g.cellKM),
+		Y: float64((float64(int(c)/g.width) + 0.5) * g.cellKM),
+	}
 }
 
-// Column returns the column of cell c, counted from the west. It panics if c is not a cell of the grid.
+// Column returns the column of cell c, counted from the west. It panics if c is not a cell of the
+// grid.
 func (g *Grid) Column(c Cell) int {
 	g.checkCell(c)
 	return int(c) % g.width
@@ -236,7 +268,8 @@ func (g *Grid) checkCell(c Cell) {
 	}
 }
 
-// The WGS 84 ellipsoid: equatorial radius in kilometres and first eccentricity squared (NIMA TR8350.2, table 3.1 and 3.3).
+// The WGS 84 ellipsoid: equatorial radius in kilometres and first eccentricity squared (NIMA
+// TR8350.2, table 3.1 and 3.3).
 const (
 	equatorKM    = 6378.137
 	eccentricity = 6.69437999014e-3
@@ -244,10 +277,11 @@ const (
 
 const radians = math.Pi / 180
 
-// perLatitude returns the kilometres of one degree of latitude at lat, perLongitude those of one degree of longitude.
-// Both are rounded to a nanokilometre (a micrometre), so that a last bit of math.Cos which differs between architectures
-// almost surely does not reach the map: it would have to lie on the edge between two such numbers, some 10⁻⁵ likely for
-// a box. [Grid.ID] hashes what the grid was made with, not these rates, and would not tell.
+// perLatitude returns the kilometres of one degree of latitude at lat, perLongitude those of one
+// degree of longitude. Both are rounded to a nanokilometre (a micrometre), so that a last bit of
+// math.Cos that differs between architectures almost surely does not reach the map. It would have
+// to lie on the edge between two such numbers, which for a box has a probability of some 10⁻⁵.
+// [Grid.ID] hashes the grid's parameters, not these rates, and would not show it.
 func perLatitude(lat float64) float64  { return roundNano(meridianRadius(lat) * radians) }
 func perLongitude(lat float64) float64 { return roundNano(parallelRadius(lat) * radians) }
 
@@ -269,8 +303,9 @@ func flatness(lat float64) float64 {
 	return 1 - float64(eccentricity*float64(s*s))
 }
 
-// distortion bounds |true/map − 1| over all pairs of places in the box (see the package comment). Both radii are
-// monotone in |φ|, so their extremes lie at the ends of the range of latitudes or, where it holds the equator, there.
+// distortion bounds |true/map − 1| over all pairs of places in the box (see the package comment).
+// Both radii are monotone in |φ|, so their extremes lie at the ends of the range of latitudes or,
+// where it holds the equator, there.
 func distortion(box Box, middle float64) float64 {
 	south, north := bulge(box)
 	latitudes := []float64{south, north}
@@ -286,9 +321,10 @@ func distortion(box Box, middle float64) float64 {
 	return worst
 }
 
-// bulge widens the box's latitudes by how far a geodesic between two of its places can leave them. On a sphere a great
-// circle between two places of latitude φ, λ apart, peaks at tan φ' = tan φ / cos(λ/2), and no pair within the box
-// peaks higher; 1 % more covers the ellipsoid, whose flattening is a third of a percent.
+// bulge widens the box's latitudes by how far a geodesic between two of its places can leave them.
+// On a sphere a great circle between two places of latitude φ, λ apart, peaks at tan φ' = tan
+// φ / cos(λ/2), and no pair within the box peaks higher; 1 % more covers the ellipsoid, whose
+// flattening is a third of a percent.
 func bulge(box Box) (south, north float64) {
 	half := (box.East - box.West) / 2
 	rise := func(lat float64) float64 {
@@ -313,12 +349,12 @@ func (p Point) Add(q Point) Point { return Point{p.X + q.X, p.Y + q.Y} }
 // Sub returns p − q.
 func (p Point) Sub(q Point) Point { return Point{p.X - q.X, p.Y - q.Y} }
 
-// Scale returns s·p. The products are rounded before Add or Sub takes them, also where both are inlined and the processor
-// could multiply and add in one rounding.
+// Scale returns s·p. The products are rounded before Add or Sub takes them, also where both are
+// inlined and the processor could multiply and add in one rounding.
 func (p Point) Scale(s float64) Point { return Point{float64(s * p.X), float64(s * p.Y)} }
 
-// Norm returns the length of p in kilometres. The square root of a sum rather than math.Hypot: the latter's last bit
-// differs between architectures, and map distances are far from overflow.
+// Norm returns the length of p in kilometres. The square root of a sum rather than math.Hypot: the
+// latter's last bit differs between architectures, and map distances are far from overflow.
 func (p Point) Norm() float64 { return math.Sqrt(float64(p.X*p.X) + float64(p.Y*p.Y)) }
 
 // Distance returns the distance between p and q in kilometres.

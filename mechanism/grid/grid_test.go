@@ -68,7 +68,15 @@ func TestNewRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		width, height int
 		cellKM        float64
-	}{{0, 1, 1}, {1, 0, 1}, {1 << 16, 1 << 16, 1}, {1, 1, 0}, {1, 1, math.NaN()}, {1, 1 << 20, 1}, {1 << 20, 1, 1}} {
+	}{
+		{0, 1, 1},
+		{1, 0, 1},
+		{1 << 16, 1 << 16, 1},
+		{1, 1, 0},
+		{1, 1, math.NaN()},
+		{1, 1 << 20, 1},
+		{1 << 20, 1, 1},
+	} {
 		if _, err := Plain(tt.width, tt.height, tt.cellKM); err == nil {
 			t.Errorf("Plain(%v) gave no error", tt)
 		}
@@ -77,7 +85,9 @@ func TestNewRefuses(t *testing.T) {
 
 func TestLocateIsTheNearestCell(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
-	for _, g := range []*Grid{mustNew(t, beijing, 1500), mustNew(t, Box{-34, 151, -33.9, 151.2}, 2100)} {
+	for _, g := range []*Grid{
+		mustNew(t, beijing, 1500), mustNew(t, Box{-34, 151, -33.9, 151.2}, 2100),
+	} {
 		box := g.Box()
 		for range 2000 {
 			// A third of the range on each side of the box, too.
@@ -125,7 +135,8 @@ func TestBeyond(t *testing.T) {
 func TestLocateWrapsLongitudes(t *testing.T) {
 	g := mustNew(t, Box{-18, 178, -17, 180}, 10_000)
 	if c := g.Locate(-17.5, -179.9); g.Column(c) != g.Width()-1 {
-		t.Errorf("a place just east of the antimeridian is in column %d of %d", g.Column(c), g.Width())
+		t.Errorf("a place just east of the antimeridian is in column %d of %d",
+			g.Column(c), g.Width())
 	}
 	g = mustNew(t, Box{-18, -180, -17, -178}, 10_000)
 	if c := g.Locate(-17.5, 179.9); g.Column(c) != 0 {
@@ -219,7 +230,9 @@ func TestID(t *testing.T) {
 	}
 	moved := beijing
 	moved.East += 1e-9
-	for i, g := range []*Grid{plain, other, mustNew(t, beijing, 340), mustNew(t, beijing, 341), mustNew(t, moved, 340)} {
+	for i, g := range []*Grid{
+		plain, other, mustNew(t, beijing, 340), mustNew(t, beijing, 341), mustNew(t, moved, 340),
+	} {
 		if before, found := seen[g.ID()]; found {
 			t.Errorf("grids %d and %d have the same id", before, i)
 		}
@@ -232,7 +245,8 @@ func TestID(t *testing.T) {
 	if got, want := mustNew(t, beijing, 340).ID(), "0c8d38a017965fb7"; got != want {
 		t.Errorf("id %s, want %s", got, want)
 	}
-	if mustNew(t, Box{-1, 0, 1, 2}, 500).ID() != mustNew(t, Box{-1, math.Copysign(0, -1), 1, 2}, 500).ID() {
+	if mustNew(t, Box{-1, 0, 1, 2}, 500).ID() != mustNew(t, Box{-1, math.Copysign(0, -1), 1, 2},
+		500).ID() {
 		t.Error("0 and -0 give two ids")
 	}
 }

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestScaleRounds adds a scaled point to one that cancels it but for the product's rounding error. A processor that fuses
-// the two operations, as arm64 does and amd64 does not, would leave that error instead of 0.
+// TestScaleRounds adds a scaled point to one that cancels it but for the product's rounding error.
+// A processor that fuses the two operations, as arm64 does and amd64 does not, would leave that
+// error instead of 0.
 func TestScaleRounds(t *testing.T) {
 	p, s := Point{X: 1.0 / 3, Y: 1.0 / 7}, 1.0/3+1
 	q := Point{X: -product(s, p.X), Y: -product(s, p.Y)}

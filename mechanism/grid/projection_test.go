@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// boxes are where the projection is put to the test: both hemispheres, the equator, far north, wide and high ones.
+// boxes are where the projection is put to the test: both hemispheres, the equator, far north, wide
+// and high ones.
 var boxes = []Box{
 	beijing,
 	{South: 33.70, West: -118.67, North: 34.34, East: -118.15}, // Los Angeles
@@ -16,7 +17,8 @@ var boxes = []Box{
 	{South: 41, West: -5, North: 51, East: 9.5},    // France
 }
 
-// TestDistortionBoundsTheError compares map distances with geodesics of the ellipsoid, corners included.
+// TestDistortionBoundsTheError compares map distances with geodesics of the ellipsoid, corners
+// included.
 func TestDistortionBoundsTheError(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 1))
 	side := func(low, high float64) float64 {
@@ -41,9 +43,11 @@ func TestDistortionBoundsTheError(t *testing.T) {
 		if worst > g.Distortion() {
 			t.Errorf("%v: an error of %.5f, the bound is %.5f", box, worst, g.Distortion())
 		}
-		// A bound that is far from what happens would be of no use, and would hide a fault in the map.
+		// A bound that is far from what happens would be of no use, and would hide a fault in the
+		// map.
 		if worst < g.Distortion()/2 {
-			t.Errorf("%v: the bound %.5f is more than twice the error %.5f", box, g.Distortion(), worst)
+			t.Errorf("%v: the bound %.5f is more than twice the error %.5f",
+				box, g.Distortion(), worst)
 		}
 	}
 }
@@ -55,7 +59,8 @@ func TestDistortionOfBeijing(t *testing.T) {
 	}
 }
 
-// TestPlantedSphere shows that the test above can fail: the usual sphere of 6371 km is outside the bound.
+// TestPlantedSphere shows that the test above can fail: the usual sphere of 6371 km is outside the
+// bound.
 func TestPlantedSphere(t *testing.T) {
 	g := *mustNew(t, beijing, 340)
 	g.kmPerLat = 6371 * radians
@@ -66,17 +71,20 @@ func TestPlantedSphere(t *testing.T) {
 	}
 }
 
-// TestVincenty checks the oracle against a published distance: Flinders Peak to Buninyong, 54,972.271 m on the Australian
-// ellipsoid GRS80 (Geoscience Australia), which differs from WGS 84 by less than a millimetre here.
+// TestVincenty checks the oracle against a published distance: Flinders Peak to Buninyong,
+// 54,972.271 m on the Australian ellipsoid GRS80 (Geoscience Australia), which differs from WGS 84
+// by less than a millimetre here.
 func TestVincenty(t *testing.T) {
-	got := vincenty(-(37 + 57/60. + 3.72030/3600), 144+25/60.+29.52440/3600, -(37 + 39/60. + 10.15610/3600), 143+55/60.+35.38390/3600)
+	got := vincenty(-(37 + 57/60. + 3.72030/3600), 144+25/60.+29.52440/3600,
+		-(37 + 39/60. + 10.15610/3600), 143+55/60.+35.38390/3600)
 	if math.Abs(got-54.972271) > 1e-6 {
 		t.Errorf("%.6f km, want 54.972271", got)
 	}
 }
 
-// vincenty returns the length in kilometres of the geodesic between two places on WGS 84 (Vincenty 1975,
-// doi:10.1179/sre.1975.23.176.88, the inverse formula). It does not converge for nearly antipodal places.
+// vincenty returns the length in kilometres of the geodesic between two places on WGS 84 (Vincenty
+// 1975, doi:10.1179/sre.1975.23.176.88, the inverse formula). It does not converge for nearly
+// antipodal places.
 func vincenty(lat1, lon1, lat2, lon2 float64) float64 {
 	f := 1 - math.Sqrt(1-eccentricity)
 	b := equatorKM * (1 - f)
@@ -105,7 +113,8 @@ func vincenty(lat1, lon1, lat2, lon2 float64) float64 {
 			u := cosA2 * (equatorKM*equatorKM - b*b) / (b * b)
 			long := 1 + u/16384*(4096+u*(-768+u*(320-175*u)))
 			short := u / 1024 * (256 + u*(-128+u*(74-47*u)))
-			correction := short * sinS * (cosM + short/4*(cosS*(2*cosM*cosM-1)-short/6*cosM*(4*sinS*sinS-3)*(4*cosM*cosM-3)))
+			correction := short * sinS *
+				(cosM + short/4*(cosS*(2*cosM*cosM-1)-short/6*cosM*(4*sinS*sinS-3)*(4*cosM*cosM-3)))
 			return b * long * (sigma - correction)
 		}
 		lambda = next

@@ -39,7 +39,8 @@ func ParseDay(text string) (Day, error) {
 	}
 	day := DayAt(at.UnixMilli())
 	if !at.Equal(day.Start()) {
-		return 0, fmt.Errorf("the day %s is out of range: choose one from %v to %v", text, Day(0), LastDay)
+		return 0, fmt.Errorf("the day %s is out of range: choose one from %v to %v",
+			text, Day(0), LastDay)
 	}
 	return day, nil
 }
@@ -57,9 +58,9 @@ const KeySize = 32
 // doi 10.1145/6490.6503): a node gives its two halves by HKDF-Expand-SHA-256 under two labels, and
 // nothing leads from a node to its parent or its sibling. A key from a day on holds the fewest
 // nodes whose leaves are that day and all later ones, at most one for each level. So the tree is a
-// ratchet that goes forward only, like a chain of one secret a day. A chain, however, has to be
-// walked day by day: a fix that claims to be of the year 200,000 would cost as many steps as there
-// are days until then. The tree takes 21 steps to any day.
+// ratchet that goes forward only, like a chain of one secret a day. But a chain takes a step for
+// each day: a fix that claims to be from the year 200,000 would cost as many steps as there are
+// days until then. The tree takes 21 steps to any day.
 
 // Labels of the derivation. Two labels differ in more than their ends, and none is the beginning of
 // another.
@@ -85,7 +86,8 @@ func (s *subtree) last() Day { return s.first + 1<<s.height - 1 }
 func expand(secret []byte, label string) (derived [KeySize]byte) {
 	b, err := hkdf.Expand(sha256.New, secret, label, KeySize)
 	if err != nil {
-		panic("noise: HKDF refuses 32 bytes: " + err.Error()) // only lengths above 8,160 bytes are refused
+		// only lengths above 8,160 bytes are refused
+		panic("noise: HKDF refuses 32 bytes: " + err.Error())
 	}
 	copy(derived[:], b)
 	return derived
@@ -136,7 +138,8 @@ type DestroyedError struct {
 
 // Error names both days.
 func (e *DestroyedError) Error() string {
-	return fmt.Sprintf("%v: %v was asked for, and the key begins at %v; only a copy of an older key file has that day", ErrDestroyed, e.Day, e.First)
+	return fmt.Sprintf("%v: %v was asked for, and the key begins at %v; only a copy of an older "+
+		"key file has that day", ErrDestroyed, e.Day, e.First)
 }
 
 // Unwrap returns ErrDestroyed.

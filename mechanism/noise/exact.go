@@ -5,17 +5,22 @@ import (
 	"math/bits"
 )
 
-// The draws of this file are exact: given independent uniform words, every outcome has the very probability of its law, which a float64 could
-// not even hold. They are those of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", 2020
-// (doi 10.48550/arXiv.2004.00010), algorithms 1 and 2, on whole numbers, without a float, a remainder's bias or a bound on the result.
+// The draws of this file are exact: given independent uniform words, every outcome has exactly the
+// probability of its law, even where no float64 could hold it. They are those of Canonne, Kamath
+// and Steinke, "The Discrete Gaussian for Differential Privacy", 2020 (doi
+// 10.48550/arXiv.2004.00010), algorithms 1 and 2, on whole numbers, without a float, a remainder's
+// bias or a bound on the result.
 //
-// Nothing overflows: a denominator is never multiplied by the count k of a loop, since Bernoulli(γ/k) is drawn as Bernoulli(1/k) and
-// Bernoulli(γ) together; the only products are those of two words, into two words. A loop's count is a word too; it would need 2⁶⁴ turns to
-// wrap. Each draw takes a random number of words. Its law depends on the parameters alone, but the
-// number depends on the result: who must not learn the result must not learn the number (Meter).
+// Nothing overflows: a denominator is never multiplied by the count k of a loop, since
+// Bernoulli(γ/k) is drawn as Bernoulli(1/k) and Bernoulli(γ) together; the only products are those
+// of two words, into two words. A loop's count is a word too; it would need 2⁶⁴ turns to wrap. Each
+// draw takes a random number of words. The law of this number depends on the parameters alone, but
+// the number itself depends on the result: nobody who must not learn the result may learn the
+// number (Meter).
 
-// Below returns a uniform whole number of [0, n): the upper word of the product of a random word and n, which is drawn again where it
-// would favour some results (Lemire 2019, doi 10.1145/3230636). It panics on n = 0. One word, rarely more.
+// Below returns a uniform whole number of [0, n): the upper word of the product of a random word
+// and n, drawn again where it would favour some results (Lemire 2019, doi 10.1145/3230636). It
+// panics on n = 0. One word, rarely more.
 func Below(src Source, n uint64) uint64 {
 	if n == 0 {
 		panic("noise: there is no number below 0")
@@ -30,7 +35,8 @@ func Below(src Source, n uint64) uint64 {
 	return hi
 }
 
-// BelowWide is Below for two words: the lower bits of two words, drawn again until they are below n. Less than two attempts on average.
+// BelowWide is Below for two words: the lower bits of two words, drawn again until they are below
+// n. Less than two attempts on average.
 func BelowWide(src Source, n Wide) Wide {
 	if n.Hi == 0 {
 		return Wide{0, Below(src, n.Lo)}
@@ -47,8 +53,9 @@ func BelowWide(src Source, n Wide) Wide {
 
 // BernoulliExp returns true with probability exp(-num/den), den > 0. About two words.
 //
-// Guarantee: algorithm 1. For γ = num/den ≤ 1 let K be the first k at which Bernoulli(γ/k) fails; P(K > k) = γᵏ/k!, so K is odd with
-// probability Σ (-γ)ᵏ/k! = e^-γ. For a larger γ, exp(-γ) = exp(-1)^⌊γ⌋ · exp(-(γ-⌊γ⌋)).
+// Guarantee: algorithm 1. For γ = num/den ≤ 1 let K be the first k at which Bernoulli(γ/k) fails;
+// P(K > k) = γᵏ/k!, so K is odd with probability Σ (-γ)ᵏ/k! = e^-γ. For a larger γ,
+// exp(-γ) = exp(-1)^⌊γ⌋ · exp(-(γ-⌊γ⌋)).
 func BernoulliExp(src Source, num, den uint64) bool {
 	if den == 0 {
 		panic("noise: a rate over 0")
@@ -91,7 +98,8 @@ func BernoulliExpWide(src Source, num, den Wide) bool {
 	return odd
 }
 
-// bernoulliOverE returns true with probability 1/e: BernoulliExp of 1, where Bernoulli(1/1) needs no draw.
+// bernoulliOverE returns true with probability 1/e: BernoulliExp of 1, where Bernoulli(1/1) needs
+// no draw.
 func bernoulliOverE(src Source) bool {
 	odd := false
 	for k := uint64(2); Below(src, k) == 0; k++ {
@@ -100,12 +108,15 @@ func bernoulliOverE(src Source) bool {
 	return odd
 }
 
-// DiscreteLaplace returns the size and the sign of a whole number y with probability proportional to exp(-|y|·den/num): the discrete
-// Laplace law of the rational scale num/den. Both must be positive. About ten words, whatever the scale.
+// DiscreteLaplace returns the size and the sign of a whole number y with probability proportional
+// to exp(-|y|·den/num): the discrete Laplace law of the rational scale num/den. Both must be
+// positive. About ten words, whatever the scale.
 //
-// Guarantee: algorithm 2. u is uniform below num and stays with probability exp(-u/num), v is geometric with ratio 1/e, so that x =
-// u + num·v has a probability proportional to e^{-x/num}; y = ⌊x/den⌋ then one proportional to e^{-y·den/num}; and half of all signs
-// is taken, zero but once. The result is below num·(v+1) and v is a word, so two words hold it always.
+// Guarantee: algorithm 2. u is uniform below num and stays with probability exp(-u/num), v is
+// geometric with ratio 1/e, so that x = u + num·v has a probability proportional to e^{-x/num};
+// y = ⌊x/den⌋ then one proportional to e^{-y·den/num}; and the sign is fair, except that zero is
+// taken with one sign only. The result is below num·(v+1) and v is a word, so two words hold it
+// always.
 func DiscreteLaplace(src Source, num, den uint64) (y Wide, negative bool) {
 	if num == 0 || den == 0 {
 		panic("noise: the scale of a discrete Laplace law must be positive")
@@ -167,8 +178,9 @@ func (w Wide) over(add, by uint64) Wide {
 	return Wide{top, q}
 }
 
-// BernoulliExpBig is BernoulliExp for whole numbers of any size, num ≥ 0 and den > 0, for the rare draw that outgrows two words. From the
-// same words it returns the same. It allocates.
+// BernoulliExpBig is BernoulliExp for whole numbers of any size, num ≥ 0 and den > 0, for
+// the rare draw that needs more than two words. From the same words it returns the same result. It
+// allocates.
 func BernoulliExpBig(src Source, num, den *big.Int) bool {
 	if num.Sign() < 0 || den.Sign() <= 0 {
 		panic("noise: a rate below 0, or over 0")
@@ -210,7 +222,7 @@ func belowBig(src Source, n *big.Int) *big.Int {
 	}
 }
 
-// Big returns w as a number without bounds.
+// Big returns w as a number of unlimited size.
 func (w Wide) Big() *big.Int {
 	b := new(big.Int).SetUint64(w.Hi)
 	return b.Or(b.Lsh(b, 64), new(big.Int).SetUint64(w.Lo))

@@ -10,8 +10,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// chiSquare returns the χ² statistic of counts against probabilities over its quantile at falseAlarm: above 1 the law is rejected.
-// Outcomes expected fewer than ten times, and all that have no count of their own, share one.
+// chiSquare returns the χ² statistic of counts against probabilities over its quantile at
+// falseAlarm: above 1 the law is rejected. Outcomes expected fewer than ten times, and all that
+// have no count of their own, share one.
 func chiSquare(counts []int, p []float64, n int) float64 {
 	statistic, degrees := 0.0, -1.0
 	add := func(count, expected float64) {
@@ -28,7 +29,8 @@ func chiSquare(counts []int, p []float64, n int) float64 {
 	}
 	if expected := float64(n) * restP; expected >= 10 {
 		add(restCount, expected)
-	} else if restCount > 60 { // a Poisson number of mean 10 exceeds 60 less than once in 10²⁰ times
+	} else if restCount > 60 {
+		// a Poisson number of mean 10 exceeds 60 less than once in 10²⁰ times
 		return math.Inf(1)
 	}
 	if degrees < 1 { // one outcome, with nearly all of the probability
@@ -51,7 +53,15 @@ func TestBernoulliExp(t *testing.T) {
 	huge := Wide{1 << 40, 12345}
 	noticed := map[string]bool{}
 	for _, c := range []struct{ num, den uint64 }{
-		{0, 1}, {1, 3}, {1, 1}, {5, 2}, {7, 10}, {3, 1}, {1, 1 << 63}, {1<<63 + 1, 1<<64 - 1}, {math.MaxUint64, 1 << 63},
+		{0, 1},
+		{1, 3},
+		{1, 1},
+		{5, 2},
+		{7, 10},
+		{3, 1},
+		{1, 1 << 63},
+		{1<<63 + 1, 1<<64 - 1},
+		{math.MaxUint64, 1 << 63},
 	} {
 		rate := float64(c.num) / float64(c.den)
 		for name, draw := range map[string]func() bool{
@@ -70,7 +80,8 @@ func TestBernoulliExp(t *testing.T) {
 				}
 			}
 			if ratio := chiSquare(counts, []float64{math.Exp(-rate)}, n); ratio > 1 {
-				t.Errorf("%s, exp(-%d/%d): %d of %d, %.2f times the limit", name, c.num, c.den, counts[0], n, ratio)
+				t.Errorf("%s, exp(-%d/%d): %d of %d, %.2f times the limit", name, c.num, c.den,
+					counts[0], n, ratio)
 			}
 			for wrong, law := range wrongRates {
 				if chiSquare(counts, []float64{law(float64(c.num), float64(c.den))}, n) > 1 {
@@ -117,7 +128,14 @@ func TestDiscreteLaplace(t *testing.T) {
 	t.Parallel()
 	const n, reach = 200_000, 60
 	for _, c := range []struct{ num, den uint64 }{
-		{1, 1}, {1, 3}, {7, 2}, {10, 1}, {355, 113}, {1 << 62, 1 << 60}, {math.MaxUint64, 1 << 62}, {1 << 40, 1 << 41},
+		{1, 1},
+		{1, 3},
+		{7, 2},
+		{10, 1},
+		{355, 113},
+		{1 << 62, 1 << 60},
+		{math.MaxUint64, 1 << 62},
+		{1 << 40, 1 << 41},
 	} {
 		t.Run(fmt.Sprint(c.num, "÷", c.den), func(t *testing.T) {
 			t.Parallel()
@@ -133,14 +151,16 @@ func TestDiscreteLaplace(t *testing.T) {
 			if ratio := chiSquare(counts, law, n); ratio > 1 {
 				t.Errorf("the statistic is %.2f times its limit", ratio)
 			}
-			if ratio := chiSquare(counts, laplaceLaw(reach, c.num+c.num/20+1, c.den), n); c.num > 6 && c.num < 1<<60 && c.den < c.num && ratio <= 1 {
+			if ratio := chiSquare(counts, laplaceLaw(reach, c.num+c.num/20+1, c.den),
+				n); c.num > 6 && c.num < 1<<60 && c.den < c.num && ratio <= 1 {
 				t.Errorf("the test does not notice a scale 5 %% larger: %.2f of its limit", ratio)
 			}
 		})
 	}
 }
 
-// TestDiscreteLaplaceNoticesFaults plants samplers that are wrong in the ways that are easy to make.
+// TestDiscreteLaplaceNoticesFaults plants samplers that are wrong in the ways that are easy to
+// make.
 func TestDiscreteLaplaceNoticesFaults(t *testing.T) {
 	t.Parallel()
 	const n, reach, num, den = 200_000, 60, 7, 2
@@ -154,8 +174,10 @@ func TestDiscreteLaplaceNoticesFaults(t *testing.T) {
 			}
 			return signed(size, src.Uint64()&1 == 0)
 		},
-		"a rounded continuous draw": func() int64 { return int64(math.Round(Laplace(src) * num / den)) },
-		"a truncated one":           func() int64 { return int64(Laplace(src) * num / den) },
+		"a rounded continuous draw": func() int64 {
+			return int64(math.Round(Laplace(src) * num / den))
+		},
+		"a truncated one": func() int64 { return int64(Laplace(src) * num / den) },
 		"the nearer of two draws": func() int64 {
 			a, b := exact(), exact()
 			if max(a, -a) < max(b, -b) {
@@ -171,16 +193,19 @@ func TestDiscreteLaplaceNoticesFaults(t *testing.T) {
 			return signed(Wide{0, (u + num*v) / den}, src.Uint64()&1 == 0)
 		},
 	} {
-		if ratio := chiSquare(laplaceCounts(n, reach, draw), laplaceLaw(reach, num, den), n); ratio <= 1 {
+		if ratio := chiSquare(laplaceCounts(n, reach, draw), laplaceLaw(reach, num, den),
+			n); ratio <= 1 {
 			t.Errorf("the test does not notice: %s (%.2f of its limit)", name, ratio)
 		}
 	}
-	if ratio := chiSquare(laplaceCounts(n, reach, exact), laplaceLaw(reach, num, den), n); ratio > 1 {
+	if ratio := chiSquare(laplaceCounts(n, reach, exact), laplaceLaw(reach, num, den),
+		n); ratio > 1 {
 		t.Errorf("the law itself: %.2f times its limit", ratio)
 	}
 }
 
-// TestBelow counts small ranges, and a range that takes three quarters of all words, where a remainder would favour the lower half.
+// TestBelow counts small ranges, and a range that takes three quarters of all words, where a
+// remainder would favour the lower half.
 func TestBelow(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
@@ -190,13 +215,35 @@ func TestBelow(t *testing.T) {
 		law  []float64
 		ok   bool
 	}{
-		"2":                 {func() uint64 { return Below(src, 2) }, []float64{.5, .5}, true},
-		"3":                 {func() uint64 { return Below(src, 3) }, []float64{1. / 3, 1. / 3, 1. / 3}, true},
-		"thirds":            {func() uint64 { return Below(src, 3<<62) >> 62 }, []float64{1. / 3, 1. / 3, 1. / 3}, true},
-		"thirds, remainder": {func() uint64 { return src.Uint64() % (3 << 62) >> 62 }, []float64{1. / 3, 1. / 3, 1. / 3}, false},
-		"wide thirds":       {func() uint64 { return BelowWide(src, Wide{3 << 62, 1}).Hi >> 62 }, []float64{1. / 3, 1. / 3, 1. / 3}, true},
-		"two and a half":    {func() uint64 { return BelowWide(src, Wide{2, 1 << 63}).Hi }, []float64{.4, .4, .2}, true},
-		"two":               {func() uint64 { return BelowWide(src, Wide{2, 1 << 63}).Hi }, []float64{.5, .5, 0}, false},
+		"2": {func() uint64 { return Below(src, 2) }, []float64{.5, .5}, true},
+		"3": {
+			func() uint64 { return Below(src, 3) }, []float64{1. / 3, 1. / 3, 1. / 3}, true,
+		},
+		"thirds": {
+			func() uint64 { return Below(src, 3<<62) >> 62 },
+			[]float64{1. / 3, 1. / 3, 1. / 3},
+			true,
+		},
+		"thirds, remainder": {
+			func() uint64 { return src.Uint64() % (3 << 62) >> 62 },
+			[]float64{1. / 3, 1. / 3, 1. / 3},
+			false,
+		},
+		"wide thirds": {
+			func() uint64 { return BelowWide(src, Wide{3 << 62, 1}).Hi >> 62 },
+			[]float64{1. / 3, 1. / 3, 1. / 3},
+			true,
+		},
+		"two and a half": {
+			func() uint64 { return BelowWide(src, Wide{2, 1 << 63}).Hi },
+			[]float64{.4, .4, .2},
+			true,
+		},
+		"two": {
+			func() uint64 { return BelowWide(src, Wide{2, 1 << 63}).Hi },
+			[]float64{.5, .5, 0},
+			false,
+		},
 	} {
 		counts := make([]int, len(c.law))
 		for range n {
@@ -213,7 +260,8 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// TestBelowTakesEveryWordOnce follows the words at the edges of Lemire's method for n = 3: 2⁶⁴ = 3·k + 1, so one word is drawn again.
+// TestBelowTakesEveryWordOnce follows the words at the edges of Lemire's method for n = 3:
+// 2⁶⁴ = 3·k + 1, so one word is drawn again.
 func TestBelowTakesEveryWordOnce(t *testing.T) {
 	t.Parallel()
 	const third = (1<<64 - 1) / 3
@@ -258,7 +306,8 @@ func TestExactDrawsRefuse(t *testing.T) {
 	}
 }
 
-// same checks that one, two and any number of words give the same result from the same stream, and leave it at the same word.
+// same checks that one, two and any number of words give the same result from the same stream, and
+// leave it at the same word.
 func same(t *testing.T, num, den Wide, seed uint64) {
 	t.Helper()
 	a, b, c := rand.NewPCG(seed, 1), rand.NewPCG(seed, 1), rand.NewPCG(seed, 1)
@@ -290,7 +339,8 @@ func FuzzBernoulliExp(f *testing.F) {
 	})
 }
 
-// FuzzDiscreteLaplace follows one draw in numbers without bounds, also where it is as large as the words allow.
+// FuzzDiscreteLaplace follows one draw in numbers without bounds, also where it is as large as the
+// words allow.
 func FuzzDiscreteLaplace(f *testing.F) {
 	f.Add(uint64(7), uint64(2), uint64(1))
 	f.Add(uint64(math.MaxUint64), uint64(1), uint64(2))
@@ -349,7 +399,8 @@ func FuzzWide(f *testing.F) {
 		if p.Big().Cmp(want) != 0 {
 			t.Fatalf("%d·%d = %v", a, b, p)
 		}
-		if wide := want.Mul(want, new(big.Int).SetUint64(by)); wide.BitLen() <= 128 && p.Times(by).Big().Cmp(wide) != 0 {
+		if wide := want.Mul(want, new(big.Int).SetUint64(by)); wide.BitLen() <= 128 &&
+			p.Times(by).Big().Cmp(wide) != 0 {
 			t.Fatalf("%d·%d·%d = %v", a, b, by, p.Times(by))
 		}
 		q := Wide{add, by}
@@ -357,11 +408,13 @@ func FuzzWide(f *testing.F) {
 		if high.Less(low) {
 			low, high = high, low
 		}
-		if d := new(big.Int).Sub(high.Big(), low.Big()); d.Sign() < 0 || high.Minus(low).Big().Cmp(d) != 0 {
+		if d := new(big.Int).Sub(high.Big(), low.Big()); d.Sign() < 0 ||
+			high.Minus(low).Big().Cmp(d) != 0 {
 			t.Fatalf("%v - %v = %v", high, low, high.Minus(low))
 		}
 		sum := new(big.Int).Add(p.Big(), new(big.Int).SetUint64(add))
-		if by = max(by, 1); sum.BitLen() <= 128 && p.over(add, by).Big().Cmp(sum.Div(sum, new(big.Int).SetUint64(by))) != 0 {
+		if by = max(by, 1); sum.BitLen() <= 128 &&
+			p.over(add, by).Big().Cmp(sum.Div(sum, new(big.Int).SetUint64(by))) != 0 {
 			t.Fatalf("(%v + %d)/%d = %v", p, add, by, p.over(add, by))
 		}
 	})

@@ -17,15 +17,15 @@ import (
 
 const redacted = "[redacted]"
 
-// Use is one of the things that a key is for, beside noise. Each has a subkey of its own, so that
-// whoever may do one thing need not be able to do another.
+// Use is a use of a key other than noise. Each use has a subkey of its own, so that permission for
+// one use does not give another.
 type Use int
 
 // Uses of a key.
 const (
 	Pseudonyms     Use = iota // published names of users
 	PersonalModels            // published ids of users' own models
-	Fingerprint               // what a changelog tells two keys apart by
+	Fingerprint               // by which a changelog distinguishes two keys
 	uses           = iota
 )
 
@@ -59,7 +59,9 @@ func holdSecrets(s *secrets) Key { return Key{func() *secrets { return s }} }
 // hold makes a whole key.
 func hold(master *[KeySize]byte) Key {
 	// The root of the tree holds all days.
-	s := &secrets{master: master, days: []subtree{{height: dayBits, secret: extract(master, labelDays)}}}
+	s := &secrets{
+		master: master, days: []subtree{{height: dayBits, secret: extract(master, labelDays)}},
+	}
 	for use, label := range useLabels {
 		subkey := extract(master, label)
 		s.uses[use] = &subkey
@@ -82,17 +84,20 @@ func ParseKey(text string) (Key, error) {
 		return parseFile(text)
 	}
 	if len(text) != 2*KeySize {
-		return Key{}, fmt.Errorf("noise key: want %d hexadecimal digits, got %d characters; make one with geodither key new FILE",
+		return Key{}, fmt.Errorf("noise key: want %d hexadecimal digits, got %d characters; make "+
+			"one with geodither key new FILE",
 			2*KeySize, len(text))
 	}
 	secret := new([KeySize]byte)
 	if _, err := hex.Decode(secret[:], []byte(text)); err != nil {
-		return Key{}, errors.New("noise key: a character is not a hexadecimal digit (0-9, a-f); make a key with geodither key new FILE")
+		return Key{}, errors.New("noise key: a character is not a hexadecimal digit (0-9, a-f); " +
+			"make a key with geodither key new FILE")
 	}
 	return hold(secret), nil
 }
 
-// KeyFromSeed derives a key from a number, so that an experiment can be repeated. Such a key protects nothing: there are few seeds.
+// KeyFromSeed derives a key from a number, so that an experiment can be repeated. Such a key
+// protects nothing: there are few seeds.
 func KeyFromSeed(seed uint64) Key {
 	key := hold(seededMaster(seed))
 	key.secret().seeded = true
@@ -159,7 +164,8 @@ func (k Key) FirstDay() Day {
 // have.
 func (k Key) From(first Day) (Key, error) {
 	if !k.HasNoise() {
-		return Key{}, errors.New("noise key: this key has no noise, of any day: use the service's key")
+		return Key{}, errors.New("noise key: this key has no noise, of any day: use the " +
+			"service's key")
 	}
 	if first < 0 || first > LastDay {
 		return Key{}, fmt.Errorf("noise key: choose a day from %v to %v", Day(0), LastDay)
@@ -241,8 +247,8 @@ var lineUses = [uses]string{
 	Fingerprint:    "fingerprint",
 }
 
-// checkBytes is how much of the hash ends a file: a slip of the pen would make other noise, in
-// silence.
+// checkBytes is how much of the hash ends a file: without it a mistyped digit would silently give
+// other noise.
 const checkBytes = 8
 
 // file returns the text of a restricted key's file, without a newline at its end.
@@ -266,15 +272,16 @@ func checkOf(text string) string {
 	return hex.EncodeToString(sum[:checkBytes])
 }
 
-var errFile = errors.New("noise key: the restricted key file is damaged: it was cut short or edited; " +
-	"export it again with geodither key export, or restore it from a backup")
+var errFile = errors.New("noise key: the restricted key file is damaged: it was cut short or " +
+	"edited; export it again with geodither key export, or restore it from a backup")
 
 // parseFile reads what file writes, and nothing else. Lines may end in CR LF.
 func parseFile(text string) (Key, error) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	lines := strings.Split(text, "\n")
 	if version := strings.TrimPrefix(lines[0], fileTag); version != fileVersion {
-		return Key{}, errors.New("noise key: this restricted key file is of another version than this program knows: use the program that wrote it")
+		return Key{}, errors.New("noise key: this restricted key file is of another version than " +
+			"this program knows: use the program that wrote it")
 	}
 	body := strings.Join(lines[:len(lines)-1], "\n") + "\n"
 	if lines[len(lines)-1] != lineCheck+" "+checkOf(body) {
@@ -302,7 +309,9 @@ func parseFile(text string) (Key, error) {
 func (s *secrets) readLine(line string) bool {
 	fields := strings.Split(line, " ")
 	secret := new([KeySize]byte)
-	if n, err := hex.Decode(secret[:], []byte(fields[len(fields)-1][:min(2*KeySize, len(fields[len(fields)-1]))])); err != nil || n != KeySize {
+	if n, err := hex.Decode(secret[:],
+		[]byte(fields[len(fields)-1][:min(2*KeySize, len(fields[len(fields)-1]))])); err != nil ||
+		n != KeySize {
 		return false
 	}
 	if fields[0] == lineDays && len(fields) == 4 {
@@ -314,7 +323,9 @@ func (s *secrets) readLine(line string) bool {
 		if err != nil || last < first {
 			return false
 		}
-		s.days = append(s.days, subtree{first: first, height: log2(last - first + 1), secret: *secret})
+		s.days = append(s.days, subtree{
+			first: first, height: log2(last - first + 1), secret: *secret,
+		})
 		return true
 	}
 	for use, name := range lineUses {

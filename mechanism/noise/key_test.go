@@ -72,7 +72,8 @@ func TestDerivation(t *testing.T) {
 	own, err := hkdf.Expand(sha256.New, node, "geodither 1: noise of this day", 32)
 	mac := hmac.New(sha256.New, must(t, own, err))
 	mac.Write([]byte("a release"))
-	if want := rand.NewChaCha8([32]byte(mac.Sum(nil))).Uint64(); firstWords(t, NewKeyed(key), day, "a release")[0] != want {
+	if want := rand.NewChaCha8([32]byte(mac.Sum(nil))).Uint64(); firstWords(t, NewKeyed(key), day,
+		"a release")[0] != want {
 		t.Error("the noise of a day is another")
 	}
 }
@@ -97,12 +98,16 @@ func TestDay(t *testing.T) {
 			t.Errorf("%d ms is day %d, want %d", c.ms, got, c.want)
 		}
 	}
-	for text, want := range map[string]Day{"1970-01-01": 0, "2026-11-21": 20_778, "7711-10-22": LastDay} {
+	for text, want := range map[string]Day{
+		"1970-01-01": 0, "2026-11-21": 20_778, "7711-10-22": LastDay,
+	} {
 		if got, err := ParseDay(text); err != nil || got != want || got.String() != text {
 			t.Errorf("%s is day %d (%v), %v; want %d", text, got, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "yesterday", "1969-12-31", "7711-10-23", "2026-11-21T00:00:00Z", "2026-02-30"} {
+	for _, text := range []string{
+		"", "yesterday", "1969-12-31", "7711-10-23", "2026-11-21T00:00:00Z", "2026-02-30",
+	} {
 		if day, err := ParseDay(text); err == nil {
 			t.Errorf("%q is day %v", text, day)
 		}
@@ -122,7 +127,8 @@ func TestNoiseOfDays(t *testing.T) {
 			t.Errorf("days %v and %v share their noise", day, other)
 		}
 		seen[words] = day
-		if firstWords(t, again, day, "the same transcript") != words || firstWords(t, whole, day, "the same transcript") != words {
+		if firstWords(t, again, day, "the same transcript") != words ||
+			firstWords(t, whole, day, "the same transcript") != words {
 			t.Errorf("day %v has two streams", day)
 		}
 		if firstWords(t, whole, day, "another transcript") == words {
@@ -134,7 +140,9 @@ func TestNoiseOfDays(t *testing.T) {
 		first := Day(rng.IntN(int(LastDay) + 1))
 		part, err := key.From(first)
 		streams := NewKeyed(must(t, part, err))
-		for _, day := range []Day{first, min(first+1, LastDay), first + Day(rng.IntN(int(LastDay-first)+1)), LastDay} {
+		for _, day := range []Day{
+			first, min(first+1, LastDay), first + Day(rng.IntN(int(LastDay-first)+1)), LastDay,
+		} {
 			if firstWords(t, streams, day, "x") != firstWords(t, whole, day, "x") {
 				t.Fatalf("the key from %v has other noise on %v", first, day)
 			}
@@ -144,7 +152,8 @@ func TestNoiseOfDays(t *testing.T) {
 		}
 		_, err = streams.On(first-1, nil)
 		var destroyed *DestroyedError
-		if !errors.As(err, &destroyed) || !errors.Is(err, ErrDestroyed) || destroyed.First != first || destroyed.Day != first-1 {
+		if !errors.As(err, &destroyed) || !errors.Is(err, ErrDestroyed) ||
+			destroyed.First != first || destroyed.Day != first-1 {
 			t.Fatalf("the key from %v has noise on the day before: %v", first, err)
 		}
 	}
@@ -183,7 +192,9 @@ func pathSecrets(key Key, day Day) (all [][KeySize]byte) {
 func TestDestroyedDays(t *testing.T) {
 	t.Parallel()
 	key := KeyFromSeed(9)
-	labels := []string{labelDays, labelEarlier, labelLater, labelNoise, useLabels[0], useLabels[1], useLabels[2]}
+	labels := []string{
+		labelDays, labelEarlier, labelLater, labelNoise, useLabels[0], useLabels[1], useLabels[2],
+	}
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 60 {
 		first := 1 + Day(rng.IntN(int(LastDay)))
@@ -212,7 +223,8 @@ func TestDestroyedDays(t *testing.T) {
 		for _, destroyed := range []Day{first - 1, Day(rng.IntN(int(first))), 0} {
 			for height, secret := range pathSecrets(key, destroyed) {
 				if name, ok := held[secret]; ok {
-					t.Fatalf("the key from %v has a secret on the way to %v (level %d) in %s", first, destroyed, height, name)
+					t.Fatalf("the key from %v has a secret on the way to %v (level %d) in %s",
+						first, destroyed, height, name)
 				}
 			}
 		}
@@ -239,7 +251,8 @@ func TestAdvance(t *testing.T) {
 	a, err := key.From(20_000)
 	b, err2 := must(t, a, err).From(20_778)
 	c, err3 := key.From(20_778)
-	if !must(t, b, err2).Equal(must(t, c, err3)) || b.FirstDay() != 20_778 || a.FirstDay() != 20_000 || key.FirstDay() != 0 {
+	if !must(t, b, err2).Equal(must(t, c, err3)) || b.FirstDay() != 20_778 ||
+		a.FirstDay() != 20_000 || key.FirstDay() != 0 {
 		t.Error("the same days are two keys")
 	}
 	if _, err := b.From(20_777); !errors.Is(err, ErrDestroyed) {
@@ -270,7 +283,8 @@ func TestPseudonymsOnly(t *testing.T) {
 		t.Error("the pseudonyms are others")
 	}
 	if strings.Count(only.Reveal(), "\n") != 2 {
-		t.Errorf("the file has %d lines more than the pseudonyms'", strings.Count(only.Reveal(), "\n")-2)
+		t.Errorf("the file has %d lines more than the pseudonyms'",
+			strings.Count(only.Reveal(), "\n")-2)
 	}
 	if _, err := only.From(20_000); err == nil {
 		t.Error("the key of pseudonyms is one of days")
@@ -312,10 +326,12 @@ func TestRestrictedFile(t *testing.T) {
 	for name, part := range restricted(t, key) {
 		text := part.Reveal()
 		back, err := ParseKey(text)
-		if err != nil || !back.Equal(part) || back.FirstDay() != part.FirstDay() || back.HasNoise() != part.HasNoise() {
+		if err != nil || !back.Equal(part) || back.FirstDay() != part.FirstDay() ||
+			back.HasNoise() != part.HasNoise() {
 			t.Fatalf("%s: does not parse back: %v", name, err)
 		}
-		if back, err = ParseKey(strings.ReplaceAll(text, "\n", "\r\n")); err != nil || !back.Equal(part) {
+		if back, err = ParseKey(strings.ReplaceAll(text, "\n", "\r\n")); err != nil ||
+			!back.Equal(part) {
 			t.Errorf("%s: does not parse with other ends of lines: %v", name, err)
 		}
 		if strings.Contains(text, key.Reveal()) {
@@ -331,7 +347,8 @@ func TestRestrictedFile(t *testing.T) {
 			default:
 				for _, line := range strings.Split(part.Reveal(), "\n")[1:] {
 					fields := strings.Fields(line)
-					if secret := fields[len(fields)-1]; strings.Contains(err.Error(), secret[:min(len(secret), 12)]) {
+					if secret := fields[len(fields)-1]; strings.Contains(err.Error(),
+						secret[:min(len(secret), 12)]) {
 						t.Errorf("%s, %s: the error repeats the file", name, what)
 					}
 				}
@@ -343,7 +360,8 @@ func TestRestrictedFile(t *testing.T) {
 			refuse(fmt.Sprintf("without line %d", i), strings.Join(without, "\n"))
 			twice := append(append([]string{}, lines[:i+1]...), lines[i:]...)
 			refuse(fmt.Sprintf("line %d twice", i), strings.Join(twice, "\n"))
-			if i > 0 && i < len(lines)-1 { // with a check that fits: an editor's work, or an attacker's
+			if i > 0 && i < len(lines)-1 {
+				// with a check that fits: an editor's work, or an attacker's
 				sealed := append(append([]string{}, lines[:i]...), lines[i+1:len(lines)-1]...)
 				body := strings.Join(sealed, "\n") + "\n"
 				// Without its first line of days a file is that of a later day, of which there is

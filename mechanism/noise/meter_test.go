@@ -39,7 +39,8 @@ func TestMeter(t *testing.T) {
 				}
 				for drawn += words; words > 0; words-- {
 					if got, want := m.Uint64(), next.Uint64(); got != want {
-						t.Fatalf("%s, %v: a word %#x, want the source's %#x", name, c.attempts, got, want)
+						t.Fatalf("%s, %v: a word %#x, want the source's %#x",
+							name, c.attempts, got, want)
 					}
 				}
 			}
@@ -48,7 +49,8 @@ func TestMeter(t *testing.T) {
 				next.Uint64()
 			}
 			if n, ok := src.(*counted); ok && n.words != c.want {
-				t.Errorf("%v in blocks of %d: %d words, want %d", c.attempts, c.block, n.words, c.want)
+				t.Errorf("%v in blocks of %d: %d words, want %d", c.attempts, c.block,
+					n.words, c.want)
 			}
 			if src.Uint64() != next.Uint64() {
 				t.Errorf("%s, %v in blocks of %d: another total", name, c.attempts, c.block)

@@ -14,11 +14,12 @@ import (
 	"testing"
 )
 
-// One significance level for the statistical tests of this package: with fixed seeds a run is reproducible, with fresh ones each test
-// would fail by chance once in a million runs.
+// One significance level for the statistical tests of this package: with fixed seeds a run is
+// reproducible, with fresh ones each test would fail by chance once in a million runs.
 const falseAlarm = 1e-6
 
-// ksLimit is the exceedance limit of √n·D: P(√n D > x) ≤ 2e^{-2x²} (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant).
+// ksLimit is the exceedance limit of √n·D: P(√n D > x) ≤ 2e^{-2x²} (Dvoretzky, Kiefer, Wolfowitz,
+// with Massart's constant).
 func ksLimit() float64 { return math.Sqrt(math.Log(2/falseAlarm) / 2) }
 
 func kolmogorov(sample []float64, cdf func(float64) float64) float64 {
@@ -114,7 +115,8 @@ func TestUniformNeverReachesItsEnds(t *testing.T) {
 	}
 }
 
-// TestUniformTakes52Bits checks the lattice of uniform numbers: each of the upper 52 bits of a word counts, and the other twelve do not.
+// TestUniformTakes52Bits checks the lattice of uniform numbers: each of the upper 52 bits of a word
+// counts, and the other twelve do not.
 func TestUniformTakes52Bits(t *testing.T) {
 	t.Parallel()
 	for bit := range 64 {
@@ -289,8 +291,10 @@ func TestStreamDoesNotAllocate(t *testing.T) {
 
 func ExampleKeyed() {
 	streams := NewKeyed(KeyFromSeed(1)) // an experiment; a service uses NewKey or ParseKey
-	fmt.Println(Uniform(streams.Stream([]byte("user 7, step 12"))) == Uniform(streams.Stream([]byte("user 7, step 12"))))
-	fmt.Println(Uniform(streams.Stream([]byte("user 7, step 12"))) == Uniform(streams.Stream([]byte("user 7, step 13"))))
+	fmt.Println(Uniform(streams.Stream([]byte("user 7, step 12"))) == Uniform(
+		streams.Stream([]byte("user 7, step 12"))))
+	fmt.Println(Uniform(streams.Stream([]byte("user 7, step 12"))) == Uniform(
+		streams.Stream([]byte("user 7, step 13"))))
 	fmt.Printf("%v %+v\n", KeyFromSeed(1), NewKey())
 	// Output:
 	// true
@@ -314,7 +318,8 @@ func BenchmarkStream(b *testing.B) {
 func BenchmarkDraws(b *testing.B) {
 	src := NewKeyed(KeyFromSeed(1)).Stream(nil)
 	for name, draw := range map[string]func(Source) float64{
-		"uniform": Uniform, "gamma3": func(s Source) float64 { return Gamma(s, 3) }, "laplace": Laplace,
+		"uniform": Uniform, "gamma3": func(s Source) float64 { return Gamma(s, 3) },
+		"laplace": Laplace,
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

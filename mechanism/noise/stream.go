@@ -4,13 +4,14 @@
 // the transcript under the key of the release's day seeds ChaCha8, whose output is the stream. The
 // day is that on which the release's step begins, so it is an input too. The same transcript gives
 // the same release again, so a retry, a replay or a second instance publishes the same bytes and
-// spends no privacy; another transcript gives a stream that nobody without the key can tell from
-// independent uniform bits. The claim is computational: it rests on HMAC-SHA-256 as a pseudorandom
-// function and ChaCha8 as a generator, and it holds against whoever lacks the key.
+// spends no privacy; another transcript gives a stream that nobody without the key can distinguish
+// from independent uniform bits. The claim is computational: it rests on HMAC-SHA-256 as a
+// pseudorandom function and ChaCha8 as a generator, and it holds against whoever lacks the key.
 //
-// What the transcript must hold is the caller's duty: everything that a release is a function of but the key, secrets included. Releases
-// that share a stream must be one release. If they differed in anything else, be it the true place, the law or the way from
-// the true place to the one that is given noise, comparing them would tell about that free of noise.
+// The caller must put into the transcript everything that determines a release except the key,
+// secrets included. Releases that share a stream must be one release. If they differed in anything
+// else, such as the true place, the law, or the way from the true place to the place that gets the
+// noise, their comparison would reveal that difference without noise.
 package noise
 
 import (
@@ -23,7 +24,8 @@ import (
 // Source yields uniform 64-bit words. *rand.ChaCha8 and *rand.PCG of math/rand/v2 are Sources.
 type Source interface{ Uint64() uint64 }
 
-// Streams hands out the stream that belongs to a transcript of everything that determines a release.
+// Streams hands out the stream that belongs to a transcript of everything that determines a
+// release.
 type Streams interface {
 	// On returns the source for the transcript of a release of a day. It is valid until the next
 	// call. The transcript is not kept. The error is a *DestroyedError where the key has no noise
@@ -55,7 +57,8 @@ type dayMAC struct {
 // noise without a secret protects nothing, and no caller can mean it.
 func NewKeyed(key Key) *Keyed {
 	if !key.HasNoise() {
-		panic("noise: NewKeyed needs a key with noise; use NewKey, ParseKey or, for experiments only, KeyFromSeed")
+		panic("noise: NewKeyed needs a key with noise; use NewKey, ParseKey or, for experiments " +
+			"only, KeyFromSeed")
 	}
 	k := &Keyed{secrets: key.secret(), stream: rand.NewChaCha8([32]byte{})}
 	if key.Whole() {

@@ -13,7 +13,9 @@ import (
 func TestInterruptedStart(t *testing.T) {
 	dir := t.TempDir()
 	script, said := filepath.Join(dir, "kafka.sh"), filepath.Join(dir, "said")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho $1 >> "+said+"\n[ $1 = down ] || exec sleep 60\n"), 0o700); err != nil {
+	if err := os.WriteFile(script,
+		[]byte("#!/bin/sh\necho $1 >> "+said+"\n[ $1 = down ] || exec sleep 60\n"),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

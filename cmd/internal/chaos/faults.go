@@ -68,7 +68,10 @@ func schedule(s settings) []fault {
 	faults := make([]fault, len(kinds))
 	slot := s.Duration * 9 / 10 / time.Duration(max(len(kinds), 1))
 	for n, k := range kinds {
-		f := fault{kind: k, at: time.Duration((float64(n) + rng.Float64()) * float64(slot)), lasts: lasting(k, rng)}
+		f := fault{
+			kind: k, at: time.Duration((float64(n) + rng.Float64()) * float64(slot)),
+			lasts: lasting(k, rng),
+		}
 		f.target = rng.IntN(s.Instances)
 		if k.onBroker() {
 			f.target = rng.IntN(nodes)

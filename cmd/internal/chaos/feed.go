@@ -58,8 +58,10 @@ func (f *feeder) feed(ctx context.Context) (sent fed, err error) {
 func (f *feeder) feedFleet(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, f.binary, "produce",
 		"--brokers", strings.Join(f.brokers, ","), "--topic", rawTopic,
-		"--simulate", strconv.Itoa(f.Vehicles), "--steps", strconv.Itoa(f.steps()), "--model", f.model,
-		"--seed", strconv.FormatUint(f.Seed, 10), "--rate", strconv.FormatFloat(f.rate(), 'f', 3, 64))
+		"--simulate", strconv.Itoa(f.Vehicles), "--steps", strconv.Itoa(f.steps()),
+		"--model", f.model,
+		"--seed", strconv.FormatUint(f.Seed, 10),
+		"--rate", strconv.FormatFloat(f.rate(), 'f', 3, 64))
 	cmd.Stdout, cmd.Stderr = f.log, f.log
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("geodither produce: %w", err)
@@ -197,7 +199,9 @@ func fleetBegun(ctx context.Context, client *kgo.Client, s settings) error {
 func secondRecord(codec *schemas.Codec, s settings, n int, step int64) (*kgo.Record, error) {
 	user := fmt.Sprintf("sim-%06d", n%s.secondUsers()+1)
 	at := step*fleetStep.Milliseconds() + 1 + int64(n)%(fleetStep.Milliseconds()-1)
-	value, err := codec.AppendRaw(nil, schemas.Raw{UserID: user, Timestamp: at, Latitude: 53.43, Longitude: -2.94})
+	value, err := codec.AppendRaw(nil, schemas.Raw{
+		UserID: user, Timestamp: at, Latitude: 53.43, Longitude: -2.94,
+	})
 	if err != nil {
 		return nil, err
 	}

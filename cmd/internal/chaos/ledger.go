@@ -31,8 +31,9 @@ type ledger struct {
 	// letter with reason wrong_partition.
 	away []map[int64]struct{}
 
-	Raw, Sanitized, Dead           int
-	FedTwice                       int // raw records with the user and time of another: an error of the feed
+	Raw, Sanitized, Dead int
+	// raw records with the user and time of another: an error of the feed
+	FedTwice                       int
 	Lost, Duplicates, OutOfOrder   int
 	Strangers                      int // published for no raw record
 	Differing                      int // fixes with two different releases
@@ -40,12 +41,14 @@ type ledger struct {
 	Committed, Aborted             int // transactions, by the changelog's markers
 	Zombies                        int // records of fenced producers
 	OpenTransactions, ReaderDiffer int // partitions
-	Misplaced                      int // fixes that are not in the partition that murmur2 gives their key
-	MisplacedLetters               int // dead letters with reason wrong_partition
-	WronglyMisplaced               int // those of them for records in the right partition
-	Unrefused                      int // misplaced fixes without such a dead letter
-	Users, Exceeded                int // users with a release; users with more than the budget in a window
-	MostSpent                      float64
+	// fixes that are not in the partition that murmur2 gives their key
+	Misplaced        int
+	MisplacedLetters int // dead letters with reason wrong_partition
+	WronglyMisplaced int // those of them for records in the right partition
+	Unrefused        int // misplaced fixes without such a dead letter
+	// users with a release; users with more than the budget in a window
+	Users, Exceeded int
+	MostSpent       float64
 }
 
 func newLedger(partitions int) (*ledger, error) {
@@ -53,7 +56,10 @@ func newLedger(partitions int) (*ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &ledger{codec: codec, order: map[string][]int64{}, epochs: map[string]map[int64]int16{}, costs: costs{}}
+	l := &ledger{
+		codec: codec, order: map[string][]int64{}, epochs: map[string]map[int64]int16{},
+		costs: costs{},
+	}
 	l.places = kgo.StickyKeyPartitioner(nil).ForTopic(rawTopic) // a record with a key: murmur2
 	for range partitions {
 		l.fixes = append(l.fixes, map[uint64]int64{})
@@ -209,7 +215,9 @@ func (l *ledger) count() {
 }
 
 // read reads all topics, and returns the broken promises and what the run did not test.
-func (l *ledger) read(ctx context.Context, brokers []string, w *witness) (broken []string, err error) {
+func (l *ledger) read(ctx context.Context, brokers []string,
+	w *witness,
+) (broken []string, err error) {
 	partitions := len(l.raw)
 	now := map[string][][]seen{
 		sanitizedTopic: make([][]seen, partitions),
@@ -218,7 +226,8 @@ func (l *ledger) read(ctx context.Context, brokers []string, w *witness) (broken
 	committed := func(r *kgo.Record) {
 		l.addCommitted(r)
 		if !r.Attrs.IsControl() {
-			now[r.Topic][r.Partition] = append(now[r.Topic][r.Partition], seen{r.Offset, hashRecord(r)})
+			now[r.Topic][r.Partition] = append(now[r.Topic][r.Partition],
+				seen{r.Offset, hashRecord(r)})
 		}
 	}
 	for _, s := range []struct {
@@ -251,11 +260,15 @@ func (l *ledger) read(ctx context.Context, brokers []string, w *witness) (broken
 func (l *ledger) compare(topic string, saw, now [][]seen) (violations []string) {
 	for p := range now {
 		if len(saw[p]) != len(now[p]) {
-			violations = append(violations, fmt.Sprintf("%s/%d: the concurrent reader saw %d records, now there are %d", topic, p, len(saw[p]), len(now[p])))
+			violations = append(violations,
+				fmt.Sprintf("%s/%d: the concurrent reader saw %d records, now there are %d",
+					topic, p, len(saw[p]), len(now[p])))
 		}
 		for n := range min(len(saw[p]), len(now[p])) {
 			if saw[p][n] != now[p][n] {
-				violations = append(violations, fmt.Sprintf("%s/%d: the concurrent reader saw another record at offset %d", topic, p, now[p][n].offset))
+				violations = append(violations,
+					fmt.Sprintf("%s/%d: the concurrent reader saw another record at offset %d",
+						topic, p, now[p][n].offset))
 				break
 			}
 		}
@@ -283,7 +296,8 @@ func (l *ledger) violations() (broken []string) {
 	say(l.WronglyMisplaced, "dead letters that say wrong_partition of a record in its place")
 	say(l.OpenTransactions, "partitions with a transaction that nobody ends")
 	if l.Raw != l.Sanitized+l.Dead {
-		broken = append(broken, fmt.Sprintf("%d raw records, but %d sanitized and %d dead letters", l.Raw, l.Sanitized, l.Dead))
+		broken = append(broken, fmt.Sprintf("%d raw records, but %d sanitized and %d dead letters",
+			l.Raw, l.Sanitized, l.Dead))
 	}
 	return broken
 }
@@ -294,7 +308,8 @@ func (l *ledger) untried() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("budgets were not tried: no user reached the budget of ε %d, "+
-		"the most in any %v is %g; give more --records or fewer --vehicles", budgetEpsilon, budgetWindow, l.MostSpent)}
+		"the most in any %v is %g; give more --records or fewer --vehicles", budgetEpsilon,
+		budgetWindow, l.MostSpent)}
 }
 
 // cost is the ε that one published record has cost its user.

@@ -28,11 +28,15 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{t: t, partitions: 1, codec: codec}
 	for n := range int64(5) {
-		value, err := codec.AppendRaw(nil, schemas.Raw{UserID: "u", Timestamp: n, Latitude: 53, Longitude: -3})
+		value, err := codec.AppendRaw(nil, schemas.Raw{
+			UserID: "u", Timestamp: n, Latitude: 53, Longitude: -3,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.raw = append(w.raw, &kgo.Record{Topic: rawTopic, Offset: n, Key: []byte("u"), Value: value})
+		w.raw = append(w.raw, &kgo.Record{
+			Topic: rawTopic, Offset: n, Key: []byte("u"), Value: value,
+		})
 		if n == 2 {
 			w.dead = append(w.dead, w.letter(n))
 			continue
@@ -47,11 +51,16 @@ func newWorld(t *testing.T) *world {
 // release is the sanitized record of a fix.
 func (w *world) release(n int64, latitude float64) *kgo.Record {
 	w.t.Helper()
-	value, err := w.codec.AppendSanitized(nil, schemas.Sanitized{UserID: "u", Timestamp: n, Latitude: latitude, Longitude: -3, Mechanism: "pim"})
+	value, err := w.codec.AppendSanitized(nil, schemas.Sanitized{
+		UserID: "u", Timestamp: n, Latitude: latitude, Longitude: -3, Mechanism: "pim",
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &kgo.Record{Topic: sanitizedTopic, Key: []byte("u"), Value: value, ProducerID: 1, ProducerEpoch: 8, Timestamp: time.UnixMilli(n)}
+	return &kgo.Record{
+		Topic: sanitizedTopic, Key: []byte("u"), Value: value, ProducerID: 1, ProducerEpoch: 8,
+		Timestamp: time.UnixMilli(n),
+	}
 }
 
 // spend publishes releases that cost 1 each, at these steps, in a partition.
@@ -60,12 +69,15 @@ func (w *world) spend(partition int32, steps ...int64) {
 	w.partitions = max(w.partitions, int(partition)+1)
 	for _, step := range steps {
 		value, err := w.codec.AppendSanitized(nil, schemas.Sanitized{
-			UserID: "u", Timestamp: step, Step: step, Epsilon: 1, Kind: schemas.KindReleased, Mechanism: "lattice",
+			UserID: "u", Timestamp: step, Step: step, Epsilon: 1, Kind: schemas.KindReleased,
+			Mechanism: "lattice",
 		})
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.sanitized = append(w.sanitized, &kgo.Record{Topic: sanitizedTopic, Partition: partition, Key: []byte("u"), Value: value})
+		w.sanitized = append(w.sanitized, &kgo.Record{
+			Topic: sanitizedTopic, Partition: partition, Key: []byte("u"), Value: value,
+		})
 	}
 }
 
@@ -73,7 +85,9 @@ func (w *world) spend(partition int32, steps ...int64) {
 // letter. There are as many partitions as put the user's other fixes in their place.
 func (w *world) stray(reason schemas.Reason) {
 	w.t.Helper()
-	value, err := w.codec.AppendRaw(nil, schemas.Raw{UserID: "u", Timestamp: 50, Latitude: 53, Longitude: -3})
+	value, err := w.codec.AppendRaw(nil, schemas.Raw{
+		UserID: "u", Timestamp: 50, Latitude: 53, Longitude: -3,
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -82,7 +96,9 @@ func (w *world) stray(reason schemas.Reason) {
 	for w.partitions = 2; places.Partition(fix, w.partitions) != 0; {
 		w.partitions++
 	}
-	letter, err := w.codec.AppendDeadLetter(nil, schemas.DeadLetter{Topic: rawTopic, Partition: fix.Partition, Offset: 50, Reason: reason})
+	letter, err := w.codec.AppendDeadLetter(nil, schemas.DeadLetter{
+		Topic: rawTopic, Partition: fix.Partition, Offset: 50, Reason: reason,
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -100,11 +116,16 @@ func steps(first int64, n int) (all []int64) {
 
 func (w *world) letter(n int64) *kgo.Record { return w.refusedFor(n, schemas.ReasonLate) }
 
-func (w *world) refused(n int64) *kgo.Record { return w.refusedFor(n, schemas.ReasonWrongPartition) }
+func (w *world) refused(n int64) *kgo.Record {
+	return w.refusedFor(n,
+		schemas.ReasonWrongPartition)
+}
 
 func (w *world) refusedFor(n int64, reason schemas.Reason) *kgo.Record {
 	w.t.Helper()
-	value, err := w.codec.AppendDeadLetter(nil, schemas.DeadLetter{Topic: rawTopic, Offset: n, Reason: reason})
+	value, err := w.codec.AppendDeadLetter(nil, schemas.DeadLetter{
+		Topic: rawTopic, Offset: n, Reason: reason,
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -148,7 +169,8 @@ func TestLedgerOfGoodRun(t *testing.T) {
 	if broken := l.violations(); len(broken) > 0 {
 		t.Errorf("a good run breaks promises: %q", broken)
 	}
-	if l.Raw != 5 || l.Sanitized != 4 || l.Dead != 1 || l.Uncommitted != 1 || l.Committed != 2 || l.Aborted != 1 {
+	if l.Raw != 5 || l.Sanitized != 4 || l.Dead != 1 || l.Uncommitted != 1 || l.Committed != 2 ||
+		l.Aborted != 1 {
 		t.Errorf("counts are %+v", l)
 	}
 }
@@ -159,22 +181,65 @@ func TestLedgerFindsPlants(t *testing.T) {
 		plant func(*world)
 		want  string
 	}{
-		"lost":                  {func(w *world) { w.sanitized = w.sanitized[1:] }, "1 raw records lost"},
-		"lost dead letter":      {func(w *world) { w.dead = nil }, "1 raw records lost"},
-		"duplicate":             {func(w *world) { w.sanitized = append(w.sanitized, w.sanitized[3]) }, "1 raw records answered more than once"},
-		"duplicate dead letter": {func(w *world) { w.dead = append(w.dead, w.dead[0]) }, "1 raw records answered more than once"},
-		"both answers":          {func(w *world) { w.dead = append(w.dead, w.letter(3)) }, "1 raw records answered more than once"},
-		"order":                 {func(w *world) { w.sanitized[0], w.sanitized[1] = w.sanitized[1], w.sanitized[0] }, "1 answers out of order"},
-		"stranger":              {func(w *world) { w.sanitized = append(w.sanitized, w.release(9, 53)) }, "1 published records that belong to no raw record"},
-		"garbage":               {func(w *world) { w.sanitized[3] = &kgo.Record{Topic: sanitizedTopic} }, "1 published records that belong to no raw record"},
-		"differing":             {func(w *world) { w.all = append(w.all, w.release(3, 54)) }, "1 fixes with two different releases"},
-		"zombie":                {func(w *world) { w.changelog = append(w.changelog, marker(1, 7)) }, "1 records of fenced producers"},
-		"fed twice":             {func(w *world) { w.raw[4].Value, w.raw[4].Key = w.raw[3].Value, w.raw[3].Key }, "1 fixes were fed twice"},
-		"count":                 {func(w *world) { w.sanitized = w.sanitized[1:] }, "5 raw records, but 3 sanitized and 1 dead letters"},
-		"budget":                {func(w *world) { w.spend(0, steps(100, budgetEpsilon+1)...) }, "1 budgets exceeded"},
-		"two budgets":           {func(w *world) { w.spend(0, steps(100, budgetEpsilon)...); w.spend(1, 120) }, "1 budgets exceeded"},
-		"misplaced, answered":   {func(w *world) { w.stray(schemas.ReasonLate) }, "1 misplaced records without a dead letter"},
-		"in its place, refused": {func(w *world) { w.dead[0] = w.refused(2) }, "1 dead letters that say wrong_partition of a record in its place"},
+		"lost": {
+			func(w *world) { w.sanitized = w.sanitized[1:] }, "1 raw records lost",
+		},
+		"lost dead letter": {func(w *world) { w.dead = nil }, "1 raw records lost"},
+		"duplicate": {
+			func(w *world) { w.sanitized = append(w.sanitized, w.sanitized[3]) },
+			"1 raw records answered more than once",
+		},
+		"duplicate dead letter": {
+			func(w *world) { w.dead = append(w.dead, w.dead[0]) },
+			"1 raw records answered more than once",
+		},
+		"both answers": {
+			func(w *world) { w.dead = append(w.dead, w.letter(3)) },
+			"1 raw records answered more than once",
+		},
+		"order": {
+			func(w *world) { w.sanitized[0], w.sanitized[1] = w.sanitized[1], w.sanitized[0] },
+			"1 answers out of order",
+		},
+		"stranger": {
+			func(w *world) { w.sanitized = append(w.sanitized, w.release(9, 53)) },
+			"1 published records that belong to no raw record",
+		},
+		"garbage": {
+			func(w *world) { w.sanitized[3] = &kgo.Record{Topic: sanitizedTopic} },
+			"1 published records that belong to no raw record",
+		},
+		"differing": {
+			func(w *world) { w.all = append(w.all, w.release(3, 54)) },
+			"1 fixes with two different releases",
+		},
+		"zombie": {
+			func(w *world) { w.changelog = append(w.changelog, marker(1, 7)) },
+			"1 records of fenced producers",
+		},
+		"fed twice": {
+			func(w *world) { w.raw[4].Value, w.raw[4].Key = w.raw[3].Value, w.raw[3].Key },
+			"1 fixes were fed twice",
+		},
+		"count": {
+			func(w *world) { w.sanitized = w.sanitized[1:] },
+			"5 raw records, but 3 sanitized and 1 dead letters",
+		},
+		"budget": {
+			func(w *world) { w.spend(0, steps(100, budgetEpsilon+1)...) }, "1 budgets exceeded",
+		},
+		"two budgets": {
+			func(w *world) { w.spend(0, steps(100, budgetEpsilon)...); w.spend(1, 120) },
+			"1 budgets exceeded",
+		},
+		"misplaced, answered": {
+			func(w *world) { w.stray(schemas.ReasonLate) },
+			"1 misplaced records without a dead letter",
+		},
+		"in its place, refused": {
+			func(w *world) { w.dead[0] = w.refused(2) },
+			"1 dead letters that say wrong_partition of a record in its place",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -195,24 +260,42 @@ func TestBudgetsAreCounted(t *testing.T) {
 		most  float64
 		users int
 	}{
-		"the budget":        {func(w *world) { w.spend(0, steps(100, budgetEpsilon)...) }, budgetEpsilon, 0},
-		"one more":          {func(w *world) { w.spend(0, steps(100, budgetEpsilon+1)...) }, budgetEpsilon + 1, 1},
-		"half in each":      {func(w *world) { w.spend(0, steps(100, 20)...); w.spend(1, steps(110, 20)...) }, budgetEpsilon, 0},
-		"too much in two":   {func(w *world) { w.spend(1, steps(100, 30)...); w.spend(0, steps(100, 30)...) }, 60, 1},
-		"a window's end":    {func(w *world) { w.spend(0, append(steps(100, budgetEpsilon), 100+budgetSteps)...) }, budgetEpsilon, 0},
-		"just inside of it": {func(w *world) { w.spend(0, append(steps(100, budgetEpsilon), 99+budgetSteps)...) }, budgetEpsilon + 1, 1},
+		"the budget": {
+			func(w *world) { w.spend(0, steps(100, budgetEpsilon)...) }, budgetEpsilon, 0,
+		},
+		"one more": {
+			func(w *world) { w.spend(0, steps(100, budgetEpsilon+1)...) }, budgetEpsilon + 1, 1,
+		},
+		"half in each": {
+			func(w *world) { w.spend(0, steps(100, 20)...); w.spend(1, steps(110, 20)...) },
+			budgetEpsilon, 0,
+		},
+		"too much in two": {
+			func(w *world) { w.spend(1, steps(100, 30)...); w.spend(0, steps(100, 30)...) }, 60, 1,
+		},
+		"a window's end": {
+			func(w *world) { w.spend(0, append(steps(100, budgetEpsilon), 100+budgetSteps)...) },
+			budgetEpsilon, 0,
+		},
+		"just inside of it": {
+			func(w *world) { w.spend(0, append(steps(100, budgetEpsilon), 99+budgetSteps)...) },
+			budgetEpsilon + 1, 1,
+		},
 	} {
 		w := newWorld(t)
 		test.spend(w)
 		if l := w.judge(); l.Exceeded != test.users || l.MostSpent != test.most || l.Users != 1 {
-			t.Errorf("%s: %d exceeded, most %g; want %d and %g", name, l.Exceeded, l.MostSpent, test.users, test.most)
+			t.Errorf("%s: %d exceeded, most %g; want %d and %g", name, l.Exceeded, l.MostSpent,
+				test.users, test.most)
 		}
 	}
 }
 
 // TestBudgetsThatAreNotReached are told: a check that could not fail shows nothing.
 func TestBudgetsThatAreNotReached(t *testing.T) {
-	for most, want := range map[int]int{0: 1, budgetEpsilon - 1: 1, budgetEpsilon: 0, budgetEpsilon + 1: 0} {
+	for most, want := range map[int]int{
+		0: 1, budgetEpsilon - 1: 1, budgetEpsilon: 0, budgetEpsilon + 1: 0,
+	} {
 		w := newWorld(t)
 		w.spend(0, steps(100, most)...)
 		if got := w.judge().untried(); len(got) != want ||
@@ -226,7 +309,8 @@ func TestBudgetsThatAreNotReached(t *testing.T) {
 func TestMisplacedAreAccountedFor(t *testing.T) {
 	w := newWorld(t)
 	w.stray(schemas.ReasonWrongPartition)
-	if l := w.judge(); l.Misplaced != 1 || l.MisplacedLetters != 1 || l.Unrefused != 0 || l.WronglyMisplaced != 0 || l.Lost != 0 {
+	if l := w.judge(); l.Misplaced != 1 || l.MisplacedLetters != 1 || l.Unrefused != 0 ||
+		l.WronglyMisplaced != 0 || l.Lost != 0 {
 		t.Errorf("counts are %+v", l)
 	}
 }
@@ -247,7 +331,8 @@ func TestReaderIsCompared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if broken := l.compare("t", test.saw, now); len(broken) != test.want || l.ReaderDiffer != test.want {
+		if broken := l.compare("t", test.saw, now); len(broken) != test.want ||
+			l.ReaderDiffer != test.want {
 			t.Errorf("%s: %q, want %d", name, broken, test.want)
 		}
 	}

@@ -47,7 +47,8 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 		os.RemoveAll(dir)
 		return 0
 	}
-	fmt.Fprintf(log, "%s keeps all logs and topics; repeat the run with: make chaos ARGS='%s'\n", dir, s.again())
+	fmt.Fprintf(log, "%s keeps all logs and topics; repeat the run with: make chaos ARGS='%s'\n",
+		dir, s.again())
 	if len(report.Violations) > 0 {
 		return 1
 	}
@@ -59,24 +60,31 @@ func parse(args []string, log io.Writer) (settings, error) {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.SetOutput(log)
 	flags.Uint64Var(&s.Seed, "seed", 0, "seed of the schedule; 0: a random one")
-	flags.IntVar(&s.Records, "records", 30_000, "number of the fleet's fixes; a few odd records come on top")
-	flags.IntVar(&s.Faults, "faults", 8, "number of hard faults (kill -9, SIGSTOP); clean restarts come on top")
-	flags.DurationVar(&s.Duration, "duration", 0, "how long the feed and the faults last; 0: as long as the faults need")
+	flags.IntVar(&s.Records, "records", 30_000,
+		"number of the fleet's fixes; a few odd records come on top")
+	flags.IntVar(&s.Faults, "faults", 8,
+		"number of hard faults (kill -9, SIGSTOP); clean restarts come on top")
+	flags.DurationVar(&s.Duration, "duration", 0,
+		"how long the feed and the faults last; 0: as long as the faults need")
 	flags.IntVar(&s.Instances, "instances", 3, "instances of the service")
 	flags.IntVar(&s.Partitions, "partitions", 6, "partitions of each topic")
 	flags.IntVar(&s.Vehicles, "vehicles", 500, "vehicles of the fleet")
 	flags.IntVar(&s.Static, "static", 2, "instances with an instance_id (static members)")
-	flags.StringVar(&s.Plant, "plant", "", "break a promise before the checks, which must then fail: "+strings.Join(plantNames(), ", "))
+	flags.StringVar(&s.Plant, "plant", "",
+		"break a promise before the checks, which must then fail: "+strings.Join(plantNames(),
+			", "))
 	flags.StringVar(&s.json, "json", "", "also write the report to this file, as JSON")
 	flags.BoolVar(&s.keep, "keep", false, "keep the logs and topics of a good run too")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
 	if s.Seed == 0 {
-		s.Seed = rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(os.Getpid()))).Uint64N(1e9) + 1
+		s.Seed = rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(os.Getpid()))).
+			Uint64N(1e9) + 1
 	}
 	if s.Duration == 0 {
-		s.Duration = max(20*time.Second, time.Duration(s.Faults)*8*time.Second, time.Duration(s.Records)*time.Millisecond)
+		s.Duration = max(20*time.Second, time.Duration(s.Faults)*8*time.Second,
+			time.Duration(s.Records)*time.Millisecond)
 	}
 	return s, s.validate(flags)
 }
@@ -88,9 +96,11 @@ func (s settings) validate(flags *flag.FlagSet) error {
 	case s.Records < 1 || s.Vehicles < 1 || s.Instances < 1 || s.Partitions < 1:
 		return errors.New("--records, --vehicles, --instances and --partitions must be positive")
 	case s.Faults < 0 || s.Duration < 0 || s.Static < 0 || s.Static > s.Instances:
-		return errors.New("--faults and --duration must not be negative, --static at most --instances")
+		return errors.New("--faults and --duration must not be negative, --static at most " +
+			"--instances")
 	case s.Plant != "" && plants[s.Plant] == nil:
-		return fmt.Errorf("--plant %s is unknown: choose one of %s", s.Plant, strings.Join(plantNames(), ", "))
+		return fmt.Errorf("--plant %s is unknown: choose one of %s", s.Plant,
+			strings.Join(plantNames(), ", "))
 	}
 	return nil
 }
@@ -113,7 +123,8 @@ func (r *report) text() string {
 	}
 	s := r.Settings
 	line("seed", "%d", s.Seed)
-	line("service", "%d instances (%d static members), %d partitions, %d Kafka nodes", s.Instances, s.Static, s.Partitions, nodes)
+	line("service", "%d instances (%d static members), %d partitions, %d Kafka nodes",
+		s.Instances, s.Static, s.Partitions, nodes)
 	line("hard faults", "%d", r.hardFaults())
 	for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
 		line("", "%3d %s", r.Faults[k], k)
@@ -125,15 +136,22 @@ func (r *report) text() string {
 		line("duplicates", "%d", l.Duplicates)
 		line("out of order", "%d", l.OutOfOrder)
 		line("of no raw record", "%d", l.Strangers)
-		line("misplaced", "%d raw records of a second producer, %d dead letters with reason wrong_partition", l.Misplaced, l.MisplacedLetters)
-		line("budgets", "%d of %d users exceeded theirs; at most ε %g of %d was published in any %v", l.Exceeded, l.Users, l.MostSpent, budgetEpsilon, budgetWindow)
+		line("misplaced",
+			"%d raw records of a second producer, %d dead letters with reason wrong_partition",
+			l.Misplaced, l.MisplacedLetters)
+		line("budgets",
+			"%d of %d users exceeded theirs; at most ε %g of %d was published in any %v",
+			l.Exceeded, l.Users, l.MostSpent, budgetEpsilon, budgetWindow)
 		line("concurrent reader", "%s", equal(l.ReaderDiffer == 0))
-		line("read uncommitted", "%d more records, %d fixes with two different releases", l.Uncommitted, l.Differing)
+		line("read uncommitted", "%d more records, %d fixes with two different releases",
+			l.Uncommitted, l.Differing)
 		line("fenced producers", "%d records", l.Zombies)
 		line("state verify", "%s", equal(r.StateEqual))
 	}
-	line("longest silence", "%v between two records of a partition, for a read_committed reader (includes pauses of the feed)", r.Gap)
-	line("longest delay", "%v from a raw record to its sanitized record, for that reader (%s)", r.Delay, r.Late)
+	line("longest silence", "%v between two records of a partition, for a read_committed reader "+
+		"(includes pauses of the feed)", r.Gap)
+	line("longest delay", "%v from a raw record to its sanitized record, for that reader (%s)",
+		r.Delay, r.Late)
 	line("logged errors", "%d", r.LoggedErrors)
 	line("time", "%v", r.Took)
 	if len(r.Violations) == 0 {
@@ -169,12 +187,16 @@ func (r *report) writeJSON(path string) error {
 		"hard_faults": r.hardFaults(), "faults": r.Faults,
 		"raw": l.Raw, "sanitized": l.Sanitized, "dead_letters": l.Dead,
 		"transactions_committed": l.Committed, "transactions_aborted": l.Aborted,
-		"lost": l.Lost, "duplicates": l.Duplicates, "out_of_order": l.OutOfOrder, "strangers": l.Strangers,
+		"lost": l.Lost, "duplicates": l.Duplicates, "out_of_order": l.OutOfOrder,
+		"strangers": l.Strangers,
 		"misplaced": l.Misplaced, "misplaced_dead_letters": l.MisplacedLetters,
-		"users": l.Users, "budgets_exceeded": l.Exceeded, "budget": budgetEpsilon, "most_spent": l.MostSpent,
-		"reader_equal": r.ledger != nil && l.ReaderDiffer == 0, "uncommitted": l.Uncommitted, "differing": l.Differing,
+		"users": l.Users, "budgets_exceeded": l.Exceeded, "budget": budgetEpsilon,
+		"most_spent":   l.MostSpent,
+		"reader_equal": r.ledger != nil && l.ReaderDiffer == 0, "uncommitted": l.Uncommitted,
+		"differing":      l.Differing,
 		"fenced_records": l.Zombies, "state_equal": r.StateEqual, "state_verify": r.Verified,
-		"gap_ms": r.Gap.Milliseconds(), "delay_ms": r.Delay.Milliseconds(), "logged_errors": r.LoggedErrors, "took_s": r.Took.Seconds(),
+		"gap_ms": r.Gap.Milliseconds(), "delay_ms": r.Delay.Milliseconds(),
+		"logged_errors": r.LoggedErrors, "took_s": r.Took.Seconds(),
 		"violations": violations,
 	}, "", "  ")
 	if err != nil {

@@ -89,13 +89,18 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := report{Faults: map[kind]int{instanceKill: 3, brokerKill: 2, instanceRoll: 1}, ledger: l, StateEqual: true}
+	r := report{
+		Faults: map[kind]int{instanceKill: 3, brokerKill: 2, instanceRoll: 1}, ledger: l,
+		StateEqual: true,
+	}
 	good := r.text()
-	if !strings.Contains(good, "every promise held") || !strings.Contains(good, "hard faults           5\n") {
+	if !strings.Contains(good, "every promise held") ||
+		!strings.Contains(good, "hard faults           5\n") {
 		t.Errorf("a good report:\n%s", good)
 	}
 	r.Violations = []string{errors.New("one broken").Error()}
-	if bad := r.text(); strings.Contains(bad, "held") || !strings.Contains(bad, "FAILED\n  - one broken\n") {
+	if bad := r.text(); strings.Contains(bad, "held") ||
+		!strings.Contains(bad, "FAILED\n  - one broken\n") {
 		t.Errorf("a bad report:\n%s", bad)
 	}
 }

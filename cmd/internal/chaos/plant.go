@@ -80,7 +80,9 @@ func plantLost(ctx context.Context, at stage) error {
 	if err != nil {
 		return err
 	}
-	value, err := codec.AppendRaw(nil, schemas.Raw{UserID: "planted", Timestamp: at.began.UnixMilli(), Latitude: 53.43, Longitude: -2.94})
+	value, err := codec.AppendRaw(nil, schemas.Raw{
+		UserID: "planted", Timestamp: at.began.UnixMilli(), Latitude: 53.43, Longitude: -2.94,
+	})
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,8 @@ func plantDiffering(ctx context.Context, at stage) error {
 	if err := client.BeginTransaction(); err != nil {
 		return err
 	}
-	return errors.Join(client.ProduceSync(ctx, r).FirstErr(), client.EndTransaction(ctx, kgo.TryAbort))
+	return errors.Join(client.ProduceSync(ctx, r).FirstErr(),
+		client.EndTransaction(ctx, kgo.TryAbort))
 }
 
 // plantReader makes the witness forget a record, as if it had never seen it.
@@ -135,7 +138,10 @@ func (at stage) published(ctx context.Context) (*kgo.Record, error) {
 	var found *kgo.Record
 	err := scan(ctx, at.brokers, sanitizedTopic, at.partitions, false, func(r *kgo.Record) {
 		if found == nil && !r.Attrs.IsControl() {
-			found = &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp}
+			found = &kgo.Record{
+				Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value,
+				Timestamp: r.Timestamp,
+			}
 		}
 	})
 	if err == nil && found == nil {

@@ -24,7 +24,8 @@ func (c cluster) call(ctx context.Context, command string, args ...string) error
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("kafka.sh %s %s: %w\n%s", command, strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
+		return fmt.Errorf("kafka.sh %s %s: %w\n%s", command, strings.Join(args, " "), err,
+			bytes.TrimSpace(said.Bytes()))
 	}
 	return nil
 }
@@ -84,7 +85,8 @@ func (i *instance) start() error {
 func (i *instance) startLocked() error {
 	cmd := exec.Command(i.binary, "run", "-c", i.config)
 	cmd.Stdout, cmd.Stderr = i.log, i.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must reach only the harness, which ends all in order
+	// Ctrl-C must reach only the harness, which ends all in order
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	fmt.Fprintf(i.log, "--- start %s\n", time.Now().Format(time.RFC3339Nano))
 	if info, err := i.log.Stat(); err == nil {
 		i.began = info.Size()
@@ -157,7 +159,8 @@ func (i *instance) terminate() error {
 	i.mu.Lock()
 	began := i.began
 	i.mu.Unlock()
-	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(stopPatience); time.Now().
+		Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if info, err := i.log.Stat(); err != nil || info.Size() > began {
 			break
 		}

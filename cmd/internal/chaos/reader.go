@@ -24,7 +24,9 @@ func newClient(brokers []string, options ...kgo.Opt) (*kgo.Client, error) {
 
 // ends returns the end of each partition of a topic: its last stable offset or, with
 // uncommitted, its high watermark.
-func ends(ctx context.Context, client *kgo.Client, topic string, partitions int, uncommitted bool) ([]int64, error) {
+func ends(ctx context.Context, client *kgo.Client, topic string, partitions int,
+	uncommitted bool,
+) ([]int64, error) {
 	request := kmsg.NewPtrListOffsetsRequest()
 	if !uncommitted {
 		request.IsolationLevel = 1
@@ -79,7 +81,9 @@ func from(topics []string, partitions int, uncommitted bool) []kgo.Opt {
 
 // scan calls each for every record of a topic, control records included, in order
 // within a partition, up to where the partitions end now.
-func scan(ctx context.Context, brokers []string, topic string, partitions int, uncommitted bool, each func(*kgo.Record)) error {
+func scan(ctx context.Context, brokers []string, topic string, partitions int, uncommitted bool,
+	each func(*kgo.Record),
+) error {
 	client, err := newClient(brokers, from([]string{topic}, partitions, uncommitted)...)
 	if err != nil {
 		return err
@@ -202,7 +206,8 @@ func (w *witness) take(fetches kgo.Fetches, now time.Time) {
 		if r.Attrs.IsControl() {
 			return
 		}
-		w.saw[r.Topic][r.Partition] = append(w.saw[r.Topic][r.Partition], seen{r.Offset, hashRecord(r)})
+		w.saw[r.Topic][r.Partition] = append(w.saw[r.Topic][r.Partition],
+			seen{r.Offset, hashRecord(r)})
 		w.records++
 		if r.Topic != sanitizedTopic {
 			return
@@ -212,7 +217,8 @@ func (w *witness) take(fetches kgo.Fetches, now time.Time) {
 		}
 		w.last[r.Partition] = now
 		if delay := now.Sub(r.Timestamp); delay > w.delay {
-			w.delay, w.late = delay, fmt.Sprintf("partition %d, of %s", r.Partition, r.Timestamp.UTC().Format(time.TimeOnly))
+			w.delay, w.late = delay, fmt.Sprintf("partition %d, of %s",
+				r.Partition, r.Timestamp.UTC().Format(time.TimeOnly))
 		}
 	})
 }

@@ -22,12 +22,13 @@ import (
 
 // report is the result of a run.
 type report struct {
-	Settings     settings
-	Faults       map[kind]int
-	IdleFaults   int
-	Gap          time.Duration // longest time between two records of a partition, for the witness
-	Delay        time.Duration // longest time from a raw record to its sanitized one, for the witness
-	Late         string        // the record with the longest delay
+	Settings   settings
+	Faults     map[kind]int
+	IdleFaults int
+	Gap        time.Duration // longest time between two records of a partition, for the witness
+	// longest time from a raw record to its sanitized one, for the witness
+	Delay        time.Duration
+	Late         string // the record with the longest delay
 	LoggedErrors int
 	StateEqual   bool            // "geodither state verify" found nothing
 	Verified     json.RawMessage // the report of "geodither state verify"
@@ -110,14 +111,18 @@ func (h *harness) prepare(ctx context.Context) error {
 		return fmt.Errorf("go env GOMOD: %w", err)
 	}
 	h.root = filepath.Dir(strings.TrimSpace(string(mod)))
-	h.cluster = cluster{script: filepath.Join(h.root, "deploy", "kafka", "kafka.sh"), dir: filepath.Join(h.dir, "kafka")}
+	h.cluster = cluster{
+		script: filepath.Join(h.root, "deploy", "kafka", "kafka.sh"),
+		dir:    filepath.Join(h.dir, "kafka"),
+	}
 	h.binary = filepath.Join(h.dir, "geodither")
 	h.note("building")
 	for _, args := range [][]string{
 		{"go", "build", "-o", h.binary, "./cmd/geodither"},
 		{
 			h.binary, "train", "--format", "csv", "--in", "cmd/internal/fleet/sample/liverpool.csv",
-			"--box", "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", fleetStep.String(), "--out", h.model(),
+			"--box", "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", fleetStep.String(),
+			"--out", h.model(),
 		},
 		{h.binary, "key", "new", filepath.Join(h.dir, "noise.key")},
 	} {
@@ -263,7 +268,9 @@ func (h *harness) drain(ctx context.Context, w *witness) error {
 			last, at = n, time.Now()
 		}
 		if time.Since(at) > stuckAfter {
-			return fmt.Errorf("the service is stuck: it answered %d of %d records, and none in the last %v", last, want, stuckAfter)
+			return fmt.Errorf(
+				"the service is stuck: it answered %d of %d records, and none in the last %v",
+				last, want, stuckAfter)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err
@@ -289,7 +296,8 @@ func (h *harness) end(r *report) error {
 
 // note writes a line of the timeline.
 func (h *harness) note(format string, args ...any) {
-	fmt.Fprintf(h.log, "%6.1fs "+format+"\n", append([]any{time.Since(h.began).Seconds()}, args...)...)
+	fmt.Fprintf(h.log, "%6.1fs "+format+"\n",
+		append([]any{time.Since(h.began).Seconds()}, args...)...)
 }
 
 // check reads all topics, after the instances have stopped, and fills the report.
@@ -304,7 +312,9 @@ func (h *harness) check(ctx context.Context, r *report, w *witness) error {
 	}
 	if h.Plant != "" {
 		h.note("planting: %s", h.Plant)
-		at := stage{brokers: h.brokers, partitions: h.Partitions, began: h.began, witness: w, fed: &h.fed}
+		at := stage{
+			brokers: h.brokers, partitions: h.Partitions, began: h.began, witness: w, fed: &h.fed,
+		}
 		if err := plants[h.Plant](ctx, at); err != nil {
 			return fmt.Errorf("plant %s: %w", h.Plant, err)
 		}
@@ -317,15 +327,18 @@ func (h *harness) check(ctx context.Context, r *report, w *witness) error {
 	}
 	r.Gap, r.Delay, r.Late = w.gap.Round(time.Millisecond), w.delay.Round(time.Millisecond), w.late
 	if fed := h.fed.all(); fed != l.Raw {
-		r.Violations = append(r.Violations, fmt.Sprintf("%d records were fed, the raw topic holds %d", fed, l.Raw))
+		r.Violations = append(r.Violations,
+			fmt.Sprintf("%d records were fed, the raw topic holds %d", fed, l.Raw))
 	}
 	if h.fed.second > 0 && l.Misplaced == 0 && h.Partitions > 1 {
-		r.Violations = append(r.Violations, "the second producer misplaced no record, so this run did not test "+
-			"the budgets: give more --vehicles or another number of --partitions")
+		r.Violations = append(r.Violations,
+			"the second producer misplaced no record, so this run did not test "+
+				"the budgets: give more --vehicles or another number of --partitions")
 	}
 	if r.IdleFaults > 0 {
 		r.Violations = append(r.Violations, fmt.Sprintf(
-			"%d hard faults came after the feed had ended and show nothing: give a longer --duration", r.IdleFaults))
+			"%d hard faults came after the feed had ended and show nothing: give a longer "+
+				"--duration", r.IdleFaults))
 	}
 	h.note("recomputing everything from the raw topic")
 	return h.verify(ctx, r)
@@ -354,7 +367,9 @@ func (h *harness) settle(ctx context.Context) (open int, err error) {
 }
 
 // openTransactions counts the partitions that end with an open transaction.
-func openTransactions(ctx context.Context, client *kgo.Client, partitions int) (open int, err error) {
+func openTransactions(ctx context.Context, client *kgo.Client,
+	partitions int,
+) (open int, err error) {
 	for _, topic := range []string{sanitizedTopic, deadTopic, changelogTopic} {
 		stable, err := ends(ctx, client, topic, partitions, false)
 		if err != nil {
@@ -388,7 +403,8 @@ func (h *harness) verify(ctx context.Context, r *report) error {
 	}
 	var exit *exec.ExitError
 	if errors.As(failed, &exit) && exit.ExitCode() == 1 {
-		r.Violations = append(r.Violations, fmt.Sprintf("geodither state verify: %s", bytes.TrimSpace(said.Bytes())))
+		r.Violations = append(r.Violations, fmt.Sprintf("geodither state verify: %s",
+			bytes.TrimSpace(said.Bytes())))
 		return nil
 	}
 	if failed != nil {

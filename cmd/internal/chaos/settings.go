@@ -48,7 +48,8 @@ const (
 
 // again returns the command line that repeats the run.
 func (s settings) again() string {
-	text := fmt.Sprintf("--seed %d --records %d --faults %d --duration %v --instances %d --partitions %d --vehicles %d --static %d",
+	text := fmt.Sprintf("--seed %d --records %d --faults %d --duration %v --instances %d "+
+		"--partitions %d --vehicles %d --static %d",
 		s.Seed, s.Records, s.Faults, s.Duration, s.Instances, s.Partitions, s.Vehicles, s.Static)
 	if s.Plant != "" {
 		text += " --plant " + s.Plant

@@ -9,26 +9,48 @@ func TestColumns(t *testing.T) {
 	one := row{"u1", noon, 10.5, -20.25, -1}
 	exact := one
 	exact.accuracy = 4
-	foreign := map[string]string{"user_id": "Vehicle", "timestamp": "at", "latitude": "y", "longitude": "x"}
+	foreign := map[string]string{
+		"user_id": "Vehicle", "timestamp": "at", "latitude": "y", "longitude": "x",
+	}
 	for name, c := range map[string]struct {
 		columns map[string]string
 		text    string
 		want    row
 	}{
-		"csv":                     {foreign, "x,y,AT,vehicle,speed\n-20.25,10.5,1700000000000,u1,3\n", one},
-		"csv, one of them":        {map[string]string{"user_id": "vehicle"}, "vehicle,ts,lat,lon\nu1,1700000000000,10.5,-20.25\n", one},
-		"csv, an optional one":    {map[string]string{"accuracy_m": "hdop"}, "user,ts,lat,lon,hdop\nu1,1700000000000,10.5,-20.25,4\n", exact},
-		"csv, the other is there": {map[string]string{"timestamp": "seen"}, "user,time,seen,lat,lon\nu1,5,1700000000000,10.5,-20.25\n", one},
-		"csv, an alias elsewhere": {map[string]string{"user_id": "lat"}, "lat,ts,latitude,lon\nu1,1700000000000,10.5,-20.25\n", one},
+		"csv": {
+			foreign, "x,y,AT,vehicle,speed\n-20.25,10.5,1700000000000,u1,3\n", one,
+		},
+		"csv, one of them": {
+			map[string]string{"user_id": "vehicle"},
+			"vehicle,ts,lat,lon\nu1,1700000000000,10.5,-20.25\n", one,
+		},
+		"csv, an optional one": {
+			map[string]string{"accuracy_m": "hdop"},
+			"user,ts,lat,lon,hdop\nu1,1700000000000,10.5,-20.25,4\n", exact,
+		},
+		"csv, the other is there": {
+			map[string]string{"timestamp": "seen"},
+			"user,time,seen,lat,lon\nu1,5,1700000000000,10.5,-20.25\n", one,
+		},
+		"csv, an alias elsewhere": {
+			map[string]string{"user_id": "lat"},
+			"lat,ts,latitude,lon\nu1,1700000000000,10.5,-20.25\n", one,
+		},
 		"csv, changed places": {
 			map[string]string{"latitude": "longitude", "longitude": "latitude"},
 			"user,ts,longitude,latitude\nu1,1700000000000,10.5,-20.25\n", one,
 		},
 		"ndjson": {
-			map[string]string{"user_id": "vehicle", "timestamp": "at", "latitude": "y", "longitude": "x"},
+			map[string]string{
+				"user_id": "vehicle", "timestamp": "at", "latitude": "y", "longitude": "x",
+			},
 			`{"vehicle":"u1","at":1700000000000,"y":10.5,"x":-20.25,"latitude":"another's"}`, one,
 		},
-		"ndjson, one of them": {map[string]string{"user_id": "vehicle"}, `{"vehicle":"u1","timestamp":1700000000000,"latitude":10.5,"longitude":-20.25,"accuracy_m":4}`, exact},
+		"ndjson, one of them": {
+			map[string]string{"user_id": "vehicle"},
+			`{"vehicle":"u1","timestamp":1700000000000,"latitude":10.5,"longitude":-20.25,"accuracy_m":4}`,
+			exact,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows, skips, err := fromText(t, c.text, Options{Columns: c.columns})
@@ -50,9 +72,18 @@ func TestColumnsThatAreNot(t *testing.T) {
 	}{
 		{Options{Columns: map[string]string{"speed": "v"}}, "no column \"speed\""},
 		{Options{Columns: map[string]string{"user_id": ""}}, "user_id has no name"},
-		{Options{Columns: map[string]string{"user_id": "a", "timestamp": "A"}}, "name one for each"},
-		{Options{Columns: map[string]string{"user_id": "latitude"}}, "name the one for latitude as well"},
-		{Options{Format: Geolife, Columns: map[string]string{"user_id": "a"}}, "no names of columns"},
+		{
+			Options{Columns: map[string]string{"user_id": "a", "timestamp": "A"}},
+			"name one for each",
+		},
+		{
+			Options{Columns: map[string]string{"user_id": "latitude"}},
+			"name the one for latitude as well",
+		},
+		{
+			Options{Format: Geolife, Columns: map[string]string{"user_id": "a"}},
+			"no names of columns",
+		},
 	} {
 		_, err := Open(t.Context(), []string{Stdin}, strings.NewReader(""), c.options)
 		wantError(t, err, c.want)

@@ -1,17 +1,23 @@
 package traces
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/geodither/geodither/schemas"
 )
 
-// readCSV reads records as RFC 4180 has them, under a header.
-func (p *pass) readCSV() error {
+// readCSV reads records as in RFC 4180, below a header.
+func readCSV(p *pass) error {
 	var rec record
-	start, reason, err := p.nextRecord(&rec)
+	start, reason, err := nextRecord(p, &rec)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			return p.skip(1, reasonEmptyFile)
@@ -20,14 +26,14 @@ func (p *pass) readCSV() error {
 	}
 	if reason != "" {
 		return fmt.Errorf("%s:%d: the header is no CSV: expected column names such as %s",
-			p.file.path, start, expectedColumns(wantedNames(p.options.Columns)))
+			p.file.path, start, expectedColumns(wantedNames(p.columns)))
 	}
-	head, err := parseHeader(rec.fields, p.options.Columns)
+	head, err := parseHeader(rec.fields, p.columns)
 	if err != nil {
 		return fmt.Errorf("%s:%d: %w", p.file.path, start, err)
 	}
 	for {
-		start, reason, err := p.nextRecord(&rec)
+		start, reason, err := nextRecord(p, &rec)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -49,14 +55,14 @@ func (p *pass) readCSV() error {
 	}
 }
 
-// maxRecordLines bounds a record over several lines: what is lost, as one
-// skip, to a quote that is never closed.
+// maxRecordLines bounds a record over several lines. It is what a quote that is never closed can
+// cost, as one skip.
 const maxRecordLines = 100
 
-// nextRecord reads a record and returns the line it starts in; io.EOF after the
-// last. A quoted field may hold line ends. A record is dropped with a reason if
-// its quotes are wrong; the next one starts in the line behind it.
-func (p *pass) nextRecord(rec *record) (start int, reason string, err error) {
+// nextRecord reads a record and returns the line where it starts, or io.EOF after the last. A
+// quoted field may hold line ends. If the quotes of a record are wrong it returns a reason to skip
+// the record; the next one starts on the following line.
+func nextRecord(p *pass, rec *record) (start int, reason string, err error) {
 	line, err := p.next()
 	if err != nil {
 		return 0, "", err
@@ -84,4 +90,271 @@ func (p *pass) nextRecord(rec *record) (start int, reason string, err error) {
 		return start, reasonQuotes, nil
 	}
 	return start, "", nil
+}
+
+// quotes is the state of the quotes of a record.
+type quotes int
+
+const (
+	quotesFine quotes = iota
+	quotesOpen        // the last field's quote is not closed: another line belongs to it
+	quotesBad
+)
+
+// record is a line of CSV, cut into fields, and the memory for it.
+type record struct {
+	fields [][]byte // valid until the line or the record is used again
+	joined []byte   // a record over several lines
+	plain  []byte   // quoted fields that hold quotes, without the doubling
+}
+
+// parse cuts a record into fields. Blanks around a field are dropped, unless
+// they are in quotes.
+func (r *record) parse(line []byte) quotes {
+	r.fields, r.plain = r.fields[:0], r.plain[:0]
+	for {
+		line = bytes.TrimLeft(line, " \t")
+		if len(line) > 0 && line[0] == '"' {
+			field, rest, result := r.quoted(line[1:])
+			if result != quotesFine {
+				return result
+			}
+			r.fields = append(r.fields, field)
+			if len(rest) == 0 {
+				return quotesFine
+			}
+			line = rest[1:]
+			continue
+		}
+		end := bytes.IndexByte(line, ',')
+		field := line
+		if end >= 0 {
+			field = line[:end]
+		}
+		if bytes.IndexByte(field, '"') >= 0 {
+			return quotesBad
+		}
+		r.fields = append(r.fields, bytes.TrimRight(field, " \t"))
+		if end < 0 {
+			return quotesFine
+		}
+		line = line[end+1:]
+	}
+}
+
+// quoted returns the field whose opening quote stood before text, and what
+// follows it: nothing or a comma.
+func (r *record) quoted(text []byte) (field, rest []byte, result quotes) {
+	start := len(r.plain)
+	for {
+		end := bytes.IndexByte(text, '"')
+		if end < 0 {
+			return nil, nil, quotesOpen
+		}
+		if end+1 < len(text) && text[end+1] == '"' {
+			r.plain = append(r.plain, text[:end+1]...)
+			text = text[end+2:]
+			continue
+		}
+		if field = text[:end]; len(r.plain) > start {
+			r.plain = append(r.plain, field...)
+			field = r.plain[start:]
+		}
+		rest = bytes.TrimLeft(text[end+1:], " \t")
+		if len(rest) > 0 && rest[0] != ',' {
+			return nil, nil, quotesBad
+		}
+		return field, rest, quotesFine
+	}
+}
+
+// header says which field of a record holds which column.
+type header struct {
+	fields int
+	index  [columnCount]int // -1: the file has no such column
+}
+
+// parse reads a record into a fix. An empty accuracy counts as none.
+func (h *header) parse(fields [][]byte, shared *names) (fix schemas.Raw, reason string) {
+	if len(fields) != h.fields {
+		return schemas.Raw{}, reasonColumns
+	}
+	if fix.Timestamp, reason = parseTimestamp(fields[h.index[columnTimestamp]]); reason != "" {
+		return schemas.Raw{}, reason
+	}
+	var ok bool
+	if fix.Latitude, ok = parseNumber(fields[h.index[columnLatitude]]); !ok {
+		return schemas.Raw{}, reasonNumber
+	}
+	if fix.Longitude, ok = parseNumber(fields[h.index[columnLongitude]]); !ok {
+		return schemas.Raw{}, reasonNumber
+	}
+	if i := h.index[columnAccuracy]; i >= 0 && len(fields[i]) > 0 {
+		accuracy, ok := parseNumber(fields[i])
+		if !ok {
+			return schemas.Raw{}, reasonNumber
+		}
+		fix.AccuracyM = &accuracy
+	}
+	fix.UserID = shared.share(fields[h.index[columnUser]])
+	return fix, ""
+}
+
+// parseTimestamp reads whole milliseconds since 1970, or a time. It refuses ten digits: they are
+// early 1970 in milliseconds, but any day from 2001 to 2286 in seconds.
+func parseTimestamp(text []byte) (ms int64, reason string) {
+	if ms, ok := parseTime(text); ok {
+		return ms, ""
+	}
+	ms, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return 0, reasonTimestamp
+	}
+	return ms, secondsReason(ms)
+}
+
+// parseHeader finds the columns. The caller may name some of them, which then must exist.
+func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
+	wanted := wantedNames(given)
+	found := make([]string, len(fields))
+	for i, field := range fields {
+		found[i] = strings.ToLower(string(field))
+	}
+	h := &header{fields: len(fields)}
+	var missing []string
+	for column, known := range wanted {
+		at := occurrences(found, known)
+		switch {
+		case len(at) == 1:
+			h.index[column] = at[0]
+		case len(at) > 1:
+			return nil, fmt.Errorf("%d columns may be the %s: rename all but one of them",
+				len(at), known[0])
+		case column == columnAccuracy && given[columnNames[column][0]] == "":
+			h.index[column] = -1
+		default:
+			missing = append(missing, known[0])
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header line, or "+
+			"name the columns",
+			strings.Join(missing, ", "), describe(found), expectedColumns(wanted))
+	}
+	return h, nil
+}
+
+// occurrences returns the fields that may be a column: those with its first name or, if there is
+// none, those with any of its other names.
+func occurrences(found, known []string) []int {
+	var first, other []int
+	for i, name := range found {
+		switch slices.Index(known, name) {
+		case -1:
+		case 0:
+			first = append(first, i)
+		default:
+			other = append(other, i)
+		}
+	}
+	if len(first) > 0 {
+		return first
+	}
+	return other
+}
+
+// describe lists the names in a header, up to a bound. If one of them looks like data the line is
+// no header, and describe does not repeat it.
+func describe(found []string) string {
+	const maxColumns = 20
+	var parts []string
+	for _, name := range found {
+		if name == "" {
+			continue
+		}
+		if !looksLikeName(name) {
+			return "a first line that is no header, or is not separated by commas"
+		}
+		parts = append(parts, name)
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	if len(parts) > maxColumns {
+		parts = append(parts[:maxColumns], "...")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// looksLikeName reports whether a field may be a column's name: it is short, starts with a letter
+// or _, has no separator of other formats, and too few digits for a time or a place.
+func looksLikeName(field string) bool {
+	const maxBytes, maxDigits = 40, 3
+	first, _ := utf8.DecodeRuneInString(field)
+	if len(field) > maxBytes || first != '_' && !unicode.IsLetter(first) {
+		return false
+	}
+	digits := 0
+	for _, c := range field {
+		if unicode.IsDigit(c) {
+			digits++
+		} else if !unicode.IsLetter(c) && !strings.ContainsRune("_-. ()/", c) {
+			return false
+		}
+	}
+	return digits <= maxDigits
+}
+
+// The columns of a CSV file that are read.
+const (
+	columnUser = iota
+	columnTimestamp
+	columnLatitude
+	columnLongitude
+	columnAccuracy
+	columnCount
+)
+
+// columnNames are the names of each column; the first is the one to use.
+var columnNames = [columnCount][]string{
+	columnUser:      {"user_id", "user", "uid"},
+	columnTimestamp: {"timestamp", "time", "ts"},
+	columnLatitude:  {"latitude", "lat"},
+	columnLongitude: {"longitude", "lon", "lng", "long"},
+	columnAccuracy:  {"accuracy_m"},
+}
+
+// wantedNames returns the names that each column may have in a header, in lower case: only the
+// given name if there is one, or else all its names that are not given to another column.
+func wantedNames(given map[string]string) [columnCount][]string {
+	taken := map[string]bool{}
+	for _, name := range given {
+		taken[strings.ToLower(name)] = true
+	}
+	var wanted [columnCount][]string
+	for column, known := range columnNames {
+		if name, ok := given[known[0]]; ok {
+			wanted[column] = []string{strings.ToLower(name)}
+			continue
+		}
+		for _, name := range known {
+			if !taken[name] {
+				wanted[column] = append(wanted[column], name)
+			}
+		}
+	}
+	return wanted
+}
+
+// expectedColumns lists the names that a header may use.
+func expectedColumns(wanted [columnCount][]string) string {
+	parts := make([]string, columnCount)
+	for i, known := range wanted {
+		parts[i] = known[0]
+		if len(known) > 1 {
+			parts[i] += " (or " + strings.Join(known[1:], ", ") + ")"
+		}
+	}
+	parts[columnAccuracy] += " (optional)"
+	return strings.Join(parts, ", ")
 }

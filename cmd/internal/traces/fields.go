@@ -8,12 +8,11 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// maxNames bounds how many user ids are kept to be shared: 16 MiB of the
-// longest ones.
+// maxNames bounds the number of user ids that are shared: 16 MiB of the longest ones.
 const maxNames = 1 << 16
 
-// names gives equal user ids one string, so that a fix costs no allocation. A
-// nil names shares nothing.
+// names returns one string for equal user ids, so that a fix costs no allocation. A nil names
+// shares nothing.
 type names map[string]string
 
 func (n *names) share(id []byte) string {
@@ -31,10 +30,9 @@ func (n *names) share(id []byte) string {
 	return text
 }
 
-// parseNumber reads a decimal number. Not-a-number and numbers beyond a
-// float64 come back as such, for Validate to refuse.
+// parseNumber reads a decimal number. It returns NaN and infinity for Validate to refuse.
 func parseNumber(text []byte) (float64, bool) {
-	// ParseFloat reads hexadecimal as well, which nobody writes in a trace.
+	// ParseFloat would also read hexadecimal numbers, which no trace has.
 	if bytes.ContainsAny(text, "xX_") {
 		return 0, false
 	}
@@ -45,21 +43,7 @@ func parseNumber(text []byte) (float64, bool) {
 	return x, true
 }
 
-// parseTimestamp reads milliseconds since 1970 from whole milliseconds or from a
-// time. Ten digits are refused: as milliseconds they are a day of early 1970, as
-// seconds any day from 2001 to 2286.
-func parseTimestamp(text []byte) (ms int64, reason string) {
-	if ms, ok := parseTime(text); ok {
-		return ms, ""
-	}
-	ms, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil {
-		return 0, reasonTimestamp
-	}
-	return ms, secondsReason(ms)
-}
-
-// secondsReason refuses what can only be seconds since 1970.
+// secondsReason refuses a time that can only be in seconds since 1970.
 func secondsReason(ms int64) string {
 	if ms >= 1e9 && ms < 1e10 {
 		return reasonSeconds
@@ -67,9 +51,9 @@ func secondsReason(ms int64) string {
 	return ""
 }
 
-// parseTime reads a time as RFC 3339 writes it, into milliseconds since 1970;
-// what is finer is cut off. A space may stand for the T, and a time without a
-// zone is UTC. Leap seconds are refused, as package time does.
+// parseTime reads a time in RFC 3339 into milliseconds since 1970 and cuts off finer parts. A
+// space may replace the T, and a time without a zone is in UTC. It refuses leap seconds, as
+// package time does.
 func parseTime(text []byte) (ms int64, ok bool) {
 	if len(text) < len("2006-01-02T15:04:05") {
 		return 0, false
@@ -136,7 +120,7 @@ func parseFraction(text []byte) (ms int64, rest []byte, ok bool) {
 	return ms, text[i:], i > 1
 }
 
-// parseZone reads Z, +01:00 or nothing into milliseconds east of UTC.
+// parseZone reads Z, +01:00 or an empty text into milliseconds east of UTC.
 func parseZone(text []byte) (ms int64, ok bool) {
 	if len(text) == 0 || len(text) == 1 && (text[0] == 'Z' || text[0] == 'z') {
 		return 0, true
@@ -155,7 +139,7 @@ func parseZone(text []byte) (ms int64, ok bool) {
 	return ms, true
 }
 
-// digits reads a number that is digits alone; -1 if it is not.
+// digits reads a number that has only digits. It returns -1 for any other text.
 func digits(text []byte) int {
 	n := 0
 	for _, c := range text {

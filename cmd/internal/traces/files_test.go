@@ -16,9 +16,13 @@ func TestOpenErrors(t *testing.T) {
 		format Format
 		parts  []string
 	}{
-		"no paths":       {nil, "", []string{"name files or folders"}},
-		"missing file":   {[]string{filepath.Join(folder, "none.csv")}, "", []string{"none.csv", "check the path"}},
-		"format":         {[]string{folder}, "gpx", []string{`"gpx"`, "csv, ndjson, geolife or gowalla"}},
+		"no paths": {nil, "", []string{"name files or folders"}},
+		"missing file": {
+			[]string{filepath.Join(folder, "none.csv")}, "", []string{"none.csv", "check the path"},
+		},
+		"format": {
+			[]string{folder}, "gpx", []string{`"gpx"`, "csv, ndjson, geolife or gowalla"},
+		},
 		"empty folder":   {[]string{folder}, "", []string{folder, ".plt, .csv, .ndjson, .jsonl"}},
 		"no plt":         {[]string{folder}, Geolife, []string{"no .plt files"}},
 		"stdin twice":    {[]string{Stdin, Stdin}, "", []string{"twice"}},
@@ -40,8 +44,10 @@ func TestFolders(t *testing.T) {
 	write(t, folder, "a.csv.gz", zip(t, csv("a")))
 	write(t, folder, ".hidden.csv", csv("hidden"))
 	write(t, folder, "sub/deep.csv", csv("deep"))
-	write(t, folder, "c.ndjson", `{"user_id":"c","timestamp":1700000000000,"latitude":1,"longitude":2}`)
-	write(t, folder, "d.JSONL", `{"user_id":"d","timestamp":1700000000000,"latitude":1,"longitude":2}`)
+	write(t, folder, "c.ndjson",
+		`{"user_id":"c","timestamp":1700000000000,"latitude":1,"longitude":2}`)
+	write(t, folder, "d.JSONL",
+		`{"user_id":"d","timestamp":1700000000000,"latitude":1,"longitude":2}`)
 	write(t, folder, "e.txt", checkInLine("e", "2010-10-19T23:55:27Z", 1, 2))
 	if err := os.Symlink(filepath.Join(folder, "none"), filepath.Join(folder, "dead")); err != nil {
 		t.Fatal(err)
@@ -58,7 +64,8 @@ func TestFolders(t *testing.T) {
 	}
 
 	// Paths are read in the order given, and .plt files go before all others.
-	rows, _ := fromPaths(t, Options{}, filepath.Join(folder, "b.csv"), filepath.Join(folder, "a.csv.gz"))
+	rows, _ := fromPaths(t, Options{}, filepath.Join(folder, "b.csv"),
+		filepath.Join(folder, "a.csv.gz"))
 	if len(rows) != 2 || rows[0].user != "b" || rows[1].user != "a" {
 		t.Errorf("got %v, want b, then a", rows)
 	}

@@ -2,25 +2,30 @@ package traces
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/geodither/geodither/schemas"
 )
 
-// Format is how fixes are written in a file. The empty format is guessed, by
-// the file's name and its first line.
+// Format says how a file writes fixes. The empty format is guessed from the file's name and its
+// first line.
 type Format string
 
 // The formats.
 const (
-	// CSV has a header that names, in any order and among others, the columns
-	// user_id (or user, uid), timestamp (or time, ts), latitude (or lat),
-	// longitude (or lon, lng, long) and, if there is one, accuracy_m in metres.
-	// Timestamps are RFC 3339, with a space for the T if one likes and UTC if
-	// they name no zone, or whole milliseconds since 1970: never seconds.
+	// CSV has a header that names, in any order and among other columns, user_id (or user, uid),
+	// timestamp (or time, ts), latitude (or lat), longitude (or lon, lng, long) and optionally
+	// accuracy_m in metres. A timestamp is in RFC 3339, where a space may replace the T and a
+	// missing zone means UTC, or in whole milliseconds since 1970. It is never in seconds.
 	CSV Format = "csv"
-	// NDJSON has one object a line with the fields of a raw record in JSON:
-	// user_id, timestamp (RFC 3339 or milliseconds since 1970), latitude,
-	// longitude and, if there is one, accuracy_m.
+	// NDJSON has one object a line with the fields of a raw record in JSON: user_id, timestamp
+	// (RFC 3339 or milliseconds since 1970), latitude, longitude and optionally accuracy_m.
 	NDJSON Format = "ndjson"
 	// Geolife is Microsoft's GeoLife 1.3: folders USER/Trajectory of .plt files.
 	// The user id is the folder's name.
@@ -30,19 +35,10 @@ const (
 	Gowalla Format = "gowalla"
 )
 
-func (f Format) validate() error {
-	switch f {
-	case "", CSV, NDJSON, Geolife, Gowalla:
-		return nil
-	}
-	return fmt.Errorf("unknown format %q: use %s, %s, %s or %s, or none to have it guessed",
-		string(f), CSV, NDJSON, Geolife, Gowalla)
-}
-
-// named reports whether the columns of a format have names in its files.
+// named reports whether files of the format name their columns.
 func (f Format) named() bool { return f == CSV || f == NDJSON }
 
-// extensions returns how the files of a folder are named.
+// extensions returns the extensions of the format's files.
 func (f Format) extensions() []string {
 	switch f {
 	case CSV:
@@ -57,9 +53,43 @@ func (f Format) extensions() []string {
 	return []string{".plt", ".csv", ".ndjson", ".jsonl"}
 }
 
-// format returns the format of the file at hand, and passes over empty lines at
-// its start; io.EOF if it has no others.
-func (p *pass) format() (Format, error) {
+// hasExtension reports whether a name ends in one of some extensions, with or without .gz. It
+// ignores case.
+func hasExtension(name string, extensions []string) bool {
+	name = strings.TrimSuffix(strings.ToLower(name), ".gz")
+	return slices.ContainsFunc(extensions, func(extension string) bool {
+		return strings.HasSuffix(name, extension)
+	})
+}
+
+// readFile reads a file in a format or, without one, in the format that it guesses.
+func readFile(p *pass, format Format) error {
+	format, err := formatOf(p, format)
+	if errors.Is(err, io.EOF) {
+		return p.skip(1, reasonEmptyFile)
+	}
+	if err != nil {
+		return err
+	}
+	if len(p.columns) > 0 && !format.named() {
+		return fmt.Errorf("%s: a file of %s has no names of columns: leave the columns out",
+			p.file.path, format)
+	}
+	switch format {
+	case NDJSON:
+		return readNDJSON(p)
+	case Geolife:
+		return readGeolife(p)
+	case Gowalla:
+		return readGowalla(p)
+	default:
+		return readCSV(p)
+	}
+}
+
+// formatOf returns the format, which it guesses if there is none, and passes over the empty lines
+// at the start of the file. It returns io.EOF if the file has no other lines.
+func formatOf(p *pass, format Format) (Format, error) {
 	first, err := p.lines.peek()
 	for err == nil && len(first) == 0 {
 		_, _ = p.lines.next() // the empty line in hand
@@ -68,21 +98,22 @@ func (p *pass) format() (Format, error) {
 	if err != nil && !errors.Is(err, errTooLong) {
 		return "", p.failure(err)
 	}
-	if p.options.Format != "" {
-		return p.options.Format, nil
+	if format != "" {
+		return format, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: its first line is longer than any format's: name a file of fixes", p.file.path)
+		return "", fmt.Errorf(
+			"%s: its first line is longer than any format's: name a file of fixes", p.file.path)
 	}
-	format := guess(p.file.path, first)
+	format = guess(p.file.path, first)
 	if format == Geolife && p.file.stdin {
 		return "", errGeolifeStdin
 	}
 	return format, nil
 }
 
-// guess returns the format of a file by its name and its first line. What is
-// nothing else is taken for CSV, whose header says whether it is.
+// guess returns the format of a file from its name and its first line. If no other format fits it
+// returns CSV, whose header then shows whether that is right.
 func guess(path string, first []byte) Format {
 	if hasExtension(path, Geolife.extensions()) || bytes.HasPrefix(first, geolifeTitle) {
 		return Geolife
@@ -97,4 +128,249 @@ func guess(path string, first []byte) Format {
 }
 
 var errGeolifeStdin = errors.New(
-	"a Geolife file does not say whose it is, its folder does: name the folder instead of standard input")
+	"a Geolife file does not name its user, its folder does: name the folder instead of " +
+		"standard input")
+
+// readNDJSON reads raw records as the service reads them from a topic in JSON, so that the
+// service accepts what passes here.
+func readNDJSON(p *pass) error {
+	codec, err := schemas.NewCodec(schemas.JSON)
+	if err == nil && len(p.columns) > 0 {
+		codec, err = codec.RenameRaw(p.columns)
+	}
+	if err != nil {
+		return err
+	}
+	for {
+		line, err := p.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fix, reason := parseObject(codec, line)
+		if reason != "" {
+			err = p.skip(p.lines.number, reason)
+		} else {
+			err = p.emit(fix, p.lines.number)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func parseObject(codec *schemas.Codec, line []byte) (fix schemas.Raw, reason string) {
+	fix, err := codec.DecodeRaw(line)
+	if rejection, ok := errors.AsType[*schemas.Rejection](err); ok {
+		return schemas.Raw{}, string(rejection.Reason)
+	}
+	if err != nil {
+		return schemas.Raw{}, string(schemas.ReasonMalformed)
+	}
+	return fix, secondsReason(fix.Timestamp)
+}
+
+// trajectory is the folder that holds a Geolife user's files.
+const trajectory = "Trajectory"
+
+// geolifeTitle opens every .plt file of Geolife.
+var geolifeTitle = []byte("Geolife trajectory")
+
+// geolifeHeader is the number of lines before the points, the title included.
+const geolifeHeader = 6
+
+// readGeolife reads a .plt file of Geolife 1.3 (user guide, section 3): six
+// lines, then points as
+//
+//	latitude,longitude,0,altitude in feet or -777,days since 1899-12-30,date,time
+//
+// with times in GMT.
+func readGeolife(p *pass) error {
+	user, err := geolifeUser(p.file.path)
+	if err != nil {
+		return err
+	}
+	for title := 0; ; {
+		line, err := p.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		number := p.lines.number
+		if title == 0 {
+			if !bytes.HasPrefix(line, geolifeTitle) {
+				// A .plt file of another program: its columns mean something else.
+				return p.skip(number, reasonNoGeolife)
+			}
+			title = number
+		}
+		if number < title+geolifeHeader {
+			continue
+		}
+		fix, reason := parsePoint(line)
+		fix.UserID = user
+		if reason != "" {
+			err = p.skip(p.lines.number, reason)
+		} else {
+			err = p.emit(fix, p.lines.number)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// geolifeUser returns the user of a .plt file: the name of the folder above Trajectory or, for a
+// file that was moved elsewhere, of the file's own folder.
+func geolifeUser(path string) (string, error) {
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	folder := filepath.Dir(whole)
+	if strings.EqualFold(filepath.Base(folder), trajectory) {
+		folder = filepath.Dir(folder)
+	}
+	return filepath.Base(folder), nil
+}
+
+// parsePoint reads a line of a .plt file into a fix without a user.
+func parsePoint(line []byte) (fix schemas.Raw, reason string) {
+	var fields [7][]byte
+	if !split(fields[:], line, ',') {
+		return schemas.Raw{}, reasonColumns
+	}
+	var ok bool
+	if fix.Latitude, ok = parseNumber(fields[0]); !ok {
+		return schemas.Raw{}, reasonNumber
+	}
+	if fix.Longitude, ok = parseNumber(fields[1]); !ok {
+		return schemas.Raw{}, reasonNumber
+	}
+	day, ok := parseDate(fields[5])
+	if !ok {
+		return schemas.Raw{}, reasonTimestamp
+	}
+	clock, ok := parseClock(fields[6])
+	if !ok {
+		return schemas.Raw{}, reasonTimestamp
+	}
+	fix.Timestamp = day + clock
+	return fix, ""
+}
+
+// split cuts a line into exactly len(fields) fields. It returns false if the line has another
+// number of them.
+func split(fields [][]byte, line []byte, separator byte) bool {
+	for i := range fields {
+		end := bytes.IndexByte(line, separator)
+		if last := i == len(fields)-1; last != (end < 0) {
+			return false
+		} else if last {
+			end = len(line)
+		}
+		fields[i] = bytes.TrimSpace(line[:end])
+		line = line[min(end+1, len(line)):]
+	}
+	return true
+}
+
+// maxCheckIns bounds a user's run of check-ins, which is held in memory (24 bytes each). The
+// longest in Gowalla has 2,175.
+const maxCheckIns = 1 << 20
+
+// checkIn is a fix of the user whose run is being gathered.
+type checkIn struct {
+	ms                  int64
+	latitude, longitude float64
+}
+
+// run is the check-ins of one user in successive lines.
+type run struct {
+	user     string
+	checkIns []checkIn
+}
+
+// readGowalla reads check-ins, of which each user's newest comes first, and emits each user's
+// oldest first.
+func readGowalla(p *pass) error {
+	var gathered run
+	for {
+		line, err := p.next()
+		if errors.Is(err, io.EOF) {
+			return emitRun(p, &gathered)
+		}
+		if err != nil {
+			return err
+		}
+		fix, reason := parseCheckIn(line, &p.names)
+		if reason == "" {
+			reason = refusal(fix)
+		}
+		if reason != "" {
+			if err := p.skip(p.lines.number, reason); err != nil {
+				return err
+			}
+			continue
+		}
+		if fix.UserID != gathered.user {
+			if err := emitRun(p, &gathered); err != nil {
+				return err
+			}
+			gathered.user = fix.UserID
+		}
+		if len(gathered.checkIns) == maxCheckIns {
+			return fmt.Errorf("%s:%d: more than %d check-ins of one user: cut the file, or give "+
+				"it as CSV in order of time",
+				p.file.path, p.lines.number, maxCheckIns)
+		}
+		gathered.checkIns = append(gathered.checkIns, checkIn{
+			fix.Timestamp, fix.Latitude, fix.Longitude,
+		})
+	}
+}
+
+// emitRun emits a run, oldest first, and empties it. It reverses the order of check-ins of the
+// same second too.
+func emitRun(p *pass, r *run) error {
+	slices.Reverse(r.checkIns)
+	byTime := func(a, b checkIn) int { return cmp.Compare(a.ms, b.ms) }
+	if !slices.IsSortedFunc(r.checkIns, byTime) {
+		slices.SortStableFunc(r.checkIns, byTime)
+	}
+	for _, c := range r.checkIns {
+		fix := schemas.Raw{
+			UserID: r.user, Timestamp: c.ms, Latitude: c.latitude, Longitude: c.longitude,
+		}
+		if !p.yield(fix, nil) {
+			return errStopped
+		}
+	}
+	r.checkIns = r.checkIns[:0]
+	return nil
+}
+
+// parseCheckIn reads user, time, latitude, longitude and location id, separated
+// by tabs. The location id is not used.
+func parseCheckIn(line []byte, shared *names) (fix schemas.Raw, reason string) {
+	var fields [5][]byte
+	if !split(fields[:], line, '\t') {
+		return schemas.Raw{}, reasonColumns
+	}
+	var ok bool
+	if fix.Timestamp, ok = parseTime(fields[1]); !ok {
+		return schemas.Raw{}, reasonTimestamp
+	}
+	if fix.Latitude, ok = parseNumber(fields[2]); !ok {
+		return schemas.Raw{}, reasonNumber
+	}
+	if fix.Longitude, ok = parseNumber(fields[3]); !ok {
+		return schemas.Raw{}, reasonNumber
+	}
+	fix.UserID = shared.share(fields[0])
+	return fix, ""
+}

@@ -16,7 +16,9 @@ import (
 // FuzzRecord compares one line of CSV with encoding/csv, which keeps the blanks
 // around fields.
 func FuzzRecord(f *testing.F) {
-	for _, seed := range []string{`a,b`, `"a","b"`, `"a""b",c`, `a"b`, `"a"b`, `"a`, `,,`, `""`, `"",`, `"a,b"`} {
+	for _, seed := range []string{
+		`a,b`, `"a","b"`, `"a""b",c`, `a"b`, `"a"b`, `"a`, `,,`, `""`, `"",`, `"a,b"`,
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
@@ -44,13 +46,16 @@ func FuzzRecord(f *testing.F) {
 
 // rfc3339 is the grammar of RFC 3339, section 5.6. Package time takes more, such
 // as an hour of one digit.
-var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+var rfc3339 = regexp.MustCompile(
+	`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
 // FuzzTime compares what follows the grammar with package time.
 func FuzzTime(f *testing.F) {
 	for _, seed := range []string{
-		"2023-11-14T22:13:20Z", "2023-11-14T22:13:20.123456+05:30", "1969-12-31T23:59:59.9999-23:59",
-		"0000-02-29T00:00:00Z", "2023-02-29T00:00:00Z", "2023-11-14 22:13:20", "2023-11-14T2:13:20Z", "2023-11-14T22:13:20,5Z",
+		"2023-11-14T22:13:20Z", "2023-11-14T22:13:20.123456+05:30",
+		"1969-12-31T23:59:59.9999-23:59",
+		"0000-02-29T00:00:00Z", "2023-02-29T00:00:00Z", "2023-11-14 22:13:20",
+		"2023-11-14T2:13:20Z", "2023-11-14T22:13:20,5Z",
 	} {
 		f.Add(seed)
 	}
@@ -72,7 +77,8 @@ func FuzzTime(f *testing.F) {
 func FuzzLine(f *testing.F) {
 	for _, seed := range []string{
 		"1,2,0,-777,43831,2020-01-01,00:00:00", "400.1667,2,0,-777,43831,2020-01-01,00:00:00",
-		"0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847", "u1,1700000000000,10.5,-20.25", "u1,1700000000000,1,2,3",
+		"0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847", "u1,1700000000000,10.5,-20.25",
+		"u1,1700000000000,1,2,3",
 		`{"user_id":"u1","timestamp":1700000000000,"latitude":10.5,"longitude":-20.25}`,
 	} {
 		f.Add([]byte(seed))
@@ -115,8 +121,11 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte(csvHeader+csvLine), uint8(0))
 	f.Add([]byte(csvHeader+"\"u\n\",1700000000000,1,2"), uint8(1))
 	f.Add([]byte(`{"user_id":"u1","timestamp":1,"latitude":10.5,"longitude":-20.25}`), uint8(2))
-	f.Add([]byte("0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n0\t2010-10-18T23:55:27Z\t30.2\t-97.7\t9"), uint8(3))
-	f.Add([]byte(plt("1,2,0,-777,43831,2020-01-01,00:00:00", "400.1667,2,0,-777,43831,2020-01-01,00:00:01")), uint8(4))
+	f.Add(
+		[]byte("0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n"+
+			"0\t2010-10-18T23:55:27Z\t30.2\t-97.7\t9"), uint8(3))
+	f.Add([]byte(plt("1,2,0,-777,43831,2020-01-01,00:00:00",
+		"400.1667,2,0,-777,43831,2020-01-01,00:00:01")), uint8(4))
 	f.Add([]byte("vehicle,timestamp,latitude,longitude\nu1,1700000000000,10.5,-20.25"), uint8(5))
 	f.Add([]byte(`{"vehicle":"u1","timestamp":1,"latitude":10.5,"longitude":-20.25}`), uint8(6))
 	f.Add([]byte(zip(f, csvHeader+csvLine)), uint8(0))
@@ -158,8 +167,10 @@ func FuzzReader(f *testing.F) {
 		many := reader()
 		again, err := together(many, 2)
 		sortRows(rows)
-		if !slices.Equal(rows, again) || (err == nil) != (failed == nil) || one.Skips().String() != many.Skips().String() {
-			t.Fatalf("with workers %d fixes, %v, %v; without %d, %v, %v", len(again), err, many.Skips(), len(rows), failed, one.Skips())
+		if !slices.Equal(rows, again) || (err == nil) != (failed == nil) ||
+			one.Skips().String() != many.Skips().String() {
+			t.Fatalf("with workers %d fixes, %v, %v; without %d, %v, %v",
+				len(again), err, many.Skips(), len(rows), failed, one.Skips())
 		}
 	})
 }

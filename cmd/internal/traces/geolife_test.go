@@ -15,8 +15,10 @@ func plt(points ...string) string { return pltHeader + strings.Join(points, "\r\
 func geolife(tb testing.TB) string {
 	tb.Helper()
 	folder := tb.TempDir()
-	write(tb, folder, "Data/010/Trajectory/20200102000000.plt", plt("3,4,0,-777,43832,2020-01-02,00:00:00"))
-	write(tb, folder, "Data/000/Trajectory/20200102000000.plt", plt("1.5,2.5,0,492,43832.5,2020-01-02,12:00:00"))
+	write(tb, folder, "Data/010/Trajectory/20200102000000.plt",
+		plt("3,4,0,-777,43832,2020-01-02,00:00:00"))
+	write(tb, folder, "Data/000/Trajectory/20200102000000.plt",
+		plt("1.5,2.5,0,492,43832.5,2020-01-02,12:00:00"))
 	write(tb, folder, "Data/000/Trajectory/20200101000000.plt", plt(
 		"1,-2,0,-777,43831,2020-01-01,00:00:00",
 		"400.1667,2,0,-777,43831,2020-01-01,00:00:01",
@@ -40,7 +42,8 @@ func TestGeolife(t *testing.T) {
 	second := row{"000", start + day + day/2, 1.5, 2.5, -1}
 	other := row{"010", start + day, 3, 4, -1}
 	bad := []string{
-		"8:latitude_out_of_range", "9:wrong_columns", "10:wrong_columns", "11:bad_timestamp", "12:bad_timestamp",
+		"8:latitude_out_of_range", "9:wrong_columns", "10:wrong_columns", "11:bad_timestamp",
+		"12:bad_timestamp",
 		"13:bad_number", "14:bad_number",
 	}
 	data := geolife(t)
@@ -50,12 +53,14 @@ func TestGeolife(t *testing.T) {
 		want  []row
 		skips []string
 	}{
-		"above Data":        {filepath.Dir(data), append(first, second, other), bad},
-		"Data":              {data, append(first, second, other), bad},
-		"a user":            {user, append(first, second), bad},
-		"a Trajectory":      {filepath.Join(user, trajectory), append(first, second), bad},
-		"a file":            {filepath.Join(user, trajectory, "20200101000000.plt"), first, bad},
-		"a file, no points": {filepath.Join(data, "020", trajectory, "20200101000000.PLT"), nil, nil},
+		"above Data":   {filepath.Dir(data), append(first, second, other), bad},
+		"Data":         {data, append(first, second, other), bad},
+		"a user":       {user, append(first, second), bad},
+		"a Trajectory": {filepath.Join(user, trajectory), append(first, second), bad},
+		"a file":       {filepath.Join(user, trajectory, "20200101000000.plt"), first, bad},
+		"a file, no points": {
+			filepath.Join(data, "020", trajectory, "20200101000000.PLT"), nil, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, format := range []Format{"", Geolife} {
@@ -80,19 +85,23 @@ func TestGeolifeUserOfRelativePath(t *testing.T) {
 func TestGeolifeOddFiles(t *testing.T) {
 	folder := t.TempDir()
 	const point = "1,2,0,-777,43831,2020-01-01,00:00:00"
-	write(t, folder, "mia/a.plt", "OziExplorer Track Point File Version 2.1\r\nWGS 84\r\n\r\n\r\n\r\n\r\n"+point+"\r\n")
+	write(t, folder, "mia/a.plt",
+		"OziExplorer Track Point File Version 2.1\r\nWGS 84\r\n\r\n\r\n\r\n\r\n"+point+"\r\n")
 	write(t, folder, "mia/b.plt.gz", zip(t, plt(point)))
 	write(t, folder, "mia/c.plt", "")
 	write(t, folder, "mia/d.plt", strings.TrimSuffix(plt(point), "\r\n"))
-	write(t, folder, "mia/e.plt", "\r\n\n"+plt(point)) // empty lines before the title, as a hand leaves them
-	write(t, folder, "mia/f.plt", "\r\nOziExplorer Track Point File Version 2.1\r\n"+strings.Repeat("0\r\n", 5)+point+"\r\n")
+	// empty lines before the title, as a hand leaves them
+	write(t, folder, "mia/e.plt", "\r\n\n"+plt(point))
+	write(t, folder, "mia/f.plt",
+		"\r\nOziExplorer Track Point File Version 2.1\r\n"+strings.Repeat("0\r\n", 5)+point+"\r\n")
 	rows, skips := fromPaths(t, Options{}, folder)
 	one := row{"mia", 1_577_836_800_000, 1, 2, -1}
 	wantRows(t, rows, one, one, one)
 	wantSkips(t, skips, "1:no_geolife_header", "1:empty_file", "2:no_geolife_header")
 
 	for _, format := range []Format{"", Geolife} {
-		r, err := Open(t.Context(), []string{Stdin}, strings.NewReader(plt(point)), Options{Format: format})
+		r, err := Open(t.Context(), []string{Stdin}, strings.NewReader(plt(point)),
+			Options{Format: format})
 		if err == nil {
 			_, err = drain(r)
 		}

@@ -33,7 +33,8 @@ func TestGowalla(t *testing.T) {
 	for name, content := range map[string]string{"plain": text, "gzip": zip(t, text)} {
 		t.Run(name, func(t *testing.T) {
 			for _, format := range []Format{"", Gowalla} {
-				rows, skips := fromPaths(t, Options{Format: format}, write(t, t.TempDir(), "checkins.txt", content))
+				rows, skips := fromPaths(t, Options{Format: format},
+					write(t, t.TempDir(), "checkins.txt", content))
 				wantRows(t, rows, want...)
 				wantSkips(t, skips, "3:wrong_columns", "4:bad_timestamp", "5:latitude_out_of_range")
 			}

@@ -23,7 +23,9 @@ type row struct {
 }
 
 func rowOf(fix schemas.Raw) row {
-	r := row{user: fix.UserID, ms: fix.Timestamp, lat: fix.Latitude, lon: fix.Longitude, accuracy: -1}
+	r := row{
+		user: fix.UserID, ms: fix.Timestamp, lat: fix.Latitude, lon: fix.Longitude, accuracy: -1,
+	}
 	if fix.AccuracyM != nil {
 		r.accuracy = *fix.AccuracyM
 	}

@@ -30,7 +30,8 @@ func together(r *Reader, workers int) ([]row, error) {
 
 func sortRows(rows []row) {
 	slices.SortFunc(rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.ms, b.ms), cmp.Compare(a.lat, b.lat), cmp.Compare(a.lon, b.lon))
+		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.ms, b.ms),
+			cmp.Compare(a.lat, b.lat), cmp.Compare(a.lon, b.lon))
 	})
 }
 
@@ -80,10 +81,13 @@ func TestParallel(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%d workers: %d fixes, other than the %d of one pass", workers, len(got), len(want))
+			t.Errorf("%d workers: %d fixes, other than the %d of one pass",
+				workers, len(got), len(want))
 		}
-		if got, want := r.Skips(), one.Skips(); got.String() != want.String() || !slices.Equal(got.First, want.First) {
-			t.Errorf("%d workers skip\n%v %v\none pass skips\n%v %v", workers, got, got.First, want, want.First)
+		if got, want := r.Skips(), one.Skips(); got.String() != want.String() ||
+			!slices.Equal(got.First, want.First) {
+			t.Errorf("%d workers skip\n%v %v\none pass skips\n%v %v", workers, got, got.First,
+				want, want.First)
 		}
 		done, total := r.Progress()
 		if done != total || total == 0 {
@@ -184,7 +188,8 @@ func TestInterruptedWaiting(t *testing.T) {
 // BenchmarkParallel reads the same packed files with one worker and with more.
 func BenchmarkParallel(b *testing.B) {
 	folder := b.TempDir()
-	content := zip(b, csvHeader+strings.Repeat("u1,2023-11-14T22:13:20Z,3.912345,6.312345\n", 20_000))
+	content := zip(b, csvHeader+strings.Repeat("u1,2023-11-14T22:13:20Z,3.912345,6.312345\n",
+		20_000))
 	for i := range 16 {
 		write(b, folder, fmt.Sprintf("%02d.csv.gz", i), content)
 	}
@@ -195,10 +200,11 @@ func BenchmarkParallel(b *testing.B) {
 					n int64
 					_ [56]byte // a cache line each
 				}, workers)
-				err := open(b, []string{folder}, nil, Options{}).Parallel(workers, func(worker int, _ schemas.Raw) error {
-					counts[worker].n++
-					return nil
-				})
+				err := open(b, []string{folder}, nil, Options{}).Parallel(workers,
+					func(worker int, _ schemas.Raw) error {
+						counts[worker].n++
+						return nil
+					})
 				if err != nil {
 					b.Fatal(err)
 				}

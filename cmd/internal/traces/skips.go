@@ -13,11 +13,14 @@ const maxFirst = 20
 
 // Reasons for skipping a line beside those of schemas.
 const (
-	reasonColumns   = "wrong_columns"        // another number of fields than the format or the header has
+	// another number of fields than the format or the header has
+	reasonColumns   = "wrong_columns"
 	reasonTimestamp = "bad_timestamp"        // neither RFC 3339 nor epoch milliseconds
 	reasonSeconds   = "timestamp_in_seconds" // ten digits: epoch seconds where milliseconds are due
-	reasonNumber    = "bad_number"           // a latitude, longitude or accuracy that is no decimal number
-	reasonQuotes    = "bad_quotes"           // a quote inside a CSV field, or one that is never closed
+	// a latitude, longitude or accuracy that is no decimal number
+	reasonNumber = "bad_number"
+	// a quote inside a CSV field, or one that is never closed
+	reasonQuotes    = "bad_quotes"
 	reasonEmptyFile = "empty_file"
 	reasonNoGeolife = "no_geolife_header" // first line of a .plt file
 )
@@ -29,8 +32,7 @@ type Skip struct {
 	Reason string // a constant snake_case word: of schemas.Reasons or of this package
 }
 
-// Skips counts what was left out. It holds names of files, and nothing of what
-// stands in them.
+// Skips counts what was left out. It holds names of files, and nothing of their content.
 type Skips struct {
 	Total    int64
 	ByReason map[string]int64
@@ -54,9 +56,9 @@ func (s *Skips) Add(file int, skip Skip) {
 	}
 }
 
-// Merge adds up what several readers left out of sources that each was one
-// reader's, and read in ascending order of their numbers. So the first skips of
-// a reader hold all of its that are among the first of all.
+// Merge adds up what several readers left out. Each source must have had one reader, and each
+// reader must have read its sources in ascending order: then the first skips of a reader hold all
+// of its skips that are among the first of all.
 func Merge(parts ...*Skips) Skips {
 	all := newSkips()
 	type placed struct {
@@ -81,8 +83,8 @@ func Merge(parts ...*Skips) Skips {
 	return all
 }
 
-// String returns one line for a terminal: how many, why (most frequent first)
-// and where the first one stands.
+// String returns one line for a terminal: how many were skipped, why (the most frequent reason
+// first) and where the first one is.
 func (s *Skips) String() string {
 	noun := cmp.Or(s.Unit, "line")
 	if s.Total == 0 {

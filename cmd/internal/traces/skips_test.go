@@ -19,7 +19,8 @@ func TestSkips(t *testing.T) {
 	path := write(t, t.TempDir(), "a.csv", lines.String())
 	rows, skips := fromPaths(t, Options{}, path)
 	wantRows(t, rows)
-	if skips.Total != 30 || skips.ByReason["latitude_out_of_range"] != 10 || skips.ByReason[reasonColumns] != 20 {
+	if skips.Total != 30 || skips.ByReason["latitude_out_of_range"] != 10 ||
+		skips.ByReason[reasonColumns] != 20 {
 		t.Errorf("got %d %v", skips.Total, skips.ByReason)
 	}
 	if len(skips.First) != maxFirst || skips.First[0] != (Skip{path, 2, "latitude_out_of_range"}) {
@@ -33,7 +34,8 @@ func TestSkips(t *testing.T) {
 		t.Errorf("got %q of nothing", got)
 	}
 	_, skips, _ = fromText(t, "", Options{})
-	if got, want := skips.String(), "1 line skipped: 1 empty_file; first at standard input:1"; got != want {
+	if got, want := skips.String(),
+		"1 line skipped: 1 empty_file; first at standard input:1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -82,8 +84,14 @@ func TestNothingIsRepeated(t *testing.T) {
 			csvHeader + "alice,48.1372\n",
 			csvHeader + "\"alice,1371,48.1372,11.5756\n",
 		},
-		NDJSON:  {`{"user_id":"alice","timestamp":-1371,"latitude":48.1372,"longitude":11.5756}`, `{"alice":48.1372`},
-		Gowalla: {"alice\t1371\t48.1372\t11.5756\t1\n", "alice\t2010-10-19T23:55:27Z\t48.1372x\t11.5756\t1\n"},
+		NDJSON: {
+			`{"user_id":"alice","timestamp":-1371,"latitude":48.1372,"longitude":11.5756}`,
+			`{"alice":48.1372`,
+		},
+		Gowalla: {
+			"alice\t1371\t48.1372\t11.5756\t1\n",
+			"alice\t2010-10-19T23:55:27Z\t48.1372x\t11.5756\t1\n",
+		},
 	}
 	for format, list := range texts {
 		for i, text := range list {
@@ -92,7 +100,8 @@ func TestNothingIsRepeated(t *testing.T) {
 				if err == nil && skips.Total == 0 || len(rows) > 0 {
 					t.Errorf("%s %d: the line was accepted", format, i)
 				}
-				if secret := repeated(fmt.Sprintf("%v %+v %#v %v", err, *skips, skips.First, skips)); secret != "" {
+				if secret := repeated(fmt.Sprintf("%v %+v %#v %v", err, *skips, skips.First,
+					skips)); secret != "" {
 					t.Errorf("%s %d, strict %v: %q is repeated", format, i, strict, secret)
 				}
 			}

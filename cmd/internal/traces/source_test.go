@@ -59,7 +59,8 @@ func TestStreams(t *testing.T) {
 				t.Fatal(err)
 			}
 			n++
-			if ahead := in.given - int64(len(csvHeader)) - n*int64(len(csvLine)); ahead > 2*bufferBytes {
+			if ahead := in.given - int64(len(csvHeader)) -
+				n*int64(len(csvLine)); ahead > 2*bufferBytes {
 				t.Fatalf("%d bytes are read ahead of fix %d", ahead, n)
 			}
 		}
@@ -181,7 +182,8 @@ func TestForeignFiles(t *testing.T) {
 // not.
 func TestReadError(t *testing.T) {
 	broken := errors.New("broken")
-	in := io.MultiReader(strings.NewReader(csvHeader+csvLine+"u1,1700000000000,10.5,-20"), iotest.ErrReader(broken))
+	in := io.MultiReader(strings.NewReader(csvHeader+csvLine+"u1,1700000000000,10.5,-20"),
+		iotest.ErrReader(broken))
 	r := open(t, []string{Stdin}, in, Options{})
 	rows, err := drain(r)
 	wantError(t, err, stdinName, "after line 2")
@@ -287,7 +289,8 @@ func openedBelow(t *testing.T, folder string) (n int) {
 		t.Skip("this system does not list open files")
 	}
 	for _, entry := range entries {
-		if path, err := os.Readlink(filepath.Join(descriptors, entry.Name())); err == nil && filepath.Dir(path) == folder {
+		if path, err := os.Readlink(filepath.Join(descriptors, entry.Name())); err == nil &&
+			filepath.Dir(path) == folder {
 			n++
 		}
 	}

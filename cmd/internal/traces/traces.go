@@ -1,20 +1,17 @@
-// Package traces reads fixes out of files: CSV, newline-delimited JSON, Geolife
-// 1.3 and SNAP's Gowalla, each plain or packed with gzip. Files stream: memory
-// does not grow with their size (see Reader.Fixes for Gowalla's).
+// Package traces reads fixes from files: CSV, newline-delimited JSON, Geolife 1.3 and SNAP's
+// Gowalla, each plain or packed with gzip. Files are streamed, so memory does not grow with their
+// size (Reader.Fixes says what Gowalla's need).
 //
-// What the files hold is secret. No error and no count of this package repeats
-// any of it: they name a file, a line and a constant reason.
+// The content of the files is secret. No error and no count of this package repeats any of it:
+// they name a file, a line and a constant reason.
 //
-//	traces.go   Open and Reader: one pass over all files
-//	files.go    which files a path stands for
-//	source.go   bytes of a file, unpacked and counted
-//	parallel.go several files at a time
-//	interrupt.go  waiting that ends with the context
-//	lines.go    bounded lines
-//	format.go   formats and how one is guessed
-//	csv.go (record.go, header.go, columns.go), ndjson.go, geolife.go, gowalla.go: one each
-//	fields.go   times, degrees and user ids
-//	skips.go    what was left out, and why
+//	traces.go  Open and Reader: which files, and one pass over them, also several at a time
+//	format.go  the formats, how one is guessed, and how each is read
+//	csv.go     CSV: quotes, the header, the names of columns
+//	pass.go    the reading of one file: its next line, its fixes, its skipped lines
+//	source.go  the bytes of a file, unpacked and counted, and its lines, of bounded length
+//	fields.go  times, degrees and user ids
+//	skips.go   what was left out, and why
 package traces
 
 import (
@@ -23,8 +20,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 
+	"github.com/geodither/geodither/mechanism/parallel"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -36,24 +39,60 @@ const Stdin = "-"
 type Options struct {
 	Format Format // of all files; empty: guessed for each
 	Strict bool   // a bad line is an error, instead of skipped and counted
-	// Columns names columns of CSV and fields of NDJSON that are called otherwise
-	// than their format has it: user_id, timestamp, latitude, longitude or
-	// accuracy_m to the name in the files. In CSV the name may be in whatever case.
+	// Columns maps user_id, timestamp, latitude, longitude or accuracy_m to the name that the
+	// files use instead, for columns of CSV and fields of NDJSON. CSV ignores the case of names.
 	Columns map[string]string
 }
 
-// Validate reports a format that is unknown, or columns that no file could have.
+// Validate reports an unknown format, or columns that no file could have.
 func (o Options) Validate() error {
-	if err := o.Format.validate(); err != nil {
-		return err
+	switch o.Format {
+	case "", CSV, NDJSON, Geolife, Gowalla:
+		return o.checkColumns()
 	}
-	return o.checkColumns()
+	return fmt.Errorf("unknown format %q: use %s, %s, %s or %s, or none to have it guessed",
+		string(o.Format), CSV, NDJSON, Geolife, Gowalla)
 }
 
-// Reader reads the fixes of some files, once. It is for one goroutine, but for
-// Progress.
+// checkColumns reports columns that no file could have.
+func (o Options) checkColumns() error {
+	if len(o.Columns) == 0 {
+		return nil
+	}
+	if o.Format != "" && !o.Format.named() {
+		return fmt.Errorf("a file of %s has no names of columns: leave the columns out", o.Format)
+	}
+	named := map[string]string{}
+	for _, column := range slices.Sorted(maps.Keys(o.Columns)) {
+		name := o.Columns[column]
+		if !slices.ContainsFunc(columnNames[:], func(known []string) bool {
+			return known[0] == column
+		}) {
+			return fmt.Errorf("there is no column %q to be named: name user_id, timestamp, "+
+				"latitude, longitude or accuracy_m", column)
+		}
+		if strings.TrimSpace(name) == "" || name != strings.TrimSpace(name) {
+			return fmt.Errorf("the column for %s has no name, or one with blanks around it", column)
+		}
+		if other, ok := named[strings.ToLower(name)]; ok {
+			return fmt.Errorf("the column %q stands for %s and for %s: name one for each",
+				name, other, column)
+		}
+		named[strings.ToLower(name)] = column
+	}
+	for _, known := range columnNames {
+		other, taken := named[known[0]]
+		if _, renamed := o.Columns[known[0]]; taken && !renamed {
+			return fmt.Errorf("the column %q stands for %s: name the one for %s as well",
+				known[0], other, known[0])
+		}
+	}
+	return nil
+}
+
+// Reader reads the fixes of some files once. One goroutine may use it; any may call Progress.
 type Reader struct {
-	ctx     context.Context //nolint:containedctx // the reading's, which an iterator has no other place for
+	ctx     context.Context //nolint:containedctx // an iterator has no other place for it
 	files   []file
 	options Options
 	stdin   io.Reader
@@ -63,17 +102,15 @@ type Reader struct {
 	used    bool
 }
 
-// Open finds the files that paths stand for and opens none of them yet. A path
-// is a file, a folder or Stdin. A folder with Geolife's .plt files stands for
-// those, of all users in it; any other folder for the files in it that are
-// named as the format asks: .csv for CSV, .ndjson or .jsonl for NDJSON, .txt
-// for Gowalla, all but .txt without a format, each also with .gz behind it.
-// Folders are read in the order of names, paths in the given one.
+// Open finds the files that paths stand for and opens none of them yet. A path is a file, a folder
+// or Stdin. A folder with Geolife's .plt files stands for the files of all users in it. Any other
+// folder stands for the files in it with the format's extension: .csv for CSV, .ndjson or .jsonl
+// for NDJSON, .txt for Gowalla, and all of these but .txt if no format is given. Each may end in
+// .gz. Folders are read in the order of names, paths in the given order.
 //
-// The error says which path is missing, holds nothing to read, or is given
-// with a format that cannot be. The end of ctx ends the reading with its error
-// within a block of 64 KiB, also where a pipe or standard input has nothing to
-// give.
+// The error says which path is missing, holds nothing to read, or does not go with the format.
+// When ctx ends, the reading ends with its error, at most a block of 64 KiB later. It does so too
+// while a pipe or standard input has nothing to give.
 func Open(ctx context.Context, paths []string, stdin io.Reader, o Options) (*Reader, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -83,49 +120,54 @@ func Open(ctx context.Context, paths []string, stdin io.Reader, o Options) (*Rea
 	}
 	r := &Reader{ctx: ctx, options: o, stdin: stdin}
 	r.lane.skips = newSkips()
-	known, fromStdin := true, false
-	for _, path := range paths {
-		if path == Stdin {
-			if fromStdin {
-				return nil, errors.New("standard input is named twice: name - once")
-			}
-			if stdin == nil {
-				return nil, errors.New("there is no standard input to read: name a file")
-			}
-			if o.Format == Geolife {
-				return nil, errGeolifeStdin
-			}
-			fromStdin = true
-			r.files = append(r.files, file{path: stdinName, stdin: true})
-			continue
-		}
-		files, err := find(path, o.Format)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			known = known && f.regular
-			r.total += f.size
-		}
-		r.files = append(r.files, files...)
+	if err := r.find(paths); err != nil {
+		return nil, err
 	}
-	if fromStdin || !known {
-		r.total = 0
+	for _, f := range r.files {
+		if !f.regular {
+			r.total = 0
+			break
+		}
+		r.total += f.size
 	}
 	return r, nil
 }
 
-// Fixes returns the fixes in the order of the files and of their lines; Gowalla
-// lists a user's newest check-in first, and is turned round: oldest first
-// within each run of lines of one user, which is held in memory. Every fix has
-// passed schemas.Raw.Validate.
+// find finds the files that paths stand for.
+func (r *Reader) find(paths []string) error {
+	fromStdin := false
+	for _, path := range paths {
+		if path != Stdin {
+			files, err := filesOf(path, r.options.Format)
+			if err != nil {
+				return err
+			}
+			r.files = append(r.files, files...)
+			continue
+		}
+		switch {
+		case fromStdin:
+			return errors.New("standard input is named twice: name - once")
+		case r.stdin == nil:
+			return errors.New("there is no standard input to read: name a file")
+		case r.options.Format == Geolife:
+			return errGeolifeStdin
+		}
+		fromStdin = true
+		r.files = append(r.files, file{path: stdinName, stdin: true})
+	}
+	return nil
+}
+
+// Fixes returns the fixes in the order of the files and of their lines. Gowalla lists a user's
+// newest check-in first; Fixes reverses each run of lines of one user, which it holds in memory,
+// and so returns the oldest first. Every fix has passed schemas.Raw.Validate.
 //
-// An error ends the sequence: a file that cannot be read or is cut short, a CSV
-// header without a column that is needed, a format that cannot be guessed and,
-// in strict reading, the first bad line. It comes with a zero fix. The sequence
-// can be ranged over once; stopping early closes the file. Cost: less
-// than half a microsecond a fix (NDJSON: one) and no allocation, but for an
-// accuracy and for NDJSON's user ids.
+// An error ends the sequence and comes with a zero fix: a file that cannot be read or is cut short,
+// a CSV header without a necessary column, a format that cannot be guessed and, in strict reading,
+// the first bad line. The caller can range over the sequence once; stopping early closes the file.
+// Cost: less than half a microsecond a fix (NDJSON: one) and no allocation except for accuracies
+// and for NDJSON's user ids.
 func (r *Reader) Fixes() iter.Seq2[schemas.Raw, error] {
 	return func(yield func(schemas.Raw, error) bool) {
 		if r.used {
@@ -146,122 +188,152 @@ func (r *Reader) Fixes() iter.Seq2[schemas.Raw, error] {
 	}
 }
 
+// read reads the file of an index.
+func (r *Reader) read(ctx context.Context, l *lane, index int,
+	yield func(schemas.Raw, error) bool,
+) error {
+	f := r.files[index]
+	lines, err := l.source.open(ctx, f, r.stdin, &r.done)
+	if err != nil {
+		return err
+	}
+	// The caller has what was read: an error of closing cannot undo it.
+	defer func() { _ = l.source.close() }()
+	return readFile(&pass{
+		lane: l, file: f, index: index, lines: lines, yield: yield,
+		strict: r.options.Strict, columns: r.options.Columns,
+	}, r.options.Format)
+}
+
 // Files returns how many files there are to read.
 func (r *Reader) Files() int { return len(r.files) }
 
-// Skips returns what was left out so far. It grows with the reading of Fixes, and
-// is for the same goroutine; Parallel fills it in at its end.
+// Skips returns what was left out so far. Fixes adds to it as it reads, so only the reading
+// goroutine may use it; Parallel fills it in at its end.
 func (r *Reader) Skips() *Skips { return &r.lane.skips }
 
-// Progress returns how many bytes of the files, as they lie on the disk, were
-// read, and how many there are; the total is 0 if that is not known, as from
-// standard input and pipes. It may be called from any goroutine.
+// Progress returns how many bytes of the files, as stored on the disk, were read, and how many
+// there are. The total is 0 if it is unknown, as for standard input and pipes. Any goroutine may
+// call it.
 func (r *Reader) Progress() (doneBytes, totalBytes int64) { return r.done.Load(), r.total }
 
 var errUsed = errors.New("these files were read already: open them again")
 
-// errStopped is returned through the formats when the caller wants no more.
-var errStopped = errors.New("stopped")
-
-// pass is the reading of one file.
-type pass struct {
-	*lane
-	options Options
-	file    file
-	index   int // of the file
-	lines   *lines
-	yield   func(schemas.Raw, error) bool
-}
-
-// read reads the file of an index.
-func (r *Reader) read(ctx context.Context, l *lane, index int, yield func(schemas.Raw, error) bool) (err error) {
-	f := r.files[index]
-	lines, err := r.open(ctx, l, f)
-	if err != nil {
-		return err
+// Parallel reads the files as Fixes does, with up to so many workers at a time, and gives each fix
+// to take, with the number of its worker, from 0. A worker reads one file after another, each from
+// its start to its end, and calls take from one goroutine. Different workers call it at the same
+// time. A single file is not split between workers.
+//
+// The skipped lines and the error are those of Fixes: if several files cannot be read, or have bad
+// lines in strict reading, the error is that of the first file in their order. An error of take
+// ends the reading too. Memory is 200 kB a worker.
+func (r *Reader) Parallel(workers int, take func(worker int, fix schemas.Raw) error) error {
+	if r.used {
+		return errUsed
 	}
-	// What was read is already with the caller: closing cannot undo it.
-	defer func() { _ = l.source.close() }()
-
-	p := &pass{lane: l, options: r.options, file: f, index: index, lines: lines, yield: yield}
-	format, err := p.format()
-	if errors.Is(err, io.EOF) {
-		return p.skip(1, reasonEmptyFile)
-	}
-	if err != nil {
-		return err
-	}
-	if len(p.options.Columns) > 0 && !format.named() {
-		return fmt.Errorf("%s: a file of %s has no names of columns: leave the columns out", f.path, format)
-	}
-	switch format {
-	case NDJSON:
-		return p.readNDJSON()
-	case Geolife:
-		return p.readGeolife()
-	case Gowalla:
-		return p.readGowalla()
-	default:
-		return p.readCSV()
-	}
-}
-
-// next returns the next line that is not empty; io.EOF after the last. Lines
-// that are too long are skipped.
-func (p *pass) next() ([]byte, error) {
-	for {
-		line, err := p.lines.next()
-		switch {
-		case errors.Is(err, errTooLong):
-			if err := p.skip(p.lines.number, string(schemas.ReasonTooLarge)); err != nil {
-				return nil, err
+	r.used = true
+	lanes := make([]lane, max(1, min(workers, len(r.files))))
+	err := parallel.Pool{
+		Workers: len(lanes),
+	}.Do(len(r.files), func(worker int) func(*parallel.Task) error {
+		return func(t *parallel.Task) error {
+			if err := r.ctx.Err(); err != nil {
+				return err
 			}
-		case err != nil:
-			return nil, p.failure(err)
-		case len(line) > 0:
-			return line, nil
+			ctx, stop := context.WithCancel(r.ctx)
+			defer stop()
+			t.OnStop(stop)
+			var refused error
+			err := r.read(ctx, &lanes[worker], t.Number, func(fix schemas.Raw, _ error) bool {
+				refused = take(worker, fix)
+				return refused == nil
+			})
+			if refused != nil {
+				return refused
+			}
+			return err
+		}
+	})
+	parts := make([]*Skips, len(lanes))
+	for i := range lanes {
+		parts[i] = &lanes[i].skips
+	}
+	r.lane.skips = Merge(parts...)
+	return err
+}
+
+// stdinName is the name of standard input in errors and skips.
+const stdinName = "standard input"
+
+// maxDepth is how many folders deep the search for .plt files goes:
+// Geolife/Data/USER/Trajectory/x.plt, and one more. It ends loops of links.
+const maxDepth = 4
+
+// filesOf returns the files that a path stands for: the file itself, or those of a folder.
+func filesOf(path string, format Format) ([]file, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: check the path", err)
+	}
+	if !info.IsDir() {
+		return []file{newFile(path, info)}, nil
+	}
+	var files []file
+	if format == "" || format == Geolife {
+		if files, err = walk(path, []string{".plt"}, maxDepth); err != nil {
+			return nil, err
 		}
 	}
+	if len(files) == 0 && format != Geolife {
+		if files, err = walk(path, format.extensions(), 0); err != nil {
+			return nil, err
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf(
+			"the folder %s holds no %s files: name its files one by one, or another format",
+			path, strings.Join(format.extensions(), ", "))
+	}
+	return files, nil
 }
 
-// failure says which file could not be read and what to do; io.EOF stays as it
-// is.
-func (p *pass) failure(err error) error {
-	if errors.Is(err, io.EOF) {
-		return err
+// walk returns the files with one of some extensions in a folder and up to depth folders below
+// it, in the order of names. It follows links. It leaves out names with a leading dot, because
+// macOS puts a ._x.plt beside each x.plt.
+func walk(folder string, extensions []string, depth int) ([]file, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, fmt.Errorf("%w: give read permission or leave the folder out", err)
 	}
-	return p.source.explain(p.file.path, p.lines.number, err)
+	var files []file
+	for _, entry := range entries {
+		path := filepath.Join(folder, entry.Name())
+		wanted := hasExtension(entry.Name(), extensions)
+		if strings.HasPrefix(entry.Name(), ".") || !wanted && entry.Type().IsRegular() {
+			continue
+		}
+		info, err := os.Stat(path)
+		switch {
+		case err != nil && wanted:
+			return nil, fmt.Errorf("%w: repair or remove it", err)
+		case err != nil: // a dead link to something else
+		case info.IsDir() && depth > 0:
+			below, err := walk(path, extensions, depth-1)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, below...)
+		case !info.IsDir() && wanted:
+			files = append(files, newFile(path, info))
+		}
+	}
+	return files, nil
 }
 
-// emit hands a fix to the caller, or skips it if it cannot be one.
-func (p *pass) emit(fix schemas.Raw, line int) error {
-	if reason := refusal(fix); reason != "" {
-		return p.skip(line, reason)
+func newFile(path string, info os.FileInfo) file {
+	f := file{path: path, regular: info.Mode().IsRegular()}
+	if f.regular {
+		f.size = info.Size()
 	}
-	if !p.yield(fix, nil) {
-		return errStopped
-	}
-	return nil
-}
-
-// skip counts a bad line, or returns it as the error of strict reading.
-func (p *pass) skip(line int, reason string) error {
-	if p.options.Strict {
-		return fmt.Errorf("%s:%d: %s: correct or remove the line, or read without strict to skip such lines",
-			p.file.path, line, reason)
-	}
-	p.skips.Add(p.index, Skip{File: p.file.path, Line: line, Reason: reason})
-	return nil
-}
-
-// refusal returns why a fix cannot be one; empty if it can.
-func refusal(fix schemas.Raw) string {
-	err := fix.Validate()
-	if err == nil {
-		return ""
-	}
-	if rejection, ok := errors.AsType[*schemas.Rejection](err); ok {
-		return string(rejection.Reason)
-	}
-	return string(schemas.ReasonMalformed)
+	return f
 }

@@ -1,0 +1,91 @@
+package traces
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+// lane is what one goroutine reads with: the buffers that its files share one after another, and
+// the lines that it skipped.
+type lane struct {
+	source source
+	names  names
+	skips  Skips
+}
+
+// errStopped passes through the formats when the caller wants no more fixes.
+var errStopped = errors.New("stopped")
+
+// pass is the reading of one file.
+type pass struct {
+	*lane
+	file    file
+	index   int // of the file
+	lines   *lines
+	yield   func(schemas.Raw, error) bool
+	strict  bool              // see Options
+	columns map[string]string // see Options
+}
+
+// next returns the next line that is not empty, or io.EOF after the last. It skips lines that are
+// too long.
+func (p *pass) next() ([]byte, error) {
+	for {
+		line, err := p.lines.next()
+		switch {
+		case errors.Is(err, errTooLong):
+			if err := p.skip(p.lines.number, string(schemas.ReasonTooLarge)); err != nil {
+				return nil, err
+			}
+		case err != nil:
+			return nil, p.failure(err)
+		case len(line) > 0:
+			return line, nil
+		}
+	}
+}
+
+// failure adds to an error of reading which file it is and what to do. It returns io.EOF as it is.
+func (p *pass) failure(err error) error {
+	if errors.Is(err, io.EOF) {
+		return err
+	}
+	return p.source.explain(p.file.path, p.lines.number, err)
+}
+
+// emit gives a fix to the caller, or skips it if it is not valid.
+func (p *pass) emit(fix schemas.Raw, line int) error {
+	if reason := refusal(fix); reason != "" {
+		return p.skip(line, reason)
+	}
+	if !p.yield(fix, nil) {
+		return errStopped
+	}
+	return nil
+}
+
+// skip counts a bad line, or returns it as the error of strict reading.
+func (p *pass) skip(line int, reason string) error {
+	if p.strict {
+		return fmt.Errorf(
+			"%s:%d: %s: correct or remove the line, or read without strict to skip such lines",
+			p.file.path, line, reason)
+	}
+	p.skips.Add(p.index, Skip{File: p.file.path, Line: line, Reason: reason})
+	return nil
+}
+
+// refusal returns why a fix is not valid, or "" if it is.
+func refusal(fix schemas.Raw) string {
+	err := fix.Validate()
+	if err == nil {
+		return ""
+	}
+	if rejection, ok := errors.AsType[*schemas.Rejection](err); ok {
+		return string(rejection.Reason)
+	}
+	return string(schemas.ReasonMalformed)
+}
