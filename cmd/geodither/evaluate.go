@@ -14,6 +14,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
 type evaluateFlags struct {
@@ -56,7 +57,7 @@ Beside the paper's two mechanisms (--also, none for nothing):
 The report of the same data, options and seed is the same on any number of cores, but for
 the times that releases take (claims). Finished pieces are kept in the folder: after Ctrl-C
 the same command goes on where it stopped, and other options reuse what is the same. Figures
-over time show one person's trace. The folder is for your eyes, unless the data are open.`, strings.Join(experiment.Alsos(), ", ")),
+over time show one person's trace. The folder is for your eyes, unless the data are open.`, strings.Join(study.Alsos(), ", ")),
 		Example: `  geodither evaluate --out buses
   geodither evaluate --data "geolife=Geolife Trajectories 1.3/Data" --data gowalla=loc-gowalla_totalCheckins.txt.gz --out paper
   geodither evaluate --data fleet=traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --experiment parameters --out fleet`,
@@ -66,7 +67,7 @@ over time show one person's trace. The folder is for your eyes, unless the data 
 	flags := cmd.Flags()
 	f.data.register(flags)
 	flags.StringSliceVar(&f.experiments, "experiment", []string{"all"}, experimentNames()+", or all; several with commas")
-	flags.StringSliceVar(&f.also, "also", []string{experiment.AlsoEstimate}, "what else is measured, with commas")
+	flags.StringSliceVar(&f.also, "also", []string{study.AlsoEstimate}, "what else is measured, with commas")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` for the report and what it was made of")
 	flags.BoolVar(&f.quick, "quick", false, "few users, runs and parameters: a first look, with wide bands")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the noise")
@@ -91,7 +92,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 		return cli.Usage(err)
 	}
 	started := time.Now()
-	options := experiment.Options{
+	options := study.Options{
 		Seed: f.seed, Quick: f.quick, TimeRuns: f.runs, Runs: f.runs, MaxUsers: f.users, Vehicles: f.vehicles,
 		Tool:  cli.Tool(),
 		Clock: func() time.Duration { return time.Since(started) },
@@ -111,7 +112,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	}
 	bar := cli.NewProgress(std.Err, nil)
 	defer bar.Done()
-	var data []*experiment.Data
+	var data []*study.Data
 	for _, set := range sets {
 		d, err := set.load(ctx, bar, std)
 		if err != nil {
@@ -119,11 +120,11 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 		}
 		data = append(data, d)
 	}
-	study, err := experiment.NewStudy(data, options)
+	plan, err := study.New(data, options)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return f.carry(ctx, study, chosen, bar, std)
+	return f.carry(ctx, plan, chosen, bar, std)
 }
 
 // prepare makes the folder, before an hour of work. What is measured of others'
@@ -142,13 +143,13 @@ func (f *evaluateFlags) prepare(sets []dataSet, std cli.Streams) error {
 }
 
 // carry measures what is missing and writes the report.
-func (f *evaluateFlags) carry(ctx context.Context, study *experiment.Study, chosen []experiment.Experiment, bar *cli.Progress, std cli.Streams) error {
-	store := experiment.Folder(filepath.Join(f.out, "pieces"))
-	var last experiment.Progress
+func (f *evaluateFlags) carry(ctx context.Context, plan *study.Study, chosen []study.Experiment, bar *cli.Progress, std cli.Streams) error {
+	store := study.Folder(filepath.Join(f.out, "pieces"))
+	var last study.Progress
 	bar.Phase("measuring", nil)
-	report, err := experiment.Carry(study, chosen, experiment.Run{
+	report, err := experiment.Carry(plan, chosen, study.Run{
 		Workers: runtime.GOMAXPROCS(0), Store: store,
-		Progress: func(p experiment.Progress) error {
+		Progress: func(p study.Progress) error {
 			last = p
 			bar.Count(p.Done, p.Total, "timestamps")
 			return ctx.Err()

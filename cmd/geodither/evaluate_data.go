@@ -14,7 +14,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/gather"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
@@ -36,7 +36,7 @@ func (f *dataFlags) register(flags *pflag.FlagSet) {
 
 // dataSet is a data set before it is read.
 type dataSet struct {
-	definition experiment.Definition
+	definition study.Definition
 	input      cli.InputFlags
 	stdin      io.Reader // instead of paths
 	model      modelFlags
@@ -49,11 +49,11 @@ const sampleName = "buses"
 func builtIn() []dataSet {
 	return []dataSet{
 		{
-			definition: experiment.Definition{Name: "geolife", Title: "Geolife", Timestamps: 500, Least: 500, MaxGap: 5 * time.Minute, Folds: 5},
+			definition: study.Definition{Name: "geolife", Title: "Geolife", Timestamps: 500, Least: 500, MaxGap: 5 * time.Minute, Folds: 5},
 			model:      modelFlags{box: "39.85,116.27,39.97,116.50", cell: "340m", step: 5 * time.Second},
 		},
 		{
-			definition: experiment.Definition{Name: "gowalla", Title: "Gowalla", Timestamps: 500, Least: 100, Folds: 5},
+			definition: study.Definition{Name: "gowalla", Title: "Gowalla", Timestamps: 500, Least: 100, Folds: 5},
 			input:      cli.InputFlags{Format: "gowalla"},
 			model:      modelFlags{box: "33.70,-118.69,34.34,-118.14", cell: "890m", step: time.Hour, train: train.Options{EveryFix: true}},
 		},
@@ -63,7 +63,7 @@ func builtIn() []dataSet {
 func sampleSet() dataSet {
 	b := fleet.SampleBox()
 	return dataSet{
-		definition: experiment.Definition{Name: sampleName, Title: "Liverpool buses", Timestamps: 60, Least: 60, MaxGap: 5 * time.Minute, Folds: 4, Open: true},
+		definition: study.Definition{Name: sampleName, Title: "Liverpool buses", Timestamps: 60, Least: 60, MaxGap: 5 * time.Minute, Folds: 4, Open: true},
 		stdin:      fleet.SampleFile(),
 		model:      modelFlags{box: fmt.Sprintf("%g,%g,%g,%g", b.South, b.West, b.North, b.East), cell: fmt.Sprintf("%dm", fleet.SampleCellM), step: fleet.SampleStep},
 	}
@@ -103,7 +103,7 @@ func newSet(name string) dataSet {
 			return set
 		}
 	}
-	return dataSet{definition: experiment.Definition{Name: name, Title: name, Timestamps: 500, Least: 100, MaxGap: 5 * time.Minute, Folds: 5}}
+	return dataSet{definition: study.Definition{Name: name, Title: name, Timestamps: 500, Least: 100, MaxGap: 5 * time.Minute, Folds: 5}}
 }
 
 // amend gives a set what the flags say of it, or of all.
@@ -176,7 +176,7 @@ func (f *dataFlags) strangers(sets []dataSet) error {
 }
 
 // load reads a set's traces.
-func (s *dataSet) load(ctx context.Context, bar *cli.Progress, std cli.Streams) (*experiment.Data, error) {
+func (s *dataSet) load(ctx context.Context, bar *cli.Progress, std cli.Streams) (*study.Data, error) {
 	g, trainers, err := s.model.trainers("traces " + s.definition.Name)
 	if err != nil {
 		return nil, err
@@ -198,12 +198,12 @@ func (s *dataSet) load(ctx context.Context, bar *cli.Progress, std cli.Streams) 
 	if in.Skips.Total > 0 {
 		fmt.Fprintln(std.Err, &in.Skips)
 	}
-	data, err := experiment.NewData(s.definition, in.Trainer())
+	data, err := study.NewData(s.definition, in.Trainer())
 	if err != nil {
 		return nil, err
 	}
 	if points, kept := in.Places(); kept {
-		data.Places = experiment.NewPlaces(fmt.Sprintf("the %d on the map at which somebody has checked in, "+
+		data.Places = study.NewPlaces(fmt.Sprintf("the %d on the map at which somebody has checked in, "+
 			"those of the same coordinates as one", len(points)), points)
 	}
 	return data, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
 // TestEvaluateSample holds the report of the shipped buses to a golden one: what is said, with a summary of the fleets, and every number of the
@@ -186,7 +187,7 @@ func TestEvaluateInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	study, err := experiment.NewStudy([]*experiment.Data{data}, experiment.Options{Seed: 1, Quick: true})
+	study, err := study.New([]*study.Data{data}, study.Options{Seed: 1, Quick: true})
 	if err != nil {
 		t.Fatal(err)
 	}

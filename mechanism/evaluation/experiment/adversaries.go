@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
@@ -23,24 +24,24 @@ const adversaryUsers = 40
 
 // adversaries is the experiment on one data set: what those learn who know more or less than M.
 type adversaries struct {
-	*Study
-	prose Prose
-	data  *Data
+	*study.Study
+	prose study.Prose
+	data  *study.Data
 }
 
 // eachAdversaries returns the experiment on each data set.
-func eachAdversaries(s *Study) (list []*adversaries) {
-	prose := NewProse(adversariesText)
+func eachAdversaries(s *study.Study) (list []*adversaries) {
+	prose := study.NewProse(adversariesText)
 	for _, d := range s.Data {
 		list = append(list, &adversaries{s, prose, d})
 	}
 	return list
 }
 
-func adversariesExperiment() Experiment {
-	return Experiment{
+func adversariesExperiment() study.Experiment {
+	return study.Experiment{
 		Name: "adversaries", Title: "Adversaries",
-		Plan: func(s *Study) (pieces []Piece, err error) {
+		Plan: func(s *study.Study) (pieces []study.Piece, err error) {
 			for _, x := range eachAdversaries(s) {
 				pieces = append(pieces, x.pieces()...)
 			}
@@ -51,13 +52,13 @@ func adversariesExperiment() Experiment {
 }
 
 // watched are the traces that adversaries see.
-func (x *adversaries) watched() []Trace {
+func (x *adversaries) watched() []study.Trace {
 	traces := x.Traces(x.data)
 	n := min(len(traces), adversaryUsers)
 	if x.Options.Quick {
 		n = min(n, 6)
 	}
-	chosen := make([]Trace, 0, n)
+	chosen := make([]study.Trace, 0, n)
 	for i := range n {
 		chosen = append(chosen, traces[i*len(traces)/n])
 	}
@@ -69,26 +70,26 @@ func (x *adversaries) name(user int) string {
 }
 
 // pieces are one for each trace.
-func (x *adversaries) pieces() (pieces []Piece) {
+func (x *adversaries) pieces() (pieces []study.Piece) {
 	o, traces := x.Options, x.watched()
 	inputs := fmt.Sprintf("%s traces %d seed %d ε %g δ %g", x.data.ID, len(traces), o.Seed, o.Epsilon, o.Delta)
 	for i := range traces {
 		t := &traces[i]
-		pieces = append(pieces, Piece{
+		pieces = append(pieces, study.Piece{
 			Name: x.name(i), Inputs: inputs, Work: 8 * int64(len(t.Steps)),
-			Run: func(tick Tick) (any, error) { return watch(x.data, t, o, tick) },
+			Run: func(tick study.Tick) (any, error) { return watch(x.data, t, o, tick) },
 		})
 	}
 	return pieces
 }
 
 // watch gives one run of PIM to all adversaries.
-func watch(d *Data, t *Trace, o Options, tick Tick) (*beliefs, error) {
+func watch(d *study.Data, t *study.Trace, o study.Options, tick study.Tick) (*beliefs, error) {
 	model, err := d.WithoutFold(t.Fold)
 	if err != nil {
 		return nil, err
 	}
-	options := d.Release(PIM, o.Epsilon, o.Delta)
+	options := d.Release(study.PIM, o.Epsilon, o.Delta)
 	with, err := filters(d, model, t, options)
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func watch(d *Data, t *Trace, o Options, tick Tick) (*beliefs, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := mechanism.NewSanitizer(model, Keyed(o.Seed, 0), options)
+	s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, 0), options)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func watch(d *Data, t *Trace, o Options, tick Tick) (*beliefs, error) {
 	}
 	// The sanitizer's prior of a timestamp is known before the release, and with it the law.
 	next := standard(model, options)
-	err = Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
+	err = study.Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
 		next.foresee(r.Step)
 		truth.prepare(&next.prior)
 		if len(truth.set.Cells) != r.Outcome.SetSize {
@@ -143,7 +144,7 @@ func standard(m *mobility.Model, o mechanism.Options) *filter {
 }
 
 // filters are the adversaries, in the order of Adversaries.
-func filters(d *Data, m *mobility.Model, t *Trace, o mechanism.Options) (list []*filter, err error) {
+func filters(d *study.Data, m *mobility.Model, t *study.Trace, o mechanism.Options) (list []*filter, err error) {
 	for _, a := range Adversaries() {
 		f := standard(m, o)
 		switch a {
@@ -169,7 +170,7 @@ func filters(d *Data, m *mobility.Model, t *Trace, o mechanism.Options) (list []
 			}
 		case StrongPersonal:
 			var own *mobility.Personal
-			if own, err = d.Personal(Personal, m, t); err == nil {
+			if own, err = d.Personal(study.Personal, m, t); err == nil {
 				predictor := mobility.NewPredictor(m)
 				predictor.Use(own)
 				f.start = own.Initial
@@ -208,7 +209,7 @@ func learnedIn(users []beliefs, adversary, from, to int, with bool) (list []Lear
 }
 
 // beliefs reads what was measured of each trace.
-func (x *adversaries) beliefs(r *Results) (list []beliefs, err error) {
+func (x *adversaries) beliefs(r *study.Results) (list []beliefs, err error) {
 	for i := range x.watched() {
 		var b beliefs
 		if err := r.Get(x.name(i), &b); err != nil {

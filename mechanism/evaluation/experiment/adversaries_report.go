@@ -5,37 +5,38 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
 // learnedMetric is one thing that an adversary's belief is measured by.
 type learnedMetric struct {
 	name, axis string
-	of         func([]Learned) Band
+	of         func([]Learned) study.Band
 	log        bool // spans powers of ten
 }
 
 func learnedMetrics() []learnedMetric {
-	band := func(quantity func(Learned) float64) func([]Learned) Band {
-		return func(list []Learned) Band {
+	band := func(quantity func(Learned) float64) func([]Learned) study.Band {
+		return func(list []Learned) study.Band {
 			over, by := make([]float64, len(list)), make([]float64, len(list))
 			for i, l := range list {
 				over[i], by[i] = quantity(l), float64(l.N)
 			}
-			return Ratio(over, by)
+			return study.Ratio(over, by)
 		}
 	}
 	squared := band(func(l Learned) float64 { return l.Distance })
 	return []learnedMetric{
 		{"true", "probability of the true cell", band(func(l Learned) float64 { return l.True }), true},
 		{"entropy", "entropy, bits", band(func(l Learned) float64 { return l.Bits }), false},
-		{"distance", "best guess to truth (rms), km", func(list []Learned) Band { return squared(list).Root() }, false},
+		{"distance", "best guess to truth (rms), km", func(list []Learned) study.Band { return squared(list).Root() }, false},
 	}
 }
 
-func reportAdversaries(s *Study, r *Results) (report.Section, error) {
+func reportAdversaries(s *study.Study, r *study.Results) (report.Section, error) {
 	o := s.Options
-	intro := NewProse(adversariesText).Say("intro", Figures{"epsilon": o.Epsilon, "delta": o.Delta})
+	intro := study.NewProse(adversariesText).Say("intro", study.Figures{"epsilon": o.Epsilon, "delta": o.Delta})
 	section := report.Section{Title: "Adversaries", Parts: []report.Part{report.Text(intro)}}
 	long := &report.Table{
 		Name: "adversaries", Long: true, Caption: "Every number of the section.",
@@ -91,7 +92,7 @@ func (x *adversaries) figure(users []beliefs) *report.Figure {
 	d, o := x.data, x.Options
 	f := &chart.Figure{
 		Title: fmt.Sprintf("%s: what adversaries know over time; PIM, ε = %g, δ = %g", d.Title, o.Epsilon, o.Delta),
-		Note:  x.prose.Say("note", Figures{"users": len(users), "shorter": d.Least < d.Timestamps}),
+		Note:  x.prose.Say("note", study.Figures{"users": len(users), "shorter": d.Least < d.Timestamps}),
 
 		Columns: 2, PanelWidth: 5, PanelHeight: 2.5,
 	}
@@ -99,7 +100,7 @@ func (x *adversaries) figure(users []beliefs) *report.Figure {
 		f.Panels = append(f.Panels, x.row(users, m)...)
 	}
 	return &report.Figure{
-		Name: "adversaries-" + d.Name, Chart: f, Caption: x.prose.Say("caption", Figures{"data": d.Title}),
+		Name: "adversaries-" + d.Name, Chart: f, Caption: x.prose.Say("caption", study.Figures{"data": d.Title}),
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
@@ -13,12 +15,12 @@ import (
 
 // TestLearnedByHand: a belief of a half in the true cell and a quarter in each of two others.
 func TestLearnedByHand(t *testing.T) {
-	g := testGrid(t) // cells of .5 km
+	g := studytest.Grid(t) // cells of .5 km
 	belief := mobility.Distribution{Cells: []grid.Cell{0, 2, 4}, P: []float64{.5, .25, .25}}
 	var l Learned
 	l.add(g, &belief, 0)
 	// The mean lies at .5·.25 + .25·1.25 + .25·2.25 = 1 km of x, .75 km from the true cell's centre.
-	if l.N != 1 || l.True != .5 || !close1(l.Bits, 1.5) || !close1(l.Distance, .75*.75) {
+	if l.N != 1 || l.True != .5 || !studytest.Near(l.Bits, 1.5) || !studytest.Near(l.Distance, .75*.75) {
 		t.Errorf("%+v, want .5, 1.5 bits and .5625 km²", l)
 	}
 	l.add(g, &belief, 1)
@@ -26,8 +28,8 @@ func TestLearnedByHand(t *testing.T) {
 		t.Errorf("the wrong cell counts: %+v", l)
 	}
 	all := uniform(g)
-	if got := entropy(&all); !close1(got, math.Log2(testSide*testSide)) {
-		t.Errorf("%g bits of %d equal cells", got, testSide*testSide)
+	if got := entropy(&all); !studytest.Near(got, math.Log2(studytest.Side*studytest.Side)) {
+		t.Errorf("%g bits of %d equal cells", got, studytest.Side*studytest.Side)
 	}
 }
 
@@ -40,7 +42,7 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := d.Release(PIM, 2, .05)
+	o := d.Release(study.PIM, 2, .05)
 	filters, err := filters(d, model, trace, o)
 	if err != nil {
 		t.Fatal(err)
@@ -49,11 +51,11 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := mechanism.NewSanitizer(model, Keyed(1, 0), o)
+	s, err := mechanism.NewSanitizer(model, study.Keyed(1, 0), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	walker, err := mechanism.NewSanitizer(walkModel(model), Keyed(1, 0), o)
+	walker, err := mechanism.NewSanitizer(walkModel(model), study.Keyed(1, 0), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,7 @@ func TestFilters(t *testing.T) {
 	known, walk := slices.Index(Adversaries(), Standard), slices.Index(Adversaries(), WeakWalk)
 	next := standard(model, o)
 	var walking mechanism.State
-	err = Releasing(s, trace.Track(d.Grid, nil), func(r *trial.Result) error {
+	err = study.Releasing(s, trace.Track(d.Grid, nil), func(r *trial.Result) error {
 		i, out, state := r.Number, r.Outcome, r.State
 		next.foresee(trace.Steps[i])
 		truth.prepare(&next.prior)
@@ -96,7 +98,7 @@ func TestAdversariesRank(t *testing.T) {
 	d := testData(t)
 	sums := map[bool][]Learned{true: make([]Learned, 5), false: make([]Learned, 5)}
 	for i := range d.Traces {
-		got, err := watch(d, &d.Traces[i], Options{Seed: 2, Epsilon: 5, Delta: .01}, func(int64) error { return nil })
+		got, err := watch(d, &d.Traces[i], study.Options{Seed: 2, Epsilon: 5, Delta: .01}, func(int64) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +126,7 @@ func TestAdversariesRank(t *testing.T) {
 	if !(of(WeakUniform, true) < of(Standard, true) && of(Standard, true) < of(StrongPersonal, true) && of(Standard, true) < of(StrongStart, true)) {
 		t.Errorf("uniform %.3f, standard %.3f, personal %.3f, start %.3f", of(WeakUniform, true), of(Standard, true), of(StrongPersonal, true), of(StrongStart, true))
 	}
-	if l := sums[false][0]; !close1(l.True/float64(l.N), 1./(testSide*testSide)) {
+	if l := sums[false][0]; !studytest.Near(l.True/float64(l.N), 1./(studytest.Side*studytest.Side)) {
 		t.Errorf("who knows nothing gives the true cell %g", l.True/float64(l.N))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
 // windows is into how many equal parts of a trace drift, distances and beliefs are averaged for the
@@ -11,8 +12,8 @@ import (
 const windows = 25
 
 // timeAxis is the axis of the timestamps of a trace, the same in every panel.
-func timeAxis(d *Data, timestamps int) chart.Axis {
-	step := "steps of " + Seconds(d.Step)
+func timeAxis(d *study.Data, timestamps int) chart.Axis {
+	step := "steps of " + study.Seconds(d.Step)
 	if d.EveryFix {
 		step = "check-ins"
 	}
@@ -29,7 +30,7 @@ func driftGuide(x []float64, delta func(float64) float64) chart.Series {
 }
 
 // add adds a point with its interval to a line.
-func add(series *chart.Series, x float64, band Band) {
+func add(series *chart.Series, x float64, band study.Band) {
 	series.X, series.Y = append(series.X, x), append(series.Y, band.Value)
 	series.Low, series.High = append(series.Low, band.Low), append(series.High, band.High)
 }

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"strings"
 )
 
@@ -26,7 +27,9 @@ type comparison struct {
 }
 
 // band returns the number with its interval at a confidence.
-func (c *comparison) band(confidence float64) Band { return Signed(c.over, c.by, confidence) }
+func (c *comparison) band(confidence float64) study.Band {
+	return study.Signed(c.over, c.by, confidence)
+}
 
 // verdict of a single comparison. Where there is no interval nothing is decided.
 func (c *comparison) verdict(confidence float64) Verdict {
@@ -41,7 +44,7 @@ func (c *comparison) verdict(confidence float64) Verdict {
 
 // linear makes a comparison of sums of tallies: Σ weights[j]·(Σ quantity of tallies[j]) + constant·timestamps, for each user. The tallies are of
 // the same users in one order and of the same numbers of timestamps.
-func linear(where, what string, constant float64, weights []float64, tallies [][]Tally, quantity func(*Tally) float64) comparison {
+func linear(where, what string, constant float64, weights []float64, tallies [][]study.Tally, quantity func(*study.Tally) float64) comparison {
 	c := comparison{where: where, what: what}
 	for i := range tallies[0] {
 		n := float64(tallies[0][i].N)
@@ -71,7 +74,7 @@ type claim struct {
 }
 
 // level of each comparison, so that all intervals of the claim hold together with about 95 % confidence (Bonferroni).
-func (c *claim) level() float64 { return 1 - (1-Level)/float64(max(1, len(c.comparisons))) }
+func (c *claim) level() float64 { return 1 - (1-study.Level)/float64(max(1, len(c.comparisons))) }
 
 // score counts the comparisons of a where, of all for "".
 func (c *claim) score(where string) (hold, fail, open int) {

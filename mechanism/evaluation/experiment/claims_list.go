@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"math"
 	"slices"
 )
@@ -21,26 +22,30 @@ const (
 )
 
 // The quantities that comparisons add up.
-func setOf(t *Tally) float64      { return t.Set }
-func driftOf(t *Tally) float64    { return t.Drift }
-func release2Of(t *Tally) float64 { return t.Release2 }
+func setOf(t *study.Tally) float64      { return t.Set }
+func driftOf(t *study.Tally) float64    { return t.Drift }
+func release2Of(t *study.Tally) float64 { return t.Release2 }
 
 // claimSettings are settings that claims need for PIM beside the swept ones.
-func claimSettings(o Options) []Setting {
-	return []Setting{{o.Epsilon, o.Delta}, {o.Epsilon, halfDelta}, {o.Epsilon, wideDelta}}
+func claimSettings(o study.Options) []study.Setting {
+	var list []study.Setting
+	for _, delta := range []float64{o.Delta, halfDelta, wideDelta} {
+		list = append(list, study.Setting{Epsilon: o.Epsilon, Delta: delta})
+	}
+	return list
 }
 
 // prover makes claims out of results. An error stays, and ends the report.
 type prover struct {
-	*Study
-	prose   Prose
-	results *Results
+	*study.Study
+	prose   study.Prose
+	results *study.Results
 	err     error
 }
 
 // claim returns a claim in words, without its comparisons.
 func (p *prover) claim(name string) claim {
-	figures := Figures{
+	figures := study.Figures{
 		"epsilon": p.Options.Epsilon, "delta": p.Options.Delta, "wide": wideDelta, "half": halfDelta,
 		"alike": alike, "after": settled + 1, "oneCell": oneCell, "k": fixedK, "promised": promised,
 	}
@@ -50,18 +55,20 @@ func (p *prover) claim(name string) claim {
 	}
 }
 
-func (p *prover) tallies(c Case, v Variant, at Setting) []Tally {
+func (p *prover) tallies(c study.Case, v study.Variant, at study.Setting) []study.Tally {
 	got, err := parametersOf(p.Study, c).tallies(p.results, v, at)
 	if err != nil && p.err == nil {
 		p.err = err
 	}
 	if err != nil {
-		return make([]Tally, len(p.Traces(c.Data)))
+		return make([]study.Tally, len(p.Traces(c.Data)))
 	}
 	return got
 }
 
-func (p *prover) fixed() Setting { return Setting{p.Options.Epsilon, p.Options.Delta} }
+func (p *prover) fixed() study.Setting {
+	return study.Setting{Epsilon: p.Options.Epsilon, Delta: p.Options.Delta}
+}
 
 // claims are all of them.
 func (p *prover) claims() ([]claim, error) {
@@ -73,7 +80,7 @@ func (p *prover) stable() claim {
 	c := p.claim("stable")
 	c.strict = true
 	for _, x := range overTimes(p.Study) {
-		where := Case{x.data, Popular}.Title()
+		where := study.Case{Data: x.data, Kind: study.Popular}.Title()
 		lines, err := x.timelines(p.results)
 		if err != nil {
 			p.err = err
@@ -81,15 +88,15 @@ func (p *prover) stable() claim {
 		}
 		for _, l := range lines {
 			n := len(l.line.Set[0])
-			if l.blind || n < 4*settled || l.variant != LM && l.variant != PIM {
+			if l.blind || n < 4*settled || l.variant != study.LM && l.variant != study.PIM {
 				continue
 			}
-			halves := [][]Tally{l.line.tallies(settled, n/2), l.line.tallies(n/2, n)}
+			halves := [][]study.Tally{l.line.tallies(settled, n/2), l.line.tallies(n/2, n)}
 			before, after := 1/float64(n/2-settled), 1/float64(n-n/2)
 			c.comparisons = append(c.comparisons,
 				linear(where, l.label+": not shrinking", 0, []float64{-before / alike, after}, halves, setOf),
 				linear(where, l.label+": not growing", 0, []float64{before * alike, -after}, halves, setOf))
-			c.numbers[where] += fmt.Sprintf("%s: %s, then %s; ", l.label, Short(SetBand(halves[0]).Value), Short(SetBand(halves[1]).Value))
+			c.numbers[where] += fmt.Sprintf("%s: %s, then %s; ", l.label, study.Short(study.SetBand(halves[0]).Value), study.Short(study.SetBand(halves[1]).Value))
 		}
 	}
 	return c
@@ -99,28 +106,28 @@ func (p *prover) above4() claim {
 	at := p.fixed()
 	c := p.claim("above4")
 	for _, k := range p.Cases() {
-		t := p.tallies(k, PIM, at)
-		c.comparisons = append(c.comparisons, linear(k.Title(), "|ΔX| - 4", -4, []float64{1}, [][]Tally{t}, setOf))
-		c.numbers[k.Title()] = "mean |ΔX| " + SetBand(t).String()
+		t := p.tallies(k, study.PIM, at)
+		c.comparisons = append(c.comparisons, linear(k.Title(), "|ΔX| - 4", -4, []float64{1}, [][]study.Tally{t}, setOf))
+		c.numbers[k.Title()] = "mean |ΔX| " + study.SetBand(t).String()
 	}
 	return c
 }
 
 func (p *prover) single() claim {
-	at := Setting{p.Options.Epsilon, wideDelta}
+	at := study.Setting{Epsilon: p.Options.Epsilon, Delta: wideDelta}
 	c := p.claim("single")
 	for _, k := range p.Cases() {
-		if k.Kind == Personal {
-			t := p.tallies(k, PIM, at)
-			c.comparisons = append(c.comparisons, linear(k.Title(), fmt.Sprintf("%g - |ΔX|", oneCell), oneCell, []float64{-1}, [][]Tally{t}, setOf))
-			c.numbers[k.Title()] = "mean |ΔX| " + SetBand(t).String()
+		if k.Kind == study.Personal {
+			t := p.tallies(k, study.PIM, at)
+			c.comparisons = append(c.comparisons, linear(k.Title(), fmt.Sprintf("%g - |ΔX|", oneCell), oneCell, []float64{-1}, [][]study.Tally{t}, setOf))
+			c.numbers[k.Title()] = "mean |ΔX| " + study.SetBand(t).String()
 		}
 	}
 	return c
 }
 
 // trend compares a quantity's slope over the logarithm of a swept value with 0.
-func (p *prover) trend(c *claim, sign float64, values []float64, at func(float64) Setting) {
+func (p *prover) trend(c *claim, sign float64, values []float64, at func(float64) study.Setting) {
 	weights := slopes(values)
 	for i := range weights {
 		weights[i] *= sign
@@ -129,14 +136,14 @@ func (p *prover) trend(c *claim, sign float64, values []float64, at func(float64
 		return
 	}
 	for _, k := range p.Cases() {
-		for _, v := range []Variant{LM, PIM} {
-			var tallies [][]Tally
+		for _, v := range []study.Variant{study.LM, study.PIM} {
+			var tallies [][]study.Tally
 			for _, value := range values {
 				tallies = append(tallies, p.tallies(k, v, at(value)))
 			}
 			c.comparisons = append(c.comparisons, linear(k.Title(), v.Label(), 0, weights, tallies, driftOf))
 			c.numbers[k.Title()] += fmt.Sprintf("%s: %s at %g, %s at %g; ", v.Label(),
-				Short(DriftBand(tallies[0]).Value), values[0], Short(DriftBand(tallies[len(tallies)-1]).Value), values[len(values)-1])
+				study.Short(study.DriftBand(tallies[0]).Value), values[0], study.Short(study.DriftBand(tallies[len(tallies)-1]).Value), values[len(values)-1])
 		}
 	}
 }
@@ -161,14 +168,14 @@ func slopes(values []float64) []float64 {
 func (p *prover) driftFalls() claim {
 	o := p.Options
 	c := p.claim("driftFalls")
-	p.trend(&c, -1, o.Epsilons, func(v float64) Setting { return Setting{v, o.Delta} })
+	p.trend(&c, -1, o.Epsilons, func(v float64) study.Setting { return study.Setting{Epsilon: v, Delta: o.Delta} })
 	return c
 }
 
 func (p *prover) driftRises() claim {
 	o := p.Options
 	c := p.claim("driftRises")
-	p.trend(&c, 1, o.Deltas, func(v float64) Setting { return Setting{o.Epsilon, v} })
+	p.trend(&c, 1, o.Deltas, func(v float64) study.Setting { return study.Setting{Epsilon: o.Epsilon, Delta: v} })
 	return c
 }
 
@@ -179,15 +186,15 @@ func (p *prover) closer() claim {
 		low, high := math.Inf(1), 0.0
 		better := 0
 		for _, at := range p.Settings() {
-			both := [][]Tally{p.tallies(k, LM, at), p.tallies(k, PIM, at)}
+			both := [][]study.Tally{p.tallies(k, study.LM, at), p.tallies(k, study.PIM, at)}
 			c.comparisons = append(c.comparisons, linear(k.Title(), fmt.Sprintf("ε %g δ %g", at.Epsilon, at.Delta), 0, []float64{1, -1}, both, release2Of))
-			ratio := ReleaseBand(both[1]).Value / ReleaseBand(both[0]).Value
+			ratio := study.ReleaseBand(both[1]).Value / study.ReleaseBand(both[0]).Value
 			low, high = min(low, ratio), max(high, ratio)
-			if EstimateBand(both[1]).Value < EstimateBand(both[0]).Value {
+			if study.EstimateBand(both[1]).Value < study.EstimateBand(both[0]).Value {
 				better++
 			}
 		}
-		c.numbers[k.Title()] = fmt.Sprintf("PIM's rms distance is %s to %s of LM's; its estimate is closer at %d of %d settings", Short(low), Short(high), better, len(p.Settings()))
+		c.numbers[k.Title()] = fmt.Sprintf("PIM's rms distance is %s to %s of LM's; its estimate is closer at %d of %d settings", study.Short(low), study.Short(high), better, len(p.Settings()))
 	}
 	return c
 }
@@ -196,10 +203,10 @@ func (p *prover) littleGain() claim {
 	o := p.Options
 	c := p.claim("littleGain")
 	for _, k := range p.Cases() {
-		both := [][]Tally{p.tallies(k, PIM, Setting{o.Epsilon, halfDelta}), p.tallies(k, PIM, Setting{o.Epsilon, wideDelta})}
+		both := [][]study.Tally{p.tallies(k, study.PIM, study.Setting{Epsilon: o.Epsilon, Delta: halfDelta}), p.tallies(k, study.PIM, study.Setting{Epsilon: o.Epsilon, Delta: wideDelta})}
 		least := float64((1 - little) * (1 - little))
 		c.comparisons = append(c.comparisons, linear(k.Title(), "squared distance", 0, []float64{-least, 1}, both, release2Of))
-		c.numbers[k.Title()] = fmt.Sprintf("%s km at %g, %s km at %g", Short(ReleaseBand(both[0]).Value), halfDelta, Short(ReleaseBand(both[1]).Value), wideDelta)
+		c.numbers[k.Title()] = fmt.Sprintf("%s km at %g, %s km at %g", study.Short(study.ReleaseBand(both[0]).Value), halfDelta, study.Short(study.ReleaseBand(both[1]).Value), wideDelta)
 	}
 	return c
 }
@@ -208,28 +215,28 @@ func (p *prover) personal() claim {
 	at := p.fixed()
 	c := p.claim("personal")
 	for _, k := range p.Cases() {
-		if k.Kind != Personal {
+		if k.Kind != study.Personal {
 			continue
 		}
 		for _, at := range p.Settings() {
-			both := [][]Tally{p.tallies(Case{k.Data, Popular}, PIM, at), p.tallies(k, PIM, at)}
+			both := [][]study.Tally{p.tallies(study.Case{Data: k.Data, Kind: study.Popular}, study.PIM, at), p.tallies(k, study.PIM, at)}
 			name := fmt.Sprintf("ε %g δ %g: ", at.Epsilon, at.Delta)
 			c.comparisons = append(c.comparisons,
 				linear(k.Title(), name+"|ΔX|", 0, []float64{1, -1}, both, setOf),
 				linear(k.Title(), name+"distance", 0, []float64{1, -1}, both, release2Of))
 		}
-		popular, own := p.tallies(Case{k.Data, Popular}, PIM, at), p.tallies(k, PIM, at)
+		popular, own := p.tallies(study.Case{Data: k.Data, Kind: study.Popular}, study.PIM, at), p.tallies(k, study.PIM, at)
 		c.numbers[k.Title()] = fmt.Sprintf("at ε = %g, δ = %g: |ΔX| %s against %s, distance %s against %s km", at.Epsilon, at.Delta,
-			Short(SetBand(own).Value), Short(SetBand(popular).Value), Short(ReleaseBand(own).Value), Short(ReleaseBand(popular).Value))
+			study.Short(study.SetBand(own).Value), study.Short(study.SetBand(popular).Value), study.Short(study.ReleaseBand(own).Value), study.Short(study.ReleaseBand(popular).Value))
 	}
 	return c
 }
 
 // grows compares the slope over ln k of the share of found places with 0, for both mechanisms.
-func (p *prover) grows(c *claim, in func(Query) (k float64, ok bool), shareOf func([]Neighbours, int, Query, bool) Band) {
+func (p *prover) grows(c *claim, in func(Query) (k float64, ok bool), shareOf func([]Neighbours, int, Query, bool) study.Band) {
 	for _, x := range knns(p.Study) {
-		queries := x.data.Places.queries()
-		where := Case{x.data, Popular}.Title()
+		queries := queriesOf(x.data.Places)
+		where := study.Case{Data: x.data, Kind: study.Popular}.Title()
 		var ks []float64
 		var at []int
 		for i, q := range queries {
@@ -242,7 +249,7 @@ func (p *prover) grows(c *claim, in func(Query) (k float64, ok bool), shareOf fu
 		}
 		weights := slopes(ks)
 		first, last := at[0], at[len(at)-1]
-		for _, what := range []string{LM.At(p.fixed()), PIM.At(p.fixed()), "blind"} {
+		for _, what := range []string{study.LM.At(p.fixed()), study.PIM.At(p.fixed()), "blind"} {
 			tallies, err := x.tallies(p.results, what)
 			if err != nil {
 				p.err = err
@@ -250,9 +257,9 @@ func (p *prover) grows(c *claim, in func(Query) (k float64, ok bool), shareOf fu
 			}
 			name := "blind"
 			if what != "blind" {
-				name = LM.Label()
-				if what == PIM.At(p.fixed()) {
-					name = PIM.Label()
+				name = study.LM.Label()
+				if what == study.PIM.At(p.fixed()) {
+					name = study.PIM.Label()
 				}
 				line := comparison{where: where, what: name}
 				for _, t := range tallies {
@@ -265,8 +272,8 @@ func (p *prover) grows(c *claim, in func(Query) (k float64, ok bool), shareOf fu
 				c.comparisons = append(c.comparisons, line)
 			}
 			c.numbers[where] += fmt.Sprintf("%s: %s at %g, %s at %g; ", name,
-				Short(shareOf(tallies, first, queries[first], what == "blind").Value), ks[0],
-				Short(shareOf(tallies, last, queries[last], what == "blind").Value), ks[len(ks)-1])
+				study.Short(shareOf(tallies, first, queries[first], what == "blind").Value), ks[0],
+				study.Short(shareOf(tallies, last, queries[last], what == "blind").Value), ks[len(ks)-1])
 		}
 	}
 }
@@ -305,7 +312,7 @@ func (p *prover) quick() claim {
 			verdict = Fails
 		}
 		verdicts = append(verdicts, verdict)
-		c.numbers[Case{d, Popular}.Title()] = fmt.Sprintf("%d of %d releases; half of them within %s ms, the slowest within %s ms", t.Within, t.N, Short(t.MedianMS), Short(t.SlowestMS))
+		c.numbers[study.Case{Data: d, Kind: study.Popular}.Title()] = fmt.Sprintf("%d of %d releases; half of them within %s ms, the slowest within %s ms", t.Within, t.N, study.Short(t.MedianMS), study.Short(t.SlowestMS))
 	}
 	c.given = Depends
 	if len(slices.Compact(slices.Sorted(slices.Values(verdicts)))) == 1 {

@@ -6,19 +6,20 @@ import (
 	"math"
 	"strings"
 
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
 //go:embed claims.md
 var claimsText string
 
-func claimsExperiment() Experiment {
-	return Experiment{Name: "claims", Title: "The paper's claims", Plan: planClaims, Report: reportClaims}
+func claimsExperiment() study.Experiment {
+	return study.Experiment{Name: "claims", Title: "The paper's claims", Plan: planClaims, Report: reportClaims}
 }
 
 // planClaims plans what the other experiments do, and a little more.
-func planClaims(s *Study) (pieces []Piece, err error) {
-	for _, other := range []Experiment{overTimeExperiment(), parametersExperiment(), knnExperiment()} {
+func planClaims(s *study.Study) (pieces []study.Piece, err error) {
+	for _, other := range []study.Experiment{overTimeExperiment(), parametersExperiment(), knnExperiment()} {
 		more, err := other.Plan(s)
 		if err != nil {
 			return nil, err
@@ -27,24 +28,24 @@ func planClaims(s *Study) (pieces []Piece, err error) {
 	}
 	for _, x := range eachCase(s) {
 		for _, at := range claimSettings(s.Options) {
-			pieces = append(pieces, x.variantPieces(PIM, at)...)
+			pieces = append(pieces, x.variantPieces(study.PIM, at)...)
 		}
 	}
 	if o := s.Options; o.Clock != nil {
 		for _, d := range s.Data {
-			pieces = append(pieces, Piece{
+			pieces = append(pieces, study.Piece{
 				Name:   timingPiece(d),
 				Inputs: fmt.Sprintf("%s seed %d ε %g δ %g", d.ID, o.Seed, o.Epsilon, o.Delta),
 				Work:   int64(len(d.Traces[0].Steps)),
-				Run:    func(tick Tick) (any, error) { return timeReleases(d, o, tick) },
+				Run:    func(tick study.Tick) (any, error) { return timeReleases(d, o, tick) },
 			})
 		}
 	}
 	return pieces, nil
 }
 
-func reportClaims(s *Study, r *Results) (report.Section, error) {
-	p := &prover{Study: s, prose: NewProse(claimsText), results: r}
+func reportClaims(s *study.Study, r *study.Results) (report.Section, error) {
+	p := &prover{Study: s, prose: study.NewProse(claimsText), results: r}
 	section := report.Section{
 		Title: "The paper's claims", Parts: []report.Part{report.Text(p.prose.Say("intro", nil))},
 	}
@@ -53,7 +54,7 @@ func reportClaims(s *Study, r *Results) (report.Section, error) {
 		return section, err
 	}
 	if n := fewest(list); n < enough {
-		few := p.prose.Say("few", Figures{"fewest": n, "enough": enough})
+		few := p.prose.Say("few", study.Figures{"fewest": n, "enough": enough})
 		section.Parts = append(section.Parts, report.Text(few))
 	}
 	table := &report.Table{
@@ -76,7 +77,7 @@ func reportClaims(s *Study, r *Results) (report.Section, error) {
 		detail.Rows = append(detail.Rows, c.details(s)...)
 		for j := range c.comparisons {
 			at := &c.comparisons[j]
-			row := []string{c.sentence, c.rule, at.where, at.what, Number(c.level())}
+			row := []string{c.sentence, c.rule, at.where, at.what, study.Number(c.level())}
 			row = append(row, at.band(c.level()).Fields()...)
 			long.Rows = append(long.Rows, append(row, string(at.verdict(c.level()))))
 		}
@@ -106,7 +107,7 @@ func fewest(list []claim) int {
 }
 
 // details are the rows of a claim by data and model.
-func (c *claim) details(s *Study) (rows [][]string) {
+func (c *claim) details(s *study.Study) (rows [][]string) {
 	for _, k := range s.Cases() {
 		numbers, measured := c.numbers[k.Title()]
 		if measured {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
@@ -27,20 +29,20 @@ func TestComparison(t *testing.T) {
 		want Verdict
 	}{{2.2, Holds}, {2.0, Undecided}, {0, Undecided}, {-2.0, Undecided}, {-2.2, Fails}} {
 		of := around("", c.mean, 1)
-		if b := of.band(Level); math.Abs(b.High-b.Value-2.105) > .001 || math.Abs(b.Value-b.Low-2.105) > .001 {
+		if b := of.band(study.Level); math.Abs(b.High-b.Value-2.105) > .001 || math.Abs(b.Value-b.Low-2.105) > .001 {
 			t.Errorf("interval %v, want ± 2.105", b)
 		}
-		if got := of.verdict(Level); got != c.want {
+		if got := of.verdict(study.Level); got != c.want {
 			t.Errorf("%g ± 2.105: %s, want %s", c.mean, got, c.want)
 		}
 	}
-	if one := (&comparison{over: []float64{5}, by: []float64{1}}); one.verdict(Level) != Undecided {
+	if one := (&comparison{over: []float64{5}, by: []float64{1}}); one.verdict(study.Level) != Undecided {
 		t.Error("a single user decides")
 	}
-	if none := around("", 0, 0); none.verdict(Level) != Undecided {
+	if none := around("", 0, 0); none.verdict(study.Level) != Undecided {
 		t.Error("no difference at all decides")
 	}
-	if same := around("", 5, 0); same.verdict(Level) != Undecided {
+	if same := around("", 5, 0); same.verdict(study.Level) != Undecided {
 		t.Error("users of whom none differs decide")
 	}
 }
@@ -96,13 +98,13 @@ func TestVerdicts(t *testing.T) {
 
 // TestLinear: two users of 10 and 20 timestamps; 2·|ΔX| of the first tally less |ΔX| of the second, less 3, by hand.
 func TestLinear(t *testing.T) {
-	first := []Tally{{N: 10, Set: 100}, {N: 20, Set: 100}}
-	second := []Tally{{N: 10, Set: 50}, {N: 20, Set: 10}}
-	c := linear("w", "x", -3, []float64{2, -1}, [][]Tally{first, second}, setOf)
+	first := []study.Tally{{N: 10, Set: 100}, {N: 20, Set: 100}}
+	second := []study.Tally{{N: 10, Set: 50}, {N: 20, Set: 10}}
+	c := linear("w", "x", -3, []float64{2, -1}, [][]study.Tally{first, second}, setOf)
 	if c.over[0] != 2*100-50-30 || c.over[1] != 2*100-10-60 || c.by[1] != 20 {
 		t.Errorf("%v over %v", c.over, c.by)
 	}
-	if got := c.band(Level).Value; !close1(got, 250./30) {
+	if got := c.band(study.Level).Value; !studytest.Near(got, 250./30) {
 		t.Errorf("%g, want %g", got, 250./30)
 	}
 }
@@ -115,22 +117,22 @@ func TestSlopes(t *testing.T) {
 		line += w * (7 + 3*math.Log(values[i]))
 		constant += w * 7
 	}
-	if !close1(line, 3) || math.Abs(constant) > 1e-12 {
+	if !studytest.Near(line, 3) || math.Abs(constant) > 1e-12 {
 		t.Errorf("slopes %g and %g, want 3 and 0", line, constant)
 	}
 }
 
 // claimStudy is small, with a δ so wide that drift shows, and a clock that runs a millisecond a look.
-func claimStudy(t *testing.T) *Study {
+func claimStudy(t *testing.T) *study.Study {
 	t.Helper()
 	d := testDefinition()
 	d.Folds = 2
-	data, err := NewData(d, testTrainer(t, testGrid(t), train.Options{}, 12, 60))
+	data, err := study.NewData(d, studytest.Trainer(t, studytest.Grid(t), train.Options{}, 12, 60))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var now atomic.Int64
-	s, err := NewStudy([]*Data{data}, Options{
+	s, err := study.New([]*study.Data{data}, study.Options{
 		Seed: 5, TimeRuns: 3, Runs: 2, Epsilons: []float64{.5, 2}, Deltas: []float64{.001, .01, .3}, Tool: "test",
 		Clock: func() time.Duration { return time.Duration(now.Add(1)) * time.Millisecond },
 	})
@@ -143,12 +145,12 @@ func claimStudy(t *testing.T) *Study {
 // TestClaimsNotice plants a fault: the results of LM and PIM change places, and those of the least and the largest δ. What held must fail.
 func TestClaimsNotice(t *testing.T) {
 	s := claimStudy(t)
-	r, err := s.Measure([]Experiment{claimsExperiment()}, Run{Workers: 2})
+	r, err := s.Measure([]study.Experiment{claimsExperiment()}, study.Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	verdicts := func(r *Results) map[string]Verdict {
-		p := &prover{Study: s, prose: NewProse(claimsText), results: r}
+	verdicts := func(r *study.Results) map[string]Verdict {
+		p := &prover{Study: s, prose: study.NewProse(claimsText), results: r}
 		list, err := p.claims()
 		if err != nil {
 			t.Fatal(err)
@@ -170,13 +172,13 @@ func TestClaimsNotice(t *testing.T) {
 		t.Errorf("the claims are %v", right)
 	}
 	swap := strings.NewReplacer("pim/", "laplace/", "laplace/", "pim/", "δ 0.001/", "δ 0.3/", "δ 0.3/", "δ 0.001/")
-	turned := &Results{map[string]json.RawMessage{}}
-	for name, data := range r.byName {
-		turned.byName[name] = data // what is measured of PIM alone stays
+	turned := &study.Results{ByName: map[string]json.RawMessage{}}
+	for name, data := range r.ByName {
+		turned.ByName[name] = data // what is measured of PIM alone stays
 	}
-	for name, data := range r.byName {
-		if to := swap.Replace(name); r.byName[to] != nil {
-			turned.byName[to] = data
+	for name, data := range r.ByName {
+		if to := swap.Replace(name); r.ByName[to] != nil {
+			turned.ByName[to] = data
 		}
 	}
 	wrong := verdicts(turned)
@@ -191,7 +193,7 @@ func TestTiming(t *testing.T) {
 		t.Errorf("%+v", *got)
 	}
 	for d, want := range map[time.Duration]float64{0: .001, time.Millisecond: 1, 1001 * time.Microsecond: 2, 7 * time.Second: 10000} {
-		if got := roundUp(d); !close1(got, want) {
+		if got := roundUp(d); !studytest.Near(got, want) {
 			t.Errorf("%s: %g ms, want %g", d, got, want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
@@ -18,22 +19,22 @@ type timing struct {
 	MedianMS, SlowestMS float64
 }
 
-func timingPiece(d *Data) string { return "time/" + d.Name }
+func timingPiece(d *study.Data) string { return "time/" + d.Name }
 
 // timeReleases measures the first trace's.
-func timeReleases(d *Data, o Options, tick Tick) (*timing, error) {
+func timeReleases(d *study.Data, o study.Options, tick study.Tick) (*timing, error) {
 	t := &d.Traces[0]
 	model, err := d.WithoutFold(t.Fold)
 	if err != nil {
 		return nil, err
 	}
-	s, err := mechanism.NewSanitizer(model, Keyed(o.Seed, 0), d.Release(PIM, o.Epsilon, o.Delta))
+	s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, 0), d.Release(study.PIM, o.Epsilon, o.Delta))
 	if err != nil {
 		return nil, err
 	}
 	var took []time.Duration
 	before := o.Clock()
-	err = Releasing(s, t.Track(d.Grid, nil), func(*trial.Result) error {
+	err = study.Releasing(s, t.Track(d.Grid, nil), func(*trial.Result) error {
 		now := o.Clock()
 		took = append(took, now-before)
 		if err := tick(1); err != nil {

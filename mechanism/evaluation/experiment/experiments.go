@@ -2,19 +2,20 @@ package experiment
 
 import (
 	"fmt"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"slices"
 )
 
 // All returns the experiments in the order of the report.
-func All() []Experiment {
-	return []Experiment{
+func All() []study.Experiment {
+	return []study.Experiment{
 		overTimeExperiment(), parametersExperiment(), knnExperiment(), adversariesExperiment(), fleetExperiment(),
 		claimsExperiment(),
 	}
 }
 
 // Choose returns the experiments of some names, in the order of All; "all" stands for all of them.
-func Choose(names []string) ([]Experiment, error) {
+func Choose(names []string) ([]study.Experiment, error) {
 	var known []string
 	all := All()
 	for _, e := range all {
@@ -25,7 +26,7 @@ func Choose(names []string) ([]Experiment, error) {
 			return nil, fmt.Errorf("experiment %q is unknown: choose of %v, or all", name, known)
 		}
 	}
-	return slices.DeleteFunc(all, func(e Experiment) bool {
+	return slices.DeleteFunc(all, func(e study.Experiment) bool {
 		return !slices.Contains(names, "all") && !slices.Contains(names, e.Name)
 	}), nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/density"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 )
@@ -30,28 +31,28 @@ const (
 )
 
 // fleetVariant is how fleets release: as the service does whose records an analyst reads. What else is drawn beside the paper's mechanisms changes nothing here.
-var fleetVariant = Variant{law.Lattice, mechanism.InferenceSurrogate}
+var fleetVariant = study.Variant{Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate}
 
 // fleet is the experiment on one data set: where a whole fleet is, from all its releases.
 type fleet struct {
-	*Study
-	prose Prose
-	data  *Data
+	*study.Study
+	prose study.Prose
+	data  *study.Data
 }
 
 // fleets returns the experiment on each data set.
-func fleets(s *Study) (list []*fleet) {
-	prose := NewProse(fleetText)
+func fleets(s *study.Study) (list []*fleet) {
+	prose := study.NewProse(fleetText)
 	for _, d := range s.Data {
 		list = append(list, &fleet{s, prose, d})
 	}
 	return list
 }
 
-func fleetExperiment() Experiment {
-	return Experiment{
+func fleetExperiment() study.Experiment {
+	return study.Experiment{
 		Name: "fleet", Title: "Where the fleet is",
-		Plan: func(s *Study) (pieces []Piece, err error) {
+		Plan: func(s *study.Study) (pieces []study.Piece, err error) {
 			for _, x := range fleets(s) {
 				pieces = append(pieces, x.pieces()...)
 			}
@@ -91,7 +92,7 @@ func (x *fleet) traces() []stretch {
 func (x *fleet) kinds() (kinds []string, vehicles map[string]int) {
 	kinds = []string{density.Expected, density.Gathered}
 	vehicles = map[string]int{density.Expected: x.Options.Vehicles, density.Gathered: x.Options.Vehicles}
-	if n := len(x.traces()); n >= LeastFleet {
+	if n := len(x.traces()); n >= study.LeastFleet {
 		kinds = append(kinds, density.Traces)
 		vehicles[density.Traces] = n
 	}
@@ -100,7 +101,7 @@ func (x *fleet) kinds() (kinds []string, vehicles map[string]int) {
 
 // sizes are powers of ten, and the largest size.
 func (x *fleet) sizes() (sizes []int) {
-	for n := LeastFleet; n < x.Options.Vehicles; n *= 10 {
+	for n := study.LeastFleet; n < x.Options.Vehicles; n *= 10 {
 		sizes = append(sizes, n)
 	}
 	return append(sizes, x.Options.Vehicles)
@@ -111,15 +112,15 @@ func (x *fleet) name(kind string, epsilon float64) string {
 }
 
 // pieces are one for each kind of fleet at each ε.
-func (x *fleet) pieces() (pieces []Piece) {
+func (x *fleet) pieces() (pieces []study.Piece) {
 	o := x.Options
 	kinds, vehicles := x.kinds()
 	inputs := fmt.Sprintf("%s seed %d δ %g vehicles %d", x.data.ID, o.Seed, o.Delta, o.Vehicles)
 	for _, kind := range kinds {
 		for _, epsilon := range o.FleetEpsilons {
-			pieces = append(pieces, Piece{
+			pieces = append(pieces, study.Piece{
 				Name: x.name(kind, epsilon), Inputs: inputs, Work: fleetSteps * int64(vehicles[kind]),
-				Run: func(tick Tick) (any, error) { return x.measure(kind, epsilon, tick) },
+				Run: func(tick study.Tick) (any, error) { return x.measure(kind, epsilon, tick) },
 			})
 		}
 	}
@@ -128,7 +129,7 @@ func (x *fleet) pieces() (pieces []Piece) {
 
 // zonesOf returns the zones of a data set's map: the smallest blocks of cells of which it has few
 // enough.
-func zonesOf(d *Data) (zones *aggregate.Zones, block int, err error) {
+func zonesOf(d *study.Data) (zones *aggregate.Zones, block int, err error) {
 	for block = 1; ; block++ {
 		if zones, err = aggregate.NewZones(d.Grid, block); err != nil || zones.Count() <= mostZones {
 			return zones, block, err
@@ -139,7 +140,7 @@ func zonesOf(d *Data) (zones *aggregate.Zones, block int, err error) {
 // measure measures one kind of fleet at one ε. Simulated ones move by the model that has not seen
 // the first fold, and release under it; each trace is released under the one that has not seen its
 // user.
-func (x *fleet) measure(kind string, epsilon float64, tick Tick) ([]density.Score, error) {
+func (x *fleet) measure(kind string, epsilon float64, tick study.Tick) ([]density.Score, error) {
 	d, o := x.data, x.Options
 	zones, block, err := zonesOf(d)
 	if err != nil {
@@ -172,7 +173,7 @@ func (x *fleet) measure(kind string, epsilon float64, tick Tick) ([]density.Scor
 }
 
 // scores returns what was measured, in order of kinds and ε.
-func (x *fleet) scores(r *Results) (all []density.Score, err error) {
+func (x *fleet) scores(r *study.Results) (all []density.Score, err error) {
 	kinds, _ := x.kinds()
 	for _, kind := range kinds {
 		for _, epsilon := range x.Options.FleetEpsilons {

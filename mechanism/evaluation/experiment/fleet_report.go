@@ -5,14 +5,15 @@ import (
 
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/density"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
-func reportFleet(s *Study, r *Results) (report.Section, error) {
-	prose := NewProse(fleetText)
+func reportFleet(s *study.Study, r *study.Results) (report.Section, error) {
+	prose := study.NewProse(fleetText)
 	section := report.Section{Title: "Where the fleet is", Parts: []report.Part{
-		report.Text(prose.Say("intro", Figures{"delta": s.Options.Delta, "steps": fleetSteps})),
-		report.Text(prose.Say("kinds", Figures{"steps": fleetSteps})),
+		report.Text(prose.Say("intro", study.Figures{"delta": s.Options.Delta, "steps": fleetSteps})),
+		report.Text(prose.Say("kinds", study.Figures{"steps": fleetSteps})),
 	}}
 	long := &report.Table{
 		Name: "fleet", Long: true, Caption: "Every number of the section.",
@@ -51,11 +52,11 @@ func (x *fleet) parts(scores []density.Score, zones *aggregate.Zones) []report.P
 // describe says what a data set's fleets are.
 func (x *fleet) describe(zones *aggregate.Zones) string {
 	d := x.data
-	return x.prose.Say("data", Figures{
+	return x.prose.Say("data", study.Figures{
 		"data": d.Title, "columns": zones.Columns(), "rows": zones.Rows(), "side": zones.SideKM(),
 		"mostZones": mostZones, "folds": d.Folds, "radius": gatheredSides * zones.SideKM(),
 		"everyFix": d.EveryFix, "step": d.Step, "steps": fleetSteps, "time": fleetSteps * d.Step,
-		"traces": len(x.traces()), "least": LeastFleet, "users": len(d.Traces),
+		"traces": len(x.traces()), "least": study.LeastFleet, "users": len(d.Traces),
 	})
 }
 
@@ -66,7 +67,7 @@ func (x *fleet) figure(scores []density.Score, m density.Measure) *report.Figure
 	f.PanelWidth, f.PanelHeight = 3.5, 2.5
 	return &report.Figure{
 		Name: "fleet-" + d.Name + "-" + m.Name, Chart: f,
-		Caption: x.prose.Say("figure.caption", Figures{
+		Caption: x.prose.Say("figure.caption", study.Figures{
 			"data": d.Title, "axis": m.Axis, "estimates": len(m.Judged()),
 		}),
 	}
@@ -76,13 +77,13 @@ func (x *fleet) figure(scores []density.Score, m density.Measure) *report.Figure
 func (x *fleet) useTable(rows []fleetRow) *report.Table {
 	table := &report.Table{
 		Name: "fleet-" + x.data.Name + "-use",
-		Caption: x.prose.Say("use.caption", Figures{
-			"data": x.data.Title, "confidence": 100 * Level, "leastFleets": leastFleets,
+		Caption: x.prose.Say("use.caption", study.Figures{
+			"data": x.data.Title, "confidence": 100 * study.Level, "leastFleets": leastFleets,
 		}),
 		Columns: []string{"fleet", "ε", "of use, by vehicles", "gain by vehicles"},
 	}
 	for _, u := range uses(rows) {
-		table.Rows = append(table.Rows, []string{u.Kind, Short(u.Epsilon), u.String(), u.gains()})
+		table.Rows = append(table.Rows, []string{u.Kind, study.Short(u.Epsilon), u.String(), u.gains()})
 	}
 	return table
 }
@@ -90,7 +91,7 @@ func (x *fleet) useTable(rows []fleetRow) *report.Table {
 func (x *fleet) table(rows []fleetRow) *report.Table {
 	table := &report.Table{
 		Name:    "fleet-" + x.data.Name,
-		Caption: x.prose.Say("table.caption", Figures{"data": x.data.Title}),
+		Caption: x.prose.Say("table.caption", study.Figures{"data": x.data.Title}),
 		Columns: []string{
 			"fleet", "ε", "vehicles × fleets", "variation: naive / blind / posterior / fitted",
 			"rank correlation: blind / posterior / fitted",
@@ -101,7 +102,7 @@ func (x *fleet) table(rows []fleetRow) *report.Table {
 	for _, r := range rows {
 		n, b, p, f := &r.naive, &r.blind, &r.posterior, &r.fitted
 		table.Rows = append(table.Rows, []string{
-			b.Fleet, Short(b.Epsilon), fmt.Sprintf("%d × %d", b.Vehicles, b.Fleets),
+			b.Fleet, study.Short(b.Epsilon), fmt.Sprintf("%d × %d", b.Vehicles, b.Fleets),
 			fmt.Sprintf("%.3f / %.3f / %.3f / %.3f", n.Variation, b.Variation, p.Variation, f.Variation),
 			fmt.Sprintf("%.2f / %.2f / %.2f", b.Rank, p.Rank, f.Rank),
 			fmt.Sprintf("%.2f / %.2f / %.2f / %.2f", n.TopFound, b.TopFound, p.TopFound, f.TopFound),
@@ -115,15 +116,15 @@ func (x *fleet) table(rows []fleetRow) *report.Table {
 func (x *fleet) row(zones *aggregate.Zones, score density.Score) []string {
 	coverage := ""
 	if score.Estimator == "posterior" || score.Estimator == "fitted" {
-		coverage = Number(score.Coverage)
+		coverage = study.Number(score.Coverage)
 	}
 	low, high := "", ""
 	if score.Fleets > 1 {
-		low, high = Number(score.VariationLow), Number(score.VariationHigh)
+		low, high = study.Number(score.VariationLow), study.Number(score.VariationHigh)
 	}
 	return []string{
-		x.data.Name, score.Fleet, Number(score.Epsilon), Number(x.Options.Delta), fmt.Sprint(fleetSteps),
+		x.data.Name, score.Fleet, study.Number(score.Epsilon), study.Number(x.Options.Delta), fmt.Sprint(fleetSteps),
 		fmt.Sprint(zones.Count()), fmt.Sprint(score.Vehicles), fmt.Sprint(score.Fleets), score.Estimator,
-		Number(score.Variation), low, high, Number(score.Rank), Number(score.TopFound), coverage,
+		study.Number(score.Variation), low, high, study.Number(score.Rank), study.Number(score.TopFound), coverage,
 	}
 }

@@ -11,35 +11,37 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/evaluation/density"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // steadyData has six users who report in each of 50 steps, each in a row of the map of their own, to and fro.
-func steadyData(tb testing.TB, o train.Options) *Data {
+func steadyData(tb testing.TB, o train.Options) *study.Data {
 	tb.Helper()
-	g := testGrid(tb)
-	trainer := testTrainer(tb, g, o, 0, 0)
+	g := studytest.Grid(tb)
+	trainer := studytest.Trainer(tb, g, o, 0, 0)
 	for u := range 6 {
 		for i := range 50 {
-			x := i % (2 * (testSide - 1))
-			if x >= testSide {
-				x = 2*(testSide-1) - x
+			x := i % (2 * (studytest.Side - 1))
+			if x >= studytest.Side {
+				x = 2*(studytest.Side-1) - x
 			}
-			lat, lon := g.ToDegrees(g.Centre(grid.Cell(2*u*testSide + x)))
-			trainer.Add(train.Fix{User: fmt.Sprintf("user-%d", u), TimeMS: int64(i) * testStep.Milliseconds(), Lat: lat, Lon: lon})
+			lat, lon := g.ToDegrees(g.Centre(grid.Cell(2*u*studytest.Side + x)))
+			trainer.Add(train.Fix{User: fmt.Sprintf("user-%d", u), TimeMS: int64(i) * studytest.Step.Milliseconds(), Lat: lat, Lon: lon})
 		}
 	}
-	d, err := NewData(Definition{Name: "steady", Title: "Steady", Timestamps: 20, Least: 20, MaxGap: time.Minute, Folds: 3}, trainer)
+	d, err := study.NewData(study.Definition{Name: "steady", Title: "Steady", Timestamps: 20, Least: 20, MaxGap: time.Minute, Folds: 3}, trainer)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return d
 }
 
-func fleetStudy(tb testing.TB, d *Data) *Study {
+func fleetStudy(tb testing.TB, d *study.Data) *study.Study {
 	tb.Helper()
-	s, err := NewStudy([]*Data{d}, Options{Seed: 5, Vehicles: 25, FleetEpsilons: []float64{1, 4}, Tool: "test"})
+	s, err := study.New([]*study.Data{d}, study.Options{Seed: 5, Vehicles: 25, FleetEpsilons: []float64{1, 4}, Tool: "test"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -49,8 +51,8 @@ func fleetStudy(tb testing.TB, d *Data) *Study {
 // TestFleetTraces: every stretch is of a user of its fold, whom the fold's model has not seen; no two are the same one; and a small fleet is of many users.
 func TestFleetTraces(t *testing.T) {
 	d := steadyData(t, train.Options{})
-	tracesOf := func(o Options) []stretch { return (&fleet{Study: &Study{Options: o}, data: d}).traces() }
-	list := tracesOf(Options{Seed: 1, Vehicles: 1000})
+	tracesOf := func(o study.Options) []stretch { return (&fleet{Study: &study.Study{Options: o}, data: d}).traces() }
+	list := tracesOf(study.Options{Seed: 1, Vehicles: 1000})
 	if len(list) != 6*5 {
 		t.Fatalf("%d stretches of 6 users of 50 steps", len(list))
 	}
@@ -63,17 +65,17 @@ func TestFleetTraces(t *testing.T) {
 		if len(s.cells) != fleetSteps {
 			t.Errorf("a stretch of %d steps", len(s.cells))
 		}
-		if i < LeastFleet {
+		if i < study.LeastFleet {
 			first[int32(row)] = true
 		}
 	}
 	if len(first) < 3 {
 		t.Errorf("the first ten vehicles are of %d users", len(first))
 	}
-	if few := tracesOf(Options{Seed: 1, Vehicles: 12}); !reflect.DeepEqual(few, list[:12]) {
+	if few := tracesOf(study.Options{Seed: 1, Vehicles: 12}); !reflect.DeepEqual(few, list[:12]) {
 		t.Error("fewer vehicles are others")
 	}
-	if other := tracesOf(Options{Seed: 2, Vehicles: 1000}); reflect.DeepEqual(other, list) {
+	if other := tracesOf(study.Options{Seed: 2, Vehicles: 1000}); reflect.DeepEqual(other, list) {
 		t.Error("another seed has the same order")
 	}
 }
@@ -111,7 +113,7 @@ func TestFleetScores(t *testing.T) {
 			t.Errorf("%s: work %d", p.Name, p.Work)
 		}
 	}
-	results, err := s.Measure([]Experiment{fleetExperiment()}, Run{Workers: 2})
+	results, err := s.Measure([]study.Experiment{fleetExperiment()}, study.Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,22 +130,22 @@ func TestFleetResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := steadyData(t, train.Options{})
-	report := func(r Run) ([]string, error) {
+	report := func(r study.Run) ([]string, error) {
 		got, err := Carry(fleetStudy(t, d), chosen, r)
 		if err != nil {
 			return nil, err
 		}
 		return words(got), nil
 	}
-	one, err := report(Run{Workers: 1})
+	one, err := report(study.Run{Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if many, err := report(Run{Workers: 4}); err != nil || !same(one, many) {
+	if many, err := report(study.Run{Workers: 4}); err != nil || !same(one, many) {
 		t.Errorf("four workers report something else, or %v", err)
 	}
-	store, stop := Folder(t.TempDir()), errors.New("stop")
-	_, err = report(Run{Workers: 1, Store: store, Progress: func(p Progress) error {
+	store, stop := study.Folder(t.TempDir()), errors.New("stop")
+	_, err = report(study.Run{Workers: 1, Store: store, Progress: func(p study.Progress) error {
 		if p.Finished == 2 {
 			return stop
 		}
@@ -153,7 +155,7 @@ func TestFleetResumes(t *testing.T) {
 		t.Fatalf("%d pieces are kept, error %v", files(t, string(store)), err)
 	}
 	kept := 0
-	again, err := report(Run{Workers: 2, Store: store, Progress: func(p Progress) error {
+	again, err := report(study.Run{Workers: 2, Store: store, Progress: func(p study.Progress) error {
 		kept = p.Kept
 		return nil
 	}})
@@ -171,7 +173,7 @@ func TestFleetResumes(t *testing.T) {
 // TestFleetKeys: what a piece's result depends on is part of its key, and what is drawn beside the paper's mechanisms is not.
 func TestFleetKeys(t *testing.T) {
 	d := steadyData(t, train.Options{})
-	keys := func(change func(*Options)) (list []string) {
+	keys := func(change func(*study.Options)) (list []string) {
 		s := fleetStudy(t, d)
 		change(&s.Options)
 		pieces, err := fleetExperiment().Plan(s)
@@ -179,20 +181,20 @@ func TestFleetKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range pieces {
-			list = append(list, p.key("t"))
+			list = append(list, p.Key("t"))
 		}
 		return list
 	}
-	base := keys(func(*Options) {})
+	base := keys(func(*study.Options) {})
 	if len(slices.Compact(slices.Sorted(slices.Values(base)))) != len(base) {
 		t.Error("two pieces have one key")
 	}
-	if !slices.Equal(base, keys(func(o *Options) { o.Also, o.Runs, o.MaxUsers = Alsos(), 7, 2 })) {
+	if !slices.Equal(base, keys(func(o *study.Options) { o.Also, o.Runs, o.MaxUsers = study.Alsos(), 7, 2 })) {
 		t.Error("other experiments' options change the fleet's keys")
 	}
-	for name, change := range map[string]func(*Options){
-		"seed": func(o *Options) { o.Seed++ }, "δ": func(o *Options) { o.Delta *= 2 }, "vehicles": func(o *Options) { o.Vehicles++ },
-		"ε": func(o *Options) { o.FleetEpsilons = []float64{.5, 3} },
+	for name, change := range map[string]func(*study.Options){
+		"seed": func(o *study.Options) { o.Seed++ }, "δ": func(o *study.Options) { o.Delta *= 2 }, "vehicles": func(o *study.Options) { o.Vehicles++ },
+		"ε": func(o *study.Options) { o.FleetEpsilons = []float64{.5, 3} },
 	} {
 		for i, key := range keys(change) {
 			if key == base[i] {
@@ -227,7 +229,7 @@ func TestFleetZones(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &Data{Grid: g}
+		d := &study.Data{Grid: g}
 		zones, block, err := zonesOf(d)
 		if err != nil || block != c.block || zones.Count() > mostZones {
 			t.Errorf("%d × %d cells: blocks of %d, %d zones, %v", c.width, c.height, block, zones.Count(), err)
@@ -269,10 +271,10 @@ func TestFleetUse(t *testing.T) {
 	if g := got[1].gains(); g != "10: 13 % (11 to 15), 100: 7 % (5 to 9), 200: 30 %, 1000: -2 %" {
 		t.Errorf("gains %q", g)
 	}
-	if one := rows[2].gain(); !close1(one.Value, .9) || !math.IsNaN(one.Low) || !math.IsNaN(one.High) {
+	if one := rows[2].gain(); !studytest.Near(one.Value, .9) || !math.IsNaN(one.Low) || !math.IsNaN(one.High) {
 		t.Errorf("a single fleet has the gain %+v", one)
 	}
-	text := (&fleet{prose: NewProse(fleetText), data: &Data{}}).findings(rows)
+	text := (&fleet{prose: study.NewProse(fleetText), data: &study.Data{}}).findings(rows)
 	for _, want := range []string{
 		"expected, ε = 1: not at 10,", "; gathered, ε = 1: at 10, not at 100,", "; gathered, ε = 4: at 100 and 1000,",
 		"by -90 to +2 %; the mean of posteriors is nearer than the fit in 1 of 10 rows", "in 10 of 10 rows",

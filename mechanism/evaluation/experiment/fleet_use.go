@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/mechanism/evaluation/density"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
 // fleetRow is what the estimators score for the fleets of one kind, ε and size.
@@ -22,11 +23,11 @@ func fleetRows(scores []density.Score) (rows []fleetRow) {
 
 // gain is which part of the model's own error a fit to the releases takes away, below 0 what it adds to it: over all fleets of the size, with an
 // interval that takes fleets for independent where there are enough of them.
-func (r *fleetRow) gain() Band {
+func (r *fleetRow) gain() study.Band {
 	if r.blind.Variation == 0 {
-		return Band{Low: math.NaN(), High: math.NaN()}
+		return study.Band{Low: math.NaN(), High: math.NaN()}
 	}
-	of := Band{1 - r.fitted.Variation/r.blind.Variation, math.NaN(), math.NaN()}
+	of := study.Band{Value: 1 - r.fitted.Variation/r.blind.Variation, Low: math.NaN(), High: math.NaN()}
 	by := r.blind.Variations
 	if len(by) < leastFleets {
 		return of
@@ -35,7 +36,7 @@ func (r *fleetRow) gain() Band {
 	for i, alone := range by {
 		over[i] = alone - r.fitted.Variations[i]
 	}
-	interval := Signed(over, by, Level)
+	interval := study.Signed(over, by, study.Level)
 	of.Low, of.High = interval.Low, interval.High
 	return of
 }
@@ -126,8 +127,8 @@ func (x *fleet) findings(rows []fleetRow) string {
 		own[0], own[1] = min(own[0], r.posterior.Coverage), max(own[1], r.posterior.Coverage)
 		fit[0], fit[1] = min(fit[0], r.fitted.Coverage), max(fit[1], r.fitted.Coverage)
 	}
-	return x.prose.Say("findings", Figures{
-		"data": x.data.Title, "useful": 100 * usefulGain, "confidence": 100 * Level, "leastFleets": leastFleets,
+	return x.prose.Say("findings", study.Figures{
+		"data": x.data.Title, "useful": 100 * usefulGain, "confidence": 100 * study.Level, "leastFleets": leastFleets,
 		"uses": uses(rows), "best": -percent(most) + 0, "worst": -percent(least) + 0,
 		"fleets": len(rows), "meanNearer": mean, "naiveNearer": naive, "own": own, "fit": fit,
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/trial"
@@ -24,8 +25,8 @@ var (
 	fetchedMore = []int{5, 10, 20, 50, 100}
 )
 
-// queries are those that a set of places can answer, each once: the ones with k = k' first.
-func (p *Places) queries() (list []Query) {
+// queriesOf returns those that a set of places can answer, each once: the ones with k = k' first.
+func queriesOf(p *study.Places) (list []Query) {
 	for _, k := range equalKs {
 		list = append(list, Query{k, k})
 	}
@@ -46,7 +47,7 @@ type Neighbours struct {
 
 // neighbourhood answers the queries for the cells of a map.
 type neighbourhood struct {
-	places  *Places
+	places  *study.Places
 	queries []Query
 	most    Query // of each number the most
 	grid    *grid.Grid
@@ -55,8 +56,8 @@ type neighbourhood struct {
 	rank    map[int]int
 }
 
-func newNeighbourhood(d *Data) *neighbourhood {
-	n := &neighbourhood{places: d.Places, queries: d.Places.queries(), grid: d.Grid, truths: map[grid.Cell][]int{}, rank: map[int]int{}}
+func newNeighbourhood(d *study.Data) *neighbourhood {
+	n := &neighbourhood{places: d.Places, queries: queriesOf(d.Places), grid: d.Grid, truths: map[grid.Cell][]int{}, rank: map[int]int{}}
 	for _, q := range n.queries {
 		n.most.K, n.most.Fetched = max(n.most.K, q.K), max(n.most.Fetched, q.Fetched)
 	}
@@ -101,24 +102,24 @@ func (n *neighbourhood) add(t *Neighbours, cell grid.Cell, out mechanism.Outcome
 
 // knn is the experiment on one data set: nearest places asked from releases.
 type knn struct {
-	*Study
-	prose Prose
-	data  *Data
+	*study.Study
+	prose study.Prose
+	data  *study.Data
 }
 
 // knns returns the experiment on each data set.
-func knns(s *Study) (list []*knn) {
-	prose := NewProse(knnText)
+func knns(s *study.Study) (list []*knn) {
+	prose := study.NewProse(knnText)
 	for _, d := range s.Data {
 		list = append(list, &knn{s, prose, d})
 	}
 	return list
 }
 
-func knnExperiment() Experiment {
-	return Experiment{
+func knnExperiment() study.Experiment {
+	return study.Experiment{
 		Name: "knn", Title: "Nearest neighbours",
-		Plan: func(s *Study) (pieces []Piece, err error) {
+		Plan: func(s *study.Study) (pieces []study.Piece, err error) {
 			for _, x := range knns(s) {
 				pieces = append(pieces, x.pieces()...)
 			}
@@ -129,11 +130,11 @@ func knnExperiment() Experiment {
 }
 
 // settings are the paper's ε and δ, and ten times that ε.
-func (x *knn) settings() []Setting {
+func (x *knn) settings() []study.Setting {
 	o := x.Options
-	list := []Setting{{o.Epsilon, o.Delta}}
+	list := []study.Setting{{Epsilon: o.Epsilon, Delta: o.Delta}}
 	if more := 10 * o.Epsilon; law.ValidateEpsilon(more) == nil {
-		list = append(list, Setting{more, o.Delta})
+		list = append(list, study.Setting{Epsilon: more, Delta: o.Delta})
 	}
 	return list
 }
@@ -143,24 +144,24 @@ func (x *knn) name(what string, fold int) string {
 }
 
 // pieces are, for each fold, the blind baseline and one for each variant and setting.
-func (x *knn) pieces() (pieces []Piece) {
+func (x *knn) pieces() (pieces []study.Piece) {
 	d, o := x.data, x.Options
 	inputs := fmt.Sprintf("%s places %s users %d", d.ID, d.Places.ID, len(x.Traces(d)))
-	x.EachFold(d, func(of []Trace) {
-		timestamps, fold := Timestamps(of), of[0].Fold
-		pieces = append(pieces, Piece{
+	x.EachFold(d, func(of []study.Trace) {
+		timestamps, fold := study.Timestamps(of), of[0].Fold
+		pieces = append(pieces, study.Piece{
 			Name: x.name("blind", fold), Inputs: inputs, Work: timestamps,
-			Run: func(tick Tick) (any, error) {
-				return x.neighbours(of, asked{variant: PIM, at: Setting{1, .01}, runs: 1, blind: true}, tick)
+			Run: func(tick study.Tick) (any, error) {
+				return x.neighbours(of, asked{variant: study.PIM, at: study.Setting{Epsilon: 1, Delta: .01}, runs: 1, blind: true}, tick)
 			},
 		})
 		for _, v := range x.Variants() {
 			for _, at := range x.settings() {
-				pieces = append(pieces, Piece{
+				pieces = append(pieces, study.Piece{
 					Name:   x.name(v.At(at), fold),
 					Inputs: fmt.Sprintf("%s seed %d runs %d", inputs, o.Seed, o.Runs),
 					Work:   timestamps * int64(o.Runs),
-					Run: func(tick Tick) (any, error) {
+					Run: func(tick study.Tick) (any, error) {
 						return x.neighbours(of, asked{variant: v, at: at, runs: o.Runs, seed: o.Seed}, tick)
 					},
 				})
@@ -173,15 +174,15 @@ func (x *knn) pieces() (pieces []Piece) {
 // asked says from what places are asked for: the releases of a variant at a setting, or the blind
 // baseline.
 type asked struct {
-	variant Variant
-	at      Setting
+	variant study.Variant
+	at      study.Setting
 	runs    int
 	seed    uint64
 	blind   bool
 }
 
 // neighbours measures a fold's traces under the popular model.
-func (x *knn) neighbours(traces []Trace, from asked, tick Tick) ([]Neighbours, error) {
+func (x *knn) neighbours(traces []study.Trace, from asked, tick study.Tick) ([]Neighbours, error) {
 	d := x.data
 	model, err := d.WithoutFold(traces[0].Fold)
 	if err != nil {
@@ -191,14 +192,14 @@ func (x *knn) neighbours(traces []Trace, from asked, tick Tick) ([]Neighbours, e
 	tallies := make([]Neighbours, len(traces))
 	for run := range from.runs {
 		options := d.Release(from.variant, from.at.Epsilon, from.at.Delta)
-		s, err := mechanism.NewSanitizer(model, Keyed(from.seed, run), options)
+		s, err := mechanism.NewSanitizer(model, study.Keyed(from.seed, run), options)
 		if err != nil {
 			return nil, err
 		}
 		runner := trial.Runner{Sanitizer: s, Release: !from.blind}
 		for i := range traces {
 			t := &traces[i]
-			tell := Strides(len(t.Steps), tick)
+			tell := study.Strides(len(t.Steps), tick)
 			err := runner.Run(t.Track(d.Grid, nil), func(r *trial.Result) error {
 				around.add(&tallies[i], r.Cell, r.Outcome)
 				return tell(r.Number)
@@ -212,8 +213,8 @@ func (x *knn) neighbours(traces []Trace, from asked, tick Tick) ([]Neighbours, e
 }
 
 // tallies returns the users' tallies of what was measured: a variant at a setting, or "blind".
-func (x *knn) tallies(r *Results, what string) ([]Neighbours, error) {
-	return Gathered(x.Study, x.data, func(fold int) ([]Neighbours, error) {
+func (x *knn) tallies(r *study.Results, what string) ([]Neighbours, error) {
+	return study.Gathered(x.Study, x.data, func(fold int) ([]Neighbours, error) {
 		var got []Neighbours
 		err := r.Get(x.name(what, fold), &got)
 		return got, err
@@ -221,20 +222,20 @@ func (x *knn) tallies(r *Results, what string) ([]Neighbours, error) {
 }
 
 // precision returns |R∩R'|/k' of a query, over users; recall returns |R∩R'|/k.
-func precision(tallies []Neighbours, query int, q Query, estimate bool) Band {
+func precision(tallies []Neighbours, query int, q Query, estimate bool) study.Band {
 	return hitBand(tallies, query, float64(q.Fetched), estimate)
 }
 
-func recall(tallies []Neighbours, query int, q Query, estimate bool) Band {
+func recall(tallies []Neighbours, query int, q Query, estimate bool) study.Band {
 	return hitBand(tallies, query, float64(q.K), estimate)
 }
 
-func hitBand(tallies []Neighbours, query int, of float64, estimate bool) Band {
+func hitBand(tallies []Neighbours, query int, of float64, estimate bool) study.Band {
 	over, by := make([]float64, len(tallies)), make([]float64, len(tallies))
 	for i, t := range tallies {
 		over[i], by[i] = t.hits(estimate)[query]/of, float64(t.N)
 	}
-	b := Ratio(over, by)
+	b := study.Ratio(over, by)
 	b.High = min(1, b.High)
 	return b
 }

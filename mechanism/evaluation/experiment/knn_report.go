@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
-func reportKNN(s *Study, r *Results) (report.Section, error) {
+func reportKNN(s *study.Study, r *study.Results) (report.Section, error) {
 	o := s.Options
-	intro := NewProse(knnText).Say("intro", Figures{"delta": o.Delta, "epsilon": o.Epsilon})
+	intro := study.NewProse(knnText).Say("intro", study.Figures{"delta": o.Delta, "epsilon": o.Epsilon})
 	section := report.Section{Title: "Nearest neighbours", Parts: []report.Part{report.Text(intro)}}
 	long := &report.Table{
 		Name: "knn", Long: true, Caption: "Every number of the section.",
@@ -35,13 +36,13 @@ func reportKNN(s *Study, r *Results) (report.Section, error) {
 
 func (x *knn) parts(answers []answered) []report.Part {
 	d := x.data
-	parts := []report.Part{report.Text(x.prose.Say("places", Figures{
+	parts := []report.Part{report.Text(x.prose.Say("places", study.Figures{
 		"data": d.Title, "origin": d.Places.Origin, "k": fixedK,
 		"share": 100 * float64(fixedK) / float64(d.Places.Len()),
 	}))}
 	for _, g := range x.Groups() {
 		parts = append(parts, x.figure(g, answers, false))
-		if x.Also(AlsoEstimate) {
+		if x.Also(study.AlsoEstimate) {
 			parts = append(parts, x.figure(g, answers, true))
 		}
 	}
@@ -50,14 +51,14 @@ func (x *knn) parts(answers []answered) []report.Part {
 
 // answered is what was measured of a variant at a setting, or of the blind baseline.
 type answered struct {
-	variant Variant
-	at      Setting
+	variant study.Variant
+	at      study.Setting
 	blind   bool
 	tallies []Neighbours
 }
 
 // answers reads what was measured, blind last.
-func (x *knn) answers(r *Results) (list []answered, err error) {
+func (x *knn) answers(r *study.Results) (list []answered, err error) {
 	for _, at := range x.settings() {
 		for _, v := range x.Variants() {
 			a := answered{variant: v, at: at}
@@ -67,7 +68,7 @@ func (x *knn) answers(r *Results) (list []answered, err error) {
 			list = append(list, a)
 		}
 	}
-	blind := answered{blind: true, at: Setting{0, x.Options.Delta}}
+	blind := answered{blind: true, at: study.Setting{Epsilon: 0, Delta: x.Options.Delta}}
 	blind.tallies, err = x.tallies(r, "blind")
 	return append(list, blind), err
 }
@@ -83,7 +84,7 @@ func (a *answered) label() string {
 type question struct {
 	title, x, y string
 	at          func(Query) (x float64, in bool)
-	of          func([]Neighbours, int, Query, bool) Band
+	of          func([]Neighbours, int, Query, bool) study.Band
 }
 
 func questions() []question {
@@ -113,7 +114,7 @@ func (q question) line(queries []Query, a *answered, estimate bool) chart.Series
 	return series
 }
 
-func (x *knn) figure(g Group, answers []answered, estimate bool) *report.Figure {
+func (x *knn) figure(g study.Group, answers []answered, estimate bool) *report.Figure {
 	d := x.data
 	from := "releases"
 	figure := &report.Figure{Name: "knn-" + d.Name}
@@ -126,11 +127,11 @@ func (x *knn) figure(g Group, answers []answered, estimate bool) *report.Figure 
 		figure.Name += "-" + g.Name
 		title += "; " + g.Title
 	}
-	figure.Caption = x.prose.Say("caption", Figures{"data": d.Title, "from": from, "group": g.Title})
-	queries := d.Places.queries()
+	figure.Caption = x.prose.Say("caption", study.Figures{"data": d.Title, "from": from, "group": g.Title})
+	queries := queriesOf(d.Places)
 	f := &chart.Figure{
 		Title: title, Columns: 3, PanelWidth: 3.5, PanelHeight: 2.8,
-		Note: x.prose.Say("note", Figures{
+		Note: x.prose.Say("note", study.Figures{
 			"places": d.Places.Len(), "users": len(x.Traces(d)), "runs": x.Options.Runs, "delta": x.Options.Delta,
 		}),
 	}
@@ -160,7 +161,7 @@ func (x *knn) table(answers []answered) *report.Table {
 		Caption: d.Title + ": share of the nearest places found, with 95 % confidence over users.",
 		Columns: []string{"ε", "mechanism", "asked from"},
 	}
-	queries := d.Places.queries()
+	queries := queriesOf(d.Places)
 	var shown []int
 	for i, q := range queries {
 		if q == (Query{1, 1}) || q == (Query{5, 5}) || q == (Query{50, 50}) {
@@ -198,11 +199,11 @@ func askedFrom(estimate bool) string {
 	return "release"
 }
 
-func (a *answered) rows(d *Data) (rows [][]string) {
-	for i, q := range d.Places.queries() {
+func (a *answered) rows(d *study.Data) (rows [][]string) {
+	for i, q := range queriesOf(d.Places) {
 		for _, estimate := range []bool{false, true} {
 			head := []string{
-				d.Name, a.variant.Mechanism, a.variant.Inference, Number(a.at.Epsilon), Number(a.at.Delta),
+				d.Name, a.variant.Mechanism, a.variant.Inference, study.Number(a.at.Epsilon), study.Number(a.at.Delta),
 				askedFrom(estimate),
 			}
 			if a.blind {
@@ -214,7 +215,7 @@ func (a *answered) rows(d *Data) (rows [][]string) {
 			head = append(head, fmt.Sprint(q.K), fmt.Sprint(q.Fetched))
 			for _, m := range []struct {
 				name string
-				band Band
+				band study.Band
 			}{
 				{"precision", precision(a.tallies, i, q, estimate)},
 				{"recall", recall(a.tallies, i, q, estimate)},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
@@ -16,7 +17,7 @@ func TestNeighboursByHand(t *testing.T) {
 		points = append(points, grid.Point{X: float64(x), Y: .25})
 	}
 	d := testData(t)
-	d.Places = NewPlaces("a line", points)
+	d.Places = study.NewPlaces("a line", points)
 	around := newNeighbourhood(d)
 	want := map[Query]float64{{1, 1}: 0, {2, 2}: 0, {5, 5}: 3, {10, 10}: 10, {5, 10}: 5}
 	if len(around.queries) != len(want) {
@@ -41,13 +42,13 @@ func TestNeighboursByHand(t *testing.T) {
 // that asked from the truth, or from anywhere, would not tell the two apart.
 func TestNeighboursOfLoudAndQuiet(t *testing.T) {
 	d := testData(t)
-	d.Places = Synthetic(d.Grid)
+	d.Places = study.Synthetic(d.Grid)
 	share := func(epsilon float64) float64 {
-		got, err := (&knn{data: d}).neighbours(d.Traces, asked{variant: PIM, at: Setting{epsilon, .01}, runs: 1, seed: 1}, func(int64) error { return nil })
+		got, err := (&knn{data: d}).neighbours(d.Traces, asked{variant: study.PIM, at: study.Setting{Epsilon: epsilon, Delta: .01}, runs: 1, seed: 1}, func(int64) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		return recall(got, slices.Index(d.Places.queries(), Query{5, 5}), Query{5, 5}, false).Value
+		return recall(got, slices.Index(queriesOf(d.Places), Query{5, 5}), Query{5, 5}, false).Value
 	}
 	if quiet, loud := share(700), share(.1); quiet < .8 || loud > .1 {
 		t.Errorf("%.2f of the neighbours at ε = 700, %.2f at ε = .1", quiet, loud)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
@@ -29,11 +31,11 @@ type simulated struct {
 }
 
 // simulate walks traces of a model. δ of the sanitizer may differ from the one that the expectation is computed for: a planted fault.
-func simulate(t *testing.T, model *mobility.Model, v Variant, released, stated Setting) (s simulated) {
+func simulate(t *testing.T, model *mobility.Model, v study.Variant, released, stated study.Setting) (s simulated) {
 	t.Helper()
-	d := &Data{Grid: model.Grid, Step: model.Step}
+	d := &study.Data{Grid: model.Grid, Step: model.Step}
 	o := d.Release(v, released.Epsilon, released.Delta)
-	sanitizer, err := mechanism.NewSanitizer(model, Keyed(1, 0), o)
+	sanitizer, err := mechanism.NewSanitizer(model, study.Keyed(1, 0), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +53,14 @@ func simulate(t *testing.T, model *mobility.Model, v Variant, released, stated S
 	for user := range 160 {
 		// Users of one name would share noise where they share everything else.
 		walker := trial.NewWalker(model, bits)
-		trace := &Trace{User: fmt.Sprint(user), Steps: []int64{0}, Cells: []grid.Cell{walker.Cell}}
+		trace := &study.Trace{User: fmt.Sprint(user), Steps: []int64{0}, Cells: []grid.Cell{walker.Cell}}
 		for i := int64(1); i < 24; i++ {
 			walker.Move(i - 1)
 			trace.Steps, trace.Cells = append(trace.Steps, i), append(trace.Cells, walker.Cell)
 		}
 		prior.CopyFrom(&model.Initial)
 		prior.Prune(mechanism.DefaultPrune)
-		err := Releasing(sanitizer, trace.Track(model.Grid, nil), func(r *trial.Result) error {
+		err := study.Releasing(sanitizer, trace.Track(model.Grid, nil), func(r *trial.Result) error {
 			out := r.Outcome
 			ours.Choose(&prior, stated.Delta)
 			theirs.Choose(&prior, released.Delta)
@@ -118,13 +120,17 @@ const alarm = 4.9
 // so a little below δ, and PIM's raw error is .43 to .97 of LM's, as the shapes of hulls allow. With planted faults, noise of twice the ε or sets of
 // three times the δ, the scores alarm.
 func TestSimulatedTruth(t *testing.T) {
-	model, _, err := testTrainer(t, testGrid(t), train.Options{KernelRadius: 3}, 7, 400).Finish()
+	model, _, err := studytest.Trainer(t, studytest.Grid(t), train.Options{KernelRadius: 3}, 7, 400).Finish()
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := Setting{1, .1}
-	got := map[Variant]simulated{}
-	for _, v := range []Variant{LM, PIM, {law.LaplaceTight, mechanism.InferenceSurrogate}, {law.Lattice, mechanism.InferenceSurrogate}} {
+	at := study.Setting{Epsilon: 1, Delta: .1}
+	got := map[study.Variant]simulated{}
+	for _, v := range []study.Variant{
+		study.LM, study.PIM,
+		{Mechanism: law.LaplaceTight, Inference: mechanism.InferenceSurrogate},
+		{Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate},
+	} {
 		s := simulate(t, model, v, at, at)
 		got[v] = s
 		if score := s.errorScore(); math.Abs(score) > alarm {
@@ -137,56 +143,16 @@ func TestSimulatedTruth(t *testing.T) {
 			t.Errorf("%s: %.4f of the prior is outside ΔX on average, want a little below δ = %g", v.Label(), mean, at.Delta)
 		}
 	}
-	lm, pim := got[LM], got[PIM]
+	lm, pim := got[study.LM], got[study.PIM]
 	if ratio := math.Sqrt(pim.squares / float64(pim.n) / (lm.squares / float64(lm.n))); ratio < .43 || ratio > .97 {
 		t.Errorf("PIM's error is %.3f of LM's, want .43 to .97", ratio)
 	}
-	loud := simulate(t, model, PIM, Setting{2, .1}, at)
+	loud := simulate(t, model, study.PIM, study.Setting{Epsilon: 2, Delta: .1}, at)
 	if score := loud.errorScore(); math.Abs(score) < alarm {
 		t.Errorf("half the noise goes unnoticed: score %.1f", score)
 	}
-	wide := simulate(t, model, PIM, Setting{1, .3}, at)
+	wide := simulate(t, model, study.PIM, study.Setting{Epsilon: 1, Delta: .3}, at)
 	if score := wide.driftScore(); math.Abs(score) < alarm {
 		t.Errorf("three times the drift goes unnoticed: score %.1f", score)
-	}
-}
-
-// TestBlindly: without releases the filter is the model alone: the initial distribution, moved on.
-func TestBlindly(t *testing.T) {
-	d := testData(t)
-	model, err := d.WithoutFold(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace := &d.Traces[0]
-	var want mobility.Distribution
-	var set locationset.Set
-	predictor := mobility.NewPredictor(model)
-	want.CopyFrom(&model.Initial)
-	want.Prune(mechanism.DefaultPrune)
-	last := trace.Steps[0]
-	seen := 0
-	err = Blindly(model, d.Release(PIM, 1, .01), trace.Track(d.Grid, nil), []float64{.05, .4}, func(r *trial.Result, sets []locationset.Set) error {
-		i, out := r.Number, r.Outcome
-		if gap := int(trace.Steps[i] - last); gap > 0 {
-			predictor.PredictPruned(&want, &want, last, gap, mechanism.DefaultPrune)
-			want.Prune(mechanism.DefaultPrune)
-		}
-		last = trace.Steps[i]
-		seen++
-		if out.Kind != mechanism.Predicted || out.Epsilon != 0 {
-			t.Errorf("timestamp %d: %s for ε = %g", i, out.Kind, out.Epsilon)
-		}
-		if d := out.Estimate.Distance(want.Mean(d.Grid)); d > 1e-4 {
-			t.Errorf("timestamp %d: the estimate is %g km from the model's", i, d)
-		}
-		set.Choose(&want, .4)
-		if n := len(sets[1].Cells); n < len(set.Cells)-1 || n > len(set.Cells)+1 || len(sets[0].Cells) <= n {
-			t.Errorf("timestamp %d: sets of %d and %d cells, want more than and about %d", i, len(sets[0].Cells), n, len(set.Cells))
-		}
-		return nil
-	})
-	if err != nil || seen != len(trace.Steps) {
-		t.Errorf("%d timestamps, %v", seen, err)
 	}
 }

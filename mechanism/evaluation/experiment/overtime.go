@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/locationset"
@@ -19,15 +20,15 @@ var overTimeText string
 
 // overTime is the experiment on one data set: many runs of a single trace.
 type overTime struct {
-	*Study
-	prose Prose
-	data  *Data
-	trace *Trace
+	*study.Study
+	prose study.Prose
+	data  *study.Data
+	trace *study.Trace
 }
 
 // overTimes returns the experiment on each data set with traces over time: check-ins have none.
-func overTimes(s *Study) (list []*overTime) {
-	prose := NewProse(overTimeText)
+func overTimes(s *study.Study) (list []*overTime) {
+	prose := study.NewProse(overTimeText)
 	for _, d := range s.Data {
 		if !d.EveryFix {
 			list = append(list, &overTime{s, prose, d, longestFollowed(d)})
@@ -38,7 +39,7 @@ func overTimes(s *Study) (list []*overTime) {
 
 // longestFollowed returns the trace that is followed: of the longest ones with the fewest holes the
 // one that visits the most cells, so that there is something to follow.
-func longestFollowed(d *Data) *Trace {
+func longestFollowed(d *study.Data) *study.Trace {
 	best := &d.Traces[0]
 	for i := range d.Traces {
 		t := &d.Traces[i]
@@ -53,10 +54,10 @@ func longestFollowed(d *Data) *Trace {
 	return best
 }
 
-func overTimeExperiment() Experiment {
-	return Experiment{
+func overTimeExperiment() study.Experiment {
+	return study.Experiment{
 		Name: "over-time", Title: "Performance over time",
-		Plan: func(s *Study) (pieces []Piece, err error) {
+		Plan: func(s *study.Study) (pieces []study.Piece, err error) {
 			for _, x := range overTimes(s) {
 				pieces = append(pieces, x.pieces()...)
 			}
@@ -66,8 +67,8 @@ func overTimeExperiment() Experiment {
 	}
 }
 
-func reportOverTime(s *Study, r *Results) (report.Section, error) {
-	prose := NewProse(overTimeText)
+func reportOverTime(s *study.Study, r *study.Results) (report.Section, error) {
+	prose := study.NewProse(overTimeText)
 	section := report.Section{Title: "Performance over time", Parts: []report.Part{report.Text(prose.Say("intro", nil))}}
 	list := overTimes(s)
 	if len(list) == 0 {
@@ -88,26 +89,26 @@ func (x *overTime) name(what string) string {
 }
 
 // pieces are the runs of each variant, and the one without releases.
-func (x *overTime) pieces() []Piece {
+func (x *overTime) pieces() []study.Piece {
 	o := x.Options
-	at := Setting{o.Epsilon, o.Delta}
+	at := study.Setting{Epsilon: o.Epsilon, Delta: o.Delta}
 	steps := len(x.trace.Steps)
-	pieces := []Piece{{
+	pieces := []study.Piece{{
 		Name: x.name("blind"), Inputs: fmt.Sprintf("%s δ %g", x.data.ID, o.Delta), Work: int64(steps),
-		Run: func(tick Tick) (any, error) { return x.blind(tick) },
+		Run: func(tick study.Tick) (any, error) { return x.blind(tick) },
 	}}
 	for _, v := range x.Variants() {
-		pieces = append(pieces, Piece{
+		pieces = append(pieces, study.Piece{
 			Name: x.name(v.At(at)), Inputs: fmt.Sprintf("%s seed %d runs %d", x.data.ID, o.Seed, o.TimeRuns),
 			Work: int64(steps * o.TimeRuns),
-			Run:  func(tick Tick) (any, error) { return x.follow(v, tick) },
+			Run:  func(tick study.Tick) (any, error) { return x.follow(v, tick) },
 		})
 	}
 	return pieces
 }
 
 // follow measures all runs of a variant.
-func (x *overTime) follow(v Variant, tick Tick) (*timeline, error) {
+func (x *overTime) follow(v study.Variant, tick study.Tick) (*timeline, error) {
 	d, t, o := x.data, x.trace, x.Options
 	model, err := d.WithoutUser(t.User)
 	if err != nil {
@@ -115,12 +116,12 @@ func (x *overTime) follow(v Variant, tick Tick) (*timeline, error) {
 	}
 	line := &timeline{}
 	for run := range o.TimeRuns {
-		s, err := mechanism.NewSanitizer(model, Keyed(o.Seed, run), d.Release(v, o.Epsilon, o.Delta))
+		s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, run), d.Release(v, o.Epsilon, o.Delta))
 		if err != nil {
 			return nil, err
 		}
 		line.begin()
-		err = Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
+		err = study.Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
 			line.add(r, r.Outcome.SetSize, r.Outcome.Drift)
 			if at := r.Outcome.Release; run == 0 {
 				line.Places = append(line.Places, grid.Point{X: metre(at.X), Y: metre(at.Y)})
@@ -138,7 +139,7 @@ func (x *overTime) follow(v Variant, tick Tick) (*timeline, error) {
 }
 
 // blind is one run without releases; there is no chance in it.
-func (x *overTime) blind(tick Tick) (*timeline, error) {
+func (x *overTime) blind(tick study.Tick) (*timeline, error) {
 	d, t, delta := x.data, x.trace, x.Options.Delta
 	model, err := d.WithoutUser(t.User)
 	if err != nil {
@@ -151,7 +152,7 @@ func (x *overTime) blind(tick Tick) (*timeline, error) {
 		line.add(r, len(sets[0].Cells), !in)
 		return nil
 	}
-	err = Blindly(model, d.Release(PIM, 1, delta), t.Track(d.Grid, nil), []float64{delta}, visit)
+	err = study.Blindly(model, d.Release(study.PIM, 1, delta), t.Track(d.Grid, nil), []float64{delta}, visit)
 	if err == nil {
 		err = tick(int64(len(t.Steps)))
 	}
@@ -185,8 +186,8 @@ func (l *timeline) add(r *trial.Result, set int, drift bool) {
 
 // tallies returns a tally for each run of the timestamps from one to another: the runs are the
 // clusters of their bands.
-func (l *timeline) tallies(from, to int) []Tally {
-	tallies := make([]Tally, len(l.Set))
+func (l *timeline) tallies(from, to int) []study.Tally {
+	tallies := make([]study.Tally, len(l.Set))
 	for run := range tallies {
 		for i := from; i < to; i++ {
 			tallies[run].Add(l.Set[run][i], l.Drift[run][i], l.Release[run][i], l.Estimate[run][i])
@@ -198,15 +199,15 @@ func (l *timeline) tallies(from, to int) []Tally {
 // named is a timeline with its variant; blind has none.
 type named struct {
 	label, what string
-	variant     Variant
+	variant     study.Variant
 	look        int
 	blind       bool
 	line        timeline
 }
 
 // timelines reads what was measured, blind last.
-func (x *overTime) timelines(r *Results) (lines []named, err error) {
-	at := Setting{x.Options.Epsilon, x.Options.Delta}
+func (x *overTime) timelines(r *study.Results) (lines []named, err error) {
+	at := study.Setting{Epsilon: x.Options.Epsilon, Delta: x.Options.Delta}
 	for _, v := range x.Variants() {
 		n := named{label: v.Label(), variant: v, what: v.At(at), look: v.Look()}
 		if err := r.Get(x.name(n.what), &n.line); err != nil {

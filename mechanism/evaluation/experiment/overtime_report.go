@@ -2,11 +2,11 @@ package experiment
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -14,14 +14,14 @@ import (
 func (x *overTime) parts(lines []named) []report.Part {
 	d, t, o := x.data, x.trace, x.Options
 	parts := []report.Part{
-		report.Text(x.prose.Say("trace", Figures{
+		report.Text(x.prose.Say("trace", study.Figures{
 			"data": d.Title, "timestamps": len(t.Steps), "step": d.Step, "holes": int(t.Holes()),
-			"cells": t.Distinct(), "cell": LengthOf(d.Grid), "epsilon": o.Epsilon, "delta": o.Delta,
+			"cells": t.Distinct(), "cell": study.LengthOf(d.Grid), "epsilon": o.Epsilon, "delta": o.Delta,
 			"runs": o.TimeRuns, "spent": o.Epsilon * float64(len(t.Steps)), "open": d.Open,
 		})),
 		&report.Figure{
 			Name: "over-time-" + d.Name + "-map", Chart: x.trajectory(lines),
-			Caption: x.prose.Say("map.caption", Figures{"data": d.Title}),
+			Caption: x.prose.Say("map.caption", study.Figures{"data": d.Title}),
 		},
 	}
 	for _, g := range x.Groups() {
@@ -56,7 +56,7 @@ func (x *overTime) trajectory(lines []named) *chart.Figure {
 			},
 		})
 	}
-	f.Note = x.prose.Say("map.note", Figures{
+	f.Note = x.prose.Say("map.note", study.Figures{
 		"epsilon": x.Options.Epsilon, "delta": x.Options.Delta, "share": 100 * share,
 	})
 	return f
@@ -87,11 +87,11 @@ func viewOf(g *grid.Grid, places []grid.Point) (view [2]grid.Point, share float6
 }
 
 // lines is the figure of a group's metrics over time.
-func (x *overTime) lines(g Group, lines []named) *report.Figure {
+func (x *overTime) lines(g study.Group, lines []named) *report.Figure {
 	d, o := x.data, x.Options
 	figure := &report.Figure{
 		Name:    "over-time-" + d.Name,
-		Caption: x.prose.Say("lines.caption", Figures{"data": d.Title, "group": g.Title}),
+		Caption: x.prose.Say("lines.caption", study.Figures{"data": d.Title, "group": g.Title}),
 	}
 	title := fmt.Sprintf("%s over time: ε = %g, δ = %g, popular M", d.Title, o.Epsilon, o.Delta)
 	if g.Name != "" {
@@ -102,9 +102,9 @@ func (x *overTime) lines(g Group, lines []named) *report.Figure {
 	window := max(1, n/windows)
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 5, PanelHeight: 2.8,
-		Note: x.prose.Say("lines.note", Figures{"timestamps": n, "runs": o.TimeRuns, "window": window}),
+		Note: x.prose.Say("lines.note", study.Figures{"timestamps": n, "runs": o.TimeRuns, "window": window}),
 	}
-	for _, m := range Metrics() {
+	for _, m := range study.Metrics() {
 		width := window
 		if m.Name == "set" {
 			width = 1
@@ -128,7 +128,7 @@ func (x *overTime) lines(g Group, lines []named) *report.Figure {
 }
 
 // series is the line of a metric over windows of so many timestamps.
-func (n *named) series(m Metric, width int) chart.Series {
+func (n *named) series(m study.Metric, width int) chart.Series {
 	series := chart.Series{Name: n.label, Look: n.look, Reference: n.blind, NoMarkers: m.Name == "set"}
 	for from := 0; from+width <= len(n.line.Set[0]); from += width {
 		band := m.Of(n.line.tallies(from, from+width))
@@ -143,13 +143,13 @@ func (x *overTime) table(lines []named) *report.Table {
 		Caption: x.data.Title + " over the whole trace, with 95 % confidence over runs.",
 		Columns: []string{"mechanism"},
 	}
-	for _, m := range Metrics() {
+	for _, m := range study.Metrics() {
 		table.Columns = append(table.Columns, m.Axis)
 	}
 	for _, l := range lines {
 		tallies := l.line.tallies(0, len(l.line.Set[0]))
 		row := []string{l.label}
-		for _, m := range Metrics() {
+		for _, m := range study.Metrics() {
 			row = append(row, m.Of(tallies).String())
 		}
 		if l.blind {
@@ -171,16 +171,11 @@ func (x *overTime) long(lines []named) *report.Table {
 		what := strings.ReplaceAll(l.what, "/", " ")
 		for i := range l.line.Set[0] {
 			tallies := l.line.tallies(i, i+1)
-			for _, m := range Metrics() {
+			for _, m := range study.Metrics() {
 				row := []string{fmt.Sprint(i + 1), what, m.Name}
 				table.Rows = append(table.Rows, append(row, m.Of(tallies).Fields()...))
 			}
 		}
 	}
 	return table
-}
-
-// LengthOf writes the side of a map's cells.
-func LengthOf(g *grid.Grid) string {
-	return fmt.Sprintf("%g km", math.Round(g.CellM())/1000)
 }

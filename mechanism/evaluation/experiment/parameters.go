@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/trial"
@@ -16,14 +17,14 @@ var parametersText string
 
 // parameters is the experiment on one case: many traces over ε and δ.
 type parameters struct {
-	*Study
-	prose Prose
-	on    Case
+	*study.Study
+	prose study.Prose
+	on    study.Case
 }
 
 // eachCase returns the experiment on each case.
-func eachCase(s *Study) (list []*parameters) {
-	prose := NewProse(parametersText)
+func eachCase(s *study.Study) (list []*parameters) {
+	prose := study.NewProse(parametersText)
 	for _, c := range s.Cases() {
 		list = append(list, &parameters{s, prose, c})
 	}
@@ -31,14 +32,14 @@ func eachCase(s *Study) (list []*parameters) {
 }
 
 // parametersOf returns the experiment on one case.
-func parametersOf(s *Study, c Case) *parameters {
+func parametersOf(s *study.Study, c study.Case) *parameters {
 	return &parameters{Study: s, on: c}
 }
 
-func parametersExperiment() Experiment {
-	return Experiment{
+func parametersExperiment() study.Experiment {
+	return study.Experiment{
 		Name: "parameters", Title: "Impact of parameters",
-		Plan: func(s *Study) (pieces []Piece, err error) {
+		Plan: func(s *study.Study) (pieces []study.Piece, err error) {
 			for _, x := range eachCase(s) {
 				pieces = append(pieces, x.pieces()...)
 			}
@@ -48,8 +49,8 @@ func parametersExperiment() Experiment {
 	}
 }
 
-func reportParameters(s *Study, r *Results) (report.Section, error) {
-	intro := NewProse(parametersText).Say("intro", Figures{"epsilon": s.Options.Epsilon, "delta": s.Options.Delta})
+func reportParameters(s *study.Study, r *study.Results) (report.Section, error) {
+	intro := study.NewProse(parametersText).Say("intro", study.Figures{"epsilon": s.Options.Epsilon, "delta": s.Options.Delta})
 	section := report.Section{Title: "Impact of parameters", Parts: []report.Part{report.Text(intro)}}
 	long := &report.Table{
 		Name: "parameters", Long: true, Caption: "Every number of the section.",
@@ -79,13 +80,13 @@ func (x *parameters) name(what string, fold int) string {
 }
 
 // pieces are, for each fold, one for each variant and setting, and one for the blind baseline.
-func (x *parameters) pieces() (pieces []Piece) {
+func (x *parameters) pieces() (pieces []study.Piece) {
 	deltas := x.Deltas()
-	x.EachFold(x.on.Data, func(of []Trace) {
-		pieces = append(pieces, Piece{
+	x.EachFold(x.on.Data, func(of []study.Trace) {
+		pieces = append(pieces, study.Piece{
 			Name: x.name("blind", of[0].Fold), Inputs: fmt.Sprintf("%s deltas %v", x.inputs(), deltas),
-			Work: Timestamps(of),
-			Run:  func(tick Tick) (any, error) { return x.blind(of, deltas, tick) },
+			Work: study.Timestamps(of),
+			Run:  func(tick study.Tick) (any, error) { return x.blind(of, deltas, tick) },
 		})
 	})
 	for _, v := range x.Variants() {
@@ -102,29 +103,29 @@ func (x *parameters) inputs() string {
 }
 
 // variantPieces are a variant's at a setting, one for each fold.
-func (x *parameters) variantPieces(v Variant, at Setting) (pieces []Piece) {
+func (x *parameters) variantPieces(v study.Variant, at study.Setting) (pieces []study.Piece) {
 	o := x.Options
-	x.EachFold(x.on.Data, func(of []Trace) {
-		pieces = append(pieces, Piece{
+	x.EachFold(x.on.Data, func(of []study.Trace) {
+		pieces = append(pieces, study.Piece{
 			Name:   x.name(v.At(at), of[0].Fold),
 			Inputs: fmt.Sprintf("%s seed %d runs %d", x.inputs(), o.Seed, o.Runs),
-			Work:   Timestamps(of) * int64(o.Runs),
-			Run:    func(tick Tick) (any, error) { return x.measure(of, v, at, tick) },
+			Work:   study.Timestamps(of) * int64(o.Runs),
+			Run:    func(tick study.Tick) (any, error) { return x.measure(of, v, at, tick) },
 		})
 	})
 	return pieces
 }
 
 // measure returns a tally for each trace of a fold.
-func (x *parameters) measure(traces []Trace, v Variant, at Setting, tick Tick) ([]Tally, error) {
+func (x *parameters) measure(traces []study.Trace, v study.Variant, at study.Setting, tick study.Tick) ([]study.Tally, error) {
 	d, o := x.on.Data, x.Options
 	model, err := d.WithoutFold(traces[0].Fold)
 	if err != nil {
 		return nil, err
 	}
-	tallies := make([]Tally, len(traces))
+	tallies := make([]study.Tally, len(traces))
 	for run := range o.Runs {
-		s, err := mechanism.NewSanitizer(model, Keyed(o.Seed, run), d.Release(v, at.Epsilon, at.Delta))
+		s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, run), d.Release(v, at.Epsilon, at.Delta))
 		if err != nil {
 			return nil, err
 		}
@@ -134,8 +135,8 @@ func (x *parameters) measure(traces []Trace, v Variant, at Setting, tick Tick) (
 			if err != nil {
 				return nil, err
 			}
-			tell := Strides(len(t.Steps), tick)
-			err = Releasing(s, t.Track(d.Grid, personal), func(r *trial.Result) error {
+			tell := study.Strides(len(t.Steps), tick)
+			err = study.Releasing(s, t.Track(d.Grid, personal), func(r *trial.Result) error {
 				tallies[i].AddResult(r)
 				return tell(r.Number)
 			})
@@ -149,15 +150,15 @@ func (x *parameters) measure(traces []Trace, v Variant, at Setting, tick Tick) (
 
 // blind returns for each δ a tally for each trace: of sets and drift at that δ, and of the distance
 // of the model's own estimate, which stands for both release and estimate.
-func (x *parameters) blind(traces []Trace, deltas []float64, tick Tick) ([][]Tally, error) {
+func (x *parameters) blind(traces []study.Trace, deltas []float64, tick study.Tick) ([][]study.Tally, error) {
 	d := x.on.Data
 	model, err := d.WithoutFold(traces[0].Fold)
 	if err != nil {
 		return nil, err
 	}
-	tallies := make([][]Tally, len(deltas))
+	tallies := make([][]study.Tally, len(deltas))
 	for k := range tallies {
-		tallies[k] = make([]Tally, len(traces))
+		tallies[k] = make([]study.Tally, len(traces))
 	}
 	for i := range traces {
 		t := &traces[i]
@@ -173,7 +174,7 @@ func (x *parameters) blind(traces []Trace, deltas []float64, tick Tick) ([][]Tal
 			}
 			return nil
 		}
-		err = Blindly(model, d.Release(PIM, 1, .01), t.Track(d.Grid, personal), deltas, visit)
+		err = study.Blindly(model, d.Release(study.PIM, 1, .01), t.Track(d.Grid, personal), deltas, visit)
 		if err == nil {
 			err = tick(int64(len(t.Steps)))
 		}
@@ -184,23 +185,23 @@ func (x *parameters) blind(traces []Trace, deltas []float64, tick Tick) ([][]Tal
 	return tallies, nil
 }
 
-// tallies returns the users' tallies of a variant at a setting, in the order of [Study.Traces].
-func (x *parameters) tallies(r *Results, v Variant, at Setting) ([]Tally, error) {
-	return Gathered(x.Study, x.on.Data, func(fold int) ([]Tally, error) {
-		var got []Tally
+// tallies returns the users' tallies of a variant at a setting, in the order of [study.Study.Traces].
+func (x *parameters) tallies(r *study.Results, v study.Variant, at study.Setting) ([]study.Tally, error) {
+	return study.Gathered(x.Study, x.on.Data, func(fold int) ([]study.Tally, error) {
+		var got []study.Tally
 		err := r.Get(x.name(v.At(at), fold), &got)
 		return got, err
 	})
 }
 
 // blindTallies returns those of the blind baseline at a δ.
-func (x *parameters) blindTallies(r *Results, delta float64) ([]Tally, error) {
+func (x *parameters) blindTallies(r *study.Results, delta float64) ([]study.Tally, error) {
 	k, ok := slices.BinarySearch(x.Deltas(), delta)
 	if !ok {
 		return nil, fmt.Errorf("experiment: δ = %g is not one of the study", delta)
 	}
-	return Gathered(x.Study, x.on.Data, func(fold int) ([]Tally, error) {
-		var got [][]Tally
+	return study.Gathered(x.Study, x.on.Data, func(fold int) ([]study.Tally, error) {
+		var got [][]study.Tally
 		if err := r.Get(x.name("blind", fold), &got); err != nil {
 			return nil, err
 		}

@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
-func (x *parameters) parts(r *Results) ([]report.Part, error) {
+func (x *parameters) parts(r *study.Results) ([]report.Part, error) {
 	parts := []report.Part{report.Text(x.describe())}
 	for _, g := range x.Groups() {
 		figure, err := x.figure(g, r)
@@ -39,7 +40,7 @@ func (x *parameters) describe() string {
 			shortest = n
 		}
 	}
-	return x.prose.Say("case", Figures{
+	return x.prose.Say("case", study.Figures{
 		"case": x.on.Title(), "kind": string(x.on.Kind), "folds": d.Folds, "runs": x.Options.Runs,
 		"users": d.Users, "able": len(d.Traces), "taken": len(traces),
 		"least": d.Least, "most": d.Timestamps, "shortest": shortest, "timestamps": timestamps,
@@ -52,7 +53,7 @@ func (x *parameters) describe() string {
 type sweep struct {
 	label  string
 	values []float64
-	at     func(v float64) Setting
+	at     func(v float64) study.Setting
 }
 
 func (x *parameters) sweeps() []sweep {
@@ -60,28 +61,28 @@ func (x *parameters) sweeps() []sweep {
 	return []sweep{
 		{
 			fmt.Sprintf("ε of a release (δ = %g)", o.Delta), o.Epsilons,
-			func(v float64) Setting { return Setting{v, o.Delta} },
+			func(v float64) study.Setting { return study.Setting{Epsilon: v, Delta: o.Delta} },
 		},
 		{
 			fmt.Sprintf("δ (ε = %g)", o.Epsilon), o.Deltas,
-			func(v float64) Setting { return Setting{o.Epsilon, v} },
+			func(v float64) study.Setting { return study.Setting{Epsilon: o.Epsilon, Delta: v} },
 		},
 	}
 }
 
 // metrics are those that are drawn: the paper's, and by option the estimate's.
-func (x *parameters) metrics() []Metric {
-	list := Metrics()
-	if !x.Also(AlsoEstimate) {
+func (x *parameters) metrics() []study.Metric {
+	list := study.Metrics()
+	if !x.Also(study.AlsoEstimate) {
 		list = list[:3]
 	}
 	return list
 }
 
-func (x *parameters) figure(g Group, r *Results) (*report.Figure, error) {
+func (x *parameters) figure(g study.Group, r *study.Results) (*report.Figure, error) {
 	figure := &report.Figure{
 		Name:    x.file(),
-		Caption: x.prose.Say("caption", Figures{"case": x.on.Title(), "group": g.Title}),
+		Caption: x.prose.Say("caption", study.Figures{"case": x.on.Title(), "group": g.Title}),
 	}
 	title := x.on.Title() + ", over ε (left) and δ (right)"
 	if g.Name != "" {
@@ -90,7 +91,7 @@ func (x *parameters) figure(g Group, r *Results) (*report.Figure, error) {
 	}
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 4.6, PanelHeight: 2.6, SameY: true,
-		Note: x.prose.Say("note", Figures{"users": len(x.Traces(x.on.Data)), "runs": x.Options.Runs}),
+		Note: x.prose.Say("note", study.Figures{"users": len(x.Traces(x.on.Data)), "runs": x.Options.Runs}),
 	}
 	for _, m := range x.metrics() {
 		for _, sweep := range x.sweeps() {
@@ -106,12 +107,12 @@ func (x *parameters) figure(g Group, r *Results) (*report.Figure, error) {
 }
 
 // panel draws a metric over the values of a sweep.
-func (x *parameters) panel(m Metric, over sweep, g Group, r *Results) (*chart.Lines, error) {
+func (x *parameters) panel(m study.Metric, over sweep, g study.Group, r *study.Results) (*chart.Lines, error) {
 	panel := &chart.Lines{
 		X: chart.Axis{Label: over.label, Log: true, At: over.values},
 		Y: chart.Axis{Label: m.Axis, Log: m.Log, Zero: true},
 	}
-	draw := func(series chart.Series, tallies func(Setting) ([]Tally, error)) error {
+	draw := func(series chart.Series, tallies func(study.Setting) ([]study.Tally, error)) error {
 		for _, v := range over.values {
 			of, err := tallies(over.at(v))
 			if err != nil {
@@ -123,12 +124,12 @@ func (x *parameters) panel(m Metric, over sweep, g Group, r *Results) (*chart.Li
 		return nil
 	}
 	for _, v := range g.Variants {
-		tallies := func(at Setting) ([]Tally, error) { return x.tallies(r, v, at) }
+		tallies := func(at study.Setting) ([]study.Tally, error) { return x.tallies(r, v, at) }
 		if err := draw(chart.Series{Name: v.Label(), Look: v.Look()}, tallies); err != nil {
 			return nil, err
 		}
 	}
-	blind := func(at Setting) ([]Tally, error) { return x.blindTallies(r, at.Delta) }
+	blind := func(at study.Setting) ([]study.Tally, error) { return x.blindTallies(r, at.Delta) }
 	if err := draw(chart.Series{Name: "blind", Reference: true}, blind); err != nil {
 		return nil, err
 	}
@@ -140,18 +141,18 @@ func (x *parameters) panel(m Metric, over sweep, g Group, r *Results) (*chart.Li
 }
 
 // table has the figures of every setting.
-func (x *parameters) table(r *Results) (*report.Table, error) {
+func (x *parameters) table(r *study.Results) (*report.Table, error) {
 	table := &report.Table{
 		Name: x.file(), Caption: x.on.Title() + ", with 95 % confidence over users.",
 		Columns: []string{"ε", "δ", "mechanism"},
 	}
-	for _, m := range Metrics() {
+	for _, m := range study.Metrics() {
 		table.Columns = append(table.Columns, m.Axis)
 	}
 	for _, at := range x.Settings() {
-		row := func(label string, tallies []Tally) []string {
+		row := func(label string, tallies []study.Tally) []string {
 			cells := []string{fmt.Sprint(at.Epsilon), fmt.Sprint(at.Delta), label}
-			for _, m := range Metrics() {
+			for _, m := range study.Metrics() {
 				cells = append(cells, m.Of(tallies).String())
 			}
 			return cells
@@ -175,13 +176,13 @@ func (x *parameters) table(r *Results) (*report.Table, error) {
 }
 
 // rows are every number of the case.
-func (x *parameters) rows(r *Results) (rows [][]string, err error) {
-	add := func(head []string, tallies []Tally) {
+func (x *parameters) rows(r *study.Results) (rows [][]string, err error) {
+	add := func(head []string, tallies []study.Tally) {
 		var n int64
 		for _, t := range tallies {
 			n += t.N
 		}
-		for _, m := range Metrics() {
+		for _, m := range study.Metrics() {
 			row := append([]string{x.on.Data.Name, string(x.on.Kind)}, head...)
 			row = append(row, fmt.Sprint(len(tallies)), fmt.Sprint(n), m.Name)
 			rows = append(rows, append(row, m.Of(tallies).Fields()...))
@@ -193,7 +194,7 @@ func (x *parameters) rows(r *Results) (rows [][]string, err error) {
 			if err != nil {
 				return nil, err
 			}
-			add([]string{v.Mechanism, v.Inference, Number(at.Epsilon), Number(at.Delta)}, tallies)
+			add([]string{v.Mechanism, v.Inference, study.Number(at.Epsilon), study.Number(at.Delta)}, tallies)
 		}
 	}
 	for _, delta := range x.Deltas() {
@@ -201,7 +202,7 @@ func (x *parameters) rows(r *Results) (rows [][]string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		add([]string{"blind", "", "", Number(delta)}, tallies)
+		add([]string{"blind", "", "", study.Number(delta)}, tallies)
 	}
 	return rows, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/law"
 )
@@ -13,24 +14,24 @@ import (
 var prefaceText string
 
 // preface says what the study is.
-func preface(s *Study) []string {
-	prose := NewProse(prefaceText)
+func preface(s *study.Study) []string {
+	prose := study.NewProse(prefaceText)
 	var sets []string
 	for _, d := range s.Data {
-		sets = append(sets, prose.Say("data", Figures{
-			"title": d.Title, "users": d.Users, "cell": LengthOf(d.Grid),
+		sets = append(sets, prose.Say("data", study.Figures{
+			"title": d.Title, "users": d.Users, "cell": study.LengthOf(d.Grid),
 			"width": d.Grid.Width(), "height": d.Grid.Height(),
 		}))
 	}
 	return []string{
-		prose.Say("preface", Figures{"data": sets}),
-		prose.Say("figures", Figures{"quick": s.Options.Quick, "seed": s.Options.Seed}),
+		prose.Say("preface", study.Figures{"data": sets}),
+		prose.Say("figures", study.Figures{"quick": s.Options.Quick, "seed": s.Options.Seed}),
 	}
 }
 
 // terms is the section that says what the others measure, for readers who have not read the paper.
-func terms(s *Study) report.Section {
-	prose := NewProse(prefaceText)
+func terms(s *study.Study) report.Section {
+	prose := study.NewProse(prefaceText)
 	table := &report.Table{
 		Name: "terms", Caption: "Words, and the units of what is measured.",
 		Columns: []string{"word", "meaning", "unit"},
@@ -62,13 +63,13 @@ func terms(s *Study) report.Section {
 			add(v.Label(), "")
 		}
 	}
-	reading := prose.Say("reading", Figures{"confidence": 100 * Level, "enough": enough})
+	reading := prose.Say("reading", study.Figures{"confidence": 100 * study.Level, "enough": enough})
 	return report.Section{Title: "How to read it", Parts: []report.Part{report.Text(reading), table}}
 }
 
 // Carry carries the experiments out and reports them. What was measured before an error stays in
 // the store.
-func Carry(s *Study, experiments []Experiment, r Run) (*report.Report, error) {
+func Carry(s *study.Study, experiments []study.Experiment, r study.Run) (*report.Report, error) {
 	results, err := s.Measure(experiments, r)
 	if err != nil {
 		return nil, err

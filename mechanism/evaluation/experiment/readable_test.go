@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
 // TestReadable: every axis says what is on it and in which unit, every series has a name, every figure a title, a note and a caption of its own, every
 // table a caption and a name for each column, and every section begins with words.
 func TestReadable(t *testing.T) {
-	got, err := Carry(testStudy(t), All(), Run{Workers: 2})
+	got, err := Carry(testStudy(t), All(), study.Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,16 @@
-package experiment
+// Package study is what the experiments share: data sets cut into traces, ways to release, pieces of
+// work that are measured once, and how figures become numbers, intervals and words.
+//
+//	study.go    Study: data sets and options, and what every experiment sweeps
+//	data.go     Data: traces, folds of users, models trained without them; personal.go has users' own
+//	variant.go  ways to release, settings, and cases: data under a kind of model
+//	walk.go     a trace with and without releases, and a user's tally
+//	folds.go    traces by folds
+//	engine.go   pieces of work, each a function of its inputs alone, on all cores; store.go keeps them
+//	bands.go    means, ratios and their confidence intervals over users or runs
+//	places.go   points of interest
+//	prose.go    paragraphs with gaps for figures; text.go writes numbers
+package study
 
 import (
 	"errors"
@@ -130,8 +142,8 @@ type Study struct {
 	Options Options
 }
 
-// NewStudy fills the options' defaults in.
-func NewStudy(data []*Data, o Options) (*Study, error) {
+// New fills the options' defaults in.
+func New(data []*Data, o Options) (*Study, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -154,10 +166,10 @@ func (s *Study) Groups() []Group {
 	groups := []Group{{"", "", []Variant{LM, PIM}}}
 	beside := Group{"mechanisms", "the paper's mechanisms and others", []Variant{LM, PIM}}
 	if s.Also(AlsoTight) {
-		beside.Variants = append(beside.Variants, Variant{law.LaplaceTight, mechanism.InferenceSurrogate})
+		beside.Variants = append(beside.Variants, Variant{Mechanism: law.LaplaceTight, Inference: mechanism.InferenceSurrogate})
 	}
 	if s.Also(AlsoLattice) {
-		beside.Variants = append(beside.Variants, Variant{law.Lattice, mechanism.InferenceSurrogate})
+		beside.Variants = append(beside.Variants, Variant{Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate})
 	}
 	if len(beside.Variants) > 2 {
 		groups = append(groups, beside)
@@ -185,14 +197,14 @@ func (s *Study) Variants() (list []Variant) {
 // Cases are the paper's: every data set with the popular model, and with the personal one where traces are more than check-ins.
 func (s *Study) Cases() (cases []Case) {
 	for _, d := range s.Data {
-		cases = append(cases, Case{d, Popular})
+		cases = append(cases, Case{Data: d, Kind: Popular})
 		if !d.EveryFix {
-			cases = append(cases, Case{d, Personal})
+			cases = append(cases, Case{Data: d, Kind: Personal})
 		}
 	}
 	for _, d := range s.Data {
 		if s.Also(AlsoEarlier) {
-			cases = append(cases, Case{d, PersonalEarlier})
+			cases = append(cases, Case{Data: d, Kind: PersonalEarlier})
 		}
 	}
 	return cases
@@ -212,10 +224,10 @@ func (s *Study) Traces(d *Data) []Trace {
 func (s *Study) Settings() []Setting {
 	var list []Setting
 	for _, epsilon := range s.Options.Epsilons {
-		list = append(list, Setting{epsilon, s.Options.Delta})
+		list = append(list, Setting{Epsilon: epsilon, Delta: s.Options.Delta})
 	}
 	for _, delta := range s.Options.Deltas {
-		if at := (Setting{s.Options.Epsilon, delta}); !slices.Contains(list, at) {
+		if at := (Setting{Epsilon: s.Options.Epsilon, Delta: delta}); !slices.Contains(list, at) {
 			list = append(list, at)
 		}
 	}

@@ -1,4 +1,4 @@
-package experiment
+package study
 
 import (
 	"crypto/sha256"
@@ -31,8 +31,8 @@ type Piece struct {
 	Run func(Tick) (any, error)
 }
 
-// key is under what a result is stored.
-func (p *Piece) key(tool string) string {
+// Key is under what a result is stored.
+func (p *Piece) Key(tool string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "geodither piece %d %d\n%s\n%s\n%s", revision, mechanism.Version, tool, p.Name, p.Inputs))
 	return hex.EncodeToString(sum[:12])
 }
@@ -44,12 +44,12 @@ type Experiment struct {
 	Report      func(*Study, *Results) (report.Section, error)
 }
 
-// Results are the results of a study's pieces.
-type Results struct{ byName map[string]json.RawMessage }
+// Results are the results of a study's pieces, each in JSON by its piece's name.
+type Results struct{ ByName map[string]json.RawMessage }
 
 // Get reads the result of a piece into v.
 func (r *Results) Get(name string, v any) error {
-	data, ok := r.byName[name]
+	data, ok := r.ByName[name]
 	if !ok {
 		return fmt.Errorf("experiment: no result of %q: its experiment has not planned it", name)
 	}
@@ -113,7 +113,7 @@ func carry(pieces []Piece, tool string, r Run) (*Results, error) {
 	e.progress.Pieces = len(pieces)
 	var missing []Piece
 	for _, p := range pieces {
-		if data := e.load(p.key(tool)); data != nil {
+		if data := e.load(p.Key(tool)); data != nil {
 			e.results[p.Name] = data
 			e.progress.Kept++
 			continue
@@ -170,7 +170,7 @@ func (e *engine) measure(p *Piece, t *parallel.Task) error {
 	e.results[p.Name] = data
 	e.progress.Finished++
 	if e.run.Store != nil {
-		err = e.run.Store.Save(p.key(e.tool), data)
+		err = e.run.Store.Save(p.Key(e.tool), data)
 	}
 	e.mu.Unlock()
 	return errors.Join(err, e.tell(p.Work-done))

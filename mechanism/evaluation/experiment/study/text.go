@@ -1,10 +1,12 @@
-package experiment
+package study
 
 import (
 	"fmt"
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // digits is to how many significant digits figures are written: fewer than any bits that another machine's arithmetic could change.
@@ -57,4 +59,9 @@ func Plural(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// LengthOf writes the side of a map's cells.
+func LengthOf(g *grid.Grid) string {
+	return fmt.Sprintf("%g km", math.Round(g.CellM())/1000)
 }

@@ -1,4 +1,4 @@
-package experiment
+package study
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -18,7 +19,7 @@ func fixesAt(trainer *train.Trainer, g *grid.Grid, user string, columns []int) {
 			continue
 		}
 		lat, lon := g.ToDegrees(g.Centre(grid.Cell(column)))
-		trainer.Add(train.Fix{User: user, TimeMS: int64(i) * testStep.Milliseconds(), Lat: lat, Lon: lon})
+		trainer.Add(train.Fix{User: user, TimeMS: int64(i) * studytest.Step.Milliseconds(), Lat: lat, Lon: lon})
 	}
 }
 
@@ -38,8 +39,8 @@ func TestCut(t *testing.T) {
 		{"too short", []int{0, 1}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := testGrid(t)
-			trainer := testTrainer(t, g, train.Options{}, 0, 0)
+			g := studytest.Grid(t)
+			trainer := studytest.Trainer(t, g, train.Options{}, 0, 0)
 			fixesAt(trainer, g, "u", c.columns)
 			d, err := NewData(Definition{Name: "x", Timestamps: 4, Least: 3, MaxGap: 90 * time.Second, Folds: 2}, trainer)
 			if c.steps == nil {
@@ -66,8 +67,8 @@ func TestCut(t *testing.T) {
 
 // TestCheckIns: each is a timestamp, counted one by one, and a trace is the last ones.
 func TestCheckIns(t *testing.T) {
-	g := testGrid(t)
-	trainer := testTrainer(t, g, train.Options{EveryFix: true}, 0, 0)
+	g := studytest.Grid(t)
+	trainer := studytest.Trainer(t, g, train.Options{EveryFix: true}, 0, 0)
 	fixesAt(trainer, g, "u", []int{0, 1, -1, -1, -1, -1, -1, -1, 2, 3, 4})
 	d, err := NewData(Definition{Name: "x", Timestamps: 3, Least: 2, Folds: 2}, trainer)
 	if err != nil {
@@ -80,7 +81,7 @@ func TestCheckIns(t *testing.T) {
 
 // TestFolds: every user is measured under a model that has not seen the user's fold, and each is in one.
 func TestFolds(t *testing.T) {
-	d := testData(t)
+	d := wanderers(t)
 	ids := map[string]bool{}
 	for fold := range d.Folds {
 		m, err := d.WithoutFold(fold)
@@ -112,10 +113,10 @@ func TestFolds(t *testing.T) {
 
 // TestPersonalCounts counts by hand: all of the user's fixes, or those before the trace.
 func TestPersonalCounts(t *testing.T) {
-	g := testGrid(t)
-	trainer := testTrainer(t, g, train.Options{}, 2, 60)
+	g := studytest.Grid(t)
+	trainer := studytest.Trainer(t, g, train.Options{}, 2, 60)
 	fixesAt(trainer, g, "u", []int{5, 5, 6, -1, -1, -1, -1, -1, 7, 8, 7, 8})
-	d, err := NewData(Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: testStep, Folds: 2}, trainer)
+	d, err := NewData(Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: studytest.Step, Folds: 2}, trainer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestDataID(t *testing.T) {
 	ids := map[string]string{}
 	note := func(name string, d Definition, users int, o train.Options) {
 		t.Helper()
-		data, err := NewData(d, testTrainer(t, testGrid(t), o, users, 60))
+		data, err := NewData(d, studytest.Trainer(t, studytest.Grid(t), o, users, 60))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,13 +167,28 @@ func TestDataID(t *testing.T) {
 		}
 		ids[data.ID] = name
 	}
-	longer := testDefinition()
+	longer := definition()
 	longer.Timestamps = 21
-	note("as it is", testDefinition(), 7, train.Options{})
-	note("a user less", testDefinition(), 6, train.Options{})
+	note("as it is", definition(), 7, train.Options{})
+	note("a user less", definition(), 6, train.Options{})
 	note("longer traces", longer, 7, train.Options{})
-	note("other smoothing", testDefinition(), 7, train.Options{Backoff: 5})
-	if a, b := testData(t), testData(t); a.ID != b.ID {
+	note("other smoothing", definition(), 7, train.Options{Backoff: 5})
+	if a, b := wanderers(t), wanderers(t); a.ID != b.ID {
 		t.Error("the same data have two ids")
 	}
+}
+
+func definition() Definition {
+	return Definition{
+		Name: "wander", Title: "Wanderers", Timestamps: 20, Least: 20, MaxGap: 2 * time.Minute, Folds: 3,
+	}
+}
+
+func wanderers(tb testing.TB) *Data {
+	tb.Helper()
+	d, err := NewData(definition(), studytest.Trainer(tb, studytest.Grid(tb), train.Options{}, 7, 60))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
 }

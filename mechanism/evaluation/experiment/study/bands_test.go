@@ -1,4 +1,4 @@
-package experiment
+package study
 
 import (
 	"math"
@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-func close1(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
-
 // TestTally computes the metrics of three timestamps by hand.
 func TestTally(t *testing.T) {
-	g := testGrid(t) // cells of .5 km
+	g := studytest.Grid(t) // cells of .5 km
 	at := func(column, row int) grid.Point {
 		return grid.Point{X: (float64(column) + .5) * .5, Y: (float64(row) + .5) * .5}
 	}
@@ -25,9 +24,9 @@ func TestTally(t *testing.T) {
 		drift             bool
 		release, estimate grid.Point
 	}{
-		{0, 4, false, at(6, 8), at(0, 0)},              // 3 and 4 km away: 5 km; and 0
-		{testSide + 1, 2, true, at(1, 1), at(1, 3)},    // 0; 1 km
-		{testSide*2 + 2, 3, false, at(8, 2), at(2, 6)}, // 3 km; 2 km
+		{0, 4, false, at(6, 8), at(0, 0)},                    // 3 and 4 km away: 5 km; and 0
+		{studytest.Side + 1, 2, true, at(1, 1), at(1, 3)},    // 0; 1 km
+		{studytest.Side*2 + 2, 3, false, at(8, 2), at(2, 6)}, // 3 km; 2 km
 	} {
 		tally.AddResult(&trial.Result{
 			Report:  trial.Report{Cell: c.cell, Place: g.Centre(c.cell)},
@@ -43,7 +42,7 @@ func TestTally(t *testing.T) {
 		"release, summed":   {tally.Release, 8},
 		"estimates, summed": {tally.Estimate, 3},
 	} {
-		if !close1(c.got, c.want) {
+		if !studytest.Near(c.got, c.want) {
 			t.Errorf("%s: %g, want %g", name, c.got, c.want)
 		}
 	}
@@ -53,7 +52,7 @@ func TestTally(t *testing.T) {
 // 1 ± t·.5 with t = tan(.475π) of one degree of freedom, cut off at 0.
 func TestRatio(t *testing.T) {
 	b := Ratio([]float64{2, 6}, []float64{4, 4})
-	if half := .5 * math.Tan(.475*math.Pi); !close1(b.Value, 1) || b.Low != 0 || math.Abs(b.High-1-half) > 1e-6 {
+	if half := .5 * math.Tan(.475*math.Pi); !studytest.Near(b.Value, 1) || b.Low != 0 || math.Abs(b.High-1-half) > 1e-6 {
 		t.Errorf("band %+v, want 1, 0, %g", b, 1+half)
 	}
 	if b := Ratio([]float64{3}, []float64{4}); b.Value != .75 || !math.IsNaN(b.Low) || !math.IsNaN(b.High) {
@@ -66,7 +65,7 @@ func TestRatio(t *testing.T) {
 			over[i] = share * by[i]
 		}
 		b := Ratio(over, by)
-		if !close1(b.Value, share) || !math.IsNaN(b.Low) || !math.IsNaN(b.High) || b.String() != Short(b.Value) || b.Fields()[1] != "" {
+		if !studytest.Near(b.Value, share) || !math.IsNaN(b.Low) || !math.IsNaN(b.High) || b.String() != Short(b.Value) || b.Fields()[1] != "" {
 			t.Errorf("eight equal users have the band %+v, %q, %q", b, b.String(), b.Fields())
 		}
 		if root := b.Root(); !math.IsNaN(root.Low) || !math.IsNaN(root.High) {
@@ -77,7 +76,7 @@ func TestRatio(t *testing.T) {
 		t.Errorf("nothing has the value %g", b.Value)
 	}
 	root := Band{4, 3, 5}.Root()
-	if !close1(root.Value, 2) || !close1(root.Low, 2*math.Exp(-.125)) || !close1(root.High, 2*math.Exp(.125)) {
+	if !studytest.Near(root.Value, 2) || !studytest.Near(root.Low, 2*math.Exp(-.125)) || !studytest.Near(root.High, 2*math.Exp(.125)) {
 		t.Errorf("the root's band is %+v", root)
 	}
 }

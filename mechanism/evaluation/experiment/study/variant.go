@@ -1,4 +1,4 @@
-package experiment
+package study
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ type Variant struct{ Mechanism, Inference string }
 
 // The paper's two mechanisms, with inference by the law that makes the releases.
 var (
-	LM  = Variant{law.Laplace, mechanism.InferenceSurrogate}
-	PIM = Variant{law.PIM, mechanism.InferenceSurrogate}
+	LM  = Variant{Mechanism: law.Laplace, Inference: mechanism.InferenceSurrogate}
+	PIM = Variant{Mechanism: law.PIM, Inference: mechanism.InferenceSurrogate}
 )
 
 // Label is the variant's name in figures.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
@@ -36,7 +37,7 @@ func words(r *report.Report) (all []string) {
 	return all
 }
 
-func carried(t *testing.T, r Run) []string {
+func carried(t *testing.T, r study.Run) []string {
 	t.Helper()
 	got, err := Carry(testStudy(t), All(), r)
 	if err != nil {
@@ -47,12 +48,12 @@ func carried(t *testing.T, r Run) []string {
 
 // TestWorkers: the report does not depend on the number of goroutines.
 func TestWorkers(t *testing.T) {
-	one := carried(t, Run{Workers: 1})
+	one := carried(t, study.Run{Workers: 1})
 	if len(one) < 500 {
 		t.Fatalf("a report of %d words", len(one))
 	}
 	for _, workers := range []int{2, 7} {
-		if !same(one, carried(t, Run{Workers: workers})) {
+		if !same(one, carried(t, study.Run{Workers: workers})) {
 			t.Errorf("%d workers give another report", workers)
 		}
 	}
@@ -68,15 +69,15 @@ func same(a, b []string) bool {
 
 // TestResume: a study that was stopped goes on where it was, measures nothing twice, and reports what an undisturbed one does.
 func TestResume(t *testing.T) {
-	whole := carried(t, Run{Workers: 2})
-	store := Folder(t.TempDir())
+	whole := carried(t, study.Run{Workers: 2})
+	store := study.Folder(t.TempDir())
 	stop := errors.New("stop")
 	for round := 0; ; round++ {
 		if round > 100 {
 			t.Fatal("it never ends")
 		}
 		before, finished := files(t, string(store)), 0
-		got, err := Carry(testStudy(t), All(), Run{Workers: 2, Store: store, Progress: func(p Progress) error {
+		got, err := Carry(testStudy(t), All(), study.Run{Workers: 2, Store: store, Progress: func(p study.Progress) error {
 			finished = p.Finished
 			if p.Kept != before {
 				t.Errorf("%d pieces are kept, and %d taken", before, p.Kept)
@@ -113,7 +114,7 @@ func files(t *testing.T, dir string) int {
 // TestDamagedPiece: what cannot be read is measured again.
 func TestDamagedPiece(t *testing.T) {
 	dir := t.TempDir()
-	whole := carried(t, Run{Store: Folder(dir)})
+	whole := carried(t, study.Run{Store: study.Folder(dir)})
 	found, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(found) == 0 {
 		t.Fatal(err)
@@ -122,7 +123,7 @@ func TestDamagedPiece(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := -1
-	again := carried(t, Run{Store: Folder(dir), Progress: func(p Progress) error {
+	again := carried(t, study.Run{Store: study.Folder(dir), Progress: func(p study.Progress) error {
 		kept = p.Kept
 		return nil
 	}})
@@ -133,9 +134,9 @@ func TestDamagedPiece(t *testing.T) {
 
 // TestPieceKeys: whatever a result depends on is part of the key.
 func TestPieceKeys(t *testing.T) {
-	base := Piece{Name: "a", Inputs: "x"}
-	keys := map[string]bool{base.key("tool 1"): true}
-	for _, other := range []string{(&Piece{Name: "b", Inputs: "x"}).key("tool 1"), (&Piece{Name: "a", Inputs: "y"}).key("tool 1"), base.key("tool 2")} {
+	base := study.Piece{Name: "a", Inputs: "x"}
+	keys := map[string]bool{base.Key("tool 1"): true}
+	for _, other := range []string{(&study.Piece{Name: "b", Inputs: "x"}).Key("tool 1"), (&study.Piece{Name: "a", Inputs: "y"}).Key("tool 1"), base.Key("tool 2")} {
 		if keys[other] {
 			t.Error("two different pieces have one key")
 		}
@@ -159,7 +160,7 @@ func TestPieceKeys(t *testing.T) {
 		}
 		seen[p.Name] = true
 		blind := filepath.Base(filepath.Dir(p.Name)) == "blind"
-		if (p.key("t") == reseeded[i].key("t")) != blind {
+		if (p.Key("t") == reseeded[i].Key("t")) != blind {
 			t.Errorf("%q: the seed is not where it should be", p.Name)
 		}
 	}
@@ -167,9 +168,9 @@ func TestPieceKeys(t *testing.T) {
 
 // TestProgress: what is done never falls, and ends at the total.
 func TestProgress(t *testing.T) {
-	var last Progress
+	var last study.Progress
 	var calls atomic.Int64
-	carried(t, Run{Workers: 3, Progress: func(p Progress) error {
+	carried(t, study.Run{Workers: 3, Progress: func(p study.Progress) error {
 		calls.Add(1)
 		if p.Done < last.Done || p.Done > p.Total || p.Finished < last.Finished {
 			t.Errorf("progress %+v after %+v", p, last)
@@ -179,18 +180,6 @@ func TestProgress(t *testing.T) {
 	}})
 	if last.Done != last.Total || last.Finished != last.Pieces || calls.Load() < 10 {
 		t.Errorf("it ends at %+v", last)
-	}
-}
-
-// TestPieceError: the error of a piece names it, and ends the study.
-func TestPieceError(t *testing.T) {
-	broken := errors.New("broken")
-	_, err := carry([]Piece{{Name: "the piece", Work: 1, Run: func(Tick) (any, error) { return nil, broken }}}, "", Run{})
-	if !errors.Is(err, broken) || err.Error() != "the piece: broken" {
-		t.Errorf("error %v", err)
-	}
-	if err := (&Results{}).Get("nothing", new(int)); err == nil {
-		t.Error("a result that is not there is found")
 	}
 }
 
@@ -205,24 +194,5 @@ func TestChoose(t *testing.T) {
 	}
 	if _, err := Choose([]string{"overtime"}); err == nil {
 		t.Error("an experiment that does not exist is chosen")
-	}
-}
-
-func TestOptions(t *testing.T) {
-	for name, o := range map[string]Options{
-		"also":    {Also: []string{"nonsense"}},
-		"epsilon": {Epsilons: []float64{-1}},
-		"delta":   {Deltas: []float64{1}},
-		"runs":    {Runs: -1},
-		"few":     {Vehicles: 9},
-		"many":    {Vehicles: 1 << 20},
-		"fleet ε": {FleetEpsilons: []float64{0}},
-	} {
-		if o.Validate() == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-	if _, err := NewStudy(nil, Options{}); err == nil {
-		t.Error("a study of nothing")
 	}
 }

@@ -1,0 +1,37 @@
+package study
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestPieceError: the error of a piece names it, and ends the study.
+func TestPieceError(t *testing.T) {
+	broken := errors.New("broken")
+	_, err := carry([]Piece{{Name: "the piece", Work: 1, Run: func(Tick) (any, error) { return nil, broken }}}, "", Run{})
+	if !errors.Is(err, broken) || err.Error() != "the piece: broken" {
+		t.Errorf("error %v", err)
+	}
+	if err := (&Results{}).Get("nothing", new(int)); err == nil {
+		t.Error("a result that is not there is found")
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for name, o := range map[string]Options{
+		"also":    {Also: []string{"nonsense"}},
+		"epsilon": {Epsilons: []float64{-1}},
+		"delta":   {Deltas: []float64{1}},
+		"runs":    {Runs: -1},
+		"few":     {Vehicles: 9},
+		"many":    {Vehicles: 1 << 20},
+		"fleet ε": {FleetEpsilons: []float64{0}},
+	} {
+		if o.Validate() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := New(nil, Options{}); err == nil {
+		t.Error("a study of nothing")
+	}
+}
