@@ -34,6 +34,12 @@ const patience = 5 * time.Second
 // Connect returns a client whose brokers have answered, for commands that a person waits for.
 // Requests that follow wait longer for brokers that are away, because they were there.
 func Connect(ctx context.Context, brokers []string) (*kafka.Client, error) {
+	return connect(ctx, brokers, patience)
+}
+
+func connect(ctx context.Context, brokers []string, patience time.Duration) (
+	*kafka.Client, error,
+) {
 	if len(brokers) == 0 {
 		return nil, cli.Usagef("--brokers names none: want HOST:PORT,...")
 	}

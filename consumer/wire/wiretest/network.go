@@ -17,16 +17,16 @@ type Network struct {
 	// Sending, if set, sees every message before it is sent.
 	Sending func(protocol.Message)
 
-	real   kafka.RoundTripper
-	mutex  sync.Mutex
-	losses map[protocol.ApiKey][]Loss
-	held   map[protocol.ApiKey]<-chan struct{}
-	sent   map[protocol.ApiKey]int
+	transport kafka.RoundTripper
+	mutex     sync.Mutex
+	losses    map[protocol.ApiKey][]Loss
+	held      map[protocol.ApiKey]<-chan struct{}
+	sent      map[protocol.ApiKey]int
 }
 
-func newNetwork(real kafka.RoundTripper) *Network {
+func newNetwork(transport kafka.RoundTripper) *Network {
 	return &Network{
-		real: real, losses: map[protocol.ApiKey][]Loss{},
+		transport: transport, losses: map[protocol.ApiKey][]Loss{},
 		held: map[protocol.ApiKey]<-chan struct{}{}, sent: map[protocol.ApiKey]int{},
 	}
 }
@@ -120,7 +120,7 @@ func (n *Network) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Reques
 	if lose && !loss.Answer {
 		return nil, errLost
 	}
-	res, err := n.real.RoundTrip(ctx, addr, req)
+	res, err := n.transport.RoundTrip(ctx, addr, req)
 	if err == nil && lose {
 		return nil, errLost
 	}
