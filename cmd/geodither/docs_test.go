@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,11 +17,17 @@ import (
 // root is the repository's folder.
 var root = filepath.Join("..", "..")
 
-// TestDocumentedCommands parses every command line of the README and of each
+// TestDocumentedCommands parses every command line of the documents and of each
 // command's own help, without running it: the command, its flags and their values
 // exist, and what is required is there. What the example configs name exists.
 func TestDocumentedCommands(t *testing.T) {
-	texts := map[string]string{"README.md": fenced(read(t, filepath.Join(root, "README.md")))}
+	texts := map[string]string{}
+	for _, name := range []string{
+		"README.md", "cmd/geodither/COMMANDS.md", "deploy/OPERATING.md", "mechanism/GUARANTEES.md",
+		"mechanism/evaluation/RESULTS.md", "schemas/CONSUMERS.md", "schemas/REASONS.md", "schemas/RECORDS.md",
+	} {
+		texts[name] = fenced(read(t, filepath.Join(root, name)))
+	}
 	visit(newRoot(cli.Streams{}), func(cmd *cobra.Command) { texts[cmd.CommandPath()+" --help"] = cmd.Example })
 	for _, pattern := range []string{"deploy/*.yml", "deploy/*/*.yml", "docker-compose.yml"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
@@ -45,6 +53,96 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	if found["README.md"] < 6 || found[filepath.Join(root, "deploy", "geodither.yml")] != 6 || found["geodither train --help"] < 3 || found["geodither sanitize --help"] != 3 {
 		t.Errorf("the texts are read wrongly: %v", found)
+	}
+}
+
+// documents returns the paths of all Markdown files from the root.
+func documents(t *testing.T) (names []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "testdata" || name == "bin" ||
+			strings.HasPrefix(name, ".") && name != "." && name != ".github"):
+			return fs.SkipDir
+		case strings.HasSuffix(name, ".md"):
+			names = append(names, path)
+		}
+		return nil
+	})
+	if err != nil || len(names) < 10 {
+		t.Fatalf("%d documents: %v", len(names), err)
+	}
+	return names
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notSlug = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// anchors returns the anchors that the headings of a Markdown text have on GitHub.
+func anchors(text string) map[string]bool {
+	found := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(text, -1) {
+		slug := notSlug.ReplaceAllString(strings.ToLower(h[1]), "")
+		found[strings.ReplaceAll(slug, " ", "-")] = true
+	}
+	return found
+}
+
+// brokenLink returns what is wrong with a link of a document, or nil.
+func brokenLink(document, target string) error {
+	if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+		return nil
+	}
+	file, anchor, _ := strings.Cut(target, "#")
+	path := document
+	if file != "" {
+		path = filepath.Join(filepath.Dir(document), file)
+	}
+	info, err := os.Stat(filepath.Join(root, path))
+	if err != nil || anchor == "" || info.IsDir() {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		return err
+	}
+	if !anchors(string(text))[anchor] {
+		return fmt.Errorf("%s has no heading #%s", path, anchor)
+	}
+	return nil
+}
+
+// TestLinks follows every relative link of the documents to its file and heading.
+func TestLinks(t *testing.T) {
+	followed := 0
+	for _, name := range documents(t) {
+		for _, l := range link.FindAllStringSubmatch(read(t, filepath.Join(root, name)), -1) {
+			followed++
+			if err := brokenLink(name, l[1]); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if followed < 50 {
+		t.Errorf("followed only %d links", followed)
+	}
+	for _, planted := range []string{"nothing.md", "README.md#no-such-heading", "#nor-this"} {
+		if brokenLink("README.md", planted) == nil {
+			t.Errorf("the broken link %s is not found", planted)
+		}
+	}
+}
+
+// TestReadmeLength: a newcomer reads the README to its end.
+func TestReadmeLength(t *testing.T) {
+	const most = 1300
+	if words := len(strings.Fields(read(t, filepath.Join(root, "README.md")))); words > most {
+		t.Errorf("the README has %d words, at most %d: move some to the folder they govern", words, most)
 	}
 }
 
