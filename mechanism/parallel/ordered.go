@@ -6,9 +6,9 @@ import (
 )
 
 // Ordered runs tasks on all cores and passes their results to use, one after the other in the order
-// of the tasks. It holds at most a few more results than there are cores. Ordered stops at the first
-// error in that order, whether it comes from a task, from use, or from the sequence in place of a
-// task. No task is running when it returns.
+// of the tasks. It holds at most a few more results than there are cores. Ordered stops at the
+// first error in that order, whether it comes from a task, from use, or from the sequence in place
+// of a task. No task is running when it returns.
 func Ordered[T any](tasks iter.Seq2[func() (T, error), error], use func(T) error) error {
 	type result struct {
 		value T

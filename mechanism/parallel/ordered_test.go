@@ -9,7 +9,9 @@ import (
 
 // squares yields tasks that square 0 to n-1; at the number of fails its task fails, and at that of
 // ends an error comes in place of a task.
-func squares(n, fails, ends int, failed, ended error) func(yield func(func() (int, error), error) bool) {
+func squares(n, fails, ends int, failed, ended error) func(
+	yield func(func() (int, error), error) bool,
+) {
 	return func(yield func(func() (int, error), error) bool) {
 		for i := range n {
 			if i == ends {
@@ -72,7 +74,8 @@ func TestProgress(t *testing.T) {
 		}
 		return nil
 	}}
-	if first, second := p.Add(3), p.Add(4); first != nil || !errors.Is(second, planted) || !slices.Equal(calls, []int64{3, 7, 7, 7}) {
+	if first, second := p.Add(3), p.Add(4); first != nil || !errors.Is(second, planted) ||
+		!slices.Equal(calls, []int64{3, 7, 7, 7}) {
 		t.Errorf("errors %v and %v, calls %v", first, second, calls)
 	}
 }

@@ -8,8 +8,8 @@ import "sync"
 type Pool struct {
 	// Workers is the number of goroutines, one if it is less. There are never more than tasks.
 	Workers int
-	// Progress, if set, is told after each task how much work is done, one call at a time. Its error
-	// counts as the task's.
+	// Progress, if set, is told after each task how much work is done, one call at a time. Its
+	// error counts as the task's.
 	Progress func(done int64) error
 	// Size is how much work a task is; nil: each task is 1.
 	Size func(task int) int64
@@ -28,8 +28,8 @@ func (p Pool) Each(tasks int, do func(task int) error) error {
 // between them. Tasks begin in ascending order.
 //
 // Do returns, after all tasks have ended, the error of the first task in order that fails: the
-// error that a single worker would have met. A failure stops the tasks behind it, see [Task.OnStop];
-// those before it are brought to their end, since one of them may fail too.
+// error that a single worker would have met. A failure stops the tasks behind it, see
+// [Task.OnStop]; those before it are brought to their end, since one of them may fail too.
 func (p Pool) Do(tasks int, worker func(number int) func(*Task) error) error {
 	if tasks <= 0 {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// RankCorrelation returns Spearman's coefficient of two rows of one length: the correlation of their ranks, equal values sharing the mean of
-// theirs; 0 if all values of a row are equal.
+// RankCorrelation returns Spearman's coefficient of two rows of one length: the correlation of
+// their ranks, equal values sharing the mean of theirs; 0 if all values of a row are equal.
 func RankCorrelation(a, b []float64) float64 {
 	x, y := ranks(a), ranks(b)
 	middle := float64(len(a)-1) / 2

@@ -1,5 +1,5 @@
-// Package trial takes people whose places are known through a filter, and says how near its releases
-// and estimates come to the truth.
+// Package trial takes people whose places are known through a filter, and says how near its
+// releases and estimates come to the truth.
 //
 //	trial.go   Runner: a track through a sanitizer, and the same filter without releases beside it
 //	score.go   Score: distances, location sets and drift
@@ -74,8 +74,8 @@ type Runner struct {
 	state, blind mechanism.State
 }
 
-// Run takes a track through the sanitizer and has visit called with each result. The first error, of
-// the sanitizer or of visit, ends it.
+// Run takes a track through the sanitizer and has visit called with each result. The first error,
+// of the sanitizer or of visit, ends it.
 //
 // Cost: one step of the sanitizer for each report, and with Beside a prediction.
 func (r *Runner) Run(t Track, visit func(*Result) error) error {
@@ -92,7 +92,8 @@ func (r *Runner) Run(t Track, visit func(*Result) error) error {
 			Prior: true, Personal: t.Personal,
 		}
 		var err error
-		// The blind filter comes first: the outcome's prior is the sanitizer's memory of its last step.
+		// The blind filter comes first: the outcome's prior is the sanitizer's memory of its last
+		// step.
 		if result.Blind, err = r.unseen(in, first); err != nil {
 			return err
 		}
@@ -120,8 +121,9 @@ func (r *Runner) unseen(in mechanism.Input, first int64) (grid.Point, error) {
 	return out.Estimate, err
 }
 
-// Alone returns what a blind filter estimates in each of a number of successive steps. It is the same
-// for all tracks only where the model is: where it has one matrix and nobody has a model of their own.
+// Alone returns what a blind filter estimates in each of a number of successive steps. It is the
+// same for all tracks only where the model is: where it has one matrix and nobody has a model of
+// their own.
 func Alone(s *mechanism.Sanitizer, steps int64) ([]grid.Point, error) {
 	estimates := make([]grid.Point, 0, steps)
 	silent := func(yield func(Report) bool) {

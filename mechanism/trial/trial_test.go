@@ -38,7 +38,9 @@ func model(t *testing.T) *mobility.Model {
 		matrix.RowStart = append(matrix.RowStart, int64(len(matrix.Columns)))
 		initial.Cells, initial.P = append(initial.Cells, c), append(initial.P, 1/float64(g.Cells()))
 	}
-	m := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{matrix}, Initial: initial}
+	m := &mobility.Model{
+		Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{matrix}, Initial: initial,
+	}
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,9 @@ func model(t *testing.T) *mobility.Model {
 
 func sanitizer(t *testing.T, m *mobility.Model) *mechanism.Sanitizer {
 	t.Helper()
-	s, err := mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(1)), mechanism.Options{Epsilon: 2, Delta: .05})
+	s, err := mechanism.NewSanitizer(
+		m, noise.NewKeyed(noise.KeyFromSeed(1)), mechanism.Options{Epsilon: 2, Delta: .05},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +68,8 @@ func walked(m *mobility.Model, seed uint64, reports int) (steps []int64, cells [
 	return steps, cells
 }
 
-// TestRun: the outcomes are those of a sanitizer's steps, from the state of a new user each time, and
-// the blind filter beside changes none of them and says what one without releases says.
+// TestRun: the outcomes are those of a sanitizer's steps, from the state of a new user each time,
+// and the blind filter beside changes none of them and says what one without releases says.
 func TestRun(t *testing.T) {
 	m := model(t)
 	alone, err := Alone(sanitizer(t, m), 20)
@@ -84,7 +88,9 @@ func TestRun(t *testing.T) {
 			want, blind := sanitizer(t, m), sanitizer(t, m)
 			var state, unseen mechanism.State
 			var score Score
-			err := runner.Run(Track{User: user, Reports: Centres(m.Grid, steps, cells)}, func(r *Result) error {
+			err := runner.Run(Track{
+				User: user, Reports: Centres(m.Grid, steps, cells),
+			}, func(r *Result) error {
 				in := mechanism.Input{
 					User: user, Step: r.Step, Cell: cells[r.Number], Release: runner.Release,
 					Prior: true,
@@ -93,8 +99,12 @@ func TestRun(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if !reflect.DeepEqual(out, r.Outcome) || r.Step != steps[r.Number] || r.Place != m.Grid.Centre(cells[r.Number]) {
-					t.Errorf("%s, report %d of %s: %+v at %+v, want %+v", name, r.Number, user, r.Outcome, r.Report, out)
+				if !reflect.DeepEqual(out, r.Outcome) || r.Step != steps[r.Number] ||
+					r.Place != m.Grid.Centre(cells[r.Number]) {
+					t.Errorf(
+						"%s, report %d of %s: %+v at %+v, want %+v", name, r.Number, user,
+						r.Outcome, r.Report, out,
+					)
 				}
 				in.Release = false
 				nothing, err := blind.Step(&unseen, in)
@@ -102,7 +112,10 @@ func TestRun(t *testing.T) {
 					return err
 				}
 				if runner.Beside && r.Blind != nothing.Estimate {
-					t.Errorf("%s, report %d: blind %v, want %v", name, r.Number, r.Blind, nothing.Estimate)
+					t.Errorf(
+						"%s, report %d: blind %v, want %v", name, r.Number, r.Blind,
+						nothing.Estimate,
+					)
 				}
 				score.Add(r)
 				return nil
@@ -117,9 +130,11 @@ func TestRun(t *testing.T) {
 			if runner.Beside {
 				besides = len(steps)
 			}
-			if int(score.Releases()) != releases || score.Release.Len() != releases || score.Estimate.Len() != len(steps) || score.Blind.Len() != besides {
-				t.Errorf("%s: %d releases, distances of %d releases, %d estimates and %d blind ones",
-					name, score.Releases(), score.Release.Len(), score.Estimate.Len(), score.Blind.Len())
+			if int(score.Releases()) != releases || score.Release.Len() != releases ||
+				score.Estimate.Len() != len(steps) || score.Blind.Len() != besides {
+				t.Errorf("%s: %d releases, and distances of %d releases, %d and %d estimates",
+					name, score.Releases(), score.Release.Len(), score.Estimate.Len(),
+					score.Blind.Len())
 			}
 		}
 	}
@@ -130,7 +145,9 @@ func TestRunEnds(t *testing.T) {
 	m := model(t)
 	steps, cells := walked(m, 1, 9)
 	stop, seen := errors.New("stop"), 0
-	err := (&Runner{Sanitizer: sanitizer(t, m)}).Run(Track{Reports: Centres(m.Grid, steps, cells)}, func(*Result) error {
+	err := (&Runner{Sanitizer: sanitizer(t, m)}).Run(Track{
+		Reports: Centres(m.Grid, steps, cells),
+	}, func(*Result) error {
 		if seen++; seen == 3 {
 			return stop
 		}

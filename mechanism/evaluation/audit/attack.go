@@ -13,15 +13,17 @@ import (
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// AttackReport is the outcome of the closed-form attack: an observer is shown releases of two places, chosen by a coin, and guesses where an event in
-// favour of one of them has happened.
+// AttackReport is the outcome of the closed-form attack: an observer is shown releases of two
+// places, chosen by a coin, and guesses where an event in favour of one of them has happened.
 //
-// A fifth of the draws is a survey of all pairs, the rest goes to the pair and event that look most promising after it (AttackResult.promise), with fresh
-// draws: so the last bound pays for one test and not for all. Choosing on other draws than those of the test is as Ding, Wang, Wang, Zhang and Kifer do it (2018, doi
-// 10.1145/3243734.3243818). Half of 1 - Confidence is for the survey's tests together (Bonferroni), half for the last one.
+// A fifth of the draws is a survey of all pairs, the rest goes to the pair and event that look most
+// promising after it (AttackResult.promise), with fresh draws: so the last bound pays for one test
+// and not for all. Choosing on other draws than those of the test is as Ding, Wang, Wang, Zhang and
+// Kifer do it (2018, doi 10.1145/3243734.3243818). Half of 1 - Confidence is for the survey's tests
+// together (Bonferroni), half for the last one.
 //
-// The draws are the Sampler's, which takes its words from a few long streams. That the published releases follow the same law is part of the test of
-// separation.
+// The draws are the Sampler's, which takes its words from a few long streams. That the published
+// releases follow the same law is part of the test of separation.
 type AttackReport struct {
 	// Bound is a lower bound on the true ε at the report's confidence: the greatest of all.
 	Bound float64 `json:"bound"`
@@ -34,16 +36,17 @@ type AttackReport struct {
 
 // AttackResult is one test.
 type AttackResult struct {
-	Situation string  `json:"situation"`
-	Places    string  `json:"places"` // "members" of the location set, or cells "outside" by way of their surrogates
-	Event     string  `json:"event"`
-	Guesses   string  `json:"guesses"` // "both" places, or only the "first" or the "second"
-	Draws     int64   `json:"draws"`
-	Hits      int64   `json:"hits"`
-	Misses    int64   `json:"misses"`
-	Bound     float64 `json:"bound"`
-	Estimate  float64 `json:"estimate"` // ln(hits/misses); 0 without a miss
-	Reach     float64 `json:"reach"`    // what a mechanism as stated has between the two places
+	Situation string `json:"situation"`
+	// Places are "members" of the location set, or cells "outside" by way of their surrogates.
+	Places   string  `json:"places"`
+	Event    string  `json:"event"`
+	Guesses  string  `json:"guesses"` // "both" places, or only the "first" or the "second"
+	Draws    int64   `json:"draws"`
+	Hits     int64   `json:"hits"`
+	Misses   int64   `json:"misses"`
+	Bound    float64 `json:"bound"`
+	Estimate float64 `json:"estimate"` // ln(hits/misses); 0 without a miss
+	Reach    float64 `json:"reach"`    // what a mechanism as stated has between the two places
 }
 
 const (
@@ -57,7 +60,8 @@ const (
 
 var guessesNames = [guessesWays]string{"both", "first", "second"}
 
-// tally counts, per event, its releases and those of its mirror image, by the place that was released.
+// tally counts, per event, its releases and those of its mirror image, by the place that was
+// released.
 type tally [][2][2]int64
 
 // guesses returns hits and misses of an event.
@@ -113,18 +117,22 @@ func (a *auditor) attack(report *Report) error {
 	if err != nil {
 		return err
 	}
-	if result := chosen.result(last[0], choice[0], choice[1], rest, alpha); result.Bound >= best.Bound {
+	if result := chosen.result(
+		last[0], choice[0], choice[1], rest, alpha,
+	); result.Bound >= best.Bound {
 		best = result
 	}
 	report.Attack.Bound, report.Attack.Worst = best.Bound, best
 	return nil
 }
 
-// suspicion is the level at which a survey's result counts as one that a right mechanism would not give: one false suspicion in some 30 surveys.
+// suspicion is the level at which a survey's result counts as one that a right mechanism would not
+// give: one false suspicion in some 30 surveys.
 const suspicion = 2e-4
 
-// promise says how good a bound the last test is expected to give, up to a constant. What the survey has estimated above the reach by luck must not count:
-// it would lead to a test of a few lucky guesses. What it has found with significance does.
+// promise says how good a bound the last test is expected to give, up to a constant. What the
+// survey has estimated above the reach by luck must not count: it would lead to a test of a few
+// lucky guesses. What it has found with significance does.
 func (r AttackResult) promise() float64 {
 	if clamp(EpsilonLowerBound(r.Hits, r.Misses, suspicion)) > r.Reach {
 		return r.Reach + r.Bound
@@ -135,8 +143,11 @@ func (r AttackResult) promise() float64 {
 func (p *pair) result(t tally, event, way int, draws int64, alpha float64) AttackResult {
 	hits, misses := t.guesses(event, way)
 	r := AttackResult{
-		Situation: p.at.name, Places: p.kind, Event: p.events[event].name, Guesses: guessesNames[way], Draws: draws,
-		Hits: hits, Misses: misses, Reach: p.reach, Bound: clamp(EpsilonLowerBound(hits, misses, alpha)),
+		Situation: p.at.name, Places: p.kind, Event: p.events[event].name,
+		Guesses: guessesNames[way], Draws: draws,
+		Hits: hits, Misses: misses, Reach: p.reach, Bound: clamp(
+			EpsilonLowerBound(hits, misses, alpha),
+		),
 	}
 	if hits > 0 && misses > 0 {
 		r.Estimate = math.Log(float64(hits) / float64(misses))
@@ -144,8 +155,8 @@ func (p *pair) result(t tally, event, way int, draws int64, alpha float64) Attac
 	return r
 }
 
-// draw draws as many releases of each pair and counts its events. Words come from streams by the seed, the stage, the pair and the chunk, so workers can
-// take chunks in any order.
+// draw draws as many releases of each pair and counts its events. Words come from streams by the
+// seed, the stage, the pair and the chunk, so workers can take chunks in any order.
 func (a *auditor) draw(stage string, pairs []*pair, each int64) ([]tally, error) {
 	sums := make([]tally, len(pairs))
 	for i, p := range pairs {
@@ -163,7 +174,10 @@ func (a *auditor) draw(stage string, pairs []*pair, each int64) ([]tally, error)
 	}}
 	var mu sync.Mutex // of the sums
 	return sums, pool.Do(chunks*len(pairs), func(int) func(*parallel.Task) error {
-		w := &worker{auditor: a, samplers: map[*Situation]Sampler{}, streams: noise.NewKeyed(noise.KeyFromSeed(a.options.Seed))}
+		w := &worker{
+			auditor: a, samplers: map[*Situation]Sampler{},
+			streams: noise.NewKeyed(noise.KeyFromSeed(a.options.Seed)),
+		}
 		return func(t *parallel.Task) error {
 			i := t.Number / chunks
 			name := fmt.Sprintf("geodither audit, %s %d/%d", stage, i, int64(t.Number%chunks)*chunk)
@@ -227,7 +241,8 @@ func (w *worker) count(p *pair, stream string, n int64) (tally, error) {
 	return counts, nil
 }
 
-// happens says whether an event in favour of one place, or its mirror image in favour of the other, has happened.
+// happens says whether an event in favour of one place, or its mirror image in favour of the other,
+// has happened.
 func (p *pair) happens(e *event, z grid.Point, side int, near, away offset) bool {
 	if !e.cone.holds(near) || e.second != nil && !e.second.holds(away) {
 		return false
@@ -251,7 +266,8 @@ func newFrame(g *grid.Grid, o mechanism.Options) frame {
 // farAway is beyond what half steps in a float64 tell.
 const farAway = 1 << 52
 
-// steps returns a coordinate in half steps from the map's corner, and whether it is the very float64 that stands for a point of the lattice.
+// steps returns a coordinate in half steps from the map's corner, and whether it is the very
+// float64 that stands for a point of the lattice.
 func (f frame) steps(km float64) (int64, bool) {
 	h := math.Round(km / f.grid.CellKM() * float64(2*f.n))
 	if !(math.Abs(h) < farAway) {
@@ -273,7 +289,10 @@ func (f frame) offset(z grid.Point, c grid.Cell) offset {
 		y, okY := f.steps(z.Y)
 		if okX && okY {
 			column, row := int64(f.grid.Column(c)), int64(f.grid.Row(c))
-			return offset{whole: true, steps: convex.Lattice{X: (x - (2*column+1)*f.n) / 2, Y: (y - (2*row+1)*f.n) / 2}}
+			return offset{
+				whole: true,
+				steps: convex.Lattice{X: (x - (2*column+1)*f.n) / 2, Y: (y - (2*row+1)*f.n) / 2},
+			}
 		}
 	}
 	return offset{km: convex.Vec(z.Sub(f.grid.Centre(c)))}

@@ -10,8 +10,9 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// TestAttackDrawsAfresh looks at the words of every draw of the survey and the last test. If the last test drew those of the survey, the pair chosen
-// for its luck would have its luck again, and the confidence would not hold.
+// TestAttackDrawsAfresh looks at the words of every draw of the survey and the last test. If the
+// last test drew those of the survey, the pair chosen for its luck would have its luck again, and
+// the confidence would not hold.
 func TestAttackDrawsAfresh(t *testing.T) {
 	t.Parallel()
 	m, o, situations := scouted(t, law.Lattice)
@@ -27,7 +28,10 @@ func TestAttackDrawsAfresh(t *testing.T) {
 			return right(src, cell)
 		}
 	}}
-	a := &auditor{subject: subject, model: m, release: o, situations: situations, options: Options{Draws: draws, Seed: 3, Workers: 2}.withDefaults()}
+	a := &auditor{
+		subject: subject, model: m, release: o, situations: situations,
+		options: Options{Draws: draws, Seed: 3, Workers: 2}.withDefaults(),
+	}
 	var r Report
 	if err := a.attack(&r); err != nil {
 		t.Fatal(err)

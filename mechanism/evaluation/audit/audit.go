@@ -27,18 +27,22 @@ import (
 
 // Options say how hard an audit tries. The zero value of each field means its default.
 type Options struct {
-	// Draws is the number of releases that the attack draws, default 10⁶. Bounds tighten with its root.
+	// Draws is the number of releases that the attack draws, default 10⁶. Bounds tighten with its
+	// root.
 	Draws int64
-	// Seed makes an audit repeatable: the same seed, code, model and situations give the same report.
+	// Seed makes an audit repeatable: the same seed, code, model and situations give the same
+	// report.
 	Seed uint64
-	// Confidence that no bound of the attack exceeds the true ε, over all its tests together; default .999. One minus it is the rate of false
-	// alarms of the attack on a mechanism whose ε is exactly as stated.
+	// Confidence that no bound of the attack exceeds the true ε, over all its tests together;
+	// default .999. One minus it is the rate of false alarms of the attack on a mechanism whose ε
+	// is exactly as stated.
 	Confidence float64
 	// Ratio also compares the exponents of all pairs of places; see RatioReport.
 	Ratio bool
 	// Workers is the number of goroutines, default one. The report does not depend on it.
 	Workers int
-	// Progress, if set, is told now and then how many draws are done, one call at a time. Its error ends the audit.
+	// Progress, if set, is told now and then how many draws are done, one call at a time. Its error
+	// ends the audit.
 	Progress func(done, total int64) error
 }
 
@@ -67,15 +71,22 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
 	if o.Draws < leastDraws {
-		errs = append(errs, fmt.Errorf("%d draws tell nothing: an audit needs %d at least, and a bound near ε a million", o.Draws, leastDraws))
+		errs = append(errs, fmt.Errorf(
+			"%d draws tell nothing: an audit needs %d at least, and a bound near ε a million",
+			o.Draws, leastDraws,
+		))
 	}
 	if !(o.Confidence > .5 && o.Confidence < 1) {
-		errs = append(errs, fmt.Errorf("confidence %g is not between .5 and 1: leave it out for %g", o.Confidence, DefaultConfidence))
+		errs = append(errs, fmt.Errorf(
+			"confidence %g is not between .5 and 1: leave it out for %g", o.Confidence,
+			DefaultConfidence,
+		))
 	}
 	return errors.Join(errs...)
 }
 
-// Report is what an audit has found. It holds no place and no user: of a situation it tells sizes and shapes.
+// Report is what an audit has found. It holds no place and no user: of a situation it tells sizes
+// and shapes.
 type Report struct {
 	Mechanism  string  `json:"mechanism"`
 	Epsilon    float64 `json:"epsilon"`
@@ -94,7 +105,8 @@ type Report struct {
 	Estimates  CheckReport       `json:"estimates"`
 	Ratio      *RatioReport      `json:"ratio,omitempty"`
 
-	// Passed says that nothing was found. It does not say that the mechanism is private: no attack can show that.
+	// Passed says that nothing was found. It does not say that the mechanism is private: no attack
+	// can show that.
 	Passed bool `json:"passed"`
 	// Findings are the faults, in words.
 	Findings []string `json:"findings"`
@@ -138,37 +150,49 @@ type auditor struct {
 	done       int64
 }
 
-// Run attacks a subject under a model and release options, at situations that a Scout has met. An error means that the audit could not be
-// carried out, not that it found something.
+// Run attacks a subject under a model and release options, at situations that a Scout has met. An
+// error means that the audit could not be carried out, not that it found something.
 //
-// It runs the closed-form attack (AttackReport), and tests the low bits of releases (BitsReport), that the same facts give the same bytes, that each
-// fact of a release changes its noise, that a cell outside the location set is published as its surrogate is, and that equal releases come with the
-// same estimate, radius and kind.
+// It runs the closed-form attack (AttackReport), and tests the low bits of releases (BitsReport),
+// that the same facts give the same bytes, that each fact of a release changes its noise, that a
+// cell outside the location set is published as its surrogate is, and that equal releases come with
+// the same estimate, radius and kind.
 //
-// False alarms on a right mechanism: 1 - Confidence for the attack; below 10⁻⁶ for the test of separation; none for the others, which look for what
-// cannot happen.
-func Run(subject Subject, model *mobility.Model, release mechanism.Options, situations []*Situation, o Options) (*Report, error) {
+// False alarms on a right mechanism: 1 - Confidence for the attack; below 10⁻⁶ for the test of
+// separation; none for the others, which look for what cannot happen.
+func Run(
+	subject Subject, model *mobility.Model, release mechanism.Options, situations []*Situation,
+	o Options,
+) (*Report, error) {
 	if err := errors.Join(o.Validate(), release.Validate()); err != nil {
 		return nil, err
 	}
 	if len(situations) == 0 {
-		return nil, errors.New("audit: it needs a situation in which something is released; give it longer tracks")
+		return nil, errors.New(
+			"audit: it needs a situation in which something is released; give it longer tracks",
+		)
 	}
 	full, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(o.Seed)), release)
 	if err != nil {
 		return nil, err
 	}
 	release = full.Options()
-	a := &auditor{subject: subject, model: model, release: release, situations: situations, options: o.withDefaults()}
+	a := &auditor{
+		subject: subject, model: model, release: release, situations: situations,
+		options: o.withDefaults(),
+	}
 	report := &Report{
-		Mechanism: release.Mechanism, Epsilon: release.Epsilon, Delta: release.Delta, ModelID: model.ID(),
-		Draws: a.options.Draws, Seed: o.Seed, Confidence: a.options.Confidence,
+		Mechanism: release.Mechanism, Epsilon: release.Epsilon, Delta: release.Delta,
+		ModelID: model.ID(),
+		Draws:   a.options.Draws, Seed: o.Seed, Confidence: a.options.Confidence,
 	}
 	for _, s := range situations {
 		report.Situations = append(report.Situations, s.report())
 	}
 	// The attack comes last: it takes longest.
-	for _, test := range []func(*Report) error{a.repeat, a.separation, a.surrogates, a.estimates, a.bits, a.ratio, a.attack} {
+	for _, test := range []func(*Report) error{
+		a.repeat, a.separation, a.surrogates, a.estimates, a.bits, a.ratio, a.attack,
+	} {
 		if err := test(report); err != nil {
 			return nil, err
 		}
@@ -180,17 +204,27 @@ func Run(subject Subject, model *mobility.Model, release mechanism.Options, situ
 // judge turns figures into findings.
 func (r *Report) judge() {
 	r.Findings = []string{} // an array in JSON
-	find := func(format string, args ...any) { r.Findings = append(r.Findings, fmt.Sprintf(format, args...)) }
+	find := func(format string, args ...any) {
+		r.Findings = append(
+			r.Findings, fmt.Sprintf(format, args...),
+		)
+	}
 	if r.Attack.Bound > r.Epsilon {
-		find("two places can be told apart by more than e^ε: the true ε is at least %.4f with confidence %g, and %g is stated (situation %s, event %q)",
+		find("two places can be told apart by more than e^ε: the true ε is at least %.4f with "+
+			"confidence %g, and %g is stated (situation %s, event %q)",
 			r.Attack.Bound, r.Confidence, r.Epsilon, r.Attack.Worst.Situation, r.Attack.Worst.Event)
 	}
 	if r.Bits.Certain > 0 {
-		find("the low bits of %d of %d releases (%.2g %%) prove that they do not come from the other place: no finite ε holds for the numbers that are published",
+		find("the low bits of %d of %d releases (%.2g %%) prove that they do not come from the "+
+			"other place: no finite ε holds for the numbers that are published",
 			r.Bits.Certain, r.Bits.Draws, 100*r.Bits.Share())
 	}
 	if r.Bits.OffLattice > 0 {
-		find("%d of %d releases do not lie on the lattice that all places share: their bits depend on more than the place that was drawn", r.Bits.OffLattice, r.Bits.Draws)
+		find(
+			"%d of %d releases do not lie on the lattice that all places share: their bits "+
+				"depend on more than the place that was drawn",
+			r.Bits.OffLattice, r.Bits.Draws,
+		)
 	}
 	for _, check := range []struct {
 		name string
@@ -202,11 +236,18 @@ func (r *Report) judge() {
 		{"what is published beside a release depends on more than the releases", r.Estimates},
 	} {
 		if check.of.Failures > 0 {
-			find("%s: %d of %d trials (%s)", check.name, check.of.Failures, check.of.Trials, strings.Join(check.of.Details, "; "))
+			find(
+				"%s: %d of %d trials (%s)", check.name, check.of.Failures, check.of.Trials,
+				strings.Join(check.of.Details, "; "),
+			)
 		}
 	}
 	if r.Ratio != nil && r.Ratio.Failures > 0 {
-		find("exponents of two places differ by more than ε in %d of %d comparisons, by %.6g ε at most", r.Ratio.Failures, r.Ratio.Comparisons, r.Ratio.Worst)
+		find(
+			"exponents of two places differ by more than ε in %d of %d comparisons, by %.6g ε at "+
+				"most",
+			r.Ratio.Failures, r.Ratio.Comparisons, r.Ratio.Worst,
+		)
 	}
 	r.Passed = len(r.Findings) == 0
 }

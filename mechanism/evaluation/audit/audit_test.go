@@ -16,9 +16,11 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Each test of the attack has a fixed seed. With fresh ones a right mechanism would fail once in a thousand audits, the default confidence.
+// Each test of the attack has a fixed seed. With fresh ones a right mechanism would fail once in a
+// thousand audits, the default confidence.
 
-// roads is a map with a street every sixth row and column, along which most go on; so location sets are lines, crosses and patches.
+// roads is a map with a street every sixth row and column, along which most go on; so location sets
+// are lines, crosses and patches.
 func roads(tb testing.TB, width, height int) *mobility.Model {
 	tb.Helper()
 	g, err := grid.Plain(width, height, .34)
@@ -66,8 +68,8 @@ func roads(tb testing.TB, width, height int) *mobility.Model {
 	return model
 }
 
-// scouted returns a model, options and situations of a few simulated users. Without padding, and after releases that told more than those of the
-// options, there are lines and slivers among them.
+// scouted returns a model, options and situations of a few simulated users. Without padding, and
+// after releases that told more than those of the options, there are lines and slivers among them.
 func scouted(tb testing.TB, name string) (*mobility.Model, mechanism.Options, []*Situation) {
 	tb.Helper()
 	m := roads(tb, 24, 24)
@@ -82,10 +84,14 @@ func scouted(tb testing.TB, name string) (*mobility.Model, mechanism.Options, []
 		for user := range 4 {
 			cell := m.SampleInitial(src)
 			for step := range int64(60) {
-				if fresh, err := scout.Visit(fmt.Sprint("u", user), step, cell); err != nil || !fresh {
+				if fresh, err := scout.Visit(
+					fmt.Sprint("u", user), step, cell,
+				); err != nil || !fresh {
 					tb.Fatal(fresh, err)
 				}
-				if fresh, err := scout.Visit(fmt.Sprint("u", user), step, cell); err != nil || fresh {
+				if fresh, err := scout.Visit(
+					fmt.Sprint("u", user), step, cell,
+				); err != nil || fresh {
 					tb.Fatal(fresh, err)
 				}
 				cell = m.SampleNext(src, cell, step)
@@ -104,7 +110,9 @@ const testDraws = 200_000
 func audited(tb testing.TB, name string, subject Subject) *Report {
 	tb.Helper()
 	m, o, situations := scouted(tb, name)
-	report, err := Run(subject, m, o, situations, Options{Draws: testDraws, Seed: 3, Ratio: true, Workers: 2})
+	report, err := Run(
+		subject, m, o, situations, Options{Draws: testDraws, Seed: 3, Ratio: true, Workers: 2},
+	)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -128,7 +136,9 @@ func TestAuditPassesTheLattice(t *testing.T) {
 	if !kinds["line"] || !kinds["thin"] || !kinds["fat"] {
 		t.Errorf("situations are %+v: want lines, thin and fat hulls", r.Situations)
 	}
-	if r.Repeat.Trials == 0 || r.Surrogates.Trials == 0 || r.Estimates.Trials < 20 || r.Separation.Trials != 11 || r.Bits.Draws == 0 || !r.Bits.Lattice || r.Ratio.Comparisons == 0 {
+	if r.Repeat.Trials == 0 || r.Surrogates.Trials == 0 || r.Estimates.Trials < 20 ||
+		r.Separation.Trials != 11 || r.Bits.Draws == 0 || !r.Bits.Lattice ||
+		r.Ratio.Comparisons == 0 {
 		t.Errorf("a test has not run: %+v", r)
 	}
 	if math.Abs(r.Ratio.Worst-1) > 1e-9 {
@@ -148,7 +158,8 @@ func TestAuditPassesTheLattice(t *testing.T) {
 	}
 }
 
-// TestAuditOfFloats: the laws are right, the numbers are not. Their bits are found out, and nothing else.
+// TestAuditOfFloats: the laws are right, the numbers are not. Their bits are found out, and nothing
+// else.
 func TestAuditOfFloats(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{law.PIM, law.KNorm, law.Laplace, law.LaplaceTight} {
@@ -161,7 +172,10 @@ func TestAuditOfFloats(t *testing.T) {
 			if r.Attack.Bound > 1 || r.Attack.Bound < .9*r.Attack.Worst.Reach {
 				t.Errorf("the bound is %v with a reach of %v", r.Attack.Bound, r.Attack.Worst.Reach)
 			}
-			t.Logf("certainty in %.2g of releases, bound %.3f of %.3f", r.Bits.Share(), r.Attack.Bound, r.Attack.Worst.Reach)
+			t.Logf(
+				"certainty in %.2g of releases, bound %.3f of %.3f", r.Bits.Share(), r.Attack.Bound,
+				r.Attack.Worst.Reach,
+			)
 		})
 	}
 }
@@ -171,7 +185,9 @@ func TestAuditIsReproducible(t *testing.T) {
 	m, o, situations := scouted(t, law.Lattice)
 	var reports [2]string
 	for i, workers := range []int{1, 3} {
-		r, err := Run(Sanitizers{}, m, o, situations, Options{Draws: 20_000, Seed: 9, Workers: workers})
+		r, err := Run(
+			Sanitizers{}, m, o, situations, Options{Draws: 20_000, Seed: 9, Workers: workers},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,22 +207,25 @@ func TestAuditEnds(t *testing.T) {
 	m, o, situations := scouted(t, law.Lattice)
 	enough := errors.New("enough")
 	last := int64(0)
-	_, err := Run(Sanitizers{}, m, o, situations, Options{Draws: 100_000, Workers: 2, Progress: func(done, total int64) error {
-		if done <= last || total != 100_000 {
-			t.Errorf("%d of %d after %d", done, total, last)
-		}
-		if last = done; done > 30_000 {
-			return enough
-		}
-		return nil
-	}})
+	_, err := Run(Sanitizers{}, m, o, situations, Options{Draws: 100_000, Workers: 2,
+		Progress: func(done, total int64) error {
+			if done <= last || total != 100_000 {
+				t.Errorf("%d of %d after %d", done, total, last)
+			}
+			if last = done; done > 30_000 {
+				return enough
+			}
+			return nil
+		}})
 	if !errors.Is(err, enough) || last > 40_000 {
 		t.Errorf("%v after %d draws", err, last)
 	}
 	if _, err := Run(Sanitizers{}, m, o, nil, Options{}); err == nil {
 		t.Error("an audit without a situation")
 	}
-	for _, bad := range []Options{{Draws: 3}, {Draws: -1}, {Confidence: 1}, {Confidence: math.NaN()}} {
+	for _, bad := range []Options{
+		{Draws: 3}, {Draws: -1}, {Confidence: 1}, {Confidence: math.NaN()},
+	} {
 		if _, err := Run(Sanitizers{}, m, o, situations, bad); err == nil {
 			t.Errorf("options %+v", bad)
 		}

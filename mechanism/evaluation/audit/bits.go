@@ -9,17 +9,22 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// BitsReport is the outcome of the test of low bits (Mironov 2012, doi 10.1145/2382196.2382264): what the last bits of a published float64 tell.
+// BitsReport is the outcome of the test of low bits (Mironov 2012, doi 10.1145/2382196.2382264):
+// what the last bits of a published float64 tell.
 //
-// A mechanism that adds noise n to a place x in float64 publishes the rounded sum. All n of the size of z - x are multiples of their last bit's value, x is
-// one of its own, and so must the sum be of the smaller one. A z with lower bits than that comes from another place: with certainty, whatever
-// n's law is. It is a proof and not a statistic, so one such release is a finding, and there are no false alarms. It is not all that bits
-// can tell: a mechanism without a finding may still leak.
+// A mechanism that adds noise n to a place x in float64 publishes the rounded sum. All n of the
+// size of z - x are multiples of their last bit's value, x is one of its own, and so must the sum
+// be of the smaller one. A z with lower bits than that comes from another place: with certainty,
+// whatever n's law is. It is a proof and not a statistic, so one such release is a finding, and
+// there are no false alarms. It is not all that bits can tell: a mechanism without a finding may
+// still leak.
 //
-// A release of the lattice must be the one float64 that stands for its point of the lattice, which is the same for all places.
+// A release of the lattice must be the one float64 that stands for its point of the lattice, which
+// is the same for all places.
 type BitsReport struct {
-	Draws      int64 `json:"draws"`
-	Certain    int64 `json:"certain"`     // releases that prove that they do not come from the other place
+	Draws int64 `json:"draws"`
+	// Certain are releases that prove that they do not come from the other place.
+	Certain    int64 `json:"certain"`
 	OffLattice int64 `json:"off_lattice"` // releases beside the lattice, where there must be one
 	Lattice    bool  `json:"lattice"`
 }
@@ -69,8 +74,8 @@ func (b *BitsReport) look(f frame, z, other grid.Point) {
 	}
 }
 
-// extremes returns pairs of members that lie furthest apart along an axis, so that their coordinates and the noise between them differ in size, and
-// the first and last member.
+// extremes returns pairs of members that lie furthest apart along an axis, so that their
+// coordinates and the noise between them differ in size, and the first and last member.
 func (s *Situation) extremes() [][2]grid.Cell {
 	west, east := s.cells[0], s.cells[0]
 	for _, c := range s.cells {
@@ -88,11 +93,13 @@ func (s *Situation) extremes() [][2]grid.Cell {
 	return pairs
 }
 
-// impossible says that z is not the rounded sum x + n for any float64 n. It returns false where it does not know.
+// impossible says that z is not the rounded sum x + n for any float64 n. It returns false where it
+// does not know.
 //
-// The exact sum differs from z by half of z's last bit at most, so |n| is at least d = |z - x| minus that, less the error of computing it. Hence n
-// is a multiple of the value u of d's last bit, and x + n one of the smaller of u and x's lowest set bit; what rounding makes of it is one too, as
-// rounding takes lower bits away.
+// The exact sum differs from z by half of z's last bit at most, so |n| is at least d = |z - x|
+// minus that, less the error of computing it. Hence n is a multiple of the value u of d's last bit,
+// and x + n one of the smaller of u and x's lowest set bit; what rounding makes of it is one too,
+// as rounding takes lower bits away.
 func impossible(z, x float64) bool {
 	if z == 0 || x == 0 {
 		return false

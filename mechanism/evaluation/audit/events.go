@@ -24,18 +24,21 @@ type pair struct {
 	reach  float64 // ε of the two places in the law that is stated, which no event can exceed
 }
 
-// event is a set of releases that speak for the first place. Its mirror image speaks for the second. With a = z - x1 and b = z - x2 it asks for a in
-// a cone, far enough away, and where the other cone is set for b in that.
+// event is a set of releases that speak for the first place. Its mirror image speaks for the
+// second. With a = z - x1 and b = z - x2 it asks for a in a cone, far enough away, and where the
+// other cone is set for b in that.
 type event struct {
 	name         string
 	cone, second *cone
 	beyond       float64 // least norm of a
 }
 
-// cone is the directions from one vector counter-clockwise to another by at most half a turn, in cells.
+// cone is the directions from one vector counter-clockwise to another by at most half a turn, in
+// cells.
 type cone struct{ from, to convex.Lattice }
 
-// offset is a vector from a place to a release: whole steps where the release lies on the lattice, else kilometres.
+// offset is a vector from a place to a release: whole steps where the release lies on the lattice,
+// else kilometres.
 type offset struct {
 	whole bool
 	steps convex.Lattice
@@ -44,8 +47,9 @@ type offset struct {
 
 func (o offset) mirrored() offset { return offset{o.whole, o.steps.Neg(), o.km.Neg()} }
 
-// holds decides whether an offset lies in a cone, its edges included: without error in whole numbers. In kilometres an offset within a rounding error
-// of an edge counts on either side. That costs nothing: each decision defines an event, and a bound holds for any.
+// holds decides whether an offset lies in a cone, its edges included: without error in whole
+// numbers. In kilometres an offset within a rounding error of an edge counts on either side. That
+// costs nothing: each decision defines an event, and a bound holds for any.
 func (c *cone) holds(o offset) bool {
 	if o.whole {
 		return turn(c.from, o.steps) >= 0 && turn(o.steps, c.to) >= 0
@@ -102,8 +106,8 @@ func (s *Situation) vertex(i int) convex.Lattice {
 // area2 is twice the area of the triangle (0, vertex i, vertex i+1).
 func (s *Situation) area2(i int) int64 { return convex.Cross(s.vertex(i), s.vertex(i+1)) }
 
-// widestCone returns the vertex of K with the greatest share of K in the two triangles at it: the probability of the attack's event. On a line
-// that is one half.
+// widestCone returns the vertex of K with the greatest share of K in the two triangles at it: the
+// probability of the attack's event. On a line that is one half.
 func (s *Situation) widestCone() (vertex int, share float64) {
 	if len(s.k) == 2 {
 		return 1, .5
@@ -124,8 +128,8 @@ func (s *Situation) height(i int) float64 {
 	return float64(s.area2(i)) / math.Hypot(float64(edge.X), float64(edge.Y))
 }
 
-// steepest returns the vertices whose edge, before and behind, differs most in its height from the edge beyond it. There a sampler that weighs edges
-// wrongly shows.
+// steepest returns the vertices whose edge, before and behind, differs most in its height from the
+// edge beyond it. There a sampler that weighs edges wrongly shows.
 func (s *Situation) steepest() []int {
 	if len(s.k) == 2 {
 		return nil
@@ -145,15 +149,18 @@ func (s *Situation) steepest() []int {
 	return best[:]
 }
 
-// vertexPair attacks two places that are a vertex v of K apart. The event of PRIVACY's attack, ‖z-x2‖ - ‖z-x1‖ = 1, is that z - x1 lies in the
-// two triangles at v: there an edge with the support 1 at v gives the norm of a = z - x1, so that of b = a + v is ‖a‖ + 1; and where the norm
+// vertexPair attacks two places that are a vertex v of K apart. The event of PRIVACY's attack,
+// ‖z-x2‖ - ‖z-x1‖ = 1, is that z - x1 lies in the two triangles at v: there an edge with the
+// support 1 at v gives the norm of a = z - x1, so that of b = a + v is ‖a‖ + 1; and where the norm
 // is ‖a‖ + 1, the edge that gives it has both. On it the ratio of K-norm noise is e^ε exactly.
 //
-// The events of the edges ask for a before and b behind an edge's end: the ratio is below e^ε there, but for a sampler that gives the edges another weight
-// than their triangles' areas.
+// The events of the edges ask for a before and b behind an edge's end: the ratio is below e^ε
+// there, but for a sampler that gives the edges another weight than their triangles' areas.
 func (s *Situation) vertexPair(i int, o mechanism.Options) *pair {
 	v := s.vertex(i)
-	p := &pair{at: s, kind: "members", reach: o.Epsilon, norm: func(z grid.Point, place convex.Vec) float64 {
+	p := &pair{at: s, kind: "members", reach: o.Epsilon, norm: func(
+		z grid.Point, place convex.Vec,
+	) float64 {
 		return s.hull.Body().GaugeFrom(convex.Vec(z), place)
 	}}
 	p.find(v)
@@ -161,18 +168,24 @@ func (s *Situation) vertexPair(i int, o mechanism.Options) *pair {
 	if len(s.k) == 2 {
 		main = &cone{convex.Lattice{X: v.Y, Y: -v.X}, convex.Lattice{X: -v.Y, Y: v.X}}
 	}
-	p.events = []event{{name: "vertex", cone: main}, {name: "vertex, tail", cone: main, beyond: far / o.Epsilon}}
+	p.events = []event{
+		{name: "vertex", cone: main}, {name: "vertex, tail", cone: main, beyond: far / o.Epsilon},
+	}
 	if len(s.k) > 2 {
 		before, behind := &cone{s.vertex(i - 1), v}, &cone{v, s.vertex(i + 1)}
 		p.events = append(p.events,
-			event{name: "edge before", cone: &cone{s.vertex(i - 2), s.vertex(i - 1)}, second: before},
-			event{name: "edge behind", cone: &cone{s.vertex(i + 1), s.vertex(i + 2)}, second: behind})
+			event{
+				name: "edge before", cone: &cone{s.vertex(i - 2), s.vertex(i - 1)}, second: before,
+			},
+			event{
+				name: "edge behind", cone: &cone{s.vertex(i + 1), s.vertex(i + 2)}, second: behind,
+			})
 	}
 	return p
 }
 
-// laplacePair attacks the two places of the greatest ℓ1 distance v: where both coordinates of z - x1 point the way of v's, the ratio is
-// e^{ε‖v‖₁/S}.
+// laplacePair attacks the two places of the greatest ℓ1 distance v: where both coordinates of z -
+// x1 point the way of v's, the ratio is e^{ε‖v‖₁/S}.
 func (s *Situation) laplacePair(o mechanism.Options) *pair {
 	v, most := convex.Lattice{}, int64(0)
 	for _, w := range s.k {
@@ -201,11 +214,14 @@ func (s *Situation) laplacePair(o mechanism.Options) *pair {
 	case x.X*y.Y < 0:
 		c = &cone{y, x}
 	}
-	p.events = []event{{name: "corner", cone: c}, {name: "corner, tail", cone: c, beyond: far / o.Epsilon}}
+	p.events = []event{
+		{name: "corner", cone: c}, {name: "corner, tail", cone: c, beyond: far / o.Epsilon},
+	}
 	return p
 }
 
-// find sets the places to two members that differ by a vertex of K: there are two, since K is the hull of all differences.
+// find sets the places to two members that differ by a vertex of K: there are two, since K is the
+// hull of all differences.
 func (p *pair) find(v convex.Lattice) {
 	for _, second := range p.at.cells {
 		if first, ok := p.at.member(p.at.site(second).Add(v)); ok {
@@ -217,7 +233,8 @@ func (p *pair) find(v convex.Lattice) {
 	panic(fmt.Sprintf("audit: a vertex of K is no difference of two of %d cells", len(p.at.cells)))
 }
 
-// withOutside adds the same attack on two cells outside the set that have these surrogates, each as far from its surrogate as the map has one.
+// withOutside adds the same attack on two cells outside the set that have these surrogates, each as
+// far from its surrogate as the map has one.
 func (s *Situation) withOutside(p *pair) []*pair {
 	var nearest locationset.Surrogates
 	nearest.Reset(s.grid, s.cells)

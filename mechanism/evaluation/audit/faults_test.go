@@ -41,7 +41,9 @@ func plus(p, q grid.Point, by float64) grid.Point {
 }
 
 // moved gives both reports of a step another release.
-func moved(first, again mechanism.Outcome, z grid.Point, err error) (mechanism.Outcome, mechanism.Outcome, error) {
+func moved(
+	first, again mechanism.Outcome, z grid.Point, err error,
+) (mechanism.Outcome, mechanism.Outcome, error) {
 	first.Release, again.Release = z, z
 	return first, again, err
 }
@@ -65,7 +67,9 @@ func perimeter(at *Situation, o mechanism.Options, right Sampler) Sampler {
 		i, _ := slices.BinarySearch(lengths, noise.Uniform(src)*sum)
 		v, w, t := k[i], k[(i+1)%len(k)], noise.Uniform(src)
 		p := grid.Point{X: v.X + t*(w.X-v.X), Y: v.Y + t*(w.Y-v.Y)}
-		return plus(at.grid.Centre(at.cells[surrogates.Nearest(cell)]), p, noise.Gamma(src, 2)/o.Epsilon)
+		return plus(
+			at.grid.Centre(at.cells[surrogates.Nearest(cell)]), p, noise.Gamma(src, 2)/o.Epsilon,
+		)
 	}
 }
 
@@ -84,7 +88,9 @@ func TestAuditNoticesSamplers(t *testing.T) {
 				return plus(x, right(src, cell).Sub(x), .5)
 			}
 		}},
-		{"ε twice as large, on the lattice", law.Lattice, 1.9, func(at *Situation, o mechanism.Options, _ Sampler) Sampler {
+		{"ε twice as large, on the lattice", law.Lattice, 1.9, func(
+			at *Situation, o mechanism.Options, _ Sampler,
+		) Sampler {
 			o.Epsilon *= 2
 			s, err := Sanitizers{}.Sampler(at, o)
 			if err != nil {
@@ -92,18 +98,27 @@ func TestAuditNoticesSamplers(t *testing.T) {
 			}
 			return s
 		}},
-		{"mean of two draws", law.KNorm, 1.2, func(_ *Situation, _ mechanism.Options, right Sampler) Sampler {
+		{"mean of two draws", law.KNorm, 1.2, func(
+			_ *Situation, _ mechanism.Options, right Sampler,
+		) Sampler {
 			return func(src noise.Source, cell grid.Cell) grid.Point {
 				z, other := right(src, cell), right(src, cell)
 				return plus(z, other.Sub(z), .5)
 			}
 		}},
-		{"the true cell, not its surrogate", law.KNorm, 1.5, func(at *Situation, _ mechanism.Options, right Sampler) Sampler {
+		{"the true cell, not its surrogate", law.KNorm, 1.5, func(
+			at *Situation, _ mechanism.Options, right Sampler,
+		) Sampler {
 			return func(src noise.Source, cell grid.Cell) grid.Point {
-				return plus(right(src, cell), at.grid.Centre(cell).Sub(at.grid.Centre(at.surrogate(cell))), 1)
+				return plus(
+					right(src, cell), at.grid.Centre(cell).Sub(at.grid.Centre(at.surrogate(cell))),
+					1,
+				)
 			}
 		}},
-		{"a set without a cell", law.Lattice, 1.02, func(at *Situation, o mechanism.Options, right Sampler) Sampler {
+		{"a set without a cell", law.Lattice, 1.02, func(
+			at *Situation, o mechanism.Options, right Sampler,
+		) Sampler {
 			if len(at.cells) < 4 {
 				return right
 			}
@@ -113,14 +128,22 @@ func TestAuditNoticesSamplers(t *testing.T) {
 				panic(err)
 			}
 			m.Prepare(&smaller.hull, o.Epsilon)
-			return func(src noise.Source, cell grid.Cell) grid.Point { return m.Sample(src, at.surrogate(cell)) }
+			return func(
+				src noise.Source, cell grid.Cell,
+			) grid.Point {
+				return m.Sample(src, at.surrogate(cell))
+			}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := audited(t, c.law, broken{sampler: c.sampler})
-			if r.Attack.Bound < c.least || r.Passed || !strings.Contains(strings.Join(r.Findings, "\n"), "more than e^ε") {
-				t.Errorf("the bound is %v, want %v; findings %q", r.Attack.Bound, c.least, r.Findings)
+			if r.Attack.Bound < c.least || r.Passed || !strings.Contains(
+				strings.Join(r.Findings, "\n"), "more than e^ε",
+			) {
+				t.Errorf(
+					"the bound is %v, want %v; findings %q", r.Attack.Bound, c.least, r.Findings,
+				)
 			}
 		})
 	}
@@ -129,16 +152,23 @@ func TestAuditNoticesSamplers(t *testing.T) {
 // TestAuditNoticesNaiveFloats: the right point of the lattice, but added up in kilometres.
 func TestAuditNoticesNaiveFloats(t *testing.T) {
 	t.Parallel()
-	r := audited(t, law.Lattice, broken{sampler: func(at *Situation, _ mechanism.Options, right Sampler) Sampler {
+	r := audited(t, law.Lattice, broken{sampler: func(
+		at *Situation, _ mechanism.Options, right Sampler,
+	) Sampler {
 		pitch := at.grid.CellKM() / law.DefaultSubdivision
 		return func(src noise.Source, cell grid.Cell) grid.Point {
 			x := at.grid.Centre(at.surrogate(cell))
 			v := right(src, cell).Sub(x)
-			return plus(x, grid.Point{X: math.Round(v.X / pitch), Y: math.Round(v.Y / pitch)}, pitch)
+			return plus(
+				x, grid.Point{X: math.Round(v.X / pitch), Y: math.Round(v.Y / pitch)}, pitch,
+			)
 		}
 	}})
-	if r.Bits.OffLattice < r.Bits.Draws/20 || r.Passed || len(r.Findings) != 1 || !strings.Contains(r.Findings[0], "lattice") {
-		t.Errorf("%d of %d beside the lattice, findings %q", r.Bits.OffLattice, r.Bits.Draws, r.Findings)
+	if r.Bits.OffLattice < r.Bits.Draws/20 || r.Passed || len(r.Findings) != 1 ||
+		!strings.Contains(r.Findings[0], "lattice") {
+		t.Errorf(
+			"%d of %d beside the lattice, findings %q", r.Bits.OffLattice, r.Bits.Draws, r.Findings,
+		)
 	}
 }
 
@@ -156,78 +186,91 @@ func TestAuditNoticesPaths(t *testing.T) {
 		name, finding string
 		publish       func(f Facts) (first, again mechanism.Outcome, err error)
 	}{
-		{"noise without the cell", "noise does not depend on the cell", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-			x := m.Grid.Centre(surrogateOf(f))
-			f.Cell = 0
-			from := m.Grid.Centre(surrogateOf(f))
-			out, again, err := Sanitizers{}.Publish(f)
-			return moved(out, again, plus(out.Release, x.Sub(from), 1), err)
-		}},
-		{"a second draw in the step", "another report of the same step", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-			f.Options.SameStep = mechanism.SameStepRelease
-			return Sanitizers{}.Publish(f)
-		}},
-		{"fresh noise on a retry", "another run of the same facts", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-			fresh++
-			f.Key = noise.KeyFromSeed(uint64(fresh))
-			return Sanitizers{}.Publish(f)
-		}},
-		{"more noise on drift", "more than the surrogate", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-			out, again, err := Sanitizers{}.Publish(f)
-			z := out.Release
-			if x := surrogateOf(f); x != f.Cell {
-				z = plus(m.Grid.Centre(x), z.Sub(m.Grid.Centre(x)), 2)
-			}
-			return moved(out, again, z, err)
-		}},
-		{"the true cell", "more than the surrogate", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-			out, again, err := Sanitizers{}.Publish(f)
-			return moved(out, again, plus(out.Release, m.Grid.Centre(f.Cell).Sub(m.Grid.Centre(surrogateOf(f))), 1), err)
-		}},
-		{"half the noise", "another law than the sampler", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-			out, again, err := Sanitizers{}.Publish(f)
-			x := m.Grid.Centre(surrogateOf(f))
-			return moved(out, again, plus(x, out.Release.Sub(x), .5), err)
-		}},
-		{"the true cell's estimate", "published beside the release depends on more than the surrogate", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+		{"noise without the cell", "noise does not depend on the cell",
+			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+				x := m.Grid.Centre(surrogateOf(f))
+				f.Cell = 0
+				from := m.Grid.Centre(surrogateOf(f))
+				out, again, err := Sanitizers{}.Publish(f)
+				return moved(out, again, plus(out.Release, x.Sub(from), 1), err)
+			}},
+		{"a second draw in the step", "another report of the same step",
+			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+				f.Options.SameStep = mechanism.SameStepRelease
+				return Sanitizers{}.Publish(f)
+			}},
+		{"fresh noise on a retry", "another run of the same facts",
+			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+				fresh++
+				f.Key = noise.KeyFromSeed(uint64(fresh))
+				return Sanitizers{}.Publish(f)
+			}},
+		{"more noise on drift", "more than the surrogate",
+			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+				out, again, err := Sanitizers{}.Publish(f)
+				z := out.Release
+				if x := surrogateOf(f); x != f.Cell {
+					z = plus(m.Grid.Centre(x), z.Sub(m.Grid.Centre(x)), 2)
+				}
+				return moved(out, again, z, err)
+			}},
+		{"the true cell", "more than the surrogate",
+			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+				out, again, err := Sanitizers{}.Publish(f)
+				way := m.Grid.Centre(f.Cell).Sub(m.Grid.Centre(surrogateOf(f)))
+				return moved(out, again, plus(out.Release, way, 1), err)
+			}},
+		{"half the noise", "another law than the sampler",
+			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+				out, again, err := Sanitizers{}.Publish(f)
+				x := m.Grid.Centre(surrogateOf(f))
+				return moved(out, again, plus(x, out.Release.Sub(x), .5), err)
+			}},
+		{"the true cell's estimate", "published beside the release depends on more than the " +
+			"surrogate", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 			out, again, err := Sanitizers{}.Publish(f)
 			if out.Drift {
 				out.Estimate = m.Grid.Centre(f.Cell)
 			}
 			return out, again, err
 		}},
-		{"drift in the repeat's radius", "published beside the release depends on more than the surrogate", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+		{"drift in the repeat's radius", "published beside the release depends on more than the " +
+			"surrogate", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 			out, again, err := Sanitizers{}.Publish(f)
 			if out.Drift {
 				again.RadiusKM *= 2
 			}
 			return out, again, err
 		}},
-		{"drift in the kind", "published beside the release depends on more than the surrogate", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-			out, again, err := Sanitizers{}.Publish(f)
-			if out.Drift {
-				out.Kind = mechanism.Predicted
-			}
-			return out, again, err
-		}},
-		{"the surrogate's estimate", "beside equal releases differs", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-			out, again, err := Sanitizers{}.Publish(f)
-			out.Estimate = m.Grid.Centre(surrogateOf(f))
-			again.Estimate = out.Estimate
-			return out, again, err
-		}},
-		{"the surrogate's radius", "beside equal releases differs", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-			out, again, err := Sanitizers{}.Publish(f)
-			out.RadiusKM += out.Estimate.Distance(m.Grid.Centre(surrogateOf(f)))
-			again.RadiusKM = out.RadiusKM
-			return out, again, err
-		}},
-		{"a fresh estimate on a retry", "something else beside the same release", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-			out, again, err := Sanitizers{}.Publish(f)
-			fresh++
-			out.Estimate.X += float64(fresh)
-			return out, again, err
-		}},
+		{"drift in the kind", "published beside the release depends on more than the surrogate",
+			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+				out, again, err := Sanitizers{}.Publish(f)
+				if out.Drift {
+					out.Kind = mechanism.Predicted
+				}
+				return out, again, err
+			}},
+		{"the surrogate's estimate", "beside equal releases differs",
+			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+				out, again, err := Sanitizers{}.Publish(f)
+				out.Estimate = m.Grid.Centre(surrogateOf(f))
+				again.Estimate = out.Estimate
+				return out, again, err
+			}},
+		{"the surrogate's radius", "beside equal releases differs",
+			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+				out, again, err := Sanitizers{}.Publish(f)
+				out.RadiusKM += out.Estimate.Distance(m.Grid.Centre(surrogateOf(f)))
+				again.RadiusKM = out.RadiusKM
+				return out, again, err
+			}},
+		{"a fresh estimate on a retry", "something else beside the same release",
+			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+				out, again, err := Sanitizers{}.Publish(f)
+				fresh++
+				out.Estimate.X += float64(fresh)
+				return out, again, err
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := audited(t, law.Lattice, broken{publish: c.publish})
@@ -241,11 +284,14 @@ func TestAuditNoticesPaths(t *testing.T) {
 // lowBit is not a fact but the last bit of one: neighbours in a row share the rest.
 const lowBit = "low bit of the cell"
 
-// TestSeparationNoticesEachFact leaves one fact at a time, or a bit of one, out of the key of the noise.
+// TestSeparationNoticesEachFact leaves one fact at a time, or a bit of one, out of the key of the
+// noise.
 func TestSeparationNoticesEachFact(t *testing.T) {
 	t.Parallel()
 	m, o, situations := scouted(t, law.Lattice)
-	facts := []string{"key", "user", "cell", "step", "release number", "ε", "location set", "mechanism", "model"}
+	facts := []string{
+		"key", "user", "cell", "step", "release number", "ε", "location set", "mechanism", "model",
+	}
 	for _, without := range append(facts, lowBit, "") {
 		// The draw is the lattice's of words by a transcript of its own.
 		publish := func(f Facts) (first, again mechanism.Outcome, err error) {
@@ -253,7 +299,8 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 			at := newSituation(m.Grid, slices.Clone(l.Cells(f.State, f.Step)), f.State, f.Step)
 			cell := at.surrogate(f.Cell)
 			known := map[string]any{
-				"user": f.User, "cell": cell, "step": f.Step, "release number": f.State.Releases, "ε": f.Options.Epsilon,
+				"user": f.User, "cell": cell, "step": f.Step, "release number": f.State.Releases,
+				"ε":            f.Options.Epsilon,
 				"location set": at.cells, "mechanism": f.Options.Mechanism, "model": f.Model.ID(),
 			}
 			key := f.Key
@@ -277,12 +324,18 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 			first.Release = z
 			return first, first, nil
 		}
-		a := &auditor{subject: broken{publish: publish}, model: m, release: o, situations: situations, options: Options{Seed: 3}.withDefaults()}
+		a := &auditor{
+			subject: broken{publish: publish}, model: m, release: o, situations: situations,
+			options: Options{Seed: 3}.withDefaults(),
+		}
 		var r Report
 		if err := a.separation(&r); err != nil {
 			t.Fatal(err)
 		}
-		missed := slices.DeleteFunc(slices.Clone(r.Separation.Details), func(d string) bool { return strings.Contains(d, "another law") })
+		missed := slices.DeleteFunc(
+			slices.Clone(r.Separation.Details),
+			func(d string) bool { return strings.Contains(d, "another law") },
+		)
 		if without == lowBit {
 			without = "cell"
 		}

@@ -10,14 +10,16 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Limits of separation. Equal noise of independent draws on a hull whose likeliest release has a probability below 5 % happens in a quarter of the
-// trials with probability below 10⁻⁹; a rank correlation of .55 over 96 independent pairs is 5.3 standard deviations off.
+// Limits of separation. Equal noise of independent draws on a hull whose likeliest release has a
+// probability below 5 % happens in a quarter of the trials with probability below 10⁻⁹; a rank
+// correlation of .55 over 96 independent pairs is 5.3 standard deviations off.
 const (
 	equalShare  = 4
 	correlation = .55
 )
 
-// related says that two rows of noise are not independent: too many are equal or opposite, or a coordinate of one goes with that of the other.
+// related says that two rows of noise are not independent: too many are equal or opposite, or a
+// coordinate of one goes with that of the other.
 func related(a, b []convex.Vec) bool {
 	equal, opposite := 0, 0
 	rows := [2][2][]float64{}
@@ -49,11 +51,13 @@ func close2(a, b convex.Vec) bool {
 	return math.Abs(a.X-b.X)+math.Abs(a.Y-b.Y) <= tolerance*size
 }
 
-// lawLimit bounds the scaled distance of two distribution functions: P(√n D > x) ≤ 2e^{-2x²} (Massart 1990, doi 10.1214/aop/1176990746), 10⁻⁶
-// for 2.7. The larger sample is so much larger that it counts as the law itself, for which the limit is given a tenth more.
+// lawLimit bounds the scaled distance of two distribution functions: P(√n D > x) ≤ 2e^{-2x²}
+// (Massart 1990, doi 10.1214/aop/1176990746), 10⁻⁶ for 2.7. The larger sample is so much larger
+// that it counts as the law itself, for which the limit is given a tenth more.
 const lawLimit = 3
 
-// sameLaw compares the size of published noise with that of the sampler's. It sees a scale that is off by a third.
+// sameLaw compares the size of published noise with that of the sampler's. It sees a scale that is
+// off by a third.
 func (a *auditor) sameLaw(at *Situation) (bool, error) {
 	sample, err := a.subject.Sampler(at, a.release)
 	if err != nil {
@@ -63,7 +67,9 @@ func (a *auditor) sameLaw(at *Situation) (bool, error) {
 	var drawn, seen []float64
 	src := noise.NewKeyed(noise.KeyFromSeed(a.options.Seed)).Stream([]byte("geodither audit, law"))
 	for range 100 * lawTrials {
-		drawn = append(drawn, size(convex.Vec(sample(src, at.cells[0]).Sub(at.grid.Centre(at.cells[0])))))
+		drawn = append(drawn, size(
+			convex.Vec(sample(src, at.cells[0]).Sub(at.grid.Centre(at.cells[0]))),
+		))
 	}
 	for i := range lawTrials {
 		v, err := a.noiseOf(at, a.facts(at, fmt.Sprintf("audit-law-%d", i), at.cells[0]))

@@ -16,8 +16,9 @@ func public(o mechanism.Outcome) mechanism.Outcome {
 	return o
 }
 
-// repeat tests that the same facts give the same bytes, in processes that know nothing of each other, and that another report of the same step gives the
-// same release: else an observer gets two releases for the price of one.
+// repeat tests that the same facts give the same bytes, in processes that know nothing of each
+// other, and that another report of the same step gives the same release: else an observer gets two
+// releases for the price of one.
 func (a *auditor) repeat(report *Report) error {
 	rng, r := a.rng("repeat"), &report.Repeat
 	for _, s := range a.situations {
@@ -40,15 +41,20 @@ func (a *auditor) repeat(report *Report) error {
 			if first.Release != again.Release {
 				r.fail("another report of the same step gives another release")
 			} else if first.Estimate != again.Estimate || first.RadiusKM != again.RadiusKM {
-				r.fail("another report of the same step has another estimate or radius beside the same release")
+				r.fail(
+					"another report of the same step has another estimate or radius beside the " +
+						"same release",
+				)
 			}
 		}
 	}
 	return nil
 }
 
-// surrogates tests that a cell outside the set is published as its surrogate is, bit for bit, with all that goes with the release. The surrogate is found by its definition here. A
-// release that looks at the true cell, or at drift, any further gives the places outside the set, which K does not cover, away.
+// surrogates tests that a cell outside the set is published as its surrogate is, bit for bit, with
+// all that goes with the release. The surrogate is found by its definition here. A release that
+// looks at the true cell, or at drift, any further gives the places outside the set, which K does
+// not cover, away.
 func (a *auditor) surrogates(report *Report) error {
 	rng, r := a.rng("surrogates"), &report.Surrogates
 	for _, s := range a.situations {
@@ -89,9 +95,11 @@ func (s *Situation) outside(rng *rand.Rand) (grid.Cell, bool) {
 	return 0, false
 }
 
-// estimates tests that what is published beside a release follows from the release: two members of the set that come to the same place, whoever reports,
-// must have the same estimate, radius and kind. Else the estimate tells the member, at no ε. Equal releases are rare on a fine lattice and never
-// seen in floats, so this test, whatever the law of the others, draws from a lattice of one point to a cell at an ε of 1.
+// estimates tests that what is published beside a release follows from the release: two members of
+// the set that come to the same place, whoever reports, must have the same estimate, radius and
+// kind. Else the estimate tells the member, at no ε. Equal releases are rare on a fine lattice and
+// never seen in floats, so this test, whatever the law of the others, draws from a lattice of one
+// point to a cell at an ε of 1.
 func (a *auditor) estimates(report *Report) error {
 	rng, r := a.rng("estimates"), &report.Estimates
 	type twice struct{ first, again mechanism.Outcome }
@@ -99,7 +107,8 @@ func (a *auditor) estimates(report *Report) error {
 		known := map[grid.Point]twice{}
 		for i := range equalTrials {
 			f := a.facts(s, fmt.Sprintf("audit-%d", i), s.cells[rng.IntN(len(s.cells))])
-			f.Options.Mechanism, f.Options.Subdivision, f.Options.Epsilon, f.Options.Budget = law.Lattice, 1, 1, mechanism.Budget{}
+			f.Options.Mechanism, f.Options.Subdivision = law.Lattice, 1
+			f.Options.Epsilon, f.Options.Budget = 1, mechanism.Budget{}
 			first, again, err := a.subject.Publish(f)
 			if err != nil {
 				return err
@@ -110,7 +119,8 @@ func (a *auditor) estimates(report *Report) error {
 				continue
 			}
 			r.Trials++
-			if public(first) != public(earlier.first) || again.Release == earlier.again.Release && public(again) != public(earlier.again) {
+			if public(first) != public(earlier.first) || again.Release == earlier.again.Release &&
+				public(again) != public(earlier.again) {
 				r.fail("what is published beside equal releases differs")
 			}
 		}

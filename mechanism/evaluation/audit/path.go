@@ -23,7 +23,13 @@ func (a *auditor) facts(at *Situation, user string, cell grid.Cell) Facts {
 }
 
 func (a *auditor) rng(test string) *rand.Rand {
-	return rand.New(noiseSource{noise.NewKeyed(noise.KeyFromSeed(a.options.Seed)).Stream([]byte("geodither audit, " + test))})
+	return rand.New(
+		noiseSource{
+			noise.NewKeyed(noise.KeyFromSeed(a.options.Seed)).Stream(
+				[]byte("geodither audit, " + test),
+			),
+		},
+	)
 }
 
 // noiseSource is a noise.Source as a rand.Source.
@@ -43,8 +49,9 @@ type change struct {
 	make func(f *Facts)
 }
 
-// separation tests that each fact of a release changes its noise: over many users the noise before and after the change is compared, as equality and
-// as rank correlation. Equal noise under two cells, say, would publish the difference of the cells.
+// separation tests that each fact of a release changes its noise: over many users the noise before
+// and after the change is compared, as equality and as rank correlation. Equal noise under two
+// cells, say, would publish the difference of the cells.
 func (a *auditor) separation(report *Report) error {
 	at := a.roomiest()
 	r := &report.Separation
@@ -79,7 +86,8 @@ func (a *auditor) separation(report *Report) error {
 	return err
 }
 
-// roomiest returns a situation of the largest K, among those of users that have been seen before, if there are any: there a chance of equal noise is least.
+// roomiest returns a situation of the largest K, among those of users that have been seen before,
+// if there are any: there a chance of equal noise is least.
 func (a *auditor) roomiest() *Situation {
 	best := a.situations[0]
 	for _, s := range a.situations[1:] {
@@ -89,15 +97,17 @@ func (a *auditor) roomiest() *Situation {
 			}
 			continue
 		}
-		if s.hull.Body().Dim() > best.hull.Body().Dim() || s.hull.Body().Dim() == best.hull.Body().Dim() && s.hull.Body().Measure() > best.hull.Body().Measure() {
+		if s.hull.Body().Dim() > best.hull.Body().Dim() ||
+			s.hull.Body().Dim() == best.hull.Body().Dim() &&
+				s.hull.Body().Measure() > best.hull.Body().Measure() {
 			best = s
 		}
 	}
 	return best
 }
 
-// neighbours returns the two members, in order, whose numbers have the most leading bits in common: cells beside each other in a row, the first of them
-// even, if there are any.
+// neighbours returns the two members, in order, whose numbers have the most leading bits in common:
+// cells beside each other in a row, the first of them even, if there are any.
 func (s *Situation) neighbours() (first, second grid.Cell) {
 	first, second = s.cells[0], s.cells[len(s.cells)-1]
 	for i, c := range s.cells[1:] { // the nearest of all are neighbours in the order
@@ -108,20 +118,24 @@ func (s *Situation) neighbours() (first, second grid.Cell) {
 	return first, second
 }
 
-// noiseOf is what a release adds to a member's centre. Under other options the member is still the cell's surrogate, for the set of those options
-// holds it, or the difference is as good as noise.
+// noiseOf is what a release adds to a member's centre. Under other options the member is still the
+// cell's surrogate, for the set of those options holds it, or the difference is as good as noise.
 func (a *auditor) noiseOf(at *Situation, f Facts) (convex.Vec, error) {
 	out, _, err := a.subject.Publish(f)
 	return convex.Vec(out.Release.Sub(at.grid.Centre(f.Cell))), err
 }
 
 func (a *auditor) changes(at *Situation) []change {
-	other := &mobility.Model{Grid: a.model.Grid, Step: a.model.Step, Matrices: a.model.Matrices, Initial: otherInitial(&a.model.Initial, a.model.Grid.Cells())}
+	other := &mobility.Model{
+		Grid: a.model.Grid, Step: a.model.Step, Matrices: a.model.Matrices,
+		Initial: otherInitial(&a.model.Initial, a.model.Grid.Cells()),
+	}
 	all := []change{
 		{"key", func(f *Facts) { f.Key = noise.KeyFromSeed(a.options.Seed + 1) }},
 		{"user", func(f *Facts) { f.User += "x" }},
 		{"cell", func(f *Facts) { f.Cell = at.cells[len(at.cells)-1] }},
-		{"cell", func(f *Facts) { _, f.Cell = at.neighbours() }}, // a key that drops some bits of the cell
+		// a key that drops some bits of the cell
+		{"cell", func(f *Facts) { _, f.Cell = at.neighbours() }},
 		{"step", func(f *Facts) {
 			f.State = copied(f.State)
 			f.State.Step += 1000 // the same prior, later
@@ -146,7 +160,8 @@ func (a *auditor) changes(at *Situation) []change {
 	if radius, ok := a.otherSet(at); ok {
 		all = append(all, change{"location set", func(f *Facts) { f.Options.MinRadiusKM = radius }})
 	}
-	if id, err := mechanism.ParseID(other.ID()); err == nil && other.ID() != a.model.ID() && at.state.Started {
+	if id, err := mechanism.ParseID(other.ID()); err == nil && other.ID() != a.model.ID() &&
+		at.state.Started {
 		all = append(all, change{"model", func(f *Facts) {
 			f.Model, f.State = other, copied(f.State)
 			f.State.Model = id
@@ -155,7 +170,8 @@ func (a *auditor) changes(at *Situation) []change {
 	return all
 }
 
-// otherSet returns a radius of padding that makes another location set of the same state, if the set is not the whole map already.
+// otherSet returns a radius of padding that makes another location set of the same state, if the
+// set is not the whole map already.
 func (a *auditor) otherSet(at *Situation) (radiusKM float64, ok bool) {
 	l := NewLookout(a.model, a.release)
 	for cells := 1.0; cells < 2*float64(a.model.Grid.Width()+a.model.Grid.Height()); cells *= 2 {

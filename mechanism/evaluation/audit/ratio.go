@@ -9,7 +9,8 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// RatioReport compares exponents of the law that is stated, for all pairs of places of the location set.
+// RatioReport compares exponents of the law that is stated, for all pairs of places of the location
+// set.
 type RatioReport struct {
 	Comparisons int64 `json:"comparisons"`
 	Failures    int64 `json:"failures"`
@@ -25,7 +26,8 @@ type RatioReport struct {
 // ratioTolerance allows for the rounding of some thirty products.
 const ratioTolerance = 1e-9
 
-// ratio checks the law that the mechanism states, for it may be another that it draws from: the attack is about that.
+// ratio checks the law that the mechanism states, for it may be another that it draws from: the
+// attack is about that.
 func (a *auditor) ratio(report *Report) error {
 	if !a.options.Ratio {
 		return nil
@@ -34,7 +36,10 @@ func (a *auditor) ratio(report *Report) error {
 	if err != nil {
 		return err
 	}
-	r := &RatioReport{Exact: a.release.Mechanism == law.Lattice || a.release.Mechanism == law.KNorm || a.release.Mechanism == law.PIM}
+	r := &RatioReport{
+		Exact: a.release.Mechanism == law.Lattice || a.release.Mechanism == law.KNorm ||
+			a.release.Mechanism == law.PIM,
+	}
 	streams := noise.NewKeyed(noise.KeyFromSeed(a.options.Seed))
 	for i, s := range a.situations {
 		if r.Exact {
@@ -49,8 +54,9 @@ func (a *auditor) ratio(report *Report) error {
 	return nil
 }
 
-// pairs checks that no two members differ by more than K, in whole numbers: for each edge of K with the normal n and the support h, n·x over the members
-// has a range of h at most. That is ‖x1 - x2‖_K ≤ 1 for all pairs, hence a ratio of e^ε at most for every release. O(members·edges).
+// pairs checks that no two members differ by more than K, in whole numbers: for each edge of K with
+// the normal n and the support h, n·x over the members has a range of h at most. That is ‖x1 -
+// x2‖_K ≤ 1 for all pairs, hence a ratio of e^ε at most for every release. O(members·edges).
 func (r *RatioReport) pairs(s *Situation) {
 	for i := range len(s.k) / 2 {
 		corner, edge := s.vertex(i), s.vertex(i+1).Sub(s.vertex(i))
@@ -85,9 +91,16 @@ func (r *RatioReport) hull(s *Situation) {
 	for _, corner := range s.k {
 		nearest := math.Inf(1)
 		for _, v := range vertices {
-			nearest = min(nearest, math.Hypot(v.X-float64(float64(corner.X)*side), v.Y-float64(float64(corner.Y)*side)))
+			nearest = min(
+				nearest,
+				math.Hypot(
+					v.X-float64(float64(corner.X)*side), v.Y-float64(float64(corner.Y)*side),
+				),
+			)
 		}
-		if len(s.k) > 1 && nearest > ratioTolerance*side*(1+math.Hypot(float64(corner.X), float64(corner.Y))) {
+		if len(s.k) > 1 && nearest > ratioTolerance*side*(1+math.Hypot(
+			float64(corner.X), float64(corner.Y),
+		)) {
 			r.Failures++
 			return
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// Scout follows tracks under release, as the service would, and keeps a few of the situations that it meets: of the lines, the thin and the fat hulls
-// each the one on which the attack is strongest, and another one at random. A single place is no situation: it tells nothing.
+// Scout follows tracks under release, as the service would, and keeps a few of the situations that
+// it meets: of the lines, the thin and the fat hulls each the one on which the attack is strongest,
+// and another one at random. A single place is no situation: it tells nothing.
 type Scout struct {
 	lookout   *Lookout
 	sanitizer *mechanism.Sanitizer
@@ -32,11 +33,13 @@ func NewScout(m *mobility.Model, o mechanism.Options, seed uint64) (*Scout, erro
 	}
 	return &Scout{
 		lookout: NewLookout(m, sanitizer.Options()), sanitizer: sanitizer,
-		states: map[string]*mechanism.State{}, rng: rand.New(rand.NewPCG(seed, 0x73636f7574)), // any second word: it names the stream
+		// any second word: it names the stream
+		states: map[string]*mechanism.State{}, rng: rand.New(rand.NewPCG(seed, 0x73636f7574)),
 	}, nil
 }
 
-// Visit takes one report of a user, steps ascending. A late one and another one of the same step are left out: then fresh is false.
+// Visit takes one report of a user, steps ascending. A late one and another one of the same step
+// are left out: then fresh is false.
 func (s *Scout) Visit(user string, step int64, cell grid.Cell) (fresh bool, err error) {
 	state := s.states[user]
 	if state == nil {
@@ -47,7 +50,9 @@ func (s *Scout) Visit(user string, step int64, cell grid.Cell) (fresh bool, err 
 		return false, nil
 	}
 	s.look(state, step)
-	_, err = s.sanitizer.Step(state, mechanism.Input{User: user, Step: step, Cell: cell, Release: true})
+	_, err = s.sanitizer.Step(
+		state, mechanism.Input{User: user, Step: step, Cell: cell, Release: true},
+	)
 	return err == nil, err
 }
 
@@ -65,7 +70,8 @@ func NewLookout(m *mobility.Model, o mechanism.Options) *Lookout {
 	return &Lookout{model: m, options: o, predictor: mobility.NewPredictor(m)}
 }
 
-// Cells returns the location set of a state's later step as Algorithm 1 has it. It is valid until the next call.
+// Cells returns the location set of a state's later step as Algorithm 1 has it. It is valid until
+// the next call.
 func (l *Lookout) Cells(state *mechanism.State, step int64) []grid.Cell {
 	prune := max(l.options.Prune, 0)
 	if gap := uint64(step) - uint64(state.Step); state.Started && gap <= uint64(l.options.MaxGap) {
@@ -74,7 +80,9 @@ func (l *Lookout) Cells(state *mechanism.State, step int64) []grid.Cell {
 		l.prior.CopyFrom(&l.model.Initial)
 		l.prior.Prune(prune)
 	}
-	padding := locationset.Padding{MinCells: max(l.options.MinCells, 0), RadiusKM: max(l.options.MinRadiusKM, 0)}
+	padding := locationset.Padding{
+		MinCells: max(l.options.MinCells, 0), RadiusKM: max(l.options.MinRadiusKM, 0),
+	}
 	l.set.ChoosePadded(l.model.Grid, &l.prior, l.options.Delta, padding)
 	return l.set.Cells
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 )
 
-// Situation is what everybody knows before a release: a state, which is a function of earlier releases, and the location set that follows.
+// Situation is what everybody knows before a release: a state, which is a function of earlier
+// releases, and the location set that follows.
 type Situation struct {
 	name  string
 	grid  *grid.Grid
@@ -61,7 +62,9 @@ func (s *Situation) shape() int {
 }
 
 func (s *Situation) report() SituationReport {
-	r := SituationReport{Name: s.name, Cells: len(s.cells), Vertices: len(s.k), WidthKM: s.hull.WidthKM()}
+	r := SituationReport{
+		Name: s.name, Cells: len(s.cells), Vertices: len(s.k), WidthKM: s.hull.WidthKM(),
+	}
 	if s.hull.Body().Dim() == 2 {
 		r.AreaKM2 = s.hull.Body().Measure()
 	}

@@ -34,7 +34,8 @@ func TestSpanIsTheHullOfDifferences(t *testing.T) {
 			if k.Dim() > 0 && !slices.Contains(want, c) {
 				t.Fatalf("%v: %v is no corner", cells, c)
 			}
-			if norm := k.Gauge(float64(c.X), float64(c.Y)); k.Dim() > 0 && math.Abs(norm-1) > 1e-12 {
+			if norm := k.Gauge(float64(c.X), float64(c.Y)); k.Dim() > 0 &&
+				math.Abs(norm-1) > 1e-12 {
 				t.Fatalf("%v: the corner %v has the gauge %v", cells, c, norm)
 			}
 		}
@@ -104,7 +105,10 @@ func TestRatioNoticesAnotherHull(t *testing.T) {
 			at.hull = law.SensitivityHull{}
 			at.hull.OfCells(m.Grid, at.cells[:len(at.cells)/2])
 		}
-		a := &auditor{model: m, release: o, situations: []*Situation{&at}, options: Options{Seed: 3, Ratio: true}.withDefaults()}
+		a := &auditor{
+			model: m, release: o, situations: []*Situation{&at},
+			options: Options{Seed: 3, Ratio: true}.withDefaults(),
+		}
 		var report Report
 		if err := a.ratio(&report); err != nil {
 			t.Fatal(err)

@@ -24,16 +24,20 @@ type Facts struct {
 	Cell    grid.Cell
 }
 
-// Subject is what an audit attacks: a way to make releases. Sanitizers is the real one; the tests have broken ones.
+// Subject is what an audit attacks: a way to make releases. Sanitizers is the real one; the tests
+// have broken ones.
 type Subject interface {
-	// Sampler prepares for drawing releases in a situation, from any words: for the attack, which needs many.
+	// Sampler prepares for drawing releases in a situation, from any words: for the attack, which
+	// needs many.
 	Sampler(at *Situation, o mechanism.Options) (Sampler, error)
-	// Publish reports a cell twice in one step by the whole path of the service, in a process that knows nothing but the facts, and returns
-	// what comes of it: the release with all that is published beside it. The audit looks at everything but Drift, which is secret.
+	// Publish reports a cell twice in one step by the whole path of the service, in a process that
+	// knows nothing but the facts, and returns what comes of it: the release with all that is
+	// published beside it. The audit looks at everything but Drift, which is secret.
 	Publish(f Facts) (first, again mechanism.Outcome, err error)
 }
 
-// Sanitizers is how geodither makes releases: a mechanism behind the surrogate map, and mechanism.Sanitizer.
+// Sanitizers is how geodither makes releases: a mechanism behind the surrogate map, and
+// mechanism.Sanitizer.
 type Sanitizers struct{}
 
 // Sampler implements Subject.

@@ -1,5 +1,6 @@
-// Package chart draws figures of few kinds over gonum.org/v1/plot: panels of lines with confidence bands, and maps of a grid. Colours are told apart by
-// readers with any colour vision, and series also by their dashes and markers. The same figure gives the same bytes on one machine.
+// Package chart draws figures of few kinds over gonum.org/v1/plot: panels of lines with confidence
+// bands, and maps of a grid. Colours are told apart by readers with any colour vision, and series
+// also by their dashes and markers. The same figure gives the same bytes on one machine.
 package chart
 
 import (
@@ -18,15 +19,18 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Figure is one or more panels with a title above them, one legend for all of them, and a note below.
+// Figure is one or more panels with a title above them, one legend for all of them, and a note
+// below.
 type Figure struct {
 	Title string
-	// Note stands below the panels: what the bands are, how much was measured. Lines are broken where they must be.
+	// Note stands below the panels: what the bands are, how much was measured. Lines are broken
+	// where they must be.
 	Note   string
 	Panels []Panel
 	// Columns of panels; 0 makes one row of up to three.
 	Columns int
-	// PanelWidth and PanelHeight are in inches; 0 means 3.6 and 2.7. Panels of maps alone shrink to what the maps fill.
+	// PanelWidth and PanelHeight are in inches; 0 means 3.6 and 2.7. Panels of maps alone shrink to
+	// what the maps fill.
 	PanelWidth, PanelHeight float64
 	// SameY gives the panels of lines in a row one scale upwards: for rows of one quantity.
 	SameY bool
@@ -34,7 +38,8 @@ type Figure struct {
 
 // Panel is one chart of a figure: *Lines or *Map.
 type Panel interface {
-	// prepare returns the panel's plot and the entries that it adds to the legend. A panel of lines takes the shared extent upwards, if there is one.
+	// prepare returns the panel's plot and the entries that it adds to the legend. A panel of lines
+	// takes the shared extent upwards, if there is one.
 	prepare(styles *styles, shared *extent) (*plot.Plot, []entry, error)
 	// draw draws the plot into its tile.
 	draw(p *plot.Plot, tile draw.Canvas)
@@ -76,7 +81,9 @@ func (f *Figure) Write(w io.Writer, format Format) error {
 		_, err = w.Write(portable(buf.Bytes()))
 		return err
 	}
-	canvas := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(l.width, l.height), vgimg.UseDPI(dotsPerInch))}
+	canvas := vgimg.PngCanvas{
+		Canvas: vgimg.NewWith(vgimg.UseWH(l.width, l.height), vgimg.UseDPI(dotsPerInch)),
+	}
 	l.draw(draw.New(canvas))
 	if _, err := canvas.WriteTo(&buf); err != nil {
 		return err
@@ -85,11 +92,13 @@ func (f *Figure) Write(w io.Writer, format Format) error {
 	return err
 }
 
-// WriteFile draws the figure to a file, as PNG or SVG by the name's ending. The file appears whole or not at all.
-// Only its owner may read it: a figure may tell of the people in the traces.
+// WriteFile draws the figure to a file, as PNG or SVG by the name's ending. The file appears whole
+// or not at all. Only its owner may read it: a figure may tell of the people in the traces.
 func (f *Figure) WriteFile(path string) (err error) {
 	var buf bytes.Buffer
-	if err := f.Write(&buf, Format(strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."))); err != nil {
+	if err := f.Write(
+		&buf, Format(strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")),
+	); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".chart-*")
@@ -108,7 +117,8 @@ func (f *Figure) WriteFile(path string) (err error) {
 	return os.Rename(file.Name(), path)
 }
 
-// Describe says in words what is drawn, for readers who do not see it: the panels with their axes, and the names of what is in them.
+// Describe says in words what is drawn, for readers who do not see it: the panels with their axes,
+// and the names of what is in them.
 func (f *Figure) Describe() string {
 	var panels, names []string
 	for _, panel := range f.Panels {

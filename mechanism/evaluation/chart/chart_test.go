@@ -34,16 +34,26 @@ func testFigure(t *testing.T) *Figure {
 		Title: "Distance & drift", Note: "Bands: none.",
 		Panels: []Panel{
 			&Lines{
-				Title: "first", X: Axis{Label: "ε", Log: true}, Y: Axis{Label: "distance, km", Zero: true},
+				Title: "first", X: Axis{Label: "ε", Log: true}, Y: Axis{
+					Label: "distance, km", Zero: true,
+				},
 				Series: []Series{
-					{Name: "PIM", X: []float64{.1, 1, 2}, Y: []float64{3, 2, 1}, Low: []float64{2.5, 1.5, .5}, High: []float64{3.5, 2.5, 1.5}},
+					{
+						Name: "PIM", X: []float64{.1, 1, 2}, Y: []float64{3, 2, 1},
+						Low: []float64{2.5, 1.5, .5}, High: []float64{3.5, 2.5, 1.5},
+					},
 					{Name: "LM", X: []float64{.1, 1, 2}, Y: []float64{5, math.NaN(), 3}},
 					{Name: "blind", X: []float64{.1, 2}, Y: []float64{4, 4}, Reference: true},
 				},
 			},
 			&Map{
 				Title: "second", Grid: g, Values: values, Scale: Axis{Label: "cars"},
-				Overlays: []Overlay{{Name: "track", Points: []grid.Point{{X: .2, Y: .2}, {X: 1.8, Y: 1.2}}, Line: true, Markers: true}},
+				Overlays: []Overlay{
+					{
+						Name: "track", Points: []grid.Point{{X: .2, Y: .2}, {X: 1.8, Y: 1.2}},
+						Line: true, Markers: true,
+					},
+				},
 			},
 		},
 	}
@@ -86,7 +96,8 @@ func TestSVG(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"Distance & drift", "Bands: none.", "first", "second", "ε", "distance, km", "cars", "PIM", "LM", "blind", "track", "east, km", "north, km", "0.1", "0.5",
+		"Distance & drift", "Bands: none.", "first", "second", "ε", "distance, km", "cars", "PIM",
+		"LM", "blind", "track", "east, km", "north, km", "0.1", "0.5",
 	} {
 		if !texts[want] {
 			t.Errorf("no text %q", want)
@@ -97,7 +108,8 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-// TestMapColours looks for the colours of the least and the greatest cell, and of the one without a value, where the map must have them.
+// TestMapColours looks for the colours of the least and the greatest cell, and of the one without a
+// value, where the map must have them.
 func TestMapColours(t *testing.T) {
 	g, err := grid.Plain(2, 2, 1)
 	if err != nil {
@@ -115,13 +127,17 @@ func TestMapColours(t *testing.T) {
 		x, y    int // of four quarters, from the top left
 		r, g, b uint32
 	}{
-		{"least, south-west", 0, 1, 0x44, 0x01, 0x54}, {"none, south-east", 1, 1, 236, 236, 236}, {"greatest, north-east", 1, 0, 0xfd, 0xe7, 0x25},
+		{"least, south-west", 0, 1, 0x44, 0x01, 0x54}, {"none, south-east", 1, 1, 236, 236, 236}, {
+			"greatest, north-east", 1, 0, 0xfd, 0xe7, 0x25,
+		},
 	} {
 		r, g, b, _ := img.At(size/4+c.x*size/2, size/4+c.y*size/2).RGBA()
 		if near(r>>8, c.r) && near(g>>8, c.g) && near(b>>8, c.b) {
 			continue
 		}
-		t.Errorf("%s: colour %02x%02x%02x, want %02x%02x%02x", c.name, r>>8, g>>8, b>>8, c.r, c.g, c.b)
+		t.Errorf(
+			"%s: colour %02x%02x%02x, want %02x%02x%02x", c.name, r>>8, g>>8, b>>8, c.r, c.g, c.b,
+		)
 	}
 }
 
@@ -131,14 +147,19 @@ func TestMapView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Map{Grid: g, Values: make([]float64, 12), Scale: Axis{Label: "x"}, View: [2]grid.Point{{X: 3, Y: -9}, {X: 6, Y: 1}}}
-	m.Values[1], m.Values[2], m.Values[3] = 5, math.NaN(), 5 // of the row in the south; the view ends before the last
+	m := &Map{
+		Grid: g, Values: make([]float64, 12), Scale: Axis{Label: "x"},
+		View: [2]grid.Point{{X: 3, Y: -9}, {X: 6, Y: 1}},
+	}
+	// of the row in the south; the view ends before the last
+	m.Values[1], m.Values[2], m.Values[3] = 5, math.NaN(), 5
 	colours, err := m.colouring()
 	if err != nil {
 		t.Fatal(err)
 	}
 	img, low, high := m.image(colours)
-	if side := g.CellKM() / 200; math.Abs(low.X-3) > side || low.Y != 0 || math.Abs(high.X-6) > side || math.Abs(high.Y-1) > side {
+	if side := g.CellKM() / 200; math.Abs(low.X-3) > side || low.Y != 0 ||
+		math.Abs(high.X-6) > side || math.Abs(high.Y-1) > side {
 		t.Errorf("drawn from %v to %v", low, high)
 	}
 	size := img.Bounds()
@@ -163,7 +184,8 @@ func TestPNGSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two panels of 3 inches, a gap of 16 and two margins of 10 points; one more dot for rounding up.
+	// Two panels of 3 inches, a gap of 16 and two margins of 10 points; one more dot for rounding
+	// up.
 	if got, want := img.Bounds().Dx(), int(dotsPerInch*(6+36./72)); got < want || got > want+1 {
 		t.Errorf("width %d, want %d", got, want)
 	}
@@ -195,16 +217,32 @@ func TestRefuses(t *testing.T) {
 		format Format
 		want   string
 	}{
-		"no panel":       {&Figure{}, PNG, "needs a panel"},
-		"no series":      {&Figure{Panels: []Panel{&Lines{}}}, PNG, "needs a series"},
-		"format":         {line(Series{X: []float64{1}, Y: []float64{1}}), "gif", "unknown"},
-		"uneven":         {line(Series{Name: "a", X: []float64{1, 2}, Y: []float64{1}}), PNG, `series "a": 2 values of x and 1 of y`},
-		"half a band":    {line(Series{X: []float64{1}, Y: []float64{1}, Low: []float64{1}}), SVG, "band"},
-		"no grid":        {&Figure{Panels: []Panel{&Map{}}}, PNG, "needs a grid"},
-		"values of less": {&Figure{Panels: []Panel{&Map{Grid: g, Values: []float64{1}}}}, PNG, "1 values for a grid of 4 cells"},
-		"logarithm of 0": {&Figure{Panels: []Panel{&Map{Grid: g, Values: []float64{1, 2, 3, 4}, Scale: Axis{Log: true, Max: 3}}}}, PNG, "above 0"},
+		"no panel":  {&Figure{}, PNG, "needs a panel"},
+		"no series": {&Figure{Panels: []Panel{&Lines{}}}, PNG, "needs a series"},
+		"format":    {line(Series{X: []float64{1}, Y: []float64{1}}), "gif", "unknown"},
+		"uneven": {
+			line(Series{Name: "a", X: []float64{1, 2}, Y: []float64{1}}), PNG,
+			`series "a": 2 values of x and 1 of y`,
+		},
+		"half a band": {
+			line(Series{X: []float64{1}, Y: []float64{1}, Low: []float64{1}}), SVG, "band",
+		},
+		"no grid": {&Figure{Panels: []Panel{&Map{}}}, PNG, "needs a grid"},
+		"values of less": {
+			&Figure{Panels: []Panel{&Map{Grid: g, Values: []float64{1}}}}, PNG,
+			"1 values for a grid of 4 cells",
+		},
+		"logarithm of 0": {
+			&Figure{
+				Panels: []Panel{
+					&Map{Grid: g, Values: []float64{1, 2, 3, 4}, Scale: Axis{Log: true, Max: 3}},
+				},
+			},
+			PNG, "above 0",
+		},
 	} {
-		if err := c.figure.Write(io.Discard, c.format); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := c.figure.Write(io.Discard, c.format); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 	}
@@ -214,13 +252,35 @@ func TestRefuses(t *testing.T) {
 func TestAwkwardValues(t *testing.T) {
 	none := math.NaN()
 	for name, l := range map[string]*Lines{
-		"one point":       {Series: []Series{{X: []float64{1}, Y: []float64{1}}}},
-		"log of zeros":    {Y: Axis{Log: true}, Series: []Series{{X: []float64{1, 2}, Y: []float64{0, 0}}}},
-		"log with a zero": {Y: Axis{Log: true}, Series: []Series{{X: []float64{1, 2}, Y: []float64{0, .1}, Low: []float64{0, .01}, High: []float64{.1, .2}}}},
-		"nothing":         {Series: []Series{{X: []float64{none}, Y: []float64{none}}}},
-		"constant":        {X: Axis{Log: true}, Series: []Series{{X: []float64{3, 3}, Y: []float64{0, 0}}}},
-		"infinite":        {Series: []Series{{X: []float64{1, 2, 3}, Y: []float64{1, math.Inf(1), 2}}}},
-		"beyond its ends": {Y: Axis{Min: 1, Max: 2}, Series: []Series{{X: []float64{1, 2, 3}, Y: []float64{-5, 1.5, 9}, Low: []float64{-9, 1, 8}, High: []float64{0, 2, 10}}}},
+		"one point": {Series: []Series{{X: []float64{1}, Y: []float64{1}}}},
+		"log of zeros": {
+			Y: Axis{Log: true}, Series: []Series{{X: []float64{1, 2}, Y: []float64{0, 0}}},
+		},
+		"log with a zero": {
+			Y: Axis{Log: true},
+			Series: []Series{
+				{
+					X: []float64{1, 2}, Y: []float64{0, .1}, Low: []float64{0, .01},
+					High: []float64{.1, .2},
+				},
+			},
+		},
+		"nothing": {Series: []Series{{X: []float64{none}, Y: []float64{none}}}},
+		"constant": {
+			X: Axis{Log: true}, Series: []Series{{X: []float64{3, 3}, Y: []float64{0, 0}}},
+		},
+		"infinite": {
+			Series: []Series{{X: []float64{1, 2, 3}, Y: []float64{1, math.Inf(1), 2}}},
+		},
+		"beyond its ends": {
+			Y: Axis{Min: 1, Max: 2},
+			Series: []Series{
+				{
+					X: []float64{1, 2, 3}, Y: []float64{-5, 1.5, 9}, Low: []float64{-9, 1, 8},
+					High: []float64{0, 2, 10},
+				},
+			},
+		},
 	} {
 		if err := (&Figure{Panels: []Panel{l}}).Write(io.Discard, SVG); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -247,7 +307,10 @@ func TestTicks(t *testing.T) {
 		{logTicks{}, math.Log10(80), math.Log10(490), "100 200 300 400"},
 		{logTicks{}, math.Log10(30), math.Log10(350), "30 40 50 70 100 200 300"},
 		{logTicks{}, math.Log10(.0002), math.Log10(.1), "0.0003 0.001 0.003 0.01 0.03 0.1"},
-		{logTicks{zero: true, floor: math.Log10(.005)}, math.Log10(.003), math.Log10(.1), "0 0.005 0.01 0.02 0.05 0.1"},
+		{
+			logTicks{zero: true, floor: math.Log10(.005)}, math.Log10(.003), math.Log10(.1),
+			"0 0.005 0.01 0.02 0.05 0.1",
+		},
 	} {
 		var got []string
 		for _, tick := range c.ticker.Ticks(c.low, c.high) {
@@ -272,7 +335,8 @@ func TestStyles(t *testing.T) {
 	for i := range 12 {
 		for j := range i {
 			a, b := lookOf(i), lookOf(j)
-			if a.line.Color == b.line.Color && (a.glyph.Shape == b.glyph.Shape || slices.Equal(a.line.Dashes, b.line.Dashes)) {
+			if a.line.Color == b.line.Color && (a.glyph.Shape == b.glyph.Shape ||
+				slices.Equal(a.line.Dashes, b.line.Dashes)) {
 				t.Errorf("looks %d and %d differ in too little", i, j)
 			}
 		}
@@ -306,13 +370,16 @@ func TestZeroPanel(t *testing.T) {
 	}
 }
 
-// TestBars: a point of a band that breaks on both sides of it has a bar, from its lower end to its upper one, and a broken band none where it has no ends.
+// TestBars: a point of a band that breaks on both sides of it has a bar, from its lower end to its
+// upper one, and a broken band none where it has no ends.
 func TestBars(t *testing.T) {
 	nan := math.NaN()
 	strokes := func(low, high []float64) int {
 		f := &Figure{Title: "bars", Note: "none.", Panels: []Panel{&Lines{
 			X: Axis{Label: "cars", Min: 0, Max: 4}, Y: Axis{Label: "km", Min: 0, Max: 4},
-			Series: []Series{{Name: "a", X: []float64{1, 2, 3}, Y: []float64{1, 2, 3}, Low: low, High: high}},
+			Series: []Series{
+				{Name: "a", X: []float64{1, 2, 3}, Y: []float64{1, 2, 3}, Low: low, High: high},
+			},
 		}}}
 		return bytes.Count(drawn(t, f, SVG), []byte("<path"))
 	}

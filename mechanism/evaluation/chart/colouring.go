@@ -9,8 +9,9 @@ import (
 	"gonum.org/v1/plot/palette/moreland"
 )
 
-// viridis is the colour map of that name by Smith and van der Walt: even steps of value are even steps to the eye, also without colour vision and on
-// paper. Between these samples of it luminance grows evenly.
+// viridis is the colour map of that name by Smith and van der Walt: even steps of value are even
+// steps to the eye, also without colour vision and on paper. Between these samples of it luminance
+// grows evenly.
 var viridis = []color.Color{
 	color.NRGBA{0x44, 0x01, 0x54, 255},
 	color.NRGBA{0x48, 0x24, 0x75, 255},

@@ -22,7 +22,8 @@ func (e *extent) low(values []float64) {
 	}
 }
 
-// bandReach is how far below all values a band may extend a logarithmic axis: the rest of it would squeeze them.
+// bandReach is how far below all values a band may extend a logarithmic axis: the rest of it would
+// squeeze them.
 const bandReach = 10
 
 // band adds the lower ends of the bands, after all values.
@@ -96,7 +97,8 @@ func (e *extent) apply(axis *plot.Axis, a Axis) {
 		if low == high {
 			low, high = low/2, high*2
 		}
-		// The plot's own axis is linear in the decimal logarithm: its logarithmic scale misplaces the label.
+		// The plot's own axis is linear in the decimal logarithm: its logarithmic scale misplaces
+		// the label.
 		low, high = math.Log10(low), math.Log10(high)
 		ticks := logTicks{zero: e.zeros && a.Min == 0, floor: low, at: a.At}
 		if ticks.zero {
@@ -118,7 +120,8 @@ func (e *extent) apply(axis *plot.Axis, a Axis) {
 	axis.Min, axis.Max = low, high
 }
 
-// held returns the place of a value on an axis; a logarithmic one holds what it has no place for at its lower end.
+// held returns the place of a value on an axis; a logarithmic one holds what it has no place for at
+// its lower end.
 func held(a plot.Axis, to func(float64) vg.Length) func(float64) vg.Length {
 	if _, log := a.Tick.Marker.(logTicks); !log {
 		return to

@@ -64,7 +64,9 @@ func (f *Figure) layout() (*layout, error) {
 	inner := l.width - 2*margin
 	note := f.Note
 	if zeros {
-		note = strings.TrimSpace(note + " The 0 at the foot of a logarithmic axis, below a gap, is 0 itself.")
+		note = strings.TrimSpace(
+			note + " The 0 at the foot of a logarithmic axis, below a gap, is 0 itself.",
+		)
 	}
 	l.note = wrap(noteStyle, note, inner)
 	l.top, l.bottom = margin, margin
@@ -80,9 +82,11 @@ func (f *Figure) layout() (*layout, error) {
 	return l, nil
 }
 
-// panelSize is the width of each column and the height of the rows. Maps keep their shape, and leave free what they do not fill: where there is nothing
-// else it is cut off.
-func (f *Figure) panelSize(plots [][]*plot.Plot, columns int) (widths []vg.Length, height vg.Length) {
+// panelSize is the width of each column and the height of the rows. Maps keep their shape, and
+// leave free what they do not fill: where there is nothing else it is cut off.
+func (f *Figure) panelSize(
+	plots [][]*plot.Plot, columns int,
+) (widths []vg.Length, height vg.Length) {
 	size := func(inches, otherwise float64) vg.Length {
 		if inches <= 0 {
 			inches = otherwise
@@ -109,7 +113,9 @@ func (l *layout) tile(inner draw.Canvas, i, j int) draw.Canvas {
 	for _, width := range l.columns[:j] {
 		left += width
 	}
-	inner.Rectangle = vg.Rectangle{Min: vg.Point{X: left, Y: top - l.row}, Max: vg.Point{X: left + l.columns[j], Y: top}}
+	inner.Rectangle = vg.Rectangle{
+		Min: vg.Point{X: left, Y: top - l.row}, Max: vg.Point{X: left + l.columns[j], Y: top},
+	}
 	return inner
 }
 
@@ -143,9 +149,16 @@ func (l *layout) draw(c draw.Canvas) {
 			own := marginsOf(p, tile)
 			above := around.top[i] - own.top
 			if p.Title.Text != "" {
-				p.Title.Padding, above = p.Title.Padding+above, 0 // the titles of a row stand in line
+				// the titles of a row stand in line
+				p.Title.Padding, above = p.Title.Padding+above, 0
 			}
-			l.panels[i][j].draw(p, draw.Crop(tile, around.left[j]-own.left, own.right-around.right[j], around.bottom[i]-own.bottom, -above))
+			l.panels[i][j].draw(
+				p,
+				draw.Crop(
+					tile, around.left[j]-own.left, own.right-around.right[j],
+					around.bottom[i]-own.bottom, -above,
+				),
+			)
 		}
 	}
 	y = c.Min.Y + l.bottom - 4
@@ -155,7 +168,8 @@ func (l *layout) draw(c draw.Canvas) {
 	}
 }
 
-// margins are what the panels of each column and row need around their data at most, so that data of equal size stand in line.
+// margins are what the panels of each column and row need around their data at most, so that data
+// of equal size stand in line.
 type margins struct{ left, right, bottom, top []vg.Length }
 
 // panelMargins are one panel's.
@@ -163,7 +177,10 @@ type panelMargins struct{ left, right, bottom, top vg.Length }
 
 func marginsOf(p *plot.Plot, tile draw.Canvas) panelMargins {
 	data := p.DataCanvas(tile)
-	return panelMargins{data.Min.X - tile.Min.X, tile.Max.X - data.Max.X, data.Min.Y - tile.Min.Y, tile.Max.Y - data.Max.Y}
+	return panelMargins{
+		data.Min.X - tile.Min.X, tile.Max.X - data.Max.X, data.Min.Y - tile.Min.Y,
+		tile.Max.Y - data.Max.Y,
+	}
 }
 
 func (l *layout) margins(inner draw.Canvas) margins {

@@ -10,7 +10,8 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// TestZeros: a logarithmic axis has a 0 below its least value if there is one to show, of a line or of a band, and is none if there is nothing else.
+// TestZeros: a logarithmic axis has a 0 below its least value if there is one to show, of a line or
+// of a band, and is none if there is nothing else.
 func TestZeros(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -19,18 +20,29 @@ func TestZeros(t *testing.T) {
 		log    bool
 	}{
 		{"a line's", Series{Y: []float64{0, .1, .2}}, true, true},
-		{"a band's", Series{Y: []float64{.1, .1, .2}, Low: []float64{0, .1, .2}, High: []float64{.2, .2, .2}}, true, true},
+		{
+			"a band's",
+			Series{
+				Y: []float64{.1, .1, .2}, Low: []float64{0, .1, .2}, High: []float64{.2, .2, .2},
+			},
+			true, true,
+		},
 		{"none", Series{Y: []float64{.1, .1, .2}}, false, true},
 		{"nothing else", Series{Y: []float64{0, 0, 0}}, false, false},
 	} {
 		c.series.X = []float64{1, 2, 3}
-		p, _, err := (&Lines{Y: Axis{Log: true, Zero: true}, Series: []Series{c.series}}).prepare(&styles{}, nil)
+		p, _, err := (&Lines{
+			Y: Axis{Log: true, Zero: true}, Series: []Series{c.series},
+		}).prepare(&styles{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ticks, log := p.Y.Tick.Marker.(logTicks)
 		if ticks.zero != c.want || log != c.log {
-			t.Errorf("%s: a zero %v on a logarithmic axis %v, want %v, %v", c.name, ticks.zero, log, c.want, c.log)
+			t.Errorf(
+				"%s: a zero %v on a logarithmic axis %v, want %v, %v", c.name, ticks.zero, log,
+				c.want, c.log,
+			)
 		}
 		if c.want && !(p.Y.Min < math.Log10(.1)-zeroGap*(p.Y.Max-p.Y.Min)/2) {
 			t.Errorf("%s: the axis begins at %g, without a gap", c.name, p.Y.Min)
@@ -64,7 +76,9 @@ func TestSameY(t *testing.T) {
 func TestBandBelowLines(t *testing.T) {
 	x := []float64{1, 2}
 	f := &Figure{Panels: []Panel{&Lines{Series: []Series{
-		{X: x, Y: []float64{2, 2}, NoMarkers: true}, {X: x, Y: []float64{3, 3}, Low: []float64{1, 1}, High: []float64{4, 4}, NoMarkers: true},
+		{X: x, Y: []float64{2, 2}, NoMarkers: true}, {
+			X: x, Y: []float64{3, 3}, Low: []float64{1, 1}, High: []float64{4, 4}, NoMarkers: true,
+		},
 	}}}}
 	img, err := png.Decode(bytes.NewReader(drawn(t, f, PNG)))
 	if err != nil {
@@ -72,7 +86,8 @@ func TestBandBelowLines(t *testing.T) {
 	}
 	pure := 0
 	for y := range img.Bounds().Dy() {
-		if r, g, b, _ := img.At(img.Bounds().Dx()/2, y).RGBA(); near(r>>8, uint32(colours[0].R)) && near(g>>8, uint32(colours[0].G)) && near(b>>8, uint32(colours[0].B)) {
+		if r, g, b, _ := img.At(img.Bounds().Dx()/2, y).RGBA(); near(r>>8, uint32(colours[0].R)) &&
+			near(g>>8, uint32(colours[0].G)) && near(b>>8, uint32(colours[0].B)) {
 			pure++
 		}
 	}
@@ -93,7 +108,10 @@ func TestMapFills(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.columns[0] > 2*72 || l.row < 2.9*72 {
-		t.Errorf("a map four times as high as wide has %g by %g points", float64(l.columns[0]), float64(l.row))
+		t.Errorf(
+			"a map four times as high as wide has %g by %g points", float64(l.columns[0]),
+			float64(l.row),
+		)
 	}
 }
 
@@ -103,7 +121,8 @@ func TestWrap(t *testing.T) {
 	for width := noteStyle.Width("Bands hold"); width < noteStyle.Width(text); width += 3 {
 		lines := wrap(noteStyle, text, width)
 		for _, line := range lines {
-			if noteStyle.Width(line) > width || strings.HasPrefix(line, "%") || strings.HasPrefix(line, "=") || strings.HasSuffix(line, "=") {
+			if noteStyle.Width(line) > width || strings.HasPrefix(line, "%") ||
+				strings.HasPrefix(line, "=") || strings.HasSuffix(line, "=") {
 				t.Errorf("at %g points: %q", float64(width), lines)
 			}
 		}
@@ -115,7 +134,8 @@ func TestWrap(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	got := testFigure(t).Describe()
-	want := "Distance & drift. Panels: first: distance, km, over ε; map: second (cars, as colours). Shown: PIM; LM; blind; track."
+	want := "Distance & drift. Panels: first: distance, km, over ε; map: second (cars, as " +
+		"colours). Shown: PIM; LM; blind; track."
 	if got != want {
 		t.Errorf("described as %q, want %q", got, want)
 	}

@@ -16,9 +16,11 @@ import (
 type Axis struct {
 	// Label says what is measured, with its unit: "distance, km".
 	Label string
-	// Log makes the axis logarithmic. What is not above 0 is then drawn at its lower end, which is labelled 0 and lies a gap below all values.
+	// Log makes the axis logarithmic. What is not above 0 is then drawn at its lower end, which is
+	// labelled 0 and lies a gap below all values.
 	Log bool
-	// At, on a logarithmic axis, are the values that have a label, such as those that were measured; none: as many round ones as there is room for.
+	// At, on a logarithmic axis, are the values that have a label, such as those that were
+	// measured; none: as many round ones as there is room for.
 	At []float64
 	// Zero makes a linear axis begin at 0 where no value is below it.
 	Zero bool
@@ -28,7 +30,8 @@ type Axis struct {
 
 // Series is one line of a panel, with an optional band around it.
 type Series struct {
-	// Name is the legend's. Series of one name look the same in all panels of a figure; the legend shows one of them. Empty: not in the legend.
+	// Name is the legend's. Series of one name look the same in all panels of a figure; the legend
+	// shows one of them. Empty: not in the legend.
 	Name string
 	X, Y []float64
 	// Low and High, both or none, are the ends of the band at each X; NaN breaks it, and a
@@ -36,13 +39,15 @@ type Series struct {
 	Low, High []float64
 	// Reference draws the line black and dashed without markers: a baseline.
 	Reference bool
-	// Guide draws a thin grey line of long dashes without markers: nothing that was measured, but what the eye compares it with.
+	// Guide draws a thin grey line of long dashes without markers: nothing that was measured, but
+	// what the eye compares it with.
 	Guide bool
 	// NoMarkers leaves the markers out, for lines of many points.
 	NoMarkers bool
 	// NoLine draws the markers alone.
 	NoLine bool
-	// Look above 0 chooses the look with that number, from 1, so that one name looks the same in many figures. 0: by the order of names.
+	// Look above 0 chooses the look with that number, from 1, so that one name looks the same in
+	// many figures. 0: by the order of names.
 	Look int
 }
 
@@ -60,7 +65,9 @@ func (s *Series) check() error {
 		return fmt.Errorf("series %q: %d values of x and %d of y", s.Name, len(s.X), len(s.Y))
 	}
 	if (s.Low != nil || s.High != nil) && (len(s.Low) != len(s.X) || len(s.High) != len(s.X)) {
-		return fmt.Errorf("series %q: a band has as many low and high values as the line has points", s.Name)
+		return fmt.Errorf(
+			"series %q: a band has as many low and high values as the line has points", s.Name,
+		)
 	}
 	return nil
 }
@@ -165,7 +172,8 @@ func newPlot(title string) *plot.Plot {
 type seriesPlotter struct {
 	series *Series
 	look   look
-	// phase is the first point that has a marker where not all have: lines that lie on each other then show each other's markers.
+	// phase is the first point that has a marker where not all have: lines that lie on each other
+	// then show each other's markers.
 	phase int
 }
 
@@ -211,7 +219,8 @@ type bandPlotter struct {
 // shadeOf keeps the bands of many series from hiding each other.
 func shadeOf(series int) uint8 { return uint8(max(20, 150/(series+1))) }
 
-// edge is how opaque the ends of a band are: where bands lie on each other they tell whose is whose.
+// edge is how opaque the ends of a band are: where bands lie on each other they tell whose is
+// whose.
 const edge = 110
 
 // barShade is how opaque a bar is, of which nothing but its line is to be seen.
@@ -251,7 +260,9 @@ func (s *bandPlotter) Plot(c draw.Canvas, p *plot.Plot) {
 			continue
 		}
 		at := x(s.series.X[i])
-		lower, upper = append(lower, vg.Point{X: at, Y: y(low)}), append(upper, vg.Point{X: at, Y: y(high)})
+		lower, upper = append(lower, vg.Point{X: at, Y: y(low)}), append(
+			upper, vg.Point{X: at, Y: y(high)},
+		)
 	}
 	flush()
 }

@@ -15,18 +15,21 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Map is a panel with a grid's values as colours, north up, kilometres east and north of the grid's south-west corner on its axes, and a colour bar.
+// Map is a panel with a grid's values as colours, north up, kilometres east and north of the grid's
+// south-west corner on its axes, and a colour bar.
 type Map struct {
 	Title string
 	Grid  *grid.Grid
-	// Values has one for each cell, row by row from the south-west; NaN leaves a cell grey. None at all: an empty map for overlays.
+	// Values has one for each cell, row by row from the south-west; NaN leaves a cell grey. None at
+	// all: an empty map for overlays.
 	Values []float64
-	// Scale is the colour bar's axis: its label with a unit, its ends (both 0: those of the values), and whether colours go by the logarithm; what is not above 0
-	// is then grey.
+	// Scale is the colour bar's axis: its label with a unit, its ends (both 0: those of the
+	// values), and whether colours go by the logarithm; what is not above 0 is then grey.
 	Scale Axis
 	// Overlays lie over the colours, the last on top.
 	Overlays []Overlay
-	// View, if not empty, is the south-west and north-east corner of what is shown, instead of the grid. The grid is then outlined.
+	// View, if not empty, is the south-west and north-east corner of what is shown, instead of the
+	// grid. The grid is then outlined.
 	View [2]grid.Point
 }
 
@@ -42,7 +45,8 @@ type Overlay struct {
 	Look      int
 }
 
-// finest is about how many dots of the image a map has along its longer side: enough to keep the sides of cells sharp.
+// finest is about how many dots of the image a map has along its longer side: enough to keep the
+// sides of cells sharp.
 const finest = 1200
 
 // image draws the cells that are shown, and returns the corners of what it covers.
@@ -50,8 +54,13 @@ func (m *Map) image(c *colouring) (img *image.NRGBA, low, high grid.Point) {
 	width, height, side := m.Grid.Width(), m.Grid.Height(), m.Grid.CellKM()
 	low, high = m.shown()
 	k := max(1, int(finest*side/max(high.X-low.X, high.Y-low.Y)))
-	dots := func(km float64, cells int) int { return min(max(int(math.Round(km/side*float64(k))), 0), k*cells) }
-	left, right, bottom, top := dots(low.X, width), dots(high.X, width), dots(low.Y, height), dots(high.Y, height)
+	dots := func(km float64, cells int) int {
+		return min(
+			max(int(math.Round(km/side*float64(k))), 0), k*cells,
+		)
+	}
+	left, right := dots(low.X, width), dots(high.X, width)
+	bottom, top := dots(low.Y, height), dots(high.Y, height)
 	img = image.NewNRGBA(image.Rect(0, 0, right-left, top-bottom))
 	for row := bottom / k; row*k < top; row++ {
 		for column := left / k; column*k < right; column++ {
@@ -65,7 +74,9 @@ func (m *Map) image(c *colouring) (img *image.NRGBA, low, high grid.Point) {
 		}
 	}
 	km := side / float64(k)
-	return img, grid.Point{X: float64(left) * km, Y: float64(bottom) * km}, grid.Point{X: float64(right) * km, Y: float64(top) * km}
+	return img, grid.Point{
+		X: float64(left) * km, Y: float64(bottom) * km,
+	}, grid.Point{X: float64(right) * km, Y: float64(top) * km}
 }
 
 // shown returns the corners of the view, or of the grid if there is none.
@@ -73,7 +84,9 @@ func (m *Map) shown() (low, high grid.Point) {
 	if m.View[1].X > m.View[0].X && m.View[1].Y > m.View[0].Y {
 		return m.View[0], m.View[1]
 	}
-	return grid.Point{}, grid.Point{X: float64(m.Grid.Width()) * m.Grid.CellKM(), Y: float64(m.Grid.Height()) * m.Grid.CellKM()}
+	return grid.Point{}, grid.Point{
+		X: float64(m.Grid.Width()) * m.Grid.CellKM(), Y: float64(m.Grid.Height()) * m.Grid.CellKM(),
+	}
 }
 
 func (m *Map) prepare(styles *styles, _ *extent) (*plot.Plot, []entry, error) {
@@ -81,7 +94,9 @@ func (m *Map) prepare(styles *styles, _ *extent) (*plot.Plot, []entry, error) {
 		return nil, nil, errors.New("a map needs a grid")
 	}
 	if len(m.Values) != 0 && len(m.Values) != m.Grid.Cells() {
-		return nil, nil, fmt.Errorf("%d values for a grid of %d cells", len(m.Values), m.Grid.Cells())
+		return nil, nil, fmt.Errorf(
+			"%d values for a grid of %d cells", len(m.Values), m.Grid.Cells(),
+		)
 	}
 	p := newPlot(m.Title)
 	side := m.Grid.CellKM()
@@ -95,7 +110,9 @@ func (m *Map) prepare(styles *styles, _ *extent) (*plot.Plot, []entry, error) {
 			p.Add(plotter.NewImage(img, low.X, low.Y, high.X, high.Y))
 		}
 	}
-	p.Add(outline{{X: 0, Y: 0}, {X: east, Y: 0}, {X: east, Y: north}, {X: 0, Y: north}, {X: 0, Y: 0}})
+	p.Add(
+		outline{{X: 0, Y: 0}, {X: east, Y: 0}, {X: east, Y: north}, {X: 0, Y: north}, {X: 0, Y: 0}},
+	)
 	var entries []entry
 	for i := range m.Overlays {
 		o := &m.Overlays[i]
@@ -153,7 +170,9 @@ func (m *Map) filled(p *plot.Plot, width, height vg.Length) (w, h vg.Length) {
 	if len(m.Values) > 0 {
 		room = barRoom
 	}
-	tile := squared(p, draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: width - room, Y: height}}})
+	tile := squared(
+		p, draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: width - room, Y: height}}},
+	)
 	return tile.Size().X + room, tile.Size().Y
 }
 
@@ -198,7 +217,10 @@ func (m *Map) drawBar(at draw.Canvas) {
 	}
 	left := at.Max.X + barGap
 	right := left + barWidth
-	at.DrawImage(vg.Rectangle{Min: vg.Point{X: left, Y: at.Min.Y}, Max: vg.Point{X: right, Y: at.Max.Y}}, img)
+	at.DrawImage(
+		vg.Rectangle{Min: vg.Point{X: left, Y: at.Min.Y}, Max: vg.Point{X: right, Y: at.Max.Y}},
+		img,
+	)
 	var marker plot.Ticker = linearTicks{}
 	low, high := colours.low, colours.high
 	if colours.log {

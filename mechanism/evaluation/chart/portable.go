@@ -32,6 +32,9 @@ func portable(svg []byte) []byte {
 		fitted = append(fitted, `" lengthAdjust="spacingAndGlyphs">`...)
 		return append(append(fitted, parts[3]...), "</text>"...)
 	})
-	svg = bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+	svg = bytes.ReplaceAll(
+		svg, []byte("font-family:Liberation Sans;"),
+		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"),
+	)
 	return bytes.ReplaceAll(svg, []byte("data:image/jpg;"), []byte("data:image/png;"))
 }

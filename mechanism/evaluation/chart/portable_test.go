@@ -55,9 +55,12 @@ func overflowing(t *testing.T, svg []byte) (faults []string) {
 			if depth > 0 || turned.MatchString(attr["transform"]) {
 				x, limit = 0, height // upwards: where it starts is in another coordinate
 			}
-			if err != nil || attr["lengthAdjust"] != "spacingAndGlyphs" || x < 0 || x+length > limit+.5 {
+			if err != nil || attr["lengthAdjust"] != "spacingAndGlyphs" || x < 0 ||
+				x+length > limit+.5 {
 				text, _ := decoder.Token()
-				faults = append(faults, fmt.Sprintf("%q from %.0f, %.0f long, of %.0f", text, x, length, limit))
+				faults = append(faults, fmt.Sprintf(
+					"%q from %.0f, %.0f long, of %.0f", text, x, length, limit,
+				))
 			}
 		}
 	}
@@ -72,12 +75,18 @@ func TestNothingIsCutOff(t *testing.T) {
 		"a long title, note and legend": {
 			Title: long, Note: long, Panels: []Panel{&Lines{
 				Title: "a panel", X: Axis{Label: "ε"}, Y: Axis{Label: "km"},
-				Series: []Series{{Name: "short", X: x, Y: x}, {Name: strings.TrimSpace(long), X: x, Y: []float64{2, 3}}, {Name: "more", X: x, Y: x}},
+				Series: []Series{
+					{Name: "short", X: x, Y: x},
+					{Name: strings.TrimSpace(long), X: x, Y: []float64{2, 3}},
+					{Name: "more", X: x, Y: x},
+				},
 			}},
 		},
 		"a word without an end": {
 			Title: strings.Repeat("title", 60), Note: strings.Repeat("note", 90),
-			Panels: []Panel{&Lines{Series: []Series{{Name: strings.Repeat("name", 60), X: x, Y: x}}}},
+			Panels: []Panel{
+				&Lines{Series: []Series{{Name: strings.Repeat("name", 60), X: x, Y: x}}},
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

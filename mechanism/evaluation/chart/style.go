@@ -15,7 +15,10 @@ import (
 var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
 
 func textStyle(size vg.Length, x text.XAlignment, y text.YAlignment) text.Style {
-	return text.Style{Color: color.Black, Font: font.From(sans, size), XAlign: x, YAlign: y, Handler: plot.DefaultTextHandler}
+	return text.Style{
+		Color: color.Black, Font: font.From(sans, size), XAlign: x, YAlign: y,
+		Handler: plot.DefaultTextHandler,
+	}
 }
 
 var (
@@ -25,8 +28,9 @@ var (
 	legendStyle = textStyle(10, draw.XLeft, draw.YCenter)
 )
 
-// colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any colour vision tell apart, without the yellow, too pale
-// for a line, and the black, which is the reference's.
+// colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any
+// colour vision tell apart, without the yellow, too pale for a line, and the black, which is the
+// reference's.
 var colours = []color.NRGBA{
 	{R: 0x00, G: 0x72, B: 0xB2, A: 255}, // blue
 	{R: 0xD5, G: 0x5E, B: 0x00, A: 255}, // vermillion
@@ -38,11 +42,13 @@ var colours = []color.NRGBA{
 
 var black = color.NRGBA{A: 255}
 
-// dashes and glyphs repeat in cycles of other lengths than the colours', so that a few dozen series differ.
+// dashes and glyphs repeat in cycles of other lengths than the colours', so that a few dozen series
+// differ.
 var (
 	dashes = [][]vg.Length{nil, {6, 2}, {2, 2}, {8, 2, 2, 2}, {4, 1.5, 1, 1.5, 1, 1.5}}
 	glyphs = []draw.GlyphDrawer{
-		draw.CircleGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{}, draw.PlusGlyph{}, draw.PyramidGlyph{}, draw.SquareGlyph{},
+		draw.CircleGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.CrossGlyph{},
+		draw.RingGlyph{}, draw.PlusGlyph{}, draw.PyramidGlyph{}, draw.SquareGlyph{},
 	}
 )
 
@@ -61,7 +67,11 @@ func lookOf(number int) look {
 }
 
 // guide is the look of a line that nobody measured: long dashes, so that it is no edge of a band.
-var guide = look{line: draw.LineStyle{Color: color.NRGBA{R: 130, G: 130, B: 130, A: 255}, Width: 1, Dashes: []vg.Length{11, 3}}}
+var guide = look{
+	line: draw.LineStyle{
+		Color: color.NRGBA{R: 130, G: 130, B: 130, A: 255}, Width: 1, Dashes: []vg.Length{11, 3},
+	},
+}
 
 // reference is the look of what others are compared with: black dashes without markers.
 var reference = look{line: draw.LineStyle{Color: black, Width: 1.3, Dashes: []vg.Length{3, 2.5}}}
@@ -170,7 +180,8 @@ func (l *legend) draw(c draw.Canvas, left, top vg.Length) {
 	}
 }
 
-// together keeps what belongs together in one line: a number and its percent sign, and the two sides of an equation.
+// together keeps what belongs together in one line: a number and its percent sign, and the two
+// sides of an equation.
 var together = strings.NewReplacer(" %", "\u00a0%", " = ", "\u00a0=\u00a0")
 
 // elide cuts the end of a text off that is wider than the place it has, and shows that it did.
@@ -193,7 +204,9 @@ func wrap(style text.Style, s string, width vg.Length) (lines []string) {
 	}
 	for paragraph := range strings.SplitSeq(s, "\n") {
 		line := ""
-		for word := range strings.FieldsFuncSeq(together.Replace(paragraph), func(r rune) bool { return r == ' ' }) {
+		for word := range strings.FieldsFuncSeq(
+			together.Replace(paragraph), func(r rune) bool { return r == ' ' },
+		) {
 			word = elide(style, word, width)
 			switch longer := line + " " + word; {
 			case line == "":

@@ -8,17 +8,19 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// logTicks is for an axis of decimal logarithms. It labels powers of ten, and on an axis of few of them also some of the digits between, so that
-// several labels are left.
+// logTicks is for an axis of decimal logarithms. It labels powers of ten, and on an axis of few of
+// them also some of the digits between, so that several labels are left.
 type logTicks struct {
-	// zero puts a label 0 on the axis's lower end, below a gap: nothing is marked between it and floor, the logarithm of the least value.
+	// zero puts a label 0 on the axis's lower end, below a gap: nothing is marked between it and
+	// floor, the logarithm of the least value.
 	zero  bool
 	floor float64
 	// at, if there are any, are the values that are labelled, and nothing else is marked.
 	at []float64
 }
 
-// fewDigits is the number of powers of ten below which an axis may have no two whole digits to label: it then gets round numbers, as a linear one.
+// fewDigits is the number of powers of ten below which an axis may have no two whole digits to
+// label: it then gets round numbers, as a linear one.
 const fewDigits = .5
 
 // digitsOf returns the digits that are labelled on an axis of so many powers of ten.
@@ -72,7 +74,8 @@ func (l logTicks) Ticks(from, to float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// linearTicks labels multiples of 1, 2 or 5 times a power of ten, and marks the quarters or fifths between them.
+// linearTicks labels multiples of 1, 2 or 5 times a power of ten, and marks the quarters or fifths
+// between them.
 type linearTicks struct{}
 
 // wantedLabels is about how many labels an axis has.
@@ -81,7 +84,9 @@ const wantedLabels = 5
 // Ticks implements plot.Ticker.
 func (linearTicks) Ticks(low, high float64) (ticks []plot.Tick) {
 	step, minor := linearStep(high - low)
-	first, last := math.Ceil(low/step*float64(minor)-1e-9)+0, math.Floor(high/step*float64(minor)+1e-9)
+	first, last := math.Ceil(low/step*float64(minor)-1e-9)+0, math.Floor(
+		high/step*float64(minor)+1e-9,
+	)
 	for i := first; i <= last; i++ {
 		t := plot.Tick{Value: i * step / float64(minor)}
 		if math.Mod(i, float64(minor)) == 0 {
@@ -92,7 +97,8 @@ func (linearTicks) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// linearStep returns the distance of labels for a range, and into how many parts small marks divide it.
+// linearStep returns the distance of labels for a range, and into how many parts small marks divide
+// it.
 func linearStep(length float64) (step float64, minor int) {
 	rough := length / wantedLabels
 	power := math.Pow(10, math.Floor(math.Log10(rough)))

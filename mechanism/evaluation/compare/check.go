@@ -14,15 +14,18 @@ import (
 type Remark struct {
 	// Name is short and always the same for the same thing.
 	Name string `json:"name"`
-	// Suspicious says that releases under the model will probably disappoint. Otherwise it is only worth knowing.
+	// Suspicious says that releases under the model will probably disappoint. Otherwise it is only
+	// worth knowing.
 	Suspicious bool `json:"suspicious"`
 	// Text says what it is and what to do.
 	Text string `json:"text"`
 }
 
-// When a model's figures are worth a remark. Shares are of the popularity, which is the initial distribution.
+// When a model's figures are worth a remark. Shares are of the popularity, which is the initial
+// distribution.
 const (
-	// sureRow is the probability above which a row holds one column for certain: a filter with δ = .01 then has a location set of one cell.
+	// sureRow is the probability above which a row holds one column for certain: a filter with δ =
+	// .01 then has a location set of one cell.
 	sureRow   = .99
 	sureShare = .05
 	// A step in which nearly everybody stays, or nearly nobody, does not suit the cells.
@@ -35,7 +38,8 @@ const (
 	lostShare = 1e-3
 )
 
-// Check returns what is remarkable about a model, which must be valid, for releases with a δ. Cost: a few passes over its transitions.
+// Check returns what is remarkable about a model, which must be valid, for releases with a δ. Cost:
+// a few passes over its transitions.
 func Check(m *mobility.Model, delta float64) []Remark {
 	c := &checking{model: m, delta: delta, popular: popularity(m)}
 	c.ways()
@@ -72,17 +76,21 @@ func (c *checking) ways() {
 		}
 	}
 	if stuck > 0 {
-		c.say("never left", true, "%s can never be left (the first is %d): who gets there is lost to the filter; train with a smoothing kernel, or leave the region out of the box",
+		c.say("never left", true, "%s can never be left (the first is %d): who gets there is "+
+			"lost to the filter; train with a smoothing kernel, or leave the region out of the box",
 			countOf(int64(stuck), "cell", "cells"), first)
 	}
 	if n, first := c.unreached(); n > 0 {
-		c.say("never reached", true, "%s can never be reached from where users start (the first is %d): who goes there is not found; train with a larger --kernel-radius, or with a uniform share of the initial distribution",
+		c.say("never reached", true, "%s can never be reached from where users start (the first "+
+			"is %d): who goes there is not found; train with a larger --kernel-radius, or with a "+
+			"uniform share of the initial distribution",
 			countOf(int64(n), "cell", "cells"), first)
 	}
 }
 
-// unreached counts the cells that no path leads to from the initial distribution's cells. Sweeps up and down over the rows, each passing on what the one
-// before has found, end after a few: a sweep carries as far as moves go its way.
+// unreached counts the cells that no path leads to from the initial distribution's cells. Sweeps up
+// and down over the rows, each passing on what the one before has found, end after a few: a sweep
+// carries as far as moves go its way.
 func (c *checking) unreached() (n int, first grid.Cell) {
 	cells := c.model.Grid.Cells()
 	reached, done := make([]bool, cells), make([]bool, cells)
@@ -137,22 +145,32 @@ func (c *checking) rows() {
 					stay += mass
 					continue
 				}
-				distance += float64(mass * math.Hypot(float64(g.Column(to)-column), float64(g.Row(to)-row)))
+				distance += float64(
+					mass * math.Hypot(float64(g.Column(to)-column), float64(g.Row(to)-row)),
+				)
 			}
 		}
 	}
 	if sure > sureShare {
-		c.say("too sure", true, "rows with %.0f %% of the popularity are more than %g %% sure of one cell: a user who does otherwise is lost, and drift exceeds δ; train with a larger --backoff or a smaller --user-cap",
+		c.say("too sure", true, "rows with %.0f %% of the popularity are more than %g %% sure of "+
+			"one cell: a user who does otherwise is lost, and drift exceeds δ; train with a "+
+			"larger --backoff or a smaller --user-cap",
 			100*sure, 100*sureRow)
 	}
 	switch {
 	case g.Cells() == 1:
-		c.say("one cell", true, "the map is a single cell: nothing is hidden and nothing told; choose smaller cells")
+		c.say(
+			"one cell", true,
+			"the map is a single cell: nothing is hidden and nothing told; choose smaller cells",
+		)
 	case stay > muchStay:
-		c.say("step and cells", true, "a vehicle stays in its cell with a probability of %.3f: the step of %s is short for cells of %g m; choose a longer step or smaller cells",
+		c.say("step and cells", true, "a vehicle stays in its cell with a probability of %.3f: "+
+			"the step of %s is short for cells of %g m; choose a longer step or smaller cells",
 			stay, c.model.Step, g.CellM())
 	case stay < littleStay:
-		c.say("step and cells", true, "a vehicle stays in its cell with a probability of %.3f and moves %.1f cells a step: cells of %g m are small for a step of %s; choose larger cells or a shorter step",
+		c.say("step and cells", true, "a vehicle stays in its cell with a probability of %.3f "+
+			"and moves %.1f cells a step: cells of %g m are small for a step of %s; choose "+
+			"larger cells or a shorter step",
 			stay, distance, g.CellM(), c.model.Step)
 	}
 }
@@ -161,11 +179,18 @@ func (c *checking) rows() {
 func (c *checking) starts() {
 	cells, initial := c.model.Grid.Cells(), &c.model.Initial
 	if without := cells - initial.Len(); without > 0 {
-		c.say("no start", true, "%d of %d cells have no initial probability: who starts there is not found; train with a uniform share of the initial distribution", without, cells)
+		c.say(
+			"no start", true,
+			"%d of %d cells have no initial probability: who starts there is not found; train "+
+				"with a uniform share of the initial distribution",
+			without, cells,
+		)
 	}
 	const threshold = mechanism.DefaultPrune
-	if lost := mobility.PruneCells * threshold; lost > pruneShare*c.delta && cells > mobility.PruneCells {
-		c.say("pruning", true, "pruning at the default of %g may drop %.2g of the mass a step, and δ is %g: set prune to %.1g at most", threshold, lost, c.delta,
+	if lost := mobility.PruneCells * threshold; lost > pruneShare*c.delta &&
+		cells > mobility.PruneCells {
+		c.say("pruning", true, "pruning at the default of %g may drop %.2g of the mass a step, "+
+			"and δ is %g: set prune to %.1g at most", threshold, lost, c.delta,
 			pruneShare*c.delta/mobility.PruneCells)
 	}
 	level, lost := mobility.PruneLevel(initial.P, threshold, initial.Total()), 0.0
@@ -175,7 +200,12 @@ func (c *checking) starts() {
 		}
 	}
 	if lost > lostShare {
-		c.say("pruned starts", true, "cells with %.2g of the initial probability are pruned at the default of %g: set a smaller prune, or train with a larger uniform share", lost, threshold)
+		c.say(
+			"pruned starts", true,
+			"cells with %.2g of the initial probability are pruned at the default of %g: set a "+
+				"smaller prune, or train with a larger uniform share",
+			lost, threshold,
+		)
 	}
 }
 
@@ -183,7 +213,11 @@ func (c *checking) starts() {
 func (c *checking) provenance() {
 	p := c.model.Provenance
 	if p.Fit == nil {
-		c.say("no fit", false, "nobody has measured how well it foretells other users: train with --held-out, or measure it with model fit on traces of others")
+		c.say(
+			"no fit", false,
+			"nobody has measured how well it foretells other users: train with --held-out, or "+
+				"measure it with model fit on traces of others",
+		)
 	} else if what, _ := fit.Judge(*p.Fit); what != fit.Calibrated {
 		for _, line := range fit.Verdict(*p.Fit) {
 			c.say("fit", what == fit.TooSure || what == fit.TooUnsure, "%s", line)
@@ -191,9 +225,17 @@ func (c *checking) provenance() {
 	}
 	users := p.Report.Users
 	if p.Privacy == nil {
-		c.say("privacy", false, "it was learned without differential privacy: whoever has the file learns about the traces behind it")
+		c.say(
+			"privacy", false,
+			"it was learned without differential privacy: whoever has the file learns about the "+
+				"traces behind it",
+		)
 		if users > 0 && users < fewPeople {
-			c.say("few users", true, "it was learned from %s: it tells about them; train on more, or with --dp-epsilon", countOf(users, "user", "users"))
+			c.say(
+				"few users", true,
+				"it was learned from %s: it tells about them; train on more, or with --dp-epsilon",
+				countOf(users, "user", "users"),
+			)
 		}
 	}
 }

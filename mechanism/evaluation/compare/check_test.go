@@ -10,10 +10,16 @@ import (
 
 // TestCheck plants one fault after the other into a model without any.
 func TestCheck(t *testing.T) {
-	calibrated := mobility.Fit{Users: 50, Steps: 10_000, Delta: .01, Calibration: []mobility.FitDelta{{Delta: .01, Drift: .011, Low: .008, High: .014}}}
+	calibrated := mobility.Fit{
+		Users: 50, Steps: 10_000, Delta: .01,
+		Calibration: []mobility.FitDelta{{Delta: .01, Drift: .011, Low: .008, High: .014}},
+	}
 	good := func() *mobility.Model {
 		m := lineModel(t, 50, .5, nil)
-		m.Provenance = mobility.Provenance{Privacy: &mobility.Privacy{Epsilon: "1"}, Fit: &calibrated, Report: mobility.Report{Users: 100}}
+		m.Provenance = mobility.Provenance{
+			Privacy: &mobility.Privacy{Epsilon: "1"}, Fit: &calibrated,
+			Report: mobility.Report{Users: 100},
+		}
 		return m
 	}
 	planted := func(change func(m *mobility.Model)) *mobility.Model {
@@ -66,17 +72,35 @@ func TestCheck(t *testing.T) {
 				only(row, c+1)
 			}
 		}), delta: .01, want: []string{"too sure"}, suspicious: 1},
-		"short step": {model: with(.98, nil), delta: .01, want: []string{"step and cells"}, suspicious: 1},
-		"long step":  {model: with(.001, nil), delta: .01, want: []string{"step and cells"}, suspicious: 1},
-		"few starts": {model: planted(func(m *mobility.Model) { startAt(m, 3, 4) }), delta: .01, want: []string{"no start"}, suspicious: 1},
-		"no fit":     {model: planted(func(m *mobility.Model) { m.Provenance.Fit = nil }), delta: .01, want: []string{"no fit"}},
+		"short step": {
+			model: with(.98, nil), delta: .01, want: []string{"step and cells"}, suspicious: 1,
+		},
+		"long step": {
+			model: with(.001, nil), delta: .01, want: []string{"step and cells"}, suspicious: 1,
+		},
+		"few starts": {
+			model: planted(func(m *mobility.Model) { startAt(m, 3, 4) }), delta: .01,
+			want: []string{"no start"}, suspicious: 1,
+		},
+		"no fit": {
+			model: planted(func(m *mobility.Model) { m.Provenance.Fit = nil }), delta: .01,
+			want: []string{"no fit"},
+		},
 		"drift": {model: planted(func(m *mobility.Model) {
 			fit := calibrated
 			fit.Calibration = []mobility.FitDelta{{Delta: .01, Drift: .08, Low: .07, High: .09}}
 			m.Provenance.Fit = &fit
 		}), delta: .01, want: []string{"fit"}, suspicious: 1},
-		"open data":  {model: planted(func(m *mobility.Model) { m.Provenance.Privacy = nil }), delta: .01, want: []string{"privacy"}},
-		"one person": {model: planted(func(m *mobility.Model) { m.Provenance.Privacy, m.Provenance.Report.Users = nil, 1 }), delta: .01, want: []string{"privacy", "few users"}, suspicious: 1},
+		"open data": {
+			model: planted(func(m *mobility.Model) { m.Provenance.Privacy = nil }), delta: .01,
+			want: []string{"privacy"},
+		},
+		"one person": {
+			model: planted(func(m *mobility.Model) {
+				m.Provenance.Privacy, m.Provenance.Report.Users = nil, 1
+			}),
+			delta: .01, want: []string{"privacy", "few users"}, suspicious: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var names []string
@@ -92,8 +116,12 @@ func TestCheck(t *testing.T) {
 					t.Errorf("%s: %q", r.Name, r.Text)
 				}
 			}
-			if !slices.Equal(names, tt.want) || (suspicious == 0) != (tt.suspicious == 0) || suspicious < tt.suspicious {
-				t.Errorf("remarks %q, %d of them suspicious, want %q and %d", names, suspicious, tt.want, tt.suspicious)
+			if !slices.Equal(names, tt.want) || (suspicious == 0) != (tt.suspicious == 0) ||
+				suspicious < tt.suspicious {
+				t.Errorf(
+					"remarks %q, %d of them suspicious, want %q and %d", names, suspicious, tt.want,
+					tt.suspicious,
+				)
 			}
 		})
 	}
@@ -103,7 +131,9 @@ func TestCheck(t *testing.T) {
 func TestCheckPruning(t *testing.T) {
 	m := lineModel(t, mobility.PruneCells+1, .5, nil)
 	has := func(delta float64) bool {
-		return slices.ContainsFunc(Check(m, delta), func(r Remark) bool { return r.Name == "pruning" && r.Suspicious })
+		return slices.ContainsFunc(
+			Check(m, delta), func(r Remark) bool { return r.Name == "pruning" && r.Suspicious },
+		)
 	}
 	if has(.01) || !has(.0005) {
 		t.Error("pruning is not judged by δ")

@@ -24,10 +24,12 @@ type Options struct {
 	Release mechanism.Options // of the simulation; ε 1 and δ .01 where they are 0
 	Tracks  int               // simulated; default 60, negative: no simulation
 	Steps   int               // of each; default 60
-	Cells   int               // how many cells are named in which the models differ most; default 10
+	// how many cells are named in which the models differ most; default 10
+	Cells   int
 	Seed    uint64
 	Workers int // default 1; the figures do not depend on it
-	// Progress, if set, is told now and then how much of the simulation is done. Its error ends the comparison.
+	// Progress, if set, is told now and then how much of the simulation is done. Its error ends the
+	// comparison.
 	Progress func(done, total int64) error
 }
 
@@ -40,12 +42,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Comparison says how far a model B is from a model A on the same grid, at the same step. Total variations lie between 0 and 1.
+// Comparison says how far a model B is from a model A on the same grid, at the same step. Total
+// variations lie between 0 and 1.
 type Comparison struct {
 	// Initial is the total variation between the initial distributions.
 	Initial float64 `json:"initial_tv"`
-	// RowMean and RowWorst are of the rows, over the hours of a week where there are classes: the mean, weighted by popularity (of the cells in the
-	// two initial distributions, half each), and the largest of any.
+	// RowMean and RowWorst are of the rows, over the hours of a week where there are classes: the
+	// mean, weighted by popularity (of the cells in the two initial distributions, half each), and
+	// the largest of any.
 	RowMean  float64 `json:"row_tv_mean"`
 	RowWorst float64 `json:"row_tv_worst"`
 	// Rows is the number of cells whose rows differ at all.
@@ -55,7 +59,8 @@ type Comparison struct {
 
 	Epsilon float64 `json:"epsilon"`
 	Delta   float64 `json:"delta"`
-	// AofA and BofA are what the filter does with tracks that are simulated from A, released under A and under B. The drift of the first is about δ.
+	// AofA and BofA are what the filter does with tracks that are simulated from A, released under
+	// A and under B. The drift of the first is about δ.
 	AofA *Run `json:"tracks_of_a_under_a,omitempty"`
 	BofA *Run `json:"tracks_of_a_under_b,omitempty"`
 }
@@ -84,17 +89,22 @@ type Run struct {
 // ErrOtherMap says that two models cannot be compared row by row.
 var ErrOtherMap = errors.New("compare: the models have another grid or step")
 
-// Compare says how far b is from a. It returns [ErrOtherMap], and why, for models of another grid or step.
+// Compare says how far b is from a. It returns [ErrOtherMap], and why, for models of another grid
+// or step.
 //
-// Cost: one pass over the transitions for each pair of classes that meet in a week, and the simulation: Tracks × Steps releases under each model. The
-// same arguments give the same figures.
+// Cost: one pass over the transitions for each pair of classes that meet in a week, and the
+// simulation: Tracks × Steps releases under each model. The same arguments give the same figures.
 func Models(a, b *mobility.Model, o Options) (*Comparison, error) {
 	if a.Grid.ID() != b.Grid.ID() {
-		return nil, fmt.Errorf("%w: %d × %d cells of %g m and %d × %d of %g m, or elsewhere; train both with the same box and cell", ErrOtherMap,
-			a.Grid.Width(), a.Grid.Height(), a.Grid.CellM(), b.Grid.Width(), b.Grid.Height(), b.Grid.CellM())
+		return nil, fmt.Errorf("%w: %d × %d cells of %g m and %d × %d of %g m, or elsewhere; "+
+			"train both with the same box and cell", ErrOtherMap,
+			a.Grid.Width(), a.Grid.Height(), a.Grid.CellM(), b.Grid.Width(), b.Grid.Height(),
+			b.Grid.CellM())
 	}
 	if a.Step != b.Step {
-		return nil, fmt.Errorf("%w: steps of %s and %s; train both with the same step", ErrOtherMap, a.Step, b.Step)
+		return nil, fmt.Errorf(
+			"%w: steps of %s and %s; train both with the same step", ErrOtherMap, a.Step, b.Step,
+		)
 	}
 	o = o.withDefaults()
 	c := &Comparison{Epsilon: o.Release.Epsilon, Delta: o.Release.Delta}
@@ -103,7 +113,10 @@ func Models(a, b *mobility.Model, o Options) (*Comparison, error) {
 	if o.Tracks < 0 {
 		return c, nil
 	}
-	options := fit.Options{Release: o.Release, Deltas: []float64{}, MinSegment: 1, Seed: o.Seed, Workers: o.Workers, Progress: o.Progress}
+	options := fit.Options{
+		Release: o.Release, Deltas: []float64{}, MinSegment: 1, Seed: o.Seed, Workers: o.Workers,
+		Progress: o.Progress,
+	}
 	for _, run := range []struct {
 		model *mobility.Model
 		into  **Run
@@ -121,7 +134,8 @@ func Models(a, b *mobility.Model, o Options) (*Comparison, error) {
 // simulated yields tracks that move as the model says.
 func simulated(m *mobility.Model, o Options) iter.Seq[mobility.Track] {
 	return func(yield func(mobility.Track) bool) {
-		rng := rand.New(rand.NewPCG(o.Seed, 0x636f6d70617265)) // any second word: it names the stream
+		// any second word: it names the stream
+		rng := rand.New(rand.NewPCG(o.Seed, 0x636f6d70617265))
 		// Starts are spread over a week, so that each class has its share.
 		week := int64(7 * 24 * time.Hour / m.Step)
 		for i := range o.Tracks {
@@ -129,7 +143,8 @@ func simulated(m *mobility.Model, o Options) iter.Seq[mobility.Track] {
 			track := mobility.Track{User: fmt.Sprintf("simulated-%06d", i)}
 			walker := trial.NewWalker(m, rng)
 			for step := first; step < first+int64(o.Steps); step++ {
-				track.Steps, track.Cells = append(track.Steps, step), append(track.Cells, walker.Cell)
+				track.Steps = append(track.Steps, step)
+				track.Cells = append(track.Cells, walker.Cell)
 				walker.Move(step)
 			}
 			if !yield(track) {
@@ -180,7 +195,10 @@ func (c *Comparison) compareRows(a, b *mobility.Model, cells int) {
 		all = append(all, CellDifference{Cell: cell, TV: tv, Popularity: popular[cell]})
 	}
 	slices.SortFunc(all, func(x, y CellDifference) int {
-		return cmp.Or(cmp.Compare(float64(y.TV*y.Popularity), float64(x.TV*x.Popularity)), cmp.Compare(x.Cell, y.Cell))
+		return cmp.Or(
+			cmp.Compare(float64(y.TV*y.Popularity), float64(x.TV*x.Popularity)),
+			cmp.Compare(x.Cell, y.Cell),
+		)
 	})
 	c.Cells = slices.Clone(all[:min(cells, len(all))])
 	for i := range c.Cells {
@@ -203,7 +221,8 @@ func popularity(models ...*mobility.Model) []float64 {
 	return p
 }
 
-// variation is half the sum of the absolute differences of two sparse distributions, over ascending cells.
+// variation is half the sum of the absolute differences of two sparse distributions, over ascending
+// cells.
 func variation(a []grid.Cell, p []float64, b []grid.Cell, q []float64) float64 {
 	sum := 0.0
 	for i, j := 0, 0; i < len(a) || j < len(b); {

@@ -11,8 +11,11 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// lineModel is a line of cells on which a vehicle stays with a probability, else goes one cell on or back. change may alter a row.
-func lineModel(t *testing.T, cells int, stay float64, change func(cell int, row map[int]float64)) *mobility.Model {
+// lineModel is a line of cells on which a vehicle stays with a probability, else goes one cell on
+// or back. change may alter a row.
+func lineModel(
+	t *testing.T, cells int, stay float64, change func(cell int, row map[int]float64),
+) *mobility.Model {
 	t.Helper()
 	g, err := grid.Plain(cells, 1, .5)
 	if err != nil {
@@ -33,9 +36,12 @@ func lineModel(t *testing.T, cells int, stay float64, change func(cell int, row 
 			}
 		}
 		m.RowStart = append(m.RowStart, int64(len(m.Columns)))
-		initial.Cells, initial.P = append(initial.Cells, grid.Cell(c)), append(initial.P, 1/float64(cells))
+		initial.Cells = append(initial.Cells, grid.Cell(c))
+		initial.P = append(initial.P, 1/float64(cells))
 	}
-	out := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}, Initial: initial}
+	out := &mobility.Model{
+		Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}, Initial: initial,
+	}
 	if err := out.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +82,8 @@ func TestCompareByHand(t *testing.T) {
 	near("popularity", c.Cells[0].Popularity, popular7)
 
 	same, err := Models(a, a, Options{Tracks: -1})
-	if err != nil || same.RowMean != 0 || same.RowWorst != 0 || same.Initial != 0 || len(same.Cells) != 0 {
+	if err != nil || same.RowMean != 0 || same.RowWorst != 0 || same.Initial != 0 ||
+		len(same.Cells) != 0 {
 		t.Errorf("a model and itself: %v, %+v", err, same)
 	}
 }
@@ -92,13 +99,16 @@ func TestCompareClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Inside the line a row differs by .4; at its ends the mass that stays is .5 + .25 and .9 + .05.
-	if want := (8*.4 + 2*.2) / 10 * 8 / 24; math.Abs(c.RowMean-want) > 1e-12 || math.Abs(c.RowWorst-.4) > 1e-12 {
+	// Inside the line a row differs by .4; at its ends the mass that stays is .5 + .25 and .9 +
+	// .05.
+	if want := (8*.4 + 2*.2) / 10 * 8 / 24; math.Abs(c.RowMean-want) > 1e-12 ||
+		math.Abs(c.RowWorst-.4) > 1e-12 {
 		t.Errorf("mean %v, want %v; worst %v", c.RowMean, want, c.RowWorst)
 	}
 }
 
-// TestCompareDrift: the filter drifts by about δ with a model's own tracks, and by far more under a model that is too sure.
+// TestCompareDrift: the filter drifts by about δ with a model's own tracks, and by far more under a
+// model that is too sure.
 func TestCompareDrift(t *testing.T) {
 	a := lineModel(t, 30, .4, nil)
 	b := lineModel(t, 30, .995, nil)
@@ -108,7 +118,8 @@ func TestCompareDrift(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.AofA.DriftHigh > .1 || c.BofA.DriftLow < .1 || c.BofA.Estimate < c.AofA.Estimate || c.Delta != .1 || c.Epsilon != 8 {
+	if c.AofA.DriftHigh > .1 || c.BofA.DriftLow < .1 || c.BofA.Estimate < c.AofA.Estimate ||
+		c.Delta != .1 || c.Epsilon != 8 {
 		t.Errorf("under its own model %+v, under the other %+v", c.AofA, c.BofA)
 	}
 	o.Workers = 2
@@ -127,8 +138,11 @@ func TestCompareRefuses(t *testing.T) {
 	a := lineModel(t, 10, .5, nil)
 	slow := lineModel(t, 10, .5, nil)
 	slow.Step = time.Hour
-	for name, b := range map[string]*mobility.Model{"11 × 1": lineModel(t, 11, .5, nil), "1h0m0s": slow} {
-		if _, err := Models(a, b, Options{}); !errors.Is(err, ErrOtherMap) || !strings.Contains(err.Error(), name) {
+	for name, b := range map[string]*mobility.Model{
+		"11 × 1": lineModel(t, 11, .5, nil), "1h0m0s": slow,
+	} {
+		if _, err := Models(a, b, Options{}); !errors.Is(err, ErrOtherMap) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -50,7 +50,8 @@ func smallTown(tb testing.TB) *mobility.Model {
 		if row := c / width; row == 2 || row == 3 {
 			w = 4
 		}
-		model.Initial.Cells, model.Initial.P = append(model.Initial.Cells, c), append(model.Initial.P, w/96)
+		model.Initial.Cells = append(model.Initial.Cells, c)
+		model.Initial.P = append(model.Initial.P, w/96)
 	}
 	if err := model.Validate(); err != nil {
 		tb.Fatal(err)
@@ -75,7 +76,8 @@ func scoreOf(t *testing.T, scores []Score, fleet string, vehicles int, estimator
 func TestExperiment(t *testing.T) {
 	t.Parallel()
 	o := Options{
-		Model: smallTown(t), Release: mechanism.Options{Delta: .05}, Epsilons: []float64{4}, Vehicles: []int{20, 200, 600}, Steps: 4, Block: 1, Seed: 3, Workers: 1, GatheredKM: .1,
+		Model: smallTown(t), Release: mechanism.Options{Delta: .05}, Epsilons: []float64{4},
+		Vehicles: []int{20, 200, 600}, Steps: 4, Block: 1, Seed: 3, Workers: 1, GatheredKM: .1,
 	}
 	scores, err := Run(o)
 	if err != nil {
@@ -94,19 +96,32 @@ func TestExperiment(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(scores, again) || last != 1200 {
 		t.Errorf("three workers come to other scores, or %v; %d vehicles", err, last)
 	}
-	get := func(fleet string, n int, estimator string) Score { return scoreOf(t, scores, fleet, n, estimator) }
-	f, p, b, n := get(Gathered, 600, "fitted"), get(Gathered, 600, "posterior"), get(Gathered, 600, "blind"), get(Gathered, 600, "naive")
-	if f.Variation > .8*b.Variation || p.Variation > .8*b.Variation || f.Variation > get(Gathered, 20, "fitted").Variation || f.Variation > .8*n.Variation {
-		t.Errorf("gathered: naive %.3f, blind %.3f, posterior %.3f, fitted %.3f", n.Variation, b.Variation, p.Variation, f.Variation)
+	get := func(
+		fleet string, n int, estimator string,
+	) Score {
+		return scoreOf(t, scores, fleet, n, estimator)
+	}
+	f, p := get(Gathered, 600, "fitted"), get(Gathered, 600, "posterior")
+	b, n := get(Gathered, 600, "blind"), get(Gathered, 600, "naive")
+	if f.Variation > .8*b.Variation || p.Variation > .8*b.Variation ||
+		f.Variation > get(Gathered, 20, "fitted").Variation || f.Variation > .8*n.Variation {
+		t.Errorf(
+			"gathered: naive %.3f, blind %.3f, posterior %.3f, fitted %.3f", n.Variation,
+			b.Variation, p.Variation, f.Variation,
+		)
 	}
 	for _, s := range scores {
-		if !(s.Variation >= s.VariationLow-1e-9 && s.Variation <= s.VariationHigh+1e-9) && s.Fleets < 2 || s.Variation < 0 || s.Variation > 1 || s.TopFound < 0 || s.TopFound > 1 || math.Abs(s.Rank) > 1 {
+		if !(s.Variation >= s.VariationLow-1e-9 && s.Variation <= s.VariationHigh+1e-9) &&
+			s.Fleets < 2 || s.Variation < 0 || s.Variation > 1 || s.TopFound < 0 ||
+			s.TopFound > 1 || math.Abs(s.Rank) > 1 {
 			t.Errorf("%+v", s)
 		}
 	}
 	for _, s := range scores {
 		if len(s.Variations) != s.Fleets || math.Abs(mean(s.Variations)-s.Variation) > 1e-12 {
-			t.Errorf("%d fleets with the variations %v, mean %g", s.Fleets, s.Variations, s.Variation)
+			t.Errorf(
+				"%d fleets with the variations %v, mean %g", s.Fleets, s.Variations, s.Variation,
+			)
 		}
 	}
 	stop := errors.New("stop")
@@ -117,12 +132,21 @@ func TestExperiment(t *testing.T) {
 	for _, m := range Measures() {
 		var image bytes.Buffer
 		f := Figure(scores, m)
-		if err := f.Write(&image, chart.SVG); err != nil || !bytes.Contains(image.Bytes(), []byte("vehicles")) || len(f.Panels) != 2 || f.Columns != 1 {
-			t.Errorf("the figure of %s: %d panels in %d columns, %v", m.Name, len(f.Panels), f.Columns, err)
+		err := f.Write(&image, chart.SVG)
+		named := bytes.Contains(image.Bytes(), []byte("vehicles"))
+		if err != nil || !named || len(f.Panels) != 2 || f.Columns != 1 {
+			t.Errorf(
+				"the figure of %s: %d panels in %d columns, %v", m.Name, len(f.Panels), f.Columns,
+				err,
+			)
 		}
 		for _, series := range f.Panels[0].(*chart.Lines).Series {
-			if last := len(series.Low) - 1; m.Name == "variation" && (math.IsNaN(series.Low[0]) || !math.IsNaN(series.Low[last]) || !math.IsNaN(series.High[last])) {
-				t.Errorf("%s: a band from %v to %v, want none of the single fleet", series.Name, series.Low, series.High)
+			if last := len(series.Low) - 1; m.Name == "variation" && (math.IsNaN(series.Low[0]) ||
+				!math.IsNaN(series.Low[last]) || !math.IsNaN(series.High[last])) {
+				t.Errorf(
+					"%s: a band from %v to %v, want none of the single fleet", series.Name,
+					series.Low, series.High,
+				)
 			}
 		}
 	}
@@ -133,7 +157,8 @@ func TestExperiment(t *testing.T) {
 func TestExperimentInParts(t *testing.T) {
 	t.Parallel()
 	whole := Options{
-		Model: smallTown(t), Fleets: []string{Expected, Gathered, Traces}, Release: mechanism.Options{Delta: .05},
+		Model: smallTown(t), Fleets: []string{Expected, Gathered, Traces},
+		Release:  mechanism.Options{Delta: .05},
 		Epsilons: []float64{1, 4}, Vehicles: []int{5, 30}, Steps: 3, Block: 2, Seed: 4, Workers: 2,
 	}
 	for v := range 40 {
@@ -181,11 +206,15 @@ func TestExperimentInParts(t *testing.T) {
 func TestExperimentModels(t *testing.T) {
 	t.Parallel()
 	west, east := smallTown(t), smallTown(t)
-	o := Options{Model: west, Release: mechanism.Options{Delta: .05}, Vehicles: []int{40}, Steps: 1, Block: 2, Seed: 5}
+	o := Options{
+		Model: west, Release: mechanism.Options{Delta: .05}, Vehicles: []int{40}, Steps: 1,
+		Block: 2, Seed: 5,
+	}
 	for i, m := range []*mobility.Model{west, east} {
 		m.Initial = mobility.Distribution{Cells: []grid.Cell{grid.Cell(7 * i)}, P: []float64{1}}
 		for range 20 {
-			o.Traces, o.Models = append(o.Traces, []grid.Cell{grid.Cell(7 * i)}), append(o.Models, m)
+			o.Traces = append(o.Traces, []grid.Cell{grid.Cell(7 * i)})
+			o.Models = append(o.Models, m)
 		}
 	}
 	own, err := Run(o)
@@ -208,7 +237,10 @@ func TestExperimentModels(t *testing.T) {
 func TestStretches(t *testing.T) {
 	t.Parallel()
 	tracks := []mobility.Track{
-		{Steps: []int64{1, 2, 3, 4, 5, 7, 8, 9}, Cells: []grid.Cell{10, 11, 12, 13, 14, 15, 16, 17}},
+		{
+			Steps: []int64{1, 2, 3, 4, 5, 7, 8, 9},
+			Cells: []grid.Cell{10, 11, 12, 13, 14, 15, 16, 17},
+		},
 		{Steps: []int64{1}, Cells: []grid.Cell{1}},
 	}
 	want := [][]grid.Cell{{10, 11}, {12, 13}, {15, 16}}

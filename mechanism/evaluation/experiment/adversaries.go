@@ -13,7 +13,8 @@ import (
 //go:embed adversaries.md
 var adversariesText string
 
-// beliefs are what the adversaries learn of one user, [adversary][window of time], from the releases and without any.
+// beliefs are what the adversaries learn of one user, [adversary][window of time], from the
+// releases and without any.
 type beliefs struct {
 	With, Without [][]Learned
 }
@@ -72,7 +73,9 @@ func (x *adversaries) name(user int) string {
 // pieces are one for each trace.
 func (x *adversaries) pieces() (pieces []study.Piece) {
 	o, traces := x.Options, x.watched()
-	inputs := fmt.Sprintf("%s traces %d seed %d ε %g δ %g", x.data.ID, len(traces), o.Seed, o.Epsilon, o.Delta)
+	inputs := fmt.Sprintf(
+		"%s traces %d seed %d ε %g δ %g", x.data.ID, len(traces), o.Seed, o.Epsilon, o.Delta,
+	)
 	for i := range traces {
 		t := &traces[i]
 		pieces = append(pieces, study.Piece{
@@ -116,7 +119,9 @@ func watch(d *study.Data, t *study.Trace, o study.Options, tick study.Tick) (*be
 		next.foresee(r.Step)
 		truth.prepare(&next.prior)
 		if len(truth.set.Cells) != r.Outcome.SetSize {
-			return fmt.Errorf("experiment: an observer who knows M finds another location set than the sanitizer")
+			return fmt.Errorf(
+				"experiment: an observer who knows M finds another location set than the sanitizer",
+			)
 		}
 		window := min(windows-1, r.Number*windows/d.Timestamps)
 		for a := range with {
@@ -144,7 +149,9 @@ func standard(m *mobility.Model, o mechanism.Options) *filter {
 }
 
 // filters are the adversaries, in the order of Adversaries.
-func filters(d *study.Data, m *mobility.Model, t *study.Trace, o mechanism.Options) (list []*filter, err error) {
+func filters(
+	d *study.Data, m *mobility.Model, t *study.Trace, o mechanism.Options,
+) (list []*filter, err error) {
 	for _, a := range Adversaries() {
 		f := standard(m, o)
 		switch a {
@@ -152,7 +159,11 @@ func filters(d *study.Data, m *mobility.Model, t *study.Trace, o mechanism.Optio
 		case WeakUniform:
 			everywhere := uniform(d.Grid)
 			f.start = func(dst *mobility.Distribution) { dst.CopyFrom(&everywhere) }
-			f.move = func(dst, _ *mobility.Distribution, _ int64, _ int) { dst.CopyFrom(&everywhere) }
+			f.move = func(
+				dst, _ *mobility.Distribution, _ int64, _ int,
+			) {
+				dst.CopyFrom(&everywhere)
+			}
 			f.own, err = newNoiseLaw(d.Grid, o)
 			f.fixed = true
 		case WeakWalk:
@@ -187,7 +198,8 @@ func filters(d *study.Data, m *mobility.Model, t *study.Trace, o mechanism.Optio
 	return list, nil
 }
 
-// learnedIn returns the watched users' sums of an adversary in a window of time: from the releases, or without them. Users whose trace ends before have none.
+// learnedIn returns the watched users' sums of an adversary in a window of time: from the releases,
+// or without them. Users whose trace ends before have none.
 func learnedIn(users []beliefs, adversary, from, to int, with bool) (list []Learned) {
 	for _, u := range users {
 		of := u.Without

@@ -28,20 +28,29 @@ func learnedMetrics() []learnedMetric {
 	}
 	squared := band(func(l Learned) float64 { return l.Distance })
 	return []learnedMetric{
-		{"true", "probability of the true cell", band(func(l Learned) float64 { return l.True }), true},
+		{
+			"true", "probability of the true cell", band(func(l Learned) float64 { return l.True }),
+			true,
+		},
 		{"entropy", "entropy, bits", band(func(l Learned) float64 { return l.Bits }), false},
-		{"distance", "best guess to truth (rms), km", func(list []Learned) study.Band { return squared(list).Root() }, false},
+		{
+			"distance", "best guess to truth (rms), km",
+			func(list []Learned) study.Band { return squared(list).Root() }, false,
+		},
 	}
 }
 
 func reportAdversaries(s *study.Study, r *study.Results) (report.Section, error) {
 	o := s.Options
-	intro := study.NewProse(adversariesText).Say("intro", study.Figures{"epsilon": o.Epsilon, "delta": o.Delta})
+	intro := study.NewProse(adversariesText).Say(
+		"intro", study.Figures{"epsilon": o.Epsilon, "delta": o.Delta},
+	)
 	section := report.Section{Title: "Adversaries", Parts: []report.Part{report.Text(intro)}}
 	long := &report.Table{
 		Name: "adversaries", Long: true, Caption: "Every number of the section.",
 		Columns: []string{
-			"data", "adversary", "sees", "from timestamp", "to timestamp", "users", "metric", "value", "low", "high",
+			"data", "adversary", "sees", "from timestamp", "to timestamp", "users", "metric",
+			"value", "low", "high",
 		},
 	}
 	for _, x := range eachAdversaries(s) {
@@ -67,7 +76,10 @@ func (x *adversaries) rows(users []beliefs) (rows [][]string) {
 				}
 				from, to := fmt.Sprint(x.firstOf(w)+1), fmt.Sprint(x.firstOf(w+1))
 				for _, m := range learnedMetrics() {
-					row := []string{x.data.Name, string(adversary), sees(with), from, to, fmt.Sprint(len(list)), m.name}
+					row := []string{
+						x.data.Name, string(adversary), sees(with), from, to, fmt.Sprint(len(list)),
+						m.name,
+					}
 					rows = append(rows, append(row, m.of(list).Fields()...))
 				}
 			}
@@ -91,8 +103,12 @@ func (x *adversaries) firstOf(window int) int {
 func (x *adversaries) figure(users []beliefs) *report.Figure {
 	d, o := x.data, x.Options
 	f := &chart.Figure{
-		Title: fmt.Sprintf("%s: what adversaries know over time; PIM, ε = %g, δ = %g", d.Title, o.Epsilon, o.Delta),
-		Note:  x.prose.Say("note", study.Figures{"users": len(users), "shorter": d.Least < d.Timestamps}),
+		Title: fmt.Sprintf(
+			"%s: what adversaries know over time; PIM, ε = %g, δ = %g", d.Title, o.Epsilon, o.Delta,
+		),
+		Note: x.prose.Say(
+			"note", study.Figures{"users": len(users), "shorter": d.Least < d.Timestamps},
+		),
 
 		Columns: 2, PanelWidth: 5, PanelHeight: 2.5,
 	}
@@ -100,7 +116,9 @@ func (x *adversaries) figure(users []beliefs) *report.Figure {
 		f.Panels = append(f.Panels, x.row(users, m)...)
 	}
 	return &report.Figure{
-		Name: "adversaries-" + d.Name, Chart: f, Caption: x.prose.Say("caption", study.Figures{"data": d.Title}),
+		Name: "adversaries-" + d.Name, Chart: f, Caption: x.prose.Say(
+			"caption", study.Figures{"data": d.Title},
+		),
 	}
 }
 
@@ -133,7 +151,8 @@ func (x *adversaries) row(users []beliefs, m learnedMetric) []chart.Panel {
 // panel draws what each adversary believes, and with the releases also what M alone gives away.
 func (x *adversaries) panel(users []beliefs, m learnedMetric, with bool) *chart.Lines {
 	panel := &chart.Lines{
-		Title: "with the releases", X: timeAxis(x.data, x.data.Timestamps), Y: chart.Axis{Label: m.axis, Zero: true},
+		Title: "with the releases", X: timeAxis(x.data, x.data.Timestamps),
+		Y: chart.Axis{Label: m.axis, Zero: true},
 	}
 	if !with {
 		panel.Title = "without any release"
@@ -154,7 +173,9 @@ func (x *adversaries) panel(users []beliefs, m learnedMetric, with bool) *chart.
 }
 
 // belief is a line over the windows of time.
-func (x *adversaries) belief(users []beliefs, adversary int, with bool, m learnedMetric, series chart.Series) chart.Series {
+func (x *adversaries) belief(
+	users []beliefs, adversary int, with bool, m learnedMetric, series chart.Series,
+) chart.Series {
 	for w := range windows {
 		if list := learnedIn(users, adversary, w, w+1, with); len(list) > 0 {
 			add(&series, float64(x.firstOf(w)+x.firstOf(w+1)+1)/2, m.of(list))
@@ -165,7 +186,8 @@ func (x *adversaries) belief(users []beliefs, adversary int, with bool, m learne
 
 func (x *adversaries) table(users []beliefs) *report.Table {
 	table := &report.Table{
-		Name: "adversaries-" + x.data.Name, Caption: x.data.Title + ": over whole traces, with 95 % confidence over users.",
+		Name: "adversaries-" + x.data.Name, Caption: x.data.Title + ": over whole traces, with " +
+			"95 % confidence over users.",
 		Columns: []string{"adversary", "sees"},
 	}
 	for _, m := range learnedMetrics() {

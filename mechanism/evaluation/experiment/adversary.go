@@ -11,7 +11,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Adversary is somebody who sees all releases of a user and the times of reports, and knows how releases are made.
+// Adversary is somebody who sees all releases of a user and the times of reports, and knows how
+// releases are made.
 type Adversary string
 
 // The adversaries. The paper's knows M.
@@ -24,7 +25,8 @@ const (
 	WeakWalk Adversary = "weak-walk"
 	// StrongStart knows M, and the cell at the first timestamp.
 	StrongStart Adversary = "strong-start"
-	// StrongPersonal knows M, by which releases are made, and how this user moves: the personal M of all traces, the measured one among them.
+	// StrongPersonal knows M, by which releases are made, and how this user moves: the personal M
+	// of all traces, the measured one among them.
 	StrongPersonal Adversary = "strong-personal"
 )
 
@@ -42,10 +44,13 @@ func (a Adversary) Label() string {
 }
 
 func (a Adversary) look() int {
-	return map[Adversary]int{Standard: 1, WeakUniform: 2, WeakWalk: 3, StrongStart: 4, StrongPersonal: 5}[a]
+	return map[Adversary]int{
+		Standard: 1, WeakUniform: 2, WeakWalk: 3, StrongStart: 4, StrongPersonal: 5,
+	}[a]
 }
 
-// noiseLaw is how a release is made, by the prior of whoever knows it: set, hull, surrogates and noise. Where that prior is M's it is the sanitizer's own.
+// noiseLaw is how a release is made, by the prior of whoever knows it: set, hull, surrogates and
+// noise. Where that prior is M's it is the sanitizer's own.
 type noiseLaw struct {
 	grid       *grid.Grid
 	options    mechanism.Options
@@ -81,8 +86,9 @@ func (l *noiseLaw) likelihoods(z grid.Point, cells []grid.Cell) []float64 {
 	return l.inference.Surrogate(l.mechanism, z, l.places, l.nearest)
 }
 
-// filter is what an adversary believes. start and move are its idea of how people move; with true laws it uses that by which releases are made, else the
-// one that follows from its own prior, since whoever does not know M does not know ΔX.
+// filter is what an adversary believes. start and move are its idea of how people move; with true
+// laws it uses that by which releases are made, else the one that follows from its own prior, since
+// whoever does not know M does not know ΔX.
 type filter struct {
 	start     func(dst *mobility.Distribution)
 	move      func(dst, from *mobility.Distribution, at int64, steps int)
@@ -135,7 +141,8 @@ func uniform(g *grid.Grid) mobility.Distribution {
 	return d
 }
 
-// walkModel is a random walk: to each of the up to eight neighbours of a cell and the cell itself with the same probability.
+// walkModel is a random walk: to each of the up to eight neighbours of a cell and the cell itself
+// with the same probability.
 func walkModel(m *mobility.Model) *mobility.Model {
 	g := m.Grid
 	matrix := &mobility.Matrix{RowStart: []int64{0}}
@@ -153,15 +160,18 @@ func walkModel(m *mobility.Model) *mobility.Model {
 			matrix.RowStart = append(matrix.RowStart, int64(len(matrix.Columns)))
 		}
 	}
-	return &mobility.Model{Grid: g, Step: m.Step, Matrices: []*mobility.Matrix{matrix}, Initial: uniform(g)}
+	return &mobility.Model{
+		Grid: g, Step: m.Step, Matrices: []*mobility.Matrix{matrix}, Initial: uniform(g),
+	}
 }
 
 // Learned adds up what an adversary believes of the truth over some timestamps.
 type Learned struct {
-	N        int64
-	True     float64 // Σ of the probability of the true cell
-	Bits     float64 // Σ of the entropy
-	Distance float64 // Σ distance², km², of the best guess: the mean, the place of least expected squared error
+	N    int64
+	True float64 // Σ of the probability of the true cell
+	Bits float64 // Σ of the entropy
+	// Σ distance², km², of the best guess: the mean, the place of least expected squared error
+	Distance float64
 }
 
 func (l *Learned) add(g *grid.Grid, belief *mobility.Distribution, truth grid.Cell) {

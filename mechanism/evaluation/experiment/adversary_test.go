@@ -19,8 +19,10 @@ func TestLearnedByHand(t *testing.T) {
 	belief := mobility.Distribution{Cells: []grid.Cell{0, 2, 4}, P: []float64{.5, .25, .25}}
 	var l Learned
 	l.add(g, &belief, 0)
-	// The mean lies at .5·.25 + .25·1.25 + .25·2.25 = 1 km of x, .75 km from the true cell's centre.
-	if l.N != 1 || l.True != .5 || !studytest.Near(l.Bits, 1.5) || !studytest.Near(l.Distance, .75*.75) {
+	// The mean lies at .5·.25 + .25·1.25 + .25·2.25 = 1 km of x, .75 km from the true cell's
+	// centre.
+	if l.N != 1 || l.True != .5 || !studytest.Near(l.Bits, 1.5) ||
+		!studytest.Near(l.Distance, .75*.75) {
 		t.Errorf("%+v, want .5, 1.5 bits and .5625 km²", l)
 	}
 	l.add(g, &belief, 1)
@@ -33,8 +35,8 @@ func TestLearnedByHand(t *testing.T) {
 	}
 }
 
-// TestFilters: the standard adversary believes what the sanitizer's state holds, the one who takes people to walk at random what Observe gives under that
-// model: bit for bit, with and without gaps.
+// TestFilters: the standard adversary believes what the sanitizer's state holds, the one who takes
+// people to walk at random what Observe gives under that model: bit for bit, with and without gaps.
 func TestFilters(t *testing.T) {
 	d := testData(t)
 	trace := &d.Traces[0]
@@ -74,7 +76,10 @@ func TestFilters(t *testing.T) {
 		}
 		next.posterior.CopyFrom(&state.Posterior)
 		sameBelief(t, "standard", i, &filters[known].posterior, &state.Posterior)
-		if err := walker.Observe(&walking, mechanism.Seen{Step: trace.Steps[i], Kind: mechanism.Released, Release: out.Release}); err != nil {
+		if err := walker.Observe(
+			&walking,
+			mechanism.Seen{Step: trace.Steps[i], Kind: mechanism.Released, Release: out.Release},
+		); err != nil {
 			return err
 		}
 		sameBelief(t, "random walk", i, &filters[walk].posterior, &walking.Posterior)
@@ -88,17 +93,24 @@ func TestFilters(t *testing.T) {
 func sameBelief(t *testing.T, name string, i int, got, want *mobility.Distribution) {
 	t.Helper()
 	if !slices.Equal(got.Cells, want.Cells) || !slices.Equal(got.P, want.P) {
-		t.Fatalf("timestamp %d: the filter %s believes something else: %d cells, want %d", i, name, got.Len(), want.Len())
+		t.Fatalf(
+			"timestamp %d: the filter %s believes something else: %d cells, want %d", i, name,
+			got.Len(), want.Len(),
+		)
 	}
 }
 
-// TestAdversariesRank: with an ε at which releases tell something, whoever knows more gives the true cell more: the releases help everybody, and who knows
-// the start knows all of the first timestamp.
+// TestAdversariesRank: with an ε at which releases tell something, whoever knows more gives the
+// true cell more: the releases help everybody, and who knows the start knows all of the first
+// timestamp.
 func TestAdversariesRank(t *testing.T) {
 	d := testData(t)
 	sums := map[bool][]Learned{true: make([]Learned, 5), false: make([]Learned, 5)}
 	for i := range d.Traces {
-		got, err := watch(d, &d.Traces[i], study.Options{Seed: 2, Epsilon: 5, Delta: .01}, func(int64) error { return nil })
+		got, err := watch(
+			d, &d.Traces[i], study.Options{Seed: 2, Epsilon: 5, Delta: .01},
+			func(int64) error { return nil },
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +122,9 @@ func TestAdversariesRank(t *testing.T) {
 				sums[with][a].Bits += l.Bits
 			}
 		}
-		if first := learnedIn([]beliefs{*got}, 3, 0, 1, false)[0]; first.N != 1 || first.True != 1 || first.Bits != 0 {
+		if first := learnedIn(
+			[]beliefs{*got}, 3, 0, 1, false,
+		)[0]; first.N != 1 || first.True != 1 || first.Bits != 0 {
 			t.Errorf("who knows the start believes %+v of it", first)
 		}
 	}
@@ -123,10 +137,17 @@ func TestAdversariesRank(t *testing.T) {
 			t.Errorf("%s: %.3f with the releases, %.3f without", a, of(a, true), of(a, false))
 		}
 	}
-	if !(of(WeakUniform, true) < of(Standard, true) && of(Standard, true) < of(StrongPersonal, true) && of(Standard, true) < of(StrongStart, true)) {
-		t.Errorf("uniform %.3f, standard %.3f, personal %.3f, start %.3f", of(WeakUniform, true), of(Standard, true), of(StrongPersonal, true), of(StrongStart, true))
+	if !(of(WeakUniform, true) < of(Standard, true) &&
+		of(Standard, true) < of(StrongPersonal, true) &&
+		of(Standard, true) < of(StrongStart, true)) {
+		t.Errorf(
+			"uniform %.3f, standard %.3f, personal %.3f, start %.3f", of(WeakUniform, true),
+			of(Standard, true), of(StrongPersonal, true), of(StrongStart, true),
+		)
 	}
-	if l := sums[false][0]; !studytest.Near(l.True/float64(l.N), 1./(studytest.Side*studytest.Side)) {
+	if l := sums[false][0]; !studytest.Near(
+		l.True/float64(l.N), 1./(studytest.Side*studytest.Side),
+	) {
 		t.Errorf("who knows nothing gives the true cell %g", l.True/float64(l.N))
 	}
 }

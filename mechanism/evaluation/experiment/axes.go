@@ -17,12 +17,16 @@ func timeAxis(d *study.Data, timestamps int) chart.Axis {
 	if d.EveryFix {
 		step = "check-ins"
 	}
-	return chart.Axis{Label: fmt.Sprintf("timestamp (%s)", step), Min: 1, Max: float64(max(timestamps, 2))}
+	return chart.Axis{
+		Label: fmt.Sprintf("timestamp (%s)", step), Min: 1, Max: float64(max(timestamps, 2)),
+	}
 }
 
 // driftGuide is the drift that a right M has at most, on average.
 func driftGuide(x []float64, delta func(float64) float64) chart.Series {
-	guide := chart.Series{Name: "δ: the drift that a right M has at most, on average", X: x, Guide: true}
+	guide := chart.Series{
+		Name: "δ: the drift that a right M has at most, on average", X: x, Guide: true,
+	}
 	for _, v := range x {
 		guide.Y = append(guide.Y, delta(v))
 	}

@@ -59,15 +59,19 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// same compares what is said; figures are compared by what their tables say, since they print as addresses.
+// same compares what is said; figures are compared by what their tables say, since they print as
+// addresses.
 func same(a, b []string) bool {
 	noPointers := func(list []string) []string {
-		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return len(s) > 200 && s[0] == '{' })
+		return slices.DeleteFunc(
+			slices.Clone(list), func(s string) bool { return len(s) > 200 && s[0] == '{' },
+		)
 	}
 	return slices.Equal(noPointers(a), noPointers(b))
 }
 
-// TestResume: a study that was stopped goes on where it was, measures nothing twice, and reports what an undisturbed one does.
+// TestResume: a study that was stopped goes on where it was, measures nothing twice, and reports
+// what an undisturbed one does.
 func TestResume(t *testing.T) {
 	whole := carried(t, study.Run{Workers: 2})
 	store := study.Folder(t.TempDir())
@@ -77,16 +81,17 @@ func TestResume(t *testing.T) {
 			t.Fatal("it never ends")
 		}
 		before, finished := files(t, string(store)), 0
-		got, err := Carry(testStudy(t), All(), study.Run{Workers: 2, Store: store, Progress: func(p study.Progress) error {
-			finished = p.Finished
-			if p.Kept != before {
-				t.Errorf("%d pieces are kept, and %d taken", before, p.Kept)
-			}
-			if p.Finished >= 40 && p.Kept+p.Finished < p.Pieces {
-				return stop
-			}
-			return nil
-		}})
+		got, err := Carry(testStudy(t), All(), study.Run{Workers: 2, Store: store,
+			Progress: func(p study.Progress) error {
+				finished = p.Finished
+				if p.Kept != before {
+					t.Errorf("%d pieces are kept, and %d taken", before, p.Kept)
+				}
+				if p.Finished >= 40 && p.Kept+p.Finished < p.Pieces {
+					return stop
+				}
+				return nil
+			}})
 		if err == nil {
 			if !same(whole, words(got)) {
 				t.Error("a resumed study reports something else")
@@ -136,7 +141,10 @@ func TestDamagedPiece(t *testing.T) {
 func TestPieceKeys(t *testing.T) {
 	base := study.Piece{Name: "a", Inputs: "x"}
 	keys := map[string]bool{base.Key("tool 1"): true}
-	for _, other := range []string{(&study.Piece{Name: "b", Inputs: "x"}).Key("tool 1"), (&study.Piece{Name: "a", Inputs: "y"}).Key("tool 1"), base.Key("tool 2")} {
+	for _, other := range []string{
+		(&study.Piece{Name: "b", Inputs: "x"}).Key("tool 1"),
+		(&study.Piece{Name: "a", Inputs: "y"}).Key("tool 1"), base.Key("tool 2"),
+	} {
 		if keys[other] {
 			t.Error("two different pieces have one key")
 		}
@@ -187,7 +195,10 @@ func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		names []string
 		want  int
-	}{{[]string{"all"}, len(All())}, {[]string{"parameters"}, 1}, {[]string{"parameters", "over-time"}, 2}, {nil, 0}} {
+	}{
+		{[]string{"all"}, len(All())}, {[]string{"parameters"}, 1},
+		{[]string{"parameters", "over-time"}, 2}, {nil, 0},
+	} {
 		if got, err := Choose(c.names); err != nil || len(got) != c.want {
 			t.Errorf("%v: %d experiments, %v", c.names, len(got), err)
 		}

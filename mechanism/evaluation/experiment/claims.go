@@ -2,14 +2,16 @@ package experiment
 
 import (
 	"fmt"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"strings"
+
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
 // Verdict is what the measurements say of a claim.
 type Verdict string
 
-// The verdicts. Of a single comparison: Holds and Fails if its whole confidence interval lies on the claimed or on the other side, Undecided else.
+// The verdicts. Of a single comparison: Holds and Fails if its whole confidence interval lies on
+// the claimed or on the other side, Undecided else.
 const (
 	Holds     Verdict = "holds"
 	Fails     Verdict = "fails"
@@ -22,7 +24,8 @@ const (
 type comparison struct {
 	where string // the data and the model
 	what  string
-	// over and by are the clusters' sums and weights, as in Ratio; the claim is that Σ over / Σ by > 0.
+	// over and by are the clusters' sums and weights, as in Ratio; the claim is that Σ over / Σ by
+	// > 0.
 	over, by []float64
 }
 
@@ -42,9 +45,13 @@ func (c *comparison) verdict(confidence float64) Verdict {
 	return Undecided
 }
 
-// linear makes a comparison of sums of tallies: Σ weights[j]·(Σ quantity of tallies[j]) + constant·timestamps, for each user. The tallies are of
-// the same users in one order and of the same numbers of timestamps.
-func linear(where, what string, constant float64, weights []float64, tallies [][]study.Tally, quantity func(*study.Tally) float64) comparison {
+// linear makes a comparison of sums of tallies: Σ weights[j]·(Σ quantity of tallies[j]) +
+// constant·timestamps, for each user. The tallies are of the same users in one order and of the
+// same numbers of timestamps.
+func linear(
+	where, what string, constant float64, weights []float64, tallies [][]study.Tally,
+	quantity func(*study.Tally) float64,
+) comparison {
 	c := comparison{where: where, what: what}
 	for i := range tallies[0] {
 		n := float64(tallies[0][i].N)
@@ -64,8 +71,9 @@ type claim struct {
 	reason   string // what theory lets expect, true whatever is measured
 	// comparisons must hold together. They are in the order of where.
 	comparisons []comparison
-	// strict: only all comparisons of a where together are the claim, such as not shrinking and not growing, or a setting each
-	// of those that everywhere means; a single one that fails refutes it.
+	// strict: only all comparisons of a where together are the claim, such as not shrinking and not
+	// growing, or a setting each of those that everywhere means; a single one that fails refutes
+	// it.
 	strict bool
 	// numbers say, for each where, what was measured.
 	numbers map[string]string
@@ -73,7 +81,8 @@ type claim struct {
 	given Verdict
 }
 
-// level of each comparison, so that all intervals of the claim hold together with about 95 % confidence (Bonferroni).
+// level of each comparison, so that all intervals of the claim hold together with about 95 %
+// confidence (Bonferroni).
 func (c *claim) level() float64 { return 1 - (1-study.Level)/float64(max(1, len(c.comparisons))) }
 
 // score counts the comparisons of a where, of all for "".
@@ -93,8 +102,9 @@ func (c *claim) score(where string) (hold, fail, open int) {
 	return hold, fail, open
 }
 
-// verdict sums the comparisons of a where up, of all for "". It holds if none fails and at least half of them hold, it fails if none holds and at least half
-// fail, it depends if some hold and some fail, and is undecided otherwise.
+// verdict sums the comparisons of a where up, of all for "". It holds if none fails and at least
+// half of them hold, it fails if none holds and at least half fail, it depends if some hold and
+// some fail, and is undecided otherwise.
 func (c *claim) verdict(where string) Verdict {
 	if c.given != "" {
 		return c.given
@@ -105,7 +115,8 @@ func (c *claim) verdict(where string) Verdict {
 	return summed(c.score(where))
 }
 
-// together is the verdict of a strict claim: over all, that of its wheres summed up, but that it holds only if it does at each of them.
+// together is the verdict of a strict claim: over all, that of its wheres summed up, but that it
+// holds only if it does at each of them.
 func (c *claim) together(where string) Verdict {
 	hold, fail, open := c.score(where)
 	if where != "" {

@@ -2,9 +2,10 @@ package experiment
 
 import (
 	"fmt"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"math"
 	"slices"
+
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
 // The paper's parameters that claims name.
@@ -12,7 +13,8 @@ const (
 	wideDelta = .1
 	// halfDelta stands for the paper's 10^-1.5.
 	halfDelta = .03
-	// settled is after how many timestamps |ΔX| is called stable, alike how much its mean may change from there to the end.
+	// settled is after how many timestamps |ΔX| is called stable, alike how much its mean may
+	// change from there to the end.
 	settled = 10
 	alike   = 1.25
 	// little is by how much an error may fall and the gain still be called little.
@@ -46,7 +48,8 @@ type prover struct {
 // claim returns a claim in words, without its comparisons.
 func (p *prover) claim(name string) claim {
 	figures := study.Figures{
-		"epsilon": p.Options.Epsilon, "delta": p.Options.Delta, "wide": wideDelta, "half": halfDelta,
+		"epsilon": p.Options.Epsilon, "delta": p.Options.Delta, "wide": wideDelta,
+		"half":  halfDelta,
 		"alike": alike, "after": settled + 1, "oneCell": oneCell, "k": fixedK, "promised": promised,
 	}
 	return claim{
@@ -72,7 +75,10 @@ func (p *prover) fixed() study.Setting {
 
 // claims are all of them.
 func (p *prover) claims() ([]claim, error) {
-	list := []claim{p.stable(), p.above4(), p.single(), p.driftFalls(), p.driftRises(), p.closer(), p.littleGain(), p.personal(), p.growsWithK(), p.growsWithFetched(), p.quick()}
+	list := []claim{
+		p.stable(), p.above4(), p.single(), p.driftFalls(), p.driftRises(), p.closer(),
+		p.littleGain(), p.personal(), p.growsWithK(), p.growsWithFetched(), p.quick(),
+	}
 	return list, p.err
 }
 
@@ -94,9 +100,18 @@ func (p *prover) stable() claim {
 			halves := [][]study.Tally{l.line.tallies(settled, n/2), l.line.tallies(n/2, n)}
 			before, after := 1/float64(n/2-settled), 1/float64(n-n/2)
 			c.comparisons = append(c.comparisons,
-				linear(where, l.label+": not shrinking", 0, []float64{-before / alike, after}, halves, setOf),
-				linear(where, l.label+": not growing", 0, []float64{before * alike, -after}, halves, setOf))
-			c.numbers[where] += fmt.Sprintf("%s: %s, then %s; ", l.label, study.Short(study.SetBand(halves[0]).Value), study.Short(study.SetBand(halves[1]).Value))
+				linear(
+					where, l.label+": not shrinking", 0, []float64{-before / alike, after}, halves,
+					setOf,
+				),
+				linear(
+					where, l.label+": not growing", 0, []float64{before * alike, -after}, halves,
+					setOf,
+				))
+			c.numbers[where] += fmt.Sprintf(
+				"%s: %s, then %s; ", l.label, study.Short(study.SetBand(halves[0]).Value),
+				study.Short(study.SetBand(halves[1]).Value),
+			)
 		}
 	}
 	return c
@@ -107,7 +122,9 @@ func (p *prover) above4() claim {
 	c := p.claim("above4")
 	for _, k := range p.Cases() {
 		t := p.tallies(k, study.PIM, at)
-		c.comparisons = append(c.comparisons, linear(k.Title(), "|ΔX| - 4", -4, []float64{1}, [][]study.Tally{t}, setOf))
+		c.comparisons = append(c.comparisons, linear(
+			k.Title(), "|ΔX| - 4", -4, []float64{1}, [][]study.Tally{t}, setOf,
+		))
 		c.numbers[k.Title()] = "mean |ΔX| " + study.SetBand(t).String()
 	}
 	return c
@@ -119,7 +136,10 @@ func (p *prover) single() claim {
 	for _, k := range p.Cases() {
 		if k.Kind == study.Personal {
 			t := p.tallies(k, study.PIM, at)
-			c.comparisons = append(c.comparisons, linear(k.Title(), fmt.Sprintf("%g - |ΔX|", oneCell), oneCell, []float64{-1}, [][]study.Tally{t}, setOf))
+			c.comparisons = append(c.comparisons, linear(
+				k.Title(), fmt.Sprintf("%g - |ΔX|", oneCell), oneCell, []float64{-1},
+				[][]study.Tally{t}, setOf,
+			))
 			c.numbers[k.Title()] = "mean |ΔX| " + study.SetBand(t).String()
 		}
 	}
@@ -141,9 +161,13 @@ func (p *prover) trend(c *claim, sign float64, values []float64, at func(float64
 			for _, value := range values {
 				tallies = append(tallies, p.tallies(k, v, at(value)))
 			}
-			c.comparisons = append(c.comparisons, linear(k.Title(), v.Label(), 0, weights, tallies, driftOf))
+			c.comparisons = append(c.comparisons, linear(
+				k.Title(), v.Label(), 0, weights, tallies, driftOf,
+			))
+			last := len(values) - 1
 			c.numbers[k.Title()] += fmt.Sprintf("%s: %s at %g, %s at %g; ", v.Label(),
-				study.Short(study.DriftBand(tallies[0]).Value), values[0], study.Short(study.DriftBand(tallies[len(tallies)-1]).Value), values[len(values)-1])
+				study.Short(study.DriftBand(tallies[0]).Value), values[0],
+				study.Short(study.DriftBand(tallies[last]).Value), values[last])
 		}
 	}
 }
@@ -168,14 +192,20 @@ func slopes(values []float64) []float64 {
 func (p *prover) driftFalls() claim {
 	o := p.Options
 	c := p.claim("driftFalls")
-	p.trend(&c, -1, o.Epsilons, func(v float64) study.Setting { return study.Setting{Epsilon: v, Delta: o.Delta} })
+	p.trend(
+		&c, -1, o.Epsilons,
+		func(v float64) study.Setting { return study.Setting{Epsilon: v, Delta: o.Delta} },
+	)
 	return c
 }
 
 func (p *prover) driftRises() claim {
 	o := p.Options
 	c := p.claim("driftRises")
-	p.trend(&c, 1, o.Deltas, func(v float64) study.Setting { return study.Setting{Epsilon: o.Epsilon, Delta: v} })
+	p.trend(
+		&c, 1, o.Deltas,
+		func(v float64) study.Setting { return study.Setting{Epsilon: o.Epsilon, Delta: v} },
+	)
 	return c
 }
 
@@ -187,14 +217,20 @@ func (p *prover) closer() claim {
 		better := 0
 		for _, at := range p.Settings() {
 			both := [][]study.Tally{p.tallies(k, study.LM, at), p.tallies(k, study.PIM, at)}
-			c.comparisons = append(c.comparisons, linear(k.Title(), fmt.Sprintf("ε %g δ %g", at.Epsilon, at.Delta), 0, []float64{1, -1}, both, release2Of))
+			c.comparisons = append(c.comparisons, linear(
+				k.Title(), fmt.Sprintf("ε %g δ %g", at.Epsilon, at.Delta), 0, []float64{1, -1},
+				both, release2Of,
+			))
 			ratio := study.ReleaseBand(both[1]).Value / study.ReleaseBand(both[0]).Value
 			low, high = min(low, ratio), max(high, ratio)
 			if study.EstimateBand(both[1]).Value < study.EstimateBand(both[0]).Value {
 				better++
 			}
 		}
-		c.numbers[k.Title()] = fmt.Sprintf("PIM's rms distance is %s to %s of LM's; its estimate is closer at %d of %d settings", study.Short(low), study.Short(high), better, len(p.Settings()))
+		c.numbers[k.Title()] = fmt.Sprintf(
+			"PIM's rms distance is %s to %s of LM's; its estimate is closer at %d of %d settings",
+			study.Short(low), study.Short(high), better, len(p.Settings()),
+		)
 	}
 	return c
 }
@@ -203,10 +239,18 @@ func (p *prover) littleGain() claim {
 	o := p.Options
 	c := p.claim("littleGain")
 	for _, k := range p.Cases() {
-		both := [][]study.Tally{p.tallies(k, study.PIM, study.Setting{Epsilon: o.Epsilon, Delta: halfDelta}), p.tallies(k, study.PIM, study.Setting{Epsilon: o.Epsilon, Delta: wideDelta})}
+		both := [][]study.Tally{
+			p.tallies(k, study.PIM, study.Setting{Epsilon: o.Epsilon, Delta: halfDelta}),
+			p.tallies(k, study.PIM, study.Setting{Epsilon: o.Epsilon, Delta: wideDelta}),
+		}
 		least := float64((1 - little) * (1 - little))
-		c.comparisons = append(c.comparisons, linear(k.Title(), "squared distance", 0, []float64{-least, 1}, both, release2Of))
-		c.numbers[k.Title()] = fmt.Sprintf("%s km at %g, %s km at %g", study.Short(study.ReleaseBand(both[0]).Value), halfDelta, study.Short(study.ReleaseBand(both[1]).Value), wideDelta)
+		c.comparisons = append(c.comparisons, linear(
+			k.Title(), "squared distance", 0, []float64{-least, 1}, both, release2Of,
+		))
+		c.numbers[k.Title()] = fmt.Sprintf(
+			"%s km at %g, %s km at %g", study.Short(study.ReleaseBand(both[0]).Value), halfDelta,
+			study.Short(study.ReleaseBand(both[1]).Value), wideDelta,
+		)
 	}
 	return c
 }
@@ -219,21 +263,34 @@ func (p *prover) personal() claim {
 			continue
 		}
 		for _, at := range p.Settings() {
-			both := [][]study.Tally{p.tallies(study.Case{Data: k.Data, Kind: study.Popular}, study.PIM, at), p.tallies(k, study.PIM, at)}
+			both := [][]study.Tally{
+				p.tallies(study.Case{Data: k.Data, Kind: study.Popular}, study.PIM, at),
+				p.tallies(k, study.PIM, at),
+			}
 			name := fmt.Sprintf("ε %g δ %g: ", at.Epsilon, at.Delta)
 			c.comparisons = append(c.comparisons,
 				linear(k.Title(), name+"|ΔX|", 0, []float64{1, -1}, both, setOf),
 				linear(k.Title(), name+"distance", 0, []float64{1, -1}, both, release2Of))
 		}
-		popular, own := p.tallies(study.Case{Data: k.Data, Kind: study.Popular}, study.PIM, at), p.tallies(k, study.PIM, at)
-		c.numbers[k.Title()] = fmt.Sprintf("at ε = %g, δ = %g: |ΔX| %s against %s, distance %s against %s km", at.Epsilon, at.Delta,
-			study.Short(study.SetBand(own).Value), study.Short(study.SetBand(popular).Value), study.Short(study.ReleaseBand(own).Value), study.Short(study.ReleaseBand(popular).Value))
+		popular := p.tallies(study.Case{Data: k.Data, Kind: study.Popular}, study.PIM, at)
+		own := p.tallies(k, study.PIM, at)
+		c.numbers[k.Title()] = fmt.Sprintf(
+			"at ε = %g, δ = %g: |ΔX| %s against %s, distance %s against %s km",
+			at.Epsilon, at.Delta,
+			study.Short(study.SetBand(own).Value),
+			study.Short(study.SetBand(popular).Value),
+			study.Short(study.ReleaseBand(own).Value),
+			study.Short(study.ReleaseBand(popular).Value),
+		)
 	}
 	return c
 }
 
 // grows compares the slope over ln k of the share of found places with 0, for both mechanisms.
-func (p *prover) grows(c *claim, in func(Query) (k float64, ok bool), shareOf func([]Neighbours, int, Query, bool) study.Band) {
+func (p *prover) grows(
+	c *claim, in func(Query) (k float64, ok bool),
+	shareOf func([]Neighbours, int, Query, bool) study.Band,
+) {
 	for _, x := range knns(p.Study) {
 		queries := queriesOf(x.data.Places)
 		where := study.Case{Data: x.data, Kind: study.Popular}.Title()
@@ -271,9 +328,11 @@ func (p *prover) grows(c *claim, in func(Query) (k float64, ok bool), shareOf fu
 				}
 				c.comparisons = append(c.comparisons, line)
 			}
-			c.numbers[where] += fmt.Sprintf("%s: %s at %g, %s at %g; ", name,
-				study.Short(shareOf(tallies, first, queries[first], what == "blind").Value), ks[0],
-				study.Short(shareOf(tallies, last, queries[last], what == "blind").Value), ks[len(ks)-1])
+			share := func(query int) string {
+				return study.Short(shareOf(tallies, query, queries[query], what == "blind").Value)
+			}
+			c.numbers[where] += fmt.Sprintf("%s: %s at %g, %s at %g; ",
+				name, share(first), ks[0], share(last), ks[len(ks)-1])
 		}
 	}
 }
@@ -312,7 +371,10 @@ func (p *prover) quick() claim {
 			verdict = Fails
 		}
 		verdicts = append(verdicts, verdict)
-		c.numbers[study.Case{Data: d, Kind: study.Popular}.Title()] = fmt.Sprintf("%d of %d releases; half of them within %s ms, the slowest within %s ms", t.Within, t.N, study.Short(t.MedianMS), study.Short(t.SlowestMS))
+		c.numbers[study.Case{Data: d, Kind: study.Popular}.Title()] = fmt.Sprintf(
+			"%d of %d releases; half of them within %s ms, the slowest within %s ms", t.Within, t.N,
+			study.Short(t.MedianMS), study.Short(t.SlowestMS),
+		)
 	}
 	c.given = Depends
 	if len(slices.Compact(slices.Sorted(slices.Values(verdicts)))) == 1 {

@@ -14,12 +14,16 @@ import (
 var claimsText string
 
 func claimsExperiment() study.Experiment {
-	return study.Experiment{Name: "claims", Title: "The paper's claims", Plan: planClaims, Report: reportClaims}
+	return study.Experiment{
+		Name: "claims", Title: "The paper's claims", Plan: planClaims, Report: reportClaims,
+	}
 }
 
 // planClaims plans what the other experiments do, and a little more.
 func planClaims(s *study.Study) (pieces []study.Piece, err error) {
-	for _, other := range []study.Experiment{overTimeExperiment(), parametersExperiment(), knnExperiment()} {
+	for _, other := range []study.Experiment{
+		overTimeExperiment(), parametersExperiment(), knnExperiment(),
+	} {
 		more, err := other.Plan(s)
 		if err != nil {
 			return nil, err
@@ -66,14 +70,18 @@ func reportClaims(s *study.Study, r *study.Results) (report.Section, error) {
 		Columns: []string{"the paper", "data, model", "verdict", "comparisons", "numbers"},
 	}
 	long := &report.Table{
-		Name: "claims-comparisons", Long: true, Caption: "Every comparison: what is said to be above 0.",
+		Name: "claims-comparisons", Long: true, Caption: "Every comparison: what is said to be " +
+			"above 0.",
 		Columns: []string{
-			"the paper", "rule", "data, model", "comparison", "confidence", "value", "low", "high", "verdict",
+			"the paper", "rule", "data, model", "comparison", "confidence", "value", "low", "high",
+			"verdict",
 		},
 	}
 	for i := range list {
 		c := &list[i]
-		table.Rows = append(table.Rows, []string{c.sentence, string(c.verdict("")), c.counted(""), c.reason})
+		table.Rows = append(table.Rows, []string{
+			c.sentence, string(c.verdict("")), c.counted(""), c.reason,
+		})
 		detail.Rows = append(detail.Rows, c.details(s)...)
 		for j := range c.comparisons {
 			at := &c.comparisons[j]
@@ -112,7 +120,10 @@ func (c *claim) details(s *study.Study) (rows [][]string) {
 		numbers, measured := c.numbers[k.Title()]
 		if measured {
 			verdict := c.verdict(k.Title())
-			rows = append(rows, []string{c.sentence, k.Title(), string(verdict), c.counted(k.Title()), strings.TrimSuffix(numbers, "; ")})
+			rows = append(rows, []string{
+				c.sentence, k.Title(), string(verdict), c.counted(k.Title()),
+				strings.TrimSuffix(numbers, "; "),
+			})
 		}
 	}
 	return rows

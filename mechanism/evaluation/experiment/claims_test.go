@@ -13,7 +13,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// around returns a comparison of nine users whose values lie evenly around a mean: its interval at 95 % is the mean ± 2.306·σ/3 with σ = √7.5·spread.
+// around returns a comparison of nine users whose values lie evenly around a mean: its interval at
+// 95 % is the mean ± 2.306·σ/3 with σ = √7.5·spread.
 func around(where string, mean, spread float64) comparison {
 	c := comparison{where: where}
 	for i := range 9 {
@@ -22,21 +23,25 @@ func around(where string, mean, spread float64) comparison {
 	return c
 }
 
-// TestComparison by hand: Student's quantile of 8 degrees is 2.306, so nine values with a spread of 1 give a mean ± 2.105.
+// TestComparison by hand: Student's quantile of 8 degrees is 2.306, so nine values with a spread of
+// 1 give a mean ± 2.105.
 func TestComparison(t *testing.T) {
 	for _, c := range []struct {
 		mean float64
 		want Verdict
 	}{{2.2, Holds}, {2.0, Undecided}, {0, Undecided}, {-2.0, Undecided}, {-2.2, Fails}} {
 		of := around("", c.mean, 1)
-		if b := of.band(study.Level); math.Abs(b.High-b.Value-2.105) > .001 || math.Abs(b.Value-b.Low-2.105) > .001 {
+		if b := of.band(study.Level); math.Abs(b.High-b.Value-2.105) > .001 ||
+			math.Abs(b.Value-b.Low-2.105) > .001 {
 			t.Errorf("interval %v, want ± 2.105", b)
 		}
 		if got := of.verdict(study.Level); got != c.want {
 			t.Errorf("%g ± 2.105: %s, want %s", c.mean, got, c.want)
 		}
 	}
-	if one := (&comparison{over: []float64{5}, by: []float64{1}}); one.verdict(study.Level) != Undecided {
+	if one := (&comparison{
+		over: []float64{5}, by: []float64{1},
+	}); one.verdict(study.Level) != Undecided {
 		t.Error("a single user decides")
 	}
 	if none := around("", 0, 0); none.verdict(study.Level) != Undecided {
@@ -96,7 +101,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestLinear: two users of 10 and 20 timestamps; 2·|ΔX| of the first tally less |ΔX| of the second, less 3, by hand.
+// TestLinear: two users of 10 and 20 timestamps; 2·|ΔX| of the first tally less |ΔX| of the second,
+// less 3, by hand.
 func TestLinear(t *testing.T) {
 	first := []study.Tally{{N: 10, Set: 100}, {N: 20, Set: 100}}
 	second := []study.Tally{{N: 10, Set: 50}, {N: 20, Set: 10}}
@@ -122,7 +128,8 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// claimStudy is small, with a δ so wide that drift shows, and a clock that runs a millisecond a look.
+// claimStudy is small, with a δ so wide that drift shows, and a clock that runs a millisecond a
+// look.
 func claimStudy(t *testing.T) *study.Study {
 	t.Helper()
 	d := testDefinition()
@@ -133,7 +140,8 @@ func claimStudy(t *testing.T) *study.Study {
 	}
 	var now atomic.Int64
 	s, err := study.New([]*study.Data{data}, study.Options{
-		Seed: 5, TimeRuns: 3, Runs: 2, Epsilons: []float64{.5, 2}, Deltas: []float64{.001, .01, .3}, Tool: "test",
+		Seed: 5, TimeRuns: 3, Runs: 2, Epsilons: []float64{.5, 2}, Deltas: []float64{.001, .01, .3},
+		Tool:  "test",
 		Clock: func() time.Duration { return time.Duration(now.Add(1)) * time.Millisecond },
 	})
 	if err != nil {
@@ -142,7 +150,8 @@ func claimStudy(t *testing.T) *study.Study {
 	return s
 }
 
-// TestClaimsNotice plants a fault: the results of LM and PIM change places, and those of the least and the largest δ. What held must fail.
+// TestClaimsNotice plants a fault: the results of LM and PIM change places, and those of the least
+// and the largest δ. What held must fail.
 func TestClaimsNotice(t *testing.T) {
 	s := claimStudy(t)
 	r, err := s.Measure([]study.Experiment{claimsExperiment()}, study.Run{Workers: 2})
@@ -161,7 +170,13 @@ func TestClaimsNotice(t *testing.T) {
 		}
 		return got
 	}
-	const closer, rises, above, timed, recall = "PIM's releases are closer to the truth than LM's everywhere", "The drift ratio rises with δ", "|ΔX| > 4 at δ = 0.01", "Most releases come within 0.3 s", "Recall grows with k' (k = 5)"
+	const (
+		closer = "PIM's releases are closer to the truth than LM's everywhere"
+		rises  = "The drift ratio rises with δ"
+		above  = "|ΔX| > 4 at δ = 0.01"
+		timed  = "Most releases come within 0.3 s"
+		recall = "Recall grows with k' (k = 5)"
+	)
 	right := verdicts(r)
 	for _, sentence := range []string{closer, rises, above, timed, recall} {
 		if right[sentence] != Holds {
@@ -171,7 +186,9 @@ func TestClaimsNotice(t *testing.T) {
 	if len(right) != 11 || right["|ΔX| = 1 at δ = 0.1 with a personal M"] != Fails {
 		t.Errorf("the claims are %v", right)
 	}
-	swap := strings.NewReplacer("pim/", "laplace/", "laplace/", "pim/", "δ 0.001/", "δ 0.3/", "δ 0.3/", "δ 0.001/")
+	swap := strings.NewReplacer(
+		"pim/", "laplace/", "laplace/", "pim/", "δ 0.001/", "δ 0.3/", "δ 0.3/", "δ 0.001/",
+	)
 	turned := &study.Results{ByName: map[string]json.RawMessage{}}
 	for name, data := range r.ByName {
 		turned.ByName[name] = data // what is measured of PIM alone stays
@@ -183,16 +200,24 @@ func TestClaimsNotice(t *testing.T) {
 	}
 	wrong := verdicts(turned)
 	if wrong[closer] != Fails || wrong[rises] != Fails {
-		t.Errorf("with LM and PIM exchanged and δ turned round: %s and %s", wrong[closer], wrong[rises])
+		t.Errorf(
+			"with LM and PIM exchanged and δ turned round: %s and %s", wrong[closer], wrong[rises],
+		)
 	}
 }
 
 func TestTiming(t *testing.T) {
-	got := timingOf([]time.Duration{310 * time.Millisecond, time.Millisecond, 300 * time.Millisecond, 3 * time.Millisecond})
+	got := timingOf(
+		[]time.Duration{
+			310 * time.Millisecond, time.Millisecond, 300 * time.Millisecond, 3 * time.Millisecond,
+		},
+	)
 	if *got != (timing{N: 4, Within: 3, MedianMS: 5, SlowestMS: 500}) {
 		t.Errorf("%+v", *got)
 	}
-	for d, want := range map[time.Duration]float64{0: .001, time.Millisecond: 1, 1001 * time.Microsecond: 2, 7 * time.Second: 10000} {
+	for d, want := range map[time.Duration]float64{
+		0: .001, time.Millisecond: 1, 1001 * time.Microsecond: 2, 7 * time.Second: 10000,
+	} {
 		if got := roundUp(d); !studytest.Near(got, want) {
 			t.Errorf("%s: %g ms, want %g", d, got, want)
 		}

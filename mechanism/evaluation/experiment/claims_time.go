@@ -28,7 +28,9 @@ func timeReleases(d *study.Data, o study.Options, tick study.Tick) (*timing, err
 	if err != nil {
 		return nil, err
 	}
-	s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, 0), d.Release(study.PIM, o.Epsilon, o.Delta))
+	s, err := mechanism.NewSanitizer(
+		model, study.Keyed(o.Seed, 0), d.Release(study.PIM, o.Epsilon, o.Delta),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +63,8 @@ func timingOf(took []time.Duration) *timing {
 	return t
 }
 
-// roundUp returns milliseconds, up to the next of 1, 2 and 5 times a power of ten: times are not known better.
+// roundUp returns milliseconds, up to the next of 1, 2 and 5 times a power of ten: times are not
+// known better.
 func roundUp(d time.Duration) float64 {
 	ms := float64(d) / float64(time.Millisecond)
 	if ms <= .001 {

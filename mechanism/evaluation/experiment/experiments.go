@@ -2,14 +2,16 @@ package experiment
 
 import (
 	"fmt"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"slices"
+
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
 // All returns the experiments in the order of the report.
 func All() []study.Experiment {
 	return []study.Experiment{
-		overTimeExperiment(), parametersExperiment(), knnExperiment(), adversariesExperiment(), fleetExperiment(),
+		overTimeExperiment(), parametersExperiment(), knnExperiment(), adversariesExperiment(),
+		fleetExperiment(),
 		claimsExperiment(),
 	}
 }

@@ -18,11 +18,13 @@ import (
 var fleetText string
 
 const (
-	// fleetSteps is how many steps in a row a vehicle has released in when it is looked for. It is the same on all data, whatever their steps: what
-	// counts for the fleet is how many releases there are of each vehicle.
+	// fleetSteps is how many steps in a row a vehicle has released in when it is looked for. It is
+	// the same on all data, whatever their steps: what counts for the fleet is how many releases
+	// there are of each vehicle.
 	fleetSteps = 10
-	// mostZones is the number of zones that a map is divided into at the most: the total variation of a fleet grows with their number, and what
-	// zones of like number say of different maps can be compared.
+	// mostZones is the number of zones that a map is divided into at the most: the total variation
+	// of a fleet grows with their number, and what zones of like number say of different maps can
+	// be compared.
 	mostZones = 150
 	// gatheredSides is within how many sides of a zone around its place a gathered fleet begins.
 	gatheredSides = 1.1
@@ -30,7 +32,8 @@ const (
 	fullest = 10
 )
 
-// fleetVariant is how fleets release: as the service does whose records an analyst reads. What else is drawn beside the paper's mechanisms changes nothing here.
+// fleetVariant is how fleets release: as the service does whose records an analyst reads. What else
+// is drawn beside the paper's mechanisms changes nothing here.
 var fleetVariant = study.Variant{Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate}
 
 // fleet is the experiment on one data set: where a whole fleet is, from all its releases.
@@ -68,8 +71,8 @@ type stretch struct {
 	cells []grid.Cell
 }
 
-// traces returns the vehicles of the fleet of traces: of all stretches of the users with a trace, up
-// to Vehicles of them in a random order, so that the vehicles of a small fleet are not all one
+// traces returns the vehicles of the fleet of traces: of all stretches of the users with a trace,
+// up to Vehicles of them in a random order, so that the vehicles of a small fleet are not all one
 // user's. Check-ins have none: ten of a user lie weeks apart.
 func (x *fleet) traces() []stretch {
 	d, o := x.data, x.Options
@@ -83,7 +86,8 @@ func (x *fleet) traces() []stretch {
 			all = append(all, stretch{t.Fold, cells})
 		}
 	}
-	random := rand.New(rand.NewPCG(o.Seed, 0x73747265746368)) // any second word: it names the stream
+	// any second word: it names the stream
+	random := rand.New(rand.NewPCG(o.Seed, 0x73747265746368))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all[:min(len(all), o.Vehicles)]
 }
@@ -91,7 +95,9 @@ func (x *fleet) traces() []stretch {
 // kinds returns the kinds of fleets and how many vehicles each has.
 func (x *fleet) kinds() (kinds []string, vehicles map[string]int) {
 	kinds = []string{density.Expected, density.Gathered}
-	vehicles = map[string]int{density.Expected: x.Options.Vehicles, density.Gathered: x.Options.Vehicles}
+	vehicles = map[string]int{
+		density.Expected: x.Options.Vehicles, density.Gathered: x.Options.Vehicles,
+	}
 	if n := len(x.traces()); n >= study.LeastFleet {
 		kinds = append(kinds, density.Traces)
 		vehicles[density.Traces] = n
@@ -119,8 +125,9 @@ func (x *fleet) pieces() (pieces []study.Piece) {
 	for _, kind := range kinds {
 		for _, epsilon := range o.FleetEpsilons {
 			pieces = append(pieces, study.Piece{
-				Name: x.name(kind, epsilon), Inputs: inputs, Work: fleetSteps * int64(vehicles[kind]),
-				Run: func(tick study.Tick) (any, error) { return x.measure(kind, epsilon, tick) },
+				Name: x.name(kind, epsilon), Inputs: inputs,
+				Work: fleetSteps * int64(vehicles[kind]),
+				Run:  func(tick study.Tick) (any, error) { return x.measure(kind, epsilon, tick) },
 			})
 		}
 	}
@@ -131,7 +138,8 @@ func (x *fleet) pieces() (pieces []study.Piece) {
 // enough.
 func zonesOf(d *study.Data) (zones *aggregate.Zones, block int, err error) {
 	for block = 1; ; block++ {
-		if zones, err = aggregate.NewZones(d.Grid, block); err != nil || zones.Count() <= mostZones {
+		if zones, err = aggregate.NewZones(d.Grid, block); err != nil ||
+			zones.Count() <= mostZones {
 			return zones, block, err
 		}
 	}
@@ -148,7 +156,8 @@ func (x *fleet) measure(kind string, epsilon float64, tick study.Tick) ([]densit
 	}
 	told := int64(0)
 	run := density.Options{
-		Fleets: []string{kind}, Release: d.Release(fleetVariant, epsilon, o.Delta), Epsilons: []float64{epsilon},
+		Fleets: []string{kind}, Epsilons: []float64{epsilon},
+		Release:  d.Release(fleetVariant, epsilon, o.Delta),
 		Vehicles: x.sizes(), Steps: fleetSteps, Block: block, Top: fullest, Seed: o.Seed,
 		GatheredKM: float64(gatheredSides * zones.SideKM()),
 		Progress: func(done, _ int64) error {

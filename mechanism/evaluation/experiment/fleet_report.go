@@ -12,13 +12,16 @@ import (
 func reportFleet(s *study.Study, r *study.Results) (report.Section, error) {
 	prose := study.NewProse(fleetText)
 	section := report.Section{Title: "Where the fleet is", Parts: []report.Part{
-		report.Text(prose.Say("intro", study.Figures{"delta": s.Options.Delta, "steps": fleetSteps})),
+		report.Text(
+			prose.Say("intro", study.Figures{"delta": s.Options.Delta, "steps": fleetSteps}),
+		),
 		report.Text(prose.Say("kinds", study.Figures{"steps": fleetSteps})),
 	}}
 	long := &report.Table{
 		Name: "fleet", Long: true, Caption: "Every number of the section.",
 		Columns: []string{
-			"data", "fleet", "epsilon", "delta", "steps", "zones", "vehicles", "fleets", "estimator",
+			"data", "fleet", "epsilon", "delta", "steps", "zones", "vehicles", "fleets",
+			"estimator",
 			"variation", "low", "high", "rank correlation", "fullest found", "coverage",
 		},
 	}
@@ -63,7 +66,9 @@ func (x *fleet) describe(zones *aggregate.Zones) string {
 func (x *fleet) figure(scores []density.Score, m density.Measure) *report.Figure {
 	d := x.data
 	f := density.Figure(scores, m)
-	f.Title = fmt.Sprintf("%s: where the fleet is, from its releases: %s; δ = %g", d.Title, m.Axis, x.Options.Delta)
+	f.Title = fmt.Sprintf(
+		"%s: where the fleet is, from its releases: %s; δ = %g", d.Title, m.Axis, x.Options.Delta,
+	)
 	f.PanelWidth, f.PanelHeight = 3.5, 2.5
 	return &report.Figure{
 		Name: "fleet-" + d.Name + "-" + m.Name, Chart: f,
@@ -83,7 +88,9 @@ func (x *fleet) useTable(rows []fleetRow) *report.Table {
 		Columns: []string{"fleet", "ε", "of use, by vehicles", "gain by vehicles"},
 	}
 	for _, u := range uses(rows) {
-		table.Rows = append(table.Rows, []string{u.Kind, study.Short(u.Epsilon), u.String(), u.gains()})
+		table.Rows = append(table.Rows, []string{
+			u.Kind, study.Short(u.Epsilon), u.String(), u.gains(),
+		})
 	}
 	return table
 }
@@ -103,9 +110,13 @@ func (x *fleet) table(rows []fleetRow) *report.Table {
 		n, b, p, f := &r.naive, &r.blind, &r.posterior, &r.fitted
 		table.Rows = append(table.Rows, []string{
 			b.Fleet, study.Short(b.Epsilon), fmt.Sprintf("%d × %d", b.Vehicles, b.Fleets),
-			fmt.Sprintf("%.3f / %.3f / %.3f / %.3f", n.Variation, b.Variation, p.Variation, f.Variation),
+			fmt.Sprintf(
+				"%.3f / %.3f / %.3f / %.3f", n.Variation, b.Variation, p.Variation, f.Variation,
+			),
 			fmt.Sprintf("%.2f / %.2f / %.2f", b.Rank, p.Rank, f.Rank),
-			fmt.Sprintf("%.2f / %.2f / %.2f / %.2f", n.TopFound, b.TopFound, p.TopFound, f.TopFound),
+			fmt.Sprintf(
+				"%.2f / %.2f / %.2f / %.2f", n.TopFound, b.TopFound, p.TopFound, f.TopFound,
+			),
 			fmt.Sprintf("%.3f / %.3f", p.Coverage, f.Coverage),
 		})
 	}
@@ -123,8 +134,11 @@ func (x *fleet) row(zones *aggregate.Zones, score density.Score) []string {
 		low, high = study.Number(score.VariationLow), study.Number(score.VariationHigh)
 	}
 	return []string{
-		x.data.Name, score.Fleet, study.Number(score.Epsilon), study.Number(x.Options.Delta), fmt.Sprint(fleetSteps),
-		fmt.Sprint(zones.Count()), fmt.Sprint(score.Vehicles), fmt.Sprint(score.Fleets), score.Estimator,
-		study.Number(score.Variation), low, high, study.Number(score.Rank), study.Number(score.TopFound), coverage,
+		x.data.Name, score.Fleet, study.Number(score.Epsilon), study.Number(x.Options.Delta),
+		fmt.Sprint(fleetSteps),
+		fmt.Sprint(zones.Count()), fmt.Sprint(score.Vehicles), fmt.Sprint(score.Fleets),
+		score.Estimator,
+		study.Number(score.Variation), low, high, study.Number(score.Rank),
+		study.Number(score.TopFound), coverage,
 	}
 }

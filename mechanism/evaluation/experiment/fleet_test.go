@@ -17,7 +17,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// steadyData has six users who report in each of 50 steps, each in a row of the map of their own, to and fro.
+// steadyData has six users who report in each of 50 steps, each in a row of the map of their own,
+// to and fro.
 func steadyData(tb testing.TB, o train.Options) *study.Data {
 	tb.Helper()
 	g := studytest.Grid(tb)
@@ -29,10 +30,21 @@ func steadyData(tb testing.TB, o train.Options) *study.Data {
 				x = 2*(studytest.Side-1) - x
 			}
 			lat, lon := g.ToDegrees(g.Centre(grid.Cell(2*u*studytest.Side + x)))
-			trainer.Add(train.Fix{User: fmt.Sprintf("user-%d", u), TimeMS: int64(i) * studytest.Step.Milliseconds(), Lat: lat, Lon: lon})
+			trainer.Add(
+				train.Fix{
+					User:   fmt.Sprintf("user-%d", u),
+					TimeMS: int64(i) * studytest.Step.Milliseconds(), Lat: lat, Lon: lon,
+				},
+			)
 		}
 	}
-	d, err := study.NewData(study.Definition{Name: "steady", Title: "Steady", Timestamps: 20, Least: 20, MaxGap: time.Minute, Folds: 3}, trainer)
+	d, err := study.NewData(
+		study.Definition{
+			Name: "steady", Title: "Steady", Timestamps: 20, Least: 20, MaxGap: time.Minute,
+			Folds: 3,
+		},
+		trainer,
+	)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -41,17 +53,25 @@ func steadyData(tb testing.TB, o train.Options) *study.Data {
 
 func fleetStudy(tb testing.TB, d *study.Data) *study.Study {
 	tb.Helper()
-	s, err := study.New([]*study.Data{d}, study.Options{Seed: 5, Vehicles: 25, FleetEpsilons: []float64{1, 4}, Tool: "test"})
+	s, err := study.New(
+		[]*study.Data{d},
+		study.Options{Seed: 5, Vehicles: 25, FleetEpsilons: []float64{1, 4}, Tool: "test"},
+	)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return s
 }
 
-// TestFleetTraces: every stretch is of a user of its fold, whom the fold's model has not seen; no two are the same one; and a small fleet is of many users.
+// TestFleetTraces: every stretch is of a user of its fold, whom the fold's model has not seen; no
+// two are the same one; and a small fleet is of many users.
 func TestFleetTraces(t *testing.T) {
 	d := steadyData(t, train.Options{})
-	tracesOf := func(o study.Options) []stretch { return (&fleet{Study: &study.Study{Options: o}, data: d}).traces() }
+	tracesOf := func(o study.Options) []stretch {
+		return (&fleet{
+			Study: &study.Study{Options: o}, data: d,
+		}).traces()
+	}
 	list := tracesOf(study.Options{Seed: 1, Vehicles: 1000})
 	if len(list) != 6*5 {
 		t.Fatalf("%d stretches of 6 users of 50 steps", len(list))
@@ -60,7 +80,10 @@ func TestFleetTraces(t *testing.T) {
 	for i, s := range list {
 		row := d.Grid.Row(s.cells[0])
 		if user := row / 2; d.Traces[user].Fold != s.fold {
-			t.Errorf("a stretch of user %d, of fold %d, is taken for one of fold %d", user, d.Traces[user].Fold, s.fold)
+			t.Errorf(
+				"a stretch of user %d, of fold %d, is taken for one of fold %d", user,
+				d.Traces[user].Fold, s.fold,
+			)
 		}
 		if len(s.cells) != fleetSteps {
 			t.Errorf("a stretch of %d steps", len(s.cells))
@@ -91,7 +114,9 @@ func TestFleetScores(t *testing.T) {
 	// 12 × 12 cells of .5 km are zones of their own: 144.
 	x := density.Options{
 		Model: model, Fleets: []string{density.Expected, density.Gathered, density.Traces},
-		Release: d.Release(fleetVariant, 7, .01), Epsilons: []float64{1, 4}, Vehicles: []int{10, 25}, Steps: 10, Block: 1, GatheredKM: 1.1 * .5, Top: 10, Seed: 5, Workers: 2,
+		Release: d.Release(fleetVariant, 7, .01), Epsilons: []float64{1, 4},
+		Vehicles: []int{10, 25}, Steps: 10, Block: 1, GatheredKM: 1.1 * .5, Top: 10, Seed: 5,
+		Workers: 2,
 	}
 	for _, trace := range fleets(s)[0].traces() {
 		unseen, err := d.WithoutFold(trace.fold)
@@ -123,7 +148,8 @@ func TestFleetScores(t *testing.T) {
 	}
 }
 
-// TestFleetResumes: the report is the same on any number of goroutines, and if the work was interrupted.
+// TestFleetResumes: the report is the same on any number of goroutines, and if the work was
+// interrupted.
 func TestFleetResumes(t *testing.T) {
 	chosen, err := Choose([]string{"fleet"})
 	if err != nil {
@@ -155,22 +181,27 @@ func TestFleetResumes(t *testing.T) {
 		t.Fatalf("%d pieces are kept, error %v", files(t, string(store)), err)
 	}
 	kept := 0
-	again, err := report(study.Run{Workers: 2, Store: store, Progress: func(p study.Progress) error {
-		kept = p.Kept
-		return nil
-	}})
+	again, err := report(study.Run{Workers: 2, Store: store,
+		Progress: func(p study.Progress) error {
+			kept = p.Kept
+			return nil
+		}})
 	if err != nil || kept != 2 || !same(one, again) {
 		t.Errorf("%d pieces are taken; a resumed study reports something else, or %v", kept, err)
 	}
 	text := strings.Join(one, "\n")
-	for _, want := range []string{"There are 25 traces of 6 users", "12 × 12 zones of 0.5 km", "10 × 2", "25 × 1", "fleet-steady-variation", "so that the 10 releases of a vehicle take 5 min"} {
+	for _, want := range []string{
+		"There are 25 traces of 6 users", "12 × 12 zones of 0.5 km", "10 × 2", "25 × 1",
+		"fleet-steady-variation", "so that the 10 releases of a vehicle take 5 min",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not say %q", want)
 		}
 	}
 }
 
-// TestFleetKeys: what a piece's result depends on is part of its key, and what is drawn beside the paper's mechanisms is not.
+// TestFleetKeys: what a piece's result depends on is part of its key, and what is drawn beside the
+// paper's mechanisms is not.
 func TestFleetKeys(t *testing.T) {
 	d := steadyData(t, train.Options{})
 	keys := func(change func(*study.Options)) (list []string) {
@@ -189,12 +220,15 @@ func TestFleetKeys(t *testing.T) {
 	if len(slices.Compact(slices.Sorted(slices.Values(base)))) != len(base) {
 		t.Error("two pieces have one key")
 	}
-	if !slices.Equal(base, keys(func(o *study.Options) { o.Also, o.Runs, o.MaxUsers = study.Alsos(), 7, 2 })) {
+	if !slices.Equal(
+		base, keys(func(o *study.Options) { o.Also, o.Runs, o.MaxUsers = study.Alsos(), 7, 2 }),
+	) {
 		t.Error("other experiments' options change the fleet's keys")
 	}
 	for name, change := range map[string]func(*study.Options){
-		"seed": func(o *study.Options) { o.Seed++ }, "δ": func(o *study.Options) { o.Delta *= 2 }, "vehicles": func(o *study.Options) { o.Vehicles++ },
-		"ε": func(o *study.Options) { o.FleetEpsilons = []float64{.5, 3} },
+		"seed": func(o *study.Options) { o.Seed++ }, "δ": func(o *study.Options) { o.Delta *= 2 },
+		"vehicles": func(o *study.Options) { o.Vehicles++ },
+		"ε":        func(o *study.Options) { o.FleetEpsilons = []float64{.5, 3} },
 	} {
 		for i, key := range keys(change) {
 			if key == base[i] {
@@ -217,14 +251,18 @@ func TestFleetOfCheckIns(t *testing.T) {
 		}
 	}
 	zones, _, err := zonesOf(s.Data[0])
-	if err != nil || !strings.Contains(fleets(s)[0].describe(zones), "There is no fleet of traces") {
+	if err != nil || !strings.Contains(
+		fleets(s)[0].describe(zones), "There is no fleet of traces",
+	) {
 		t.Errorf("the report does not say that check-ins have no fleet of traces: %v", err)
 	}
 }
 
 // TestFleetZones: as small as they can be.
 func TestFleetZones(t *testing.T) {
-	for _, c := range []struct{ width, height, block int }{{15, 10, 1}, {15, 11, 2}, {58, 40, 4}, {29, 20, 2}, {3, 2, 1}} {
+	for _, c := range []struct{ width, height, block int }{
+		{15, 10, 1}, {15, 11, 2}, {58, 40, 4}, {29, 20, 2}, {3, 2, 1},
+	} {
 		g, err := grid.Plain(c.width, c.height, .34)
 		if err != nil {
 			t.Fatal(err)
@@ -232,15 +270,22 @@ func TestFleetZones(t *testing.T) {
 		d := &study.Data{Grid: g}
 		zones, block, err := zonesOf(d)
 		if err != nil || block != c.block || zones.Count() > mostZones {
-			t.Errorf("%d × %d cells: blocks of %d, %d zones, %v", c.width, c.height, block, zones.Count(), err)
+			t.Errorf(
+				"%d × %d cells: blocks of %d, %d zones, %v", c.width, c.height, block,
+				zones.Count(), err,
+			)
 		}
 	}
 }
 
-// fleetCase is a row of so many fleets in which the model alone errs by .5 each, and the fit takes shares of it away that lie evenly around gain.
+// fleetCase is a row of so many fleets in which the model alone errs by .5 each, and the fit takes
+// shares of it away that lie evenly around gain.
 func fleetCase(kind string, epsilon float64, vehicles, fleets int, gain, spread float64) fleetRow {
 	score := func(estimator string, variation func(f int) float64) density.Score {
-		s := density.Score{Fleet: kind, Epsilon: epsilon, Vehicles: vehicles, Fleets: fleets, Estimator: estimator, Coverage: .95}
+		s := density.Score{
+			Fleet: kind, Epsilon: epsilon, Vehicles: vehicles, Fleets: fleets, Estimator: estimator,
+			Coverage: .95,
+		}
 		for f := range fleets {
 			s.Variations = append(s.Variations, variation(f))
 			s.Variation += variation(f) / float64(fleets)
@@ -248,36 +293,55 @@ func fleetCase(kind string, epsilon float64, vehicles, fleets int, gain, spread 
 		return s
 	}
 	constant := func(v float64) func(int) float64 { return func(int) float64 { return v } }
-	fitted := func(f int) float64 { return .5 * (1 - gain - spread*(float64(f)-float64(fleets-1)/2)) }
-	return fleetRow{score("naive", constant(.45)), score("blind", constant(.5)), score("posterior", constant(.48)), score("fitted", fitted)}
+	fitted := func(f int) float64 {
+		return .5 * (1 - gain - spread*(float64(f)-float64(fleets-1)/2))
+	}
+	return fleetRow{
+		score("naive", constant(.45)), score("blind", constant(.5)),
+		score("posterior", constant(.48)), score("fitted", fitted),
+	}
 }
 
-// TestFleetUse: nine fleets whose gains lie a hundredth apart have an interval of their mean ± .021 (TestComparison). A size is of use whose interval
-// lies above a tenth, and a single fleet decides nothing however much it gains.
+// TestFleetUse: nine fleets whose gains lie a hundredth apart have an interval of their mean ± .021
+// (TestComparison). A size is of use whose interval lies above a tenth, and a single fleet decides
+// nothing however much it gains.
 func TestFleetUse(t *testing.T) {
 	rows := []fleetRow{
-		fleetCase("expected", 1, 10, 9, .07, .01), fleetCase("expected", 1, 100, 9, .09, .01), fleetCase("expected", 1, 1000, 1, .9, 0),
-		fleetCase("gathered", 1, 10, 9, .13, .01), fleetCase("gathered", 1, 100, 9, .07, .01), fleetCase("gathered", 1, 200, 4, .3, .01), fleetCase("gathered", 1, 1000, 1, -.02, 0),
-		fleetCase("gathered", 4, 10, 9, .11, .01), fleetCase("gathered", 4, 100, 9, .13, .01), fleetCase("gathered", 4, 1000, 9, .6, .01),
+		fleetCase("expected", 1, 10, 9, .07, .01),
+		fleetCase("expected", 1, 100, 9, .09, .01),
+		fleetCase("expected", 1, 1000, 1, .9, 0),
+		fleetCase("gathered", 1, 10, 9, .13, .01),
+		fleetCase("gathered", 1, 100, 9, .07, .01),
+		fleetCase("gathered", 1, 200, 4, .3, .01),
+		fleetCase("gathered", 1, 1000, 1, -.02, 0),
+		fleetCase("gathered", 4, 10, 9, .11, .01),
+		fleetCase("gathered", 4, 100, 9, .13, .01),
+		fleetCase("gathered", 4, 1000, 9, .6, .01),
 	}
 	got := uses(rows)
 	var words []string
 	for _, u := range got {
 		words = append(words, u.String())
 	}
-	if want := []string{"not at 10, undecided at 100 and 1000", "at 10, not at 100, undecided at 200 and 1000", "at 100 and 1000, undecided at 10"}; !slices.Equal(words, want) {
+	if want := []string{
+		"not at 10, undecided at 100 and 1000", "at 10, not at 100, undecided at 200 and 1000",
+		"at 100 and 1000, undecided at 10",
+	}; !slices.Equal(words, want) {
 		t.Errorf("of use %q, want %q", words, want)
 	}
 	if g := got[1].gains(); g != "10: 13 % (11 to 15), 100: 7 % (5 to 9), 200: 30 %, 1000: -2 %" {
 		t.Errorf("gains %q", g)
 	}
-	if one := rows[2].gain(); !studytest.Near(one.Value, .9) || !math.IsNaN(one.Low) || !math.IsNaN(one.High) {
+	if one := rows[2].gain(); !studytest.Near(one.Value, .9) || !math.IsNaN(one.Low) ||
+		!math.IsNaN(one.High) {
 		t.Errorf("a single fleet has the gain %+v", one)
 	}
 	text := (&fleet{prose: study.NewProse(fleetText), data: &study.Data{}}).findings(rows)
 	for _, want := range []string{
-		"expected, ε = 1: not at 10,", "; gathered, ε = 1: at 10, not at 100,", "; gathered, ε = 4: at 100 and 1000,",
-		"by -90 to +2 %; the mean of posteriors is nearer than the fit in 1 of 10 rows", "in 10 of 10 rows",
+		"expected, ε = 1: not at 10,", "; gathered, ε = 1: at 10, not at 100,", "; gathered, ε = " +
+			"4: at 100 and 1000,",
+		"by -90 to +2 %; the mean of posteriors is nearer than the fit in 1 of 10 rows",
+		"in 10 of 10 rows",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said: %s", want, text)
@@ -285,7 +349,8 @@ func TestFleetUse(t *testing.T) {
 	}
 }
 
-// TestFleetBands: a single fleet has no band, in figures and tables; and a figure says how many estimates it has.
+// TestFleetBands: a single fleet has no band, in figures and tables; and a figure says how many
+// estimates it has.
 func TestFleetBands(t *testing.T) {
 	s := fleetStudy(t, steadyData(t, train.Options{}))
 	d := s.Data[0]
@@ -293,7 +358,10 @@ func TestFleetBands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	score := density.Score{Fleet: "expected", Epsilon: 1, Vehicles: 25, Fleets: 1, Estimator: "fitted", Variation: .3, VariationLow: .3, VariationHigh: .3}
+	score := density.Score{
+		Fleet: "expected", Epsilon: 1, Vehicles: 25, Fleets: 1, Estimator: "fitted", Variation: .3,
+		VariationLow: .3, VariationHigh: .3,
+	}
 	if row := fleets(s)[0].row(zones, score); row[9] == "" || row[10] != "" || row[11] != "" {
 		t.Errorf("a single fleet: %q", row)
 	}

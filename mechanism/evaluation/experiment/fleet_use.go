@@ -21,13 +21,16 @@ func fleetRows(scores []density.Score) (rows []fleetRow) {
 	return rows
 }
 
-// gain is which part of the model's own error a fit to the releases takes away, below 0 what it adds to it: over all fleets of the size, with an
-// interval that takes fleets for independent where there are enough of them.
+// gain is which part of the model's own error a fit to the releases takes away, below 0 what it
+// adds to it: over all fleets of the size, with an interval that takes fleets for independent where
+// there are enough of them.
 func (r *fleetRow) gain() study.Band {
 	if r.blind.Variation == 0 {
 		return study.Band{Low: math.NaN(), High: math.NaN()}
 	}
-	of := study.Band{Value: 1 - r.fitted.Variation/r.blind.Variation, Low: math.NaN(), High: math.NaN()}
+	of := study.Band{
+		Value: 1 - r.fitted.Variation/r.blind.Variation, Low: math.NaN(), High: math.NaN(),
+	}
 	by := r.blind.Variations
 	if len(by) < leastFleets {
 		return of
@@ -47,7 +50,8 @@ func percent(share float64) float64 { return math.Round(100*share) + 0 }
 const (
 	// usefulGain is from which gain on releases are said to be of use.
 	usefulGain = .1
-	// leastFleets is of how many fleets a size takes to be judged: fewer differ too much from each other by chance.
+	// leastFleets is of how many fleets a size takes to be judged: fewer differ too much from each
+	// other by chance.
 	leastFleets = 5
 )
 
@@ -62,7 +66,8 @@ type fleetUse struct {
 func uses(rows []fleetRow) (list []*fleetUse) {
 	for _, row := range rows {
 		last := len(list) - 1
-		if last < 0 || list[last].Kind != row.blind.Fleet || list[last].Epsilon != row.blind.Epsilon {
+		if last < 0 || list[last].Kind != row.blind.Fleet ||
+			list[last].Epsilon != row.blind.Epsilon {
 			list = append(list, &fleetUse{Kind: row.blind.Fleet, Epsilon: row.blind.Epsilon})
 			last++
 		}
@@ -71,8 +76,8 @@ func uses(rows []fleetRow) (list []*fleetUse) {
 	return list
 }
 
-// String says at which sizes releases are of use, at which they are not, and at which the fleets do not tell: size by size, since one that is of
-// use says nothing of a larger one.
+// String says at which sizes releases are of use, at which they are not, and at which the fleets do
+// not tell: size by size, since one that is of use says nothing of a larger one.
 func (u *fleetUse) String() string {
 	var yes, no, open []string
 	for i := range u.rows {
@@ -128,8 +133,9 @@ func (x *fleet) findings(rows []fleetRow) string {
 		fit[0], fit[1] = min(fit[0], r.fitted.Coverage), max(fit[1], r.fitted.Coverage)
 	}
 	return x.prose.Say("findings", study.Figures{
-		"data": x.data.Title, "useful": 100 * usefulGain, "confidence": 100 * study.Level, "leastFleets": leastFleets,
-		"uses": uses(rows), "best": -percent(most) + 0, "worst": -percent(least) + 0,
+		"data": x.data.Title, "useful": 100 * usefulGain, "confidence": 100 * study.Level,
+		"leastFleets": leastFleets,
+		"uses":        uses(rows), "best": -percent(most) + 0, "worst": -percent(least) + 0,
 		"fleets": len(rows), "meanNearer": mean, "naiveNearer": naive, "own": own, "fit": fit,
 	})
 }

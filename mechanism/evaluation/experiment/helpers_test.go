@@ -10,12 +10,17 @@ import (
 )
 
 func testDefinition() study.Definition {
-	return study.Definition{Name: "wander", Title: "Wanderers", Timestamps: 20, Least: 20, MaxGap: 2 * time.Minute, Folds: 3}
+	return study.Definition{
+		Name: "wander", Title: "Wanderers", Timestamps: 20, Least: 20, MaxGap: 2 * time.Minute,
+		Folds: 3,
+	}
 }
 
 func testData(tb testing.TB) *study.Data {
 	tb.Helper()
-	d, err := study.NewData(testDefinition(), studytest.Trainer(tb, studytest.Grid(tb), train.Options{}, 7, 60))
+	d, err := study.NewData(
+		testDefinition(), studytest.Trainer(tb, studytest.Grid(tb), train.Options{}, 7, 60),
+	)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -25,7 +30,8 @@ func testData(tb testing.TB) *study.Data {
 func testStudy(tb testing.TB) *study.Study {
 	tb.Helper()
 	s, err := study.New([]*study.Data{testData(tb)}, study.Options{
-		Seed: 3, Also: study.Alsos(), TimeRuns: 3, Runs: 2, MaxUsers: 6, Epsilons: []float64{.5, 1}, Deltas: []float64{.01, .1}, Vehicles: 20, FleetEpsilons: []float64{1}, Tool: "test",
+		Seed: 3, Also: study.Alsos(), TimeRuns: 3, Runs: 2, MaxUsers: 6, Epsilons: []float64{.5, 1},
+		Deltas: []float64{.01, .1}, Vehicles: 20, FleetEpsilons: []float64{1}, Tool: "test",
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -15,7 +15,8 @@ import (
 //go:embed knn.md
 var knnText string
 
-// Query is a pair of k, how many nearest places of the truth are wanted, and k', how many places nearest to the release are fetched.
+// Query is a pair of k, how many nearest places of the truth are wanted, and k', how many places
+// nearest to the release are fetched.
 type Query struct{ K, Fetched int }
 
 // The paper's two rows of queries: k = k', and k = 5 with growing k'.
@@ -38,7 +39,8 @@ func queriesOf(p *study.Places) (list []Query) {
 	return slices.DeleteFunc(list, func(q Query) bool { return q.Fetched > p.Len() })
 }
 
-// Neighbours adds up one user's |R∩R'|, for each query. R are the k places nearest to the truth, R' the k' nearest to what is published.
+// Neighbours adds up one user's |R∩R'|, for each query. R are the k places nearest to the truth, R'
+// the k' nearest to what is published.
 type Neighbours struct {
 	N        int64     // timestamps, of all runs
 	Release  []float64 // Σ|R∩R'| for the release
@@ -57,7 +59,10 @@ type neighbourhood struct {
 }
 
 func newNeighbourhood(d *study.Data) *neighbourhood {
-	n := &neighbourhood{places: d.Places, queries: queriesOf(d.Places), grid: d.Grid, truths: map[grid.Cell][]int{}, rank: map[int]int{}}
+	n := &neighbourhood{
+		places: d.Places, queries: queriesOf(d.Places), grid: d.Grid, truths: map[grid.Cell][]int{},
+		rank: map[int]int{},
+	}
 	for _, q := range n.queries {
 		n.most.K, n.most.Fetched = max(n.most.K, q.K), max(n.most.Fetched, q.Fetched)
 	}
@@ -152,7 +157,14 @@ func (x *knn) pieces() (pieces []study.Piece) {
 		pieces = append(pieces, study.Piece{
 			Name: x.name("blind", fold), Inputs: inputs, Work: timestamps,
 			Run: func(tick study.Tick) (any, error) {
-				return x.neighbours(of, asked{variant: study.PIM, at: study.Setting{Epsilon: 1, Delta: .01}, runs: 1, blind: true}, tick)
+				return x.neighbours(
+					of,
+					asked{
+						variant: study.PIM, at: study.Setting{Epsilon: 1, Delta: .01}, runs: 1,
+						blind: true,
+					},
+					tick,
+				)
 			},
 		})
 		for _, v := range x.Variants() {
@@ -162,7 +174,9 @@ func (x *knn) pieces() (pieces []study.Piece) {
 					Inputs: fmt.Sprintf("%s seed %d runs %d", inputs, o.Seed, o.Runs),
 					Work:   timestamps * int64(o.Runs),
 					Run: func(tick study.Tick) (any, error) {
-						return x.neighbours(of, asked{variant: v, at: at, runs: o.Runs, seed: o.Seed}, tick)
+						return x.neighbours(
+							of, asked{variant: v, at: at, runs: o.Runs, seed: o.Seed}, tick,
+						)
 					},
 				})
 			}

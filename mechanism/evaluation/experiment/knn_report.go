@@ -11,7 +11,9 @@ import (
 
 func reportKNN(s *study.Study, r *study.Results) (report.Section, error) {
 	o := s.Options
-	intro := study.NewProse(knnText).Say("intro", study.Figures{"delta": o.Delta, "epsilon": o.Epsilon})
+	intro := study.NewProse(knnText).Say(
+		"intro", study.Figures{"delta": o.Delta, "epsilon": o.Epsilon},
+	)
 	section := report.Section{Title: "Nearest neighbours", Parts: []report.Part{report.Text(intro)}}
 	long := &report.Table{
 		Name: "knn", Long: true, Caption: "Every number of the section.",
@@ -92,7 +94,10 @@ func questions() []question {
 	more := func(q Query) (float64, bool) { return float64(q.Fetched), q.K == fixedK }
 	nearest := fmt.Sprintf("the nearest %d wanted", fixedK)
 	return []question{
-		{"as many answers as wanted", "k = k', places", "precision = recall, share", equal, precision},
+		{
+			"as many answers as wanted", "k = k', places", "precision = recall, share", equal,
+			precision,
+		},
 		{nearest, "answers k', places", "precision, share of the answers", more, precision},
 		{nearest, "answers k', places", "recall, share of the wanted", more, recall},
 	}
@@ -127,22 +132,28 @@ func (x *knn) figure(g study.Group, answers []answered, estimate bool) *report.F
 		figure.Name += "-" + g.Name
 		title += "; " + g.Title
 	}
-	figure.Caption = x.prose.Say("caption", study.Figures{"data": d.Title, "from": from, "group": g.Title})
+	figure.Caption = x.prose.Say(
+		"caption", study.Figures{"data": d.Title, "from": from, "group": g.Title},
+	)
 	queries := queriesOf(d.Places)
 	f := &chart.Figure{
 		Title: title, Columns: 3, PanelWidth: 3.5, PanelHeight: 2.8,
 		Note: x.prose.Say("note", study.Figures{
-			"places": d.Places.Len(), "users": len(x.Traces(d)), "runs": x.Options.Runs, "delta": x.Options.Delta,
+			"places": d.Places.Len(), "users": len(x.Traces(d)), "runs": x.Options.Runs,
+			"delta": x.Options.Delta,
 		}),
 	}
 	for _, at := range x.settings() {
 		for _, question := range questions() {
 			panel := &chart.Lines{
 				Title: fmt.Sprintf("ε = %g: %s", at.Epsilon, question.title),
-				X:     chart.Axis{Label: question.x, Log: true}, Y: chart.Axis{Label: question.y, Zero: true},
+				X:     chart.Axis{Label: question.x, Log: true}, Y: chart.Axis{
+					Label: question.y, Zero: true,
+				},
 			}
 			for i := range answers {
-				if a := &answers[i]; a.blind || a.at == at && slices.Contains(g.Variants, a.variant) {
+				if a := &answers[i]; a.blind || a.at == at &&
+					slices.Contains(g.Variants, a.variant) {
 					panel.Series = append(panel.Series, question.line(queries, a, estimate))
 				}
 			}
@@ -203,7 +214,8 @@ func (a *answered) rows(d *study.Data) (rows [][]string) {
 	for i, q := range queriesOf(d.Places) {
 		for _, estimate := range []bool{false, true} {
 			head := []string{
-				d.Name, a.variant.Mechanism, a.variant.Inference, study.Number(a.at.Epsilon), study.Number(a.at.Delta),
+				d.Name, a.variant.Mechanism, a.variant.Inference, study.Number(a.at.Epsilon),
+				study.Number(a.at.Delta),
 				askedFrom(estimate),
 			}
 			if a.blind {

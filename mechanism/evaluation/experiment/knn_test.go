@@ -9,8 +9,9 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// TestNeighboursByHand: places at 0, 1, 2, … 11 km on a line. The truth is at 2.25 km, so R is {2, 3, 1, 4, 0, 5, 6, 7, 8, 9}; asked from 4.2 km R' is
-// {4, 5, 3, 6, 2, 7, 1, 8, 0, 9}, and from 2.25 km it is R.
+// TestNeighboursByHand: places at 0, 1, 2, … 11 km on a line. The truth is at 2.25 km, so R is {2,
+// 3, 1, 4, 0, 5, 6, 7, 8, 9}; asked from 4.2 km R' is {4, 5, 3, 6, 2, 7, 1, 8, 0, 9}, and from 2.25
+// km it is R.
 func TestNeighboursByHand(t *testing.T) {
 	var points []grid.Point
 	for x := range 12 {
@@ -24,27 +25,42 @@ func TestNeighboursByHand(t *testing.T) {
 		t.Fatalf("queries %v: those beyond the 12 places cannot be asked", around.queries)
 	}
 	var tally Neighbours
-	at := mechanism.Outcome{Release: grid.Point{X: 4.2, Y: .25}, Estimate: grid.Point{X: 2.25, Y: .25}}
+	at := mechanism.Outcome{
+		Release: grid.Point{X: 4.2, Y: .25}, Estimate: grid.Point{X: 2.25, Y: .25},
+	}
 	around.add(&tally, 4, at) // the fifth cell of .5 km, centre 2.25
 	around.add(&tally, 4, at)
 	for i, q := range around.queries {
 		if tally.N != 2 || tally.Release[i] != 2*want[q] || tally.Estimate[i] != 2*float64(q.K) {
-			t.Errorf("%v: %g of the release and %g of the estimate, want %g and %d", q, tally.Release[i]/2, tally.Estimate[i]/2, want[q], q.K)
+			t.Errorf(
+				"%v: %g of the release and %g of the estimate, want %g and %d", q,
+				tally.Release[i]/2, tally.Estimate[i]/2, want[q], q.K,
+			)
 		}
 	}
 	five := slices.Index(around.queries, Query{5, 10})
-	if p, r := precision([]Neighbours{tally}, five, Query{5, 10}, false), recall([]Neighbours{tally}, five, Query{5, 10}, false); p.Value != .5 || r.Value != 1 {
+	if p, r := precision(
+		[]Neighbours{tally}, five, Query{5, 10}, false,
+	), recall([]Neighbours{tally}, five, Query{5, 10}, false); p.Value != .5 || r.Value != 1 {
 		t.Errorf("precision %v, recall %v, want .5 and 1", p, r)
 	}
 }
 
-// TestNeighboursOfLoudAndQuiet: where hardly any noise is added nearly all neighbours are found, and where it is larger than the map few are. A measurement
-// that asked from the truth, or from anywhere, would not tell the two apart.
+// TestNeighboursOfLoudAndQuiet: where hardly any noise is added nearly all neighbours are found,
+// and where it is larger than the map few are. A measurement that asked from the truth, or from
+// anywhere, would not tell the two apart.
 func TestNeighboursOfLoudAndQuiet(t *testing.T) {
 	d := testData(t)
 	d.Places = study.Synthetic(d.Grid)
 	share := func(epsilon float64) float64 {
-		got, err := (&knn{data: d}).neighbours(d.Traces, asked{variant: study.PIM, at: study.Setting{Epsilon: epsilon, Delta: .01}, runs: 1, seed: 1}, func(int64) error { return nil })
+		got, err := (&knn{data: d}).neighbours(
+			d.Traces,
+			asked{
+				variant: study.PIM, at: study.Setting{Epsilon: epsilon, Delta: .01}, runs: 1,
+				seed: 1,
+			},
+			func(int64) error { return nil },
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,9 @@ func overTimeExperiment() study.Experiment {
 
 func reportOverTime(s *study.Study, r *study.Results) (report.Section, error) {
 	prose := study.NewProse(overTimeText)
-	section := report.Section{Title: "Performance over time", Parts: []report.Part{report.Text(prose.Say("intro", nil))}}
+	section := report.Section{
+		Title: "Performance over time", Parts: []report.Part{report.Text(prose.Say("intro", nil))},
+	}
 	list := overTimes(s)
 	if len(list) == 0 {
 		section.Parts = append(section.Parts, report.Text(prose.Say("none", nil)))
@@ -94,12 +96,15 @@ func (x *overTime) pieces() []study.Piece {
 	at := study.Setting{Epsilon: o.Epsilon, Delta: o.Delta}
 	steps := len(x.trace.Steps)
 	pieces := []study.Piece{{
-		Name: x.name("blind"), Inputs: fmt.Sprintf("%s δ %g", x.data.ID, o.Delta), Work: int64(steps),
-		Run: func(tick study.Tick) (any, error) { return x.blind(tick) },
+		Name: x.name("blind"), Work: int64(steps),
+		Inputs: fmt.Sprintf("%s δ %g", x.data.ID, o.Delta),
+		Run:    func(tick study.Tick) (any, error) { return x.blind(tick) },
 	}}
 	for _, v := range x.Variants() {
 		pieces = append(pieces, study.Piece{
-			Name: x.name(v.At(at)), Inputs: fmt.Sprintf("%s seed %d runs %d", x.data.ID, o.Seed, o.TimeRuns),
+			Name: x.name(v.At(at)), Inputs: fmt.Sprintf(
+				"%s seed %d runs %d", x.data.ID, o.Seed, o.TimeRuns,
+			),
 			Work: int64(steps * o.TimeRuns),
 			Run:  func(tick study.Tick) (any, error) { return x.follow(v, tick) },
 		})
@@ -116,7 +121,9 @@ func (x *overTime) follow(v study.Variant, tick study.Tick) (*timeline, error) {
 	}
 	line := &timeline{}
 	for run := range o.TimeRuns {
-		s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, run), d.Release(v, o.Epsilon, o.Delta))
+		s, err := mechanism.NewSanitizer(
+			model, study.Keyed(o.Seed, run), d.Release(v, o.Epsilon, o.Delta),
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +159,9 @@ func (x *overTime) blind(tick study.Tick) (*timeline, error) {
 		line.add(r, len(sets[0].Cells), !in)
 		return nil
 	}
-	err = study.Blindly(model, d.Release(study.PIM, 1, delta), t.Track(d.Grid, nil), []float64{delta}, visit)
+	err = study.Blindly(
+		model, d.Release(study.PIM, 1, delta), t.Track(d.Grid, nil), []float64{delta}, visit,
+	)
 	if err == nil {
 		err = tick(int64(len(t.Steps)))
 	}

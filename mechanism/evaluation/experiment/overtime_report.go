@@ -16,8 +16,9 @@ func (x *overTime) parts(lines []named) []report.Part {
 	parts := []report.Part{
 		report.Text(x.prose.Say("trace", study.Figures{
 			"data": d.Title, "timestamps": len(t.Steps), "step": d.Step, "holes": int(t.Holes()),
-			"cells": t.Distinct(), "cell": study.LengthOf(d.Grid), "epsilon": o.Epsilon, "delta": o.Delta,
-			"runs": o.TimeRuns, "spent": o.Epsilon * float64(len(t.Steps)), "open": d.Open,
+			"cells": t.Distinct(), "cell": study.LengthOf(d.Grid), "epsilon": o.Epsilon,
+			"delta": o.Delta,
+			"runs":  o.TimeRuns, "spent": o.Epsilon * float64(len(t.Steps)), "open": d.Open,
 		})),
 		&report.Figure{
 			Name: "over-time-" + d.Name + "-map", Chart: x.trajectory(lines),
@@ -38,7 +39,9 @@ func (x *overTime) trajectory(lines []named) *chart.Figure {
 		truth = append(truth, d.Grid.Centre(c))
 	}
 	start := chart.Overlay{Name: "start of the trace", Points: truth[:1], Markers: true, Look: 3}
-	whole := chart.Overlay{Name: "true place", Points: truth, Line: true, Markers: true, Reference: true}
+	whole := chart.Overlay{
+		Name: "true place", Points: truth, Line: true, Markers: true, Reference: true,
+	}
 	f := &chart.Figure{
 		Title: d.Title + ": one trace and its releases", PanelWidth: 4, PanelHeight: 3.6,
 		Panels: []chart.Panel{&chart.Map{
@@ -62,8 +65,8 @@ func (x *overTime) trajectory(lines []named) *chart.Figure {
 	return f
 }
 
-// viewOf returns corners that hold the map and the inner nine tenths of the places on each axis, and
-// what share of the places they hold.
+// viewOf returns corners that hold the map and the inner nine tenths of the places on each axis,
+// and what share of the places they hold.
 func viewOf(g *grid.Grid, places []grid.Point) (view [2]grid.Point, share float64) {
 	side := g.CellKM()
 	axis := func(of func(grid.Point) float64, length float64) (low, high float64) {
@@ -102,7 +105,9 @@ func (x *overTime) lines(g study.Group, lines []named) *report.Figure {
 	window := max(1, n/windows)
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 5, PanelHeight: 2.8,
-		Note: x.prose.Say("lines.note", study.Figures{"timestamps": n, "runs": o.TimeRuns, "window": window}),
+		Note: x.prose.Say(
+			"lines.note", study.Figures{"timestamps": n, "runs": o.TimeRuns, "window": window},
+		),
 	}
 	for _, m := range study.Metrics() {
 		width := window
@@ -110,7 +115,9 @@ func (x *overTime) lines(g study.Group, lines []named) *report.Figure {
 			width = 1
 		}
 		panel := &chart.Lines{
-			X: timeAxis(d, n), Y: chart.Axis{Label: m.Axis, Log: m.Log && m.Name != "drift", Zero: true},
+			X: timeAxis(d, n), Y: chart.Axis{
+				Label: m.Axis, Log: m.Log && m.Name != "drift", Zero: true,
+			},
 		}
 		for _, l := range lines {
 			if l.blind || slices.Contains(g.Variants, l.variant) {
@@ -129,7 +136,9 @@ func (x *overTime) lines(g study.Group, lines []named) *report.Figure {
 
 // series is the line of a metric over windows of so many timestamps.
 func (n *named) series(m study.Metric, width int) chart.Series {
-	series := chart.Series{Name: n.label, Look: n.look, Reference: n.blind, NoMarkers: m.Name == "set"}
+	series := chart.Series{
+		Name: n.label, Look: n.look, Reference: n.blind, NoMarkers: m.Name == "set",
+	}
 	for from := 0; from+width <= len(n.line.Set[0]); from += width {
 		band := m.Of(n.line.tallies(from, from+width))
 		add(&series, float64(from)+float64(width+1)/2, band)

@@ -50,8 +50,12 @@ func parametersExperiment() study.Experiment {
 }
 
 func reportParameters(s *study.Study, r *study.Results) (report.Section, error) {
-	intro := study.NewProse(parametersText).Say("intro", study.Figures{"epsilon": s.Options.Epsilon, "delta": s.Options.Delta})
-	section := report.Section{Title: "Impact of parameters", Parts: []report.Part{report.Text(intro)}}
+	intro := study.NewProse(parametersText).Say(
+		"intro", study.Figures{"epsilon": s.Options.Epsilon, "delta": s.Options.Delta},
+	)
+	section := report.Section{
+		Title: "Impact of parameters", Parts: []report.Part{report.Text(intro)},
+	}
 	long := &report.Table{
 		Name: "parameters", Long: true, Caption: "Every number of the section.",
 		Columns: []string{
@@ -84,7 +88,9 @@ func (x *parameters) pieces() (pieces []study.Piece) {
 	deltas := x.Deltas()
 	x.EachFold(x.on.Data, func(of []study.Trace) {
 		pieces = append(pieces, study.Piece{
-			Name: x.name("blind", of[0].Fold), Inputs: fmt.Sprintf("%s deltas %v", x.inputs(), deltas),
+			Name: x.name("blind", of[0].Fold), Inputs: fmt.Sprintf(
+				"%s deltas %v", x.inputs(), deltas,
+			),
 			Work: study.Timestamps(of),
 			Run:  func(tick study.Tick) (any, error) { return x.blind(of, deltas, tick) },
 		})
@@ -117,7 +123,9 @@ func (x *parameters) variantPieces(v study.Variant, at study.Setting) (pieces []
 }
 
 // measure returns a tally for each trace of a fold.
-func (x *parameters) measure(traces []study.Trace, v study.Variant, at study.Setting, tick study.Tick) ([]study.Tally, error) {
+func (x *parameters) measure(
+	traces []study.Trace, v study.Variant, at study.Setting, tick study.Tick,
+) ([]study.Tally, error) {
 	d, o := x.on.Data, x.Options
 	model, err := d.WithoutFold(traces[0].Fold)
 	if err != nil {
@@ -125,7 +133,9 @@ func (x *parameters) measure(traces []study.Trace, v study.Variant, at study.Set
 	}
 	tallies := make([]study.Tally, len(traces))
 	for run := range o.Runs {
-		s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, run), d.Release(v, at.Epsilon, at.Delta))
+		s, err := mechanism.NewSanitizer(
+			model, study.Keyed(o.Seed, run), d.Release(v, at.Epsilon, at.Delta),
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +160,9 @@ func (x *parameters) measure(traces []study.Trace, v study.Variant, at study.Set
 
 // blind returns for each δ a tally for each trace: of sets and drift at that δ, and of the distance
 // of the model's own estimate, which stands for both release and estimate.
-func (x *parameters) blind(traces []study.Trace, deltas []float64, tick study.Tick) ([][]study.Tally, error) {
+func (x *parameters) blind(
+	traces []study.Trace, deltas []float64, tick study.Tick,
+) ([][]study.Tally, error) {
 	d := x.on.Data
 	model, err := d.WithoutFold(traces[0].Fold)
 	if err != nil {
@@ -174,7 +186,9 @@ func (x *parameters) blind(traces []study.Trace, deltas []float64, tick study.Ti
 			}
 			return nil
 		}
-		err = study.Blindly(model, d.Release(study.PIM, 1, .01), t.Track(d.Grid, personal), deltas, visit)
+		err = study.Blindly(
+			model, d.Release(study.PIM, 1, .01), t.Track(d.Grid, personal), deltas, visit,
+		)
 		if err == nil {
 			err = tick(int64(len(t.Steps)))
 		}
@@ -185,8 +199,11 @@ func (x *parameters) blind(traces []study.Trace, deltas []float64, tick study.Ti
 	return tallies, nil
 }
 
-// tallies returns the users' tallies of a variant at a setting, in the order of [study.Study.Traces].
-func (x *parameters) tallies(r *study.Results, v study.Variant, at study.Setting) ([]study.Tally, error) {
+// tallies returns the users' tallies of a variant at a setting, in the order of
+// [study.Study.Traces].
+func (x *parameters) tallies(
+	r *study.Results, v study.Variant, at study.Setting,
+) ([]study.Tally, error) {
 	return study.Gathered(x.Study, x.on.Data, func(fold int) ([]study.Tally, error) {
 		var got []study.Tally
 		err := r.Get(x.name(v.At(at), fold), &got)

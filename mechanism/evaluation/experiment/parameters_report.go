@@ -91,7 +91,9 @@ func (x *parameters) figure(g study.Group, r *study.Results) (*report.Figure, er
 	}
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 4.6, PanelHeight: 2.6, SameY: true,
-		Note: x.prose.Say("note", study.Figures{"users": len(x.Traces(x.on.Data)), "runs": x.Options.Runs}),
+		Note: x.prose.Say(
+			"note", study.Figures{"users": len(x.Traces(x.on.Data)), "runs": x.Options.Runs},
+		),
 	}
 	for _, m := range x.metrics() {
 		for _, sweep := range x.sweeps() {
@@ -107,7 +109,9 @@ func (x *parameters) figure(g study.Group, r *study.Results) (*report.Figure, er
 }
 
 // panel draws a metric over the values of a sweep.
-func (x *parameters) panel(m study.Metric, over sweep, g study.Group, r *study.Results) (*chart.Lines, error) {
+func (x *parameters) panel(
+	m study.Metric, over sweep, g study.Group, r *study.Results,
+) (*chart.Lines, error) {
 	panel := &chart.Lines{
 		X: chart.Axis{Label: over.label, Log: true, At: over.values},
 		Y: chart.Axis{Label: m.Axis, Log: m.Log, Zero: true},
@@ -194,7 +198,12 @@ func (x *parameters) rows(r *study.Results) (rows [][]string, err error) {
 			if err != nil {
 				return nil, err
 			}
-			add([]string{v.Mechanism, v.Inference, study.Number(at.Epsilon), study.Number(at.Delta)}, tallies)
+			add(
+				[]string{
+					v.Mechanism, v.Inference, study.Number(at.Epsilon), study.Number(at.Delta),
+				},
+				tallies,
+			)
 		}
 	}
 	for _, delta := range x.Deltas() {

@@ -63,8 +63,12 @@ func terms(s *study.Study) report.Section {
 			add(v.Label(), "")
 		}
 	}
-	reading := prose.Say("reading", study.Figures{"confidence": 100 * study.Level, "enough": enough})
-	return report.Section{Title: "How to read it", Parts: []report.Part{report.Text(reading), table}}
+	reading := prose.Say(
+		"reading", study.Figures{"confidence": 100 * study.Level, "enough": enough},
+	)
+	return report.Section{
+		Title: "How to read it", Parts: []report.Part{report.Text(reading), table},
+	}
 }
 
 // Carry carries the experiments out and reports them. What was measured before an error stays in
@@ -75,7 +79,8 @@ func Carry(s *study.Study, experiments []study.Experiment, r study.Run) (*report
 		return nil, err
 	}
 	out := &report.Report{
-		Title: "Experiments on releases of locations", Text: preface(s), Sections: []report.Section{terms(s)},
+		Title: "Experiments on releases of locations", Text: preface(s),
+		Sections: []report.Section{terms(s)},
 	}
 	for _, e := range experiments {
 		section, err := e.Report(s, results)

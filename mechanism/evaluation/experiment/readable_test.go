@@ -11,8 +11,9 @@ import (
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
-// TestReadable: every axis says what is on it and in which unit, every series has a name, every figure a title, a note and a caption of its own, every
-// table a caption and a name for each column, and every section begins with words.
+// TestReadable: every axis says what is on it and in which unit, every series has a name, every
+// figure a title, a note and a caption of its own, every table a caption and a name for each
+// column, and every section begins with words.
 func TestReadable(t *testing.T) {
 	got, err := Carry(testStudy(t), All(), study.Run{Workers: 2})
 	if err != nil {
@@ -27,7 +28,10 @@ func TestReadable(t *testing.T) {
 			switch part := part.(type) {
 			case *report.Figure:
 				if captions[part.Caption] || part.Chart.Title == "" || part.Chart.Note == "" {
-					t.Errorf("%s: the caption %q is another one's, or there is no title or note", part.Name, part.Caption)
+					t.Errorf(
+						"%s: the caption %q is another one's, or there is no title or note",
+						part.Name, part.Caption,
+					)
 				}
 				captions[part.Caption] = true
 				for _, panel := range part.Chart.Panels {
@@ -35,7 +39,9 @@ func TestReadable(t *testing.T) {
 				}
 			case *report.Table:
 				if !strings.HasSuffix(part.Caption, ".") || slices.Contains(part.Columns, "") {
-					t.Errorf("table %s: caption %q, columns %q", part.Name, part.Caption, part.Columns)
+					t.Errorf(
+						"table %s: caption %q, columns %q", part.Name, part.Caption, part.Columns,
+					)
 				}
 			}
 		}
@@ -45,7 +51,8 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// unit is how an axis names its unit: behind a comma, in brackets, or by what it counts or has no unit for.
+// unit is how an axis names its unit: behind a comma, in brackets, or by what it counts or has no
+// unit for.
 var unit = regexp.MustCompile(`, |\(|vehicles|probability|correlation|coverage|share|variation`)
 
 func readable(t *testing.T, name string, panel chart.Panel) {

@@ -25,32 +25,39 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Options say how a model is held against tracks. Release needs an ε and a δ; the zero value of each other field means its default.
+// Options say how a model is held against tracks. Release needs an ε and a δ; the zero value of
+// each other field means its default.
 type Options struct {
 	// Release is how the filter releases: at every step, unless it says otherwise.
 	Release mechanism.Options
-	// Deltas are the points of the calibration curve besides Release.Delta; default .001, .003, .01, .03, .1 and .3. Empty but not nil: none.
+	// Deltas are the points of the calibration curve besides Release.Delta; default .001, .003,
+	// .01, .03, .1 and .3. Empty but not nil: none.
 	Deltas []float64
-	// MinSegment leaves out tracks of fewer steps, default 1: a filter takes an hour or so to find somebody, and short tracks show little else.
+	// MinSegment leaves out tracks of fewer steps, default 1: a filter takes an hour or so to find
+	// somebody, and short tracks show little else.
 	MinSegment int
-	// EveryFix counts the steps of a track one by one, for models of successive fixes whatever the time between them.
+	// EveryFix counts the steps of a track one by one, for models of successive fixes whatever the
+	// time between them.
 	EveryFix bool
-	// MaxSteps bounds the work: of users with more steps than some number, the same for all, only so many are taken, from tracks chosen at random,
-	// so that all together have at most MaxSteps; where not even a stretch of MinSegment steps of each user fits into it, only some users are
+	// MaxSteps bounds the work: of users with more steps than some number, the same for all, only
+	// so many are taken, from tracks chosen at random, so that all together have at most MaxSteps;
+	// where not even a stretch of MinSegment steps of each user fits into it, only some users are
 	// taken, chosen at random. 0 is no bound.
 	MaxSteps int64
 	// Runs is how often the filter runs, each time with other noise, default 1.
 	Runs int
-	// Personal, if set, returns how a user moves, who is then measured under that model; nil: under the popular one. It is asked from many goroutines.
+	// Personal, if set, returns how a user moves, who is then measured under that model; nil: under
+	// the popular one. It is asked from many goroutines.
 	Personal func(user string) (*mobility.Personal, error)
-	// Paired draws the same noise for any model, as far as its mechanism takes noise in the same way (KNorm and PIM do, Lattice does not): for
-	// comparisons of models.
+	// Paired draws the same noise for any model, as far as its mechanism takes noise in the same
+	// way (KNorm and PIM do, Lattice does not): for comparisons of models.
 	Paired bool
 	// Seed makes it repeatable: the noise, the choice of tracks, the bootstrap.
 	Seed uint64
 	// Workers is the number of goroutines, default one. The figures do not depend on it.
 	Workers int
-	// Progress, if set, is told now and then how many steps are done, one call at a time. Its error ends the measurement.
+	// Progress, if set, is told now and then how many steps are done, one call at a time. Its error
+	// ends the measurement.
 	Progress func(done, total int64) error
 }
 
@@ -74,23 +81,33 @@ func (o Options) Validate() error {
 		errs = append(errs, mechanism.ValidateDelta(delta))
 	}
 	if o.MaxSteps < 0 {
-		errs = append(errs, fmt.Errorf("at most %d steps are none: leave the bound out to use all", o.MaxSteps))
+		errs = append(errs, fmt.Errorf(
+			"at most %d steps are none: leave the bound out to use all", o.MaxSteps,
+		))
 	}
 	return errors.Join(errs...)
 }
 
 // ErrNoTracks says that nothing was long enough to measure.
-var ErrNoTracks = errors.New("fit: no held-out user has a stretch without a gap that is long enough: hold out more users, or allow shorter stretches or longer gaps")
+var ErrNoTracks = errors.New(
+	"fit: no held-out user has a stretch without a gap that is long enough: hold out more users, " +
+		"or allow shorter stretches or longer gaps",
+)
 
-// Measure holds a model against the tracks of users that it was not trained on. A track is a stretch without a gap, its steps one after the other;
-// the filter starts anew in each, with the model's initial distribution. Tracks of one user must not overlap.
+// Measure holds a model against the tracks of users that it was not trained on. A track is a
+// stretch without a gap, its steps one after the other; the filter starts anew in each, with the
+// model's initial distribution. Tracks of one user must not overlap.
 //
-// For each δ and run the sanitizer goes through all tracks as it would in service; for Release.Delta the distances to the truth are measured as
-// well, beside those of a filter that is given no release. Means are over steps, and intervals come from resampling users.
+// For each δ and run the sanitizer goes through all tracks as it would in service; for
+// Release.Delta the distances to the truth are measured as well, beside those of a filter that is
+// given no release. Means are over steps, and intervals come from resampling users.
 //
-// Cost: (number of δs) × Runs × steps releases, each a few hundred microseconds on maps of a thousand cells. Memory: 12 bytes a step and 30 a
-// step and run. The same arguments give the same figures whatever Workers is.
-func Measure(model *mobility.Model, tracks iter.Seq[mobility.Track], o Options) (mobility.Fit, error) {
+// Cost: (number of δs) × Runs × steps releases, each a few hundred microseconds on maps of a
+// thousand cells. Memory: 12 bytes a step and 30 a step and run. The same arguments give the same
+// figures whatever Workers is.
+func Measure(
+	model *mobility.Model, tracks iter.Seq[mobility.Track], o Options,
+) (mobility.Fit, error) {
 	if err := o.Validate(); err != nil {
 		return mobility.Fit{}, err
 	}
@@ -126,7 +143,8 @@ type measurement struct {
 	parts   []part           // for each pass and track; see pass
 }
 
-// A pass is the one-step likelihoods, number 0, or a run of the filter at a δ, numbers 1 to len(Deltas)·Runs, all runs of a δ together.
+// A pass is the one-step likelihoods, number 0, or a run of the filter at a δ, numbers 1 to
+// len(Deltas)·Runs, all runs of a δ together.
 func (f *measurement) passes() int { return 1 + len(f.options.Deltas)*f.options.Runs }
 
 // pass returns the results of a pass, by track.
@@ -139,7 +157,8 @@ func (f *measurement) fit() mobility.Fit {
 	o := f.options
 	fit := mobility.Fit{
 		Segments: int64(len(f.held)), Shortest: o.MinSegment,
-		Mechanism: o.Release.Mechanism, Epsilon: o.Release.Epsilon, Delta: o.Release.Delta, Runs: o.Runs,
+		Mechanism: o.Release.Mechanism, Epsilon: o.Release.Epsilon, Delta: o.Release.Delta,
+		Runs:       o.Runs,
 		LogUniform: -math.Log(float64(f.model.Grid.Cells())),
 	}
 	users := f.users()
@@ -165,13 +184,17 @@ func (f *measurement) oneStep(fit *mobility.Fit) {
 	}
 	fit.Moves = sum.steps
 	if sum.steps > 0 {
-		fit.LogLikelihood, fit.LogPopularity = sum.logs/float64(sum.steps), sum.popular/float64(sum.steps)
+		fit.LogLikelihood = sum.logs / float64(sum.steps)
+		fit.LogPopularity = sum.popular / float64(sum.steps)
 		fit.Impossible = trial.Share(sum.lost, sum.steps)
 	}
 }
 
-// calibrate returns the i-th point of the curve, and fills in what belongs to the settings if it is theirs.
-func (f *measurement) calibrate(fit *mobility.Fit, i int, delta float64, users []int) mobility.FitDelta {
+// calibrate returns the i-th point of the curve, and fills in what belongs to the settings if it is
+// theirs.
+func (f *measurement) calibrate(
+	fit *mobility.Fit, i int, delta float64, users []int,
+) mobility.FitDelta {
 	var sum part
 	var score trial.Score
 	var sets []float64
@@ -202,7 +225,8 @@ func (f *measurement) calibrate(fit *mobility.Fit, i int, delta float64, users [
 	point.Low, point.High = bootstrapShare(by, f.options.Seed)
 	if delta == fit.Delta {
 		fit.LogPrior, fit.Unforeseen = point.LogPrior, trial.Share(sum.lost, sum.steps)
-		fit.Release, fit.Estimate, fit.Blind = errorOf(&score.Release), errorOf(&score.Estimate), errorOf(&score.Blind)
+		fit.Release, fit.Estimate = errorOf(&score.Release), errorOf(&score.Estimate)
+		fit.Blind = errorOf(&score.Blind)
 	}
 	return point
 }

@@ -16,13 +16,17 @@ import (
 )
 
 // chain makes a model of a dense matrix over cells of a kilometre.
-func chain(t *testing.T, width, height int, initial []float64, rows func(from, to grid.Cell) float64) *mobility.Model {
+func chain(
+	t *testing.T, width, height int, initial []float64, rows func(from, to grid.Cell) float64,
+) *mobility.Model {
 	t.Helper()
 	g, err := grid.Plain(width, height, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{{RowStart: []int64{0}}}}
+	m := &mobility.Model{
+		Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{{RowStart: []int64{0}}},
+	}
 	matrix := m.Matrices[0]
 	for from := range grid.Cell(g.Cells()) {
 		total := 0.0
@@ -74,16 +78,20 @@ func about(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// TestFitByHand measures a chain of two cells with location sets of one cell: their release is the cell whatever the truth, so that every figure can
-// be worked out. Priors of a track are (.6, .4), (.7, .3), (.75, .25); sets are {0}; releases are at cell 0.
+// TestFitByHand measures a chain of two cells with location sets of one cell: their release is the
+// cell whatever the truth, so that every figure can be worked out. Priors of a track are (.6, .4),
+// (.7, .3), (.75, .25); sets are {0}; releases are at cell 0.
 func TestFitByHand(t *testing.T) {
 	rows := [2][2]float64{{.9, .1}, {.4, .6}}
-	m := chain(t, 2, 1, []float64{.6, .4}, func(from, to grid.Cell) float64 { return rows[from][to] })
+	m := chain(
+		t, 2, 1, []float64{.6, .4}, func(from, to grid.Cell) float64 { return rows[from][to] },
+	)
 	tracks := []mobility.Track{track("b", 1), track("a", 0, 0, 1)}
 	fit := measure(t, m, tracks, Options{
 		Release: mechanism.Options{Epsilon: 1, Delta: .45, MinCells: -1}, Deltas: []float64{},
 	})
-	if fit.Users != 2 || fit.Segments != 2 || fit.Steps != 4 || fit.Moves != 2 || fit.Runs != 1 || len(fit.Calibration) != 1 {
+	if fit.Users != 2 || fit.Segments != 2 || fit.Steps != 4 || fit.Moves != 2 || fit.Runs != 1 ||
+		len(fit.Calibration) != 1 {
 		t.Errorf("counts: %+v", fit)
 	}
 	about(t, "log-likelihood", fit.LogLikelihood, (math.Log(.9)+math.Log(.1))/2)
@@ -98,7 +106,8 @@ func TestFitByHand(t *testing.T) {
 	about(t, "set", at.SetMean, 1)
 	bits := func(p float64) float64 { return -p*math.Log2(p) - (1-p)*math.Log2(1-p) }
 	about(t, "entropy", at.EntropyBits, (2*bits(.6)+bits(.7)+bits(.75))/4)
-	// Distances to centres, in metres: of the release 0, 0, 1, 1 km; of the estimate .4, .3, .75, .6 km.
+	// Distances to centres, in metres: of the release 0, 0, 1, 1 km; of the estimate .4, .3, .75,
+	// .6 km.
 	about(t, "release", fit.Release.Mean, 500)
 	about(t, "release rms", fit.Release.RMS, 1000*math.Sqrt(.5))
 	about(t, "estimate", fit.Estimate.Mean, 1000*(.4+.3+.75+.6)/4)
@@ -106,7 +115,8 @@ func TestFitByHand(t *testing.T) {
 	about(t, "blind", fit.Blind.Mean, fit.Estimate.Mean)
 }
 
-// TestFitImpossible counts moves and places that the model holds impossible, and lets none of them be infinitely bad.
+// TestFitImpossible counts moves and places that the model holds impossible, and lets none of them
+// be infinitely bad.
 func TestFitImpossible(t *testing.T) {
 	m := chain(t, 3, 1, []float64{.5, .5, 0}, func(from, to grid.Cell) float64 {
 		if from == to {
@@ -114,7 +124,10 @@ func TestFitImpossible(t *testing.T) {
 		}
 		return 0
 	})
-	fit := measure(t, m, []mobility.Track{track("a", 0, 0, 2)}, Options{Release: mechanism.Options{Epsilon: 1, Delta: .01}})
+	fit := measure(
+		t, m, []mobility.Track{track("a", 0, 0, 2)},
+		Options{Release: mechanism.Options{Epsilon: 1, Delta: .01}},
+	)
 	about(t, "impossible", fit.Impossible, .5)
 	about(t, "log-likelihood", fit.LogLikelihood, math.Log(mobility.MinProbability)/2)
 	about(t, "unforeseen", fit.Unforeseen, 1./3)
@@ -151,17 +164,23 @@ func walk(t *testing.T, move float64) *mobility.Model {
 	})
 }
 
-// TestFitOnTheModel: on tracks of the model itself drift is δ. A set holds at least 1-δ, so the expected drift is at most δ, and sets of dozens of cells
-// exceed it by little: it is above .8 δ (.088 measured at .1). Drift of 200 independent users of 60 steps is nearly normal with the deviation that
-// they show; five of those on each side are a false alarm in 10⁶, for any seed.
+// TestFitOnTheModel: on tracks of the model itself drift is δ. A set holds at least 1-δ, so the
+// expected drift is at most δ, and sets of dozens of cells exceed it by little: it is above .8 δ
+// (.088 measured at .1). Drift of 200 independent users of 60 steps is nearly normal with the
+// deviation that they show; five of those on each side are a false alarm in 10⁶, for any seed.
 func TestFitOnTheModel(t *testing.T) {
 	m := walk(t, .15)
 	tracks := wander(m, 200, 60)
-	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{.3}, Workers: 2}
+	o := Options{
+		Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{.3}, Workers: 2,
+	}
 	for _, at := range measure(t, m, tracks, o).Calibration {
 		deviation := (at.High - at.Low) / 4 // of a normal law, from its 95 %
-		if low, high := .8*at.Delta-5*deviation, at.Delta+5*deviation; at.Drift < low || at.Drift > high {
-			t.Errorf("drift %.4f at δ = %g is not between %.4f and %.4f", at.Drift, at.Delta, low, high)
+		if low, high := .8*at.Delta-5*deviation, at.Delta+5*deviation; at.Drift < low ||
+			at.Drift > high {
+			t.Errorf(
+				"drift %.4f at δ = %g is not between %.4f and %.4f", at.Drift, at.Delta, low, high,
+			)
 		}
 		if deviation > .02 {
 			t.Errorf("200 users leave drift uncertain by %.4f", deviation)
@@ -169,7 +188,8 @@ func TestFitOnTheModel(t *testing.T) {
 	}
 }
 
-// TestFitFindsFaults: models that move less, or more, than people do are called too sure and too unsure, and the model of the tracks neither.
+// TestFitFindsFaults: models that move less, or more, than people do are called too sure and too
+// unsure, and the model of the tracks neither.
 func TestFitFindsFaults(t *testing.T) {
 	tracks := wander(walk(t, .15), 60, 60)
 	still := wander(walk(t, 0), 60, 60)
@@ -185,7 +205,10 @@ func TestFitFindsFaults(t *testing.T) {
 		{"too unsure", walk(t, .2), still, TooUnsure},
 	} {
 		if got, at := Judge(measure(t, c.model, c.tracks, o)); got != c.want {
-			t.Errorf("%s is called %v: drift %.3f (%.3f to %.3f) at δ = %g", c.name, got, at.Drift, at.Low, at.High, at.Delta)
+			t.Errorf(
+				"%s is called %v: drift %.3f (%.3f to %.3f) at δ = %g", c.name, got, at.Drift,
+				at.Low, at.High, at.Delta,
+			)
 		}
 	}
 }
@@ -194,7 +217,9 @@ func TestFitFindsFaults(t *testing.T) {
 func TestFitRepeats(t *testing.T) {
 	m := walk(t, .1)
 	tracks := wander(m, 7, 20)
-	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .05}, Runs: 2, Seed: 3, MaxSteps: 100}
+	o := Options{
+		Release: mechanism.Options{Epsilon: 1, Delta: .05}, Runs: 2, Seed: 3, MaxSteps: 100,
+	}
 	want := measure(t, m, tracks, o)
 	for workers := 2; workers <= 5; workers++ {
 		o.Workers = workers
@@ -237,36 +262,48 @@ func TestFitRefuses(t *testing.T) {
 	m := walk(t, .1)
 	tracks := slices.Values(wander(m, 2, 10))
 	good := mechanism.Options{Epsilon: 1, Delta: .1}
-	if _, err := Measure(m, tracks, Options{Release: good, MinSegment: 11}); !errors.Is(err, ErrNoTracks) {
+	if _, err := Measure(
+		m, tracks, Options{Release: good, MinSegment: 11},
+	); !errors.Is(err, ErrNoTracks) {
 		t.Errorf("tracks that are too short give %v", err)
 	}
-	for _, o := range []Options{{}, {Release: mechanism.Options{Epsilon: 1, Delta: 1}}, {Release: good, Deltas: []float64{2}}, {Release: good, MaxSteps: -1}} {
+	for _, o := range []Options{
+		{}, {Release: mechanism.Options{Epsilon: 1, Delta: 1}},
+		{Release: good, Deltas: []float64{2}}, {Release: good, MaxSteps: -1},
+	} {
 		if _, err := Measure(m, tracks, o); err == nil {
 			t.Errorf("%+v is measured", o)
 		}
 	}
 }
 
-// TestFitPersonal: who has a model of his own is measured under it. Of two moves 0 → 1 counted, with a weight of 2 for a popular row of .9 and .1,
-// the user's row is .45 and .55; another user keeps the popular one.
+// TestFitPersonal: who has a model of his own is measured under it. Of two moves 0 → 1 counted,
+// with a weight of 2 for a popular row of .9 and .1, the user's row is .45 and .55; another user
+// keeps the popular one.
 func TestFitPersonal(t *testing.T) {
 	rows := [2][2]float64{{.9, .1}, {.4, .6}}
 	m := chain(t, 2, 1, nil, func(from, to grid.Cell) float64 { return rows[from][to] })
-	own, err := mobility.NewPersonal(m, mobility.PersonalCounts{Weight: 2, Transitions: []mobility.Count{{From: 0, To: 1, N: 2}}})
+	own, err := mobility.NewPersonal(
+		m,
+		mobility.PersonalCounts{Weight: 2, Transitions: []mobility.Count{{From: 0, To: 1, N: 2}}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Personal: func(user string) (*mobility.Personal, error) {
-		if user == "a" {
-			return own, nil
-		}
-		return nil, nil
-	}}
+	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .1},
+		Personal: func(user string) (*mobility.Personal, error) {
+			if user == "a" {
+				return own, nil
+			}
+			return nil, nil
+		}}
 	fit := measure(t, m, []mobility.Track{track("a", 0, 1), track("b", 0, 1)}, o)
 	about(t, "log-likelihood", fit.LogLikelihood, (math.Log(.55)+math.Log(.1))/2)
 	broken := errors.New("broken")
 	o.Personal = func(string) (*mobility.Personal, error) { return nil, broken }
-	if _, err := Measure(m, slices.Values([]mobility.Track{track("a", 0, 1)}), o); !errors.Is(err, broken) {
+	if _, err := Measure(
+		m, slices.Values([]mobility.Track{track("a", 0, 1)}), o,
+	); !errors.Is(err, broken) {
 		t.Errorf("a model that cannot be read gives %v", err)
 	}
 }

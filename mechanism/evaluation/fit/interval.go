@@ -14,11 +14,13 @@ const (
 	bootstrapTail    = .025
 )
 
-// bootstrapShare returns where the share of hits lies with a confidence of 95 % for other users like these: the percentile interval over samples of
-// as many users, drawn with replacement (the cluster bootstrap; Davison and Hinkley 1997, doi 10.1017/CBO9780511802843, sections 2.4 and 3.8).
-// Steps of one user depend on each other, so an interval that took them for independent trials would be far too narrow. It
-// is only as good as the number of users: a single one gives an interval of length 0, and fewer than about ten one that is too short.
-// The same users and seed give the same interval. Cost: 1000 × users.
+// bootstrapShare returns where the share of hits lies with a confidence of 95 % for other users
+// like these: the percentile interval over samples of as many users, drawn with replacement (the
+// cluster bootstrap; Davison and Hinkley 1997, doi 10.1017/CBO9780511802843, sections 2.4 and 3.8).
+// Steps of one user depend on each other, so an interval that took them for independent trials
+// would be far too narrow. It is only as good as the number of users: a single one gives an
+// interval of length 0, and fewer than about ten one that is too short. The same users and seed
+// give the same interval. Cost: 1000 × users.
 func bootstrapShare(users []clusterCount, seed uint64) (low, high float64) {
 	bits := rand.New(rand.NewPCG(seed, 0x626f6f7473747261)) // any second word: it names the stream
 	shares := make([]float64, 0, bootstrapSamples)

@@ -8,8 +8,9 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// pairedNoise hands out the same bits for a user and step whatever the model and the location set are, so that two models that are measured with it
-// meet nearly the same noise, and differ by what they know: common random numbers, which take most of the chance out of a comparison. It protects
+// pairedNoise hands out the same bits for a user and step whatever the model and the location set
+// are, so that two models that are measured with it meet nearly the same noise, and differ by what
+// they know: common random numbers, which take most of the chance out of a comparison. It protects
 // nothing and may be used on simulated releases only: those of two sets would share their noise.
 type pairedNoise struct {
 	source *rand.PCG

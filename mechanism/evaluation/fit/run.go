@@ -33,7 +33,8 @@ func (p *part) addLog(probability float64) {
 	p.logs += math.Log(max(probability, mobility.MinProbability))
 }
 
-// measure fills in the parts: every pass over every track is a task, and its result has a place of its own.
+// measure fills in the parts: every pass over every track is a task, and its result has a place of
+// its own.
 func (f *measurement) measure() error {
 	f.parts = make([]part, f.passes()*len(f.held))
 	blind, err := f.blindPlaces()
@@ -44,9 +45,14 @@ func (f *measurement) measure() error {
 	for _, t := range f.held {
 		perPass += int64(len(t.Cells))
 	}
-	pool := parallel.Pool{Workers: f.options.Workers, Size: func(i int) int64 { return int64(len(f.held[i%len(f.held)].Cells)) }}
+	pool := parallel.Pool{
+		Workers: f.options.Workers,
+		Size:    func(i int) int64 { return int64(len(f.held[i%len(f.held)].Cells)) },
+	}
 	if f.options.Progress != nil {
-		pool.Progress = func(done int64) error { return f.options.Progress(done, perPass*int64(f.passes())) }
+		pool.Progress = func(done int64) error {
+			return f.options.Progress(done, perPass*int64(f.passes()))
+		}
 	}
 	return pool.Do(len(f.parts), func(int) func(*parallel.Task) error {
 		w := &worker{measurement: f, blind: blind}
@@ -54,7 +60,8 @@ func (f *measurement) measure() error {
 	})
 }
 
-// blindPlaces returns the estimates of a filter without any release, by steps since its start, where they are the same for all tracks, else nil.
+// blindPlaces returns the estimates of a filter without any release, by steps since its start,
+// where they are the same for all tracks, else nil.
 func (f *measurement) blindPlaces() ([]grid.Point, error) {
 	if len(f.model.Matrices) > 1 || f.options.Personal != nil {
 		return nil, nil
@@ -63,7 +70,9 @@ func (f *measurement) blindPlaces() ([]grid.Point, error) {
 	for _, t := range f.held {
 		longest = max(longest, t.Steps[len(t.Steps)-1]-t.Steps[0])
 	}
-	s, err := f.sanitizer(f.options.Release.Delta, noise.NewKeyed(noise.KeyFromSeed(f.options.Seed)))
+	s, err := f.sanitizer(
+		f.options.Release.Delta, noise.NewKeyed(noise.KeyFromSeed(f.options.Seed)),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -71,13 +80,16 @@ func (f *measurement) blindPlaces() ([]grid.Point, error) {
 }
 
 // sanitizer returns one for a δ.
-func (f *measurement) sanitizer(delta float64, streams noise.Streams) (*mechanism.Sanitizer, error) {
+func (f *measurement) sanitizer(
+	delta float64, streams noise.Streams,
+) (*mechanism.Sanitizer, error) {
 	release := f.options.Release
 	release.Delta = delta
 	return mechanism.NewSanitizer(f.model, streams, release)
 }
 
-// worker is the scratch of one goroutine. Tasks come by ascending passes, so that it needs one sanitizer at a time.
+// worker is the scratch of one goroutine. Tasks come by ascending passes, so that it needs one
+// sanitizer at a time.
 type worker struct {
 	*measurement
 	blind []grid.Point
@@ -114,7 +126,8 @@ func (w *worker) begin(pass int) (err error) {
 		w.paired = newPairedNoise(seed)
 		streams = w.paired
 	}
-	w.runner.Release, w.runner.Beside, w.runner.Alone = true, delta == w.options.Release.Delta, w.blind
+	w.runner.Release, w.runner.Alone = true, w.blind
+	w.runner.Beside = delta == w.options.Release.Delta
 	w.runner.Sanitizer, err = w.sanitizer(delta, streams)
 	return err
 }
@@ -170,7 +183,9 @@ func (w *worker) filter(p *part, t mobility.Track) error {
 	if err != nil {
 		return err
 	}
-	return w.runner.Run(trial.Track{User: t.User, Personal: user, Reports: w.reports(t)}, func(r *trial.Result) error {
+	return w.runner.Run(trial.Track{
+		User: t.User, Personal: user, Reports: w.reports(t),
+	}, func(r *trial.Result) error {
 		p.addLog(r.Outcome.Prior.At(r.Cell))
 		p.entropy += entropyBits(r.Outcome.Prior.P)
 		if r.Outcome.Kind == mechanism.Released {

@@ -11,11 +11,13 @@ type parameter struct {
 	ladder []float64
 	get    func(train.Options) float64
 	set    func(*train.Options, float64)
-	// price is what a step up must gain in the mean logarithm: rows, and with them files and time, grow.
+	// price is what a step up must gain in the mean logarithm: rows, and with them files and time,
+	// grow.
 	price float64
 }
 
-// smoothing are the parameters that log prior chooses, in the order in which they are tried. The cap comes last: it changes least.
+// smoothing are the parameters that log prior chooses, in the order in which they are tried. The
+// cap comes last: it changes least.
 var smoothing = []parameter{
 	{
 		ladder: []float64{2, 5, 10, 20, 50, 100, 200, 500, 1000},
@@ -38,8 +40,8 @@ var smoothing = []parameter{
 // jumps are chosen by drift: see calibrated.
 var jumps = []float64{2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2}
 
-// worthCalibration is how much log prior may be lost for a drift that is not above δ: 1 % of the probability of the true cell, which no error of
-// an estimate shows.
+// worthCalibration is how much log prior may be lost for a drift that is not above δ: 1 % of the
+// probability of the true cell, which no error of an estimate shows.
 const worthCalibration = .01
 
 // typical is about how many candidates a search tries.
@@ -55,7 +57,8 @@ type search struct {
 
 func newSearch(trainer *train.Trainer, o SelectOptions) (*search, error) {
 	s := &search{options: o, fit: Options{
-		Release: o.Release, Deltas: []float64{}, MinSegment: o.MinSegment, EveryFix: o.EveryFix, MaxSteps: max(o.MaxSteps/int64(o.Folds), 1), Runs: o.Runs,
+		Release: o.Release, Deltas: []float64{}, MinSegment: o.MinSegment, EveryFix: o.EveryFix,
+		MaxSteps: max(o.MaxSteps/int64(o.Folds), 1), Runs: o.Runs,
 		Paired: true, Seed: o.Seed, Workers: o.Workers,
 	}.withDefaults()}
 	var err error
@@ -63,8 +66,9 @@ func newSearch(trainer *train.Trainer, o SelectOptions) (*search, error) {
 	return s, err
 }
 
-// from searches along one parameter after another: two rungs of its ladder at a time until nothing is gained by that, then one at a time until
-// nothing is gained by any parameter. It returns the number of the best candidate.
+// from searches along one parameter after another: two rungs of its ladder at a time until nothing
+// is gained by that, then one at a time until nothing is gained by any parameter. It returns the
+// number of the best candidate.
 func (s *search) from(start train.Options) (int, error) {
 	best, err := s.try(start)
 	if err != nil {
@@ -132,10 +136,11 @@ func (s *search) step(best int, p parameter, by int) (int, error) {
 	return best, nil
 }
 
-// calibrated chooses the share of jumps: they decide how soon somebody is found again who has been lost, and with it drift, and hardly touch
-// anything else. Of the shares that lose little log prior it takes the smallest whose drift is at most δ by a standard error, or else the
-// one that comes nearest to that. By a standard error, since others will be others: a drift too large is worse than one too small, which costs
-// some cells of the location sets.
+// calibrated chooses the share of jumps: they decide how soon somebody is found again who has been
+// lost, and with it drift, and hardly touch anything else. Of the shares that lose little log prior
+// it takes the smallest whose drift is at most δ by a standard error, or else the one that comes
+// nearest to that. By a standard error, since others will be others: a drift too large is worse
+// than one too small, which costs some cells of the location sets.
 func (s *search) calibrated(best int) (int, error) {
 	found := -1
 	for _, share := range jumps {
@@ -145,7 +150,8 @@ func (s *search) calibrated(best int) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if s.tried[best].LogPrior-s.tried[next].LogPrior < worthCalibration && (found < 0 || s.excess(next) < s.excess(found)) {
+		if s.tried[best].LogPrior-s.tried[next].LogPrior < worthCalibration && (found < 0 ||
+			s.excess(next) < s.excess(found)) {
 			found = next
 		}
 	}
@@ -155,7 +161,8 @@ func (s *search) calibrated(best int) (int, error) {
 	return found, nil
 }
 
-// excess is by how much a candidate's drift, with a standard error on top, exceeds δ; 0 if it does not.
+// excess is by how much a candidate's drift, with a standard error on top, exceeds δ; 0 if it does
+// not.
 func (s *search) excess(i int) float64 {
 	return max(s.tried[i].Drift+s.tried[i].DriftError-s.options.Release.Delta, 0)
 }
@@ -174,7 +181,12 @@ func (s *search) try(o train.Options) (int, error) {
 		}
 	}
 	c.average()
-	_, c.DriftError = clusterMean(len(c.users), func(i int) (float64, float64) { return float64(c.users[i].drifts), float64(c.users[i].releases) })
+	_, c.DriftError = clusterMean(
+		len(c.users),
+		func(i int) (float64, float64) {
+			return float64(c.users[i].drifts), float64(c.users[i].releases)
+		},
+	)
 	s.tried = append(s.tried, c)
 	if s.options.Tried != nil {
 		s.options.Tried(c)
@@ -230,5 +242,6 @@ func (s *search) progress() error {
 
 // same says whether two options smooth alike.
 func same(a, b train.Options) bool {
-	return a.KernelRadius == b.KernelRadius && a.Backoff == b.Backoff && a.UserCap == b.UserCap && a.Jumps == b.Jumps
+	return a.KernelRadius == b.KernelRadius && a.Backoff == b.Backoff && a.UserCap == b.UserCap &&
+		a.Jumps == b.Jumps
 }

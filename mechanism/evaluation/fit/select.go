@@ -11,11 +11,14 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// SelectOptions say how the parameters of smoothing are chosen. Release needs an ε and a δ; the zero value of each other field means its default.
+// SelectOptions say how the parameters of smoothing are chosen. Release needs an ε and a δ; the
+// zero value of each other field means its default.
 type SelectOptions struct {
-	// Release is how the filter will release: what is best for weak releases need not be for strong ones.
+	// Release is how the filter will release: what is best for weak releases need not be for strong
+	// ones.
 	Release mechanism.Options
-	// Folds is how many parts the users are split into, default 3. Each part is foretold by a model of the others.
+	// Folds is how many parts the users are split into, default 3. Each part is foretold by a model
+	// of the others.
 	Folds int
 	// MinSegment leaves out tracks of fewer steps.
 	MinSegment int
@@ -29,8 +32,8 @@ type SelectOptions struct {
 	Seed uint64
 	// Workers is the number of goroutines, default one. The choice does not depend on it.
 	Workers int
-	// Progress, if set, is told now and then how many candidates are done, and a number that they will not exceed by much. Its error ends the
-	// selection.
+	// Progress, if set, is told now and then how many candidates are done, and a number that they
+	// will not exceed by much. Its error ends the selection.
 	Progress func(done, total int64) error
 	// Tried, if set, is told of each candidate as soon as it is measured.
 	Tried func(Candidate)
@@ -43,7 +46,8 @@ const (
 )
 
 func (o SelectOptions) withDefaults() SelectOptions {
-	// The law is the one of K-norm noise in any case; KNorm takes the same random words for all models.
+	// The law is the one of K-norm noise in any case; KNorm takes the same random words for all
+	// models.
 	switch o.Release.Mechanism {
 	case "", law.Lattice, law.PIM:
 		o.Release.Mechanism = law.KNorm
@@ -53,13 +57,15 @@ func (o SelectOptions) withDefaults() SelectOptions {
 	return o
 }
 
-// Candidate is one choice of parameters and what it gives on users that its models were not trained on.
+// Candidate is one choice of parameters and what it gives on users that its models were not trained
+// on.
 type Candidate struct {
 	Options train.Options
-	// LogPrior is the mean natural logarithm of the filter's prior at the true cell: what the choice goes by.
+	// LogPrior is the mean natural logarithm of the filter's prior at the true cell: what the
+	// choice goes by.
 	LogPrior float64
-	// Behind is how much less that is than the chosen candidate's, step by step under the same noise, and Error the standard error of the
-	// difference for other users like these.
+	// Behind is how much less that is than the chosen candidate's, step by step under the same
+	// noise, and Error the standard error of the difference for other users like these.
 	Behind, Error float64
 	// Drift is at the settings' δ, and DriftError its standard error for other users like these.
 	Drift, DriftError float64
@@ -87,15 +93,20 @@ type Selection struct {
 }
 
 // ErrFewUsers says that there is nobody to choose on.
-var ErrFewUsers = errors.New("fit: choosing parameters takes at least two users in each of the parts that they are split into: give it more users, or choose the parameters yourself")
+var ErrFewUsers = errors.New(
+	"fit: choosing parameters takes at least two users in each of the parts that they are split " +
+		"into: give it more users, or choose the parameters yourself",
+)
 
-// Select chooses the parameters of smoothing by cross-validation over users: each part of the users is gone through by the filter under a model of
-// the others, and the candidate under which the filter's prior has the greatest mean logarithm at the true cell is taken. That is a proper score
-// of what the filter does, and not of one step from a known place, which smoothing chosen by one-step likelihood serves and the filter does not:
-// it meets moves after a few uncertain steps.
+// Select chooses the parameters of smoothing by cross-validation over users: each part of the users
+// is gone through by the filter under a model of the others, and the candidate under which the
+// filter's prior has the greatest mean logarithm at the true cell is taken. That is a proper score
+// of what the filter does, and not of one step from a known place, which smoothing chosen by
+// one-step likelihood serves and the filter does not: it meets moves after a few uncertain steps.
 //
-// start says what is not chosen, and where the search begins: it goes along one parameter at a time, by large steps first and then by small
-// ones, as long as that gains. All candidates meet the same noise and the same tracks. A larger kernel must gain more than it costs.
+// start says what is not chosen, and where the search begins: it goes along one parameter at a
+// time, by large steps first and then by small ones, as long as that gains. All candidates meet the
+// same noise and the same tracks. A larger kernel must gain more than it costs.
 //
 // Cost: some 15 to 30 candidates, each a fit at one δ of MaxSteps steps and Folds trainings.
 func Select(trainer *train.Trainer, start train.Options, o SelectOptions) (Selection, error) {
@@ -142,13 +153,17 @@ func (s *search) selection(best int) Selection {
 	return Selection{Options: chosen.Options, Candidates: s.tried}
 }
 
-// difference returns by how much a's mean exceeds b's, and the standard error with users as clusters.
+// difference returns by how much a's mean exceeds b's, and the standard error with users as
+// clusters.
 func difference(a, b []userSum) (mean, standardError float64) {
-	return clusterMean(len(a), func(i int) (float64, float64) { return a[i].logs - b[i].logs, float64(a[i].steps) })
+	return clusterMean(
+		len(a),
+		func(i int) (float64, float64) { return a[i].logs - b[i].logs, float64(a[i].steps) },
+	)
 }
 
-// clusterMean returns the ratio of two sums over n users, and its standard error for other users like these, to first order (Cochran 1977,
-// Sampling techniques, equation 6.13).
+// clusterMean returns the ratio of two sums over n users, and its standard error for other users
+// like these, to first order (Cochran 1977, Sampling techniques, equation 6.13).
 func clusterMean(n int, of func(i int) (sum, size float64)) (mean, standardError float64) {
 	total, sizes := 0.0, 0.0
 	for i := range n {

@@ -14,7 +14,9 @@ import (
 )
 
 // trained gathers tracks as fixes at the centres of their cells.
-func trained(t *testing.T, m *mobility.Model, tracks []mobility.Track, o train.Options) *train.Trainer {
+func trained(
+	t *testing.T, m *mobility.Model, tracks []mobility.Track, o train.Options,
+) *train.Trainer {
 	t.Helper()
 	trainer, err := train.New(m.Grid, time.Minute, o)
 	if err != nil {
@@ -23,14 +25,16 @@ func trained(t *testing.T, m *mobility.Model, tracks []mobility.Track, o train.O
 	for u, track := range tracks {
 		for i, c := range track.Cells {
 			lat, lon := m.Grid.ToDegrees(m.Grid.Centre(c))
-			trainer.Add(train.Fix{User: track.User, TimeMS: track.Steps[i]*60_000 + int64(u), // no two users report the same fix
+			// no two users report the same fix
+			trainer.Add(train.Fix{User: track.User, TimeMS: track.Steps[i]*60_000 + int64(u),
 				Lat: lat, Lon: lon})
 		}
 	}
 	return trainer
 }
 
-// oneWay is a street along the rows, eastward and westward in turn, on which everybody moves on or stays.
+// oneWay is a street along the rows, eastward and westward in turn, on which everybody moves on or
+// stays.
 func oneWay(t *testing.T) *mobility.Model {
 	t.Helper()
 	const side = 8
@@ -49,14 +53,17 @@ func oneWay(t *testing.T) *mobility.Model {
 	})
 }
 
-// TestSelect starts from smoothing that a one-way street does not want, a wide kernel in all directions that outweighs all that was seen, and is
-// led away from it, to the same choice for any number of goroutines.
+// TestSelect starts from smoothing that a one-way street does not want, a wide kernel in all
+// directions that outweighs all that was seen, and is led away from it, to the same choice for any
+// number of goroutines.
 func TestSelect(t *testing.T) {
 	m := oneWay(t)
 	tracks := wander(m, 18, 40)
 	start := train.Options{KernelRadius: 6, Backoff: 1000}.Defaults()
 	trainer := trained(t, m, tracks, start)
-	o := SelectOptions{Release: mechanism.Options{Epsilon: 3, Delta: .1}, MaxSteps: 400, Workers: 2, Seed: 1}
+	o := SelectOptions{
+		Release: mechanism.Options{Epsilon: 3, Delta: .1}, MaxSteps: 400, Workers: 2, Seed: 1,
+	}
 	var told int
 	o.Tried = func(Candidate) { told++ }
 	selection, err := Select(trainer, start, o)
@@ -73,7 +80,10 @@ func TestSelect(t *testing.T) {
 		}
 	}
 	if told != len(selection.Candidates) || first.Options.Backoff != 1000 {
-		t.Errorf("told of %d of %d candidates, the first %v", told, len(selection.Candidates), first.Options)
+		t.Errorf(
+			"told of %d of %d candidates, the first %v", told, len(selection.Candidates),
+			first.Options,
+		)
 	}
 	if !same(chosen.Options, selection.Options) || chosen.Options.Backoff > 20 {
 		t.Errorf("chosen: %v", selection.Options)
@@ -108,7 +118,9 @@ func TestSelectStops(t *testing.T) {
 		t.Errorf("stopped with %v", err)
 	}
 	o.Progress = nil
-	if _, err := Select(trained(t, m, wander(m, 3, 50), train.Options{}), train.Options{}, o); !errors.Is(err, ErrFewUsers) {
+	if _, err := Select(
+		trained(t, m, wander(m, 3, 50), train.Options{}), train.Options{}, o,
+	); !errors.Is(err, ErrFewUsers) {
 		t.Errorf("three users give %v", err)
 	}
 	if _, err := Select(trainer, train.Options{}, SelectOptions{}); err == nil {
@@ -116,7 +128,8 @@ func TestSelectStops(t *testing.T) {
 	}
 }
 
-// TestDifference by hand: two users of 2 and 4 steps whose sums differ by 2 and 1: 3 over 6 steps; the users are off that mean by 1 and -1.
+// TestDifference by hand: two users of 2 and 4 steps whose sums differ by 2 and 1: 3 over 6 steps;
+// the users are off that mean by 1 and -1.
 func TestDifference(t *testing.T) {
 	a := []userSum{{user: "a", steps: 2, logs: -1}, {user: "b", steps: 4, logs: -3}}
 	b := []userSum{{user: "a", steps: 2, logs: -3}, {user: "b", steps: 4, logs: -4}}

@@ -11,14 +11,17 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Unit returns a number in [0, 1) that belongs to a user: uniform over users, and independent for different salts. A split of users by it is
-// the same for any order or selection of their traces.
+// Unit returns a number in [0, 1) that belongs to a user: uniform over users, and independent for
+// different salts. A split of users by it is the same for any order or selection of their traces.
 func Unit(user string, salt uint64) float64 {
-	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64([]byte("geodither split "), salt), user...))
+	sum := sha256.Sum256(
+		append(binary.BigEndian.AppendUint64([]byte("geodither split "), salt), user...),
+	)
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
-// gather returns the tracks that are measured, with memory of their own, by user and in the order they came.
+// gather returns the tracks that are measured, with memory of their own, by user and in the order
+// they came.
 func gather(tracks iter.Seq[mobility.Track], o Options) []mobility.Track {
 	var held []mobility.Track
 	for t := range tracks {
@@ -27,15 +30,18 @@ func gather(tracks iter.Seq[mobility.Track], o Options) []mobility.Track {
 			held = append(held, t)
 		}
 	}
-	slices.SortStableFunc(held, func(a, b mobility.Track) int { return cmp.Compare(a.User, b.User) })
+	slices.SortStableFunc(
+		held, func(a, b mobility.Track) int { return cmp.Compare(a.User, b.User) },
+	)
 	if o.EveryFix {
 		renumber(held)
 	}
 	return atMost(held, o)
 }
 
-// renumber counts steps one by one from the first of each track, or from the end of the user's track before it if that is later: noise belongs
-// to a user and a step, which no two places may share.
+// renumber counts steps one by one from the first of each track, or from the end of the user's
+// track before it if that is later: noise belongs to a user and a step, which no two places may
+// share.
 func renumber(held []mobility.Track) {
 	for i, t := range held {
 		first := t.Steps[0]
@@ -49,8 +55,9 @@ func renumber(held []mobility.Track) {
 	}
 }
 
-// atMost cuts what exceeds o.MaxSteps off the users with most. Where there are more users than stretches of the least length fit into it, it
-// takes as many of them as do, one at least, chosen at random.
+// atMost cuts what exceeds o.MaxSteps off the users with most. Where there are more users than
+// stretches of the least length fit into it, it takes as many of them as do, one at least, chosen
+// at random.
 func atMost(held []mobility.Track, o Options) []mobility.Track {
 	if o.MaxSteps == 0 {
 		return held
@@ -88,10 +95,13 @@ func fewer(held []mobility.Track, most int64, seed uint64) []mobility.Track {
 		return held
 	}
 	slices.Sort(hashes)
-	return slices.DeleteFunc(held, func(t mobility.Track) bool { return Unit(t.User, seed) >= hashes[most] })
+	return slices.DeleteFunc(
+		held, func(t mobility.Track) bool { return Unit(t.User, seed) >= hashes[most] },
+	)
 }
 
-// fairLimit returns the largest limit for which the totals, each cut to it, sum to at most the bound; at least 1.
+// fairLimit returns the largest limit for which the totals, each cut to it, sum to at most the
+// bound; at least 1.
 func fairLimit(totals []int64, bound int64) int64 {
 	sorted := slices.Sorted(slices.Values(totals))
 	left := bound
@@ -105,8 +115,8 @@ func fairLimit(totals []int64, bound int64) int64 {
 	return bound
 }
 
-// some returns tracks of one user with at most limit steps together, chosen at random, in their order. The last one chosen is cut short, if
-// enough of it is left.
+// some returns tracks of one user with at most limit steps together, chosen at random, in their
+// order. The last one chosen is cut short, if enough of it is left.
 func some(tracks []mobility.Track, limit int64, o Options) []mobility.Track {
 	total := int64(0)
 	for _, t := range tracks {

@@ -9,8 +9,9 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestUnit: the split takes its share, is the same again, and another salt is independent of it. Of 10,000 users a share of .3 is off by more
-// than five deviations, .023, in one of 10⁶ splits; of those held under both salts, .09 and .014.
+// TestUnit: the split takes its share, is the same again, and another salt is independent of it. Of
+// 10,000 users a share of .3 is off by more than five deviations, .023, in one of 10⁶ splits; of
+// those held under both salts, .09 and .014.
 func TestUnit(t *testing.T) {
 	one, both := 0.0, 0.0
 	for i := range 10_000 {
@@ -49,9 +50,12 @@ func TestFairLimit(t *testing.T) {
 	}
 }
 
-// TestGather: short tracks are left out, users come in order, and the bound takes from those with most.
+// TestGather: short tracks are left out, users come in order, and the bound takes from those with
+// most.
 func TestGather(t *testing.T) {
-	tracks := []mobility.Track{track("b", 1, 2, 3, 4, 5), track("a", 1, 2, 3), track("b", 6), track("b", 7, 8, 9, 10)}
+	tracks := []mobility.Track{
+		track("b", 1, 2, 3, 4, 5), track("a", 1, 2, 3), track("b", 6), track("b", 7, 8, 9, 10),
+	}
 	sizes := func(o Options) (list []string) {
 		for _, t := range gather(slices.Values(tracks), o) {
 			list = append(list, fmt.Sprintf("%s%d", t.User, len(t.Cells)))
@@ -110,7 +114,8 @@ func TestBootstrap(t *testing.T) {
 	}
 	odd := append(slices.Repeat([]clusterCount{{n: 10}}, 19), clusterCount{10, 10})
 	low, high := bootstrapShare(odd, 1)
-	// The odd one is drawn Binomial(20, 1/20) times: not at all in .36 of samples, four times or more in .016.
+	// The odd one is drawn Binomial(20, 1/20) times: not at all in .36 of samples, four times or
+	// more in .016.
 	if low != 0 || high != .15 {
 		t.Errorf("one user of 20 who drifts: %g to %g", low, high)
 	}

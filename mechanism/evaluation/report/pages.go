@@ -9,7 +9,9 @@ import (
 )
 
 // plain makes text stand for itself in Markdown.
-var plain = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", "`", "\\`", "[", `\[`)
+var plain = strings.NewReplacer(
+	`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", "`", "\\`", "[", `\[`,
+)
 
 func (r *Report) markdown() []byte {
 	var b bytes.Buffer
@@ -27,8 +29,14 @@ func (r *Report) markdown() []byte {
 			case *Table:
 				part.markdown(&b)
 			case *Figure:
-				fmt.Fprintf(&b, "![%s](%s/%s.png)\n", plain.Replace(part.Chart.Describe()), figures, part.Name)
-				fmt.Fprintf(&b, "\n%s ([SVG](%[2]s/%[3]s.svg), [PNG](%[2]s/%[3]s.png))\n", plain.Replace(part.Caption), figures, part.Name)
+				fmt.Fprintf(
+					&b, "![%s](%s/%s.png)\n", plain.Replace(part.Chart.Describe()), figures,
+					part.Name,
+				)
+				fmt.Fprintf(
+					&b, "\n%s ([SVG](%[2]s/%[3]s.svg), [PNG](%[2]s/%[3]s.png))\n",
+					plain.Replace(part.Caption), figures, part.Name,
+				)
 			}
 		}
 	}
@@ -121,9 +129,16 @@ func (r *Report) html(drawings map[string][]byte) ([]byte, error) {
 	sources := map[string]template.URL{}
 	for name, svg := range drawings {
 		// Our own drawing, in an alphabet that needs no escaping.
-		sources[name] = template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg))
+		sources[name] = template.URL(
+			"data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg),
+		)
 	}
 	var b bytes.Buffer
-	err := page.Execute(&b, map[string]any{"Title": r.Title, "Text": r.Text, "Sections": r.Sections, "Drawings": sources})
+	err := page.Execute(
+		&b,
+		map[string]any{
+			"Title": r.Title, "Text": r.Text, "Sections": r.Sections, "Drawings": sources,
+		},
+	)
 	return b.Bytes(), err
 }

@@ -1,5 +1,6 @@
-// Package report turns sections of text, tables and figures into a folder that a person can read: report.md, a report.html that needs no other file, each
-// table as CSV and each figure as SVG and PNG. The same report gives the same bytes.
+// Package report turns sections of text, tables and figures into a folder that a person can read:
+// report.md, a report.html that needs no other file, each table as CSV and each figure as SVG and
+// PNG. The same report gives the same bytes.
 package report
 
 import (
@@ -81,7 +82,9 @@ func (r *Report) Write(dir string, step func() error) error {
 		}
 		switch part := part.(type) {
 		case *Table:
-			if err := writeFile(filepath.Join(dir, tables, part.Name+".csv"), part.csv()); err != nil {
+			if err := writeFile(
+				filepath.Join(dir, tables, part.Name+".csv"), part.csv(),
+			); err != nil {
 				return err
 			}
 		case *Figure:
@@ -122,7 +125,10 @@ func (r *Report) check() error {
 			name = part.Name + ".csv"
 			for _, row := range part.Rows {
 				if len(row) != len(part.Columns) {
-					return fmt.Errorf("report: table %q has %d columns, and a row of %d", part.Name, len(part.Columns), len(row))
+					return fmt.Errorf(
+						"report: table %q has %d columns, and a row of %d", part.Name,
+						len(part.Columns), len(row),
+					)
 				}
 			}
 		case *Figure:
@@ -131,7 +137,10 @@ func (r *Report) check() error {
 			continue
 		}
 		if base := name[:len(name)-4]; !fileName.MatchString(base) {
-			return fmt.Errorf("report: %q is no name for a file: use lower-case letters, digits and hyphens", base)
+			return fmt.Errorf(
+				"report: %q is no name for a file: use lower-case letters, digits and hyphens",
+				base,
+			)
 		}
 		if seen[name] {
 			return fmt.Errorf("report: two parts are named %q", name)
@@ -153,11 +162,15 @@ func (t *Table) csv() []byte {
 // write draws the figure into its two files and returns the SVG.
 func (f *Figure) write(dir string) ([]byte, error) {
 	var svg, png bytes.Buffer
-	if err := errors.Join(f.Chart.Write(&svg, chart.SVG), f.Chart.Write(&png, chart.PNG)); err != nil {
+	if err := errors.Join(
+		f.Chart.Write(&svg, chart.SVG), f.Chart.Write(&png, chart.PNG),
+	); err != nil {
 		return nil, fmt.Errorf("figure %s: %w", f.Name, err)
 	}
 	base := filepath.Join(dir, figures, f.Name)
-	return svg.Bytes(), errors.Join(writeFile(base+".svg", svg.Bytes()), writeFile(base+".png", png.Bytes()))
+	return svg.Bytes(), errors.Join(
+		writeFile(base+".svg", svg.Bytes()), writeFile(base+".png", png.Bytes()),
+	)
 }
 
 func writeFile(path string, data []byte) (err error) {

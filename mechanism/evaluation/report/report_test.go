@@ -18,11 +18,21 @@ func testReport() *Report {
 		Title: "A <title>", Text: []string{"First | of all."},
 		Sections: []Section{{Title: "One & only", Parts: []Part{
 			Text("|ΔX| < 4 & *more*"),
-			&Table{Name: "small", Caption: "Small", Columns: []string{"ε", "|ΔX|"}, Rows: [][]string{{"1", "2, 3"}, {"<b>", "4"}}},
-			&Table{Name: "long", Caption: "Long", Long: true, Columns: []string{"secret"}, Rows: [][]string{{"row"}}},
-			&Figure{Name: "lines", Caption: "Lines", Chart: &chart.Figure{Title: "A line", Panels: []chart.Panel{
-				&chart.Lines{X: chart.Axis{Label: "x"}, Y: chart.Axis{Label: "y"}, Series: []chart.Series{{Name: "a", X: []float64{1, 2}, Y: []float64{1, 2}}}},
-			}}},
+			&Table{
+				Name: "small", Caption: "Small", Columns: []string{"ε", "|ΔX|"},
+				Rows: [][]string{{"1", "2, 3"}, {"<b>", "4"}},
+			},
+			&Table{
+				Name: "long", Caption: "Long", Long: true, Columns: []string{"secret"},
+				Rows: [][]string{{"row"}},
+			},
+			&Figure{Name: "lines", Caption: "Lines", Chart: &chart.Figure{Title: "A line",
+				Panels: []chart.Panel{
+					&chart.Lines{
+						X: chart.Axis{Label: "x"}, Y: chart.Axis{Label: "y"},
+						Series: []chart.Series{{Name: "a", X: []float64{1, 2}, Y: []float64{1, 2}}},
+					},
+				}}},
 		}}},
 	}
 }
@@ -51,18 +61,31 @@ func TestWrite(t *testing.T) {
 		t.Error("a long table has no file")
 	}
 	page := read(t, dir, "report.html")
-	for _, want := range []string{"A &lt;title&gt;", "One &amp; only", "|ΔX| &lt; 4 &amp; *more*", "<td>2, 3</td>", "<td>&lt;b&gt;</td>", "data:image/svg&#43;xml;base64,", "tables/long.csv", `alt="A line. Panels: y, over x. Shown: a."`, `<a href="#section-0">One &amp; only</a>`, `<section id="section-0">`} {
-		if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, "&#43;", "+")) {
+	for _, want := range []string{
+		"A &lt;title&gt;", "One &amp; only", "|ΔX| &lt; 4 &amp; *more*", "<td>2, 3</td>",
+		"<td>&lt;b&gt;</td>", "data:image/svg&#43;xml;base64,", "tables/long.csv",
+		`alt="A line. Panels: y, over x. Shown: a."`, `<a href="#section-0">One &amp; only</a>`,
+		`<section id="section-0">`,
+	} {
+		if !strings.Contains(page, want) && !strings.Contains(
+			page, strings.ReplaceAll(want, "&#43;", "+"),
+		) {
 			t.Errorf("report.html has no %q", want)
 		}
 	}
-	for _, other := range []string{`src="figures`, `href="http`, "<script", "<b>", "secret", "ZgotmplZ"} {
+	for _, other := range []string{
+		`src="figures`, `href="http`, "<script", "<b>", "secret", "ZgotmplZ",
+	} {
 		if strings.Contains(page, other) {
 			t.Errorf("report.html has %q: it must stand alone, and show text as it is", other)
 		}
 	}
 	text := read(t, dir, "report.md")
-	for _, want := range []string{"# A &lt;title>", "## One & only", `\|ΔX\| &lt; 4 & \*more\*`, `| ε | \|ΔX\| |`, "![A line. Panels: y, over x. Shown: a.](figures/lines.png)", "[SVG](figures/lines.svg)", "[long.csv](tables/long.csv)"} {
+	for _, want := range []string{
+		"# A &lt;title>", "## One & only", `\|ΔX\| &lt; 4 & \*more\*`, `| ε | \|ΔX\| |`,
+		"![A line. Panels: y, over x. Shown: a.](figures/lines.png)", "[SVG](figures/lines.svg)",
+		"[long.csv](tables/long.csv)",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("report.md has no %q:\n%s", want, text)
 		}
@@ -70,7 +93,11 @@ func TestWrite(t *testing.T) {
 	if strings.Contains(text, "secret") {
 		t.Error("report.md has the long table")
 	}
-	if svg := read(t, dir, "figures", "lines.svg"); !strings.Contains(svg, "<svg") || !bytes.HasPrefix([]byte(read(t, dir, "figures", "lines.png")), []byte("\x89PNG")) {
+	if svg := read(
+		t, dir, "figures", "lines.svg",
+	); !strings.Contains(svg, "<svg") || !bytes.HasPrefix(
+		[]byte(read(t, dir, "figures", "lines.png")), []byte("\x89PNG"),
+	) {
 		t.Error("the figures are not what their names say")
 	}
 }
@@ -78,7 +105,9 @@ func TestWrite(t *testing.T) {
 // TestSameBytes: the same report gives the same files, also over an older one.
 func TestSameBytes(t *testing.T) {
 	dir := t.TempDir()
-	files := []string{"report.md", "report.html", "tables/small.csv", "figures/lines.svg", "figures/lines.png"}
+	files := []string{
+		"report.md", "report.html", "tables/small.csv", "figures/lines.svg", "figures/lines.png",
+	}
 	var first []string
 	for range 2 {
 		if err := testReport().Write(dir, never); err != nil {
@@ -98,12 +127,17 @@ func TestSameBytes(t *testing.T) {
 // TestFolded: a table of many rows does not stand in the way of what follows.
 func TestFolded(t *testing.T) {
 	for rows, want := range map[int]bool{mostRows: false, mostRows + 1: true} {
-		table := &Table{Name: "a", Caption: "Rows", Columns: []string{"x"}, Rows: slices.Repeat([][]string{{"1"}}, rows)}
+		table := &Table{
+			Name: "a", Caption: "Rows", Columns: []string{"x"},
+			Rows: slices.Repeat([][]string{{"1"}}, rows),
+		}
 		page, err := (&Report{Sections: []Section{{Parts: []Part{table}}}}).html(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(string(page), "<details><summary>Rows (tables/a.csv)"); got != want || strings.Count(string(page), "<td>1</td>") != rows {
+		if got := strings.Contains(
+			string(page), "<details><summary>Rows (tables/a.csv)",
+		); got != want || strings.Count(string(page), "<td>1</td>") != rows {
 			t.Errorf("%d rows: folded is %v, want %v", rows, got, want)
 		}
 	}
@@ -111,7 +145,9 @@ func TestFolded(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	for name, parts := range map[string][]Part{
-		"an uneven table":  {&Table{Name: "a", Columns: []string{"x"}, Rows: [][]string{{"1", "2"}}}},
+		"an uneven table": {
+			&Table{Name: "a", Columns: []string{"x"}, Rows: [][]string{{"1", "2"}}},
+		},
 		"a path as a name": {&Table{Name: "../a"}},
 		"no name":          {&Figure{Chart: &chart.Figure{}}},
 		"two of one name":  {&Table{Name: "a"}, &Table{Name: "a"}},
@@ -161,11 +197,14 @@ func TestNothingIsCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boxed, all := bytes.Count(page, []byte(`<div class="wide" tabindex="0"><table>`)), bytes.Count(page, []byte("<table"))
+	boxed := bytes.Count(page, []byte(`<div class="wide" tabindex="0"><table>`))
+	all := bytes.Count(page, []byte("<table"))
 	if all != 2 || boxed != all {
 		t.Errorf("%d of %d tables stand in a box that scrolls", boxed, all)
 	}
-	for _, want := range []string{".wide { overflow-x: auto; background:", "figure img { max-width: 100%;", "<figure><img "} {
+	for _, want := range []string{
+		".wide { overflow-x: auto; background:", "figure img { max-width: 100%;", "<figure><img ",
+	} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page has no %q", want)
 		}

@@ -9,10 +9,12 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 )
 
-// worthwhile is the share of the blind error that a setting has to fall below: what does not costs ε for nothing.
+// worthwhile is the share of the blind error that a setting has to fall below: what does not costs
+// ε for nothing.
 const worthwhile = .97
 
-// near returns the settings that may lie on the frontier, as far as a small sample can tell: those that nothing much cheaper beats clearly.
+// near returns the settings that may lie on the frontier, as far as a small sample can tell: those
+// that nothing much cheaper beats clearly.
 func near(scouted []Outcome) (settings []Setting) {
 	const (
 		margin = 1.2 // of the error, about two standard errors of a small sample
@@ -40,7 +42,9 @@ func near(scouted []Outcome) (settings []Setting) {
 
 // byCost returns outcomes in the order of cheaper.
 func byCost(outcomes []Outcome) []Outcome {
-	return slices.SortedFunc(slices.Values(outcomes), func(a, b Outcome) int { return cheaper(a.Setting, b.Setting) })
+	return slices.SortedFunc(
+		slices.Values(outcomes), func(a, b Outcome) int { return cheaper(a.Setting, b.Setting) },
+	)
 }
 
 // frontier returns those that nothing beats, by ascending cost.
@@ -57,7 +61,8 @@ func frontier(measured []Outcome) (best []Outcome) {
 	return best
 }
 
-// aim tries the ε that lead to the targeted error: first at the places where it seems to be cheapest, then less and less at the place that is.
+// aim tries the ε that lead to the targeted error: first at the places where it seems to be
+// cheapest, then less and less at the place that is.
 func (s *search) aim() error {
 	const rounds, places, halvings = 3, 6, 4
 	if !(s.options.TargetKM > 0) {
@@ -102,7 +107,8 @@ func (s *search) add(settings []Setting) error {
 	return nil
 }
 
-// below returns the setting half way, by logarithms, between the cheapest that reaches the target and the largest ε at its place that does not.
+// below returns the setting half way, by logarithms, between the cheapest that reaches the target
+// and the largest ε at its place that does not.
 func (s *search) below() (Setting, bool) {
 	const near = 1.1
 	chosen := s.choose()
@@ -111,18 +117,22 @@ func (s *search) below() (Setting, bool) {
 	}
 	low := chosen.Epsilon / 4
 	for _, o := range slices.Concat(s.Scouted, s.Measured) {
-		if o.place() == chosen.place() && o.Epsilon < chosen.Epsilon && (o.MedianKM > s.options.TargetKM || !s.measured(o.Setting)) {
+		if o.place() == chosen.place() && o.Epsilon < chosen.Epsilon &&
+			(o.MedianKM > s.options.TargetKM || !s.measured(o.Setting)) {
 			low = max(low, o.Epsilon)
 		}
 	}
 	next := chosen.with(decimals(math.Sqrt(low*chosen.Epsilon), math.Ceil))
-	return next, chosen.Epsilon > near*low && next.Epsilon < chosen.Epsilon && !s.measured(next) && law.ValidateEpsilon(next.Epsilon) == nil
+	return next, chosen.Epsilon > near*low && next.Epsilon < chosen.Epsilon && !s.measured(next) &&
+		law.ValidateEpsilon(next.Epsilon) == nil
 }
 
-// toTarget returns for each place the setting that should just reach the target, the cheapest first, but for those whose releases would tell more than the
-// limit. What was measured on the large sample counts there; where it does not enclose the target, the small one does.
+// toTarget returns for each place the setting that should just reach the target, the cheapest
+// first, but for those whose releases would tell more than the limit. What was measured on the
+// large sample counts there; where it does not enclose the target, the small one does.
 func (s *search) toTarget() (settings []Setting) {
-	points, rates := map[Setting]map[float64]float64{}, map[Setting]float64{} // error by ε, and the least ln factor to ε, by place
+	// error by ε, and the least ln factor to ε, by place
+	points, rates := map[Setting]map[float64]float64{}, map[Setting]float64{}
 	for _, o := range slices.Concat(s.Scouted, s.Measured) {
 		place := o.place()
 		if points[place] == nil {
@@ -142,8 +152,9 @@ func (s *search) toTarget() (settings []Setting) {
 	return settings
 }
 
-// solve returns the ε at which the error falls to the target, between those that were measured by logarithms, with two digits. Where the least of them
-// reaches it already, it is half of that one, if it may be; where none does, there is none.
+// solve returns the ε at which the error falls to the target, between those that were measured by
+// logarithms, with two digits. Where the least of them reaches it already, it is half of that one,
+// if it may be; where none does, there is none.
 func solve(errors map[float64]float64, target float64) (epsilon float64, ok bool) {
 	epsilons := slices.Sorted(maps.Keys(errors))
 	for i, high := range epsilons {
@@ -163,14 +174,16 @@ func solve(errors map[float64]float64, target float64) (epsilon float64, ok bool
 	return 0, false
 }
 
-// choose returns what serves the target best of what was measured; nil: nothing does. Of what serves about as well it takes what tells near places
-// apart the least: ε does not see the difference, which can be that of two and a thousand.
+// choose returns what serves the target best of what was measured; nil: nothing does. Of what
+// serves about as well it takes what tells near places apart the least: ε does not see the
+// difference, which can be that of two and a thousand.
 func (s *search) choose() *Outcome {
 	const asCheap, asGood = 1.1, 1.05
 	o := &s.options
 	var serving []Outcome
 	for _, candidate := range byCost(s.allowed(s.Measured)) {
-		if o.TargetKM > 0 && candidate.MedianKM <= o.TargetKM || o.TargetEpsilonDay > 0 && candidate.EpsilonDay() <= o.TargetEpsilonDay {
+		if o.TargetKM > 0 && candidate.MedianKM <= o.TargetKM || o.TargetEpsilonDay > 0 &&
+			candidate.EpsilonDay() <= o.TargetEpsilonDay {
 			serving = append(serving, candidate)
 		}
 	}
@@ -185,7 +198,8 @@ func (s *search) choose() *Outcome {
 	})
 	chosen := best
 	for _, other := range serving {
-		alike := o.TargetKM > 0 && other.EpsilonDay() <= asCheap*best.EpsilonDay() || o.TargetKM == 0 && other.MedianKM <= asGood*best.MedianKM
+		alike := o.TargetKM > 0 && other.EpsilonDay() <= asCheap*best.EpsilonDay() ||
+			o.TargetKM == 0 && other.MedianKM <= asGood*best.MedianKM
 		if alike && other.Day200M() < chosen.Day200M() {
 			chosen = other
 		}

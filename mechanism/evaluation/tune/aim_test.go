@@ -11,8 +11,12 @@ func TestDecimals(t *testing.T) {
 	for _, c := range []struct {
 		x        float64
 		down, up float64
-	}{{1.234, 1.2, 1.3}, {12.5, 12, 13}, {.0678, .067, .068}, {1999, 1900, 2000}, {4, 4, 4}, {.3, .3, .3}, {8.1, 8.1, 8.1}} {
-		if down, up := decimals(c.x, math.Floor), decimals(c.x, math.Ceil); down != c.down || up != c.up {
+	}{
+		{1.234, 1.2, 1.3}, {12.5, 12, 13}, {.0678, .067, .068}, {1999, 1900, 2000}, {4, 4, 4},
+		{.3, .3, .3}, {8.1, 8.1, 8.1},
+	} {
+		if down, up := decimals(c.x, math.Floor), decimals(c.x, math.Ceil); down != c.down ||
+			up != c.up {
 			t.Errorf("%v: %v and %v, want %v and %v", c.x, down, up, c.down, c.up)
 		}
 	}
@@ -42,14 +46,17 @@ func TestSolve(t *testing.T) {
 
 func outcome(interval time.Duration, epsilon, median, factor float64) Outcome {
 	return Outcome{
-		Setting: Setting{CellM: 100, Step: time.Minute, Interval: interval, Epsilon: epsilon, Delta: .1}, MedianKM: median, BlindKM: 10, Factor200M: factor,
+		Setting: Setting{
+			CellM: 100, Step: time.Minute, Interval: interval, Epsilon: epsilon, Delta: .1,
+		}, MedianKM: median, BlindKM: 10, Factor200M: factor,
 	}
 }
 
 func TestFrontier(t *testing.T) {
 	h := time.Hour
 	all := []Outcome{
-		outcome(h, 8, 2, 0), outcome(h, 1, 9, 0), outcome(h, 4, 3.2, 0), outcome(h, 2, 3, 0), outcome(2*h, 4, 2.9, 0), outcome(h, 16, 2, 0),
+		outcome(h, 8, 2, 0), outcome(h, 1, 9, 0), outcome(h, 4, 3.2, 0), outcome(h, 2, 3, 0),
+		outcome(2*h, 4, 2.9, 0), outcome(h, 16, 2, 0),
 	}
 	var got []float64
 	for _, o := range frontier(all) {
@@ -60,10 +67,16 @@ func TestFrontier(t *testing.T) {
 	}
 }
 
-// TestNear: what is far above the least error at its cost is not measured again, nor what is no better than nothing.
+// TestNear: what is far above the least error at its cost is not measured again, nor what is no
+// better than nothing.
 func TestNear(t *testing.T) {
 	h := time.Hour
-	got := near([]Outcome{outcome(h, 1, 9.9, 0), outcome(h, 2, 5, 0), outcome(h, 4, 5.5, 0), outcome(h, 8, 6.5, 0), outcome(h, 16, 4, 0)})
+	got := near(
+		[]Outcome{
+			outcome(h, 1, 9.9, 0), outcome(h, 2, 5, 0), outcome(h, 4, 5.5, 0),
+			outcome(h, 8, 6.5, 0), outcome(h, 16, 4, 0),
+		},
+	)
 	var epsilons []float64
 	for _, s := range got {
 		epsilons = append(epsilons, s.Epsilon)
@@ -73,10 +86,14 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestChoose: the cheapest that reaches an error, or the best that keeps an ε; of what is about as good, the one that tells near places apart least.
+// TestChoose: the cheapest that reaches an error, or the best that keeps an ε; of what is about as
+// good, the one that tells near places apart least.
 func TestChoose(t *testing.T) {
 	h := time.Hour
-	measured := []Outcome{outcome(h, 1, 5, 2), outcome(h, 4, 2, 900), outcome(h, 4.2, 1.95, 3), outcome(h, 8, 1.9, 1.5)}
+	measured := []Outcome{
+		outcome(h, 1, 5, 2), outcome(h, 4, 2, 900), outcome(h, 4.2, 1.95, 3),
+		outcome(h, 8, 1.9, 1.5),
+	}
 	for _, c := range []struct {
 		o    Options
 		want float64

@@ -11,24 +11,27 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// fix is where a user was: milliseconds since 1970 and degrees. It stands for so many fixes, itself and those of its bin that were not kept.
+// fix is where a user was: milliseconds since 1970 and degrees. It stands for so many fixes, itself
+// and those of its bin that were not kept.
 type fix struct {
 	timeMS   int64
 	lat, lon float64
 	weight   int64
 }
 
-// Fixes gathers fixes in the map's box, in any order. Of each user and interval of the length of a bin it keeps the first fix, the last one and one in
-// between, chosen by a hash: for steps of one or more bins, training and releases are then the same as with all of them, and
-// errors are measured all along the bin, that one standing for all in between. Memory: up to 96 bytes for each user and bin with a fix, up to three times as much while more come.
-// It belongs to one goroutine.
+// Fixes gathers fixes in the map's box, in any order. Of each user and interval of the length of a
+// bin it keeps the first fix, the last one and one in between, chosen by a hash: for steps of one
+// or more bins, training and releases are then the same as with all of them, and errors are
+// measured all along the bin, that one standing for all in between. Memory: up to 96 bytes for each
+// user and bin with a fix, up to three times as much while more come. It belongs to one goroutine.
 type Fixes struct {
 	grid  *grid.Grid
 	binMS int64
 	users map[string]*thread
 }
 
-// NewFixes returns an empty gathering for a map, of which only the box matters, and bins of a positive length.
+// NewFixes returns an empty gathering for a map, of which only the box matters, and bins of a
+// positive length.
 func NewFixes(g *grid.Grid, bin time.Duration) *Fixes {
 	return &Fixes{grid: g, binMS: max(1, bin.Milliseconds()), users: map[string]*thread{}}
 }
@@ -81,15 +84,19 @@ func (t *thread) add(at fix, binMS int64) {
 	}
 }
 
-// thin sorts the fixes and keeps three a bin. What it keeps of parts and then of all is what it keeps of all at once: first and last are extremes, and
-// the one in between is that of the smallest hash, or has become an extreme.
+// thin sorts the fixes and keeps three a bin. What it keeps of parts and then of all is what it
+// keeps of all at once: first and last are extremes, and the one in between is that of the smallest
+// hash, or has become an extreme.
 func (t *thread) thin(binMS int64) {
 	slices.SortFunc(t.fixes, func(a, b fix) int {
-		return cmp.Or(cmp.Compare(a.timeMS, b.timeMS), cmp.Compare(a.lat, b.lat), cmp.Compare(a.lon, b.lon))
+		return cmp.Or(
+			cmp.Compare(a.timeMS, b.timeMS), cmp.Compare(a.lat, b.lat), cmp.Compare(a.lon, b.lon),
+		)
 	})
 	all := t.fixes[:0]
 	for _, at := range t.fixes {
-		if last := len(all) - 1; last >= 0 && at.timeMS == all[last].timeMS && at.lat == all[last].lat && at.lon == all[last].lon {
+		if last := len(all) - 1; last >= 0 && at.timeMS == all[last].timeMS &&
+			at.lat == all[last].lat && at.lon == all[last].lon {
 			all[last].weight += at.weight
 			continue
 		}
@@ -126,10 +133,13 @@ func (t *thread) thin(binMS int64) {
 	t.fixes = kept
 }
 
-// hash mixes a fix's bits (the finalizer of splitmix64, Steele, Lea and Flood 2014, doi:10.1145/2660193.2660195, over each number in turn).
+// hash mixes a fix's bits (the finalizer of splitmix64, Steele, Lea and Flood 2014,
+// doi:10.1145/2660193.2660195, over each number in turn).
 func (f fix) hash() uint64 {
 	h := uint64(0)
-	for _, word := range [...]uint64{uint64(f.timeMS), math.Float64bits(f.lat), math.Float64bits(f.lon)} {
+	for _, word := range [...]uint64{
+		uint64(f.timeMS), math.Float64bits(f.lat), math.Float64bits(f.lon),
+	} {
 		h += word + 0x9e3779b97f4a7c15
 		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 		h = (h ^ h>>27) * 0x94d049bb133111eb
@@ -138,13 +148,15 @@ func (f fix) hash() uint64 {
 	return h
 }
 
-// MedianGap returns the median time between two successive fixes of a user at most an hour apart, as far as they were kept; 0 if there are none.
+// MedianGap returns the median time between two successive fixes of a user at most an hour apart,
+// as far as they were kept; 0 if there are none.
 func (f *Fixes) MedianGap() time.Duration {
 	var gaps []int64
 	for user := range f.users {
 		fixes := f.thinned(user)
 		for i := 1; i < len(fixes); i++ {
-			if gap := fixes[i].timeMS - fixes[i-1].timeMS; gap > 0 && gap <= time.Hour.Milliseconds() {
+			if gap := fixes[i].timeMS - fixes[i-1].timeMS; gap > 0 &&
+				gap <= time.Hour.Milliseconds() {
 				gaps = append(gaps, gap)
 			}
 		}
@@ -159,7 +171,8 @@ func (f *Fixes) MedianGap() time.Duration {
 // bins returns the number of bins that fixes in the order of time fall into.
 func (f *Fixes) bins(fixes []fix) (n int64) {
 	for i, at := range fixes {
-		if i == 0 || mobility.StepOf(at.timeMS, f.binMS) != mobility.StepOf(fixes[i-1].timeMS, f.binMS) {
+		if i == 0 ||
+			mobility.StepOf(at.timeMS, f.binMS) != mobility.StepOf(fixes[i-1].timeMS, f.binMS) {
 			n++
 		}
 	}

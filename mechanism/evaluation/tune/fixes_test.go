@@ -22,7 +22,8 @@ func mapOf(tb testing.TB, cellM float64) *grid.Grid {
 	return g
 }
 
-// dense returns fixes of some users every few seconds, in the order of time, a few of them outside the box.
+// dense returns fixes of some users every few seconds, in the order of time, a few of them outside
+// the box.
 func dense(n int) (fixes []train.Fix) {
 	random := rand.New(rand.NewPCG(1, 2))
 	lat, lon, ms := 10.02, 20.02, int64(1_700_000_000_000)
@@ -33,13 +34,15 @@ func dense(n int) (fixes []train.Fix) {
 		}
 		lat = min(max(lat+.001*(random.Float64()-.5), 9.999), 10.05)
 		lon = min(max(lon+.001*(random.Float64()-.5), 20), 20.05)
-		fixes = append(fixes, train.Fix{User: []string{"ann", "bob", "cid"}[i%3], TimeMS: ms, Lat: lat, Lon: lon})
+		fixes = append(fixes, train.Fix{
+			User: []string{"ann", "bob", "cid"}[i%3], TimeMS: ms, Lat: lat, Lon: lon,
+		})
 	}
 	return fixes
 }
 
-// TestFixesThin: any order of fixes, in any number of parts, gives the same thin traces; they hold the first and the last fix of each bin and at
-// most three.
+// TestFixesThin: any order of fixes, in any number of parts, gives the same thin traces; they hold
+// the first and the last fix of each bin and at most three.
 func TestFixesThin(t *testing.T) {
 	fixes := dense(9000)
 	gather := func(parts int, order []train.Fix) *Fixes {
@@ -56,7 +59,9 @@ func TestFixesThin(t *testing.T) {
 		return all[0]
 	}
 	shuffled := slices.Clone(fixes)
-	rand.New(rand.NewPCG(3, 4)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	rand.New(rand.NewPCG(3, 4)).Shuffle(
+		len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] },
+	)
 	one, many := gather(1, fixes), gather(4, shuffled)
 	for _, user := range []string{"ann", "bob", "cid"} {
 		a, b := one.thinned(user), many.thinned(user)
@@ -81,7 +86,11 @@ func TestFixesThin(t *testing.T) {
 			}
 		}
 		for bin, e := range ends {
-			has := func(ms int64) bool { return slices.ContainsFunc(a, func(at fix) bool { return at.timeMS == ms }) }
+			has := func(ms int64) bool {
+				return slices.ContainsFunc(
+					a, func(at fix) bool { return at.timeMS == ms },
+				)
+			}
 			if kept[bin] < 1 || kept[bin] > 3 || !has(e[0]) || !has(e[1]) {
 				t.Fatalf("%s: %d fixes of a bin are kept, or not its ends", user, kept[bin])
 			}
@@ -137,8 +146,13 @@ func TestThinTrainsTheSame(t *testing.T) {
 
 func TestMedianGap(t *testing.T) {
 	f := NewFixes(mapOf(t, 500), time.Second)
-	for i, seconds := range []int64{0, 10, 30, 60, 100, 9000} { // gaps of 10, 20, 30 and 40 seconds, and one that is too long
-		f.Add(train.Fix{User: "ann", TimeMS: 1000 * seconds, Lat: 10.01 + float64(i)/1000, Lon: 20.01})
+	// gaps of 10, 20, 30 and 40 seconds, and one that is too long
+	for i, seconds := range []int64{0, 10, 30, 60, 100, 9000} {
+		f.Add(
+			train.Fix{
+				User: "ann", TimeMS: 1000 * seconds, Lat: 10.01 + float64(i)/1000, Lon: 20.01,
+			},
+		)
 	}
 	if gap := f.MedianGap(); gap != 30*time.Second {
 		t.Errorf("median gap %v", gap)

@@ -85,7 +85,8 @@ func (l *lab) enter(w world) error {
 	return nil
 }
 
-// model returns the model of the world at hand that leaves some out. It is trained when it is first asked for, by one goroutine.
+// model returns the model of the world at hand that leaves some out. It is trained when it is first
+// asked for, by one goroutine.
 func (l *lab) model(without int) (*mobility.Model, error) {
 	if m := l.models[without]; m != nil {
 		return m, nil
@@ -113,8 +114,9 @@ type part struct {
 	near, far        []float64
 }
 
-// measure returns an outcome for each setting, over all groups and some runs. Its bits do not depend on the number of goroutines: each part has a place
-// of its own, and noise that belongs to the run, the user, the step and the setting.
+// measure returns an outcome for each setting, over all groups and some runs. Its bits do not
+// depend on the number of goroutines: each part has a place of its own, and noise that belongs to
+// the run, the user, the step and the setting.
 func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcome, error) {
 	in := map[world][]int{}
 	var worlds []world
@@ -145,7 +147,10 @@ func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcom
 }
 
 // measureHere fills in the outcomes of the settings of the world at hand, by their numbers.
-func (l *lab) measureHere(outcomes []Outcome, settings []Setting, numbers []int, groups []group, runs []int, done, total int64) error {
+func (l *lab) measureHere(
+	outcomes []Outcome, settings []Setting, numbers []int, groups []group, runs []int,
+	done, total int64,
+) error {
 	per := len(groups) * len(runs)
 	parts := make([]part, len(numbers)*per)
 	blind := make([]part, len(groups)) // the same filters without any release
@@ -178,8 +183,8 @@ func (l *lab) measureHere(outcomes []Outcome, settings []Setting, numbers []int,
 	})
 }
 
-// pass takes a group's trips through the filter of a setting, as the service would: a release where the setting has one, an estimate at each fix.
-// Without release it is the blind baseline.
+// pass takes a group's trips through the filter of a setting, as the service would: a release where
+// the setting has one, an estimate at each fix. Without release it is the blind baseline.
 func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 	model := l.models[g.without]
 	sanitizer, err := mechanism.NewSanitizer(model, l.streams(run), s.options(l.options.Release))
@@ -194,7 +199,8 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 				p.release(r.Outcome)
 			}
 			p.km = append(p.km, r.Outcome.Estimate.Distance(r.Place))
-			p.weights, p.users = append(p.weights, t.fixes[r.Number].weight), append(p.users, int32(t.user))
+			p.weights = append(p.weights, t.fixes[r.Number].weight)
+			p.users = append(p.users, int32(t.user))
 			return nil
 		})
 		if err != nil {
@@ -209,7 +215,8 @@ func (t *trip) reports(g *grid.Grid, step time.Duration) iter.Seq[trial.Report] 
 	return func(yield func(trial.Report) bool) {
 		for _, at := range t.fixes {
 			if !yield(trial.Report{
-				Step: mobility.StepOf(at.timeMS, step.Milliseconds()), Cell: g.Locate(at.lat, at.lon), Place: g.ToMap(at.lat, at.lon),
+				Step: mobility.StepOf(at.timeMS, step.Milliseconds()),
+				Cell: g.Locate(at.lat, at.lon), Place: g.ToMap(at.lat, at.lon),
 			}) {
 				return
 			}

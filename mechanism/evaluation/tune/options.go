@@ -18,23 +18,27 @@ type Options struct {
 	Box    grid.Box
 	CellsM []float64       // sides of cells, metres
 	Steps  []time.Duration // multiples of the shortest, which is the fixes' bin
-	// Intervals between releases, at most LongestInterval. A step tries those that are multiples of it, and itself.
+	// Intervals between releases, at most LongestInterval. A step tries those that are multiples of
+	// it, and itself.
 	Intervals        []time.Duration
 	Epsilons, Deltas []float64 // of a release
 	// Release is everything else about releases, Train how models are trained.
 	Release mechanism.Options
 	Train   train.Options
-	// TargetKM is the median error that is looked for at the least ε a day, kilometres; TargetEpsilonDay the ε a day at which the least
-	// error is looked for. With neither nothing is chosen.
+	// TargetKM is the median error that is looked for at the least ε a day, kilometres;
+	// TargetEpsilonDay the ε a day at which the least error is looked for. With neither nothing is
+	// chosen.
 	TargetKM, TargetEpsilonDay float64
-	// MostFactor200M leaves out settings whose median release tells two likely places 200 m apart by a larger factor; 0: none.
+	// MostFactor200M leaves out settings whose median release tells two likely places 200 m apart
+	// by a larger factor; 0: none.
 	MostFactor200M float64
-	// ScoutBins and Bins bound the samples of the first look at all candidates and of what is measured after it, in bins of the shortest step with a fix;
-	// default 1,500 and 8,000.
+	// ScoutBins and Bins bound the samples of the first look at all candidates and of what is
+	// measured after it, in bins of the shortest step with a fix; default 1,500 and 8,000.
 	ScoutBins, Bins int64
 	Seed            uint64
 	Workers         int // goroutines, default one; no figure depends on it
-	// Progress, if set, is told how much of a phase is done, one call at a time. Its error ends the search.
+	// Progress, if set, is told how much of a phase is done, one call at a time. Its error ends the
+	// search.
 	Progress func(phase string, done, total int64) error
 }
 
@@ -56,10 +60,19 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	wrong(len(o.CellsM) == 0 || len(o.Steps) == 0 || len(o.Epsilons) == 0 || len(o.Deltas) == 0, "there must be a cell, a step, an ε and a δ at least to try")
+	wrong(
+		len(o.CellsM) == 0 || len(o.Steps) == 0 || len(o.Epsilons) == 0 || len(o.Deltas) == 0,
+		"there must be a cell, a step, an ε and a δ at least to try",
+	)
 	wrong(o.TargetKM > 0 && o.TargetEpsilonDay > 0, "a target is an error or an ε a day, not both")
-	wrong(o.TargetKM < 0 || o.TargetEpsilonDay < 0 || math.IsNaN(o.TargetKM+o.TargetEpsilonDay), "a target must be positive")
-	wrong(o.MostFactor200M != 0 && !(o.MostFactor200M > 1), "a factor between places is above 1, which is none at all")
+	wrong(
+		o.TargetKM < 0 || o.TargetEpsilonDay < 0 || math.IsNaN(o.TargetKM+o.TargetEpsilonDay),
+		"a target must be positive",
+	)
+	wrong(
+		o.MostFactor200M != 0 && !(o.MostFactor200M > 1),
+		"a factor between places is above 1, which is none at all",
+	)
 	wrong(o.ScoutBins < 0 || o.Bins < 0, "samples cannot be negative")
 	for _, cell := range o.CellsM {
 		_, err := grid.New(o.Box, cell)
@@ -70,12 +83,20 @@ func (o Options) Validate() error {
 		if shortest <= 0 {
 			return errors.Join(append(errs, fmt.Errorf("a step of %v is none", shortest))...)
 		}
-		wrong(step%shortest != 0, "steps must be multiples of the shortest: %v is none of %v", step, shortest)
+		wrong(
+			step%shortest != 0, "steps must be multiples of the shortest: %v is none of %v", step,
+			shortest,
+		)
 		errs = append(errs, o.Train.Validate(step))
 	}
 	for _, interval := range o.Intervals {
 		if longest := o.LongestInterval(); interval <= 0 || interval > longest {
-			wrong(true, "a release every %v cannot be measured: a filter forgets somebody after %v without a fix, and begins anew", interval, longest)
+			wrong(
+				true,
+				"a release every %v cannot be measured: a filter forgets somebody after %v "+
+					"without a fix, and begins anew",
+				interval, longest,
+			)
 		}
 	}
 	for _, s := range o.candidates() {
@@ -116,13 +137,15 @@ func (o Options) candidates() (all []Setting) {
 	return slices.Compact(all)
 }
 
-// within returns the ε of a release that just keeps the targeted ε a day, if it is one that can be used.
+// within returns the ε of a release that just keeps the targeted ε a day, if it is one that can be
+// used.
 func (o Options) within(place Setting) []float64 {
 	if !(o.TargetEpsilonDay > 0) {
 		return nil
 	}
 	epsilon := decimals(o.TargetEpsilonDay/float64(place.ReleasesDay()), math.Floor)
-	if law.ValidateEpsilon(epsilon) != nil || place.with(epsilon).EpsilonDay() > o.TargetEpsilonDay {
+	if law.ValidateEpsilon(epsilon) != nil ||
+		place.with(epsilon).EpsilonDay() > o.TargetEpsilonDay {
 		return nil
 	}
 	return []float64{epsilon}

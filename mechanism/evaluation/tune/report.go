@@ -19,26 +19,44 @@ func (r *Result) Report() *report.Report {
 		choice.Parts = append(choice.Parts, report.Text(line))
 	}
 	curve := report.Section{Title: "What error costs how much", Parts: []report.Part{
-		report.Text("The settings that nothing beats: whatever costs less has a larger median error. ε a day bounds what the releases of 24 hours tell about a user who " +
-			"reports all day; it adds up from day to day. Near places are told apart less than far ones: a release tells two likely places 200 m or 1 km from each " +
-			"other by a factor, at worst e^ε, and the logarithms of the median release's factor, added up, are what of ε a day goes to such places."),
+		report.Text("The settings that nothing beats: whatever costs less has a larger median " +
+			"error. ε a day bounds what the releases of 24 hours tell about a user who " +
+			"reports all day; it adds up from day to day. Near places are told apart less than " +
+			"far ones: a release tells two likely places 200 m or 1 km from each " +
+			"other by a factor, at worst e^ε, and the logarithms of the median release's factor, " +
+			"added up, are what of ε a day goes to such places."),
 	}}
 	if len(r.Frontier) > 0 {
-		curve.Parts = append(curve.Parts, r.table("frontier", "The frontier", r.Frontier, false), r.figure())
+		table := r.table("frontier", "The frontier", r.Frontier, false)
+		curve.Parts = append(curve.Parts, table, r.figure())
 	} else {
-		curve.Parts = append(curve.Parts, report.Text("No setting that was tried is better than the model alone by more than 3 %."))
+		curve.Parts = append(curve.Parts, report.Text(
+			"No setting that was tried is better than the model alone by more than 3 %.",
+		))
 	}
 	how := report.Section{Title: "How it was measured", Parts: []report.Part{
-		report.Text(fmt.Sprintf("Errors are distances from each fix to the estimate published for it, also between releases; low and high hold the median of 95 %% of samples of users, too "+
-			"narrowly below ten of them; runs are other noise on the same fixes, and releases those of all runs. "+
-			"A model never knew the users it was measured on: %d users in turn, and %d more that the choice has not seen. blind is the same estimate without any release. "+
-			"%d settings were looked at on about %d time steps with a fix, and %d of them measured on about %d; what is promised and checked, on %d.",
-			r.Users, r.Held, len(r.Scouted), r.Options.ScoutBins, len(r.Measured), r.Options.Bins, enough*r.Options.Bins)),
-		r.table("measured", "Settings near the frontier, and those tried on the way to a target", r.Measured, true),
+		report.Text(fmt.Sprintf("Errors are distances from each fix to the estimate published "+
+			"for it, also between releases; low and high hold the median of 95 %% of samples of "+
+			"users, too "+
+			"narrowly below ten of them; runs are other noise on the same fixes, and releases "+
+			"those of all runs. "+
+			"A model never knew the users it was measured on: %d users in turn, and %d more that "+
+			"the choice has not seen. blind is the same estimate without any release. "+
+			"%d settings were looked at on about %d time steps with a fix, and %d of them "+
+			"measured on about %d; what is promised and checked, on %d.",
+			r.Users, r.Held, len(r.Scouted), r.Options.ScoutBins, len(r.Measured), r.Options.Bins,
+			enough*r.Options.Bins)),
+		r.table(
+			"measured", "Settings near the frontier, and those tried on the way to a target",
+			r.Measured, true,
+		),
 		r.table("scouted", "All settings, on a small sample", r.Scouted, true),
 	}}
 	if chosen := r.chosen(); len(chosen) > 0 {
-		choice.Parts = append(choice.Parts, r.table("chosen", "The choice: as promised, and on the users that had no part in it", chosen, false))
+		choice.Parts = append(choice.Parts, r.table(
+			"chosen", "The choice: as promised, and on the users that had no part in it", chosen,
+			false,
+		))
 	}
 	return &report.Report{Title: "How to release", Sections: []report.Section{choice, curve, how}}
 }
@@ -64,8 +82,10 @@ func (r *Result) blind() float64 {
 
 // columns are what a table of outcomes shows.
 var columns = []string{
-	"ε a day", "within 200 m", "within 1 km", "cell, m", "step", "release every", "ε", "δ", "median error, km", "low", "high", "mean error, km", "blind, km",
-	"factor in 200 m", "worst in 200 m", "factor in 1 km", "worst in 1 km", "drift", "|ΔX|", "users", "fixes", "runs", "releases",
+	"ε a day", "within 200 m", "within 1 km", "cell, m", "step", "release every", "ε", "δ",
+	"median error, km", "low", "high", "mean error, km", "blind, km",
+	"factor in 200 m", "worst in 200 m", "factor in 1 km", "worst in 1 km", "drift", "|ΔX|",
+	"users", "fixes", "runs", "releases",
 }
 
 func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *report.Table {
@@ -73,11 +93,13 @@ func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *rep
 	for i := range outcomes {
 		o := &outcomes[i]
 		t.Rows = append(t.Rows, []string{
-			Number(o.EpsilonDay()), Number(o.Day200M()), Number(o.Day1KM()), Number(o.CellM), Short(o.Step), Short(o.Interval), Number(o.Epsilon), Number(o.Delta),
+			Number(o.EpsilonDay()), Number(o.Day200M()), Number(o.Day1KM()), Number(o.CellM),
+			Short(o.Step), Short(o.Interval), Number(o.Epsilon), Number(o.Delta),
 			fixed(o.MedianKM), fixed(o.LowKM), fixed(o.HighKM), fixed(o.MeanKM), fixed(o.BlindKM),
 			Number(o.Factor200M), Number(o.Worst200M), Number(o.Factor1KM), Number(o.Worst1KM),
 			strconv.FormatFloat(o.Drift, 'f', 4, 64), strconv.FormatFloat(o.SetMean, 'f', 1, 64),
-			strconv.Itoa(o.Users), strconv.FormatInt(o.Fixes, 10), strconv.Itoa(o.Runs), strconv.FormatInt(o.Releases, 10),
+			strconv.Itoa(o.Users), strconv.FormatInt(o.Fixes, 10), strconv.Itoa(o.Runs),
+			strconv.FormatInt(o.Releases, 10),
 		})
 	}
 	return t
@@ -95,12 +117,16 @@ func (r *Result) figure() *report.Figure {
 	}
 	f := &chart.Figure{
 		Title: "What error costs how much",
-		Note: fmt.Sprintf("The least median distance of estimates from the truth with a release every so often, over cells, steps and δ; on %d users that the models had not seen. "+
+		Note: fmt.Sprintf("The least median distance of estimates from the truth with a release "+
+			"every so often, over cells, steps and δ; on %d users that the models had not seen. "+
 			"Blind is the same without any release.", r.Users),
 		Columns: 3,
 	}
 	for _, p := range panels {
-		lines := &chart.Lines{Title: p.title, X: chart.Axis{Label: p.label, Log: true}, Y: chart.Axis{Label: "median error, km", Log: true}}
+		lines := &chart.Lines{
+			Title: p.title, X: chart.Axis{Label: p.label, Log: true},
+			Y: chart.Axis{Label: "median error, km", Log: true},
+		}
 		left, right := math.Inf(1), 0.0
 		for _, interval := range r.intervals() {
 			s := chart.Series{Name: "release every " + Short(interval)}
@@ -116,13 +142,22 @@ func (r *Result) figure() *report.Figure {
 		if left >= right {
 			left, right = right/2, 2*right // a line needs a length
 		}
-		lines.Series = append(lines.Series, chart.Series{Name: "blind", X: []float64{left, right}, Y: []float64{blind, blind}, Reference: true})
+		lines.Series = append(lines.Series, chart.Series{
+			Name: "blind", X: []float64{left, right}, Y: []float64{blind, blind}, Reference: true,
+		})
 		if r.Promise != nil {
-			lines.Series = append(lines.Series, chart.Series{Name: "chosen", X: []float64{p.x(r.Promise)}, Y: []float64{r.Promise.MedianKM}, NoLine: true})
+			lines.Series = append(lines.Series, chart.Series{
+				Name: "chosen", X: []float64{p.x(r.Promise)}, Y: []float64{r.Promise.MedianKM},
+				NoLine: true,
+			})
 		}
 		f.Panels = append(f.Panels, lines)
 	}
-	return &report.Figure{Name: "frontier", Caption: "Median error against ε a day, and against what of it tells near places apart", Chart: f}
+	return &report.Figure{
+		Name:    "frontier",
+		Caption: "Median error against ε a day, and against what of it tells near places apart",
+		Chart:   f,
+	}
 }
 
 // intervals are those that were tried, ascending.
@@ -134,19 +169,32 @@ func (r *Result) intervals() (all []time.Duration) {
 	return slices.Compact(all)
 }
 
-// envelope returns the outcomes with an interval that nothing of less x beats, those of the large sample as far as there are some.
+// envelope returns the outcomes with an interval that nothing of less x beats, those of the large
+// sample as far as there are some.
 func (r *Result) envelope(interval time.Duration, x func(*Outcome) float64) (best []Outcome) {
 	measured := map[Setting]bool{}
 	for i := range r.Measured {
 		measured[r.Measured[i].Setting] = true
 	}
 	var list []Outcome
-	for _, o := range slices.Concat(r.Measured, slices.DeleteFunc(slices.Clone(r.Scouted), func(o Outcome) bool { return measured[o.Setting] })) {
+	for _, o := range slices.Concat(
+		r.Measured,
+		slices.DeleteFunc(
+			slices.Clone(r.Scouted), func(o Outcome) bool { return measured[o.Setting] },
+		),
+	) {
 		if o.Interval == interval {
 			list = append(list, o)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Outcome) int { return cmp.Or(cmp.Compare(x(&a), x(&b)), cheaper(a.Setting, b.Setting)) })
+	slices.SortStableFunc(
+		list,
+		func(a, b Outcome) int {
+			return cmp.Or(
+				cmp.Compare(x(&a), x(&b)), cheaper(a.Setting, b.Setting),
+			)
+		},
+	)
 	for _, o := range list {
 		if len(best) > 0 && o.MedianKM >= best[len(best)-1].MedianKM {
 			continue

@@ -14,31 +14,35 @@ type Result struct {
 	Options Options
 	// Users are those a choice is made on, Held those it is checked on, who had no part in it.
 	Users, Held int
-	// Scouted are all candidates on a small sample; Measured those near the frontier, and what was tried on the way to a target, on a large one.
-	// Both are in order of their cost.
+	// Scouted are all candidates on a small sample; Measured those near the frontier, and what was
+	// tried on the way to a target, on a large one. Both are in order of their cost.
 	Scouted, Measured []Outcome
 	// Frontier are those of Measured that nothing beats: whatever costs less has a larger error.
 	Frontier []Outcome
 	// LeftOut are intervals that the trips are too short to show.
 	LeftOut []time.Duration
-	// Promise is the chosen setting, measured anew with other noise on other trips, under models that had not seen who was measured; nil: the target cannot
-	// be reached, or there is none.
+	// Promise is the chosen setting, measured anew with other noise on other trips, under models
+	// that had not seen who was measured; nil: the target cannot be reached, or there is none.
 	Promise *Outcome
-	// Raised is the ε that Promise was chosen with, if measured anew it missed the target; 0: it is that one.
+	// Raised is the ε that Promise was chosen with, if measured anew it missed the target; 0: it is
+	// that one.
 	Raised float64
-	// Missed is what was chosen, if measured anew it did not keep to the target or the limit at any ε that was tried.
+	// Missed is what was chosen, if measured anew it did not keep to the target or the limit at any
+	// ε that was tried.
 	Missed *Outcome
-	// Others is the same as Promise on the users that were held out; nil: the users were too few to hold some out.
+	// Others is the same as Promise on the users that were held out; nil: the users were too few to
+	// hold some out.
 	Others *Outcome
 	// Model is the chosen one, trained on everybody.
 	Model *mobility.Model
 }
 
-// Search looks for the best settings. Models are trained on two thirds of the users and measured on the other third, in turn; a fifth of all is held out and
-// sees the chosen setting alone.
+// Search looks for the best settings. Models are trained on two thirds of the users and measured on
+// the other third, in turn; a fifth of all is held out and sees the chosen setting alone.
 //
-// Cost: a look at some hundred candidates takes ScoutBins steps of a filter for each, then some dozen Bins. Memory: the fixes, and the models of
-// one cell and step. The same fixes and options give the same result whatever Workers is.
+// Cost: a look at some hundred candidates takes ScoutBins steps of a filter for each, then some
+// dozen Bins. Memory: the fixes, and the models of one cell and step. The same fixes and options
+// give the same result whatever Workers is.
 func Search(f *Fixes, o Options) (*Result, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -84,8 +88,10 @@ func (s *search) phase(name string) {
 	}
 }
 
-// leaveOut drops the intervals that trips are too short to show: a trip begins with a release, so that a short one has releases more often than its
-// interval says, and at less than two intervals most of its fixes come soon after one. What is left has half of its bins in trips of two intervals or more.
+// leaveOut drops the intervals that trips are too short to show: a trip begins with a release, so
+// that a short one has releases more often than its interval says, and at less than two intervals
+// most of its fixes come soon after one. What is left has half of its bins in trips of two
+// intervals or more.
 func (s *search) leaveOut() {
 	o := &s.options
 	var kept []time.Duration
@@ -97,7 +103,8 @@ func (s *search) leaveOut() {
 					continue
 				}
 				all += t.bins
-				if last := len(t.fixes) - 1; t.fixes[last].timeMS-t.fixes[0].timeMS >= 2*interval.Milliseconds() {
+				lasts := t.fixes[len(t.fixes)-1].timeMS - t.fixes[0].timeMS
+				if lasts >= 2*interval.Milliseconds() {
 					long += t.bins
 				}
 			}
@@ -121,7 +128,8 @@ func (s *search) sample(chosen func(*user) bool, bins int64, seed uint64) []trip
 	return sample(s.users, chosen, bins, limit, seed)
 }
 
-// byFold returns a sample of the users that a choice is made on. Samples of other seeds have other trips, as far as there are enough.
+// byFold returns a sample of the users that a choice is made on. Samples of other seeds have other
+// trips, as far as there are enough.
 func (s *search) byFold(bins int64, seed uint64) (groups []group) {
 	trips := s.sample(func(u *user) bool { return u.fold != withoutHeld }, bins, seed)
 	for fold := range folds {
@@ -156,7 +164,8 @@ func (s *search) nearFrontier() (err error) {
 	return err
 }
 
-// Runs of the large sample: those that a choice is made by, and those it is measured by anew. The scouts' are those before.
+// Runs of the large sample: those that a choice is made by, and those it is measured by anew. The
+// scouts' are those before.
 const (
 	mostRuns = 16
 	first    = mostRuns
@@ -164,7 +173,8 @@ const (
 	last     = 3 * mostRuns
 )
 
-// runs returns the numbers of runs from one on. Where there is less to measure on than was asked for, there are more of them, with other noise.
+// runs returns the numbers of runs from one on. Where there is less to measure on than was asked
+// for, there are more of them, with other noise.
 func runs(from int, groups []group, bins int64) (numbers []int) {
 	n := min(mostRuns, (bins+work(groups)-1)/max(1, work(groups)))
 	for i := range max(1, int(n)) {
@@ -178,12 +188,15 @@ func (s *search) runs(from int) []int { return runs(from, s.groups, s.options.Bi
 // allowed returns those within the limit of the options.
 func (s *search) allowed(outcomes []Outcome) []Outcome {
 	most := s.options.MostFactor200M
-	return slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return most > 0 && o.Factor200M > most })
+	return slices.DeleteFunc(
+		slices.Clone(outcomes), func(o Outcome) bool { return most > 0 && o.Factor200M > most },
+	)
 }
 
-// promise measures the chosen setting anew: what won among many has won by its luck too, with the noise and with the trips. So this is other noise, on
-// more trips and, as far as there are others, on others. Where that misses the target ε is raised, and what then reaches it is
-// measured once more: the promise is no best of several either.
+// promise measures the chosen setting anew: what won among many has won by its luck too, with the
+// noise and with the trips. So this is other noise, on more trips and, as far as there are others,
+// on others. Where that misses the target ε is raised, and what then reaches it is measured once
+// more: the promise is no best of several either.
 func (s *search) promise() error {
 	chosen := s.choose()
 	if chosen == nil {
@@ -220,7 +233,8 @@ func (s *search) promise() error {
 		}
 	}
 	const asGood = 1.05 // measured once more it may lie a little above
-	if o.TargetKM > 0 && tried.MedianKM > asGood*o.TargetKM || len(s.allowed([]Outcome{*tried})) == 0 {
+	if o.TargetKM > 0 && tried.MedianKM > asGood*o.TargetKM ||
+		len(s.allowed([]Outcome{*tried})) == 0 {
 		s.Missed = tried
 		return nil
 	}
@@ -231,7 +245,8 @@ func (s *search) promise() error {
 // enough is by how much the sample of a promise is larger than that of a choice.
 const enough = 4
 
-// check measures the choice on those who had no part in it, and trains the model that comes with it.
+// check measures the choice on those who had no part in it, and trains the model that comes with
+// it.
 func (s *search) check() (err error) {
 	if s.Promise == nil {
 		return nil
@@ -239,8 +254,17 @@ func (s *search) check() (err error) {
 	s.phase("checking")
 	if s.Held > 0 {
 		o := &s.options
-		groups := []group{{without: withoutHeld, trips: s.sample(func(u *user) bool { return u.fold == withoutHeld }, enough*o.Bins, o.Seed)}}
-		others, err := s.measure([]Setting{s.Promise.Setting}, groups, runs(fresh, groups, enough*o.Bins)...)
+		groups := []group{
+			{
+				without: withoutHeld,
+				trips: s.sample(
+					func(u *user) bool { return u.fold == withoutHeld }, enough*o.Bins, o.Seed,
+				),
+			},
+		}
+		others, err := s.measure(
+			[]Setting{s.Promise.Setting}, groups, runs(fresh, groups, enough*o.Bins)...,
+		)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// fleet returns users who walk about in the box, each fix half a minute after the last, within streets of their own.
+// fleet returns users who walk about in the box, each fix half a minute after the last, within
+// streets of their own.
 func fleet(users, fixes int, seed uint64) (all []train.Fix) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for u := range users {
@@ -35,7 +36,10 @@ func fleet(users, fixes int, seed uint64) (all []train.Fix) {
 			} else {
 				dlon = -dlon
 			}
-			all = append(all, train.Fix{User: fmt.Sprintf("user-%d-%d", seed, u), TimeMS: int64(1_700_000_000_000 + 30_000*i), Lat: lat, Lon: lon})
+			all = append(all, train.Fix{
+				User:   fmt.Sprintf("user-%d-%d", seed, u),
+				TimeMS: int64(1_700_000_000_000 + 30_000*i), Lat: lat, Lon: lon,
+			})
 		}
 	}
 	return all
@@ -52,13 +56,17 @@ func gathered(tb testing.TB, fixes []train.Fix) *Fixes {
 
 func few() Options {
 	return Options{
-		Box: box, CellsM: []float64{500}, Steps: []time.Duration{30 * time.Second, time.Minute}, Intervals: []time.Duration{5 * time.Minute},
-		Epsilons: []float64{1, 4, 16}, Deltas: []float64{.01, .3}, Seed: 1, Workers: 1, ScoutBins: 300, Bins: 2500,
+		Box: box, CellsM: []float64{500}, Steps: []time.Duration{
+			30 * time.Second, time.Minute,
+		}, Intervals: []time.Duration{5 * time.Minute},
+		Epsilons: []float64{1, 4, 16}, Deltas: []float64{.01, .3}, Seed: 1, Workers: 1,
+		ScoutBins: 300, Bins: 2500,
 	}
 }
 
-// TestSearch: the choice reaches its target, is no dearer than what else reaches it but for the tenth that it may be, and its promise holds for users that
-// nobody has seen; any number of goroutines comes to the same.
+// TestSearch: the choice reaches its target, is no dearer than what else reaches it but for the
+// tenth that it may be, and its promise holds for users that nobody has seen; any number of
+// goroutines comes to the same.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	o := few()
@@ -69,7 +77,8 @@ func TestSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := r.Promise
-	if p == nil || p.MedianKM > o.TargetKM || r.Users != 16 || r.Held != 4 || r.Others == nil || r.Others.Users != 4 || r.Model == nil || p.Users != 16 {
+	if p == nil || p.MedianKM > o.TargetKM || r.Users != 16 || r.Held != 4 || r.Others == nil ||
+		r.Others.Users != 4 || r.Model == nil || p.Users != 16 {
 		t.Fatalf("%d users, %d held: %+v, %+v", r.Users, r.Held, p, r.Others)
 	}
 	for _, m := range r.Measured {
@@ -81,7 +90,9 @@ func TestSearch(t *testing.T) {
 		t.Errorf("the model has steps of %v and cells of %v", r.Model.Step, r.Model.Grid.CellM())
 	}
 	// The promise on strangers, by a way of its own.
-	s, err := mechanism.NewSanitizer(r.Model, (&lab{options: Options{Seed: 99}}).streams(0), p.options(o.Release))
+	s, err := mechanism.NewSanitizer(
+		r.Model, (&lab{options: Options{Seed: 99}}).streams(0), p.options(o.Release),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +103,8 @@ func TestSearch(t *testing.T) {
 			states[at.User] = &mechanism.State{}
 		}
 		out, err := s.Step(states[at.User], mechanism.Input{
-			User: at.User, Step: mobility.StepOf(at.TimeMS, p.Step.Milliseconds()), Cell: r.Model.Grid.Locate(at.Lat, at.Lon), Release: true,
+			User: at.User, Step: mobility.StepOf(at.TimeMS, p.Step.Milliseconds()),
+			Cell: r.Model.Grid.Locate(at.Lat, at.Lon), Release: true,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +127,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestHeldOutSeesNothing: whatever those held out did, the choice and its promise are the same, to the last bit; only the check differs.
+// TestHeldOutSeesNothing: whatever those held out did, the choice and its promise are the same, to
+// the last bit; only the check differs.
 func TestHeldOutSeesNothing(t *testing.T) {
 	t.Parallel()
 	o := few()
@@ -143,7 +156,9 @@ func TestHeldOutSeesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(r.Scouted, other.Scouted) || !reflect.DeepEqual(r.Measured, other.Measured) || !reflect.DeepEqual(r.Promise, other.Promise) {
+	if !reflect.DeepEqual(r.Scouted, other.Scouted) ||
+		!reflect.DeepEqual(r.Measured, other.Measured) ||
+		!reflect.DeepEqual(r.Promise, other.Promise) {
 		t.Error("the choice has seen those who were held out of it")
 	}
 	if reflect.DeepEqual(r.Others, other.Others) {
@@ -202,7 +217,9 @@ func TestShortTrips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.LeftOut) != 1 || r.LeftOut[0] != 20*time.Minute || !strings.Contains(strings.Join(r.Words(), " "), "every 20m was not tried") {
+	if len(r.LeftOut) != 1 || r.LeftOut[0] != 20*time.Minute || !strings.Contains(
+		strings.Join(r.Words(), " "), "every 20m was not tried",
+	) {
 		t.Errorf("left out %v: %q", r.LeftOut, r.Words())
 	}
 	for _, s := range r.Scouted {
@@ -212,13 +229,15 @@ func TestShortTrips(t *testing.T) {
 	}
 }
 
-// TestLimit: what is promised keeps to the limit of what a release may tell, also where ε has to be raised for the target.
+// TestLimit: what is promised keeps to the limit of what a release may tell, also where ε has to be
+// raised for the target.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	promised := 0
 	for seed := range uint64(4) {
 		o := few()
-		o.Steps, o.Epsilons, o.TargetKM, o.MostFactor200M, o.Seed, o.Bins = o.Steps[:1], []float64{1, 2, 4}, 1.1, 1.9, seed, 600
+		o.Steps, o.Epsilons = o.Steps[:1], []float64{1, 2, 4}
+		o.TargetKM, o.MostFactor200M, o.Seed, o.Bins = 1.1, 1.9, seed, 600
 		r, err := Search(gathered(t, fleet(8, 90, 8+seed)), o)
 		if err != nil {
 			t.Fatal(err)
@@ -235,7 +254,8 @@ func TestLimit(t *testing.T) {
 	t.Logf("%d of 4 promised", promised)
 }
 
-// TestTargets: what cannot be reached is not chosen, and the words say what comes nearest; without a target nothing is.
+// TestTargets: what cannot be reached is not chosen, and the words say what comes nearest; without
+// a target nothing is.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	f := gathered(t, fleet(6, 80, 5))
@@ -246,7 +266,10 @@ func TestTargets(t *testing.T) {
 		{func(o *Options) { o.TargetKM = .001 }, "The nearest is"},
 		{func(o *Options) { o.TargetEpsilonDay = .001 }, "costs at most"},
 		{func(*Options) {}, "Name an error"},
-		{func(o *Options) { o.TargetKM, o.MostFactor200M = .5, 1.0001 }, "is better than the model alone while"},
+		{
+			func(o *Options) { o.TargetKM, o.MostFactor200M = .5, 1.0001 },
+			"is better than the model alone while",
+		},
 	} {
 		o := few()
 		o.Steps = o.Steps[:1]
@@ -255,7 +278,8 @@ func TestTargets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if words := strings.Join(r.Words(), " "); r.Promise != nil || r.Model != nil || !strings.Contains(words, c.says) {
+		if words := strings.Join(r.Words(), " "); r.Promise != nil || r.Model != nil ||
+			!strings.Contains(words, c.says) {
 			t.Errorf("%v, %q", r.Promise, words)
 		}
 		if err := r.Report().Write(t.TempDir(), func() error { return nil }); err != nil {
@@ -266,15 +290,19 @@ func TestTargets(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for what, change := range map[string]func(*Options){
-		"there must be a cell":      func(o *Options) { o.CellsM = nil },
-		"multiples of the shortest": func(o *Options) { o.Steps = []time.Duration{40 * time.Second, time.Minute} },
-		"not both":                  func(o *Options) { o.TargetKM, o.TargetEpsilonDay = 1, 1 },
-		"must be positive":          func(o *Options) { o.TargetKM = -1 },
-		"psilon":                    func(o *Options) { o.Epsilons = []float64{-1} },
-		"elta":                      func(o *Options) { o.Deltas = []float64{2} },
-		"factor":                    func(o *Options) { o.MostFactor200M = .5 },
-		"is none":                   func(o *Options) { o.Steps = []time.Duration{0} },
-		"begins anew":               func(o *Options) { o.Intervals = []time.Duration{61 * time.Minute} },
+		"there must be a cell": func(o *Options) { o.CellsM = nil },
+		"multiples of the shortest": func(o *Options) {
+			o.Steps = []time.Duration{
+				40 * time.Second, time.Minute,
+			}
+		},
+		"not both":         func(o *Options) { o.TargetKM, o.TargetEpsilonDay = 1, 1 },
+		"must be positive": func(o *Options) { o.TargetKM = -1 },
+		"psilon":           func(o *Options) { o.Epsilons = []float64{-1} },
+		"elta":             func(o *Options) { o.Deltas = []float64{2} },
+		"factor":           func(o *Options) { o.MostFactor200M = .5 },
+		"is none":          func(o *Options) { o.Steps = []time.Duration{0} },
+		"begins anew":      func(o *Options) { o.Intervals = []time.Duration{61 * time.Minute} },
 	} {
 		o := few()
 		change(&o)

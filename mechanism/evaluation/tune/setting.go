@@ -22,7 +22,8 @@ func (s Setting) ReleasesDay() int64 {
 	return int64((day + s.Interval - 1) / s.Interval)
 }
 
-// EpsilonDay bounds what a user's releases of any 24 hours cost together: the sum of their ε, for who reports all day long. Who reports less spends less.
+// EpsilonDay bounds what a user's releases of any 24 hours cost together: the sum of their ε, for
+// who reports all day long. Who reports less spends less.
 func (s Setting) EpsilonDay() float64 { return float64(s.ReleasesDay()) * s.Epsilon }
 
 // with returns the setting with another ε.
@@ -41,15 +42,19 @@ func (s Setting) options(o mechanism.Options) mechanism.Options {
 	return o
 }
 
-// cheaper orders settings by their cost, and those of equal cost by everything else, so that any order of candidates comes to the same choice.
+// cheaper orders settings by their cost, and those of equal cost by everything else, so that any
+// order of candidates comes to the same choice.
 func cheaper(a, b Setting) int {
 	return cmp.Or(
-		cmp.Compare(a.EpsilonDay(), b.EpsilonDay()), cmp.Compare(a.CellM, b.CellM), cmp.Compare(a.Step, b.Step), cmp.Compare(a.Interval, b.Interval),
+		cmp.Compare(a.EpsilonDay(), b.EpsilonDay()),
+		cmp.Compare(a.CellM, b.CellM), cmp.Compare(a.Step, b.Step),
+		cmp.Compare(a.Interval, b.Interval),
 		cmp.Compare(a.Delta, b.Delta), cmp.Compare(a.Epsilon, b.Epsilon),
 	)
 }
 
-// decimals returns x with two significant digits, up or down; an ε is a decimal number that people read.
+// decimals returns x with two significant digits, up or down; an ε is a decimal number that people
+// read.
 func decimals(x float64, round func(float64) float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return x

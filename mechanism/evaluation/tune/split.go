@@ -25,7 +25,8 @@ type user struct {
 	fold int
 }
 
-// Of the users: how many are held out of a choice, in parts of all, and into how many folds the others fall.
+// Of the users: how many are held out of a choice, in parts of all, and into how many folds the
+// others fall.
 const (
 	heldShare    = .2
 	fewestToHold = 5
@@ -33,9 +34,13 @@ const (
 )
 
 // errFewUsers says that nothing can be measured on others.
-var errFewUsers = errors.New("tune: the traces in the box are of fewer than two users: errors are measured on users that a model was not trained on, so that it takes two at least, and better thirty")
+var errFewUsers = errors.New(
+	"tune: the traces in the box are of fewer than two users: errors are measured on users that " +
+		"a model was not trained on, so that it takes two at least, and better thirty",
+)
 
-// split divides the users at random: who is in which part belongs to a user's name and the seed, not to the order of the traces.
+// split divides the users at random: who is in which part belongs to a user's name and the seed,
+// not to the order of the traces.
 func split(f *Fixes, restart time.Duration, seed uint64) ([]user, error) {
 	var users []user
 	for name := range f.users {
@@ -72,15 +77,19 @@ func (f *Fixes) trips(number int, name string, restart time.Duration) (trips []t
 	from := 0
 	for i := range fixes {
 		if i+1 == len(fixes) || fixes[i+1].timeMS-fixes[i].timeMS > restart.Milliseconds() {
-			trips = append(trips, trip{user: number, fixes: fixes[from : i+1], bins: f.bins(fixes[from : i+1])})
+			trips = append(trips, trip{
+				user: number, fixes: fixes[from : i+1], bins: f.bins(fixes[from : i+1]),
+			})
 			from = i + 1
 		}
 	}
 	return trips
 }
 
-// sample returns whole trips of the chosen users with about so many bins together, at random: who has many trips has many of them, as among the records
-// that a service would publish. A trip is cut only at a limit: a filter takes its time to find somebody, and pieces of trips would show little else.
+// sample returns whole trips of the chosen users with about so many bins together, at random: who
+// has many trips has many of them, as among the records that a service would publish. A trip is cut
+// only at a limit: a filter takes its time to find somebody, and pieces of trips would show little
+// else.
 func sample(users []user, chosen func(*user) bool, most, limit int64, seed uint64) (trips []trip) {
 	var all []trip
 	for i := range users {
@@ -98,12 +107,15 @@ func sample(users []user, chosen func(*user) bool, most, limit int64, seed uint6
 		most -= trips[len(trips)-1].bins
 	}
 	slices.SortFunc(trips, func(a, b trip) int {
-		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS))
+		return cmp.Or(
+			cmp.Compare(a.user, b.user), cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS),
+		)
 	})
 	return trips
 }
 
-// cut returns the beginning of a trip that is too long: bins hold one to three fixes, and the share of them is near enough.
+// cut returns the beginning of a trip that is too long: bins hold one to three fixes, and the share
+// of them is near enough.
 func (t trip) cut(bins int64) trip {
 	if t.bins > bins {
 		t.fixes = t.fixes[:max(1, int64(len(t.fixes))*bins/t.bins)]

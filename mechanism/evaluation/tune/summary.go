@@ -7,30 +7,38 @@ import (
 	"slices"
 )
 
-// Outcome is what a setting was measured to give, over all fixes of a sample of trips. Distances are in kilometres.
+// Outcome is what a setting was measured to give, over all fixes of a sample of trips. Distances
+// are in kilometres.
 type Outcome struct {
 	Setting
 	Users int   // in the sample
 	Fixes int64 // in it, those not kept among them
 	Runs  int   // over it, each with other noise
-	// MedianKM is the median distance from a fix to the estimate that is published for it; LowKM and HighKM are its 95 % interval over users.
+	// MedianKM is the median distance from a fix to the estimate that is published for it; LowKM
+	// and HighKM are its 95 % interval over users.
 	MedianKM, LowKM, HighKM float64
 	MeanKM                  float64
 	BlindKM                 float64 // median, of the same filter without any release
 	Releases                int64   // of all runs
-	// Factor200M and Factor1KM are the median, over releases, of the factor by which one tells two places of its location set so far apart from each
-	// other; Worst200M and Worst1KM are the largest.
+	// Factor200M and Factor1KM are the median, over releases, of the factor by which one tells two
+	// places of its location set so far apart from each other; Worst200M and Worst1KM are the
+	// largest.
 	Factor200M, Factor1KM float64
 	Worst200M, Worst1KM   float64
 	Drift, SetMean        float64
 }
 
-// Day200M and Day1KM are what of EpsilonDay tells places 200 m or 1 km apart from each other, if all releases of a day are like the median one: the sum of the
-// logarithms of its factor. What a release tells of near places is no measure by itself, where others come more often.
-func (o *Outcome) Day200M() float64 { return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor200M)) }
+// Day200M and Day1KM are what of EpsilonDay tells places 200 m or 1 km apart from each other, if
+// all releases of a day are like the median one: the sum of the logarithms of its factor. What a
+// release tells of near places is no measure by itself, where others come more often.
+func (o *Outcome) Day200M() float64 {
+	return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor200M))
+}
 
 // Day1KM is the same for 1 km.
-func (o *Outcome) Day1KM() float64 { return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor1KM)) }
+func (o *Outcome) Day1KM() float64 {
+	return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor1KM))
+}
 
 // summarize adds parts up, in their order.
 func summarize(s Setting, parts []part) Outcome {
@@ -44,7 +52,8 @@ func summarize(s Setting, parts []part) Outcome {
 		o.Releases += p.releases
 		drifts, cells = drifts+p.drifts, cells+p.cells
 		near, far = append(near, p.near...), append(far, p.far...)
-		km, weights, users = append(km, p.km...), append(weights, p.weights...), append(users, p.users...)
+		km = append(km, p.km...)
+		weights, users = append(weights, p.weights...), append(users, p.users...)
 	}
 	if len(km) == 0 {
 		return o
@@ -76,9 +85,11 @@ const (
 	tail      = .025
 )
 
-// medianOver returns the lower median of distances that stand for so many fixes each, the number of users they are of, and the median's 95 % percentile
-// interval over samples of as many users drawn with replacement (the cluster bootstrap; Davison and Hinkley 1997, doi 10.1017/CBO9780511802843): fixes of
-// one user depend on each other. Below some ten users it is too short, and with one it has no length. Cost: a sort, and resamples passes.
+// medianOver returns the lower median of distances that stand for so many fixes each, the number of
+// users they are of, and the median's 95 % percentile interval over samples of as many users drawn
+// with replacement (the cluster bootstrap; Davison and Hinkley 1997, doi 10.1017/CBO9780511802843):
+// fixes of one user depend on each other. Below some ten users it is too short, and with one it has
+// no length. Cost: a sort, and resamples passes.
 func medianOver(km []float64, weights []int64, of []int32) (users int, median, low, high float64) {
 	order := make([]int, len(km))
 	number := map[int32]int{}
@@ -88,7 +99,9 @@ func medianOver(km []float64, weights []int64, of []int32) (users int, median, l
 			number[of[i]] = len(number)
 		}
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(km[a], km[b]), cmp.Compare(a, b)) })
+	slices.SortFunc(
+		order, func(a, b int) int { return cmp.Or(cmp.Compare(km[a], km[b]), cmp.Compare(a, b)) },
+	)
 	whose, totals := make([]int, len(order)), make([]int64, len(number))
 	for i, k := range order {
 		whose[i] = number[of[k]]
@@ -113,7 +126,8 @@ func medianOver(km []float64, weights []int64, of []int32) (users int, median, l
 		times[u] = 1
 	}
 	median = middle(times)
-	random := rand.New(rand.NewPCG(uint64(len(km)), 0x74756e65)) // any second word: it names the stream
+	// any second word: it names the stream
+	random := rand.New(rand.NewPCG(uint64(len(km)), 0x74756e65))
 	medians := make([]float64, resamples)
 	for r := range medians {
 		clear(times)
@@ -124,5 +138,6 @@ func medianOver(km []float64, weights []int64, of []int32) (users int, median, l
 	}
 	slices.Sort(medians)
 	last := float64(resamples - 1)
-	return len(number), median, medians[int(math.Round(tail*last))], medians[int(math.Round((1-tail)*last))]
+	at := func(share float64) float64 { return medians[int(math.Round(share*last))] }
+	return len(number), median, at(tail), at(1 - tail)
 }

@@ -8,17 +8,24 @@ import (
 
 func TestSummarize(t *testing.T) {
 	o := summarize(Setting{}, []part{
-		{km: []float64{3, 1}, weights: []int64{2, 1}, users: []int32{4, 4}, releases: 2, drifts: 1, cells: 10, near: []float64{2, 8}, far: []float64{3, 9}},
-		{km: []float64{2}, weights: []int64{1}, users: []int32{9}, releases: 2, cells: 30, near: []float64{4, 6}, far: []float64{5, 7}},
+		{
+			km: []float64{3, 1}, weights: []int64{2, 1}, users: []int32{4, 4}, releases: 2,
+			drifts: 1, cells: 10, near: []float64{2, 8}, far: []float64{3, 9},
+		},
+		{
+			km: []float64{2}, weights: []int64{1}, users: []int32{9}, releases: 2, cells: 30,
+			near: []float64{4, 6}, far: []float64{5, 7},
+		},
 	})
-	if o.Fixes != 4 || o.Users != 2 || o.MedianKM != 2 || o.MeanKM != 2.25 || o.Releases != 4 || o.Drift != .25 || o.SetMean != 10 ||
+	if o.Fixes != 4 || o.Users != 2 || o.MedianKM != 2 || o.MeanKM != 2.25 || o.Releases != 4 ||
+		o.Drift != .25 || o.SetMean != 10 ||
 		o.Factor200M != 4 || o.Worst200M != 8 || o.Factor1KM != 5 || o.Worst1KM != 9 {
 		t.Errorf("%+v", o)
 	}
 }
 
-// TestMedianOver: the median is the sorted middle; the interval holds it, has no length for one user, and holds the median of all users in nine of ten
-// samples of thirty of them.
+// TestMedianOver: the median is the sorted middle; the interval holds it, has no length for one
+// user, and holds the median of all users in nine of ten samples of thirty of them.
 func TestMedianOver(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	const trials = 200
@@ -30,24 +37,31 @@ func TestMedianOver(t *testing.T) {
 		for u := range int32(30) {
 			own := random.NormFloat64() // a user's fixes are alike
 			for range 1 + random.IntN(9) {
-				km, of, ones = append(km, 10+own+.3*random.NormFloat64()), append(of, u), append(ones, 1)
+				km = append(km, 10+own+.3*random.NormFloat64())
+				of, ones = append(of, u), append(ones, 1)
 			}
 		}
 		users, median, low, high := medianOver(km, ones, of)
-		if sorted := slices.Sorted(slices.Values(km)); users != 30 || median != sorted[(len(sorted)-1)/2] || low > median || high < median {
+		if sorted := slices.Sorted(slices.Values(km)); users != 30 ||
+			median != sorted[(len(sorted)-1)/2] || low > median || high < median {
 			t.Fatalf("%d users, %v (%v to %v)", users, median, low, high)
 		}
 		if low <= 10 && high >= 10 { // by symmetry the median of all
 			holds++
 		}
 	}
-	if holds < 175 { // .9 of 200, less two standard deviations: 1 % of false alarms at a coverage of .93
+	// .9 of 200, less two standard deviations: 1 % of false alarms at a coverage of .93
+	if holds < 175 {
 		t.Errorf("the interval holds the median in %d of %d samples", holds, trials)
 	}
-	if _, median, _, _ := medianOver([]float64{1, 2, 3}, []int64{1, 1, 3}, []int32{1, 2, 1}); median != 3 {
+	if _, median, _, _ := medianOver(
+		[]float64{1, 2, 3}, []int64{1, 1, 3}, []int32{1, 2, 1},
+	); median != 3 {
 		t.Errorf("of 1, 2, 3, 3 and 3: %v", median)
 	}
-	if _, median, low, high := medianOver([]float64{1, 2, 3}, []int64{1, 1, 1}, []int32{7, 7, 7}); median != 2 || low != 2 || high != 2 {
+	if _, median, low, high := medianOver(
+		[]float64{1, 2, 3}, []int64{1, 1, 1}, []int32{7, 7, 7},
+	); median != 2 || low != 2 || high != 2 {
 		t.Errorf("one user: %v (%v to %v)", median, low, high)
 	}
 }

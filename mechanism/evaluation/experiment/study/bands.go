@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Band is a value with its 95 % confidence interval. With a single cluster, or where none differs from another, there is no interval: Low and High
-// are NaN.
+// Band is a value with its 95 % confidence interval. With a single cluster, or where none differs
+// from another, there is no interval: Low and High are NaN.
 type Band struct{ Value, Low, High float64 }
 
 // Level is the confidence of a Band, two-sided.
@@ -16,11 +16,13 @@ const Level = .95
 // equal is up to which part of a value an interval is rounding alone.
 const equal = 1e-12
 
-// Ratio returns Σ over / Σ by of some clusters, users or runs, each of which brings a sum of many dependent values and their number. The interval
-// treats clusters as independent and nothing else: the ratio estimator's linearized variance (Cochran, Sampling Techniques, 1977, section 6.4) with Student's
-// quantile of one degree less than clusters. It is an approximation, poor below some ten clusters, and near the ends of a share too symmetric: what
-// would reach below 0 is cut off there, since no quantity here is negative. Clusters that are all equal, such as users none of whom has drifted, tell
-// nothing of how others would differ: no interval is better than one of width 0.
+// Ratio returns Σ over / Σ by of some clusters, users or runs, each of which brings a sum of many
+// dependent values and their number. The interval treats clusters as independent and nothing else:
+// the ratio estimator's linearized variance (Cochran, Sampling Techniques, 1977, section 6.4) with
+// Student's quantile of one degree less than clusters. It is an approximation, poor below some ten
+// clusters, and near the ends of a share too symmetric: what would reach below 0 is cut off there,
+// since no quantity here is negative. Clusters that are all equal, such as users none of whom has
+// drifted, tell nothing of how others would differ: no interval is better than one of width 0.
 func Ratio(over, by []float64) Band {
 	b := Signed(over, by, Level)
 	b.Low = max(0, b.Low)
@@ -47,15 +49,16 @@ func Signed(over, by []float64, confidence float64) Band {
 		rest := over[i] - float64(b.Value*by[i])
 		squares += float64(rest * rest)
 	}
-	half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1+confidence)/2) * math.Sqrt(n/(n-1)*squares) / weight
+	quantile := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1 + confidence) / 2)
+	half := quantile * math.Sqrt(n/(n-1)*squares) / weight
 	if half > equal*math.Abs(b.Value) {
 		b.Low, b.High = b.Value-half, b.Value+half
 	}
 	return b
 }
 
-// Root returns the band of the root of a mean square. Squares of distances have long tails: the interval is symmetric for the logarithm (the delta
-// method), and so never reaches 0.
+// Root returns the band of the root of a mean square. Squares of distances have long tails: the
+// interval is symmetric for the logarithm (the delta method), and so never reaches 0.
 func (b Band) Root() Band {
 	root := Band{math.Sqrt(b.Value), math.NaN(), math.NaN()}
 	if half := (b.High - b.Value) / b.Value; !math.IsNaN(half) {

@@ -29,8 +29,10 @@ func TestTally(t *testing.T) {
 		{studytest.Side*2 + 2, 3, false, at(8, 2), at(2, 6)}, // 3 km; 2 km
 	} {
 		tally.AddResult(&trial.Result{
-			Report:  trial.Report{Cell: c.cell, Place: g.Centre(c.cell)},
-			Outcome: mechanism.Outcome{SetSize: c.set, Drift: c.drift, Release: c.release, Estimate: c.estimate},
+			Report: trial.Report{Cell: c.cell, Place: g.Centre(c.cell)},
+			Outcome: mechanism.Outcome{
+				SetSize: c.set, Drift: c.drift, Release: c.release, Estimate: c.estimate,
+			},
 		})
 	}
 	all := []Tally{tally}
@@ -48,14 +50,17 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestRatio: two clusters by hand. Sums 2 of 4 and 6 of 4: the ratio is 1, the residuals -2 and 2, so the variance is 2·8/8² and the interval
-// 1 ± t·.5 with t = tan(.475π) of one degree of freedom, cut off at 0.
+// TestRatio: two clusters by hand. Sums 2 of 4 and 6 of 4: the ratio is 1, the residuals -2 and 2,
+// so the variance is 2·8/8² and the interval 1 ± t·.5 with t = tan(.475π) of one degree of freedom,
+// cut off at 0.
 func TestRatio(t *testing.T) {
 	b := Ratio([]float64{2, 6}, []float64{4, 4})
-	if half := .5 * math.Tan(.475*math.Pi); !studytest.Near(b.Value, 1) || b.Low != 0 || math.Abs(b.High-1-half) > 1e-6 {
+	if half := .5 * math.Tan(.475*math.Pi); !studytest.Near(b.Value, 1) || b.Low != 0 ||
+		math.Abs(b.High-1-half) > 1e-6 {
 		t.Errorf("band %+v, want 1, 0, %g", b, 1+half)
 	}
-	if b := Ratio([]float64{3}, []float64{4}); b.Value != .75 || !math.IsNaN(b.Low) || !math.IsNaN(b.High) {
+	if b := Ratio([]float64{3}, []float64{4}); b.Value != .75 || !math.IsNaN(b.Low) ||
+		!math.IsNaN(b.High) {
 		t.Errorf("one cluster has the band %+v", b)
 	}
 	// Where nobody differs, be it at 0, nothing says how others would.
@@ -65,7 +70,8 @@ func TestRatio(t *testing.T) {
 			over[i] = share * by[i]
 		}
 		b := Ratio(over, by)
-		if !studytest.Near(b.Value, share) || !math.IsNaN(b.Low) || !math.IsNaN(b.High) || b.String() != Short(b.Value) || b.Fields()[1] != "" {
+		if !studytest.Near(b.Value, share) || !math.IsNaN(b.Low) || !math.IsNaN(b.High) ||
+			b.String() != Short(b.Value) || b.Fields()[1] != "" {
 			t.Errorf("eight equal users have the band %+v, %q, %q", b, b.String(), b.Fields())
 		}
 		if root := b.Root(); !math.IsNaN(root.Low) || !math.IsNaN(root.High) {
@@ -76,14 +82,16 @@ func TestRatio(t *testing.T) {
 		t.Errorf("nothing has the value %g", b.Value)
 	}
 	root := Band{4, 3, 5}.Root()
-	if !studytest.Near(root.Value, 2) || !studytest.Near(root.Low, 2*math.Exp(-.125)) || !studytest.Near(root.High, 2*math.Exp(.125)) {
+	if !studytest.Near(root.Value, 2) || !studytest.Near(root.Low, 2*math.Exp(-.125)) ||
+		!studytest.Near(root.High, 2*math.Exp(.125)) {
 		t.Errorf("the root's band is %+v", root)
 	}
 }
 
-// TestRatioCovers draws clusters of correlated values many times: the interval must hold the true mean about as often as it says. It holds it at a rate of
-// .95, and of 2,000 trials between 1,853 and 1,944 do but once in 10⁵ suites (binomial, ±4.4 σ). An interval that took values for independent
-// would hold it far less often, which the test also asks for.
+// TestRatioCovers draws clusters of correlated values many times: the interval must hold the true
+// mean about as often as it says. It holds it at a rate of .95, and of 2,000 trials between 1,853
+// and 1,944 do but once in 10⁵ suites (binomial, ±4.4 σ). An interval that took values for
+// independent would hold it far less often, which the test also asks for.
 func TestRatioCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const trials, clusters, size = 2000, 30, 20

@@ -21,12 +21,15 @@ import (
 type Definition struct {
 	Name  string // short: part of the names of files
 	Title string // in figures
-	// Timestamps is the length of a trace, 500 in the paper. Least is what a user must have to take part: below Timestamps it lets shorter traces in.
+	// Timestamps is the length of a trace, 500 in the paper. Least is what a user must have to take
+	// part: below Timestamps it lets shorter traces in.
 	Timestamps, Least int
-	// MaxGap is the longest time without a fix within a trace. The filter predicts across it, and its steps are no timestamps. Of check-ins
-	// (TrainOptions.EveryFix) there is no limit: each is a timestamp.
+	// MaxGap is the longest time without a fix within a trace. The filter predicts across it, and
+	// its steps are no timestamps. Of check-ins (TrainOptions.EveryFix) there is no limit: each is
+	// a timestamp.
 	MaxGap time.Duration
-	// Folds is into how many parts the users are divided: each is measured under a model trained on the other parts.
+	// Folds is into how many parts the users are divided: each is measured under a model trained on
+	// the other parts.
 	Folds int
 	// Open says that the traces may be shown to anybody.
 	Open bool
@@ -63,7 +66,8 @@ type Data struct {
 	Users int
 	// ID is a hash of all that the results can depend on, but for Places.
 	ID string
-	// Places are the points of interest whose neighbours are looked for, set before the data are used; nil: synthetic ones.
+	// Places are the points of interest whose neighbours are looked for, set before the data are
+	// used; nil: synthetic ones.
 	Places *Places
 
 	trainer *train.Trainer
@@ -75,11 +79,16 @@ type Data struct {
 // ErrNoTrace says that nobody has a trace that is long enough.
 var ErrNoTrace = errors.New("experiment: no user has a trace that is long enough")
 
-// NewData cuts what a trainer has been given into traces. It keeps the trainer, which takes no more fixes.
+// NewData cuts what a trainer has been given into traces. It keeps the trainer, which takes no more
+// fixes.
 func NewData(d Definition, trainer *train.Trainer) (*Data, error) {
 	g, step, o := trainer.Grid(), trainer.Step(), trainer.Options()
 	if d.Timestamps < 2 || d.Least < 2 || d.Least > d.Timestamps || d.Folds < 2 {
-		return nil, fmt.Errorf("experiment: %s: traces need at least 2 timestamps and 2 folds, and no more at the least than at the most", d.Name)
+		return nil, fmt.Errorf(
+			"experiment: %s: traces need at least 2 timestamps and 2 folds, and no more at the "+
+				"least than at the most",
+			d.Name,
+		)
 	}
 	data := &Data{
 		Definition: d, Grid: g, Step: step, EveryFix: o.EveryFix, Options: o,
@@ -108,7 +117,11 @@ func NewData(d Definition, trainer *train.Trainer) (*Data, error) {
 	}
 	finish()
 	if len(data.Traces) == 0 {
-		return nil, fmt.Errorf("%w: %s: %d timestamps at steps of %s, without a gap over %s: choose other steps, or shorter traces", ErrNoTrace, d.Name, d.Least, step, d.MaxGap)
+		return nil, fmt.Errorf(
+			"%w: %s: %d timestamps at steps of %s, without a gap over %s: choose other steps, or "+
+				"shorter traces",
+			ErrNoTrace, d.Name, d.Least, step, d.MaxGap,
+		)
 	}
 	for i := range data.Traces {
 		data.Traces[i].Fold = i % d.Folds
@@ -126,15 +139,18 @@ func hashTrack(w interface{ Write([]byte) (int, error) }, t mobility.Track) {
 	_, _ = w.Write(buf) // a hash takes everything
 }
 
-// cut returns a user's trace: of all stretches of Timestamps fixes the one with the fewest steps between them, the latest of equals, so that
-// the most is known from before it. A user with less has the longest stretch, if it has at least Least.
+// cut returns a user's trace: of all stretches of Timestamps fixes the one with the fewest steps
+// between them, the latest of equals, so that the most is known from before it. A user with less
+// has the longest stretch, if it has at least Least.
 func (d *Data) cut(tracks []mobility.Track) *Trace {
 	var best *Trace
 	for _, s := range d.stretches(tracks) {
 		n := min(len(s.Steps), d.Timestamps)
 		for from := 0; from+n <= len(s.Steps); from++ {
 			t := &Trace{User: s.User, Steps: s.Steps[from : from+n], Cells: s.Cells[from : from+n]}
-			if best == nil || cmp.Or(cmp.Compare(len(best.Steps), n), cmp.Compare(t.Holes(), best.Holes())) <= 0 {
+			if best == nil || cmp.Or(
+				cmp.Compare(len(best.Steps), n), cmp.Compare(t.Holes(), best.Holes()),
+			) <= 0 {
 				best = t
 			}
 		}
@@ -145,7 +161,8 @@ func (d *Data) cut(tracks []mobility.Track) *Trace {
 	return best
 }
 
-// stretches joins tracks across gaps of at most MaxGap. Check-ins are counted one by one: their steps are numbers.
+// stretches joins tracks across gaps of at most MaxGap. Check-ins are counted one by one: their
+// steps are numbers.
 func (d *Data) stretches(tracks []mobility.Track) (joined []mobility.Track) {
 	limit := max(1, int64(d.MaxGap/d.Step))
 	for _, t := range tracks {
@@ -157,7 +174,9 @@ func (d *Data) stretches(tracks []mobility.Track) (joined []mobility.Track) {
 			joined[last].Steps = append(joined[last].Steps, t.Steps...)
 			joined[last].Cells = append(joined[last].Cells, t.Cells...)
 		default:
-			joined = append(joined, mobility.Track{User: t.User, Steps: slices.Clone(t.Steps), Cells: slices.Clone(t.Cells)})
+			joined = append(joined, mobility.Track{
+				User: t.User, Steps: slices.Clone(t.Steps), Cells: slices.Clone(t.Cells),
+			})
 		}
 	}
 	if d.EveryFix {
@@ -178,7 +197,8 @@ type lazyModel struct {
 	err   error
 }
 
-// WithoutFold returns the model trained on everybody but a fold's users: whoever is measured under it has not been seen by it.
+// WithoutFold returns the model trained on everybody but a fold's users: whoever is measured under
+// it has not been seen by it.
 func (d *Data) WithoutFold(fold int) (*mobility.Model, error) {
 	held := map[string]bool{}
 	for _, t := range d.Traces {
@@ -209,13 +229,17 @@ func (d *Data) without(key string, held func(string) bool) (*mobility.Model, err
 	return lazy.model, lazy.err
 }
 
-// Release returns the options of a variant on a data set. Location sets are the paper's: the fewest cells, even a single one.
+// Release returns the options of a variant on a data set. Location sets are the paper's: the fewest
+// cells, even a single one.
 func (d *Data) Release(v Variant, epsilon, delta float64) mechanism.Options {
 	gap := mechanism.DefaultMaxGap
 	if !d.EveryFix {
 		gap = max(gap, int(d.MaxGap/d.Step))
 	}
-	return mechanism.Options{Mechanism: v.Mechanism, Inference: v.Inference, Epsilon: epsilon, Delta: delta, MinCells: -1, MaxGap: gap}
+	return mechanism.Options{
+		Mechanism: v.Mechanism, Inference: v.Inference, Epsilon: epsilon, Delta: delta,
+		MinCells: -1, MaxGap: gap,
+	}
 }
 
 // Tracks returns all tracks of a user with a trace.

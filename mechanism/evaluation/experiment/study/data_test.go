@@ -19,7 +19,11 @@ func fixesAt(trainer *train.Trainer, g *grid.Grid, user string, columns []int) {
 			continue
 		}
 		lat, lon := g.ToDegrees(g.Centre(grid.Cell(column)))
-		trainer.Add(train.Fix{User: user, TimeMS: int64(i) * studytest.Step.Milliseconds(), Lat: lat, Lon: lon})
+		trainer.Add(
+			train.Fix{
+				User: user, TimeMS: int64(i) * studytest.Step.Milliseconds(), Lat: lat, Lon: lon,
+			},
+		)
 	}
 }
 
@@ -42,7 +46,10 @@ func TestCut(t *testing.T) {
 			g := studytest.Grid(t)
 			trainer := studytest.Trainer(t, g, train.Options{}, 0, 0)
 			fixesAt(trainer, g, "u", c.columns)
-			d, err := NewData(Definition{Name: "x", Timestamps: 4, Least: 3, MaxGap: 90 * time.Second, Folds: 2}, trainer)
+			d, err := NewData(
+				Definition{Name: "x", Timestamps: 4, Least: 3, MaxGap: 90 * time.Second, Folds: 2},
+				trainer,
+			)
 			if c.steps == nil {
 				if !errors.Is(err, ErrNoTrace) {
 					t.Errorf("error %v, want ErrNoTrace", err)
@@ -74,12 +81,15 @@ func TestCheckIns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Traces[0]; !slices.Equal(got.Steps, []int64{2, 3, 4}) || !slices.Equal(got.Cells, []grid.Cell{2, 3, 4}) {
+	if got := d.Traces[0]; !slices.Equal(got.Steps, []int64{2, 3, 4}) || !slices.Equal(
+		got.Cells, []grid.Cell{2, 3, 4},
+	) {
 		t.Errorf("steps %v, cells %v", got.Steps, got.Cells)
 	}
 }
 
-// TestFolds: every user is measured under a model that has not seen the user's fold, and each is in one.
+// TestFolds: every user is measured under a model that has not seen the user's fold, and each is in
+// one.
 func TestFolds(t *testing.T) {
 	d := wanderers(t)
 	ids := map[string]bool{}
@@ -116,7 +126,9 @@ func TestPersonalCounts(t *testing.T) {
 	g := studytest.Grid(t)
 	trainer := studytest.Trainer(t, g, train.Options{}, 2, 60)
 	fixesAt(trainer, g, "u", []int{5, 5, 6, -1, -1, -1, -1, -1, 7, 8, 7, 8})
-	d, err := NewData(Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: studytest.Step, Folds: 2}, trainer)
+	d, err := NewData(
+		Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: studytest.Step, Folds: 2}, trainer,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +143,14 @@ func TestPersonalCounts(t *testing.T) {
 	}{
 		{
 			Personal,
-			[]mobility.Count{{From: 5, To: 5, N: 1}, {From: 5, To: 6, N: 1}, {From: 7, To: 8, N: 2}, {From: 8, To: 7, N: 1}},
-			[]mobility.Count{{From: 5, To: 5, N: 2}, {From: 6, To: 6, N: 1}, {From: 7, To: 7, N: 2}, {From: 8, To: 8, N: 2}},
+			[]mobility.Count{
+				{From: 5, To: 5, N: 1}, {From: 5, To: 6, N: 1}, {From: 7, To: 8, N: 2},
+				{From: 8, To: 7, N: 1},
+			},
+			[]mobility.Count{
+				{From: 5, To: 5, N: 2}, {From: 6, To: 6, N: 1}, {From: 7, To: 7, N: 2},
+				{From: 8, To: 8, N: 2},
+			},
 		},
 		{
 			PersonalEarlier,
@@ -144,7 +162,9 @@ func TestPersonalCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.Counts(); !slices.Equal(got.Transitions, c.transitions) || !slices.Equal(got.Visits, c.visits) {
+		if got := p.Counts(); !slices.Equal(
+			got.Transitions, c.transitions,
+		) || !slices.Equal(got.Visits, c.visits) {
 			t.Errorf("%s: transitions %v, visits %v", c.kind, got.Transitions, got.Visits)
 		}
 	}
@@ -180,13 +200,16 @@ func TestDataID(t *testing.T) {
 
 func definition() Definition {
 	return Definition{
-		Name: "wander", Title: "Wanderers", Timestamps: 20, Least: 20, MaxGap: 2 * time.Minute, Folds: 3,
+		Name: "wander", Title: "Wanderers", Timestamps: 20, Least: 20, MaxGap: 2 * time.Minute,
+		Folds: 3,
 	}
 }
 
 func wanderers(tb testing.TB) *Data {
 	tb.Helper()
-	d, err := NewData(definition(), studytest.Trainer(tb, studytest.Grid(tb), train.Options{}, 7, 60))
+	d, err := NewData(
+		definition(), studytest.Trainer(tb, studytest.Grid(tb), train.Options{}, 7, 60),
+	)
 	if err != nil {
 		tb.Fatal(err)
 	}

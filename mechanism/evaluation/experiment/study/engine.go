@@ -23,7 +23,8 @@ type Tick func(work int64) error
 type Piece struct {
 	// Name is unique within a study, and says what is measured.
 	Name string
-	// Inputs are what else the result depends on: the data's id, the seed, options. A stored result is taken if name, inputs, program and revision are the same.
+	// Inputs are what else the result depends on: the data's id, the seed, options. A stored result
+	// is taken if name, inputs, program and revision are the same.
 	Inputs string
 	// Work is about how much there is to do, in steps of a filter.
 	Work int64
@@ -33,11 +34,17 @@ type Piece struct {
 
 // Key is under what a result is stored.
 func (p *Piece) Key(tool string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "geodither piece %d %d\n%s\n%s\n%s", revision, mechanism.Version, tool, p.Name, p.Inputs))
+	sum := sha256.Sum256(
+		fmt.Appendf(
+			nil, "geodither piece %d %d\n%s\n%s\n%s", revision, mechanism.Version, tool, p.Name,
+			p.Inputs,
+		),
+	)
 	return hex.EncodeToString(sum[:12])
 }
 
-// Experiment is one question. Plan returns the pieces of work whose results Report needs; experiments that share a piece, by its name, share its result.
+// Experiment is one question. Plan returns the pieces of work whose results Report needs;
+// experiments that share a piece, by its name, share its result.
 type Experiment struct {
 	Name, Title string
 	Plan        func(*Study) ([]Piece, error)
@@ -67,7 +74,8 @@ type Store interface {
 type Run struct {
 	Workers int   // goroutines, default one
 	Store   Store // nil: nothing is kept
-	// Progress, if set, is told now and then how much is done, one call at a time. Its error ends the study.
+	// Progress, if set, is told now and then how much is done, one call at a time. Its error ends
+	// the study.
 	Progress func(Progress) error
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// ownWeight is κ of a personal model here: its rows are the user's own where there are any, as the paper's are.
+// ownWeight is κ of a personal model here: its rows are the user's own where there are any, as the
+// paper's are.
 const ownWeight = .1
 
 // Personal returns the model of a kind for a trace, over the popular one; nil for Popular.
@@ -34,7 +35,12 @@ func (d *Data) Personal(kind Kind, popular *mobility.Model, t *Trace) (*mobility
 			}
 		}
 	}
-	return mobility.NewPersonal(popular, mobility.PersonalCounts{Weight: ownWeight, Transitions: counts(transitions), Visits: counts(visits)})
+	return mobility.NewPersonal(
+		popular,
+		mobility.PersonalCounts{
+			Weight: ownWeight, Transitions: counts(transitions), Visits: counts(visits),
+		},
+	)
 }
 
 func counts(of map[[2]grid.Cell]float64) []mobility.Count {
@@ -42,6 +48,13 @@ func counts(of map[[2]grid.Cell]float64) []mobility.Count {
 	for cells, n := range of {
 		list = append(list, mobility.Count{From: cells[0], To: cells[1], N: n})
 	}
-	slices.SortFunc(list, func(a, b mobility.Count) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	slices.SortFunc(
+		list,
+		func(a, b mobility.Count) int {
+			return cmp.Or(
+				cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To),
+			)
+		},
+	)
 	return list
 }

@@ -8,7 +8,10 @@ import (
 // TestPieceError: the error of a piece names it, and ends the study.
 func TestPieceError(t *testing.T) {
 	broken := errors.New("broken")
-	_, err := carry([]Piece{{Name: "the piece", Work: 1, Run: func(Tick) (any, error) { return nil, broken }}}, "", Run{})
+	_, err := carry(
+		[]Piece{{Name: "the piece", Work: 1, Run: func(Tick) (any, error) { return nil, broken }}},
+		"", Run{},
+	)
 	if !errors.Is(err, broken) || err.Error() != "the piece: broken" {
 		t.Errorf("error %v", err)
 	}

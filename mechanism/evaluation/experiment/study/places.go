@@ -27,7 +27,8 @@ type Places struct {
 	tree   *kdtree.Tree
 }
 
-// NewPlaces makes places of points, in their order: of two that are equally near the earlier one counts as nearer. Points that occur twice are two places.
+// NewPlaces makes places of points, in their order: of two that are equally near the earlier one
+// counts as nearer. Points that occur twice are two places.
 func NewPlaces(origin string, points []grid.Point) *Places {
 	p := &Places{Origin: origin, points: slices.Clone(points)}
 	hash := sha256.New()
@@ -36,14 +37,16 @@ func NewPlaces(origin string, points []grid.Point) *Places {
 		sites[i] = site{at: [2]float64{at.X, at.Y}, number: i}
 		var buf []byte
 		buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(at.X))
-		_, _ = hash.Write(binary.LittleEndian.AppendUint64(buf, math.Float64bits(at.Y))) // a hash takes everything
+		// a hash takes everything
+		_, _ = hash.Write(binary.LittleEndian.AppendUint64(buf, math.Float64bits(at.Y)))
 	}
 	p.ID = hex.EncodeToString(hash.Sum(nil)[:12])
 	p.tree = kdtree.New(sites, false)
 	return p
 }
 
-// The synthetic places: about as dense as a city's, half of them evenly spread and half in clusters of a spread of 300 m, 20 places to a cluster.
+// The synthetic places: about as dense as a city's, half of them evenly spread and half in clusters
+// of a spread of 300 m, 20 places to a cluster.
 const (
 	syntheticPerKM2 = 4
 	syntheticLeast  = 200
@@ -52,12 +55,17 @@ const (
 	clusterKM       = .3
 )
 
-// Synthetic returns places that are the same for every run on the same map: 4 on a square kilometre and 200 at the least. They owe nothing to any trace.
+// Synthetic returns places that are the same for every run on the same map: 4 on a square kilometre
+// and 200 at the least. They owe nothing to any trace.
 func Synthetic(g *grid.Grid) *Places {
 	width, height := float64(g.Width())*g.CellKM(), float64(g.Height())*g.CellKM()
 	n := max(syntheticLeast, int(math.Round(syntheticPerKM2*width*height)))
 	rng := rand.New(rand.NewPCG(syntheticSeed, 0))
-	anywhere := func() grid.Point { return grid.Point{X: rng.Float64() * width, Y: rng.Float64() * height} }
+	anywhere := func() grid.Point {
+		return grid.Point{
+			X: rng.Float64() * width, Y: rng.Float64() * height,
+		}
+	}
 	var points []grid.Point
 	for len(points) < n/2 {
 		points = append(points, anywhere())
@@ -67,19 +75,25 @@ func Synthetic(g *grid.Grid) *Places {
 		if (len(points)-n/2)%clusterSize == 0 {
 			centre = anywhere()
 		}
-		at := grid.Point{X: centre.X + float64(clusterKM*rng.NormFloat64()), Y: centre.Y + float64(clusterKM*rng.NormFloat64())}
+		at := grid.Point{
+			X: centre.X + float64(clusterKM*rng.NormFloat64()),
+			Y: centre.Y + float64(clusterKM*rng.NormFloat64()),
+		}
 		if at.X >= 0 && at.X < width && at.Y >= 0 && at.Y < height {
 			points = append(points, at)
 		}
 	}
-	return NewPlaces(fmt.Sprintf("%d synthetic places, %d on a square kilometre and %d at the least, from a fixed seed: half of them evenly spread over the map, half in clusters of %d with a spread of %g m",
+	return NewPlaces(fmt.Sprintf("%d synthetic places, %d on a square kilometre and %d at the "+
+		"least, from a fixed seed: half of them evenly spread over the map, half in clusters of "+
+		"%d with a spread of %g m",
 		n, syntheticPerKM2, syntheticLeast, clusterSize, 1000*clusterKM), points)
 }
 
 // Len returns the number of places.
 func (p *Places) Len() int { return len(p.points) }
 
-// Nearest appends to dst the k places nearest to a point, nearest first, of equals the earlier one; all of them if there are fewer.
+// Nearest appends to dst the k places nearest to a point, nearest first, of equals the earlier one;
+// all of them if there are fewer.
 func (p *Places) Nearest(dst []int, at grid.Point, k int) []int {
 	if k < 1 {
 		return dst
@@ -104,8 +118,8 @@ func (s site) Compare(c kdtree.Comparable, d kdtree.Dim) float64 { return s.at[d
 // Dims implements kdtree.Comparable.
 func (site) Dims() int { return 2 }
 
-// Distance implements kdtree.Comparable: the squared distance. It is not below the square of either difference, so that the tree leaves nothing out that is
-// as near as what is kept.
+// Distance implements kdtree.Comparable: the squared distance. It is not below the square of either
+// difference, so that the tree leaves nothing out that is as near as what is kept.
 func (s site) Distance(c kdtree.Comparable) float64 {
 	o := c.(site)
 	dx, dy := s.at[0]-o.at[0], s.at[1]-o.at[1]
@@ -121,7 +135,14 @@ func (s sites) Slice(start, end int) kdtree.Interface { return s[start:end] }
 
 // Pivot sorts, so that the tree is the same every time, and cuts at the middle.
 func (s sites) Pivot(d kdtree.Dim) int {
-	slices.SortFunc(s, func(a, b site) int { return cmp.Or(cmp.Compare(a.at[d], b.at[d]), cmp.Compare(a.number, b.number)) })
+	slices.SortFunc(
+		s,
+		func(a, b site) int {
+			return cmp.Or(
+				cmp.Compare(a.at[d], b.at[d]), cmp.Compare(a.number, b.number),
+			)
+		},
+	)
 	return len(s) / 2
 }
 
@@ -135,7 +156,8 @@ func compareFound(a, b found) int {
 	return cmp.Or(cmp.Compare(a.squared, b.squared), cmp.Compare(a.number, b.number))
 }
 
-// nearest keeps the nearest places as a heap with the furthest on top. It implements kdtree.Keeper, whose Max tells the tree how far it must look.
+// nearest keeps the nearest places as a heap with the furthest on top. It implements kdtree.Keeper,
+// whose Max tells the tree how far it must look.
 type nearest struct {
 	list []found
 	most int
@@ -151,7 +173,8 @@ func (n *nearest) Pop() any {
 	return last
 }
 
-// Max implements kdtree.Keeper. Until there are enough places the tree must look everywhere; what is nil in a Comparable would be taken for an entry to be removed.
+// Max implements kdtree.Keeper. Until there are enough places the tree must look everywhere; what
+// is nil in a Comparable would be taken for an entry to be removed.
 func (n *nearest) Max() kdtree.ComparableDist {
 	if len(n.list) < n.most {
 		return kdtree.ComparableDist{Comparable: site{}, Dist: math.Inf(1)}

@@ -24,14 +24,19 @@ func byForce(points []grid.Point, at grid.Point, k int) []int {
 	return order[:min(k, len(order))]
 }
 
-// TestNearestByForce: the tree finds what sorting all places finds, in that order: on places at random, and on a lattice with places on top of each other
-// where nearly all distances are ties; from inside, from far outside, and from a place itself.
+// TestNearestByForce: the tree finds what sorting all places finds, in that order: on places at
+// random, and on a lattice with places on top of each other where nearly all distances are ties;
+// from inside, from far outside, and from a place itself.
 func TestNearestByForce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	sets := map[string][]grid.Point{"none": nil, "one": {{X: 1, Y: 2}}}
 	for range 400 {
-		sets["random"] = append(sets["random"], grid.Point{X: rng.Float64() * 10, Y: rng.Float64() * 7})
-		sets["ties"] = append(sets["ties"], grid.Point{X: float64(rng.IntN(8)), Y: float64(rng.IntN(6))})
+		sets["random"] = append(sets["random"], grid.Point{
+			X: rng.Float64() * 10, Y: rng.Float64() * 7,
+		})
+		sets["ties"] = append(sets["ties"], grid.Point{
+			X: float64(rng.IntN(8)), Y: float64(rng.IntN(6)),
+		})
 		sets["a line"] = append(sets["a line"], grid.Point{X: 3, Y: float64(rng.IntN(50))})
 		sets["one spot"] = append(sets["one spot"], grid.Point{X: 3, Y: 3})
 	}
@@ -51,7 +56,8 @@ func TestNearestByForce(t *testing.T) {
 				at = grid.Point{X: float64(rng.IntN(8)), Y: float64(rng.IntN(12)) / 2}
 			}
 			for _, k := range []int{0, 1, 2, 7, 50, 500} {
-				if got, want := p.Nearest(nil, at, k), byForce(points, at, k); !slices.Equal(got, want) {
+				got, want := p.Nearest(nil, at, k), byForce(points, at, k)
+				if !slices.Equal(got, want) {
 					t.Fatalf("%s: %d nearest: %v, want %v", name, k, got, want)
 				}
 			}

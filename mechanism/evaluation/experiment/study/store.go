@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Folder is a Store of files in a folder, one for each piece. They hold what the pieces have measured of the truth: only their owner may read them.
+// Folder is a Store of files in a folder, one for each piece. They hold what the pieces have
+// measured of the truth: only their owner may read them.
 type Folder string
 
 // Load implements Store.

@@ -1,12 +1,12 @@
-// Package study is what the experiments share: data sets cut into traces, ways to release, pieces of
-// work that are measured once, and how figures become numbers, intervals and words.
+// Package study is what the experiments share: data sets cut into traces, ways to release, pieces
+// of work that are measured once, and how figures become numbers, intervals and words.
 //
 //	study.go    Study: data sets and options, and what every experiment sweeps
-//	data.go     Data: traces, folds of users, models trained without them; personal.go has users' own
+//	data.go     Data: traces, folds of users, models without them; personal.go has users' own
 //	variant.go  ways to release, settings, and cases: data under a kind of model
 //	walk.go     a trace with and without releases, and a user's tally
 //	folds.go    traces by folds
-//	engine.go   pieces of work, each a function of its inputs alone, on all cores; store.go keeps them
+//	engine.go   pieces of work, each a function of its inputs alone; store.go keeps results
 //	bands.go    means, ratios and their confidence intervals over users or runs
 //	places.go   points of interest
 //	prose.go    paragraphs with gaps for figures; text.go writes numbers
@@ -24,13 +24,16 @@ import (
 
 // Options say how much is measured. The zero value of each field means its default.
 type Options struct {
-	// Seed makes a study repeatable: the same seed, data, options and program give the same report, but for Clock's times.
+	// Seed makes a study repeatable: the same seed, data, options and program give the same report,
+	// but for Clock's times.
 	Seed uint64
 	// Quick measures a few users, parameters and runs: for a first look, with wide bands.
 	Quick bool
-	// Also lists what is drawn beside the paper's two mechanisms: AlsoLattice, AlsoTight, AlsoEstimate, AlsoPaper, AlsoEarlier.
+	// Also lists what is drawn beside the paper's two mechanisms: AlsoLattice, AlsoTight,
+	// AlsoEstimate, AlsoPaper, AlsoEarlier.
 	Also []string
-	// Runs of the trace over time, default 20 (quick: 6), and of each trace over parameters, default 1: users differ more than runs.
+	// Runs of the trace over time, default 20 (quick: 6), and of each trace over parameters,
+	// default 1: users differ more than runs.
 	TimeRuns, Runs int
 	// MaxUsers bounds the traces over parameters, default 100 (quick: 6), as many as the paper has.
 	MaxUsers int
@@ -38,13 +41,15 @@ type Options struct {
 	Epsilons, Deltas []float64
 	// Epsilon and Delta are the fixed ones, default 1 and .01.
 	Epsilon, Delta float64
-	// Vehicles is the size of the largest fleet, default 1000 (quick: 100); FleetEpsilons is what each release of a vehicle costs, default 1, 2 and 4
-	// (quick: 1 and 4).
+	// Vehicles is the size of the largest fleet, default 1000 (quick: 100); FleetEpsilons is what
+	// each release of a vehicle costs, default 1, 2 and 4 (quick: 1 and 4).
 	Vehicles      int
 	FleetEpsilons []float64
-	// Clock is a clock that never goes back, for the time that releases take; nil: it is not measured. Nothing else depends on it.
+	// Clock is a clock that never goes back, for the time that releases take; nil: it is not
+	// measured. Nothing else depends on it.
 	Clock func() time.Duration
-	// Tool is the program's name and version: what it has measured is not taken for what another one would.
+	// Tool is the program's name and version: what it has measured is not taken for what another
+	// one would.
 	Tool string
 }
 
@@ -115,7 +120,10 @@ func (o Options) Validate() error {
 	var errs []error
 	for _, also := range o.Also {
 		if !slices.Contains(alsos, also) {
-			errs = append(errs, fmt.Errorf("%q is nothing that can be drawn beside the paper's mechanisms: choose of %v", also, alsos))
+			errs = append(errs, fmt.Errorf(
+				"%q is nothing that can be drawn beside the paper's mechanisms: choose of %v", also,
+				alsos,
+			))
 		}
 	}
 	for _, epsilon := range append(slices.Concat(o.Epsilons, o.FleetEpsilons), o.Epsilon) {
@@ -129,9 +137,15 @@ func (o Options) Validate() error {
 	}
 	switch {
 	case o.Vehicles < LeastFleet:
-		errs = append(errs, fmt.Errorf("a fleet of %d vehicles says more of people than of a fleet: take %d at least", o.Vehicles, LeastFleet))
+		errs = append(errs, fmt.Errorf(
+			"a fleet of %d vehicles says more of people than of a fleet: take %d at least",
+			o.Vehicles, LeastFleet,
+		))
 	case o.Vehicles > MostVehicles:
-		errs = append(errs, fmt.Errorf("a fleet of %d vehicles is more than memory holds: take %d at most", o.Vehicles, MostVehicles))
+		errs = append(errs, fmt.Errorf(
+			"a fleet of %d vehicles is more than memory holds: take %d at most", o.Vehicles,
+			MostVehicles,
+		))
 	}
 	return errors.Join(errs...)
 }
@@ -166,16 +180,21 @@ func (s *Study) Groups() []Group {
 	groups := []Group{{"", "", []Variant{LM, PIM}}}
 	beside := Group{"mechanisms", "the paper's mechanisms and others", []Variant{LM, PIM}}
 	if s.Also(AlsoTight) {
-		beside.Variants = append(beside.Variants, Variant{Mechanism: law.LaplaceTight, Inference: mechanism.InferenceSurrogate})
+		beside.Variants = append(beside.Variants, Variant{
+			Mechanism: law.LaplaceTight, Inference: mechanism.InferenceSurrogate,
+		})
 	}
 	if s.Also(AlsoLattice) {
-		beside.Variants = append(beside.Variants, Variant{Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate})
+		beside.Variants = append(beside.Variants, Variant{
+			Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate,
+		})
 	}
 	if len(beside.Variants) > 2 {
 		groups = append(groups, beside)
 	}
 	if s.Also(AlsoPaper) {
-		groups = append(groups, Group{"inference", "inference by the law of the releases, and by the paper's formula", []Variant{
+		groups = append(groups, Group{"inference", "inference by the law of the releases, and by " +
+			"the paper's formula", []Variant{
 			LM, PIM, {law.Laplace, mechanism.InferencePaper}, {law.PIM, mechanism.InferencePaper},
 		}})
 	}
@@ -194,7 +213,8 @@ func (s *Study) Variants() (list []Variant) {
 	return list
 }
 
-// Cases are the paper's: every data set with the popular model, and with the personal one where traces are more than check-ins.
+// Cases are the paper's: every data set with the popular model, and with the personal one where
+// traces are more than check-ins.
 func (s *Study) Cases() (cases []Case) {
 	for _, d := range s.Data {
 		cases = append(cases, Case{Data: d, Kind: Popular})
@@ -210,7 +230,8 @@ func (s *Study) Cases() (cases []Case) {
 	return cases
 }
 
-// Traces are those of a case that are measured: up to MaxUsers of them, evenly spread over the users.
+// Traces are those of a case that are measured: up to MaxUsers of them, evenly spread over the
+// users.
 func (s *Study) Traces(d *Data) []Trace {
 	n := min(len(d.Traces), s.Options.MaxUsers)
 	chosen := make([]Trace, 0, n)

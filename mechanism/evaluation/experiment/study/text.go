@@ -9,7 +9,8 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// digits is to how many significant digits figures are written: fewer than any bits that another machine's arithmetic could change.
+// digits is to how many significant digits figures are written: fewer than any bits that another
+// machine's arithmetic could change.
 const digits = 4
 
 // Number writes a figure for a table of all numbers; empty where there is none.

@@ -19,7 +19,8 @@ var (
 // Label is the variant's name in figures.
 func (v Variant) Label() string {
 	name := map[string]string{
-		law.Laplace: "LM", law.PIM: "PIM", law.Lattice: "lattice", law.LaplaceTight: "LM, tight", law.KNorm: "K-norm",
+		law.Laplace: "LM", law.PIM: "PIM", law.Lattice: "lattice", law.LaplaceTight: "LM, tight",
+		law.KNorm: "K-norm",
 	}[v.Mechanism]
 	if v.Inference == mechanism.InferencePaper {
 		name += ", paper's inference"
@@ -29,7 +30,9 @@ func (v Variant) Label() string {
 
 // Look is the variant's look in every figure.
 func (v Variant) Look() int {
-	look := map[string]int{law.PIM: 1, law.Laplace: 2, law.Lattice: 3, law.LaplaceTight: 4}[v.Mechanism]
+	look := map[string]int{
+		law.PIM: 1, law.Laplace: 2, law.Lattice: 3, law.LaplaceTight: 4,
+	}[v.Mechanism]
 	if v.Inference == mechanism.InferencePaper {
 		return look + 18 // the same colour, dashes and markers of no other variant
 	}
@@ -57,10 +60,12 @@ type Kind string
 const (
 	// Popular is the others' traces: whoever is measured has not been seen.
 	Popular Kind = "popular"
-	// Personal is all of the user's own traces, the measured one among them, over the popular model: as the paper has it. The
-	// model has seen what it is measured on, so its figures are better than anybody would get.
+	// Personal is all of the user's own traces, the measured one among them, over the popular
+	// model: as the paper has it. The model has seen what it is measured on, so its figures are
+	// better than anybody would get.
 	Personal Kind = "personal"
-	// PersonalEarlier is the user's own traces from before the measured one, over the popular model.
+	// PersonalEarlier is the user's own traces from before the measured one, over the popular
+	// model.
 	PersonalEarlier Kind = "personal-earlier"
 )
 
@@ -73,6 +78,7 @@ type Case struct {
 // Title names the case in figures.
 func (c Case) Title() string {
 	return c.Data.Title + ", " + map[Kind]string{
-		Popular: "popular M", Personal: "personal M", PersonalEarlier: "personal M of earlier traces",
+		Popular: "popular M", Personal: "personal M", PersonalEarlier: "personal M of earlier " +
+			"traces",
 	}[c.Kind]
 }

@@ -21,7 +21,9 @@ func Keyed(seed uint64, run int) noise.Streams {
 
 // Track returns the trace for a runner; personal may be nil.
 func (t *Trace) Track(g *grid.Grid, personal *mobility.Personal) trial.Track {
-	return trial.Track{User: t.User, Personal: personal, Reports: trial.Centres(g, t.Steps, t.Cells)}
+	return trial.Track{
+		User: t.User, Personal: personal, Reports: trial.Centres(g, t.Steps, t.Cells),
+	}
 }
 
 // Releasing runs a trace with a release at each timestamp.
@@ -29,9 +31,12 @@ func Releasing(s *mechanism.Sanitizer, t trial.Track, visit func(*trial.Result) 
 	return (&trial.Runner{Sanitizer: s, Release: true}).Run(t, visit)
 }
 
-// Blindly runs a trace without releases. sets are, for each δ, the location set of the prior: what ΔX would be if nothing were known
-// but the model.
-func Blindly(m *mobility.Model, o mechanism.Options, t trial.Track, deltas []float64, visit func(r *trial.Result, sets []locationset.Set) error) error {
+// Blindly runs a trace without releases. sets are, for each δ, the location set of the prior: what
+// ΔX would be if nothing were known but the model.
+func Blindly(
+	m *mobility.Model, o mechanism.Options, t trial.Track, deltas []float64,
+	visit func(r *trial.Result, sets []locationset.Set) error,
+) error {
 	s, err := mechanism.NewSanitizer(m, Keyed(0, 0), o)
 	if err != nil {
 		return err

@@ -24,7 +24,9 @@ func TestBlindly(t *testing.T) {
 	want.Prune(mechanism.DefaultPrune)
 	last := trace.Steps[0]
 	seen := 0
-	err = Blindly(model, d.Release(PIM, 1, .01), trace.Track(d.Grid, nil), []float64{.05, .4}, func(r *trial.Result, sets []locationset.Set) error {
+	err = Blindly(model, d.Release(PIM, 1, .01), trace.Track(d.Grid, nil), []float64{.05, .4}, func(
+		r *trial.Result, sets []locationset.Set,
+	) error {
 		i, out := r.Number, r.Outcome
 		if gap := int(trace.Steps[i] - last); gap > 0 {
 			predictor.PredictPruned(&want, &want, last, gap, mechanism.DefaultPrune)
@@ -39,8 +41,12 @@ func TestBlindly(t *testing.T) {
 			t.Errorf("timestamp %d: the estimate is %g km from the model's", i, d)
 		}
 		set.Choose(&want, .4)
-		if n := len(sets[1].Cells); n < len(set.Cells)-1 || n > len(set.Cells)+1 || len(sets[0].Cells) <= n {
-			t.Errorf("timestamp %d: sets of %d and %d cells, want more than and about %d", i, len(sets[0].Cells), n, len(set.Cells))
+		if n := len(sets[1].Cells); n < len(set.Cells)-1 || n > len(set.Cells)+1 ||
+			len(sets[0].Cells) <= n {
+			t.Errorf(
+				"timestamp %d: sets of %d and %d cells, want more than and about %d", i,
+				len(sets[0].Cells), n, len(set.Cells),
+			)
 		}
 		return nil
 	})
