@@ -15,7 +15,8 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-var update = flag.Bool("update", false, "write the table of planted faults into mechanism/PROOFS.md")
+var update = flag.Bool("update", false,
+	"write the table of planted faults into mechanism/PROOFS.md")
 
 // TestSoundService: nothing is found in the engine, under rules and other options too, and
 // the report says what was looked at.
@@ -26,14 +27,19 @@ func TestSoundService(t *testing.T) {
 		"as it comes": func(*Settings) {},
 		"with rules": func(s *Settings) {
 			s.Release.ReleaseInterval, s.Release.SameStep = 2, mechanism.SameStepDrop
-			s.Release.Budget = mechanism.Budget{Epsilon: 4, WindowSteps: 10, Lifetime: 50, Spent: mechanism.SpentRepeat}
+			s.Release.Budget = mechanism.Budget{
+				Epsilon: 4, WindowSteps: 10, Lifetime: 50, Spent: mechanism.SpentRepeat,
+			}
 		},
 		"padded, with a pseudonym": func(s *Settings) {
 			s.Release.MinRadiusKM, s.Release.Epsilon = 1, .5
-			s.Publish = pipeline.Publish{User: pipeline.UserPseudonym, Timestamp: pipeline.TimestampStep}
+			s.Publish = pipeline.Publish{
+				User: pipeline.UserPseudonym, Timestamp: pipeline.TimestampStep,
+			}
 		},
 		"the median, no padding, large ε": func(s *Settings) {
-			s.Release.MinCells, s.Release.Epsilon, s.Release.Estimate = -1, 6, mechanism.EstimateMedian
+			s.Release.MinCells, s.Release.Epsilon, s.Release.Estimate = -1, 6,
+				mechanism.EstimateMedian
 		},
 		"clamped, late ones dropped, in JSON": func(s *Settings) {
 			s.Input = pipeline.Input{Outside: pipeline.OutsideClamp, Late: pipeline.LateDrop}
@@ -56,7 +62,8 @@ func TestSoundService(t *testing.T) {
 			}
 			for _, c := range r.Checks {
 				if c.Failures > 0 || c.Trials == 0 || c.Power == "" || c.Says == "" {
-					t.Errorf("%s: %d failures in %d trials: %q; %q", c.Name, c.Failures, c.Trials, c.Details, c.Power)
+					t.Errorf("%s: %d failures in %d trials: %q; %q", c.Name, c.Failures, c.Trials,
+						c.Details, c.Power)
 				}
 			}
 		})
@@ -120,7 +127,11 @@ func TestReportDoesNotDependOnWorkers(t *testing.T) {
 	t.Parallel()
 	var reports []*Report
 	for _, workers := range []int{1, 3} {
-		r, err := Run(Engine, townSettings(t), Options{Seed: 5, Workers: workers, Sizes: Sizes{Users: 6000, Shapes: 40, Vehicles: 3, Steps: 40, RuleSteps: 10}})
+		r, err := Run(Engine, townSettings(t), Options{
+			Seed: 5, Workers: workers, Sizes: Sizes{
+				Users: 6000, Shapes: 40, Vehicles: 3, Steps: 40, RuleSteps: 10,
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,12 +146,14 @@ func TestReportDoesNotDependOnWorkers(t *testing.T) {
 func TestProgressEndsTheAudit(t *testing.T) {
 	t.Parallel()
 	stop := errors.New("enough")
-	_, err := Run(Engine, townSettings(t), Options{Seed: 5, Sizes: bytesSizes, Progress: func(done, total int64) error {
-		if done <= 0 || done > total {
-			t.Errorf("%d of %d", done, total)
-		}
-		return stop
-	}})
+	_, err := Run(Engine, townSettings(t), Options{
+		Seed: 5, Sizes: bytesSizes, Progress: func(done, total int64) error {
+			if done <= 0 || done > total {
+				t.Errorf("%d of %d", done, total)
+			}
+			return stop
+		},
+	})
 	if !errors.Is(err, stop) {
 		t.Errorf("%v", err)
 	}
@@ -225,8 +238,9 @@ func summary(all []fault) string {
 
 const (
 	proofs     = "../../../mechanism/PROOFS.md"
-	tableBegin = "<!-- table of planted faults: go test ./cmd/internal/audit -run TestFaults -update -->\n"
-	tableEnd   = "<!-- end of the table -->\n"
+	tableBegin = "<!-- table of planted faults: go test ./cmd/internal/audit -run TestFaults " +
+		"-update -->\n"
+	tableEnd = "<!-- end of the table -->\n"
 )
 
 func compareTable(t *testing.T, rows []string, sums string) {
@@ -240,14 +254,17 @@ func compareTable(t *testing.T, rows []string, sums string) {
 	if !ok || !closed {
 		t.Fatalf("%s lacks the marks of the table", proofs)
 	}
-	table := "| | planted fault | found by | users |\n|---|---|---|---|\n" + strings.Join(rows, "") + sums
+	table := "| | planted fault | found by | users |\n|---|---|---|---|\n" + strings.Join(rows,
+		"") + sums
 	if *update && !t.Failed() {
-		if err := os.WriteFile(proofs, []byte(head+tableBegin+table+tableEnd+tail), 0o644); err != nil {
+		if err := os.WriteFile(proofs, []byte(head+tableBegin+table+tableEnd+tail),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if was != table {
-		t.Errorf("the table of %s is another one: run with -update and read the difference; now it is\n%s", proofs, table)
+		t.Errorf("the table of %s is another one: run with -update and read the difference; now "+
+			"it is\n%s", proofs, table)
 	}
 }

@@ -136,7 +136,9 @@ func onTruth(change func(b *broken, f Fix, e *Effect)) func(Maker) Maker {
 
 // otherRules plants a rule that looks at the truth: where wants says so, a second engine
 // under other rules does the work.
-func otherRules(change func(o *mechanism.Options), wants func(b *broken, f Fix, before []byte) bool) func(Maker) Maker {
+func otherRules(change func(o *mechanism.Options),
+	wants func(b *broken, f Fix, before []byte) bool,
+) func(Maker) Maker {
 	return func(start Maker) Maker {
 		return func(s Settings) (Subject, error) {
 			other := s

@@ -62,53 +62,85 @@ func grouped(group string, sizes Sizes, all []fault) []fault {
 
 func faultsOfRecords() []fault {
 	return []fault{
-		example(fault{name: "the radius grows by 1 % on drift", plant: onDrift(func(b *broken, e *Effect) {
-			b.record(e, func(r *schemas.Sanitized) { r.RadiusM *= 1.01 })
-		})}),
-		{name: "the estimate moves a millionth of the way to the truth", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			b.record(e, func(r *schemas.Sanitized) { r.EstimateLatitude += 1e-6 * (f.Latitude - r.EstimateLatitude) })
-		})},
+		example(fault{
+			name: "the radius grows by 1 % on drift", plant: onDrift(func(b *broken, e *Effect) {
+				b.record(e, func(r *schemas.Sanitized) { r.RadiusM *= 1.01 })
+			}),
+		}),
+		{
+			name: "the estimate moves a millionth of the way to the truth",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				b.record(e, func(r *schemas.Sanitized) {
+					r.EstimateLatitude += 1e-6 * (f.Latitude - r.EstimateLatitude)
+				})
+			}),
+		},
 		{name: "the record's ε doubles on drift", plant: onDrift(func(b *broken, e *Effect) {
 			b.record(e, func(r *schemas.Sanitized) { r.Epsilon *= 2 })
 		})},
-		{name: "the factor of the set is that of the true cell", plant: onDrift(func(b *broken, e *Effect) {
-			b.record(e, func(r *schemas.Sanitized) {
-				if r.FactorSet > 0 {
-					r.FactorSet = 1
+		{
+			name: "the factor of the set is that of the true cell",
+			plant: onDrift(func(b *broken, e *Effect) {
+				b.record(e, func(r *schemas.Sanitized) {
+					if r.FactorSet > 0 {
+						r.FactorSet = 1
+					}
+				})
+			}),
+		},
+		{
+			name: "the last bit of the latitude is the parity of the cell",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				b.record(e, func(r *schemas.Sanitized) {
+					r.Latitude = math.Float64frombits(math.Float64bits(r.Latitude)&^1 |
+						uint64(b.cell(f)&1))
+				})
+			}),
+		},
+		{
+			name: "the record keeps the exact time under timestamp: step",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				b.record(e, func(r *schemas.Sanitized) { r.Timestamp = f.Timestamp })
+			}),
+		},
+		{
+			name: "Kafka's timestamp stays exact under timestamp: step",
+			plant: onTruth(func(_ *broken, f Fix, e *Effect) {
+				for i := range e.Records {
+					e.Records[i].Timestamp = f.KafkaMS
 				}
-			})
-		})},
-		{name: "the last bit of the latitude is the parity of the cell", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			b.record(e, func(r *schemas.Sanitized) {
-				r.Latitude = math.Float64frombits(math.Float64bits(r.Latitude)&^1 | uint64(b.cell(f)&1))
-			})
-		})},
-		{name: "the record keeps the exact time under timestamp: step", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			b.record(e, func(r *schemas.Sanitized) { r.Timestamp = f.Timestamp })
-		})},
-		{name: "Kafka's timestamp stays exact under timestamp: step", plant: onTruth(func(_ *broken, f Fix, e *Effect) {
-			for i := range e.Records {
-				e.Records[i].Timestamp = f.KafkaMS
-			}
-		})},
-		{name: "the Kafka key stays the user id under user: pseudonym", plant: onTruth(func(_ *broken, f Fix, e *Effect) {
-			for i := range e.Records {
-				e.Records[i].Key = []byte(f.User)
-			}
-		})},
+			}),
+		},
+		{
+			name: "the Kafka key stays the user id under user: pseudonym",
+			plant: onTruth(func(_ *broken, f Fix, e *Effect) {
+				for i := range e.Records {
+					e.Records[i].Key = []byte(f.User)
+				}
+			}),
+		},
 		{name: "the model id changes on drift", plant: onDrift(func(b *broken, e *Effect) {
 			b.record(e, func(r *schemas.Sanitized) { r.ModelID = "0123456789abcdef" })
 		})},
-		{name: "a record of drift is not published", plant: onDrift(func(_ *broken, e *Effect) { e.Records = nil })},
+		{
+			name:  "a record of drift is not published",
+			plant: onDrift(func(_ *broken, e *Effect) { e.Records = nil }),
+		},
 		{name: "a record of drift is published twice", plant: onDrift(func(_ *broken, e *Effect) {
 			e.Records = append(e.Records, e.Records...)
 		})},
-		{name: "a late fix's dead letter has the parity of its cell in its timestamp", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			for i := range e.DeadLetters {
-				e.DeadLetters[i].Timestamp += int64(b.cell(f) & 1)
-			}
-		})},
-		{name: "a counter of set sizes counts drift too", plant: onDrift(func(_ *broken, e *Effect) { e.Counts.SetCells++ })},
+		{
+			name: "a late fix's dead letter has the parity of its cell in its timestamp",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				for i := range e.DeadLetters {
+					e.DeadLetters[i].Timestamp += int64(b.cell(f) & 1)
+				}
+			}),
+		},
+		{
+			name:  "a counter of set sizes counts drift too",
+			plant: onDrift(func(_ *broken, e *Effect) { e.Counts.SetCells++ }),
+		},
 	}
 }
 
@@ -117,94 +149,147 @@ func (b *broken) beyond(f Fix) float64 { return b.Model.Grid.Beyond(f.Latitude, 
 
 func faultsOfBorder() []fault {
 	return []fault{
-		{name: "a fix that is clamped has a radius 1 % larger", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			if b.beyond(f) > 0 {
-				b.record(e, func(r *schemas.Sanitized) { r.RadiusM *= 1.01 })
-			}
-		})},
-		{name: "a fix 10 km outside the map is not clamped but left out", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			if b.beyond(f) > 10 {
-				e.Records = nil
-			}
-		})},
-		{name: "a fix that is refused as outside the map moves the state's step", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			if e.Counts.OutsideRefused > 0 && len(e.State) > 0 {
-				b.state(e, func(s *mechanism.State) { s.Step = b.step(f) })
-			}
-		})},
-		{name: "the dead letter of a fix outside the map says how far", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			if e.Counts.OutsideRefused > 0 {
-				e.DeadLetters[0].Timestamp += int64(b.beyond(f))
-			}
-		})},
+		{
+			name: "a fix that is clamped has a radius 1 % larger",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				if b.beyond(f) > 0 {
+					b.record(e, func(r *schemas.Sanitized) { r.RadiusM *= 1.01 })
+				}
+			}),
+		},
+		{
+			name: "a fix 10 km outside the map is not clamped but left out",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				if b.beyond(f) > 10 {
+					e.Records = nil
+				}
+			}),
+		},
+		{
+			name: "a fix that is refused as outside the map moves the state's step",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				if e.Counts.OutsideRefused > 0 && len(e.State) > 0 {
+					b.state(e, func(s *mechanism.State) { s.Step = b.step(f) })
+				}
+			}),
+		},
+		{
+			name: "the dead letter of a fix outside the map says how far",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				if e.Counts.OutsideRefused > 0 {
+					e.DeadLetters[0].Timestamp += int64(b.beyond(f))
+				}
+			}),
+		},
 	}
 }
 
 func faultsOfStates() []fault {
 	return []fault{
-		{name: "the state's radius is another float on drift", plant: onDrift(func(b *broken, e *Effect) {
-			b.state(e, func(s *mechanism.State) { s.RadiusKM = math.Nextafter(s.RadiusKM, 0) })
-		})},
-		{name: "the posterior gives the true cell 1 % more", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			b.state(e, func(s *mechanism.State) {
-				for i, c := range s.Posterior.Cells {
-					if c == b.cell(f) {
-						s.Posterior.P[i] = float64(float32(s.Posterior.P[i] * 1.01))
+		{
+			name: "the state's radius is another float on drift",
+			plant: onDrift(func(b *broken, e *Effect) {
+				b.state(e, func(s *mechanism.State) { s.RadiusKM = math.Nextafter(s.RadiusKM, 0) })
+			}),
+		},
+		{
+			name: "the posterior gives the true cell 1 % more",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				b.state(e, func(s *mechanism.State) {
+					for i, c := range s.Posterior.Cells {
+						if c == b.cell(f) {
+							s.Posterior.P[i] = float64(float32(s.Posterior.P[i] * 1.01))
+						}
 					}
+				})
+			}),
+		},
+		{
+			name: "a release of drift is not charged to the ledger",
+			plant: wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
+				e, err := b.inner.Feed(f, before)
+				if err == nil && e.Counts.Releases == 1 && b.drift(f, before) {
+					was := decodedState(before)
+					b.state(&e, func(s *mechanism.State) {
+						s.Ledger, s.EpsilonSpent, s.Rho = was.Ledger,
+							was.EpsilonSpent, was.Rho
+					})
 				}
-			})
-		})},
-		{name: "a release of drift is not charged to the ledger", plant: wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
-			e, err := b.inner.Feed(f, before)
-			if err == nil && e.Counts.Releases == 1 && b.drift(f, before) {
-				was := decodedState(before)
-				b.state(&e, func(s *mechanism.State) { s.Ledger, s.EpsilonSpent, s.Rho = was.Ledger, was.EpsilonSpent, was.Rho })
-			}
-			return e, err
-		})},
-		{name: "an instance remembers the last true cell, and the next radius shows it", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			if b.moved(f) {
-				b.record(e, func(r *schemas.Sanitized) { r.RadiusM *= 1.001 })
-			}
-		})},
-		{name: "the posterior is the paper's, cells emitting from themselves", plant: func(start Maker) Maker {
-			return func(s Settings) (Subject, error) {
-				s.Release.Inference = mechanism.InferencePaper
-				return start(s)
-			}
-		}},
+				return e, err
+			}),
+		},
+		{
+			name: "an instance remembers the last true cell, and the next radius shows it",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				if b.moved(f) {
+					b.record(e, func(r *schemas.Sanitized) { r.RadiusM *= 1.001 })
+				}
+			}),
+		},
+		{
+			name: "the posterior is the paper's, cells emitting from themselves",
+			plant: func(start Maker) Maker {
+				return func(s Settings) (Subject, error) {
+					s.Release.Inference = mechanism.InferencePaper
+					return start(s)
+				}
+			},
+		},
 	}
 }
 
 // far says that the true cell is far from the state's estimate.
 func far(b *broken, f Fix, before []byte) bool {
 	s := decodedState(before)
-	return s.Started && s.Estimate.Distance(b.Model.Grid.Centre(b.cell(f))) > 3*b.Model.Grid.CellKM()
+	return s.Started &&
+		s.Estimate.Distance(b.Model.Grid.Centre(b.cell(f))) > 3*b.Model.Grid.CellKM()
 }
 
 func movedSince(b *broken, f Fix, _ []byte) bool { return b.moved(f) }
 
 func faultsOfRules() []fault {
 	return []fault{
-		example(fault{name: "adaptive releases look at the true distance", plant: otherRules(func(o *mechanism.Options) { o.AdaptiveRadiusKM = 0 }, far)}),
-		{name: "the release interval ends early where the user has moved", plant: otherRules(func(o *mechanism.Options) { o.ReleaseInterval = 1 }, movedSince)},
-		{name: "a fix far away is released beyond the budget", plant: otherRules(func(o *mechanism.Options) { o.Budget = mechanism.Budget{} }, far)},
-		{name: "a further fix of a step draws afresh where the cell is another", plant: otherRules(func(o *mechanism.Options) {
-			if o.ReleaseInterval <= 1 && o.SameStep == mechanism.SameStepRepeat {
-				o.SameStep = mechanism.SameStepRelease
-			}
-		}, movedSince)},
-		{name: "between releases it skips or predicts by the true cell", plant: otherRules(func(o *mechanism.Options) {
-			if o.Between = mechanism.BetweenSkip; o.ReleaseInterval%2 == 0 {
-				o.Between = mechanism.BetweenPredict
-			}
-		}, far)},
-		{name: "a spent budget repeats where the user is far away", plant: otherRules(func(o *mechanism.Options) { o.Budget.Spent = mechanism.SpentRepeat }, far)},
-		{name: "a late fix from another cell is dropped in silence", plant: onTruth(func(b *broken, f Fix, e *Effect) {
-			if e.Counts.Late > 0 && b.cell(f)%2 == 1 {
-				e.DeadLetters = nil
-			}
-		})},
+		example(fault{
+			name:  "adaptive releases look at the true distance",
+			plant: otherRules(func(o *mechanism.Options) { o.AdaptiveRadiusKM = 0 }, far),
+		}),
+		{
+			name:  "the release interval ends early where the user has moved",
+			plant: otherRules(func(o *mechanism.Options) { o.ReleaseInterval = 1 }, movedSince),
+		},
+		{
+			name:  "a fix far away is released beyond the budget",
+			plant: otherRules(func(o *mechanism.Options) { o.Budget = mechanism.Budget{} }, far),
+		},
+		{
+			name: "a further fix of a step draws afresh where the cell is another",
+			plant: otherRules(func(o *mechanism.Options) {
+				if o.ReleaseInterval <= 1 && o.SameStep == mechanism.SameStepRepeat {
+					o.SameStep = mechanism.SameStepRelease
+				}
+			}, movedSince),
+		},
+		{
+			name: "between releases it skips or predicts by the true cell",
+			plant: otherRules(func(o *mechanism.Options) {
+				if o.Between = mechanism.BetweenSkip; o.ReleaseInterval%2 == 0 {
+					o.Between = mechanism.BetweenPredict
+				}
+			}, far),
+		},
+		{
+			name: "a spent budget repeats where the user is far away",
+			plant: otherRules(func(o *mechanism.Options) { o.Budget.Spent = mechanism.SpentRepeat },
+				far),
+		},
+		{
+			name: "a late fix from another cell is dropped in silence",
+			plant: onTruth(func(b *broken, f Fix, e *Effect) {
+				if e.Counts.Late > 0 && b.cell(f)%2 == 1 {
+					e.DeadLetters = nil
+				}
+			}),
+		},
 	}
 }
 
@@ -236,11 +321,22 @@ func every(n int64) func(r *redraw) bool {
 func faultsOfLaw() []fault {
 	return []fault{
 		example(fault{name: "ε × 1.5 in every 16th step", plant: stretched(1.5, every(16))}),
-		{name: "ε × 1.5 in every 8th release", plant: stretched(1.5, func(r *redraw) bool { return r.number%8 == 0 })},
+		{
+			name:  "ε × 1.5 in every 8th release",
+			plant: stretched(1.5, func(r *redraw) bool { return r.number%8 == 0 }),
+		},
 		{name: "ε × 1.2 everywhere", plant: stretched(1.2, func(*redraw) bool { return true })},
-		{name: "ε × 1.25 on drift", plant: stretched(1.25, func(r *redraw) bool { return r.cell != r.site })},
-		{name: "ε × 2 on lines", plant: stretched(2, func(r *redraw) bool { return r.span().Dim() == 1 })},
-		example(fault{name: "a tail that is cut at a norm of 8/ε (.3 % of releases)", plant: cut(8)}),
+		{
+			name:  "ε × 1.25 on drift",
+			plant: stretched(1.25, func(r *redraw) bool { return r.cell != r.site }),
+		},
+		{
+			name:  "ε × 2 on lines",
+			plant: stretched(2, func(r *redraw) bool { return r.span().Dim() == 1 }),
+		},
+		example(fault{
+			name: "a tail that is cut at a norm of 8/ε (.3 % of releases)", plant: cut(8),
+		}),
 		{name: "a tail that is cut at a norm of 11/ε (.02 %)", plant: cut(11), whole: true},
 		{name: "the nearer of two draws", plant: drawn(func(r *redraw) grid.Point {
 			first, second, k := r.honest(), r.again(), r.span()
@@ -257,23 +353,31 @@ func faultsOfLaw() []fault {
 			}
 			return z
 		})},
-		{name: "noise in even steps goes with that of the step before", plant: drawn(func(r *redraw) grid.Point {
-			r.source = r.stream(fmt.Append(nil, "pair", r.fix.User, (r.step(r.fix)+1)/2))
-			return r.again()
-		})},
+		{
+			name: "noise in even steps goes with that of the step before",
+			plant: drawn(func(r *redraw) grid.Point {
+				r.source = r.stream(fmt.Append(nil, "pair", r.fix.User, (r.step(r.fix)+1)/2))
+				return r.again()
+			}),
+		},
 		{
 			name: "ε × 1.5 in every 100th step", plant: stretched(1.5, every(100)), whole: true,
-			missed: "periods are looked at up to 64, and an ε that is .3 % too large on the whole is within the scatter of 8,000 releases",
+			missed: "periods are looked at up to 64, and an ε that is .3 % too large on the " +
+				"whole is within the scatter of 8,000 releases",
 		},
 		{
 			name: "a tail that is cut at a norm of 14/ε (.001 %)", plant: cut(14), whole: true,
-			missed: "two of 131,072 releases should lie there, so none is no wonder; the proof covers tails (Theorem 1), draws cannot",
+			missed: "two of 131,072 releases should lie there, so none is no wonder; the proof " +
+				"covers tails (Theorem 1), draws cannot",
 		},
 		{
-			name: "half the noise for one user in a thousand", plant: stretched(2, func(r *redraw) bool {
-				return noise.NewKeyed(noise.KeyFromSeed(5)).Stream([]byte(r.fix.User)).Uint64()%1000 == 0
+			name: "half the noise for one user in a thousand",
+			plant: stretched(2, func(r *redraw) bool {
+				return noise.NewKeyed(noise.KeyFromSeed(5)).Stream([]byte(r.fix.User)).
+					Uint64()%1000 == 0
 			}), whole: true,
-			missed: "65 of the crowd's users have it, too few to show among the others, and nobody knows which to look at",
+			missed: "65 of the crowd's users have it, too few to show among the others, and " +
+				"nobody knows which to look at",
 		},
 	}
 }
@@ -297,7 +401,8 @@ func perimeter(r *redraw) grid.Point {
 	}
 	c, d := corners[i], corners[(i+1)%len(corners)]
 	share, size := at/lengths[i], noise.Gamma(r.source, 2)/r.epsilon
-	return r.at(size*(float64(c.X)+share*float64(d.X-c.X)), size*(float64(c.Y)+share*float64(d.Y-c.Y)))
+	return r.at(size*(float64(c.X)+share*float64(d.X-c.X)),
+		size*(float64(c.Y)+share*float64(d.Y-c.Y)))
 }
 
 func faultsOfSets() []fault {
@@ -327,19 +432,26 @@ func faultsOfSets() []fault {
 		{name: "the true cell joins the location set", plant: drawn(func(r *redraw) grid.Point {
 			return r.sample(r.cells, r.cell, r.epsilon)
 		})},
-		{name: "a cell beside the set is released as itself", plant: drawn(func(r *redraw) grid.Point {
-			g := r.Model.Grid
-			if r.cell != r.site && g.Centre(r.cell).Distance(g.Centre(r.site)) < 1.1*g.CellKM() {
-				return r.sample(r.cells, r.cell, r.epsilon)
-			}
-			return r.honest()
-		})},
-		{name: "a single cell is released as the true one", plant: drawn(func(r *redraw) grid.Point {
-			if len(r.cells) == 1 {
-				return r.Model.Grid.Centre(r.cell)
-			}
-			return r.honest()
-		})},
+		{
+			name: "a cell beside the set is released as itself",
+			plant: drawn(func(r *redraw) grid.Point {
+				g := r.Model.Grid
+				if r.cell != r.site &&
+					g.Centre(r.cell).Distance(g.Centre(r.site)) < 1.1*g.CellKM() {
+					return r.sample(r.cells, r.cell, r.epsilon)
+				}
+				return r.honest()
+			}),
+		},
+		{
+			name: "a single cell is released as the true one",
+			plant: drawn(func(r *redraw) grid.Point {
+				if len(r.cells) == 1 {
+					return r.Model.Grid.Centre(r.cell)
+				}
+				return r.honest()
+			}),
+		},
 	}
 }
 
@@ -351,7 +463,8 @@ func faultsOfStreams() []fault {
 			return func(t []byte) []byte { return t[:len(t)-4] }
 		})},
 		{name: "noise without the user", plant: drawn(func(r *redraw) grid.Point {
-			r.source = r.stream(fmt.Append(nil, "no user", r.step(r.fix), r.number, r.site, r.cells))
+			r.source = r.stream(fmt.Append(nil, "no user", r.step(r.fix), r.number,
+				r.site, r.cells))
 			return r.again()
 		})},
 		{name: "noise without the step", plant: drawn(func(r *redraw) grid.Point {
@@ -367,7 +480,8 @@ func faultsOfStreams() []fault {
 		})},
 		{
 			name: "streams of 34 bits of seed", plant: seedOf(34), whole: true,
-			missed: "131,072 streams have half a collision; the key's streams have 256 bits, and the code is short",
+			missed: "131,072 streams have half a collision; the key's streams have 256 bits, and " +
+				"the code is short",
 		},
 	}
 }

@@ -28,7 +28,8 @@ func townModel(tb testing.TB) *mobility.Model {
 				if dx == 0 && dy == 0 {
 					weight = 4
 				}
-				m.Columns, m.Values = append(m.Columns, grid.Cell(y*g.Width()+x)), append(m.Values, weight)
+				m.Columns, m.Values = append(m.Columns, grid.Cell(y*g.Width()+x)),
+					append(m.Values, weight)
 				total += weight
 			}
 		}
@@ -44,7 +45,9 @@ func townModel(tb testing.TB) *mobility.Model {
 		}
 	}
 	initial.Normalize()
-	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}, Initial: initial}
+	model := &mobility.Model{
+		Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}, Initial: initial,
+	}
 	if err := model.Validate(); err != nil {
 		tb.Fatal(err)
 	}

@@ -3,63 +3,9 @@ package audit
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"github.com/geodither/geodither/mechanism"
-	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
-	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 )
-
-// draw is one release as the tests of the law see it. Whatever the location set was,
-// radius, sector and their independence have one law, so releases of many sets are pooled.
-type draw struct {
-	// radius is ε times the gauge of the noise: of the Gamma law of this shape, 2 under a
-	// polygon K and 1 along a line.
-	radius, shape float64
-	// beyond is the probability of a larger radius, sector a share of K's area. Both are
-	// uniform and independent.
-	beyond, sector float64
-	drift          bool
-	even           bool // the parity of the true cell's number
-	fresh          bool // the user's first release
-	step, number   int64
-	user           int
-}
-
-// ball is the unit ball of the noise's norm.
-func ball(g *grid.Grid, o mechanism.Options, cells []grid.Cell) *attack.Span {
-	switch o.Mechanism {
-	case law.Laplace:
-		return attack.DiamondOf(cells, g.Width(), false)
-	case law.LaplaceTight:
-		return attack.DiamondOf(cells, g.Width(), true)
-	}
-	return attack.SpanOf(cells, g.Width())
-}
-
-// measure fills the coordinates of noise in cells. Where the noise has no direction of its
-// own, rng gives one.
-func (d *draw) measure(k *attack.Span, epsilon, x, y float64, rng *rand.Rand) {
-	d.radius = epsilon * k.Gauge(x, y)
-	switch {
-	case k.Dim() == 1:
-		side := 0.0
-		if u := k.Corners()[1]; x*float64(u.X)+y*float64(u.Y) < 0 || x == 0 && y == 0 && rng.IntN(2) == 0 {
-			side = 1
-		}
-		d.shape, d.beyond, d.sector = 1, math.Exp(-d.radius), (side+rng.Float64())/2
-	case x == 0 && y == 0:
-		d.shape, d.beyond, d.sector = 2, 1, rng.Float64()
-	default:
-		d.shape, d.beyond, d.sector = 2, (1+d.radius)*math.Exp(-d.radius), k.Cone(x, y)
-	}
-	if math.IsInf(d.radius, 1) {
-		d.beyond = 0
-	}
-}
 
 // test is one statistical test: the probability, under the stated law, of what was seen or
 // worse.
@@ -69,14 +15,14 @@ type test struct {
 	p     float64
 }
 
-// tests collects them. How many there are depends on the sizes of the audit alone.
+// tests collects tests. Their number depends on the sizes of the audit alone.
 type tests struct{ all []test }
 
 func (t *tests) add(check *Check, p float64, format string, args ...any) {
 	t.all = append(t.all, test{check, fmt.Sprintf(format, args...), p})
 }
 
-// judge fails what is less probable than its share of the rate of false alarms
+// judge fails the tests whose result is less probable than their share of the rate of false alarms
 // (Bonferroni). Checks have equal shares, however many tests they make.
 func (t *tests) judge(alpha float64) {
 	count := map[*Check]int{}
@@ -90,8 +36,21 @@ func (t *tests) judge(alpha float64) {
 	}
 }
 
-// leastClass is how many releases a class needs to be tested.
+// leastClass is the least number of releases of a class that is tested.
 const leastClass = 16
+
+// longRuns makes all tests on the releases of the long runs.
+func (t *tests) longRuns(law, periods *Check, draws []draw) {
+	t.pool(law, "long runs", draws)
+	t.independent(law, draws)
+	t.byPeriod(periods, draws)
+}
+
+// pool makes all tests of the law on one pool of draws and on its classes.
+func (t *tests) pool(check *Check, name string, draws []draw) {
+	t.looksAt(check, name, draws)
+	t.byClass(check, name, draws)
+}
 
 // looksAt makes all tests of the law on one pool of draws.
 func (t *tests) looksAt(check *Check, pool string, draws []draw) {
@@ -104,8 +63,8 @@ func (t *tests) looksAt(check *Check, pool string, draws []draw) {
 	t.tails(check, pool, draws)
 }
 
-// scale tests the sum of the radii, which has a Gamma law. It is the most powerful test of
-// another ε.
+// scale tests the sum of the radii, which has a Gamma law. It is the
+// most powerful test against another ε.
 func (t *tests) scale(check *Check, pool string, draws []draw) {
 	sum, shape := 0.0, 0.0
 	for i := range draws {
@@ -136,12 +95,13 @@ func (t *tests) shells(check *Check, pool string, draws []draw) {
 		sum += (n - expected) * (n - expected) / expected
 	}
 	law := distuv.ChiSquared{K: float64(side*side - 1)}
-	t.add(check, law.Survival(sum), "the noise of %s lies otherwise in %d×%d shells and sectors than stated: χ² is %.0f",
+	t.add(check, law.Survival(sum),
+		"the noise of %s lies otherwise in %d×%d shells and sectors than stated: χ² is %.0f",
 		pool, side, side, sum)
 }
 
-// tails tests how many releases lie beyond shells that get half as probable each time, and
-// the farthest of all: a tail that is cut has no release where some must be.
+// tails tests how many releases lie beyond shells of ever smaller probability, and where the
+// farthest release is: a truncated tail has no release where there must be some.
 func (t *tests) tails(check *Check, pool string, draws []draw) {
 	n, least := float64(len(draws)), 1.0
 	for i := range draws {
@@ -156,15 +116,16 @@ func (t *tests) tails(check *Check, pool string, draws []draw) {
 		}
 		law := distuv.Binomial{N: n, P: edge}
 		p := min(1, 2*min(law.CDF(count), law.CDF(n)-law.CDF(count-1)))
-		t.add(check, p, "%.0f releases of %s lie in a tail that should hold %.1f", count, pool, n*edge)
+		t.add(check, p, "%.0f releases of %s lie in a tail that should hold %.1f", count,
+			pool, n*edge)
 	}
 	nearer := math.Exp(n * math.Log1p(-least)) // the probability that the farthest is no farther
 	farther := -math.Expm1(n * math.Log1p(-least))
-	t.add(check, min(1, 2*min(nearer, farther)), "the farthest release of %s is not where it should be", pool)
+	t.add(check, min(1, 2*min(nearer, farther)),
+		"the farthest release of %s is not where it should be", pool)
 }
 
-// classes are parts of a pool whose noise could be another one if somebody had looked at
-// what they are divided by.
+// classes are parts of a pool whose noise would differ if it depended on what divides them.
 var classes = []struct {
 	name string
 	in   func(d *draw) bool
@@ -188,15 +149,15 @@ func (t *tests) byClass(check *Check, pool string, draws []draw) {
 		}
 		if len(part) >= leastClass && len(part) < len(draws) {
 			t.looksAt(check, class.name+" in "+pool, part)
-			check.Trials -= int64(len(part)) // they are counted already
+			check.Trials -= int64(len(part)) // they were counted before
 		}
 	}
 }
 
-// longestPeriod is up to which n every n-th step is looked at.
+// longestPeriod is the largest n for which every n-th step is tested.
 const longestPeriod = 64
 
-// byPeriod tests the size of noise in every n-th step and release, at each phase.
+// byPeriod tests the size of noise in every n-th step, release and user, at each phase.
 func (t *tests) byPeriod(check *Check, draws []draw) {
 	check.Trials += int64(len(draws))
 	for _, by := range []struct {
@@ -215,7 +176,8 @@ func (t *tests) byPeriod(check *Check, draws []draw) {
 			}
 			for phase, part := range parts {
 				if len(part) >= leastClass {
-					class := fmt.Sprintf("every %d%s %s (phase %d)", period, ordinal(period), by.name, phase)
+					class := fmt.Sprintf("every %d%s %s (phase %d)", period, ordinal(period),
+						by.name, phase)
 					t.scale(check, class, part)
 				}
 			}
@@ -237,9 +199,9 @@ func ordinal(n int64) string {
 	return "th"
 }
 
-// independent tests that noise does not go with that of the steps before, nor with that of
-// other users in the same step: the correlation of uniform numbers, times the root of how
-// many there are, is normal.
+// independent tests that noise does not correlate with that of the steps before, nor with that of
+// another user in the same step. The correlation of n pairs of uniform numbers, times √n, is
+// normal.
 func (t *tests) independent(check *Check, draws []draw) {
 	type place struct {
 		user int
@@ -255,7 +217,10 @@ func (t *tests) independent(check *Check, draws []draw) {
 	}{
 		{"one step before", func(d *draw) place { return place{d.user, d.step - 1} }},
 		{"two steps before", func(d *draw) place { return place{d.user, d.step - 2} }},
-		{"another user's of the same step", func(d *draw) place { return place{d.user + 1, d.step} }},
+		{
+			"another user's of the same step",
+			func(d *draw) place { return place{d.user + 1, d.step} },
+		},
 	} {
 		for _, part := range []struct {
 			name string
@@ -273,7 +238,8 @@ func (t *tests) independent(check *Check, draws []draw) {
 			}
 			if n >= leastClass {
 				p := math.Erfc(math.Abs(sum/math.Sqrt(n)) / math.Sqrt2)
-				t.add(check, p, "the %s of noise goes with that of %s: correlation %.3f", part.name, pair.name, sum/n)
+				t.add(check, p, "the %s of noise goes with that of %s: correlation %.3f", part.name,
+					pair.name, sum/n)
 			}
 		}
 	}

@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -16,8 +14,8 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// seeded is noise that a seed decides and the transcript does not: with it an audit tries
-// one release after the other, at the same facts.
+// seeded is noise that depends on a seed and not on the transcript. With it an audit tries one
+// release after another for the same facts.
 type seeded struct {
 	seed uint64
 	pcg  rand.PCG
@@ -25,13 +23,13 @@ type seeded struct {
 
 // On implements noise.Streams.
 func (s *seeded) On(noise.Day, []byte) (noise.Source, error) {
-	s.pcg.Seed(s.seed, 0x666f72636564) // any second word: it names the stream
+	s.pcg.Seed(s.seed, 0x666f72636564) // an arbitrary second word, which names the stream
 	return &s.pcg, nil
 }
 
 // observer computes what an instance must publish and store from public facts alone: the
 // settings, the state before, the time of the fix and the release. It shares no noise with
-// the instance and is not given the true cell.
+// the instance and never gets the true cell.
 type observer struct {
 	settings  Settings
 	sanitizer *mechanism.Sanitizer
@@ -56,8 +54,8 @@ func newObserver(s Settings) (*observer, error) {
 	}, nil
 }
 
-// decide takes the step with a cell of the observer's own. The rules must come to the same
-// result as with the true one. It leaves the state after a step without a release.
+// decide takes the step with an arbitrary cell. The rules must give the same result as for the true
+// cell. It leaves the state after a step without a release.
 func (o *observer) decide(f Fix, before []byte) (mechanism.Outcome, error) {
 	if err := o.state.DecodeBinary(before); err != nil {
 		return mechanism.Outcome{}, err
@@ -67,8 +65,8 @@ func (o *observer) decide(f Fix, before []byte) (mechanism.Outcome, error) {
 	})
 }
 
-// expected is the effect that an instance must have, given what it has released. A dead
-// letter and a release are taken from got.
+// expected returns the effect that an instance must have, given what it has released. It takes dead
+// letters and the release from got.
 func (o *observer) expected(f Fix, before []byte, got Effect) (Effect, error) {
 	out, err := o.decide(f, before)
 	if err != nil {
@@ -95,27 +93,34 @@ func (o *observer) expected(f Fix, before []byte, got Effect) (Effect, error) {
 	}
 	record := o.record(f, out)
 	value, err := o.codec.AppendSanitized(nil, record)
-	want.Records = []task.Message{{Key: []byte(record.UserID), Value: value, Timestamp: o.time(f.KafkaMS)}}
+	want.Records = []task.Message{{
+		Key: []byte(record.UserID), Value: value, Timestamp: o.time(f.KafkaMS),
+	}}
 	return want, err
 }
 
-// observe replaces the observer's own release by the one that was drawn.
+// observe replaces the observer's own release by the real one.
 func (o *observer) observe(out *mechanism.Outcome, f Fix, before []byte, z grid.Point) error {
 	if err := o.state.DecodeBinary(before); err != nil {
 		return err
 	}
-	seen := mechanism.Seen{Step: o.settings.Model.StepAt(f.Timestamp), Kind: mechanism.Released, Release: z}
+	seen := mechanism.Seen{
+		Step: o.settings.Model.StepAt(f.Timestamp), Kind: mechanism.Released, Release: z,
+	}
 	err := o.sanitizer.Observe(&o.state, seen)
-	out.Release, out.Estimate, out.RadiusKM, out.Number = z, o.state.Estimate, o.state.RadiusKM, o.state.Releases
+	out.Release, out.Estimate, out.RadiusKM, out.Number = z, o.state.Estimate, o.state.RadiusKM,
+		o.state.Releases
 	return err
 }
 
 func (o *observer) record(f Fix, out mechanism.Outcome) schemas.Sanitized {
 	g, options := o.settings.Model.Grid, o.settings.Release
 	r := schemas.Sanitized{
-		UserID: f.User, Timestamp: o.time(f.Timestamp), RadiusM: out.RadiusKM * 1000, Epsilon: out.Epsilon,
-		Delta: options.Delta, Mechanism: options.Mechanism, ModelID: o.settings.Model.ID(),
-		Step: o.settings.Model.StepAt(f.Timestamp), Release: int64(out.Number), Kind: out.Kind.String(),
+		UserID: f.User, Timestamp: o.time(f.Timestamp), RadiusM: out.RadiusKM * 1000,
+		Epsilon: out.Epsilon,
+		Delta:   options.Delta, Mechanism: options.Mechanism, ModelID: o.settings.Model.ID(),
+		Step: o.settings.Model.StepAt(f.Timestamp), Release: int64(out.Number),
+		Kind: out.Kind.String(),
 	}
 	if o.settings.Publish.User == pipeline.UserPseudonym {
 		r.UserID = pipeline.Pseudonym(o.settings.Key, f.User)
@@ -123,7 +128,8 @@ func (o *observer) record(f Fix, out mechanism.Outcome) schemas.Sanitized {
 	r.Latitude, r.Longitude = g.ToDegrees(out.Release)
 	r.EstimateLatitude, r.EstimateLongitude = g.ToDegrees(out.Estimate)
 	if o.settings.Publish.Metric {
-		r.Factor200M, r.Factor1KM, r.FactorSet = out.Metric.Within200M, out.Metric.Within1KM, out.Metric.Across
+		r.Factor200M, r.Factor1KM, r.FactorSet = out.Metric.Within200M, out.Metric.Within1KM,
+			out.Metric.Across
 	}
 	return r
 }
@@ -136,7 +142,7 @@ func (o *observer) time(ms int64) int64 {
 	return ms - ms%stepMS
 }
 
-// counted is what one record adds to the counters, where o.state is the one after it.
+// counted returns what one record adds to the counters. o.state is the state after it.
 func (o *observer) counted(out mechanism.Outcome, f Fix) pipeline.Tally {
 	s := pipeline.Tally{RecordsIn: 1}
 	if out.Kind.Published() {
@@ -166,7 +172,8 @@ func (o *observer) counted(out mechanism.Outcome, f Fix) pipeline.Tally {
 	return s
 }
 
-// lateness is the histogram of one late fix: its step before the user's last one.
+// lateness returns the histogram of one late fix, by the time from its step to the user's last
+// step.
 func (o *observer) lateness(f Fix) (l pipeline.Lateness) {
 	late := time.Duration(o.state.Step-o.settings.Model.StepAt(f.Timestamp)) * o.settings.Model.Step
 	bucket, _ := slices.BinarySearch(pipeline.LatenessBounds(), late)
@@ -174,7 +181,7 @@ func (o *observer) lateness(f Fix) (l pipeline.Lateness) {
 	return l
 }
 
-// set is the location set of a fix after a state. It is valid until the next call.
+// set returns the location set of a fix after a state. It is valid until the next call.
 func (o *observer) set(before []byte, step int64) ([]grid.Cell, error) {
 	var state mechanism.State
 	if err := state.DecodeBinary(before); err != nil {
@@ -182,69 +189,3 @@ func (o *observer) set(before []byte, step int64) ([]grid.Cell, error) {
 	}
 	return o.lookout.Cells(&state, step), nil
 }
-
-// bayes tests a release: the location set holds its mass, no two of its places are told
-// apart by more than ε (beside a line all would be), and the posterior follows by Bayes' rule
-// from the cells' surrogates. K is built by brute force.
-func (o *observer) bayes(check *Check, before []byte, step int64, after *mechanism.State) error {
-	cells, err := o.set(before, step)
-	if err != nil {
-		return err
-	}
-	g, options, prior := o.settings.Model.Grid, o.settings.Release, o.lookout.Prior()
-	check.Trials++
-	mass := 0.0
-	for _, c := range cells {
-		mass += prior.At(c)
-	}
-	if mass < (1-options.Delta)*prior.Total()-1e-9 {
-		check.fail("a location set holds less than 1 - δ of the prior")
-	}
-	k := ball(g, options, cells)
-	exponent := make(map[grid.Cell]float64, len(cells))
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, c := range cells {
-		d := after.Release.Sub(g.Centre(c))
-		e := -options.Epsilon * k.Gauge(d.X/g.CellKM(), d.Y/g.CellKM())
-		exponent[c], low, high = e, min(low, e), max(high, e)
-	}
-	if k.Dim() > 0 && !(high-low <= options.Epsilon*(1+1e-9)) {
-		check.fail("a release tells two places of its location set apart by more than e^ε")
-	}
-	if options.Inference != mechanism.InferenceSurrogate || k.Dim() == 0 {
-		return nil
-	}
-	total := 0.0
-	posterior := make(map[grid.Cell]float64, prior.Len())
-	for i, c := range prior.Cells {
-		p := prior.P[i] * math.Exp(exponent[attack.NearestMember(g, cells, c)]-high)
-		posterior[c] = p
-		total += p
-	}
-	// Pruning drops at most 10⁻⁴ of the mass and float32 rounds by 10⁻⁷.
-	for i, c := range after.Posterior.Cells {
-		if want, p := posterior[c]/total, after.Posterior.P[i]; math.Abs(p-want) > 1e-3*want {
-			check.fail("the posterior is not that of Bayes' rule under the stated law")
-			return nil
-		}
-	}
-	return nil
-}
-
-// fix is a raw record of a cell, somewhere within it.
-func fix(g *grid.Grid, user string, timestamp int64, cell grid.Cell, rng *rand.Rand) Fix {
-	centre := g.Centre(cell)
-	within := func() float64 { return (rng.Float64() - .5) * .9 * g.CellKM() }
-	f := Fix{User: user, Timestamp: timestamp, KafkaMS: timestamp, AccuracyM: 40 * rng.Float64()}
-	f.Latitude, f.Longitude = g.ToDegrees(grid.Point{X: centre.X + within(), Y: centre.Y + within()})
-	return f
-}
-
-// placed is f from another cell, with an accuracy of its own.
-func placed(f Fix, g *grid.Grid, cell grid.Cell, rng *rand.Rand) Fix {
-	other := fix(g, f.User, f.Timestamp, cell, rng)
-	other.KafkaMS, other.Offset = f.KafkaMS, f.Offset
-	return other
-}
-
-func userName(kind string, i int) string { return fmt.Sprintf("audit-%s-%d", kind, i) }

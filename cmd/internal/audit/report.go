@@ -5,7 +5,7 @@ import "fmt"
 // Report is what the audit of a service has found. It holds no place and no user.
 type Report struct {
 	Checks []*Check `json:"checks"`
-	// Records is how many raw records the subject was fed.
+	// Records is the number of raw records that the subject was fed.
 	Records int64 `json:"records"`
 	// Tests is the number of statistical tests. All of them together raise a false alarm with
 	// a probability of at most 1 - Confidence.
@@ -23,20 +23,20 @@ type Report struct {
 // Check is one kind of test of the service.
 type Check struct {
 	Name string `json:"name"`
-	// Says is what holds if the check passes.
+	// Says states what holds if the check passes.
 	Says string `json:"says"`
-	// Trials is how many comparisons were made, or how many releases were looked at.
+	// Trials is the number of comparisons, or of releases that were tested.
 	Trials int64 `json:"trials"`
-	// Power is what the check would have found, in words.
+	// Power describes what the check would have found.
 	Power    string   `json:"power"`
 	Failures int64    `json:"failures"`
 	Details  []string `json:"details,omitempty"`
 }
 
-// mostDetails bounds what one check says of its failures.
+// mostDetails bounds the different failures that a check describes.
 const mostDetails = 6
 
-// fail counts a failure and keeps what is new about it.
+// fail counts a failure, and keeps its description if it is new.
 func (c *Check) fail(format string, args ...any) {
 	c.Failures++
 	detail := fmt.Sprintf(format, args...)
@@ -50,7 +50,7 @@ func (c *Check) fail(format string, args ...any) {
 	}
 }
 
-// add joins what another goroutine has counted.
+// add adds what another goroutine has counted.
 func (c *Check) add(o *Check) {
 	c.Trials += o.Trials
 	failures := c.Failures + o.Failures
@@ -69,28 +69,56 @@ type checks struct {
 
 func newChecks() *checks {
 	return &checks{
-		places: Check{Name: "surrogates", Says: "cells with one surrogate, and any place within a cell, " +
-			"give the same records, states, dead letters and counters byte for byte"},
-		border: Check{Name: "border", Says: "a fix far outside the map has the effect, byte for byte, of one " +
-			"in the cell that it is clamped to; as a dead letter it leaves no record, no state and no " +
-			"trace of how far away it was"},
-		equal: Check{Name: "equal releases", Says: "after equal releases records and states are equal " +
-			"byte for byte, whatever the truth was"},
-		rules: Check{Name: "rules", Says: "intervals, adaptive releases, budgets, repeats and lateness " +
-			"look at public facts alone"},
-		retry: Check{Name: "retries", Says: "another instance gives the same bytes for the same record and state"},
-		records: Check{Name: "records", Says: "an observer computes every field of the record, its key, " +
-			"its timestamp and the state from the releases alone, byte for byte"},
-		account: Check{Name: "account", Says: "the ε of the records adds up to what states and counters say, " +
-			"and no window exceeds its budget"},
-		inference: Check{Name: "inference", Says: "location sets hold their mass, releases lie where " +
-			"all places of the set can reach, and the posterior is that of Bayes' rule with K built by brute force"},
-		point:   Check{Name: "single cells", Says: "a location set of one cell is released as that cell"},
-		periods: Check{Name: "periods", Says: "noise has the stated size in every n-th step, release and user"},
-		law:     Check{Name: "law", Says: "noise has the stated law: size, direction, tails and independence"},
+		places: Check{
+			Name: "surrogates", Says: "cells with one surrogate, and any place within a cell, " +
+				"give the same records, states, dead letters and counters byte for byte",
+		},
+		border: Check{
+			Name: "border",
+			Says: "a fix far outside the map has the effect, byte for byte, of one " +
+				"in the cell that it is clamped to; as a dead letter it leaves no record, " +
+				"no state and no trace of how far away it was",
+		},
+		equal: Check{
+			Name: "equal releases", Says: "after equal releases records and states are equal " +
+				"byte for byte, whatever the truth was",
+		},
+		rules: Check{
+			Name: "rules", Says: "intervals, adaptive releases, budgets, repeats and lateness " +
+				"look at public facts alone",
+		},
+		retry: Check{
+			Name: "retries",
+			Says: "another instance gives the same bytes for the same record and state",
+		},
+		records: Check{
+			Name: "records", Says: "an observer computes every field of the record, its key, " +
+				"its timestamp and the state from the releases alone, byte for byte",
+		},
+		account: Check{
+			Name: "account",
+			Says: "the ε of the records adds up to what states and counters say, " +
+				"and no window exceeds its budget",
+		},
+		inference: Check{
+			Name: "inference", Says: "location sets hold their mass, releases lie where " +
+				"all places of the set can reach, and the posterior is that of Bayes' rule with " +
+				"K built by brute force",
+		},
+		point: Check{
+			Name: "single cells", Says: "a location set of one cell is released as that cell",
+		},
+		periods: Check{
+			Name: "periods", Says: "noise has the stated size in every n-th step, release and user",
+		},
+		law: Check{
+			Name: "law", Says: "noise has the stated law: size, direction, tails and independence",
+		},
 		streams: Check{Name: "streams", Says: "no two releases share their noise"},
-		attack: Check{Name: "attack", Says: "an attacker's guesses between two places are right at most " +
-			"e^ε times as often as wrong"},
+		attack: Check{
+			Name: "attack", Says: "an attacker's guesses between two places are right at most " +
+				"e^ε times as often as wrong",
+		},
 	}
 }
 
@@ -107,14 +135,4 @@ func (c *checks) add(o *checks) {
 		mine[i].add(others[i])
 	}
 	c.fed += o.fed
-}
-
-// found says that a check has failed.
-func (c *checks) found() bool {
-	for _, check := range c.list() {
-		if check.Failures > 0 {
-			return true
-		}
-	}
-	return false
 }

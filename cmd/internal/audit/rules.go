@@ -10,14 +10,14 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Two truths give equal releases now and then if the lattice is coarse, the location set
-// small and ε neither. Rules and records do not depend on any of these.
+// Two truths have equal releases now and then if the lattice is coarse, the location set small and
+// ε moderate. Rules and records do not depend on any of these.
 const (
 	coarseEpsilon = 2
 	coarseDelta   = .2
 )
 
-// coarse are the options under which equal releases are looked for.
+// coarse returns the options under which the audit looks for equal releases.
 func coarse(o mechanism.Options) mechanism.Options {
 	scale := coarseEpsilon / o.Epsilon
 	o.Mechanism, o.Isotropy, o.Subdivision = law.Lattice, "", 1
@@ -27,14 +27,14 @@ func coarse(o mechanism.Options) mechanism.Options {
 	return o
 }
 
-// PlainRules are options that release in every step.
+// PlainRules returns the options with a release in every step.
 func PlainRules(o mechanism.Options) mechanism.Options {
 	o.ReleaseInterval, o.AdaptiveRadiusKM, o.Between, o.SameStep = 0, 0, "", ""
 	o.Budget = mechanism.Budget{}
 	return o
 }
 
-// variants are the rules that are tried, the given ones first.
+// variants returns the rules that the audit tries, the given ones first.
 func variants(given mechanism.Options, radiusKM float64) []mechanism.Options {
 	var all []mechanism.Options
 	with := func(change func(o *mechanism.Options)) {
@@ -52,7 +52,9 @@ func variants(given mechanism.Options, radiusKM float64) []mechanism.Options {
 		with(func(o *mechanism.Options) { o.ReleaseInterval, o.Between = 3, between })
 		with(func(o *mechanism.Options) { o.AdaptiveRadiusKM, o.Between = radiusKM, between })
 	}
-	for _, spent := range []string{mechanism.SpentSuppress, mechanism.SpentRepeat, mechanism.SpentPredict} {
+	for _, spent := range []string{
+		mechanism.SpentSuppress, mechanism.SpentRepeat, mechanism.SpentPredict,
+	} {
 		with(func(o *mechanism.Options) {
 			o.Budget = mechanism.Budget{Epsilon: 3 * coarseEpsilon, WindowSteps: 8, Spent: spent}
 		})
@@ -65,57 +67,68 @@ func variants(given mechanism.Options, radiusKM float64) []mechanism.Options {
 	})
 	with(func(o *mechanism.Options) {
 		o.ReleaseInterval, o.AdaptiveRadiusKM, o.Between = 2, radiusKM, mechanism.BetweenSkip
-		o.Budget = mechanism.Budget{Epsilon: 4 * coarseEpsilon, WindowSteps: 12, Spent: mechanism.SpentRepeat}
+		o.Budget = mechanism.Budget{
+			Epsilon: 4 * coarseEpsilon, WindowSteps: 12, Spent: mechanism.SpentRepeat,
+		}
 	})
 	return all
 }
 
-// ruleVariants is how many there are.
+// ruleVariants is the number of variants.
 const ruleVariants = 13
 
 // duel is two instances with two truths and one public history.
 type duel struct {
-	*walker         // of the first instance; its observer serves both
-	other   Subject // of the second
+	*walker         // the first instance; its observer serves both
+	other   Subject // the second instance
 	streams [2]*seeded
 	seed    uint64
 }
 
-func (a *auditor) newDuel(o mechanism.Options, rng *rand.Rand) (*duel, error) {
+func newDuel(p *plan, o mechanism.Options, rng *rand.Rand) (*duel, error) {
 	d := &duel{streams: [2]*seeded{{}, {}}}
-	s := a.settings
+	s := p.settings
 	s.Release, s.Streams = o, d.streams[0]
 	var err error
-	if d.walker, err = newWalker(a.start, s, rng); err != nil {
+	if d.walker, err = newWalker(p.start, s, rng); err != nil {
 		return nil, err
 	}
 	s.Streams = d.streams[1]
-	d.other, err = a.start(s)
+	d.other, err = p.start(s)
 	return d, err
 }
 
-// rulesOf walks two truths through one public history under one set of rules. Whatever both
-// are known by is equal: the user, the times and every release so far. So all that comes
-// of the next record must be equal too, once its releases are.
-func (a *auditor) rulesOf(variant int) (*result, error) {
-	rng := a.rng("rules", variant)
-	radiusKM, err := a.usualRadius(rng)
+func ruleJobs(p *plan) (all []job) {
+	for i := range ruleVariants {
+		all = append(all, job{
+			60 * p.sizes.RuleSteps, func() (*result, error) { return rulesOf(p, i) },
+		})
+	}
+	return all
+}
+
+// rulesOf walks two truths through one public history under one set of rules. All public facts of
+// both are equal: the user, the times and every release so far. So if the next releases are equal,
+// everything else about the next record must be equal too.
+func rulesOf(p *plan, variant int) (*result, error) {
+	rng := p.rng("rules", variant)
+	radiusKM, err := usualRadius(p, rng)
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.newDuel(variants(a.settings.Release, radiusKM)[variant], rng)
+	d, err := newDuel(p, variants(p.settings.Release, radiusKM)[variant], rng)
 	if err != nil {
 		return nil, err
 	}
-	model, user := a.settings.Model, userName("rules", variant)
-	step, stepMS := a.firstStep, model.Step.Milliseconds()
+	model, user := p.settings.Model, userName("rules", variant)
+	step, stepMS := p.firstStep, model.Step.Milliseconds()
 	anywhere := func() grid.Cell { return grid.Cell(rng.IntN(model.Grid.Cells())) }
 	first := trial.NewWalker(model, rng)
 	second := trial.WalkerAt(model, rng, anywhere())
 	var state []byte
 	var sum sums
-	for i := range a.sizes.RuleSteps {
-		at := publicSchedule(rng, &step, a.plain.MaxGap)
+	for i := range p.sizes.RuleSteps {
+		at := publicSchedule(rng, &step, p.plain.MaxGap)
 		f := fix(model.Grid, user, at*stepMS+rng.Int64N(stepMS), first.Cell, rng)
 		f.KafkaMS, f.Offset = f.Timestamp+rng.Int64N(stepMS), int64(i)
 		effect, err := d.record([2]Fix{f, placed(f, model.Grid, second.Cell, rng)}, state)
@@ -134,33 +147,35 @@ func (a *auditor) rulesOf(variant int) (*result, error) {
 	return &result{checks: d.checks}, nil
 }
 
-// usualRadius is the radius of an estimate that an adaptive release is as often above as
-// below: the median of a short run.
-func (a *auditor) usualRadius(rng *rand.Rand) (float64, error) {
-	options := PlainRules(coarse(a.settings.Release))
-	sanitizer, err := mechanism.NewSanitizer(a.settings.Model, &seeded{seed: rng.Uint64()}, options)
+// usualRadius returns the median radius of the estimates of a short run, so that adaptive releases
+// are above it as often as below.
+func usualRadius(p *plan, rng *rand.Rand) (float64, error) {
+	options := PlainRules(coarse(p.settings.Release))
+	sanitizer, err := mechanism.NewSanitizer(p.settings.Model, &seeded{seed: rng.Uint64()}, options)
 	if err != nil {
 		return 0, err
 	}
 	var state mechanism.State
 	var radii []float64
-	walker := trial.NewWalker(a.settings.Model, rng)
+	walker := trial.NewWalker(p.settings.Model, rng)
 	for i := range int64(24) {
-		in := mechanism.Input{User: "scout", Step: a.firstStep + i, Cell: walker.Cell, Release: i%2 == 0}
+		in := mechanism.Input{
+			User: "scout", Step: p.firstStep + i, Cell: walker.Cell, Release: i%2 == 0,
+		}
 		if _, err := sanitizer.Step(&state, in); err != nil {
 			return 0, err
 		}
 		if i%2 == 1 {
-			radii = append(radii, state.RadiusKM) // of a prior: what the rule looks at
+			radii = append(radii, state.RadiusKM) // the prior's, which the rule uses
 		}
-		walker.Move(a.firstStep + i)
+		walker.Move(p.firstStep + i)
 	}
 	slices.Sort(radii)
 	return radii[len(radii)/2], nil
 }
 
-// publicSchedule returns the step of the next fix: mostly the one after the last, but also
-// the same, one before it, and after a gap. It moves step to the latest.
+// publicSchedule returns the step of the next fix: mostly the next step, but sometimes the same
+// step, the one before, or one after a gap. It moves step to the latest.
 func publicSchedule(rng *rand.Rand, step *int64, maxGap int) int64 {
 	switch n := rng.IntN(32); {
 	case n < 4:
@@ -177,8 +192,7 @@ func publicSchedule(rng *rand.Rand, step *int64, maxGap int) int64 {
 	return *step
 }
 
-// record feeds one report to both instances, and returns the effect that the history goes
-// on from.
+// record feeds one fix to both instances, and returns the effect from which the history continues.
 func (d *duel) record(fixes [2]Fix, before []byte) (Effect, error) {
 	var effects [2]Effect
 	for side := range effects {
@@ -204,11 +218,11 @@ func (d *duel) record(fixes [2]Fix, before []byte) (Effect, error) {
 	return d.force(fixes, before, effects)
 }
 
-// mostDraws is how many releases each truth may try until both have one in common.
+// mostDraws bounds the releases that each truth may try until both have one in common.
 const mostDraws = 160
 
-// force draws until both truths have given one release, and compares all else. Where they
-// never do, nothing is compared.
+// force draws until both truths have had the same release, and compares everything else. If that
+// never happens it compares nothing.
 func (d *duel) force(fixes [2]Fix, before []byte, effects [2]Effect) (Effect, error) {
 	var known [2]map[grid.Point]Effect
 	for side := range known {

@@ -14,9 +14,9 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// shape is a location set that is forced: new users start at the model's initial
-// distribution, so a model that starts on these cells has them as the location set of
-// everybody's first release. The transitions are the model's own.
+// shape is a location set that the audit forces. New users start at the model's initial
+// distribution, so under a model that starts on these cells they are the location set of every
+// first release. The transitions are those of the real model.
 type shape struct {
 	name        string
 	cells       [][2]int // column and row from the middle of the map
@@ -24,7 +24,7 @@ type shape struct {
 	radiusCells float64
 }
 
-// shapes are the sets that are tried. The first gets most of the users.
+// shapes returns the sets that the audit tries. The first gets most of the users.
 func shapes() []shape {
 	const unpadded = -1
 	disc := shape{name: "a disc", minCells: unpadded}
@@ -50,15 +50,15 @@ func shapes() []shape {
 }
 
 // forced returns the settings under which a new user's location set is the shape.
-func (a *auditor) forced(s shape) Settings {
-	g := a.settings.Model.Grid
+func forced(p *plan, s shape) Settings {
+	g := p.settings.Model.Grid
 	initial := map[grid.Cell]bool{}
 	for _, at := range s.cells {
 		column := min(max(g.Width()/2+at[0], 0), g.Width()-1)
 		row := min(max(g.Height()/2+at[1], 0), g.Height()-1)
 		initial[grid.Cell(row*g.Width()+column)] = true
 	}
-	of := a.settings.Model
+	of := p.settings.Model
 	model := &mobility.Model{Grid: g, Step: of.Step, Calendar: of.Calendar, Matrices: of.Matrices}
 	for c := range grid.Cell(g.Cells()) {
 		if initial[c] {
@@ -67,15 +67,16 @@ func (a *auditor) forced(s shape) Settings {
 		}
 	}
 	model.Initial.Normalize()
-	settings := a.settings
-	settings.Model, settings.Release, settings.Publish = model, a.plain, published(settings.Publish, 0)
+	settings := p.settings
+	settings.Model, settings.Release, settings.Publish = model, p.plain,
+		published(settings.Publish, 0)
 	settings.Release.Delta, settings.Release.MinCells = 0, s.minCells
 	settings.Release.MinRadiusKM = s.radiusCells * g.CellKM()
 	return settings
 }
 
-// finest raises the subdivision of the lattice as far as it goes: the more points it has,
-// the less often two releases share their noise by chance.
+// finest raises the subdivision of the lattice as far as possible: the more points it has, the less
+// often two releases share their noise by chance.
 func finest(s Settings) Settings {
 	if s.Release.Mechanism != law.Lattice {
 		return s
@@ -97,33 +98,33 @@ type crowd struct {
 	settings           Settings
 }
 
-// crowdSize is how many users one goroutine takes at a time.
+// crowdSize is the number of users of one job.
 const crowdSize = 4096
 
-func (a *auditor) crowds() []crowd {
-	var all []crowd
+func shapeJobs(p *plan) (all []job) {
 	for i, s := range shapes() {
-		settings, users := a.forced(s), a.sizes.Shapes
+		settings, users := forced(p, s), p.sizes.Shapes
 		if i == 0 {
-			settings, users = finest(settings), a.sizes.Users
+			settings, users = finest(settings), p.sizes.Users
 		}
 		for part := 0; part*crowdSize < users; part++ {
-			all = append(all, crowd{i, part, min(crowdSize, users-part*crowdSize), settings})
+			c := crowd{i, part, min(crowdSize, users-part*crowdSize), settings}
+			all = append(all, job{c.users, func() (*result, error) { return c.release(p) }})
 		}
 	}
 	return all
 }
 
-// run releases each user once. Half of the users are in one of two places of the set that
-// are as far apart as it has them, by a coin; a quarter in any of its cells; the rest
-// anywhere on the map. Every other "user" is the same one in another step.
-func (a *auditor) crowd(c crowd) (*result, error) {
-	rng := a.rng("shape", c.shape*1_000_000+c.part)
-	w, err := newWalker(a.start, c.settings, rng)
+// release releases each user once. Half of the users are at one of two places of the set, chosen by
+// a coin, which are as far apart as places of the set can be. A quarter are in any cell of the set,
+// and the others are anywhere on the map. Every other "user" is the same one in another step.
+func (c crowd) release(p *plan) (*result, error) {
+	rng := p.rng("shape", c.shape*1_000_000+c.part)
+	w, err := newWalker(p.start, c.settings, rng)
 	if err != nil {
 		return nil, err
 	}
-	found, err := w.observer.set(nil, a.firstStep)
+	found, err := w.observer.set(nil, p.firstStep)
 	if err != nil {
 		return nil, err
 	}
@@ -142,49 +143,62 @@ func (a *auditor) crowd(c crowd) (*result, error) {
 		case 6, 7:
 			cell = grid.Cell(rng.IntN(g.Cells()))
 		}
-		user, step := userName("crowd", number), a.firstStep
+		user, step := userName("crowd", number), p.firstStep
 		if number%2 == 1 {
-			user, step = userName("crowd", -1), a.firstStep+int64(number)
+			user, step = userName("crowd", -1), p.firstStep+int64(number)
 		}
-		effect, err := w.feed(fix(g, user, step*stepMS, cell, rng), nil)
+		first := fix(g, user, step*stepMS, cell, rng)
+		after, noise, err := releaseOnce(w, first, cell, cells, number)
 		if err != nil {
 			return nil, err
 		}
-		if effect.Counts.Releases != 1 {
-			w.checks.rules.fail("a new user's first record is not a release")
+		if after == nil || k.Dim() == 0 || c.shape != 0 {
 			continue
 		}
-		var after mechanism.State
-		if err := after.DecodeBinary(effect.State); err != nil {
-			return nil, err
-		}
-		x, y := w.draw(cells, cell, &after, number)
-		if k.Dim() == 0 {
-			continue
-		}
-		if c.shape == 0 {
-			if number%eachSeparate == 0 {
-				if err := w.separate(fix(g, user, step*stepMS, cell, rng), cells, x, y); err != nil {
-					return nil, err
-				}
+		if number%eachSeparate == 0 {
+			if err := separate(w, fix(g, user, step*stepMS, cell, rng), cells, noise); err != nil {
+				return nil, err
 			}
-			r.shifts = append(r.shifts, shift{int64(math.Round(x * shiftUnit)), int64(math.Round(y * shiftUnit))})
-			if number%8 < 4 {
-				r.guess(g, k, duel, coin, after.Release)
-			}
+		}
+		r.shifts = append(r.shifts, shift{
+			int64(math.Round(noise.X * shiftUnit)), int64(math.Round(noise.Y * shiftUnit)),
+		})
+		if number%8 < 4 {
+			r.guess(g, k, duel, coin, after.Release)
 		}
 	}
 	r.pool, r.settings, r.area = w.draws, c.settings, area(k)
 	return r, nil
 }
 
-// eachSeparate is how many users of the first shape come to one that is also released from
+// eachSeparate is the number of users of the first shape for each user that is also released from
 // another place.
 const eachSeparate = 16
 
+// releaseOnce feeds a new user's first fix. It returns the state after it and the noise of the
+// release in cells, or no state if there was no release, which is a failure.
+func releaseOnce(w *walker, f Fix, cell grid.Cell, cells []grid.Cell,
+	number int,
+) (*mechanism.State, grid.Point, error) {
+	effect, err := w.feed(f, nil)
+	if err != nil {
+		return nil, grid.Point{}, err
+	}
+	if effect.Counts.Releases != 1 {
+		w.checks.rules.fail("a new user's first record is not a release")
+		return nil, grid.Point{}, nil
+	}
+	after := new(mechanism.State)
+	if err := after.DecodeBinary(effect.State); err != nil {
+		return nil, grid.Point{}, err
+	}
+	x, y := w.draw(cells, cell, after, number)
+	return after, grid.Point{X: x, Y: y}, nil
+}
+
 // separate releases the same user in the same step from another place of the set. The noise
-// must be another one: equal noise would publish the difference of the two places.
-func (w *walker) separate(f Fix, cells []grid.Cell, x, y float64) error {
+// must differ: equal noise would publish the difference of the two places.
+func separate(w *walker, f Fix, cells []grid.Cell, noise grid.Point) error {
 	g, known := w.settings.Model.Grid, len(w.draws)
 	truth := attack.NearestMember(g, cells, g.Locate(f.Latitude, f.Longitude))
 	other := cells[w.rng.IntN(len(cells))]
@@ -203,23 +217,20 @@ func (w *walker) separate(f Fix, cells []grid.Cell, x, y float64) error {
 	const chance = 1e-9 // two sums of kilometres round differently
 	otherX, otherY := w.draw(cells, other, &after, 0)
 	w.draws = w.draws[:known] // one release of a user is enough for the law
-	if math.Abs(x-otherX)+math.Abs(y-otherY) < chance && (x != 0 || y != 0) {
+	if math.Abs(noise.X-otherX)+math.Abs(noise.Y-otherY) < chance &&
+		(noise.X != 0 || noise.Y != 0) {
 		w.checks.streams.fail("two places of one record share their noise")
 	}
 	return nil
 }
-
-// shift is the noise of a release, in so many parts of a cell.
-type shift struct{ x, y int64 }
-
-const shiftUnit = law.MaxSubdivision
 
 // farthest returns two cells of a set whose difference has the greatest gauge.
 func farthest(g *grid.Grid, k *attack.Span, cells []grid.Cell) [2]grid.Cell {
 	best, most := [2]grid.Cell{cells[0], cells[0]}, 0.0
 	for _, a := range cells {
 		for _, b := range cells {
-			if norm := k.Gauge(float64(g.Column(a)-g.Column(b)), float64(g.Row(a)-g.Row(b))); norm > most {
+			if norm := k.Gauge(float64(g.Column(a)-g.Column(b)),
+				float64(g.Row(a)-g.Row(b))); norm > most {
 				best, most = [2]grid.Cell{a, b}, norm
 			}
 		}
@@ -227,8 +238,8 @@ func farthest(g *grid.Grid, k *attack.Span, cells []grid.Cell) [2]grid.Cell {
 	return best
 }
 
-// guess is the closed-form attack on a record: where a release is nearer to one place than
-// to the other by all that they are apart, the attacker guesses the nearer one.
+// guess is the closed-form attack on a record: if a release is nearer to one place than to the
+// other by their whole distance, the attacker guesses the nearer one.
 func (r *result) guess(g *grid.Grid, k *attack.Span, places [2]grid.Cell, truth int, z grid.Point) {
 	var gauge [2]float64
 	for i, c := range places {
@@ -239,7 +250,8 @@ func (r *result) guess(g *grid.Grid, k *attack.Span, places [2]grid.Cell, truth 
 	if apart == 0 {
 		return
 	}
-	whole := k.Gauge(float64(g.Column(places[0])-g.Column(places[1])), float64(g.Row(places[0])-g.Row(places[1])))
+	whole := k.Gauge(float64(g.Column(places[0])-g.Column(places[1])),
+		float64(g.Row(places[0])-g.Row(places[1])))
 	const tolerance = 1e-6
 	switch {
 	case gauge[1]-gauge[0] > whole-tolerance:
@@ -249,7 +261,7 @@ func (r *result) guess(g *grid.Grid, k *attack.Span, places [2]grid.Cell, truth 
 	}
 }
 
-// area of K in cells.
+// area returns the area of K in cells.
 func area(k *attack.Span) float64 {
 	sum, corners := int64(0), k.Corners()
 	for i, c := range corners {
@@ -259,9 +271,9 @@ func area(k *attack.Span) float64 {
 	return float64(sum) / 2
 }
 
-// duplicates counts pairs of releases with the same noise. As many as the lattice has by
-// chance are allowed: with the density p of noise they have the probability ∫p², which is
-// ε²/(8·area) over the points of a cell.
+// duplicates counts pairs of releases with the same noise, and allows as many as the lattice gives
+// by chance: with the density p of noise a pair has the probability ∫p², which is ε²/(8·area)
+// divided by the points of a cell.
 func duplicates(t *tests, check *Check, all []shift, settings Settings, area float64) {
 	seen := map[shift]int64{}
 	pairs := int64(0)

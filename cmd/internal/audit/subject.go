@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
 
-// Settings are what an instance of the service works under. An attacker knows all of them
-// but the key.
+// Settings are the settings of an instance of the service. An attacker knows all of them except the
+// key.
 type Settings struct {
 	Model   *mobility.Model
 	Key     noise.Key
@@ -36,7 +38,7 @@ func (s Settings) encoding() schemas.Encoding {
 	return s.Encoding
 }
 
-// Fix is one raw record. Its place is secret; all else is not.
+// Fix is one raw record. Its place is secret; everything else is public.
 type Fix struct {
 	User                string
 	Timestamp           int64 // event time, milliseconds
@@ -52,23 +54,23 @@ func (Fix) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, "[reda
 // LogValue returns [redacted].
 func (Fix) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 
-// Effect is everything that a raw record leads to and somebody may see.
+// Effect is everything that follows from a raw record and that somebody may see.
 type Effect struct {
 	Records, DeadLetters []task.Message
-	// State is the user's encoded state after the record, also where it has not changed.
+	// State is the user's encoded state after the record, even if it has not changed.
 	State []byte
-	// Counts are what the record adds to the counters. Drifts, and the fixes that were
-	// clamped or look swapped, are 0: they are a secret, which the owner alone may read.
+	// Counts are what the record adds to the counters. Drifts, and the fixes that
+	// were clamped or look swapped, are 0, because they are secret: only the owner may read them.
 	Counts pipeline.Tally
 }
 
-// Subject is one instance of what is attacked. Feed hands it a fix and the user's encoded
-// state before it, empty for a new user. It is for one goroutine.
+// Subject is one instance under attack. Feed gives it a fix and the user's encoded state before the
+// fix, which is empty for a new user. One goroutine may use it.
 type Subject interface {
 	Feed(f Fix, state []byte) (Effect, error)
 }
 
-// Maker starts an instance. An instance knows nothing of what others were fed.
+// Maker starts an instance. An instance knows nothing of what other instances were fed.
 type Maker func(Settings) (Subject, error)
 
 // engine is the real subject.
@@ -98,17 +100,22 @@ func Engine(s Settings) (Subject, error) {
 func (e *engine) Feed(f Fix, state []byte) (Effect, error) {
 	var err error
 	e.value, err = e.raw.AppendRaw(e.value[:0], schemas.Raw{
-		UserID: f.User, Timestamp: f.Timestamp, Latitude: f.Latitude, Longitude: f.Longitude, AccuracyM: &f.AccuracyM,
+		UserID: f.User, Timestamp: f.Timestamp, Latitude: f.Latitude, Longitude: f.Longitude,
+		AccuracyM: &f.AccuracyM,
 	})
 	if err != nil {
 		return Effect{}, err
 	}
 	var fx task.Effects
-	record := task.Record{Offset: f.Offset, Timestamp: f.KafkaMS, Key: []byte(f.User), Value: e.value}
+	record := task.Record{
+		Offset: f.Offset, Timestamp: f.KafkaMS, Key: []byte(f.User), Value: e.value,
+	}
 	if err := e.processor.Process(record, state, &fx); err != nil {
 		return Effect{}, err
 	}
-	effect := Effect{Records: cloned(fx.Output), DeadLetters: cloned(fx.DeadLetters), State: bytes.Clone(state)}
+	effect := Effect{
+		Records: cloned(fx.Output), DeadLetters: cloned(fx.DeadLetters), State: bytes.Clone(state),
+	}
 	if len(fx.State) > 0 {
 		effect.State = bytes.Clone(fx.State)
 	}
@@ -122,12 +129,14 @@ func (e *engine) Feed(f Fix, state []byte) (Effect, error) {
 func cloned(messages []task.Message) []task.Message {
 	out := make([]task.Message, 0, len(messages))
 	for _, m := range messages {
-		out = append(out, task.Message{Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value), Timestamp: m.Timestamp})
+		out = append(out, task.Message{
+			Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value), Timestamp: m.Timestamp,
+		})
 	}
 	return out
 }
 
-// difference names what two effects do not share, byte for byte; empty if they are equal.
+// difference names a part in which two effects differ, byte for byte, or returns "".
 func difference(a, b Effect) string {
 	switch {
 	case len(a.Records) != len(b.Records):
@@ -161,3 +170,23 @@ func equal(a, b []task.Message, part func(task.Message) []byte) bool {
 	}
 	return true
 }
+
+// fix returns a raw record from somewhere within a cell.
+func fix(g *grid.Grid, user string, timestamp int64, cell grid.Cell, rng *rand.Rand) Fix {
+	centre := g.Centre(cell)
+	within := func() float64 { return (rng.Float64() - .5) * .9 * g.CellKM() }
+	f := Fix{User: user, Timestamp: timestamp, KafkaMS: timestamp, AccuracyM: 40 * rng.Float64()}
+	f.Latitude, f.Longitude = g.ToDegrees(grid.Point{
+		X: centre.X + within(), Y: centre.Y + within(),
+	})
+	return f
+}
+
+// placed returns f from another cell, with another accuracy.
+func placed(f Fix, g *grid.Grid, cell grid.Cell, rng *rand.Rand) Fix {
+	other := fix(g, f.User, f.Timestamp, cell, rng)
+	other.KafkaMS, other.Offset = f.KafkaMS, f.Offset
+	return other
+}
+
+func userName(kind string, i int) string { return fmt.Sprintf("audit-%s-%d", kind, i) }

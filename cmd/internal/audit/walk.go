@@ -9,43 +9,10 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/trial"
-	"github.com/geodither/geodither/schemas"
 )
 
-// walker follows one user through a long run.
-type walker struct {
-	settings Settings
-	subject  Subject
-	observer *observer
-	codec    *schemas.Codec
-	rng      *rand.Rand
-	checks   *checks
-	draws    []draw
-}
-
-func newWalker(start Maker, s Settings, rng *rand.Rand) (*walker, error) {
-	subject, err := start(s)
-	if err != nil {
-		return nil, err
-	}
-	observer, err := newObserver(s)
-	if err != nil {
-		return nil, err
-	}
-	codec, err := schemas.NewCodec(s.encoding())
-	return &walker{
-		settings: s, subject: subject, observer: observer, codec: codec, rng: rng, checks: newChecks(),
-	}, err
-}
-
-func (w *walker) feed(f Fix, before []byte) (Effect, error) {
-	w.checks.fed++
-	return w.subject.Feed(f, before)
-}
-
-// Every so many records a costlier check is made.
+// Expensive checks are made once in so many records.
 const (
 	eachPlaces = 16
 	eachBayes  = 16
@@ -53,19 +20,21 @@ const (
 	eachBorder = 8
 )
 
-// published are the publish options of long runs: the given ones, and all others.
+// published returns the publish options of a long run: the given ones, or others.
 func published(given pipeline.Publish, run int) pipeline.Publish {
 	switch run % 3 {
 	case 1:
-		return pipeline.Publish{Timestamp: pipeline.TimestampStep, User: pipeline.UserPseudonym, Metric: true}
+		return pipeline.Publish{
+			Timestamp: pipeline.TimestampStep, User: pipeline.UserPseudonym, Metric: true,
+		}
 	case 2:
 		return pipeline.Publish{Metric: true}
 	}
 	return given
 }
 
-// received are the input options of long runs: the given ones, and in every other run the
-// other way to treat fixes outside the map.
+// received returns the input options of a long run. Every other run treats fixes outside the map
+// the other way.
 func received(given pipeline.Input, run int) pipeline.Input {
 	if run%2 == 1 {
 		if given.Outside == pipeline.OutsideClamp {
@@ -77,26 +46,33 @@ func received(given pipeline.Input, run int) pipeline.Input {
 	return given
 }
 
-// vehicle is one long run: a user who moves as the model says, or every fourth one anywhere,
-// so that drift is met. Each record and state is held against the observer's.
-func (a *auditor) vehicle(number int) (*result, error) {
-	rng := a.rng("vehicle", number)
-	s := a.settings
-	s.Release, s.Publish, s.Input = a.plain, published(s.Publish, number), received(s.Input, number)
-	w, err := newWalker(a.start, s, rng)
+func walkJobs(p *plan) (all []job) {
+	for i := range p.sizes.Vehicles {
+		all = append(all, job{4 * p.sizes.Steps, func() (*result, error) { return vehicle(p, i) }})
+	}
+	return all
+}
+
+// vehicle is one long run: a user who moves as the model says. Every fourth user jumps anywhere, so
+// that drift happens. Each record and state is compared with the observer's.
+func vehicle(p *plan, number int) (*result, error) {
+	rng := p.rng("vehicle", number)
+	s := p.settings
+	s.Release, s.Publish, s.Input = p.plain, published(s.Publish, number), received(s.Input, number)
+	w, err := newWalker(p.start, s, rng)
 	if err != nil {
 		return nil, err
 	}
 	var (
 		user   = userName("vehicle", number)
 		walker = trial.NewWalker(s.Model, rng)
-		step   = a.firstStep
+		step   = p.firstStep
 		stepMS = s.Model.Step.Milliseconds()
 		state  []byte
 		kept   []again
 		sum    sums
 	)
-	for i := range a.sizes.Steps {
+	for i := range p.sizes.Steps {
 		f := fix(s.Model.Grid, user, step*stepMS+rng.Int64N(stepMS), walker.Cell, rng)
 		f.KafkaMS, f.Offset = f.Timestamp+rng.Int64N(3*stepMS), int64(i)
 		effect, err := w.feed(f, state)
@@ -125,10 +101,10 @@ func (a *auditor) vehicle(number int) (*result, error) {
 			}
 		}
 	}
-	return &result{checks: w.checks, walk: w.draws}, w.retries(a.start, kept, rng)
+	return &result{checks: w.checks, walk: w.draws}, w.retries(p.start, kept, rng)
 }
 
-// nextStep is the step of the next fix: now and then the same one again, or a gap.
+// nextStep returns the step of the next fix: now and then the same step, or one after a gap.
 func nextStep(rng *rand.Rand, step int64) int64 {
 	switch n := rng.IntN(40); n {
 	case 0:
@@ -163,7 +139,7 @@ func (w *walker) examine(f Fix, cell grid.Cell, user int, before []byte, got Eff
 	}
 	w.draw(cells, cell, &after, user)
 	if f.Offset%eachBayes == 0 {
-		if err := w.observer.bayes(&w.checks.inference, before, step, &after); err != nil {
+		if err := w.bayes(before, step, &after); err != nil {
 			return err
 		}
 	}
@@ -173,35 +149,56 @@ func (w *walker) examine(f Fix, cell grid.Cell, user int, before []byte, got Eff
 	return nil
 }
 
-// draw reads the noise of a release off the state.
-func (w *walker) draw(cells []grid.Cell, cell grid.Cell, after *mechanism.State, user int) (x, y float64) {
-	g := w.settings.Model.Grid
-	site := attack.NearestMember(g, cells, cell)
-	noise := after.Release.Sub(g.Centre(site))
-	x, y = noise.X/g.CellKM(), noise.Y/g.CellKM()
-	if w.settings.Release.Mechanism == law.Lattice {
-		// Whole steps, but for the rounding of kilometres.
-		n := float64(w.settings.Release.Subdivision)
-		x, y = math.Round(x*n)/n, math.Round(y*n)/n
+// bayes tests a release. The location set must hold its mass. The release must not distinguish two
+// places of the set by more than ε, as it would if it lay beside a line. The posterior must follow
+// by Bayes' rule from the cells' surrogates. K is built by brute force.
+func (w *walker) bayes(before []byte, step int64, after *mechanism.State) error {
+	o, check := w.observer, &w.checks.inference
+	cells, err := o.set(before, step)
+	if err != nil {
+		return err
 	}
-	k := ball(g, w.settings.Release, cells)
-	if k.Dim() == 0 {
-		w.checks.point.Trials++
-		if x != 0 || y != 0 {
-			w.checks.point.fail("the release of a single cell is not that cell")
+	g, options, prior := o.settings.Model.Grid, o.settings.Release, o.lookout.Prior()
+	check.Trials++
+	mass := 0.0
+	for _, c := range cells {
+		mass += prior.At(c)
+	}
+	if mass < (1-options.Delta)*prior.Total()-1e-9 {
+		check.fail("a location set holds less than 1 - δ of the prior")
+	}
+	k := ball(g, options, cells)
+	exponent := make(map[grid.Cell]float64, len(cells))
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, c := range cells {
+		d := after.Release.Sub(g.Centre(c))
+		e := -options.Epsilon * k.Gauge(d.X/g.CellKM(), d.Y/g.CellKM())
+		exponent[c], low, high = e, min(low, e), max(high, e)
+	}
+	if k.Dim() > 0 && !(high-low <= options.Epsilon*(1+1e-9)) {
+		check.fail("a release tells two places of its location set apart by more than e^ε")
+	}
+	if options.Inference != mechanism.InferenceSurrogate || k.Dim() == 0 {
+		return nil
+	}
+	total := 0.0
+	posterior := make(map[grid.Cell]float64, prior.Len())
+	for i, c := range prior.Cells {
+		p := prior.P[i] * math.Exp(exponent[attack.NearestMember(g, cells, c)]-high)
+		posterior[c] = p
+		total += p
+	}
+	// Pruning drops at most 10⁻⁴ of the mass and float32 rounds by 10⁻⁷.
+	for i, c := range after.Posterior.Cells {
+		if want, p := posterior[c]/total, after.Posterior.P[i]; math.Abs(p-want) > 1e-3*want {
+			check.fail("the posterior is not that of Bayes' rule under the stated law")
+			return nil
 		}
-		return x, y
 	}
-	d := draw{
-		drift: site != cell, even: cell%2 == 0, fresh: after.Releases == 1,
-		step: after.ReleaseStep, number: int64(after.Releases), user: user,
-	}
-	d.measure(k, w.settings.Release.Epsilon, x, y, w.rng)
-	w.draws = append(w.draws, d)
-	return x, y
+	return nil
 }
 
-// sums holds a user's account together: records, states and counters must tell one sum.
+// sums adds up a user's account: records, states and counters must have the same sum.
 type sums struct {
 	records, counters float64
 	spent             []cost
@@ -258,4 +255,145 @@ func (s *sums) within(check *Check, b mechanism.Budget) {
 	if b.Lifetime > 0 && s.records > b.Lifetime+1e-9 {
 		check.fail("a user has spent more than the lifetime's budget")
 	}
+}
+
+// outsideKM is the distance of an outside fix from the map's border.
+const outsideKM = 50
+
+// border tests the effect of a fix far outside the map. With "outside: clamp" it must be that of a
+// fix in the nearest cell. With dead_letter it must be a dead letter and nothing else, the same for
+// any place outside: that the fix was outside is then public, but its place is secret.
+func (w *walker) border(f Fix, before []byte) error {
+	g := w.settings.Model.Grid
+	far, near := w.beyond(f, max(outsideKM, 4*g.CellKM())), w.beyond(f, 2*g.CellKM())
+	if g.Beyond(near.Latitude, near.Longitude) <= g.CellKM() {
+		return nil // the map ends where the Earth does
+	}
+	clamped := g.Locate(far.Latitude, far.Longitude)
+	got, err := w.feed(far, before)
+	if err != nil {
+		return err
+	}
+	check := &w.checks.border
+	check.Trials++
+	if w.settings.Input.Outside == pipeline.OutsideClamp {
+		want, err := w.feed(placed(f, g, clamped, w.rng), before)
+		if err != nil {
+			return err
+		}
+		if what := difference(want, got); what != "" {
+			check.fail("%s of a fix outside the map is not that of the cell it is clamped to", what)
+		}
+		return nil
+	}
+	other, err := w.feed(near, before)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(got.Records) > 0:
+		check.fail("a fix outside the map leaves a record")
+	case string(got.State) != string(before):
+		check.fail("a fix outside the map changes the state")
+	case len(got.DeadLetters) != 1:
+		check.fail("a fix outside the map leaves no dead letter")
+	default:
+		if what := difference(other, got); what != "" {
+			check.fail("%s says how far outside the map a fix was", what)
+		}
+	}
+	return nil
+}
+
+// beyond returns f from a place at a distance beyond one of the four borders.
+func (w *walker) beyond(f Fix, km float64) Fix {
+	g := w.settings.Model.Grid
+	width, height := float64(g.Width())*g.CellKM(), float64(g.Height())*g.CellKM()
+	at := grid.Point{X: w.rng.Float64() * width, Y: w.rng.Float64() * height}
+	switch w.rng.IntN(4) {
+	case 0:
+		at.X = -km
+	case 1:
+		at.X = width + km
+	case 2:
+		at.Y = -km
+	default:
+		at.Y = height + km
+	}
+	f.Latitude, f.Longitude = g.ToDegrees(at)
+	f.Latitude = math.Max(-90, math.Min(90, f.Latitude))
+	f.Longitude = math.Max(-180, math.Min(180, f.Longitude))
+	return f
+}
+
+// surrogates tests that two cells with the same surrogate have the same effect, byte for byte: a
+// cell outside the location set and its surrogate, or two cells outside it. The fixes are anywhere
+// within their cells and have different accuracies. If records carry only the step, times within
+// the step must not matter either.
+func (w *walker) surrogates(f Fix, before []byte, cells []grid.Cell) error {
+	g, check := w.settings.Model.Grid, &w.checks.places
+	byMember := map[grid.Cell][]grid.Cell{}
+	for range placesEach {
+		c := grid.Cell(w.rng.IntN(g.Cells()))
+		member := attack.NearestMember(g, cells, c)
+		byMember[member] = append(byMember[member], c)
+		same := append([]grid.Cell{member}, byMember[member]...)
+		base, err := w.feed(placed(f, g, same[0], w.rng), before)
+		if err != nil {
+			return err
+		}
+		for _, cell := range same[1:] {
+			effect, err := w.feed(w.anyTime(placed(f, g, cell, w.rng)), before)
+			if err != nil {
+				return err
+			}
+			check.Trials++
+			if what := difference(base, effect); what != "" {
+				check.fail("%s depends on more than the surrogate", what)
+			}
+		}
+	}
+	return nil
+}
+
+// placesEach is the number of cells that are compared with their surrogates at a time.
+const placesEach = 3
+
+// anyTime moves the times of a fix within their steps if records do not carry the times.
+func (w *walker) anyTime(f Fix) Fix {
+	if w.settings.Publish.Timestamp != pipeline.TimestampStep {
+		return f
+	}
+	stepMS := w.settings.Model.Step.Milliseconds()
+	within := w.rng.Int64N(stepMS)
+	f.Timestamp += within - f.Timestamp%stepMS
+	f.KafkaMS += within - f.KafkaMS%stepMS
+	return f
+}
+
+// again is a record of a run and its effect, for another instance to repeat.
+type again struct {
+	fix    Fix
+	before []byte
+	effect Effect
+}
+
+func (w *walker) retries(start Maker, kept []again, rng *rand.Rand) error {
+	fresh, err := start(w.settings)
+	if err != nil {
+		return err
+	}
+	rng.Shuffle(len(kept), func(i, j int) { kept[i], kept[j] = kept[j], kept[i] })
+	for _, k := range kept {
+		effect, err := fresh.Feed(k.fix, k.before)
+		if err != nil {
+			return err
+		}
+		w.checks.fed++
+		w.checks.retry.Trials++
+		if what := difference(k.effect, effect); what != "" {
+			w.checks.retry.fail("another instance changes %s", what)
+		}
+	}
+	return nil
 }
