@@ -79,7 +79,7 @@ func (a *auditor) attack(report *Report) error {
 	var pairs []*pair
 	tests := 0
 	for _, s := range a.situations {
-		pairs = append(pairs, s.pairs(a.release)...)
+		pairs = append(pairs, pairsOf(s, a.release)...)
 	}
 	for _, p := range pairs {
 		tests += len(p.events) * guessesWays

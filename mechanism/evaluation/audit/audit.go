@@ -10,7 +10,7 @@
 //	attack.go     the closed-form attack; events.go its guesses, bound.go its bound
 //	bits.go       the low bits of releases
 //	outcome.go    bytes that must not depend on the truth
-//	path.go       whether each fact of a release changes its noise; noise.go compares noise
+//	separation.go whether each fact of a release changes its noise; noise.go compares noise
 //	ratio.go      the exponents of all pairs of places, with K built by brute force in span.go
 package audit
 
@@ -18,9 +18,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -150,6 +152,24 @@ type auditor struct {
 	done       int64
 }
 
+// facts are those of one release in a situation.
+func (a *auditor) facts(at *Situation, user string, cell grid.Cell) Facts {
+	return Facts{
+		Key: noise.KeyFromSeed(a.options.Seed), Model: a.model, Options: a.release,
+		User: user, State: at.state, Step: at.step, Cell: cell,
+	}
+}
+
+func (a *auditor) rng(test string) *rand.Rand {
+	return rand.New(
+		noiseSource{
+			noise.NewKeyed(noise.KeyFromSeed(a.options.Seed)).Stream(
+				[]byte("geodither audit, " + test),
+			),
+		},
+	)
+}
+
 // Run attacks a subject under a model and release options, at situations that a Scout has met. An
 // error means that the audit could not be carried out, not that it found something.
 //
@@ -190,10 +210,10 @@ func Run(
 		report.Situations = append(report.Situations, s.report())
 	}
 	// The attack comes last: it takes longest.
-	for _, test := range []func(*Report) error{
-		a.repeat, a.separation, a.surrogates, a.estimates, a.bits, a.ratio, a.attack,
+	for _, test := range []func(*auditor, *Report) error{
+		repeat, separate, surrogates, estimates, lowBits, exponents, (*auditor).attack,
 	} {
-		if err := test(report); err != nil {
+		if err := test(a, report); err != nil {
 			return nil, err
 		}
 	}

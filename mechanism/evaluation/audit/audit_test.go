@@ -207,7 +207,8 @@ func TestAuditEnds(t *testing.T) {
 	m, o, situations := scouted(t, law.Lattice)
 	enough := errors.New("enough")
 	last := int64(0)
-	_, err := Run(Sanitizers{}, m, o, situations, Options{Draws: 100_000, Workers: 2,
+	_, err := Run(Sanitizers{}, m, o, situations, Options{
+		Draws: 100_000, Workers: 2,
 		Progress: func(done, total int64) error {
 			if done <= last || total != 100_000 {
 				t.Errorf("%d of %d after %d", done, total, last)
@@ -216,7 +217,8 @@ func TestAuditEnds(t *testing.T) {
 				return enough
 			}
 			return nil
-		}})
+		},
+	})
 	if !errors.Is(err, enough) || last > 40_000 {
 		t.Errorf("%v after %d draws", err, last)
 	}

@@ -35,7 +35,7 @@ func (b BitsReport) Share() float64 { return float64(b.Certain) / float64(max(b.
 // mostBitDraws is as many as it takes to see certainty that one in ten thousand releases gives.
 const mostBitDraws = 60_000
 
-func (a *auditor) bits(report *Report) error {
+func lowBits(a *auditor, report *Report) error {
 	f := newFrame(a.model.Grid, a.release)
 	r := &report.Bits
 	r.Lattice = f.n > 0
@@ -72,25 +72,6 @@ func (b *BitsReport) look(f frame, z, other grid.Point) {
 	if impossible(z.X, other.X) || impossible(z.Y, other.Y) {
 		b.Certain++
 	}
-}
-
-// extremes returns pairs of members that lie furthest apart along an axis, so that their
-// coordinates and the noise between them differ in size, and the first and last member.
-func (s *Situation) extremes() [][2]grid.Cell {
-	west, east := s.cells[0], s.cells[0]
-	for _, c := range s.cells {
-		if s.grid.Column(c) < s.grid.Column(west) {
-			west = c
-		}
-		if s.grid.Column(c) > s.grid.Column(east) {
-			east = c
-		}
-	}
-	pairs := [][2]grid.Cell{{s.cells[0], s.cells[len(s.cells)-1]}}
-	if west != east {
-		pairs = append(pairs, [2]grid.Cell{west, east})
-	}
-	return pairs
 }
 
 // impossible says that z is not the rounded sum x + n for any float64 n. It returns false where it

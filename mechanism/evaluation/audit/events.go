@@ -82,71 +82,19 @@ func sign(x int64) int {
 // far is the norm of offsets of the tail, in units of 1/ε: the mean of K-norm noise.
 const far = 2
 
-// pairs returns what to attack in a situation.
-func (s *Situation) pairs(o mechanism.Options) []*pair {
+// pairsOf returns what to attack in a situation.
+func pairsOf(s *Situation, o mechanism.Options) []*pair {
 	if o.Mechanism == law.Laplace || o.Mechanism == law.LaplaceTight {
-		return s.withOutside(s.laplacePair(o))
+		return withOutside(s, laplacePair(s, o))
 	}
 	widest, _ := s.widestCone()
-	all := s.withOutside(s.vertexPair(widest, o))
+	all := withOutside(s, vertexPair(s, widest, o))
 	for _, i := range s.steepest() {
 		if i != widest {
-			all = append(all, s.vertexPair(i, o))
+			all = append(all, vertexPair(s, i, o))
 		}
 	}
 	return all
-}
-
-// vertex returns K's vertex i, for any i.
-func (s *Situation) vertex(i int) convex.Lattice {
-	n := len(s.k)
-	return s.k[((i%n)+n)%n]
-}
-
-// area2 is twice the area of the triangle (0, vertex i, vertex i+1).
-func (s *Situation) area2(i int) int64 { return convex.Cross(s.vertex(i), s.vertex(i+1)) }
-
-// widestCone returns the vertex of K with the greatest share of K in the two triangles at it: the
-// probability of the attack's event. On a line that is one half.
-func (s *Situation) widestCone() (vertex int, share float64) {
-	if len(s.k) == 2 {
-		return 1, .5
-	}
-	sum, most := int64(0), int64(0)
-	for i := range len(s.k) / 2 {
-		sum += 2 * s.area2(i)
-		if both := s.area2(i-1) + s.area2(i); both > most {
-			vertex, most = i, both
-		}
-	}
-	return vertex, float64(most) / float64(sum)
-}
-
-// height returns the distance of edge i of K from 0, in cells.
-func (s *Situation) height(i int) float64 {
-	edge := s.vertex(i + 1).Sub(s.vertex(i))
-	return float64(s.area2(i)) / math.Hypot(float64(edge.X), float64(edge.Y))
-}
-
-// steepest returns the vertices whose edge, before and behind, differs most in its height from the
-// edge beyond it. There a sampler that weighs edges wrongly shows.
-func (s *Situation) steepest() []int {
-	if len(s.k) == 2 {
-		return nil
-	}
-	best, most := [2]int{}, [2]float64{}
-	for i := range len(s.k) / 2 {
-		if d := math.Log(s.height(i-1) / s.height(i-2)); d > most[0] {
-			best[0], most[0] = i, d
-		}
-		if d := math.Log(s.height(i) / s.height(i+1)); d > most[1] {
-			best[1], most[1] = i, d
-		}
-	}
-	if best[0] == best[1] {
-		return best[:1]
-	}
-	return best[:]
 }
 
 // vertexPair attacks two places that are a vertex v of K apart. The event of PRIVACY's attack,
@@ -156,7 +104,7 @@ func (s *Situation) steepest() []int {
 //
 // The events of the edges ask for a before and b behind an edge's end: the ratio is below e^ε
 // there, but for a sampler that gives the edges another weight than their triangles' areas.
-func (s *Situation) vertexPair(i int, o mechanism.Options) *pair {
+func vertexPair(s *Situation, i int, o mechanism.Options) *pair {
 	v := s.vertex(i)
 	p := &pair{at: s, kind: "members", reach: o.Epsilon, norm: func(
 		z grid.Point, place convex.Vec,
@@ -186,7 +134,7 @@ func (s *Situation) vertexPair(i int, o mechanism.Options) *pair {
 
 // laplacePair attacks the two places of the greatest ℓ1 distance v: where both coordinates of z -
 // x1 point the way of v's, the ratio is e^{ε‖v‖₁/S}.
-func (s *Situation) laplacePair(o mechanism.Options) *pair {
+func laplacePair(s *Situation, o mechanism.Options) *pair {
 	v, most := convex.Lattice{}, int64(0)
 	for _, w := range s.k {
 		if d := max(w.X, -w.X) + max(w.Y, -w.Y); d > most {
@@ -235,7 +183,7 @@ func (p *pair) find(v convex.Lattice) {
 
 // withOutside adds the same attack on two cells outside the set that have these surrogates, each as
 // far from its surrogate as the map has one.
-func (s *Situation) withOutside(p *pair) []*pair {
+func withOutside(s *Situation, p *pair) []*pair {
 	var nearest locationset.Surrogates
 	nearest.Reset(s.grid, s.cells)
 	outside := *p

@@ -186,26 +186,33 @@ func TestAuditNoticesPaths(t *testing.T) {
 		name, finding string
 		publish       func(f Facts) (first, again mechanism.Outcome, err error)
 	}{
-		{"noise without the cell", "noise does not depend on the cell",
+		{
+			"noise without the cell", "noise does not depend on the cell",
 			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 				x := m.Grid.Centre(surrogateOf(f))
 				f.Cell = 0
 				from := m.Grid.Centre(surrogateOf(f))
 				out, again, err := Sanitizers{}.Publish(f)
 				return moved(out, again, plus(out.Release, x.Sub(from), 1), err)
-			}},
-		{"a second draw in the step", "another report of the same step",
+			},
+		},
+		{
+			"a second draw in the step", "another report of the same step",
 			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 				f.Options.SameStep = mechanism.SameStepRelease
 				return Sanitizers{}.Publish(f)
-			}},
-		{"fresh noise on a retry", "another run of the same facts",
+			},
+		},
+		{
+			"fresh noise on a retry", "another run of the same facts",
 			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 				fresh++
 				f.Key = noise.KeyFromSeed(uint64(fresh))
 				return Sanitizers{}.Publish(f)
-			}},
-		{"more noise on drift", "more than the surrogate",
+			},
+		},
+		{
+			"more noise on drift", "more than the surrogate",
 			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 				out, again, err := Sanitizers{}.Publish(f)
 				z := out.Release
@@ -213,19 +220,24 @@ func TestAuditNoticesPaths(t *testing.T) {
 					z = plus(m.Grid.Centre(x), z.Sub(m.Grid.Centre(x)), 2)
 				}
 				return moved(out, again, z, err)
-			}},
-		{"the true cell", "more than the surrogate",
+			},
+		},
+		{
+			"the true cell", "more than the surrogate",
 			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 				out, again, err := Sanitizers{}.Publish(f)
 				way := m.Grid.Centre(f.Cell).Sub(m.Grid.Centre(surrogateOf(f)))
 				return moved(out, again, plus(out.Release, way, 1), err)
-			}},
-		{"half the noise", "another law than the sampler",
+			},
+		},
+		{
+			"half the noise", "another law than the sampler",
 			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 				out, again, err := Sanitizers{}.Publish(f)
 				x := m.Grid.Centre(surrogateOf(f))
 				return moved(out, again, plus(x, out.Release.Sub(x), .5), err)
-			}},
+			},
+		},
 		{"the true cell's estimate", "published beside the release depends on more than the " +
 			"surrogate", func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 			out, again, err := Sanitizers{}.Publish(f)
@@ -242,35 +254,43 @@ func TestAuditNoticesPaths(t *testing.T) {
 			}
 			return out, again, err
 		}},
-		{"drift in the kind", "published beside the release depends on more than the surrogate",
+		{
+			"drift in the kind", "published beside the release depends on more than the surrogate",
 			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 				out, again, err := Sanitizers{}.Publish(f)
 				if out.Drift {
 					out.Kind = mechanism.Predicted
 				}
 				return out, again, err
-			}},
-		{"the surrogate's estimate", "beside equal releases differs",
+			},
+		},
+		{
+			"the surrogate's estimate", "beside equal releases differs",
 			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 				out, again, err := Sanitizers{}.Publish(f)
 				out.Estimate = m.Grid.Centre(surrogateOf(f))
 				again.Estimate = out.Estimate
 				return out, again, err
-			}},
-		{"the surrogate's radius", "beside equal releases differs",
+			},
+		},
+		{
+			"the surrogate's radius", "beside equal releases differs",
 			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 				out, again, err := Sanitizers{}.Publish(f)
 				out.RadiusKM += out.Estimate.Distance(m.Grid.Centre(surrogateOf(f)))
 				again.RadiusKM = out.RadiusKM
 				return out, again, err
-			}},
-		{"a fresh estimate on a retry", "something else beside the same release",
+			},
+		},
+		{
+			"a fresh estimate on a retry", "something else beside the same release",
 			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
 				out, again, err := Sanitizers{}.Publish(f)
 				fresh++
 				out.Estimate.X += float64(fresh)
 				return out, again, err
-			}},
+			},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := audited(t, law.Lattice, broken{publish: c.publish})
@@ -329,7 +349,7 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 			options: Options{Seed: 3}.withDefaults(),
 		}
 		var r Report
-		if err := a.separation(&r); err != nil {
+		if err := separate(a, &r); err != nil {
 			t.Fatal(err)
 		}
 		missed := slices.DeleteFunc(

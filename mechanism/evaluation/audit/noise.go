@@ -58,7 +58,7 @@ const lawLimit = 3
 
 // sameLaw compares the size of published noise with that of the sampler's. It sees a scale that is
 // off by a third.
-func (a *auditor) sameLaw(at *Situation) (bool, error) {
+func (a separation) sameLaw(at *Situation) (bool, error) {
 	sample, err := a.subject.Sampler(at, a.release)
 	if err != nil {
 		return false, err

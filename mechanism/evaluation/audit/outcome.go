@@ -2,8 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"slices"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -19,7 +17,7 @@ func public(o mechanism.Outcome) mechanism.Outcome {
 // repeat tests that the same facts give the same bytes, in processes that know nothing of each
 // other, and that another report of the same step gives the same release: else an observer gets two
 // releases for the price of one.
-func (a *auditor) repeat(report *Report) error {
+func repeat(a *auditor, report *Report) error {
 	rng, r := a.rng("repeat"), &report.Repeat
 	for _, s := range a.situations {
 		for i := range repeatTrials {
@@ -55,7 +53,7 @@ func (a *auditor) repeat(report *Report) error {
 // all that goes with the release. The surrogate is found by its definition here. A release that
 // looks at the true cell, or at drift, any further gives the places outside the set, which K does
 // not cover, away.
-func (a *auditor) surrogates(report *Report) error {
+func surrogates(a *auditor, report *Report) error {
 	rng, r := a.rng("surrogates"), &report.Surrogates
 	for _, s := range a.situations {
 		for i := range placeTrials {
@@ -84,23 +82,12 @@ func (a *auditor) surrogates(report *Report) error {
 	return nil
 }
 
-// outside returns a random cell outside the set, if it is easily found.
-func (s *Situation) outside(rng *rand.Rand) (grid.Cell, bool) {
-	for range 100 {
-		c := grid.Cell(rng.IntN(s.grid.Cells()))
-		if _, member := slices.BinarySearch(s.cells, c); !member {
-			return c, true
-		}
-	}
-	return 0, false
-}
-
 // estimates tests that what is published beside a release follows from the release: two members of
 // the set that come to the same place, whoever reports, must have the same estimate, radius and
 // kind. Else the estimate tells the member, at no ε. Equal releases are rare on a fine lattice and
 // never seen in floats, so this test, whatever the law of the others, draws from a lattice of one
 // point to a cell at an ε of 1.
-func (a *auditor) estimates(report *Report) error {
+func estimates(a *auditor, report *Report) error {
 	rng, r := a.rng("estimates"), &report.Estimates
 	type twice struct{ first, again mechanism.Outcome }
 	for _, s := range a.situations {

@@ -26,9 +26,9 @@ type RatioReport struct {
 // ratioTolerance allows for the rounding of some thirty products.
 const ratioTolerance = 1e-9
 
-// ratio checks the law that the mechanism states, for it may be another that it draws from: the
+// exponents checks the law that the mechanism states, for it may be another that it draws from: the
 // attack is about that.
-func (a *auditor) ratio(report *Report) error {
+func exponents(a *auditor, report *Report) error {
 	if !a.options.Ratio {
 		return nil
 	}

@@ -2,6 +2,8 @@ package audit
 
 import (
 	"math"
+	"math/bits"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
@@ -97,3 +99,97 @@ func (s *Situation) places() []convex.Vec {
 
 // surrogate finds the surrogate of a cell by its definition.
 func (s *Situation) surrogate(c grid.Cell) grid.Cell { return NearestMember(s.grid, s.cells, c) }
+
+// vertex returns K's vertex i, for any i.
+func (s *Situation) vertex(i int) convex.Lattice {
+	n := len(s.k)
+	return s.k[((i%n)+n)%n]
+}
+
+// area2 is twice the area of the triangle (0, vertex i, vertex i+1).
+func (s *Situation) area2(i int) int64 { return convex.Cross(s.vertex(i), s.vertex(i+1)) }
+
+// height returns the distance of edge i of K from 0, in cells.
+func (s *Situation) height(i int) float64 {
+	edge := s.vertex(i + 1).Sub(s.vertex(i))
+	return float64(s.area2(i)) / math.Hypot(float64(edge.X), float64(edge.Y))
+}
+
+// widestCone returns the vertex of K with the greatest share of K in the two triangles at it: the
+// probability of the attack's event. On a line that is one half.
+func (s *Situation) widestCone() (vertex int, share float64) {
+	if len(s.k) == 2 {
+		return 1, .5
+	}
+	sum, most := int64(0), int64(0)
+	for i := range len(s.k) / 2 {
+		sum += 2 * s.area2(i)
+		if both := s.area2(i-1) + s.area2(i); both > most {
+			vertex, most = i, both
+		}
+	}
+	return vertex, float64(most) / float64(sum)
+}
+
+// steepest returns the vertices whose edge, before and behind, differs most in its height from the
+// edge beyond it. There a sampler that weighs edges wrongly shows.
+func (s *Situation) steepest() []int {
+	if len(s.k) == 2 {
+		return nil
+	}
+	best, most := [2]int{}, [2]float64{}
+	for i := range len(s.k) / 2 {
+		if d := math.Log(s.height(i-1) / s.height(i-2)); d > most[0] {
+			best[0], most[0] = i, d
+		}
+		if d := math.Log(s.height(i) / s.height(i+1)); d > most[1] {
+			best[1], most[1] = i, d
+		}
+	}
+	if best[0] == best[1] {
+		return best[:1]
+	}
+	return best[:]
+}
+
+// extremes returns pairs of members that lie furthest apart along an axis, so that their
+// coordinates and the noise between them differ in size, and the first and last member.
+func (s *Situation) extremes() [][2]grid.Cell {
+	west, east := s.cells[0], s.cells[0]
+	for _, c := range s.cells {
+		if s.grid.Column(c) < s.grid.Column(west) {
+			west = c
+		}
+		if s.grid.Column(c) > s.grid.Column(east) {
+			east = c
+		}
+	}
+	pairs := [][2]grid.Cell{{s.cells[0], s.cells[len(s.cells)-1]}}
+	if west != east {
+		pairs = append(pairs, [2]grid.Cell{west, east})
+	}
+	return pairs
+}
+
+// neighbours returns the two members, in order, whose numbers have the most leading bits in common:
+// cells beside each other in a row, the first of them even, if there are any.
+func (s *Situation) neighbours() (first, second grid.Cell) {
+	first, second = s.cells[0], s.cells[len(s.cells)-1]
+	for i, c := range s.cells[1:] { // the nearest of all are neighbours in the order
+		if bits.Len64(uint64(s.cells[i]^c)) < bits.Len64(uint64(first^second)) {
+			first, second = s.cells[i], c
+		}
+	}
+	return first, second
+}
+
+// outside returns a random cell outside the set, if it is easily found.
+func (s *Situation) outside(rng *rand.Rand) (grid.Cell, bool) {
+	for range 100 {
+		c := grid.Cell(rng.IntN(s.grid.Cells()))
+		if _, member := slices.BinarySearch(s.cells, c); !member {
+			return c, true
+		}
+	}
+	return 0, false
+}

@@ -110,7 +110,7 @@ func TestRatioNoticesAnotherHull(t *testing.T) {
 			options: Options{Seed: 3, Ratio: true}.withDefaults(),
 		}
 		var report Report
-		if err := a.ratio(&report); err != nil {
+		if err := exponents(a, &report); err != nil {
 			t.Fatal(err)
 		}
 		if (report.Ratio.Failures > 0) != planted {

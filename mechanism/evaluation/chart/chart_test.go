@@ -308,7 +308,8 @@ func TestTicks(t *testing.T) {
 		{logTicks{}, math.Log10(30), math.Log10(350), "30 40 50 70 100 200 300"},
 		{logTicks{}, math.Log10(.0002), math.Log10(.1), "0.0003 0.001 0.003 0.01 0.03 0.1"},
 		{
-			logTicks{zero: true, floor: math.Log10(.005)}, math.Log10(.003), math.Log10(.1),
+			logTicks{zero: true, floor: math.Log10(.005)},
+			math.Log10(.003), math.Log10(.1),
 			"0 0.005 0.01 0.02 0.05 0.1",
 		},
 	} {

@@ -47,8 +47,14 @@ var black = color.NRGBA{A: 255}
 var (
 	dashes = [][]vg.Length{nil, {6, 2}, {2, 2}, {8, 2, 2, 2}, {4, 1.5, 1, 1.5, 1, 1.5}}
 	glyphs = []draw.GlyphDrawer{
-		draw.CircleGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.CrossGlyph{},
-		draw.RingGlyph{}, draw.PlusGlyph{}, draw.PyramidGlyph{}, draw.SquareGlyph{},
+		draw.CircleGlyph{},
+		draw.TriangleGlyph{},
+		draw.BoxGlyph{},
+		draw.CrossGlyph{},
+		draw.RingGlyph{},
+		draw.PlusGlyph{},
+		draw.PyramidGlyph{},
+		draw.SquareGlyph{},
 	}
 )
 

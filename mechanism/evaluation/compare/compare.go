@@ -89,7 +89,7 @@ type Run struct {
 // ErrOtherMap says that two models cannot be compared row by row.
 var ErrOtherMap = errors.New("compare: the models have another grid or step")
 
-// Compare says how far b is from a. It returns [ErrOtherMap], and why, for models of another grid
+// Models says how far b is from a. It returns [ErrOtherMap], and why, for models of another grid
 // or step.
 //
 // Cost: one pass over the transitions for each pair of classes that meet in a week, and the

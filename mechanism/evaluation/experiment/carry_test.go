@@ -81,7 +81,8 @@ func TestResume(t *testing.T) {
 			t.Fatal("it never ends")
 		}
 		before, finished := files(t, string(store)), 0
-		got, err := Carry(testStudy(t), All(), study.Run{Workers: 2, Store: store,
+		got, err := Carry(testStudy(t), All(), study.Run{
+			Workers: 2, Store: store,
 			Progress: func(p study.Progress) error {
 				finished = p.Finished
 				if p.Kept != before {
@@ -91,7 +92,8 @@ func TestResume(t *testing.T) {
 					return stop
 				}
 				return nil
-			}})
+			},
+		})
 		if err == nil {
 			if !same(whole, words(got)) {
 				t.Error("a resumed study reports something else")
@@ -196,8 +198,10 @@ func TestChoose(t *testing.T) {
 		names []string
 		want  int
 	}{
-		{[]string{"all"}, len(All())}, {[]string{"parameters"}, 1},
-		{[]string{"parameters", "over-time"}, 2}, {nil, 0},
+		{[]string{"all"}, len(All())},
+		{[]string{"parameters"}, 1},
+		{[]string{"parameters", "over-time"}, 2},
+		{nil, 0},
 	} {
 		if got, err := Choose(c.names); err != nil || len(got) != c.want {
 			t.Errorf("%v: %d experiments, %v", c.names, len(got), err)

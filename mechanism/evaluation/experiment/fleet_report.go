@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/density"
@@ -141,4 +142,27 @@ func (x *fleet) row(zones *aggregate.Zones, score density.Score) []string {
 		study.Number(score.Variation), low, high, study.Number(score.Rank),
 		study.Number(score.TopFound), coverage,
 	}
+}
+
+// findings are what the rows of a data set say, in a paragraph.
+func (x *fleet) findings(rows []fleetRow) string {
+	naive, mean, least, most := 0, 0, math.Inf(1), math.Inf(-1)
+	own, fit := []float64{1, 0}, []float64{1, 0}
+	for _, r := range rows {
+		if r.naive.Variation < r.blind.Variation {
+			naive++
+		}
+		if r.posterior.Variation < r.fitted.Variation {
+			mean++
+		}
+		least, most = min(least, r.gain().Value), max(most, r.gain().Value)
+		own[0], own[1] = min(own[0], r.posterior.Coverage), max(own[1], r.posterior.Coverage)
+		fit[0], fit[1] = min(fit[0], r.fitted.Coverage), max(fit[1], r.fitted.Coverage)
+	}
+	return x.prose.Say("findings", study.Figures{
+		"data": x.data.Title, "useful": 100 * usefulGain, "confidence": 100 * study.Level,
+		"leastFleets": leastFleets,
+		"uses":        uses(rows), "best": -percent(most) + 0, "worst": -percent(least) + 0,
+		"fleets": len(rows), "meanNearer": mean, "naiveNearer": naive, "own": own, "fit": fit,
+	})
 }

@@ -181,11 +181,13 @@ func TestFleetResumes(t *testing.T) {
 		t.Fatalf("%d pieces are kept, error %v", files(t, string(store)), err)
 	}
 	kept := 0
-	again, err := report(study.Run{Workers: 2, Store: store,
+	again, err := report(study.Run{
+		Workers: 2, Store: store,
 		Progress: func(p study.Progress) error {
 			kept = p.Kept
 			return nil
-		}})
+		},
+	})
 	if err != nil || kept != 2 || !same(one, again) {
 		t.Errorf("%d pieces are taken; a resumed study reports something else, or %v", kept, err)
 	}

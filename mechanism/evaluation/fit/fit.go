@@ -263,3 +263,21 @@ func median(list []float64) float64 {
 	slices.Sort(list)
 	return (list[(n-1)/2] + list[n/2]) / 2
 }
+
+// byUser adds up a run's logarithms by user.
+func (f *measurement) byUser() []userSum {
+	starts := f.users()
+	sums := make([]userSum, len(starts)-1)
+	for u := range sums {
+		sums[u].user = f.held[starts[u]].User
+		for run := range f.options.Runs {
+			for _, p := range f.pass(1 + run)[starts[u]:starts[u+1]] {
+				sums[u].steps += p.steps
+				sums[u].logs += p.logs
+				sums[u].releases += p.score.Releases()
+				sums[u].drifts += p.score.Drifts()
+			}
+		}
+	}
+	return sums
+}

@@ -268,8 +268,10 @@ func TestFitRefuses(t *testing.T) {
 		t.Errorf("tracks that are too short give %v", err)
 	}
 	for _, o := range []Options{
-		{}, {Release: mechanism.Options{Epsilon: 1, Delta: 1}},
-		{Release: good, Deltas: []float64{2}}, {Release: good, MaxSteps: -1},
+		{},
+		{Release: mechanism.Options{Epsilon: 1, Delta: 1}},
+		{Release: good, Deltas: []float64{2}},
+		{Release: good, MaxSteps: -1},
 	} {
 		if _, err := Measure(m, tracks, o); err == nil {
 			t.Errorf("%+v is measured", o)
@@ -290,13 +292,15 @@ func TestFitPersonal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .1},
+	o := Options{
+		Release: mechanism.Options{Epsilon: 1, Delta: .1},
 		Personal: func(user string) (*mobility.Personal, error) {
 			if user == "a" {
 				return own, nil
 			}
 			return nil, nil
-		}}
+		},
+	}
 	fit := measure(t, m, []mobility.Track{track("a", 0, 1), track("b", 0, 1)}, o)
 	about(t, "log-likelihood", fit.LogLikelihood, (math.Log(.55)+math.Log(.1))/2)
 	broken := errors.New("broken")

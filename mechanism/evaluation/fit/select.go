@@ -180,21 +180,3 @@ func clusterMean(n int, of func(i int) (sum, size float64)) (mean, standardError
 	}
 	return mean, math.Sqrt(squares*float64(n)/max(float64(n-1), 1)) / sizes
 }
-
-// byUser adds up a run's logarithms by user.
-func (f *measurement) byUser() []userSum {
-	starts := f.users()
-	sums := make([]userSum, len(starts)-1)
-	for u := range sums {
-		sums[u].user = f.held[starts[u]].User
-		for run := range f.options.Runs {
-			for _, p := range f.pass(1 + run)[starts[u]:starts[u+1]] {
-				sums[u].steps += p.steps
-				sums[u].logs += p.logs
-				sums[u].releases += p.score.Releases()
-				sums[u].drifts += p.score.Drifts()
-			}
-		}
-	}
-	return sums
-}

@@ -26,8 +26,10 @@ func trained(
 		for i, c := range track.Cells {
 			lat, lon := m.Grid.ToDegrees(m.Grid.Centre(c))
 			// no two users report the same fix
-			trainer.Add(train.Fix{User: track.User, TimeMS: track.Steps[i]*60_000 + int64(u),
-				Lat: lat, Lon: lon})
+			trainer.Add(train.Fix{
+				User: track.User, TimeMS: track.Steps[i]*60_000 + int64(u),
+				Lat: lat, Lon: lon,
+			})
 		}
 	}
 	return trainer

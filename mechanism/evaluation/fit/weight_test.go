@@ -32,8 +32,11 @@ func TestWeigh(t *testing.T) {
 		{"cut evenly", ruled, Options{MinSegment: 2, MaxSteps: 8}, Weight{3, 8, 5, 3, 2}, false},
 		{"one above all in moves", pieces, Options{}, Weight{2, 12, 8, 6, 5}, true},
 		{
-			"half", []mobility.Track{track("a", 1, 2), track("b", 1, 2)}, Options{},
-			Weight{2, 4, 2, 2, 1}, false,
+			"half",
+			[]mobility.Track{track("a", 1, 2), track("b", 1, 2)},
+			Options{},
+			Weight{2, 4, 2, 2, 1},
+			false,
 		},
 		{"nobody", nil, Options{}, Weight{}, false},
 	} {

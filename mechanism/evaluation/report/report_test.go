@@ -26,13 +26,15 @@ func testReport() *Report {
 				Name: "long", Caption: "Long", Long: true, Columns: []string{"secret"},
 				Rows: [][]string{{"row"}},
 			},
-			&Figure{Name: "lines", Caption: "Lines", Chart: &chart.Figure{Title: "A line",
+			&Figure{Name: "lines", Caption: "Lines", Chart: &chart.Figure{
+				Title: "A line",
 				Panels: []chart.Panel{
 					&chart.Lines{
 						X: chart.Axis{Label: "x"}, Y: chart.Axis{Label: "y"},
 						Series: []chart.Series{{Name: "a", X: []float64{1, 2}, Y: []float64{1, 2}}},
 					},
-				}}},
+				},
+			}},
 		}}},
 	}
 }

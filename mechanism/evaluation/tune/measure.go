@@ -47,7 +47,8 @@ type world struct {
 	step  time.Duration
 }
 
-func (s Setting) world() world { return world{s.CellM, s.Step} }
+// worldOf returns the world of a setting.
+func worldOf(s Setting) world { return world{s.CellM, s.Step} }
 
 // lab is where settings are measured. It keeps the models of one world at a time.
 type lab struct {
@@ -121,10 +122,10 @@ func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcom
 	in := map[world][]int{}
 	var worlds []world
 	for i, s := range settings {
-		if in[s.world()] == nil {
-			worlds = append(worlds, s.world())
+		if in[worldOf(s)] == nil {
+			worlds = append(worlds, worldOf(s))
 		}
-		in[s.world()] = append(in[s.world()], i)
+		in[worldOf(s)] = append(in[worldOf(s)], i)
 	}
 	outcomes := make([]Outcome, len(settings))
 	once := work(groups)

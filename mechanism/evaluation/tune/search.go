@@ -270,7 +270,7 @@ func (s *search) check() (err error) {
 		}
 		s.Others = &others[0]
 	}
-	if err := s.enter(s.Promise.world()); err != nil {
+	if err := s.enter(worldOf(s.Promise.Setting)); err != nil {
 		return err
 	}
 	s.Model, err = s.model(ofEverybody)

@@ -144,11 +144,15 @@ func TestPersonalCounts(t *testing.T) {
 		{
 			Personal,
 			[]mobility.Count{
-				{From: 5, To: 5, N: 1}, {From: 5, To: 6, N: 1}, {From: 7, To: 8, N: 2},
+				{From: 5, To: 5, N: 1},
+				{From: 5, To: 6, N: 1},
+				{From: 7, To: 8, N: 2},
 				{From: 8, To: 7, N: 1},
 			},
 			[]mobility.Count{
-				{From: 5, To: 5, N: 2}, {From: 6, To: 6, N: 1}, {From: 7, To: 7, N: 2},
+				{From: 5, To: 5, N: 2},
+				{From: 6, To: 6, N: 1},
+				{From: 7, To: 7, N: 2},
 				{From: 8, To: 8, N: 2},
 			},
 		},

@@ -2,25 +2,6 @@ package study
 
 import "fmt"
 
-// Fold returns the traces of a fold that are measured, with their places in [Study.Traces].
-func (s *Study) Fold(d *Data, fold int) (of []Trace, at []int) {
-	for i, t := range s.Traces(d) {
-		if t.Fold == fold {
-			of, at = append(of, t), append(at, i)
-		}
-	}
-	return of, at
-}
-
-// EachFold calls do with the traces of each fold that has some.
-func (s *Study) EachFold(d *Data, do func(of []Trace)) {
-	for fold := range d.Folds {
-		if of, _ := s.Fold(d, fold); len(of) > 0 {
-			do(of)
-		}
-	}
-}
-
 // Gathered puts the folds' results, one for each of their traces, in the order of [Study.Traces].
 func Gathered[T any](s *Study, d *Data, get func(fold int) ([]T, error)) ([]T, error) {
 	all := make([]T, len(s.Traces(d)))

@@ -261,3 +261,22 @@ func (s *Study) Deltas() []float64 {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
+
+// Fold returns the traces of a fold that are measured, with their places in [Study.Traces].
+func (s *Study) Fold(d *Data, fold int) (of []Trace, at []int) {
+	for i, t := range s.Traces(d) {
+		if t.Fold == fold {
+			of, at = append(of, t), append(at, i)
+		}
+	}
+	return of, at
+}
+
+// EachFold calls do with the traces of each fold that has some.
+func (s *Study) EachFold(d *Data, do func(of []Trace)) {
+	for fold := range d.Folds {
+		if of, _ := s.Fold(d, fold); len(of) > 0 {
+			do(of)
+		}
+	}
+}

@@ -55,6 +55,7 @@ func Seconds(d time.Duration) string {
 	return fmt.Sprintf("%g s", d.Seconds())
 }
 
+// Plural writes a number of things, such as "1 user" or "3 users".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

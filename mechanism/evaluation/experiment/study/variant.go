@@ -39,6 +39,7 @@ func (v Variant) Look() int {
 	return look
 }
 
+// At names the variant at a setting, in the names of pieces.
 func (v Variant) At(at Setting) string {
 	return fmt.Sprintf("%s/%s/ε %g/δ %g", v.Mechanism, v.Inference, at.Epsilon, at.Delta)
 }

@@ -62,6 +62,7 @@ type Tally struct {
 	Estimate, Estimate2 float64
 }
 
+// Add adds a timestamp: |ΔX|, whether the true cell lay outside ΔX, and the two distances.
 func (t *Tally) Add(set int, drift bool, releaseKM, estimateKM float64) {
 	t.N++
 	t.Set += float64(set)

@@ -2,8 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"math/bits"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
@@ -13,24 +11,6 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
-
-// facts are those of one release in a situation.
-func (a *auditor) facts(at *Situation, user string, cell grid.Cell) Facts {
-	return Facts{
-		Key: noise.KeyFromSeed(a.options.Seed), Model: a.model, Options: a.release,
-		User: user, State: at.state, Step: at.step, Cell: cell,
-	}
-}
-
-func (a *auditor) rng(test string) *rand.Rand {
-	return rand.New(
-		noiseSource{
-			noise.NewKeyed(noise.KeyFromSeed(a.options.Seed)).Stream(
-				[]byte("geodither audit, " + test),
-			),
-		},
-	)
-}
 
 // noiseSource is a noise.Source as a rand.Source.
 type noiseSource struct{ noise.Source }
@@ -49,10 +29,15 @@ type change struct {
 	make func(f *Facts)
 }
 
-// separation tests that each fact of a release changes its noise: over many users the noise before
-// and after the change is compared, as equality and as rank correlation. Equal noise under two
-// cells, say, would publish the difference of the cells.
-func (a *auditor) separation(report *Report) error {
+// separation is the test that each fact of a release changes its noise.
+type separation struct{ *auditor }
+
+func separate(a *auditor, report *Report) error { return separation{a}.test(report) }
+
+// test looks for noise that is the same although a fact has changed: over many users the noise
+// before and after the change is compared, as equality and as rank correlation. Equal noise under
+// two cells, say, would publish the difference of the cells.
+func (a separation) test(report *Report) error {
 	at := a.roomiest()
 	r := &report.Separation
 	base := make([]convex.Vec, keyTrials)
@@ -88,7 +73,7 @@ func (a *auditor) separation(report *Report) error {
 
 // roomiest returns a situation of the largest K, among those of users that have been seen before,
 // if there are any: there a chance of equal noise is least.
-func (a *auditor) roomiest() *Situation {
+func (a separation) roomiest() *Situation {
 	best := a.situations[0]
 	for _, s := range a.situations[1:] {
 		if s.state.Started != best.state.Started {
@@ -106,26 +91,14 @@ func (a *auditor) roomiest() *Situation {
 	return best
 }
 
-// neighbours returns the two members, in order, whose numbers have the most leading bits in common:
-// cells beside each other in a row, the first of them even, if there are any.
-func (s *Situation) neighbours() (first, second grid.Cell) {
-	first, second = s.cells[0], s.cells[len(s.cells)-1]
-	for i, c := range s.cells[1:] { // the nearest of all are neighbours in the order
-		if bits.Len64(uint64(s.cells[i]^c)) < bits.Len64(uint64(first^second)) {
-			first, second = s.cells[i], c
-		}
-	}
-	return first, second
-}
-
 // noiseOf is what a release adds to a member's centre. Under other options the member is still the
 // cell's surrogate, for the set of those options holds it, or the difference is as good as noise.
-func (a *auditor) noiseOf(at *Situation, f Facts) (convex.Vec, error) {
+func (a separation) noiseOf(at *Situation, f Facts) (convex.Vec, error) {
 	out, _, err := a.subject.Publish(f)
 	return convex.Vec(out.Release.Sub(at.grid.Centre(f.Cell))), err
 }
 
-func (a *auditor) changes(at *Situation) []change {
+func (a separation) changes(at *Situation) []change {
 	other := &mobility.Model{
 		Grid: a.model.Grid, Step: a.model.Step, Matrices: a.model.Matrices,
 		Initial: otherInitial(&a.model.Initial, a.model.Grid.Cells()),
@@ -172,7 +145,7 @@ func (a *auditor) changes(at *Situation) []change {
 
 // otherSet returns a radius of padding that makes another location set of the same state, if the
 // set is not the whole map already.
-func (a *auditor) otherSet(at *Situation) (radiusKM float64, ok bool) {
+func (a separation) otherSet(at *Situation) (radiusKM float64, ok bool) {
 	l := NewLookout(a.model, a.release)
 	for cells := 1.0; cells < 2*float64(a.model.Grid.Width()+a.model.Grid.Height()); cells *= 2 {
 		l.options.MinRadiusKM = cells * a.model.Grid.CellKM()
