@@ -65,7 +65,7 @@ func Summarize(m *mobility.Model) Summary {
 		s.Verdict = fit.Verdict(*s.Fit)
 		if s.Parameters["selected_of"] != "" { // it has been tried
 			for i := range s.Verdict {
-				s.Verdict[i] = strings.TrimSuffix(s.Verdict[i], ", or --select")
+				s.Verdict[i] = strings.TrimSuffix(s.Verdict[i], fit.OrSelect)
 			}
 		}
 	}

@@ -12,6 +12,9 @@ import (
 // EnoughUsers is how many users a fit must be of for its intervals to be believed.
 const EnoughUsers = mobility.EnoughForIntervals
 
+// OrSelect ends a sentence of [Verdict] on the smoothing of a model.
+const OrSelect = ", or let \"geodither model fit --select\" choose"
+
 // When figures become words.
 const (
 	// fewDrifts is how many releases outside the set a point of the curve must let expect to be
@@ -91,14 +94,14 @@ func Verdict(f mobility.Fit) []string {
 			drift, plural(f.Users, "user tells", "users tell"), EnoughUsers, EnoughUsers)
 	case what == TooSure:
 		say(
-			"%s: the model is too sure; try larger --jumps, a larger --backoff or "+
-				"--kernel-radius, or --select",
+			"%s: the model is too sure; try more jumps, a larger backoff or a larger radius "+
+				"in --smoothing"+OrSelect,
 			drift,
 		)
 	case what == TooUnsure:
 		say(
 			"%s: the model is too unsure, and its location sets are larger than they need be; "+
-				"try smaller --jumps, a smaller --backoff or --kernel-radius, or --select",
+				"try fewer jumps, a smaller backoff or a smaller radius in --smoothing"+OrSelect,
 			drift,
 		)
 	case what == Calibrated:
@@ -108,8 +111,8 @@ func Verdict(f mobility.Fit) []string {
 	}
 	if f.Impossible > muchImpossible {
 		say(
-			"%.1f %% of the moves are impossible under the model: try a larger --kernel-radius, "+
-				"larger cells or a shorter step",
+			"%.1f %% of the moves are impossible under the model: try a larger radius in "+
+				"--smoothing, larger cells or a shorter step",
 			100*f.Impossible,
 		)
 	}

@@ -31,7 +31,7 @@ func TestVerdict(t *testing.T) {
 			f.Calibration[1] = mobility.FitDelta{Delta: .01, Drift: .08, Low: .05, High: .12}
 		}, []string{
 			"drift at δ = .01 is .08 (.05 to .12 for other users like these): the model is too " +
-				"sure; try larger --jumps",
+				"sure; try more jumps",
 		}},
 		{"too sure by one user", func(f *mobility.Fit) {
 			f.Calibration[1] = mobility.FitDelta{Delta: .01, Drift: .08, Low: 0, High: .2}

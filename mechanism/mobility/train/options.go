@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -94,7 +95,7 @@ func (o Options) Validate(step time.Duration) error {
 		return errors.New("train: with EveryFix every fix counts by itself, " +
 			"so there is nothing to interpolate between two")
 	case o.Interpolate && o.MaxGap == 0:
-		return errors.New("train: Interpolate needs a greatest gap, MaxGap (--max-gap): " +
+		return errors.New("train: Interpolate needs a greatest gap, MaxGap: " +
 			"the longest time between two fixes to interpolate across, such as 5m")
 	case o.Interpolate && o.MaxGap > maxInterpolated*step:
 		return fmt.Errorf("train: MaxGap must be at most %d steps where places are interpolated",
@@ -119,4 +120,34 @@ func (o Options) String() string {
 		"uniform=%g jumps=%g keep_shared=%t calendar=%q",
 		o.KernelRadius, o.Backoff, o.UserCap, o.MaxGap, o.EveryFix, place, o.Uniform,
 		max(o.Jumps, 0), o.KeepShared, o.Calendar)
+}
+
+// OptionsOf returns the options that a model was trained with: the inverse of [Options.String], with
+// the calendar of the model. It returns an error for a model whose provenance does not tell all of
+// them. Notes that earlier releases added on how the options were chosen are ignored.
+func OptionsOf(m *mobility.Model) (Options, error) {
+	text := m.Provenance.Options
+	o := Options{Calendar: m.Calendar}
+	var gap, place string
+	_, err := fmt.Sscanf(text, "kernel_radius=%d backoff=%g user_cap=%d max_gap=%s every_fix=%t "+
+		"place=%q uniform=%g jumps=%g keep_shared=%t",
+		&o.KernelRadius, &o.Backoff, &o.UserCap, &gap, &o.EveryFix, &place, &o.Uniform, &o.Jumps,
+		&o.KeepShared)
+	if err == nil {
+		o.MaxGap, err = time.ParseDuration(gap)
+	}
+	o.Interpolate = place == "line to its end"
+	if o.Jumps == 0 {
+		o.Jumps = -1 // 0 would mean the default
+	}
+	rest, same := strings.CutPrefix(text, o.String())
+	if err == nil && same && (rest == "" || strings.HasPrefix(rest, " selected_of=")) {
+		err = o.Validate(m.Step)
+	} else {
+		err = cmp.Or(err, errors.New("they are not in the form that this version writes"))
+	}
+	if err != nil {
+		return Options{}, fmt.Errorf("train: the model does not tell its training options: %w", err)
+	}
+	return o, nil
 }
