@@ -39,7 +39,7 @@ type dataSet struct {
 	definition study.Definition
 	input      cli.InputFlags
 	stdin      io.Reader // instead of paths
-	model      modelFlags
+	model      gather.Plan
 }
 
 // sampleName is the name of the shipped buses.
@@ -50,12 +50,12 @@ func builtIn() []dataSet {
 	return []dataSet{
 		{
 			definition: study.Definition{Name: "geolife", Title: "Geolife", Timestamps: 500, Least: 500, MaxGap: 5 * time.Minute, Folds: 5},
-			model:      modelFlags{box: "39.85,116.27,39.97,116.50", cell: "340m", step: 5 * time.Second},
+			model:      gather.Plan{Box: "39.85,116.27,39.97,116.50", Cell: "340m", Step: 5 * time.Second},
 		},
 		{
 			definition: study.Definition{Name: "gowalla", Title: "Gowalla", Timestamps: 500, Least: 100, Folds: 5},
 			input:      cli.InputFlags{Format: "gowalla"},
-			model:      modelFlags{box: "33.70,-118.69,34.34,-118.14", cell: "890m", step: time.Hour, train: train.Options{EveryFix: true}},
+			model:      gather.Plan{Box: "33.70,-118.69,34.34,-118.14", Cell: "890m", Step: time.Hour, Train: train.Options{EveryFix: true}},
 		},
 	}
 }
@@ -65,7 +65,7 @@ func sampleSet() dataSet {
 	return dataSet{
 		definition: study.Definition{Name: sampleName, Title: "Liverpool buses", Timestamps: 60, Least: 60, MaxGap: 5 * time.Minute, Folds: 4, Open: true},
 		stdin:      fleet.SampleFile(),
-		model:      modelFlags{box: fmt.Sprintf("%g,%g,%g,%g", b.South, b.West, b.North, b.East), cell: fmt.Sprintf("%dm", fleet.SampleCellM), step: fleet.SampleStep},
+		model:      gather.Plan{Box: fmt.Sprintf("%g,%g,%g,%g", b.South, b.West, b.North, b.East), Cell: fmt.Sprintf("%dm", fleet.SampleCellM), Step: fleet.SampleStep},
 	}
 }
 
@@ -113,7 +113,7 @@ func (f *dataFlags) amend(set *dataSet) error {
 		name   string
 		values []string
 		to     *string
-	}{{"box", f.box, &set.model.box}, {"cell", f.cell, &set.model.cell}} {
+	}{{"box", f.box, &set.model.Box}, {"cell", f.cell, &set.model.Cell}} {
 		if value, ok := valueFor(flag.values, name); ok {
 			*flag.to = value
 		}
@@ -126,9 +126,9 @@ func (f *dataFlags) amend(set *dataSet) error {
 		if err != nil {
 			return cli.Usagef("--step %q is no time: write 30s or 1m", value)
 		}
-		set.model.step = step
+		set.model.Step = step
 	}
-	if set.model.step == 0 {
+	if set.model.Step == 0 {
 		return cli.Usagef("the data set %s has no --step: choose one in which a vehicle usually reports once or twice", name)
 	}
 	if value, ok := valueFor(f.timestamps, name); ok {
@@ -138,8 +138,8 @@ func (f *dataFlags) amend(set *dataSet) error {
 		}
 		set.definition.Timestamps, set.definition.Least = n, min(n, set.definition.Least)
 	}
-	set.model.train.EveryFix = set.model.train.EveryFix || slices.Contains(f.every, name)
-	_, _, err := set.model.trainers("") // so that what cannot be is said before anything is done
+	set.model.Train.EveryFix = set.model.Train.EveryFix || slices.Contains(f.every, name)
+	_, err := set.model.Into("") // so that what cannot be is said before anything is done
 	return err
 }
 
@@ -177,10 +177,11 @@ func (f *dataFlags) strangers(sets []dataSet) error {
 
 // load reads a set's traces.
 func (s *dataSet) load(ctx context.Context, bar *cli.Progress, std cli.Streams) (*study.Data, error) {
-	g, trainers, err := s.model.trainers("traces " + s.definition.Name)
+	into, err := s.model.Into("traces " + s.definition.Name)
 	if err != nil {
 		return nil, err
 	}
+	into.Places = s.model.Train.EveryFix
 	if s.stdin != nil {
 		std.In, s.input = s.stdin, cli.InputFlags{Paths: []string{"-"}, Format: "csv", Strict: true}
 	}
@@ -188,9 +189,7 @@ func (s *dataSet) load(ctx context.Context, bar *cli.Progress, std cli.Streams) 
 	if err != nil {
 		return nil, err
 	}
-	in, err := gather.Files{Reader: reader, Name: s.definition.Name}.Read(ctx, gather.Into{
-		Grid: g, New: trainers, Places: s.model.train.EveryFix,
-	}, bar)
+	in, err := gather.Files{Reader: reader, Name: s.definition.Name}.Read(ctx, into, bar)
 	bar.Done()
 	if err != nil {
 		return nil, err

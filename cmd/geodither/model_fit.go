@@ -1,119 +1,81 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"strings"
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/gather"
-	"github.com/geodither/geodither/cmd/internal/modelview"
-	"github.com/geodither/geodither/mechanism/evaluation/fit"
-	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/mobility/train"
+	"github.com/geodither/geodither/cmd/internal/modelfit"
+	"github.com/geodither/geodither/mechanism"
 )
 
-type modelFitFlags struct {
-	fitFlags
-	input       cli.InputFlags
-	maxGap      time.Duration
-	interpolate bool
-	personal    string
-}
-
-// personalsAtOnce is how many bytes of users' own models are kept in memory: of some
-// ten thousand users.
-const personalsAtOnce = 64 << 20
-
 func newModelFit(std cli.Streams) *cobra.Command {
-	var f modelFitFlags
+	o := modelfit.Options{Release: mechanism.Options{Estimate: mechanism.EstimateMean}}
+	var input cli.InputFlags
 	cmd := &cobra.Command{
 		Use:   "fit MODEL --in TRACES",
-		Short: "Measure how well a model foretells traces that it was not trained on",
-		Long: `Measure how well a model foretells traces. They must be of other users than those it was
-trained on: a model knows these too well, and the figures would flatter it.
+		Short: "Measure how well a model predicts users that it has not seen",
+		Long: `Measure how well a model predicts users that it has not seen: it knows the others too well,
+and the figures would flatter it.
+
+Give traces of other users than those the model was trained on. Or give the very traces that it
+was trained on, with --held-out: the command trains a second model without some of the users,
+with the options of the first, and measures how well it predicts these users. It checks
+first that the traces give the model.
 
 The filter goes through every stretch without a gap, with a release in each step, as it
 would in service. If drift, the share of releases whose true cell lies outside the location
 set, is far above δ, the model is too sure; far below, too unsure. Intervals are over users,
-since the steps of one user depend on each other. The same traces and seed give the same
-figures. Nothing is printed or written but figures over all users: of one user, these are
-that person's figures, and of a few, theirs.`,
+since the steps of one user depend on each other. The same traces give the same figures.
+
+The command prints and writes figures over all measured users, and no name or place. But the
+figures of one user are that person's, and those of a few tell about these few: keep them, as
+you keep the traces. --write stores the fit in the model's file, for all who read the model,
+and refuses that where it would tell about few: it takes five users to measure and five others,
+and no user may have more than half of what is measured.
+
+--select tries smoothings on users left out in turn, from that of the model on, and prints
+a table. Its last line is the flag to train with.
+
+A model that was trained with differential privacy is measured on traces of other people
+alone.`,
 		Example: `  geodither model fit model.avro --in other-users.csv
+  geodither model fit model.avro --in the-traces-it-was-trained-on.csv --held-out 0.1
+  geodither model fit model.avro --in the-traces-it-was-trained-on.csv --held-out 20 --write
+  geodither model fit model.avro --in the-traces-it-was-trained-on.csv --select
   geodither model fit model.avro --in test/ --epsilon 4 --delta 0.3 --runs 5 --json fit.json --plot fit.png
   geodither model fit model.avro --personal users/ --in the-same-users-later.csv`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), args[0], args[1:], std)
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			reader, err := input.Open(cmd.Context(), args[1:], std.In)
+			if err != nil {
+				return err
+			}
+			bar := cli.NewProgress(std.Err, nil)
+			result, err := modelfit.Run(cmd.Context(), args[0], gather.Files{Reader: reader}, o, bar)
+			bar.Done()
+			if err != nil {
+				return err
+			}
+			return result.Print(o, std)
 		},
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags)
-	f.register(flags, "")
-	flags.DurationVar(&f.maxGap, "max-gap", 0, "cut a trace where two fixes are further apart; a step without one cuts it anyway")
-	flags.BoolVar(&f.interpolate, "interpolate", false, "take places on straight lines between fixes at most --max-gap apart")
-	flags.StringVar(&f.personal, "personal", "", "measure each user under his own model, from this `FOLDER`")
+	input.Register(flags)
+	flags.StringVar(&o.HeldOut, "held-out", "", "`WHO` a second model is not trained on: a share of the users such as 0.1, a number of them, or a file with a user in each line")
+	flags.BoolVar(&o.Write, "write", false, "store the fit of --held-out in the model's file; the model stays the same")
+	flags.BoolVar(&o.Select, "select", false, "choose the smoothing that predicts users left out best, in place of a measurement")
+	flags.Float64Var(&o.Release.Epsilon, "epsilon", 1, "ε of each release of the filter")
+	flags.Float64Var(&o.Release.Delta, "delta", 0.01, "δ of the filter's location sets")
+	flags.IntVar(&o.Runs, "runs", 1, "let the filter go through the traces this many times, each with other noise")
+	flags.Int64Var(&o.Steps, "steps", 0, "measure on at most this many steps, taken evenly from users, or from some of them where they are many; 0: no limit, and 6000 for --select")
+	flags.IntVar(&o.MinSegment, "min-segment", 0, "measure on stretches of at least this many steps without a gap; 0: 60, or less where too few users have such")
+	flags.DurationVar(&o.Interpolate, "interpolate", 0, "take places on straight lines between two fixes at most this `GAP` apart, such as 2m; with --held-out and --select as the model's training did")
+	flags.StringVar(&o.Personal, "personal", "", "measure each user under a model of the user's own, from this `FOLDER`")
+	flags.StringVar(&o.JSON, "json", "", "write the fit into this `FILE`, as JSON")
+	flags.StringVar(&o.Plot, "plot", "", "draw drift against δ into this `FILE`, .png or .svg")
 	return cmd
-}
-
-func (f *modelFitFlags) run(ctx context.Context, path string, more []string, std cli.Streams) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	model, err := mobility.ReadModelFile(path)
-	if err != nil {
-		return err
-	}
-	every := strings.Contains(model.Provenance.Options, "every_fix=true")
-	// It gathers fixes and makes no model of them: the radius is the smallest, for maps of any size.
-	options := train.Options{KernelRadius: 1, EveryFix: every, MaxGap: f.maxGap, Interpolate: f.interpolate}
-	if err := options.Validate(model.Step); err != nil {
-		return cli.Usage(err)
-	}
-	reader, err := f.input.Open(ctx, more, std.In)
-	if err != nil {
-		return err
-	}
-	bar := cli.NewProgress(std.Err, nil)
-	defer bar.Done()
-	in, err := gather.Files{Reader: reader}.Read(ctx, gather.Into{Grid: model.Grid, New: func() *train.Trainer {
-		trainer, err := train.New(model.Grid, model.Step, options)
-		if err != nil {
-			panic(err) // the options are valid, and the radius fits any grid
-		}
-		return trainer
-	}}, bar)
-	if err != nil {
-		return err
-	}
-	trainer := in.Trainer()
-	bar.Phase("measuring", nil)
-	o := f.options(ctx, bar)
-	o.EveryFix = every
-	o.MinSegment = f.segment(trainer.Tracks(nil))
-	if f.personal != "" {
-		personals, err := mobility.OpenPersonals(f.personal, model, personalsAtOnce)
-		if err != nil {
-			return err
-		}
-		o.Personal = personals.Load
-	}
-	measured, err := fit.Measure(model, trainer.Tracks(nil), o)
-	if errors.Is(err, fit.ErrNoTracks) {
-		return fmt.Errorf("%w; and see that the traces lie in the model's box", err)
-	} else if err != nil {
-		return err
-	}
-	bar.Done()
-	if in.Skips.Total > 0 {
-		fmt.Fprintln(std.Err, &in.Skips)
-	}
-	var text strings.Builder
-	modelview.PrintFit(&text, &measured, fit.Verdict(measured))
-	_, err = fmt.Fprint(std.Out, text.String())
-	return errors.Join(err, f.write(&measured)) // what cannot be written is printed all the same
 }

@@ -140,7 +140,7 @@ func TestModelDiff(t *testing.T) {
 	dir := t.TempDir()
 	traces, a := townFiles(t, dir)
 	b := filepath.Join(dir, "b.avro")
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--backoff", "1", "--out", b)
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--smoothing", "backoff=1", "--out", b)
 
 	r := call(t, "model", "diff", "--tracks", "6", "--steps", "20", "--cells", "3", a, b)
 	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the models differ") {

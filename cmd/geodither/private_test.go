@@ -29,7 +29,7 @@ func TestFilesOfTracesAreClosed(t *testing.T) {
 	}
 	traces, model := townFiles(t, dir)
 	in := func(name string) string { return filepath.Join(dir, name) }
-	train := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--held-out", "0", "--out"}
+	train := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out"}
 	open := write(t, dir, "open.avro", "")
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)

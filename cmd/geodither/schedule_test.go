@@ -23,7 +23,7 @@ import (
 func townVersions(t *testing.T, dir string) (traces, scheduleFile string) {
 	t.Helper()
 	traces, _ = townFiles(t, dir)
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--backoff", "3",
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--smoothing", "backoff=3",
 		"--personal", filepath.Join(dir, "own"), "--out", filepath.Join(dir, "second.avro"))
 	return traces, write(t, dir, "schedule.yml", "- model: model.avro\n- model: second.avro\n  personal: own\n  start: 2023-11-14T22:34:00Z\n")
 }

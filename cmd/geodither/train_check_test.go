@@ -24,11 +24,16 @@ func TestTrainUseless(t *testing.T) {
 		"all outside":    {head + "0,1700000040000,50,50\n", nil, []string{"no fix of 1 lies inside the box", "SOUTH,WEST,NORTH,EAST"}},
 		"swapped":        {head + "0,1700000040000,20.01,10.01\n", nil, []string{"1 of 1 would if latitude and longitude changed places", "--columns"}},
 		"one fix":        {one, nil, []string{"1 fix of 1 user", "longer --step", "--every-fix"}},
-		"far apart":      {one + "0,1700003600000,10.02,20.02\n1,1700000100000,10.02,20.02\n", nil, []string{"3 fixes of 2 users", "longer --step"}},
+		"beyond the gap": {
+			one + "0,1700003600000,10.02,20.02\n1,1700000100000,10.02,20.02\n",
+			[]string{"--interpolate", "10m"},
+			[]string{"longer --step or gap of --interpolate"},
+		},
+		"far apart": {one + "0,1700003600000,10.02,20.02\n1,1700000100000,10.02,20.02\n", nil, []string{"3 fixes of 2 users", "longer --step"}},
 		"one each": {
 			one + "1,1700000040000,10.02,20.02\n",
-			[]string{"--every-fix", "--max-gap", "10m"},
-			[]string{"no two of a user in succession", "--max-gap"},
+			[]string{"--every-fix"},
+			[]string{"no two of a user in succession", "longer traces"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ func TestTrainPersonal(t *testing.T) {
 	traces := write(t, dir, "traces.csv", towntest.CSV(fixes))
 	model, folder := filepath.Join(dir, "model.avro"), filepath.Join(dir, "personal")
 	args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model, "--personal", folder}
-	r := succeed(t, append(args, "--personal-weight", "7")...)
+	r := succeed(t, args...)
 	if !strings.Contains(r.out, "6 personal models") || strings.Contains(r.out+r.err, "secret-name") {
 		t.Errorf("it says %q and %q", r.out, r.err)
 	}
@@ -41,7 +41,7 @@ func TestTrainPersonal(t *testing.T) {
 	if err != nil || user == nil {
 		t.Fatalf("a user's model: %v, %v", user, err)
 	}
-	if c := user.Counts(); c.Weight != 7 || len(c.Transitions) == 0 || len(c.Visits) == 0 {
+	if c := user.Counts(); c.Weight != mobility.DefaultPersonalWeight || len(c.Transitions) == 0 || len(c.Visits) == 0 {
 		t.Errorf("weight %v, %d transitions, %d visits", c.Weight, len(c.Transitions), len(c.Visits))
 	}
 	if err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -57,7 +57,7 @@ func TestTrainPersonal(t *testing.T) {
 		t.Fatal(err)
 	}
 	requireMessage(t, call(t, args...), cli.ExitFailed, "not empty")
-	requireMessage(t, call(t, append(args[:len(args)-2:len(args)-2], "--personal-weight", "3")...), cli.ExitUsage, "--personal")
+	requireMessage(t, call(t, append(args[:len(args)-2:len(args)-2], "--personal-weight", "3")...), cli.ExitUsage, "--personal-weight is gone: the popular model always weighs 20 transitions")
 }
 
 // TestTrainOptions: what the flags ask for is in the model's provenance and
@@ -70,9 +70,11 @@ func TestTrainOptions(t *testing.T) {
 		flags, said string
 	}{
 		{"", `place="last fix"`},
-		{"--interpolate --max-gap 5m", `place="line to its end"`},
+		{"--interpolate 5m", `place="line to its end"`},
 		{"--hours 6,10,16,20 --weekend --utc-offset 8h", `hours=6,10,16,20 weekend=true`},
 		{"--weekend", `weekend=true`},
+		{"--smoothing radius=3,jumps=0", `kernel_radius=3 backoff=20 user_cap=30 max_gap=0s every_fix=false place="last fix" uniform=0.1 jumps=0 `},
+		{"--smoothing backoff=2.5,cap=7", `kernel_radius=5 backoff=2.5 user_cap=7`},
 	} {
 		model := filepath.Join(dir, fmt.Sprint(i, ".avro"))
 		args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}
@@ -87,8 +89,16 @@ func TestTrainOptions(t *testing.T) {
 		ids[s.ID] = c.flags
 	}
 	for flags, said := range map[string]string{
-		"--interpolate":                           "greatest gap",
-		"--interpolate --max-gap 5m --every-fix":  "nothing to interpolate",
+		"--interpolate 0s":                        "longest time between two fixes",
+		"--interpolate 30s":                       "at least the step",
+		"--interpolate 5m --every-fix":            "nothing to interpolate",
+		"--max-gap 5m":                            "--interpolate takes the longest gap",
+		"--keep-shared":                           "never count",
+		"--kernel-radius 3":                       "--smoothing radius=",
+		"--smoothing radius=0":                    "no number that radius can be",
+		"--smoothing reach=3":                     "no part",
+		"--smoothing backoff=much":                "no number that backoff can be",
+		"--smoothing jumps=1":                     "less than 1",
 		"--hours 6":                               "two parts",
 		"--hours 6,25":                            "0 to 23",
 		"--utc-offset 8h":                         "--hours",

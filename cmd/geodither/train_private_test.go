@@ -9,8 +9,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/mobility/train"
-	"github.com/geodither/geodither/mechanism/mobility/train/private"
 )
 
 func trainPrivately(t *testing.T, in string, more ...string) (result, string) {
@@ -28,7 +26,7 @@ func TestTrainPrivately(t *testing.T) {
 	// Two runs are the same in 1 of 20: with so few users the noise often silences
 	// all of them. That all twelve are the same happens less than once in 10⁷.
 	for range 12 {
-		r, out := trainPrivately(t, traces, "--dp-epsilon", "0.5", "--dp-contribution", "20", "--dp-radius", "3")
+		r, out := trainPrivately(t, traces, "--dp-epsilon", "0.5", "--dp-contribution", "20", "--smoothing", "radius=3")
 		if r.code != cli.ExitDone || !strings.Contains(r.err, "ε = 0.5 for each user id") {
 			t.Fatalf("exit %d: %s", r.code, r.err)
 		}
@@ -79,21 +77,16 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 		"no epsilon":           {[]string{"--dp-contribution", "10"}, "add --dp-epsilon"},
 		"no number":            {[]string{"--dp-epsilon", "1e-3", "--dp-contribution", "10"}, "decimal number"},
 		"negative":             {[]string{"--dp-epsilon", "-1", "--dp-contribution", "10"}, "positive decimal number"},
-		"a vast radius":        {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--dp-radius", "1000"}, "radius"},
+		"a vast radius":        {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--smoothing", "radius=1000"}, "radius"},
 		"a vast contribution":  {[]string{"--dp-epsilon", "1", "--dp-contribution", "10000000"}, "1 to 1000000"},
 		"personal models":      {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--personal", filepath.Join(t.TempDir(), "own")}, "exclude each other"},
-		"a choice":             {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--select"}, "covers the model alone"},
-		"a measurement":        {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--held-out", "2"}, "covers the model alone"},
-		"a second cap":         {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--user-cap", "30"}, "--dp-contribution says how many"},
+		"a choice":             {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--select"}, "geodither model fit MODEL"},
+		"a measurement":        {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--held-out", "2"}, "geodither model fit MODEL"},
+		"a second cap":         {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--smoothing", "cap=30"}, "--dp-contribution says how many"},
 		"nothing of anybody's": {[]string{"--dp-epsilon", "1", "--dp-contribution", "-1"}, "1 to 1000000"},
 	} {
 		if r, _ := trainPrivately(t, traces, c.flags...); r.code != cli.ExitUsage || !strings.Contains(r.err, c.says) {
 			t.Errorf("%s: exit %d: %s", name, r.code, r.err)
 		}
-	}
-	var f privateFlags
-	f.options = private.Options{Epsilon: "1", Contribution: 10}
-	if err := f.apply(new(train.Options), true, false); err == nil || !strings.Contains(err.Error(), "covers the model alone") {
-		t.Errorf("parameters chosen on private traces: %v", err)
 	}
 }

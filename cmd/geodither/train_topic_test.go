@@ -20,6 +20,13 @@ func trainOn(t *testing.T, model string, more ...string) result {
 	return call(t, append([]string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}, more...)...)
 }
 
+// topicConfig writes a service's config, whose model, key and state are not there yet.
+func topicConfig(t *testing.T, broker, topic, encoding, more string) string {
+	t.Helper()
+	return write(t, t.TempDir(), "geodither.yml", fmt.Sprintf("brokers: [%s]\ntopics: {raw: %s}\nencoding: {raw: %s}\nmodel: none.avro\nkey_file: none.key\nstate_dir: none\n"+
+		"release: {budget: none}\n%s", broker, topic, encoding, more))
+}
+
 // put writes records to partition 0 of a topic, each with a Kafka timestamp a
 // second after the one before.
 func put(t *testing.T, broker, topic string, records ...kgo.Record) {
@@ -64,14 +71,14 @@ func TestTrainTopic(t *testing.T) {
 		topic := "raw." + encoding
 		succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "3", "--encoding", encoding, "--in", traces)
 		again := filepath.Join(dir, encoding+".avro")
-		r := trainOn(t, again, "--brokers", broker, "--topic", topic, "--encoding", encoding)
+		r := trainOn(t, again, "-c", topicConfig(t, broker, topic, encoding, ""))
 		if r.code != cli.ExitDone || r.err != "" || !strings.Contains(r.out, "in 3 partitions of "+topic) {
 			t.Fatalf("exit %d: %s%s", r.code, r.err, r.out)
 		}
 		if got := inspect(t, again); got.ID != want || got.Provenance.Source != "topic "+topic {
 			t.Errorf("%s: the topic gives model %s of %q, the file %s", encoding, got.ID, got.Provenance.Source, want)
 		}
-		r = trainOn(t, again, "--brokers", broker, "--topic", topic, "--encoding", map[string]string{"avro": "json", "json": "avro"}[encoding])
+		r = trainOn(t, again, "-c", topicConfig(t, broker, topic, map[string]string{"avro": "json", "json": "avro"}[encoding], ""))
 		requireMessage(t, r, cli.ExitFailed, "records skipped", "there is no fix")
 	}
 }
@@ -87,7 +94,7 @@ func TestTrainTopicRange(t *testing.T) {
 	}
 	want := inspect(t, part).ID
 	model := filepath.Join(dir, "model.avro")
-	topic := []string{"--brokers", broker, "--topic", "raw", "--encoding", "json"}
+	topic := []string{"-c", topicConfig(t, broker, "raw", "json", "")}
 	for _, bounds := range [][]string{
 		{"--from", "30", "--to", "200"},
 		{"--from", kafkaTime(30).Format(time.RFC3339), "--to", kafkaTime(200).Format(time.RFC3339)},
@@ -124,7 +131,7 @@ func TestTrainTopicRefuses(t *testing.T) {
 		kgo.Record{Key: []byte("0"), Value: object(1_700_000_000), Timestamp: at},
 	)
 	model := filepath.Join(dir, "model.avro")
-	topic := []string{"--brokers", broker, "--topic", "raw", "--encoding", "json"}
+	topic := []string{"-c", topicConfig(t, broker, "raw", "json", "")}
 	r := trainOn(t, model, topic...)
 	want := fmt.Sprintf("6 records skipped: 2 key_mismatch, 1 before_gps, 1 empty, 1 malformed, 1 timestamp_ahead; first at raw/0:%d\n", len(fixes))
 	if r.code != cli.ExitDone || r.err != want {
@@ -133,9 +140,9 @@ func TestTrainTopicRefuses(t *testing.T) {
 	if got := inspect(t, model).Provenance.Report; got.Fixes != int64(len(fixes)) || got.OutsideBox != 0 {
 		t.Errorf("trained on %+v", got)
 	}
-	r = trainOn(t, model, append(topic, "--max-ahead", "3h")...)
+	r = trainOn(t, model, "-c", topicConfig(t, broker, "raw", "json", "max_ahead: 3h\n"))
 	if got := inspect(t, model).Provenance.Report; r.code != cli.ExitDone || got.OutsideBox != 1 {
-		t.Errorf("exit %d; with a longer --max-ahead %d fixes outside the box, want 1", r.code, got.OutsideBox)
+		t.Errorf("exit %d; with a longer max_ahead %d fixes outside the box, want 1", r.code, got.OutsideBox)
 	}
 	r = trainOn(t, filepath.Join(dir, "strict.avro"), append(topic, "--strict")...)
 	requireMessage(t, r, cli.ExitFailed, fmt.Sprintf("raw/0 at offset %d: key_mismatch", len(fixes)))
@@ -147,12 +154,18 @@ func TestTrainTopicRefuses(t *testing.T) {
 // TestTrainTopicUsage: flags that do not go together, and topics that are not there.
 func TestTrainTopicUsage(t *testing.T) {
 	broker, model := startBroker(t), filepath.Join(t.TempDir(), "model.avro")
-	requireMessage(t, trainOn(t, model), cli.ExitUsage, "--in", "--topic")
-	requireMessage(t, trainOn(t, model, "--from", "3", "--in", "x.csv"), cli.ExitUsage, "--from belongs to --topic")
-	requireMessage(t, trainOn(t, model, "--topic", "raw", "--in", "x.csv"), cli.ExitUsage, "exclude each other")
-	requireMessage(t, trainOn(t, model, "--topic", "raw", "--columns", "user_id=v"), cli.ExitUsage, "are for files")
-	requireMessage(t, trainOn(t, model, "--topic", "raw", "--encoding", "xml"), cli.ExitUsage, "xml")
-	requireMessage(t, trainOn(t, model, "--brokers", broker, "--topic", "nowhere"), cli.ExitFailed, "nowhere")
+	config := topicConfig(t, broker, "nowhere", "avro", "")
+	requireMessage(t, trainOn(t, model), cli.ExitUsage, "--in", "-c")
+	requireMessage(t, trainOn(t, model, "--from", "3", "--in", "x.csv"), cli.ExitUsage, "--from and --to are for a topic")
+	requireMessage(t, trainOn(t, model, "-c", config, "--in", "x.csv"), cli.ExitUsage, "exclude each other")
+	requireMessage(t, trainOn(t, model, "-c", config, "--columns", "user_id=v"), cli.ExitUsage, "are for files")
+	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, "raw", "xml", "")), cli.ExitUsage, "xml")
+	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, `""`, "avro", "")), cli.ExitUsage, "topics.raw: name the topic")
+	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, "raw", "avro", "max_ahead: -3h\n")), cli.ExitUsage, "max_ahead must not be negative")
+	for _, gone := range []string{"topic", "brokers", "encoding", "max-ahead"} {
+		requireMessage(t, trainOn(t, model, "--"+gone, "x"), cli.ExitUsage, "in a config, and name the config with -c FILE")
+	}
+	requireMessage(t, trainOn(t, model, "-c", config), cli.ExitFailed, "nowhere")
 	succeed(t, "produce", "--brokers", broker, "--topic", "quiet", "--create", "2", "--in", write(t, t.TempDir(), "none.csv", towntest.CSV(nil)))
-	requireMessage(t, trainOn(t, model, "--brokers", broker, "--topic", "quiet"), cli.ExitFailed, "quiet holds no committed records")
+	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, "quiet", "avro", "")), cli.ExitFailed, "quiet holds no committed records")
 }

@@ -184,10 +184,11 @@ func (f *tuneFlags) options() (tune.Options, error) {
 		Release: mechanism.Options{Mechanism: f.mechanism}, TargetEpsilonDay: f.targetEpsilon, MostFactor200M: f.factor,
 		ScoutBins: f.scout, Bins: f.most, Seed: f.seed, Workers: runtime.GOMAXPROCS(0),
 	}
-	var err error
-	if o.Box, err = (&modelFlags{box: f.box, cell: "1km"}).mapBox(); err != nil {
+	g, err := cli.ParseMap(f.box, "1km")
+	if err != nil {
 		return o, cli.Usage(err)
 	}
+	o.Box = g.Box()
 	for _, text := range f.cells {
 		metres, err := cli.ParseLength(text)
 		if err != nil {

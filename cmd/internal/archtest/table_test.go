@@ -234,12 +234,19 @@ var table = map[string]rule{
 	},
 	"cmd/internal/gather": {
 		ours: []string{
-			"cmd/internal/cli", "cmd/internal/pipeline", "cmd/internal/topics",
+			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/pipeline", "cmd/internal/topics",
 			"cmd/internal/traces", "consumer", "consumer/admin", "consumer/wire",
 			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train",
-			"mechanism/parallel", "schemas",
+			"mechanism/mobility/train/private", "mechanism/parallel", "schemas",
 		},
 		third: []string{kafkaGo},
+	},
+	"cmd/internal/modelfit": {
+		ours: []string{
+			"mechanism", "mechanism/evaluation/fit", "mechanism/mobility", "mechanism/mobility/train",
+			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/gather", "cmd/internal/modelview",
+			"cmd/internal/traces",
+		},
 	},
 	"cmd/internal/aggregate": {
 		ours: []string{
@@ -307,6 +314,7 @@ var table = map[string]rule{
 			"cmd/internal/fleet",
 			"cmd/internal/gather",
 			"cmd/internal/kafkaconn",
+			"cmd/internal/modelfit",
 			"cmd/internal/modelview",
 			"cmd/internal/pipeline",
 			"cmd/internal/records",
@@ -318,13 +326,11 @@ var table = map[string]rule{
 			"mechanism/evaluation/audit",
 			"mechanism/evaluation/compare",
 			"mechanism/evaluation/experiment",
-			"mechanism/evaluation/fit",
 			"mechanism/evaluation/tune",
 			"mechanism/grid",
 			"mechanism/law",
 			"mechanism/mobility",
 			"mechanism/mobility/train",
-			"mechanism/mobility/train/private",
 			"mechanism/noise",
 			"mechanism/trial",
 			"schemas",

@@ -37,6 +37,50 @@ var removed = map[string]map[string]string{
 		"publish-user":      inConfig("publish.user"),
 		"publish-metric":    inConfig("publish.metric"),
 	}),
+	"model fit": {
+		"deltas":   "drift is always measured at δ = .001, .003, .01, .03, .1 and .3 besides",
+		"estimate": "the error is that of the mean",
+		"max-gap":  withGap,
+		"seed":     "the seed is fixed, so that the same traces give the same figures; --runs averages over more noise",
+	},
+	"train": {
+		"backoff":         smoothing("backoff"),
+		"brokers":         inConfig("brokers"),
+		"dp-radius":       "the radius of --smoothing bounds the moves that count, such as --smoothing radius=3",
+		"encoding":        inConfig("encoding.raw"),
+		"fit-delta":       inModelFit("--delta"),
+		"fit-deltas":      inModelFit("--held-out"),
+		"fit-epsilon":     inModelFit("--epsilon"),
+		"fit-estimate":    inModelFit("--held-out"),
+		"fit-json":        inModelFit("--json"),
+		"fit-plot":        inModelFit("--plot"),
+		"fit-runs":        inModelFit("--runs"),
+		"fit-seed":        inModelFit("--runs"),
+		"fit-steps":       inModelFit("--steps"),
+		"held-out":        inModelFit("--held-out"),
+		"jumps":           smoothing("jumps"),
+		"keep-shared":     "fixes that two users report with the same time and place never count",
+		"kernel-radius":   smoothing("radius"),
+		"max-ahead":       inConfig("max_ahead"),
+		"max-gap":         withGap,
+		"min-segment":     inModelFit("--min-segment"),
+		"personal-weight": "the popular model always weighs 20 transitions in a row of a user's own",
+		"select":          `train first, then run "geodither model fit MODEL --in TRACES --select": it prints the --smoothing to train with`,
+		"topic":           inConfig("topics.raw"),
+		"user-cap":        smoothing("cap"),
+	},
+}
+
+// withGap says where the greatest gap of interpolation went.
+const withGap = "--interpolate takes the longest gap as its value, such as --interpolate 2m"
+
+// smoothing says which part of --smoothing a flag became.
+func smoothing(part string) string { return fmt.Sprintf("write --smoothing %s=NUMBER", part) }
+
+// inModelFit says that a fit is measured by a command of its own.
+func inModelFit(flag string) string {
+	return fmt.Sprintf("\"train\" trains and measures nothing; afterwards, measure with \"geodither model fit MODEL "+
+		"--in TRACES --held-out 0.1\", which has %s", flag)
 }
 
 // releaseKeys are the settings of release that commands on files once had as flags.

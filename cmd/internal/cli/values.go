@@ -46,6 +46,36 @@ func ParseLength(text string) (float64, error) {
 	return v * unit, nil
 }
 
+// ParseMap returns the map of a box, south,west,north,east, and the side of a cell. It recognizes a
+// box in the order of other programs, and says what to write.
+func ParseMap(box, cell string) (*grid.Grid, error) {
+	read, err := ParseBox(box)
+	if err != nil {
+		return nil, err
+	}
+	cellM, err := ParseLength(cell)
+	if err != nil {
+		return nil, err
+	}
+	g, err := grid.New(read, cellM)
+	if err == nil {
+		return g, nil
+	}
+	a, b, c, d := read.South, read.West, read.North, read.East
+	for _, meant := range []grid.Box{
+		{South: b, West: a, North: d, East: c}, // west, south, east, north
+		{South: a, North: b, West: c, East: d}, // south, north, west, east
+		{West: a, East: b, South: c, North: d}, // west, east, south, north
+		{North: a, West: b, South: c, East: d}, // north, west, south, east
+	} {
+		if _, other := grid.New(meant, cellM); other == nil {
+			return nil, fmt.Errorf("%w; the order is south,west,north,east: is it --box %g,%g,%g,%g?",
+				err, meant.South, meant.West, meant.North, meant.East)
+		}
+	}
+	return nil, err
+}
+
 // Kilometres reads a length with its unit and returns kilometres; an empty text is 0. Errors start
 // with the name, which says what has that length.
 func Kilometres(name, text string) (float64, error) {

@@ -50,10 +50,10 @@ func NoneInside(from string, fixes, inside, swapped int64) error {
 }
 
 func orGap(o train.Options) string {
-	if o.MaxGap == 0 {
+	if !o.Interpolate {
 		return ""
 	}
-	return " or --max-gap"
+	return " or gap of --interpolate"
 }
 
 // idleClasses names the classes of a calendar in which no transition was counted. It takes a pass

@@ -41,7 +41,11 @@ privacy      %s
 		s.Provenance.Source, s.Provenance.Tool, s.Provenance.Options,
 		s.trainedOn(),
 		privacyLine(s.Provenance.Privacy))
-	PrintFit(&b, s.Fit, s.Verdict)
+	if s.Fit != nil {
+		PrintFit(&b, s.Fit, s.Verdict)
+	} else {
+		b.WriteString(s.unmeasured())
+	}
 	if s.Flows != nil {
 		b.WriteString(s.Flows.String())
 	}
@@ -50,6 +54,15 @@ privacy      %s
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// unmeasured says how the fit of a model is measured. That of a private one is measured on other
+// people: on its own users it would tell about them what no ε covers.
+func (s Summary) unmeasured() string {
+	if s.Private {
+		return "fit          not measured: geodither model fit MODEL --in TRACES-OF-OTHERS measures it\n"
+	}
+	return "fit          not measured: geodither model fit MODEL --in TRACES --held-out 0.1 measures it\n"
 }
 
 // trainedOn sums up the traces behind the model. The file of a private model does not count them,
@@ -75,10 +88,6 @@ func privacyLine(p *mobility.Privacy) string {
 // PrintFit prints, in figures and words, how well a model predicts people that it was not trained
 // on.
 func PrintFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
-	if f == nil {
-		b.WriteString("fit          not measured\n")
-		return
-	}
 	fmt.Fprintf(b, "fit          on %s and %s, in stretches of at least %d", cli.Quantity(f.Users, "user"), cli.Quantity(f.Steps, "step"), f.Shortest)
 	if f.Held != "" {
 		fmt.Fprintf(b, " (%s)", f.Held)

@@ -82,8 +82,8 @@ func (c *checking) ways() {
 	}
 	if n, first := c.unreached(); n > 0 {
 		c.say("never reached", true, "%s can never be reached from where users start (the first "+
-			"is %d): who goes there is not found; train with a larger --kernel-radius, or with a "+
-			"uniform share of the initial distribution",
+			"is %d): who goes there is not found; train with a larger radius in --smoothing, "+
+			"or with a uniform share of the initial distribution",
 			countOf(int64(n), "cell", "cells"), first)
 	}
 }
@@ -154,7 +154,7 @@ func (c *checking) rows() {
 	if sure > sureShare {
 		c.say("too sure", true, "rows with %.0f %% of the popularity are more than %g %% sure of "+
 			"one cell: a user who does otherwise is lost, and drift exceeds δ; train with a "+
-			"larger --backoff or a smaller --user-cap",
+			"larger backoff or a smaller cap in --smoothing",
 			100*sure, 100*sureRow)
 	}
 	switch {
@@ -215,8 +215,8 @@ func (c *checking) provenance() {
 	if p.Fit == nil {
 		c.say(
 			"no fit", false,
-			"nobody has measured how well it foretells other users: train with --held-out, or "+
-				"measure it with model fit on traces of others",
+			"nobody has measured how well it foretells other users: measure it with "+
+				"\"geodither model fit\", on traces of others or with --held-out",
 		)
 	} else if what, _ := fit.Judge(*p.Fit); what != fit.Calibrated {
 		for _, line := range fit.Verdict(*p.Fit) {
