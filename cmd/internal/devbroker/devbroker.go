@@ -1,9 +1,9 @@
-// Package devbroker is an embedded Kafka broker for the demo and for tests:
-// kfake, with settings under which its differences from Apache Kafka do no harm.
+// Package devbroker is an embedded Kafka broker for the demo and for tests: kfake, with
+// settings under which its differences from Apache Kafka do no harm.
 //
-// It speaks Kafka's protocol on 127.0.0.1 and has consumer groups and
-// transactions. It is one node, and it does not replicate. What geodither
-// promises about Kafka is tested here and on a real one.
+// It speaks Kafka's protocol on 127.0.0.1 and has consumer groups and transactions. It is a single
+// node without replication. Tests check what geodither promises about Kafka on this broker and on a
+// real one.
 package devbroker
 
 import (
@@ -22,35 +22,33 @@ import (
 
 // Options have usable zero values.
 type Options struct {
-	// Dir keeps topics, groups and transactions over restarts. Empty: in memory
-	// only. One broker at a time may use it. A killed process loses nothing of
-	// it, a machine that goes down may.
+	// Dir keeps topics, groups and transactions over restarts; empty means in memory only. One
+	// broker at a time may use it. A killed process loses nothing, but a machine failure may.
 	Dir string
-	// Port on 127.0.0.1; 0: any free one. With Dir choose one, so that clients
-	// find the broker again.
+	// Port on 127.0.0.1; 0 means any free one. Choose one with Dir, so that clients find the broker
+	// again.
 	Port int
-	// Partitions is what a topic gets whose maker does not say. Default 4.
+	// Partitions is the default number of partitions of a topic; 0 means 4.
 	Partitions int
-	// Topics are made at the start if they are not there.
+	// Topics are created at the start if they are missing.
 	Topics []Topic
-	// Logger hears what the broker complains about. Default: nobody.
+	// Logger receives the broker's warnings and errors; nil means none.
 	Logger *slog.Logger
 }
 
-// Topic is one to be made.
+// Topic is a topic to create.
 type Topic struct {
 	Name       string
 	Partitions int               // default Options.Partitions
 	Configs    map[string]string // Kafka's names, say cleanup.policy
 }
 
-// never is a period that does not come around, 10 years. kfake's cleaner takes
-// no heed of open transactions: it would remove records that an abort has yet to
-// hide, or a commit to show. So it does not run by itself; see Compact.
+// never is 10 years, a period that does not pass. kfake's cleaner ignores open transactions: it
+// would remove records that an abort has yet to hide, or a commit to show. So it does not run by
+// itself; see Compact.
 const never = 10 * 365 * 24 * time.Hour
 
-// minSessionTimeout lets tests see a member as dead soon. Kafka's own default is
-// 6 s.
+// minSessionTimeout lets tests have a dead member removed soon. Kafka's own default is 6 s.
 const minSessionTimeout = 100 * time.Millisecond
 
 // Broker is a running broker.
@@ -59,11 +57,12 @@ type Broker struct {
 	addr    string
 }
 
-// Start listens, and makes the topics that are missing. Errors: the port is
-// taken, the folder cannot be used, a topic's settings are refused.
+// Start listens, and creates the missing topics. It returns an error if the port is taken, the
+// folder cannot be used, or a topic's settings are refused.
 func Start(o Options) (*Broker, error) {
 	if o.Port < 0 || o.Port > 65535 {
-		return nil, fmt.Errorf("devbroker: port %d does not exist: choose 1 to 65535, or 0 for any free one", o.Port)
+		return nil, fmt.Errorf(
+			"devbroker: port %d does not exist: choose 1 to 65535, or 0 for any free one", o.Port)
 	}
 	if o.Partitions < 0 {
 		return nil, fmt.Errorf("devbroker: %d partitions: choose at least 1", o.Partitions)
@@ -78,14 +77,15 @@ func Start(o Options) (*Broker, error) {
 		kfake.GroupMinSessionTimeout(minSessionTimeout),
 		kfake.BrokerConfigs(map[string]string{
 			"log.cleaner.backoff.ms": strconv.FormatInt(never.Milliseconds(), 10),
-			// kfake removes old records from compacted topics too, and when it
-			// compacts. By timestamps, traces of the past are old from the start.
+			// kfake also removes old records when it compacts, from compacted topics too. By their
+			// timestamps, records of old traces are old from the start.
 			"log.retention.ms": "-1",
 		}),
 	}
 	if o.Dir != "" {
 		if err := os.MkdirAll(o.Dir, 0o750); err != nil {
-			return nil, fmt.Errorf("devbroker: the folder cannot be used, name another one: %w", err)
+			return nil, fmt.Errorf("devbroker: the folder cannot be used, name another one: %w",
+				err)
 		}
 		options = append(options, kfake.DataDir(o.Dir))
 	}
@@ -108,9 +108,11 @@ func Start(o Options) (*Broker, error) {
 func startError(o Options, err error) error {
 	var listen *net.OpError
 	if errors.As(err, &listen) || errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("devbroker: port %d cannot be listened on: stop what uses it or choose another one: %w", o.Port, err)
+		return fmt.Errorf("devbroker: port %d cannot be listened on: stop what uses it or choose "+
+			"another one: %w", o.Port, err)
 	}
-	return fmt.Errorf("devbroker: cannot start; if the folder is another program's or damaged, remove it or name another one: %w", err)
+	return fmt.Errorf("devbroker: cannot start; if the folder is another program's or damaged, "+
+		"remove it or name another one: %w", err)
 }
 
 func (b *Broker) makeTopic(t Topic) error {
@@ -129,9 +131,9 @@ func (b *Broker) Addr() string { return b.addr }
 // ErrBusy says that a transaction is open, so nothing was compacted.
 var ErrBusy = errors.New("devbroker: a transaction is open: compact when nobody writes")
 
-// Compact runs the cleaner over every compacted topic, at once. Call it only
-// while nobody writes: it refuses if one of the topics named here has an open
-// transaction, but one that begins meanwhile is not safe from it.
+// Compact runs the cleaner over every compacted topic at once. Call it only while nobody writes: it
+// refuses if one of the guarded topics has an open transaction, but does not protect a transaction
+// that begins meanwhile.
 func (b *Broker) Compact(guarded ...string) error {
 	for _, t := range guarded {
 		for _, p := range b.cluster.PartitionInfos(t) {
@@ -145,14 +147,14 @@ func (b *Broker) Compact(guarded ...string) error {
 }
 
 // Close stops the broker and, with Options.Dir, writes what is in memory. Open
-// transactions stay open and go on after a restart.
+// transactions stay open and continue after a restart.
 func (b *Broker) Close() error {
 	b.cluster.Close()
 	return nil
 }
 
-// logger is kfake's logger. It says at info what each request is, which is of
-// interest only when looking for a fault.
+// logger is kfake's logger. kfake logs each request at info; that is of interest only in a search
+// for an error, so it becomes debug.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Logf(level kfake.LogLevel, format string, args ...any) {

@@ -37,12 +37,18 @@ func within(t *testing.T) context.Context {
 
 func write(ctx context.Context, t *testing.T, addr, topic string, from, to int) {
 	t.Helper()
-	w := &kafka.Writer{Addr: kafka.TCP(addr), Topic: topic, Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll}
+	w := &kafka.Writer{
+		Addr: kafka.TCP(addr), Topic: topic, Balancer: kafka.Murmur2Balancer{},
+		BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll,
+	}
 	defer w.Close()
 	var ms []kafka.Message
 	for i := from; i < to; i++ {
 		// Timestamps of long ago: retention must not take them for rubbish.
-		ms = append(ms, kafka.Message{Key: fmt.Append(nil, i%7), Value: fmt.Append(nil, i), Time: time.UnixMilli(1_500_000_000_000 + int64(i))})
+		ms = append(ms, kafka.Message{
+			Key: fmt.Append(nil, i%7), Value: fmt.Append(nil, i),
+			Time: time.UnixMilli(1_500_000_000_000 + int64(i)),
+		})
 	}
 	if err := w.WriteMessages(ctx, ms...); err != nil {
 		t.Fatal(err)
@@ -52,7 +58,9 @@ func write(ctx context.Context, t *testing.T, addr, topic string, from, to int) 
 // read reads n messages as a member of a group, commits them and counts values.
 func read(ctx context.Context, t *testing.T, addr, topic string, n int) map[string]int {
 	t.Helper()
-	r := kafka.NewReader(kafka.ReaderConfig{Brokers: []string{addr}, GroupID: "readers", Topic: topic, MaxWait: 50 * time.Millisecond})
+	r := kafka.NewReader(kafka.ReaderConfig{
+		Brokers: []string{addr}, GroupID: "readers", Topic: topic, MaxWait: 50 * time.Millisecond,
+	})
 	defer r.Close()
 	got := map[string]int{}
 	for range n {
@@ -69,7 +77,14 @@ func read(ctx context.Context, t *testing.T, addr, topic string, n int) map[stri
 func TestRestart(t *testing.T) {
 	ctx := within(t)
 	dir := filepath.Join(t.TempDir(), "new", "folder")
-	topics := []Topic{{Name: "raw"}, {Name: "changelog", Partitions: 2, Configs: map[string]string{"cleanup.policy": "compact"}}}
+	topics := []Topic{
+		{
+			Name: "raw",
+		}, {
+			Name: "changelog", Partitions: 2,
+			Configs: map[string]string{"cleanup.policy": "compact"},
+		},
+	}
 	b := start(t, Options{Dir: dir, Partitions: 3, Topics: topics})
 	if n := len(b.cluster.PartitionInfos("raw")); n != 3 {
 		t.Errorf("raw has %d partitions, want the default of 3", n)
@@ -113,10 +128,15 @@ func portOf(t *testing.T, b *Broker) int {
 // an open transaction.
 func TestCompact(t *testing.T) {
 	ctx := within(t)
-	b := start(t, Options{Topics: []Topic{{Name: "states", Partitions: 1, Configs: map[string]string{"cleanup.policy": "compact"}}}})
+	b := start(t, Options{
+		Topics: []Topic{{
+			Name: "states", Partitions: 1, Configs: map[string]string{"cleanup.policy": "compact"},
+		}},
+	})
 	write(ctx, t, b.Addr(), "states", 0, 50)
 
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.TransactionalID("t"), kgo.DefaultProduceTopic("states"))
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.TransactionalID("t"),
+		kgo.DefaultProduceTopic("states"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +158,8 @@ func TestCompact(t *testing.T) {
 	if err := b.Compact("states"); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumeTopics("states"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumeTopics("states"),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +216,10 @@ func TestErrors(t *testing.T) {
 func TestLogger(t *testing.T) {
 	ctx := within(t)
 	var out bytes.Buffer
-	b := start(t, Options{Topics: []Topic{{Name: "raw"}}, Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}))})
+	b := start(t, Options{
+		Topics: []Topic{{Name: "raw"}},
+		Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	})
 	write(ctx, t, b.Addr(), "raw", 0, 10)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
@@ -208,7 +232,8 @@ func TestLogger(t *testing.T) {
 	l.Logf(2, "watch %d", 7)
 	l.Logf(1, "trouble")
 	l.Logf(4, "noise")
-	if s := heard.String(); !strings.Contains(s, "level=WARN") || !strings.Contains(s, "watch 7") || !strings.Contains(s, "level=ERROR") || strings.Contains(s, "noise") {
+	if s := heard.String(); !strings.Contains(s, "level=WARN") || !strings.Contains(s, "watch 7") ||
+		!strings.Contains(s, "level=ERROR") || strings.Contains(s, "noise") {
 		t.Errorf("heard %s", s)
 	}
 }

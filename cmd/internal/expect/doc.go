@@ -1,4 +1,5 @@
-// Package expect says what releases are worth: how far they and the estimates are from the truth,
-// by which factor they tell places apart, and what they cost. [Simulate] finds it out on tracks
-// that move as the model says, before there is any data; "sanitize" prints the same of real ones.
+// Package expect computes what releases are worth: how far they and the estimates are from the
+// truth, by which factor they distinguish places, and what they cost. [Simulate] computes it on
+// tracks that move as the model says, before there is any data; "sanitize" prints the same for real
+// tracks.
 package expect

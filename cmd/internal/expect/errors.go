@@ -19,9 +19,10 @@ func ErrorsOf(d *trial.Distances) Errors {
 	return Errors{RMS: d.RMS(), Mean: d.Mean(), Median: d.Median()}
 }
 
-// Line is a row of a table of distances, under [ErrorsHead].
+// Line returns a row of a table of distances, below [ErrorsHead].
 func (e Errors) Line(name string) string {
-	return fmt.Sprintf("  %-9s %10s %10s %10s\n", name, cli.Metres(e.RMS), cli.Metres(e.Mean), cli.Metres(e.Median))
+	return fmt.Sprintf("  %-9s %10s %10s %10s\n", name, cli.Metres(e.RMS), cli.Metres(e.Mean),
+		cli.Metres(e.Median))
 }
 
 // ErrorsHead is the first line of a table of distances.

@@ -15,14 +15,14 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Options say how much is simulated. The zero value is 100 tracks.
+// Options configure a simulation. The zero value simulates 100 tracks.
 type Options struct {
 	Tracks int // default 100
 	// Steps of each track; default 120, or ten release intervals if that is more, up to 1,200.
 	Steps int
 	Seed  uint64
-	// Progress, if set, is called with the number of steps that are done, of all tracks. Its error
-	// ends the simulation.
+	// Progress, if set, receives the number of steps that are done in all tracks. Its error ends
+	// the simulation.
 	Progress func(done, total int64) error
 }
 
@@ -41,7 +41,7 @@ func (e Options) withDefaults(release mechanism.Options) Options {
 
 // Expectation is what releases under a model and options are worth, and what they cost, if people
 // move as the model says, start at a place of its initial distribution, and report in each step.
-// Nobody's data are in it.
+// It uses nobody's data.
 type Expectation struct {
 	Options       mechanism.Options // with their defaults filled in
 	Seed          uint64
@@ -57,9 +57,11 @@ type Expectation struct {
 }
 
 // Simulate releases simulated tracks. It takes a few dozen microseconds a step and track on maps of
-// a thousand cells, more on larger ones, and depends on nothing but its arguments. It returns the
+// a thousand cells, more on larger ones, and depends only on its arguments. It returns the
 // context's error if the context ends.
-func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Options, e Options) (*Expectation, error) {
+func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Options,
+	e Options,
+) (*Expectation, error) {
 	s, err := newSimulation(model, release, e)
 	if err != nil {
 		return nil, err
@@ -91,21 +93,28 @@ type simulation struct {
 	x             Expectation
 }
 
-func newSimulation(model *mobility.Model, release mechanism.Options, e Options) (*simulation, error) {
-	released, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(e.Seed)), release)
+func newSimulation(model *mobility.Model, release mechanism.Options,
+	e Options,
+) (*simulation, error) {
+	released, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(e.Seed)),
+		release)
 	if err != nil {
 		return nil, err
 	}
 	e = e.withDefaults(released.Options())
 	return &simulation{
 		model: model, runner: trial.Runner{Sanitizer: released, Release: true, Beside: true},
-		rng:    rand.New(rand.NewPCG(e.Seed, 0x657870656374)), // any second word: it names the stream
+		// an arbitrary second word, which names the stream
+		rng:    rand.New(rand.NewPCG(e.Seed, 0x657870656374)),
 		tracks: e.Tracks, steps: e.Steps, progress: e.Progress,
-		x: Expectation{Options: released.Options(), Seed: e.Seed, Steps: e.Steps, Step: model.Step, Kinds: map[mechanism.Kind]int64{}},
+		x: Expectation{
+			Options: released.Options(), Seed: e.Seed, Steps: e.Steps, Step: model.Step,
+			Kinds: map[mechanism.Kind]int64{},
+		},
 	}, nil
 }
 
-// reports yields the next track's, each from anywhere within its cell.
+// reports yields the reports of the next track, each from anywhere within its cell.
 func (s *simulation) reports(yield func(trial.Report) bool) {
 	walker := trial.NewWalker(s.model, s.rng)
 	for step := range int64(s.steps) {
@@ -116,7 +125,7 @@ func (s *simulation) reports(yield func(trial.Report) bool) {
 	}
 }
 
-// book counts what a report has led to.
+// book counts the result of a report.
 func (s *simulation) book(r *trial.Result) {
 	s.all++
 	s.spent += r.Outcome.Epsilon

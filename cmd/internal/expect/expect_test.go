@@ -32,15 +32,18 @@ func TestExpect(t *testing.T) {
 	strong := expected(t, mechanism.Options{Epsilon: 20, Delta: .01}, e)
 	for _, x := range []*Expectation{weak, strong} {
 		m := &x.Score
-		if x.Tracks != 30 || x.Steps != 40 || m.Estimate.Len() != 30*40 || m.Blind.Len() != 30*40 || m.Releases() != 30*40 {
-			t.Errorf("simulated %d tracks of %d steps, %d estimates, %d releases", x.Tracks, x.Steps, m.Estimate.Len(), m.Releases())
+		if x.Tracks != 30 || x.Steps != 40 || m.Estimate.Len() != 30*40 || m.Blind.Len() != 30*40 ||
+			m.Releases() != 30*40 {
+			t.Errorf("simulated %d tracks of %d steps, %d estimates, %d releases",
+				x.Tracks, x.Steps, m.Estimate.Len(), m.Releases())
 		}
 		if m.DriftRatio() > .05 || m.LocationSetMean() < 5 {
 			t.Errorf("drift %v, sets of %v cells", m.DriftRatio(), m.LocationSetMean())
 		}
 	}
 	if near := strong.Score.Estimate.RMS(); near > strong.Score.Blind.RMS()/2 || near < 200 {
-		t.Errorf("at ε = 20 the estimate is off by %v m, without releases by %v m", near, strong.Score.Blind.RMS())
+		t.Errorf("at ε = 20 the estimate is off by %v m, without releases by %v m",
+			near, strong.Score.Blind.RMS())
 	}
 	if far := weak.Score.Estimate.RMS() / weak.Score.Blind.RMS(); far < .98 || far > 1.02 {
 		t.Errorf("at ε = .01 the estimate is off by %v of what it is without releases", far)
@@ -51,10 +54,13 @@ func TestExpect(t *testing.T) {
 	if math.Abs(strong.EpsilonHour-20*60) > 1e-6 || math.Abs(strong.EpsilonDay-20*60*24) > 1e-6 {
 		t.Errorf("ε %v an hour, %v a day", strong.EpsilonHour, strong.EpsilonDay)
 	}
-	if m := strong.Metric.Summary(); !(1 < m.Within200M.Median && m.Within200M.Largest <= m.Within1KM.Largest && m.Within1KM.Largest <= m.Across.Largest) || m.WidthKM <= 0 {
+	if m := strong.Metric.Summary(); !(1 < m.Within200M.Median &&
+		m.Within200M.Largest <= m.Within1KM.Largest && m.Within1KM.Largest <= m.Across.Largest) ||
+		m.WidthKM <= 0 {
 		t.Errorf("metric view %+v", m)
 	}
-	if again := expected(t, mechanism.Options{Epsilon: 20, Delta: .01}, e); !reflect.DeepEqual(again, strong) {
+	if again := expected(t, mechanism.Options{Epsilon: 20, Delta: .01},
+		e); !reflect.DeepEqual(again, strong) {
 		t.Error("the same arguments give another expectation")
 	}
 }
@@ -69,17 +75,36 @@ func TestExpectRules(t *testing.T) {
 		hour, day float64
 		kind      mechanism.Kind
 	}{
-		{"interval", func(o *mechanism.Options) { o.ReleaseInterval = 10 }, 6, 144, mechanism.Predicted},
-		{"skip", func(o *mechanism.Options) { o.ReleaseInterval, o.Between = 10, mechanism.BetweenSkip }, 6, 144, mechanism.Skipped},
-		{"window", func(o *mechanism.Options) { o.Budget = mechanism.Budget{Epsilon: 50, WindowSteps: 120} }, 50, 600, mechanism.Released},
-		{"lifetime", func(o *mechanism.Options) { o.Budget.Lifetime = 70 }, 60, 70, mechanism.Released},
+		{
+			"interval", func(o *mechanism.Options) { o.ReleaseInterval = 10 }, 6, 144,
+			mechanism.Predicted,
+		},
+		{
+			"skip", func(o *mechanism.Options) {
+				o.ReleaseInterval, o.Between = 10,
+					mechanism.BetweenSkip
+			}, 6, 144, mechanism.Skipped,
+		},
+		{
+			"window", func(o *mechanism.Options) {
+				o.Budget = mechanism.Budget{
+					Epsilon: 50, WindowSteps: 120,
+				}
+			}, 50, 600, mechanism.Released,
+		},
+		{
+			"lifetime", func(o *mechanism.Options) { o.Budget.Lifetime = 70 }, 60, 70,
+			mechanism.Released,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			release := mechanism.Options{Epsilon: 1, Delta: .01}
 			c.change(&release)
 			x := expected(t, release, e)
-			if math.Abs(x.EpsilonHour-c.hour) > 1e-9 || math.Abs(x.EpsilonDay-c.day) > 1e-9 || x.Kinds[c.kind] == 0 {
-				t.Errorf("ε %v an hour and %v a day, want %v and %v; kinds %v", x.EpsilonHour, x.EpsilonDay, c.hour, c.day, x.Kinds)
+			if math.Abs(x.EpsilonHour-c.hour) > 1e-9 || math.Abs(x.EpsilonDay-c.day) > 1e-9 ||
+				x.Kinds[c.kind] == 0 {
+				t.Errorf("ε %v an hour and %v a day, want %v and %v; kinds %v",
+					x.EpsilonHour, x.EpsilonDay, c.hour, c.day, x.Kinds)
 			}
 		})
 	}
@@ -89,7 +114,8 @@ func TestExpectRules(t *testing.T) {
 func TestExpectEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Simulate(ctx, town(t), mechanism.Options{Epsilon: 1, Delta: .01}, Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := Simulate(ctx, town(t), mechanism.Options{Epsilon: 1, Delta: .01},
+		Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	var told [][2]int64
@@ -101,7 +127,8 @@ func TestExpectEnds(t *testing.T) {
 		return nil
 	}
 	e := Options{Tracks: 4, Steps: 10, Progress: progress}
-	if _, err := Simulate(t.Context(), town(t), mechanism.Options{Epsilon: 1, Delta: .01}, e); !errors.Is(err, enough) || len(told) != 15 || told[14] != [2]int64{15, 40} {
+	if _, err := Simulate(t.Context(), town(t), mechanism.Options{Epsilon: 1, Delta: .01},
+		e); !errors.Is(err, enough) || len(told) != 15 || told[14] != [2]int64{15, 40} {
 		t.Errorf("got %v after it told %v", err, told)
 	}
 	if _, err := Simulate(t.Context(), town(t), mechanism.Options{}, Options{}); err == nil {
@@ -131,7 +158,8 @@ func TestExpectationEndsWithTheService(t *testing.T) {
 func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	var v MetricView
 	v.Add(law.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})
-	if text := v.Summary().String(); !strings.Contains(text, "two places of its location set") || !strings.Contains(text, "outside") {
+	if text := v.Summary().String(); !strings.Contains(text, "two places of its location set") ||
+		!strings.Contains(text, "outside") {
 		t.Errorf("%q does not say for which places it holds", text)
 	}
 }

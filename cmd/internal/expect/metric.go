@@ -7,8 +7,8 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 )
 
-// MetricView gathers the metric view of releases: by which factor each tells two places apart. It
-// keeps 24 bytes a release.
+// MetricView collects the metric view of releases: the factor by which each distinguishes two
+// places. It keeps 24 bytes a release.
 type MetricView struct {
 	near, far, across []float64
 	widthKM           float64
@@ -22,8 +22,8 @@ func (v *MetricView) Add(m law.Metric) {
 	v.widthKM = max(v.widthKM, m.WidthKM)
 }
 
-// MetricSummary has the factors by which releases tell two positions of their location sets apart,
-// by how far apart these are. For positions outside the set nothing better than e^ε holds.
+// MetricSummary has the factors by which releases distinguish two positions of their location sets,
+// by the distance of these. For positions outside the set nothing better than e^ε holds.
 type MetricSummary struct {
 	Within200M Factors `json:"within_200m"`
 	Within1KM  Factors `json:"within_1km"`
@@ -53,10 +53,10 @@ func factorsOf(all []float64) Factors {
 // String prints the median, and the largest in brackets.
 func (f Factors) String() string { return fmt.Sprintf("%.3g (%.3g)", f.Median, f.Largest) }
 
-// String is a sentence for a person.
+// String returns a sentence for a person.
 func (m MetricSummary) String() string {
-	return fmt.Sprintf("a release tells two places of its location set apart by a factor of at most, "+
-		"in the median (and worst) release: %v within 200 m, %v within 1 km, %v across it; "+
-		"places outside by e^ε at most, however near",
+	return fmt.Sprintf("a release tells two places of its location set apart by a factor of "+
+		"at most, in the median (and worst) release: %v within 200 m, %v within 1 km, %v "+
+		"across it; places outside by e^ε at most, however near",
 		m.Within200M, m.Within1KM, m.Across)
 }

@@ -34,7 +34,7 @@ type Summary struct {
 	Metric          MetricSummary `json:"metric"`
 }
 
-// Summary sums an expectation up.
+// Summary returns the summary of an expectation.
 func (x *Expectation) Summary() Summary {
 	o, all := x.Options, int64(0)
 	for _, n := range x.Kinds {
@@ -43,14 +43,16 @@ func (x *Expectation) Summary() Summary {
 	m := &x.Score
 	return Summary{
 		Mechanism: o.Mechanism, Epsilon: o.Epsilon, Delta: o.Delta,
-		Tracks: x.Tracks, Steps: x.Steps, Seconds: (time.Duration(x.Steps) * x.Step).Seconds(), Seed: x.Seed,
+		Tracks: x.Tracks, Steps: x.Steps, Seconds: (time.Duration(x.Steps) * x.Step).Seconds(),
+		Seed:    x.Seed,
 		Release: ErrorsOf(&m.Release), Estimate: ErrorsOf(&m.Estimate), Blind: ErrorsOf(&m.Blind),
-		Released: float64(m.Releases()) / float64(max(all, 1)), LocationSetMean: m.LocationSetMean(), DriftRatio: m.DriftRatio(),
+		Released:        float64(m.Releases()) / float64(max(all, 1)),
+		LocationSetMean: m.LocationSetMean(), DriftRatio: m.DriftRatio(),
 		EpsilonHour: x.EpsilonHour, EpsilonDay: x.EpsilonDay, Metric: x.Metric.Summary(),
 	}
 }
 
-// String is a few lines for a person.
+// String returns a few lines for a person.
 func (s Summary) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "expected error with %s, ε = %g a release, δ = %g, "+
@@ -58,9 +60,11 @@ func (s Summary) String() string {
 		s.Mechanism, s.Epsilon, s.Delta)
 	b.WriteString(ErrorsHead)
 	b.WriteString(s.Release.Line("release") + s.Estimate.Line("estimate") + s.Blind.Line("blind"))
-	fmt.Fprintf(&b, "  (%d simulated tracks of %v, seed %d; blind is the estimate without any release)\n",
+	fmt.Fprintf(&b,
+		"  (%d simulated tracks of %v, seed %d; blind is the estimate without any release)\n",
 		s.Tracks, time.Duration(s.Seconds*float64(time.Second)), s.Seed)
-	fmt.Fprintf(&b, "  a release in %s %% of the steps costs a user up to Σε = %s an hour, %s a day\n",
+	fmt.Fprintf(&b,
+		"  a release in %s %% of the steps costs a user up to Σε = %s an hour, %s a day\n",
 		cli.Percent(s.Released), cli.Sum(s.EpsilonHour), cli.Sum(s.EpsilonDay))
 	fmt.Fprintf(&b, "  |ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases\n",
 		s.LocationSetMean, 100*s.DriftRatio)
@@ -72,26 +76,28 @@ func (s Summary) String() string {
 	return b.String()
 }
 
-// WorthIt says whether the estimate is at least a twentieth better than the blind one.
+// WorthIt reports whether the estimate is at least a twentieth better than the blind one.
 func (s Summary) WorthIt() bool { return s.Estimate.Mean < .95*s.Blind.Mean }
 
-// LogValue is the gist for a log; model inspect prints the rest.
+// LogValue returns the essentials for a log; "model inspect" prints the rest.
 func (s Summary) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Float64("estimate_mean_m", Whole(s.Estimate.Mean)), slog.Float64("blind_mean_m", Whole(s.Blind.Mean)),
+		slog.Float64("estimate_mean_m", Whole(s.Estimate.Mean)),
+		slog.Float64("blind_mean_m", Whole(s.Blind.Mean)),
 		slog.Float64("epsilon_per_day", s.EpsilonDay), slog.Int("simulated_tracks", s.Tracks),
 	)
 }
 
+// Whole rounds a number of at least 0 to a whole one, for a log.
 func Whole(x float64) float64 { return float64(int64(x + .5)) }
 
-// runExpects is what a service simulates at its start. It is always the same, so that the numbers do
-// not depend on the machine and its load.
+// runExpects are the options of the simulation at the start of a service. They are always the same,
+// so the numbers do not depend on the machine and its load.
 var runExpects = Options{Tracks: 20, Seed: 1}
 
-// Log simulates what the settings of a service are worth, while the service runs, and logs it. The
-// returned function ends the simulation and waits for it: nothing is logged after it has returned,
-// nor once ctx has ended.
+// Log computes what the settings of a service are worth, while the service runs, and logs it. The
+// returned function ends the simulation and waits for it: after it has returned, or once ctx has
+// ended, nothing is logged.
 func Log(
 	ctx context.Context, model *mobility.Model, release mechanism.Options, log *slog.Logger,
 ) (stop func()) {
@@ -101,7 +107,7 @@ func Log(
 		defer close(done)
 		x, err := Simulate(ctx, model, release, runExpects)
 		if err != nil || ctx.Err() != nil {
-			return // the service will say what is wrong, or is about to end
+			return // the service reports the error itself, or is about to end
 		}
 		s := x.Summary()
 		log.Info("expected error if people move as the model says; blind is without any release",

@@ -21,7 +21,7 @@ type Feeder struct {
 	codec      *schemas.Codec
 	topic      string
 	partitions int
-	// Rate is how many records a second go out at most; 0: no limit.
+	// Rate is the largest number of records a second; 0 means no limit.
 	Rate float64
 
 	sent    int64
@@ -29,16 +29,20 @@ type Feeder struct {
 	started time.Time
 }
 
-// batch is how many records go out together at most.
+// batch is the largest number of records that are sent together.
 const batch = 2000
 
-// New returns a feeder of a topic. With create above 0 it makes the topic with so many partitions if
-// it is missing; a topic that exists is kept as it is.
-func New(ctx context.Context, client *kafka.Client, topic string, create int, codec *schemas.Codec) (*Feeder, error) {
+// New returns a feeder of a topic. If the topic is missing and create is above 0, it creates
+// the topic with so many partitions. It does not change a topic that exists.
+func New(ctx context.Context, client *kafka.Client, topic string, create int,
+	codec *schemas.Codec,
+) (*Feeder, error) {
 	if create > 0 {
-		err := admin.CreateTopics(ctx, client, wire.Options{}, admin.Topic{Name: topic, Partitions: create})
+		err := admin.CreateTopics(ctx, client, wire.Options{}, admin.Topic{
+			Name: topic, Partitions: create,
+		})
 		var other *admin.PartitionsError
-		if err != nil && !errors.As(err, &other) { // what exists is kept as it is
+		if err != nil && !errors.As(err, &other) { // an existing topic stays as it is
 			return nil, err
 		}
 	}
@@ -57,11 +61,11 @@ func New(ctx context.Context, client *kafka.Client, topic string, create int, co
 	return &Feeder{producer: p, codec: codec, topic: topic, partitions: counts[topic]}, nil
 }
 
-// delay is how long a fix may wait for others to go out with it.
+// delay is how long a fix may wait for others to be sent with it.
 const delay = 50 * time.Millisecond
 
-// All feeds all fixes that come, or those before the first error. A fix waits at most 50 ms for
-// others to go out with it.
+// All feeds all fixes, or those before the first error. A fix waits at most 50 ms for others to be
+// sent with it.
 func (f *Feeder) All(ctx context.Context, fixes <-chan Fix, progress *cli.Progress) error {
 	defer progress.Done()
 	late := time.NewTicker(delay)
@@ -98,10 +102,10 @@ func (f *Feeder) fix(ctx context.Context, next Fix) error {
 	return f.Add(ctx, []byte(next.Fix.UserID), value, time.Now().UnixMilli())
 }
 
-// Sent is how many records the brokers have acknowledged.
+// Sent returns the number of records that the brokers have acknowledged.
 func (f *Feeder) Sent() int64 { return f.sent }
 
-// Partitions is how many the topic has.
+// Partitions returns the number of partitions of the topic.
 func (f *Feeder) Partitions() int { return f.partitions }
 
 // Add queues one record, sends a full batch, and keeps the pace.
@@ -116,7 +120,8 @@ func (f *Feeder) Add(ctx context.Context, key, value []byte, timestampMS int64) 
 		}
 		return f.Flush(ctx)
 	}
-	due := f.started.Add(time.Duration(float64(f.sent+int64(len(f.pending))) / f.Rate * float64(time.Second)))
+	due := f.started.Add(
+		time.Duration(float64(f.sent+int64(len(f.pending))) / f.Rate * float64(time.Second)))
 	wait := time.Until(due)
 	if wait < 10*time.Millisecond && len(f.pending) < batch {
 		return nil

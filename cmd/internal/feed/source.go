@@ -23,13 +23,14 @@ type Fix struct {
 	Err error
 }
 
-// Traces is a source of files.
+// Traces returns a source of files.
 func Traces(reader *traces.Reader) Source {
 	fixes := func(context.Context) iter.Seq2[schemas.Raw, error] { return reader.Fixes() }
 	return Source{fixes: fixes, reader: reader}
 }
 
-// Fleet is a source of a fleet's fixes over a number of steps that end now. With 0 steps it is live.
+// Fleet returns a source of a fleet's fixes over a number of steps that end now. With 0 steps it is
+// live.
 func Fleet(vehicles *fleet.Fleet, steps int) Source {
 	fixes := func(ctx context.Context) iter.Seq2[schemas.Raw, error] {
 		return vehicles.Fixes(ctx, steps, time.Now())
@@ -37,10 +38,10 @@ func Fleet(vehicles *fleet.Fleet, steps int) Source {
 	return Source{fixes: fixes, live: steps == 0}
 }
 
-// Live reports whether the source ends only by being interrupted.
+// Live reports whether the source ends only when it is interrupted.
 func (s Source) Live() bool { return s.live }
 
-// Skips says which lines of the files were skipped.
+// Skips returns the skipped lines of the files.
 func (s Source) Skips() *traces.Skips {
 	if s.reader == nil {
 		return new(traces.Skips)
@@ -48,8 +49,8 @@ func (s Source) Skips() *traces.Skips {
 	return s.reader.Skips()
 }
 
-// Read starts to read, until the context ends at the latest. It closes ended when it does not use
-// the source any more.
+// Read starts to read, until the context ends at the latest. It closes ended when it no longer uses
+// the source.
 func (s Source) Read(ctx context.Context) (fixes <-chan Fix, ended <-chan struct{}) {
 	to, done := make(chan Fix, 1024), make(chan struct{})
 	go func() {
@@ -66,7 +67,7 @@ func (s Source) Read(ctx context.Context) (fixes <-chan Fix, ended <-chan struct
 	return to, done
 }
 
-// Progress says how many bytes of the files are read; it is nil for a fleet.
+// Progress returns a function that says how many bytes of the files were read, or nil for a fleet.
 func (s Source) Progress() func() (done, total int64) {
 	if s.reader == nil {
 		return nil

@@ -23,7 +23,8 @@ type Fleet struct {
 
 // New places the vehicles of a fleet. The same model, number and seed give the same fleet.
 func New(model *mobility.Model, vehicles int, seed uint64) *Fleet {
-	rng := rand.New(rand.NewPCG(seed, 0x67656f646974686)) // any second word: it names the stream
+	// an arbitrary second word, which names the stream
+	rng := rand.New(rand.NewPCG(seed, 0x67656f646974686))
 	f := &Fleet{model: model, vehicles: make([]trial.Walker, vehicles)}
 	for i := range f.vehicles {
 		f.vehicles[i] = trial.NewWalker(model, rng)
@@ -32,7 +33,7 @@ func New(model *mobility.Model, vehicles int, seed uint64) *Fleet {
 }
 
 // Step yields every vehicle's fix of the step that starts at startMS, in order of time, and moves
-// the fleet on. It returns false as soon as yield does.
+// the fleet. It returns false as soon as yield does.
 func (f *Fleet) Step(startMS int64, yield func(schemas.Raw) bool) bool {
 	stepMS := f.model.Step.Milliseconds()
 	for i := range f.vehicles {

@@ -19,8 +19,8 @@ import (
 //go:embed sample/liverpool.csv
 var sampleCSV []byte
 
-// The map and the step of the sample's model. The buses report every 24 s or so, so that a step of
-// 30 s has one fix or two.
+// The map and the step of the sample's model. The buses report about every 24 s, so a step
+// of 30 s has one or two fixes.
 const (
 	SampleCellM = 250
 	SampleStep  = 30 * time.Second

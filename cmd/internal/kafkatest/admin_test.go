@@ -78,7 +78,9 @@ func (h *harness) deleteRecords(topic string, partition int32, before int64) {
 
 // partition describes one partition as the cluster sees it, or as one of its
 // nodes does: others may be frozen.
-func (h *harness) partition(topic string, partition int32, node ...int32) kmsg.MetadataResponseTopicPartition {
+func (h *harness) partition(topic string, partition int32,
+	node ...int32,
+) kmsg.MetadataResponseTopicPartition {
 	h.Helper()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = &topic

@@ -28,7 +28,8 @@ func TestACommitWithoutAnAnswer(t *testing.T) {
 		for i := range 10 {
 			record := strconv.Itoa(i)
 			h.produce(p, topic, 0, record)
-			h.ok(h.commitOffsets(p, group, member{generation: -1}, map[producer.TopicPartition]int64{at(topic, 0): int64(i)}))
+			h.ok(h.commitOffsets(p, group, member{generation: -1},
+				map[producer.TopicPartition]int64{at(topic, 0): int64(i)}))
 			network.cut(protocol.EndTxn, rule{times: 1 + i%3, forward: forward})
 			if i%5 == 4 { // an abort is no less in doubt
 				h.ok(p.Abort(t.Context()))
@@ -59,12 +60,15 @@ func TestACommitWithoutAnyAnswer(t *testing.T) {
 		client, _ := h.newClient(network.dial)
 		name := fmt.Sprintf("lost-%t", forward)
 		topic, group := h.topic(name, 1, nil), h.prefix+name
-		p := h.transactional(client, name, producer.Options{RequestTimeout: time.Second, RetryTimeout: 2 * time.Second})
+		p := h.transactional(client, name, producer.Options{
+			RequestTimeout: time.Second, RetryTimeout: 2 * time.Second,
+		})
 		transaction := func() error {
 			if _, err := p.Produce(t.Context(), batch(topic, 0, "first", "second")); err != nil {
 				return err
 			}
-			if err := h.commitOffsets(p, group, member{generation: -1}, map[producer.TopicPartition]int64{at(topic, 0): 2}); err != nil {
+			if err := h.commitOffsets(p, group, member{generation: -1},
+				map[producer.TopicPartition]int64{at(topic, 0): 2}); err != nil {
 				return err
 			}
 			_, err := p.Commit(t.Context())

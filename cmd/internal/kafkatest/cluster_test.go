@@ -25,7 +25,8 @@ func shared(t *testing.T) nodes {
 	t.Helper()
 	dir := os.Getenv("GEODITHER_KAFKA_DIR")
 	if dir == "" {
-		t.Fatal("GEODITHER_KAFKA_DIR does not name the folder of deploy/kafka/kafka.sh: run these tests with \"make test-kafka\"")
+		t.Fatal("GEODITHER_KAFKA_DIR does not name the folder of deploy/kafka/kafka.sh: run " +
+			"these tests with \"make test-kafka\"")
 	}
 	return nodes{t, dir}
 }
@@ -57,7 +58,8 @@ func private(t *testing.T, settings ...string) nodes {
 // script runs kafka.sh.
 func (n nodes) script(args ...string) {
 	n.Helper()
-	cmd := exec.Command(filepath.Join("..", "..", "..", "deploy", "kafka", "kafka.sh"), append(args, "--dir", n.dir)...)
+	cmd := exec.Command(filepath.Join("..", "..", "..", "deploy", "kafka", "kafka.sh"),
+		append(args, "--dir", n.dir)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {

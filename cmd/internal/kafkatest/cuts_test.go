@@ -37,7 +37,8 @@ func TestAServiceWhoseConnectionsAreCut(t *testing.T) {
 	r := w.serve(o)
 	w.eventually("all is answered", func() bool { return w.answered(o) })
 	for _, key := range []protocol.ApiKey{
-		protocol.AddPartitionsToTxn, protocol.Produce, protocol.AddOffsetsToTxn, protocol.TxnOffsetCommit, protocol.EndTxn,
+		protocol.AddPartitionsToTxn, protocol.Produce, protocol.AddOffsetsToTxn,
+		protocol.TxnOffsetCommit, protocol.EndTxn,
 		protocol.Fetch, protocol.Heartbeat,
 	} {
 		for _, forward := range []bool{false, true} {
@@ -52,7 +53,8 @@ func TestAServiceWhoseConnectionsAreCut(t *testing.T) {
 	}
 	r.stop()
 	n := o.Counters.Snapshot()
-	t.Logf("%d connections cut; %d transactions committed, %d given up and done again", network.count(), n.Transactions, n.Aborts)
+	t.Logf("%d connections cut; %d transactions committed, %d given up and done again",
+		network.count(), n.Transactions, n.Aborts)
 	if n.Aborts == 0 {
 		t.Error("no transaction was given up: the test shows nothing")
 	}

@@ -25,16 +25,21 @@ func TestADeathInATransaction(t *testing.T) {
 			o := w.options("service")
 			o.SessionTimeout, o.TransactionTimeout = 2*time.Second, 6*time.Second
 			if succeeded {
-				o.TransactionTimeout = 10 * time.Minute // more than anybody waits here: it is the successor who ends it
+				// more than anybody waits here: it is the successor who ends it
+				o.TransactionTimeout = 10 * time.Minute
 			}
 			w.createRaw()
 			w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 			first := w.spawn(o, "first")
-			w.eventually("it has joined", func() bool { return strings.Contains(first.log.String(), "partitions assigned") })
+			w.eventually("it has joined",
+				func() bool { return strings.Contains(first.log.String(), "partitions assigned") })
 			var second *process
 			if succeeded {
 				second = w.spawn(o, "second")
-				w.eventually("it has joined too", func() bool { return strings.Contains(second.log.String(), "partitions assigned") })
+				w.eventually("it has joined too",
+					func() bool {
+						return strings.Contains(second.log.String(), "partitions assigned")
+					})
 				if strings.Contains(second.log.String(), "partitions=[0]") {
 					first, second = second, first
 				}
@@ -43,7 +48,8 @@ func TestADeathInATransaction(t *testing.T) {
 			start := time.Now()
 			first.signal(syscall.SIGKILL)
 			w.settled(o.Topics.Sanitized, 0)
-			t.Logf("transaction timeout %v, session timeout %v: committed readers waited %v after the death",
+			t.Logf("transaction timeout %v, session timeout %v: committed readers waited %v "+
+				"after the death",
 				o.TransactionTimeout, o.SessionTimeout, since(start))
 			if !succeeded {
 				second = w.spawn(o, "second")

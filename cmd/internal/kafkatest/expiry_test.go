@@ -16,7 +16,8 @@ import (
 // takes the next batch as it comes.
 func TestAPartitionForgetsAnIdleProducer(t *testing.T) {
 	t.Parallel()
-	cluster := private(t, "producer.id.expiration.ms=1000", "producer.id.expiration.check.interval.ms=200")
+	cluster := private(t, "producer.id.expiration.ms=1000",
+		"producer.id.expiration.check.interval.ms=200")
 	h := newHarnessAt(t, cluster.brokers()...)
 	topic := h.topic("out", 1, nil)
 	p := h.transactional(h.client, "id", producer.Options{})
@@ -28,7 +29,10 @@ func TestAPartitionForgetsAnIdleProducer(t *testing.T) {
 		h.commit(p)
 		_, err := feed.Send(t.Context(), raw, 1, batch(raw, 0, value).Records)
 		h.ok(err)
-		h.eventually("both are forgotten", func() bool { return len(h.producers(topic, 0)) == 0 && len(h.producers(raw, 0)) == 0 })
+		h.eventually("both are forgotten", func() bool {
+			return len(h.producers(topic, 0)) == 0 &&
+				len(h.producers(raw, 0)) == 0
+		})
 	}
 	h.expect(topic, 0, "first", "second", "third")
 	h.expect(raw, 0, "first", "second", "third")
@@ -40,7 +44,8 @@ func TestAPartitionForgetsAnIdleProducer(t *testing.T) {
 // told to abort and to begin anew, and loses nothing.
 func TestTheCoordinatorForgetsAnIdleProducer(t *testing.T) {
 	t.Parallel()
-	cluster := private(t, "transactional.id.expiration.ms=2000", "transaction.remove.expired.transaction.cleanup.interval.ms=200")
+	cluster := private(t, "transactional.id.expiration.ms=2000",
+		"transaction.remove.expired.transaction.cleanup.interval.ms=200")
 	h := newHarnessAt(t, cluster.brokers()...)
 	topic, group := h.topic("out", 1, nil), h.prefix+"group"
 	p := h.transactional(h.client, "id", producer.Options{})
@@ -48,7 +53,8 @@ func TestTheCoordinatorForgetsAnIdleProducer(t *testing.T) {
 		if _, err := p.Produce(t.Context(), batch(topic, 0, value)); err != nil {
 			return err
 		}
-		if err := h.commitOffsets(p, group, member{generation: -1}, map[producer.TopicPartition]int64{at(topic, 0): next}); err != nil {
+		if err := h.commitOffsets(p, group, member{generation: -1},
+			map[producer.TopicPartition]int64{at(topic, 0): next}); err != nil {
 			return err
 		}
 		_, err := p.Commit(t.Context())
@@ -81,8 +87,10 @@ func TestTheCoordinatorForgetsAnIdleProducer(t *testing.T) {
 // is told so, begins anew, and goes on.
 func TestAnIdleServiceIsForgotten(t *testing.T) {
 	t.Parallel()
-	cluster := private(t, "producer.id.expiration.ms=1000", "producer.id.expiration.check.interval.ms=200",
-		"transactional.id.expiration.ms=2000", "transaction.remove.expired.transaction.cleanup.interval.ms=200")
+	cluster := private(t, "producer.id.expiration.ms=1000",
+		"producer.id.expiration.check.interval.ms=200",
+		"transactional.id.expiration.ms=2000",
+		"transaction.remove.expired.transaction.cleanup.interval.ms=200")
 	w := newHarnessAt(t, cluster.brokers()...).world(2, 10)
 	o := w.options("service")
 	w.createRaw()
@@ -90,7 +98,8 @@ func TestAnIdleServiceIsForgotten(t *testing.T) {
 	for range 2 {
 		w.feed(5)
 		w.eventually("all is answered", func() bool { return w.answered(o) })
-		w.eventually("its producers are forgotten", func() bool { return len(w.transactionalIDs()) == 0 })
+		w.eventually("its producers are forgotten",
+			func() bool { return len(w.transactionalIDs()) == 0 })
 	}
 	w.feed(5)
 	w.eventually("all is answered", func() bool { return w.answered(o) })

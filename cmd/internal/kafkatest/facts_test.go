@@ -48,7 +48,8 @@ func TestEveryVersionIsTaken(t *testing.T) {
 	h.ok(err)
 	_, err = feed.Send(t.Context(), topic, 1, batch(topic, 0, "fed").Records)
 	h.ok(err)
-	h.ok(admin.CheckConfigs(t.Context(), watched.client, wire.Options{}, topic, map[string]string{"cleanup.policy": "delete"}))
+	h.ok(admin.CheckConfigs(t.Context(), watched.client, wire.Options{}, topic,
+		map[string]string{"cleanup.policy": "delete"}))
 	_, err = admin.TopicIDs(t.Context(), watched.client, wire.Options{}, topic)
 	h.ok(err)
 
@@ -59,22 +60,30 @@ func TestEveryVersionIsTaken(t *testing.T) {
 		if what.key == protocol.ApiVersions {
 			continue // its answer says which versions there are, also to one that is not
 		}
-		i := slices.IndexFunc(res.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == int16(what.key) })
-		if i < 0 || what.version < res.ApiKeys[i].MinVersion || what.version > res.ApiKeys[i].MaxVersion {
+		i := slices.IndexFunc(res.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool {
+			return k.ApiKey == int16(what.key)
+		})
+		if i < 0 || what.version < res.ApiKeys[i].MinVersion ||
+			what.version > res.ApiKeys[i].MaxVersion {
 			t.Errorf("the broker does not take %v version %d", what.key, what.version)
 			continue
 		}
-		spokenOf = append(spokenOf, fmt.Sprintf("%v %d (of %d-%d)", what.key, what.version, res.ApiKeys[i].MinVersion, res.ApiKeys[i].MaxVersion))
+		spokenOf = append(spokenOf, fmt.Sprintf("%v %d (of %d-%d)", what.key, what.version,
+			res.ApiKeys[i].MinVersion, res.ApiKeys[i].MaxVersion))
 	}
 	slices.Sort(spokenOf)
 	t.Log(strings.Join(spokenOf, ", "))
 	for _, key := range []protocol.ApiKey{
-		protocol.Produce, protocol.Fetch, protocol.ListOffsets, protocol.Metadata, protocol.FindCoordinator,
-		protocol.JoinGroup, protocol.SyncGroup, protocol.Heartbeat, protocol.LeaveGroup, protocol.OffsetFetch,
-		protocol.InitProducerId, protocol.AddPartitionsToTxn, protocol.AddOffsetsToTxn, protocol.TxnOffsetCommit, protocol.EndTxn,
+		protocol.Produce, protocol.Fetch, protocol.ListOffsets, protocol.Metadata,
+		protocol.FindCoordinator,
+		protocol.JoinGroup, protocol.SyncGroup, protocol.Heartbeat, protocol.LeaveGroup,
+		protocol.OffsetFetch,
+		protocol.InitProducerId, protocol.AddPartitionsToTxn, protocol.AddOffsetsToTxn,
+		protocol.TxnOffsetCommit, protocol.EndTxn,
 		protocol.CreateTopics, protocol.DescribeConfigs,
 	} {
-		if !slices.ContainsFunc(spokenOf, func(s string) bool { return strings.HasPrefix(s, key.String()+" ") }) {
+		if !slices.ContainsFunc(spokenOf,
+			func(s string) bool { return strings.HasPrefix(s, key.String()+" ") }) {
 			t.Errorf("no %v was sent", key)
 		}
 	}
@@ -97,8 +106,10 @@ func TestTheNextTransactionMayComeTooSoon(t *testing.T) {
 			h.commit(p)
 			time.Sleep(pause)
 		}
-		t.Logf("%d transactions with pauses of %v took %v: 51 in %d of %d answers to AddPartitionsToTxn; %v", transactions, pause, since(start),
-			spied.saw(kafka.ConcurrentTransactions, protocol.AddPartitionsToTxn), spied.count(protocol.AddPartitionsToTxn), spied)
+		t.Logf("%d transactions with pauses of %v took %v: 51 in %d of %d answers to "+
+			"AddPartitionsToTxn; %v", transactions, pause, since(start),
+			spied.saw(kafka.ConcurrentTransactions, protocol.AddPartitionsToTxn),
+			spied.count(protocol.AddPartitionsToTxn), spied)
 	}
 	h.settled(topic, 0)
 	if got := len(h.read(topic, 0, false)); got != 2*transactions {

@@ -27,17 +27,27 @@ func TestASecondInitFencesTheFirst(t *testing.T) {
 		before func(p *producer.Transactional) // what the predecessor has done when it is fenced
 		after  func(p *producer.Transactional) error
 	}{
-		{"it begins a transaction", func(*producer.Transactional) {}, func(p *producer.Transactional) error {
-			_, err := p.Produce(t.Context(), batch(topic, 0, "zombie"))
-			return err
-		}},
-		{"it writes more", func(p *producer.Transactional) { h.produce(p, topic, 0, "zombie") }, func(p *producer.Transactional) error {
-			_, err := p.Produce(t.Context(), batch(topic, 0, "zombie"))
-			return err
-		}},
-		{"it adds its offsets", func(p *producer.Transactional) { h.produce(p, topic, 0, "zombie") }, func(p *producer.Transactional) error {
-			return h.commitOffsets(p, group, member{generation: -1}, offsets)
-		}},
+		{
+			"it begins a transaction", func(*producer.Transactional) {},
+			func(p *producer.Transactional) error {
+				_, err := p.Produce(t.Context(), batch(topic, 0, "zombie"))
+				return err
+			},
+		},
+		{
+			"it writes more", func(p *producer.Transactional) { h.produce(p, topic, 0, "zombie") },
+			func(p *producer.Transactional) error {
+				_, err := p.Produce(t.Context(), batch(topic, 0, "zombie"))
+				return err
+			},
+		},
+		{
+			"it adds its offsets", func(p *producer.Transactional) {
+				h.produce(p, topic, 0, "zombie")
+			}, func(p *producer.Transactional) error {
+				return h.commitOffsets(p, group, member{generation: -1}, offsets)
+			},
+		},
 		{"it changes its offsets", func(p *producer.Transactional) {
 			h.produce(p, topic, 0, "zombie")
 			h.ok(h.commitOffsets(p, group, member{generation: -1}, offsets))
@@ -51,9 +61,12 @@ func TestASecondInitFencesTheFirst(t *testing.T) {
 			_, err := p.Commit(t.Context())
 			return err
 		}},
-		{"it aborts", func(p *producer.Transactional) { h.produce(p, topic, 0, "zombie") }, func(p *producer.Transactional) error {
-			return p.Abort(t.Context())
-		}},
+		{
+			"it aborts", func(p *producer.Transactional) { h.produce(p, topic, 0, "zombie") },
+			func(p *producer.Transactional) error {
+				return p.Abort(t.Context())
+			},
+		},
 	} {
 		first := h.transactional(old, "id", producer.Options{})
 		state.before(first)

@@ -25,7 +25,8 @@ func TestAnUnknownGroupHasNoOffset(t *testing.T) {
 	}
 	p := h.transactional(h.client, "id", producer.Options{})
 	h.produce(p, topic, 0, "record")
-	h.ok(h.commitOffsets(p, h.prefix+"group", member{generation: -1}, map[producer.TopicPartition]int64{at(topic, 0): 0}))
+	h.ok(h.commitOffsets(p, h.prefix+"group", member{generation: -1},
+		map[producer.TopicPartition]int64{at(topic, 0): 0}))
 	h.commit(p)
 	if got := h.committed(h.prefix+"group", topic); got != 0 {
 		t.Errorf("offset 0 is read as %d", got)
@@ -72,11 +73,27 @@ func TestAStaleGenerationCommitsNothing(t *testing.T) {
 		m           member
 		code        kafka.Error
 	}{
-		{"an old generation", group, member{generation.ID - 1, generation.MemberID, ""}, kafka.IllegalGeneration},
-		{"a generation to come", group, member{generation.ID + 1, generation.MemberID, ""}, kafka.IllegalGeneration},
+		{
+			"an old generation", group,
+			member{generation.ID - 1, generation.MemberID, ""},
+			kafka.IllegalGeneration,
+		},
+		{
+			"a generation to come", group,
+			member{generation.ID + 1, generation.MemberID, ""},
+			kafka.IllegalGeneration,
+		},
 		{"an unknown member", group, member{generation.ID, "nobody", ""}, kafka.UnknownMemberId},
-		{"an instance that is fenced", static, member{first.ID, first.MemberID, "instance"}, kafka.FencedInstanceID},
-		{"an instance that nobody knows", static, member{second.ID, second.MemberID, "stranger"}, kafka.UnknownMemberId},
+		{
+			"an instance that is fenced", static,
+			member{first.ID, first.MemberID, "instance"},
+			kafka.FencedInstanceID,
+		},
+		{
+			"an instance that nobody knows", static,
+			member{second.ID, second.MemberID, "stranger"},
+			kafka.UnknownMemberId,
+		},
 	} {
 		err := attempt(test.group, test.m, 7)
 		t.Logf("%s: %v", test.name, err)

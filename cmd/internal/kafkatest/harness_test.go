@@ -61,7 +61,9 @@ type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 func newHarnessBy(t *testing.T, dial dialer, brokers ...string) *harness {
 	t.Helper()
-	h := &harness{T: t, brokers: brokers, prefix: fmt.Sprintf("t%d-%d-", time.Now().UnixMilli(), runs.Add(1))}
+	h := &harness{
+		T: t, brokers: brokers, prefix: fmt.Sprintf("t%d-%d-", time.Now().UnixMilli(), runs.Add(1)),
+	}
 	h.client, h.spy = h.newClient(dial)
 	var err error
 	options := []kgo.Opt{kgo.SeedBrokers(brokers...), kgo.RetryTimeout(patience)}
@@ -76,7 +78,9 @@ func newHarnessBy(t *testing.T, dial dialer, brokers ...string) *harness {
 
 // newClient connects as the service does, or in a way of the test's.
 func (h *harness) newClient(dial dialer) (*kafka.Client, *spy) {
-	transport := &kafka.Transport{ClientID: "geodither", DialTimeout: 5 * time.Second, MetadataTTL: time.Second, Dial: dial}
+	transport := &kafka.Transport{
+		ClientID: "geodither", DialTimeout: 5 * time.Second, MetadataTTL: time.Second, Dial: dial,
+	}
 	h.Cleanup(transport.CloseIdleConnections)
 	s := newSpy(transport)
 	return &kafka.Client{Addr: kafka.TCP(h.brokers...), Transport: s}, s
@@ -115,7 +119,9 @@ func (h *harness) topic(name string, partitions int, configs map[string]string) 
 	return h.replicated(name, partitions, 0, configs)
 }
 
-func (h *harness) replicated(name string, partitions, replication int, configs map[string]string) string {
+func (h *harness) replicated(name string, partitions, replication int,
+	configs map[string]string,
+) string {
 	h.Helper()
 	name = h.prefix + name
 	h.ok(admin.CreateTopics(h.Context(), h.client, wire.Options{}, admin.Topic{
@@ -125,7 +131,9 @@ func (h *harness) replicated(name string, partitions, replication int, configs m
 }
 
 // transactional is a producer behind its Init.
-func (h *harness) transactional(client *kafka.Client, id string, o producer.Options) *producer.Transactional {
+func (h *harness) transactional(client *kafka.Client, id string,
+	o producer.Options,
+) *producer.Transactional {
 	h.Helper()
 	p, err := producer.NewTransactional(client, h.prefix+id, o)
 	h.ok(err)
@@ -141,13 +149,17 @@ func at(topic string, partition int32) producer.TopicPartition {
 func batch(topic string, partition int32, values ...string) producer.Batch {
 	b := producer.Batch{TopicPartition: at(topic, partition)}
 	for _, v := range values {
-		b.Records = append(b.Records, producer.Record{Key: []byte(v), Value: []byte(v), Timestamp: time.Now().UnixMilli()})
+		b.Records = append(b.Records, producer.Record{
+			Key: []byte(v), Value: []byte(v), Timestamp: time.Now().UnixMilli(),
+		})
 	}
 	return b
 }
 
 // produce adds values to p's transaction.
-func (h *harness) produce(p *producer.Transactional, topic string, partition int32, values ...string) {
+func (h *harness) produce(p *producer.Transactional, topic string, partition int32,
+	values ...string,
+) {
 	h.Helper()
 	_, err := p.Produce(h.Context(), batch(topic, partition, values...))
 	h.ok(err)
@@ -169,7 +181,9 @@ func (h *harness) fetcher(topic string, partition int32, uncommitted bool) *cons
 }
 
 // scan reads what a partition holds now, up to the stable end or to the end.
-func (h *harness) scan(topic string, partition int32, uncommitted bool, each func(consumer.Record)) {
+func (h *harness) scan(topic string, partition int32, uncommitted bool,
+	each func(consumer.Record),
+) {
 	h.Helper()
 	f := h.fetcher(topic, partition, uncommitted)
 	from, end, err := f.Bounds(h.Context())
@@ -187,7 +201,9 @@ func (h *harness) scan(topic string, partition int32, uncommitted bool, each fun
 func (h *harness) read(topic string, partition int32, uncommitted bool) []string {
 	h.Helper()
 	values := []string{}
-	h.scan(topic, partition, uncommitted, func(r consumer.Record) { values = append(values, string(r.Value)) })
+	h.scan(topic, partition, uncommitted, func(r consumer.Record) {
+		values = append(values, string(r.Value))
+	})
 	return values
 }
 

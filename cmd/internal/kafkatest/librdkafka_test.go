@@ -33,11 +33,15 @@ func (w *world) kcat(args []string, ms int64, users ...string) {
 	var lines bytes.Buffer
 	for i, user := range users {
 		lat, lon := w.model.Grid.ToDegrees(w.model.Grid.Centre(w.cells[i%len(w.cells)]))
-		value, err := codec.AppendRaw(nil, schemas.Raw{UserID: user, Timestamp: ms, Latitude: lat, Longitude: lon})
+		value, err := codec.AppendRaw(nil, schemas.Raw{
+			UserID: user, Timestamp: ms, Latitude: lat, Longitude: lon,
+		})
 		w.ok(err)
 		fmt.Fprintf(&lines, "%s\t%s\n", user, value)
 	}
-	cmd := exec.CommandContext(w.Context(), "kcat", append([]string{"-P", "-b", strings.Join(w.brokers, ","), "-t", w.raw, "-K", "\t"}, args...)...)
+	cmd := exec.CommandContext(w.Context(), "kcat",
+		append([]string{"-P", "-b", strings.Join(w.brokers, ","), "-t", w.raw, "-K", "\t"},
+			args...)...)
 	cmd.Stdin = &lines
 	if out, err := cmd.CombinedOutput(); err != nil {
 		w.Fatalf("kcat, which Debian has as a package of that name: %v\n%s", err, out)
@@ -79,7 +83,8 @@ func (w *world) spent(topic string) map[string]float64 {
 		w.settled(topic, p)
 		start[p], want = kgo.NewOffset().AtStart(), want+len(w.read(topic, p, false))
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: start}))
 	w.ok(err)
 	defer client.Close()
@@ -119,7 +124,8 @@ func TestPartitionsAreLibrdkafkas(t *testing.T) {
 			client.PollFetches(w.Context()).EachRecord(func(r *kgo.Record) {
 				seen++
 				if want := test.place(r.Key, 7); r.Partition != want {
-					t.Errorf("%s: librdkafka puts %q into partition %d, not %d", name, r.Key, r.Partition, want)
+					t.Errorf("%s: librdkafka puts %q into partition %d, not %d",
+						name, r.Key, r.Partition, want)
 				}
 			})
 		}
@@ -138,11 +144,14 @@ func TestLibrdkafkaFeedsATopic(t *testing.T) {
 	}
 	o := w.json("wrong", pipeline.Murmur2)
 	err := w.serve(o).wait()
-	if !errors.Is(err, pipeline.ErrPartitioner) || !strings.Contains(err.Error(), "set topics.partitioner: crc32") {
+	if !errors.Is(err, pipeline.ErrPartitioner) ||
+		!strings.Contains(err.Error(), "set topics.partitioner: crc32") {
 		t.Fatalf("the service ends with %v", err)
 	}
 	for p := range int32(w.partitions) {
-		for _, topic := range []string{o.Topics.Sanitized, o.Topics.DeadLetters, o.Topics.Changelog} {
+		for _, topic := range []string{
+			o.Topics.Sanitized, o.Topics.DeadLetters, o.Topics.Changelog,
+		} {
 			w.expect(topic, p)
 		}
 	}
@@ -152,7 +161,8 @@ func TestLibrdkafkaFeedsATopic(t *testing.T) {
 			found = f.Level + ": " + f.Detail
 		}
 	}
-	if !strings.HasPrefix(found, pipeline.LevelFailure) || !strings.Contains(found, "set topics.partitioner: crc32") {
+	if !strings.HasPrefix(found, pipeline.LevelFailure) ||
+		!strings.Contains(found, "set topics.partitioner: crc32") {
 		t.Errorf("doctor says %q", found)
 	}
 	right := w.json("right", pipeline.CRC32)
@@ -190,7 +200,9 @@ func TestTwoProducersOneBudget(t *testing.T) {
 		w.kcat(asLibrdkafka, startMS+step*60_000+30_000, users[:both]...)
 	}
 	exceeded := func(o pipeline.Options) (n int) {
-		o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
+		o.Release.Budget = mechanism.Budget{
+			Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict,
+		}
 		w.answer(o)
 		w.verified(o)
 		for _, sum := range w.spent(o.Topics.Sanitized) {
@@ -204,7 +216,8 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	if n := exceeded(o); n != 0 {
 		t.Errorf("%d budgets are exceeded", n)
 	}
-	if got := o.Counters.Snapshot(); got.Misplaced != int64(misplaced*steps) || got.DeadLetters != got.Misplaced {
+	if got := o.Counters.Snapshot(); got.Misplaced != int64(misplaced*steps) ||
+		got.DeadLetters != got.Misplaced {
 		t.Errorf("counted %+v, want %d misplaced", got, misplaced*steps)
 	}
 	if n := exceeded(w.json("unchecked", pipeline.AnyPartitioner)); n != misplaced {

@@ -25,7 +25,8 @@ func (h *harness) deleteTopic(name string) {
 	topic := kmsg.NewDeleteTopicsRequestTopic()
 	topic.Topic = kmsg.StringPtr(name)
 	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.Topics, req.TopicNames, req.TimeoutMillis = append(req.Topics, topic), []string{name}, 30_000
+	req.Topics, req.TopicNames, req.TimeoutMillis = append(req.Topics, topic),
+		[]string{name}, 30_000
 	res, err := req.RequestWith(h.Context(), h.admin)
 	h.ok(err)
 	h.ok(kerr.ErrorForCode(res.Topics[0].ErrorCode))
@@ -40,7 +41,8 @@ func (h *harness) deleteTopic(name string) {
 func (w *world) remakeChangelog(o pipeline.Options) {
 	w.Helper()
 	w.ok(admin.CreateTopics(w.Context(), w.client, wire.Options{}, admin.Topic{
-		Name: o.Topics.Changelog, Partitions: w.partitions, Configs: map[string]string{"cleanup.policy": "compact"},
+		Name: o.Topics.Changelog, Partitions: w.partitions,
+		Configs: map[string]string{"cleanup.policy": "compact"},
 	}))
 }
 
@@ -49,7 +51,9 @@ func (w *world) requireLost(err error) {
 	w.Helper()
 	w.Logf("%v", err)
 	w.is(err, task.ErrLost)
-	for _, part := range []string{"restore the topic", "rebuild-changelog --from-store", "accept_lost_account"} {
+	for _, part := range []string{
+		"restore the topic", "rebuild-changelog --from-store", "accept_lost_account",
+	} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			w.Errorf("the error does not say %q", part)
 		}

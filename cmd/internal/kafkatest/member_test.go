@@ -13,7 +13,11 @@ type member struct {
 	id, instanceID string
 }
 
-func (h *harness) commitOffsets(p *producer.Transactional, group string, m member, offsets map[producer.TopicPartition]int64) error {
-	by := producer.Member{Group: group, Generation: m.generation, MemberID: m.id, InstanceID: m.instanceID}
+func (h *harness) commitOffsets(p *producer.Transactional, group string, m member,
+	offsets map[producer.TopicPartition]int64,
+) error {
+	by := producer.Member{
+		Group: group, Generation: m.generation, MemberID: m.id, InstanceID: m.instanceID,
+	}
 	return p.CommitOffsets(h.Context(), by, offsets)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-var assignment = regexp.MustCompile(`msg="partitions assigned" generation=(\d+) partitions=("[^"]*"|\S+)`)
+var assignment = regexp.MustCompile(
+	`msg="partitions assigned" generation=(\d+) partitions=("[^"]*"|\S+)`)
 
 // assigned are the generation and the partitions of the last assignment that a
 // log tells of.
@@ -29,7 +30,8 @@ func (c *captured) assigned() (generation, partitions string) {
 
 // instance are the options of one of several instances of a service.
 func instance(o pipeline.Options, name, instanceID string) pipeline.Options {
-	o.StateDir, o.InstanceID, o.Counters = filepath.Join(o.StateDir, name), instanceID, new(pipeline.Counters)
+	o.StateDir, o.InstanceID, o.Counters = filepath.Join(o.StateDir, name), instanceID,
+		new(pipeline.Counters)
 	return o
 }
 
@@ -55,7 +57,8 @@ func TestARollingRestart(t *testing.T) {
 	w.eventually("all three have partitions in one generation", func() bool {
 		before, _ = services[0].log.assigned()
 		for _, r := range services {
-			if generation, partitions := r.log.assigned(); generation != before || len(partitions) < len(`"[0 1]"`) {
+			if generation, partitions := r.log.assigned(); generation != before ||
+				len(partitions) < len(`"[0 1]"`) {
 				return false
 			}
 		}
@@ -71,12 +74,14 @@ func TestARollingRestart(t *testing.T) {
 		w.says(services[i], "state restored")
 		generation, has := services[i].log.assigned()
 		if generation != before || has != had {
-			t.Errorf("instance %d had %s in generation %s and comes back to %s in generation %s", i, had, before, has, generation)
+			t.Errorf("instance %d had %s in generation %s and comes back to %s in generation %s",
+				i, had, before, has, generation)
 		}
 		w.feed(3)
 		w.eventually("all is answered", func() bool { return w.answered(o) })
 		for _, line := range services[i].log.first(9, "state restored") {
-			if !regexp.MustCompile(`changelog_records=0 input_offset=\d+ took=\S+$`).MatchString(line) {
+			if !regexp.MustCompile(`changelog_records=0 input_offset=\d+ took=\S+$`).
+				MatchString(line) {
 				t.Errorf("instance %d restores instead of going on: %s", i, line)
 			}
 		}

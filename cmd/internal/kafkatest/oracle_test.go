@@ -36,13 +36,17 @@ type recomputed struct {
 
 func (w *world) recompute(o pipeline.Options, partition int32) recomputed {
 	w.Helper()
-	p, err := pipeline.NewProcessor(o.Settings, pipeline.Partition{Topic: o.Topics.Raw, Number: partition, Of: w.partitions})
+	p, err := pipeline.NewProcessor(o.Settings, pipeline.Partition{
+		Topic: o.Topics.Raw, Number: partition, Of: w.partitions,
+	})
 	w.ok(err)
 	w.ok(p.Amend(w.lastMark(o, partition).Amendments, o.Later))
 	r := recomputed{out: []line{}, dead: []line{}, states: map[string]string{}}
 	w.scan(w.raw, partition, false, func(rec consumer.Record) {
 		var fx task.Effects
-		w.ok(p.Process(task.Record{Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value}, []byte(r.states[string(rec.Key)]), &fx))
+		w.ok(p.Process(task.Record{
+			Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value,
+		}, []byte(r.states[string(rec.Key)]), &fx))
 		for _, m := range fx.Output {
 			r.out = append(r.out, line{string(m.Key), string(m.Value), m.Timestamp})
 		}
@@ -66,13 +70,16 @@ func (w *world) exactlyOnce(o pipeline.Options) {
 	for partition := range int32(w.partitions) {
 		w.settled(o.Topics.Sanitized, partition)
 		want := w.recompute(o, partition)
-		w.same(o.Topics.Sanitized, partition, w.lines(o.Topics.Sanitized, partition, false), want.out)
-		w.same(o.Topics.DeadLetters, partition, w.lines(o.Topics.DeadLetters, partition, false), want.dead)
+		w.same(o.Topics.Sanitized, partition, w.lines(o.Topics.Sanitized, partition, false),
+			want.out)
+		w.same(o.Topics.DeadLetters, partition, w.lines(o.Topics.DeadLetters, partition, false),
+			want.dead)
 		all := w.lines(o.Topics.Sanitized, partition, true)
 		repeated += len(all) - len(want.out)
 		for _, l := range all {
 			if !slices.Contains(want.out, l) {
-				w.Fatalf("an uncommitted reader of %s/%d sees a release that is none", o.Topics.Sanitized, partition)
+				w.Fatalf("an uncommitted reader of %s/%d sees a release that is none",
+					o.Topics.Sanitized, partition)
 			}
 		}
 		states := map[string]string{}
@@ -82,7 +89,8 @@ func (w *world) exactlyOnce(o pipeline.Options) {
 			}
 		})
 		if len(states) != len(want.states) {
-			w.Errorf("%s/%d holds %d states, want %d", o.Topics.Changelog, partition, len(states), len(want.states))
+			w.Errorf("%s/%d holds %d states, want %d", o.Topics.Changelog, partition, len(states),
+				len(want.states))
 		}
 		for user, state := range want.states {
 			if states[user] != state {
@@ -91,7 +99,8 @@ func (w *world) exactlyOnce(o pipeline.Options) {
 			}
 		}
 	}
-	w.Logf("%d records fed and answered once; an uncommitted reader sees %d repeated", w.fed, repeated)
+	w.Logf("%d records fed and answered once; an uncommitted reader sees %d repeated",
+		w.fed, repeated)
 	w.verified(o)
 }
 

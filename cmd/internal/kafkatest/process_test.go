@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 // built is the command, made when the first test asks for it.
 var built = sync.OnceValues(func() (path string, err error) {
 	path = filepath.Join(folder, "geodither")
-	if out, err := exec.Command("go", "build", "-o", path, "../../geodither").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path,
+		"../../geodither").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil
@@ -64,7 +65,8 @@ release: {epsilon: %v, delta: %v, budget: none}
 transaction: {max_records: %d, max_interval: %v, timeout: %v}
 session_timeout: %v
 `, strings.Join(w.brokers, ","), o.Group, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters, w.models, instance+"-state",
-		o.Release.Epsilon, o.Release.Delta, o.MaxRecords, o.MaxInterval, o.TransactionTimeout, o.SessionTimeout), 0o600))
+		o.Release.Epsilon, o.Release.Delta, o.MaxRecords, o.MaxInterval, o.TransactionTimeout,
+		o.SessionTimeout), 0o600))
 	p := &process{world: w, cmd: exec.Command(binary, "run", "-c", config), log: new(captured)}
 	p.cmd.Stderr = p.log
 	w.ok(p.cmd.Start())

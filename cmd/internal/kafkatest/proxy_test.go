@@ -40,12 +40,16 @@ type spoken struct {
 type rule struct {
 	times   int // still to come
 	forward bool
-	forGood bool // after the last cut every new connection is closed too, and every such request cut
+	// after the last cut every new connection is closed too, and every such request cut
+	forGood bool
 }
 
 func newProxy(t *testing.T) *proxy {
 	t.Helper()
-	return &proxy{t: t, doors: map[string]string{}, rules: map[protocol.ApiKey]*rule{}, seen: map[spoken]int{}}
+	return &proxy{
+		t: t, doors: map[string]string{}, rules: map[protocol.ApiKey]*rule{},
+		seen: map[spoken]int{},
+	}
 }
 
 // cut adds a rule.
@@ -140,7 +144,10 @@ func (p *proxy) carry(client net.Conn, broker string) {
 		if err != nil {
 			return
 		}
-		r := p.match(spoken{protocol.ApiKey(binary.BigEndian.Uint16(request[4:])), int16(binary.BigEndian.Uint16(request[6:]))})
+		r := p.match(spoken{
+			protocol.ApiKey(binary.BigEndian.Uint16(request[4:])),
+			int16(binary.BigEndian.Uint16(request[6:])),
+		})
 		if r != nil && !r.forward {
 			return
 		}

@@ -22,7 +22,9 @@ func TestTooFewReplicas(t *testing.T) {
 		t.Fatalf("%d brokers, want 3: start them with kafka.sh up --nodes 3", len(h.brokers))
 	}
 	topic := h.replicated("out", 1, 3, map[string]string{"min.insync.replicas": "3"})
-	p := h.transactional(h.client, "id", producer.Options{RequestTimeout: 6 * time.Second, RetryTimeout: patience})
+	p := h.transactional(h.client, "id", producer.Options{
+		RequestTimeout: 6 * time.Second, RetryTimeout: patience,
+	})
 	h.produce(p, topic, 0, "before")
 
 	// A follower that nobody else needs here.
@@ -42,10 +44,12 @@ func TestTooFewReplicas(t *testing.T) {
 	}
 	send("unnoticed")
 	refusals := func() int {
-		return h.spy.saw(kafka.NotEnoughReplicas, protocol.Produce) + h.spy.saw(kafka.NotEnoughReplicasAfterAppend, protocol.Produce) +
+		return h.spy.saw(kafka.NotEnoughReplicas,
+			protocol.Produce) + h.spy.saw(kafka.NotEnoughReplicasAfterAppend, protocol.Produce) +
 			h.spy.saw(kafka.RequestTimedOut, protocol.Produce)
 	}
-	h.eventually("the leader has given the follower up", func() bool { return len(h.partition(topic, 0, leader).ISR) < 3 })
+	h.eventually("the leader has given the follower up",
+		func() bool { return len(h.partition(topic, 0, leader).ISR) < 3 })
 	h.eventually("the batch is refused", func() bool { return refusals() > 0 || len(done) > 0 })
 	t.Logf("while the follower was being noticed, for %v: %v", since(start), h.spy)
 	thaw()
@@ -53,14 +57,17 @@ func TestTooFewReplicas(t *testing.T) {
 	h.ok(<-done)
 	t.Logf("the batch is acknowledged %v after the follower goes on", since(start))
 
-	h.eventually("the follower is back", func() bool { return len(h.partition(topic, 0, leader).ISR) == 3 })
+	h.eventually("the follower is back",
+		func() bool { return len(h.partition(topic, 0, leader).ISR) == 3 })
 	t.Logf("all replicas are in sync %v after the follower goes on", since(start))
 	start = time.Now()
 	thaw = cluster.frozen(follower)
-	h.eventually("the leader has given the follower up", func() bool { return len(h.partition(topic, 0, leader).ISR) < 3 })
+	h.eventually("the leader has given the follower up",
+		func() bool { return len(h.partition(topic, 0, leader).ISR) < 3 })
 	before := h.spy.saw(kafka.NotEnoughReplicas, protocol.Produce)
 	send("noticed")
-	h.eventually("the batch is refused", func() bool { return h.spy.saw(kafka.NotEnoughReplicas, protocol.Produce) > before+2 })
+	h.eventually("the batch is refused",
+		func() bool { return h.spy.saw(kafka.NotEnoughReplicas, protocol.Produce) > before+2 })
 	thaw()
 	h.ok(<-done)
 	h.commit(p)
@@ -70,5 +77,6 @@ func TestTooFewReplicas(t *testing.T) {
 	if got := h.read(topic, 0, true); len(got) != 3 {
 		t.Errorf("uncommitted, the partition holds %q", got)
 	}
-	h.eventually("the follower is back", func() bool { return len(h.partition(topic, 0, leader).ISR) == 3 })
+	h.eventually("the follower is back",
+		func() bool { return len(h.partition(topic, 0, leader).ISR) == 3 })
 }

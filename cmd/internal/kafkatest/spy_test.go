@@ -36,13 +36,16 @@ func newSpy(next kafka.RoundTripper) *spy {
 }
 
 // RoundTrip implements kafka.RoundTripper.
-func (s *spy) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
+func (s *spy) RoundTrip(ctx context.Context, addr net.Addr,
+	req kafka.Request,
+) (kafka.Response, error) {
 	res, err := s.next.RoundTrip(ctx, addr, req)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent[req.ApiKey()]++
 	if err == nil {
-		walk(reflect.ValueOf(res), func(code int16) { s.codes[answered{req.ApiKey(), kafka.Error(code)}]++ })
+		walk(reflect.ValueOf(res),
+			func(code int16) { s.codes[answered{req.ApiKey(), kafka.Error(code)}]++ })
 	}
 	return res, err
 }
@@ -103,7 +106,8 @@ func (s *spy) String() string {
 	defer s.mu.Unlock()
 	var all []string
 	for a, n := range maps.All(s.codes) {
-		all = append(all, fmt.Sprintf("%v answered %d (%s) %d×", a.key, int(a.code), a.code.Title(), n))
+		all = append(all, fmt.Sprintf("%v answered %d (%s) %d×", a.key, int(a.code),
+			a.code.Title(), n))
 	}
 	if len(all) == 0 {
 		return "no error codes"

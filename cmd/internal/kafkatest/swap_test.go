@@ -32,7 +32,9 @@ func TestASwapUnderAKill(t *testing.T) {
 	put := func(name string, model *mobility.Model, step int64) {
 		path, start := filepath.Join(w.dir, name), time.UnixMilli(startMS+step*60_000).UTC()
 		w.ok(model.WriteFile(path))
-		v, _, err := pipeline.NewVersion(start, path, func() (*pipeline.Material, error) { return &pipeline.Material{Model: model}, nil })
+		v, _, err := pipeline.NewVersion(start, path, func() (*pipeline.Material, error) {
+			return &pipeline.Material{Model: model}, nil
+		})
 		w.ok(err)
 		o.Later = append(o.Later, v)
 		listed += fmt.Sprintf("- {model: %s, start: %s}\n", name, start.Format(time.RFC3339))
@@ -55,7 +57,8 @@ func TestASwapUnderAKill(t *testing.T) {
 	w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 	first, second := w.spawn(o, "first"), w.spawn(o, "second")
 	w.eventually("both have joined", func() bool {
-		return strings.Contains(first.log.String(), "state restored") && strings.Contains(second.log.String(), "state restored")
+		return strings.Contains(first.log.String(), "state restored") &&
+			strings.Contains(second.log.String(), "state restored")
 	})
 	w.feed(5)
 	w.eventually("all have begun", func() bool {

@@ -23,7 +23,8 @@ func TestASilentProducerIsTimedOut(t *testing.T) {
 		topic, group := h.topic(name, 1, nil), h.prefix+name
 		p := h.transactional(h.client, name, producer.Options{TransactionTimeout: timeout})
 		h.produce(p, topic, 0, "silent")
-		h.ok(h.commitOffsets(p, group, member{generation: -1}, map[producer.TopicPartition]int64{at(topic, 0): 1}))
+		h.ok(h.commitOffsets(p, group, member{generation: -1},
+			map[producer.TopicPartition]int64{at(topic, 0): 1}))
 		start := time.Now()
 		_, err := feed.Send(t.Context(), topic, 1, batch(topic, 0, "behind").Records)
 		h.ok(err)
@@ -33,13 +34,15 @@ func TestASilentProducerIsTimedOut(t *testing.T) {
 		if succeeded {
 			next := h.transactional(h.client, name, producer.Options{TransactionTimeout: timeout})
 			h.expect(topic, 0, "behind")
-			t.Logf("a successor's Init frees committed readers %v after the last sign of life", since(start))
+			t.Logf("a successor's Init frees committed readers %v after the last sign of life",
+				since(start))
 			h.produce(next, topic, 0, "successor")
 			h.commit(next)
 			h.expect(topic, 0, "behind", "successor")
 		} else {
 			h.expect(topic, 0, "behind")
-			t.Logf("with a transaction timeout of %v committed readers go on %v after the last sign of life", timeout, since(start))
+			t.Logf("with a transaction timeout of %v committed readers go on %v after the last "+
+				"sign of life", timeout, since(start))
 		}
 		_, err = p.Commit(t.Context())
 		t.Logf("%s: the silent producer's commit: %v", name, err)

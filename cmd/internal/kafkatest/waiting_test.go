@@ -82,7 +82,8 @@ func TestAFreshClusterThatGoesAway(t *testing.T) {
 	p := h.transactional(h.client, "first", producer.Options{})
 	transactions := since(start)
 	topic := h.topic("first", 1, nil)
-	_, found, err := consumer.Committed(t.Context(), h.client, wire.Options{}, h.prefix+"first", topic, 0)
+	_, found, err := consumer.Committed(t.Context(), h.client, wire.Options{}, h.prefix+"first",
+		topic, 0)
 	h.ok(err)
 	if found {
 		t.Error("a group on a fresh cluster has an offset")
@@ -90,9 +91,11 @@ func TestAFreshClusterThatGoesAway(t *testing.T) {
 	h.produce(p, topic, 0, "record")
 	h.commit(p)
 	h.expect(topic, 0, "record")
-	t.Logf("on Kafka %s, fresh: the transaction coordinator is ready after %v, the group's after %v; %v",
+	t.Logf("on Kafka %s, fresh: the transaction coordinator is ready after %v, the group's "+
+		"after %v; %v",
 		cluster.version(), transactions, since(start), h.spy)
-	if h.spy.saw(kafka.GroupCoordinatorNotAvailable)+h.spy.saw(kafka.GroupLoadInProgress)+h.spy.saw(kafka.NotCoordinatorForGroup) == 0 {
+	if h.spy.saw(kafka.GroupCoordinatorNotAvailable)+h.spy.saw(kafka.GroupLoadInProgress)+
+		h.spy.saw(kafka.NotCoordinatorForGroup) == 0 {
 		t.Error("none of 14, 15 and 16 was ever answered: the cluster was not fresh")
 	}
 

@@ -55,7 +55,8 @@ type world struct {
 func (h *harness) world(partitions, vehicles int) *world {
 	h.Helper()
 	w := &world{
-		harness: h, raw: h.prefix + "raw", partitions: partitions, dir: h.TempDir(), model: newModel(h.T, 1), models: "model: model.avro",
+		harness: h, raw: h.prefix + "raw", partitions: partitions, dir: h.TempDir(),
+		model: newModel(h.T, 1), models: "model: model.avro",
 		fleet: rand.New(rand.NewPCG(1, 1)),
 	}
 	var err error
@@ -99,7 +100,9 @@ func newModel(t *testing.T, stay float64) *mobility.Model {
 		}
 	}
 	initial.Normalize()
-	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{matrix}, Initial: initial}
+	model := &mobility.Model{
+		Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{matrix}, Initial: initial,
+	}
 	if err := model.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -109,16 +112,21 @@ func newModel(t *testing.T, stay float64) *mobility.Model {
 // topics are those of a service.
 func (w *world) topics(name string) topics.Set {
 	return topics.Set{
-		Raw: w.raw, Sanitized: w.prefix + name + ".out", Changelog: w.prefix + name + ".log", DeadLetters: w.prefix + name + ".dead",
-		Create: true, Partitions: w.partitions,
+		Raw: w.raw, Sanitized: w.prefix + name + ".out", Changelog: w.prefix + name + ".log",
+		DeadLetters: w.prefix + name + ".dead",
+		Create:      true, Partitions: w.partitions,
 	}
 }
 
 // options are those of a service with small transactions.
 func (w *world) options(name string) pipeline.Options {
 	return pipeline.Options{
-		Cluster:    topics.Cluster{Brokers: w.brokers, Group: w.prefix + name, Topics: w.topics(name)},
-		Settings:   pipeline.Settings{Model: w.model, Key: testKey, Release: mechanism.Options{Epsilon: 1, Delta: .01}},
+		Cluster: topics.Cluster{
+			Brokers: w.brokers, Group: w.prefix + name, Topics: w.topics(name),
+		},
+		Settings: pipeline.Settings{
+			Model: w.model, Key: testKey, Release: mechanism.Options{Epsilon: 1, Delta: .01},
+		},
 		StateDir:   filepath.Join(w.dir, name),
 		MaxRecords: 50, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,
 		Counters: new(pipeline.Counters),
@@ -142,10 +150,15 @@ func (w *world) feed(steps int) {
 		var records []producer.Record
 		add := func(vehicle int, ms int64) {
 			lat, lon := w.model.Grid.ToDegrees(w.model.Grid.Centre(w.cells[vehicle]))
-			fix := schemas.Raw{UserID: fmt.Sprintf("vehicle-%03d", vehicle), Timestamp: ms, Latitude: lat, Longitude: lon}
+			fix := schemas.Raw{
+				UserID: fmt.Sprintf("vehicle-%03d", vehicle), Timestamp: ms, Latitude: lat,
+				Longitude: lon,
+			}
 			value, err := w.codec.AppendRaw(nil, fix)
 			w.ok(err)
-			records = append(records, producer.Record{Key: []byte(fix.UserID), Value: value, Timestamp: ms})
+			records = append(records, producer.Record{
+				Key: []byte(fix.UserID), Value: value, Timestamp: ms,
+			})
 		}
 		now := startMS + w.step*60_000
 		for v := range w.cells {
@@ -172,7 +185,8 @@ func (w *world) answered(o pipeline.Options) bool {
 	for p := range int32(w.partitions) {
 		_, end, err := w.fetcher(w.raw, p, false).Bounds(w.Context())
 		w.ok(err)
-		offset, _, err := consumer.Committed(w.Context(), w.client, wire.Options{}, o.Group, w.raw, p)
+		offset, _, err := consumer.Committed(w.Context(), w.client, wire.Options{},
+			o.Group, w.raw, p)
 		w.ok(err)
 		if offset < end {
 			return false

@@ -42,7 +42,8 @@ func TestAFrozenInstanceWakesUp(t *testing.T) {
 		takenOver++
 		zombie.signal(syscall.SIGCONT)
 		w.feed(20)
-		w.eventually("the zombie has joined again", func() bool { return assigned(zombie) > before })
+		w.eventually("the zombie has joined again",
+			func() bool { return assigned(zombie) > before })
 		w.eventually("all is answered", func() bool { return w.answered(o) })
 	}
 	for _, p := range instances {
@@ -53,7 +54,8 @@ func TestAFrozenInstanceWakesUp(t *testing.T) {
 	for partition := range int32(w.partitions) {
 		epochs += w.growingEpochs(o.Topics.Sanitized, partition)
 	}
-	t.Logf("%d times frozen, %d epochs in %d partitions, 0 commits by a zombie", takenOver, epochs, w.partitions)
+	t.Logf("%d times frozen, %d epochs in %d partitions, 0 commits by a zombie",
+		takenOver, epochs, w.partitions)
 	if epochs < 2*w.partitions {
 		t.Error("no partition was taken over; the test shows nothing")
 	}
@@ -66,8 +68,11 @@ func (w *world) growingEpochs(topic string, partition int32) int {
 	w.Helper()
 	_, end, err := w.fetcher(topic, partition, false).Bounds(w.Context())
 	w.ok(err)
-	reader, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}))
+	reader, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {
+			partition: kgo.NewOffset().AtStart(),
+		}}))
 	w.ok(err)
 	defer reader.Close()
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
@@ -88,7 +93,8 @@ func (w *world) growingEpochs(topic string, partition int32) int {
 			}
 			now := author{r.ProducerID, r.ProducerEpoch}
 			if gone[now] || now.id == last.id && now.epoch < last.epoch {
-				w.Errorf("%s/%d: offset %d was committed under epoch %d, after one of epoch %d", topic, partition, r.Offset, now.epoch, last.epoch)
+				w.Errorf("%s/%d: offset %d was committed under epoch %d, after one of epoch %d",
+					topic, partition, r.Offset, now.epoch, last.epoch)
 			}
 			if now != last {
 				gone[last] = true

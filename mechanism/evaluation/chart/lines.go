@@ -16,38 +16,38 @@ import (
 type Axis struct {
 	// Label says what is measured, with its unit: "distance, km".
 	Label string
-	// Log makes the axis logarithmic. What is not above 0 is then drawn at its lower end, which is
-	// labelled 0 and lies a gap below all values.
+	// Log makes the axis logarithmic. Values of 0 or less are then drawn at its lower end, which is
+	// labelled 0 and lies below all other values, with a gap.
 	Log bool
-	// At, on a logarithmic axis, are the values that have a label, such as those that were
-	// measured; none: as many round ones as there is room for.
+	// At are the values that have a label on a logarithmic axis, such as the measured ones. Without
+	// any, as many round values as there is room for have one.
 	At []float64
-	// Zero makes a linear axis begin at 0 where no value is below it.
+	// Zero makes a linear axis begin at 0 if no value is below 0.
 	Zero bool
-	// Min and Max are the axis's ends; both 0 means as the values have it.
+	// Min and Max are the ends of the axis; both 0 means the ends of the values.
 	Min, Max float64
 }
 
 // Series is one line of a panel, with an optional band around it.
 type Series struct {
-	// Name is the legend's. Series of one name look the same in all panels of a figure; the legend
-	// shows one of them. Empty: not in the legend.
+	// Name is the name in the legend. Series with the same name look the same in all panels of a
+	// figure and have one entry in the legend. A series without a name has none.
 	Name string
 	X, Y []float64
-	// Low and High, both or none, are the ends of the band at each X; NaN breaks it, and a
-	// point between breaks has a bar.
+	// Low and High are the ends of the band at each X; give both or neither. NaN breaks the band,
+	// and a single point between two breaks has a bar.
 	Low, High []float64
 	// Reference draws the line black and dashed without markers: a baseline.
 	Reference bool
-	// Guide draws a thin grey line of long dashes without markers: nothing that was measured, but
-	// what the eye compares it with.
+	// Guide draws a thin grey line of long dashes without markers: not a measurement, but a line to
+	// compare measurements with.
 	Guide bool
 	// NoMarkers leaves the markers out, for lines of many points.
 	NoMarkers bool
-	// NoLine draws the markers alone.
+	// NoLine draws only the markers.
 	NoLine bool
-	// Look above 0 chooses the look with that number, from 1, so that one name looks the same in
-	// many figures. 0: by the order of names.
+	// Look chooses the look with that number, from 1, so that a name looks the same in several
+	// figures. 0 means by the order of names.
 	Look int
 }
 
@@ -111,7 +111,7 @@ func (l *Lines) prepare(styles *styles, shared *extent) (*plot.Plot, []entry, er
 			looks.line.Width = 0
 		}
 		entries = append(entries, entry{name: s.Name, look: looks, plain: s.NoMarkers})
-		// No band lies over another one's line.
+		// All bands are drawn before all lines, so no band covers a line.
 		p.Add(&bandPlotter{series: s, look: looks, shade: shadeOf(len(l.Series))})
 		lines = append(lines, &seriesPlotter{series: s, look: looks, phase: i})
 	}
@@ -154,7 +154,7 @@ func squared(p *plot.Plot, tile draw.Canvas) draw.Canvas {
 	return draw.Crop(tile, 0, 0, data.Y-data.X*wanted, 0)
 }
 
-// newPlot is a plot with our fonts and nothing in it.
+// newPlot returns an empty plot with our fonts.
 func newPlot(title string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.Title.TextStyle, p.Title.Padding = title, panelStyle, 5
@@ -168,16 +168,16 @@ func newPlot(title string) *plot.Plot {
 	return p
 }
 
-// seriesPlotter draws a series, without its band, into the data's part of a panel.
+// seriesPlotter draws a series without its band.
 type seriesPlotter struct {
 	series *Series
 	look   look
-	// phase is the first point that has a marker where not all have: lines that lie on each other
-	// then show each other's markers.
+	// phase is the first point with a marker if not all points have one. It differs between series,
+	// so that the markers of equal lines do not cover each other.
 	phase int
 }
 
-// seldom is the number of markers from which on only some are drawn.
+// seldom is the number of markers above which only some are drawn.
 const seldom = 24
 
 // Plot implements plot.Plotter.
@@ -219,11 +219,10 @@ type bandPlotter struct {
 // shadeOf keeps the bands of many series from hiding each other.
 func shadeOf(series int) uint8 { return uint8(max(20, 150/(series+1))) }
 
-// edge is how opaque the ends of a band are: where bands lie on each other they tell whose is
-// whose.
+// edge is how opaque the ends of a band are. They distinguish bands that overlap.
 const edge = 110
 
-// barShade is how opaque a bar is, of which nothing but its line is to be seen.
+// barShade is how opaque a bar is. A bar is only a line, so it needs more than a band.
 const barShade = 180
 
 // Plot implements plot.Plotter.
@@ -268,3 +267,130 @@ func (s *bandPlotter) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// extent is the range of the values that are drawn.
+type extent struct {
+	log      bool
+	min, max float64
+	any      bool
+	zeros    bool // on a logarithmic axis: some values are 0 or less
+}
+
+// low notes whether some of the values are 0 or less, which a logarithmic axis has no place for.
+func (e *extent) low(values []float64) {
+	for _, v := range values {
+		e.zeros = e.zeros || e.log && v <= 0
+	}
+}
+
+// bandReach bounds how far a band may extend a logarithmic axis below all values, so that the band
+// does not squeeze them.
+const bandReach = 10
+
+// band adds the lower ends of the bands. All values must have been added before.
+func (e *extent) band(bands [][]float64) {
+	floor := math.Inf(-1)
+	if e.log && e.any {
+		floor = e.min / bandReach
+	}
+	for _, values := range bands {
+		e.low(values)
+		for _, v := range values {
+			if v > 0 || !e.log && !math.IsNaN(v) {
+				e.add([]float64{max(v, floor)})
+			}
+		}
+	}
+}
+
+// join widens the extent so that it includes another one.
+func (e *extent) join(other extent) {
+	e.log, e.zeros = e.log || other.log, e.zeros || other.zeros
+	if other.any {
+		e.add([]float64{other.min, other.max})
+	}
+}
+
+func (e *extent) add(values []float64) {
+	for _, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) || e.log && v <= 0 {
+			continue
+		}
+		if !e.any {
+			e.min, e.max, e.any = v, v, true
+		}
+		e.min, e.max = min(e.min, v), max(e.max, v)
+	}
+}
+
+// room is the part of an axis beyond its values.
+const room = .03
+
+// air keeps lines away from the ends of an axis, unless the caller has set its ends.
+func (e *extent) air(axis *plot.Axis, a Axis) {
+	if a.Min != 0 || a.Max != 0 {
+		return
+	}
+	free := room * (axis.Max - axis.Min)
+	axis.Max += free
+	if ticks, log := axis.Tick.Marker.(logTicks); log && !ticks.zero || !log && axis.Min != 0 {
+		axis.Min -= free
+	}
+}
+
+// zeroGap is the part of a logarithmic axis between 0 and the least value above it.
+const zeroGap = .1
+
+// apply gives an axis its label, its ends and its scale.
+func (e *extent) apply(axis *plot.Axis, a Axis) {
+	axis.Label.Text = a.Label
+	low, high := e.min, e.max
+	switch {
+	case !e.any && e.zeros:
+		low, high = 0, 1 // only zeros, which have no logarithm
+	case !e.any:
+		low, high = 1, 10
+	}
+	if a.Min != 0 || a.Max != 0 {
+		low, high = a.Min, a.Max
+	}
+	if a.Log && low > 0 {
+		if low == high {
+			low, high = low/2, high*2
+		}
+		// The plot's own axis is linear in the decimal logarithm: its logarithmic scale misplaces
+		// the label.
+		low, high = math.Log10(low), math.Log10(high)
+		ticks := logTicks{zero: e.zeros && a.Min == 0, floor: low, at: a.At}
+		if ticks.zero {
+			low -= (high - low) * zeroGap / (1 - zeroGap)
+		}
+		axis.Tick.Marker = ticks
+	} else {
+		if a.Zero {
+			low = min(low, 0)
+		}
+		switch {
+		case low == high && a.Zero && low == 0:
+			high = 1 // only zeros: an axis that goes below 0 would suggest negative values
+		case low == high:
+			low, high = low-.5, high+.5
+		}
+		axis.Tick.Marker = linearTicks{}
+	}
+	axis.Min, axis.Max = low, high
+}
+
+// held returns the place of a value on an axis. A logarithmic axis shows values that it has no
+// place for at its lower end.
+func held(a plot.Axis, to func(float64) vg.Length) func(float64) vg.Length {
+	if _, log := a.Tick.Marker.(logTicks); !log {
+		return to
+	}
+	return func(v float64) vg.Length {
+		if !(v > 0) {
+			return to(a.Min)
+		}
+		return to(max(math.Log10(v), a.Min))
+	}
+}

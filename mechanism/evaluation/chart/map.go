@@ -8,6 +8,8 @@ import (
 	"math"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/palette"
+	"gonum.org/v1/plot/palette/moreland"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -20,22 +22,23 @@ import (
 type Map struct {
 	Title string
 	Grid  *grid.Grid
-	// Values has one for each cell, row by row from the south-west; NaN leaves a cell grey. None at
-	// all: an empty map for overlays.
+	// Values has a value for each cell, row by row from the south-west; NaN leaves a cell grey.
+	// Without any values the map is empty, for overlays.
 	Values []float64
 	// Scale is the colour bar's axis: its label with a unit, its ends (both 0: those of the
-	// values), and whether colours go by the logarithm; what is not above 0 is then grey.
+	// values), and whether the colours are logarithmic, in which case values of 0 or less are
+	// grey.
 	Scale Axis
-	// Overlays lie over the colours, the last on top.
+	// Overlays are drawn over the colours, the last on top.
 	Overlays []Overlay
-	// View, if not empty, is the south-west and north-east corner of what is shown, instead of the
-	// grid. The grid is then outlined.
+	// View, if not empty, has the south-west and north-east corners of what is shown instead of the
+	// whole grid. The grid has an outline.
 	View [2]grid.Point
 }
 
 // Overlay is a track or a set of places on a map.
 type Overlay struct {
-	// Name is the legend's; see Series.
+	// Name is the name in the legend; see Series.
 	Name   string
 	Points []grid.Point
 	// Line joins the points in their order; Markers marks each of them.
@@ -45,11 +48,11 @@ type Overlay struct {
 	Look      int
 }
 
-// finest is about how many dots of the image a map has along its longer side: enough to keep the
-// sides of cells sharp.
+// finest is roughly the number of dots along the longer side of a map: enough for the sides of
+// cells to be sharp.
 const finest = 1200
 
-// image draws the cells that are shown, and returns the corners of what it covers.
+// image draws the cells that are shown, and returns the corners of the image.
 func (m *Map) image(c *colouring) (img *image.NRGBA, low, high grid.Point) {
 	width, height, side := m.Grid.Width(), m.Grid.Height(), m.Grid.CellKM()
 	low, high = m.shown()
@@ -155,7 +158,7 @@ func (o outline) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLines(draw.LineStyle{Color: color.Gray{Y: 120}, Width: .8}, c.ClipLinesXY(line)...)
 }
 
-// crowd is from how many places on markers are small.
+// crowd is the number of places above which markers are small.
 const crowd = 150
 
 const (
@@ -164,7 +167,7 @@ const (
 	barGap   = vg.Length(8)
 )
 
-// filled is how much of a panel the map and its bar fill.
+// filled returns how much of a panel the map and its bar fill.
 func (m *Map) filled(p *plot.Plot, width, height vg.Length) (w, h vg.Length) {
 	var room vg.Length
 	if len(m.Values) > 0 {
@@ -206,7 +209,7 @@ func (m *Map) draw(p *plot.Plot, tile draw.Canvas) {
 func (m *Map) drawBar(at draw.Canvas) {
 	colours, err := m.colouring()
 	if err != nil {
-		return // prepare has told
+		return // prepare has returned it
 	}
 	const steps = 256
 	img := image.NewNRGBA(image.Rect(0, 0, 8, steps))
@@ -242,4 +245,81 @@ func (m *Map) drawBar(at draw.Canvas) {
 	label := textStyle(10, draw.XCenter, draw.YTop)
 	label.Rotation = math.Pi / 2
 	at.FillText(label, vg.Point{X: right + 7 + widest, Y: (at.Min.Y + at.Max.Y) / 2}, m.Scale.Label)
+}
+
+// viridis is the colour map of that name by Smith and van der Walt. Equal steps of value look
+// equal, also without colour vision and on paper. Between these samples luminance grows evenly.
+var viridis = []color.Color{
+	color.NRGBA{0x44, 0x01, 0x54, 255},
+	color.NRGBA{0x48, 0x24, 0x75, 255},
+	color.NRGBA{0x41, 0x44, 0x87, 255},
+	color.NRGBA{0x35, 0x5f, 0x8d, 255},
+	color.NRGBA{0x2a, 0x78, 0x8e, 255},
+	color.NRGBA{0x21, 0x91, 0x8c, 255},
+	color.NRGBA{0x22, 0xa8, 0x84, 255},
+	color.NRGBA{0x44, 0xbf, 0x70, 255},
+	color.NRGBA{0x7a, 0xd1, 0x51, 255},
+	color.NRGBA{0xbd, 0xdf, 0x26, 255},
+	color.NRGBA{0xfd, 0xe7, 0x25, 255},
+}
+
+// nothing is the colour of a cell without a value.
+var nothing = color.NRGBA{R: 236, G: 236, B: 236, A: 255}
+
+// colouring turns values into colours.
+type colouring struct {
+	colours   palette.ColorMap
+	low, high float64
+	log       bool
+}
+
+func (m *Map) colouring() (*colouring, error) {
+	colours, err := moreland.NewLuminance(viridis)
+	if err != nil {
+		return nil, err
+	}
+	e := extent{log: m.Scale.Log}
+	e.add(m.Values)
+	if !e.any {
+		e.min, e.max = 1, 2
+	}
+	c := &colouring{colours: colours, low: e.min, high: e.max, log: m.Scale.Log}
+	if m.Scale.Min != 0 || m.Scale.Max != 0 {
+		c.low, c.high = m.Scale.Min, m.Scale.Max
+	}
+	if m.Scale.Zero && !c.log {
+		c.low = min(c.low, 0)
+	}
+	if c.log && c.low <= 0 {
+		return nil, errors.New("a map whose colours go by the logarithm needs ends above 0")
+	}
+	if !(c.high > c.low) {
+		c.high = c.low + max(math.Abs(c.low), 1)
+	}
+	colours.SetMin(0)
+	colours.SetMax(1)
+	return c, nil
+}
+
+// share returns where a value is between the ends, from 0 to 1.
+func (c *colouring) share(v float64) float64 {
+	if c.log {
+		return math.Log(v/c.low) / math.Log(c.high/c.low)
+	}
+	return (v - c.low) / (c.high - c.low)
+}
+
+func (c *colouring) at(share float64) color.Color {
+	got, err := c.colours.At(min(max(share, 0), 1))
+	if err != nil {
+		return nothing
+	}
+	return got
+}
+
+func (c *colouring) of(v float64) color.Color {
+	if !finite(v) || c.log && v <= 0 {
+		return nothing
+	}
+	return c.at(c.share(v))
 }

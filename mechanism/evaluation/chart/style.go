@@ -29,8 +29,8 @@ var (
 )
 
 // colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any
-// colour vision tell apart, without the yellow, too pale for a line, and the black, which is the
-// reference's.
+// colour vision can distinguish. Yellow is missing because it is too pale for a line, and black
+// because it is the reference's.
 var colours = []color.NRGBA{
 	{R: 0x00, G: 0x72, B: 0xB2, A: 255}, // blue
 	{R: 0xD5, G: 0x5E, B: 0x00, A: 255}, // vermillion
@@ -42,8 +42,7 @@ var colours = []color.NRGBA{
 
 var black = color.NRGBA{A: 255}
 
-// dashes and glyphs repeat in cycles of other lengths than the colours', so that a few dozen series
-// differ.
+// dashes and glyphs repeat with other periods than the colours, so that a few dozen series differ.
 var (
 	dashes = [][]vg.Length{nil, {6, 2}, {2, 2}, {8, 2, 2, 2}, {4, 1.5, 1, 1.5, 1, 1.5}}
 	glyphs = []draw.GlyphDrawer{
@@ -72,17 +71,18 @@ func lookOf(number int) look {
 	}
 }
 
-// guide is the look of a line that nobody measured: long dashes, so that it is no edge of a band.
+// guide is the look of a line that was not measured: long dashes, so that it does not look like the
+// edge of a band.
 var guide = look{
 	line: draw.LineStyle{
 		Color: color.NRGBA{R: 130, G: 130, B: 130, A: 255}, Width: 1, Dashes: []vg.Length{11, 3},
 	},
 }
 
-// reference is the look of what others are compared with: black dashes without markers.
+// reference is the look of a baseline: black dashes without markers.
 var reference = look{line: draw.LineStyle{Color: black, Width: 1.3, Dashes: []vg.Length{3, 2.5}}}
 
-// styles gives each name of a figure its number, in the order in which names are first met.
+// styles numbers the names of a figure in the order of their first use.
 type styles struct {
 	numbers map[string]int
 }
@@ -109,19 +109,13 @@ type entry struct {
 	plain bool // no marker
 }
 
-// legend flows in rows above the panels.
-type legend struct {
-	entries []entry
-	rows    [][]entry
-}
-
 const (
 	legendSample = vg.Length(28)
 	legendRow    = vg.Length(15)
 	legendGap    = vg.Length(14) // between entries
 )
 
-// sample is the length of an entry's sample: short where there is but a marker.
+// sample returns the length of an entry's sample, which is short if it is only a marker.
 func (e entry) sample() vg.Length {
 	if e.look.line.Width > 0 {
 		return legendSample
@@ -131,66 +125,11 @@ func (e entry) sample() vg.Length {
 
 func (e entry) width() vg.Length { return e.sample() + 5 + legendStyle.Width(e.name) + legendGap }
 
-func (l *legend) add(entries []entry) {
-	for _, e := range entries {
-		known := e.name == ""
-		for i := range l.entries {
-			if old := &l.entries[i]; old.name == e.name {
-				known, old.plain = true, old.plain && e.plain
-				if old.look.line.Width == 0 {
-					old.look.line = e.look.line
-				}
-			}
-		}
-		if !known {
-			l.entries = append(l.entries, e)
-		}
-	}
-}
-
-func (l *legend) arrange(width vg.Length) {
-	var used vg.Length
-	for _, e := range l.entries {
-		e.name = elide(legendStyle, e.name, width-e.sample()-5)
-		if w := e.width(); len(l.rows) == 0 || used+w-legendGap > width {
-			l.rows = append(l.rows, nil)
-			used = 0
-		}
-		l.rows[len(l.rows)-1] = append(l.rows[len(l.rows)-1], e)
-		used += e.width()
-	}
-}
-
-func (l *legend) height() vg.Length {
-	if len(l.rows) == 0 {
-		return 4
-	}
-	return vg.Length(len(l.rows))*legendRow + 8
-}
-
-func (l *legend) draw(c draw.Canvas, left, top vg.Length) {
-	y := top - legendRow/2 - 1
-	for _, row := range l.rows {
-		x := left
-		for _, e := range row {
-			if e.look.line.Width > 0 {
-				c.StrokeLine2(e.look.line, x, y, x+e.sample(), y)
-			}
-			if e.look.glyph.Shape != nil && !e.plain {
-				c.DrawGlyphNoClip(e.look.glyph, vg.Point{X: x + e.sample()/2, Y: y})
-			}
-			c.FillText(legendStyle, vg.Point{X: x + e.sample() + 5, Y: y}, e.name)
-			x += e.width()
-		}
-		y -= legendRow
-	}
-}
-
-// together keeps what belongs together in one line: a number and its percent sign, and the two
+// together keeps on one line what belongs together: a number and its percent sign, and the two
 // sides of an equation.
 var together = strings.NewReplacer(" %", "\u00a0%", " = ", "\u00a0=\u00a0")
 
-// elide cuts the end of a text off that is wider than the place it has, and shows that it did.
+// elide cuts off the end of a text that is too wide, and marks the cut.
 func elide(style text.Style, s string, width vg.Length) string {
 	if style.Width(s) <= width {
 		return s
@@ -202,8 +141,8 @@ func elide(style text.Style, s string, width vg.Length) string {
 	return string(runes) + "…"
 }
 
-// wrap breaks text into lines of at most a width, at spaces and where it has line ends. Of a word
-// that is wider alone the end is cut off.
+// wrap breaks text into lines of at most a width, at spaces and at line ends. It cuts off the end
+// of a word that is too wide for a line.
 func wrap(style text.Style, s string, width vg.Length) (lines []string) {
 	if s == "" {
 		return nil

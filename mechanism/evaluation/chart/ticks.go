@@ -8,19 +8,19 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// logTicks is for an axis of decimal logarithms. It labels powers of ten, and on an axis of few of
-// them also some of the digits between, so that several labels are left.
+// logTicks is for an axis of decimal logarithms. It labels powers of ten and, on an axis with
+// few of them, some digits between, so that there are several labels.
 type logTicks struct {
-	// zero puts a label 0 on the axis's lower end, below a gap: nothing is marked between it and
+	// zero puts the label 0 on the axis's lower end. There is no mark in the gap between it and
 	// floor, the logarithm of the least value.
 	zero  bool
 	floor float64
-	// at, if there are any, are the values that are labelled, and nothing else is marked.
+	// at, if not empty, are the only values that are labelled and marked.
 	at []float64
 }
 
-// fewDigits is the number of powers of ten below which an axis may have no two whole digits to
-// label: it then gets round numbers, as a linear one.
+// fewDigits is the number of powers of ten below which an axis may have fewer than two whole digits
+// to label. It then gets round numbers, like a linear axis.
 const fewDigits = .5
 
 // digitsOf returns the digits that are labelled on an axis of so many powers of ten.
@@ -78,7 +78,7 @@ func (l logTicks) Ticks(from, to float64) (ticks []plot.Tick) {
 // between them.
 type linearTicks struct{}
 
-// wantedLabels is about how many labels an axis has.
+// wantedLabels is roughly the number of labels on an axis.
 const wantedLabels = 5
 
 // Ticks implements plot.Ticker.
@@ -97,8 +97,8 @@ func (linearTicks) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// linearStep returns the distance of labels for a range, and into how many parts small marks divide
-// it.
+// linearStep returns the distance of labels for a range, and the number of parts into which small
+// marks divide it.
 func linearStep(length float64) (step float64, minor int) {
 	rough := length / wantedLabels
 	power := math.Pow(10, math.Floor(math.Log10(rough)))

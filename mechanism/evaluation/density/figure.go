@@ -18,11 +18,11 @@ type Measure struct {
 	Of   func(Score) float64
 	// low and high are the ends of a band; nil: there is none.
 	low, high func(Score) float64
-	stated    float64  // what it should be, drawn as a reference; 0: nothing
+	stated    float64  // what it should be, drawn as a reference; 0 means nothing is drawn
 	without   []string // estimators that it does not judge
 }
 
-// Measures are all of them.
+// Measures returns all measures.
 func Measures() []Measure {
 	return []Measure{
 		{
@@ -58,7 +58,7 @@ func Measures() []Measure {
 	}
 }
 
-// end is an end of a band, NaN where a single fleet has none.
+// end returns an end of a band, or NaN for a single fleet, which has no band.
 func (s *Score) end(quantile float64) float64 {
 	if s.Fleets < 2 {
 		return math.NaN()
@@ -66,14 +66,14 @@ func (s *Score) end(quantile float64) float64 {
 	return quantile
 }
 
-// Judged are the estimators that a measure judges.
+// Judged returns the estimators that a measure judges.
 func (m *Measure) Judged() []string {
 	return slices.DeleteFunc(Estimators(), func(name string) bool {
 		return slices.Contains(m.without, name)
 	})
 }
 
-// Figure draws what a measure says of each estimator against the number of vehicles: a row of
+// Figure draws a measure of each estimator against the number of vehicles: a row of
 // panels for each kind of fleet, a column for each ε.
 func Figure(scores []Score, m Measure) *chart.Figure {
 	f := &chart.Figure{
@@ -116,7 +116,7 @@ func Figure(scores []Score, m Measure) *chart.Figure {
 	return f
 }
 
-// legend says what the lines are.
+// legend describes the lines.
 func (m *Measure) legend() string {
 	var parts []string
 	for i, what := range []string{
