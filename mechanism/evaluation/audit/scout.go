@@ -49,7 +49,7 @@ func (s *Scout) Visit(user string, step int64, cell grid.Cell) (fresh bool, err 
 	if state.Started && step <= state.Step {
 		return false, nil
 	}
-	s.look(state, step)
+	s.consider(state, step)
 	_, err = s.sanitizer.Step(
 		state, mechanism.Input{User: user, Step: step, Cell: cell, Release: true},
 	)
@@ -90,8 +90,8 @@ func (l *Lookout) Cells(state *mechanism.State, step int64) []grid.Cell {
 // Prior is the prior of the last Cells.
 func (l *Lookout) Prior() *mobility.Distribution { return &l.prior }
 
-// look decides whether to keep the situation that comes with a step.
-func (s *Scout) look(state *mechanism.State, step int64) {
+// consider decides whether to keep the situation that comes with a step.
+func (s *Scout) consider(state *mechanism.State, step int64) {
 	at := newSituation(s.lookout.model.Grid, slices.Clone(s.lookout.Cells(state, step)), nil, step)
 	shape := at.shape()
 	if shape == shapePoint {

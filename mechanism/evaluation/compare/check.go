@@ -14,15 +14,14 @@ import (
 type Remark struct {
 	// Name is short and always the same for the same thing.
 	Name string `json:"name"`
-	// Suspicious says that releases under the model will probably disappoint. Otherwise it is only
-	// worth knowing.
+	// Suspicious says that releases under the model will probably disappoint. Otherwise the remark
+	// is only worth knowing.
 	Suspicious bool `json:"suspicious"`
 	// Text says what it is and what to do.
 	Text string `json:"text"`
 }
 
-// When a model's figures are worth a remark. Shares are of the popularity, which is the initial
-// distribution.
+// Thresholds of remarks. Shares are shares of popularity, which is the initial distribution.
 const (
 	// sureRow is the probability above which a row holds one column for certain: a filter with δ =
 	// .01 then has a location set of one cell.
@@ -30,16 +29,17 @@ const (
 	sureShare = .05
 	// A step in which nearly everybody stays, or nearly nobody, does not suit the cells.
 	muchStay, littleStay = .97, .05
-	// fewPeople is below how many users a model tells of persons rather than of people.
-	fewPeople = 20
+	// minUsers: a model trained on fewer users describes individuals, not a population.
+	minUsers = 20
 	// pruneShare is the share of δ that pruning may cost.
 	pruneShare = .1
-	// lostShare is the initial mass below the level of pruning that is worth a word.
+	// lostShare is the share of initial mass below the pruning level from which on Check mentions
+	// it.
 	lostShare = 1e-3
 )
 
-// Check returns what is remarkable about a model, which must be valid, for releases with a δ. Cost:
-// a few passes over its transitions.
+// Check returns remarks about a valid model, for releases with a δ. Cost: a few passes over its
+// transitions.
 func Check(m *mobility.Model, delta float64) []Remark {
 	c := &checking{model: m, delta: delta, popular: popularity(m)}
 	c.ways()
@@ -88,9 +88,9 @@ func (c *checking) ways() {
 	}
 }
 
-// unreached counts the cells that no path leads to from the initial distribution's cells. Sweeps up
-// and down over the rows, each passing on what the one before has found, end after a few: a sweep
-// carries as far as moves go its way.
+// unreached counts the cells that no path from a cell of the initial distribution reaches. It
+// sweeps up and down over the rows; each sweep passes on what the one before has found, so a few
+// sweeps are enough.
 func (c *checking) unreached() (n int, first grid.Cell) {
 	cells := c.model.Grid.Cells()
 	reached, done := make([]bool, cells), make([]bool, cells)
@@ -230,7 +230,7 @@ func (c *checking) provenance() {
 			"it was learned without differential privacy: whoever has the file learns about the "+
 				"traces behind it",
 		)
-		if users > 0 && users < fewPeople {
+		if users > 0 && users < minUsers {
 			c.say(
 				"few users", true,
 				"it was learned from %s: it tells about them; train on more, or with --dp-epsilon",

@@ -47,14 +47,14 @@ func (o Options) withDefaults() Options {
 type Comparison struct {
 	// Initial is the total variation between the initial distributions.
 	Initial float64 `json:"initial_tv"`
-	// RowMean and RowWorst are of the rows, over the hours of a week where there are classes: the
-	// mean, weighted by popularity (of the cells in the two initial distributions, half each), and
-	// the largest of any.
+	// RowMean and RowWorst are the mean and the largest total variation of two rows, over the hours
+	// of a week where there are classes. The mean is weighted by popularity: the mean of the two
+	// initial distributions.
 	RowMean  float64 `json:"row_tv_mean"`
 	RowWorst float64 `json:"row_tv_worst"`
 	// Rows is the number of cells whose rows differ at all.
 	Rows int `json:"rows_that_differ"`
-	// Cells are those that add most to the mean, the first most.
+	// Cells are the cells that add most to the mean, largest first.
 	Cells []CellDifference `json:"cells"`
 
 	Epsilon float64 `json:"epsilon"`

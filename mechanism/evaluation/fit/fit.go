@@ -25,32 +25,32 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Options say how a model is held against tracks. Release needs an ε and a δ; the zero value of
-// each other field means its default.
+// Options say how a model is measured. Release needs an ε and a δ. The zero value of each other
+// field means its default.
 type Options struct {
-	// Release is how the filter releases: at every step, unless it says otherwise.
+	// Release is how the filter releases: in every step, unless its rules say otherwise.
 	Release mechanism.Options
 	// Deltas are the points of the calibration curve besides Release.Delta; default .001, .003,
 	// .01, .03, .1 and .3. Empty but not nil: none.
 	Deltas []float64
-	// MinSegment leaves out tracks of fewer steps, default 1: a filter takes an hour or so to find
-	// somebody, and short tracks show little else.
+	// MinSegment is the least number of steps of a track; shorter tracks are left out. The default
+	// is 1. A filter takes an hour or so to locate a user, so short tracks show little else.
 	MinSegment int
 	// EveryFix counts the steps of a track one by one, for models of successive fixes whatever the
 	// time between them.
 	EveryFix bool
-	// MaxSteps bounds the work: of users with more steps than some number, the same for all, only
-	// so many are taken, from tracks chosen at random, so that all together have at most MaxSteps;
-	// where not even a stretch of MinSegment steps of each user fits into it, only some users are
-	// taken, chosen at random. 0 is no bound.
+	// MaxSteps bounds the number of steps that are measured; 0 is no bound. Users with many steps
+	// are cut to a common limit, on tracks that are chosen at random. If even MinSegment steps of
+	// each user are too many, only some users are measured, chosen at random.
 	MaxSteps int64
 	// Runs is how often the filter runs, each time with other noise, default 1.
 	Runs int
-	// Personal, if set, returns how a user moves, who is then measured under that model; nil: under
-	// the popular one. It is asked from many goroutines.
+	// Personal, if set, returns the personal model of a user, who is then measured under it. If it
+	// is nil, users are measured under the popular model. Many goroutines call it.
 	Personal func(user string) (*mobility.Personal, error)
-	// Paired draws the same noise for any model, as far as its mechanism takes noise in the same
-	// way (KNorm and PIM do, Lattice does not): for comparisons of models.
+	// Paired draws the same noise for every model, which makes comparisons of models more precise.
+	// It works for mechanisms that use random words in the same way whatever the model: KNorm and
+	// PIM do, Lattice does not.
 	Paired bool
 	// Seed makes it repeatable: the noise, the choice of tracks, the bootstrap.
 	Seed uint64
@@ -94,13 +94,13 @@ var ErrNoTracks = errors.New(
 		"or allow shorter stretches or longer gaps",
 )
 
-// Measure holds a model against the tracks of users that it was not trained on. A track is a
-// stretch without a gap, its steps one after the other; the filter starts anew in each, with the
-// model's initial distribution. Tracks of one user must not overlap.
+// Measure measures a model on the tracks of users that it was not trained on. A track is a stretch
+// of successive steps without a gap. The filter starts at the model's initial distribution in each
+// track. Tracks of one user must not overlap.
 //
-// For each δ and run the sanitizer goes through all tracks as it would in service; for
-// Release.Delta the distances to the truth are measured as well, beside those of a filter that is
-// given no release. Means are over steps, and intervals come from resampling users.
+// For each δ and run, the sanitizer goes through all tracks as a service would. For Release.Delta,
+// Measure also takes the distances to the truth, beside those of a filter that sees no release.
+// Means are over steps, and intervals come from resampling users.
 //
 // Cost: (number of δs) × Runs × steps releases, each a few hundred microseconds on maps of a
 // thousand cells. Memory: 12 bytes a step and 30 a step and run. The same arguments give the same

@@ -8,10 +8,10 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// pairedNoise hands out the same bits for a user and step whatever the model and the location set
-// are, so that two models that are measured with it meet nearly the same noise, and differ by what
-// they know: common random numbers, which take most of the chance out of a comparison. It protects
-// nothing and may be used on simulated releases only: those of two sets would share their noise.
+// pairedNoise returns the same bits for a user and step whatever the model and the location set
+// are. Two models that are measured with it meet nearly the same noise, so the difference of their
+// results comes from the models (common random numbers). It protects nothing: releases for two
+// location sets share their noise. Use it on simulated releases only.
 type pairedNoise struct {
 	source *rand.PCG
 	run    uint64

@@ -12,7 +12,7 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// part is what one pass over one track adds up to.
+// part is the sum of one pass over one track.
 type part struct {
 	steps, lost int64 // lost: of probability 0
 	logs        float64
@@ -60,8 +60,8 @@ func (f *measurement) measure() error {
 	})
 }
 
-// blindPlaces returns the estimates of a filter without any release, by steps since its start,
-// where they are the same for all tracks, else nil.
+// blindPlaces returns the estimates of a filter without any release, by steps since its start. It
+// returns nil where they are not the same for all tracks.
 func (f *measurement) blindPlaces() ([]grid.Point, error) {
 	if len(f.model.Matrices) > 1 || f.options.Personal != nil {
 		return nil, nil

@@ -11,8 +11,8 @@ type parameter struct {
 	ladder []float64
 	get    func(train.Options) float64
 	set    func(*train.Options, float64)
-	// price is what a step up must gain in the mean logarithm: rows, and with them files and time,
-	// grow.
+	// price is the gain in the mean logarithm that a step up must bring, because rows grow with it,
+	// and with them files and time.
 	price float64
 }
 
@@ -40,8 +40,8 @@ var smoothing = []parameter{
 // jumps are chosen by drift: see calibrated.
 var jumps = []float64{2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2}
 
-// worthCalibration is how much log prior may be lost for a drift that is not above δ: 1 % of the
-// probability of the true cell, which no error of an estimate shows.
+// worthCalibration is how much log prior may be lost for a drift that does not exceed δ: 1 % of the
+// probability of the true cell, which shows in no error of an estimate.
 const worthCalibration = .01
 
 // typical is about how many candidates a search tries.
@@ -66,9 +66,9 @@ func newSearch(trainer *train.Trainer, o SelectOptions) (*search, error) {
 	return s, err
 }
 
-// from searches along one parameter after another: two rungs of its ladder at a time until nothing
-// is gained by that, then one at a time until nothing is gained by any parameter. It returns the
-// number of the best candidate.
+// from searches along one parameter after another, two rungs of its ladder at a time until that
+// gains nothing, then one rung at a time until no parameter gains anything. It returns the number
+// of the best candidate.
 func (s *search) from(start train.Options) (int, error) {
 	best, err := s.try(start)
 	if err != nil {
@@ -136,11 +136,12 @@ func (s *search) step(best int, p parameter, by int) (int, error) {
 	return best, nil
 }
 
-// calibrated chooses the share of jumps: they decide how soon somebody is found again who has been
-// lost, and with it drift, and hardly touch anything else. Of the shares that lose little log prior
-// it takes the smallest whose drift is at most δ by a standard error, or else the one that comes
-// nearest to that. By a standard error, since others will be others: a drift too large is worse
-// than one too small, which costs some cells of the location sets.
+// calibrated chooses the share of jumps. Jumps decide how soon the filter finds a user again whom
+// it has lost, and so they decide drift; they change hardly anything else. Among the shares that
+// lose little log prior, calibrated takes the smallest whose drift, plus a standard error, is at
+// most δ, or else the one that exceeds δ least. The standard error is added because future users
+// will differ, and too much drift is worse than too little, which only costs some cells of the
+// location sets.
 func (s *search) calibrated(best int) (int, error) {
 	found := -1
 	for _, share := range jumps {
@@ -161,7 +162,7 @@ func (s *search) calibrated(best int) (int, error) {
 	return found, nil
 }
 
-// excess is by how much a candidate's drift, with a standard error on top, exceeds δ; 0 if it does
+// excess is the amount by which a candidate's drift, plus a standard error, exceeds δ; 0 if it does
 // not.
 func (s *search) excess(i int) float64 {
 	return max(s.tried[i].Drift+s.tried[i].DriftError-s.options.Release.Delta, 0)
@@ -194,7 +195,7 @@ func (s *search) try(o train.Options) (int, error) {
 	return len(s.tried) - 1, s.progress()
 }
 
-// measure adds what a candidate's model of the other users makes of a fold.
+// measure adds the results on a fold under a candidate's model of the other users.
 func (s *search) measure(c *Candidate, f fold) error {
 	progress := func(int64, int64) error { return s.progress() }
 	trainer, err := f.others.With(c.Options)

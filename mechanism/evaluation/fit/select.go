@@ -11,18 +11,18 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// SelectOptions say how the parameters of smoothing are chosen. Release needs an ε and a δ; the
+// SelectOptions say how the parameters of smoothing are chosen. Release needs an ε and a δ. The
 // zero value of each other field means its default.
 type SelectOptions struct {
-	// Release is how the filter will release: what is best for weak releases need not be for strong
-	// ones.
+	// Release is how the filter will release. The best smoothing depends on it: what suits weak
+	// releases may not suit strong ones.
 	Release mechanism.Options
-	// Folds is how many parts the users are split into, default 3. Each part is foretold by a model
-	// of the others.
+	// Folds is the number of parts that the users are split into; the default is 3. Each part is
+	// predicted by a model that is trained on the other parts.
 	Folds int
 	// MinSegment leaves out tracks of fewer steps.
 	MinSegment int
-	// EveryFix counts the steps of a track one by one, as in FitOptions.
+	// EveryFix counts the steps of a track one by one, as in Options.
 	EveryFix bool
 	// MaxSteps bounds how many steps each candidate is measured on, default 6000.
 	MaxSteps int64
@@ -46,8 +46,8 @@ const (
 )
 
 func (o SelectOptions) withDefaults() SelectOptions {
-	// The law is the one of K-norm noise in any case; KNorm takes the same random words for all
-	// models.
+	// The law is that of K-norm noise in all three cases, and KNorm uses the same random words for
+	// every model.
 	switch o.Release.Mechanism {
 	case "", law.Lattice, law.PIM:
 		o.Release.Mechanism = law.KNorm
@@ -98,15 +98,16 @@ var ErrFewUsers = errors.New(
 		"into: give it more users, or choose the parameters yourself",
 )
 
-// Select chooses the parameters of smoothing by cross-validation over users: each part of the users
-// is gone through by the filter under a model of the others, and the candidate under which the
-// filter's prior has the greatest mean logarithm at the true cell is taken. That is a proper score
-// of what the filter does, and not of one step from a known place, which smoothing chosen by
-// one-step likelihood serves and the filter does not: it meets moves after a few uncertain steps.
+// Select chooses the parameters of smoothing by cross-validation over users. The filter goes
+// through the tracks of each part of the users under a model of the other parts. Select takes the
+// candidate under which the mean logarithm of the filter's prior at the true cell is greatest. This
+// is a proper score of what the filter does. The likelihood of a single step from a known place is
+// not: the filter predicts moves after several uncertain steps.
 //
-// start says what is not chosen, and where the search begins: it goes along one parameter at a
-// time, by large steps first and then by small ones, as long as that gains. All candidates meet the
-// same noise and the same tracks. A larger kernel must gain more than it costs.
+// start holds the parameters that are not chosen, and the values at which the search starts. The
+// search changes one parameter at a time, in large steps first and then in small ones, for as long
+// as the score improves. All candidates are measured on the same tracks with the same noise. A
+// larger kernel must gain more than it costs.
 //
 // Cost: some 15 to 30 candidates, each a fit at one δ of MaxSteps steps and Folds trainings.
 func Select(trainer *train.Trainer, start train.Options, o SelectOptions) (Selection, error) {
@@ -124,7 +125,7 @@ func Select(trainer *train.Trainer, start train.Options, o SelectOptions) (Selec
 	return s.selection(best), nil
 }
 
-// fold is a part of the users: who is foretold, and what by.
+// fold is a part of the users: their tracks, and the trainer of everybody else.
 type fold struct {
 	others *train.Trainer
 	held   []mobility.Track

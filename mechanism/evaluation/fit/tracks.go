@@ -11,8 +11,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Unit returns a number in [0, 1) that belongs to a user: uniform over users, and independent for
-// different salts. A split of users by it is the same for any order or selection of their traces.
+// Unit returns a user's number in [0, 1): uniform over users, and independent for different salts.
+// A split of users by this number is the same for any order or selection of their traces.
 func Unit(user string, salt uint64) float64 {
 	sum := sha256.Sum256(
 		append(binary.BigEndian.AppendUint64([]byte("geodither split "), salt), user...),
@@ -20,8 +20,8 @@ func Unit(user string, salt uint64) float64 {
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
-// gather returns the tracks that are measured, with memory of their own, by user and in the order
-// they came.
+// gather returns the tracks that are measured, in memory of their own, sorted by user. Tracks of
+// one user keep their order.
 func gather(tracks iter.Seq[mobility.Track], o Options) []mobility.Track {
 	var held []mobility.Track
 	for t := range tracks {
@@ -39,9 +39,9 @@ func gather(tracks iter.Seq[mobility.Track], o Options) []mobility.Track {
 	return atMost(held, o)
 }
 
-// renumber counts steps one by one from the first of each track, or from the end of the user's
-// track before it if that is later: noise belongs to a user and a step, which no two places may
-// share.
+// renumber counts the steps of each track one by one, from the track's first step or from the end
+// of the user's track before it if that is later. Noise belongs to a user and a step, so no two
+// places may share a step.
 func renumber(held []mobility.Track) {
 	for i, t := range held {
 		first := t.Steps[0]
@@ -55,8 +55,8 @@ func renumber(held []mobility.Track) {
 	}
 }
 
-// atMost cuts what exceeds o.MaxSteps off the users with most. Where there are more users than
-// stretches of the least length fit into it, it takes as many of them as do, one at least, chosen
+// atMost cuts the users with most steps to a common limit, so that o.MaxSteps is not exceeded. If
+// not even MinSegment steps of each user fit, it keeps as many users as fit, at least one, chosen
 // at random.
 func atMost(held []mobility.Track, o Options) []mobility.Track {
 	if o.MaxSteps == 0 {
@@ -83,7 +83,7 @@ func atMost(held []mobility.Track, o Options) []mobility.Track {
 	return kept
 }
 
-// fewer returns the tracks of at most so many users: those with the least hashes.
+// fewer returns the tracks of at most so many users: those with the smallest hashes.
 func fewer(held []mobility.Track, most int64, seed uint64) []mobility.Track {
 	var hashes []float64
 	for i, t := range held {

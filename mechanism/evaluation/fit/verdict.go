@@ -9,7 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// EnoughUsers is how many users a fit must be of for its intervals to be believed.
+// EnoughUsers is the number of users from which on a fit's intervals can be trusted.
 const EnoughUsers = mobility.EnoughForIntervals
 
 // OrSelect ends a sentence of [Verdict] on the smoothing of a model.
@@ -17,13 +17,13 @@ const OrSelect = ", or let \"geodither model fit --select\" choose"
 
 // When figures become words.
 const (
-	// fewDrifts is how many releases outside the set a point of the curve must let expect to be
-	// judged.
+	// fewDrifts is the least expected number of releases outside the set at which a point of the
+	// curve is judged.
 	fewDrifts = 5
-	// muchDrift is the factor between drift and δ that is worth a word: a filter whose sets hold
-	// .985 instead of .99 serves as well.
+	// muchDrift is the factor between drift and δ from which on Verdict mentions it: a filter whose
+	// sets hold .985 instead of .99 serves as well.
 	muchDrift = 1.5
-	// muchImpossible is the share of impossible moves that is worth a word.
+	// muchImpossible is the share of impossible moves from which on Verdict mentions them.
 	muchImpossible = .005
 )
 
@@ -36,7 +36,7 @@ const (
 	Unclear Calibration = iota
 	// Calibrated: drift is about δ.
 	Calibrated
-	// TooSure: drift is above δ, and for more reasons than the choice of users.
+	// TooSure: drift is above δ, and the choice of users does not explain it.
 	TooSure
 	// TooUnsure: drift is below δ, and sets are larger than they need be.
 	TooUnsure
@@ -47,11 +47,10 @@ var calibrationNames = [...]string{"unclear", "calibrated", "too sure", "too uns
 // String returns it in words.
 func (c Calibration) String() string { return calibrationNames[c] }
 
-// Judge judges the model by the point of its curve that tells most: that of the settings' δ, if
-// enough of its releases lie outside the set that a right model would have more than a handful,
-// else the smallest larger δ of which that is true. A model is too sure if drift is more than half
-// as much again as δ and the whole interval lies above δ; too unsure the other way round. Of fewer
-// users than [EnoughUsers] it is unclear.
+// Judge judges a model by the most telling point of its curve: the settings' δ if a correct model
+// would have enough releases outside the set there, else the smallest larger δ where it would. A
+// model is too sure if drift exceeds 1.5 δ and the whole interval lies above δ, and too unsure in
+// the opposite case. With fewer users than [EnoughUsers] the result is Unclear.
 func Judge(f mobility.Fit) (Calibration, mobility.FitDelta) {
 	var at mobility.FitDelta
 	for _, p := range f.Calibration {
@@ -73,8 +72,8 @@ func Judge(f mobility.Fit) (Calibration, mobility.FitDelta) {
 	return Calibrated, at
 }
 
-// Verdict says in a few sentences, the most important first, what a fit means and what to try. Each
-// is a line without its end.
+// Verdict says in a few sentences what a fit means and what to try, the most important sentence
+// first. Each sentence is a line without its line end.
 func Verdict(f mobility.Fit) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

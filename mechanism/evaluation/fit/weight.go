@@ -8,9 +8,9 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Weight is how much of a measurement belongs to whom. A fit's figures are means over steps and
-// over moves, not over users: one user with most of them is who the figures tell about, however
-// many others there are.
+// Weight says how much of a measurement comes from the user with most of it. A fit's figures are
+// means over steps and over moves, not over users: a single user with most of the steps determines
+// them, however many others there are.
 type Weight struct {
 	Users                int64
 	Steps, Moves         int64 // of all users; a move is from one step of a track to the next

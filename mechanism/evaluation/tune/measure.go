@@ -41,27 +41,27 @@ func work(groups []group) (bins int64) {
 	return bins
 }
 
-// world is a map with a step: what models are made for.
-type world struct {
+// terrain is a map with a step: what models are made for.
+type terrain struct {
 	cellM float64
 	step  time.Duration
 }
 
-// worldOf returns the world of a setting.
-func worldOf(s Setting) world { return world{s.CellM, s.Step} }
+// terrainOf returns the terrain of a setting.
+func terrainOf(s Setting) terrain { return terrain{s.CellM, s.Step} }
 
-// lab is where settings are measured. It keeps the models of one world at a time.
+// lab is where settings are measured. It keeps the models of one terrain at a time.
 type lab struct {
 	options Options
 	users   []user
-	at      world
+	at      terrain
 	trainer *train.Trainer // of everybody
 	models  map[int]*mobility.Model
 	tell    func(done, total int64) error // of the phase at hand
 }
 
-// enter makes a world the one at hand.
-func (l *lab) enter(w world) error {
+// enter makes a terrain the one at hand.
+func (l *lab) enter(w terrain) error {
 	if l.trainer != nil && l.at == w {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (l *lab) enter(w world) error {
 	return nil
 }
 
-// model returns the model of the world at hand that leaves some out. It is trained when it is first
+// model returns the model of the terrain at hand that leaves some out. It is trained when it is first
 // asked for, by one goroutine.
 func (l *lab) model(without int) (*mobility.Model, error) {
 	if m := l.models[without]; m != nil {
@@ -119,18 +119,18 @@ type part struct {
 // depend on the number of goroutines: each part has a place of its own, and noise that belongs to
 // the run, the user, the step and the setting.
 func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcome, error) {
-	in := map[world][]int{}
-	var worlds []world
+	in := map[terrain][]int{}
+	var terrains []terrain
 	for i, s := range settings {
-		if in[worldOf(s)] == nil {
-			worlds = append(worlds, worldOf(s))
+		if in[terrainOf(s)] == nil {
+			terrains = append(terrains, terrainOf(s))
 		}
-		in[worldOf(s)] = append(in[worldOf(s)], i)
+		in[terrainOf(s)] = append(in[terrainOf(s)], i)
 	}
 	outcomes := make([]Outcome, len(settings))
 	once := work(groups)
-	done, total := int64(0), once*int64(len(settings)*len(runs)+len(worlds))
-	for _, w := range worlds {
+	done, total := int64(0), once*int64(len(settings)*len(runs)+len(terrains))
+	for _, w := range terrains {
 		if err := l.enter(w); err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcom
 	return outcomes, nil
 }
 
-// measureHere fills in the outcomes of the settings of the world at hand, by their numbers.
+// measureHere fills in the outcomes of the settings of the terrain at hand, by their numbers.
 func (l *lab) measureHere(
 	outcomes []Outcome, settings []Setting, numbers []int, groups []group, runs []int,
 	done, total int64,

@@ -25,9 +25,9 @@ type Options struct {
 	// Release is everything else about releases, Train how models are trained.
 	Release mechanism.Options
 	Train   train.Options
-	// TargetKM is the median error that is looked for at the least ε a day, kilometres;
-	// TargetEpsilonDay the ε a day at which the least error is looked for. With neither nothing is
-	// chosen.
+	// TargetKM is a median error in kilometres: the search looks for the least ε a day that reaches
+	// it. TargetEpsilonDay is an ε a day: the search looks for the least error that it buys.
+	// Without either nothing is chosen.
 	TargetKM, TargetEpsilonDay float64
 	// MostFactor200M leaves out settings whose median release tells two likely places 200 m apart
 	// by a larger factor; 0: none.
@@ -108,7 +108,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// LongestInterval is the time without a fix after which a filter of the longest step begins anew.
+// LongestInterval is the time without a fix after which a filter of the longest step starts again.
 func (o Options) LongestInterval() time.Duration {
 	return time.Duration(mechanism.DefaultMaxGap) * slices.Max(o.Steps)
 }

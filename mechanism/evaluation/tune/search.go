@@ -21,14 +21,15 @@ type Result struct {
 	Frontier []Outcome
 	// LeftOut are intervals that the trips are too short to show.
 	LeftOut []time.Duration
-	// Promise is the chosen setting, measured anew with other noise on other trips, under models
-	// that had not seen who was measured; nil: the target cannot be reached, or there is none.
+	// Promise is the chosen setting, measured again with other noise on other trips, under models
+	// that were not trained on the measured users. It is nil if there is no target or it cannot be
+	// reached.
 	Promise *Outcome
-	// Raised is the ε that Promise was chosen with, if measured anew it missed the target; 0: it is
-	// that one.
+	// Raised is the ε that was chosen first, if the second measurement missed the target and ε had
+	// to be raised; else 0.
 	Raised float64
-	// Missed is what was chosen, if measured anew it did not keep to the target or the limit at any
-	// ε that was tried.
+	// Missed is the choice whose second measurement missed the target or the limit at every ε that
+	// was tried.
 	Missed *Outcome
 	// Others is the same as Promise on the users that were held out; nil: the users were too few to
 	// hold some out.
@@ -88,10 +89,10 @@ func (s *search) phase(name string) {
 	}
 }
 
-// leaveOut drops the intervals that trips are too short to show: a trip begins with a release, so
-// that a short one has releases more often than its interval says, and at less than two intervals
-// most of its fixes come soon after one. What is left has half of its bins in trips of two
-// intervals or more.
+// leaveOut drops the intervals that the trips are too short to show. A trip starts with a release,
+// so a short trip has releases more often than its interval says, and in trips shorter than two
+// intervals most fixes come soon after a release. For the remaining intervals, half of the bins lie
+// in trips of at least two intervals.
 func (s *search) leaveOut() {
 	o := &s.options
 	var kept []time.Duration
@@ -164,8 +165,8 @@ func (s *search) nearFrontier() (err error) {
 	return err
 }
 
-// Runs of the large sample: those that a choice is made by, and those it is measured by anew. The
-// scouts' are those before.
+// Runs of the large sample: those that a choice is made by, and those of the second measurement.
+// The scouts' runs come before them.
 const (
 	mostRuns = 16
 	first    = mostRuns
@@ -193,10 +194,11 @@ func (s *search) allowed(outcomes []Outcome) []Outcome {
 	)
 }
 
-// promise measures the chosen setting anew: what won among many has won by its luck too, with the
-// noise and with the trips. So this is other noise, on more trips and, as far as there are others,
-// on others. Where that misses the target ε is raised, and what then reaches it is measured once
-// more: the promise is no best of several either.
+// promise measures the chosen setting again. The winner of many candidates is partly lucky, with
+// its noise and with its trips (winner's curse). The second measurement therefore has other noise,
+// more trips and, if there are any, other ones. If it misses the target, ε is raised, and the
+// setting that then reaches the target is measured once more: the promise is not the best of
+// several either.
 func (s *search) promise() error {
 	chosen := s.choose()
 	if chosen == nil {
@@ -270,7 +272,7 @@ func (s *search) check() (err error) {
 		}
 		s.Others = &others[0]
 	}
-	if err := s.enter(worldOf(s.Promise.Setting)); err != nil {
+	if err := s.enter(terrainOf(s.Promise.Setting)); err != nil {
 		return err
 	}
 	s.Model, err = s.model(ofEverybody)

@@ -175,7 +175,7 @@ func TestNobodyIsMeasuredUnderHisOwnModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &search{lab: lab{options: o, users: users, tell: func(int64, int64) error { return nil }}}
-	w := world{500, 30 * time.Second}
+	w := terrain{500, 30 * time.Second}
 	if err := s.enter(w); err != nil {
 		t.Fatal(err)
 	}

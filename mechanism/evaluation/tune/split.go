@@ -71,7 +71,7 @@ func split(f *Fixes, restart time.Duration, seed uint64) ([]user, error) {
 	return users, nil
 }
 
-// trips cuts a user's fixes where a filter would begin anew whatever its step.
+// trips cuts a user's fixes where a filter of any step would start again.
 func (f *Fixes) trips(number int, name string, restart time.Duration) (trips []trip) {
 	fixes := f.thinned(name)
 	from := 0
@@ -86,10 +86,10 @@ func (f *Fixes) trips(number int, name string, restart time.Duration) (trips []t
 	return trips
 }
 
-// sample returns whole trips of the chosen users with about so many bins together, at random: who
-// has many trips has many of them, as among the records that a service would publish. A trip is cut
-// only at a limit: a filter takes its time to find somebody, and pieces of trips would show little
-// else.
+// sample returns whole trips of the chosen users, chosen at random, with about so many bins
+// together. A user with many trips has many of them, as in the records that a service would
+// publish. Only a limit cuts a trip: a filter takes a while to locate a user, and pieces of trips
+// would show little else.
 func sample(users []user, chosen func(*user) bool, most, limit int64, seed uint64) (trips []trip) {
 	var all []trip
 	for i := range users {

@@ -28,9 +28,9 @@ type Outcome struct {
 	Drift, SetMean        float64
 }
 
-// Day200M and Day1KM are what of EpsilonDay tells places 200 m or 1 km apart from each other, if
-// all releases of a day are like the median one: the sum of the logarithms of its factor. What a
-// release tells of near places is no measure by itself, where others come more often.
+// Day200M and Day1KM are the parts of EpsilonDay that tell places 200 m or 1 km apart from each
+// other, if all releases of a day are like the median one: the sum of the logarithms of its factor.
+// The factor of a single release is no measure, because another setting may release more often.
 func (o *Outcome) Day200M() float64 {
 	return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor200M))
 }
