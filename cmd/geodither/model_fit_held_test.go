@@ -113,8 +113,10 @@ func TestFitToNoStream(t *testing.T) {
 	dir := t.TempDir()
 	in, model := townFiles(t, dir)
 	for _, args := range [][]string{
-		{"model", "fit", model, "--in", in, "--json", "-"}, {"model", "fit", model, "--in", in, "--plot", "-"},
-		{"model", "fit", model, "--in", in, "--held-out", "2", "--json", "-"}, {"model", "fit", model, "--in", in, "--held-out", "2", "--plot", "-"},
+		{"model", "fit", model, "--in", in, "--json", "-"},
+		{"model", "fit", model, "--in", in, "--plot", "-"},
+		{"model", "fit", model, "--in", in, "--held-out", "2", "--json", "-"},
+		{"model", "fit", model, "--in", in, "--held-out", "2", "--plot", "-"},
 	} {
 		requireMessage(t, call(t, args...), cli.ExitUsage, "name one in place of -")
 	}

@@ -41,12 +41,14 @@ var removed = map[string]map[string]string{
 		"deltas":   "drift is always measured at δ = .001, .003, .01, .03, .1 and .3 besides",
 		"estimate": "the error is that of the mean",
 		"max-gap":  withGap,
-		"seed":     "the seed is fixed, so that the same traces give the same figures; --runs averages over more noise",
+		"seed": "the seed is fixed, so that the same traces give the same figures; --runs " +
+			"averages over more noise",
 	},
 	"train": {
-		"backoff":         smoothing("backoff"),
-		"brokers":         inConfig("brokers"),
-		"dp-radius":       "the radius of --smoothing bounds the moves that count, such as --smoothing radius=3",
+		"backoff": smoothing("backoff"),
+		"brokers": inConfig("brokers"),
+		"dp-radius": "the radius of --smoothing bounds the moves that count, such as " +
+			"--smoothing radius=3",
 		"encoding":        inConfig("encoding.raw"),
 		"fit-delta":       inModelFit("--delta"),
 		"fit-deltas":      inModelFit("--held-out"),
@@ -79,7 +81,8 @@ func smoothing(part string) string { return fmt.Sprintf("write --smoothing %s=NU
 
 // inModelFit says that a fit is measured by a command of its own.
 func inModelFit(flag string) string {
-	return fmt.Sprintf("\"train\" trains and measures nothing; afterwards, measure with \"geodither model fit MODEL "+
+	return fmt.Sprintf("\"train\" trains and measures nothing; afterwards, measure with "+
+		"\"geodither model fit MODEL "+
 		"--in TRACES --held-out 0.1\", which has %s", flag)
 }
 

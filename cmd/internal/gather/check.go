@@ -17,7 +17,8 @@ func (in *Gathered) Useless(report mobility.Report, o train.Options) error {
 	switch {
 	case err != nil:
 	case report.Transitions == 0 && o.EveryFix:
-		err = fmt.Errorf("%s of %s in the box, and no two of a user in succession: give longer traces%s",
+		err = fmt.Errorf("%s of %s in the box, and no two of a user in succession: give longer "+
+			"traces%s",
 			cli.Quantity(report.Fixes, "fix"), cli.Quantity(report.Users, "user"), orGap(o))
 	case report.Transitions == 0:
 		err = fmt.Errorf("%s of %s in the box, and no two of a user in two successive steps: "+
@@ -39,11 +40,13 @@ func NoneInside(from string, fixes, inside, swapped int64) error {
 	case fixes == 0:
 		return fmt.Errorf("there is no fix in %s: name other traces", from)
 	case inside == 0 && swapped > 0:
-		return fmt.Errorf("no fix lies inside the box, but %d of %d would if latitude and longitude changed "+
+		return fmt.Errorf("no fix lies inside the box, but %d of %d would if latitude and "+
+			"longitude changed "+
 			"places: write --box SOUTH,WEST,NORTH,EAST, or say with --columns which column is which",
 			swapped, fixes)
 	case inside == 0:
-		return fmt.Errorf("no fix of %d lies inside the box: is it --box SOUTH,WEST,NORTH,EAST of where the "+
+		return fmt.Errorf("no fix of %d lies inside the box: is it --box SOUTH,WEST,NORTH,EAST "+
+			"of where the "+
 			"traces are, and are the columns what they are called?", fixes)
 	}
 	return nil
@@ -100,7 +103,8 @@ func (in *Gathered) Warnings(
 	warn(in.Skips.Total > fixes,
 		"more was skipped than read: is --format right, and the columns what they are called?")
 	warn(report.OutsideBox > 9*report.Fixes,
-		"%d of %d fixes lie outside the box and were left out: is it the right one (south, west, north, east)?",
+		"%d of %d fixes lie outside the box and were left out: is it the right one (south, west, "+
+			"north, east)?",
 		report.OutsideBox, fixes)
 	warn(swapped > report.Fixes,
 		"%d of %d fixes would lie in the box if latitude and longitude changed places: "+
@@ -108,7 +112,8 @@ func (in *Gathered) Warnings(
 	warn(report.Users == 1,
 		"all fixes are of one user: the model tells about this one, and fits others badly")
 	warn(report.CellsSeen == 1 && cells > 1,
-		"all fixes lie in one of %d cells: choose smaller ones with --cell, or give other traces", cells)
+		"all fixes lie in one of %d cells: choose smaller ones with --cell, or give other traces",
+		cells)
 	warn(report.Transitions < cells,
 		"%s for %d cells: the model is little more than its smoothing; "+
 			"give more traces, larger cells or a smaller box",
@@ -116,7 +121,8 @@ func (in *Gathered) Warnings(
 	idle := idleClasses(trainer, model.Calendar)
 	warn(len(idle) > 0,
 		"no transition falls into %s of %d that --hours and --weekend make: %s; "+
-			"there everybody moves as in all others together: give traces of these times too, or make fewer classes",
+			"there everybody moves as in all others together: give traces of these times too, or "+
+			"make fewer classes",
 		cli.Quantity(int64(len(idle)), "class"), model.Calendar.Classes(), someOf(idle))
 	return warnings
 }

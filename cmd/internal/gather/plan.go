@@ -26,7 +26,8 @@ func (p Plan) Into(source string) (Into, error) {
 	}
 	o := p.Train
 	if o.Calendar.UTCOffset != 0 && o.Calendar.Classes() == 1 {
-		return Into{}, cli.Usagef("--utc-offset says what --hours and --weekend mean: name one of them too")
+		return Into{},
+			cli.Usagef("--utc-offset says what --hours and --weekend mean: name one of them too")
 	}
 	o.Source, o.Tool = source, cli.Tool()
 	if _, err := train.New(g, p.Step, o); err != nil {
@@ -76,20 +77,22 @@ func (s *Smoothing) Set(text string) error {
 				s.jumps = -1 // 0 is no jumps here, and the default in the options
 			}
 		default:
-			return fmt.Errorf("there is no part %q: write radius=5,backoff=20,cap=30,jumps=0.005, or some of these", name)
+			return fmt.Errorf("there is no part %q: write "+
+				"radius=5,backoff=20,cap=30,jumps=0.005, or some of these", name)
 		}
 		if err != nil {
-			return fmt.Errorf("%q is no number that %s can be: write radius=5,backoff=20,cap=30,jumps=0.005, or some of these",
+			return fmt.Errorf("%q is no number that %s can be: write "+
+				"radius=5,backoff=20,cap=30,jumps=0.005, or some of these",
 				value, name)
 		}
 	}
 	return nil
 }
 
-// positive returns an error for a number that is none or not above 0, which would stand for the
+// positive returns an error for a number that is none or not above 0: a zero would stand for the
 // default.
 func positive[T int | float64](v T, err error) (T, error) {
-	if err == nil && !(v > 0) {
+	if err == nil && v <= 0 {
 		err = strconv.ErrRange
 	}
 	return v, err
@@ -100,7 +103,8 @@ func (s *Smoothing) String() string {
 	if *s == (Smoothing{}) {
 		return ""
 	}
-	return fmt.Sprintf("radius=%d,backoff=%g,cap=%d,jumps=%g", s.radius, s.backoff, s.cap, max(s.jumps, 0))
+	return fmt.Sprintf("radius=%d,backoff=%g,cap=%d,jumps=%g", s.radius, s.backoff, s.cap,
+		max(s.jumps, 0))
 }
 
 // Type names the value in the help.

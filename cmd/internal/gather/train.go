@@ -59,7 +59,8 @@ func (t *Training) checkPrivate() error {
 	case !t.private():
 		return nil
 	case t.Private.Contribution == 0:
-		return cli.Usagef("--dp-epsilon needs --dp-contribution: how many transitions of each user count, " +
+		return cli.Usagef("--dp-epsilon needs --dp-contribution: how many transitions of each " +
+			"user count, " +
 			"such as 50; choose it without a look at the traces")
 	}
 	if err := t.Private.Validate(); err != nil {
@@ -87,7 +88,8 @@ func (t *Training) checkPersonal() error {
 	case err != nil:
 		return err
 	case len(entries) > 0:
-		return fmt.Errorf("the folder %s is not empty: name a new one for the personal models", t.Personal)
+		return fmt.Errorf("the folder %s is not empty: name a new one for the personal models",
+			t.Personal)
 	}
 	return nil
 }
@@ -167,8 +169,9 @@ func (t *Training) finish(trainer *train.Trainer, report func(done, total int64)
 	if err != nil {
 		return nil, seen, err
 	}
-	fmt.Fprintf(log, "private: ε = %s for each user id and this model. Every other model of the same users "+
-		"adds its own ε, published or not: no program can know of them.\n", t.Private.Epsilon)
+	fmt.Fprintf(log,
+		"private: ε = %s for each user id and this model. Every other model of the same users "+
+			"adds its own ε, published or not: no program can know of them.\n", t.Private.Epsilon)
 	return model, seen, nil
 }
 
@@ -191,17 +194,19 @@ func (t *Training) writePersonals(trainer *train.Trainer, popular *mobility.Mode
 	}
 	users := int64(0)
 	var ended error
-	err := mobility.WritePersonals(t.Personal, popular, func(yield func(string, mobility.PersonalCounts) bool) {
-		for user, counts := range trainer.Personals(0) { // 0: the default weight of the popular model
-			if ended = report(users, popular.Provenance.Report.Users); ended != nil {
-				counts.Weight = -1 // is refused, and so no folder left
+	err := mobility.WritePersonals(t.Personal, popular,
+		func(yield func(string, mobility.PersonalCounts) bool) {
+			// 0: the default weight of the popular model
+			for user, counts := range trainer.Personals(0) {
+				if ended = report(users, popular.Provenance.Report.Users); ended != nil {
+					counts.Weight = -1 // is refused, and so no folder left
+				}
+				if !yield(user, counts) || ended != nil {
+					return
+				}
+				users++
 			}
-			if !yield(user, counts) || ended != nil {
-				return
-			}
-			users++
-		}
-	})
+		})
 	if ended != nil {
 		return 0, ended
 	}

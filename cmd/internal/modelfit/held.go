@@ -33,7 +33,9 @@ func holding(who string, trainer *train.Trainer) (held, error) {
 	case v == math.Trunc(v) && v > 0 && v < 1e9:
 		number = int(v)
 	default:
-		return held{}, cli.Usagef("--held-out %s is neither a share below 1 nor a number of users nor a file", who)
+		return held{},
+			cli.Usagef("--held-out %s is neither a share below 1 nor a number of users nor a file",
+				who)
 	}
 	set := map[string]bool{}
 	for i, user := range users {
@@ -71,7 +73,8 @@ func someHeld(who, words string, set map[string]bool, users []string) (held, err
 	}
 	if number < 1 || number >= len(users) {
 		return held{}, cli.Usagef("--held-out %s: of the traces' %d users %d would be held out; "+
-			"there must be one at least to try the model on, and one to train it on", who, len(users), number)
+			"there must be one at least to try the model on, and one to train it on", who,
+			len(users), number)
 	}
 	return held{words, func(user string) bool { return set[user] }}, nil
 }

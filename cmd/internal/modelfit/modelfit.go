@@ -31,8 +31,9 @@ const seed = 1
 
 // Options say what is measured.
 type Options struct {
-	Release    mechanism.Options
-	MinSegment int   // least length of a stretch that is measured, in steps; 0: chosen by the traces
+	Release mechanism.Options
+	// MinSegment is the least length of a stretch that is measured, in steps; 0: chosen by the traces.
+	MinSegment int
 	Steps      int64 // at most so many are measured; 0: no limit
 	Runs       int
 
@@ -56,24 +57,32 @@ func (o Options) Validate() error {
 	rebuilds := o.HeldOut != "" || o.Select
 	switch {
 	case o.MinSegment < 0 || o.Steps < 0 || o.Runs < 1:
-		return cli.Usagef("lengths and numbers of steps must not be negative, and the runs at least one")
+		return cli.Usagef("lengths and numbers of steps must not be negative, and the runs at " +
+			"least one")
 	case o.Select && (o.HeldOut != "" || o.Write || o.JSON != "" || o.Plot != ""):
-		return cli.Usagef("--select chooses a smoothing and measures no fit: leave --held-out, --write, --json and --plot out")
+		return cli.Usagef("--select chooses a smoothing and measures no fit: leave --held-out, " +
+			"--write, --json and --plot out")
 	case o.Write && o.HeldOut == "":
-		return cli.Usagef("--write stores how well the model's training predicts users held out: say whom with --held-out, such as --held-out 0.1")
+		return cli.Usagef("--write stores how well the model's training predicts users held out: " +
+			"say whom with --held-out, such as --held-out 0.1")
 	case rebuilds && o.Personal != "":
-		return cli.Usagef("--personal measures users' own models as they are: leave --held-out and --select out")
+		return cli.Usagef("--personal measures users' own models as they are: leave --held-out " +
+			"and --select out")
 	case rebuilds && o.Interpolate != 0:
-		return cli.Usagef("--held-out and --select interpolate as the model's training did: leave --interpolate out")
+		return cli.Usagef("--held-out and --select interpolate as the model's training did: " +
+			"leave --interpolate out")
 	case o.Interpolate < 0:
 		return cli.Usagef("--interpolate must not be negative")
-	case o.Write && o.Steps > 0 && o.MinSegment > 0 && o.Steps/int64(o.MinSegment) < fit.FewestUsers:
+	case o.Write && o.Steps > 0 && o.MinSegment > 0 &&
+		o.Steps/int64(o.MinSegment) < fit.FewestUsers:
 		return cli.Usagef("%d steps in stretches of %d are of %s: %v; allow more steps with --steps",
-			o.Steps, o.MinSegment, cli.Quantity(o.Steps/int64(o.MinSegment), "user"), fit.ErrFewHeld)
+			o.Steps, o.MinSegment, cli.Quantity(o.Steps/int64(o.MinSegment), "user"),
+			fit.ErrFewHeld)
 	}
 	for _, path := range []string{o.JSON, o.Plot} {
 		if path == "-" {
-			return cli.Usagef("the fit's JSON and plot are files, since standard output has the text: name one in place of -")
+			return cli.Usagef("the fit's JSON and plot are files, since standard output has the " +
+				"text: name one in place of -")
 		}
 		if path == "" {
 			continue
@@ -151,7 +160,7 @@ func (m *measurement) others(from gather.Source) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		defer personals.Close()
+		defer func() { _ = personals.Close() }() // only read
 		o.Personal = personals.Load
 	}
 	measured, err := m.measure(m.model, trainer.Tracks(nil), o)
@@ -165,7 +174,8 @@ const personalsAtOnce = 64 << 20
 // fitOptions are those of a measurement on tracks.
 func (m *measurement) fitOptions(everyFix bool, tracks iter.Seq[mobility.Track]) fit.Options {
 	return fit.Options{
-		Release: m.Release, EveryFix: everyFix, MinSegment: m.shortest(tracks), MaxSteps: m.Steps, Runs: m.Runs,
+		Release: m.Release, EveryFix: everyFix, MinSegment: m.shortest(tracks), MaxSteps: m.Steps,
+		Runs: m.Runs,
 		Seed: seed, Workers: runtime.GOMAXPROCS(0), Progress: m.bar.Reporter(m.ctx, "steps"),
 	}
 }

@@ -27,7 +27,8 @@ func (r Result) Print(o Options, std cli.Streams) error {
 	modelview.PrintFit(&text, r.Fit, fit.Verdict(*r.Fit))
 	_, err := io.WriteString(std.Out, text.String())
 	if err = errors.Join(err, r.write(o)); err != nil && o.Write {
-		err = fmt.Errorf("%w (the fit is in the model's file all the same: \"geodither model inspect\" prints it)", err)
+		err = fmt.Errorf("%w (the fit is in the model's file all the same: \"geodither model "+
+			"inspect\" prints it)", err)
 	}
 	return err
 }
@@ -52,8 +53,10 @@ func (r Result) write(o Options) error {
 // printSelection prints the table of candidates, and the flag of the chosen one.
 func printSelection(out io.Writer, s fit.Selection, delta float64) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "candidates, each measured on users that its models were not trained on (δ = %g):\n"+
-		"  radius backoff user cap   jumps   ln prior        behind   drift   |ΔX|  estimate\n", delta)
+	fmt.Fprintf(&b,
+		"candidates, each measured on users that its models were not trained on (δ = %g):\n"+
+			"  radius backoff user cap   jumps   ln prior        behind   drift   |ΔX|  estimate\n",
+		delta)
 	for _, c := range s.Candidates {
 		mark := " "
 		if c.Chosen {
@@ -61,7 +64,8 @@ func printSelection(out io.Writer, s fit.Selection, delta float64) error {
 		}
 		o := c.Options
 		fmt.Fprintf(&b, "%s %6d %7g %8d %7.4f %10.3f %6.3f ±%.3f %7.4f %6.0f %6.2f km\n",
-			mark, o.KernelRadius, o.Backoff, o.UserCap, max(o.Jumps, 0), c.LogPrior, c.Behind, c.Error, c.Drift, c.SetMean,
+			mark, o.KernelRadius, o.Backoff, o.UserCap, max(o.Jumps, 0), c.LogPrior, c.Behind,
+			c.Error, c.Drift, c.SetMean,
 			c.EstimateM/1000)
 	}
 	chosen := gather.SmoothingOf(s.Options)

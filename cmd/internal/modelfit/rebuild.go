@@ -17,8 +17,10 @@ import (
 // on its own users would tell about them what no ε covers.
 func (m *measurement) options() (train.Options, error) {
 	if m.model.Provenance.Privacy != nil {
-		return train.Options{}, errors.New("the model was trained with differential privacy, and its users' traces " +
-			"must not decide or tell anything else: measure it on traces of other people, without --held-out and --select")
+		return train.Options{},
+			errors.New("the model was trained with differential privacy, and its users' traces " +
+				"must not decide or tell anything else: measure it on traces of other people, " +
+				"without --held-out and --select")
 	}
 	o, err := train.OptionsOf(m.model)
 	if err != nil {
@@ -77,8 +79,10 @@ func (m *measurement) requireTraces(trainer *train.Trainer) error {
 		return err
 	}
 	if again.ID() != m.model.ID() {
-		return fmt.Errorf("training on these traces gives model %s and not %s, so they are not those that it was trained on: "+
-			"give these, all of them and no others, or measure it on traces of other people, without --held-out",
+		return fmt.Errorf("training on these traces gives model %s and not %s, so they are not "+
+			"those that it was trained on: "+
+			"give these, all of them and no others, or measure it on traces of other people, "+
+			"without --held-out",
 			again.ID(), m.model.ID())
 	}
 	return nil
@@ -90,12 +94,14 @@ func disclosable(w fit.Weight, others int64, o fit.Options) error {
 	instead := "; or leave --write out: then the fit tells only you"
 	switch {
 	case errors.Is(err, fit.ErrFewHeld):
-		return fmt.Errorf("%w: hold out more users, or allow stretches of fewer than %d steps with --min-segment%s%s",
+		return fmt.Errorf("%w: hold out more users, or allow stretches of fewer than %d steps "+
+			"with --min-segment%s%s",
 			err, o.MinSegment, orMoreSteps(o), instead)
 	case errors.Is(err, fit.ErrFewOthers):
 		return fmt.Errorf("%w: hold out fewer%s", err, instead)
 	case errors.Is(err, fit.ErrDominated):
-		return fmt.Errorf("%w: hold out more users, or measure fewer steps, which are taken evenly from users, with --steps %d%s",
+		return fmt.Errorf("%w: hold out more users, or measure fewer steps, which are taken "+
+			"evenly from users, with --steps %d%s",
 			err, w.FairSteps(o.MinSegment), instead)
 	}
 	return err
@@ -143,8 +149,10 @@ func (m *measurement) choose(from gather.Source) (Result, error) {
 	}
 	m.bar.Phase("choosing", nil)
 	selection, err := fit.Select(trainer, start, fit.SelectOptions{
-		Release: m.Release, MinSegment: m.shortest(trainer.Tracks(nil)), MaxSteps: m.Steps, Seed: seed, Runs: m.Runs,
-		Workers: runtime.GOMAXPROCS(0), EveryFix: start.EveryFix, Progress: m.bar.Reporter(m.ctx, "candidates"),
+		Release: m.Release, MinSegment: m.shortest(trainer.Tracks(nil)), MaxSteps: m.Steps,
+		Seed: seed, Runs: m.Runs,
+		Workers: runtime.GOMAXPROCS(0), EveryFix: start.EveryFix,
+		Progress: m.bar.Reporter(m.ctx, "candidates"),
 	})
 	return Result{Selection: &selection, Skips: skips}, err
 }

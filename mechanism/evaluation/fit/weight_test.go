@@ -74,18 +74,38 @@ func TestDisclosable(t *testing.T) {
 	}{
 		{"enough", even(5), 5, nil, ""},
 		{"many", even(200), 1000, nil, ""},
-		{"four held out", even(4), 100, ErrFewHeld, "of the users held out 4 would be measured: a fit of fewer than 5 would tell about these few"},
+		{
+			"four held out", even(4), 100, ErrFewHeld,
+			"of the users held out 4 would be measured: a fit of fewer than 5 would tell about " +
+				"these few",
+		},
 		{"one held out", even(1), 100, ErrFewHeld, "of the users held out 1 would"},
 		{"nobody held out", Weight{}, 100, ErrFewHeld, "of the users held out 0 would"},
-		{"four others", even(100), 4, ErrFewOthers, "of the users who are not held out 4 have two steps without a gap: the fit of a model of fewer than 5 would"},
+		{
+			"four others", even(100), 4, ErrFewOthers,
+			"of the users who are not held out 4 have two steps without a gap: the fit of a " +
+				"model of fewer than 5 would",
+		},
 		{"no others", even(100), 0, ErrFewOthers, "are not held out 0 have"},
 		{"few of both", even(4), 4, ErrFewHeld, "of the users held out 4 would"},
-		{"one above all in steps", Weight{5, 99, 60, 50, 30}, 5, ErrDominated, "one of the users held out has 50 of the 99 steps that would be measured, more than half: the fit would tell about this one"},
-		{"one above all in moves", Weight{5, 100, 61, 50, 31}, 5, ErrDominated, "31 of the 61 moves"},
+		{
+			"one above all in steps",
+			Weight{5, 99, 60, 50, 30},
+			5, ErrDominated,
+			"one of the users held out has 50 of the 99 steps that would be measured, more than " +
+				"half: the fit would tell about this one",
+		},
+		{
+			"one above all in moves",
+			Weight{5, 100, 61, 50, 31},
+			5, ErrDominated,
+			"31 of the 61 moves",
+		},
 		{"half", Weight{5, 100, 60, 50, 30}, 5, nil, ""},
 	} {
 		err := Disclosable(c.held, c.others)
-		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
+		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) ||
+			err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %v: %q", c.name, err, c.want, c.says)
 		}
 	}
@@ -93,12 +113,17 @@ func TestDisclosable(t *testing.T) {
 
 // TestFairSteps: at the bound that it names, nobody has more than all others together.
 func TestFairSteps(t *testing.T) {
-	tracks := []mobility.Track{track("a", 1, 2), track("b", 1, 2), track("c", 1, 2, 3), track("d", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)}
+	tracks := []mobility.Track{
+		track("a", 1, 2), track("b", 1, 2), track("c", 1, 2, 3),
+		track("d", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
+	}
 	w := Weigh(slices.Values(tracks), Options{MinSegment: 2})
 	if !w.Dominated() {
 		t.Fatal("one user should have most")
 	}
-	if fair := Weigh(slices.Values(tracks), Options{MinSegment: 2, MaxSteps: w.FairSteps(2)}); fair.Dominated() || fair.Users != w.Users {
+	if fair := Weigh(slices.Values(tracks),
+		Options{MinSegment: 2, MaxSteps: w.FairSteps(2)}); fair.Dominated() ||
+		fair.Users != w.Users {
 		t.Errorf("with %d steps it is %+v", w.FairSteps(2), fair)
 	}
 }

@@ -13,18 +13,30 @@ import (
 // less, or something else, is refused.
 func TestOptionsOf(t *testing.T) {
 	for name, o := range map[string]Options{
-		"defaults":     {},
-		"smoothing":    {KernelRadius: 3, Backoff: 1.0 / 3, UserCap: 7, Jumps: 0.1 + 0.2, Uniform: 1e-9},
+		"defaults": {},
+		"smoothing": {
+			KernelRadius: 3, Backoff: 1.0 / 3, UserCap: 7, Jumps: 0.1 + 0.2,
+			Uniform: 1e-9,
+		},
 		"no jumps":     {Jumps: -1},
 		"interpolated": {Interpolate: true, MaxGap: 150 * time.Second},
 		"cut":          {MaxGap: 90 * time.Minute},
 		"check-ins":    {EveryFix: true, MaxGap: time.Millisecond},
 		"shared":       {KeepShared: true},
-		"calendar":     {Calendar: mobility.Calendar{Hours: []int{6, 20}, Weekend: true, UTCOffset: -150 * time.Minute}},
+		"calendar": {Calendar: mobility.Calendar{
+			Hours: []int{6, 20}, Weekend: true,
+			UTCOffset: -150 * time.Minute,
+		}},
 	} {
 		want := o.Defaults()
-		model := &mobility.Model{Step: time.Minute, Calendar: o.Calendar, Provenance: mobility.Provenance{Options: want.String()}}
-		for _, note := range []string{"", " selected_of=21 selected_at_epsilon=1 selected_at_delta=0.01"} {
+		model := &mobility.Model{
+			Step: time.Minute, Calendar: o.Calendar,
+			Provenance: mobility.Provenance{Options: want.String()},
+		}
+		for _, note := range []string{
+			"",
+			" selected_of=21 selected_at_epsilon=1 selected_at_delta=0.01",
+		} {
 			model.Provenance.Options = want.String() + note
 			if got, err := OptionsOf(model); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %+v (%v), want %+v", name, got, err, want)
@@ -44,7 +56,8 @@ func TestOptionsOf(t *testing.T) {
 		"a padded number":  strings.Replace(whole, "backoff=20", "backoff=20.0", 1),
 	} {
 		model := &mobility.Model{Step: time.Minute, Provenance: mobility.Provenance{Options: text}}
-		if o, err := OptionsOf(model); err == nil || !strings.Contains(err.Error(), "does not tell its training options") {
+		if o, err := OptionsOf(model); err == nil ||
+			!strings.Contains(err.Error(), "does not tell its training options") {
 			t.Errorf("%s: %+v (%v)", name, o, err)
 		}
 	}
