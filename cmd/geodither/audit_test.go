@@ -13,7 +13,7 @@ import (
 	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/schemas"
@@ -108,8 +108,8 @@ input: {outside: clamp, late: drop}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if given.Encoding != schemas.JSON || given.Publish.User != pipeline.UserPseudonym ||
-		given.Input != (pipeline.Input{Outside: pipeline.OutsideClamp, Late: pipeline.LateDrop}) {
+	if given.Encoding != schemas.JSON || given.Publish.User != engine.UserPseudonym ||
+		given.Input != (engine.Input{Outside: engine.OutsideClamp, Late: engine.LateDrop}) {
 		t.Errorf("audited under %v, %v, %v", given.Encoding, given.Publish, given.Input)
 	}
 	r := succeed(t, "audit", "-c", path, "--draws", "2e4", "--json")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
 )
 
@@ -92,10 +92,10 @@ func TestExampleBudgets(t *testing.T) {
 				t.Errorf("%s with a step of %v: %v, %v", name, model.Step, err, o.Validate())
 				continue
 			}
-			text, warn := pipeline.BudgetAdvice(o, model.Step)
+			text, warn := engine.BudgetAdvice(o, model.Step)
 			free := o
 			free.Budget = mechanism.Budget{}
-			if most := pipeline.MostEpsilonDay(free, model.Step); warn || most > o.Budget.Epsilon || most > 20 {
+			if most := engine.MostEpsilonDay(free, model.Step); warn || most > o.Budget.Epsilon || most > 20 {
 				t.Errorf("%s with a step of %v: the interval spends %g a day of a budget of %+v: %s", name, model.Step, most, o.Budget, text)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
@@ -78,8 +79,8 @@ func TestLoadConfig(t *testing.T) {
 			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, MinRadiusKM: .75, ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
 			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "predict"},
 		},
-		"input":   o.Input == pipeline.Input{Outside: "clamp", Late: "drop"},
-		"publish": o.Publish == pipeline.Publish{Timestamp: "step", User: "pseudonym", Metric: true},
+		"input":   o.Input == engine.Input{Outside: "clamp", Late: "drop"},
+		"publish": o.Publish == engine.Publish{Timestamp: "step", User: "pseudonym", Metric: true},
 	} {
 		if !ok {
 			t.Errorf("%s: not as the file has it", what)
@@ -121,7 +122,7 @@ func TestReleaseDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (mechanism.Options{Epsilon: 2, Delta: .02}); o.Release != want || o.Publish != (pipeline.Publish{}) {
+	if want := (mechanism.Options{Epsilon: 2, Delta: .02}); o.Release != want || o.Publish != (engine.Publish{}) {
 		t.Errorf("%+v, %+v", o.Release, o.Publish)
 	}
 	// Flags of the same values mean the same.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
@@ -160,7 +161,7 @@ func (d *doctor) key(key noise.Key, path string) {
 
 // starts says which version of the model is due now. The clock decides nothing: fixes
 // have times of their own.
-func (d *doctor) starts(later []*pipeline.Version) {
+func (d *doctor) starts(later []*engine.Version) {
 	if len(later) == 0 {
 		return
 	}

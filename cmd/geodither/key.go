@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -74,7 +74,7 @@ subkey for pseudonyms. Only who has that can tell which user a pseudonym is. A f
 			if err != nil {
 				return fmt.Errorf("--key-file: %w", err)
 			}
-			_, err = fmt.Fprintln(std.Out, pipeline.Pseudonym(key, user))
+			_, err = fmt.Fprintln(std.Out, engine.Pseudonym(key, user))
 			return err
 		},
 	}

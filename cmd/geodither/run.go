@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
@@ -46,7 +47,7 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 			if os.Getenv(files.KeyVariable) == "" && files.IsExposed(file.KeyFile) {
 				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600", "key_file", file.KeyFile)
 			}
-			if text, warn := pipeline.BudgetAdvice(options.Release, options.Model.Step); warn {
+			if text, warn := engine.BudgetAdvice(options.Release, options.Model.Step); warn {
 				options.Logger.Warn("release.budget is none or high", "advice", text)
 			}
 			if bothKeys(file.KeyFile) {

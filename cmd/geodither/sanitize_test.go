@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism"
@@ -66,7 +66,7 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 	} {
 		t.Run(o.Mechanism, func(t *testing.T) {
 			o.Epsilon, o.Delta = 2, .02
-			engine, err := pipeline.NewEngine(pipeline.Settings{Model: model, Key: noise.KeyFromSeed(5), Release: o})
+			releases, err := engine.New(engine.Settings{Model: model, Key: noise.KeyFromSeed(5), Release: o})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 				if states[fix.UserID] == nil {
 					states[fix.UserID] = new(mechanism.State)
 				}
-				want, _, err := engine.Sanitize(fix, states[fix.UserID])
+				want, _, err := releases.Sanitize(fix, states[fix.UserID])
 				if err != nil {
 					t.Fatal(err)
 				}

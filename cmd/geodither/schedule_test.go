@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/towntest"
@@ -84,7 +85,7 @@ func TestScheduleWatch(t *testing.T) {
 	if len(model.Later) != 1 || model.Personals != nil || model.Later[0].ID.StartMS != 1_700_001_240_000 {
 		t.Fatalf("the schedule is %+v", model.Later)
 	}
-	look := func(wantErr string) pipeline.Schedule {
+	look := func(wantErr string) engine.Schedule {
 		t.Helper()
 		found, err := model.Watch()
 		if (err != nil) != (wantErr != "") || err != nil && !strings.Contains(err.Error(), wantErr) {
@@ -92,7 +93,7 @@ func TestScheduleWatch(t *testing.T) {
 		}
 		return found
 	}
-	same := func(s pipeline.Schedule) bool {
+	same := func(s engine.Schedule) bool {
 		return len(s.Later) == 1 && s.Later[0] == model.Later[0] && s.First.Model.String() == model.Model.ID()
 	}
 	if !same(look("")) || !same(look("")) {

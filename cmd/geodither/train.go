@@ -13,10 +13,10 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/modelview"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -181,7 +181,7 @@ func (f *trainFlags) source(ctx context.Context, c config.File, args []string, s
 	}
 	s := &gather.Topic{
 		Name: c.Topics.Raw, Encoding: c.Encoding.Raw, Strict: f.input.Strict,
-		MaxAhead: cmp.Or(c.MaxAhead, pipeline.DefaultMaxAhead),
+		MaxAhead: cmp.Or(c.MaxAhead, engine.DefaultMaxAhead),
 	}
 	var err error
 	if s.From, err = parseBound("from", f.from); err != nil {

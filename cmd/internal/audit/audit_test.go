@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
@@ -33,8 +33,8 @@ func TestSoundService(t *testing.T) {
 		},
 		"padded, with a pseudonym": func(s *Settings) {
 			s.Release.MinRadiusKM, s.Release.Epsilon = 1, .5
-			s.Publish = pipeline.Publish{
-				User: pipeline.UserPseudonym, Timestamp: pipeline.TimestampStep,
+			s.Publish = engine.Publish{
+				User: engine.UserPseudonym, Timestamp: engine.TimestampStep,
 			}
 		},
 		"the median, no padding, large ε": func(s *Settings) {
@@ -42,7 +42,7 @@ func TestSoundService(t *testing.T) {
 				mechanism.EstimateMedian
 		},
 		"clamped, late ones dropped, in JSON": func(s *Settings) {
-			s.Input = pipeline.Input{Outside: pipeline.OutsideClamp, Late: pipeline.LateDrop}
+			s.Input = engine.Input{Outside: engine.OutsideClamp, Late: engine.LateDrop}
 			s.Encoding = schemas.JSON
 		},
 		"laplace": func(s *Settings) { s.Release.Mechanism = law.Laplace },

@@ -1,6 +1,6 @@
 // Package audit attacks the service's engine: the code that turns a raw record and a user's state
 // into encoded records and an encoded state. The audit in mechanism/evaluation/audit attacks
-// mechanisms. This one runs pipeline.Processor, as "run" and "sanitize" do, and compares bytes.
+// mechanisms. This one runs engine.Processor, as "run" and "sanitize" do, and compares bytes.
 //
 // The target of the attack is a Subject. Engine makes the real one. The tests make broken ones,
 // which show what the audit finds and what it misses (mechanism/PROOFS.md has that table).

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
@@ -81,7 +81,7 @@ func (o *observer) expected(f Fix, before []byte, got Effect) (Effect, error) {
 			return Effect{}, err
 		}
 	}
-	if out.Kind == mechanism.Late && o.settings.Input.Late == pipeline.LateDrop {
+	if out.Kind == mechanism.Late && o.settings.Input.Late == engine.LateDrop {
 		got.DeadLetters = nil // none may be written
 	}
 	want := Effect{State: before, DeadLetters: got.DeadLetters, Counts: o.counted(out, f)}
@@ -122,8 +122,8 @@ func (o *observer) record(f Fix, out mechanism.Outcome) schemas.Sanitized {
 		Step: o.settings.Model.StepAt(f.Timestamp), Release: int64(out.Number),
 		Kind: out.Kind.String(),
 	}
-	if o.settings.Publish.User == pipeline.UserPseudonym {
-		r.UserID = pipeline.Pseudonym(o.settings.Key, f.User)
+	if o.settings.Publish.User == engine.UserPseudonym {
+		r.UserID = engine.Pseudonym(o.settings.Key, f.User)
 	}
 	r.Latitude, r.Longitude = g.ToDegrees(out.Release)
 	r.EstimateLatitude, r.EstimateLongitude = g.ToDegrees(out.Estimate)
@@ -135,7 +135,7 @@ func (o *observer) record(f Fix, out mechanism.Outcome) schemas.Sanitized {
 }
 
 func (o *observer) time(ms int64) int64 {
-	if o.settings.Publish.Timestamp != pipeline.TimestampStep || ms < 0 {
+	if o.settings.Publish.Timestamp != engine.TimestampStep || ms < 0 {
 		return ms
 	}
 	stepMS := o.settings.Model.Step.Milliseconds()
@@ -143,8 +143,8 @@ func (o *observer) time(ms int64) int64 {
 }
 
 // counted returns what one record adds to the counters. o.state is the state after it.
-func (o *observer) counted(out mechanism.Outcome, f Fix) pipeline.Tally {
-	s := pipeline.Tally{RecordsIn: 1}
+func (o *observer) counted(out mechanism.Outcome, f Fix) engine.Tally {
+	s := engine.Tally{RecordsIn: 1}
 	if out.Kind.Published() {
 		s.RecordsOut = 1
 	}
@@ -157,7 +157,7 @@ func (o *observer) counted(out mechanism.Outcome, f Fix) pipeline.Tally {
 		s.Predictions = 1
 	case mechanism.Late:
 		s.Late, s.Lateness = 1, o.lateness(f)
-		if o.settings.Input.Late == pipeline.LateDrop {
+		if o.settings.Input.Late == engine.LateDrop {
 			s.LateDropped = 1
 		} else {
 			s.DeadLetters = 1
@@ -174,9 +174,9 @@ func (o *observer) counted(out mechanism.Outcome, f Fix) pipeline.Tally {
 
 // lateness returns the histogram of one late fix, by the time from its step to the user's last
 // step.
-func (o *observer) lateness(f Fix) (l pipeline.Lateness) {
+func (o *observer) lateness(f Fix) (l engine.Lateness) {
 	late := time.Duration(o.state.Step-o.settings.Model.StepAt(f.Timestamp)) * o.settings.Model.Step
-	bucket, _ := slices.BinarySearch(pipeline.LatenessBounds(), late)
+	bucket, _ := slices.BinarySearch(engine.LatenessBounds(), late)
 	l.Counts[bucket], l.Seconds = 1, late.Seconds()
 	return l
 }

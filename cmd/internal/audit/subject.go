@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -22,8 +22,8 @@ type Settings struct {
 	Model   *mobility.Model
 	Key     noise.Key
 	Release mechanism.Options
-	Publish pipeline.Publish
-	Input   pipeline.Input
+	Publish engine.Publish
+	Input   engine.Input
 	// Encoding is that of sanitized records; empty means Avro.
 	Encoding schemas.Encoding
 	// Streams take the place of the key's noise, for checks that need two truths to give
@@ -61,7 +61,7 @@ type Effect struct {
 	State []byte
 	// Counts are what the record adds to the counters. Drifts, and the fixes that
 	// were clamped or look swapped, are 0, because they are secret: only the owner may read them.
-	Counts pipeline.Tally
+	Counts engine.Tally
 }
 
 // Subject is one instance under attack. Feed gives it a fix and the user's encoded state before the
@@ -73,9 +73,9 @@ type Subject interface {
 // Maker starts an instance. An instance knows nothing of what other instances were fed.
 type Maker func(Settings) (Subject, error)
 
-// engine is the real subject.
-type engine struct {
-	processor *pipeline.Processor
+// genuine is the real subject.
+type genuine struct {
+	processor *engine.Processor
 	raw       *schemas.Codec
 	value     []byte
 }
@@ -86,18 +86,18 @@ func Engine(s Settings) (Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	processor, err := pipeline.NewAudited(pipeline.Settings{
+	processor, err := engine.NewAudited(engine.Settings{
 		Model: s.Model, Key: s.Key, Release: s.Release, Publish: s.Publish,
 		Input: s.Input, SanitizedEncoding: s.encoding(),
 	}, s.Streams)
 	if err != nil {
 		return nil, err
 	}
-	return &engine{processor: processor, raw: raw}, nil
+	return &genuine{processor: processor, raw: raw}, nil
 }
 
 // Feed implements Subject.
-func (e *engine) Feed(f Fix, state []byte) (Effect, error) {
+func (e *genuine) Feed(f Fix, state []byte) (Effect, error) {
 	var err error
 	e.value, err = e.raw.AppendRaw(e.value[:0], schemas.Raw{
 		UserID: f.User, Timestamp: f.Timestamp, Latitude: f.Latitude, Longitude: f.Longitude,
@@ -122,7 +122,7 @@ func (e *engine) Feed(f Fix, state []byte) (Effect, error) {
 	effect.Counts, _ = e.processor.Take()
 	effect.Counts.Drifts = 0
 	effect.Counts.OutsideClamped, effect.Counts.OutsideSwapped = 0, 0
-	effect.Counts.Refusals = pipeline.Refusals{} // a dead letter has its reason
+	effect.Counts.Refusals = engine.Refusals{} // a dead letter has its reason
 	return effect, nil
 }
 

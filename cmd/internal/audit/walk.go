@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -21,26 +21,26 @@ const (
 )
 
 // published returns the publish options of a long run: the given ones, or others.
-func published(given pipeline.Publish, run int) pipeline.Publish {
+func published(given engine.Publish, run int) engine.Publish {
 	switch run % 3 {
 	case 1:
-		return pipeline.Publish{
-			Timestamp: pipeline.TimestampStep, User: pipeline.UserPseudonym, Metric: true,
+		return engine.Publish{
+			Timestamp: engine.TimestampStep, User: engine.UserPseudonym, Metric: true,
 		}
 	case 2:
-		return pipeline.Publish{Metric: true}
+		return engine.Publish{Metric: true}
 	}
 	return given
 }
 
 // received returns the input options of a long run. Every other run treats fixes outside the map
 // the other way.
-func received(given pipeline.Input, run int) pipeline.Input {
+func received(given engine.Input, run int) engine.Input {
 	if run%2 == 1 {
-		if given.Outside == pipeline.OutsideClamp {
-			given.Outside = pipeline.OutsideDeadLetter
+		if given.Outside == engine.OutsideClamp {
+			given.Outside = engine.OutsideDeadLetter
 		} else {
-			given.Outside = pipeline.OutsideClamp
+			given.Outside = engine.OutsideClamp
 		}
 	}
 	return given
@@ -276,7 +276,7 @@ func (w *walker) border(f Fix, before []byte) error {
 	}
 	check := &w.checks.border
 	check.Trials++
-	if w.settings.Input.Outside == pipeline.OutsideClamp {
+	if w.settings.Input.Outside == engine.OutsideClamp {
 		want, err := w.feed(placed(f, g, clamped, w.rng), before)
 		if err != nil {
 			return err
@@ -361,7 +361,7 @@ const placesEach = 3
 
 // anyTime moves the times of a fix within their steps if records do not carry the times.
 func (w *walker) anyTime(f Fix) Fix {
-	if w.settings.Publish.Timestamp != pipeline.TimestampStep {
+	if w.settings.Publish.Timestamp != engine.TimestampStep {
 		return f
 	}
 	stepMS := w.settings.Model.Step.Milliseconds()

@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -185,10 +186,10 @@ func (c *File) options() (pipeline.Options, error) {
 				Create: c.Topics.Create, Partitions: c.Topics.Partitions, Replication: c.Topics.Replication,
 			},
 		},
-		Settings: pipeline.Settings{
+		Settings: engine.Settings{
 			RawEncoding: c.Encoding.Raw, SanitizedEncoding: c.Encoding.Sanitized,
 			MaxAhead:    c.MaxAhead,
-			Partitioner: pipeline.Partitioner(c.Topics.Partitioner),
+			Partitioner: engine.Partitioner(c.Topics.Partitioner),
 			Publish:     c.Publish.Options(),
 			Input:       c.Input.Options(),
 		},

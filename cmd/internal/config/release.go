@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -83,8 +83,8 @@ type Publish struct {
 }
 
 // Options returns the pipeline's options.
-func (c Publish) Options() pipeline.Publish {
-	return pipeline.Publish{Timestamp: c.Timestamp, User: c.User, Metric: c.Metric}
+func (c Publish) Options() engine.Publish {
+	return engine.Publish{Timestamp: c.Timestamp, User: c.User, Metric: c.Metric}
 }
 
 // Input is the section "input": what becomes of fixes that are outside the map or late.
@@ -94,6 +94,6 @@ type Input struct {
 }
 
 // Options returns the pipeline's options.
-func (c Input) Options() pipeline.Input {
-	return pipeline.Input{Outside: c.Outside, Late: c.Late}
+func (c Input) Options() engine.Input {
+	return engine.Input{Outside: c.Outside, Late: c.Late}
 }

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -39,8 +39,8 @@ type schedule struct {
 	pending []byte // that was seen last, and not twice yet
 	stamps  []stamp
 	entries []entry
-	first   pipeline.VersionID
-	later   []*pipeline.Version
+	first   engine.VersionID
+	later   []*engine.Version
 }
 
 // stamp tells whether files are the same ones as before, without reading them.
@@ -53,7 +53,7 @@ type fileStamp struct {
 }
 
 // open reads the schedule for the first time, and the first version's files.
-func (s *schedule) open() (*pipeline.Material, error) {
+func (s *schedule) open() (*engine.Material, error) {
 	text, err := os.ReadFile(s.path)
 	if err != nil {
 		return nil, err
@@ -70,31 +70,31 @@ func (s *schedule) open() (*pipeline.Material, error) {
 // the same from one look to the next: half of a schedule can be a whole one, with another
 // meaning, and a version that was adopted cannot be taken back. Files that are others now
 // make it a change too: so is a file put back that should not have been touched.
-func (s *schedule) watch() (pipeline.Schedule, error) {
+func (s *schedule) watch() (engine.Schedule, error) {
 	text, err := os.ReadFile(s.path)
 	if err != nil {
-		return pipeline.Schedule{}, err
+		return engine.Schedule{}, err
 	}
 	same := bytes.Equal(text, s.pending)
 	s.pending = text
 	if same && (!bytes.Equal(text, s.text) || s.moved()) {
 		if _, err := s.take(text); err != nil {
-			return pipeline.Schedule{}, fmt.Errorf("%s: %w", s.path, err)
+			return engine.Schedule{}, fmt.Errorf("%s: %w", s.path, err)
 		}
 		s.text = text
 	}
-	return pipeline.Schedule{First: s.first, Later: s.later}, nil
+	return engine.Schedule{First: s.first, Later: s.later}, nil
 }
 
 // take makes the versions of a text, and changes nothing on an error. Versions whose
 // entry and files are as they were are the same ones.
-func (s *schedule) take(text []byte) (first *pipeline.Material, err error) {
+func (s *schedule) take(text []byte) (first *engine.Material, err error) {
 	entries, err := parseSchedule(text, filepath.Dir(s.path))
 	if err != nil {
 		return nil, err
 	}
 	stamps := make([]stamp, len(entries))
-	later := make([]*pipeline.Version, len(entries)-1)
+	later := make([]*engine.Version, len(entries)-1)
 	id := s.first
 	for i, e := range entries {
 		if stamps[i], err = stampOf(e); err != nil {
@@ -110,7 +110,7 @@ func (s *schedule) take(text []byte) (first *pipeline.Material, err error) {
 		case known > 0:
 			later[i-1] = s.later[known-1]
 		default:
-			later[i-1], _, err = pipeline.NewVersion(e.start, e.Model, func() (*pipeline.Material, error) { return e.load(s.cache) })
+			later[i-1], _, err = engine.NewVersion(e.start, e.Model, func() (*engine.Material, error) { return e.load(s.cache) })
 		}
 		if err != nil {
 			return nil, err
@@ -176,8 +176,8 @@ func absent(err error) error {
 }
 
 // load reads what an entry names.
-func (e entry) load(cache int64) (*pipeline.Material, error) {
-	m := new(pipeline.Material)
+func (e entry) load(cache int64) (*engine.Material, error) {
+	m := new(engine.Material)
 	var err error
 	if m.Model, err = mobility.ReadModelFile(e.Model); err != nil || e.Personal == "" {
 		return m, err
@@ -243,9 +243,9 @@ type Models struct {
 
 // Chosen is the model that a config names, in its versions.
 type Chosen struct {
-	*pipeline.Material
-	Later []*pipeline.Version
-	Watch func() (pipeline.Schedule, error) // nil: nothing changes
+	*engine.Material
+	Later []*engine.Version
+	Watch func() (engine.Schedule, error) // nil: nothing changes
 }
 
 // Read reads the first version, and learns what the later ones are.
@@ -281,8 +281,8 @@ func (c Models) Read() (Chosen, error) {
 // PublicVersion is a version of the model as readers of sanitized records have it.
 type PublicVersion struct {
 	Model     *mobility.Model
-	Personals pipeline.PersonalModels // nil: there are none, or the reader does not have them
-	StartMS   int64                   // milliseconds since 1970; 0 for the first one, or where nothing says it
+	Personals engine.PersonalModels // nil: there are none, or the reader does not have them
+	StartMS   int64                 // milliseconds since 1970; 0 for the first one, or where nothing says it
 }
 
 // Versions reads all models that records may name: the named files, or else those of the config.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
@@ -75,7 +75,7 @@ func TestReadmeFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blind, err := pipeline.NewBlind(model, mechanism.Options{Epsilon: report.Epsilon, Delta: report.Delta})
+	blind, err := engine.NewBlind(model, mechanism.Options{Epsilon: report.Epsilon, Delta: report.Delta})
 	if err != nil {
 		t.Fatal(err)
 	}

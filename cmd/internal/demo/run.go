@@ -17,6 +17,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
@@ -65,7 +66,7 @@ type demo struct {
 	release  mechanism.Options
 	fixes    []schemas.Raw
 	client   *kafka.Client
-	counters *pipeline.Counters
+	counters *engine.Counters
 	live     *scoreboard
 	began    time.Time
 
@@ -74,7 +75,7 @@ type demo struct {
 
 // Run runs the demo until the sample ends or the context does, and prints what comes out.
 func Run(ctx context.Context, o Options, std cli.Streams) error {
-	d := &demo{options: o, out: std.Out, counters: new(pipeline.Counters)}
+	d := &demo{options: o, out: std.Out, counters: new(engine.Counters)}
 	if o.JSON {
 		d.out = std.Err
 	}
@@ -103,7 +104,7 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 	}
 	service, err := pipeline.NewService(pipeline.Options{
 		Cluster:  topics.Cluster{Brokers: []string{broker.Addr()}, Group: group, Topics: topicNames},
-		Settings: pipeline.Settings{Model: d.model, Key: noise.KeyFromSeed(o.Seed), Release: d.release},
+		Settings: engine.Settings{Model: d.model, Key: noise.KeyFromSeed(o.Seed), Release: d.release},
 		StateDir: filepath.Join(dir, "state"),
 		Logger:   o.Logger, Counters: d.counters,
 	})
@@ -120,7 +121,7 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 
 // run feeds the topic and shows what comes out, until everything is answered or the context ends.
 func (d *demo) run(ctx context.Context, service *pipeline.Service) (Report, error) {
-	blind, err := pipeline.NewBlind(d.model, d.release)
+	blind, err := engine.NewBlind(d.model, d.release)
 	if err != nil {
 		return Report{}, err
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -26,7 +26,7 @@ type scoreboard struct {
 	mu        sync.Mutex
 	codec     *schemas.Codec
 	grid      *grid.Grid
-	blind     *pipeline.Blind          // nil: distances are not measured
+	blind     *engine.Blind            // nil: distances are not measured
 	truth     map[string][]schemas.Raw // by user, in the order fed; what was answered is removed
 	users     map[string]struct{}      // that have a sanitized record
 	out       int64
@@ -53,7 +53,7 @@ type deadLetter struct {
 
 // newScoreboard takes the fixes in the order in which they are fed. Without a blind baseline it
 // counts records and measures no distances.
-func newScoreboard(model *mobility.Model, blind *pipeline.Blind, fixes []schemas.Raw) (*scoreboard, error) {
+func newScoreboard(model *mobility.Model, blind *engine.Blind, fixes []schemas.Raw) (*scoreboard, error) {
 	codec, err := schemas.NewCodec(schemas.Avro)
 	if err != nil {
 		return nil, err

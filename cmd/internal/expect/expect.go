@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -153,5 +153,5 @@ func (s *simulation) price() {
 	}
 	s.x.EpsilonHour = in(time.Hour)
 	// The rate of a short track counts its first release fully; a day cannot cost more than this.
-	s.x.EpsilonDay = min(in(24*time.Hour), pipeline.MostEpsilonDay(s.x.Options, s.x.Step))
+	s.x.EpsilonDay = min(in(24*time.Hour), engine.MostEpsilonDay(s.x.Options, s.x.Step))
 }

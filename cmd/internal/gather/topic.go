@@ -11,7 +11,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/consumer"
@@ -74,7 +74,7 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 			w := windows[p]
 			err = w.reader.Scan(ctx, w.from, w.to, func(r consumer.Record) error {
 				bar.Count(done.Add(1), total, "records")
-				fix, err := pipeline.Accept(codec, s.MaxAhead, r.Key, r.Value, r.Timestamp)
+				fix, err := engine.Accept(codec, s.MaxAhead, r.Key, r.Value, r.Timestamp)
 				if err != nil {
 					return s.refuse(skips[worker], p, r.Offset, err)
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer/partition"
@@ -58,7 +59,7 @@ func fleetOf(n int) (users []string) {
 }
 
 // json are the options of a service that reads what kcat writes.
-func (w *world) json(name string, by pipeline.Partitioner) pipeline.Options {
+func (w *world) json(name string, by engine.Partitioner) pipeline.Options {
 	o := w.options(name)
 	o.RawEncoding, o.Partitioner = schemas.JSON, by
 	return o
@@ -142,7 +143,7 @@ func TestLibrdkafkaFeedsATopic(t *testing.T) {
 	for step := range int64(3) {
 		w.kcat(asLibrdkafka, startMS+step*60_000, fleetOf(40)...)
 	}
-	o := w.json("wrong", pipeline.Murmur2)
+	o := w.json("wrong", engine.Murmur2)
 	err := w.serve(o).wait()
 	if !errors.Is(err, pipeline.ErrPartitioner) ||
 		!strings.Contains(err.Error(), "set topics.partitioner: crc32") {
@@ -165,7 +166,7 @@ func TestLibrdkafkaFeedsATopic(t *testing.T) {
 		!strings.Contains(found, "set topics.partitioner: crc32") {
 		t.Errorf("doctor says %q", found)
 	}
-	right := w.json("right", pipeline.CRC32)
+	right := w.json("right", engine.CRC32)
 	w.answer(right)
 	if got := right.Counters.Snapshot(); got.RecordsOut != w.fed || got.Misplaced != 0 {
 		t.Errorf("counted %+v", got)
@@ -212,7 +213,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 		}
 		return n
 	}
-	o := w.json("checked", pipeline.Murmur2)
+	o := w.json("checked", engine.Murmur2)
 	if n := exceeded(o); n != 0 {
 		t.Errorf("%d budgets are exceeded", n)
 	}
@@ -220,7 +221,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 		got.DeadLetters != got.Misplaced {
 		t.Errorf("counted %+v, want %d misplaced", got, misplaced*steps)
 	}
-	if n := exceeded(w.json("unchecked", pipeline.AnyPartitioner)); n != misplaced {
+	if n := exceeded(w.json("unchecked", engine.AnyPartitioner)); n != misplaced {
 		t.Errorf("without the check %d budgets are exceeded, want %d", n, misplaced)
 	}
 }

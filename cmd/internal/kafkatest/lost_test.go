@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/group"
@@ -143,7 +144,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 			w := newHarness(t).world(2, 10)
 			o := w.options("service")
 			other := o
-			other.StateDir, other.Counters = o.StateDir+".other", new(pipeline.Counters)
+			other.StateDir, other.Counters = o.StateDir+".other", new(engine.Counters)
 			other.Release.Epsilon = 2
 			if static {
 				o.InstanceID, other.InstanceID = "one", "two"

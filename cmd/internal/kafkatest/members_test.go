@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/wire"
@@ -31,7 +32,7 @@ func (c *captured) assigned() (generation, partitions string) {
 // instance are the options of one of several instances of a service.
 func instance(o pipeline.Options, name, instanceID string) pipeline.Options {
 	o.StateDir, o.InstanceID, o.Counters = filepath.Join(o.StateDir, name), instanceID,
-		new(pipeline.Counters)
+		new(engine.Counters)
 	return o
 }
 

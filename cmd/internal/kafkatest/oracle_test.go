@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -36,7 +37,7 @@ type recomputed struct {
 
 func (w *world) recompute(o pipeline.Options, partition int32) recomputed {
 	w.Helper()
-	p, err := pipeline.NewProcessor(o.Settings, pipeline.Partition{
+	p, err := engine.NewProcessor(o.Settings, engine.Partition{
 		Topic: o.Topics.Raw, Number: partition, Of: w.partitions,
 	})
 	w.ok(err)

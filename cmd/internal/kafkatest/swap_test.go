@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -32,8 +32,8 @@ func TestASwapUnderAKill(t *testing.T) {
 	put := func(name string, model *mobility.Model, step int64) {
 		path, start := filepath.Join(w.dir, name), time.UnixMilli(startMS+step*60_000).UTC()
 		w.ok(model.WriteFile(path))
-		v, _, err := pipeline.NewVersion(start, path, func() (*pipeline.Material, error) {
-			return &pipeline.Material{Model: model}, nil
+		v, _, err := engine.NewVersion(start, path, func() (*engine.Material, error) {
+			return &engine.Material{Model: model}, nil
 		})
 		w.ok(err)
 		o.Later = append(o.Later, v)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -124,12 +125,12 @@ func (w *world) options(name string) pipeline.Options {
 		Cluster: topics.Cluster{
 			Brokers: w.brokers, Group: w.prefix + name, Topics: w.topics(name),
 		},
-		Settings: pipeline.Settings{
+		Settings: engine.Settings{
 			Model: w.model, Key: testKey, Release: mechanism.Options{Epsilon: 1, Delta: .01},
 		},
 		StateDir:   filepath.Join(w.dir, name),
 		MaxRecords: 50, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,
-		Counters: new(pipeline.Counters),
+		Counters: new(engine.Counters),
 	}
 }
 

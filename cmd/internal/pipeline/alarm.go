@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"time"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
 )
 
 const (
@@ -24,8 +26,8 @@ const outsideShare = .05
 // reporter says in the log what a service has done, and what looks wrong.
 type reporter struct {
 	*Service
-	last   Tally // of the last report
-	warned bool  // since then, of most records being refused
+	last   engine.Tally // of the last report
+	warned bool         // since then, of most records being refused
 }
 
 // report logs the totals while they grow, and warns where many records are refused: a
@@ -49,7 +51,7 @@ func (s *Service) report(ctx context.Context) {
 }
 
 // alarm warns at once, and once a report, if most records are refused.
-func (r *reporter) alarm(now Tally) {
+func (r *reporter) alarm(now engine.Tally) {
 	refused, in := now.DeadLetters-r.last.DeadLetters, now.RecordsIn-r.last.RecordsIn
 	if r.warned || refused < alarmRecords || 2*refused <= in {
 		return
@@ -66,7 +68,7 @@ func (r *reporter) alarm(now Tally) {
 }
 
 // report is made every reportInterval.
-func (r *reporter) report(now Tally) {
+func (r *reporter) report(now engine.Tally) {
 	if now.RecordsIn > r.last.RecordsIn {
 		r.logTotals("progress", now)
 	}
@@ -75,7 +77,7 @@ func (r *reporter) report(now Tally) {
 
 // warn says what looks wrong since the last report. It also comes when the service stops:
 // a run may be shorter than the interval.
-func (r *reporter) warn(now Tally) {
+func (r *reporter) warn(now engine.Tally) {
 	r.alarm(now)
 	refused, in := now.DeadLetters-r.last.DeadLetters, now.RecordsIn-r.last.RecordsIn
 	if !r.warned && 10*refused > in {
@@ -99,19 +101,19 @@ func (r *reporter) warn(now Tally) {
 
 // outside warns if many fixes lie outside the map. Those that are clamped get records
 // which claim a place that they do not have.
-func (r *reporter) outside(now Tally) {
+func (r *reporter) outside(now engine.Tally) {
 	outside, in := now.Outside()-r.last.Outside(), now.RecordsIn-r.last.RecordsIn
 	if outside < alarmRecords || float64(outside) <= outsideShare*float64(in) {
 		return
 	}
 	likely := "the map is another one than the fleet's: train a model whose box holds it"
 	if 2*(now.OutsideSwapped-r.last.OutsideSwapped) > outside {
-		likely = SwappedAdvice
+		likely = engine.SwappedAdvice
 	}
 	r.log.Warn("many fixes lie outside the map", "records", in,
 		"clamped", now.OutsideClamped-r.last.OutsideClamped, "refused", now.OutsideRefused-r.last.OutsideRefused, "likely", likely)
 }
 
-func (s *Service) logTotals(message string, t Tally, more ...any) {
+func (s *Service) logTotals(message string, t engine.Tally, more ...any) {
 	s.log.With(more...).Info(message, t.LogAttrs()...) //nolint:sloglint // one of two constants
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -78,7 +79,7 @@ func TestMostRecordsAreRefused(t *testing.T) {
 }
 
 // judged is what a reporter says of two readings, the first one reported before.
-func judged(o Options, from, to Tally) string {
+func judged(o Options, from, to engine.Tally) string {
 	var log servicetest.Log
 	r := reporter{Service: &Service{options: o, log: log.Logger()}, last: from}
 	r.report(to)
@@ -88,23 +89,23 @@ func judged(o Options, from, to Tally) string {
 // TestReports: shares count since the last report, not since the start.
 func TestReports(t *testing.T) {
 	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
-	refused := func(reason schemas.Reason, n int) (r Refusals) {
+	refused := func(reason schemas.Reason, n int) (r engine.Refusals) {
 		for range n {
 			r.Add(reason, nil)
 		}
 		return r
 	}
-	before := Tally{RecordsIn: 1000, DeadLetters: 1000, OutsideRefused: 500, Refusals: refused(schemas.ReasonMalformed, 1000)}
-	after := func(in, dead, clamped, outside, swapped int64, r Refusals) Tally {
+	before := engine.Tally{RecordsIn: 1000, DeadLetters: 1000, OutsideRefused: 500, Refusals: refused(schemas.ReasonMalformed, 1000)}
+	after := func(in, dead, clamped, outside, swapped int64, r engine.Refusals) engine.Tally {
 		for range 1000 {
 			r.Add(schemas.ReasonMalformed, nil)
 		}
-		return Tally{
+		return engine.Tally{
 			RecordsIn: 1000 + in, DeadLetters: 1000 + dead, OutsideClamped: clamped, OutsideRefused: 500 + outside, OutsideSwapped: swapped, Refusals: r,
 		}
 	}
 	for name, c := range map[string]struct {
-		now         Tally
+		now         engine.Tally
 		want, never string
 	}{
 		"all is well":        {after(1000, 100, 0, 50, 0, refused(schemas.ReasonLate, 100)), "progress", "level=WARN"},
@@ -113,10 +114,10 @@ func TestReports(t *testing.T) {
 		"with the reason":    {after(1000, 200, 0, 0, 0, refused(schemas.ReasonLate, 200)), `reasons="late 200"`, "malformed"},
 		"most":               {after(1000, 501, 0, 0, 0, refused(schemas.ReasonKeyMismatch, 501)), `most records are refused`, "more than a tenth"},
 		"two are no share":   {after(2, 2, 0, 0, 0, refused(schemas.ReasonKeyMismatch, 2)), `more than a tenth`, "every record"},
-		"outside, clamped":   {after(1000, 0, 51, 0, 0, Refusals{}), `many fixes lie outside the map" records=1000 clamped=51 refused=0`, "swapped"},
+		"outside, clamped":   {after(1000, 0, 51, 0, 0, engine.Refusals{}), `many fixes lie outside the map" records=1000 clamped=51 refused=0`, "swapped"},
 		"outside, refused":   {after(1000, 60, 0, 60, 20, refused(schemas.ReasonOutsideMap, 60)), `clamped=0 refused=60`, "swapped"},
-		"swapped, clamped":   {after(1000, 0, 1000, 0, 900, Refusals{}), "look swapped", "is refused"},
-		"outside, but a few": {after(1000, 0, 50, 0, 0, Refusals{}), "progress", "level=WARN"},
+		"swapped, clamped":   {after(1000, 0, 1000, 0, 900, engine.Refusals{}), "look swapped", "is refused"},
+		"outside, but a few": {after(1000, 0, 50, 0, 0, engine.Refusals{}), "progress", "level=WARN"},
 	} {
 		got := judged(o, before, c.now)
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.never) {
@@ -162,13 +163,13 @@ func TestAlarmOncePerReport(t *testing.T) {
 	r := reporter{Service: &Service{options: testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults(), log: log.Logger()}}
 	warnings := func() int { return strings.Count(log.String(), "every record is refused") }
 	for n := range int64(5) {
-		r.alarm(Tally{RecordsIn: 10 * (n + 1), DeadLetters: 10 * (n + 1)})
+		r.alarm(engine.Tally{RecordsIn: 10 * (n + 1), DeadLetters: 10 * (n + 1)})
 	}
 	if warnings() != 1 {
 		t.Errorf("%d warnings before the report", warnings())
 	}
-	r.report(Tally{RecordsIn: 60, DeadLetters: 60})
-	r.alarm(Tally{RecordsIn: 70, DeadLetters: 70})
+	r.report(engine.Tally{RecordsIn: 60, DeadLetters: 60})
+	r.alarm(engine.Tally{RecordsIn: 70, DeadLetters: 70})
 	if warnings() != 2 {
 		t.Errorf("%d warnings after it", warnings())
 	}
@@ -179,7 +180,7 @@ func TestAlarmOncePerReport(t *testing.T) {
 func TestLateDropInTheService(t *testing.T) {
 	w := servicetest.NewWorld(t, 3)
 	o := optionsFor(w, "drops")
-	o.Input.Late = LateDrop
+	o.Input.Late = engine.LateDrop
 	o.StateDir = filepath.Join(w.Dir, "drops")
 	published := w.Answers(t, o.Group)
 	for range 10 {

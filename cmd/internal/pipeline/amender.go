@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -12,10 +13,10 @@ import (
 // the schedule has and the partition has not adopted.
 type amender struct {
 	timeline  *timeline
-	processor *Processor
-	counters  *Counters
-	log       *slog.Logger // has the partition
-	list      []Amended    // in force
+	processor *engine.Processor
+	counters  *engine.Counters
+	log       *slog.Logger     // has the partition
+	list      []engine.Amended // in force
 	restored  bool
 }
 
@@ -40,8 +41,8 @@ func (a *amender) Amended(list []task.Amendment) error {
 
 // adopted counts what is new, and says where it comes late. That is no fault: the offset
 // decides, and is written down.
-func (a *amender) adopted(added []Amended) {
-	a.counters.Book(Tally{Adopted: int64(len(added))})
+func (a *amender) adopted(added []engine.Amended) {
+	a.counters.Book(engine.Tally{Adopted: int64(len(added))})
 	for _, x := range added {
 		if a.processor.LatestMS() >= x.Version.ID.StartMS {
 			a.log.Warn("a model version came after its start: fixes of its time, before its offset, were released under the version before",
@@ -53,7 +54,7 @@ func (a *amender) adopted(added []Amended) {
 // Propose implements task.Amender.
 func (a *amender) Propose() (names [][]byte) {
 	for _, v := range replaced(a.timeline.current()) {
-		if slices.ContainsFunc(a.list, func(x Amended) bool { return x.Version.ID == v.ID }) {
+		if slices.ContainsFunc(a.list, func(x engine.Amended) bool { return x.Version.ID == v.ID }) {
 			continue
 		}
 		if len(a.list)+len(names) == task.MaxAmendments {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -80,11 +81,11 @@ func TestCanary(t *testing.T) {
 	if cell < 100_000 {
 		t.Fatalf("the cell %d is too small a number to be recognized", cell)
 	}
-	e := expose(t, w, "canary", fix, Publish{})
+	e := expose(t, w, "canary", fix, engine.Publish{})
 	if found := audit(e, fix, g); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}
-	hidden := expose(t, w, "anonymous", fix, Publish{Timestamp: TimestampStep, User: UserPseudonym, Metric: true})
+	hidden := expose(t, w, "anonymous", fix, engine.Publish{Timestamp: engine.TimestampStep, User: engine.UserPseudonym, Metric: true})
 	hidden.anonymous = true
 	if found := audit(hidden, fix, g); len(found) > 0 || len(hidden.sanitized) == 0 {
 		t.Errorf("found %q in %d anonymous records and what is beside them", found, len(hidden.sanitized))
@@ -149,7 +150,7 @@ func TestCanary(t *testing.T) {
 
 // expose runs a service over the canary in every guise, and then over a record
 // on whose state it must give up.
-func expose(t *testing.T, w *servicetest.World, group string, fix schemas.Raw, publish Publish) exposure {
+func expose(t *testing.T, w *servicetest.World, group string, fix schemas.Raw, publish engine.Publish) exposure {
 	t.Helper()
 	var records []producer.Record
 	for i := range int64(10) { // good ones: new steps, repeats, a late one
@@ -160,8 +161,8 @@ func expose(t *testing.T, w *servicetest.World, group string, fix schemas.Raw, p
 	}
 	late := servicetest.Record(t, 0, fix)
 	records = append(records, producer.Record{Key: late.Key, Value: late.Value, Timestamp: late.Timestamp})
-	for _, b := range append(badRecords(t), badJSONRecords(t)...) {
-		records = append(records, producer.Record{Key: b.rec.Key, Value: b.rec.Value, Timestamp: max(b.rec.Timestamp, 0)})
+	for _, b := range append(servicetest.BadRecords(t), servicetest.BadJSONRecords(t)...) {
+		records = append(records, producer.Record{Key: b.Rec.Key, Value: b.Rec.Value, Timestamp: max(b.Rec.Timestamp, 0)})
 	}
 	w.Send(t, records...)
 

@@ -1,12 +1,11 @@
 package pipeline
 
 import (
-	"bytes"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -16,85 +15,16 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// beforeMidnight is a step of a world's feed eight steps before the day ends.
-const beforeMidnight = 98
-
-// nextDay is the key without the day on which a world begins.
-func nextDay(tb testing.TB) noise.Key {
-	tb.Helper()
-	key, err := servicetest.Key.From(noise.DayAt(servicetest.StartMS) + 1)
-	servicetest.OK(tb, err)
-	return key
-}
-
-// TestSettingsOfAdvancedKey: an advanced key is the same key to whoever compares settings.
-func TestSettingsOfAdvancedKey(t *testing.T) {
-	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
-	want := o.Fingerprint()
-	o.Key = nextDay(t)
-	if got := o.Fingerprint(); len(got) == 0 || !bytes.Equal(got, want) {
-		t.Errorf("the settings are %x, want %x", got, want)
-	}
-	if Pseudonym(o.Key, "u") != Pseudonym(servicetest.Key, "u") || Pseudonym(servicetest.Key.PseudonymsOnly(), "u") != Pseudonym(servicetest.Key, "u") {
-		t.Error("the pseudonyms of a restricted key are others")
-	}
-	o.Key = servicetest.Key.PseudonymsOnly()
-	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "pseudonyms only") || o.Fingerprint() != nil {
-		t.Errorf("a service takes a key of pseudonyms: %v", err)
-	}
-	if _, err := NewEngine(o.Settings); err == nil {
-		t.Error("an engine takes a key of pseudonyms")
-	}
-}
-
-// TestSeededRecords: what is published under a seed's key says so, and under the same key from a
-// file nothing of the kind.
-func TestSeededRecords(t *testing.T) {
-	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
-	for _, c := range []struct {
-		key    noise.Key
-		want   string
-		seeded bool
-	}{{noise.KeyFromSeed(1), "lattice (seeded, not private)", true}, {servicetest.Key, "lattice", false}} {
-		o.Key = c.key
-		s := servicetest.Process(t, newTestProcessor(t, o, 0), servicetest.Record(t, 0, servicetest.Sentinel()), nil).Sanitized(t, schemas.Avro)
-		name, seeded := schemas.MechanismName(s.Mechanism), schemas.HasNote(s.Mechanism, schemas.Seeded)
-		if s.Mechanism != c.want || name != "lattice" || seeded != c.seeded {
-			t.Errorf("the mechanism is %q, read as %q, seeded %t", s.Mechanism, name, seeded)
-		}
-	}
-}
-
-// TestDestroyedDayIsADeadLetter: it spends nothing, leaves the state as it was, and is counted.
-func TestDestroyedDayIsADeadLetter(t *testing.T) {
-	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
-	o.Key = nextDay(t)
-	p := newTestProcessor(t, o, 0)
-	fix := servicetest.Sentinel()
-	got := servicetest.Process(t, p, servicetest.Record(t, 4, fix), nil)
-	if letter := got.Letter(t, schemas.Avro); letter.Reason != schemas.ReasonKeyDestroyed || letter.Offset != 4 || got.State != nil || len(got.Output) > 0 {
-		t.Errorf("%+v with %d bytes of state and %d records", letter, len(got.State), len(got.Output))
-	}
-	fix.Timestamp += 24 * 60 * 60 * 1000
-	next := servicetest.Process(t, p, servicetest.Record(t, 5, fix), nil)
-	if s := next.Sanitized(t, schemas.Avro); s.Release != 1 || s.Epsilon != o.Release.Epsilon {
-		t.Errorf("the first fix of a day that is there is release %d for ε = %g", s.Release, s.Epsilon)
-	}
-	if n, _ := p.Take(); n.Destroyed != 1 || n.DeadLetters != 1 || n.Releases != 1 || n.Epsilon != o.Release.Epsilon {
-		t.Errorf("counted %+v", n)
-	}
-}
-
 // TestAdvanceTheKey: a service that is stopped, gets the key without the past day and is started
 // again goes on without a question; what it published until then can be verified and replayed with
 // the older key and not with the newer.
 func TestAdvanceTheKey(t *testing.T) {
 	w := servicetest.NewWorld(t, 8)
-	w.Step = beforeMidnight
+	w.Step = servicetest.BeforeMidnight
 	o := optionsFor(w, "first")
 	serve(t, w, o, 12)
 	older := o
-	o.Key = nextDay(t)
+	o.Key = servicetest.NextDay(t)
 	serve(t, w, o, 4)
 	if report := verify(t, older); !report.Verified {
 		t.Errorf("with the older key: %+v", report)
@@ -171,9 +101,9 @@ func requireOlder(t *testing.T, w *servicetest.World, first servicetest.Answers,
 // its own key.
 func TestBegunUnderAnAdvancedKey(t *testing.T) {
 	w := servicetest.NewWorld(t, 8)
-	w.Step = beforeMidnight
+	w.Step = servicetest.BeforeMidnight
 	o := optionsFor(w, "first")
-	o.Key = nextDay(t)
+	o.Key = servicetest.NextDay(t)
 	serve(t, w, o, 16)
 	refused := o.Counters.Snapshot().Destroyed
 	if n := o.Counters.Snapshot(); refused == 0 || n.Releases == 0 || n.Epsilon != float64(n.Releases) {
@@ -251,11 +181,11 @@ func TestDeadLettersAgedOut(t *testing.T) {
 // is no release which the key lacks.
 func TestDroppedOnADestroyedDay(t *testing.T) {
 	w := servicetest.NewWorld(t, 8)
-	w.Step = beforeMidnight + 12
+	w.Step = servicetest.BeforeMidnight + 12
 	o := optionsFor(w, "first")
-	o.Key, o.Input.Late = nextDay(t), LateDrop
+	o.Key, o.Input.Late = servicetest.NextDay(t), engine.LateDrop
 	processAll(t, w, o, 4)
-	w.Step = beforeMidnight
+	w.Step = servicetest.BeforeMidnight
 	processAll(t, w, o, 2)
 	if n := o.Counters.Snapshot(); n.LateDropped == 0 || n.Destroyed != 0 {
 		t.Fatalf("counted %+v", n)
@@ -270,21 +200,4 @@ func TestDroppedOnADestroyedDay(t *testing.T) {
 		t.Errorf("the replay is another release: %+v", plan.Partitions)
 	}
 	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
-}
-
-// TestRefusedDays: what was added is there, in whatever order, and nothing else.
-func TestRefusedDays(t *testing.T) {
-	var r Offsets
-	for _, offset := range []int64{3, 4, 5, 9, 20, 21, 7} {
-		r.Add(offset)
-	}
-	r.Sort()
-	for offset := range int64(30) {
-		if want := slices.Contains([]int64{3, 4, 5, 7, 9, 20, 21}, offset); r.Has(offset) != want {
-			t.Errorf("offset %d: %t", offset, !want)
-		}
-	}
-	if (*Offsets)(nil).Has(3) || len(r.runs) != 4 {
-		t.Errorf("%d runs", len(r.runs))
-	}
 }

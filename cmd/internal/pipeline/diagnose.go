@@ -14,6 +14,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -82,7 +83,7 @@ func (d *diagnosis) add(check, level, format string, args ...any) {
 
 // budget says what a user's releases may cost.
 func (d *diagnosis) budget() {
-	text, warn := BudgetAdvice(d.o.Release, d.o.Model.Step)
+	text, warn := engine.BudgetAdvice(d.o.Release, d.o.Model.Step)
 	level := LevelOK
 	if warn {
 		level = LevelWarning
@@ -245,9 +246,9 @@ const sampleRecords = 1000
 func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 	read, seen, placed := 0, sampled{lastStep: map[string]int64{}}, newPlacement(partitions)
 	for n := range int32(partitions) {
-		p, err := NewProcessor(d.o.Settings, Partition{d.o.Topics.Raw, n, partitions})
+		p, err := engine.NewProcessor(d.o.Settings, engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
 		if err == nil {
-			p.Use(FromTheStart(d.o.Later))
+			p.Use(engine.FromTheStart(d.o.Later))
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
 				fix, err := p.Accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
@@ -343,7 +344,7 @@ func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 			return
 		}
 		if bytes.Equal(mark.Settings, d.o.Fingerprint()) {
-			if _, err := Resolve(mark.Amendments, d.o.Later); err != nil {
+			if _, err := engine.Resolve(mark.Amendments, d.o.Later); err != nil {
 				d.add("changelog", LevelFailure, "partition %d: %v", n, err)
 				return
 			}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -13,7 +14,7 @@ const lateShare = .01
 // sampled is what a sample of the raw records shows of their fixes. It holds numbers, and
 // of users no more than the last step of each.
 type sampled struct {
-	refused  Refusals
+	refused  engine.Refusals
 	fixes    int // that could be used but for their place and order
 	outside  int // of these, outside the map of their version
 	far      int // and beyond its margin
@@ -23,7 +24,7 @@ type sampled struct {
 }
 
 // add looks at a fix in the order of its partition, which is its user's order.
-func (s *sampled) add(p *Processor, input Input, fix schemas.Raw) error {
+func (s *sampled) add(p *engine.Processor, input engine.Input, fix schemas.Raw) error {
 	step, place, err := p.Look(fix)
 	if err != nil {
 		return err
@@ -41,7 +42,7 @@ func (s *sampled) add(p *Processor, input Input, fix schemas.Raw) error {
 	}
 	if place.Far {
 		s.far++
-		if input.Outside == OutsideDeadLetter {
+		if input.Outside == engine.OutsideDeadLetter {
 			return nil // it does not make later ones late
 		}
 	}
@@ -60,7 +61,7 @@ func (s *sampled) report(d *diagnosis) {
 	level, detail := LevelOK, "all of the last fixes lie on the map"
 	if s.outside > 0 {
 		detail = share(s.outside) + " lie outside the map"
-		if d.o.Input.Outside == OutsideClamp {
+		if d.o.Input.Outside == engine.OutsideClamp {
 			detail += " and count as in its nearest cell (input.outside: clamp)"
 		} else {
 			detail += fmt.Sprintf(", %d of them further than one cell: these become dead letters (input.outside)", s.far)
@@ -69,12 +70,12 @@ func (s *sampled) report(d *diagnosis) {
 	switch {
 	case 2*s.swapped > s.outside:
 		level = LevelWarning
-		detail += ". " + SwappedAdvice
+		detail += ". " + engine.SwappedAdvice
 	case float64(s.outside) > outsideShare*float64(s.fixes):
 		level = LevelWarning
 		detail += ". Is the map the fleet's? Train a model whose box holds it"
 	}
-	if s.far == s.fixes && d.o.Input.Outside == OutsideDeadLetter {
+	if s.far == s.fixes && d.o.Input.Outside == engine.OutsideDeadLetter {
 		level = LevelFailure // nothing would be published
 	}
 	d.add("map", level, "%s", detail)

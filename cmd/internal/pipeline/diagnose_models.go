@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"fmt"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
 )
 
 // models looks at later versions of the model, and at personal models.
@@ -24,7 +26,7 @@ func (d *diagnosis) models() {
 }
 
 // personals says how many users have models of their own.
-func (d *diagnosis) personals(of string, p PersonalModels) {
+func (d *diagnosis) personals(of string, p engine.PersonalModels) {
 	if counted, ok := p.(interface{ Users() int }); ok {
 		d.add("models", LevelOK, "personal models %s of %d users over %s", p.ID(), counted.Users(), of)
 	}

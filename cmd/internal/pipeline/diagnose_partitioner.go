@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"errors"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
 )
 
 // homes says whether users have their states where the config puts them, and reports
@@ -16,7 +18,7 @@ func (d *diagnosis) homes(ctx context.Context, partitions int) (begun bool) {
 		d.add(check, LevelWarning, "accept_lost_account is set, so run would go on: %v", err)
 	case err != nil:
 		d.add(check, LevelFailure, "%v", err)
-	case found.other && d.o.Partitioner == AnyPartitioner:
+	case found.other && d.o.Partitioner == engine.AnyPartitioner:
 		d.add(check, LevelWarning, "%s", anyVouches)
 	case found.begun:
 		d.add(check, LevelOK, "topics.partitioner moves nobody away from a state")
@@ -35,14 +37,14 @@ func (d *diagnosis) partitioner(placed *placement, begun bool) {
 		d.add(check, LevelOK, "%s has one partition, so no record can lie in a wrong one", d.o.Topics.Raw)
 	case placed.pairs == 0:
 		d.add(check, LevelOK, "%s; no record could be looked at yet", by)
-	case by == AnyPartitioner && placed.twice > 0:
+	case by == engine.AnyPartitioner && placed.twice > 0:
 		d.add(check, LevelWarning, "topics.partitioner is any, and %d of %d users were found in more than one partition: "+
 			"each partition gives a user a budget of its own. Have every producer use one partitioner, and set topics.partitioner to it",
 			placed.twice, len(placed.users))
-	case by == AnyPartitioner && known:
+	case by == engine.AnyPartitioner && known:
 		d.add(check, LevelOK, "any: no record is refused for its partition. The %d users found lie where %s puts them: "+
 			"set topics.partitioner: %s to have that checked", len(placed.users), likely, likely)
-	case by == AnyPartitioner:
+	case by == engine.AnyPartitioner:
 		d.add(check, LevelOK, "any: no record is refused for its partition. None of the %d users was found in two", len(placed.users))
 	case placed.mostly(by):
 		d.add(check, LevelFailure, "%s", placed.advice(by, d.o.Topics.Raw, begun))
@@ -56,10 +58,10 @@ func (d *diagnosis) partitioner(placed *placement, begun bool) {
 }
 
 // explain says which partitioner puts the misplaced users where they are, if one does.
-func (p *placement) explain(by Partitioner) string {
-	for _, h := range hashes {
-		if p.strays[[2]Partitioner{by, h.name}] == p.misplaced[by] {
-			return string(h.name) + " (" + h.who + ") puts them there"
+func (p *placement) explain(by engine.Partitioner) string {
+	for _, other := range engine.Partitioners() {
+		if p.strays[[2]engine.Partitioner{by, other}] == p.misplaced[by] {
+			return string(other) + " (" + other.Who() + ") puts them there"
 		}
 	}
 	return "no partitioner that is known puts all of them there"

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -83,7 +84,7 @@ func TestDiagnoseFixes(t *testing.T) {
 				f.Latitude++
 			}
 		}, LevelWarning, "map: 5 of the last 50 (10.0 %) lie outside the map, 5 of them further than one cell"},
-		{"some outside, clamped", OutsideClamp, func(n int, f *schemas.Raw) {
+		{"some outside, clamped", engine.OutsideClamp, func(n int, f *schemas.Raw) {
 			if n%10 == 0 {
 				f.Latitude++
 			}
@@ -92,7 +93,7 @@ func TestDiagnoseFixes(t *testing.T) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
 		}, LevelFailure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further than one cell: " +
 			"these become dead letters (input.outside). latitude and longitude look swapped"},
-		{"swapped, clamped", OutsideClamp, func(_ int, f *schemas.Raw) {
+		{"swapped, clamped", engine.OutsideClamp, func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
 		}, LevelWarning, "latitude and longitude look swapped"},
 		{"two feeds", "", func(n int, f *schemas.Raw) {
@@ -163,7 +164,7 @@ func TestDiagnoseDestroyedDays(t *testing.T) {
 	w := servicetest.NewWorld(t, 4)
 	o := optionsFor(w, "first")
 	w.Feed(t)
-	o.Key = nextDay(t)
+	o.Key = servicetest.NextDay(t)
 	found := details(Diagnose(t.Context(), o), LevelWarning)
 	for _, part := range []string{"would be refused: key_destroyed", "was it advanced", o.Key.FirstDay().String()} {
 		if !strings.Contains(found, part) {

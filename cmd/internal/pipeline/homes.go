@@ -7,6 +7,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -20,10 +21,10 @@ var ErrMoved = errors.New("topics.partitioner would move users away from their a
 // MovedError is ErrMoved, found before any partition was begun. It names no user.
 type MovedError struct {
 	Changelog string
-	By        Partitioner // the configured one
-	Before    Partitioner // the one in force so far; empty: not known
-	Moved     int         // users with a state in another partition
-	Users     int         // users with a state in the partitions that were looked at
+	By        engine.Partitioner // the configured one
+	Before    engine.Partitioner // the one in force so far; empty: not known
+	Moved     int                // users with a state in another partition
+	Users     int                // users with a state in the partitions that were looked at
 }
 
 // Error says how many users would move, and what can be done.
@@ -58,9 +59,9 @@ type homeCheck struct {
 
 // homes is what a homeCheck has found.
 type homes struct {
-	begun  bool        // some partition has a mark, so users may have states
-	other  bool        // a mark is of another partitioner, or does not say
-	before Partitioner // the other one; empty if it is not known
+	begun  bool               // some partition has a mark, so users may have states
+	other  bool               // a mark is of another partitioner, or does not say
+	before engine.Partitioner // the other one; empty if it is not known
 }
 
 // check answers with a *MovedError if users have states elsewhere. AnyPartitioner puts
@@ -83,7 +84,7 @@ func (c *homeCheck) check(ctx context.Context, partitions int32) (homes, error) 
 		if before := c.o.PartitionerOf(mark.Settings); before != "" {
 			found.before, moved.Before = before, before
 		}
-		if by == AnyPartitioner {
+		if by == engine.AnyPartitioner {
 			continue
 		}
 		users, away, err := c.count(ctx, n, partitions)
@@ -140,7 +141,7 @@ func (s *Service) checkHomes(ctx context.Context) (homes, error) {
 			"moved_users", moved.Moved, "users", moved.Users)
 		return found, nil
 	}
-	if err == nil && found.other && s.options.Partitioner == AnyPartitioner {
+	if err == nil && found.other && s.options.Partitioner == engine.AnyPartitioner {
 		s.log.Warn(anyVouches)
 	}
 	return found, err

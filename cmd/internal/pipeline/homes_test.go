@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 )
@@ -38,7 +39,7 @@ func TestPartitionerIsChanged(t *testing.T) {
 	const budget = 5
 	w, o, a := switched(t)
 	changed := o
-	changed.Partitioner = CRC32
+	changed.Partitioner = engine.CRC32
 	before := a.Read(t)
 	for range 2 {
 		err := fails(t, changed, "of 40 users in first.log", "topics.partitioner: crc32 puts them",
@@ -77,7 +78,7 @@ func TestPartitionerIsChanged(t *testing.T) {
 func TestPartitionerIsAccepted(t *testing.T) {
 	const budget = 5
 	w, o, a := switched(t)
-	o.Partitioner, o.AcceptLost = CRC32, true
+	o.Partitioner, o.AcceptLost = engine.CRC32, true
 	if said := details(Diagnose(t.Context(), o), LevelWarning); !strings.Contains(said, ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
@@ -112,7 +113,7 @@ func TestPartitionerAny(t *testing.T) {
 	w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
 	o := optionsFor(w, "first")
 	a := w.Answers(t, o.Group)
-	for i, by := range []Partitioner{CRC32, AnyPartitioner, CRC32} {
+	for i, by := range []engine.Partitioner{engine.CRC32, engine.AnyPartitioner, engine.CRC32} {
 		o.Partitioner = by
 		if i > 0 {
 			w.Step++
@@ -121,30 +122,12 @@ func TestPartitionerAny(t *testing.T) {
 		service := start(t, o)
 		servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
 		service.Stop(t)
-		if said := strings.Contains(service.Log.String(), "vouches for it that every user's records stay"); said != (by == AnyPartitioner) {
+		if said := strings.Contains(service.Log.String(), "vouches for it that every user's records stay"); said != (by == engine.AnyPartitioner) {
 			t.Errorf("start %d with %s: %t\n%s", i, by, said, service.Log)
 		}
 	}
-	o.Partitioner = Murmur2
+	o.Partitioner = engine.Murmur2
 	if err := fails(t, o, "Put back topics.partitioner: crc32"); !errors.Is(err, ErrMoved) {
 		t.Errorf("the service ends with %v", err)
-	}
-}
-
-// TestPartitionerOf: a fingerprint tells all partitioners apart; one of a version that had
-// other settings tells nothing, so its states are looked at.
-func TestPartitionerOf(t *testing.T) {
-	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
-	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
-		other := o
-		other.Partitioner = by
-		if got := o.PartitionerOf(other.Fingerprint()); got != by {
-			t.Errorf("%s is read as %q", by, got)
-		}
-	}
-	for _, settings := range [][]byte{nil, make([]byte, 16)} {
-		if got := o.PartitionerOf(settings); got != "" {
-			t.Errorf("%x is read as %q", settings, got)
-		}
 	}
 }

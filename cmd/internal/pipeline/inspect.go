@@ -11,6 +11,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -268,8 +269,8 @@ func (f stored) inspect(o Options, q InspectOptions) (Inspection, error) {
 			found.EpsilonWindow = &spent
 		}
 	}
-	if o.Publish.User == UserPseudonym {
-		found.PublishedAs = Pseudonym(o.Key, q.User)
+	if o.Publish.User == engine.UserPseudonym {
+		found.PublishedAs = engine.Pseudonym(o.Key, q.User)
 	}
 	for _, p := range s.Posterior.P {
 		if p > 0 {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
@@ -51,10 +52,10 @@ func TestInspect(t *testing.T) {
 	// With a budget and a pseudonym in the config: the last two of six steps.
 	budgeted := o
 	budgeted.Release.Budget = mechanism.Budget{Epsilon: 5, WindowSteps: 2}
-	budgeted.Publish.User = UserPseudonym
+	budgeted.Publish.User = engine.UserPseudonym
 	spent, err := Inspect(t.Context(), budgeted, InspectOptions{User: user})
 	servicetest.OK(t, err)
-	if spent.EpsilonWindow == nil || *spent.EpsilonWindow != 2*servicetest.Release.Epsilon || spent.PublishedAs != Pseudonym(servicetest.Key, user) {
+	if spent.EpsilonWindow == nil || *spent.EpsilonWindow != 2*servicetest.Release.Epsilon || spent.PublishedAs != engine.Pseudonym(servicetest.Key, user) {
 		t.Errorf("with a budget: %+v", spent)
 	}
 	// Under another map the points mean nothing, and are not shown.

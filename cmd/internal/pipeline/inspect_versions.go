@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -20,9 +21,9 @@ type AdoptedVersion struct {
 }
 
 // describe puts amendments into words.
-func describe(list []task.Amendment, known []*Version) (described []AdoptedVersion, err error) {
+func describe(list []task.Amendment, known []*engine.Version) (described []AdoptedVersion, err error) {
 	for _, a := range list {
-		id, err := ParseVersionID(a.Name)
+		id, err := engine.ParseVersionID(a.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -30,7 +31,7 @@ func describe(list []task.Amendment, known []*Version) (described []AdoptedVersi
 		if id.Personals != (mechanism.ID{}) {
 			d.Personals = id.Personals.String()
 		}
-		d.Missing = !slices.ContainsFunc(known, func(v *Version) bool { return v.ID == id })
+		d.Missing = !slices.ContainsFunc(known, func(v *engine.Version) bool { return v.ID == id })
 		described = append(described, d)
 	}
 	return described, nil
@@ -39,7 +40,7 @@ func describe(list []task.Amendment, known []*Version) (described []AdoptedVersi
 // modelOf finds the version whose model, or whose user's own model, a state is of. Without
 // one it is the first version, and ok is false.
 func (o Options) modelOf(s *mechanism.State, user string) (m *mobility.Model, ok bool, err error) {
-	all := []func() (*Material, error){func() (*Material, error) { return &Material{o.Model, o.Personals}, nil }}
+	all := []func() (*engine.Material, error){func() (*engine.Material, error) { return &engine.Material{Model: o.Model, Personals: o.Personals}, nil }}
 	for _, v := range slices.Backward(o.Later) {
 		all = append(all, v.Load)
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -15,11 +16,11 @@ import (
 type observer struct {
 	task.NopObserver
 	log       *slog.Logger // has the partition
-	counters  *Counters
-	processor *Processor
-	dropped   Tally // of a transaction that was given up; its outcome may still show
-	next      int64 // offset behind its last record
-	warned    bool  // of misplaced records
+	counters  *engine.Counters
+	processor *engine.Processor
+	dropped   engine.Tally // of a transaction that was given up; its outcome may still show
+	next      int64        // offset behind its last record
+	warned    bool         // of misplaced records
 
 	acceptLost bool // a lost changelog is no trouble
 
@@ -57,7 +58,7 @@ func (o *observer) Committed(task.Transaction) {
 }
 
 // book counts a transaction that is known to be committed.
-func (o *observer) book(t Tally) {
+func (o *observer) book(t engine.Tally) {
 	t.Transactions++
 	o.counters.Book(t)
 }
@@ -98,10 +99,10 @@ func (o *observer) Restored(r task.Restore) {
 	case r.Committed >= o.next: // its commit had come through
 		o.book(o.dropped)
 	default:
-		o.counters.Book(Tally{Aborts: 1})
+		o.counters.Book(engine.Tally{Aborts: 1})
 	}
-	o.dropped = Tally{}
-	o.counters.Book(Tally{Restored: int64(r.Records)})
+	o.dropped = engine.Tally{}
+	o.counters.Book(engine.Tally{Restored: int64(r.Records)})
 	if r.Assumed {
 		o.log.Warn("accept_lost_account is set and the changelog is empty: every user's account of ε begins at 0 here and adds to what was spent before; "+
 			"a further fix of a step that was released already is released once more. Take accept_lost_account out of the config now",

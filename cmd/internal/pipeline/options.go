@@ -1,23 +1,26 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"github.com/geodither/geodither/cmd/internal/topics"
 	"log/slog"
 	"time"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
 // Options configure a Service. Required, beside what Settings and Cluster require: StateDir.
 type Options struct {
-	Settings
+	engine.Settings
 	topics.Cluster
 
 	// Later are the versions of the mobility model that follow the first one, starts
 	// ascending, all of the first one's step. Watch, if set, is asked now and then what
 	// they are by now; an error leaves things as they are, and is logged once.
-	Later []*Version
-	Watch func() (Schedule, error)
+	Later []*engine.Version
+	Watch func() (engine.Schedule, error)
 
 	StateDir   string // one folder per running instance
 	CacheBytes int64  // cache of states in front of the store; default 64 MiB
@@ -47,27 +50,27 @@ type Options struct {
 	// stops and says so. Meant for one start.
 	AcceptLost bool
 
-	Logger   *slog.Logger // default slog.Default()
-	Counters *Counters    // default a new one
+	Logger   *slog.Logger     // default slog.Default()
+	Counters *engine.Counters // default a new one
 }
 
 // WithDefaults fills what was left empty.
 func (o Options) WithDefaults() Options {
 	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
-	fallback(&o.CacheBytes, 64<<20)
-	fallback(&o.MaxRecords, 5000)
-	fallback(&o.MaxInterval, 100*time.Millisecond)
-	fallback(&o.MaxBatchBytes, 1<<20)
-	fallback(&o.TransactionTimeout, 15*time.Second)
+	o.CacheBytes = cmp.Or(o.CacheBytes, 64<<20)
+	o.MaxRecords = cmp.Or(o.MaxRecords, 5000)
+	o.MaxInterval = cmp.Or(o.MaxInterval, 100*time.Millisecond)
+	o.MaxBatchBytes = cmp.Or(o.MaxBatchBytes, 1<<20)
+	o.TransactionTimeout = cmp.Or(o.TransactionTimeout, 15*time.Second)
 	if o.InstanceID != "" {
-		fallback(&o.SessionTimeout, 45*time.Second)
+		o.SessionTimeout = cmp.Or(o.SessionTimeout, 45*time.Second)
 	}
-	fallback(&o.SessionTimeout, 10*time.Second)
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	if o.Counters == nil {
-		o.Counters = new(Counters)
+		o.Counters = new(engine.Counters)
 	}
 	return o
 }
@@ -83,8 +86,8 @@ func (o Options) Validate() error {
 		}
 	}
 	if o.Model != nil {
-		errs = append(errs, CheckLater(o.Model, o.Later, d.MaxBatchBytes))
-		err := CheckSize(o.Model, d.MaxBatchBytes)
+		errs = append(errs, engine.CheckLater(o.Model, o.Later, d.MaxBatchBytes))
+		err := engine.CheckSize(o.Model, d.MaxBatchBytes)
 		need(err == nil, "model: %w", err)
 	}
 	need(o.StateDir != "", "state_dir: name a folder for this instance's state")

@@ -1,10 +1,13 @@
 package pipeline
 
 import (
+	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -105,7 +108,7 @@ func TestOptionsDefaults(t *testing.T) {
 // TestModelTooLarge: a model whose new users' states fit into no record is
 // refused at the start, not at the first fix.
 func TestModelTooLarge(t *testing.T) {
-	o := Options{Settings: Settings{Model: &mobility.Model{Initial: mobility.Distribution{Cells: make([]int32, 200_000)}}}}
+	o := Options{Settings: engine.Settings{Model: &mobility.Model{Initial: mobility.Distribution{Cells: make([]int32, 200_000)}}}}
 	if err := o.Validate(); !strings.Contains(err.Error(), "max_batch_bytes") {
 		t.Errorf("got %v", err)
 	}
@@ -141,5 +144,44 @@ func TestModelStep(t *testing.T) {
 		if _, err := NewService(testOptions(t, model)); err == nil || !strings.Contains(err.Error(), "milliseconds") {
 			t.Errorf("a step of %v: %v", step, err)
 		}
+	}
+}
+
+// TestPlumbing: what is no part of the settings decides where, when and in how large pieces, and
+// not what. Each field of the options has to be named here, so that none is added without a
+// thought of whether it changes bytes: then it is a setting.
+func TestPlumbing(t *testing.T) {
+	plumbing := map[string]bool{
+		"Settings": true, "Cluster": true, // their fields are theirs
+		"StateDir": true, "CacheBytes": true, "MaxRecords": true,
+		"MaxInterval": true, "MaxBatchBytes": true, "TransactionTimeout": true, "SessionTimeout": true,
+		"SkipLost": true, "Logger": true, "Counters": true,
+		"InstanceID": true, "AcceptSettings": true, "AcceptLost": true,
+		"Later": true, "Watch": true, // amendments: each counts from an offset on
+	}
+	for i := range reflect.TypeFor[Options]().NumField() {
+		if name := reflect.TypeFor[Options]().Field(i).Name; !plumbing[name] {
+			t.Errorf("does %s change bytes? Name it in this test, or make it one of Settings", name)
+		}
+	}
+	for i := range reflect.TypeFor[topics.Cluster]().NumField() {
+		if name := reflect.TypeFor[topics.Cluster]().Field(i).Name; name != "Brokers" && name != "Group" && name != "Topics" {
+			t.Errorf("does %s of a cluster change bytes?", name)
+		}
+	}
+	model := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
+	base := testOptions(t, model)
+	moved := Options{
+		Cluster: topics.Cluster{
+			Brokers: []string{"elsewhere:1"}, Group: "another",
+			Topics: topics.Set{Raw: "a", Sanitized: "b", Changelog: "c", DeadLetters: "d", Partitions: 9},
+		},
+		Settings: engine.Settings{Model: base.Model, Key: base.Key, Release: base.Release},
+		StateDir: "elsewhere", CacheBytes: 1, MaxRecords: 1, MaxInterval: time.Second, MaxBatchBytes: 1 << 21,
+		TransactionTimeout: time.Hour, SessionTimeout: time.Hour, SkipLost: true,
+		Later: []*engine.Version{newVersion(t, 10, model)},
+	}
+	if !bytes.Equal(base.Fingerprint(), moved.Fingerprint()) {
+		t.Error("the plumbing changes the fingerprint")
 	}
 }

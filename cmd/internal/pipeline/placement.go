@@ -3,6 +3,8 @@ package pipeline
 import (
 	"fmt"
 	"slices"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
 )
 
 // placement counts in which partitions users lie, and which partitioner explains it. It
@@ -12,14 +14,14 @@ type placement struct {
 	partitions int
 	users      map[string][]int32 // the partitions in which a user was seen
 	pairs      int
-	misplaced  map[Partitioner]int    // of the pairs
-	strays     map[[2]Partitioner]int // of the pairs: misplaced for the one, in place for the other
-	twice      int                    // users in more than one partition
+	misplaced  map[engine.Partitioner]int    // of the pairs
+	strays     map[[2]engine.Partitioner]int // of the pairs: misplaced for the one, in place for the other
+	twice      int                           // users in more than one partition
 }
 
 func newPlacement(partitions int) *placement {
 	return &placement{
-		partitions: partitions, users: map[string][]int32{}, misplaced: map[Partitioner]int{}, strays: map[[2]Partitioner]int{},
+		partitions: partitions, users: map[string][]int32{}, misplaced: map[engine.Partitioner]int{}, strays: map[[2]engine.Partitioner]int{},
 	}
 }
 
@@ -34,14 +36,18 @@ func (p *placement) add(key []byte, partition int32) {
 	if len(seen) == 1 {
 		p.twice++
 	}
-	for _, h := range hashes {
-		if h.place(key, p.partitions) == partition {
+	in := func(by engine.Partitioner) bool {
+		place, _ := by.Partition(key, p.partitions)
+		return place == partition
+	}
+	for _, by := range engine.Partitioners() {
+		if in(by) {
 			continue
 		}
-		p.misplaced[h.name]++
-		for _, other := range hashes {
-			if other.place(key, p.partitions) == partition {
-				p.strays[[2]Partitioner{h.name, other.name}]++
+		p.misplaced[by]++
+		for _, other := range engine.Partitioners() {
+			if in(other) {
+				p.strays[[2]engine.Partitioner{by, other}]++
 			}
 		}
 	}
@@ -57,22 +63,22 @@ const leastMisplaced = 5
 // a partitioner. Of n partitions one is right by chance: a topic that knows nothing of
 // the partitioner has 1 - 1/n of its users misplaced, so half of that is the limit. With
 // one partition nothing is ever misplaced.
-func (p *placement) mostly(by Partitioner) bool {
+func (p *placement) mostly(by engine.Partitioner) bool {
 	wrong := p.misplaced[by]
 	return wrong >= leastMisplaced && 2*p.partitions*wrong > (p.partitions-1)*p.pairs
 }
 
 // likely is the partitioner that explains where the users lie, but for a tenth of them
 // at most; ok is false if none does or two do, as with one partition or few users.
-func (p *placement) likely() (by Partitioner, ok bool) {
-	for _, h := range hashes {
-		if 10*p.misplaced[h.name] > p.pairs {
+func (p *placement) likely() (by engine.Partitioner, ok bool) {
+	for _, one := range engine.Partitioners() {
+		if 10*p.misplaced[one] > p.pairs {
 			continue
 		}
 		if ok {
 			return "", false
 		}
-		by, ok = h.name, true
+		by, ok = one, true
 	}
 	return by, ok
 }
@@ -80,7 +86,7 @@ func (p *placement) likely() (by Partitioner, ok bool) {
 // advice says where the users lie and what to set, for users who mostly lie elsewhere
 // than the configured partitioner puts them. It names no user. Where users have states
 // by now, begun, another partitioner would move them away from their accounts of ε.
-func (p *placement) advice(by Partitioner, topic string, begun bool) string {
+func (p *placement) advice(by engine.Partitioner, topic string, begun bool) string {
 	found := fmt.Sprintf("%d of %d users in the records of %s that were looked at "+
 		"are in another partition than topics.partitioner: %s puts them", p.misplaced[by], p.pairs, topic, by)
 	likely, ok := p.likely()
@@ -98,14 +104,8 @@ func (p *placement) advice(by Partitioner, topic string, begun bool) string {
 	if !ok || likely == by {
 		return found + fmt.Sprintf(". Have all producers use one partitioner, %s or %s, and feed a new raw topic; "+
 			"or set topics.partitioner: %s if the producers' side vouches for it "+
-			"that each user is in one partition", Murmur2, CRC32, AnyPartitioner)
-	}
-	who := ""
-	for _, h := range hashes {
-		if h.name == likely {
-			who = h.who
-		}
+			"that each user is in one partition", engine.Murmur2, engine.CRC32, engine.AnyPartitioner)
 	}
 	return found + fmt.Sprintf("; these records lie where %s puts them (%s): set topics.partitioner: %s, "+
-		"or have the producers use %s and feed a new raw topic", likely, who, likely, by)
+		"or have the producers use %s and feed a new raw topic", likely, likely.Who(), likely, by)
 }

@@ -10,6 +10,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism"
@@ -55,7 +56,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 
 	again := o
 	again.Group, again.Topics, again.StateDir = "again", servicetest.Topics("again"), w.Dir+"/again"
-	again.Counters, again.MaxRecords = new(Counters), 1000
+	again.Counters, again.MaxRecords = new(engine.Counters), 1000
 	b := w.Answers(t, again.Group)
 	rerun := start(t, again)
 	servicetest.Await(t, "the rerun has answered everything", func() bool { return b.Read(t) >= w.Fed }, rerun)
@@ -70,7 +71,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	// The fault that the check is for: without it the independent count finds it.
 	blind := again
 	blind.Group, blind.Topics, blind.StateDir = "blind", servicetest.Topics("blind"), w.Dir+"/blind"
-	blind.Counters, blind.Partitioner = new(Counters), AnyPartitioner
+	blind.Counters, blind.Partitioner = new(engine.Counters), engine.AnyPartitioner
 	c := w.Answers(t, blind.Group)
 	unchecked := start(t, blind)
 	servicetest.Await(t, "the unchecked run has answered everything", func() bool { return c.Read(t) >= w.Fed }, unchecked)
@@ -138,7 +139,7 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 	if said := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(said, "set topics.partitioner: crc32") || strings.Count(said, "\n") != 1 {
 		t.Errorf("doctor says: %s", said)
 	}
-	for _, by := range []Partitioner{AnyPartitioner, CRC32} {
+	for _, by := range []engine.Partitioner{engine.AnyPartitioner, engine.CRC32} {
 		o := optionsFor(w, "by-"+string(by))
 		o.Partitioner = by
 		if bad := details(Diagnose(t.Context(), o), LevelFailure); bad != "" {
@@ -177,7 +178,7 @@ func TestAnotherPartitionerLater(t *testing.T) {
 	if before := a.Read(t); before >= w.Fed {
 		t.Errorf("all %d records were answered", before)
 	}
-	o.Partitioner = CRC32
+	o.Partitioner = engine.CRC32
 	service = start(t, o)
 	w.FeedBy(t, servicetest.CRC32Place, 60_000, servicetest.Users(40)...)
 	servicetest.Await(t, "the second fixes are answered", func() bool {

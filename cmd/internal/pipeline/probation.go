@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -40,7 +41,7 @@ const probationLooks = 10_000
 // A partition's later records are judged one by one and never stop the service: a
 // single producer that is set up wrongly must not stop everybody.
 type probation struct {
-	by    Partitioner
+	by    engine.Partitioner
 	topic string
 	begun bool                       // users may have states by now
 	sound func(consumer.Record) bool // it would be accepted but for its place
@@ -59,7 +60,7 @@ type probationer struct {
 
 // newProbation makes one for a raw topic. It is nil where no record can be misplaced.
 func newProbation(o Options, partitions int) (*probation, error) {
-	if o.Partitioner == AnyPartitioner || partitions == 1 {
+	if o.Partitioner == engine.AnyPartitioner || partitions == 1 {
 		return nil, nil //nolint:nilnil // there is nothing to look at
 	}
 	codec, err := schemas.NewCodec(o.RawEncoding)
@@ -71,7 +72,7 @@ func newProbation(o Options, partitions int) (*probation, error) {
 		seen: newPlacement(partitions), parts: make([]probationer, partitions),
 	}
 	p.sound = func(r consumer.Record) bool {
-		_, err := Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
+		_, err := engine.Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
 		return err == nil
 	}
 	return p, nil

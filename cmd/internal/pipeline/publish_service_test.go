@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/wire"
@@ -20,7 +21,7 @@ func TestRulesOfReleaseVerified(t *testing.T) {
 	o := optionsFor(w, "rules")
 	o.Release.ReleaseInterval, o.Release.Between = 3, mechanism.BetweenSkip
 	o.Release.Budget = mechanism.Budget{Lifetime: 4}
-	o.Publish = Publish{Timestamp: TimestampStep, User: UserPseudonym, Metric: true}
+	o.Publish = engine.Publish{Timestamp: engine.TimestampStep, User: engine.UserPseudonym, Metric: true}
 	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, servicetest.Topics(o.Group)))
 	for range 20 {
 		w.Feed(t)
@@ -47,7 +48,7 @@ func TestRulesOfReleaseVerified(t *testing.T) {
 	}
 	var want []string
 	for _, user := range []string{"vehicle-000", "vehicle-001", "vehicle-002", "vehicle-003", "vehicle-004", "vehicle-005"} {
-		want = append(want, Pseudonym(servicetest.Key, user))
+		want = append(want, engine.Pseudonym(servicetest.Key, user))
 	}
 	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("names %q, want %q", got, want)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
@@ -85,8 +86,8 @@ func TestRebuildFromSeveralFolders(t *testing.T) {
 	a := w.Answers(t, o.Group)
 	serve(t, w, o, 2) // the first instance has all partitions
 	second := o
-	second.StateDir, second.Counters = o.StateDir+".second", new(Counters)
-	o.Counters = new(Counters)
+	second.StateDir, second.Counters = o.StateDir+".second", new(engine.Counters)
+	o.Counters = new(engine.Counters)
 	one, two := start(t, o), start(t, second)
 	servicetest.Await(t, "both have partitions", func() bool {
 		w.Feed(t)

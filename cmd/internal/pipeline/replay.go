@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -12,6 +13,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -76,11 +78,11 @@ type ReplayPartition struct {
 	Committed int64    `json:"committed"`         // up to which it is done; -1: not begun
 	Differs   []string `json:"differs,omitempty"` // why it is not the first release again
 
-	amended []Amended // the model's later versions that count
-	begun   bool      // by an earlier run
-	second  bool      // it is not the first release again, and its records say so
+	amended []engine.Amended // the model's later versions that count
+	begun   bool             // by an earlier run
+	second  bool             // it is not the first release again, and its records say so
 
-	refused *Offsets // what the first release refused for its day
+	refused *engine.Offsets // what the first release refused for its day
 }
 
 // ErrSpend says that a replay would be a second release.
@@ -90,17 +92,17 @@ var ErrSpend = errors.New("the replay would be a second release of the same fixe
 type replayWindow struct {
 	origin, from, end int64
 	settings          []byte
-	amended           []Amended
-	second            bool     // the records say that they depend on second releases
-	refused           *Offsets // refused again, as in the first release
+	amended           []engine.Amended
+	second            bool            // the records say that they depend on second releases
+	refused           *engine.Offsets // refused again, as in the first release
 }
 
 func (w replayWindow) empty() bool { return w.end <= w.origin || w.end <= w.from }
 
 // options are those of the service that replays.
 func (r ReplayOptions) options(o Options) (Options, ReplayOptions) {
-	fallback(&r.Group, o.Group+".replay."+r.Output)
-	fallback(&r.StateDir, o.StateDir+".replay-"+r.Output)
+	r.Group = cmp.Or(r.Group, o.Group+".replay."+r.Output)
+	r.StateDir = cmp.Or(r.StateDir, o.StateDir+".replay-"+r.Output)
 	o.Group, o.StateDir = r.Group, r.StateDir
 	o.Topics = topics.Set{
 		Raw: o.Topics.Raw, Sanitized: r.Output, Changelog: r.Group + "-changelog", DeadLetters: r.Group + "-dead-letters",
@@ -383,6 +385,9 @@ func (p *planner) differs(mark task.Mark, marked bool, settings topics.Change, f
 // empty reports that there is nothing to publish in the partition.
 func (p ReplayPartition) empty() bool { return p.To <= p.Origin || p.To <= p.From }
 
+// tagBytes is how much of the hash in a replay's settings is kept.
+const tagBytes = 16
+
 // window is what the partition's task needs to know. Where publishing begins, and
 // to which topic, is part of its settings: nothing else tells one replay of a group
 // from another. So are the versions of the model, which no mark of its own has.
@@ -395,7 +400,7 @@ func (p ReplayPartition) window(settings []byte, output string) replayWindow {
 	for _, a := range p.amended {
 		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.Name(), uint64(a.From)))
 	}
-	tag := append([]byte("replay"), h.Sum(nil)[:settingsSize]...)
+	tag := append([]byte("replay"), h.Sum(nil)[:tagBytes]...)
 	w := replayWindow{
 		origin: p.Origin, from: p.From, end: p.To,
 		settings: tag, amended: p.amended, second: p.second,

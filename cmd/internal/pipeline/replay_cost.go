@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -49,11 +50,11 @@ func (c ReplayCost) rounded() ReplayCost {
 type account struct {
 	o      Options // of the replay
 	part   ReplayPartition
-	of     int         // partitions of the raw topic
-	states *Map        // user → offset of the last fix, state
-	shown  *Map        // published name → ε of the published releases, for users with a record
-	names  *pseudonyms // nil: users are published under their own names
-	aged   bool        // retention has removed published records: anybody may have had one
+	of     int                // partitions of the raw topic
+	states *Map               // user → offset of the last fix, state
+	shown  *Map               // published name → ε of the published releases, for users with a record
+	names  *engine.Pseudonyms // nil: users are published under their own names
+	aged   bool               // retention has removed published records: anybody may have had one
 
 	state mechanism.State // scratch
 	name  []byte          // scratch
@@ -64,8 +65,8 @@ func newAccount(o Options, part ReplayPartition, of int, folder *Folder) *accoun
 		o: o, part: part, of: of,
 		states: folder.Map(0), shown: folder.Map(1),
 	}
-	if o.Publish.User == UserPseudonym {
-		a.names = newPseudonyms(o.Key)
+	if o.Publish.User == engine.UserPseudonym {
+		a.names = engine.NewPseudonyms(o.Key)
 	}
 	return a
 }
@@ -90,7 +91,7 @@ func (a *account) cost(costs *userCosts, to *Map) error {
 	return a.states.Each(func(user []byte, _ int64, value []byte) error {
 		name := user
 		if a.names != nil {
-			a.name = a.names.of(a.name[:0], string(user))
+			a.name = a.names.Of(a.name[:0], string(user))
 			name = a.name
 		}
 		_, found, err := a.shown.Get(name)
@@ -141,14 +142,14 @@ func (a *account) load(ctx context.Context, p *planner) (next int64, err error) 
 func (a *account) run(ctx context.Context, raw *topics.Reader, from int64,
 	progress func(at int64),
 ) error {
-	processor, err := NewProcessor(a.o.Settings, Partition{a.o.Topics.Raw, a.part.Partition, a.of})
+	processor, err := engine.NewProcessor(a.o.Settings, engine.Partition{Topic: a.o.Topics.Raw, Number: a.part.Partition, Of: a.of})
 	if err != nil {
 		return err
 	}
 	processor.Use(a.part.amended)
 	rerun := Rerun{Processor: processor, States: a.states}
 	return rerun.All(ctx, raw, from, a.part.To, progress,
-		func(offset int64, fx *task.Effects, tally Tally) error {
+		func(offset int64, fx *task.Effects, tally engine.Tally) error {
 			if offset < a.part.From {
 				return nil
 			}

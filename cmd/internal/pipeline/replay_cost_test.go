@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
@@ -86,7 +87,7 @@ func TestReplayCost(t *testing.T) {
 			o.Release.ReleaseInterval, o.Release.Between, o.Release.AdaptiveRadiusKM = 2, mechanism.BetweenSkip, .6
 		},
 		"each report, pseudonyms": func(o *Options) {
-			o.Release.SameStep, o.Publish.User, o.Release.Epsilon = mechanism.SameStepRelease, UserPseudonym, .333333333
+			o.Release.SameStep, o.Publish.User, o.Release.Epsilon = mechanism.SameStepRelease, engine.UserPseudonym, .333333333
 		},
 	}
 	for name, change := range cases {
@@ -276,7 +277,7 @@ func TestReplayCostOverPartitions(t *testing.T) {
 		w.Fed += int64(len(lines))
 	}
 	o := optionsFor(w, "first")
-	o.Partitioner = AnyPartitioner
+	o.Partitioner = engine.AnyPartitioner
 	serve(t, w, o, 0)
 	o.Release.Epsilon = 2
 	r := ReplayOptions{Output: "again", TempDir: t.TempDir()}

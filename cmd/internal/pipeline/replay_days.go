@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -69,7 +70,7 @@ func (p *planner) answered(ctx context.Context, part *ReplayPartition) (n, to in
 		return 0, 0, err
 	}
 	part.refused, n, err = ReadRefused(ctx, letters.Cursor(letters.First, letters.End), p.first.SanitizedEncoding,
-		Partition{Topic: t.Raw, Number: part.Partition}, part.Origin, mark.Input)
+		engine.Partition{Topic: t.Raw, Number: part.Partition}, part.Origin, mark.Input)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -111,7 +112,7 @@ func (o Options) countDays(ctx context.Context, raw *topics.Reader, part *Replay
 		if first == 0 || r.Offset >= part.To || part.refused.Has(r.Offset) {
 			return nil
 		}
-		fix, err := Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
+		fix, err := engine.Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
 		if err == nil && o.Day(fix.Timestamp) < first {
 			doubtful++
 		}
@@ -141,11 +142,11 @@ func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *topics
 			return 0, false, err
 		}
 		to = found.Mark.Input
-		if amended, err = Resolve(found.Mark.Amendments, p.first.Later); err != nil {
+		if amended, err = engine.Resolve(found.Mark.Amendments, p.first.Later); err != nil {
 			return 0, false, err
 		}
 	}
-	processor, err := NewProcessor(p.first.Settings, Partition{p.first.Topics.Raw, part.Partition, p.partitions})
+	processor, err := engine.NewProcessor(p.first.Settings, engine.Partition{Topic: p.first.Topics.Raw, Number: part.Partition, Of: p.partitions})
 	if err != nil {
 		return 0, false, err
 	}
@@ -156,7 +157,7 @@ func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *topics
 		if p.r.Planning != nil {
 			p.r.Planning(at-part.Origin, to-part.Origin)
 		}
-	}, func(offset int64, _ *task.Effects, tally Tally) error {
+	}, func(offset int64, _ *task.Effects, tally engine.Tally) error {
 		if tally.Destroyed > 0 && offset < part.To && !part.refused.Has(offset) {
 			lacking++
 		}

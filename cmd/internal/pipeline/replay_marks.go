@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -11,12 +12,12 @@ import (
 // release has adopted, before the end. Under other settings there is no such thing, and
 // for what would be another release anyway all count by event time alone.
 func (p *planner) versions(part *ReplayPartition, mark task.Mark) error {
-	part.amended = FromTheStart(p.first.Later)
+	part.amended = engine.FromTheStart(p.first.Later)
 	if !bytes.Equal(mark.Settings, p.settings) {
 		return nil
 	}
 	adopted := slices.DeleteFunc(mark.Amendments, func(a task.Amendment) bool { return a.From >= part.To })
-	found, err := Resolve(adopted, p.first.Later)
+	found, err := engine.Resolve(adopted, p.first.Later)
 	if err == nil {
 		part.amended = found
 	}

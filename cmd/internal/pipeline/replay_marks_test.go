@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
@@ -14,18 +15,18 @@ import (
 func TestReplayShortened(t *testing.T) {
 	two, three := newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), newVersion(t, 5, servicetest.NeighbourModel(t, servicetest.Town, 5000, 5))
 	settings := []byte("settings")
-	begun := ReplayPartition{Origin: 0, From: 2, To: 80, amended: []Amended{{10, two}}}
+	begun := ReplayPartition{Origin: 0, From: 2, To: 80, amended: []engine.Amended{{From: 10, Version: two}}}
 	now := begun
-	now.To, now.amended = 200, []Amended{{10, two}, {90, three}, {95, two}}
+	now.To, now.amended = 200, []engine.Amended{{From: 10, Version: two}, {From: 90, Version: three}, {From: 95, Version: two}}
 	mark := func(part ReplayPartition, input int64) task.Mark {
 		return task.Mark{Input: input, Settings: part.window(settings, "again").settings}
 	}
 	other := begun
 	other.From = 3
 	byTime := now
-	byTime.amended = FromTheStart([]*Version{two, three})
+	byTime.amended = engine.FromTheStart([]*engine.Version{two, three})
 	byTimeBegun := begun
-	byTimeBegun.amended = FromTheStart([]*Version{two})
+	byTimeBegun.amended = engine.FromTheStart([]*engine.Version{two})
 	for name, test := range map[string]struct {
 		part ReplayPartition
 		own  task.Mark

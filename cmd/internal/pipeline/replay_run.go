@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -180,7 +181,7 @@ func (p *ReplayPlan) await(ctx context.Context, s *Service, progress func(done, 
 // windowed publishes what a processor makes of the records from where publishing
 // begins; those before it are for the states.
 type windowed struct {
-	*Processor
+	*engine.Processor
 	window replayWindow
 }
 

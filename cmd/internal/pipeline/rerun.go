@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -14,7 +15,7 @@ import (
 
 // Rerun processes raw records again, on states of its own.
 type Rerun struct {
-	Processor *Processor
+	Processor *engine.Processor
 	States    *Map // user → raw offset of the last change, state
 
 	fx task.Effects
@@ -49,7 +50,7 @@ const progressEvery = 256
 // All processes the raw records of a range, and shows the effects and the tally of each. It
 // publishes nothing.
 func (r *Rerun) All(ctx context.Context, raw *topics.Reader, from, to int64, progress func(at int64),
-	show func(offset int64, fx *task.Effects, tally Tally) error,
+	show func(offset int64, fx *task.Effects, tally engine.Tally) error,
 ) error {
 	return raw.Scan(ctx, from, to, func(rec consumer.Record) error {
 		if rec.Offset%progressEvery == 0 {
@@ -146,14 +147,14 @@ func CompareStates(recomputed, stored *Map, differs func(is StateDifference, at,
 
 // ReadRefused reads from a partition's dead letters which raw records [from, to) were refused for
 // their day, and counts all letters of that range.
-func ReadRefused(ctx context.Context, letters *topics.Cursor, encoding schemas.Encoding, raw Partition,
+func ReadRefused(ctx context.Context, letters *topics.Cursor, encoding schemas.Encoding, raw engine.Partition,
 	from, to int64,
-) (refused *Offsets, count int64, err error) {
+) (refused *engine.Offsets, count int64, err error) {
 	codec, err := schemas.NewCodec(encoding)
 	if err != nil {
 		return nil, 0, err
 	}
-	refused = new(Offsets)
+	refused = new(engine.Offsets)
 	for {
 		r, more, err := letters.Next(ctx)
 		if err != nil || !more {

@@ -1,11 +1,13 @@
 package pipeline
 
 import (
+	"cmp"
 	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -15,10 +17,10 @@ import (
 func optionsFor(w *servicetest.World, group string) Options {
 	return Options{
 		Cluster:    topics.Cluster{Brokers: []string{w.Addr}, Group: group, Topics: servicetest.Topics(group)},
-		Settings:   Settings{Model: w.Model, Key: servicetest.Key, Release: servicetest.Release},
+		Settings:   engine.Settings{Model: w.Model, Key: servicetest.Key, Release: servicetest.Release},
 		StateDir:   filepath.Join(w.Dir, group),
 		MaxRecords: 20, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,
-		Counters: new(Counters), Logger: slog.New(slog.DiscardHandler),
+		Counters: new(engine.Counters), Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -112,7 +114,7 @@ func testOptions(tb testing.TB, model *mobility.Model) Options {
 	tb.Helper()
 	return Options{
 		Cluster:  topics.Cluster{Brokers: []string{"127.0.0.1:1"}, Group: "g", Topics: topics.Set{Raw: "raw", Sanitized: "sanitized"}},
-		Settings: Settings{Model: model, Key: servicetest.Key, Release: servicetest.Release},
+		Settings: engine.Settings{Model: model, Key: servicetest.Key, Release: servicetest.Release},
 		StateDir: tb.TempDir(),
 		Logger:   slog.New(slog.DiscardHandler),
 	}
@@ -120,16 +122,16 @@ func testOptions(tb testing.TB, model *mobility.Model) Options {
 
 // anywhere makes options accept a record in any partition.
 func anywhere(o Options) Options {
-	o.Partitioner = AnyPartitioner
+	o.Partitioner = engine.AnyPartitioner
 	return o
 }
 
 // newTestProcessor is of a topic that may hold any key in any partition, unless the
 // options name a partitioner: most tests of a processor have users of their own choice.
-func newTestProcessor(tb testing.TB, o Options, partition int32) *Processor {
+func newTestProcessor(tb testing.TB, o Options, partition int32) *engine.Processor {
 	tb.Helper()
-	fallback(&o.Partitioner, AnyPartitioner)
-	p, err := NewProcessor(o.Settings, Partition{o.Topics.Raw, partition, max(servicetest.Partitions, int(partition)+1)})
+	o.Partitioner = cmp.Or(o.Partitioner, engine.AnyPartitioner)
+	p, err := engine.NewProcessor(o.Settings, engine.Partition{Topic: o.Topics.Raw, Number: partition, Of: max(servicetest.Partitions, int(partition)+1)})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
@@ -61,7 +62,7 @@ func NewService(o Options) (*Service, error) {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	processor, err := NewProcessor(o.Settings, Partition{Of: 1})
+	processor, err := engine.NewProcessor(o.Settings, engine.Partition{Of: 1})
 	if err != nil {
 		return nil, err
 	}

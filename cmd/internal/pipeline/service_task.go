@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -15,7 +16,7 @@ import (
 
 func (s *Service) newTask(store *state.Store, g *group.Generation, partition int32, log *slog.Logger) (*task.Task, error) {
 	o := s.options
-	processor, err := NewProcessor(o.Settings, Partition{o.Topics.Raw, partition, int(s.partitions)})
+	processor, err := engine.NewProcessor(o.Settings, engine.Partition{Topic: o.Topics.Raw, Number: partition, Of: int(s.partitions)})
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // TestTwoServicesShareTheWork: one joins the other in the middle of the work, one

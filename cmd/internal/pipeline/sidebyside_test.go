@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -23,7 +24,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first)
 
 	other := o
-	other.StateDir, other.Counters = o.StateDir+".other", new(Counters)
+	other.StateDir, other.Counters = o.StateDir+".other", new(engine.Counters)
 	other.Release.Epsilon, other.MaxAhead = 2, 17*time.Minute
 	other.AcceptSettings = true // which is about a mark that was left, and not about others at work
 	bad := details(Diagnose(t.Context(), other), LevelFailure)
@@ -55,7 +56,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 	}
 
 	rolling := o
-	rolling.StateDir, rolling.Counters = o.StateDir+".rolling", new(Counters)
+	rolling.StateDir, rolling.Counters = o.StateDir+".rolling", new(engine.Counters)
 	rolling.MaxRecords, rolling.TransactionTimeout = 7, 20*time.Second
 	second := start(t, rolling)
 	servicetest.Await(t, "it has a share", func() bool {
@@ -89,7 +90,7 @@ func TestChangedSettingsAreNamed(t *testing.T) {
 	o := optionsFor(w, "first")
 	serve(t, w, o, 3)
 	o.Release.Epsilon *= 2
-	o.Counters = new(Counters)
+	o.Counters = new(engine.Counters)
 	service := start(t, o)
 	line := `msg="begins under the changed settings"`
 	servicetest.Await(t, "all partitions begin", func() bool {
@@ -114,7 +115,7 @@ func TestOtherKeyDaysBeside(t *testing.T) {
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first)
 
 	advanced := o
-	advanced.StateDir, advanced.Counters, advanced.Key = o.StateDir+".other", new(Counters), nextDay(t)
+	advanced.StateDir, advanced.Counters, advanced.Key = o.StateDir+".other", new(engine.Counters), servicetest.NextDay(t)
 	const says = "key_file: it has noise from another day on"
 	if bad := details(Diagnose(t.Context(), advanced), LevelFailure); !strings.Contains(bad, says) {
 		t.Errorf("doctor finds %q", bad)

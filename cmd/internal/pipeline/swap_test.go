@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
@@ -20,29 +21,29 @@ import (
 // board is where the versions of a model are put up.
 type board struct {
 	mu    sync.Mutex
-	first VersionID
-	later []*Version
+	first engine.VersionID
+	later []*engine.Version
 	err   error
 }
 
 func newBoard(tb testing.TB, o Options) *board {
 	tb.Helper()
-	first, err := (&Material{o.Model, o.Personals}).ID(0)
+	first, err := (&engine.Material{Model: o.Model, Personals: o.Personals}).ID(0)
 	servicetest.OK(tb, err)
 	return &board{first: first}
 }
 
-func (b *board) watch() (Schedule, error) {
+func (b *board) watch() (engine.Schedule, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Schedule{First: b.first, Later: slices.Clone(b.later)}, b.err
+	return engine.Schedule{First: b.first, Later: slices.Clone(b.later)}, b.err
 }
 
-func (b *board) put(later ...*Version) {
+func (b *board) put(later ...*engine.Version) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.later = append(b.later, later...)
-	slices.SortFunc(b.later, func(x, y *Version) int { return int(x.ID.StartMS - y.ID.StartMS) })
+	slices.SortFunc(b.later, func(x, y *engine.Version) int { return int(x.ID.StartMS - y.ID.StartMS) })
 }
 
 func (b *board) set(err error) {
@@ -63,13 +64,13 @@ func TestSwap(t *testing.T) {
 	w := servicetest.NewWorld(t, 30)
 	o := optionsFor(w, "swap")
 	o.SessionTimeout = 500 * time.Millisecond
-	o.Personals = newOwn(t, w.Model, 1)
+	o.Personals = servicetest.NewPersonals(t, w.Model, 1)
 	puts := newBoard(t, o)
 	o.Watch = puts.watch
 	published := w.Answers(t, o.Group)
 	instance := func(name string, maxRecords int) (*serving, *cable) {
 		o, network := o, new(cable)
-		o.StateDir, o.MaxRecords, o.Counters = filepath.Join(w.Dir, name), maxRecords, new(Counters)
+		o.StateDir, o.MaxRecords, o.Counters = filepath.Join(w.Dir, name), maxRecords, new(engine.Counters)
 		scheduled, err := puts.watch()
 		servicetest.OK(t, err)
 		o.Later = scheduled.Later
@@ -118,7 +119,7 @@ func TestSwap(t *testing.T) {
 	pump("both work", func() bool { return b.options.Counters.Snapshot().RecordsIn > 200 }, a, b)
 	pump("each partition has begun", begun, a, b)
 	second := w.Step + 4
-	puts.put(newVersionOf(t, second, Material{two, newOwn(t, two, 2)}))
+	puts.put(newVersionOf(t, second, engine.Material{Model: two, Personals: servicetest.NewPersonals(t, two, 2)}))
 	pump("some adopt the second version", func() bool { return a.options.Counters.Snapshot().Adopted+b.options.Counters.Snapshot().Adopted > 0 }, a, b)
 	wireA.cut() // it does not know how its transactions end
 	a.Cancel()
@@ -218,10 +219,10 @@ func interrupted(tb testing.TB, w *servicetest.World, o Options, output string) 
 // or verified, and each says which model to put back.
 func requireNeedsVersions(tb testing.TB, w *servicetest.World, o Options, id string) {
 	tb.Helper()
-	o.Later = slices.DeleteFunc(slices.Clone(o.Later), func(v *Version) bool { return v.ID.Model.String() == id })
+	o.Later = slices.DeleteFunc(slices.Clone(o.Later), func(v *engine.Version) bool { return v.ID.Model.String() == id })
 	s, err := NewService(o)
 	servicetest.OK(tb, err)
-	if err := s.Run(tb.Context()); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), id) {
+	if err := s.Run(tb.Context()); !errors.Is(err, engine.ErrVersion) || !strings.Contains(err.Error(), id) {
 		tb.Errorf("a start without a version in use: %v", err)
 	}
 	if _, err := Replay(tb.Context(), o, ReplayOptions{Output: "without"}); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), id) {
@@ -244,7 +245,7 @@ func TestSwapWaits(t *testing.T) {
 	published := w.Answers(t, o.Group)
 	instance := func(i int) *serving {
 		o := o
-		o.Watch, o.StateDir, o.Counters = boards[i].watch, filepath.Join(w.Dir, string(rune('a'+i))), new(Counters)
+		o.Watch, o.StateDir, o.Counters = boards[i].watch, filepath.Join(w.Dir, string(rune('a'+i))), new(engine.Counters)
 		return start(t, o, often)
 	}
 	a, b := instance(0), instance(1)
@@ -266,7 +267,7 @@ func TestSwapWaits(t *testing.T) {
 	boards[1].put(v)
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, b)
 	b.Stop(t)
-	o.Later = []*Version{v}
+	o.Later = []*engine.Version{v}
 	if report := verify(t, o); !report.Verified {
 		t.Errorf("it does not verify: %+v", report)
 	}
@@ -292,7 +293,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("the schedule has %d versions, and the log is\n%s", len(a.timeline.current()), a.Log)
 	}
 	puts.mu.Lock()
-	puts.later, puts.first.Model = []*Version{newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 1000, 6))}, bad.ID.Model
+	puts.later, puts.first.Model = []*engine.Version{newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 1000, 6))}, bad.ID.Model
 	puts.mu.Unlock()
 	servicetest.Await(t, "another first version is refused", func() bool { return strings.Contains(a.Log.String(), "the first version has changed") }, a)
 	if len(a.timeline.current()) != 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -13,7 +14,7 @@ import (
 // follows. Where a partition has adopted one, and the schedule was then changed under the
 // instances that had not seen it, both are in use, and no schedule would do for both
 // partitions if it could not hold both. So it may, and the last one is what all come to.
-func replaced(versions []*Version) (last []*Version) {
+func replaced(versions []*engine.Version) (last []*engine.Version) {
 	for i, v := range versions {
 		if i+1 == len(versions) || versions[i+1].ID.StartMS != v.ID.StartMS {
 			last = append(last, v)
@@ -27,26 +28,26 @@ type timeline struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	later   []*Version
-	keep    []*Material        // of the last ones, so that they are there when they start
-	adopted map[VersionID]bool // by partitions that were here
-	told    map[string]bool    // what was logged and need not be again
+	later   []*engine.Version
+	keep    []*engine.Material        // of the last ones, so that they are there when they start
+	adopted map[engine.VersionID]bool // by partitions that were here
+	told    map[string]bool           // what was logged and need not be again
 }
 
-func newTimeline(later []*Version, log *slog.Logger) *timeline {
-	return &timeline{log: log, later: later, adopted: map[VersionID]bool{}, told: map[string]bool{}}
+func newTimeline(later []*engine.Version, log *slog.Logger) *timeline {
+	return &timeline{log: log, later: later, adopted: map[engine.VersionID]bool{}, told: map[string]bool{}}
 }
 
 // current is what is known by now; ascending starts. Do not change it.
-func (t *timeline) current() []*Version {
+func (t *timeline) current() []*engine.Version {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.later
 }
 
 // resolve finds what a mark names, and remembers that it is in use.
-func (t *timeline) resolve(list []task.Amendment) ([]Amended, error) {
-	found, err := Resolve(list, t.current())
+func (t *timeline) resolve(list []task.Amendment) ([]engine.Amended, error) {
+	found, err := engine.Resolve(list, t.current())
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (t *timeline) resolve(list []task.Amendment) ([]Amended, error) {
 
 // replace takes over another schedule, unless a version is gone from it that a partition
 // here has adopted: going on without would be other releases of the same fixes.
-func (t *timeline) replace(later []*Version, keep []*Material) error {
+func (t *timeline) replace(later []*engine.Version, keep []*engine.Material) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.missing(later); err != nil {
@@ -71,17 +72,17 @@ func (t *timeline) replace(later []*Version, keep []*Material) error {
 }
 
 // holds says whether replace would refuse a schedule now.
-func (t *timeline) holds(later []*Version) error {
+func (t *timeline) holds(later []*engine.Version) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.missing(later)
 }
 
 // missing is under the lock.
-func (t *timeline) missing(later []*Version) error {
+func (t *timeline) missing(later []*engine.Version) error {
 	for _, old := range t.later {
-		if t.adopted[old.ID] && !slices.ContainsFunc(later, func(v *Version) bool { return v.ID == old.ID }) {
-			return fmt.Errorf("%w: %v. Put the model %v back, with that start", ErrVersion, old.ID, old.ID.Model)
+		if t.adopted[old.ID] && !slices.ContainsFunc(later, func(v *engine.Version) bool { return v.ID == old.ID }) {
+			return fmt.Errorf("%w: %v. Put the model %v back, with that start", engine.ErrVersion, old.ID, old.ID.Model)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -109,7 +111,7 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 		return Report{}, err
 	}
 	o = o.WithDefaults()
-	fallback(&v.Limit, 20)
+	v.Limit = cmp.Or(v.Limit, 20)
 	Sweep(v.TempDir)
 	client := kafkaconn.NewClient(o.Brokers)
 	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
@@ -206,9 +208,9 @@ type check struct {
 
 	changelog  Changelog
 	changed    topics.Change    // the settings, after records were processed
-	refused    *Offsets         // raw records that were refused for their day
+	refused    *engine.Offsets  // raw records that were refused for their day
 	amendments []task.Amendment // as of when the outputs were opened, or later
-	amended    []Amended        // the same with their models
+	amended    []engine.Amended // the same with their models
 	from       int64            // raw offset of the recomputation's begin
 	to         int64            // raw offset up to which everything has to be answered
 	end        int64            // raw offset of its end
@@ -275,7 +277,7 @@ func (c *check) run(ctx context.Context) error {
 		return err
 	}
 	c.refused, _, err = ReadRefused(ctx, dead.pull().Cursor, c.o.SanitizedEncoding,
-		Partition{Topic: c.o.Topics.Raw, Number: c.p}, c.from, c.end)
+		engine.Partition{Topic: c.o.Topics.Raw, Number: c.p}, c.from, c.end)
 	if err != nil {
 		return err
 	}
@@ -328,7 +330,7 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 			"Verify with the config that the service runs with", c.o.Differences(c.changelog.Mark.Settings))
 	default:
 		var err error
-		if c.amended, err = Resolve(c.amendments, c.o.Later); err != nil {
+		if c.amended, err = engine.Resolve(c.amendments, c.o.Later); err != nil {
 			c.unverified("%v", err)
 			break
 		}

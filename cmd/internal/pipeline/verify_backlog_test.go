@@ -1,8 +1,9 @@
 package pipeline
 
 import (
-	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // TestVerifyCountsTheBacklog: raw records that nobody has processed yet are counted and not

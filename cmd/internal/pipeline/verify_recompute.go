@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -69,10 +70,10 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 // see collects the users that were there before the settings changed, under either
 // name that their records may carry.
 func (c *check) see(ctx context.Context, raw *topics.Reader, until int64) error {
-	names := newPseudonyms(c.o.Key)
+	names := engine.NewPseudonyms(c.o.Key)
 	var name []byte
 	return raw.Scan(ctx, c.from, until, func(r consumer.Record) error {
-		name = names.of(name[:0], string(r.Key))
+		name = names.Of(name[:0], string(r.Key))
 		return errors.Join(c.seen.Put(r.Key, 0, []byte{1}), c.seen.Put(name, 0, []byte{1}))
 	})
 }
@@ -109,7 +110,7 @@ type recomputation struct {
 
 func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error) {
 	r := &recomputation{check: c}
-	processor, err := NewProcessor(c.o.Settings, Partition{c.o.Topics.Raw, c.p, len(c.done)})
+	processor, err := engine.NewProcessor(c.o.Settings, engine.Partition{Topic: c.o.Topics.Raw, Number: c.p, Of: len(c.done)})
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/geodither/geodither/cmd/internal/topics"
 	"slices"
 	"time"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
 // watchInterval is how often the schedule of models is looked at.
@@ -19,7 +21,7 @@ const keptVersions = 2
 
 // prepare tries later versions and keeps the last ones. What the options can be used with
 // is a matter of the map, so an older version of a map that was tried is not read for it.
-func (o Options) prepare(later []*Version) (keep []*Material, err error) {
+func (o Options) prepare(later []*engine.Version) (keep []*engine.Material, err error) {
 	tried := map[string]bool{o.Model.Grid.ID(): true}
 	for i, v := range later {
 		if i < len(later)-keptVersions && tried[v.GridID()] {
@@ -73,7 +75,7 @@ func (s *Service) look() error {
 	if slices.Equal(found.Later, had) {
 		return nil
 	}
-	first, err := (&Material{s.options.Model, s.options.Personals}).ID(found.First.StartMS)
+	first, err := (&engine.Material{Model: s.options.Model, Personals: s.options.Personals}).ID(found.First.StartMS)
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,7 @@ func (s *Service) look() error {
 		return errors.New("the first version has changed: that is another setting. Stop every instance cleanly and start again with it, " +
 			"or put the first version back and add the new one with a start")
 	}
-	if err := CheckLater(s.options.Model, found.Later, s.options.MaxBatchBytes); err != nil {
+	if err := engine.CheckLater(s.options.Model, found.Later, s.options.MaxBatchBytes); err != nil {
 		return err
 	}
 	if err := s.timeline.holds(found.Later); err != nil {
@@ -95,7 +97,7 @@ func (s *Service) look() error {
 		return err
 	}
 	for _, v := range found.Later {
-		if !slices.ContainsFunc(had, func(o *Version) bool { return o.ID == v.ID }) {
+		if !slices.ContainsFunc(had, func(o *engine.Version) bool { return o.ID == v.ID }) {
 			s.log.Info("a new version of the model: each partition adopts it at its next transaction", "version", v.ID.String(), "file", v.Where)
 		}
 	}

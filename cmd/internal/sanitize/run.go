@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
@@ -18,8 +18,8 @@ import (
 
 // Run is one pass over traces.
 type Run struct {
-	engine   *pipeline.Engine
-	blind    *pipeline.Blind
+	engine   *engine.Engine
+	blind    *engine.Blind
 	settings Settings
 	states   map[string]*mechanism.State
 	out      *records.Output
@@ -39,26 +39,26 @@ type Run struct {
 
 // Settings are how a run releases: as a service with the same settings does.
 type Settings struct {
-	pipeline.Settings
-	Later []*pipeline.Version // of the model, after the first one
+	engine.Settings
+	Later []*engine.Version // of the model, after the first one
 }
 
 // New prepares a run whose records go to out.
 func New(s Settings, out *records.Output) (*Run, error) {
-	engine, err := pipeline.NewEngine(s.Settings)
+	releases, err := engine.New(s.Settings)
 	if err != nil {
 		return nil, err
 	}
-	if err := engine.Follow(s.Later); err != nil {
+	if err := releases.Follow(s.Later); err != nil {
 		return nil, err
 	}
-	blind, err := pipeline.NewBlind(s.Model, s.Release)
+	blind, err := engine.NewBlind(s.Model, s.Release)
 	if err != nil {
 		return nil, err
 	}
 	blind.Follow(s.Personals, s.Later)
 	return &Run{
-		engine: engine, blind: blind, settings: s, out: out, partial: s.Key.FirstDay() > 0,
+		engine: releases, blind: blind, settings: s, out: out, partial: s.Key.FirstDay() > 0,
 		states: map[string]*mechanism.State{}, kinds: map[mechanism.Kind]int64{},
 		refused: map[schemas.Reason]int64{},
 	}, nil
@@ -85,7 +85,7 @@ func (r *Run) All(ctx context.Context, reader *traces.Reader, progress *cli.Prog
 
 func (r *Run) one(fix schemas.Raw) error {
 	r.fixes++
-	if err := pipeline.Plausible(fix); err != nil {
+	if err := engine.Plausible(fix); err != nil {
 		return r.refuse(err)
 	}
 	state := r.states[fix.UserID]

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
@@ -124,6 +124,6 @@ func (s *Summary) printRefused(out io.Writer) {
 		fmt.Fprintln(out, "the key file has no noise of the days of these fixes (key_destroyed): was it advanced, or is it the wrong file?")
 	}
 	if 2*s.SwappedMap > s.OutsideMap {
-		fmt.Fprintln(out, pipeline.SwappedAdvice)
+		fmt.Fprintln(out, engine.SwappedAdvice)
 	}
 }

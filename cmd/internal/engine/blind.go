@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Blind is the estimate of someone who sees no release at all: the same filter,
+// predicting from the model alone. It costs no privacy, so a release that does
+// not beat it is worth nothing. It keeps a state per user in memory.
+type Blind struct {
+	models *models
+	states map[string]*mechanism.State
+}
+
+// NewBlind makes the baseline of one run over a set of traces: the filter of the
+// given options, of which those that belong to releases do not matter.
+func NewBlind(model *mobility.Model, options mechanism.Options) (*Blind, error) {
+	models, err := newModels(&Material{Model: model}, func(m *mobility.Model) (*mechanism.Sanitizer, error) {
+		return mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(0)), blindOptions(options))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Blind{models: models, states: map[string]*mechanism.State{}}, nil
+}
+
+// Follow makes the baseline use personal models and later versions, as Engine.Follow,
+// which checks them.
+func (b *Blind) Follow(personals PersonalModels, later []*Version) {
+	b.models.first.Personals = personals
+	b.models.amend(FromTheStart(later))
+}
+
+// blindOptions are those that belong to the filter. Nothing is ever released under
+// them, so that ε, δ and the key do not matter.
+func blindOptions(o mechanism.Options) mechanism.Options {
+	return mechanism.Options{Epsilon: 1, Prune: o.Prune, MaxGap: o.MaxGap, Estimate: o.Estimate}
+}
+
+// Estimate is where the user would be thought to be at the time of a fix, in
+// kilometres of that version's map. The fix's coordinates are not looked at.
+func (b *Blind) Estimate(fix schemas.Raw) (grid.Point, error) {
+	state := b.states[fix.UserID]
+	if state == nil {
+		state = new(mechanism.State)
+		b.states[fix.UserID] = state
+	}
+	use, err := b.models.choose(math.MaxInt64, fix.UserID, fix.Timestamp, state)
+	if err != nil {
+		return grid.Point{}, err
+	}
+	if _, err := use.sanitizer.MigrateTo(state, use.personal); err != nil {
+		return grid.Point{}, err
+	}
+	outcome, err := use.sanitizer.Step(state, mechanism.Input{User: fix.UserID, Step: use.step, Personal: use.personal})
+	return outcome.Estimate, err
+}

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/geodither/geodither/mechanism"
+)
+
+// highEpsilonDay is the sum of ε a day and user from which on a service warns. Σε = 20 allows an
+// observer's odds between two days of a user to change by a factor of e²⁰, half a billion: what
+// is left is a promise about single releases.
+const highEpsilonDay = 20
+
+// MostEpsilonDay bounds what the releases of one user can cost in any 24 hours: one release for
+// each interval that begins in them, at most what the budget leaves in the windows that overlap
+// them, and at most the lifetime's budget. It is infinite if a step may have any number of
+// releases and no budget limits their sum. An adaptive radius can only make it less.
+func MostEpsilonDay(o mechanism.Options, step time.Duration) float64 {
+	const day = 24 * time.Hour
+	most := math.Inf(1)
+	if o.SameStep != mechanism.SameStepRelease {
+		interval := time.Duration(max(o.ReleaseInterval, 1)) * step
+		most = o.Epsilon * math.Ceil(float64(day)/float64(interval))
+	}
+	// A limit holds a whole number of releases; of half of one nothing is spent.
+	spend := func(limit float64) float64 { return min(limit, o.Epsilon*math.Floor(limit/o.Epsilon+1e-9)) }
+	if b := o.Budget; b.WindowSteps > 0 {
+		windows := math.Ceil(float64(day) / (float64(b.WindowSteps) * float64(step)))
+		most = min(most, windows*spend(b.Epsilon))
+	}
+	if b := o.Budget; b.Lifetime > 0 {
+		most = min(most, spend(b.Lifetime))
+	}
+	return most
+}
+
+// BudgetAdvice says in a sentence or two what the releases of a user may cost under options that
+// Validate accepts, and whether that is worth a warning: there is no limit, or it is so high that
+// it promises nothing about a day.
+func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bool) {
+	most := MostEpsilonDay(o, step)
+	spend := "Σε has no bound for a user and day, because same_step: release draws as often as a user reports"
+	if !math.IsInf(most, 1) {
+		spend = fmt.Sprintf("Σε is at most %s for each user and day", grouped(most))
+	}
+	unlimited := o.Budget.WindowSteps == 0 && o.Budget.Lifetime == 0
+	if unlimited {
+		spend += ", and release.budget is none: it grows for as long as a user reports"
+	}
+	if most > highEpsilonDay {
+		spend += fmt.Sprintf("; above %d a day single releases are protected, but hardly where somebody was over a day: "+
+			"choose a longer interval, a smaller epsilon or a smaller budget", highEpsilonDay)
+	}
+	return spend, unlimited || most > highEpsilonDay
+}
+
+// grouped writes a number for people: 2880 as 2,880, and two decimals below a hundred.
+func grouped(x float64) string {
+	if x < 100 {
+		return strconv.FormatFloat(math.Ceil(x*100-1e-6)/100, 'f', -1, 64)
+	}
+	digits := strconv.FormatFloat(math.Ceil(x-1e-6), 'f', 0, 64)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

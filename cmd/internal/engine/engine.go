@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Engine turns fixes into sanitized records. It is a function of its arguments
+// (the fix, the user's state, the model in its versions, the key, the options) with
+// scratch memory, so one goroutine owns it.
+type Engine struct {
+	models    *models
+	options   mechanism.Options
+	publisher *publisher
+	mechanism string // as records name it
+	input     Input
+	placement Placement // of the last Sanitize's fix
+}
+
+// New refuses options that Sanitizer or Publish refuses, a key without noise,
+// and a model whose step is not a whole number of milliseconds. Of the settings it needs
+// those that are not about raw records. Under a key that was made of a seed all records say
+// so: schemas.Seeded.
+func New(s Settings) (*Engine, error) {
+	model := s.Model
+	if model.Step < time.Millisecond || model.Step%time.Millisecond != 0 {
+		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of milliseconds", model.ID(), model.Step)
+	}
+	if !s.Key.HasNoise() {
+		return nil, errNoNoise
+	}
+	models, err := newModels(&Material{model, s.Personals}, func(m *mobility.Model) (*mechanism.Sanitizer, error) {
+		return mechanism.NewSanitizer(m, noise.NewKeyed(s.Key), s.Release)
+	})
+	if err != nil {
+		return nil, err
+	}
+	publisher, err := newPublisher(s.Publish, model, s.Key)
+	if err != nil {
+		return nil, err
+	}
+	options := models.base.sanitizer.Options()
+	e := &Engine{
+		models: models, options: options, publisher: publisher,
+		mechanism: options.Mechanism, input: s.Input.withDefaults(),
+	}
+	if s.Key.Seeded() {
+		e.note(schemas.Seeded)
+	}
+	return e, nil
+}
+
+// note adds a note about the releases to the mechanism that records name: schemas.Noted.
+func (e *Engine) note(text string) { e.mechanism = schemas.Noted(e.mechanism, text) }
+
+// Placement is how the last Sanitize's fix lay to the map of its version. A late fix is
+// not looked at.
+func (e *Engine) Placement() Placement { return e.placement }
+
+// Options returns the options of releases with their defaults filled in.
+func (e *Engine) Options() mechanism.Options { return e.options }
+
+// Follow makes the engine use later versions of the model, starts ascending, which must
+// have the first one's step.
+func (e *Engine) Follow(later []*Version) error {
+	if err := CheckLater(e.models.first.Model, later, math.MaxInt); err != nil {
+		return err
+	}
+	e.models.amend(FromTheStart(later))
+	return nil
+}
+
+// Sanitize takes the step of one valid fix on its user's state, in place, and
+// returns the record to publish. There is one if Outcome.Kind.Published says so.
+// The state is to be stored if Outcome.Changed says so, whether or not there is a
+// record: a step that publishes nothing still moves the posterior on. The state may be
+// new, or of another model: on the same grid its posterior is kept, else it starts anew.
+// All versions of the model count. A fix that Input refuses is a *schemas.Rejection, and
+// leaves the state as it is.
+func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (schemas.Sanitized, mechanism.Outcome, error) {
+	record, outcome, _, err := e.sanitize(math.MaxInt64, fix, state)
+	return record, outcome, err
+}
+
+// sanitize is Sanitize with the versions that count at an offset. It also says what
+// has become of a state of another model.
+func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State) (schemas.Sanitized, mechanism.Outcome, mechanism.Migration, error) {
+	use, err := e.models.choose(offset, fix.UserID, fix.Timestamp, state)
+	if err != nil {
+		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, err
+	}
+	g := use.material.Model.Grid
+	if e.placement = (Placement{}); !e.late(fix, state) {
+		// Whether a fix is late is known without a look at its place, so that comes first.
+		e.placement = placeOn(g, fix)
+	}
+	if e.placement.Far && e.input.Outside == OutsideDeadLetter {
+		// Before the state is brought to its version: nothing may come of this fix.
+		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, &schemas.Rejection{Reason: schemas.ReasonOutsideMap}
+	}
+	migration, err := use.sanitizer.MigrateTo(state, use.personal)
+	if err != nil {
+		return schemas.Sanitized{}, mechanism.Outcome{}, migration, err
+	}
+	outcome, err := use.sanitizer.Step(state, mechanism.Input{
+		User:     fix.UserID,
+		Step:     use.step,
+		Cell:     g.Locate(fix.Latitude, fix.Longitude),
+		Release:  true,
+		Personal: use.personal,
+	})
+	if err != nil || !outcome.Kind.Published() {
+		return schemas.Sanitized{}, outcome, migration, err
+	}
+	record := schemas.Sanitized{
+		UserID:    e.publisher.user(fix.UserID),
+		Timestamp: e.publisher.timestamp(fix.Timestamp),
+		RadiusM:   outcome.RadiusKM * 1000,
+		Epsilon:   outcome.Epsilon,
+		Delta:     e.options.Delta,
+		Mechanism: e.mechanism,
+		ModelID:   e.publisher.model(use, fix.UserID),
+		Step:      use.step,
+		Release:   int64(outcome.Number),
+		Kind:      kindOf(outcome.Kind),
+	}
+	// A release at strong privacy can land far outside the map: the conversion keeps it on the
+	// Earth, so that beyond a pole or the antimeridian the drawn point cannot be had back from
+	// the degrees.
+	record.Latitude, record.Longitude = g.ToDegrees(outcome.Release)
+	record.EstimateLatitude, record.EstimateLongitude = g.ToDegrees(outcome.Estimate)
+	record.Factor200M, record.Factor1KM, record.FactorSet = e.publisher.factors(outcome.Metric)
+	return record, outcome, migration, nil
+}
+
+// Look says how a fix would be taken whose user has no state: its step, and how it lies to the
+// map of its version. All versions of the model count.
+func (e *Engine) Look(fix schemas.Raw) (step int64, place Placement, err error) {
+	step = e.models.first.Model.StepAt(fix.Timestamp)
+	use, err := e.models.lane(e.models.versionAt(math.MaxInt64, step))
+	if err != nil {
+		return step, Placement{}, err
+	}
+	return step, placeOn(use.material.Model.Grid, fix), nil
+}
+
+// late reports whether a fix is of a step before its user's last one.
+func (e *Engine) late(fix schemas.Raw, state *mechanism.State) bool {
+	return state.StepMS == e.models.stepMS && e.latenessMS(fix, state) > 0
+}
+
+// latenessMS is by how much the step of a fix begins before its user's last one, for a
+// state that counts in steps of the models' length.
+func (e *Engine) latenessMS(fix schemas.Raw, state *mechanism.State) int64 {
+	if !state.Started {
+		return 0
+	}
+	return (state.Step - e.models.first.Model.StepAt(fix.Timestamp)) * e.models.stepMS
+}
+
+// kindOf is the published name of a kind that is published.
+func kindOf(k mechanism.Kind) string {
+	switch k { //nolint:exhaustive // the others have no record
+	case mechanism.Repeated:
+		return schemas.KindRepeated
+	case mechanism.Predicted:
+		return schemas.KindPredicted
+	}
+	return schemas.KindReleased
+}

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/schemas"
+)
+
+// What becomes of a fix that lies outside the map.
+const (
+	OutsideDeadLetter = "dead_letter" // a dead letter if it is beyond the margin of one cell. The default
+	OutsideClamp      = "clamp"       // it counts as one in the nearest cell, however far away it is
+)
+
+// What becomes of a fix of a step before its user's last one.
+const (
+	LateDeadLetter = "dead_letter" // the default
+	LateDrop       = "drop"        // it is counted, and leaves no other trace
+)
+
+// Input says what becomes of sound records whose fix cannot be used as it is.
+//
+// Outside has a price in privacy. With OutsideDeadLetter the readers of the sanitized
+// topic can see that a record is missing, and may conclude that the user was outside
+// the map: a fact about the place that no noise covers and that costs no ε. With
+// OutsideClamp they learn nothing from it, and the estimate claims a place on the map
+// for somebody who is not there. mechanism/PROOFS.md says it in full.
+type Input struct {
+	Outside string // OutsideDeadLetter or OutsideClamp; empty means OutsideDeadLetter
+	Late    string // LateDeadLetter or LateDrop; empty means LateDeadLetter
+}
+
+func (i Input) withDefaults() Input {
+	i.Outside = cmp.Or(i.Outside, OutsideDeadLetter)
+	i.Late = cmp.Or(i.Late, LateDeadLetter)
+	return i
+}
+
+// Validate reports settings that are unknown. Empty ones are the defaults.
+func (i Input) Validate() error {
+	i = i.withDefaults()
+	var errs []error
+	if i.Outside != OutsideDeadLetter && i.Outside != OutsideClamp {
+		errs = append(errs, fmt.Errorf("outside %q is unknown: choose %s or %s", i.Outside, OutsideDeadLetter, OutsideClamp))
+	}
+	if i.Late != LateDeadLetter && i.Late != LateDrop {
+		errs = append(errs, fmt.Errorf("late %q is unknown: choose %s or %s", i.Late, LateDeadLetter, LateDrop))
+	}
+	return errors.Join(errs...)
+}
+
+// Plausible refuses what devices without a fix report, and clocks that were never set:
+// its only errors are *schemas.Rejection, with ReasonBeforeGPS or ReasonNullIsland.
+func Plausible(fix schemas.Raw) error {
+	switch {
+	case fix.Timestamp <= firstGPS:
+		return &schemas.Rejection{Reason: schemas.ReasonBeforeGPS}
+	case fix.Latitude == 0 && fix.Longitude == 0:
+		return &schemas.Rejection{Reason: schemas.ReasonNullIsland}
+	}
+	return nil
+}
+
+// Placement is how a fix lies to the map of its model's version. It comes from the
+// truth: count it, on the trusted side, and tell it of nobody.
+type Placement struct {
+	Outside bool // beyond the cells of the map
+	Far     bool // and beyond the margin of one cell
+	Swapped bool // and it would lie on the map if latitude and longitude changed places
+}
+
+func placeOn(g *grid.Grid, fix schemas.Raw) Placement {
+	beyondKM := g.Beyond(fix.Latitude, fix.Longitude)
+	return Placement{
+		Outside: beyondKM > 0,
+		Far:     beyondKM > g.CellKM(),
+		Swapped: beyondKM > 0 && g.Beyond(fix.Longitude, fix.Latitude) == 0,
+	}
+}

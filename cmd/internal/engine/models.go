@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// maxLanes is how many versions of the model a partition works with at a time. Two are
+// needed while users move from one to the next; one more for those who are late. What
+// is needed beyond that is built anew: that costs time and changes nothing.
+const maxLanes = 3
+
+// lane is one version at work: scratch memory of the mechanism under its model.
+type lane struct {
+	id        VersionID
+	material  *Material
+	sanitizer *mechanism.Sanitizer
+	modelID   string
+}
+
+// models picks for each fix the version of the mobility model, and brings the user's
+// state to it (mobility.Succession has the rule). For one goroutine.
+type models struct {
+	first   *Material
+	build   func(m *mobility.Model) (*mechanism.Sanitizer, error)
+	stepMS  int64
+	amended []Amended
+	rule    mobility.Succession // of the amended versions, in their order
+	lanes   []*lane             // the one used last in front; the first version's is not among them
+	base    *lane               // of the first version
+}
+
+func newModels(first *Material, build func(m *mobility.Model) (*mechanism.Sanitizer, error)) (*models, error) {
+	m := &models{first: first, build: build, stepMS: first.Model.Step.Milliseconds()}
+	var err error
+	m.base, err = m.newLane(VersionID{}, first)
+	m.rule = mobility.Succession{StepMS: m.stepMS, GridID: first.Model.Grid.ID()}
+	return m, err
+}
+
+func (m *models) newLane(id VersionID, material *Material) (*lane, error) {
+	sanitizer, err := m.build(material.Model)
+	if err != nil {
+		return nil, err
+	}
+	return &lane{id: id, material: material, sanitizer: sanitizer, modelID: material.Model.ID()}, nil
+}
+
+// amend makes a list the one to go by, instead of the one before.
+func (m *models) amend(list []Amended) {
+	m.amended = list
+	m.rule.Later = make([]mobility.Successor, len(list))
+	for i, a := range list {
+		m.rule.Later[i] = mobility.Successor{StartMS: a.Version.ID.StartMS, GridID: a.Version.gridID, From: a.From}
+	}
+	m.lanes = slices.DeleteFunc(m.lanes, func(l *lane) bool {
+		return !slices.ContainsFunc(list, func(a Amended) bool { return a.Version.ID == l.id })
+	})
+}
+
+// versionAt is the version that counts for a new user's record at an offset; nil is the first.
+func (m *models) versionAt(offset, step int64) *Version {
+	return m.version(m.rule.At(offset, step, mobility.LastStep{}))
+}
+
+// version is one by its index; nil is the first.
+func (m *models) version(i int) *Version {
+	if i < 0 {
+		return nil
+	}
+	return m.amended[i].Version
+}
+
+// lane is that of a version.
+func (m *models) lane(v *Version) (*lane, error) {
+	if v == nil {
+		return m.base, nil
+	}
+	if at := slices.IndexFunc(m.lanes, func(l *lane) bool { return l.id == v.ID }); at >= 0 {
+		l := m.lanes[at]
+		copy(m.lanes[1:at+1], m.lanes[:at])
+		m.lanes[0] = l
+		return l, nil
+	}
+	material, err := v.Load()
+	if err != nil {
+		return nil, err
+	}
+	l, err := m.newLane(v.ID, material)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", v.ID, err)
+	}
+	m.lanes = slices.Insert(m.lanes, 0, l)
+	if len(m.lanes) >= maxLanes { // with the first version's
+		m.lanes = slices.Delete(m.lanes, maxLanes-1, len(m.lanes))
+	}
+	return l, nil
+}
+
+// choice is what a fix is handled with.
+type choice struct {
+	*lane
+	step     int64
+	personal *mobility.Personal // nil: the user has none
+}
+
+// choose picks the version of a fix, as mobility.Succession has it, and the user's own model in
+// it. Whether a fix is late is for the user's state to say.
+func (m *models) choose(offset int64, user string, timestampMS int64, state *mechanism.State) (choice, error) {
+	c := choice{step: m.first.Model.StepAt(timestampMS)}
+	var last mobility.LastStep
+	if state.Started && state.StepMS == m.stepMS {
+		last.Known, last.Step = true, state.Step
+		if last.Step == c.step {
+			last.GridID = state.Grid.String()
+		}
+	}
+	var err error
+	if c.lane, err = m.lane(m.version(m.rule.At(offset, c.step, last))); err != nil {
+		return c, err
+	}
+	if c.material.Personals != nil {
+		c.personal, err = c.material.Personals.Load(user)
+	}
+	return c, err
+}

@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Processor is what one partition's task runs on each record: a function of the
+// record and the user's state, so that a retry gives the same bytes. A record
+// that cannot be used becomes a dead letter that names its place and the reason
+// and nothing of its content.
+//
+// Each record that is read leads to one of three: a sanitized record, a dead
+// letter, or, where the options say so, nothing (skipped, suppressed, dropped, late),
+// which the counters show. A late fix, and one outside the map, is a dead letter unless
+// Options.Input says otherwise. A fix of a day whose noise key was destroyed is one too: it
+// spends nothing and leaves the user's state as it was.
+type Processor struct {
+	engine    *Engine
+	publisher *publisher // the engine's
+	raw, out  *schemas.Codec
+	at        Partition
+	by        Partitioner
+	maxAhead  time.Duration
+	dropLate  bool     // late fixes leave no dead letter
+	refused   *Offsets // in a recomputation: what the first release refused for its day
+
+	latestMS int64           // of the fixes that were processed
+	state    mechanism.State // scratch
+	value    []byte          // scratch: the encoded sanitized record or dead letter
+	stored   []byte          // scratch: the encoded state
+	name     []byte          // scratch: the sanitized record's key, where it is not the raw one's
+	tally    Tally           // since the last Take
+	next     int64           // offset behind the last record
+}
+
+// Partition is one partition of the raw topic.
+type Partition struct {
+	Topic  string
+	Number int32
+	Of     int // partitions in all
+}
+
+// NewProcessor makes the processor of one partition.
+func NewProcessor(s Settings, at Partition) (*Processor, error) {
+	s = s.WithDefaults()
+	if err := s.Partitioner.Validate(); err != nil {
+		return nil, fmt.Errorf("topics.partitioner: %w", err)
+	}
+	if at.Number < 0 || int(at.Number) >= at.Of {
+		return nil, errors.New("engine: a processor needs one of the raw topic's partitions")
+	}
+	engine, err := New(s)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := schemas.NewCodec(s.RawEncoding)
+	if err != nil {
+		return nil, err
+	}
+	out, err := schemas.NewCodec(s.SanitizedEncoding)
+	if err != nil {
+		return nil, err
+	}
+	return &Processor{
+		engine: engine, publisher: engine.publisher, raw: raw, out: out,
+		at: at, by: s.Partitioner, maxAhead: s.MaxAhead,
+		dropLate: s.Input.Late == LateDrop,
+	}, nil
+}
+
+// Use makes the processor work with later versions of the model, each from its offset on, in
+// place of those before. A service's processor is told by its task.
+func (p *Processor) Use(list []Amended) { p.engine.models.amend(list) }
+
+// Amend is Use of the versions that a mark's amendments name. ErrVersion says that known
+// lacks one.
+func (p *Processor) Amend(list []task.Amendment, known []*Version) error {
+	found, err := Resolve(list, known)
+	if err == nil {
+		p.Use(found)
+	}
+	return err
+}
+
+// Refuse makes the processor refuse fixes for their day as a first release has refused them,
+// by their offsets, whatever its own key has.
+func (p *Processor) Refuse(offsets *Offsets) { p.refused = offsets }
+
+// Note adds a note about the releases to the mechanism that records name: schemas.Noted.
+func (p *Processor) Note(text string) { p.engine.note(text) }
+
+// LatestMS is the time of the latest fix that was processed, Unix milliseconds; 0: none.
+func (p *Processor) LatestMS() int64 { return p.latestMS }
+
+// Look is Engine.Look, by the versions that the processor works with.
+func (p *Processor) Look(fix schemas.Raw) (step int64, place Placement, err error) {
+	return p.engine.Look(fix)
+}
+
+// Options returns the options of releases with their defaults filled in.
+func (p *Processor) Options() mechanism.Options { return p.engine.Options() }
+
+// Tally counts what was processed since the last Take, such as the open transaction. It is
+// the processor's own.
+func (p *Processor) Tally() *Tally { return &p.tally }
+
+// Take returns the tally and the offset behind the last record that is in it, and starts
+// again from nothing.
+func (p *Processor) Take() (taken Tally, next int64) {
+	taken, p.tally = p.tally, Tally{}
+	return taken, p.next
+}
+
+// Process implements task.Processor. Its error is fatal: a state that cannot be
+// read, or a record that cannot be written.
+func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) error {
+	p.tally.RecordsIn++
+	p.next = rec.Offset + 1
+	fix, err := p.Accept(rec)
+	if err != nil {
+		return p.reject(rec, err, fx)
+	}
+	if p.refused.Has(rec.Offset) {
+		p.tally.Destroyed++
+		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed}, fx)
+	}
+	if err := p.state.DecodeBinary(state); err != nil {
+		return p.failure(rec, err)
+	}
+	record, outcome, migration, err := p.engine.sanitize(rec.Offset, fix, &p.state)
+	if errors.Is(err, noise.ErrDestroyed) {
+		p.tally.Destroyed++
+		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed}, fx)
+	}
+	if err != nil {
+		if _, refused := errors.AsType[*schemas.Rejection](err); refused {
+			p.tally.place(p.engine.Placement(), refused)
+			return p.reject(rec, err, fx)
+		}
+		return p.failure(rec, err)
+	}
+	p.latestMS = max(p.latestMS, fix.Timestamp)
+	p.tally.outcome(outcome, migration)
+	p.tally.place(p.engine.Placement(), false)
+	if outcome.Changed {
+		p.stored = p.state.AppendBinary(p.stored[:0])
+		fx.State = p.stored
+	}
+	switch {
+	case outcome.Kind == mechanism.Late:
+		p.tally.Lateness.add(p.engine.latenessMS(fix, &p.state))
+		if p.dropLate {
+			p.tally.LateDropped++
+			return nil
+		}
+		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonLate}, fx)
+	case !outcome.Kind.Published():
+		return nil // as the options have it: the record is at no fault, so it is no dead letter
+	}
+	p.value, err = p.out.AppendSanitized(p.value[:0], record)
+	if err != nil {
+		return p.failure(rec, fmt.Errorf("encoding the sanitized record: %w", err))
+	}
+	fx.Output = append(fx.Output, task.Message{
+		Key: p.key(rec, record), Value: p.value, Timestamp: p.publisher.timestamp(rec.Timestamp),
+	})
+	return nil
+}
+
+// key is the Kafka key of a sanitized record: the name it carries.
+func (p *Processor) key(rec task.Record, record schemas.Sanitized) []byte {
+	if p.publisher.names == nil {
+		return rec.Key
+	}
+	p.name = append(p.name[:0], record.UserID...)
+	return p.name
+}
+
+// failure names the record's place, and for a state that cannot be read what to
+// do: one from the changelog has gone bad in the store, or it was written there.
+func (p *Processor) failure(rec task.Record, err error) error {
+	hint := ""
+	if errors.Is(err, mechanism.ErrState) {
+		hint = "; run doctor, and if the changelog is intact remove the state folder with \"geodither state reset\" and " +
+			"start again: it is restored from the changelog. If that ends here too, " +
+			"the changelog itself is bad: start anew with another group, changelog and sanitized topic, which draws and " +
+			"charges the releases of all fixes that the raw topic still holds once more"
+	}
+	return fmt.Errorf("partition %d, offset %d: %w%s", p.at.Number, rec.Offset, err, hint)
+}
+
+// Accept checks a record by itself, in this order: what it says, its key, its times, and last
+// where it lies. A record's place follows from its key, so it means something only
+// where the key is the user's. No check looks at the user's state, so none of a
+// misplaced record's effects reaches it. Its only errors are *schemas.Rejection.
+func (p *Processor) Accept(rec task.Record) (schemas.Raw, error) {
+	fix, err := Accept(p.raw, p.maxAhead, rec.Key, rec.Value, rec.Timestamp)
+	if err != nil {
+		return fix, err
+	}
+	if p.by.misplaces(rec.Key, p.at) {
+		return fix, &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
+	}
+	return fix, nil
+}
+
+func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error {
+	var rejection *schemas.Rejection
+	if !errors.As(cause, &rejection) {
+		return cause
+	}
+	var err error
+	p.value, err = p.out.AppendDeadLetter(p.value[:0], schemas.DeadLetter{
+		Topic: p.at.Topic, Partition: p.at.Number, Offset: rec.Offset,
+		Reason: rejection.Reason, Timestamp: rec.Timestamp,
+	})
+	if err != nil {
+		return p.failure(rec, fmt.Errorf("encoding the dead letter: %w", err))
+	}
+	p.tally.DeadLetters++
+	if rejection.Reason == schemas.ReasonWrongPartition {
+		p.tally.Misplaced++
+	}
+	p.tally.Refusals.Add(rejection.Reason, rec.Value)
+	// No key: a refused record's key may be anything, a coordinate too.
+	fx.DeadLetters = append(fx.DeadLetters, task.Message{Value: p.value, Timestamp: rec.Timestamp})
+	return nil
+}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// What time a sanitized record tells.
+const (
+	TimestampExact = "exact" // the raw record's, to the millisecond. The default
+	TimestampStep  = "step"  // the start of its step
+)
+
+// Whose name a sanitized record carries.
+const (
+	UserPlain     = "plain"     // the raw record's user id. The default
+	UserPseudonym = "pseudonym" // Pseudonym of it
+)
+
+// Publish says what sanitized records tell beside the place. None of it has a
+// part in ε, which covers a location's value and neither times nor names.
+type Publish struct {
+	// Timestamp is TimestampExact or TimestampStep; empty means TimestampExact. With
+	// TimestampStep the Kafka timestamps of sanitized records are cut to the step as
+	// well. When a record came to be published, and in what order, can be seen in any
+	// case by whoever watches the topic.
+	Timestamp string
+	// User is UserPlain or UserPseudonym; empty means UserPlain. It names the
+	// sanitized record and is its Kafka key; the partition stays the raw record's.
+	// States in the changelog keep the user id.
+	User string
+	// Metric adds the metric view to new releases: schemas.Sanitized's factors.
+	Metric bool
+}
+
+func (p Publish) withDefaults() Publish {
+	p.Timestamp = cmp.Or(p.Timestamp, TimestampExact)
+	p.User = cmp.Or(p.User, UserPlain)
+	return p
+}
+
+// Validate reports settings that are unknown. Empty ones are the defaults.
+func (p Publish) Validate() error {
+	p = p.withDefaults()
+	var errs []error
+	if p.Timestamp != TimestampExact && p.Timestamp != TimestampStep {
+		errs = append(errs, fmt.Errorf("timestamp %q is unknown: choose %s or %s", p.Timestamp, TimestampExact, TimestampStep))
+	}
+	if p.User != UserPlain && p.User != UserPseudonym {
+		errs = append(errs, fmt.Errorf("user %q is unknown: choose %s or %s", p.User, UserPlain, UserPseudonym))
+	}
+	return errors.Join(errs...)
+}
+
+// pseudonymLabel comes before the user id in what a pseudonym is the keyed hash of.
+const pseudonymLabel = "geodither pseudonym 2\x00"
+
+// pseudonymBytes is how much of the hash is kept: two of a million million users
+// share a pseudonym with a probability below 2⁻⁴⁸.
+const pseudonymBytes = 16
+
+// Pseudonym returns the name that a key gives to a user: the first 16 bytes of
+// HMAC-SHA-256(subkey, "geodither pseudonym 2", NUL, user id), as hex digits, under the
+// key's subkey for pseudonyms. Whoever has that can compute it, and can do nothing else
+// with it; whoever lacks it can neither find the user id, however few there are to choose
+// from, nor tell whether two keys' pseudonyms are one user's. It panics on the zero key.
+func Pseudonym(key noise.Key, user string) string {
+	return string(NewPseudonyms(key).Of(nil, user))
+}
+
+// Pseudonyms computes many pseudonyms for one goroutine.
+type Pseudonyms struct {
+	mac hash.Hash
+	sum [sha256.Size]byte
+}
+
+// NewPseudonyms panics on the zero key.
+func NewPseudonyms(key noise.Key) *Pseudonyms { return &Pseudonyms{mac: key.MAC(noise.Pseudonyms)} }
+
+// Of appends the pseudonym of a user.
+func (p *Pseudonyms) Of(dst []byte, user string) []byte {
+	p.mac.Reset()
+	p.mac.Write([]byte(pseudonymLabel))
+	p.mac.Write([]byte(user))
+	return hex.AppendEncode(dst, p.mac.Sum(p.sum[:0])[:pseudonymBytes])
+}
+
+// personalLabel comes before what the published id of a personal model is the keyed
+// hash of, under a subkey of its own.
+const personalLabel = "geodither personal model 2\x00"
+
+// personalIDBytes makes ids as long as those of popular models.
+const personalIDBytes = 8
+
+// personalIDs computes the published ids of users' own models, for one goroutine.
+type personalIDs struct {
+	mac hash.Hash
+	sum [sha256.Size]byte
+}
+
+func newPersonalIDs(key noise.Key) *personalIDs {
+	return &personalIDs{mac: key.MAC(noise.PersonalModels)}
+}
+
+// of returns the id under which a user's own model is published.
+func (p *personalIDs) of(model *mobility.Personal, user string) string {
+	p.mac.Reset()
+	p.mac.Write([]byte(personalLabel))
+	p.mac.Write([]byte(model.ID())) // of one length
+	p.mac.Write([]byte(user))
+	return hex.EncodeToString(p.mac.Sum(p.sum[:0])[:personalIDBytes])
+}
+
+// publisher applies Publish to one record after the other.
+type publisher struct {
+	options Publish
+	stepMS  int64
+	key     noise.Key
+	names   *Pseudonyms  // nil: plain
+	keyed   *personalIDs // of personal models; nil until there is one
+}
+
+func newPublisher(options Publish, model *mobility.Model, key noise.Key) (*publisher, error) {
+	if err := options.Validate(); err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	p := &publisher{options: options.withDefaults(), stepMS: model.Step.Milliseconds(), key: key}
+	if p.options.User == UserPseudonym {
+		p.names = NewPseudonyms(key)
+	}
+	return p, nil
+}
+
+// user is the name to publish.
+func (p *publisher) user(id string) string {
+	if p.names == nil {
+		return id
+	}
+	return string(p.names.Of(nil, id))
+}
+
+// model is the id to publish of what a fix was handled with: the content hash of a
+// popular model, which readers have too, and of a user's own one a keyed hash. The
+// content hash of a user's own model would let anyone confirm a guess at the traces in
+// it, of which few fixes leave few to try, and lead from a pseudonym to the file of a
+// user. That somebody has a model of their own, and when it changes, can be seen.
+func (p *publisher) model(use choice, user string) string {
+	if use.personal == nil {
+		return use.modelID
+	}
+	if p.keyed == nil {
+		p.keyed = newPersonalIDs(p.key)
+	}
+	return p.keyed.of(use.personal, user)
+}
+
+// timestamp is the time to publish, of an event or of a Kafka record, where -1
+// is none.
+func (p *publisher) timestamp(ms int64) int64 {
+	if p.options.Timestamp == TimestampExact || ms < 0 {
+		return ms
+	}
+	return ms - ms%p.stepMS
+}
+
+// factors is the metric view of a release, as far as it is to be published.
+func (p *publisher) factors(m law.Metric) (near, far, across float64) {
+	if !p.options.Metric {
+		return 0, 0, 0
+	}
+	return m.Within200M, m.Within1KM, m.Across
+}

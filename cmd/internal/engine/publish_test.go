@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// reports runs fixes of one user, at so many seconds after the sentinel's, one
+// after the other, and returns what came of each. It stores a state as the task
+// does: where one was given.
+func reports(t *testing.T, p *Processor, seconds ...int64) (all []servicetest.Effects) {
+	t.Helper()
+	var state []byte
+	for i, s := range seconds {
+		fix := servicetest.Sentinel()
+		fix.Timestamp += s * 1000
+		e := servicetest.Process(t, p, servicetest.Record(t, int64(i), fix), state)
+		if len(e.State) > 0 {
+			state = e.State
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// TestKinds: what each kind of outcome publishes, keeps and counts, through the
+// processor. In the wanted text an upper-case letter has its state stored.
+func TestKinds(t *testing.T) {
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
+	for _, c := range []struct {
+		name    string
+		release func(o *mechanism.Options)
+		seconds []int64
+		want    string // r released, = repeated, p predicted, l late; - nothing at all
+		tally   Tally
+	}{
+		{
+			"as it is", func(*mechanism.Options) {},
+			[]int64{0, 10, 60, 30},
+			"R=Rl",
+			Tally{RecordsIn: 4, RecordsOut: 3, DeadLetters: 1, Releases: 2, Repeats: 1, Late: 1, Epsilon: 2},
+		},
+		{
+			"predicted between", func(o *mechanism.Options) { o.ReleaseInterval = 3 },
+			[]int64{0, 60, 70, 120, 180},
+			"RPpPR",
+			Tally{RecordsIn: 5, RecordsOut: 5, Releases: 2, Predictions: 3, Epsilon: 2},
+		},
+		{
+			"nothing between", func(o *mechanism.Options) { o.ReleaseInterval, o.Between = 3, mechanism.BetweenSkip },
+			[]int64{0, 60, 70, 180},
+			"R+-R",
+			Tally{RecordsIn: 4, RecordsOut: 2, Releases: 2, Skipped: 2, Epsilon: 2},
+		},
+		{
+			"budget, suppress", func(o *mechanism.Options) { o.Budget.Lifetime = 1 },
+			[]int64{0, 10, 60, 70},
+			"R=+-",
+			Tally{RecordsIn: 4, RecordsOut: 2, Releases: 1, Repeats: 1, Suppressed: 2, Epsilon: 1},
+		},
+		{
+			"budget, repeat", func(o *mechanism.Options) { o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentRepeat },
+			[]int64{0, 60, 70},
+			"RE=",
+			Tally{RecordsIn: 3, RecordsOut: 3, Releases: 1, Repeats: 2, Epsilon: 1},
+		},
+		{
+			"budget, predict", func(o *mechanism.Options) { o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentPredict },
+			[]int64{0, 60},
+			"RP",
+			Tally{RecordsIn: 2, RecordsOut: 2, Releases: 1, Predictions: 1, Epsilon: 1},
+		},
+		{
+			"a window's budget comes back", func(o *mechanism.Options) { o.Budget.Epsilon, o.Budget.WindowSteps = 1, 2 },
+			[]int64{0, 60, 120},
+			"R+R",
+			Tally{RecordsIn: 3, RecordsOut: 2, Releases: 2, Suppressed: 1, Epsilon: 2},
+		},
+		{
+			"drop", func(o *mechanism.Options) { o.SameStep = mechanism.SameStepDrop },
+			[]int64{0, 10, 60},
+			"R-R",
+			Tally{RecordsIn: 3, RecordsOut: 2, Releases: 2, Dropped: 1, Epsilon: 2},
+		},
+		{
+			"release again", func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease },
+			[]int64{0, 10},
+			"RR",
+			Tally{RecordsIn: 2, RecordsOut: 2, Releases: 2, Epsilon: 2},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := testSettings(t, model)
+			c.release(&o.Release)
+			p := newTestProcessor(t, o, 0)
+			var got strings.Builder
+			for _, e := range reports(t, p, c.seconds...) {
+				got.WriteString(letterOf(t, e, o))
+			}
+			if got.String() != c.want {
+				t.Errorf("got %s, want %s", &got, c.want)
+			}
+			s, _ := p.Take()
+			booked := s
+			booked.SetCells, booked.Drifts = 0, 0
+			booked.Lateness, booked.Refusals = Lateness{}, Refusals{} // they have tests of their own
+			if booked != c.tally {
+				t.Errorf("tally %+v, want %+v", booked, c.tally)
+			}
+			if s.RecordsIn != s.RecordsOut+s.Silent()+s.DeadLetters || s.RecordsOut != s.Releases+s.Repeats+s.Predictions || s.Epsilon != c.tally.Epsilon {
+				t.Errorf("%+v does not add up", s)
+			}
+		})
+	}
+}
+
+// letterOf is the letter of TestKinds for what came of one record; + is a state
+// without a record.
+func letterOf(t *testing.T, e servicetest.Effects, o Settings) string {
+	t.Helper()
+	letter := "-"
+	switch {
+	case len(e.Dead) > 0:
+		if l := e.Letter(t, schemas.Avro); l.Reason != schemas.ReasonLate {
+			t.Errorf("dead letter %s", l.Reason)
+		}
+		return "l"
+	case len(e.Output) > 0:
+		s := e.Sanitized(t, schemas.Avro)
+		letter = map[string]string{schemas.KindReleased: "r", schemas.KindRepeated: "=", schemas.KindPredicted: "p"}[s.Kind]
+		if want := map[bool]float64{true: o.Release.Epsilon}[s.Kind == schemas.KindReleased]; s.Epsilon != want {
+			t.Errorf("a %s record costs %v", s.Kind, s.Epsilon)
+		}
+		if s.Kind == schemas.KindPredicted && (s.Latitude != s.EstimateLatitude || s.Longitude != s.EstimateLongitude) {
+			t.Error("a predicted record's place is not its estimate")
+		}
+	}
+	if len(e.State) == 0 {
+		return letter
+	}
+	if letter == "=" { // the posterior has moved on
+		return "E"
+	}
+	return map[string]string{"r": "R", "p": "P", "-": "+"}[letter]
+}
+
+// TestMetricView: the factors are there where they are asked for and on new releases
+// only, they grow with the distance, and end below e^ε.
+func TestMetricView(t *testing.T) {
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 500, 4))
+	o.Release.Delta = 1e-4
+	plain := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
+	o.Publish.Metric = true
+	viewed := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
+	for i := range viewed {
+		s := viewed[i].Sanitized(t, schemas.Avro)
+		near, far, across := s.Factor200M, s.Factor1KM, s.FactorSet
+		if i == 2 && (near != 0 || far != 0 || across != 0) {
+			t.Errorf("a repeat has factors: %+v", s)
+		}
+		if i < 2 && !(1 < near && near < far && far <= across && across <= math.Exp(o.Release.Epsilon)*(1+1e-12)) {
+			t.Errorf("factors %v, %v, %v", near, far, across)
+		}
+		s.Factor200M, s.Factor1KM, s.FactorSet = 0, 0, 0
+		if s != plain[i].Sanitized(t, schemas.Avro) {
+			t.Error("the view changes something else")
+		}
+	}
+}
+
+// TestStepTimestamps: neither the record nor its Kafka timestamp is exact, and a
+// record without a Kafka timestamp keeps none.
+func TestStepTimestamps(t *testing.T) {
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
+	o.Publish.Timestamp = TimestampStep
+	p := newTestProcessor(t, o, 0)
+	rec := servicetest.Record(t, 0, servicetest.Sentinel())
+	rec.Timestamp += 777
+	got := servicetest.Process(t, p, rec, nil)
+	if s := got.Sanitized(t, schemas.Avro); s.Timestamp != servicetest.StartMS || s.Timestamp != s.Step*60_000 || got.Output[0].Timestamp != servicetest.StartMS {
+		t.Errorf("timestamps %d and %d, want %d", s.Timestamp, got.Output[0].Timestamp, servicetest.StartMS)
+	}
+	rec.Timestamp = -1
+	if got := servicetest.Process(t, p, rec, nil); got.Output[0].Timestamp != -1 {
+		t.Errorf("a record without a timestamp got %d", got.Output[0].Timestamp)
+	}
+}
+
+// TestPseudonym: it names the record and its key, and changes no place; it is the
+// HMAC that the documentation says, and tells two users and two keys apart.
+func TestPseudonym(t *testing.T) {
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
+	plain := reports(t, newTestProcessor(t, o, 0), 0, 60)
+	o.Publish.User = UserPseudonym
+	hidden := reports(t, newTestProcessor(t, o, 0), 0, 60)
+	user := servicetest.Sentinel().UserID
+	want := Pseudonym(o.Key, user)
+	for i := range hidden {
+		s := hidden[i].Sanitized(t, schemas.Avro)
+		if s.UserID != want || string(hidden[i].Output[0].Key) != want {
+			t.Errorf("user %q, key %q, want %q", s.UserID, hidden[i].Output[0].Key, want)
+		}
+		s.UserID = user
+		if s != plain[i].Sanitized(t, schemas.Avro) || !bytes.Equal(hidden[i].State, plain[i].State) {
+			t.Error("the pseudonym changes something else")
+		}
+	}
+	mac := hmac.New(sha256.New, servicetest.Subkey(t, o.Key, "geodither 1: pseudonyms"))
+	mac.Write([]byte("geodither pseudonym 2\x00" + user))
+	if byHand := hex.EncodeToString(mac.Sum(nil)[:16]); byHand != want {
+		t.Errorf("%s, by hand %s", want, byHand)
+	}
+	all := []string{want, Pseudonym(o.Key, user+"x"), Pseudonym(noise.KeyFromSeed(2), user), Pseudonym(o.Key, "")}
+	for i, p := range all {
+		if slices.Contains(all[:i], p) || len(p) != 32 || strings.Contains(p, user) {
+			t.Errorf("pseudonyms %q", all)
+		}
+	}
+}
+
+// TestPublishRefuses what is unknown, through the options of a service.
+func TestPublishRefuses(t *testing.T) {
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
+	o.Publish = Publish{Timestamp: "hour", User: "nobody"}
+	err := o.Validate()
+	if err == nil || !strings.Contains(err.Error(), `timestamp "hour"`) || !strings.Contains(err.Error(), `user "nobody"`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := New(o); err == nil {
+		t.Error("an engine takes them")
+	}
+}
+
+// TestPersonalModelID: what names a user's own model in records is a function of the
+// key, the model and the user, and not the content hash, which would confirm a guess at
+// what is in the model.
+func TestPersonalModelID(t *testing.T) {
+	popular := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
+	personal := func(cell grid.Cell) *mobility.Personal {
+		p, err := mobility.NewPersonal(popular, mobility.PersonalCounts{Visits: []mobility.Count{{From: cell, To: cell, N: 1}}})
+		servicetest.OK(t, err)
+		return p
+	}
+	id := func(key noise.Key, p *mobility.Personal, user string) string {
+		publisher, err := newPublisher(Publish{}, popular, key)
+		servicetest.OK(t, err)
+		return publisher.model(choice{lane: &lane{modelID: popular.ID()}, personal: p}, user)
+	}
+	one := personal(7)
+	got := id(servicetest.Key, one, "u")
+	mac := hmac.New(sha256.New, servicetest.Subkey(t, servicetest.Key, "geodither 1: ids of personal models"))
+	mac.Write([]byte("geodither personal model 2\x00" + one.ID() + "u"))
+	if want := hex.EncodeToString(mac.Sum(nil)[:8]); got != want {
+		t.Errorf("it is published as %s, want %s", got, want)
+	}
+	if got == one.ID() {
+		t.Error("the content hash is published")
+	}
+	for name, other := range map[string]string{
+		"key": id(noise.KeyFromSeed(99), one, "u"), "user": id(servicetest.Key, one, "v"), "model": id(servicetest.Key, personal(8), "u"), "popular": id(servicetest.Key, nil, "u"),
+	} {
+		if other == got {
+			t.Errorf("another %s has the same id", name)
+		}
+	}
+	if id(servicetest.Key, nil, "u") != popular.ID() {
+		t.Error("the popular model has another id in records than its own")
+	}
+}

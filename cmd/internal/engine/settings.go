@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Settings determine the bytes of records, dead letters and states, given the raw topic:
+// all that Fingerprint covers, and nothing else. Required: Model, Key, Release.Epsilon and
+// Release.Delta.
+type Settings struct {
+	// Model is the first version of the mobility model. Later versions are no settings:
+	// each counts from an offset on, which the changelog has (task.Amender).
+	Model     *mobility.Model
+	Personals PersonalModels // users' own models over it, or nil
+
+	Key     noise.Key // secret of the noise
+	Release mechanism.Options
+	Publish Publish // what records tell beside the place
+	Input   Input   // what becomes of fixes that are late or outside the map
+
+	RawEncoding       schemas.Encoding // default Avro
+	SanitizedEncoding schemas.Encoding // of the sanitized and dead-letter topics; default Avro
+
+	// MaxAhead is how far a fix's time may lie ahead of its Kafka record's timestamp;
+	// default DefaultMaxAhead. No clock is asked, so that a topic gives the same result
+	// whenever it is read.
+	MaxAhead time.Duration
+
+	// Partitioner says how the producers of the raw topic choose a record's partition;
+	// default Murmur2. A record that lies elsewhere is refused.
+	Partitioner Partitioner
+}
+
+// WithDefaults returns the settings with every empty one filled in, but for those of the
+// releases: mechanism.NewSanitizer fills them in.
+func (s Settings) WithDefaults() Settings {
+	s.Publish = s.Publish.withDefaults()
+	s.Input = s.Input.withDefaults()
+	s.RawEncoding = cmp.Or(s.RawEncoding, schemas.Avro)
+	s.SanitizedEncoding = cmp.Or(s.SanitizedEncoding, schemas.Avro)
+	s.MaxAhead = cmp.Or(s.MaxAhead, DefaultMaxAhead)
+	s.Partitioner = cmp.Or(s.Partitioner, Murmur2)
+	return s
+}
+
+// Validate reports everything that is missing or out of range, in one error, by the keys of
+// the config.
+func (s Settings) Validate() error {
+	var errs []error
+	add := func(key string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	d := s.WithDefaults()
+	if s.Model == nil {
+		add("model", errors.New("a mobility model is required; make one with \"geodither train\""))
+	}
+	switch {
+	case s.Key.IsZero():
+		add("key_file", errors.New("the noise needs a key; make one with \"geodither key new\""))
+	case !s.Key.HasNoise():
+		add("key_file", errNoNoise)
+	}
+	add("topics.partitioner", d.Partitioner.Validate())
+	if s.MaxAhead < 0 {
+		add("max_ahead", errors.New("must not be negative"))
+	}
+	add("encoding.raw", d.RawEncoding.Validate())
+	add("encoding.sanitized", d.SanitizedEncoding.Validate())
+	add("release", s.Release.Validate())
+	add("publish", s.Publish.Validate())
+	add("input", s.Input.Validate())
+	return errors.Join(errs...)
+}
+
+var errNoNoise = errors.New("this key is one of pseudonyms only and has no noise: " +
+	"name the service's key file")
+
+// Day is the day on which the step of a fix begins: all versions of a model have one step.
+// The noise of a fix's release is drawn with the key of that day.
+func (s Settings) Day(ms int64) noise.Day {
+	step := s.Model.Step.Milliseconds()
+	return noise.DayAt(ms / step * step)
+}
+
+// settingsSize is how many bytes of the hash over all settings are kept: enough that
+// no two settings of anybody's share them by chance.
+const settingsSize = 16
+
+// settingsVersion goes up whenever the glue between records and the mechanism
+// makes other bytes of the same facts, and whenever the list of names in settings
+// changes otherwise than at its end.
+const settingsVersion = 3
+
+// keyLabel is what the key's fingerprint is the keyed hash of.
+const keyLabel = "geodither settings: fingerprint of the key 2"
+
+// setting is one of the facts that determine published bytes: its key in the config,
+// and its value in a text that two programs write alike.
+type setting struct{ name, value string }
+
+func (s setting) hash() [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q", s.name, s.value))
+}
+
+// digest is the byte of a fingerprint that stands for the setting.
+func (s setting) digest() byte { return s.hash()[0] }
+
+// settings lists all of them: everything that determines the bytes of records, dead letters and
+// states, given the raw topic. The topics' names, group, transactions and the
+// store are not among it, nor are later versions of the model: those are amendments (task.Amender), each
+// with the offset from which on it counts. Nil for options that Validate refuses.
+//
+// The order is that of the digests in a fingerprint: a new setting goes to the end, and
+// one that is gone leaves an entry without a value. It costs one pass over a model, which
+// remembers its id.
+func (s Settings) settings() []setting {
+	s = s.WithDefaults()
+	if s.Model == nil || !s.Key.HasNoise() {
+		return nil
+	}
+	engine, err := New(s)
+	if err != nil {
+		return nil
+	}
+	personal := ""
+	if s.Personals != nil {
+		personal = s.Personals.ID()
+	}
+	r := engine.options // with its defaults filled in
+	text := func(format string, values ...any) string { return fmt.Sprintf(format, values...) }
+	return []setting{
+		{"geodither's version", text("%d %d %d", settingsVersion, mechanism.Version, mechanism.StateVersion)},
+		{"model", s.Model.ID()},
+		{"personal", personal},
+		{"key_file", text("%x", keyFingerprint(s.Key))},
+		{"release.mechanism", r.Mechanism},
+		{"release.inference", r.Inference},
+		{"release.isotropy", r.Isotropy},
+		{"release.subdivision", text("%d", r.Subdivision)},
+		{"release.epsilon", text("%x", r.Epsilon)},
+		{"release.delta", text("%x", r.Delta)},
+		{"release.prune", text("%x", max(r.Prune, 0))},
+		{"release.max_gap", text("%d", r.MaxGap)},
+		{"release.min_cells", text("%d", max(r.MinCells, 0))},
+		{"release.min_radius", text("%x", max(r.MinRadiusKM, 0))},
+		{"release.estimate", r.Estimate},
+		{"release.interval", text("%d", r.ReleaseInterval)},
+		{"release.adaptive_radius", text("%x", r.AdaptiveRadiusKM)},
+		{"release.between", r.Between},
+		{"release.same_step", r.SameStep},
+		{"release.budget.epsilon", text("%x", r.Budget.Epsilon)},
+		{"release.budget.window", text("%d", r.Budget.WindowSteps)},
+		{"release.budget.lifetime", text("%x", r.Budget.Lifetime)},
+		{"release.budget.spent", r.Budget.Spent},
+		{"publish.timestamp", s.Publish.Timestamp},
+		{"publish.user", s.Publish.User},
+		{"publish.metric", text("%t", s.Publish.Metric)},
+		{"encoding.raw", text("%q", s.RawEncoding)},
+		{"encoding.sanitized", text("%q", s.SanitizedEncoding)},
+		{"max_ahead", text("%d", s.MaxAhead.Milliseconds())},
+		{partitionerSetting, string(s.Partitioner)},
+		{"input.outside", s.Input.Outside},
+		{"input.late", s.Input.Late},
+	}
+}
+
+// Fingerprint is the same in every instance of a service and in every run of it, and
+// another one under other settings. It is a hash over all settings (16 bytes), and behind
+// it a digest of one byte for each, so that Differences can name those that differ. It is
+// kept in the changelog and shown to the group, in the clear, and says nothing of the key
+// to whoever cannot guess all of it: the key enters through a keyed hash. Nil for settings
+// that Validate refuses.
+func (s Settings) Fingerprint() []byte {
+	list := s.settings()
+	if list == nil {
+		return nil
+	}
+	var digests []byte
+	all := sha256.New()
+	for _, one := range list {
+		hash := one.hash()
+		all.Write(hash[:])
+		digests = append(digests, one.digest())
+	}
+	return append(all.Sum(nil)[:settingsSize], digests...)
+}
+
+// Differences says in words in which settings those of a fingerprint differ from s, by
+// their keys in the config; "" if in none. Two values of one setting share a digest with a
+// probability of 1/256, so a name may be missing where others stand. One of another length
+// is another version's, and its digests say nothing.
+func (s Settings) Differences(other []byte) string {
+	own := s.Fingerprint()
+	if bytes.Equal(own, other) {
+		return ""
+	}
+	var names []string
+	for i, one := range s.settings() {
+		if at := settingsSize + i; len(other) == len(own) && other[at] != own[at] {
+			names = append(names, one.name)
+		}
+	}
+	switch {
+	case len(other) != len(own):
+		return "another version of geodither wrote them, so what differs cannot be named"
+	case len(names) == 0:
+		return "the hash differs and no single setting shows it: compare the two configs, models and keys"
+	}
+	return strings.Join(names, ", ")
+}
+
+// GroupFingerprint is what an instance tells its group: the fingerprint, and behind it the
+// first day of the key. An advanced key is no other setting to whoever goes on under it,
+// but side by side with the older key whether a fix of a day between is released would
+// depend on which instance has the partition.
+func (s Settings) GroupFingerprint() []byte {
+	settings := s.Fingerprint()
+	if settings == nil {
+		return nil
+	}
+	return binary.BigEndian.AppendUint32(settings, uint32(s.Key.FirstDay()))
+}
+
+// dayBytes is the length of a day behind the fingerprint.
+const dayBytes = 4
+
+// DifferencesInGroup is Differences for what an instance has told the group. It has no
+// digests to compare where the other instance is of another version.
+func (s Settings) DifferencesInGroup(other []byte) string {
+	own := s.GroupFingerprint()
+	if len(other) != len(own) || bytes.Equal(other, own) {
+		return s.Differences(other)
+	}
+	n := len(own) - dayBytes
+	text := s.Differences(other[:n])
+	if bytes.Equal(own[n:], other[n:]) {
+		return text
+	}
+	day := "key_file: it has noise from another day on"
+	if text == "" {
+		return day
+	}
+	return text + ", " + day
+}
+
+// partitionerSetting is the partitioner's name among the settings.
+const partitionerSetting = "topics.partitioner"
+
+// PartitionerOf is the partitioner of a fingerprint; empty if the fingerprint is of a
+// version of geodither whose settings do not say. The fingerprint has one byte of it, which
+// is a different one for each of the three.
+func (s Settings) PartitionerOf(fingerprint []byte) Partitioner {
+	list := s.settings()
+	if len(fingerprint) != settingsSize+len(list) {
+		return ""
+	}
+	at := slices.IndexFunc(list, func(one setting) bool { return one.name == partitionerSetting })
+	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
+		if (setting{partitionerSetting, string(by)}).digest() == fingerprint[settingsSize+at] {
+			return by
+		}
+	}
+	return ""
+}
+
+// keyFingerprint is a keyed hash of a fixed text under a subkey of its own: the same
+// for the same key, however many of its days were destroyed, and no help in finding it.
+func keyFingerprint(key noise.Key) []byte {
+	mac := key.MAC(noise.Fingerprint)
+	mac.Write([]byte(keyLabel))
+	return mac.Sum(nil)[:settingsSize]
+}

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// PersonalModels are users' own models over one popular model: mobility.Personals.
+// Any number of goroutines may use them.
+type PersonalModels interface {
+	// ID is a hash of all of them and of the popular model's id, 16 hex digits.
+	ID() string
+	// Load is a user's own model; nil, nil if there is none.
+	Load(user string) (*mobility.Personal, error)
+}
+
+// Material is what a version of the mobility model consists of.
+type Material struct {
+	Model     *mobility.Model
+	Personals PersonalModels // nil: none
+}
+
+// VersionID names a version of the mobility model by what it consists of and by
+// when it starts. It is what a mark of the changelog has as an amendment's name.
+type VersionID struct {
+	Model     mechanism.ID
+	Personals mechanism.ID // zero: none
+	// StartMS is event time in Unix milliseconds: a fix whose step begins at or after
+	// it is of this version.
+	StartMS int64
+}
+
+// String says all of it, for logs and errors.
+func (id VersionID) String() string {
+	text := "model " + id.Model.String()
+	if id.Personals != (mechanism.ID{}) {
+		text += ", personal models " + id.Personals.String()
+	}
+	return text + ", start " + id.Start().Format(time.RFC3339Nano)
+}
+
+// Start is StartMS as a time.
+func (id VersionID) Start() time.Time { return time.UnixMilli(id.StartMS).UTC() }
+
+// nameVersion is the first byte of an amendment's name.
+const nameVersion = 1
+
+// Name is the amendment's name; state/FORMAT.md has the layout.
+func (id VersionID) Name() []byte {
+	b := append([]byte{nameVersion}, id.Model[:]...)
+	return binary.BigEndian.AppendUint64(append(b, id.Personals[:]...), uint64(id.StartMS))
+}
+
+var errName = errors.New("the changelog's mark has an amendment that this version of geodither does not know: run the newer one")
+
+// ParseVersionID reads an amendment's name.
+func ParseVersionID(name []byte) (id VersionID, err error) {
+	if len(name) != len(id.Name()) || name[0] != nameVersion {
+		return id, errName
+	}
+	n := 1 + copy(id.Model[:], name[1:])
+	n += copy(id.Personals[:], name[n:])
+	id.StartMS = int64(binary.BigEndian.Uint64(name[n:]))
+	return id, nil
+}
+
+// ID is that of a version of the material, with a start in Unix milliseconds.
+func (m *Material) ID(startMS int64) (id VersionID, err error) {
+	id.StartMS = startMS
+	if id.Model, err = mechanism.ParseID(m.Model.ID()); err != nil || m.Personals == nil {
+		return id, err
+	}
+	id.Personals, err = mechanism.ParseID(m.Personals.ID())
+	return id, err
+}
+
+// Version is a later version of the mobility model. Its material is in memory while
+// somebody works with it, and read again when it is needed again: a service may know
+// many versions and use two. Any number of goroutines may use it.
+type Version struct {
+	ID    VersionID
+	Where string // the file, for errors
+
+	gridID string
+	step   time.Duration
+	cells  int // with a place in the initial distribution
+
+	mu     sync.Mutex
+	open   func() (*Material, error)
+	loaded weak.Pointer[Material]
+}
+
+// NewVersion opens the material of a version to learn what it is. open is called
+// again, by any goroutine but one at a time, when the material is needed and no
+// longer in memory. The material returned is the one that was opened: while it is
+// kept nothing is read twice.
+func NewVersion(start time.Time, where string, open func() (*Material, error)) (*Version, *Material, error) {
+	m, err := open()
+	if err != nil {
+		return nil, nil, err
+	}
+	v := &Version{
+		Where: where, gridID: m.Model.Grid.ID(), step: m.Model.Step, cells: m.Model.Initial.Len(),
+		open: open, loaded: weak.Make(m),
+	}
+	if v.ID, err = m.ID(start.UnixMilli()); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", where, err)
+	}
+	return v, m, nil
+}
+
+// GridID is the id of the version's map.
+func (v *Version) GridID() string { return v.gridID }
+
+// Load returns the material. An error that says that it cannot be read now is marked
+// Rebuild, since a file may be under way; other contents than it had are Fatal, since
+// releases are made with it.
+func (v *Version) Load() (*Material, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if m := v.loaded.Value(); m != nil {
+		return m, nil
+	}
+	m, err := v.open()
+	if err != nil {
+		return nil, task.WithRemedy(fmt.Errorf("%v is needed again: %w", v.ID, err), task.Rebuild)
+	}
+	id, err := m.ID(v.ID.StartMS)
+	if err == nil && id != v.ID {
+		err = fmt.Errorf("%s holds another model now, %v, and %v is in use: put that one back; "+
+			"a new model gets a file and a start of its own", v.Where, id, v.ID)
+	}
+	if err != nil {
+		return nil, task.WithRemedy(err, task.Fatal)
+	}
+	v.loaded = weak.Make(m)
+	return m, nil
+}
+
+// Amended is a version and the offset of the raw topic from which on it counts.
+type Amended struct {
+	From    int64
+	Version *Version
+}
+
+// FromTheStart are versions that count whatever the offset: by event time alone.
+func FromTheStart(versions []*Version) []Amended {
+	list := make([]Amended, len(versions))
+	for i, v := range versions {
+		list[i].Version = v
+	}
+	return list
+}
+
+// Resolve finds the versions that a mark's amendments name.
+func Resolve(list []task.Amendment, versions []*Version) ([]Amended, error) {
+	found := make([]Amended, 0, len(list))
+	for _, a := range list {
+		id, err := ParseVersionID(a.Name)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(versions, func(v *Version) bool { return v.ID == id })
+		if i < 0 {
+			return nil, missingVersion(id, a.From, versions)
+		}
+		found = append(found, Amended{a.From, versions[i]})
+	}
+	return found, nil
+}
+
+// ErrVersion says that a version of the model is in use and not in the schedule.
+var ErrVersion = errors.New("the schedule of models lacks a version that is in use")
+
+// missingVersion says what to put back.
+func missingVersion(id VersionID, from int64, versions []*Version) error {
+	at := slices.IndexFunc(versions, func(v *Version) bool { return v.ID.StartMS == id.StartMS })
+	if at < 0 {
+		return fmt.Errorf("%w: %v, adopted at raw offset %d. Put it back into the schedule, and its file into place", ErrVersion, id, from)
+	}
+	return fmt.Errorf("%w: %v, adopted at raw offset %d; the schedule has %v at that start now. Put the model %v back, above "+
+		"the other one: of two with one start the last one counts where it is adopted, and a partition that has adopted none comes to that alone",
+		ErrVersion, id, from, versions[at].ID, id.Model)
+}
