@@ -167,10 +167,10 @@ var table = map[string]rule{
 	},
 	"cmd/internal/pipeline": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/kafkaconn", "cmd/internal/topics", "consumer",
-			"consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "mechanism",
-			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "producer", "schemas",
-			"state",
+			"cmd/internal/engine", "cmd/internal/kafkaconn", "cmd/internal/rerun",
+			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
+			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
+			"mechanism/mobility", "mechanism/noise", "producer", "schemas", "state",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
@@ -305,6 +305,13 @@ var table = map[string]rule{
 		ours: []string{
 			"consumer/task", "mechanism", "mechanism/grid", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "producer/partition", "schemas",
+		},
+		tests: []string{"cmd/internal/servicetest"},
+	},
+	"cmd/internal/rerun": {
+		ours: []string{
+			"cmd/internal/engine", "cmd/internal/topics", "consumer", "consumer/task",
+			"mechanism/noise", "schemas", "state",
 		},
 		tests: []string{"cmd/internal/servicetest"},
 	},

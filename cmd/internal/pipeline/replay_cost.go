@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/rerun"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -51,8 +52,8 @@ type account struct {
 	o      Options // of the replay
 	part   ReplayPartition
 	of     int                // partitions of the raw topic
-	states *Map               // user → offset of the last fix, state
-	shown  *Map               // published name → ε of the published releases, for users with a record
+	states *rerun.Map         // user → offset of the last fix, state
+	shown  *rerun.Map         // published name → ε of the published releases, for users with a record
 	names  *engine.Pseudonyms // nil: users are published under their own names
 	aged   bool               // retention has removed published records: anybody may have had one
 
@@ -60,7 +61,7 @@ type account struct {
 	name  []byte          // scratch
 }
 
-func newAccount(o Options, part ReplayPartition, of int, folder *Folder) *account {
+func newAccount(o Options, part ReplayPartition, of int, folder *rerun.Folder) *account {
 	a := &account{
 		o: o, part: part, of: of,
 		states: folder.Map(0), shown: folder.Map(1),
@@ -84,7 +85,7 @@ func (a *account) show(name []byte, epsilon float64) error {
 }
 
 // cost adds what is booked to the users' sums over all partitions.
-func (a *account) cost(costs *userCosts, to *Map) error {
+func (a *account) cost(costs *userCosts, to *rerun.Map) error {
 	if err := a.shown.Flush(); err != nil {
 		return err
 	}
@@ -147,8 +148,8 @@ func (a *account) run(ctx context.Context, raw *topics.Reader, from int64,
 		return err
 	}
 	processor.Use(a.part.amended)
-	rerun := Rerun{Processor: processor, States: a.states}
-	return rerun.All(ctx, raw, from, a.part.To, progress,
+	run := rerun.Run{Processor: processor, States: a.states}
+	return run.All(ctx, raw, from, a.part.To, progress,
 		func(offset int64, fx *task.Effects, tally engine.Tally) error {
 			if offset < a.part.From {
 				return nil
@@ -174,7 +175,7 @@ func (p *planner) costs(ctx context.Context, plan *ReplayPlan) (err error) {
 	if plan.Identical {
 		return nil
 	}
-	Sweep(p.r.TempDir)
+	rerun.Sweep(p.r.TempDir)
 	costs, err := p.openCosts()
 	if err != nil {
 		return fmt.Errorf("the cost of the replay: %w", err)
@@ -227,7 +228,7 @@ func (p *planner) costs(ctx context.Context, plan *ReplayPlan) (err error) {
 func (p *planner) cost(ctx context.Context, part ReplayPartition, costs *userCosts,
 	progress func(at int64),
 ) error {
-	folder, err := NewFolder(p.r.TempDir, p.replay.Logger)
+	folder, err := rerun.NewFolder(p.r.TempDir, p.replay.Logger)
 	if err != nil {
 		return err
 	}
@@ -235,7 +236,7 @@ func (p *planner) cost(ctx context.Context, part ReplayPartition, costs *userCos
 }
 
 // costIn is cost with an open folder of the partition's own.
-func (p *planner) costIn(ctx context.Context, folder *Folder, part ReplayPartition,
+func (p *planner) costIn(ctx context.Context, folder *rerun.Folder, part ReplayPartition,
 	costs *userCosts, progress func(at int64),
 ) error {
 	a, next := newAccount(p.replay, part, p.partitions, folder), part.Origin

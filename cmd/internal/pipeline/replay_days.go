@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/rerun"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -44,7 +45,7 @@ func (p *planner) days(ctx context.Context, part *ReplayPartition, raw *topics.R
 	case err != nil || same:
 		return err
 	case lacking > 0:
-		return fmt.Errorf("%w: %s", noise.ErrDestroyed, LackingNoise(p.first.Key, lacking))
+		return fmt.Errorf("%w: %s", noise.ErrDestroyed, rerun.LackingNoise(p.first.Key, lacking))
 	case again:
 		part.Differs = append(part.Differs, "it is not known which fixes were refused: dead letters are gone, "+
 			"and the states that the raw records give now are not those of the first release")
@@ -69,7 +70,7 @@ func (p *planner) answered(ctx context.Context, part *ReplayPartition) (n, to in
 	if err != nil {
 		return 0, 0, err
 	}
-	part.refused, n, err = ReadRefused(ctx, letters.Cursor(letters.First, letters.End), p.first.SanitizedEncoding,
+	part.refused, n, err = rerun.ReadRefused(ctx, letters.Cursor(letters.First, letters.End), p.first.SanitizedEncoding,
 		engine.Partition{Topic: t.Raw, Number: part.Partition}, part.Origin, mark.Input)
 	if err != nil {
 		return 0, 0, err
@@ -128,8 +129,8 @@ func (o Options) countDays(ctx context.Context, raw *topics.Reader, part *Replay
 func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *topics.Reader,
 	again bool,
 ) (lacking int64, same bool, err error) {
-	Sweep(p.r.TempDir)
-	folder, err := NewFolder(p.r.TempDir, p.first.Logger)
+	rerun.Sweep(p.r.TempDir)
+	folder, err := rerun.NewFolder(p.r.TempDir, p.first.Logger)
 	if err != nil {
 		return 0, false, fmt.Errorf("comparing states: %w", err)
 	}
@@ -152,8 +153,8 @@ func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *topics
 	}
 	processor.Use(amended)
 	processor.Refuse(part.refused)
-	rerun := Rerun{Processor: processor, States: recomputed}
-	err = rerun.All(ctx, raw, part.Origin, to, func(at int64) {
+	run := rerun.Run{Processor: processor, States: recomputed}
+	err = run.All(ctx, raw, part.Origin, to, func(at int64) {
 		if p.r.Planning != nil {
 			p.r.Planning(at-part.Origin, to-part.Origin)
 		}
@@ -167,20 +168,20 @@ func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *topics
 		return lacking, false, err
 	}
 	same = true
-	_, err = CompareStates(recomputed, stored, func(StateDifference, int64, int64) { same = false })
+	_, err = rerun.CompareStates(recomputed, stored, func(rerun.StateDifference, int64, int64) { same = false })
 	return lacking, same, err
 }
 
 // committedStates reads the states and the mark of a changelog. A transaction may be committed
 // while its marker is still on its way to the changelog, so it waits for that.
-func (p *planner) committedStates(ctx context.Context, o Options, partition int32, states *Map) (Changelog, error) {
+func (p *planner) committedStates(ctx context.Context, o Options, partition int32, states *rerun.Map) (rerun.Changelog, error) {
 	r, err := topics.OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.TransactionTimeout+verifyPatience)
 	if err == nil {
 		// The transaction that was waited for may reach behind the end of then.
 		err = r.Refresh(ctx)
 	}
 	if err != nil {
-		return Changelog{}, err
+		return rerun.Changelog{}, err
 	}
-	return ReadChangelog(ctx, r, states)
+	return rerun.ReadChangelog(ctx, r, states)
 }

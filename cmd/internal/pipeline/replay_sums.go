@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/binary"
+	"github.com/geodither/geodither/cmd/internal/rerun"
 	"math"
 	"sync"
 )
@@ -11,14 +12,14 @@ import (
 // releases in several. Tasks of several partitions use it at a time.
 type userCosts struct {
 	mu     sync.Mutex
-	folder *Folder
-	spent  *Map // user → ε, and that of it before --from, by now
-	whole  *Map // the same for the end of the replay
+	folder *rerun.Folder
+	spent  *rerun.Map // user → ε, and that of it before --from, by now
+	whole  *rerun.Map // the same for the end of the replay
 }
 
 // openCosts opens an empty one. The caller closes it.
 func (p *planner) openCosts() (*userCosts, error) {
-	folder, err := NewFolder(p.r.TempDir, p.replay.Logger)
+	folder, err := rerun.NewFolder(p.r.TempDir, p.replay.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +27,7 @@ func (p *planner) openCosts() (*userCosts, error) {
 }
 
 // add books what a user's releases in one partition have cost, into one of the two sums.
-func (c *userCosts) add(to *Map, user []byte, epsilon, before float64) error {
+func (c *userCosts) add(to *rerun.Map, user []byte, epsilon, before float64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, booked, err := to.Get(user)
@@ -50,7 +51,7 @@ func costOf(value []byte) ReplayCost {
 }
 
 // total joins the users of one of the two sums.
-func (c *userCosts) total(of *Map) (sum ReplayCost, err error) {
+func (c *userCosts) total(of *rerun.Map) (sum ReplayCost, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err = of.Each(func(_ []byte, _ int64, value []byte) error {

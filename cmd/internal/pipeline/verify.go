@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/rerun"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -112,7 +113,7 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 	}
 	o = o.WithDefaults()
 	v.Limit = cmp.Or(v.Limit, 20)
-	Sweep(v.TempDir)
+	rerun.Sweep(v.TempDir)
 	client := kafkaconn.NewClient(o.Brokers)
 	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {
@@ -185,7 +186,7 @@ func (w *verification) progress(p int32, done, total int64) {
 // partition verifies one partition.
 func (w *verification) partition(ctx context.Context, p int32) (PartitionReport, error) {
 	c := &check{verification: w, p: p, report: PartitionReport{Partition: p, From: -1, To: -1, Violations: []Violation{}}}
-	folder, err := NewFolder(w.v.TempDir, w.o.Logger)
+	folder, err := rerun.NewFolder(w.v.TempDir, w.o.Logger)
 	if err != nil {
 		return c.report, fmt.Errorf("verification: %w", err)
 	}
@@ -201,12 +202,12 @@ type check struct {
 	p      int32
 	report PartitionReport
 
-	recomputed *Map // user → raw offset and state, recomputed
-	stored     *Map // user → changelog offset and state, as committed
-	shown      *Map // hash of a record that is not committed → its offset
-	seen       *Map // users that were there before the settings changed
+	recomputed *rerun.Map // user → raw offset and state, recomputed
+	stored     *rerun.Map // user → changelog offset and state, as committed
+	shown      *rerun.Map // hash of a record that is not committed → its offset
+	seen       *rerun.Map // users that were there before the settings changed
 
-	changelog  Changelog
+	changelog  rerun.Changelog
 	changed    topics.Change    // the settings, after records were processed
 	refused    *engine.Offsets  // raw records that were refused for their day
 	amendments []task.Amendment // as of when the outputs were opened, or later
@@ -276,7 +277,7 @@ func (c *check) run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	c.refused, _, err = ReadRefused(ctx, dead.pull().Cursor, c.o.SanitizedEncoding,
+	c.refused, _, err = rerun.ReadRefused(ctx, dead.pull().Cursor, c.o.SanitizedEncoding,
 		engine.Partition{Topic: c.o.Topics.Raw, Number: c.p}, c.from, c.end)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
+	"github.com/geodither/geodither/cmd/internal/rerun"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 )
@@ -77,7 +78,7 @@ func (p *puller) next(ctx context.Context) (entry, bool, error) {
 func (c *check) readChangelog(ctx context.Context) error {
 	r, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, c.p, consumer.FetcherOptions{})
 	if err == nil {
-		c.changelog, err = ReadChangelog(ctx, r, c.stored)
+		c.changelog, err = rerun.ReadChangelog(ctx, r, c.stored)
 	}
 	return err
 }

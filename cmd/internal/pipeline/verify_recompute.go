@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/rerun"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -82,7 +83,7 @@ func (c *check) see(ctx context.Context, raw *topics.Reader, until int64) error 
 var errExplained = errors.New("nothing that was written is left to explain")
 
 // forget removes what belongs to users that were there before the settings changed.
-func (c *check) forget(s *Map, user func(key, value []byte) []byte) error {
+func (c *check) forget(s *rerun.Map, user func(key, value []byte) []byte) error {
 	if err := c.seen.Flush(); err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (c *check) forget(s *Map, user func(key, value []byte) []byte) error {
 // recomputation is one pass over the raw records.
 type recomputation struct {
 	*check
-	rerun           Rerun
+	rerun           rerun.Run
 	letters         *schemas.Codec
 	sanitized, dead *matcher
 	buf             []byte
@@ -116,7 +117,7 @@ func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error)
 	}
 	processor.Use(c.amended)
 	processor.Refuse(c.refused)
-	r.rerun = Rerun{Processor: processor, States: c.recomputed}
+	r.rerun = rerun.Run{Processor: processor, States: c.recomputed}
 	if r.letters, err = schemas.NewCodec(c.o.SanitizedEncoding); err != nil {
 		return nil, err
 	}
@@ -275,14 +276,14 @@ func (r *recomputation) finish(ctx context.Context) error {
 // as they are when everything up to its mark is processed.
 func (c *check) compareStates() (err error) {
 	t := c.o.Topics
-	c.report.Users, err = CompareStates(c.recomputed, c.stored, func(is StateDifference, at, last int64) {
+	c.report.Users, err = rerun.CompareStates(c.recomputed, c.stored, func(is rerun.StateDifference, at, last int64) {
 		switch is {
-		case StateUnfounded:
+		case rerun.StateUnfounded:
 			c.violation(StateDiffer, at, "the state at this offset of %s is of a user of whom no fix was accepted", t.Changelog)
-		case StateOther:
+		case rerun.StateOther:
 			c.violation(StateDiffer, at, "the state at this offset of %s is not the recomputed one; the user's last release is of the fix at offset %d of %s",
 				t.Changelog, last, t.Raw)
-		case StateMissing:
+		case rerun.StateMissing:
 			c.violation(StateDiffer, last, "the user whose fix is at this offset of %s has no state in %s", t.Raw, t.Changelog)
 		}
 	})
@@ -296,7 +297,7 @@ func (r *recomputation) judgeDays(dead output) {
 	switch {
 	case c.report.ViolationCount == 0:
 	case r.lacking > 0:
-		c.unverified("%s", LackingNoise(c.o.Key, r.lacking))
+		c.unverified("%s", rerun.LackingNoise(c.o.Key, r.lacking))
 		c.report.From, c.report.To = -1, -1
 		c.report.ViolationCount, c.report.Violations = 0, []Violation{}
 	case dead.reader.First > 0 || dead.reader.End == 0:

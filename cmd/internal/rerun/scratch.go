@@ -1,4 +1,4 @@
-package pipeline
+package rerun
 
 import (
 	"encoding/binary"
