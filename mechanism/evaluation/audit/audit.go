@@ -48,7 +48,7 @@ type Options struct {
 	Progress func(done, total int64) error
 }
 
-// Defaults of AuditOptions.
+// Defaults of Options.
 const (
 	DefaultDraws      = 1_000_000
 	DefaultConfidence = .999
