@@ -355,7 +355,7 @@ func TestReportIsClosed(t *testing.T) {
 	}
 	// A device has no mode to change.
 	succeed(t, sanitizeArgs(traces, model, "--report", os.DevNull)...)
-	requireWords(t, succeed(t, "sanitize", "--help").out, "comes from the truth")
+	requireWords(t, succeed(t, "sanitize", "--help").out, "come from the truth")
 }
 
 // TestOutputIsNoInput: an output that is one of the inputs would replace the

@@ -17,10 +17,10 @@ func (e UsageError) Error() string { return e.err.Error() }
 // Unwrap returns the marked error.
 func (e UsageError) Unwrap() error { return e.err }
 
-// usage marks an error as a [UsageError].
+// Usage marks an error as a [UsageError].
 func Usage(err error) error { return UsageError{err} }
 
-// usagef makes a [UsageError], as [fmt.Errorf] makes errors.
+// Usagef makes a [UsageError], as [fmt.Errorf] makes errors.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
 // Required marks flags that have no default.

@@ -11,7 +11,7 @@ import (
 )
 
 // committed is the group's offset of each partition.
-func committed(tb testing.TB, w *servicetest.World, o Options) []int64 {
+func committed(tb testing.TB, _ *servicetest.World, o Options) []int64 {
 	tb.Helper()
 	plan, err := PlanReplay(tb.Context(), o, ReplayOptions{Output: "unused", To: topics.Bound{IsOffset: true, Offset: 1 << 40}})
 	servicetest.OK(tb, err)

@@ -2,9 +2,10 @@ package pipeline
 
 import (
 	"encoding/binary"
-	"github.com/geodither/geodither/cmd/internal/rerun"
 	"math"
 	"sync"
+
+	"github.com/geodither/geodither/cmd/internal/rerun"
 )
 
 // userCosts adds up on disk, by user, what second releases cost over all partitions: under

@@ -171,7 +171,7 @@ func TestSwap(t *testing.T) {
 }
 
 // requireModels requires releases under each of some models, and under personal ones.
-func requireModels(tb testing.TB, w *servicetest.World, out *servicetest.View, ids []string) {
+func requireModels(tb testing.TB, _ *servicetest.World, out *servicetest.View, ids []string) {
 	tb.Helper()
 	used := map[string]int{}
 	for _, lines := range out.Lines {
@@ -217,7 +217,7 @@ func interrupted(tb testing.TB, w *servicetest.World, o Options, output string) 
 
 // requireNeedsVersions: without a version that was adopted nothing begins, is replayed
 // or verified, and each says which model to put back.
-func requireNeedsVersions(tb testing.TB, w *servicetest.World, o Options, id string) {
+func requireNeedsVersions(tb testing.TB, _ *servicetest.World, o Options, id string) {
 	tb.Helper()
 	o.Later = slices.DeleteFunc(slices.Clone(o.Later), func(v *engine.Version) bool { return v.ID.Model.String() == id })
 	s, err := NewService(o)

@@ -97,7 +97,7 @@ func TestMerge(t *testing.T) {
 		t.Errorf("%q, %v; want %s", got, err, want)
 	}
 	failed := fmt.Errorf("refused")
-	err = Merge(t.Context(), []Source{source(1), source(2)}, func(_ schemas.Sanitized, where string) error { return failed })
+	err = Merge(t.Context(), []Source{source(1), source(2)}, func(schemas.Sanitized, string) error { return failed })
 	if err == nil || err.Error() != "1 of 1: refused" {
 		t.Errorf("the error is %v", err)
 	}
