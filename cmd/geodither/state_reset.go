@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
@@ -80,7 +81,7 @@ release a range once more beside what is there, use replay.`,
 // kept says of a folder that may be the only copy of something how it can be removed all
 // the same.
 func kept(err error) error {
-	if !errors.Is(err, pipeline.ErrOnlyCopy) {
+	if !errors.Is(err, account.ErrOnlyCopy) {
 		return err
 	}
 	return fmt.Errorf("nothing was removed: %w. To give up what each user has spent so far, "+

@@ -167,9 +167,9 @@ var table = map[string]rule{
 	},
 	"cmd/internal/pipeline": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/kafkaconn", "cmd/internal/rerun",
-			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
-			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/kafkaconn",
+			"cmd/internal/rerun", "cmd/internal/topics", "consumer", "consumer/admin",
+			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
 			"mechanism/mobility", "mechanism/noise", "producer", "schemas", "state",
 		},
 		third: []string{kafkaGo, sync},
@@ -314,6 +314,14 @@ var table = map[string]rule{
 			"mechanism/noise", "schemas", "state",
 		},
 		tests: []string{"cmd/internal/servicetest"},
+	},
+	"cmd/internal/account": {
+		ours: []string{
+			"cmd/internal/engine", "cmd/internal/topics", "consumer", "consumer/admin",
+			"consumer/task", "consumer/wire", "state",
+		},
+		third: []string{kafkaGo},
+		tests: []string{"cmd/internal/servicetest", "producer"},
 	},
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
 	// Another client library reads what is checked.

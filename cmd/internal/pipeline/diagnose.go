@@ -14,6 +14,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -244,7 +245,7 @@ const sampleRecords = 1000
 // wrong encoding shows, whether reading is allowed, and how many fixes are late or
 // outside the map.
 func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
-	read, seen, placed := 0, sampled{lastStep: map[string]int64{}}, newPlacement(partitions)
+	read, seen, placed := 0, sampled{lastStep: map[string]int64{}}, account.NewPlacement(partitions)
 	for n := range int32(partitions) {
 		p, err := engine.NewProcessor(d.o.Settings, engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
 		if err == nil {
@@ -255,15 +256,15 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 				var rejection *schemas.Rejection
 				switch {
 				case err == nil && d.o.Day(fix.Timestamp) < d.o.Key.FirstDay():
-					placed.add(r.Key, n)
+					placed.Add(r.Key, n)
 					seen.refused.Add(schemas.ReasonKeyDestroyed, r.Value)
 				case err == nil:
-					placed.add(r.Key, n)
+					placed.Add(r.Key, n)
 					return seen.add(p, d.o.Input, fix)
 				case !errors.As(err, &rejection):
 					return err
 				case rejection.Reason == schemas.ReasonWrongPartition:
-					placed.add(r.Key, n) // where it lies is a finding of its own
+					placed.Add(r.Key, n) // where it lies is a finding of its own
 				default:
 					seen.refused.Add(rejection.Reason, r.Value)
 				}

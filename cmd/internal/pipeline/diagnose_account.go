@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -15,15 +16,15 @@ import (
 // account looks whether the changelog holds what it must hold: as the service does
 // before it makes topics, and as each task does.
 func (d *diagnosis) account(ctx context.Context) {
-	look := &lossCheck{client: d.client, call: d.call, o: d.o}
-	err := look.before(ctx)
-	var lost *LostError
-	var other *ElsewhereError
+	look := d.o.account(d.client, d.call)
+	err := look.Before(ctx)
+	var lost *account.LostError
+	var other *account.ElsewhereError
 	if err == nil {
 		var partitions int32
-		if partitions, err = look.rawPartitions(ctx); err == nil && d.has(ctx,
+		if partitions, err = look.RawPartitions(ctx); err == nil && d.has(ctx,
 			d.o.Topics.Changelog) {
-			if lost, err = look.lostPartitions(ctx, partitions); lost != nil {
+			if lost, err = look.LostPartitions(ctx, partitions); lost != nil {
 				err = lost
 			}
 		}
@@ -44,14 +45,14 @@ func (d *diagnosis) account(ctx context.Context) {
 		d.add("account", LevelFailure, "%v", err)
 	case cut && d.o.AcceptLost:
 		d.add("account", LevelWarning, "accept_lost_account is set, so run would go on: %s",
-			cutChangelog)
+			account.CutChangelog)
 	case d.o.AcceptLost:
 		d.add("account", LevelWarning, "accept_lost_account is set, and nothing is lost: take it "+
 			"out, or a loss would go on unseen")
 	case cut:
 		d.add("account", LevelFailure, "%s. An instance that has to restore all of it stops. Stop "+
 			"all instances, delete the topic and write it back from intact state folders: "+
-			"\"geodither state rebuild-changelog --from-store\"", cutChangelog)
+			"\"geodither state rebuild-changelog --from-store\"", account.CutChangelog)
 	case !d.processed(ctx):
 		d.add("account", LevelOK, "nothing processed yet by group %s", d.o.Group)
 	default:
@@ -79,7 +80,7 @@ func (d *diagnosis) cut(ctx context.Context) (bool, error) {
 
 // processed reports whether the group has committed anything, in so far as it can be asked.
 func (d *diagnosis) processed(ctx context.Context) bool {
-	partitions, err := (&lossCheck{client: d.client, call: d.call, o: d.o}).rawPartitions(ctx)
+	partitions, err := d.o.account(d.client, d.call).RawPartitions(ctx)
 	for n := int32(0); err == nil && n < partitions; n++ {
 		var at int64
 		at, _, err = consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
@@ -44,14 +45,14 @@ func TestPartitionerIsChanged(t *testing.T) {
 	for range 2 {
 		err := fails(t, changed, "of 40 users in first.log", "topics.partitioner: crc32 puts them",
 			"Put back topics.partitioner: murmur2", "feed a new raw topic", "accept_lost_account: true for one start")
-		if !errors.Is(err, ErrMoved) || strings.Contains(err.Error(), "vehicle") || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, account.ErrMoved) || strings.Contains(err.Error(), "vehicle") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("the service ends with %v", err)
 		}
 	}
 	if n := a.Read(t); n != before {
 		t.Errorf("%d answers have become %d", before, n)
 	}
-	if said := details(Diagnose(t.Context(), changed), LevelFailure); !strings.Contains(said, ErrMoved.Error()) {
+	if said := details(Diagnose(t.Context(), changed), LevelFailure); !strings.Contains(said, account.ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
 	// The old settings go on. Doctor names the producers' partitioner and does not advise it.
@@ -79,7 +80,7 @@ func TestPartitionerIsAccepted(t *testing.T) {
 	const budget = 5
 	w, o, a := switched(t)
 	o.Partitioner, o.AcceptLost = engine.CRC32, true
-	if said := details(Diagnose(t.Context(), o), LevelWarning); !strings.Contains(said, ErrMoved.Error()) {
+	if said := details(Diagnose(t.Context(), o), LevelWarning); !strings.Contains(said, account.ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
 	service := start(t, o)
@@ -127,7 +128,7 @@ func TestPartitionerAny(t *testing.T) {
 		}
 	}
 	o.Partitioner = engine.Murmur2
-	if err := fails(t, o, "Put back topics.partitioner: crc32"); !errors.Is(err, ErrMoved) {
+	if err := fails(t, o, "Put back topics.partitioner: crc32"); !errors.Is(err, account.ErrMoved) {
 		t.Errorf("the service ends with %v", err)
 	}
 }

@@ -7,11 +7,9 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
-	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/state"
 )
 
@@ -55,42 +53,6 @@ func TestLostWithItsOffsets(t *testing.T) {
 			serve(t, w, o, 1)
 		})
 	}
-}
-
-// TestFirstTransactionIsNoEvidence: what an instance has left that was killed in its first
-// transaction, open or aborted, was not published.
-func TestFirstTransactionIsNoEvidence(t *testing.T) {
-	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first").WithDefaults()
-	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
-	check := &lossCheck{client: w.Client, o: o}
-	require := func(want bool, when string) {
-		t.Helper()
-		got, err := check.published(t.Context(), 0, servicetest.Partitions)
-		servicetest.OK(t, err)
-		if got != want {
-			t.Errorf("%s something is published: %t", when, got)
-		}
-	}
-	require(false, "new,")
-	tx, err := producer.NewTransactional(w.Client, "test/first", producer.Options{})
-	servicetest.OK(t, err)
-	servicetest.OK(t, tx.Init(t.Context()))
-	_, err = tx.Produce(t.Context(), producer.Batch{
-		TopicPartition: producer.TopicPartition{Topic: o.Topics.Sanitized},
-		Records:        []producer.Record{{Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS}},
-	})
-	servicetest.OK(t, err)
-	require(false, "with an open transaction,")
-	servicetest.OK(t, tx.Abort(t.Context()))
-	require(false, "after the abort,")
-	servicetest.OK(t, check.before(t.Context()))
-	w.Write(t, true, o.Topics.DeadLetters, 0, servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
-	require(true, "after a dead letter,")
-	w.DeleteRecords(t, o.Topics.DeadLetters, 0, 2)
-	require(true, "after retention,")
-	check.replays = true
-	require(false, "in a replay,")
 }
 
 // without copies a state folder and leaves a partition out.

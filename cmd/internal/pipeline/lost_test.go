@@ -9,12 +9,10 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
-	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/state"
 )
 
@@ -87,38 +85,6 @@ func TestLostChangelog(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestUndecidedIsNotLost: a changelog whose only records are of a transaction that is not
-// decided there yet is not called empty. Right after a commit the marker may still be on its
-// way. Once the transaction is aborted it is empty.
-func TestUndecidedIsNotLost(t *testing.T) {
-	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first").WithDefaults()
-	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
-	check := &lossCheck{client: w.Client, o: o}
-	require := func(want bool, when string) {
-		t.Helper()
-		holds, err := check.holds(t.Context(), 0)
-		servicetest.OK(t, err)
-		if holds != want {
-			t.Errorf("%s it holds something: %t", when, holds)
-		}
-	}
-	require(false, "new,")
-	tx, err := producer.NewTransactional(w.Client, "test/undecided", producer.Options{})
-	servicetest.OK(t, err)
-	servicetest.OK(t, tx.Init(t.Context()))
-	_, err = tx.Produce(t.Context(), producer.Batch{
-		TopicPartition: producer.TopicPartition{Topic: o.Topics.Changelog},
-		Records:        []producer.Record{{Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS}},
-	})
-	servicetest.OK(t, err)
-	require(true, "with an open transaction,")
-	servicetest.OK(t, tx.Abort(t.Context()))
-	require(false, "after the abort,")
-	w.Write(t, true, o.Topics.Changelog, 0, servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
-	require(true, "after a commit,")
 }
 
 // TestAcceptedLoss: who says so goes on without the account, once, and no fix is

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -65,7 +66,7 @@ func (s *Service) lookAtChangelog(ctx context.Context) error {
 		return err
 	}
 	if id := ids[topic]; s.copied != nil && !bytes.Equal(s.copied, id[:]) {
-		return remade(topic, s.copied, id[:])
+		return account.Remade(topic, s.copied, id[:])
 	}
 	if err := admin.CheckConfigs(ctx, s.client, o, topic, topics.Compacted); err != nil {
 		return fmt.Errorf("the changelog keeps every user's state and account of ε, and would "+

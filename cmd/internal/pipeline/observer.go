@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 )
@@ -109,7 +110,7 @@ func (o *observer) Restored(r task.Restore) {
 			"input_offset", r.Input)
 	}
 	if r.Wiped != "" && r.Marked && r.From > 0 {
-		o.log.Warn(cutChangelog, "begins_at", r.From)
+		o.log.Warn(account.CutChangelog, "begins_at", r.From)
 	}
 	if r.OtherSettings {
 		o.changes.warn(o.log, r)

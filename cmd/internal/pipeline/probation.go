@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -47,7 +48,7 @@ type probation struct {
 	sound func(consumer.Record) bool // it would be accepted but for its place
 
 	mu    sync.Mutex
-	seen  *placement
+	seen  *account.Placement
 	parts []probationer // by partition
 }
 
@@ -69,7 +70,7 @@ func newProbation(o Options, partitions int) (*probation, error) {
 	}
 	p := &probation{
 		by: o.Partitioner, topic: o.Topics.Raw,
-		seen: newPlacement(partitions), parts: make([]probationer, partitions),
+		seen: account.NewPlacement(partitions), parts: make([]probationer, partitions),
 	}
 	p.sound = func(r consumer.Record) bool {
 		_, err := engine.Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
@@ -102,7 +103,7 @@ func (p *probation) look(partition int32, at, next int64, records []consumer.Rec
 		}
 		if p.sound(r) {
 			part.left--
-			p.seen.add(r.Key, partition)
+			p.seen.Add(r.Key, partition)
 		}
 		if part.most--; part.most == 0 {
 			part.left = 0
@@ -115,10 +116,10 @@ func (p *probation) look(partition int32, at, next int64, records []consumer.Rec
 func (p *probation) verdict() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.seen.mostly(p.by) {
+	if !p.seen.Mostly(p.by) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrPartitioner, p.seen.advice(p.by, p.topic, p.begun))
+	return fmt.Errorf("%w: %s", ErrPartitioner, p.seen.Advice(p.by, p.topic, p.begun))
 }
 
 // over reports whether nothing is left to look at in a partition.
@@ -134,7 +135,7 @@ func (p *probation) over(partition int32) bool {
 //
 // Before that it makes sure that no user would move away from a state (checkHomes).
 func (s *Service) checkPlacement(ctx context.Context) error {
-	var found homes
+	var found account.Homes
 	err := s.patiently(ctx, func() (err error) {
 		found, err = s.checkHomes(ctx)
 		return err
@@ -145,13 +146,31 @@ func (s *Service) checkPlacement(ctx context.Context) error {
 	if s.probation, err = newProbation(s.options, int(s.partitions)); err != nil || s.probation == nil {
 		return err
 	}
-	s.probation.begun = found.begun
+	s.probation.begun = found.Begun
 	for n := range s.partitions {
 		if err := s.lookFirst(ctx, n); err != nil {
 			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Raw, err)
 		}
 	}
 	return s.probation.verdict()
+}
+
+// checkHomes is the service's check, before it joins its group. What it finds may be
+// accepted; that some users have states is kept for the advice about misplaced records.
+func (s *Service) checkHomes(ctx context.Context) (account.Homes, error) {
+	found, err := account.CheckHomes(ctx, s.client, wire.Options{RetryTimeout: s.patience},
+		s.options.Settings, s.options.Cluster, s.partitions)
+	var moved *account.MovedError
+	if errors.As(err, &moved) && s.options.AcceptLost {
+		s.log.Warn("accept_lost_account is set and topics.partitioner has changed: the accounts of "+
+			"ε of users who move to another partition start at 0 and add to what was spent before",
+			"moved_users", moved.Moved, "users", moved.Users)
+		return found, nil
+	}
+	if err == nil && found.Other && s.options.Partitioner == engine.AnyPartitioner {
+		s.log.Warn(account.AnyVouches)
+	}
+	return found, err
 }
 
 // lookFirst looks at the first records of one partition.

@@ -13,6 +13,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -71,7 +72,7 @@ func RebuildChangelog(ctx context.Context, o Options, folders []string, keep boo
 	}
 	o = o.WithDefaults()
 	r := &rebuilder{client: kafkaconn.NewClient(o.Brokers), o: o}
-	r.look = &lossCheck{client: r.client, o: o}
+	r.look = o.account(r.client, wire.Options{})
 	if err := requireEmpty(ctx, r.client, o.Group); err != nil {
 		return Rebuild{}, err
 	}
@@ -101,7 +102,7 @@ func RebuildChangelog(ctx context.Context, o Options, folders []string, keep boo
 // rebuilder holds the folders open, so that no instance can use them meanwhile.
 type rebuilder struct {
 	client *kafka.Client
-	look   *lossCheck
+	look   *account.Check
 	o      Options
 	stores []*state.Store
 	names  []string // of the folders
@@ -124,7 +125,7 @@ func (r *rebuilder) open(ctx context.Context, folders []string) error {
 			return err
 		}
 		r.stores, r.names = append(r.stores, store), append(r.names, name)
-		id, ours := copyOf(store.Identity(), cluster, r.o.Group, r.o.Topics)
+		id, ours := account.CopyOf(store.Identity(), cluster, r.o.Group, r.o.Topics)
 		if !ours {
 			return fmt.Errorf("folder %s: %w", name, state.ErrForeign)
 		}
@@ -180,7 +181,7 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 			problems = append(problems, fmt.Errorf("partition %d: %w", n, err))
 		}
 		some = some || p.Folder != ""
-		published, err := r.look.published(ctx, n, int32(counts[t.Raw]))
+		published, err := r.look.Published(ctx, n, int32(counts[t.Raw]))
 		if err != nil {
 			return plan, err
 		}
@@ -219,7 +220,7 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 		if p.Kept = found; found {
 			return p, r.whole(ctx, n)
 		}
-		if some, err := r.look.holds(ctx, n); err != nil {
+		if some, err := r.look.Holds(ctx, n); err != nil {
 			return p, err
 		} else if some {
 			return p, fmt.Errorf("%s has records here, but no mark of geodither's: is it another "+
@@ -289,7 +290,7 @@ func (r *rebuilder) whole(ctx context.Context, n int32) error {
 	changelog, err := topics.Open(ctx, r.client, r.o.Topics.Changelog, n, consumer.FetcherOptions{})
 	if err == nil && changelog.First > 0 {
 		return fmt.Errorf("%s. Delete %s, with all instances stopped, and run this again: all of it "+
-			"is then written back", cutChangelog, r.o.Topics.Changelog)
+			"is then written back", account.CutChangelog, r.o.Topics.Changelog)
 	}
 	return err
 }

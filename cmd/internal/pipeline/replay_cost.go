@@ -46,9 +46,9 @@ func (c ReplayCost) rounded() ReplayCost {
 	return c
 }
 
-// account keeps, on disk and by user, what the second releases of one partition cost. The
+// bill keeps, on disk and by user, what the second releases of one partition cost. The
 // states have the sums themselves: a ledger counts every release since processing began.
-type account struct {
+type bill struct {
 	o      Options // of the replay
 	part   ReplayPartition
 	of     int                // partitions of the raw topic
@@ -61,52 +61,52 @@ type account struct {
 	name  []byte          // scratch
 }
 
-func newAccount(o Options, part ReplayPartition, of int, folder *rerun.Folder) *account {
-	a := &account{
+func newBill(o Options, part ReplayPartition, of int, folder *rerun.Folder) *bill {
+	b := &bill{
 		o: o, part: part, of: of,
 		states: folder.Map(0), shown: folder.Map(1),
 	}
 	if o.Publish.User == engine.UserPseudonym {
-		a.names = engine.NewPseudonyms(o.Key)
+		b.names = engine.NewPseudonyms(o.Key)
 	}
-	return a
+	return b
 }
 
 // show books a published record under its name.
-func (a *account) show(name []byte, epsilon float64) error {
-	_, value, err := a.shown.Get(name)
+func (b *bill) show(name []byte, epsilon float64) error {
+	_, value, err := b.shown.Get(name)
 	if err != nil {
 		return err
 	}
 	if len(value) >= 8 {
 		epsilon += math.Float64frombits(binary.BigEndian.Uint64(value))
 	}
-	return a.shown.Put(name, 0, binary.BigEndian.AppendUint64(nil, math.Float64bits(epsilon)))
+	return b.shown.Put(name, 0, binary.BigEndian.AppendUint64(nil, math.Float64bits(epsilon)))
 }
 
 // cost adds what is booked to the users' sums over all partitions.
-func (a *account) cost(costs *userCosts, to *rerun.Map) error {
-	if err := a.shown.Flush(); err != nil {
+func (b *bill) cost(costs *userCosts, to *rerun.Map) error {
+	if err := b.shown.Flush(); err != nil {
 		return err
 	}
-	return a.states.Each(func(user []byte, _ int64, value []byte) error {
+	return b.states.Each(func(user []byte, _ int64, value []byte) error {
 		name := user
-		if a.names != nil {
-			a.name = a.names.Of(a.name[:0], string(user))
-			name = a.name
+		if b.names != nil {
+			b.name = b.names.Of(b.name[:0], string(user))
+			name = b.name
 		}
-		_, found, err := a.shown.Get(name)
-		if err != nil || found == nil && !a.aged {
+		_, found, err := b.shown.Get(name)
+		if err != nil || found == nil && !b.aged {
 			return err
 		}
-		if err := a.state.DecodeBinary(value); err != nil {
+		if err := b.state.DecodeBinary(value); err != nil {
 			return err
 		}
 		published := 0.
 		if found != nil {
 			published = math.Float64frombits(binary.BigEndian.Uint64(found))
 		}
-		spent := a.state.EpsilonSpent
+		spent := b.state.EpsilonSpent
 		return costs.add(to, user, spent, max(0, spent-published))
 	})
 }
@@ -114,18 +114,18 @@ func (a *account) cost(costs *userCosts, to *rerun.Map) error {
 // load books what the replay has committed, from its own changelog and topic, and answers
 // with the raw offset up to which that is. The topic is read after the changelog, so that
 // nobody who has a record is missing while other instances go on.
-func (a *account) load(ctx context.Context, p *planner) (next int64, err error) {
-	own, err := p.committedStates(ctx, a.o, a.part.Partition, a.states)
+func (b *bill) load(ctx context.Context, p *planner) (next int64, err error) {
+	own, err := p.committedStates(ctx, b.o, b.part.Partition, b.states)
 	if err != nil || !own.Marked {
-		return a.part.Origin, err
+		return b.part.Origin, err
 	}
-	t := a.o.Topics
-	out, err := topics.OpenDecided(ctx, p.client, t.Sanitized, a.part.Partition, a.o.TransactionTimeout+verifyPatience)
+	t := b.o.Topics
+	out, err := topics.OpenDecided(ctx, p.client, t.Sanitized, b.part.Partition, b.o.TransactionTimeout+verifyPatience)
 	if err != nil {
 		return 0, err
 	}
-	a.aged = out.First > 0
-	codec, err := schemas.NewCodec(a.o.SanitizedEncoding)
+	b.aged = out.First > 0
+	codec, err := schemas.NewCodec(b.o.SanitizedEncoding)
 	if err != nil {
 		return 0, err
 	}
@@ -134,28 +134,28 @@ func (a *account) load(ctx context.Context, p *planner) (next int64, err error) 
 		if err != nil {
 			return fmt.Errorf("%s at offset %d: %w", t.Sanitized, r.Offset, err)
 		}
-		return a.show(r.Key, s.Epsilon)
+		return b.show(r.Key, s.Epsilon)
 	})
 }
 
 // run processes the raw records from an offset to the end of the range as the replay will,
 // and books what comes of them. It publishes nothing.
-func (a *account) run(ctx context.Context, raw *topics.Reader, from int64,
+func (b *bill) run(ctx context.Context, raw *topics.Reader, from int64,
 	progress func(at int64),
 ) error {
-	processor, err := engine.NewProcessor(a.o.Settings, engine.Partition{Topic: a.o.Topics.Raw, Number: a.part.Partition, Of: a.of})
+	processor, err := engine.NewProcessor(b.o.Settings, engine.Partition{Topic: b.o.Topics.Raw, Number: b.part.Partition, Of: b.of})
 	if err != nil {
 		return err
 	}
-	processor.Use(a.part.amended)
-	run := rerun.Run{Processor: processor, States: a.states}
-	return run.All(ctx, raw, from, a.part.To, progress,
+	processor.Use(b.part.amended)
+	run := rerun.Run{Processor: processor, States: b.states}
+	return run.All(ctx, raw, from, b.part.To, progress,
 		func(offset int64, fx *task.Effects, tally engine.Tally) error {
-			if offset < a.part.From {
+			if offset < b.part.From {
 				return nil
 			}
 			for _, m := range fx.Output {
-				if err := a.show(m.Key, tally.Epsilon); err != nil {
+				if err := b.show(m.Key, tally.Epsilon); err != nil {
 					return err
 				}
 			}
@@ -239,13 +239,13 @@ func (p *planner) cost(ctx context.Context, part ReplayPartition, costs *userCos
 func (p *planner) costIn(ctx context.Context, folder *rerun.Folder, part ReplayPartition,
 	costs *userCosts, progress func(at int64),
 ) error {
-	a, next := newAccount(p.replay, part, p.partitions, folder), part.Origin
+	b, next := newBill(p.replay, part, p.partitions, folder), part.Origin
 	if part.begun {
 		var err error
-		if next, err = a.load(ctx, p); err != nil {
+		if next, err = b.load(ctx, p); err != nil {
 			return err
 		}
-		if err := a.cost(costs, costs.spent); err != nil {
+		if err := b.cost(costs, costs.spent); err != nil {
 			return err
 		}
 	}
@@ -255,10 +255,10 @@ func (p *planner) costIn(ctx context.Context, folder *rerun.Folder, part ReplayP
 		if err != nil {
 			return err
 		}
-		if err := a.run(ctx, raw, next, progress); err != nil {
+		if err := b.run(ctx, raw, next, progress); err != nil {
 			return err
 		}
 		progress(part.To)
 	}
-	return a.cost(costs, costs.whole)
+	return b.cost(costs, costs.whole)
 }

@@ -57,11 +57,8 @@ func ResetState(ctx context.Context, o Options, keep, discard bool) (Reset, erro
 	}
 	if !discard && len(found.Names) > 0 && !found.InUse { // else the removal says that it is
 		o = o.WithDefaults()
-		look := &lossCheck{
-			client: kafkaconn.NewClient(o.Brokers), o: o,
-			call: wire.Options{RetryTimeout: callPatience},
-		}
-		if err := look.restorable(ctx); err != nil {
+		look := o.account(kafkaconn.NewClient(o.Brokers), wire.Options{RetryTimeout: callPatience})
+		if err := look.Restorable(ctx); err != nil {
 			return plan, err
 		}
 		plan.Restorable = true

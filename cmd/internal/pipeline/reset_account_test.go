@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/producer"
@@ -55,13 +56,13 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 			o = test.lose(w, o)
 			for _, keep := range []bool{true, false} {
 				_, err := ResetState(t.Context(), o, keep, false)
-				if !errors.Is(err, ErrOnlyCopy) || !strings.Contains(err.Error(), test.says) {
+				if !errors.Is(err, account.ErrOnlyCopy) || !strings.Contains(err.Error(), test.says) {
 					t.Errorf("keep %t: %v", keep, err)
 				}
 			}
 			if name == "deleted" {
 				_, err := ResetEverything(t.Context(), o, false, false)
-				if !errors.Is(err, ErrOnlyCopy) {
+				if !errors.Is(err, account.ErrOnlyCopy) {
 					t.Errorf("a reset of everything: %v", err)
 				}
 			}

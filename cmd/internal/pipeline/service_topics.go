@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -33,7 +36,7 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		found, err := s.checkTopics(ctx)
 		var missing *admin.MissingTopicsError
-		var lost *LostError
+		var lost *account.LostError
 		if errors.As(err, &lost) {
 			losses++
 		}
@@ -53,8 +56,12 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 	}
 }
 
-func (s *Service) lossCheck(o wire.Options) *lossCheck {
-	return &lossCheck{client: s.client, call: o, o: s.options, replays: s.windows != nil}
+// account is the check of the changelog, and of the folder that is its copy.
+func (o Options) account(client *kafka.Client, call wire.Options) *account.Check {
+	return &account.Check{
+		Client: client, Call: call, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
+		AcceptLost: o.AcceptLost,
+	}
 }
 
 // ready is what a service knows of its topics once they are there.
@@ -71,7 +78,9 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	o := wire.Options{RetryTimeout: s.patience}
 	t := s.options.Topics
 	// First, since what is made here would hide it.
-	if err := s.lossCheck(o).before(ctx); err != nil {
+	check := s.options.account(s.client, o)
+	check.Replays = s.windows != nil
+	if err := check.Before(ctx); err != nil {
 		return ready{}, err
 	}
 	if err := topics.CheckRawPartitions(ctx, s.client, o, t); err != nil {
@@ -121,7 +130,7 @@ func (s *Service) identify(ctx context.Context, o wire.Options, found *ready) er
 		found.copied = id[:]
 	}
 	found.cluster = cluster
-	found.identity = identityOf(cluster, s.options.Group, t, ids[t.Changelog])
+	found.identity = account.IdentityOf(cluster, s.options.Group, t, ids[t.Changelog])
 	return nil
 }
 
@@ -173,4 +182,17 @@ func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
 		s.log.Log(ctx, level, "a topic was missing and has been made", "topic", name)
 	}
 	return nil
+}
+
+// changelogBefore says of a folder of this service that only its changelog is another one by
+// now: it was written back, say, or a reset of everything has made it anew.
+func (s *Service) changelogBefore(cluster string) func(identity []byte) string {
+	return func(identity []byte) string {
+		t := s.options.Topics
+		if _, ours := account.CopyOf(identity, cluster, s.options.Group, t); !ours {
+			return ""
+		}
+		return fmt.Sprintf("it belongs to the changelog before: %s was made again since, which is "+
+			"expected after a rebuild of the changelog", t.Changelog)
+	}
 }

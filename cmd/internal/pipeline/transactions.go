@@ -9,6 +9,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -71,7 +72,7 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 			task.ErrSource, t.source, id), task.Fatal)
 	}
 	if id := ids[t.changelog.Topic]; t.copied != nil && !bytes.Equal(t.copied, id[:]) {
-		return task.WithRemedy(remade(t.changelog.Topic, t.copied, id[:]), task.Fatal)
+		return task.WithRemedy(account.Remade(t.changelog.Topic, t.copied, id[:]), task.Fatal)
 	}
 	return nil
 }

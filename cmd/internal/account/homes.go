@@ -1,4 +1,4 @@
-package pipeline
+package account
 
 import (
 	"context"
@@ -45,51 +45,57 @@ func (e *MovedError) Error() string {
 // Unwrap returns ErrMoved.
 func (e *MovedError) Unwrap() error { return ErrMoved }
 
-// homeCheck compares the partitions in which the changelog has users' states with those
+// homeCheck reads the states' places.
+type homeCheck struct {
+	client   *kafka.Client
+	call     wire.Options
+	settings engine.Settings
+	cluster  topics.Cluster
+}
+
+// Homes is what CheckHomes has found.
+type Homes struct {
+	Begun  bool               // some partition has a mark, so users may have states
+	Other  bool               // a mark is of another partitioner, or does not say
+	Before engine.Partitioner // the other one; empty if it is not known
+}
+
+// CheckHomes compares the partitions in which the changelog has users' states with those
 // in which the configured partitioner puts the users. A user whose records move to
 // another partition has no state there: the account would start at 0, unseen.
 //
 // It reads a partition whole, but only one whose last mark is of another partitioner, or
 // does not say. So a start under unchanged settings reads no more than the marks.
-type homeCheck struct {
-	client *kafka.Client
-	call   wire.Options
-	o      Options
-}
-
-// homes is what a homeCheck has found.
-type homes struct {
-	begun  bool               // some partition has a mark, so users may have states
-	other  bool               // a mark is of another partitioner, or does not say
-	before engine.Partitioner // the other one; empty if it is not known
-}
-
-// check answers with a *MovedError if users have states elsewhere. AnyPartitioner puts
-// users nowhere: whoever sets it vouches for it that all users stay where they are, so
-// nothing can be compared.
-func (c *homeCheck) check(ctx context.Context, partitions int32) (homes, error) {
-	by := c.o.Partitioner
-	var found homes
-	moved := &MovedError{Changelog: c.o.Topics.Changelog, By: by}
+//
+// It answers with a *MovedError if users have states elsewhere. AnyPartitioner puts users
+// nowhere: whoever sets it vouches for it that all users stay where they are, so nothing can be
+// compared.
+func CheckHomes(ctx context.Context, client *kafka.Client, call wire.Options,
+	settings engine.Settings, cluster topics.Cluster, partitions int32,
+) (Homes, error) {
+	c := &homeCheck{client, call, settings, cluster}
+	by := c.settings.Partitioner
+	var found Homes
+	moved := &MovedError{Changelog: c.cluster.Topics.Changelog, By: by}
 	for n := range partitions {
-		mark, marked, err := topics.LastMark(ctx, c.client, c.o.Topics.Changelog, n)
+		mark, marked, err := topics.LastMark(ctx, c.client, c.cluster.Topics.Changelog, n)
 		if err != nil {
 			return found, err
 		}
-		found.begun = found.begun || marked
-		if !marked || c.o.PartitionerOf(mark.Settings) == by {
+		found.Begun = found.Begun || marked
+		if !marked || c.settings.PartitionerOf(mark.Settings) == by {
 			continue
 		}
-		found.other = true
-		if before := c.o.PartitionerOf(mark.Settings); before != "" {
-			found.before, moved.Before = before, before
+		found.Other = true
+		if before := c.settings.PartitionerOf(mark.Settings); before != "" {
+			found.Before, moved.Before = before, before
 		}
 		if by == engine.AnyPartitioner {
 			continue
 		}
 		users, away, err := c.count(ctx, n, partitions)
 		if err != nil {
-			return found, fmt.Errorf("partition %d of %s: %w", n, c.o.Topics.Changelog, err)
+			return found, fmt.Errorf("partition %d of %s: %w", n, c.cluster.Topics.Changelog, err)
 		}
 		moved.Users += users
 		moved.Moved += away
@@ -104,7 +110,7 @@ func (c *homeCheck) check(ctx context.Context, partitions int32) (homes, error) 
 // to another partition. It reads what is not committed yet too: an instance that was
 // killed may have left its first states behind, and they are committed when it is fenced.
 func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away int, err error) {
-	reader, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, n,
+	reader, err := topics.Open(ctx, c.client, c.cluster.Topics.Changelog, n,
 		consumer.FetcherOptions{Options: c.call, Uncommitted: true})
 	if err != nil {
 		return 0, 0, err
@@ -116,7 +122,7 @@ func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away
 		case len(r.Value) == 0:
 			delete(live, string(r.Key))
 		default:
-			home, ok := c.o.Partitioner.Partition(r.Key, int(partitions))
+			home, ok := c.settings.Partitioner.Partition(r.Key, int(partitions))
 			live[string(r.Key)] = ok && home != n
 		}
 		return nil
@@ -129,25 +135,7 @@ func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away
 	return len(live), away, err
 }
 
-// checkHomes is the service's check, before it joins its group. What it finds may be
-// accepted; that some users have states is kept for the advice about misplaced records.
-func (s *Service) checkHomes(ctx context.Context) (homes, error) {
-	check := &homeCheck{client: s.client, call: wire.Options{RetryTimeout: s.patience}, o: s.options}
-	found, err := check.check(ctx, s.partitions)
-	var moved *MovedError
-	if errors.As(err, &moved) && s.options.AcceptLost {
-		s.log.Warn("accept_lost_account is set and topics.partitioner has changed: the accounts of "+
-			"ε of users who move to another partition start at 0 and add to what was spent before",
-			"moved_users", moved.Moved, "users", moved.Users)
-		return found, nil
-	}
-	if err == nil && found.other && s.options.Partitioner == engine.AnyPartitioner {
-		s.log.Warn(anyVouches)
-	}
-	return found, err
-}
-
-// anyVouches is said where users have states under another partitioner than any.
-const anyVouches = "topics.partitioner was set to any, which vouches for it that every user's " +
+// AnyVouches is said where users have states under another partitioner than any.
+const AnyVouches = "topics.partitioner was set to any, which vouches for it that every user's " +
 	"records stay in the partition that has the user's state: if the producers change their " +
 	"partitioner too, the users who move have an account of ε that starts at 0"

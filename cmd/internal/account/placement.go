@@ -1,4 +1,4 @@
-package pipeline
+package account
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 )
 
-// placement counts in which partitions users lie, and which partitioner explains it. It
+// Placement counts in which partitions users lie, and which partitioner explains it. It
 // counts pairs of a user and a partition and not records: a thousand records of one user
 // say as little as one.
-type placement struct {
+type Placement struct {
 	partitions int
 	users      map[string][]int32 // the partitions in which a user was seen
 	pairs      int
@@ -19,14 +19,15 @@ type placement struct {
 	twice      int                           // users in more than one partition
 }
 
-func newPlacement(partitions int) *placement {
-	return &placement{
+// NewPlacement counts for a topic of that many partitions.
+func NewPlacement(partitions int) *Placement {
+	return &Placement{
 		partitions: partitions, users: map[string][]int32{}, misplaced: map[engine.Partitioner]int{}, strays: map[[2]engine.Partitioner]int{},
 	}
 }
 
-// add takes a record of a partition.
-func (p *placement) add(key []byte, partition int32) {
+// Add takes a record of a partition.
+func (p *Placement) Add(key []byte, partition int32) {
 	seen := p.users[string(key)]
 	if slices.Contains(seen, partition) {
 		return
@@ -59,18 +60,18 @@ func (p *placement) add(key []byte, partition int32) {
 // with a probability below (13 choose 5)/30⁵, 1 in 18 000.
 const leastMisplaced = 5
 
-// mostly reports whether more than half of the users were placed by something else than
+// Mostly reports whether more than half of the users were placed by something else than
 // a partitioner. Of n partitions one is right by chance: a topic that knows nothing of
 // the partitioner has 1 - 1/n of its users misplaced, so half of that is the limit. With
 // one partition nothing is ever misplaced.
-func (p *placement) mostly(by engine.Partitioner) bool {
+func (p *Placement) Mostly(by engine.Partitioner) bool {
 	wrong := p.misplaced[by]
 	return wrong >= leastMisplaced && 2*p.partitions*wrong > (p.partitions-1)*p.pairs
 }
 
-// likely is the partitioner that explains where the users lie, but for a tenth of them
+// Likely is the partitioner that explains where the users lie, but for a tenth of them
 // at most; ok is false if none does or two do, as with one partition or few users.
-func (p *placement) likely() (by engine.Partitioner, ok bool) {
+func (p *Placement) Likely() (by engine.Partitioner, ok bool) {
 	for _, one := range engine.Partitioners() {
 		if 10*p.misplaced[one] > p.pairs {
 			continue
@@ -83,13 +84,28 @@ func (p *placement) likely() (by engine.Partitioner, ok bool) {
 	return by, ok
 }
 
-// advice says where the users lie and what to set, for users who mostly lie elsewhere
+// Partitions is how many the topic has.
+func (p *Placement) Partitions() int { return p.partitions }
+
+// Pairs is how many pairs of a user and a partition were seen.
+func (p *Placement) Pairs() int { return p.pairs }
+
+// Users is how many users were seen.
+func (p *Placement) Users() int { return len(p.users) }
+
+// Twice is how many users were seen in more than one partition.
+func (p *Placement) Twice() int { return p.twice }
+
+// Misplaced is how many pairs a partitioner would have put elsewhere.
+func (p *Placement) Misplaced(by engine.Partitioner) int { return p.misplaced[by] }
+
+// Advice says where the users lie and what to set, for users who mostly lie elsewhere
 // than the configured partitioner puts them. It names no user. Where users have states
 // by now, begun, another partitioner would move them away from their accounts of ε.
-func (p *placement) advice(by engine.Partitioner, topic string, begun bool) string {
+func (p *Placement) Advice(by engine.Partitioner, topic string, begun bool) string {
 	found := fmt.Sprintf("%d of %d users in the records of %s that were looked at "+
 		"are in another partition than topics.partitioner: %s puts them", p.misplaced[by], p.pairs, topic, by)
-	likely, ok := p.likely()
+	likely, ok := p.Likely()
 	if begun {
 		lie := ""
 		if ok && likely != by {
@@ -108,4 +124,14 @@ func (p *placement) advice(by engine.Partitioner, topic string, begun bool) stri
 	}
 	return found + fmt.Sprintf("; these records lie where %s puts them (%s): set topics.partitioner: %s, "+
 		"or have the producers use %s and feed a new raw topic", likely, likely.Who(), likely, by)
+}
+
+// Explain says which partitioner puts the misplaced users where they are, if one does.
+func (p *Placement) Explain(by engine.Partitioner) string {
+	for _, other := range engine.Partitioners() {
+		if p.strays[[2]engine.Partitioner{by, other}] == p.misplaced[by] {
+			return string(other) + " (" + other.Who() + ") puts them there"
+		}
+	}
+	return "no partitioner that is known puts all of them there"
 }

@@ -1,10 +1,11 @@
-package pipeline
+package account
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -20,17 +21,20 @@ import (
 	"github.com/geodither/geodither/state"
 )
 
-// lossCheck looks for a changelog that holds nothing of what it must hold. A task does
-// so for its partition when it restores it (consumer/task); what a task cannot see is a
-// topic that is missing and would be made, and a state folder that belongs to a changelog
-// of another id and would be set aside. Both have to be looked at before they happen.
-type lossCheck struct {
-	client *kafka.Client
-	call   wire.Options
-	o      Options
-	// replays: the output of a replay goes where its own checks allow it, and is no
-	// evidence.
-	replays bool
+// Check looks for a changelog that holds nothing of what it must hold. A task does so for its
+// partition when it restores it (consumer/task); what a task cannot see is a topic that is missing
+// and would be made, and a state folder that belongs to a changelog of another id and would be set
+// aside. Both have to be looked at before they happen.
+type Check struct {
+	Client   *kafka.Client
+	Call     wire.Options // of each call to Kafka
+	Cluster  topics.Cluster
+	StateDir string // the local state folder
+	Logger   *slog.Logger
+
+	AcceptLost bool // a loss is accepted
+	// Replays: the output of a replay goes where its own checks allow it, and is no evidence.
+	Replays bool
 }
 
 // evidence is what speaks for states in the changelog of one partition.
@@ -112,15 +116,15 @@ func someOf(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// before looks before topics are made and a folder is set aside. It answers with a
+// Before looks before topics are made and a folder is set aside. It answers with a
 // *LostError if the changelog is missing though it must hold something; or is another
 // topic than the one that the state folder is a copy of, with nothing in partitions of
 // which the folder has states; or has nothing in partitions in which something was
 // published. Offsets of a group expire, and a disk may be new, so what was published may be
 // all that is left to see.
-func (c *lossCheck) before(ctx context.Context) error {
-	t := c.o.Topics
-	ids, err := admin.TopicIDs(ctx, c.client, c.call, t.Changelog)
+func (c *Check) Before(ctx context.Context) error {
+	t := c.Cluster.Topics
+	ids, err := admin.TopicIDs(ctx, c.Client, c.Call, t.Changelog)
 	var missing *admin.MissingTopicsError
 	gone := errors.As(err, &missing)
 	if err != nil && !gone {
@@ -131,7 +135,7 @@ func (c *lossCheck) before(ctx context.Context) error {
 		return err
 	}
 	id := ids[t.Changelog]
-	partitions, err := c.rawPartitions(ctx)
+	partitions, err := c.RawPartitions(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,53 +168,53 @@ func (c *lossCheck) before(ctx context.Context) error {
 	if err := c.elsewhere(ctx, found); err != nil {
 		return err
 	}
-	if c.o.AcceptLost {
+	if c.AcceptLost {
 		return c.mayBeAccepted(found)
 	}
 	return found
 }
 
 // nothingLost is an error that names no partition yet.
-func (c *lossCheck) nothingLost(gone bool) *LostError {
-	t := c.o.Topics
+func (c *Check) nothingLost(gone bool) *LostError {
+	t := c.Cluster.Topics
 	return &LostError{
-		Changelog: t.Changelog, Missing: gone, Group: c.o.Group, Folder: c.o.StateDir,
+		Changelog: t.Changelog, Missing: gone, Group: c.Cluster.Group, Folder: c.StateDir,
 		Outputs: [2]string{t.Sanitized, t.DeadLetters}, lost: map[int32]evidence{},
 	}
 }
 
 // silent reports whether the changelog holds something in a partition, or nothing but the
 // group's offset can speak for it.
-func (c *lossCheck) silent(ctx context.Context, n, partitions int32, stored map[int32]int64,
+func (c *Check) silent(ctx context.Context, n, partitions int32, stored map[int32]int64,
 ) (bool, error) {
-	holds, err := c.holds(ctx, n)
+	holds, err := c.Holds(ctx, n)
 	if err != nil || holds {
 		return true, err
 	}
 	if _, ok := stored[n]; ok {
 		return false, nil
 	}
-	published, err := c.published(ctx, n, partitions)
+	published, err := c.Published(ctx, n, partitions)
 	return !published, err
 }
 
 // mayBeAccepted refuses to go on without a changelog where the group's offset is gone
 // too: the service would begin at the raw topic's first record and release fixes again.
-func (c *lossCheck) mayBeAccepted(found *LostError) error {
+func (c *Check) mayBeAccepted(found *LostError) error {
 	for n, e := range found.lost {
 		if e.committed < 0 && e.stored > 0 {
 			return fmt.Errorf("%w: accept_lost_account is set, but group %s has no offset in "+
 				"partition %d of %s either, and would release all its "+
 				"fixes again: set its offset to %d first, where the state folder ends",
-				task.ErrLost, c.o.Group, n, c.o.Topics.Raw, e.stored)
+				task.ErrLost, c.Cluster.Group, n, c.Cluster.Topics.Raw, e.stored)
 		}
 	}
 	return nil
 }
 
-// lostPartitions lists the partitions of a changelog that is there and holds nothing of
+// LostPartitions lists the partitions of a changelog that is there and holds nothing of
 // what it must hold, in the words of LostError; nil if there is none.
-func (c *lossCheck) lostPartitions(ctx context.Context, partitions int32) (*LostError, error) {
+func (c *Check) LostPartitions(ctx context.Context, partitions int32) (*LostError, error) {
 	stored, _, err := c.folder(ctx)
 	if err != nil {
 		return nil, err
@@ -224,7 +228,7 @@ func (c *lossCheck) lostPartitions(ctx context.Context, partitions int32) (*Lost
 		if !e.speaks() {
 			continue
 		}
-		holds, err := c.holds(ctx, n)
+		holds, err := c.Holds(ctx, n)
 		if err != nil {
 			return nil, err
 		}
@@ -238,36 +242,36 @@ func (c *lossCheck) lostPartitions(ctx context.Context, partitions int32) (*Lost
 	return found, nil
 }
 
-// holds reports whether the changelog has a committed record in a partition, or one of a
+// Holds reports whether the changelog has a committed record in a partition, or one of a
 // transaction that is not decided there yet: Kafka confirms a commit before its marker has
 // reached every partition. What the record is worth is for the task to judge, which ends
 // open transactions before it looks.
-func (c *lossCheck) holds(ctx context.Context, n int32) (bool, error) {
-	all, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, n,
-		consumer.FetcherOptions{Options: c.call, Uncommitted: true})
+func (c *Check) Holds(ctx context.Context, n int32) (bool, error) {
+	all, err := topics.Open(ctx, c.Client, c.Cluster.Topics.Changelog, n,
+		consumer.FetcherOptions{Options: c.Call, Uncommitted: true})
 	if err != nil {
 		return false, err
 	}
-	committed, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, n,
-		consumer.FetcherOptions{Options: c.call})
+	committed, err := topics.Open(ctx, c.Client, c.Cluster.Topics.Changelog, n,
+		consumer.FetcherOptions{Options: c.Call})
 	if err != nil || all.End > committed.End {
 		return err == nil, err
 	}
 	return committed.Any(ctx, committed.First, committed.End)
 }
 
-// rawPartitions is 0 for a raw topic that is missing.
-func (c *lossCheck) rawPartitions(ctx context.Context) (int32, error) {
-	counts, err := admin.Partitions(ctx, c.client, c.call, c.o.Topics.Raw)
+// RawPartitions is 0 for a raw topic that is missing.
+func (c *Check) RawPartitions(ctx context.Context) (int32, error) {
+	counts, err := admin.Partitions(ctx, c.Client, c.Call, c.Cluster.Topics.Raw)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		return 0, nil
 	}
-	return int32(counts[c.o.Topics.Raw]), err
+	return int32(counts[c.Cluster.Topics.Raw]), err
 }
 
 // evidence gathers what there is of a partition.
-func (c *lossCheck) evidence(ctx context.Context, n, partitions int32,
+func (c *Check) evidence(ctx context.Context, n, partitions int32,
 	stored map[int32]int64,
 ) (evidence, error) {
 	e := evidence{committed: -1, stored: -1}
@@ -277,25 +281,25 @@ func (c *lossCheck) evidence(ctx context.Context, n, partitions int32,
 	if n >= partitions {
 		return e, nil
 	}
-	offset, found, err := consumer.Committed(ctx, c.client, c.call, c.o.Group, c.o.Topics.Raw, n)
+	offset, found, err := consumer.Committed(ctx, c.Client, c.Call, c.Cluster.Group, c.Cluster.Topics.Raw, n)
 	if found {
 		e.committed = offset
 	}
 	if err == nil {
-		e.published, err = c.published(ctx, n, partitions)
+		e.published, err = c.Published(ctx, n, partitions)
 	}
 	return e, err
 }
 
-// published reports whether the sanitized or the dead-letter topic has a committed record
+// Published reports whether the sanitized or the dead-letter topic has a committed record
 // in a partition, or has lost its first ones to retention. What an instance that was
 // killed in its very first transaction has left there was never committed.
-func (c *lossCheck) published(ctx context.Context, n, partitions int32) (bool, error) {
-	if c.replays || n >= partitions {
+func (c *Check) Published(ctx context.Context, n, partitions int32) (bool, error) {
+	if c.Replays || n >= partitions {
 		return false, nil
 	}
-	for _, topic := range []string{c.o.Topics.Sanitized, c.o.Topics.DeadLetters} {
-		counts, err := admin.Partitions(ctx, c.client, c.call, topic)
+	for _, topic := range []string{c.Cluster.Topics.Sanitized, c.Cluster.Topics.DeadLetters} {
+		counts, err := admin.Partitions(ctx, c.Client, c.Call, topic)
 		var missing *admin.MissingTopicsError
 		if errors.As(err, &missing) || err == nil && int(n) >= counts[topic] {
 			continue
@@ -303,7 +307,7 @@ func (c *lossCheck) published(ctx context.Context, n, partitions int32) (bool, e
 		if err != nil {
 			return false, err
 		}
-		r, err := topics.Open(ctx, c.client, topic, n, consumer.FetcherOptions{Options: c.call})
+		r, err := topics.Open(ctx, c.Client, topic, n, consumer.FetcherOptions{Options: c.Call})
 		if err != nil || r.First > 0 {
 			return err == nil, err
 		}
@@ -318,19 +322,19 @@ func (c *lossCheck) published(ctx context.Context, n, partitions int32) (bool, e
 // partitions, and the id of the changelog that it is a copy of. Both are empty if the folder
 // is not of this service; and if it cannot be read, which is for the store's own
 // opening to report.
-func (c *lossCheck) folder(ctx context.Context) (inputs map[int32]int64, changelog []byte,
+func (c *Check) folder(ctx context.Context) (inputs map[int32]int64, changelog []byte,
 	err error,
 ) {
-	store, err := state.Open(c.o.StateDir, state.Options{ReadOnly: true, Logger: c.o.Logger})
+	store, err := state.Open(c.StateDir, state.Options{ReadOnly: true, Logger: c.Logger})
 	if err != nil {
 		return nil, nil, nil
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	cluster, err := admin.ClusterID(ctx, c.client, c.call)
+	cluster, err := admin.ClusterID(ctx, c.Client, c.Call)
 	if err != nil {
 		return nil, nil, err
 	}
-	changelog, ours := copyOf(store.Identity(), cluster, c.o.Group, c.o.Topics)
+	changelog, ours := CopyOf(store.Identity(), cluster, c.Cluster.Group, c.Cluster.Topics)
 	if !ours {
 		return nil, nil, nil
 	}
@@ -359,43 +363,50 @@ func maxPartition(stored map[int32]int64) int32 {
 	return most
 }
 
-// identityOf says whose states a folder holds: the changelog that they cache, in its
-// cluster.
-func identityOf(cluster, group string, t topics.Set, changelog [16]byte) []byte {
-	return fmt.Appendf(namesOf(cluster, group, t), "%x", changelog)
-}
-
-func namesOf(cluster, group string, t topics.Set) []byte {
-	return fmt.Appendf(nil, "cluster %q group %q raw %q changelog %q ", cluster, group, t.Raw,
-		t.Changelog)
-}
-
-// copyOf takes an identity apart: ours says that all names are those of a service, and
-// changelog is the id that the changelog had.
-func copyOf(identity []byte, cluster, group string, t topics.Set) (changelog []byte, ours bool) {
-	rest, ours := bytes.CutPrefix(identity, namesOf(cluster, group, t))
-	var id []byte
-	if ours {
-		_, err := fmt.Sscanf(string(rest), "%x", &id)
-		ours = err == nil && len(id) == 16
+// elsewhere tells a folder of another raw topic from a loss: an ElsewhereError says that it
+// is one, nil that it is a loss.
+func (c *Check) elsewhere(ctx context.Context, found *LostError) error {
+	for _, e := range found.lost {
+		if e.committed >= 0 || e.stored < 0 {
+			return nil // the group knows this raw topic
+		}
 	}
-	return slices.Clip(id), ours
+	raw := c.Cluster.Topics.Raw
+	ids, err := admin.TopicIDs(ctx, c.Client, c.Call, raw)
+	var missing *admin.MissingTopicsError
+	if errors.As(err, &missing) {
+		return &ElsewhereError{Raw: raw, gone: true, lost: found}
+	}
+	if err != nil {
+		return err
+	}
+	store, err := state.Open(c.StateDir, state.Options{ReadOnly: true, Logger: c.Logger})
+	if err != nil {
+		return nil //nolint:nilerr // it cannot be told
+	}
+	id, other := ids[raw], 0
+	for n := range found.lost {
+		source := sourceOf(store.Partition(n))
+		if len(source) > 0 && id != [16]byte{} && !bytes.Equal(source, id[:]) {
+			other++
+		}
+	}
+	if err := store.Close(); err != nil || other < len(found.lost) {
+		return err
+	}
+	return &ElsewhereError{Raw: raw, lost: found}
 }
 
-// remade is the error of a changelog that was deleted and made again at work. No
-// transaction was committed beside the new one: its records come to lie at offsets that
-// were taken, which the task sees before the commit.
-func remade(topic string, was, is []byte) error {
-	return fmt.Errorf("%w: %s was deleted and made again while the service worked (its id was %x "+
-		"and is %x). "+
-		"No transaction was committed beside the new one. %s", task.ErrLost, topic, was, is,
-		task.WaysOut)
+// sourceOf is the id of the raw topic that a partition's mark was written for; empty if it
+// is not known.
+func sourceOf(p *state.Partition) []byte {
+	value, err := p.Get([]byte(state.MarkName))
+	if err != nil || len(value) == 0 {
+		return nil
+	}
+	mark, err := task.DecodeMark(value)
+	if err != nil {
+		return nil
+	}
+	return bytes.Clone(mark.Source)
 }
-
-// cutChangelog is said of a changelog whose beginning is gone while its end is there.
-// Kafka's cleaner leaves the beginning where it is; retention and kafka-delete-records
-// move it.
-const cutChangelog = "the changelog does not begin at offset 0: was a part of it deleted, by " +
-	"retention or by hand? " +
-	"A user whose state was in that part, and who has not reported since, has an account of ε " +
-	"that starts at 0 again"

@@ -1,4 +1,4 @@
-package pipeline
+package account
 
 import (
 	"strings"
@@ -9,12 +9,12 @@ import (
 )
 
 // placed is what is seen of users who were placed by a partitioner.
-func placed(by engine.Partitioner, partitions int, keys ...[]byte) *placement {
-	p := newPlacement(partitions)
+func placed(by engine.Partitioner, partitions int, keys ...[]byte) *Placement {
+	p := NewPlacement(partitions)
 	for _, key := range keys {
 		at, _ := by.Partition(key, partitions)
-		p.add(key, at)
-		p.add(key, at) // more records of a user say no more
+		p.Add(key, at)
+		p.Add(key, at) // more records of a user say no more
 	}
 	return p
 }
@@ -23,22 +23,22 @@ func placed(by engine.Partitioner, partitions int, keys ...[]byte) *placement {
 func TestPlacement(t *testing.T) {
 	for _, partitions := range []int{1, 2, 3, 4, 16, 64} {
 		right, wrong := placed(engine.Murmur2, partitions, servicetest.Users(60)...), placed(engine.CRC32, partitions, servicetest.Users(60)...)
-		if right.mostly(engine.Murmur2) || right.misplaced[engine.Murmur2] != 0 {
+		if right.Mostly(engine.Murmur2) || right.misplaced[engine.Murmur2] != 0 {
 			t.Errorf("%d partitions: a murmur2 topic is called misplaced", partitions)
 		}
-		if wrong.mostly(engine.Murmur2) != (partitions > 1) || wrong.mostly(engine.CRC32) {
+		if wrong.Mostly(engine.Murmur2) != (partitions > 1) || wrong.Mostly(engine.CRC32) {
 			t.Errorf("%d partitions: of a crc32 topic %d of %d users are misplaced", partitions, wrong.misplaced[engine.Murmur2], wrong.pairs)
 		}
-		if by, found := wrong.likely(); found != (partitions > 1) || found && by != engine.CRC32 {
+		if by, found := wrong.Likely(); found != (partitions > 1) || found && by != engine.CRC32 {
 			t.Errorf("%d partitions: a crc32 topic looks like %q, %t", partitions, by, found)
 		}
 		// A tenth of the users is also written by another producer.
 		mixed := placed(engine.Murmur2, partitions, servicetest.Users(60)...)
 		for _, key := range servicetest.Users(6) {
 			at, _ := engine.CRC32.Partition(key, partitions)
-			mixed.add(key, at)
+			mixed.Add(key, at)
 		}
-		if mixed.mostly(engine.Murmur2) {
+		if mixed.Mostly(engine.Murmur2) {
 			t.Errorf("%d partitions: one wrong producer of ten stops the service", partitions)
 		}
 		if mixed.twice != mixed.misplaced[engine.Murmur2] {
@@ -46,28 +46,28 @@ func TestPlacement(t *testing.T) {
 		}
 	}
 	// However many records a few users have, they are few.
-	few := newPlacement(4)
+	few := NewPlacement(4)
 	for _, key := range servicetest.Users(leastMisplaced - 1) {
 		right, _ := engine.Murmur2.Partition(key, 4)
 		for range 1000 {
-			few.add(key, (right+1)%4)
+			few.Add(key, (right+1)%4)
 		}
 	}
-	if few.mostly(engine.Murmur2) {
+	if few.Mostly(engine.Murmur2) {
 		t.Error("a few users stop the service")
 	}
 	// A producer of neither kind is told apart from both.
-	other := newPlacement(8)
+	other := NewPlacement(8)
 	for i, key := range servicetest.Users(80) {
-		other.add(key, int32(i%8))
+		other.Add(key, int32(i%8))
 	}
-	if _, found := other.likely(); found || !other.mostly(engine.Murmur2) || !other.mostly(engine.CRC32) {
+	if _, found := other.Likely(); found || !other.Mostly(engine.Murmur2) || !other.Mostly(engine.CRC32) {
 		t.Errorf("a round robin looks like %+v", other.misplaced)
 	}
-	if said := other.advice(engine.Murmur2, "raw", false); !strings.Contains(said, "topics.partitioner: any") || strings.Contains(said, "vehicle") {
+	if said := other.Advice(engine.Murmur2, "raw", false); !strings.Contains(said, "topics.partitioner: any") || strings.Contains(said, "vehicle") {
 		t.Errorf("the advice is %q", said)
 	}
-	if said := placed(engine.CRC32, 4, servicetest.Users(40)...).advice(engine.Murmur2, "raw", false); !strings.Contains(said, "these records lie where crc32 puts them (the default of librdkafka): set topics.partitioner: crc32") {
+	if said := placed(engine.CRC32, 4, servicetest.Users(40)...).Advice(engine.Murmur2, "raw", false); !strings.Contains(said, "these records lie where crc32 puts them (the default of librdkafka): set topics.partitioner: crc32") {
 		t.Errorf("the advice is %q", said)
 	}
 }

@@ -1,4 +1,4 @@
-package pipeline
+package account
 
 import (
 	"bytes"
@@ -17,14 +17,14 @@ import (
 var ErrOnlyCopy = errors.New("the changelog is lost (or cannot be looked at); this folder may be " +
 	"the only copy of the users' accounts of ε: see state rebuild-changelog")
 
-// restorable looks whether the changelog has all that the state folder has, so that the
+// Restorable looks whether the changelog has all that the state folder has, so that the
 // folder can be removed. The error is an ErrOnlyCopy that says what is missing, or why that
 // cannot be told.
 //
 // It asks for more than the look before a start does. A changelog of another id may hold
 // marks as high as the folder's and none of its accounts, after a loss that was accepted; so
 // may one whose beginning is gone.
-func (c *lossCheck) restorable(ctx context.Context) error {
+func (c *Check) Restorable(ctx context.Context) error {
 	why, err := c.missingThere(ctx)
 	switch {
 	case err != nil:
@@ -36,9 +36,9 @@ func (c *lossCheck) restorable(ctx context.Context) error {
 }
 
 // missingThere says what the changelog may lack of the state folder; "" if nothing.
-func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
-	topic := c.o.Topics.Changelog
-	if err := admin.Ping(ctx, c.client, c.call); err != nil {
+func (c *Check) missingThere(ctx context.Context) (string, error) {
+	topic := c.Cluster.Topics.Changelog
+	if err := admin.Ping(ctx, c.Client, c.Call); err != nil {
 		return "", fmt.Errorf("no broker answers: %w", err)
 	}
 	stored, copied, err := c.folder(ctx)
@@ -52,7 +52,7 @@ func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
 	if len(stored) == 0 {
 		return "", nil // nothing was ever processed into it
 	}
-	ids, err := admin.TopicIDs(ctx, c.client, c.call, topic)
+	ids, err := admin.TopicIDs(ctx, c.Client, c.Call, topic)
 	if err != nil {
 		return "", topics.LostTopic(err, topic)
 	}
@@ -60,7 +60,7 @@ func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
 		return fmt.Sprintf("%s was made again since the folder was written", topic), nil
 	}
 	for _, n := range slices.Sorted(maps.Keys(stored)) {
-		r, err := topics.Open(ctx, c.client, topic, n, consumer.FetcherOptions{Options: c.call})
+		r, err := topics.Open(ctx, c.Client, topic, n, consumer.FetcherOptions{Options: c.Call})
 		if err != nil {
 			return "", err
 		}
@@ -68,7 +68,7 @@ func (c *lossCheck) missingThere(ctx context.Context) (string, error) {
 			return fmt.Sprintf("partition %d of %s does not begin at offset 0: a part of it was "+
 				"deleted", n, topic), nil
 		}
-		mark, found, err := topics.LastMark(ctx, c.client, topic, n)
+		mark, found, err := topics.LastMark(ctx, c.Client, topic, n)
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("partition %d of %s: %w", n, topic, err)
