@@ -11,14 +11,13 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// made is a record batch as a broker may hold it, whatever compaction has left
-// of it.
+// made is a record batch as a broker may hold it, also after compaction.
 type made struct {
 	base, last int64 // last 0: base + the last record's delta
 	producer   int64
 	open       bool // part of a transaction
 	control    string
-	records    []string // value of the record at base + index; "" is not there any more
+	records    []string // value of the record at base + index; "" if it is gone
 	attributes int16
 }
 

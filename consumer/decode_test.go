@@ -340,7 +340,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, offset int64) {
 		if len(data) >= batchHeaderBytes {
-			reseal(data) // behind the checksum
+			reseal(data) // to get past the checksum
 		}
 		got, err := decoded(t, newFetcher(t, FetcherOptions{}), answerOf(data, aborted{7, 0}),
 			offset)

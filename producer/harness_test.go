@@ -43,7 +43,7 @@ func (h *harness) transactional(id string, o Options) *Transactional {
 	return p
 }
 
-// started is a producer behind its Init.
+// started returns a producer after its Init.
 func (h *harness) started(id string, o Options) *Transactional {
 	h.Helper()
 	p := h.transactional(id, o)

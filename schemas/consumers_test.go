@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// consumersPage is the page for whoever reads sanitized records.
+// consumersPage is the page for readers of sanitized records.
 func consumersPage(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("CONSUMERS.md")

@@ -42,7 +42,7 @@ func FuzzDecodeAvro(f *testing.F) {
 	})
 }
 
-// FuzzDecodeAvroBody is FuzzDecodeAvro behind the right header, which a fuzzer
+// FuzzDecodeAvroBody is FuzzDecodeAvro after the right header, which a fuzzer
 // would rarely find.
 func FuzzDecodeAvroBody(f *testing.F) {
 	f.Add(uint8(0), fields(text("u"), varint(1), double(1), double(2), varint(0))[headerBytes:])

@@ -86,7 +86,7 @@ func strictly(data []byte, into any) error {
 	return d.Decode(into)
 }
 
-// TestAppendKeepsPrefix appends behind what is there and leaves it alone, also
+// TestAppendKeepsPrefix appends to what is there and leaves it alone, also
 // when it refuses.
 func TestAppendKeepsPrefix(t *testing.T) {
 	for _, c := range codecs() {

@@ -173,7 +173,7 @@ func afterDamage(t *testing.T, fs *vfs.MemFS, what string) string {
 	if aside(t, fs) == 1 {
 		defer shut(t, s)
 		if contents(t, s.Partition(0)) != "" {
-			t.Errorf("%s: a store that was begun anew is not empty", what)
+			t.Errorf("%s: a new store is not empty", what)
 		}
 		return "set aside at the start"
 	}

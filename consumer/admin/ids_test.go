@@ -11,7 +11,7 @@ import (
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
-// TestTopicIDs: a topic that is made anew has another id.
+// TestTopicIDs: a topic that is deleted and created again has another id.
 func TestTopicIDs(t *testing.T) {
 	h := wiretest.OwnTopic(t)
 	create := func() {
@@ -55,7 +55,7 @@ func TestTopicIDs(t *testing.T) {
 	})
 	create()
 	if again := read(); again == first {
-		t.Errorf("the topic that was made anew still has the id %x", again)
+		t.Errorf("the topic that was created again still has the id %x", again)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // TestAnotherTopic: static members come back and want another topic, with as many
 // partitions. The coordinator has kept their assignments of the first one, and
-// asks nobody to share out anew. kfake does ask.
+// asks nobody to share them out again. kfake does ask.
 func TestAnotherTopic(t *testing.T) {
 	for _, ids := range []string{"a", "abc"} {
 		h := newHarness(t, 1)

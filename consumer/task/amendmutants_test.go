@@ -139,7 +139,7 @@ func (m *deaf) Amended(list []Amendment) error {
 	return m.Amender.Amended(list)
 }
 
-// hearsay tells of an adoption before it is known to be one.
+// hearsay reports an adoption before it is known to be committed.
 type hearsay struct {
 	*node
 	amender Amender

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // script is a dependency of every kind that writes down each call and answers
 // as it is told. It is the smallest world: no faults but those asked for.

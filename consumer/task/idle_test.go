@@ -80,7 +80,7 @@ func TestTrimmedTail(t *testing.T) {
 	}
 }
 
-// abortedTail answers with the records first, and with what is behind them in
+// abortedTail answers with the records first, and with what follows them in
 // a batch of its own.
 type abortedTail struct{ scriptInput }
 

@@ -118,7 +118,7 @@ func (w *world) oracle() (output, dead []Message, states map[string]string, end 
 			states[string(e.rec.Key)] = string(fx.State)
 		}
 	}
-	if len(emptied) > 0 { // behind the last record
+	if len(emptied) > 0 { // after the last record
 		clear(states)
 	}
 	return output, dead, states, end

@@ -67,7 +67,7 @@ func (w *world) bookLoss() {
 	w.backup, w.acceptLost = nil, false
 }
 
-// recover is what the operator does about a loss that a task has told of.
+// recover is what the operator does about a loss that a task has reported.
 func (w *world) recover(n *node) error {
 	if w.backup == nil {
 		if n.logID != w.logID || n != w.owner && w.owner != nil {
@@ -77,7 +77,7 @@ func (w *world) recover(n *node) error {
 		return n.err
 	}
 	w.events["lost: told"]++
-	w.epoch++ // whoever writes the changelog back fences what is left
+	w.epoch++ // to write the changelog back fences what is left
 	w.complete()
 	if w.backup == nil {
 		return nil
@@ -174,7 +174,7 @@ var lostMutants = []mutant{
 	},
 }
 
-// anywhere says of each transaction that its records lie behind all others.
+// anywhere says of each transaction that its records lie after all others.
 type anywhere struct{ *node }
 
 func (m anywhere) Produce(ctx context.Context, out Outputs) (int64, error) {

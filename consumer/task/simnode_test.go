@@ -52,8 +52,8 @@ const (
 	takeover          // the partition is given to another task; this one is not told
 	suspend           // so too, and this one stands still for a while (SIGSTOP)
 	stop              // the task is told to stop
-	restart           // it is told to stop, and whoever comes next has other settings
-	upgrade           // it dies, and whoever comes next has other settings
+	restart           // it is told to stop, and its successor has other settings
+	upgrade           // it dies, and its successor has other settings
 	jump              // the clock jumps by hours
 	expire            // the broker ends the open transaction
 	retention         // the broker removes input records, processed or not

@@ -46,7 +46,7 @@ type world struct {
 	logID      int     // of the changelog; another one each time that it is made
 	backup     *simLog // the changelog as it was before it was lost; nil: it is not
 	acceptLost bool    // the operator lets the next tasks go on without it
-	emptied    []int64 // input offsets at which the states began anew, accepted
+	emptied    []int64 // input offsets at which the states began empty, accepted
 
 	mark      Mark // the last committed one
 	marked    bool
@@ -328,7 +328,7 @@ func (w *world) book() {
 	w.bookAmendments(m, from)
 	since := max(w.mark.Since, m.Origin)
 	if string(m.Settings) != string(w.mark.Settings) {
-		// Such a mark is alone, and all behind the mark before is made under its settings.
+		// Such a mark is alone, and all after the last mark is made under its settings.
 		since = max(from, m.Origin)
 		if m.Input > since && !w.marked && !w.lost {
 			w.events["aborted input first"]++
