@@ -110,7 +110,7 @@ func (o *observer) Restored(r task.Restore) {
 			"input_offset", r.Input)
 	}
 	if r.Wiped != "" && r.Marked && r.From > 0 {
-		o.log.Warn(account.CutChangelog, "begins_at", r.From)
+		o.log.Warn(account.CutChangelog, "begins_at", r.From) //nolint:sloglint // a constant of the package that knows what it means
 	}
 	if r.OtherSettings {
 		o.changes.warn(o.log, r)

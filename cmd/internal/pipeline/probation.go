@@ -168,7 +168,7 @@ func (s *Service) checkHomes(ctx context.Context) (account.Homes, error) {
 		return found, nil
 	}
 	if err == nil && found.Other && s.options.Partitioner == engine.AnyPartitioner {
-		s.log.Warn(account.AnyVouches)
+		s.log.Warn(account.AnyVouches) //nolint:sloglint // a constant of the package that knows what it means
 	}
 	return found, err
 }
