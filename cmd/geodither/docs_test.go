@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -53,88 +51,6 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	if found["README.md"] < 6 || found[filepath.Join(root, "deploy", "geodither.yml")] != 6 || found["geodither train --help"] < 3 || found["geodither sanitize --help"] != 3 {
 		t.Errorf("the texts are read wrongly: %v", found)
-	}
-}
-
-// documents returns the paths of all Markdown files from the root.
-func documents(t *testing.T) (names []string) {
-	t.Helper()
-	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
-		switch name := d.Name(); {
-		case err != nil:
-			return err
-		case d.IsDir() && (name == "testdata" || name == "bin" ||
-			strings.HasPrefix(name, ".") && name != "." && name != ".github"):
-			return fs.SkipDir
-		case strings.HasSuffix(name, ".md"):
-			names = append(names, path)
-		}
-		return nil
-	})
-	if err != nil || len(names) < 10 {
-		t.Fatalf("%d documents: %v", len(names), err)
-	}
-	return names
-}
-
-var (
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	notSlug = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
-)
-
-// anchors returns the anchors that the headings of a Markdown text have on GitHub.
-func anchors(text string) map[string]bool {
-	found := map[string]bool{}
-	for _, h := range heading.FindAllStringSubmatch(text, -1) {
-		slug := notSlug.ReplaceAllString(strings.ToLower(h[1]), "")
-		found[strings.ReplaceAll(slug, " ", "-")] = true
-	}
-	return found
-}
-
-// brokenLink returns what is wrong with a link of a document, or nil.
-func brokenLink(document, target string) error {
-	if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
-		return nil
-	}
-	file, anchor, _ := strings.Cut(target, "#")
-	path := document
-	if file != "" {
-		path = filepath.Join(filepath.Dir(document), file)
-	}
-	info, err := os.Stat(filepath.Join(root, path))
-	if err != nil || anchor == "" || info.IsDir() {
-		return err
-	}
-	text, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		return err
-	}
-	if !anchors(string(text))[anchor] {
-		return fmt.Errorf("%s has no heading #%s", path, anchor)
-	}
-	return nil
-}
-
-// TestLinks follows every relative link of the documents to its file and heading.
-func TestLinks(t *testing.T) {
-	followed := 0
-	for _, name := range documents(t) {
-		for _, l := range link.FindAllStringSubmatch(read(t, filepath.Join(root, name)), -1) {
-			followed++
-			if err := brokenLink(name, l[1]); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
-	if followed < 50 {
-		t.Errorf("followed only %d links", followed)
-	}
-	for _, planted := range []string{"nothing.md", "README.md#no-such-heading", "#nor-this"} {
-		if brokenLink("README.md", planted) == nil {
-			t.Errorf("the broken link %s is not found", planted)
-		}
 	}
 }
 

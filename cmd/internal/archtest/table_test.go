@@ -328,8 +328,8 @@ var table = map[string]rule{
 	"cmd/internal/chaos": {ours: []string{"schemas"}, third: []string{franz, sync}},
 	"cmd/geodither": {
 		ours: []string{
-			"cmd/internal/aggregate", "cmd/internal/audit", "cmd/internal/cli",
-			"cmd/internal/config", "cmd/internal/demo", "cmd/internal/devbroker",
+			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/audit",
+			"cmd/internal/cli", "cmd/internal/config", "cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/feed",
 			"cmd/internal/files", "cmd/internal/fleet", "cmd/internal/gather",
 			"cmd/internal/kafkaconn", "cmd/internal/modelfit", "cmd/internal/modelview",
