@@ -16,15 +16,12 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/mechanism/aggregate"
-	"github.com/geodither/geodither/schemas"
 )
 
 type aggregateFlags struct {
 	settings config.Flags
 	paths    []string
-	brokers  []string
-	topic    string
-	encoding string
+	topic    config.Topic
 	models   []string // files
 
 	window   time.Duration
@@ -76,7 +73,7 @@ and more are about a fleet.`,
 		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km --out density.csv --map density.png
   geodither aggregate -c geodither.yml --window 1h --zone 2km --flows flows.csv --out-format geojson --out density.geojson
   geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z --window 1h --out december.csv
-  geodither aggregate --model model.avro --brokers localhost:9092 --topic fleet.sanitized --window 10m`,
+  geodither consume --topic fleet.sanitized | geodither aggregate --model model.avro --in - --window 10m`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paths = append(f.paths, args...)
@@ -93,9 +90,6 @@ and more are about a fleet.`,
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON lines, plain or gzip; repeat it for several, or name them behind the flags; - is standard input")
-	flags.StringSliceVar(&f.brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
-	flags.StringVar(&f.topic, "topic", "", "sanitized topic to read, up to its present end")
-	flags.StringVar(&f.encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
 	f.settings.Register(flags, "models, topic, release")
 	f.settings.RegisterInterval(flags)
 	flags.StringArrayVar(&f.models, "model", nil, "model `FILE` under which the records were released; repeat it for several versions")
@@ -128,7 +122,7 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 	if err != nil {
 		return o, err
 	}
-	f.fill(c, flags)
+	f.topic = c.SanitizedTopic()
 	if o.Read.Versions, err = f.versions(c); err != nil {
 		return o, err
 	}
@@ -150,7 +144,7 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 		return o, err
 	}
 	collect := &o.Read.Collect
-	if f.topic != "" {
+	if len(f.paths) == 0 {
 		collect.Open = openWindows
 	}
 	steps, err := cli.InSteps("window", f.window, model.Step)
@@ -173,19 +167,6 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 	return o, nil
 }
 
-// fill takes from a config what no flag says.
-func (f *aggregateFlags) fill(c config.File, flags *pflag.FlagSet) {
-	if f.topic == "" && len(f.paths) == 0 {
-		f.topic = c.Topics.Sanitized
-	}
-	if !flags.Changed("brokers") && len(c.Brokers) > 0 {
-		f.brokers = c.Brokers
-	}
-	if !flags.Changed("encoding") && c.Encoding.Sanitized != "" {
-		f.encoding = string(c.Encoding.Sanitized)
-	}
-}
-
 // versions reads all models that records may name: those of the flags, or else the config's.
 func (f *aggregateFlags) versions(c config.File) (versions []aggregate.Version, err error) {
 	if len(f.models) == 0 && c.Model == "" && c.Models == "" {
@@ -201,10 +182,9 @@ func (f *aggregateFlags) versions(c config.File) (versions []aggregate.Version, 
 // check refuses what cannot be used before anything is read.
 func (f *aggregateFlags) check(o command.Options) error {
 	switch {
-	case len(f.paths) > 0 && f.topic != "":
-		return cli.Usagef("--in and --topic exclude each other")
-	case len(f.paths) == 0 && f.topic == "":
-		return cli.Usagef("name the sanitized records to read with --in or --topic; - is standard input")
+	case len(f.paths) == 0 && f.topic.Name == "":
+		return cli.Usagef("name the sanitized records to read with --in, - for standard input, or the " +
+			"topic's config with -c")
 	case f.window <= 0:
 		return cli.Usagef("--window %v is not positive: write a multiple of the model's step, such as 15m", f.window)
 	}
@@ -224,14 +204,14 @@ func (f *aggregateFlags) check(o command.Options) error {
 
 // input opens the files, or connects to the brokers.
 func (f *aggregateFlags) input(ctx context.Context, stdin io.Reader) (*command.Input, error) {
-	if f.topic == "" {
+	if len(f.paths) > 0 {
 		return command.Files(f.paths, stdin)
 	}
-	client, err := kafkaconn.Connect(ctx, f.brokers)
+	client, err := kafkaconn.Connect(ctx, f.topic.Brokers)
 	if err != nil {
 		return nil, err
 	}
-	return command.Topic(ctx, client, f.topic, schemas.Encoding(f.encoding))
+	return command.Topic(ctx, client, f.topic.Name, f.topic.Encoding)
 }
 
 // parseTime returns a time in milliseconds since 1970, 0 for none.

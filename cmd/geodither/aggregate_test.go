@@ -225,7 +225,8 @@ release: {epsilon: 2, delta: 0.02, min_radius: 700m, interval: 2m, budget: none}
 	}
 	// A flag takes the place of the config's setting.
 	requireMessage(t, call(t, "aggregate", "-c", config, "--epsilon", "3"), cli.ExitFailed, "ε = 2", "the settings say 3", "leave --epsilon out")
-	requireMessage(t, call(t, "aggregate", "--model", model, "--brokers", broker, "--topic", "raw"), cli.ExitFailed, "is this a sanitized topic")
+	raw := write(t, dir, "raw.yml", fmt.Sprintf("{brokers: [%q], topics: {sanitized: raw}, model: model.avro}", broker))
+	requireMessage(t, call(t, "aggregate", "-c", raw), cli.ExitFailed, "is this a sanitized topic")
 }
 
 // TestAggregateRefuses gives what cannot be aggregated.
@@ -249,8 +250,8 @@ func TestAggregateRefuses(t *testing.T) {
 		words []string
 	}{
 		{[]string{"aggregate"}, cli.ExitUsage, []string{"--model", "-c"}},
-		{[]string{"aggregate", "--model", model}, cli.ExitUsage, []string{"--in or --topic"}},
-		{args(sanitized, "--topic", "t"), cli.ExitUsage, []string{"exclude each other"}},
+		{[]string{"aggregate", "--model", model}, cli.ExitUsage, []string{"--in", "-c"}},
+		{args(sanitized, "--topic", "t"), cli.ExitUsage, []string{"--topic is gone", "topics.sanitized"}},
 		{args(sanitized, "--window", "90s"), cli.ExitUsage, []string{"whole multiple of the model's step"}},
 		{args(sanitized, "--window", "0s"), cli.ExitUsage, []string{"not positive"}},
 		{args(sanitized, "--zone", "12"), cli.ExitUsage, []string{"no unit"}},

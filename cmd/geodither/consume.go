@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -19,31 +20,35 @@ import (
 
 func newConsume(std cli.Streams) *cobra.Command {
 	var (
-		brokers     []string
-		topic       string
-		format      string
-		encoding    string
-		follow      bool
-		fromEnd     bool
-		uncommitted bool
-		dead        bool
+		from    config.TopicFlags
+		format  string
+		follow  bool
+		fromEnd bool
+		dead    bool
 	)
 	cmd := &cobra.Command{
 		Use:   "consume",
 		Short: "Read a sanitized topic as JSON lines, CSV or GeoJSON",
-		Long: `Read a sanitized topic, committed records only, and print it as JSON lines, CSV or a
-GeoJSON FeatureCollection (a point for each estimate, with the release, the radius and
-the rest as properties). Records come in order within a user. It ends at what was the
-end of the topic when it began, or goes on until Ctrl-C with --follow.
+		Long: `Read the committed records of a sanitized topic and print them as JSON lines, CSV or a GeoJSON
+FeatureCollection (a point for each estimate, with the release, the radius and the rest as
+properties). Records come in order within a user. The command ends at the end that the topic
+had when it started, or goes on until Ctrl-C with --follow.
 
-With --dead-letters it reads a dead-letter topic instead: where each refused raw record
-lies, and why it was refused. Its content is not in it.`,
-		Example: `  geodither consume --brokers localhost:9092 --topic fleet.sanitized --format csv > sanitized.csv
-  geodither consume --brokers localhost:9092 --topic fleet.sanitized --follow --from-end
-  geodither consume --brokers localhost:9092 --topic geodither-dead-letters --dead-letters --format csv`,
+With --dead-letters it reads the dead letters instead: where each refused raw record lies, and
+why it was refused. Its content is not in it.`,
+		Example: `  geodither consume --topic fleet.sanitized --format csv > sanitized.csv
+  geodither consume -c geodither.yml --follow --from-end
+  geodither consume -c geodither.yml --dead-letters --format csv`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			codec, err := schemas.NewCodec(schemas.Encoding(encoding))
+			topic, err := from.Sanitized(cmd.Flags())
+			if dead {
+				topic, err = from.DeadLetters(cmd.Flags())
+			}
+			if err != nil {
+				return err
+			}
+			codec, err := schemas.NewCodec(topic.Encoding)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -55,31 +60,28 @@ lies, and why it was refused. Its content is not in it.`,
 			if err != nil {
 				return cli.Usage(err)
 			}
-			client, err := kafkaconn.Connect(cmd.Context(), brokers)
+			client, err := kafkaconn.Connect(cmd.Context(), topic.Brokers)
 			if err != nil {
 				return err
 			}
-			source := topics.Tail{Client: client, Topic: topic, Uncommitted: uncommitted, FromEnd: fromEnd, Follow: follow}
+			source := topics.Tail{Client: client, Topic: topic.Name, FromEnd: fromEnd, Follow: follow}
 			return consumeTopic(cmd.Context(), source, printer, buffered, std.Err)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
-	flags.StringVar(&topic, "topic", "", "sanitized topic to read")
+	from.Register(flags, "sanitized topic")
 	flags.StringVar(&format, "format", "json", "json (one object a line), csv or geojson")
-	flags.StringVar(&encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
 	flags.BoolVar(&follow, "follow", false, "go on reading until Ctrl-C")
-	flags.BoolVar(&fromEnd, "from-end", false, "begin at the end instead of the beginning")
-	flags.BoolVar(&uncommitted, "read-uncommitted", false, "also read records of open and aborted transactions")
-	flags.BoolVar(&dead, "dead-letters", false, "the topic is one of dead letters")
-	cli.Required(cmd, "topic")
+	flags.BoolVar(&fromEnd, "from-end", false, "start at the end instead of the beginning")
+	flags.BoolVar(&dead, "dead-letters", false, "read the dead letters")
 	return cmd
 }
 
-// consumeTopic prints a topic's records and leaves complete output behind, also
-// when it is interrupted. That there was no record is said on log: the output may
-// not show it.
-func consumeTopic(ctx context.Context, source topics.Tail, printer records.Printer, buffered *bufio.Writer, log io.Writer) error {
+// consumeTopic prints a topic's records. It leaves complete output behind, also when it is
+// interrupted. It says on log if there was no record, since the output may not show that.
+func consumeTopic(
+	ctx context.Context, source topics.Tail, printer records.Printer, buffered *bufio.Writer, log io.Writer,
+) error {
 	read := 0
 	err := source.Run(ctx, func(_ int32, r consumer.Record) error {
 		read++
@@ -92,7 +94,8 @@ func consumeTopic(ctx context.Context, source topics.Tail, printer records.Print
 		return nil
 	})
 	if err == nil && read == 0 {
-		fmt.Fprintf(log, "no record of %s is committed yet: is what writes it running? --follow waits for some\n", source.Topic)
+		fmt.Fprintf(log, "no record of %s is committed yet: is what writes it running? --follow waits for some\n",
+			source.Topic)
 	}
 	return errors.Join(err, printer.Close(), buffered.Flush())
 }

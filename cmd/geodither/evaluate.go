@@ -23,8 +23,6 @@ type evaluateFlags struct {
 	also        []string
 	out         string
 	quick       bool
-	seed        uint64
-	runs, users int
 	vehicles    int
 }
 
@@ -54,8 +52,8 @@ or for one, as NAME=250m.
 Beside the paper's two mechanisms (--also, none for nothing):
   %s
 
-The report of the same data, options and seed is the same on any number of cores, but for
-the times that releases take (claims). Finished pieces are kept in the folder: after Ctrl-C
+The report of the same data and options is the same on any number of cores, but for the times
+that releases take (claims). Finished pieces are kept in the folder: after Ctrl-C
 the same command goes on where it stopped, and other options reuse what is the same. Figures
 over time show one person's trace. The folder is for your eyes, unless the data are open.`, strings.Join(study.Alsos(), ", ")),
 		Example: `  geodither evaluate --out buses
@@ -70,9 +68,6 @@ over time show one person's trace. The folder is for your eyes, unless the data 
 	flags.StringSliceVar(&f.also, "also", []string{study.AlsoEstimate}, "what else is measured, with commas")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` for the report and what it was made of")
 	flags.BoolVar(&f.quick, "quick", false, "few users, runs and parameters: a first look, with wide bands")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of the noise")
-	flags.IntVar(&f.runs, "runs", 0, "runs of each trace; 0: 20 over time, 1 over parameters")
-	flags.IntVar(&f.users, "users", 0, "most users over parameters; 0: 100")
 	flags.IntVar(&f.vehicles, "vehicles", 0, "size of the largest fleet; 0: 1000, with --quick 100")
 	cli.Required(cmd, "out")
 	return cmd
@@ -93,8 +88,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	}
 	started := time.Now()
 	options := study.Options{
-		Seed: f.seed, Quick: f.quick, TimeRuns: f.runs, Runs: f.runs, MaxUsers: f.users, Vehicles: f.vehicles,
-		Tool:  cli.Tool(),
+		Seed: 1, Quick: f.quick, Vehicles: f.vehicles, Tool: cli.Tool(),
 		Clock: func() time.Duration { return time.Since(started) },
 	}
 	if len(f.also) != 1 || f.also[0] != "none" {

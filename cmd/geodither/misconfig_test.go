@@ -368,7 +368,8 @@ var misconfigurations = []misconfigured{
 	},
 	{
 		name:  "aggregate of the raw topic",
-		args:  []string{"aggregate", "--brokers", "BROKER", "--topic", "RAW", "--model", "DIR/model.avro", "--window", "10m", "--zone", "1km", "--out", "DIR/density.csv"},
+		wrong: func(w *misconfigWorld) { w.edit(w.name("out"), w.name("raw")) },
+		args:  []string{"aggregate", "-c", "CONFIG", "--window", "10m", "--zone", "1km", "--out", "DIR/density.csv"},
 		words: []string{"raw-", "is this a sanitized topic"},
 	},
 	{
@@ -469,7 +470,8 @@ var misconfigurations = []misconfigured{
 	},
 	{
 		name:  "aggregate without a model",
-		args:  []string{"aggregate", "--brokers", "BROKER", "--topic", "RAW", "--window", "10m", "--zone", "1km", "--out", "DIR/density.csv"},
+		wrong: func(w *misconfigWorld) { w.edit("model: model.avro\n", "") },
+		args:  []string{"aggregate", "-c", "CONFIG", "--window", "10m", "--zone", "1km", "--out", "DIR/density.csv"},
 		words: []string{"--model"},
 	},
 	{

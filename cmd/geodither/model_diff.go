@@ -50,20 +50,11 @@ provenance), 1 if they differ, 2 if one cannot be read.`,
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.Float64Var(&f.compare.Release.Epsilon, "epsilon", 1, "ε of the simulated releases")
 	flags.Float64Var(&f.compare.Release.Delta, "delta", .01, "δ of the simulated releases")
-	flags.IntVar(&f.compare.Tracks, "tracks", 60, "simulate this many tracks; 0: none")
-	flags.IntVar(&f.compare.Steps, "steps", 60, "steps of each simulated track")
-	flags.IntVar(&f.compare.Cells, "cells", 10, "name this many cells in which they differ most")
-	flags.Uint64Var(&f.compare.Seed, "seed", 1, "seed of the simulation")
 	return cmd
 }
 
 func (f *diffFlags) run(cmd *cobra.Command, paths []string, std cli.Streams) error {
-	if f.compare.Tracks < 0 || f.compare.Steps < 1 || f.compare.Cells < 1 {
-		return cli.Usagef("--steps and --cells must be at least 1, and --tracks not negative")
-	}
-	if f.compare.Tracks == 0 {
-		f.compare.Tracks = -1
-	}
+	f.compare.Tracks, f.compare.Steps, f.compare.Cells, f.compare.Seed = 60, 60, 10, 1
 	if err := f.compare.Release.Validate(); err != nil {
 		return cli.Usage(err)
 	}

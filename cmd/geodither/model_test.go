@@ -142,7 +142,7 @@ func TestModelDiff(t *testing.T) {
 	b := filepath.Join(dir, "b.avro")
 	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--smoothing", "backoff=1", "--out", b)
 
-	r := call(t, "model", "diff", "--tracks", "6", "--steps", "20", "--cells", "3", a, b)
+	r := call(t, "model", "diff", a, b)
 	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the models differ") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
@@ -152,10 +152,10 @@ func TestModelDiff(t *testing.T) {
 		}
 	}
 	var s modelview.Diff
-	if err := json.Unmarshal([]byte(call(t, "model", "diff", "--json", "--tracks", "6", "--steps", "20", "--cells", "3", a, b).out), &s); err != nil {
+	if err := json.Unmarshal([]byte(call(t, "model", "diff", "--json", a, b).out), &s); err != nil {
 		t.Fatal(err)
 	}
-	if c := s.Comparison; s.Same || !s.Comparable || c.RowMean <= 0 || c.RowMean > c.RowWorst || len(c.Cells) != 3 || c.BofA == nil {
+	if c := s.Comparison; s.Same || !s.Comparable || c.RowMean <= 0 || c.RowMean > c.RowWorst || len(c.Cells) != 10 || c.BofA == nil {
 		t.Errorf("%+v", s)
 	}
 	if r := succeed(t, "model", "diff", a, a); !strings.Contains(r.out, "the same model") {

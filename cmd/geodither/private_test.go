@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/tuning"
 )
 
 // requireMode checks who may use a file or a folder.
@@ -57,8 +58,7 @@ func TestOpenFolderIsSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log strings.Builder
-		f := tuneFlags{out: dir}
-		if _, err := f.claim(cli.Streams{Err: &log}); err != nil {
+		if _, err := tuning.Claim(dir, &log); err != nil {
 			t.Fatal(err)
 		}
 		if said := strings.Contains(log.String(), "chmod 700"); said != says {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/feed"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
@@ -17,9 +18,7 @@ import (
 )
 
 type produceFlags struct {
-	brokers    []string
-	topic      string
-	encoding   string
+	to         config.TopicFlags
 	partitions int
 	rate       float64
 	input      cli.InputFlags
@@ -37,7 +36,7 @@ type simulationFlags struct {
 func (s *simulationFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&s.vehicles, "simulate", 0, "simulate this many `VEHICLES` that move by --model")
 	flags.StringVar(&s.model, "model", "", "model `FILE` for --simulate")
-	flags.IntVar(&s.steps, "steps", 0, "simulate this many steps of the model, ending now; 0: live, until Ctrl-C")
+	flags.IntVar(&s.steps, "steps", 0, "simulate this many steps, ending now; 0: live, until Ctrl-C")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the simulation")
 }
 
@@ -48,33 +47,36 @@ func newProduce(std cli.Streams) *cobra.Command {
 		Short: "Feed a raw topic from trace files or a simulated fleet",
 		Long: `Feed a raw topic from trace files, or from a simulated fleet that moves by a model.
 
-Records are keyed by user id and partitioned as Kafka's Java client does. A retry inside
-one run doubles nothing. A Kafka record's timestamp is the time of producing.`,
-		Example: `  geodither produce --brokers localhost:9092 --topic fleet.raw --in traces.csv
+Records are keyed by user id, and go to the partitions that Kafka's Java client would choose. A
+retry inside one run doubles nothing. A Kafka record's timestamp is the time of producing.`,
+		Example: `  geodither produce --topic fleet.raw --create 4 --in traces.csv
+  geodither produce -c geodither.yml --in traces.csv
   geodither produce --topic fleet.raw --simulate 500 --model model.avro --steps 60
   geodither produce --topic fleet.raw --simulate 500 --model model.avro     # live, until Ctrl-C`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), args, std)
+			return f.run(cmd, args, std)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.brokers, "brokers", []string{"localhost:9092"}, "Kafka brokers, `HOST:PORT,...`")
-	flags.StringVar(&f.topic, "topic", "", "raw topic to feed")
-	flags.StringVar(&f.encoding, "encoding", string(schemas.Avro), "encoding of the topic: avro or json")
-	flags.IntVar(&f.partitions, "create", 0, "create the topic with this many `PARTITIONS` if it is missing")
+	f.input.RegisterAs(flags, "in")
+	f.to.Register(flags, "raw topic")
+	flags.IntVar(&f.partitions, "create", 0, "make the topic with this many `PARTITIONS` if it is missing")
 	flags.Float64Var(&f.rate, "rate", 0, "records per second at most; 0: as fast as it goes")
-	f.input.Register(flags)
 	f.simulation.register(flags)
-	cli.Required(cmd, "topic")
 	return cmd
 }
 
-func (f *produceFlags) run(ctx context.Context, args []string, std cli.Streams) error {
+func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) error {
+	ctx := cmd.Context()
 	if !(f.rate >= 0) || f.partitions < 0 { // so written, no NaN passes either
 		return cli.Usagef("--rate and --create must not be negative")
 	}
-	codec, err := schemas.NewCodec(schemas.Encoding(f.encoding))
+	topic, err := f.to.Raw(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	codec, err := schemas.NewCodec(topic.Encoding)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -84,11 +86,11 @@ func (f *produceFlags) run(ctx context.Context, args []string, std cli.Streams) 
 	if err != nil {
 		return err
 	}
-	client, err := kafkaconn.Connect(ctx, f.brokers)
+	client, err := kafkaconn.Connect(ctx, topic.Brokers)
 	if err != nil {
 		return err
 	}
-	feeder, err := feed.New(ctx, client, f.topic, f.partitions, codec)
+	feeder, err := feed.New(ctx, client, topic.Name, f.partitions, codec)
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func (f *produceFlags) run(ctx context.Context, args []string, std cli.Streams) 
 	if skips := source.Skips(); skips.Total > 0 {
 		fmt.Fprintln(std.Err, skips)
 	}
-	fmt.Fprintf(std.Err, "produced %d records to %s (%d partitions)\n", feeder.Sent(), f.topic, feeder.Partitions())
+	fmt.Fprintf(std.Err, "produced %d records to %s (%d partitions)\n", feeder.Sent(), topic.Name, feeder.Partitions())
 	if source.Live() && ctx.Err() != nil {
 		return nil // a live simulation ends in no other way
 	}

@@ -60,15 +60,12 @@ processed. Whatever came before --from is processed too, for the states, and not
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service")
-	flags.StringVar(&f.from, "from", "", "first record to publish the result of: `OFFSET` or time")
-	flags.StringVar(&f.to, "to", "", "first record to leave out again: `OFFSET` or time")
+	flags.StringVar(&f.from, "from", "", "first raw record to publish the result of: `OFFSET` or time")
+	flags.StringVar(&f.to, "to", "", "first raw record to leave out again: `OFFSET` or time")
 	flags.StringVar(&f.options.Output, "output-topic", "", "`TOPIC` to publish to, made if it is missing")
-	flags.StringVar(&f.options.Group, "group", "", "consumer `GROUP` of the replay; default: the service's, \".replay.\" and the output topic")
-	flags.StringVar(&f.options.StateDir, "state-dir", "", "state `FOLDER` of this instance; default: the service's, \".replay-\" and the output topic")
+	flags.StringVar(&f.options.StateDir, "state-dir", "", "state `FOLDER` of this instance; default beside the service's")
 	flags.BoolVar(&f.dry, "dry-run", false, "only print the plan")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plan, or what was done, as one JSON object")
-	flags.StringVar(&f.options.TempDir, "temp-dir", "",
-		"`FOLDER` for states while the cost of a second release is worked out; default the system's")
 	flags.BoolVar(&f.options.SpendAgain, "spend-again", false, "accept a second release of the same fixes")
 	cli.Required(cmd, "config", "output-topic")
 	return cmd

@@ -128,7 +128,8 @@ func TestReplaySecondRelease(t *testing.T) {
 	requireWords(t, succeed(t, "consume", "--brokers", s.addr, "--topic", output, "--format", "csv").out, ",lattice (second release),")
 	model := filepath.Join(s.dir, "model.avro")
 	both := func(topic string) result {
-		return call(t, "aggregate", "--brokers", s.addr, "--topic", topic, "--model", model)
+		config := fmt.Sprintf("{brokers: [%q], topics: {sanitized: %s}, model: %q}", s.addr, topic, model)
+		return call(t, "aggregate", "-c", write(t, t.TempDir(), "reader.yml", config))
 	}
 	if first, second := both(s.prefix+"town.sanitized"), both(output); first.code != second.code || second.code != 0 {
 		t.Errorf("aggregating the first release ends with %d, %s; the second with %d, %s", first.code, first.err, second.code, second.err)

@@ -57,7 +57,6 @@ func newStateVerify(std cli.Streams) *cobra.Command {
 	var (
 		config string
 		asJSON bool
-		temp   string
 	)
 	cmd := &cobra.Command{
 		Use:   "verify -c FILE",
@@ -88,7 +87,7 @@ records, say. The report names offsets, never a user or a place.`,
 			}
 			bar := cli.NewProgress(std.Err, nil)
 			report, err := pipeline.Verify(cmd.Context(), options, pipeline.VerifyOptions{
-				TempDir: temp, Progress: bar.Counter("raw records"),
+				Progress: bar.Counter("raw records"),
 			})
 			bar.Done()
 			if err != nil {
@@ -107,7 +106,6 @@ records, say. The report names offsets, never a user or a place.`,
 	}
 	cmd.Flags().StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cmd.Flags().StringVar(&temp, "temp-dir", "", "`FOLDER` for the recomputed states while it works; default the system's")
 	cli.Required(cmd, "config")
 	return cmd
 }

@@ -14,19 +14,16 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/tuning"
 )
 
 // tuneTown is a search of few settings on the town.
 func tuneTown(t *testing.T, dir string, more ...string) []string {
 	t.Helper()
 	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
-	scout, steps := "200", "600"
-	if raceDetector {
-		scout, steps = "60", "120"
-	}
 	return append([]string{
 		"tune", "--data", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--epsilon", "1,4,16", "--delta", "0.01,0.3",
-		"--scout-steps", scout, "--steps", steps, "--out", filepath.Join(dir, "tuned"),
+		"--quick", "--out", filepath.Join(dir, "tuned"),
 	}, more...)
 }
 
@@ -36,17 +33,17 @@ func TestTune(t *testing.T) {
 	line := tuneTown(t, dir, "--target-epsilon", "3000")
 	r := succeed(t, line...)
 	folder := filepath.Join(dir, "tuned")
-	for _, name := range []string{tunedConfig, tunedModel, tunedKey, "report.html", "report.md", "figures/frontier.svg", "figures/frontier.png", "tables/scouted.csv"} {
+	for _, name := range []string{tuning.ConfigFile, tuning.ModelFile, tuning.KeyFile, "report.html", "report.md", "figures/frontier.svg", "figures/frontier.png", "tables/scouted.csv"} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 			t.Error(err)
 		}
 	}
-	for path, want := range map[string]fs.FileMode{folder: 0o700, filepath.Join(folder, tunedKey): 0o600} {
+	for path, want := range map[string]fs.FileMode{folder: 0o700, filepath.Join(folder, tuning.KeyFile): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s has mode %v, want %v: %v", path, info.Mode(), want, err)
 		}
 	}
-	path := filepath.Join(folder, tunedConfig)
+	path := filepath.Join(folder, tuning.ConfigFile)
 	o, _, err := config.Service(path)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +67,7 @@ func TestTune(t *testing.T) {
 	requireMessage(t, call(t, line...), cli.ExitUsage, "not empty", "--out")
 
 	broker := startBroker(t)
-	write(t, folder, tunedConfig, strings.Replace(read(t, path), "localhost:9092", broker, 1))
+	write(t, folder, tuning.ConfigFile, strings.Replace(read(t, path), "localhost:9092", broker, 1))
 	succeed(t, "produce", "--brokers", broker, "--topic", "fleet.raw", "--create", "4", "--in", filepath.Join(dir, "traces.csv"))
 	succeed(t, "doctor", "-c", path)
 	service := start(t, nil, "run", "-c", path)
@@ -90,7 +87,7 @@ func TestTuneSame(t *testing.T) {
 		dir := t.TempDir()
 		out := strings.ReplaceAll(succeed(t, tuneTown(t, dir, "--target-radius", "400m")...).out, dir, "")
 		runtime.GOMAXPROCS(before)
-		for _, name := range []string{tunedConfig, "tables/scouted.csv", "tables/measured.csv", "report.md"} {
+		for _, name := range []string{tuning.ConfigFile, "tables/scouted.csv", "tables/measured.csv", "report.md"} {
 			out += read(t, filepath.Join(dir, "tuned", name))
 		}
 		texts = append(texts, out)
@@ -104,7 +101,7 @@ func TestTuneSame(t *testing.T) {
 func TestTuneRefuses(t *testing.T) {
 	dir := t.TempDir()
 	r := call(t, tuneTown(t, dir, "--target-radius", "1m")...)
-	if _, err := os.Stat(filepath.Join(dir, "tuned", tunedConfig)); r.code != cli.ExitFailed || err == nil || !strings.Contains(r.err, "no setting meets the target") ||
+	if _, err := os.Stat(filepath.Join(dir, "tuned", tuning.ConfigFile)); r.code != cli.ExitFailed || err == nil || !strings.Contains(r.err, "no setting meets the target") ||
 		!strings.Contains(r.out, "The nearest is") {
 		t.Errorf("exit %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
@@ -118,7 +115,7 @@ func TestTuneRefuses(t *testing.T) {
 		"is no number": {"--box", "a,b,c,d"},
 		"--cell":       {"--cell", "5"},
 		"epsilon":      {"--epsilon", "-1"},
-		"at least 1":   {"--steps", "0"},
+		"is gone":      {"--steps", "100"},
 		"factor":       {"--factor-200m", "0.5"},
 		"begins anew":  {"--interval", "2h"},
 	} {

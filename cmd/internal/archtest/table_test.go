@@ -326,6 +326,14 @@ var table = map[string]rule{
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
 	// Another client library reads what is checked.
 	"cmd/internal/chaos": {ours: []string{"schemas"}, third: []string{franz, sync}},
+	"cmd/internal/tuning": {
+		ours: []string{
+			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/gather",
+			"cmd/internal/traces", "mechanism", "mechanism/evaluation/tune",
+			"mechanism/grid", "mechanism/law", "mechanism/mobility/train",
+			"mechanism/noise", "schemas",
+		},
+	},
 	"cmd/geodither": {
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/audit",
@@ -334,17 +342,16 @@ var table = map[string]rule{
 			"cmd/internal/files", "cmd/internal/fleet", "cmd/internal/gather",
 			"cmd/internal/kafkaconn", "cmd/internal/modelfit", "cmd/internal/modelview",
 			"cmd/internal/pipeline", "cmd/internal/records", "cmd/internal/sanitize",
-			"cmd/internal/topics", "consumer", "mechanism", "mechanism/aggregate",
-			"mechanism/evaluation/audit", "mechanism/evaluation/compare",
-			"mechanism/evaluation/experiment", "mechanism/evaluation/experiment/study",
-			"mechanism/evaluation/tune", "mechanism/grid", "mechanism/law",
-			"mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
-			"mechanism/trial", "schemas",
+			"cmd/internal/topics", "cmd/internal/tuning", "consumer", "mechanism",
+			"mechanism/aggregate", "mechanism/evaluation/audit",
+			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",
+			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
+			"mechanism/mobility/train", "mechanism/noise", "mechanism/trial", "schemas",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{
-			"cmd/internal/towntest", "consumer/admin", "consumer/wire", "producer/partition",
-			franz, kafkaGo, yamlGo,
+			"cmd/internal/towntest", "consumer/admin", "consumer/wire", "mechanism/grid",
+			"producer/partition", franz, kafkaGo, yamlGo,
 		},
 	},
 }

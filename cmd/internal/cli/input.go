@@ -22,16 +22,21 @@ type InputFlags struct {
 }
 
 // Register registers the flags, with --in for the paths.
-func (f *InputFlags) Register(flags *pflag.FlagSet) { f.RegisterAs(flags, "in") }
+func (f *InputFlags) Register(flags *pflag.FlagSet) {
+	f.RegisterAs(flags, "in")
+	flags.StringVar(&f.Format, "format", "", "csv, ndjson, geolife or gowalla; default: seen from the content")
+	flags.BoolVar(&f.Strict, "strict", false, "stop at the first bad line instead of counting it")
+}
 
-// RegisterAs registers the flags under another name for the paths.
+// RegisterAs registers only the flags of the paths, under a name, and of the columns. The format is
+// seen from the content, and bad lines are counted.
 func (f *InputFlags) RegisterAs(flags *pflag.FlagSet, paths string) {
 	f.flag = paths
 	// An array, not a slice: a path may hold a comma.
-	flags.StringArrayVar(&f.Paths, paths, nil, "file or folder of traces, `PATH`; repeat it for several, or name them behind the flags; - is standard input")
-	flags.StringVar(&f.Format, "format", "", "csv, ndjson, geolife or gowalla; empty: seen from the content")
-	flags.StringToStringVar(&f.columns, "columns", nil, "columns of CSV or NDJSON that have other names, `COLUMN=NAME,...`, as in user_id=vehicle,timestamp=ts")
-	flags.BoolVar(&f.Strict, "strict", false, "stop at the first bad line instead of skipping and counting it")
+	flags.StringArrayVar(&f.Paths, paths, nil,
+		"file or folder of traces, `PATH`, repeatable; - is standard input")
+	flags.StringToStringVar(&f.columns, "columns", nil,
+		"columns of other names, `COLUMN=NAME,...`, as in user_id=vehicle,timestamp=ts")
 }
 
 // Open opens the paths of the flags and those behind the flags. The end of the context ends the

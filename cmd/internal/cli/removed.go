@@ -21,14 +21,39 @@ var removed = map[string]map[string]string{
 		"open":      "all windows of files are open at once, and two of a topic",
 		"models":    inConfig("models"),
 		"personal":  inConfig("personal"),
+		"brokers":   inConfig("brokers"),
+		"topic":     inConfig("topics.sanitized") + `; or pipe "geodither consume --topic TOPIC" to --in -`,
+		"encoding":  inConfig("encoding.sanitized"),
 	}),
 	"audit": with(releaseKeys, nil),
-	"demo":  with(releaseKeys, nil),
+	"consume": {
+		"read-uncommitted": "only committed records are read; the others were never released",
+	},
+	"demo": with(releaseKeys, nil),
+	"evaluate": {
+		"seed":  "the seed is fixed, so that the same traces give the same report",
+		"runs":  "every experiment has its own number of runs, with --quick a smaller one",
+		"users": "every experiment has its own number of users, with --quick a smaller one",
+	},
+	"model diff": {
+		"tracks": "60 tracks are always simulated",
+		"steps":  "a track always has 60 steps",
+		"cells":  "the ten cells that differ most are always named",
+		"seed":   "the seed is fixed, so that the same models give the same figures",
+	},
 	"model inspect": with(releaseKeys, map[string]string{
 		"tracks": "100 tracks are always simulated",
 		"steps":  "a track always has 120 steps, or ten release intervals if that is more",
 		"seed":   "the seed is fixed, so that the same settings give the same figures",
 	}),
+	"produce": {
+		"format": "the content and the name of a file tell its format",
+		"strict": "rows that cannot be used are counted and left out",
+	},
+	"replay": {
+		"group":    `the group is always the service's, ".replay." and the output topic`,
+		"temp-dir": temporary,
+	},
 	"sanitize": with(releaseKeys, map[string]string{
 		"models":            inConfig("models"),
 		"personal":          inConfig("personal"),
@@ -37,6 +62,14 @@ var removed = map[string]map[string]string{
 		"publish-user":      inConfig("publish.user"),
 		"publish-metric":    inConfig("publish.metric"),
 	}),
+	"state verify": {"temp-dir": temporary},
+	"tune": {
+		"mechanism":   "tune works with lattice",
+		"scout-steps": "the numbers of steps are fixed, --quick takes fewer",
+		"steps":       "the numbers of steps are fixed, --quick takes fewer",
+		"format":      "the content and the name of a file tell its format",
+		"strict":      "rows that cannot be used are counted and left out",
+	},
 	"model fit": {
 		"deltas":   "drift is always measured at δ = .001, .003, .01, .03, .1 and .3 besides",
 		"estimate": "the error is that of the mean",
@@ -72,6 +105,9 @@ var removed = map[string]map[string]string{
 		"user-cap":        smoothing("cap"),
 	},
 }
+
+// temporary says where the folder for temporary files comes from.
+const temporary = "the environment variable TMPDIR names the folder for temporary files"
 
 // withGap says where the greatest gap of interpolation went.
 const withGap = "--interpolate takes the longest gap as its value, such as --interpolate 2m"

@@ -131,7 +131,7 @@ func (r ReplayOptions) check(o Options) error {
 	used := map[string]bool{first.Topics.Raw: true, first.Topics.Sanitized: true, first.Topics.Changelog: true, first.Topics.DeadLetters: true}
 	for _, topic := range []string{replayed.Topics.Sanitized, replayed.Topics.Changelog, replayed.Topics.DeadLetters} {
 		if used[topic] {
-			return fmt.Errorf("the service itself uses topic %s: name another --output-topic or --group", topic)
+			return fmt.Errorf("the service itself uses topic %s: name another --output-topic", topic)
 		}
 	}
 	switch {
@@ -353,10 +353,10 @@ func (p *planner) takeUp(part *ReplayPartition, own task.Mark) error {
 		return nil
 	case begun:
 		return fmt.Errorf("group %s has begun to replay the first release, and it would be "+
-			"a second release now: %s. Name a new --output-topic, and no --group or a new one", p.r.Group, strings.Join(part.Differs, "; "))
+			"a second release now: %s. Name a new --output-topic", p.r.Group, strings.Join(part.Differs, "; "))
 	}
 	return fmt.Errorf("group %s has begun a replay with another --from, into another --output-topic, "+
-		"or under other settings, and would mix both: name a new --output-topic, and no --group or a new one",
+		"or under other settings, and would mix both: name a new --output-topic",
 		p.r.Group)
 }
 

@@ -1,26 +1,23 @@
-package main
+package tuning
 
 import (
-	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"sync/atomic"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/gather"
+	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/schemas"
 )
 
-// read gathers the traces with all cores.
-func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar *cli.Progress, std cli.Streams) (*tune.Fixes, error) {
-	reader, err := f.input.Open(ctx, args, std.In)
-	if err != nil {
-		return nil, err
-	}
+// read gathers the traces, with all cores. It says on log what it left out.
+func read(reader *traces.Reader, o tune.Options, bar *cli.Progress, log io.Writer) (*tune.Fixes, error) {
 	g, err := grid.New(o.Box, o.CellsM[0])
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -59,7 +56,7 @@ func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar
 		return nil, err
 	}
 	if skips := reader.Skips(); skips.Total > 0 {
-		fmt.Fprintln(std.Err, skips)
+		fmt.Fprintln(log, skips)
 	}
 	first := &gatherers[0]
 	for i := range gatherers[1:] {
@@ -71,7 +68,7 @@ func (f *tuneFlags) read(ctx context.Context, args []string, o tune.Options, bar
 		return nil, err
 	}
 	if first.inside < first.all/2 {
-		fmt.Fprintf(std.Err, "warning: %d of %d fixes lie outside the box and are left out\n", first.all-first.inside, first.all)
+		fmt.Fprintf(log, "warning: %d of %d fixes lie outside the box and are left out\n", first.all-first.inside, first.all)
 	}
 	return first.Fixes, nil
 }

@@ -1,0 +1,94 @@
+package config
+
+import (
+	"cmp"
+
+	"github.com/spf13/pflag"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/schemas"
+)
+
+// TopicFlags name a topic: by themselves, or as a config does.
+type TopicFlags struct {
+	path     string
+	brokers  []string
+	topic    string
+	encoding string
+}
+
+// Register registers -c, --brokers, --topic and --encoding. what says in the help which topic it is.
+func (f *TopicFlags) Register(flags *pflag.FlagSet, what string) {
+	flags.StringVarP(&f.path, "config", "c", "", "service's config `FILE`: its brokers, "+what+", encoding; not its key")
+	flags.StringSliceVar(&f.brokers, "brokers", nil, "Kafka brokers, `HOST:PORT,...`; default localhost:9092")
+	flags.StringVar(&f.topic, "topic", "", "`TOPIC`, in place of the config's")
+	flags.StringVar(&f.encoding, "encoding", "", "encoding of the topic: avro (default) or json")
+}
+
+// Topic is a topic that a command reads or writes.
+type Topic struct {
+	Brokers  []string
+	Name     string
+	Encoding schemas.Encoding
+}
+
+// RawTopic returns the raw topic as a config names it; its name is empty where no config does.
+func (c File) RawTopic() Topic { return c.topic(c.Topics.Raw, c.Encoding.Raw) }
+
+// SanitizedTopic returns the sanitized topic in the same way.
+func (c File) SanitizedTopic() Topic { return c.topic(c.Topics.Sanitized, c.Encoding.Sanitized) }
+
+// deadLetters returns the topic of dead letters in the same way.
+func (c File) deadLetters() Topic {
+	name := c.Topics.DeadLetters
+	if c.Group != "" {
+		cluster := topics.Cluster{Group: c.Group, Topics: topics.Set{DeadLetters: name}}
+		name = cluster.WithDefaults().Topics.DeadLetters
+	}
+	return c.topic(name, c.Encoding.Sanitized)
+}
+
+func (c File) topic(name string, encoding schemas.Encoding) Topic {
+	t := Topic{Brokers: []string{"localhost:9092"}, Name: name, Encoding: cmp.Or(encoding, schemas.Avro)}
+	if len(c.Brokers) > 0 {
+		t.Brokers = c.Brokers
+	}
+	return t
+}
+
+// Raw returns the raw topic of the config, with the flags in the place of its settings.
+func (f *TopicFlags) Raw(flags *pflag.FlagSet) (Topic, error) { return f.read(flags, File.RawTopic) }
+
+// Sanitized returns the sanitized topic in the same way.
+func (f *TopicFlags) Sanitized(flags *pflag.FlagSet) (Topic, error) {
+	return f.read(flags, File.SanitizedTopic)
+}
+
+// DeadLetters returns the topic of dead letters in the same way.
+func (f *TopicFlags) DeadLetters(flags *pflag.FlagSet) (Topic, error) {
+	return f.read(flags, File.deadLetters)
+}
+
+func (f *TopicFlags) read(flags *pflag.FlagSet, pick func(File) Topic) (Topic, error) {
+	var c File
+	if f.path != "" {
+		var err error
+		if c, err = Read(f.path); err != nil {
+			return Topic{}, err
+		}
+	}
+	t := pick(c)
+	if flags.Changed("brokers") {
+		t.Brokers = f.brokers
+	}
+	t.Name = cmp.Or(f.topic, t.Name)
+	t.Encoding = cmp.Or(schemas.Encoding(f.encoding), t.Encoding)
+	if t.Name == "" {
+		return t, cli.Usagef("name the topic with --topic, or the config of its service with -c")
+	}
+	if err := t.Encoding.Validate(); err != nil {
+		return t, cli.Usage(err)
+	}
+	return t, nil
+}
