@@ -72,7 +72,7 @@ func TestPlantedCommands(t *testing.T) {
 		"geodither demo now":                                        false,
 		"geodither model":                                           false,
 		"geodither model inspect":                                   false,
-		"geodither consume --format csv":                            false,
+		"geodither train --in t.csv --out m.avro":                   false,
 		"geodither consume --topic x --format csv > out.csv":        true,
 		"geodither produce --topic x --in t.csv --rate fast":        false,
 		"zcat a.gz | geodither produce --topic x --in -  # comment": true,
