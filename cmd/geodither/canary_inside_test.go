@@ -99,8 +99,8 @@ func embedded(page []byte) (parts [][]byte, err error) {
 	return parts, nil
 }
 
-// TestCanaryIsFoundInside: what is planted in a model file or in a page's figure is found, though the bytes of neither show it; and nothing is
-// found where nothing is planted.
+// TestCanaryIsFoundInside: what is planted in a model file or in a page's figure is found, though
+// the bytes of neither show it; and nothing is found where nothing is planted.
 func TestCanaryIsFoundInside(t *testing.T) {
 	g := canaryMap(t)
 	fix := canaries(g)[0]

@@ -153,7 +153,8 @@ func canaryTown(t *testing.T) (traces, bad string, g *grid.Grid) {
 	}
 	c := canaries(g)[0]
 	lines := text.String() +
-		fmt.Sprintf("%s,%d,%.14f,%.14f,9\n", c.UserID, c.Timestamp, c.Latitude, c.Longitude) + // a field too many
+		// a field too many
+		fmt.Sprintf("%s,%d,%.14f,%.14f,9\n", c.UserID, c.Timestamp, c.Latitude, c.Longitude) +
 		fmt.Sprintf("%s,%d,%.14fN,%.14f\n", c.UserID, c.Timestamp, c.Latitude, c.Longitude) +
 		fmt.Sprintf("%s,%dms,%.14f,%.14f\n", c.UserID, c.Timestamp, c.Latitude, c.Longitude) +
 		fmt.Sprintf("%s,%d,%.14f,9%.14f\n", c.UserID, c.Timestamp, c.Latitude, c.Longitude)
@@ -195,7 +196,8 @@ func TestCanaryIsFound(t *testing.T) {
 	}
 }
 
-// TestCanaryTrain: what train prints and writes names no one and no place of theirs; nor does what it says of bad lines.
+// TestCanaryTrain: what train prints and writes names no one and no place of theirs; nor does what
+// it says of bad lines.
 func TestCanaryTrain(t *testing.T) {
 	traces, bad, g := canaryTown(t)
 	for name, more := range map[string][]string{
@@ -217,8 +219,9 @@ func TestCanaryTrain(t *testing.T) {
 	}
 }
 
-// TestCanaryHeldOut: what model fit prints, writes and draws of people it has held out, and of others, names no one and no place of theirs, in the
-// model's file too; nor does what it says of bad lines.
+// TestCanaryHeldOut: what model fit prints, writes and draws of people it has held out, and of
+// others, names no one and no place of theirs, in the model's file too; nor does what it says of
+// bad lines.
 func TestCanaryHeldOut(t *testing.T) {
 	traces, bad, g := canaryTown(t)
 	for name, more := range map[string][]string{
@@ -283,8 +286,9 @@ func allFiles(t *testing.T, dir string) (paths []string) {
 	return paths
 }
 
-// TestCanaryEvaluate: the report, its tables and figures, and the pieces that they are made of, name no one, and tell no place nearer than the
-// centre of its cell: not even of the one trace that figures over time show, which is the canary's.
+// TestCanaryEvaluate: the report, its tables and figures, and the pieces that they are made of,
+// name no one, and tell no place nearer than the centre of its cell: not even of the one trace that
+// figures over time show, which is the canary's.
 func TestCanaryEvaluate(t *testing.T) {
 	_, bad, g := canaryTown(t)
 	dir := t.TempDir()
@@ -308,8 +312,9 @@ func TestCanaryEvaluate(t *testing.T) {
 	}
 }
 
-// TestCanaryAggregate: aggregate has nothing secret to tell: of a service's config it takes neither key nor state, and of the records' users and
-// exact times it tells nothing, in its files or in what it says of bad records.
+// TestCanaryAggregate: aggregate has nothing secret to tell: of a service's config it takes neither
+// key nor state, and of the records' users and exact times it tells nothing, in its files or in
+// what it says of bad records.
 func TestCanaryAggregate(t *testing.T) {
 	traces, _, g := canaryTown(t)
 	dir, out := t.TempDir(), t.TempDir()

@@ -313,7 +313,8 @@ func TestEachErrorHasALine(t *testing.T) {
 			r := call(t, "run", "-c", path)
 			lines := strings.Split(strings.TrimSpace(r.err), "\n")
 			lines[0] = strings.TrimPrefix(lines[0], "geodither: ")
-			if lines = lines[:len(lines)-1]; len(lines) != len(c.want) { // the last one points to the help
+			if lines = lines[:len(lines)-1]; len(lines) != len(c.want) {
+				// the last one points to the help
 				t.Fatalf("%d errors, want %d:\n%s", len(lines), len(c.want), r.err)
 			}
 			for i, line := range lines {

@@ -44,7 +44,8 @@ func examine(t *testing.T, config string) (doctorReport, map[string]string) {
 	return report, found
 }
 
-// TestDoctorShowsProgress of its simulation, which takes long on a large map, and ends with the context whatever it is at.
+// TestDoctorShowsProgress of its simulation, which takes long on a large map, and ends with the
+// context whatever it is at.
 func TestDoctorShowsProgress(t *testing.T) {
 	o := pipeline.Options{Settings: engine.Settings{Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01}}}
 	out := new(bytes.Buffer)

@@ -16,9 +16,9 @@ import (
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
-// TestEvaluateSample holds the report of the shipped buses to a golden one: what is said, with a summary of the fleets, and every number of the
-// parameters, to four digits.
-// Whoever changes a default of training changes its numbers too.
+// TestEvaluateSample holds the report of the shipped buses to a golden one: what is said, with a
+// summary of the fleets, and every number of the parameters, to four digits. Whoever changes a
+// default of training changes its numbers too.
 func TestEvaluateSample(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "buses")
 	args := []string{"evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters,fleet", "--vehicles", "50"}
@@ -66,7 +66,8 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-// TestEvaluateOwn: a data set of the user's own, whose folder git leaves alone, with traces as long as the data have them.
+// TestEvaluateOwn: a data set of the user's own, whose folder git leaves alone, with traces as long
+// as the data have them.
 func TestEvaluateOwn(t *testing.T) {
 	dir := t.TempDir()
 	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
@@ -95,7 +96,8 @@ func TestEvaluateOwn(t *testing.T) {
 	}
 }
 
-// TestEvaluateSparesGitignore: a folder's own .gitignore stays, be it that of a repository, and the caller is told; that of an earlier report is no news.
+// TestEvaluateSparesGitignore: a folder's own .gitignore stays, be it that of a repository, and the
+// caller is told; that of an earlier report is no news.
 func TestEvaluateSparesGitignore(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -120,7 +122,8 @@ func TestEvaluateSparesGitignore(t *testing.T) {
 	}
 }
 
-// TestCheckInPlaces: the places of check-ins are their coordinates on the map, each once, in an order that does not depend on who has read what.
+// TestCheckInPlaces: the places of check-ins are their coordinates on the map, each once, in an
+// order that does not depend on who has read what.
 func TestCheckInPlaces(t *testing.T) {
 	lines := []string{ // in and around Los Angeles
 		"1\t2010-10-19T23:55:27Z\t34.05\t-118.25\t7", "1\t2010-10-18T22:17:43Z\t34.10\t-118.30\t8", "1\t2010-10-17T22:17:43Z\t34.05\t-118.25\t7",

@@ -59,7 +59,8 @@ func TestProduceRunConsume(t *testing.T) {
 // throughKafka is one set of settings, as the config of a service and of sanitize.
 type throughKafka struct {
 	name, encoding, release, publish string
-	keeps                            func(s sanitize.Summary) bool // that the settings have had their effect
+	// that the settings have had their effect
+	keeps func(s sanitize.Summary) bool
 }
 
 func (c throughKafka) test(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// ruled is a crowd of ten, of whom four have two fixes each and one, user-0, the whole trace, beside five others.
+// ruled is a crowd of ten, of whom four have two fixes each and one, user-0, the whole trace,
+// beside five others.
 func ruled() []schemas.Raw {
 	return slices.DeleteFunc(crowd(), func(f schemas.Raw) bool {
 		late := f.Timestamp >= 1_700_000_040_000+2*60_000
@@ -22,7 +23,8 @@ func ruled() []schemas.Raw {
 	})
 }
 
-// TestModelFitHoldsOutNoRuler: people who are there for the number only hide nobody, whose fit it is; fewer steps of him, as the message says, or none.
+// TestModelFitHoldsOutNoRuler: people who are there for the number only hide nobody, whose fit it
+// is; fewer steps of him, as the message says, or none.
 func TestModelFitHoldsOutNoRuler(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "ruled.csv", towntest.CSV(ruled()))

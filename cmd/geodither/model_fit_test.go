@@ -49,8 +49,9 @@ func storedFit(t *testing.T, path string) (*mobility.Fit, string) {
 	return m.Provenance.Fit, m.ID()
 }
 
-// TestModelFitWrites: training measures nothing, and says what does. The fit on users held out gets into the model's file when that is asked for, the
-// model stays the same, and its file, the report and the text say the same.
+// TestModelFitWrites: training measures nothing, and says what does. The fit on users held out gets
+// into the model's file when that is asked for, the model stays the same, and its file, the report
+// and the text say the same.
 func TestModelFitWrites(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
@@ -102,7 +103,8 @@ func TestModelFitWrites(t *testing.T) {
 	}
 }
 
-// TestModelFitHeldOutBy: a number, a share and a list, and what is none of these or does not go together.
+// TestModelFitHeldOutBy: a number, a share and a list, and what is none of these or does not go
+// together.
 func TestModelFitHeldOutBy(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
@@ -138,7 +140,8 @@ func TestModelFitHeldOutBy(t *testing.T) {
 	}
 }
 
-// TestModelFitRebuilds: a second model is trained as the first was, whatever its options, and only on the traces of the first.
+// TestModelFitRebuilds: a second model is trained as the first was, whatever its options, and only
+// on the traces of the first.
 func TestModelFitRebuilds(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
@@ -164,7 +167,8 @@ func TestModelFitRebuilds(t *testing.T) {
 	}
 }
 
-// TestModelFitHoldsOutEnough: the fit of a few people tells about them, and gets into no model; whoever has the traces may see it.
+// TestModelFitHoldsOutEnough: the fit of a few people tells about them, and gets into no model;
+// whoever has the traces may see it.
 func TestModelFitHoldsOutEnough(t *testing.T) {
 	dir := t.TempDir()
 	fixes := crowd()
@@ -210,7 +214,8 @@ func TestModelFitHoldsOutEnough(t *testing.T) {
 	}
 }
 
-// TestModelFitKeepsPrivacy: figures of a private model's own users are not covered by its ε, and neither is a choice by them. Nobody measures them.
+// TestModelFitKeepsPrivacy: figures of a private model's own users are not covered by its ε, and
+// neither is a choice by them. Nobody measures them.
 func TestModelFitKeepsPrivacy(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
@@ -227,7 +232,8 @@ func TestModelFitKeepsPrivacy(t *testing.T) {
 	}
 }
 
-// TestModelFitSelects: the table names the candidates, and the last line is the flag of the one that is marked, to train with.
+// TestModelFitSelects: the table names the candidates, and the last line is the flag of the one
+// that is marked, to train with.
 func TestModelFitSelects(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))

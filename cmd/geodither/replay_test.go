@@ -107,7 +107,8 @@ func TestReplaySecondRelease(t *testing.T) {
 	requireWords(t, r.out, `"cost":{"epsilon":`, `"epsilon_before_from":`, `"epsilon_user_max":`, `"spent":{`)
 	read(&plan, r)
 	read(&done, succeed(t, with("--json", "--spend-again")...))
-	read(&again, succeed(t, with("--json", "--dry-run")...)) // it is done: there is nothing to refuse
+	// it is done: there is nothing to refuse
+	read(&again, succeed(t, with("--json", "--dry-run")...))
 	if plan.Identical || plan.Done || !done.Done || !again.Done || plan.Cost.Epsilon <= 0 || plan.Cost.BeforeFrom <= 0 ||
 		plan.Spent != (pipeline.ReplayCost{}) || done.Spent != plan.Cost || again.Spent != plan.Cost {
 		t.Errorf("planned %+v, done %+v, asked again %+v", plan, done, again)

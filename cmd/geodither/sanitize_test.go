@@ -102,7 +102,8 @@ func TestSanitizeSeeds(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	key := filepath.Join(dir, "noise.key")
 	succeed(t, "key", "new", key)
-	t.Setenv(files.KeyVariable, noise.KeyFromSeed(1).Reveal()) // is the service's, and must not replace what is named
+	// is the service's, and must not replace what is named
+	t.Setenv(files.KeyVariable, noise.KeyFromSeed(1).Reveal())
 	seed := func(more ...string) string { return succeed(t, sanitizeArgs(traces, model, more...)...).out }
 	one := seed("--seed", "1")
 	if again := seed("--seed", "1"); again != one {

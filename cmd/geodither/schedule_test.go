@@ -244,7 +244,8 @@ func TestSanitizeVersions(t *testing.T) {
 }
 
 // TestKilledServiceSwapsModels changes the model under a service in a process of its own, before
-// and after it is killed with SIGKILL. What it has published verifies, and a replay of it is the same.
+// and after it is killed with SIGKILL. What it has published verifies, and a replay of it is the
+// same.
 func TestKilledServiceSwapsModels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts and kills processes")
@@ -285,7 +286,8 @@ session_timeout: 2s
 	}
 	var fed int64
 	feed := func(from int) {
-		fed += w.feedFrom(t, 30, 8, begin.Add(time.Duration(from)*time.Minute)) // eight steps, four minutes
+		// eight steps, four minutes
+		fed += w.feedFrom(t, 30, 8, begin.Add(time.Duration(from)*time.Minute))
 	}
 	feed(0)
 	service := w.start(t, config)

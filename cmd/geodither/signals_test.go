@@ -103,7 +103,8 @@ func TestLaterSignalForces(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	p.await(t, "asked to end")
 	ended := make(chan error, 1)
-	go func() { ended <- p.cmd.Wait() }() // its standard input stays open: it does not end by itself
+	// its standard input stays open: it does not end by itself
+	go func() { ended <- p.cmd.Wait() }()
 	for {
 		select {
 		case err := <-ended:

@@ -44,7 +44,8 @@ func put(t *testing.T, broker, topic string, records ...kgo.Record) {
 	}
 }
 
-// putTown writes the town's fixes in JSON to partition 0 of 2, with Kafka timestamps a second apart.
+// putTown writes the town's fixes in JSON to partition 0 of 2, with Kafka timestamps a second
+// apart.
 func putTown(t *testing.T, broker, topic string) (fixes []schemas.Raw) {
 	t.Helper()
 	fixes = towntest.Fixes()

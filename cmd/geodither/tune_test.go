@@ -27,7 +27,8 @@ func tuneTown(t *testing.T, dir string, more ...string) []string {
 	}, more...)
 }
 
-// TestTune: the folder is complete, its config can be read, runs on a broker as it is but for the broker's address, and asks what was promised.
+// TestTune: the folder is complete, its config can be read, runs on a broker as it is but for the
+// broker's address, and asks what was promised.
 func TestTune(t *testing.T) {
 	dir := t.TempDir()
 	line := tuneTown(t, dir, "--target-epsilon", "3000")
@@ -60,7 +61,8 @@ func TestTune(t *testing.T) {
 		t.Errorf("%q is not in\n%s", promised, r.out)
 	}
 	rows, err := csv.NewReader(strings.NewReader(read(t, filepath.Join(folder, "tables", "scouted.csv")))).ReadAll()
-	if err != nil || len(rows) != 1+3*2*4 { // intervals, of which two are too long for the traces, × δ × (ε, and that of the target)
+	if err != nil || len(rows) != 1+3*2*4 {
+		// intervals, of which two are too long for the traces, × δ × (ε, and that of the target)
 		t.Errorf("%d rows of settings: %v", len(rows), err)
 	}
 	// What is there is not overwritten.
@@ -97,7 +99,8 @@ func TestTuneSame(t *testing.T) {
 	}
 }
 
-// TestTuneRefuses: what is wrong is said before anything is read or written, and what cannot be reached leaves the frontier and no config.
+// TestTuneRefuses: what is wrong is said before anything is read or written, and what cannot be
+// reached leaves the frontier and no config.
 func TestTuneRefuses(t *testing.T) {
 	dir := t.TempDir()
 	r := call(t, tuneTown(t, dir, "--target-radius", "1m")...)

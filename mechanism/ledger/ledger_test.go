@@ -263,8 +263,8 @@ func TestBillionths(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that any bytes are either refused or a ledger within its bounds, which encodes to
-// what decodes to the same.
+// FuzzDecode checks that any bytes are either refused or a ledger within its bounds, which encodes
+// to what decodes to the same.
 func FuzzDecode(f *testing.F) {
 	var l Ledger
 	f.Add(l.AppendBinary(nil, 60_000), int64(60_000))

@@ -14,9 +14,10 @@ type Placement struct {
 	partitions int
 	users      map[string][]int32 // the partitions in which a user was seen
 	pairs      int
-	misplaced  map[engine.Partitioner]int    // of the pairs
-	strays     map[[2]engine.Partitioner]int // of the pairs: misplaced for the one, in place for the other
-	twice      int                           // users in more than one partition
+	misplaced  map[engine.Partitioner]int // of the pairs
+	// of the pairs: misplaced for the one, in place for the other
+	strays map[[2]engine.Partitioner]int
+	twice  int // users in more than one partition
 }
 
 // NewPlacement counts for a topic of that many partitions.

@@ -124,7 +124,8 @@ func (r rule) allows(f source, imported string) (entry string, ok bool) {
 		return "", false // they have successors
 	}
 	own, ours := strings.CutPrefix(imported, module+"/")
-	if !ours && !strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") { // the standard library
+	if !ours && !strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") {
+		// the standard library
 		return "", f.test || !r.pure || imported == "log/slog" || within(imported, noPlumbing) < 0
 	}
 	if ours {
@@ -152,8 +153,9 @@ func within(imported string, prefixes []string) int {
 	})
 }
 
-// rawFields returns the unexported struct fields that hold a schemas.Raw: fmt finds no method there,
-// so that printing the struct would print the fix. It also returns the exemptions that no field needs.
+// rawFields returns the unexported struct fields that hold a schemas.Raw: fmt finds no method
+// there, so that printing the struct would print the fix. It also returns the exemptions that no
+// field needs.
 func rawFields(files []source, exempt []string) (broken []string) {
 	needed := make(map[string]bool)
 	for _, f := range files {
@@ -203,8 +205,8 @@ func mentionsRaw(expr ast.Expr, pkg string) (found bool) {
 	return found
 }
 
-// strangers returns what lies at the root and is neither allowed there nor ignored by .gitignore, and
-// what is allowed there but missing.
+// strangers returns what lies at the root and is neither allowed there nor ignored by .gitignore,
+// and what is allowed there but missing.
 func strangers(tree fs.FS, allowed []string) (broken []string, err error) {
 	entries, err := fs.ReadDir(tree, ".")
 	if err != nil {

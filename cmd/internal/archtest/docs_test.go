@@ -31,8 +31,8 @@ var (
 	headline   = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 )
 
-// documents returns the links of Markdown files that lead nowhere, and the targets of make that they
-// name but that do not exist.
+// documents returns the links of Markdown files that lead nowhere, and the targets of make that
+// they name but that do not exist.
 func documents(tree fs.FS) (broken []string, err error) {
 	makefile, err := fs.ReadFile(tree, "Makefile")
 	if err != nil {
@@ -72,8 +72,8 @@ func documents(tree fs.FS) (broken []string, err error) {
 	})
 }
 
-// leads says whether a link of a document leads to a file, and to a headline if it names one. Links to
-// elsewhere are not followed.
+// leads says whether a link of a document leads to a file, and to a headline if it names one. Links
+// to elsewhere are not followed.
 func leads(tree fs.FS, document, to string) bool {
 	if strings.Contains(to, ":") {
 		return true

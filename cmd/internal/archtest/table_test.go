@@ -38,8 +38,9 @@ var table = map[string]rule{
 		pure:  true,
 	},
 	"mechanism/mobility/train": {
-		ours:  []string{"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train/internal/smooth", "mechanism/parallel"},
-		tests: []string{goavro, "mechanism", "mechanism/noise"}, // goavro: what a file holds; mechanism: the example
+		ours: []string{"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train/internal/smooth", "mechanism/parallel"},
+		// goavro: what a file holds; mechanism: the example
+		tests: []string{goavro, "mechanism", "mechanism/noise"},
 		pure:  true,
 	},
 	// What training with and without privacy have in common.
@@ -127,7 +128,8 @@ var table = map[string]rule{
 			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/locationset",
 			"mechanism/mobility", "mechanism/trial",
 			"mechanism/evaluation/chart", "mechanism/evaluation/experiment/study", "mechanism/evaluation/report",
-			"mechanism/aggregate", "mechanism/evaluation/density", // what a reader makes of a fleet's releases
+			// what a reader makes of a fleet's releases
+			"mechanism/aggregate", "mechanism/evaluation/density",
 		},
 		tests: []string{"mechanism/evaluation/experiment/study/studytest", "mechanism/mobility/train"},
 		pure:  true,

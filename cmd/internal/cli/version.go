@@ -6,9 +6,9 @@ import "runtime/debug"
 // linker sets it: go build -ldflags '-X …/cmd/internal/cli.linked=v1.2.3'.
 var linked string
 
-// Version is the version of the program: the one that the linker was given, or that of the module as
-// the go command records it. A release is a tag v1.2.3 in the repository; "go build" takes it from
-// there, and names the commit between two releases.
+// Version is the version of the program: the one that the linker was given, or that of the module
+// as the go command records it. A release is a tag v1.2.3 in the repository; "go build" takes it
+// from there, and names the commit between two releases.
 func Version() string {
 	if linked != "" {
 		return linked

@@ -1,3 +1,3 @@
-// Package config reads the YAML config of a service: all of it for the service, and the sections that
-// they use for commands on files. It alone knows YAML; each package owns its options.
+// Package config reads the YAML config of a service: all of it for the service, and the sections
+// that they use for commands on files. It alone knows YAML; each package owns its options.
 package config

@@ -89,9 +89,9 @@ func unknown(key string) string {
 	return message + "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearKeys returns the known keys, of any section, that differ least from a key. cobra compares them,
-// as it does for commands: two letters in the wrong order are two differences. A key that is near
-// many others is near none.
+// nearKeys returns the known keys, of any section, that differ least from a key. cobra compares
+// them, as it does for commands: two letters in the wrong order are two differences. A key that is
+// near many others is near none.
 func nearKeys(key string) (near []string) {
 	most := max(2, len(key)/3)
 	if len(key) <= 3 {

@@ -71,8 +71,8 @@ type Log struct {
 	Format string `yaml:"format"` // text or json; default text
 }
 
-// Service reads the config of a service, and everything that it names. Its errors are the user's and
-// name the file.
+// Service reads the config of a service, and everything that it names. Its errors are the user's
+// and name the file.
 func Service(path string) (pipeline.Options, File, error) {
 	file, err := Read(path)
 	if err != nil {

@@ -64,8 +64,8 @@ func (f *Flags) Given(flags *pflag.FlagSet) bool {
 	return false
 }
 
-// FileError names the config in an error of reading a file that the config names. Without a config the
-// error stays as it is.
+// FileError names the config in an error of reading a file that the config names. Without a config
+// the error stays as it is.
 func (f *Flags) FileError(err error) error {
 	if f.Path == "" {
 		return err

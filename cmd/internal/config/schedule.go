@@ -282,7 +282,8 @@ func (c Models) Read() (Chosen, error) {
 type PublicVersion struct {
 	Model     *mobility.Model
 	Personals engine.PersonalModels // nil: there are none, or the reader does not have them
-	StartMS   int64                 // milliseconds since 1970; 0 for the first one, or where nothing says it
+	// milliseconds since 1970; 0 for the first one, or where nothing says it
+	StartMS int64
 }
 
 // Versions reads all models that records may name: the named files, or else those of the config.

@@ -18,7 +18,8 @@ type TopicFlags struct {
 	encoding string
 }
 
-// Register registers -c, --brokers, --topic and --encoding. what says in the help which topic it is.
+// Register registers -c, --brokers, --topic and --encoding. what says in the help which topic it
+// is.
 func (f *TopicFlags) Register(flags *pflag.FlagSet, what string) {
 	flags.StringVarP(&f.path, "config", "c", "", "service's config `FILE`: its brokers, "+what+", encoding; not its key")
 	flags.StringSliceVar(&f.brokers, "brokers", nil, "Kafka brokers, `HOST:PORT,...`; default localhost:9092")

@@ -48,7 +48,8 @@ type Options struct {
 	Vehicles int
 	// Seed is that of the noise and of the simulated vehicles.
 	Seed uint64
-	// Speed is the number of times that the feed is faster than the fleet was; 0: as fast as it goes.
+	// Speed is the number of times that the feed is faster than the fleet was; 0: as fast as it
+	// goes.
 	Speed float64
 	// Port is that of the embedded broker; 0: any free one.
 	Port int

@@ -177,14 +177,15 @@ func (s *scoreboard) verify(fed, silent int64) error {
 
 // Report is the object that --json prints.
 type Report struct {
-	RecordsIn       int64   `json:"records_in"`
-	RecordsOut      int64   `json:"records_out"`
-	DeadLetters     int64   `json:"dead_letters"`
-	Users           int     `json:"users"`
-	Releases        int64   `json:"releases"`
-	Repeats         int64   `json:"repeats"`
-	Predictions     int64   `json:"predictions"`
-	Silent          int64   `json:"silent"`        // fixes without a record, as the settings have it
+	RecordsIn   int64 `json:"records_in"`
+	RecordsOut  int64 `json:"records_out"`
+	DeadLetters int64 `json:"dead_letters"`
+	Users       int   `json:"users"`
+	Releases    int64 `json:"releases"`
+	Repeats     int64 `json:"repeats"`
+	Predictions int64 `json:"predictions"`
+	// fixes without a record, as the settings have it
+	Silent          int64   `json:"silent"`
 	EpsilonSpent    float64 `json:"epsilon_spent"` // over all users
 	Late            int64   `json:"late"`
 	LocationSetMean float64 `json:"location_set_mean"`
@@ -193,17 +194,19 @@ type Report struct {
 	RMSEEstimateM   float64 `json:"rmse_estimate_m"`
 	RMSEBlindM      float64 `json:"rmse_blind_m"`
 	// EventsPerSecond are records as they were fed: with a speed it is the feed's pace, and not a
-	// limit of the pipeline's. Speed is times the pace at which it happened; 0 is as fast as it goes.
+	// limit of the pipeline's. Speed is times the pace at which it happened; 0 is as fast as it
+	// goes.
 	EventsPerSecond float64 `json:"events_per_second"`
 	Speed           float64 `json:"speed"`
 	// BusyMicros is what decoding, mechanism and encoding take of a record, without Kafka.
-	BusyMicros      float64 `json:"busy_microseconds_per_record"`
-	Epsilon         float64 `json:"epsilon"`
-	Delta           float64 `json:"delta"`
-	Mechanism       string  `json:"mechanism"`
-	ModelID         string  `json:"model_id"`
-	Seed            uint64  `json:"seed"`
-	SanitizedSHA256 string  `json:"sanitized_sha256"` // of every sanitized record, in order within each partition
+	BusyMicros float64 `json:"busy_microseconds_per_record"`
+	Epsilon    float64 `json:"epsilon"`
+	Delta      float64 `json:"delta"`
+	Mechanism  string  `json:"mechanism"`
+	ModelID    string  `json:"model_id"`
+	Seed       uint64  `json:"seed"`
+	// of every sanitized record, in order within each partition
+	SanitizedSHA256 string `json:"sanitized_sha256"`
 
 	cells int
 }

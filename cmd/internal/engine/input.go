@@ -11,8 +11,10 @@ import (
 
 // What becomes of a fix that lies outside the map.
 const (
-	OutsideDeadLetter = "dead_letter" // a dead letter if it is beyond the margin of one cell. The default
-	OutsideClamp      = "clamp"       // it counts as one in the nearest cell, however far away it is
+	// a dead letter if it is beyond the margin of one cell. The default
+	OutsideDeadLetter = "dead_letter"
+	// it counts as one in the nearest cell, however far away it is
+	OutsideClamp = "clamp"
 )
 
 // What becomes of a fix of a step before its user's last one.

@@ -94,7 +94,8 @@ func TestLanesAreBounded(t *testing.T) {
 		p.Use(list)
 		outputs = map[int64]string{}
 		for _, step := range order {
-			got := servicetest.Process(t, p, servicetest.Record(t, 0, fixOf("user", step, 0)), nil) // each a new user, in effect
+			// each a new user, in effect
+			got := servicetest.Process(t, p, servicetest.Record(t, 0, fixOf("user", step, 0)), nil)
 			outputs[step] = string(got.Output[0].Value)
 			if n := len(p.engine.models.lanes); n >= maxLanes {
 				t.Errorf("%d lanes beside the first", n)

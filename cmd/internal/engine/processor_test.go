@@ -138,7 +138,8 @@ func TestRepeatsAndLateRecords(t *testing.T) {
 
 	again := fix
 	again.Timestamp += 30_000
-	again.Latitude, again.Longitude = servicetest.Town.South+.01, servicetest.Town.East-.01 // another place: no new release all the same
+	// another place: no new release all the same
+	again.Latitude, again.Longitude = servicetest.Town.South+.01, servicetest.Town.East-.01
 	second := servicetest.Process(t, p, servicetest.Record(t, 1, again), first.State)
 	if len(second.State) != 0 {
 		t.Error("a repeat changes the state")
@@ -252,7 +253,8 @@ func TestCorruptState(t *testing.T) {
 	if err := donor.DecodeBinary(servicetest.Process(t, small, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State); err != nil {
 		t.Fatal(err)
 	}
-	donor.Posterior.CopyFrom(&foreign.Posterior) // cells of a larger grid under a smaller one's name
+	// cells of a larger grid under a smaller one's name
+	donor.Posterior.CopyFrom(&foreign.Posterior)
 	for name, c := range map[string]struct {
 		p     *Processor
 		state []byte

@@ -116,7 +116,8 @@ func TestKinds(t *testing.T) {
 			s, _ := p.Take()
 			booked := s
 			booked.SetCells, booked.Drifts = 0, 0
-			booked.Lateness, booked.Refusals = Lateness{}, Refusals{} // they have tests of their own
+			// they have tests of their own
+			booked.Lateness, booked.Refusals = Lateness{}, Refusals{}
 			if booked != c.tally {
 				t.Errorf("tally %+v, want %+v", booked, c.tally)
 			}

@@ -121,9 +121,9 @@ func (s setting) hash() [sha256.Size]byte {
 func (s setting) digest() byte { return s.hash()[0] }
 
 // settings lists all of them: everything that determines the bytes of records, dead letters and
-// states, given the raw topic. The topics' names, group, transactions and the
-// store are not among it, nor are later versions of the model: those are amendments (task.Amender), each
-// with the offset from which on it counts. Nil for options that Validate refuses.
+// states, given the raw topic. The topics' names, group, transactions and the store are not among
+// it, nor are later versions of the model: those are amendments (task.Amender), each with the
+// offset from which on it counts. Nil for options that Validate refuses.
 //
 // The order is that of the digests in a fingerprint: a new setting goes to the end, and
 // one that is gone leaves an entry without a value. It costs one pass over a model, which

@@ -82,8 +82,8 @@ func (f *File) Discard() error {
 	return errors.Join(f.out.Close(), os.Remove(f.out.Name()))
 }
 
-// temporary opens a temporary file beside a path, and returns it with the name to give it in the end.
-// It opens a device or a pipe itself, and then returns no name.
+// temporary opens a temporary file beside a path, and returns it with the name to give it in the
+// end. It opens a device or a pipe itself, and then returns no name.
 func temporary(path string) (file *os.File, final string, err error) {
 	if err := CheckTarget(path); err != nil {
 		return nil, "", err
@@ -129,8 +129,8 @@ func NotAnInput(out string, inputs []string) error {
 	return nil
 }
 
-// CheckPicture returns an error now if a picture could not be drawn into a file later; an empty path
-// is none.
+// CheckPicture returns an error now if a picture could not be drawn into a file later; an empty
+// path is none.
 func CheckPicture(path string) error {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".png", ".svg":

@@ -53,8 +53,8 @@ func WriteSecret(path string, data []byte) (err error) {
 	return err
 }
 
-// WarnOpenFolder warns if everybody can list a folder that is to hold data from people's traces. The
-// files in it are for their owner alone; their names are not.
+// WarnOpenFolder warns if everybody can list a folder that is to hold data from people's traces.
+// The files in it are for their owner alone; their names are not.
 func WarnOpenFolder(path string, log io.Writer) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
 		fmt.Fprintf(log, "everybody on this machine can list the folder %s, which is to hold what comes "+

@@ -33,8 +33,8 @@ func (in *Gathered) Useless(report mobility.Report, o train.Options) error {
 	return err
 }
 
-// NoneInside returns an error if none of so many fixes lies in the box. swapped is how many would lie
-// in it if latitude and longitude changed places.
+// NoneInside returns an error if none of so many fixes lies in the box. swapped is how many would
+// lie in it if latitude and longitude changed places.
 func NoneInside(from string, fixes, inside, swapped int64) error {
 	switch {
 	case fixes == 0:

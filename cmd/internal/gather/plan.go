@@ -17,8 +17,8 @@ type Plan struct {
 	Train     train.Options
 }
 
-// Into returns what traces are read into. It has made a trainer: what the plan asks for can be done.
-// source names the traces in the model's provenance.
+// Into returns what traces are read into. It has made a trainer: what the plan asks for can be
+// done. source names the traces in the model's provenance.
 func (p Plan) Into(source string) (Into, error) {
 	g, err := cli.ParseMap(p.Box, p.Cell)
 	if err != nil {
@@ -42,8 +42,9 @@ func (p Plan) Into(source string) (Into, error) {
 	}}, nil
 }
 
-// Smoothing is the value of --smoothing, such as radius=5,backoff=20,cap=30,jumps=0.005: the training
-// options that decide how rows are smoothed. Each part is optional, and a zero stands for its default.
+// Smoothing is the value of --smoothing, such as radius=5,backoff=20,cap=30,jumps=0.005: the
+// training options that decide how rows are smoothed. Each part is optional, and a zero stands for
+// its default.
 type Smoothing struct {
 	radius, cap    int
 	backoff, jumps float64 // jumps: negative for none, as in train.Options

@@ -21,7 +21,8 @@ type held struct {
 	held  func(user string) bool
 }
 
-// holding returns who is held out: a share of the users, a number of them, or those that a file lists.
+// holding returns who is held out: a share of the users, a number of them, or those that a file
+// lists.
 func holding(who string, trainer *train.Trainer) (held, error) {
 	users := usersOf(trainer)
 	number := 0
@@ -79,8 +80,8 @@ func someHeld(who, words string, set map[string]bool, users []string) (held, err
 	return held{words, func(user string) bool { return set[user] }}, nil
 }
 
-// usersOf returns the users with a fix, ordered by a hash of their ids: the first of them are a sample
-// that depends on nothing else.
+// usersOf returns the users with a fix, ordered by a hash of their ids: the first of them are a
+// sample that depends on nothing else.
 func usersOf(trainer *train.Trainer) []string {
 	return slices.SortedFunc(trainer.Users(), func(a, b string) int {
 		return cmp.Or(cmp.Compare(fit.Unit(a, 0), fit.Unit(b, 0)), cmp.Compare(a, b))

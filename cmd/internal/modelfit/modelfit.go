@@ -32,7 +32,8 @@ const seed = 1
 // Options say what is measured.
 type Options struct {
 	Release mechanism.Options
-	// MinSegment is the least length of a stretch that is measured, in steps; 0: chosen by the traces.
+	// MinSegment is the least length of a stretch that is measured, in steps; 0: chosen by the
+	// traces.
 	MinSegment int
 	Steps      int64 // at most so many are measured; 0: no limit
 	Runs       int
@@ -146,7 +147,8 @@ func (m *measurement) read(from gather.Source, o train.Options) (*train.Trainer,
 
 // others measures the model itself, on traces of other users.
 func (m *measurement) others(from gather.Source) (Result, error) {
-	// It gathers fixes and makes no model of them: the radius is the smallest, for maps of any size.
+	// It gathers fixes and makes no model of them: the radius is the smallest, for maps of any
+	// size.
 	every := strings.Contains(m.model.Provenance.Options, "every_fix=true")
 	trainer, skips, err := m.read(from, train.Options{
 		KernelRadius: 1, EveryFix: every, MaxGap: m.Interpolate, Interpolate: m.Interpolate > 0,
@@ -190,9 +192,9 @@ func (m *measurement) measure(model *mobility.Model, tracks iter.Seq[mobility.Tr
 	return &measured, err
 }
 
-// segments are the least lengths of a stretch that are tried where the options leave it open: most of
-// the time a filter needs to find somebody at a weak ε, and shorter ones where there is too little of
-// that.
+// segments are the least lengths of a stretch that are tried where the options leave it open: most
+// of the time a filter needs to find somebody at a weak ε, and shorter ones where there is too
+// little of that.
 var segments = []int{60, 30, 15, 8, 4, 2}
 
 // enoughSteps are enough to measure on.

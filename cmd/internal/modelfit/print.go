@@ -14,8 +14,8 @@ import (
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 )
 
-// Print prints what was found, and writes the files that the options ask for. What cannot be written is
-// printed all the same.
+// Print prints what was found, and writes the files that the options ask for. What cannot be
+// written is printed all the same.
 func (r Result) Print(o Options, std cli.Streams) error {
 	if r.Skips.Total > 0 {
 		fmt.Fprintln(std.Err, &r.Skips)

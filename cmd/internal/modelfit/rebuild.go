@@ -13,8 +13,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// options returns the model's training options. It refuses a private model: what is measured or chosen
-// on its own users would tell about them what no ε covers.
+// options returns the model's training options. It refuses a private model: what is measured or
+// chosen on its own users would tell about them what no ε covers.
 func (m *measurement) options() (train.Options, error) {
 	if m.model.Provenance.Privacy != nil {
 		return train.Options{},

@@ -12,8 +12,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Folder is what "model inspect" prints of a folder of personal models. The size of the largest file
-// is the only figure of a single user.
+// Folder is what "model inspect" prints of a folder of personal models. The size of the largest
+// file is the only figure of a single user.
 type Folder struct {
 	ID        string `json:"id"`
 	Popular   string `json:"popular"` // the popular model's id

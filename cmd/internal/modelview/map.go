@@ -17,7 +17,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// ParseCell reads the number of a cell, or a place in it, as LAT,LON. Its errors do not repeat a place.
+// ParseCell reads the number of a cell, or a place in it, as LAT,LON. Its errors do not repeat a
+// place.
 func ParseCell(text string, g *grid.Grid) (grid.Cell, error) {
 	if lat, lon, ok := strings.Cut(text, ","); ok {
 		y, errY := strconv.ParseFloat(strings.TrimSpace(lat), 64)

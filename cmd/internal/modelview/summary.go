@@ -25,10 +25,12 @@ type Summary struct {
 	Distortion  float64  `json:"distortion"` // of map distances, relative, at most
 	StepSeconds float64  `json:"step_seconds"`
 	Transitions int      `json:"transitions"`
-	StayMean    float64  `json:"stay_mean"`            // mean probability of staying in a cell for a step
-	InitialBits float64  `json:"initial_entropy_bits"` // entropy of the initial distribution
-	StepBits    float64  `json:"step_entropy_bits"`    // entropy of one step, averaged over the initial distribution
-	Initial     int      `json:"initial_cells"`        // cells of positive initial probability
+	// mean probability of staying in a cell for a step
+	StayMean    float64 `json:"stay_mean"`
+	InitialBits float64 `json:"initial_entropy_bits"` // entropy of the initial distribution
+	// entropy of one step, averaged over the initial distribution
+	StepBits float64 `json:"step_entropy_bits"`
+	Initial  int     `json:"initial_cells"` // cells of positive initial probability
 
 	Calendar   string              `json:"calendar"`
 	Classes    []Class             `json:"classes"`

@@ -84,9 +84,10 @@ var ErrNoState = errors.New("the user has no state: no fix of this user was acce
 
 // InspectOptions say where to look and what for.
 type InspectOptions struct {
-	User  string
-	Local bool // in the local store, which has the partitions of one instance; none may have it open
-	Top   int  // how many of the most probable cells to list
+	User string
+	// in the local store, which has the partitions of one instance; none may have it open
+	Local bool
+	Top   int // how many of the most probable cells to list
 }
 
 // Inspect finds a user's state, in the changelog or in the local store, as of the

@@ -52,10 +52,10 @@ const (
 	loopUsers   = 17
 )
 
-// TestLoopCrashes runs the task on the real adapters, the embedded broker and a
-// store on a file system that loses what was not synced, and crashes it at random
-// calls, before or after their effect, and the disk with it. What is committed at the end is what an
-// undisturbed run commits, and the store is what the changelog says.
+// TestLoopCrashes runs the task on the real adapters, the embedded broker and a store on a file
+// system that loses what was not synced, and crashes it at random calls, before or after their
+// effect, and the disk with it. What is committed at the end is what an undisturbed run commits,
+// and the store is what the changelog says.
 func TestLoopCrashes(t *testing.T) {
 	seeds := uint64(6)
 	if s := os.Getenv(crashesEnv); s != "" {

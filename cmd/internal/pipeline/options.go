@@ -25,11 +25,15 @@ type Options struct {
 	StateDir   string // one folder per running instance
 	CacheBytes int64  // cache of states in front of the store; default 64 MiB
 
-	MaxRecords         int           // records per transaction; default 5000
-	MaxInterval        time.Duration // age at which a transaction is committed; default 100 ms
-	MaxBatchBytes      int           // size of a record batch, and so of one user's state; default 1 MiB
-	TransactionTimeout time.Duration // after which the broker aborts a silent instance's transaction; default 15 s
-	SessionTimeout     time.Duration // after which the group gives a silent instance's partitions away; default 10 s, with InstanceID 45 s
+	MaxRecords  int           // records per transaction; default 5000
+	MaxInterval time.Duration // age at which a transaction is committed; default 100 ms
+	// size of a record batch, and so of one user's state; default 1 MiB
+	MaxBatchBytes int
+	// after which the broker aborts a silent instance's transaction; default 15 s
+	TransactionTimeout time.Duration
+	// after which the group gives a silent instance's partitions away; default 10 s, with
+	// InstanceID 45 s
+	SessionTimeout time.Duration
 
 	// InstanceID makes the instance a static member of the group (KIP-345), under
 	// a name that no other has: if it is back within SessionTimeout, nothing moves.

@@ -95,7 +95,8 @@ func TestRebuildFromSeveralFolders(t *testing.T) {
 	}, one, two)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, one, two)
 	ends := make(chan struct{}, 2)
-	for _, r := range []*serving{one, two} { // both at once, so that neither gets the other's partitions
+	for _, r := range []*serving{one, two} {
+		// both at once, so that neither gets the other's partitions
 		go func() { r.Cancel(); <-r.Done(); ends <- struct{}{} }()
 	}
 	<-ends

@@ -28,7 +28,8 @@ type ReplayOptions struct {
 	From, To topics.Bound // From's record is in, To's is not
 	Output   string       // topic of the replayed records
 	Group    string       // default: that of the service, ".replay.", the output topic
-	StateDir string       // one folder per running instance; default: the service's, ".replay-", the output topic
+	// one folder per running instance; default: the service's, ".replay-", the output topic
+	StateDir string
 
 	// SpendAgain accepts a second release of the same fixes.
 	SpendAgain bool
@@ -53,8 +54,10 @@ type ReplayPlan struct {
 	StateDir    string `json:"state_dir"`
 
 	Partitions []ReplayPartition `json:"partitions"`
-	Read       int64             `json:"read"`    // raw offsets to go through: all before a record count for it
-	Publish    int64             `json:"publish"` // of these, to publish the results of; at most so many fixes
+	// raw offsets to go through: all before a record count for it
+	Read int64 `json:"read"`
+	// of these, to publish the results of; at most so many fixes
+	Publish int64 `json:"publish"`
 
 	// Identical: the records will be those of the first release, byte for byte,
 	// and cost nothing.

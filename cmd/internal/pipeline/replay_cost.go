@@ -25,10 +25,11 @@ import (
 // beginning of the range follow from the releases before it, and what is published
 // follows from the states. Users without a published record are not in it.
 type ReplayCost struct {
-	Epsilon    float64 `json:"epsilon"`             // over all users
-	BeforeFrom float64 `json:"epsilon_before_from"` // of that, drawn before --from and not published itself
-	UserMax    float64 `json:"epsilon_user_max"`    // of the user with the most
-	Users      int64   `json:"users"`               // with a published record
+	Epsilon float64 `json:"epsilon"` // over all users
+	// of that, drawn before --from and not published itself
+	BeforeFrom float64 `json:"epsilon_before_from"`
+	UserMax    float64 `json:"epsilon_user_max"` // of the user with the most
+	Users      int64   `json:"users"`            // with a published record
 }
 
 // add joins the cost of other users.
@@ -51,11 +52,12 @@ func (c ReplayCost) rounded() ReplayCost {
 type bill struct {
 	o      Options // of the replay
 	part   ReplayPartition
-	of     int                // partitions of the raw topic
-	states *rerun.Map         // user → offset of the last fix, state
-	shown  *rerun.Map         // published name → ε of the published releases, for users with a record
-	names  *engine.Pseudonyms // nil: users are published under their own names
-	aged   bool               // retention has removed published records: anybody may have had one
+	of     int        // partitions of the raw topic
+	states *rerun.Map // user → offset of the last fix, state
+	// published name → ε of the published releases, for users with a record
+	shown *rerun.Map
+	names *engine.Pseudonyms // nil: users are published under their own names
+	aged  bool               // retention has removed published records: anybody may have had one
 
 	state mechanism.State // scratch
 	name  []byte          // scratch

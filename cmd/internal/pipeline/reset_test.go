@@ -9,8 +9,8 @@ import (
 	"github.com/geodither/geodither/state"
 )
 
-// TestResetState: the changelog has all that the folder has; after a reset the service goes on where
-// it was, and what it publishes is what it would have.
+// TestResetState: the changelog has all that the folder has; after a reset the service goes on
+// where it was, and what it publishes is what it would have.
 func TestResetState(t *testing.T) {
 	w := servicetest.NewWorld(t, 20)
 	for range 6 {

@@ -55,10 +55,10 @@ func (b *board) set(err error) {
 // often makes a service look at its schedule often.
 func often(s *Service) { s.watchEvery = 5 * time.Millisecond }
 
-// TestSwap changes the model in the middle of a stream, twice, under two instances that
-// are cut off and replaced: once with a start that is still to come, and personal models, and once with a
-// start that is past, on another map. What they publish is what one instance gives that
-// nothing disturbs and that has other transactions, and what two give that are interrupted.
+// TestSwap changes the model in the middle of a stream, twice, under two instances that are cut off
+// and replaced: once with a start that is still to come, and personal models, and once with a start
+// that is past, on another map. What they publish is what one instance gives that nothing disturbs
+// and that has other transactions, and what two give that are interrupted.
 func TestSwap(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 30)
@@ -135,7 +135,9 @@ func TestSwap(t *testing.T) {
 	wireC.cut()
 	c.Cancel()
 	d, _ := instance("d", 31)
-	w.Feed(t) // c may have answered all there was, and only who has worked in a partition leaves a closed mark
+	// c may have answered all there was, and only who has worked in a partition leaves a closed
+	// mark
+	w.Feed(t)
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, d)
 	d.Stop(t)
 

@@ -92,7 +92,8 @@ func testZombie(t *testing.T, instance string) {
 	}
 	servicetest.OK(t, old.produce(t, "of a zombie"))
 
-	heir := membership(t, client, instance) // the group moves on, though nobody has fenced the old member
+	// the group moves on, though nobody has fenced the old member
+	heir := membership(t, client, instance)
 	heir.next(t, client)
 	if _, err := old.Commit(t.Context(), 9); task.RemedyOf(err) != task.Leave {
 		t.Errorf("a commit in a generation that is over: %v, %v", err, task.RemedyOf(err))

@@ -38,7 +38,8 @@ type VerifyOptions struct {
 
 // Report is what Verify has found.
 type Report struct {
-	Verified   bool              `json:"verified"` // everything was compared, and everything is equal
+	// everything was compared, and everything is equal
+	Verified   bool              `json:"verified"`
 	Partitions []PartitionReport `json:"partitions"`
 }
 
@@ -61,9 +62,11 @@ type PartitionReport struct {
 	Users       int64 `json:"users"`        // states in the changelog
 	// RefusedDays of the raw records are taken as refused since the service's key had no noise
 	// of their day: their dead letters say so, and no older key is asked whether it has.
-	RefusedDays        int64 `json:"refused_days"`
-	UncommittedScanned int64 `json:"uncommitted_scanned"` // sanitized records ever written that the log still has
-	NotCommitted       int64 `json:"not_committed"`       // of these, in aborted or open transactions
+	RefusedDays int64 `json:"refused_days"`
+	// sanitized records ever written that the log still has
+	UncommittedScanned int64 `json:"uncommitted_scanned"`
+	// of these, in aborted or open transactions
+	NotCommitted int64 `json:"not_committed"`
 
 	Violations     []Violation `json:"violations"`
 	ViolationCount int64       `json:"violation_count"`

@@ -64,7 +64,8 @@ func TestVerifyOutsideAfterOtherSettings(t *testing.T) {
 	other.Release = mechanism.Options{Epsilon: 2, Delta: .01}
 	for v := range 10 {
 		fix := servicetest.FixAt(w.Model, 205, 5)
-		fix.UserID, fix.Timestamp = fmt.Sprintf("vehicle-%03d", v), servicetest.StartMS // its user's first step
+		// its user's first step
+		fix.UserID, fix.Timestamp = fmt.Sprintf("vehicle-%03d", v), servicetest.StartMS
 		late := producer.Record{Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}
 		fix.Timestamp += 10 * 60_000
 		outside := producer.Record{Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}

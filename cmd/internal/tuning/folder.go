@@ -15,9 +15,9 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// Claim makes a folder for its owner only, or takes an empty one as it is. It refuses another one: the
-// model that a service runs with, or a key, must not be replaced. The returned function removes the
-// folder if nothing was written into it.
+// Claim makes a folder for its owner only, or takes an empty one as it is. It refuses another one:
+// the model that a service runs with, or a key, must not be replaced. The returned function removes
+// the folder if nothing was written into it.
 func Claim(folder string, log io.Writer) (leave func(), err error) {
 	entries, err := os.ReadDir(folder)
 	switch {

@@ -32,8 +32,8 @@ type Options struct {
 // what cannot be searched, as far as that is known before the traces are read.
 func (o *Options) Complete() error {
 	o.Release = mechanism.Options{Mechanism: law.Lattice} // which a service takes for people
-	// Steps with a fix, taken evenly from users: for a first look at each setting, and for those that
-	// are worth it. The promise and the check are measured on four times as many.
+	// Steps with a fix, taken evenly from users: for a first look at each setting, and for those
+	// that are worth it. The promise and the check are measured on four times as many.
 	o.ScoutBins, o.Bins = 1000, 8000
 	if o.Quick {
 		o.ScoutBins, o.Bins = 200, 600

@@ -11,12 +11,13 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// usualCells returns a twentieth and a fortieth of the map's longer side, or smaller cells if a target
-// needs them: within a cell nobody is found.
+// usualCells returns a twentieth and a fortieth of the map's longer side, or smaller cells if a
+// target needs them: within a cell nobody is found.
 func usualCells(box grid.Box, targetKM float64) []float64 {
 	const (
 		plenty = 40_000 // cells: more take long
-		// Places in a cell of this share of the target are a quarter of the target away from its centre.
+		// Places in a cell of this share of the target are a quarter of the target away from its
+		// centre.
 		ofTarget = .7
 	)
 	probe, err := grid.New(box, 100)

@@ -41,8 +41,8 @@ func Weigh(tracks iter.Seq[mobility.Track], o Options) Weight {
 // %).
 func (w Weight) Dominated() bool { return 2*w.MostSteps > w.Steps || 2*w.MostMoves > w.Moves }
 
-// FewestUsers is how many users a fit that others may read must be of, and how many others the model
-// that is measured must be trained on. See [Disclosable].
+// FewestUsers is how many users a fit that others may read must be of, and how many others the
+// model that is measured must be trained on. See [Disclosable].
 const FewestUsers = 5
 
 // What [Disclosable] says against a fit.
@@ -54,16 +54,17 @@ var (
 	ErrDominated = errors.New("the fit would tell about this one")
 )
 
-// Disclosable says whether a fit may be stored in a model's file, which everybody may read who has the
-// model: nil, or an error that wraps [ErrFewHeld], [ErrFewOthers] or [ErrDominated]. held is the weight
-// of what is measured, and others is how many users with a transition the measured model is trained on.
+// Disclosable says whether a fit may be stored in a model's file, which everybody may read who has
+// the model: nil, or an error that wraps [ErrFewHeld], [ErrFewOthers] or [ErrDominated]. held is
+// the weight of what is measured, and others is how many users with a transition the measured model
+// is trained on.
 //
-// Three rules hold, since figures are of both groups. The fit is of at least [FewestUsers] users: that
-// of one user tells how this user moves, and in the fit of a few whoever knows all but one of them can
-// take them off. The model is trained on at least as many others. And no user has more than half of
-// what is measured ([Weight.Dominated]). Five is in the middle of what statistical offices ask for
-// behind a published figure, three to ten. The rules prove nothing, as the rest of a model that was
-// learned without differential privacy does not.
+// Three rules hold, since figures are of both groups. The fit is of at least [FewestUsers] users:
+// that of one user tells how this user moves, and in the fit of a few whoever knows all but one of
+// them can take them off. The model is trained on at least as many others. And no user has more
+// than half of what is measured ([Weight.Dominated]). Five is in the middle of what statistical
+// offices ask for behind a published figure, three to ten. The rules prove nothing, as the rest of
+// a model that was learned without differential privacy does not.
 func Disclosable(held Weight, others int64) error {
 	switch {
 	case held.Users < FewestUsers:
@@ -82,8 +83,8 @@ func Disclosable(held Weight, others int64) error {
 	return nil
 }
 
-// FairSteps returns a bound of steps, for [Options].MaxSteps, at which the user with most has no more
-// than all others together, if stretches have at least so many steps.
+// FairSteps returns a bound of steps, for [Options].MaxSteps, at which the user with most has no
+// more than all others together, if stretches have at least so many steps.
 func (w Weight) FairSteps(shortest int) int64 {
 	return max(2*(w.Moves-w.MostMoves), w.Users*int64(shortest))
 }

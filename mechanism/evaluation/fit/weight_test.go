@@ -62,7 +62,8 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// TestDisclosable: a fit that others may read is of five users at least, of a model of five others at least, and of nobody above all.
+// TestDisclosable: a fit that others may read is of five users at least, of a model of five others
+// at least, and of nobody above all.
 func TestDisclosable(t *testing.T) {
 	even := func(users int64) Weight { return Weight{users, 10 * users, 9 * users, 10, 9} }
 	for _, c := range []struct {

@@ -86,8 +86,8 @@ func (l *lab) enter(w terrain) error {
 	return nil
 }
 
-// model returns the model of the terrain at hand that leaves some out. It is trained when it is first
-// asked for, by one goroutine.
+// model returns the model of the terrain at hand that leaves some out. It is trained when it is
+// first asked for, by one goroutine.
 func (l *lab) model(without int) (*mobility.Model, error) {
 	if m := l.models[without]; m != nil {
 		return m, nil

@@ -122,9 +122,9 @@ func (o Options) String() string {
 		max(o.Jumps, 0), o.KeepShared, o.Calendar)
 }
 
-// OptionsOf returns the options that a model was trained with: the inverse of [Options.String], with
-// the calendar of the model. It returns an error for a model whose provenance does not tell all of
-// them. Notes that earlier releases added on how the options were chosen are ignored.
+// OptionsOf returns the options that a model was trained with: the inverse of [Options.String],
+// with the calendar of the model. It returns an error for a model whose provenance does not tell
+// all of them. Notes that earlier releases added on how the options were chosen are ignored.
 func OptionsOf(m *mobility.Model) (Options, error) {
 	text := m.Provenance.Options
 	o := Options{Calendar: m.Calendar}

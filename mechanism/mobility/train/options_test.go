@@ -9,8 +9,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestOptionsOf: a model tells the options that it was trained with, to the last bit. One that tells
-// less, or something else, is refused.
+// TestOptionsOf: a model tells the options that it was trained with, to the last bit. One that
+// tells less, or something else, is refused.
 func TestOptionsOf(t *testing.T) {
 	for name, o := range map[string]Options{
 		"defaults": {},
