@@ -108,6 +108,7 @@ type shape struct {
 	functions int // unexported functions and methods, without init and main
 	scattered []string
 	apart     []string
+	stray     []string
 	mutual    []string
 }
 
@@ -125,7 +126,7 @@ func shapes(units []unit) []shape {
 		u := &units[i]
 		s := shape{pkg: u.path, files: len(u.files), lines: u.lines, mutual: u.mutual()}
 		s.types, s.scattered = u.scattered()
-		s.functions, s.apart = u.apart(used)
+		s.functions, s.apart, s.stray = u.apart(used)
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b shape) int { return cmp.Compare(a.pkg, b.pkg) })
@@ -180,8 +181,9 @@ func (u *unit) uses(used map[string][]use) {
 }
 
 // apart counts the package's unexported functions and lists those that are used once, in another
-// file of the package. An exported one has readers elsewhere.
-func (u *unit) apart(used map[string][]use) (functions int, found []string) {
+// file of the package. An exported one has readers elsewhere. Those of them that also name nothing
+// of their own file are stray: only the other file has a reason to hold them.
+func (u *unit) apart(used map[string][]use) (functions int, apart, stray []string) {
 	for _, file := range u.files {
 		for _, decl := range file.Decls {
 			d, ok := decl.(*ast.FuncDecl)
@@ -189,14 +191,40 @@ func (u *unit) apart(used map[string][]use) (functions int, found []string) {
 				continue
 			}
 			functions++
-			f := u.info.Defs[d.Name].(*types.Func)
-			in := used[f.FullName()]
-			if here := u.file(d.Pos()); len(in) == 1 && in[0].pkg == u.path && in[0].file != here {
-				found = append(found, fmt.Sprintf("%s of %s in %s", d.Name.Name, here, in[0].file))
+			in := used[u.info.Defs[d.Name].(*types.Func).FullName()]
+			here := u.file(d.Pos())
+			if len(in) != 1 || in[0].pkg != u.path || in[0].file == here {
+				continue
+			}
+			entry := fmt.Sprintf("%s of %s in %s", d.Name.Name, here, in[0].file)
+			apart = append(apart, entry)
+			if !u.tied(d) {
+				stray = append(stray, entry)
 			}
 		}
 	}
-	return functions, found
+	return functions, apart, stray
+}
+
+// tied says whether a function names something that is declared in its file and outside of it: its
+// receiver's type, a field, a constant or another function.
+func (u *unit) tied(d *ast.FuncDecl) (tied bool) {
+	here := u.file(d.Pos())
+	ast.Inspect(d, func(n ast.Node) bool {
+		ident, ok := n.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		object := u.info.Uses[ident]
+		if object == nil || object.Pkg() != u.types || u.file(object.Pos()) != here {
+			return true
+		}
+		if inside := d.Pos() <= object.Pos() && object.Pos() < d.End(); !inside {
+			tied = true
+		}
+		return !tied
+	})
+	return tied
 }
 
 // mutual lists the pairs of files each of which uses what the other declares: a type, a function, a
