@@ -20,7 +20,8 @@ func TestCollectWindows(t *testing.T) {
 	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 1, 30, 12, nil)
 	windows, counts := collect(t, model, o, CollectOptions{WindowSteps: 5, Block: 2}, records)
-	if len(windows) != 3 || counts.Followed != int64(len(records)) || counts.Lost != 0 || counts.Users != 30 {
+	if len(windows) != 3 || counts.Followed != int64(len(records)) || counts.Lost != 0 ||
+		counts.Users != 30 {
 		t.Fatalf("%d windows, %+v", len(windows), counts)
 	}
 	// The service's posteriors at the ends of the windows, by a filter of their own.
@@ -51,19 +52,25 @@ func TestCollectWindows(t *testing.T) {
 		}
 	}
 	for i, w := range windows {
-		if w.StartMS != int64(i)*300_000 || w.EndMS-w.StartMS != 300_000 || w.Vehicles() != 30 || w.Released != 30 || w.Lost != 0 {
+		if w.StartMS != int64(i)*300_000 || w.EndMS-w.StartMS != 300_000 || w.Vehicles() != 30 ||
+			w.Released != 30 || w.Lost != 0 {
 			t.Errorf("window %d: %d to %d, %d vehicles", i, w.StartMS, w.EndMS, w.Vehicles())
 		}
 		d := w.Estimate(EstimateOptions{})
 		for z := range want[i] {
 			if !near(d.Posterior[z], want[i][z], 1e-4) {
-				t.Errorf("window %d, zone %d: %g vehicles, want %g", i, z, d.Posterior[z], want[i][z])
+				t.Errorf("window %d, zone %d: %g vehicles, want %g",
+					i, z, d.Posterior[z], want[i][z])
 			}
-			if d.Low[z] > d.Fitted[z]+1 || d.High[z] < d.Fitted[z]-1 || d.PosteriorLow[z] > d.Posterior[z]+1 || d.PosteriorHigh[z] < d.Posterior[z]-1 {
+			if d.Low[z] > d.Fitted[z]+1 || d.High[z] < d.Fitted[z]-1 ||
+				d.PosteriorLow[z] > d.Posterior[z]+1 || d.PosteriorHigh[z] < d.Posterior[z]-1 {
 				t.Errorf("window %d, zone %d: intervals miss their estimates", i, z)
 			}
 		}
-		for name, sum := range map[string]float64{"naive": total(d.Naive), "blind": total(d.Blind), "posterior": total(d.Posterior), "fitted": total(d.Fitted)} {
+		for name, sum := range map[string]float64{
+			"naive": total(d.Naive), "blind": total(d.Blind), "posterior": total(d.Posterior),
+			"fitted": total(d.Fitted),
+		} {
 			if !near(sum, 30, 1e-3) {
 				t.Errorf("window %d: %s has %g vehicles", i, name, sum)
 			}
@@ -91,7 +98,8 @@ func TestCollectOrder(t *testing.T) {
 		t.Fatalf("%d and %d windows, %+v", len(byTime), len(byUser), counts)
 	}
 	for i := range byTime {
-		if d := Variation(byTime[i].posterior, byUser[i].posterior); d > 1e-9 || byTime[i].Vehicles() != 8 {
+		if d := Variation(byTime[i].posterior, byUser[i].posterior); d > 1e-9 ||
+			byTime[i].Vehicles() != 8 {
 			t.Errorf("window %d differs by %g", i, d)
 		}
 	}
@@ -99,11 +107,13 @@ func TestCollectOrder(t *testing.T) {
 	if counts.Late == 0 || counts.Followed != int64(len(records)) {
 		t.Errorf("users one after the other under one open window: %+v", counts)
 	}
-	k, err := NewCollector(Models{model}, o, CollectOptions{WindowSteps: 5}, func(*Window) error { return nil })
+	k, err := NewCollector(Models{model}, o, CollectOptions{WindowSteps: 5},
+		func(*Window) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(k.Add(records[8]), k.Add(records[0])); !errors.Is(err, ErrOrder) && !errors.Is(err, ErrSettings) {
+	if err := errors.Join(k.Add(records[8]), k.Add(records[0])); !errors.Is(err, ErrOrder) &&
+		!errors.Is(err, ErrSettings) {
 		t.Errorf("records in the wrong order: %v", err)
 	}
 }
@@ -138,9 +148,13 @@ func TestFollowComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		records = append(records, Record{User: "u", Model: model.ID(), Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number})
+		records = append(records, Record{
+			User: "u", Model: model.ID(), Step: step, Kind: out.Kind, Release: out.Release,
+			Estimate: out.Estimate, Number: out.Number,
+		})
 	}
-	_, counts := collect(t, model, o, CollectOptions{WindowSteps: 5}, append(records[:1:1], records[2:]...))
+	_, counts := collect(t, model, o, CollectOptions{WindowSteps: 5},
+		append(records[:1:1], records[2:]...))
 	if counts.Followed != 4 || counts.Lost != 1 { // step 0, and those after the gap
 		t.Errorf("%+v", counts)
 	}
@@ -152,20 +166,26 @@ func TestFollowSettings(t *testing.T) {
 	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .3}
 	records, _ := drive(t, model, o, 4, 5, 10, nil)
 	for name, change := range map[string]func(*mechanism.Options){
-		"wrong ε":                       func(o *mechanism.Options) { o.Epsilon = 1 },
-		"wrong δ":                       func(o *mechanism.Options) { o.Delta = .01 },
-		"surrogates ignored":            func(o *mechanism.Options) { o.Inference = mechanism.InferencePaper },
-		"another mechanism":             func(o *mechanism.Options) { o.Mechanism = law.Laplace },
-		"the median instead of a mean":  func(o *mechanism.Options) { o.Estimate = mechanism.EstimateMedian },
+		"wrong ε": func(o *mechanism.Options) { o.Epsilon = 1 },
+		"wrong δ": func(o *mechanism.Options) { o.Delta = .01 },
+		"surrogates ignored": func(o *mechanism.Options) {
+			o.Inference = mechanism.InferencePaper
+		},
+		"another mechanism": func(o *mechanism.Options) { o.Mechanism = law.Laplace },
+		"the median instead of a mean": func(o *mechanism.Options) {
+			o.Estimate = mechanism.EstimateMedian
+		},
 		"a location set that is padded": func(o *mechanism.Options) { o.MinRadiusKM = 2 },
 	} {
 		wrong := o
 		change(&wrong)
-		k, err := NewCollector(Models{model}, wrong, CollectOptions{WindowSteps: 5}, func(*Window) error { return nil })
+		k, err := NewCollector(Models{model}, wrong, CollectOptions{WindowSteps: 5},
+			func(*Window) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.Add(records[0]); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "min_cells") {
+		if err := k.Add(records[0]); !errors.Is(err, ErrSettings) ||
+			!strings.Contains(err.Error(), "min_cells") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -209,7 +229,8 @@ func TestLikelihoodIsBayes(t *testing.T) {
 		ratio[c] = joint[c] / blind[c]
 	}
 	for i, z := range got.Zones {
-		if want := ratio[z] / ratio[0] * float64(got.Values[0]); !near(float64(got.Values[i]), want, 1e-4*want) {
+		if want := ratio[z] / ratio[0] * float64(got.Values[0]); !near(float64(got.Values[i]),
+			want, 1e-4*want) {
 			t.Errorf("zone %d: %g, want %g", z, got.Values[i], want)
 		}
 	}
@@ -236,10 +257,12 @@ func TestFlows(t *testing.T) {
 	model, o := town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
 	const vehicles = 400
 	records, paths := drive(t, model, o, 6, vehicles, 10, nil)
-	windows, _ := collect(t, model, o, CollectOptions{WindowSteps: 5, Block: 2, Flows: true}, records)
+	windows, _ := collect(t, model, o, CollectOptions{WindowSteps: 5, Block: 2, Flows: true},
+		records)
 	w := windows[1]
 	if len(windows[0].flows) != 0 || w.Flowing != vehicles {
-		t.Fatalf("%d flows into the first window, %d vehicles in the second", len(windows[0].flows), w.Flowing)
+		t.Fatalf("%d flows into the first window, %d vehicles in the second",
+			len(windows[0].flows), w.Flowing)
 	}
 	zones, err := NewZones(model.Grid, 2)
 	if err != nil {
@@ -266,7 +289,8 @@ func TestFlows(t *testing.T) {
 	}
 	// Three standard errors of 40 or so nearly independent intervals of 90 %: below .13 per cent by
 	// chance.
-	if rate := float64(inside) / float64(listed); listed < 20 || rate < .9-3*math.Sqrt(.09/float64(listed)) {
+	if rate := float64(inside) / float64(listed); listed < 20 ||
+		rate < .9-3*math.Sqrt(.09/float64(listed)) {
 		t.Errorf("%d of %d intervals hold the truth", inside, listed)
 	}
 	independent := make([]float64, n*n)
@@ -354,7 +378,8 @@ func TestTracerIsExact(t *testing.T) {
 	// A gap of several steps at once comes to the same as its steps without releases.
 	var far mechanism.State
 	far.CopyFrom(&states[0])
-	if err := f.filters[model.ID()].sanitizer.Observe(&far, mechanism.Seen{Step: 3, Kind: mechanism.Predicted}); err != nil {
+	if err := f.filters[model.ID()].sanitizer.Observe(&far,
+		mechanism.Seen{Step: 3, Kind: mechanism.Predicted}); err != nil {
 		t.Fatal(err)
 	}
 	marks := tr.advance(tr.mark(nil, &states[0].Posterior), "u", &states[0], &far)

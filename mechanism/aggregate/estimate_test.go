@@ -17,7 +17,9 @@ func TestCoverage(t *testing.T) {
 	rates := map[string]float64{}
 	const fleets = 16
 	for fleet := range uint64(fleets) {
-		for name, start := range map[string]func(int) grid.Cell{"expected": nil, "gathered": func(v int) grid.Cell { return grid.Cell(20 + v%3) }} {
+		for name, start := range map[string]func(int) grid.Cell{
+			"expected": nil, "gathered": func(v int) grid.Cell { return grid.Cell(20 + v%3) },
+		} {
 			records, paths := drive(t, model, o, 100+fleet, 60, 3, start)
 			windows, _ := collect(t, model, o, CollectOptions{WindowSteps: 5}, records)
 			truth := make([]float64, model.Grid.Cells())
@@ -25,7 +27,8 @@ func TestCoverage(t *testing.T) {
 				truth[path[2]]++
 			}
 			d := windows[0].Estimate(EstimateOptions{Seed: fleet})
-			rates[name+" posterior"] += Coverage(d.Posterior, d.PosteriorLow, d.PosteriorHigh, truth) / fleets
+			rates[name+" posterior"] += Coverage(d.Posterior, d.PosteriorLow,
+				d.PosteriorHigh, truth) / fleets
 			rates[name+" fitted"] += Coverage(d.Fitted, d.Low, d.High, truth) / fleets
 			rates[name+" certain"] += Coverage(d.Fitted, d.Fitted, d.Fitted, truth) / fleets
 		}

@@ -59,7 +59,8 @@ func ExampleReader() {
 	for step := range int64(5) {
 		for v := range states {
 			user := fmt.Sprint("bus ", v)
-			out, err := service.Step(&states[v], mechanism.Input{User: user, Step: step, Cell: 2, Release: true})
+			out, err := service.Step(&states[v],
+				mechanism.Input{User: user, Step: step, Cell: 2, Release: true})
 			if err != nil {
 				fmt.Println(err)
 				return

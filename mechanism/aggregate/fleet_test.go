@@ -65,7 +65,9 @@ func TestFitIsTheMaximum(t *testing.T) {
 			const parts = 400
 			for i := 1; i < parts; i++ {
 				for j := 1; i+j < parts; j++ {
-					theta := []float64{float64(i) / parts, float64(j) / parts, float64(parts-i-j) / parts}
+					theta := []float64{
+						float64(i) / parts, float64(j) / parts, float64(parts-i-j) / parts,
+					}
 					if o := objective(theta); o > best {
 						best, at = o, theta
 					}
@@ -73,7 +75,8 @@ func TestFitIsTheMaximum(t *testing.T) {
 			}
 			for _, start := range [][]float64{nil, {.01, .01, .98}} {
 				fit := f.Fit(kappa, weights, start)
-				if got := objective(fit.Prior); got < best-1e-4 || !near(total(fit.Prior), 1, 1e-12) {
+				if got := objective(fit.Prior); got < best-1e-4 ||
+					!near(total(fit.Prior), 1, 1e-12) {
 					t.Errorf("κ=%g: the fit %v has %.6f, %v %.6f", kappa, fit.Prior, got, at, best)
 				}
 				for z := range at {
@@ -98,7 +101,8 @@ func TestFitNeverLoses(t *testing.T) {
 		fit := f.Fit(kappa, nil, nil)
 		for i := 1; i < len(fit.Objective); i++ {
 			if fit.Objective[i] < fit.Objective[i-1]-1e-9 {
-				t.Errorf("κ=%g: iteration %d loses %g", kappa, i, fit.Objective[i-1]-fit.Objective[i])
+				t.Errorf("κ=%g: iteration %d loses %g", kappa, i,
+					fit.Objective[i-1]-fit.Objective[i])
 			}
 		}
 		if len(fit.Objective) < 5 {
@@ -176,8 +180,12 @@ func TestCountInterval(t *testing.T) {
 		"binomial": {3, 2.1, func(k int) float64 {
 			return choose(10, k) * math.Pow(.3, float64(k)) * math.Pow(.7, float64(10-k))
 		}},
-		"poisson":           {3, 3, func(k int) float64 { return math.Exp(-3) * math.Pow(3, float64(k)) / math.Gamma(float64(k+1)) }},
-		"negative binomial": {3, 6, func(k int) float64 { return choose(k+2, k) * math.Pow(.5, float64(k+3)) }},
+		"poisson": {3, 3, func(k int) float64 {
+			return math.Exp(-3) * math.Pow(3, float64(k)) / math.Gamma(float64(k+1))
+		}},
+		"negative binomial": {3, 6, func(k int) float64 {
+			return choose(k+2, k) * math.Pow(.5, float64(k+3))
+		}},
 	}
 	for name, c := range tables {
 		for _, level := range []float64{.5, .9, .99} {

@@ -88,9 +88,11 @@ func TestTransitions(t *testing.T) {
 					t.Fatalf("step %d: %v", r.Step, err)
 				}
 			}
-			if track.standing != test.standing || known != (test.standing == followed) || track.origin != test.origin || f.linked != test.linked {
+			if track.standing != test.standing || known != (test.standing == followed) ||
+				track.origin != test.origin || f.linked != test.linked {
 				t.Errorf("standing %d, known %t, origin %d, linked %t; want %d, %d, %t",
-					track.standing, known, track.origin, f.linked, test.standing, test.origin, test.linked)
+					track.standing, known, track.origin, f.linked, test.standing,
+					test.origin, test.linked)
 			}
 			if (len(track.state) > 0) != known {
 				t.Errorf("known %t with a state of %d bytes", known, len(track.state))
@@ -100,7 +102,9 @@ func TestTransitions(t *testing.T) {
 }
 
 // recordsOf runs a service for one user and returns the records that its reader gets.
-func recordsOf(t *testing.T, models Models, o mechanism.Options, reports string) (records []Record) {
+func recordsOf(
+	t *testing.T, models Models, o mechanism.Options, reports string,
+) (records []Record) {
 	t.Helper()
 	services := make([]*mechanism.Sanitizer, len(models))
 	for i, m := range models {
@@ -116,14 +120,18 @@ func recordsOf(t *testing.T, models Models, o mechanism.Options, reports string)
 		letter := text[len(text)-1]
 		use := max(strings.IndexByte("ABC", letter), 0)
 		services[use].Migrate(&state)
-		out, err := services[use].Step(&state, mechanism.Input{User: "u", Step: step, Cell: 20 + grid.Cell(step%3), Release: true})
+		out, err := services[use].Step(&state,
+			mechanism.Input{User: "u", Step: step, Cell: 20 + grid.Cell(step%3), Release: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !out.Kind.Published() || missing {
 			continue
 		}
-		r := Record{User: "u", Model: models[use].ID(), Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number}
+		r := Record{
+			User: "u", Model: models[use].ID(), Step: step, Kind: out.Kind, Release: out.Release,
+			Estimate: out.Estimate, Number: out.Number,
+		}
 		if letter == 'X' {
 			r.Model = "a model that is not given"
 		}

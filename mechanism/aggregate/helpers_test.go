@@ -46,7 +46,8 @@ func town(tb testing.TB) *mobility.Model {
 		if row := c / width; row == 2 || row == 3 {
 			w = 4
 		}
-		model.Initial.Cells, model.Initial.P = append(model.Initial.Cells, c), append(model.Initial.P, w/96)
+		model.Initial.Cells, model.Initial.P = append(model.Initial.Cells, c),
+			append(model.Initial.P, w/96)
 	}
 	if err := model.Validate(); err != nil {
 		tb.Fatal(err)
@@ -56,7 +57,10 @@ func town(tb testing.TB) *mobility.Model {
 
 // drive returns the records of vehicles that move by the model from where start puts them (nil: as
 // the model has it), in order of steps, and the cells where they were, by vehicle and step.
-func drive(tb testing.TB, model *mobility.Model, o mechanism.Options, seed uint64, vehicles int, steps int64, start func(v int) grid.Cell) ([]Record, [][]grid.Cell) {
+func drive(
+	tb testing.TB, model *mobility.Model, o mechanism.Options, seed uint64, vehicles int,
+	steps int64, start func(v int) grid.Cell,
+) ([]Record, [][]grid.Cell) {
 	tb.Helper()
 	s, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(seed)), o)
 	if err != nil {
@@ -76,12 +80,16 @@ func drive(tb testing.TB, model *mobility.Model, o mechanism.Options, seed uint6
 				paths[v] = append(paths[v], model.SampleInitial(random))
 			}
 			name := fmt.Sprintf("v%d", v)
-			out, err := s.Step(&states[v], mechanism.Input{User: name, Step: step, Cell: paths[v][step], Release: true})
+			out, err := s.Step(&states[v],
+				mechanism.Input{User: name, Step: step, Cell: paths[v][step], Release: true})
 			if err != nil {
 				tb.Fatal(err)
 			}
 			if out.Kind.Published() {
-				all = append(all, Record{User: name, Model: model.ID(), Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number})
+				all = append(all, Record{
+					User: name, Model: model.ID(), Step: step, Kind: out.Kind, Release: out.Release,
+					Estimate: out.Estimate, Number: out.Number,
+				})
 			}
 		}
 	}
@@ -89,7 +97,9 @@ func drive(tb testing.TB, model *mobility.Model, o mechanism.Options, seed uint6
 }
 
 // collect returns the windows of records.
-func collect(tb testing.TB, model *mobility.Model, o mechanism.Options, c CollectOptions, records []Record) ([]*Window, Counts) {
+func collect(
+	tb testing.TB, model *mobility.Model, o mechanism.Options, c CollectOptions, records []Record,
+) ([]*Window, Counts) {
 	tb.Helper()
 	var windows []*Window
 	k, err := NewCollector(Models{model}, o, c, func(w *Window) error {

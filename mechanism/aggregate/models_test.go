@@ -24,7 +24,8 @@ func restless(tb testing.TB, width, height int) *mobility.Model {
 	for c := range g.Cells() {
 		first := len(m.Values)
 		for to := range g.Cells() {
-			if dx, dy := to%width-c%width, to/width-c/width; dx >= -1 && dx <= 1 && dy >= -1 && dy <= 1 {
+			if dx, dy := to%width-c%width, to/width-c/width; dx >= -1 &&
+				dx <= 1 && dy >= -1 && dy <= 1 {
 				m.Columns, m.Values = append(m.Columns, grid.Cell(to)), append(m.Values, 1)
 			}
 		}
@@ -32,7 +33,8 @@ func restless(tb testing.TB, width, height int) *mobility.Model {
 			m.Values[i] = 1 / float64(len(m.Values)-first)
 		}
 		m.RowStart = append(m.RowStart, int64(len(m.Values)))
-		model.Initial.Cells, model.Initial.P = append(model.Initial.Cells, grid.Cell(c)), append(model.Initial.P, 1/float64(g.Cells()))
+		model.Initial.Cells, model.Initial.P = append(model.Initial.Cells, grid.Cell(c)),
+			append(model.Initial.P, 1/float64(g.Cells()))
 	}
 	if err := model.Validate(); err != nil {
 		tb.Fatal(err)
@@ -42,7 +44,9 @@ func restless(tb testing.TB, width, height int) *mobility.Model {
 
 // recordsOver runs a service whose model changes at a step, and returns its records and its states
 // after the last one.
-func recordsOver(tb testing.TB, models Models, at int64, o mechanism.Options, vehicles int, steps int64) ([]Record, []mechanism.State) {
+func recordsOver(
+	tb testing.TB, models Models, at int64, o mechanism.Options, vehicles int, steps int64,
+) ([]Record, []mechanism.State) {
 	tb.Helper()
 	services := []*mechanism.Sanitizer{newService(tb, models[0], o), newService(tb, models[1], o)}
 	states, random := make([]mechanism.State, vehicles), rand.NewPCG(1, 2)
@@ -56,13 +60,15 @@ func recordsOver(tb testing.TB, models Models, at int64, o mechanism.Options, ve
 			name := fmt.Sprintf("v%d", v)
 			services[use].Migrate(&states[v])
 			cell := grid.Cell(random.Uint64() % uint64(models[use].Grid.Cells()))
-			out, err := services[use].Step(&states[v], mechanism.Input{User: name, Step: step, Cell: cell, Release: true})
+			out, err := services[use].Step(&states[v],
+				mechanism.Input{User: name, Step: step, Cell: cell, Release: true})
 			if err != nil {
 				tb.Fatal(err)
 			}
 			if out.Kind.Published() {
 				all = append(all, Record{
-					User: name, Model: models[use].ID(), Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number,
+					User: name, Model: models[use].ID(), Step: step, Kind: out.Kind,
+					Release: out.Release, Estimate: out.Estimate, Number: out.Number,
 				})
 			}
 		}
@@ -95,7 +101,8 @@ func TestFollowChange(t *testing.T) {
 					}
 					known, err := f.Follow(tracks[r.User], r)
 					if err != nil || !known {
-						t.Fatalf("%s, change at %d to a map of %d cells: step %d is not followed, %v", name, at, later.Grid.Cells(), r.Step, err)
+						t.Fatalf("%s, change at %d to a map of %d cells: step %d is not "+
+							"followed, %v", name, at, later.Grid.Cells(), r.Step, err)
 					}
 				}
 				var state mechanism.State
@@ -103,7 +110,8 @@ func TestFollowChange(t *testing.T) {
 					if err := state.DecodeBinary(tracks[fmt.Sprintf("v%d", v)].state); err != nil {
 						t.Fatal(err)
 					}
-					if name != "skip" && string(state.Posterior.AppendBinary(nil)) != string(states[v].Posterior.AppendBinary(nil)) {
+					if name != "skip" && string(state.Posterior.AppendBinary(nil)) != string(
+						states[v].Posterior.AppendBinary(nil)) {
 						t.Errorf("%s, change at %d: the posterior is not the service's", name, at)
 					}
 				}
@@ -138,7 +146,8 @@ func TestFollowFoundOnAnotherMap(t *testing.T) {
 			}
 		}
 		if followed != test.want {
-			t.Errorf("a map of %d cells: %d records are followed, want %d", test.later.Grid.Cells(), followed, test.want)
+			t.Errorf("a map of %d cells: %d records are followed, want %d",
+				test.later.Grid.Cells(), followed, test.want)
 		}
 	}
 }
@@ -148,14 +157,16 @@ func TestFollowFoundOnAnotherMap(t *testing.T) {
 // change.
 func TestLikelihoodOverChange(t *testing.T) {
 	t.Parallel()
-	models, o := Models{town(t), restless(t, 8, 6)}, mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
+	models, o := Models{town(t), restless(t, 8, 6)},
+		mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
 	const steps, at = 9, 5
 	records, states := recordsOver(t, models, at, o, 20, steps)
 	var windows []*Window
-	k, err := NewCollector(models, o, CollectOptions{WindowSteps: 3, Flows: true}, func(w *Window) error {
-		windows = append(windows, w)
-		return nil
-	})
+	k, err := NewCollector(models, o, CollectOptions{WindowSteps: 3, Flows: true},
+		func(w *Window) error {
+			windows = append(windows, w)
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +236,8 @@ func TestCollectForeign(t *testing.T) {
 		return model.ID()
 	}
 	windows, counts, err := add(CollectOptions{WindowSteps: 5}, own)
-	if err != nil || counts.Own != 2 || counts.Lost != 0 || counts.Foreign != 30 || counts.Followed != 50 || len(windows) != 4 {
+	if err != nil || counts.Own != 2 || counts.Lost != 0 || counts.Foreign != 30 ||
+		counts.Followed != 50 || len(windows) != 4 {
 		t.Fatalf("%+v, %d windows, %v", counts, len(windows), err)
 	}
 	for i, w := range windows {
@@ -246,7 +258,9 @@ func TestCollectForeign(t *testing.T) {
 	if err != nil || counts.Own != 0 || counts.Lost != 4 || counts.Unwanted != 40 {
 		t.Errorf("a missing model before what is wanted: %+v, %v", counts, err)
 	}
-	if _, _, err := add(CollectOptions{WindowSteps: 5}, func(r Record) string { return r.User }); !errors.Is(err, ErrModel) {
+	if _, _, err := add(CollectOptions{WindowSteps: 5}, func(r Record) string {
+		return r.User
+	}); !errors.Is(err, ErrModel) {
 		t.Errorf("no model at all: %v", err)
 	}
 }
@@ -262,7 +276,9 @@ func TestCollectMaps(t *testing.T) {
 		windows, cells int
 	}{{0, 0, 0, 0}, {0, 10, 2, 48}, {15, 0, 1, 63}, {10, 15, 0, 0}} {
 		var windows []*Window
-		c := CollectOptions{WindowSteps: 5, FromMS: test.from * 60_000, BeforeMS: test.before * 60_000}
+		c := CollectOptions{
+			WindowSteps: 5, FromMS: test.from * 60_000, BeforeMS: test.before * 60_000,
+		}
 		k, err := NewCollector(models, o, c, func(w *Window) error {
 			windows = append(windows, w)
 			return nil
@@ -281,7 +297,8 @@ func TestCollectMaps(t *testing.T) {
 			}
 			continue
 		}
-		if err := errors.Join(err, k.Finish()); err != nil || len(windows) != test.windows || k.Zones().Count() != test.cells || k.Counts().Followed != 100 {
+		if err := errors.Join(err, k.Finish()); err != nil || len(windows) != test.windows ||
+			k.Zones().Count() != test.cells || k.Counts().Followed != 100 {
 			t.Errorf("%+v: %v, %d windows, %+v", test, err, len(windows), k.Counts())
 		}
 		for _, w := range windows {

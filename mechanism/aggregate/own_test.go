@@ -16,7 +16,9 @@ func TestLikelihoodUnderOwnModel(t *testing.T) {
 	t.Parallel()
 	model, o := town(t), mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
 	own, err := mobility.NewPersonal(model, mobility.PersonalCounts{
-		Weight: 5, Transitions: []mobility.Count{{From: 20, To: 21, N: 30}, {From: 21, To: 20, N: 30}}, Visits: []mobility.Count{{From: 20, To: 20, N: 30}, {From: 21, To: 21, N: 30}},
+		Weight:      5,
+		Transitions: []mobility.Count{{From: 20, To: 21, N: 30}, {From: 21, To: 20, N: 30}},
+		Visits:      []mobility.Count{{From: 20, To: 20, N: 30}, {From: 21, To: 21, N: 30}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -24,10 +26,11 @@ func TestLikelihoodUnderOwnModel(t *testing.T) {
 	for at := range int64(4) { // 0: from the beginning
 		service := newService(t, model, o)
 		var windows []*Window
-		k, err := NewCollector(Models{model}, o, CollectOptions{WindowSteps: 6, Flows: true}, func(w *Window) error {
-			windows = append(windows, w)
-			return nil
-		})
+		k, err := NewCollector(Models{model}, o,
+			CollectOptions{WindowSteps: 6, Flows: true}, func(w *Window) error {
+				windows = append(windows, w)
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,12 +45,16 @@ func TestLikelihoodUnderOwnModel(t *testing.T) {
 					t.Fatal(err)
 				}
 				name := fmt.Sprint(v)
-				out, err := service.Step(&states[v], mechanism.Input{User: name, Step: step, Cell: 20 + grid.Cell(step%2), Release: true, Personal: personal})
+				out, err := service.Step(&states[v], mechanism.Input{
+					User: name, Step: step, Cell: 20 + grid.Cell(step%2), Release: true,
+					Personal: personal,
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if err := k.Add(Record{
-					User: name, Model: model.ID(), Personal: personal, Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number,
+					User: name, Model: model.ID(), Personal: personal, Step: step, Kind: out.Kind,
+					Release: out.Release, Estimate: out.Estimate, Number: out.Number,
 				}); err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +87,8 @@ func TestLikelihoodUnderOwnModel(t *testing.T) {
 			for i, z := range got.Zones {
 				want := states[v].Posterior.P[i] / states[v].Posterior.Total() / dense[z]
 				if !near(float64(got.Values[i]), want, 1e-4*want) {
-					t.Fatalf("change at %d, vehicle %d, zone %d: likelihood %g, want %g", at, v, z, got.Values[i], want)
+					t.Fatalf("change at %d, vehicle %d, zone %d: likelihood %g, want %g",
+						at, v, z, got.Values[i], want)
 				}
 			}
 		}

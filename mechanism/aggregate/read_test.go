@@ -27,7 +27,9 @@ func published(g *grid.Grid, o mechanism.Options, r Record) Published {
 }
 
 // read returns the estimates of records.
-func read(t *testing.T, o ReadOptions, records []Published) (all []Density, summary Summary, err error) {
+func read(
+	t *testing.T, o ReadOptions, records []Published,
+) (all []Density, summary Summary, err error) {
 	t.Helper()
 	r, err := NewReader(o, func(_ *Window, d Density) error {
 		all = append(all, d)
@@ -56,7 +58,9 @@ func TestReaderLearns(t *testing.T) {
 	for i, r := range records {
 		all[i] = published(model.Grid, o, r)
 	}
-	told := ReadOptions{Versions: []Version{{Model: model}}, Release: o, Collect: CollectOptions{WindowSteps: 5}}
+	told := ReadOptions{
+		Versions: []Version{{Model: model}}, Release: o, Collect: CollectOptions{WindowSteps: 5},
+	}
 	want, summary, err := read(t, told, all)
 	if err != nil || len(want) != len(windows) || summary.Counts.Followed != counts.Followed {
 		t.Fatalf("%v, %d of %d windows, %+v", err, len(want), len(windows), summary)
@@ -73,10 +77,12 @@ func TestReaderLearns(t *testing.T) {
 		t.Errorf("learning from the records finds something else, or %v", err)
 	}
 	// A reader who comes in between two releases: until the next one, nothing tells ε.
-	if _, s, err := read(t, learns, all[80:]); err != nil || s.Counts.Records != int64(len(all)-80) || s.Counts.Followed != 0 {
+	if _, s, err := read(t, learns, all[80:]); err != nil ||
+		s.Counts.Records != int64(len(all)-80) || s.Counts.Followed != 0 {
 		t.Errorf("records that wait for a release: %v, %+v", err, s)
 	}
-	if s := summary; s.Windows != 3 || s.Vehicles != 60 || s.Smallest != 20 || s.Most.Vehicles != 20 || s.MostMS != 0 || s.Lost+s.Empty != 0 {
+	if s := summary; s.Windows != 3 || s.Vehicles != 60 || s.Smallest != 20 ||
+		s.Most.Vehicles != 20 || s.MostMS != 0 || s.Lost+s.Empty != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -94,16 +100,21 @@ func TestReaderBounds(t *testing.T) {
 			all[i].Kind = 0 // of a newer program
 		}
 	}
-	options := ReadOptions{Versions: []Version{{Model: model}}, Release: o, Collect: CollectOptions{WindowSteps: 5, FromMS: 300_000, BeforeMS: 900_000}}
+	options := ReadOptions{
+		Versions: []Version{{Model: model}}, Release: o,
+		Collect: CollectOptions{WindowSteps: 5, FromMS: 300_000, BeforeMS: 900_000},
+	}
 	_, s, err := read(t, options, all)
-	if err != nil || s.After != 20 || s.Windows != 2 || s.Counts.Unwanted != 20 || s.Counts.Wanted.Records != 40 || s.Counts.Wanted.Followed != 40 || s.Counts.Followed != 60 {
+	if err != nil || s.After != 20 || s.Windows != 2 || s.Counts.Unwanted != 20 ||
+		s.Counts.Wanted.Records != 40 || s.Counts.Wanted.Followed != 40 || s.Counts.Followed != 60 {
 		t.Errorf("%v, %+v", err, s)
 	}
 	options.Collect.FromMS, options.Collect.BeforeMS = 0, 60_000
 	if _, _, err := read(t, options, all); !errors.Is(err, ErrAfter) {
 		t.Errorf("no record is wanted: %v", err)
 	}
-	if _, _, err := read(t, options, nil); err == nil || !strings.Contains(err.Error(), "no record") {
+	if _, _, err := read(t, options, nil); err == nil ||
+		!strings.Contains(err.Error(), "no record") {
 		t.Errorf("no record: %v", err)
 	}
 }
@@ -114,7 +125,9 @@ func TestReaderRefuses(t *testing.T) {
 	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 3, 1, 2, nil)
 	first, second := published(model.Grid, o, records[0]), published(model.Grid, o, records[1])
-	options := ReadOptions{Versions: []Version{{Model: model}}, Release: o, Collect: CollectOptions{WindowSteps: 5}}
+	options := ReadOptions{
+		Versions: []Version{{Model: model}}, Release: o, Collect: CollectOptions{WindowSteps: 5},
+	}
 	for name, change := range map[string]func(*Published){
 		"mechanism": func(p *Published) { p.Mechanism = law.PIM },
 		"delta":     func(p *Published) { p.Delta = .3 },
@@ -126,7 +139,8 @@ func TestReaderRefuses(t *testing.T) {
 		change(&other)
 		_, _, err := read(t, options, []Published{first, other})
 		setting, is := errors.AsType[*SettingError](err)
-		if wants := name != "kind" && name != "number"; err == nil || is != wants || is && setting.Name != name {
+		if wants := name != "kind" && name != "number"; err == nil || is != wants ||
+			is && setting.Name != name {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
@@ -165,7 +179,8 @@ func TestReaderChoosesOwnModel(t *testing.T) {
 	o := mechanism.Options{Epsilon: 2, Delta: .05}
 	for i := range versions {
 		own, err := mobility.NewPersonal(versions[i].Model, mobility.PersonalCounts{
-			Weight: 5, Transitions: []mobility.Count{{From: 20, To: 21, N: 30}}, Visits: []mobility.Count{{From: 20, To: 20, N: 30}},
+			Weight: 5, Transitions: []mobility.Count{{From: 20, To: 21, N: 30}},
+			Visits: []mobility.Count{{From: 20, To: 20, N: 30}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -183,15 +198,22 @@ func TestReaderChoosesOwnModel(t *testing.T) {
 		if _, err := services[use].MigrateTo(&state, own); err != nil {
 			t.Fatal(err)
 		}
-		out, err := services[use].Step(&state, mechanism.Input{User: "u", Step: step, Cell: 20, Release: true, Personal: own})
+		out, err := services[use].Step(&state,
+			mechanism.Input{User: "u", Step: step, Cell: 20, Release: true, Personal: own})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := Record{User: "u", Model: "a keyed hash", Step: step, Kind: out.Kind, Release: out.Release, Estimate: out.Estimate, Number: out.Number}
+		r := Record{
+			User: "u", Model: "a keyed hash", Step: step, Kind: out.Kind, Release: out.Release,
+			Estimate: out.Estimate, Number: out.Number,
+		}
 		all = append(all, published(versions[use].Model.Grid, o, r))
 	}
-	options := ReadOptions{Versions: versions, Release: o, Collect: CollectOptions{WindowSteps: start}}
-	if _, s, err := read(t, options, all); err != nil || s.Counts.Followed != 2*start || s.Counts.Personal != 1 || s.Counts.Own != 0 {
+	options := ReadOptions{
+		Versions: versions, Release: o, Collect: CollectOptions{WindowSteps: start},
+	}
+	if _, s, err := read(t, options, all); err != nil || s.Counts.Followed != 2*start ||
+		s.Counts.Personal != 1 || s.Counts.Own != 0 {
 		t.Errorf("%v, %+v", err, s.Counts)
 	}
 	versions[1].StartMS += 60_000 // a record is taken for the other version's

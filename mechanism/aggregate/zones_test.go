@@ -19,7 +19,8 @@ func TestZones(t *testing.T) {
 	if z.Of(0) != 0 || z.Of(4) != 1 || z.Of(4*8+3) != 2 || z.Of(47) != 3 {
 		t.Error("cells are in the wrong zones")
 	}
-	if low, high := z.Corners(3); low != (grid.Point{X: 2, Y: 2}) || high != (grid.Point{X: 4, Y: 3}) {
+	if low, high := z.Corners(3); low != (grid.Point{X: 2, Y: 2}) ||
+		high != (grid.Point{X: 4, Y: 3}) {
 		t.Errorf("the north-east zone reaches from %v to %v", low, high)
 	}
 	if BlockOf(g, 1.1) != 2 || BlockOf(g, .01) != 1 || BlockOf(g, 1e9) != 8 {

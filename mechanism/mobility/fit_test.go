@@ -16,8 +16,8 @@ func TestFitJSON(t *testing.T) {
 		Calibration: []FitDelta{
 			{Delta: .001},
 			{
-				Delta: .01, Drift: .02, Low: .01, High: .03, SetMean: 7, SetMedian: 6, EntropyBits: 5,
-				LogPrior: -4,
+				Delta: .01, Drift: .02, Low: .01, High: .03, SetMean: 7, SetMedian: 6,
+				EntropyBits: 5, LogPrior: -4,
 			},
 			{Delta: .1, Drift: .1, High: .2},
 		},

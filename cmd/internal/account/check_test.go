@@ -14,9 +14,13 @@ import (
 // transaction, open or aborted, was not published.
 func TestFirstTransactionIsNoEvidence(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := topics.Cluster{Brokers: []string{w.Addr}, Group: "first", Topics: servicetest.Topics("first")}
+	o := topics.Cluster{
+		Brokers: []string{w.Addr}, Group: "first", Topics: servicetest.Topics("first"),
+	}
 	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
-	check := &Check{Client: w.Client, Cluster: o, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	check := &Check{
+		Client: w.Client, Cluster: o, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+	}
 	require := func(want bool, when string) {
 		t.Helper()
 		got, err := check.Published(t.Context(), 0, servicetest.Partitions)
@@ -31,14 +35,17 @@ func TestFirstTransactionIsNoEvidence(t *testing.T) {
 	servicetest.OK(t, tx.Init(t.Context()))
 	_, err = tx.Produce(t.Context(), producer.Batch{
 		TopicPartition: producer.TopicPartition{Topic: o.Topics.Sanitized},
-		Records:        []producer.Record{{Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS}},
+		Records: []producer.Record{{
+			Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS,
+		}},
 	})
 	servicetest.OK(t, err)
 	require(false, "with an open transaction,")
 	servicetest.OK(t, tx.Abort(t.Context()))
 	require(false, "after the abort,")
 	servicetest.OK(t, check.Before(t.Context()))
-	w.Write(t, true, o.Topics.DeadLetters, 0, servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
+	w.Write(t, true, o.Topics.DeadLetters, 0,
+		servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
 	require(true, "after a dead letter,")
 	w.DeleteRecords(t, o.Topics.DeadLetters, 0, 2)
 	require(true, "after retention,")
@@ -51,9 +58,13 @@ func TestFirstTransactionIsNoEvidence(t *testing.T) {
 // way. Once the transaction is aborted it is empty.
 func TestUndecidedIsNotLost(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := topics.Cluster{Brokers: []string{w.Addr}, Group: "first", Topics: servicetest.Topics("first")}
+	o := topics.Cluster{
+		Brokers: []string{w.Addr}, Group: "first", Topics: servicetest.Topics("first"),
+	}
 	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
-	check := &Check{Client: w.Client, Cluster: o, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	check := &Check{
+		Client: w.Client, Cluster: o, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+	}
 	require := func(want bool, when string) {
 		t.Helper()
 		holds, err := check.Holds(t.Context(), 0)
@@ -68,12 +79,15 @@ func TestUndecidedIsNotLost(t *testing.T) {
 	servicetest.OK(t, tx.Init(t.Context()))
 	_, err = tx.Produce(t.Context(), producer.Batch{
 		TopicPartition: producer.TopicPartition{Topic: o.Topics.Changelog},
-		Records:        []producer.Record{{Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS}},
+		Records: []producer.Record{{
+			Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS,
+		}},
 	})
 	servicetest.OK(t, err)
 	require(true, "with an open transaction,")
 	servicetest.OK(t, tx.Abort(t.Context()))
 	require(false, "after the abort,")
-	w.Write(t, true, o.Topics.Changelog, 0, servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
+	w.Write(t, true, o.Topics.Changelog, 0,
+		servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
 	require(true, "after a commit,")
 }

@@ -95,9 +95,10 @@ func (e *LostError) Error() string {
 	}
 	if len(known) == 1 && len(published) > 0 {
 		isNew = fmt.Sprintf(". The group has no offset: set its offsets first, to where it is to "+
-			"go on, or all fixes in the raw topic are released once more. If this is a new service, "+
-			"or after \"geodither state reset\", give it a sanitized topic and a dead-letter topic "+
-			"of its own, in place of %s and %s, or set accept_lost_account: true for one start",
+			"go on, or all fixes in the raw topic are released once more. If this is a new "+
+			"service, or after \"geodither state reset\", give it a sanitized topic and a "+
+			"dead-letter topic of its own, in place of %s and %s, or set accept_lost_account: "+
+			"true for one start",
 			e.Outputs[0], e.Outputs[1])
 	}
 	return fmt.Sprintf("%v: %s %s, but %s. It was deleted, emptied or made again. %s%s",
@@ -281,7 +282,8 @@ func (c *Check) evidence(ctx context.Context, n, partitions int32,
 	if n >= partitions {
 		return e, nil
 	}
-	offset, found, err := consumer.Committed(ctx, c.Client, c.Call, c.Cluster.Group, c.Cluster.Topics.Raw, n)
+	offset, found, err := consumer.Committed(ctx, c.Client, c.Call, c.Cluster.Group,
+		c.Cluster.Topics.Raw, n)
 	if found {
 		e.committed = offset
 	}

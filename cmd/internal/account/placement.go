@@ -23,7 +23,8 @@ type Placement struct {
 // NewPlacement counts for a topic of that many partitions.
 func NewPlacement(partitions int) *Placement {
 	return &Placement{
-		partitions: partitions, users: map[string][]int32{}, misplaced: map[engine.Partitioner]int{}, strays: map[[2]engine.Partitioner]int{},
+		partitions: partitions, users: map[string][]int32{},
+		misplaced: map[engine.Partitioner]int{}, strays: map[[2]engine.Partitioner]int{},
 	}
 }
 
@@ -105,7 +106,8 @@ func (p *Placement) Misplaced(by engine.Partitioner) int { return p.misplaced[by
 // by now, begun, another partitioner would move them away from their accounts of ε.
 func (p *Placement) Advice(by engine.Partitioner, topic string, begun bool) string {
 	found := fmt.Sprintf("%d of %d users in the records of %s that were looked at "+
-		"are in another partition than topics.partitioner: %s puts them", p.misplaced[by], p.pairs, topic, by)
+		"are in another partition than topics.partitioner: %s puts them",
+		p.misplaced[by], p.pairs, topic, by)
 	likely, ok := p.Likely()
 	if begun {
 		lie := ""
@@ -113,18 +115,20 @@ func (p *Placement) Advice(by engine.Partitioner, topic string, begun bool) stri
 			lie = fmt.Sprintf("; these records lie where %s puts them", likely)
 		}
 		return found + lie + fmt.Sprintf(". Users have their state and account of ε where the "+
-			"partitioner in force so far puts them, and to set another one would start the accounts "+
-			"of all users who move at 0. Have the producers use %s; or feed a new raw topic, with a "+
-			"group, a sanitized topic and a changelog of its own: there each account starts at 0 and "+
-			"adds to what is spent already", by)
+			"partitioner in force so far puts them, and to set another one would start the "+
+			"accounts of all users who move at 0. Have the producers use %s; or feed a new raw "+
+			"topic, with a group, a sanitized topic and a changelog of its own: there each "+
+			"account starts at 0 and adds to what is spent already", by)
 	}
 	if !ok || likely == by {
-		return found + fmt.Sprintf(". Have all producers use one partitioner, %s or %s, and feed a new raw topic; "+
-			"or set topics.partitioner: %s if the producers' side vouches for it "+
-			"that each user is in one partition", engine.Murmur2, engine.CRC32, engine.AnyPartitioner)
+		return found + fmt.Sprintf(". Have all producers use one partitioner, %s or %s, and feed "+
+			"a new raw topic; or set topics.partitioner: %s if the producers' side vouches for "+
+			"it that each user is in one partition", engine.Murmur2, engine.CRC32,
+			engine.AnyPartitioner)
 	}
-	return found + fmt.Sprintf("; these records lie where %s puts them (%s): set topics.partitioner: %s, "+
-		"or have the producers use %s and feed a new raw topic", likely, likely.Who(), likely, by)
+	return found + fmt.Sprintf("; these records lie where %s puts them (%s): set "+
+		"topics.partitioner: %s, or have the producers use %s and feed a new raw topic", likely,
+		likely.Who(), likely, by)
 }
 
 // Explain says which partitioner puts the misplaced users where they are, if one does.

@@ -22,12 +22,14 @@ func placed(by engine.Partitioner, partitions int, keys ...[]byte) *Placement {
 // TestPlacement: what is said of topics whose producers are known.
 func TestPlacement(t *testing.T) {
 	for _, partitions := range []int{1, 2, 3, 4, 16, 64} {
-		right, wrong := placed(engine.Murmur2, partitions, servicetest.Users(60)...), placed(engine.CRC32, partitions, servicetest.Users(60)...)
+		right, wrong := placed(engine.Murmur2, partitions, servicetest.Users(60)...),
+			placed(engine.CRC32, partitions, servicetest.Users(60)...)
 		if right.Mostly(engine.Murmur2) || right.misplaced[engine.Murmur2] != 0 {
 			t.Errorf("%d partitions: a murmur2 topic is called misplaced", partitions)
 		}
 		if wrong.Mostly(engine.Murmur2) != (partitions > 1) || wrong.Mostly(engine.CRC32) {
-			t.Errorf("%d partitions: of a crc32 topic %d of %d users are misplaced", partitions, wrong.misplaced[engine.Murmur2], wrong.pairs)
+			t.Errorf("%d partitions: of a crc32 topic %d of %d users are misplaced",
+				partitions, wrong.misplaced[engine.Murmur2], wrong.pairs)
 		}
 		if by, found := wrong.Likely(); found != (partitions > 1) || found && by != engine.CRC32 {
 			t.Errorf("%d partitions: a crc32 topic looks like %q, %t", partitions, by, found)
@@ -42,7 +44,8 @@ func TestPlacement(t *testing.T) {
 			t.Errorf("%d partitions: one wrong producer of ten stops the service", partitions)
 		}
 		if mixed.twice != mixed.misplaced[engine.Murmur2] {
-			t.Errorf("%d partitions: %d users are in two, want %d", partitions, mixed.twice, mixed.misplaced[engine.Murmur2])
+			t.Errorf("%d partitions: %d users are in two, want %d",
+				partitions, mixed.twice, mixed.misplaced[engine.Murmur2])
 		}
 	}
 	// However many records a few users have, they are few.
@@ -61,13 +64,18 @@ func TestPlacement(t *testing.T) {
 	for i, key := range servicetest.Users(80) {
 		other.Add(key, int32(i%8))
 	}
-	if _, found := other.Likely(); found || !other.Mostly(engine.Murmur2) || !other.Mostly(engine.CRC32) {
+	if _, found := other.Likely(); found || !other.Mostly(engine.Murmur2) ||
+		!other.Mostly(engine.CRC32) {
 		t.Errorf("a round robin looks like %+v", other.misplaced)
 	}
-	if said := other.Advice(engine.Murmur2, "raw", false); !strings.Contains(said, "topics.partitioner: any") || strings.Contains(said, "vehicle") {
+	if said := other.Advice(engine.Murmur2, "raw", false); !strings.Contains(
+		said, "topics.partitioner: any") || strings.Contains(said, "vehicle") {
 		t.Errorf("the advice is %q", said)
 	}
-	if said := placed(engine.CRC32, 4, servicetest.Users(40)...).Advice(engine.Murmur2, "raw", false); !strings.Contains(said, "these records lie where crc32 puts them (the default of librdkafka): set topics.partitioner: crc32") {
+	if said := placed(engine.CRC32, 4, servicetest.Users(40)...).Advice(engine.Murmur2, "raw",
+		false); !strings.Contains(
+		said, "these records lie where crc32 puts them (the default of librdkafka): set "+
+			"topics.partitioner: crc32") {
 		t.Errorf("the advice is %q", said)
 	}
 }

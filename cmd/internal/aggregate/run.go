@@ -122,9 +122,9 @@ func (r *run) explain(err error) error {
 		return fmt.Errorf("%w. Give all models of the time, with several --model or the service's "+
 			"config with -c, or leave the time of the others out with --from or --to", err)
 	case errors.Is(err, aggregate.ErrMaps):
-		return fmt.Errorf("%w. Zones are parts of one map: aggregate the time of each map by itself, "+
-			"with --to that time for the one and --from it for the other, or a window later "+
-			"if the change lies inside of that window", err)
+		return fmt.Errorf("%w. Zones are parts of one map: aggregate the time of each map by "+
+			"itself, with --to that time for the one and --from it for the other, or a window "+
+			"later if the change lies inside of that window", err)
 	case errors.Is(err, aggregate.ErrOrder), errors.Is(err, aggregate.ErrSettings):
 		if cause := r.input.split.cause(); cause != "" {
 			return fmt.Errorf("%w. A likely cause: %s", err, cause)

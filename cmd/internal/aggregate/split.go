@@ -77,9 +77,9 @@ func (s *split) cause() string {
 			"agree on a partitioner. \"geodither doctor\" says which ones they use"
 	case len(s.again) > 0:
 		return users(len(s.again)) + " releases whose numbers go back, so these come from two " +
-			"states of the user, each with a budget: the raw topic's producers may not agree on a " +
-			"partitioner (\"geodither doctor\" says which ones they use), or the records are of " +
-			"two services or groups"
+			"states of the user, each with a budget: the raw topic's producers may not agree on " +
+			"a partitioner (\"geodither doctor\" says which ones they use), or the records " +
+			"are of two services or groups"
 	}
 	return ""
 }

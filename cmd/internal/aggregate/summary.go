@@ -112,7 +112,8 @@ func (l *lines) followed(s aggregate.Summary) {
 func (l *lines) models(c aggregate.Counts) {
 	switch {
 	case c.Personal == 1:
-		l.add("own models", "1 user is followed under a model of their own; flows leave this one out")
+		l.add(
+			"own models", "1 user is followed under a model of their own; flows leave this one out")
 	case c.Personal > 1:
 		l.add("own models", "%d users are followed under models of their own; flows leave them out",
 			c.Personal)
@@ -147,7 +148,8 @@ func (l *lines) windows(s aggregate.Summary) {
 	}
 	l.add("windows", "%s", text)
 	l.add("releases", "move %.0f %% of the fleet against the model alone, on average; "+
-		"in %d of %d windows they contradict it so far that the fleet's own prior replaces it in part",
+		"in %d of %d windows they contradict it so far that the fleet's own prior replaces "+
+		"it in part",
 		100*s.Moved, s.Taught, s.Windows)
 }
 

@@ -66,7 +66,8 @@ func TestTable(t *testing.T) {
 				continue
 			}
 			if mathematics != strings.HasPrefix(imported+"/", "mechanism/") {
-				t.Errorf("%s may import %s: mathematics and plumbing meet in cmd only", pkg, imported)
+				t.Errorf("%s may import %s: mathematics and plumbing meet in cmd only",
+					pkg, imported)
 			}
 		}
 	}
@@ -105,22 +106,46 @@ func TestPlantedImports(t *testing.T) {
 		{"ours that is allowed", "mechanism/grid/a.go", goFile("", module+"/mechanism/convex"), ""},
 		{"a test's own extra", "state/a_test.go", goFile("", kfake), ""},
 		{"a test's own package", "state/a_test.go", goFile("", module+"/state"), ""},
-		{"plumbing in mathematics", "mechanism/grid/a.go", goFile("", module+"/schemas"), "must not import " + module + "/schemas"},
-		{"mathematics in plumbing", "state/a.go", goFile("", module+"/mechanism"), "must not import " + module + "/mechanism"},
+		{
+			"plumbing in mathematics", "mechanism/grid/a.go", goFile("", module+"/schemas"),
+			"must not import " + module + "/schemas",
+		},
+		{
+			"mathematics in plumbing", "state/a.go", goFile("", module+"/mechanism"),
+			"must not import " + module + "/mechanism",
+		},
 		{"another's module", "state/a.go", goFile("", gonum+"/gonum/mat"), "must not import gonum"},
-		{"a module of like name", "state/a.go", goFile("", pebble+"fork"), "must not import " + pebble + "fork"},
-		{"a test's extra outside tests", "state/a.go", goFile("", kfake), "must not import " + kfake},
-		{"another's module in a test", "state/a_test.go", goFile("", gonum), "must not import gonum"},
-		{"its own package", "state/a.go", goFile("", module+"/state"), "must not import " + module + "/state"},
+		{
+			"a module of like name", "state/a.go", goFile("", pebble+"fork"),
+			"must not import " + pebble + "fork",
+		},
+		{
+			"a test's extra outside tests", "state/a.go", goFile("", kfake),
+			"must not import " + kfake,
+		},
+		{
+			"another's module in a test", "state/a_test.go", goFile("", gonum),
+			"must not import gonum",
+		},
+		{
+			"its own package", "state/a.go", goFile("", module+"/state"),
+			"must not import " + module + "/state",
+		},
 		{"behind a build constraint", "state/a_plan9.go", &fstest.MapFile{
 			Data: []byte("//go:build never\n\npackage state\n\nimport _ \"" + gonum + "\"\n"),
 		}, "must not import gonum"},
 		{"logging in mathematics", "mechanism/grid/a.go", goFile("", "log"), "must not import log"},
 		{"redaction in mathematics", "mechanism/grid/a.go", goFile("", "log/slog"), ""},
-		{"network in mathematics", "mechanism/grid/a.go", goFile("", "net/http"), "must not import net/http"},
+		{
+			"network in mathematics", "mechanism/grid/a.go", goFile("", "net/http"),
+			"must not import net/http",
+		},
 		{"superseded", "state/a.go", goFile("", "math/rand"), "must not import math/rand"},
 		{"unlisted", "state/deep/a.go", goFile(""), "package state/deep is not in the table"},
-		{"unlisted, tests only", "deploy/a_test.go", goFile(""), "package deploy is not in the table"},
+		{
+			"unlisted, tests only", "deploy/a_test.go", goFile(""),
+			"package deploy is not in the table",
+		},
 		{"at the root", "a.go", goFile(""), "package . is not in the table"},
 		{"in testdata", "state/testdata/a.go", goFile("", gonum), ""},
 		{"in a hidden folder", ".cache/a.go", goFile(""), ""},
@@ -134,7 +159,8 @@ func TestPlantedImports(t *testing.T) {
 	t.Run("listed, but gone", func(t *testing.T) {
 		tree := sound()
 		delete(tree, "mechanism/grid/doc.go")
-		mustComplain(t, imports(parsed(t, tree), rules), "mechanism/grid is in the table, but not in the tree")
+		mustComplain(t, imports(parsed(t, tree), rules),
+			"mechanism/grid is in the table, but not in the tree")
 	})
 }
 
@@ -151,12 +177,24 @@ func TestPlantedUnused(t *testing.T) {
 		want string
 	}{
 		{"all used", rule{}, ""},
-		{"ours", rule{ours: []string{"consumer"}}, "does not import consumer outside of tests: remove it from ours"},
-		{"third", rule{third: []string{franz + "/pkg/kmsg"}}, "does not import " + franz + "/pkg/kmsg outside"},
+		{
+			"ours",
+			rule{ours: []string{"consumer"}},
+			"does not import consumer outside of tests: remove it from ours",
+		},
+		{
+			"third",
+			rule{third: []string{franz + "/pkg/kmsg"}},
+			"does not import " + franz + "/pkg/kmsg outside",
+		},
 		{"tests", rule{tests: []string{"consumer"}}, "no test of state needs consumer"},
 		{"twice in one list", rule{ours: []string{"schemas"}}, "lists schemas twice"},
 		{"allowed to all and to tests", rule{tests: []string{"schemas"}}, "lists schemas twice"},
-		{"a module and its part", rule{tests: []string{pebble + "/vfs"}}, "no test of state needs " + pebble + "/vfs"},
+		{
+			"a module and its part",
+			rule{tests: []string{pebble + "/vfs"}},
+			"no test of state needs " + pebble + "/vfs",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rules := map[string]rule{"state": {
@@ -168,11 +206,18 @@ func TestPlantedUnused(t *testing.T) {
 		})
 	}
 	for name, rules := range map[string]rule{
-		"ours that only tests use":  {ours: []string{"schemas", "producer"}, third: []string{pebble}, tests: []string{kfake, gonum}},
-		"third that only tests use": {ours: []string{"schemas"}, third: []string{pebble, gonum}, tests: []string{"producer", kfake}},
+		"ours that only tests use": {
+			ours: []string{"schemas", "producer"}, third: []string{pebble},
+			tests: []string{kfake, gonum},
+		},
+		"third that only tests use": {
+			ours: []string{"schemas"}, third: []string{pebble, gonum},
+			tests: []string{"producer", kfake},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mustComplain(t, imports(files, map[string]rule{"state": rules}), "outside of tests: remove it")
+			mustComplain(t, imports(files, map[string]rule{"state": rules}),
+				"outside of tests: remove it")
 		})
 	}
 }
@@ -190,7 +235,10 @@ func mustComplain(t *testing.T, broken []string, want string) {
 func TestPlantedRawFields(t *testing.T) {
 	for _, test := range []struct{ name, path, body, want string }{
 		{"value", "state/a.go", "type t struct{ last schemas.Raw }", "field last"},
-		{"map of slices of pointers", "state/a.go", "type t struct{ byUser map[string][]*schemas.Raw }", "field byUser"},
+		{
+			"map of slices of pointers", "state/a.go",
+			"type t struct{ byUser map[string][]*schemas.Raw }", "field byUser",
+		},
 		{"nested", "state/a.go", "type t struct{ In struct{ fix schemas.Raw } }", "field fix"},
 		{"in schemas itself", "schemas/a.go", "type t struct{ last Raw }", "field last"},
 		{"exported", "state/a.go", "type t struct{ Last schemas.Raw }", ""},
@@ -202,14 +250,16 @@ func TestPlantedRawFields(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tree := fstest.MapFS{
-				"cmd/geodither/doc.go": goFile("type t struct{ first schemas.Raw }"), test.path: goFile(test.body),
+				"cmd/geodither/doc.go": goFile("type t struct{ first schemas.Raw }"),
+				test.path:              goFile(test.body),
 			}
 			mustComplain(t, rawFields(parsed(t, tree), []string{"cmd/geodither"}), test.want)
 		})
 	}
 	t.Run("exempt without need", func(t *testing.T) {
 		tree := fstest.MapFS{"state/a.go": goFile("type t struct{ Last schemas.Raw }")}
-		mustComplain(t, rawFields(parsed(t, tree), []string{"state"}), "no field of state keeps a raw fix")
+		mustComplain(t, rawFields(parsed(t, tree), []string{"state"}),
+			"no field of state keeps a raw fix")
 	})
 }
 
@@ -219,7 +269,9 @@ func TestPlantedStrangers(t *testing.T) {
 		"": "", ".golangci.yml": "", "bin/x": "", "cpu.prof": "",
 		"NOTES.md": "NOTES.md: nothing but", "internal/x": "internal: nothing but",
 	} {
-		tree := fstest.MapFS{".gitignore": {Data: []byte("/bin/\n*.prof\n")}, "go.mod": {}, "README.md": {}}
+		tree := fstest.MapFS{
+			".gitignore": {Data: []byte("/bin/\n*.prof\n")}, "go.mod": {}, "README.md": {},
+		}
 		if name != "" {
 			tree[name] = &fstest.MapFile{}
 		}

@@ -51,7 +51,9 @@ func sources(tree fs.FS) ([]source, error) {
 		if err != nil {
 			return err
 		}
-		found = append(found, source{name, path.Dir(name), strings.HasSuffix(base, "_test.go"), file})
+		found = append(found, source{
+			name, path.Dir(name), strings.HasSuffix(base, "_test.go"), file,
+		})
 		return nil
 	})
 	return found, err
@@ -64,7 +66,8 @@ func imports(files []source, table map[string]rule) (broken []string) {
 	for _, f := range files {
 		rule, ok := table[f.pkg]
 		if !ok {
-			broken = append(broken, fmt.Sprintf("%s: package %s is not in the table: decide what it may import, and list it", f.path, f.pkg))
+			broken = append(broken, fmt.Sprintf("%s: package %s is not in the table: decide what "+
+				"it may import, and list it", f.path, f.pkg))
 			continue
 		}
 		if used[f.pkg] == nil {
@@ -78,7 +81,8 @@ func imports(files []source, table map[string]rule) (broken []string) {
 			}
 			entry, ok := rule.allows(f, imported)
 			if !ok {
-				broken = append(broken, fmt.Sprintf("%s: package %s must not import %s", f.path, f.pkg, imported))
+				broken = append(broken,
+					fmt.Sprintf("%s: package %s must not import %s", f.path, f.pkg, imported))
 			}
 			if !f.test || slices.Contains(rule.tests, entry) {
 				used[f.pkg][entry] = true
@@ -87,7 +91,8 @@ func imports(files []source, table map[string]rule) (broken []string) {
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(table)) {
 		if used[pkg] == nil {
-			broken = append(broken, fmt.Sprintf("package %s is in the table, but not in the tree", pkg))
+			broken = append(broken,
+				fmt.Sprintf("package %s is in the table, but not in the tree", pkg))
 			continue
 		}
 		broken = append(broken, table[pkg].unused(pkg, used[pkg])...)
@@ -107,9 +112,11 @@ func (r rule) unused(pkg string, used map[string]bool) (broken []string) {
 			case seen[entry]:
 				broken = append(broken, fmt.Sprintf("table: %s lists %s twice", pkg, entry))
 			case !used[entry] && kind.name == "tests":
-				broken = append(broken, fmt.Sprintf("table: no test of %s needs %s in its tests: remove it", pkg, entry))
+				broken = append(broken, fmt.Sprintf(
+					"table: no test of %s needs %s in its tests: remove it", pkg, entry))
 			case !used[entry]:
-				broken = append(broken, fmt.Sprintf("table: %s does not import %s outside of tests: remove it from %s", pkg, entry, kind.name))
+				broken = append(broken, fmt.Sprintf("table: %s does not import %s outside of "+
+					"tests: remove it from %s", pkg, entry, kind.name))
 			}
 			seen[entry] = true
 		}
@@ -174,7 +181,9 @@ func rawFields(files []source, exempt []string) (broken []string) {
 					}
 					needed[f.pkg] = true
 					if !slices.Contains(exempt, f.pkg) {
-						broken = append(broken, fmt.Sprintf("%s: field %s keeps a raw fix where fmt cannot redact it: export it, or keep only what is needed", f.path, name.Name))
+						broken = append(broken, fmt.Sprintf(
+							"%s: field %s keeps a raw fix where fmt cannot redact it: export it, "+
+								"or keep only what is needed", f.path, name.Name))
 					}
 				}
 			}
@@ -183,7 +192,8 @@ func rawFields(files []source, exempt []string) (broken []string) {
 	}
 	for _, pkg := range exempt {
 		if !needed[pkg] {
-			broken = append(broken, fmt.Sprintf("mayKeepRaw: no field of %s keeps a raw fix: remove it", pkg))
+			broken = append(broken,
+				fmt.Sprintf("mayKeepRaw: no field of %s keeps a raw fix: remove it", pkg))
 		}
 	}
 	return broken
@@ -226,7 +236,8 @@ func strangers(tree fs.FS, allowed []string) (broken []string, err error) {
 			return err == nil && ok
 		})
 		if !strings.HasPrefix(name, ".") && !ignored && !slices.Contains(allowed, name) {
-			broken = append(broken, fmt.Sprintf("%s: nothing but %v and dot files lies at the root", name, allowed))
+			broken = append(broken,
+				fmt.Sprintf("%s: nothing but %v and dot files lies at the root", name, allowed))
 		}
 	}
 	for _, name := range missing {

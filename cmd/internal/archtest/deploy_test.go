@@ -65,7 +65,8 @@ func TestCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(t.TempDir(), "geodither")
-	build := exec.Command("go", "build", "-ldflags", linkedVersion(t, string(dockerfile)), "-o", binary, "../../geodither")
+	build := exec.Command("go", "build", "-ldflags", linkedVersion(t, string(dockerfile)),
+		"-o", binary, "../../geodither")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
@@ -96,7 +97,12 @@ func testCompose(t *testing.T, binary string) {
 	if found < 3 {
 		t.Errorf("found %d services of the image geodither: the test reads the file wrongly", found)
 	}
-	for _, planted := range [][]string{{"produce", "--topics=x"}, {"prodduce", "--topic=x"}, {"train", "--in=x", "--boxes=1,2,3,4"}, nil} {
+	for _, planted := range [][]string{
+		{"produce", "--topics=x"},
+		{"prodduce", "--topic=x"},
+		{"train", "--in=x", "--boxes=1,2,3,4"},
+		nil,
+	} {
 		if knows(binary, planted) == nil {
 			t.Errorf("planted command %q passes", planted)
 		}
@@ -113,7 +119,8 @@ func testConfigs(t *testing.T, binary string) {
 		files = append(files, config.File)
 	}
 	planted := filepath.Join(t.TempDir(), "planted.yml")
-	if err := os.WriteFile(planted, []byte("brokers: [kafka:9092]\ngruop: geodither\n"), 0o600); err != nil {
+	if err := os.WriteFile(planted, []byte("brokers: [kafka:9092]\ngruop: geodither\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := settingsError(binary, planted); got == "" {
@@ -181,7 +188,8 @@ func TestDockerfile(t *testing.T) {
 		t.Error(broken)
 	}
 	for planted, want := range map[string]string{
-		"COPY go.mod gone.sum ./": "gone.sum", "COPY deploy /x": "deploy", "COPY --from=build /out /x": "",
+		"COPY go.mod gone.sum ./": "gone.sum", "COPY deploy /x": "deploy",
+		"COPY --from=build /out /x": "",
 	} {
 		tree := fstest.MapFS{
 			"deploy/Dockerfile": {Data: []byte("FROM scratch\n" + planted + "\n")},
@@ -218,7 +226,8 @@ func missingSources(t *testing.T, tree fs.FS) (broken []string) {
 			if _, err := fs.Stat(tree, path.Clean(source)); err != nil {
 				broken = append(broken, fmt.Sprintf("Dockerfile copies %s: %v", source, err))
 			} else if source != "." && !slices.Contains(lines, "!"+first) {
-				broken = append(broken, fmt.Sprintf("Dockerfile copies %s, which .dockerignore leaves out", source))
+				broken = append(broken,
+					fmt.Sprintf("Dockerfile copies %s, which .dockerignore leaves out", source))
 			}
 		}
 	}

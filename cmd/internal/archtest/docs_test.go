@@ -56,7 +56,8 @@ func documents(tree fs.FS) (broken []string, err error) {
 		if err != nil {
 			return err
 		}
-		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(string(data), ""), -1) {
+		for _, m := range link.FindAllStringSubmatch(
+			fenced.ReplaceAllString(string(data), ""), -1) {
 			if !leads(tree, name, m[1]) {
 				broken = append(broken, fmt.Sprintf("%s: the link to %s leads nowhere", name, m[1]))
 			}
@@ -64,7 +65,8 @@ func documents(tree fs.FS) (broken []string, err error) {
 		for _, m := range makeTarget.FindAllStringSubmatch(string(data), -1) {
 			for _, word := range strings.Fields(m[1]) {
 				if !slices.Contains(targets, word) {
-					broken = append(broken, fmt.Sprintf("%s: there is no target %q of make", name, word))
+					broken = append(broken,
+						fmt.Sprintf("%s: there is no target %q of make", name, word))
 				}
 			}
 		}
@@ -90,9 +92,10 @@ func leads(tree fs.FS, document, to string) bool {
 	if err != nil || info.IsDir() {
 		return false
 	}
-	return slices.ContainsFunc(headline.FindAllStringSubmatch(string(data), -1), func(m []string) bool {
-		return anchorOf(m[1]) == anchor
-	})
+	return slices.ContainsFunc(headline.FindAllStringSubmatch(string(data), -1),
+		func(m []string) bool {
+			return anchorOf(m[1]) == anchor
+		})
 }
 
 // anchorOf returns the name by which GitHub links to a headline.

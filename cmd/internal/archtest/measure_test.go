@@ -33,7 +33,8 @@ type unit struct {
 // load type-checks every package of the module at root. The packages that they import come from
 // the go command's build cache.
 func load(root string) ([]unit, error) {
-	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles,Module", "./...")
+	list := exec.Command("go", "list",
+		"-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles,Module", "./...")
 	list.Dir, list.Stderr = root, os.Stderr
 	out, err := list.Output()
 	if err != nil {
@@ -59,7 +60,8 @@ func load(root string) ([]unit, error) {
 		}
 	}
 	fset := token.NewFileSet()
-	from := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(export[path]) })
+	from := importer.ForCompiler(fset, "gc",
+		func(path string) (io.ReadCloser, error) { return os.Open(export[path]) })
 	var units []unit
 	for _, p := range ours {
 		texts := make(map[string][]byte)
@@ -78,10 +80,14 @@ func load(root string) ([]unit, error) {
 }
 
 // checked parses and type-checks the files of one package.
-func checked(fset *token.FileSet, path string, texts map[string][]byte, from types.Importer) (unit, error) {
+func checked(
+	fset *token.FileSet, path string, texts map[string][]byte, from types.Importer,
+) (unit, error) {
 	u := unit{
 		path: strings.TrimPrefix(path, module+"/"), fset: fset,
-		info: &types.Info{Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object)},
+		info: &types.Info{
+			Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object),
+		},
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		file, err := parser.ParseFile(fset, name, texts[name], parser.SkipObjectResolution)
@@ -147,7 +153,8 @@ func (u *unit) scattered() (named int, found []string) {
 			in[u.file(m.Pos())] = true
 		}
 		if len(in) >= scatteredFiles {
-			found = append(found, fmt.Sprintf("%s in %s", name, strings.Join(slices.Sorted(maps.Keys(in)), " ")))
+			found = append(found, fmt.Sprintf("%s in %s", name,
+				strings.Join(slices.Sorted(maps.Keys(in)), " ")))
 		}
 	}
 	return named, found
@@ -187,7 +194,8 @@ func (u *unit) apart(used map[string][]use) (functions int, apart, stray []strin
 	for _, file := range u.files {
 		for _, decl := range file.Decls {
 			d, ok := decl.(*ast.FuncDecl)
-			if !ok || d.Name.IsExported() || d.Recv == nil && (d.Name.Name == "init" || d.Name.Name == "main") {
+			if !ok || d.Name.IsExported() ||
+				d.Recv == nil && (d.Name.Name == "init" || d.Name.Name == "main") {
 				continue
 			}
 			functions++
@@ -259,7 +267,8 @@ const (
 // Directives are as long as they are.
 func wide(name, text string) (found []string) {
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	file, err := parser.ParseFile(fset, name, text,
+		parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return []string{err.Error()}
 	}

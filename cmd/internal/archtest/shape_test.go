@@ -101,25 +101,31 @@ func (most limits) exceeded(all []shape, long []string) (broken []string) {
 	}
 	for _, s := range all {
 		if s.files > most.files {
-			broken = append(broken, fmt.Sprintf("%s has %d files, at most %d: give a part of it a package of its own", s.pkg, s.files, most.files))
+			broken = append(broken, fmt.Sprintf("%s has %d files, at most %d: give a part of it "+
+				"a package of its own", s.pkg, s.files, most.files))
 		}
 	}
 	sum := total(all)
 	if len(sum.scattered) > most.scattered {
-		add(sum.scattered, "the methods of %d types lie in %d or more files, at most %d", len(sum.scattered), scatteredFiles, most.scattered)
+		add(sum.scattered, "the methods of %d types lie in %d or more files, at most %d",
+			len(sum.scattered), scatteredFiles, most.scattered)
 	}
 	if p := percent(len(sum.apart), sum.functions); p > most.apart {
-		add(sum.apart, "%.1f %% of the unexported functions are used once, in another file of their package, at most %g %%: move them there", p, most.apart)
+		add(sum.apart, "%.1f %% of the unexported functions are used once, in another file of "+
+			"their package, at most %g %%: move them there", p, most.apart)
 	}
 	if len(sum.stray) > most.stray {
-		add(sum.stray, "%d functions are used once, in another file, and need nothing of their own, at most %d: move them there",
+		add(sum.stray, "%d functions are used once, in another file, and need nothing of their "+
+			"own, at most %d: move them there",
 			len(sum.stray), most.stray)
 	}
 	if len(sum.mutual) > most.mutual {
-		add(sum.mutual, "%d pairs of files use each other, at most %d", len(sum.mutual), most.mutual)
+		add(sum.mutual, "%d pairs of files use each other, at most %d",
+			len(sum.mutual), most.mutual)
 	}
 	if len(long) > most.wide {
-		add(long, "%d lines with a comment are over %d columns, at most %d", len(long), columns, most.wide)
+		add(long, "%d lines with a comment are over %d columns, at most %d",
+			len(long), columns, most.wide)
 	}
 	return broken
 }
@@ -130,21 +136,30 @@ func report(all []shape, long []string) string {
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	sum := total(all)
 	sum.pkg = "total"
-	fmt.Fprintln(table, "files\tlines\ttypes\tscattered\tfunctions\tapart\t%\tstray\tmutual\t package\t")
+	fmt.Fprintln(
+		table, "files\tlines\ttypes\tscattered\tfunctions\tapart\t%\tstray\tmutual\t package\t")
 	for _, s := range append(slices.Clone(all), sum) {
-		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\t %s\t\n", s.files, s.lines, s.types, len(s.scattered),
-			s.functions, len(s.apart), percent(len(s.apart), s.functions), len(s.stray), len(s.mutual), s.pkg)
+		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\t %s\t\n",
+			s.files, s.lines, s.types, len(s.scattered), s.functions, len(s.apart),
+			percent(len(s.apart), s.functions), len(s.stray), len(s.mutual), s.pkg)
 	}
 	table.Flush()
 	fmt.Fprintf(&b, "\nlines with a comment over %d columns: %d, in tests %d\n", columns, len(long),
-		len(slices.DeleteFunc(slices.Clone(long), func(at string) bool { return !strings.Contains(at, "_test.go:") })))
+		len(slices.DeleteFunc(slices.Clone(long),
+			func(at string) bool { return !strings.Contains(at, "_test.go:") })))
 	for _, list := range []struct {
 		title   string
 		entries []string
 	}{
-		{fmt.Sprintf("scattered: types whose methods lie in %d or more files", scatteredFiles), sum.scattered},
+		{
+			fmt.Sprintf("scattered: types whose methods lie in %d or more files", scatteredFiles),
+			sum.scattered,
+		},
 		{"mutual: pairs of files that use each other", sum.mutual},
-		{"apart: unexported functions that are used once, in another file of the package", sum.apart},
+		{
+			"apart: unexported functions that are used once, in another file of the package",
+			sum.apart,
+		},
 		{"stray: those of them that need nothing of their own file", sum.stray},
 	} {
 		fmt.Fprintf(&b, "\n%s\n\t%s\n", list.title, strings.Join(list.entries, "\n\t"))
@@ -181,22 +196,43 @@ func TestPlantedShape(t *testing.T) {
 		most  limits
 		want  string
 	}{
-		{"one file", map[string]string{"a.go": "type t int; func (t) M() { f(); f() }; func f() {}"}, none, ""},
-		{"many files", map[string]string{"a.go": "", "b.go": "", "c.go": ""}, with(func(l *limits) { l.files = 2 }), "p has 3 files, at most 2"},
+		{
+			"one file",
+			map[string]string{"a.go": "type t int; func (t) M() { f(); f() }; func f() {}"},
+			none,
+			"",
+		},
+		{
+			"many files",
+			map[string]string{"a.go": "", "b.go": "", "c.go": ""},
+			with(func(l *limits) { l.files = 2 }), "p has 3 files, at most 2",
+		},
 		{
 			"methods in three files",
-			map[string]string{"a.go": "type t int; func (t) A() {}", "b.go": "func (*t) B() {}", "c.go": "func (t) C() {}"},
+			map[string]string{
+				"a.go": "type t int; func (t) A() {}", "b.go": "func (*t) B() {}",
+				"c.go": "func (t) C() {}",
+			},
 			none, "p: t in a.go b.go c.go",
 		},
 		{
 			"methods in two files",
-			map[string]string{"a.go": "type t int; func (t) A() {}", "b.go": "func (*t) B() {}; func (t) C() {}"},
+			map[string]string{
+				"a.go": "type t int; func (t) A() {}", "b.go": "func (*t) B() {}; func (t) C() {}",
+			},
 			none, "",
 		},
-		{"used once in another file", map[string]string{"a.go": "func F() { g() }", "b.go": "func g() {}"}, none, "p: g of b.go in a.go"},
+		{
+			"used once in another file",
+			map[string]string{"a.go": "func F() { g() }", "b.go": "func g() {}"},
+			none,
+			"p: g of b.go in a.go",
+		},
 		{
 			"a method used once in another file",
-			map[string]string{"a.go": "func F(x t) { x.m() }", "b.go": "type t struct{}; func (t) m() {}"},
+			map[string]string{
+				"a.go": "func F(x t) { x.m() }", "b.go": "type t struct{}; func (t) m() {}",
+			},
 			none, "p: m of b.go in a.go",
 		},
 		{
@@ -211,22 +247,40 @@ func TestPlantedShape(t *testing.T) {
 		},
 		{
 			"a stray function",
-			map[string]string{"a.go": "func F() { g() }; type t int", "b.go": "func g() { x := t(1); _ = x }"},
+			map[string]string{
+				"a.go": "func F() { g() }; type t int", "b.go": "func g() { x := t(1); _ = x }",
+			},
 			noStray, "p: g of b.go in a.go",
 		},
 		{
 			"an entry to its file",
-			map[string]string{"a.go": "func F() { g() }", "b.go": "func g() { h(); h() }; func h() {}"},
+			map[string]string{
+				"a.go": "func F() { g() }", "b.go": "func g() { h(); h() }; func h() {}",
+			},
 			noStray, "",
 		},
 		{
 			"a method beside its type",
-			map[string]string{"a.go": "func F(x t) { x.m() }", "b.go": "type t struct{}; func (t) m() {}"},
+			map[string]string{
+				"a.go": "func F(x t) { x.m() }", "b.go": "type t struct{}; func (t) m() {}",
+			},
 			noStray, "",
 		},
-		{"used twice in another file", map[string]string{"a.go": "func F() { g(); g() }", "b.go": "func g() {}"}, none, ""},
-		{"exported and used once in another file", map[string]string{"a.go": "func F() { G() }", "b.go": "func G() {}"}, none, ""},
-		{"used once in its file", map[string]string{"a.go": "func F() { g() }; func g() {}"}, none, ""},
+		{
+			"used twice in another file",
+			map[string]string{"a.go": "func F() { g(); g() }", "b.go": "func g() {}"},
+			none, "",
+		},
+		{
+			"exported and used once in another file",
+			map[string]string{"a.go": "func F() { G() }", "b.go": "func G() {}"},
+			none, "",
+		},
+		{
+			"used once in its file",
+			map[string]string{"a.go": "func F() { g() }; func g() {}"},
+			none, "",
+		},
 		{"not used", map[string]string{"a.go": "func F() {}", "b.go": "func g() {}"}, none, ""},
 		{
 			"a share under the limit",
@@ -235,17 +289,24 @@ func TestPlantedShape(t *testing.T) {
 		},
 		{
 			"files that use each other",
-			map[string]string{"a.go": "func F() { g(1); g(2) }; const c = 1", "b.go": "func g(int) { _ = c }"},
+			map[string]string{
+				"a.go": "func F() { g(1); g(2) }; const c = 1", "b.go": "func g(int) { _ = c }",
+			},
 			none, "p: a.go b.go",
 		},
 		{
 			"files that use each other's type and method",
-			map[string]string{"a.go": "type t int; func (x t) A() { x.b(); x.b() }", "b.go": "func (t) b() {}"},
+			map[string]string{
+				"a.go": "type t int; func (x t) A() { x.b(); x.b() }", "b.go": "func (t) b() {}",
+			},
 			none, "p: a.go b.go",
 		},
 		{
 			"files that point one way",
-			map[string]string{"a.go": "func F() { g(); g(); var x t; _ = x.f }", "b.go": "func g() {}; type t struct { f int }"},
+			map[string]string{
+				"a.go": "func F() { g(); g(); var x t; _ = x.f }",
+				"b.go": "func g() {}; type t struct { f int }",
+			},
 			none, "",
 		},
 	} {

@@ -38,83 +38,114 @@ var table = map[string]rule{
 		pure:  true,
 	},
 	"mechanism/mobility/train": {
-		ours: []string{"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train/internal/smooth", "mechanism/parallel"},
+		ours: []string{
+			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train/internal/smooth",
+			"mechanism/parallel",
+		},
 		// goavro: what a file holds; mechanism: the example
 		tests: []string{goavro, "mechanism", "mechanism/noise"},
 		pure:  true,
 	},
 	// What training with and without privacy have in common.
-	"mechanism/mobility/train/internal/smooth": {ours: []string{"mechanism/grid", "mechanism/mobility", "mechanism/parallel"}, pure: true},
+	"mechanism/mobility/train/internal/smooth": {
+		ours: []string{"mechanism/grid", "mechanism/mobility", "mechanism/parallel"}, pure: true,
+	},
 	"mechanism/mobility/train/private": {
 		ours: []string{
-			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "mechanism/mobility/train/internal/smooth",
-			"mechanism/noise", "mechanism/parallel",
+			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train",
+			"mechanism/mobility/train/internal/smooth", "mechanism/noise", "mechanism/parallel",
 		},
 		tests: []string{gonum},
 		pure:  true,
 	},
-	"mechanism/ledger":      {pure: true},
-	"mechanism/locationset": {ours: []string{"mechanism/grid", "mechanism/mobility"}, tests: []string{"mechanism/internal/testcase"}, pure: true},
+	"mechanism/ledger": {pure: true},
+	"mechanism/locationset": {
+		ours:  []string{"mechanism/grid", "mechanism/mobility"},
+		tests: []string{"mechanism/internal/testcase"}, pure: true,
+	},
 	"mechanism/law": {
-		ours:  []string{"mechanism/convex", "mechanism/grid", "mechanism/noise"},
-		tests: []string{"mechanism/internal/testcase", "mechanism/locationset", "mechanism/mobility", gonum},
-		pure:  true,
+		ours: []string{"mechanism/convex", "mechanism/grid", "mechanism/noise"},
+		tests: []string{
+			"mechanism/internal/testcase", "mechanism/locationset", "mechanism/mobility", gonum,
+		},
+		pure: true,
 	},
 	// Inputs for tests, and oracles.
-	"mechanism/internal/testcase": {ours: []string{"mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise"}, pure: true},
+	"mechanism/internal/testcase": {ours: []string{
+		"mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+	}, pure: true},
 	"mechanism": {
 		ours: []string{
-			"mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/ledger", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+			"mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/ledger",
+			"mechanism/locationset", "mechanism/mobility", "mechanism/noise",
 		},
 		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
 	},
 	"mechanism/trial": {
-		ours: []string{"mechanism", "mechanism/grid", "mechanism/mobility"}, tests: []string{"mechanism/noise"},
-		pure: true,
+		ours:  []string{"mechanism", "mechanism/grid", "mechanism/mobility"},
+		tests: []string{"mechanism/noise"}, pure: true,
 	},
 	// A product for the readers of a sanitized topic, so it knows nothing of the evaluation.
 	"mechanism/aggregate": {
-		ours:  []string{"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise", "mechanism/parallel"},
+		ours: []string{
+			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise",
+			"mechanism/parallel",
+		},
 		third: []string{gonum},
 		pure:  true,
 	},
 	"mechanism/evaluation/audit": {
-		ours:  []string{"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/noise", "mechanism/parallel", "mechanism/trial"},
+		ours: []string{
+			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law",
+			"mechanism/locationset", "mechanism/mobility", "mechanism/noise", "mechanism/parallel",
+			"mechanism/trial",
+		},
 		third: []string{gonum},
 		pure:  true,
 	},
 	"mechanism/parallel": {pure: true},
 	"mechanism/evaluation/fit": {
-		ours: []string{"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial"},
+		ours: []string{
+			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
+			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
+		},
 		pure: true,
 	},
 	"mechanism/evaluation/compare": {
-		ours: []string{"mechanism/trial", "mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/evaluation/fit"},
+		ours: []string{
+			"mechanism/trial", "mechanism", "mechanism/grid", "mechanism/mobility",
+			"mechanism/evaluation/fit",
+		},
 		pure: true,
 	},
 
 	// gonum.org/v1/plot, and the drawing libraries behind it.
-	"mechanism/evaluation/chart": {ours: []string{"mechanism/grid"}, third: []string{gonum}, pure: true},
+	"mechanism/evaluation/chart": {
+		ours: []string{"mechanism/grid"}, third: []string{gonum}, pure: true,
+	},
 	"mechanism/evaluation/density": {
 		ours: []string{
-			"mechanism", "mechanism/aggregate", "mechanism/trial", "mechanism/evaluation/chart", "mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/parallel",
+			"mechanism", "mechanism/aggregate", "mechanism/trial", "mechanism/evaluation/chart",
+			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/parallel",
 		},
 		pure: true,
 	},
 	"mechanism/evaluation/tune": {
 		ours: []string{
 			"mechanism/trial",
-			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
-			"mechanism/parallel", "mechanism/evaluation/chart", "mechanism/evaluation/fit", "mechanism/evaluation/report",
+			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
+			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel",
+			"mechanism/evaluation/chart", "mechanism/evaluation/fit", "mechanism/evaluation/report",
 		},
 		pure: true,
 	},
 	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
 	"mechanism/evaluation/experiment/study": {
 		ours: []string{
-			"mechanism", "mechanism/evaluation/report", "mechanism/grid", "mechanism/law", "mechanism/locationset",
-			"mechanism/mobility", "mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
+			"mechanism", "mechanism/evaluation/report", "mechanism/grid", "mechanism/law",
+			"mechanism/locationset", "mechanism/mobility", "mechanism/mobility/train",
+			"mechanism/noise", "mechanism/parallel", "mechanism/trial",
 		},
 		third: []string{gonum},
 		tests: []string{"mechanism/evaluation/experiment/study/studytest"},
@@ -125,14 +156,17 @@ var table = map[string]rule{
 	},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
-			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/locationset",
-			"mechanism/mobility", "mechanism/trial",
-			"mechanism/evaluation/chart", "mechanism/evaluation/experiment/study", "mechanism/evaluation/report",
+			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law",
+			"mechanism/locationset", "mechanism/mobility", "mechanism/trial",
+			"mechanism/evaluation/chart", "mechanism/evaluation/experiment/study",
+			"mechanism/evaluation/report",
 			// what a reader makes of a fleet's releases
 			"mechanism/aggregate", "mechanism/evaluation/density",
 		},
-		tests: []string{"mechanism/evaluation/experiment/study/studytest", "mechanism/mobility/train"},
-		pure:  true,
+		tests: []string{
+			"mechanism/evaluation/experiment/study/studytest", "mechanism/mobility/train",
+		},
+		pure: true,
 	},
 
 	"schemas": {third: []string{goavro}},
@@ -146,7 +180,9 @@ var table = map[string]rule{
 	"consumer": {
 		ours:  []string{"consumer/wire"},
 		third: []string{kafkaGo},
-		tests: []string{"consumer/admin", "consumer/group", "consumer/wire/wiretest", "producer", franz},
+		tests: []string{
+			"consumer/admin", "consumer/group", "consumer/wire/wiretest", "producer", franz,
+		},
 	},
 	"consumer/admin": {
 		ours:  []string{"consumer/wire"},
@@ -236,7 +272,9 @@ var table = map[string]rule{
 		tests: []string{"cmd/internal/towntest"},
 	},
 	"cmd/internal/towntest": {
-		ours: []string{"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "schemas"},
+		ours: []string{
+			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "schemas",
+		},
 	},
 	"cmd/internal/gather": {
 		ours: []string{
@@ -249,9 +287,9 @@ var table = map[string]rule{
 	},
 	"cmd/internal/modelfit": {
 		ours: []string{
-			"mechanism", "mechanism/evaluation/fit", "mechanism/mobility", "mechanism/mobility/train",
-			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/gather", "cmd/internal/modelview",
-			"cmd/internal/traces",
+			"mechanism", "mechanism/evaluation/fit", "mechanism/mobility",
+			"mechanism/mobility/train", "cmd/internal/cli", "cmd/internal/files",
+			"cmd/internal/gather", "cmd/internal/modelview", "cmd/internal/traces",
 		},
 	},
 	"cmd/internal/aggregate": {
@@ -264,9 +302,9 @@ var table = map[string]rule{
 	},
 	"cmd/internal/modelview": {
 		ours: []string{
-			"mechanism/evaluation/chart", "mechanism/evaluation/compare", "mechanism/evaluation/fit",
-			"mechanism/grid", "mechanism/mobility",
-			"cmd/internal/cli", "cmd/internal/expect", "cmd/internal/files",
+			"mechanism/evaluation/chart", "mechanism/evaluation/compare",
+			"mechanism/evaluation/fit", "mechanism/grid", "mechanism/mobility", "cmd/internal/cli",
+			"cmd/internal/expect", "cmd/internal/files",
 		},
 	},
 	"cmd/internal/config": {
@@ -339,16 +377,16 @@ var table = map[string]rule{
 	"cmd/geodither": {
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/audit",
-			"cmd/internal/cli", "cmd/internal/config", "cmd/internal/demo", "cmd/internal/devbroker",
-			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/feed",
-			"cmd/internal/files", "cmd/internal/fleet", "cmd/internal/gather",
+			"cmd/internal/cli", "cmd/internal/config", "cmd/internal/demo",
+			"cmd/internal/devbroker", "cmd/internal/engine", "cmd/internal/expect",
+			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet", "cmd/internal/gather",
 			"cmd/internal/kafkaconn", "cmd/internal/modelfit", "cmd/internal/modelview",
 			"cmd/internal/pipeline", "cmd/internal/records", "cmd/internal/sanitize",
 			"cmd/internal/topics", "cmd/internal/tuning", "consumer", "mechanism",
-			"mechanism/aggregate", "mechanism/evaluation/audit",
-			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",
-			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
-			"mechanism/mobility/train", "mechanism/noise", "mechanism/trial", "schemas",
+			"mechanism/aggregate", "mechanism/evaluation/audit", "mechanism/evaluation/compare",
+			"mechanism/evaluation/experiment", "mechanism/evaluation/experiment/study",
+			"mechanism/law", "mechanism/mobility", "mechanism/mobility/train", "mechanism/noise",
+			"mechanism/trial", "schemas",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{

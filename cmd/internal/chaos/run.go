@@ -214,7 +214,9 @@ state_dir: %q
 release: {epsilon: 1, delta: 0.01, budget: {epsilon: %v, window: %v, spent: predict}}
 transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
 session_timeout: %v
-`, strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state, budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout)
+`,
+		strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state,
+		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout)
 	if id != "" {
 		text += "instance_id: " + id + "\n"
 	}

@@ -24,7 +24,8 @@ type InputFlags struct {
 // Register registers the flags, with --in for the paths.
 func (f *InputFlags) Register(flags *pflag.FlagSet) {
 	f.RegisterAs(flags, "in")
-	flags.StringVar(&f.Format, "format", "", "csv, ndjson, geolife or gowalla; default: seen from the content")
+	flags.StringVar(&f.Format, "format", "",
+		"csv, ndjson, geolife or gowalla; default: seen from the content")
 	flags.BoolVar(&f.Strict, "strict", false, "stop at the first bad line instead of counting it")
 }
 
@@ -41,14 +42,17 @@ func (f *InputFlags) RegisterAs(flags *pflag.FlagSet, paths string) {
 
 // Open opens the paths of the flags and those behind the flags. The end of the context ends the
 // reading.
-func (f *InputFlags) Open(ctx context.Context, more []string, stdin io.Reader) (*traces.Reader, error) {
+func (f *InputFlags) Open(
+	ctx context.Context, more []string, stdin io.Reader,
+) (*traces.Reader, error) {
 	options := traces.Options{Format: traces.Format(f.Format), Strict: f.Strict, Columns: f.columns}
 	if err := options.Validate(); err != nil {
 		return nil, Usage(err)
 	}
 	paths := slices.Concat(f.Paths, more)
 	if len(paths) == 0 {
-		return nil, Usagef("name the traces to read with --%s; - is standard input", cmp.Or(f.flag, "in"))
+		return nil, Usagef("name the traces to read with --%s; - is standard input",
+			cmp.Or(f.flag, "in"))
 	}
 	return traces.Open(ctx, paths, stdin, options)
 }

@@ -28,7 +28,8 @@ func TestProgress(t *testing.T) {
 	p.Phase("reading", func() (done, total int64) { return 50e6, 200e6 })
 	*clock = clock.Add(10 * time.Second)
 	p.Show(1000)
-	if got, want := last(out), "reading [#####...............]  25 %  50.0 of 200.0 MB, 5.0 MB/s  30s left"; got != want {
+	if got, want := last(out),
+		"reading [#####...............]  25 %  50.0 of 200.0 MB, 5.0 MB/s  30s left"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 
@@ -46,7 +47,8 @@ func TestProgress(t *testing.T) {
 	}
 	*clock = clock.Add(2 * time.Second)
 	p.Count(3, 4, "rows")
-	if got, want := last(out), "smoothing [###############.....]  75 %  3 of 4 rows, 2/s  1s left"; got != want {
+	if got, want := last(out),
+		"smoothing [###############.....]  75 %  3 of 4 rows, 2/s  1s left"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 

@@ -15,14 +15,19 @@ func TestRemovedFlag(t *testing.T) {
 	for _, c := range []struct {
 		args, want string
 	}{
-		{"model shake --salt 3", "--salt is gone: set release.salt in a config, and name the config with -c FILE"},
+		{
+			"model shake --salt 3",
+			"--salt is gone: set release.salt in a config, and name the config with -c FILE",
+		},
 		{"model shake --pepper 3", "unknown flag: --pepper"},
 		{"model stir --salt 3", "unknown flag: --salt"},
 	} {
 		root := &cobra.Command{Use: "geodither", SilenceUsage: true, SilenceErrors: true}
 		model := &cobra.Command{Use: "model"}
 		for _, name := range []string{"shake", "stir"} {
-			model.AddCommand(&cobra.Command{Use: name, RunE: func(*cobra.Command, []string) error { return nil }})
+			model.AddCommand(&cobra.Command{Use: name, RunE: func(*cobra.Command, []string) error {
+				return nil
+			}})
 		}
 		root.AddCommand(model)
 		var out bytes.Buffer

@@ -12,7 +12,10 @@ func TestInterruptibly(t *testing.T) {
 	forever := make(chan struct{})
 	defer close(forever)
 	cancel()
-	if err := Interruptibly(ctx, func() error { <-forever; return nil }); !errors.Is(err, context.Canceled) {
+	if err := Interruptibly(ctx, func() error {
+		<-forever
+		return nil
+	}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	failed := errors.New("failed")

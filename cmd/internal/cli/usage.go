@@ -53,7 +53,8 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 func OneFile(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return fmt.Errorf("name one %s, as in %q", what, strings.TrimSpace(FirstLine(cmd.Example)))
+			return fmt.Errorf("name one %s, as in %q", what,
+				strings.TrimSpace(FirstLine(cmd.Example)))
 		}
 		return nil
 	}

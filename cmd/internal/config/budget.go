@@ -33,7 +33,8 @@ const noBudget = "none"
 func (b *Budget) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
 		if node.Value != noBudget {
-			return wrongYAML(node, "release.budget: `%s` cannot be used here: write %s, or its settings, such as {epsilon: 16, window: 24h}",
+			return wrongYAML(node, "release.budget: `%s` cannot be used here: write %s, or its "+
+				"settings, such as {epsilon: 16, window: 24h}",
 				node.Value, noBudget)
 		}
 		*b = Budget{decided: true}
@@ -49,14 +50,17 @@ func (b *Budget) UnmarshalYAML(node *yaml.Node) error {
 	}
 	*b = Budget(read)
 	if b.Epsilon == 0 && b.Lifetime == 0 {
-		return wrongYAML(node, "release.budget: it limits nothing: set epsilon and window, or lifetime, or write \"budget: %s\"", noBudget)
+		return wrongYAML(node, "release.budget: it limits nothing: set epsilon and window, or "+
+			"lifetime, or write \"budget: %s\"", noBudget)
 	}
 	return nil
 }
 
 // wrongYAML is an error that the decoder reports beside its own.
 func wrongYAML(node *yaml.Node, format string, args ...any) error {
-	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %s", node.Line, fmt.Sprintf(format, args...))}}
+	return &yaml.TypeError{
+		Errors: []string{fmt.Sprintf("line %d: %s", node.Line, fmt.Sprintf(format, args...))},
+	}
 }
 
 // knownKeys refuses the keys of a mapping that a struct has no field for, in the decoder's words,
@@ -72,7 +76,8 @@ func knownKeys(node *yaml.Node, t reflect.Type) error {
 	var wrong []string
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if key := node.Content[i]; !slices.Contains(known, key.Value) {
-			wrong = append(wrong, fmt.Sprintf("line %d: field %s not found in type budget", key.Line, key.Value))
+			wrong = append(wrong, fmt.Sprintf("line %d: field %s not found in type budget",
+				key.Line, key.Value))
 		}
 	}
 	if len(wrong) > 0 {
@@ -86,16 +91,18 @@ func (b *Budget) required() error {
 	if b.decided {
 		return nil
 	}
-	return errors.New(`release.budget is not set and has no default: write {epsilon: 16, window: 24h} to let a user's releases cost ` +
-		`Σε = 16 in any 24 hours and no more, or "none" to let Σε grow for as long as the service runs`)
+	return errors.New("release.budget is not set and has no default: write {epsilon: 16, " +
+		"window: 24h} to let a user's releases cost Σε = 16 in any 24 hours and no more, or " +
+		"\"none\" to let Σε grow for as long as the service runs")
 }
 
 // agree refuses limits that contradict each other. Whether each is a number that can be used, and
 // leaves room for one release, is left to the mechanism's own Validate.
 func (b *Budget) agree() error {
 	if b.Lifetime > 0 && b.Lifetime < b.Epsilon {
-		return fmt.Errorf("budget.lifetime of Σε = %s is below the Σε = %s that budget.epsilon allows in one window, which could never be spent: "+
-			"raise lifetime or lower epsilon", strings.TrimSpace(cli.Sum(b.Lifetime)), strings.TrimSpace(cli.Sum(b.Epsilon)))
+		return fmt.Errorf("budget.lifetime of Σε = %s is below the Σε = %s that budget.epsilon "+
+			"allows in one window, which could never be spent: raise lifetime or lower epsilon",
+			strings.TrimSpace(cli.Sum(b.Lifetime)), strings.TrimSpace(cli.Sum(b.Epsilon)))
 	}
 	return nil
 }

@@ -85,7 +85,8 @@ func Service(path string) (pipeline.Options, File, error) {
 	if err != nil {
 		return pipeline.Options{}, file, Error(path, err)
 	}
-	if err := errors.Join(options.Validate(), inSection("release", file.Release.proved())); err != nil {
+	if err := errors.Join(options.Validate(),
+		inSection("release", file.Release.proved())); err != nil {
 		return pipeline.Options{}, file, Error(path, err)
 	}
 	return options, file, nil
@@ -124,12 +125,14 @@ func read(path string) (File, error) {
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil {
 		if errors.Is(err, io.EOF) {
-			return file, errors.New("the file is empty; deploy/geodither.yml is a complete one to start from")
+			return file, errors.New(
+				"the file is empty; deploy/geodither.yml is a complete one to start from")
 		}
 		return file, explainYAML(err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return file, errors.New("a second YAML document follows the first (---), and would be ignored: keep one")
+		return file, errors.New(
+			"a second YAML document follows the first (---), and would be ignored: keep one")
 	}
 	return file, nil
 }
@@ -151,7 +154,8 @@ func explainYAML(err error) error {
 			line = unknownKey.ReplaceAllLiteralString(line, unknown(parts[1]))
 		}
 		if parts := wrongKind.FindStringSubmatch(line); parts != nil {
-			line = wrongKind.ReplaceAllLiteralString(line, strings.TrimSpace(parts[1]+" cannot be used here: write "+kindOf(parts[2])))
+			line = wrongKind.ReplaceAllLiteralString(line, strings.TrimSpace(
+				parts[1]+" cannot be used here: write "+kindOf(parts[2])))
 		}
 		lines = append(lines, errors.New(line))
 	}
@@ -183,7 +187,8 @@ func (c *File) options() (pipeline.Options, error) {
 			Topics: topics.Set{
 				Raw: c.Topics.Raw, Sanitized: c.Topics.Sanitized,
 				Changelog: c.Topics.Changelog, DeadLetters: c.Topics.DeadLetters,
-				Create: c.Topics.Create, Partitions: c.Topics.Partitions, Replication: c.Topics.Replication,
+				Create: c.Topics.Create, Partitions: c.Topics.Partitions,
+				Replication: c.Topics.Replication,
 			},
 		},
 		Settings: engine.Settings{
@@ -226,7 +231,8 @@ func (c Log) Logger(out io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if c.Level != "" {
 		if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-			return nil, fmt.Errorf("log.level %q is unknown: choose debug, info, warn or error", c.Level)
+			return nil, fmt.Errorf("log.level %q is unknown: choose debug, info, warn or error",
+				c.Level)
 		}
 	}
 	options := &slog.HandlerOptions{Level: level}

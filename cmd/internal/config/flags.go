@@ -21,14 +21,17 @@ type Flags struct {
 // reads of the config.
 func (f *Flags) Register(flags *pflag.FlagSet, uses string) {
 	flags.StringVarP(&f.Path, "config", "c", "", "service's config `FILE`: "+uses+"; not its key")
-	flags.StringVar(&f.mechanism, "mechanism", "", "lattice (default), pim, knorm, laplace or laplace-tight")
-	flags.Float64Var(&f.epsilon, "epsilon", 0, "what one release may reveal, a natural logarithm; releases add up")
+	flags.StringVar(&f.mechanism, "mechanism", "",
+		"lattice (default), pim, knorm, laplace or laplace-tight")
+	flags.Float64Var(&f.epsilon, "epsilon", 0,
+		"what one release may reveal, a natural logarithm; releases add up")
 	flags.Float64Var(&f.delta, "delta", 0, "prior mass that the location set may leave out")
 }
 
 // RegisterInterval registers --interval.
 func (f *Flags) RegisterInterval(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.interval, "interval", 0, "least time between two releases of a user; default one step of the model")
+	flags.DurationVar(&f.interval, "interval", 0,
+		"least time between two releases of a user; default one step of the model")
 }
 
 // File returns the config that is named, or an empty one, with the flags in the place of its

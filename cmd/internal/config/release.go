@@ -69,8 +69,9 @@ func (c Release) unproved() string {
 // proved refuses for a service what has no proof, unless the config says that this is meant.
 func (c Release) proved() error {
 	if what := c.unproved(); what != "" && !c.Unproved {
-		return fmt.Errorf("%s has no proof that its published values keep ε: it is for experiments. "+
-			"Leave it out to protect people, or write \"unproved: true\" beside it", what)
+		return fmt.Errorf(
+			"%s has no proof that its published values keep ε: it is for experiments. Leave it "+
+				"out to protect people, or write \"unproved: true\" beside it", what)
 	}
 	return nil
 }

@@ -110,7 +110,8 @@ func (s *schedule) take(text []byte) (first *engine.Material, err error) {
 		case known > 0:
 			later[i-1] = s.later[known-1]
 		default:
-			later[i-1], _, err = engine.NewVersion(e.start, e.Model, func() (*engine.Material, error) { return e.load(s.cache) })
+			later[i-1], _, err = engine.NewVersion(e.start, e.Model,
+				func() (*engine.Material, error) { return e.load(s.cache) })
 		}
 		if err != nil {
 			return nil, err
@@ -160,7 +161,8 @@ func (s stamp) same(o stamp) bool {
 		if a.info == nil && b.info == nil {
 			continue
 		}
-		if a.info == nil || b.info == nil || !os.SameFile(a.info, b.info) || a.size != b.size || !a.changed.Equal(b.changed) {
+		if a.info == nil || b.info == nil || !os.SameFile(a.info, b.info) || a.size != b.size ||
+			!a.changed.Equal(b.changed) {
 			return false
 		}
 	}
@@ -170,7 +172,8 @@ func (s stamp) same(o stamp) bool {
 // absent says what to do about a file that is not there.
 func absent(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: make it with \"geodither train\", or copy it here before the schedule names it", err)
+		return fmt.Errorf("%w: make it with \"geodither train\", or copy it here before the "+
+			"schedule names it", err)
 	}
 	return err
 }
@@ -199,10 +202,12 @@ func parseSchedule(text []byte, dir string) ([]entry, error) {
 		return nil, explainYAML(err)
 	}
 	if len(entries) == 0 {
-		return nil, errors.New("it lists no model; write \"- model: FILE\", and below it \"- {model: FILE, start: 2026-12-01T04:00:00Z}\" for each later one")
+		return nil, errors.New("it lists no model; write \"- model: FILE\", and below it \"- " +
+			"{model: FILE, start: 2026-12-01T04:00:00Z}\" for each later one")
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("a second YAML document follows the first (---), and would be ignored: keep one")
+		return nil, errors.New(
+			"a second YAML document follows the first (---), and would be ignored: keep one")
 	}
 	for i := range entries {
 		e := &entries[i]
@@ -211,12 +216,15 @@ func parseSchedule(text []byte, dir string) ([]entry, error) {
 		case e.Model == "":
 			return nil, fmt.Errorf("version %d: name a model file", i+1)
 		case i == 0 && e.Start != "":
-			return nil, errors.New("the first version has a start: it is the one before all starts, leave its start out")
+			return nil, errors.New("the first version has a start: it is the one before all " +
+				"starts, leave its start out")
 		case i > 0 && e.Start == "":
-			return nil, fmt.Errorf("version %d (%s): say from when on: start: 2026-12-01T04:00:00Z", i+1, e.Model)
+			return nil, fmt.Errorf("version %d (%s): say from when on: start: 2026-12-01T04:00:00Z",
+				i+1, e.Model)
 		case i > 0:
 			if e.start, err = time.Parse(time.RFC3339, e.Start); err != nil {
-				return nil, fmt.Errorf("version %d (%s): start %q is no time with a zone: write 2026-12-01T04:00:00Z or 2026-12-01T05:00:00+01:00", i+1, e.Model, e.Start)
+				return nil, fmt.Errorf("version %d (%s): start %q is no time with a zone: write "+
+					"2026-12-01T04:00:00Z or 2026-12-01T05:00:00+01:00", i+1, e.Model, e.Start)
 			}
 		}
 		for _, path := range []*string{&e.Model, &e.Personal} {
@@ -256,9 +264,11 @@ func (c Models) Read() (Chosen, error) {
 	}
 	switch {
 	case c.Model != "" && c.Models != "":
-		return Chosen{}, errors.New("model and models exclude each other: one file, or a schedule of them")
+		return Chosen{}, errors.New(
+			"model and models exclude each other: one file, or a schedule of them")
 	case c.Models != "" && c.Personal != "":
-		return Chosen{}, errors.New("personal belongs to model; in a schedule each version names its own")
+		return Chosen{}, errors.New(
+			"personal belongs to model; in a schedule each version names its own")
 	case c.Cache < 0:
 		return Chosen{}, errors.New("personal_cache_mib: must not be negative")
 	case c.Models != "":
@@ -314,7 +324,8 @@ func (c *File) Versions(files []string) (versions []PublicVersion, err error) {
 			return nil, err
 		}
 		if first := entries[0].Model; i > 0 && material.Model.Step != versions[0].Model.Step {
-			return nil, fmt.Errorf("%s has a step of %v, and %s of %v: the versions of one service have the same",
+			return nil, fmt.Errorf(
+				"%s has a step of %v, and %s of %v: the versions of one service have the same",
 				e.Model, material.Model.Step, first, versions[0].Model.Step)
 		}
 		version := PublicVersion{Model: material.Model, Personals: material.Personals}

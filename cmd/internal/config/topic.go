@@ -21,8 +21,10 @@ type TopicFlags struct {
 // Register registers -c, --brokers, --topic and --encoding. what says in the help which topic it
 // is.
 func (f *TopicFlags) Register(flags *pflag.FlagSet, what string) {
-	flags.StringVarP(&f.path, "config", "c", "", "service's config `FILE`: its brokers, "+what+", encoding; not its key")
-	flags.StringSliceVar(&f.brokers, "brokers", nil, "Kafka brokers, `HOST:PORT,...`; default localhost:9092")
+	flags.StringVarP(&f.path, "config", "c", "",
+		"service's config `FILE`: its brokers, "+what+", encoding; not its key")
+	flags.StringSliceVar(&f.brokers, "brokers", nil,
+		"Kafka brokers, `HOST:PORT,...`; default localhost:9092")
 	flags.StringVar(&f.topic, "topic", "", "`TOPIC`, in place of the config's")
 	flags.StringVar(&f.encoding, "encoding", "", "encoding of the topic: avro (default) or json")
 }
@@ -51,7 +53,9 @@ func (c File) deadLetters() Topic {
 }
 
 func (c File) topic(name string, encoding schemas.Encoding) Topic {
-	t := Topic{Brokers: []string{"localhost:9092"}, Name: name, Encoding: cmp.Or(encoding, schemas.Avro)}
+	t := Topic{
+		Brokers: []string{"localhost:9092"}, Name: name, Encoding: cmp.Or(encoding, schemas.Avro),
+	}
 	if len(c.Brokers) > 0 {
 		t.Brokers = c.Brokers
 	}
@@ -59,7 +63,9 @@ func (c File) topic(name string, encoding schemas.Encoding) Topic {
 }
 
 // Raw returns the raw topic of the config, with the flags in the place of its settings.
-func (f *TopicFlags) Raw(flags *pflag.FlagSet) (Topic, error) { return f.read(flags, File.RawTopic) }
+func (f *TopicFlags) Raw(flags *pflag.FlagSet) (Topic, error) {
+	return f.read(flags, File.RawTopic)
+}
 
 // Sanitized returns the sanitized topic in the same way.
 func (f *TopicFlags) Sanitized(flags *pflag.FlagSet) (Topic, error) {

@@ -78,7 +78,8 @@ func (f *sampleFeed) run(ctx context.Context) feedResult {
 	began, first := time.Now(), f.items[0].timeMS
 	for _, item := range f.items {
 		if f.speed > 0 {
-			due := began.Add(time.Duration(float64(item.timeMS-first) / f.speed * float64(time.Millisecond)))
+			due := began.Add(
+				time.Duration(float64(item.timeMS-first) / f.speed * float64(time.Millisecond)))
 			if wait := time.Until(due); wait > 0 {
 				if err := f.flush(ctx); err != nil {
 					return feedResult{f.sent.Load(), err}

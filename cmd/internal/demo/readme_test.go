@@ -48,7 +48,8 @@ var (
 // skeleton is a frame without what differs from moment to moment.
 func skeleton(frame string) string {
 	frame = frameNumber.ReplaceAllString(frameBar.ReplaceAllString(frame, "[bar]"), "#")
-	return strings.TrimSpace(frameSpace.ReplaceAllString(strings.ReplaceAll(frame, " km", " m"), " "))
+	return strings.TrimSpace(
+		frameSpace.ReplaceAllString(strings.ReplaceAll(frame, " km", " m"), " "))
 }
 
 // TestReadmeFrame holds the frame that the README shows to what the program prints: the same
@@ -75,7 +76,9 @@ func TestReadmeFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blind, err := engine.NewBlind(model, mechanism.Options{Epsilon: report.Epsilon, Delta: report.Delta})
+	blind, err := engine.NewBlind(model, mechanism.Options{
+		Epsilon: report.Epsilon, Delta: report.Delta,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,12 +87,14 @@ func TestReadmeFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	value, err := board.codec.AppendSanitized(nil, schemas.Sanitized{
-		UserID: fixes[0].UserID, Timestamp: fixes[0].Timestamp, Epsilon: 1, Delta: .01, Mechanism: law.Lattice, ModelID: strings.Repeat("0", 16), Release: 1,
+		UserID: fixes[0].UserID, Timestamp: fixes[0].Timestamp, Epsilon: 1, Delta: .01,
+		Mechanism: law.Lattice, ModelID: strings.Repeat("0", 16), Release: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := board.sanitized(0, consumer.Record{Key: []byte(fixes[0].UserID), Value: value}); err != nil {
+	if err := board.sanitized(0,
+		consumer.Record{Key: []byte(fixes[0].UserID), Value: value}); err != nil {
 		t.Fatal(err)
 	}
 	report.Speed, report.cells = 600, model.Grid.Cells()
@@ -107,7 +112,8 @@ func TestReadmeFrame(t *testing.T) {
 	}
 }
 
-var frameFigures = regexp.MustCompile(`set \|ΔX\| ([0-9.]+) of|release    estimate    blind\n +([0-9]+) m +([0-9]+) m +([0-9]+) m`)
+var frameFigures = regexp.MustCompile(
+	`set \|ΔX\| ([0-9.]+) of|release    estimate    blind\n +([0-9]+) m +([0-9]+) m +([0-9]+) m`)
 
 // unlike lists the figures of a frame that are more than a quarter away from a report's.
 func unlike(frame string, r Report) (problems []string) {
@@ -123,7 +129,8 @@ func unlike(frame string, r Report) (problems []string) {
 		"estimate": {found[1][3], r.RMSEEstimateM}, "blind": {found[1][4], r.RMSEBlindM},
 	} {
 		if x, err := strconv.ParseFloat(c.text, 64); err != nil || math.Abs(x-c.want) > c.want/4 {
-			problems = append(problems, name+" is "+c.text+", the demo gives "+strconv.FormatFloat(c.want, 'f', 1, 64))
+			problems = append(problems,
+				name+" is "+c.text+", the demo gives "+strconv.FormatFloat(c.want, 'f', 1, 64))
 		}
 	}
 	return problems
@@ -133,10 +140,12 @@ func unlike(frame string, r Report) (problems []string) {
 func TestDemoPace(t *testing.T) {
 	paced := Report{EventsPerSecond: 21, Speed: 120, BusyMicros: 250}.pace()
 	free := Report{EventsPerSecond: 5000, BusyMicros: 250}.pace()
-	if !strings.Contains(paced, "Fed at 120 times the fleet's pace, 21 records/s: that is the feed's pace, not a limit") || !strings.Contains(paced, "250 µs a record") {
+	if !strings.Contains(paced, "Fed at 120 times the fleet's pace, 21 records/s: that is the "+
+		"feed's pace, not a limit") || !strings.Contains(paced, "250 µs a record") {
 		t.Errorf("with a speed: %s", paced)
 	}
-	if !strings.Contains(free, "As fast as it goes: 5000 records/s") || strings.Contains(free, "fleet") {
+	if !strings.Contains(free, "As fast as it goes: 5000 records/s") ||
+		strings.Contains(free, "fleet") {
 		t.Errorf("without one: %s", free)
 	}
 }

@@ -35,7 +35,8 @@ const (
 )
 
 var topicNames = topics.Set{
-	Raw: "demo.raw", Sanitized: "demo.sanitized", Changelog: "demo.changelog", DeadLetters: "demo.dead-letters",
+	Raw: "demo.raw", Sanitized: "demo.sanitized", Changelog: "demo.changelog",
+	DeadLetters: "demo.dead-letters",
 }
 
 // Options say what the demo shows.
@@ -104,8 +105,12 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 		return err
 	}
 	service, err := pipeline.NewService(pipeline.Options{
-		Cluster:  topics.Cluster{Brokers: []string{broker.Addr()}, Group: group, Topics: topicNames},
-		Settings: engine.Settings{Model: d.model, Key: noise.KeyFromSeed(o.Seed), Release: d.release},
+		Cluster: topics.Cluster{
+			Brokers: []string{broker.Addr()}, Group: group, Topics: topicNames,
+		},
+		Settings: engine.Settings{
+			Model: d.model, Key: noise.KeyFromSeed(o.Seed), Release: d.release,
+		},
 		StateDir: filepath.Join(dir, "state"),
 		Logger:   o.Logger, Counters: d.counters,
 	})
@@ -158,7 +163,8 @@ func (d *demo) run(ctx context.Context, service *pipeline.Service) (Report, erro
 	}
 	if ctx.Err() != nil {
 		if d.options.Once {
-			return Report{}, fmt.Errorf("%w before the sample's end: nothing was verified", ctx.Err())
+			return Report{}, fmt.Errorf("%w before the sample's end: nothing was verified",
+				ctx.Err())
 		}
 		d.interrupted = true
 		return d.report(d.live, feed.sent.Load(), took), nil
@@ -168,7 +174,9 @@ func (d *demo) run(ctx context.Context, service *pipeline.Service) (Report, erro
 
 // watch shows how far the demo is until everything is answered, and returns the time that took. It
 // gives up when nothing has moved for a minute.
-func (d *demo) watch(ctx context.Context, feed *sampleFeed, fed <-chan feedResult, served, watched <-chan error) (time.Duration, error) {
+func (d *demo) watch(
+	ctx context.Context, feed *sampleFeed, fed <-chan feedResult, served, watched <-chan error,
+) (time.Duration, error) {
 	const patience = time.Minute
 	view := newView(d.out)
 	ticker := time.NewTicker(view.interval())
@@ -207,8 +215,8 @@ func (d *demo) watch(ctx context.Context, feed *sampleFeed, fed <-chan feedResul
 				return took, nil
 			}
 			if time.Since(moved) > patience && total >= 0 {
-				return 0, fmt.Errorf("%d of %d records were answered and nothing has moved for %v; "+
-					"run with --verbose to see why", answered, total, patience)
+				return 0, fmt.Errorf("%d of %d records were answered and nothing has moved for "+
+					"%v; run with --verbose to see why", answered, total, patience)
 			}
 		case <-ticker.C:
 			if !d.options.JSON {
@@ -280,7 +288,8 @@ func (d *demo) status(feed *sampleFeed, perSecond float64) status {
 
 func (d *demo) introduce(addr string) {
 	g := d.model.Grid
-	fmt.Fprintf(d.out, `geodither demo (its noise comes from a seed and is not private: records are marked so)
+	fmt.Fprintf(d.out,
+		`geodither demo (its noise comes from a seed and is not private: records are marked so)
   model     %s: %d × %d cells of %d m, step %v, trained on the sample itself
   release   %s, ε = %g for each release, δ = %g
   budget    %s
@@ -299,7 +308,8 @@ func (d *demo) budget() string {
 	}
 	var limits []string
 	if b.WindowSteps > 0 {
-		limits = append(limits, fmt.Sprintf("Σε ≤ %g in any %v", b.Epsilon, time.Duration(b.WindowSteps)*d.model.Step))
+		limits = append(limits,
+			fmt.Sprintf("Σε ≤ %g in any %v", b.Epsilon, time.Duration(b.WindowSteps)*d.model.Step))
 	}
 	if b.Lifetime > 0 {
 		limits = append(limits, fmt.Sprintf("Σε ≤ %g for all time", b.Lifetime))
@@ -320,24 +330,30 @@ func (d *demo) print(r Report, out io.Writer) error {
 	if r.Silent > 0 {
 		silent = fmt.Sprintf(", %d left without a record by the settings", r.Silent)
 	}
-	_, err := fmt.Fprintf(out, `
-%d records in, %d out, %d dead letters%s: %s.
-%d users, %d releases, %d repeats, %d predictions, %d late; |ΔX| %.1f cells on average, true cell outside it in %.1f %%.
-Σε per user: %.0f on average. Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.
-%s
-`, r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict, r.Users, r.Releases, r.Repeats, r.Predictions, r.Late, r.LocationSetMean, 100*r.DriftRatio,
-		r.EpsilonSpent/float64(max(r.Users, 1)), cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM), r.pace())
+	_, err := fmt.Fprintf(out, "\n%d records in, %d out, %d dead letters%s: %s.\n"+
+		"%d users, %d releases, %d repeats, %d predictions, %d late; "+
+		"|ΔX| %.1f cells on average, true cell outside it in %.1f %%.\n"+
+		"Σε per user: %.0f on average. "+
+		"Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.\n"+
+		"%s\n",
+		r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict,
+		r.Users, r.Releases, r.Repeats, r.Predictions, r.Late,
+		r.LocationSetMean, 100*r.DriftRatio, r.EpsilonSpent/float64(max(r.Users, 1)),
+		cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM), r.pace())
 	return err
 }
 
 // pace says how fast it went, and what set the pace: a feed at a multiple of the fleet's pace says
 // nothing about what the pipeline can do.
 func (r Report) pace() string {
-	went := fmt.Sprintf("As fast as it goes: %.0f records/s through the broker and back, all in this one process", r.EventsPerSecond)
+	went := fmt.Sprintf("As fast as it goes: %.0f records/s through the broker and back, all in "+
+		"this one process", r.EventsPerSecond)
 	if r.Speed > 0 {
-		went = fmt.Sprintf("Fed at %g times the fleet's pace, %.0f records/s: that is the feed's pace, not a limit", r.Speed, r.EventsPerSecond)
+		went = fmt.Sprintf("Fed at %g times the fleet's pace, %.0f records/s: that is the feed's "+
+			"pace, not a limit", r.Speed, r.EventsPerSecond)
 	}
-	return fmt.Sprintf("%s.\nThe pipeline itself was busy for %.0f µs a record: decoding, mechanism and encoding, without Kafka.", went, r.BusyMicros)
+	return fmt.Sprintf("%s.\nThe pipeline itself was busy for %.0f µs a record: decoding, "+
+		"mechanism and encoding, without Kafka.", went, r.BusyMicros)
 }
 
 // fleetOf reads the sample, trains the model on it, and adds the simulated vehicles over the same
@@ -361,7 +377,9 @@ func fleetOf(o Options) (*mobility.Model, []schemas.Raw, error) {
 				return true
 			})
 		}
-		slices.SortStableFunc(fixes, func(a, b schemas.Raw) int { return int(a.Timestamp - b.Timestamp) })
+		slices.SortStableFunc(fixes, func(a, b schemas.Raw) int {
+			return int(a.Timestamp - b.Timestamp)
+		})
 	}
 	return model, fixes, nil
 }

@@ -53,7 +53,9 @@ type deadLetter struct {
 
 // newScoreboard takes the fixes in the order in which they are fed. Without a blind baseline it
 // counts records and measures no distances.
-func newScoreboard(model *mobility.Model, blind *engine.Blind, fixes []schemas.Raw) (*scoreboard, error) {
+func newScoreboard(
+	model *mobility.Model, blind *engine.Blind, fixes []schemas.Raw,
+) (*scoreboard, error) {
 	codec, err := schemas.NewCodec(schemas.Avro)
 	if err != nil {
 		return nil, err
@@ -117,7 +119,9 @@ func (s *scoreboard) answered(record schemas.Sanitized) (schemas.Raw, error) {
 }
 
 // measure adds the distances of one record to the truth.
-func (s *scoreboard) measure(metrics *trial.Score, fix schemas.Raw, record schemas.Sanitized) error {
+func (s *scoreboard) measure(
+	metrics *trial.Score, fix schemas.Raw, record schemas.Sanitized,
+) error {
 	blind, err := s.blind.Estimate(fix)
 	if err != nil {
 		return err
@@ -133,7 +137,8 @@ func (s *scoreboard) measure(metrics *trial.Score, fix schemas.Raw, record schem
 	metrics.Estimate.Add(estimate)
 	metrics.Blind.Add(blind.Distance(truth))
 	s.latest = fmt.Sprintf("%s at %s: %s, estimate %s (± %s)", record.UserID,
-		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), what, cli.Metres(1000*estimate), cli.Metres(record.RadiusM))
+		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), what, cli.Metres(1000*estimate),
+		cli.Metres(record.RadiusM))
 	return nil
 }
 
@@ -147,7 +152,8 @@ func (s *scoreboard) deadLetter(_ int32, r consumer.Record) error {
 	}
 	at := deadLetter{letter.Partition, letter.Offset}
 	if _, ok := s.dead[at]; ok {
-		return fmt.Errorf("two dead letters for %s/%d at offset %d", letter.Topic, letter.Partition, letter.Offset)
+		return fmt.Errorf("two dead letters for %s/%d at offset %d",
+			letter.Topic, letter.Partition, letter.Offset)
 	}
 	s.dead[at] = struct{}{}
 	if letter.Reason == schemas.ReasonLate {
@@ -169,8 +175,8 @@ func (s *scoreboard) verify(fed, silent int64) error {
 		skipped += int64(len(rest))
 	}
 	if skipped != s.late+silent {
-		return fmt.Errorf("%d fixes have no sanitized record, but %d dead letters say late and %d were to have "+
-			"none", skipped, s.late, silent)
+		return fmt.Errorf("%d fixes have no sanitized record, but %d dead letters say late and "+
+			"%d were to have none", skipped, s.late, silent)
 	}
 	return nil
 }
@@ -216,7 +222,8 @@ func (s *scoreboard) count(r *Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.RecordsOut, r.DeadLetters = s.out, int64(len(s.dead))
-	r.Users, r.Releases, r.Repeats, r.Predictions, r.Late = len(s.users), s.releases, s.repeats, s.predicted, s.late
+	r.Users, r.Releases, r.Repeats, r.Predictions, r.Late = len(s.users), s.releases,
+		s.repeats, s.predicted, s.late
 	all := sha256.New()
 	for _, p := range s.partitions() {
 		all.Write(s.scores[p].digest.hash.Sum(nil))

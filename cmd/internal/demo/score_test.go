@@ -20,10 +20,13 @@ import (
 
 func TestDemoView(t *testing.T) {
 	var out bytes.Buffer
-	status := status{fed: .5, report: Report{RecordsIn: 12, RecordsOut: 11, DeadLetters: 1, RMSEReleaseM: 12_345, RMSEBlindM: 700}, latest: "bus at noon"}
+	status := status{fed: .5, report: Report{
+		RecordsIn: 12, RecordsOut: 11, DeadLetters: 1, RMSEReleaseM: 12_345, RMSEBlindM: 700,
+	}, latest: "bus at noon"}
 	v := newView(&out)
 	v.show(status)
-	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "in 12  out 11  dead 1") || strings.Contains(got, "\x1b") {
+	if got := out.String(); strings.Count(got, "\n") != 1 ||
+		!strings.Contains(got, "in 12  out 11  dead 1") || strings.Contains(got, "\x1b") {
 		t.Errorf("a line without a terminal is %q", got)
 	}
 	out.Reset()
@@ -32,10 +35,13 @@ func TestDemoView(t *testing.T) {
 	first := out.String()
 	v.show(status)
 	second := strings.TrimPrefix(out.String(), first)
-	if up := fmt.Sprintf("\x1b[%dA", strings.Count(first, "\n")); !strings.HasPrefix(second, up) || strings.TrimPrefix(second, up) != first {
+	if up := fmt.Sprintf("\x1b[%dA", strings.Count(first, "\n")); !strings.HasPrefix(second, up) ||
+		strings.TrimPrefix(second, up) != first {
 		t.Error("the second frame does not cover the first")
 	}
-	for _, word := range []string{" 50 %", "12.3 km", "700 m", "bus at noon", strings.Repeat("█", 15) + "·"} {
+	for _, word := range []string{
+		" 50 %", "12.3 km", "700 m", "bus at noon", strings.Repeat("█", 15) + "·",
+	} {
 		if !strings.Contains(first, word) {
 			t.Errorf("the frame does not show %q:\n%s", word, first)
 		}
@@ -58,20 +64,52 @@ func TestScoreboard(t *testing.T) {
 		want   string // "" for no error
 		silent int64  // fixes that the service says it left without a record
 	}{
-		{name: "one in silence", feed: func(b *board) { b.answer(without(fixes, 3)...) }, silent: 1},
-		{name: "the last in silence", feed: func(b *board) { b.answer(fixes[:last]...) }, silent: 1},
-		{name: "one double, one said to be in silence", feed: func(b *board) { b.answer(fixes...) }, want: "30 records were fed in, but 31", silent: 1},
+		{
+			name: "one in silence", feed: func(b *board) { b.answer(without(fixes, 3)...) },
+			silent: 1,
+		},
+		{
+			name: "the last in silence", feed: func(b *board) { b.answer(fixes[:last]...) },
+			silent: 1,
+		},
+		{
+			name: "one double, one said to be in silence",
+			feed: func(b *board) { b.answer(fixes...) }, want: "30 records were fed in, but 31",
+			silent: 1,
+		},
 		{name: "all answered", feed: func(b *board) { b.answer(fixes...) }, want: ""},
-		{name: "one late", feed: func(b *board) { b.answer(without(fixes, 3)...); b.refuse(schemas.ReasonLate, 1) }, want: ""},
-		{name: "last one late", feed: func(b *board) { b.answer(fixes[:last]...); b.refuse(schemas.ReasonLate, 1) }, want: ""},
-		{name: "one missing", feed: func(b *board) { b.answer(without(fixes, 3)...) }, want: "30 records were fed in, but 29 were answered"},
-		{name: "the last missing", feed: func(b *board) { b.answer(fixes[:last]...) }, want: "but 29 were answered"},
+		{name: "one late", feed: func(b *board) {
+			b.answer(without(fixes, 3)...)
+			b.refuse(schemas.ReasonLate, 1)
+		}, want: ""},
+		{
+			name: "last one late",
+			feed: func(b *board) { b.answer(fixes[:last]...); b.refuse(schemas.ReasonLate, 1) },
+			want: "",
+		},
+		{
+			name: "one missing", feed: func(b *board) { b.answer(without(fixes, 3)...) },
+			want: "30 records were fed in, but 29 were answered",
+		},
+		{
+			name: "the last missing", feed: func(b *board) { b.answer(fixes[:last]...) },
+			want: "but 29 were answered",
+		},
 		{name: "one refused for another reason", feed: func(b *board) {
 			b.answer(without(fixes, 3)...)
 			b.refuse(schemas.ReasonKeyMismatch, 1)
-		}, want: "1 fixes have no sanitized record, but 0 dead letters say late and 0 were to have none"},
-		{name: "one double", feed: func(b *board) { b.answer(append(slices.Clone(fixes), fixes[last])...) }, want: "a record too many"},
-		{name: "one double, one missing", feed: func(b *board) { b.answer(append(slices.Clone(fixes[:last]), fixes[last-1])...) }, want: "a record too many"},
+		}, want: "1 fixes have no sanitized record, but 0 dead letters say late and 0 were " +
+			"to have none"},
+		{
+			name: "one double",
+			feed: func(b *board) { b.answer(append(slices.Clone(fixes), fixes[last])...) },
+			want: "a record too many",
+		},
+		{
+			name: "one double, one missing",
+			feed: func(b *board) { b.answer(append(slices.Clone(fixes[:last]), fixes[last-1])...) },
+			want: "a record too many",
+		},
 		{name: "two swapped", feed: func(b *board) {
 			swapped := without(fixes, 3)
 			b.answer(append(swapped, fixes[3])...)
@@ -86,7 +124,9 @@ func TestScoreboard(t *testing.T) {
 			b.refuse(schemas.ReasonLate, 1)
 			b.refuse(schemas.ReasonLate, 1)
 		}, want: "offset 1"},
-		{name: "garbage", feed: func(b *board) { b.note(b.sanitized(0, consumer.Record{Value: []byte("garbage")})) }, want: "record refused"},
+		{name: "garbage", feed: func(b *board) {
+			b.note(b.sanitized(0, consumer.Record{Value: []byte("garbage")}))
+		}, want: "record refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBoard(t, fixes)
@@ -133,7 +173,8 @@ func (b *board) answer(fixes ...schemas.Raw) {
 	b.t.Helper()
 	for _, f := range fixes {
 		value, err := b.codec.AppendSanitized(nil, schemas.Sanitized{
-			UserID: f.UserID, Timestamp: f.Timestamp, Epsilon: 1, Delta: .01, Mechanism: law.PIM, ModelID: strings.Repeat("0", 16), Release: 1,
+			UserID: f.UserID, Timestamp: f.Timestamp, Epsilon: 1, Delta: .01, Mechanism: law.PIM,
+			ModelID: strings.Repeat("0", 16), Release: 1,
 		})
 		if err != nil {
 			b.t.Fatal(err)
@@ -144,7 +185,9 @@ func (b *board) answer(fixes ...schemas.Raw) {
 
 func (b *board) refuse(reason schemas.Reason, offset int64) {
 	b.t.Helper()
-	value, err := b.codec.AppendDeadLetter(nil, schemas.DeadLetter{Topic: "raw", Offset: offset, Reason: reason})
+	value, err := b.codec.AppendDeadLetter(nil, schemas.DeadLetter{
+		Topic: "raw", Offset: offset, Reason: reason,
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -55,9 +55,11 @@ func (v *view) interval() time.Duration {
 func (v *view) show(s status) {
 	if !v.live {
 		r := s.report
-		fmt.Fprintf(v.out, "%s  in %d  out %d  dead %d  releases %d  repeats %d  predicted %d  |ΔX| %.0f  rms m: release %.0f, estimate %.0f, blind %.0f  %.0f/s\n",
-			s.fleetTime.Format("15:04"), r.RecordsIn, r.RecordsOut, r.DeadLetters, r.Releases, r.Repeats, r.Predictions,
-			r.LocationSetMean, r.RMSEReleaseM, r.RMSEEstimateM, r.RMSEBlindM, s.perSecond)
+		fmt.Fprintf(v.out, "%s  in %d  out %d  dead %d  releases %d  repeats %d  predicted %d  "+
+			"|ΔX| %.0f  rms m: release %.0f, estimate %.0f, blind %.0f  %.0f/s\n",
+			s.fleetTime.Format("15:04"), r.RecordsIn, r.RecordsOut, r.DeadLetters, r.Releases,
+			r.Repeats, r.Predictions, r.LocationSetMean, r.RMSEReleaseM, r.RMSEEstimateM,
+			r.RMSEBlindM, s.perSecond)
 		return
 	}
 	frame := v.frame(s)
@@ -86,14 +88,19 @@ func (v *view) frame(s status) []string {
 	done := int(s.fed*width + .5)
 	bar := strings.Repeat("█", done) + strings.Repeat("·", width-done)
 	return []string{
-		fmt.Sprintf("  fleet time %s  %s %3.0f %%   %s", s.fleetTime.Format("2006-01-02 15:04:05"), bar, 100*s.fed, s.elapsed.Round(time.Second)),
+		fmt.Sprintf("  fleet time %s  %s %3.0f %%   %s", s.fleetTime.Format("2006-01-02 15:04:05"),
+			bar, 100*s.fed, s.elapsed.Round(time.Second)),
 		"",
-		fmt.Sprintf("  records     in %-8d out %-8d dead letters %-5d %s", r.RecordsIn, r.RecordsOut, r.DeadLetters, s.pace()),
-		fmt.Sprintf("  of these    releases %-6d repeats %-6d predicted %-5d late %-4d users %d", r.Releases, r.Repeats, r.Predictions, r.Late, r.Users),
-		fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; true cell outside it: %.1f %%", r.LocationSetMean, r.cells, 100*r.DriftRatio),
+		fmt.Sprintf("  records     in %-8d out %-8d dead letters %-5d %s",
+			r.RecordsIn, r.RecordsOut, r.DeadLetters, s.pace()),
+		fmt.Sprintf("  of these    releases %-6d repeats %-6d predicted %-5d late %-4d users %d",
+			r.Releases, r.Repeats, r.Predictions, r.Late, r.Users),
+		fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; true cell outside it: %.1f %%",
+			r.LocationSetMean, r.cells, 100*r.DriftRatio),
 		"",
 		"  distance to the truth (rms)        release    estimate    blind",
-		fmt.Sprintf("                                  %8s  %10s %8s", cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM)),
+		fmt.Sprintf("                                  %8s  %10s %8s",
+			cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM)),
 		"",
 		"  latest      " + s.latest,
 	}

@@ -19,7 +19,9 @@ const firstGPS = 315_964_800_000
 // key and its time against the Kafka record's, which it may be ahead of by
 // maxAhead. Its only errors are *schemas.Rejection, with the reason that the
 // service's dead letter has. It does not know whether a fix is late or on the map.
-func Accept(codec *schemas.Codec, maxAhead time.Duration, key, value []byte, kafkaMS int64) (schemas.Raw, error) {
+func Accept(
+	codec *schemas.Codec, maxAhead time.Duration, key, value []byte, kafkaMS int64,
+) (schemas.Raw, error) {
 	fix, err := codec.DecodeRaw(value)
 	if err != nil {
 		return fix, err

@@ -38,7 +38,9 @@ func TestAudited(t *testing.T) {
 		}
 		if seed == 0 {
 			servicetest.RequireEqual(t, "a processor without streams", want, got)
-		} else if a, b := want.Sanitized(t, schemas.Avro), got.Sanitized(t, schemas.Avro); a.Latitude == b.Latitude || a.Step != b.Step || a.Epsilon != b.Epsilon {
+		} else if a, b := want.Sanitized(t, schemas.Avro), got.Sanitized(
+			t, schemas.Avro); a.Latitude == b.Latitude || a.Step != b.Step ||
+			a.Epsilon != b.Epsilon {
 			t.Errorf("with streams: %+v, without: %+v", b, a)
 		}
 		if s, next := p.Take(); s.RecordsIn != 2 || s.Releases != 2 || next == 0 {

@@ -27,7 +27,8 @@ func TestBadRecords(t *testing.T) {
 		goesOn := servicetest.Record(t, 4711, next)
 		goesOn.Value = servicetest.Encode(t, encoding, next)
 		state := servicetest.Process(t, newTestProcessor(t, o, partition), task.Record{
-			Offset: 1, Timestamp: servicetest.StartMS, Key: []byte(next.UserID), Value: servicetest.Encode(t, encoding, servicetest.Sentinel()),
+			Offset: 1, Timestamp: servicetest.StartMS, Key: []byte(next.UserID),
+			Value: servicetest.Encode(t, encoding, servicetest.Sentinel()),
 		}, nil).State
 		want := servicetest.Process(t, newTestProcessor(t, o, partition), goesOn, state)
 		for i, c := range cases {
@@ -36,7 +37,8 @@ func TestBadRecords(t *testing.T) {
 				got := servicetest.Process(t, p, c.Rec, state)
 				letter := got.Letter(t, encoding)
 				due := schemas.DeadLetter{
-					Topic: "raw", Partition: partition, Offset: c.Rec.Offset, Reason: c.Reason, Timestamp: c.Rec.Timestamp,
+					Topic: "raw", Partition: partition, Offset: c.Rec.Offset, Reason: c.Reason,
+					Timestamp: c.Rec.Timestamp,
 				}
 				if letter != due {
 					t.Errorf("dead letter %+v, want %+v", letter, due)
@@ -49,9 +51,12 @@ func TestBadRecords(t *testing.T) {
 				if !bytes.Equal(m.Value, public) {
 					t.Error("the dead letter holds more than its fields")
 				}
-				secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), model.Grid), servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
-				servicetest.RequireNoLeak(t, "the dead letter", m.Value, append(secrets, servicetest.PayloadSecrets(c.Rec.Value, public)...))
-				servicetest.RequireEqual(t, "the next record", want, servicetest.Process(t, p, goesOn, state))
+				secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), model.Grid),
+					servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
+				servicetest.RequireNoLeak(t, "the dead letter", m.Value,
+					append(secrets, servicetest.PayloadSecrets(c.Rec.Value, public)...))
+				servicetest.RequireEqual(t, "the next record", want,
+					servicetest.Process(t, p, goesOn, state))
 			})
 		}
 	}
@@ -68,12 +73,14 @@ func encodeLetter(tb testing.TB, encoding schemas.Encoding, letter schemas.DeadL
 
 // TestEveryCut: no prefix of a record is taken for one, and none breaks anything.
 func TestEveryCut(t *testing.T) {
-	p := newTestProcessor(t, testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), 0)
+	p := newTestProcessor(
+		t, testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), 0)
 	good := servicetest.Record(t, 0, servicetest.Sentinel())
 	for n := 1; n < len(good.Value); n++ {
 		cut := good
 		cut.Value = good.Value[:n]
-		if got := servicetest.Process(t, p, cut, nil).Letter(t, schemas.Avro).Reason; got != schemas.ReasonMalformed {
+		if got := servicetest.Process(t, p, cut,
+			nil).Letter(t, schemas.Avro).Reason; got != schemas.ReasonMalformed {
 			t.Errorf("%d bytes of it: %s", n, got)
 		}
 	}

@@ -21,9 +21,11 @@ type Blind struct {
 // NewBlind makes the baseline of one run over a set of traces: the filter of the
 // given options, of which those that belong to releases do not matter.
 func NewBlind(model *mobility.Model, options mechanism.Options) (*Blind, error) {
-	models, err := newModels(&Material{Model: model}, func(m *mobility.Model) (*mechanism.Sanitizer, error) {
-		return mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(0)), blindOptions(options))
-	})
+	models, err := newModels(&Material{Model: model},
+		func(m *mobility.Model) (*mechanism.Sanitizer, error) {
+			return mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(0)),
+				blindOptions(options))
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +60,8 @@ func (b *Blind) Estimate(fix schemas.Raw) (grid.Point, error) {
 	if _, err := use.sanitizer.MigrateTo(state, use.personal); err != nil {
 		return grid.Point{}, err
 	}
-	outcome, err := use.sanitizer.Step(state, mechanism.Input{User: fix.UserID, Step: use.step, Personal: use.personal})
+	outcome, err := use.sanitizer.Step(state, mechanism.Input{
+		User: fix.UserID, Step: use.step, Personal: use.personal,
+	})
 	return outcome.Estimate, err
 }

@@ -26,7 +26,9 @@ func MostEpsilonDay(o mechanism.Options, step time.Duration) float64 {
 		most = o.Epsilon * math.Ceil(float64(day)/float64(interval))
 	}
 	// A limit holds a whole number of releases; of half of one nothing is spent.
-	spend := func(limit float64) float64 { return min(limit, o.Epsilon*math.Floor(limit/o.Epsilon+1e-9)) }
+	spend := func(limit float64) float64 {
+		return min(limit, o.Epsilon*math.Floor(limit/o.Epsilon+1e-9))
+	}
 	if b := o.Budget; b.WindowSteps > 0 {
 		windows := math.Ceil(float64(day) / (float64(b.WindowSteps) * float64(step)))
 		most = min(most, windows*spend(b.Epsilon))
@@ -42,7 +44,8 @@ func MostEpsilonDay(o mechanism.Options, step time.Duration) float64 {
 // it promises nothing about a day.
 func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bool) {
 	most := MostEpsilonDay(o, step)
-	spend := "Σε has no bound for a user and day, because same_step: release draws as often as a user reports"
+	spend := "Σε has no bound for a user and day, because same_step: release draws as often as a " +
+		"user reports"
 	if !math.IsInf(most, 1) {
 		spend = fmt.Sprintf("Σε is at most %s for each user and day", grouped(most))
 	}
@@ -51,8 +54,9 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 		spend += ", and release.budget is none: it grows for as long as a user reports"
 	}
 	if most > highEpsilonDay {
-		spend += fmt.Sprintf("; above %d a day single releases are protected, but hardly where somebody was over a day: "+
-			"choose a longer interval, a smaller epsilon or a smaller budget", highEpsilonDay)
+		spend += fmt.Sprintf("; above %d a day single releases are protected, but hardly where "+
+			"somebody was over a day: choose a longer interval, a smaller epsilon or a "+
+			"smaller budget", highEpsilonDay)
 	}
 	return spend, unlimited || most > highEpsilonDay
 }

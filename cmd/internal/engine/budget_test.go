@@ -17,44 +17,68 @@ func TestMostEpsilonDay(t *testing.T) {
 		text   string
 		warn   bool
 	}{
-		"every step": {func(*mechanism.Options) {}, 2880, "at most 2,880 for each user and day, and release.budget is none", true},
-		"an interval alone": {
-			func(o *mechanism.Options) { o.ReleaseInterval = 360 }, 8, "at most 8 for each user and day, and release.budget is none", true,
+		"every step": {
+			func(*mechanism.Options) {}, 2880,
+			"at most 2,880 for each user and day, and release.budget is none", true,
 		},
-		"an interval that does not divide a day": {func(o *mechanism.Options) { o.ReleaseInterval = 840 }, 4, "at most 4 ", true},
+		"an interval alone": {
+			func(o *mechanism.Options) { o.ReleaseInterval = 360 }, 8,
+			"at most 8 for each user and day, and release.budget is none", true,
+		},
+		"an interval that does not divide a day": {
+			func(o *mechanism.Options) { o.ReleaseInterval = 840 }, 4, "at most 4 ", true,
+		},
 		"a budget": {
-			func(o *mechanism.Options) { o.Budget = mechanism.Budget{Epsilon: 16, WindowSteps: 2880} }, 16, "at most 16 for each user and day", false,
+			func(o *mechanism.Options) {
+				o.Budget = mechanism.Budget{Epsilon: 16, WindowSteps: 2880}
+			}, 16, "at most 16 for each user and day", false,
 		},
 		"the example's": {
 			func(o *mechanism.Options) {
-				o.Epsilon, o.ReleaseInterval, o.Budget = 2, 360, mechanism.Budget{Epsilon: 18, WindowSteps: 2880}
+				o.Epsilon, o.ReleaseInterval, o.Budget = 2, 360,
+					mechanism.Budget{Epsilon: 18, WindowSteps: 2880}
 			}, 16, "at most 16 ", false,
 		},
 		"a budget of no whole number of releases": {
-			func(o *mechanism.Options) { o.Epsilon, o.Budget = .3, mechanism.Budget{Epsilon: 1, WindowSteps: 2880} }, .9, "at most 0.9 ", false,
+			func(o *mechanism.Options) {
+				o.Epsilon, o.Budget = .3, mechanism.Budget{Epsilon: 1, WindowSteps: 2880}
+			}, .9, "at most 0.9 ", false,
 		},
-		"tenths": {func(o *mechanism.Options) { o.Epsilon, o.Budget = .1, mechanism.Budget{Epsilon: 1, WindowSteps: 2880} }, 1, "at most 1 ", false},
+		"tenths": {func(o *mechanism.Options) {
+			o.Epsilon, o.Budget = .1, mechanism.Budget{Epsilon: 1, WindowSteps: 2880}
+		}, 1, "at most 1 ", false},
 		"a window of seven hours, of which four touch a day": {
-			func(o *mechanism.Options) { o.Budget = mechanism.Budget{Epsilon: 10, WindowSteps: 840} }, 40, "at most 40 ", true,
+			func(o *mechanism.Options) {
+				o.Budget = mechanism.Budget{Epsilon: 10, WindowSteps: 840}
+			}, 40, "at most 40 ", true,
 		},
-		"a window of a week": {func(o *mechanism.Options) { o.Budget = mechanism.Budget{Epsilon: 15, WindowSteps: 7 * 2880} }, 15, "at most 15 ", false},
-		"a lifetime":         {func(o *mechanism.Options) { o.Budget = mechanism.Budget{Lifetime: 19} }, 19, "at most 19 ", false},
+		"a window of a week": {func(o *mechanism.Options) {
+			o.Budget = mechanism.Budget{Epsilon: 15, WindowSteps: 7 * 2880}
+		}, 15, "at most 15 ", false},
+		"a lifetime": {
+			func(o *mechanism.Options) { o.Budget = mechanism.Budget{Lifetime: 19} }, 19,
+			"at most 19 ", false,
+		},
 		"afresh in each report": {
-			func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease }, math.Inf(1), "no bound", true,
+			func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease },
+			math.Inf(1), "no bound", true,
 		},
 		"afresh within a budget": {
 			func(o *mechanism.Options) {
-				o.SameStep, o.Budget = mechanism.SameStepRelease, mechanism.Budget{Epsilon: 25, WindowSteps: 2880}
+				o.SameStep, o.Budget = mechanism.SameStepRelease,
+					mechanism.Budget{Epsilon: 25, WindowSteps: 2880}
 			}, 25, "above 20 a day", true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := mechanism.Options{Epsilon: 1, Delta: .01}
 			c.change(&o)
-			if got := MostEpsilonDay(o, 30*time.Second); math.Abs(got-c.want) > 1e-9 && got != c.want {
+			if got := MostEpsilonDay(o, 30*time.Second); math.Abs(got-c.want) > 1e-9 &&
+				got != c.want {
 				t.Errorf("at most %g, want %g", got, c.want)
 			}
-			if text, warn := BudgetAdvice(o, 30*time.Second); warn != c.warn || !strings.Contains(text, c.text) {
+			if text, warn := BudgetAdvice(o, 30*time.Second); warn != c.warn ||
+				!strings.Contains(text, c.text) {
 				t.Errorf("%t, %q does not say %q", warn, text, c.text)
 			}
 		})

@@ -76,7 +76,8 @@ var counters = []counter{
 		func(t *Tally) *int64 { return &t.OutsideRefused },
 	},
 	{
-		"outside_swapped", "fixes outside the map that lie on it with latitude and longitude swapped", silent,
+		"outside_swapped",
+		"fixes outside the map that lie on it with latitude and longitude swapped", silent,
 		func(t *Tally) *int64 { return &t.OutsideSwapped },
 	},
 	{

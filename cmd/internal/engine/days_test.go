@@ -19,11 +19,13 @@ func TestSettingsOfAdvancedKey(t *testing.T) {
 	if got := o.Fingerprint(); len(got) == 0 || !bytes.Equal(got, want) {
 		t.Errorf("the settings are %x, want %x", got, want)
 	}
-	if Pseudonym(o.Key, "u") != Pseudonym(servicetest.Key, "u") || Pseudonym(servicetest.Key.PseudonymsOnly(), "u") != Pseudonym(servicetest.Key, "u") {
+	if Pseudonym(o.Key, "u") != Pseudonym(servicetest.Key, "u") ||
+		Pseudonym(servicetest.Key.PseudonymsOnly(), "u") != Pseudonym(servicetest.Key, "u") {
 		t.Error("the pseudonyms of a restricted key are others")
 	}
 	o.Key = servicetest.Key.PseudonymsOnly()
-	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "pseudonyms only") || o.Fingerprint() != nil {
+	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "pseudonyms only") ||
+		o.Fingerprint() != nil {
 		t.Errorf("a service takes a key of pseudonyms: %v", err)
 	}
 	if _, err := New(o); err == nil {
@@ -39,10 +41,15 @@ func TestSeededRecords(t *testing.T) {
 		key    noise.Key
 		want   string
 		seeded bool
-	}{{noise.KeyFromSeed(1), "lattice (seeded, not private)", true}, {servicetest.Key, "lattice", false}} {
+	}{
+		{noise.KeyFromSeed(1), "lattice (seeded, not private)", true},
+		{servicetest.Key, "lattice", false},
+	} {
 		o.Key = c.key
-		s := servicetest.Process(t, newTestProcessor(t, o, 0), servicetest.Record(t, 0, servicetest.Sentinel()), nil).Sanitized(t, schemas.Avro)
-		name, seeded := schemas.MechanismName(s.Mechanism), schemas.HasNote(s.Mechanism, schemas.Seeded)
+		s := servicetest.Process(t, newTestProcessor(t, o, 0),
+			servicetest.Record(t, 0, servicetest.Sentinel()), nil).Sanitized(t, schemas.Avro)
+		name, seeded := schemas.MechanismName(s.Mechanism),
+			schemas.HasNote(s.Mechanism, schemas.Seeded)
 		if s.Mechanism != c.want || name != "lattice" || seeded != c.seeded {
 			t.Errorf("the mechanism is %q, read as %q, seeded %t", s.Mechanism, name, seeded)
 		}
@@ -56,15 +63,19 @@ func TestDestroyedDayIsADeadLetter(t *testing.T) {
 	p := newTestProcessor(t, o, 0)
 	fix := servicetest.Sentinel()
 	got := servicetest.Process(t, p, servicetest.Record(t, 4, fix), nil)
-	if letter := got.Letter(t, schemas.Avro); letter.Reason != schemas.ReasonKeyDestroyed || letter.Offset != 4 || got.State != nil || len(got.Output) > 0 {
-		t.Errorf("%+v with %d bytes of state and %d records", letter, len(got.State), len(got.Output))
+	if letter := got.Letter(t, schemas.Avro); letter.Reason != schemas.ReasonKeyDestroyed ||
+		letter.Offset != 4 || got.State != nil || len(got.Output) > 0 {
+		t.Errorf("%+v with %d bytes of state and %d records",
+			letter, len(got.State), len(got.Output))
 	}
 	fix.Timestamp += 24 * 60 * 60 * 1000
 	next := servicetest.Process(t, p, servicetest.Record(t, 5, fix), nil)
 	if s := next.Sanitized(t, schemas.Avro); s.Release != 1 || s.Epsilon != o.Release.Epsilon {
-		t.Errorf("the first fix of a day that is there is release %d for ε = %g", s.Release, s.Epsilon)
+		t.Errorf("the first fix of a day that is there is release %d for ε = %g",
+			s.Release, s.Epsilon)
 	}
-	if n, _ := p.Take(); n.Destroyed != 1 || n.DeadLetters != 1 || n.Releases != 1 || n.Epsilon != o.Release.Epsilon {
+	if n, _ := p.Take(); n.Destroyed != 1 || n.DeadLetters != 1 || n.Releases != 1 ||
+		n.Epsilon != o.Release.Epsilon {
 		t.Errorf("counted %+v", n)
 	}
 }

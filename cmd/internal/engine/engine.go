@@ -30,14 +30,16 @@ type Engine struct {
 func New(s Settings) (*Engine, error) {
 	model := s.Model
 	if model.Step < time.Millisecond || model.Step%time.Millisecond != 0 {
-		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of milliseconds", model.ID(), model.Step)
+		return nil, fmt.Errorf("model %s has a step of %v; train one with a whole number of "+
+			"milliseconds", model.ID(), model.Step)
 	}
 	if !s.Key.HasNoise() {
 		return nil, errNoNoise
 	}
-	models, err := newModels(&Material{model, s.Personals}, func(m *mobility.Model) (*mechanism.Sanitizer, error) {
-		return mechanism.NewSanitizer(m, noise.NewKeyed(s.Key), s.Release)
-	})
+	models, err := newModels(&Material{model, s.Personals},
+		func(m *mobility.Model) (*mechanism.Sanitizer, error) {
+			return mechanism.NewSanitizer(m, noise.NewKeyed(s.Key), s.Release)
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -83,14 +85,18 @@ func (e *Engine) Follow(later []*Version) error {
 // new, or of another model: on the same grid its posterior is kept, else it starts anew.
 // All versions of the model count. A fix that Input refuses is a *schemas.Rejection, and
 // leaves the state as it is.
-func (e *Engine) Sanitize(fix schemas.Raw, state *mechanism.State) (schemas.Sanitized, mechanism.Outcome, error) {
+func (e *Engine) Sanitize(
+	fix schemas.Raw, state *mechanism.State,
+) (schemas.Sanitized, mechanism.Outcome, error) {
 	record, outcome, _, err := e.sanitize(math.MaxInt64, fix, state)
 	return record, outcome, err
 }
 
 // sanitize is Sanitize with the versions that count at an offset. It also says what
 // has become of a state of another model.
-func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State) (schemas.Sanitized, mechanism.Outcome, mechanism.Migration, error) {
+func (e *Engine) sanitize(
+	offset int64, fix schemas.Raw, state *mechanism.State,
+) (schemas.Sanitized, mechanism.Outcome, mechanism.Migration, error) {
 	use, err := e.models.choose(offset, fix.UserID, fix.Timestamp, state)
 	if err != nil {
 		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, err
@@ -102,7 +108,9 @@ func (e *Engine) sanitize(offset int64, fix schemas.Raw, state *mechanism.State)
 	}
 	if e.placement.Far && e.input.Outside == OutsideDeadLetter {
 		// Before the state is brought to its version: nothing may come of this fix.
-		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, &schemas.Rejection{Reason: schemas.ReasonOutsideMap}
+		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, &schemas.Rejection{
+			Reason: schemas.ReasonOutsideMap,
+		}
 	}
 	migration, err := use.sanitizer.MigrateTo(state, use.personal)
 	if err != nil {

@@ -20,7 +20,9 @@ func testSettings(tb testing.TB, model *mobility.Model) Settings {
 func newTestProcessor(tb testing.TB, s Settings, partition int32) *Processor {
 	tb.Helper()
 	s.Partitioner = cmp.Or(s.Partitioner, AnyPartitioner)
-	p, err := NewProcessor(s, Partition{"raw", partition, max(servicetest.Partitions, int(partition)+1)})
+	p, err := NewProcessor(s, Partition{
+		"raw", partition, max(servicetest.Partitions, int(partition)+1),
+	})
 	servicetest.OK(tb, err)
 	return p
 }
@@ -33,7 +35,8 @@ func newVersion(tb testing.TB, n int64, m *mobility.Model) *Version {
 
 func newVersionOf(tb testing.TB, n int64, m Material) *Version {
 	tb.Helper()
-	v, _, err := NewVersion(servicetest.StepTime(n), fmt.Sprintf("step-%d.avro", n), func() (*Material, error) { return &m, nil })
+	v, _, err := NewVersion(servicetest.StepTime(n), fmt.Sprintf("step-%d.avro", n),
+		func() (*Material, error) { return &m, nil })
 	servicetest.OK(tb, err)
 	return v
 }

@@ -46,10 +46,12 @@ func (i Input) Validate() error {
 	i = i.withDefaults()
 	var errs []error
 	if i.Outside != OutsideDeadLetter && i.Outside != OutsideClamp {
-		errs = append(errs, fmt.Errorf("outside %q is unknown: choose %s or %s", i.Outside, OutsideDeadLetter, OutsideClamp))
+		errs = append(errs, fmt.Errorf("outside %q is unknown: choose %s or %s",
+			i.Outside, OutsideDeadLetter, OutsideClamp))
 	}
 	if i.Late != LateDeadLetter && i.Late != LateDrop {
-		errs = append(errs, fmt.Errorf("late %q is unknown: choose %s or %s", i.Late, LateDeadLetter, LateDrop))
+		errs = append(errs, fmt.Errorf("late %q is unknown: choose %s or %s",
+			i.Late, LateDeadLetter, LateDrop))
 	}
 	return errors.Join(errs...)
 }

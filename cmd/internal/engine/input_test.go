@@ -36,7 +36,8 @@ func TestFixesOutsideTheMap(t *testing.T) {
 				o := testSettings(t, model)
 				o.Input.Outside = policy
 				p := newTestProcessor(t, o, 0)
-				state := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
+				state := servicetest.Process(t, p,
+					servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
 				p.tally = Tally{}
 				fix := servicetest.FixAt(model, c.column, c.row)
 				fix.Timestamp += 60_000
@@ -49,7 +50,8 @@ func TestFixesOutsideTheMap(t *testing.T) {
 					if letter.Reason != schemas.ReasonOutsideMap || letter.Offset != 1 {
 						t.Errorf("the dead letter is %+v", letter)
 					}
-					secrets := append(servicetest.CoordinateSecrets(fix, model.Grid), servicetest.UserSecrets(fix.UserID)...)
+					secrets := append(servicetest.CoordinateSecrets(fix, model.Grid),
+						servicetest.UserSecrets(fix.UserID)...)
 					servicetest.RequireNoLeak(t, "the dead letter", got.Dead[0].Value, secrets)
 				case !c.outside:
 					want = Tally{}
@@ -58,10 +60,14 @@ func TestFixesOutsideTheMap(t *testing.T) {
 					nearest := fix
 					centre := model.Grid.Centre(model.Grid.Locate(fix.Latitude, fix.Longitude))
 					nearest.Latitude, nearest.Longitude = model.Grid.ToDegrees(centre)
-					servicetest.RequireEqual(t, "the clamped fix", servicetest.Process(t, newTestProcessor(t, o, 0), servicetest.Record(t, 1, nearest), state), got)
+					servicetest.RequireEqual(t, "the clamped fix", servicetest.Process(
+						t, newTestProcessor(t, o, 0), servicetest.Record(t, 1, nearest),
+						state), got)
 				}
-				if p.tally.OutsideClamped != want.OutsideClamped || p.tally.OutsideRefused != want.OutsideRefused {
-					t.Errorf("counted are %d clamped and %d refused", p.tally.OutsideClamped, p.tally.OutsideRefused)
+				if p.tally.OutsideClamped != want.OutsideClamped ||
+					p.tally.OutsideRefused != want.OutsideRefused {
+					t.Errorf("counted are %d clamped and %d refused",
+						p.tally.OutsideClamped, p.tally.OutsideRefused)
 				}
 			})
 		}
@@ -76,7 +82,8 @@ func TestLateComesBeforeOutside(t *testing.T) {
 	state := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
 	fix := servicetest.FixAt(model, 205, 5.5)
 	fix.Timestamp -= 60_000
-	if got := servicetest.Process(t, p, servicetest.Record(t, 1, fix), state).Letter(t, schemas.Avro); got.Reason != schemas.ReasonLate {
+	if got := servicetest.Process(t, p, servicetest.Record(t, 1, fix),
+		state).Letter(t, schemas.Avro); got.Reason != schemas.ReasonLate {
 		t.Errorf("refused as %s", got.Reason)
 	}
 	if p.tally.OutsideRefused != 0 || p.tally.Late != 1 {
@@ -89,7 +96,8 @@ func TestLateComesBeforeOutside(t *testing.T) {
 func TestOutsideWhichMap(t *testing.T) {
 	north := servicetest.Town
 	north.South, north.North = servicetest.Town.North+.5, servicetest.Town.North+.7
-	one, two := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4), servicetest.NeighbourModel(t, north, 1000, 4)
+	one, two := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4),
+		servicetest.NeighbourModel(t, north, 1000, 4)
 	p := newTestProcessor(t, testSettings(t, one), 0)
 	p.Use(FromTheStart([]*Version{newVersion(t, 10, two)}))
 	inOne, inTwo := servicetest.FixAt(one, 5.5, 5.5), servicetest.FixAt(two, 5.5, 5.5)
@@ -140,8 +148,13 @@ func TestSwapped(t *testing.T) {
 		change func(*schemas.Raw)
 		want   int64
 	}{
-		"swapped":            {"", func(f *schemas.Raw) { f.Latitude, f.Longitude = f.Longitude, f.Latitude }, 1},
-		"swapped, clamped":   {OutsideClamp, func(f *schemas.Raw) { f.Latitude, f.Longitude = f.Longitude, f.Latitude }, 1},
+		"swapped": {
+			"", func(f *schemas.Raw) { f.Latitude, f.Longitude = f.Longitude, f.Latitude }, 1,
+		},
+		"swapped, clamped": {
+			OutsideClamp,
+			func(f *schemas.Raw) { f.Latitude, f.Longitude = f.Longitude, f.Latitude }, 1,
+		},
 		"elsewhere":          {"", func(f *schemas.Raw) { f.Latitude, f.Longitude = 48, 11 }, 0},
 		"where it should be": {"", func(*schemas.Raw) {}, 0},
 	} {
@@ -161,11 +174,15 @@ func TestSwapped(t *testing.T) {
 // number; either way it changes no state and its lateness is counted.
 func TestLatePolicy(t *testing.T) {
 	for _, policy := range []string{"", LateDeadLetter, LateDrop} {
-		o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)).WithDefaults()
+		o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town,
+			1000, 4)).WithDefaults()
 		o.Input.Late, o.Partitioner = policy, AnyPartitioner
 		p := newTestProcessor(t, o, 0)
-		state := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
-		for i, by := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Hour, 25 * time.Hour} {
+		state := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()),
+			nil).State
+		for i, by := range []time.Duration{
+			time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Hour, 25 * time.Hour,
+		} {
 			fix := servicetest.Sentinel()
 			fix.Timestamp -= by.Milliseconds()
 			got := servicetest.Process(t, p, servicetest.Record(t, int64(i+1), fix), state)
@@ -178,7 +195,10 @@ func TestLatePolicy(t *testing.T) {
 			}
 		}
 		s, _ := p.Take()
-		want := Lateness{Counts: [7]int64{1, 2, 0, 0, 0, 1, 1}, Seconds: (8*time.Minute + 32*time.Hour).Seconds()}
+		want := Lateness{
+			Counts:  [7]int64{1, 2, 0, 0, 0, 1, 1},
+			Seconds: (8*time.Minute + 32*time.Hour).Seconds(),
+		}
 		if s.Late != 5 || s.Lateness != want {
 			t.Errorf("%s: %d late, %+v", policy, s.Late, s.Lateness)
 		}
@@ -186,7 +206,8 @@ func TestLatePolicy(t *testing.T) {
 		if policy == LateDrop {
 			dropped = 5
 		}
-		if s.LateDropped != dropped || s.DeadLetters != 5-dropped || s.Silent() != dropped || s.RecordsIn != s.RecordsOut+s.DeadLetters+s.Silent() {
+		if s.LateDropped != dropped || s.DeadLetters != 5-dropped || s.Silent() != dropped ||
+			s.RecordsIn != s.RecordsOut+s.DeadLetters+s.Silent() {
 			t.Errorf("%s: counted %+v", policy, s)
 		}
 		if got := s.Lateness.String(); got != "≤1m 1, ≤5m 2, ≤24h 1, >24h 1" {

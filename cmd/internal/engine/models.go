@@ -33,7 +33,9 @@ type models struct {
 	base    *lane               // of the first version
 }
 
-func newModels(first *Material, build func(m *mobility.Model) (*mechanism.Sanitizer, error)) (*models, error) {
+func newModels(
+	first *Material, build func(m *mobility.Model) (*mechanism.Sanitizer, error),
+) (*models, error) {
 	m := &models{first: first, build: build, stepMS: first.Model.Step.Milliseconds()}
 	var err error
 	m.base, err = m.newLane(VersionID{}, first)
@@ -46,7 +48,9 @@ func (m *models) newLane(id VersionID, material *Material) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lane{id: id, material: material, sanitizer: sanitizer, modelID: material.Model.ID()}, nil
+	return &lane{
+		id: id, material: material, sanitizer: sanitizer, modelID: material.Model.ID(),
+	}, nil
 }
 
 // amend makes a list the one to go by, instead of the one before.
@@ -54,7 +58,9 @@ func (m *models) amend(list []Amended) {
 	m.amended = list
 	m.rule.Later = make([]mobility.Successor, len(list))
 	for i, a := range list {
-		m.rule.Later[i] = mobility.Successor{StartMS: a.Version.ID.StartMS, GridID: a.Version.gridID, From: a.From}
+		m.rule.Later[i] = mobility.Successor{
+			StartMS: a.Version.ID.StartMS, GridID: a.Version.gridID, From: a.From,
+		}
 	}
 	m.lanes = slices.DeleteFunc(m.lanes, func(l *lane) bool {
 		return !slices.ContainsFunc(list, func(a Amended) bool { return a.Version.ID == l.id })
@@ -109,7 +115,9 @@ type choice struct {
 
 // choose picks the version of a fix, as mobility.Succession has it, and the user's own model in
 // it. Whether a fix is late is for the user's state to say.
-func (m *models) choose(offset int64, user string, timestampMS int64, state *mechanism.State) (choice, error) {
+func (m *models) choose(
+	offset int64, user string, timestampMS int64, state *mechanism.State,
+) (choice, error) {
 	c := choice{step: m.first.Model.StepAt(timestampMS)}
 	var last mobility.LastStep
 	if state.Started && state.StepMS == m.stepMS {

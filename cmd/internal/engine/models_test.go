@@ -17,11 +17,16 @@ import (
 
 // fixOf is a fix in the middle of the town at the nth step and some milliseconds more.
 func fixOf(user string, n, ms int64) schemas.Raw {
-	return schemas.Raw{UserID: user, Timestamp: servicetest.StepTime(n).UnixMilli() + ms, Latitude: 53.4, Longitude: -2.95}
+	return schemas.Raw{
+		UserID: user, Timestamp: servicetest.StepTime(n).UnixMilli() + ms, Latitude: 53.4,
+		Longitude: -2.95,
+	}
 }
 
 // publishedBy runs one fix and answers with the model that it was released under.
-func publishedBy(t *testing.T, p *Processor, offset int64, fix schemas.Raw, state []byte) (string, []byte) {
+func publishedBy(
+	t *testing.T, p *Processor, offset int64, fix schemas.Raw, state []byte,
+) (string, []byte) {
 	t.Helper()
 	got := servicetest.Process(t, p, servicetest.Record(t, offset, fix), state)
 	if len(got.Dead) > 0 {
@@ -36,11 +41,16 @@ func publishedBy(t *testing.T, p *Processor, offset int64, fix schemas.Raw, stat
 // TestWhichVersion: the fix's step against the start, the record's offset against the
 // adoption's, and the user's state against both.
 func TestWhichVersion(t *testing.T) {
-	one, two, three := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4), servicetest.NeighbourModel(t, servicetest.Town, 2000, 5), servicetest.NeighbourModel(t, servicetest.Town, 2000, 6)
+	one, two, three := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4),
+		servicetest.NeighbourModel(t, servicetest.Town, 2000, 5),
+		servicetest.NeighbourModel(t, servicetest.Town, 2000, 6)
 	v2, v3 := newVersion(t, 10, two), newVersion(t, 20, three)
-	half, _, err := NewVersion(servicetest.StepTime(10).Add(time.Millisecond), "half.avro", func() (*Material, error) { return &Material{Model: two}, nil })
+	half, _, err := NewVersion(servicetest.StepTime(10).Add(time.Millisecond), "half.avro",
+		func() (*Material, error) { return &Material{Model: two}, nil })
 	servicetest.OK(t, err)
-	names := map[string]string{one.ID(): "one", two.ID(): "two", three.ID(): "three", "dead": "dead"}
+	names := map[string]string{
+		one.ID(): "one", two.ID(): "two", three.ID(): "three", "dead": "dead",
+	}
 	type at struct {
 		offset, step, ms int64
 		want             string
@@ -50,14 +60,25 @@ func TestWhichVersion(t *testing.T) {
 		seq  []at // of one user
 	}{
 		"by the step's begin": {[]Amended{{0, v2}, {0, v3}}, []at{
-			{0, 9, 59_999, "one"}, {1, 10, 0, "two"}, {2, 19, 59_999, "two"}, {3, 20, 0, "three"}, {4, 500, 0, "three"},
+			{0, 9, 59_999, "one"},
+			{1, 10, 0, "two"},
+			{2, 19, 59_999, "two"},
+			{3, 20, 0, "three"},
+			{4, 500, 0, "three"},
 		}},
-		"not from the middle of a step": {[]Amended{{0, half}}, []at{{0, 10, 0, "one"}, {1, 10, 5, "one"}, {2, 11, 0, "two"}}},
-		"not before its offset":         {[]Amended{{5, v2}}, []at{{3, 10, 0, "one"}, {4, 12, 0, "one"}, {5, 12, 1, "two"}, {6, 13, 0, "two"}}},
+		"not from the middle of a step": {
+			[]Amended{{0, half}}, []at{{0, 10, 0, "one"}, {1, 10, 5, "one"}, {2, 11, 0, "two"}},
+		},
+		"not before its offset": {
+			[]Amended{{5, v2}},
+			[]at{{3, 10, 0, "one"}, {4, 12, 0, "one"}, {5, 12, 1, "two"}, {6, 13, 0, "two"}},
+		},
 		"the later start, whenever it was adopted": {[]Amended{{0, v3}, {6, v2}}, []at{
 			{0, 10, 0, "one"}, {1, 20, 0, "three"}, {6, 21, 0, "three"},
 		}},
-		"a late fix is late, of whatever version": {[]Amended{{0, v2}}, []at{{0, 11, 0, "two"}, {1, 9, 0, "dead"}, {2, 11, 3, "two"}}},
+		"a late fix is late, of whatever version": {
+			[]Amended{{0, v2}}, []at{{0, 11, 0, "two"}, {1, 9, 0, "dead"}, {2, 11, 3, "two"}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newTestProcessor(t, testSettings(t, one), 0)
@@ -65,8 +86,10 @@ func TestWhichVersion(t *testing.T) {
 			var state []byte
 			for _, x := range test.seq {
 				var got string
-				if got, state = publishedBy(t, p, x.offset, fixOf("u", x.step, x.ms), state); names[got] != x.want {
-					t.Errorf("offset %d, step %d: model %s, want %s", x.offset, x.step, names[got], x.want)
+				if got, state = publishedBy(t, p, x.offset, fixOf("u", x.step, x.ms),
+					state); names[got] != x.want {
+					t.Errorf("offset %d, step %d: model %s, want %s",
+						x.offset, x.step, names[got], x.want)
 				}
 			}
 		})
@@ -87,7 +110,8 @@ func TestLanesAreBounded(t *testing.T) {
 	one := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
 	var list []Amended
 	for n := range int64(5) {
-		list = append(list, Amended{0, newVersion(t, 10*(n+1), servicetest.NeighbourModel(t, servicetest.Town, 2000, 5+float64(n)))})
+		list = append(list, Amended{0, newVersion(t, 10*(n+1),
+			servicetest.NeighbourModel(t, servicetest.Town, 2000, 5+float64(n)))})
 	}
 	run := func(order []int64, after func(*Processor)) (outputs map[int64]string) {
 		p := newTestProcessor(t, testSettings(t, one), 0)
@@ -117,8 +141,10 @@ func TestLanesAreBounded(t *testing.T) {
 // TestMigrations: on the same map the posterior stays, on another one the user begins
 // anew; both are counted, once, and only where the state is stored.
 func TestMigrations(t *testing.T) {
-	one, same := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4), servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
-	moved := servicetest.NeighbourModel(t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
+	one, same := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4),
+		servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
+	moved := servicetest.NeighbourModel(
+		t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
 	p := newTestProcessor(t, testSettings(t, one), 0)
 	p.Use([]Amended{{0, newVersion(t, 2, same)}, {0, newVersion(t, 4, moved)}})
 	var state []byte
@@ -134,8 +160,10 @@ func TestMigrations(t *testing.T) {
 	publishedBy(t, p, 4, fixOf("u", 3, 1), state) // a repeat is not stored
 	_, state = publishedBy(t, p, 5, fixOf("u", 4, 0), state)
 	servicetest.OK(t, s.DecodeBinary(state))
-	if p.tally.Moved != 1 || p.tally.Restarted != 1 || s.Grid.String() != moved.Grid.ID() || s.EpsilonSpent != before+1 || s.Releases != 5 {
-		t.Errorf("moved %d, restarted %d; the state is on %v after %d releases, ε %g", p.tally.Moved, p.tally.Restarted, s.Grid, s.Releases, s.EpsilonSpent)
+	if p.tally.Moved != 1 || p.tally.Restarted != 1 || s.Grid.String() != moved.Grid.ID() ||
+		s.EpsilonSpent != before+1 || s.Releases != 5 {
+		t.Errorf("moved %d, restarted %d; the state is on %v after %d releases, ε %g",
+			p.tally.Moved, p.tally.Restarted, s.Grid, s.Releases, s.EpsilonSpent)
 	}
 	if got, _ := p.Take(); got.Moved != 1 || got.Restarted != 1 {
 		t.Errorf("the counters are %+v", got)
@@ -145,16 +173,23 @@ func TestMigrations(t *testing.T) {
 // TestOneReleaseAStep: a version of another map that is adopted after its start, between two
 // fixes of one step, does not release the step a second time.
 func TestOneReleaseAStep(t *testing.T) {
-	one, same := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4), servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
-	moved := servicetest.NeighbourModel(t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
-	for name, before := range map[string][]Amended{"from the first": nil, "from a later one": {{0, newVersion(t, 1, same)}}} {
+	one, same := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4),
+		servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
+	moved := servicetest.NeighbourModel(
+		t, grid.Box{South: 53.31, West: -3.1, North: 53.5, East: -2.8}, 2000, 4)
+	for name, before := range map[string][]Amended{
+		"from the first": nil, "from a later one": {{0, newVersion(t, 1, same)}},
+	} {
 		p := newTestProcessor(t, testSettings(t, one), 0)
 		p.Use(append(slices.Clone(before), Amended{5, newVersion(t, 3, moved)}))
 		first := servicetest.Process(t, p, servicetest.Record(t, 4, fixOf("u", 10, 0)), nil)
-		again := servicetest.Process(t, p, servicetest.Record(t, 5, fixOf("u", 10, 500)), first.State)
+		again := servicetest.Process(t, p, servicetest.Record(t, 5, fixOf("u", 10, 500)),
+			first.State)
 		a, b := first.Sanitized(t, schemas.Avro), again.Sanitized(t, schemas.Avro)
-		if b.Kind != schemas.KindRepeated || b.Epsilon != 0 || len(again.State) > 0 || a.Latitude != b.Latitude || a.Longitude != b.Longitude {
-			t.Errorf("%s: the step's second fix is %s, for ε %g, under %s", name, b.Kind, b.Epsilon, b.ModelID)
+		if b.Kind != schemas.KindRepeated || b.Epsilon != 0 || len(again.State) > 0 ||
+			a.Latitude != b.Latitude || a.Longitude != b.Longitude {
+			t.Errorf("%s: the step's second fix is %s, for ε %g, under %s",
+				name, b.Kind, b.Epsilon, b.ModelID)
 		}
 		got, _ := publishedBy(t, p, 6, fixOf("u", 11, 0), first.State)
 		if got != moved.ID() {
@@ -173,7 +208,8 @@ func TestOneReleaseAStep(t *testing.T) {
 // TestPersonal: who has a model of their own is released under it, in each version,
 // and everybody else under the popular one. A damaged one is an error.
 func TestPersonal(t *testing.T) {
-	one, two := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4), servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
+	one, two := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4),
+		servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
 	o := testSettings(t, one)
 	first, second := servicetest.NewPersonals(t, one, 1), servicetest.NewPersonals(t, two, 2)
 	o.Personals = first
@@ -190,7 +226,8 @@ func TestPersonal(t *testing.T) {
 	p.Use([]Amended{{0, newVersionOf(t, 10, Material{two, second})}})
 	names := newPersonalIDs(o.Key)
 	for user, want := range map[string][2]string{
-		with: {names.of(first.Models[with], with), names.of(second.Models[with], with)}, without: {one.ID(), two.ID()},
+		with:    {names.of(first.Models[with], with), names.of(second.Models[with], with)},
+		without: {one.ID(), two.ID()},
 	} {
 		var state []byte
 		for i, step := range []int64{9, 10} {
@@ -203,14 +240,16 @@ func TestPersonal(t *testing.T) {
 	second.Fails = errors.New("personal/ab12.avro: damaged")
 	var fx task.Effects
 	err := p.Process(servicetest.Record(t, 3, fixOf(without, 11, 0)), nil, &fx)
-	if err == nil || task.RemedyOf(err) != task.Unmarked || !strings.Contains(err.Error(), "ab12.avro") || len(fx.Output) > 0 {
+	if err == nil || task.RemedyOf(err) != task.Unmarked ||
+		!strings.Contains(err.Error(), "ab12.avro") || len(fx.Output) > 0 {
 		t.Errorf("a damaged personal model: %v (%v)", err, task.RemedyOf(err))
 	}
 }
 
 // TestFollow: for a file there is no offset, and the baseline goes with the engine.
 func TestFollow(t *testing.T) {
-	one, two := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4), servicetest.NeighbourModel(t, servicetest.Town, 1000, 5)
+	one, two := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4),
+		servicetest.NeighbourModel(t, servicetest.Town, 1000, 5)
 	engine, err := New(Settings{Model: one, Key: servicetest.Key, Release: servicetest.Release})
 	servicetest.OK(t, err)
 	blind, err := NewBlind(one, servicetest.Release)

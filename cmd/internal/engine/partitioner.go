@@ -62,7 +62,8 @@ func (p Partitioner) Validate() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is unknown: choose %s, %s or %s", string(p), Murmur2, CRC32, AnyPartitioner)
+	return fmt.Errorf("%q is unknown: choose %s, %s or %s",
+		string(p), Murmur2, CRC32, AnyPartitioner)
 }
 
 // Partition is where the key belongs among that many partitions; ok is false if the

@@ -27,7 +27,8 @@ func TestPartitioners(t *testing.T) {
 			}
 		}
 	}
-	if err := Partitioner("md5").Validate(); err == nil || !strings.Contains(err.Error(), "choose murmur2, crc32 or any") {
+	if err := Partitioner("md5").Validate(); err == nil ||
+		!strings.Contains(err.Error(), "choose murmur2, crc32 or any") {
 		t.Errorf("an unknown partitioner: %v", err)
 	}
 }
@@ -47,8 +48,10 @@ func TestMisplacedRecord(t *testing.T) {
 	late := fix
 	late.Timestamp -= 120_000
 	for name, rec := range map[string]schemas.Raw{"a new step": fix, "a late one": late} {
-		letter := servicetest.Process(t, away, servicetest.Record(t, 7, rec), state).Letter(t, schemas.Avro)
-		if letter.Reason != schemas.ReasonWrongPartition || letter.Offset != 7 || letter.Partition != (right+1)%4 {
+		letter := servicetest.Process(t, away, servicetest.Record(t, 7, rec),
+			state).Letter(t, schemas.Avro)
+		if letter.Reason != schemas.ReasonWrongPartition || letter.Offset != 7 ||
+			letter.Partition != (right+1)%4 {
 			t.Errorf("%s: the dead letter is %+v", name, letter)
 		}
 	}
@@ -57,7 +60,8 @@ func TestMisplacedRecord(t *testing.T) {
 	}
 	mismatched := servicetest.Record(t, 8, fix)
 	mismatched.Key = []byte("another")
-	if letter := servicetest.Process(t, away, mismatched, nil).Letter(t, schemas.Avro); letter.Reason != schemas.ReasonKeyMismatch {
+	if letter := servicetest.Process(t, away, mismatched,
+		nil).Letter(t, schemas.Avro); letter.Reason != schemas.ReasonKeyMismatch {
 		t.Errorf("a key of another user in a wrong partition: %s", letter.Reason)
 	}
 	for _, n := range []int32{-1, 4} {

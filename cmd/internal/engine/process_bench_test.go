@@ -34,7 +34,8 @@ func benchmarkProcess(b *testing.B, model *mobility.Model, encoding schemas.Enco
 		fix := servicetest.Sentinel()
 		// A cell further every eighth step, along a row and back.
 		leg := i / 8 % 16
-		c := grid.Cell(model.Grid.Height()/2*model.Grid.Width() + model.Grid.Width()/3 + min(leg, 16-leg))
+		c := grid.Cell(
+			model.Grid.Height()/2*model.Grid.Width() + model.Grid.Width()/3 + min(leg, 16-leg))
 		fix.Latitude, fix.Longitude = model.Grid.ToDegrees(model.Grid.Centre(c))
 		fix.Timestamp = servicetest.StartMS + int64(i)*60_000
 		records[i] = servicetest.Record(b, int64(i), fix)

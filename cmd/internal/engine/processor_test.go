@@ -29,7 +29,10 @@ func TestBoundsOfTime(t *testing.T) {
 		reason     schemas.Reason // "" for none
 	}{
 		{"at the bound", servicetest.StartMS, servicetest.StartMS + 30_000, ""},
-		{"beyond the bound", servicetest.StartMS, servicetest.StartMS + 30_001, schemas.ReasonTimestampAhead},
+		{
+			"beyond the bound", servicetest.StartMS, servicetest.StartMS + 30_001,
+			schemas.ReasonTimestampAhead,
+		},
 		{"long before the Kafka timestamp", servicetest.StartMS, firstGPS + 1, ""},
 		{"before GPS time", servicetest.StartMS, firstGPS, schemas.ReasonBeforeGPS},
 		{"without a Kafka timestamp", -1, servicetest.StartMS, ""},
@@ -49,7 +52,8 @@ func TestBoundsOfTime(t *testing.T) {
 				}
 				return
 			}
-			if s := got.Sanitized(t, schemas.Avro); s.Timestamp != c.fix || got.Output[0].Timestamp != c.kafka {
+			if s := got.Sanitized(t, schemas.Avro); s.Timestamp != c.fix ||
+				got.Output[0].Timestamp != c.kafka {
 				t.Errorf("timestamps %d and %d", s.Timestamp, got.Output[0].Timestamp)
 			}
 		})
@@ -89,8 +93,10 @@ func requirePublic(t *testing.T, s schemas.Sanitized, fix schemas.Raw, o Setting
 	t.Helper()
 	g := o.Model.Grid
 	want := s // the numbers that noise decides are looked at below
-	want.UserID, want.Timestamp, want.Epsilon, want.Delta = fix.UserID, fix.Timestamp, o.Release.Epsilon, o.Release.Delta
-	want.Mechanism, want.ModelID, want.Step, want.Release, want.Kind = o.Release.Mechanism, o.Model.ID(), fix.Timestamp/60_000, release, schemas.KindReleased
+	want.UserID, want.Timestamp, want.Epsilon, want.Delta = fix.UserID, fix.Timestamp,
+		o.Release.Epsilon, o.Release.Delta
+	want.Mechanism, want.ModelID, want.Step, want.Release, want.Kind = o.Release.Mechanism,
+		o.Model.ID(), fix.Timestamp/60_000, release, schemas.KindReleased
 	if s != want {
 		t.Errorf("record %d has a wrong field: got %+v, want %+v", release, s, want)
 	}
@@ -119,11 +125,14 @@ func requireOfState(t *testing.T, s schemas.Sanitized, stored []byte, o Settings
 	if s.Latitude != lat || s.Longitude != lon {
 		t.Error("the release is not the state's")
 	}
-	if s.EstimateLatitude != meanLat || s.EstimateLongitude != meanLon || s.RadiusM != 1000*radiusKM {
+	if s.EstimateLatitude != meanLat || s.EstimateLongitude != meanLon ||
+		s.RadiusM != 1000*radiusKM {
 		t.Error("the estimate is not that of the state's posterior")
 	}
-	if state.Releases != uint64(s.Release) || state.Step != s.Step || math.Abs(state.EpsilonSpent-float64(s.Release)*o.Release.Epsilon) > 1e-9 {
-		t.Errorf("the state counts %d releases and ε %v at step %d", state.Releases, state.EpsilonSpent, state.Step)
+	if state.Releases != uint64(s.Release) || state.Step != s.Step ||
+		math.Abs(state.EpsilonSpent-float64(s.Release)*o.Release.Epsilon) > 1e-9 {
+		t.Errorf("the state counts %d releases and ε %v at step %d",
+			state.Releases, state.EpsilonSpent, state.Step)
 	}
 }
 
@@ -152,7 +161,8 @@ func TestRepeatsAndLateRecords(t *testing.T) {
 
 	late := fix
 	late.Timestamp = servicetest.StartMS - 1
-	if got := servicetest.Process(t, p, servicetest.Record(t, 2, late), first.State).Letter(t, schemas.Avro); got.Reason != schemas.ReasonLate || got.Offset != 2 {
+	if got := servicetest.Process(t, p, servicetest.Record(t, 2, late),
+		first.State).Letter(t, schemas.Avro); got.Reason != schemas.ReasonLate || got.Offset != 2 {
 		t.Errorf("late: %+v", got)
 	}
 	booked, next := p.Take()
@@ -183,30 +193,39 @@ func TestDeterminism(t *testing.T) {
 		other := servicetest.Sentinel()
 		other.UserID = "somebody"
 		servicetest.Process(t, p, servicetest.Record(t, 8, other), nil)
-		servicetest.RequireEqual(t, "the same record", want, servicetest.Process(t, p, rec, first.State))
+		servicetest.RequireEqual(t, "the same record", want,
+			servicetest.Process(t, p, rec, first.State))
 	}
 	moved := rec
 	moved.Offset += 100
-	servicetest.RequireEqual(t, "the record at another offset", want, servicetest.Process(t, newTestProcessor(t, base, 3), moved, first.State))
+	servicetest.RequireEqual(t, "the record at another offset",
+		want, servicetest.Process(t, newTestProcessor(t, base, 3), moved, first.State))
 
 	for name, change := range map[string]func(*Settings){
 		"key":     func(o *Settings) { o.Key = noise.KeyFromSeed(2) },
 		"epsilon": func(o *Settings) { o.Release.Epsilon = 1.01 },
 		"delta":   func(o *Settings) { o.Release.Delta = .02 },
-		"model":   func(o *Settings) { o.Model = servicetest.NeighbourModel(t, servicetest.Town, 1000, 5) },
-		"grid":    func(o *Settings) { o.Model = servicetest.NeighbourModel(t, servicetest.Town, 900, 4) },
-		"law":     func(o *Settings) { o.Release.Mechanism = law.LaplaceTight },
+		"model": func(o *Settings) {
+			o.Model = servicetest.NeighbourModel(t, servicetest.Town, 1000, 5)
+		},
+		"grid": func(o *Settings) {
+			o.Model = servicetest.NeighbourModel(t, servicetest.Town, 900, 4)
+		},
+		"law": func(o *Settings) { o.Release.Mechanism = law.LaplaceTight },
 	} {
 		o := base
 		change(&o)
-		s := servicetest.Process(t, newTestProcessor(t, o, 0), rec, first.State).Sanitized(t, schemas.Avro)
-		if was := want.Sanitized(t, schemas.Avro); s.Latitude == was.Latitude || s.Longitude == was.Longitude {
+		s := servicetest.Process(t, newTestProcessor(t, o, 0), rec,
+			first.State).Sanitized(t, schemas.Avro)
+		if was := want.Sanitized(t, schemas.Avro); s.Latitude == was.Latitude ||
+			s.Longitude == was.Longitude {
 			t.Errorf("another %s gives the same release", name)
 		}
 	}
 	user := fix
 	user.UserID = "user-canary-7732"
-	s := servicetest.Process(t, p, servicetest.Record(t, 9, user), first.State).Sanitized(t, schemas.Avro)
+	s := servicetest.Process(t, p, servicetest.Record(t, 9, user),
+		first.State).Sanitized(t, schemas.Avro)
 	if was := want.Sanitized(t, schemas.Avro); s.Latitude == was.Latitude {
 		t.Error("another user has the same noise")
 	}
@@ -222,7 +241,8 @@ func TestBeyondTheCellNothingMatters(t *testing.T) {
 	at := func(column, row int, dx, dy float64) servicetest.Effects {
 		centre := model.Grid.Centre(grid.Cell(row*model.Grid.Width() + column))
 		fix := servicetest.Sentinel()
-		fix.Latitude, fix.Longitude = model.Grid.ToDegrees(grid.Point{X: centre.X + dx, Y: centre.Y + dy})
+		fix.Latitude, fix.Longitude = model.Grid.ToDegrees(
+			grid.Point{X: centre.X + dx, Y: centre.Y + dy})
 		fix.Timestamp += 60_000
 		fix.AccuracyM = nil
 		return servicetest.Process(t, p, servicetest.Record(t, 1, fix), state)
@@ -244,13 +264,15 @@ func TestCorruptState(t *testing.T) {
 	good := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
 	rec := servicetest.Record(t, 8123, servicetest.Sentinel())
 	rec.Timestamp += 60_000
-	small := newTestProcessor(t, testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), 5)
+	small := newTestProcessor(
+		t, testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), 5)
 	foreign := mechanism.State{}
 	if err := foreign.DecodeBinary(good); err != nil {
 		t.Fatal(err)
 	}
 	var donor mechanism.State
-	if err := donor.DecodeBinary(servicetest.Process(t, small, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State); err != nil {
+	if err := donor.DecodeBinary(servicetest.Process(t, small,
+		servicetest.Record(t, 0, servicetest.Sentinel()), nil).State); err != nil {
 		t.Fatal(err)
 	}
 	// cells of a larger grid under a smaller one's name
@@ -274,12 +296,15 @@ func TestCorruptState(t *testing.T) {
 		if len(fx.Output)+len(fx.DeadLetters)+len(fx.State) != 0 {
 			t.Errorf("%s: something is written", name)
 		}
-		for _, part := range []string{"partition 5", "offset 8123", "run doctor", "geodither state reset"} {
+		for _, part := range []string{
+			"partition 5", "offset 8123", "run doctor", "geodither state reset",
+		} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %q does not say %q", name, err, part)
 			}
 		}
-		secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), model.Grid), servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
+		secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), model.Grid),
+			servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
 		servicetest.RequireNoLeak(t, "the error", []byte(err.Error()), secrets)
 		// A bad record is refused without a look at the state.
 		bad := rec
@@ -290,14 +315,18 @@ func TestCorruptState(t *testing.T) {
 
 // TestMigration: a state of another model is used by rule, and goes on counting.
 func TestMigration(t *testing.T) {
-	old := newTestProcessor(t, testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)), 0)
-	state := servicetest.Process(t, old, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
+	old := newTestProcessor(
+		t, testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)), 0)
+	state := servicetest.Process(t, old, servicetest.Record(t, 0, servicetest.Sentinel()),
+		nil).State
 	fix := servicetest.Sentinel()
 	fix.Timestamp += 60_000
 	for name, cell := range map[string]float64{"same grid": 1000, "other grid": 700} {
 		o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, cell, 9))
-		got := servicetest.Process(t, newTestProcessor(t, o, 0), servicetest.Record(t, 1, fix), state)
-		if s := got.Sanitized(t, schemas.Avro); s.Release != 2 || s.ModelID != o.Model.ID() || s.Epsilon != 1 {
+		got := servicetest.Process(t, newTestProcessor(t, o, 0),
+			servicetest.Record(t, 1, fix), state)
+		if s := got.Sanitized(t, schemas.Avro); s.Release != 2 ||
+			s.ModelID != o.Model.ID() || s.Epsilon != 1 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

@@ -52,10 +52,12 @@ func (p Publish) Validate() error {
 	p = p.withDefaults()
 	var errs []error
 	if p.Timestamp != TimestampExact && p.Timestamp != TimestampStep {
-		errs = append(errs, fmt.Errorf("timestamp %q is unknown: choose %s or %s", p.Timestamp, TimestampExact, TimestampStep))
+		errs = append(errs, fmt.Errorf("timestamp %q is unknown: choose %s or %s",
+			p.Timestamp, TimestampExact, TimestampStep))
 	}
 	if p.User != UserPlain && p.User != UserPseudonym {
-		errs = append(errs, fmt.Errorf("user %q is unknown: choose %s or %s", p.User, UserPlain, UserPseudonym))
+		errs = append(errs, fmt.Errorf("user %q is unknown: choose %s or %s",
+			p.User, UserPlain, UserPseudonym))
 	}
 	return errors.Join(errs...)
 }

@@ -51,7 +51,10 @@ func TestKinds(t *testing.T) {
 			"as it is", func(*mechanism.Options) {},
 			[]int64{0, 10, 60, 30},
 			"R=Rl",
-			Tally{RecordsIn: 4, RecordsOut: 3, DeadLetters: 1, Releases: 2, Repeats: 1, Late: 1, Epsilon: 2},
+			Tally{
+				RecordsIn: 4, RecordsOut: 3, DeadLetters: 1, Releases: 2, Repeats: 1, Late: 1,
+				Epsilon: 2,
+			},
 		},
 		{
 			"predicted between", func(o *mechanism.Options) { o.ReleaseInterval = 3 },
@@ -60,7 +63,8 @@ func TestKinds(t *testing.T) {
 			Tally{RecordsIn: 5, RecordsOut: 5, Releases: 2, Predictions: 3, Epsilon: 2},
 		},
 		{
-			"nothing between", func(o *mechanism.Options) { o.ReleaseInterval, o.Between = 3, mechanism.BetweenSkip },
+			"nothing between",
+			func(o *mechanism.Options) { o.ReleaseInterval, o.Between = 3, mechanism.BetweenSkip },
 			[]int64{0, 60, 70, 180},
 			"R+-R",
 			Tally{RecordsIn: 4, RecordsOut: 2, Releases: 2, Skipped: 2, Epsilon: 2},
@@ -72,19 +76,24 @@ func TestKinds(t *testing.T) {
 			Tally{RecordsIn: 4, RecordsOut: 2, Releases: 1, Repeats: 1, Suppressed: 2, Epsilon: 1},
 		},
 		{
-			"budget, repeat", func(o *mechanism.Options) { o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentRepeat },
+			"budget, repeat", func(o *mechanism.Options) {
+				o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentRepeat
+			},
 			[]int64{0, 60, 70},
 			"RE=",
 			Tally{RecordsIn: 3, RecordsOut: 3, Releases: 1, Repeats: 2, Epsilon: 1},
 		},
 		{
-			"budget, predict", func(o *mechanism.Options) { o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentPredict },
+			"budget, predict", func(o *mechanism.Options) {
+				o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentPredict
+			},
 			[]int64{0, 60},
 			"RP",
 			Tally{RecordsIn: 2, RecordsOut: 2, Releases: 1, Predictions: 1, Epsilon: 1},
 		},
 		{
-			"a window's budget comes back", func(o *mechanism.Options) { o.Budget.Epsilon, o.Budget.WindowSteps = 1, 2 },
+			"a window's budget comes back",
+			func(o *mechanism.Options) { o.Budget.Epsilon, o.Budget.WindowSteps = 1, 2 },
 			[]int64{0, 60, 120},
 			"R+R",
 			Tally{RecordsIn: 3, RecordsOut: 2, Releases: 2, Suppressed: 1, Epsilon: 2},
@@ -121,7 +130,8 @@ func TestKinds(t *testing.T) {
 			if booked != c.tally {
 				t.Errorf("tally %+v, want %+v", booked, c.tally)
 			}
-			if s.RecordsIn != s.RecordsOut+s.Silent()+s.DeadLetters || s.RecordsOut != s.Releases+s.Repeats+s.Predictions || s.Epsilon != c.tally.Epsilon {
+			if s.RecordsIn != s.RecordsOut+s.Silent()+s.DeadLetters ||
+				s.RecordsOut != s.Releases+s.Repeats+s.Predictions || s.Epsilon != c.tally.Epsilon {
 				t.Errorf("%+v does not add up", s)
 			}
 		})
@@ -141,11 +151,16 @@ func letterOf(t *testing.T, e servicetest.Effects, o Settings) string {
 		return "l"
 	case len(e.Output) > 0:
 		s := e.Sanitized(t, schemas.Avro)
-		letter = map[string]string{schemas.KindReleased: "r", schemas.KindRepeated: "=", schemas.KindPredicted: "p"}[s.Kind]
-		if want := map[bool]float64{true: o.Release.Epsilon}[s.Kind == schemas.KindReleased]; s.Epsilon != want {
+		letter = map[string]string{
+			schemas.KindReleased: "r", schemas.KindRepeated: "=", schemas.KindPredicted: "p",
+		}[s.Kind]
+		if want := map[bool]float64{
+			true: o.Release.Epsilon,
+		}[s.Kind == schemas.KindReleased]; s.Epsilon != want {
 			t.Errorf("a %s record costs %v", s.Kind, s.Epsilon)
 		}
-		if s.Kind == schemas.KindPredicted && (s.Latitude != s.EstimateLatitude || s.Longitude != s.EstimateLongitude) {
+		if s.Kind == schemas.KindPredicted &&
+			(s.Latitude != s.EstimateLatitude || s.Longitude != s.EstimateLongitude) {
 			t.Error("a predicted record's place is not its estimate")
 		}
 	}
@@ -172,7 +187,8 @@ func TestMetricView(t *testing.T) {
 		if i == 2 && (near != 0 || far != 0 || across != 0) {
 			t.Errorf("a repeat has factors: %+v", s)
 		}
-		if i < 2 && !(1 < near && near < far && far <= across && across <= math.Exp(o.Release.Epsilon)*(1+1e-12)) {
+		if i < 2 && !(1 < near && near < far && far <= across &&
+			across <= math.Exp(o.Release.Epsilon)*(1+1e-12)) {
 			t.Errorf("factors %v, %v, %v", near, far, across)
 		}
 		s.Factor200M, s.Factor1KM, s.FactorSet = 0, 0, 0
@@ -191,8 +207,10 @@ func TestStepTimestamps(t *testing.T) {
 	rec := servicetest.Record(t, 0, servicetest.Sentinel())
 	rec.Timestamp += 777
 	got := servicetest.Process(t, p, rec, nil)
-	if s := got.Sanitized(t, schemas.Avro); s.Timestamp != servicetest.StartMS || s.Timestamp != s.Step*60_000 || got.Output[0].Timestamp != servicetest.StartMS {
-		t.Errorf("timestamps %d and %d, want %d", s.Timestamp, got.Output[0].Timestamp, servicetest.StartMS)
+	if s := got.Sanitized(t, schemas.Avro); s.Timestamp != servicetest.StartMS ||
+		s.Timestamp != s.Step*60_000 || got.Output[0].Timestamp != servicetest.StartMS {
+		t.Errorf("timestamps %d and %d, want %d",
+			s.Timestamp, got.Output[0].Timestamp, servicetest.StartMS)
 	}
 	rec.Timestamp = -1
 	if got := servicetest.Process(t, p, rec, nil); got.Output[0].Timestamp != -1 {
@@ -215,7 +233,8 @@ func TestPseudonym(t *testing.T) {
 			t.Errorf("user %q, key %q, want %q", s.UserID, hidden[i].Output[0].Key, want)
 		}
 		s.UserID = user
-		if s != plain[i].Sanitized(t, schemas.Avro) || !bytes.Equal(hidden[i].State, plain[i].State) {
+		if s != plain[i].Sanitized(t, schemas.Avro) ||
+			!bytes.Equal(hidden[i].State, plain[i].State) {
 			t.Error("the pseudonym changes something else")
 		}
 	}
@@ -224,7 +243,10 @@ func TestPseudonym(t *testing.T) {
 	if byHand := hex.EncodeToString(mac.Sum(nil)[:16]); byHand != want {
 		t.Errorf("%s, by hand %s", want, byHand)
 	}
-	all := []string{want, Pseudonym(o.Key, user+"x"), Pseudonym(noise.KeyFromSeed(2), user), Pseudonym(o.Key, "")}
+	all := []string{
+		want, Pseudonym(o.Key, user+"x"), Pseudonym(noise.KeyFromSeed(2), user),
+		Pseudonym(o.Key, ""),
+	}
 	for i, p := range all {
 		if slices.Contains(all[:i], p) || len(p) != 32 || strings.Contains(p, user) {
 			t.Errorf("pseudonyms %q", all)
@@ -237,7 +259,8 @@ func TestPublishRefuses(t *testing.T) {
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	o.Publish = Publish{Timestamp: "hour", User: "nobody"}
 	err := o.Validate()
-	if err == nil || !strings.Contains(err.Error(), `timestamp "hour"`) || !strings.Contains(err.Error(), `user "nobody"`) {
+	if err == nil || !strings.Contains(err.Error(), `timestamp "hour"`) ||
+		!strings.Contains(err.Error(), `user "nobody"`) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := New(o); err == nil {
@@ -251,7 +274,8 @@ func TestPublishRefuses(t *testing.T) {
 func TestPersonalModelID(t *testing.T) {
 	popular := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
 	personal := func(cell grid.Cell) *mobility.Personal {
-		p, err := mobility.NewPersonal(popular, mobility.PersonalCounts{Visits: []mobility.Count{{From: cell, To: cell, N: 1}}})
+		p, err := mobility.NewPersonal(popular,
+			mobility.PersonalCounts{Visits: []mobility.Count{{From: cell, To: cell, N: 1}}})
 		servicetest.OK(t, err)
 		return p
 	}
@@ -262,7 +286,8 @@ func TestPersonalModelID(t *testing.T) {
 	}
 	one := personal(7)
 	got := id(servicetest.Key, one, "u")
-	mac := hmac.New(sha256.New, servicetest.Subkey(t, servicetest.Key, "geodither 1: ids of personal models"))
+	mac := hmac.New(sha256.New,
+		servicetest.Subkey(t, servicetest.Key, "geodither 1: ids of personal models"))
 	mac.Write([]byte("geodither personal model 2\x00" + one.ID() + "u"))
 	if want := hex.EncodeToString(mac.Sum(nil)[:8]); got != want {
 		t.Errorf("it is published as %s, want %s", got, want)
@@ -271,7 +296,8 @@ func TestPersonalModelID(t *testing.T) {
 		t.Error("the content hash is published")
 	}
 	for name, other := range map[string]string{
-		"key": id(noise.KeyFromSeed(99), one, "u"), "user": id(servicetest.Key, one, "v"), "model": id(servicetest.Key, personal(8), "u"), "popular": id(servicetest.Key, nil, "u"),
+		"key": id(noise.KeyFromSeed(99), one, "u"), "user": id(servicetest.Key, one, "v"),
+		"model": id(servicetest.Key, personal(8), "u"), "popular": id(servicetest.Key, nil, "u"),
 	} {
 		if other == got {
 			t.Errorf("another %s has the same id", name)

@@ -62,11 +62,14 @@ func (o opening) advice(expected schemas.Encoding) string {
 		if expected == schemas.JSON {
 			return "these begin with 0xC3 0x01, Avro single-object encoding: set encoding.raw: avro"
 		}
-		return "these begin with 0xC3 0x01, Avro single-object encoding, of another schema: write them with schemas/raw.avsc"
+		return "these begin with 0xC3 0x01, Avro single-object encoding, of another schema: " +
+			"write them with schemas/raw.avsc"
 	case openingContainer:
-		return "these begin with \"Obj\", Avro files: write each record by itself, in Avro single-object encoding"
+		return "these begin with \"Obj\", Avro files: write each record by itself, in Avro " +
+			"single-object encoding"
 	case openingGzip:
-		return "these begin with 0x1F 0x8B, gzip: let the producer's Kafka client compress, not the values"
+		return "these begin with 0x1F 0x8B, gzip: let the producer's Kafka client compress, not " +
+			"the values"
 	case openingOther, openings:
 	}
 	return ""
@@ -82,26 +85,32 @@ func adviceFor(reason schemas.Reason) string {
 	case schemas.ReasonKeyMismatch:
 		return "the records' key has to be their user_id, as plain text"
 	case schemas.ReasonTimestampAhead:
-		return "fixes lie further ahead of their Kafka records than max_ahead: are the devices' clocks right?"
+		return "fixes lie further ahead of their Kafka records than max_ahead: are the devices' " +
+			"clocks right?"
 	case schemas.ReasonBeforeGPS:
-		return "times lie before 1980: write milliseconds, not seconds, and leave out devices that never had a fix"
+		return "times lie before 1980: write milliseconds, not seconds, and leave out devices " +
+			"that never had a fix"
 	case schemas.ReasonNullIsland:
 		return "latitude and longitude are 0: leave out devices that have no fix"
 	case schemas.ReasonOutsideMap:
 		return "train a model whose map holds the fleet, or set input.outside: clamp"
 	case schemas.ReasonWrongPartition:
-		return "have every producer use the partitioner of topics.partitioner; geodither doctor says which one was used"
+		return "have every producer use the partitioner of topics.partitioner; geodither doctor " +
+			"says which one was used"
 	case schemas.ReasonKeyDestroyed:
-		return "the key file has no noise of these days: was it advanced with key export --until, or is it the wrong file?"
+		return "the key file has no noise of these days: was it advanced with key export " +
+			"--until, or is it the wrong file?"
 	case schemas.ReasonLate:
-		return "a user's fixes have to come in order, step by step: are there two feeds of the same users?"
+		return "a user's fixes have to come in order, step by step: are there two feeds of the " +
+			"same users?"
 	}
 	return ""
 }
 
 // SwappedAdvice is what to say where most fixes outside the map lie on it with latitude
 // and longitude swapped.
-const SwappedAdvice = "latitude and longitude look swapped: the other way round most of these lie on the map"
+const SwappedAdvice = "latitude and longitude look swapped: the other way round most of these " +
+	"lie on the map"
 
 // Refusals count refused records by reason, and what the values of those that could not
 // be decoded begin with. They hold nothing else of the records.
@@ -116,7 +125,8 @@ func (r *Refusals) Add(reason schemas.Reason, value []byte) {
 		r.reasons[i]++
 	}
 	switch reason { //nolint:exhaustive // a record that can be decoded is of the encoding expected
-	case schemas.ReasonMalformed, schemas.ReasonUnknownSchema, schemas.ReasonInvalidUTF8, schemas.ReasonTooLarge, schemas.ReasonWrongType:
+	case schemas.ReasonMalformed, schemas.ReasonUnknownSchema, schemas.ReasonInvalidUTF8,
+		schemas.ReasonTooLarge, schemas.ReasonWrongType:
 		r.openings[openingOf(value)]++
 	}
 }
@@ -156,7 +166,9 @@ func (r *Refusals) String() string {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.reasons[b], r.reasons[a]) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(r.reasons[b], r.reasons[a])
+	})
 	parts := make([]string, len(order))
 	for n, i := range order {
 		parts[n] = fmt.Sprintf("%s %d", reasons[i], r.reasons[i])

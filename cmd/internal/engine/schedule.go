@@ -17,13 +17,15 @@ type Schedule struct {
 
 // CheckSize refuses a model whose new users' states may not fit into one record: they hold
 // the initial distribution, 5 bytes a cell or a few more.
-func CheckSize(m *mobility.Model, maxBatch int) error { return checkSize(m.Initial.Len(), maxBatch) }
+func CheckSize(m *mobility.Model, maxBatch int) error {
+	return checkSize(m.Initial.Len(), maxBatch)
+}
 
 func checkSize(cells, maxBatch int) error {
 	if size := 8 * cells; size >= maxBatch {
-		return fmt.Errorf("a new user's state may take %d bytes, more than a batch of %d: use larger "+
-			"cells or a smaller box, or raise transaction.max_batch_bytes and the changelog's "+
-			"max.message.bytes", size, maxBatch)
+		return fmt.Errorf("a new user's state may take %d bytes, more than a batch of %d: use "+
+			"larger cells or a smaller box, or raise transaction.max_batch_bytes and the "+
+			"changelog's max.message.bytes", size, maxBatch)
 	}
 	return nil
 }
@@ -35,11 +37,13 @@ func CheckLater(first *mobility.Model, later []*Version, maxBatch int) error {
 	for i, v := range later {
 		switch {
 		case i > 0 && (v.ID == later[i-1].ID || v.ID.StartMS < later[i-1].ID.StartMS):
-			errs = append(errs, fmt.Errorf("models: %s starts at %v, which is not after the version before it: list them in the order of their starts",
+			errs = append(errs, fmt.Errorf("models: %s starts at %v, which is not after the "+
+				"version before it: list them in the order of their starts",
 				v.Where, v.ID.Start()))
 		case v.step != first.Step:
-			errs = append(errs, fmt.Errorf("models: %s has a step of %v, and the first version one of %v: a service keeps its step. "+
-				"To change it, stop cleanly and make the new model the first version", v.Where, v.step, first.Step))
+			errs = append(errs, fmt.Errorf("models: %s has a step of %v, and the first version "+
+				"one of %v: a service keeps its step. To change it, stop cleanly and make the "+
+				"new model the first version", v.Where, v.step, first.Step))
 		default:
 			if err := checkSize(v.cells, maxBatch); err != nil {
 				errs = append(errs, fmt.Errorf("models: %s: %w", v.Where, err))

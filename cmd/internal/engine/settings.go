@@ -144,7 +144,8 @@ func (s Settings) settings() []setting {
 	r := engine.options // with its defaults filled in
 	text := func(format string, values ...any) string { return fmt.Sprintf(format, values...) }
 	return []setting{
-		{"geodither's version", text("%d %d %d", settingsVersion, mechanism.Version, mechanism.StateVersion)},
+		{"geodither's version", text("%d %d %d", settingsVersion, mechanism.Version,
+			mechanism.StateVersion)},
 		{"model", s.Model.ID()},
 		{"personal", personal},
 		{"key_file", text("%x", keyFingerprint(s.Key))},
@@ -219,7 +220,8 @@ func (s Settings) Differences(other []byte) string {
 	case len(other) != len(own):
 		return "another version of geodither wrote them, so what differs cannot be named"
 	case len(names) == 0:
-		return "the hash differs and no single setting shows it: compare the two configs, models and keys"
+		return "the hash differs and no single setting shows it: compare the two configs, " +
+			"models and keys"
 	}
 	return strings.Join(names, ", ")
 }

@@ -33,8 +33,12 @@ func TestSettings(t *testing.T) {
 		t.Error("spelling the defaults out changes the fingerprint")
 	}
 	changes := map[string]func(*Settings){
-		"Model":             func(o *Settings) { o.Model = servicetest.NeighbourModel(t, servicetest.Town, 5000, 5) },
-		"Personals":         func(o *Settings) { o.Personals = servicetest.NewPersonals(t, o.Model, 1) },
+		"Model": func(o *Settings) {
+			o.Model = servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
+		},
+		"Personals": func(o *Settings) {
+			o.Personals = servicetest.NewPersonals(t, o.Model, 1)
+		},
 		"Key":               func(o *Settings) { o.Key = noise.KeyFromSeed(2) },
 		"RawEncoding":       func(o *Settings) { o.RawEncoding = schemas.JSON },
 		"SanitizedEncoding": func(o *Settings) { o.SanitizedEncoding = schemas.JSON },
@@ -47,25 +51,37 @@ func TestSettings(t *testing.T) {
 		"Release.Prune":     func(o *Settings) { o.Release.Prune = 2e-7 },
 		"Release.MaxGap":    func(o *Settings) { o.Release.MaxGap = 61 },
 
-		"Release.Subdivision":        func(o *Settings) { o.Release.Subdivision = 128 },
-		"Release.MinCells":           func(o *Settings) { o.Release.MinCells = 7 },
-		"Release.MinRadiusKM":        func(o *Settings) { o.Release.MinRadiusKM = 1 },
-		"Release.Estimate":           func(o *Settings) { o.Release.Estimate = mechanism.EstimateMode },
-		"Release.ReleaseInterval":    func(o *Settings) { o.Release.ReleaseInterval = 5 },
-		"Release.AdaptiveRadiusKM":   func(o *Settings) { o.Release.AdaptiveRadiusKM = 1 },
-		"Release.Between":            func(o *Settings) { o.Release.Between = mechanism.BetweenSkip },
-		"Release.SameStep":           func(o *Settings) { o.Release.SameStep = mechanism.SameStepDrop },
-		"Release.Budget.Epsilon":     func(o *Settings) { o.Release.Budget.Epsilon, o.Release.Budget.WindowSteps = 5, 60 },
-		"Release.Budget.WindowSteps": func(o *Settings) { o.Release.Budget.Epsilon, o.Release.Budget.WindowSteps = 5, 61 },
-		"Release.Budget.Lifetime":    func(o *Settings) { o.Release.Budget.Lifetime = 100 },
-		"Publish.Timestamp":          func(o *Settings) { o.Publish.Timestamp = TimestampStep },
-		"Publish.User":               func(o *Settings) { o.Publish.User = UserPseudonym },
-		"Partitioner":                func(o *Settings) { o.Partitioner = CRC32 },
-		"Partitioner: any":           func(o *Settings) { o.Partitioner = AnyPartitioner },
-		"Publish.Metric":             func(o *Settings) { o.Publish.Metric = true },
-		"Input.Outside":              func(o *Settings) { o.Input.Outside = OutsideClamp },
-		"Input.Late":                 func(o *Settings) { o.Input.Late = LateDrop },
-		"Release.Budget.Spent":       func(o *Settings) { o.Release.Budget.Spent = mechanism.SpentPredict },
+		"Release.Subdivision": func(o *Settings) { o.Release.Subdivision = 128 },
+		"Release.MinCells":    func(o *Settings) { o.Release.MinCells = 7 },
+		"Release.MinRadiusKM": func(o *Settings) { o.Release.MinRadiusKM = 1 },
+		"Release.Estimate": func(o *Settings) {
+			o.Release.Estimate = mechanism.EstimateMode
+		},
+		"Release.ReleaseInterval":  func(o *Settings) { o.Release.ReleaseInterval = 5 },
+		"Release.AdaptiveRadiusKM": func(o *Settings) { o.Release.AdaptiveRadiusKM = 1 },
+		"Release.Between": func(o *Settings) {
+			o.Release.Between = mechanism.BetweenSkip
+		},
+		"Release.SameStep": func(o *Settings) {
+			o.Release.SameStep = mechanism.SameStepDrop
+		},
+		"Release.Budget.Epsilon": func(o *Settings) {
+			o.Release.Budget.Epsilon, o.Release.Budget.WindowSteps = 5, 60
+		},
+		"Release.Budget.WindowSteps": func(o *Settings) {
+			o.Release.Budget.Epsilon, o.Release.Budget.WindowSteps = 5, 61
+		},
+		"Release.Budget.Lifetime": func(o *Settings) { o.Release.Budget.Lifetime = 100 },
+		"Publish.Timestamp":       func(o *Settings) { o.Publish.Timestamp = TimestampStep },
+		"Publish.User":            func(o *Settings) { o.Publish.User = UserPseudonym },
+		"Partitioner":             func(o *Settings) { o.Partitioner = CRC32 },
+		"Partitioner: any":        func(o *Settings) { o.Partitioner = AnyPartitioner },
+		"Publish.Metric":          func(o *Settings) { o.Publish.Metric = true },
+		"Input.Outside":           func(o *Settings) { o.Input.Outside = OutsideClamp },
+		"Input.Late":              func(o *Settings) { o.Input.Late = LateDrop },
+		"Release.Budget.Spent": func(o *Settings) {
+			o.Release.Budget.Spent = mechanism.SpentPredict
+		},
 	}
 	seen := map[string]string{hex.EncodeToString(want): "nothing"}
 	for name, change := range changes {
@@ -81,14 +97,17 @@ func TestSettings(t *testing.T) {
 		seen[got] = name
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
-		if _, changing := changes[field.Name]; !changing && field.Name != "Release" && field.Name != "Publish" && field.Name != "Input" {
-			t.Errorf("does %s change bytes? Name it in this test, and in Settings if it does", field.Name)
+		if _, changing := changes[field.Name]; !changing && field.Name != "Release" &&
+			field.Name != "Publish" && field.Name != "Input" {
+			t.Errorf("does %s change bytes? Name it in this test, and in Settings if it does",
+				field.Name)
 		}
 	}
 	named := func(of reflect.Type, prefix string) {
 		for _, field := range reflect.VisibleFields(of) {
 			if _, ok := changes[prefix+field.Name]; !ok && field.Type.Kind() != reflect.Struct {
-				t.Errorf("does %s%s change bytes? Name it in this test, and in Settings if it does", prefix, field.Name)
+				t.Errorf("does %s%s change bytes? Name it in this test, and in Settings if it does",
+					prefix, field.Name)
 			}
 		}
 	}
@@ -109,7 +128,8 @@ func TestSettingsHideTheKey(t *testing.T) {
 			t.Fatal("bytes of the key are in its fingerprint")
 		}
 	}
-	servicetest.RequireNoLeak(t, "the fingerprint", keyFingerprint(o.Key), servicetest.KeySecrets(o.Key, noise.DayAt(servicetest.StartMS)))
+	servicetest.RequireNoLeak(t, "the fingerprint", keyFingerprint(o.Key),
+		servicetest.KeySecrets(o.Key, noise.DayAt(servicetest.StartMS)))
 	if bytes.Equal(keyFingerprint(o.Key), keyFingerprint(noise.KeyFromSeed(2))) {
 		t.Error("two keys have one fingerprint")
 	}
@@ -139,11 +159,15 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("equal settings differ in %s", got)
 	}
 	for want, change := range map[string]func(*Settings){
-		"key_file":                 func(o *Settings) { o.Key = noise.KeyFromSeed(2) },
-		"release.epsilon":          func(o *Settings) { o.Release.Epsilon *= 2 },
-		"personal":                 func(o *Settings) { o.Personals = servicetest.NewPersonals(t, o.Model, 1) },
-		"encoding.raw":             func(o *Settings) { o.RawEncoding = schemas.JSON },
-		"release.delta, max_ahead": func(o *Settings) { o.Release.Delta, o.MaxAhead = .5, time.Second },
+		"key_file":        func(o *Settings) { o.Key = noise.KeyFromSeed(2) },
+		"release.epsilon": func(o *Settings) { o.Release.Epsilon *= 2 },
+		"personal": func(o *Settings) {
+			o.Personals = servicetest.NewPersonals(t, o.Model, 1)
+		},
+		"encoding.raw": func(o *Settings) { o.RawEncoding = schemas.JSON },
+		"release.delta, max_ahead": func(o *Settings) {
+			o.Release.Delta, o.MaxAhead = .5, time.Second
+		},
 	} {
 		other := base
 		change(&other)
@@ -154,7 +178,8 @@ func TestDifferences(t *testing.T) {
 			t.Errorf("the other way round: %s, want %s", got, want)
 		}
 	}
-	if got := base.Differences(base.Fingerprint()[:settingsSize]); !strings.HasPrefix(got, "another version of geodither wrote them") || strings.Contains(got, "model") {
+	if got := base.Differences(base.Fingerprint()[:settingsSize]); !strings.HasPrefix(
+		got, "another version of geodither wrote them") || strings.Contains(got, "model") {
 		t.Errorf("a fingerprint without digests: %s", got)
 	}
 	same := bytes.Clone(base.Fingerprint())

@@ -9,7 +9,8 @@ func TestRatios(t *testing.T) {
 	if s := (Tally{}); s.LocationSetMean() != 0 || s.DriftRatio() != 0 {
 		t.Error("the ratios of nothing are not 0")
 	}
-	if s := (Tally{Releases: 4, SetCells: 10, Drifts: 1}); s.LocationSetMean() != 2.5 || s.DriftRatio() != .25 {
+	if s := (Tally{Releases: 4, SetCells: 10, Drifts: 1}); s.LocationSetMean() != 2.5 ||
+		s.DriftRatio() != .25 {
 		t.Errorf("%v and %v", s.LocationSetMean(), s.DriftRatio())
 	}
 }

@@ -60,7 +60,8 @@ func (id VersionID) Name() []byte {
 	return binary.BigEndian.AppendUint64(append(b, id.Personals[:]...), uint64(id.StartMS))
 }
 
-var errName = errors.New("the changelog's mark has an amendment that this version of geodither does not know: run the newer one")
+var errName = errors.New("the changelog's mark has an amendment that this version of geodither " +
+	"does not know: run the newer one")
 
 // ParseVersionID reads an amendment's name.
 func ParseVersionID(name []byte) (id VersionID, err error) {
@@ -103,7 +104,9 @@ type Version struct {
 // again, by any goroutine but one at a time, when the material is needed and no
 // longer in memory. The material returned is the one that was opened: while it is
 // kept nothing is read twice.
-func NewVersion(start time.Time, where string, open func() (*Material, error)) (*Version, *Material, error) {
+func NewVersion(
+	start time.Time, where string, open func() (*Material, error),
+) (*Version, *Material, error) {
 	m, err := open()
 	if err != nil {
 		return nil, nil, err
@@ -185,9 +188,11 @@ var ErrVersion = errors.New("the schedule of models lacks a version that is in u
 func missingVersion(id VersionID, from int64, versions []*Version) error {
 	at := slices.IndexFunc(versions, func(v *Version) bool { return v.ID.StartMS == id.StartMS })
 	if at < 0 {
-		return fmt.Errorf("%w: %v, adopted at raw offset %d. Put it back into the schedule, and its file into place", ErrVersion, id, from)
+		return fmt.Errorf("%w: %v, adopted at raw offset %d. Put it back into the schedule, and "+
+			"its file into place", ErrVersion, id, from)
 	}
-	return fmt.Errorf("%w: %v, adopted at raw offset %d; the schedule has %v at that start now. Put the model %v back, above "+
-		"the other one: of two with one start the last one counts where it is adopted, and a partition that has adopted none comes to that alone",
+	return fmt.Errorf("%w: %v, adopted at raw offset %d; the schedule has %v at that start now. "+
+		"Put the model %v back, above the other one: of two with one start the last one counts "+
+		"where it is adopted, and a partition that has adopted none comes to that alone",
 		ErrVersion, id, from, versions[at].ID, id.Model)
 }

@@ -17,7 +17,10 @@ import (
 
 // TestVersionNames pins what is stored of a version.
 func TestVersionNames(t *testing.T) {
-	id := VersionID{Model: mechanism.ID{1, 2, 3, 4, 5, 6, 7, 8}, Personals: mechanism.ID{0xa, 0xb}, StartMS: 1_700_000_000_000}
+	id := VersionID{
+		Model: mechanism.ID{1, 2, 3, 4, 5, 6, 7, 8}, Personals: mechanism.ID{0xa, 0xb},
+		StartMS: 1_700_000_000_000,
+	}
 	const want = "01" + "0102030405060708" + "0a0b000000000000" + "0000018bcfe56800"
 	if got := hex.EncodeToString(id.Name()); got != want {
 		t.Errorf("the name is %s, want %s", got, want)
@@ -28,12 +31,15 @@ func TestVersionNames(t *testing.T) {
 	if !task.ValidName(id.Name()) {
 		t.Error("no mark can hold it")
 	}
-	for _, bad := range [][]byte{nil, id.Name()[:24], append(id.Name(), 0), append([]byte{2}, id.Name()[1:]...)} {
+	for _, bad := range [][]byte{
+		nil, id.Name()[:24], append(id.Name(), 0), append([]byte{2}, id.Name()[1:]...),
+	} {
 		if _, err := ParseVersionID(bad); err == nil {
 			t.Errorf("%x was accepted", bad)
 		}
 	}
-	if text := id.String(); !strings.Contains(text, "0102030405060708") || !strings.Contains(text, "2023-11-14T22:13:20Z") {
+	if text := id.String(); !strings.Contains(text, "0102030405060708") ||
+		!strings.Contains(text, "2023-11-14T22:13:20Z") {
 		t.Errorf("in words it is %q", text)
 	}
 }
@@ -41,7 +47,8 @@ func TestVersionNames(t *testing.T) {
 // TestVersionLoad: the material is read again when nobody has it any more, and has to
 // be what it was.
 func TestVersionLoad(t *testing.T) {
-	model, other := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4), servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
+	model, other := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4),
+		servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
 	var err error
 	next, opened := model, 0
 	v := func() *Version { // with a frame of its own, which keeps the material and ends
@@ -75,14 +82,16 @@ func TestVersionLoad(t *testing.T) {
 		t.Errorf("a file that is away: %v (%v)", err, task.RemedyOf(err))
 	}
 	err, next = nil, other
-	if _, err := v.Load(); task.RemedyOf(err) != task.Fatal || !strings.Contains(err.Error(), "v2.avro") || !strings.Contains(err.Error(), model.ID()) {
+	if _, err := v.Load(); task.RemedyOf(err) != task.Fatal ||
+		!strings.Contains(err.Error(), "v2.avro") || !strings.Contains(err.Error(), model.ID()) {
 		t.Errorf("another model in the file: %v (%v)", err, task.RemedyOf(err))
 	}
 }
 
 // TestResolve says what to put back.
 func TestResolve(t *testing.T) {
-	a, b := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4), servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
+	a, b := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4),
+		servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
 	v, w := newVersion(t, 3, a), newVersion(t, 3, b)
 	list := []task.Amendment{{From: 7, Name: v.ID.Name()}}
 	found, err := Resolve(list, []*Version{newVersion(t, 2, b), v})
@@ -90,7 +99,8 @@ func TestResolve(t *testing.T) {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	for name, have := range map[string][]*Version{"Put it back": nil, w.ID.Model.String(): {w}} {
-		if _, err := Resolve(list, have); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), a.ID()) || !strings.Contains(err.Error(), name) {
+		if _, err := Resolve(list, have); !errors.Is(err, ErrVersion) ||
+			!strings.Contains(err.Error(), a.ID()) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v does not say %q", err, name)
 		}
 	}
@@ -104,7 +114,8 @@ func TestCheckLater(t *testing.T) {
 	first := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
 	slow := servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
 	slow.Step = 2 * time.Minute
-	wide := servicetest.NeighbourModel(t, grid.Box{South: 53.2, West: -3.2, North: 53.6, East: -2.7}, 500, 4)
+	wide := servicetest.NeighbourModel(
+		t, grid.Box{South: 53.2, West: -3.2, North: 53.6, East: -2.7}, 500, 4)
 	for want, later := range map[string][]*Version{
 		"in the order":  {newVersion(t, 2, first), newVersion(t, 2, first)},
 		"keeps its":     {newVersion(t, 1, slow)},
@@ -113,7 +124,8 @@ func TestCheckLater(t *testing.T) {
 		"step-1.avro: ": {newVersion(t, 1, wide)},
 	} {
 		err := CheckLater(first, later, 5000)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}

@@ -98,7 +98,8 @@ func temporary(path string) (file *os.File, final string, err error) {
 	}
 	// 0666 less the umask, as any other output has it, which os.CreateTemp does not do: sanitized
 	// records are made to be handed on.
-	file, err = os.OpenFile(path+"."+rand.Text()[:8]+".partial", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	file, err = os.OpenFile(path+"."+rand.Text()[:8]+".partial",
+		os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	return file, path, Unwritten(path, err)
 }
 

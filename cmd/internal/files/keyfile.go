@@ -16,7 +16,8 @@ import (
 func WriteKey(path string, key noise.Key) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w; it is kept: a new key would give other releases of the same fixes", err)
+		return fmt.Errorf("%w; it is kept: a new key would give other releases of the same fixes",
+			err)
 	}
 	if err != nil {
 		return err
@@ -46,7 +47,8 @@ func LoadKey(path string) (noise.Key, error) {
 		return key, nil
 	}
 	if path == "" {
-		return noise.Key{}, fmt.Errorf("name a file (make one with \"geodither key new FILE\") or set %s",
+		return noise.Key{}, fmt.Errorf("name a file (make one with \"geodither key new "+
+			"FILE\") or set %s",
 			KeyVariable)
 	}
 	return ReadKey(path)
@@ -76,9 +78,10 @@ func RefuseSeeded(key noise.Key) error {
 		tried = triedSeedsPart
 	}
 	if _, found := key.SeedBelow(tried); found {
-		return errors.New("the noise key was made of a small seed, as experiments do: anybody can find it " +
-			"and take the noise off every release. Make a secret one with \"geodither key new FILE\", and " +
-			"start with a new group and new topics if anything was published under this one")
+		return errors.New("the noise key was made of a small seed, as experiments do: anybody " +
+			"can find it and take the noise off every release. Make a secret one with " +
+			"\"geodither key new FILE\", and start with a new group and new topics if anything " +
+			"was published under this one")
 	}
 	return nil
 }
@@ -88,9 +91,9 @@ func RefuseSeeded(key noise.Key) error {
 func RefuseFuture(key noise.Key) error {
 	today := noise.DayAt(time.Now().UnixMilli())
 	if first := key.FirstDay(); first > today {
-		return fmt.Errorf("the noise key begins at %v, and today is %v in UTC: every fix until then would be "+
-			"refused (key_destroyed). Use an older copy of the key file, or one exported --until a day that "+
-			"has begun", first, today)
+		return fmt.Errorf("the noise key begins at %v, and today is %v in UTC: every fix until "+
+			"then would be refused (key_destroyed). Use an older copy of the key file, or one "+
+			"exported --until a day that has begun", first, today)
 	}
 	return nil
 }

@@ -28,7 +28,10 @@ func TestLoadKey(t *testing.T) {
 		{name: "folder", path: dir, words: []string{dir, "read"}},
 		{name: "short", path: short, words: []string{short, "64 hexadecimal digits"}},
 		{name: "no digits", path: odd, words: []string{odd, "hexadecimal"}},
-		{name: "short environment", env: good.Reveal()[:40], path: file, words: []string{KeyVariable, "64 hexadecimal digits"}},
+		{
+			name: "short environment", env: good.Reveal()[:40], path: file,
+			words: []string{KeyVariable, "64 hexadecimal digits"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(KeyVariable, c.env)
@@ -47,7 +50,8 @@ func TestLoadKey(t *testing.T) {
 					t.Errorf("%q does not say %q", err, word)
 				}
 			}
-			if strings.Contains(err.Error(), good.Reveal()[:16]) || strings.Contains(err.Error(), "xxxx") {
+			if strings.Contains(err.Error(), good.Reveal()[:16]) ||
+				strings.Contains(err.Error(), "xxxx") {
 				t.Errorf("%q repeats the file", err)
 			}
 		})
@@ -56,7 +60,9 @@ func TestLoadKey(t *testing.T) {
 
 func TestIsExposed(t *testing.T) {
 	path := testFile(t, t.TempDir(), "key", "x")
-	for mode, want := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o644: true, 0o604: true} {
+	for mode, want := range map[os.FileMode]bool{
+		0o600: false, 0o400: false, 0o640: false, 0o644: true, 0o604: true,
+	} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}

@@ -41,8 +41,8 @@ func WriteSecret(path string, data []byte) (err error) {
 	if info.Mode().IsRegular() {
 		if open := info.Mode().Perm() & 0o077; open != 0 {
 			if err := file.Chmod(info.Mode().Perm() &^ open); err != nil {
-				return fmt.Errorf("others may use the file, which is to hold figures from the truth: "+
-					"remove it or name another one: %w", err)
+				return fmt.Errorf("others may use the file, which is to hold figures from the "+
+					"truth: remove it or name another one: %w", err)
 			}
 		}
 		if err := file.Truncate(0); err != nil {
@@ -57,8 +57,9 @@ func WriteSecret(path string, data []byte) (err error) {
 // The files in it are for their owner alone; their names are not.
 func WarnOpenFolder(path string, log io.Writer) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
-		fmt.Fprintf(log, "everybody on this machine can list the folder %s, which is to hold what comes "+
-			"from people's traces: chmod 700 it. The files themselves are for you alone\n", path)
+		fmt.Fprintf(log, "everybody on this machine can list the folder %s, which is to hold "+
+			"what comes from people's traces: chmod 700 it. The files themselves are for "+
+			"you alone\n", path)
 	}
 }
 

@@ -19,13 +19,24 @@ func TestUnwritten(t *testing.T) {
 	}{
 		{nil, "<nil>"},
 		{foreign, "another error"},
-		{&fs.PathError{Op: "write", Path: "dir/.tmp-1", Err: syscall.ENOSPC}, "dir/a.csv cannot be written: no space left on device: make room, or choose a place on another disk"},
-		{fmt.Errorf("figure: %w", &fs.PathError{Op: "open", Path: "dir/.tmp-1", Err: syscall.EACCES}), "dir/a.csv cannot be written: permission denied: choose a place that you may write to"},
-		{&os.LinkError{Op: "rename", Old: "dir/.tmp-1", New: "dir/a.csv", Err: syscall.EROFS}, "dir/a.csv cannot be written: read-only file system: choose a place that you may write to"},
-		{&fs.PathError{Op: "write", Path: "dir/.tmp-1", Err: syscall.EIO}, "dir/a.csv cannot be written: input/output error"},
+		{&fs.PathError{Op: "write", Path: "dir/.tmp-1", Err: syscall.ENOSPC}, "dir/a.csv cannot " +
+			"be written: no space left on device: make room, or choose a place on another disk"},
+		{fmt.Errorf("figure: %w", &fs.PathError{
+			Op: "open", Path: "dir/.tmp-1", Err: syscall.EACCES,
+		}), "dir/a.csv cannot be written: permission denied: choose a place that you may write to"},
+		{
+			&os.LinkError{Op: "rename", Old: "dir/.tmp-1", New: "dir/a.csv", Err: syscall.EROFS},
+			"dir/a.csv cannot be written: read-only file system: choose a place that you " +
+				"may write to",
+		},
+		{
+			&fs.PathError{Op: "write", Path: "dir/.tmp-1", Err: syscall.EIO},
+			"dir/a.csv cannot be written: input/output error",
+		},
 	} {
 		once := Unwritten("dir/a.csv", c.err)
-		if got := fmt.Sprint(once); got != c.want || errors.Is(c.err, foreign) && !errors.Is(once, foreign) {
+		if got := fmt.Sprint(once); got != c.want ||
+			errors.Is(c.err, foreign) && !errors.Is(once, foreign) {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 		if got := fmt.Sprint(Unwritten("dir/a.csv", once)); got != c.want {

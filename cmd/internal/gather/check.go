@@ -42,7 +42,8 @@ func NoneInside(from string, fixes, inside, swapped int64) error {
 	case inside == 0 && swapped > 0:
 		return fmt.Errorf("no fix lies inside the box, but %d of %d would if latitude and "+
 			"longitude changed "+
-			"places: write --box SOUTH,WEST,NORTH,EAST, or say with --columns which column is which",
+			"places: write --box SOUTH,WEST,NORTH,EAST, or say with --columns which "+
+			"column is which",
 			swapped, fixes)
 	case inside == 0:
 		return fmt.Errorf("no fix of %d lies inside the box: is it --box SOUTH,WEST,NORTH,EAST "+

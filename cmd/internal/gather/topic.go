@@ -61,7 +61,9 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 		skips[i] = &traces.Skips{Unit: "record"}
 	}
 	var done atomic.Int64
-	err = parallel.Pool{Workers: workers}.Do(len(windows), func(worker int) func(*parallel.Task) error {
+	err = parallel.Pool{
+		Workers: workers,
+	}.Do(len(windows), func(worker int) func(*parallel.Task) error {
 		return func(t *parallel.Task) error {
 			ctx, stop := context.WithCancel(ctx)
 			defer stop()
@@ -118,7 +120,8 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 	}
 	switch {
 	case held == 0:
-		return nil, 0, fmt.Errorf("topic %s holds no committed records: feed it first, or name another",
+		return nil, 0, fmt.Errorf("topic %s holds no committed records: feed it first, or "+
+			"name another",
 			s.Name)
 	case total == 0:
 		return nil, 0, fmt.Errorf("topic %s holds %d offsets, none of them from --from to --to: "+
@@ -135,8 +138,8 @@ func (s *Topic) refuse(skips *traces.Skips, p int, offset int64, cause error) er
 		return cause
 	}
 	if s.Strict {
-		return fmt.Errorf("%s/%d at offset %d: %s: train without --strict to leave such records out",
-			s.Name, p, offset, rejection.Reason)
+		return fmt.Errorf("%s/%d at offset %d: %s: train without --strict to leave such "+
+			"records out", s.Name, p, offset, rejection.Reason)
 	}
 	skips.Add(p, traces.Skip{
 		File: fmt.Sprintf("%s/%d", s.Name, p), Line: int(offset), Reason: string(rejection.Reason),

@@ -159,7 +159,9 @@ func (t *Training) Run(ctx context.Context, from Source, log io.Writer) (Trained
 }
 
 // finish turns what was read into a model, unless report returns an error.
-func (t *Training) finish(trainer *train.Trainer, report func(done, total int64) error, log io.Writer) (
+func (t *Training) finish(
+	trainer *train.Trainer, report func(done, total int64) error, log io.Writer,
+) (
 	*mobility.Model, mobility.Report, error,
 ) {
 	if !t.private() {
@@ -186,7 +188,9 @@ func (t *Training) refuse(useless error, log io.Writer) error {
 }
 
 // writePersonals writes the users' own models, if they are wanted, and returns how many.
-func (t *Training) writePersonals(trainer *train.Trainer, popular *mobility.Model, report func(done, total int64) error) (
+func (t *Training) writePersonals(
+	trainer *train.Trainer, popular *mobility.Model, report func(done, total int64) error,
+) (
 	int64, error,
 ) {
 	if t.Personal == "" {

@@ -64,7 +64,9 @@ state_dir: %s
 release: {epsilon: %v, delta: %v, budget: none}
 transaction: {max_records: %d, max_interval: %v, timeout: %v}
 session_timeout: %v
-`, strings.Join(w.brokers, ","), o.Group, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters, w.models, instance+"-state",
+`,
+		strings.Join(w.brokers, ","), o.Group, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog,
+		o.Topics.DeadLetters, w.models, instance+"-state",
 		o.Release.Epsilon, o.Release.Delta, o.MaxRecords, o.MaxInterval, o.TransactionTimeout,
 		o.SessionTimeout), 0o600))
 	p := &process{world: w, cmd: exec.Command(binary, "run", "-c", config), log: new(captured)}

@@ -76,9 +76,9 @@ func (o Options) Validate() error {
 		return cli.Usagef("--interpolate must not be negative")
 	case o.Write && o.Steps > 0 && o.MinSegment > 0 &&
 		o.Steps/int64(o.MinSegment) < fit.FewestUsers:
-		return cli.Usagef("%d steps in stretches of %d are of %s: %v; allow more steps with --steps",
-			o.Steps, o.MinSegment, cli.Quantity(o.Steps/int64(o.MinSegment), "user"),
-			fit.ErrFewHeld)
+		return cli.Usagef(
+			"%d steps in stretches of %d are of %s: %v; allow more steps with --steps", o.Steps,
+			o.MinSegment, cli.Quantity(o.Steps/int64(o.MinSegment), "user"), fit.ErrFewHeld)
 	}
 	for _, path := range []string{o.JSON, o.Plot} {
 		if path == "-" {
@@ -103,7 +103,9 @@ type Result struct {
 }
 
 // Run reads the traces, and measures the fit of the model in a file or chooses its smoothing.
-func Run(ctx context.Context, path string, from gather.Source, o Options, bar *cli.Progress) (Result, error) {
+func Run(
+	ctx context.Context, path string, from gather.Source, o Options, bar *cli.Progress,
+) (Result, error) {
 	model, err := mobility.ReadModelFile(path)
 	if err != nil {
 		return Result{}, err
@@ -128,7 +130,9 @@ type measurement struct {
 }
 
 // read gathers the traces into a trainer with the options.
-func (m *measurement) read(from gather.Source, o train.Options) (*train.Trainer, traces.Skips, error) {
+func (m *measurement) read(
+	from gather.Source, o train.Options,
+) (*train.Trainer, traces.Skips, error) {
 	if _, err := train.New(m.model.Grid, m.model.Step, o); err != nil {
 		return nil, traces.Skips{}, cli.Usage(err)
 	}
@@ -183,7 +187,9 @@ func (m *measurement) fitOptions(everyFix bool, tracks iter.Seq[mobility.Track])
 }
 
 // measure returns the fit of a model.
-func (m *measurement) measure(model *mobility.Model, tracks iter.Seq[mobility.Track], o fit.Options) (*mobility.Fit, error) {
+func (m *measurement) measure(
+	model *mobility.Model, tracks iter.Seq[mobility.Track], o fit.Options,
+) (*mobility.Fit, error) {
 	m.bar.Phase("measuring", nil)
 	measured, err := fit.Measure(model, tracks, o)
 	if errors.Is(err, fit.ErrNoTracks) {

@@ -92,23 +92,29 @@ func (s Diff) Print(out io.Writer) error {
 
 func printComparison(b *strings.Builder, c *compare.Comparison) {
 	fmt.Fprintf(b, "initial      total variation %.3f\n", c.Initial)
-	fmt.Fprintf(b, "rows         total variation %.3f on average by popularity, %.3f at most; %d rows differ\n", c.RowMean, c.RowWorst, c.Rows)
+	fmt.Fprintf(b, "rows         total variation %.3f on average by popularity, %.3f at most; %d "+
+		"rows differ\n", c.RowMean, c.RowWorst, c.Rows)
 	if len(c.Cells) > 0 {
-		b.WriteString("             cell     centre               variation  popularity  share of the difference\n")
+		b.WriteString("             cell     centre               variation  popularity  share " +
+			"of the difference\n")
 	}
 	for _, d := range c.Cells {
-		fmt.Fprintf(b, "             %-7d  %9.5f, %9.5f  %9.3f  %10.5f  %.1f %%\n", d.Cell, d.Lat, d.Lon, d.TV, d.Popularity, 100*d.Share)
+		fmt.Fprintf(b, "             %-7d  %9.5f, %9.5f  %9.3f  %10.5f  %.1f %%\n",
+			d.Cell, d.Lat, d.Lon, d.TV, d.Popularity, 100*d.Share)
 	}
 	if c.AofA == nil {
 		return
 	}
-	fmt.Fprintf(b, "filter       tracks simulated from the first, ε = %g, δ = %g a step\n", c.Epsilon, c.Delta)
-	b.WriteString("             under        drift (95 % interval)      |ΔX|  estimate      blind\n")
+	fmt.Fprintf(b, "filter       tracks simulated from the first, ε = %g, δ = %g a step\n",
+		c.Epsilon, c.Delta)
+	b.WriteString(
+		"             under        drift (95 % interval)      |ΔX|  estimate      blind\n")
 	for _, run := range []struct {
 		name string
 		run  *compare.Run
 	}{{"the first", c.AofA}, {"the second", c.BofA}} {
-		fmt.Fprintf(b, "             %-10s  %.4f (%.4f to %.4f)  %8.1f  %8s   %8s\n", run.name, run.run.Drift, run.run.DriftLow, run.run.DriftHigh, run.run.SetMean,
+		fmt.Fprintf(b, "             %-10s  %.4f (%.4f to %.4f)  %8.1f  %8s   %8s\n",
+			run.name, run.run.Drift, run.run.DriftLow, run.run.DriftHigh, run.run.SetMean,
 			cli.Metres(run.run.Estimate), cli.Metres(run.run.Blind))
 	}
 	fmt.Fprintf(b, "verdict      %s\n", comparisonVerdict(c))
@@ -119,11 +125,13 @@ func comparisonVerdict(c *compare.Comparison) string {
 	sets := c.BofA.SetMean / max(c.AofA.SetMean, 1)
 	switch {
 	case c.BofA.Drift > 1.5*c.Delta && c.BofA.DriftLow > c.AofA.DriftHigh:
-		return fmt.Sprintf("the second does not know how the first's vehicles move: drift %.3f instead of %.3f, |ΔX| × %.2f", c.BofA.Drift, c.AofA.Drift, sets)
+		return fmt.Sprintf("the second does not know how the first's vehicles move: drift %.3f "+
+			"instead of %.3f, |ΔX| × %.2f", c.BofA.Drift, c.AofA.Drift, sets)
 	case sets > 1.25:
 		return fmt.Sprintf("the second holds more possible: |ΔX| × %.2f, at the same drift", sets)
 	case sets < .8:
 		return fmt.Sprintf("the second is surer, and rightly: |ΔX| × %.2f, at the same drift", sets)
 	}
-	return fmt.Sprintf("for releases they are about the same: |ΔX| × %.2f, drift %.3f and %.3f", sets, c.AofA.Drift, c.BofA.Drift)
+	return fmt.Sprintf("for releases they are about the same: |ΔX| × %.2f, drift %.3f and %.3f",
+		sets, c.AofA.Drift, c.BofA.Drift)
 }

@@ -29,7 +29,8 @@ func PlotFit(f *mobility.Fit, path string) error {
 		Note: fmt.Sprintf("%s, %s, ε = %g at every step. %s",
 			cli.Quantity(f.Users, "user"), cli.Quantity(f.Steps, "step"), f.Epsilon, reading),
 		Panels: []chart.Panel{&chart.Lines{
-			X: chart.Axis{Label: "δ", Log: true}, Y: chart.Axis{Label: "drift, share of releases", Log: true},
+			X: chart.Axis{Label: "δ", Log: true},
+			Y: chart.Axis{Label: "drift, share of releases", Log: true},
 			Series: []chart.Series{
 				{Name: "a right model", X: delta, Y: delta, Reference: true},
 				{Name: "measured", X: delta, Y: drift, Low: low, High: high},

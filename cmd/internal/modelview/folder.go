@@ -127,7 +127,8 @@ privacy      whoever has this folder learns about each user's traces, and file n
 		return err
 	}
 	if s.Read == nil {
-		_, err = fmt.Fprintln(out, "models       not read: name the popular model with --popular to check them")
+		_, err = fmt.Fprintln(out, "models       not read: name the popular model with --popular "+
+			"to check them")
 		return err
 	}
 	_, err = fmt.Fprintf(out, `models       all are whole; %s in memory if all were loaded

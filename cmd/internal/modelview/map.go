@@ -27,13 +27,15 @@ func ParseCell(text string, g *grid.Grid) (grid.Cell, error) {
 		case errY != nil || errX != nil || math.IsNaN(x) || math.IsNaN(y):
 			return 0, errors.New("--from: want LAT,LON in degrees, or a cell's number")
 		case !g.Contains(y, x):
-			return 0, errors.New("--from lies outside the model's map; its box is printed without --flows")
+			return 0, errors.New(
+				"--from lies outside the model's map; its box is printed without --flows")
 		}
 		return g.Locate(y, x), nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n >= g.Cells() {
-		return 0, fmt.Errorf("--from: want LAT,LON in degrees, or a cell's number from 0 to %d", g.Cells()-1)
+		return 0, fmt.Errorf("--from: want LAT,LON in degrees, or a cell's number from 0 to %d",
+			g.Cells()-1)
 	}
 	return grid.Cell(n), nil
 }
@@ -54,9 +56,11 @@ func dense(g *grid.Grid, d *mobility.Distribution) []float64 {
 func DrawPopularity(m *mobility.Model, path string) error {
 	figure := chart.Figure{
 		Title: "Where vehicles are to be found",
-		Note:  fmt.Sprintf("Initial distribution of model %s, cells of %.0f m.", m.ID(), m.Grid.CellKM()*1000),
+		Note: fmt.Sprintf("Initial distribution of model %s, cells of %.0f m.",
+			m.ID(), m.Grid.CellKM()*1000),
 		Panels: []chart.Panel{&chart.Map{
-			Grid: m.Grid, Values: dense(m.Grid, &m.Initial), Scale: chart.Axis{Label: "probability of the cell", Log: true},
+			Grid: m.Grid, Values: dense(m.Grid, &m.Initial),
+			Scale: chart.Axis{Label: "probability of the cell", Log: true},
 		}},
 		PanelWidth: 6, PanelHeight: 5,
 	}
@@ -112,7 +116,9 @@ func NewFlows(m *mobility.Model, from grid.Cell, step int64, ahead []int) *Flows
 			}
 			cells = append(cells, toCell{c, now.P[i]})
 		}
-		slices.SortFunc(cells, func(a, b toCell) int { return cmp.Or(cmp.Compare(b.P, a.P), cmp.Compare(a.Cell, b.Cell)) })
+		slices.SortFunc(cells, func(a, b toCell) int {
+			return cmp.Or(cmp.Compare(b.P, a.P), cmp.Compare(a.Cell, b.Cell))
+		})
 		after.Likeliest = slices.Clone(cells[:min(likeliest, len(cells))])
 		s.After = append(s.After, after)
 		var kept mobility.Distribution
@@ -132,7 +138,8 @@ func (s *Flows) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "flows        from cell %d\n", s.Cell)
 	for _, a := range s.After {
-		fmt.Fprintf(&b, "             after %s (%s): still there with probability %.2f, %s off on average, as if in one of %.0f cells\n",
+		fmt.Fprintf(&b, "             after %s (%s): still there with probability %.2f, %s off "+
+			"on average, as if in one of %.0f cells\n",
 			stepsWord(a.Steps), s.after(a.Steps), a.Stay, cli.Metres(a.MeanM), math.Exp2(a.Bits))
 	}
 	return b.String()
@@ -162,11 +169,13 @@ func (s *Flows) Draw(m *mobility.Model, path string) error {
 	}
 	east, north := float64(m.Grid.Width())*side, float64(m.Grid.Height())*side
 	view := [2]grid.Point{
-		{X: max(0, centre.X-reach), Y: max(0, centre.Y-reach)}, {X: min(east, centre.X+reach), Y: min(north, centre.Y+reach)},
+		{X: max(0, centre.X-reach), Y: max(0, centre.Y-reach)},
+		{X: min(east, centre.X+reach), Y: min(north, centre.Y+reach)},
 	}
 	figure := chart.Figure{
-		Title:   fmt.Sprintf("Where a vehicle in cell %d goes", s.Cell),
-		Note:    fmt.Sprintf("Model %s, cells of %.0f m, steps of %g s. A cell below a probability of %g is grey.", m.ID(), side*1000, s.Seconds, seen),
+		Title: fmt.Sprintf("Where a vehicle in cell %d goes", s.Cell),
+		Note: fmt.Sprintf("Model %s, cells of %.0f m, steps of %g s. A cell below a "+
+			"probability of %g is grey.", m.ID(), side*1000, s.Seconds, seen),
 		Columns: min(3, len(s.After)),
 	}
 	for i, after := range s.After {
@@ -177,9 +186,12 @@ func (s *Flows) Draw(m *mobility.Model, path string) error {
 			}
 		}
 		figure.Panels = append(figure.Panels, &chart.Map{
-			Title: fmt.Sprintf("after %s, %s", stepsWord(after.Steps), s.after(after.Steps)), Grid: m.Grid, Values: values, View: view,
-			Scale:    chart.Axis{Label: "probability of the cell", Log: true, Min: seen, Max: 1},
-			Overlays: []chart.Overlay{{Name: "from here", Points: []grid.Point{centre}, Markers: true, Reference: true}},
+			Title: fmt.Sprintf("after %s, %s", stepsWord(after.Steps), s.after(after.Steps)),
+			Grid:  m.Grid, Values: values, View: view,
+			Scale: chart.Axis{Label: "probability of the cell", Log: true, Min: seen, Max: 1},
+			Overlays: []chart.Overlay{{
+				Name: "from here", Points: []grid.Point{centre}, Markers: true, Reference: true,
+			}},
 		})
 	}
 	return files.Unwritten(path, figure.WriteFile(path))

@@ -56,11 +56,13 @@ type Class struct {
 func Summarize(m *mobility.Model) Summary {
 	cells := m.Grid.Cells()
 	s := Summary{
-		ID: m.ID(), Grid: m.Grid.ID(), Plain: m.Grid.IsPlain(), Box: m.Grid.Box(), Width: m.Grid.Width(), Height: m.Grid.Height(),
-		CellM: m.Grid.CellKM() * 1000, Distortion: m.Grid.Distortion(), StepSeconds: m.Step.Seconds(),
+		ID: m.ID(), Grid: m.Grid.ID(), Plain: m.Grid.IsPlain(), Box: m.Grid.Box(),
+		Width: m.Grid.Width(), Height: m.Grid.Height(), CellM: m.Grid.CellKM() * 1000,
+		Distortion: m.Grid.Distortion(), StepSeconds: m.Step.Seconds(),
 		Transitions: m.Transitions(), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(),
-		Calendar: m.Calendar.String(), Provenance: m.Provenance, Parameters: parameters(m.Provenance.Options),
-		Private: m.Provenance.Privacy != nil, Fit: m.Provenance.Fit,
+		Calendar: m.Calendar.String(), Provenance: m.Provenance,
+		Parameters: parameters(m.Provenance.Options), Private: m.Provenance.Privacy != nil,
+		Fit:         m.Provenance.Fit,
 		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) + 8*int64(len(m.Matrices)*(cells+1)),
 	}
 	if s.Fit != nil {

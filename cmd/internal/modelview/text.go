@@ -20,15 +20,19 @@ map          %d × %d cells of %.0f m; south %.5f, west %.5f, north %.5f, east %
 step         %gs
 matrix       %d entries (%.1f a cell); a vehicle stays in its cell with probability %.2f on average
 `,
-		s.ID, s.Width, s.Height, s.CellM, s.Box.South, s.Box.West, s.Box.North, s.Box.East, 100*s.Distortion,
-		s.StepSeconds, s.Transitions, float64(s.Transitions)/float64(s.Width*s.Height), s.StayMean)
+		s.ID, s.Width, s.Height, s.CellM, s.Box.South, s.Box.West, s.Box.North, s.Box.East,
+		100*s.Distortion, s.StepSeconds, s.Transitions,
+		float64(s.Transitions)/float64(s.Width*s.Height), s.StayMean)
 	if len(s.Classes) > 1 {
 		fmt.Fprintf(&b, "classes      %s\n", s.Calendar)
 		for _, c := range s.Classes {
-			fmt.Fprintf(&b, "             %-26s %3d h a week, %d entries, stays %.2f, %.1f bits a step\n", c.Name, c.Hours, c.Transitions, c.StayMean, c.StepBits)
+			fmt.Fprintf(&b, "             %-26s %3d h a week, %d entries, stays %.2f, %.1f "+
+				"bits a step\n", c.Name, c.Hours, c.Transitions, c.StayMean, c.StepBits)
 		}
 	}
-	fmt.Fprintf(&b, `uncertainty  %.1f bits at the start (as if %.0f cells were equally likely), %.1f bits a step
+	fmt.Fprintf(&b,
+		"uncertainty  %.1f bits at the start (as if %.0f cells were equally likely), %.1f bits "+
+			`a step
 size         %s in memory%s
 source       %s
 made by      %s
@@ -60,9 +64,11 @@ privacy      %s
 // people: on its own users it would tell about them what no ε covers.
 func (s Summary) unmeasured() string {
 	if s.Private {
-		return "fit          not measured: geodither model fit MODEL --in TRACES-OF-OTHERS measures it\n"
+		return "fit          not measured: geodither model fit MODEL --in TRACES-OF-OTHERS " +
+			"measures it\n"
 	}
-	return "fit          not measured: geodither model fit MODEL --in TRACES --held-out 0.1 measures it\n"
+	return "fit          not measured: geodither model fit MODEL --in TRACES --held-out 0.1 " +
+		"measures it\n"
 }
 
 // trainedOn sums up the traces behind the model. The file of a private model does not count them,
@@ -72,32 +78,39 @@ func (s Summary) trainedOn() string {
 		return "not told: counts of the traces are no part of a private model"
 	}
 	r := s.Provenance.Report
-	return fmt.Sprintf("%s of %s (left out: %d outside the box, %d that another user reports too), %s; %d of %d cells were seen",
-		cli.Quantity(r.Fixes, "fix"), cli.Quantity(r.Users, "user"), r.OutsideBox, r.SharedFixes, cli.Quantity(r.Transitions, "transition"), r.CellsSeen, s.Width*s.Height)
+	return fmt.Sprintf("%s of %s (left out: %d outside the box, %d that another user reports "+
+		"too), %s; %d of %d cells were seen",
+		cli.Quantity(r.Fixes, "fix"), cli.Quantity(r.Users, "user"), r.OutsideBox, r.SharedFixes,
+		cli.Quantity(r.Transitions, "transition"), r.CellsSeen, s.Width*s.Height)
 }
 
 // privacyLine says what anyone who has the model may learn about the traces.
 func privacyLine(p *mobility.Privacy) string {
 	if p == nil {
-		return "learned without differential privacy: whoever has this file learns about the traces it was trained on"
+		return "learned without differential privacy: whoever has this file learns about the " +
+			"traces it was trained on"
 	}
-	return fmt.Sprintf("learned with differential privacy: ε = %s for each user's whole trace, of which at most %d transitions count, within %d cells;\n"+
-		"             releases under it cost their own ε", p.Epsilon, p.Contribution, p.Radius)
+	return fmt.Sprintf("learned with differential privacy: ε = %s for each user's whole trace, "+
+		"of which at most %d transitions count, within %d cells;\n             releases under it "+
+		"cost their own ε", p.Epsilon, p.Contribution, p.Radius)
 }
 
 // PrintFit prints, in figures and words, how well a model predicts people that it was not trained
 // on.
 func PrintFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
-	fmt.Fprintf(b, "fit          on %s and %s, in stretches of at least %d", cli.Quantity(f.Users, "user"), cli.Quantity(f.Steps, "step"), f.Shortest)
+	fmt.Fprintf(b, "fit          on %s and %s, in stretches of at least %d",
+		cli.Quantity(f.Users, "user"), cli.Quantity(f.Steps, "step"), f.Shortest)
 	if f.Held != "" {
 		fmt.Fprintf(b, " (%s)", f.Held)
 	}
-	fmt.Fprintf(b, `
-             log-likelihood a step %.2f (popularity alone %.2f, uniform %.2f); %.2g %% of the moves are impossible under it
-`, f.LogLikelihood, f.LogPopularity, f.LogUniform, 100*f.Impossible)
+	fmt.Fprintf(b, "\n             log-likelihood a step %.2f (popularity alone %.2f, uniform "+
+		"%.2f); %.2g %% of the moves are impossible under it\n",
+		f.LogLikelihood, f.LogPopularity, f.LogUniform, 100*f.Impossible)
 	if f.Epsilon > 0 {
-		fmt.Fprintf(b, "             %s, ε = %g, δ = %g: error of the estimate %s on average, %s in the median; blind %s and %s\n",
-			f.Mechanism, f.Epsilon, f.Delta, cli.Metres(f.Estimate.Mean), cli.Metres(f.Estimate.Median), cli.Metres(f.Blind.Mean), cli.Metres(f.Blind.Median))
+		fmt.Fprintf(b, "             %s, ε = %g, δ = %g: error of the estimate %s on average, %s "+
+			"in the median; blind %s and %s\n",
+			f.Mechanism, f.Epsilon, f.Delta, cli.Metres(f.Estimate.Mean),
+			cli.Metres(f.Estimate.Median), cli.Metres(f.Blind.Mean), cli.Metres(f.Blind.Median))
 	}
 	if len(f.Calibration) > 0 {
 		b.WriteString("             δ        drift    95 % interval       |ΔX|\n")
@@ -107,7 +120,8 @@ func PrintFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 		if f.Users < fit.EnoughUsers || p.Low == p.High {
 			interval = "not known" // of few users, or of users who never drifted
 		}
-		fmt.Fprintf(b, "             %-7.4g  %-7.4f  %-16s  %6.1f\n", p.Delta, p.Drift, interval, p.SetMean)
+		fmt.Fprintf(b, "             %-7.4g  %-7.4f  %-16s  %6.1f\n",
+			p.Delta, p.Drift, interval, p.SetMean)
 	}
 	for i, line := range verdict {
 		if i == 0 {

@@ -16,7 +16,9 @@ type Located struct {
 // Merge reads several sources at the same time and calls each with their records in the order of
 // their steps. Records of one source keep their order, whatever their steps. The same sources give
 // the same order, however fast each of them is.
-func Merge(ctx context.Context, sources []Source, each func(schemas.Sanitized, string) error) error {
+func Merge(
+	ctx context.Context, sources []Source, each func(schemas.Sanitized, string) error,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	channels, failures := make([]chan Located, len(sources)), make([]error, len(sources))

@@ -63,7 +63,8 @@ func NewLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (Print
 	switch format {
 	case "json", "ndjson":
 	case "csv":
-		if err := rows.Write([]string{"topic", "partition", "offset", "reason", "timestamp"}); err != nil {
+		if err := rows.Write(
+			[]string{"topic", "partition", "offset", "reason", "timestamp"}); err != nil {
 			return Printer{}, err
 		}
 		write = func(d schemas.DeadLetter) error {
@@ -77,7 +78,8 @@ func NewLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (Print
 			return rows.Error()
 		}
 	default:
-		return Printer{}, fmt.Errorf("output format %q does not fit dead letters: choose json or csv", format)
+		return Printer{}, fmt.Errorf(
+			"output format %q does not fit dead letters: choose json or csv", format)
 	}
 	return Printer{close: end, print: func(value []byte) error {
 		letter, err := codec.DecodeDeadLetter(value)

@@ -121,7 +121,8 @@ func readCSV(name string, in io.Reader, each func(schemas.Sanitized, string) err
 	for i, column := range columns {
 		if at[i] = slices.Index(header, column); at[i] < 0 {
 			return fmt.Errorf("%s:1: there is no column %q: name a file of sanitized records, as "+
-				"\"geodither sanitize\" or \"geodither consume --format csv\" writes it", name, column)
+				"\"geodither sanitize\" or \"geodither consume --format csv\" writes it",
+				name, column)
 		}
 	}
 	fields := make([]string, len(at))
@@ -165,7 +166,8 @@ func parse(fields []string) (r schemas.Sanitized, bad string) {
 		&r.Latitude, &r.Longitude, &r.EstimateLatitude, &r.EstimateLongitude,
 		&r.RadiusM, &r.Epsilon, &r.Delta,
 	} {
-		if *to, err = strconv.ParseFloat(fields[2+i], 64); err != nil || math.IsNaN(*to) || math.IsInf(*to, 0) {
+		if *to, err = strconv.ParseFloat(fields[2+i], 64); err != nil ||
+			math.IsNaN(*to) || math.IsInf(*to, 0) {
 			return r, columns[2+i]
 		}
 	}

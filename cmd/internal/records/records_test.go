@@ -19,8 +19,8 @@ func some(n int) (list []schemas.Sanitized) {
 			UserID: fmt.Sprintf("bus-%d", i%2), Timestamp: 1_700_000_000_000 + int64(i)*60_000,
 			Latitude: 53.4 + float64(i)/128, Longitude: -2.9 - float64(i)/128,
 			EstimateLatitude: 53.5, EstimateLongitude: -2.875, RadiusM: 512.5,
-			Epsilon: 1, Delta: .01, Mechanism: "lattice", ModelID: "m-1", Step: int64(i), Release: int64(i / 2),
-			Kind: schemas.KindReleased,
+			Epsilon: 1, Delta: .01, Mechanism: "lattice", ModelID: "m-1", Step: int64(i),
+			Release: int64(i / 2), Kind: schemas.KindReleased,
 		})
 	}
 	return list
@@ -81,7 +81,8 @@ func TestMerge(t *testing.T) {
 	source := func(steps ...int64) Source {
 		return func(_ context.Context, each func(schemas.Sanitized, string) error) error {
 			for _, step := range steps {
-				if err := each(schemas.Sanitized{Step: step}, fmt.Sprintf("%d of %d", step, len(steps))); err != nil {
+				if err := each(schemas.Sanitized{Step: step},
+					fmt.Sprintf("%d of %d", step, len(steps))); err != nil {
 					return err
 				}
 			}
@@ -89,15 +90,17 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	var got []string
-	err := Merge(t.Context(), []Source{source(1, 4, 2), source(3), source()}, func(_ schemas.Sanitized, where string) error {
-		got = append(got, where)
-		return nil
-	})
+	err := Merge(t.Context(), []Source{source(1, 4, 2), source(3), source()},
+		func(_ schemas.Sanitized, where string) error {
+			got = append(got, where)
+			return nil
+		})
 	if want := "1 of 3, 3 of 1, 4 of 3, 2 of 3"; err != nil || strings.Join(got, ", ") != want {
 		t.Errorf("%q, %v; want %s", got, err, want)
 	}
 	failed := fmt.Errorf("refused")
-	err = Merge(t.Context(), []Source{source(1), source(2)}, func(schemas.Sanitized, string) error { return failed })
+	err = Merge(t.Context(), []Source{source(1), source(2)},
+		func(schemas.Sanitized, string) error { return failed })
 	if err == nil || err.Error() != "1 of 1: refused" {
 		t.Errorf("the error is %v", err)
 	}
@@ -106,19 +109,25 @@ func TestMerge(t *testing.T) {
 // Without a feature it is a collection all the same.
 func TestEmptyCollection(t *testing.T) {
 	var out bytes.Buffer
-	if err := NewCollection(&out).Close(); err != nil || out.String() != "{\"type\":\"FeatureCollection\",\"features\":[\n]}\n" {
+	if err := NewCollection(&out).Close(); err != nil ||
+		out.String() != "{\"type\":\"FeatureCollection\",\"features\":[\n]}\n" {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }
 
 // Whoever reads seeded records is told so.
 func TestPrinterSaysSeeded(t *testing.T) {
-	for name, mechanism := range map[string]string{"seeded": schemas.Noted("lattice", schemas.Seeded), "keyed": "lattice"} {
+	for name, mechanism := range map[string]string{
+		"seeded": schemas.Noted("lattice", schemas.Seeded), "keyed": "lattice",
+	} {
 		codec, err := schemas.NewCodec(schemas.Avro)
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, err := codec.AppendSanitized(nil, schemas.Sanitized{UserID: "u", Mechanism: mechanism, ModelID: "0123456789abcdef", Kind: schemas.KindReleased})
+		value, err := codec.AppendSanitized(nil, schemas.Sanitized{
+			UserID: "u", Mechanism: mechanism, ModelID: "0123456789abcdef",
+			Kind: schemas.KindReleased,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +144,8 @@ func TestPrinterSaysSeeded(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if said := strings.HasPrefix(log.String(), "2 records marked"); said != (name == "seeded") || strings.Count(out.String(), mechanism) != 2 {
+		if said := strings.HasPrefix(log.String(), "2 records marked"); said !=
+			(name == "seeded") || strings.Count(out.String(), mechanism) != 2 {
 			t.Errorf("%s: %q, %q", name, out.String(), log.String())
 		}
 	}

@@ -19,7 +19,8 @@ import (
 
 // ReadRefused reads from a partition's dead letters which raw records [from, to) were refused for
 // their day, and counts all letters of that range.
-func ReadRefused(ctx context.Context, letters *topics.Cursor, encoding schemas.Encoding, raw engine.Partition,
+func ReadRefused(
+	ctx context.Context, letters *topics.Cursor, encoding schemas.Encoding, raw engine.Partition,
 	from, to int64,
 ) (refused *engine.Offsets, count int64, err error) {
 	codec, err := schemas.NewCodec(encoding)
@@ -47,6 +48,7 @@ func ReadRefused(ctx context.Context, letters *topics.Cursor, encoding schemas.E
 
 // LackingNoise says that the noise of fixes cannot be computed, and what would help.
 func LackingNoise(key noise.Key, fixes int64) string {
-	return fmt.Sprintf("the noise of up to %d fixes is of days whose key was destroyed: this key begins at %v. "+
-		"Only a copy of an older key file can repeat their releases", fixes, key.FirstDay())
+	return fmt.Sprintf("the noise of up to %d fixes is of days whose key was destroyed: this key "+
+		"begins at %v. Only a copy of an older key file can repeat their releases", fixes,
+		key.FirstDay())
 }

@@ -28,7 +28,9 @@ func (r *Run) Step(rec consumer.Record, keep bool) (*task.Effects, error) {
 		}
 	}
 	r.fx = task.Effects{Output: r.fx.Output[:0], DeadLetters: r.fx.DeadLetters[:0]}
-	record := task.Record{Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value}
+	record := task.Record{
+		Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value,
+	}
 	if err := r.Processor.Process(record, before, &r.fx); err != nil {
 		return nil, err
 	}

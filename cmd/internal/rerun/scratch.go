@@ -94,7 +94,8 @@ func (m *Map) Has(key []byte) (bool, error) {
 // Put sets what a key has. All is copied.
 func (m *Map) Put(key []byte, number int64, value []byte) error {
 	// Appended to what was there: most keys that come again come again soon.
-	m.pending[string(key)] = append(binary.BigEndian.AppendUint64(m.pending[string(key)][:0], uint64(number)), value...)
+	m.pending[string(key)] = append(
+		binary.BigEndian.AppendUint64(m.pending[string(key)][:0], uint64(number)), value...)
 	return m.grown(len(key) + len(value))
 }
 

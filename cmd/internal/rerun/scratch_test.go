@@ -17,7 +17,8 @@ func TestSweep(t *testing.T) {
 		path := filepath.Join(dir, name)
 		store, err := state.Open(path, state.Options{})
 		servicetest.OK(t, err)
-		servicetest.OK(t, store.Partition(0).Apply([]state.Change{{Key: []byte("user"), Value: []byte("place")}}, state.Positions{}))
+		servicetest.OK(t, store.Partition(0).Apply(
+			[]state.Change{{Key: []byte("user"), Value: []byte("place")}}, state.Positions{}))
 		return path, store
 	}
 	killed, store := made(folderPrefix + "1")

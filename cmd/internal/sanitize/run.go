@@ -102,7 +102,8 @@ func (r *Run) one(fix schemas.Raw) error {
 		r.swapped++
 	}
 	if errors.Is(err, noise.ErrDestroyed) {
-		err = errors.Join(state.DecodeBinary(r.before), &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed})
+		err = errors.Join(state.DecodeBinary(r.before),
+			&schemas.Rejection{Reason: schemas.ReasonKeyDestroyed})
 	}
 	if err != nil {
 		return r.refuse(err)

@@ -59,14 +59,18 @@ type Summary struct {
 func (r *Run) Summary(skips *traces.Skips) Summary {
 	o := r.engine.Options()
 	s := Summary{
-		Fixes: r.fixes, SkippedLines: skips.Total, OutsideMap: r.clamped + r.refused[schemas.ReasonOutsideMap], Clamped: r.clamped,
+		Fixes: r.fixes, SkippedLines: skips.Total,
+		OutsideMap: r.clamped + r.refused[schemas.ReasonOutsideMap], Clamped: r.clamped,
 		Refused: r.refused, SwappedMap: r.swapped, Users: len(r.states),
-		Releases: r.kinds[mechanism.Released], Repeats: r.kinds[mechanism.Repeated], Predictions: r.kinds[mechanism.Predicted],
-		Skipped: r.kinds[mechanism.Skipped], Suppressed: r.kinds[mechanism.Suppressed], Dropped: r.kinds[mechanism.Dropped],
+		Releases: r.kinds[mechanism.Released], Repeats: r.kinds[mechanism.Repeated],
+		Predictions: r.kinds[mechanism.Predicted], Skipped: r.kinds[mechanism.Skipped],
+		Suppressed: r.kinds[mechanism.Suppressed], Dropped: r.kinds[mechanism.Dropped],
 		Late: r.kinds[mechanism.Late], Metric: r.metric.Summary(),
 		LocationSetMean: r.metrics.LocationSetMean(), DriftRatio: r.metrics.DriftRatio(),
-		Release: expect.ErrorsOf(&r.metrics.Release), Estimate: expect.ErrorsOf(&r.metrics.Estimate), Blind: expect.ErrorsOf(&r.metrics.Blind),
-		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta, ModelID: r.settings.Model.ID(),
+		Release:  expect.ErrorsOf(&r.metrics.Release),
+		Estimate: expect.ErrorsOf(&r.metrics.Estimate), Blind: expect.ErrorsOf(&r.metrics.Blind),
+		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta,
+		ModelID: r.settings.Model.ID(),
 	}
 	for _, v := range r.settings.Later {
 		s.LaterIDs = append(s.LaterIDs, v.ID.Model.String())
@@ -85,19 +89,20 @@ func (r *Run) Summary(skips *traces.Skips) Summary {
 
 // Print prints the summary for a person.
 func (s Summary) Print(out io.Writer, skips *traces.Skips) {
-	fmt.Fprintf(out, "%d fixes of %d users: %d releases (ε = %g each), %d repeats, %d predictions; "+
-		"%d late, %d outside the map\n",
+	fmt.Fprintf(out, "%d fixes of %d users: %d releases (ε = %g each), %d repeats, %d "+
+		"predictions; %d late, %d outside the map\n",
 		s.Fixes, s.Users, s.Releases, s.Epsilon, s.Repeats, s.Predictions, s.Late, s.OutsideMap)
 	s.printRefused(out)
 	if s.Skipped+s.Suppressed+s.Dropped > 0 {
 		fmt.Fprintf(out, "without a record, as the settings have it: "+
-			"%d skipped, %d suppressed (budget spent), %d dropped\n", s.Skipped, s.Suppressed, s.Dropped)
+			"%d skipped, %d suppressed (budget spent), %d dropped\n",
+			s.Skipped, s.Suppressed, s.Dropped)
 	}
 	if s.Releases > 0 {
 		fmt.Fprintf(out, "Σε per user: %s at most, %s on average\n%s\n",
 			cli.Sum(s.EpsilonMax), cli.Sum(s.EpsilonPerUser), s.Metric)
-		fmt.Fprintf(out, "|ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases; %.1f µs a fix\n",
-			s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
+		fmt.Fprintf(out, "|ΔX| %.1f cells on average, true cell outside it in %.2f %% of "+
+			"releases; %.1f µs a fix\n", s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
 	}
 	fmt.Fprint(out, expect.ErrorsHead,
 		s.Release.Line("release"), s.Estimate.Line("estimate"), s.Blind.Line("blind"))
@@ -118,10 +123,12 @@ func (s *Summary) printRefused(out io.Writer) {
 		fmt.Fprintf(out, "left out, as the service refuses them: %s\n", strings.Join(parts, ", "))
 	}
 	if s.Refused[schemas.ReasonOutsideMap] > 0 {
-		fmt.Fprintln(out, "with \"input: {outside: clamp}\" in a config, -c FILE, a fix outside the map counts as in its nearest cell")
+		fmt.Fprintln(out, "with \"input: {outside: clamp}\" in a config, -c FILE, a fix outside "+
+			"the map counts as in its nearest cell")
 	}
 	if s.Refused[schemas.ReasonKeyDestroyed] > 0 {
-		fmt.Fprintln(out, "the key file has no noise of the days of these fixes (key_destroyed): was it advanced, or is it the wrong file?")
+		fmt.Fprintln(out, "the key file has no noise of the days of these fixes (key_destroyed): "+
+			"was it advanced, or is it the wrong file?")
 	}
 	if 2*s.SwappedMap > s.OutsideMap {
 		fmt.Fprintln(out, engine.SwappedAdvice)

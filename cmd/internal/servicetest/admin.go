@@ -20,14 +20,16 @@ import (
 // DeleteTopic deletes a topic, and makes it again, empty, if it is told to.
 func (w *World) DeleteTopic(tb testing.TB, topic string, again bool) {
 	tb.Helper()
-	res, err := w.Client.DeleteTopics(tb.Context(), &kafka.DeleteTopicsRequest{Topics: []string{topic}})
+	res, err := w.Client.DeleteTopics(tb.Context(),
+		&kafka.DeleteTopicsRequest{Topics: []string{topic}})
 	OK(tb, errors.Join(err, res.Errors[topic]))
 	for there := true; there; {
 		there, err = topics.Exists(tb.Context(), w.Client, topic)
 		OK(tb, err)
 	}
 	if again {
-		OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{}, admin.Topic{Name: topic, Partitions: Partitions, Configs: topics.Compacted}))
+		OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{},
+			admin.Topic{Name: topic, Partitions: Partitions, Configs: topics.Compacted}))
 	}
 }
 
@@ -71,7 +73,8 @@ func (w *World) RemakeRaw(tb testing.TB) {
 func (w *World) TopicNames(tb testing.TB) []string {
 	tb.Helper()
 	// A client of its own: the world's remembers for some seconds what there was.
-	res, err := kafkaconn.NewClient([]string{w.Addr}).Metadata(tb.Context(), &kafka.MetadataRequest{})
+	res, err := kafkaconn.NewClient([]string{w.Addr}).Metadata(tb.Context(),
+		&kafka.MetadataRequest{})
 	OK(tb, err)
 	var names []string
 	for _, t := range res.Topics {

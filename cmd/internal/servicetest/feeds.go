@@ -17,18 +17,25 @@ import (
 )
 
 // FeedBy writes some users' fixes of one step with a partitioner of the test's.
-func (w *World) FeedBy(tb testing.TB, place func(key []byte) int32, shiftMS int64, users ...[]byte) {
+func (w *World) FeedBy(
+	tb testing.TB, place func(key []byte) int32, shiftMS int64, users ...[]byte,
+) {
 	tb.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.Addr), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.Addr),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	OK(tb, err)
 	defer client.Close()
 	var records []*kgo.Record
 	for i, user := range users {
 		lat, lon := w.Model.Grid.ToDegrees(w.Model.Grid.Centre(w.Cells[i]))
-		fix := schemas.Raw{UserID: string(user), Timestamp: StartMS + w.Step*60_000 + shiftMS, Latitude: lat, Longitude: lon}
+		fix := schemas.Raw{
+			UserID: string(user), Timestamp: StartMS + w.Step*60_000 + shiftMS, Latitude: lat,
+			Longitude: lon,
+		}
 		value, err := w.Codec.AppendRaw(nil, fix)
 		OK(tb, err)
-		records = append(records, &kgo.Record{Topic: "raw", Partition: place(user), Key: user, Value: value})
+		records = append(records,
+			&kgo.Record{Topic: "raw", Partition: place(user), Key: user, Value: value})
 	}
 	OK(tb, client.ProduceSync(tb.Context(), records...).FirstErr())
 	w.Fed += int64(len(records))
@@ -40,7 +47,8 @@ func (w *World) TwoProducers(tb testing.TB, steps int) (misplaced int) {
 	tb.Helper()
 	all := Users(len(w.Cells))
 	for range steps {
-		w.FeedBy(tb, func(key []byte) int32 { return partition.Murmur2(key, Partitions) }, 0, all...)
+		w.FeedBy(tb, func(key []byte) int32 { return partition.Murmur2(key, Partitions) },
+			0, all...)
 		w.FeedBy(tb, CRC32Place, 30_000, all[:6]...)
 		for _, user := range all[:6] {
 			if CRC32Place(user) != partition.Murmur2(user, Partitions) {
@@ -67,11 +75,14 @@ func (w *World) AbortedFirst(tb testing.TB) {
 
 // CopyTopic writes a partition of a topic, changed, into a new one, and the other
 // partitions as they are.
-func (w *World) CopyTopic(tb testing.TB, from, to string, partition int, change func([]Line) []Line) {
+func (w *World) CopyTopic(
+	tb testing.TB, from, to string, partition int, change func([]Line) []Line,
+) {
 	tb.Helper()
 	v := w.View(tb, from, false)
 	v.Read(tb)
-	OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{}, admin.Topic{Name: to, Partitions: Partitions}))
+	OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: to, Partitions: Partitions}))
 	for p, lines := range v.Lines {
 		if p == partition {
 			lines = change(slices.Clone(lines))
@@ -83,7 +94,8 @@ func (w *World) CopyTopic(tb testing.TB, from, to string, partition int, change 
 // Write puts records into a partition in a transaction of their own.
 func (w *World) Write(tb testing.TB, commit bool, topic string, partition int32, lines ...Line) {
 	tb.Helper()
-	tx, err := producer.NewTransactional(w.Client, fmt.Sprintf("test/%s/%d", topic, partition), producer.Options{})
+	tx, err := producer.NewTransactional(w.Client, fmt.Sprintf("test/%s/%d", topic, partition),
+		producer.Options{})
 	OK(tb, err)
 	OK(tb, tx.Init(tb.Context()))
 	var batch producer.Batch

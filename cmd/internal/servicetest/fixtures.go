@@ -37,7 +37,10 @@ type Personals struct {
 // NewPersonals returns them over a model. Another seed makes others.
 func NewPersonals(tb testing.TB, popular *mobility.Model, seed int64) *Personals {
 	tb.Helper()
-	o := &Personals{popular: popular, id: fmt.Sprintf("%016x", 0xabc0+seed), Models: map[string]*mobility.Personal{}}
+	o := &Personals{
+		popular: popular, id: fmt.Sprintf("%016x", 0xabc0+seed),
+		Models: map[string]*mobility.Personal{},
+	}
 	for v := range 60 {
 		user := fmt.Sprintf("vehicle-%03d", v)
 		h := fnv.New32()
@@ -46,7 +49,10 @@ func NewPersonals(tb testing.TB, popular *mobility.Model, seed int64) *Personals
 			continue
 		}
 		from := popular.Initial.Cells[int(h.Sum32()>>1)%popular.Initial.Len()]
-		counts := mobility.PersonalCounts{Transitions: []mobility.Count{{From: from, To: from, N: float64(5 + seed)}}, Visits: []mobility.Count{{From: from, To: from, N: 3}}}
+		counts := mobility.PersonalCounts{
+			Transitions: []mobility.Count{{From: from, To: from, N: float64(5 + seed)}},
+			Visits:      []mobility.Count{{From: from, To: from, N: 3}},
+		}
 		var err error
 		o.Models[user], err = mobility.NewPersonal(popular, counts)
 		OK(tb, err)

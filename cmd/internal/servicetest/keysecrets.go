@@ -17,7 +17,8 @@ import (
 // to be searched for must not depend on the code that is searched.
 
 var keyLabels = []string{
-	"geodither 1: pseudonyms", "geodither 1: ids of personal models", "geodither 1: fingerprint of the key", "geodither 1: all days",
+	"geodither 1: pseudonyms", "geodither 1: ids of personal models",
+	"geodither 1: fingerprint of the key", "geodither 1: all days",
 }
 
 // Subkey derives a secret from a whole key.
@@ -69,9 +70,16 @@ func KeySecrets(key noise.Key, day noise.Day) (all []Secret) {
 		all = append(all,
 			Secret{name: name, form: b[:16]},
 			Secret{name: name + " in hexadecimal", form: []byte(text[:32])},
-			Secret{name: name + " in capital hexadecimal", form: []byte(strings.ToUpper(text[:32]))},
-			Secret{name: name + " in base64", form: []byte(base64.StdEncoding.EncodeToString(b)[:21])},
-			Secret{name: name + " in base64 of URLs", form: []byte(base64.RawURLEncoding.EncodeToString(b)[:21])},
+			Secret{
+				name: name + " in capital hexadecimal", form: []byte(strings.ToUpper(text[:32])),
+			},
+			Secret{
+				name: name + " in base64", form: []byte(base64.StdEncoding.EncodeToString(b)[:21]),
+			},
+			Secret{
+				name: name + " in base64 of URLs",
+				form: []byte(base64.RawURLEncoding.EncodeToString(b)[:21]),
+			},
 		)
 	}
 	master, err := hex.DecodeString(key.Reveal())

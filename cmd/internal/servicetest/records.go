@@ -57,7 +57,9 @@ func NeighbourModel(tb testing.TB, box grid.Box, cellM, stay float64) *mobility.
 }
 
 // LocalModel moves by (dx, dy), both within reach, with the given weight.
-func LocalModel(tb testing.TB, g *grid.Grid, reach int, weight func(dx, dy int) float64) *mobility.Model {
+func LocalModel(
+	tb testing.TB, g *grid.Grid, reach int, weight func(dx, dy int) float64,
+) *mobility.Model {
 	tb.Helper()
 	m := &mobility.Matrix{RowStart: []int64{0}}
 	for c := range grid.Cell(g.Cells()) {
@@ -86,7 +88,9 @@ func LocalModel(tb testing.TB, g *grid.Grid, reach int, weight func(dx, dy int) 
 		}
 	}
 	initial.Normalize()
-	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}, Initial: initial}
+	model := &mobility.Model{
+		Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}, Initial: initial,
+	}
 	if err := model.Validate(); err != nil {
 		tb.Fatal(err)
 	}
@@ -129,7 +133,10 @@ func Encode(tb testing.TB, encoding schemas.Encoding, fix schemas.Raw) []byte {
 // Record is a Kafka record of a fix, written when the fix was taken.
 func Record(tb testing.TB, offset int64, fix schemas.Raw) task.Record {
 	tb.Helper()
-	return task.Record{Offset: offset, Timestamp: fix.Timestamp, Key: []byte(fix.UserID), Value: Encode(tb, schemas.Avro, fix)}
+	return task.Record{
+		Offset: offset, Timestamp: fix.Timestamp, Key: []byte(fix.UserID),
+		Value: Encode(tb, schemas.Avro, fix),
+	}
 }
 
 // Forge encodes a fix in Avro without looking at what it says.
@@ -171,7 +178,9 @@ func Process(tb testing.TB, p task.Processor, rec task.Record, state []byte) Eff
 func cloned(messages []task.Message) []task.Message {
 	out := make([]task.Message, 0, len(messages))
 	for _, m := range messages {
-		out = append(out, task.Message{Key: slices.Clone(m.Key), Value: slices.Clone(m.Value), Timestamp: m.Timestamp})
+		out = append(out, task.Message{
+			Key: slices.Clone(m.Key), Value: slices.Clone(m.Value), Timestamp: m.Timestamp,
+		})
 	}
 	return out
 }
@@ -193,7 +202,8 @@ func (e Effects) Sanitized(tb testing.TB, encoding schemas.Encoding) schemas.San
 func (e Effects) Letter(tb testing.TB, encoding schemas.Encoding) schemas.DeadLetter {
 	tb.Helper()
 	if len(e.Output) != 0 || len(e.Dead) != 1 || len(e.State) != 0 {
-		tb.Fatalf("%d records, %d dead letters, a state of %d bytes; want one dead letter", len(e.Output), len(e.Dead), len(e.State))
+		tb.Fatalf("%d records, %d dead letters, a state of %d bytes; want one dead letter",
+			len(e.Output), len(e.Dead), len(e.State))
 	}
 	d, err := NewCodec(tb, encoding).DecodeDeadLetter(e.Dead[0].Value)
 	if err != nil {
@@ -206,9 +216,11 @@ func (e Effects) Letter(tb testing.TB, encoding schemas.Encoding) schemas.DeadLe
 func RequireEqual(tb testing.TB, what string, want, got Effects) {
 	tb.Helper()
 	same := func(a, b task.Message) bool {
-		return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && a.Timestamp == b.Timestamp
+		return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) &&
+			a.Timestamp == b.Timestamp
 	}
-	if !slices.EqualFunc(want.Output, got.Output, same) || !slices.EqualFunc(want.Dead, got.Dead, same) || !bytes.Equal(want.State, got.State) {
+	if !slices.EqualFunc(want.Output, got.Output, same) ||
+		!slices.EqualFunc(want.Dead, got.Dead, same) || !bytes.Equal(want.State, got.State) {
 		tb.Errorf("%s differs", what)
 	}
 }

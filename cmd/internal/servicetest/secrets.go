@@ -76,7 +76,9 @@ func CoordinateSecrets(fix schemas.Raw, g *grid.Grid) []Secret {
 func numberSecrets(name string, v float64, digits int) []Secret {
 	text := strconv.FormatFloat(v, 'f', 12, 64)
 	var all []Secret
-	add := func(form string, b []byte) { all = append(all, Secret{name: name + " " + form, form: b}) }
+	add := func(form string, b []byte) {
+		all = append(all, Secret{name: name + " " + form, form: b})
+	}
 	add("as text", []byte(text[:len(text)-12+digits]))
 	bits := math.Float64bits(v)
 	add("as float64, little-endian", binary.LittleEndian.AppendUint64(nil, bits))
@@ -89,7 +91,10 @@ func numberSecrets(name string, v float64, digits int) []Secret {
 	for _, scale := range []float64{1e6, 1e7} {
 		whole := int32(v * scale)
 		unit := fmt.Sprintf("as a whole number of 1/%.0f", scale)
-		all = append(all, Secret{name: name + " " + unit + " in text", form: []byte(strconv.Itoa(int(whole))), number: true})
+		all = append(all, Secret{
+			name: name + " " + unit + " in text", form: []byte(strconv.Itoa(int(whole))),
+			number: true,
+		})
 		add(unit+", little-endian", binary.LittleEndian.AppendUint32(nil, uint32(whole)))
 		add(unit+", big-endian", binary.BigEndian.AppendUint32(nil, uint32(whole)))
 	}
@@ -122,7 +127,10 @@ func UserSecrets(user string) []Secret {
 	return []Secret{
 		{name: "user", form: []byte(user)},
 		{name: "user in hexadecimal", form: []byte(hex.EncodeToString([]byte(user)))},
-		{name: "user in base64", form: []byte(base64.StdEncoding.EncodeToString([]byte(user))[:12])},
+		{
+			name: "user in base64",
+			form: []byte(base64.StdEncoding.EncodeToString([]byte(user))[:12]),
+		},
 	}
 }
 
@@ -138,7 +146,10 @@ func PayloadSecrets(value, public []byte) []Secret {
 		}
 		all = append(all,
 			Secret{name: fmt.Sprintf("payload from %d", i), form: value[i : i+run]},
-			Secret{name: fmt.Sprintf("payload from %d in hexadecimal", i), form: []byte(hex.EncodeToString(value[i : i+run]))})
+			Secret{
+				name: fmt.Sprintf("payload from %d in hexadecimal", i),
+				form: []byte(hex.EncodeToString(value[i : i+run])),
+			})
 	}
 	if encoded := base64.StdEncoding.EncodeToString(value); len(encoded) > 32 {
 		all = append(all, Secret{name: "payload in base64", form: []byte(encoded[16:32])})

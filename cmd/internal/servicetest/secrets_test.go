@@ -19,7 +19,9 @@ func TestPlantedLeaks(t *testing.T) {
 	secrets = append(secrets, CellSecrets(fix, g)...)
 	secrets = append(secrets, UserSecrets(fix.UserID)...)
 	secrets = append(secrets, PayloadSecrets(Encode(t, schemas.JSON, fix), nil)...)
-	clean := []byte(`time=2026-09-18T05:43:03.123 level=WARN msg="transaction dropped" partition=3 offset=1234567 took=53.40699s at=-2.98`)
+	clean := []byte(
+		`time=2026-09-18T05:43:03.123 level=WARN msg="transaction dropped" ` +
+			`partition=3 offset=1234567 took=53.40699s at=-2.98`)
 	RequireNoLeak(t, "a clean line", clean, secrets)
 	for _, s := range secrets {
 		planted := append(append(bytes.Clone(clean), ' '), s.form...)
@@ -30,8 +32,10 @@ func TestPlantedLeaks(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		fmt.Sprintf("lat=%v", fix.Latitude), fmt.Sprintf("lat=%.5f", fix.Latitude), fmt.Sprintf("lon=%.6f", fix.Longitude),
-		fmt.Sprintf("cell=%d", g.Locate(fix.Latitude, fix.Longitude)), fmt.Sprintf("%x", Encode(t, schemas.JSON, fix)),
+		fmt.Sprintf("lat=%v", fix.Latitude), fmt.Sprintf("lat=%.5f", fix.Latitude),
+		fmt.Sprintf("lon=%.6f", fix.Longitude),
+		fmt.Sprintf("cell=%d", g.Locate(fix.Latitude, fix.Longitude)),
+		fmt.Sprintf("%x", Encode(t, schemas.JSON, fix)),
 	} {
 		if len(Leaks([]byte(line), secrets)) == 0 {
 			t.Errorf("a leak of %d bytes is not found", len(line))

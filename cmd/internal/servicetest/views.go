@@ -31,7 +31,8 @@ func (w *World) View(tb testing.TB, topic string, uncommitted bool) *View {
 	tb.Helper()
 	v := &View{next: make([]int64, Partitions), Lines: make([][]Line, Partitions)}
 	for p := range int32(Partitions) {
-		f, err := consumer.NewFetcher(w.Client, topic, p, consumer.FetcherOptions{Uncommitted: uncommitted, MaxWait: time.Millisecond})
+		f, err := consumer.NewFetcher(w.Client, topic, p,
+			consumer.FetcherOptions{Uncommitted: uncommitted, MaxWait: time.Millisecond})
 		OK(tb, err)
 		v.fetchers = append(v.fetchers, f)
 	}
@@ -99,7 +100,9 @@ func (w *World) Records(t *testing.T, topic string) (all []consumer.Record) {
 	v.Read(t)
 	for _, lines := range v.Lines {
 		for _, l := range lines {
-			all = append(all, consumer.Record{Key: []byte(l.Key), Value: []byte(l.Value), Timestamp: l.Timestamp})
+			all = append(all, consumer.Record{
+				Key: []byte(l.Key), Value: []byte(l.Value), Timestamp: l.Timestamp,
+			})
 		}
 	}
 	return all
@@ -113,7 +116,8 @@ func (w *World) Spent(tb testing.TB, topic string) map[string]float64 {
 	for p := range int32(Partitions) {
 		start[p] = kgo.NewOffset().AtStart()
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.Addr), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.Addr),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: start}))
 	OK(tb, err)
 	defer client.Close()
@@ -175,7 +179,8 @@ func (w *World) RequireRepeats(tb testing.TB, committed *View, topic string) {
 		}
 		for i, l := range lines {
 			if !known[l] {
-				tb.Fatalf("partition %d: a read_uncommitted reader sees another release in record %d", p, i)
+				tb.Fatalf("partition %d: a read_uncommitted reader sees another release "+
+					"in record %d", p, i)
 			}
 		}
 		repeated += len(lines) - len(committed.Lines[p])

@@ -66,10 +66,12 @@ func NewWorld(tb testing.TB, vehicles int) *World {
 func NewWorldAt(tb testing.TB, addr string, vehicles int) *World {
 	tb.Helper()
 	w := &World{
-		Addr: addr, Client: kafkaconn.NewClient([]string{addr}), Dir: tb.TempDir(), Model: NeighbourModel(tb, Town, 1000, 4),
-		Codec: NewCodec(tb, schemas.Avro), Fleet: rand.New(rand.NewPCG(1, 1)),
+		Addr: addr, Client: kafkaconn.NewClient([]string{addr}), Dir: tb.TempDir(),
+		Model: NeighbourModel(tb, Town, 1000, 4), Codec: NewCodec(tb, schemas.Avro),
+		Fleet: rand.New(rand.NewPCG(1, 1)),
 	}
-	OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{}, admin.Topic{Name: "raw", Partitions: Partitions}))
+	OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: "raw", Partitions: Partitions}))
 	var err error
 	w.Feeder, err = producer.NewIdempotent(w.Client, producer.Options{})
 	OK(tb, err)
@@ -94,10 +96,14 @@ func (w *World) Feed(tb testing.TB) {
 	var records []producer.Record
 	add := func(vehicle int, ms int64) {
 		lat, lon := w.Model.Grid.ToDegrees(w.Model.Grid.Centre(w.Cells[vehicle]))
-		fix := schemas.Raw{UserID: fmt.Sprintf("vehicle-%03d", vehicle), Timestamp: ms, Latitude: lat, Longitude: lon}
+		fix := schemas.Raw{
+			UserID: fmt.Sprintf("vehicle-%03d", vehicle), Timestamp: ms, Latitude: lat,
+			Longitude: lon,
+		}
 		value, err := w.Codec.AppendRaw(nil, fix)
 		OK(tb, err)
-		records = append(records, producer.Record{Key: []byte(fix.UserID), Value: value, Timestamp: ms})
+		records = append(records,
+			producer.Record{Key: []byte(fix.UserID), Value: value, Timestamp: ms})
 	}
 	at := StartMS + w.Step*60_000
 	for v := range w.Cells {
@@ -124,7 +130,10 @@ func (w *World) Send(tb testing.TB, records ...producer.Record) {
 
 // Topics are those of the service of a group.
 func Topics(group string) topics.Set {
-	return topics.Set{Raw: "raw", Sanitized: group + ".out", Changelog: group + ".log", DeadLetters: group + ".dead", Create: true}
+	return topics.Set{
+		Raw: "raw", Sanitized: group + ".out", Changelog: group + ".log",
+		DeadLetters: group + ".dead", Create: true,
+	}
 }
 
 // Running is a service at work, or whatever else is run beside a test.

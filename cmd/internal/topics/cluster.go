@@ -59,7 +59,8 @@ func (c Cluster) Validate() error {
 	need(!slices.Contains(c.Brokers, ""), "brokers: one of them is empty; each is a host:port")
 	need(!slices.ContainsFunc(c.Brokers, func(b string) bool { return strings.Contains(b, ",") }),
 		"brokers: one of them has a comma; write a list, [host:port, host:port]")
-	need(c.Topics.Partitions >= 0 && c.Topics.Replication >= 0, "topics: partitions and replication must not be negative")
+	need(c.Topics.Partitions >= 0 && c.Topics.Replication >= 0,
+		"topics: partitions and replication must not be negative")
 	used, t := map[string]string{}, c.WithDefaults().Topics
 	for _, named := range [][2]string{
 		{"topics.raw", t.Raw},
@@ -69,7 +70,8 @@ func (c Cluster) Validate() error {
 	} {
 		key, topic := named[0], named[1]
 		other, taken := used[topic]
-		need(!taken || topic == "", "%s: %q is already %s; give each its own topic", key, topic, other)
+		need(!taken || topic == "", "%s: %q is already %s; give each its own topic",
+			key, topic, other)
 		used[topic] = key
 	}
 	return errors.Join(errs...)

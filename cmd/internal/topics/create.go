@@ -33,7 +33,10 @@ func Create(ctx context.Context, client *kafka.Client, o wire.Options, t Set) er
 		return err
 	}
 	topic := func(name string, initial, configs map[string]string) admin.Topic {
-		return admin.Topic{Name: name, Partitions: partitions, Replication: t.Replication, Initial: initial, Configs: configs}
+		return admin.Topic{
+			Name: name, Partitions: partitions, Replication: t.Replication, Initial: initial,
+			Configs: configs,
+		}
 	}
 	if err := admin.CreateTopics(ctx, client, o, topic(t.Raw, nil, nil)); err != nil {
 		return err
@@ -59,7 +62,8 @@ const (
 
 // ErrRawPartitions says that the raw topic has another number of partitions than
 // Topics.Partitions.
-var ErrRawPartitions = errors.New("the raw topic has another number of partitions than topics.partitions says")
+var ErrRawPartitions = errors.New(
+	"the raw topic has another number of partitions than topics.partitions says")
 
 // rawPartitions is the raw topic's number of partitions: its own, which Topics.Partitions
 // has to match if it is set, or Topics.Partitions if the topic is missing. Nobody makes a
@@ -70,14 +74,16 @@ func rawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t 
 	var missing *admin.MissingTopicsError
 	switch {
 	case err == nil && t.Partitions > 0 && counts[t.Raw] != t.Partitions:
-		return 0, fmt.Errorf("%w: %s has %d, and topics.partitions is %d. Set topics.partitions: %d or leave it out; "+
-			"it is for a raw topic that is still to be made", ErrRawPartitions, t.Raw, counts[t.Raw], t.Partitions, counts[t.Raw])
+		return 0, fmt.Errorf("%w: %s has %d, and topics.partitions is %d. Set topics.partitions: "+
+			"%d or leave it out; it is for a raw topic that is still to be made", ErrRawPartitions,
+			t.Raw, counts[t.Raw], t.Partitions, counts[t.Raw])
 	case err == nil:
 		return counts[t.Raw], nil
 	case errors.As(err, &missing) && t.Partitions > 0:
 		return t.Partitions, nil
 	case errors.As(err, &missing):
-		return 0, fmt.Errorf("%w%s; geodither makes it only if topics.partitions says how large", missing, Similar(ctx, client, o, t, missing.Topics))
+		return 0, fmt.Errorf("%w%s; geodither makes it only if topics.partitions says how large",
+			missing, Similar(ctx, client, o, t, missing.Topics))
 	}
 	return 0, err
 }
@@ -92,7 +98,9 @@ func CheckRawPartitions(ctx context.Context, client *kafka.Client, o wire.Option
 
 // Similar names topics of the cluster whose names are nearly those that are
 // missing, in words to go on with; "" if there are none, or if nobody tells.
-func Similar(ctx context.Context, client *kafka.Client, o wire.Options, t Set, missing []string) string {
+func Similar(
+	ctx context.Context, client *kafka.Client, o wire.Options, t Set, missing []string,
+) string {
 	all, err := admin.Topics(ctx, client, o)
 	if err != nil {
 		return "" // whoever asks has an error already
@@ -111,7 +119,8 @@ func Similar(ctx context.Context, client *kafka.Client, o wire.Options, t Set, m
 		return ""
 	}
 	const enough = 3
-	return fmt.Sprintf(" (there is %s: a misspelling?)", strings.Join(found[:min(len(found), enough)], ", "))
+	return fmt.Sprintf(" (there is %s: a misspelling?)",
+		strings.Join(found[:min(len(found), enough)], ", "))
 }
 
 // similar reports whether one name may be a misspelling of another: letters and digits

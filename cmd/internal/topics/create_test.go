@@ -25,14 +25,20 @@ func TestCreatedTopicsKeepOldRecords(t *testing.T) {
 		}
 	}
 	ok(admin.CreateTopics(t.Context(), client, wire.Options{}, admin.Topic{
-		Name: "archive", Partitions: 2, Initial: map[string]string{RetentionMS: "123456789", RetentionBytes: "987654321"},
+		Name: "archive", Partitions: 2,
+		Initial: map[string]string{RetentionMS: "123456789", RetentionBytes: "987654321"},
 	}))
-	set := Set{Raw: "archive", Sanitized: "archive.out", Changelog: "archive.log", DeadLetters: "archive.dead"}
+	set := Set{
+		Raw: "archive", Sanitized: "archive.out", Changelog: "archive.log",
+		DeadLetters: "archive.dead",
+	}
 	ok(Create(t.Context(), client, wire.Options{}, set))
 	for _, name := range []string{set.Sanitized, set.DeadLetters} {
-		got, err := admin.Configs(t.Context(), client, wire.Options{}, name, RetentionMS, RetentionBytes, TimestampAhead)
+		got, err := admin.Configs(t.Context(), client, wire.Options{}, name, RetentionMS,
+			RetentionBytes, TimestampAhead)
 		ok(err)
-		if got[RetentionMS] != "123456789" || got[RetentionBytes] != "987654321" || got[TimestampAhead] != "9223372036854775807" {
+		if got[RetentionMS] != "123456789" || got[RetentionBytes] != "987654321" ||
+			got[TimestampAhead] != "9223372036854775807" {
 			t.Errorf("%s has %v", name, got)
 		}
 	}
@@ -62,7 +68,15 @@ func TestShorterRetention(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want bool
-	}{{"1", "2", true}, {"2", "2", false}, {"-1", "2", false}, {"2", "-1", true}, {"-1", "-1", false}, {"", "2", false}, {"2", "", false}} {
+	}{
+		{"1", "2", true},
+		{"2", "2", false},
+		{"-1", "2", false},
+		{"2", "-1", true},
+		{"-1", "-1", false},
+		{"", "2", false},
+		{"2", "", false},
+	} {
 		if got := ShorterRetention(c.a, c.b); got != c.want {
 			t.Errorf("shorter(%q, %q) is %t", c.a, c.b, got)
 		}

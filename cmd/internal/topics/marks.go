@@ -57,8 +57,8 @@ const (
 // At says it of a mark's Since.
 func (c Change) At(since int64) string {
 	if c == Unproved {
-		return fmt.Sprintf("it cannot be proved that the settings did not change at raw offset %d, "+
-			"since the raw topic does not hold all records before it any more", since)
+		return fmt.Sprintf("it cannot be proved that the settings did not change at raw offset "+
+			"%d, since the raw topic does not hold all records before it any more", since)
 	}
 	return fmt.Sprintf("the settings changed at raw offset %d", since)
 }

@@ -51,8 +51,9 @@ func OpenDecided(ctx context.Context, client *kafka.Client, topic string, partit
 			return r, nil
 		}
 		if time.Since(began) > patience {
-			return nil, fmt.Errorf("a transaction in %s has been open from offset %d on for more than %v: "+
-				"wait for its timeout, or end it (kafka-transactions.sh find-hanging), and try again", topic, r.End, patience)
+			return nil, fmt.Errorf("a transaction in %s has been open from offset %d on for more "+
+				"than %v: wait for its timeout, or end it (kafka-transactions.sh find-hanging), "+
+				"and try again", topic, r.End, patience)
 		}
 		select {
 		case <-ctx.Done():
@@ -71,7 +72,9 @@ func (r *Reader) Refresh(ctx context.Context) (err error) {
 
 // Scan visits the records from an offset up to another. A record is valid during the call only.
 // An error of visit ends the scan.
-func (r *Reader) Scan(ctx context.Context, from, end int64, visit func(consumer.Record) error) error {
+func (r *Reader) Scan(
+	ctx context.Context, from, end int64, visit func(consumer.Record) error,
+) error {
 	for at := from; at < end; {
 		got, err := r.fetcher.Fetch(ctx, at)
 		if err != nil {

@@ -41,7 +41,9 @@ func Fixes() []schemas.Raw {
 			}
 		}
 	}
-	slices.SortStableFunc(fixes, func(a, b schemas.Raw) int { return int(a.Timestamp - b.Timestamp) })
+	slices.SortStableFunc(fixes, func(a, b schemas.Raw) int {
+		return int(a.Timestamp - b.Timestamp)
+	})
 	return fixes
 }
 
@@ -66,7 +68,8 @@ func Model() (*mobility.Model, error) {
 		return nil, err
 	}
 	for _, f := range Fixes() {
-		trainer.Add(train.Fix{User: f.UserID, TimeMS: f.Timestamp, Lat: f.Latitude, Lon: f.Longitude})
+		trainer.Add(
+			train.Fix{User: f.UserID, TimeMS: f.Timestamp, Lat: f.Latitude, Lon: f.Longitude})
 	}
 	model, _, err := trainer.Finish()
 	return model, err

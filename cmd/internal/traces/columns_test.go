@@ -48,7 +48,8 @@ func TestColumns(t *testing.T) {
 		},
 		"ndjson, one of them": {
 			map[string]string{"user_id": "vehicle"},
-			`{"vehicle":"u1","timestamp":1700000000000,"latitude":10.5,"longitude":-20.25,"accuracy_m":4}`,
+			`{"vehicle":"u1","timestamp":1700000000000,"latitude":10.5,"longitude":-20.25,` +
+				`"accuracy_m":4}`,
 			exact,
 		},
 	} {

@@ -8,8 +8,8 @@ import (
 func TestNDJSON(t *testing.T) {
 	text := strings.Join([]string{
 		`{"user_id":"u1","timestamp":1700000000000,"latitude":10.5,"longitude":-20.25}`,
-		`{"longitude":2,"latitude":1,"extra":{"a":[1]},"timestamp":"2023-11-14T22:13:20Z","user_id":"u2","accuracy_m":4}` +
-			"\r",
+		`{"longitude":2,"latitude":1,"extra":{"a":[1]},"timestamp":"2023-11-14T22:13:20Z",` +
+			`"user_id":"u2","accuracy_m":4}` + "\r",
 		``,
 		`{"user_id":"u1","timestamp":1700000000000,"latitude":10.5}`,
 		`{"user_id":"u1","timestamp":1700000000000,"latitude":"10.5","longitude":1}`,

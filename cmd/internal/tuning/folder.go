@@ -53,7 +53,8 @@ const (
 
 // errNoChoice ends a search for a target that no setting reaches. The frontier is written all the
 // same.
-var errNoChoice = errors.New("no setting meets the target; the folder has the frontier and no config")
+var errNoChoice = errors.New(
+	"no setting meets the target; the folder has the frontier and no config")
 
 // deliver prints what was found and writes the folder. The config is written last: where it is, all
 // else is.

@@ -17,7 +17,9 @@ import (
 )
 
 // read gathers the traces, with all cores. It says on log what it left out.
-func read(reader *traces.Reader, o tune.Options, bar *cli.Progress, log io.Writer) (*tune.Fixes, error) {
+func read(
+	reader *traces.Reader, o tune.Options, bar *cli.Progress, log io.Writer,
+) (*tune.Fixes, error) {
 	g, err := grid.New(o.Box, o.CellsM[0])
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -45,7 +47,9 @@ func read(reader *traces.Reader, o tune.Options, bar *cli.Progress, log io.Write
 		case g.Contains(raw.Longitude, raw.Latitude):
 			w.swapped++
 		}
-		w.Add(train.Fix{User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude})
+		w.Add(train.Fix{
+			User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude,
+		})
 		if w.all++; w.all%many == 0 {
 			bar.Show(all.Add(many))
 		}
@@ -62,13 +66,16 @@ func read(reader *traces.Reader, o tune.Options, bar *cli.Progress, log io.Write
 	for i := range gatherers[1:] {
 		other := &gatherers[1+i]
 		first.Merge(other.Fixes)
-		first.all, first.inside, first.swapped = first.all+other.all, first.inside+other.inside, first.swapped+other.swapped
+		first.all, first.inside, first.swapped = first.all+other.all, first.inside+other.inside,
+			first.swapped+other.swapped
 	}
-	if err := gather.NoneInside(cli.Quantity(int64(reader.Files()), "file"), first.all, first.inside, first.swapped); err != nil {
+	if err := gather.NoneInside(cli.Quantity(int64(reader.Files()), "file"), first.all,
+		first.inside, first.swapped); err != nil {
 		return nil, err
 	}
 	if first.inside < first.all/2 {
-		fmt.Fprintf(log, "warning: %d of %d fixes lie outside the box and are left out\n", first.all-first.inside, first.all)
+		fmt.Fprintf(log, "warning: %d of %d fixes lie outside the box and are left out\n",
+			first.all-first.inside, first.all)
 	}
 	return first.Fixes, nil
 }

@@ -18,21 +18,23 @@ func printResult(out io.Writer, r *tune.Result) {
 			fmt.Fprintln(out, line)
 		}
 	}
-	say(fmt.Sprintf("Looked at %d settings on %s in turn, and measured %d of them on more of their fixes; "+
-		"%s held out of the choice.",
-		len(r.Scouted), cli.Quantity(int64(r.Users), "user"), len(r.Measured), cli.Quantity(int64(r.Held), "user")))
+	say(fmt.Sprintf("Looked at %d settings on %s in turn, and measured %d of them on more of "+
+		"their fixes; %s held out of the choice.",
+		len(r.Scouted), cli.Quantity(int64(r.Users), "user"), len(r.Measured),
+		cli.Quantity(int64(r.Held), "user")))
 	if rows := thinned(r.Frontier); len(rows) > 0 {
 		fmt.Fprintln(out)
-		say(`The best settings: whatever costs less has a larger error. "200 m" is the part of ε a day ` +
-			`that tells likely places 200 m apart from each other.`)
+		say(`The best settings: whatever costs less has a larger error. "200 m" is the part of ε ` +
+			`a day that tells likely places 200 m apart from each other.`)
 		const columns = "%8s %7s  %-22s %8s %6s %5s %5s %5s %4s\n"
-		fmt.Fprintf(out, columns, "ε a day", "200 m", "median error (95 %)", "blind", "cell", "step", "every", "ε", "δ")
+		fmt.Fprintf(out, columns, "ε a day", "200 m", "median error (95 %)", "blind", "cell",
+			"step", "every", "ε", "δ")
 		for i := range rows {
 			o := &rows[i]
 			fmt.Fprintf(out, columns,
-				tune.Number(o.EpsilonDay()), tune.Number(o.Day200M()), o.Band(), tune.Length(o.BlindKM),
-				tune.Length(o.CellM/1000), tune.Short(o.Step), tune.Short(o.Interval),
-				tune.Number(o.Epsilon), tune.Number(o.Delta))
+				tune.Number(o.EpsilonDay()), tune.Number(o.Day200M()), o.Band(),
+				tune.Length(o.BlindKM), tune.Length(o.CellM/1000), tune.Short(o.Step),
+				tune.Short(o.Interval), tune.Number(o.Epsilon), tune.Number(o.Delta))
 		}
 	}
 	for _, line := range r.Words() {
@@ -57,8 +59,9 @@ func thinned(rows []tune.Outcome) (some []tune.Outcome) {
 func yamlOf(r *tune.Result) string {
 	p := r.Promise
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Configuration of \"geodither run -c FILE\", from \"geodither tune\". Relative paths are relative to this file.\n"+
-		"# deploy/geodither.yml of the project explains every key.\n#\n")
+	fmt.Fprintf(&b, "# Configuration of \"geodither run -c FILE\", from \"geodither tune\". "+
+		"Relative paths are relative to this file.\n# deploy/geodither.yml of the project "+
+		"explains every key.\n#\n")
 	for _, line := range r.Words() {
 		for _, part := range cli.Wrap(line, 100) {
 			fmt.Fprintf(&b, "# %s\n", part)
@@ -91,8 +94,9 @@ release:
     epsilon: %s  # %d releases at this interval: not spent before the window ends
     window: %s
     spent: predict
-`, ModelFile, KeyFile, r.Options.Release.Mechanism, decimal(p.Epsilon), decimal(p.Delta), tune.Short(p.Interval),
-		decimal(p.EpsilonDay()), p.ReleasesDay(), tune.Short(window))
+`,
+		ModelFile, KeyFile, r.Options.Release.Mechanism, decimal(p.Epsilon), decimal(p.Delta),
+		tune.Short(p.Interval), decimal(p.EpsilonDay()), p.ReleasesDay(), tune.Short(window))
 	return b.String()
 }
 

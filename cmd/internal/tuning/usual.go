@@ -64,6 +64,7 @@ func fill(o *tune.Options, fixes *tune.Fixes) {
 	}
 	// Moves that take longer than a step give transitions along the way.
 	o.Train = train.Options{
-		Interpolate: true, MaxGap: max(5*time.Minute, 2*longest), Source: "traces", Tool: cli.Tool(),
+		Interpolate: true, MaxGap: max(5*time.Minute, 2*longest),
+		Source: "traces", Tool: cli.Tool(),
 	}
 }

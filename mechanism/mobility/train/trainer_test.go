@@ -261,7 +261,8 @@ func TestTrainedFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.ID() != m.ID() || !reflect.DeepEqual(got.Provenance, m.Provenance) ||
-			!reflect.DeepEqual(got.Matrices, m.Matrices) || !reflect.DeepEqual(got.Initial, m.Initial) {
+			!reflect.DeepEqual(got.Matrices, m.Matrices) ||
+			!reflect.DeepEqual(got.Initial, m.Initial) {
 			t.Errorf("%v: the file holds another model", o)
 		}
 	}

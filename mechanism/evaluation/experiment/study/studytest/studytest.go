@@ -61,7 +61,8 @@ func wander(trainer *train.Trainer, g *grid.Grid, user string, steps int, seed u
 			continue
 		}
 		lat, lon := g.ToDegrees(g.Centre(grid.Cell(y*Side + x)))
-		trainer.Add(train.Fix{User: user, TimeMS: int64(i) * Step.Milliseconds(), Lat: lat, Lon: lon})
+		trainer.Add(
+			train.Fix{User: user, TimeMS: int64(i) * Step.Milliseconds(), Lat: lat, Lon: lon})
 	}
 }
 
