@@ -212,8 +212,15 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
-			"cmd/internal/devbroker", "cmd/internal/servicetest", "mechanism/law",
-			"producer/partition", franz, pebble,
+			"cmd/internal/devbroker", "cmd/internal/servicetest",
+			"cmd/internal/servicetest/atwork", "mechanism/law", "producer/partition", franz,
+			pebble,
+		},
+	},
+	"cmd/internal/servicetest/atwork": {
+		ours: []string{
+			"cmd/internal/engine", "cmd/internal/pipeline", "cmd/internal/servicetest",
+			"cmd/internal/topics", "mechanism/mobility",
 		},
 	},
 	// The engine is attacked from outside: this package meets bytes and mathematics too.

@@ -1,10 +1,11 @@
-package pipeline
+package pipeline_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 )
 
 // BenchmarkService is the whole of it on the embedded broker, in the same
@@ -18,7 +19,7 @@ func BenchmarkService(b *testing.B) {
 			for v := range w.Cells {
 				w.Cells[v] = model.SampleInitial(w.Fleet)
 			}
-			o := optionsFor(w, "bench")
+			o := atwork.Options(w, "bench")
 			o.MaxRecords, o.MaxInterval = 0, 0 // the defaults
 			for w.Fed < int64(b.N) {
 				w.Feed(b)
@@ -27,7 +28,7 @@ func BenchmarkService(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			began := time.Now()
-			service := start(b, o)
+			service := atwork.Start(b, o)
 			servicetest.Await(b, "everything is answered", func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, service)
 			b.StopTimer()
 			b.ReportMetric(float64(w.Fed)/time.Since(began).Seconds(), "events/s")

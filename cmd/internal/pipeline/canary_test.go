@@ -1,9 +1,10 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -138,7 +140,7 @@ func TestCanary(t *testing.T) {
 	}
 	t.Run("planted in the store's files", func(t *testing.T) {
 		dir := filepath.Join(w.Dir, "leaking")
-		store, err := state.Open(dir, state.Options{Logger: optionsFor(w, "leaking").Logger})
+		store, err := state.Open(dir, state.Options{Logger: atwork.Options(w, "leaking").Logger})
 		servicetest.OK(t, err)
 		servicetest.OK(t, store.Partition(0).Apply([]state.Change{{Key: []byte("user"), Value: raw}}, state.Positions{}))
 		servicetest.OK(t, store.Close())
@@ -166,10 +168,10 @@ func expose(t *testing.T, w *servicetest.World, group string, fix schemas.Raw, p
 	}
 	w.Send(t, records...)
 
-	o := optionsFor(w, group)
+	o := atwork.Options(w, group)
 	o.Publish = publish
 	published := w.Answers(t, o.Group)
-	first := start(t, o)
+	first := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, first)
 	e := exposure{files: readFiles(t, o.StateDir)} // with what is only in the write-ahead log
 	first.Stop(t)
@@ -186,7 +188,7 @@ func expose(t *testing.T, w *servicetest.World, group string, fix schemas.Raw, p
 	fix.UserID = user
 	rec := servicetest.Record(t, 0, fix)
 	w.Send(t, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
-	second := start(t, o)
+	second := atwork.Start(t, o)
 	failure := second.Wait(t)
 	if failure == nil {
 		t.Fatal("the second run does not fail")
@@ -228,7 +230,7 @@ func readFiles(t *testing.T, dir string) map[string][]byte {
 // readStates reads what a closed store holds, as it is before compression.
 func readStates(t *testing.T, dir string) (all []byte) {
 	t.Helper()
-	store, err := state.Open(dir, state.Options{ReadOnly: true, Logger: testOptions(t, nil).Logger})
+	store, err := state.Open(dir, state.Options{ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
 	servicetest.OK(t, err)
 	defer store.Close()
 	numbers, err := store.Partitions()

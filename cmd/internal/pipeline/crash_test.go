@@ -1,34 +1,27 @@
-package pipeline
+package pipeline_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
 )
 
 // untouched is the line of a store that was not restored in full.
 var untouched = regexp.MustCompile(`(?m)msg="state restored" .*took=\S+$`)
-
-// crashesEnv asks for more seeds of TestCrashes.
-const crashesEnv = "GEODITHER_PIPELINE_SEEDS"
 
 // TestCrashes cuts a service off from its broker and its disk in the middle of
 // its work, again and again, and starts it anew on what a power cut has left of
@@ -37,7 +30,7 @@ const crashesEnv = "GEODITHER_PIPELINE_SEEDS"
 // here are whole services, with their group, their model and their zombies.)
 func TestCrashes(t *testing.T) {
 	seeds := uint64(3)
-	if s := os.Getenv(crashesEnv); s != "" {
+	if s := os.Getenv(pipeline.CrashesEnv); s != "" {
 		if _, err := fmt.Sscan(s, &seeds); err != nil {
 			t.Fatal(err)
 		}
@@ -57,19 +50,19 @@ func runCrashes(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 77))
 	disk := vfs.NewCrashableMem()
 	w := servicetest.NewWorld(t, 30)
-	o := optionsFor(w, "crashing")
+	o := atwork.Options(w, "crashing")
 	o.SessionTimeout = 500 * time.Millisecond
 	published := w.Answers(t, o.Group)
 	kept := 0 // restarts that went on from what the disk had kept
-	run := func() (*serving, *cable) {
-		network, fs := new(cable), disk
-		return start(t, o, func(s *Service) {
-			s.openStore = func(dir string, o state.Options) (*state.Store, error) {
+	run := func() (*atwork.Running, *servicetest.Network) {
+		network, fs := new(servicetest.Network), disk
+		return atwork.Start(t, o, func(s *pipeline.Service) {
+			s.SetOpenStore(func(dir string, o state.Options) (*state.Store, error) {
 				o.FS, o.MemTableBytes = fs, 256<<10 // so that tables are written too
 				return state.Open(dir, o)
-			}
-			s.client = network.client(w.Addr)
-			s.grace = 100 * time.Millisecond
+			})
+			s.SetClient(network.Client(w.Addr))
+			s.SetGrace(100 * time.Millisecond)
 		}), network
 	}
 	for round := range 4 {
@@ -84,7 +77,7 @@ func runCrashes(t *testing.T, seed uint64) {
 		}, service)
 		first := rng.IntN(2) == 0 // either may be the last to see the process alive
 		if first {
-			network.cut()
+			network.Cut()
 		}
 		// The process alone dies first; then the power goes, with more or less of
 		// what was not synced.
@@ -93,7 +86,7 @@ func runCrashes(t *testing.T, seed uint64) {
 			disk = vfs.NewCrashableMem() // nothing is left
 		}
 		if !first {
-			network.cut()
+			network.Cut()
 		}
 		service.Cancel() // it lives on without a connection for a while, as a zombie
 		if round > 0 && untouched.MatchString(service.Log.String()) {
@@ -103,7 +96,7 @@ func runCrashes(t *testing.T, seed uint64) {
 	service, _ := run()
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
 	service.Stop(t)
-	requireUndisturbed(t, w, o.Group)
+	atwork.RequireUndisturbed(t, w, o.Group)
 	requireStates(t, w, o.Group, disk)
 	t.Logf("%d of 3 crashes left something of the store; %d changelog records were replayed, %d transactions dropped",
 		kept, o.Counters.Snapshot().Restored, o.Counters.Snapshot().Aborts)
@@ -154,42 +147,4 @@ func fold(lines []servicetest.Line) map[string]string {
 		}
 	}
 	return states
-}
-
-// cable is a network connection that can be cut.
-type cable struct {
-	mu    sync.Mutex
-	gone  bool
-	conns []net.Conn
-}
-
-func (n *cable) client(addr string) *kafka.Client {
-	client := kafkaconn.NewClient([]string{addr})
-	client.Transport.(*kafka.Transport).Dial = n.dial
-	return client
-}
-
-func (n *cable) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.gone {
-		conn.Close()
-		return nil, errors.New("the wire is cut")
-	}
-	n.conns = append(n.conns, conn)
-	return conn, nil
-}
-
-func (n *cable) cut() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.gone = true
-	for _, conn := range n.conns {
-		conn.Close()
-	}
 }

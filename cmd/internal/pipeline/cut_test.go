@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
@@ -18,9 +20,9 @@ import (
 func TestCutChangelog(t *testing.T) {
 	const budget = 5
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
-	serve(t, w, o, 8)
+	atwork.Serve(t, w, o, 8)
 	cut := func() {
 		t.Helper()
 		for p := range int32(servicetest.Partitions) {
@@ -31,15 +33,15 @@ func TestCutChangelog(t *testing.T) {
 			w.DeleteRecords(t, o.Topics.Changelog, p, end-2) // the last mark and its marker
 		}
 	}
-	if said := details(Diagnose(t.Context(), o), LevelFailure); strings.Contains(said, "does not begin") {
+	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); strings.Contains(said, "does not begin") {
 		t.Errorf("doctor finds %s", said)
 	}
 	cut()
-	serve(t, w, o, 1) // its folder has all states
+	atwork.Serve(t, w, o, 1) // its folder has all states
 	cut()
 	other := o
 	other.StateDir = o.StateDir + ".other"
-	if said := details(Diagnose(t.Context(), other), LevelFailure); !strings.Contains(said, "does not begin at offset 0") {
+	if said := atwork.Details(pipeline.Diagnose(t.Context(), other), pipeline.LevelFailure); !strings.Contains(said, "does not begin at offset 0") {
 		t.Errorf("doctor finds %s", said)
 	}
 	for range 5 {
@@ -51,14 +53,14 @@ func TestCutChangelog(t *testing.T) {
 	if !errors.Is(err, task.ErrLost) || a.Read(t) != before {
 		t.Errorf("the service ends with %v, and %d answers have become %d", err, before, a.Read(t))
 	}
-	if _, err := RebuildChangelog(t.Context(), o, []string{o.StateDir}, false); err == nil || !strings.Contains(err.Error(), "Delete first.log") {
+	if _, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false); err == nil || !strings.Contains(err.Error(), "Delete first.log") {
 		t.Errorf("writing back beside what is left: %v", err)
 	}
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err = RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	_, err = pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
 	servicetest.OK(t, err)
 	servicetest.OK(t, os.RemoveAll(other.StateDir))
-	serve(t, w, other, 0)
+	atwork.Serve(t, w, other, 0)
 	for user, sum := range w.Spent(t, "first.out") {
 		if sum > budget {
 			t.Errorf("ε %v are published of %s, the budget is %v", sum, user, budget)
@@ -69,17 +71,17 @@ func TestCutChangelog(t *testing.T) {
 // TestCutChangelogIsAccepted: who says so goes on with what is left, and is warned.
 func TestCutChangelogIsAccepted(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 3)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
 	w.DeleteRecords(t, o.Topics.Changelog, 0, 2)
 	servicetest.OK(t, os.RemoveAll(o.StateDir))
 	o.AcceptLost = true
-	if said := details(Diagnose(t.Context(), o), LevelWarning); !strings.Contains(said, "does not begin at offset 0") {
+	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelWarning); !strings.Contains(said, "does not begin at offset 0") {
 		t.Errorf("doctor finds %s", said)
 	}
-	r := start(t, o)
+	r := atwork.Start(t, o)
 	servicetest.Await(t, "it says so", func() bool { return strings.Contains(r.Log.String(), "does not begin at offset 0") }, r)
 	r.Stop(t)
 	o.AcceptLost = false
-	serve(t, w, o, 1)
+	atwork.Serve(t, w, o, 1)
 }

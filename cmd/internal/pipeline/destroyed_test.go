@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
@@ -21,15 +23,15 @@ import (
 func TestAdvanceTheKey(t *testing.T) {
 	w := servicetest.NewWorld(t, 8)
 	w.Step = servicetest.BeforeMidnight
-	o := optionsFor(w, "first")
-	serve(t, w, o, 12)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 12)
 	older := o
 	o.Key = servicetest.NextDay(t)
-	serve(t, w, o, 4)
-	if report := verify(t, older); !report.Verified {
+	atwork.Serve(t, w, o, 4)
+	if report := atwork.Verify(t, older); !report.Verified {
 		t.Errorf("with the older key: %+v", report)
 	}
-	report := verify(t, o)
+	report := atwork.Verify(t, o)
 	for _, p := range report.Partitions {
 		text := strings.Join(p.NotVerified, "; ")
 		if p.Verified || p.ViolationCount > 0 || !strings.Contains(text, "this key begins at "+o.Key.FirstDay().String()) || p.From != -1 {
@@ -37,28 +39,28 @@ func TestAdvanceTheKey(t *testing.T) {
 		}
 	}
 	for _, again := range []bool{false, true} {
-		_, err := PlanReplay(t.Context(), o, ReplayOptions{Output: "gone", SpendAgain: again})
+		_, err := pipeline.PlanReplay(t.Context(), o, pipeline.ReplayOptions{Output: "gone", SpendAgain: again})
 		if !errors.Is(err, noise.ErrDestroyed) || !strings.Contains(err.Error(), o.Key.FirstDay().String()) {
 			t.Errorf("spend again %t: planned, %v", again, err)
 		}
-		if _, err := Replay(t.Context(), o, ReplayOptions{Output: "gone", SpendAgain: again}); !errors.Is(err, noise.ErrDestroyed) {
+		if _, err := pipeline.Replay(t.Context(), o, pipeline.ReplayOptions{Output: "gone", SpendAgain: again}); !errors.Is(err, noise.ErrDestroyed) {
 			t.Errorf("spend again %t: replayed, %v", again, err)
 		}
 	}
 	first := w.Answers(t, "first")
 	first.Read(t)
-	plan := replay(t, older, ReplayOptions{Output: "again"})
+	plan := atwork.Replay(t, older, pipeline.ReplayOptions{Output: "again"})
 	if !plan.Identical {
 		t.Errorf("with the older key the replay is another release: %+v", plan.Partitions)
 	}
-	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
+	servicetest.RequireSame(t, first.Out, atwork.Replayed(t, w, plan).Out)
 
 	// A vehicle that comes late from the destroyed day is refused, and the others are as before.
 	late := servicetest.Sentinel()
 	late.UserID, late.Timestamp = "vehicle-of-yesterday", servicetest.StartMS
 	rec := servicetest.Record(t, 0, late)
 	w.Send(t, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
-	serve(t, w, o, 1)
+	atwork.Serve(t, w, o, 1)
 	first.Read(t)
 	refused := 0
 	for _, lines := range first.Dead.Lines {
@@ -78,9 +80,9 @@ func TestAdvanceTheKey(t *testing.T) {
 
 // requireOlder: a key that has days which the service's had not verifies what was published, and
 // makes it once more, refusals and all: the dead letters say what was refused.
-func requireOlder(t *testing.T, w *servicetest.World, first servicetest.Answers, older Options, output string, refused int64) {
+func requireOlder(t *testing.T, w *servicetest.World, first servicetest.Answers, older pipeline.Options, output string, refused int64) {
 	t.Helper()
-	report := verify(t, older)
+	report := atwork.Verify(t, older)
 	sum := int64(0)
 	for _, p := range report.Partitions {
 		sum += p.RefusedDays
@@ -89,12 +91,12 @@ func requireOlder(t *testing.T, w *servicetest.World, first servicetest.Answers,
 		t.Errorf("with the older key, %d fixes refused, want %d: %+v", sum, refused, report)
 	}
 	first.Read(t)
-	plan := replay(t, older, ReplayOptions{Output: output})
+	plan := atwork.Replay(t, older, pipeline.ReplayOptions{Output: output})
 	if !plan.Identical || plan.Cost.Epsilon != 0 {
 		t.Errorf("with the older key the replay is another release: %+v", plan.Partitions)
 	}
-	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
-	servicetest.RequireSame(t, first.Dead, replayed(t, w, plan).Dead)
+	servicetest.RequireSame(t, first.Out, atwork.Replayed(t, w, plan).Out)
+	servicetest.RequireSame(t, first.Dead, atwork.Replayed(t, w, plan).Dead)
 }
 
 // TestBegunUnderAnAdvancedKey: of a service that never had the day, all is as it should be, under
@@ -102,31 +104,31 @@ func requireOlder(t *testing.T, w *servicetest.World, first servicetest.Answers,
 func TestBegunUnderAnAdvancedKey(t *testing.T) {
 	w := servicetest.NewWorld(t, 8)
 	w.Step = servicetest.BeforeMidnight
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	o.Key = servicetest.NextDay(t)
-	serve(t, w, o, 16)
+	atwork.Serve(t, w, o, 16)
 	refused := o.Counters.Snapshot().Destroyed
 	if n := o.Counters.Snapshot(); refused == 0 || n.Releases == 0 || n.Epsilon != float64(n.Releases) {
 		t.Fatalf("counted %+v", n)
 	}
-	if report := verify(t, o); !report.Verified {
+	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("%+v", report)
 	}
 	first := w.Answers(t, "first")
 	first.Read(t)
-	plan := replay(t, o, ReplayOptions{Output: "again"})
+	plan := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "again"})
 	if !plan.Identical {
 		t.Errorf("the replay is another release: %+v", plan.Partitions)
 	}
-	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
-	servicetest.RequireSame(t, first.Dead, replayed(t, w, plan).Dead)
+	servicetest.RequireSame(t, first.Out, atwork.Replayed(t, w, plan).Out)
+	servicetest.RequireSame(t, first.Dead, atwork.Replayed(t, w, plan).Dead)
 	whole := o
 	whole.Key = servicetest.Key
 	requireOlder(t, w, first, whole, "older", refused)
 
 	// Without the dead letters nothing says what was refused but the states.
 	w.DeleteTopic(t, o.Topics.DeadLetters, false)
-	if plan, err := PlanReplay(t.Context(), o, ReplayOptions{Output: "own"}); err != nil || !plan.Identical {
+	if plan, err := pipeline.PlanReplay(t.Context(), o, pipeline.ReplayOptions{Output: "own"}); err != nil || !plan.Identical {
 		t.Errorf("without dead letters, with the service's own key: %v, %+v", err, plan.Partitions)
 	}
 	requireUnknown(t, whole)
@@ -134,7 +136,7 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 		admin.Topic{Name: o.Topics.DeadLetters, Partitions: servicetest.Partitions}))
 	requireUnknown(t, whole)
 	text := ""
-	for _, p := range verify(t, whole).Partitions {
+	for _, p := range atwork.Verify(t, whole).Partitions {
 		text += strings.Join(p.NotVerified, "; ")
 	}
 	if !strings.Contains(text, "dead letters are gone") {
@@ -144,14 +146,14 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 
 // requireUnknown: a key that has more days than the service's may have had releases nothing for
 // free where the dead letters do not say what was refused.
-func requireUnknown(t *testing.T, whole Options) {
+func requireUnknown(t *testing.T, whole pipeline.Options) {
 	t.Helper()
-	r := ReplayOptions{Output: "unknown"}
-	plan, err := PlanReplay(t.Context(), whole, r)
+	r := pipeline.ReplayOptions{Output: "unknown"}
+	plan, err := pipeline.PlanReplay(t.Context(), whole, r)
 	if err != nil || plan.Identical || plan.Cost.Epsilon == 0 {
 		t.Errorf("without dead letters: %v, identical %t at ε = %g", err, plan.Identical, plan.Cost.Epsilon)
 	}
-	if _, err := Replay(t.Context(), whole, r); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "not known which fixes were refused") {
+	if _, err := pipeline.Replay(t.Context(), whole, r); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "not known which fixes were refused") {
 		t.Errorf("without dead letters it is replayed: %v", err)
 	}
 }
@@ -160,9 +162,9 @@ func requireUnknown(t *testing.T, whole Options) {
 // account, also where some fixes have no answer.
 func TestDeadLettersAgedOut(t *testing.T) {
 	w := servicetest.NewWorld(t, 8)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	o.Release.ReleaseInterval, o.Release.Between = 3, mechanism.BetweenSkip
-	processAll(t, w, o, 12)
+	atwork.Process(t, w, o, 12)
 	if n := o.Counters.Snapshot(); n.Skipped == 0 {
 		t.Fatalf("counted %+v", n)
 	}
@@ -170,7 +172,7 @@ func TestDeadLettersAgedOut(t *testing.T) {
 		if gone {
 			w.DeleteTopic(t, o.Topics.DeadLetters, false)
 		}
-		plan, err := PlanReplay(t.Context(), o, ReplayOptions{Output: "again"})
+		plan, err := pipeline.PlanReplay(t.Context(), o, pipeline.ReplayOptions{Output: "again"})
 		if err != nil || !plan.Identical {
 			t.Errorf("dead letters gone %t: %v, %+v", gone, err, plan.Partitions)
 		}
@@ -182,22 +184,22 @@ func TestDeadLettersAgedOut(t *testing.T) {
 func TestDroppedOnADestroyedDay(t *testing.T) {
 	w := servicetest.NewWorld(t, 8)
 	w.Step = servicetest.BeforeMidnight + 12
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	o.Key, o.Input.Late = servicetest.NextDay(t), engine.LateDrop
-	processAll(t, w, o, 4)
+	atwork.Process(t, w, o, 4)
 	w.Step = servicetest.BeforeMidnight
-	processAll(t, w, o, 2)
+	atwork.Process(t, w, o, 2)
 	if n := o.Counters.Snapshot(); n.LateDropped == 0 || n.Destroyed != 0 {
 		t.Fatalf("counted %+v", n)
 	}
-	if report := verify(t, o); !report.Verified {
+	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("%+v", report)
 	}
 	first := w.Answers(t, "first")
 	first.Read(t)
-	plan := replay(t, o, ReplayOptions{Output: "again"})
+	plan := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "again"})
 	if !plan.Identical {
 		t.Errorf("the replay is another release: %+v", plan.Partitions)
 	}
-	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
+	servicetest.RequireSame(t, first.Out, atwork.Replayed(t, w, plan).Out)
 }

@@ -1,59 +1,46 @@
-package pipeline
+package pipeline_test
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 )
 
-// details joins what the findings of one level say.
-func details(found []Finding, level string) string {
-	var b strings.Builder
-	for _, f := range found {
-		if f.Level == level {
-			b.WriteString(f.Check + ": " + f.Detail + "\n")
-		}
-	}
-	return b.String()
-}
-
 // TestDiagnoseOtherSettings: while an instance works, one of other settings is told
 // that it would be refused; once it has stopped cleanly, that it would not.
 func TestDiagnoseOtherSettings(t *testing.T) {
 	w := servicetest.NewWorld(t, 4)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	published := w.Answers(t, o.Group)
 	w.Feed(t)
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
-	if bad := details(Diagnose(t.Context(), o), LevelFailure); bad != "" {
+	if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); bad != "" {
 		t.Errorf("the service itself: %s", bad)
 	}
 	other := o
 	other.Release.Epsilon = 2
-	if bad := details(Diagnose(t.Context(), other), LevelFailure); !strings.Contains(bad, "changelog") || !strings.Contains(bad, "accept_settings") {
+	if bad := atwork.Details(pipeline.Diagnose(t.Context(), other), pipeline.LevelFailure); !strings.Contains(bad, "changelog") || !strings.Contains(bad, "accept_settings") {
 		t.Errorf("other settings beside it: %s", bad)
 	}
 	other.AcceptSettings = true // of a mark that was left; those at work are another matter
-	if bad := details(Diagnose(t.Context(), other), LevelFailure); strings.Contains(bad, "changelog") || !strings.Contains(bad, "release.epsilon") {
+	if bad := atwork.Details(pipeline.Diagnose(t.Context(), other), pipeline.LevelFailure); strings.Contains(bad, "changelog") || !strings.Contains(bad, "release.epsilon") {
 		t.Errorf("other settings, accepted: %s", bad)
 	}
 	other.AcceptSettings = false
 	service.Stop(t)
-	found := Diagnose(t.Context(), other)
-	if bad := details(found, LevelFailure); bad != "" || !strings.Contains(details(found, LevelWarning), "other settings") {
+	found := pipeline.Diagnose(t.Context(), other)
+	if bad := atwork.Details(found, pipeline.LevelFailure); bad != "" || !strings.Contains(atwork.Details(found, pipeline.LevelWarning), "other settings") {
 		t.Errorf("other settings after it: %+v", found)
 	}
 	for _, f := range found {
@@ -62,7 +49,7 @@ func TestDiagnoseOtherSettings(t *testing.T) {
 		}
 	}
 	// One record of eight was cut short.
-	if said := details(found, LevelWarning); !strings.Contains(said, "would be refused: malformed 1") {
+	if said := atwork.Details(found, pipeline.LevelWarning); !strings.Contains(said, "would be refused: malformed 1") {
 		t.Errorf("the raw records are said to be: %s", said)
 	}
 }
@@ -78,34 +65,34 @@ func TestDiagnoseFixes(t *testing.T) {
 		level  string
 		want   string
 	}{
-		{"sound", "", func(int, *schemas.Raw) {}, LevelOK, "map: all of the last fixes lie on the map\norder: 0 of the last 50 (0.0 %) are late"},
+		{"sound", "", func(int, *schemas.Raw) {}, pipeline.LevelOK, "map: all of the last fixes lie on the map\norder: 0 of the last 50 (0.0 %) are late"},
 		{"some outside", "", func(n int, f *schemas.Raw) {
 			if n%10 == 0 {
 				f.Latitude++
 			}
-		}, LevelWarning, "map: 5 of the last 50 (10.0 %) lie outside the map, 5 of them further than one cell"},
+		}, pipeline.LevelWarning, "map: 5 of the last 50 (10.0 %) lie outside the map, 5 of them further than one cell"},
 		{"some outside, clamped", engine.OutsideClamp, func(n int, f *schemas.Raw) {
 			if n%10 == 0 {
 				f.Latitude++
 			}
-		}, LevelWarning, "count as in its nearest cell"},
+		}, pipeline.LevelWarning, "count as in its nearest cell"},
 		{"swapped", "", func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
-		}, LevelFailure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further than one cell: " +
+		}, pipeline.LevelFailure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further than one cell: " +
 			"these become dead letters (input.outside). latitude and longitude look swapped"},
 		{"swapped, clamped", engine.OutsideClamp, func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
-		}, LevelWarning, "latitude and longitude look swapped"},
+		}, pipeline.LevelWarning, "latitude and longitude look swapped"},
 		{"two feeds", "", func(n int, f *schemas.Raw) {
 			if n%2 == 1 {
 				f.Timestamp -= 5 * time.Minute.Milliseconds()
 			}
-		}, LevelWarning, "order: 25 of the last 50 (50.0 %) are late"},
+		}, pipeline.LevelWarning, "order: 25 of the last 50 (50.0 %) are late"},
 		{"outside and ahead", "", func(n int, f *schemas.Raw) {
 			if n == 0 { // it is refused, so those after it are not late
 				f.Latitude, f.Timestamp = f.Latitude+1, f.Timestamp+24*time.Hour.Milliseconds()
 			}
-		}, LevelOK, "order: 0 of the last 50 (0.0 %) are late"},
+		}, pipeline.LevelOK, "order: 0 of the last 50 (0.0 %) are late"},
 	} {
 		raw := fmt.Sprintf("sample.%d", i)
 		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: raw, Partitions: 1}))
@@ -118,10 +105,10 @@ func TestDiagnoseFixes(t *testing.T) {
 		}
 		_, err := w.Feeder.Send(t.Context(), raw, 1, records)
 		servicetest.OK(t, err)
-		o := optionsFor(w, "doctor")
+		o := atwork.Options(w, "doctor")
 		o.Topics.Raw, o.Input.Outside = raw, c.policy
-		found := Diagnose(t.Context(), o)
-		if said := details(found, c.level); !strings.Contains(said, c.want) {
+		found := pipeline.Diagnose(t.Context(), o)
+		if said := atwork.Details(found, c.level); !strings.Contains(said, c.want) {
 			t.Errorf("%s: no %q in %+v", c.name, c.want, found)
 		}
 		secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), w.Model.Grid), servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
@@ -131,41 +118,19 @@ func TestDiagnoseFixes(t *testing.T) {
 
 // TestDiagnoseBadOptions goes no further than them.
 func TestDiagnoseBadOptions(t *testing.T) {
-	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
-	o.Group = ""
-	if found := Diagnose(t.Context(), o); len(found) != 1 || found[0].Level != LevelFailure || !strings.Contains(found[0].Detail, "group") {
+	o := atwork.Options(servicetest.NewWorld(t, 0), "")
+	if found := pipeline.Diagnose(t.Context(), o); len(found) != 1 || found[0].Level != pipeline.LevelFailure || !strings.Contains(found[0].Detail, "group") {
 		t.Errorf("found %+v", found)
-	}
-}
-
-// TestProbe of the state folder leaves nothing behind, and sees a disk on which a
-// file can be made and not written.
-func TestProbe(t *testing.T) {
-	dir := t.TempDir()
-	servicetest.OK(t, probe(dir, os.CreateTemp))
-	full := func(dir, pattern string) (*os.File, error) {
-		link := filepath.Join(dir, pattern)
-		if err := os.Symlink("/dev/full", link); err != nil {
-			return nil, err
-		}
-		return os.OpenFile(link, os.O_WRONLY, 0)
-	}
-	if err := probe(dir, full); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("a full disk: %v", err)
-	}
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
 	}
 }
 
 // TestDiagnoseDestroyedDays: doctor tries the last raw records on the days that the key has.
 func TestDiagnoseDestroyedDays(t *testing.T) {
 	w := servicetest.NewWorld(t, 4)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	w.Feed(t)
 	o.Key = servicetest.NextDay(t)
-	found := details(Diagnose(t.Context(), o), LevelWarning)
+	found := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelWarning)
 	for _, part := range []string{"would be refused: key_destroyed", "was it advanced", o.Key.FirstDay().String()} {
 		if !strings.Contains(found, part) {
 			t.Errorf("doctor finds %q, which does not say %q", found, part)

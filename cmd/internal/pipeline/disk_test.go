@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -11,7 +11,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
 )
@@ -21,22 +23,22 @@ import (
 // output is that of an undisturbed one.
 func TestDiskFull(t *testing.T) {
 	w := servicetest.NewWorld(t, 30)
-	o := optionsFor(w, "full")
+	o := atwork.Options(w, "full")
 	published := w.Answers(t, o.Group)
 	disk := vfs.NewMem()
 	var full atomic.Bool
-	run := func(mem vfs.FS) *serving {
+	run := func(mem vfs.FS) *atwork.Running {
 		fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 				return fmt.Errorf("write: %w", syscall.ENOSPC)
 			}
 			return nil
 		}))
-		return start(t, o, func(s *Service) {
-			s.openStore = func(dir string, o state.Options) (*state.Store, error) {
+		return atwork.Start(t, o, func(s *pipeline.Service) {
+			s.SetOpenStore(func(dir string, o state.Options) (*state.Store, error) {
 				o.FS, o.MemTableBytes = fs, 128<<10 // so that it is soon written to
 				return state.Open(dir, o)
-			}
+			})
 		})
 	}
 	w.Feed(t)
@@ -71,6 +73,6 @@ func TestDiskFull(t *testing.T) {
 	service = run(left)
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
 	service.Stop(t)
-	requireUndisturbed(t, w, o.Group)
+	atwork.RequireUndisturbed(t, w, o.Group)
 	requireStates(t, w, o.Group, left)
 }

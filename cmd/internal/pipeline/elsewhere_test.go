@@ -1,12 +1,13 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/task"
 )
 
@@ -15,12 +16,12 @@ import (
 func TestFolderOfAnEarlierCluster(t *testing.T) {
 	for _, accept := range []bool{false, true} {
 		w := servicetest.NewWorld(t, 12)
-		o := optionsFor(w, "first")
-		serve(t, w, o, 2)
+		o := atwork.Options(w, "first")
+		atwork.Serve(t, w, o, 2)
 		for _, topic := range []string{o.Topics.Changelog, o.Topics.Sanitized, o.Topics.DeadLetters} {
 			w.DeleteTopic(t, topic, false)
 		}
-		servicetest.OK(t, deleteGroup(t.Context(), w.Client, o.Group))
+		w.DeleteGroup(t, o.Group)
 		w.RemakeRaw(t)
 		o.AcceptLost = accept
 		err := fails(t, o, "of another cluster or of an earlier raw topic",
@@ -28,14 +29,14 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 		if !errors.Is(err, task.ErrLost) || strings.Contains(err.Error(), "rebuild-changelog") {
 			t.Errorf("accepting %t, the service ends with %v", accept, err)
 		}
-		bad := details(Diagnose(t.Context(), o), LevelFailure)
+		bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure)
 		if !strings.Contains(bad, "account: the state folder") {
 			t.Errorf("accepting %t, the doctor finds %s", accept, bad)
 		}
-		_, err = ResetState(t.Context(), o, false, true)
+		_, err = pipeline.ResetState(t.Context(), o, false, true)
 		servicetest.OK(t, err)
 		o.AcceptLost = false
-		r := start(t, o)
+		r := atwork.Start(t, o)
 		servicetest.Await(t, "it works", func() bool {
 			return strings.Contains(r.Log.String(), "state restored")
 		}, r)
@@ -46,18 +47,18 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 // TestDiagnoseRemadeRaw: the doctor refuses what run refuses, in the same words.
 func TestDiagnoseRemadeRaw(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	if found := details(Diagnose(t.Context(), o), LevelOK); !strings.Contains(found,
+	o := atwork.Options(w, "first")
+	if found := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelOK); !strings.Contains(found,
 		"account: nothing processed yet") {
 		t.Errorf("before anything was processed: %s", found)
 	}
-	serve(t, w, o, 2)
-	if found := details(Diagnose(t.Context(), o), LevelOK); !strings.Contains(found,
+	atwork.Serve(t, w, o, 2)
+	if found := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelOK); !strings.Contains(found,
 		"account: the changelog has states") {
 		t.Errorf("after something was processed: %s", found)
 	}
 	w.RemakeRaw(t)
-	bad := details(Diagnose(t.Context(), o), LevelFailure)
+	bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure)
 	if !strings.Contains(bad, task.ErrSource.Error()) {
 		t.Errorf("the doctor finds %s", bad)
 	}
@@ -66,28 +67,16 @@ func TestDiagnoseRemadeRaw(t *testing.T) {
 	}
 }
 
-// TestAcceptedLossIsNotTrouble: the looks before a loss is accepted are no warnings.
-func TestAcceptedLossIsNotTrouble(t *testing.T) {
-	for accept, want := range map[bool]int{false: 1, true: 0} {
-		var log servicetest.Log
-		o := &observer{log: log.Logger(), caller: caller(0), acceptLost: accept}
-		o.Retried(task.ErrLost, time.Second)
-		if n := strings.Count(log.String(), "level=WARN"); n != want {
-			t.Errorf("accepting %t: %d warnings", accept, n)
-		}
-	}
-}
-
 // TestFolderOfTheChangelogBefore: after a rebuild the folder is set aside, and nobody is told
 // to name another one.
 func TestFolderOfTheChangelogBefore(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 2)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err := RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	_, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
 	servicetest.OK(t, err)
-	r := start(t, o)
+	r := atwork.Start(t, o)
 	servicetest.Await(t, "it works", func() bool {
 		return strings.Contains(r.Log.String(), "state restored")
 	}, r)

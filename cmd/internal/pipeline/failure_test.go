@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -20,9 +22,9 @@ import (
 
 // fails runs a service that must end by itself, and holds its error against what
 // it must say.
-func fails(t *testing.T, o Options, want ...string) error {
+func fails(t *testing.T, o pipeline.Options, want ...string) error {
 	t.Helper()
-	r := start(t, o, func(s *Service) { s.patience = 200 * time.Millisecond })
+	r := atwork.Start(t, o, func(s *pipeline.Service) { s.SetPatience(200 * time.Millisecond) })
 	err := r.Wait(t)
 	if err == nil {
 		t.Fatal("the service ends as if all were well")
@@ -42,8 +44,8 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: configs}))
 	}
 	compact := map[string]string{"cleanup.policy": "compact"}
-	closed := func(group string) Options { // may not create topics
-		o := optionsFor(w, group)
+	closed := func(group string) pipeline.Options { // may not create topics
+		o := atwork.Options(w, group)
 		o.Topics.Create = false
 		return o
 	}
@@ -53,7 +55,7 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 			create(group+".out", servicetest.Partitions, nil)
 			create(group+".log", servicetest.Partitions, compact)
 			create(group+".dead", servicetest.Partitions-1, nil)
-			o := optionsFor(w, group)
+			o := atwork.Options(w, group)
 			o.Topics.Create = mayCreate
 			err := fails(t, o, group+".dead")
 			var other *admin.PartitionsError
@@ -68,7 +70,7 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 				create(group+".out", servicetest.Partitions, nil)
 				create(group+".log", servicetest.Partitions, map[string]string{"cleanup.policy": policy})
 				create(group+".dead", servicetest.Partitions, nil)
-				o := optionsFor(w, group)
+				o := atwork.Options(w, group)
 				o.Topics.Create = mayCreate
 				err := fails(t, o, group+".log", "cleanup.policy="+policy, "needs compact")
 				var config *admin.ConfigError
@@ -79,7 +81,7 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 		}
 	})
 	t.Run("created", func(t *testing.T) {
-		r := start(t, optionsFor(w, "made"))
+		r := atwork.Start(t, atwork.Options(w, "made"))
 		servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
 		r.Stop(t)
 		servicetest.OK(t, admin.CheckConfigs(t.Context(), w.Client, wire.Options{}, "made.log", compact))
@@ -87,7 +89,7 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 		if err != nil || n != servicetest.Partitions {
 			t.Errorf("%d partitions, %v", n, err)
 		}
-		again := start(t, closed("made")) // and now that they are there, without the permission
+		again := atwork.Start(t, closed("made")) // and now that they are there, without the permission
 		servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(again.Log.String(), "partitions assigned") }, again)
 		again.Stop(t)
 	})
@@ -102,9 +104,9 @@ func TestWaitsForTopics(t *testing.T) {
 		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: topic, Partitions: servicetest.Partitions, Configs: configs}))
 	}
 	create("late.out", nil)
-	o := optionsFor(w, "late")
+	o := atwork.Options(w, "late")
 	o.Topics.Create = false
-	r := start(t, o, func(s *Service) { s.patience = 200 * time.Millisecond })
+	r := atwork.Start(t, o, func(s *pipeline.Service) { s.SetPatience(200 * time.Millisecond) })
 	servicetest.Await(t, "it says that it waits", func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") }, r)
 	for _, part := range []string{"late.dead", "late.log", "topics.create: true", "as many partitions as raw"} {
 		if !strings.Contains(r.Log.String(), part) {
@@ -125,9 +127,10 @@ func TestWaitsForBroker(t *testing.T) {
 	addr, port := listener.Addr().String(), listener.Addr().(*net.TCPAddr).Port
 	servicetest.OK(t, listener.Close())
 	for _, comes := range []bool{false, true} {
-		o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
-		o.Brokers, o.Topics.Create, o.Topics.Partitions = []string{addr}, comes, servicetest.Partitions
-		r := start(t, o, func(s *Service) { s.patience = 200 * time.Millisecond })
+		w := servicetest.World{Addr: addr, Dir: t.TempDir(), Model: servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)}
+		o := atwork.Options(&w, "g")
+		o.Topics.Create, o.Topics.Partitions = comes, servicetest.Partitions
+		r := atwork.Start(t, o, func(s *pipeline.Service) { s.SetPatience(200 * time.Millisecond) })
 		servicetest.Await(t, "it says that it waits", func() bool {
 			return strings.Contains(r.Log.String(), `level=WARN msg="waiting for Kafka and its topics"`) && strings.Contains(r.Log.String(), addr)
 		}, r)
@@ -145,9 +148,9 @@ func TestWaitsForBroker(t *testing.T) {
 func TestSecondInstanceOnOneFolder(t *testing.T) {
 	w := servicetest.NewWorld(t, 5)
 	published := w.Answers(t, "one")
-	first := start(t, optionsFor(w, "one"))
+	first := atwork.Start(t, atwork.Options(w, "one"))
 	servicetest.Await(t, "it works", func() bool { return strings.Contains(first.Log.String(), "partitions assigned") }, first)
-	err := fails(t, optionsFor(w, "one"), "in use by another instance", "a state folder of its own", optionsFor(w, "one").StateDir)
+	err := fails(t, atwork.Options(w, "one"), "in use by another instance", "a state folder of its own", atwork.Options(w, "one").StateDir)
 	if !errors.Is(err, state.ErrLocked) {
 		t.Errorf("the error is %v", err)
 	}
@@ -174,7 +177,7 @@ func TestFatalErrorEndsTheService(t *testing.T) {
 	})
 	servicetest.OK(t, err)
 	w.Send(t, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
-	r := start(t, optionsFor(w, "bad"))
+	r := atwork.Start(t, atwork.Options(w, "bad"))
 	err = r.Wait(t)
 	if !errors.Is(err, mechanism.ErrState) || task.RemedyOf(err) != task.Fatal {
 		t.Fatalf("the error is %v", err)
@@ -197,7 +200,7 @@ func TestFatalErrorEndsTheService(t *testing.T) {
 func TestSettingsChangedAfterAKill(t *testing.T) {
 	w := servicetest.NewWorld(t, 3)
 	published := w.Answers(t, "changed")
-	o := optionsFor(w, "changed")
+	o := atwork.Options(w, "changed")
 	before := o
 	before.Release.Epsilon *= 2
 	for p := range int32(servicetest.Partitions) {
@@ -220,10 +223,10 @@ func TestSettingsChangedAfterAKill(t *testing.T) {
 		t.Errorf("%d records are published", n)
 	}
 	o.AcceptSettings = true
-	r := start(t, o)
+	r := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, r)
 	r.Stop(t)
-	r = start(t, before) // after a clean stop any settings will do
+	r = atwork.Start(t, before) // after a clean stop any settings will do
 	w.Feed(t)
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, r)
 	r.Stop(t)

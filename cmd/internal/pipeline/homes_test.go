@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -7,13 +7,15 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/mechanism"
 )
 
 // switched is a world in which a service with a budget of 5 has spent it on each of 40
 // users under murmur2, and has stopped cleanly. Then the producers have switched to crc32.
-func switched(t *testing.T) (*servicetest.World, Options, servicetest.Answers) {
+func switched(t *testing.T) (*servicetest.World, pipeline.Options, servicetest.Answers) {
 	t.Helper()
 	const budget = 5
 	w := servicetest.NewWorld(t, 40)
@@ -24,10 +26,10 @@ func switched(t *testing.T) (*servicetest.World, Options, servicetest.Answers) {
 		}
 	}
 	feed(servicetest.Murmur2Place, 12) // 100 records and more in each partition: probation is over
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
 	a := w.Answers(t, o.Group)
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
 	service.Stop(t)
 	feed(servicetest.CRC32Place, 8)
@@ -52,19 +54,19 @@ func TestPartitionerIsChanged(t *testing.T) {
 	if n := a.Read(t); n != before {
 		t.Errorf("%d answers have become %d", before, n)
 	}
-	if said := details(Diagnose(t.Context(), changed), LevelFailure); !strings.Contains(said, account.ErrMoved.Error()) {
+	if said := atwork.Details(pipeline.Diagnose(t.Context(), changed), pipeline.LevelFailure); !strings.Contains(said, account.ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
 	// The old settings go on. Doctor names the producers' partitioner and does not advise it.
-	for _, level := range []string{LevelFailure, LevelWarning, LevelOK} {
-		if said := details(Diagnose(t.Context(), o), level); strings.Contains(said, "set topics.partitioner: crc32") {
+	for _, level := range []string{pipeline.LevelFailure, pipeline.LevelWarning, pipeline.LevelOK} {
+		if said := atwork.Details(pipeline.Diagnose(t.Context(), o), level); strings.Contains(said, "set topics.partitioner: crc32") {
 			t.Errorf("doctor advises the change: %s", said)
 		}
 	}
-	if said := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(said, "to set another one would start") {
+	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); !strings.Contains(said, "to set another one would start") {
 		t.Errorf("doctor says %s", said)
 	}
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
 	service.Stop(t)
 	for user, sum := range w.Spent(t, "first.out") {
@@ -80,10 +82,10 @@ func TestPartitionerIsAccepted(t *testing.T) {
 	const budget = 5
 	w, o, a := switched(t)
 	o.Partitioner, o.AcceptLost = engine.CRC32, true
-	if said := details(Diagnose(t.Context(), o), LevelWarning); !strings.Contains(said, account.ErrMoved.Error()) {
+	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelWarning); !strings.Contains(said, account.ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
 	service.Stop(t)
 	if !strings.Contains(service.Log.String(), "topics.partitioner has changed") {
@@ -104,7 +106,7 @@ func TestPartitionerIsAccepted(t *testing.T) {
 		t.Errorf("%d budgets are exceeded, and %d users moved", exceeded, moved)
 	}
 	o.AcceptLost = false
-	start(t, o).Stop(t)
+	atwork.Start(t, o).Stop(t)
 }
 
 // TestPartitionerAny: any cannot be compared with anything, and says what it vouches for.
@@ -112,7 +114,7 @@ func TestPartitionerIsAccepted(t *testing.T) {
 func TestPartitionerAny(t *testing.T) {
 	w := servicetest.NewWorld(t, 40)
 	w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	a := w.Answers(t, o.Group)
 	for i, by := range []engine.Partitioner{engine.CRC32, engine.AnyPartitioner, engine.CRC32} {
 		o.Partitioner = by
@@ -120,7 +122,7 @@ func TestPartitionerAny(t *testing.T) {
 			w.Step++
 			w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
 		}
-		service := start(t, o)
+		service := atwork.Start(t, o)
 		servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
 		service.Stop(t)
 		if said := strings.Contains(service.Log.String(), "vouches for it that every user's records stay"); said != (by == engine.AnyPartitioner) {

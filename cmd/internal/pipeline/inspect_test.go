@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
 )
@@ -14,7 +16,7 @@ import (
 // TestInspect: changelog and local store tell the same of a user, and what they
 // tell is what the user's last sanitized record says.
 func TestInspect(t *testing.T) {
-	w := served(t, 12, 6)
+	w := atwork.Served(t, 12, 6)
 	v := w.View(t, "first.out", false)
 	v.Read(t)
 	const user = "vehicle-003"
@@ -28,13 +30,13 @@ func TestInspect(t *testing.T) {
 			}
 		}
 	}
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	for _, local := range []bool{false, true} {
-		got, err := Inspect(t.Context(), o, InspectOptions{User: user, Local: local, Top: 3})
+		got, err := pipeline.Inspect(t.Context(), o, pipeline.InspectOptions{User: user, Local: local, Top: 3})
 		servicetest.OK(t, err)
 		if got.Step != last.Step || int64(got.Releases) != last.Release || got.ModelID != last.ModelID || !got.OfThisModel ||
-			*got.Estimate != (Place{last.EstimateLatitude, last.EstimateLongitude}) ||
-			*got.LastRelease != (Place{last.Latitude, last.Longitude}) || got.RadiusM != last.RadiusM {
+			*got.Estimate != (pipeline.Place{last.EstimateLatitude, last.EstimateLongitude}) ||
+			*got.LastRelease != (pipeline.Place{last.Latitude, last.Longitude}) || got.RadiusM != last.RadiusM {
 			t.Errorf("local %t: %+v, want what the last record says: %+v", local, got, last)
 		}
 		if got.EpsilonSpent != float64(last.Release)*servicetest.Release.Epsilon || got.Cells < 3 || !(got.EntropyBits > 0) || got.EntropyBits > math.Log2(float64(got.Cells)) {
@@ -44,7 +46,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("local %t: top cells %+v, offset %d", local, got.Top, got.Offset)
 		}
 		for _, nobody := range []string{"nobody", "", "\x00input"} {
-			if _, err := Inspect(t.Context(), o, InspectOptions{User: nobody, Local: local}); !errors.Is(err, ErrNoState) {
+			if _, err := pipeline.Inspect(t.Context(), o, pipeline.InspectOptions{User: nobody, Local: local}); !errors.Is(err, pipeline.ErrNoState) {
 				t.Errorf("local %t: the state of %q gives %v", local, nobody, err)
 			}
 		}
@@ -53,7 +55,7 @@ func TestInspect(t *testing.T) {
 	budgeted := o
 	budgeted.Release.Budget = mechanism.Budget{Epsilon: 5, WindowSteps: 2}
 	budgeted.Publish.User = engine.UserPseudonym
-	spent, err := Inspect(t.Context(), budgeted, InspectOptions{User: user})
+	spent, err := pipeline.Inspect(t.Context(), budgeted, pipeline.InspectOptions{User: user})
 	servicetest.OK(t, err)
 	if spent.EpsilonWindow == nil || *spent.EpsilonWindow != 2*servicetest.Release.Epsilon || spent.PublishedAs != engine.Pseudonym(servicetest.Key, user) {
 		t.Errorf("with a budget: %+v", spent)
@@ -61,7 +63,7 @@ func TestInspect(t *testing.T) {
 	// Under another map the points mean nothing, and are not shown.
 	other := o
 	other.Model = servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
-	got, err := Inspect(t.Context(), other, InspectOptions{User: user, Top: 3})
+	got, err := pipeline.Inspect(t.Context(), other, pipeline.InspectOptions{User: user, Top: 3})
 	servicetest.OK(t, err)
 	if got.OfThisModel || got.Estimate != nil || got.LastRelease != nil || got.Top != nil || got.Step != last.Step {
 		t.Errorf("under another map: %+v", got)
@@ -71,12 +73,12 @@ func TestInspect(t *testing.T) {
 // TestInspectElsewhere: a user whom another producer has put into another
 // partition is found there.
 func TestInspectElsewhere(t *testing.T) {
-	w := served(t, 4, 2)
+	w := atwork.Served(t, 4, 2)
 	s := mechanism.State{}
 	w.Write(t, true, "first.log", 0, servicetest.Line{Key: "a", Value: string(s.AppendBinary(nil))}, servicetest.Line{Key: "b", Value: string(s.AppendBinary(nil))},
 		servicetest.Line{Key: "c", Value: string(s.AppendBinary(nil))}, servicetest.Line{Key: "d", Value: string(s.AppendBinary(nil))})
 	for _, user := range []string{"a", "b", "c", "d"} {
-		got, err := Inspect(t.Context(), optionsFor(w, "first"), InspectOptions{User: user})
+		got, err := pipeline.Inspect(t.Context(), atwork.Options(w, "first"), pipeline.InspectOptions{User: user})
 		servicetest.OK(t, err)
 		if got.Partition != 0 {
 			t.Errorf("%s is found in partition %d", user, got.Partition)

@@ -58,7 +58,7 @@ const (
 // and the store is what the changelog says.
 func TestLoopCrashes(t *testing.T) {
 	seeds := uint64(6)
-	if s := os.Getenv(crashesEnv); s != "" {
+	if s := os.Getenv(CrashesEnv); s != "" {
 		_, err := fmt.Sscan(s, &seeds)
 		servicetest.OK(t, err)
 	}

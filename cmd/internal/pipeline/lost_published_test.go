@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -20,8 +22,8 @@ func TestLostWithItsOffsets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := servicetest.NewWorld(t, 12)
-			o := optionsFor(w, "first")
-			serve(t, w, o, 4)
+			o := atwork.Options(w, "first")
+			atwork.Serve(t, w, o, 4)
 			var at [servicetest.Partitions]int64
 			for p := range at {
 				var err error
@@ -29,7 +31,7 @@ func TestLostWithItsOffsets(t *testing.T) {
 				servicetest.OK(t, err)
 			}
 			w.DeleteTopic(t, o.Topics.Changelog, again)
-			servicetest.OK(t, deleteGroup(t.Context(), w.Client, o.Group))
+			w.DeleteGroup(t, o.Group)
 			servicetest.OK(t, os.RemoveAll(o.StateDir))
 			out := w.View(t, o.Topics.Sanitized, true)
 			published := out.Read(t)
@@ -38,7 +40,7 @@ func TestLostWithItsOffsets(t *testing.T) {
 			if !errors.Is(err, task.ErrLost) {
 				t.Errorf("the service ends with %v", err)
 			}
-			if bad := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(bad, "account: the changelog is lost") {
+			if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); !strings.Contains(bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %s", bad)
 			}
 			if got := out.Read(t); got != published {
@@ -48,9 +50,9 @@ func TestLostWithItsOffsets(t *testing.T) {
 				w.MoveOffset(t, o.Group, p, offset)
 			}
 			o.AcceptLost = true
-			serve(t, w, o, 1)
+			atwork.Serve(t, w, o, 1)
 			o.AcceptLost = false
-			serve(t, w, o, 1)
+			atwork.Serve(t, w, o, 1)
 		})
 	}
 }
@@ -75,45 +77,45 @@ func without(t *testing.T, dir string, partition int32) string {
 // is not taken for one that was never processed, unless its raw partition is empty.
 func TestRebuildUnnamedPartition(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 3)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
 	part := without(t, o.StateDir, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	servicetest.OK(t, deleteGroup(t.Context(), w.Client, o.Group))
+	w.DeleteGroup(t, o.Group)
 	for _, folders := range [][]string{{part}, nil} {
-		plan, err := RebuildChangelog(t.Context(), o, folders, false)
+		plan, err := pipeline.RebuildChangelog(t.Context(), o, folders, false)
 		if err == nil || !strings.Contains(err.Error(), "partition 2: no folder has its states") || w.Exists(t, o.Topics.Changelog) {
 			t.Fatalf("rebuilt from %q as %+v: %v", folders, plan, err)
 		}
 	}
-	_, err := RebuildChangelog(t.Context(), o, []string{part, o.StateDir}, false)
+	_, err := pipeline.RebuildChangelog(t.Context(), o, []string{part, o.StateDir}, false)
 	servicetest.OK(t, err)
-	serve(t, w, o, 2)
-	requireUndisturbed(t, w, "first")
+	atwork.Serve(t, w, o, 2)
+	atwork.RequireUndisturbed(t, w, "first")
 
 	// One vehicle: three of the partitions have never had a record.
 	w = servicetest.NewWorld(t, 1)
-	o = optionsFor(w, "first")
-	serve(t, w, o, 3)
+	o = atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	servicetest.OK(t, deleteGroup(t.Context(), w.Client, o.Group))
-	_, err = RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	w.DeleteGroup(t, o.Group)
+	_, err = pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
 	servicetest.OK(t, err)
-	serve(t, w, o, 1)
+	atwork.Serve(t, w, o, 1)
 }
 
 // TestRebuildFromLaggingStates: what the refusal advises makes the account whole. The same
 // records come again, byte for byte, and no others.
 func TestRebuildFromLaggingStates(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 3)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
 	old := o.StateDir + ".old"
 	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
-	serve(t, w, o, 3)
+	atwork.Serve(t, w, o, 3)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	servicetest.OK(t, os.RemoveAll(o.StateDir))
-	_, err := RebuildChangelog(t.Context(), o, []string{old}, false)
+	_, err := pipeline.RebuildChangelog(t.Context(), o, []string{old}, false)
 	if err == nil || !strings.Contains(err.Error(), "set the group's offset in this partition back to") {
 		t.Fatalf("states that lag: %v", err)
 	}
@@ -129,7 +131,7 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 	for p, offset := range at {
 		w.MoveOffset(t, o.Group, p, offset)
 	}
-	_, err = RebuildChangelog(t.Context(), o, []string{old}, false)
+	_, err = pipeline.RebuildChangelog(t.Context(), o, []string{old}, false)
 	servicetest.OK(t, err)
 	a := w.Answers(t, o.Group)
 	before := a.Read(t)
@@ -137,10 +139,10 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 	for _, offset := range at {
 		want -= offset // one raw record, one answer; the rest is made again
 	}
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "it is made again", func() bool { return a.Read(t) >= before+want }, service)
 	service.Stop(t)
-	calm := calm(t, w)
+	calm := atwork.Calm(t, w)
 	for p, lines := range calm.Out.Lines {
 		got, known := a.Out.Lines[p], map[servicetest.Line]bool{}
 		for _, l := range lines {
@@ -160,22 +162,22 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 // TestRebuildFromTwoChangelogs: offsets of two changelogs cannot be compared.
 func TestRebuildFromTwoChangelogs(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 3)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
 	old := o.StateDir + ".old"
 	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err := RebuildChangelog(t.Context(), o, []string{old}, false)
+	_, err := pipeline.RebuildChangelog(t.Context(), o, []string{old}, false)
 	servicetest.OK(t, err)
-	serve(t, w, o, 2)
+	atwork.Serve(t, w, o, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for _, folders := range [][]string{{old, o.StateDir}, {o.StateDir, old}} {
-		if plan, err := RebuildChangelog(t.Context(), o, folders, false); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
+		if plan, err := pipeline.RebuildChangelog(t.Context(), o, folders, false); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
 			t.Errorf("rebuilt as %+v: %v", plan, err)
 		}
 	}
-	_, err = RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	_, err = pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
 	servicetest.OK(t, err)
-	serve(t, w, o, 1)
-	requireUndisturbed(t, w, "first")
+	atwork.Serve(t, w, o, 1)
+	atwork.RequireUndisturbed(t, w, "first")
 }

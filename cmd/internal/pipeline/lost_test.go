@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -31,8 +33,8 @@ func TestLostChangelog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := servicetest.NewWorld(t, 12)
-			o := optionsFor(w, "first")
-			serve(t, w, o, 4)
+			o := atwork.Options(w, "first")
+			atwork.Serve(t, w, o, 4)
 			saved := o.StateDir + ".saved"
 			servicetest.OK(t, os.CopyFS(saved, os.DirFS(o.StateDir)))
 			w.DeleteTopic(t, o.Topics.Changelog, test.again)
@@ -42,7 +44,7 @@ func TestLostChangelog(t *testing.T) {
 			}
 			out := w.View(t, o.Topics.Sanitized, true)
 			published := out.Read(t)
-			r := start(t, o, func(s *Service) { s.patience = 200 * time.Millisecond })
+			r := atwork.Start(t, o, func(s *pipeline.Service) { s.SetPatience(200 * time.Millisecond) })
 			err := r.Wait(t)
 			if !errors.Is(err, task.ErrLost) {
 				t.Fatalf("the service ends with %v", err)
@@ -61,26 +63,26 @@ func TestLostChangelog(t *testing.T) {
 			if aside, err := filepath.Glob(filepath.Join(o.StateDir, "store.aside*")); err != nil || len(aside) > 0 {
 				t.Errorf("the good folder was set aside: %v, %v", aside, err)
 			}
-			found := Diagnose(t.Context(), o)
-			if bad := details(found, LevelFailure); !strings.Contains(bad, "account: the changelog is lost") {
+			found := pipeline.Diagnose(t.Context(), o)
+			if bad := atwork.Details(found, pipeline.LevelFailure); !strings.Contains(bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %+v", found)
 			}
-			if strings.Contains(details(found, LevelOK), o.Topics.Changelog+" is missing") {
+			if strings.Contains(atwork.Details(found, pipeline.LevelOK), o.Topics.Changelog+" is missing") {
 				t.Errorf("doctor finds it well that the changelog is missing: %+v", found)
 			}
 
-			plan, err := RebuildChangelog(t.Context(), o, []string{saved}, false)
+			plan, err := pipeline.RebuildChangelog(t.Context(), o, []string{saved}, false)
 			servicetest.OK(t, err)
 			if plan.Made == test.again || len(plan.Partitions) != servicetest.Partitions {
 				t.Errorf("rebuilt as %+v", plan)
 			}
-			if report := verify(t, o); !report.Verified {
+			if report := atwork.Verify(t, o); !report.Verified {
 				t.Errorf("what was written back is reported as %+v", report)
 			}
 			o.Topics.Create = false
-			serve(t, w, o, 4)
-			requireUndisturbed(t, w, "first")
-			if report := verify(t, o); !report.Verified {
+			atwork.Serve(t, w, o, 4)
+			atwork.RequireUndisturbed(t, w, "first")
+			if report := atwork.Verify(t, o); !report.Verified {
 				t.Errorf("after it went on: %+v", report)
 			}
 		})
@@ -91,19 +93,19 @@ func TestLostChangelog(t *testing.T) {
 // answered twice or left out.
 func TestAcceptedLoss(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 4)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 4)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	accepting := o
 	accepting.AcceptLost = true
-	if bad := details(Diagnose(t.Context(), accepting), LevelFailure); bad != "" {
+	if bad := atwork.Details(pipeline.Diagnose(t.Context(), accepting), pipeline.LevelFailure); bad != "" {
 		t.Errorf("doctor finds %s", bad)
 	}
-	serve(t, w, accepting, 2)
-	if said := details(Diagnose(t.Context(), accepting), LevelWarning); !strings.Contains(said, "take it out") {
+	atwork.Serve(t, w, accepting, 2)
+	if said := atwork.Details(pipeline.Diagnose(t.Context(), accepting), pipeline.LevelWarning); !strings.Contains(said, "take it out") {
 		t.Errorf("doctor finds nothing in accept_lost_account: %s", said)
 	}
-	serve(t, w, o, 2) // the permission was for one start
+	atwork.Serve(t, w, o, 2) // the permission was for one start
 	if a := w.Answers(t, "first"); a.Read(t) != w.Fed {
 		t.Errorf("%d records have %d answers", w.Fed, a.Read(t))
 	}
@@ -113,8 +115,8 @@ func TestAcceptedLoss(t *testing.T) {
 // folder is not set aside at the start. Who accepts the loss finds a copy of it all the same.
 func TestAcceptedLossKeepsTheStore(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 3)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
 	for p := range int32(servicetest.Partitions) {
 		w.DeleteRecords(t, o.Topics.Changelog, p, -1)
 	}
@@ -122,7 +124,7 @@ func TestAcceptedLossKeepsTheStore(t *testing.T) {
 		t.Errorf("the service ends with %v", err)
 	}
 	o.AcceptLost = true
-	serve(t, w, o, 1)
+	atwork.Serve(t, w, o, 1)
 	copies, err := filepath.Glob(filepath.Join(o.StateDir, "store.aside-*"))
 	if err != nil || len(copies) != 1 {
 		t.Fatalf("there are the copies %v, %v", copies, err)
@@ -145,10 +147,10 @@ func TestAcceptedLossKeepsTheStore(t *testing.T) {
 // everything again.
 func TestAcceptedLossNeedsAnOffset(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 2)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	servicetest.OK(t, deleteGroup(t.Context(), w.Client, o.Group))
+	w.DeleteGroup(t, o.Group)
 	o.AcceptLost = true
 	if err := fails(t, o, "set its offset to"); !errors.Is(err, task.ErrLost) {
 		t.Errorf("the service ends with %v", err)
@@ -157,15 +159,15 @@ func TestAcceptedLossNeedsAnOffset(t *testing.T) {
 	if err := fails(t, o, "the state folder", "accept_lost_account"); !errors.Is(err, task.ErrLost) {
 		t.Errorf("the service ends with %v", err)
 	}
-	plan, err := RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	plan, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
 	servicetest.OK(t, err)
 	for _, p := range plan.Partitions {
 		if !p.NoOffset {
 			t.Errorf("rebuilt as %+v", p)
 		}
 	}
-	serve(t, w, o, 2)
-	requireUndisturbed(t, w, "first")
+	atwork.Serve(t, w, o, 2)
+	atwork.RequireUndisturbed(t, w, "first")
 }
 
 // TestChangelogIsRemadeAtWork: a changelog that is deleted under a service, or deleted and
@@ -185,9 +187,9 @@ func TestChangelogIsRemadeAtWork(t *testing.T) {
 			for range 4 {
 				w.Feed(t)
 			}
-			o := optionsFor(w, "first")
+			o := atwork.Options(w, "first")
 			a := w.Answers(t, o.Group)
-			r := start(t, o, func(s *Service) { s.changelogEvery = test.every })
+			r := atwork.Start(t, o, func(s *pipeline.Service) { s.SetChangelogEvery(test.every) })
 			servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
 			w.DeleteTopic(t, o.Topics.Changelog, test.again)
 			before := w.Fed
@@ -200,10 +202,10 @@ func TestChangelogIsRemadeAtWork(t *testing.T) {
 			if got := a.Read(t); got != before {
 				t.Errorf("%d answers have become %d", before, got)
 			}
-			_, err := RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+			_, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
 			servicetest.OK(t, err)
-			serve(t, w, o, 2)
-			requireUndisturbed(t, w, "first")
+			atwork.Serve(t, w, o, 2)
+			atwork.RequireUndisturbed(t, w, "first")
 		})
 	}
 }
@@ -212,9 +214,9 @@ func TestChangelogIsRemadeAtWork(t *testing.T) {
 // service before the broker begins to.
 func TestChangelogIsToDelete(t *testing.T) {
 	w := servicetest.NewWorld(t, 4)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 2)
-	r := start(t, o, func(s *Service) { s.changelogEvery = 20 * time.Millisecond })
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 2)
+	r := atwork.Start(t, o, func(s *pipeline.Service) { s.SetChangelogEvery(20 * time.Millisecond) })
 	servicetest.Await(t, "it works", func() bool { return strings.Contains(r.Log.String(), "state restored") }, r)
 	w.Alter(t, o.Topics.Changelog, "cleanup.policy", "compact,delete")
 	var config *admin.ConfigError
@@ -227,11 +229,11 @@ func TestChangelogIsToDelete(t *testing.T) {
 // into the new one, and what it publishes there is what it would have published.
 func TestSanitizedTopicIsRemade(t *testing.T) {
 	w := servicetest.NewWorld(t, 6)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 3)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
 	w.DeleteTopic(t, o.Topics.Sanitized, false)
 	w.Feed(t)
-	r := start(t, o)
+	r := atwork.Start(t, o)
 	ends := func() (n int64) {
 		for p := range int32(servicetest.Partitions) {
 			f, err := consumer.NewFetcher(w.Client, "raw", p, consumer.FetcherOptions{})
@@ -252,8 +254,8 @@ func TestSanitizedTopicIsRemade(t *testing.T) {
 		return n == ends
 	}, r)
 	r.Stop(t)
-	undisturbed := optionsFor(w, "undisturbed")
-	serve(t, w, undisturbed, 0)
+	undisturbed := atwork.Options(w, "undisturbed")
+	atwork.Serve(t, w, undisturbed, 0)
 	want, got := w.View(t, undisturbed.Topics.Sanitized, false), w.View(t, o.Topics.Sanitized, false)
 	want.Read(t)
 	got.Read(t)

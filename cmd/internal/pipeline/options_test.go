@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -183,5 +185,20 @@ func TestPlumbing(t *testing.T) {
 	}
 	if !bytes.Equal(base.Fingerprint(), moved.Fingerprint()) {
 		t.Error("the plumbing changes the fingerprint")
+	}
+}
+
+// TestOldSettingsAreNamed: the last owner ended in the middle under other settings. The
+// error names them.
+func TestOldSettingsAreNamed(t *testing.T) {
+	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
+	before := o
+	before.Publish.Metric = true
+	err := o.named(task.WithRemedy(&task.SettingsError{Found: before.Fingerprint(), Own: o.Fingerprint(), Input: 7}, task.Fatal))
+	if !errors.Is(err, task.ErrSettings) || task.RemedyOf(err) != task.Fatal || !strings.Contains(err.Error(), "What differs: publish.metric") {
+		t.Errorf("the error is %v (%v)", err, task.RemedyOf(err))
+	}
+	if other := errors.New("other"); !errors.Is(o.named(other), other) || o.named(other).Error() != "other" {
+		t.Error("another error has changed")
 	}
 }

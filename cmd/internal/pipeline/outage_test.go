@@ -1,13 +1,11 @@
 package pipeline
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,72 +16,6 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
-
-// gate stands between a client and the brokers, by its Dial.
-type gate struct {
-	mu    sync.Mutex
-	shut  bool
-	conns []net.Conn
-}
-
-func (g *gate) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("the gate is shut")}
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err == nil {
-		g.conns = append(g.conns, conn)
-	}
-	return conn, err
-}
-
-// close cuts every connection and lets none through any more.
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = true
-	for _, conn := range g.conns {
-		conn.Close()
-	}
-	g.conns = nil
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = false
-}
-
-// TestKafkaIsBack: an outage under a working service has one line at its begin and one at
-// its end, however many partitions it has, and work goes on.
-func TestKafkaIsBack(t *testing.T) {
-	w := servicetest.NewWorld(t, 5)
-	o := optionsFor(w, "outage")
-	published := w.Answers(t, o.Group)
-	w.Feed(t)
-	var g gate
-	r := start(t, o, func(s *Service) { s.client.Transport.(*kafka.Transport).Dial = g.dial })
-	servicetest.Await(t, "it works", func() bool { return published.Read(t) >= w.Fed }, r)
-	if said := r.Log.String(); strings.Contains(said, "calls to Kafka") {
-		t.Errorf("an outage is seen where none is:\n%s", said)
-	}
-	for n := 1; n <= 2; n++ {
-		g.close()
-		servicetest.Await(t, "it says that Kafka is away", func() bool { return strings.Count(r.Log.String(), `level=WARN msg="calls to Kafka fail:`) == n }, r)
-		w.Feed(t)
-		g.open()
-		servicetest.Await(t, "it says that Kafka is back", func() bool {
-			return strings.Count(r.Log.String(), `level=INFO msg="contact restored: Kafka is back" away=`) == n
-		}, r)
-		servicetest.Await(t, "it works again", func() bool { return published.Read(t) >= w.Fed }, r)
-	}
-	r.Stop(t)
-	if said := r.Log.String(); strings.Count(said, "calls to Kafka fail:") != 2 || strings.Count(said, "Kafka is back") != 2 {
-		t.Errorf("two outages have other lines than two and two:\n%s", said)
-	}
-}
 
 // TestOutages follows several callers over a clock of the test's.
 func TestOutages(t *testing.T) {
@@ -176,5 +108,17 @@ func TestOtherTroubleIsPaced(t *testing.T) {
 	o.Retried(fs.ErrNotExist, time.Second)
 	if n := strings.Count(log.String(), `level=WARN msg="waiting to try again"`); n != 2 {
 		t.Errorf("%d warnings:\n%s", n, log.String())
+	}
+}
+
+// TestAcceptedLossIsNotTrouble: the looks before a loss is accepted are no warnings.
+func TestAcceptedLossIsNotTrouble(t *testing.T) {
+	for accept, want := range map[bool]int{false: 1, true: 0} {
+		var log servicetest.Log
+		o := &observer{log: log.Logger(), caller: caller(0), acceptLost: accept}
+		o.Retried(task.ErrLost, time.Second)
+		if n := strings.Count(log.String(), "level=WARN"); n != want {
+			t.Errorf("accepting %t: %d warnings", accept, n)
+		}
 	}
 }

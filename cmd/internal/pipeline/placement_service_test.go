@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -6,13 +6,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
-
-	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
-	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
@@ -25,10 +23,10 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	const steps, budget = 8, 5
 	w := servicetest.NewWorld(t, 24)
 	misplaced := w.TwoProducers(t, steps)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
 	a := w.Answers(t, o.Group)
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
 	service.Stop(t)
 	spent := w.Spent(t, "first.out")
@@ -50,7 +48,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	if !strings.Contains(said, "wrong_partition") || strings.Contains(said, "vehicle-0") {
 		t.Errorf("the log says\n%s", said)
 	}
-	if report := verify(t, o); !report.Verified {
+	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("it is not verified: %+v", report)
 	}
 
@@ -58,7 +56,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	again.Group, again.Topics, again.StateDir = "again", servicetest.Topics("again"), w.Dir+"/again"
 	again.Counters, again.MaxRecords = new(engine.Counters), 1000
 	b := w.Answers(t, again.Group)
-	rerun := start(t, again)
+	rerun := atwork.Start(t, again)
 	servicetest.Await(t, "the rerun has answered everything", func() bool { return b.Read(t) >= w.Fed }, rerun)
 	rerun.Stop(t)
 	servicetest.RequireSame(t, a.Out, b.Out)
@@ -73,7 +71,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	blind.Group, blind.Topics, blind.StateDir = "blind", servicetest.Topics("blind"), w.Dir+"/blind"
 	blind.Counters, blind.Partitioner = new(engine.Counters), engine.AnyPartitioner
 	c := w.Answers(t, blind.Group)
-	unchecked := start(t, blind)
+	unchecked := atwork.Start(t, blind)
 	servicetest.Await(t, "the unchecked run has answered everything", func() bool { return c.Read(t) >= w.Fed }, unchecked)
 	unchecked.Stop(t)
 	exceeded := 0
@@ -92,23 +90,23 @@ func TestTwoProducersOneBudget(t *testing.T) {
 			continue
 		}
 		for _, local := range []bool{false, true} {
-			got, err := Inspect(t.Context(), blind, InspectOptions{User: string(user), Local: local})
+			got, err := pipeline.Inspect(t.Context(), blind, pipeline.InspectOptions{User: string(user), Local: local})
 			servicetest.OK(t, err)
 			if len(got.Elsewhere) != 1 || got.EpsilonSpentAll != 2*budget || got.EpsilonSpent != budget || got.Elsewhere[0].EpsilonSpent != budget ||
 				got.EpsilonWindowAll == nil || *got.EpsilonWindowAll != 2*budget || got.Partition == got.Elsewhere[0].Partition {
 				t.Errorf("local %t: a user in two partitions is inspected as %+v", local, got)
 			}
 		}
-		got, err := Inspect(t.Context(), o, InspectOptions{User: string(user)})
+		got, err := pipeline.Inspect(t.Context(), o, pipeline.InspectOptions{User: string(user)})
 		servicetest.OK(t, err)
 		if len(got.Elsewhere) != 0 || got.EpsilonSpentAll != budget || got.Partition != partition.Murmur2(user, servicetest.Partitions) {
 			t.Errorf("a user in one partition is inspected as %+v", got)
 		}
 	}
-	if said := details(Diagnose(t.Context(), blind), LevelWarning); !strings.Contains(said, "were found in more than one partition") {
+	if said := atwork.Details(pipeline.Diagnose(t.Context(), blind), pipeline.LevelWarning); !strings.Contains(said, "were found in more than one partition") {
 		t.Errorf("doctor says of any: %s", said)
 	}
-	if said := details(Diagnose(t.Context(), o), LevelWarning); !strings.Contains(said, "partitioner: ") || !strings.Contains(said, "crc32 (the default of librdkafka) puts them there") {
+	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelWarning); !strings.Contains(said, "partitioner: ") || !strings.Contains(said, "crc32 (the default of librdkafka) puts them there") {
 		t.Errorf("doctor says of murmur2: %s", said)
 	}
 }
@@ -121,12 +119,12 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 		w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
 		w.Step++
 	}
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	a := w.Answers(t, o.Group)
 	for range 2 { // a restart does not help
-		service := start(t, o)
+		service := atwork.Start(t, o)
 		err := service.Wait(t)
-		if !errors.Is(err, ErrPartitioner) || !strings.Contains(err.Error(), "set topics.partitioner: crc32") || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "vehicle") {
+		if !errors.Is(err, pipeline.ErrPartitioner) || !strings.Contains(err.Error(), "set topics.partitioner: crc32") || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "vehicle") {
 			t.Fatalf("the service ends with %v", err)
 		}
 	}
@@ -136,26 +134,26 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 	if n := w.View(t, "first.log", true).Read(t); n != 0 {
 		t.Errorf("the changelog has %d records", n)
 	}
-	if said := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(said, "set topics.partitioner: crc32") || strings.Count(said, "\n") != 1 {
+	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); !strings.Contains(said, "set topics.partitioner: crc32") || strings.Count(said, "\n") != 1 {
 		t.Errorf("doctor says: %s", said)
 	}
 	for _, by := range []engine.Partitioner{engine.AnyPartitioner, engine.CRC32} {
-		o := optionsFor(w, "by-"+string(by))
+		o := atwork.Options(w, "by-"+string(by))
 		o.Partitioner = by
-		if bad := details(Diagnose(t.Context(), o), LevelFailure); bad != "" {
+		if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); bad != "" {
 			t.Errorf("%s: doctor says %s", by, bad)
 		}
-		if said := details(Diagnose(t.Context(), o), LevelOK); !strings.Contains(said, "lie where crc32 puts them") {
+		if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelOK); !strings.Contains(said, "lie where crc32 puts them") {
 			t.Errorf("%s: doctor says %s", by, said)
 		}
 		a := w.Answers(t, o.Group)
-		service := start(t, o)
+		service := atwork.Start(t, o)
 		servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
 		service.Stop(t)
 		if got := o.Counters.Snapshot(); got.Misplaced != 0 || got.RecordsOut != w.Fed {
 			t.Errorf("%s: counted %+v", by, got)
 		}
-		if report := verify(t, o); !report.Verified {
+		if report := atwork.Verify(t, o); !report.Verified {
 			t.Errorf("%s: it is not verified: %+v", by, report)
 		}
 	}
@@ -166,12 +164,12 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 // setting it goes on at once, and nobody's state is lost.
 func TestAnotherPartitionerLater(t *testing.T) {
 	w := servicetest.NewWorld(t, 40)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	a := w.Answers(t, o.Group)
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(service.Log.String(), "partitions assigned") }, service)
 	w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
-	if err := service.Wait(t); !errors.Is(err, ErrPartitioner) {
+	if err := service.Wait(t); !errors.Is(err, pipeline.ErrPartitioner) {
 		t.Fatalf("the service ends with %v", err)
 	}
 	// What was answered before it was known is right under both partitioners, or refused.
@@ -179,7 +177,7 @@ func TestAnotherPartitionerLater(t *testing.T) {
 		t.Errorf("all %d records were answered", before)
 	}
 	o.Partitioner = engine.CRC32
-	service = start(t, o)
+	service = atwork.Start(t, o)
 	w.FeedBy(t, servicetest.CRC32Place, 60_000, servicetest.Users(40)...)
 	servicetest.Await(t, "the second fixes are answered", func() bool {
 		a.Read(t)
@@ -203,13 +201,13 @@ func TestAnotherPartitionerLater(t *testing.T) {
 // whoever has the partition then.
 func TestProbationEnds(t *testing.T) {
 	w := servicetest.NewWorld(t, 40)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	for range 12 { // 480 records, 100 and more in each partition
 		w.FeedBy(t, func(key []byte) int32 { return partition.Murmur2(key, servicetest.Partitions) }, 0, servicetest.Users(40)...)
 		w.Step++
 	}
 	a := w.Answers(t, o.Group)
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
 	for i := range 3 {
 		w.FeedBy(t, servicetest.CRC32Place, int64(i), servicetest.Users(40)...)
@@ -218,91 +216,10 @@ func TestProbationEnds(t *testing.T) {
 		if i == 1 {
 			servicetest.OK(t, os.RemoveAll(o.StateDir))
 		}
-		service = start(t, o)
+		service = atwork.Start(t, o)
 	}
 	service.Stop(t)
 	if got := w.Reasons(t, a.Dead)[schemas.ReasonWrongPartition]; got < 60 {
 		t.Errorf("%d records were refused for their partition", got)
-	}
-}
-
-// TestProbationOfUnfitRecords: where records say nothing of the partitioner, some are
-// looked at and not all: each start would read them again.
-func TestProbationOfUnfitRecords(t *testing.T) {
-	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
-	p, err := newProbation(o, servicetest.Partitions)
-	servicetest.OK(t, err)
-	p.begin(0, 0)
-	unfit := make([]consumer.Record, 1000)
-	for at := int64(0); !p.over(0); at += 1000 {
-		if at == probationLooks {
-			t.Fatalf("%d records have been looked at", at)
-		}
-		for i := range unfit {
-			unfit[i] = consumer.Record{Offset: at + int64(i), Key: []byte("u"), Value: []byte("{")}
-		}
-		p.look(0, at, at+1000, unfit)
-		if at+1000 < probationLooks && p.over(0) {
-			t.Fatalf("%d records are enough", at+1000)
-		}
-	}
-	if err := p.verdict(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestProbationWaits: brokers that do not answer while the first records are looked at are
-// waited for, as everywhere before the start.
-func TestProbationWaits(t *testing.T) {
-	w := servicetest.NewWorld(t, 40)
-	w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
-	o, log, g := optionsFor(w, "first"), new(servicetest.Log), new(gate)
-	o.Logger = log.Logger()
-	s, err := NewService(o)
-	servicetest.OK(t, err)
-	s.client.Transport.(*kafka.Transport).Dial = g.dial
-	s.partitions, s.patience = servicetest.Partitions, time.Second
-	g.close()
-	done := make(chan error, 1)
-	go func() { done <- s.checkPlacement(t.Context()) }()
-	for deadline := time.Now().Add(servicetest.Patience); ; time.Sleep(time.Millisecond) {
-		if strings.Contains(log.String(), "waiting to look at the first raw records") {
-			break
-		}
-		select {
-		case err := <-done:
-			t.Fatalf("it does not wait: %v", err)
-		default:
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nothing is said")
-		}
-	}
-	g.open()
-	if err := <-done; !errors.Is(err, ErrPartitioner) {
-		t.Errorf("with brokers it ends with %v", err)
-	}
-}
-
-// TestProbationOfOthers: records that another instance has had in the meantime end the
-// probation of a partition here, and fetching again counts nothing twice.
-func TestProbationOfOthers(t *testing.T) {
-	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
-	p, err := newProbation(o, servicetest.Partitions)
-	servicetest.OK(t, err)
-	p.begin(0, 10)
-	p.look(0, 10, 20, nil)
-	p.look(0, 15, 25, nil) // again, after a rebuild
-	if p.over(0) || p.parts[0].next != 25 {
-		t.Errorf("the probation of a partition is %+v", p.parts[0])
-	}
-	p.look(0, 30, 40, nil)
-	if !p.over(0) {
-		t.Error("a gap that another instance has filled does not end it")
-	}
-	for _, o := range []Options{anywhere(o), o} {
-		if p, err := newProbation(o, 1); err != nil || p != nil {
-			t.Errorf("one partition is on probation: %v", err)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
@@ -18,7 +19,7 @@ import (
 // named; and each fix is counted where it belongs.
 func TestRulesOfReleaseVerified(t *testing.T) {
 	w := servicetest.NewWorld(t, 6)
-	o := optionsFor(w, "rules")
+	o := atwork.Options(w, "rules")
 	o.Release.ReleaseInterval, o.Release.Between = 3, mechanism.BetweenSkip
 	o.Release.Budget = mechanism.Budget{Lifetime: 4}
 	o.Publish = engine.Publish{Timestamp: engine.TimestampStep, User: engine.UserPseudonym, Metric: true}
@@ -26,7 +27,7 @@ func TestRulesOfReleaseVerified(t *testing.T) {
 	for range 20 {
 		w.Feed(t)
 	}
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is processed", func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, service)
 	service.Stop(t)
 
@@ -53,7 +54,7 @@ func TestRulesOfReleaseVerified(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("names %q, want %q", got, want)
 	}
-	report := verify(t, o)
+	report := atwork.Verify(t, o)
 	if !report.Verified {
 		t.Errorf("not verified: %+v", report)
 	}

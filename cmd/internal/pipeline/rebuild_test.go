@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/state"
 )
@@ -16,14 +18,14 @@ import (
 // states that lag, folders of others, partitions without a folder.
 func TestRebuildRefuses(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 3)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
 	old := o.StateDir + ".old"
 	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
-	refused := func(what string, o Options, folders []string, want ...string) {
+	refused := func(what string, o pipeline.Options, folders []string, want ...string) {
 		t.Helper()
 		for _, keep := range []bool{true, false} {
-			plan, err := RebuildChangelog(t.Context(), o, folders, keep)
+			plan, err := pipeline.RebuildChangelog(t.Context(), o, folders, keep)
 			if err == nil {
 				t.Errorf("%s: rebuilt as %+v", what, plan)
 				continue
@@ -41,7 +43,7 @@ func TestRebuildRefuses(t *testing.T) {
 		w.Feed(t)
 	}
 	a := w.Answers(t, o.Group)
-	r := start(t, o)
+	r := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
 	refused("a service at work", o, []string{old}, "has members")
 	r.Stop(t)
@@ -50,8 +52,8 @@ func TestRebuildRefuses(t *testing.T) {
 	refused("states that lag", o, []string{old}, "the newest states", "is in no account", old)
 	refused("no folder has them", o, nil, "no folder has states of it")
 	refused("a folder that is not there", o, []string{o.StateDir + ".none"}, "no store")
-	other := optionsFor(w, "second")
-	serve(t, w, other, 0)
+	other := atwork.Options(w, "second")
+	atwork.Serve(t, w, other, 0)
 	refused("another service's folder", o, []string{other.StateDir}, "belongs to another group")
 	if w.Exists(t, o.Topics.Changelog) {
 		t.Error("a refusal has made the topic")
@@ -60,7 +62,7 @@ func TestRebuildRefuses(t *testing.T) {
 	// A dry run writes nothing; the newest of several folders counts; a second run has
 	// nothing left to do.
 	for _, keep := range []bool{true, false} {
-		plan, err := RebuildChangelog(t.Context(), o, []string{old, o.StateDir, old}, keep)
+		plan, err := pipeline.RebuildChangelog(t.Context(), o, []string{old, o.StateDir, old}, keep)
 		servicetest.OK(t, err)
 		users := 0
 		for _, p := range plan.Partitions {
@@ -74,28 +76,28 @@ func TestRebuildRefuses(t *testing.T) {
 		}
 	}
 	refused("it is written back already", o, []string{o.StateDir}, "nothing to write back")
-	serve(t, w, o, 2)
-	requireUndisturbed(t, w, "first")
+	atwork.Serve(t, w, o, 2)
+	atwork.RequireUndisturbed(t, w, "first")
 }
 
 // TestRebuildFromSeveralFolders: each instance has the states of its own partitions, and
 // old copies of others'. One folder alone is refused, all together are whole.
 func TestRebuildFromSeveralFolders(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	a := w.Answers(t, o.Group)
-	serve(t, w, o, 2) // the first instance has all partitions
+	atwork.Serve(t, w, o, 2) // the first instance has all partitions
 	second := o
 	second.StateDir, second.Counters = o.StateDir+".second", new(engine.Counters)
 	o.Counters = new(engine.Counters)
-	one, two := start(t, o), start(t, second)
+	one, two := atwork.Start(t, o), atwork.Start(t, second)
 	servicetest.Await(t, "both have partitions", func() bool {
 		w.Feed(t)
 		return o.Counters.Snapshot().RecordsIn > 0 && second.Counters.Snapshot().RecordsIn > 0 && a.Read(t) > 0
 	}, one, two)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, one, two)
 	ends := make(chan struct{}, 2)
-	for _, r := range []*serving{one, two} {
+	for _, r := range []*atwork.Running{one, two} {
 		// both at once, so that neither gets the other's partitions
 		go func() { r.Cancel(); <-r.Done(); ends <- struct{}{} }()
 	}
@@ -104,17 +106,17 @@ func TestRebuildFromSeveralFolders(t *testing.T) {
 	servicetest.OK(t, errors.Join(one.Err, two.Err))
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for _, folders := range [][]string{{o.StateDir}, {second.StateDir}} {
-		if plan, err := RebuildChangelog(t.Context(), o, folders, true); err == nil {
+		if plan, err := pipeline.RebuildChangelog(t.Context(), o, folders, true); err == nil {
 			t.Logf("%s has taken everything over before its end: %+v", folders, plan)
 		}
 	}
-	plan, err := RebuildChangelog(t.Context(), o, []string{o.StateDir, second.StateDir}, false)
+	plan, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir, second.StateDir}, false)
 	servicetest.OK(t, err)
 	t.Logf("rebuilt as %+v", plan.Partitions)
-	serve(t, w, second, 2)
-	serve(t, w, o, 2)
-	requireUndisturbed(t, w, "first")
-	if report := verify(t, o); !report.Verified {
+	atwork.Serve(t, w, second, 2)
+	atwork.Serve(t, w, o, 2)
+	atwork.RequireUndisturbed(t, w, "first")
+	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("afterwards: %+v", report)
 	}
 }
@@ -123,8 +125,8 @@ func TestRebuildFromSeveralFolders(t *testing.T) {
 // none, is not written back.
 func TestRebuildChecksTheMark(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 3)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for what, change := range map[string]struct {
 		mark func(task.Mark) []byte
@@ -156,7 +158,7 @@ func TestRebuildChecksTheMark(t *testing.T) {
 			servicetest.OK(t, p.Apply([]state.Change{{Key: []byte(state.MarkName), Value: change.mark(m)}}, at))
 		}
 		servicetest.OK(t, store.Close())
-		if _, err := RebuildChangelog(t.Context(), o, []string{dir}, false); err == nil || !strings.Contains(err.Error(), change.want) {
+		if _, err := pipeline.RebuildChangelog(t.Context(), o, []string{dir}, false); err == nil || !strings.Contains(err.Error(), change.want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -20,9 +21,9 @@ func TestRawTopicIsRemade(t *testing.T) {
 	for range 4 {
 		w.Feed(t)
 	}
-	o := optionsFor(w, "service")
+	o := atwork.Options(w, "service")
 	a := w.Answers(t, "service")
-	r := start(t, o)
+	r := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
 	res, err := w.Client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{"raw"}})
 	servicetest.OK(t, errors.Join(err, res.Errors["raw"]))

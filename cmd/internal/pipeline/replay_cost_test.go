@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
@@ -28,7 +30,7 @@ func tail(tb testing.TB) (w *servicetest.World, from topics.Bound) {
 	}
 	from = topics.Bound{Time: time.UnixMilli(servicetest.StartMS + w.Step*60_000)}
 	w.Cells = w.Cells[:6]
-	serve(tb, w, optionsFor(w, "first"), 2)
+	atwork.Serve(tb, w, atwork.Options(w, "first"), 2)
 	return w, from
 }
 
@@ -57,15 +59,17 @@ func epsilons(tb testing.TB, a servicetest.Answers, second bool) map[string]floa
 
 // counted is the cost of a replay of which part is published, by the records of one that
 // has published everything.
-func counted(whole, part map[string]float64) (c ReplayCost) {
+func counted(whole, part map[string]float64) (c pipeline.ReplayCost) {
 	for user, published := range part {
 		all := whole[user]
-		c.add(ReplayCost{Epsilon: all, BeforeFrom: all - published, UserMax: all, Users: 1})
+		c.Epsilon, c.BeforeFrom = c.Epsilon+all, c.BeforeFrom+all-published
+		c.UserMax, c.Users = max(c.UserMax, all), c.Users+1
 	}
 	return c
 }
 
-func (c ReplayCost) near(o ReplayCost) bool {
+// near reports whether two costs are the same but for rounding.
+func near(c, o pipeline.ReplayCost) bool {
 	same := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 	return same(c.Epsilon, o.Epsilon) && same(c.BeforeFrom, o.BeforeFrom) &&
 		same(c.UserMax, o.UserMax) &&
@@ -77,45 +81,45 @@ func (c ReplayCost) near(o ReplayCost) bool {
 // the whole topic is replayed. Rules that decide on releases count as they work.
 func TestReplayCost(t *testing.T) {
 	w, from := tail(t)
-	cases := map[string]func(*Options){
-		"plain": func(*Options) {},
-		"interval, budget": func(o *Options) {
+	cases := map[string]func(*pipeline.Options){
+		"plain": func(*pipeline.Options) {},
+		"interval, budget": func(o *pipeline.Options) {
 			o.Release.ReleaseInterval, o.Release.Between = 2, mechanism.BetweenPredict
 			o.Release.Budget = mechanism.Budget{Lifetime: 11, Spent: mechanism.SpentPredict}
 		},
-		"skipped, adaptive": func(o *Options) {
+		"skipped, adaptive": func(o *pipeline.Options) {
 			o.Release.ReleaseInterval, o.Release.Between, o.Release.AdaptiveRadiusKM = 2, mechanism.BetweenSkip, .6
 		},
-		"each report, pseudonyms": func(o *Options) {
+		"each report, pseudonyms": func(o *pipeline.Options) {
 			o.Release.SameStep, o.Publish.User, o.Release.Epsilon = mechanism.SameStepRelease, engine.UserPseudonym, .333333333
 		},
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := optionsFor(w, "first")
+			o := atwork.Options(w, "first")
 			o.Release.Epsilon = 2
 			change(&o)
 			name := strings.NewReplacer(" ", "-", ",", "").Replace(name)
-			all := replay(t, o, ReplayOptions{Output: "whole-" + name, SpendAgain: true})
-			whole := epsilons(t, replayed(t, w, all), true)
+			all := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "whole-" + name, SpendAgain: true})
+			whole := epsilons(t, atwork.Replayed(t, w, all), true)
 
 			log := new(servicetest.Log)
 			o.Logger = log.Logger()
-			r := ReplayOptions{Output: "part-" + name, From: from, TempDir: t.TempDir()}
-			announced, err := Replay(t.Context(), o, r)
-			if !errors.Is(err, ErrSpend) {
+			r := pipeline.ReplayOptions{Output: "part-" + name, From: from, TempDir: t.TempDir()}
+			announced, err := pipeline.Replay(t.Context(), o, r)
+			if !errors.Is(err, pipeline.ErrSpend) {
 				t.Fatalf("the replay is not refused: %v", err)
 			}
 			var done, total int64
 			r.SpendAgain, r.Planning = true, func(d, n int64) { done, total = d, n }
-			plan := replay(t, o, r)
-			want := counted(whole, epsilons(t, replayed(t, w, plan), true))
+			plan := atwork.Replay(t, o, r)
+			want := counted(whole, epsilons(t, atwork.Replayed(t, w, plan), true))
 			if want.BeforeFrom < 3*(want.Epsilon-want.BeforeFrom) || want.Users == 0 ||
 				want.Users > 6 {
 				t.Fatalf("%+v is spent: the test shows nothing", want)
 			}
-			if !announced.Cost.near(want) || !plan.Cost.near(want) || !plan.Spent.near(want) ||
-				announced.Spent != (ReplayCost{}) {
+			if !near(announced.Cost, want) || !near(plan.Cost, want) || !near(plan.Spent, want) ||
+				announced.Spent != (pipeline.ReplayCost{}) {
 				t.Errorf("announced %+v and %+v, at the end %+v; the records say %+v",
 					announced.Cost, plan.Cost, plan.Spent, want)
 			}
@@ -128,9 +132,9 @@ func TestReplayCost(t *testing.T) {
 					t.Errorf("the log says %q %d times", text, n)
 				}
 			}
-			if again, err := PlanReplay(t.Context(), o, r); err != nil || !again.Done ||
-				!again.Spent.near(want) ||
-				again.Refusal(ReplayOptions{}) != nil {
+			if again, err := pipeline.PlanReplay(t.Context(), o, r); err != nil || !again.Done ||
+				!near(again.Spent, want) ||
+				again.Refusal(pipeline.ReplayOptions{}) != nil {
 				t.Errorf("planned again when it is done: %+v, %v", again, err)
 			}
 		})
@@ -140,33 +144,33 @@ func TestReplayCost(t *testing.T) {
 // TestReplayCostResumed: a replay that goes on where an earlier run has ended announces
 // the whole cost again, and what of it is spent.
 func TestReplayCostResumed(t *testing.T) {
-	w := served(t, 20, 20)
-	o := optionsFor(w, "first")
+	w := atwork.Served(t, 20, 20)
+	o := atwork.Options(w, "first")
 	o.Release.Epsilon = 2
-	r := ReplayOptions{Output: "resumed", SpendAgain: true, From: topics.Bound{IsOffset: true, Offset: 30}}
-	whole, err := PlanReplay(t.Context(), o, r)
+	r := pipeline.ReplayOptions{Output: "resumed", SpendAgain: true, From: topics.Bound{IsOffset: true, Offset: 30}}
+	whole, err := pipeline.PlanReplay(t.Context(), o, r)
 	servicetest.OK(t, err)
-	var spent ReplayCost
+	var spent pipeline.ReplayCost
 	for _, to := range []int64{25, 40, 60} {
 		r.To = topics.Bound{IsOffset: true, Offset: to}
 		if to == 25 {
-			if _, err := PlanReplay(t.Context(), o, r); err == nil {
+			if _, err := pipeline.PlanReplay(t.Context(), o, r); err == nil {
 				t.Error("a range that ends before it begins is planned")
 			}
 			continue
 		}
-		part := replay(t, o, r)
+		part := atwork.Replay(t, o, r)
 		r.To, spent = topics.Bound{}, part.Spent
-		rest, err := PlanReplay(t.Context(), o, r)
+		rest, err := pipeline.PlanReplay(t.Context(), o, r)
 		servicetest.OK(t, err)
-		if !rest.Begun || rest.Done || rest.Identical || !rest.Cost.near(whole.Cost) ||
-			!rest.Spent.near(part.Cost) ||
+		if !rest.Begun || rest.Done || rest.Identical || !near(rest.Cost, whole.Cost) ||
+			!near(rest.Spent, part.Cost) ||
 			rest.Spent.Epsilon <= 0 {
 			t.Errorf("up to %d: announced %+v, spent %+v; want %+v and %+v", to, rest.Cost,
 				rest.Spent, whole.Cost, part.Cost)
 		}
 		r.SpendAgain = false
-		if err := rest.Refusal(r); !errors.Is(err, ErrSpend) ||
+		if err := rest.Refusal(r); !errors.Is(err, pipeline.ErrSpend) ||
 			!strings.Contains(err.Error(), "an earlier run has spent") {
 			t.Errorf("up to %d: taken up again without a word: %v", to, err)
 		}
@@ -176,7 +180,7 @@ func TestReplayCostResumed(t *testing.T) {
 	for p := range int32(servicetest.Partitions) {
 		w.DeleteRecords(t, r.Output, p, -1) // all there are
 	}
-	aged, err := PlanReplay(t.Context(), o, r)
+	aged, err := pipeline.PlanReplay(t.Context(), o, r)
 	servicetest.OK(t, err)
 	if aged.Cost.Epsilon < whole.Cost.Epsilon || aged.Cost.Users < whole.Cost.Users ||
 		aged.Spent.Users != 20 ||
@@ -184,7 +188,7 @@ func TestReplayCostResumed(t *testing.T) {
 		t.Errorf("with records removed %+v is announced and %+v spent, before it was %+v and %+v",
 			aged.Cost, aged.Spent, whole.Cost, spent)
 	}
-	if plan := replay(t, o, r); !plan.Spent.near(aged.Cost) {
+	if plan := atwork.Replay(t, o, r); !near(plan.Spent, aged.Cost) {
 		t.Errorf("%+v is spent, announced was %+v", plan.Spent, aged.Cost)
 	}
 }
@@ -192,13 +196,13 @@ func TestReplayCostResumed(t *testing.T) {
 // TestReplayMarksSecondReleases, and nothing else: where nothing differs a partition has
 // the first release's records, whatever is the matter with another.
 func TestReplayMarksSecondReleases(t *testing.T) {
-	w := served(t, 30, 8)
-	o := optionsFor(w, "first")
+	w := atwork.Served(t, 30, 8)
+	o := atwork.Options(w, "first")
 	first := w.Answers(t, "first")
 	first.Read(t)
 	w.DeleteRecords(t, "raw", 2, 4)
-	plan := replay(t, o, ReplayOptions{Output: "cut", SpendAgain: true})
-	cut := replayed(t, w, plan)
+	plan := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "cut", SpendAgain: true})
+	cut := atwork.Replayed(t, w, plan)
 	for p, lines := range cut.Out.Lines {
 		if p != 2 && !slices.Equal(lines, first.Out.Lines[p]) {
 			t.Errorf("partition %d is not the first release", p)
@@ -206,7 +210,7 @@ func TestReplayMarksSecondReleases(t *testing.T) {
 	}
 	alone := cut
 	alone.Out.Lines = [][]servicetest.Line{cut.Out.Lines[2]}
-	if sums := epsilons(t, alone, true); !plan.Cost.near(counted(sums, sums)) || len(sums) == 0 {
+	if sums := epsilons(t, alone, true); !near(plan.Cost, counted(sums, sums)) || len(sums) == 0 {
 		t.Errorf("the cost is %+v, partition 2 has %v", plan.Cost,
 			slices.Collect(maps.Values(sums)))
 	}
@@ -215,32 +219,32 @@ func TestReplayMarksSecondReleases(t *testing.T) {
 // TestReplayTakenUp: whether records are marked is decided when a replay begins. One that
 // began before the service had released its fixes stays a second release when it has.
 func TestReplayTakenUp(t *testing.T) {
-	w := served(t, 20, 8)
-	o := optionsFor(w, "first")
+	w := atwork.Served(t, 20, 8)
+	o := atwork.Options(w, "first")
 	for range 8 {
 		w.Feed(t)
 	}
-	r := ReplayOptions{Output: "early", To: topics.Bound{IsOffset: true, Offset: 60}}
-	if _, err := Replay(t.Context(), o, r); !errors.Is(err, ErrSpend) ||
+	r := pipeline.ReplayOptions{Output: "early", To: topics.Bound{IsOffset: true, Offset: 60}}
+	if _, err := pipeline.Replay(t.Context(), o, r); !errors.Is(err, pipeline.ErrSpend) ||
 		!strings.Contains(err.Error(), "leave --to out") {
 		t.Fatalf("a replay beyond the service: %v", err)
 	}
 	r.SpendAgain = true
-	replay(t, o, r)
-	serve(t, w, o, 0)
+	atwork.Replay(t, o, r)
+	atwork.Serve(t, w, o, 0)
 	r.To, r.SpendAgain = topics.Bound{}, false
-	plan, err := Replay(t.Context(), o, r)
-	if !errors.Is(err, ErrSpend) ||
+	plan, err := pipeline.Replay(t.Context(), o, r)
+	if !errors.Is(err, pipeline.ErrSpend) ||
 		!strings.Contains(err.Error(), "begun with it as a second release") ||
 		plan.Spent.Epsilon <= 0 {
 		t.Errorf("taken up when the service has come there: %v, %+v", err, plan)
 	}
 	r.SpendAgain = true
-	epsilons(t, replayed(t, w, replay(t, o, r)), true)
+	epsilons(t, atwork.Replayed(t, w, atwork.Replay(t, o, r)), true)
 
 	// The other way round: a first release cannot go on as a second one.
-	same := ReplayOptions{Output: "same", To: topics.Bound{IsOffset: true, Offset: 20}}
-	replay(t, o, same)
+	same := pipeline.ReplayOptions{Output: "same", To: topics.Bound{IsOffset: true, Offset: 20}}
+	atwork.Replay(t, o, same)
 	for p := range int32(servicetest.Partitions) { // the service has lost records since
 		mark, _, err := topics.LastMark(t.Context(), w.Client, o.Topics.Changelog, p)
 		servicetest.OK(t, err)
@@ -249,7 +253,7 @@ func TestReplayTakenUp(t *testing.T) {
 			servicetest.Line{Key: task.MarkKey, Value: string(task.AppendMark(nil, mark)), Timestamp: servicetest.StartMS})
 	}
 	same.To, same.SpendAgain = topics.Bound{}, true
-	if _, err := Replay(t.Context(), o, same); err == nil ||
+	if _, err := pipeline.Replay(t.Context(), o, same); err == nil ||
 		!strings.Contains(err.Error(), "it would be a second release now") {
 		t.Errorf("a replay that began as the first release goes on as a second one: %v", err)
 	}
@@ -276,21 +280,21 @@ func TestReplayCostOverPartitions(t *testing.T) {
 		w.Write(t, true, "raw", p, lines...)
 		w.Fed += int64(len(lines))
 	}
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	o.Partitioner = engine.AnyPartitioner
-	serve(t, w, o, 0)
+	atwork.Serve(t, w, o, 0)
 	o.Release.Epsilon = 2
-	r := ReplayOptions{Output: "again", TempDir: t.TempDir()}
-	announced, err := PlanReplay(t.Context(), o, r)
+	r := pipeline.ReplayOptions{Output: "again", TempDir: t.TempDir()}
+	announced, err := pipeline.PlanReplay(t.Context(), o, r)
 	servicetest.OK(t, err)
 	r.SpendAgain = true
-	plan := replay(t, o, r)
-	sums := epsilons(t, replayed(t, w, plan), true)
+	plan := atwork.Replay(t, o, r)
+	sums := epsilons(t, atwork.Replayed(t, w, plan), true)
 	want := counted(sums, sums)
 	if alone := sums["vehicle-001"]; want.Users != 12 || want.UserMax < alone+2*o.Release.Epsilon {
 		t.Fatalf("%+v is spent, %g by a user of one partition: the test shows nothing", want, alone)
 	}
-	if !announced.Cost.near(want) || !plan.Spent.near(want) {
+	if !near(announced.Cost, want) || !near(plan.Spent, want) {
 		t.Errorf("announced %+v, at the end %+v; the records say %+v", announced.Cost,
 			plan.Spent, want)
 	}

@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -6,14 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
 // committed is the group's offset of each partition.
-func committed(tb testing.TB, _ *servicetest.World, o Options) []int64 {
+func committed(tb testing.TB, _ *servicetest.World, o pipeline.Options) []int64 {
 	tb.Helper()
-	plan, err := PlanReplay(tb.Context(), o, ReplayOptions{Output: "unused", To: topics.Bound{IsOffset: true, Offset: 1 << 40}})
+	plan, err := pipeline.PlanReplay(tb.Context(), o, pipeline.ReplayOptions{Output: "unused", To: topics.Bound{IsOffset: true, Offset: 1 << 40}})
 	servicetest.OK(tb, err)
 	var at []int64
 	for _, p := range plan.Partitions {
@@ -26,8 +28,8 @@ func committed(tb testing.TB, _ *servicetest.World, o Options) []int64 {
 // states from before them. Nobody can have these again, whatever skip_lost says by
 // then: a replay would be another release, and nothing can be verified.
 func TestLostRecordsAreRemembered(t *testing.T) {
-	w := served(t, 20, 8)
-	o := optionsFor(w, "first")
+	w := atwork.Served(t, 20, 8)
+	o := atwork.Options(w, "first")
 	ends := committed(t, w, o)
 	w.Feed(t)
 	w.Feed(t)
@@ -37,16 +39,16 @@ func TestLostRecordsAreRemembered(t *testing.T) {
 	lost := o
 	lost.SkipLost = true
 	w.Fed -= 2 * servicetest.Partitions // which have no answers
-	serve(t, w, lost, 2)
-	serve(t, w, o, 1) // the permission was for one start
+	atwork.Serve(t, w, lost, 2)
+	atwork.Serve(t, w, o, 1) // the permission was for one start
 
 	for _, skip := range []bool{false, true} {
 		o.SkipLost = skip
-		plan, err := Replay(t.Context(), o, ReplayOptions{Output: "again"})
-		if !errors.Is(err, ErrSpend) || plan.Identical || !strings.Contains(err.Error(), "lost") {
+		plan, err := pipeline.Replay(t.Context(), o, pipeline.ReplayOptions{Output: "again"})
+		if !errors.Is(err, pipeline.ErrSpend) || plan.Identical || !strings.Contains(err.Error(), "lost") {
 			t.Errorf("with skip_lost %v a replay is planned as %+v, %v", skip, plan, err)
 		}
-		report := verify(t, o)
+		report := atwork.Verify(t, o)
 		for _, p := range report.Partitions {
 			if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) == 0 || !strings.Contains(p.NotVerified[0], "lost") {
 				t.Errorf("with skip_lost %v partition %d is reported as %+v", skip, p.Partition, p)
@@ -58,10 +60,10 @@ func TestLostRecordsAreRemembered(t *testing.T) {
 // TestReplayIntoAnotherTopic: a group that has replayed into one topic does not
 // pass for having done so into another.
 func TestReplayIntoAnotherTopic(t *testing.T) {
-	w := served(t, 10, 4)
-	o := optionsFor(w, "first")
-	replay(t, o, ReplayOptions{Output: "one", Group: "replays", StateDir: filepath.Join(w.Dir, "one")})
-	plan, err := Replay(t.Context(), o, ReplayOptions{Output: "two", Group: "replays", StateDir: filepath.Join(w.Dir, "two")})
+	w := atwork.Served(t, 10, 4)
+	o := atwork.Options(w, "first")
+	atwork.Replay(t, o, pipeline.ReplayOptions{Output: "one", Group: "replays", StateDir: filepath.Join(w.Dir, "one")})
+	plan, err := pipeline.Replay(t.Context(), o, pipeline.ReplayOptions{Output: "two", Group: "replays", StateDir: filepath.Join(w.Dir, "two")})
 	if err == nil || !strings.Contains(err.Error(), "another --output-topic") {
 		t.Errorf("the plan is %+v, %v", plan, err)
 	}
@@ -69,21 +71,21 @@ func TestReplayIntoAnotherTopic(t *testing.T) {
 
 // TestReplayGoesOnAfterRetention: what a replay has come past may go.
 func TestReplayGoesOnAfterRetention(t *testing.T) {
-	w := served(t, 20, 8)
-	o := optionsFor(w, "first")
-	r := ReplayOptions{Output: "again", To: topics.Bound{IsOffset: true, Offset: 20}}
-	replay(t, o, r)
+	w := atwork.Served(t, 20, 8)
+	o := atwork.Options(w, "first")
+	r := pipeline.ReplayOptions{Output: "again", To: topics.Bound{IsOffset: true, Offset: 20}}
+	atwork.Replay(t, o, r)
 	for p := range int32(servicetest.Partitions) {
 		w.DeleteRecords(t, "raw", p, 15)
 	}
 	r.To = topics.Bound{}
-	plan := replay(t, o, r)
+	plan := atwork.Replay(t, o, r)
 	if !plan.Identical || plan.Partitions[0].Origin != 0 {
 		t.Errorf("the plan is %+v", plan)
 	}
 	first := w.Answers(t, "first")
 	first.Read(t)
-	again := replayed(t, w, plan)
+	again := atwork.Replayed(t, w, plan)
 	servicetest.RequireSame(t, first.Out, again.Out)
 
 	for p := range int32(servicetest.Partitions) {
@@ -94,7 +96,7 @@ func TestReplayGoesOnAfterRetention(t *testing.T) {
 	}
 	other := r
 	other.Output = "other"
-	if _, err := Replay(t.Context(), o, other); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "retention") {
+	if _, err := pipeline.Replay(t.Context(), o, other); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "retention") {
 		t.Errorf("a replay that begins now: %v", err)
 	}
 }

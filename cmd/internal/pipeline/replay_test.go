@@ -1,7 +1,6 @@
-package pipeline
+package pipeline_test
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -10,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -18,60 +19,41 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// replay runs one instance of a replay to its end.
-func replay(tb testing.TB, o Options, r ReplayOptions) ReplayPlan {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), servicetest.Patience)
-	defer cancel()
-	plan, err := Replay(ctx, o, r)
-	servicetest.OK(tb, err)
-	if !plan.Done {
-		tb.Fatalf("the replay has not ended: %+v", plan)
-	}
-	return plan
-}
-
-// replayed reads what a replay has published.
-func replayed(tb testing.TB, w *servicetest.World, plan ReplayPlan) servicetest.Answers {
-	tb.Helper()
-	a := servicetest.Answers{Out: w.View(tb, plan.Output, false), Dead: w.View(tb, plan.DeadLetters, false)}
-	a.Read(tb)
-	return a
-}
-
 // TestReplayIsTheFirstRelease: with one instance and with three, twice, the whole
 // topic gives the records of the first release, in each partition and in order.
 func TestReplayIsTheFirstRelease(t *testing.T) {
-	w := served(t, 40, 15)
+	w := atwork.Served(t, 40, 15)
 	first := w.Answers(t, "first")
 	first.Read(t)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 
 	var told int64
-	plan := replay(t, o, ReplayOptions{Output: "alone", Progress: func(done, total int64) { told = done - total }})
-	if !plan.Identical || plan.Cost != (ReplayCost{}) || plan.Publish != w.Fed || plan.Read != w.Fed || told != 0 {
+	plan := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "alone", Progress: func(done, total int64) { told = done - total }})
+	if !plan.Identical || plan.Cost != (pipeline.ReplayCost{}) || plan.Publish != w.Fed || plan.Read != w.Fed || told != 0 {
 		t.Errorf("the plan of a replay of %d records is %+v; told %d", w.Fed, plan, told)
 	}
-	alone := replayed(t, w, plan)
+	alone := atwork.Replayed(t, w, plan)
 	servicetest.RequireSame(t, first.Out, alone.Out)
 	servicetest.RequireSame(t, first.Dead, alone.Dead)
 
 	// Once more does nothing: it is done.
-	if again := replay(t, o, ReplayOptions{Output: "alone"}); !again.Begun || replayed(t, w, again).Out.Lines[0] == nil {
+	if again := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "alone"}); !again.Begun || atwork.Replayed(t, w, again).Out.Lines[0] == nil {
 		t.Errorf("once more: %+v", again)
 	}
-	servicetest.RequireSame(t, first.Out, replayed(t, w, plan).Out)
+	servicetest.RequireSame(t, first.Out, atwork.Replayed(t, w, plan).Out)
 
 	var wait sync.WaitGroup
 	for _, name := range []string{"a", "b", "c"} {
-		wait.Go(func() { replay(t, o, ReplayOptions{Output: "three", StateDir: filepath.Join(w.Dir, "three", name)}) })
+		wait.Go(func() {
+			atwork.Replay(t, o, pipeline.ReplayOptions{Output: "three", StateDir: filepath.Join(w.Dir, "three", name)})
+		})
 	}
 	wait.Wait()
 	plan.Output, plan.DeadLetters = "three", "first.replay.three-dead-letters"
-	three := replayed(t, w, plan)
+	three := atwork.Replayed(t, w, plan)
 	servicetest.RequireSame(t, first.Out, three.Out)
 	servicetest.RequireSame(t, first.Dead, three.Dead)
-	if report := verify(t, o); !report.Verified {
+	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("after replays the first release does not verify: %+v", report)
 	}
 }
@@ -79,7 +61,7 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 // TestReplayRange: of a range by offset or by time, just the answers to its
 // records are published, and they are those of the first release.
 func TestReplayRange(t *testing.T) {
-	w := served(t, 40, 15)
+	w := atwork.Served(t, 40, 15)
 	first := w.Answers(t, "first")
 	first.Read(t)
 	refused := make([]map[int64]bool, servicetest.Partitions)
@@ -92,7 +74,7 @@ func TestReplayRange(t *testing.T) {
 		}
 	}
 	middle := time.UnixMilli(servicetest.StartMS + 7*60_000)
-	for name, r := range map[string]ReplayOptions{
+	for name, r := range map[string]pipeline.ReplayOptions{
 		"offsets": {From: topics.Bound{IsOffset: true, Offset: 21}, To: topics.Bound{IsOffset: true, Offset: 47}},
 		"from":    {From: topics.Bound{IsOffset: true, Offset: 30}},
 		"to":      {To: topics.Bound{IsOffset: true, Offset: 30}},
@@ -100,8 +82,8 @@ func TestReplayRange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.Output = "range-" + name
-			plan := replay(t, optionsFor(w, "first"), r)
-			got := replayed(t, w, plan)
+			plan := atwork.Replay(t, atwork.Options(w, "first"), r)
+			got := atwork.Replayed(t, w, plan)
 			for p, part := range plan.Partitions {
 				if name == "times" && part.To-part.From < 10 || part.From >= part.To {
 					t.Fatalf("partition %d is planned from %d to %d", p, part.From, part.To)
@@ -125,7 +107,7 @@ func TestReplayRange(t *testing.T) {
 			}
 			other := r
 			other.From = topics.Bound{IsOffset: true, Offset: 22}
-			if _, err := Replay(t.Context(), optionsFor(w, "first"), other); err == nil || !strings.Contains(err.Error(), "another --from") {
+			if _, err := pipeline.Replay(t.Context(), atwork.Options(w, "first"), other); err == nil || !strings.Contains(err.Error(), "another --from") {
 				t.Errorf("another beginning into the same topic: %v", err)
 			}
 		})
@@ -135,13 +117,13 @@ func TestReplayRange(t *testing.T) {
 // TestReplayThatSpends: whatever makes the result another one is refused, with
 // the reason and the cost, and goes with SpendAgain.
 func TestReplayThatSpends(t *testing.T) {
-	w := served(t, 20, 8)
-	o := optionsFor(w, "first")
-	refuse := func(o Options, words ...string) {
+	w := atwork.Served(t, 20, 8)
+	o := atwork.Options(w, "first")
+	refuse := func(o pipeline.Options, words ...string) {
 		t.Helper()
 		before := w.TopicNames(t)
-		plan, err := Replay(t.Context(), o, ReplayOptions{Output: "spent"})
-		if !errors.Is(err, ErrSpend) || plan.Identical || plan.Cost.Epsilon <= 0 || plan.Cost.Epsilon > float64(w.Fed)*o.Release.Epsilon {
+		plan, err := pipeline.Replay(t.Context(), o, pipeline.ReplayOptions{Output: "spent"})
+		if !errors.Is(err, pipeline.ErrSpend) || plan.Identical || plan.Cost.Epsilon <= 0 || plan.Cost.Epsilon > float64(w.Fed)*o.Release.Epsilon {
 			t.Errorf("%v; the plan is %+v", err, plan)
 			return
 		}
@@ -161,20 +143,20 @@ func TestReplayThatSpends(t *testing.T) {
 	other.Key = noise.KeyFromSeed(2)
 	refuse(other, "settings are not those", "Different: key_file;")
 
-	plan, err := Replay(t.Context(), dearer, ReplayOptions{Output: "spent", SpendAgain: true})
+	plan, err := pipeline.Replay(t.Context(), dearer, pipeline.ReplayOptions{Output: "spent", SpendAgain: true})
 	servicetest.OK(t, err)
 	if !plan.Done || plan.Identical {
 		t.Errorf("the plan is %+v", plan)
 	}
 	first := w.Answers(t, "first")
 	first.Read(t)
-	spent := replayed(t, w, plan)
+	spent := atwork.Replayed(t, w, plan)
 	for p, lines := range spent.Out.Lines {
 		if len(lines) != len(first.Out.Lines[p]) || slices.Equal(lines, first.Out.Lines[p]) {
 			t.Errorf("partition %d: %d records, want %d others", p, len(lines), len(first.Out.Lines[p]))
 		}
 	}
-	if _, err := Replay(t.Context(), o, ReplayOptions{Output: "spent"}); err == nil || !strings.Contains(err.Error(), "under other settings") {
+	if _, err := pipeline.Replay(t.Context(), o, pipeline.ReplayOptions{Output: "spent"}); err == nil || !strings.Contains(err.Error(), "under other settings") {
 		t.Errorf("other settings into the same topic: %v", err)
 	}
 
@@ -182,16 +164,16 @@ func TestReplayThatSpends(t *testing.T) {
 	for range 2 {
 		w.Feed(t)
 	}
-	beyond := ReplayOptions{Output: "beyond", To: topics.Bound{IsOffset: true, Offset: 1 << 40}}
-	if _, err := Replay(t.Context(), o, beyond); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "leave --to out") {
+	beyond := pipeline.ReplayOptions{Output: "beyond", To: topics.Bound{IsOffset: true, Offset: 1 << 40}}
+	if _, err := pipeline.Replay(t.Context(), o, beyond); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "leave --to out") {
 		t.Errorf("beyond the service's offset: %v", err)
 	}
 	beyond.To = topics.Bound{}
-	if plan, err := PlanReplay(t.Context(), o, beyond); err != nil || !plan.Identical {
+	if plan, err := pipeline.PlanReplay(t.Context(), o, beyond); err != nil || !plan.Identical {
 		t.Errorf("up to the service's offset: %v, %+v", err, plan)
 	}
 	w.DeleteRecords(t, "raw", 2, 4)
-	if _, err := Replay(t.Context(), o, beyond); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "partition 2: retention") {
+	if _, err := pipeline.Replay(t.Context(), o, beyond); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "partition 2: retention") {
 		t.Errorf("after retention: %v", err)
 	}
 }
@@ -199,11 +181,11 @@ func TestReplayThatSpends(t *testing.T) {
 // TestReplayRefusals: nothing of the service's own is written to, nor a topic
 // that holds something else.
 func TestReplayRefusals(t *testing.T) {
-	w := served(t, 10, 3)
-	o := optionsFor(w, "first")
+	w := atwork.Served(t, 10, 3)
+	o := atwork.Options(w, "first")
 	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "calendar", Partitions: 1}))
 	w.Write(t, true, "calendar", 0, servicetest.Line{Key: "monday", Value: "dentist"})
-	for want, r := range map[string]ReplayOptions{
+	for want, r := range map[string]pipeline.ReplayOptions{
 		"--output-topic":             {},
 		`topics.sanitized: "raw"`:    {Output: "raw"},
 		"uses topic first.out":       {Output: "first.out"},
@@ -213,12 +195,12 @@ func TestReplayRefusals(t *testing.T) {
 		"holds nothing":              {Output: "x", From: topics.Bound{IsOffset: true, Offset: 5}, To: topics.Bound{IsOffset: true, Offset: 5}},
 		"holds records already":      {Output: "calendar"},
 	} {
-		if _, err := PlanReplay(t.Context(), o, r); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := pipeline.PlanReplay(t.Context(), o, r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", r, err, want)
 		}
 	}
-	nobody := optionsFor(w, "nobody")
-	if _, err := Replay(t.Context(), nobody, ReplayOptions{Output: "x"}); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), "not released these fixes yet") {
+	nobody := atwork.Options(w, "nobody")
+	if _, err := pipeline.Replay(t.Context(), nobody, pipeline.ReplayOptions{Output: "x"}); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "not released these fixes yet") {
 		t.Errorf("of a service that never ran: %v", err)
 	}
 }

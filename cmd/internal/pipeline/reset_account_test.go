@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"context"
@@ -9,41 +9,42 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/account"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
-	"github.com/geodither/geodither/producer"
 )
 
 // TestResetKeepsTheOnlyCopy: a folder that may hold what the changelog does not is not
 // removed, whatever has become of the changelog, unless somebody says so.
 func TestResetKeepsTheOnlyCopy(t *testing.T) {
 	for name, test := range map[string]struct {
-		lose func(*servicetest.World, Options) Options
+		lose func(*servicetest.World, pipeline.Options) pipeline.Options
 		says string
 	}{
-		"deleted": {func(w *servicetest.World, o Options) Options {
+		"deleted": {func(w *servicetest.World, o pipeline.Options) pipeline.Options {
 			w.DeleteTopic(t, o.Topics.Changelog, false)
 			return o
 		}, "do not create it"},
-		"made again": {func(w *servicetest.World, o Options) Options {
+		"made again": {func(w *servicetest.World, o pipeline.Options) pipeline.Options {
 			w.DeleteTopic(t, o.Topics.Changelog, true)
 			return o
 		}, "was made again"},
-		"behind, after an accepted loss": {func(w *servicetest.World, o Options) Options {
+		"behind, after an accepted loss": {func(w *servicetest.World, o pipeline.Options) pipeline.Options {
 			saved := o.StateDir + ".saved"
 			servicetest.OK(t, os.CopyFS(saved, os.DirFS(o.StateDir)))
 			w.DeleteTopic(t, o.Topics.Changelog, false)
 			accepting := o
 			accepting.AcceptLost = true
-			serve(t, w, accepting, 2)
+			atwork.Serve(t, w, accepting, 2)
 			o.StateDir = saved
 			return o
 		}, "was made again"},
-		"of another group": {func(_ *servicetest.World, o Options) Options {
+		"of another group": {func(_ *servicetest.World, o pipeline.Options) pipeline.Options {
 			o.Group = "another"
 			return o
 		}, "of another cluster, group or topic"},
-		"no broker": {func(_ *servicetest.World, o Options) Options {
+		"no broker": {func(_ *servicetest.World, o pipeline.Options) pipeline.Options {
 			o.Brokers = []string{"127.0.0.1:1"}
 			return o
 		}, "no broker answers"},
@@ -51,17 +52,17 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := servicetest.NewWorld(t, 12)
-			o := optionsFor(w, "first")
-			serve(t, w, o, 3)
+			o := atwork.Options(w, "first")
+			atwork.Serve(t, w, o, 3)
 			o = test.lose(w, o)
 			for _, keep := range []bool{true, false} {
-				_, err := ResetState(t.Context(), o, keep, false)
+				_, err := pipeline.ResetState(t.Context(), o, keep, false)
 				if !errors.Is(err, account.ErrOnlyCopy) || !strings.Contains(err.Error(), test.says) {
 					t.Errorf("keep %t: %v", keep, err)
 				}
 			}
 			if name == "deleted" {
-				_, err := ResetEverything(t.Context(), o, false, false)
+				_, err := pipeline.ResetEverything(t.Context(), o, false, false)
 				if !errors.Is(err, account.ErrOnlyCopy) {
 					t.Errorf("a reset of everything: %v", err)
 				}
@@ -69,7 +70,7 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(o.StateDir, "store")); err != nil {
 				t.Fatalf("the store is gone: %v", err)
 			}
-			got, err := ResetState(t.Context(), o, false, true)
+			got, err := pipeline.ResetState(t.Context(), o, false, true)
 			if err != nil || len(got.Names) != 1 || got.Restorable {
 				t.Errorf("discarded: %+v, %v", got, err)
 			}
@@ -81,18 +82,18 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 // too, and nobody can tell.
 func TestResetLeavesWhatIsAside(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 2)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 2)
 	aside := filepath.Join(o.StateDir, "store.aside-1")
 	servicetest.OK(t, os.CopyFS(aside, os.DirFS(filepath.Join(o.StateDir, "store"))))
-	got, err := ResetState(t.Context(), o, false, false)
+	got, err := pipeline.ResetState(t.Context(), o, false, false)
 	if err != nil || len(got.Names) != 1 || len(got.Aside) != 1 || !got.Restorable {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := os.Stat(aside); err != nil {
 		t.Errorf("what was set aside is gone: %v", err)
 	}
-	if _, err := ResetState(t.Context(), o, false, true); err != nil {
+	if _, err := pipeline.ResetState(t.Context(), o, false, true); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(aside); err == nil {
@@ -103,23 +104,16 @@ func TestResetLeavesWhatIsAside(t *testing.T) {
 // TestLostTopicAdvice: who looks for a changelog that is not there is never told to make it.
 func TestLostTopicAdvice(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 2)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for name, look := range map[string]func(context.Context) error{
 		"inspect": func(ctx context.Context) error {
-			_, err := Inspect(ctx, o, InspectOptions{User: "vehicle-001"})
+			_, err := pipeline.Inspect(ctx, o, pipeline.InspectOptions{User: "vehicle-001"})
 			return err
 		},
-		"the service": func(ctx context.Context) error {
-			return (&transactions{
-				client: w.Client, source: make([]byte, 16),
-				input:     producer.TopicPartition{Topic: "raw"},
-				changelog: producer.TopicPartition{Topic: o.Topics.Changelog},
-			}).sameTopics(ctx)
-		},
 		"verify": func(ctx context.Context) error {
-			_, err := Verify(ctx, o, VerifyOptions{TempDir: t.TempDir()})
+			_, err := pipeline.Verify(ctx, o, pipeline.VerifyOptions{TempDir: t.TempDir()})
 			return err
 		},
 	} {

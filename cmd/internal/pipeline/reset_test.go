@@ -1,11 +1,13 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/state"
 )
 
@@ -16,42 +18,42 @@ func TestResetState(t *testing.T) {
 	for range 6 {
 		w.Feed(t)
 	}
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	a := w.Answers(t, o.Group)
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
-	if _, err := ResetState(t.Context(), o, false, false); !errors.Is(err, state.ErrLocked) {
+	if _, err := pipeline.ResetState(t.Context(), o, false, false); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("the state folder of a running service: %v", err)
 	}
 	service.Stop(t)
 	for _, keep := range []bool{true, true, false} {
-		got, err := ResetState(t.Context(), o, keep, false)
+		got, err := pipeline.ResetState(t.Context(), o, keep, false)
 		servicetest.OK(t, err)
 		if len(got.Names) != 1 || got.Bytes == 0 || !got.Restorable || got.Folder != o.StateDir {
 			t.Errorf("keep %t: %+v", keep, got)
 		}
 	}
-	serve(t, w, o, 3)
-	requireUndisturbed(t, w, "first")
+	atwork.Serve(t, w, o, 3)
+	atwork.RequireUndisturbed(t, w, "first")
 }
 
 // TestResetEverything: refused while the group has members; a dry run removes
 // nothing; then all fixes are released once more, the same ones.
 func TestResetEverything(t *testing.T) {
 	w := servicetest.NewWorld(t, 20)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 6)
-	service := start(t, o)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 6)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "it has joined", func() bool { return strings.Contains(service.Log.String(), "partitions assigned") }, service)
-	if _, err := ResetEverything(t.Context(), o, false, false); err == nil || !strings.Contains(err.Error(), "has members") {
+	if _, err := pipeline.ResetEverything(t.Context(), o, false, false); err == nil || !strings.Contains(err.Error(), "has members") {
 		t.Errorf("a group at work: %v", err)
 	}
 	service.Stop(t)
 	for _, keep := range []bool{true, false} {
-		if report := verify(t, o); !report.Verified {
+		if report := atwork.Verify(t, o); !report.Verified {
 			t.Fatalf("before keep %t: %+v", keep, report)
 		}
-		got, err := ResetEverything(t.Context(), o, keep, false)
+		got, err := pipeline.ResetEverything(t.Context(), o, keep, false)
 		servicetest.OK(t, err)
 		if got.Fixes != w.Fed || got.Epsilon != 1 || !got.Everything || len(got.Names) != 1 {
 			t.Errorf("keep %t: %+v, want %d fixes", keep, got, w.Fed)
@@ -59,7 +61,7 @@ func TestResetEverything(t *testing.T) {
 	}
 	a := w.Answers(t, o.Group)
 	o.AcceptLost = true // the output topics say that something was processed
-	service = start(t, o)
+	service = atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered twice", func() bool { return a.Read(t) >= 2*w.Fed }, service)
 	service.Stop(t)
 	for p, lines := range a.Out.Lines {

@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 )
 
 // TestTwoServicesShareTheWork: one joins the other in the middle of the work, one
@@ -30,12 +31,12 @@ func TestTwoServicesShareTheWork(t *testing.T) {
 			return holds()
 		}, services...)
 	}
-	instance := func(name string) *serving {
-		o := optionsFor(w, "shared")
+	instance := func(name string) *atwork.Running {
+		o := atwork.Options(w, "shared")
 		o.StateDir = filepath.Join(w.Dir, name)
-		return start(t, o)
+		return atwork.Start(t, o)
 	}
-	answered := func(r *serving) int64 { return r.options.Counters.Snapshot().RecordsIn }
+	answered := func(r *atwork.Running) int64 { return r.Counters.Snapshot().RecordsIn }
 
 	a := instance("a")
 	pump("the first service works", func() bool { return answered(a) > 300 }, a)
@@ -55,7 +56,7 @@ func TestTwoServicesShareTheWork(t *testing.T) {
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, again, b)
 	again.Stop(t)
 	b.Stop(t)
-	requireUndisturbed(t, w, "shared")
+	atwork.RequireUndisturbed(t, w, "shared")
 }
 
 // TestAbortedTransactionsCountOnce: the broker refuses offsets now and then, the
@@ -68,10 +69,10 @@ func TestAbortedTransactionsCountOnce(t *testing.T) {
 	for range 20 {
 		w.Feed(t)
 	}
-	o := optionsFor(w, "refused")
+	o := atwork.Options(w, "refused")
 	published := w.Answers(t, o.Group)
 	const refusals = 3
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	servicetest.Await(t, "every partition's mark is open", func() bool { return published.Read(t) >= w.Fed }, service)
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: kerr.UnknownServerError, Count: refusals})
 	for range 20 {
@@ -87,5 +88,5 @@ func TestAbortedTransactionsCountOnce(t *testing.T) {
 	if n := strings.Count(service.Log.String(), "transaction dropped"); n != refusals {
 		t.Errorf("%d dropped transactions are logged, want %d", n, refusals)
 	}
-	requireUndisturbed(t, w, o.Group)
+	atwork.RequireUndisturbed(t, w, o.Group)
 }

@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/group"
-	"github.com/geodither/geodither/consumer/task"
 )
 
 // TestOtherSettingsBeside: a second instance of a group under other settings stops by
@@ -17,9 +18,9 @@ import (
 // are no obstacle. doctor says so beforehand.
 func TestOtherSettingsBeside(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	a := w.Answers(t, o.Group)
-	first := start(t, o)
+	first := atwork.Start(t, o)
 	w.Feed(t)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first)
 
@@ -27,14 +28,14 @@ func TestOtherSettingsBeside(t *testing.T) {
 	other.StateDir, other.Counters = o.StateDir+".other", new(engine.Counters)
 	other.Release.Epsilon, other.MaxAhead = 2, 17*time.Minute
 	other.AcceptSettings = true // which is about a mark that was left, and not about others at work
-	bad := details(Diagnose(t.Context(), other), LevelFailure)
+	bad := atwork.Details(pipeline.Diagnose(t.Context(), other), pipeline.LevelFailure)
 	for _, part := range []string{"instances", "release.epsilon", "max_ahead"} {
 		if !strings.Contains(bad, part) {
 			t.Errorf("doctor finds %q, which does not say %q", bad, part)
 		}
 	}
 	for range 2 {
-		r := start(t, other)
+		r := atwork.Start(t, other)
 		err := r.Wait(t)
 		var differ *group.SettingsError
 		if !errors.As(err, &differ) {
@@ -58,7 +59,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 	rolling := o
 	rolling.StateDir, rolling.Counters = o.StateDir+".rolling", new(engine.Counters)
 	rolling.MaxRecords, rolling.TransactionTimeout = 7, 20*time.Second
-	second := start(t, rolling)
+	second := atwork.Start(t, rolling)
 	servicetest.Await(t, "it has a share", func() bool {
 		w.Feed(t)
 		return rolling.Counters.Snapshot().RecordsIn > 0
@@ -66,32 +67,17 @@ func TestOtherSettingsBeside(t *testing.T) {
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first, second)
 	first.Stop(t)
 	second.Stop(t)
-	requireUndisturbed(t, w, "first")
-}
-
-// TestOldSettingsAreNamed: the last owner ended in the middle under other settings. The
-// error names them.
-func TestOldSettingsAreNamed(t *testing.T) {
-	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
-	before := o
-	before.Publish.Metric = true
-	err := o.named(task.WithRemedy(&task.SettingsError{Found: before.Fingerprint(), Own: o.Fingerprint(), Input: 7}, task.Fatal))
-	if !errors.Is(err, task.ErrSettings) || task.RemedyOf(err) != task.Fatal || !strings.Contains(err.Error(), "What differs: publish.metric") {
-		t.Errorf("the error is %v (%v)", err, task.RemedyOf(err))
-	}
-	if other := errors.New("other"); !errors.Is(o.named(other), other) || o.named(other).Error() != "other" {
-		t.Error("another error has changed")
-	}
+	atwork.RequireUndisturbed(t, w, "first")
 }
 
 // TestChangedSettingsAreNamed in one warning of an instance, however many partitions it has.
 func TestChangedSettingsAreNamed(t *testing.T) {
 	w := servicetest.NewWorld(t, 20)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 3)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
 	o.Release.Epsilon *= 2
 	o.Counters = new(engine.Counters)
-	service := start(t, o)
+	service := atwork.Start(t, o)
 	line := `msg="begins under the changed settings"`
 	servicetest.Await(t, "all partitions begin", func() bool {
 		return strings.Count(service.Log.String(), line) == servicetest.Partitions
@@ -108,25 +94,25 @@ func TestChangedSettingsAreNamed(t *testing.T) {
 // and says why; alone it goes on without a question.
 func TestOtherKeyDaysBeside(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
+	o := atwork.Options(w, "first")
 	a := w.Answers(t, o.Group)
-	first := start(t, o)
+	first := atwork.Start(t, o)
 	w.Feed(t)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first)
 
 	advanced := o
 	advanced.StateDir, advanced.Counters, advanced.Key = o.StateDir+".other", new(engine.Counters), servicetest.NextDay(t)
 	const says = "key_file: it has noise from another day on"
-	if bad := details(Diagnose(t.Context(), advanced), LevelFailure); !strings.Contains(bad, says) {
+	if bad := atwork.Details(pipeline.Diagnose(t.Context(), advanced), pipeline.LevelFailure); !strings.Contains(bad, says) {
 		t.Errorf("doctor finds %q", bad)
 	}
-	err := start(t, advanced).Wait(t)
+	err := atwork.Start(t, advanced).Wait(t)
 	var differ *group.SettingsError
 	if !errors.As(err, &differ) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "differs: geodither") {
 		t.Errorf("the second instance ends with %v", err)
 	}
 	first.Stop(t)
-	alone := start(t, advanced)
+	alone := atwork.Start(t, advanced)
 	w.Feed(t)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, alone)
 	alone.Stop(t)

@@ -1,22 +1,24 @@
-package pipeline
+package pipeline_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 )
 
 // requireFirstRelease requires that the whole of a service's output verifies, and that its
 // replay is the first release again.
-func requireFirstRelease(tb testing.TB, o Options, output string) {
+func requireFirstRelease(tb testing.TB, o pipeline.Options, output string) {
 	tb.Helper()
-	if report := verify(tb, o); !report.Verified {
+	if report := atwork.Verify(tb, o); !report.Verified {
 		tb.Errorf("the service's output does not verify: %+v", report)
 	}
-	plan, err := PlanReplay(tb.Context(), o, ReplayOptions{Output: output})
+	plan, err := pipeline.PlanReplay(tb.Context(), o, pipeline.ReplayOptions{Output: output})
 	servicetest.OK(tb, err)
 	if !plan.Identical {
 		tb.Errorf("a replay under the same settings is not the first release: %+v", plan.Partitions)
@@ -28,8 +30,8 @@ func requireFirstRelease(tb testing.TB, o Options, output string) {
 func TestAbortedFirst(t *testing.T) {
 	w := servicetest.NewWorld(t, 20)
 	w.AbortedFirst(t)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 6)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 6)
 	topic := o.Topics.Changelog
 	for p := range int32(servicetest.Partitions) {
 		mark, found, err := topics.LastMark(t.Context(), w.Client, topic, p)
@@ -41,7 +43,7 @@ func TestAbortedFirst(t *testing.T) {
 	requireFirstRelease(t, o, "again")
 	first := w.Answers(t, "first")
 	first.Read(t)
-	again := replayed(t, w, replay(t, o, ReplayOptions{Output: "again"}))
+	again := atwork.Replayed(t, w, atwork.Replay(t, o, pipeline.ReplayOptions{Output: "again"}))
 	servicetest.RequireSame(t, first.Out, again.Out)
 	servicetest.RequireSame(t, first.Dead, again.Dead)
 }
@@ -52,8 +54,8 @@ func TestAbortedFirst(t *testing.T) {
 func TestMarksBehindAbortedRecords(t *testing.T) {
 	w := servicetest.NewWorld(t, 20)
 	w.AbortedFirst(t)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 6)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 6)
 	since := func(offset int64) {
 		for p := range int32(servicetest.Partitions) {
 			mark, _, err := topics.LastMark(t.Context(), w.Client, o.Topics.Changelog, p)
@@ -66,13 +68,13 @@ func TestMarksBehindAbortedRecords(t *testing.T) {
 	}
 	refused := func(why string) {
 		t.Helper()
-		for _, p := range verify(t, o).Partitions {
+		for _, p := range atwork.Verify(t, o).Partitions {
 			if p.Verified || len(p.NotVerified) != 1 || !strings.Contains(p.NotVerified[0], why) {
 				t.Errorf("%s: partition %d is verified: %t, %v", why, p.Partition, p.Verified,
 					p.NotVerified)
 			}
 		}
-		if plan, err := PlanReplay(t.Context(), o, ReplayOptions{Output: "again"}); err != nil ||
+		if plan, err := pipeline.PlanReplay(t.Context(), o, pipeline.ReplayOptions{Output: "again"}); err != nil ||
 			plan.Identical {
 			t.Errorf("%s: the replay passes for the first release: %v", why, err)
 		}

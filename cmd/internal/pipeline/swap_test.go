@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -26,7 +28,7 @@ type board struct {
 	err   error
 }
 
-func newBoard(tb testing.TB, o Options) *board {
+func newBoard(tb testing.TB, o pipeline.Options) *board {
 	tb.Helper()
 	first, err := (&engine.Material{Model: o.Model, Personals: o.Personals}).ID(0)
 	servicetest.OK(tb, err)
@@ -53,7 +55,7 @@ func (b *board) set(err error) {
 }
 
 // often makes a service look at its schedule often.
-func often(s *Service) { s.watchEvery = 5 * time.Millisecond }
+func often(s *pipeline.Service) { s.SetWatchEvery(5 * time.Millisecond) }
 
 // TestSwap changes the model in the middle of a stream, twice, under two instances that are cut off
 // and replaced: once with a start that is still to come, and personal models, and once with a start
@@ -62,21 +64,21 @@ func often(s *Service) { s.watchEvery = 5 * time.Millisecond }
 func TestSwap(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 30)
-	o := optionsFor(w, "swap")
+	o := atwork.Options(w, "swap")
 	o.SessionTimeout = 500 * time.Millisecond
 	o.Personals = servicetest.NewPersonals(t, w.Model, 1)
 	puts := newBoard(t, o)
 	o.Watch = puts.watch
 	published := w.Answers(t, o.Group)
-	instance := func(name string, maxRecords int) (*serving, *cable) {
-		o, network := o, new(cable)
+	instance := func(name string, maxRecords int) (*atwork.Running, *servicetest.Network) {
+		o, network := o, new(servicetest.Network)
 		o.StateDir, o.MaxRecords, o.Counters = filepath.Join(w.Dir, name), maxRecords, new(engine.Counters)
 		scheduled, err := puts.watch()
 		servicetest.OK(t, err)
 		o.Later = scheduled.Later
-		return start(t, o, often, func(s *Service) {
-			s.client = network.client(w.Addr)
-			s.grace = 100 * time.Millisecond
+		return atwork.Start(t, o, often, func(s *pipeline.Service) {
+			s.SetClient(network.Client(w.Addr))
+			s.SetGrace(100 * time.Millisecond)
 		}), network
 	}
 	// pump feeds on, never far ahead, until a condition holds.
@@ -116,23 +118,23 @@ func TestSwap(t *testing.T) {
 	a, wireA := instance("a", 7)
 	pump("the first has begun", more(300), a)
 	b, wireB := instance("b", 23)
-	pump("both work", func() bool { return b.options.Counters.Snapshot().RecordsIn > 200 }, a, b)
+	pump("both work", func() bool { return b.Counters.Snapshot().RecordsIn > 200 }, a, b)
 	pump("each partition has begun", begun, a, b)
 	second := w.Step + 4
-	puts.put(newVersionOf(t, second, engine.Material{Model: two, Personals: servicetest.NewPersonals(t, two, 2)}))
-	pump("some adopt the second version", func() bool { return a.options.Counters.Snapshot().Adopted+b.options.Counters.Snapshot().Adopted > 0 }, a, b)
-	wireA.cut() // it does not know how its transactions end
+	puts.put(atwork.VersionOf(t, second, engine.Material{Model: two, Personals: servicetest.NewPersonals(t, two, 2)}))
+	pump("some adopt the second version", func() bool { return a.Counters.Snapshot().Adopted+b.Counters.Snapshot().Adopted > 0 }, a, b)
+	wireA.Cut() // it does not know how its transactions end
 	a.Cancel()
 	pump("the second version is in use", amended(1), b)
 	c, wireC := instance("c", 11)
-	pump("both work again", func() bool { return c.options.Counters.Snapshot().RecordsIn > 200 }, b, c)
+	pump("both work again", func() bool { return c.Counters.Snapshot().RecordsIn > 200 }, b, c)
 	pump("the second version has some steps of its own", func() bool { return w.Step-6 > second+5 }, b, c)
-	puts.put(newVersion(t, w.Step-6, three))
-	pump("some adopt the third version", func() bool { return b.options.Counters.Snapshot().Adopted+c.options.Counters.Snapshot().Adopted > 1 }, b, c)
-	wireB.cut()
+	puts.put(atwork.Version(t, w.Step-6, three))
+	pump("some adopt the third version", func() bool { return b.Counters.Snapshot().Adopted+c.Counters.Snapshot().Adopted > 1 }, b, c)
+	wireB.Cut()
 	b.Cancel()
 	pump("the third version is in use", amended(2), c)
-	wireC.cut()
+	wireC.Cut()
 	c.Cancel()
 	d, _ := instance("d", 31)
 	// c may have answered all there was, and only who has worked in a partition leaves a closed
@@ -151,22 +153,22 @@ func TestSwap(t *testing.T) {
 			t.Errorf("partition %d: the last mark is %+v", p, m)
 		}
 	}
-	if report := verify(t, o); !report.Verified {
+	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("it does not verify: %+v", report)
 	}
 	alone := o
 	alone.MaxRecords = 1000
-	plan := replay(t, alone, ReplayOptions{Output: "alone"})
+	plan := atwork.Replay(t, alone, pipeline.ReplayOptions{Output: "alone"})
 	if !plan.Identical || plan.Publish != w.Fed {
 		t.Errorf("the plan of a replay is %+v", plan)
 	}
-	again := replayed(t, w, plan)
+	again := atwork.Replayed(t, w, plan)
 	servicetest.RequireSame(t, again.Out, published.Out)
 	servicetest.RequireSame(t, again.Dead, published.Dead)
 	small := o
 	small.MaxRecords = 3
 	plan = interrupted(t, w, small, "interrupted")
-	again = replayed(t, w, plan)
+	again = atwork.Replayed(t, w, plan)
 	servicetest.RequireSame(t, again.Out, published.Out)
 	servicetest.RequireSame(t, again.Dead, published.Dead)
 	requireNeedsVersions(t, w, o, three.ID())
@@ -195,12 +197,12 @@ func requireModels(tb testing.TB, _ *servicetest.World, out *servicetest.View, i
 
 // interrupted replays with two instances; one is stopped on the way, and both are
 // started again.
-func interrupted(tb testing.TB, w *servicetest.World, o Options, output string) (plan ReplayPlan) {
+func interrupted(tb testing.TB, w *servicetest.World, o pipeline.Options, output string) (plan pipeline.ReplayPlan) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(tb.Context())
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		_, err := Replay(ctx, o, ReplayOptions{Output: output, StateDir: filepath.Join(w.Dir, output, "a"), Progress: func(done, total int64) {
+		_, err := pipeline.Replay(ctx, o, pipeline.ReplayOptions{Output: output, StateDir: filepath.Join(w.Dir, output, "a"), Progress: func(done, total int64) {
 			if done > total/4 {
 				cancel()
 			}
@@ -210,7 +212,7 @@ func interrupted(tb testing.TB, w *servicetest.World, o Options, output string) 
 		}
 	})
 	wait.Go(func() {
-		plan = replay(tb, o, ReplayOptions{Output: output, StateDir: filepath.Join(w.Dir, output, "b")})
+		plan = atwork.Replay(tb, o, pipeline.ReplayOptions{Output: output, StateDir: filepath.Join(w.Dir, output, "b")})
 	})
 	wait.Wait()
 	cancel()
@@ -219,18 +221,18 @@ func interrupted(tb testing.TB, w *servicetest.World, o Options, output string) 
 
 // requireNeedsVersions: without a version that was adopted nothing begins, is replayed
 // or verified, and each says which model to put back.
-func requireNeedsVersions(tb testing.TB, _ *servicetest.World, o Options, id string) {
+func requireNeedsVersions(tb testing.TB, _ *servicetest.World, o pipeline.Options, id string) {
 	tb.Helper()
 	o.Later = slices.DeleteFunc(slices.Clone(o.Later), func(v *engine.Version) bool { return v.ID.Model.String() == id })
-	s, err := NewService(o)
+	s, err := pipeline.NewService(o)
 	servicetest.OK(tb, err)
 	if err := s.Run(tb.Context()); !errors.Is(err, engine.ErrVersion) || !strings.Contains(err.Error(), id) {
 		tb.Errorf("a start without a version in use: %v", err)
 	}
-	if _, err := Replay(tb.Context(), o, ReplayOptions{Output: "without"}); !errors.Is(err, ErrSpend) || !strings.Contains(err.Error(), id) {
+	if _, err := pipeline.Replay(tb.Context(), o, pipeline.ReplayOptions{Output: "without"}); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), id) {
 		tb.Errorf("a replay without it: %v", err)
 	}
-	report := verify(tb, o)
+	report := atwork.Verify(tb, o)
 	if n := report.Partitions[0].NotVerified; report.Verified || len(n) != 1 || !strings.Contains(n[0], id) {
 		tb.Errorf("a verification without it: %+v", report)
 	}
@@ -241,24 +243,24 @@ func requireNeedsVersions(tb testing.TB, _ *servicetest.World, o Options, id str
 func TestSwapWaits(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 20)
-	o := optionsFor(w, "late")
+	o := atwork.Options(w, "late")
 	boards := []*board{newBoard(t, o), newBoard(t, o)}
-	v := newVersion(t, 2, servicetest.NeighbourModel(t, servicetest.Town, 1000, 9))
+	v := atwork.Version(t, 2, servicetest.NeighbourModel(t, servicetest.Town, 1000, 9))
 	published := w.Answers(t, o.Group)
-	instance := func(i int) *serving {
+	instance := func(i int) *atwork.Running {
 		o := o
 		o.Watch, o.StateDir, o.Counters = boards[i].watch, filepath.Join(w.Dir, string(rune('a'+i))), new(engine.Counters)
-		return start(t, o, often)
+		return atwork.Start(t, o, often)
 	}
 	a, b := instance(0), instance(1)
 	servicetest.Await(t, "both work", func() bool {
 		if published.Read(t) >= w.Fed {
 			w.Feed(t)
 		}
-		return a.options.Counters.Snapshot().RecordsIn > 0 && b.options.Counters.Snapshot().RecordsIn > 0
+		return a.Counters.Snapshot().RecordsIn > 0 && b.Counters.Snapshot().RecordsIn > 0
 	}, a, b)
 	boards[0].put(v)
-	servicetest.Await(t, "one has adopted what it works on", func() bool { return a.options.Counters.Snapshot().Adopted > 0 }, a, b)
+	servicetest.Await(t, "one has adopted what it works on", func() bool { return a.Counters.Snapshot().Adopted > 0 }, a, b)
 	a.Stop(t)
 	for range 6 {
 		w.Feed(t)
@@ -270,7 +272,7 @@ func TestSwapWaits(t *testing.T) {
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, b)
 	b.Stop(t)
 	o.Later = []*engine.Version{v}
-	if report := verify(t, o); !report.Verified {
+	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("it does not verify: %+v", report)
 	}
 }
@@ -278,27 +280,27 @@ func TestSwapWaits(t *testing.T) {
 // TestWatch: what cannot be used is told of once and changes nothing.
 func TestWatch(t *testing.T) {
 	w := servicetest.NewWorld(t, 5)
-	o := optionsFor(w, "watched")
+	o := atwork.Options(w, "watched")
 	puts := newBoard(t, o)
 	o.Watch = puts.watch
 	puts.set(errors.New("line 3: half of it is missing"))
-	a := start(t, o, often)
+	a := atwork.Start(t, o, often)
 	servicetest.Await(t, "the error is told", func() bool { return strings.Contains(a.Log.String(), "half of it is missing") }, a)
 	puts.set(nil)
 	servicetest.Await(t, "it is good again", func() bool { return strings.Contains(a.Log.String(), "can be used again") }, a)
 	slow := servicetest.NeighbourModel(t, servicetest.Town, 1000, 5)
 	slow.Step = 2 * time.Minute
-	bad := newVersion(t, 3, slow)
+	bad := atwork.Version(t, 3, slow)
 	puts.put(bad)
 	servicetest.Await(t, "another step is refused", func() bool { return strings.Contains(a.Log.String(), "a service keeps its step") }, a)
-	if strings.Count(a.Log.String(), "half of it is missing") != 1 || len(a.timeline.current()) != 0 {
-		t.Errorf("the schedule has %d versions, and the log is\n%s", len(a.timeline.current()), a.Log)
+	if strings.Count(a.Log.String(), "half of it is missing") != 1 || len(a.Versions()) != 0 {
+		t.Errorf("the schedule has %d versions, and the log is\n%s", len(a.Versions()), a.Log)
 	}
 	puts.mu.Lock()
-	puts.later, puts.first.Model = []*engine.Version{newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 1000, 6))}, bad.ID.Model
+	puts.later, puts.first.Model = []*engine.Version{atwork.Version(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 1000, 6))}, bad.ID.Model
 	puts.mu.Unlock()
 	servicetest.Await(t, "another first version is refused", func() bool { return strings.Contains(a.Log.String(), "the first version has changed") }, a)
-	if len(a.timeline.current()) != 0 {
+	if len(a.Versions()) != 0 {
 		t.Error("it was taken over all the same")
 	}
 	a.Cancel()

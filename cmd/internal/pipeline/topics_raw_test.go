@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"errors"
@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -20,9 +22,9 @@ func TestMissingRawTopicIsAwaited(t *testing.T) {
 	w := servicetest.NewWorld(t, 0)
 	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "fleet.raw", Partitions: 2}))
 	before := w.TopicNames(t)
-	o := optionsFor(w, "typo")
+	o := atwork.Options(w, "typo")
 	o.Topics.Raw = "fleet-rwa"
-	r := start(t, o, func(s *Service) { s.patience = 200 * time.Millisecond })
+	r := atwork.Start(t, o, func(s *pipeline.Service) { s.SetPatience(200 * time.Millisecond) })
 	servicetest.Await(t, "it says that it waits", func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") }, r)
 	for _, part := range []string{"no such topic: fleet-rwa", "there is fleet.raw: a misspelling?", "topics.partitions"} {
 		if !strings.Contains(r.Log.String(), part) {
@@ -32,7 +34,7 @@ func TestMissingRawTopicIsAwaited(t *testing.T) {
 	if after := w.TopicNames(t); !slices.Equal(before, after) {
 		t.Errorf("topics were made: %v, then %v", before, after)
 	}
-	if bad := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(bad, "topic: fleet-rwa is missing") || !strings.Contains(bad, "there is fleet.raw") {
+	if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); !strings.Contains(bad, "topic: fleet-rwa is missing") || !strings.Contains(bad, "there is fleet.raw") {
 		t.Errorf("the doctor says: %s", bad)
 	}
 	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "fleet-rwa", Partitions: 2}))
@@ -44,9 +46,9 @@ func TestMissingRawTopicIsAwaited(t *testing.T) {
 // warning for each.
 func TestRawTopicIsMadeLoudly(t *testing.T) {
 	w := servicetest.NewWorld(t, 0)
-	o := optionsFor(w, "loud")
+	o := atwork.Options(w, "loud")
 	o.Topics.Raw, o.Topics.Partitions = "loud.raw", 3
-	r := start(t, o)
+	r := atwork.Start(t, o)
 	servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
 	r.Stop(t)
 	n, err := admin.CoPartitioned(t.Context(), w.Client, wire.Options{}, "loud.raw", "loud.out", "loud.log", "loud.dead")
@@ -63,7 +65,7 @@ func TestRawTopicIsMadeLoudly(t *testing.T) {
 			t.Errorf("the log does not say once %q:\n%s", part, r.Log)
 		}
 	}
-	again := start(t, o)
+	again := atwork.Start(t, o)
 	servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(again.Log.String(), "partitions assigned") }, again)
 	again.Stop(t)
 	if strings.Contains(again.Log.String(), "has been made") {
@@ -76,16 +78,16 @@ func TestRawTopicIsMadeLoudly(t *testing.T) {
 func TestOtherRawPartitions(t *testing.T) {
 	w := servicetest.NewWorld(t, 0)
 	for _, create := range []bool{true, false} {
-		o := optionsFor(w, "other")
+		o := atwork.Options(w, "other")
 		o.Topics.Create, o.Topics.Partitions = create, servicetest.Partitions+2
 		if err := fails(t, o, "raw has 4", "topics.partitions is 6", "Set topics.partitions: 4"); !errors.Is(err, topics.ErrRawPartitions) {
 			t.Errorf("the error is %v", err)
 		}
-		if bad := details(Diagnose(t.Context(), o), LevelFailure); !strings.Contains(bad, "raw has 4, and topics.partitions is 6") {
+		if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); !strings.Contains(bad, "raw has 4, and topics.partitions is 6") {
 			t.Errorf("the doctor says: %s", bad)
 		}
 		o.Topics.Partitions = servicetest.Partitions
-		if bad := details(Diagnose(t.Context(), o), LevelFailure); strings.Contains(bad, "topics.partitions is") {
+		if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); strings.Contains(bad, "topics.partitions is") {
 			t.Errorf("the doctor refuses the raw topic's own number: %s", bad)
 		}
 	}

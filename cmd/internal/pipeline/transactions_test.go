@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -176,5 +178,20 @@ func TestRemedies(t *testing.T) {
 		if got := task.RemedyOf(readRemedy(c.err)); got != c.want {
 			t.Errorf("reading, %v: %v, want %v", c.err, got, c.want)
 		}
+	}
+}
+
+// TestLostChangelogAdvice: a transaction that misses its changelog tells nobody to make it.
+func TestLostChangelogAdvice(t *testing.T) {
+	w := servicetest.NewWorld(t, 0)
+	err := (&transactions{
+		client: w.Client, source: make([]byte, 16),
+		input:     producer.TopicPartition{Topic: "raw"},
+		changelog: producer.TopicPartition{Topic: "g.log"},
+	}).sameTopics(t.Context())
+	var missing *admin.MissingTopicsError
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "do not create it") ||
+		strings.Contains(err.Error(), "create it, or") {
+		t.Errorf("the error is %v", err)
 	}
 }

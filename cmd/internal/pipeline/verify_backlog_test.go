@@ -1,19 +1,20 @@
-package pipeline
+package pipeline_test
 
 import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 )
 
 // TestVerifyCountsTheBacklog: raw records that nobody has processed yet are counted and not
 // judged.
 func TestVerifyCountsTheBacklog(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
-	o := optionsFor(w, "first")
-	serve(t, w, o, 2)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 2)
 	backlog := func() (n int64) {
-		report := verify(t, o)
+		report := atwork.Verify(t, o)
 		if !report.Verified {
 			t.Errorf("%+v", report)
 		}

@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"fmt"
@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -15,10 +17,10 @@ import (
 // TestVerifyUnderOtherSettings: with another config than the service's nothing
 // can be recomputed, and after a change of settings only users that came later.
 func TestVerifyUnderOtherSettings(t *testing.T) {
-	w := served(t, 10, 6)
-	other := optionsFor(w, "first")
+	w := atwork.Served(t, 10, 6)
+	other := atwork.Options(w, "first")
 	other.Release = mechanism.Options{Epsilon: 2, Delta: .01}
-	report := verify(t, other)
+	report := atwork.Verify(t, other)
 	for _, p := range report.Partitions {
 		if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) != 1 || !strings.Contains(p.NotVerified[0], "other settings") {
 			t.Errorf("partition %d under another ε: %+v", p.Partition, p)
@@ -27,8 +29,8 @@ func TestVerifyUnderOtherSettings(t *testing.T) {
 	for range 15 {
 		w.Cells = append(w.Cells, w.Model.SampleInitial(w.Fleet))
 	}
-	serve(t, w, other, 6)
-	report = verify(t, other)
+	atwork.Serve(t, w, other, 6)
+	report = atwork.Verify(t, other)
 	if report.Verified {
 		t.Error("what was released under other settings is said to be verified")
 	}
@@ -49,8 +51,8 @@ func TestVerifyUnderOtherSettings(t *testing.T) {
 		l[i] = altered(l[i])
 		return l
 	})
-	found := verify(t, other).Partitions[1]
-	if len(found.Violations) != 1 || found.Violations[0].Kind != Different {
+	found := atwork.Verify(t, other).Partitions[1]
+	if len(found.Violations) != 1 || found.Violations[0].Kind != pipeline.Different {
 		t.Errorf("an altered record of a later user: %+v", found)
 	}
 }
@@ -59,8 +61,8 @@ func TestVerifyUnderOtherSettings(t *testing.T) {
 // were there before are not known, so that a late fix outside the map cannot be told from
 // one that is outside and not late. Neither is a violation.
 func TestVerifyOutsideAfterOtherSettings(t *testing.T) {
-	w := served(t, 10, 3)
-	other := optionsFor(w, "first")
+	w := atwork.Served(t, 10, 3)
+	other := atwork.Options(w, "first")
 	other.Release = mechanism.Options{Epsilon: 2, Delta: .01}
 	for v := range 10 {
 		fix := servicetest.FixAt(w.Model, 205, 5)
@@ -71,8 +73,8 @@ func TestVerifyOutsideAfterOtherSettings(t *testing.T) {
 		outside := producer.Record{Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}
 		w.Send(t, late, outside)
 	}
-	serve(t, w, other, 3)
-	for _, p := range verify(t, other).Partitions {
+	atwork.Serve(t, w, other, 3)
+	for _, p := range atwork.Verify(t, other).Partitions {
 		if p.ViolationCount > 0 {
 			t.Errorf("partition %d: %+v", p.Partition, p.Violations)
 		}

@@ -1,55 +1,23 @@
-package pipeline
+package pipeline_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// served is a world whose service "first" has answered everything and stopped.
-func served(tb testing.TB, vehicles, steps int) *servicetest.World {
-	tb.Helper()
-	w := servicetest.NewWorld(tb, vehicles)
-	serve(tb, w, optionsFor(w, "first"), steps)
-	return w
-}
-
-// verify runs a verification whose temporary folders are looked after.
-func verify(tb testing.TB, o Options) Report {
-	tb.Helper()
-	dir := tb.TempDir()
-	var done, total int64
-	report, err := Verify(tb.Context(), o, VerifyOptions{TempDir: dir, Progress: func(d, t int64) { done, total = d, t }})
-	servicetest.OK(tb, err)
-	left, err := os.ReadDir(dir)
-	servicetest.OK(tb, err)
-	if len(left) > 0 {
-		tb.Errorf("verification leaves %d folders behind", len(left))
-	}
-	if done != total {
-		tb.Errorf("verification ends at %d of %d", done, total)
-	}
-	for _, p := range report.Partitions {
-		for _, v := range p.Violations {
-			if strings.Contains(v.Detail, "vehicle") {
-				tb.Errorf("a violation names a user: %s", v.Detail)
-			}
-		}
-	}
-	return report
-}
-
 // requireKinds requires that violations of just these kinds were found, all of
 // them in one partition.
-func requireKinds(tb testing.TB, r Report, partition int32, kinds ...string) {
+func requireKinds(tb testing.TB, r pipeline.Report, partition int32, kinds ...string) {
 	tb.Helper()
 	if r.Verified {
 		tb.Error("the report says verified")
@@ -80,8 +48,8 @@ func requireKinds(tb testing.TB, r Report, partition int32, kinds ...string) {
 // TestVerify: what a service has published is verified, with all of it counted;
 // also while another one works on it.
 func TestVerify(t *testing.T) {
-	w := served(t, 30, 12)
-	report := verify(t, optionsFor(w, "first"))
+	w := atwork.Served(t, 30, 12)
+	report := atwork.Verify(t, atwork.Options(w, "first"))
 	if !report.Verified {
 		t.Fatalf("a clean run does not verify: %+v", report)
 	}
@@ -93,25 +61,25 @@ func TestVerify(t *testing.T) {
 		t.Errorf("%d raw records, %d answers and %d users are counted, want %d, as many, and 30", raw, answered, users, w.Fed)
 	}
 	t.Run("beside a service", func(t *testing.T) {
-		service := start(t, optionsFor(w, "first"))
+		service := atwork.Start(t, atwork.Options(w, "first"))
 		for range 3 {
 			w.Feed(t)
-			if report := verify(t, optionsFor(w, "first")); !report.Verified {
+			if report := atwork.Verify(t, atwork.Options(w, "first")); !report.Verified {
 				t.Errorf("a running service does not verify: %+v", report)
 			}
 		}
 		service.Stop(t)
 	})
 	t.Run("nothing yet", func(t *testing.T) {
-		o := optionsFor(w, "nobody")
+		o := atwork.Options(w, "nobody")
 		servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
-		report := verify(t, o)
+		report := atwork.Verify(t, o)
 		if report.Verified || !strings.Contains(fmt.Sprint(report.Partitions[0].NotVerified), "group nobody has committed nothing") {
 			t.Errorf("a service that never ran has %+v", report)
 		}
 	})
 	t.Run("no topics", func(t *testing.T) {
-		if _, err := Verify(t.Context(), optionsFor(w, "typo"), VerifyOptions{}); err == nil || !strings.Contains(err.Error(), "typo") {
+		if _, err := pipeline.Verify(t.Context(), atwork.Options(w, "typo"), pipeline.VerifyOptions{}); err == nil || !strings.Contains(err.Error(), "typo") {
 			t.Errorf("the error is %v", err)
 		}
 	})
@@ -128,32 +96,32 @@ func altered(l servicetest.Line) servicetest.Line {
 // TestVerifyFindsDamage: each way in which the output can be wrong is found, in
 // its partition, and named.
 func TestVerifyFindsDamage(t *testing.T) {
-	w := served(t, 30, 12)
+	w := atwork.Served(t, 30, 12)
 	const p, at = 1, 20
 	cases := map[string]struct {
 		change func([]servicetest.Line) []servicetest.Line
 		kinds  []string
 	}{
-		"removed":         {func(l []servicetest.Line) []servicetest.Line { return slices.Delete(l, at, at+1) }, []string{Missing}},
-		"first removed":   {func(l []servicetest.Line) []servicetest.Line { return l[1:] }, []string{Missing}},
-		"last removed":    {func(l []servicetest.Line) []servicetest.Line { return l[:len(l)-1] }, []string{Missing}},
-		"all removed":     {func([]servicetest.Line) []servicetest.Line { return []servicetest.Line{} }, []string{Missing}},
-		"duplicated":      {func(l []servicetest.Line) []servicetest.Line { return slices.Insert(l, at, l[at]) }, []string{Duplicate}},
-		"duplicated late": {func(l []servicetest.Line) []servicetest.Line { return append(l, l[len(l)-3]) }, []string{Duplicate}},
-		"altered":         {func(l []servicetest.Line) []servicetest.Line { l[at] = altered(l[at]); return l }, []string{Different}},
-		"another time":    {func(l []servicetest.Line) []servicetest.Line { l[at].Timestamp++; return l }, []string{Different}},
-		"swapped":         {func(l []servicetest.Line) []servicetest.Line { l[at], l[at+1] = l[at+1], l[at]; return l }, []string{Order}},
+		"removed":         {func(l []servicetest.Line) []servicetest.Line { return slices.Delete(l, at, at+1) }, []string{pipeline.Missing}},
+		"first removed":   {func(l []servicetest.Line) []servicetest.Line { return l[1:] }, []string{pipeline.Missing}},
+		"last removed":    {func(l []servicetest.Line) []servicetest.Line { return l[:len(l)-1] }, []string{pipeline.Missing}},
+		"all removed":     {func([]servicetest.Line) []servicetest.Line { return []servicetest.Line{} }, []string{pipeline.Missing}},
+		"duplicated":      {func(l []servicetest.Line) []servicetest.Line { return slices.Insert(l, at, l[at]) }, []string{pipeline.Duplicate}},
+		"duplicated late": {func(l []servicetest.Line) []servicetest.Line { return append(l, l[len(l)-3]) }, []string{pipeline.Duplicate}},
+		"altered":         {func(l []servicetest.Line) []servicetest.Line { l[at] = altered(l[at]); return l }, []string{pipeline.Different}},
+		"another time":    {func(l []servicetest.Line) []servicetest.Line { l[at].Timestamp++; return l }, []string{pipeline.Different}},
+		"swapped":         {func(l []servicetest.Line) []servicetest.Line { l[at], l[at+1] = l[at+1], l[at]; return l }, []string{pipeline.Order}},
 		"moved": {func(l []servicetest.Line) []servicetest.Line {
 			late := l[at]
 			return append(slices.Delete(l, at, at+1), late)
-		}, []string{Order}},
+		}, []string{pipeline.Order}},
 		"foreign": {func(l []servicetest.Line) []servicetest.Line {
 			return slices.Insert(l, at, servicetest.Line{Key: "somebody", Value: "something", Timestamp: 1})
-		}, []string{Extra}},
+		}, []string{pipeline.Extra}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := optionsFor(w, "first")
+			o := atwork.Options(w, "first")
 			o.Topics.Sanitized = strings.ReplaceAll(name, " ", "-") + ".out"
 			w.CopyTopic(t, "first.out", o.Topics.Sanitized, p, func(l []servicetest.Line) []servicetest.Line {
 				if len(l) <= at+2 {
@@ -161,7 +129,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 				}
 				return c.change(l)
 			})
-			report := verify(t, o)
+			report := atwork.Verify(t, o)
 			requireKinds(t, report, p, c.kinds...)
 			if n := report.Partitions[p].ViolationCount; n != 1 && name != "all removed" {
 				t.Errorf("%d violations are counted, want 1: %+v", n, report.Partitions[p].Violations)
@@ -174,10 +142,10 @@ func TestVerifyFindsDamage(t *testing.T) {
 		"duplicated": func(l []servicetest.Line) []servicetest.Line { return append(l, l[len(l)-1]) },
 	} {
 		t.Run("dead letter "+name, func(t *testing.T) {
-			o := optionsFor(w, "first")
+			o := atwork.Options(w, "first")
 			o.Topics.DeadLetters = name + ".dead"
 			w.CopyTopic(t, "first.dead", o.Topics.DeadLetters, p, change)
-			requireKinds(t, verify(t, o), p, DeadLetter)
+			requireKinds(t, atwork.Verify(t, o), p, pipeline.DeadLetter)
 		})
 	}
 }
@@ -185,18 +153,18 @@ func TestVerifyFindsDamage(t *testing.T) {
 // TestVerifyFindsOtherReleases: an aborted transaction may repeat a record, and
 // nothing else.
 func TestVerifyFindsOtherReleases(t *testing.T) {
-	w := served(t, 30, 12)
+	w := atwork.Served(t, 30, 12)
 	v := w.View(t, "first.out", false)
 	v.Read(t)
 	const p = 2
 	w.Write(t, false, "first.out", p, v.Lines[p][5:15]...)
-	report := verify(t, optionsFor(w, "first"))
+	report := atwork.Verify(t, atwork.Options(w, "first"))
 	if !report.Verified || report.Partitions[p].NotCommitted != 10 {
 		t.Fatalf("an aborted repetition does not verify: %+v", report)
 	}
 	w.Write(t, false, "first.out", p, v.Lines[p][15], altered(v.Lines[p][16]))
-	report = verify(t, optionsFor(w, "first"))
-	requireKinds(t, report, p, Uncommitted)
+	report = atwork.Verify(t, atwork.Options(w, "first"))
+	requireKinds(t, report, p, pipeline.Uncommitted)
 	if n := report.Partitions[p].ViolationCount; n != 1 {
 		t.Errorf("%d violations are counted, want 1", n)
 	}
@@ -205,7 +173,7 @@ func TestVerifyFindsOtherReleases(t *testing.T) {
 // TestVerifyFindsStates: a state in the changelog that is altered, removed, or of
 // nobody.
 func TestVerifyFindsStates(t *testing.T) {
-	w := served(t, 30, 12)
+	w := atwork.Served(t, 30, 12)
 	const p = 0
 	v := w.View(t, "first.log", false)
 	v.Read(t)
@@ -217,17 +185,17 @@ func TestVerifyFindsStates(t *testing.T) {
 		"nobody":  {Key: "nobody", Value: old.Value, Timestamp: old.Timestamp},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := optionsFor(w, "first")
+			o := atwork.Options(w, "first")
 			o.Topics.Changelog = name + ".log"
 			w.CopyTopic(t, "first.log", o.Topics.Changelog, p, func(lines []servicetest.Line) []servicetest.Line { return append(lines, l) })
-			requireKinds(t, verify(t, o), p, StateDiffer)
+			requireKinds(t, atwork.Verify(t, o), p, pipeline.StateDiffer)
 		})
 	}
 }
 
 // TestVerifyFindsMovedOffsets: back, and forward.
 func TestVerifyFindsMovedOffsets(t *testing.T) {
-	w := served(t, 30, 12)
+	w := atwork.Served(t, 30, 12)
 	const p = 3
 	at, found, err := consumer.Committed(t.Context(), w.Client, wire.Options{}, "first", "raw", p)
 	servicetest.OK(t, err)
@@ -236,8 +204,8 @@ func TestVerifyFindsMovedOffsets(t *testing.T) {
 	}
 	for _, to := range []int64{at - 5, at + 5} {
 		w.MoveOffset(t, "first", p, to)
-		report := verify(t, optionsFor(w, "first"))
-		requireKinds(t, report, p, OffsetMoved)
+		report := atwork.Verify(t, atwork.Options(w, "first"))
+		requireKinds(t, report, p, pipeline.OffsetMoved)
 		if v := report.Partitions[p].Violations; len(v) != 1 || v[0].Offset != to {
 			t.Errorf("violations of a group moved to %d: %+v", to, v)
 		}
@@ -247,10 +215,10 @@ func TestVerifyFindsMovedOffsets(t *testing.T) {
 // TestVerifyAfterRetention: without the raw records there is nothing to verify
 // against, and the report says so.
 func TestVerifyAfterRetention(t *testing.T) {
-	w := served(t, 30, 12)
+	w := atwork.Served(t, 30, 12)
 	const p = 1
 	w.DeleteRecords(t, "raw", p, 3)
-	report := verify(t, optionsFor(w, "first"))
+	report := atwork.Verify(t, atwork.Options(w, "first"))
 	for _, got := range report.Partitions {
 		if got.Verified != (got.Partition != p) || got.ViolationCount > 0 {
 			t.Errorf("partition %d: %+v", got.Partition, got)

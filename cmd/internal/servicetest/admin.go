@@ -111,3 +111,10 @@ func (w *World) DeleteRecords(tb testing.TB, topic string, partition int32, befo
 	OK(tb, err)
 	OK(tb, kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode))
 }
+
+// DeleteGroup deletes a group with its offsets.
+func (w *World) DeleteGroup(tb testing.TB, group string) {
+	tb.Helper()
+	res, err := w.Client.DeleteGroups(tb.Context(), &kafka.DeleteGroupsRequest{GroupIDs: []string{group}})
+	OK(tb, errors.Join(err, res.Errors[group]))
+}

@@ -1,0 +1,184 @@
+// Package atwork runs whole services in a servicetest.World, and what looks after them. It is for
+// the tests of the service, and of the commands that work on what a service has left: these have it
+// in a test package of their own (package x_test), since it imports what they test.
+package atwork
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// Options are those of a service with small transactions.
+func Options(w *servicetest.World, group string) pipeline.Options {
+	return pipeline.Options{
+		Cluster:    topics.Cluster{Brokers: []string{w.Addr}, Group: group, Topics: servicetest.Topics(group)},
+		Settings:   engine.Settings{Model: w.Model, Key: servicetest.Key, Release: servicetest.Release},
+		StateDir:   filepath.Join(w.Dir, group),
+		MaxRecords: 20, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,
+		Counters: new(engine.Counters), Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// Running is a service at work.
+type Running struct {
+	*pipeline.Service
+	*servicetest.Running
+	Counters *engine.Counters
+}
+
+// Start runs a service with its log captured. It is stopped at the test's end
+// if not before.
+func Start(tb testing.TB, o pipeline.Options, change ...func(*pipeline.Service)) *Running {
+	tb.Helper()
+	log := new(servicetest.Log)
+	o.Logger = log.Logger()
+	s, err := pipeline.NewService(o)
+	servicetest.OK(tb, err)
+	for _, c := range change {
+		c(s)
+	}
+	return &Running{s, servicetest.Run(tb, log, s.Run), o.Counters}
+}
+
+// Serve feeds some steps, and runs a service until it has answered everything.
+func Serve(tb testing.TB, w *servicetest.World, o pipeline.Options, steps int) {
+	tb.Helper()
+	for range steps {
+		w.Feed(tb)
+	}
+	a := w.Answers(tb, o.Group)
+	service := Start(tb, o)
+	servicetest.Await(tb, "everything is answered", func() bool { return a.Read(tb) >= w.Fed }, service)
+	service.Stop(tb)
+}
+
+// Process runs a service over steps of the feed of which some have no answer.
+func Process(tb testing.TB, w *servicetest.World, o pipeline.Options, steps int) {
+	tb.Helper()
+	for range steps {
+		w.Feed(tb)
+	}
+	r := Start(tb, o)
+	servicetest.Await(tb, "everything is processed", func() bool {
+		return o.Counters.Snapshot().RecordsIn >= w.Fed
+	}, r)
+	r.Stop(tb)
+}
+
+// Calm returns what one undisturbed service makes of all that was fed.
+func Calm(tb testing.TB, w *servicetest.World) servicetest.Answers {
+	tb.Helper()
+	o := Options(w, "calm")
+	o.MaxRecords = 1000
+	a := w.Answers(tb, o.Group)
+	service := Start(tb, o)
+	servicetest.Await(tb, "the undisturbed service has answered everything", func() bool { return a.Read(tb) >= w.Fed }, service)
+	service.Stop(tb)
+	if got := o.Counters.Snapshot(); got.RecordsIn != w.Fed || got.RecordsOut+got.DeadLetters != w.Fed || got.Aborts != 0 {
+		tb.Errorf("the counters of %d records are %+v", w.Fed, got)
+	}
+	return a
+}
+
+// RequireUndisturbed holds what a group has published against what an
+// undisturbed service makes of the same records: the same in each partition, in
+// the same order, and the uncommitted view nothing but repetitions.
+func RequireUndisturbed(tb testing.TB, w *servicetest.World, group string) {
+	tb.Helper()
+	want, got := Calm(tb, w), w.Answers(tb, group)
+	got.Read(tb)
+	servicetest.RequireSame(tb, want.Out, got.Out)
+	servicetest.RequireSame(tb, want.Dead, got.Dead)
+	w.RequireRepeats(tb, want.Out, group+".out")
+}
+
+// Served returns a world whose service "first" has answered everything and stopped.
+func Served(tb testing.TB, vehicles, steps int) *servicetest.World {
+	tb.Helper()
+	w := servicetest.NewWorld(tb, vehicles)
+	Serve(tb, w, Options(w, "first"), steps)
+	return w
+}
+
+// Verify runs a verification whose temporary folders are looked after.
+func Verify(tb testing.TB, o pipeline.Options) pipeline.Report {
+	tb.Helper()
+	dir := tb.TempDir()
+	var done, total int64
+	report, err := pipeline.Verify(tb.Context(), o, pipeline.VerifyOptions{TempDir: dir, Progress: func(d, t int64) { done, total = d, t }})
+	servicetest.OK(tb, err)
+	left, err := os.ReadDir(dir)
+	servicetest.OK(tb, err)
+	if len(left) > 0 {
+		tb.Errorf("verification leaves %d folders behind", len(left))
+	}
+	if done != total {
+		tb.Errorf("verification ends at %d of %d", done, total)
+	}
+	for _, p := range report.Partitions {
+		for _, v := range p.Violations {
+			if strings.Contains(v.Detail, "vehicle") {
+				tb.Errorf("a violation names a user: %s", v.Detail)
+			}
+		}
+	}
+	return report
+}
+
+// Replay runs one instance of a replay to its end.
+func Replay(tb testing.TB, o pipeline.Options, r pipeline.ReplayOptions) pipeline.ReplayPlan {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), servicetest.Patience)
+	defer cancel()
+	plan, err := pipeline.Replay(ctx, o, r)
+	servicetest.OK(tb, err)
+	if !plan.Done {
+		tb.Fatalf("the replay has not ended: %+v", plan)
+	}
+	return plan
+}
+
+// Replayed reads what a replay has published.
+func Replayed(tb testing.TB, w *servicetest.World, plan pipeline.ReplayPlan) servicetest.Answers {
+	tb.Helper()
+	a := servicetest.Answers{Out: w.View(tb, plan.Output, false), Dead: w.View(tb, plan.DeadLetters, false)}
+	a.Read(tb)
+	return a
+}
+
+// Details joins what the findings of one level say.
+func Details(found []pipeline.Finding, level string) string {
+	var b strings.Builder
+	for _, f := range found {
+		if f.Level == level {
+			b.WriteString(f.Check + ": " + f.Detail + "\n")
+		}
+	}
+	return b.String()
+}
+
+// Version starts a model at the nth step.
+func Version(tb testing.TB, n int64, m *mobility.Model) *engine.Version {
+	tb.Helper()
+	return VersionOf(tb, n, engine.Material{Model: m})
+}
+
+// VersionOf is Version with more than a model.
+func VersionOf(tb testing.TB, n int64, m engine.Material) *engine.Version {
+	tb.Helper()
+	v, _, err := engine.NewVersion(servicetest.StepTime(n), fmt.Sprintf("step-%d.avro", n), func() (*engine.Material, error) { return &m, nil })
+	servicetest.OK(tb, err)
+	return v
+}
