@@ -53,14 +53,14 @@ func TestModelInspectAll(t *testing.T) {
 			t.Errorf("the text does not say %q:\n%s", word, text)
 		}
 	}
-	s := inspect(t, full)
+	s := inspectModel(t, full)
 	if len(s.Classes) != 4 || s.Classes[0].Hours != 70 || !s.Private || s.Fit == nil || s.Fit.Calibration[0].Drift != .08 || len(s.Verdict) == 0 {
 		t.Errorf("%+v", s)
 	}
 	if s.Provenance.Privacy.Contribution != 40 || s.Parameters["kernel_radius"] != "5" || s.FileBytes == 0 || s.MemoryBytes < int64(12*s.Transitions) {
 		t.Errorf("%+v", s)
 	}
-	if one := inspect(t, plain); one.StayMean < s.StayMean-1e-9 || one.StayMean > s.StayMean+1e-9 || one.Fit != nil || one.Private {
+	if one := inspectModel(t, plain); one.StayMean < s.StayMean-1e-9 || one.StayMean > s.StayMean+1e-9 || one.Fit != nil || one.Private {
 		t.Errorf("equal classes stay %v, one alone %v", s.StayMean, one.StayMean)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/towntest"
@@ -280,7 +281,7 @@ session_timeout: 2s
 	adopted := func(n int) func() bool {
 		return func() bool {
 			r := call(t, "state", "inspect", "-c", config, "--user", "sim-000001", "--json")
-			var found pipeline.Inspection
+			var found inspect.State
 			return r.code == cli.ExitDone && json.Unmarshal([]byte(r.out), &found) == nil && len(found.Versions) == n
 		}
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/inspect"
 )
 
 func newStateInspect(std cli.Streams) *cobra.Command {
 	var (
 		config string
-		query  pipeline.InspectOptions
+		query  inspect.Options
 		asJSON bool
 	)
 	cmd := &cobra.Command{
@@ -45,7 +45,9 @@ it is not published: keep it on the trusted side.`,
 			if err != nil {
 				return err
 			}
-			found, err := pipeline.Inspect(cmd.Context(), options, query)
+			query.Settings, query.Cluster, query.Later = options.Settings, options.Cluster, options.Later
+			query.StateDir, query.Logger = options.StateDir, options.Logger
+			found, err := inspect.User(cmd.Context(), query)
 			if err != nil {
 				return err
 			}
@@ -66,7 +68,7 @@ it is not published: keep it on the trusted side.`,
 }
 
 // printStates prints a user's state in each partition that has one.
-func printStates(out io.Writer, first pipeline.Inspection) error {
+func printStates(out io.Writer, first inspect.State) error {
 	err := printState(out, first)
 	for _, s := range first.Elsewhere {
 		fmt.Fprintln(out)
@@ -84,7 +86,7 @@ func printStates(out io.Writer, first pipeline.Inspection) error {
 	return err
 }
 
-func printState(out io.Writer, s pipeline.Inspection) error {
+func printState(out io.Writer, s inspect.State) error {
 	from := fmt.Sprintf("changelog, offset %d", s.Offset)
 	if s.Offset < 0 {
 		from = "local store"

@@ -14,6 +14,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 )
 
@@ -102,8 +103,8 @@ func TestStateInspectAndReset(t *testing.T) {
 	state := func(args ...string) []string { return append(append([]string{"state"}, args...), c...) }
 	fromChangelog := succeed(t, state("inspect", "--user", "sim-000001", "--top", "2")...).out
 	requireWords(t, fromChangelog, "private", "changelog, offset", "estimate", "10, Σε 10", "posterior")
-	var inspected, local pipeline.Inspection
-	for args, into := range map[string]*pipeline.Inspection{"--json": &inspected, "--local": &local} {
+	var inspected, local inspect.State
+	for args, into := range map[string]*inspect.State{"--json": &inspected, "--local": &local} {
 		r := succeed(t, state("inspect", "--user", "sim-000001", "--json", args)...)
 		if err := json.Unmarshal([]byte(r.out), into); err != nil {
 			t.Fatal(err)

@@ -104,7 +104,7 @@ func TestTrainColumns(t *testing.T) {
 	for name, text := range map[string]string{"a.csv": towntest.CSV(towntest.Fixes()), "a.ndjson": asNDJSON(towntest.Fixes())} {
 		again := filepath.Join(dir, name+".avro")
 		r := trainOn(t, again, "--columns", "user_id=vehicle,timestamp=at", "--in", write(t, dir, name, rename.Replace(text)))
-		if r.code != cli.ExitDone || inspect(t, again).ID != inspect(t, model).ID {
+		if r.code != cli.ExitDone || inspectModel(t, again).ID != inspectModel(t, model).ID {
 			t.Errorf("%s: exit %d, or another model: %s", name, r.code, r.err)
 		}
 	}

@@ -79,7 +79,7 @@ func TestTrainOptions(t *testing.T) {
 		model := filepath.Join(dir, fmt.Sprint(i, ".avro"))
 		args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}
 		succeed(t, append(args, strings.Fields(c.flags)...)...)
-		s := inspect(t, model)
+		s := inspectModel(t, model)
 		if !strings.Contains(s.Provenance.Options, c.said) {
 			t.Errorf("%q: the options are %s", c.flags, s.Provenance.Options)
 		}

@@ -107,7 +107,7 @@ func TestTrainFormats(t *testing.T) {
 			if !strings.Contains(r.out, "wrote "+model) {
 				t.Errorf("it does not say what it wrote: %s", r.out)
 			}
-			ids[c.name] = inspect(t, model).ID
+			ids[c.name] = inspectModel(t, model).ID
 		})
 	}
 	for name, id := range ids {
@@ -117,7 +117,7 @@ func TestTrainFormats(t *testing.T) {
 	}
 }
 
-func inspect(t *testing.T, model string) (s modelview.Summary) {
+func inspectModel(t *testing.T, model string) (s modelview.Summary) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", model).out), &s); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func inspect(t *testing.T, model string) (s modelview.Summary) {
 
 func TestModelInspect(t *testing.T) {
 	_, model := townFiles(t, t.TempDir())
-	s := inspect(t, model)
+	s := inspectModel(t, model)
 	if s.Width != 7 || s.Height != 7 || s.CellM != 500 || s.StepSeconds != 60 || s.Box.South != 10 || s.Box.East < 20.03 {
 		t.Errorf("map and step are not those that were asked for: %+v", s)
 	}
@@ -157,7 +157,7 @@ func TestTrainCounts(t *testing.T) {
 	if !strings.Contains(r.err, "1 line skipped") || !strings.Contains(r.err, place) || strings.Contains(r.err, "junk") {
 		t.Errorf("the bad line is not counted with its place alone: %q", r.err)
 	}
-	if got := inspect(t, model).Provenance.Report.OutsideBox; got != 1 {
+	if got := inspectModel(t, model).Provenance.Report.OutsideBox; got != 1 {
 		t.Errorf("%d fixes outside the box, want 1", got)
 	}
 	before := read(t, model)

@@ -67,7 +67,7 @@ func kafkaTime(i int) time.Time {
 func TestTrainTopic(t *testing.T) {
 	dir, broker := t.TempDir(), startBroker(t)
 	traces, model := townFiles(t, dir)
-	want := inspect(t, model).ID
+	want := inspectModel(t, model).ID
 	for _, encoding := range []string{"avro", "json"} {
 		topic := "raw." + encoding
 		succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "3", "--encoding", encoding, "--in", traces)
@@ -76,7 +76,7 @@ func TestTrainTopic(t *testing.T) {
 		if r.code != cli.ExitDone || r.err != "" || !strings.Contains(r.out, "in 3 partitions of "+topic) {
 			t.Fatalf("exit %d: %s%s", r.code, r.err, r.out)
 		}
-		if got := inspect(t, again); got.ID != want || got.Provenance.Source != "topic "+topic {
+		if got := inspectModel(t, again); got.ID != want || got.Provenance.Source != "topic "+topic {
 			t.Errorf("%s: the topic gives model %s of %q, the file %s", encoding, got.ID, got.Provenance.Source, want)
 		}
 		r = trainOn(t, again, "-c", topicConfig(t, broker, topic, map[string]string{"avro": "json", "json": "avro"}[encoding], ""))
@@ -93,7 +93,7 @@ func TestTrainTopicRange(t *testing.T) {
 	if r := trainOn(t, part, "--in", write(t, dir, "part.csv", towntest.CSV(fixes[30:200]))); r.code != cli.ExitDone {
 		t.Fatal(r.err)
 	}
-	want := inspect(t, part).ID
+	want := inspectModel(t, part).ID
 	model := filepath.Join(dir, "model.avro")
 	topic := []string{"-c", topicConfig(t, broker, "raw", "json", "")}
 	for _, bounds := range [][]string{
@@ -104,7 +104,7 @@ func TestTrainTopicRange(t *testing.T) {
 		if r := trainOn(t, model, append(topic, bounds...)...); r.code != cli.ExitDone {
 			t.Fatal(r.err)
 		}
-		if got := inspect(t, model).ID; got != want {
+		if got := inspectModel(t, model).ID; got != want {
 			t.Errorf("%v gives another model than those fixes", bounds)
 		}
 	}
@@ -138,11 +138,11 @@ func TestTrainTopicRefuses(t *testing.T) {
 	if r.code != cli.ExitDone || r.err != want {
 		t.Errorf("exit %d, it says\n%swant\n%s", r.code, r.err, want)
 	}
-	if got := inspect(t, model).Provenance.Report; got.Fixes != int64(len(fixes)) || got.OutsideBox != 0 {
+	if got := inspectModel(t, model).Provenance.Report; got.Fixes != int64(len(fixes)) || got.OutsideBox != 0 {
 		t.Errorf("trained on %+v", got)
 	}
 	r = trainOn(t, model, "-c", topicConfig(t, broker, "raw", "json", "max_ahead: 3h\n"))
-	if got := inspect(t, model).Provenance.Report; r.code != cli.ExitDone || got.OutsideBox != 1 {
+	if got := inspectModel(t, model).Provenance.Report; r.code != cli.ExitDone || got.OutsideBox != 1 {
 		t.Errorf("exit %d; with a longer max_ahead %d fixes outside the box, want 1", r.code, got.OutsideBox)
 	}
 	r = trainOn(t, filepath.Join(dir, "strict.avro"), append(topic, "--strict")...)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -90,14 +91,16 @@ func TestTwoProducersOneBudget(t *testing.T) {
 			continue
 		}
 		for _, local := range []bool{false, true} {
-			got, err := pipeline.Inspect(t.Context(), blind, pipeline.InspectOptions{User: string(user), Local: local})
+			query := atwork.InspectOptions(blind, string(user))
+			query.Local = local
+			got, err := inspect.User(t.Context(), query)
 			servicetest.OK(t, err)
 			if len(got.Elsewhere) != 1 || got.EpsilonSpentAll != 2*budget || got.EpsilonSpent != budget || got.Elsewhere[0].EpsilonSpent != budget ||
 				got.EpsilonWindowAll == nil || *got.EpsilonWindowAll != 2*budget || got.Partition == got.Elsewhere[0].Partition {
 				t.Errorf("local %t: a user in two partitions is inspected as %+v", local, got)
 			}
 		}
-		got, err := pipeline.Inspect(t.Context(), o, pipeline.InspectOptions{User: string(user)})
+		got, err := inspect.User(t.Context(), atwork.InspectOptions(o, string(user)))
 		servicetest.OK(t, err)
 		if len(got.Elsewhere) != 0 || got.EpsilonSpentAll != budget || got.Partition != partition.Murmur2(user, servicetest.Partitions) {
 			t.Errorf("a user in one partition is inspected as %+v", got)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/account"
+	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -109,7 +110,7 @@ func TestLostTopicAdvice(t *testing.T) {
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for name, look := range map[string]func(context.Context) error{
 		"inspect": func(ctx context.Context) error {
-			_, err := pipeline.Inspect(ctx, o, pipeline.InspectOptions{User: "vehicle-001"})
+			_, err := inspect.User(ctx, atwork.InspectOptions(o, "vehicle-001"))
 			return err
 		},
 		"verify": func(ctx context.Context) error {

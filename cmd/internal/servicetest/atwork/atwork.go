@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -135,6 +136,14 @@ func Verify(tb testing.TB, o pipeline.Options) pipeline.Report {
 		}
 	}
 	return report
+}
+
+// InspectOptions look for a user in what a service has left.
+func InspectOptions(o pipeline.Options, user string) inspect.Options {
+	return inspect.Options{
+		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, StateDir: o.StateDir,
+		Logger: o.Logger, User: user,
+	}
 }
 
 // Replay runs one instance of a replay to its end.

@@ -1,4 +1,4 @@
-package pipeline_test
+package inspect_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/mechanism"
@@ -32,11 +32,13 @@ func TestInspect(t *testing.T) {
 	}
 	o := atwork.Options(w, "first")
 	for _, local := range []bool{false, true} {
-		got, err := pipeline.Inspect(t.Context(), o, pipeline.InspectOptions{User: user, Local: local, Top: 3})
+		query := atwork.InspectOptions(o, user)
+		query.Local, query.Top = local, 3
+		got, err := inspect.User(t.Context(), query)
 		servicetest.OK(t, err)
 		if got.Step != last.Step || int64(got.Releases) != last.Release || got.ModelID != last.ModelID || !got.OfThisModel ||
-			*got.Estimate != (pipeline.Place{last.EstimateLatitude, last.EstimateLongitude}) ||
-			*got.LastRelease != (pipeline.Place{last.Latitude, last.Longitude}) || got.RadiusM != last.RadiusM {
+			*got.Estimate != (inspect.Place{last.EstimateLatitude, last.EstimateLongitude}) ||
+			*got.LastRelease != (inspect.Place{last.Latitude, last.Longitude}) || got.RadiusM != last.RadiusM {
 			t.Errorf("local %t: %+v, want what the last record says: %+v", local, got, last)
 		}
 		if got.EpsilonSpent != float64(last.Release)*servicetest.Release.Epsilon || got.Cells < 3 || !(got.EntropyBits > 0) || got.EntropyBits > math.Log2(float64(got.Cells)) {
@@ -46,7 +48,8 @@ func TestInspect(t *testing.T) {
 			t.Errorf("local %t: top cells %+v, offset %d", local, got.Top, got.Offset)
 		}
 		for _, nobody := range []string{"nobody", "", "\x00input"} {
-			if _, err := pipeline.Inspect(t.Context(), o, pipeline.InspectOptions{User: nobody, Local: local}); !errors.Is(err, pipeline.ErrNoState) {
+			query.User = nobody
+			if _, err := inspect.User(t.Context(), query); !errors.Is(err, inspect.ErrNoState) {
 				t.Errorf("local %t: the state of %q gives %v", local, nobody, err)
 			}
 		}
@@ -55,7 +58,7 @@ func TestInspect(t *testing.T) {
 	budgeted := o
 	budgeted.Release.Budget = mechanism.Budget{Epsilon: 5, WindowSteps: 2}
 	budgeted.Publish.User = engine.UserPseudonym
-	spent, err := pipeline.Inspect(t.Context(), budgeted, pipeline.InspectOptions{User: user})
+	spent, err := inspect.User(t.Context(), atwork.InspectOptions(budgeted, user))
 	servicetest.OK(t, err)
 	if spent.EpsilonWindow == nil || *spent.EpsilonWindow != 2*servicetest.Release.Epsilon || spent.PublishedAs != engine.Pseudonym(servicetest.Key, user) {
 		t.Errorf("with a budget: %+v", spent)
@@ -63,7 +66,9 @@ func TestInspect(t *testing.T) {
 	// Under another map the points mean nothing, and are not shown.
 	other := o
 	other.Model = servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
-	got, err := pipeline.Inspect(t.Context(), other, pipeline.InspectOptions{User: user, Top: 3})
+	query := atwork.InspectOptions(other, user)
+	query.Top = 3
+	got, err := inspect.User(t.Context(), query)
 	servicetest.OK(t, err)
 	if got.OfThisModel || got.Estimate != nil || got.LastRelease != nil || got.Top != nil || got.Step != last.Step {
 		t.Errorf("under another map: %+v", got)
@@ -78,7 +83,7 @@ func TestInspectElsewhere(t *testing.T) {
 	w.Write(t, true, "first.log", 0, servicetest.Line{Key: "a", Value: string(s.AppendBinary(nil))}, servicetest.Line{Key: "b", Value: string(s.AppendBinary(nil))},
 		servicetest.Line{Key: "c", Value: string(s.AppendBinary(nil))}, servicetest.Line{Key: "d", Value: string(s.AppendBinary(nil))})
 	for _, user := range []string{"a", "b", "c", "d"} {
-		got, err := pipeline.Inspect(t.Context(), atwork.Options(w, "first"), pipeline.InspectOptions{User: user})
+		got, err := inspect.User(t.Context(), atwork.InspectOptions(atwork.Options(w, "first"), user))
 		servicetest.OK(t, err)
 		if got.Partition != 0 {
 			t.Errorf("%s is found in partition %d", user, got.Partition)

@@ -1,10 +1,14 @@
-package pipeline
+// Package inspect reads one user's state, from the changelog or from a local store, and puts it
+// into words: what the user has spent, when and where the last release was, and what the posterior
+// holds. It knows the stored formats and the maps that they belong to. It changes nothing.
+package inspect
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -23,9 +27,9 @@ import (
 	"github.com/geodither/geodither/state"
 )
 
-// Inspection is one user's state in words that can be read. It is private: it
+// State is one user's state in words that can be read. It is private: it
 // says where the user is thought to be.
-type Inspection struct {
+type State struct {
 	User      string `json:"user"`
 	Partition int32  `json:"partition"`
 	// Offset is that of the changelog's record; -1 in the local store.
@@ -57,7 +61,7 @@ type Inspection struct {
 
 	// Elsewhere are the user's states in further partitions. There is one where records
 	// of the user have lain in two partitions: each has a budget of its own.
-	Elsewhere []Inspection `json:"elsewhere,omitempty"`
+	Elsewhere []State `json:"elsewhere,omitempty"`
 	// EpsilonSpentAll and EpsilonWindowAll are sums over all partitions, the latter over
 	// the budget's window up to the last step in any of them.
 	EpsilonSpentAll  float64  `json:"epsilon_spent_all"`
@@ -82,56 +86,69 @@ type CellMass struct {
 // ErrNoState says that a user has no state.
 var ErrNoState = errors.New("the user has no state: no fix of this user was accepted yet, or the id is written otherwise")
 
-// InspectOptions say where to look and what for.
-type InspectOptions struct {
+// Options say where to look and what for. Required, beside what Settings and Cluster
+// require: User, and StateDir if Local.
+type Options struct {
+	engine.Settings
+	topics.Cluster
+	// Later are the versions of the model that follow the first one.
+	Later []*engine.Version
+
 	User string
-	// in the local store, which has the partitions of one instance; none may have it open
-	Local bool
-	Top   int // how many of the most probable cells to list
+	// Local looks into the local store, which has the partitions of one instance. No instance
+	// may have it open.
+	Local    bool
+	StateDir string // the folder with the local store
+	Top      int    // how many of the most probable cells to list
+
+	Logger *slog.Logger // default slog.Default()
 }
 
-// Inspect finds a user's state, in the changelog or in the local store, as of the
+// User finds a user's state, in the changelog or in the local store, as of the
 // last transaction that was committed when it looks. It looks into every partition, so
 // in the changelog it costs reading the whole topic. The partition that the configured
 // partitioner gives the user comes first, and what others hold is in Elsewhere.
 // ErrNoState says that there is none.
-func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, error) {
-	if err := o.Validate(); err != nil {
-		return Inspection{}, err
+func User(ctx context.Context, o Options) (State, error) {
+	if err := errors.Join(o.Cluster.Validate(), o.Settings.Validate()); err != nil {
+		return State{}, err
 	}
-	o = o.WithDefaults()
-	if !task.ValidKey([]byte(q.User)) {
-		return Inspection{}, ErrNoState
+	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if !task.ValidKey([]byte(o.User)) {
+		return State{}, ErrNoState
 	}
 	find := findInChangelog
-	if q.Local {
+	if o.Local {
 		find = findLocal
 	}
-	found, err := find(ctx, o, []byte(q.User))
+	found, err := find(ctx, o, []byte(o.User))
 	if err != nil {
-		return Inspection{}, err
+		return State{}, err
 	}
 	if len(found) == 0 {
-		return Inspection{}, ErrNoState
+		return State{}, ErrNoState
 	}
 	// Where the user belongs comes first; the others are in the order of partitions.
 	belongs := func(f stored) bool {
 		if f.partitions == 0 {
 			return false
 		}
-		at, ok := o.Partitioner.Partition([]byte(q.User), f.partitions)
+		at, ok := o.Partitioner.Partition([]byte(o.User), f.partitions)
 		return ok && at == f.partition
 	}
 	if i := slices.IndexFunc(found, belongs); i > 0 {
 		first := found[i]
 		found = slices.Insert(slices.Delete(found, i, i+1), 0, first)
 	}
-	all := make([]Inspection, len(found))
+	all := make([]State, len(found))
 	for i, f := range found {
-		if all[i], err = f.inspect(o, q); err != nil {
-			return Inspection{}, err
+		if all[i], err = f.inspect(o); err != nil {
+			return State{}, err
 		}
-		if q.Local {
+		if o.Local {
 			continue
 		}
 		mark, _, err := topics.LastMark(ctx, o.Client(), o.Topics.Changelog, f.partition)
@@ -146,7 +163,7 @@ func Inspect(ctx context.Context, o Options, q InspectOptions) (Inspection, erro
 }
 
 // total is the first of a user's states with the others in it, and what all have spent.
-func total(o Options, all []Inspection) Inspection {
+func total(o Options, all []State) State {
 	spent, window, last := 0.0, 0.0, all[0].StepTime
 	for _, s := range all {
 		spent += s.EpsilonSpent
@@ -168,7 +185,7 @@ func total(o Options, all []Inspection) Inspection {
 }
 
 // spentInWindow is what a state has spent in the budget's window that ends with a step.
-func (o Options) spentInWindow(s *Inspection, last time.Time) float64 {
+func (o Options) spentInWindow(s *State, last time.Time) float64 {
 	// Of steps that end after this the window holds the releases.
 	since := last.UnixMilli() - int64(o.Release.Budget.WindowSteps-1)*o.Model.Step.Milliseconds()
 	return s.state.Ledger.SpentSince(since).Epsilon()
@@ -248,18 +265,18 @@ func lastValue(ctx context.Context, client *kafka.Client, topic string, p int32,
 }
 
 // inspect decodes a state.
-func (f stored) inspect(o Options, q InspectOptions) (Inspection, error) {
+func (f stored) inspect(o Options) (State, error) {
 	var s mechanism.State
 	if err := s.DecodeBinary(f.value); err != nil {
-		return Inspection{}, fmt.Errorf("partition %d: %w", f.partition, err)
+		return State{}, fmt.Errorf("partition %d: %w", f.partition, err)
 	}
-	model, known, err := o.modelOf(&s, q.User)
+	model, known, err := o.modelOf(&s, o.User)
 	if err != nil {
-		return Inspection{}, err
+		return State{}, err
 	}
-	found := Inspection{
-		User: q.User, Partition: f.partition, Offset: f.offset, Bytes: len(f.value),
-		Step: s.Step, Releases: s.Releases, EpsilonSpent: s.EpsilonSpent, PublishedAs: q.User,
+	found := State{
+		User: o.User, Partition: f.partition, Offset: f.offset, Bytes: len(f.value),
+		Step: s.Step, Releases: s.Releases, EpsilonSpent: s.EpsilonSpent, PublishedAs: o.User,
 		ModelID: s.Model.String(), OfThisModel: known,
 		RadiusM: s.RadiusKM * 1000, Cells: s.Posterior.Len(), state: &s,
 	}
@@ -271,7 +288,7 @@ func (f stored) inspect(o Options, q InspectOptions) (Inspection, error) {
 		}
 	}
 	if o.Publish.User == engine.UserPseudonym {
-		found.PublishedAs = engine.Pseudonym(o.Key, q.User)
+		found.PublishedAs = engine.Pseudonym(o.Key, o.User)
 	}
 	for _, p := range s.Posterior.P {
 		if p > 0 {
@@ -291,7 +308,7 @@ func (f stored) inspect(o Options, q InspectOptions) (Inspection, error) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.Posterior.P[b], s.Posterior.P[a]) })
-	for _, i := range order[:min(max(q.Top, 0), len(order))] {
+	for _, i := range order[:min(max(o.Top, 0), len(order))] {
 		c := s.Posterior.Cells[i]
 		found.Top = append(found.Top, CellMass{Cell: int64(c), Centre: *degreesOf(g, g.Centre(c)), Probability: s.Posterior.P[i]})
 	}
