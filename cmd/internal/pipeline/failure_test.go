@@ -89,7 +89,8 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 		if err != nil || n != servicetest.Partitions {
 			t.Errorf("%d partitions, %v", n, err)
 		}
-		again := atwork.Start(t, closed("made")) // and now that they are there, without the permission
+		// Now that they are there it starts without the permission.
+		again := atwork.Start(t, closed("made"))
 		servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(again.Log.String(), "partitions assigned") }, again)
 		again.Stop(t)
 	})
