@@ -71,7 +71,7 @@ leave them out.
 With a handful of vehicles the estimate is about individual people. Windows of a hundred
 and more are about a fleet.`,
 		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km --out density.csv --map density.png
-  geodither aggregate -c geodither.yml --window 1h --zone 2km --flows flows.csv --out-format geojson --out density.geojson
+  geodither aggregate -c geodither.yml --window 1h --zone 2km --flows flows.csv --out density.geojson
   geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z --window 1h --out december.csv
   geodither consume --topic fleet.sanitized | geodither aggregate --model model.avro --in - --window 10m`,
 		Args: cobra.ArbitraryArgs,
@@ -98,8 +98,7 @@ and more are about a fleet.`,
 	flags.StringVar(&f.from, "from", "", "`TIME` before which no window starts; records before it are followed and not counted")
 	flags.StringVar(&f.to, "to", "", "`TIME` after which no window ends; records of later windows are not looked at")
 	flags.Float64Var(&f.level, "level", aggregate.DefaultLevel, "confidence of the intervals")
-	flags.StringVar(&f.output.Path, "out", "-", "`FILE` to write the densities to; - is standard output")
-	flags.StringVar(&f.output.Format, "out-format", "csv", "csv, json (one object a line) or geojson (a polygon for each zone)")
+	flags.StringVar(&f.output.Path, "out", "-", "`FILE` for the densities: .csv, .ndjson or .geojson; - is CSV on standard output")
 	flags.Float64Var(&f.output.Least, "least", 0, "leave zones and flows out where fewer `VEHICLES` are expected; of flows, at least .01")
 	flags.StringVar(&f.output.Flows, "flows", "", "also write the flows between zones from window to window to this `FILE`, as CSV")
 	flags.StringVar(&f.output.Map, "map", "", "also draw the window with most vehicles to this `FILE`, .png or .svg")

@@ -73,7 +73,7 @@ func TestAggregateFiles(t *testing.T) {
 		settings := slices.Concat(c.flags, withConfig(t, "release: {"+c.release+"}", "publish: "+c.publish))
 		csvFile, jsonFile := filepath.Join(dir, name+".csv"), filepath.Join(dir, name+".ndjson")
 		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out", csvFile)...)...)
-		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out-format", "json", "--out", jsonFile)...)...)
+		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out", jsonFile)...)...)
 		args := append([]string{"aggregate", "--model", model, "--window", "10m"}, c.flags...)
 		if c.release != none {
 			args = []string{"aggregate", "-c", readerConfig(t, dir, "model: "+model, c.release), "--window", "10m"}
@@ -152,14 +152,19 @@ func TestAggregateOutputs(t *testing.T) {
 	if svg := read(t, image); !strings.Contains(svg, "the model alone") || !strings.Contains(svg, "6 vehicles in the window") {
 		t.Error("the map lacks its titles")
 	}
-	lines := strings.Split(strings.TrimSpace(succeed(t, append(args, "--out-format", "json")...).out), "\n")
+	in := func(format string) string {
+		path := filepath.Join(dir, "density."+format)
+		succeed(t, append(args, "--out", path)...)
+		return read(t, path)
+	}
+	lines := strings.Split(strings.TrimSpace(in("ndjson")), "\n")
 	var geo struct {
 		Features []struct {
 			Geometry   struct{ Coordinates [][][2]float64 }
 			Properties map[string]any
 		}
 	}
-	if err := json.Unmarshal([]byte(succeed(t, append(args, "--out-format", "geojson")...).out), &geo); err != nil {
+	if err := json.Unmarshal([]byte(in("geojson")), &geo); err != nil {
 		t.Fatal(err)
 	}
 	if len(lines) != len(rows) || len(geo.Features) != len(rows) {
@@ -259,7 +264,7 @@ func TestAggregateRefuses(t *testing.T) {
 		{args(sanitized, "--resamples", "1"), cli.ExitUsage, []string{"--resamples is gone", "40 resamples"}},
 		{args(sanitized, "--budget", "1"), cli.ExitUsage, []string{"--budget is gone", "release.budget.epsilon"}},
 		{args(sanitized, "--least", "-1"), cli.ExitUsage, []string{"--least"}},
-		{args(sanitized, "--out-format", "xml"), cli.ExitUsage, []string{"csv, json or geojson"}},
+		{args(sanitized, "--out", "x.xml"), cli.ExitUsage, []string{".csv, .ndjson"}},
 		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{".png or .svg"}},
 		{args(sanitized, "--out", sanitized), cli.ExitUsage, []string{"input too"}},
 		{args("-", "--in", "-"), cli.ExitUsage, []string{"named twice"}},

@@ -75,7 +75,7 @@ of 1/(1-confidence) audits of different seeds.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags)
+	f.input.Register(flags, "in")
 	f.settings.Register(flags, "model, release, publish, input")
 	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\", in place of the config's")
 	flags.Float64Var(&f.draws, "draws", audit.DefaultDraws, "`NUMBER` of releases that the attack draws; the audit of the service grows with it")

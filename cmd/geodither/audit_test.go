@@ -177,7 +177,6 @@ func TestAuditUsage(t *testing.T) {
 		{auditArgs(model, "--delta", "1"), cli.ExitUsage, []string{"delta"}},
 		{auditArgs(model, withConfig(t, "release: {min_radius: 3, budget: none}")...), cli.ExitUsage, []string{"settings.yml", "no unit"}},
 		{auditArgs(model, "--min-radius", "3km"), cli.ExitUsage, []string{"--min-radius is gone", "release.min_radius"}},
-		{auditArgs(model, "--format", "gpx", "--in", model), cli.ExitUsage, []string{`"gpx"`}},
 		{auditArgs(filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
 		{auditArgs(model, "--in", filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
 		{auditArgs(tiny), cli.ExitFailed, []string{"more than one place", "--delta"}},

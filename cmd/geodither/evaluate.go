@@ -12,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/datasets"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
 type evaluateFlags struct {
-	data        dataFlags
+	data        datasets.Flags
 	experiments []string
 	also        []string
 	out         string
@@ -63,7 +64,7 @@ over time show one person's trace. The folder is for your eyes, unless the data 
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
 	}
 	flags := cmd.Flags()
-	f.data.register(flags)
+	f.data.Register(flags)
 	flags.StringSliceVar(&f.experiments, "experiment", []string{"all"}, experimentNames()+", or all; several with commas")
 	flags.StringSliceVar(&f.also, "also", []string{study.AlsoEstimate}, "what else is measured, with commas")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` for the report and what it was made of")
@@ -97,7 +98,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	if err := options.Validate(); err != nil {
 		return cli.Usage(err)
 	}
-	sets, err := f.data.sets()
+	sets, err := f.data.Sets()
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	defer bar.Done()
 	var data []*study.Data
 	for _, set := range sets {
-		d, err := set.load(ctx, bar, std)
+		d, err := set.Load(ctx, bar, std)
 		if err != nil {
 			return err
 		}
@@ -123,13 +124,13 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 
 // prepare makes the folder, before an hour of work. What is measured of others'
 // traces is for the caller alone, and stays out of any repository around it.
-func (f *evaluateFlags) prepare(sets []dataSet, std cli.Streams) error {
+func (f *evaluateFlags) prepare(sets []datasets.Set, std cli.Streams) error {
 	if err := os.MkdirAll(f.out, 0o700); err != nil {
 		return files.Unwritten(f.out, err)
 	}
 	files.WarnOpenFolder(f.out, std.Err)
 	for _, set := range sets {
-		if !set.definition.Open {
+		if !set.Public() {
 			return files.Hide(f.out, std.Err)
 		}
 	}

@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"encoding/csv"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/datasets"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
@@ -106,7 +105,7 @@ func TestEvaluateSparesGitignore(t *testing.T) {
 		f := evaluateFlags{out: folder}
 		for range 2 {
 			var errs strings.Builder
-			if err := f.prepare([]dataSet{{}}, cli.Streams{Err: &errs}); err != nil {
+			if err := f.prepare([]datasets.Set{{}}, cli.Streams{Err: &errs}); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Contains(errs.String(), ".gitignore is left as it is"); got != told || !told && errs.Len() > 0 {
@@ -119,39 +118,6 @@ func TestEvaluateSparesGitignore(t *testing.T) {
 	}
 	if got := read(t, filepath.Join(dir, "fresh", ".gitignore")); got != "*\n" {
 		t.Errorf("a fresh folder's is %q", got)
-	}
-}
-
-// TestCheckInPlaces: the places of check-ins are their coordinates on the map, each once, in an
-// order that does not depend on who has read what.
-func TestCheckInPlaces(t *testing.T) {
-	lines := []string{ // in and around Los Angeles
-		"1\t2010-10-19T23:55:27Z\t34.05\t-118.25\t7", "1\t2010-10-18T22:17:43Z\t34.10\t-118.30\t8", "1\t2010-10-17T22:17:43Z\t34.05\t-118.25\t7",
-		"1\t2010-10-16T22:17:43Z\t40.75\t-73.99\t9", // New York
-		"2\t2010-10-19T23:55:27Z\t34.10\t-118.30\t8", "2\t2010-10-17T23:55:27Z\t33.95\t-118.40\t5", "2\t2010-10-16T22:17:43Z\t34.05\t-118.25\t7",
-	}
-	dir, ids := t.TempDir(), map[string]bool{}
-	for _, files := range [][][]string{{lines}, {lines[:4], lines[4:]}, {lines[4:], lines[:4]}} {
-		f := dataFlags{timestamps: []string{"3"}}
-		for i, of := range files {
-			f.paths = append(f.paths, "gowalla="+write(t, dir, fmt.Sprintf("%d.txt", i), strings.Join(of, "\n")+"\n"))
-		}
-		sets, err := f.sets()
-		if err != nil {
-			t.Fatal(err)
-		}
-		sets[0].definition.Folds = 2
-		data, err := sets[0].load(t.Context(), cli.NewProgress(io.Discard, nil), cli.Streams{Err: io.Discard})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if data.Places.Len() != 3 {
-			t.Errorf("%d places, want 3", data.Places.Len())
-		}
-		ids[data.Places.ID] = true
-	}
-	if len(ids) != 1 {
-		t.Error("the places depend on how they are read")
 	}
 }
 
@@ -180,13 +146,13 @@ func TestEvaluateRefuses(t *testing.T) {
 
 // TestEvaluateInterrupted: what is measured is kept, and the same command goes on.
 func TestEvaluateInterrupted(t *testing.T) {
-	sets, err := (&dataFlags{}).sets()
+	sets, err := (&datasets.Flags{}).Sets()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var errs strings.Builder
 	std := cli.Streams{Err: &errs}
-	data, err := sets[0].load(t.Context(), cli.NewProgress(&errs, nil), std)
+	data, err := sets[0].Load(t.Context(), cli.NewProgress(&errs, nil), std)
 	if err != nil {
 		t.Fatal(err)
 	}

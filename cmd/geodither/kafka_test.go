@@ -91,7 +91,9 @@ publish: %s
 log: {level: debug}
 `, broker, encoding, encoding, c.release, c.publish))
 	report := filepath.Join(dir, "report.json")
-	want := decoded(t, succeed(t, "sanitize", "-c", config, "--in", traces, "--key-file", key, "--out-format", "json", "--report", report).out)
+	_, lines := sanitizeTo(t, "json",
+		"sanitize", "-c", config, "--in", traces, "--key-file", key, "--report", report)
+	want := decoded(t, lines)
 	var summary sanitize.Summary
 	if err := json.Unmarshal([]byte(read(t, report)), &summary); err != nil || !c.keeps(summary) {
 		t.Errorf("%v, sanitize's report: %+v", err, summary)

@@ -47,7 +47,9 @@ func TestPseudonym(t *testing.T) {
 	key := write(t, dir, "noise.key", noise.KeyFromSeed(1<<40).Reveal())
 	t.Setenv(files.KeyVariable, noise.KeyFromSeed(1<<40+1).Reveal()) // is not the one that is named
 	named := strings.TrimSpace(succeed(t, "key", "pseudonym", "--key-file", key, "--user", "3").out)
-	users := byUser(decoded(t, succeed(t, sanitizeArgs(traces, model, "--key-file", key, "-c", withConfig(t, "publish: {user: pseudonym}")[1], "--out-format", "json")...).out))
+	_, lines := sanitizeTo(t, "json", sanitizeArgs(traces, model, "--key-file", key,
+		"-c", withConfig(t, "publish: {user: pseudonym}")[1])...)
+	users := byUser(decoded(t, lines))
 	if len(users[named]) == 0 || len(users) != 6 || len(users["3"]) != 0 {
 		t.Errorf("%s has %d records of %d users", named, len(users[named]), len(users))
 	}

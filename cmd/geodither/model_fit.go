@@ -64,7 +64,7 @@ alone.`,
 		},
 	}
 	flags := cmd.Flags()
-	input.Register(flags)
+	input.Register(flags, "in")
 	flags.StringVar(&o.HeldOut, "held-out", "", "`WHO` a second model is not trained on: a share of the users such as 0.1, a number of them, or a file with a user in each line")
 	flags.BoolVar(&o.Write, "write", false, "store the fit of --held-out in the model's file; the model stays the same")
 	flags.BoolVar(&o.Select, "select", false, "choose the smoothing that predicts users left out best, in place of a measurement")

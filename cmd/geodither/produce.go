@@ -59,7 +59,7 @@ retry inside one run doubles nothing. A Kafka record's timestamp is the time of 
 		},
 	}
 	flags := cmd.Flags()
-	f.input.RegisterAs(flags, "in")
+	f.input.Register(flags, "in")
 	f.to.Register(flags, "raw topic")
 	flags.IntVar(&f.partitions, "create", 0, "make the topic with this many `PARTITIONS` if it is missing")
 	flags.Float64Var(&f.rate, "rate", 0, "records per second at most; 0: as fast as it goes")

@@ -20,14 +20,13 @@ import (
 )
 
 type sanitizeFlags struct {
-	settings  config.Flags
-	input     cli.InputFlags
-	model     string
-	out       string
-	outFormat string
-	keyFile   string
-	seed      uint64
-	report    string
+	settings config.Flags
+	input    cli.InputFlags
+	model    string
+	out      string
+	keyFile  string
+	seed     uint64
+	report   string
 }
 
 func newSanitize(std cli.Streams) *cobra.Command {
@@ -57,28 +56,27 @@ what that means in metres. They are aggregates, but they come from the truth: ke
 the trusted side. --report writes them to a file that only its owner may read.`,
 		Example: `  geodither sanitize --model model.avro --in traces.csv --epsilon 1 --delta 0.01 --out sanitized.csv
   geodither sanitize -c geodither.yml --in traces.csv --key-file noise.key --out sanitized.csv
-  zcat traces.gz | geodither sanitize --model model.avro --in - --out-format json --epsilon 4 --delta 0.3`,
+  zcat traces.gz | geodither sanitize --model model.avro --in - --epsilon 4 --delta 0.3 --out sanitized.ndjson`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), args, std)
 		},
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags)
+	f.input.Register(flags, "in")
 	f.settings.Register(flags, "model, release, publish, input")
 	f.settings.RegisterInterval(flags)
 	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\", in place of the config's")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed in place of a key: the records are marked as not private")
-	flags.StringVar(&f.out, "out", "-", "`FILE` to write; - is standard output")
-	flags.StringVar(&f.outFormat, "out-format", "csv", "csv, json (one object a line) or geojson")
+	flags.StringVar(&f.out, "out", "-", "`FILE` to write: .csv, .ndjson or .geojson; - is CSV on standard output")
 	flags.StringVar(&f.report, "report", "", "also write the summary as JSON to this `FILE`, for its owner alone")
 	return cmd
 }
 
 func (f *sanitizeFlags) run(ctx context.Context, flags *pflag.FlagSet, args []string, std cli.Streams) error {
-	if err := records.CheckFormat(f.outFormat); err != nil {
-		return cli.Usage(err)
+	if _, err := records.FormatOf(f.out); err != nil {
+		return err
 	}
 	settings, err := f.read(flags)
 	if err != nil {
@@ -95,7 +93,7 @@ func (f *sanitizeFlags) run(ctx context.Context, flags *pflag.FlagSet, args []st
 	if err != nil {
 		return err
 	}
-	out, err := records.NewOutput(f.out, f.outFormat, std.Out)
+	out, err := records.NewOutput(f.out, std.Out)
 	if err != nil {
 		return err
 	}

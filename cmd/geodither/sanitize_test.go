@@ -31,7 +31,15 @@ func sanitizeArgs(traces, model string, more ...string) []string {
 	return append([]string{"sanitize", "--in", traces, "--model", model, "--epsilon", "2", "--delta", "0.02"}, more...)
 }
 
-// records decodes JSON lines.
+// sanitizeTo runs sanitize into a file of a format, and returns what it said and the file.
+func sanitizeTo(t *testing.T, format string, args ...string) (result, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "out."+format)
+	r := succeed(t, append(args, "--out", path)...)
+	return r, read(t, path)
+}
+
+// decoded decodes JSON lines.
 func decoded(t *testing.T, lines string) []schemas.Sanitized {
 	t.Helper()
 	var all []schemas.Sanitized
@@ -70,8 +78,9 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := decoded(t, succeed(t, sanitizeArgs(traces, path, "--out-format", "json", "--seed", "5",
-				"--mechanism", o.Mechanism, "-c", withConfig(t, "release: {inference: "+o.Inference+", budget: none}")[1])...).out)
+			_, lines := sanitizeTo(t, "json", sanitizeArgs(traces, path, "--seed", "5", "--mechanism",
+				o.Mechanism, "-c", withConfig(t, "release: {inference: "+o.Inference+", budget: none}")[1])...)
+			got := decoded(t, lines)
 			if len(got) != len(towntest.Fixes()) {
 				t.Fatalf("%d records of %d fixes", len(got), len(towntest.Fixes()))
 			}
@@ -136,12 +145,15 @@ func TestSanitizeFormats(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	metric := withConfig(t, "publish: {metric: true}")[1]
 	in := func(format string) string {
-		path := filepath.Join(dir, "out."+format)
-		r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "-c", metric, "--out-format", format, "--out", path)...)
-		if stream := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "-c", metric, "--out-format", format)...).out; stream != read(t, path) || r.out != "" {
-			t.Errorf("%s: the file is not what standard output gets", format)
+		args := sanitizeArgs(traces, model, "--seed", "1", "-c", metric)
+		r, text := sanitizeTo(t, format, args...)
+		if r.out != "" {
+			t.Errorf("%s: standard output gets %q", format, r.out)
 		}
-		return read(t, path)
+		if format == "csv" && succeed(t, args...).out != text {
+			t.Error("the file is not what standard output gets")
+		}
+		return text
 	}
 	want := decoded(t, in("json"))
 	if !slices.ContainsFunc(want, func(r schemas.Sanitized) bool { return r.FactorSet > 1 }) || !slices.ContainsFunc(want, func(r schemas.Sanitized) bool { return r.FactorSet == 0 }) {
@@ -215,9 +227,10 @@ func TestSanitizeNothing(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
 	empty, report := write(t, dir, "empty.csv", "user_id,timestamp,latitude,longitude\n"), filepath.Join(dir, "report.json")
-	requireGeoJSON(t, succeed(t, sanitizeArgs(empty, model, "--out-format", "geojson", "--report", report)...).out, nil)
+	_, features := sanitizeTo(t, "geojson", sanitizeArgs(empty, model, "--report", report)...)
+	requireGeoJSON(t, features, nil)
 	requireCSV(t, succeed(t, sanitizeArgs(empty, model)...).out, nil)
-	if out := succeed(t, sanitizeArgs(empty, model, "--out-format", "json")...).out; out != "" {
+	if _, out := sanitizeTo(t, "ndjson", sanitizeArgs(empty, model)...); out != "" {
 		t.Errorf("JSON lines of nothing are %q", out)
 	}
 	if !json.Valid([]byte(read(t, report))) {
@@ -260,12 +273,12 @@ func TestSanitizeReport(t *testing.T) {
 		fmt.Sprintf("0,%d,11,21\n", fixes[len(fixes)-1].Timestamp+60_000)
 	traces = write(t, dir, filepath.Base(traces), text)
 	path := filepath.Join(dir, "report.json")
-	r := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out-format", "json", "--report", path)...)
+	r, lines := sanitizeTo(t, "json", sanitizeArgs(traces, model, "--seed", "1", "--report", path)...)
 	var report sanitize.Summary
 	if err := json.Unmarshal([]byte(read(t, path)), &report); err != nil {
 		t.Fatal(err)
 	}
-	got := decoded(t, r.out)
+	got := decoded(t, lines)
 	releases, spent := int64(0), 0.0
 	for _, r := range got {
 		spent += r.Epsilon
@@ -314,7 +327,8 @@ func TestSanitizeRefuses(t *testing.T) {
 		"dead_letter": {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1, schemas.ReasonOutsideMap: 2},
 		"clamp":       {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1},
 	} {
-		r := succeed(t, sanitizeArgs(traces, model, append(withConfig(t, "input: {outside: "+outside+"}"), "--seed", "1", "--out-format", "json", "--report", path)...)...)
+		r, lines := sanitizeTo(t, "json", sanitizeArgs(traces, model,
+			append(withConfig(t, "input: {outside: "+outside+"}"), "--seed", "1", "--report", path)...)...)
 		var report sanitize.Summary
 		if err := json.Unmarshal([]byte(read(t, path)), &report); err != nil {
 			t.Fatal(err)
@@ -323,7 +337,7 @@ func TestSanitizeRefuses(t *testing.T) {
 		if !maps.Equal(report.Refused, refused) || report.OutsideMap != 2 || report.Clamped != clamped || report.SwappedMap != 2 {
 			t.Errorf("%s: the report says %+v", outside, report)
 		}
-		if n := len(decoded(t, r.out)); n != len(towntest.Fixes())+int(clamped) {
+		if n := len(decoded(t, lines)); n != len(towntest.Fixes())+int(clamped) {
 			t.Errorf("%s: %d records", outside, n)
 		}
 		for _, part := range []string{"2 outside the map", "1 before_gps, 1 null_island", "latitude and longitude look swapped"} {

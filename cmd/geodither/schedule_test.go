@@ -174,10 +174,10 @@ func TestSanitizeVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := filepath.Join(dir, "report.json")
-	args := []string{"sanitize", "--in", traces, "-c", withConfig(t, "models: "+path)[1], "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out-format", "json", "--report", report}
-	r := succeed(t, args...)
+	args := []string{"sanitize", "--in", traces, "-c", withConfig(t, "models: "+path)[1], "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--report", report}
+	_, lines := sanitizeTo(t, "json", args...)
 	used, owners := map[string]int{}, map[string]string{}
-	for _, rec := range decoded(t, r.out) {
+	for _, rec := range decoded(t, lines) {
 		want := first.ID()
 		if rec.Step*60_000 >= 1_700_001_240_000 {
 			want = second.ID()
@@ -211,9 +211,11 @@ func TestSanitizeVersions(t *testing.T) {
 		t.Errorf("the report says %q and %q, %v", summary.ModelID, summary.LaterIDs, err)
 	}
 	personals := withConfig(t, "model: "+filepath.Join(dir, "second.avro"), "personal: "+filepath.Join(dir, "own"))
-	alone := succeed(t, append([]string{"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--out-format", "json"}, personals...)...)
+	_, alone := sanitizeTo(t, "json", append([]string{
+		"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--seed", "5",
+	}, personals...)...)
 	personal := 0
-	for _, rec := range decoded(t, alone.out) {
+	for _, rec := range decoded(t, alone) {
 		if rec.ModelID != second.ID() {
 			personal++
 		}

@@ -20,16 +20,14 @@ func TestSeededOutput(t *testing.T) {
 	key := filepath.Join(dir, "noise.key")
 	succeed(t, "key", "new", key)
 	for _, format := range []string{"csv", "json", "geojson"} {
-		seeded := succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out-format", format)...)
-		if n := strings.Count(seeded.out, marked); n != len(towntest.Fixes()) {
+		seeded, text := sanitizeTo(t, format, sanitizeArgs(traces, model, "--seed", "1")...)
+		if n := strings.Count(text, marked); n != len(towntest.Fixes()) {
 			t.Errorf("%s: %d of %d records are marked", format, n, len(towntest.Fixes()))
 		}
 		requireWords(t, seeded.err, "WARNING: NOT PRIVATE", "--key-file")
-		for name, r := range map[string]result{
-			"a key":       succeed(t, sanitizeArgs(traces, model, "--key-file", key, "--out-format", format)...),
-			"a fresh key": succeed(t, sanitizeArgs(traces, model, "--out-format", format)...),
-		} {
-			if strings.Contains(r.out, "seeded") || strings.Contains(r.err, "NOT PRIVATE") {
+		for name, more := range map[string][]string{"a key": {"--key-file", key}, "a fresh key": nil} {
+			r, text := sanitizeTo(t, format, sanitizeArgs(traces, model, more...)...)
+			if strings.Contains(text, "seeded") || strings.Contains(r.err, "NOT PRIVATE") {
 				t.Errorf("%s, %s: marked as seeded", format, name)
 			}
 		}

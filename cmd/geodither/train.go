@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,11 +63,11 @@ knows where its users live: keep it as secret as the traces. No epsilon protects
 "geodither model fit" measures how well the model predicts users it has not seen, and with
 --select finds better values for --smoothing.`,
 		Example: `  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
-  geodither train --format geolife --in "Geolife Trajectories 1.3/Data" --interpolate 5m --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
+  geodither train --in "Geolife Trajectories 1.3/Data" --interpolate 5m --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
   geodither train --in traces.csv --hours 6,10,16,20 --weekend --utc-offset 1h --personal models --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out model.avro
   geodither train --in traces.csv --dp-epsilon 1 --dp-contribution 50 --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out private.avro
   geodither train --in traces.csv --smoothing radius=4,jumps=0.02 --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
-  geodither train --format gowalla --every-fix --in loc-gowalla_totalCheckins.txt.gz --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro
+  geodither train --every-fix --in loc-gowalla_totalCheckins.txt.gz --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro
   geodither train -c geodither.yml --from 2026-11-01T00:00:00Z --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out fleet.avro`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,7 +75,7 @@ knows where its users live: keep it as secret as the traces. No epsilon protects
 		},
 	}
 	flags := cmd.Flags()
-	f.input.Register(flags)
+	f.input.Register(flags, "in")
 	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service whose raw topic is read in place of files")
 	flags.StringVar(&f.from, "from", "", "first record of the topic to train on: `OFFSET` or time; default: its beginning")
 	flags.StringVar(&f.to, "to", "", "first record of the topic to leave out again: `OFFSET` or time; default: its end")
@@ -114,7 +113,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 		return err
 	}
 	var c config.File
-	f.From = strings.TrimSpace("traces " + f.input.Format)
+	f.From = "traces"
 	if f.config != "" {
 		var err error
 		if c, err = f.readConfig(); err != nil {
@@ -149,8 +148,8 @@ func (f *trainFlags) checkSource(given func(string) bool) error {
 		return cli.Usagef("name the traces to read with --in (- is standard input), or the config of a service with -c")
 	case f.config != "" && len(f.Inputs) > 0:
 		return cli.Usagef("-c and files exclude each other: train on the service's topic or on files")
-	case f.config != "" && (given("format") || given("columns")):
-		return cli.Usagef("--format and --columns are for files; the config says how a raw topic is encoded")
+	case f.config != "" && given("columns"):
+		return cli.Usagef("--columns is for files; the config says how a raw topic is encoded")
 	}
 	return nil
 }
@@ -180,7 +179,7 @@ func (f *trainFlags) source(ctx context.Context, c config.File, args []string, s
 		return gather.Files{Reader: reader}, err
 	}
 	s := &gather.Topic{
-		Name: c.Topics.Raw, Encoding: c.Encoding.Raw, Strict: f.input.Strict,
+		Name: c.Topics.Raw, Encoding: c.Encoding.Raw,
 		MaxAhead: cmp.Or(c.MaxAhead, engine.DefaultMaxAhead),
 	}
 	var err error

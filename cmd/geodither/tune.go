@@ -52,7 +52,7 @@ The config limits it to that.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args, std) },
 	}
 	flags, o := cmd.Flags(), &f.options
-	f.input.RegisterAs(flags, "data")
+	f.input.Register(flags, "data")
 	flags.StringVar(&f.box, "box", "", "the map's `SOUTH,WEST,NORTH,EAST`, degrees")
 	flags.StringSliceVar(&f.cells, "cell", nil, "sides of cells to try, `LENGTHS`; default 1/20 and 1/40 of the map")
 	flags.DurationSliceVar(&o.Steps, "step", nil, "time steps to try, `TIMES`; default by how often fixes come")

@@ -64,8 +64,7 @@ var flowHeader = []string{
 
 // Output says where to write estimates and how.
 type Output struct {
-	Path   string // "-" is standard output
-	Format string // csv, json or geojson
+	Path string // "-" is standard output, as CSV; the extension of a file is its format
 	// Least is the expected number of vehicles below which zones and flows are left out.
 	Least float64
 	Flows string // file; empty: none
@@ -74,8 +73,8 @@ type Output struct {
 
 // Validate reports what cannot be used.
 func (o Output) Validate() error {
-	if records.CheckFormat(o.Format) != nil {
-		return cli.Usagef("output format %q is unknown: choose csv, json or geojson", o.Format)
+	if _, err := records.FormatOf(o.Path); err != nil {
+		return err
 	}
 	if !(o.Least >= 0) {
 		return cli.Usagef("--least is not a number of vehicles")
@@ -92,6 +91,7 @@ func (o Output) Validate() error {
 // output writes zones, flows and the map. Files appear when they are complete.
 type output struct {
 	options Output
+	format  string           // of density, as for [records.NewWriter]
 	zones   *aggregate.Zones // from the first window on
 	density *files.File
 	flows   *files.File // nil if there are none
@@ -104,6 +104,9 @@ type output struct {
 func newOutput(options Output, stdout io.Writer) (*output, error) {
 	o := &output{options: options}
 	var err error
+	if o.format, err = records.FormatOf(options.Path); err != nil {
+		return nil, err
+	}
 	if o.density, err = files.CreateOrStdout(options.Path, stdout); err != nil {
 		return nil, err
 	}
@@ -117,7 +120,7 @@ func newOutput(options Output, stdout io.Writer) (*output, error) {
 			return nil, errors.Join(err, o.discard())
 		}
 	}
-	if options.Format == "csv" {
+	if o.format == "csv" {
 		err = o.rows.Write(zoneHeader)
 	}
 	if err != nil {
@@ -187,7 +190,7 @@ func middle(zones *aggregate.Zones, zone int32) (lat, lon float64) {
 }
 
 func (o *output) zone(r zoneRow) error {
-	switch o.options.Format {
+	switch o.format {
 	case "csv":
 		return o.rows.Write(r.fields())
 	case "geojson":
@@ -215,7 +218,7 @@ func (o *output) polygon(zone int32) polygon {
 func (o *output) close(s aggregate.Summary) error {
 	o.rows.Flush()
 	err := o.rows.Error()
-	if o.options.Format == "geojson" {
+	if o.format == "geojson" {
 		err = errors.Join(err, o.features.Close())
 	}
 	if o.flows != nil {

@@ -303,6 +303,14 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 	},
+	// What "geodither evaluate" measures on.
+	"cmd/internal/datasets": {
+		ours: []string{
+			"cmd/internal/cli", "cmd/internal/fleet", "cmd/internal/gather", "cmd/internal/traces",
+			"mechanism/evaluation/experiment/study", "mechanism/mobility/train",
+		},
+		third: []string{pflag},
+	},
 	"cmd/internal/modelfit": {
 		ours: []string{
 			"mechanism", "mechanism/evaluation/fit", "mechanism/mobility",
@@ -395,7 +403,8 @@ var table = map[string]rule{
 	"cmd/geodither": {
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/audit",
-			"cmd/internal/cli", "cmd/internal/config", "cmd/internal/demo",
+			"cmd/internal/cli", "cmd/internal/config", "cmd/internal/datasets",
+			"cmd/internal/demo",
 			"cmd/internal/devbroker", "cmd/internal/engine", "cmd/internal/expect",
 			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/kafkaconn",
@@ -404,13 +413,13 @@ var table = map[string]rule{
 			"cmd/internal/tuning", "consumer", "mechanism", "mechanism/aggregate",
 			"mechanism/evaluation/audit", "mechanism/evaluation/compare",
 			"mechanism/evaluation/experiment", "mechanism/evaluation/experiment/study",
-			"mechanism/law", "mechanism/mobility", "mechanism/mobility/train",
-			"mechanism/noise", "mechanism/trial", "schemas",
+			"mechanism/law", "mechanism/mobility", "mechanism/noise",
+			"mechanism/trial", "schemas",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{
 			"cmd/internal/towntest", "consumer/admin", "consumer/wire", "mechanism/grid",
-			"producer/partition", franz, kafkaGo, yamlGo,
+			"mechanism/mobility/train", "producer/partition", franz, kafkaGo, yamlGo,
 		},
 	},
 }

@@ -120,7 +120,7 @@ func (h *harness) prepare(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"go", "build", "-o", h.binary, "./cmd/geodither"},
 		{
-			h.binary, "train", "--format", "csv", "--in", "cmd/internal/fleet/sample/liverpool.csv",
+			h.binary, "train", "--in", "cmd/internal/fleet/sample/liverpool.csv",
 			"--box", "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", fleetStep.String(),
 			"--out", h.model(),
 		},

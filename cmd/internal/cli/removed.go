@@ -16,17 +16,21 @@ import (
 // old when they meet a new release.
 var removed = map[string]map[string]string{
 	"aggregate": with(releaseKeys, map[string]string{
-		"resamples": "the intervals are always made with 40 resamples",
-		"seed":      "the seed is fixed, so that the same records give the same figures",
-		"open":      "all windows of files are open at once, and two of a topic",
-		"models":    inConfig("models"),
-		"personal":  inConfig("personal"),
-		"brokers":   inConfig("brokers"),
+		"out-format": outFormat,
+		"resamples":  "the intervals are always made with 40 resamples",
+		"seed":       "the seed is fixed, so that the same records give the same figures",
+		"open":       "all windows of files are open at once, and two of a topic",
+		"models":     inConfig("models"),
+		"personal":   inConfig("personal"),
+		"brokers":    inConfig("brokers"),
 		"topic": inConfig("topics.sanitized") +
 			`; or pipe "geodither consume --topic TOPIC" to --in -`,
 		"encoding": inConfig("encoding.sanitized"),
 	}),
-	"audit": with(releaseKeys, nil),
+	"audit": with(releaseKeys, map[string]string{
+		"format": format,
+		"strict": strict,
+	}),
 	"consume": {
 		"read-uncommitted": "only committed records are read; the others were never released",
 	},
@@ -48,41 +52,48 @@ var removed = map[string]map[string]string{
 		"seed":   "the seed is fixed, so that the same settings give the same figures",
 	}),
 	"produce": {
-		"format": "the content and the name of a file tell its format",
-		"strict": "rows that cannot be used are counted and left out",
+		"format": format,
+		"strict": strict,
 	},
 	"replay": {
 		"group":    `the group is always the service's, ".replay." and the output topic`,
 		"temp-dir": temporary,
 	},
 	"sanitize": with(releaseKeys, map[string]string{
+		"format":            format,
 		"models":            inConfig("models"),
+		"out-format":        outFormat,
 		"personal":          inConfig("personal"),
 		"outside":           inConfig("input.outside"),
 		"publish-timestamp": inConfig("publish.timestamp"),
 		"publish-user":      inConfig("publish.user"),
 		"publish-metric":    inConfig("publish.metric"),
+		"strict":            strict,
 	}),
 	"state verify": {"temp-dir": temporary},
 	"tune": {
 		"mechanism":   "tune works with lattice",
 		"scout-steps": "the numbers of steps are fixed, --quick takes fewer",
 		"steps":       "the numbers of steps are fixed, --quick takes fewer",
-		"format":      "the content and the name of a file tell its format",
-		"strict":      "rows that cannot be used are counted and left out",
+		"format":      format,
+		"strict":      strict,
 	},
 	"model fit": {
 		"deltas":   "drift is always measured at δ = .001, .003, .01, .03, .1 and .3 besides",
 		"estimate": "the error is that of the mean",
+		"format":   format,
 		"max-gap":  withGap,
 		"seed": "the seed is fixed, so that the same traces give the same figures; --runs " +
 			"averages over more noise",
+		"strict": strict,
 	},
 	"train": {
 		"backoff": smoothing("backoff"),
 		"brokers": inConfig("brokers"),
 		"dp-radius": "the radius of --smoothing bounds the moves that count, such as " +
 			"--smoothing radius=3",
+		"format":        format,
+		"strict":        strict,
 		"encoding":      inConfig("encoding.raw"),
 		"fit-delta":     inModelFit("--delta"),
 		"fit-deltas":    inModelFit("--held-out"),
@@ -111,6 +122,12 @@ var removed = map[string]map[string]string{
 
 // temporary says where the folder for temporary files comes from.
 const temporary = "the environment variable TMPDIR names the folder for temporary files"
+
+const (
+	format    = "the content and the name of a file tell its format"
+	outFormat = "the extension of --out is the format: .csv, .ndjson or .geojson"
+	strict    = "rows that cannot be used are counted and left out"
+)
 
 // withGap says where the greatest gap of interpolation went.
 const withGap = "--interpolate takes the longest gap as its value, such as --interpolate 2m"

@@ -102,7 +102,7 @@ func (in *Gathered) Warnings(
 	fixes, swapped := in.Counts()
 	cells := int64(model.Grid.Cells())
 	warn(in.Skips.Total > fixes,
-		"more was skipped than read: is --format right, and the columns what they are called?")
+		"more was skipped than read: are these traces, and the columns what they are called?")
 	warn(report.OutsideBox > 9*report.Fixes,
 		"%d of %d fixes lie outside the box and were left out: is it the right one (south, west, "+
 			"north, east)?",

@@ -26,7 +26,6 @@ type Topic struct {
 	Client   *kafka.Client
 	Name     string
 	Encoding schemas.Encoding
-	Strict   bool         // a record that the service would refuse is an error
 	From, To topics.Bound // the record at To is left out
 	// MaxAhead leaves out a fix whose time is this much ahead of its Kafka record's.
 	MaxAhead time.Duration
@@ -130,16 +129,12 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 	return windows, total, nil
 }
 
-// refuse counts a record that the service would refuse, or returns the error of strict reading.
-// Neither says what is in the record.
+// refuse counts a record that the service would refuse, or returns the error of
+// reading. It does not say what is in the record.
 func (s *Topic) refuse(skips *traces.Skips, p int, offset int64, cause error) error {
 	rejection, ok := errors.AsType[*schemas.Rejection](cause)
 	if !ok {
 		return cause
-	}
-	if s.Strict {
-		return fmt.Errorf("%s/%d at offset %d: %s: train without --strict to leave such "+
-			"records out", s.Name, p, offset, rejection.Reason)
 	}
 	skips.Add(p, traces.Skip{
 		File: fmt.Sprintf("%s/%d", s.Name, p), Line: int(offset), Reason: string(rejection.Reason),

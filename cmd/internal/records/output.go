@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/schemas"
 )
@@ -15,15 +14,19 @@ type Output struct {
 	file   *files.File
 }
 
-// NewOutput opens a path, or standard output for "-".
-func NewOutput(path, format string, stdout io.Writer) (*Output, error) {
+// NewOutput opens a path, whose extension is its format, or standard output for "-", which is CSV.
+func NewOutput(path string, stdout io.Writer) (*Output, error) {
+	format, err := FormatOf(path)
+	if err != nil {
+		return nil, err
+	}
 	file, err := files.CreateOrStdout(path, stdout)
 	if err != nil {
 		return nil, err
 	}
 	writer, err := NewWriter(format, file)
 	if err != nil {
-		return nil, errors.Join(cli.Usage(err), file.Discard())
+		return nil, errors.Join(err, file.Discard())
 	}
 	return &Output{writer, file}, nil
 }

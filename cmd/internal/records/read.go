@@ -95,7 +95,7 @@ func readLines(name string, in *bufio.Reader, each func(schemas.Sanitized, strin
 		record, err := codec.DecodeSanitized(lines.Bytes())
 		if err != nil {
 			return fmt.Errorf("%s: %w: this is no sanitized record as "+
-				"\"geodither sanitize --out-format json\" writes it", where, err)
+				"\"geodither sanitize --out FILE.ndjson\" writes it", where, err)
 		}
 		if err := each(record, where); err != nil {
 			return err

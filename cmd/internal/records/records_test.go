@@ -43,7 +43,7 @@ func TestWrittenIsRead(t *testing.T) {
 	want := some(5)
 	for _, format := range []string{"csv", "json", "ndjson"} {
 		path := filepath.Join(t.TempDir(), "out."+format)
-		out, err := NewOutput(path, format, nil)
+		out, err := NewOutput(path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,6 +147,20 @@ func TestPrinterSaysSeeded(t *testing.T) {
 		if said := strings.HasPrefix(log.String(), "2 records marked"); said !=
 			(name == "seeded") || strings.Count(out.String(), mechanism) != 2 {
 			t.Errorf("%s: %q, %q", name, out.String(), log.String())
+		}
+	}
+}
+
+// The extension of a file is its format, and one that is none is refused.
+func TestFormatOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"-": "csv", "out": "csv", "/dev/stdout": "csv", "a.b/out": "csv", "out.CSV": "csv",
+		"out.json": "json", "out.ndjson": "json", "out.jsonl": "json", "out.geojson": "geojson",
+		"out.xml": "", "out.csv.gz": "",
+	} {
+		got, err := FormatOf(path)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %q, %v; want %q", path, got, err, want)
 		}
 	}
 }

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -39,6 +42,21 @@ func CheckFormat(format string) error {
 		return nil
 	}
 	return fmt.Errorf("output format %q is unknown: choose json, csv or geojson", format)
+}
+
+// FormatOf returns the format of a file, for [NewWriter], by its extension. A name without one,
+// such as "-" for standard output, is CSV. The error is the user's.
+func FormatOf(path string) (string, error) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case "", ".csv":
+		return "csv", nil
+	case ".json", ".ndjson", ".jsonl":
+		return "json", nil
+	case ".geojson":
+		return "geojson", nil
+	}
+	return "", cli.Usagef("--out %s: the extension is the format; write .csv, .ndjson (or .json, "+
+		"one object a line) or .geojson", path)
 }
 
 type jsonWriter struct{ lines *json.Encoder }

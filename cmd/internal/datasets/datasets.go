@@ -1,9 +1,10 @@
-package main
+// Package datasets reads the sets of traces that "geodither evaluate" compares: two published ones
+// whose maps are known, the shipped buses, and the user's own.
+package datasets
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,18 +15,20 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/gather"
+	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// dataFlags name data sets, and say what map and step each has.
-type dataFlags struct {
+// Flags are flags that name data sets, and say what map and step each has.
+type Flags struct {
 	paths                  []string // NAME=PATH
 	box, cell, step, every []string // VALUE or NAME=VALUE
 	timestamps             []string
 }
 
-func (f *dataFlags) register(flags *pflag.FlagSet) {
+// Register registers the flags.
+func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.paths, "data", nil, "`NAME=PATH` of a data set: a file or folder of traces; repeat it for several; none: the shipped buses")
 	flags.StringArrayVar(&f.box, "box", nil, "the map's `SOUTH,WEST,NORTH,EAST`, degrees, or NAME=...")
 	flags.StringArrayVar(&f.cell, "cell", nil, "side of a cell, such as 340m, or NAME=340m")
@@ -34,11 +37,12 @@ func (f *dataFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.every, "every-fix", nil, "`NAME` of a data set of check-ins: each is a timestamp")
 }
 
-// dataSet is a data set before it is read.
-type dataSet struct {
+// Set is a data set before it is read.
+type Set struct {
 	definition study.Definition
-	input      cli.InputFlags
-	stdin      io.Reader // instead of paths
+	paths      []string
+	format     traces.Format // empty: seen from the content
+	sample     bool          // the shipped buses, instead of paths
 	model      gather.Plan
 }
 
@@ -46,45 +50,45 @@ type dataSet struct {
 const sampleName = "buses"
 
 // builtIn are the data sets whose maps and steps are known.
-func builtIn() []dataSet {
-	return []dataSet{
+func builtIn() []Set {
+	return []Set{
 		{
 			definition: study.Definition{Name: "geolife", Title: "Geolife", Timestamps: 500, Least: 500, MaxGap: 5 * time.Minute, Folds: 5},
 			model:      gather.Plan{Box: "39.85,116.27,39.97,116.50", Cell: "340m", Step: 5 * time.Second},
 		},
 		{
 			definition: study.Definition{Name: "gowalla", Title: "Gowalla", Timestamps: 500, Least: 100, Folds: 5},
-			input:      cli.InputFlags{Format: "gowalla"},
+			format:     traces.Gowalla,
 			model:      gather.Plan{Box: "33.70,-118.69,34.34,-118.14", Cell: "890m", Step: time.Hour, Train: train.Options{EveryFix: true}},
 		},
 	}
 }
 
-func sampleSet() dataSet {
+func sampleSet() Set {
 	b := fleet.SampleBox()
-	return dataSet{
+	return Set{
 		definition: study.Definition{Name: sampleName, Title: "Liverpool buses", Timestamps: 60, Least: 60, MaxGap: 5 * time.Minute, Folds: 4, Open: true},
-		stdin:      fleet.SampleFile(),
+		sample:     true,
 		model:      gather.Plan{Box: fmt.Sprintf("%g,%g,%g,%g", b.South, b.West, b.North, b.East), Cell: fmt.Sprintf("%dm", fleet.SampleCellM), Step: fleet.SampleStep},
 	}
 }
 
 var dataName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// sets are the data sets that the flags name, each with all that it needs.
-func (f *dataFlags) sets() ([]dataSet, error) {
-	var sets []dataSet
+// Sets returns the data sets that the flags name, each with all that it needs.
+func (f *Flags) Sets() ([]Set, error) {
+	var sets []Set
 	for _, text := range f.paths {
 		name, path, ok := strings.Cut(text, "=")
 		if !ok || !dataName.MatchString(name) || path == "" {
 			return nil, cli.Usagef("--data %q: write NAME=PATH, with a name of lower-case letters, digits and hyphens", text)
 		}
-		at := slices.IndexFunc(sets, func(s dataSet) bool { return s.definition.Name == name })
+		at := slices.IndexFunc(sets, func(s Set) bool { return s.definition.Name == name })
 		if at < 0 {
 			at = len(sets)
 			sets = append(sets, newSet(name))
 		}
-		sets[at].input.Paths = append(sets[at].input.Paths, path)
+		sets[at].paths = append(sets[at].paths, path)
 	}
 	if len(sets) == 0 {
 		sets = append(sets, sampleSet())
@@ -97,17 +101,17 @@ func (f *dataFlags) sets() ([]dataSet, error) {
 	return sets, f.strangers(sets)
 }
 
-func newSet(name string) dataSet {
+func newSet(name string) Set {
 	for _, set := range builtIn() {
 		if set.definition.Name == name {
 			return set
 		}
 	}
-	return dataSet{definition: study.Definition{Name: name, Title: name, Timestamps: 500, Least: 100, MaxGap: 5 * time.Minute, Folds: 5}}
+	return Set{definition: study.Definition{Name: name, Title: name, Timestamps: 500, Least: 100, MaxGap: 5 * time.Minute, Folds: 5}}
 }
 
 // amend gives a set what the flags say of it, or of all.
-func (f *dataFlags) amend(set *dataSet) error {
+func (f *Flags) amend(set *Set) error {
 	name := set.definition.Name
 	for _, flag := range []struct {
 		name   string
@@ -158,9 +162,9 @@ func valueFor(values []string, name string) (value string, ok bool) {
 }
 
 // strangers refuses settings of a data set that is not there.
-func (f *dataFlags) strangers(sets []dataSet) error {
+func (f *Flags) strangers(sets []Set) error {
 	known := func(name string) bool {
-		return slices.ContainsFunc(sets, func(s dataSet) bool { return s.definition.Name == name })
+		return slices.ContainsFunc(sets, func(s Set) bool { return s.definition.Name == name })
 	}
 	for _, text := range slices.Concat(f.box, f.cell, f.step, f.timestamps) {
 		if name, _, named := strings.Cut(text, "="); named && !known(name) {
@@ -175,17 +179,19 @@ func (f *dataFlags) strangers(sets []dataSet) error {
 	return nil
 }
 
-// load reads a set's traces.
-func (s *dataSet) load(ctx context.Context, bar *cli.Progress, std cli.Streams) (*study.Data, error) {
+// Load reads a set's traces.
+func (s *Set) Load(ctx context.Context, bar *cli.Progress, std cli.Streams) (*study.Data, error) {
 	into, err := s.model.Into("traces " + s.definition.Name)
 	if err != nil {
 		return nil, err
 	}
 	into.Places = s.model.Train.EveryFix
-	if s.stdin != nil {
-		std.In, s.input = s.stdin, cli.InputFlags{Paths: []string{"-"}, Format: "csv", Strict: true}
+	paths, options, stdin := s.paths, traces.Options{Format: s.format}, std.In
+	if s.sample {
+		paths, options = []string{"-"}, traces.Options{Format: traces.CSV, Strict: true}
+		stdin = fleet.SampleFile()
 	}
-	reader, err := s.input.Open(ctx, nil, std.In)
+	reader, err := traces.Open(ctx, paths, stdin, options)
 	if err != nil {
 		return nil, err
 	}
@@ -207,3 +213,6 @@ func (s *dataSet) load(ctx context.Context, bar *cli.Progress, std cli.Streams) 
 	}
 	return data, nil
 }
+
+// Public reports that the traces are public, so that what is measured of them is too.
+func (s *Set) Public() bool { return s.definition.Open }
