@@ -86,8 +86,9 @@ records, say. The report names offsets, never a user or a place.`,
 				return err
 			}
 			bar := cli.NewProgress(std.Err, nil)
-			report, err := pipeline.Verify(cmd.Context(), options, pipeline.VerifyOptions{
-				Progress: bar.Counter("raw records"),
+			report, err := pipeline.Verify(cmd.Context(), pipeline.VerifyOptions{
+				Settings: options.Settings, Cluster: options.Cluster, Later: options.Later,
+				Progress: bar.Counter("raw records"), Logger: options.Logger,
 			})
 			bar.Done()
 			if err != nil {

@@ -190,6 +190,7 @@ func (c *File) options() (pipeline.Options, error) {
 				Create: c.Topics.Create, Partitions: c.Topics.Partitions,
 				Replication: c.Topics.Replication,
 			},
+			TransactionTimeout: c.Transaction.Timeout,
 		},
 		Settings: engine.Settings{
 			RawEncoding: c.Encoding.Raw, SanitizedEncoding: c.Encoding.Sanitized,
@@ -201,8 +202,7 @@ func (c *File) options() (pipeline.Options, error) {
 		InstanceID: c.Member,
 		StateDir:   c.StateDir, CacheBytes: c.CacheMiB << 20,
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
-		MaxBatchBytes:      c.Transaction.MaxBatch,
-		TransactionTimeout: c.Transaction.Timeout, SessionTimeout: c.SessionTimeout,
+		MaxBatchBytes: c.Transaction.MaxBatch, SessionTimeout: c.SessionTimeout,
 		SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
 	}
 	model, err := c.Chosen()

@@ -108,7 +108,10 @@ func (w *world) exactlyOnce(o pipeline.Options) {
 // verified has the project's own verification say the same.
 func (w *world) verified(o pipeline.Options) {
 	w.Helper()
-	report, err := pipeline.Verify(w.Context(), o, pipeline.VerifyOptions{TempDir: w.TempDir()})
+	report, err := pipeline.Verify(w.Context(), pipeline.VerifyOptions{
+		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, TempDir: w.TempDir(),
+		Logger: o.Logger,
+	})
 	w.ok(err)
 	for _, p := range report.Partitions {
 		for _, v := range p.Violations {

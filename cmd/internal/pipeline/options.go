@@ -29,8 +29,6 @@ type Options struct {
 	MaxInterval time.Duration // age at which a transaction is committed; default 100 ms
 	// size of a record batch, and so of one user's state; default 1 MiB
 	MaxBatchBytes int
-	// after which the broker aborts a silent instance's transaction; default 15 s
-	TransactionTimeout time.Duration
 	// after which the group gives a silent instance's partitions away; default 10 s, with
 	// InstanceID 45 s
 	SessionTimeout time.Duration
@@ -65,7 +63,6 @@ func (o Options) WithDefaults() Options {
 	o.MaxRecords = cmp.Or(o.MaxRecords, 5000)
 	o.MaxInterval = cmp.Or(o.MaxInterval, 100*time.Millisecond)
 	o.MaxBatchBytes = cmp.Or(o.MaxBatchBytes, 1<<20)
-	o.TransactionTimeout = cmp.Or(o.TransactionTimeout, 15*time.Second)
 	if o.InstanceID != "" {
 		o.SessionTimeout = cmp.Or(o.SessionTimeout, 45*time.Second)
 	}
@@ -97,7 +94,6 @@ func (o Options) Validate() error {
 	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
 	need(o.MaxRecords >= 0, "transaction.max_records: must not be negative")
 	need(o.MaxInterval == 0 || o.MaxInterval >= time.Millisecond, "transaction.max_interval: must be at least 1ms")
-	need(o.TransactionTimeout == 0 || o.TransactionTimeout >= time.Millisecond, "transaction.timeout: must be at least 1ms")
 	need(o.SessionTimeout == 0 || o.SessionTimeout >= 10*time.Millisecond, "session_timeout: must be at least 10ms")
 	need(o.CacheBytes >= 0, "cache_mib: must not be negative")
 	return errors.Join(errs...)

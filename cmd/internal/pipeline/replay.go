@@ -336,7 +336,7 @@ func (p *planner) resume(ctx context.Context, part ReplayPartition, own task.Mar
 		return part, true, err
 	}
 	committed, found, err := consumer.Committed(ctx, p.client,
-		wire.Options{RetryTimeout: p.replay.TransactionTimeout + verifyPatience}, p.r.Group, p.first.Topics.Raw, part.Partition)
+		wire.Options{RetryTimeout: p.replay.Patience()}, p.r.Group, p.first.Topics.Raw, part.Partition)
 	if err == nil && found {
 		part.Committed = committed
 	}

@@ -122,7 +122,7 @@ func (b *bill) load(ctx context.Context, p *planner) (next int64, err error) {
 		return b.part.Origin, err
 	}
 	t := b.o.Topics
-	out, err := topics.OpenDecided(ctx, p.client, t.Sanitized, b.part.Partition, b.o.TransactionTimeout+verifyPatience)
+	out, err := topics.OpenDecided(ctx, p.client, t.Sanitized, b.part.Partition, b.o.Patience())
 	if err != nil {
 		return 0, err
 	}

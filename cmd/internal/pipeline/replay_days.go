@@ -175,7 +175,7 @@ func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *topics
 // committedStates reads the states and the mark of a changelog. A transaction may be committed
 // while its marker is still on its way to the changelog, so it waits for that.
 func (p *planner) committedStates(ctx context.Context, o Options, partition int32, states *rerun.Map) (rerun.Changelog, error) {
-	r, err := topics.OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.TransactionTimeout+verifyPatience)
+	r, err := topics.OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.Patience())
 	if err == nil {
 		// The transaction that was waited for may reach behind the end of then.
 		err = r.Refresh(ctx)

@@ -114,7 +114,7 @@ func TestLostTopicAdvice(t *testing.T) {
 			return err
 		},
 		"verify": func(ctx context.Context) error {
-			_, err := pipeline.Verify(ctx, o, pipeline.VerifyOptions{TempDir: t.TempDir()})
+			_, err := pipeline.Verify(ctx, atwork.VerifyOptions(o, t.TempDir()))
 			return err
 		},
 	} {

@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync"
-	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 	"golang.org/x/sync/errgroup"
@@ -23,8 +23,14 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// VerifyOptions have usable zero values.
+// VerifyOptions are those of the service that is verified, and how to go about it. Required is
+// what Settings and Cluster require.
 type VerifyOptions struct {
+	engine.Settings
+	topics.Cluster
+	// Later are the versions of the model that follow the first one.
+	Later []*engine.Version
+
 	// TempDir is where the recomputed states go while it works: as large as the
 	// service's own store, and as private. Default the system's.
 	TempDir string
@@ -34,6 +40,7 @@ type VerifyOptions struct {
 	// Progress, if set, is told how many raw records of how many have been
 	// recomputed. One call at a time.
 	Progress func(done, total int64)
+	Logger   *slog.Logger // default slog.Default()
 }
 
 // Report is what Verify has found.
@@ -96,10 +103,6 @@ type Violation struct {
 	Detail string `json:"detail"`
 }
 
-// verifyPatience is how long a verification waits, beyond the transactions'
-// timeout, for what is open to end.
-const verifyPatience = 30 * time.Second
-
 // Verify recomputes everything that a service has committed from the raw topic,
 // and compares: the sanitized records and the dead letters in order and byte for
 // byte, each user's state, the group's offset, and what aborted and open
@@ -110,19 +113,22 @@ const verifyPatience = 30 * time.Second
 // The error says why it could not work at all. Whatever is wrong with the data is
 // in the report. Costs one pass of the mechanism over the raw topic, and memory
 // that does not grow with users or records.
-func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
-	if err := o.Validate(); err != nil {
+func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
+	if err := errors.Join(o.Cluster.Validate(), o.Settings.Validate()); err != nil {
 		return Report{}, err
 	}
-	o = o.WithDefaults()
-	v.Limit = cmp.Or(v.Limit, 20)
-	rerun.Sweep(v.TempDir)
+	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
+	o.Limit = cmp.Or(o.Limit, 20)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	rerun.Sweep(o.TempDir)
 	client := kafkaconn.NewClient(o.Brokers)
 	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {
 		return Report{}, topics.LostTopic(err, o.Topics.Changelog)
 	}
-	w := &verification{o: o, v: v, client: client, settings: o.Fingerprint(), done: make([]int64, n), total: make([]int64, n)}
+	w := &verification{o: o, client: client, settings: o.Fingerprint(), done: make([]int64, n), total: make([]int64, n)}
 	if w.undated, err = topics.Undated(ctx, client, o.Topics.Sanitized, o.Topics.DeadLetters); err != nil {
 		return Report{}, err
 	}
@@ -160,8 +166,7 @@ func Verify(ctx context.Context, o Options, v VerifyOptions) (Report, error) {
 
 // verification is one run of Verify.
 type verification struct {
-	o        Options
-	v        VerifyOptions
+	o        VerifyOptions
 	client   *kafka.Client
 	settings []byte
 	source   []byte          // id of the raw topic
@@ -173,7 +178,7 @@ type verification struct {
 
 // progress books how far a partition is and tells of all of them.
 func (w *verification) progress(p int32, done, total int64) {
-	if w.v.Progress == nil {
+	if w.o.Progress == nil {
 		return
 	}
 	w.mu.Lock()
@@ -183,13 +188,13 @@ func (w *verification) progress(p int32, done, total int64) {
 	for i := range w.done {
 		sumDone, sumTotal = sumDone+w.done[i], sumTotal+w.total[i]
 	}
-	w.v.Progress(sumDone, sumTotal)
+	w.o.Progress(sumDone, sumTotal)
 }
 
 // partition verifies one partition.
 func (w *verification) partition(ctx context.Context, p int32) (PartitionReport, error) {
 	c := &check{verification: w, p: p, report: PartitionReport{Partition: p, From: -1, To: -1, Violations: []Violation{}}}
-	folder, err := rerun.NewFolder(w.v.TempDir, w.o.Logger)
+	folder, err := rerun.NewFolder(w.o.TempDir, w.o.Logger)
 	if err != nil {
 		return c.report, fmt.Errorf("verification: %w", err)
 	}
@@ -223,7 +228,7 @@ type check struct {
 
 func (c *check) violation(kind string, offset int64, format string, args ...any) {
 	c.report.ViolationCount++
-	if len(c.report.Violations) < c.v.Limit {
+	if len(c.report.Violations) < c.o.Limit {
 		c.report.Violations = append(c.report.Violations, Violation{kind, offset, fmt.Sprintf(format, args...)})
 	}
 }
@@ -293,7 +298,7 @@ func (c *check) run(ctx context.Context) error {
 
 // committed waits for pending transactions, of a dead instance's too.
 func (c *check) committed(ctx context.Context) (int64, bool, error) {
-	return consumer.Committed(ctx, c.client, wire.Options{RetryTimeout: c.o.TransactionTimeout + verifyPatience}, c.o.Group, c.o.Topics.Raw, c.p)
+	return consumer.Committed(ctx, c.client, wire.Options{RetryTimeout: c.o.Patience()}, c.o.Group, c.o.Topics.Raw, c.p)
 }
 
 // judgeOffsets compares the group's offset, before and after the changelog was

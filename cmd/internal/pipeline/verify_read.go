@@ -45,7 +45,7 @@ type output struct {
 
 // openOutput takes the topic's end and waits until all before it is decided.
 func (c *check) openOutput(ctx context.Context, topic string) (output, error) {
-	r, err := topics.OpenDecided(ctx, c.client, topic, c.p, c.o.TransactionTimeout+verifyPatience)
+	r, err := topics.OpenDecided(ctx, c.client, topic, c.p, c.o.Patience())
 	return output{topic: topic, reader: r, undated: c.undated[topic]}, err
 }
 

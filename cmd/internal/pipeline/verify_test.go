@@ -79,7 +79,7 @@ func TestVerify(t *testing.T) {
 		}
 	})
 	t.Run("no topics", func(t *testing.T) {
-		if _, err := pipeline.Verify(t.Context(), atwork.Options(w, "typo"), pipeline.VerifyOptions{}); err == nil || !strings.Contains(err.Error(), "typo") {
+		if _, err := pipeline.Verify(t.Context(), atwork.VerifyOptions(atwork.Options(w, "typo"), "")); err == nil || !strings.Contains(err.Error(), "typo") {
 			t.Errorf("the error is %v", err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 
@@ -34,12 +35,16 @@ type Cluster struct {
 	Brokers []string // host:port
 	Group   string   // consumer group; also the prefix of the transactional ids
 	Topics  Set      // Changelog and DeadLetters default to names under Group
+	// TransactionTimeout is how long the broker leaves a silent instance's transaction open before
+	// it aborts it. Default 15 s.
+	TransactionTimeout time.Duration
 }
 
-// WithDefaults returns the cluster with the names of its topics filled in.
+// WithDefaults returns the cluster with what was left empty filled in.
 func (c Cluster) WithDefaults() Cluster {
 	c.Topics.Changelog = cmp.Or(c.Topics.Changelog, c.Group+"-changelog")
 	c.Topics.DeadLetters = cmp.Or(c.Topics.DeadLetters, c.Group+"-dead-letters")
+	c.TransactionTimeout = cmp.Or(c.TransactionTimeout, 15*time.Second)
 	return c
 }
 
@@ -61,6 +66,8 @@ func (c Cluster) Validate() error {
 		"brokers: one of them has a comma; write a list, [host:port, host:port]")
 	need(c.Topics.Partitions >= 0 && c.Topics.Replication >= 0,
 		"topics: partitions and replication must not be negative")
+	need(c.TransactionTimeout == 0 || c.TransactionTimeout >= time.Millisecond,
+		"transaction.timeout: must be at least 1ms")
 	used, t := map[string]string{}, c.WithDefaults().Topics
 	for _, named := range [][2]string{
 		{"topics.raw", t.Raw},
@@ -83,6 +90,10 @@ func (c Cluster) Validate() error {
 func (c Cluster) TransactionalID(partition int32) string {
 	return strings.Join([]string{c.Group, c.Topics.Raw, fmt.Sprint(partition)}, "/")
 }
+
+// Patience is how long to wait for open transactions to end: their timeout, and 30 s more, since
+// the broker looks for expired ones only now and then.
+func (c Cluster) Patience() time.Duration { return c.TransactionTimeout + 30*time.Second }
 
 // Client returns a client of the cluster, which connects to nothing before it is used.
 func (c Cluster) Client() *kafka.Client { return kafkaconn.NewClient(c.Brokers) }

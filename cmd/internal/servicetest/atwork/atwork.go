@@ -118,7 +118,9 @@ func Verify(tb testing.TB, o pipeline.Options) pipeline.Report {
 	tb.Helper()
 	dir := tb.TempDir()
 	var done, total int64
-	report, err := pipeline.Verify(tb.Context(), o, pipeline.VerifyOptions{TempDir: dir, Progress: func(d, t int64) { done, total = d, t }})
+	options := VerifyOptions(o, dir)
+	options.Progress = func(d, t int64) { done, total = d, t }
+	report, err := pipeline.Verify(tb.Context(), options)
 	servicetest.OK(tb, err)
 	left, err := os.ReadDir(dir)
 	servicetest.OK(tb, err)
@@ -136,6 +138,14 @@ func Verify(tb testing.TB, o pipeline.Options) pipeline.Report {
 		}
 	}
 	return report
+}
+
+// VerifyOptions verify what a service has committed, in a folder for temporary ones.
+func VerifyOptions(o pipeline.Options, tempDir string) pipeline.VerifyOptions {
+	return pipeline.VerifyOptions{
+		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, TempDir: tempDir,
+		Logger: o.Logger,
+	}
 }
 
 // InspectOptions look for a user in what a service has left.
