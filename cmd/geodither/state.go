@@ -14,6 +14,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/verify"
 )
 
 func newState(std cli.Streams) *cobra.Command {
@@ -86,7 +87,7 @@ records, say. The report names offsets, never a user or a place.`,
 				return err
 			}
 			bar := cli.NewProgress(std.Err, nil)
-			report, err := pipeline.Verify(cmd.Context(), pipeline.VerifyOptions{
+			report, err := verify.Run(cmd.Context(), verify.Options{
 				Settings: options.Settings, Cluster: options.Cluster, Later: options.Later,
 				Progress: bar.Counter("raw records"), Logger: options.Logger,
 			})
@@ -112,7 +113,7 @@ records, say. The report names offsets, never a user or a place.`,
 }
 
 // printReport prints a line for each partition, and below what is wrong.
-func printReport(out io.Writer, report pipeline.Report) error {
+func printReport(out io.Writer, report verify.Report) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "partition\tprocessed\tsanitized\tdead letters\tusers\taborted or open\tverdict\t")
 	for _, p := range report.Partitions {
@@ -146,7 +147,7 @@ func printReport(out io.Writer, report pipeline.Report) error {
 	return err
 }
 
-func outcomeOf(p pipeline.PartitionReport) string {
+func outcomeOf(p verify.PartitionReport) string {
 	switch {
 	case p.ViolationCount > 0:
 		return "different"
@@ -157,7 +158,7 @@ func outcomeOf(p pipeline.PartitionReport) string {
 }
 
 // verdict is the error of a report that does not say verified.
-func verdict(report pipeline.Report) error {
+func verdict(report verify.Report) error {
 	if report.Verified {
 		return nil
 	}

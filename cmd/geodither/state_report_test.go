@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/verify"
 )
 
 // TestVerifyReportWords: columns say what they count, the backlog has a line, and a
 // difference names what an operator may have done.
 func TestVerifyReportWords(t *testing.T) {
 	var out bytes.Buffer
-	report := pipeline.Report{Partitions: []pipeline.PartitionReport{
+	report := verify.Report{Partitions: []verify.PartitionReport{
 		{Partition: 0, Unprocessed: 3, ViolationCount: 1}, {Partition: 1, Unprocessed: 4},
 	}}
 	if err := printReport(&out, report); err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/inspect"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/verify"
 )
 
 // townService is a service of the synthetic town on an embedded broker, that has
@@ -69,7 +69,7 @@ func TestStateVerify(t *testing.T) {
 	}
 	s := newTownService(t)
 	r := succeed(t, "state", "verify", "-c", s.config, "--json")
-	var report pipeline.Report
+	var report verify.Report
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 )
@@ -108,7 +109,7 @@ func (w *world) exactlyOnce(o pipeline.Options) {
 // verified has the project's own verification say the same.
 func (w *world) verified(o pipeline.Options) {
 	w.Helper()
-	report, err := pipeline.Verify(w.Context(), pipeline.VerifyOptions{
+	report, err := verify.Run(w.Context(), verify.Options{
 		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, TempDir: w.TempDir(),
 		Logger: o.Logger,
 	})

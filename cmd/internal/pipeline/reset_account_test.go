@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/consumer/admin"
 )
 
@@ -114,7 +115,7 @@ func TestLostTopicAdvice(t *testing.T) {
 			return err
 		},
 		"verify": func(ctx context.Context) error {
-			_, err := pipeline.Verify(ctx, atwork.VerifyOptions(o, t.TempDir()))
+			_, err := verify.Run(ctx, atwork.VerifyOptions(o, t.TempDir()))
 			return err
 		},
 	} {

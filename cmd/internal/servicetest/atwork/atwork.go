@@ -18,6 +18,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -114,13 +115,13 @@ func Served(tb testing.TB, vehicles, steps int) *servicetest.World {
 }
 
 // Verify runs a verification whose temporary folders are looked after.
-func Verify(tb testing.TB, o pipeline.Options) pipeline.Report {
+func Verify(tb testing.TB, o pipeline.Options) verify.Report {
 	tb.Helper()
 	dir := tb.TempDir()
 	var done, total int64
 	options := VerifyOptions(o, dir)
 	options.Progress = func(d, t int64) { done, total = d, t }
-	report, err := pipeline.Verify(tb.Context(), options)
+	report, err := verify.Run(tb.Context(), options)
 	servicetest.OK(tb, err)
 	left, err := os.ReadDir(dir)
 	servicetest.OK(tb, err)
@@ -141,8 +142,8 @@ func Verify(tb testing.TB, o pipeline.Options) pipeline.Report {
 }
 
 // VerifyOptions verify what a service has committed, in a folder for temporary ones.
-func VerifyOptions(o pipeline.Options, tempDir string) pipeline.VerifyOptions {
-	return pipeline.VerifyOptions{
+func VerifyOptions(o pipeline.Options, tempDir string) verify.Options {
+	return verify.Options{
 		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, TempDir: tempDir,
 		Logger: o.Logger,
 	}

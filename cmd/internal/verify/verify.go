@@ -1,4 +1,8 @@
-package pipeline
+// Package verify proves what a service has committed: it computes the sanitized records, the dead
+// letters and the states again from the raw topic, and compares them with what is there. It knows
+// in which order the topics have to be opened while the service goes on, and what cannot be
+// compared, and why. It writes nothing to Kafka.
+package verify
 
 import (
 	"bytes"
@@ -23,9 +27,9 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// VerifyOptions are those of the service that is verified, and how to go about it. Required is
+// Options are those of the service that is verified, and how to go about it. Required is
 // what Settings and Cluster require.
-type VerifyOptions struct {
+type Options struct {
 	engine.Settings
 	topics.Cluster
 	// Later are the versions of the model that follow the first one.
@@ -43,7 +47,7 @@ type VerifyOptions struct {
 	Logger   *slog.Logger // default slog.Default()
 }
 
-// Report is what Verify has found.
+// Report is what Run has found.
 type Report struct {
 	// everything was compared, and everything is equal
 	Verified   bool              `json:"verified"`
@@ -85,15 +89,15 @@ type PartitionReport struct {
 
 // Kinds of violations.
 const (
-	Missing     = "missing"     // a fix has no committed sanitized record
-	Extra       = "extra"       // a committed record of no fix
-	Duplicate   = "duplicate"   // a fix has two
-	Different   = "different"   // a fix has another record than it should
-	Order       = "order"       // records out of order
-	StateDiffer = "state"       // a user's state in the changelog is not the recomputed one
-	DeadLetter  = "dead_letter" // a dead letter is missing, extra or another one
-	Uncommitted = "uncommitted" // an aborted or open transaction shows another release
-	OffsetMoved = "offset"      // the group's offset and the changelog's mark disagree
+	Missing      = "missing"     // a fix has no committed sanitized record
+	Extra        = "extra"       // a committed record of no fix
+	Duplicate    = "duplicate"   // a fix has two
+	Different    = "different"   // a fix has another record than it should
+	Order        = "order"       // records out of order
+	StateDiffers = "state"       // a user's state in the changelog is not the recomputed one
+	DeadLetter   = "dead_letter" // a dead letter is missing, extra or another one
+	Uncommitted  = "uncommitted" // an aborted or open transaction shows another release
+	OffsetMoved  = "offset"      // the group's offset and the changelog's mark disagree
 )
 
 // Violation is one thing that is not as it should be.
@@ -103,7 +107,7 @@ type Violation struct {
 	Detail string `json:"detail"`
 }
 
-// Verify recomputes everything that a service has committed from the raw topic,
+// Run recomputes everything that a service has committed from the raw topic,
 // and compares: the sanitized records and the dead letters in order and byte for
 // byte, each user's state, the group's offset, and what aborted and open
 // transactions have shown to readers of uncommitted data. It writes nothing to
@@ -113,7 +117,7 @@ type Violation struct {
 // The error says why it could not work at all. Whatever is wrong with the data is
 // in the report. Costs one pass of the mechanism over the raw topic, and memory
 // that does not grow with users or records.
-func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
+func Run(ctx context.Context, o Options) (Report, error) {
 	if err := errors.Join(o.Cluster.Validate(), o.Settings.Validate()); err != nil {
 		return Report{}, err
 	}
@@ -164,9 +168,9 @@ func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	return report, nil
 }
 
-// verification is one run of Verify.
+// verification is one call of Run.
 type verification struct {
-	o        VerifyOptions
+	o        Options
 	client   *kafka.Client
 	settings []byte
 	source   []byte          // id of the raw topic

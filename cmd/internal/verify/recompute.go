@@ -1,4 +1,4 @@
-package pipeline
+package verify
 
 import (
 	"context"
@@ -279,12 +279,12 @@ func (c *check) compareStates() (err error) {
 	c.report.Users, err = rerun.CompareStates(c.recomputed, c.stored, func(is rerun.StateDifference, at, last int64) {
 		switch is {
 		case rerun.StateUnfounded:
-			c.violation(StateDiffer, at, "the state at this offset of %s is of a user of whom no fix was accepted", t.Changelog)
+			c.violation(StateDiffers, at, "the state at this offset of %s is of a user of whom no fix was accepted", t.Changelog)
 		case rerun.StateOther:
-			c.violation(StateDiffer, at, "the state at this offset of %s is not the recomputed one; the user's last release is of the fix at offset %d of %s",
+			c.violation(StateDiffers, at, "the state at this offset of %s is not the recomputed one; the user's last release is of the fix at offset %d of %s",
 				t.Changelog, last, t.Raw)
 		case rerun.StateMissing:
-			c.violation(StateDiffer, last, "the user whose fix is at this offset of %s has no state in %s", t.Raw, t.Changelog)
+			c.violation(StateDiffers, last, "the user whose fix is at this offset of %s has no state in %s", t.Raw, t.Changelog)
 		}
 	})
 	return err

@@ -1,4 +1,4 @@
-package pipeline_test
+package verify_test
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
@@ -52,7 +52,7 @@ func TestVerifyUnderOtherSettings(t *testing.T) {
 		return l
 	})
 	found := atwork.Verify(t, other).Partitions[1]
-	if len(found.Violations) != 1 || found.Violations[0].Kind != pipeline.Different {
+	if len(found.Violations) != 1 || found.Violations[0].Kind != verify.Different {
 		t.Errorf("an altered record of a later user: %+v", found)
 	}
 }

@@ -1,4 +1,4 @@
-package pipeline_test
+package verify_test
 
 import (
 	"fmt"
@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -17,7 +17,7 @@ import (
 
 // requireKinds requires that violations of just these kinds were found, all of
 // them in one partition.
-func requireKinds(tb testing.TB, r pipeline.Report, partition int32, kinds ...string) {
+func requireKinds(tb testing.TB, r verify.Report, partition int32, kinds ...string) {
 	tb.Helper()
 	if r.Verified {
 		tb.Error("the report says verified")
@@ -79,7 +79,7 @@ func TestVerify(t *testing.T) {
 		}
 	})
 	t.Run("no topics", func(t *testing.T) {
-		if _, err := pipeline.Verify(t.Context(), atwork.VerifyOptions(atwork.Options(w, "typo"), "")); err == nil || !strings.Contains(err.Error(), "typo") {
+		if _, err := verify.Run(t.Context(), atwork.VerifyOptions(atwork.Options(w, "typo"), "")); err == nil || !strings.Contains(err.Error(), "typo") {
 			t.Errorf("the error is %v", err)
 		}
 	})
@@ -102,22 +102,22 @@ func TestVerifyFindsDamage(t *testing.T) {
 		change func([]servicetest.Line) []servicetest.Line
 		kinds  []string
 	}{
-		"removed":         {func(l []servicetest.Line) []servicetest.Line { return slices.Delete(l, at, at+1) }, []string{pipeline.Missing}},
-		"first removed":   {func(l []servicetest.Line) []servicetest.Line { return l[1:] }, []string{pipeline.Missing}},
-		"last removed":    {func(l []servicetest.Line) []servicetest.Line { return l[:len(l)-1] }, []string{pipeline.Missing}},
-		"all removed":     {func([]servicetest.Line) []servicetest.Line { return []servicetest.Line{} }, []string{pipeline.Missing}},
-		"duplicated":      {func(l []servicetest.Line) []servicetest.Line { return slices.Insert(l, at, l[at]) }, []string{pipeline.Duplicate}},
-		"duplicated late": {func(l []servicetest.Line) []servicetest.Line { return append(l, l[len(l)-3]) }, []string{pipeline.Duplicate}},
-		"altered":         {func(l []servicetest.Line) []servicetest.Line { l[at] = altered(l[at]); return l }, []string{pipeline.Different}},
-		"another time":    {func(l []servicetest.Line) []servicetest.Line { l[at].Timestamp++; return l }, []string{pipeline.Different}},
-		"swapped":         {func(l []servicetest.Line) []servicetest.Line { l[at], l[at+1] = l[at+1], l[at]; return l }, []string{pipeline.Order}},
+		"removed":         {func(l []servicetest.Line) []servicetest.Line { return slices.Delete(l, at, at+1) }, []string{verify.Missing}},
+		"first removed":   {func(l []servicetest.Line) []servicetest.Line { return l[1:] }, []string{verify.Missing}},
+		"last removed":    {func(l []servicetest.Line) []servicetest.Line { return l[:len(l)-1] }, []string{verify.Missing}},
+		"all removed":     {func([]servicetest.Line) []servicetest.Line { return []servicetest.Line{} }, []string{verify.Missing}},
+		"duplicated":      {func(l []servicetest.Line) []servicetest.Line { return slices.Insert(l, at, l[at]) }, []string{verify.Duplicate}},
+		"duplicated late": {func(l []servicetest.Line) []servicetest.Line { return append(l, l[len(l)-3]) }, []string{verify.Duplicate}},
+		"altered":         {func(l []servicetest.Line) []servicetest.Line { l[at] = altered(l[at]); return l }, []string{verify.Different}},
+		"another time":    {func(l []servicetest.Line) []servicetest.Line { l[at].Timestamp++; return l }, []string{verify.Different}},
+		"swapped":         {func(l []servicetest.Line) []servicetest.Line { l[at], l[at+1] = l[at+1], l[at]; return l }, []string{verify.Order}},
 		"moved": {func(l []servicetest.Line) []servicetest.Line {
 			late := l[at]
 			return append(slices.Delete(l, at, at+1), late)
-		}, []string{pipeline.Order}},
+		}, []string{verify.Order}},
 		"foreign": {func(l []servicetest.Line) []servicetest.Line {
 			return slices.Insert(l, at, servicetest.Line{Key: "somebody", Value: "something", Timestamp: 1})
-		}, []string{pipeline.Extra}},
+		}, []string{verify.Extra}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			o := atwork.Options(w, "first")
 			o.Topics.DeadLetters = name + ".dead"
 			w.CopyTopic(t, "first.dead", o.Topics.DeadLetters, p, change)
-			requireKinds(t, atwork.Verify(t, o), p, pipeline.DeadLetter)
+			requireKinds(t, atwork.Verify(t, o), p, verify.DeadLetter)
 		})
 	}
 }
@@ -164,7 +164,7 @@ func TestVerifyFindsOtherReleases(t *testing.T) {
 	}
 	w.Write(t, false, "first.out", p, v.Lines[p][15], altered(v.Lines[p][16]))
 	report = atwork.Verify(t, atwork.Options(w, "first"))
-	requireKinds(t, report, p, pipeline.Uncommitted)
+	requireKinds(t, report, p, verify.Uncommitted)
 	if n := report.Partitions[p].ViolationCount; n != 1 {
 		t.Errorf("%d violations are counted, want 1", n)
 	}
@@ -188,7 +188,7 @@ func TestVerifyFindsStates(t *testing.T) {
 			o := atwork.Options(w, "first")
 			o.Topics.Changelog = name + ".log"
 			w.CopyTopic(t, "first.log", o.Topics.Changelog, p, func(lines []servicetest.Line) []servicetest.Line { return append(lines, l) })
-			requireKinds(t, atwork.Verify(t, o), p, pipeline.StateDiffer)
+			requireKinds(t, atwork.Verify(t, o), p, verify.StateDiffers)
 		})
 	}
 }
@@ -205,7 +205,7 @@ func TestVerifyFindsMovedOffsets(t *testing.T) {
 	for _, to := range []int64{at - 5, at + 5} {
 		w.MoveOffset(t, "first", p, to)
 		report := atwork.Verify(t, atwork.Options(w, "first"))
-		requireKinds(t, report, p, pipeline.OffsetMoved)
+		requireKinds(t, report, p, verify.OffsetMoved)
 		if v := report.Partitions[p].Violations; len(v) != 1 || v[0].Offset != to {
 			t.Errorf("violations of a group moved to %d: %+v", to, v)
 		}

@@ -1,4 +1,4 @@
-package pipeline_test
+package verify_test
 
 import (
 	"testing"
