@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 )
 
 func newStateRebuild(std cli.Streams) *cobra.Command {
@@ -48,7 +48,7 @@ Prove what was written with state verify before you start the service again.`,
 			if len(folders) == 0 {
 				folders = []string{options.StateDir}
 			}
-			plan, err := pipeline.RebuildChangelog(cmd.Context(), options, folders, dry)
+			plan, err := repair.RebuildChangelog(cmd.Context(), repairOptions(options, dry, false), folders)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ Prove what was written with state verify before you start the service again.`,
 }
 
 // printRebuild prints a line for each partition, and what to do next.
-func printRebuild(out io.Writer, plan pipeline.Rebuild, dry bool) error {
+func printRebuild(out io.Writer, plan repair.Rebuild, dry bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "partition\tusers\tup to raw offset\tfrom")
 	for _, p := range plan.Partitions {

@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 )
 
 func newStateReset(std cli.Streams) *cobra.Command {
@@ -48,7 +49,7 @@ release a range once more beside what is there, use replay.`,
 				if err != nil {
 					return err
 				}
-				found, err := pipeline.ResetState(cmd.Context(), options, dry, discard)
+				found, err := repair.ResetFolder(cmd.Context(), repairOptions(options, dry, discard))
 				if err != nil {
 					return kept(err)
 				}
@@ -58,7 +59,7 @@ release a range once more beside what is there, use replay.`,
 			if err != nil {
 				return err
 			}
-			plan, err := pipeline.ResetEverything(cmd.Context(), options, dry || !spend, discard)
+			plan, err := repair.ResetEverything(cmd.Context(), repairOptions(options, dry || !spend, discard))
 			if err != nil {
 				return kept(err)
 			}
@@ -78,6 +79,14 @@ release a range once more beside what is there, use replay.`,
 	return cmd
 }
 
+// repairOptions are a service's, for what removes or writes back its states.
+func repairOptions(o pipeline.Options, dry, discard bool) repair.Options {
+	return repair.Options{
+		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir,
+		MaxBatchBytes: o.MaxBatchBytes, DryRun: dry, Discard: discard, Logger: o.Logger,
+	}
+}
+
 // kept says of a folder that may be the only copy of something how it can be removed all
 // the same.
 func kept(err error) error {
@@ -89,12 +98,12 @@ func kept(err error) error {
 }
 
 // cost says what a second release of everything costs.
-func cost(r pipeline.Reset) string {
+func cost(r repair.Reset) string {
 	return fmt.Sprintf("the raw topic holds %d records, and each fix among them would be released a second time, at up to ε = %g each, "+
 		"%g in all over all users", r.Fixes, r.Epsilon, float64(r.Fixes)*r.Epsilon)
 }
 
-func printFolder(out io.Writer, r pipeline.Reset, dry bool) error {
+func printFolder(out io.Writer, r repair.Reset, dry bool) error {
 	did := "removed"
 	if dry {
 		did = "would remove"
@@ -120,7 +129,7 @@ func printFolder(out io.Writer, r pipeline.Reset, dry bool) error {
 	return err
 }
 
-func printEverything(out io.Writer, r pipeline.Reset, dry bool) error {
+func printEverything(out io.Writer, r repair.Reset, dry bool) error {
 	did := "removed"
 	if dry {
 		did = "would remove"

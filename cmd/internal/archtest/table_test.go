@@ -212,16 +212,17 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
-			"cmd/internal/devbroker", "cmd/internal/inspect", "cmd/internal/servicetest",
-			"cmd/internal/servicetest/atwork", "cmd/internal/verify", "mechanism/grid",
-			"mechanism/law", "mechanism/mobility", "producer/partition", franz, pebble,
+			"cmd/internal/devbroker", "cmd/internal/inspect", "cmd/internal/repair",
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
+			"cmd/internal/verify", "mechanism/grid", "mechanism/law", "mechanism/mobility",
+			"producer/partition", franz, pebble,
 		},
 	},
 	"cmd/internal/servicetest/atwork": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/inspect", "cmd/internal/pipeline",
-			"cmd/internal/servicetest", "cmd/internal/topics", "cmd/internal/verify",
-			"mechanism/mobility",
+			"cmd/internal/repair", "cmd/internal/servicetest", "cmd/internal/topics",
+			"cmd/internal/verify", "mechanism/mobility",
 		},
 	},
 	"cmd/internal/inspect": {
@@ -245,6 +246,17 @@ var table = map[string]rule{
 		tests: []string{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism",
 			"producer",
+		},
+	},
+	"cmd/internal/repair": {
+		ours: []string{
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/topics", "consumer",
+			"consumer/admin", "consumer/task", "consumer/wire", "producer", "state",
+		},
+		third: []string{kafkaGo},
+		tests: []string{
+			"cmd/internal/pipeline", "cmd/internal/servicetest",
+			"cmd/internal/servicetest/atwork",
 		},
 	},
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
@@ -365,9 +377,9 @@ var table = map[string]rule{
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
 		tests: []string{
-			"cmd/internal/engine", "cmd/internal/pipeline", "cmd/internal/topics",
-			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/group",
-			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
+			"cmd/internal/engine", "cmd/internal/pipeline", "cmd/internal/repair",
+			"cmd/internal/topics", "cmd/internal/verify", "consumer", "consumer/admin",
+			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
 			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition",
 			"schemas", franz, kafkaGo,
 		},
@@ -422,12 +434,13 @@ var table = map[string]rule{
 			"cmd/internal/expect", "cmd/internal/feed", "cmd/internal/files",
 			"cmd/internal/fleet", "cmd/internal/gather", "cmd/internal/inspect",
 			"cmd/internal/kafkaconn", "cmd/internal/modelfit", "cmd/internal/modelview",
-			"cmd/internal/pipeline", "cmd/internal/records", "cmd/internal/sanitize",
-			"cmd/internal/topics", "cmd/internal/tuning", "cmd/internal/verify", "consumer",
-			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
-			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",
-			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
-			"mechanism/noise", "mechanism/trial", "schemas",
+			"cmd/internal/pipeline", "cmd/internal/records", "cmd/internal/repair",
+			"cmd/internal/sanitize", "cmd/internal/topics", "cmd/internal/tuning",
+			"cmd/internal/verify", "consumer", "mechanism", "mechanism/aggregate",
+			"mechanism/evaluation/audit", "mechanism/evaluation/compare",
+			"mechanism/evaluation/experiment", "mechanism/evaluation/experiment/study",
+			"mechanism/law", "mechanism/mobility", "mechanism/noise", "mechanism/trial",
+			"schemas",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -61,6 +62,13 @@ func (w *world) requireLost(err error) {
 	}
 }
 
+// repairOptions are those of a service, for what mends its changelog.
+func repairOptions(o pipeline.Options) repair.Options {
+	return repair.Options{
+		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
+	}
+}
+
 // TestTheChangelogIsDeleted deletes the changelog of a service that has stopped: it is not
 // made again, with and without the state folder. Written back from the folder, everything
 // goes on as if nothing had happened.
@@ -86,7 +94,7 @@ func TestTheChangelogIsDeleted(t *testing.T) {
 	o.StateDir = saved
 	w.requireLost(w.serve(o).wait())
 
-	plan, err := pipeline.RebuildChangelog(t.Context(), o, []string{saved}, false)
+	plan, err := repair.RebuildChangelog(t.Context(), repairOptions(o), []string{saved})
 	w.ok(err)
 	t.Logf("%+v", plan)
 	r = w.serve(o)
@@ -120,7 +128,7 @@ func TestTheChangelogIsRemadeAtWork(t *testing.T) {
 			t.Errorf("partition %d of the new changelog holds %d committed records", p, len(got))
 		}
 	}
-	_, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	_, err := repair.RebuildChangelog(t.Context(), repairOptions(o), []string{o.StateDir})
 	w.ok(err)
 	r = w.serve(o)
 	w.eventually("all is answered", func() bool { return w.answered(o) })

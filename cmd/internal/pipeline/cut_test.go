@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
@@ -53,11 +54,11 @@ func TestCutChangelog(t *testing.T) {
 	if !errors.Is(err, task.ErrLost) || a.Read(t) != before {
 		t.Errorf("the service ends with %v, and %d answers have become %d", err, before, a.Read(t))
 	}
-	if _, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false); err == nil || !strings.Contains(err.Error(), "Delete first.log") {
+	if _, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir}); err == nil || !strings.Contains(err.Error(), "Delete first.log") {
 		t.Errorf("writing back beside what is left: %v", err)
 	}
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err = pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
 	servicetest.OK(t, err)
 	servicetest.OK(t, os.RemoveAll(other.StateDir))
 	atwork.Serve(t, w, other, 0)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/task"
@@ -33,7 +34,7 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 		if !strings.Contains(bad, "account: the state folder") {
 			t.Errorf("accepting %t, the doctor finds %s", accept, bad)
 		}
-		_, err = pipeline.ResetState(t.Context(), o, false, true)
+		_, err = repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true))
 		servicetest.OK(t, err)
 		o.AcceptLost = false
 		r := atwork.Start(t, o)
@@ -74,7 +75,7 @@ func TestFolderOfTheChangelogBefore(t *testing.T) {
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
 	servicetest.OK(t, err)
 	r := atwork.Start(t, o)
 	servicetest.Await(t, "it works", func() bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
@@ -83,12 +84,12 @@ func TestRebuildUnnamedPartition(t *testing.T) {
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	w.DeleteGroup(t, o.Group)
 	for _, folders := range [][]string{{part}, nil} {
-		plan, err := pipeline.RebuildChangelog(t.Context(), o, folders, false)
+		plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), folders)
 		if err == nil || !strings.Contains(err.Error(), "partition 2: no folder has its states") || w.Exists(t, o.Topics.Changelog) {
 			t.Fatalf("rebuilt from %q as %+v: %v", folders, plan, err)
 		}
 	}
-	_, err := pipeline.RebuildChangelog(t.Context(), o, []string{part, o.StateDir}, false)
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{part, o.StateDir})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 2)
 	atwork.RequireUndisturbed(t, w, "first")
@@ -99,7 +100,7 @@ func TestRebuildUnnamedPartition(t *testing.T) {
 	atwork.Serve(t, w, o, 3)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	w.DeleteGroup(t, o.Group)
-	_, err = pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 1)
 }
@@ -115,7 +116,7 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 	atwork.Serve(t, w, o, 3)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	servicetest.OK(t, os.RemoveAll(o.StateDir))
-	_, err := pipeline.RebuildChangelog(t.Context(), o, []string{old}, false)
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{old})
 	if err == nil || !strings.Contains(err.Error(), "set the group's offset in this partition back to") {
 		t.Fatalf("states that lag: %v", err)
 	}
@@ -131,7 +132,7 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 	for p, offset := range at {
 		w.MoveOffset(t, o.Group, p, offset)
 	}
-	_, err = pipeline.RebuildChangelog(t.Context(), o, []string{old}, false)
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{old})
 	servicetest.OK(t, err)
 	a := w.Answers(t, o.Group)
 	before := a.Read(t)
@@ -167,16 +168,16 @@ func TestRebuildFromTwoChangelogs(t *testing.T) {
 	old := o.StateDir + ".old"
 	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err := pipeline.RebuildChangelog(t.Context(), o, []string{old}, false)
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{old})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for _, folders := range [][]string{{old, o.StateDir}, {o.StateDir, old}} {
-		if plan, err := pipeline.RebuildChangelog(t.Context(), o, folders, false); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
+		if plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), folders); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
 			t.Errorf("rebuilt as %+v: %v", plan, err)
 		}
 	}
-	_, err = pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 1)
 	atwork.RequireUndisturbed(t, w, "first")

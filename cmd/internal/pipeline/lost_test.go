@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -71,7 +75,7 @@ func TestLostChangelog(t *testing.T) {
 				t.Errorf("doctor finds it well that the changelog is missing: %+v", found)
 			}
 
-			plan, err := pipeline.RebuildChangelog(t.Context(), o, []string{saved}, false)
+			plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{saved})
 			servicetest.OK(t, err)
 			if plan.Made == test.again || len(plan.Partitions) != servicetest.Partitions {
 				t.Errorf("rebuilt as %+v", plan)
@@ -159,7 +163,7 @@ func TestAcceptedLossNeedsAnOffset(t *testing.T) {
 	if err := fails(t, o, "the state folder", "accept_lost_account"); !errors.Is(err, task.ErrLost) {
 		t.Errorf("the service ends with %v", err)
 	}
-	plan, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+	plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
 	servicetest.OK(t, err)
 	for _, p := range plan.Partitions {
 		if !p.NoOffset {
@@ -202,7 +206,7 @@ func TestChangelogIsRemadeAtWork(t *testing.T) {
 			if got := a.Read(t); got != before {
 				t.Errorf("%d answers have become %d", before, got)
 			}
-			_, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir}, false)
+			_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
 			servicetest.OK(t, err)
 			atwork.Serve(t, w, o, 2)
 			atwork.RequireUndisturbed(t, w, "first")
@@ -268,6 +272,31 @@ func TestSanitizedTopicIsRemade(t *testing.T) {
 			if line != want.Lines[p][len(want.Lines[p])-n+i] {
 				t.Fatalf("partition %d: record %d is another one", p, i)
 			}
+		}
+	}
+}
+
+// TestLostTopicAdvice: who looks for a changelog that is not there is never told to make it.
+func TestLostTopicAdvice(t *testing.T) {
+	w := servicetest.NewWorld(t, 12)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 2)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	for name, look := range map[string]func(context.Context) error{
+		"inspect": func(ctx context.Context) error {
+			_, err := inspect.User(ctx, atwork.InspectOptions(o, "vehicle-001"))
+			return err
+		},
+		"verify": func(ctx context.Context) error {
+			_, err := verify.Run(ctx, atwork.VerifyOptions(o, t.TempDir()))
+			return err
+		},
+	} {
+		err := look(t.Context())
+		var missing *admin.MissingTopicsError
+		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "do not create it") ||
+			strings.Contains(err.Error(), "create it, or") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

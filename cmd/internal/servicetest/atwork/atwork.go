@@ -16,6 +16,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/cmd/internal/verify"
@@ -139,6 +140,14 @@ func Verify(tb testing.TB, o pipeline.Options) verify.Report {
 		}
 	}
 	return report
+}
+
+// RepairOptions reset or write back what a service has left.
+func RepairOptions(o pipeline.Options, dryRun, discard bool) repair.Options {
+	return repair.Options{
+		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir, DryRun: dryRun,
+		Discard: discard, Logger: o.Logger,
+	}
 }
 
 // VerifyOptions verify what a service has committed, in a folder for temporary ones.

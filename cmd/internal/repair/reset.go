@@ -1,21 +1,64 @@
-package pipeline
+// Package repair removes what a service has stored, or writes it back: a local state folder
+// (ResetFolder), that and all states in Kafka (ResetEverything), and a changelog that was lost
+// (RebuildChangelog). Before it removes anything it looks whether that is the last copy of an
+// account of ε. No instance of the service may be at work meanwhile.
+package repair
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/account"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/state"
 )
+
+// Options are those of the service, and how to go about it. Required is what Settings and
+// Cluster require, and StateDir. No instance may be at work.
+type Options struct {
+	engine.Settings
+	topics.Cluster
+	StateDir      string // the local state folder
+	MaxBatchBytes int    // size of a record batch that is written; default the producer's
+
+	// DryRun only looks, and says what would be removed or written.
+	DryRun bool
+	// Discard removes a folder without a look whether it is the only copy of an account. It also
+	// removes stores that were set aside.
+	Discard bool
+
+	Logger *slog.Logger // default slog.Default()
+}
+
+// prepare checks the options and fills in what was left empty.
+func (o Options) prepare() (Options, error) {
+	err := errors.Join(o.Cluster.Validate(), o.Settings.Validate())
+	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o, err
+}
+
+// account is the check of the changelog, and of the folder that is its copy.
+func (o Options) account(client *kafka.Client, call wire.Options) *account.Check {
+	return &account.Check{
+		Client: client, Call: call, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
+	}
+}
+
+// patience is how long one call to Kafka is tried again, where a folder can be kept instead.
+const patience = 5 * time.Second
 
 // Reset is what there is to remove, or was.
 type Reset struct {
@@ -37,14 +80,21 @@ type Reset struct {
 	Epsilon float64 // of each
 }
 
-// ResetState removes the local state folder, after a look whether the changelog has all that
+// ResetFolder removes the local state folder, after a look whether the changelog has all that
 // is in it. If it has not, or cannot be looked at, the error is an ErrOnlyCopy and nothing is
-// removed. With discard it does not look, and also removes stores that were set aside. With
-// keep it only says what it would remove, and whether an instance has the folder open;
-// without it refuses while one has.
-func ResetState(ctx context.Context, o Options, keep, discard bool) (Reset, error) {
+// removed. A dry run says whether an instance has the folder open; otherwise that is an error.
+func ResetFolder(ctx context.Context, o Options) (Reset, error) {
+	o, err := o.prepare()
+	if err != nil {
+		return Reset{}, err
+	}
+	return o.resetFolder(ctx)
+}
+
+// resetFolder is ResetFolder for options that are complete.
+func (o Options) resetFolder(ctx context.Context) (Reset, error) {
 	remove := state.RemoveStore
-	if discard {
+	if o.Discard {
 		remove = state.Remove
 	}
 	found, err := remove(o.StateDir, true)
@@ -52,18 +102,16 @@ func ResetState(ctx context.Context, o Options, keep, discard bool) (Reset, erro
 		Folder: o.StateDir, Names: found.Names, Bytes: found.Bytes, InUse: found.InUse,
 		Aside: found.Aside,
 	}
-	if err != nil || found.InUse && keep {
+	if err != nil || found.InUse && o.DryRun {
 		return plan, err
 	}
-	if !discard && len(found.Names) > 0 && !found.InUse { // else the removal says that it is
-		o = o.WithDefaults()
-		look := o.account(kafkaconn.NewClient(o.Brokers), wire.Options{RetryTimeout: callPatience})
-		if err := look.Restorable(ctx); err != nil {
+	if !o.Discard && len(found.Names) > 0 && !found.InUse { // else the removal says that it is
+		if err := o.account(o.Client(), wire.Options{RetryTimeout: patience}).Restorable(ctx); err != nil {
 			return plan, err
 		}
 		plan.Restorable = true
 	}
-	if keep {
+	if o.DryRun {
 		return plan, nil
 	}
 	_, err = remove(o.StateDir, false)
@@ -73,22 +121,23 @@ func ResetState(ctx context.Context, o Options, keep, discard bool) (Reset, erro
 // ResetEverything also removes the group's offsets and all states, so that the
 // service begins anew at the raw topic's first record: all fixes that it still
 // holds are released, and charged, a second time, behind the first releases in
-// the same sanitized topic. It refuses while the group has members, and, without discard,
-// as ResetState does. With keep it only says what it would remove.
+// the same sanitized topic. It refuses while the group has members, and where ResetFolder refuses.
 //
 // The order is such that what is left after a crash in between is safe: without
 // the group's offset the changelog's mark stands in for it, and without either
 // there is nothing that a state could be missing from. Repeat it until it ends.
-func ResetEverything(ctx context.Context, o Options, keep, discard bool) (Reset, error) {
-	if err := o.Validate(); err != nil {
+func ResetEverything(ctx context.Context, o Options) (Reset, error) {
+	o, err := o.prepare()
+	if err != nil {
 		return Reset{}, err
 	}
-	o = o.WithDefaults()
-	client := kafkaconn.NewClient(o.Brokers)
+	client := o.Client()
 	if err := requireEmpty(ctx, client, o.Group); err != nil {
 		return Reset{}, err
 	}
-	plan, err := ResetState(ctx, o, true, discard)
+	look := o
+	look.DryRun = true
+	plan, err := look.resetFolder(ctx)
 	if err != nil {
 		return plan, err
 	}
@@ -104,10 +153,10 @@ func ResetEverything(ctx context.Context, o Options, keep, discard bool) (Reset,
 		}
 		plan.Fixes += raw.End - raw.First
 	}
-	if keep {
+	if o.DryRun {
 		return plan, nil
 	}
-	if _, err := ResetState(ctx, o, false, discard); err != nil {
+	if _, err := o.resetFolder(ctx); err != nil {
 		return plan, err
 	}
 	if err := deleteGroup(ctx, client, o.Group); err != nil {

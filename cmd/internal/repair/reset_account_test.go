@@ -1,7 +1,6 @@
-package pipeline_test
+package repair_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,12 +8,10 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
-	"github.com/geodither/geodither/cmd/internal/verify"
-	"github.com/geodither/geodither/consumer/admin"
 )
 
 // TestResetKeepsTheOnlyCopy: a folder that may hold what the changelog does not is not
@@ -58,13 +55,13 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 			atwork.Serve(t, w, o, 3)
 			o = test.lose(w, o)
 			for _, keep := range []bool{true, false} {
-				_, err := pipeline.ResetState(t.Context(), o, keep, false)
+				_, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, keep, false))
 				if !errors.Is(err, account.ErrOnlyCopy) || !strings.Contains(err.Error(), test.says) {
 					t.Errorf("keep %t: %v", keep, err)
 				}
 			}
 			if name == "deleted" {
-				_, err := pipeline.ResetEverything(t.Context(), o, false, false)
+				_, err := repair.ResetEverything(t.Context(), atwork.RepairOptions(o, false, false))
 				if !errors.Is(err, account.ErrOnlyCopy) {
 					t.Errorf("a reset of everything: %v", err)
 				}
@@ -72,7 +69,7 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(o.StateDir, "store")); err != nil {
 				t.Fatalf("the store is gone: %v", err)
 			}
-			got, err := pipeline.ResetState(t.Context(), o, false, true)
+			got, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true))
 			if err != nil || len(got.Names) != 1 || got.Restorable {
 				t.Errorf("discarded: %+v, %v", got, err)
 			}
@@ -88,42 +85,17 @@ func TestResetLeavesWhatIsAside(t *testing.T) {
 	atwork.Serve(t, w, o, 2)
 	aside := filepath.Join(o.StateDir, "store.aside-1")
 	servicetest.OK(t, os.CopyFS(aside, os.DirFS(filepath.Join(o.StateDir, "store"))))
-	got, err := pipeline.ResetState(t.Context(), o, false, false)
+	got, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, false))
 	if err != nil || len(got.Names) != 1 || len(got.Aside) != 1 || !got.Restorable {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := os.Stat(aside); err != nil {
 		t.Errorf("what was set aside is gone: %v", err)
 	}
-	if _, err := pipeline.ResetState(t.Context(), o, false, true); err != nil {
+	if _, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true)); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(aside); err == nil {
 		t.Error("what was set aside is still there")
-	}
-}
-
-// TestLostTopicAdvice: who looks for a changelog that is not there is never told to make it.
-func TestLostTopicAdvice(t *testing.T) {
-	w := servicetest.NewWorld(t, 12)
-	o := atwork.Options(w, "first")
-	atwork.Serve(t, w, o, 2)
-	w.DeleteTopic(t, o.Topics.Changelog, false)
-	for name, look := range map[string]func(context.Context) error{
-		"inspect": func(ctx context.Context) error {
-			_, err := inspect.User(ctx, atwork.InspectOptions(o, "vehicle-001"))
-			return err
-		},
-		"verify": func(ctx context.Context) error {
-			_, err := verify.Run(ctx, atwork.VerifyOptions(o, t.TempDir()))
-			return err
-		},
-	} {
-		err := look(t.Context())
-		var missing *admin.MissingTopicsError
-		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "do not create it") ||
-			strings.Contains(err.Error(), "create it, or") {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

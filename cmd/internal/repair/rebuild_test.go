@@ -1,4 +1,4 @@
-package pipeline_test
+package repair_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/task"
@@ -25,7 +26,7 @@ func TestRebuildRefuses(t *testing.T) {
 	refused := func(what string, o pipeline.Options, folders []string, want ...string) {
 		t.Helper()
 		for _, keep := range []bool{true, false} {
-			plan, err := pipeline.RebuildChangelog(t.Context(), o, folders, keep)
+			plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, keep, false), folders)
 			if err == nil {
 				t.Errorf("%s: rebuilt as %+v", what, plan)
 				continue
@@ -62,7 +63,7 @@ func TestRebuildRefuses(t *testing.T) {
 	// A dry run writes nothing; the newest of several folders counts; a second run has
 	// nothing left to do.
 	for _, keep := range []bool{true, false} {
-		plan, err := pipeline.RebuildChangelog(t.Context(), o, []string{old, o.StateDir, old}, keep)
+		plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, keep, false), []string{old, o.StateDir, old})
 		servicetest.OK(t, err)
 		users := 0
 		for _, p := range plan.Partitions {
@@ -106,11 +107,11 @@ func TestRebuildFromSeveralFolders(t *testing.T) {
 	servicetest.OK(t, errors.Join(one.Err, two.Err))
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for _, folders := range [][]string{{o.StateDir}, {second.StateDir}} {
-		if plan, err := pipeline.RebuildChangelog(t.Context(), o, folders, true); err == nil {
+		if plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, true, false), folders); err == nil {
 			t.Logf("%s has taken everything over before its end: %+v", folders, plan)
 		}
 	}
-	plan, err := pipeline.RebuildChangelog(t.Context(), o, []string{o.StateDir, second.StateDir}, false)
+	plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir, second.StateDir})
 	servicetest.OK(t, err)
 	t.Logf("rebuilt as %+v", plan.Partitions)
 	atwork.Serve(t, w, second, 2)
@@ -158,7 +159,7 @@ func TestRebuildChecksTheMark(t *testing.T) {
 			servicetest.OK(t, p.Apply([]state.Change{{Key: []byte(state.MarkName), Value: change.mark(m)}}, at))
 		}
 		servicetest.OK(t, store.Close())
-		if _, err := pipeline.RebuildChangelog(t.Context(), o, []string{dir}, false); err == nil || !strings.Contains(err.Error(), change.want) {
+		if _, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{dir}); err == nil || !strings.Contains(err.Error(), change.want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -1,19 +1,19 @@
-package pipeline_test
+package repair_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/state"
 )
 
-// TestResetState: the changelog has all that the folder has; after a reset the service goes on
+// TestResetFolder: the changelog has all that the folder has; after a reset the service goes on
 // where it was, and what it publishes is what it would have.
-func TestResetState(t *testing.T) {
+func TestResetFolder(t *testing.T) {
 	w := servicetest.NewWorld(t, 20)
 	for range 6 {
 		w.Feed(t)
@@ -22,12 +22,12 @@ func TestResetState(t *testing.T) {
 	a := w.Answers(t, o.Group)
 	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
-	if _, err := pipeline.ResetState(t.Context(), o, false, false); !errors.Is(err, state.ErrLocked) {
+	if _, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, false)); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("the state folder of a running service: %v", err)
 	}
 	service.Stop(t)
 	for _, keep := range []bool{true, true, false} {
-		got, err := pipeline.ResetState(t.Context(), o, keep, false)
+		got, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, keep, false))
 		servicetest.OK(t, err)
 		if len(got.Names) != 1 || got.Bytes == 0 || !got.Restorable || got.Folder != o.StateDir {
 			t.Errorf("keep %t: %+v", keep, got)
@@ -45,7 +45,7 @@ func TestResetEverything(t *testing.T) {
 	atwork.Serve(t, w, o, 6)
 	service := atwork.Start(t, o)
 	servicetest.Await(t, "it has joined", func() bool { return strings.Contains(service.Log.String(), "partitions assigned") }, service)
-	if _, err := pipeline.ResetEverything(t.Context(), o, false, false); err == nil || !strings.Contains(err.Error(), "has members") {
+	if _, err := repair.ResetEverything(t.Context(), atwork.RepairOptions(o, false, false)); err == nil || !strings.Contains(err.Error(), "has members") {
 		t.Errorf("a group at work: %v", err)
 	}
 	service.Stop(t)
@@ -53,7 +53,7 @@ func TestResetEverything(t *testing.T) {
 		if report := atwork.Verify(t, o); !report.Verified {
 			t.Fatalf("before keep %t: %+v", keep, report)
 		}
-		got, err := pipeline.ResetEverything(t.Context(), o, keep, false)
+		got, err := repair.ResetEverything(t.Context(), atwork.RepairOptions(o, keep, false))
 		servicetest.OK(t, err)
 		if got.Fixes != w.Fed || got.Epsilon != 1 || !got.Everything || len(got.Names) != 1 {
 			t.Errorf("keep %t: %+v, want %d fixes", keep, got, w.Fed)

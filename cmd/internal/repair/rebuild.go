@@ -1,4 +1,4 @@
-package pipeline
+package repair
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -60,18 +59,17 @@ const rebuildTimeout = 10 * time.Minute
 // instances, which must have stopped. Each partition needs a folder whose states are those
 // at the group's committed offset: one that lags lacks states, and is refused. It refuses
 // while the group has members, and leaves a partition alone that has its mark already, so
-// that it can be repeated until it ends. With keep it only says what it would write.
+// that it can be repeated until it ends.
 //
 // The transactional id of each partition is fenced first, so that nothing of an instance
 // that is still about can come in between.
-func RebuildChangelog(ctx context.Context, o Options, folders []string, keep bool) (plan Rebuild,
+func RebuildChangelog(ctx context.Context, o Options, folders []string) (plan Rebuild,
 	err error,
 ) {
-	if err := o.Validate(); err != nil {
+	if o, err = o.prepare(); err != nil {
 		return Rebuild{}, err
 	}
-	o = o.WithDefaults()
-	r := &rebuilder{client: kafkaconn.NewClient(o.Brokers), o: o}
+	r := &rebuilder{client: o.Client(), o: o}
 	r.look = o.account(r.client, wire.Options{})
 	if err := requireEmpty(ctx, r.client, o.Group); err != nil {
 		return Rebuild{}, err
@@ -80,7 +78,7 @@ func RebuildChangelog(ctx context.Context, o Options, folders []string, keep boo
 	if err := r.open(ctx, folders); err != nil {
 		return Rebuild{}, err
 	}
-	if plan, err = r.plan(ctx); err != nil || keep {
+	if plan, err = r.plan(ctx); err != nil || o.DryRun {
 		return plan, err
 	}
 	if plan.Made {
