@@ -146,11 +146,31 @@ func (f *Fleet) Choose() float64 {
 	for kappa := 100 * float64(n); kappa >= float64(n)/distrust; kappa /= 10 {
 		candidates = append(candidates, kappa)
 	}
-	gains := make([][]float64, len(candidates)) // of each vehicle, against the model alone
-	base := make([]float64, n)
+	gains := f.gains(candidates)
+	best := 0
+	for i := range gains {
+		if sumOf(gains[i]) > sumOf(gains[best]) {
+			best = i
+		}
+	}
+	for i := range gains {
+		if i == best || withinOneError(gains[i], gains[best]) {
+			return candidates[i]
+		}
+	}
+	return candidates[best]
+}
+
+// gains returns, for each candidate and vehicle, how much likelier the vehicle's releases are under
+// the fit to the other folds than under the model alone, as a difference of logarithms. The first
+// candidate is the model alone.
+func (f *Fleet) gains(candidates []float64) [][]float64 {
+	n := len(f.Vehicles)
+	gains := make([][]float64, len(candidates))
 	for i := range gains {
 		gains[i] = make([]float64, n)
 	}
+	base := make([]float64, n)
 	for fold := range folds {
 		weights := make([]float64, n)
 		for v := range weights {
@@ -172,26 +192,22 @@ func (f *Fleet) Choose() float64 {
 			}
 		}
 	}
-	best := 0
-	for i := range gains {
-		if sumOf(gains[i]) > sumOf(gains[best]) {
-			best = i
-		}
+	return gains
+}
+
+// withinOneError reports whether the mean of gains is less than that of the best by no more than
+// one standard error of the difference.
+func withinOneError(gains, best []float64) bool {
+	n := float64(len(gains))
+	mean, squares := 0.0, 0.0
+	for v := range gains {
+		mean += (best[v] - gains[v]) / n
 	}
-	for i := range gains {
-		mean, squares := 0.0, 0.0
-		for v := range gains[i] {
-			mean += (gains[best][v] - gains[i][v]) / float64(n)
-		}
-		for v := range gains[i] {
-			e := gains[best][v] - gains[i][v] - mean
-			squares += float64(e * e)
-		}
-		if i == best || mean <= math.Sqrt(squares)/float64(n) {
-			return candidates[i]
-		}
+	for v := range gains {
+		e := best[v] - gains[v] - mean
+		squares += float64(e * e)
 	}
-	return candidates[best]
+	return mean <= math.Sqrt(squares)/n
 }
 
 func sumOf(values []float64) (sum float64) {

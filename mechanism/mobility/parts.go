@@ -22,11 +22,7 @@ func parts(m *Model) iter.Seq[func() ([]byte, error)] {
 		cells := grid.Cell(m.Grid.Cells())
 		for class, matrix := range m.Matrices {
 			for first := grid.Cell(0); first < cells; {
-				end := first + 1
-				for end < cells && matrix.RowStart[end+1]-matrix.RowStart[first] <= entriesPerPart {
-					end++
-				}
-				from := first
+				from, end := first, endOfPart(matrix, first, cells)
 				if !yield(func() ([]byte, error) {
 					return encodeRows(matrix, class, from, end), nil
 				}) {
@@ -42,6 +38,15 @@ func parts(m *Model) iter.Seq[func() ([]byte, error)] {
 			}
 		}
 	}
+}
+
+// endOfPart returns the row behind the last one of a part that starts with row first.
+func endOfPart(m *Matrix, first, cells grid.Cell) grid.Cell {
+	end := first + 1
+	for end < cells && m.RowStart[end+1]-m.RowStart[first] <= entriesPerPart {
+		end++
+	}
+	return end
 }
 
 func encodeHeader(m *Model) ([]byte, error) {

@@ -145,22 +145,8 @@ func (c *Check) Before(ctx context.Context) error {
 		if _, ok := stored[n]; ok && !gone && bytes.Equal(copied, id[:]) {
 			continue // a task compares its own states with the changelog
 		}
-		if !gone {
-			// First, since it does not wait for an open transaction to end.
-			silent, err := c.silent(ctx, n, partitions, stored)
-			if err != nil {
-				return err
-			}
-			if silent {
-				continue // a task looks at the group's offset alone
-			}
-		}
-		e, err := c.evidence(ctx, n, partitions, stored)
-		if err != nil {
+		if err := c.look(ctx, n, partitions, stored, found); err != nil {
 			return err
-		}
-		if e.speaks() {
-			found.lost[n] = e
 		}
 	}
 	if len(found.lost) == 0 {
@@ -173,6 +159,27 @@ func (c *Check) Before(ctx context.Context) error {
 		return c.mayBeAccepted(found)
 	}
 	return found
+}
+
+// look adds a partition to those found, if something in it is lost.
+func (c *Check) look(
+	ctx context.Context, n, partitions int32, stored map[int32]int64, found *LostError,
+) error {
+	if !found.Missing {
+		// First, since it does not wait for an open transaction to end.
+		silent, err := c.silent(ctx, n, partitions, stored)
+		if err != nil || silent {
+			return err // a task looks at the group's offset alone
+		}
+	}
+	e, err := c.evidence(ctx, n, partitions, stored)
+	if err != nil {
+		return err
+	}
+	if e.speaks() {
+		found.lost[n] = e
+	}
+	return nil
 }
 
 // nothingLost is an error that names no partition yet.

@@ -177,24 +177,19 @@ func (d *demo) run(ctx context.Context, service *pipeline.Service) (Report, erro
 func (d *demo) watch(
 	ctx context.Context, feed *sampleFeed, fed <-chan feedResult, served, watched <-chan error,
 ) (time.Duration, error) {
-	const patience = time.Minute
 	view := newView(d.out)
 	ticker := time.NewTicker(view.interval())
 	defer ticker.Stop()
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
-	var answered, shown int64
-	var total int64 = -1
-	moved := time.Now()
+	p := progress{total: -1, moved: time.Now()}
+	var shown int64
 	for {
 		select {
 		case <-ctx.Done():
 			return time.Since(d.began), nil
 		case err := <-served:
-			if ctx.Err() != nil {
-				return time.Since(d.began), err // it was told to end
-			}
-			return 0, errors.Join(errors.New("the service ended early"), err)
+			return d.ended(ctx, err)
 		case err := <-watched:
 			if err != nil {
 				return 0, err
@@ -203,28 +198,56 @@ func (d *demo) watch(
 			if r.err != nil && ctx.Err() == nil {
 				return 0, r.err
 			}
-			total = r.sent
+			p.total = r.sent
 		case <-poll.C:
 			// Fixes that the settings leave without a record are answered when they are counted.
-			if n := d.live.answers() + d.counters.Snapshot().Silent(); n != answered {
-				answered, moved = n, time.Now()
-			}
-			if answered == total {
-				took := moved.Sub(d.began)
-				view.show(d.status(feed, float64(answered)/took.Seconds()))
+			p.set(d.live.answers() + d.counters.Snapshot().Silent())
+			if p.answered == p.total {
+				took := p.moved.Sub(d.began)
+				view.show(d.status(feed, float64(p.answered)/took.Seconds()))
 				return took, nil
 			}
-			if time.Since(moved) > patience && total >= 0 {
-				return 0, fmt.Errorf("%d of %d records were answered and nothing has moved for "+
-					"%v; run with --verbose to see why", answered, total, patience)
+			if err := p.stuck(); err != nil {
+				return 0, err
 			}
 		case <-ticker.C:
 			if !d.options.JSON {
-				view.show(d.status(feed, float64(answered-shown)/view.interval().Seconds()))
+				view.show(d.status(feed, float64(p.answered-shown)/view.interval().Seconds()))
 			}
-			shown = answered
+			shown = p.answered
 		}
 	}
+}
+
+// ended says how long the demo took if the service was told to end.
+func (d *demo) ended(ctx context.Context, err error) (time.Duration, error) {
+	if ctx.Err() != nil {
+		return time.Since(d.began), err
+	}
+	return 0, errors.Join(errors.New("the service ended early"), err)
+}
+
+// progress is how many of the records are answered.
+type progress struct {
+	answered int64
+	total    int64 // -1 until all records are fed
+	moved    time.Time
+}
+
+func (p *progress) set(answered int64) {
+	if answered != p.answered {
+		p.answered, p.moved = answered, time.Now()
+	}
+}
+
+// stuck gives up when all is fed and nothing has moved for long.
+func (p *progress) stuck() error {
+	const patience = time.Minute
+	if p.total < 0 || time.Since(p.moved) <= patience {
+		return nil
+	}
+	return fmt.Errorf("%d of %d records were answered and nothing has moved for %v; run with "+
+		"--verbose to see why", p.answered, p.total, patience)
 }
 
 // verified reads both output topics once more, now that the service is stopped, and compares them

@@ -21,56 +21,75 @@ func Merge(
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	channels, failures := make([]chan Located, len(sources)), make([]error, len(sources))
+	inputs := make([]*input, len(sources))
 	for i, source := range sources {
-		const ahead = 256
-		channels[i] = make(chan Located, ahead)
-		go func() {
-			defer close(channels[i])
-			failures[i] = source(ctx, func(r schemas.Sanitized, where string) error {
-				select {
-				case channels[i] <- Located{r, where}:
-					return nil
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			})
-		}()
+		inputs[i] = readAhead(ctx, source)
 	}
-	heads := make([]*Located, len(sources))
-	next := func(i int) error {
-		select {
-		case head, ok := <-channels[i]:
-			heads[i] = &head
-			if !ok {
-				heads[i] = nil
-				return failures[i]
-			}
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	for i := range sources {
-		if err := next(i); err != nil {
+	for _, in := range inputs {
+		if err := in.next(ctx); err != nil {
 			return err
 		}
 	}
 	for {
-		first := -1
-		for i, head := range heads {
-			if head != nil && (first < 0 || head.Record.Step < heads[first].Record.Step) {
-				first = i
-			}
-		}
-		if first < 0 {
+		first := earliest(inputs)
+		if first == nil {
 			return nil
 		}
-		if err := each(heads[first].Record, heads[first].Where); err != nil {
-			return fmt.Errorf("%s: %w", heads[first].Where, err)
+		if err := each(first.head.Record, first.head.Where); err != nil {
+			return fmt.Errorf("%s: %w", first.head.Where, err)
 		}
-		if err := next(first); err != nil {
+		if err := first.next(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// input is a source that is read ahead of what is merged of it.
+type input struct {
+	records chan Located
+	failure error    // what the source ended with, once records is closed
+	head    *Located // the next record, nil at the end
+}
+
+func readAhead(ctx context.Context, source Source) *input {
+	const ahead = 256
+	in := &input{records: make(chan Located, ahead)}
+	go func() {
+		defer close(in.records)
+		in.failure = source(ctx, func(r schemas.Sanitized, where string) error {
+			select {
+			case in.records <- Located{r, where}:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	return in
+}
+
+// next waits for the next record, or for the end.
+func (in *input) next(ctx context.Context) error {
+	select {
+	case head, ok := <-in.records:
+		if !ok {
+			in.head = nil
+			return in.failure
+		}
+		in.head = &head
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// earliest returns the first input whose next record is of the earliest step, nil at the end of
+// all.
+func earliest(inputs []*input) (first *input) {
+	for _, in := range inputs {
+		if in.head != nil && (first == nil || in.head.Record.Step < first.head.Record.Step) {
+			first = in
+		}
+	}
+	return first
 }

@@ -40,30 +40,48 @@ func File(path string, stdin io.Reader, read func(int)) Source {
 			defer file.Close()
 			in = file
 		}
-		buffered := bufio.NewReaderSize(tellingReader{in, read}, 1<<16)
-		if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-			unzipped, err := gzip.NewReader(buffered)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			buffered = bufio.NewReaderSize(unzipped, 1<<16)
+		plain, err := unzipped(tellingReader{in, read})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		for {
-			b, err := buffered.Peek(1)
-			if errors.Is(err, io.EOF) {
-				return fmt.Errorf("%s: the file is empty: %s", name, nameFile)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if b[0] != '\n' && b[0] != '\r' && b[0] != ' ' {
-				if b[0] == '{' {
-					return readLines(name, buffered, each)
-				}
-				return readCSV(name, buffered, each)
-			}
-			_, _ = buffered.Discard(1)
+		first, err := firstByte(plain)
+		switch {
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("%s: the file is empty: %s", name, nameFile)
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, err)
+		case first == '{':
+			return readLines(name, plain, each)
 		}
+		return readCSV(name, plain, each)
+	}
+}
+
+// unzipped reads plain text, and what gzip makes of it.
+func unzipped(in io.Reader) (*bufio.Reader, error) {
+	const size = 1 << 16
+	buffered := bufio.NewReaderSize(in, size)
+	if magic, _ := buffered.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return buffered, nil
+	}
+	text, err := gzip.NewReader(buffered)
+	if err != nil {
+		return nil, err
+	}
+	return bufio.NewReaderSize(text, size), nil
+}
+
+// firstByte skips blank space and returns the byte behind it, which is still to be read.
+func firstByte(in *bufio.Reader) (byte, error) {
+	for {
+		b, err := in.Peek(1)
+		if err != nil {
+			return 0, err
+		}
+		if b[0] != '\n' && b[0] != '\r' && b[0] != ' ' {
+			return b[0], nil
+		}
+		_, _ = in.Discard(1)
 	}
 }
 

@@ -91,39 +91,52 @@ func (a *auditor) attack(report *Report) error {
 		return err
 	}
 	report.Attack = AttackReport{Tests: tests}
-	var chosen *pair
-	var choice [2]int
-	best, promise := AttackResult{Bound: -1}, math.Inf(-1)
+	best, chosen := AttackResult{Bound: -1}, lead{promise: math.Inf(-1)}
 	for i, p := range pairs {
-		strongest := AttackResult{Bound: -1}
-		for event := range p.events {
-			for way := range guessesWays {
-				result := p.result(tallies[i], event, way, each, alpha/float64(tests))
-				if result.Bound > strongest.Bound {
-					strongest = result
-				}
-				if score := result.promise(); score > promise {
-					promise, chosen, choice = score, p, [2]int{event, way}
-				}
-			}
-		}
+		strongest, promising := p.survey(tallies[i], each, alpha/float64(tests))
 		report.Attack.Survey = append(report.Attack.Survey, strongest)
 		if strongest.Bound > best.Bound {
 			best = strongest
 		}
+		if promising.promise > chosen.promise {
+			chosen = promising
+		}
 	}
 	rest := a.options.Draws - each*int64(len(pairs))
-	last, err := a.draw(confirmStage, []*pair{chosen}, rest)
+	last, err := a.draw(confirmStage, []*pair{chosen.pair}, rest)
 	if err != nil {
 		return err
 	}
-	if result := chosen.result(
-		last[0], choice[0], choice[1], rest, alpha,
-	); result.Bound >= best.Bound {
+	result := chosen.pair.result(last[0], chosen.event, chosen.way, rest, alpha)
+	if result.Bound >= best.Bound {
 		best = result
 	}
 	report.Attack.Bound, report.Attack.Worst = best.Bound, best
 	return nil
+}
+
+// lead is the test of a survey that is to be confirmed.
+type lead struct {
+	promise    float64
+	pair       *pair
+	event, way int
+}
+
+// survey returns the result with the largest bound, and the test of the greatest promise.
+func (p *pair) survey(t tally, draws int64, alpha float64) (AttackResult, lead) {
+	strongest, promising := AttackResult{Bound: -1}, lead{promise: math.Inf(-1)}
+	for event := range p.events {
+		for way := range guessesWays {
+			result := p.result(t, event, way, draws, alpha)
+			if result.Bound > strongest.Bound {
+				strongest = result
+			}
+			if score := result.promise(); score > promising.promise {
+				promising = lead{score, p, event, way}
+			}
+		}
+	}
+	return strongest, promising
 }
 
 // suspicion is the level at which a survey's result counts as one that a right mechanism would not

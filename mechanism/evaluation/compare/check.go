@@ -88,10 +88,24 @@ func (c *checking) ways() {
 	}
 }
 
-// unreached counts the cells that no path from a cell of the initial distribution reaches. It
+// unreached counts the cells that no path from a cell of the initial distribution reaches.
+func (c *checking) unreached() (n int, first grid.Cell) {
+	first = -1
+	for i, is := range c.reached() {
+		if is {
+			continue
+		}
+		if n++; first < 0 {
+			first = grid.Cell(i)
+		}
+	}
+	return n, first
+}
+
+// reached says for each cell whether a path from a cell of the initial distribution reaches it. It
 // sweeps up and down over the rows; each sweep passes on what the one before has found, so a few
 // sweeps are enough.
-func (c *checking) unreached() (n int, first grid.Cell) {
+func (c *checking) reached() []bool {
 	cells := c.model.Grid.Cells()
 	reached, done := make([]bool, cells), make([]bool, cells)
 	for _, cell := range c.model.Initial.Cells {
@@ -115,15 +129,7 @@ func (c *checking) unreached() (n int, first grid.Cell) {
 			}
 		}
 	}
-	first = -1
-	for i, is := range reached {
-		if !is {
-			if n++; first < 0 {
-				first = grid.Cell(i)
-			}
-		}
-	}
-	return n, first
+	return reached
 }
 
 // rows looks for rows that are too sure, and for a step that does not suit the cells.

@@ -306,35 +306,44 @@ func (p *prover) grows(
 		}
 		weights := slopes(ks)
 		first, last := at[0], at[len(at)-1]
-		for _, what := range []string{study.LM.At(p.fixed()), study.PIM.At(p.fixed()), "blind"} {
-			tallies, err := x.tallies(p.results, what)
+		for _, by := range []struct{ what, name string }{
+			{study.LM.At(p.fixed()), study.LM.Label()},
+			{study.PIM.At(p.fixed()), study.PIM.Label()},
+			{"blind", "blind"},
+		} {
+			tallies, err := x.tallies(p.results, by.what)
 			if err != nil {
 				p.err = err
 				return
 			}
-			name := "blind"
-			if what != "blind" {
-				name = study.LM.Label()
-				if what == study.PIM.At(p.fixed()) {
-					name = study.PIM.Label()
-				}
-				line := comparison{where: where, what: name}
-				for _, t := range tallies {
-					over := 0.0
-					for j, i := range at {
-						over += float64(weights[j] * t.Release[i] / float64(queries[i].K))
-					}
-					line.over, line.by = append(line.over, over), append(line.by, float64(t.N))
-				}
+			blind := by.what == "blind"
+			if !blind {
+				line := comparison{where: where, what: by.name}
+				line.over, line.by = growth(tallies, queries, at, weights)
 				c.comparisons = append(c.comparisons, line)
 			}
 			share := func(query int) string {
-				return study.Short(shareOf(tallies, query, queries[query], what == "blind").Value)
+				return study.Short(shareOf(tallies, query, queries[query], blind).Value)
 			}
 			c.numbers[where] += fmt.Sprintf("%s: %s at %g, %s at %g; ",
-				name, share(first), ks[0], share(last), ks[len(ks)-1])
+				by.name, share(first), ks[0], share(last), ks[len(ks)-1])
 		}
 	}
+}
+
+// growth returns the slope of the share of found places over some of the queries, which have those
+// weights, and the number of steps it was counted in: one of each for a tally.
+func growth(
+	tallies []Neighbours, queries []Query, at []int, weights []float64,
+) (over, by []float64) {
+	for _, t := range tallies {
+		slope := 0.0
+		for j, i := range at {
+			slope += float64(weights[j] * t.Release[i] / float64(queries[i].K))
+		}
+		over, by = append(over, slope), append(by, float64(t.N))
+	}
+	return over, by
 }
 
 func (p *prover) growsWithK() claim {

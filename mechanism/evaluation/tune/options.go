@@ -117,13 +117,7 @@ func (o Options) LongestInterval() time.Duration {
 func (o Options) candidates() (all []Setting) {
 	for _, cell := range o.CellsM {
 		for _, step := range o.Steps {
-			intervals := []time.Duration{step}
-			for _, interval := range o.Intervals {
-				if interval > step && interval%step == 0 {
-					intervals = append(intervals, interval)
-				}
-			}
-			for _, interval := range intervals {
+			for _, interval := range o.intervals(step) {
 				for _, delta := range o.Deltas {
 					place := Setting{CellM: cell, Step: step, Interval: interval, Delta: delta}
 					for _, epsilon := range append(slices.Clone(o.Epsilons), o.within(place)...) {
@@ -135,6 +129,17 @@ func (o Options) candidates() (all []Setting) {
 	}
 	slices.SortFunc(all, cheaper)
 	return slices.Compact(all)
+}
+
+// intervals are the times between two releases that suit a step: the step, and multiples of it.
+func (o Options) intervals(step time.Duration) []time.Duration {
+	suit := []time.Duration{step}
+	for _, interval := range o.Intervals {
+		if interval > step && interval%step == 0 {
+			suit = append(suit, interval)
+		}
+	}
+	return suit
 }
 
 // within returns the ε of a release that just keeps the targeted ε a day, if it is one that can be

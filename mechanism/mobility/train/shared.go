@@ -80,17 +80,22 @@ func findShared(users map[string]*visits, stepMS int64, atOnce int) sharedFixes 
 				}
 			}
 		}
-		slices.SortFunc(list, func(a, b signed) int {
-			return cmp.Or(cmp.Compare(a.print, b.print), cmp.Compare(a.user, b.user))
-		})
-		for i := 1; i < len(list); i++ {
-			if a, b := list[i-1], list[i]; a.print == b.print && a.user != b.user &&
-				(len(found) == 0 || found[len(found)-1] != b.print) {
-				found = append(found, b.print)
-			}
-		}
+		found = append(found, inCommon(list)...)
 	}
 	return found
+}
+
+// inCommon sorts a list and returns the fingerprints that two users of it have, in ascending order.
+func inCommon(list []signed) (shared sharedFixes) {
+	slices.SortFunc(list, func(a, b signed) int {
+		return cmp.Or(cmp.Compare(a.print, b.print), cmp.Compare(a.user, b.user))
+	})
+	for i := 1; i < len(list); i++ {
+		if a, b := list[i-1], list[i]; a.print == b.print && a.user != b.user {
+			shared = append(shared, b.print)
+		}
+	}
+	return slices.Compact(shared)
 }
 
 // inSlice says whether a number lies in one of so many equal slices of the 64-bit range.
