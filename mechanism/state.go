@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/decode"
 	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -139,16 +140,16 @@ func (s *State) DecodeBinary(data []byte) error {
 		return fmt.Errorf("%w: version %d is not known here; run the program that wrote it, or a "+
 			"newer one", ErrState, data[0])
 	}
-	d := decoder{rest: data[1:]}
+	d := decoder{decode.Reader{Rest: data[1:]}}
 	flags := d.byte()
-	if !d.bad && flags == 0 && len(d.rest) == 0 {
+	if !d.Bad && flags == 0 && len(d.Rest) == 0 {
 		return nil
 	}
 	s.decodeHead(&d, flags, data[0])
-	if d.bad {
+	if d.Bad {
 		return fmt.Errorf("%w: its head is cut short or out of range", ErrState)
 	}
-	rest, err := s.Posterior.DecodeBinary(d.rest)
+	rest, err := s.Posterior.DecodeBinary(d.Rest)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrState, err)
@@ -165,30 +166,30 @@ func (s *State) decodeHead(d *decoder, flags, version byte) {
 	s.HasRelease = flags&flagRelease != 0
 	copy(s.Model[:], d.take(len(s.Model)))
 	copy(s.Grid[:], d.take(len(s.Grid)))
-	stepMS := d.uvarint()
+	stepMS := d.Uvarint()
 	s.StepMS = int64(stepMS)
-	s.Step = d.varint()
-	s.Releases = d.uvarint()
+	s.Step = d.Varint()
+	s.Releases = d.Uvarint()
 	total := d.float() // Σε²/2, in version 1 Σε
 	s.Estimate.X, s.Estimate.Y, s.RadiusKM = d.float(), d.float(), d.float()
 	if s.HasRelease {
-		s.ReleaseStep = int64(uint64(s.Step) - d.uvarint())
+		s.ReleaseStep = int64(uint64(s.Step) - d.Uvarint())
 		s.Release.X, s.Release.Y = d.float(), d.float()
 	}
 	if !s.Started || flags&^(flagStarted|flagRelease) != 0 || s.StepMS < 1 ||
 		s.ReleaseStep > s.Step && s.HasRelease || !(total >= 0) || !(s.RadiusKM >= 0) ||
 		s.HasRelease && s.Releases == 0 {
-		d.bad = true
+		d.Bad = true
 	}
 	switch {
-	case d.bad:
+	case d.Bad:
 		return
 	case version == firstStateVersion:
 		s.firstLedger(total)
 	default:
 		s.Rho = total
-		rest, err := s.Ledger.DecodeBinary(d.rest, s.StepMS)
-		d.rest, d.bad = rest, err != nil
+		rest, err := s.Ledger.DecodeBinary(d.Rest, s.StepMS)
+		d.Rest, d.Bad = rest, err != nil
 	}
 	s.EpsilonSpent = s.Ledger.Spent().Epsilon()
 }
@@ -214,51 +215,28 @@ func (s *State) CopyFrom(from *State) {
 	s.Posterior, s.Ledger = posterior, costs
 }
 
-// decoder reads from the front of rest. After the first read beyond the end, or of a number that is
-// not finite, bad is true and every result 0.
-type decoder struct {
-	rest []byte
-	bad  bool
-}
+// decoder also reads bytes and floating-point numbers. After the first read beyond the end, or of a
+// number that is not finite, Bad is true and every result 0.
+type decoder struct{ decode.Reader }
 
 var zeros [8]byte
 
 func (d *decoder) take(n int) []byte {
-	if len(d.rest) < n {
-		d.rest, d.bad = nil, true
+	if len(d.Rest) < n {
+		d.Rest, d.Bad = nil, true
 		return zeros[:n]
 	}
-	taken := d.rest[:n]
-	d.rest = d.rest[n:]
+	taken := d.Rest[:n]
+	d.Rest = d.Rest[n:]
 	return taken
 }
 
 func (d *decoder) byte() byte { return d.take(1)[0] }
 
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 {
-		d.rest, d.bad = nil, true
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.rest)
-	if n <= 0 {
-		d.rest, d.bad = nil, true
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
 func (d *decoder) float() float64 {
 	x := math.Float64frombits(binary.LittleEndian.Uint64(d.take(8)))
 	if math.IsNaN(x) || math.IsInf(x, 0) {
-		d.bad = true
+		d.Bad = true
 		return 0
 	}
 	return x

@@ -4,10 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/goodness"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -69,33 +68,18 @@ func latticeLaw(m *lattice) (p map[convex.Lattice]float64, rest float64) {
 	return p, 1 - total/m.mass
 }
 
-// latticeFit compares draws of displacements with the law by χ², every displacement that is
-// expected ten times on its own and all others together. It returns the statistic over its quantile
-// at falseAlarm: above 1 the law is rejected.
+// latticeFit compares draws of displacements with the law, by goodness.ChiSquare.
 func latticeFit(p map[convex.Lattice]float64, draw func() convex.Lattice, n int) float64 {
-	counts := map[convex.Lattice]float64{}
+	drawn := map[convex.Lattice]int{}
 	for range n {
-		counts[draw()]++
+		drawn[draw()]++
 	}
-	statistic, degrees, restCount, restP := 0.0, -1.0, float64(n), 1.0
-	add := func(count, expected float64) {
-		statistic += (count - expected) * (count - expected) / expected
-		degrees++
-	}
+	var counts []int
+	var law []float64
 	for v, probability := range p {
-		if expected := probability * float64(n); expected >= 10 {
-			add(counts[v], expected)
-			restCount -= counts[v]
-			restP -= probability
-		}
+		counts, law = append(counts, drawn[v]), append(law, probability)
 	}
-	if expected := restP * float64(n); expected >= 10 {
-		add(restCount, expected)
-	} else if restCount > 60 {
-		// A Poisson number of mean 10 exceeds 60 less than once in 10²⁰ times.
-		return math.Inf(1)
-	}
-	return statistic / distuv.ChiSquared{K: degrees}.Quantile(1-falseAlarm)
+	return goodness.ChiSquare(counts, law, n)
 }
 
 // latticeCases are hulls whose law has few enough outcomes to be compared one by one.

@@ -2,33 +2,13 @@ package law
 
 import (
 	"math"
-	"slices"
 	"testing"
-
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/goodness"
 	"github.com/geodither/geodither/mechanism/noise"
 )
-
-// falseAlarm is the significance level of each statistic: with fresh seeds it would exceed its
-// limit by chance once in a million runs; with the fixed ones here runs are reproducible.
-const falseAlarm = 1e-6
-
-// ksLimit bounds √n·D: P(√n D > x) ≤ 2e^{-2x²} (Massart 1990, doi 10.1214/aop/1176990746).
-func ksLimit() float64 { return math.Sqrt(math.Log(2/falseAlarm) / 2) }
-
-// kolmogorov returns √n·D of a sample against a distribution function.
-func kolmogorov(sample []float64, cdf func(float64) float64) float64 {
-	slices.Sort(sample)
-	n, d := float64(len(sample)), 0.0
-	for i, x := range sample {
-		f := cdf(x)
-		d = max(d, f-float64(i)/n, float64(i+1)/n-f)
-	}
-	return d * math.Sqrt(n)
-}
 
 func gamma2CDF(x float64) float64 { return 1 - math.Exp(-x)*(1+x) }
 
@@ -125,9 +105,9 @@ func fit(h *SensitivityHull, draw sampler, n int) map[string]float64 {
 		chi += (count - expected) * (count - expected) / expected
 	}
 	return map[string]float64{
-		"norm":   kolmogorov(norms, gamma2CDF) / ksLimit(),
-		"sector": chi / distuv.ChiSquared{K: float64(len(counts) - 1)}.Quantile(1-falseAlarm),
-		"edge":   kolmogorov(along, uniformCDF) / ksLimit(),
+		"norm":   goodness.Kolmogorov(norms, gamma2CDF),
+		"sector": chi / goodness.ChiSquareLimit(float64(len(counts)-1)),
+		"edge":   goodness.Kolmogorov(along, uniformCDF),
 	}
 }
 
@@ -278,7 +258,7 @@ func TestLawOnALine(t *testing.T) {
 			}
 			sample = append(sample, convex.Dot(u, z)/convex.Dot(u, u)*lawEpsilon)
 		}
-		return kolmogorov(sample, laplaceCDF) / ksLimit()
+		return goodness.Kolmogorov(sample, laplaceCDF)
 	}
 	for _, name := range []string{PIM, KNorm} {
 		if ratio := statistic(mechanismSampler(t, name, "")); ratio > 1 {
@@ -313,8 +293,8 @@ func TestLaplaceLaw(t *testing.T) {
 			joint = append(joint, (math.Abs(z.X)+math.Abs(z.Y))*lawEpsilon/sensitivity)
 		}
 		// The ℓ1 norm is Gamma(2) only where the axes are independent.
-		return max(kolmogorov(x, laplaceCDF), kolmogorov(y, laplaceCDF),
-			kolmogorov(joint, gamma2CDF)) / ksLimit()
+		return max(goodness.Kolmogorov(x, laplaceCDF), goodness.Kolmogorov(y, laplaceCDF),
+			goodness.Kolmogorov(joint, gamma2CDF))
 	}
 	if ratio := statistic(mechanismSampler(t, Laplace, ""), h.Extents()); ratio > 1 {
 		t.Errorf("Laplace: %.2f times its limit", ratio)

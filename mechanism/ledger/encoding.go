@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+
+	"github.com/geodither/geodither/mechanism/internal/decode"
 )
 
 // AppendBinary appends the encoding of l:
@@ -83,24 +85,24 @@ var errEncoding = errors.New("ledger: the encoding is cut short or out of range"
 // allocate once l has grown.
 func (l *Ledger) DecodeBinary(data []byte, stepMS int64) (rest []byte, err error) {
 	l.Reset()
-	r := reader{rest: data}
+	r := decode.Reader{Rest: data}
 	l.decode(&r, stepMS)
-	if r.bad {
+	if r.Bad {
 		return nil, errEncoding
 	}
-	return r.rest, nil
+	return r.Rest, nil
 }
 
-func (l *Ledger) decode(d *reader, stepMS int64) {
-	head := d.uvarint()
-	l.older.amount = Billionths(d.uvarint())
+func (l *Ledger) decode(d *decode.Reader, stepMS int64) {
+	head := d.Uvarint()
+	l.older.amount = Billionths(d.Uvarint())
 	unit := stepMS
 	if head&1 == 1 {
 		unit = 1
 	}
-	base := d.varint()
+	base := d.Varint()
 	if head/2 > MaxRuns || base > math.MaxInt64/unit || base < math.MinInt64/unit {
-		d.bad = true
+		d.Bad = true
 		return
 	}
 	before, each := base*unit, Billionths(0)
@@ -110,23 +112,23 @@ func (l *Ledger) decode(d *reader, stepMS int64) {
 	l.spent = l.older.amount
 	for range head / 2 {
 		r := run{end: before}
-		r.end = d.later(r.end, d.uvarint(), unit)
-		r.count = d.uvarint()
+		r.end = later(d, r.end, d.Uvarint(), unit)
+		r.count = d.Uvarint()
 		first := r.end
 		switch r.count {
 		case 0:
-			r.end = d.later(first, d.uvarint(), unit)
+			r.end = later(d, first, d.Uvarint(), unit)
 		case 1:
 		default:
-			high, units := bits.Mul64(d.uvarint(), r.count-1)
-			d.bad = d.bad || high != 0
-			r.end = d.later(first, units, unit)
+			high, units := bits.Mul64(d.Uvarint(), r.count-1)
+			d.Bad = d.Bad || high != 0
+			r.end = later(d, first, units, unit)
 		}
 		r.span = uint64(r.end) - uint64(first)
-		if r.each = Billionths(d.uvarint()); r.each == 0 {
+		if r.each = Billionths(d.Uvarint()); r.each == 0 {
 			r.each = each
 		}
-		if d.bad = d.bad || r.each == 0; d.bad {
+		if d.Bad = d.Bad || r.each == 0; d.Bad {
 			return
 		}
 		l.runs = append(l.runs, r)
@@ -136,40 +138,13 @@ func (l *Ledger) decode(d *reader, stepMS int64) {
 }
 
 // later returns a time so many units after another one. Beyond int64 it makes d bad.
-func (d *reader) later(ms int64, units uint64, unit int64) int64 {
+func later(d *decode.Reader, ms int64, units uint64, unit int64) int64 {
 	high, span := bits.Mul64(units, uint64(unit))
 	if high != 0 || span > uint64(math.MaxInt64)-uint64(ms) {
-		d.bad = true
+		d.Bad = true
 		return ms
 	}
 	return int64(uint64(ms) + span)
-}
-
-// reader reads numbers from the front of rest. After the first one that is cut short, or too large,
-// bad is true and every result 0.
-type reader struct {
-	rest []byte
-	bad  bool
-}
-
-func (d *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 {
-		d.rest, d.bad = nil, true
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *reader) varint() int64 {
-	v, n := binary.Varint(d.rest)
-	if n <= 0 {
-		d.rest, d.bad = nil, true
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
 }
 
 // StartWith makes l the ledger of a user of whom only a sum is known: so much ε, all of it spent by

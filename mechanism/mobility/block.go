@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/decode"
 )
 
 // block is a block of a model file with its content. Its memory is reused: see [blocks].
@@ -81,7 +82,7 @@ func (b *block) decode(content []byte, count int64, cells int) error {
 	// A number takes at least nine bytes, eight of them for its value.
 	b.columns, b.values = slices.Grow(b.columns, len(content)/9),
 		slices.Grow(b.values, len(content)/9)
-	c := cursor{data: content}
+	c := cursor{decode.Reader{Rest: content}}
 	for n := range count {
 		if n > spareParts+int64(len(b.values)/numbersPerPart) {
 			return b.damaged("it is cut into more than %d parts for %d numbers", n, len(b.values))
@@ -90,19 +91,19 @@ func (b *block) decode(content []byte, count int64, cells int) error {
 			return err
 		}
 	}
-	if len(c.data) > 0 {
-		return b.damaged("%d bytes are left after its parts", len(c.data))
+	if len(c.Rest) > 0 {
+		return b.damaged("%d bytes are left after its parts", len(c.Rest))
 	}
 	return nil
 }
 
 func (b *block) part(c *cursor, cells int) error {
-	p := partOf{kind: c.long()}
+	p := partOf{kind: c.Varint()}
 	switch {
-	case c.bad:
+	case c.Bad:
 	case p.kind == initialKind:
 		numbers, values := c.bytes(), c.bytes()
-		if c.bad {
+		if c.Bad {
 			break
 		}
 		n := len(values) / 8
@@ -125,7 +126,7 @@ func (b *block) part(c *cursor, cells int) error {
 		}
 		p.first = c.int()
 		lengths, columns, values := c.bytes(), c.bytes(), c.bytes()
-		if c.bad {
+		if c.Bad {
 			break
 		}
 		return b.rows(p, lengths, columns, values, cells)
@@ -195,38 +196,25 @@ func (b *block) appendValues(data []byte) {
 	}
 }
 
-// cursor reads Avro's binary encoding. bad is set once something could not be read.
-type cursor struct {
-	data []byte
-	bad  bool
-}
-
-func (c *cursor) long() int64 {
-	v, read := binary.Varint(c.data)
-	if read <= 0 {
-		c.bad, c.data = true, nil
-		return 0
-	}
-	c.data = c.data[read:]
-	return v
-}
+// cursor reads Avro's binary encoding. Bad is set once something could not be read.
+type cursor struct{ decode.Reader }
 
 func (c *cursor) int() int {
-	v := c.long()
+	v := c.Varint()
 	if v != int64(int32(v)) {
-		c.bad = true
+		c.Bad = true
 	}
 	return int(int32(v))
 }
 
 // bytes reads a length and so many bytes. It returns these bytes without copying them.
 func (c *cursor) bytes() []byte {
-	n := c.long()
-	if c.bad || n < 0 || n > int64(len(c.data)) {
-		c.bad = true
+	n := c.Varint()
+	if c.Bad || n < 0 || n > int64(len(c.Rest)) {
+		c.Bad = true
 		return nil
 	}
-	b := c.data[:n]
-	c.data = c.data[n:]
+	b := c.Rest[:n]
+	c.Rest = c.Rest[n:]
 	return b
 }

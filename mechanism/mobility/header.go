@@ -14,6 +14,7 @@ import (
 	"github.com/linkedin/goavro/v2"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/decode"
 )
 
 // Schema is the Avro schema of a model file, an Avro object container with the deflate codec; see
@@ -137,7 +138,7 @@ type head struct {
 // decodeHeader reads the header, with which the content of the file's first block starts. It
 // returns what follows the header.
 func decodeHeader(at *block, content []byte) (*head, []byte, error) {
-	if (&cursor{data: content}).long() != headerKind {
+	if (&decode.Reader{Rest: content}).Varint() != headerKind {
 		return nil, nil, at.damaged("its parts are not in order: it does not begin with a header")
 	}
 	c, err := partCodec(at.version)

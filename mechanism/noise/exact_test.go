@@ -7,37 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/geodither/geodither/mechanism/internal/goodness"
 )
-
-// chiSquare returns the χ² statistic of counts against probabilities over its quantile at
-// falseAlarm: above 1 the law is rejected. Outcomes expected fewer than ten times, and all that
-// have no count of their own, share one.
-func chiSquare(counts []int, p []float64, n int) float64 {
-	statistic, degrees := 0.0, -1.0
-	add := func(count, expected float64) {
-		statistic += (count - expected) * (count - expected) / expected
-		degrees++
-	}
-	restCount, restP := float64(n), 1.0
-	for i, count := range counts {
-		if expected := float64(n) * p[i]; expected >= 10 {
-			add(float64(count), expected)
-			restCount -= float64(count)
-			restP -= p[i]
-		}
-	}
-	if expected := float64(n) * restP; expected >= 10 {
-		add(restCount, expected)
-	} else if restCount > 60 {
-		// a Poisson number of mean 10 exceeds 60 less than once in 10²⁰ times
-		return math.Inf(1)
-	}
-	if degrees < 1 { // one outcome, with nearly all of the probability
-		return 0
-	}
-	return statistic / distuv.ChiSquared{K: degrees}.Quantile(1-falseAlarm)
-}
 
 // wrongRates are laws near exp(-num/den), which the test must tell apart.
 var wrongRates = map[string]func(num, den float64) float64{
@@ -79,12 +50,13 @@ func TestBernoulliExp(t *testing.T) {
 					counts[0]++
 				}
 			}
-			if ratio := chiSquare(counts, []float64{math.Exp(-rate)}, n); ratio > 1 {
+			if ratio := goodness.ChiSquare(counts, []float64{math.Exp(-rate)}, n); ratio > 1 {
 				t.Errorf("%s, exp(-%d/%d): %d of %d, %.2f times the limit", name, c.num, c.den,
 					counts[0], n, ratio)
 			}
 			for wrong, law := range wrongRates {
-				if chiSquare(counts, []float64{law(float64(c.num), float64(c.den))}, n) > 1 {
+				if goodness.ChiSquare(counts, []float64{law(float64(c.num), float64(c.den))},
+					n) > 1 {
 					noticed[wrong] = true
 				}
 			}
@@ -148,10 +120,10 @@ func TestDiscreteLaplace(t *testing.T) {
 				}
 				return signed(y, negative)
 			})
-			if ratio := chiSquare(counts, law, n); ratio > 1 {
+			if ratio := goodness.ChiSquare(counts, law, n); ratio > 1 {
 				t.Errorf("the statistic is %.2f times its limit", ratio)
 			}
-			if ratio := chiSquare(counts, laplaceLaw(reach, c.num+c.num/20+1, c.den),
+			if ratio := goodness.ChiSquare(counts, laplaceLaw(reach, c.num+c.num/20+1, c.den),
 				n); c.num > 6 && c.num < 1<<60 && c.den < c.num && ratio <= 1 {
 				t.Errorf("the test does not notice a scale 5 %% larger: %.2f of its limit", ratio)
 			}
@@ -193,12 +165,12 @@ func TestDiscreteLaplaceNoticesFaults(t *testing.T) {
 			return signed(Wide{0, (u + num*v) / den}, src.Uint64()&1 == 0)
 		},
 	} {
-		if ratio := chiSquare(laplaceCounts(n, reach, draw), laplaceLaw(reach, num, den),
+		if ratio := goodness.ChiSquare(laplaceCounts(n, reach, draw), laplaceLaw(reach, num, den),
 			n); ratio <= 1 {
 			t.Errorf("the test does not notice: %s (%.2f of its limit)", name, ratio)
 		}
 	}
-	if ratio := chiSquare(laplaceCounts(n, reach, exact), laplaceLaw(reach, num, den),
+	if ratio := goodness.ChiSquare(laplaceCounts(n, reach, exact), laplaceLaw(reach, num, den),
 		n); ratio > 1 {
 		t.Errorf("the law itself: %.2f times its limit", ratio)
 	}
@@ -249,7 +221,7 @@ func TestBelow(t *testing.T) {
 		for range n {
 			counts[c.draw()]++
 		}
-		if ratio := chiSquare(counts, c.law, n); (ratio <= 1) != c.ok {
+		if ratio := goodness.ChiSquare(counts, c.law, n); (ratio <= 1) != c.ok {
 			t.Errorf("%s: %.2f times the limit, %v", name, ratio, counts)
 		}
 	}

@@ -9,28 +9,11 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/geodither/geodither/mechanism/internal/goodness"
 )
-
-// One significance level for the statistical tests of this package: with fixed seeds a run is
-// reproducible, with fresh ones each test would fail by chance once in a million runs.
-const falseAlarm = 1e-6
-
-// ksLimit is the exceedance limit of √n·D: P(√n D > x) ≤ 2e^{-2x²} (Dvoretzky, Kiefer, Wolfowitz,
-// with Massart's constant).
-func ksLimit() float64 { return math.Sqrt(math.Log(2/falseAlarm) / 2) }
-
-func kolmogorov(sample []float64, cdf func(float64) float64) float64 {
-	slices.Sort(sample)
-	n, d := float64(len(sample)), 0.0
-	for i, x := range sample {
-		f := cdf(x)
-		d = max(d, f-float64(i)/n, float64(i+1)/n-f)
-	}
-	return d * math.Sqrt(n)
-}
 
 func draws(n int, draw func(Source) float64) []float64 {
 	src := NewKeyed(KeyFromSeed(7)).Stream([]byte("draws"))
@@ -81,11 +64,11 @@ func TestLaws(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			sample := draws(n, c.draw)
-			if d := kolmogorov(sample, c.cdf); d > ksLimit() {
-				t.Errorf("√n·D = %.2f exceeds %.2f", d, ksLimit())
+			if d := goodness.Kolmogorov(sample, c.cdf); d > 1 {
+				t.Errorf("√n·D is %.2f of its limit", d)
 			}
-			if d := kolmogorov(sample, c.wrong); d <= ksLimit() {
-				t.Errorf("the test does not notice a wrong law: √n·D = %.2f", d)
+			if d := goodness.Kolmogorov(sample, c.wrong); d <= 1 {
+				t.Errorf("the test does not notice a wrong law: √n·D is %.2f of its limit", d)
 			}
 		})
 	}

@@ -31,9 +31,9 @@ type rule struct {
 var table = map[string]rule{
 	"mechanism/convex": {pure: true},
 	"mechanism/grid":   {pure: true},
-	"mechanism/noise":  {tests: []string{gonum}, pure: true},
+	"mechanism/noise":  {tests: []string{"mechanism/internal/goodness"}, pure: true},
 	"mechanism/mobility": {
-		ours:  []string{"mechanism/grid", "mechanism/parallel"},
+		ours:  []string{"mechanism/grid", "mechanism/internal/decode", "mechanism/parallel"},
 		third: []string{goavro, lru}, // goavro: the model file; lru: the personal models used last
 		pure:  true,
 	},
@@ -58,7 +58,10 @@ var table = map[string]rule{
 		tests: []string{gonum},
 		pure:  true,
 	},
-	"mechanism/ledger": {pure: true},
+	"mechanism/ledger": {
+		ours:  []string{"mechanism/internal/decode"},
+		tests: []string{"mechanism/internal/testcase"}, pure: true,
+	},
 	"mechanism/locationset": {
 		ours:  []string{"mechanism/grid", "mechanism/mobility"},
 		tests: []string{"mechanism/internal/testcase"}, pure: true,
@@ -66,18 +69,21 @@ var table = map[string]rule{
 	"mechanism/law": {
 		ours: []string{"mechanism/convex", "mechanism/grid", "mechanism/noise"},
 		tests: []string{
-			"mechanism/internal/testcase", "mechanism/locationset", "mechanism/mobility", gonum,
+			"mechanism/internal/goodness", "mechanism/internal/testcase", "mechanism/locationset",
+			"mechanism/mobility",
 		},
 		pure: true,
 	},
-	// Inputs for tests, and oracles.
+	"mechanism/internal/decode": {pure: true},
+	// Inputs for tests, oracles, and tests of distributions.
+	"mechanism/internal/goodness": {third: []string{gonum}, pure: true},
 	"mechanism/internal/testcase": {ours: []string{
 		"mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
 	}, pure: true},
 	"mechanism": {
 		ours: []string{
-			"mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/ledger",
-			"mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+			"mechanism/convex", "mechanism/grid", "mechanism/internal/decode", "mechanism/law",
+			"mechanism/ledger", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
 		},
 		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
@@ -93,6 +99,7 @@ var table = map[string]rule{
 			"mechanism/parallel",
 		},
 		third: []string{gonum},
+		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
 	},
 	"mechanism/evaluation/audit": {
@@ -129,7 +136,8 @@ var table = map[string]rule{
 			"mechanism", "mechanism/aggregate", "mechanism/trial", "mechanism/evaluation/chart",
 			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/parallel",
 		},
-		pure: true,
+		tests: []string{"mechanism/internal/testcase"},
+		pure:  true,
 	},
 	"mechanism/evaluation/tune": {
 		ours: []string{
